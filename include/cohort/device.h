@@ -1,0 +1,82 @@
+#pragma once
+
+#include <iosfwd>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace cohort {
+
+// The name of a device, or a pattern for such names: /job:worker/replica:0/task:1/device:CPU:0.
+// Every part may be missing; a missing part of a pattern matches anything.
+struct DeviceName {
+  std::optional<std::string> job;
+  std::optional<int> replica;
+  std::optional<int> task;
+  std::optional<std::string> type;  // "CPU", "GPU"
+  std::optional<int> index;
+
+  // Reads "/", "/job:J/replica:R/task:T/device:TYPE:INDEX" with the parts in any order and each
+  // optional, "*" for a missing value, and the short forms "/cpu:0" and "/gpu:0" (which upper-case
+  // the type; the long form keeps it as written). The empty text is the pattern without parts.
+  // Throws InvalidArgument quoting the text.
+  static DeviceName parse(std::string_view text);
+  static std::optional<DeviceName> try_parse(std::string_view text);
+  // Reads a name inside one task: "CPU:0".
+  static DeviceName parse_local(std::string_view text);
+
+  // Parts in the order job, replica, task, device; a type without index as "TYPE:*".
+  std::string to_string() const;
+  bool is_full() const { return job && replica && task && type && index; }
+
+  // Whether `device` agrees with every part that is set here.
+  bool matches(const DeviceName& device) const;
+  // Whether both name job, replica and task, and the same ones.
+  bool same_task(const DeviceName& other) const;
+  // This name with its missing parts taken from `outer`: how an inner device scope meets an outer.
+  DeviceName filled_from(const DeviceName& outer) const;
+  // ("/job:J/replica:R/task:T", "TYPE:INDEX"). Throws InvalidArgument without type and index.
+  std::pair<std::string, std::string> split() const;
+
+  friend bool operator==(const DeviceName&, const DeviceName&) = default;
+};
+
+std::ostream& operator<<(std::ostream& out, const DeviceName& name);
+
+// Whether a request for a device type or index may be dropped when it cannot be honoured.
+enum class Placement { Hard, Soft };
+
+// What two requests for one place say together. A clash of job, replica or task throws
+// InvalidArgument naming the part and both requests; so does a clash of type or index under Hard
+// placement, while Soft drops the index (and, when types clash, the type too).
+DeviceName merge_requests(const DeviceName& a, const DeviceName& b, Placement placement);
+
+// The full name of `device`, with missing parts from `defaults`, then from
+// /job:localhost/replica:0/task:0/device:CPU:0. Both may also be local names ("gpu:2"). Types are
+// upper-cased.
+std::string canonical_device(std::string_view device, std::string_view defaults = "");
+
+// The devices of this process, CPU:0 first. A CPU device is one logical device: those that there
+// are share the cores evenly.
+std::vector<std::string> list_devices();
+
+// While it lives, what this thread does goes to the device it was made for. Scopes nest, the inner
+// one filling its missing parts from the outer; they end in reverse order.
+class [[nodiscard]] DeviceScope {
+ public:
+  explicit DeviceScope(std::string_view name);
+  ~DeviceScope();
+  DeviceScope(const DeviceScope&) = delete;
+  DeviceScope& operator=(const DeviceScope&) = delete;
+
+ private:
+  size_t depth_;
+};
+
+// auto on = device("CPU:0"); a name that this process does not have is an error of the first
+// operation that is to run there, which lists the devices there are.
+inline DeviceScope device(std::string_view name) { return DeviceScope(name); }
+
+}  // namespace cohort

@@ -1,0 +1,100 @@
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <iosfwd>
+#include <string>
+#include <string_view>
+
+namespace cohort {
+
+// The type of a tensor's elements. Resource is a handle to state (a variable, a queue) that lives on
+// a device; it has no elements that a program can read.
+enum class DType : uint8_t {
+  Float16,
+  BFloat16,
+  Float32,
+  Float64,
+  Int8,
+  Int16,
+  Int32,
+  Int64,
+  UInt8,
+  Bool,
+  String,
+  Resource,
+};
+
+inline constexpr DType kFloat16 = DType::Float16;
+inline constexpr DType kBFloat16 = DType::BFloat16;
+inline constexpr DType kFloat32 = DType::Float32;
+inline constexpr DType kFloat64 = DType::Float64;
+inline constexpr DType kInt8 = DType::Int8;
+inline constexpr DType kInt16 = DType::Int16;
+inline constexpr DType kInt32 = DType::Int32;
+inline constexpr DType kInt64 = DType::Int64;
+inline constexpr DType kUInt8 = DType::UInt8;
+inline constexpr DType kBool = DType::Bool;
+inline constexpr DType kString = DType::String;
+inline constexpr DType kResource = DType::Resource;
+
+// "float32" and so on.
+std::string to_string(DType dtype);
+std::ostream& operator<<(std::ostream& out, DType dtype);
+// The dtype that to_string names; throws InvalidArgument with the list of names otherwise.
+DType parse_dtype(std::string_view name);
+
+bool is_floating(DType dtype);  // Float16 to Float64
+bool is_integer(DType dtype);   // Int8 to UInt8; Bool is not an integer
+bool is_numeric(DType dtype);   // floating, integer or Bool: what kernels compute with
+// Bytes of one element in memory; 0 for String and Resource, which have no fixed size.
+int64_t size_of(DType dtype);
+
+// The dtype in which `a` and `b` meet in an element-wise operation: the narrowest that holds the
+// values of both. Order: bool, integers by width, floats by width; any integer with a float gives
+// the float; uint8 with int8 gives int16; float16 with bfloat16 gives float32. A dtype meets itself.
+// String and Resource meet only themselves; anything else throws InvalidArgument.
+DType promote(DType a, DType b);
+
+// Storage for the two 16-bit floats. They convert from and to float (round to nearest even) and do
+// no arithmetic of their own: compute in float, or on tensors.
+struct float16 {
+  float16() = default;
+  explicit float16(float value);
+  operator float() const;
+  uint16_t bits = 0;
+};
+
+struct bfloat16 {
+  bfloat16() = default;
+  explicit bfloat16(float value);
+  operator float() const;
+  uint16_t bits = 0;
+};
+
+namespace internal {
+template <typename T>
+struct DTypeOf;  // undefined for types that no tensor holds
+// clang-format off
+template <> struct DTypeOf<float16> { static constexpr DType value = kFloat16; };
+template <> struct DTypeOf<bfloat16> { static constexpr DType value = kBFloat16; };
+template <> struct DTypeOf<float> { static constexpr DType value = kFloat32; };
+template <> struct DTypeOf<double> { static constexpr DType value = kFloat64; };
+template <> struct DTypeOf<int8_t> { static constexpr DType value = kInt8; };
+template <> struct DTypeOf<int16_t> { static constexpr DType value = kInt16; };
+template <> struct DTypeOf<int32_t> { static constexpr DType value = kInt32; };
+template <> struct DTypeOf<int64_t> { static constexpr DType value = kInt64; };
+template <> struct DTypeOf<long long> { static constexpr DType value = kInt64; };
+template <> struct DTypeOf<uint8_t> { static constexpr DType value = kUInt8; };
+template <> struct DTypeOf<bool> { static constexpr DType value = kBool; };
+template <> struct DTypeOf<std::string> { static constexpr DType value = kString; };
+// clang-format on
+}  // namespace internal
+
+// C++ types that are elements of tensors, and the dtype of each.
+template <typename T>
+concept TensorElement = requires { internal::DTypeOf<T>::value; };
+template <TensorElement T>
+inline constexpr DType dtype_of = internal::DTypeOf<T>::value;
+
+}  // namespace cohort

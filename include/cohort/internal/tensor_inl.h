@@ -1,0 +1,179 @@
+#pragma once
+
+// Definitions of Tensor's templates. Not for inclusion by users: include cohort/tensor.h.
+
+#include <algorithm>
+
+#include "cohort/tensor.h"
+
+namespace cohort {
+namespace internal {
+
+Tensor make_scalar(DType dtype, const void* value);
+Tensor make_strings(std::vector<std::string> values, const Shape& shape);
+// Copies shape.num_elements() elements from `data`.
+Tensor copy_elements(DType dtype, const Shape& shape, const void* data);
+// Throws InvalidArgument unless `count` elements make up `shape`.
+void check_element_count(int64_t count, const Shape& shape);
+[[noreturn]] void raise_ragged(const Shape& first, const Shape& other);
+
+// Writes element `offset` (row-major), converted to `dtype`, to `out`.
+void read_element(const Tensor& tensor, int64_t offset, DType dtype, void* out);
+void read_elements(const Tensor& tensor, DType dtype, void* out);
+// Row-major offset of `index`; throws OutOfRange.
+int64_t offset_of(const Tensor& tensor, std::span<const int64_t> index);
+// The offset of the only element; throws InvalidArgument when there is not exactly one.
+void check_one_element(const Tensor& tensor);
+// First element of a contiguous value of exactly that dtype; throws otherwise.
+const void* element_data(const Tensor& tensor, DType dtype);
+
+template <typename T>
+struct NestedList {
+  std::vector<T> values;
+  Shape shape;
+};
+
+template <typename T>
+NestedList<T> flatten(std::initializer_list<T> list) {
+  return {std::vector<T>(list), Shape{static_cast<int64_t>(list.size())}};
+}
+
+template <typename T, typename Inner>
+NestedList<T> flatten_nested(std::initializer_list<Inner> list) {
+  NestedList<T> all;
+  bool first = true;
+  for (const Inner& item : list) {
+    NestedList<T> part = flatten<T>(item);
+    if (first) all.shape = part.shape;
+    if (!(part.shape == all.shape)) raise_ragged(all.shape, part.shape);
+    first = false;
+    all.values.insert(all.values.end(), part.values.begin(), part.values.end());
+  }
+  all.shape = all.shape.with_inserted(0, static_cast<int64_t>(list.size()));
+  return all;
+}
+
+template <typename T>
+NestedList<T> flatten(std::initializer_list<std::initializer_list<T>> list) {
+  return flatten_nested<T>(list);
+}
+
+template <typename T>
+NestedList<T> flatten(std::initializer_list<std::initializer_list<std::initializer_list<T>>> list) {
+  return flatten_nested<T>(list);
+}
+
+template <typename T>
+NestedList<T> flatten(
+    std::initializer_list<std::initializer_list<std::initializer_list<std::initializer_list<T>>>>
+        list) {
+  return flatten_nested<T>(list);
+}
+
+template <typename T>
+Tensor make_tensor(NestedList<T> list) {
+  if constexpr (std::same_as<T, std::string>) {
+    return make_strings(std::move(list.values), list.shape);
+  } else if constexpr (std::same_as<T, bool>) {
+    auto bytes = std::make_unique<bool[]>(list.values.size() + 1);
+    std::copy(list.values.begin(), list.values.end(), bytes.get());
+    return copy_elements(kBool, list.shape, bytes.get());
+  } else {
+    return copy_elements(dtype_of<T>, list.shape, list.values.data());
+  }
+}
+
+}  // namespace internal
+
+template <TensorElement T>
+Tensor::Tensor(T value) {
+  if constexpr (std::same_as<T, std::string>) {
+    *this = internal::make_strings({std::move(value)}, Shape{});
+  } else {
+    *this = internal::make_scalar(dtype_of<T>, &value);
+  }
+}
+
+template <TensorElement T>
+Tensor::Tensor(std::initializer_list<T> values)
+    : Tensor(internal::make_tensor(internal::flatten<T>(values))) {}
+
+template <TensorElement T>
+Tensor::Tensor(std::initializer_list<std::initializer_list<T>> rows)
+    : Tensor(internal::make_tensor(internal::flatten<T>(rows))) {}
+
+template <TensorElement T>
+Tensor::Tensor(std::initializer_list<std::initializer_list<std::initializer_list<T>>> planes)
+    : Tensor(internal::make_tensor(internal::flatten<T>(planes))) {}
+
+template <TensorElement T>
+Tensor::Tensor(std::initializer_list<
+               std::initializer_list<std::initializer_list<std::initializer_list<T>>>>
+                   blocks)
+    : Tensor(internal::make_tensor(internal::flatten<T>(blocks))) {}
+
+template <TensorElement T>
+Tensor Tensor::from(std::span<const T> values, const Shape& shape) {
+  internal::check_element_count(static_cast<int64_t>(values.size()), shape);
+  if constexpr (std::same_as<T, std::string>) {
+    return internal::make_strings({values.begin(), values.end()}, shape);
+  } else {
+    return internal::copy_elements(dtype_of<T>, shape, values.data());
+  }
+}
+
+template <TensorElement T>
+Tensor Tensor::from(std::vector<T> values) {
+  const Shape shape{static_cast<int64_t>(values.size())};
+  return from(std::move(values), shape);
+}
+
+template <TensorElement T>
+Tensor Tensor::from(std::vector<T> values, const Shape& shape) {
+  internal::check_element_count(static_cast<int64_t>(values.size()), shape);
+  if constexpr (std::same_as<T, std::string> || std::same_as<T, bool>) {
+    return internal::make_tensor(internal::NestedList<T>{std::move(values), shape});
+  } else {
+    auto owner = std::make_shared<std::vector<T>>(std::move(values));
+    return from_memory(owner->data(), dtype_of<T>, shape, [owner]() mutable { owner.reset(); });
+  }
+}
+
+template <TensorElement T>
+T Tensor::to() const {
+  internal::check_one_element(*this);
+  T value;
+  internal::read_element(*this, 0, dtype_of<T>, &value);
+  return value;
+}
+
+template <TensorElement T>
+T Tensor::at(std::initializer_list<int64_t> index) const {
+  T value;
+  internal::read_element(
+      *this, internal::offset_of(*this, std::span<const int64_t>(index.begin(), index.size())),
+      dtype_of<T>, &value);
+  return value;
+}
+
+template <TensorElement T>
+std::vector<T> Tensor::to_vector() const {
+  const auto count = static_cast<size_t>(size());
+  if constexpr (std::same_as<T, bool>) {
+    auto bytes = std::make_unique<bool[]>(count + 1);
+    internal::read_elements(*this, kBool, bytes.get());
+    return std::vector<bool>(bytes.get(), bytes.get() + count);
+  } else {
+    std::vector<T> values(count);
+    internal::read_elements(*this, dtype_of<T>, values.data());
+    return values;
+  }
+}
+
+template <TensorElement T>
+std::span<const T> Tensor::data() const& {
+  return {static_cast<const T*>(internal::element_data(*this, dtype_of<T>)),
+          static_cast<size_t>(size())};
+}
+
+}  // namespace cohort

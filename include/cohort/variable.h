@@ -1,0 +1,121 @@
+#pragma once
+
+#include <functional>
+#include <initializer_list>
+#include <iosfwd>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cohort/gradient.h"
+#include "cohort/tensor.h"
+
+namespace cohort {
+
+namespace internal {
+class VariableImpl;
+struct VariableAccess;
+}  // namespace internal
+
+// When the copies that a strategy keeps of a variable are made equal: at each write, or only when
+// read. Without a strategy there is one copy and this has no effect.
+enum class VariableSynchronization { Auto, None, OnWrite, OnRead };
+
+// How the values that several replicas write to one variable become one.
+enum class VariableAggregation { None, Sum, Mean, OnlyFirstReplica };
+
+struct VariableOptions {
+  std::string name = "Variable";  // a label; several variables may have the same
+  std::optional<bool> trainable = std::nullopt;  // true, except for OnRead
+  std::optional<DType> dtype = std::nullopt;     // converts the initial value
+  Shape shape = Shape::unknown();                // what assigned values must fit; the initial
+                                                 // value's when unknown
+  VariableSynchronization synchronization = VariableSynchronization::Auto;
+  VariableAggregation aggregation = VariableAggregation::None;
+};
+
+// Makes the initial value when the variable is made; what a strategy calls once for all copies.
+using Initializer = std::function<Tensor()>;
+
+// A tensor that can be changed: what a model learns. Converts to a Tensor, its value now.
+//
+// A handle: copies refer to the same variable. Thread-safe; each assign_* is one atomic change, and
+// a value that was read never changes afterwards.
+class Variable {
+ public:
+  explicit Variable(const Tensor& initial_value, const VariableOptions& options = {});
+  explicit Variable(const Initializer& initializer, const VariableOptions& options = {});
+  template <TensorElement T>
+  explicit Variable(T initial_value, const VariableOptions& options = {})
+      : Variable(Tensor(initial_value), options) {}
+  template <TensorElement T>
+  explicit Variable(std::initializer_list<T> values, const VariableOptions& options = {})
+      : Variable(Tensor(values), options) {}
+  template <TensorElement T>
+  explicit Variable(std::initializer_list<std::initializer_list<T>> rows,
+                    const VariableOptions& options = {})
+      : Variable(Tensor(rows), options) {}
+  template <TensorElement T>
+  explicit Variable(std::initializer_list<std::initializer_list<std::initializer_list<T>>> planes,
+                    const VariableOptions& options = {})
+      : Variable(Tensor(planes), options) {}
+
+  std::string name() const;
+  DType dtype() const;
+  Shape shape() const;
+  bool trainable() const;
+  std::string device() const;
+  VariableSynchronization synchronization() const;
+  VariableAggregation aggregation() const;
+
+  Tensor read_value() const;
+  operator Tensor() const { return read_value(); }
+
+  // Each returns the new value. The value converts to the variable's dtype when that loses nothing
+  // but precision (a float to an integer variable is InvalidArgument), and must fit its shape.
+  Tensor assign(const Tensor& value);
+  Tensor assign_add(const Tensor& delta);
+  Tensor assign_sub(const Tensor& delta);
+
+  // Change the rows that `slices` names, in order; a row named twice is changed twice. An index
+  // outside of the variable is InvalidArgument, and then nothing has changed.
+  Tensor scatter_update(const IndexedSlices& slices);
+  Tensor scatter_add(const IndexedSlices& slices);
+  Tensor scatter_sub(const IndexedSlices& slices);
+  Tensor scatter_mul(const IndexedSlices& slices);
+  Tensor scatter_div(const IndexedSlices& slices);
+  Tensor scatter_min(const IndexedSlices& slices);
+  Tensor scatter_max(const IndexedSlices& slices);
+
+  // <Variable 'w:0' shape=(2,) dtype=float32, value=[1. 2.]>
+  std::string to_string() const;
+  friend std::ostream& operator<<(std::ostream& out, const Variable& variable);
+
+ private:
+  friend struct internal::VariableAccess;
+  explicit Variable(std::shared_ptr<internal::VariableImpl> impl);
+
+  std::shared_ptr<internal::VariableImpl> impl_;
+};
+
+// What is asked for when a variable is made.
+struct VariableRequest {
+  Initializer initializer;
+  VariableOptions options;
+};
+// Makes the variable, or changes the request and lets `next`, the creator outside of it, make it.
+using NextCreator = std::function<Variable(const VariableRequest&)>;
+using VariableCreator = std::function<Variable(const NextCreator& next, const VariableRequest&)>;
+
+// While it lives, every variable that this thread makes goes through `creator`; the innermost
+// creator is asked first.
+class [[nodiscard]] VariableCreatorScope {
+ public:
+  explicit VariableCreatorScope(VariableCreator creator);
+  ~VariableCreatorScope();
+  VariableCreatorScope(const VariableCreatorScope&) = delete;
+  VariableCreatorScope& operator=(const VariableCreatorScope&) = delete;
+};
+
+}  // namespace cohort

@@ -1,0 +1,124 @@
+#include <array>
+
+#include "base/raise.h"
+#include "ops/dispatch.h"
+#include "ops/scoped_kernel.h"
+#include "ops/numerics.h"
+#include "tensor/body.h"
+
+namespace cohort::internal {
+namespace {
+
+// The graph that the call belongs to: a symbolic input's, else the one being built here.
+GraphBuilder* builder_for(std::span<const Tensor> inputs) {
+  for (const Tensor& input : inputs) {
+    if (input.is_symbolic()) return static_cast<const SymbolBody&>(body(input)).builder;
+  }
+  return thread_dispatch().builder;
+}
+
+void check_dtypes(const OpDef& op, std::span<const Tensor> inputs) {
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (!inputs[i].defined()) {
+      raise(Code::FailedPrecondition, "[{}] input {} holds nothing: it was never assigned", op.name,
+            i);
+    }
+    const DType dtype = body(inputs[i]).dtype;
+    if (op.dtypes.has(dtype)) continue;
+    raise(Code::InvalidArgument, "[{}] input {} is {}, but must be one of {}; cast() converts",
+          op.name, i, to_string(dtype), op.dtypes.to_string());
+  }
+}
+
+void tell_recorders(const OpDef& op, std::span<const Tensor> inputs, const Attrs& attrs,
+                    std::span<const Tensor> outputs) {
+  for (Recorder* recorder = thread_dispatch().recorder; recorder; recorder = recorder->outer) {
+    if (!recorder->wants(inputs)) continue;
+    recorder->record({.op = &op,
+                      .attrs = attrs,
+                      .inputs = {inputs.begin(), inputs.end()},
+                      .outputs = {outputs.begin(), outputs.end()}});
+  }
+}
+
+// What passes `infer` should compute, unless memory runs out.
+[[noreturn]] void raise_kernel_failure(const OpDef& op, std::span<const Tensor> inputs,
+                                       std::string_view reason) {
+  std::string shapes;
+  for (const Tensor& input : inputs) shapes += (shapes.empty() ? "" : ", ") + input.shape().to_string();
+  const bool out_of_memory = reason.find("not enough memory") != std::string_view::npos ||
+                             reason.find("allocate memory") != std::string_view::npos;
+  raise(out_of_memory ? Code::ResourceExhausted : Code::Internal,
+        "[{}] the kernel failed on inputs of shapes {}: {}", op.name, shapes, reason);
+}
+
+void compute(const OpDef& op, std::span<const Tensor> inputs, const Attrs& attrs,
+             std::span<Tensor> outputs) {
+  const ScopedKernel scope;
+  Kernel kernel{inputs, attrs, outputs};
+  try {
+    op.compute(kernel);
+  } catch (const c10::Error& error) {
+    raise_kernel_failure(op, inputs, error.what_without_backtrace());
+  }
+  if (numerics_guarded()) check_outputs(op, outputs);
+}
+
+}  // namespace
+
+ThreadDispatch& thread_dispatch() {
+  thread_local ThreadDispatch dispatch;
+  return dispatch;
+}
+
+const Shape& OpInputs::shape(size_t i) const { return body(tensors[i]).shape; }
+DType OpInputs::dtype(size_t i) const { return body(tensors[i]).dtype; }
+
+std::string DTypeSet::to_string() const {
+  std::string text;
+  for (int i = 0; i <= static_cast<int>(DType::Resource); ++i) {
+    const auto dtype = static_cast<DType>(i);
+    if (!has(dtype)) continue;
+    if (!text.empty()) text += ", ";
+    text += cohort::to_string(dtype);
+  }
+  return text;
+}
+
+Tensor apply(const OpDef& op, std::span<const Tensor> inputs, Attrs attrs, Site site) {
+  check_dtypes(op, inputs);
+  const Specs specs = op.infer({op.name, inputs, attrs});
+  if (GraphBuilder* builder = builder_for(inputs)) {
+    Tensor output = builder->append(op, inputs, attrs, specs, site)[0];
+    tell_recorders(op, inputs, attrs, {&output, 1});
+    return output;
+  }
+  Tensor output;
+  compute(op, inputs, attrs, {&output, 1});
+  tell_recorders(op, inputs, attrs, {&output, 1});
+  return output;
+}
+
+std::vector<Tensor> apply_many(const OpDef& op, std::span<const Tensor> inputs, Attrs attrs,
+                               Site site) {
+  check_dtypes(op, inputs);
+  const Specs specs = op.infer({op.name, inputs, attrs});
+  std::vector<Tensor> outputs;
+  if (GraphBuilder* builder = builder_for(inputs)) {
+    outputs = builder->append(op, inputs, attrs, specs, site);
+  } else {
+    outputs.resize(specs.size());
+    compute(op, inputs, attrs, outputs);
+  }
+  tell_recorders(op, inputs, attrs, outputs);
+  return outputs;
+}
+
+const OpDef& find_op(std::string_view name) {
+  for (const OpDef* op : all_ops()) {
+    if (op->name == name) return *op;
+  }
+  raise(Code::NotFound, "[Op] there is no op '{}'", name);
+}
+
+}  // namespace cohort::internal

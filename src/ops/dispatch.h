@@ -1,0 +1,47 @@
+#pragma once
+
+#include <span>
+
+#include "ops/op.h"
+#include "tensor/body.h"
+
+namespace cohort::internal {
+
+class VariableCell;
+
+// Something that wants to know what a thread computes: a tape.
+class Recorder {
+ public:
+  virtual ~Recorder() = default;
+  // Whether an op on these inputs is to be recorded.
+  virtual bool wants(std::span<const Tensor> inputs) const = 0;
+  virtual void record(const OpCall& call) = 0;
+  virtual void variable_read(const VariableCell& cell, const Tensor& value, bool trainable) = 0;
+
+  Recorder* outer = nullptr;  // the next one to tell; this thread's recorders form a list
+};
+
+// Something that takes op calls down instead of running them: a graph.
+class GraphBuilder {
+ public:
+  virtual ~GraphBuilder() = default;
+  // Adds a node and returns its outputs as symbols. Concrete inputs become constants.
+  virtual std::vector<Tensor> append(const OpDef& op, std::span<const Tensor> inputs, Attrs attrs,
+                                     const Specs& outputs, Site site) = 0;
+};
+
+// What this thread's op calls go to besides the kernels.
+struct ThreadDispatch {
+  Recorder* recorder = nullptr;     // innermost
+  GraphBuilder* builder = nullptr;  // innermost graph being built; null = run at once
+};
+ThreadDispatch& thread_dispatch();
+
+// The graph that a symbol belongs to.
+struct SymbolBody : TensorBody {
+  GraphBuilder* builder = nullptr;
+  int node = 0;    // number of the node in its graph
+  int output = 0;  // which of its outputs
+};
+
+}  // namespace cohort::internal

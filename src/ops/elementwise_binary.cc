@@ -1,0 +1,186 @@
+// Arithmetic of two tensors, element by element.
+
+#include "cohort/ops.h"
+#include "base/raise.h"
+#include "ops/kernel.h"
+#include "ops/like.h"
+#include "ops/promotion.h"
+
+namespace cohort {
+namespace internal {
+namespace {
+
+using Grads = std::span<const Tensor>;
+
+// One gradient per input, each summed over what was broadcast.
+Gradients of_both(const OpCall& call, const Tensor& a_gradient, const Tensor& b_gradient) {
+  return {sum_like(a_gradient, call.inputs[0]), sum_like(b_gradient, call.inputs[1])};
+}
+
+// The share of `g` that goes to the input that holds the extreme; equal inputs get half each.
+Gradients of_extreme(const OpCall& call, const Tensor& g, const Tensor& a_wins) {
+  const Tensor& a = call.inputs[0];
+  const Tensor& b = call.inputs[1];
+  const Tensor share = cast(a_wins, g.dtype()) - cast(equal(a, b), g.dtype()) * 0.5;
+  return of_both(call, g * share, g * (1 - share));
+}
+
+void check_divisor(const Kernel& kernel, std::string_view op) {
+  const at::Tensor& divisor = in(kernel, 1);
+  if (divisor.is_floating_point() || divisor.numel() == 0) return;
+  if (divisor.eq(0).any().item<bool>()) {
+    raise(Code::InvalidArgument, "[{}] an integer is divided by zero", op);
+  }
+}
+
+}  // namespace
+
+extern constexpr OpDef kAdd{
+    .name = "Add",
+    .dtypes = kNumericTypes,
+    .infer = infer_broadcast,
+    .compute = [](Kernel& k) { set(k, at::add(in(k, 0), in(k, 1))); },
+    .gradient = [](const OpCall& call, Grads g) { return of_both(call, g[0], g[0]); },
+};
+
+extern constexpr OpDef kSub{
+    .name = "Sub",
+    .dtypes = kNumberTypes,
+    .infer = infer_broadcast,
+    .compute = [](Kernel& k) { set(k, at::sub(in(k, 0), in(k, 1))); },
+    .gradient = [](const OpCall& call, Grads g) { return of_both(call, g[0], -g[0]); },
+};
+
+extern constexpr OpDef kMul{
+    .name = "Mul",
+    .dtypes = kNumericTypes,
+    .infer = infer_broadcast,
+    .compute = [](Kernel& k) { set(k, at::mul(in(k, 0), in(k, 1))); },
+    .gradient = [](const OpCall& call,
+                   Grads g) { return of_both(call, g[0] * call.inputs[1], g[0] * call.inputs[0]); },
+};
+
+extern constexpr OpDef kDiv{
+    .name = "Div",
+    .dtypes = kFloatTypes,
+    .infer = infer_broadcast,
+    .compute = [](Kernel& k) { set(k, at::div(in(k, 0), in(k, 1))); },
+    .gradient =
+        [](const OpCall& call, Grads g) {
+          const Tensor a_gradient = g[0] / call.inputs[1];
+          return of_both(call, a_gradient, -a_gradient * call.outputs[0]);
+        },
+};
+
+extern constexpr OpDef kFloorDiv{
+    .name = "FloorDiv",
+    .dtypes = kNumberTypes,
+    .infer = infer_broadcast,
+    .compute =
+        [](Kernel& k) {
+          check_divisor(k, "FloorDiv");
+          set(k, at::floor_divide(in(k, 0), in(k, 1)));
+        },
+    .gradient = nullptr,
+    .no_gradient_because = "its result is a step function",
+};
+
+extern constexpr OpDef kMod{
+    .name = "Mod",
+    .dtypes = kNumberTypes,
+    .infer = infer_broadcast,
+    .compute =
+        [](Kernel& k) {
+          check_divisor(k, "Mod");
+          set(k, at::remainder(in(k, 0), in(k, 1)));
+        },
+    .gradient =
+        [](const OpCall& call, Grads g) {
+          return of_both(call, g[0], -g[0] * floor(call.inputs[0] / call.inputs[1]));
+        },
+};
+
+extern constexpr OpDef kPow{
+    .name = "Pow",
+    .dtypes = kNumberTypes,
+    .infer = infer_broadcast,
+    .compute = [](Kernel& k) { set(k, at::pow(in(k, 0), in(k, 1))); },
+    .gradient =
+        [](const OpCall& call, Grads g) {
+          const Tensor& base = call.inputs[0];
+          const Tensor& exponent = call.inputs[1];
+          // 0^0 has slope 0 in the base; the slope in the exponent at base <= 0 is taken as 0.
+          const Tensor base_slope =
+              where(exponent == 0, zeros_like(base), exponent * pow(base, exponent - 1));
+          const Tensor safe_log = log(where(base > 0, base, ones_like(base)));
+          return of_both(call, g[0] * base_slope, g[0] * call.outputs[0] * safe_log);
+        },
+};
+
+extern constexpr OpDef kMinimum{
+    .name = "Minimum",
+    .dtypes = kNumberTypes,
+    .infer = infer_broadcast,
+    .compute = [](Kernel& k) { set(k, at::minimum(in(k, 0), in(k, 1))); },
+    .gradient = [](const OpCall& call,
+                   Grads g) { return of_extreme(call, g[0], call.inputs[0] <= call.inputs[1]); },
+};
+
+extern constexpr OpDef kMaximum{
+    .name = "Maximum",
+    .dtypes = kNumberTypes,
+    .infer = infer_broadcast,
+    .compute = [](Kernel& k) { set(k, at::maximum(in(k, 0), in(k, 1))); },
+    .gradient = [](const OpCall& call,
+                   Grads g) { return of_extreme(call, g[0], call.inputs[0] >= call.inputs[1]); },
+};
+
+namespace {
+
+Tensor apply_promoted(const OpDef& op, const Tensor& a, const Tensor& b, Site site) {
+  const Pair pair = promoted(op.name, a, b);
+  return apply(op, {pair.a, pair.b}, {}, site);
+}
+
+}  // namespace
+}  // namespace internal
+
+using internal::apply_promoted;
+
+Tensor add(const Tensor& a, const Tensor& b, Site site) {
+  return apply_promoted(internal::kAdd, a, b, site);
+}
+Tensor sub(const Tensor& a, const Tensor& b, Site site) {
+  return apply_promoted(internal::kSub, a, b, site);
+}
+Tensor mul(const Tensor& a, const Tensor& b, Site site) {
+  return apply_promoted(internal::kMul, a, b, site);
+}
+Tensor div(const Tensor& a, const Tensor& b, Site site) {
+  const internal::Pair pair = internal::promoted("Div", a, b);
+  if (!pair.a.defined() || is_floating(pair.a.dtype()) || !is_numeric(pair.a.dtype())) {
+    return internal::apply(internal::kDiv, {pair.a, pair.b}, {}, site);
+  }
+  const DType dtype = internal::division_dtype(pair.a.dtype());
+  return internal::apply(internal::kDiv, {cast(pair.a, dtype), cast(pair.b, dtype)}, {}, site);
+}
+Tensor floor_div(const Tensor& a, const Tensor& b, Site site) {
+  return apply_promoted(internal::kFloorDiv, a, b, site);
+}
+Tensor mod(const Tensor& a, const Tensor& b, Site site) {
+  return apply_promoted(internal::kMod, a, b, site);
+}
+Tensor pow(const Tensor& base, const Tensor& exponent, Site site) {
+  return apply_promoted(internal::kPow, base, exponent, site);
+}
+Tensor minimum(const Tensor& a, const Tensor& b, Site site) {
+  return apply_promoted(internal::kMinimum, a, b, site);
+}
+Tensor maximum(const Tensor& a, const Tensor& b, Site site) {
+  return apply_promoted(internal::kMaximum, a, b, site);
+}
+Tensor clip(const Tensor& x, const Tensor& low, const Tensor& high, Site site) {
+  return minimum(maximum(x, low, site), high, site);
+}
+
+}  // namespace cohort

@@ -1,0 +1,232 @@
+// Functions of one tensor, element by element.
+
+#include <cmath>
+
+#include "cohort/ops.h"
+#include "ops/kernel.h"
+
+namespace cohort {
+namespace internal {
+namespace {
+
+using Grads = std::span<const Tensor>;
+
+Specs infer_bool(const OpInputs& inputs) { return {{kBool, inputs.shape(0)}}; }
+
+constexpr std::string_view kStep = "its result is a step function";
+constexpr std::string_view kTruth = "its result is a truth value";
+
+}  // namespace
+
+extern constexpr OpDef kNeg{
+    .name = "Neg",
+    .dtypes = kNumberTypes,
+    .infer = infer_same,
+    .compute = [](Kernel& k) { set(k, at::neg(in(k))); },
+    .gradient = [](const OpCall&, Grads g) -> Gradients { return {-g[0]}; },
+};
+
+extern constexpr OpDef kAbs{
+    .name = "Abs",
+    .dtypes = kNumberTypes,
+    .infer = infer_same,
+    .compute = [](Kernel& k) { set(k, at::abs(in(k))); },
+    .gradient = [](const OpCall& call, Grads g) -> Gradients {
+      return {g[0] * sign(call.inputs[0])};
+    },
+};
+
+extern constexpr OpDef kSign{
+    .name = "Sign",
+    .dtypes = kNumberTypes,
+    .infer = infer_same,
+    .compute = [](Kernel& k) { set(k, at::sgn(in(k))); },
+    .gradient = nullptr,
+    .no_gradient_because = kStep,
+};
+
+extern constexpr OpDef kSquare{
+    .name = "Square",
+    .dtypes = kNumberTypes,
+    .infer = infer_same,
+    .compute = [](Kernel& k) { set(k, at::mul(in(k), in(k))); },
+    .gradient = [](const OpCall& call, Grads g) -> Gradients {
+      return {g[0] * call.inputs[0] * 2};
+    },
+};
+
+extern constexpr OpDef kExp{
+    .name = "Exp",
+    .dtypes = kFloatTypes,
+    .infer = infer_same,
+    .compute = [](Kernel& k) { set(k, at::exp(in(k))); },
+    .gradient = [](const OpCall& call, Grads g) -> Gradients { return {g[0] * call.outputs[0]}; },
+};
+
+extern constexpr OpDef kLog{
+    .name = "Log",
+    .dtypes = kFloatTypes,
+    .infer = infer_same,
+    .compute = [](Kernel& k) { set(k, at::log(in(k))); },
+    .gradient = [](const OpCall& call, Grads g) -> Gradients { return {g[0] / call.inputs[0]}; },
+};
+
+extern constexpr OpDef kLog1p{
+    .name = "Log1p",
+    .dtypes = kFloatTypes,
+    .infer = infer_same,
+    .compute = [](Kernel& k) { set(k, at::log1p(in(k))); },
+    .gradient = [](const OpCall& call, Grads g) -> Gradients {
+      return {g[0] / (call.inputs[0] + 1)};
+    },
+};
+
+extern constexpr OpDef kSqrt{
+    .name = "Sqrt",
+    .dtypes = kFloatTypes,
+    .infer = infer_same,
+    .compute = [](Kernel& k) { set(k, at::sqrt(in(k))); },
+    .gradient = [](const OpCall& call, Grads g) -> Gradients {
+      return {g[0] * 0.5 / call.outputs[0]};
+    },
+};
+
+extern constexpr OpDef kRsqrt{
+    .name = "Rsqrt",
+    .dtypes = kFloatTypes,
+    .infer = infer_same,
+    .compute = [](Kernel& k) { set(k, at::rsqrt(in(k))); },
+    .gradient = [](const OpCall& call, Grads g) -> Gradients {
+      return {g[0] * -0.5 * call.outputs[0] / call.inputs[0]};
+    },
+};
+
+extern constexpr OpDef kReciprocal{
+    .name = "Reciprocal",
+    .dtypes = kFloatTypes,
+    .infer = infer_same,
+    .compute = [](Kernel& k) { set(k, at::reciprocal(in(k))); },
+    .gradient = [](const OpCall& call, Grads g) -> Gradients {
+      return {-g[0] * square(call.outputs[0])};
+    },
+};
+
+extern constexpr OpDef kSin{
+    .name = "Sin",
+    .dtypes = kFloatTypes,
+    .infer = infer_same,
+    .compute = [](Kernel& k) { set(k, at::sin(in(k))); },
+    .gradient = [](const OpCall& call, Grads g) -> Gradients { return {g[0] * cos(call.inputs[0])}; },
+};
+
+extern constexpr OpDef kCos{
+    .name = "Cos",
+    .dtypes = kFloatTypes,
+    .infer = infer_same,
+    .compute = [](Kernel& k) { set(k, at::cos(in(k))); },
+    .gradient = [](const OpCall& call, Grads g) -> Gradients {
+      return {-g[0] * sin(call.inputs[0])};
+    },
+};
+
+extern constexpr OpDef kTanh{
+    .name = "Tanh",
+    .dtypes = kFloatTypes,
+    .infer = infer_same,
+    .compute = [](Kernel& k) { set(k, at::tanh(in(k))); },
+    .gradient = [](const OpCall& call, Grads g) -> Gradients {
+      return {g[0] * (1 - square(call.outputs[0]))};
+    },
+};
+
+extern constexpr OpDef kSigmoid{
+    .name = "Sigmoid",
+    .dtypes = kFloatTypes,
+    .infer = infer_same,
+    .compute = [](Kernel& k) { set(k, at::sigmoid(in(k))); },
+    .gradient = [](const OpCall& call, Grads g) -> Gradients {
+      return {g[0] * call.outputs[0] * (1 - call.outputs[0])};
+    },
+};
+
+extern constexpr OpDef kErf{
+    .name = "Erf",
+    .dtypes = kFloatTypes,
+    .infer = infer_same,
+    .compute = [](Kernel& k) { set(k, at::erf(in(k))); },
+    .gradient = [](const OpCall& call, Grads g) -> Gradients {
+      return {g[0] * exp(-square(call.inputs[0])) * M_2_SQRTPI};
+    },
+};
+
+extern constexpr OpDef kFloor{
+    .name = "Floor",
+    .dtypes = kFloatTypes,
+    .infer = infer_same,
+    .compute = [](Kernel& k) { set(k, at::floor(in(k))); },
+    .gradient = nullptr,
+    .no_gradient_because = kStep,
+};
+
+extern constexpr OpDef kCeil{
+    .name = "Ceil",
+    .dtypes = kFloatTypes,
+    .infer = infer_same,
+    .compute = [](Kernel& k) { set(k, at::ceil(in(k))); },
+    .gradient = nullptr,
+    .no_gradient_because = kStep,
+};
+
+extern constexpr OpDef kRound{
+    .name = "Round",
+    .dtypes = kFloatTypes,
+    .infer = infer_same,
+    .compute = [](Kernel& k) { set(k, at::round(in(k))); },
+    .gradient = nullptr,
+    .no_gradient_because = kStep,
+};
+
+extern constexpr OpDef kIsNan{
+    .name = "IsNan",
+    .dtypes = kFloatTypes,
+    .infer = infer_bool,
+    .compute = [](Kernel& k) { set(k, at::isnan(in(k))); },
+    .gradient = nullptr,
+    .no_gradient_because = kTruth,
+};
+
+extern constexpr OpDef kIsFinite{
+    .name = "IsFinite",
+    .dtypes = kFloatTypes,
+    .infer = infer_bool,
+    .compute = [](Kernel& k) { set(k, at::isfinite(in(k))); },
+    .gradient = nullptr,
+    .no_gradient_because = kTruth,
+};
+
+}  // namespace internal
+
+using internal::apply;
+
+Tensor neg(const Tensor& x, Site site) { return apply(internal::kNeg, {x}, {}, site); }
+Tensor abs(const Tensor& x, Site site) { return apply(internal::kAbs, {x}, {}, site); }
+Tensor sign(const Tensor& x, Site site) { return apply(internal::kSign, {x}, {}, site); }
+Tensor square(const Tensor& x, Site site) { return apply(internal::kSquare, {x}, {}, site); }
+Tensor exp(const Tensor& x, Site site) { return apply(internal::kExp, {x}, {}, site); }
+Tensor log(const Tensor& x, Site site) { return apply(internal::kLog, {x}, {}, site); }
+Tensor log1p(const Tensor& x, Site site) { return apply(internal::kLog1p, {x}, {}, site); }
+Tensor sqrt(const Tensor& x, Site site) { return apply(internal::kSqrt, {x}, {}, site); }
+Tensor rsqrt(const Tensor& x, Site site) { return apply(internal::kRsqrt, {x}, {}, site); }
+Tensor reciprocal(const Tensor& x, Site site) { return apply(internal::kReciprocal, {x}, {}, site); }
+Tensor sin(const Tensor& x, Site site) { return apply(internal::kSin, {x}, {}, site); }
+Tensor cos(const Tensor& x, Site site) { return apply(internal::kCos, {x}, {}, site); }
+Tensor tanh(const Tensor& x, Site site) { return apply(internal::kTanh, {x}, {}, site); }
+Tensor sigmoid(const Tensor& x, Site site) { return apply(internal::kSigmoid, {x}, {}, site); }
+Tensor erf(const Tensor& x, Site site) { return apply(internal::kErf, {x}, {}, site); }
+Tensor floor(const Tensor& x, Site site) { return apply(internal::kFloor, {x}, {}, site); }
+Tensor ceil(const Tensor& x, Site site) { return apply(internal::kCeil, {x}, {}, site); }
+Tensor round(const Tensor& x, Site site) { return apply(internal::kRound, {x}, {}, site); }
+Tensor is_nan(const Tensor& x, Site site) { return apply(internal::kIsNan, {x}, {}, site); }
+Tensor is_finite(const Tensor& x, Site site) { return apply(internal::kIsFinite, {x}, {}, site); }
+
+}  // namespace cohort

@@ -1,0 +1,109 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "cohort/site.h"
+#include "cohort/gradient.h"
+#include "ops/attrs.h"
+
+namespace cohort::internal {
+
+// Dtype and shape of one output, known before anything is computed.
+struct Spec {
+  DType dtype;
+  Shape shape;
+};
+using Specs = std::vector<Spec>;
+
+// What an op may be asked about its inputs without their values; a concrete input has those too.
+struct OpInputs {
+  std::string_view op;  // the op's name, for messages
+  std::span<const Tensor> tensors;
+  const Attrs& attrs;
+
+  const Tensor& operator[](size_t i) const { return tensors[i]; }
+  size_t size() const { return tensors.size(); }
+  const Shape& shape(size_t i) const;
+  DType dtype(size_t i) const;
+};
+
+// One execution of an op on concrete inputs.
+struct Kernel {
+  std::span<const Tensor> inputs;
+  const Attrs& attrs;
+  std::span<Tensor> outputs;
+};
+
+struct OpCall;
+
+// A set of dtypes, as the bits 1 << dtype.
+struct DTypeSet {
+  uint16_t bits = 0;
+  constexpr bool has(DType dtype) const { return ((bits >> static_cast<int>(dtype)) & 1) != 0; }
+  constexpr DTypeSet operator|(DTypeSet other) const {
+    return {static_cast<uint16_t>(bits | other.bits)};
+  }
+  // "float16, bfloat16, float32, float64"
+  std::string to_string() const;
+};
+inline constexpr DTypeSet kFloatTypes{0x000f};
+inline constexpr DTypeSet kIntegerTypes{0x01f0};
+inline constexpr DTypeSet kBoolType{0x0200};
+inline constexpr DTypeSet kStringType{0x0400};
+inline constexpr DTypeSet kResourceType{0x0800};
+inline constexpr DTypeSet kNumberTypes = kFloatTypes | kIntegerTypes;
+inline constexpr DTypeSet kNumericTypes = kNumberTypes | kBoolType;
+inline constexpr DTypeSet kAnyType = kNumericTypes | kStringType;
+
+// Everything about one operation, in one constant. The library knows it by nothing else; all_ops.cc
+// lists the constants.
+struct OpDef {
+  std::string_view name;
+  // What every input may be; an op whose inputs differ in kind checks the rest in `infer`.
+  DTypeSet dtypes;
+  // Checks inputs and attributes and says what comes out: the only place that does either. Inputs
+  // may have unknown sizes; an output size that depends on them is unknown.
+  Specs (*infer)(const OpInputs&);
+  // Sets every output. Inputs passed `infer`.
+  void (*compute)(Kernel&);
+  // One gradient per input, given one per output, in terms of public ops; undefined where an input
+  // has none. Null when the op has no gradient at all.
+  Gradients (*gradient)(const OpCall&, std::span<const Tensor> output_gradients);
+  // Why `gradient` is null, for the error that a user sees.
+  std::string_view no_gradient_because = {};
+  // Reads or changes state, so that it is never folded, merged or run twice.
+  bool stateful = false;
+};
+
+// An op that ran (or was added to a graph), with what its gradient needs.
+struct OpCall {
+  const OpDef* op = nullptr;
+  Attrs attrs = {};
+  std::vector<Tensor> inputs = {};
+  std::vector<Tensor> outputs = {};
+  // Bit i: somebody wants the gradient of input i. A gradient that is expensive to compute may be
+  // left undefined otherwise.
+  uint32_t wanted = ~0u;
+
+  bool wants(size_t input) const { return input >= 32 || ((wanted >> input) & 1) != 0; }
+};
+
+// Runs `op` now, or adds it to the graph when an input is symbolic or a graph is being built, and
+// tells the active tape. The one place that knows there are two ways.
+Tensor apply(const OpDef& op, std::span<const Tensor> inputs, Attrs attrs, Site site);
+std::vector<Tensor> apply_many(const OpDef& op, std::span<const Tensor> inputs, Attrs attrs,
+                               Site site);
+
+inline Tensor apply(const OpDef& op, std::initializer_list<Tensor> inputs, Attrs attrs = {},
+                    Site site = {}) {
+  return apply(op, std::span<const Tensor>(inputs.begin(), inputs.size()), std::move(attrs), site);
+}
+
+// Every op compiled in, in the order of all_ops.cc. find_op throws NotFound for an unknown name.
+std::span<const OpDef* const> all_ops();
+const OpDef& find_op(std::string_view name);
+
+}  // namespace cohort::internal

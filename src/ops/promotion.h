@@ -1,0 +1,20 @@
+#pragma once
+
+#include <string_view>
+
+#include "cohort/tensor.h"
+
+namespace cohort::internal {
+
+// Both in the dtype in which they meet. A C++ number adopts the other's dtype; one that is floating
+// makes an integer tensor float32.
+struct Pair {
+  Tensor a;
+  Tensor b;
+};
+Pair promoted(std::string_view op, const Tensor& a, const Tensor& b);
+
+// The dtype in which integers of this dtype divide; a floating dtype itself.
+DType division_dtype(DType dtype);
+
+}  // namespace cohort::internal

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <functional>
+#include <mutex>
+
+#include "cohort/variable.h"
+#include "tensor/body.h"
+
+namespace cohort::internal {
+
+// One copy of a variable on one device: the resource that variable ops refer to.
+//
+// Readers share the value with the cell; a writer changes it in place when nobody else holds it and
+// writes a new one otherwise. Both decisions are made under the mutex, so a value that was handed
+// out never changes.
+class VariableCell : public Resource {
+ public:
+  VariableCell(std::string name, Shape shape, Tensor value);
+
+  const std::string& name() const { return name_; }
+  DType dtype() const { return dtype_; }
+  const Shape& shape() const { return shape_; }  // what assigned values must fit
+  std::string device() const;
+
+  Tensor read() const;
+  // Replaces the value, which has the cell's dtype and fits its shape.
+  Tensor assign(Tensor value);
+  // Lets `change` alter the value. It gets memory that nobody else sees, holding the value, and must
+  // not fail once it has begun to write.
+  Tensor update(const std::function<void(const Tensor& exclusive)>& change);
+
+ private:
+  const std::string name_;
+  const DType dtype_;
+  const Shape shape_;
+  mutable std::mutex mutex_;
+  Tensor value_;  // guarded by mutex_
+};
+
+// How a change of rows combines the old row with the new one.
+enum class ScatterOp { Update, Add, Sub, Mul, Div, Min, Max };
+
+// What stands behind a Variable: one cell, or the several that a strategy keeps in step.
+class VariableImpl {
+ public:
+  virtual ~VariableImpl() = default;
+  virtual const std::string& name() const = 0;
+  virtual const VariableOptions& options() const = 0;
+  virtual bool trainable() const = 0;
+  // The copy that this thread, in its present context, reads and differentiates.
+  virtual const std::shared_ptr<VariableCell>& cell() const = 0;
+  virtual Tensor read() const = 0;
+  virtual Tensor assign(const Tensor& value) = 0;
+  virtual Tensor assign_add(const Tensor& delta) = 0;
+  virtual Tensor assign_sub(const Tensor& delta) = 0;
+  virtual Tensor scatter(ScatterOp op, const IndexedSlices& slices) = 0;
+  virtual std::string to_string() const = 0;
+};
+
+struct VariableAccess {
+  static Variable make(std::shared_ptr<VariableImpl> impl) { return Variable(std::move(impl)); }
+  static const std::shared_ptr<VariableImpl>& impl(const Variable& variable) {
+    return variable.impl_;
+  }
+};
+
+}  // namespace cohort::internal

@@ -1,0 +1,67 @@
+#include "tensor/aten.h"
+
+#include <fmt/ostream.h>
+
+#include <array>
+
+#include "base/raise.h"
+
+namespace cohort::internal {
+namespace {
+
+constexpr std::array<std::pair<DType, at::ScalarType>, 10> kTypes = {{
+    {kFloat16, at::kHalf},
+    {kBFloat16, at::kBFloat16},
+    {kFloat32, at::kFloat},
+    {kFloat64, at::kDouble},
+    {kInt8, at::kChar},
+    {kInt16, at::kShort},
+    {kInt32, at::kInt},
+    {kInt64, at::kLong},
+    {kUInt8, at::kByte},
+    {kBool, at::kBool},
+}};
+
+Tensor make_numeric(at::Tensor value, bool weak) {
+  auto made = std::make_shared<NumericBody>();
+  made->kind = TensorBody::Kind::Numeric;
+  made->dtype = from_aten(value.scalar_type());
+  made->weak = weak;
+  const at::IntArrayRef sizes = value.sizes();
+  made->shape = Shape(std::span<const int64_t>(sizes.data(), sizes.size()));
+  made->device = &current_device();
+  made->value = std::move(value);
+  return TensorAccess::make(std::move(made));
+}
+
+}  // namespace
+
+at::ScalarType to_aten(DType dtype) {
+  if (!is_numeric(dtype)) {
+    raise(Code::InvalidArgument, "[Tensor] {} values are not numbers", to_string(dtype));
+  }
+  return kTypes[static_cast<size_t>(dtype)].second;
+}
+
+DType from_aten(at::ScalarType type) {
+  for (const auto& [ours, theirs] : kTypes) {
+    if (theirs == type) return ours;
+  }
+  raise(Code::InvalidArgument,
+        "[Tensor] torch's type {} has no counterpart; convert it with .to(torch::kFloat32) first",
+        c10::toString(type));
+}
+
+const at::Tensor& aten(const Tensor& tensor) {
+  const TensorBody& held = body(tensor);
+  if (held.kind == TensorBody::Kind::Symbol) raise_symbolic(tensor, "the value");
+  if (held.kind != TensorBody::Kind::Numeric) {
+    raise(Code::InvalidArgument, "[Tensor] needs numbers, got a {} tensor", to_string(held.dtype));
+  }
+  return static_cast<const NumericBody&>(held).value;
+}
+
+Tensor from_aten(at::Tensor value) { return make_numeric(std::move(value), false); }
+Tensor from_aten_weak(at::Tensor value) { return make_numeric(std::move(value), true); }
+
+}  // namespace cohort::internal

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cohort/tensor.h"
+#include "tensor/devices.h"
+
+namespace cohort::internal {
+
+// What a Tensor points to. Immutable once made. The four kinds derive from it: NumericBody
+// (tensor/aten.h), StringBody and ResourceBody below, and the graph's symbols.
+struct TensorBody {
+  enum class Kind : uint8_t { Numeric, Strings, Resource, Symbol };
+
+  Kind kind;
+  DType dtype;
+  bool weak = false;  // made from a C++ number: takes the dtype of the tensor it meets
+  Shape shape;
+  const Device* device = nullptr;  // null for symbols
+};
+
+struct StringBody : TensorBody {
+  std::vector<std::string> values;
+};
+
+// State on a device that operations refer to by handle: a variable, a queue, an accumulator.
+class Resource {
+ public:
+  virtual ~Resource() = default;
+};
+
+struct ResourceBody : TensorBody {
+  std::shared_ptr<Resource> resource;
+};
+
+// The one way into and out of a Tensor's private part.
+struct TensorAccess {
+  static Tensor make(std::shared_ptr<const TensorBody> body) { return Tensor(std::move(body)); }
+  static const std::shared_ptr<const TensorBody>& shared(const Tensor& tensor) {
+    return tensor.body_;
+  }
+  // Identity of the value, for maps keyed by tensor.
+  static const TensorBody* id(const Tensor& tensor) { return tensor.body_.get(); }
+};
+
+// The body, of whatever kind. Throws FailedPrecondition when the tensor holds nothing.
+const TensorBody& body(const Tensor& tensor);
+
+const std::vector<std::string>& strings(const Tensor& tensor);
+Tensor make_resource(std::shared_ptr<Resource> resource);
+const std::shared_ptr<Resource>& resource_of(const Tensor& tensor);
+
+[[noreturn]] void raise_symbolic(const Tensor& tensor, std::string_view wanted);
+
+}  // namespace cohort::internal

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "cohort/device.h"
+
+namespace cohort::internal {
+
+// A device of this process. Lives as long as the process, so a pointer to one identifies it.
+struct Device {
+  DeviceName name;
+  std::string full_name;
+};
+
+// The device that this thread's operations run on: CPU:0 outside of every scope. Throws
+// InvalidArgument, listing the devices there are, when the open scopes ask for another one.
+const Device& current_device();
+
+// The device of that name, in any form. Throws InvalidArgument when this process has no such device.
+const Device& find_device(std::string_view name);
+
+// Makes CPU:0 to CPU:(count-1) exist; never takes one away.
+void ensure_cpu_devices(int count);
+
+// The open device scopes of this thread merged into one pattern.
+DeviceName requested_device();
+
+}  // namespace cohort::internal

@@ -1,0 +1,139 @@
+#include "cohort/tensor.h"
+
+#include <ATen/EmptyTensor.h>
+#include <ATen/ops/from_blob.h>
+
+#include <cstring>
+#include <ostream>
+
+#include "base/raise.h"
+#include "tensor/aten.h"
+
+namespace cohort {
+namespace internal {
+
+const TensorBody& body(const Tensor& tensor) {
+  const TensorBody* found = TensorAccess::id(tensor);
+  if (found == nullptr) {
+    raise(Code::FailedPrecondition,
+          "[Tensor] this tensor holds nothing: it was default-constructed and never assigned");
+  }
+  return *found;
+}
+
+void raise_symbolic(const Tensor& tensor, std::string_view wanted) {
+  raise(Code::FailedPrecondition,
+        "[Tensor] {} was asked of a symbolic tensor (shape {}, {}), which has no value while its "
+        "graph is being built; run the graph and read the result, or use where() and cond() "
+        "instead of C++ branches",
+        wanted, tensor.shape().to_string(), to_string(tensor.dtype()));
+}
+
+Tensor make_strings(std::vector<std::string> values, const Shape& shape) {
+  check_element_count(static_cast<int64_t>(values.size()), shape);
+  auto made = std::make_shared<StringBody>();
+  made->kind = TensorBody::Kind::Strings;
+  made->dtype = kString;
+  made->shape = shape;
+  made->device = &current_device();
+  made->values = std::move(values);
+  return TensorAccess::make(std::move(made));
+}
+
+const std::vector<std::string>& strings(const Tensor& tensor) {
+  const TensorBody& held = body(tensor);
+  if (held.kind == TensorBody::Kind::Symbol) raise_symbolic(tensor, "the text");
+  if (held.kind != TensorBody::Kind::Strings) {
+    raise(Code::InvalidArgument, "[Tensor] needs a string tensor, got {}", to_string(held.dtype));
+  }
+  return static_cast<const StringBody&>(held).values;
+}
+
+Tensor make_resource(std::shared_ptr<Resource> resource) {
+  auto made = std::make_shared<ResourceBody>();
+  made->kind = TensorBody::Kind::Resource;
+  made->dtype = kResource;
+  made->device = &current_device();
+  made->resource = std::move(resource);
+  return TensorAccess::make(std::move(made));
+}
+
+const std::shared_ptr<Resource>& resource_of(const Tensor& tensor) {
+  const TensorBody& held = body(tensor);
+  if (held.kind != TensorBody::Kind::Resource) {
+    raise(Code::InvalidArgument, "[Tensor] needs a resource handle, got {}", to_string(held.dtype));
+  }
+  return static_cast<const ResourceBody&>(held).resource;
+}
+
+Tensor make_scalar(DType dtype, const void* value) {
+  at::Tensor scalar = at::detail::empty_cpu({}, to_aten(dtype));
+  std::memcpy(scalar.data_ptr(), value, static_cast<size_t>(size_of(dtype)));
+  return from_aten_weak(std::move(scalar));
+}
+
+Tensor copy_elements(DType dtype, const Shape& shape, const void* data) {
+  at::Tensor copy =
+      at::detail::empty_cpu(at::IntArrayRef(shape.begin(), shape.end()), to_aten(dtype));
+  const size_t bytes = copy.nbytes();
+  if (bytes > 0) std::memcpy(copy.data_ptr(), data, bytes);
+  return from_aten(std::move(copy));
+}
+
+void check_element_count(int64_t count, const Shape& shape) {
+  if (shape.num_elements() != count) {
+    raise(Code::InvalidArgument, "[Tensor] {} values do not make up shape {}, which has {} elements",
+          count, shape.to_string(), shape.num_elements());
+  }
+}
+
+void raise_ragged(const Shape& first, const Shape& other) {
+  raise(Code::InvalidArgument,
+        "[Tensor] nested lists are not equally long: one part has shape {}, another {}",
+        first.to_string(), other.to_string());
+}
+
+}  // namespace internal
+
+Tensor::Tensor(std::initializer_list<const char*> texts)
+    : Tensor(internal::make_strings({texts.begin(), texts.end()},
+                                    Shape{static_cast<int64_t>(texts.size())})) {}
+
+Tensor Tensor::from_memory(const void* data, DType dtype, const Shape& shape,
+                           std::function<void()> release) {
+  if (!is_numeric(dtype)) {
+    internal::raise(Code::InvalidArgument, "[Tensor] {} values cannot be viewed in foreign memory",
+                    cohort::to_string(dtype));
+  }
+  if (data == nullptr && shape.num_elements() > 0) {
+    internal::raise(Code::InvalidArgument, "[Tensor] null memory for a tensor of shape {}",
+                    shape.to_string());
+  }
+  int64_t bytes = 0;
+  if (__builtin_mul_overflow(shape.num_elements(), size_of(dtype), &bytes)) {
+    internal::raise(Code::InvalidArgument, "[Tensor] shape {} of {} has more bytes than fit into 64 bits",
+                    shape.to_string(), cohort::to_string(dtype));
+  }
+  auto deleter = [release = std::move(release)](void*) {
+    if (release) release();
+  };
+  return internal::from_aten(at::from_blob(const_cast<void*>(data),
+                                           at::IntArrayRef(shape.begin(), shape.end()),
+                                           std::move(deleter),
+                                           at::TensorOptions(internal::to_aten(dtype))));
+}
+
+bool Tensor::is_symbolic() const {
+  return defined() && body_->kind == internal::TensorBody::Kind::Symbol;
+}
+
+DType Tensor::dtype() const { return internal::body(*this).dtype; }
+Shape Tensor::shape() const { return internal::body(*this).shape; }
+int Tensor::rank() const { return internal::body(*this).shape.rank(); }
+int64_t Tensor::size() const { return internal::body(*this).shape.num_elements(); }
+
+std::ostream& operator<<(std::ostream& out, const Tensor& tensor) {
+  return out << tensor.to_string();
+}
+
+}  // namespace cohort
