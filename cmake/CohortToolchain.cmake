@@ -28,6 +28,11 @@ find_package(Threads REQUIRED)
 find_package(fmt REQUIRED)
 find_package(spdlog REQUIRED)
 find_package(ZLIB REQUIRED)
+find_package(Protobuf REQUIRED)
+find_package(PkgConfig REQUIRED)
+pkg_check_modules(ZSTD REQUIRED IMPORTED_TARGET libzstd)
+pkg_check_modules(LIBZIP REQUIRED IMPORTED_TARGET libzip)
+pkg_check_modules(ISAL REQUIRED IMPORTED_TARGET libisal)
 
 # LibTorch's own CMake package drags in OpenCV, protobuf and compiler flags; the three libraries are
 # all that is used of it.
