@@ -2,7 +2,8 @@
 """Turns the C++ blocks of the documents into programs, so that a test can build and run them.
 
 usage: doc_programs.py extract OUT PAGE...   write OUT/<name>.cc and OUT/<name>.out, print the names
-       doc_programs.py check PAGE...         fail unless every C++ block is such a program
+       doc_programs.py check ROOT PAGE...    fail unless every C++ block is such a program, and every
+                                             `folder/file` that a page names exists under ROOT
        doc_programs.py run PROGRAM EXPECTED  run it and compare all that it prints
 
 A program is a ```cpp block under a line  <!-- program: name -->  and is followed by a ``` block with
@@ -18,6 +19,7 @@ import subprocess
 import sys
 
 MARKER = re.compile(r"<!-- program: ([a-z0-9_]+)(, output varies)? -->")
+PATH = re.compile(r"`((?:include|src|tests|tools|cmake|docs|examples|scripts|benchmarks)/[\w./-]*)`")
 FENCE = re.compile(r"(```+)(.*)")
 BODY = """#include <cohort/cohort.h>
 
@@ -113,8 +115,16 @@ def extract(out, paths):
     print(";".join(programs), end="")
 
 
-def check(paths):
+def missing_files(root, paths):
+    for path in paths:
+        for name in PATH.findall(pathlib.Path(path).read_text(encoding="utf-8")):
+            if not (root / name).exists():
+                yield f"{path}: there is no {name}"
+
+
+def check(root, paths):
     programs, problems = read_pages(paths)
+    problems += missing_files(pathlib.Path(root), paths)
     print("\n".join(problems) or f"{len(programs)} programs in {len(paths)} pages")
     sys.exit(bool(problems))
 
@@ -137,8 +147,8 @@ def main():
     arguments = sys.argv[1:]
     if len(arguments) >= 3 and arguments[0] == "extract":
         extract(arguments[1], arguments[2:])
-    elif len(arguments) >= 2 and arguments[0] == "check":
-        check(arguments[1:])
+    elif len(arguments) >= 3 and arguments[0] == "check":
+        check(arguments[1], arguments[2:])
     elif len(arguments) == 3 and arguments[0] == "run":
         run(*arguments[1:])
     else:

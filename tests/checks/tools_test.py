@@ -118,6 +118,55 @@ class TestSources(Scratch):
         self.assertIn("src/a/b_test.cc", output)
 
 
+class DocPrograms(Scratch):
+    GOOD = "<!-- program: a -->\n```cpp\nstd::cout << 1;\n```\n\n```\n1\n```\n"
+
+    def check(self, text):
+        return self.run_tool(ROOT / "tools/doc_programs.py", "check", self.root, self.write("page.md", text))
+
+    def assert_fails(self, text, message):
+        code, output = self.check(text)
+        self.assertEqual(code, 1, output)
+        self.assertIn(message, output)
+
+    def test_a_marked_block_with_output_passes(self):
+        self.assertEqual(self.check(self.GOOD)[0], 0)
+
+    def test_a_block_without_marker_fails(self):
+        self.assert_fails("```cpp\nint a;\n```\n", "page.md:1: a C++ block without")
+
+    def test_a_program_without_output_fails(self):
+        self.assert_fails("<!-- program: a -->\n```cpp\n```\ntext\n```\n1\n```\n", "not followed by")
+
+    def test_two_programs_of_one_name_fail(self):
+        self.assert_fails(self.GOOD * 2, "two programs are called a")
+
+    def test_a_file_that_is_not_there_fails(self):
+        self.assert_fails("see `src/gone.cc`\n", "there is no src/gone.cc")
+
+    def test_other_languages_are_left_alone(self):
+        self.assertEqual(self.check("```sh\nls\n```\n")[0], 0)
+
+    def test_extraction_wraps_a_body_and_keeps_a_whole_program(self):
+        whole = "<!-- program: b, output varies -->\n```cpp\nint main() {}\n```\n"
+        page = self.write("page.md", self.GOOD + whole)
+        code, output = self.run_tool(ROOT / "tools/doc_programs.py", "extract", self.root / "out", page)
+        self.assertEqual((code, output), (0, "a;b"))
+        self.assertIn("int main() {\nstd::cout << 1;", (self.root / "out/a.cc").read_text())
+        self.assertEqual((self.root / "out/a.out").read_text(), "1\n")
+        self.assertEqual((self.root / "out/b.cc").read_text(), "int main() {}\n")
+        self.assertFalse((self.root / "out/b.out").exists())
+
+    def test_running_compares_all_output(self):
+        program = self.write("program", "#!/bin/sh\necho two\n", 0o755)
+        run = lambda text: self.run_tool(ROOT / "tools/doc_programs.py", "run", program, self.write("x", text))
+        self.assertEqual(run("two\n")[0], 0)
+        self.assertEqual(run("one\n")[0], 1)
+        self.assertIn("+two", run("one\n")[1])
+        self.write("program", "#!/bin/sh\necho two\nexit 3\n", 0o755)
+        self.assertIn("ended with 3", run("two\n")[1])
+
+
 class Setup(Scratch):
     """scripts/setup.sh with stand-ins for the commands that would change the machine."""
 
