@@ -6,6 +6,8 @@ set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 add_compile_options(-Wall -Wextra -Wshadow -fno-plt)
+# Nobody reads errno after sqrt or traps on NaN; without them loops vectorise.
+add_compile_options(-fno-math-errno -fno-trapping-math)
 if(COHORT_WERROR)
   add_compile_options(-Werror)
 endif()
