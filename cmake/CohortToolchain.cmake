@@ -5,8 +5,9 @@ set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
-# A shared library that exports what it needs only: ATen's own flags would add warnings and -O0.
 add_compile_options(-Wall -Wextra -Wshadow -Werror -fno-plt)
+# Nobody reads errno after sqrt or traps on NaN; without them loops vectorise.
+add_compile_options(-fno-math-errno -fno-trapping-math)
 add_link_options(-fuse-ld=lld)
 
 if(COHORT_SANITIZE)
