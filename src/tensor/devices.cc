@@ -2,6 +2,7 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <deque>
 #include <mutex>
 
@@ -86,9 +87,7 @@ std::vector<std::string> list_devices() {
 
 DeviceScope::DeviceScope(std::string_view name) {
   internal::ThreadScopes& scopes = internal::thread_scopes();
-  const std::string spelled =
-      name.empty() || name[0] == '/' ? std::string(name) : "/device:" + std::string(name);
-  const DeviceName inner = DeviceName::parse(spelled);
+  const DeviceName inner = DeviceName::parse_any_form(name);
   scopes.merged.push_back(inner.filled_from(internal::requested_device()));
   scopes.resolved = nullptr;
   depth_ = scopes.merged.size();
@@ -96,7 +95,8 @@ DeviceScope::DeviceScope(std::string_view name) {
 
 DeviceScope::~DeviceScope() {
   internal::ThreadScopes& scopes = internal::thread_scopes();
-  scopes.merged.resize(depth_ - 1);
+  // Smaller already when an outer scope ended before this one.
+  scopes.merged.resize(std::min(scopes.merged.size(), depth_ - 1));
   scopes.resolved = nullptr;
 }
 
