@@ -71,6 +71,12 @@ ThreadDispatch& thread_dispatch() {
   return dispatch;
 }
 
+void record_call(const OpCall& call) {
+  for (Recorder* recorder = thread_dispatch().recorder; recorder; recorder = recorder->outer) {
+    if (recorder->wants(call.inputs)) recorder->record(call);
+  }
+}
+
 const Shape& OpInputs::shape(size_t i) const { return body(tensors[i]).shape; }
 DType OpInputs::dtype(size_t i) const { return body(tensors[i]).dtype; }
 
