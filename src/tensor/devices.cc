@@ -7,6 +7,7 @@
 #include <mutex>
 
 #include "base/raise.h"
+#include "tensor/kernel_library.h"
 
 namespace cohort {
 namespace internal {
@@ -14,6 +15,8 @@ namespace {
 
 // The machine's devices: a fact about the process, so there is one table. Entries never move.
 struct DeviceTable {
+  DeviceTable() { set_up_kernel_library(); }
+
   std::mutex mutex;
   std::deque<Device> devices{make("CPU:0")};
 
