@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <regex>
+#include <cctype>
 
 #include "base/thread.h"
 
@@ -23,9 +23,11 @@ class Log : public testing::Test {
 };
 
 TEST_F(Log, LineHasTimeLevelThreadAndText) {
-  const std::string line = stderr_of([] { log_warning("{} of {}", 1, "two"); });
-  EXPECT_TRUE(std::regex_match(line, std::regex(R"(\d\d:\d\d:\d\d\.\d\d\d W \[main\] 1 of two\n)")))
-      << line;
+  std::string line = stderr_of([] { log_warning("{} of {}", "one", "two"); });
+  for (char& c : line) {
+    if (std::isdigit(static_cast<unsigned char>(c)) != 0) c = '0';
+  }
+  EXPECT_EQ(line, "00:00:00.000 W [main] one of two\n");
 }
 
 TEST_F(Log, ShowsWarningsAndErrorsOnlyByDefault) {
