@@ -23,7 +23,8 @@ template <typename Target>
 Values gradient_of(Target target, const Tensor& x) {
   GradientTape tape;
   tape.watch(x);
-  return tape.gradient(target(x), x).dense().to_vector<double>();
+  const Gradient gradient = tape.gradient(target(x), x);
+  return gradient.dense().to_vector<double>();
 }
 
 TEST(Sum, ReducesTheNamedAxesOnly) {

@@ -15,7 +15,8 @@ const Tensor& matrix() {
   return x;
 }
 const Tensor& cube() {
-  static const Tensor x({{{0.5, -1.5}, {2.0, 1.1}}, {{-0.7, 0.2}, {1.3, -2.2}}});
+  static const Tensor x =
+      Tensor::from(std::vector<double>{0.5, -1.5, 2.0, 1.1, -0.7, 0.2, 1.3, -2.2}, {2, 2, 2});
   return x;
 }
 Tensor empty(const Shape& shape) { return Tensor::from(std::vector<double>{}, shape); }
@@ -83,7 +84,7 @@ OpExample mean_example() {
         return {mean(x[0], {0, -1}, KeepDims::Yes)};
       },
       .torch = [](TorchIn x) -> TorchOut {
-        return {at::mean(x[0], {0, -1}, true)};
+        return {x[0].mean(at::IntArrayRef{0, -1}, true)};
       },
       .more_inputs = {{matrix()}},
       .bad_calls = {{[] { mean(matrix(), -3); }, "axis -3 does not exist"},
