@@ -9,6 +9,7 @@
 #include "cohort/metrics.h"   // IWYU pragma: export
 #include "cohort/ops.h"       // IWYU pragma: export
 #include "cohort/optim.h"     // IWYU pragma: export
+#include "cohort/random.h"    // IWYU pragma: export
 #include "cohort/shape.h"     // IWYU pragma: export
 #include "cohort/tensor.h"    // IWYU pragma: export
 #include "cohort/variable.h"  // IWYU pragma: export
