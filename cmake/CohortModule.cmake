@@ -30,16 +30,3 @@ function(cohort_test name)
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}")
 endfunction()
-
-# cohort_benchmark(name SOURCES ... [TORCH]) one benchmark program. The target `bench` of
-# benchmarks/ builds all of them and runs one after the other.
-function(cohort_benchmark name)
-  cmake_parse_arguments(ARG "TORCH" "" "SOURCES;LIBRARIES" ${ARGN})
-  add_executable(${name} ${ARG_SOURCES})
-  target_link_libraries(${name} PRIVATE cohort::cohort benchmark::benchmark ${ARG_LIBRARIES})
-  if(ARG_TORCH)
-    target_link_libraries(${name} PRIVATE cohort_torch)
-  endif()
-  add_custom_command(TARGET bench POST_BUILD COMMAND ${name} USES_TERMINAL)
-  add_dependencies(bench ${name})
-endfunction()
