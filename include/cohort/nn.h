@@ -21,8 +21,8 @@
 //
 // Images are laid out as (batch, channels, height, width), and a convolution's kernel as (output
 // channels, input channels / groups, height, width): LibTorch's layout. A dense kernel is (input
-// width, output width). Floating dtypes only; wrong shapes, dtypes and options throw InvalidArgument
-// naming the op or layer, what it expected and what it found.
+// width, output width). Floating dtypes only; wrong shapes, dtypes and options throw
+// InvalidArgument naming the op or layer, what it expected and what it found.
 
 namespace cohort {
 
@@ -30,8 +30,10 @@ namespace internal {
 struct ModuleState;
 // What takes a tensor and gives one.
 template <typename T>
-concept LayerLike = std::copy_constructible<std::remove_cvref_t<T>> &&
-                    std::is_invocable_r_v<Tensor, const std::remove_cvref_t<T>&, const Tensor&>;
+concept LayerLike =
+    std::copy_constructible<std::remove_cvref_t<T>> && std::is_invocable_r_v < Tensor,
+        const std::remove_cvref_t<T>
+&, const Tensor& > ;
 }  // namespace internal
 
 namespace nn {
@@ -90,7 +92,7 @@ inline constexpr functions::Gelu gelu{};             // x * P(a normal variable 
 inline constexpr functions::Softplus softplus{};     // log(1 + exp(x))
 inline constexpr functions::Sigmoid sigmoid{};       // 1 / (1 + exp(-x))
 inline constexpr functions::Tanh tanh{};
-inline constexpr functions::Softmax softmax{};          // exp(x) / sum(exp(x)) along an axis
+inline constexpr functions::Softmax softmax{};         // exp(x) / sum(exp(x)) along an axis
 inline constexpr functions::LogSoftmax log_softmax{};  // its logarithm, exact where that is tiny
 
 // Losses. Each gives one number per example or element, which `reduction` makes into one.
@@ -99,9 +101,9 @@ enum class Reduction { Mean, Sum, None };
 
 struct LossOptions {
   Reduction reduction = Reduction::Mean;
-  // When above 0: this batch is a part of one with so many examples (sizes of dimension 0), and Mean
-  // divides as for the whole. The sum over all parts is then the mean over the whole batch: what a
-  // step that several replicas share needs.
+  // When above 0: this batch is a part of one with so many examples (sizes of dimension 0), and
+  // Mean divides as for the whole. The sum over all parts is then the mean over the whole batch:
+  // what a step that several replicas share needs.
   int64_t global_batch_size = 0;
 };
 
@@ -161,7 +163,7 @@ Tensor conv2d(const Tensor& x, const Tensor& kernel, const Tensor& bias,
               const Conv2dOptions& options = {}, Site site = Site::here());
 
 struct Pool2dOptions {
-  Size2d stride = 0;  // 0: the window's size
+  Size2d stride = 0;                       // 0: the window's size
   Padding2d padding = PaddingMode::Valid;  // at most half the window
 };
 // The largest, or the mean, of each window. Padding is never the largest and does not count in the
@@ -181,8 +183,8 @@ struct BatchNormResult {
   Tensor mean;
   Tensor variance;
 };
-// x normalised to mean 0 and variance 1 in each channel (dimension 1), then scaled and shifted; scale
-// and offset have shape (channels,). Training: with the batch's own statistics.
+// x normalised to mean 0 and variance 1 in each channel (dimension 1), then scaled and shifted;
+// scale and offset have shape (channels,). Training: with the batch's own statistics.
 BatchNormResult batch_norm(const Tensor& x, const Tensor& scale, const Tensor& offset,
                            NormOptions options = {}, Site site = Site::here());
 // Inference: with given ones.
@@ -197,8 +199,8 @@ struct DropoutOptions {
 };
 Tensor dropout(const Tensor& x, DropoutOptions options = {}, Site site = Site::here());
 
-// Rows of `table` at `ids` (int32 or int64, any shape). The gradient is IndexedSlices: rows, not the
-// table.
+// Rows of `table` at `ids` (int32 or int64, any shape). The gradient is IndexedSlices: rows, not
+// the table.
 Tensor embedding_lookup(const Tensor& table, const Tensor& ids, Site site = Site::here());
 
 // Initializers: how a new variable of that shape and dtype begins.
@@ -210,8 +212,8 @@ Initializer constant(double value);
 Initializer uniform(double low = -0.05, double high = 0.05);
 Initializer normal(double mean = 0, double stddev = 0.05);
 Initializer truncated_normal(double mean = 0, double stddev = 0.05);  // within 2 stddev
-// For layers followed by tanh or softmax (glorot) or by relu (he): the variance is 2 / (fan in + fan
-// out), or 2 / fan in, where a unit has `fan in` inputs and goes to `fan out` others.
+// For layers followed by tanh or softmax (glorot) or by relu (he): the variance is 2 / (fan in +
+// fan out), or 2 / fan in, where a unit has `fan in` inputs and goes to `fan out` others.
 Initializer glorot_uniform();
 Initializer glorot_normal();
 Initializer he_uniform();
@@ -318,7 +320,8 @@ class Conv2d : public Module {
 
 class MaxPool2d {
  public:
-  MaxPool2d(Size2d window, const Pool2dOptions& options = {}) : window_(window), options_(options) {}
+  MaxPool2d(Size2d window, const Pool2dOptions& options = {})
+      : window_(window), options_(options) {}
   Tensor operator()(const Tensor& x) const { return max_pool2d(x, window_, options_); }
 
  private:
@@ -328,7 +331,8 @@ class MaxPool2d {
 
 class AvgPool2d {
  public:
-  AvgPool2d(Size2d window, const Pool2dOptions& options = {}) : window_(window), options_(options) {}
+  AvgPool2d(Size2d window, const Pool2dOptions& options = {})
+      : window_(window), options_(options) {}
   Tensor operator()(const Tensor& x) const { return avg_pool2d(x, window_, options_); }
 
  private:
@@ -357,8 +361,8 @@ struct BatchNormOptions {
   double momentum = 0.1;  // share of the batch's statistics in the new moving averages
   DType dtype = kFloat32;
 };
-// batch_norm() with the batch's statistics in training mode, which also moves the averages, and with
-// those averages otherwise.
+// batch_norm() with the batch's statistics in training mode, which also moves the averages, and
+// with those averages otherwise.
 class BatchNorm : public Module {
  public:
   explicit BatchNorm(int64_t channels, const BatchNormOptions& options = {});
@@ -423,13 +427,14 @@ class Sequential : public Module {
  public:
   Sequential();
   template <typename... Layers>
-    requires(sizeof...(Layers) > 1 && (internal::LayerLike<Layers> && ...))
-  Sequential(Layers&&... layers) : Sequential() {
+  requires(sizeof...(Layers) > 1 && (internal::LayerLike<Layers> && ...))
+      Sequential(Layers&&... layers)
+      : Sequential() {
     (push_back(std::forward<Layers>(layers)), ...);
   }
   template <internal::LayerLike Layer>
-    requires(!std::same_as<std::remove_cvref_t<Layer>, Sequential>)
-  explicit Sequential(Layer&& layer) : Sequential() {
+  requires(!std::same_as<std::remove_cvref_t<Layer>, Sequential>) explicit Sequential(Layer&& layer)
+      : Sequential() {
     push_back(std::forward<Layer>(layer));
   }
 

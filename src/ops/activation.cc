@@ -84,9 +84,7 @@ extern constexpr OpDef kLeakyRelu{
     .dtypes = kFloatTypes,
     .infer = infer_same,
     .compute =
-        [](Kernel& k) {
-          set_narrowed(k, at::leaky_relu(widened(in(k)), k.attrs.number("slope")));
-        },
+        [](Kernel& k) { set_narrowed(k, at::leaky_relu(widened(in(k)), k.attrs.number("slope"))); },
     .gradient = [](const OpCall& call, Grads g) -> Gradients {
       return {apply(kLeakyReluGrad, {g[0], call.inputs[0]}, call.attrs)};
     },
