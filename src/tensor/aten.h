@@ -27,4 +27,8 @@ const at::Tensor& aten(const Tensor& tensor);
 Tensor from_aten(at::Tensor value);
 Tensor from_aten_weak(at::Tensor value);
 
+// What cohort/torch.h converts with.
+at::Tensor to_torch(const Tensor& tensor);
+Tensor from_torch(const at::Tensor& tensor);
+
 }  // namespace cohort::internal

@@ -47,5 +47,10 @@ struct OpExample {
 
 // Each file of examples/ has one of these; op_conformance_test.cc lists them.
 std::vector<OpExample> elementwise_examples();
+std::vector<OpExample> nn_examples();
+std::vector<OpExample> random_examples();
+std::vector<OpExample> reduce_examples();
+std::vector<OpExample> shape_examples();
+std::vector<OpExample> state_examples();
 
 }  // namespace cohort::testing

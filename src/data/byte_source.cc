@@ -1,0 +1,197 @@
+#include "data/byte_source.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "base/raise.h"
+#include "data/decompress.h"
+
+namespace cohort::internal {
+namespace {
+
+[[noreturn]] void raise_open_failure(const std::string& path, int error) {
+  const Code code = error == ENOENT || error == ENOTDIR ? Code::NotFound
+                    : error == EACCES || error == EPERM ? Code::PermissionDenied
+                                                        : Code::Unavailable;
+  raise(code, "[Open] cannot read '{}': {}", path, std::strerror(error));
+}
+
+class FileSource : public ByteSource {
+ public:
+  explicit FileSource(const std::string& path) : name_(path) {
+    fd_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    if (fd_ < 0) raise_open_failure(path, errno);
+    struct stat info {};
+    if (::fstat(fd_, &info) == 0 && S_ISDIR(info.st_mode)) {
+      ::close(fd_);
+      raise(Code::FailedPrecondition, "[Open] '{}' is a directory, not a file", path);
+    }
+    if (S_ISREG(info.st_mode)) size_ = info.st_size;
+    ::posix_fadvise(fd_, 0, 0, POSIX_FADV_SEQUENTIAL);
+  }
+  ~FileSource() override { ::close(fd_); }
+  FileSource(const FileSource&) = delete;
+  FileSource& operator=(const FileSource&) = delete;
+
+  size_t read(std::span<std::byte> out) override {
+    ssize_t got = 0;
+    do {
+      got = ::read(fd_, out.data(), out.size());
+    } while (got < 0 && errno == EINTR);
+    if (got < 0) raise(Code::DataLoss, "[Read] '{}': {}", name_, std::strerror(errno));
+    at_ += got;
+    return static_cast<size_t>(got);
+  }
+
+  int64_t left() const override { return size_ < 0 ? -1 : std::max<int64_t>(0, size_ - at_); }
+
+  bool skip(int64_t count) override {
+    if (size_ < 0 || count > left() || ::lseek(fd_, count, SEEK_CUR) < 0) return false;
+    at_ += count;
+    return true;
+  }
+
+  const std::string& name() const override { return name_; }
+
+ private:
+  std::string name_;
+  int fd_ = -1;
+  int64_t size_ = -1;  // unknown for pipes
+  int64_t at_ = 0;
+};
+
+class MemorySource : public ByteSource {
+ public:
+  MemorySource(std::span<const std::byte> bytes, std::string name)
+      : bytes_(bytes), name_(std::move(name)) {}
+
+  size_t read(std::span<std::byte> out) override {
+    const size_t count = std::min(out.size(), bytes_.size());
+    if (count > 0) std::memcpy(out.data(), bytes_.data(), count);
+    bytes_ = bytes_.subspan(count);
+    return count;
+  }
+  int64_t left() const override { return static_cast<int64_t>(bytes_.size()); }
+  const std::string& name() const override { return name_; }
+
+ private:
+  std::span<const std::byte> bytes_;
+  std::string name_;
+};
+
+}  // namespace
+
+std::unique_ptr<ByteSource> open_file(const std::string& path) {
+  return std::make_unique<FileSource>(path);
+}
+
+std::unique_ptr<ByteSource> memory_source(std::span<const std::byte> bytes, std::string name) {
+  return std::make_unique<MemorySource>(bytes, std::move(name));
+}
+
+std::unique_ptr<ByteSource> open_bytes(const std::string& path) {
+  return decompressed(open_file(path));
+}
+
+BufferedBytes::BufferedBytes(std::unique_ptr<ByteSource> source) : source_(std::move(source)) {}
+
+void BufferedBytes::fill() {
+  if (buffer_.empty()) buffer_.resize(kBufferBytes);
+  if (begin_ == end_) begin_ = end_ = 0;
+  end_ += source_->read(std::span(buffer_).subspan(end_));
+}
+
+std::span<const std::byte> BufferedBytes::window() {
+  if (begin_ == end_) fill();
+  return {buffer_.data() + begin_, end_ - begin_};
+}
+
+std::span<const std::byte> BufferedBytes::window(size_t count) {
+  while (end_ - begin_ < count) {
+    if (begin_ > 0) {
+      std::memmove(buffer_.data(), buffer_.data() + begin_, end_ - begin_);
+      end_ -= begin_;
+      begin_ = 0;
+    }
+    if (buffer_.size() < count) {
+      // Grows with what arrives: a count from a damaged file takes no memory that its bytes do not.
+      buffer_.resize(std::min(count, std::max(kBufferBytes, 2 * buffer_.size())));
+    }
+    const size_t before = end_;
+    fill();
+    if (end_ == before) break;
+  }
+  return {buffer_.data() + begin_, end_ - begin_};
+}
+
+void BufferedBytes::consume(size_t count) {
+  begin_ += count;
+  position_ += static_cast<int64_t>(count);
+}
+
+size_t BufferedBytes::read(std::span<std::byte> out) {
+  size_t done = std::min(out.size(), end_ - begin_);
+  if (done > 0) std::memcpy(out.data(), buffer_.data() + begin_, done);
+  consume(done);
+  while (done < out.size()) {
+    const std::span<std::byte> rest = out.subspan(done);
+    if (rest.size() >= kBufferBytes) {
+      const size_t got = source_->read(rest);
+      if (got == 0) break;
+      position_ += static_cast<int64_t>(got);
+      done += got;
+      continue;
+    }
+    const std::span<const std::byte> part = window();
+    if (part.empty()) break;
+    const size_t count = std::min(rest.size(), part.size());
+    std::memcpy(rest.data(), part.data(), count);
+    consume(count);
+    done += count;
+  }
+  return done;
+}
+
+bool BufferedBytes::advance_to(int64_t position) {
+  while (position_ < position) {
+    const int64_t wanted = position - position_;
+    if (begin_ == end_ && source_->skip(wanted)) {
+      position_ = position;
+      break;
+    }
+    const std::span<const std::byte> part = window();
+    if (part.empty()) return false;
+    consume(std::min(part.size(), static_cast<size_t>(wanted)));
+  }
+  return true;
+}
+
+int64_t BufferedBytes::left() const {
+  const int64_t beyond = source_->left();
+  return beyond < 0 ? -1 : beyond + static_cast<int64_t>(end_ - begin_);
+}
+
+std::vector<std::byte> read_growing(BufferedBytes& bytes, int64_t count) {
+  constexpr int64_t kFirst = 1 << 20;
+  std::vector<std::byte> all;
+  const int64_t left = bytes.left();
+  int64_t have = 0;
+  while (have < count) {
+    const int64_t known = left >= 0 ? left : std::max(kFirst, 2 * have);
+    const int64_t target = std::min(count, known);
+    if (target <= have) break;
+    all.resize(static_cast<size_t>(target));
+    const size_t got = bytes.read(std::span(all).subspan(static_cast<size_t>(have)));
+    have += static_cast<int64_t>(got);
+    if (have < target) break;
+  }
+  all.resize(static_cast<size_t>(have));
+  return all;
+}
+
+}  // namespace cohort::internal
