@@ -76,14 +76,11 @@ bool read_component(std::string_view text, DeviceName& name, std::vector<std::st
   return read_number(value, name.index);
 }
 
-// A device name in any of its forms, with the type upper-cased: what users type.
-DeviceName parse_any_form(std::string_view text) {
-  std::string spelled(text);
-  if (!spelled.empty() && spelled[0] != '/') spelled = "/device:" + spelled;
-  std::optional<DeviceName> name = DeviceName::try_parse(spelled);
-  if (!name) name = DeviceName::parse(text);  // throws, quoting what was typed
-  if (name->type) name->type = upper(*name->type);
-  return *name;
+[[noreturn]] void raise_not_a_name(std::string_view text) {
+  raise(Code::InvalidArgument,
+        "[Device] '{}' is not a device name; expected parts of "
+        "/job:NAME/replica:N/task:N/device:TYPE:N, for example /job:worker/task:0/device:CPU:0",
+        text);
 }
 
 template <typename Part>
@@ -116,10 +113,15 @@ std::optional<DeviceName> DeviceName::try_parse(std::string_view text) {
 
 DeviceName DeviceName::parse(std::string_view text) {
   if (std::optional<DeviceName> name = try_parse(text)) return *name;
-  raise(Code::InvalidArgument,
-        "[Device] '{}' is not a device name; expected parts of "
-        "/job:NAME/replica:N/task:N/device:TYPE:N, for example /job:worker/task:0/device:CPU:0",
-        text);
+  raise_not_a_name(text);
+}
+
+DeviceName DeviceName::parse_any_form(std::string_view text) {
+  const bool local = !text.empty() && text[0] != '/';
+  std::optional<DeviceName> name = try_parse(local ? fmt::format("/device:{}", text) : text);
+  if (!name) raise_not_a_name(text);
+  if (name->type) name->type = upper(*name->type);
+  return *name;
 }
 
 DeviceName DeviceName::parse_local(std::string_view text) {
@@ -193,9 +195,9 @@ DeviceName merge_requests(const DeviceName& a, const DeviceName& b, Placement pl
 }
 
 std::string canonical_device(std::string_view device, std::string_view defaults) {
-  const DeviceName base{
-      .job = "localhost", .replica = 0, .task = 0, .type = "CPU", .index = 0};
-  return parse_any_form(device).filled_from(parse_any_form(defaults).filled_from(base)).to_string();
+  const DeviceName base{.job = "localhost", .replica = 0, .task = 0, .type = "CPU", .index = 0};
+  const DeviceName outer = DeviceName::parse_any_form(defaults).filled_from(base);
+  return DeviceName::parse_any_form(device).filled_from(outer).to_string();
 }
 
 }  // namespace cohort

@@ -5,7 +5,7 @@
 #include "ops/checks.h"
 #include "ops/kernel.h"
 #include "ops/movable.h"
-#include "ops/row_select.h"
+#include "ops/rows.h"
 
 namespace cohort {
 namespace internal {

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "ops/kernel.h"
-#include "ops/rows.h"
+#include "ops/row_update.h"
 #include "ops/variable_ops.h"
 
 // What the optimizers' update ops share. Their inputs are: the variable's handle, one handle per

@@ -2,28 +2,21 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <string>
+#include <string_view>
 
+// Rows of a tensor along one axis, chosen by number.
 namespace cohort::internal {
 
-// A checked change of some rows of a table: every index is inside, every row has the table's width.
-struct RowUpdate {
-  // Throws InvalidArgument naming the variable. `table` is contiguous, `values` of shape (n, ...).
-  RowUpdate(const std::string& variable, const at::Tensor& table, const at::Tensor& indices,
-            const at::Tensor& values);
+// `indices`, of any integer dtype and shape, as a contiguous int64 vector. Throws OutOfRange,
+// naming the first one that is not in [0, size).
+at::Tensor checked_rows(std::string_view op, const at::Tensor& indices, int64_t size);
 
-  at::Tensor index_storage;  // int64, contiguous
-  const int64_t* rows;
-  int64_t count;
-  int64_t width;  // elements of one row
-};
+// The rows of `x` along `axis`, as many as `rows` (checked) names.
+at::Tensor take_rows(const at::Tensor& x, int64_t axis, const at::Tensor& rows);
 
-// The same rows with those named twice added up, in the order of first appearance.
-struct UniqueRows {
-  UniqueRows(const at::Tensor& indices, const at::Tensor& values);
-
-  at::Tensor indices;
-  at::Tensor values;
-};
+// Zeros of shape `sizes` to which row i of `values` along `axis` is added at rows[i] (checked), in
+// the order of i.
+at::Tensor add_rows(at::IntArrayRef sizes, int64_t axis, const at::Tensor& rows,
+                    const at::Tensor& values);
 
 }  // namespace cohort::internal

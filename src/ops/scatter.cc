@@ -2,7 +2,7 @@
 #include "cohort/ops.h"
 #include "ops/checks.h"
 #include "ops/kernel.h"
-#include "ops/row_select.h"
+#include "ops/rows.h"
 
 namespace cohort {
 namespace internal {

@@ -2,7 +2,7 @@
 
 #include "base/raise.h"
 #include "ops/kernel.h"
-#include "ops/rows.h"
+#include "ops/row_update.h"
 #include "ops/variable_ops.h"
 #include "tensor/visit.h"
 
