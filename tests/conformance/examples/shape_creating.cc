@@ -1,3 +1,5 @@
+#include <cmath>
+
 #include "conformance/examples/shape.h"
 
 namespace cohort::testing {
