@@ -7,6 +7,7 @@
 #include "cohort/error.h"     // IWYU pragma: export
 #include "cohort/gradient.h"  // IWYU pragma: export
 #include "cohort/metrics.h"   // IWYU pragma: export
+#include "cohort/nn.h"        // IWYU pragma: export
 #include "cohort/ops.h"       // IWYU pragma: export
 #include "cohort/optim.h"     // IWYU pragma: export
 #include "cohort/shape.h"     // IWYU pragma: export
