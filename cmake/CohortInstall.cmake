@@ -1,1 +1,27 @@
+# What `cmake --install` puts in place: headers, libcohort.so, and the two descriptions by which other
+# builds find them (find_package(cohort) and pkg-config).
 
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/cohort)
+
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
+        FILES_MATCHING PATTERN "*.h")
+install(TARGETS cohort EXPORT cohort LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(EXPORT cohort NAMESPACE cohort:: FILE cohort-targets.cmake DESTINATION ${package_dir})
+
+configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/cohort-config.cmake.in
+                              ${PROJECT_BINARY_DIR}/cohort-config.cmake
+                              INSTALL_DESTINATION ${package_dir})
+# Before 1.0 a minor version may change the interface.
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/cohort-config-version.cmake
+                                 COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/cohort-config.cmake
+              ${PROJECT_BINARY_DIR}/cohort-config-version.cmake
+              ${PROJECT_SOURCE_DIR}/cmake/CohortTorch.cmake
+        DESTINATION ${package_dir})
+
+# cohort.pc finds its prefix from where it lies, so that the installed tree may be moved.
+file(RELATIVE_PATH prefix_from_pc /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
+configure_file(${PROJECT_SOURCE_DIR}/cmake/cohort.pc.in ${PROJECT_BINARY_DIR}/cohort.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/cohort.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

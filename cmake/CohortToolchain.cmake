@@ -5,9 +5,17 @@ set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
-# A shared library that exports what it needs only: ATen's own flags would add warnings and -O0.
-add_compile_options(-Wall -Wextra -Wshadow -Werror -fno-plt)
-add_link_options(-fuse-ld=lld)
+add_compile_options(-Wall -Wextra -Wshadow -fno-plt)
+# Nobody reads errno after sqrt or traps on NaN; without them loops vectorise.
+add_compile_options(-fno-math-errno -fno-trapping-math)
+if(COHORT_WERROR)
+  add_compile_options(-Werror)
+endif()
+
+find_program(LLD NAMES ld.lld)
+if(LLD)
+  add_link_options(-fuse-ld=lld)
+endif()
 
 if(COHORT_SANITIZE)
   add_compile_options(-fsanitize=${COHORT_SANITIZE} -fno-omit-frame-pointer)
@@ -33,14 +41,5 @@ find_package(PkgConfig REQUIRED)
 pkg_check_modules(ZSTD REQUIRED IMPORTED_TARGET libzstd)
 pkg_check_modules(LIBZIP REQUIRED IMPORTED_TARGET libzip)
 pkg_check_modules(ISAL REQUIRED IMPORTED_TARGET libisal)
-
-# LibTorch's own CMake package drags in OpenCV, protobuf and compiler flags; the three libraries are
-# all that is used of it.
-find_path(TORCH_INCLUDE_DIR ATen/ATen.h REQUIRED)
-find_library(TORCH_CPU_LIBRARY torch_cpu REQUIRED)
-find_library(TORCH_LIBRARY torch REQUIRED)
-find_library(C10_LIBRARY c10 REQUIRED)
-add_library(cohort_torch INTERFACE)
-target_include_directories(cohort_torch SYSTEM INTERFACE ${TORCH_INCLUDE_DIR}
-                           ${TORCH_INCLUDE_DIR}/torch/csrc/api/include)
-target_link_libraries(cohort_torch INTERFACE ${TORCH_CPU_LIBRARY} ${C10_LIBRARY})
+include(CohortTorch)
+cohort_find_torch(cohort_torch)

@@ -24,6 +24,8 @@ struct DeviceName {
   // Throws InvalidArgument quoting the text.
   static DeviceName parse(std::string_view text);
   static std::optional<DeviceName> try_parse(std::string_view text);
+  // As parse, but also reads names without the slash ("gpu:2", "CPU"), and upper-cases the type.
+  static DeviceName parse_any_form(std::string_view text);
   // Reads a name inside one task: "CPU:0".
   static DeviceName parse_local(std::string_view text);
 

@@ -82,7 +82,7 @@ struct MatmulOptions {
   bool transpose_a = false;
   bool transpose_b = false;
 };
-// Matrix product of the last two dimensions; leading dimensions broadcast.
+// Matrix product of the last two dimensions; leading dimensions broadcast. Numbers of one dtype.
 Tensor matmul(const Tensor& a, const Tensor& b, MatmulOptions options = {},
               Site site = Site::here());
 
@@ -98,6 +98,8 @@ struct Axes {
 };
 enum class KeepDims : bool { No, Yes };
 
+// Of no elements sum is 0, prod 1, mean NaN. An integer's sum and product keep its dtype and wrap
+// around; those of bools are int64.
 Tensor sum(const Tensor& x, const Axes& axes = {}, KeepDims keep = KeepDims::No,
            Site site = Site::here());
 // Integers divide as div does.
@@ -112,17 +114,19 @@ Tensor min(const Tensor& x, const Axes& axes = {}, KeepDims keep = KeepDims::No,
            Site site = Site::here());
 Tensor logsumexp(const Tensor& x, const Axes& axes = {}, KeepDims keep = KeepDims::No,
                  Site site = Site::here());
+// Whether any or all of the elements of a bool tensor hold.
 Tensor any(const Tensor& x, const Axes& axes = {}, KeepDims keep = KeepDims::No,
-           Site site = Site::here());  // bool
+           Site site = Site::here());
 Tensor all(const Tensor& x, const Axes& axes = {}, KeepDims keep = KeepDims::No,
-           Site site = Site::here());  // bool
+           Site site = Site::here());
 // Index of the first extreme along one axis, int64.
 Tensor argmax(const Tensor& x, int axis = 0, Site site = Site::here());
 Tensor argmin(const Tensor& x, int axis = 0, Site site = Site::here());
+// Sums of the elements up to each one along an axis; dtypes as sum.
 Tensor cumsum(const Tensor& x, int axis = 0, Site site = Site::here());
 
 // Shape. Strings are welcome where no arithmetic is involved: reshape, transpose, expand_dims,
-// squeeze, concat, stack, split, unstack, slice, gather.
+// squeeze, concat, stack, split, unstack, slice, gather, unique. Results are views where possible.
 // One size may be -1 and is then what remains.
 Tensor reshape(const Tensor& x, const Shape& shape, Site site = Site::here());
 // Without a permutation: dimensions in reverse.
@@ -160,10 +164,11 @@ Tensor pad(const Tensor& x, const std::vector<Padding>& paddings, double value =
 Tensor tile(const Tensor& x, const std::vector<int64_t>& multiples, Site site = Site::here());
 Tensor broadcast_to(const Tensor& x, const Shape& shape, Site site = Site::here());
 
-// Rows of `x` along `axis` at `indices` (int32 or int64, any shape), which replace that dimension.
+// Rows of `x` along `axis` at `indices` (integers, any shape), whose shape replaces that dimension.
 // An index outside of it is OutOfRange. For axis 0 the gradient is IndexedSlices.
 Tensor gather(const Tensor& x, const Tensor& indices, int axis = 0, Site site = Site::here());
-// Zeros of shape `shape` to which row values[i] is added at indices[i] of the first dimension.
+// Zeros of shape `shape` to which row values[i] is added at indices[i] of the first dimension, in
+// order. `values` has the shape of the indices (any), then that of one row.
 Tensor scatter(const Tensor& indices, const Tensor& values, const Shape& shape,
                Site site = Site::here());
 // One new last dimension of size `depth`; an index outside of it gives a row of zeros.
@@ -196,7 +201,8 @@ struct TopK {
   Tensor values;   // largest first
   Tensor indices;  // int64
 };
-// The k largest of the last dimension. Of equal values the one with the lower index comes first.
+// The k largest of the last dimension. Of equal values the one with the lower index comes first;
+// NaN counts as smaller than everything.
 TopK top_k(const Tensor& x, int64_t k, Site site = Site::here());
 
 enum class SortOrder { Ascending, Descending };
@@ -207,10 +213,11 @@ Tensor argsort(const Tensor& x, int axis = -1, SortOrder order = SortOrder::Asce
                Site site = Site::here());
 
 struct Unique {
-  Tensor values;   // in the order of first appearance
-  Tensor inverse;  // int64: values[inverse[i]] == x[i]
-  Tensor counts;   // int64
+  Tensor values;   // a vector, in the order of first appearance
+  Tensor inverse;  // int64, in the shape of x: gather(values, inverse) is x
+  Tensor counts;   // int64, one per value
 };
+// The different elements of x, numbers or strings, of any shape. NaN differs from itself.
 Unique unique(const Tensor& x, Site site = Site::here());
 
 // Value passes, gradient passes.
@@ -221,7 +228,7 @@ Tensor stop_gradient(const Tensor& x, Site site = Site::here());
 Tensor group(const std::vector<Tensor>& parts, Site site = Site::here());
 // Writes "label value" to stderr when it runs, and passes x on.
 Tensor print(const Tensor& x, std::string_view label = "", Site site = Site::here());
-// Passes x on, or throws InvalidArgument with `label` when it contains NaN or infinity.
+// Passes x on, or throws InvalidArgument with `label` and how many when it has NaN or infinity.
 Tensor check_numerics(const Tensor& x, std::string_view label, Site site = Site::here());
 
 // While it lives, every op of this thread checks its floating outputs; the first NaN or infinity

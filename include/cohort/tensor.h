@@ -1,5 +1,6 @@
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 #include <functional>
 #include <initializer_list>
@@ -22,12 +23,13 @@ namespace cohort {
 namespace internal {
 struct TensorBody;
 struct TensorAccess;
+// What braces may hold: elements, and string literals, which are elements of type std::string.
 template <typename T>
-struct NestedList;  // the flat values and the shape of nested braces
+concept ListItem = TensorElement<T> || std::same_as<T, const char*> || std::same_as<T, char*>;
 }  // namespace internal
 
-// An n-dimensional array of one dtype, or the promise of one: inside a graph being built a tensor is
-// symbolic and has a dtype and a (perhaps partly unknown) shape but no values yet.
+// An n-dimensional array of one dtype, or the promise of one: inside a graph being built a tensor
+// is symbolic and has a dtype and a (perhaps partly unknown) shape but no values yet.
 //
 // A handle: copies share the same immutable value, so passing tensors by value costs nothing, and
 // any number of threads may use one. What needs values throws FailedPrecondition on a symbolic
@@ -38,23 +40,21 @@ class Tensor {
 
   // A scalar. In arithmetic a C++ number takes the dtype of the tensor it meets (float32 * 2.0 is
   // float32); a floating number that meets an integer tensor makes it float32.
-  template <TensorElement T>
+  template <internal::ListItem T>
   Tensor(T value);
-  Tensor(const char* text) : Tensor(std::string(text)) {}
 
   // Nested braces: Tensor({{1.f, 2.f}, {3.f, 4.f}}) has shape (2, 2). All rows of one depth must be
   // equally long (InvalidArgument).
-  template <TensorElement T>
+  template <internal::ListItem T>
   Tensor(std::initializer_list<T> values);
-  template <TensorElement T>
+  template <internal::ListItem T>
   Tensor(std::initializer_list<std::initializer_list<T>> rows);
-  template <TensorElement T>
+  template <internal::ListItem T>
   Tensor(std::initializer_list<std::initializer_list<std::initializer_list<T>>> planes);
-  template <TensorElement T>
-  Tensor(std::initializer_list<
-         std::initializer_list<std::initializer_list<std::initializer_list<T>>>>
-             blocks);
-  Tensor(std::initializer_list<const char*> texts);
+  template <internal::ListItem T>
+  Tensor(
+      std::initializer_list<std::initializer_list<std::initializer_list<std::initializer_list<T>>>>
+          blocks);
 
   // Copies `values`, in row-major order. Their number must be the shape's (InvalidArgument).
   template <TensorElement T>
@@ -67,7 +67,7 @@ class Tensor {
 
   // Looks at memory that somebody else owns (a mapped file, shared memory), without a copy. The
   // memory must hold the whole tensor and stay as it is until `release` is called, which happens
-  // once, after the last tensor that shares it is gone.
+  // once, after the last tensor that shares it is gone; never when this throws.
   static Tensor from_memory(const void* data, DType dtype, const Shape& shape,
                             std::function<void()> release);
 
@@ -81,7 +81,8 @@ class Tensor {
   // Full name of the device that holds the value; what was asked for, in a graph.
   std::string device() const;
 
-  // The value of a tensor that has exactly one element, converted to T.
+  // The value of a tensor that has exactly one element, converted to T. Here and below: fractions
+  // are cut off, what is not zero is true, and a number outside of an integer type is OutOfRange.
   template <TensorElement T>
   T to() const;
   explicit operator bool() const;
@@ -101,7 +102,9 @@ class Tensor {
   // Part `index` of the first dimension, without a copy; negative counts from the end.
   Tensor operator[](int64_t index) const;
 
-  // As numpy prints: "Tensor([[1. 2.]\n [3. 4.]], shape=(2, 2), dtype=float32)".
+  // As numpy prints: "Tensor([[1. 2.]\n [3. 4.]], shape=(2, 2), dtype=float32)". A symbolic tensor
+  // has a name instead of values, Tensor("", shape=(None, 2), dtype=float32), and one that holds
+  // nothing is Tensor(undefined).
   std::string to_string() const;
   friend std::ostream& operator<<(std::ostream& out, const Tensor& tensor);
 
@@ -119,12 +122,14 @@ class Tensor {
 
 // How many elements printing shows before it leaves out the middle, and how.
 struct PrintOptions {
-  int precision = 8;       // most digits after the point
+  int precision = 8;         // most digits after the point
   int64_t threshold = 1000;  // tensors with more elements are shortened with "..."
-  int edge_items = 3;      // elements kept at each end of a shortened dimension
+  int edge_items = 3;        // elements kept at each end of a shortened dimension
   int line_width = 75;
 };
-// The values alone, without shape and dtype: "[[1. 2.]\n [3. 4.]]".
+// The values alone, without shape and dtype: "[[1. 2.]\n [3. 4.]]". Strings are in single quotes,
+// with escapes for everything but printable ASCII: "['a' 'b\n']". Throws InvalidArgument for
+// options that are negative.
 std::string format_values(const Tensor& tensor, const PrintOptions& options = {});
 
 }  // namespace cohort

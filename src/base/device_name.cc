@@ -17,9 +17,8 @@ constexpr std::string_view kAny = "*";
 
 bool is_identifier(std::string_view text) {
   if (text.empty() || std::isalpha(static_cast<unsigned char>(text[0])) == 0) return false;
-  return std::all_of(text.begin(), text.end(), [](unsigned char c) {
-    return std::isalnum(c) != 0 || c == '_';
-  });
+  return std::all_of(text.begin(), text.end(),
+                     [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; });
 }
 
 // The number in `text`, or nothing when it is not one that fits.
@@ -76,14 +75,11 @@ bool read_component(std::string_view text, DeviceName& name, std::vector<std::st
   return read_number(value, name.index);
 }
 
-// A device name in any of its forms, with the type upper-cased: what users type.
-DeviceName parse_any_form(std::string_view text) {
-  std::string spelled(text);
-  if (!spelled.empty() && spelled[0] != '/') spelled = "/device:" + spelled;
-  std::optional<DeviceName> name = DeviceName::try_parse(spelled);
-  if (!name) name = DeviceName::parse(text);  // throws, quoting what was typed
-  if (name->type) name->type = upper(*name->type);
-  return *name;
+[[noreturn]] void raise_not_a_name(std::string_view text) {
+  raise(Code::InvalidArgument,
+        "[Device] '{}' is not a device name; expected parts of "
+        "/job:NAME/replica:N/task:N/device:TYPE:N, for example /job:worker/task:0/device:CPU:0",
+        text);
 }
 
 template <typename Part>
@@ -92,8 +88,9 @@ bool clash(const std::optional<Part>& a, const std::optional<Part>& b) {
 }
 
 [[noreturn]] void raise_clash(std::string_view part, const DeviceName& a, const DeviceName& b) {
-  raise(Code::InvalidArgument, "[Placement] the {} of '{}' and '{}' differ, so they cannot be one place",
-        part, a.to_string(), b.to_string());
+  raise(Code::InvalidArgument,
+        "[Placement] the {} of '{}' and '{}' differ, so they cannot be one place", part,
+        a.to_string(), b.to_string());
 }
 
 }  // namespace
@@ -116,17 +113,22 @@ std::optional<DeviceName> DeviceName::try_parse(std::string_view text) {
 
 DeviceName DeviceName::parse(std::string_view text) {
   if (std::optional<DeviceName> name = try_parse(text)) return *name;
-  raise(Code::InvalidArgument,
-        "[Device] '{}' is not a device name; expected parts of "
-        "/job:NAME/replica:N/task:N/device:TYPE:N, for example /job:worker/task:0/device:CPU:0",
-        text);
+  raise_not_a_name(text);
+}
+
+DeviceName DeviceName::parse_any_form(std::string_view text) {
+  const bool local = !text.empty() && text[0] != '/';
+  std::optional<DeviceName> name = try_parse(local ? fmt::format("/device:{}", text) : text);
+  if (!name) raise_not_a_name(text);
+  if (name->type) name->type = upper(*name->type);
+  return *name;
 }
 
 DeviceName DeviceName::parse_local(std::string_view text) {
   DeviceName name;
   if (!read_device(text, name) || !name.type || !name.index) {
-    raise(Code::InvalidArgument, "[Device] '{}' is not a local device name; expected TYPE:INDEX, for example CPU:0",
-          text);
+    raise(Code::InvalidArgument,
+          "[Device] '{}' is not a local device name; expected TYPE:INDEX, for example CPU:0", text);
   }
   return name;
 }
@@ -193,9 +195,9 @@ DeviceName merge_requests(const DeviceName& a, const DeviceName& b, Placement pl
 }
 
 std::string canonical_device(std::string_view device, std::string_view defaults) {
-  const DeviceName base{
-      .job = "localhost", .replica = 0, .task = 0, .type = "CPU", .index = 0};
-  return parse_any_form(device).filled_from(parse_any_form(defaults).filled_from(base)).to_string();
+  const DeviceName base{.job = "localhost", .replica = 0, .task = 0, .type = "CPU", .index = 0};
+  const DeviceName outer = DeviceName::parse_any_form(defaults).filled_from(base);
+  return DeviceName::parse_any_form(device).filled_from(outer).to_string();
 }
 
 }  // namespace cohort

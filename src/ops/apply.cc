@@ -61,7 +61,7 @@ void compute(const OpDef& op, std::span<const Tensor> inputs, const Attrs& attrs
   } catch (const c10::Error& error) {
     raise_kernel_failure(op, inputs, error.what_without_backtrace());
   }
-  if (numerics_guarded()) check_outputs(op, outputs);
+  if (numerics_guarded()) check_outputs(op, inputs, outputs);
 }
 
 }  // namespace
@@ -69,6 +69,12 @@ void compute(const OpDef& op, std::span<const Tensor> inputs, const Attrs& attrs
 ThreadDispatch& thread_dispatch() {
   thread_local ThreadDispatch dispatch;
   return dispatch;
+}
+
+void record_call(const OpCall& call) {
+  for (Recorder* recorder = thread_dispatch().recorder; recorder; recorder = recorder->outer) {
+    if (recorder->wants(call.inputs)) recorder->record(call);
+  }
 }
 
 const Shape& OpInputs::shape(size_t i) const { return body(tensors[i]).shape; }

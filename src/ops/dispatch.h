@@ -7,8 +7,6 @@
 
 namespace cohort::internal {
 
-class VariableCell;
-
 // Something that wants to know what a thread computes: a tape.
 class Recorder {
  public:
@@ -16,7 +14,8 @@ class Recorder {
   // Whether an op on these inputs is to be recorded.
   virtual bool wants(std::span<const Tensor> inputs) const = 0;
   virtual void record(const OpCall& call) = 0;
-  virtual void variable_read(const VariableCell& cell, const Tensor& value, bool trainable) = 0;
+  // `value` is what a variable's copy, named by its handle, holds now.
+  virtual void variable_read(const Tensor& handle, const Tensor& value, bool trainable) = 0;
 
   Recorder* outer = nullptr;  // the next one to tell; this thread's recorders form a list
 };
@@ -36,6 +35,21 @@ struct ThreadDispatch {
   GraphBuilder* builder = nullptr;  // innermost graph being built; null = run at once
 };
 ThreadDispatch& thread_dispatch();
+
+// Tells this thread's recorders about a call that did not come through apply().
+void record_call(const OpCall& call);
+
+// While it lives, this thread's recorders hear nothing.
+class RecordingPause {
+ public:
+  RecordingPause() : paused_(thread_dispatch().recorder) { thread_dispatch().recorder = nullptr; }
+  ~RecordingPause() { thread_dispatch().recorder = paused_; }
+  RecordingPause(const RecordingPause&) = delete;
+  RecordingPause& operator=(const RecordingPause&) = delete;
+
+ private:
+  Recorder* paused_;
+};
 
 // The graph that a symbol belongs to.
 struct SymbolBody : TensorBody {

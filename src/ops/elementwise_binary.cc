@@ -81,8 +81,7 @@ extern constexpr OpDef kFloorDiv{
           check_divisor(k, "FloorDiv");
           set(k, at::floor_divide(in(k, 0), in(k, 1)));
         },
-    .gradient = nullptr,
-    .no_gradient_because = "its result is a step function",
+    .gradient = no_influence,
 };
 
 extern constexpr OpDef kMod{

@@ -13,7 +13,6 @@ using Grads = std::span<const Tensor>;
 
 Specs infer_bool(const OpInputs& inputs) { return {{kBool, inputs.shape(0)}}; }
 
-constexpr std::string_view kStep = "its result is a step function";
 constexpr std::string_view kTruth = "its result is a truth value";
 
 }  // namespace
@@ -41,8 +40,7 @@ extern constexpr OpDef kSign{
     .dtypes = kNumberTypes,
     .infer = infer_same,
     .compute = [](Kernel& k) { set(k, at::sgn(in(k))); },
-    .gradient = nullptr,
-    .no_gradient_because = kStep,
+    .gradient = no_influence,
 };
 
 extern constexpr OpDef kSquare{
@@ -164,8 +162,7 @@ extern constexpr OpDef kFloor{
     .dtypes = kFloatTypes,
     .infer = infer_same,
     .compute = [](Kernel& k) { set(k, at::floor(in(k))); },
-    .gradient = nullptr,
-    .no_gradient_because = kStep,
+    .gradient = no_influence,
 };
 
 extern constexpr OpDef kCeil{
@@ -173,8 +170,7 @@ extern constexpr OpDef kCeil{
     .dtypes = kFloatTypes,
     .infer = infer_same,
     .compute = [](Kernel& k) { set(k, at::ceil(in(k))); },
-    .gradient = nullptr,
-    .no_gradient_because = kStep,
+    .gradient = no_influence,
 };
 
 extern constexpr OpDef kRound{
@@ -182,8 +178,7 @@ extern constexpr OpDef kRound{
     .dtypes = kFloatTypes,
     .infer = infer_same,
     .compute = [](Kernel& k) { set(k, at::round(in(k))); },
-    .gradient = nullptr,
-    .no_gradient_because = kStep,
+    .gradient = no_influence,
 };
 
 extern constexpr OpDef kIsNan{

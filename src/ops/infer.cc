@@ -98,4 +98,8 @@ Specs infer_broadcast_to_bool(const OpInputs& inputs) {
   return {{kBool, broadcast_shapes(inputs.op, inputs.shape(0), inputs.shape(1))}};
 }
 
+Gradients no_influence(const OpCall& call, std::span<const Tensor>) {
+  return Gradients(call.inputs.size());
+}
+
 }  // namespace cohort::internal

@@ -4,7 +4,7 @@
 
 #include "ops/op.h"
 
-// What the ops' infer functions have in common. `op` is the op's name, for the message.
+// What the ops' infer functions (and a few gradients) have in common. `op` is the op's name, for the message.
 namespace cohort::internal {
 
 // numpy's broadcasting; an unknown size against 1 or another unknown one stays unknown.
@@ -26,5 +26,8 @@ void require_allocatable(std::string_view op, const Shape& shape, DType dtype);
 Specs infer_same(const OpInputs& inputs);               // output like input 0
 Specs infer_broadcast(const OpInputs& inputs);          // broadcast of inputs 0 and 1, same dtype
 Specs infer_broadcast_to_bool(const OpInputs& inputs);  // the same with bool out
+
+// The gradient of a step function: no input has an influence, wherever there is a slope at all.
+Gradients no_influence(const OpCall& call, std::span<const Tensor> output_gradients);
 
 }  // namespace cohort::internal

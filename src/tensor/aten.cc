@@ -64,4 +64,11 @@ const at::Tensor& aten(const Tensor& tensor) {
 Tensor from_aten(at::Tensor value) { return make_numeric(std::move(value), false); }
 Tensor from_aten_weak(at::Tensor value) { return make_numeric(std::move(value), true); }
 
+at::Tensor to_torch(const Tensor& tensor) { return aten(tensor); }
+
+Tensor from_torch(const at::Tensor& tensor) {
+  if (!tensor.defined()) return {};
+  return from_aten(tensor);
+}
+
 }  // namespace cohort::internal

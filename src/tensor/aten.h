@@ -10,7 +10,8 @@ namespace cohort::internal {
 
 struct NumericBody : TensorBody {
   at::Tensor value;
-  // A row-major copy of a value that is a strided view, made when somebody wants to see the bytes.
+  // A row-major copy of a value that is a strided view or not aligned, made when somebody wants to
+  // see the bytes.
   mutable std::once_flag dense_once;
   mutable at::Tensor dense;
 };
@@ -26,5 +27,9 @@ const at::Tensor& aten(const Tensor& tensor);
 // Shares `value`'s memory; the tensor belongs to the current device.
 Tensor from_aten(at::Tensor value);
 Tensor from_aten_weak(at::Tensor value);
+
+// What cohort/torch.h converts with.
+at::Tensor to_torch(const Tensor& tensor);
+Tensor from_torch(const at::Tensor& tensor);
 
 }  // namespace cohort::internal

@@ -2,10 +2,12 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <deque>
 #include <mutex>
 
 #include "base/raise.h"
+#include "tensor/kernel_library.h"
 
 namespace cohort {
 namespace internal {
@@ -13,6 +15,8 @@ namespace {
 
 // The machine's devices: a fact about the process, so there is one table. Entries never move.
 struct DeviceTable {
+  DeviceTable() { set_up_kernel_library(); }
+
   std::mutex mutex;
   std::deque<Device> devices{make("CPU:0")};
 
@@ -28,8 +32,8 @@ DeviceTable& device_table() {
 }
 
 struct ThreadScopes {
-  std::vector<DeviceName> merged;     // what each open scope and those outside it say together
-  const Device* resolved = nullptr;   // for the innermost; looked up when first needed
+  std::vector<DeviceName> merged;    // what each open scope and those outside it say together
+  const Device* resolved = nullptr;  // for the innermost; looked up when first needed
 };
 
 ThreadScopes& thread_scopes() {
@@ -83,9 +87,7 @@ std::vector<std::string> list_devices() {
 
 DeviceScope::DeviceScope(std::string_view name) {
   internal::ThreadScopes& scopes = internal::thread_scopes();
-  const std::string spelled =
-      name.empty() || name[0] == '/' ? std::string(name) : "/device:" + std::string(name);
-  const DeviceName inner = DeviceName::parse(spelled);
+  const DeviceName inner = DeviceName::parse_any_form(name);
   scopes.merged.push_back(inner.filled_from(internal::requested_device()));
   scopes.resolved = nullptr;
   depth_ = scopes.merged.size();
@@ -93,7 +95,8 @@ DeviceScope::DeviceScope(std::string_view name) {
 
 DeviceScope::~DeviceScope() {
   internal::ThreadScopes& scopes = internal::thread_scopes();
-  scopes.merged.resize(depth_ - 1);
+  // Smaller already when an outer scope ended before this one.
+  scopes.merged.resize(std::min(scopes.merged.size(), depth_ - 1));
   scopes.resolved = nullptr;
 }
 

@@ -2,7 +2,10 @@
 
 #include <ATen/ops/empty.h>
 
+#include <cmath>
 #include <cstring>
+#include <limits>
+#include <utility>
 
 #include "base/raise.h"
 #include "tensor/aten.h"
@@ -12,22 +15,46 @@ namespace cohort {
 namespace internal {
 namespace {
 
-// The value as row-major memory: itself, or a copy kept with it.
+bool is_dense(const at::Tensor& value) {
+  return value.is_contiguous() && value.device().is_cpu() &&
+         reinterpret_cast<uintptr_t>(value.data_ptr()) % value.element_size() == 0;
+}
+
+// The value as row-major, aligned memory: itself, or a copy kept with it.
 const at::Tensor& dense_value(const Tensor& tensor) {
   const at::Tensor& value = aten(tensor);
-  if (value.is_contiguous() && value.device().is_cpu()) return value;
+  if (is_dense(value)) return value;
   const auto& held = static_cast<const NumericBody&>(body(tensor));
-  std::call_once(held.dense_once, [&] { held.dense = value.cpu().contiguous(); });
+  std::call_once(held.dense_once,
+                 [&] { held.dense = value.cpu().clone(at::MemoryFormat::Contiguous); });
   return held.dense;
 }
 
 template <typename To, typename From>
-To convert(From value) {
-  if constexpr (std::same_as<To, float16> || std::same_as<To, bfloat16>) {
-    return To(static_cast<float>(value));
-  } else if constexpr (std::same_as<From, float16> || std::same_as<From, bfloat16>) {
-    return static_cast<To>(static_cast<float>(value));
+bool fits(From value) {
+  if constexpr (std::same_as<To, bool> || std::same_as<From, bool> || !std::integral<To>) {
+    return true;
+  } else if constexpr (std::integral<From>) {
+    return std::in_range<To>(value);
   } else {
+    // Powers of two, which From holds exactly; To's largest number may be none.
+    constexpr From low = std::numeric_limits<To>::min();
+    constexpr From beyond = 2 * static_cast<From>(std::numeric_limits<To>::max() / 2 + 1);
+    const From whole = std::trunc(value);
+    return whole >= low && whole < beyond;
+  }
+}
+
+template <typename To, typename From>
+To convert(From value) {
+  if constexpr (std::same_as<From, float16> || std::same_as<From, bfloat16>) {
+    return convert<To>(static_cast<float>(value));
+  } else if constexpr (std::same_as<To, float16> || std::same_as<To, bfloat16>) {
+    return To(static_cast<float>(value));
+  } else {
+    if (!fits<To>(value)) {
+      raise(Code::OutOfRange, "[Tensor] {} does not fit into {}", value, to_string(dtype_of<To>));
+    }
     return static_cast<To>(value);
   }
 }
@@ -35,9 +62,8 @@ To convert(From value) {
 void convert_elements(const void* from, DType from_dtype, int64_t count, DType to_dtype, void* to) {
   visit_numeric(from_dtype, [&]<typename From>(From) {
     visit_numeric(to_dtype, [&]<typename To>(To) {
-      const auto* source = static_cast<const From*>(from);
       auto* target = static_cast<To*>(to);
-      for (int64_t i = 0; i < count; ++i) target[i] = convert<To>(source[i]);
+      for (int64_t i = 0; i < count; ++i) target[i] = convert<To>(load<From>(from, i));
     });
   });
 }
@@ -77,6 +103,7 @@ void read_elements(const Tensor& tensor, DType dtype, void* out) {
 }
 
 int64_t offset_of(const Tensor& tensor, std::span<const int64_t> index) {
+  if (tensor.is_symbolic()) raise_symbolic(tensor, "an element");
   const Shape shape = tensor.shape();
   if (static_cast<int>(index.size()) != shape.rank()) {
     raise(Code::InvalidArgument, "[Tensor] {} indices for a tensor of shape {}", index.size(),
@@ -95,9 +122,13 @@ int64_t offset_of(const Tensor& tensor, std::span<const int64_t> index) {
   return offset;
 }
 
-void check_one_element(const Tensor& tensor) {
+int64_t count_values(const Tensor& tensor) {
   if (tensor.is_symbolic()) raise_symbolic(tensor, "a C++ value");
-  if (tensor.size() != 1) {
+  return tensor.size();
+}
+
+void check_one_element(const Tensor& tensor) {
+  if (count_values(tensor) != 1) {
     raise(Code::InvalidArgument,
           "[Tensor] only a tensor of one element converts to a C++ value; this one has shape {}",
           tensor.shape().to_string());

@@ -30,18 +30,16 @@ Shape Shape::unknown() {
   return shape;
 }
 
-void Shape::push_back(int64_t size) {
-  if (size < kUnknownDim) {
-    raise(Code::InvalidArgument, "[Shape] a dimension has size {}; sizes are 0 or more, or -1 for unknown",
-          size);
+namespace {
+
+int64_t checked_size(int64_t size) {
+  if (size < Shape::kUnknownDim) {
+    raise(Code::InvalidArgument,
+          "[Shape] a dimension has size {}; sizes are 0 or more, or -1 for unknown", size);
   }
-  if (rank_ == kMaxRank) {
-    raise(Code::InvalidArgument, "[Shape] more than {} dimensions, the most a tensor has", kMaxRank);
-  }
-  if (rank_ >= 0) sizes_[rank_++] = size;
+  return size;
 }
 
-namespace {
 int checked_axis(int axis, int rank, const Shape& shape) {
   const int positive = axis < 0 ? axis + rank : axis;
   if (positive < 0 || positive >= rank) {
@@ -49,7 +47,17 @@ int checked_axis(int axis, int rank, const Shape& shape) {
   }
   return positive;
 }
+
 }  // namespace
+
+void Shape::push_back(int64_t size) {
+  checked_size(size);
+  if (rank_ == kMaxRank) {
+    raise(Code::InvalidArgument, "[Shape] more than {} dimensions, the most a tensor has",
+          kMaxRank);
+  }
+  if (rank_ >= 0) sizes_[rank_++] = size;
+}
 
 int64_t Shape::operator[](int axis) const { return sizes_[checked_axis(axis, rank_, *this)]; }
 
@@ -75,7 +83,7 @@ int64_t Shape::num_elements() const {
 
 Shape Shape::with(int axis, int64_t size) const {
   Shape copy = *this;
-  copy.sizes_[checked_axis(axis, rank_, *this)] = size;
+  copy.sizes_[checked_axis(axis, rank_, *this)] = checked_size(size);
   return copy;
 }
 

@@ -66,15 +66,25 @@ const std::shared_ptr<Resource>& resource_of(const Tensor& tensor) {
   return static_cast<const ResourceBody&>(held).resource;
 }
 
+namespace {
+at::Tensor allocate(DType dtype, const Shape& shape) {
+  try {
+    return at::detail::empty_cpu(at::IntArrayRef(shape.begin(), shape.end()), to_aten(dtype));
+  } catch (const c10::Error&) {
+    raise(Code::ResourceExhausted, "[Tensor] there is no memory for a {} tensor of shape {}",
+          to_string(dtype), shape.to_string());
+  }
+}
+}  // namespace
+
 Tensor make_scalar(DType dtype, const void* value) {
-  at::Tensor scalar = at::detail::empty_cpu({}, to_aten(dtype));
+  at::Tensor scalar = allocate(dtype, Shape{});
   std::memcpy(scalar.data_ptr(), value, static_cast<size_t>(size_of(dtype)));
   return from_aten_weak(std::move(scalar));
 }
 
 Tensor copy_elements(DType dtype, const Shape& shape, const void* data) {
-  at::Tensor copy =
-      at::detail::empty_cpu(at::IntArrayRef(shape.begin(), shape.end()), to_aten(dtype));
+  at::Tensor copy = allocate(dtype, shape);
   const size_t bytes = copy.nbytes();
   if (bytes > 0) std::memcpy(copy.data_ptr(), data, bytes);
   return from_aten(std::move(copy));
@@ -82,9 +92,15 @@ Tensor copy_elements(DType dtype, const Shape& shape, const void* data) {
 
 void check_element_count(int64_t count, const Shape& shape) {
   if (shape.num_elements() != count) {
-    raise(Code::InvalidArgument, "[Tensor] {} values do not make up shape {}, which has {} elements",
-          count, shape.to_string(), shape.num_elements());
+    raise(Code::InvalidArgument,
+          "[Tensor] {} values do not make up shape {}, which has {} elements", count,
+          shape.to_string(), shape.num_elements());
   }
+}
+
+std::string to_text(const char* text) {
+  if (text == nullptr) raise(Code::InvalidArgument, "[Tensor] a null pointer is not a string");
+  return text;
 }
 
 void raise_ragged(const Shape& first, const Shape& other) {
@@ -94,10 +110,6 @@ void raise_ragged(const Shape& first, const Shape& other) {
 }
 
 }  // namespace internal
-
-Tensor::Tensor(std::initializer_list<const char*> texts)
-    : Tensor(internal::make_strings({texts.begin(), texts.end()},
-                                    Shape{static_cast<int64_t>(texts.size())})) {}
 
 Tensor Tensor::from_memory(const void* data, DType dtype, const Shape& shape,
                            std::function<void()> release) {
@@ -111,16 +123,19 @@ Tensor Tensor::from_memory(const void* data, DType dtype, const Shape& shape,
   }
   int64_t bytes = 0;
   if (__builtin_mul_overflow(shape.num_elements(), size_of(dtype), &bytes)) {
-    internal::raise(Code::InvalidArgument, "[Tensor] shape {} of {} has more bytes than fit into 64 bits",
+    internal::raise(Code::InvalidArgument,
+                    "[Tensor] shape {} of {} has more bytes than fit into 64 bits",
                     shape.to_string(), cohort::to_string(dtype));
   }
+  // The kernel library forgets to release a null pointer.
+  static const char no_elements = 0;
+  if (data == nullptr) data = &no_elements;
   auto deleter = [release = std::move(release)](void*) {
     if (release) release();
   };
-  return internal::from_aten(at::from_blob(const_cast<void*>(data),
-                                           at::IntArrayRef(shape.begin(), shape.end()),
-                                           std::move(deleter),
-                                           at::TensorOptions(internal::to_aten(dtype))));
+  return internal::from_aten(
+      at::from_blob(const_cast<void*>(data), at::IntArrayRef(shape.begin(), shape.end()),
+                    std::move(deleter), at::TensorOptions(internal::to_aten(dtype))));
 }
 
 bool Tensor::is_symbolic() const {

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <cstddef>
+#include <cstring>
+
 #include "base/raise.h"
 #include "cohort/dtype.h"
 
@@ -34,6 +37,19 @@ decltype(auto) visit_numeric(DType dtype, Body&& body) {
       break;
   }
   raise(Code::InvalidArgument, "[Tensor] {} values are not numbers", to_string(dtype));
+}
+
+// Element number `index`. Memory that somebody else filled may be at any address, and hold any byte
+// where a bool is expected.
+template <typename T>
+T load(const void* data, int64_t index) {
+  if constexpr (std::same_as<T, bool>) {
+    return load<uint8_t>(data, index) != 0;
+  } else {
+    T value;
+    std::memcpy(&value, static_cast<const std::byte*>(data) + index * sizeof(T), sizeof(T));
+    return value;
+  }
 }
 
 }  // namespace cohort::internal

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cohort/error.h"
 #include "cohort/ops.h"
 
 namespace cohort::testing {
@@ -47,5 +48,10 @@ struct OpExample {
 
 // Each file of examples/ has one of these; op_conformance_test.cc lists them.
 std::vector<OpExample> elementwise_examples();
+std::vector<OpExample> nn_examples();
+std::vector<OpExample> random_examples();
+std::vector<OpExample> reduce_examples();
+std::vector<OpExample> shape_examples();
+std::vector<OpExample> state_examples();
 
 }  // namespace cohort::testing

@@ -3,6 +3,7 @@
 // Definitions of Tensor's templates. Not for inclusion by users: include cohort/tensor.h.
 
 #include <algorithm>
+#include <type_traits>
 
 #include "cohort/tensor.h"
 
@@ -15,6 +16,8 @@ Tensor make_strings(std::vector<std::string> values, const Shape& shape);
 Tensor copy_elements(DType dtype, const Shape& shape, const void* data);
 // Throws InvalidArgument unless `count` elements make up `shape`.
 void check_element_count(int64_t count, const Shape& shape);
+// Throws InvalidArgument for a null pointer.
+std::string to_text(const char* text);
 [[noreturn]] void raise_ragged(const Shape& first, const Shape& other);
 
 // Writes element `offset` (row-major), converted to `dtype`, to `out`.
@@ -22,28 +25,45 @@ void read_element(const Tensor& tensor, int64_t offset, DType dtype, void* out);
 void read_elements(const Tensor& tensor, DType dtype, void* out);
 // Row-major offset of `index`; throws OutOfRange.
 int64_t offset_of(const Tensor& tensor, std::span<const int64_t> index);
-// The offset of the only element; throws InvalidArgument when there is not exactly one.
+// Number of elements; throws FailedPrecondition when there are no values.
+int64_t count_values(const Tensor& tensor);
+// Throws InvalidArgument unless there is exactly one element.
 void check_one_element(const Tensor& tensor);
 // First element of a contiguous value of exactly that dtype; throws otherwise.
 const void* element_data(const Tensor& tensor, DType dtype);
 
+// The flat values and the shape of nested braces.
 template <typename T>
 struct NestedList {
   std::vector<T> values;
   Shape shape;
 };
 
+template <ListItem T>
+auto to_element(T value) {
+  if constexpr (TensorElement<T>) {
+    return value;
+  } else {
+    return to_text(value);
+  }
+}
+template <ListItem T>
+using ElementOf = decltype(to_element(std::declval<T>()));
+
 template <typename T>
-NestedList<T> flatten(std::initializer_list<T> list) {
-  return {std::vector<T>(list), Shape{static_cast<int64_t>(list.size())}};
+NestedList<ElementOf<T>> flatten(std::initializer_list<T> list) {
+  NestedList<ElementOf<T>> all{{}, Shape{static_cast<int64_t>(list.size())}};
+  all.values.reserve(list.size());
+  for (const T& item : list) all.values.push_back(to_element(item));
+  return all;
 }
 
 template <typename T, typename Inner>
-NestedList<T> flatten_nested(std::initializer_list<Inner> list) {
-  NestedList<T> all;
+NestedList<ElementOf<T>> flatten_nested(std::initializer_list<Inner> list) {
+  NestedList<ElementOf<T>> all;
   bool first = true;
   for (const Inner& item : list) {
-    NestedList<T> part = flatten<T>(item);
+    NestedList<ElementOf<T>> part = flatten<T>(item);
     if (first) all.shape = part.shape;
     if (!(part.shape == all.shape)) raise_ragged(all.shape, part.shape);
     first = false;
@@ -54,17 +74,18 @@ NestedList<T> flatten_nested(std::initializer_list<Inner> list) {
 }
 
 template <typename T>
-NestedList<T> flatten(std::initializer_list<std::initializer_list<T>> list) {
+NestedList<ElementOf<T>> flatten(std::initializer_list<std::initializer_list<T>> list) {
   return flatten_nested<T>(list);
 }
 
 template <typename T>
-NestedList<T> flatten(std::initializer_list<std::initializer_list<std::initializer_list<T>>> list) {
+NestedList<ElementOf<T>> flatten(
+    std::initializer_list<std::initializer_list<std::initializer_list<T>>> list) {
   return flatten_nested<T>(list);
 }
 
 template <typename T>
-NestedList<T> flatten(
+NestedList<ElementOf<T>> flatten(
     std::initializer_list<std::initializer_list<std::initializer_list<std::initializer_list<T>>>>
         list) {
   return flatten_nested<T>(list);
@@ -85,31 +106,31 @@ Tensor make_tensor(NestedList<T> list) {
 
 }  // namespace internal
 
-template <TensorElement T>
+template <internal::ListItem T>
 Tensor::Tensor(T value) {
-  if constexpr (std::same_as<T, std::string>) {
-    *this = internal::make_strings({std::move(value)}, Shape{});
+  if constexpr (std::same_as<internal::ElementOf<T>, std::string>) {
+    *this = internal::make_strings({internal::to_element(std::move(value))}, Shape{});
   } else {
     *this = internal::make_scalar(dtype_of<T>, &value);
   }
 }
 
-template <TensorElement T>
+template <internal::ListItem T>
 Tensor::Tensor(std::initializer_list<T> values)
     : Tensor(internal::make_tensor(internal::flatten<T>(values))) {}
 
-template <TensorElement T>
+template <internal::ListItem T>
 Tensor::Tensor(std::initializer_list<std::initializer_list<T>> rows)
     : Tensor(internal::make_tensor(internal::flatten<T>(rows))) {}
 
-template <TensorElement T>
+template <internal::ListItem T>
 Tensor::Tensor(std::initializer_list<std::initializer_list<std::initializer_list<T>>> planes)
     : Tensor(internal::make_tensor(internal::flatten<T>(planes))) {}
 
-template <TensorElement T>
-Tensor::Tensor(std::initializer_list<
-               std::initializer_list<std::initializer_list<std::initializer_list<T>>>>
-                   blocks)
+template <internal::ListItem T>
+Tensor::Tensor(
+    std::initializer_list<std::initializer_list<std::initializer_list<std::initializer_list<T>>>>
+        blocks)
     : Tensor(internal::make_tensor(internal::flatten<T>(blocks))) {}
 
 template <TensorElement T>
@@ -158,7 +179,7 @@ T Tensor::at(std::initializer_list<int64_t> index) const {
 
 template <TensorElement T>
 std::vector<T> Tensor::to_vector() const {
-  const auto count = static_cast<size_t>(size());
+  const auto count = static_cast<size_t>(internal::count_values(*this));
   if constexpr (std::same_as<T, bool>) {
     auto bytes = std::make_unique<bool[]>(count + 1);
     internal::read_elements(*this, kBool, bytes.get());

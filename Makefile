@@ -1,0 +1,50 @@
+# The verbs of the project. `make help` lists them.
+
+JOBS ?= $(shell nproc)
+PREFIX ?= /usr/local
+REPEAT ?= 20
+DEMO_ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help setup run build test format asan tsan soak bench install clean
+
+help:            ## this list
+	@sed -nE 's/^([a-z ]+):[^#]*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
+
+setup:           ## install the Debian packages that are missing
+	@scripts/setup.sh
+
+run: setup       ## build the library and the demo, and train on Fashion-MNIST
+	@cmake --preset release -DCOHORT_TESTS=OFF --log-level=WARNING
+	@cmake --build --preset release --target fashion_mnist -j $(JOBS)
+	@build/release/examples/fashion_mnist $(DEMO_ARGS)
+
+build: setup     ## build everything, warnings as errors
+	cmake --preset dev
+	cmake --build --preset dev -j $(JOBS)
+
+test: build      ## build everything and run all tests
+	ctest --preset dev -j $(JOBS)
+
+format:          ## bring every source file into the project's form
+	tools/check_format.py --fix .
+
+asan tsan: setup ## run the unit and conformance tests under a sanitizer
+	cmake --preset $@
+	cmake --build --preset $@ -j $(JOBS)
+	ctest --preset $@ -j $(JOBS)
+
+soak: build      ## run the unit and conformance tests REPEAT times, until one fails
+	ctest --preset dev -j $(JOBS) -L '^(unit|conformance)$$' --repeat until-fail:$(REPEAT)
+
+bench: setup     ## build and run the benchmarks
+	cmake --preset release -DCOHORT_BENCHMARKS=ON
+	cmake --build --preset release --target bench -j $(JOBS)
+
+install: setup   ## build the library and install it under PREFIX
+	cmake --preset release -DCOHORT_TESTS=OFF -DCOHORT_EXAMPLES=OFF -DCOHORT_BENCHMARKS=OFF
+	cmake --build --preset release -j $(JOBS)
+	cmake --install build/release --prefix $(PREFIX)
+
+clean:           ## remove everything that was built
+	rm -rf build

@@ -1,0 +1,191 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cohort/gradient.h"
+#include "cohort/variable.h"
+
+// Optimizers: how gradients change variables.
+
+namespace cohort::optim {
+
+// A learning rate that depends on the number of updates made so far (an int64 scalar).
+using Schedule = std::function<Tensor(const Tensor& step)>;
+
+// A number, or a schedule.
+class LearningRate {
+ public:
+  LearningRate(double rate);
+  LearningRate(Schedule schedule);
+  Tensor at(const Tensor& step) const { return schedule_(step); }
+
+ private:
+  Schedule schedule_;
+};
+
+struct ExponentialDecayOptions {
+  double initial_rate = 0.01;
+  int64_t decay_steps = 1000;
+  double decay_rate = 0.96;
+  bool staircase = false;  // in jumps of decay_steps
+};
+// initial_rate * decay_rate ^ (step / decay_steps)
+Schedule exponential_decay(const ExponentialDecayOptions& options);
+
+struct PolynomialDecayOptions {
+  double initial_rate = 0.01;
+  double end_rate = 0.0001;
+  int64_t decay_steps = 1000;
+  double power = 1;
+};
+// From initial_rate to end_rate in decay_steps, then constant.
+Schedule polynomial_decay(const PolynomialDecayOptions& options);
+
+struct CosineDecayOptions {
+  double initial_rate = 0.01;
+  int64_t decay_steps = 1000;
+  double alpha = 0;  // what remains at the end, as a share of initial_rate
+};
+Schedule cosine_decay(const CosineDecayOptions& options);
+
+// rates[i] up to and including step boundaries[i], the last rate afterwards.
+Schedule piecewise_constant(std::vector<int64_t> boundaries, std::vector<double> rates);
+// From 0 to what `then` gives, in `steps` steps; afterwards `then`, counted from the start.
+Schedule warmup(int64_t steps, LearningRate then);
+
+// Limits on gradients, applied in this order; 0 = no limit.
+struct Clipping {
+  double value = 0;        // each element to [-value, value]
+  double norm = 0;         // each gradient's L2 norm
+  double global_norm = 0;  // the L2 norm of all gradients together
+};
+
+// Gradients with their limits applied; sparse ones stay sparse.
+Gradients clip_by_value(const Gradients& gradients, double value);
+Gradients clip_by_norm(const Gradients& gradients, double norm);
+Gradients clip_by_global_norm(const Gradients& gradients, double norm);
+Tensor global_norm(const Gradients& gradients);
+
+namespace internal {
+struct OptimizerState;
+struct Rule;
+}  // namespace internal
+
+// Changes variables along their gradients and keeps what it needs for that in slot variables, which
+// are named after theirs ("kernel/momentum") and made at the first update.
+//
+// A sparse gradient (IndexedSlices) touches only its rows, in the variable and in the slots; rows
+// named twice count once, with their sum. Use one optimizer from one thread at a time, or inside a
+// strategy, which sums the gradients of all replicas first.
+class Optimizer {
+ public:
+  virtual ~Optimizer();
+  Optimizer(const Optimizer&) = delete;
+  Optimizer& operator=(const Optimizer&) = delete;
+
+  // One update. Variables whose gradient is undefined stay as they are (a warning names them once);
+  // none at all, unequal numbers, and wrong shapes are InvalidArgument, and then nothing changes.
+  void apply_gradients(const Gradients& gradients, const std::vector<Variable>& variables);
+
+  // Runs `loss` under a tape and applies its gradients. Returns the loss.
+  Tensor minimize(const std::function<Tensor()>& loss, const std::vector<Variable>& variables);
+
+  // Number of updates made.
+  Variable iterations() const;
+  // The rate that the next update will use.
+  Tensor learning_rate() const;
+  void set_learning_rate(LearningRate rate);
+
+  // The slot of that name for `variable`. Throws NotFound before the first update.
+  Variable slot(const Variable& variable, const std::string& name) const;
+  // Everything that a checkpoint must keep: iterations, then the slots in the order of their making.
+  std::vector<Variable> variables() const;
+
+ protected:
+  Optimizer(LearningRate rate, Clipping clipping, internal::Rule rule);
+
+ private:
+  std::unique_ptr<internal::OptimizerState> state_;
+};
+
+struct SgdOptions {
+  LearningRate learning_rate = 0.01;
+  double momentum = 0;
+  bool nesterov = false;
+  double weight_decay = 0;  // adds weight_decay * variable to the gradient
+  Clipping clipping = {};
+};
+class Sgd : public Optimizer {
+ public:
+  explicit Sgd(const SgdOptions& options = {});
+};
+
+struct AdamOptions {
+  LearningRate learning_rate = 0.001;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double epsilon = 1e-8;
+  double weight_decay = 0;
+  Clipping clipping = {};
+};
+class Adam : public Optimizer {
+ public:
+  explicit Adam(const AdamOptions& options = {});
+};
+
+struct AdamWOptions {
+  LearningRate learning_rate = 0.001;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double epsilon = 1e-8;
+  double weight_decay = 0.01;  // shrinks the variable itself, not through the gradient
+  Clipping clipping = {};
+};
+class AdamW : public Optimizer {
+ public:
+  explicit AdamW(const AdamWOptions& options = {});
+};
+
+struct AdagradOptions {
+  LearningRate learning_rate = 0.01;
+  double initial_accumulator = 0;
+  double epsilon = 1e-10;
+  double weight_decay = 0;
+  Clipping clipping = {};
+};
+class Adagrad : public Optimizer {
+ public:
+  explicit Adagrad(const AdagradOptions& options = {});
+};
+
+struct RmsPropOptions {
+  LearningRate learning_rate = 0.01;
+  double rho = 0.99;
+  double epsilon = 1e-8;
+  double momentum = 0;
+  bool centered = false;
+  double weight_decay = 0;
+  Clipping clipping = {};
+};
+class RmsProp : public Optimizer {
+ public:
+  explicit RmsProp(const RmsPropOptions& options = {});
+};
+
+struct FtrlOptions {
+  LearningRate learning_rate = 0.05;
+  double learning_rate_power = -0.5;
+  double initial_accumulator = 0.1;
+  double l1 = 0;
+  double l2 = 0;
+  Clipping clipping = {};
+};
+class Ftrl : public Optimizer {
+ public:
+  explicit Ftrl(const FtrlOptions& options = {});
+};
+
+}  // namespace cohort::optim

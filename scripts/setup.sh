@@ -1,0 +1,104 @@
+#!/usr/bin/env bash
+# Installs the Debian packages that Cohort is built, tested and shown with: those that are missing,
+# and nothing else. When all are there it does nothing and needs no network.
+#
+#   scripts/setup.sh           install what is missing (as root, or through sudo without a password)
+#   scripts/setup.sh --list    print the packages, one per line
+#
+# COHORT_NO_SETUP=1 skips it: for machines where the libraries were put in place some other way.
+set -euo pipefail
+
+# The one list. docs/dependencies.md says more about each; a test compares the two.
+readonly PACKAGES='
+build-essential         # g++ and the C library
+cmake                   # describes the build
+ninja-build             # runs it
+ccache                  # makes the second build quick
+lld                     # links libtorch in a fraction of the time
+pkg-config              # how programs without CMake find the installed library
+libtorch-dev            # the kernels: LibTorch 1.13
+libopenblas0-serial     # a fast matrix product for them; one thread, so that replicas share the cores
+libfmt-dev              # text of messages
+libspdlog-dev           # log lines
+zlib1g-dev              # gzip data files
+libzstd-dev             # zstd data files
+libzip-dev              # zip containers: NPZ files
+libisal-dev             # CRC-32C of records, at memory speed
+libprotobuf-dev         # tf.Example and event files
+protobuf-compiler       # the same
+nlohmann-json3-dev      # TF_CONFIG, safetensors headers, timelines
+libgtest-dev            # tests
+libgmock-dev            # matchers in tests
+librapidcheck-dev       # property tests
+libbenchmark-dev        # benchmarks
+clang-format            # the form of the source, checked by a test
+python3                 # the checks in tools/
+git                     # which files belong to the project
+dataset-fashion-mnist   # what the demo learns
+'
+
+packages() { sed -E 's/[[:space:]]*#.*//; /^$/d' <<<"$PACKAGES"; }
+
+# Prints the packages that are not installed.
+missing_packages() {
+  comm -23 <(packages | sort) \
+    <(packages | xargs dpkg-query -W -f '${db:Status-Status} ${Package}\n' 2>/dev/null |
+      sed -n 's/^installed //p' | sort)
+}
+
+install_packages() {
+  local as_root=()
+  if [[ $EUID -ne 0 ]]; then
+    if ! sudo -n true 2>/dev/null; then
+      echo "setup: packages are missing and this user may not install them. Run:" >&2
+      echo "  sudo apt-get install --no-install-recommends $*" >&2
+      exit 1
+    fi
+    as_root=(sudo -n)
+  fi
+  apt() { "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get "$@"; }
+  echo "setup: installing $*"
+  # The package lists are fetched only when those at hand do not know a package or are out of date.
+  apt install --dry-run --no-install-recommends "$@" >/dev/null 2>&1 || apt update
+  apt install --yes --no-install-recommends "$@" ||
+    { apt update && apt install --yes --no-install-recommends "$@"; }
+}
+
+# Installing OpenBLAS makes it the system's BLAS, unless somebody chose another one. That choice is
+# theirs; only say what it costs.
+check_blas() {
+  local arch name chosen wanted
+  arch=$(gcc -print-multiarch)
+  name=libblas.so.3-$arch
+  wanted=/usr/lib/$arch/openblas-serial/libblas.so.3
+  chosen=$(readlink "/etc/alternatives/$name" || true)
+  case $chosen in
+    "$wanted") ;;
+    *openblas*)
+      echo "setup: note: the selected BLAS is $chosen; the serial OpenBLAS is better when several" \
+        "replicas share the cores: sudo update-alternatives --set $name $wanted" >&2 ;;
+    *)
+      echo "setup: warning: the selected BLAS is ${chosen:-unknown}, not OpenBLAS: training will be" \
+        "many times slower. To change it: sudo update-alternatives --set $name $wanted" >&2 ;;
+  esac
+}
+
+main() {
+  case ${1:-} in
+    '') ;;
+    --list) packages && return ;;
+    *) echo "usage: scripts/setup.sh [--list]" >&2 && exit 2 ;;
+  esac
+  [[ -z ${COHORT_NO_SETUP:-} ]] || return 0
+  if ! command -v dpkg-query >/dev/null; then
+    echo "setup: this machine has no dpkg. Install the counterparts of these Debian packages, then" \
+      "set COHORT_NO_SETUP=1:" $(packages) >&2
+    exit 1
+  fi
+  local missing
+  mapfile -t missing < <(missing_packages)
+  [[ ${#missing[@]} -eq 0 ]] || install_packages "${missing[@]}"
+  check_blas
+}
+
+main "$@"

@@ -1,0 +1,119 @@
+#include "autodiff/backward.h"
+
+#include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "base/raise.h"
+#include "cohort/ops.h"
+#include "tensor/body.h"
+
+namespace cohort::internal {
+namespace {
+
+using Id = const TensorBody*;
+
+Id id(const Tensor& tensor) { return TensorAccess::id(tensor); }
+
+// Marks in each call which inputs depend on a source, and drops the calls where none does.
+void keep_influenced(std::vector<OpCall>& calls, std::span<const Tensor> sources) {
+  std::unordered_set<Id> influenced;
+  for (const Tensor& source : sources) influenced.insert(id(source));
+  std::erase_if(calls, [&](OpCall& call) {
+    bool any = false;
+    call.wanted = call.inputs.size() > 32 ? ~0u : 0u;
+    for (size_t i = 0; i < call.inputs.size(); ++i) {
+      if (!influenced.contains(id(call.inputs[i]))) continue;
+      any = true;
+      if (i < 32) call.wanted |= 1u << i;
+    }
+    if (!any) return true;
+    for (const Tensor& output : call.outputs) {
+      if (is_floating(output.dtype())) influenced.insert(id(output));
+    }
+    return false;
+  });
+}
+
+// The gradients known so far, by tensor.
+class GradientSums {
+ public:
+  void add(const Tensor& tensor, const Gradient& gradient) {
+    if (!gradient.defined()) return;
+    Gradient& sum = sums_[id(tensor)];
+    sum = add_gradients(sum, gradient);
+  }
+  bool has(const Tensor& tensor) const { return sums_.contains(id(tensor)); }
+  Gradient of(const Tensor& tensor) const {
+    const auto found = sums_.find(id(tensor));
+    return found == sums_.end() ? Gradient() : found->second;
+  }
+  void forget(const Tensor& tensor) { sums_.erase(id(tensor)); }
+
+ private:
+  std::unordered_map<Id, Gradient> sums_;
+};
+
+// One dense gradient per output; zeros for those that have none.
+std::vector<Tensor> output_gradients(const OpCall& call, const GradientSums& sums) {
+  std::vector<Tensor> gradients;
+  for (const Tensor& output : call.outputs) {
+    const Gradient gradient = sums.of(output);
+    gradients.push_back(gradient.defined() ? gradient.dense() : zeros_like(output));
+  }
+  return gradients;
+}
+
+Gradients input_gradients(const OpCall& call, const GradientSums& sums) {
+  if (call.op->gradient == nullptr) {
+    raise(Code::Unimplemented,
+          "[{}] has no gradient because {}; stop_gradient() before it leaves it out of the "
+          "derivative",
+          call.op->name, call.op->no_gradient_because);
+  }
+  return call.op->gradient(call, output_gradients(call, sums));
+}
+
+void visit(const OpCall& call, GradientSums& sums) {
+  const bool reached = std::any_of(call.outputs.begin(), call.outputs.end(),
+                                   [&](const Tensor& output) { return sums.has(output); });
+  if (!reached) return;
+  const Gradients gradients = input_gradients(call, sums);
+  for (size_t i = 0; i < gradients.size(); ++i) {
+    if (call.wants(i) && is_floating(call.inputs[i].dtype())) sums.add(call.inputs[i], gradients[i]);
+  }
+}
+
+IndexedSlices join(const IndexedSlices& a, const IndexedSlices& b) {
+  return {concat({a.values, b.values}, 0), concat({a.indices, b.indices}, 0), a.dense_shape};
+}
+
+}  // namespace
+
+Gradient add_gradients(const Gradient& a, const Gradient& b) {
+  if (!a.defined()) return b;
+  if (!b.defined()) return a;
+  if (a.is_sparse() && b.is_sparse()) return join(a.slices(), b.slices());
+  return a.dense() + b.dense();
+}
+
+Gradients backward(std::vector<OpCall> calls, std::span<const Tensor> targets,
+                   std::span<const Tensor> seeds, std::span<const Tensor> sources) {
+  keep_influenced(calls, sources);
+  GradientSums sums;
+  for (size_t i = 0; i < targets.size(); ++i) sums.add(targets[i], seeds[i]);
+  std::unordered_set<Id> kept;
+  for (const Tensor& source : sources) kept.insert(id(source));
+  while (!calls.empty()) {
+    visit(calls.back(), sums);
+    for (const Tensor& output : calls.back().outputs) {
+      if (!kept.contains(id(output))) sums.forget(output);
+    }
+    calls.pop_back();
+  }
+  Gradients results;
+  for (const Tensor& source : sources) results.push_back(sums.of(source));
+  return results;
+}
+
+}  // namespace cohort::internal

@@ -1,0 +1,129 @@
+#include <fmt/format.h>
+
+#include "autodiff/backward.h"
+#include "autodiff/tape.h"
+#include "base/raise.h"
+#include "cohort/gradient.h"
+#include "cohort/ops.h"
+#include "ops/variable_cell.h"
+
+namespace cohort {
+namespace {
+
+using internal::raise;
+
+// d(result)/d(target) for each target, checked against it.
+std::vector<Tensor> seeds_for(const std::vector<Tensor>& targets, const GradientOptions& options) {
+  if (!options.output_gradients.empty() && options.output_gradients.size() != targets.size()) {
+    raise(Code::InvalidArgument, "[GradientTape] {} output gradients for {} targets",
+          options.output_gradients.size(), targets.size());
+  }
+  std::vector<Tensor> seeds;
+  for (size_t i = 0; i < targets.size(); ++i) {
+    if (!is_floating(targets[i].dtype())) {
+      raise(Code::InvalidArgument, "[GradientTape] a target is {}; only floating values have slopes",
+            to_string(targets[i].dtype()));
+    }
+    if (options.output_gradients.empty()) {
+      seeds.push_back(ones_like(targets[i]));
+      continue;
+    }
+    const Tensor& seed = options.output_gradients[i];
+    if (!seed.shape().is_compatible_with(targets[i].shape())) {
+      raise(Code::InvalidArgument,
+            "[GradientTape] output gradient {} has shape {}, but its target has {}", i,
+            seed.shape().to_string(), targets[i].shape().to_string());
+    }
+    seeds.push_back(cast(seed, targets[i].dtype()));
+  }
+  return seeds;
+}
+
+// Reverse walk for groups of tensors; the result for a group is the sum over its members, with
+// `like` telling what zeros look like when nothing is connected.
+Gradients group_gradients(internal::Tape& tape, const std::vector<Tensor>& targets,
+                          const std::vector<std::vector<Tensor>>& groups,
+                          const std::vector<Tensor>& like, const GradientOptions& options) {
+  std::vector<internal::OpCall> calls = tape.take_calls();
+  tape.pause();
+  std::vector<Tensor> flat;
+  for (const auto& group : groups) flat.insert(flat.end(), group.begin(), group.end());
+  Gradients all;
+  const Status status = capture_status([&] {
+    const std::vector<Tensor> seeds = seeds_for(targets, options);
+    all = internal::backward(std::move(calls), targets, seeds, flat);
+  });
+  tape.resume();
+  throw_if_error(status);
+  Gradients results;
+  size_t next = 0;
+  for (size_t i = 0; i < groups.size(); ++i) {
+    Gradient sum;
+    for (size_t j = 0; j < groups[i].size(); ++j) sum = internal::add_gradients(sum, all[next++]);
+    if (!sum.defined() && options.unconnected == Unconnected::Zero) sum = zeros_like(like[i]);
+    results.push_back(sum);
+  }
+  return results;
+}
+
+}  // namespace
+
+GradientTape::GradientTape(TapeOptions options)
+    : tape_(std::make_unique<internal::Tape>(options)) {}
+GradientTape::~GradientTape() = default;
+
+void GradientTape::watch(const Tensor& tensor) { tape_->watch(tensor); }
+
+void GradientTape::watch(const Variable& variable) {
+  const auto& impl = internal::VariableAccess::impl(variable);
+  tape_->watch(impl->handle().handle, impl->read());
+}
+
+Gradients GradientTape::gradient(const std::vector<Tensor>& targets,
+                                 const std::vector<Tensor>& sources,
+                                 const GradientOptions& options) {
+  std::vector<std::vector<Tensor>> groups;
+  for (const Tensor& source : sources) groups.push_back({source});
+  return group_gradients(*tape_, targets, groups, sources, options);
+}
+
+Gradients GradientTape::gradient(const std::vector<Tensor>& targets,
+                                 const std::vector<Variable>& sources,
+                                 const GradientOptions& options) {
+  std::vector<std::vector<Tensor>> groups;
+  std::vector<Tensor> like;
+  for (const Variable& source : sources) {
+    const auto& impl = internal::VariableAccess::impl(source);
+    groups.push_back(tape_->reads(impl->handle().handle));
+    if (options.unconnected == Unconnected::Zero) like.push_back(impl->read());
+  }
+  return group_gradients(*tape_, targets, groups, like, options);
+}
+
+Gradients GradientTape::gradient(const Tensor& target, const std::vector<Tensor>& sources,
+                                 const GradientOptions& options) {
+  return gradient(std::vector<Tensor>{target}, sources, options);
+}
+
+Gradients GradientTape::gradient(const Tensor& target, const std::vector<Variable>& sources,
+                                 const GradientOptions& options) {
+  return gradient(std::vector<Tensor>{target}, sources, options);
+}
+
+Gradient GradientTape::gradient(const Tensor& target, const Tensor& source,
+                                const GradientOptions& options) {
+  return gradient(std::vector<Tensor>{target}, std::vector<Tensor>{source}, options)[0];
+}
+
+Gradient GradientTape::gradient(const Tensor& target, const Variable& source,
+                                const GradientOptions& options) {
+  return gradient(std::vector<Tensor>{target}, std::vector<Variable>{source}, options)[0];
+}
+
+void GradientTape::reset() { tape_->reset(); }
+
+GradientTape::Pause GradientTape::stop_recording() { return Pause(*tape_); }
+GradientTape::Pause::Pause(internal::Tape& tape) : tape_(tape) { tape_.pause(); }
+GradientTape::Pause::~Pause() { tape_.resume(); }
+
+}  // namespace cohort

@@ -1,0 +1,96 @@
+#include "autodiff/tape.h"
+
+#include <algorithm>
+
+#include "base/raise.h"
+
+namespace cohort::internal {
+
+Tape::Tape(const TapeOptions& options) : options_(options) { start(); }
+Tape::~Tape() { stop(); }
+
+void Tape::start() {
+  outer = thread_dispatch().recorder;
+  thread_dispatch().recorder = this;
+  recording_ = true;
+}
+
+void Tape::stop() {
+  if (!recording_) return;
+  recording_ = false;
+  Recorder** link = &thread_dispatch().recorder;
+  while (*link != nullptr && *link != this) link = &(*link)->outer;
+  if (*link == this) *link = outer;
+}
+
+bool Tape::wants(std::span<const Tensor> inputs) const {
+  if (pauses_ > 0 || watched_.empty()) return false;
+  return std::any_of(inputs.begin(), inputs.end(), [&](const Tensor& input) {
+    return watched_.contains(TensorAccess::id(input));
+  });
+}
+
+void Tape::record(const OpCall& call) {
+  for (const Tensor& output : call.outputs) {
+    if (is_floating(output.dtype())) watched_.insert(TensorAccess::id(output));
+  }
+  calls_.push_back(call);
+}
+
+void Tape::variable_read(const Tensor& handle, const Tensor& value, bool trainable) {
+  if (pauses_ > 0) return;
+  if ((trainable && options_.watch_variables) ||
+      watched_handles_.contains(TensorAccess::id(handle))) {
+    note_read(handle, value);
+  }
+}
+
+void Tape::note_read(const Tensor& handle, const Tensor& value) {
+  if (!is_floating(value.dtype()) || !watched_.insert(TensorAccess::id(value)).second) return;
+  Reads& reads = reads_[TensorAccess::id(handle)];
+  reads.handle = handle;
+  reads.values.push_back(value);
+}
+
+void Tape::watch(const Tensor& tensor) {
+  if (!is_floating(tensor.dtype())) {
+    raise(Code::InvalidArgument,
+          "[GradientTape] only floating tensors can be watched, got {}; cast() it first",
+          to_string(tensor.dtype()));
+  }
+  if (watched_.insert(TensorAccess::id(tensor)).second) watched_tensors_.push_back(tensor);
+}
+
+void Tape::watch(const Tensor& handle, const Tensor& value) {
+  if (watched_handles_.insert(TensorAccess::id(handle)).second) watched_tensors_.push_back(handle);
+  note_read(handle, value);
+}
+
+std::vector<Tensor> Tape::reads(const Tensor& handle) const {
+  const auto found = reads_.find(TensorAccess::id(handle));
+  return found == reads_.end() ? std::vector<Tensor>() : found->second.values;
+}
+
+std::vector<OpCall> Tape::take_calls() {
+  if (options_.persistent) return calls_;
+  if (spent_) {
+    raise(Code::FailedPrecondition,
+          "[GradientTape] gradient() was called before; a tape that is to give several needs "
+          "{{.persistent = true}}");
+  }
+  spent_ = true;
+  stop();
+  return std::move(calls_);
+}
+
+void Tape::reset() {
+  calls_.clear();
+  watched_.clear();
+  watched_tensors_.clear();
+  reads_.clear();
+  watched_handles_.clear();
+  spent_ = false;
+  if (!recording_) start();
+}
+
+}  // namespace cohort::internal

@@ -1,0 +1,76 @@
+#include "base/log.h"
+
+#include <spdlog/logger.h>
+#include <spdlog/sinks/stdout_sinks.h>
+
+#include <array>
+#include <cstdlib>
+
+#include "base/thread.h"
+
+namespace cohort::internal {
+namespace {
+
+constexpr std::array<std::string_view, 5> kLevelNames = {"debug", "info", "warning", "error",
+                                                         "off"};
+
+constexpr spdlog::level::level_enum to_spdlog(LogLevel level) {
+  constexpr std::array<spdlog::level::level_enum, 5> kLevels = {
+      spdlog::level::debug, spdlog::level::info, spdlog::level::warn, spdlog::level::err,
+      spdlog::level::off};
+  return kLevels[static_cast<size_t>(level)];
+}
+
+void choose_level(spdlog::logger& logger, std::string_view name);
+
+// Never destroyed, so that whatever ends last may still log.
+spdlog::logger& logger() {
+  static spdlog::logger& only = *[] {
+    auto* made = new spdlog::logger("cohort", std::make_shared<spdlog::sinks::stderr_sink_mt>());
+    made->set_pattern("%H:%M:%S.%e %L %v");
+    made->set_level(spdlog::level::warn);
+    if (const char* level = std::getenv("COHORT_LOG")) choose_level(*made, level);
+    return made;
+  }();
+  return only;
+}
+
+std::string to_line(std::string_view text) {
+  std::string line = fmt::format("[{}] ", thread_name());
+  for (const char c : text) {
+    if (c == '\n') {
+      line += "\\n";
+    } else {
+      line += c;
+    }
+  }
+  return line;
+}
+
+void choose_level(spdlog::logger& logger, std::string_view name) {
+  for (size_t i = 0; i < kLevelNames.size(); ++i) {
+    if (kLevelNames[i] == name) return logger.set_level(to_spdlog(static_cast<LogLevel>(i)));
+  }
+  logger.warn(to_line(fmt::format(
+      "COHORT_LOG is '{}', which is no level; the levels are debug, info, warning, error and off",
+      name)));
+}
+
+}  // namespace
+
+void set_log_level(LogLevel level) { logger().set_level(to_spdlog(level)); }
+void set_log_level(std::string_view name) { choose_level(logger(), name); }
+
+bool log_enabled(LogLevel level) {
+  return level != LogLevel::Off && logger().should_log(to_spdlog(level));
+}
+
+void write_log(LogLevel level, fmt::string_view text, fmt::format_args args) noexcept {
+  try {
+    logger().log(to_spdlog(level), to_line(fmt::vformat(text, args)));
+  } catch (...) {
+    // Out of memory, or a broken formatter: the message is lost, the work goes on.
+  }
+}
+
+}  // namespace cohort::internal

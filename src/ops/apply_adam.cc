@@ -1,0 +1,47 @@
+#include <cmath>
+
+#include "ops/optimizer_rule.h"
+
+namespace cohort::internal {
+
+extern constexpr OpDef kApplyAdam{
+    .name = "ApplyAdam",
+    .dtypes = kNumericTypes | kResourceType,
+    .infer = infer_update,
+    .compute =
+        [](Kernel& k) {
+          const double beta1 = k.attrs.number("beta1");
+          const double beta2 = k.attrs.number("beta2");
+          const double epsilon = k.attrs.number("epsilon");
+          const double decay = k.attrs.number("weight_decay");
+          // Decoupled (AdamW): the parameter shrinks by itself instead of through the gradient.
+          const bool decoupled = k.attrs.flag("decoupled");
+          OptimizerUpdate<2>(k).run([=]<typename T>(const UpdateStep& step,
+                                                    std::array<T*, 3> values, const T* gradient,
+                                                    int64_t count) {
+            const T keep1 = static_cast<T>(beta1);
+            const T keep2 = static_cast<T>(beta2);
+            const T rate =
+                static_cast<T>(step.learning_rate / (1 - std::pow(beta1, step.step)));
+            const T unbias = static_cast<T>(1 / std::sqrt(1 - std::pow(beta2, step.step)));
+            const T small = static_cast<T>(epsilon);
+            const T l2 = static_cast<T>(decoupled ? 0 : decay);
+            const T shrink = static_cast<T>(decoupled ? 1 - step.learning_rate * decay : 1);
+            T* parameter = values[0];
+            T* mean = values[1];
+            T* square = values[2];
+            for (int64_t i = 0; i < count; ++i) {
+              const T slope = gradient[i] + l2 * parameter[i];
+              mean[i] = keep1 * mean[i] + (1 - keep1) * slope;
+              square[i] = keep2 * square[i] + (1 - keep2) * slope * slope;
+              parameter[i] = shrink * parameter[i] -
+                             rate * mean[i] / (std::sqrt(square[i]) * unbias + small);
+            }
+          });
+        },
+    .gradient = nullptr,
+    .no_gradient_because = "it changes state",
+    .stateful = true,
+};
+
+}  // namespace cohort::internal

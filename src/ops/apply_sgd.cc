@@ -1,0 +1,61 @@
+#include "ops/optimizer_rule.h"
+
+namespace cohort::internal {
+
+Specs infer_update(const OpInputs& inputs) {
+  return {{inputs.attrs.get<DType>("dtype"), inputs.attrs.get<Shape>("shape")}};
+}
+
+extern constexpr OpDef kApplySgd{
+    .name = "ApplySgd",
+    .dtypes = kNumericTypes | kResourceType,
+    .infer = infer_update,
+    .compute =
+        [](Kernel& k) {
+          const double decay = k.attrs.number("weight_decay");
+          OptimizerUpdate<0>(k).run([=]<typename T>(const UpdateStep& step,
+                                                    std::array<T*, 1> values, const T* gradient,
+                                                    int64_t count) {
+            const T rate = static_cast<T>(step.learning_rate);
+            const T shrink = static_cast<T>(decay);
+            T* parameter = values[0];
+            for (int64_t i = 0; i < count; ++i) {
+              parameter[i] -= rate * (gradient[i] + shrink * parameter[i]);
+            }
+          });
+        },
+    .gradient = nullptr,
+    .no_gradient_because = "it changes state",
+    .stateful = true,
+};
+
+extern constexpr OpDef kApplyMomentum{
+    .name = "ApplyMomentum",
+    .dtypes = kNumericTypes | kResourceType,
+    .infer = infer_update,
+    .compute =
+        [](Kernel& k) {
+          const double decay = k.attrs.number("weight_decay");
+          const double momentum = k.attrs.number("momentum");
+          const bool nesterov = k.attrs.flag("nesterov");
+          OptimizerUpdate<1>(k).run([=]<typename T>(const UpdateStep& step,
+                                                    std::array<T*, 2> values, const T* gradient,
+                                                    int64_t count) {
+            const T rate = static_cast<T>(step.learning_rate);
+            const T shrink = static_cast<T>(decay);
+            const T keep = static_cast<T>(momentum);
+            T* parameter = values[0];
+            T* velocity = values[1];
+            for (int64_t i = 0; i < count; ++i) {
+              const T slope = gradient[i] + shrink * parameter[i];
+              velocity[i] = keep * velocity[i] + slope;
+              parameter[i] -= rate * (nesterov ? slope + keep * velocity[i] : velocity[i]);
+            }
+          });
+        },
+    .gradient = nullptr,
+    .no_gradient_because = "it changes state",
+    .stateful = true,
+};
+
+}  // namespace cohort::internal

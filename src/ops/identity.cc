@@ -1,0 +1,111 @@
+// Ops that pass their input on: identity, stop_gradient, group, print, check_numerics.
+
+#include <cstdio>
+
+#include "base/raise.h"
+#include "cohort/ops.h"
+#include "ops/kernel.h"
+#include "ops/numerics.h"
+
+namespace cohort {
+namespace internal {
+namespace {
+
+using Grads = std::span<const Tensor>;
+
+// The same memory as a tensor of its own: a tape tells tensors apart by identity. Strings have no
+// gradient, so there the tensor itself will do.
+void pass_on(Kernel& k) {
+  if (k.inputs[0].dtype() == kString) {
+    k.outputs[0] = k.inputs[0];
+  } else {
+    set(k, in(k));
+  }
+}
+
+Gradients pass_back(const OpCall&, Grads g) { return {g[0]}; }
+
+// One write, so that lines of several threads do not mix.
+void write_line(const std::string& label, const Tensor& x) {
+  const std::string line = (label.empty() ? "" : label + " ") + format_values(x) + "\n";
+  std::fwrite(line.data(), 1, line.size(), stderr);
+}
+
+}  // namespace
+
+extern constexpr OpDef kIdentity{
+    .name = "Identity",
+    .dtypes = kAnyType,
+    .infer = infer_same,
+    .compute = pass_on,
+    .gradient = pass_back,
+};
+
+extern constexpr OpDef kStopGradient{
+    .name = "StopGradient",
+    .dtypes = kAnyType,
+    .infer = infer_same,
+    .compute = pass_on,
+    .gradient = [](const OpCall&, Grads) -> Gradients { return {{}}; },
+};
+
+extern constexpr OpDef kGroup{
+    .name = "Group",
+    .dtypes = kAnyType | kResourceType,
+    .infer = [](const OpInputs&) -> Specs {
+      return {{kBool, Shape{0}}};
+    },
+    .compute = [](Kernel& k) { set(k, at::empty({0}, at::kBool)); },
+    .gradient = nullptr,
+    .no_gradient_because = "its result has no elements",
+};
+
+extern constexpr OpDef kPrint{
+    .name = "Print",
+    .dtypes = kAnyType,
+    .infer = infer_same,
+    .compute =
+        [](Kernel& k) {
+          write_line(k.attrs.get<std::string>("label"), k.inputs[0]);
+          pass_on(k);
+        },
+    .gradient = pass_back,
+    .stateful = true,
+};
+
+extern constexpr OpDef kCheckNumerics{
+    .name = "CheckNumerics",
+    .dtypes = kFloatTypes,
+    .infer = infer_same,
+    .compute =
+        [](Kernel& k) {
+          if (const NonFinite found = count_non_finite(k.inputs[0]); found.any()) {
+            raise(Code::InvalidArgument,
+                  "[CheckNumerics] {}: {} NaN and {} infinite among {} values of shape {}",
+                  k.attrs.get<std::string>("label"), found.nans, found.infinities,
+                  k.inputs[0].size(), k.inputs[0].shape().to_string());
+          }
+          pass_on(k);
+        },
+    .gradient = pass_back,
+};
+
+}  // namespace internal
+
+using internal::apply;
+
+Tensor identity(const Tensor& x, Site site) { return apply(internal::kIdentity, {x}, {}, site); }
+Tensor stop_gradient(const Tensor& x, Site site) {
+  return apply(internal::kStopGradient, {x}, {}, site);
+}
+Tensor group(const std::vector<Tensor>& parts, Site site) {
+  return apply(internal::kGroup, parts, {}, site);
+}
+Tensor print(const Tensor& x, std::string_view label, Site site) {
+  return apply(internal::kPrint, {x}, {{"label", std::string(label)}}, site);
+}
+Tensor check_numerics(const Tensor& x, std::string_view label, Site site) {
+  return apply(internal::kCheckNumerics, {x}, {{"label", std::string(label)}}, site);
+}
+
+}  // namespace cohort

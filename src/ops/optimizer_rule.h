@@ -1,0 +1,120 @@
+#pragma once
+
+#include <array>
+#include <vector>
+
+#include "ops/kernel.h"
+#include "ops/row_update.h"
+#include "ops/variable_ops.h"
+
+// What the optimizers' update ops share. Their inputs are: the variable's handle, one handle per
+// slot, the gradient, for a sparse gradient the row indices, the learning rate and the step number
+// (1 for the first update). The constants are attributes.
+namespace cohort::internal {
+
+Specs infer_update(const OpInputs& inputs);
+
+// The scalars of one update.
+struct UpdateStep {
+  double learning_rate;
+  double step;
+};
+
+// Runs one update rule with kSlots slots. rule(step, {parameter, slots...}, gradient, count) is
+// called for every run of consecutive elements that is to be updated: once for a dense gradient,
+// once per row (rows named twice added up) for a sparse one. The pointers are to float or double;
+// 16-bit variables are updated in float. All cells are locked meanwhile.
+template <int kSlots>
+class OptimizerUpdate {
+ public:
+  explicit OptimizerUpdate(Kernel& k) : k_(k) {}
+
+  template <typename Rule>
+  void run(const Rule& rule) {
+    const UpdateStep step{in(k_, k_.inputs.size() - 2).template item<double>(),
+                          in(k_, k_.inputs.size() - 1).template item<double>()};
+    lock_next<0>([&](const std::array<at::Tensor, kSlots + 1>& values) {
+      if (k_.attrs.flag("sparse")) {
+        update_rows(step, values, rule);
+      } else {
+        update_all(step, values, in(k_, kSlots + 1), rule);
+      }
+    });
+    k_.outputs[0] = cell_of(k_.inputs[0]).read();
+  }
+
+ private:
+  using Values = std::array<at::Tensor, kSlots + 1>;
+
+  // Holds the cells' memory one inside the other: the variable first, then its slots.
+  template <int i, typename Body>
+  void lock_next(const Body& body) {
+    cell_of(k_.inputs[i]).update([&](const Tensor& value) {
+      values_[i] = aten(value);
+      if constexpr (i == kSlots) {
+        body(values_);
+      } else {
+        lock_next<i + 1>(body);
+      }
+      values_[i] = at::Tensor();
+    });
+  }
+
+  template <typename Rule>
+  void update_all(const UpdateStep& step, const Values& values, const at::Tensor& gradient,
+                  const Rule& rule) {
+    const at::Tensor dense = gradient.to(values[0].scalar_type()).contiguous();
+    apply_to(step, values, dense, 0, 0, dense.numel(), rule);
+  }
+
+  template <typename Rule>
+  void update_rows(const UpdateStep& step, const Values& values, const Rule& rule) {
+    const UniqueRows unique(in(k_, kSlots + 2), in(k_, kSlots + 1).to(values[0].scalar_type()));
+    const RowUpdate rows(cell_of(k_.inputs[0]).name(), values[0], unique.indices, unique.values);
+    for (int64_t i = 0; i < rows.count; ++i) {
+      apply_to(step, values, unique.values, rows.rows[i] * rows.width, i * rows.width, rows.width,
+               rule);
+    }
+  }
+
+  // `count` elements from `offset` of the variable and its slots, with the gradient's from `from`.
+  template <typename Rule>
+  void apply_to(const UpdateStep& step, const Values& values, const at::Tensor& gradient,
+                int64_t offset, int64_t from, int64_t count, const Rule& rule) {
+    if (values[0].scalar_type() == at::kFloat) {
+      call<float>(step, values, gradient, offset, from, count, rule);
+    } else if (values[0].scalar_type() == at::kDouble) {
+      call<double>(step, values, gradient, offset, from, count, rule);
+    } else {
+      through_float(step, values, gradient, offset, from, count, rule);
+    }
+  }
+
+  template <typename T, typename Rule>
+  static void call(const UpdateStep& step, const Values& values, const at::Tensor& gradient,
+                   int64_t offset, int64_t from, int64_t count, const Rule& rule) {
+    std::array<T*, kSlots + 1> pointers;
+    for (int i = 0; i <= kSlots; ++i) pointers[i] = values[i].template data_ptr<T>() + offset;
+    rule(step, pointers, gradient.data_ptr<T>() + from, count);
+  }
+
+  template <typename Rule>
+  static void through_float(const UpdateStep& step, const Values& values,
+                            const at::Tensor& gradient, int64_t offset, int64_t from, int64_t count,
+                            const Rule& rule) {
+    Values parts;
+    Values wide;
+    for (int i = 0; i <= kSlots; ++i) {
+      parts[i] = values[i].view({-1}).narrow(0, offset, count);
+      wide[i] = parts[i].to(at::kFloat);
+    }
+    call<float>(step, wide, gradient.view({-1}).narrow(0, from, count).to(at::kFloat), 0, 0, count,
+                rule);
+    for (int i = 0; i <= kSlots; ++i) parts[i].copy_(wide[i]);
+  }
+
+  Kernel& k_;
+  Values values_;
+};
+
+}  // namespace cohort::internal

@@ -1,0 +1,224 @@
+// Two-dimensional pooling.
+
+#include <limits>
+
+#include "base/raise.h"
+#include "cohort/nn.h"
+#include "ops/window2d.h"
+
+namespace cohort {
+namespace internal {
+
+extern const OpDef kMaxPool2dPick;
+extern const OpDef kAvgPool2d;
+
+namespace {
+
+using Grads = std::span<const Tensor>;
+
+constexpr double kLeast = -std::numeric_limits<double>::infinity();
+
+Window2d window_of(const Attrs& attrs) {
+  return {sides(attrs, "window"),
+          sides(attrs, "stride"),
+          {1, 1},
+          sides(attrs, "padding"),
+          attrs.flag("same")};
+}
+
+Shape pooled_shape(std::string_view op, const Attrs& attrs, const Shape& x) {
+  const Window2d window = window_of(attrs);
+  window.check(op);
+  for (size_t i = 0; i < 2; ++i) {
+    if (window.padding[i] <= window.size[i] / 2) continue;
+    raise(Code::InvalidArgument, "[{}] padding {} is more than half the window's {}", op,
+          window.padding[i], window.size[i]);
+  }
+  require_rank(op, x, 4, "the input");
+  if (!x.has_rank()) return {-1, -1, -1, -1};
+  if (x[1] == 0) {
+    raise(Code::InvalidArgument, "[{}] an input of shape {} has no channels", op, x.to_string());
+  }
+  return window.output(op, x, x[1]);
+}
+
+Specs infer_pool(const OpInputs& inputs) {
+  return {{inputs.dtype(0), pooled_shape(inputs.op, inputs.attrs, inputs.shape(0))}};
+}
+
+Specs infer_max_pool(const OpInputs& inputs) {
+  const Spec values = infer_pool(inputs)[0];
+  return {values, {kInt64, values.shape}};
+}
+
+// Inputs (g, x, ...): what comes out has the shape of x.
+Specs infer_pool_grad(const OpInputs& inputs) {
+  const Shape pooled = pooled_shape(inputs.op, inputs.attrs, inputs.shape(1));
+  if (inputs.dtype(0) != inputs.dtype(1) || !is_floating(inputs.dtype(0)) ||
+      !pooled.is_compatible_with(inputs.shape(0))) {
+    raise(Code::InvalidArgument, "[{}] a gradient of shape {} does not fit an output of {}",
+          inputs.op, inputs.shape(0).to_string(), pooled.to_string());
+  }
+  return {{inputs.dtype(0), inputs.shape(1)}};
+}
+
+// The kernel library writes wherever the indices say. They are of shape `like`, contiguous when
+// this returns.
+at::Tensor checked_indices(const at::Tensor& given, const at::Tensor& like, int64_t plane) {
+  const at::Tensor indices = given.contiguous();
+  if (indices.scalar_type() != at::kLong || indices.sizes() != like.sizes()) {
+    raise(Code::InvalidArgument, "[MaxPool2dGrad] the indices do not fit the output");
+  }
+  const int64_t* index = indices.data_ptr<int64_t>();
+  bool inside = true;
+  for (int64_t i = 0; i < indices.numel(); ++i) {
+    inside &= static_cast<uint64_t>(index[i]) < static_cast<uint64_t>(plane);
+  }
+  if (!inside) raise(Code::InvalidArgument, "[MaxPool2dGrad] an index is outside of the plane");
+  return indices;
+}
+
+// How many elements of the input each window covers, the others being padding.
+at::Tensor window_counts(const Window2d& window, const PaddedPlanes& planes, const at::Tensor& x) {
+  const at::Tensor inside = at::ones({1, 1, x.size(2), x.size(3)}, x.options());
+  return at::avg_pool2d(planes.extended(inside, 0), window.size, window.stride, planes.padding,
+                        false, true, 1);
+}
+
+at::Tensor avg_pool(const Window2d& window, const at::Tensor& x) {
+  const PaddedPlanes planes(window, x);
+  if (planes.symmetric()) {
+    return at::avg_pool2d(x, window.size, window.stride, planes.padding, false, false);
+  }
+  const at::Tensor sums = at::avg_pool2d(planes.extended(x, 0), window.size, window.stride,
+                                         planes.padding, false, true, 1);
+  return sums.div(window_counts(window, planes, x));
+}
+
+at::Tensor avg_pool_grad(const Window2d& window, const at::Tensor& g, const at::Tensor& x) {
+  const PaddedPlanes planes(window, x);
+  if (planes.symmetric()) {
+    return at::avg_pool2d_backward(g, x, window.size, window.stride, planes.padding, false, false,
+                                   c10::nullopt);
+  }
+  const at::Tensor share = g.div(window_counts(window, planes, x));
+  return planes.cropped(at::avg_pool2d_backward(share, planes.like_extended(x), window.size,
+                                                window.stride, planes.padding, false, true, 1));
+}
+
+}  // namespace
+
+// Indices count in the plane that has the extra rows and columns of PaddedPlanes.
+extern constexpr OpDef kMaxPool2dGrad{
+    .name = "MaxPool2dGrad",  // (g, x, indices)
+    .dtypes = kFloatTypes | kIntegerTypes,
+    .infer = infer_pool_grad,
+    .compute =
+        [](Kernel& k) {
+          const Window2d window = window_of(k.attrs);
+          const at::Tensor g = widened(in(k, 0));
+          const PaddedPlanes planes(window, in(k, 1));
+          const at::Tensor x = planes.like_extended(widened(in(k, 1)));
+          const at::Tensor indices = checked_indices(in(k, 2), g, x.size(2) * x.size(3));
+          set_narrowed(
+              k, planes.cropped(at::max_pool2d_with_indices_backward(
+                     g, x, window.size, window.stride, planes.padding, {1, 1}, false, indices)));
+        },
+    .gradient = [](const OpCall& call, Grads g) -> Gradients {
+      return {apply(kMaxPool2dPick, {g[0], call.inputs[2]}, call.attrs), {}, {}};
+    },
+};
+
+extern constexpr OpDef kMaxPool2dPick{
+    .name = "MaxPool2dPick",  // (x, indices): the elements that a max_pool2d chose
+    .dtypes = kFloatTypes | kIntegerTypes,
+    .infer = [](const OpInputs& inputs) -> Specs {
+      const Shape pooled = pooled_shape(inputs.op, inputs.attrs, inputs.shape(0));
+      if (inputs.dtype(1) != kInt64 || !pooled.is_compatible_with(inputs.shape(1))) {
+        raise(Code::InvalidArgument, "[{}] indices must be int64 of shape {}, got {} of {}",
+              inputs.op, pooled.to_string(), to_string(inputs.dtype(1)),
+              inputs.shape(1).to_string());
+      }
+      return {{inputs.dtype(0), pooled.merged_with(inputs.shape(1))}};
+    },
+    .compute =
+        [](Kernel& k) {
+          const at::Tensor x = PaddedPlanes(window_of(k.attrs), in(k, 0)).extended(in(k, 0), 0);
+          const at::Tensor picked = at::gather(x.flatten(2), 2, in(k, 1).flatten(2));
+          set(k, picked.view(in(k, 1).sizes()));
+        },
+    .gradient = [](const OpCall& call, Grads g) -> Gradients {
+      return {apply(kMaxPool2dGrad, {g[0], call.inputs[0], call.inputs[1]}, call.attrs), {}};
+    },
+};
+
+extern constexpr OpDef kMaxPool2d{
+    .name = "MaxPool2d",  // x -> (values, indices)
+    .dtypes = kFloatTypes,
+    .infer = infer_max_pool,
+    .compute =
+        [](Kernel& k) {
+          const Window2d window = window_of(k.attrs);
+          const at::Tensor x = widened(in(k));
+          const PaddedPlanes planes(window, x);
+          auto [values, indices] =
+              at::max_pool2d_with_indices(planes.extended(x, kLeast), window.size, window.stride,
+                                          planes.padding, {1, 1}, false);
+          set_narrowed(k, std::move(values), 0);
+          set(k, std::move(indices), 1);
+        },
+    .gradient = [](const OpCall& call, Grads g) -> Gradients {
+      return {apply(kMaxPool2dGrad, {g[0], call.inputs[0], call.outputs[1]}, call.attrs)};
+    },
+};
+
+extern constexpr OpDef kAvgPool2dGrad{
+    .name = "AvgPool2dGrad",  // (g, x)
+    .dtypes = kFloatTypes,
+    .infer = infer_pool_grad,
+    .compute =
+        [](Kernel& k) {
+          set_narrowed(k, avg_pool_grad(window_of(k.attrs), widened(in(k, 0)), widened(in(k, 1))));
+        },
+    .gradient = [](const OpCall& call, Grads g) -> Gradients {
+      return {apply(kAvgPool2d, {g[0]}, call.attrs), {}};
+    },
+};
+
+extern constexpr OpDef kAvgPool2d{
+    .name = "AvgPool2d",
+    .dtypes = kFloatTypes,
+    .infer = infer_pool,
+    .compute = [](Kernel& k) { set_narrowed(k, avg_pool(window_of(k.attrs), widened(in(k)))); },
+    .gradient = [](const OpCall& call, Grads g) -> Gradients {
+      return {apply(kAvgPool2dGrad, {g[0], call.inputs[0]}, call.attrs)};
+    },
+};
+
+namespace {
+
+Attrs pool_attrs(nn::Size2d window, const nn::Pool2dOptions& options) {
+  const bool by_window = options.stride.height == 0 && options.stride.width == 0;
+  return {{"window", to_attr(window)},
+          {"stride", to_attr(by_window ? window : options.stride)},
+          {"padding", to_attr(options.padding.amount)},
+          {"same", options.padding.same}};
+}
+
+}  // namespace
+}  // namespace internal
+
+namespace nn {
+
+Tensor max_pool2d(const Tensor& x, Size2d window, const Pool2dOptions& options, Site site) {
+  return cohort::internal::apply_many(cohort::internal::kMaxPool2d, std::span<const Tensor>(&x, 1),
+                                      cohort::internal::pool_attrs(window, options), site)[0];
+}
+
+Tensor avg_pool2d(const Tensor& x, Size2d window, const Pool2dOptions& options, Site site) {
+  return cohort::internal::apply(cohort::internal::kAvgPool2d, {x},
+                                 cohort::internal::pool_attrs(window, options), site);
+}
+
+}  // namespace nn
+}  // namespace cohort

@@ -1,0 +1,169 @@
+// Reductions over axes: sum, mean, max, min, any, all.
+
+#include "cohort/ops.h"
+#include "ops/promotion.h"
+#include "ops/reduction.h"
+
+namespace cohort {
+namespace internal {
+namespace {
+
+using Grads = std::span<const Tensor>;
+
+constexpr std::string_view kTruth = "its result is a truth value";
+
+std::vector<int64_t> axes_in(const Kernel& k) {
+  return reduced_axes("Reduction", k.attrs, static_cast<int>(in(k).dim()));
+}
+
+// Runs `reduce(x, axes, keep)`. The kernel library takes "no axes" for "all axes"; here nothing is
+// reduced then.
+template <typename Reduce>
+void over_axes(Kernel& k, Reduce reduce) {
+  const std::vector<int64_t> axes = axes_in(k);
+  set(k, axes.empty() ? in(k) : reduce(in(k), at::IntArrayRef(axes), k.attrs.flag("keep")));
+}
+
+// The same for kernels that take one axis at a time.
+template <typename Reduce>
+void axis_by_axis(Kernel& k, Reduce reduce) {
+  at::Tensor x = in(k);
+  for (const int64_t axis : axes_in(k)) x = reduce(x, axis, k.attrs.flag("keep"));
+  set(k, std::move(x));
+}
+
+// Every element that equals the extreme gets the same share.
+Gradients of_extremes(const OpCall& call, Grads g) {
+  const Tensor& x = call.inputs[0];
+  const Tensor holds = cast(equal(x, spread(call.outputs[0], call)), g[0].dtype());
+  const Tensor holders = sum(holds, axes_of(call.attrs), keep_of(call.attrs));
+  return {spread(g[0] / holders, call) * holds};
+}
+
+Specs infer_extreme(const OpInputs& inputs) {
+  require_elements(inputs.op, inputs.attrs, inputs.shape(0));
+  return infer_reduction(inputs);
+}
+
+}  // namespace
+
+extern constexpr OpDef kSum{
+    .name = "Sum",
+    .dtypes = kNumericTypes,
+    .infer = [](const OpInputs& inputs) -> Specs {
+      Specs specs = infer_reduction(inputs);
+      if (specs[0].dtype == kBool) specs[0].dtype = kInt64;
+      return specs;
+    },
+    .compute =
+        [](Kernel& k) {
+          const at::Tensor& x = in(k);
+          const at::ScalarType type = x.scalar_type() == at::kBool ? at::kLong : x.scalar_type();
+          const std::vector<int64_t> axes = axes_in(k);
+          set(k, axes.empty() ? x.to(type) : at::sum(x, axes, k.attrs.flag("keep"), type));
+        },
+    .gradient = [](const OpCall& call, Grads g) -> Gradients { return {spread(g[0], call)}; },
+};
+
+extern constexpr OpDef kMean{
+    .name = "Mean",
+    .dtypes = kFloatTypes,
+    .infer = infer_reduction,
+    .compute =
+        [](Kernel& k) {
+          over_axes(k, [](const at::Tensor& x, at::IntArrayRef axes, bool keep) {
+            return at::mean(x, axes, keep);
+          });
+        },
+    .gradient = [](const OpCall& call, Grads g) -> Gradients { return {spread_mean(g[0], call)}; },
+};
+
+extern constexpr OpDef kMax{
+    .name = "Max",
+    .dtypes = kNumericTypes,
+    .infer = infer_extreme,
+    .compute =
+        [](Kernel& k) {
+          require_elements("Max", k.attrs, k.inputs[0].shape());
+          over_axes(k, [](const at::Tensor& x, at::IntArrayRef axes, bool keep) {
+            return at::amax(x, axes, keep);
+          });
+        },
+    .gradient = of_extremes,
+};
+
+extern constexpr OpDef kMin{
+    .name = "Min",
+    .dtypes = kNumericTypes,
+    .infer = infer_extreme,
+    .compute =
+        [](Kernel& k) {
+          require_elements("Min", k.attrs, k.inputs[0].shape());
+          over_axes(k, [](const at::Tensor& x, at::IntArrayRef axes, bool keep) {
+            return at::amin(x, axes, keep);
+          });
+        },
+    .gradient = of_extremes,
+};
+
+extern constexpr OpDef kAny{
+    .name = "Any",
+    .dtypes = kBoolType,
+    .infer = infer_reduction,
+    .compute =
+        [](Kernel& k) {
+          axis_by_axis(k, [](const at::Tensor& x, int64_t axis, bool keep) {
+            return at::any(x, axis, keep);
+          });
+        },
+    .gradient = nullptr,
+    .no_gradient_because = kTruth,
+};
+
+extern constexpr OpDef kAll{
+    .name = "All",
+    .dtypes = kBoolType,
+    .infer = infer_reduction,
+    .compute =
+        [](Kernel& k) {
+          axis_by_axis(k, [](const at::Tensor& x, int64_t axis, bool keep) {
+            return at::all(x, axis, keep);
+          });
+        },
+    .gradient = nullptr,
+    .no_gradient_because = kTruth,
+};
+
+namespace {
+
+Tensor reduce(const OpDef& op, const Tensor& x, const Axes& axes, KeepDims keep, Site site) {
+  return apply(op, {x}, reduction_attrs(axes, keep), site);
+}
+
+}  // namespace
+}  // namespace internal
+
+using internal::reduce;
+
+Tensor sum(const Tensor& x, const Axes& axes, KeepDims keep, Site site) {
+  return reduce(internal::kSum, x, axes, keep, site);
+}
+Tensor mean(const Tensor& x, const Axes& axes, KeepDims keep, Site site) {
+  const bool divides = !x.defined() || !is_numeric(x.dtype()) || is_floating(x.dtype());
+  const Tensor dividing = divides ? x : cast(x, internal::division_dtype(x.dtype()), site);
+  return reduce(internal::kMean, dividing, axes, keep, site);
+}
+Tensor max(const Tensor& x, const Axes& axes, KeepDims keep, Site site) {
+  return reduce(internal::kMax, x, axes, keep, site);
+}
+Tensor min(const Tensor& x, const Axes& axes, KeepDims keep, Site site) {
+  return reduce(internal::kMin, x, axes, keep, site);
+}
+Tensor any(const Tensor& x, const Axes& axes, KeepDims keep, Site site) {
+  return reduce(internal::kAny, x, axes, keep, site);
+}
+Tensor all(const Tensor& x, const Axes& axes, KeepDims keep, Site site) {
+  return reduce(internal::kAll, x, axes, keep, site);
+}
+
+}  // namespace cohort

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <string_view>
+
+// Rows of a tensor along one axis, chosen by number.
+namespace cohort::internal {
+
+// `indices`, of any integer dtype and shape, as a contiguous int64 vector. Throws OutOfRange,
+// naming the first one that is not in [0, size).
+at::Tensor checked_rows(std::string_view op, const at::Tensor& indices, int64_t size);
+
+// The rows of `x` along `axis`, as many as `rows` (checked) names.
+at::Tensor take_rows(const at::Tensor& x, int64_t axis, const at::Tensor& rows);
+
+// Zeros of shape `sizes` to which row i of `values` along `axis` is added at rows[i] (checked), in
+// the order of i.
+at::Tensor add_rows(at::IntArrayRef sizes, int64_t axis, const at::Tensor& rows,
+                    const at::Tensor& values);
+
+}  // namespace cohort::internal

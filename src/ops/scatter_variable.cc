@@ -1,0 +1,92 @@
+// Changing some rows of a variable.
+
+#include "base/raise.h"
+#include "ops/kernel.h"
+#include "ops/row_update.h"
+#include "ops/variable_ops.h"
+#include "tensor/visit.h"
+
+namespace cohort::internal {
+namespace {
+
+template <typename T>
+T combine(ScatterOp op, T old_value, T new_value) {
+  switch (op) {
+    case ScatterOp::Update:
+      return new_value;
+    case ScatterOp::Add:
+      return old_value + new_value;
+    case ScatterOp::Sub:
+      return old_value - new_value;
+    case ScatterOp::Mul:
+      return old_value * new_value;
+    case ScatterOp::Div:
+      return old_value / new_value;
+    case ScatterOp::Min:
+      return new_value < old_value ? new_value : old_value;
+    case ScatterOp::Max:
+      return old_value < new_value ? new_value : old_value;
+  }
+  return old_value;
+}
+
+// Row by row, in the order given, so that a row named twice is changed twice.
+template <typename T>
+void scatter_rows(const RowUpdate& update, T* table, const T* values, ScatterOp op) {
+  for (int64_t i = 0; i < update.count; ++i) {
+    T* row = table + update.rows[i] * update.width;
+    const T* change = values + i * update.width;
+    for (int64_t j = 0; j < update.width; ++j) {
+      if constexpr (std::is_same_v<T, bool>) {
+        row[j] = combine<int>(op, row[j], change[j]) != 0;
+      } else if constexpr (std::is_arithmetic_v<T>) {
+        row[j] = static_cast<T>(combine(op, row[j], change[j]));
+      } else {
+        row[j] = T(combine<float>(op, row[j], change[j]));
+      }
+    }
+  }
+}
+
+void check_division(ScatterOp op, const at::Tensor& values) {
+  if (op != ScatterOp::Div || values.is_floating_point() || values.numel() == 0) return;
+  if (values.eq(0).any().item<bool>()) {
+    raise(Code::InvalidArgument, "[ScatterVariable] an integer is divided by zero");
+  }
+}
+
+}  // namespace
+
+extern constexpr OpDef kScatterVariable{
+    .name = "ScatterVariable",
+    .dtypes = kNumericTypes | kResourceType,
+    .infer = [](const OpInputs& inputs) -> Specs {
+      return {{inputs.attrs.get<DType>("dtype"), inputs.attrs.get<Shape>("shape")}};
+    },
+    .compute =
+        [](Kernel& k) {
+          VariableCell& cell = cell_of(k.inputs[0]);
+          const auto op = static_cast<ScatterOp>(k.attrs.integer("op"));
+          const at::Tensor values = in(k, 2).contiguous();
+          check_division(op, values);
+          k.outputs[0] = cell.update([&](const Tensor& table) {
+            const RowUpdate update(cell.name(), aten(table), in(k, 1), values);
+            visit_numeric(table.dtype(), [&]<typename T>(T) {
+              scatter_rows(update, static_cast<T*>(aten(table).data_ptr()),
+                           static_cast<const T*>(values.data_ptr()), op);
+            });
+          });
+        },
+    .gradient = nullptr,
+    .no_gradient_because = "it changes state",
+    .stateful = true,
+};
+
+Tensor scatter_variable(const VariableHandle& variable, ScatterOp op, const IndexedSlices& slices) {
+  const Tensor values = fit_to_variable(variable, slices.values, "Scatter");
+  return apply(
+      kScatterVariable, {variable.handle, slices.indices, values},
+      {{"op", static_cast<int64_t>(op)}, {"dtype", variable.dtype}, {"shape", variable.shape}});
+}
+
+}  // namespace cohort::internal

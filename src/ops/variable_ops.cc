@@ -1,0 +1,148 @@
+#include "ops/variable_ops.h"
+
+#include "base/raise.h"
+#include "cohort/ops.h"
+#include "ops/dispatch.h"
+#include "ops/kernel.h"
+
+namespace cohort::internal {
+namespace {
+
+// The variable's dtype and shape travel as attributes: a handle in a graph does not know them.
+Specs infer_variable(const OpInputs& inputs) {
+  if (inputs.dtype(0) != kResource) {
+    raise(Code::InvalidArgument, "[{}] input 0 must be a variable's handle, got {}", inputs.op,
+          to_string(inputs.dtype(0)));
+  }
+  return {{inputs.attrs.get<DType>("dtype"), inputs.attrs.get<Shape>("shape")}};
+}
+
+constexpr DTypeSet kHandleAndValue = kAnyType | kResourceType;
+constexpr std::string_view kState = "it changes state";
+
+Tensor apply_to(const OpDef& op, const VariableHandle& variable,
+                std::initializer_list<Tensor> values) {
+  std::vector<Tensor> inputs{variable.handle};
+  inputs.insert(inputs.end(), values);
+  return apply(op, inputs, {{"dtype", variable.dtype}, {"shape", variable.shape}}, {});
+}
+
+}  // namespace
+
+extern constexpr OpDef kReadVariable{
+    .name = "ReadVariable",
+    .dtypes = kResourceType,
+    .infer = infer_variable,
+    .compute = [](Kernel& k) { k.outputs[0] = cell_of(k.inputs[0]).read(); },
+    .gradient = nullptr,
+    .no_gradient_because = "a variable's gradient is collected where it is read",
+    .stateful = true,
+};
+
+extern constexpr OpDef kAssignVariable{
+    .name = "AssignVariable",
+    .dtypes = kHandleAndValue,
+    .infer = infer_variable,
+    .compute = [](Kernel& k) { k.outputs[0] = cell_of(k.inputs[0]).assign(k.inputs[1]); },
+    .gradient = nullptr,
+    .no_gradient_because = kState,
+    .stateful = true,
+};
+
+extern constexpr OpDef kAssignAddVariable{
+    .name = "AssignAddVariable",
+    .dtypes = kHandleAndValue,
+    .infer = infer_variable,
+    .compute =
+        [](Kernel& k) {
+          k.outputs[0] = cell_of(k.inputs[0]).update([&](const Tensor& value) {
+            at::Tensor target = aten(value);
+            target.add_(in(k, 1));
+          });
+        },
+    .gradient = nullptr,
+    .no_gradient_because = kState,
+    .stateful = true,
+};
+
+extern constexpr OpDef kAssignSubVariable{
+    .name = "AssignSubVariable",
+    .dtypes = kHandleAndValue,
+    .infer = infer_variable,
+    .compute =
+        [](Kernel& k) {
+          k.outputs[0] = cell_of(k.inputs[0]).update([&](const Tensor& value) {
+            at::Tensor target = aten(value);
+            target.sub_(in(k, 1));
+          });
+        },
+    .gradient = nullptr,
+    .no_gradient_because = kState,
+    .stateful = true,
+};
+
+VariableCell& cell_of(const Tensor& handle) {
+  auto* cell = dynamic_cast<VariableCell*>(resource_of(handle).get());
+  if (cell == nullptr) raise(Code::InvalidArgument, "[Variable] the handle is not a variable's");
+  return *cell;
+}
+
+Tensor read_variable(const VariableHandle& variable, bool trainable) {
+  const ThreadDispatch& dispatch = thread_dispatch();
+  const bool now = dispatch.builder == nullptr && !variable.handle.is_symbolic();
+  const Tensor value =
+      now ? cell_of(variable.handle).read() : apply_to(kReadVariable, variable, {});
+  for (Recorder* recorder = dispatch.recorder; recorder; recorder = recorder->outer) {
+    recorder->variable_read(variable.handle, value, trainable);
+  }
+  return value;
+}
+
+Tensor fit_to_variable(const VariableHandle& variable, const Tensor& value,
+                       std::string_view operation) {
+  const DType from = value.dtype();
+  const DType to = variable.dtype;
+  const bool numbers = is_numeric(from) && is_numeric(to);
+  const bool narrows = is_floating(from) && !is_floating(to);
+  if (from != to && (!numbers || narrows)) {
+    raise(Code::InvalidArgument, "[{}] variable '{}' is {}, got a {} value; cast() it first",
+          operation, variable.name, to_string(to), to_string(from));
+  }
+  return from == to ? value : cast(value, to);
+}
+
+namespace {
+
+void check_shape(const VariableHandle& variable, const Tensor& value, std::string_view operation) {
+  if (value.shape().is_compatible_with(variable.shape)) return;
+  raise(Code::InvalidArgument, "[{}] variable '{}' has shape {}, got a value of shape {}", operation,
+        variable.name, variable.shape.to_string(), value.shape().to_string());
+}
+
+// A delta may be smaller than the variable when it broadcasts to its shape.
+Tensor fit_delta(const VariableHandle& variable, const Tensor& delta, std::string_view operation) {
+  const Tensor fitted = fit_to_variable(variable, delta, operation);
+  if (variable.shape.is_fully_known() && delta.shape().has_rank()) {
+    const Shape joint = broadcast_shapes(operation, variable.shape, delta.shape());
+    if (!joint.is_compatible_with(variable.shape)) check_shape(variable, delta, operation);
+  }
+  return fitted;
+}
+
+}  // namespace
+
+Tensor assign_variable(const VariableHandle& variable, const Tensor& value) {
+  const Tensor fitted = fit_to_variable(variable, value, "Assign");
+  check_shape(variable, fitted, "Assign");
+  return apply_to(kAssignVariable, variable, {fitted});
+}
+
+Tensor assign_add_variable(const VariableHandle& variable, const Tensor& delta) {
+  return apply_to(kAssignAddVariable, variable, {fit_delta(variable, delta, "AssignAdd")});
+}
+
+Tensor assign_sub_variable(const VariableHandle& variable, const Tensor& delta) {
+  return apply_to(kAssignSubVariable, variable, {fit_delta(variable, delta, "AssignSub")});
+}
+
+}  // namespace cohort::internal

@@ -1,0 +1,25 @@
+#pragma once
+
+#include "cohort/gradient.h"
+#include "ops/variable_cell.h"
+
+// Reading and changing one copy of a variable. They run at once, or become nodes of the graph being
+// built, with the handle as their input.
+namespace cohort::internal {
+
+Tensor read_variable(const VariableHandle& variable, bool trainable);
+
+// `value` as the variable can hold it. Throws InvalidArgument naming the variable when the dtype would
+// lose more than precision or the shape does not fit.
+Tensor fit_to_variable(const VariableHandle& variable, const Tensor& value,
+                       std::string_view operation);
+
+Tensor assign_variable(const VariableHandle& variable, const Tensor& value);
+Tensor assign_add_variable(const VariableHandle& variable, const Tensor& delta);
+Tensor assign_sub_variable(const VariableHandle& variable, const Tensor& delta);
+Tensor scatter_variable(const VariableHandle& variable, ScatterOp op, const IndexedSlices& slices);
+
+// The cell behind a handle. Throws InvalidArgument when it is another kind of resource.
+VariableCell& cell_of(const Tensor& handle);
+
+}  // namespace cohort::internal

@@ -1,0 +1,58 @@
+#include "train/local_variable.h"
+
+#include <fmt/format.h>
+
+#include "base/raise.h"
+#include "cohort/ops.h"
+#include "ops/dispatch.h"
+#include "ops/variable_ops.h"
+#include "tensor/print.h"
+
+namespace cohort::internal {
+namespace {
+
+VariableHandle make_handle(const VariableRequest& request) {
+  Tensor value = initial_value(request);
+  const DType dtype = value.dtype();
+  const Shape shape = request.options.shape.has_rank() ? request.options.shape : value.shape();
+  const std::string& name = request.options.name;
+  return {make_resource(std::make_shared<VariableCell>(name, std::move(value))), name, dtype, shape};
+}
+
+}  // namespace
+
+Tensor initial_value(const VariableRequest& request) {
+  const RecordingPause pause;
+  Tensor value = identity(request.initializer());
+  if (request.options.dtype) value = cast(value, *request.options.dtype);
+  if (!value.shape().is_compatible_with(request.options.shape)) {
+    raise(Code::InvalidArgument, "[Variable] '{}' is to have shape {}, but its initial value has {}",
+          request.options.name, request.options.shape.to_string(), value.shape().to_string());
+  }
+  return value;
+}
+
+LocalVariable::LocalVariable(const VariableRequest& request)
+    : options_(request.options),
+      trainable_(options_.trainable.value_or(options_.synchronization !=
+                                             VariableSynchronization::OnRead)),
+      handle_(make_handle(request)) {}
+
+std::string LocalVariable::device() const { return handle_.handle.device(); }
+
+Tensor LocalVariable::read() const { return read_variable(handle_, trainable_); }
+Tensor LocalVariable::assign(const Tensor& value) { return assign_variable(handle_, value); }
+Tensor LocalVariable::assign_add(const Tensor& delta) { return assign_add_variable(handle_, delta); }
+Tensor LocalVariable::assign_sub(const Tensor& delta) { return assign_sub_variable(handle_, delta); }
+
+Tensor LocalVariable::scatter(ScatterOp op, const IndexedSlices& slices) {
+  return scatter_variable(handle_, op, slices);
+}
+
+std::string LocalVariable::to_string() const {
+  return fmt::format("<Variable '{}:0' shape={} dtype={}, value={}>", name(),
+                     handle_.shape.to_string(), cohort::to_string(handle_.dtype),
+                     format_like_python(cell_of(handle_.handle).read()));
+}
+
+}  // namespace cohort::internal

@@ -1,0 +1,34 @@
+#include "train/optimizer.h"
+
+namespace cohort {
+namespace internal {
+extern const OpDef kApplySgd;
+extern const OpDef kApplyMomentum;
+}  // namespace internal
+
+namespace optim {
+namespace {
+
+internal::Rule rule(const SgdOptions& options) {
+  internal::require(options.momentum >= 0, "Sgd", "momentum must not be negative", options.momentum);
+  internal::require(!options.nesterov || options.momentum > 0, "Sgd",
+                    "nesterov needs a positive momentum", options.momentum);
+  internal::require(options.weight_decay >= 0, "Sgd", "weight_decay must not be negative",
+                    options.weight_decay);
+  if (options.momentum == 0) {
+    return {&cohort::internal::kApplySgd, {{"weight_decay", options.weight_decay}}, {}};
+  }
+  return {&cohort::internal::kApplyMomentum,
+          {{"weight_decay", options.weight_decay},
+           {"momentum", options.momentum},
+           {"nesterov", options.nesterov}},
+          {{.name = "momentum"}}};
+}
+
+}  // namespace
+
+Sgd::Sgd(const SgdOptions& options)
+    : Optimizer(options.learning_rate, options.clipping, rule(options)) {}
+
+}  // namespace optim
+}  // namespace cohort

@@ -1,0 +1,86 @@
+#include "cohort/variable.h"
+
+#include <ostream>
+
+#include "base/raise.h"
+#include "ops/variable_cell.h"
+#include "train/local_variable.h"
+
+namespace cohort {
+namespace internal {
+namespace {
+
+// This thread's creators, outermost first.
+std::vector<VariableCreator>& creators() {
+  thread_local std::vector<VariableCreator> stack;
+  return stack;
+}
+
+// Asks the innermost `depth` creators, then makes an ordinary variable.
+Variable create(size_t depth, const VariableRequest& request) {
+  if (depth == 0) return VariableAccess::make(std::make_shared<LocalVariable>(request));
+  const VariableCreator creator = creators()[depth - 1];
+  return creator([depth](const VariableRequest& next) { return create(depth - 1, next); }, request);
+}
+
+}  // namespace
+}  // namespace internal
+
+using internal::ScatterOp;
+
+Variable::Variable(const Initializer& initializer, const VariableOptions& options)
+    : Variable(internal::create(internal::creators().size(), {initializer, options})) {}
+
+Variable::Variable(const Tensor& initial_value, const VariableOptions& options)
+    : Variable(Initializer([initial_value] { return initial_value; }), options) {}
+
+Variable::Variable(std::shared_ptr<internal::VariableImpl> impl) : impl_(std::move(impl)) {}
+
+std::string Variable::name() const { return impl_->name(); }
+DType Variable::dtype() const { return impl_->handle().dtype; }
+Shape Variable::shape() const { return impl_->handle().shape; }
+bool Variable::trainable() const { return impl_->trainable(); }
+std::string Variable::device() const { return impl_->device(); }
+VariableSynchronization Variable::synchronization() const {
+  return impl_->options().synchronization;
+}
+VariableAggregation Variable::aggregation() const { return impl_->options().aggregation; }
+
+Tensor Variable::read_value() const { return impl_->read(); }
+Tensor Variable::assign(const Tensor& value) { return impl_->assign(value); }
+Tensor Variable::assign_add(const Tensor& delta) { return impl_->assign_add(delta); }
+Tensor Variable::assign_sub(const Tensor& delta) { return impl_->assign_sub(delta); }
+
+Tensor Variable::scatter_update(const IndexedSlices& slices) {
+  return impl_->scatter(ScatterOp::Update, slices);
+}
+Tensor Variable::scatter_add(const IndexedSlices& slices) {
+  return impl_->scatter(ScatterOp::Add, slices);
+}
+Tensor Variable::scatter_sub(const IndexedSlices& slices) {
+  return impl_->scatter(ScatterOp::Sub, slices);
+}
+Tensor Variable::scatter_mul(const IndexedSlices& slices) {
+  return impl_->scatter(ScatterOp::Mul, slices);
+}
+Tensor Variable::scatter_div(const IndexedSlices& slices) {
+  return impl_->scatter(ScatterOp::Div, slices);
+}
+Tensor Variable::scatter_min(const IndexedSlices& slices) {
+  return impl_->scatter(ScatterOp::Min, slices);
+}
+Tensor Variable::scatter_max(const IndexedSlices& slices) {
+  return impl_->scatter(ScatterOp::Max, slices);
+}
+
+std::string Variable::to_string() const { return impl_->to_string(); }
+std::ostream& operator<<(std::ostream& out, const Variable& variable) {
+  return out << variable.to_string();
+}
+
+VariableCreatorScope::VariableCreatorScope(VariableCreator creator) {
+  internal::creators().push_back(std::move(creator));
+}
+VariableCreatorScope::~VariableCreatorScope() { internal::creators().pop_back(); }
+
+}  // namespace cohort

@@ -1,0 +1,218 @@
+"""Tests of the checks in tools/ and of scripts/setup.sh: each must fail when it should.
+
+usage: tools_test.py ROOT
+"""
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(sys.argv.pop()).resolve()
+
+
+class Scratch(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.root = pathlib.Path(folder.name)
+
+    def write(self, name, text, mode=0o644):
+        path = self.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        path.chmod(mode)
+        return path
+
+    def run_tool(self, *command, **options):
+        done = subprocess.run(command, capture_output=True, text=True, timeout=30, **options)
+        return done.returncode, done.stdout + done.stderr
+
+
+class Layers(Scratch):
+    """A tree of two modules that keeps to its page, and what happens when it does not."""
+
+    def setUp(self):
+        super().setUp()
+        self.write("tools/layers.txt", "low:\nhigh: low\nonly Big: src/high\n")
+        self.write("src/low/a.h", "#include <vector>\n")
+        self.write("src/high/b.cc", '#include <Big/big.h>\n#include "low/a.h"\n#include "cohort/c.h"\n')
+        self.write("include/cohort/c.h", '#include <string>\n#include "cohort/d.h"\n')
+        self.write("include/cohort/d.h", "")
+
+    def check(self):
+        return self.run_tool(ROOT / "tools/check_layers.py", self.root)
+
+    def assert_fails(self, text):
+        code, output = self.check()
+        self.assertEqual(code, 1, output)
+        self.assertIn(text, output)
+
+    def test_a_tree_that_keeps_to_the_page_passes(self):
+        self.assertEqual(self.check()[0], 0, self.check()[1])
+
+    def test_an_include_upward_fails(self):
+        self.write("src/low/a.h", '#include "high/b.h"\n')
+        self.assert_fails("src/low/a.h: low may not include high")
+
+    def test_a_test_may_include_upward(self):
+        self.write("src/low/a_test.cc", '#include "high/b.h"\n')
+        self.assertEqual(self.check()[0], 0)
+
+    def test_an_unused_permission_fails(self):
+        self.write("src/high/b.cc", "#include <Big/big.h>\n")
+        self.assert_fails("high may include low, but nothing does")
+
+    def test_a_page_out_of_order_fails(self):
+        self.write("tools/layers.txt", "high: low\nlow:\nonly Big: src/high\n")
+        self.assert_fails("high names low, which does not stand above it")
+
+    def test_a_folder_without_a_line_fails(self):
+        self.write("src/new/n.cc", "")
+        self.assert_fails("src/new has no line")
+
+    def test_a_line_without_a_folder_fails(self):
+        self.write("tools/layers.txt", "low:\nhigh: low\nghost:\nonly Big: src/high\n")
+        self.assert_fails("src/ghost does not exist")
+
+    def test_an_include_of_no_module_fails(self):
+        self.write("src/low/a.h", '#include "a.h"\n')
+        self.assert_fails("is in no module")
+
+    def test_a_private_header_in_a_public_one_fails(self):
+        self.write("include/cohort/d.h", '#include "low/a.h"\n')
+        self.assert_fails("which is not public")
+
+    def test_a_foreign_header_in_a_public_one_fails(self):
+        self.write("include/cohort/d.h", "#include <fmt/format.h>\n")
+        self.assert_fails("not a C++ standard header")
+
+    def test_a_reserved_header_elsewhere_fails(self):
+        self.write("src/low/a.h", "#  include <Big/other.h>\n")
+        self.assert_fails("src/low/a.h: only src/high may include <Big/other.h>")
+
+    def test_an_unused_reservation_fails(self):
+        self.write("src/high/b.cc", '#include "low/a.h"\n')
+        self.assert_fails("src/high may include Big, but does not")
+
+
+class Format(Scratch):
+    def test_a_file_out_of_form_is_named_and_mended_without_git(self):
+        self.write(".clang-format", (ROOT / ".clang-format").read_text())
+        wrong = self.write("src/a.cc", "int  a ;\n")
+        code, output = self.run_tool(ROOT / "tools/check_format.py", self.root)
+        self.assertEqual(code, 1)
+        self.assertIn("src/a.cc", output)
+        self.assertEqual(self.run_tool(ROOT / "tools/check_format.py", "--fix", self.root)[0], 0)
+        self.assertEqual(wrong.read_text(), "int a;\n")
+        self.assertEqual(self.run_tool(ROOT / "tools/check_format.py", self.root)[0], 0)
+
+
+class TestSources(Scratch):
+    def test_a_test_that_is_not_built_is_named(self):
+        commands = self.write("commands.json", "[]")
+        self.write("src/a/b_test.cc", "")
+        code, output = self.run_tool(ROOT / "tools/check_test_sources.py", self.root, commands)
+        self.assertEqual(code, 1)
+        self.assertIn("src/a/b_test.cc", output)
+
+
+class DocPrograms(Scratch):
+    GOOD = "<!-- program: a -->\n```cpp\nstd::cout << 1;\n```\n\n```\n1\n```\n"
+
+    def check(self, text):
+        return self.run_tool(ROOT / "tools/doc_programs.py", "check", self.root, self.write("page.md", text))
+
+    def assert_fails(self, text, message):
+        code, output = self.check(text)
+        self.assertEqual(code, 1, output)
+        self.assertIn(message, output)
+
+    def test_a_marked_block_with_output_passes(self):
+        self.assertEqual(self.check(self.GOOD)[0], 0)
+
+    def test_a_block_without_marker_fails(self):
+        self.assert_fails("```cpp\nint a;\n```\n", "page.md:1: a C++ block without")
+
+    def test_a_program_without_output_fails(self):
+        self.assert_fails("<!-- program: a -->\n```cpp\n```\ntext\n```\n1\n```\n", "not followed by")
+
+    def test_two_programs_of_one_name_fail(self):
+        self.assert_fails(self.GOOD * 2, "two programs are called a")
+
+    def test_a_file_that_is_not_there_fails(self):
+        self.assert_fails("see `src/gone.cc`\n", "there is no src/gone.cc")
+
+    def test_other_languages_are_left_alone(self):
+        self.assertEqual(self.check("```sh\nls\n```\n")[0], 0)
+
+    def test_extraction_wraps_a_body_and_keeps_a_whole_program(self):
+        whole = "<!-- program: b, output varies -->\n```cpp\nint main() {}\n```\n"
+        page = self.write("page.md", self.GOOD + whole)
+        code, output = self.run_tool(ROOT / "tools/doc_programs.py", "extract", self.root / "out", page)
+        self.assertEqual((code, output), (0, "a;b"))
+        self.assertIn("int main() {\nstd::cout << 1;", (self.root / "out/a.cc").read_text())
+        self.assertEqual((self.root / "out/a.out").read_text(), "1\n")
+        self.assertEqual((self.root / "out/b.cc").read_text(), "int main() {}\n")
+        self.assertFalse((self.root / "out/b.out").exists())
+
+    def test_running_compares_all_output(self):
+        program = self.write("program", "#!/bin/sh\necho two\n", 0o755)
+        run = lambda text: self.run_tool(ROOT / "tools/doc_programs.py", "run", program, self.write("x", text))
+        self.assertEqual(run("two\n")[0], 0)
+        self.assertEqual(run("one\n")[0], 1)
+        self.assertIn("+two", run("one\n")[1])
+        self.write("program", "#!/bin/sh\necho two\nexit 3\n", 0o755)
+        self.assertIn("ended with 3", run("two\n")[1])
+
+
+class Setup(Scratch):
+    """scripts/setup.sh with stand-ins for the commands that would change the machine."""
+
+    def setUp(self):
+        super().setUp()
+        self.log = self.root / "log"
+        self.write("bin/sudo", "#!/bin/sh\n[ -n \"$MAY_SUDO\" ] || exit 1\nshift\nexec \"$@\"\n", 0o755)
+        self.write("bin/apt-get", f'#!/bin/sh\necho "apt-get $*" >>{self.log}\n', 0o755)
+
+    def installed(self, *without):
+        names = self.run_tool(ROOT / "scripts/setup.sh", "--list")[1].split()
+        lines = "".join(f"installed {name}\\n" for name in names if name not in without)
+        self.write("bin/dpkg-query", f"#!/bin/sh\nprintf '{lines}'\n", 0o755)
+
+    def setup_as_user(self, **variables):
+        env = {**os.environ, "PATH": f"{self.root}/bin:{os.environ['PATH']}", **variables}
+        env.pop("COHORT_NO_SETUP", None)
+        user = {"user": "nobody"} if os.geteuid() == 0 else {}
+        self.root.chmod(0o777)
+        return self.run_tool("bash", "-s", env=env, input=(ROOT / "scripts/setup.sh").read_text(), **user)
+
+    def test_it_does_nothing_when_all_is_there(self):
+        self.installed()
+        code, output = self.setup_as_user(MAY_SUDO="1")
+        self.assertEqual(code, 0, output)
+        self.assertFalse(self.log.exists())
+
+    def test_it_installs_only_what_is_missing(self):
+        self.installed("lld", "ccache")
+        code, output = self.setup_as_user(MAY_SUDO="1")
+        self.assertEqual(code, 0, output)
+        self.assertEqual(self.log.read_text().splitlines()[-1],
+                         "apt-get install --yes --no-install-recommends ccache lld")
+
+    def test_without_the_right_to_install_it_prints_the_command(self):
+        self.installed("lld", "ccache")
+        code, output = self.setup_as_user(MAY_SUDO="")
+        self.assertEqual(code, 1)
+        self.assertIn("sudo apt-get install --no-install-recommends ccache lld", output)
+        self.assertFalse(self.log.exists())
+
+    def test_every_package_has_a_reason_in_the_documents(self):
+        page = (ROOT / "docs/dependencies.md").read_text()
+        for name in self.run_tool(ROOT / "scripts/setup.sh", "--list")[1].split():
+            self.assertIn(f"`{name}`", page)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,124 @@
+#!/usr/bin/env python3
+"""Checks every #include against tools/layers.txt.
+
+usage: check_layers.py ROOT
+
+Fails when
+  - a module of src/ includes a module that its line does not name;
+  - a line names a module that does not stand above it (so there are no cycles);
+  - a folder of src/ has no line, or a line has no folder;
+  - a public header includes anything but "cohort/..." and the standard library;
+  - a header named in an "only" line is included anywhere else;
+  - something is allowed that nothing uses: the page must stay true.
+
+Unit tests (*_test.cc) may include what they like.
+"""
+import pathlib
+import re
+import sys
+
+INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.M)
+SOURCE = {".h", ".cc", ".inc"}
+
+
+def parse(text):
+    """Returns ({module: modules it may include}, [(third-party folders, places)])."""
+    layers, reserved = {}, []
+    for number, line in enumerate(text.splitlines(), 1):
+        line = line.split("#")[0].strip()
+        if not line:
+            continue
+        head, colon, tail = line.partition(":")
+        if not colon:
+            sys.exit(f"layers.txt:{number}: expected 'module: modules' or 'only folders: places'")
+        words = head.split()
+        if words[0] == "only":
+            reserved.append((set(words[1:]), tail.split()))
+        else:
+            layers[words[0]] = tail.split()
+    return layers, reserved
+
+
+class Tree:
+    """The source files under a root and what each includes."""
+
+    def __init__(self, root):
+        self.files = {}
+        for top in ("include", "src"):
+            for path in sorted((root / top).rglob("*")):
+                if path.suffix in SOURCE and not path.stem.endswith("_test"):
+                    name = path.relative_to(root).as_posix()
+                    self.files[name] = INCLUDE.findall(path.read_text(encoding="utf-8"))
+        self.modules = {path.name for path in (root / "src").iterdir() if path.is_dir()}
+
+    def includes(self, under):
+        for name, found in self.files.items():
+            if name == under or name.startswith(under + "/"):
+                for quote, target in found:
+                    yield name, quote, target
+
+
+def check_modules(tree, layers):
+    order = list(layers)
+    for module in sorted(tree.modules - set(order)):
+        yield f"layers.txt: src/{module} has no line"
+    for module in sorted(set(order) - tree.modules):
+        yield f"layers.txt: {module} has a line but src/{module} does not exist"
+    for module, allowed in layers.items():
+        below = order[: order.index(module)]
+        for other in allowed:
+            if other not in below:
+                yield f"layers.txt: {module} names {other}, which does not stand above it"
+        used = set()
+        for name, quote, target in tree.includes(f"src/{module}"):
+            folder = target.split("/")[0]
+            if quote != '"' or folder in ("cohort", module):
+                continue
+            used.add(folder)
+            if folder not in layers:
+                yield f'{name}: "{target}" is in no module; includes are written from src/'
+            elif folder not in allowed:
+                yield f"{name}: {module} may not include {folder} ({target})"
+        for other in sorted(set(allowed) & set(below) - used):
+            yield f"layers.txt: {module} may include {other}, but nothing does; take it out"
+
+
+def check_public(tree, reserved):
+    exempt = {place for _, places in reserved for place in places}
+    for name, quote, target in tree.includes("include"):
+        if quote == '"' and not target.startswith("cohort/"):
+            yield f'{name}: a public header includes "{target}", which is not public'
+        if quote == "<" and not re.fullmatch(r"[a-z_0-9]+", target) and name not in exempt:
+            yield f"{name}: a public header includes <{target}>, which is not a C++ standard header"
+
+
+def check_reserved(tree, reserved):
+    everything = [*tree.includes("include"), *tree.includes("src")]
+    for folders, places in reserved:
+        users = {(name, target) for name, _, target in everything if target.split("/")[0] in folders}
+        used = set()
+        for name, target in sorted(users):
+            home = [place for place in places if name == place or name.startswith(place + "/")]
+            used.update(home)
+            if not home:
+                yield f"{name}: only {', '.join(places)} may include <{target}>"
+        for place in sorted(set(places) - used):
+            yield f"layers.txt: {place} may include {'/'.join(sorted(folders))}, but does not; take it out"
+
+
+def problems(root):
+    layers, reserved = parse((root / "tools/layers.txt").read_text(encoding="utf-8"))
+    tree = Tree(root)
+    return [*check_modules(tree, layers), *check_public(tree, reserved), *check_reserved(tree, reserved)]
+
+
+def main():
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    found = problems(pathlib.Path(sys.argv[1]))
+    print("\n".join(found) or "every include keeps to tools/layers.txt")
+    sys.exit(bool(found))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,159 @@
+#!/usr/bin/env python3
+"""Turns the C++ blocks of the documents into programs, so that a test can build and run them.
+
+usage: doc_programs.py extract OUT PAGE...   write OUT/<name>.cc and OUT/<name>.out, print the names
+       doc_programs.py check ROOT PAGE...    fail unless every C++ block is such a program, and every
+                                             `folder/file` that a page names exists under ROOT
+       doc_programs.py run PROGRAM EXPECTED  run it and compare all that it prints
+
+A program is a ```cpp block under a line  <!-- program: name -->  and is followed by a ``` block with
+its output. Under  <!-- program: name, output varies -->  there is no such block and the program only
+has to succeed. A block without main() is the body of one, with <cohort/cohort.h> and <iostream>
+included and namespace cohort in use.
+"""
+import dataclasses
+import difflib
+import pathlib
+import re
+import subprocess
+import sys
+
+MARKER = re.compile(r"<!-- program: ([a-z0-9_]+)(, output varies)? -->")
+PATH = re.compile(r"`((?:include|src|tests|tools|cmake|docs|examples|scripts|benchmarks)/[\w./-]*)`")
+FENCE = re.compile(r"(```+)(.*)")
+BODY = """#include <cohort/cohort.h>
+
+#include <iostream>
+using namespace cohort;
+
+int main() {{
+{}
+}}
+"""
+
+
+@dataclasses.dataclass
+class Block:
+    line: int
+    language: str
+    text: str
+    before: str  # the last line above it that is not blank
+    adjoins: bool  # whether that line is the end of another block
+
+
+@dataclasses.dataclass
+class Program:
+    name: str
+    source: str
+    output: str | None
+
+
+def blocks(text):
+    lines, before, adjoins, index = text.splitlines(), "", False, 0
+    while index < len(lines):
+        fence = FENCE.fullmatch(lines[index].rstrip())
+        if fence:
+            start = index + 1
+            index = start
+            while index < len(lines) and lines[index].rstrip() != fence[1]:
+                index += 1
+            body = "".join(line + "\n" for line in lines[start:index])
+            yield Block(start, fence[2].strip(), body, before, adjoins)
+            before, adjoins = "", True
+        elif lines[index].strip():
+            before, adjoins = lines[index].strip(), False
+        index += 1
+
+
+def read_page(path):
+    """Returns (programs, problems) of one page."""
+    programs, problems = [], []
+    found = list(blocks(path.read_text(encoding="utf-8")))
+    for block, following in zip(found, [*found[1:], None]):
+        if block.language not in ("cpp", "c++"):
+            continue
+        marker = MARKER.fullmatch(block.before)
+        if not marker:
+            problems.append(f"{path}:{block.line}: a C++ block without <!-- program: name --> above it")
+            continue
+        has_output = following is not None and following.adjoins and following.language in ("", "text")
+        if bool(marker[2]) == has_output:
+            problems.append(f"{path}:{block.line}: program {marker[1]} " + (
+                "has an output block although its output varies" if has_output else
+                "is not followed by a block with its output"))
+        source = block.text if re.search(r"\bint main\(", block.text) else BODY.format(block.text)
+        programs.append(Program(marker[1], source, following.text if has_output else None))
+    return programs, problems
+
+
+def read_pages(paths):
+    programs, problems = [], []
+    for path in paths:
+        page_programs, page_problems = read_page(pathlib.Path(path))
+        programs += page_programs
+        problems += page_problems
+    names = [program.name for program in programs]
+    problems += [f"two programs are called {name}" for name in sorted(set(names)) if names.count(name) > 1]
+    return programs, problems
+
+
+def write_if_changed(path, text):
+    if not path.exists() or path.read_text(encoding="utf-8") != text:
+        path.write_text(text, encoding="utf-8")
+
+
+def extract(out, paths):
+    out = pathlib.Path(out)
+    out.mkdir(parents=True, exist_ok=True)
+    programs = {program.name: program for program in read_pages(paths)[0]}
+    for program in programs.values():
+        write_if_changed(out / f"{program.name}.cc", program.source)
+        if program.output is not None:
+            write_if_changed(out / f"{program.name}.out", program.output)
+        else:
+            (out / f"{program.name}.out").unlink(missing_ok=True)
+    print(";".join(programs), end="")
+
+
+def missing_files(root, paths):
+    for path in paths:
+        for name in PATH.findall(pathlib.Path(path).read_text(encoding="utf-8")):
+            if not (root / name).exists():
+                yield f"{path}: there is no {name}"
+
+
+def check(root, paths):
+    programs, problems = read_pages(paths)
+    problems += missing_files(pathlib.Path(root), paths)
+    print("\n".join(problems) or f"{len(programs)} programs in {len(paths)} pages")
+    sys.exit(bool(problems))
+
+
+def run(program, expected):
+    done = subprocess.run([program], stdout=subprocess.PIPE, text=True)
+    if done.returncode != 0:
+        sys.exit(f"{program} ended with {done.returncode} after printing:\n{done.stdout}")
+    expected = pathlib.Path(expected)
+    if not expected.exists():
+        return
+    wanted = expected.read_text(encoding="utf-8")
+    if done.stdout != wanted:
+        difference = difflib.unified_diff(wanted.splitlines(), done.stdout.splitlines(),
+                                          "the page says", "the program prints", lineterm="")
+        sys.exit("\n".join(difference) or "the last line's end differs")
+
+
+def main():
+    arguments = sys.argv[1:]
+    if len(arguments) >= 3 and arguments[0] == "extract":
+        extract(arguments[1], arguments[2:])
+    elif len(arguments) >= 3 and arguments[0] == "check":
+        check(arguments[1], arguments[2:])
+    elif len(arguments) == 3 and arguments[0] == "run":
+        run(*arguments[1:])
+    else:
+        sys.exit(__doc__)
+
+
+if __name__ == "__main__":
+    main()
