@@ -7,12 +7,13 @@ namespace cohort::data {
 namespace internal {
 namespace {
 
-std::string describe(const Node& node) {
+std::string stages_of(const Node& node) {
   std::string text;
   if (node.inputs.size() == 1) {
-    text = describe(node.input()) + " -> ";
+    text = stages_of(node.input()) + " -> ";
   } else if (!node.inputs.empty()) {
-    for (const NodePtr& input : node.inputs) text += (text.empty() ? "[" : ", ") + describe(*input);
+    for (const NodePtr& input : node.inputs)
+      text += (text.empty() ? "[" : ", ") + stages_of(*input);
     text += "] -> ";
   }
   return text + std::string(node.kind()) + node.details();
@@ -26,7 +27,7 @@ Dataset DatasetFunction::operator()(const Element& element) const { return call_
 int64_t Dataset::cardinality() const { return node_->cardinality(); }
 std::optional<ElementSpec> Dataset::element_spec() const { return node_->spec(); }
 DatasetOptions Dataset::options() const { return node_->options(); }
-std::string Dataset::to_string() const { return internal::describe(*node_); }
+std::string Dataset::to_string() const { return internal::stages_of(*node_); }
 
 std::ostream& operator<<(std::ostream& out, const Dataset& dataset) {
   return out << dataset.to_string();

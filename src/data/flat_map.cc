@@ -1,7 +1,5 @@
 // flat_map and interleave: each element becomes a dataset, read one after the other or by turns.
 
-#include <algorithm>
-
 #include "data/stage.h"
 
 namespace cohort::data {
@@ -43,25 +41,15 @@ class InterleaveCursor : public StageCursor {
   bool next(Element& out) override {
     for (;;) {
       check_running(context_);
-      fill();
-      if (open_.empty()) return false;
-      if (at_ >= open_.size()) at_ = 0;
+      if (!open_here()) return false;
       // The turn goes on even when the element fails.
       ++taken_;
-      Open& current = open_[at_];
-      const bool last_of_turn = taken_ == interleave_.block;
-      const Status failure = capture_status([&] { current.alive = current.cursor->next(out); });
-      if (!current.alive) {
-        open_.erase(open_.begin() + static_cast<ptrdiff_t>(at_));
-        taken_ = 0;
-        continue;
-      }
-      if (last_of_turn) {
-        taken_ = 0;
-        ++at_;
-      }
+      bool found = true;
+      const Status failure = capture_status([&] { found = slots_[at_]->cursor->next(out); });
+      if (!found) slots_[at_].reset();
+      if (!found || taken_ == interleave_.block) end_turn();
       throw_if_error(failure);
-      return true;
+      if (found) return true;
     }
   }
 
@@ -71,10 +59,12 @@ class InterleaveCursor : public StageCursor {
     state.flag(ended_);
     state.integer(static_cast<int64_t>(at_));
     state.integer(taken_);
-    state.integer(static_cast<int64_t>(open_.size()));
-    for (const Open& one : open_) {
-      state.element(one.from);
-      one.cursor->save(state);
+    state.integer(static_cast<int64_t>(slots_.size()));
+    for (const std::optional<Open>& slot : slots_) {
+      state.flag(slot.has_value());
+      if (!slot) continue;
+      state.element(slot->from);
+      slot->cursor->save(state);
     }
     input_->save(state);
   }
@@ -86,8 +76,10 @@ class InterleaveCursor : public StageCursor {
     taken_ = state.integer(0, interleave_.block);
     const int64_t count = state.integer(0, interleave_.cycle);
     for (int64_t i = 0; i < count; ++i) {
-      open_.push_back(open(state.element()));
-      open_.back().cursor->restore(state);
+      slots_.emplace_back();
+      if (!state.flag()) continue;
+      slots_.back() = open(state.element());
+      slots_.back()->cursor->restore(state);
     }
     input_->restore(state);
   }
@@ -97,21 +89,34 @@ class InterleaveCursor : public StageCursor {
     Element from;  // what the dataset was made of
     NodePtr node;
     CursorPtr cursor;
-    bool alive = true;
   };
 
-  // A dataset that has ended gives its place to the next one, which is read from there on.
-  void fill() {
-    while (!ended_ && static_cast<int64_t>(open_.size()) < interleave_.cycle) {
+  void end_turn() {
+    taken_ = 0;
+    ++at_;
+  }
+
+  // Moves to the next place that has a dataset, opening one where a place is empty; false when
+  // there is none left.
+  bool open_here() {
+    for (size_t empty = 0; empty <= slots_.size();) {
+      if (at_ >= slots_.size()) {
+        const bool room = static_cast<int64_t>(slots_.size()) < interleave_.cycle;
+        if (room && !ended_) slots_.emplace_back();
+        if (!room || ended_) at_ = 0;
+        if (slots_.empty()) return false;
+      }
+      if (slots_[at_]) return true;
       Element from;
-      ended_ = !input_->next(from);
-      if (ended_) return;
-      Open opened = in_stage(interleave_.kind(), index_++, [&] { return open(std::move(from)); });
-      const size_t place = std::min(at_, open_.size());
-      const bool starting = static_cast<int64_t>(index_) <= interleave_.cycle;
-      open_.insert(open_.begin() + static_cast<ptrdiff_t>(starting ? open_.size() : place),
-                   std::move(opened));
+      if (!ended_) ended_ = !input_->next(from);
+      if (!ended_) {
+        slots_[at_] = in_stage(interleave_.kind(), index_++, [&] { return open(std::move(from)); });
+        return true;
+      }
+      end_turn();
+      ++empty;
     }
+    return false;
   }
 
   Open open(Element from) const {
@@ -123,9 +128,9 @@ class InterleaveCursor : public StageCursor {
   }
 
   const InterleaveNode& interleave_;
-  std::vector<Open> open_;
-  size_t at_ = 0;      // whose turn it is
-  int64_t taken_ = 0;  // elements of this turn
+  std::vector<std::optional<Open>> slots_;  // empty where a dataset has ended
+  size_t at_ = 0;                           // whose turn it is
+  int64_t taken_ = 0;                       // elements of this turn
   int64_t index_ = 0;
   bool ended_ = false;
 };

@@ -35,6 +35,19 @@ inline bool next_from_table(Cursor& cursor, Element& out) {
   return true;
 }
 
+// The next element or row of `input`, whichever the caller wants.
+struct Pull {
+  Cursor& input;
+  bool rows;
+  Element element = {};
+  int64_t row = -1;
+
+  bool operator()() {
+    if (rows) return (row = input.next_row()) >= 0;
+    return input.next(element);
+  }
+};
+
 // A stage that hands on its input's elements as they are.
 template <typename Self>
 class PassThroughNode : public NodeOf<Self> {

@@ -1,7 +1,5 @@
 #include "data/worker_queue.h"
 
-#include <pthread.h>
-
 #include <algorithm>
 
 namespace cohort::data::internal {
@@ -15,14 +13,12 @@ WorkerQueue::~WorkerQueue() { finish(); }
 
 void WorkerQueue::finish() {
   stop_.request_stop();
-  for (std::thread& thread : threads_) thread.join();
-  threads_.clear();
+  threads_.clear();  // joins
 }
 
 void WorkerQueue::start() {
   for (int i = 0; i < options_.threads; ++i) {
-    threads_.emplace_back([this] { run(); });
-    ::pthread_setname_np(threads_.back().native_handle(), options_.name);
+    threads_.emplace_back(options_.name, [this](const std::stop_token&) { run(); });
   }
 }
 

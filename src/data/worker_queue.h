@@ -5,9 +5,9 @@
 #include <functional>
 #include <mutex>
 #include <optional>
-#include <thread>
 #include <vector>
 
+#include "base/thread.h"
 #include "data/node.h"
 
 namespace cohort::data::internal {
@@ -76,7 +76,7 @@ class WorkerQueue {
   bool pulling_ = false;
   bool paused_ = false;
   bool ended_ = false;
-  std::vector<std::thread> threads_;
+  std::vector<cohort::internal::Thread> threads_;
 };
 
 }  // namespace cohort::data::internal
