@@ -92,7 +92,9 @@ using NextFunction = std::function<std::optional<Element>()>;
 class GeneratorFunction {
  public:
   template <typename F>
-  requires(std::is_invocable_r_v<NextFunction, F&>) GeneratorFunction(F&& callable)
+  requires(!std::same_as<std::remove_cvref_t<F>, GeneratorFunction> &&
+           std::is_invocable_r_v<NextFunction, F&>)
+  GeneratorFunction(F&& callable)
       : start_(std::forward<F>(callable)) {}
 
   NextFunction operator()() const { return start_(); }

@@ -53,6 +53,11 @@ std::map<std::string, Tensor> read_archive(const Archive& archive, const std::st
   return arrays;
 }
 
+// The library takes a file without a byte for an archive without a member.
+void check_not_empty(int64_t bytes, const std::string& name) {
+  if (bytes == 0) raise(Code::DataLoss, "[Npz] '{}' is not an .npz archive: it is empty", name);
+}
+
 Archive checked(zip_t* archive, const std::string& name, zip_error_t& error) {
   if (archive == nullptr) {
     const std::string reason = zip_error_strerror(&error);
@@ -65,6 +70,7 @@ Archive checked(zip_t* archive, const std::string& name, zip_error_t& error) {
 }  // namespace
 
 std::map<std::string, Tensor> parse_npz(std::span<const std::byte> bytes, const std::string& name) {
+  check_not_empty(static_cast<int64_t>(bytes.size()), name);
   zip_error_t error;
   zip_error_init(&error);
   zip_source_t* source = zip_source_buffer_create(bytes.data(), bytes.size(), 0, &error);
@@ -78,7 +84,8 @@ std::map<std::string, Tensor> parse_npz(std::span<const std::byte> bytes, const 
 }  // namespace internal
 
 std::map<std::string, Tensor> read_npz(const std::string& path) {
-  internal::open_file(path);  // for its errors: a missing file is not a damaged one
+  // A missing file is not a damaged one.
+  internal::check_not_empty(internal::open_file(path)->left(), path);
   zip_error_t error;
   zip_error_init(&error);
   zip_source_t* source = zip_source_file_create(path.c_str(), 0, -1, &error);
