@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "cohort/error.h"
 #include "cohort/ops.h"
 #include "support/replay_graph.h"
 
