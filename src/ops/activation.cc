@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "cohort/nn.h"
+#include "cohort/nn_ops.h"
 #include "ops/nn_common.h"
 
 namespace cohort {

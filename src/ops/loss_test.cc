@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "cohort/error.h"
 #include "cohort/nn.h"
 
 namespace cohort {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "cohort/error.h"
 #include "cohort/random.h"
 
 namespace cohort {
