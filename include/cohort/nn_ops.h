@@ -138,7 +138,7 @@ Tensor conv2d(const Tensor& x, const Tensor& kernel, const Conv2dOptions& option
               Site site = Site::here());
 // With bias[c] added to output channel c.
 Tensor conv2d(const Tensor& x, const Tensor& kernel, const Tensor& bias,
-              const Conv2dOptions& options = {}, Site site = Site::here());
+              const Conv2dOptions& options, Site site = Site::here());
 
 struct Pool2dOptions {
   Size2d stride = 0;                       // 0: the window's size
