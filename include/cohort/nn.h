@@ -455,4 +455,9 @@ class Sequential : public Module {
 };
 
 }  // namespace nn
+
+// Without a shape, zeros and ones are initializers.
+inline nn::Initializer zeros() { return nn::zeros(); }
+inline nn::Initializer ones() { return nn::ones(); }
+
 }  // namespace cohort

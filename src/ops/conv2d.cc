@@ -38,7 +38,7 @@ void check_channels(std::string_view op, const Shape& x, const Shape& kernel, in
           "wants {}",
           op, x.to_string(), x[1], kernel.to_string(), groups, kernel[1] * groups);
   }
-  if (kernel[0] == 0 || kernel[1] == 0 || kernel[0] % groups != 0) {
+  if (kernel[0] == 0 || kernel[1] == 0 || (kernel[0] > 0 && kernel[0] % groups != 0)) {
     raise(Code::InvalidArgument, "[{}] a kernel of shape {} cannot be split into {} group(s)", op,
           kernel.to_string(), groups);
   }

@@ -128,9 +128,9 @@ Tensor::Tensor(std::initializer_list<std::initializer_list<std::initializer_list
     : Tensor(internal::make_tensor(internal::flatten<T>(planes))) {}
 
 template <internal::ListItem T>
-Tensor::Tensor(std::initializer_list<
-               std::initializer_list<std::initializer_list<std::initializer_list<T>>>>
-                   blocks)
+Tensor::Tensor(
+    std::initializer_list<std::initializer_list<std::initializer_list<std::initializer_list<T>>>>
+        blocks)
     : Tensor(internal::make_tensor(internal::flatten<T>(blocks))) {}
 
 template <TensorElement T>
