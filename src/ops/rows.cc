@@ -39,12 +39,7 @@ at::DimVector with_size(at::IntArrayRef sizes, int64_t axis, int64_t size) {
 
 template <typename T>
 void add_row(T* __restrict target, const T* __restrict values, int64_t count) {
-  constexpr int64_t kBlock = 16;  // a fixed count, which the compiler turns into vector code
-  int64_t i = 0;
-  for (; i + kBlock <= count; i += kBlock) {
-    for (int64_t j = 0; j < kBlock; ++j) target[i + j] += values[i + j];
-  }
-  for (; i < count; ++i) target[i] += values[i];
+  for (int64_t i = 0; i < count; ++i) target[i] += values[i];
 }
 
 template <typename T>

@@ -156,8 +156,12 @@ std::vector<Tensor> split(const Tensor& x, const std::vector<int64_t>& sizes, in
 }
 
 std::vector<Tensor> unstack(const Tensor& x, int axis, Site site) {
-  return internal::apply_many(internal::kUnstack, {&x, 1},
-                              {{"count", int64_t{-1}}, {"axis", int64_t{axis}}}, site);
+  const Shape shape = x.shape();
+  const int position = axis < 0 ? axis + shape.rank() : axis;
+  const bool exists = shape.has_rank() && position >= 0 && position < shape.rank();
+  return internal::apply_many(
+      internal::kUnstack, {&x, 1},
+      {{"count", exists ? shape[position] : int64_t{-1}}, {"axis", int64_t{axis}}}, site);
 }
 
 }  // namespace cohort

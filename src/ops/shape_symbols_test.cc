@@ -1,0 +1,160 @@
+// The ops on shapes, in graphs: with sizes unknown until the graph runs, values and gradients are
+// those of the same ops run at once.
+
+#include <gtest/gtest.h>
+
+#include "cohort/ops.h"
+#include "support/replay_graph.h"
+
+namespace cohort {
+namespace {
+
+using testing::ReplayGraph;
+using Function = Tensor (*)(const Tensor&);
+
+Tensor cube() { return reshape(range(0.0, 24.0, 1.0, kFloat64) * 0.25 - 2.0, {2, 3, 4}); }
+
+// sum(f(x)^2) has a gradient that depends on where each value went.
+Tensor gradient_at(const Tensor& x, Function f) {
+  GradientTape tape;
+  tape.watch(x);
+  return tape.gradient(sum(square(f(x))), x);
+}
+
+// f and its gradient, built on a symbol of shape `known` and run on cube().
+void expect_same_in_graph(Function f, const Shape& known) {
+  ReplayGraph graph;
+  const Tensor x = graph.symbol(kFloat64, known);
+  const Tensor y = f(x);
+  ASSERT_TRUE(y.is_symbolic());
+  EXPECT_TRUE(y.shape().is_compatible_with(f(cube()).shape()));
+  EXPECT_EQ(graph.run(y, {{x, cube()}}).to_vector<double>(), f(cube()).to_vector<double>());
+  const Tensor gradient = gradient_at(x, f);
+  ASSERT_TRUE(gradient.is_symbolic());
+  EXPECT_EQ(graph.run(gradient, {{x, cube()}}).to_vector<double>(),
+            gradient_at(cube(), f).to_vector<double>());
+}
+
+struct Case {
+  const char* name;
+  Function function;
+};
+
+class ShapeOpInAGraph : public ::testing::TestWithParam<Case> {};
+
+TEST_P(ShapeOpInAGraph, RunsWithUnknownSizes) {
+  expect_same_in_graph(GetParam().function, {-1, -1, -1});
+}
+
+TEST_P(ShapeOpInAGraph, RunsWithSomeKnownSizes) {
+  expect_same_in_graph(GetParam().function, {-1, 3, -1});
+}
+
+TEST_P(ShapeOpInAGraph, RunsWithAnUnknownRank) {
+  expect_same_in_graph(GetParam().function, Shape::unknown());
+}
+
+Tensor rows() { return Tensor({1, 0, 1}); }
+
+const Case kCases[] = {
+    {"Reshape",
+     [](const Tensor& x) {
+       return reshape(x, {4, -1});
+     }},
+    {"Transpose", [](const Tensor& x) { return transpose(x); }},
+    {"Permute",
+     [](const Tensor& x) {
+       return transpose(x, {1, -1, 0});
+     }},
+    {"ExpandDims", [](const Tensor& x) { return expand_dims(x, 1); }},
+    {"Squeeze", [](const Tensor& x) { return squeeze(expand_dims(x, 0)); }},
+    {"Concat",
+     [](const Tensor& x) {
+       return concat({x, x * 2, x}, 1);
+     }},
+    {"Stack",
+     [](const Tensor& x) {
+       return stack({x, x * 2}, -1);
+     }},
+    {"Split", [](const Tensor& x) { return split(x, 2, -1)[1]; }},
+    {"SplitSizes",
+     [](const Tensor& x) {
+       return split(x, {1, -1}, -1)[1];
+     }},
+    {"Slice",
+     [](const Tensor& x) {
+       return slice(x, {{}, {.begin = -2}, {.step = -2}});
+     }},
+    {"Index", [](const Tensor& x) { return x[-1]; }},
+    {"Pad",
+     [](const Tensor& x) {
+       return pad(x, {{1, 0}, {0, 2}, {1, 1}}, 3);
+     }},
+    {"Tile",
+     [](const Tensor& x) {
+       return tile(x, {1, 2, 3});
+     }},
+    {"BroadcastTo",
+     [](const Tensor& x) {
+       return broadcast_to(x, {2, 2, 3, 4});
+     }},
+    {"GatherRows", [](const Tensor& x) { return gather(x, rows()); }},
+    {"GatherColumns", [](const Tensor& x) { return gather(x, rows(), -1); }},
+    {"Scatter",
+     [](const Tensor& x) {
+       return scatter(Tensor({3, 3}), x, {5, 3, 4});
+     }},
+    {"SizeAsAFactor", [](const Tensor& x) { return x / cast(size(x), kFloat64); }},
+    {"ZerosLike", [](const Tensor& x) { return x + zeros_like(x) + fill_like(x, 2); }},
+    {"TopK", [](const Tensor& x) { return top_k(sin(x), 2).values; }},
+    {"Sort", [](const Tensor& x) { return sort(sin(x), 1); }},
+};
+
+INSTANTIATE_TEST_SUITE_P(All, ShapeOpInAGraph, ::testing::ValuesIn(kCases),
+                         [](const auto& info) { return info.param.name; });
+
+TEST(ShapeOpsInAGraph, GatherOfAKnownTableHasRowsAsGradient) {
+  ReplayGraph graph;
+  const Tensor table = graph.symbol(kFloat64, {5, 2});
+  const Tensor indices = graph.symbol(kInt32, {-1});
+  GradientTape tape;
+  tape.watch(table);
+  const Gradient gradient = tape.gradient(sum(gather(table, indices)), table);
+  ASSERT_TRUE(gradient.is_sparse());
+  EXPECT_EQ(gradient.slices().values.shape(), Shape({-1, 2}));
+  EXPECT_EQ(gradient.slices().indices.dtype(), kInt64);
+}
+
+TEST(ShapeOpsInAGraph, UnstackNeedsAKnownSize) {
+  ReplayGraph graph;
+  try {
+    unstack(graph.symbol(kFloat32, {-1, 2}));
+    FAIL() << "nothing was thrown";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Code::InvalidArgument);
+    EXPECT_NE(error.message().find("must be known"), std::string::npos);
+  }
+  EXPECT_EQ(unstack(graph.symbol(kFloat32, {-1, 2}), 1).size(), 2u);
+}
+
+TEST(ShapeOpsInAGraph, CreatingOpsBecomeNodesOfTheGraphBeingBuilt) {
+  ReplayGraph graph;
+  internal::thread_dispatch().builder = &graph;
+  const std::vector<Tensor> made{zeros({2}), ones({2}),         fill({2}, 1.f), range(3),
+                                 eye(2),     linspace(0, 1, 2), zeros({0})};
+  internal::thread_dispatch().builder = nullptr;
+  for (const Tensor& tensor : made) EXPECT_TRUE(tensor.is_symbolic());
+  EXPECT_EQ(graph.size(), made.size());
+  EXPECT_EQ(graph.run(made[3], {}).to_vector<int64_t>(), (std::vector<int64_t>{0, 1, 2}));
+}
+
+TEST(ShapeOpsInAGraph, ShapeIsKnownWhenItRuns) {
+  ReplayGraph graph;
+  const Tensor x = graph.symbol(kFloat32, Shape::unknown());
+  EXPECT_EQ(graph.run(shape(x), {{x, ones({4, 2})}}).to_vector<int64_t>(),
+            (std::vector<int64_t>{4, 2}));
+  EXPECT_EQ(graph.run(rank(x), {{x, ones({4, 2})}}).to<int>(), 2);
+}
+
+}  // namespace
+}  // namespace cohort
