@@ -8,8 +8,8 @@
 
 namespace cohort {
 
-// The type of a tensor's elements. Resource is a handle to state (a variable, a queue) that lives on
-// a device; it has no elements that a program can read.
+// The type of a tensor's elements. Resource is a handle to state (a variable, a queue) that lives
+// on a device; it has no elements that a program can read.
 enum class DType : uint8_t {
   Float16,
   BFloat16,
@@ -52,8 +52,8 @@ int64_t size_of(DType dtype);
 
 // The dtype in which `a` and `b` meet in an element-wise operation: the narrowest that holds the
 // values of both. Order: bool, integers by width, floats by width; any integer with a float gives
-// the float; uint8 with int8 gives int16; float16 with bfloat16 gives float32. A dtype meets itself.
-// String and Resource meet only themselves; anything else throws InvalidArgument.
+// the float; uint8 with int8 gives int16; float16 with bfloat16 gives float32. A dtype meets
+// itself. String and Resource meet only themselves; anything else throws InvalidArgument.
 DType promote(DType a, DType b);
 
 // Storage for the two 16-bit floats. They convert from and to float (round to nearest even) and do
@@ -93,7 +93,9 @@ template <> struct DTypeOf<std::string> { static constexpr DType value = kString
 
 // C++ types that are elements of tensors, and the dtype of each.
 template <typename T>
-concept TensorElement = requires { internal::DTypeOf<T>::value; };
+concept TensorElement = requires {
+  internal::DTypeOf<T>::value;
+};
 template <TensorElement T>
 inline constexpr DType dtype_of = internal::DTypeOf<T>::value;
 

@@ -11,9 +11,9 @@
 namespace cohort {
 
 // Why something failed. The numbers are gRPC's, so a code means the same thing in this process and
-// in the one that receives it. What to do follows from the code alone: Unavailable - retry the call;
-// Aborted - redo the step from the last checkpoint; FailedPrecondition, InvalidArgument - stop and
-// mend the cause.
+// in the one that receives it. What to do follows from the code alone: Unavailable - retry the
+// call; Aborted - redo the step from the last checkpoint; FailedPrecondition, InvalidArgument -
+// stop and mend the cause.
 enum class Code : uint8_t {
   Ok = 0,
   Cancelled = 1,
@@ -41,10 +41,11 @@ std::ostream& operator<<(std::ostream& out, Code code);
 // An outcome as a value: what crosses threads and tasks. The default is success.
 struct [[nodiscard]] Status {
   Code code = Code::Ok;
-  std::string message = {};   // "[Matmul] inner sizes differ: (2, 3) and (2, 3)"
-  std::string origin = {};    // the task that failed first, "/job:worker/task:1"; empty = this one
-  bool derived = false;  // a consequence of another failure; reported only when nothing else is
-  std::shared_ptr<const Status> cause = {};  // what this failure comes from; null when it is the root
+  std::string message = {};  // "[Matmul] inner sizes differ: (2, 3) and (2, 3)"
+  std::string origin = {};   // the task that failed first, "/job:worker/task:1"; empty = this one
+  bool derived = false;      // a consequence of another failure; reported only when nothing else is
+  std::shared_ptr<const Status> cause =
+      {};  // what this failure comes from; null when it is the root
 
   bool ok() const { return code == Code::Ok; }
   // The deepest cause; *this when there is none.

@@ -82,7 +82,7 @@ struct MatmulOptions {
   bool transpose_a = false;
   bool transpose_b = false;
 };
-// Matrix product of the last two dimensions; leading dimensions broadcast.
+// Matrix product of the last two dimensions; leading dimensions broadcast. Numbers of one dtype.
 Tensor matmul(const Tensor& a, const Tensor& b, MatmulOptions options = {},
               Site site = Site::here());
 
@@ -98,6 +98,8 @@ struct Axes {
 };
 enum class KeepDims : bool { No, Yes };
 
+// Of no elements sum is 0, prod 1, mean NaN. An integer's sum and product keep its dtype and wrap
+// around; those of bools are int64.
 Tensor sum(const Tensor& x, const Axes& axes = {}, KeepDims keep = KeepDims::No,
            Site site = Site::here());
 // Integers divide as div does.
@@ -112,13 +114,15 @@ Tensor min(const Tensor& x, const Axes& axes = {}, KeepDims keep = KeepDims::No,
            Site site = Site::here());
 Tensor logsumexp(const Tensor& x, const Axes& axes = {}, KeepDims keep = KeepDims::No,
                  Site site = Site::here());
+// Whether any or all of the elements of a bool tensor hold.
 Tensor any(const Tensor& x, const Axes& axes = {}, KeepDims keep = KeepDims::No,
-           Site site = Site::here());  // bool
+           Site site = Site::here());
 Tensor all(const Tensor& x, const Axes& axes = {}, KeepDims keep = KeepDims::No,
-           Site site = Site::here());  // bool
+           Site site = Site::here());
 // Index of the first extreme along one axis, int64.
 Tensor argmax(const Tensor& x, int axis = 0, Site site = Site::here());
 Tensor argmin(const Tensor& x, int axis = 0, Site site = Site::here());
+// Sums of the elements up to each one along an axis; dtypes as sum.
 Tensor cumsum(const Tensor& x, int axis = 0, Site site = Site::here());
 
 // Shape. Strings are welcome where no arithmetic is involved: reshape, transpose, expand_dims,
@@ -224,7 +228,7 @@ Tensor stop_gradient(const Tensor& x, Site site = Site::here());
 Tensor group(const std::vector<Tensor>& parts, Site site = Site::here());
 // Writes "label value" to stderr when it runs, and passes x on.
 Tensor print(const Tensor& x, std::string_view label = "", Site site = Site::here());
-// Passes x on, or throws InvalidArgument with `label` when it contains NaN or infinity.
+// Passes x on, or throws InvalidArgument with `label` and how many when it has NaN or infinity.
 Tensor check_numerics(const Tensor& x, std::string_view label, Site site = Site::here());
 
 // While it lives, every op of this thread checks its floating outputs; the first NaN or infinity

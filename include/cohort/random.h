@@ -6,8 +6,7 @@
 #include "cohort/tensor.h"
 
 // Random tensors. Element i of a draw is a function of (seed, counter, i) alone, computed with the
-// Philox 4x32-10 generator: the same seed gives the same numbers on every machine and on any number
-// of threads.
+// Philox 4x32-10 generator: the same seed gives the same numbers on any number of threads.
 namespace cohort::random {
 
 struct UniformOptions {

@@ -28,8 +28,8 @@ template <typename T>
 concept ListItem = TensorElement<T> || std::same_as<T, const char*> || std::same_as<T, char*>;
 }  // namespace internal
 
-// An n-dimensional array of one dtype, or the promise of one: inside a graph being built a tensor is
-// symbolic and has a dtype and a (perhaps partly unknown) shape but no values yet.
+// An n-dimensional array of one dtype, or the promise of one: inside a graph being built a tensor
+// is symbolic and has a dtype and a (perhaps partly unknown) shape but no values yet.
 //
 // A handle: copies share the same immutable value, so passing tensors by value costs nothing, and
 // any number of threads may use one. What needs values throws FailedPrecondition on a symbolic
@@ -52,9 +52,9 @@ class Tensor {
   template <internal::ListItem T>
   Tensor(std::initializer_list<std::initializer_list<std::initializer_list<T>>> planes);
   template <internal::ListItem T>
-  Tensor(std::initializer_list<
-         std::initializer_list<std::initializer_list<std::initializer_list<T>>>>
-             blocks);
+  Tensor(
+      std::initializer_list<std::initializer_list<std::initializer_list<std::initializer_list<T>>>>
+          blocks);
 
   // Copies `values`, in row-major order. Their number must be the shape's (InvalidArgument).
   template <TensorElement T>
@@ -81,8 +81,8 @@ class Tensor {
   // Full name of the device that holds the value; what was asked for, in a graph.
   std::string device() const;
 
-  // The value of a tensor that has exactly one element, converted to T. Here and below: fractions are
-  // cut off, what is not zero is true, and a number outside of an integer type is OutOfRange.
+  // The value of a tensor that has exactly one element, converted to T. Here and below: fractions
+  // are cut off, what is not zero is true, and a number outside of an integer type is OutOfRange.
   template <TensorElement T>
   T to() const;
   explicit operator bool() const;
@@ -122,14 +122,14 @@ class Tensor {
 
 // How many elements printing shows before it leaves out the middle, and how.
 struct PrintOptions {
-  int precision = 8;       // most digits after the point
+  int precision = 8;         // most digits after the point
   int64_t threshold = 1000;  // tensors with more elements are shortened with "..."
-  int edge_items = 3;      // elements kept at each end of a shortened dimension
+  int edge_items = 3;        // elements kept at each end of a shortened dimension
   int line_width = 75;
 };
-// The values alone, without shape and dtype: "[[1. 2.]\n [3. 4.]]". Strings are in single quotes, with
-// escapes for everything but printable ASCII: "['a' 'b\n']". Throws InvalidArgument for options that
-// are negative.
+// The values alone, without shape and dtype: "[[1. 2.]\n [3. 4.]]". Strings are in single quotes,
+// with escapes for everything but printable ASCII: "['a' 'b\n']". Throws InvalidArgument for
+// options that are negative.
 std::string format_values(const Tensor& tensor, const PrintOptions& options = {});
 
 }  // namespace cohort

@@ -5,6 +5,7 @@
 #include "base/raise.h"
 #include "cohort/gradient.h"
 #include "cohort/ops.h"
+#include "ops/variable_cell.h"
 
 namespace cohort {
 namespace {
@@ -75,7 +76,7 @@ void GradientTape::watch(const Tensor& tensor) { tape_->watch(tensor); }
 
 void GradientTape::watch(const Variable& variable) {
   const auto& impl = internal::VariableAccess::impl(variable);
-  tape_->watch(impl->cell(), impl->read());
+  tape_->watch(impl->handle().handle, impl->read());
 }
 
 Gradients GradientTape::gradient(const std::vector<Tensor>& targets,
@@ -93,7 +94,7 @@ Gradients GradientTape::gradient(const std::vector<Tensor>& targets,
   std::vector<Tensor> like;
   for (const Variable& source : sources) {
     const auto& impl = internal::VariableAccess::impl(source);
-    groups.push_back(tape_->reads(impl->cell()));
+    groups.push_back(tape_->reads(impl->handle().handle));
     if (options.unconnected == Unconnected::Zero) like.push_back(impl->read());
   }
   return group_gradients(*tape_, targets, groups, like, options);

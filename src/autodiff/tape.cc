@@ -37,17 +37,19 @@ void Tape::record(const OpCall& call) {
   calls_.push_back(call);
 }
 
-void Tape::variable_read(const std::shared_ptr<VariableCell>& cell, const Tensor& value,
-                         bool trainable) {
+void Tape::variable_read(const Tensor& handle, const Tensor& value, bool trainable) {
   if (pauses_ > 0) return;
-  if ((trainable && options_.watch_variables) || watched_cells_.contains(cell)) {
-    note_read(cell, value);
+  if ((trainable && options_.watch_variables) ||
+      watched_handles_.contains(TensorAccess::id(handle))) {
+    note_read(handle, value);
   }
 }
 
-void Tape::note_read(const std::shared_ptr<VariableCell>& cell, const Tensor& value) {
+void Tape::note_read(const Tensor& handle, const Tensor& value) {
   if (!is_floating(value.dtype()) || !watched_.insert(TensorAccess::id(value)).second) return;
-  reads_[cell].push_back(value);
+  Reads& reads = reads_[TensorAccess::id(handle)];
+  reads.handle = handle;
+  reads.values.push_back(value);
 }
 
 void Tape::watch(const Tensor& tensor) {
@@ -59,14 +61,14 @@ void Tape::watch(const Tensor& tensor) {
   if (watched_.insert(TensorAccess::id(tensor)).second) watched_tensors_.push_back(tensor);
 }
 
-void Tape::watch(const std::shared_ptr<VariableCell>& cell, const Tensor& value) {
-  watched_cells_.insert(cell);
-  note_read(cell, value);
+void Tape::watch(const Tensor& handle, const Tensor& value) {
+  if (watched_handles_.insert(TensorAccess::id(handle)).second) watched_tensors_.push_back(handle);
+  note_read(handle, value);
 }
 
-std::vector<Tensor> Tape::reads(const std::shared_ptr<VariableCell>& cell) const {
-  const auto found = reads_.find(cell);
-  return found == reads_.end() ? std::vector<Tensor>() : found->second;
+std::vector<Tensor> Tape::reads(const Tensor& handle) const {
+  const auto found = reads_.find(TensorAccess::id(handle));
+  return found == reads_.end() ? std::vector<Tensor>() : found->second.values;
 }
 
 std::vector<OpCall> Tape::take_calls() {
@@ -86,7 +88,7 @@ void Tape::reset() {
   watched_.clear();
   watched_tensors_.clear();
   reads_.clear();
-  watched_cells_.clear();
+  watched_handles_.clear();
   spent_ = false;
   if (!recording_) start();
 }

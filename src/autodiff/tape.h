@@ -7,7 +7,6 @@
 
 #include "cohort/gradient.h"
 #include "ops/dispatch.h"
-#include "ops/variable_cell.h"
 
 namespace cohort::internal {
 
@@ -19,14 +18,13 @@ class Tape : public Recorder {
 
   bool wants(std::span<const Tensor> inputs) const override;
   void record(const OpCall& call) override;
-  void variable_read(const std::shared_ptr<VariableCell>& cell, const Tensor& value,
-                     bool trainable) override;
+  void variable_read(const Tensor& handle, const Tensor& value, bool trainable) override;
 
   void watch(const Tensor& tensor);
-  void watch(const std::shared_ptr<VariableCell>& cell, const Tensor& value);
+  void watch(const Tensor& handle, const Tensor& value);
 
   // The values of a variable that computations on this tape started from.
-  std::vector<Tensor> reads(const std::shared_ptr<VariableCell>& cell) const;
+  std::vector<Tensor> reads(const Tensor& handle) const;
 
   // What was recorded. A tape that is not persistent gives it away and stops recording; asked again,
   // it throws FailedPrecondition.
@@ -39,7 +37,7 @@ class Tape : public Recorder {
  private:
   void start();
   void stop();
-  void note_read(const std::shared_ptr<VariableCell>& cell, const Tensor& value);
+  void note_read(const Tensor& handle, const Tensor& value);
 
   const TapeOptions options_;
   bool recording_ = false;
@@ -50,8 +48,13 @@ class Tape : public Recorder {
   // so that no identity is used twice.
   std::unordered_set<const TensorBody*> watched_;
   std::vector<Tensor> watched_tensors_;
-  std::unordered_map<std::shared_ptr<VariableCell>, std::vector<Tensor>> reads_;
-  std::unordered_set<std::shared_ptr<VariableCell>> watched_cells_;
+  // By variable: its handle, and the values read from it.
+  struct Reads {
+    Tensor handle;
+    std::vector<Tensor> values;
+  };
+  std::unordered_map<const TensorBody*, Reads> reads_;
+  std::unordered_set<const TensorBody*> watched_handles_;
 };
 
 }  // namespace cohort::internal

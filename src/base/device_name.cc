@@ -17,9 +17,8 @@ constexpr std::string_view kAny = "*";
 
 bool is_identifier(std::string_view text) {
   if (text.empty() || std::isalpha(static_cast<unsigned char>(text[0])) == 0) return false;
-  return std::all_of(text.begin(), text.end(), [](unsigned char c) {
-    return std::isalnum(c) != 0 || c == '_';
-  });
+  return std::all_of(text.begin(), text.end(),
+                     [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; });
 }
 
 // The number in `text`, or nothing when it is not one that fits.
@@ -89,8 +88,9 @@ bool clash(const std::optional<Part>& a, const std::optional<Part>& b) {
 }
 
 [[noreturn]] void raise_clash(std::string_view part, const DeviceName& a, const DeviceName& b) {
-  raise(Code::InvalidArgument, "[Placement] the {} of '{}' and '{}' differ, so they cannot be one place",
-        part, a.to_string(), b.to_string());
+  raise(Code::InvalidArgument,
+        "[Placement] the {} of '{}' and '{}' differ, so they cannot be one place", part,
+        a.to_string(), b.to_string());
 }
 
 }  // namespace
@@ -127,8 +127,8 @@ DeviceName DeviceName::parse_any_form(std::string_view text) {
 DeviceName DeviceName::parse_local(std::string_view text) {
   DeviceName name;
   if (!read_device(text, name) || !name.type || !name.index) {
-    raise(Code::InvalidArgument, "[Device] '{}' is not a local device name; expected TYPE:INDEX, for example CPU:0",
-          text);
+    raise(Code::InvalidArgument,
+          "[Device] '{}' is not a local device name; expected TYPE:INDEX, for example CPU:0", text);
   }
   return name;
 }

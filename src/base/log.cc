@@ -11,7 +11,8 @@
 namespace cohort::internal {
 namespace {
 
-constexpr std::array<std::string_view, 5> kLevelNames = {"debug", "info", "warning", "error", "off"};
+constexpr std::array<std::string_view, 5> kLevelNames = {"debug", "info", "warning", "error",
+                                                         "off"};
 
 constexpr spdlog::level::level_enum to_spdlog(LogLevel level) {
   constexpr std::array<spdlog::level::level_enum, 5> kLevels = {

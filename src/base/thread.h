@@ -9,8 +9,8 @@
 namespace cohort::internal {
 
 // A thread with a name, which debuggers, `top -H` and the log show; the system keeps 15 characters
-// of it. Destroying or overwriting a Thread asks its body to stop, through the stop token, and waits
-// for it. An exception that leaves the body is logged, and ends this thread only.
+// of it. Destroying or overwriting a Thread asks its body to stop, through the stop token, and
+// waits for it. An exception that leaves the body is logged, and ends this thread only.
 class Thread {
  public:
   using Body = std::function<void(const std::stop_token& stop)>;

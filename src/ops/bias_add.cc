@@ -1,7 +1,7 @@
 // Adding a vector along one axis, alone and fused with a matrix product.
 
 #include "base/raise.h"
-#include "cohort/nn.h"
+#include "cohort/nn_ops.h"
 #include "ops/nn_common.h"
 
 namespace cohort {
@@ -99,8 +99,8 @@ extern constexpr OpDef kDense{
 namespace nn {
 
 Tensor dense(const Tensor& x, const Tensor& kernel, const Tensor& bias, Site site) {
-  const bool stacked = x.defined() && (x.is_symbolic() || x.rank() > 2) && x.shape().rank() != 2;
-  if (stacked) return bias_add(matmul(x, kernel, {}, site), bias, -1, site);
+  const int rank = x.defined() ? x.shape().rank() : 2;
+  if (rank > 2 || rank < 0) return bias_add(matmul(x, kernel, {}, site), bias, -1, site);
   return cohort::internal::apply(cohort::internal::kDense, {x, kernel, bias}, {}, site);
 }
 

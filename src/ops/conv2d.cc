@@ -2,7 +2,7 @@
 // convolution and its gradients by either, are closed under differentiation.
 
 #include "base/raise.h"
-#include "cohort/nn.h"
+#include "cohort/nn_ops.h"
 #include "ops/window2d.h"
 
 namespace cohort {
@@ -30,14 +30,15 @@ Window2d window_of(const Attrs& attrs, const at::Tensor& kernel) {
 }
 
 void check_channels(std::string_view op, const Shape& x, const Shape& kernel, int64_t groups) {
-  if (groups < 1) raise(Code::InvalidArgument, "[{}] groups must be at least 1, got {}", op, groups);
+  if (groups < 1)
+    raise(Code::InvalidArgument, "[{}] groups must be at least 1, got {}", op, groups);
   if (x[1] >= 0 && kernel[1] >= 0 && (x[1] % groups != 0 || x[1] / groups != kernel[1])) {
     raise(Code::InvalidArgument,
           "[{}] an input of shape {} has {} channels, but a kernel of shape {} with {} group(s) "
           "wants {}",
           op, x.to_string(), x[1], kernel.to_string(), groups, kernel[1] * groups);
   }
-  if (kernel[0] == 0 || kernel[1] == 0 || kernel[0] % groups != 0) {
+  if (kernel[0] == 0 || kernel[1] == 0 || (kernel[0] > 0 && kernel[0] % groups != 0)) {
     raise(Code::InvalidArgument, "[{}] a kernel of shape {} cannot be split into {} group(s)", op,
           kernel.to_string(), groups);
   }
@@ -91,9 +92,7 @@ extern constexpr OpDef kConv2dInputGrad{
     .name = "Conv2dInputGrad",  // (g, kernel, x)
     .dtypes = kFloatTypes,
     .infer =
-        [](const OpInputs& inputs) {
-          return infer_grad(inputs, inputs.shape(2), inputs.shape(1));
-        },
+        [](const OpInputs& inputs) { return infer_grad(inputs, inputs.shape(2), inputs.shape(1)); },
     .compute =
         [](Kernel& k) { set_narrowed(k, backward(k, widened(in(k, 2)), widened(in(k, 1)), 0)); },
     .gradient = [](const OpCall& call, Grads g) -> Gradients {
@@ -108,9 +107,7 @@ extern constexpr OpDef kConv2dKernelGrad{
     .name = "Conv2dKernelGrad",  // (g, x, kernel)
     .dtypes = kFloatTypes,
     .infer =
-        [](const OpInputs& inputs) {
-          return infer_grad(inputs, inputs.shape(1), inputs.shape(2));
-        },
+        [](const OpInputs& inputs) { return infer_grad(inputs, inputs.shape(1), inputs.shape(2)); },
     .compute =
         [](Kernel& k) { set_narrowed(k, backward(k, widened(in(k, 1)), widened(in(k, 2)), 1)); },
     .gradient = [](const OpCall& call, Grads g) -> Gradients {
@@ -132,9 +129,9 @@ extern constexpr OpDef kConv2d{
           const Window2d window = window_of(k.attrs, kernel);
           const PaddedPlanes planes(window, x);
           const at::Tensor bias = k.inputs.size() > 2 ? widened(in(k, 2)) : at::Tensor();
-          set_narrowed(k, at::convolution(planes.extended(x, 0), kernel, bias, window.stride,
-                                          planes.padding, window.dilation, false, {0, 0},
-                                          k.attrs.integer("groups")));
+          set_narrowed(
+              k, at::convolution(planes.extended(x, 0), kernel, bias, window.stride, planes.padding,
+                                 window.dilation, false, {0, 0}, k.attrs.integer("groups")));
         },
     .gradient = [](const OpCall& call, Grads g) -> Gradients {
       const Tensor& x = call.inputs[0];

@@ -4,7 +4,7 @@
 #include <ATen/Dispatch.h>
 
 #include "base/raise.h"
-#include "cohort/nn.h"
+#include "cohort/nn_ops.h"
 #include "ops/loss.h"
 #include "ops/nn_common.h"
 
@@ -48,8 +48,9 @@ at::Tensor checked_ids(const at::Tensor& labels, int64_t rows, int64_t classes) 
   const int64_t* id = ids.data_ptr<int64_t>();
   for (int64_t i = 0; i < rows; ++i) {
     if (id[i] >= 0 && id[i] < classes) continue;
-    raise(Code::InvalidArgument, "[{}] label {} at position {} is not one of the {} classes, 0 to {}",
-          kName, id[i], i, classes, classes - 1);
+    raise(Code::InvalidArgument,
+          "[{}] label {} at position {} is not one of the {} classes, 0 to {}", kName, id[i], i,
+          classes, classes - 1);
   }
   return ids;
 }
@@ -119,15 +120,11 @@ extern constexpr OpDef kSoftmaxCrossEntropyGrad{
     .gradient = [](const OpCall& call, Grads g) -> Gradients {
       const Tensor& first = call.inputs[0];
       const Tensor& log_probs = call.inputs[2];
-      const Tensor unit = apply(
-          kSoftmaxCrossEntropyGrad,
-          {ones_like(first), call.inputs[1], log_probs, call.inputs[3]});
+      const Tensor unit = apply(kSoftmaxCrossEntropyGrad,
+                                {ones_like(first), call.inputs[1], log_probs, call.inputs[3]});
       const Tensor probs = exp(log_probs);
       const Tensor weighted = g[0] * per_row(first) * probs;
-      return {sum(g[0] * unit, -1),
-              weighted - probs * sum(weighted, -1, KeepDims::Yes),
-              {},
-              {}};
+      return {sum(g[0] * unit, -1), weighted - probs * sum(weighted, -1, KeepDims::Yes), {}, {}};
     },
 };
 
@@ -143,9 +140,9 @@ extern constexpr OpDef kSoftmaxCrossEntropy{
         },
     // The second output is for the gradient alone.
     .gradient = [](const OpCall& call, Grads g) -> Gradients {
-      return {apply(kSoftmaxCrossEntropyGrad,
-                    {g[0], call.inputs[0], call.outputs[1], call.inputs[1]}),
-              {}};
+      return {
+          apply(kSoftmaxCrossEntropyGrad, {g[0], call.inputs[0], call.outputs[1], call.inputs[1]}),
+          {}};
     },
 };
 
@@ -168,11 +165,10 @@ namespace nn {
 Tensor softmax_cross_entropy(const Tensor& logits, const Tensor& labels, LossOptions options,
                              Site site) {
   const bool dense = logits.defined() && labels.defined() && is_floating(labels.dtype());
-  const Tensor losses =
-      dense ? cohort::internal::dense_cross_entropy(logits, labels, site)
-            : cohort::internal::apply_many(cohort::internal::kSoftmaxCrossEntropy,
-                                           std::initializer_list<Tensor>{logits, labels}, {},
-                                           site)[0];
+  const Tensor losses = dense ? cohort::internal::dense_cross_entropy(logits, labels, site)
+                              : cohort::internal::apply_many(
+                                    cohort::internal::kSoftmaxCrossEntropy,
+                                    std::initializer_list<Tensor>{logits, labels}, {}, site)[0];
   return cohort::internal::reduce_loss("SoftmaxCrossEntropy", losses, options, site);
 }
 

@@ -7,8 +7,6 @@
 
 namespace cohort::internal {
 
-class VariableCell;
-
 // Something that wants to know what a thread computes: a tape.
 class Recorder {
  public:
@@ -16,8 +14,8 @@ class Recorder {
   // Whether an op on these inputs is to be recorded.
   virtual bool wants(std::span<const Tensor> inputs) const = 0;
   virtual void record(const OpCall& call) = 0;
-  virtual void variable_read(const std::shared_ptr<VariableCell>& cell, const Tensor& value,
-                             bool trainable) = 0;
+  // `value` is what a variable's copy, named by its handle, holds now.
+  virtual void variable_read(const Tensor& handle, const Tensor& value, bool trainable) = 0;
 
   Recorder* outer = nullptr;  // the next one to tell; this thread's recorders form a list
 };

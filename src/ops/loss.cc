@@ -95,15 +95,16 @@ extern constexpr OpDef kSigmoidCrossEntropy{
         },
     .gradient = [](const OpCall& call, Grads g) -> Gradients {
       const Tensor& logits = call.inputs[0];
-      return {g[0] * (sigmoid(logits) - call.inputs[1]),
-              call.wants(1) ? -g[0] * logits : Tensor()};
+      return {g[0] * (sigmoid(logits) - call.inputs[1]), call.wants(1) ? -g[0] * logits : Tensor()};
     },
 };
 
 extern constexpr OpDef kL2Loss{
     .name = "L2Loss",
     .dtypes = kFloatTypes,
-    .infer = [](const OpInputs& inputs) -> Specs { return {{inputs.dtype(0), Shape{}}}; },
+    .infer = [](const OpInputs& inputs) -> Specs {
+      return {{inputs.dtype(0), Shape{}}};
+    },
     .compute =
         [](Kernel& k) {
           const at::Tensor flat = widened(in(k)).reshape({-1});
@@ -142,8 +143,7 @@ Tensor sigmoid_cross_entropy(const Tensor& logits, const Tensor& labels, LossOpt
   const bool convert = logits.defined() && labels.defined() && is_numeric(labels.dtype()) &&
                        !is_floating(labels.dtype());
   const Tensor targets = convert ? cast(labels, logits.dtype()) : labels;
-  const Tensor losses =
-      apply(cohort::internal::kSigmoidCrossEntropy, {logits, targets}, {}, site);
+  const Tensor losses = apply(cohort::internal::kSigmoidCrossEntropy, {logits, targets}, {}, site);
   return reduce_loss("SigmoidCrossEntropy", losses, options, site);
 }
 

@@ -3,7 +3,7 @@
 #include <limits>
 
 #include "base/raise.h"
-#include "cohort/nn.h"
+#include "cohort/nn_ops.h"
 #include "ops/window2d.h"
 
 namespace cohort {
@@ -19,7 +19,10 @@ using Grads = std::span<const Tensor>;
 constexpr double kLeast = -std::numeric_limits<double>::infinity();
 
 Window2d window_of(const Attrs& attrs) {
-  return {sides(attrs, "window"), sides(attrs, "stride"), {1, 1}, sides(attrs, "padding"),
+  return {sides(attrs, "window"),
+          sides(attrs, "stride"),
+          {1, 1},
+          sides(attrs, "padding"),
           attrs.flag("same")};
 }
 
@@ -59,15 +62,20 @@ Specs infer_pool_grad(const OpInputs& inputs) {
   return {{inputs.dtype(0), inputs.shape(1)}};
 }
 
-void check_indices(std::string_view op, const at::Tensor& indices, const at::Tensor& g,
-                   int64_t plane) {
-  if (indices.scalar_type() != at::kLong || indices.sizes() != g.sizes()) {
-    raise(Code::InvalidArgument, "[{}] the indices do not fit the output", op);
+// The kernel library writes wherever the indices say. They are of shape `like`, contiguous when
+// this returns.
+at::Tensor checked_indices(const at::Tensor& given, const at::Tensor& like, int64_t plane) {
+  const at::Tensor indices = given.contiguous();
+  if (indices.scalar_type() != at::kLong || indices.sizes() != like.sizes()) {
+    raise(Code::InvalidArgument, "[MaxPool2dGrad] the indices do not fit the output");
   }
-  if (indices.numel() == 0) return;
-  if (indices.min().item<int64_t>() < 0 || indices.max().item<int64_t>() >= plane) {
-    raise(Code::InvalidArgument, "[{}] an index lies outside of the plane", op);
+  const int64_t* index = indices.data_ptr<int64_t>();
+  bool inside = true;
+  for (int64_t i = 0; i < indices.numel(); ++i) {
+    inside &= static_cast<uint64_t>(index[i]) < static_cast<uint64_t>(plane);
   }
+  if (!inside) raise(Code::InvalidArgument, "[MaxPool2dGrad] an index is outside of the plane");
+  return indices;
 }
 
 // How many elements of the input each window covers, the others being padding.
@@ -111,10 +119,10 @@ extern constexpr OpDef kMaxPool2dGrad{
           const at::Tensor g = widened(in(k, 0));
           const PaddedPlanes planes(window, in(k, 1));
           const at::Tensor x = planes.like_extended(widened(in(k, 1)));
-          check_indices("MaxPool2dGrad", in(k, 2), g, x.size(2) * x.size(3));
-          set_narrowed(k, planes.cropped(at::max_pool2d_with_indices_backward(
-                              g, x, window.size, window.stride, planes.padding, {1, 1}, false,
-                              in(k, 2))));
+          const at::Tensor indices = checked_indices(in(k, 2), g, x.size(2) * x.size(3));
+          set_narrowed(
+              k, planes.cropped(at::max_pool2d_with_indices_backward(
+                     g, x, window.size, window.stride, planes.padding, {1, 1}, false, indices)));
         },
     .gradient = [](const OpCall& call, Grads g) -> Gradients {
       return {apply(kMaxPool2dPick, {g[0], call.inputs[2]}, call.attrs), {}, {}};
@@ -203,12 +211,12 @@ Attrs pool_attrs(nn::Size2d window, const nn::Pool2dOptions& options) {
 namespace nn {
 
 Tensor max_pool2d(const Tensor& x, Size2d window, const Pool2dOptions& options, Site site) {
-  return cohort::internal::apply_many(cohort::internal::kMaxPool2d, {&x, 1},
+  return cohort::internal::apply_many(cohort::internal::kMaxPool2d, std::span<const Tensor>(&x, 1),
                                       cohort::internal::pool_attrs(window, options), site)[0];
 }
 
 Tensor avg_pool2d(const Tensor& x, Size2d window, const Pool2dOptions& options, Site site) {
-  return cohort::internal::apply(cohort::internal::kAvgPool2d, {&x, 1},
+  return cohort::internal::apply(cohort::internal::kAvgPool2d, {x},
                                  cohort::internal::pool_attrs(window, options), site);
 }
 

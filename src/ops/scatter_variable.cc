@@ -71,7 +71,7 @@ extern constexpr OpDef kScatterVariable{
           check_division(op, values);
           k.outputs[0] = cell.update([&](const Tensor& table) {
             const RowUpdate update(cell.name(), aten(table), in(k, 1), values);
-            visit_numeric(cell.dtype(), [&]<typename T>(T) {
+            visit_numeric(table.dtype(), [&]<typename T>(T) {
               scatter_rows(update, static_cast<T*>(aten(table).data_ptr()),
                            static_cast<const T*>(values.data_ptr()), op);
             });
@@ -82,11 +82,11 @@ extern constexpr OpDef kScatterVariable{
     .stateful = true,
 };
 
-Tensor scatter_variable(const std::shared_ptr<VariableCell>& cell, ScatterOp op,
-                        const IndexedSlices& slices) {
-  const Tensor values = fit_to_variable(*cell, slices.values, "Scatter");
-  return apply(kScatterVariable, {handle_of(cell), slices.indices, values},
-               {{"op", static_cast<int64_t>(op)}, {"dtype", cell->dtype()}, {"shape", cell->shape()}});
+Tensor scatter_variable(const VariableHandle& variable, ScatterOp op, const IndexedSlices& slices) {
+  const Tensor values = fit_to_variable(variable, slices.values, "Scatter");
+  return apply(
+      kScatterVariable, {variable.handle, slices.indices, values},
+      {{"op", static_cast<int64_t>(op)}, {"dtype", variable.dtype}, {"shape", variable.shape}});
 }
 
 }  // namespace cohort::internal

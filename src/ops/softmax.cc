@@ -1,4 +1,4 @@
-#include "cohort/nn.h"
+#include "cohort/nn_ops.h"
 #include "ops/nn_common.h"
 
 namespace cohort {
@@ -67,8 +67,8 @@ extern constexpr OpDef kLogSoftmaxGrad{
     .compute =
         [](Kernel& k) {
           const at::Tensor y = widened(in(k, 1));
-          set_narrowed(k, at::_log_softmax_backward_data(widened(in(k, 0)), y, k.attrs.integer("axis"),
-                                                         y.scalar_type()));
+          set_narrowed(k, at::_log_softmax_backward_data(widened(in(k, 0)), y,
+                                                         k.attrs.integer("axis"), y.scalar_type()));
         },
     .gradient = [](const OpCall& call, Grads g) -> Gradients {
       const Tensor weighted = g[0] * exp(call.inputs[1]);

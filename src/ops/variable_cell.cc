@@ -1,5 +1,6 @@
 #include "ops/variable_cell.h"
 
+#include "base/raise.h"
 #include "ops/scoped_kernel.h"
 #include "tensor/aten.h"
 
@@ -15,16 +16,23 @@ bool is_exclusive(const Tensor& value) {
 
 }  // namespace
 
-VariableCell::VariableCell(std::string name, Shape shape, Tensor value)
-    : name_(std::move(name)), dtype_(value.dtype()), shape_(shape), value_(std::move(value)) {}
+VariableCell::VariableCell(std::string name, Tensor value)
+    : name_(std::move(name)), value_(std::move(value)) {}
 
-std::string VariableCell::device() const {
+bool VariableCell::is_initialized() const {
   const std::lock_guard lock(mutex_);
-  return value_.device();
+  return value_.defined();
+}
+
+void VariableCell::check_initialized() const {
+  if (value_.defined()) return;
+  raise(Code::FailedPrecondition,
+        "[Variable] '{}' has no value yet; run the variables' initializer first", name_);
 }
 
 Tensor VariableCell::read() const {
   const std::lock_guard lock(mutex_);
+  check_initialized();
   return value_;
 }
 
@@ -36,6 +44,7 @@ Tensor VariableCell::assign(Tensor value) {
 
 Tensor VariableCell::update(const std::function<void(const Tensor& exclusive)>& change) {
   const std::lock_guard lock(mutex_);
+  check_initialized();
   const ScopedKernel kernel;
   if (!is_exclusive(value_)) value_ = from_aten(aten(value_).clone());
   change(value_);

@@ -15,26 +15,34 @@ namespace cohort::internal {
 // out never changes.
 class VariableCell : public Resource {
  public:
-  VariableCell(std::string name, Shape shape, Tensor value);
+  // Without a value the variable is uninitialised: reading or updating it throws
+  // FailedPrecondition naming it, until a value is assigned.
+  explicit VariableCell(std::string name, Tensor value = {});
 
   const std::string& name() const { return name_; }
-  DType dtype() const { return dtype_; }
-  const Shape& shape() const { return shape_; }  // what assigned values must fit
-  std::string device() const;
-
+  bool is_initialized() const;
   Tensor read() const;
-  // Replaces the value, which has the cell's dtype and fits its shape.
+  // Replaces the value, which has the variable's dtype and fits its shape.
   Tensor assign(Tensor value);
   // Lets `change` alter the value. It gets memory that nobody else sees, holding the value, and must
   // not fail once it has begun to write.
   Tensor update(const std::function<void(const Tensor& exclusive)>& change);
 
  private:
+  void check_initialized() const;  // mutex_ is held
+
   const std::string name_;
-  const DType dtype_;
-  const Shape shape_;
   mutable std::mutex mutex_;
   Tensor value_;  // guarded by mutex_
+};
+
+// What variable ops need to know of one copy. The handle is a resource, or in a graph the symbol of
+// one; its identity is the copy's.
+struct VariableHandle {
+  Tensor handle;
+  std::string name;
+  DType dtype;
+  Shape shape;  // what assigned values must fit
 };
 
 // How a change of rows combines the old row with the new one.
@@ -48,7 +56,8 @@ class VariableImpl {
   virtual const VariableOptions& options() const = 0;
   virtual bool trainable() const = 0;
   // The copy that this thread, in its present context, reads and differentiates.
-  virtual const std::shared_ptr<VariableCell>& cell() const = 0;
+  virtual const VariableHandle& handle() const = 0;
+  virtual std::string device() const = 0;
   virtual Tensor read() const = 0;
   virtual Tensor assign(const Tensor& value) = 0;
   virtual Tensor assign_add(const Tensor& delta) = 0;

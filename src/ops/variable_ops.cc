@@ -20,13 +20,11 @@ Specs infer_variable(const OpInputs& inputs) {
 constexpr DTypeSet kHandleAndValue = kAnyType | kResourceType;
 constexpr std::string_view kState = "it changes state";
 
-Tensor apply_to(const OpDef& op, const std::shared_ptr<VariableCell>& cell,
-                std::initializer_list<Tensor> values, Attrs attrs = {}) {
-  std::vector<Tensor> inputs{handle_of(cell)};
+Tensor apply_to(const OpDef& op, const VariableHandle& variable,
+                std::initializer_list<Tensor> values) {
+  std::vector<Tensor> inputs{variable.handle};
   inputs.insert(inputs.end(), values);
-  attrs.set("dtype", cell->dtype());
-  attrs.set("shape", cell->shape());
-  return apply(op, inputs, std::move(attrs), {});
+  return apply(op, inputs, {{"dtype", variable.dtype}, {"shape", variable.shape}}, {});
 }
 
 }  // namespace
@@ -89,61 +87,62 @@ VariableCell& cell_of(const Tensor& handle) {
   return *cell;
 }
 
-Tensor handle_of(const std::shared_ptr<VariableCell>& cell) { return make_resource(cell); }
-
-Tensor read_variable(const std::shared_ptr<VariableCell>& cell, bool trainable) {
+Tensor read_variable(const VariableHandle& variable, bool trainable) {
   const ThreadDispatch& dispatch = thread_dispatch();
-  const Tensor value = dispatch.builder != nullptr ? apply_to(kReadVariable, cell, {}) : cell->read();
+  const bool now = dispatch.builder == nullptr && !variable.handle.is_symbolic();
+  const Tensor value =
+      now ? cell_of(variable.handle).read() : apply_to(kReadVariable, variable, {});
   for (Recorder* recorder = dispatch.recorder; recorder; recorder = recorder->outer) {
-    recorder->variable_read(cell, value, trainable);
+    recorder->variable_read(variable.handle, value, trainable);
   }
   return value;
 }
 
-Tensor fit_to_variable(const VariableCell& cell, const Tensor& value, std::string_view operation) {
+Tensor fit_to_variable(const VariableHandle& variable, const Tensor& value,
+                       std::string_view operation) {
   const DType from = value.dtype();
-  const DType to = cell.dtype();
+  const DType to = variable.dtype;
   const bool numbers = is_numeric(from) && is_numeric(to);
   const bool narrows = is_floating(from) && !is_floating(to);
   if (from != to && (!numbers || narrows)) {
     raise(Code::InvalidArgument, "[{}] variable '{}' is {}, got a {} value; cast() it first",
-          operation, cell.name(), to_string(to), to_string(from));
+          operation, variable.name, to_string(to), to_string(from));
   }
   return from == to ? value : cast(value, to);
 }
 
 namespace {
 
-void check_shape(const VariableCell& cell, const Tensor& value, std::string_view operation) {
-  if (value.shape().is_compatible_with(cell.shape())) return;
+void check_shape(const VariableHandle& variable, const Tensor& value, std::string_view operation) {
+  if (value.shape().is_compatible_with(variable.shape)) return;
   raise(Code::InvalidArgument, "[{}] variable '{}' has shape {}, got a value of shape {}", operation,
-        cell.name(), cell.shape().to_string(), value.shape().to_string());
+        variable.name, variable.shape.to_string(), value.shape().to_string());
 }
 
 // A delta may be smaller than the variable when it broadcasts to its shape.
-Tensor fit_delta(const VariableCell& cell, const Tensor& delta, std::string_view operation) {
-  const Tensor fitted = fit_to_variable(cell, delta, operation);
-  if (cell.shape().is_fully_known() && delta.shape().has_rank()) {
-    const Shape joint = broadcast_shapes(operation, cell.shape(), delta.shape());
-    if (!(joint == cell.shape())) check_shape(cell, delta, operation);
+Tensor fit_delta(const VariableHandle& variable, const Tensor& delta, std::string_view operation) {
+  const Tensor fitted = fit_to_variable(variable, delta, operation);
+  if (variable.shape.is_fully_known() && delta.shape().has_rank()) {
+    const Shape joint = broadcast_shapes(operation, variable.shape, delta.shape());
+    if (!joint.is_compatible_with(variable.shape)) check_shape(variable, delta, operation);
   }
   return fitted;
 }
 
 }  // namespace
 
-Tensor assign_variable(const std::shared_ptr<VariableCell>& cell, const Tensor& value) {
-  Tensor fitted = fit_to_variable(*cell, value, "Assign");
-  check_shape(*cell, fitted, "Assign");
-  return apply_to(kAssignVariable, cell, {fitted});
+Tensor assign_variable(const VariableHandle& variable, const Tensor& value) {
+  const Tensor fitted = fit_to_variable(variable, value, "Assign");
+  check_shape(variable, fitted, "Assign");
+  return apply_to(kAssignVariable, variable, {fitted});
 }
 
-Tensor assign_add_variable(const std::shared_ptr<VariableCell>& cell, const Tensor& delta) {
-  return apply_to(kAssignAddVariable, cell, {fit_delta(*cell, delta, "AssignAdd")});
+Tensor assign_add_variable(const VariableHandle& variable, const Tensor& delta) {
+  return apply_to(kAssignAddVariable, variable, {fit_delta(variable, delta, "AssignAdd")});
 }
 
-Tensor assign_sub_variable(const std::shared_ptr<VariableCell>& cell, const Tensor& delta) {
-  return apply_to(kAssignSubVariable, cell, {fit_delta(*cell, delta, "AssignSub")});
+Tensor assign_sub_variable(const VariableHandle& variable, const Tensor& delta) {
+  return apply_to(kAssignSubVariable, variable, {fit_delta(variable, delta, "AssignSub")});
 }
 
 }  // namespace cohort::internal

@@ -2,7 +2,7 @@
 
 #include <array>
 
-#include "cohort/nn.h"
+#include "cohort/nn_ops.h"
 #include "ops/nn_common.h"
 
 namespace cohort::internal {
@@ -26,8 +26,8 @@ struct Window2d {
   Shape output(std::string_view op, const Shape& x, int64_t channels) const;
 };
 
-// Planes as the kernel library wants them. It pads both sides alike, so what is missing at the bottom
-// and right is added here.
+// Planes as the kernel library wants them. It pads both sides alike, so what is missing at the
+// bottom and right is added here.
 struct PaddedPlanes {
   Window2d::Sides padding;  // what is left to the kernel library
   Window2d::Sides extra;    // rows below and columns right

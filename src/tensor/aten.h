@@ -10,8 +10,8 @@ namespace cohort::internal {
 
 struct NumericBody : TensorBody {
   at::Tensor value;
-  // A row-major copy of a value that is a strided view or not aligned, made when somebody wants to see
-  // the bytes.
+  // A row-major copy of a value that is a strided view or not aligned, made when somebody wants to
+  // see the bytes.
   mutable std::once_flag dense_once;
   mutable at::Tensor dense;
 };

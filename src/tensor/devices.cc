@@ -32,8 +32,8 @@ DeviceTable& device_table() {
 }
 
 struct ThreadScopes {
-  std::vector<DeviceName> merged;     // what each open scope and those outside it say together
-  const Device* resolved = nullptr;   // for the innermost; looked up when first needed
+  std::vector<DeviceName> merged;    // what each open scope and those outside it say together
+  const Device* resolved = nullptr;  // for the innermost; looked up when first needed
 };
 
 ThreadScopes& thread_scopes() {

@@ -17,7 +17,8 @@ struct Device {
 // InvalidArgument, listing the devices there are, when the open scopes ask for another one.
 const Device& current_device();
 
-// The device of that name, in any form. Throws InvalidArgument when this process has no such device.
+// The device of that name, in any form. Throws InvalidArgument when this process has no such
+// device.
 const Device& find_device(std::string_view name);
 
 // Makes CPU:0 to CPU:(count-1) exist; never takes one away.

@@ -53,7 +53,8 @@ int checked_axis(int axis, int rank, const Shape& shape) {
 void Shape::push_back(int64_t size) {
   checked_size(size);
   if (rank_ == kMaxRank) {
-    raise(Code::InvalidArgument, "[Shape] more than {} dimensions, the most a tensor has", kMaxRank);
+    raise(Code::InvalidArgument, "[Shape] more than {} dimensions, the most a tensor has",
+          kMaxRank);
   }
   if (rank_ >= 0) sizes_[rank_++] = size;
 }

@@ -92,8 +92,9 @@ Tensor copy_elements(DType dtype, const Shape& shape, const void* data) {
 
 void check_element_count(int64_t count, const Shape& shape) {
   if (shape.num_elements() != count) {
-    raise(Code::InvalidArgument, "[Tensor] {} values do not make up shape {}, which has {} elements",
-          count, shape.to_string(), shape.num_elements());
+    raise(Code::InvalidArgument,
+          "[Tensor] {} values do not make up shape {}, which has {} elements", count,
+          shape.to_string(), shape.num_elements());
   }
 }
 
@@ -122,7 +123,8 @@ Tensor Tensor::from_memory(const void* data, DType dtype, const Shape& shape,
   }
   int64_t bytes = 0;
   if (__builtin_mul_overflow(shape.num_elements(), size_of(dtype), &bytes)) {
-    internal::raise(Code::InvalidArgument, "[Tensor] shape {} of {} has more bytes than fit into 64 bits",
+    internal::raise(Code::InvalidArgument,
+                    "[Tensor] shape {} of {} has more bytes than fit into 64 bits",
                     shape.to_string(), cohort::to_string(dtype));
   }
   // The kernel library forgets to release a null pointer.
@@ -131,10 +133,9 @@ Tensor Tensor::from_memory(const void* data, DType dtype, const Shape& shape,
   auto deleter = [release = std::move(release)](void*) {
     if (release) release();
   };
-  return internal::from_aten(at::from_blob(const_cast<void*>(data),
-                                           at::IntArrayRef(shape.begin(), shape.end()),
-                                           std::move(deleter),
-                                           at::TensorOptions(internal::to_aten(dtype))));
+  return internal::from_aten(
+      at::from_blob(const_cast<void*>(data), at::IntArrayRef(shape.begin(), shape.end()),
+                    std::move(deleter), at::TensorOptions(internal::to_aten(dtype))));
 }
 
 bool Tensor::is_symbolic() const {

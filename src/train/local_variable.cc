@@ -11,10 +11,12 @@
 namespace cohort::internal {
 namespace {
 
-std::shared_ptr<VariableCell> make_cell(const VariableRequest& request) {
+VariableHandle make_handle(const VariableRequest& request) {
   Tensor value = initial_value(request);
+  const DType dtype = value.dtype();
   const Shape shape = request.options.shape.has_rank() ? request.options.shape : value.shape();
-  return std::make_shared<VariableCell>(request.options.name, shape, std::move(value));
+  const std::string& name = request.options.name;
+  return {make_resource(std::make_shared<VariableCell>(name, std::move(value))), name, dtype, shape};
 }
 
 }  // namespace
@@ -34,21 +36,23 @@ LocalVariable::LocalVariable(const VariableRequest& request)
     : options_(request.options),
       trainable_(options_.trainable.value_or(options_.synchronization !=
                                              VariableSynchronization::OnRead)),
-      cell_(make_cell(request)) {}
+      handle_(make_handle(request)) {}
 
-Tensor LocalVariable::read() const { return read_variable(cell_, trainable_); }
-Tensor LocalVariable::assign(const Tensor& value) { return assign_variable(cell_, value); }
-Tensor LocalVariable::assign_add(const Tensor& delta) { return assign_add_variable(cell_, delta); }
-Tensor LocalVariable::assign_sub(const Tensor& delta) { return assign_sub_variable(cell_, delta); }
+std::string LocalVariable::device() const { return handle_.handle.device(); }
+
+Tensor LocalVariable::read() const { return read_variable(handle_, trainable_); }
+Tensor LocalVariable::assign(const Tensor& value) { return assign_variable(handle_, value); }
+Tensor LocalVariable::assign_add(const Tensor& delta) { return assign_add_variable(handle_, delta); }
+Tensor LocalVariable::assign_sub(const Tensor& delta) { return assign_sub_variable(handle_, delta); }
 
 Tensor LocalVariable::scatter(ScatterOp op, const IndexedSlices& slices) {
-  return scatter_variable(cell_, op, slices);
+  return scatter_variable(handle_, op, slices);
 }
 
 std::string LocalVariable::to_string() const {
   return fmt::format("<Variable '{}:0' shape={} dtype={}, value={}>", name(),
-                     cell_->shape().to_string(), cohort::to_string(cell_->dtype()),
-                     format_like_python(cell_->read()));
+                     handle_.shape.to_string(), cohort::to_string(handle_.dtype),
+                     format_like_python(cell_of(handle_.handle).read()));
 }
 
 }  // namespace cohort::internal

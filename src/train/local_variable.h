@@ -12,7 +12,8 @@ class LocalVariable : public VariableImpl {
   const std::string& name() const override { return options_.name; }
   const VariableOptions& options() const override { return options_; }
   bool trainable() const override { return trainable_; }
-  const std::shared_ptr<VariableCell>& cell() const override { return cell_; }
+  const VariableHandle& handle() const override { return handle_; }
+  std::string device() const override;
   Tensor read() const override;
   Tensor assign(const Tensor& value) override;
   Tensor assign_add(const Tensor& delta) override;
@@ -23,7 +24,7 @@ class LocalVariable : public VariableImpl {
  private:
   const VariableOptions options_;
   const bool trainable_;
-  std::shared_ptr<VariableCell> cell_;
+  const VariableHandle handle_;
 };
 
 // The value that `request` asks for: the initializer's, in the asked-for dtype, checked against the

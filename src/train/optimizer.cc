@@ -56,10 +56,10 @@ const std::vector<Variable>& OptimizerState::slots_of(const Variable& variable) 
 
 void OptimizerState::update(const Variable& variable, const Gradient& gradient,
                             const Tensor& rate_now, const Tensor& step) {
-  const auto& cell = VariableAccess::impl(variable)->cell();
-  std::vector<Tensor> inputs{cohort::internal::handle_of(cell)};
+  const auto& target = VariableAccess::impl(variable)->handle();
+  std::vector<Tensor> inputs{target.handle};
   for (const Variable& slot : slots_of(variable)) {
-    inputs.push_back(cohort::internal::handle_of(VariableAccess::impl(slot)->cell()));
+    inputs.push_back(VariableAccess::impl(slot)->handle().handle);
   }
   if (gradient.is_sparse()) {
     inputs.push_back(gradient.slices().values);
@@ -71,8 +71,8 @@ void OptimizerState::update(const Variable& variable, const Gradient& gradient,
   inputs.push_back(step);
   Attrs attrs = rule.constants;
   attrs.set("sparse", gradient.is_sparse());
-  attrs.set("dtype", cell->dtype());
-  attrs.set("shape", cell->shape());
+  attrs.set("dtype", target.dtype);
+  attrs.set("shape", target.shape);
   cohort::internal::apply(*rule.op, inputs, std::move(attrs), {});
 }
 

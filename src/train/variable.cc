@@ -37,10 +37,10 @@ Variable::Variable(const Tensor& initial_value, const VariableOptions& options)
 Variable::Variable(std::shared_ptr<internal::VariableImpl> impl) : impl_(std::move(impl)) {}
 
 std::string Variable::name() const { return impl_->name(); }
-DType Variable::dtype() const { return impl_->cell()->dtype(); }
-Shape Variable::shape() const { return impl_->cell()->shape(); }
+DType Variable::dtype() const { return impl_->handle().dtype; }
+Shape Variable::shape() const { return impl_->handle().shape; }
 bool Variable::trainable() const { return impl_->trainable(); }
-std::string Variable::device() const { return impl_->cell()->device(); }
+std::string Variable::device() const { return impl_->device(); }
 VariableSynchronization Variable::synchronization() const {
   return impl_->options().synchronization;
 }

@@ -41,7 +41,7 @@ class Capture : public internal::Recorder {
   ~Capture() override { internal::thread_dispatch().recorder = outer; }
   bool wants(std::span<const Tensor>) const override { return true; }
   void record(const OpCall& call) override { calls.push_back(call); }
-  void variable_read(const std::shared_ptr<internal::VariableCell>&, const Tensor&, bool) override {}
+  void variable_read(const Tensor&, const Tensor&, bool) override {}
 
   std::vector<OpCall> calls;
 };

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cohort/error.h"
 #include "cohort/ops.h"
 
 namespace cohort::testing {

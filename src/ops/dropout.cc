@@ -1,0 +1,87 @@
+#include <ATen/Dispatch.h>
+
+#include <limits>
+
+#include "base/raise.h"
+#include "cohort/nn_ops.h"
+#include "cohort/random.h"
+#include "ops/nn_common.h"
+
+namespace cohort {
+namespace internal {
+namespace {
+
+Specs infer_mask(const OpInputs& inputs) {
+  const double rate = inputs.attrs.number("rate");
+  if (!(rate >= 0 && rate < 1)) {
+    raise(Code::InvalidArgument, "[Dropout] the rate must be at least 0 and less than 1, got {}",
+          rate);
+  }
+  if (!is_floating(inputs.dtype(0))) {
+    raise(Code::InvalidArgument, "[Dropout] the input must be floating, got {}",
+          to_string(inputs.dtype(0)));
+  }
+  if (inputs.dtype(1) != kInt64 || !inputs.shape(1).is_compatible_with(Shape{2})) {
+    raise(Code::InvalidArgument, "[Dropout] the key must be int64 of shape (2,), got {} of {}",
+          to_string(inputs.dtype(1)), inputs.shape(1).to_string());
+  }
+  return infer_same(inputs);
+}
+
+// A number that looks random for each input: the finaliser of the SplitMix64 generator.
+uint64_t mixed(uint64_t x) {
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+  return x ^ (x >> 31);
+}
+
+// Element i depends on (key, i) alone, so that threads do not matter and a replay gives the same.
+template <typename T>
+void fill_mask(T* mask, int64_t count, const int64_t* key, double rate) {
+  const uint64_t start = mixed(static_cast<uint64_t>(key[0])) + static_cast<uint64_t>(key[1]);
+  const auto dropped = static_cast<uint32_t>(rate * 4294967296.0);
+  const T kept = static_cast<T>(1 / (1 - rate));
+  for (int64_t i = 0; i < count; i += 2) {
+    const uint64_t bits = mixed(start + static_cast<uint64_t>(i) * 0x9e3779b97f4a7c15u);
+    mask[i] = static_cast<uint32_t>(bits) < dropped ? T(0) : kept;
+    if (i + 1 < count) mask[i + 1] = static_cast<uint32_t>(bits >> 32) < dropped ? T(0) : kept;
+  }
+}
+
+void compute_mask(Kernel& k) {
+  const at::Tensor key = in(k, 1).contiguous();
+  require_count("Dropout", 2, key.numel());
+  const bool narrow = is_narrow(in(k));
+  at::Tensor mask =
+      at::empty(in(k).sizes(), in(k).options().dtype(narrow ? at::kFloat : in(k).scalar_type()));
+  AT_DISPATCH_FLOATING_TYPES(mask.scalar_type(), "dropout", [&] {
+    fill_mask(mask.data_ptr<scalar_t>(), mask.numel(), key.data_ptr<int64_t>(),
+              k.attrs.number("rate"));
+  });
+  set_narrowed(k, std::move(mask));
+}
+
+}  // namespace
+
+extern constexpr OpDef kDropoutMask{
+    .name = "DropoutMask",  // (x, key): 0 where an element of x is dropped, else 1 / (1 - rate)
+    .dtypes = kNumberTypes,
+    .infer = infer_mask,
+    .compute = compute_mask,
+    .gradient = no_influence,
+};
+
+}  // namespace internal
+
+namespace nn {
+
+Tensor dropout(const Tensor& x, DropoutOptions options, Site site) {
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  const Tensor key = random::randint({2}, 0, kMost, kInt64, site);
+  const Tensor mask = cohort::internal::apply(cohort::internal::kDropoutMask, {x, key},
+                                              {{"rate", options.rate}}, site);
+  return mul(x, mask, site);
+}
+
+}  // namespace nn
+}  // namespace cohort

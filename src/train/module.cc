@@ -1,0 +1,145 @@
+#include <algorithm>
+#include <atomic>
+#include <unordered_set>
+
+#include "base/raise.h"
+#include "cohort/nn_layers.h"
+#include "ops/variable_cell.h"
+
+namespace cohort {
+namespace internal {
+
+// What the copies of a module share. Changed while modules are put together, by one thread; only
+// the mode changes later.
+struct ModuleState {
+  struct Part {
+    std::string name;
+    std::optional<Variable> variable;     // either this
+    std::shared_ptr<ModuleState> module;  // or that
+  };
+
+  std::vector<Part> parts;  // in order of registration
+  std::atomic<bool> training = true;
+};
+
+namespace {
+
+void check_name(const ModuleState& state, std::string_view name) {
+  if (name.empty() || name.find('/') != std::string_view::npos) {
+    raise(Code::InvalidArgument,
+          "[Module] a part's name must not be empty or contain '/', got '{}'", name);
+  }
+  const bool taken = std::any_of(state.parts.begin(), state.parts.end(),
+                                 [&](const ModuleState::Part& part) { return part.name == name; });
+  if (taken) raise(Code::InvalidArgument, "[Module] there is already a part named '{}'", name);
+}
+
+bool contains(const ModuleState& outer, const ModuleState& inner) {
+  if (&outer == &inner) return true;
+  return std::any_of(outer.parts.begin(), outer.parts.end(), [&](const ModuleState::Part& part) {
+    return part.module && contains(*part.module, inner);
+  });
+}
+
+// Calls visit(path, variable) for each variable, once.
+template <typename Visit>
+class Walk {
+ public:
+  explicit Walk(Visit visit) : visit_(std::move(visit)) {}
+
+  void into(const ModuleState& state, const std::string& prefix) {
+    for (const ModuleState::Part& part : state.parts) {
+      if (part.module) {
+        into(*part.module, prefix + part.name + '/');
+      } else if (seen_.insert(VariableAccess::impl(*part.variable).get()).second) {
+        visit_(prefix, part.name, *part.variable);
+      }
+    }
+  }
+
+ private:
+  Visit visit_;
+  std::unordered_set<const VariableImpl*> seen_;
+};
+
+template <typename Visit>
+void for_each_variable(const ModuleState& state, Visit visit) {
+  Walk<Visit>(std::move(visit)).into(state, "");
+}
+
+void set_training(ModuleState& state, bool training) {
+  state.training.store(training, std::memory_order_relaxed);
+  for (const ModuleState::Part& part : state.parts) {
+    if (part.module) set_training(*part.module, training);
+  }
+}
+
+}  // namespace
+}  // namespace internal
+
+namespace nn {
+
+using cohort::internal::for_each_variable;
+
+Module::Module() : state_(std::make_shared<cohort::internal::ModuleState>()) {}
+
+NamedVariables Module::named_variables() const {
+  NamedVariables all;
+  for_each_variable(
+      *state_, [&](const std::string& prefix, const std::string& name, const Variable& variable) {
+        all.emplace_back(prefix + name, variable);
+      });
+  return all;
+}
+
+std::vector<Variable> Module::variables() const {
+  std::vector<Variable> all;
+  for_each_variable(*state_, [&](const std::string&, const std::string&, const Variable& variable) {
+    all.push_back(variable);
+  });
+  return all;
+}
+
+std::vector<Variable> Module::trainable_variables() const {
+  std::vector<Variable> all = variables();
+  std::erase_if(all, [](const Variable& variable) { return !variable.trainable(); });
+  return all;
+}
+
+void Module::train() { cohort::internal::set_training(*state_, true); }
+void Module::eval() { cohort::internal::set_training(*state_, false); }
+bool Module::is_training() const { return state_->training.load(std::memory_order_relaxed); }
+
+Variable Module::register_variable(std::string_view name, Variable variable) {
+  cohort::internal::check_name(*state_, name);
+  state_->parts.push_back({.name = std::string(name), .variable = variable, .module = nullptr});
+  return variable;
+}
+
+std::optional<Variable> Module::register_variable(std::string_view name,
+                                                  std::optional<Variable> variable) {
+  if (variable) register_variable(name, *variable);
+  return variable;
+}
+
+void Module::adopt(std::string_view name, const Module& part) {
+  cohort::internal::check_name(*state_, name);
+  if (cohort::internal::contains(*part.state_, *state_)) {
+    cohort::internal::raise(Code::InvalidArgument, "[Module] '{}' cannot be a part of itself",
+                            name);
+  }
+  state_->parts.push_back(
+      {.name = std::string(name), .variable = std::nullopt, .module = part.state_});
+}
+
+Sequential::Sequential()
+    : layers_(std::make_shared<std::vector<std::function<Tensor(const Tensor&)>>>()) {}
+
+Tensor Sequential::operator()(const Tensor& x) const {
+  Tensor result = x;
+  for (const auto& layer : *layers_) result = layer(result);
+  return result;
+}
+
+}  // namespace nn
+}  // namespace cohort
