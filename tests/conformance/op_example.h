@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cohort/error.h"
+#include "cohort/error.h"
 #include "cohort/ops.h"
 
 namespace cohort::testing {
