@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "cohort/error.h"
-#include "cohort/error.h"
 #include "cohort/ops.h"
 
 namespace cohort::testing {
