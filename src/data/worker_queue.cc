@@ -7,13 +7,20 @@ namespace cohort::data::internal {
 WorkerQueue::WorkerQueue(const std::stop_token& outer, Options options)
     : options_(options),
       link_(outer, [source = stop_]() mutable { source.request_stop(); }),
-      capacity_(options.capacity) {}
+      capacity_(options.capacity),
+      wake_(stop_.get_token(), [this] { wake_all(); }) {}
 
 WorkerQueue::~WorkerQueue() { finish(); }
 
 void WorkerQueue::finish() {
   stop_.request_stop();
   threads_.clear();  // joins
+}
+
+void WorkerQueue::wake_all() {
+  const std::lock_guard lock(mutex_);
+  room_.notify_all();
+  ready_.notify_all();
 }
 
 void WorkerQueue::start() {
@@ -27,12 +34,20 @@ bool WorkerQueue::may_pull() const {
 }
 
 void WorkerQueue::run() {
-  std::unique_lock lock(mutex_);
-  while (changed_.wait(lock, stop(), [this] { return may_pull(); })) make(lock);
+  Lock lock(mutex_);
+  while (!stop_.stop_requested()) {
+    if (may_pull()) {
+      make(lock);
+      continue;
+    }
+    ++sleeping_;
+    room_.wait(lock, [this] { return may_pull() || stop_.stop_requested(); });
+    --sleeping_;
+  }
 }
 
 // Called with the lock held, as it is again on return.
-void WorkerQueue::make(std::unique_lock<std::mutex>& lock) {
+void WorkerQueue::make(Lock& lock) {
   const auto slot = std::make_shared<Slot>();
   slots_.push_back(slot);
   ++active_;
@@ -48,11 +63,11 @@ void WorkerQueue::make(std::unique_lock<std::mutex>& lock) {
     ended_ = true;
     std::erase(slots_, slot);
     --active_;
-    changed_.notify_all();
+    ready_.notify_all();
     return;
   }
   if (failure.ok()) {
-    if (options_.threads > 1) changed_.notify_all();
+    if (sleeping_ > 0 && may_pull()) room_.notify_one();
     lock.unlock();
     failure = capture_status([&] { slot->element = (*work)(); });
     work.reset();
@@ -61,31 +76,42 @@ void WorkerQueue::make(std::unique_lock<std::mutex>& lock) {
   slot->failure = std::move(failure);
   slot->ready = true;
   --active_;
-  changed_.notify_all();
+  ready_.notify_all();
+}
+
+std::deque<std::shared_ptr<WorkerQueue::Slot>>::iterator WorkerQueue::ready_slot() {
+  if (!options_.ordered) {
+    return std::ranges::find_if(slots_, [](const auto& slot) { return slot->ready; });
+  }
+  return slots_.empty() || !slots_.front()->ready ? slots_.end() : slots_.begin();
+}
+
+// Until a slot is ready or the end is reached.
+void WorkerQueue::wait_for_slot(Lock& lock) {
+  while (ready_slot() == slots_.end() && !(ended_ && slots_.empty())) {
+    if (stop_.stop_requested()) {
+      raise(Code::Cancelled, "[Iterator] it was destroyed while elements were being made");
+    }
+    if (slots_.empty() && may_pull()) {
+      make(lock);
+      continue;
+    }
+    // The consumer is quicker than the buffer is deep.
+    capacity_ = std::min(options_.max_capacity, 2 * capacity_);
+    if (sleeping_ > 0) room_.notify_one();
+    ready_.wait(lock);
+  }
 }
 
 bool WorkerQueue::next(Element& out) {
-  std::unique_lock lock(mutex_);
+  Lock lock(mutex_);
   if (threads_.empty() && !ended_) start();
-  auto found = slots_.end();
-  const auto find = [&] {
-    found = options_.ordered
-                ? (slots_.empty() || !slots_.front()->ready ? slots_.end() : slots_.begin())
-                : std::ranges::find_if(slots_, [](const auto& slot) { return slot->ready; });
-    return found != slots_.end() || (ended_ && slots_.empty());
-  };
-  if (!find()) {
-    // The consumer is quicker than the buffer is deep.
-    capacity_ = std::min(options_.max_capacity, 2 * capacity_);
-    changed_.notify_all();
-    if (!changed_.wait(lock, stop(), find)) {
-      raise(Code::Cancelled, "[Iterator] it was destroyed while elements were being made");
-    }
-  }
+  wait_for_slot(lock);
+  const auto found = ready_slot();
   if (found == slots_.end()) return false;
   const std::shared_ptr<Slot> slot = std::move(*found);
   slots_.erase(found);
-  changed_.notify_all();
+  if (sleeping_ > 0 && 2 * static_cast<int64_t>(slots_.size()) <= capacity_) room_.notify_one();
   lock.unlock();
   throw_if_error(slot->failure);
   out = std::move(slot->element);
@@ -93,9 +119,9 @@ bool WorkerQueue::next(Element& out) {
 }
 
 void WorkerQueue::pause_and_save(StateWriter& state) {
-  std::unique_lock lock(mutex_);
+  Lock lock(mutex_);
   paused_ = true;
-  changed_.wait(lock, [this] { return active_ == 0; });
+  ready_.wait(lock, [this] { return active_ == 0; });
   state.flag(ended_);
   state.integer(capacity_);
   state.integer(static_cast<int64_t>(slots_.size()));
@@ -112,7 +138,7 @@ void WorkerQueue::pause_and_save(StateWriter& state) {
 void WorkerQueue::resume() {
   const std::lock_guard lock(mutex_);
   paused_ = false;
-  changed_.notify_all();
+  room_.notify_all();
 }
 
 void WorkerQueue::restore(StateReader& state) {

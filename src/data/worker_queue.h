@@ -58,25 +58,34 @@ class WorkerQueue {
     Element element;
   };
 
+  using Lock = std::unique_lock<std::mutex>;
+
   void start();
   void run();
   bool may_pull() const;
-  void make(std::unique_lock<std::mutex>& lock);
+  void make(Lock& lock);
+  // The slot that next() may take; end() when there is none yet.
+  std::deque<std::shared_ptr<Slot>>::iterator ready_slot();
+  void wait_for_slot(Lock& lock);
+  void wake_all();
 
   const Options options_;
   std::stop_source stop_;
   std::stop_callback<std::function<void()>> link_;
   Pull pull_;
 
-  std::mutex mutex_;  // guards everything below
-  std::condition_variable_any changed_;
+  std::mutex mutex_;               // guards everything below
+  std::condition_variable room_;   // for the threads
+  std::condition_variable ready_;  // for the consumer, and for who pauses
   std::deque<std::shared_ptr<Slot>> slots_;
   int64_t capacity_;
   int active_ = 0;  // slots that are not ready
   bool pulling_ = false;
   bool paused_ = false;
   bool ended_ = false;
+  int sleeping_ = 0;  // threads that wait for room
   std::vector<cohort::internal::Thread> threads_;
+  std::stop_callback<std::function<void()>> wake_;  // last: it uses what is above
 };
 
 }  // namespace cohort::data::internal
