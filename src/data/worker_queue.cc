@@ -63,6 +63,7 @@ void WorkerQueue::make(Lock& lock) {
     ended_ = true;
     std::erase(slots_, slot);
     --active_;
+    made_.fetch_add(1, std::memory_order_relaxed);
     ready_.notify_all();
     return;
   }
@@ -76,6 +77,7 @@ void WorkerQueue::make(Lock& lock) {
   slot->failure = std::move(failure);
   slot->ready = true;
   --active_;
+  made_.fetch_add(1, std::memory_order_relaxed);
   ready_.notify_all();
 }
 
@@ -88,7 +90,11 @@ std::deque<std::shared_ptr<WorkerQueue::Slot>>::iterator WorkerQueue::ready_slot
 
 // Until a slot is ready or the end is reached.
 void WorkerQueue::wait_for_slot(Lock& lock) {
-  while (ready_slot() == slots_.end() && !(ended_ && slots_.empty())) {
+  const auto done = [this] { return ready_slot() != slots_.end() || (ended_ && slots_.empty()); };
+  if (done()) return;
+  // The consumer is quicker than the buffer is deep.
+  capacity_ = std::min(options_.max_capacity, 2 * capacity_);
+  while (!done()) {
     if (stop_.stop_requested()) {
       raise(Code::Cancelled, "[Iterator] it was destroyed while elements were being made");
     }
@@ -96,11 +102,24 @@ void WorkerQueue::wait_for_slot(Lock& lock) {
       make(lock);
       continue;
     }
-    // The consumer is quicker than the buffer is deep.
-    capacity_ = std::min(options_.max_capacity, 2 * capacity_);
-    if (sleeping_ > 0) room_.notify_one();
-    ready_.wait(lock);
+    if (sleeping_ > 0 && may_pull()) room_.notify_one();
+    if (!spin(lock)) ready_.wait(lock);
   }
+}
+
+// Watches for a change for a few microseconds, since to sleep and be woken takes many; false when
+// there was none.
+bool WorkerQueue::spin(Lock& lock) {
+  constexpr int kTurns = 400;
+  const uint64_t before = made_.load(std::memory_order_relaxed);
+  lock.unlock();
+  bool changed = false;
+  for (int turn = 0; turn < kTurns && !changed; ++turn) {
+    __builtin_ia32_pause();
+    changed = made_.load(std::memory_order_relaxed) != before;
+  }
+  lock.lock();
+  return changed || made_.load(std::memory_order_relaxed) != before;
 }
 
 bool WorkerQueue::next(Element& out) {

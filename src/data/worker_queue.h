@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <functional>
@@ -67,12 +68,14 @@ class WorkerQueue {
   // The slot that next() may take; end() when there is none yet.
   std::deque<std::shared_ptr<Slot>>::iterator ready_slot();
   void wait_for_slot(Lock& lock);
+  bool spin(Lock& lock);
   void wake_all();
 
   const Options options_;
   std::stop_source stop_;
   std::stop_callback<std::function<void()>> link_;
   Pull pull_;
+  std::atomic<uint64_t> made_ = 0;  // changes whenever a slot gets ready or the end is found
 
   std::mutex mutex_;               // guards everything below
   std::condition_variable room_;   // for the threads
