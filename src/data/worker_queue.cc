@@ -30,7 +30,9 @@ void WorkerQueue::start() {
 }
 
 bool WorkerQueue::may_pull() const {
-  return !ended_ && !paused_ && !pulling_ && static_cast<int64_t>(slots_.size()) < capacity_;
+  if (ended_ || paused_ || pulling_) return false;
+  const int64_t held = taken_count_.load(std::memory_order_relaxed);
+  return static_cast<int64_t>(slots_.size()) + held < capacity_;
 }
 
 void WorkerQueue::run() {
@@ -54,12 +56,13 @@ void WorkerQueue::make(Lock& lock) {
   pulling_ = true;
   lock.unlock();
 
-  std::optional<Work> work;
-  Status failure = capture_status([&] { work = pull_(); });
+  Work work;
+  bool found = true;
+  Status failure = capture_status([&] { found = pull_(slot->element, work); });
 
   lock.lock();
   pulling_ = false;
-  if (failure.ok() && !work) {
+  if (!found) {
     ended_ = true;
     std::erase(slots_, slot);
     --active_;
@@ -67,11 +70,11 @@ void WorkerQueue::make(Lock& lock) {
     ready_.notify_all();
     return;
   }
-  if (failure.ok()) {
+  if (failure.ok() && work) {
     if (sleeping_ > 0 && may_pull()) room_.notify_one();
     lock.unlock();
-    failure = capture_status([&] { slot->element = (*work)(); });
-    work.reset();
+    failure = capture_status([&] { slot->element = work(); });
+    work = nullptr;
     lock.lock();
   }
   slot->failure = std::move(failure);
@@ -122,16 +125,31 @@ bool WorkerQueue::spin(Lock& lock) {
   return changed || made_.load(std::memory_order_relaxed) != before;
 }
 
-bool WorkerQueue::next(Element& out) {
-  Lock lock(mutex_);
-  if (threads_.empty() && !ended_) start();
-  wait_for_slot(lock);
-  const auto found = ready_slot();
-  if (found == slots_.end()) return false;
-  const std::shared_ptr<Slot> slot = std::move(*found);
-  slots_.erase(found);
+void WorkerQueue::take_ready() {
+  const int64_t most = std::max<int64_t>(1, capacity_ / 2);
+  for (int64_t i = 0; i < most; ++i) {
+    const auto found = ready_slot();
+    if (found == slots_.end()) break;
+    taken_.push_back(std::move(*found));
+    slots_.erase(found);
+  }
+  // The first one leaves at once.
+  taken_count_ = std::max<int64_t>(0, static_cast<int64_t>(taken_.size()) - 1);
   if (sleeping_ > 0 && 2 * static_cast<int64_t>(slots_.size()) <= capacity_) room_.notify_one();
-  lock.unlock();
+}
+
+bool WorkerQueue::next(Element& out) {
+  if (taken_.empty()) {
+    Lock lock(mutex_);
+    if (threads_.empty() && !ended_) start();
+    wait_for_slot(lock);
+    take_ready();
+  } else {
+    taken_count_.fetch_sub(1, std::memory_order_relaxed);
+  }
+  if (taken_.empty()) return false;
+  const std::shared_ptr<Slot> slot = std::move(taken_.front());
+  taken_.pop_front();
   throw_if_error(slot->failure);
   out = std::move(slot->element);
   return true;
@@ -143,13 +161,15 @@ void WorkerQueue::pause_and_save(StateWriter& state) {
   ready_.wait(lock, [this] { return active_ == 0; });
   state.flag(ended_);
   state.integer(capacity_);
-  state.integer(static_cast<int64_t>(slots_.size()));
-  for (const auto& slot : slots_) {
-    state.flag(slot->failure.ok());
-    if (slot->failure.ok()) {
-      state.element(slot->element);
-    } else {
-      state.status(slot->failure);
+  state.integer(static_cast<int64_t>(taken_.size() + slots_.size()));
+  for (const auto* part : {&taken_, &slots_}) {
+    for (const auto& slot : *part) {
+      state.flag(slot->failure.ok());
+      if (slot->failure.ok()) {
+        state.element(slot->element);
+      } else {
+        state.status(slot->failure);
+      }
     }
   }
 }

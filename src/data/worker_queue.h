@@ -21,7 +21,8 @@ namespace cohort::data::internal {
 class WorkerQueue {
  public:
   using Work = std::function<Element()>;
-  using Pull = std::function<std::optional<Work>()>;  // nullopt at the end
+  // False at the end. Else either `work` is set, or `out` is the element and no work is left.
+  using Pull = std::function<bool(Element& out, Work& work)>;
 
   struct Options {
     int threads = 1;
@@ -69,12 +70,16 @@ class WorkerQueue {
   std::deque<std::shared_ptr<Slot>>::iterator ready_slot();
   void wait_for_slot(Lock& lock);
   bool spin(Lock& lock);
+  // Moves what the consumer may have without asking again to `taken_`.
+  void take_ready();
   void wake_all();
 
   const Options options_;
   std::stop_source stop_;
   std::stop_callback<std::function<void()>> link_;
   Pull pull_;
+  std::deque<std::shared_ptr<Slot>> taken_;  // the consumer's own: ready, in order
+  std::atomic<int64_t> taken_count_ = 0;     // of taken_; part of what capacity bounds
   std::atomic<uint64_t> made_ = 0;  // changes whenever a slot gets ready or the end is found
 
   std::mutex mutex_;               // guards everything below
