@@ -271,7 +271,7 @@ class Dataset {
   Dataset cache() const;
   Dataset cache(const std::string& file) const;
   // Up to `depth` elements made in advance by a thread. kAutotune: as deep as keeps the consumer
-  // from waiting, at most 16.
+  // from waiting, at most 16, or as many as make up 1 MB.
   Dataset prefetch(int depth = kAutotune) const;
   // (number, element), from `start` on.
   Dataset enumerate(int64_t start = 0) const;

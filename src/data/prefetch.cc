@@ -6,6 +6,7 @@ namespace internal {
 namespace {
 
 constexpr int kMaxAutomaticDepth = 16;
+constexpr int64_t kSmallBytes = 1 << 20;
 
 class PrefetchNode : public PassThroughNode<PrefetchNode> {
  public:
@@ -30,6 +31,7 @@ class PrefetchCursor : public Cursor {
                {.threads = 1,
                 .capacity = node.depth == kAutotune ? 2 : node.depth,
                 .max_capacity = node.depth == kAutotune ? kMaxAutomaticDepth : node.depth,
+                .small_bytes = node.depth == kAutotune ? kSmallBytes : 0,
                 .ordered = true,
                 .name = "prefetch"}) {
     Context inner = context;

@@ -8,6 +8,7 @@ WorkerQueue::WorkerQueue(const std::stop_token& outer, Options options)
     : options_(options),
       link_(outer, [source = stop_]() mutable { source.request_stop(); }),
       capacity_(options.capacity),
+      max_capacity_(options.max_capacity),
       wake_(stop_.get_token(), [this] { wake_all(); }) {}
 
 WorkerQueue::~WorkerQueue() { finish(); }
@@ -77,11 +78,26 @@ void WorkerQueue::make(Lock& lock) {
     work = nullptr;
     lock.lock();
   }
+  if (failure.ok() && options_.small_bytes > 0) learn_size(slot->element);
   slot->failure = std::move(failure);
   slot->ready = true;
   --active_;
   made_.fetch_add(1, std::memory_order_relaxed);
   ready_.notify_all();
+}
+
+// Many small elements may wait where few large ones may: a thread that wakes up for one element
+// takes longer than to make it.
+void WorkerQueue::learn_size(const Element& element) {
+  int64_t bytes = 1;
+  for (const Tensor& tensor : tensors_of(element)) {
+    // A string counts as much as one of these often is.
+    constexpr int64_t kStringBytes = 4 << 10;
+    bytes += tensor.size() * (tensor.dtype() == kString ? kStringBytes : size_of(tensor.dtype()));
+  }
+  constexpr int64_t kMost = 256;
+  max_capacity_ = std::max(options_.max_capacity, std::min(kMost, options_.small_bytes / bytes));
+  capacity_ = std::min(capacity_, max_capacity_);
 }
 
 std::deque<std::shared_ptr<WorkerQueue::Slot>>::iterator WorkerQueue::ready_slot() {
@@ -96,7 +112,7 @@ void WorkerQueue::wait_for_slot(Lock& lock) {
   const auto done = [this] { return ready_slot() != slots_.end() || (ended_ && slots_.empty()); };
   if (done()) return;
   // The consumer is quicker than the buffer is deep.
-  capacity_ = std::min(options_.max_capacity, 2 * capacity_);
+  capacity_ = std::min(max_capacity_, 2 * capacity_);
   while (!done()) {
     if (stop_.stop_requested()) {
       raise(Code::Cancelled, "[Iterator] it was destroyed while elements were being made");
@@ -182,7 +198,7 @@ void WorkerQueue::resume() {
 
 void WorkerQueue::restore(StateReader& state) {
   ended_ = state.flag();
-  capacity_ = std::clamp(state.integer(), options_.capacity, options_.max_capacity);
+  capacity_ = std::clamp(state.integer(), options_.capacity, max_capacity_);
   const int64_t count = state.integer(0, INT64_MAX);
   for (int64_t i = 0; i < count; ++i) {
     auto slot = std::make_shared<Slot>();

@@ -27,7 +27,8 @@ class WorkerQueue {
   struct Options {
     int threads = 1;
     int64_t capacity = 2;      // elements under way or ready
-    int64_t max_capacity = 2;  // it grows to this while the consumer has to wait
+    int64_t max_capacity = 2;  // it grows to this while the consumer has to wait,
+    int64_t small_bytes = 0;   // or to as many as make up so many bytes, if that is more
     bool ordered = true;
     const char* name = "";  // of the threads
   };
@@ -73,6 +74,7 @@ class WorkerQueue {
   // Moves what the consumer may have without asking again to `taken_`.
   void take_ready();
   void wake_all();
+  void learn_size(const Element& element);
 
   const Options options_;
   std::stop_source stop_;
@@ -87,6 +89,7 @@ class WorkerQueue {
   std::condition_variable ready_;  // for the consumer, and for who pauses
   std::deque<std::shared_ptr<Slot>> slots_;
   int64_t capacity_;
+  int64_t max_capacity_;
   int active_ = 0;  // slots that are not ready
   bool pulling_ = false;
   bool paused_ = false;
