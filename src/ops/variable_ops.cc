@@ -20,11 +20,12 @@ Specs infer_variable(const OpInputs& inputs) {
 constexpr DTypeSet kHandleAndValue = kAnyType | kResourceType;
 constexpr std::string_view kState = "it changes state";
 
-Tensor apply_to(const OpDef& op, const VariableHandle& variable,
-                std::initializer_list<Tensor> values) {
-  std::vector<Tensor> inputs{variable.handle};
-  inputs.insert(inputs.end(), values);
-  return apply(op, inputs, {{"dtype", variable.dtype}, {"shape", variable.shape}}, {});
+Attrs attrs_of(const VariableHandle& variable) {
+  return {{"dtype", variable.dtype}, {"shape", variable.shape}};
+}
+
+Tensor apply_to(const OpDef& op, const VariableHandle& variable, const Tensor& value) {
+  return apply(op, {variable.handle, value}, attrs_of(variable));
 }
 
 }  // namespace
@@ -87,11 +88,22 @@ VariableCell& cell_of(const Tensor& handle) {
   return *cell;
 }
 
+namespace {
+
+// A read as a node. It says whether the variable trains, for tapes that meet it later.
+Tensor append_read(const VariableHandle& variable, bool trainable) {
+  Attrs attrs = attrs_of(variable);
+  attrs.set("trainable", trainable);
+  return apply(kReadVariable, {variable.handle}, std::move(attrs));
+}
+
+}  // namespace
+
 Tensor read_variable(const VariableHandle& variable, bool trainable) {
   const ThreadDispatch& dispatch = thread_dispatch();
   const bool now = dispatch.builder == nullptr && !variable.handle.is_symbolic();
   const Tensor value =
-      now ? cell_of(variable.handle).read() : apply_to(kReadVariable, variable, {});
+      now ? cell_of(variable.handle).read() : append_read(variable, trainable);
   for (Recorder* recorder = dispatch.recorder; recorder; recorder = recorder->outer) {
     recorder->variable_read(variable.handle, value, trainable);
   }
@@ -134,15 +146,15 @@ Tensor fit_delta(const VariableHandle& variable, const Tensor& delta, std::strin
 Tensor assign_variable(const VariableHandle& variable, const Tensor& value) {
   const Tensor fitted = fit_to_variable(variable, value, "Assign");
   check_shape(variable, fitted, "Assign");
-  return apply_to(kAssignVariable, variable, {fitted});
+  return apply_to(kAssignVariable, variable, fitted);
 }
 
 Tensor assign_add_variable(const VariableHandle& variable, const Tensor& delta) {
-  return apply_to(kAssignAddVariable, variable, {fit_delta(variable, delta, "AssignAdd")});
+  return apply_to(kAssignAddVariable, variable, fit_delta(variable, delta, "AssignAdd"));
 }
 
 Tensor assign_sub_variable(const VariableHandle& variable, const Tensor& delta) {
-  return apply_to(kAssignSubVariable, variable, {fit_delta(variable, delta, "AssignSub")});
+  return apply_to(kAssignSubVariable, variable, fit_delta(variable, delta, "AssignSub"));
 }
 
 }  // namespace cohort::internal

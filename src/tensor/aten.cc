@@ -29,7 +29,7 @@ Tensor make_numeric(at::Tensor value, bool weak) {
   made->weak = weak;
   const at::IntArrayRef sizes = value.sizes();
   made->shape = Shape(std::span<const int64_t>(sizes.data(), sizes.size()));
-  made->device = &current_device();
+  made->device = &value_device();
   made->value = std::move(value);
   return TensorAccess::make(std::move(made));
 }

@@ -1,0 +1,87 @@
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <tuple>
+
+#include "base/raise.h"
+#include "tensor/body.h"
+
+namespace cohort::internal {
+
+// A device's state, by container, kind and name. It outlives the graphs that use it: two graphs that
+// name the same thing share it. Thread-safe.
+class ResourceTable {
+ public:
+  // What `make` returns the first time, and the same object from then on.
+  template <typename T, typename Make>
+  std::shared_ptr<T> find_or_make(const std::string& container, const std::string& kind,
+                                  const std::string& name, const Make& make) {
+    const std::lock_guard lock(mutex_);
+    std::shared_ptr<Resource>& entry = entries_[{container, kind, name}];
+    if (!entry) entry = make();
+    return std::static_pointer_cast<T>(entry);
+  }
+
+  // Forgets everything in the container.
+  void clear(const std::string& container) {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(entries_, [&](const auto& entry) { return std::get<0>(entry.first) == container; });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::tuple<std::string, std::string, std::string>, std::shared_ptr<Resource>> entries_;
+};
+
+// Tells those who wait inside a run that it is over. Thread-safe.
+class Cancellation {
+ public:
+  // The first status given stays.
+  void cancel(Status status);
+  bool cancelled() const { return cancelled_.load(std::memory_order_acquire); }
+  // Throws the status once cancelled.
+  void check() const {
+    if (cancelled()) throw_status();
+  }
+
+  // Calls `wake` at once when cancelled, else when that happens; ends with the object. `wake` may
+  // take a lock, so make and end listeners without holding that lock.
+  class Listener {
+   public:
+    Listener(Cancellation& cancellation, std::function<void()> wake);
+    ~Listener();
+    Listener(const Listener&) = delete;
+    Listener& operator=(const Listener&) = delete;
+
+   private:
+    Cancellation& cancellation_;
+    int id_;
+  };
+
+ private:
+  [[noreturn]] void throw_status() const;
+
+  std::atomic<bool> cancelled_{false};
+  mutable std::mutex mutex_;
+  Status status_;                                // guarded by mutex_
+  std::map<int, std::function<void()>> wakers_;  // guarded by mutex_
+  int next_id_ = 0;                              // guarded by mutex_
+};
+
+// What a kernel may ask of the graph run that it is part of.
+class RunContext {
+ public:
+  virtual ~RunContext() = default;
+  virtual ResourceTable& resources() = 0;
+  virtual Cancellation& cancellation() = 0;
+};
+
+// The context of a kernel that cannot do without. Throws FailedPrecondition when it runs at once.
+RunContext& require_run(RunContext* run, std::string_view op);
+
+}  // namespace cohort::internal
