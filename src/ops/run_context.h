@@ -73,12 +73,23 @@ class Cancellation {
   int next_id_ = 0;                              // guarded by mutex_
 };
 
+// Tensors on their way between the parts of one run, by edge number.
+class EdgeTable {
+ public:
+  virtual ~EdgeTable() = default;
+  // Never blocks. Each edge is sent once and received once in a run.
+  virtual void send(int64_t edge, const Tensor& value) = 0;
+  // Blocks until the value is there; throws what cancels the run.
+  virtual Tensor receive(int64_t edge, Cancellation& cancellation) = 0;
+};
+
 // What a kernel may ask of the graph run that it is part of.
 class RunContext {
  public:
   virtual ~RunContext() = default;
   virtual ResourceTable& resources() = 0;
   virtual Cancellation& cancellation() = 0;
+  virtual EdgeTable& edges() = 0;
 };
 
 // The context of a kernel that cannot do without. Throws FailedPrecondition when it runs at once.

@@ -16,13 +16,16 @@ bool is_variable_read(const Node& node) { return node.op->name == "ReadVariable"
 // Makes a plan; exists for the time of one compile().
 class Compiler {
  public:
-  Compiler(std::shared_ptr<const GraphImpl> graph, const PlanRequest& request)
-      : graph_(std::move(graph)), request_(request), needed_(static_cast<size_t>(graph_->size())) {
-    for (const Endpoint feed : request.feeds) fed_.insert(feed);
-  }
+  Compiler(std::shared_ptr<const GraphImpl> graph, const RunRequest& request, StepOrder order)
+      : graph_(std::move(graph)),
+        request_(request),
+        order_(order),
+        fed_(request.feeds.begin(), request.feeds.end()),
+        needed_(needed_nodes(*graph_, request)),
+        waiting_for_(static_cast<size_t>(graph_->size())),
+        successors_(waiting_for_.size()) {}
 
   std::shared_ptr<const Plan> compile() {
-    mark_needed();
     plan_->graph = graph_;
     for (const Endpoint feed : request_.feeds) plan_->feed_slots.push_back(new_slot(feed));
     for (const int id : ordered()) add_step(id);
@@ -35,32 +38,11 @@ class Compiler {
   // A node whose outputs are all fed is not run.
   bool is_fed(Endpoint endpoint) const { return fed_.contains(endpoint); }
 
-  void mark_needed() {
-    std::vector<int> open;
-    const auto need = [&](int id) {
-      if (!needed_[static_cast<size_t>(id)]) open.push_back(id);
-      needed_[static_cast<size_t>(id)] = true;
-    };
-    for (const Endpoint fetch : request_.fetches) {
-      if (!is_fed(fetch)) need(fetch.node);
-    }
-    for (const int target : request_.targets) need(target);
-    while (!open.empty()) {
-      const Node& node = graph_->node(open.back());
-      open.pop_back();
-      for (const Endpoint input : node.inputs) {
-        if (!is_fed(input)) need(input.node);
-      }
-      for (const int before : node.controls) need(before);
-    }
-  }
-
-  // Node numbers in the order of running. Among those that are ready, a node with an effect comes
-  // first, then the one made earliest.
+  // Node numbers in the order of running: always the ready node that ranks first.
   std::vector<int> ordered() {
     count_predecessors();
     std::priority_queue<Ready, std::vector<Ready>, std::greater<>> ready;
-    for (const int id : needed_ids_) {
+    for (const int id : needed_) {
       if (waiting_for_[static_cast<size_t>(id)] == 0) ready.push(rank(id));
     }
     std::vector<int> order;
@@ -72,28 +54,28 @@ class Compiler {
         if (--waiting_for_[static_cast<size_t>(next)] == 0) ready.push(rank(next));
       }
     }
-    if (order.size() != needed_ids_.size()) {
+    if (order.size() != needed_.size()) {
       raise(Code::InvalidArgument, "[Graph] node '{}' waits for itself: the graph has a cycle",
             first_waiting());
     }
     return order;
   }
 
-  using Ready = std::pair<int, int>;  // effect first, then age
-  Ready rank(int id) const { return {graph_->node(id).op->stateful ? 0 : 1, id}; }
+  using Ready = std::pair<int, int>;  // class, then age
+  Ready rank(int id) const {
+    const bool early = order_ == StepOrder::EffectsEarly && graph_->node(id).op->stateful;
+    return {early ? 0 : 1, id};
+  }
 
   void count_predecessors() {
-    for (int id = 0; id < static_cast<int>(needed_.size()); ++id) {
-      if (needed_[static_cast<size_t>(id)]) needed_ids_.push_back(id);
-    }
-    for (const int id : needed_ids_) {
+    for (const int id : needed_) {
       const Node& node = graph_->node(id);
       for (const Endpoint input : node.inputs) {
         if (!is_fed(input)) precede(input.node, id);
       }
       for (const int before : node.controls) precede(before, id);
     }
-    hold_back_writers();
+    if (order_ == StepOrder::EffectsEarly) hold_back_writers();
   }
 
   void precede(int before, int after) {
@@ -105,12 +87,12 @@ class Compiler {
   // a writer that comes after a read also comes after those who use what was read.
   void hold_back_writers() {
     std::unordered_map<int, std::vector<int>> users;  // of each read
-    for (const int id : needed_ids_) {
+    for (const int id : needed_) {
       for (const Endpoint input : graph_->node(id).inputs) {
         if (is_variable_read(graph_->node(input.node))) users[input.node].push_back(id);
       }
     }
-    for (const int id : needed_ids_) {
+    for (const int id : needed_) {
       const Node& writer = graph_->node(id);
       if (!writer.op->stateful || is_variable_read(writer)) continue;
       for (const int before : writer.controls) {
@@ -122,7 +104,7 @@ class Compiler {
   }
 
   std::string first_waiting() const {
-    for (const int id : needed_ids_) {
+    for (const int id : needed_) {
       if (waiting_for_[static_cast<size_t>(id)] > 0) return graph_->node(id).name;
     }
     return {};
@@ -177,12 +159,12 @@ class Compiler {
   }
 
   const std::shared_ptr<const GraphImpl> graph_;
-  const PlanRequest& request_;
-  std::set<Endpoint> fed_;
-  std::vector<bool> needed_;
-  std::vector<int> needed_ids_;
-  std::vector<int> waiting_for_ = std::vector<int>(needed_.size());  // how many must run before
-  std::vector<std::vector<int>> successors_ = std::vector<std::vector<int>>(needed_.size());
+  const RunRequest& request_;
+  const StepOrder order_;
+  const std::set<Endpoint> fed_;
+  const std::vector<int> needed_;
+  std::vector<int> waiting_for_;  // by node: how many must still run before
+  std::vector<std::vector<int>> successors_;
   std::map<Endpoint, int> slots_;
   std::shared_ptr<Plan> plan_ = std::make_shared<Plan>();
 };
@@ -190,8 +172,8 @@ class Compiler {
 }  // namespace
 
 std::shared_ptr<const Plan> compile(std::shared_ptr<const GraphImpl> graph,
-                                    const PlanRequest& request) {
-  return Compiler(std::move(graph), request).compile();
+                                    const RunRequest& request, StepOrder order) {
+  return Compiler(std::move(graph), request, order).compile();
 }
 
 }  // namespace cohort::internal

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "graph/graph_impl.h"
+#include "graph/prune.h"
 
 namespace cohort::internal {
 
@@ -32,16 +32,14 @@ struct Plan {
   int num_slots = 0;
 };
 
-struct PlanRequest {
-  std::vector<Endpoint> feeds;
-  std::vector<Endpoint> fetches;
-  std::vector<int> targets;  // nodes to run for their effect
-};
+// EffectsEarly: nodes that change state run as early as they may, once the readers of the old state
+// are done, so that gradients are free as soon as they are used. AsMade: in the order of the nodes'
+// making, which parts of one cut graph share, so that none waits for one that waits for it.
+enum class StepOrder { EffectsEarly, AsMade };
 
 // Keeps what the fetches and targets need, stopping at feeds, and puts it in an order in which every
-// input comes first. Nodes that change state run as early as they may, once the readers of the old
-// state are done, so that gradients are free as soon as they are used.
+// input comes first.
 std::shared_ptr<const Plan> compile(std::shared_ptr<const GraphImpl> graph,
-                                    const PlanRequest& request);
+                                    const RunRequest& request, StepOrder order);
 
 }  // namespace cohort::internal
