@@ -25,18 +25,15 @@ message::Document parse(std::string_view bytes) {
   return document;
 }
 
-// A function while the document is read. What it captured of the graph around it is known only when
-// that graph is.
-struct FunctionInProgress {
+struct ReadFunction {
   std::shared_ptr<GraphFunction> made;
-  const message::Function* from = nullptr;
   int depth = 1;  // of the functions inside, counting itself
-  bool bound_to_graph = false;
+  bool captures = false;
 };
 
 class Reader {
  public:
-  explicit Reader(const BindCapture* bind) : bind_(bind) {}
+  explicit Reader(const BindCapture& bind) : bind_(bind) {}
 
   std::shared_ptr<GraphImpl> graph(const message::Document& document) {
     if (document.nodes_size() == 0 && document.functions_size() > 0) {
@@ -51,12 +48,12 @@ class Reader {
       raise(Code::InvalidArgument, "[Graph] the bytes hold a graph, not a function");
     }
     read_functions(document);
-    FunctionInProgress& last = functions_.at(document.functions().rbegin()->name());
-    const auto captures = last.from->captures_size();
-    for (int i = 0; i < captures; ++i) {
-      if (last.from->captures(i).has_outer()) bind(last, i, CaptureInfo::Kind::Symbol);
+    const message::Function& last = *document.functions().rbegin();
+    const std::shared_ptr<GraphFunction>& made = functions_.at(last.name()).made;
+    for (const message::Capture& capture : last.captures()) {
+      made->captured.push_back(bind(last, capture));
     }
-    return last.made;
+    return made;
   }
 
  private:
@@ -77,16 +74,14 @@ class Reader {
 
   void read_functions(const message::Document& document) {
     for (const message::Function& from : document.functions()) {
-      FunctionInProgress made{.made = std::make_shared<GraphFunction>(), .from = &from};
+      ReadFunction made{.made = std::make_shared<GraphFunction>(),
+                        .captures = from.captures_size() > 0};
       at_function(from, [&] { read(from, made); });
-      for (int i = 0; i < from.captures_size(); ++i) {
-        if (!from.captures(i).has_outer()) bind(made, i, CaptureInfo::Kind::Variable);
-      }
       functions_.emplace(from.name(), std::move(made));
     }
   }
 
-  void read(const message::Function& from, FunctionInProgress& made) {
+  void read(const message::Function& from, ReadFunction& made) {
     if (from.name().empty() || functions_.contains(from.name())) {
       raise(Code::InvalidArgument, "it has no name, or one that another function has");
     }
@@ -105,9 +100,9 @@ class Reader {
       if (node < 0) raise(Code::InvalidArgument, "there is no node {}", quoted(effect));
       made.made->effects.push_back(node);
     }
-    check_captures(from, *body.graph, *made.made);
     body.graph->finalize();
     made.made->body = body.graph;
+    check_captures(from, *made.made);
   }
 
   static void read_arguments(const message::Function& from, const GraphImpl& graph,
@@ -128,104 +123,77 @@ class Reader {
     }
   }
 
-  static void check_captures(const message::Function& from, const GraphImpl& graph,
-                             GraphFunction& made) {
+  // They stand for the last arguments.
+  static void check_captures(const message::Function& from, const GraphFunction& made) {
     const auto count = static_cast<size_t>(from.captures_size());
     if (count > made.arguments.size()) {
       raise(Code::InvalidArgument, "it captures {} tensors, but has {} arguments", count,
             made.arguments.size());
     }
-    made.captured.resize(count);
     for (size_t i = 0; i < count; ++i) {
       const message::Capture& capture = from.captures(static_cast<int>(i));
-      const Endpoint argument = made.arguments[made.num_own_arguments() + i];
-      const DType dtype = graph.node(argument.node).outputs[0].dtype;
-      const Spec spec = read_spec(capture.spec());
-      const bool fits = capture.has_outer() ? dtype == spec.dtype : dtype == kResource;
-      if (capture.from_case() == message::Capture::FROM_NOT_SET || !fits) {
+      const Endpoint argument = made.arguments[made.arguments.size() - count + i];
+      const DType dtype = made.body->node(argument.node).outputs[0].dtype;
+      const DType expected = capture.has_variable() ? kResource : read_spec(capture.spec()).dtype;
+      if (capture.from_case() == message::Capture::FROM_NOT_SET || dtype != expected) {
         raise(Code::InvalidArgument, "capture {} does not fit its argument, which is {}", i,
               to_string(dtype));
       }
+      read_spec(capture.spec());  // throws
     }
   }
 
   // Asks whoever reads the function for something that did not travel.
-  void bind(FunctionInProgress& function, int index, CaptureInfo::Kind kind) {
-    const message::Capture& capture = function.from->captures(index);
-    const bool variable = kind == CaptureInfo::Kind::Variable;
-    const CaptureInfo info{.function = function.made->name,
-                           .kind = kind,
-                           .name = variable ? capture.variable() : capture.outer(),
+  Tensor bind(const message::Function& from, const message::Capture& capture) {
+    const bool variable = capture.has_variable();
+    const CaptureInfo info{.function = from.name(),
+                           .kind = variable ? CaptureKind::Variable : CaptureKind::Tensor,
+                           .name = variable ? capture.variable() : capture.tensor(),
                            .spec = read_spec(capture.spec())};
-    if (bind_ == nullptr || !*bind_) {
-      raise(Code::FailedPrecondition,
-            "[Graph] function {} uses {} {}, which did not travel with it", quoted(info.function),
-            variable ? "variable" : "tensor", quoted(info.name));
+    const std::string what = fmt::format("{} {} of function {}", variable ? "variable" : "tensor",
+                                         quoted(info.name), quoted(info.function));
+    if (!bind_) raise(Code::FailedPrecondition, "[Graph] nobody supplies {}", what);
+    Tensor bound = bind_(info);
+    const DType dtype = variable ? kResource : info.spec.dtype;
+    if (!bound.defined() || bound.dtype() != dtype ||
+        (!variable && !bound.shape().is_compatible_with(info.spec.shape))) {
+      raise(Code::FailedPrecondition, "[Graph] what was supplied for {} does not fit: {}", what,
+            bound.defined() ? bound.to_string() : "nothing");
     }
-    const Tensor bound = (*bind_)(info);
-    const bool fits = bound.defined() && (variable ? bound.dtype() == kResource
-                                                   : bound.dtype() == info.spec.dtype &&
-                                                         bound.shape().is_compatible_with(
-                                                             info.spec.shape));
-    if (!fits) {
-      raise(Code::FailedPrecondition, "[Graph] what was given for {} {} of function {} is {}",
-            variable ? "variable" : "tensor", quoted(info.name), quoted(info.function),
-            bound.defined() ? fmt::format("{} {}", to_string(bound.dtype()),
-                                          bound.shape().to_string())
-                            : "nothing");
-    }
-    function.made->captured[static_cast<size_t>(index)] = bound;
+    return bound;
   }
 
   Nodes nodes(const google::protobuf::RepeatedPtrField<message::Node>& from, NodesOf kind) {
     Nodes made;
-    std::set<FunctionInProgress*> used;
     made.graph = read_nodes(from, kind, [&](const std::string& name) {
       const auto found = functions_.find(name);
       if (found == functions_.end()) {
         raise(Code::InvalidArgument, "there is no function {} before it", quoted(name));
       }
+      if (found->second.captures) {
+        raise(Code::InvalidArgument, "function {} uses more than its arguments", quoted(name));
+      }
       made.depth = std::max(made.depth, found->second.depth);
-      used.insert(&found->second);
       return found->second.made;
     });
-    for (FunctionInProgress* function : used) bind_to_graph(*function, *made.graph);
     return made;
   }
 
-  // Gives a function what it captured of the graph whose node holds it.
-  static void bind_to_graph(FunctionInProgress& function, const GraphImpl& graph) {
-    if (std::exchange(function.bound_to_graph, true)) return;
-    at_function(*function.from, [&] {
-      for (int i = 0; i < function.from->captures_size(); ++i) {
-        const message::Capture& capture = function.from->captures(i);
-        if (!capture.has_outer()) continue;
-        const Tensor symbol = graph.symbol(read_endpoint(graph, capture.outer()));
-        const Spec spec = read_spec(capture.spec());
-        if (symbol.dtype() != spec.dtype || !symbol.shape().is_compatible_with(spec.shape)) {
-          raise(Code::InvalidArgument, "it captures {}, which is {} {}", quoted(capture.outer()),
-                to_string(symbol.dtype()), symbol.shape().to_string());
-        }
-        function.made->captured[static_cast<size_t>(i)] = symbol;
-      }
-    });
-  }
-
-  const BindCapture* bind_;
-  std::map<std::string, FunctionInProgress> functions_;
+  const BindCapture& bind_;
+  std::map<std::string, ReadFunction> functions_;
 };
 
 }  // namespace
 
 std::shared_ptr<GraphImpl> deserialize_graph(std::string_view bytes) {
   const message::Document document = parse(bytes);
-  return Reader(nullptr).graph(document);
+  return Reader({}).graph(document);
 }
 
 std::shared_ptr<const GraphFunction> deserialize_function(std::string_view bytes,
                                                           const BindCapture& bind) {
   const message::Document document = parse(bytes);
-  return Reader(&bind).function(document);
+  return Reader(bind).function(document);
 }
 
 }  // namespace internal

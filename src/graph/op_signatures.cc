@@ -28,6 +28,9 @@ constexpr std::string_view kConvolution =
 constexpr std::string_view kDeclared = "dtype:dtype shape:shape";
 constexpr std::string_view kSlicing = "begin:axes end:axes step:axes";
 
+constexpr std::string_view kLoop =
+    "condition:function body:function num_state:int maximum_iterations:int";
+
 // One line per op that may be part of a graph from outside, in order of name.
 constexpr Line kLines[] = {
     {"Abs", 1, 1, ""},
@@ -35,8 +38,7 @@ constexpr Line kLines[] = {
     {"AddAlong", 3, 3, "axis:int"},
     {"All", 1, 1, kReduction},
     {"Any", 1, 1, kReduction},
-    {"ApplyAdagrad", 5, 6,
-     "epsilon:float weight_decay:float sparse:bool dtype:dtype shape:shape"},
+    {"ApplyAdagrad", 5, 6, "epsilon:float weight_decay:float sparse:bool dtype:dtype shape:shape"},
     {"ApplyAdam", 6, 7,
      "beta1:float beta2:float epsilon:float weight_decay:float decoupled:bool sparse:bool "
      "dtype:dtype shape:shape"},
@@ -67,6 +69,7 @@ constexpr Line kLines[] = {
     {"CheckNumerics", 1, 1, "label:text"},
     {"Concat", 1, kMany, "axis:int", kOneDType},
     {"ConcatGrad", 2, kMany, "axis:int", kOneDType},
+    {"Cond", 1, kMany, "then_branch:function else_branch:function"},
     {"Const", 0, 0, "value:tensor"},
     {"Conv2d", 2, 3, kConvolution},
     {"Conv2dInputGrad", 3, 3, kConvolution},
@@ -196,14 +199,18 @@ constexpr Line kLines[] = {
     {"Unstack", 1, 1, "count:int axis:int"},
     {"VariableHandle", 0, 0, "container:text shared_name:text"},
     {"Where", 3, 3, ""},
+    {"While", 0, kMany, kLoop},
+    {"WhileGrad", 0, kMany,
+     "condition:function body:function num_state:int maximum_iterations:int "
+     "body_gradient:function"},
     {"Zeros", 0, 0, "shape:shape dtype:dtype"},
     {"ZerosLike", 1, 1, ""},
 };
 
 constexpr std::pair<std::string_view, AttrKind> kKinds[] = {
-    {"bool", AttrKind::Bool},   {"int", AttrKind::Int},       {"float", AttrKind::Float},
-    {"text", AttrKind::Text},   {"dtype", AttrKind::DType},   {"shape", AttrKind::Shape},
-    {"pair", AttrKind::Pair},   {"axes", AttrKind::Axes},     {"ints", AttrKind::Ints},
+    {"bool", AttrKind::Bool},     {"int", AttrKind::Int},           {"float", AttrKind::Float},
+    {"text", AttrKind::Text},     {"dtype", AttrKind::DType},       {"shape", AttrKind::Shape},
+    {"pair", AttrKind::Pair},     {"axes", AttrKind::Axes},         {"ints", AttrKind::Ints},
     {"tensor", AttrKind::Tensor}, {"function", AttrKind::Function},
 };
 
@@ -215,9 +222,8 @@ AttrKind kind_of(std::string_view word) {
 }
 
 OpSignature parse(const Line& line) {
-  OpSignature signature{.least_inputs = line.least,
-                        .most_inputs = line.most,
-                        .one_dtype = line.one_dtype};
+  OpSignature signature{
+      .least_inputs = line.least, .most_inputs = line.most, .one_dtype = line.one_dtype};
   std::string_view rest = line.attrs;
   while (!rest.empty()) {
     const std::string_view word = rest.substr(0, rest.find(' '));

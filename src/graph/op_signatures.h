@@ -16,8 +16,8 @@ struct AttrSignature {
 };
 
 // What a call of an op looks like from outside: how many inputs, which attributes. `infer` checks
-// what they say; it may take for granted that they are there, because functions of this library made
-// the call. A call that somebody else wrote down must match its signature first.
+// what they say; it may take for granted that they are there, because functions of this library
+// made the call. A call that somebody else wrote down must match its signature first.
 struct OpSignature {
   int least_inputs = 0;
   int most_inputs = 0;
@@ -32,8 +32,8 @@ const OpSignature* find_signature(std::string_view op);
 bool matches(AttrKind kind, const AttrValue& value);
 std::string_view to_string(AttrKind kind);
 
-// Throws InvalidArgument, naming the op and what is wrong, unless there are that many inputs and the
-// attributes are exactly those of the signature.
+// Throws InvalidArgument, naming the op and what is wrong, unless there are that many inputs and
+// the attributes are exactly those of the signature.
 void check_call(std::string_view op, const OpSignature& signature, size_t inputs,
                 const Attrs& attrs);
 

@@ -45,26 +45,18 @@ class Writer {
 
   void graph(const GraphImpl& graph) {
     for (int id = 0; id < graph.size(); ++id) node(graph, id, *document_.add_nodes(), "");
-    for (const message::Function& function : document_.functions()) {
-      for (const message::Capture& capture : function.captures()) {
-        if (capture.has_outer()) continue;
-        raise(Code::FailedPrecondition,
-              "[Graph] function '{}' uses variable '{}', which lives in this process and cannot "
-              "travel with a graph; make the variable inside of the graph",
-              function.name(), capture.variable());
-      }
-    }
   }
 
-  void function(const GraphFunction& function) { add(function, nullptr); }
+  void function(const GraphFunction& function) { add(function); }
 
   std::string bytes() const {
     const size_t size = document_.ByteSizeLong();
     if (static_cast<int64_t>(size) > kMostDocumentBytes) {
-      raise(Code::ResourceExhausted,
-            "[Graph] the graph takes {} bytes, most is {}; feed large values instead of making them "
-            "constants",
-            size, kMostDocumentBytes);
+      raise(
+          Code::ResourceExhausted,
+          "[Graph] the graph takes {} bytes, most is {}; feed large values instead of making them "
+          "constants",
+          size, kMostDocumentBytes);
     }
     return document_.SerializeAsString();
   }
@@ -91,7 +83,7 @@ class Writer {
     for (const Attrs::Entry& entry : from.attrs.entries()) {
       message::Attr& attr = *out.add_attrs();
       attr.set_name(std::string(entry.first));
-      std::visit([&](const auto& value) { write(value, attr, graph); }, entry.second);
+      std::visit([&](const auto& value) { write(value, attr); }, entry.second);
     }
     for (const Spec& spec : from.outputs) write_spec(spec, *out.add_outputs());
     if (from.site.line != 0 || *from.site.file != '\0') {
@@ -100,35 +92,32 @@ class Writer {
     }
   }
 
-  void write(bool value, message::Attr& out, const GraphImpl&) { out.set_flag(value); }
-  void write(int64_t value, message::Attr& out, const GraphImpl&) { out.set_integer(value); }
-  void write(double value, message::Attr& out, const GraphImpl&) { out.set_number(value); }
-  void write(const std::string& value, message::Attr& out, const GraphImpl&) {
-    out.set_text(value);
-  }
-  void write(DType value, message::Attr& out, const GraphImpl&) {
-    write_dtype(value, *out.mutable_dtype());
-  }
-  void write(const Shape& value, message::Attr& out, const GraphImpl&) {
-    write_shape(value, *out.mutable_shape());
-  }
-  void write(const std::vector<int64_t>& value, message::Attr& out, const GraphImpl&) {
+  void write(bool value, message::Attr& out) { out.set_flag(value); }
+  void write(int64_t value, message::Attr& out) { out.set_integer(value); }
+  void write(double value, message::Attr& out) { out.set_number(value); }
+  void write(const std::string& value, message::Attr& out) { out.set_text(value); }
+  void write(DType value, message::Attr& out) { write_dtype(value, *out.mutable_dtype()); }
+  void write(const Shape& value, message::Attr& out) { write_shape(value, *out.mutable_shape()); }
+  void write(const std::vector<int64_t>& value, message::Attr& out) {
     out.mutable_integers()->mutable_values()->Add(value.begin(), value.end());
   }
-  void write(const std::vector<std::string>& value, message::Attr& out, const GraphImpl&) {
+  void write(const std::vector<std::string>& value, message::Attr& out) {
     out.mutable_texts()->mutable_values()->Add(value.begin(), value.end());
   }
-  void write(const Tensor& value, message::Attr& out, const GraphImpl&) {
+  void write(const Tensor& value, message::Attr& out) {
     write_tensor(value, *out.mutable_tensor());
   }
-  void write(const std::shared_ptr<const GraphFunction>& value, message::Attr& out,
-             const GraphImpl& user) {
+  void write(const std::shared_ptr<const GraphFunction>& value, message::Attr& out) {
     if (!value) raise(Code::FailedPrecondition, "a function is missing");
-    out.set_function(add(*value, &user));
+    if (!value->captured.empty()) {
+      raise(Code::FailedPrecondition, "function '{}' uses tensors that are not its arguments",
+            value->name);
+    }
+    out.set_function(add(*value));
   }
 
   // The name under which the function is in the document, behind those that it uses itself.
-  std::string add(const GraphFunction& function, const GraphImpl* user) {
+  std::string add(const GraphFunction& function) {
     if (const auto known = names_.find(&function); known != names_.end()) return known->second;
     if (++depth_ > kDeepestNesting) {
       raise(Code::FailedPrecondition, "functions are nested more than {} deep", kDeepestNesting);
@@ -147,7 +136,7 @@ class Writer {
       made.add_effects(function.body->node(effect).name);
     }
     for (size_t i = 0; i < function.captured.size(); ++i) {
-      capture(function, i, user, *made.add_captures());
+      capture(function, i, *made.add_captures());
     }
     made.set_name(unique(function.name));
     --depth_;
@@ -155,18 +144,12 @@ class Writer {
     return names_[&function] = document_.functions().rbegin()->name();
   }
 
-  static void capture(const GraphFunction& function, size_t index, const GraphImpl* user,
-                      message::Capture& out) {
+  static void capture(const GraphFunction& function, size_t index, message::Capture& out) {
     const Tensor& captured = function.captured[index];
     const Endpoint argument = function.arguments[function.num_own_arguments() + index];
     if (captured.is_symbolic()) {
       const std::shared_ptr<GraphImpl> graph = graph_of(captured);
-      if (user != nullptr && user != graph.get()) {
-        raise(Code::FailedPrecondition,
-              "function '{}' uses '{}' of a graph that is not the one around it", function.name,
-              endpoint_name(*graph, graph->endpoint(captured)));
-      }
-      out.set_outer(endpoint_name(*graph, graph->endpoint(captured)));
+      out.set_tensor(endpoint_name(*graph, graph->endpoint(captured)));
       write_spec({captured.dtype(), captured.shape()}, *out.mutable_spec());
       return;
     }
@@ -183,7 +166,8 @@ class Writer {
   std::string unique(const std::string& name) {
     const std::string base = name.empty() ? "function" : name;
     std::string candidate = base;
-    for (int i = 1; !taken_.insert(candidate).second; ++i) candidate = fmt::format("{}_{}", base, i);
+    for (int i = 1; !taken_.insert(candidate).second; ++i)
+      candidate = fmt::format("{}_{}", base, i);
     return candidate;
   }
 

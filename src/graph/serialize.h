@@ -23,16 +23,14 @@ inline constexpr uint32_t kGraphFormat = 1;
 inline constexpr int kDeepestNesting = 32;
 
 // Something that a function uses and that does not travel with it.
+enum class CaptureKind { Variable, Tensor };
 struct CaptureInfo {
-  enum class Kind { Variable, Symbol };
-
   std::string function;  // the one that uses it
-  Kind kind;
+  CaptureKind kind;
   std::string name;  // the variable's, or the tensor's in the graph that it is from: "x:1"
   Spec spec;         // of the value; for a variable, of what it holds
 };
-// Supplies what stands for it here: a resource for a variable, any tensor of that kind for a symbol.
-// Throws NotFound when there is none.
+// Supplies what stands for it here: a variable's handle, or a tensor of that dtype and shape.
 using BindCapture = std::function<Tensor(const CaptureInfo&)>;
 
 std::string serialize_graph(const GraphImpl& graph);

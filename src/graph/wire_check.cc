@@ -65,8 +65,8 @@ class Walk {
     if (wire != own && !packed) raise_damaged();
     if (wire == Wire::WIRETYPE_LENGTH_DELIMITED) return delimited(field);
     uint64_t value = 0;
-    const bool read = wire == Wire::WIRETYPE_VARINT ? in_.ReadVarint64(&value)
-                                                    : in_.ReadLittleEndian64(&value);
+    const bool read =
+        wire == Wire::WIRETYPE_VARINT ? in_.ReadVarint64(&value) : in_.ReadLittleEndian64(&value);
     if (!read) raise_damaged();
     count_structure(8);
   }

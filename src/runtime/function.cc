@@ -8,8 +8,7 @@
 #include "base/log.h"
 #include "base/raise.h"
 #include "graph/function_graph.h"
-#include "runtime/executor.h"
-#include "runtime/run_parts.h"
+#include "runtime/call_plan.h"
 
 namespace cohort::internal {
 namespace {
@@ -59,7 +58,6 @@ bool is_recorded(const GraphFunction& function, std::span<const Tensor> argument
 struct Trace {
   std::vector<Spec> arguments;
   std::shared_ptr<const GraphFunction> function;
-  std::shared_ptr<const Plan> plan;
 };
 
 std::shared_ptr<const Trace> make_trace(const std::string& name, std::vector<Spec> arguments,
@@ -70,17 +68,11 @@ std::shared_ptr<const Trace> make_trace(const std::string& name, std::vector<Spe
     made->function = trace(name, arguments, body);
   }
   made->arguments = std::move(arguments);
-  const GraphFunction& function = *made->function;
-  made->plan = compile(function.body,
-                       {.feeds = function.arguments,
-                        .fetches = function.results,
-                        .targets = function.effects},
-                       StepOrder::EffectsEarly);
   return made;
 }
 
 // A call has no session: no table of named state, no other part to exchange tensors with.
-class CallContext : public RunContext {
+class CallContext : public FunctionCaller {
  public:
   ResourceTable& resources() override {
     raise(Code::FailedPrecondition, "[Function] named state needs a session");
@@ -170,7 +162,7 @@ std::vector<Tensor> FunctionCore::call(const std::vector<Tensor>& arguments,
     return call_inline(function, arguments);
   }
   CallContext context;
-  return run_plan(*trace->plan, all, context);
+  return context.call(function, all);
 }
 
 size_t FunctionCore::num_traces() const { return traces_->size(); }
