@@ -127,8 +127,8 @@ namespace {
 
 void check_shape(const VariableHandle& variable, const Tensor& value, std::string_view operation) {
   if (value.shape().is_compatible_with(variable.shape)) return;
-  raise(Code::InvalidArgument, "[{}] variable '{}' has shape {}, got a value of shape {}", operation,
-        variable.name, variable.shape.to_string(), value.shape().to_string());
+  raise(Code::InvalidArgument, "[{}] variable '{}' has shape {}, got a value of shape {}",
+        operation, variable.name, variable.shape.to_string(), value.shape().to_string());
 }
 
 // A delta may be smaller than the variable when it broadcasts to its shape.

@@ -84,7 +84,8 @@ void check_pair(const Variable& variable, const Gradient& gradient) {
     raise(Code::InvalidArgument, "[Optimizer] variable '{}' is {}; only floating variables train",
           variable.name(), to_string(variable.dtype()));
   }
-  const Shape shape = gradient.is_sparse() ? gradient.slices().dense_shape : gradient.dense().shape();
+  const Shape shape =
+      gradient.is_sparse() ? gradient.slices().dense_shape : gradient.dense().shape();
   if (!shape.is_compatible_with(variable.shape())) {
     raise(Code::InvalidArgument, "[Optimizer] variable '{}' has shape {}, but its gradient has {}",
           variable.name(), variable.shape().to_string(), shape.to_string());
@@ -116,14 +117,20 @@ Optimizer::Optimizer(LearningRate rate, Clipping clipping, internal::Rule rule)
           .rate = std::move(rate),
           .clipping = clipping,
           .rule = std::move(rule),
-          .iterations = Variable(int64_t{0}, {.name = "iterations",
-                                              .trainable = false,
-                                              .aggregation = VariableAggregation::OnlyFirstReplica})}) {}
+          .iterations =
+              Variable(int64_t{0}, {.name = "iterations",
+                                    .trainable = false,
+                                    .aggregation = VariableAggregation::OnlyFirstReplica})}) {}
 
 Optimizer::~Optimizer() = default;
 
+<<<<<<< HEAD
 Tensor Optimizer::apply_gradients(const Gradients& gradients,
                                   const std::vector<Variable>& variables) {
+=======
+void Optimizer::apply_gradients(const Gradients& gradients,
+                                const std::vector<Variable>& variables) {
+>>>>>>> main
   if (!internal::check_all(gradients, variables)) {
     raise(Code::InvalidArgument,
           "[Optimizer] none of the {} variables has a gradient; was the loss computed from them "
