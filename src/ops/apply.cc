@@ -2,11 +2,8 @@
 
 #include "base/raise.h"
 #include "ops/dispatch.h"
-<<<<<<< HEAD
 #include "ops/execute.h"
 #include "ops/scoped_kernel.h"
-=======
->>>>>>> main
 #include "ops/numerics.h"
 #include "ops/scoped_kernel.h"
 #include "tensor/body.h"

@@ -40,12 +40,7 @@ Tensor initial_value(const VariableRequest& request) {
 
 LocalVariable::LocalVariable(const VariableRequest& request)
     : options_(request.options),
-<<<<<<< HEAD
       trainable_(is_trainable(options_)),
-=======
-      trainable_(
-          options_.trainable.value_or(options_.synchronization != VariableSynchronization::OnRead)),
->>>>>>> main
       handle_(make_handle(request)) {}
 
 std::string LocalVariable::device() const { return handle_.handle.device(); }

@@ -124,13 +124,8 @@ Optimizer::Optimizer(LearningRate rate, Clipping clipping, internal::Rule rule)
 
 Optimizer::~Optimizer() = default;
 
-<<<<<<< HEAD
 Tensor Optimizer::apply_gradients(const Gradients& gradients,
                                   const std::vector<Variable>& variables) {
-=======
-void Optimizer::apply_gradients(const Gradients& gradients,
-                                const std::vector<Variable>& variables) {
->>>>>>> main
   if (!internal::check_all(gradients, variables)) {
     raise(Code::InvalidArgument,
           "[Optimizer] none of the {} variables has a gradient; was the loss computed from them "
