@@ -58,8 +58,8 @@ void bench_step() {
   const Tensor x = random::uniform({128, 784});
   const Tensor labels = random::randint({128}, 0, 10);
   const double tracing = bench::seconds_of([&] { traced(x, labels); });
-  std::printf("%-44s %10.2f ms                limit 20\n", "tracing, compiling and running the MLP step",
-              tracing * 1e3);
+  std::printf("%-44s %10.2f ms                limit 20\n",
+              "tracing, compiling and running the MLP step", tracing * 1e3);
   bench::run({.name = "MLP step, traced over eager",
               .ours = [&] { traced(x, labels); },
               .theirs = [&] { step(eager_model, eager_optimizer, x, labels); },

@@ -64,12 +64,11 @@ std::shared_ptr<const GraphFunction> gradient_of(const GraphFunction& function) 
     GradientTape tape;
     const std::vector<Tensor> sources = select(inputs, floating(own));
     for (const Tensor& source : sources) tape.watch(source);
-    const std::vector<Tensor> targets =
-        select(call_inline(function, inputs), floating(results));
+    const std::vector<Tensor> targets = select(call_inline(function, inputs), floating(results));
     std::vector<Tensor> gradients;
-    for (const Gradient& gradient :
-         tape.gradient(targets, sources, {.output_gradients = {seeds.begin(), seeds.end()},
-                                          .unconnected = Unconnected::Zero})) {
+    for (const Gradient& gradient : tape.gradient(targets, sources,
+                                                  {.output_gradients = {seeds.begin(), seeds.end()},
+                                                  .unconnected = Unconnected::Zero})) {
       gradients.push_back(gradient.dense());
     }
     return gradients;

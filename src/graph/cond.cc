@@ -14,7 +14,9 @@ const FunctionPtr& branch(const Attrs& attrs, std::string_view name) {
   return attrs.get<FunctionPtr>(name);
 }
 
-size_t num_then_inputs(const Attrs& attrs) { return branch(attrs, "then_branch")->arguments.size(); }
+size_t num_then_inputs(const Attrs& attrs) {
+  return branch(attrs, "then_branch")->arguments.size();
+}
 
 // What both branches return, as far as they agree.
 Specs merged_results(const GraphFunction& a, const GraphFunction& b) {

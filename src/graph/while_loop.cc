@@ -54,7 +54,8 @@ std::vector<Tensor> run_loop(const Kernel& k, LoopInputs& loop, const Visit& vis
 // Gradients of the state's and the captures' floating members, walking the iterations backwards.
 void run_backwards(Kernel& k) {
   LoopInputs loop(k.attrs, k.inputs);
-  const size_t num_inputs = loop.num_state + loop.condition_captures.size() + loop.body_captures.size();
+  const size_t num_inputs =
+      loop.num_state + loop.condition_captures.size() + loop.body_captures.size();
   std::vector<std::vector<Tensor>> states;
   run_loop(k, loop, [&](const std::vector<Tensor>& state) { states.push_back(state); });
   const GraphFunction& gradient = *k.attrs.get<FunctionPtr>("body_gradient");
@@ -65,7 +66,8 @@ void run_backwards(Kernel& k) {
   for (size_t i = states.size(); i-- > 0;) {
     const std::vector<Tensor> inputs = with(with(states[i], loop.body_captures), state_gradients);
     const std::vector<Tensor> found = call_function(gradient, inputs, k.run);
-    state_gradients.assign(found.begin(), found.begin() + static_cast<std::ptrdiff_t>(num_floating_state));
+    state_gradients.assign(found.begin(),
+                           found.begin() + static_cast<std::ptrdiff_t>(num_floating_state));
     for (size_t j = num_floating_state; j < found.size(); ++j) {
       const size_t at = j - num_floating_state;
       if (at == capture_gradients.size()) {
@@ -128,7 +130,8 @@ extern constexpr OpDef kWhile{
     .gradient = [](const OpCall& call, std::span<const Tensor> output_gradients) -> Gradients {
       const LoopInputs loop(call.attrs, call.inputs);
       std::vector<Tensor> inputs = call.inputs;
-      for (const size_t i : floating(result_specs(loop.body))) inputs.push_back(output_gradients[i]);
+      for (const size_t i : floating(result_specs(loop.body)))
+        inputs.push_back(output_gradients[i]);
       Attrs attrs = call.attrs;
       attrs.set("body_gradient", closed(*gradient_of(loop.body)));
       const std::vector<Tensor> found = apply_many(kWhileGrad, inputs, std::move(attrs), {});
@@ -157,10 +160,11 @@ void check_loop(const GraphFunction& condition, const GraphFunction& body, const
           state.size(), next.size());
   }
   for (size_t i = 0; i < state.size(); ++i) {
-    if (next[i].dtype == state[i].dtype && next[i].shape.is_compatible_with(state[i].shape)) continue;
+    if (next[i].dtype == state[i].dtype && next[i].shape.is_compatible_with(state[i].shape))
+      continue;
     raise(Code::InvalidArgument,
-          "[While] tensor {} of the state is {} of shape {}, but the body makes it {} of shape {}", i,
-          to_string(state[i].dtype), state[i].shape.to_string(), to_string(next[i].dtype),
+          "[While] tensor {} of the state is {} of shape {}, but the body makes it {} of shape {}",
+          i, to_string(state[i].dtype), state[i].shape.to_string(), to_string(next[i].dtype),
           next[i].shape.to_string());
   }
 }

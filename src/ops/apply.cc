@@ -3,7 +3,6 @@
 #include "base/raise.h"
 #include "ops/dispatch.h"
 #include "ops/execute.h"
-#include "ops/scoped_kernel.h"
 #include "ops/numerics.h"
 #include "ops/scoped_kernel.h"
 #include "tensor/body.h"

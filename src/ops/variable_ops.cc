@@ -102,8 +102,7 @@ Tensor append_read(const VariableHandle& variable, bool trainable) {
 Tensor read_variable(const VariableHandle& variable, bool trainable) {
   const ThreadDispatch& dispatch = thread_dispatch();
   const bool now = dispatch.builder == nullptr && !variable.handle.is_symbolic();
-  const Tensor value =
-      now ? cell_of(variable.handle).read() : append_read(variable, trainable);
+  const Tensor value = now ? cell_of(variable.handle).read() : append_read(variable, trainable);
   for (Recorder* recorder = dispatch.recorder; recorder; recorder = recorder->outer) {
     recorder->variable_read(variable.handle, value, trainable);
   }

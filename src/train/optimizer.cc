@@ -152,9 +152,10 @@ Tensor Optimizer::apply_gradients(const Gradients& gradients,
 Tensor Optimizer::minimize(const Tensor& loss, const std::vector<Variable>& variables,
                            std::optional<Variable> step) {
   if (!loss.is_symbolic()) {
-    raise(Code::InvalidArgument,
-          "[Optimizer] the loss is a value, so nobody knows how it was computed; use a GradientTape "
-          "and apply_gradients(), or minimize() with a function that computes it");
+    raise(
+        Code::InvalidArgument,
+        "[Optimizer] the loss is a value, so nobody knows how it was computed; use a GradientTape "
+        "and apply_gradients(), or minimize() with a function that computes it");
   }
   const std::vector<Variable> all = variables.empty() ? trainable_variables() : variables;
   const Tensor update = apply_gradients(gradients({loss}, all), all);
