@@ -15,7 +15,7 @@ TEST(ToDot, DrawsNodesEdgesScopesAndDevices) {
   {
     const auto scope = name_scope("layer");
     const auto on = device("/job:ps");
-    y = relu(x);
+    y = exp(x);
   }
   const std::vector<Tensor> halves = split(x, 2, 0);
   {
@@ -28,7 +28,7 @@ TEST(ToDot, DrawsNodesEdgesScopesAndDevices) {
   n2 [label="Split\nSplit"];
   n3 [label="Neg\nNeg"];
   subgraph cluster_0 { label="layer";
-  n1 [label="layer/Relu\nRelu\n/job:ps", fillcolor="#8dd3c7"];
+  n1 [label="layer/Exp\nExp\n/job:ps", fillcolor="#8dd3c7"];
   }
   n0 -> n1;
   n0 -> n2;
