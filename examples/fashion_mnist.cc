@@ -10,7 +10,6 @@
 #include <charconv>
 #include <chrono>
 #include <cstdio>
-
 using namespace cohort;
 
 constexpr std::array kNames = {"T-shirt", "Trouser", "Pullover", "Dress", "Coat",
@@ -19,7 +18,7 @@ constexpr std::array kNames = {"T-shirt", "Trouser", "Pullover", "Dress", "Coat"
 struct Options {
   int epochs = 5;
   int batch = 128;
-  std::string data = "/usr/share/datasets/fashion-mnist";  // Debian's dataset-fashion-mnist
+  std::string data = "/usr/share/datasets/fashion-mnist";
 };
 
 int parse_number(const std::string& option, const std::string& text) {
@@ -105,7 +104,6 @@ void print_table(const nn::Sequential& model, const Examples& examples) {
 int main(int argc, char** argv) try {
   const Options options = parse_options({argv + 1, argv + argc});
   const Examples training(options.data, "train"), unseen(options.data, "t10k");
-
   random::set_seed(1);
   nn::Sequential model{nn::Dense(784, 128), nn::relu, nn::Dense(128, 10)};
   optim::Adam optimizer({.learning_rate = 1e-3});
@@ -114,6 +112,8 @@ int main(int argc, char** argv) try {
   }
   print_table(model, unseen);
 } catch (const Error& error) {
-  std::fprintf(stderr, "fashion_mnist: %s\n", error.message().c_str());
+  const bool no_data = error.code() == Code::NotFound;
+  std::fprintf(stderr, "fashion_mnist: %s%s\n", error.message().c_str(),
+               no_data ? "; Debian's package dataset-fashion-mnist has the files" : "");
   return 1;
 }

@@ -6,6 +6,10 @@
 #include "cohort/device.h"    // IWYU pragma: export
 #include "cohort/dtype.h"     // IWYU pragma: export
 #include "cohort/error.h"     // IWYU pragma: export
+#include "cohort/function.h"  // IWYU pragma: export
+#include "cohort/graph.h"  // IWYU pragma: export
+#include "cohort/graph_variable.h"  // IWYU pragma: export
+#include "cohort/session.h"  // IWYU pragma: export
 #include "cohort/gradient.h"  // IWYU pragma: export
 #include "cohort/metrics.h"   // IWYU pragma: export
 #include "cohort/nn.h"        // IWYU pragma: export

@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -88,10 +89,15 @@ class Optimizer {
 
   // One update. Variables whose gradient is undefined stay as they are (a warning names them once);
   // none at all, unequal numbers, and wrong shapes are InvalidArgument, and then nothing changes.
-  void apply_gradients(const Gradients& gradients, const std::vector<Variable>& variables);
+  // In a graph the update happens when the returned tensor is run.
+  Tensor apply_gradients(const Gradients& gradients, const std::vector<Variable>& variables);
 
   // Runs `loss` under a tape and applies its gradients. Returns the loss.
   Tensor minimize(const std::function<Tensor()>& loss, const std::vector<Variable>& variables);
+  // The same for a tensor of the graph being built: one update of the graph's trainable variables,
+  // or of those given, for each run of the returned tensor. `step`, when given, is counted up.
+  Tensor minimize(const Tensor& loss, const std::vector<Variable>& variables = {},
+                  std::optional<Variable> step = std::nullopt);
 
   // Number of updates made.
   Variable iterations() const;

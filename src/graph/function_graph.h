@@ -53,6 +53,17 @@ class GraphFunction {
   std::vector<Tensor> captured;
 
   size_t num_own_arguments() const { return arguments.size() - captured.size(); }
+
+  // What the runtime compiled the body into, made once when first asked for.
+  std::shared_ptr<const void> compiled(
+      const std::function<std::shared_ptr<const void>()>& compile) const {
+    std::call_once(compile_once_, [&] { compiled_ = compile(); });
+    return compiled_;
+  }
+
+ private:
+  mutable std::once_flag compile_once_;
+  mutable std::shared_ptr<const void> compiled_;
 };
 
 // Runs `body` with one symbol per spec and keeps what it did. The results must be tensors of the

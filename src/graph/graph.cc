@@ -53,7 +53,7 @@ Graph::Scope::Scope(std::shared_ptr<internal::GraphImpl> graph)
 }
 Graph::Scope::~Scope() { internal::set_default(std::move(previous_)); }
 
-bool building_graph() { return internal::default_graph() != nullptr; }
+bool building_graph() { return internal::thread_dispatch().builder != nullptr; }
 
 Graph get_default_graph() {
   if (!building_graph()) {

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "cohort/nn.h"
+#include "cohort/nn_ops.h"
 #include "ops/nn_common.h"
 
 namespace cohort {
@@ -36,7 +36,7 @@ extern constexpr OpDef kRelu{
     .name = "Relu",
     .dtypes = kFloatTypes,
     .infer = infer_same,
-    .compute = [](Kernel& k) { set(k, at::relu(in(k))); },
+    .compute = [](Kernel& k) { set_narrowed(k, at::relu(widened(in(k)))); },
     .gradient = [](const OpCall& call, Grads g) -> Gradients {
       return {apply(kReluGrad, {g[0], call.outputs[0]})};
     },

@@ -1,7 +1,7 @@
 // Normalisation over everything but the channels, dimension 1.
 
 #include "base/raise.h"
-#include "cohort/nn.h"
+#include "cohort/nn_ops.h"
 #include "ops/nn_common.h"
 #include "ops/normalize.h"
 

@@ -1,7 +1,7 @@
 // Adding a vector along one axis, alone and fused with a matrix product.
 
 #include "base/raise.h"
-#include "cohort/nn.h"
+#include "cohort/nn_ops.h"
 #include "ops/nn_common.h"
 
 namespace cohort {

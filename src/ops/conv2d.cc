@@ -2,7 +2,7 @@
 // convolution and its gradients by either, are closed under differentiation.
 
 #include "base/raise.h"
-#include "cohort/nn.h"
+#include "cohort/nn_ops.h"
 #include "ops/window2d.h"
 
 namespace cohort {

@@ -4,7 +4,7 @@
 #include <ATen/Dispatch.h>
 
 #include "base/raise.h"
-#include "cohort/nn.h"
+#include "cohort/nn_ops.h"
 #include "ops/loss.h"
 #include "ops/nn_common.h"
 

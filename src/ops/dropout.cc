@@ -3,7 +3,7 @@
 #include <limits>
 
 #include "base/raise.h"
-#include "cohort/nn.h"
+#include "cohort/nn_ops.h"
 #include "cohort/random.h"
 #include "ops/nn_common.h"
 

@@ -1,4 +1,4 @@
-#include "cohort/nn.h"
+#include "cohort/nn_ops.h"
 
 namespace cohort::nn {
 

@@ -1,7 +1,7 @@
 // Normalisation over the last dimensions, those of scale and offset.
 
 #include "base/raise.h"
-#include "cohort/nn.h"
+#include "cohort/nn_ops.h"
 #include "ops/like.h"
 #include "ops/nn_common.h"
 #include "ops/normalize.h"

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "cohort/nn.h"
+#include "cohort/nn_ops.h"
 
 namespace cohort::internal {
 

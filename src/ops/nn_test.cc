@@ -3,18 +3,10 @@
 #include <gtest/gtest.h>
 
 #include "cohort/random.h"
+#include "support/expect_error.h"
 
 namespace cohort {
 namespace {
-
-std::string message_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.message();
-  }
-  return "nothing was thrown";
-}
 
 TEST(Activations, AreValuesThatCanBePassed) {
   const auto apply_to = [](const auto& function) { return function(Tensor({-1.f, 2.f})); };
@@ -48,10 +40,8 @@ TEST(Conv2d, GroupsDoNotMixChannels) {
 }
 
 TEST(Conv2d, RefusesWindowsTooLargeToComputeWith) {
-  const auto call = [] {
-    nn::conv2d(ones({1, 1, 4, 4}), ones({1, 1, 2, 2}), {.dilation = int64_t{1} << 60});
-  };
-  EXPECT_NE(message_of(call).find("at most 2147483647"), std::string::npos);
+  EXPECT_ERROR(Code::InvalidArgument, "at most 2147483647",
+               nn::conv2d(ones({1, 1, 4, 4}), ones({1, 1, 2, 2}), {.dilation = int64_t{1} << 60}));
 }
 
 TEST(MaxPool2d, NeverChoosesPadding) {
@@ -80,7 +70,7 @@ TEST(BatchNorm, GivesTheStatisticsOfTheBatch) {
 TEST(BatchNorm, OfOneElementHasNoVariance) {
   const nn::BatchNormResult result = nn::batch_norm(Tensor({{3.f}}), ones({1}), zeros({1}));
   EXPECT_EQ(result.variance.to<float>(), 0);
-  EXPECT_EQ(result.y.to<float>(), 0);
+  EXPECT_NEAR(result.y.to<float>(), 0, 1e-3);
 }
 
 TEST(BatchNorm, OfAnEmptyBatchIsEmpty) {

@@ -3,7 +3,7 @@
 #include <limits>
 
 #include "base/raise.h"
-#include "cohort/nn.h"
+#include "cohort/nn_ops.h"
 #include "ops/window2d.h"
 
 namespace cohort {

@@ -3,15 +3,20 @@
 #include <atomic>
 #include <condition_variable>
 #include <map>
+#include <functional>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <tuple>
+#include <vector>
 
 #include "base/raise.h"
 #include "tensor/body.h"
 
 namespace cohort::internal {
+
+class GraphFunction;
 
 // A device's state, by container, kind and name. It outlives the graphs that use it: two graphs that
 // name the same thing share it. Thread-safe.
@@ -90,6 +95,9 @@ class RunContext {
   virtual ResourceTable& resources() = 0;
   virtual Cancellation& cancellation() = 0;
   virtual EdgeTable& edges() = 0;
+  // Runs a function's body as part of this run.
+  virtual std::vector<Tensor> call(const GraphFunction& function,
+                                   std::span<const Tensor> inputs) = 0;
 };
 
 // The context of a kernel that cannot do without. Throws FailedPrecondition when it runs at once.

@@ -1,4 +1,4 @@
-#include "cohort/nn.h"
+#include "cohort/nn_ops.h"
 #include "ops/nn_common.h"
 
 namespace cohort {

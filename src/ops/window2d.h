@@ -2,7 +2,7 @@
 
 #include <array>
 
-#include "cohort/nn.h"
+#include "cohort/nn_ops.h"
 #include "ops/nn_common.h"
 
 namespace cohort::internal {

@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "base/raise.h"
+#include "runtime/call_plan.h"
 #include "runtime/worker_pool.h"
 
 namespace cohort::internal {
@@ -40,7 +41,7 @@ class LocalEdges : public EdgeTable {
   std::unordered_map<int64_t, Tensor> values_;
 };
 
-class PartContext : public RunContext {
+class PartContext : public FunctionCaller {
  public:
   PartContext(ResourceTable& resources, Cancellation& cancellation, EdgeTable& edges)
       : resources_(resources), cancellation_(cancellation), edges_(edges) {}

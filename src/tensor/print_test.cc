@@ -144,7 +144,7 @@ TEST(FormatValues, WrapsLongRows) {
   EXPECT_EQ(format_values(range({40})),
             "[ 0  1  2  3  4  5  6  7  8  9 10 11 12 13 14 15 16 17 18 19 20 21 22 23\n"
             " 24 25 26 27 28 29 30 31 32 33 34 35 36 37 38 39]");
-  EXPECT_EQ(format_values(range({2, 12}), {.line_width = 20}),
+  EXPECT_EQ(format_values(range({2, 12}), {.line_width = 21}),
             "[[ 0  1  2  3  4  5\n"
             "   6  7  8  9 10 11]\n"
             " [12 13 14 15 16 17\n"

@@ -1,7 +1,7 @@
 #include <cmath>
 
 #include "base/raise.h"
-#include "cohort/nn.h"
+#include "cohort/nn_layers.h"
 #include "cohort/random.h"
 
 namespace cohort::nn {

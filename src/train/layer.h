@@ -2,7 +2,7 @@
 
 #include <string_view>
 
-#include "cohort/nn.h"
+#include "cohort/nn_layers.h"
 
 // What the layers have in common. `layer` is a layer's name, for messages.
 namespace cohort::internal {

@@ -4,26 +4,10 @@
 
 #include "cohort/nn.h"
 #include "cohort/random.h"
+#include "support/expect_error.h"
 
 namespace cohort {
 namespace {
-
-// The message of what `call` throws, which must be an InvalidArgument.
-std::string message_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), Code::InvalidArgument);
-    return error.message();
-  }
-  return "nothing was thrown";
-}
-
-#define EXPECT_MESSAGE(statement, fragment)                                        \
-  do {                                                                             \
-    const std::string message = message_of([&] { statement; });                    \
-    EXPECT_NE(message.find(fragment), std::string::npos) << '"' << message << '"'; \
-  } while (false)
 
 std::vector<std::string> names(const nn::Module& module) {
   std::vector<std::string> all;
@@ -45,13 +29,19 @@ TEST(DenseLayer, MayHaveNoBias) {
 }
 
 TEST(DenseLayer, NamesWrongSizes) {
-  EXPECT_MESSAGE(nn::Dense(0, 3), "[Dense] the number of inputs must be at least 1, got 0");
-  EXPECT_MESSAGE(nn::Dense(3, -2), "[Dense] the number of outputs must be at least 1, got -2");
-  EXPECT_MESSAGE(nn::Dense(3, 2, {.dtype = kInt32}), "must be floating, got int32");
-  EXPECT_MESSAGE(nn::Dense(3, 2, {.kernel_initializer = {}}), "the initializer is empty");
+  EXPECT_ERROR(Code::InvalidArgument, "[Dense] the number of inputs must be at least 1, got 0",
+               nn::Dense(0, 3));
+  EXPECT_ERROR(Code::InvalidArgument, "[Dense] the number of outputs must be at least 1, got -2",
+               nn::Dense(3, -2));
+  EXPECT_ERROR(Code::InvalidArgument, "must be floating, got int32",
+               nn::Dense(3, 2, {.dtype = kInt32}));
+  EXPECT_ERROR(Code::InvalidArgument, "the initializer is empty",
+               nn::Dense(3, 2, {.kernel_initializer = {}}));
   const nn::Dense layer(784, 10);
-  EXPECT_MESSAGE(layer(ones({32, 100})), "[Dense] expected an input with 784 inputs");
-  EXPECT_MESSAGE(layer(ones({784})), "at least 2 dimensions, got shape (784,)");
+  EXPECT_ERROR(Code::InvalidArgument, "[Dense] expected an input with 784 inputs",
+               layer(ones({32, 100})));
+  EXPECT_ERROR(Code::InvalidArgument, "at least 2 dimensions, got shape (784,)",
+               layer(ones({784})));
 }
 
 TEST(Conv2dLayer, ConvolvesImages) {
@@ -61,14 +51,18 @@ TEST(Conv2dLayer, ConvolvesImages) {
 }
 
 TEST(Conv2dLayer, NamesWrongSizes) {
-  EXPECT_MESSAGE(nn::Conv2d(0, 3, 3), "[Conv2d] the number of input channels");
-  EXPECT_MESSAGE(nn::Conv2d(3, 0, 3), "[Conv2d] the number of output channels");
-  EXPECT_MESSAGE(nn::Conv2d(3, 4, {3, 0}), "the kernel's width");
-  EXPECT_MESSAGE(nn::Conv2d(3, 4, 3, {.stride = 0}), "the stride");
-  EXPECT_MESSAGE(nn::Conv2d(3, 4, 3, {.groups = 2}), "2 groups do not divide 3 input");
+  EXPECT_ERROR(Code::InvalidArgument, "[Conv2d] the number of input channels", nn::Conv2d(0, 3, 3));
+  EXPECT_ERROR(Code::InvalidArgument, "[Conv2d] the number of output channels",
+               nn::Conv2d(3, 0, 3));
+  EXPECT_ERROR(Code::InvalidArgument, "the kernel's width", nn::Conv2d(3, 4, {3, 0}));
+  EXPECT_ERROR(Code::InvalidArgument, "the stride", nn::Conv2d(3, 4, 3, {.stride = 0}));
+  EXPECT_ERROR(Code::InvalidArgument, "2 groups do not divide 3 input",
+               nn::Conv2d(3, 4, 3, {.groups = 2}));
   const nn::Conv2d layer(3, 4, 3);
-  EXPECT_MESSAGE(layer(ones({1, 1, 8, 8})), "[Conv2d] expected an input with 3 channels");
-  EXPECT_MESSAGE(layer(ones({3, 8, 8})), "(batch, 3, height, width), got shape (3, 8, 8)");
+  EXPECT_ERROR(Code::InvalidArgument, "[Conv2d] expected an input with 3 channels",
+               layer(ones({1, 1, 8, 8})));
+  EXPECT_ERROR(Code::InvalidArgument, "(batch, 3, height, width), got shape (3, 8, 8)",
+               layer(ones({3, 8, 8})));
 }
 
 TEST(PoolLayers, ShrinkImages) {
@@ -80,7 +74,7 @@ TEST(FlattenLayer, KeepsTheBatch) {
   EXPECT_EQ(nn::Flatten()(ones({4, 2, 3})).shape(), Shape({4, 6}));
   EXPECT_EQ(nn::Flatten()(ones({0, 2, 3})).shape(), Shape({0, 6}));
   EXPECT_EQ(nn::Flatten()(ones({4})).shape(), Shape({4, 1}));
-  EXPECT_MESSAGE(nn::Flatten()(Tensor(1.f)), "(batch, ...)");
+  EXPECT_ERROR(Code::InvalidArgument, "(batch, ...)", nn::Flatten()(Tensor(1.f)));
 }
 
 TEST(DropoutLayer, WorksInTrainingOnly) {
@@ -88,7 +82,8 @@ TEST(DropoutLayer, WorksInTrainingOnly) {
   EXPECT_EQ(min(layer(ones({1000}))).to<float>(), 0);
   layer.eval();
   EXPECT_EQ(min(layer(ones({1000}))).to<float>(), 1);
-  EXPECT_MESSAGE(nn::Dropout(1.0), "[Dropout] the rate must be at least 0 and less than 1, got 1");
+  EXPECT_ERROR(Code::InvalidArgument,
+               "[Dropout] the rate must be at least 0 and less than 1, got 1", nn::Dropout(1.0));
 }
 
 TEST(BatchNormLayer, MovesItsAveragesInTrainingAndUsesThemOtherwise) {
@@ -112,9 +107,11 @@ TEST(BatchNormLayer, TrainsScaleAndOffsetOnly) {
   const nn::BatchNorm layer(2);
   EXPECT_EQ(layer.variables().size(), 4u);
   EXPECT_EQ(layer.trainable_variables().size(), 2u);
-  EXPECT_MESSAGE(layer(ones({2, 3})), "[BatchNorm] expected an input with 2 channels");
-  EXPECT_MESSAGE(nn::BatchNorm(0), "[BatchNorm] the number of channels");
-  EXPECT_MESSAGE(nn::BatchNorm(1, {.momentum = 2}), "momentum must be between 0 and 1");
+  EXPECT_ERROR(Code::InvalidArgument, "[BatchNorm] expected an input with 2 channels",
+               layer(ones({2, 3})));
+  EXPECT_ERROR(Code::InvalidArgument, "[BatchNorm] the number of channels", nn::BatchNorm(0));
+  EXPECT_ERROR(Code::InvalidArgument, "momentum must be between 0 and 1",
+               nn::BatchNorm(1, {.momentum = 2}));
 }
 
 TEST(LayerNormLayer, NormalisesEachExample) {
@@ -122,15 +119,17 @@ TEST(LayerNormLayer, NormalisesEachExample) {
   const Tensor y = layer(Tensor({{1.f, 3.f}, {10.f, 30.f}}));
   EXPECT_NEAR(y.at<float>({0, 0}), -1, 1e-3);
   EXPECT_NEAR(y.at<float>({1, 1}), 1, 1e-3);
-  EXPECT_MESSAGE(layer(ones({2, 3})), "[LayerNorm] expected an input with 2 elements");
-  EXPECT_MESSAGE(nn::LayerNorm(Shape{3, 0}), "[LayerNorm] each size must be at least 1, got 0");
-  EXPECT_MESSAGE(nn::LayerNorm(Shape{}), "at least one dimension");
+  EXPECT_ERROR(Code::InvalidArgument, "[LayerNorm] expected an input with 2 elements",
+               layer(ones({2, 3})));
+  EXPECT_ERROR(Code::InvalidArgument, "[LayerNorm] each size must be at least 1, got 0",
+               nn::LayerNorm(Shape{3, 0}));
+  EXPECT_ERROR(Code::InvalidArgument, "at least one dimension", nn::LayerNorm(Shape{}));
 }
 
 TEST(EmbeddingLayer, LooksRowsUp) {
   const nn::Embedding layer(10, 4);
   EXPECT_EQ(layer(Tensor({{1, 2, 3}})).shape(), Shape({1, 3, 4}));
-  EXPECT_MESSAGE(nn::Embedding(0, 4), "[Embedding] the number of ids");
+  EXPECT_ERROR(Code::InvalidArgument, "[Embedding] the number of ids", nn::Embedding(0, 4));
 }
 
 TEST(Sequential, CollectsVariablesByPath) {
@@ -228,11 +227,11 @@ class Careless : public nn::Module {
 };
 
 TEST(Module, RefusesBadNamesAndCycles) {
-  EXPECT_MESSAGE(Careless("first"), "already a part named 'first'");
-  EXPECT_MESSAGE(Careless("a/b"), "got 'a/b'");
-  EXPECT_MESSAGE(Careless(""), "must not be empty");
+  EXPECT_ERROR(Code::InvalidArgument, "already a part named 'first'", Careless("first"));
+  EXPECT_ERROR(Code::InvalidArgument, "got 'a/b'", Careless("a/b"));
+  EXPECT_ERROR(Code::InvalidArgument, "must not be empty", Careless(""));
   Careless module("second");
-  EXPECT_MESSAGE(module.take(module), "cannot be a part of itself");
+  EXPECT_ERROR(Code::InvalidArgument, "cannot be a part of itself", module.take(module));
 }
 
 TEST(Initializers, HaveTheVarianceTheyPromise) {
@@ -265,9 +264,9 @@ TEST(Initializers, GiveTheShapeAndDtypeAskedFor) {
 }
 
 TEST(Initializers, NameWrongParameters) {
-  EXPECT_MESSAGE(nn::uniform(1, 1), "[uniform] low must be less than high");
-  EXPECT_MESSAGE(nn::normal(0, -1), "[normal] stddev");
-  EXPECT_MESSAGE(nn::truncated_normal(0, -1), "[truncated_normal] stddev");
+  EXPECT_ERROR(Code::InvalidArgument, "[uniform] low must be less than high", nn::uniform(1, 1));
+  EXPECT_ERROR(Code::InvalidArgument, "[normal] stddev", nn::normal(0, -1));
+  EXPECT_ERROR(Code::InvalidArgument, "[truncated_normal] stddev", nn::truncated_normal(0, -1));
 }
 
 }  // namespace

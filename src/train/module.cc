@@ -3,7 +3,7 @@
 #include <unordered_set>
 
 #include "base/raise.h"
-#include "cohort/nn.h"
+#include "cohort/nn_layers.h"
 #include "ops/variable_cell.h"
 
 namespace cohort {

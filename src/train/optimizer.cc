@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "base/raise.h"
+#include "cohort/graph_variable.h"
 #include "cohort/ops.h"
 #include "ops/dispatch.h"
 #include "ops/variable_ops.h"
@@ -33,8 +34,8 @@ struct OptimizerState {
   std::set<std::string> warned = {};
 
   const std::vector<Variable>& slots_of(const Variable& variable);
-  void update(const Variable& variable, const Gradient& gradient, const Tensor& rate_now,
-              const Tensor& step);
+  Tensor update(const Variable& variable, const Gradient& gradient, const Tensor& rate_now,
+                const Tensor& step);
 };
 
 const std::vector<Variable>& OptimizerState::slots_of(const Variable& variable) {
@@ -54,8 +55,8 @@ const std::vector<Variable>& OptimizerState::slots_of(const Variable& variable) 
   return entry->second;
 }
 
-void OptimizerState::update(const Variable& variable, const Gradient& gradient,
-                            const Tensor& rate_now, const Tensor& step) {
+Tensor OptimizerState::update(const Variable& variable, const Gradient& gradient,
+                              const Tensor& rate_now, const Tensor& step) {
   const auto& target = VariableAccess::impl(variable)->handle();
   std::vector<Tensor> inputs{target.handle};
   for (const Variable& slot : slots_of(variable)) {
@@ -73,7 +74,7 @@ void OptimizerState::update(const Variable& variable, const Gradient& gradient,
   attrs.set("sparse", gradient.is_sparse());
   attrs.set("dtype", target.dtype);
   attrs.set("shape", target.shape);
-  cohort::internal::apply(*rule.op, inputs, std::move(attrs), {});
+  return cohort::internal::apply(*rule.op, inputs, std::move(attrs), {});
 }
 
 namespace {
@@ -121,7 +122,8 @@ Optimizer::Optimizer(LearningRate rate, Clipping clipping, internal::Rule rule)
 
 Optimizer::~Optimizer() = default;
 
-void Optimizer::apply_gradients(const Gradients& gradients, const std::vector<Variable>& variables) {
+Tensor Optimizer::apply_gradients(const Gradients& gradients,
+                                  const std::vector<Variable>& variables) {
   if (!internal::check_all(gradients, variables)) {
     raise(Code::InvalidArgument,
           "[Optimizer] none of the {} variables has a gradient; was the loss computed from them "
@@ -130,16 +132,33 @@ void Optimizer::apply_gradients(const Gradients& gradients, const std::vector<Va
   }
   const cohort::internal::RecordingPause pause;
   const Gradients limited = internal::clipped(gradients, state_->clipping);
-  const Tensor rate = learning_rate();
+  // The rate depends on the updates before this one; in a graph only this order is sure.
   const Tensor step = state_->iterations.assign_add(int64_t{1});
+  const Tensor rate = state_->rate.at(step - int64_t{1});
+  std::vector<Tensor> updates{step};
   for (size_t i = 0; i < variables.size(); ++i) {
     if (limited[i].defined()) {
-      state_->update(variables[i], limited[i], rate, step);
+      updates.push_back(state_->update(variables[i], limited[i], rate, step));
     } else if (state_->warned.insert(variables[i].name()).second) {
       cohort::internal::log_warning("[Optimizer] variable '{}' has no gradient and stays as it is",
                                     variables[i].name());
     }
   }
+  return step.is_symbolic() ? group(updates) : step;
+}
+
+Tensor Optimizer::minimize(const Tensor& loss, const std::vector<Variable>& variables,
+                           std::optional<Variable> step) {
+  if (!loss.is_symbolic()) {
+    raise(Code::InvalidArgument,
+          "[Optimizer] the loss is a value, so nobody knows how it was computed; use a GradientTape "
+          "and apply_gradients(), or minimize() with a function that computes it");
+  }
+  const std::vector<Variable> all = variables.empty() ? trainable_variables() : variables;
+  const Tensor update = apply_gradients(gradients({loss}, all), all);
+  if (!step) return update;
+  const ControlDependencies after({update});
+  return group({update, step->assign_add(int64_t{1})});
 }
 
 Tensor Optimizer::minimize(const std::function<Tensor()>& loss,

@@ -32,13 +32,6 @@ void check_one_element(const Tensor& tensor);
 // First element of a contiguous value of exactly that dtype; throws otherwise.
 const void* element_data(const Tensor& tensor, DType dtype);
 
-// The flat values and the shape of nested braces.
-template <typename T>
-struct NestedList {
-  std::vector<T> values;
-  Shape shape;
-};
-
 template <ListItem T>
 auto to_element(T value) {
   if constexpr (TensorElement<T>) {
@@ -50,58 +43,42 @@ auto to_element(T value) {
 template <ListItem T>
 using ElementOf = decltype(to_element(std::declval<T>()));
 
-template <typename T>
-NestedList<ElementOf<T>> flatten(std::initializer_list<T> list) {
-  NestedList<ElementOf<T>> all{{}, Shape{static_cast<int64_t>(list.size())}};
-  all.values.reserve(list.size());
-  for (const T& item : list) all.values.push_back(to_element(item));
-  return all;
+// Append what nested braces hold to `values`, in row-major order, and return its shape.
+template <ListItem T>
+Shape append_values(const T& item, std::vector<ElementOf<T>>& values) {
+  values.push_back(to_element(item));
+  return {};
 }
 
-template <typename T, typename Inner>
-NestedList<ElementOf<T>> flatten_nested(std::initializer_list<Inner> list) {
-  NestedList<ElementOf<T>> all;
-  bool first = true;
-  for (const Inner& item : list) {
-    NestedList<ElementOf<T>> part = flatten<T>(item);
-    if (first) all.shape = part.shape;
-    if (!(part.shape == all.shape)) raise_ragged(all.shape, part.shape);
-    first = false;
-    all.values.insert(all.values.end(), part.values.begin(), part.values.end());
+template <typename Item, typename Element>
+Shape append_values(std::initializer_list<Item> list, std::vector<Element>& values) {
+  Shape part;
+  for (const Item& item : list) {
+    const Shape shape = append_values(item, values);
+    if (&item == list.begin()) part = shape;
+    if (!(shape == part)) raise_ragged(part, shape);
   }
-  all.shape = all.shape.with_inserted(0, static_cast<int64_t>(list.size()));
-  return all;
+  return part.with_inserted(0, static_cast<int64_t>(list.size()));
 }
 
-template <typename T>
-NestedList<ElementOf<T>> flatten(std::initializer_list<std::initializer_list<T>> list) {
-  return flatten_nested<T>(list);
-}
-
-template <typename T>
-NestedList<ElementOf<T>> flatten(
-    std::initializer_list<std::initializer_list<std::initializer_list<T>>> list) {
-  return flatten_nested<T>(list);
-}
-
-template <typename T>
-NestedList<ElementOf<T>> flatten(
-    std::initializer_list<std::initializer_list<std::initializer_list<std::initializer_list<T>>>>
-        list) {
-  return flatten_nested<T>(list);
-}
-
-template <typename T>
-Tensor make_tensor(NestedList<T> list) {
+template <TensorElement T>
+Tensor make_tensor(std::vector<T> values, const Shape& shape) {
   if constexpr (std::same_as<T, std::string>) {
-    return make_strings(std::move(list.values), list.shape);
+    return make_strings(std::move(values), shape);
   } else if constexpr (std::same_as<T, bool>) {
-    auto bytes = std::make_unique<bool[]>(list.values.size() + 1);
-    std::copy(list.values.begin(), list.values.end(), bytes.get());
-    return copy_elements(kBool, list.shape, bytes.get());
+    auto bytes = std::make_unique<bool[]>(values.size() + 1);
+    std::copy(values.begin(), values.end(), bytes.get());
+    return copy_elements(kBool, shape, bytes.get());
   } else {
-    return copy_elements(dtype_of<T>, list.shape, list.values.data());
+    return copy_elements(dtype_of<T>, shape, values.data());
   }
+}
+
+template <ListItem T, typename Item>
+Tensor make_tensor(std::initializer_list<Item> list) {
+  std::vector<ElementOf<T>> values;
+  const Shape shape = append_values(list, values);
+  return make_tensor(std::move(values), shape);
 }
 
 }  // namespace internal
@@ -116,22 +93,21 @@ Tensor::Tensor(T value) {
 }
 
 template <internal::ListItem T>
-Tensor::Tensor(std::initializer_list<T> values)
-    : Tensor(internal::make_tensor(internal::flatten<T>(values))) {}
+Tensor::Tensor(std::initializer_list<T> values) : Tensor(internal::make_tensor<T>(values)) {}
 
 template <internal::ListItem T>
 Tensor::Tensor(std::initializer_list<std::initializer_list<T>> rows)
-    : Tensor(internal::make_tensor(internal::flatten<T>(rows))) {}
+    : Tensor(internal::make_tensor<T>(rows)) {}
 
 template <internal::ListItem T>
 Tensor::Tensor(std::initializer_list<std::initializer_list<std::initializer_list<T>>> planes)
-    : Tensor(internal::make_tensor(internal::flatten<T>(planes))) {}
+    : Tensor(internal::make_tensor<T>(planes)) {}
 
 template <internal::ListItem T>
 Tensor::Tensor(
     std::initializer_list<std::initializer_list<std::initializer_list<std::initializer_list<T>>>>
         blocks)
-    : Tensor(internal::make_tensor(internal::flatten<T>(blocks))) {}
+    : Tensor(internal::make_tensor<T>(blocks)) {}
 
 template <TensorElement T>
 Tensor Tensor::from(std::span<const T> values, const Shape& shape) {
@@ -153,7 +129,7 @@ template <TensorElement T>
 Tensor Tensor::from(std::vector<T> values, const Shape& shape) {
   internal::check_element_count(static_cast<int64_t>(values.size()), shape);
   if constexpr (std::same_as<T, std::string> || std::same_as<T, bool>) {
-    return internal::make_tensor(internal::NestedList<T>{std::move(values), shape});
+    return internal::make_tensor(std::move(values), shape);
   } else {
     auto owner = std::make_shared<std::vector<T>>(std::move(values));
     return from_memory(owner->data(), dtype_of<T>, shape, [owner]() mutable { owner.reset(); });

@@ -1,35 +1,7 @@
-#include "cohort/nn.h"
-
-#include "conformance/op_example.h"
-#include "ops/op.h"
-#include "tensor/aten.h"
+#include "conformance/examples/nn.h"
 
 namespace cohort::testing {
 namespace {
-
-using internal::Attrs;
-using Inputs = std::span<const Tensor>;
-using TorchInputs = std::vector<at::Tensor>;
-using Torch1 = std::function<at::Tensor(const at::Tensor&)>;
-
-// Values between -2 and 2, all different, none near 0.
-Tensor values(const Shape& shape, double phase = 0) {
-  const at::Tensor wave =
-      at::arange(shape.num_elements(), at::kDouble).mul(0.73).add(0.4 + phase).sin().mul(1.9);
-  return internal::from_aten(wave.reshape(at::IntArrayRef(shape.begin(), shape.end())));
-}
-
-Tensor run(std::string_view op, std::initializer_list<Tensor> inputs, Attrs attrs = {}) {
-  return internal::apply(internal::find_op(op), inputs, std::move(attrs));
-}
-
-std::vector<Tensor> run_many(std::string_view op, const Tensors& inputs, Attrs attrs = {}) {
-  return internal::apply_many(internal::find_op(op), inputs, std::move(attrs), {});
-}
-
-BadCall bad(std::function<void()> call, std::string_view fragment) {
-  return {std::move(call), fragment};
-}
 
 OpExample activation(std::string_view op, std::function<Tensor(const Tensor&)> function,
                      Torch1 torch) {
@@ -66,12 +38,17 @@ OpExample activation_gradient(std::string_view op, Attrs attrs = {}) {
                             "one dtype")}};
 }
 
+OpExample relu6() {
+  OpExample example =
+      activation("Relu6", nn::relu6, [](const at::Tensor& x) { return at::relu6(x); });
+  example.inputs = {values({2, 5}) * 5.0};
+  return example;
+}
+
 std::vector<OpExample> activation_examples() {
   return {
+      relu6(),
       activation("Relu", nn::relu, [](const at::Tensor& x) { return at::relu(x); }),
-      activation(
-          "Relu6", [](const Tensor& x) { return nn::relu6(x * 5.0); },
-          [](const at::Tensor& x) { return at::relu6(x * 5.0); }),
       activation(
           "LeakyRelu", [](const Tensor& x) { return nn::leaky_relu(x, {.slope = 0.2}); },
           [](const at::Tensor& x) { return at::leaky_relu(x, 0.2); }),
@@ -90,11 +67,10 @@ std::vector<OpExample> activation_examples() {
 
 OpExample softmax_gradient(std::string_view op) {
   OpExample example = activation_gradient(op, {{"axis", int64_t{1}}});
-  example.bad_calls.push_back(bad(
-      [=] {
-        run(op, {values({2}), values({2})}, {{"axis", int64_t{1}}});
-      },
-      "axis 1"));
+  const auto call = [=](const Shape& g, const Shape& y) {
+    return [=] { run(op, {values(g), values(y)}, {{"axis", int64_t{1}}}); };
+  };
+  example.bad_calls = {bad(call({2, 3}, {2, 4}), "one shape"), bad(call({2}, {2}), "axis 1")};
   return example;
 }
 
@@ -313,307 +289,12 @@ std::vector<OpExample> dense_examples() {
   };
 }
 
-const nn::Conv2dOptions kConv{.stride = {2, 1}, .padding = {1, 2}, .dilation = {1, 2}, .groups = 2};
-const nn::Conv2dOptions kSameConv{.stride = 2, .padding = nn::PaddingMode::Same};
-
-Attrs conv_attrs() {
-  return {{"stride", std::vector<int64_t>{2, 1}},
-          {"dilation", std::vector<int64_t>{1, 2}},
-          {"padding", std::vector<int64_t>{1, 2}},
-          {"same", false},
-          {"groups", int64_t{2}}};
-}
-
-std::vector<OpExample> conv_examples() {
-  const Tensor x = values({2, 4, 5, 6});
-  const Tensor kernel = values({2, 2, 3, 2}, 1);
-  const Tensor bias = values({2}, 2);
-  const Tensor g = nn::conv2d(x, kernel, kConv);
-  const auto conv = [=](const Shape& input, const Shape& window, nn::Conv2dOptions options) {
-    return [=] { nn::conv2d(values(input), values(window), options); };
-  };
-  return {
-      {.op = "Conv2d",
-       .inputs = {x, kernel, bias},
-       .call = [](Inputs in) { return Tensors{nn::conv2d(in[0], in[1], in[2], kConv)}; },
-       .torch =
-           [](const TorchInputs& in) {
-             return TorchInputs{
-                 at::conv2d(in[0], in[1], in[2], {2, 1}, at::IntArrayRef({1, 2}), {1, 2}, 2)};
-           },
-       .more_inputs = {{zeros({0, 4, 5, 6}, kFloat64), kernel, bias}},
-       .bad_calls =
-           {bad(conv({2, 3, 5, 5}, {2, 2, 3, 3}, {}), "has 3 channels"),
-            bad(conv({2, 3, 5}, {2, 3, 3, 3}, {}), "the input must have 4 dimensions"),
-            bad(conv({2, 3, 5, 5}, {2, 3, 3}, {}), "the kernel must have 4 dimensions"),
-            bad(conv({2, 3, 2, 5}, {2, 3, 3, 3}, {}), "does not fit into 2 of the input"),
-            bad(conv({2, 3, 5, 5}, {2, 3, 3, 3}, {.stride = 0}), "the stride must be at least 1"),
-            bad(conv({2, 3, 5, 5}, {2, 3, 3, 3}, {.dilation = -1}), "the dilation"),
-            bad(conv({2, 3, 5, 5}, {2, 3, 3, 3}, {.padding = -1}), "the padding"),
-            bad(conv({2, 3, 5, 5}, {2, 3, 0, 3}, {}), "the window must be at least 1"),
-            bad(conv({2, 3, 5, 5}, {2, 3, 3, 3}, {.groups = 0}), "groups must be at least 1"),
-            bad(conv({2, 4, 5, 5}, {3, 2, 3, 3}, {.groups = 2}), "cannot be split into 2 group(s)"),
-            bad([=] { nn::conv2d(x, kernel, values({3}), kConv); }, "one element per channel"),
-            bad([=] { nn::conv2d(x, cast(kernel, kFloat32), kConv); }, "one dtype")}},
-      {.op = "Conv2d",
-       .inputs = {values({1, 2, 5, 6}), values({2, 2, 2, 3}, 1)},
-       .call = [](Inputs in) { return Tensors{nn::conv2d(in[0], in[1], kSameConv)}; },
-       .torch =
-           [](const TorchInputs& in) {
-             const at::Tensor padded = at::constant_pad_nd(in[0], {0, 1, 0, 1}, 0);
-             return TorchInputs{at::conv2d(padded, in[1], {}, {2, 2})};
-           }},
-      {.op = "Conv2dInputGrad",
-       .inputs = {g, kernel, x},
-       .call =
-           [](Inputs in) {
-             return Tensors{run("Conv2dInputGrad", {in[0], in[1], in[2]}, conv_attrs())};
-           },
-       .bad_calls = {bad(
-           [=] {
-             run("Conv2dInputGrad", {x, kernel, x}, conv_attrs());
-           },
-           "does not fit an output")}},
-      {.op = "Conv2dKernelGrad",
-       .inputs = {g, x, kernel},
-       .call =
-           [](Inputs in) {
-             return Tensors{run("Conv2dKernelGrad", {in[0], in[1], in[2]}, conv_attrs())};
-           },
-       .bad_calls = {bad(
-           [=] {
-             run("Conv2dKernelGrad", {x, x, kernel}, conv_attrs());
-           },
-           "does not fit an output")}},
-  };
-}
-
-Attrs pool_attrs(bool same) {
-  return {{"window", std::vector<int64_t>{2, 3}},
-          {"stride", std::vector<int64_t>{2, 2}},
-          {"padding", std::vector<int64_t>{same ? 0 : 1, same ? 0 : 1}},
-          {"same", same}};
-}
-
-OpExample pool(std::string_view op,
-               Tensor (*function)(const Tensor&, nn::Size2d, const nn::Pool2dOptions&, Site),
-               Torch1 torch) {
-  const auto call = [=](const Shape& shape, nn::Size2d window, nn::Pool2dOptions options) {
-    return [=] { function(values(shape), window, options, {}); };
-  };
-  return {.op = op,
-          .inputs = {values({2, 2, 4, 5})},
-          .call =
-              [=](Inputs in) {
-                return Tensors{function(in[0], {2, 3}, {.stride = 2, .padding = 1}, {})};
-              },
-          .torch = [=](const TorchInputs& in) { return TorchInputs{torch(in[0])}; },
-          .more_inputs = {{zeros({0, 1, 4, 5}, kFloat64)}},
-          .bad_calls = {bad(call({2, 3, 4}, 2, {}), "must have 4 dimensions"),
-                        bad(call({2, 3, 4, 1}, 2, {}), "does not fit"),
-                        bad(call({2, 3, 4, 4}, 0, {}), "the window must be at least 1"),
-                        bad(call({2, 3, 4, 4}, 2, {.stride = -1}), "the stride"),
-                        bad(call({2, 3, 4, 4}, 2, {.padding = 2}), "more than half the window"),
-                        bad(call({2, 0, 4, 4}, 2, {}), "no channels"),
-                        bad(call({2, 1, 0, 4}, 2, {}), "empty")}};
-}
-
-// With padding that has an odd row at the bottom, which torch has not.
-OpExample same_pool(std::string_view op,
-                    Tensor (*function)(const Tensor&, nn::Size2d, const nn::Pool2dOptions&, Site)) {
-  return {.op = op, .inputs = {values({1, 2, 5, 5})}, .call = [=](Inputs in) {
-            return Tensors{
-                function(in[0], {2, 3}, {.stride = 2, .padding = nn::PaddingMode::Same}, {})};
-          }};
-}
-
-Tensor floating(const Tensor& x) { return is_floating(x.dtype()) ? x : cast(x, kFloat64); }
-
-std::vector<OpExample> pool_gradient_examples() {
-  std::vector<OpExample> all;
-  for (const bool same : {false, true}) {
-    const Tensor x = values({2, 2, 5, 5});
-    const Tensors pooled = run_many("MaxPool2d", {x}, pool_attrs(same));
-    const Tensor g = pooled[0];
-    const Tensor indices = pooled[1];
-    all.push_back(
-        {.op = "MaxPool2dGrad",
-         .inputs = {g, x, indices},
-         .call =
-             [=](Inputs in) {
-               return Tensors{run("MaxPool2dGrad", {floating(in[0]), floating(in[1]), in[2]},
-                                  pool_attrs(same))};
-             },
-         .bad_calls = {bad(
-                           [=] {
-                             run("MaxPool2dGrad", {x, x, indices}, pool_attrs(same));
-                           },
-                           "does not fit"),
-                       bad(
-                           [=] {
-                             run("MaxPool2dGrad", {g, x, indices + 100}, pool_attrs(same));
-                           },
-                           "outside of the plane")}});
-    all.push_back(
-        {.op = "MaxPool2dPick",
-         .inputs = {x, indices},
-         .call =
-             [=](Inputs in) {
-               return Tensors{run("MaxPool2dPick", {floating(in[0]), in[1]}, pool_attrs(same))};
-             },
-         .bad_calls = {bad(
-             [=] {
-               run("MaxPool2dPick", {x, x}, pool_attrs(same));
-             },
-             "indices must be int64")}});
-    all.push_back({.op = "AvgPool2dGrad",
-                   .inputs = {g, x},
-                   .call =
-                       [=](Inputs in) {
-                         return Tensors{run("AvgPool2dGrad", {in[0], in[1]}, pool_attrs(same))};
-                       },
-                   .bad_calls = {bad(
-                       [=] {
-                         run("AvgPool2dGrad", {x, x}, pool_attrs(same));
-                       },
-                       "does not fit")}});
-  }
-  return all;
-}
-
-std::vector<OpExample> pool_examples() {
-  std::vector<OpExample> all = pool_gradient_examples();
-  all.push_back(pool("MaxPool2d", nn::max_pool2d, [](const at::Tensor& x) {
-    return at::max_pool2d(x, {2, 3}, 2, 1);
-  }));
-  all.push_back(pool("AvgPool2d", nn::avg_pool2d, [](const at::Tensor& x) {
-    return at::avg_pool2d(x, {2, 3}, 2, 1, false, false);
-  }));
-  all.push_back(same_pool("MaxPool2d", nn::max_pool2d));
-  all.push_back(same_pool("AvgPool2d", nn::avg_pool2d));
-  return all;
-}
-
-Tensor batch_norm_gradient(Inputs in, size_t which) {
-  const Attrs attrs{{"epsilon", 1e-2}};
-  const Tensors forward = run_many("BatchNorm", {in[1], in[2], in[2]}, attrs);
-  return run_many("BatchNormGrad", {in[0], in[1], in[2], forward[1], forward[3]}, attrs)[which];
-}
-
-Tensor layer_norm_gradient(Inputs in, size_t which) {
-  const Tensors forward = run_many("LayerNorm", {in[1], in[2], in[2]}, Attrs{{"epsilon", 1e-2}});
-  return run_many("LayerNormGrad", {in[0], in[1], in[2], forward[1], forward[2]})[which];
-}
-
-Tensor positive(const Shape& shape) { return square(values(shape)) + 0.5; }
-
-std::vector<OpExample> batch_norm_examples() {
-  const Tensor x = values({3, 2, 2, 2});
-  const Tensor scale = values({2}, 1);
-  const Tensor offset = values({2}, 2);
-  return {
-      {.op = "BatchNorm",
-       .inputs = {x, scale, offset},
-       .call =
-           [](Inputs in) {
-             return Tensors{nn::batch_norm(in[0], in[1], in[2], {.epsilon = 1e-2}).y};
-           },
-       .torch =
-           [](const TorchInputs& in) {
-             return TorchInputs{at::batch_norm(in[0], in[1], in[2], {}, {}, true, 0, 1e-2, false)};
-           },
-       .more_inputs = {{values({4, 2}), scale, offset}},
-       .bad_calls = {bad([=] { nn::batch_norm(x, values({3}), offset); },
-                         "the scale must have shape (2,)"),
-                     bad([=] { nn::batch_norm(x, scale, values({1})); }, "the offset"),
-                     bad([=] { nn::batch_norm(scale, scale, offset); }, "at least 2 dimensions"),
-                     bad([=] { nn::batch_norm(x, scale, offset, {.epsilon = -1}); },
-                         "epsilon must not be negative")}},
-      {.op = "BatchNormGrad",
-       .inputs = {values({3, 2, 2, 2}, 3), x, scale},
-       .call =
-           [](Inputs in) {
-             return Tensors{batch_norm_gradient(in, 0), batch_norm_gradient(in, 1),
-                            batch_norm_gradient(in, 2)};
-           },
-       .bad_calls = {bad(
-           [=] {
-             run_many("BatchNormGrad", {x, x, scale, scale, values({3})}, {{"epsilon", 1e-2}});
-           },
-           "one element per channel")}},
-      {.op = "BatchNormInference",
-       .inputs = {x, scale, offset, values({2}, 3), positive({2})},
-       .call =
-           [](Inputs in) {
-             return Tensors{nn::batch_norm(in[0], in[1], in[2], in[3], in[4], {.epsilon = 1e-2})};
-           },
-       .more_inputs = {{values({4, 2}), scale, offset, values({2}), positive({2})},
-                       {zeros({0, 2}, kFloat64), scale, offset, values({2}), positive({2})}},
-       .bad_calls = {bad([=] { nn::batch_norm(x, scale, offset, values({3}), offset); },
-                         "the mean"),
-                     bad([=] { nn::batch_norm(x, scale, offset, offset, values({3})); },
-                         "the variance")}},
-  };
-}
-
-std::vector<OpExample> layer_norm_examples() {
-  const Tensor x = values({3, 2, 4});
-  const Tensor scale = values({2, 4}, 1);
-  const Tensor offset = values({2, 4}, 2);
-  return {
-      {.op = "LayerNorm",
-       .inputs = {x, scale, offset},
-       .call =
-           [](Inputs in) {
-             return Tensors{nn::layer_norm(in[0], in[1], in[2], {.epsilon = 1e-2})};
-           },
-       .torch =
-           [](const TorchInputs& in) {
-             return TorchInputs{at::layer_norm(in[0], in[1].sizes(), in[1], in[2], 1e-2)};
-           },
-       .more_inputs = {{values({3, 4}), values({4}), values({4})},
-                       {zeros({0, 4}, kFloat64), values({4}), values({4})}},
-       .bad_calls = {bad([=] { nn::layer_norm(x, values({3}), values({3})); },
-                         "is not that of the last dimensions"),
-                     bad([=] { nn::layer_norm(x, scale, values({4})); }, "one shape"),
-                     bad([=] { nn::layer_norm(values({4}), scale, offset); }, "last dimensions"),
-                     bad([=] { nn::layer_norm(x, scale, offset, {.epsilon = -1}); }, "epsilon")}},
-      {.op = "LayerNormGrad",
-       .inputs = {values({3, 2, 4}, 3), x, scale},
-       .call =
-           [](Inputs in) {
-             return Tensors{layer_norm_gradient(in, 0), layer_norm_gradient(in, 1),
-                            layer_norm_gradient(in, 2)};
-           },
-       .bad_calls = {bad(
-           [=] {
-             run_many("LayerNormGrad", {x, x, scale, scale, scale});
-           },
-           "statistics must have shape (3, 1, 1)")}},
-  };
-}
-
-std::vector<OpExample> dropout_examples() {
-  return {{.op = "DropoutMask",
-           .inputs = {values({2, 3})},
-           .call = [](Inputs in) { return Tensors{nn::dropout(in[0])}; },
-           .bad_calls = {bad([] { nn::dropout(values({2}), {.rate = 1}); }, "less than 1, got 1"),
-                         bad([] { nn::dropout(values({2}), {.rate = -0.1}); }, "at least 0"),
-                         bad(
-                             [] {
-                               nn::dropout(Tensor({1, 2}));
-                             },
-                             "must be floating")},
-           .shapes_only = true}};
-}
-
 }  // namespace
 
 std::vector<OpExample> nn_examples() {
   std::vector<OpExample> all;
   for (const auto& family : {activation_examples, softmax_examples, cross_entropy_examples,
-                             loss_examples, dense_examples, conv_examples, pool_examples,
-                             batch_norm_examples, layer_norm_examples, dropout_examples}) {
+                             loss_examples, dense_examples, nn_image_examples, nn_norm_examples}) {
     for (OpExample& example : family()) all.push_back(std::move(example));
   }
   return all;

@@ -1,0 +1,289 @@
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "cohort/nn_ops.h"
+#include "cohort/variable.h"
+
+// Neural networks: layers, the initializers of their variables, and modules, which hold both.
+
+namespace cohort {
+
+namespace internal {
+struct ModuleState;
+// What takes a tensor and gives one.
+template <typename T>
+concept LayerLike = requires(const std::remove_cvref_t<T>& layer, const Tensor& x) {
+  { layer(x) } -> std::convertible_to<Tensor>;
+};
+}  // namespace internal
+
+namespace nn {
+
+// Initializers: how a new variable of that shape and dtype begins.
+using Initializer = std::function<Tensor(const Shape&, DType)>;
+
+Initializer zeros();
+Initializer ones();
+Initializer constant(double value);
+Initializer uniform(double low = -0.05, double high = 0.05);
+Initializer normal(double mean = 0, double stddev = 0.05);
+Initializer truncated_normal(double mean = 0, double stddev = 0.05);  // within 2 stddev
+// For layers followed by tanh or softmax (glorot) or by relu (he): the variance is 2 / (fan in +
+// fan out), or 2 / fan in, where a unit has `fan in` inputs and goes to `fan out` others.
+Initializer glorot_uniform();
+Initializer glorot_normal();
+Initializer he_uniform();
+Initializer he_normal();
+
+using NamedVariables = std::vector<std::pair<std::string, Variable>>;
+
+// The base of everything that has variables: it collects them by path. A module of your own:
+//
+//   class Mlp : public nn::Module {
+//    public:
+//     Tensor operator()(const Tensor& x) const { return scale_ * output_(nn::relu(hidden_(x))); }
+//
+//    private:
+//     nn::Dense hidden_ = register_module("hidden", nn::Dense(784, 128));
+//     nn::Dense output_ = register_module("output", nn::Dense(128, 10));
+//     Variable scale_ = register_variable("scale", Variable(1.f));
+//   };
+//
+// Members are made in the order they are declared, and so are their variables. A handle: copies
+// share variables and mode. Any number of threads may call one module at the same time; calls keep
+// nothing in it but what a layer's variables hold.
+class Module {
+ public:
+  // Each variable once, with the first path that leads to it: "hidden/kernel".
+  NamedVariables named_variables() const;
+  std::vector<Variable> variables() const;
+  std::vector<Variable> trainable_variables() const;
+
+  // Whether layers that behave differently in training (Dropout, BatchNorm) do so: this module and
+  // all below it. A new module is in training mode.
+  void train();
+  void eval();
+  bool is_training() const;
+
+ protected:
+  Module();
+  Module(const Module&) = default;
+  Module& operator=(const Module&) = default;
+  ~Module() = default;
+
+  // Makes it part of this one, and returns it. A name is not empty, has no '/', and comes once
+  // (InvalidArgument).
+  template <std::derived_from<Module> Part>
+  Part register_module(std::string_view name, Part part) {
+    adopt(name, part);
+    return part;
+  }
+  Variable register_variable(std::string_view name, Variable variable);
+  // The same for a variable that may be missing.
+  std::optional<Variable> register_variable(std::string_view name,
+                                            std::optional<Variable> variable);
+
+ private:
+  void adopt(std::string_view name, const Module& part);
+
+  std::shared_ptr<internal::ModuleState> state_;
+};
+
+struct DenseOptions {
+  bool use_bias = true;
+  Initializer kernel_initializer = glorot_uniform();
+  Initializer bias_initializer = zeros();
+  DType dtype = kFloat32;
+};
+// x @ kernel + bias, for x of shape (..., inputs).
+class Dense : public Module {
+ public:
+  Dense(int64_t inputs, int64_t outputs, const DenseOptions& options = {});
+  Tensor operator()(const Tensor& x) const;
+
+  Variable kernel() const { return kernel_; }
+  std::optional<Variable> bias() const { return bias_; }
+
+ private:
+  Variable kernel_;
+  std::optional<Variable> bias_;
+};
+
+struct Conv2dLayerOptions {
+  Size2d stride = 1;
+  Padding2d padding = PaddingMode::Valid;
+  Size2d dilation = 1;
+  int64_t groups = 1;
+  bool use_bias = true;
+  Initializer kernel_initializer = glorot_uniform();
+  Initializer bias_initializer = zeros();
+  DType dtype = kFloat32;
+};
+class Conv2d : public Module {
+ public:
+  Conv2d(int64_t input_channels, int64_t output_channels, Size2d kernel_size,
+         const Conv2dLayerOptions& options = {});
+  Tensor operator()(const Tensor& x) const;
+
+  Variable kernel() const { return kernel_; }
+  std::optional<Variable> bias() const { return bias_; }
+
+ private:
+  Conv2dOptions options_;
+  Variable kernel_;
+  std::optional<Variable> bias_;
+};
+
+class MaxPool2d {
+ public:
+  MaxPool2d(Size2d window, const Pool2dOptions& options = {})
+      : window_(window), options_(options) {}
+  Tensor operator()(const Tensor& x) const { return max_pool2d(x, window_, options_); }
+
+ private:
+  Size2d window_;
+  Pool2dOptions options_;
+};
+
+class AvgPool2d {
+ public:
+  AvgPool2d(Size2d window, const Pool2dOptions& options = {})
+      : window_(window), options_(options) {}
+  Tensor operator()(const Tensor& x) const { return avg_pool2d(x, window_, options_); }
+
+ private:
+  Size2d window_;
+  Pool2dOptions options_;
+};
+
+// (batch, ...) to (batch, all the rest).
+class Flatten {
+ public:
+  Tensor operator()(const Tensor& x) const;
+};
+
+// dropout() in training mode, else nothing.
+class Dropout : public Module {
+ public:
+  explicit Dropout(double rate = 0.5);
+  Tensor operator()(const Tensor& x) const;
+
+ private:
+  double rate_;
+};
+
+struct BatchNormOptions {
+  double epsilon = 1e-5;
+  double momentum = 0.1;  // share of the batch's statistics in the new moving averages
+  DType dtype = kFloat32;
+};
+// batch_norm() with the batch's statistics in training mode, which also moves the averages, and
+// with those averages otherwise.
+class BatchNorm : public Module {
+ public:
+  explicit BatchNorm(int64_t channels, const BatchNormOptions& options = {});
+  Tensor operator()(const Tensor& x) const;
+
+  Variable scale() const { return scale_; }
+  Variable offset() const { return offset_; }
+  Variable moving_mean() const { return moving_mean_; }
+  Variable moving_variance() const { return moving_variance_; }
+
+ private:
+  BatchNormOptions options_;
+  Variable scale_;
+  Variable offset_;
+  Variable moving_mean_;
+  Variable moving_variance_;
+};
+
+struct LayerNormOptions {
+  double epsilon = 1e-5;
+  DType dtype = kFloat32;
+};
+// layer_norm() over the last dimensions, which have these sizes.
+class LayerNorm : public Module {
+ public:
+  explicit LayerNorm(const Shape& sizes, const LayerNormOptions& options = {});
+  explicit LayerNorm(int64_t size, const LayerNormOptions& options = {})
+      : LayerNorm(Shape{size}, options) {}
+  Tensor operator()(const Tensor& x) const;
+
+  Variable scale() const { return scale_; }
+  Variable offset() const { return offset_; }
+
+ private:
+  LayerNormOptions options_;
+  Variable scale_;
+  Variable offset_;
+};
+
+struct EmbeddingOptions {
+  Initializer initializer = uniform();
+  DType dtype = kFloat32;
+};
+// Ids in [0, count) to vectors of `width`.
+class Embedding : public Module {
+ public:
+  Embedding(int64_t count, int64_t width, const EmbeddingOptions& options = {});
+  Tensor operator()(const Tensor& ids) const;
+
+  Variable table() const { return table_; }
+
+ private:
+  Variable table_;
+};
+
+// Layers, one after the other: anything that takes a tensor and gives one. Those that are modules
+// are parts of this one, named by their position: "0/kernel". (A lambda is welcome too, but hides
+// the variables of modules it captured.)
+//
+//   nn::Sequential model{nn::Dense(784, 128), nn::relu, nn::Dense(128, 10)};
+class Sequential : public Module {
+ public:
+  Sequential();
+  template <typename... Layers>
+  requires(sizeof...(Layers) > 1 && (internal::LayerLike<Layers> && ...))
+      Sequential(Layers&&... layers)
+      : Sequential() {
+    (push_back(std::forward<Layers>(layers)), ...);
+  }
+  template <internal::LayerLike Layer>
+  requires(!std::same_as<std::remove_cvref_t<Layer>, Sequential>) explicit Sequential(Layer&& layer)
+      : Sequential() {
+    push_back(std::forward<Layer>(layer));
+  }
+
+  // Not while other threads call it.
+  template <internal::LayerLike Layer>
+  void push_back(Layer&& layer) {
+    if constexpr (std::derived_from<std::remove_cvref_t<Layer>, Module>) {
+      register_module(std::to_string(size()), layer);
+    }
+    layers_->emplace_back(std::forward<Layer>(layer));
+  }
+
+  size_t size() const { return layers_->size(); }
+  Tensor operator()(const Tensor& x) const;
+
+ private:
+  std::shared_ptr<std::vector<std::function<Tensor(const Tensor&)>>> layers_;
+};
+
+}  // namespace nn
+
+// Without a shape, zeros and ones are initializers.
+inline nn::Initializer zeros() { return nn::zeros(); }
+inline nn::Initializer ones() { return nn::ones(); }
+
+}  // namespace cohort

@@ -1,0 +1,152 @@
+#include <gtest/gtest.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "cohort/data.h"
+#include "cohort/error.h"
+
+namespace cohort {
+namespace {
+
+using namespace std::string_literals;
+
+// A folder that goes away with the test.
+class IdxTest : public testing::Test {
+ protected:
+  IdxTest() {
+    const std::string name = testing::UnitTest::GetInstance()->current_test_info()->name();
+    folder_ = std::filesystem::temp_directory_path() /
+              ("cohort_idx_" + name + "_" + std::to_string(getpid()));
+    std::filesystem::create_directories(folder_);
+  }
+  ~IdxTest() override { std::filesystem::remove_all(folder_); }
+
+  std::string write(const std::string& content) {
+    const std::string path = folder_ / "file";
+    std::ofstream(path, std::ios::binary) << content;
+    return path;
+  }
+
+  Status read(const std::string& path) {
+    return capture_status([&] { data::read_idx(path); });
+  }
+
+  std::filesystem::path folder_;
+};
+
+std::string gzip(const std::string& content) {
+  z_stream stream{};
+  EXPECT_EQ(deflateInit2(&stream, 6, Z_DEFLATED, 16 + MAX_WBITS, 8, Z_DEFAULT_STRATEGY), Z_OK);
+  std::string out(deflateBound(&stream, content.size()), '\0');
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(content.data()));
+  stream.avail_in = static_cast<uInt>(content.size());
+  stream.next_out = reinterpret_cast<Bytef*>(out.data());
+  stream.avail_out = static_cast<uInt>(out.size());
+  EXPECT_EQ(deflate(&stream, Z_FINISH), Z_STREAM_END);
+  out.resize(stream.total_out);
+  deflateEnd(&stream);
+  return out;
+}
+
+// Two rows of three bytes.
+const std::string kMatrix = "\0\0\x08\x02\0\0\0\x02\0\0\0\x03"s + "abcdef";
+
+TEST_F(IdxTest, ReadsBytesWithTheirShape) {
+  const Tensor read = data::read_idx(write(kMatrix));
+  EXPECT_EQ(read.dtype(), kUInt8);
+  EXPECT_EQ(read.shape(), Shape({2, 3}));
+  EXPECT_EQ(read.to_vector<uint8_t>(), (std::vector<uint8_t>{'a', 'b', 'c', 'd', 'e', 'f'}));
+}
+
+TEST_F(IdxTest, ReadsCompressedFilesByTheirContentNotTheirName) {
+  EXPECT_EQ(data::read_idx(write(gzip(kMatrix))).shape(), Shape({2, 3}));
+}
+
+TEST_F(IdxTest, TurnsBigEndianNumbersRound) {
+  const Tensor shorts = data::read_idx(write("\0\0\x0b\x01\0\0\0\x02\x01\x02\xff\xfe"s));
+  EXPECT_EQ(shorts.dtype(), kInt16);
+  EXPECT_EQ(shorts.to_vector<int16_t>(), (std::vector<int16_t>{258, -2}));
+  const Tensor floats = data::read_idx(write("\0\0\x0d\x01\0\0\0\x01\x3f\x80\0\0"s));
+  EXPECT_EQ(floats.to_vector<float>(), (std::vector<float>{1.f}));
+}
+
+TEST_F(IdxTest, ReadsAFileWithoutElements) {
+  const Tensor empty = data::read_idx(write("\0\0\x08\x02\0\0\0\0\0\0\0\x1c"s));
+  EXPECT_EQ(empty.shape(), Shape({0, 28}));
+}
+
+TEST_F(IdxTest, AMissingFileIsNotFoundAndNamed) {
+  const Status status = read(folder_ / "nothing");
+  EXPECT_EQ(status.code, Code::NotFound);
+  EXPECT_NE(status.message.find("nothing"), std::string::npos) << status;
+}
+
+TEST_F(IdxTest, AFolderIsAnError) { EXPECT_EQ(read(folder_).code, Code::FailedPrecondition); }
+
+struct Damage {
+  std::string what;
+  std::string content;
+};
+
+std::vector<Damage> damaged_files() {
+  const std::string packed = gzip(kMatrix);
+  std::string flipped = packed;
+  flipped[packed.size() / 2] = static_cast<char>(flipped[packed.size() / 2] ^ 0x55);
+  std::string bad_checksum = packed;
+  bad_checksum[packed.size() - 6] = static_cast<char>(bad_checksum[packed.size() - 6] ^ 1);
+  return {
+      {"nothing at all", ""},
+      {"one byte", "\0"s},
+      {"half a magic number", "\0\0\x08"s},
+      {"a text file", "hello, world\n"},
+      {"a first byte that is not zero", "\x01" + kMatrix.substr(1)},
+      {"a second byte that is not zero", "\0\x01"s + kMatrix.substr(2)},
+      {"an element type of zero", "\0\0\0\x01\0\0\0\x01x"s},
+      {"an element type that is unused", "\0\0\x0a\x01\0\0\0\x01x"s},
+      {"an element type beyond the last", "\0\0\x0f\x01\0\0\0\x01x"s},
+      {"an element type of 255", "\0\0\xff\x01\0\0\0\x01x"s},
+      {"too many dimensions", "\0\0\x08\x09"s + std::string(36, '\x01') + "x"},
+      {"255 dimensions", "\0\0\x08\xff"s + std::string(1020, '\x01')},
+      {"sizes that are missing", "\0\0\x08\x02"s},
+      {"sizes that are cut short", "\0\0\x08\x02\0\0\0\x02\0\0"s},
+      {"no elements", kMatrix.substr(0, 12)},
+      {"one element too few", kMatrix.substr(0, kMatrix.size() - 1)},
+      {"one element too many", kMatrix + "g"},
+      {"half a number at the end", "\0\0\x0c\x01\0\0\0\x02\0\0\0\x01\0\0"s},
+      {"a size of four billion", "\0\0\x08\x01\xff\xff\xff\xff"s + "x"},
+      {"sizes whose product overflows", "\0\0\x0e\x03"s + std::string(12, '\xff') + "x"},
+      {"sizes whose product wraps to zero", "\0\0\x08\x03"s + "\x80\0\0\0\x80\0\0\0\0\0\0\x04"s},
+      {"compressed: cut in the header", packed.substr(0, 6)},
+      {"compressed: cut in the middle", packed.substr(0, packed.size() / 2)},
+      {"compressed: cut before its checksum", packed.substr(0, packed.size() - 8)},
+      {"compressed: cut in its length", packed.substr(0, packed.size() - 1)},
+      {"compressed: a changed byte", flipped},
+      {"compressed: a wrong checksum", bad_checksum},
+      {"compressed: rubbish behind", packed + "rubbish"},
+      {"compressed: one element too few", gzip(kMatrix.substr(0, kMatrix.size() - 1))},
+      {"compressed: one element too many", gzip(kMatrix + "g")},
+      {"compressed: a size of four billion", gzip("\0\0\x0e\x01\xff\xff\xff\xff"s + "x")},
+      {"compressed: an unknown method", "\x1f\x8b\x09"s + packed.substr(3)},
+  };
+}
+
+TEST_F(IdxTest, EveryDamagedFileIsDataLossThatNamesTheFile) {
+  for (const Damage& damage : damaged_files()) {
+    const std::string path = write(damage.content);
+    const Status status = read(path);
+    EXPECT_EQ(status.code, Code::DataLoss) << damage.what << ": " << status;
+    EXPECT_NE(status.message.find(path), std::string::npos) << damage.what << ": " << status;
+  }
+}
+
+TEST_F(IdxTest, SaysWhatItExpectedAndWhatItFound) {
+  const Status status = read(write(kMatrix.substr(0, kMatrix.size() - 1)));
+  EXPECT_NE(status.message.find("(2, 3)"), std::string::npos) << status;
+  EXPECT_NE(status.message.find("5"), std::string::npos) << status;
+}
+
+}  // namespace
+}  // namespace cohort
