@@ -162,7 +162,7 @@ void PlacementGroups::merge_consumers() {
     if (strong == strong_.end() ||
         clashing_part(strong->second, node.device, Placement::Hard).empty()) {
       add_request(id, placement_);
-    } else {
+    } else if (log_enabled(LogLevel::Debug)) {
       log_debug("{} follows the resource that it uses, which is on '{}'", describe(id),
                 strong->second.to_string());
     }

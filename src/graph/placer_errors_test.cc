@@ -1,4 +1,4 @@
-#include "graph/placer_cases.h"
+#include "support/placer_cases.h"
 
 namespace cohort::internal {
 namespace {

@@ -8,7 +8,10 @@
 #include "graph/placer.h"
 #include "support/expect_error.h"
 
+// What the tests of the placer share: graphs and their places as rows of tables.
+
 namespace cohort::internal {
+
 using Names = std::vector<std::string>;
 
 // Ops stand for their kind: what matters here is what goes in and comes out.
@@ -28,8 +31,8 @@ struct NodeRow {
   const OpDef* op = &kPlainOp;  // kVarOp gives a handle, kTextOp a string
 };
 
-inline NodeRow var(std::string name, std::string device = "", Names with = {}) {
-  return {std::move(name), std::move(device), {}, std::move(with), &kVarOp};
+inline NodeRow var(std::string name, std::string device = "") {
+  return {std::move(name), std::move(device), {}, {}, &kVarOp};
 }
 inline NodeRow text(std::string name, std::string device = "", Names inputs = {}) {
   return {std::move(name), std::move(device), std::move(inputs), {}, &kTextOp};
