@@ -76,7 +76,7 @@ void execute(const OpDef& op, std::span<const Tensor> inputs, const Attrs& attrs
   } catch (const c10::Error& error) {
     raise_kernel_failure(op, inputs, error.what_without_backtrace());
   }
-  if (numerics_guarded()) check_outputs(op, outputs);
+  if (numerics_guarded()) check_outputs(op, inputs, outputs);
 }
 
 KernelScope::KernelScope() {
