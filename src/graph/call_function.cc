@@ -1,5 +1,6 @@
 #include "graph/call_function.h"
 
+#include "base/raise.h"
 #include "cohort/gradient.h"
 #include "cohort/ops.h"
 #include "ops/run_context.h"
@@ -43,6 +44,20 @@ std::vector<Tensor> select(std::span<const Tensor> tensors, const std::vector<si
 Specs result_specs(const GraphFunction& function) { return specs_at(function, function.results); }
 Specs argument_specs(const GraphFunction& function) {
   return specs_at(function, function.arguments);
+}
+
+void require_arguments(std::string_view op, const GraphFunction& function,
+                       std::span<const Tensor> inputs) {
+  const Specs arguments = argument_specs(function);
+  if (arguments.size() != inputs.size()) {
+    raise(Code::InvalidArgument, "[{}] function '{}' takes {} tensors, got {}", op, function.name,
+          arguments.size(), inputs.size());
+  }
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (arguments[i].dtype == inputs[i].dtype()) continue;
+    raise(Code::InvalidArgument, "[{}] argument {} of function '{}' is {}, got {}", op, i,
+          function.name, to_string(arguments[i].dtype), to_string(inputs[i].dtype()));
+  }
 }
 
 std::vector<size_t> floating(std::span<const Spec> specs) {

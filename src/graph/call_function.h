@@ -13,6 +13,10 @@ std::vector<Tensor> call_function(const GraphFunction& function, std::span<const
 // inputs they are.
 std::shared_ptr<const GraphFunction> closed(const GraphFunction& function);
 
+// Throws InvalidArgument naming `op` unless there is one input of the right dtype per argument.
+void require_arguments(std::string_view op, const GraphFunction& function,
+                       std::span<const Tensor> inputs);
+
 // Dtype and shape of what the function returns.
 Specs result_specs(const GraphFunction& function);
 

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "base/raise.h"
 #include "cohort/control_flow.h"
 #include "cohort/ops.h"
@@ -114,6 +116,11 @@ extern constexpr OpDef kCond{
         raise(Code::InvalidArgument, "[Cond] the predicate must be one bool, got {} of shape {}",
               to_string(inputs.dtype(0)), inputs.shape(0).to_string());
       }
+      const FunctionPtr& then_branch = branch(inputs.attrs, "then_branch");
+      const size_t behind = std::min(inputs.size(), 1 + then_branch->arguments.size());
+      require_arguments(inputs.op, *then_branch, inputs.tensors.subspan(1, behind - 1));
+      require_arguments(inputs.op, *branch(inputs.attrs, "else_branch"),
+                        inputs.tensors.subspan(behind));
       return merged_results(*branch(inputs.attrs, "then_branch"),
                             *branch(inputs.attrs, "else_branch"));
     },

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "base/raise.h"
 #include "cohort/control_flow.h"
 #include "cohort/ops.h"
@@ -95,12 +97,68 @@ Specs floating_specs(std::span<const Tensor> tensors) {
   return specs;
 }
 
+void check_loop(const GraphFunction& condition, const GraphFunction& body, const Specs& state) {
+  const Specs answer = result_specs(condition);
+  if (answer.size() != 1 || answer[0].dtype != kBool) {
+    raise(Code::InvalidArgument, "[While] the condition must return one bool");
+  }
+  const Specs next = result_specs(body);
+  if (next.size() != state.size()) {
+    raise(Code::InvalidArgument, "[While] the state has {} tensors, but the body returns {}",
+          state.size(), next.size());
+  }
+  for (size_t i = 0; i < state.size(); ++i) {
+    if (next[i].dtype == state[i].dtype && next[i].shape.is_compatible_with(state[i].shape))
+      continue;
+    raise(Code::InvalidArgument,
+          "[While] tensor {} of the state is {} of shape {}, but the body makes it {} of shape {}",
+          i, to_string(state[i].dtype), state[i].shape.to_string(), to_string(next[i].dtype),
+          next[i].shape.to_string());
+  }
+}
+
+// Throws InvalidArgument unless the functions fit together and to the inputs, of which the last
+// `others` are not the loop's.
+void check_inputs(const OpInputs& inputs, size_t others) {
+  const GraphFunction& condition = *inputs.attrs.get<FunctionPtr>("condition");
+  const GraphFunction& body = *inputs.attrs.get<FunctionPtr>("body");
+  const int64_t num_state = inputs.attrs.integer("num_state");
+  const size_t arguments = condition.arguments.size() + body.arguments.size();
+  const auto states = static_cast<size_t>(std::max<int64_t>(num_state, 0));
+  if (num_state < 0 || states > condition.arguments.size() || states > body.arguments.size() ||
+      inputs.size() != arguments - states + others) {
+    raise(Code::InvalidArgument, "[{}] {} inputs do not fit a state of {} tensors", inputs.op,
+          inputs.size(), num_state);
+  }
+  const LoopInputs loop(inputs.attrs, inputs.tensors);
+  require_arguments(inputs.op, condition, with(loop.state, loop.condition_captures));
+  require_arguments(inputs.op, body, with(loop.state, loop.body_captures));
+  Specs state;
+  for (const Tensor& tensor : loop.state) state.push_back({tensor.dtype(), tensor.shape()});
+  check_loop(condition, body, state);
+}
+
+void check_gradient_inputs(const OpInputs& inputs) {
+  const GraphFunction& body = *inputs.attrs.get<FunctionPtr>("body");
+  const GraphFunction& gradient = *inputs.attrs.get<FunctionPtr>("body_gradient");
+  const size_t seeds = floating(result_specs(body)).size();
+  check_inputs(inputs, seeds);
+  const LoopInputs loop(inputs.attrs, inputs.tensors);
+  const std::vector<Tensor> own = with(loop.state, loop.body_captures);
+  require_arguments(inputs.op, gradient, with(own, inputs.tensors.last(seeds)));
+  if (gradient.results.size() != floating(argument_specs(body)).size()) {
+    raise(Code::InvalidArgument, "[{}] the gradient returns {} tensors", inputs.op,
+          gradient.results.size());
+  }
+}
+
 }  // namespace
 
 extern constexpr OpDef kWhileGrad{
     .name = "WhileGrad",
     .dtypes = kAnyType | kResourceType,
     .infer = [](const OpInputs& inputs) -> Specs {
+      check_gradient_inputs(inputs);
       const LoopInputs loop(inputs.attrs, inputs.tensors);
       Specs specs = floating_specs(loop.state);
       for (const Spec& spec : floating_specs(loop.body_captures)) specs.push_back(spec);
@@ -116,6 +174,7 @@ extern constexpr OpDef kWhile{
     .name = "While",
     .dtypes = kAnyType | kResourceType,
     .infer = [](const OpInputs& inputs) -> Specs {
+      check_inputs(inputs, 0);
       const LoopInputs loop(inputs.attrs, inputs.tensors);
       Specs specs;
       for (const Tensor& tensor : loop.state) specs.push_back({tensor.dtype(), tensor.shape()});
@@ -148,26 +207,6 @@ extern constexpr OpDef kWhile{
 };
 
 namespace {
-
-void check_loop(const GraphFunction& condition, const GraphFunction& body, const Specs& state) {
-  const Specs answer = result_specs(condition);
-  if (answer.size() != 1 || answer[0].dtype != kBool) {
-    raise(Code::InvalidArgument, "[While] the condition must return one bool");
-  }
-  const Specs next = result_specs(body);
-  if (next.size() != state.size()) {
-    raise(Code::InvalidArgument, "[While] the state has {} tensors, but the body returns {}",
-          state.size(), next.size());
-  }
-  for (size_t i = 0; i < state.size(); ++i) {
-    if (next[i].dtype == state[i].dtype && next[i].shape.is_compatible_with(state[i].shape))
-      continue;
-    raise(Code::InvalidArgument,
-          "[While] tensor {} of the state is {} of shape {}, but the body makes it {} of shape {}",
-          i, to_string(state[i].dtype), state[i].shape.to_string(), to_string(next[i].dtype),
-          next[i].shape.to_string());
-  }
-}
 
 bool any_symbolic(const std::vector<Tensor>& tensors) {
   return std::any_of(tensors.begin(), tensors.end(),
