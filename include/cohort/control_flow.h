@@ -23,12 +23,11 @@ std::vector<Tensor> cond(const Tensor& predicate, const Branch& then_branch,
                          const Branch& else_branch, Site site = Site::here());
 // The same for branches that return one tensor.
 template <typename Then, typename Else>
-  requires std::is_invocable_r_v<Tensor, Then> && std::is_invocable_r_v<Tensor, Else>
-Tensor cond(const Tensor& predicate, const Then& then_branch, const Else& else_branch,
-            Site site = Site::here()) {
-  return cond(
-      predicate, Branch([&] { return std::vector<Tensor>{then_branch()}; }),
-      Branch([&] { return std::vector<Tensor>{else_branch()}; }), site)[0];
+requires std::is_invocable_r_v<Tensor, Then> && std::is_invocable_r_v<Tensor, Else> Tensor
+cond(const Tensor& predicate, const Then& then_branch, const Else& else_branch,
+     Site site = Site::here()) {
+  return cond(predicate, Branch([&] { return std::vector<Tensor>{then_branch()}; }),
+              Branch([&] { return std::vector<Tensor>{else_branch()}; }), site)[0];
 }
 
 using LoopCondition = std::function<Tensor(std::span<const Tensor>)>;
@@ -40,7 +39,8 @@ struct WhileOptions {
 
 // state = initial; while (condition(state)) state = body(state); returns the state. The body keeps
 // number, dtypes and shapes of the tensors (InvalidArgument); give the initial ones unknown sizes,
-// with placeholder_with_default, where they change. Its gradient keeps the states of all iterations.
+// with placeholder_with_default, where they change. Its gradient keeps the states of all
+// iterations.
 std::vector<Tensor> while_loop(const LoopCondition& condition, const LoopBody& body,
                                const std::vector<Tensor>& initial, const WhileOptions& options = {},
                                Site site = Site::here());

@@ -76,8 +76,8 @@ struct DeviceRequest {
 using DeviceFunction = std::function<std::string(const DeviceRequest&)>;
 
 // While it lives, what this thread does goes to the device it was made for. Scopes nest: the walk
-// goes from the innermost to the outermost, a name filling in what is still open, a function (graphs
-// only) replacing what there is, and nullptr ending the walk. They end in reverse order.
+// goes from the innermost to the outermost, a name filling in what is still open, a function
+// (graphs only) replacing what there is, and nullptr ending the walk. They end in reverse order.
 class [[nodiscard]] DeviceScope {
  public:
   explicit DeviceScope(std::string_view name);

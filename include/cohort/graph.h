@@ -31,9 +31,9 @@ struct NodeInfo {
   Site site;  // where in the program it was made
 };
 
-// A computation that was written down instead of run: nodes that name an op, its inputs and where it
-// is to run. Op functions add nodes to it while a scope of as_default() is open in the thread, and
-// whenever one of their inputs is a symbol of it; a Session runs it, any number of times.
+// A computation that was written down instead of run: nodes that name an op, its inputs and where
+// it is to run. Op functions add nodes to it while a scope of as_default() is open in the thread,
+// and whenever one of their inputs is a symbol of it; a Session runs it, any number of times.
 //
 // A handle: copies are the same graph. Nodes are only ever added. Thread-safe, but what one thread
 // adds while another builds comes in no particular order.
@@ -63,8 +63,8 @@ class Graph {
   void finalize();
 
   // Portable bytes, and a graph from them. Reading trusts nothing: names, ops, attributes, inputs,
-  // shapes, cycles and sizes are checked, and what is wrong is InvalidArgument naming the node; bytes
-  // of a newer format are Unimplemented.
+  // shapes, cycles and sizes are checked, and what is wrong is InvalidArgument naming the node;
+  // bytes of a newer format are Unimplemented.
   std::string serialize() const;
   static Graph deserialize(std::string_view bytes);
 

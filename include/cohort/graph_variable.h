@@ -26,8 +26,8 @@ struct GetVariableOptions {
   std::optional<bool> trainable = std::nullopt;
   Reuse reuse = Reuse::No;
 };
-// The variable of that name (after the open name scopes) of the graph being built. A reused one must
-// have the asked-for dtype and shape (InvalidArgument).
+// The variable of that name (after the open name scopes) of the graph being built. A reused one
+// must have the asked-for dtype and shape (InvalidArgument).
 Variable get_variable(std::string_view name, const GetVariableOptions& options = {});
 
 // Gives every variable made so far its first value, when it is run.

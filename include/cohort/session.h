@@ -85,7 +85,8 @@ class Session {
   Session& operator=(const Session&) = delete;
 
   // The value of one tensor. Feeding a tensor of another graph, one that may not be fed, a wrong
-  // dtype or shape, or one twice is InvalidArgument; so is a placeholder that is needed and not fed.
+  // dtype or shape, or one twice is InvalidArgument; so is a placeholder that is needed and not
+  // fed.
   Tensor run(const Tensor& fetch, const Feeds& feeds = {}, const RunOptions& options = {},
              RunMetadata* metadata = nullptr);
   // Several, in the order asked for; the same may be asked for twice.

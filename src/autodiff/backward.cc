@@ -54,12 +54,17 @@ class GradientSums {
   std::unordered_map<Id, Gradient> sums_;
 };
 
-// One dense gradient per output; zeros for those that have none.
+// One dense gradient per output: zeros for those that have none, nothing for those that cannot have
+// one.
 std::vector<Tensor> output_gradients(const OpCall& call, const GradientSums& sums) {
   std::vector<Tensor> gradients;
   for (const Tensor& output : call.outputs) {
     const Gradient gradient = sums.of(output);
-    gradients.push_back(gradient.defined() ? gradient.dense() : zeros_like(output));
+    if (gradient.defined()) {
+      gradients.push_back(gradient.dense());
+    } else {
+      gradients.push_back(is_floating(output.dtype()) ? zeros_like(output) : Tensor());
+    }
   }
   return gradients;
 }
@@ -80,7 +85,8 @@ void visit(const OpCall& call, GradientSums& sums) {
   if (!reached) return;
   const Gradients gradients = input_gradients(call, sums);
   for (size_t i = 0; i < gradients.size(); ++i) {
-    if (call.wants(i) && is_floating(call.inputs[i].dtype())) sums.add(call.inputs[i], gradients[i]);
+    if (call.wants(i) && is_floating(call.inputs[i].dtype()))
+      sums.add(call.inputs[i], gradients[i]);
   }
 }
 

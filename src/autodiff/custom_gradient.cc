@@ -22,8 +22,9 @@ Gradients call_closure(const OpCall& call, std::span<const Tensor> output_gradie
   const auto& closure = static_cast<const GradientClosure&>(*resource_of(call.inputs.back()));
   Gradients gradients = closure.function(output_gradients);
   if (gradients.size() != call.inputs.size() - 1) {
-    raise(Code::InvalidArgument, "[CustomGradient] the function returned {} gradients for {} inputs",
-          gradients.size(), call.inputs.size() - 1);
+    raise(Code::InvalidArgument,
+          "[CustomGradient] the function returned {} gradients for {} inputs", gradients.size(),
+          call.inputs.size() - 1);
   }
   gradients.emplace_back();
   return gradients;
@@ -51,7 +52,8 @@ std::vector<Tensor> custom_gradient(
     // An output that is an input would be its own gradient's source.
     for (Tensor& output : made.outputs) output = identity(output);
   }
-  internal::OpCall call{.op = &internal::kCustomGradient, .inputs = inputs, .outputs = made.outputs};
+  internal::OpCall call{
+      .op = &internal::kCustomGradient, .inputs = inputs, .outputs = made.outputs};
   call.inputs.push_back(
       internal::make_resource(std::make_shared<internal::GradientClosure>(made.gradient)));
   internal::record_call(call);

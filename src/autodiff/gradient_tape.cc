@@ -21,7 +21,8 @@ std::vector<Tensor> seeds_for(const std::vector<Tensor>& targets, const Gradient
   std::vector<Tensor> seeds;
   for (size_t i = 0; i < targets.size(); ++i) {
     if (!is_floating(targets[i].dtype())) {
-      raise(Code::InvalidArgument, "[GradientTape] a target is {}; only floating values have slopes",
+      raise(Code::InvalidArgument,
+            "[GradientTape] a target is {}; only floating values have slopes",
             to_string(targets[i].dtype()));
     }
     if (options.output_gradients.empty()) {

@@ -26,8 +26,8 @@ class Tape : public Recorder {
   // The values of a variable that computations on this tape started from.
   std::vector<Tensor> reads(const Tensor& handle) const;
 
-  // What was recorded. A tape that is not persistent gives it away and stops recording; asked again,
-  // it throws FailedPrecondition.
+  // What was recorded. A tape that is not persistent gives it away and stops recording; asked
+  // again, it throws FailedPrecondition.
   std::vector<OpCall> take_calls();
 
   void reset();

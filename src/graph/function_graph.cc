@@ -78,14 +78,16 @@ std::shared_ptr<const GraphFunction> trace(std::string name, std::span<const Spe
   std::vector<Tensor> results;
   {
     const Graph::Scope building(graph);
-    for (const Spec& spec : arguments) symbols.push_back(graph->add_argument(spec.dtype, spec.shape));
+    for (const Spec& spec : arguments)
+      symbols.push_back(graph->add_argument(spec.dtype, spec.shape));
     results = body(symbols);
     for (Tensor& result : results) result = graph->import(result);
   }
   auto function = std::make_shared<GraphFunction>();
   function->name = std::move(name);
   for (const Tensor& symbol : symbols) function->arguments.push_back(graph->endpoint(symbol));
-  for (const Endpoint argument : graph->capture_arguments()) function->arguments.push_back(argument);
+  for (const Endpoint argument : graph->capture_arguments())
+    function->arguments.push_back(argument);
   for (const Tensor& result : results) function->results.push_back(graph->endpoint(result));
   function->effects = graph->effects();
   function->captured = graph->captured();

@@ -9,10 +9,11 @@
 
 namespace cohort::internal {
 
-// The graph of a function's body while it is traced. What the body uses from outside (resources such
-// as variables, symbols of the graph around it) becomes a further argument; values become constants.
-// Ops with effects are put in the order in which the C++ code called them: reads of one resource
-// between the writes around them, and what has effects beyond resources one after the other.
+// The graph of a function's body while it is traced. What the body uses from outside (resources
+// such as variables, symbols of the graph around it) becomes a further argument; values become
+// constants. Ops with effects are put in the order in which the C++ code called them: reads of one
+// resource between the writes around them, and what has effects beyond resources one after the
+// other.
 class FunctionGraph : public GraphImpl {
  public:
   Tensor add_argument(DType dtype, const Shape& shape);

@@ -14,7 +14,8 @@ std::vector<Tensor> reads_of(const std::vector<OpCall>& calls, const Variable& v
   const Tensor& handle = VariableAccess::impl(variable)->handle().handle;
   std::vector<Tensor> reads;
   for (const OpCall& call : calls) {
-    if (call.op->name == "ReadVariable" && TensorAccess::id(call.inputs[0]) == TensorAccess::id(handle)) {
+    if (call.op->name == "ReadVariable" &&
+        TensorAccess::id(call.inputs[0]) == TensorAccess::id(handle)) {
       reads.push_back(call.outputs[0]);
     }
   }

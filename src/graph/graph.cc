@@ -73,8 +73,7 @@ Tensor Graph::tensor(std::string_view name) const {
     readable = !digits.empty() && std::from_chars(digits.data(), end, output).ptr == end;
   }
   const int node = readable ? impl_->find(name.substr(0, colon)) : -1;
-  if (node < 0 || output < 0 ||
-      output >= static_cast<int>(impl_->node(node).outputs.size())) {
+  if (node < 0 || output < 0 || output >= static_cast<int>(impl_->node(node).outputs.size())) {
     internal::raise(Code::NotFound, "[Graph] there is no tensor '{}' in a graph of {} nodes", name,
                     impl_->size());
   }

@@ -29,7 +29,8 @@ std::vector<int> scoped_controls(const GraphImpl& graph) {
 // Where a new node is to go: with what it is colocated with, else where the device scopes say.
 void place(const GraphImpl& graph, Node& node) {
   for (const Tensor& anchor : build_scopes().colocations) {
-    if (graph.owns(anchor)) node.colocated_with.push_back(graph.node(graph.endpoint(anchor).node).name);
+    if (graph.owns(anchor))
+      node.colocated_with.push_back(graph.node(graph.endpoint(anchor).node).name);
   }
   if (node.colocated_with.empty()) node.device = requested_device(node.name, node.op->name);
 }

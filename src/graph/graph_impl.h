@@ -28,8 +28,8 @@ struct Node {
   const OpDef* op = nullptr;
   Attrs attrs = {};
   std::vector<Endpoint> inputs = {};
-  std::vector<int> controls = {};  // nodes that run before, for their effect
-  DeviceName device = {};          // what was asked for
+  std::vector<int> controls = {};                // nodes that run before, for their effect
+  DeviceName device = {};                        // what was asked for
   std::vector<std::string> colocated_with = {};  // names of nodes that it must be placed with
   Specs outputs = {};
   Site site = {};

@@ -33,8 +33,9 @@ extern constexpr OpDef kRecv{
     },
     .compute =
         [](Kernel& k) {
-          k.outputs[0] = require_run(k.run, "Recv").edges().receive(k.attrs.integer("edge"),
-                                                                    k.run->cancellation());
+          k.outputs[0] = require_run(k.run, "Recv")
+                             .edges()
+                             .receive(k.attrs.integer("edge"), k.run->cancellation());
         },
     .gradient = nullptr,
     .no_gradient_because = "gradients are taken before a graph is cut",
@@ -48,8 +49,7 @@ namespace {
 // Cuts one graph; exists for the time of one partition().
 class Cutter {
  public:
-  Cutter(const GraphImpl& graph, const std::vector<DeviceName>& devices,
-         const RunRequest& request)
+  Cutter(const GraphImpl& graph, const std::vector<DeviceName>& devices, const RunRequest& request)
       : graph_(graph), devices_(devices), request_(request) {
     for (size_t i = 0; i < request.feeds.size(); ++i) fed_[request.feeds[i]] = i;
   }
@@ -133,8 +133,8 @@ class Cutter {
     return graph_.node(endpoint.node).outputs[static_cast<size_t>(endpoint.output)];
   }
 
-  // The node that stands, on `device`, for "`before` has run". On another device that is the arrival
-  // of an empty tensor sent afterwards.
+  // The node that stands, on `device`, for "`before` has run". On another device that is the
+  // arrival of an empty tensor sent afterwards.
   int local_control(int before, const std::string& device) {
     if (device_of(before) == device) return control_copies_.at(before);
     const auto key = std::make_pair(device, before);

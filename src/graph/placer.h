@@ -20,9 +20,10 @@ struct PlacementOptions {
 // holds the devices of the nodes before.
 //
 // Nodes that must be together (colocation, handles of one resource) are placed together; what is
-// asked for them is merged. Among the devices that match, a node goes to its home task's, then to the
-// first in name order. A node without inputs follows its only consumers; shape, size and rank follow
-// their input. Throws InvalidArgument naming the node, what it asked for and the devices there are.
+// asked for them is merged. Among the devices that match, a node goes to its home task's, then to
+// the first in name order. A node without inputs follows its only consumers; shape, size and rank
+// follow their input. Throws InvalidArgument naming the node, what it asked for and the devices
+// there are.
 std::vector<DeviceName> place_nodes(const GraphImpl& graph, int first,
                                     const std::vector<DeviceName>& placed,
                                     const PlacementOptions& options);

@@ -18,8 +18,8 @@ Specs infer_declared(const OpInputs& inputs) {
 constexpr std::string_view kNoInputs = "it has no inputs";
 
 // Adds a node under a name of the user's choice.
-Tensor add_named(std::string_view name, const OpDef& op, std::span<const Tensor> inputs, Attrs attrs,
-                 const Specs& outputs, Site site) {
+Tensor add_named(std::string_view name, const OpDef& op, std::span<const Tensor> inputs,
+                 Attrs attrs, const Specs& outputs, Site site) {
   const std::shared_ptr<GraphImpl> graph = GraphAccess::impl(get_default_graph());
   if (!is_node_name(name)) {
     raise(Code::InvalidArgument, "[Graph] '{}' is not a node's name", name);
@@ -40,10 +40,7 @@ extern constexpr OpDef kPlaceholder{
     .name = "Placeholder",
     .dtypes = kAnyType,
     .infer = infer_declared,
-    .compute =
-        [](Kernel&) {
-          raise(Code::InvalidArgument, "[Placeholder] no value was fed");
-        },
+    .compute = [](Kernel&) { raise(Code::InvalidArgument, "[Placeholder] no value was fed"); },
     .gradient = nullptr,
     .no_gradient_because = kNoInputs,
 };

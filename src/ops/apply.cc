@@ -3,8 +3,8 @@
 #include "base/raise.h"
 #include "ops/dispatch.h"
 #include "ops/execute.h"
-#include "ops/scoped_kernel.h"
 #include "ops/numerics.h"
+#include "ops/scoped_kernel.h"
 #include "tensor/body.h"
 
 namespace cohort::internal {
@@ -52,7 +52,8 @@ void tell_recorders(const OpDef& op, std::span<const Tensor> inputs, const Attrs
 [[noreturn]] void raise_kernel_failure(const OpDef& op, std::span<const Tensor> inputs,
                                        std::string_view reason) {
   std::string shapes;
-  for (const Tensor& input : inputs) shapes += (shapes.empty() ? "" : ", ") + input.shape().to_string();
+  for (const Tensor& input : inputs)
+    shapes += (shapes.empty() ? "" : ", ") + input.shape().to_string();
   const bool out_of_memory = reason.find("not enough memory") != std::string_view::npos ||
                              reason.find("allocate memory") != std::string_view::npos;
   raise(out_of_memory ? Code::ResourceExhausted : Code::Internal,
@@ -76,7 +77,7 @@ void execute(const OpDef& op, std::span<const Tensor> inputs, const Attrs& attrs
   } catch (const c10::Error& error) {
     raise_kernel_failure(op, inputs, error.what_without_backtrace());
   }
-  if (numerics_guarded()) check_outputs(op, outputs);
+  if (numerics_guarded()) check_outputs(op, inputs, outputs);
 }
 
 KernelScope::KernelScope() {

@@ -32,8 +32,8 @@ extern constexpr OpDef kApplyRmsProp{
                 mean[i] = keep * mean[i] + (1 - keep) * slope;
                 variance -= mean[i] * mean[i];
               }
-              velocity[i] = static_cast<T>(momentum) * velocity[i] +
-                            slope / (std::sqrt(variance) + small);
+              velocity[i] =
+                  static_cast<T>(momentum) * velocity[i] + slope / (std::sqrt(variance) + small);
               parameter[i] -= rate * velocity[i];
             }
           });

@@ -27,7 +27,8 @@ class GraphBuilder {
   // Adds a node and returns its outputs as symbols. Concrete inputs become constants.
   virtual std::vector<Tensor> append(const OpDef& op, std::span<const Tensor> inputs, Attrs attrs,
                                      const Specs& outputs, Site site) = 0;
-  // Whether a variable made meanwhile is a node of the graph; otherwise it is made at once, outside.
+  // Whether a variable made meanwhile is a node of the graph; otherwise it is made at once,
+  // outside.
   virtual bool makes_variables() const = 0;
 };
 
@@ -56,8 +57,8 @@ class RecordingPause {
 // An output of a graph's node.
 struct SymbolBody : TensorBody {
   std::weak_ptr<GraphBuilder> builder;  // the graph; gone when nobody holds it any more
-  int node = 0;    // number of the node in its graph
-  int output = 0;  // which of its outputs
+  int node = 0;                         // number of the node in its graph
+  int output = 0;                       // which of its outputs
 };
 
 }  // namespace cohort::internal

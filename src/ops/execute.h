@@ -16,11 +16,12 @@ class KernelScope {
   KernelScope& operator=(const KernelScope&) = delete;
 
  private:
-  alignas(8) unsigned char storage_[32];  // the kernel library's guard, whose header stays out of here
+  alignas(
+      8) unsigned char storage_[32];  // the kernel library's guard, whose header stays out of here
 };
 
-// Runs the op's kernel on concrete inputs that passed `infer`. Failures of the kernel library become
-// Errors that name the op.
+// Runs the op's kernel on concrete inputs that passed `infer`. Failures of the kernel library
+// become Errors that name the op.
 void execute(const OpDef& op, std::span<const Tensor> inputs, const Attrs& attrs,
              std::span<Tensor> outputs, RunContext* run);
 

@@ -35,8 +35,9 @@ RowUpdate::RowUpdate(const std::string& variable, const at::Tensor& table,
   width = table.size(0) == 0 ? 0 : table.numel() / table.size(0);
   for (int64_t i = 0; i < count; ++i) {
     if (rows[i] < 0 || rows[i] >= table.size(0)) {
-      raise(Code::InvalidArgument, "[Scatter] row {} is outside of variable '{}', which has {} rows",
-            rows[i], variable, table.size(0));
+      raise(Code::InvalidArgument,
+            "[Scatter] row {} is outside of variable '{}', which has {} rows", rows[i], variable,
+            table.size(0));
     }
   }
 }

@@ -2,8 +2,8 @@
 
 #include <atomic>
 #include <condition_variable>
-#include <map>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -18,8 +18,8 @@ namespace cohort::internal {
 
 class GraphFunction;
 
-// A device's state, by container, kind and name. It outlives the graphs that use it: two graphs that
-// name the same thing share it. Thread-safe.
+// A device's state, by container, kind and name. It outlives the graphs that use it: two graphs
+// that name the same thing share it. Thread-safe.
 class ResourceTable {
  public:
   // What `make` returns the first time, and the same object from then on.
@@ -35,7 +35,8 @@ class ResourceTable {
   // Forgets everything in the container.
   void clear(const std::string& container) {
     const std::lock_guard lock(mutex_);
-    std::erase_if(entries_, [&](const auto& entry) { return std::get<0>(entry.first) == container; });
+    std::erase_if(entries_,
+                  [&](const auto& entry) { return std::get<0>(entry.first) == container; });
   }
 
  private:

@@ -8,16 +8,19 @@ namespace cohort::internal {
 extern constexpr OpDef kVariableHandle{
     .name = "VariableHandle",
     .dtypes = kResourceType,
-    .infer = [](const OpInputs&) -> Specs { return {{kResource, Shape{}}}; },
+    .infer = [](const OpInputs&) -> Specs {
+      return {{kResource, Shape{}}};
+    },
     .compute =
         [](Kernel& k) {
           const auto& container = k.attrs.get<std::string>("container");
           const auto& name = k.attrs.get<std::string>("shared_name");
-          k.outputs[0] = make_resource(require_run(k.run, "VariableHandle")
-                                           .resources()
-                                           .find_or_make<VariableCell>(container, "variable", name, [&] {
-                                             return std::make_shared<VariableCell>(name);
-                                           }));
+          k.outputs[0] =
+              make_resource(require_run(k.run, "VariableHandle")
+                                .resources()
+                                .find_or_make<VariableCell>(container, "variable", name, [&] {
+                                  return std::make_shared<VariableCell>(name);
+                                }));
         },
     .gradient = nullptr,
     .no_gradient_because = "a handle has no value",

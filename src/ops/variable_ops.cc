@@ -102,8 +102,7 @@ Tensor append_read(const VariableHandle& variable, bool trainable) {
 Tensor read_variable(const VariableHandle& variable, bool trainable) {
   const ThreadDispatch& dispatch = thread_dispatch();
   const bool now = dispatch.builder == nullptr && !variable.handle.is_symbolic();
-  const Tensor value =
-      now ? cell_of(variable.handle).read() : append_read(variable, trainable);
+  const Tensor value = now ? cell_of(variable.handle).read() : append_read(variable, trainable);
   for (Recorder* recorder = dispatch.recorder; recorder; recorder = recorder->outer) {
     recorder->variable_read(variable.handle, value, trainable);
   }
@@ -127,8 +126,8 @@ namespace {
 
 void check_shape(const VariableHandle& variable, const Tensor& value, std::string_view operation) {
   if (value.shape().is_compatible_with(variable.shape)) return;
-  raise(Code::InvalidArgument, "[{}] variable '{}' has shape {}, got a value of shape {}", operation,
-        variable.name, variable.shape.to_string(), value.shape().to_string());
+  raise(Code::InvalidArgument, "[{}] variable '{}' has shape {}, got a value of shape {}",
+        operation, variable.name, variable.shape.to_string(), value.shape().to_string());
 }
 
 // A delta may be smaller than the variable when it broadcasts to its shape.

@@ -4,11 +4,10 @@ namespace cohort::internal {
 
 const Plan& plan_of(const GraphFunction& function) {
   const auto compiled = function.compiled([&] {
-    return compile(function.body,
-                   {.feeds = function.arguments,
-                    .fetches = function.results,
-                    .targets = function.effects},
-                   StepOrder::EffectsEarly);
+    return compile(
+        function.body,
+        {.feeds = function.arguments, .fetches = function.results, .targets = function.effects},
+        StepOrder::EffectsEarly);
   });
   return *static_cast<const Plan*>(compiled.get());
 }

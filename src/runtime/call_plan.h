@@ -11,8 +11,7 @@ const Plan& plan_of(const GraphFunction& function);
 // The part of a RunContext that runs functions: in the caller's thread and context.
 class FunctionCaller : public RunContext {
  public:
-  std::vector<Tensor> call(const GraphFunction& function,
-                           std::span<const Tensor> inputs) override;
+  std::vector<Tensor> call(const GraphFunction& function, std::span<const Tensor> inputs) override;
 };
 
 }  // namespace cohort::internal

@@ -48,7 +48,8 @@ void take_inputs(const Plan& plan, const Plan::Step& step, std::vector<Tensor>& 
 std::vector<Tensor> run_plan(const Plan& plan, std::span<const Tensor> feeds, RunContext& context,
                              std::vector<StepTime>* times) {
   std::vector<Tensor> slots(static_cast<size_t>(plan.num_slots));
-  for (size_t i = 0; i < feeds.size(); ++i) slots[static_cast<size_t>(plan.feed_slots[i])] = feeds[i];
+  for (size_t i = 0; i < feeds.size(); ++i)
+    slots[static_cast<size_t>(plan.feed_slots[i])] = feeds[i];
   std::vector<Tensor> inputs;
   const KernelScope scope;
   for (size_t i = 0; i < plan.steps.size(); ++i) {

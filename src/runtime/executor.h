@@ -19,8 +19,9 @@ struct StepTime {
 
 // Runs the steps of a plan one after the other, on this thread and its device, and returns the
 // fetches. A value lives until its last use and is handed to that use alone, so that kernels may
-// write their result over it. Throws what a kernel throws, with the node, its device and where in the
-// program it was made; checks the context's cancellation between steps. Fills `times` when given.
+// write their result over it. Throws what a kernel throws, with the node, its device and where in
+// the program it was made; checks the context's cancellation between steps. Fills `times` when
+// given.
 std::vector<Tensor> run_plan(const Plan& plan, std::span<const Tensor> feeds, RunContext& context,
                              std::vector<StepTime>* times = nullptr);
 

@@ -114,8 +114,8 @@ TEST(Function, TakesAndReturnsStructures) {
   const auto traced = function([](Named in, std::vector<Tensor> more) {
     return std::make_tuple(in.at("a") + more[0], std::make_pair(in.at("b"), more[1]));
   });
-  const auto [sum, rest] =
-      traced(Named{{"a", Tensor(1.f)}, {"b", Tensor(2.f)}}, std::vector<Tensor>{Tensor(3.f), Tensor(4.f)});
+  const auto [sum, rest] = traced(Named{{"a", Tensor(1.f)}, {"b", Tensor(2.f)}},
+                                  std::vector<Tensor>{Tensor(3.f), Tensor(4.f)});
   EXPECT_EQ(sum.to<float>(), 4.f);
   EXPECT_EQ(rest.first.to<float>(), 2.f);
   EXPECT_EQ(rest.second.to<float>(), 4.f);

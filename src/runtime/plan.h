@@ -18,14 +18,14 @@ struct Plan {
     int num_inputs;
     int first_output;  // slots are numbered consecutively per step
     int num_outputs;
-    uint32_t last_uses = 0;  // bit i: input i's slot is not needed after this step
+    uint32_t last_uses = 0;     // bit i: input i's slot is not needed after this step
     bool check_inputs = false;  // a shape was not known when the node was made
   };
 
   std::shared_ptr<const GraphImpl> graph;  // keeps nodes alive
   std::vector<Step> steps;
   std::vector<int> input_slots;
-  std::vector<int> feed_slots;   // -1: fed, but used by nobody
+  std::vector<int> feed_slots;  // -1: fed, but used by nobody
   std::vector<int> fetch_slots;
   // Outputs that nobody needs, dropped after the step that makes them.
   std::vector<std::vector<int>> unused_outputs;
@@ -37,8 +37,8 @@ struct Plan {
 // making, which parts of one cut graph share, so that none waits for one that waits for it.
 enum class StepOrder { EffectsEarly, AsMade };
 
-// Keeps what the fetches and targets need, stopping at feeds, and puts it in an order in which every
-// input comes first.
+// Keeps what the fetches and targets need, stopping at feeds, and puts it in an order in which
+// every input comes first.
 std::shared_ptr<const Plan> compile(std::shared_ptr<const GraphImpl> graph,
                                     const RunRequest& request, StepOrder order);
 

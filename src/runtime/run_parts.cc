@@ -60,14 +60,14 @@ class Deadline {
  public:
   Deadline(Cancellation& cancellation, std::chrono::milliseconds limit) {
     if (limit.count() <= 0) return;
-    watcher_ = std::make_unique<Thread>("cohort-deadline", [&cancellation, limit, this](
-                                                               const std::stop_token&) {
-      std::unique_lock lock(mutex_);
-      if (over_.wait_for(lock, limit, [&] { return done_; })) return;
-      cancellation.cancel({.code = Code::DeadlineExceeded,
-                           .message = fmt::format("[Session] the run took longer than {} ms",
-                                                  limit.count())});
-    });
+    watcher_ = std::make_unique<Thread>(
+        "cohort-deadline", [&cancellation, limit, this](const std::stop_token&) {
+          std::unique_lock lock(mutex_);
+          if (over_.wait_for(lock, limit, [&] { return done_; })) return;
+          cancellation.cancel(
+              {.code = Code::DeadlineExceeded,
+               .message = fmt::format("[Session] the run took longer than {} ms", limit.count())});
+        });
   }
   ~Deadline() {
     {

@@ -12,7 +12,8 @@ std::shared_ptr<internal::SessionImpl> open(const Graph& graph, std::string_view
                                             const SessionOptions& options) {
   if (!target.empty()) {
     internal::raise(Code::NotFound,
-                    "[Session] nothing serves target '{}'; use \"\" to run in this process", target);
+                    "[Session] nothing serves target '{}'; use \"\" to run in this process",
+                    target);
   }
   return std::make_shared<internal::SessionImpl>(internal::GraphAccess::impl(graph), options);
 }
@@ -83,7 +84,8 @@ std::string RunMetadata::to_chrome_trace() const {
   }
   for (const auto& [device, row] : rows) {
     events += fmt::format(
-        ",\n{{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":0,\"tid\":{},\"args\":{{\"name\":\"{}\"}}}}",
+        ",\n{{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":0,\"tid\":{},\"args\":{{\"name\":\"{}"
+        "\"}}}}",
         row, device);
   }
   return "{\"traceEvents\":[\n" + events + "\n]}\n";

@@ -123,7 +123,8 @@ void SessionImpl::place_new_nodes() {
        .hint = "this session runs in its own process; devices of other tasks need a session with a "
                "target, Session(\"grpc://host:port\")"});
   for (size_t i = 0; i < fresh.size(); ++i) {
-    if (options_.log_device_placement) log_placement(graph_->node(first + static_cast<int>(i)), fresh[i]);
+    if (options_.log_device_placement)
+      log_placement(graph_->node(first + static_cast<int>(i)), fresh[i]);
     placed_.push_back(fresh[i]);
   }
 }
@@ -137,7 +138,8 @@ std::shared_ptr<const CompiledRun> SessionImpl::compile_run(const RunRequest& re
   std::vector<Partition> parts = partition(*graph_, placed_, request);
   const StepOrder order = parts.size() == 1 ? StepOrder::EffectsEarly : StepOrder::AsMade;
   for (Partition& part : parts) {
-    CompiledRun::Part compiled_part{.device = part.device, .plan = nullptr, .feeds = {}, .fetches = {}};
+    CompiledRun::Part compiled_part{
+        .device = part.device, .plan = nullptr, .feeds = {}, .fetches = {}};
     RunRequest local;
     for (const auto& [position, endpoint] : part.feeds) {
       compiled_part.feeds.push_back(position);
@@ -173,7 +175,8 @@ std::vector<Tensor> SessionImpl::run(const std::vector<Tensor>& fetches, const F
   }
   const RunRequest request = request_for(fetches, fed);
   for (size_t i = 0; i < fed.size(); ++i) check_value(*graph_, request.feeds[i], fed[i], values[i]);
-  return execute_run(*compiled(request), values, options.timeout, options.trace ? metadata : nullptr);
+  return execute_run(*compiled(request), values, options.timeout,
+                     options.trace ? metadata : nullptr);
 }
 
 int SessionImpl::make_callable(const std::vector<Tensor>& feeds,

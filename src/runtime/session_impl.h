@@ -17,7 +17,7 @@ struct CompiledRun {
   struct Part {
     DeviceName device;
     std::shared_ptr<const Plan> plan;
-    std::vector<size_t> feeds;    // positions in the request, in the plan's order
+    std::vector<size_t> feeds;  // positions in the request, in the plan's order
     std::vector<size_t> fetches;
   };
   std::vector<Part> parts;

@@ -142,8 +142,9 @@ TEST(Session, EndsARunAtItsDeadline) {
                  [](std::span<const Tensor> state) { return std::vector<Tensor>{state[0] + 1.f}; },
                  {constant(0.f)});
   Session session;
-  EXPECT_EQ(code_of([&] { session.run(forever[0], {}, {.timeout = std::chrono::milliseconds(50)}); }),
-            Code::DeadlineExceeded);
+  EXPECT_EQ(
+      code_of([&] { session.run(forever[0], {}, {.timeout = std::chrono::milliseconds(50)}); }),
+      Code::DeadlineExceeded);
 }
 
 TEST(Session, CloseEndsRunsUnderWayAsCancelled) {
@@ -256,7 +257,8 @@ TEST(ControlFlow, CondRunsOneBranchAndHasAGradient) {
   Graph graph;
   auto building = graph.as_default();
   const Tensor x = placeholder(kFloat32, {});
-  const Tensor y = cond(x > 0.f, [&] { return x * x; }, [&] { return x * 3.f; });
+  const Tensor y = cond(
+      x > 0.f, [&] { return x * x; }, [&] { return x * 3.f; });
   const Gradients slope = gradients({y}, std::vector<Tensor>{x});
   Session session;
   EXPECT_EQ(session.run(y, {{x, Tensor(4.f)}}).to<float>(), 16.f);
@@ -269,10 +271,12 @@ TEST(ControlFlow, WhileLoopRunsAndHasAGradient) {
   Graph graph;
   auto building = graph.as_default();
   const Tensor x = placeholder(kFloat32, {});
-  const std::vector<Tensor> state = while_loop(
-      [](std::span<const Tensor> now) { return now[0] < 3; },
-      [&](std::span<const Tensor> now) { return std::vector<Tensor>{now[0] + 1, now[1] * x}; },
-      {constant(0), constant(1.f)});
+  const std::vector<Tensor> state =
+      while_loop([](std::span<const Tensor> now) { return now[0] < 3; },
+                 [&](std::span<const Tensor> now) {
+                   return std::vector<Tensor>{now[0] + 1, now[1] * x};
+                 },
+                 {constant(0), constant(1.f)});
   const Gradients slope = gradients({state[1]}, std::vector<Tensor>{x});
   Session session;
   EXPECT_EQ(session.run(state[1], {{x, Tensor(2.f)}}).to<float>(), 8.f);

@@ -102,8 +102,7 @@ void ensure_cpu_devices(int count) {
 
 DeviceName requested_device(const std::string& node_name, std::string_view op) {
   return walk_scopes([&](const DeviceFunction& function, const DeviceName& found) {
-    return DeviceName::parse_any_form(
-        function({node_name, std::string(op), found.to_string()}));
+    return DeviceName::parse_any_form(function({node_name, std::string(op), found.to_string()}));
   });
 }
 

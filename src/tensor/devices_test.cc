@@ -61,11 +61,14 @@ TEST(DeviceScope, FillsItsMissingPartsFromTheOuter) {
   const auto outer = device("/job:trainer/device:GPU:3");
   {
     const auto inner = device("/task:5");
-    EXPECT_EQ(internal::requested_device("node", "Add").to_string(), "/job:trainer/task:5/device:GPU:3");
+    EXPECT_EQ(internal::requested_device("node", "Add").to_string(),
+              "/job:trainer/task:5/device:GPU:3");
     const auto innermost = device("cpu:0");
-    EXPECT_EQ(internal::requested_device("node", "Add").to_string(), "/job:trainer/task:5/device:CPU:0");
+    EXPECT_EQ(internal::requested_device("node", "Add").to_string(),
+              "/job:trainer/task:5/device:CPU:0");
     const auto nothing = device("");
-    EXPECT_EQ(internal::requested_device("node", "Add").to_string(), "/job:trainer/task:5/device:CPU:0");
+    EXPECT_EQ(internal::requested_device("node", "Add").to_string(),
+              "/job:trainer/task:5/device:CPU:0");
   }
   EXPECT_EQ(internal::requested_device("node", "Add").to_string(), "/job:trainer/device:GPU:3");
 }

@@ -58,8 +58,12 @@ Tensor GraphVariable::read() const {
 }
 
 Tensor GraphVariable::assign(const Tensor& value) { return assign_variable(handle_, value); }
-Tensor GraphVariable::assign_add(const Tensor& delta) { return assign_add_variable(handle_, delta); }
-Tensor GraphVariable::assign_sub(const Tensor& delta) { return assign_sub_variable(handle_, delta); }
+Tensor GraphVariable::assign_add(const Tensor& delta) {
+  return assign_add_variable(handle_, delta);
+}
+Tensor GraphVariable::assign_sub(const Tensor& delta) {
+  return assign_sub_variable(handle_, delta);
+}
 Tensor GraphVariable::scatter(ScatterOp op, const IndexedSlices& slices) {
   return scatter_variable(handle_, op, slices);
 }
@@ -82,10 +86,9 @@ std::optional<Variable> find_variable(const std::string& name) {
 
 Variable check_reused(const Variable& found, const GetVariableOptions& options) {
   if (found.dtype() != options.dtype || !found.shape().is_compatible_with(options.shape)) {
-    raise(Code::InvalidArgument,
-          "[GetVariable] '{}' exists with {} {}, but {} {} was asked for", found.name(),
-          to_string(found.dtype()), found.shape().to_string(), to_string(options.dtype),
-          options.shape.to_string());
+    raise(Code::InvalidArgument, "[GetVariable] '{}' exists with {} {}, but {} {} was asked for",
+          found.name(), to_string(found.dtype()), found.shape().to_string(),
+          to_string(options.dtype), options.shape.to_string());
   }
   return found;
 }

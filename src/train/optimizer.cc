@@ -84,7 +84,8 @@ void check_pair(const Variable& variable, const Gradient& gradient) {
     raise(Code::InvalidArgument, "[Optimizer] variable '{}' is {}; only floating variables train",
           variable.name(), to_string(variable.dtype()));
   }
-  const Shape shape = gradient.is_sparse() ? gradient.slices().dense_shape : gradient.dense().shape();
+  const Shape shape =
+      gradient.is_sparse() ? gradient.slices().dense_shape : gradient.dense().shape();
   if (!shape.is_compatible_with(variable.shape())) {
     raise(Code::InvalidArgument, "[Optimizer] variable '{}' has shape {}, but its gradient has {}",
           variable.name(), variable.shape().to_string(), shape.to_string());
@@ -116,9 +117,10 @@ Optimizer::Optimizer(LearningRate rate, Clipping clipping, internal::Rule rule)
           .rate = std::move(rate),
           .clipping = clipping,
           .rule = std::move(rule),
-          .iterations = Variable(int64_t{0}, {.name = "iterations",
-                                              .trainable = false,
-                                              .aggregation = VariableAggregation::OnlyFirstReplica})}) {}
+          .iterations =
+              Variable(int64_t{0}, {.name = "iterations",
+                                    .trainable = false,
+                                    .aggregation = VariableAggregation::OnlyFirstReplica})}) {}
 
 Optimizer::~Optimizer() = default;
 
@@ -150,9 +152,10 @@ Tensor Optimizer::apply_gradients(const Gradients& gradients,
 Tensor Optimizer::minimize(const Tensor& loss, const std::vector<Variable>& variables,
                            std::optional<Variable> step) {
   if (!loss.is_symbolic()) {
-    raise(Code::InvalidArgument,
-          "[Optimizer] the loss is a value, so nobody knows how it was computed; use a GradientTape "
-          "and apply_gradients(), or minimize() with a function that computes it");
+    raise(
+        Code::InvalidArgument,
+        "[Optimizer] the loss is a value, so nobody knows how it was computed; use a GradientTape "
+        "and apply_gradients(), or minimize() with a function that computes it");
   }
   const std::vector<Variable> all = variables.empty() ? trainable_variables() : variables;
   const Tensor update = apply_gradients(gradients({loss}, all), all);

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <set>
 
+#include "cohort/cohort.h"
 #include "conformance/op_example.h"
 #include "graph/op_signatures.h"
 #include "ops/dispatch.h"
@@ -66,7 +67,8 @@ Tensor symbol(DType dtype, const Shape& shape) {
 Tensor with_hidden_sizes(const Tensor& tensor, bool hide_rank) {
   if (tensor.dtype() == kResource) return tensor;
   if (hide_rank) return symbol(tensor.dtype(), Shape::unknown());
-  return symbol(tensor.dtype(), Shape(std::vector<int64_t>(static_cast<size_t>(tensor.rank()), -1)));
+  return symbol(tensor.dtype(),
+                Shape(std::vector<int64_t>(static_cast<size_t>(tensor.rank()), -1)));
 }
 
 void expect_inferred_is_actual(const OpCall& call) {
@@ -117,7 +119,8 @@ void expect_close(const Tensor& actual, const at::Tensor& expected, double toler
                   const std::string& what) {
   ASSERT_EQ(internal::aten(actual).sizes(), expected.sizes()) << what;
   EXPECT_LE(difference(internal::aten(actual), expected), tolerance)
-      << what << ": got " << actual << "\nexpected " << Tensor(internal::from_aten(expected.detach()));
+      << what << ": got " << actual << "\nexpected "
+      << Tensor(internal::from_aten(expected.detach()));
 }
 
 // One number that depends on every floating output, with weights that differ for every element.
@@ -126,8 +129,10 @@ Tensor weighted_sum(const Tensors& outputs) {
   for (const Tensor& output : outputs) {
     if (!is_floating(output.dtype())) continue;
     const int64_t count = output.size();
-    const Tensor weights = internal::from_aten(
-        (at::arange(count, at::kDouble) * 0.37).sin().add(1.5).reshape(internal::aten(output).sizes()));
+    const Tensor weights = internal::from_aten((at::arange(count, at::kDouble) * 0.37)
+                                                   .sin()
+                                                   .add(1.5)
+                                                   .reshape(internal::aten(output).sizes()));
     total = total + sum(cast(output, kFloat64) * weights);
   }
   return total;
@@ -138,8 +143,19 @@ bool is_differentiable(const OpExample& example) {
   return op.gradient != nullptr && !example.shapes_only;
 }
 
-Gradients taped_gradients(const OpExample& example, const Tensors& inputs) {
+// Tensors of their own, so that an example that gives one tensor twice has two sources.
+Tensors separate(const Tensors& inputs) {
+  Tensors copies;
+  for (const Tensor& input : inputs) {
+    copies.push_back(is_numeric(input.dtype()) ? internal::from_aten(internal::aten(input))
+                                               : input);
+  }
+  return copies;
+}
+
+Gradients taped_gradients(const OpExample& example, const Tensors& given) {
   GradientTape tape;
+  const Tensors inputs = separate(given);
   Tensors watched;
   for (const Tensor& input : inputs) {
     if (!is_floating(input.dtype())) continue;
@@ -238,7 +254,8 @@ TEST_P(OpConformance, GradientIsTheSlopeOfTheValue) {
     for (int64_t element = 0; element < inputs[i].size(); ++element) {
       const double slope = numeric_slope(example(), inputs, i, element);
       const double got = gradient.to_vector<double>()[static_cast<size_t>(element)];
-      EXPECT_NEAR(got, slope, 1e-5 * (1 + std::abs(slope))) << "input " << i << " element " << element;
+      EXPECT_NEAR(got, slope, 1e-5 * (1 + std::abs(slope)))
+          << "input " << i << " element " << element;
     }
   }
 }
@@ -263,6 +280,65 @@ TEST_P(OpConformance, GradientIsTorchs) {
       expect_close(gradients[next], expected, 1e-9, "gradient " + std::to_string(next));
       ++next;
     }
+  }
+}
+
+// The example's outputs, then the gradient of each floating input.
+Tensors values_and_gradients(const OpExample& example, std::span<const Tensor> inputs) {
+  GradientTape tape;
+  Tensors watched;
+  for (const Tensor& input : inputs) {
+    if (!is_floating(input.dtype())) continue;
+    tape.watch(input);
+    watched.push_back(input);
+  }
+  Tensors results = example.call(inputs);
+  if (!is_differentiable(example)) return results;
+  Tensor total(0.0);
+  for (const Tensor& output : results) {
+    if (is_floating(output.dtype())) total = total + sum(cast(square(output), kFloat64));
+  }
+  for (const Gradient& gradient :
+       tape.gradient({total}, watched, {.unconnected = Unconnected::Zero})) {
+    results.push_back(gradient.dense());
+  }
+  return results;
+}
+
+void expect_same(const Tensors& actual, const Tensors& expected) {
+  ASSERT_EQ(actual.size(), expected.size());
+  for (size_t i = 0; i < actual.size(); ++i) {
+    expect_close(actual[i], internal::aten(expected[i]), 1e-12, "result " + std::to_string(i));
+  }
+}
+
+TEST_P(OpConformance, GivesTheSameInATracedFunction) {
+  if (example().shapes_only) return;
+  const internal::FunctionCore traced("example");
+  const auto body = [&](std::span<const Tensor> in) { return values_and_gradients(example(), in); };
+  for (const Tensors& given : all_inputs()) {
+    const Tensors inputs = separate(given);
+    expect_same(traced.call(inputs, body), body(inputs));
+  }
+}
+
+TEST_P(OpConformance, GivesTheSameInAGraphWithUnknownSizes) {
+  if (example().shapes_only) return;
+  for (const Tensors& given : all_inputs()) {
+    const Tensors inputs = separate(given);
+    const Tensors expected = values_and_gradients(example(), inputs);
+    Graph graph;
+    auto building = graph.as_default();
+    Tensors symbols;
+    Feeds feeds;
+    for (const Tensor& input : inputs) {
+      const Shape hidden(std::vector<int64_t>(static_cast<size_t>(input.rank()), -1));
+      symbols.push_back(placeholder(input.dtype(), hidden));
+      feeds.push_back({symbols.back(), input});
+    }
+    const Tensors fetches = values_and_gradients(example(), symbols);
+    Session session;
+    expect_same(session.run(fetches, feeds), expected);
   }
 }
 

@@ -24,8 +24,8 @@ void flatten_into(const T& value, std::vector<Tensor>& flat) {
   flat.push_back(static_cast<Tensor>(value));
 }
 template <typename T>
-  requires(!TensorConvertible<std::vector<T>>)
-void flatten_into(const std::vector<T>& values, std::vector<Tensor>& flat);
+requires(!TensorConvertible<std::vector<T>>) void flatten_into(const std::vector<T>& values,
+                                                               std::vector<Tensor>& flat);
 template <typename T>
 void flatten_into(const std::map<std::string, T>& values, std::vector<Tensor>& flat);
 template <typename... T>
@@ -34,8 +34,8 @@ template <typename A, typename B>
 void flatten_into(const std::pair<A, B>& values, std::vector<Tensor>& flat);
 
 template <typename T>
-  requires(!TensorConvertible<std::vector<T>>)
-void flatten_into(const std::vector<T>& values, std::vector<Tensor>& flat) {
+requires(!TensorConvertible<std::vector<T>>) void flatten_into(const std::vector<T>& values,
+                                                               std::vector<Tensor>& flat) {
   for (const T& value : values) flatten_into(value, flat);
 }
 template <typename T>
@@ -54,8 +54,8 @@ void flatten_into(const std::pair<A, B>& values, std::vector<Tensor>& flat) {
 
 // rebuild(like, flat, next): a structure like `like` with the tensors from flat[next] on.
 template <typename T>
-  requires std::same_as<T, Tensor>
-Tensor rebuild(const T&, std::span<const Tensor> flat, size_t& next) {
+requires std::same_as<T, Tensor> Tensor rebuild(const T&, std::span<const Tensor> flat,
+                                                size_t& next) {
   return flat[next++];
 }
 template <typename T>
