@@ -85,7 +85,8 @@ void visit(const OpCall& call, GradientSums& sums) {
   if (!reached) return;
   const Gradients gradients = input_gradients(call, sums);
   for (size_t i = 0; i < gradients.size(); ++i) {
-    if (call.wants(i) && is_floating(call.inputs[i].dtype())) sums.add(call.inputs[i], gradients[i]);
+    if (call.wants(i) && is_floating(call.inputs[i].dtype()))
+      sums.add(call.inputs[i], gradients[i]);
   }
 }
 

@@ -9,13 +9,14 @@
 namespace cohort::internal {
 
 // d(targets)/d(source) for each of `sources`, given d(result)/d(target) in `seeds`: the one reverse
-// walk. `calls` lists what was computed, in order; a tape is such a list, and so is a graph. Runs on
-// concrete values and adds nodes on symbolic ones, because the gradients it calls are public ops.
+// walk. `calls` lists what was computed, in order; a tape is such a list, and so is a graph. Runs
+// on concrete values and adds nodes on symbolic ones, because the gradients it calls are public
+// ops.
 //
-// Only calls between the sources and the targets are visited. Each is dropped once it has been used,
-// so that the memory it held is free again while the walk goes on. A source that no target depends
-// on has an undefined gradient. Throws Unimplemented, naming the op and why, when the way leads
-// through an op without gradient.
+// Only calls between the sources and the targets are visited. Each is dropped once it has been
+// used, so that the memory it held is free again while the walk goes on. A source that no target
+// depends on has an undefined gradient. Throws Unimplemented, naming the op and why, when the way
+// leads through an op without gradient.
 Gradients backward(std::vector<OpCall> calls, std::span<const Tensor> targets,
                    std::span<const Tensor> seeds, std::span<const Tensor> sources);
 

@@ -16,34 +16,43 @@ VariableHandle make_handle(const VariableRequest& request) {
   const DType dtype = value.dtype();
   const Shape shape = request.options.shape.has_rank() ? request.options.shape : value.shape();
   const std::string& name = request.options.name;
-  return {make_resource(std::make_shared<VariableCell>(name, std::move(value))), name, dtype, shape};
+  return {make_resource(std::make_shared<VariableCell>(name, std::move(value))), name, dtype,
+          shape};
 }
 
 }  // namespace
 
 Tensor initial_value(const VariableRequest& request) {
+  if (!request.initializer) {
+    raise(Code::InvalidArgument, "[Variable] '{}': the initializer is empty", request.options.name);
+  }
   const RecordingPause pause;
   Tensor value = identity(request.initializer());
   if (request.options.dtype) value = cast(value, *request.options.dtype);
   if (!value.shape().is_compatible_with(request.options.shape)) {
-    raise(Code::InvalidArgument, "[Variable] '{}' is to have shape {}, but its initial value has {}",
-          request.options.name, request.options.shape.to_string(), value.shape().to_string());
+    raise(Code::InvalidArgument,
+          "[Variable] '{}' is to have shape {}, but its initial value has {}", request.options.name,
+          request.options.shape.to_string(), value.shape().to_string());
   }
   return value;
 }
 
 LocalVariable::LocalVariable(const VariableRequest& request)
     : options_(request.options),
-      trainable_(options_.trainable.value_or(options_.synchronization !=
-                                             VariableSynchronization::OnRead)),
+      trainable_(
+          options_.trainable.value_or(options_.synchronization != VariableSynchronization::OnRead)),
       handle_(make_handle(request)) {}
 
 std::string LocalVariable::device() const { return handle_.handle.device(); }
 
 Tensor LocalVariable::read() const { return read_variable(handle_, trainable_); }
 Tensor LocalVariable::assign(const Tensor& value) { return assign_variable(handle_, value); }
-Tensor LocalVariable::assign_add(const Tensor& delta) { return assign_add_variable(handle_, delta); }
-Tensor LocalVariable::assign_sub(const Tensor& delta) { return assign_sub_variable(handle_, delta); }
+Tensor LocalVariable::assign_add(const Tensor& delta) {
+  return assign_add_variable(handle_, delta);
+}
+Tensor LocalVariable::assign_sub(const Tensor& delta) {
+  return assign_sub_variable(handle_, delta);
+}
 
 Tensor LocalVariable::scatter(ScatterOp op, const IndexedSlices& slices) {
   return scatter_variable(handle_, op, slices);
