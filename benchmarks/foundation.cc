@@ -1,5 +1,5 @@
-// A training step and a single op, beside the same with torch::nn, torch's autograd and torch::optim.
-// Columns: ours, torch's, ours / torch's, what is aimed at.
+// A training step and a single op, beside the same with torch::nn, torch's autograd and
+// torch::optim. Columns: ours, torch's, ours / torch's, what is aimed at.
 
 #include <cohort/torch.h>
 
@@ -15,13 +15,12 @@ struct TorchMlp : torch::nn::Module {
   torch::nn::Linear a{register_module("a", torch::nn::Linear(784, 512))};
   torch::nn::Linear b{register_module("b", torch::nn::Linear(512, 512))};
   torch::nn::Linear c{register_module("c", torch::nn::Linear(512, 10))};
-  torch::Tensor forward(const torch::Tensor& x) {
-    return c(torch::relu(b(torch::relu(a(x)))));
-  }
+  torch::Tensor forward(const torch::Tensor& x) { return c(torch::relu(b(torch::relu(a(x))))); }
 };
 
 struct TorchCnn : torch::nn::Module {
-  torch::nn::Conv2d a{register_module("a", torch::nn::Conv2d(torch::nn::Conv2dOptions(1, 6, 5).padding(2)))};
+  torch::nn::Conv2d a{
+      register_module("a", torch::nn::Conv2d(torch::nn::Conv2dOptions(1, 6, 5).padding(2)))};
   torch::nn::Conv2d b{register_module("b", torch::nn::Conv2d(6, 16, 5))};
   torch::nn::Linear c{register_module("c", torch::nn::Linear(400, 120))};
   torch::nn::Linear d{register_module("d", torch::nn::Linear(120, 84))};
@@ -41,9 +40,17 @@ cohort::nn::Sequential our_mlp() {
 
 cohort::nn::Sequential our_cnn() {
   namespace nn = cohort::nn;
-  return nn::Sequential{nn::Conv2d(1, 6, 5, {.padding = 2}), nn::relu, nn::MaxPool2d(2),
-                        nn::Conv2d(6, 16, 5), nn::relu, nn::MaxPool2d(2), nn::Flatten(),
-                        nn::Dense(400, 120), nn::relu, nn::Dense(120, 84), nn::relu,
+  return nn::Sequential{nn::Conv2d(1, 6, 5, {.padding = 2}),
+                        nn::relu,
+                        nn::MaxPool2d(2),
+                        nn::Conv2d(6, 16, 5),
+                        nn::relu,
+                        nn::MaxPool2d(2),
+                        nn::Flatten(),
+                        nn::Dense(400, 120),
+                        nn::relu,
+                        nn::Dense(120, 84),
+                        nn::relu,
                         nn::Dense(84, 10)};
 }
 
@@ -54,7 +61,8 @@ Contest step_contest(const std::string& name, cohort::nn::Sequential model,
   const torch::Tensor labels = torch::randint(10, {images.size(0)}, torch::kLong);
   auto net = std::make_shared<Net>();
   auto theirs = std::make_shared<torch::optim::SGD>(net->parameters(), 0.01);
-  auto ours = std::make_shared<cohort::optim::Sgd>(cohort::optim::SgdOptions{.learning_rate = 0.01});
+  auto ours =
+      std::make_shared<cohort::optim::Sgd>(cohort::optim::SgdOptions{.learning_rate = 0.01});
   const cohort::Tensor our_images(images);
   const cohort::Tensor our_labels(labels);
   return {.name = name,

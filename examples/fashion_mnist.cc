@@ -16,7 +16,7 @@ constexpr std::array kNames = {"T-shirt", "Trouser", "Pullover", "Dress", "Coat"
                                "Sandal",  "Shirt",   "Sneaker",  "Bag",   "Ankle boot"};
 
 struct Options {
-  int epochs = 5;
+  int epochs = 8;
   int batch = 128;
   std::string data = "/usr/share/datasets/fashion-mnist";
 };

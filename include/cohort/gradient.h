@@ -28,8 +28,8 @@ struct IndexedSlices {
   Tensor to_dense() const;
 };
 
-// What a gradient is: nothing (the source has no influence on the target), a tensor, or rows of one.
-// Converts to a Tensor; rows are then written out.
+// What a gradient is: nothing (the source has no influence on the target), a tensor, or rows of
+// one. Converts to a Tensor; rows are then written out.
 class Gradient {
  public:
   Gradient() = default;
@@ -61,8 +61,8 @@ struct GradientOptions {
 };
 
 struct TapeOptions {
-  bool persistent = false;       // allows several gradient() calls; keeps everything until the end
-  bool watch_variables = true;   // trainable variables are watched when read
+  bool persistent = false;      // allows several gradient() calls; keeps everything until the end
+  bool watch_variables = true;  // trainable variables are watched when read
 };
 
 // Records what this thread computes from watched values while it lives, and gives derivatives.
@@ -77,14 +77,16 @@ class GradientTape {
   GradientTape(const GradientTape&) = delete;
   GradientTape& operator=(const GradientTape&) = delete;
 
-  // From here on, what is computed from `tensor` is recorded. Floating dtypes only (InvalidArgument).
+  // From here on, what is computed from `tensor` is recorded. Floating dtypes only
+  // (InvalidArgument).
   void watch(const Tensor& tensor);
   void watch(const Variable& variable);
 
   // d(target)/d(source), summed over the elements of the target. A source that was never watched
   // counts as unconnected. Throws FailedPrecondition on a second call unless persistent, and
   // Unimplemented, naming the op, when the way leads through an op without gradient.
-  Gradient gradient(const Tensor& target, const Tensor& source, const GradientOptions& options = {});
+  Gradient gradient(const Tensor& target, const Tensor& source,
+                    const GradientOptions& options = {});
   Gradient gradient(const Tensor& target, const Variable& source,
                     const GradientOptions& options = {});
   Gradients gradient(const Tensor& target, const std::vector<Tensor>& sources,

@@ -23,9 +23,9 @@
 namespace cohort {
 
 // Element by element, one input. Floating dtypes only, except where said.
-Tensor neg(const Tensor& x, Site site = Site::here());   // integers too
-Tensor abs(const Tensor& x, Site site = Site::here());   // integers too
-Tensor sign(const Tensor& x, Site site = Site::here());  // integers too; -1, 0 or 1
+Tensor neg(const Tensor& x, Site site = Site::here());     // integers too
+Tensor abs(const Tensor& x, Site site = Site::here());     // integers too
+Tensor sign(const Tensor& x, Site site = Site::here());    // integers too; -1, 0 or 1
 Tensor square(const Tensor& x, Site site = Site::here());  // integers too
 Tensor exp(const Tensor& x, Site site = Site::here());
 Tensor log(const Tensor& x, Site site = Site::here());
@@ -40,7 +40,7 @@ Tensor sigmoid(const Tensor& x, Site site = Site::here());
 Tensor erf(const Tensor& x, Site site = Site::here());
 Tensor floor(const Tensor& x, Site site = Site::here());
 Tensor ceil(const Tensor& x, Site site = Site::here());
-Tensor round(const Tensor& x, Site site = Site::here());  // halves to even
+Tensor round(const Tensor& x, Site site = Site::here());      // halves to even
 Tensor is_nan(const Tensor& x, Site site = Site::here());     // bool
 Tensor is_finite(const Tensor& x, Site site = Site::here());  // bool
 

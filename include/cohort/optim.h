@@ -103,7 +103,8 @@ class Optimizer {
 
   // The slot of that name for `variable`. Throws NotFound before the first update.
   Variable slot(const Variable& variable, const std::string& name) const;
-  // Everything that a checkpoint must keep: iterations, then the slots in the order of their making.
+  // Everything that a checkpoint must keep: iterations, then the slots in the order of their
+  // making.
   std::vector<Variable> variables() const;
 
  protected:

@@ -26,7 +26,7 @@ enum class VariableSynchronization { Auto, None, OnWrite, OnRead };
 enum class VariableAggregation { None, Sum, Mean, OnlyFirstReplica };
 
 struct VariableOptions {
-  std::string name = "Variable";  // a label; several variables may have the same
+  std::string name = "Variable";                 // a label; several variables may have the same
   std::optional<bool> trainable = std::nullopt;  // true, except for OnRead
   std::optional<DType> dtype = std::nullopt;     // converts the initial value
   Shape shape = Shape::unknown();                // what assigned values must fit; the initial

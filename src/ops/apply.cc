@@ -2,8 +2,8 @@
 
 #include "base/raise.h"
 #include "ops/dispatch.h"
-#include "ops/scoped_kernel.h"
 #include "ops/numerics.h"
+#include "ops/scoped_kernel.h"
 #include "tensor/body.h"
 
 namespace cohort::internal {
@@ -45,7 +45,8 @@ void tell_recorders(const OpDef& op, std::span<const Tensor> inputs, const Attrs
 [[noreturn]] void raise_kernel_failure(const OpDef& op, std::span<const Tensor> inputs,
                                        std::string_view reason) {
   std::string shapes;
-  for (const Tensor& input : inputs) shapes += (shapes.empty() ? "" : ", ") + input.shape().to_string();
+  for (const Tensor& input : inputs)
+    shapes += (shapes.empty() ? "" : ", ") + input.shape().to_string();
   const bool out_of_memory = reason.find("not enough memory") != std::string_view::npos ||
                              reason.find("allocate memory") != std::string_view::npos;
   raise(out_of_memory ? Code::ResourceExhausted : Code::Internal,

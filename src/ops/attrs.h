@@ -13,9 +13,9 @@ namespace cohort::internal {
 
 class GraphFunction;  // a traced body that an op runs (cond, while_loop, a call); graph/ has it
 
-using AttrValue = std::variant<bool, int64_t, double, std::string, DType, Shape,
-                               std::vector<int64_t>, std::vector<std::string>, Tensor,
-                               std::shared_ptr<const GraphFunction>>;
+using AttrValue =
+    std::variant<bool, int64_t, double, std::string, DType, Shape, std::vector<int64_t>,
+                 std::vector<std::string>, Tensor, std::shared_ptr<const GraphFunction>>;
 
 // The constants of one op call, by name: what a serialized node carries besides its inputs. Names
 // are literals. Few per op, so a list beats a map.
@@ -39,7 +39,9 @@ class Attrs {
   }
 
   bool has(std::string_view name) const;
-  void set(std::string_view name, AttrValue value) { entries_.emplace_back(name, std::move(value)); }
+  void set(std::string_view name, AttrValue value) {
+    entries_.emplace_back(name, std::move(value));
+  }
   const std::vector<Entry>& entries() const { return entries_; }
 
  private:

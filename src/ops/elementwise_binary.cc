@@ -1,7 +1,7 @@
 // Arithmetic of two tensors, element by element.
 
-#include "cohort/ops.h"
 #include "base/raise.h"
+#include "cohort/ops.h"
 #include "ops/kernel.h"
 #include "ops/like.h"
 #include "ops/promotion.h"

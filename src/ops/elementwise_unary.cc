@@ -4,6 +4,7 @@
 
 #include "cohort/ops.h"
 #include "ops/kernel.h"
+#include "ops/widen.h"
 
 namespace cohort {
 namespace internal {
@@ -57,7 +58,7 @@ extern constexpr OpDef kExp{
     .name = "Exp",
     .dtypes = kFloatTypes,
     .infer = infer_same,
-    .compute = [](Kernel& k) { set(k, at::exp(in(k))); },
+    .compute = [](Kernel& k) { set(k, narrowed(at::exp(widened(in(k))), in(k))); },
     .gradient = [](const OpCall& call, Grads g) -> Gradients { return {g[0] * call.outputs[0]}; },
 };
 
@@ -65,7 +66,7 @@ extern constexpr OpDef kLog{
     .name = "Log",
     .dtypes = kFloatTypes,
     .infer = infer_same,
-    .compute = [](Kernel& k) { set(k, at::log(in(k))); },
+    .compute = [](Kernel& k) { set(k, narrowed(at::log(widened(in(k))), in(k))); },
     .gradient = [](const OpCall& call, Grads g) -> Gradients { return {g[0] / call.inputs[0]}; },
 };
 
@@ -73,7 +74,7 @@ extern constexpr OpDef kLog1p{
     .name = "Log1p",
     .dtypes = kFloatTypes,
     .infer = infer_same,
-    .compute = [](Kernel& k) { set(k, at::log1p(in(k))); },
+    .compute = [](Kernel& k) { set(k, narrowed(at::log1p(widened(in(k))), in(k))); },
     .gradient = [](const OpCall& call, Grads g) -> Gradients {
       return {g[0] / (call.inputs[0] + 1)};
     },
@@ -83,7 +84,7 @@ extern constexpr OpDef kSqrt{
     .name = "Sqrt",
     .dtypes = kFloatTypes,
     .infer = infer_same,
-    .compute = [](Kernel& k) { set(k, at::sqrt(in(k))); },
+    .compute = [](Kernel& k) { set(k, narrowed(at::sqrt(widened(in(k))), in(k))); },
     .gradient = [](const OpCall& call, Grads g) -> Gradients {
       return {g[0] * 0.5 / call.outputs[0]};
     },
@@ -93,7 +94,7 @@ extern constexpr OpDef kRsqrt{
     .name = "Rsqrt",
     .dtypes = kFloatTypes,
     .infer = infer_same,
-    .compute = [](Kernel& k) { set(k, at::rsqrt(in(k))); },
+    .compute = [](Kernel& k) { set(k, narrowed(at::rsqrt(widened(in(k))), in(k))); },
     .gradient = [](const OpCall& call, Grads g) -> Gradients {
       return {g[0] * -0.5 * call.outputs[0] / call.inputs[0]};
     },
@@ -103,7 +104,7 @@ extern constexpr OpDef kReciprocal{
     .name = "Reciprocal",
     .dtypes = kFloatTypes,
     .infer = infer_same,
-    .compute = [](Kernel& k) { set(k, at::reciprocal(in(k))); },
+    .compute = [](Kernel& k) { set(k, narrowed(at::reciprocal(widened(in(k))), in(k))); },
     .gradient = [](const OpCall& call, Grads g) -> Gradients {
       return {-g[0] * square(call.outputs[0])};
     },
@@ -113,15 +114,17 @@ extern constexpr OpDef kSin{
     .name = "Sin",
     .dtypes = kFloatTypes,
     .infer = infer_same,
-    .compute = [](Kernel& k) { set(k, at::sin(in(k))); },
-    .gradient = [](const OpCall& call, Grads g) -> Gradients { return {g[0] * cos(call.inputs[0])}; },
+    .compute = [](Kernel& k) { set(k, narrowed(at::sin(widened(in(k))), in(k))); },
+    .gradient = [](const OpCall& call, Grads g) -> Gradients {
+      return {g[0] * cos(call.inputs[0])};
+    },
 };
 
 extern constexpr OpDef kCos{
     .name = "Cos",
     .dtypes = kFloatTypes,
     .infer = infer_same,
-    .compute = [](Kernel& k) { set(k, at::cos(in(k))); },
+    .compute = [](Kernel& k) { set(k, narrowed(at::cos(widened(in(k))), in(k))); },
     .gradient = [](const OpCall& call, Grads g) -> Gradients {
       return {-g[0] * sin(call.inputs[0])};
     },
@@ -131,7 +134,7 @@ extern constexpr OpDef kTanh{
     .name = "Tanh",
     .dtypes = kFloatTypes,
     .infer = infer_same,
-    .compute = [](Kernel& k) { set(k, at::tanh(in(k))); },
+    .compute = [](Kernel& k) { set(k, narrowed(at::tanh(widened(in(k))), in(k))); },
     .gradient = [](const OpCall& call, Grads g) -> Gradients {
       return {g[0] * (1 - square(call.outputs[0]))};
     },
@@ -141,7 +144,7 @@ extern constexpr OpDef kSigmoid{
     .name = "Sigmoid",
     .dtypes = kFloatTypes,
     .infer = infer_same,
-    .compute = [](Kernel& k) { set(k, at::sigmoid(in(k))); },
+    .compute = [](Kernel& k) { set(k, narrowed(at::sigmoid(widened(in(k))), in(k))); },
     .gradient = [](const OpCall& call, Grads g) -> Gradients {
       return {g[0] * call.outputs[0] * (1 - call.outputs[0])};
     },
@@ -151,7 +154,7 @@ extern constexpr OpDef kErf{
     .name = "Erf",
     .dtypes = kFloatTypes,
     .infer = infer_same,
-    .compute = [](Kernel& k) { set(k, at::erf(in(k))); },
+    .compute = [](Kernel& k) { set(k, narrowed(at::erf(widened(in(k))), in(k))); },
     .gradient = [](const OpCall& call, Grads g) -> Gradients {
       return {g[0] * exp(-square(call.inputs[0])) * M_2_SQRTPI};
     },
@@ -161,7 +164,7 @@ extern constexpr OpDef kFloor{
     .name = "Floor",
     .dtypes = kFloatTypes,
     .infer = infer_same,
-    .compute = [](Kernel& k) { set(k, at::floor(in(k))); },
+    .compute = [](Kernel& k) { set(k, narrowed(at::floor(widened(in(k))), in(k))); },
     .gradient = no_influence,
 };
 
@@ -169,7 +172,7 @@ extern constexpr OpDef kCeil{
     .name = "Ceil",
     .dtypes = kFloatTypes,
     .infer = infer_same,
-    .compute = [](Kernel& k) { set(k, at::ceil(in(k))); },
+    .compute = [](Kernel& k) { set(k, narrowed(at::ceil(widened(in(k))), in(k))); },
     .gradient = no_influence,
 };
 
@@ -177,7 +180,7 @@ extern constexpr OpDef kRound{
     .name = "Round",
     .dtypes = kFloatTypes,
     .infer = infer_same,
-    .compute = [](Kernel& k) { set(k, at::round(in(k))); },
+    .compute = [](Kernel& k) { set(k, narrowed(at::round(widened(in(k))), in(k))); },
     .gradient = no_influence,
 };
 
@@ -212,7 +215,9 @@ Tensor log(const Tensor& x, Site site) { return apply(internal::kLog, {x}, {}, s
 Tensor log1p(const Tensor& x, Site site) { return apply(internal::kLog1p, {x}, {}, site); }
 Tensor sqrt(const Tensor& x, Site site) { return apply(internal::kSqrt, {x}, {}, site); }
 Tensor rsqrt(const Tensor& x, Site site) { return apply(internal::kRsqrt, {x}, {}, site); }
-Tensor reciprocal(const Tensor& x, Site site) { return apply(internal::kReciprocal, {x}, {}, site); }
+Tensor reciprocal(const Tensor& x, Site site) {
+  return apply(internal::kReciprocal, {x}, {}, site);
+}
 Tensor sin(const Tensor& x, Site site) { return apply(internal::kSin, {x}, {}, site); }
 Tensor cos(const Tensor& x, Site site) { return apply(internal::kCos, {x}, {}, site); }
 Tensor tanh(const Tensor& x, Site site) { return apply(internal::kTanh, {x}, {}, site); }

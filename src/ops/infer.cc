@@ -70,9 +70,8 @@ void require_rank_at_least(std::string_view op, const Shape& shape, int rank,
 void require_same_dtype(const OpInputs& inputs) {
   for (size_t i = 1; i < inputs.size(); ++i) {
     if (inputs.dtype(i) == inputs.dtype(0)) continue;
-    raise(Code::InvalidArgument, "[{}] inputs 0 and {} must have one dtype, got {} and {}", inputs.op,
-          i,
-          to_string(inputs.dtype(0)), to_string(inputs.dtype(i)));
+    raise(Code::InvalidArgument, "[{}] inputs 0 and {} must have one dtype, got {} and {}",
+          inputs.op, i, to_string(inputs.dtype(0)), to_string(inputs.dtype(i)));
   }
 }
 

@@ -4,7 +4,8 @@
 
 #include "ops/op.h"
 
-// What the ops' infer functions (and a few gradients) have in common. `op` is the op's name, for the message.
+// What the ops' infer functions (and a few gradients) have in common. `op` is the op's name, for
+// the message.
 namespace cohort::internal {
 
 // numpy's broadcasting; an unknown size against 1 or another unknown one stays unknown.

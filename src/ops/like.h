@@ -2,8 +2,8 @@
 
 #include "cohort/ops.h"
 
-// Gradients often need "what I have, in the shape of that": ops that take the shape from a tensor, so
-// that they also work in graphs where it is not known yet.
+// Gradients often need "what I have, in the shape of that": ops that take the shape from a tensor,
+// so that they also work in graphs where it is not known yet.
 namespace cohort::internal {
 
 // `x` summed over the dimensions along which `like` was broadcast to get x's shape.

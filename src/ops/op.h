@@ -5,8 +5,8 @@
 #include <string_view>
 #include <vector>
 
-#include "cohort/site.h"
 #include "cohort/gradient.h"
+#include "cohort/site.h"
 #include "ops/attrs.h"
 
 namespace cohort::internal {

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "cohort/error.h"
 #include "cohort/ops.h"
 
 namespace cohort {

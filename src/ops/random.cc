@@ -155,7 +155,11 @@ void compute_uniform(Kernel& k) {
     const float unit = static_cast<float>(words[j] >> 8) * 0x1p-24f;
     return std::min(start + unit * width, last);
   });
-  if (dtype != kFloat32) out = out.to(to_aten(dtype)).clamp_max_(last);
+  if (dtype != kFloat32) {
+    // Rounding may reach the upper bound; 16-bit floats have no clamp kernel of their own.
+    const at::Tensor rounded = out.to(to_aten(dtype)).to(at::kFloat);
+    out = rounded.clamp_max(last).to(to_aten(dtype));
+  }
   set(k, std::move(out));
 }
 

@@ -4,6 +4,7 @@
 
 #include <sstream>
 
+#include "cohort/error.h"
 #include "cohort/ops.h"
 
 namespace cohort {

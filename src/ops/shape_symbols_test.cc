@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "cohort/error.h"
 #include "cohort/ops.h"
 #include "support/replay_graph.h"
 
@@ -111,7 +112,7 @@ const Case kCases[] = {
 };
 
 INSTANTIATE_TEST_SUITE_P(All, ShapeOpInAGraph, ::testing::ValuesIn(kCases),
-                         [](const auto& info) { return info.param.name; });
+                         [](const auto& param_info) { return param_info.param.name; });
 
 TEST(ShapeOpsInAGraph, GatherOfAKnownTableHasRowsAsGradient) {
   ReplayGraph graph;

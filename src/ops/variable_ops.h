@@ -9,8 +9,8 @@ namespace cohort::internal {
 
 Tensor read_variable(const VariableHandle& variable, bool trainable);
 
-// `value` as the variable can hold it. Throws InvalidArgument naming the variable when the dtype would
-// lose more than precision or the shape does not fit.
+// `value` as the variable can hold it. Throws InvalidArgument naming the variable when the dtype
+// would lose more than precision or the shape does not fit.
 Tensor fit_to_variable(const VariableHandle& variable, const Tensor& value,
                        std::string_view operation);
 

@@ -15,12 +15,12 @@ internal::Rule rule(const FtrlOptions& options) {
                     "learning_rate_power must not be positive", options.learning_rate_power);
   internal::require(options.l1 >= 0, "Ftrl", "l1 must not be negative", options.l1);
   internal::require(options.l2 >= 0, "Ftrl", "l2 must not be negative", options.l2);
-  return {&cohort::internal::kApplyFtrl,
-          {{"learning_rate_power", options.learning_rate_power},
-           {"l1", options.l1},
-           {"l2", options.l2}},
-          {{.name = "accumulator", .initial_value = options.initial_accumulator},
-           {.name = "linear"}}};
+  return {
+      &cohort::internal::kApplyFtrl,
+      {{"learning_rate_power", options.learning_rate_power},
+       {"l1", options.l1},
+       {"l2", options.l2}},
+      {{.name = "accumulator", .initial_value = options.initial_accumulator}, {.name = "linear"}}};
 }
 
 }  // namespace

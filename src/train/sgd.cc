@@ -10,7 +10,8 @@ namespace optim {
 namespace {
 
 internal::Rule rule(const SgdOptions& options) {
-  internal::require(options.momentum >= 0, "Sgd", "momentum must not be negative", options.momentum);
+  internal::require(options.momentum >= 0, "Sgd", "momentum must not be negative",
+                    options.momentum);
   internal::require(!options.nesterov || options.momentum > 0, "Sgd",
                     "nesterov needs a positive momentum", options.momentum);
   internal::require(options.weight_decay >= 0, "Sgd", "weight_decay must not be negative",

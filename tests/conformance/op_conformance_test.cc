@@ -65,7 +65,8 @@ Tensor symbol(DType dtype, const Shape& shape) {
 Tensor with_hidden_sizes(const Tensor& tensor, bool hide_rank) {
   if (tensor.dtype() == kResource) return tensor;
   if (hide_rank) return symbol(tensor.dtype(), Shape::unknown());
-  return symbol(tensor.dtype(), Shape(std::vector<int64_t>(static_cast<size_t>(tensor.rank()), -1)));
+  return symbol(tensor.dtype(),
+                Shape(std::vector<int64_t>(static_cast<size_t>(tensor.rank()), -1)));
 }
 
 void expect_inferred_is_actual(const OpCall& call) {
@@ -116,7 +117,8 @@ void expect_close(const Tensor& actual, const at::Tensor& expected, double toler
                   const std::string& what) {
   ASSERT_EQ(internal::aten(actual).sizes(), expected.sizes()) << what;
   EXPECT_LE(difference(internal::aten(actual), expected), tolerance)
-      << what << ": got " << actual << "\nexpected " << Tensor(internal::from_aten(expected.detach()));
+      << what << ": got " << actual << "\nexpected "
+      << Tensor(internal::from_aten(expected.detach()));
 }
 
 // One number that depends on every floating output, with weights that differ for every element.
@@ -125,8 +127,10 @@ Tensor weighted_sum(const Tensors& outputs) {
   for (const Tensor& output : outputs) {
     if (!is_floating(output.dtype())) continue;
     const int64_t count = output.size();
-    const Tensor weights = internal::from_aten(
-        (at::arange(count, at::kDouble) * 0.37).sin().add(1.5).reshape(internal::aten(output).sizes()));
+    const Tensor weights = internal::from_aten((at::arange(count, at::kDouble) * 0.37)
+                                                   .sin()
+                                                   .add(1.5)
+                                                   .reshape(internal::aten(output).sizes()));
     total = total + sum(cast(output, kFloat64) * weights);
   }
   return total;
@@ -137,8 +141,19 @@ bool is_differentiable(const OpExample& example) {
   return op.gradient != nullptr && !example.shapes_only;
 }
 
-Gradients taped_gradients(const OpExample& example, const Tensors& inputs) {
+// Tensors of their own, so that an example that gives one tensor twice has two sources.
+Tensors separate(const Tensors& inputs) {
+  Tensors copies;
+  for (const Tensor& input : inputs) {
+    copies.push_back(is_numeric(input.dtype()) ? internal::from_aten(internal::aten(input))
+                                               : input);
+  }
+  return copies;
+}
+
+Gradients taped_gradients(const OpExample& example, const Tensors& given) {
   GradientTape tape;
+  const Tensors inputs = separate(given);
   Tensors watched;
   for (const Tensor& input : inputs) {
     if (!is_floating(input.dtype())) continue;
@@ -223,7 +238,8 @@ TEST_P(OpConformance, GradientIsTheSlopeOfTheValue) {
     for (int64_t element = 0; element < inputs[i].size(); ++element) {
       const double slope = numeric_slope(example(), inputs, i, element);
       const double got = gradient.to_vector<double>()[static_cast<size_t>(element)];
-      EXPECT_NEAR(got, slope, 1e-5 * (1 + std::abs(slope))) << "input " << i << " element " << element;
+      EXPECT_NEAR(got, slope, 1e-5 * (1 + std::abs(slope)))
+          << "input " << i << " element " << element;
     }
   }
 }

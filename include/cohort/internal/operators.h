@@ -28,10 +28,10 @@ inline constexpr bool is_tensor_like<Gradient> = true;
 template <typename T>
 concept TensorLike = is_tensor_like<std::remove_cvref_t<T>>;
 template <typename T>
-concept Operand = TensorLike<T> || (TensorElement<T> && std::is_arithmetic_v<T>);
+concept Operand = TensorLike<T> ||(TensorElement<T>&& std::is_arithmetic_v<T>);
 // Constrained so that an expression of torch tensors or of plain numbers never comes here.
 template <typename A, typename B>
-concept Operands = Operand<A> && Operand<B> && (TensorLike<A> || TensorLike<B>);
+concept Operands = Operand<A> && Operand<B> &&(TensorLike<A> || TensorLike<B>);
 
 template <Operand T>
 Tensor as_operand(const T& value) {
@@ -40,11 +40,10 @@ Tensor as_operand(const T& value) {
 
 }  // namespace internal
 
-#define COHORT_BINARY_OPERATOR(symbol, function)                      \
-  template <typename A, typename B>                                   \
-    requires internal::Operands<A, B>                                 \
-  Tensor operator symbol(const A& a, const B& b) {                    \
-    return function(internal::as_operand(a), internal::as_operand(b)); \
+#define COHORT_BINARY_OPERATOR(symbol, function)                                     \
+  template <typename A, typename B>                                                  \
+  requires internal::Operands<A, B> Tensor operator symbol(const A& a, const B& b) { \
+    return function(internal::as_operand(a), internal::as_operand(b));               \
   }
 
 COHORT_BINARY_OPERATOR(+, add)

@@ -1,32 +1,54 @@
-#include "cohort/optim.h"
+#include "cohort/variable.h"
 #include "conformance/op_example.h"
 #include "ops/merge_rows.h"
+#include "ops/op.h"
+#include "ops/variable_cell.h"
 
 // Ops that change variables: what they compute is tested with Variable and the optimizers; here
 // their inference is.
 namespace cohort::testing {
 namespace {
 
-OpExample on_variable(std::string_view op, std::function<void(Variable&)> change) {
+using Use = std::function<void(const Tensor& handle, const internal::Attrs& attrs)>;
+
+// An op on the handle of a variable of shape (2, 2).
+OpExample on_variable(std::string_view op, Use use) {
   return {.op = op,
           .inputs = {},
           .call =
               [=](std::span<const Tensor>) {
-                Variable variable({{1.0, 2.0}, {3.0, 4.0}});
-                change(variable);
+                const Variable variable({{1.0, 2.0}, {3.0, 4.0}});
+                use(internal::VariableAccess::impl(variable)->handle().handle,
+                    {{"dtype", kFloat64}, {"shape", Shape{2, 2}}});
                 return Tensors{};
               },
           .shapes_only = true};
 }
 
-template <typename Optimizer, typename Options>
-OpExample update(std::string_view op, const Options& options) {
-  return on_variable(op, [=](Variable& variable) {
-    Optimizer optimizer(options);
-    optimizer.apply_gradients({Gradient(ones({2, 2}, kFloat64))}, {variable});
-    optimizer.apply_gradients(
-        {Gradient(IndexedSlices{ones({1, 2}, kFloat64), Tensor({int64_t{1}}), {2, 2}})},
-        {variable});
+OpExample with_value(std::string_view op, const Tensor& value) {
+  return on_variable(op, [=](const Tensor& handle, const internal::Attrs& attrs) {
+    internal::apply(internal::find_op(op), {handle, value}, attrs);
+  });
+}
+
+// An optimizer's update, for a dense and for a sparse gradient.
+OpExample update(std::string_view op, size_t slots, const internal::Attrs& constants) {
+  return on_variable(op, [=](const Tensor& handle, const internal::Attrs& attrs) {
+    for (const bool sparse : {false, true}) {
+      Tensors inputs{handle};
+      for (size_t i = 0; i < slots; ++i) {
+        const Variable slot(zeros({2, 2}, kFloat64));
+        inputs.push_back(internal::VariableAccess::impl(slot)->handle().handle);
+      }
+      inputs.push_back(ones({sparse ? 1 : 2, 2}, kFloat64));
+      if (sparse) inputs.push_back(Tensor({int64_t{1}}));
+      inputs.push_back(Tensor(0.1));
+      inputs.push_back(Tensor(int64_t{1}));
+      internal::Attrs all = constants;
+      for (const auto& [name, value] : attrs.entries()) all.set(name, value);
+      all.set("sparse", sparse);
+      internal::apply(internal::find_op(op), inputs, all, {});
+    }
   });
 }
 
@@ -59,22 +81,36 @@ OpExample merging() {
 std::vector<OpExample> state_examples() {
   return {
       merging(),
-      on_variable("AssignVariable",
-                  [](Variable& v) {
-                    v.assign(ones({2, 2}, kFloat64));
+      on_variable("ReadVariable",
+                  [](const Tensor& handle, const internal::Attrs& attrs) {
+                    internal::apply(internal::find_op("ReadVariable"), {handle}, attrs);
                   }),
-      on_variable("AssignAddVariable", [](Variable& v) { v.assign_add(1.0); }),
-      on_variable("AssignSubVariable", [](Variable& v) { v.assign_sub(1.0); }),
+      with_value("AssignVariable", ones({2, 2}, kFloat64)),
+      with_value("AssignAddVariable", ones({2, 2}, kFloat64)),
+      with_value("AssignSubVariable", ones({2, 2}, kFloat64)),
       on_variable("ScatterVariable",
-                  [](Variable& v) {
-                    v.scatter_add({ones({1, 2}, kFloat64), Tensor({int64_t{0}}), {2, 2}});
+                  [](const Tensor& handle, const internal::Attrs& attrs) {
+                    internal::Attrs all = attrs;
+                    all.set("op", int64_t{1});
+                    internal::apply(internal::find_op("ScatterVariable"),
+                                    {handle, Tensor({int64_t{0}}), ones({1, 2}, kFloat64)}, all);
                   }),
-      update<optim::Sgd>("ApplySgd", optim::SgdOptions{}),
-      update<optim::Sgd>("ApplyMomentum", optim::SgdOptions{.momentum = 0.9}),
-      update<optim::Adam>("ApplyAdam", optim::AdamOptions{}),
-      update<optim::Adagrad>("ApplyAdagrad", optim::AdagradOptions{}),
-      update<optim::RmsProp>("ApplyRmsProp", optim::RmsPropOptions{}),
-      update<optim::Ftrl>("ApplyFtrl", optim::FtrlOptions{}),
+      update("ApplySgd", 0, {{"weight_decay", 0.0}}),
+      update("ApplyMomentum", 1, {{"weight_decay", 0.0}, {"momentum", 0.9}, {"nesterov", false}}),
+      update("ApplyAdam", 2,
+             {{"beta1", 0.9},
+              {"beta2", 0.999},
+              {"epsilon", 1e-8},
+              {"weight_decay", 0.0},
+              {"decoupled", false}}),
+      update("ApplyAdagrad", 1, {{"epsilon", 1e-10}, {"weight_decay", 0.0}}),
+      update("ApplyRmsProp", 3,
+             {{"rho", 0.99},
+              {"epsilon", 1e-8},
+              {"momentum", 0.0},
+              {"weight_decay", 0.0},
+              {"centered", false}}),
+      update("ApplyFtrl", 2, {{"learning_rate_power", -0.5}, {"l1", 0.0}, {"l2", 0.0}}),
   };
 }
 
