@@ -93,8 +93,7 @@ class GeneratorFunction {
  public:
   template <typename F>
   requires(!std::same_as<std::remove_cvref_t<F>, GeneratorFunction> &&
-           std::is_invocable_r_v<NextFunction, F&>)
-  GeneratorFunction(F&& callable)
+           std::is_invocable_r_v<NextFunction, F&>) GeneratorFunction(F&& callable)
       : start_(std::forward<F>(callable)) {}
 
   NextFunction operator()() const { return start_(); }
