@@ -162,8 +162,7 @@ TEST(ShapeOpsInAGraph, ShapeIsKnownWhenItRuns) {
   auto building = graph.as_default();
   const Tensor x = placeholder(kFloat32);
   Session session;
-  EXPECT_EQ(session.run(shape(x), {{x, value}}).to_vector<int64_t>(),
-            (std::vector<int64_t>{4, 2}));
+  EXPECT_EQ(session.run(shape(x), {{x, value}}).to_vector<int64_t>(), (std::vector<int64_t>{4, 2}));
   EXPECT_EQ(session.run(rank(x), {{x, value}}).to<int>(), 2);
 }
 
