@@ -268,6 +268,19 @@ TEST(ReadingGraphs, RefusesFunctionsOfFunctionsWithoutEnd) {
   const std::string bytes = graph_of_depth(8).serialize();
   EXPECT_EQ(Graph::deserialize(bytes).serialize(), bytes);
   EXPECT_ERROR(Code::FailedPrecondition, "more than 32 deep", graph_of_depth(33).serialize());
+  const std::string deeper = changed(graph_of_depth(2), [](message::Document& document) {
+    message::Function outer;
+    for (const message::Function& function : document.functions()) {
+      if (function.nodes().rbegin()->op() == "Cond") outer = function;
+    }
+    for (int i = 0; i < 40; ++i) {
+      const std::string inner = outer.name();
+      outer.set_name("f" + std::to_string(i));
+      attr(*outer.mutable_nodes()->rbegin(), "then_branch").set_function(inner);
+      *document.add_functions() = outer;
+    }
+  });
+  EXPECT_ERROR(Code::InvalidArgument, "more than 32 deep", Graph::deserialize(deeper));
 }
 
 TEST(ReadingGraphs, RefusesFunctionsThatDoNotFit) {
