@@ -53,10 +53,23 @@ bool is_node_name(std::string_view name) {
 
 std::vector<Tensor> GraphImpl::append(const OpDef& op, std::span<const Tensor> inputs, Attrs attrs,
                                       const Specs& outputs, Site site) {
+  return append_named(op.name, op, inputs, std::move(attrs), outputs, site);
+}
+
+std::vector<Tensor> GraphImpl::append_named(std::string_view name, const OpDef& op,
+                                            std::span<const Tensor> inputs, Attrs attrs,
+                                            const Specs& outputs, Site site) {
+  if (!is_node_name(name)) {
+    raise(
+        Code::InvalidArgument,
+        "[Graph] '{}' is not a node's name; use letters, digits and _ . - / after a first letter, "
+        "digit or dot",
+        name);
+  }
   const std::lock_guard lock(mutex_);
   std::vector<Endpoint> endpoints;
   for (const Tensor& input : inputs) endpoints.push_back(endpoint(import(input)));
-  Node node{.name = unique_name(name_prefix() + std::string(op.name)),
+  Node node{.name = unique_name(name_prefix() + std::string(name)),
             .op = &op,
             .attrs = std::move(attrs),
             .inputs = std::move(endpoints),
@@ -118,12 +131,22 @@ int GraphImpl::find(std::string_view name) const {
   return found == ids_.end() ? -1 : found->second;
 }
 
-std::string GraphImpl::unique_name(std::string_view name) {
+std::string GraphImpl::next_name(std::string_view name) const {
   const std::lock_guard lock(mutex_);
   std::string candidate(name);
-  while (taken_.contains(candidate)) {
-    candidate = fmt::format("{}_{}", name, taken_[std::string(name)]++);
+  const auto asked = taken_.find(candidate);
+  if (asked == taken_.end()) return candidate;
+  for (int number = asked->second; taken_.contains(candidate); ++number) {
+    candidate = fmt::format("{}_{}", name, number);
   }
+  return candidate;
+}
+
+std::string GraphImpl::unique_name(std::string_view name) {
+  const std::lock_guard lock(mutex_);
+  std::string candidate = next_name(name);
+  // The next search starts behind this one: many nodes share few names.
+  if (candidate != name) ++taken_[std::string(name)];
   taken_.emplace(candidate, 1);
   return candidate;
 }

@@ -42,6 +42,11 @@ class GraphImpl : public GraphBuilder, public std::enable_shared_from_this<Graph
   std::vector<Tensor> append(const OpDef& op, std::span<const Tensor> inputs, Attrs attrs,
                              const Specs& outputs, Site site) override;
 
+  // The same under a name of the user's choice, made unique. Throws InvalidArgument when it cannot
+  // be a node's.
+  std::vector<Tensor> append_named(std::string_view name, const OpDef& op,
+                                   std::span<const Tensor> inputs, Attrs attrs,
+                                   const Specs& outputs, Site site);
   bool makes_variables() const override { return true; }
 
   // Adds a node as it is, under its own name. Throws AlreadyExists when the name is taken.
@@ -51,7 +56,10 @@ class GraphImpl : public GraphBuilder, public std::enable_shared_from_this<Graph
   const Node& node(int id) const;
   // -1 when there is none.
   int find(std::string_view name) const;
+  // `name`, or the first of name_1, name_2, ... that is free; taken from then on.
   std::string unique_name(std::string_view name);
+  // What unique_name would give.
+  std::string next_name(std::string_view name) const;
 
   // The symbol of an output; the same object each time.
   Tensor symbol(Endpoint endpoint) const;

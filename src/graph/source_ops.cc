@@ -4,7 +4,6 @@
 #include "cohort/graph.h"
 #include "cohort/ops.h"
 #include "graph/graph_impl.h"
-#include "graph/scopes.h"
 #include "ops/infer.h"
 
 namespace cohort {
@@ -20,18 +19,8 @@ constexpr std::string_view kNoInputs = "it has no inputs";
 // Adds a node under a name of the user's choice.
 Tensor add_named(std::string_view name, const OpDef& op, std::span<const Tensor> inputs,
                  Attrs attrs, const Specs& outputs, Site site) {
-  const std::shared_ptr<GraphImpl> graph = GraphAccess::impl(get_default_graph());
-  if (!is_node_name(name)) {
-    raise(Code::InvalidArgument, "[Graph] '{}' is not a node's name", name);
-  }
-  Node node{.name = graph->unique_name(name_prefix() + std::string(name)),
-            .op = &op,
-            .attrs = std::move(attrs),
-            .device = requested_device(std::string(name), op.name),
-            .outputs = outputs,
-            .site = site};
-  for (const Tensor& input : inputs) node.inputs.push_back(graph->endpoint(graph->import(input)));
-  return graph->symbol({graph->add(std::move(node)), 0});
+  return GraphAccess::impl(get_default_graph())
+      ->append_named(name, op, inputs, std::move(attrs), outputs, site)[0];
 }
 
 }  // namespace

@@ -19,18 +19,14 @@ extern const OpDef kVariableHandle;
 
 namespace {
 
-Tensor add_handle(const std::string& wanted_name) {
+// The state's name is the node's, so that graphs that name it alike share it.
+Tensor add_handle(std::string_view name) {
   const std::shared_ptr<GraphImpl> graph = GraphAccess::impl(get_default_graph());
-  if (!is_node_name(wanted_name)) {
-    raise(Code::InvalidArgument, "[Variable] '{}' is not a node's name", wanted_name);
-  }
-  const std::string name = graph->unique_name(name_prefix() + wanted_name);
-  Node node{.name = name,
-            .op = &kVariableHandle,
-            .attrs = {{"container", std::string("localhost")}, {"shared_name", name}},
-            .outputs = {{kResource, Shape{}}}};
-  node.device = requested_device(name, node.op->name);
-  return graph->symbol({graph->add(std::move(node)), 0});
+  const std::string shared_name = graph->next_name(name_prefix() + std::string(name));
+  return graph->append_named(
+      name, kVariableHandle, {},
+      {{"container", std::string("localhost")}, {"shared_name", shared_name}},
+      {{kResource, Shape{}}}, {})[0];
 }
 
 }  // namespace
