@@ -173,18 +173,15 @@ TEST(ReadingGraphs, RefusesOutputsThatTheOpDoesNotHave) {
 }
 
 TEST(ReadingGraphs, RefusesDtypesThatTheOpDoesNotTake) {
-  const auto make_text = [](message::Document& d, std::string_view name) {
-    attr(node(d, name), "dtype").set_dtype("string");
-    node(d, name).mutable_outputs(0)->set_dtype("string");
+  const auto set_dtype = [](message::Document& d, const std::string& dtype) {
+    attr(node(d, "x"), "dtype").set_dtype(dtype);
+    node(d, "x").mutable_outputs(0)->set_dtype(dtype);
+    for (message::Spec& output : *node(d, "Split").mutable_outputs()) output.set_dtype(dtype);
   };
-  expect_refused("an input is string", [&](message::Document& d) {
-    make_text(d, "x");
-    node(d, "Neg").set_inputs(0, "x");
-  });
+  expect_refused("an input is string, but must be one of",
+                 [&](message::Document& d) { set_dtype(d, "string"); });
   expect_refused("must have one dtype", [&](message::Document& d) {
-    attr(node(d, "x"), "dtype").set_dtype("int32");
-    node(d, "x").mutable_outputs(0)->set_dtype("int32");
-    for (message::Spec& output : *node(d, "Split").mutable_outputs()) output.set_dtype("int32");
+    set_dtype(d, "int32");
     node(d, "Add").set_inputs(1, "c");
   });
 }

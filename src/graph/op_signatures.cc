@@ -124,6 +124,7 @@ constexpr Line kLines[] = {
     {"MaxPool2dPick", 2, 2, kWindow},
     {"Maximum", 2, 2, "", kOneDType},
     {"Mean", 1, 1, kReduction},
+    {"MergeRows", 2, 2, ""},
     {"Min", 1, 1, kReduction},
     {"Minimum", 2, 2, "", kOneDType},
     {"Mod", 2, 2, "", kOneDType},
