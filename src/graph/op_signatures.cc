@@ -28,6 +28,7 @@ constexpr std::string_view kConvolution =
 constexpr std::string_view kDeclared = "dtype:dtype shape:shape";
 constexpr std::string_view kSlicing = "begin:axes end:axes step:axes";
 
+constexpr std::string_view kQueue = "queue:text components:ints";
 constexpr std::string_view kLoop =
     "condition:function body:function num_state:int maximum_iterations:int";
 
@@ -141,6 +142,13 @@ constexpr Line kLines[] = {
     {"Prod", 1, 1, kReduction},
     {"ProdOthers", 1, 1, kReduction},
     {"ProdOthersGrad", 2, 2, kReduction},
+    {"QueueClose", 1, 1, "cancel_pending_enqueues:bool"},
+    {"QueueDequeue", 1, 1, kQueue},
+    {"QueueDequeueMany", 1, 1, "queue:text components:ints count:int"},
+    {"QueueEnqueue", 1, kMany, kQueue},
+    {"QueueEnqueueMany", 1, kMany, kQueue},
+    {"QueueHandle", 0, 0, "capacity:int components:ints container:text shared_name:text"},
+    {"QueueSize", 1, 1, ""},
     {"RandomInt", 1, 1, "shape:shape dtype:dtype low:int high:int"},
     {"RandomNormal", 1, 1, "shape:shape dtype:dtype mean:float stddev:float"},
     {"RandomPermutation", 2, 2, ""},
