@@ -2,6 +2,7 @@
 
 // The whole public API.
 
+#include "cohort/accumulator.h"     // IWYU pragma: export
 #include "cohort/data.h"            // IWYU pragma: export
 #include "cohort/device.h"          // IWYU pragma: export
 #include "cohort/dtype.h"           // IWYU pragma: export

@@ -35,6 +35,12 @@ constexpr std::string_view kLoop =
 // One line per op that may be part of a graph from outside, in order of name.
 constexpr Line kLines[] = {
     {"Abs", 1, 1, ""},
+    {"AccumulatorApply", 3, 3, "accumulator:text dtype:dtype shape:shape"},
+    {"AccumulatorCount", 1, 1, ""},
+    {"AccumulatorHandle", 0, 0,
+     "dtype:dtype shape:shape mean:bool sparse:bool container:text shared_name:text"},
+    {"AccumulatorSetStep", 2, 2, ""},
+    {"AccumulatorTake", 2, 2, kDeclared},
     {"Add", 2, 2, "", kOneDType},
     {"AddAlong", 3, 3, "axis:int"},
     {"All", 1, 1, kReduction},
@@ -186,6 +192,8 @@ constexpr Line kLines[] = {
     {"SoftmaxGrad", 2, 2, "axis:int", kOneDType},
     {"Softplus", 1, 1, ""},
     {"Sort", 1, 1, "axis:int descending:bool"},
+    {"SparseAccumulatorApply", 4, 4, "accumulator:text dtype:dtype shape:shape"},
+    {"SparseAccumulatorTake", 2, 2, kDeclared},
     {"Split", 1, 1, "sizes:ints equal:bool axis:int"},
     {"Spread", 2, 2, "axes:axes all:bool keep:bool mean:bool"},
     {"Sqrt", 1, 1, ""},
