@@ -17,7 +17,6 @@ class SynchronousReplicas : public ::testing::Test {
   static constexpr int64_t kTokensPerUpdate = 3;
 
   SynchronousReplicas() : building_(graph_.as_default()), session_("") {
-    const Tensor step = global_step();
     gradient_ = placeholder(kFloat32, {});
     local_step_ = placeholder(kInt64, {});
     initial_tokens_ = placeholder(kInt64, {-1});
@@ -25,21 +24,25 @@ class SynchronousReplicas : public ::testing::Test {
     token_ = tokens_.dequeue()[0];
     put_tokens_ = tokens_.enqueue_many({initial_tokens_});
     start_ = accumulator_.set_global_step(global_step());
-    const Tensor mean = accumulator_.take_gradient(2);
-    const Tensor updated = variable_.assign_sub(mean * 0.5f);
-    const auto after_update = control_dependencies({updated});
-    const Tensor next = global_step().assign_add(int64_t{1});
-    update_ = tokens_.enqueue_many({broadcast_to(next, {kTokensPerUpdate})});
+    update_ = build_update();
     session_.run(global_variables_initializer());
     session_.run(start_);
     session_.run(put_tokens_, {{initial_tokens_, Tensor({int64_t{0}, int64_t{0}})}});
+  }
+
+  // One round of the chief's loop: the step counts up only when the variable is updated, and tokens
+  // are given only then.
+  Tensor build_update() {
+    const Tensor mean = accumulator_.take_gradient(2);
+    const auto after_update = control_dependencies({variable_.assign_sub(mean * 0.5f)});
+    const Tensor next = global_step().assign_add(int64_t{1});
+    return tokens_.enqueue_many({broadcast_to(next, {kTokensPerUpdate})});
   }
 
   void apply(float gradient, int64_t local_step) {
     session_.run(accumulate_, {{gradient_, gradient}, {local_step_, local_step}});
   }
   int64_t next_token() { return session_.run(token_).to<int64_t>(); }
-  // One round of the chief's loop.
   void update() { session_.run(update_); }
 
   float variable() { return session_.run(variable_.read_value()).to<float>(); }
