@@ -52,9 +52,10 @@ struct CosineDecayOptions {
 };
 Schedule cosine_decay(const CosineDecayOptions& options);
 
-// rates[i] up to and including step boundaries[i], the last rate afterwards.
+// rates[i] up to and including step boundaries[i], the last rate afterwards. Boundaries increase.
 Schedule piecewise_constant(std::vector<int64_t> boundaries, std::vector<double> rates);
-// From 0 to what `then` gives, in `steps` steps; afterwards `then`, counted from the start.
+// In even steps to what `then` gives: 1/steps of it for the first update, all of it for update
+// number `steps` and later ones. `then` counts from the start.
 Schedule warmup(int64_t steps, LearningRate then);
 
 // Limits on gradients, applied in this order; 0 = no limit.
@@ -64,7 +65,8 @@ struct Clipping {
   double global_norm = 0;  // the L2 norm of all gradients together
 };
 
-// Gradients with their limits applied; sparse ones stay sparse.
+// Gradients with their limits applied; undefined ones stay undefined and sparse ones sparse, where
+// rows named twice count with their sum. A limit that is not positive is InvalidArgument.
 Gradients clip_by_value(const Gradients& gradients, double value);
 Gradients clip_by_norm(const Gradients& gradients, double norm);
 Gradients clip_by_global_norm(const Gradients& gradients, double norm);

@@ -11,7 +11,7 @@
 #include "base/raise.h"
 #include "data/decompress.h"
 
-namespace cohort::internal {
+namespace cohort::data::internal {
 namespace {
 
 [[noreturn]] void raise_open_failure(const std::string& path, int error) {
@@ -194,4 +194,4 @@ std::vector<std::byte> read_growing(BufferedBytes& bytes, int64_t count) {
   return all;
 }
 
-}  // namespace cohort::internal
+}  // namespace cohort::data::internal

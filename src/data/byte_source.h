@@ -8,7 +8,11 @@
 #include <string_view>
 #include <vector>
 
-namespace cohort::internal {
+#include "base/raise.h"
+
+namespace cohort::data::internal {
+
+using cohort::internal::raise;
 
 // A stream of bytes: a file, memory, or what a decompressor makes of another source. Not
 // thread-safe.
@@ -79,4 +83,4 @@ inline std::string_view as_text(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-}  // namespace cohort::internal
+}  // namespace cohort::data::internal

@@ -9,7 +9,7 @@
 
 #include "base/raise.h"
 
-namespace cohort::internal {
+namespace cohort::data::internal {
 namespace {
 
 constexpr size_t kInputBytes = 128 << 10;
@@ -170,4 +170,4 @@ std::unique_ptr<ByteSource> decompressed(std::unique_ptr<ByteSource> inner) {
   return whole;
 }
 
-}  // namespace cohort::internal
+}  // namespace cohort::data::internal

@@ -10,7 +10,7 @@
 #include "data/byte_source.h"
 #include "data/read_tensor.h"
 
-namespace cohort {
+namespace cohort::data {
 namespace internal {
 namespace {
 
@@ -88,12 +88,9 @@ Tensor parse_idx(BufferedBytes& bytes) {
 
 }  // namespace internal
 
-namespace data {
-
 Tensor read_idx(const std::string& path) {
   internal::BufferedBytes bytes(internal::open_bytes(path));
   return internal::parse_idx(bytes);
 }
 
-}  // namespace data
-}  // namespace cohort
+}  // namespace cohort::data

@@ -2,7 +2,7 @@
 
 #include "base/raise.h"
 
-namespace cohort::internal {
+namespace cohort::data::internal {
 namespace {
 
 // -1 when the product does not fit.
@@ -50,4 +50,4 @@ void check_at_end(std::string_view format, BufferedBytes& bytes, const Shape& sh
         shape.to_string());
 }
 
-}  // namespace cohort::internal
+}  // namespace cohort::data::internal

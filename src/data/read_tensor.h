@@ -5,7 +5,7 @@
 #include "cohort/tensor.h"
 #include "data/byte_source.h"
 
-namespace cohort::internal {
+namespace cohort::data::internal {
 
 // Elements on their way from a file into a tensor.
 class TensorBytes {
@@ -30,4 +30,4 @@ void check_at_end(std::string_view format, BufferedBytes& bytes, const Shape& sh
 // The readers of whole files, on bytes from anywhere.
 Tensor parse_idx(BufferedBytes& bytes);
 
-}  // namespace cohort::internal
+}  // namespace cohort::data::internal

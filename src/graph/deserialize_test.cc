@@ -173,18 +173,15 @@ TEST(ReadingGraphs, RefusesOutputsThatTheOpDoesNotHave) {
 }
 
 TEST(ReadingGraphs, RefusesDtypesThatTheOpDoesNotTake) {
-  const auto make_text = [](message::Document& d, std::string_view name) {
-    attr(node(d, name), "dtype").set_dtype("string");
-    node(d, name).mutable_outputs(0)->set_dtype("string");
+  const auto set_dtype = [](message::Document& d, const std::string& dtype) {
+    attr(node(d, "x"), "dtype").set_dtype(dtype);
+    node(d, "x").mutable_outputs(0)->set_dtype(dtype);
+    for (message::Spec& output : *node(d, "Split").mutable_outputs()) output.set_dtype(dtype);
   };
-  expect_refused("an input is string", [&](message::Document& d) {
-    make_text(d, "x");
-    node(d, "Neg").set_inputs(0, "x");
-  });
+  expect_refused("an input is string, but must be one of",
+                 [&](message::Document& d) { set_dtype(d, "string"); });
   expect_refused("must have one dtype", [&](message::Document& d) {
-    attr(node(d, "x"), "dtype").set_dtype("int32");
-    node(d, "x").mutable_outputs(0)->set_dtype("int32");
-    for (message::Spec& output : *node(d, "Split").mutable_outputs()) output.set_dtype("int32");
+    set_dtype(d, "int32");
     node(d, "Add").set_inputs(1, "c");
   });
 }
@@ -268,6 +265,19 @@ TEST(ReadingGraphs, RefusesFunctionsOfFunctionsWithoutEnd) {
   const std::string bytes = graph_of_depth(8).serialize();
   EXPECT_EQ(Graph::deserialize(bytes).serialize(), bytes);
   EXPECT_ERROR(Code::FailedPrecondition, "more than 32 deep", graph_of_depth(33).serialize());
+  const std::string deeper = changed(graph_of_depth(2), [](message::Document& document) {
+    message::Function outer;
+    for (const message::Function& function : document.functions()) {
+      if (function.nodes().rbegin()->op() == "Cond") outer = function;
+    }
+    for (int i = 0; i < 40; ++i) {
+      const std::string inner = outer.name();
+      outer.set_name("f" + std::to_string(i));
+      attr(*outer.mutable_nodes()->rbegin(), "then_branch").set_function(inner);
+      *document.add_functions() = outer;
+    }
+  });
+  EXPECT_ERROR(Code::InvalidArgument, "more than 32 deep", Graph::deserialize(deeper));
 }
 
 TEST(ReadingGraphs, RefusesFunctionsThatDoNotFit) {

@@ -97,6 +97,17 @@ void record_call(const OpCall& call) {
   }
 }
 
+void remove_recorder(const Recorder& recorder) {
+  const auto unlink = [&](Recorder** link) {
+    while (*link != nullptr && *link != &recorder) link = &(*link)->outer;
+    if (*link != nullptr) *link = recorder.outer;
+  };
+  unlink(&thread_dispatch().recorder);
+  for (RecordingPause* pause = thread_dispatch().pause; pause; pause = pause->outer_) {
+    unlink(&pause->paused_);
+  }
+}
+
 const Shape& OpInputs::shape(size_t i) const { return body(tensors[i]).shape; }
 DType OpInputs::dtype(size_t i) const { return body(tensors[i]).dtype; }
 

@@ -32,26 +32,54 @@ class GraphBuilder {
   virtual bool makes_variables() const = 0;
 };
 
+class RecordingPause;
+
 // What this thread's op calls go to besides the kernels.
 struct ThreadDispatch {
   Recorder* recorder = nullptr;     // innermost
   GraphBuilder* builder = nullptr;  // innermost graph being built; null = run at once
+  RecordingPause* pause = nullptr;  // innermost; each has set the recorders outside of it aside
 };
 ThreadDispatch& thread_dispatch();
 
 // Tells this thread's recorders about a call that did not come through apply().
 void record_call(const OpCall& call);
 
-// While it lives, this thread's recorders hear nothing.
+// Takes `recorder` out of this thread's list, wherever it is: set aside by a pause, perhaps.
+void remove_recorder(const Recorder& recorder);
+
+// While it lives, this thread's recorders hear nothing. Those that begin inside of it do.
 class RecordingPause {
  public:
-  RecordingPause() : paused_(thread_dispatch().recorder) { thread_dispatch().recorder = nullptr; }
-  ~RecordingPause() { thread_dispatch().recorder = paused_; }
+  RecordingPause() : paused_(thread_dispatch().recorder), outer_(thread_dispatch().pause) {
+    thread_dispatch().recorder = nullptr;
+    thread_dispatch().pause = this;
+  }
+  ~RecordingPause() {
+    thread_dispatch().recorder = paused_;
+    thread_dispatch().pause = outer_;
+  }
   RecordingPause(const RecordingPause&) = delete;
   RecordingPause& operator=(const RecordingPause&) = delete;
 
  private:
+  friend void remove_recorder(const Recorder& recorder);
+
   Recorder* paused_;
+  RecordingPause* outer_;
+};
+
+// While it lives, this thread's op calls run at once and nobody hears of them: what code expects
+// that runs inside of a kernel.
+class PlainDispatch {
+ public:
+  PlainDispatch() : paused_(thread_dispatch()) { thread_dispatch() = {}; }
+  ~PlainDispatch() { thread_dispatch() = paused_; }
+  PlainDispatch(const PlainDispatch&) = delete;
+  PlainDispatch& operator=(const PlainDispatch&) = delete;
+
+ private:
+  const ThreadDispatch paused_;
 };
 
 // An output of a graph's node.

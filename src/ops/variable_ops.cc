@@ -20,6 +20,13 @@ Specs infer_variable(const OpInputs& inputs) {
 constexpr DTypeSet kHandleAndValue = kAnyType | kResourceType;
 constexpr std::string_view kState = "it changes state";
 
+// A delta may be smaller than the value when it broadcasts to its shape.
+void check_broadcasts(std::string_view operation, const Shape& delta, const Shape& value) {
+  if (broadcast_shapes(operation, value, delta).is_compatible_with(value)) return;
+  raise(Code::InvalidArgument, "[{}] a delta of shape {} does not fit the variable's value of {}",
+        operation, delta.to_string(), value.to_string());
+}
+
 Attrs attrs_of(const VariableHandle& variable) {
   return {{"dtype", variable.dtype}, {"shape", variable.shape}};
 }
@@ -44,7 +51,14 @@ extern constexpr OpDef kAssignVariable{
     .name = "AssignVariable",
     .dtypes = kHandleAndValue,
     .infer = infer_variable,
-    .compute = [](Kernel& k) { k.outputs[0] = cell_of(k.inputs[0]).assign(k.inputs[1]); },
+    .compute =
+        [](Kernel& k) {
+          // The same memory as a tensor of its own: a tape tells by identity what was read from
+          // which variable.
+          const Tensor& value = k.inputs[1];
+          const bool numbers = is_numeric(value.dtype());
+          k.outputs[0] = cell_of(k.inputs[0]).assign(numbers ? from_aten(in(k, 1)) : value);
+        },
     .gradient = nullptr,
     .no_gradient_because = kState,
     .stateful = true,
@@ -57,6 +71,7 @@ extern constexpr OpDef kAssignAddVariable{
     .compute =
         [](Kernel& k) {
           k.outputs[0] = cell_of(k.inputs[0]).update([&](const Tensor& value) {
+            check_broadcasts("AssignAdd", k.inputs[1].shape(), value.shape());
             at::Tensor target = aten(value);
             target.add_(in(k, 1));
           });
@@ -73,6 +88,7 @@ extern constexpr OpDef kAssignSubVariable{
     .compute =
         [](Kernel& k) {
           k.outputs[0] = cell_of(k.inputs[0]).update([&](const Tensor& value) {
+            check_broadcasts("AssignSub", k.inputs[1].shape(), value.shape());
             at::Tensor target = aten(value);
             target.sub_(in(k, 1));
           });
@@ -109,6 +125,12 @@ Tensor read_variable(const VariableHandle& variable, bool trainable) {
   return value;
 }
 
+void require_arithmetic(const VariableHandle& variable, std::string_view operation) {
+  if (is_floating(variable.dtype) || is_integer(variable.dtype)) return;
+  raise(Code::InvalidArgument, "[{}] variable '{}' is {}, which has no arithmetic", operation,
+        variable.name, to_string(variable.dtype));
+}
+
 Tensor fit_to_variable(const VariableHandle& variable, const Tensor& value,
                        std::string_view operation) {
   const DType from = value.dtype();
@@ -130,12 +152,11 @@ void check_shape(const VariableHandle& variable, const Tensor& value, std::strin
         operation, variable.name, variable.shape.to_string(), value.shape().to_string());
 }
 
-// A delta may be smaller than the variable when it broadcasts to its shape.
 Tensor fit_delta(const VariableHandle& variable, const Tensor& delta, std::string_view operation) {
+  require_arithmetic(variable, operation);
   const Tensor fitted = fit_to_variable(variable, delta, operation);
   if (variable.shape.is_fully_known() && delta.shape().has_rank()) {
-    const Shape joint = broadcast_shapes(operation, variable.shape, delta.shape());
-    if (!joint.is_compatible_with(variable.shape)) check_shape(variable, delta, operation);
+    check_broadcasts(operation, delta.shape(), variable.shape);
   }
   return fitted;
 }

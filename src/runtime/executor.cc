@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/raise.h"
+#include "ops/dispatch.h"
 #include "ops/execute.h"
 
 namespace cohort::internal {
@@ -52,6 +53,7 @@ std::vector<Tensor> run_plan(const Plan& plan, std::span<const Tensor> feeds, Ru
     slots[static_cast<size_t>(plan.feed_slots[i])] = feeds[i];
   std::vector<Tensor> inputs;
   const KernelScope scope;
+  const PlainDispatch plain;  // a kernel that calls ops runs them, whatever this thread builds
   for (size_t i = 0; i < plan.steps.size(); ++i) {
     const Plan::Step& step = plan.steps[i];
     context.cancellation().check();

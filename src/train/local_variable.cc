@@ -27,6 +27,9 @@ bool is_trainable(const VariableOptions& options) {
 }
 
 Tensor initial_value(const VariableRequest& request) {
+  if (!request.initializer) {
+    raise(Code::InvalidArgument, "[Variable] '{}': the initializer is empty", request.options.name);
+  }
   const RecordingPause pause;
   Tensor value = identity(request.initializer());
   if (request.options.dtype) value = cast(value, *request.options.dtype);

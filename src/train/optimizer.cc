@@ -79,6 +79,27 @@ Tensor OptimizerState::update(const Variable& variable, const Gradient& gradient
 
 namespace {
 
+// Rows that name what the variable has, one index for each.
+void check_rows(const Variable& variable, const IndexedSlices& slices) {
+  const Shape values = slices.values.shape();
+  const Shape indices = slices.indices.shape();
+  Shape expected = slices.dense_shape;
+  if (expected.rank() > 0 && indices.rank() == 1) expected = expected.with(0, indices[0]);
+  if (indices.rank() != 1 || !values.is_compatible_with(expected)) {
+    raise(Code::InvalidArgument,
+          "[Optimizer] the gradient of variable '{}' has row values of shape {} and indices of "
+          "shape {}, which do not make up rows of shape {}",
+          variable.name(), values.to_string(), indices.to_string(), slices.dense_shape.to_string());
+  }
+  if (slices.indices.is_symbolic()) return;
+  for (const int64_t row : slices.indices.to_vector<int64_t>()) {
+    if (row >= 0 && row < slices.dense_shape[0]) continue;
+    raise(Code::InvalidArgument,
+          "[Optimizer] the gradient of variable '{}' names row {} of {} rows", variable.name(), row,
+          slices.dense_shape[0]);
+  }
+}
+
 void check_pair(const Variable& variable, const Gradient& gradient) {
   if (!is_floating(variable.dtype())) {
     raise(Code::InvalidArgument, "[Optimizer] variable '{}' is {}; only floating variables train",
@@ -90,6 +111,26 @@ void check_pair(const Variable& variable, const Gradient& gradient) {
     raise(Code::InvalidArgument, "[Optimizer] variable '{}' has shape {}, but its gradient has {}",
           variable.name(), variable.shape().to_string(), shape.to_string());
   }
+  const DType dtype =
+      gradient.is_sparse() ? gradient.slices().values.dtype() : gradient.dense().dtype();
+  if (!is_floating(dtype)) {
+    raise(Code::InvalidArgument, "[Optimizer] the gradient of variable '{}' is {}, not floating",
+          variable.name(), to_string(dtype));
+  }
+  if (gradient.is_sparse()) check_rows(variable, gradient.slices());
+}
+
+void check_limit(double limit, std::string_view name) {
+  if (limit >= 0) return;
+  raise(Code::InvalidArgument, "[Optimizer] clipping by {} must not be negative, got {}", name,
+        limit);
+}
+
+Clipping checked(const Clipping& clipping) {
+  check_limit(clipping.value, "value");
+  check_limit(clipping.norm, "norm");
+  check_limit(clipping.global_norm, "global norm");
+  return clipping;
 }
 
 // Checks everything before anything changes. Returns whether there is at least one gradient.
@@ -115,7 +156,7 @@ using internal::raise;
 Optimizer::Optimizer(LearningRate rate, Clipping clipping, internal::Rule rule)
     : state_(new internal::OptimizerState{
           .rate = std::move(rate),
-          .clipping = clipping,
+          .clipping = internal::checked(clipping),
           .rule = std::move(rule),
           .iterations =
               Variable(int64_t{0}, {.name = "iterations",
@@ -174,7 +215,13 @@ Tensor Optimizer::minimize(const std::function<Tensor()>& loss,
 }
 
 Variable Optimizer::iterations() const { return state_->iterations; }
-Tensor Optimizer::learning_rate() const { return state_->rate.at(state_->iterations); }
+Tensor Optimizer::learning_rate() const {
+  const Tensor rate = state_->rate.at(state_->iterations);
+  if (is_floating(rate.dtype()) && rate.shape().is_compatible_with({})) return rate;
+  raise(Code::InvalidArgument,
+        "[Optimizer] a learning rate is one floating number; the schedule gave shape {}, {}",
+        rate.shape().to_string(), to_string(rate.dtype()));
+}
 void Optimizer::set_learning_rate(LearningRate rate) { state_->rate = std::move(rate); }
 
 Variable Optimizer::slot(const Variable& variable, const std::string& name) const {

@@ -94,6 +94,8 @@ std::ostream& operator<<(std::ostream& out, const Variable& variable) {
 }
 
 VariableCreatorScope::VariableCreatorScope(VariableCreator creator) {
+  if (!creator)
+    internal::raise(Code::InvalidArgument, "[VariableCreatorScope] the creator is empty");
   internal::creators().push_back(std::move(creator));
 }
 VariableCreatorScope::~VariableCreatorScope() { internal::creators().pop_back(); }

@@ -9,6 +9,7 @@
 
 #include "cohort/cohort.h"
 #include "conformance/op_example.h"
+#include "graph/op_signatures.h"
 #include "ops/dispatch.h"
 #include "tensor/aten.h"
 
@@ -211,6 +212,20 @@ TEST_P(OpConformance, InfersWhatItComputes) {
       expect_inferred_is_actual(call);
       expect_inference_copes_with_hidden_sizes(call, false);
       expect_inference_copes_with_hidden_sizes(call, true);
+    }
+  }
+}
+
+// The call, as a graph that comes from elsewhere would have it, is taken.
+TEST_P(OpConformance, HasTheSignatureThatReadersOfGraphsExpect) {
+  const internal::OpSignature* signature = internal::find_signature(example().op);
+  ASSERT_NE(signature, nullptr);
+  for (const Tensors& inputs : all_inputs()) {
+    for (const OpCall& call : calls_of(example(), inputs)) {
+      internal::check_call(call.op->name, *signature, call.inputs.size(), call.attrs);
+      for (const Tensor& input : call.inputs) {
+        EXPECT_TRUE(!signature->one_dtype || input.dtype() == call.inputs[0].dtype());
+      }
     }
   }
 }

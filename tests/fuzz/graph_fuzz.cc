@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "cohort/error.h"
 #include "graph/serialize.h"
 
 namespace {

@@ -1,0 +1,308 @@
+#pragma once
+
+// How C++ callables become functions on elements. Not for inclusion by users: include
+// cohort/data.h.
+
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <map>
+#include <optional>
+#include <span>
+
+#include "cohort/element.h"
+#include "cohort/error.h"
+
+namespace cohort::data::internal {
+
+// The parts of an element that go to the arguments of a callable. Looks at the element, which must
+// outlive it.
+class Arguments {
+ public:
+  // The element itself for one argument, the parts of a tuple when there are as many as arguments,
+  // else all its tensors when there are that many. Throws InvalidArgument when nothing fits.
+  Arguments(const Element& element, size_t count);
+
+  // Throws InvalidArgument when the argument is not one tensor.
+  const Tensor& tensor(size_t index) const;
+  Element element(size_t index) const;
+
+ private:
+  enum class Mode : uint8_t { Whole, Parts, Tensors };
+  const Element& element_;
+  Mode mode_;
+};
+
+template <typename T>
+struct IsSpan : std::false_type {};
+template <typename T>
+struct IsSpan<std::span<const T>> : std::true_type {
+  using Value = T;
+};
+template <typename T>
+struct IsVector : std::false_type {};
+template <typename T>
+struct IsVector<std::vector<T>> : std::true_type {
+  using Value = T;
+};
+
+// What argument `index` of a callable gets.
+template <typename A>
+A argument(const Arguments& from, size_t index) {
+  if constexpr (std::same_as<A, Element>) {
+    return from.element(index);
+  } else if constexpr (std::same_as<A, Tensor>) {
+    return from.tensor(index);
+  } else if constexpr (TensorElement<A>) {
+    return from.tensor(index).template to<A>();
+  } else if constexpr (IsSpan<A>::value) {
+    return from.tensor(index).template data<typename IsSpan<A>::Value>();
+  } else {
+    static_assert(
+        IsVector<A>::value,
+        "an argument is a Tensor, an Element, a number, a std::string, a std::vector or a "
+        "std::span<const T>");
+    return from.tensor(index).template to_vector<typename IsVector<A>::Value>();
+  }
+}
+
+template <typename R>
+Element to_element(R&& value);
+
+template <typename T>
+inline constexpr bool kIsTuple = false;
+template <typename... T>
+inline constexpr bool kIsTuple<std::tuple<T...>> = true;
+template <typename A, typename B>
+inline constexpr bool kIsTuple<std::pair<A, B>> = true;
+template <typename T>
+inline constexpr bool kIsArray = false;
+template <typename T, size_t N>
+inline constexpr bool kIsArray<std::array<T, N>> = true;
+template <typename T>
+inline constexpr bool kIsTensor =
+    std::convertible_to<T, Tensor> && !std::same_as<T, Element> && !TensorElement<T>;
+
+template <typename T>
+Tensor scalar_tensor(const T& value) {
+  return Tensor::from(std::span<const T>(&value, 1), Shape{});
+}
+
+template <typename Tuple>
+Element tuple_to_element(Tuple&& value) {
+  return std::apply(
+      [](auto&&... parts) {
+        if constexpr ((kIsTensor<std::remove_cvref_t<decltype(parts)>> && ...)) {
+          return Element::tuple(std::vector<Tensor>{Tensor(parts)...});
+        } else {
+          return Element::tuple(std::vector<Element>{to_element(parts)...});
+        }
+      },
+      std::forward<Tuple>(value));
+}
+
+// What a callable returned, as an element.
+template <typename R>
+Element to_element(R&& value) {
+  using T = std::remove_cvref_t<R>;
+  if constexpr (std::same_as<T, Element>) {
+    return std::forward<R>(value);
+  } else if constexpr (TensorElement<T>) {
+    return Element(scalar_tensor<T>(value));
+  } else if constexpr (kIsTuple<T>) {
+    return tuple_to_element(std::forward<R>(value));
+  } else if constexpr (kIsArray<T>) {
+    return Element(Tensor::from(std::span<const typename T::value_type>(value),
+                                Shape{static_cast<int64_t>(value.size())}));
+  } else if constexpr (IsVector<T>::value) {
+    if constexpr (TensorElement<typename T::value_type>) {
+      return Element(Tensor::from(T(std::forward<R>(value))));
+    } else {
+      std::vector<Element> parts;
+      for (auto& part : value) parts.push_back(to_element(part));
+      return Element::tuple(std::move(parts));
+    }
+  } else if constexpr (kIsTensor<T>) {
+    return Element(static_cast<Tensor>(value));
+  } else {
+    std::vector<std::pair<std::string, Element>> parts;
+    for (auto& [name, part] : value) parts.emplace_back(name, to_element(part));
+    return Element::map(std::move(parts));
+  }
+}
+
+template <typename F>
+struct Signature : Signature<decltype(&F::operator())> {};
+template <typename R, typename... A>
+struct Signature<R (*)(A...)> {
+  using Result = R;
+  using Args = std::tuple<std::remove_cvref_t<A>...>;
+};
+template <typename R, typename C, typename... A>
+struct Signature<R (C::*)(A...)> : Signature<R (*)(A...)> {};
+template <typename R, typename C, typename... A>
+struct Signature<R (C::*)(A...) const> : Signature<R (*)(A...)> {};
+template <typename R, typename C, typename... A>
+struct Signature<R (C::*)(A...) noexcept> : Signature<R (*)(A...)> {};
+template <typename R, typename C, typename... A>
+struct Signature<R (C::*)(A...) const noexcept> : Signature<R (*)(A...)> {};
+
+template <typename F>
+concept HasSignature = std::is_pointer_v<F> || requires {
+  &F::operator();
+};
+
+// A callable whose parameters are templates is tried with tensors only.
+template <typename F, size_t... I>
+constexpr bool takes_tensors(std::index_sequence<I...>) {
+  return std::is_invocable_v<F&, std::tuple_element_t<0, std::tuple<Tensor, decltype(I)>>...>;
+}
+
+// Calls `f` with the element unpacked into its parameters.
+template <typename F>
+decltype(auto) call_with(F& f, const Element& element) {
+  if constexpr (HasSignature<F>) {
+    using Args = typename Signature<F>::Args;
+    const Arguments from(element, std::tuple_size_v<Args>);
+    return [&]<size_t... I>(std::index_sequence<I...>)->decltype(auto) {
+      return f(argument<std::tuple_element_t<I, Args>>(from, I)...);
+    }
+    (std::make_index_sequence<std::tuple_size_v<Args>>());
+  } else {
+    constexpr size_t kArity = takes_tensors<F>(std::make_index_sequence<1>())   ? 1
+                              : takes_tensors<F>(std::make_index_sequence<2>()) ? 2
+                              : takes_tensors<F>(std::make_index_sequence<3>()) ? 3
+                              : takes_tensors<F>(std::make_index_sequence<4>()) ? 4
+                              : takes_tensors<F>(std::make_index_sequence<5>()) ? 5
+                              : takes_tensors<F>(std::make_index_sequence<6>()) ? 6
+                                                                                : 0;
+    static_assert(kArity > 0, "the function must take one to six tensors");
+    const Arguments from(element, kArity);
+    return [&]<size_t... I>(std::index_sequence<I...>)->decltype(auto) {
+      return f(Tensor(from.tensor(I))...);
+    }
+    (std::make_index_sequence<kArity>());
+  }
+}
+
+// A callable that takes and returns plain numbers, or rows of them, needs no tensor per element: it
+// runs over columns of many rows at once.
+struct RowFunction {
+  struct Column {
+    const void* data;
+    int64_t row_elements;
+  };
+  struct Slot {
+    DType dtype;
+    int64_t elements;  // per row; -1 for a scalar. Arguments: -2 for a row of any length
+  };
+
+  std::vector<Slot> arguments;
+  std::vector<Slot> results;
+  bool result_is_tuple = false;
+  // Computes `count` rows and returns how many were done before one threw, which goes to `failure`.
+  std::function<int64_t(const Column* in, int64_t count, void* const* out, Status& failure)> run;
+};
+
+template <typename T>
+concept PlainNumber = TensorElement<T> && !std::same_as<T, std::string>;
+
+template <typename A>
+constexpr bool is_row_argument() {
+  if constexpr (IsSpan<A>::value) {
+    return PlainNumber<typename IsSpan<A>::Value>;
+  } else {
+    return PlainNumber<A>;
+  }
+}
+
+template <typename R>
+struct RowResult {
+  static constexpr bool kValid = PlainNumber<R>;
+  static constexpr bool kTuple = false;
+  static std::vector<RowFunction::Slot> slots() { return {{dtype_of<R>, -1}}; }
+  static void store(const R& value, int64_t row, void* const* out) {
+    static_cast<R*>(*out)[row] = value;
+  }
+};
+template <typename T, size_t N>
+struct RowResult<std::array<T, N>> {
+  static constexpr bool kValid = PlainNumber<T>;
+  static constexpr bool kTuple = false;
+  static std::vector<RowFunction::Slot> slots() { return {{dtype_of<T>, static_cast<int64_t>(N)}}; }
+  static void store(const std::array<T, N>& value, int64_t row, void* const* out) {
+    std::copy(value.begin(), value.end(), static_cast<T*>(*out) + row * static_cast<int64_t>(N));
+  }
+};
+template <typename... R>
+struct RowResult<std::tuple<R...>> {
+  static constexpr bool kValid = (RowResult<R>::kValid && ...) && !(RowResult<R>::kTuple || ...);
+  static constexpr bool kTuple = true;
+  static std::vector<RowFunction::Slot> slots() { return {RowResult<R>::slots()[0]...}; }
+  static void store(const std::tuple<R...>& value, int64_t row, void* const* out) {
+    std::apply([&](const R&... part) { (RowResult<R>::store(part, row, out++), ...); }, value);
+  }
+};
+template <typename A, typename B>
+struct RowResult<std::pair<A, B>> : RowResult<std::tuple<A, B>> {};
+
+template <typename Args>
+struct RowArguments;
+template <typename... A>
+struct RowArguments<std::tuple<A...>> {
+  static constexpr bool kValid = sizeof...(A) > 0 && (is_row_argument<A>() && ...);
+
+  template <typename T>
+  static RowFunction::Slot slot() {
+    if constexpr (IsSpan<T>::value) {
+      return {dtype_of<typename IsSpan<T>::Value>, -2};
+    } else {
+      return {dtype_of<T>, -1};
+    }
+  }
+  static std::vector<RowFunction::Slot> slots() { return {slot<A>()...}; }
+
+  template <typename T>
+  static T load(const RowFunction::Column& column, int64_t row) {
+    if constexpr (IsSpan<T>::value) {
+      using Value = typename IsSpan<T>::Value;
+      return {static_cast<const Value*>(column.data) + row * column.row_elements,
+              static_cast<size_t>(column.row_elements)};
+    } else {
+      return static_cast<const T*>(column.data)[row];
+    }
+  }
+
+  template <typename F, size_t... I>
+  static auto call(F& f, const RowFunction::Column* in, int64_t row, std::index_sequence<I...>) {
+    return f(load<A>(in[I], row)...);
+  }
+};
+
+template <typename F>
+std::shared_ptr<const RowFunction> make_row_function(const F& f) {
+  if constexpr (HasSignature<F>) {
+    using Args = RowArguments<typename Signature<F>::Args>;
+    using Result = RowResult<std::remove_cvref_t<typename Signature<F>::Result>>;
+    if constexpr (Args::kValid && Result::kValid) {
+      auto made = std::make_shared<RowFunction>();
+      made->arguments = Args::slots();
+      made->results = Result::slots();
+      made->result_is_tuple = Result::kTuple;
+      made->run = [f](const RowFunction::Column* in, int64_t count, void* const* out,
+                      Status& failure) mutable -> int64_t {
+        constexpr auto kIndices =
+            std::make_index_sequence<std::tuple_size_v<typename Signature<F>::Args>>();
+        int64_t row = 0;
+        failure = capture_status([&] {
+          for (; row < count; ++row) Result::store(Args::call(f, in, row, kIndices), row, out);
+        });
+        return row;
+      };
+      return made;
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace cohort::data::internal

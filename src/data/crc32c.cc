@@ -1,0 +1,26 @@
+#include "data/crc32c.h"
+
+#include <isa-l/crc.h>
+
+#include <algorithm>
+
+namespace cohort::data::internal {
+
+uint32_t crc32c(std::string_view bytes) {
+  constexpr size_t kMost = 1 << 30;  // the library takes an int
+  uint32_t crc = ~uint32_t{0};
+  while (!bytes.empty()) {
+    const std::string_view part = bytes.substr(0, kMost);
+    auto* data = reinterpret_cast<unsigned char*>(const_cast<char*>(part.data()));
+    crc = crc32_iscsi(data, static_cast<int>(part.size()), crc);
+    bytes.remove_prefix(part.size());
+  }
+  return ~crc;
+}
+
+uint32_t masked_crc32c(std::string_view bytes) {
+  const uint32_t crc = crc32c(bytes);
+  return (crc >> 15 | crc << 17) + 0xa282ead8;
+}
+
+}  // namespace cohort::data::internal

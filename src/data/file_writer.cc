@@ -1,0 +1,35 @@
+#include "data/file_writer.h"
+
+#include <cerrno>
+#include <cstring>
+
+#include "base/raise.h"
+
+namespace cohort::data::internal {
+
+using cohort::internal::raise;
+
+FileWriter::FileWriter(const std::string& path)
+    : path_(path), file_(std::fopen(path.c_str(), "wbe")) {
+  if (file_) return;
+  const Code code = errno == EACCES || errno == EPERM ? Code::PermissionDenied
+                    : errno == ENOENT                 ? Code::NotFound
+                                                      : Code::Unavailable;
+  raise(code, "[Write] cannot make '{}': {}", path, std::strerror(errno));
+}
+
+void FileWriter::write(std::string_view bytes) {
+  if (!file_) raise(Code::FailedPrecondition, "[Write] '{}' is closed", path_);
+  if (std::fwrite(bytes.data(), 1, bytes.size(), file_.get()) == bytes.size()) return;
+  raise(errno == ENOSPC ? Code::ResourceExhausted : Code::DataLoss, "[Write] '{}': {}", path_,
+        std::strerror(errno));
+}
+
+void FileWriter::close() {
+  if (!file_) return;
+  if (std::fclose(file_.release()) == 0) return;
+  raise(errno == ENOSPC ? Code::ResourceExhausted : Code::DataLoss, "[Write] '{}': {}", path_,
+        std::strerror(errno));
+}
+
+}  // namespace cohort::data::internal

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace cohort::data::internal {
+
+// A file being written. Until close() nothing is promised; errors name the file.
+class FileWriter {
+ public:
+  explicit FileWriter(const std::string& path);
+  void write(std::string_view bytes);
+  // Throws what went wrong when the last bytes were written. Idempotent.
+  void close();
+  bool is_open() const { return file_ != nullptr; }
+  const std::string& path() const { return path_; }
+
+ private:
+  struct Close {
+    void operator()(std::FILE* file) const { std::fclose(file); }
+  };
+  std::string path_;
+  std::unique_ptr<std::FILE, Close> file_;
+};
+
+}  // namespace cohort::data::internal

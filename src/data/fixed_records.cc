@@ -1,0 +1,172 @@
+// Files of records of one length: fixed_length_records and CIFAR's binary files.
+
+#include "data/reader.h"
+#include "data/rows.h"
+#include "tensor/memory.h"
+
+namespace cohort::data {
+namespace internal {
+namespace {
+
+// Takes whole records off a file whose last `footer` bytes belong to none.
+class FixedRecords {
+ public:
+  FixedRecords(std::unique_ptr<ByteSource> file, std::string_view stage, int64_t bytes,
+               int64_t header, int64_t footer)
+      : bytes_(std::move(file)), stage_(stage), size_(bytes), footer_(footer) {
+    if (!bytes_.advance_to(header)) {
+      raise(Code::DataLoss, "[{}] '{}' is shorter than its header of {} bytes", stage_,
+            bytes_.name(), header);
+    }
+  }
+
+  // The next record, valid until the next call; empty at the end.
+  std::string_view next() {
+    const std::string_view text = as_text(bytes_.window(static_cast<size_t>(size_ + footer_)));
+    if (static_cast<int64_t>(text.size()) < size_ + footer_) {
+      const auto rest = static_cast<int64_t>(text.size());
+      bytes_.consume(text.size());
+      if (rest == footer_ || rest == 0) return {};
+      raise(Code::DataLoss, "[{}] '{}' ends inside of record {}: {} of {} bytes", stage_,
+            bytes_.name(), number_, rest, size_ + footer_);
+    }
+    ++number_;
+    bytes_.consume(static_cast<size_t>(size_));
+    return text.substr(0, static_cast<size_t>(size_));
+  }
+
+  void save(StateWriter& state) const { save_position(state, bytes_, number_); }
+  void restore(StateReader& state) { number_ = restore_position(state, bytes_); }
+  int64_t number() const { return number_; }
+  const std::string& name() const { return bytes_.name(); }
+
+ private:
+  BufferedBytes bytes_;
+  std::string_view stage_;
+  int64_t size_;
+  int64_t footer_;
+  int64_t number_ = 0;
+};
+
+class FixedReader : public RecordReader {
+ public:
+  explicit FixedReader(FixedRecords records) : records_(std::move(records)) {}
+  bool next(Element& out) override {
+    const std::string_view record = records_.next();
+    if (record.empty()) return false;
+    out = Element(Tensor(std::string(record)));
+    return true;
+  }
+  void save(StateWriter& state) override { records_.save(state); }
+  void restore(StateReader& state) override { records_.restore(state); }
+
+ private:
+  FixedRecords records_;
+};
+
+class FixedNode : public ReaderNodeOf<FixedNode> {
+ public:
+  std::string_view kind() const override { return "FixedLengthRecords"; }
+  std::unique_ptr<RecordReader> read(std::unique_ptr<ByteSource> file) const override {
+    return std::make_unique<FixedReader>(
+        FixedRecords(std::move(file), kind(), bytes, header, footer));
+  }
+  std::optional<ElementSpec> spec() const override { return ElementSpec(TensorSpec{kString, {}}); }
+  void check() const override {
+    check_at_least(kind(), "length of a record", bytes, 1);
+    check_at_least(kind(), "length of the header", header, 0);
+    check_at_least(kind(), "length of the footer", footer, 0);
+    constexpr int64_t kMost = int64_t{1} << 40;
+    if (bytes > kMost || header > kMost || footer > kMost) {
+      raise(Code::InvalidArgument, "[{}] lengths above {} bytes are not supported", kind(), kMost);
+    }
+  }
+  void fields(Fields& fields) override {
+    fields.field("bytes", bytes);
+    fields.field("header", header);
+    fields.field("footer", footer);
+  }
+
+  int64_t bytes = 1;
+  int64_t header = 0;
+  int64_t footer = 0;
+};
+
+constexpr int64_t kImageBytes = 3 * 32 * 32;
+const Shape kImageShape = {3, 32, 32};
+
+class CifarReader : public RecordReader {
+ public:
+  CifarReader(std::unique_ptr<ByteSource> file, std::vector<int> classes)
+      : classes_(std::move(classes)),
+        records_(std::move(file), "Cifar", kImageBytes + static_cast<int64_t>(classes_.size()), 0,
+                 0) {}
+
+  bool next(Element& out) override {
+    const std::string_view record = records_.next();
+    if (record.empty()) return false;
+    auto image = cohort::internal::allocate_tensor(kUInt8, kImageShape);
+    record.copy(reinterpret_cast<char*>(image.data), kImageBytes, classes_.size());
+    std::vector<Tensor> parts{image.tensor};
+    for (size_t i = 0; i < classes_.size(); ++i) {
+      const auto label = static_cast<uint8_t>(record[i]);
+      if (label >= classes_[i]) {
+        raise(Code::DataLoss, "[Cifar] '{}' record {}: label {} is not one of {} classes",
+              records_.name(), records_.number() - 1, label, classes_[i]);
+      }
+      parts.push_back(scalar_tensor<int64_t>(label));
+    }
+    out = Element::tuple(std::move(parts));
+    return true;
+  }
+  void save(StateWriter& state) override { records_.save(state); }
+  void restore(StateReader& state) override { records_.restore(state); }
+
+ private:
+  std::vector<int> classes_;  // of each label
+  FixedRecords records_;
+};
+
+class CifarNode : public ReaderNodeOf<CifarNode> {
+ public:
+  std::string_view kind() const override { return "Cifar"; }
+  std::unique_ptr<RecordReader> read(std::unique_ptr<ByteSource> file) const override {
+    return std::make_unique<CifarReader>(std::move(file),
+                                         fine ? std::vector{20, 100} : std::vector{10});
+  }
+  std::optional<ElementSpec> spec() const override {
+    std::vector<TensorSpec> parts{{kUInt8, kImageShape}, {kInt64, {}}};
+    if (fine) parts.push_back({kInt64, {}});
+    return ElementSpec(tuple_structure(std::vector(parts.size(), leaf_structure())), parts);
+  }
+  void fields(Fields& fields) override { fields.field("fine", fine); }
+
+  bool fine = false;
+};
+
+}  // namespace
+
+std::shared_ptr<Node> make_fixed_length_records() { return std::make_shared<FixedNode>(); }
+std::shared_ptr<Node> make_cifar() { return std::make_shared<CifarNode>(); }
+
+}  // namespace internal
+
+Dataset fixed_length_records(const Files& files, int64_t bytes, const FixedLengthOptions& options) {
+  auto node = internal::reader_on<internal::FixedNode>(files);
+  node->bytes = bytes;
+  node->header = options.header;
+  node->footer = options.footer;
+  return internal::finish(node);
+}
+
+Dataset cifar10(const Files& files) {
+  return internal::finish(internal::reader_on<internal::CifarNode>(files));
+}
+
+Dataset cifar100(const Files& files) {
+  auto node = internal::reader_on<internal::CifarNode>(files);
+  node->fine = true;
+  return internal::finish(node);
+}
+
+}  // namespace cohort::data

@@ -1,0 +1,236 @@
+#include <algorithm>
+
+#include "data/rows.h"
+#include "data/stage.h"
+#include "data/worker_queue.h"
+#include "tensor/memory.h"
+
+namespace cohort::data {
+namespace internal {
+namespace {
+
+// Whether a function of numbers and rows can run on elements of that kind without tensors.
+bool fits(const RowFunction& function, const ElementSpec& spec) {
+  const std::vector<TensorSpec> tensors = spec.tensors();
+  if (tensors.size() != function.arguments.size()) return false;
+  if (spec.structure()->kind == Structure::Kind::Map) return false;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const RowFunction::Slot& slot = function.arguments[i];
+    if (tensors[i].dtype != slot.dtype || !tensors[i].shape.has_rank()) return false;
+    if (slot.elements == -1 && tensors[i].shape.rank() != 0) return false;
+  }
+  return true;
+}
+
+Shape result_shape(const RowFunction::Slot& slot) {
+  return slot.elements < 0 ? Shape{} : Shape{slot.elements};
+}
+
+class MapNode : public NodeOf<MapNode> {
+ public:
+  std::string_view kind() const override { return "Map"; }
+  CursorPtr open(const Context& context) const override;
+  int64_t cardinality() const override { return input().cardinality(); }
+  std::optional<ElementSpec> spec() const override {
+    const RowFunction* rows = row_function();
+    if (rows == nullptr) return std::nullopt;
+    std::vector<TensorSpec> results;
+    for (const RowFunction::Slot& slot : rows->results) {
+      results.push_back({slot.dtype, result_shape(slot)});
+    }
+    return ElementSpec(result_structure(*rows), std::move(results));
+  }
+  void check() const override {
+    if (parallel != kAutotune) check_at_least("Map", "number of threads", parallel, 1);
+  }
+  void fields(Fields& fields) override {
+    fields.field("function", function);
+    fields.field("parallel", parallel);
+    fields.field("deterministic", deterministic);
+    fields.field("name", name);
+  }
+
+  // The function on rows when the input's elements are of the right kind, else null.
+  const RowFunction* row_function() const {
+    const RowFunction* rows = DatasetAccess::rows(function);
+    if (rows == nullptr) return nullptr;
+    const std::optional<ElementSpec> before = input().spec();
+    return before && fits(*rows, *before) ? rows : nullptr;
+  }
+  static StructurePtr result_structure(const RowFunction& rows) {
+    if (!rows.result_is_tuple) return leaf_structure();
+    return tuple_structure(std::vector(rows.results.size(), leaf_structure()));
+  }
+
+  Function function = DatasetAccess::empty_function();
+  int parallel = 1;
+  std::optional<bool> deterministic;
+  std::string name = "Map";
+};
+
+class MapCursor : public StageCursor {
+ public:
+  MapCursor(const MapNode& node, const Context& context)
+      : StageCursor(node, context),
+        map_(node),
+        rows_(input_->has_blocks() ? node.row_function() : nullptr) {
+    if (rows_ != nullptr) structure_ = MapNode::result_structure(*rows_);
+  }
+
+  bool next(Element& out) override {
+    if (rest_.count > 0 || !failure_.ok()) return next_of_rest(out);
+    check_running(context_);
+    Element before;
+    if (!input_->next(before)) return false;
+    out = in_stage(map_.name, index_++, [&] { return map_.function(before); });
+    return true;
+  }
+
+  bool has_blocks() const override { return rows_ != nullptr; }
+  Block next_block(int64_t most) override {
+    check_running(context_);
+    if (!failure_.ok()) raise_in_stage(map_.name, index_++, std::exchange(failure_, {}));
+    Block before = take_rest(most);
+    if (before.count == 0) before = input_->next_block(most);
+    if (before.count == 0) return {};
+    return run_rows(before);
+  }
+
+  void save(StateWriter& state) override {
+    state.stage("Map");
+    state.integer(index_);
+    state.status(failure_);
+    state.integer(rest_.count);
+    if (rest_.count > 0) state.element(rest_.rows);
+    input_->save(state);
+  }
+  void restore(StateReader& state) override {
+    state.stage("Map");
+    index_ = state.integer();
+    failure_ = state.status();
+    rest_.count = state.integer(0, INT64_MAX);
+    if (rest_.count > 0) rest_.rows = state.element();
+    if (rest_.count > 0 && batch_rows("Restore", rest_.rows) != rest_.count) {
+      raise_bad_state("rows are missing");
+    }
+    input_->restore(state);
+  }
+
+ private:
+  bool next_of_rest(Element& out) {
+    Block one = next_block(1);
+    if (one.count == 0) return false;
+    std::vector<Tensor> parts;
+    for (const Tensor& tensor : tensors_of(one.rows)) parts.push_back(row_of(tensor, 0));
+    out = ElementAccess::make(structure_, std::move(parts));
+    return true;
+  }
+
+  Block take_rest(int64_t most) {
+    if (rest_.count <= most) return std::exchange(rest_, {});
+    Block front{most, batch_slice(rest_.rows, 0, most)};
+    rest_ = {rest_.count - most, batch_slice(rest_.rows, most, rest_.count)};
+    return front;
+  }
+
+  // What comes before a row that throws is handed on first; the failure and the rows behind it
+  // wait for the next call.
+  Block run_rows(const Block& before) {
+    std::vector<RowFunction::Column> in;
+    for (const Tensor& tensor : tensors_of(before.rows)) {
+      in.push_back({raw_bytes(tensor).data(), row_elements(tensor.shape())});
+    }
+    std::vector<Tensor> results;
+    std::vector<void*> out;
+    for (const RowFunction::Slot& slot : rows_->results) {
+      auto made = cohort::internal::allocate_tensor(
+          slot.dtype, result_shape(slot).with_inserted(0, before.count));
+      results.push_back(std::move(made.tensor));
+      out.push_back(made.data);
+    }
+    const int64_t done = rows_->run(in.data(), before.count, out.data(), failure_);
+    index_ += done;
+    Block after{done, ElementAccess::make(structure_, std::move(results))};
+    if (done == before.count) return after;
+    if (done + 1 < before.count) {
+      rest_ = {before.count - done - 1, batch_slice(before.rows, done + 1, before.count)};
+    }
+    if (done == 0) raise_in_stage(map_.name, index_++, std::exchange(failure_, {}));
+    after.rows = batch_slice(after.rows, 0, done);
+    return after;
+  }
+
+  const MapNode& map_;
+  const RowFunction* rows_;  // null: one element at a time
+  StructurePtr structure_;
+  int64_t index_ = 0;
+  Status failure_;
+  Block rest_;
+};
+
+class ParallelMapCursor : public Cursor {
+ public:
+  ParallelMapCursor(const MapNode& node, const Context& context, int threads)
+      : queue_(
+            context.stop,
+            {.threads = threads,
+             .capacity = 2 * threads,
+             .max_capacity = 2 * threads,
+             .ordered = node.deterministic.value_or(context.options.deterministic.value_or(true)),
+             .name = "map"}) {
+    Context inner = context;
+    inner.stop = queue_.stop();
+    input_ = node.input().open(inner);
+    queue_.set_pull([this, &node]() -> std::optional<WorkerQueue::Work> {
+      Element before;
+      if (!input_->next(before)) return std::nullopt;
+      return [&node, index = index_++, before = std::move(before)] {
+        return in_stage(node.name, index, [&] { return node.function(before); });
+      };
+    });
+  }
+  ~ParallelMapCursor() override { queue_.finish(); }
+
+  bool next(Element& out) override { return queue_.next(out); }
+  void save(StateWriter& state) override {
+    state.stage("ParallelMap");
+    queue_.pause_and_save(state);
+    state.integer(index_);
+    input_->save(state);
+    queue_.resume();
+  }
+  void restore(StateReader& state) override {
+    state.stage("ParallelMap");
+    queue_.restore(state);
+    index_ = state.integer();
+    input_->restore(state);
+  }
+
+ private:
+  WorkerQueue queue_;
+  CursorPtr input_;
+  int64_t index_ = 0;
+};
+
+CursorPtr MapNode::open(const Context& context) const {
+  const int threads = thread_count(parallel, context);
+  if (threads == 1) return std::make_unique<MapCursor>(*this, context);
+  return std::make_unique<ParallelMapCursor>(*this, context, threads);
+}
+
+}  // namespace
+
+std::shared_ptr<Node> make_map() { return std::make_shared<MapNode>(); }
+
+}  // namespace internal
+
+Dataset Dataset::map(Function function, const MapOptions& options) const {
+  auto node = internal::stage_on<internal::MapNode>(node_);
+  node->function = std::move(function);
+  node->parallel = options.parallel;
+  node->deterministic = options.deterministic;
+  node->name = options.name;
+  return internal::finish(node);
+}
+
+}  // namespace cohort::data

@@ -1,0 +1,44 @@
+#include "data/node.h"
+
+#include <algorithm>
+
+namespace cohort::data::internal {
+
+Block Cursor::next_block(int64_t most) {
+  std::vector<int64_t> indices;
+  indices.reserve(static_cast<size_t>(std::min<int64_t>(most, 4096)));
+  while (static_cast<int64_t>(indices.size()) < most) {
+    const int64_t row = next_row();
+    if (row < 0) break;
+    indices.push_back(row);
+  }
+  if (indices.empty()) return {};
+  return {static_cast<int64_t>(indices.size()), table()->rows(indices)};
+}
+
+DatasetOptions Node::options() const {
+  DatasetOptions all;
+  for (const NodePtr& input : inputs) {
+    const DatasetOptions theirs = input->options();
+    if (theirs.auto_shard_policy) all.auto_shard_policy = theirs.auto_shard_policy;
+    if (theirs.deterministic) all.deterministic = theirs.deterministic;
+    if (theirs.threads) all.threads = theirs.threads;
+  }
+  return all;
+}
+
+void raise_in_stage(std::string_view stage, int64_t index, const Status& failure) {
+  Status status{.code = failure.code,
+                .message = fmt::format("[{}] element {}: {}", stage, index, failure.message)};
+  status.origin = failure.origin;
+  status.cause = failure.cause;
+  throw Error(std::move(status));
+}
+
+void check_running(const Context& context) {
+  if (context.stop.stop_requested()) {
+    raise(Code::Cancelled, "[Iterator] it was destroyed while elements were being made");
+  }
+}
+
+}  // namespace cohort::data::internal

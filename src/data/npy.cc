@@ -1,0 +1,325 @@
+#include "data/npy.h"
+
+#include <charconv>
+#include <cstring>
+
+#include "data/file_writer.h"
+#include "data/reader.h"
+#include "data/rows.h"
+#include "tensor/memory.h"
+
+namespace cohort::data {
+namespace internal {
+namespace {
+
+constexpr size_t kMaxHeaderBytes = 1 << 20;
+
+// Reads the header's Python dictionary: three keys, each once, in any order.
+class HeaderParser {
+ public:
+  HeaderParser(std::string_view text, const std::string& name) : text_(text), name_(name) {}
+
+  NpyHeader parse() {
+    expect('{');
+    while (!take('}')) {
+      const std::string_view key = quoted();
+      expect(':');
+      value(key);
+      if (!take(',') && peek() != '}') fail("',' or '}' is missing");
+    }
+    if (seen_ != 7) fail("it lacks one of 'descr', 'fortran_order' and 'shape'");
+    spaces();
+    if (!text_.empty()) fail("something follows the dictionary");
+    return header_;
+  }
+
+ private:
+  [[noreturn]] void fail(std::string_view reason) const {
+    raise(Code::DataLoss, "[Npy] '{}': bad header: {}", name_, reason);
+  }
+  void spaces() {
+    while (!text_.empty() && (text_[0] == ' ' || text_[0] == '\n' || text_[0] == '\t')) {
+      text_.remove_prefix(1);
+    }
+  }
+  char peek() {
+    spaces();
+    if (text_.empty()) fail("it ends too early");
+    return text_[0];
+  }
+  bool take(char c) {
+    if (peek() != c) return false;
+    text_.remove_prefix(1);
+    return true;
+  }
+  void expect(char c) {
+    if (!take(c)) fail(fmt::format("'{}' is missing", c));
+  }
+  bool take_word(std::string_view word) {
+    spaces();
+    if (!text_.starts_with(word)) return false;
+    text_.remove_prefix(word.size());
+    return true;
+  }
+  std::string_view quoted() {
+    const char quote = take('\'') ? '\'' : take('"') ? '"' : '\0';
+    if (quote == '\0') fail("a quoted name is missing");
+    const size_t end = text_.find(quote);
+    if (end == std::string_view::npos) fail("a name does not end");
+    const std::string_view found = text_.substr(0, end);
+    text_.remove_prefix(end + 1);
+    return found;
+  }
+  void value(std::string_view key) {
+    const int bit = key == "descr" ? 1 : key == "fortran_order" ? 2 : key == "shape" ? 4 : 0;
+    if (bit == 0 || (seen_ & bit) != 0) fail("a key is unknown or comes twice");
+    seen_ |= bit;
+    if (bit == 1) descr();
+    if (bit == 2) {
+      header_.fortran_order = take_word("True");
+      if (!header_.fortran_order && !take_word("False")) fail("'fortran_order' is not a bool");
+    }
+    if (bit == 4) shape();
+  }
+  void descr() {
+    if (peek() != '\'' && peek() != '"') {
+      raise(Code::Unimplemented, "[Npy] '{}': arrays of records are not supported", name_);
+    }
+    const std::string_view type = quoted();
+    if (type.size() < 2) fail("'descr' is too short");
+    const bool ordered = type[0] == '<' || type[0] == '>' || type[0] == '|' || type[0] == '=';
+    header_.swapped = type[0] == '>';
+    header_.dtype = dtype_of_code(ordered ? type.substr(1) : type);
+    if (size_of(header_.dtype) == 1) header_.swapped = false;
+  }
+  DType dtype_of_code(std::string_view code) const {
+    static constexpr std::pair<std::string_view, DType> kCodes[] = {
+        {"f2", kFloat16}, {"f4", kFloat32}, {"f8", kFloat64}, {"i1", kInt8}, {"i2", kInt16},
+        {"i4", kInt32},   {"i8", kInt64},   {"u1", kUInt8},   {"b1", kBool}};
+    for (const auto& [name, dtype] : kCodes) {
+      if (name == code) return dtype;
+    }
+    raise(Code::Unimplemented, "[Npy] '{}': elements of type '{}' are not supported", name_,
+          code.substr(0, 40));
+  }
+  void shape() {
+    expect('(');
+    std::vector<int64_t> sizes;
+    while (!take(')')) {
+      peek();
+      int64_t size = 0;
+      const auto [end, error] = std::from_chars(text_.data(), text_.data() + text_.size(), size);
+      if (error != std::errc() || size < 0) fail("'shape' has a bad size");
+      text_.remove_prefix(static_cast<size_t>(end - text_.data()));
+      sizes.push_back(size);
+      if (sizes.size() > Shape::kMaxRank) {
+        raise(Code::Unimplemented, "[Npy] '{}': more than {} dimensions are not supported", name_,
+              Shape::kMaxRank);
+      }
+      if (!take(',') && peek() != ')') fail("',' or ')' is missing in 'shape'");
+    }
+    header_.shape = Shape(sizes);
+  }
+
+  std::string_view text_;
+  const std::string& name_;
+  NpyHeader header_;
+  int seen_ = 0;
+};
+
+void swap_each(std::span<std::byte> bytes, size_t width) {
+  for (size_t at = 0; at + width <= bytes.size(); at += width) {
+    std::reverse(bytes.begin() + static_cast<ptrdiff_t>(at),
+                 bytes.begin() + static_cast<ptrdiff_t>(at + width));
+  }
+}
+
+// Elements in Fortran order to row-major order.
+std::vector<std::byte> reorder(std::span<const std::byte> from, const Shape& shape, size_t width) {
+  std::vector<std::byte> to(from.size());
+  std::vector<int64_t> strides;
+  int64_t stride = 1;
+  for (const int64_t size : shape) {
+    strides.push_back(stride);
+    stride *= size;
+  }
+  const int64_t count = shape.num_elements();
+  for (int64_t at = 0; at < count; ++at) {
+    int64_t rest = at;
+    int64_t source = 0;
+    for (int axis = shape.rank() - 1; axis >= 0; --axis) {
+      source += rest % shape[axis] * strides[static_cast<size_t>(axis)];
+      rest /= shape[axis];
+    }
+    std::memcpy(to.data() + static_cast<size_t>(at) * width,
+                from.data() + static_cast<size_t>(source) * width, width);
+  }
+  return to;
+}
+
+}  // namespace
+
+NpyHeader read_npy_header(BufferedBytes& bytes) {
+  constexpr std::string_view kMagic("\x93NUMPY", 6);
+  const std::string_view start = as_text(bytes.window(12));
+  if (!start.starts_with(kMagic) || start.size() < 10) {
+    raise(Code::DataLoss, "[Npy] '{}' is not a NumPy array file", bytes.name());
+  }
+  const int version = static_cast<uint8_t>(start[6]);
+  if (version < 1 || version > 3) {
+    raise(Code::Unimplemented, "[Npy] '{}' has version {} of the format; 1 to 3 are supported",
+          bytes.name(), version);
+  }
+  const size_t width = version == 1 ? 2 : 4;
+  size_t length = 0;
+  for (size_t i = 0; i < width && 8 + i < start.size(); ++i) {
+    length |= static_cast<size_t>(static_cast<uint8_t>(start[8 + i])) << (8 * i);
+  }
+  if (length > kMaxHeaderBytes) {
+    raise(Code::DataLoss, "[Npy] '{}' claims a header of {} bytes", bytes.name(), length);
+  }
+  const size_t whole = 8 + width + length;
+  const std::string_view all = as_text(bytes.window(whole));
+  if (all.size() < whole) {
+    raise(Code::DataLoss, "[Npy] '{}' ends inside of its header", bytes.name());
+  }
+  const NpyHeader header = HeaderParser(all.substr(8 + width, length), bytes.name()).parse();
+  bytes.consume(whole);
+  return header;
+}
+
+Tensor parse_npy(BufferedBytes& bytes) {
+  const NpyHeader header = read_npy_header(bytes);
+  TensorBytes content = read_tensor_bytes("Npy", bytes, header.dtype, header.shape);
+  check_at_end("Npy", bytes, header.shape);
+  const auto width = static_cast<size_t>(size_of(header.dtype));
+  if (header.swapped) swap_each(content.bytes(), width);
+  if (header.fortran_order && header.shape.rank() > 1) {
+    content = TensorBytes(reorder(content.bytes(), header.shape, width));
+  }
+  return std::move(content).finish(header.dtype, header.shape);
+}
+
+std::string npy_header(const Tensor& tensor) {
+  static constexpr std::pair<DType, std::string_view> kCodes[] = {
+      {kFloat16, "<f2"}, {kFloat32, "<f4"}, {kFloat64, "<f8"}, {kInt8, "|i1"}, {kInt16, "<i2"},
+      {kInt32, "<i4"},   {kInt64, "<i8"},   {kUInt8, "|u1"},   {kBool, "|b1"}};
+  std::string_view code;
+  for (const auto& [dtype, name] : kCodes) {
+    if (dtype == tensor.dtype()) code = name;
+  }
+  if (code.empty()) {
+    raise(Code::InvalidArgument, "[Npy] {} tensors have no counterpart in NumPy's format",
+          to_string(tensor.dtype()));
+  }
+  std::string text = fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': {}, }}", code,
+                                 tensor.shape().to_string());
+  constexpr size_t kAlignment = 64;
+  constexpr size_t kStart = 10;
+  text.append(kAlignment - (kStart + text.size() + 1) % kAlignment, ' ');
+  text += '\n';
+  std::string header("\x93NUMPY\x01\x00", 8);
+  header += static_cast<char>(text.size() & 0xff);
+  header += static_cast<char>(text.size() >> 8);
+  return header + text;
+}
+
+namespace {
+
+// Rows of one array, read as they are asked for.
+class NpyRows : public RecordReader {
+ public:
+  explicit NpyRows(std::unique_ptr<ByteSource> file)
+      : bytes_(std::move(file)), header_(read_npy_header(bytes_)) {
+    if (header_.shape.rank() == 0) {
+      raise(Code::DataLoss, "[Npy] '{}' holds a scalar, which has no rows", bytes_.name());
+    }
+    if (header_.fortran_order && header_.shape.rank() > 1) {
+      raise(Code::Unimplemented,
+            "[Npy] '{}' is in Fortran order, whose rows are scattered; read_npy() reads it whole",
+            bytes_.name());
+    }
+    row_ = header_.shape.without(0);
+    int64_t bytes = size_of(header_.dtype);
+    for (const int64_t size : row_) {
+      if (__builtin_mul_overflow(bytes, size, &bytes)) bytes = -1;
+      if (bytes < 0)
+        raise(Code::DataLoss, "[Npy] '{}': rows of {} are too large", bytes_.name(),
+              row_.to_string());
+    }
+    row_bytes_ = bytes;
+  }
+
+  bool next(Element& out) override {
+    const Block block = next_block(1);
+    if (block.count == 0) return false;
+    out = Element(row_of(block.rows.tensor(), 0));
+    return true;
+  }
+  bool has_blocks() const override { return true; }
+  Block next_block(int64_t most) override {
+    const int64_t count = std::min(most, header_.shape[0] - at_);
+    if (count <= 0) return {};
+    const int64_t left = bytes_.left();
+    if (left >= 0 && (row_bytes_ > 0 && left / row_bytes_ < count)) fail(count);
+    const Shape shape = row_.with_inserted(0, count);
+    TensorBytes content = read_tensor_bytes("Npy", bytes_, header_.dtype, shape);
+    if (header_.swapped) swap_each(content.bytes(), static_cast<size_t>(size_of(header_.dtype)));
+    at_ += count;
+    return {count, Element(std::move(content).finish(header_.dtype, shape))};
+  }
+  void save(StateWriter& state) override { save_position(state, bytes_, at_); }
+  void restore(StateReader& state) override {
+    at_ = restore_position(state, bytes_);
+    if (at_ > header_.shape[0]) raise_bad_state("the file has fewer rows");
+  }
+
+ private:
+  [[noreturn]] void fail(int64_t count) {
+    const int64_t at = std::exchange(at_, header_.shape[0]);
+    raise(Code::DataLoss,
+          "[Npy] '{}': shape {} is announced, but the file ends within rows {} to {}",
+          bytes_.name(), header_.shape.to_string(), at, at + count);
+  }
+
+  BufferedBytes bytes_;
+  NpyHeader header_;
+  Shape row_;
+  int64_t row_bytes_ = 0;
+  int64_t at_ = 0;
+};
+
+class NpyNode : public ReaderNodeOf<NpyNode> {
+ public:
+  std::string_view kind() const override { return "Npy"; }
+  std::unique_ptr<RecordReader> read(std::unique_ptr<ByteSource> file) const override {
+    return std::make_unique<NpyRows>(std::move(file));
+  }
+  bool has_blocks() const override { return true; }
+  void fields(Fields&) override {}
+};
+
+}  // namespace
+
+std::shared_ptr<Node> make_npy() { return std::make_shared<NpyNode>(); }
+
+}  // namespace internal
+
+Tensor read_npy(const std::string& path) {
+  internal::BufferedBytes bytes(internal::open_bytes(path));
+  return internal::parse_npy(bytes);
+}
+
+void write_npy(const std::string& path, const Tensor& tensor) {
+  const std::string header = internal::npy_header(tensor);
+  internal::FileWriter file(path);
+  file.write(header);
+  file.write(internal::as_text(internal::raw_bytes(tensor)));
+  file.close();
+}
+
+Dataset npy(const Files& files) {
+  return internal::finish(internal::reader_on<internal::NpyNode>(files));
+}
+
+}  // namespace cohort::data

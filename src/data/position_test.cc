@@ -1,0 +1,209 @@
+// Saved positions, shards and shuffles, on pipelines made up at random.
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "support/datasets.h"
+
+namespace cohort::data {
+namespace {
+
+// A source of a few doubles.
+rc::Gen<Dataset> sources() {
+  return rc::gen::map(rc::gen::pair(rc::gen::inRange(0, 3), rc::gen::inRange<int64_t>(0, 30)),
+                      [](const std::pair<int, int64_t>& choice) -> Dataset {
+                        const int64_t count = choice.second;
+                        if (choice.first == 0) {
+                          return range(count).map([](int64_t x) { return static_cast<double>(x); });
+                        }
+                        if (choice.first == 1) {
+                          std::vector<double> values(static_cast<size_t>(count));
+                          std::iota(values.begin(), values.end(), 0.0);
+                          return from_tensor_slices(Element(Tensor::from(std::move(values))));
+                        }
+                        return generator([count] {
+                          return [i = int64_t{0}, count]() mutable -> std::optional<Element> {
+                            if (i == count) return std::nullopt;
+                            return Element(static_cast<double>(i++));
+                          };
+                        });
+                      });
+}
+
+// One stage that keeps elements scalars.
+Dataset add_stage(const Dataset& dataset, int kind, int64_t n) {
+  const int threads = static_cast<int>(n % 3) + 1;
+  switch (kind) {
+    case 0:
+      return dataset.map([](Tensor x) { return x; }, {.parallel = threads});
+    case 1:
+      return dataset.map([](double x) {
+        if (static_cast<int64_t>(x) % 5 == 3) throw std::runtime_error("bad element");
+        return x;
+      });
+    case 2:
+      return dataset.shuffle(n + 1, {.seed = 11});
+    case 3:
+      return dataset.repeat(n % 3);
+    case 4:
+      return dataset.take(n);
+    case 5:
+      return dataset.skip(n % 4);
+    case 6:
+      return dataset.shard(n % 3 + 1, n % 2 % (n % 3 + 1));
+    case 7:
+      return dataset.prefetch(static_cast<int>(n % 3));
+    case 8:
+      return dataset.filter([](double x) { return static_cast<int64_t>(x) % 3 != 0; });
+    case 9:
+      return dataset.batch(n % 4 + 1, {.parallel = threads}).unbatch();
+    case 10:
+      return dataset.batch(n % 4 + 1).rebatch({n % 3 + 1, 0, 2}).unbatch();
+    case 11:
+      return dataset.batch(n % 4 + 1).split_batches(n % 3 + 1).unbatch();
+    case 12:
+      return dataset.interleave([](Tensor x) { return from_tensors(x).repeat(2); },
+                                {.cycle = n % 3 + 1, .block = n % 2 + 1, .parallel = threads});
+    case 13:
+      return dataset.scan(Element(0.0),
+                          [](double sum, double x) { return std::pair(sum + x, sum * 0.5 + x); });
+    case 14:
+      return dataset.cache();
+    case 15:
+      return zip({dataset, dataset.skip(1)}).map([](double a, double b) { return a + b; });
+    case 16:
+      return dataset.concatenate(dataset.take(n % 5));
+    case 17:
+      return sample_from({dataset, dataset.map([](double x) { return x + 100; })}, {.seed = 5});
+    case 18:
+      return dataset.window(n % 3 + 1, {.shift = n % 4 + 1}).unbatch();
+    case 19:
+      return dataset.padded_batch(n % 3 + 1).unbatch();
+    case 20:
+      return dataset.enumerate().map(
+          [](int64_t i, double x) { return x * 100 + static_cast<double>(i); });
+    case 21:
+      return dataset.take_while([](double x) { return x < 25; });
+    default:
+      return dataset
+          .bucket_by_length([](double x) { return static_cast<int64_t>(x); }, {4, 9}, {2, 3, 1})
+          .unbatch();
+  }
+}
+constexpr int kStages = 23;
+
+Dataset random_pipeline() {
+  Dataset dataset = *sources();
+  const auto count = *rc::gen::inRange(1, 5);
+  for (int i = 0; i < count; ++i) {
+    const int kind = *rc::gen::inRange(0, kStages);
+    dataset = add_stage(dataset, kind, *rc::gen::inRange<int64_t>(0, 12));
+  }
+  return dataset;
+}
+
+RC_GTEST_PROP(Position, RestoredAtAnyPointGivesTheSameRest, ()) {
+  const Dataset dataset = random_pipeline();
+  Iterator it = dataset.iterate();
+  const auto steps = *rc::gen::inRange(0, 40);
+  for (int i = 0; i < steps; ++i) (void)capture_status([&] { it.next_optional(); });
+  const std::string position = it.save();
+  RC_LOG() << dataset.to_string() << " after " << steps << "\n";
+  Iterator restored = dataset.iterate(position);
+  const auto expected = rest_of(it, 300);
+  RC_ASSERT(rest_of(restored, 300) == expected);
+  // Saving changes nothing, and a position can be used again.
+  RC_ASSERT(rest_of(dataset.iterate(position), 300) == expected);
+}
+
+RC_GTEST_PROP(Position, DamagedBytesAreAnErrorAndNothingWorse, ()) {
+  const Dataset dataset = random_pipeline();
+  Iterator it = dataset.iterate();
+  for (int i = 0; i < 5; ++i) (void)capture_status([&] { it.next_optional(); });
+  std::string position = it.save();
+  const auto at = static_cast<size_t>(*rc::gen::inRange<int>(0, static_cast<int>(position.size())));
+  position[at] = static_cast<char>(position[at] ^ (1 << *rc::gen::inRange(0, 8)));
+  const Status status = capture_status([&] { rest_of(dataset.iterate(position), 100); });
+  RC_ASSERT(status.code == Code::InvalidArgument);
+}
+
+RC_GTEST_PROP(Shard, ShardsAreDisjointAndComplete, ()) {
+  const auto count = *rc::gen::inRange<int64_t>(0, 50);
+  const auto shards = *rc::gen::inRange<int64_t>(1, 9);
+  const Dataset dataset =
+      *rc::gen::arbitrary<bool>() ? range(count) : range(count).map([](Tensor x) { return x; });
+  std::vector<int64_t> all;
+  for (int64_t i = 0; i < shards; ++i) {
+    const Dataset shard = dataset.shard(shards, i);
+    const auto part = numbers(shard);
+    RC_ASSERT(static_cast<int64_t>(part.size()) == shard.cardinality());
+    for (const int64_t x : part) RC_ASSERT(x % shards == i);
+    all.insert(all.end(), part.begin(), part.end());
+  }
+  std::sort(all.begin(), all.end());
+  RC_ASSERT(all == numbers(range(count)));
+}
+
+RC_GTEST_PROP(Shuffle, IsAPermutationWithinItsBuffer, (uint64_t seed)) {
+  const auto count = *rc::gen::inRange<int64_t>(0, 60);
+  const auto buffer = *rc::gen::inRange<int64_t>(1, 70);
+  const Dataset dataset =
+      *rc::gen::arbitrary<bool>() ? range(count) : range(count).map([](Tensor x) { return x; });
+  std::vector<int64_t> all = numbers(dataset.shuffle(buffer, {.seed = seed}));
+  for (size_t i = 0; i < all.size(); ++i) {
+    RC_ASSERT(all[i] < static_cast<int64_t>(i) + buffer);  // none comes before it was read
+  }
+  std::sort(all.begin(), all.end());
+  RC_ASSERT(all == numbers(range(count)));
+}
+
+RC_GTEST_PROP(Cardinality, IsTheNumberOfElementsWhereItIsKnown, ()) {
+  const Dataset dataset = random_pipeline();
+  const int64_t known = dataset.cardinality();
+  RC_PRE(known >= 0);
+  int64_t count = 0;
+  for (const std::string& element : rest_of(dataset.iterate())) count += !element.empty();
+  RC_ASSERT(count == known);
+}
+
+RC_GTEST_PROP(ElementSpec, HoldsForEveryElement, ()) {
+  const Dataset dataset = random_pipeline();
+  const std::optional<ElementSpec> spec = dataset.element_spec();
+  RC_PRE(spec.has_value());
+  Iterator it = dataset.iterate();
+  for (;;) {
+    std::optional<Element> element;
+    if (!capture_status([&] { element = it.next_optional(); }).ok()) continue;
+    if (!element) break;
+    const auto found = ElementSpec(*element).tensors();
+    const auto promised = spec->tensors();
+    RC_ASSERT(found.size() == promised.size());
+    for (size_t i = 0; i < found.size(); ++i) {
+      RC_ASSERT(found[i].dtype == promised[i].dtype);
+      RC_ASSERT(promised[i].shape.is_compatible_with(found[i].shape));
+    }
+  }
+}
+
+TEST(Position, OfAnotherDatasetIsRefused) {
+  const std::string position = range(5).batch(2).iterate().save();
+  EXPECT_ERROR(Code::InvalidArgument, "does not fit this dataset",
+               range(5).shuffle(2).iterate(position));
+  EXPECT_ERROR(Code::InvalidArgument, "ends too early", range(5).iterate("cohort position 1\n"));
+  EXPECT_ERROR(Code::InvalidArgument, "not the bytes", range(5).iterate("hello"));
+}
+
+TEST(Position, GoesOnInTheSameEpochAfterRepeat) {
+  const Dataset dataset = range(6).shuffle(6, {.seed = 2}).repeat(4);
+  Iterator it = dataset.iterate();
+  for (int i = 0; i < 9; ++i) it.next();
+  const std::string position = it.save();
+  const Dataset rebuilt = range(6).shuffle(6, {.seed = 99}).repeat(4);  // as after a restart
+  EXPECT_EQ(rest_of(rebuilt.iterate(position)), rest_of(it));
+}
+
+}  // namespace
+}  // namespace cohort::data

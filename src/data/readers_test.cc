@@ -1,0 +1,226 @@
+#include <zlib.h>
+#include <zstd.h>
+
+#include <cstring>
+
+#include "data/crc32c.h"
+#include "support/datasets.h"
+
+namespace cohort::data {
+namespace {
+
+using Texts = std::vector<std::string>;
+
+std::string gzip(const std::string& text) {
+  z_stream stream{};
+  deflateInit2(&stream, 6, Z_DEFLATED, 16 + MAX_WBITS, 8, Z_DEFAULT_STRATEGY);
+  std::string out(text.size() + 100, '\0');
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
+  stream.avail_in = static_cast<uInt>(text.size());
+  stream.next_out = reinterpret_cast<Bytef*>(out.data());
+  stream.avail_out = static_cast<uInt>(out.size());
+  deflate(&stream, Z_FINISH);
+  out.resize(stream.total_out);
+  deflateEnd(&stream);
+  return out;
+}
+
+std::string zstd(const std::string& text) {
+  std::string out(ZSTD_compressBound(text.size()), '\0');
+  out.resize(ZSTD_compress(out.data(), out.size(), text.data(), text.size(), 3));
+  return out;
+}
+
+TEST(Crc32c, HasTheKnownCheckValue) { EXPECT_EQ(internal::crc32c("123456789"), 0xe3069283u); }
+
+TEST(TextLines, ReadsPlainAndCompressedFiles) {
+  const TemporaryDirectory directory;
+  const std::string text = "one\ntwo\r\n\nfour";
+  const Texts lines = {"one", "two", "", "four"};
+  EXPECT_EQ(texts(text_lines(directory.file("a.txt", text))), lines);
+  EXPECT_EQ(texts(text_lines(directory.file("a.gz", gzip(text)))), lines);
+  EXPECT_EQ(texts(text_lines(directory.file("b.gz", gzip("one\ntw") + gzip("o\n\nfour")))), lines);
+  EXPECT_EQ(texts(text_lines(directory.file("a.zst", zstd(text)))), lines);
+  EXPECT_EQ(texts(text_lines(directory.file("b.zst", zstd("one\n") + zstd("two\n\nfour")))), lines);
+  EXPECT_EQ(texts(text_lines(directory.path("a.txt"), {.skip_lines = 3})), Texts{"four"});
+  EXPECT_EQ(texts(text_lines(directory.file("empty", ""))), Texts{});
+}
+
+TEST(TextLines, LongLinesAreErrorsAndPassedOver) {
+  const TemporaryDirectory directory;
+  const std::string path = directory.file("a", "short\n" + std::string(1'000'000, 'x') + "\nend\n");
+  Iterator it = text_lines(path, {.max_line_bytes = 1000}).iterate();
+  EXPECT_EQ(it.next().to<std::string>(), "short");
+  EXPECT_ERROR(Code::DataLoss, "line 2: longer than 1000 bytes", it.next());
+  EXPECT_EQ(it.next().to<std::string>(), "end");
+}
+
+TEST(Files, MatchPatternsAndAreMissed) {
+  const TemporaryDirectory directory;
+  directory.file("b.txt", "b");
+  directory.file("a.txt", "a");
+  const auto found = files({directory.path("*.txt"), directory.path("a.*")});
+  EXPECT_EQ(found.cardinality(), 2);
+  EXPECT_EQ(texts(text_lines(found)), (Texts{"a", "b"}));
+  EXPECT_ERROR(Code::NotFound, "no file matches", files({directory.path("*.csv")}));
+  EXPECT_ERROR(Code::InvalidArgument, "empty", files({}));
+  EXPECT_ERROR(Code::NotFound, "No such file", texts(text_lines(directory.path("none"))));
+  EXPECT_ERROR(Code::FailedPrecondition, "is a directory", texts(text_lines(directory.path("."))));
+  Iterator it = text_lines({directory.path("none"), directory.path("a.txt")}).iterate();
+  EXPECT_ERROR(Code::NotFound, "[TextLines] element 0", it.next());
+  EXPECT_EQ(it.next().to<std::string>(), "a");  // the next file is still readable
+}
+
+TEST(Csv, ReadsTypedColumns) {
+  const TemporaryDirectory directory;
+  const std::string path = directory.file(
+      "a.csv", "n,x,name\r\n1,2.5,plain\r\n-3,1e-3,\"quoted, \"\"so\"\"\nand on\"\r\n\n 4 ,+.5,\n");
+  const auto dataset = csv(path, {{kInt64}, {kFloat32}, {kString}});
+  std::vector<std::tuple<int64_t, float, std::string>> all;
+  for (auto row : dataset.as<int64_t, float, std::string>()) all.push_back(row);
+  ASSERT_EQ(all.size(), 3u);
+  EXPECT_EQ(all[0], std::tuple(1, 2.5f, "plain"));
+  EXPECT_EQ(all[1], std::tuple(-3, 1e-3f, "quoted, \"so\"\nand on"));
+  EXPECT_EQ(all[2], std::tuple(4, .5f, ""));
+  const Element batch = *dataset.batch(3).begin();
+  EXPECT_EQ(batch[0].tensor().to_vector<int64_t>(), (std::vector<int64_t>{1, -3, 4}));
+}
+
+TEST(Csv, SelectsColumnsAndFillsEmptyFields) {
+  const TemporaryDirectory directory;
+  const std::string path = directory.file("a.tsv", "1\t\t3\tx\n4\t5\t6\ty\n");
+  const auto dataset = csv(path, {{kInt32, Tensor(-1)}, {kString}},
+                           {.header = false, .select = {1, 3}, .delimiter = '\t'});
+  const Element batch = *dataset.batch(9).begin();
+  EXPECT_EQ(batch[0].tensor().to_vector<int32_t>(), (std::vector<int32_t>{-1, 5}));
+  EXPECT_EQ(batch[1].tensor().to_vector<std::string>(), (Texts{"x", "y"}));
+}
+
+TEST(Csv, FloatsAreTheNearestOnes) {
+  const TemporaryDirectory directory;
+  std::string text;
+  std::vector<float> expected;
+  uint64_t state = 1;
+  for (int i = 0; i < 3000; ++i) {
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    const std::string number = std::to_string(static_cast<int64_t>(state >> 40)) + "." +
+                               std::to_string(state % 1'000'000'007 >> (i % 20));
+    text += number + "\n";
+    expected.push_back(std::strtof(number.c_str(), nullptr));
+  }
+  const auto dataset = csv(directory.file("a.csv", text), {{kFloat32}}, {.header = false});
+  const Element batch = *dataset.batch(3000).begin();
+  EXPECT_EQ(batch[0].tensor().to_vector<float>(), expected);
+}
+
+TEST(Npy, RoundTripsEveryDtype) {
+  const TemporaryDirectory directory;
+  const std::string path = directory.path("a.npy");
+  const std::vector<Tensor> all = {Tensor({{1.f, 2.f}, {3.f, 4.f}}),
+                                   Tensor({1.0, -2.5}),
+                                   Tensor(7),
+                                   Tensor({true, false}),
+                                   Tensor::from(std::vector<uint8_t>{1, 255}),
+                                   Tensor::from(std::vector<int64_t>{}, {0, 3}),
+                                   Tensor::from(std::vector<int16_t>{-5, 5})};
+  for (const Tensor& tensor : all) {
+    write_npy(path, tensor);
+    EXPECT_EQ(fingerprint(Element(read_npy(path))), fingerprint(Element(tensor)));
+  }
+  EXPECT_ERROR(Code::InvalidArgument, "no counterpart", write_npy(path, Tensor("text")));
+  write_npy(path, Tensor({{1.f, 2.f}, {3.f, 4.f}, {5.f, 6.f}}));
+  const Element batch = *npy(path).batch(2).begin();
+  EXPECT_EQ(batch.tensor().to_vector<float>(), (std::vector<float>{1, 2, 3, 4}));
+  EXPECT_EQ(rest_of(npy(path).iterate()).size(), 3u);
+}
+
+TEST(TFRecord, WritesWhatItReads) {
+  const TemporaryDirectory directory;
+  const std::string path = directory.path("a.tfrecord");
+  const std::string large(1'000'000, 'x');
+  {
+    TFRecordWriter writer(path);
+    for (const std::string& record : {std::string("one"), std::string(), large})
+      writer.write(record);
+    writer.close();
+  }
+  EXPECT_EQ(texts(tfrecord(path)), (Texts{"one", "", large}));
+  EXPECT_ERROR(Code::NotFound, "cannot make", TFRecordWriter(directory.path("no/such")));
+}
+
+TEST(Example, RoundTrips) {
+  const Element element = Element::map({{"image", Tensor({1.f, 2.f, 3.f, 4.f})},
+                                        {"label", Tensor(int64_t{7})},
+                                        {"name", Tensor({"a", "b"})}});
+  const std::string bytes = make_example(element);
+  const Features features = {{"image", {kFloat32, {2, 2}}},
+                             {"label", {kInt64}},
+                             {"name", {kString, {-1}}},
+                             {"more", {kInt64, {}, Tensor(int64_t{3})}}};
+  const Element parsed = parse_example(bytes, features);
+  EXPECT_EQ(parsed["image"].tensor().shape(), (Shape{2, 2}));
+  EXPECT_EQ(parsed["label"].to<int64_t>(), 7);
+  EXPECT_EQ(parsed["name"].tensor().to_vector<std::string>(), (Texts{"a", "b"}));
+  EXPECT_EQ(parsed["more"].to<int64_t>(), 3);
+  const auto dataset = from_tensors(Tensor(bytes)).map(example_parser(features));
+  EXPECT_EQ((*dataset.begin())["label"].to<int64_t>(), 7);
+}
+
+TEST(Cifar, SplitsRecords) {
+  const TemporaryDirectory directory;
+  std::string record(1, '\x07');
+  record += std::string(3072, '\x11');
+  const auto dataset = cifar10(directory.file("data_batch_1.bin", record + record));
+  EXPECT_EQ(dataset.element_spec()->to_string(), "(uint8 (3, 32, 32), int64 ())");
+  int64_t sum = 0;
+  for (auto [image, label] : dataset) sum += label.to<int64_t>() * image.at<int64_t>({2, 31, 31});
+  EXPECT_EQ(sum, 2 * 7 * 17);
+  std::string fine("\x02\x63", 2);
+  fine += std::string(3072, '\0');
+  const Element both = *cifar100(directory.file("train.bin", fine)).begin();
+  EXPECT_EQ(both[2].to<int64_t>(), 99);
+}
+
+TEST(Mnist, IsReadFromDebiansPackage) {
+  if (!std::filesystem::exists("/usr/share/datasets/fashion-mnist")) {
+    GTEST_SKIP() << "dataset-fashion-mnist is not installed";
+  }
+  const auto [train, test] = fashion_mnist();
+  EXPECT_EQ(train.cardinality(), 60000);
+  EXPECT_EQ(test.cardinality(), 10000);
+  EXPECT_EQ(test.element_spec()->to_string(), "(uint8 (28, 28), uint8 ())");
+  EXPECT_ERROR(Code::NotFound, "apt install dataset-fashion-mnist", fashion_mnist("/nowhere"));
+  EXPECT_ERROR(Code::NotFound, "dataset-fashion-mnist", mnist("/nowhere"));
+}
+
+TEST(Readers, GoOnWhereTheyWereSaved) {
+  const TemporaryDirectory directory;
+  std::string lines;
+  for (int i = 0; i < 40; ++i) lines += std::to_string(i) + (i == 13 ? ",x,\n" : ",2\n");
+  const std::string plain = directory.file("a.csv", lines);
+  const std::string zipped = directory.file("b.csv", gzip(lines));
+  {
+    TFRecordWriter writer(directory.path("c"));
+    for (int i = 0; i < 20; ++i) writer.write(std::string(static_cast<size_t>(i), 'r'));
+    writer.close();
+  }
+  write_npy(directory.path("d.npy"), Tensor({{1, 2}, {3, 4}, {5, 6}}));
+  const std::vector<Dataset> all = {
+      csv({plain, zipped}, {{kInt64}, {kInt64}}, {.header = false}),
+      csv({plain, zipped}, {{kInt64}, {kInt64}}, {.header = false}).batch(7),
+      text_lines({zipped, plain}).shuffle(9, {.seed = 1}).batch(3),
+      tfrecord({directory.path("c"), directory.path("c")}).prefetch(3),
+      npy({directory.path("d.npy"), directory.path("d.npy")}),
+      fixed_length_records(plain, 1).batch(10)};
+  for (const Dataset& dataset : all) {
+    for (int steps = 0; steps < 30; steps += 3) {
+      Iterator it = dataset.iterate();
+      for (int i = 0; i < steps; ++i) (void)capture_status([&] { it.next_optional(); });
+      const std::string position = it.save();
+      EXPECT_EQ(rest_of(dataset.iterate(position)), rest_of(it)) << dataset.to_string();
+    }
+  }
+}
+
+}  // namespace
+}  // namespace cohort::data

@@ -1,0 +1,212 @@
+#include "data/rows.h"
+
+#include <cstring>
+
+#include "base/raise.h"
+#include "cohort/internal/tensor_inl.h"
+#include "data/element_access.h"
+#include "tensor/body.h"
+#include "tensor/memory.h"
+
+namespace cohort::data::internal {
+
+using cohort::internal::allocate_tensor;
+using cohort::internal::raise;
+using cohort::internal::strings;
+using cohort::internal::WritableTensor;
+
+namespace {
+
+void check_numeric_or_string(std::string_view stage, const Tensor& tensor) {
+  if (is_numeric(tensor.dtype()) || tensor.dtype() == kString) return;
+  raise(Code::InvalidArgument, "[{}] {} tensors cannot be elements of a batch", stage,
+        to_string(tensor.dtype()));
+}
+
+void check_alike(std::string_view stage, const Tensor& first, const Tensor& other, size_t number) {
+  if (first.dtype() != other.dtype()) {
+    raise(Code::InvalidArgument,
+          "[{}] elements of one batch differ in dtype: {} and, in place {}, {}", stage,
+          to_string(first.dtype()), number, to_string(other.dtype()));
+  }
+  if (first.shape() == other.shape()) return;
+  raise(Code::InvalidArgument,
+        "[{}] elements of one batch differ in shape: {} and, in place {}, {}; padded_batch() makes "
+        "them equal",
+        stage, first.shape().to_string(), number, other.shape().to_string());
+}
+
+}  // namespace
+
+std::span<const std::byte> raw_bytes(const Tensor& tensor) {
+  const void* data = cohort::internal::element_data(tensor, tensor.dtype());
+  return {static_cast<const std::byte*>(data),
+          static_cast<size_t>(tensor.size() * size_of(tensor.dtype()))};
+}
+
+int64_t row_elements(const Shape& shape) {
+  int64_t product = 1;
+  for (int axis = 1; axis < shape.rank(); ++axis) product *= shape[axis];
+  return product;
+}
+
+Tensor row_of(const Tensor& tensor, int64_t index) {
+  const Shape shape = tensor.shape().without(0);
+  const int64_t width = shape.num_elements();
+  if (tensor.dtype() != kString) {
+    return cohort::internal::view_elements(tensor, index * width, shape);
+  }
+  const auto first = strings(tensor).begin() + index * width;
+  return Tensor::from(std::vector<std::string>(first, first + width), shape);
+}
+
+Tensor rows_of(const Tensor& tensor, int64_t begin, int64_t end) {
+  const Shape whole = tensor.shape();
+  if (begin == 0 && end == whole[0]) return tensor;
+  const Shape shape = whole.with(0, end - begin);
+  const int64_t width = row_elements(whole);
+  if (tensor.dtype() != kString) {
+    return cohort::internal::view_elements(tensor, begin * width, shape);
+  }
+  const auto& values = strings(tensor);
+  return Tensor::from(
+      std::vector<std::string>(values.begin() + begin * width, values.begin() + end * width),
+      shape);
+}
+
+Tensor gather_rows(const Tensor& tensor, std::span<const int64_t> rows) {
+  const Shape shape = tensor.shape().with(0, static_cast<int64_t>(rows.size()));
+  const int64_t width = row_elements(shape);
+  if (tensor.dtype() == kString) {
+    std::vector<std::string> values;
+    values.reserve(rows.size() * static_cast<size_t>(width));
+    for (const int64_t row : rows) {
+      const auto first = strings(tensor).begin() + row * width;
+      values.insert(values.end(), first, first + width);
+    }
+    return Tensor::from(std::move(values), shape);
+  }
+  WritableTensor made = allocate_tensor(tensor.dtype(), shape);
+  const auto bytes = static_cast<size_t>(width * size_of(tensor.dtype()));
+  const std::byte* source = raw_bytes(tensor).data();
+  std::byte* out = made.data;
+  for (const int64_t row : rows) {
+    if (bytes > 0) std::memcpy(out, source + static_cast<size_t>(row) * bytes, bytes);
+    out += bytes;
+  }
+  return made.tensor;
+}
+
+Tensor stack_tensors(std::string_view stage, std::span<const Tensor* const> parts) {
+  const Tensor& first = *parts[0];
+  check_numeric_or_string(stage, first);
+  if (first.rank() >= Shape::kMaxRank) {
+    raise(Code::InvalidArgument,
+          "[{}] a batch of elements of shape {} would have too many dimensions", stage,
+          first.shape().to_string());
+  }
+  for (size_t i = 1; i < parts.size(); ++i) check_alike(stage, first, *parts[i], i);
+  const Shape shape = first.shape().with_inserted(0, static_cast<int64_t>(parts.size()));
+  if (first.dtype() == kString) {
+    std::vector<std::string> values;
+    for (const Tensor* part : parts) {
+      values.insert(values.end(), strings(*part).begin(), strings(*part).end());
+    }
+    return Tensor::from(std::move(values), shape);
+  }
+  WritableTensor made = allocate_tensor(first.dtype(), shape);
+  std::byte* out = made.data;
+  for (const Tensor* part : parts) {
+    const auto bytes = raw_bytes(*part);
+    if (!bytes.empty()) std::memcpy(out, bytes.data(), bytes.size());
+    out += bytes.size();
+  }
+  return made.tensor;
+}
+
+Tensor join_tensors(std::string_view stage, std::span<const Tensor> parts) {
+  if (parts.size() == 1) return parts[0];
+  const Tensor& first = parts[0];
+  check_numeric_or_string(stage, first);
+  int64_t rows = 0;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    if (parts[i].dtype() != first.dtype() ||
+        !(parts[i].shape().with(0, 0) == first.shape().with(0, 0))) {
+      check_alike(stage, first, parts[i], i);
+    }
+    rows += parts[i].shape()[0];
+  }
+  const Shape shape = first.shape().with(0, rows);
+  if (first.dtype() == kString) {
+    std::vector<std::string> values;
+    for (const Tensor& part : parts) {
+      values.insert(values.end(), strings(part).begin(), strings(part).end());
+    }
+    return Tensor::from(std::move(values), shape);
+  }
+  WritableTensor made = allocate_tensor(first.dtype(), shape);
+  std::byte* out = made.data;
+  for (const Tensor& part : parts) {
+    const auto bytes = raw_bytes(part);
+    if (!bytes.empty()) std::memcpy(out, bytes.data(), bytes.size());
+    out += bytes.size();
+  }
+  return made.tensor;
+}
+
+Element stack_elements(std::string_view stage, std::span<const Element> elements) {
+  const StructurePtr& structure = structure_of(elements[0]);
+  for (const Element& element : elements) {
+    check_same_structure(stage, *structure, *structure_of(element));
+  }
+  std::vector<Tensor> stacked;
+  std::vector<const Tensor*> column(elements.size());
+  for (size_t leaf = 0; leaf < structure->leaves; ++leaf) {
+    for (size_t i = 0; i < elements.size(); ++i) column[i] = &tensors_of(elements[i])[leaf];
+    stacked.push_back(stack_tensors(stage, column));
+  }
+  return ElementAccess::make(structure, std::move(stacked));
+}
+
+Element join_batches(std::string_view stage, std::span<const Element> batches) {
+  if (batches.size() == 1) return batches[0];
+  const StructurePtr& structure = structure_of(batches[0]);
+  for (const Element& batch : batches) {
+    check_same_structure(stage, *structure, *structure_of(batch));
+  }
+  std::vector<Tensor> joined;
+  for (size_t leaf = 0; leaf < structure->leaves; ++leaf) {
+    std::vector<Tensor> column;
+    for (const Element& batch : batches) column.push_back(tensors_of(batch)[leaf]);
+    joined.push_back(join_tensors(stage, column));
+  }
+  return ElementAccess::make(structure, std::move(joined));
+}
+
+int64_t batch_rows(std::string_view stage, const Element& batch) {
+  const auto& tensors = tensors_of(batch);
+  if (tensors.empty()) {
+    raise(Code::InvalidArgument, "[{}] the element has no tensors, so it is not a batch", stage);
+  }
+  for (const Tensor& tensor : tensors) {
+    if (tensor.rank() == 0) {
+      raise(Code::InvalidArgument,
+            "[{}] needs batches, but a part of the element is a scalar; call batch() before",
+            stage);
+    }
+    if (tensor.shape()[0] != tensors[0].shape()[0]) {
+      raise(Code::InvalidArgument,
+            "[{}] the parts of a batch have different first dimensions: shapes {} and {}", stage,
+            tensors[0].shape().to_string(), tensor.shape().to_string());
+    }
+  }
+  return tensors[0].shape()[0];
+}
+
+Element batch_slice(const Element& batch, int64_t begin, int64_t end) {
+  std::vector<Tensor> parts;
+  for (const Tensor& tensor : tensors_of(batch)) parts.push_back(rows_of(tensor, begin, end));
+  return ElementAccess::make(structure_of(batch), std::move(parts));
+}
+
+}  // namespace cohort::data::internal

@@ -1,0 +1,227 @@
+// Descriptions as bytes, and back.
+
+#include <unordered_map>
+
+#include "cohort/data.pb.h"
+#include "data/fields.h"
+#include "data/functions.h"
+#include "data/rows.h"
+#include "tensor/body.h"
+#include "tensor/memory.h"
+
+namespace cohort::data {
+namespace internal {
+
+#define COHORT_NODE(name, make) std::shared_ptr<Node> make();
+#include "data/node_kinds.inc"
+#undef COHORT_NODE
+
+namespace {
+
+constexpr uint32_t kVersion = 1;
+constexpr int kMaxNodes = 4096;  // opening a dataset recurses over them
+
+using Make = std::shared_ptr<Node> (*)();
+constexpr std::pair<std::string_view, Make> kKinds[] = {
+#define COHORT_NODE(name, make) {name, &make},
+#include "data/node_kinds.inc"
+#undef COHORT_NODE
+};
+
+bool has_one_input(std::string_view kind) {
+  return kind != "Zip" && kind != "Concatenate" && kind != "SampleFrom";
+}
+bool has_no_input(std::string_view kind) {
+  return kind == "Generator" || kind == "Range" || kind == "TensorSlices" || kind == "Tensors";
+}
+
+proto::TensorValue to_proto(const Tensor& tensor) {
+  proto::TensorValue value;
+  value.set_dtype(to_string(tensor.dtype()));
+  for (const int64_t size : tensor.shape()) value.add_shape(size);
+  if (tensor.dtype() == kString) {
+    for (const std::string& text : cohort::internal::strings(tensor)) value.add_strings(text);
+  } else {
+    value.set_content(std::string(as_text(raw_bytes(tensor))));
+  }
+  return value;
+}
+
+Tensor from_proto(const proto::TensorValue& value) {
+  const DType dtype = parse_dtype(value.dtype());
+  const Shape shape(std::vector<int64_t>(value.shape().begin(), value.shape().end()));
+  const int64_t count = shape.num_elements();
+  if (dtype == kString) {
+    return Tensor::from(std::vector<std::string>(value.strings().begin(), value.strings().end()),
+                        shape);
+  }
+  const auto bytes = static_cast<int64_t>(value.content().size());
+  if (!is_numeric(dtype) || bytes % size_of(dtype) != 0 || bytes / size_of(dtype) != count) {
+    raise(Code::InvalidArgument, "[Dataset] {} bytes do not make up shape {} of {}", bytes,
+          shape.to_string(), to_string(dtype));
+  }
+  auto made = cohort::internal::allocate_tensor(dtype, shape);
+  value.content().copy(reinterpret_cast<char*>(made.data), value.content().size());
+  return made.tensor;
+}
+
+class FieldWriter : public Fields {
+ public:
+  explicit FieldWriter(proto::Node& node) : node_(node) {}
+
+  using Fields::field;
+  void field(std::string_view name, int64_t& value) override { add(name).set_integer(value); }
+  void field(std::string_view name, double& value) override { add(name).set_number(value); }
+  void field(std::string_view name, std::string& value) override { add(name).set_text(value); }
+  void field(std::string_view name, Element& value) override {
+    proto::ElementValue& element = *add(name).mutable_element();
+    element.set_structure(to_string(*structure_of(value)));
+    for (const Tensor& tensor : tensors_of(value)) *element.add_tensors() = to_proto(tensor);
+  }
+  void field(std::string_view name, Function& value) override { function(name, value.name()); }
+  void field(std::string_view name, DatasetFunction& value) override {
+    function(name, value.name());
+  }
+  void field(std::string_view name, GeneratorFunction& value) override {
+    function(name, value.name());
+  }
+
+ private:
+  proto::Field& add(std::string_view name) {
+    proto::Field& field = *node_.add_fields();
+    field.set_name(std::string(name));
+    return field;
+  }
+  void function(std::string_view name, const std::string& registered) {
+    if (registered.empty()) {
+      raise(Code::FailedPrecondition,
+            "[{}] its function is C++ code of this process and cannot travel; give it a name with "
+            "data::register_function() in every process",
+            node_.kind());
+    }
+    add(name).set_function(registered);
+  }
+
+  proto::Node& node_;
+};
+
+class FieldReader : public Fields {
+ public:
+  explicit FieldReader(const proto::Node& node) : node_(node) {}
+
+  using Fields::field;
+  void field(std::string_view name, int64_t& value) override {
+    value = find(name, proto::Field::kInteger).integer();
+  }
+  void field(std::string_view name, double& value) override {
+    value = find(name, proto::Field::kNumber).number();
+  }
+  void field(std::string_view name, std::string& value) override {
+    value = find(name, proto::Field::kText).text();
+  }
+  void field(std::string_view name, Element& value) override {
+    const proto::ElementValue& element = find(name, proto::Field::kElement).element();
+    StructurePtr structure = parse_structure(element.structure());
+    std::vector<Tensor> tensors;
+    for (const proto::TensorValue& tensor : element.tensors())
+      tensors.push_back(from_proto(tensor));
+    if (structure->leaves != tensors.size()) {
+      raise(Code::InvalidArgument, "[{}] '{}' lacks tensors", node_.kind(), name);
+    }
+    value = ElementAccess::make(std::move(structure), std::move(tensors));
+  }
+  void field(std::string_view name, Function& value) override {
+    value = find_function(find(name, proto::Field::kFunction).function());
+  }
+  void field(std::string_view name, DatasetFunction& value) override {
+    value = find_dataset_function(find(name, proto::Field::kFunction).function());
+  }
+  void field(std::string_view name, GeneratorFunction& value) override {
+    value = find_generator(find(name, proto::Field::kFunction).function());
+  }
+
+ private:
+  const proto::Field& find(std::string_view name, proto::Field::ValueCase kind) const {
+    for (const proto::Field& field : node_.fields()) {
+      if (field.name() == name && field.value_case() == kind) return field;
+    }
+    raise(Code::InvalidArgument, "[{}] the description lacks '{}', or it has the wrong type",
+          node_.kind(), name);
+  }
+
+  const proto::Node& node_;
+};
+
+// Appends `node` behind its inputs, once, and returns its place.
+uint32_t add_node(const NodePtr& node, std::unordered_map<const Node*, uint32_t>& places,
+                  proto::Dataset& out) {
+  if (const auto known = places.find(node.get()); known != places.end()) return known->second;
+  proto::Node described;
+  described.set_kind(std::string(node->kind()));
+  for (const NodePtr& input : node->inputs) described.add_inputs(add_node(input, places, out));
+  FieldWriter writer(described);
+  node->clone()->fields(writer);
+  const auto place = static_cast<uint32_t>(out.nodes_size());
+  *out.add_nodes() = std::move(described);
+  places.emplace(node.get(), place);
+  return place;
+}
+
+std::shared_ptr<Node> make_node(const std::string& kind) {
+  for (const auto& [name, make] : kKinds) {
+    if (name == kind) return make();
+  }
+  raise(Code::InvalidArgument, "[Dataset] there is no stage '{}'", kind.substr(0, 100));
+}
+
+NodePtr read_node(const proto::Node& described, const std::vector<NodePtr>& before) {
+  std::shared_ptr<Node> node = make_node(described.kind());
+  const size_t inputs = static_cast<size_t>(described.inputs_size());
+  const bool right = has_no_input(described.kind())    ? inputs == 0
+                     : has_one_input(described.kind()) ? inputs == 1
+                                                       : inputs > 0;
+  if (!right)
+    raise(Code::InvalidArgument, "[{}] it cannot have {} inputs", described.kind(), inputs);
+  for (const uint32_t place : described.inputs()) {
+    if (place >= before.size()) {
+      raise(Code::InvalidArgument, "[{}] its input comes behind it", described.kind());
+    }
+    node->inputs.push_back(before[place]);
+  }
+  FieldReader reader(described);
+  node->fields(reader);
+  node->check();
+  return node;
+}
+
+}  // namespace
+}  // namespace internal
+
+std::string Dataset::serialize() const {
+  proto::Dataset description;
+  description.set_version(internal::kVersion);
+  std::unordered_map<const internal::Node*, uint32_t> places;
+  internal::add_node(node_, places, description);
+  return description.SerializeAsString();
+}
+
+Dataset Dataset::deserialize(const std::string& bytes) {
+  proto::Dataset description;
+  if (!description.ParseFromString(bytes)) {
+    internal::raise(Code::InvalidArgument, "[Dataset] these {} bytes do not describe a dataset",
+                    bytes.size());
+  }
+  if (description.version() != internal::kVersion || description.nodes().empty() ||
+      description.nodes_size() > internal::kMaxNodes) {
+    internal::raise(Code::InvalidArgument,
+                    "[Dataset] a description of version {} with {} stages cannot be read",
+                    description.version(), description.nodes_size());
+  }
+  std::vector<internal::NodePtr> nodes;
+  for (const proto::Node& node : description.nodes()) {
+    nodes.push_back(internal::read_node(node, nodes));
+  }
+  return Dataset(nodes.back());
+}
+
+}  // namespace cohort::data

@@ -1,0 +1,169 @@
+// Sources that lie in memory: rows of tensors, one element, numbers of a range.
+
+#include "data/rows.h"
+#include "data/stage.h"
+#include "tensor/memory.h"
+
+namespace cohort::data {
+namespace internal {
+namespace {
+
+// Walks over all rows of a table.
+class TableCursor : public Cursor {
+ public:
+  TableCursor(std::string_view kind, const Table& table, int64_t count)
+      : kind_(kind), table_(table), count_(count) {}
+
+  bool next(Element& out) override { return next_from_table(*this, out); }
+  const Table* table() const override { return &table_; }
+  int64_t next_row() override { return at_ < count_ ? at_++ : -1; }
+  void save(StateWriter& state) override {
+    state.stage(kind_);
+    state.integer(at_);
+  }
+  void restore(StateReader& state) override {
+    state.stage(kind_);
+    at_ = state.integer(0, count_);
+  }
+
+ private:
+  std::string_view kind_;
+  const Table& table_;
+  int64_t count_;
+  int64_t at_ = 0;
+};
+
+bool consecutive(std::span<const int64_t> indices) {
+  for (size_t i = 1; i < indices.size(); ++i) {
+    if (indices[i] != indices[i - 1] + 1) return false;
+  }
+  return true;
+}
+
+class SlicesNode : public NodeOf<SlicesNode>, public Table {
+ public:
+  std::string_view kind() const override { return "TensorSlices"; }
+  CursorPtr open(const Context&) const override {
+    return std::make_unique<TableCursor>(kind(), *this, cardinality());
+  }
+  int64_t cardinality() const override { return tensors_of(tensors)[0].shape()[0]; }
+  std::optional<ElementSpec> spec() const override { return unbatched(ElementSpec(tensors)); }
+  NodeRole role() const override { return NodeRole::Source; }
+  void check() const override { batch_rows("TensorSlices", tensors); }
+  void fields(Fields& fields) override { fields.field("tensors", tensors); }
+
+  int64_t count() const override { return cardinality(); }
+  Element row(int64_t index) const override {
+    std::vector<Tensor> parts;
+    parts.reserve(tensors_of(tensors).size());
+    for (const Tensor& tensor : tensors_of(tensors)) parts.push_back(row_of(tensor, index));
+    return ElementAccess::make(structure_of(tensors), std::move(parts));
+  }
+  Element rows(std::span<const int64_t> indices) const override {
+    if (consecutive(indices)) return batch_slice(tensors, indices.front(), indices.back() + 1);
+    std::vector<Tensor> parts;
+    for (const Tensor& tensor : tensors_of(tensors)) parts.push_back(gather_rows(tensor, indices));
+    return ElementAccess::make(structure_of(tensors), std::move(parts));
+  }
+
+  Element tensors;
+};
+
+class TensorsNode : public NodeOf<TensorsNode>, public Table {
+ public:
+  std::string_view kind() const override { return "Tensors"; }
+  CursorPtr open(const Context&) const override {
+    return std::make_unique<TableCursor>(kind(), *this, 1);
+  }
+  int64_t cardinality() const override { return 1; }
+  std::optional<ElementSpec> spec() const override { return ElementSpec(element); }
+  NodeRole role() const override { return NodeRole::Source; }
+  void fields(Fields& fields) override { fields.field("element", element); }
+
+  int64_t count() const override { return cardinality(); }
+  Element row(int64_t) const override { return element; }
+  Element rows(std::span<const int64_t> indices) const override {
+    return stack_elements("Batch", std::vector<Element>(indices.size(), element));
+  }
+
+  Element element;
+};
+
+class RangeNode : public NodeOf<RangeNode>, public Table {
+ public:
+  std::string_view kind() const override { return "Range"; }
+  CursorPtr open(const Context&) const override {
+    return std::make_unique<TableCursor>(kind(), *this, cardinality());
+  }
+  int64_t cardinality() const override {
+    const __int128 span = static_cast<__int128>(stop) - start;
+    const __int128 toward = step > 0 ? span : -span;
+    const __int128 width = step > 0 ? static_cast<__int128>(step) : -static_cast<__int128>(step);
+    if (toward <= 0) return 0;
+    const __int128 count = (toward + width - 1) / width;
+    return static_cast<int64_t>(std::min<__int128>(count, INT64_MAX));
+  }
+  std::optional<ElementSpec> spec() const override { return ElementSpec(TensorSpec{kInt64, {}}); }
+  NodeRole role() const override { return NodeRole::Source; }
+  void check() const override {
+    if (step == 0) raise(Code::InvalidArgument, "[Range] the step must not be 0");
+  }
+  void fields(Fields& fields) override {
+    fields.field("start", start);
+    fields.field("stop", stop);
+    fields.field("step", step);
+  }
+  std::string details() const override { return fmt::format("({}, {}, {})", start, stop, step); }
+
+  int64_t count() const override { return cardinality(); }
+  Element row(int64_t index) const override { return Element(value(index)); }
+  Element rows(std::span<const int64_t> indices) const override {
+    auto made = cohort::internal::allocate_tensor(kInt64, {static_cast<int64_t>(indices.size())});
+    auto* out = reinterpret_cast<int64_t*>(made.data);
+    for (const int64_t index : indices) *out++ = value(index);
+    return Element(made.tensor);
+  }
+
+  int64_t start = 0;
+  int64_t stop = 0;
+  int64_t step = 1;
+
+ private:
+  // In unsigned arithmetic: the product may leave int64 although the sum does not.
+  int64_t value(int64_t index) const {
+    return static_cast<int64_t>(static_cast<uint64_t>(start) +
+                                static_cast<uint64_t>(index) * static_cast<uint64_t>(step));
+  }
+};
+
+}  // namespace
+
+std::shared_ptr<Node> make_tensor_slices() { return std::make_shared<SlicesNode>(); }
+std::shared_ptr<Node> make_tensors() { return std::make_shared<TensorsNode>(); }
+std::shared_ptr<Node> make_range() { return std::make_shared<RangeNode>(); }
+
+}  // namespace internal
+
+Dataset from_tensor_slices(Element element) {
+  auto node = std::make_shared<internal::SlicesNode>();
+  node->tensors = std::move(element);
+  return internal::finish(node);
+}
+
+Dataset from_tensors(Element element) {
+  auto node = std::make_shared<internal::TensorsNode>();
+  node->element = std::move(element);
+  return internal::finish(node);
+}
+
+Dataset range(int64_t stop) { return range(0, stop); }
+
+Dataset range(int64_t start, int64_t stop, int64_t step) {
+  auto node = std::make_shared<internal::RangeNode>();
+  node->start = start;
+  node->stop = stop;
+  node->step = step;
+  return internal::finish(node);
+}
+
+}  // namespace cohort::data

@@ -1,0 +1,76 @@
+#include "data/stage.h"
+
+#include <algorithm>
+#include <thread>
+
+namespace cohort::data::internal {
+
+void check_at_least(std::string_view stage, std::string_view what, int64_t value, int64_t least) {
+  if (value >= least) return;
+  raise(Code::InvalidArgument, "[{}] the {} must be at least {}, got {}", stage, what, least,
+        value);
+}
+
+bool to_bool(const Element& result) {
+  const Tensor tensor = result.tensor();
+  if (tensor.dtype() != kBool || tensor.size() != 1) {
+    raise(Code::InvalidArgument, "the predicate must return one bool, got {} of shape {}",
+          to_string(tensor.dtype()), tensor.shape().to_string());
+  }
+  return tensor.to<bool>();
+}
+
+std::optional<ElementSpec> batched(const std::optional<ElementSpec>& spec, int64_t size) {
+  if (!spec) return std::nullopt;
+  std::vector<TensorSpec> tensors = spec->tensors();
+  for (TensorSpec& tensor : tensors) {
+    if (!tensor.shape.has_rank()) continue;
+    if (tensor.shape.rank() == Shape::kMaxRank) return std::nullopt;
+    tensor.shape = tensor.shape.with_inserted(0, size);
+  }
+  return ElementSpec(*spec, std::move(tensors));
+}
+
+std::optional<ElementSpec> unbatched(const std::optional<ElementSpec>& spec) {
+  if (!spec) return std::nullopt;
+  std::vector<TensorSpec> tensors = spec->tensors();
+  for (TensorSpec& tensor : tensors) {
+    if (!tensor.shape.has_rank()) continue;
+    if (tensor.shape.rank() == 0) return std::nullopt;
+    tensor.shape = tensor.shape.without(0);
+  }
+  return ElementSpec(*spec, std::move(tensors));
+}
+
+namespace {
+
+Shape common_shape(const Shape& a, const Shape& b) {
+  if (!a.has_rank() || a.rank() != b.rank()) return Shape::unknown();
+  Shape both = a;
+  for (int axis = 0; axis < a.rank(); ++axis) {
+    if (a[axis] != b[axis]) both = both.with(axis, Shape::kUnknownDim);
+  }
+  return both;
+}
+
+}  // namespace
+
+std::optional<ElementSpec> common(const std::optional<ElementSpec>& a,
+                                  const std::optional<ElementSpec>& b) {
+  if (!a || !b || !(*a->structure() == *b->structure())) return std::nullopt;
+  std::vector<TensorSpec> tensors = a->tensors();
+  const std::vector<TensorSpec> others = b->tensors();
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    if (tensors[i].dtype != others[i].dtype) return std::nullopt;
+    tensors[i].shape = common_shape(tensors[i].shape, others[i].shape);
+  }
+  return ElementSpec(*a, std::move(tensors));
+}
+
+int thread_count(int parallel, const Context& context) {
+  if (parallel != kAutotune) return parallel;
+  const auto cores = static_cast<int>(std::thread::hardware_concurrency());
+  return std::max(1, context.options.threads.value_or(cores));
+}
+
+}  // namespace cohort::data::internal

@@ -1,0 +1,132 @@
+#include <deque>
+
+#include "data/rows.h"
+#include "data/stage.h"
+
+namespace cohort::data {
+namespace internal {
+namespace {
+
+class WindowNode : public NodeOf<WindowNode> {
+ public:
+  std::string_view kind() const override { return "Window"; }
+  CursorPtr open(const Context& context) const override;
+  int64_t cardinality() const override {
+    const int64_t all = input().cardinality();
+    if (all < 0) return all;
+    const int64_t span = (size - 1) * stride + 1;
+    if (!drop_remainder) return (all + shift - 1) / shift;
+    return all < span ? 0 : (all - span) / shift + 1;
+  }
+  std::optional<ElementSpec> spec() const override {
+    return batched(input().spec(), drop_remainder ? size : Shape::kUnknownDim);
+  }
+  int64_t batch_size() const override { return -1; }
+  void check() const override {
+    check_at_least("Window", "size", size, 1);
+    check_at_least("Window", "shift", shift, 1);
+    check_at_least("Window", "stride", stride, 1);
+    int64_t span = 0;
+    if (__builtin_mul_overflow(size, stride, &span)) {
+      raise(Code::InvalidArgument, "[Window] size {} with stride {} is too long", size, stride);
+    }
+  }
+  void fields(Fields& fields) override {
+    fields.field("size", size);
+    fields.field("shift", shift);
+    fields.field("stride", stride);
+    fields.field("drop_remainder", drop_remainder);
+  }
+  std::string details() const override { return fmt::format("({})", size); }
+
+  int64_t size = 1;
+  int64_t shift = 1;
+  int64_t stride = 1;
+  bool drop_remainder = false;
+};
+
+class WindowCursor : public StageCursor {
+ public:
+  WindowCursor(const WindowNode& node, const Context& context)
+      : StageCursor(node, context), window_(node) {}
+
+  bool next(Element& out) override {
+    drop_passed();
+    const int64_t span = (window_.size - 1) * window_.stride + 1;
+    while (static_cast<int64_t>(held_.size()) < span && !ended_) read();
+    const bool full = static_cast<int64_t>(held_.size()) >= span;
+    if (held_.empty() || (!full && window_.drop_remainder)) return false;
+    std::vector<Element> chosen;
+    const auto end = std::min(static_cast<int64_t>(held_.size()), span);
+    for (int64_t i = 0; i < end; i += window_.stride) {
+      chosen.push_back(held_[static_cast<size_t>(i)]);
+    }
+    passed_ = window_.shift;
+    out = in_stage("Window", index_++, [&] { return stack_elements("Window", chosen); });
+    return true;
+  }
+  void save(StateWriter& state) override {
+    state.stage("Window");
+    state.integer(index_);
+    state.integer(passed_);
+    state.flag(ended_);
+    state.integer(static_cast<int64_t>(held_.size()));
+    for (const Element& element : held_) state.element(element);
+    input_->save(state);
+  }
+  void restore(StateReader& state) override {
+    state.stage("Window");
+    index_ = state.integer();
+    passed_ = state.integer(0, window_.shift);
+    ended_ = state.flag();
+    const int64_t count = state.integer(0, INT64_MAX);
+    for (int64_t i = 0; i < count; ++i) held_.push_back(state.element());
+    input_->restore(state);
+  }
+
+ private:
+  void read() {
+    check_running(context_);
+    Element element;
+    ended_ = !input_->next(element);
+    if (!ended_) held_.push_back(std::move(element));
+  }
+
+  // Moves from the start of the last window to that of the next, which may lie behind its end.
+  void drop_passed() {
+    while (passed_ > 0) {
+      if (held_.empty() && ended_) passed_ = 0;
+      if (held_.empty() && !ended_) read();
+      if (held_.empty()) continue;
+      held_.pop_front();
+      --passed_;
+    }
+  }
+
+  const WindowNode& window_;
+  std::deque<Element> held_;
+  int64_t passed_ = 0;
+  int64_t index_ = 0;
+  bool ended_ = false;
+};
+
+CursorPtr WindowNode::open(const Context& context) const {
+  return std::make_unique<WindowCursor>(*this, context);
+}
+
+}  // namespace
+
+std::shared_ptr<Node> make_window() { return std::make_shared<WindowNode>(); }
+
+}  // namespace internal
+
+Dataset Dataset::window(int64_t size, const WindowOptions& options) const {
+  auto node = internal::stage_on<internal::WindowNode>(node_);
+  node->size = size;
+  node->shift = options.shift == 0 ? size : options.shift;
+  node->stride = options.stride;
+  node->drop_remainder = options.drop_remainder;
+  return internal::finish(node);
+}
+
+}  // namespace cohort::data

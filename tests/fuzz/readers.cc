@@ -1,0 +1,110 @@
+// One fuzz target per reader; the variable COHORT_FUZZ_TARGET chooses. Whatever the bytes are, a
+// reader returns or throws an Error.
+
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "cohort/data.h"
+#include "data/npy.h"
+#include "data/read_tensor.h"
+#include "data/state.h"
+#include "data/tfrecord.h"
+
+namespace cohort::data {
+namespace {
+
+using internal::BufferedBytes;
+using Bytes = std::span<const std::byte>;
+
+BufferedBytes buffered(Bytes bytes) {
+  return BufferedBytes(internal::decompressed(internal::memory_source(bytes, "input")));
+}
+
+// The bytes as a file, for readers that are stages.
+std::string file_of(Bytes bytes) {
+  static const std::string path = "/dev/shm/cohort_fuzz_" + std::to_string(::getpid());
+  std::ofstream(path, std::ios::binary)
+      .write(reinterpret_cast<const char*>(bytes.data()),
+             static_cast<std::streamsize>(bytes.size()));
+  return path;
+}
+
+void drain(const Dataset& dataset) {
+  Iterator it = dataset.iterate();
+  constexpr int kMost = 10'000;
+  for (int i = 0; i < kMost; ++i) {
+    bool more = false;
+    (void)capture_status([&] {
+      more = true;
+      more = it.next_optional().has_value();
+    });
+    if (!more) break;
+  }
+}
+
+void fuzz_idx(Bytes bytes) {
+  BufferedBytes input = buffered(bytes);
+  internal::parse_idx(input);
+}
+void fuzz_npy(Bytes bytes) {
+  BufferedBytes input = buffered(bytes);
+  internal::parse_npy(input);
+}
+void fuzz_npz(Bytes bytes) { internal::parse_npz(bytes, "input"); }
+void fuzz_tfrecord(Bytes bytes) {
+  // With and without checksums, which random bytes hardly ever match.
+  for (const bool check : {true, false}) {
+    internal::TFRecordFile file(internal::decompressed(internal::memory_source(bytes, "input")),
+                                {.check_crc = check});
+    std::string record;
+    for (bool more = true; more;) {
+      if (!capture_status([&] { more = file.next(record); }).ok()) continue;
+    }
+  }
+}
+void fuzz_csv(Bytes bytes) {
+  drain(csv(file_of(bytes), {{kInt32, Tensor(1)}, {kFloat32}, {kString}}, {.header = false}));
+}
+void fuzz_text(Bytes bytes) { drain(text_lines(file_of(bytes), {.max_line_bytes = 1000})); }
+void fuzz_cifar(Bytes bytes) { drain(cifar10(file_of(bytes))); }
+void fuzz_example(Bytes bytes) {
+  parse_example(std::string(internal::as_text(bytes)),
+                {{"x", {kFloat32, {-1}}}, {"n", {kInt64}}, {"s", {kString, {-1, 2}, Tensor("")}}});
+}
+void fuzz_description(Bytes bytes) {
+  (void)Dataset::deserialize(std::string(internal::as_text(bytes))).to_string();
+}
+void fuzz_position(Bytes bytes) {
+  internal::StateReader state(internal::as_text(bytes));
+  while (!state.at_end()) (void)state.element();
+}
+
+constexpr std::pair<std::string_view, void (*)(Bytes)> kTargets[] = {
+    {"cifar", fuzz_cifar},      {"csv", fuzz_csv},           {"description", fuzz_description},
+    {"example", fuzz_example},  {"idx", fuzz_idx},           {"npy", fuzz_npy},
+    {"npz", fuzz_npz},          {"position", fuzz_position}, {"text", fuzz_text},
+    {"tfrecord", fuzz_tfrecord}};
+
+auto chosen_target() {
+  const char* name = std::getenv("COHORT_FUZZ_TARGET");
+  for (const auto& [known, target] : kTargets) {
+    if (name != nullptr && known == name) return target;
+  }
+  std::fprintf(stderr, "COHORT_FUZZ_TARGET must name a reader\n");
+  std::exit(2);
+}
+
+}  // namespace
+}  // namespace cohort::data
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  static const auto target = cohort::data::chosen_target();
+  const auto bytes = std::as_bytes(std::span(data, size));
+  (void)cohort::capture_status([&] { target(bytes); });
+  return 0;
+}
