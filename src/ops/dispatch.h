@@ -73,13 +73,14 @@ class RecordingPause {
 // that runs inside of a kernel.
 class PlainDispatch {
  public:
-  PlainDispatch() : paused_(thread_dispatch()) { thread_dispatch() = {}; }
-  ~PlainDispatch() { thread_dispatch() = paused_; }
+  PlainDispatch() : builder_(thread_dispatch().builder) { thread_dispatch().builder = nullptr; }
+  ~PlainDispatch() { thread_dispatch().builder = builder_; }
   PlainDispatch(const PlainDispatch&) = delete;
   PlainDispatch& operator=(const PlainDispatch&) = delete;
 
  private:
-  const ThreadDispatch paused_;
+  const RecordingPause unheard_;
+  GraphBuilder* const builder_;
 };
 
 // An output of a graph's node.
