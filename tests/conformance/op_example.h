@@ -44,6 +44,8 @@ struct OpExample {
   // The op is not a function of its inputs' values alone (random, printing), so values and
   // gradients are tested elsewhere.
   bool shapes_only = false;
+  // The op says how many outputs it has only when it knows its input's sizes.
+  bool needs_sizes = false;
 };
 
 // Each file of examples/ has one of these; op_conformance_test.cc lists them.
