@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/raise.h"
+#include "ops/dispatch.h"
 #include "ops/execute.h"
 
 namespace cohort::internal {
@@ -55,6 +56,7 @@ std::vector<Tensor> run_plan(const Plan& plan, std::span<const Tensor> feeds, Ru
   const Graph::Scope outside(nullptr);
   const RecordingPause unrecorded;
   const KernelScope scope;
+  const PlainDispatch plain;  // a kernel that calls ops runs them, whatever this thread builds
   for (size_t i = 0; i < plan.steps.size(); ++i) {
     const Plan::Step& step = plan.steps[i];
     context.cancellation().check();
