@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "cohort/device.h"
+#include "cohort/error.h"
 #include "graph/same_node.h"
 #include "ops/execute.h"
 
