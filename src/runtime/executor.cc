@@ -53,10 +53,8 @@ std::vector<Tensor> run_plan(const Plan& plan, std::span<const Tensor> feeds, Ru
     slots[static_cast<size_t>(plan.feed_slots[i])] = feeds[i];
   std::vector<Tensor> inputs;
   // Kernels that call ops mean to run them, also when this thread builds a graph or has a tape.
-  const Graph::Scope outside(nullptr);
-  const RecordingPause unrecorded;
+  const PlainDispatch outside;
   const KernelScope scope;
-  const PlainDispatch plain;  // a kernel that calls ops runs them, whatever this thread builds
   for (size_t i = 0; i < plan.steps.size(); ++i) {
     const Plan::Step& step = plan.steps[i];
     context.cancellation().check();

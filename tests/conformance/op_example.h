@@ -50,6 +50,7 @@ struct OpExample {
 
 // Each file of examples/ has one of these; op_conformance_test.cc lists them.
 std::vector<OpExample> elementwise_examples();
+std::vector<OpExample> graph_examples();
 std::vector<OpExample> nn_examples();
 std::vector<OpExample> random_examples();
 std::vector<OpExample> reduce_examples();
