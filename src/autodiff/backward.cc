@@ -6,6 +6,7 @@
 
 #include "base/raise.h"
 #include "cohort/ops.h"
+#include "ops/infer.h"
 #include "tensor/body.h"
 
 namespace cohort::internal {
@@ -15,11 +16,13 @@ using Id = const TensorBody*;
 
 Id id(const Tensor& tensor) { return TensorAccess::id(tensor); }
 
-// Marks in each call which inputs depend on a source, and drops the calls where none does.
+// Marks in each call which inputs depend on a source, and drops the calls where none does, and
+// those that pass no influence on.
 void keep_influenced(std::vector<OpCall>& calls, std::span<const Tensor> sources) {
   std::unordered_set<Id> influenced;
   for (const Tensor& source : sources) influenced.insert(id(source));
   std::erase_if(calls, [&](OpCall& call) {
+    if (call.op->gradient == no_influence) return true;
     bool any = false;
     call.wanted = call.inputs.size() > 32 ? ~0u : 0u;
     for (size_t i = 0; i < call.inputs.size(); ++i) {

@@ -8,8 +8,8 @@
 
 #include "data/crc32c.h"
 #include "data/npy.h"
-#include "data/testing.h"
 #include "data/tfrecord.h"
+#include "support/datasets.h"
 
 namespace cohort::data {
 namespace {

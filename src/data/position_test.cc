@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "data/testing.h"
+#include "support/datasets.h"
 
 namespace cohort::data {
 namespace {

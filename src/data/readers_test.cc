@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "data/crc32c.h"
-#include "data/testing.h"
+#include "support/datasets.h"
 
 namespace cohort::data {
 namespace {

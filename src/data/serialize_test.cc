@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
-#include "data/testing.h"
+#include "support/datasets.h"
 
 namespace cohort::data {
 namespace {

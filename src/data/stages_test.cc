@@ -1,6 +1,6 @@
 #include <numeric>
 
-#include "data/testing.h"
+#include "support/datasets.h"
 
 namespace cohort::data {
 namespace {

@@ -28,12 +28,19 @@ constexpr std::string_view kConvolution =
 constexpr std::string_view kDeclared = "dtype:dtype shape:shape";
 constexpr std::string_view kSlicing = "begin:axes end:axes step:axes";
 
+constexpr std::string_view kQueue = "queue:text components:ints";
 constexpr std::string_view kLoop =
     "condition:function body:function num_state:int maximum_iterations:int";
 
 // One line per op that may be part of a graph from outside, in order of name.
 constexpr Line kLines[] = {
     {"Abs", 1, 1, ""},
+    {"AccumulatorApply", 3, 3, "accumulator:text dtype:dtype shape:shape"},
+    {"AccumulatorCount", 1, 1, ""},
+    {"AccumulatorHandle", 0, 0,
+     "dtype:dtype shape:shape mean:bool sparse:bool container:text shared_name:text"},
+    {"AccumulatorSetStep", 2, 2, ""},
+    {"AccumulatorTake", 2, 2, kDeclared},
     {"Add", 2, 2, "", kOneDType},
     {"AddAlong", 3, 3, "axis:int"},
     {"All", 1, 1, kReduction},
@@ -129,6 +136,8 @@ constexpr Line kLines[] = {
     {"Minimum", 2, 2, "", kOneDType},
     {"Mod", 2, 2, "", kOneDType},
     {"Mul", 2, 2, "", kOneDType},
+    {"NativeFunction", 0, kMany, "name:text outputs:ints"},
+    {"NativeFunctionGrad", 0, kMany, "name:text num_inputs:int num_outputs:int"},
     {"Neg", 1, 1, ""},
     {"NotEqual", 2, 2, "", kOneDType},
     {"OneHot", 1, 1, "depth:int dtype:dtype"},
@@ -142,6 +151,13 @@ constexpr Line kLines[] = {
     {"Prod", 1, 1, kReduction},
     {"ProdOthers", 1, 1, kReduction},
     {"ProdOthersGrad", 2, 2, kReduction},
+    {"QueueClose", 1, 1, "cancel_pending_enqueues:bool"},
+    {"QueueDequeue", 1, 1, kQueue},
+    {"QueueDequeueMany", 1, 1, "queue:text components:ints count:int"},
+    {"QueueEnqueue", 1, kMany, kQueue},
+    {"QueueEnqueueMany", 1, kMany, kQueue},
+    {"QueueHandle", 0, 0, "capacity:int components:ints container:text shared_name:text"},
+    {"QueueSize", 1, 1, ""},
     {"RandomInt", 1, 1, "shape:shape dtype:dtype low:int high:int"},
     {"RandomNormal", 1, 1, "shape:shape dtype:dtype mean:float stddev:float"},
     {"RandomPermutation", 2, 2, ""},
@@ -179,6 +195,8 @@ constexpr Line kLines[] = {
     {"SoftmaxGrad", 2, 2, "axis:int", kOneDType},
     {"Softplus", 1, 1, ""},
     {"Sort", 1, 1, "axis:int descending:bool"},
+    {"SparseAccumulatorApply", 4, 4, "accumulator:text dtype:dtype shape:shape"},
+    {"SparseAccumulatorTake", 2, 2, kDeclared},
     {"Split", 1, 1, "sizes:ints equal:bool axis:int"},
     {"Spread", 2, 2, "axes:axes all:bool keep:bool mean:bool"},
     {"Sqrt", 1, 1, ""},

@@ -69,6 +69,20 @@ class RecordingPause {
   RecordingPause* outer_;
 };
 
+// While it lives, this thread's op calls run at once and nobody hears of them: what code expects
+// that runs inside of a kernel.
+class PlainDispatch {
+ public:
+  PlainDispatch() : builder_(thread_dispatch().builder) { thread_dispatch().builder = nullptr; }
+  ~PlainDispatch() { thread_dispatch().builder = builder_; }
+  PlainDispatch(const PlainDispatch&) = delete;
+  PlainDispatch& operator=(const PlainDispatch&) = delete;
+
+ private:
+  const RecordingPause unheard_;
+  GraphBuilder* const builder_;
+};
+
 // An output of a graph's node.
 struct SymbolBody : TensorBody {
   std::weak_ptr<GraphBuilder> builder;  // the graph; gone when nobody holds it any more

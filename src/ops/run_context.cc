@@ -10,11 +10,6 @@ void Cancellation::cancel(Status status) {
   for (const auto& [id, wake] : wakers_) wake();
 }
 
-void Cancellation::throw_status() const {
-  const std::lock_guard lock(mutex_);
-  throw Error(status_);
-}
-
 Cancellation::Listener::Listener(Cancellation& cancellation, std::function<void()> wake)
     : cancellation_(cancellation) {
   const std::lock_guard lock(cancellation_.mutex_);
@@ -31,6 +26,11 @@ Cancellation::Listener::~Listener() {
 RunContext& require_run(RunContext* run, std::string_view op) {
   if (run != nullptr) return *run;
   raise(Code::FailedPrecondition, "[{}] needs a graph and a session to run in", op);
+}
+
+Cancellation& cancellation_of(RunContext* run) {
+  static Cancellation never;
+  return run != nullptr ? run->cancellation() : never;
 }
 
 }  // namespace cohort::internal

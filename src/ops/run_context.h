@@ -50,7 +50,7 @@ class Cancellation {
   // The first status given stays.
   void cancel(Status status);
   bool cancelled() const { return cancelled_.load(std::memory_order_acquire); }
-  // Throws the status once cancelled.
+  // Throws the status once cancelled. Takes no lock.
   void check() const {
     if (cancelled()) throw_status();
   }
@@ -70,11 +70,11 @@ class Cancellation {
   };
 
  private:
-  [[noreturn]] void throw_status() const;
+  [[noreturn]] void throw_status() const { throw Error(status_); }
 
   std::atomic<bool> cancelled_{false};
-  mutable std::mutex mutex_;
-  Status status_;                                // guarded by mutex_
+  std::mutex mutex_;
+  Status status_;                                // constant once cancelled_
   std::map<int, std::function<void()>> wakers_;  // guarded by mutex_
   int next_id_ = 0;                              // guarded by mutex_
 };
@@ -103,5 +103,8 @@ class RunContext {
 
 // The context of a kernel that cannot do without. Throws FailedPrecondition when it runs at once.
 RunContext& require_run(RunContext* run, std::string_view op);
+
+// What ends the waiting of a kernel: its run's, or nothing when it runs at once.
+Cancellation& cancellation_of(RunContext* run);
 
 }  // namespace cohort::internal

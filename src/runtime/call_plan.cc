@@ -1,13 +1,15 @@
 #include "runtime/call_plan.h"
 
+#include "graph/fold.h"
+
 namespace cohort::internal {
 
 const Plan& plan_of(const GraphFunction& function) {
   const auto compiled = function.compiled([&] {
-    return compile(
+    const FoldedGraph folded = fold(
         function.body,
-        {.feeds = function.arguments, .fetches = function.results, .targets = function.effects},
-        StepOrder::EffectsEarly);
+        {.feeds = function.arguments, .fetches = function.results, .targets = function.effects});
+    return compile(folded.graph, folded.request, StepOrder::EffectsEarly);
   });
   return *static_cast<const Plan*>(compiled.get());
 }

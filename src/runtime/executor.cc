@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/raise.h"
+#include "ops/dispatch.h"
 #include "ops/execute.h"
 
 namespace cohort::internal {
@@ -51,6 +52,8 @@ std::vector<Tensor> run_plan(const Plan& plan, std::span<const Tensor> feeds, Ru
   for (size_t i = 0; i < feeds.size(); ++i)
     slots[static_cast<size_t>(plan.feed_slots[i])] = feeds[i];
   std::vector<Tensor> inputs;
+  // Kernels that call ops mean to run them, also when this thread builds a graph or has a tape.
+  const PlainDispatch outside;
   const KernelScope scope;
   for (size_t i = 0; i < plan.steps.size(); ++i) {
     const Plan::Step& step = plan.steps[i];

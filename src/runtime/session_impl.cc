@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "base/raise.h"
+#include "graph/fold.h"
 #include "graph/placer.h"
 #include "runtime/run_parts.h"
 
@@ -150,7 +151,8 @@ std::shared_ptr<const CompiledRun> SessionImpl::compile_run(const RunRequest& re
       local.fetches.push_back(endpoint);
     }
     local.targets = part.targets;
-    compiled_part.plan = compile(part.graph, local, order);
+    const FoldedGraph folded = fold(part.graph, local);
+    compiled_part.plan = compile(folded.graph, folded.request, order);
     run->parts.push_back(std::move(compiled_part));
   }
   return run;

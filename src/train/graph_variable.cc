@@ -7,7 +7,7 @@
 #include "base/raise.h"
 #include "cohort/graph_variable.h"
 #include "cohort/ops.h"
-#include "graph/graph_impl.h"
+#include "graph/handles.h"
 #include "graph/scopes.h"
 #include "ops/variable_ops.h"
 #include "train/local_variable.h"
@@ -17,25 +17,12 @@ namespace internal {
 
 extern const OpDef kVariableHandle;
 
-namespace {
-
-// The state's name is the node's, so that graphs that name it alike share it.
-Tensor add_handle(std::string_view name) {
-  const std::shared_ptr<GraphImpl> graph = GraphAccess::impl(get_default_graph());
-  const std::string shared_name = graph->next_name(name_prefix() + std::string(name));
-  return graph->append_named(
-      name, kVariableHandle, {},
-      {{"container", std::string("localhost")}, {"shared_name", shared_name}},
-      {{kResource, Shape{}}}, {})[0];
-}
-
-}  // namespace
-
 GraphVariable::GraphVariable(const VariableRequest& request)
     : options_(request.options), trainable_(is_trainable(request.options)) {
-  handle_.handle = add_handle(request.options.name);
-  const std::shared_ptr<GraphImpl> graph = graph_of(handle_.handle);
-  handle_.name = graph->node(graph->endpoint(handle_.handle).node).name;
+  // The state's name is the node's, so that graphs that name it alike share it.
+  const NamedHandle made = add_handle(kVariableHandle, request.options.name, {}, {}, {});
+  handle_.handle = made.handle;
+  handle_.name = made.state;
   const Colocation together(handle_.handle);
   const Tensor value = initial_value(request);
   handle_.dtype = value.dtype();

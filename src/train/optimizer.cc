@@ -175,9 +175,10 @@ Tensor Optimizer::apply_gradients(const Gradients& gradients,
   }
   const cohort::internal::RecordingPause pause;
   const Gradients limited = internal::clipped(gradients, state_->clipping);
-  // The rate depends on the updates before this one; in a graph only this order is sure.
+  const Tensor rate = learning_rate();
+  // The rate depends on the updates before this one.
+  const ControlDependencies after_rate({rate});
   const Tensor step = state_->iterations.assign_add(int64_t{1});
-  const Tensor rate = state_->rate.at(step - int64_t{1});
   std::vector<Tensor> updates{step};
   for (size_t i = 0; i < variables.size(); ++i) {
     if (limited[i].defined()) {

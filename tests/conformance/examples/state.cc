@@ -83,7 +83,9 @@ std::vector<OpExample> state_examples() {
       merging(),
       on_variable("ReadVariable",
                   [](const Tensor& handle, const internal::Attrs& attrs) {
-                    internal::apply(internal::find_op("ReadVariable"), {handle}, attrs);
+                    internal::Attrs all = attrs;
+                    all.set("trainable", true);
+                    internal::apply(internal::find_op("ReadVariable"), {handle}, all);
                   }),
       with_value("AssignVariable", ones({2, 2}, kFloat64)),
       with_value("AssignAddVariable", ones({2, 2}, kFloat64)),
