@@ -83,9 +83,9 @@ TEST(FifoQueue, RefusesWrongElementsNamingTheQueue) {
   const Tensor put_many = queue.enqueue_many({rows, Tensor({int64_t{1}})});
   Session session;
   EXPECT_ERROR(Code::InvalidArgument, "tensor 0 of queue 'inputs'",
-               session.run(put, {{x, ones({3})}}));
+               session.run(put, {{x, Tensor({1.f, 1.f, 1.f})}}));
   EXPECT_ERROR(Code::InvalidArgument, "for queue 'inputs' have 2 and 1 rows",
-               session.run(put_many, {{rows, ones({2, 2})}}));
+               session.run(put_many, {{rows, Tensor({{1.f, 1.f}, {1.f, 1.f}})}}));
 }
 
 TEST(FifoQueue, RefusesWrongOptions) {
