@@ -110,6 +110,7 @@ std::vector<Tensor> GraphImpl::make_symbols(int id, const Node& node) {
     made->builder = weak_from_this();
     made->node = id;
     made->output = static_cast<int>(i);
+    made->name = fmt::format("{}:{}", node.name, i);
     symbols.push_back(TensorAccess::make(std::move(made)));
   }
   return symbols;

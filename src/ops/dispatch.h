@@ -83,11 +83,4 @@ class PlainDispatch {
   GraphBuilder* const builder_;
 };
 
-// An output of a graph's node.
-struct SymbolBody : TensorBody {
-  std::weak_ptr<GraphBuilder> builder;  // the graph; gone when nobody holds it any more
-  int node = 0;                         // number of the node in its graph
-  int output = 0;                       // which of its outputs
-};
-
 }  // namespace cohort::internal
