@@ -85,7 +85,8 @@ void hand_epoch(const std::vector<float>& all) {
     torch::Tensor batch = torch::empty({count});
     float* out = batch.data_ptr<float>();
     for (int64_t i = 0; i < count; ++i) out[i] = all[static_cast<size_t>(at + i)] * 2.f + 1.f;
-    sink = sink + cohort::Tensor(batch).data<float>()[0];
+    const cohort::Tensor tensor(batch);
+    sink = sink + tensor.data<float>()[0];
   }
 }
 
@@ -102,9 +103,9 @@ void hand_tensor_epoch(const torch::Tensor& all) {
 void pipelines() {
   const std::vector<float> all = values();
   const auto source = data::from_tensor_slices(data::Element(cohort::Tensor::from(values())));
-  const auto ours = source.map([](float x) { return x * 2.f + 1.f; }).batch(kBatch).prefetch(4);
+  const auto ours = source.map([](float x) { return x * 2.f + 1.f; }).batch(kBatch).prefetch();
   const auto tensors =
-      source.map([](cohort::Tensor x) { return x * 2.f + 1.f; }).batch(kBatch).prefetch(4);
+      source.map([](cohort::Tensor x) { return x * 2.f + 1.f; }).batch(kBatch).prefetch();
   const torch::Tensor torch_all = torch::arange(kElements, torch::kFloat);
   run(Contest{"map.batch.prefetch / torch DataLoader (5x)", [&] { our_epoch(ours); }, torch_epoch,
               1, 5, 0.2});

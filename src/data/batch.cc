@@ -143,9 +143,10 @@ class ParallelBatchCursor : public Cursor {
                               .name = "batch"}),
         collector_(node, with_stop(context, queue_.stop())),
         input_(node.input().open(with_stop(context, queue_.stop()))) {
-    queue_.set_pull([this]() -> std::optional<WorkerQueue::Work> {
-      if (!collector_.collect(*input_)) return std::nullopt;
-      return collector_.take();
+    queue_.set_pull([this](Element&, WorkerQueue::Work& work) {
+      if (!collector_.collect(*input_)) return false;
+      work = collector_.take();
+      return true;
     });
   }
   ~ParallelBatchCursor() override { queue_.finish(); }

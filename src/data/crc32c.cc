@@ -6,9 +6,9 @@
 
 namespace cohort::data::internal {
 
-uint32_t crc32c(std::string_view bytes) {
+uint32_t extend_crc32c(uint32_t crc, std::string_view bytes) {
   constexpr size_t kMost = 1 << 30;  // the library takes an int
-  uint32_t crc = ~uint32_t{0};
+  crc = ~crc;
   while (!bytes.empty()) {
     const std::string_view part = bytes.substr(0, kMost);
     auto* data = reinterpret_cast<unsigned char*>(const_cast<char*>(part.data()));
@@ -18,9 +18,8 @@ uint32_t crc32c(std::string_view bytes) {
   return ~crc;
 }
 
-uint32_t masked_crc32c(std::string_view bytes) {
-  const uint32_t crc = crc32c(bytes);
-  return (crc >> 15 | crc << 17) + 0xa282ead8;
-}
+uint32_t crc32c(std::string_view bytes) { return extend_crc32c(0, bytes); }
+
+uint32_t mask_crc32c(uint32_t crc) { return (crc >> 15 | crc << 17) + 0xa282ead8; }
 
 }  // namespace cohort::data::internal

@@ -68,17 +68,26 @@ class MapNode : public NodeOf<MapNode> {
   std::string name = "Map";
 };
 
+constexpr int64_t kAheadBlocks = 16;
+constexpr int64_t kAheadBytes = 64 << 10;
+
 class MapCursor : public StageCursor {
  public:
   MapCursor(const MapNode& node, const Context& context)
       : StageCursor(node, context),
         map_(node),
         rows_(input_->has_blocks() ? node.row_function() : nullptr) {
-    if (rows_ != nullptr) structure_ = MapNode::result_structure(*rows_);
+    if (rows_ == nullptr) return;
+    structure_ = MapNode::result_structure(*rows_);
+    int64_t bytes = 0;
+    for (const RowFunction::Slot& slot : rows_->results) {
+      bytes += size_of(slot.dtype) * std::max<int64_t>(1, slot.elements);
+    }
+    ahead_rows_ = kAheadBytes / bytes;
   }
 
   bool next(Element& out) override {
-    if (rest_.count > 0 || !failure_.ok()) return next_of_rest(out);
+    if (ready_.count > 0 || rest_.count > 0 || !failure_.ok()) return next_of_block(out);
     check_running(context_);
     Element before;
     if (!input_->next(before)) return false;
@@ -87,19 +96,31 @@ class MapCursor : public StageCursor {
   }
 
   bool has_blocks() const override { return rows_ != nullptr; }
+  // Computes more rows than are asked for, as long as they are small, and hands them out in parts:
+  // what a block costs by itself is then spread over several.
   Block next_block(int64_t most) override {
     check_running(context_);
-    if (!failure_.ok()) raise_in_stage(map_.name, index_++, std::exchange(failure_, {}));
-    Block before = take_rest(most);
-    if (before.count == 0) before = input_->next_block(most);
-    if (before.count == 0) return {};
-    return run_rows(before);
+    if (ready_.count == 0) {
+      if (!failure_.ok()) raise_in_stage(map_.name, index_++, std::exchange(failure_, {}));
+      const int64_t wanted =
+          most >= ahead_rows_ ? most : std::min(kAheadBlocks * most, ahead_rows_);
+      Block before = take_rest(wanted);
+      if (before.count == 0) before = input_->next_block(wanted);
+      if (before.count == 0) return {};
+      ready_ = run_rows(before);
+      ready_at_ = 0;
+    }
+    return take_ready(most);
   }
 
   void save(StateWriter& state) override {
     state.stage("Map");
     state.integer(index_);
     state.status(failure_);
+    state.integer(ready_.count);
+    if (ready_.count > 0) {
+      state.element(batch_slice(ready_.rows, ready_at_, ready_at_ + ready_.count));
+    }
     state.integer(rest_.count);
     if (rest_.count > 0) state.element(rest_.rows);
     input_->save(state);
@@ -108,22 +129,35 @@ class MapCursor : public StageCursor {
     state.stage("Map");
     index_ = state.integer();
     failure_ = state.status();
-    rest_.count = state.integer(0, INT64_MAX);
-    if (rest_.count > 0) rest_.rows = state.element();
-    if (rest_.count > 0 && batch_rows("Restore", rest_.rows) != rest_.count) {
-      raise_bad_state("rows are missing");
+    for (Block* block : {&ready_, &rest_}) {
+      block->count = state.integer(0, INT64_MAX);
+      if (block->count == 0) continue;
+      block->rows = state.element();
+      if (batch_rows("Restore", block->rows) != block->count) raise_bad_state("rows are missing");
     }
+    if (ready_.count > 0 && (rows_ == nullptr || !(*structure_of(ready_.rows) == *structure_))) {
+      raise_bad_state("the function makes other elements");
+    }
+    if (rest_.count > 0 && rows_ == nullptr) raise_bad_state("the function takes other elements");
     input_->restore(state);
   }
 
  private:
-  bool next_of_rest(Element& out) {
+  bool next_of_block(Element& out) {
     Block one = next_block(1);
     if (one.count == 0) return false;
     std::vector<Tensor> parts;
     for (const Tensor& tensor : tensors_of(one.rows)) parts.push_back(row_of(tensor, 0));
     out = ElementAccess::make(structure_, std::move(parts));
     return true;
+  }
+
+  Block take_ready(int64_t most) {
+    const int64_t count = std::min(most, ready_.count);
+    Block front{count, batch_slice(ready_.rows, ready_at_, ready_at_ + count)};
+    ready_at_ += count;
+    ready_.count -= count;
+    return front;
   }
 
   Block take_rest(int64_t most) {
@@ -164,8 +198,11 @@ class MapCursor : public StageCursor {
   const RowFunction* rows_;  // null: one element at a time
   StructurePtr structure_;
   int64_t index_ = 0;
-  Status failure_;
-  Block rest_;
+  Block ready_;  // computed; its count is what is not yet handed on
+  int64_t ready_at_ = 0;
+  Status failure_;  // of the row behind ready_
+  Block rest_;      // the input behind that row
+  int64_t ahead_rows_ = 0;
 };
 
 class ParallelMapCursor : public Cursor {
@@ -181,12 +218,13 @@ class ParallelMapCursor : public Cursor {
     Context inner = context;
     inner.stop = queue_.stop();
     input_ = node.input().open(inner);
-    queue_.set_pull([this, &node]() -> std::optional<WorkerQueue::Work> {
+    queue_.set_pull([this, &node](Element&, WorkerQueue::Work& work) {
       Element before;
-      if (!input_->next(before)) return std::nullopt;
-      return [&node, index = index_++, before = std::move(before)] {
+      if (!input_->next(before)) return false;
+      work = [&node, index = index_++, before = std::move(before)] {
         return in_stage(node.name, index, [&] { return node.function(before); });
       };
+      return true;
     });
   }
   ~ParallelMapCursor() override { queue_.finish(); }

@@ -32,6 +32,8 @@ class Table {
   virtual int64_t count() const = 0;
   virtual Element row(int64_t index) const = 0;
   virtual Element rows(std::span<const int64_t> indices) const = 0;
+  // Neighbouring rows [begin, end).
+  virtual Element slice(int64_t begin, int64_t end) const = 0;
 };
 
 // A walk over the elements of a node. One thread at a time uses it; stages with threads of their

@@ -35,11 +35,7 @@ class PrefetchCursor : public Cursor {
     Context inner = context;
     inner.stop = queue_.stop();
     input_ = node.input().open(inner);
-    queue_.set_pull([this]() -> std::optional<WorkerQueue::Work> {
-      auto element = std::make_shared<Element>();
-      if (!input_->next(*element)) return std::nullopt;
-      return [element] { return std::move(*element); };
-    });
+    queue_.set_pull([this](Element& out, WorkerQueue::Work&) { return input_->next(out); });
   }
   ~PrefetchCursor() override { queue_.finish(); }
 

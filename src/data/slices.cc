@@ -1,5 +1,7 @@
 // Sources that lie in memory: rows of tensors, one element, numbers of a range.
 
+#include <algorithm>
+
 #include "data/rows.h"
 #include "data/stage.h"
 #include "tensor/memory.h"
@@ -17,6 +19,12 @@ class TableCursor : public Cursor {
   bool next(Element& out) override { return next_from_table(*this, out); }
   const Table* table() const override { return &table_; }
   int64_t next_row() override { return at_ < count_ ? at_++ : -1; }
+  Block next_block(int64_t most) override {
+    const int64_t begin = at_;
+    at_ += std::min(most, count_ - at_);
+    if (begin == at_) return {};
+    return {at_ - begin, table_.slice(begin, at_)};
+  }
   void save(StateWriter& state) override {
     state.stage(kind_);
     state.integer(at_);
@@ -60,10 +68,14 @@ class SlicesNode : public NodeOf<SlicesNode>, public Table {
     return ElementAccess::make(structure_of(tensors), std::move(parts));
   }
   Element rows(std::span<const int64_t> indices) const override {
-    if (consecutive(indices)) return batch_slice(tensors, indices.front(), indices.back() + 1);
+    if (consecutive(indices)) return slice(indices.front(), indices.back() + 1);
     std::vector<Tensor> parts;
     for (const Tensor& tensor : tensors_of(tensors)) parts.push_back(gather_rows(tensor, indices));
     return ElementAccess::make(structure_of(tensors), std::move(parts));
+  }
+
+  Element slice(int64_t begin, int64_t end) const override {
+    return batch_slice(tensors, begin, end);
   }
 
   Element tensors;
@@ -84,6 +96,9 @@ class TensorsNode : public NodeOf<TensorsNode>, public Table {
   Element row(int64_t) const override { return element; }
   Element rows(std::span<const int64_t> indices) const override {
     return stack_elements("Batch", std::vector<Element>(indices.size(), element));
+  }
+  Element slice(int64_t begin, int64_t end) const override {
+    return stack_elements("Batch", std::vector<Element>(static_cast<size_t>(end - begin), element));
   }
 
   Element element;
@@ -121,6 +136,12 @@ class RangeNode : public NodeOf<RangeNode>, public Table {
     auto made = cohort::internal::allocate_tensor(kInt64, {static_cast<int64_t>(indices.size())});
     auto* out = reinterpret_cast<int64_t*>(made.data);
     for (const int64_t index : indices) *out++ = value(index);
+    return Element(made.tensor);
+  }
+  Element slice(int64_t begin, int64_t end) const override {
+    auto made = cohort::internal::allocate_tensor(kInt64, {end - begin});
+    auto* out = reinterpret_cast<int64_t*>(made.data);
+    for (int64_t index = begin; index < end; ++index) *out++ = value(index);
     return Element(made.tensor);
   }
 

@@ -7,13 +7,20 @@ namespace cohort::data::internal {
 WorkerQueue::WorkerQueue(const std::stop_token& outer, Options options)
     : options_(options),
       link_(outer, [source = stop_]() mutable { source.request_stop(); }),
-      capacity_(options.capacity) {}
+      capacity_(options.capacity),
+      wake_(stop_.get_token(), [this] { wake_all(); }) {}
 
 WorkerQueue::~WorkerQueue() { finish(); }
 
 void WorkerQueue::finish() {
   stop_.request_stop();
   threads_.clear();  // joins
+}
+
+void WorkerQueue::wake_all() {
+  const std::lock_guard lock(mutex_);
+  room_.notify_all();
+  ready_.notify_all();
 }
 
 void WorkerQueue::start() {
@@ -23,88 +30,146 @@ void WorkerQueue::start() {
 }
 
 bool WorkerQueue::may_pull() const {
-  return !ended_ && !paused_ && !pulling_ && static_cast<int64_t>(slots_.size()) < capacity_;
+  if (ended_ || paused_ || pulling_) return false;
+  const int64_t held = taken_count_.load(std::memory_order_relaxed);
+  return static_cast<int64_t>(slots_.size()) + held < capacity_;
 }
 
 void WorkerQueue::run() {
-  std::unique_lock lock(mutex_);
-  while (changed_.wait(lock, stop(), [this] { return may_pull(); })) make(lock);
+  Lock lock(mutex_);
+  while (!stop_.stop_requested()) {
+    if (may_pull()) {
+      make(lock);
+      continue;
+    }
+    ++sleeping_;
+    room_.wait(lock, [this] { return may_pull() || stop_.stop_requested(); });
+    --sleeping_;
+  }
 }
 
 // Called with the lock held, as it is again on return.
-void WorkerQueue::make(std::unique_lock<std::mutex>& lock) {
+void WorkerQueue::make(Lock& lock) {
   const auto slot = std::make_shared<Slot>();
   slots_.push_back(slot);
   ++active_;
   pulling_ = true;
   lock.unlock();
 
-  std::optional<Work> work;
-  Status failure = capture_status([&] { work = pull_(); });
+  Work work;
+  bool found = true;
+  Status failure = capture_status([&] { found = pull_(slot->element, work); });
 
   lock.lock();
   pulling_ = false;
-  if (failure.ok() && !work) {
+  if (!found) {
     ended_ = true;
     std::erase(slots_, slot);
     --active_;
-    changed_.notify_all();
+    made_.fetch_add(1, std::memory_order_relaxed);
+    ready_.notify_all();
     return;
   }
-  if (failure.ok()) {
-    if (options_.threads > 1) changed_.notify_all();
+  if (failure.ok() && work) {
+    if (sleeping_ > 0 && may_pull()) room_.notify_one();
     lock.unlock();
-    failure = capture_status([&] { slot->element = (*work)(); });
-    work.reset();
+    failure = capture_status([&] { slot->element = work(); });
+    work = nullptr;
     lock.lock();
   }
   slot->failure = std::move(failure);
   slot->ready = true;
   --active_;
-  changed_.notify_all();
+  made_.fetch_add(1, std::memory_order_relaxed);
+  ready_.notify_all();
+}
+
+std::deque<std::shared_ptr<WorkerQueue::Slot>>::iterator WorkerQueue::ready_slot() {
+  if (!options_.ordered) {
+    return std::ranges::find_if(slots_, [](const auto& slot) { return slot->ready; });
+  }
+  return slots_.empty() || !slots_.front()->ready ? slots_.end() : slots_.begin();
+}
+
+// Until a slot is ready or the end is reached.
+void WorkerQueue::wait_for_slot(Lock& lock) {
+  const auto done = [this] { return ready_slot() != slots_.end() || (ended_ && slots_.empty()); };
+  if (done()) return;
+  // The consumer is quicker than the buffer is deep.
+  capacity_ = std::min(options_.max_capacity, 2 * capacity_);
+  while (!done()) {
+    if (stop_.stop_requested()) {
+      raise(Code::Cancelled, "[Iterator] it was destroyed while elements were being made");
+    }
+    if (slots_.empty() && may_pull()) {
+      make(lock);
+      continue;
+    }
+    if (sleeping_ > 0 && may_pull()) room_.notify_one();
+    if (!spin(lock)) ready_.wait(lock);
+  }
+}
+
+// Watches for a change for a few microseconds, since to sleep and be woken takes many; false when
+// there was none.
+bool WorkerQueue::spin(Lock& lock) {
+  constexpr int kTurns = 400;
+  const uint64_t before = made_.load(std::memory_order_relaxed);
+  lock.unlock();
+  bool changed = false;
+  for (int turn = 0; turn < kTurns && !changed; ++turn) {
+    __builtin_ia32_pause();
+    changed = made_.load(std::memory_order_relaxed) != before;
+  }
+  lock.lock();
+  return changed || made_.load(std::memory_order_relaxed) != before;
+}
+
+void WorkerQueue::take_ready() {
+  const int64_t most = std::max<int64_t>(1, capacity_ / 2);
+  for (int64_t i = 0; i < most; ++i) {
+    const auto found = ready_slot();
+    if (found == slots_.end()) break;
+    taken_.push_back(std::move(*found));
+    slots_.erase(found);
+  }
+  // The first one leaves at once.
+  taken_count_ = std::max<int64_t>(0, static_cast<int64_t>(taken_.size()) - 1);
+  if (sleeping_ > 0 && 2 * static_cast<int64_t>(slots_.size()) <= capacity_) room_.notify_one();
 }
 
 bool WorkerQueue::next(Element& out) {
-  std::unique_lock lock(mutex_);
-  if (threads_.empty() && !ended_) start();
-  auto found = slots_.end();
-  const auto find = [&] {
-    found = options_.ordered
-                ? (slots_.empty() || !slots_.front()->ready ? slots_.end() : slots_.begin())
-                : std::ranges::find_if(slots_, [](const auto& slot) { return slot->ready; });
-    return found != slots_.end() || (ended_ && slots_.empty());
-  };
-  if (!find()) {
-    // The consumer is quicker than the buffer is deep.
-    capacity_ = std::min(options_.max_capacity, 2 * capacity_);
-    changed_.notify_all();
-    if (!changed_.wait(lock, stop(), find)) {
-      raise(Code::Cancelled, "[Iterator] it was destroyed while elements were being made");
-    }
+  if (taken_.empty()) {
+    Lock lock(mutex_);
+    if (threads_.empty() && !ended_) start();
+    wait_for_slot(lock);
+    take_ready();
+  } else {
+    taken_count_.fetch_sub(1, std::memory_order_relaxed);
   }
-  if (found == slots_.end()) return false;
-  const std::shared_ptr<Slot> slot = std::move(*found);
-  slots_.erase(found);
-  changed_.notify_all();
-  lock.unlock();
+  if (taken_.empty()) return false;
+  const std::shared_ptr<Slot> slot = std::move(taken_.front());
+  taken_.pop_front();
   throw_if_error(slot->failure);
   out = std::move(slot->element);
   return true;
 }
 
 void WorkerQueue::pause_and_save(StateWriter& state) {
-  std::unique_lock lock(mutex_);
+  Lock lock(mutex_);
   paused_ = true;
-  changed_.wait(lock, [this] { return active_ == 0; });
+  ready_.wait(lock, [this] { return active_ == 0; });
   state.flag(ended_);
   state.integer(capacity_);
-  state.integer(static_cast<int64_t>(slots_.size()));
-  for (const auto& slot : slots_) {
-    state.flag(slot->failure.ok());
-    if (slot->failure.ok()) {
-      state.element(slot->element);
-    } else {
-      state.status(slot->failure);
+  state.integer(static_cast<int64_t>(taken_.size() + slots_.size()));
+  for (const auto* part : {&taken_, &slots_}) {
+    for (const auto& slot : *part) {
+      state.flag(slot->failure.ok());
+      if (slot->failure.ok()) {
+        state.element(slot->element);
+      } else {
+        state.status(slot->failure);
+      }
     }
   }
 }
@@ -112,7 +177,7 @@ void WorkerQueue::pause_and_save(StateWriter& state) {
 void WorkerQueue::resume() {
   const std::lock_guard lock(mutex_);
   paused_ = false;
-  changed_.notify_all();
+  room_.notify_all();
 }
 
 void WorkerQueue::restore(StateReader& state) {

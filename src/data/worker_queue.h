@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <functional>
@@ -20,7 +21,8 @@ namespace cohort::data::internal {
 class WorkerQueue {
  public:
   using Work = std::function<Element()>;
-  using Pull = std::function<std::optional<Work>()>;  // nullopt at the end
+  // False at the end. Else either `work` is set, or `out` is the element and no work is left.
+  using Pull = std::function<bool(Element& out, Work& work)>;
 
   struct Options {
     int threads = 1;
@@ -58,25 +60,40 @@ class WorkerQueue {
     Element element;
   };
 
+  using Lock = std::unique_lock<std::mutex>;
+
   void start();
   void run();
   bool may_pull() const;
-  void make(std::unique_lock<std::mutex>& lock);
+  void make(Lock& lock);
+  // The slot that next() may take; end() when there is none yet.
+  std::deque<std::shared_ptr<Slot>>::iterator ready_slot();
+  void wait_for_slot(Lock& lock);
+  bool spin(Lock& lock);
+  // Moves what the consumer may have without asking again to `taken_`.
+  void take_ready();
+  void wake_all();
 
   const Options options_;
   std::stop_source stop_;
   std::stop_callback<std::function<void()>> link_;
   Pull pull_;
+  std::deque<std::shared_ptr<Slot>> taken_;  // the consumer's own: ready, in order
+  std::atomic<int64_t> taken_count_ = 0;     // of taken_; part of what capacity bounds
+  std::atomic<uint64_t> made_ = 0;  // changes whenever a slot gets ready or the end is found
 
-  std::mutex mutex_;  // guards everything below
-  std::condition_variable_any changed_;
+  std::mutex mutex_;               // guards everything below
+  std::condition_variable room_;   // for the threads
+  std::condition_variable ready_;  // for the consumer, and for who pauses
   std::deque<std::shared_ptr<Slot>> slots_;
   int64_t capacity_;
   int active_ = 0;  // slots that are not ready
   bool pulling_ = false;
   bool paused_ = false;
   bool ended_ = false;
+  int sleeping_ = 0;  // threads that wait for room
   std::vector<cohort::internal::Thread> threads_;
+  std::stop_callback<std::function<void()>> wake_;  // last: it uses what is above
 };
 
 }  // namespace cohort::data::internal

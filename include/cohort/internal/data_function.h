@@ -279,6 +279,14 @@ struct RowArguments<std::tuple<A...>> {
   }
 };
 
+// Tells how far a loop came, also when it is left by an exception. The loop counts in a variable of
+// its own, which stays in a register.
+struct RowCount {
+  int64_t& done;
+  int64_t row = 0;
+  ~RowCount() { done = row; }
+};
+
 template <typename F>
 std::shared_ptr<const RowFunction> make_row_function(const F& f) {
   if constexpr (HasSignature<F>) {
@@ -293,11 +301,14 @@ std::shared_ptr<const RowFunction> make_row_function(const F& f) {
                       Status& failure) mutable -> int64_t {
         constexpr auto kIndices =
             std::make_index_sequence<std::tuple_size_v<typename Signature<F>::Args>>();
-        int64_t row = 0;
+        int64_t done = 0;
         failure = capture_status([&] {
-          for (; row < count; ++row) Result::store(Args::call(f, in, row, kIndices), row, out);
+          RowCount rows{done};
+          for (; rows.row < count; ++rows.row) {
+            Result::store(Args::call(f, in, rows.row, kIndices), rows.row, out);
+          }
         });
-        return row;
+        return done;
       };
       return made;
     }
