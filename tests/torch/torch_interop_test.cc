@@ -162,4 +162,38 @@ TEST(Functions, OfBothLibrariesMeet) {
   EXPECT_EQ(matmul(theirs.reshape({1, 2}), theirs.reshape({2, 1})).item<double>(), 5);
 }
 
+// A module that torch differentiates.
+torch::nn::Linear& layer() {
+  static torch::nn::Linear made = [] {
+    torch::nn::Linear linear(torch::nn::LinearOptions(2, 1).bias(false));
+    torch::NoGradGuard no_grad;
+    linear->weight.copy_(torch::tensor({{3.f, 5.f}}));
+    return linear;
+  }();
+  return made;
+}
+
+Tensor forward(const Tensor& x) { return layer()->forward(x).detach(); }
+
+std::vector<Tensor> backward(std::span<const Tensor> inputs, std::span<const Tensor>,
+                             std::span<const Tensor> output_gradients) {
+  const torch::Tensor x = torch::Tensor(inputs[0]).detach().requires_grad_(true);
+  layer()->forward(x).backward(output_gradients[0]);
+  return {x.grad()};
+}
+
+COHORT_FUNCTION_WITH_GRADIENT(test_torch_linear, forward, backward);
+
+TEST(NativeTorchModule, IsANodeWithTorchsGradient) {
+  Graph graph;
+  auto building = graph.as_default();
+  const Tensor x = placeholder(kFloat32, {-1, 2});
+  const Tensor y = call_native("test_torch_linear", {x}, {{kFloat32, {-1, 1}}})[0];
+  const Tensor slope = gradients({sum(y * y)}, std::vector<Tensor>{x})[0];
+  Session session;
+  const std::vector<Tensor> values = session.run({y, slope}, {{x, Tensor({{1.f, 2.f}})}});
+  EXPECT_EQ(values[0].to_vector<double>(), Doubles({13}));
+  EXPECT_EQ(values[1].to_vector<double>(), Doubles({78, 130}));
+}
+
 }  // namespace
