@@ -308,6 +308,16 @@ TEST(GradientTape, PassesAnOpWithoutGradientAfterStopGradient) {
   EXPECT_EQ(tape.gradient(y, x).dense().to_vector<double>(), Doubles({4, 4, 4}));
 }
 
+TEST(GradientTape, TakesAStoppedTensorAsSource) {
+  const Tensor x(3.0);
+  GradientTape tape;
+  tape.watch(x);
+  const Tensor stopped = stop_gradient(x * x);
+  const Gradients gradients = tape.gradient(stopped * x, std::vector<Tensor>{stopped, x});
+  EXPECT_EQ(gradients[0].dense().to<double>(), 3);
+  EXPECT_EQ(gradients[1].dense().to<double>(), 9);
+}
+
 TEST(GradientTape, ChecksOutputGradientsBeforeItIsSpent) {
   const Tensor x({1.0, 2.0});
   GradientTape tape;
