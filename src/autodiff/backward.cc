@@ -22,7 +22,6 @@ void keep_influenced(std::vector<OpCall>& calls, std::span<const Tensor> sources
   std::unordered_set<Id> influenced;
   for (const Tensor& source : sources) influenced.insert(id(source));
   std::erase_if(calls, [&](OpCall& call) {
-    if (call.op->gradient == no_influence) return true;
     bool any = false;
     call.wanted = call.inputs.size() > 32 ? ~0u : 0u;
     for (size_t i = 0; i < call.inputs.size(); ++i) {
