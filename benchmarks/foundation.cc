@@ -8,6 +8,7 @@
 namespace {
 
 using cohort::bench::Contest;
+using cohort::bench::run;
 
 constexpr int64_t kBatch = 128;
 

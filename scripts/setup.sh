@@ -24,13 +24,11 @@ zlib1g-dev              # gzip data files
 libzstd-dev             # zstd data files
 libzip-dev              # zip containers: NPZ files
 libisal-dev             # CRC-32C of records, at memory speed
-libprotobuf-dev         # tf.Example and event files
+libprotobuf-dev         # serialized graphs and datasets, tf.Example
 protobuf-compiler       # the same
-nlohmann-json3-dev      # TF_CONFIG, safetensors headers, timelines
 libgtest-dev            # tests
-libgmock-dev            # matchers in tests
+libgmock-dev            # the CMake package of libgtest-dev asks for it
 librapidcheck-dev       # property tests
-libbenchmark-dev        # benchmarks
 clang-format            # the form of the source, checked by a test
 python3                 # the checks in tools/
 git                     # which files belong to the project

@@ -2,16 +2,24 @@
 
 // The whole public API.
 
-#include "cohort/data.h"      // IWYU pragma: export
-#include "cohort/device.h"    // IWYU pragma: export
-#include "cohort/dtype.h"     // IWYU pragma: export
-#include "cohort/error.h"     // IWYU pragma: export
-#include "cohort/gradient.h"  // IWYU pragma: export
-#include "cohort/metrics.h"   // IWYU pragma: export
-#include "cohort/nn.h"        // IWYU pragma: export
-#include "cohort/ops.h"       // IWYU pragma: export
-#include "cohort/optim.h"     // IWYU pragma: export
-#include "cohort/random.h"    // IWYU pragma: export
-#include "cohort/shape.h"     // IWYU pragma: export
-#include "cohort/tensor.h"    // IWYU pragma: export
-#include "cohort/variable.h"  // IWYU pragma: export
+#include "cohort/accumulator.h"      // IWYU pragma: export
+#include "cohort/control_flow.h"     // IWYU pragma: export
+#include "cohort/data.h"             // IWYU pragma: export
+#include "cohort/device.h"           // IWYU pragma: export
+#include "cohort/dtype.h"            // IWYU pragma: export
+#include "cohort/error.h"            // IWYU pragma: export
+#include "cohort/function.h"         // IWYU pragma: export
+#include "cohort/gradient.h"         // IWYU pragma: export
+#include "cohort/graph.h"            // IWYU pragma: export
+#include "cohort/graph_variable.h"   // IWYU pragma: export
+#include "cohort/metrics.h"          // IWYU pragma: export
+#include "cohort/native_function.h"  // IWYU pragma: export
+#include "cohort/nn.h"               // IWYU pragma: export
+#include "cohort/ops.h"              // IWYU pragma: export
+#include "cohort/optim.h"            // IWYU pragma: export
+#include "cohort/queue.h"            // IWYU pragma: export
+#include "cohort/random.h"           // IWYU pragma: export
+#include "cohort/session.h"          // IWYU pragma: export
+#include "cohort/shape.h"            // IWYU pragma: export
+#include "cohort/tensor.h"           // IWYU pragma: export
+#include "cohort/variable.h"         // IWYU pragma: export

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstddef>
+#include <functional>
 #include <iosfwd>
 #include <optional>
 #include <string>
@@ -64,11 +66,23 @@ std::string canonical_device(std::string_view device, std::string_view defaults 
 // are share the cores evenly.
 std::vector<std::string> list_devices();
 
-// While it lives, what this thread does goes to the device it was made for. Scopes nest, the inner
-// one filling its missing parts from the outer; they end in reverse order.
+// A node that is being added to a graph, as a device function sees it.
+struct DeviceRequest {
+  std::string name;    // of the node
+  std::string op;      // "MatMul"
+  std::string device;  // what the scopes inside of the function's ask for
+};
+// Says where the node goes instead. A polite one fills in what `device` leaves open.
+using DeviceFunction = std::function<std::string(const DeviceRequest&)>;
+
+// While it lives, what this thread does goes to the device it was made for. Scopes nest: the walk
+// goes from the innermost to the outermost, a name filling in what is still open, a function
+// (graphs only) replacing what there is, and nullptr ending the walk. They end in reverse order.
 class [[nodiscard]] DeviceScope {
  public:
   explicit DeviceScope(std::string_view name);
+  explicit DeviceScope(DeviceFunction function);
+  explicit DeviceScope(std::nullptr_t);
   ~DeviceScope();
   DeviceScope(const DeviceScope&) = delete;
   DeviceScope& operator=(const DeviceScope&) = delete;
@@ -78,7 +92,11 @@ class [[nodiscard]] DeviceScope {
 };
 
 // auto on = device("CPU:0"); a name that this process does not have is an error of the first
-// operation that is to run there, which lists the devices there are.
+// operation that is to run there, which lists the devices there are. In a graph any name is fine:
+// who runs the graph looks for the device.
 inline DeviceScope device(std::string_view name) { return DeviceScope(name); }
+inline DeviceScope device(const char* name) { return DeviceScope(std::string_view(name)); }
+inline DeviceScope device(DeviceFunction function) { return DeviceScope(std::move(function)); }
+inline DeviceScope device(std::nullptr_t) { return DeviceScope(nullptr); }
 
 }  // namespace cohort

@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -51,9 +52,10 @@ struct CosineDecayOptions {
 };
 Schedule cosine_decay(const CosineDecayOptions& options);
 
-// rates[i] up to and including step boundaries[i], the last rate afterwards.
+// rates[i] up to and including step boundaries[i], the last rate afterwards. Boundaries increase.
 Schedule piecewise_constant(std::vector<int64_t> boundaries, std::vector<double> rates);
-// From 0 to what `then` gives, in `steps` steps; afterwards `then`, counted from the start.
+// In even steps to what `then` gives: 1/steps of it for the first update, all of it for update
+// number `steps` and later ones. `then` counts from the start.
 Schedule warmup(int64_t steps, LearningRate then);
 
 // Limits on gradients, applied in this order; 0 = no limit.
@@ -63,7 +65,8 @@ struct Clipping {
   double global_norm = 0;  // the L2 norm of all gradients together
 };
 
-// Gradients with their limits applied; sparse ones stay sparse.
+// Gradients with their limits applied; undefined ones stay undefined and sparse ones sparse, where
+// rows named twice count with their sum. A limit that is not positive is InvalidArgument.
 Gradients clip_by_value(const Gradients& gradients, double value);
 Gradients clip_by_norm(const Gradients& gradients, double norm);
 Gradients clip_by_global_norm(const Gradients& gradients, double norm);
@@ -88,10 +91,15 @@ class Optimizer {
 
   // One update. Variables whose gradient is undefined stay as they are (a warning names them once);
   // none at all, unequal numbers, and wrong shapes are InvalidArgument, and then nothing changes.
-  void apply_gradients(const Gradients& gradients, const std::vector<Variable>& variables);
+  // In a graph the update happens when the returned tensor is run.
+  Tensor apply_gradients(const Gradients& gradients, const std::vector<Variable>& variables);
 
   // Runs `loss` under a tape and applies its gradients. Returns the loss.
   Tensor minimize(const std::function<Tensor()>& loss, const std::vector<Variable>& variables);
+  // The same for a tensor of the graph being built: one update of the graph's trainable variables,
+  // or of those given, for each run of the returned tensor. `step`, when given, is counted up.
+  Tensor minimize(const Tensor& loss, const std::vector<Variable>& variables = {},
+                  std::optional<Variable> step = std::nullopt);
 
   // Number of updates made.
   Variable iterations() const;

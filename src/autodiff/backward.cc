@@ -6,6 +6,7 @@
 
 #include "base/raise.h"
 #include "cohort/ops.h"
+#include "ops/infer.h"
 #include "tensor/body.h"
 
 namespace cohort::internal {
@@ -15,7 +16,8 @@ using Id = const TensorBody*;
 
 Id id(const Tensor& tensor) { return TensorAccess::id(tensor); }
 
-// Marks in each call which inputs depend on a source, and drops the calls where none does.
+// Marks in each call which inputs depend on a source, and drops the calls where none does or where
+// the dependence ends (stop_gradient, steps): what comes after them need not have a gradient.
 void keep_influenced(std::vector<OpCall>& calls, std::span<const Tensor> sources) {
   std::unordered_set<Id> influenced;
   for (const Tensor& source : sources) influenced.insert(id(source));
@@ -27,7 +29,7 @@ void keep_influenced(std::vector<OpCall>& calls, std::span<const Tensor> sources
       any = true;
       if (i < 32) call.wanted |= 1u << i;
     }
-    if (!any) return true;
+    if (!any || call.op->gradient == no_influence) return true;
     for (const Tensor& output : call.outputs) {
       if (is_floating(output.dtype())) influenced.insert(id(output));
     }

@@ -18,6 +18,16 @@ struct GradientClosure : Resource {
   GradientFunction function;
 };
 
+void check_shape(const Gradient& gradient, const Tensor& input, size_t position) {
+  if (!gradient.defined()) return;
+  const Shape shape =
+      gradient.is_sparse() ? gradient.slices().dense_shape : gradient.dense().shape();
+  if (shape.is_compatible_with(input.shape())) return;
+  raise(Code::InvalidArgument,
+        "[CustomGradient] the function returned a gradient of shape {} for input {}, which has {}",
+        shape.to_string(), position, input.shape().to_string());
+}
+
 Gradients call_closure(const OpCall& call, std::span<const Tensor> output_gradients) {
   const auto& closure = static_cast<const GradientClosure&>(*resource_of(call.inputs.back()));
   Gradients gradients = closure.function(output_gradients);
@@ -26,6 +36,7 @@ Gradients call_closure(const OpCall& call, std::span<const Tensor> output_gradie
           "[CustomGradient] the function returned {} gradients for {} inputs", gradients.size(),
           call.inputs.size() - 1);
   }
+  for (size_t i = 0; i < gradients.size(); ++i) check_shape(gradients[i], call.inputs[i], i);
   gradients.emplace_back();
   return gradients;
 }
@@ -39,19 +50,49 @@ constexpr OpDef kCustomGradient{
     .gradient = call_closure,
 };
 
+// Whether a recorder knows `tensor` already.
+bool is_recorded(const Tensor& tensor) {
+  for (Recorder* recorder = thread_dispatch().recorder; recorder; recorder = recorder->outer) {
+    if (recorder->wants({&tensor, 1})) return true;
+  }
+  return false;
+}
+
+bool contains(std::span<const Tensor> tensors, const Tensor& tensor) {
+  return std::any_of(tensors.begin(), tensors.end(), [&](const Tensor& other) {
+    return TensorAccess::id(other) == TensorAccess::id(tensor);
+  });
+}
+
+// Every output as a tensor that is nothing else yet: an input, say, would be its own gradient's
+// source. One that is new stays what it is, because the user's function may have kept it for its
+// gradient, where second derivatives must find it.
+void make_distinct(std::vector<Tensor>& outputs, std::span<const Tensor> inputs) {
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const std::span<const Tensor> before(outputs.data(), i);
+    if (contains(inputs, outputs[i]) || contains(before, outputs[i]) || is_recorded(outputs[i])) {
+      const RecordingPause pause;
+      outputs[i] = identity(outputs[i]);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace internal
 
 std::vector<Tensor> custom_gradient(
     const std::function<WithGradient(std::span<const Tensor> inputs)>& body,
     const std::vector<Tensor>& inputs) {
+  if (!body) internal::raise(Code::InvalidArgument, "[CustomGradient] the function is empty");
   WithGradient made;
   {
     const internal::RecordingPause pause;
     made = body(inputs);
-    // An output that is an input would be its own gradient's source.
-    for (Tensor& output : made.outputs) output = identity(output);
   }
+  if (!made.gradient) {
+    internal::raise(Code::InvalidArgument, "[CustomGradient] the function returned no gradient");
+  }
+  internal::make_distinct(made.outputs, inputs);
   internal::OpCall call{
       .op = &internal::kCustomGradient, .inputs = inputs, .outputs = made.outputs};
   call.inputs.push_back(

@@ -45,17 +45,11 @@ std::vector<Tensor> seeds_for(const std::vector<Tensor>& targets, const Gradient
 Gradients group_gradients(internal::Tape& tape, const std::vector<Tensor>& targets,
                           const std::vector<std::vector<Tensor>>& groups,
                           const std::vector<Tensor>& like, const GradientOptions& options) {
-  std::vector<internal::OpCall> calls = tape.take_calls();
-  tape.pause();
+  const GradientTape::Pause pause(tape);
+  const std::vector<Tensor> seeds = seeds_for(targets, options);
   std::vector<Tensor> flat;
   for (const auto& group : groups) flat.insert(flat.end(), group.begin(), group.end());
-  Gradients all;
-  const Status status = capture_status([&] {
-    const std::vector<Tensor> seeds = seeds_for(targets, options);
-    all = internal::backward(std::move(calls), targets, seeds, flat);
-  });
-  tape.resume();
-  throw_if_error(status);
+  const Gradients all = internal::backward(tape.take_calls(), targets, seeds, flat);
   Gradients results;
   size_t next = 0;
   for (size_t i = 0; i < groups.size(); ++i) {
@@ -84,7 +78,9 @@ Gradients GradientTape::gradient(const std::vector<Tensor>& targets,
                                  const std::vector<Tensor>& sources,
                                  const GradientOptions& options) {
   std::vector<std::vector<Tensor>> groups;
-  for (const Tensor& source : sources) groups.push_back({source});
+  for (const Tensor& source : sources) {
+    groups.push_back(tape_->is_watched(source) ? std::vector{source} : std::vector<Tensor>());
+  }
   return group_gradients(*tape_, targets, groups, sources, options);
 }
 

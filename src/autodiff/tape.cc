@@ -6,6 +6,17 @@
 
 namespace cohort::internal {
 
+namespace {
+
+void require_floating(const Tensor& watched) {
+  if (is_floating(watched.dtype())) return;
+  raise(Code::InvalidArgument,
+        "[GradientTape] only floating values can be watched, got {}; cast() it first",
+        to_string(watched.dtype()));
+}
+
+}  // namespace
+
 Tape::Tape(const TapeOptions& options) : options_(options) { start(); }
 Tape::~Tape() { stop(); }
 
@@ -18,9 +29,7 @@ void Tape::start() {
 void Tape::stop() {
   if (!recording_) return;
   recording_ = false;
-  Recorder** link = &thread_dispatch().recorder;
-  while (*link != nullptr && *link != this) link = &(*link)->outer;
-  if (*link == this) *link = outer;
+  remove_recorder(*this);
 }
 
 bool Tape::wants(std::span<const Tensor> inputs) const {
@@ -31,6 +40,8 @@ bool Tape::wants(std::span<const Tensor> inputs) const {
 }
 
 void Tape::record(const OpCall& call) {
+  // The way ends where a value is put into a variable; reading it begins a new one.
+  if (call.op->stateful && call.op->gradient == nullptr) return;
   for (const Tensor& output : call.outputs) {
     if (is_floating(output.dtype())) watched_.insert(TensorAccess::id(output));
   }
@@ -53,15 +64,12 @@ void Tape::note_read(const Tensor& handle, const Tensor& value) {
 }
 
 void Tape::watch(const Tensor& tensor) {
-  if (!is_floating(tensor.dtype())) {
-    raise(Code::InvalidArgument,
-          "[GradientTape] only floating tensors can be watched, got {}; cast() it first",
-          to_string(tensor.dtype()));
-  }
+  require_floating(tensor);
   if (watched_.insert(TensorAccess::id(tensor)).second) watched_tensors_.push_back(tensor);
 }
 
 void Tape::watch(const Tensor& handle, const Tensor& value) {
+  require_floating(value);
   if (watched_handles_.insert(TensorAccess::id(handle)).second) watched_tensors_.push_back(handle);
   note_read(handle, value);
 }
@@ -80,15 +88,21 @@ std::vector<OpCall> Tape::take_calls() {
   }
   spent_ = true;
   stop();
-  return std::move(calls_);
+  std::vector<OpCall> calls = std::move(calls_);
+  forget();
+  return calls;
 }
 
-void Tape::reset() {
+void Tape::forget() {
   calls_.clear();
   watched_.clear();
   watched_tensors_.clear();
   reads_.clear();
   watched_handles_.clear();
+}
+
+void Tape::reset() {
+  forget();
   spent_ = false;
   if (!recording_) start();
 }

@@ -23,11 +23,15 @@ class Tape : public Recorder {
   void watch(const Tensor& tensor);
   void watch(const Tensor& handle, const Tensor& value);
 
+  // Whether `tensor` was watched, or computed from what was.
+  bool is_watched(const Tensor& tensor) const {
+    return watched_.contains(TensorAccess::id(tensor));
+  }
   // The values of a variable that computations on this tape started from.
   std::vector<Tensor> reads(const Tensor& handle) const;
 
-  // What was recorded. A tape that is not persistent gives it away and stops recording; asked
-  // again, it throws FailedPrecondition.
+  // What was recorded. A tape that is not persistent gives it away, stops recording and holds
+  // nothing afterwards; asked again, it throws FailedPrecondition.
   std::vector<OpCall> take_calls();
 
   void reset();
@@ -37,6 +41,7 @@ class Tape : public Recorder {
  private:
   void start();
   void stop();
+  void forget();
   void note_read(const Tensor& handle, const Tensor& value);
 
   const TapeOptions options_;

@@ -2,6 +2,7 @@
 
 #include "base/raise.h"
 #include "ops/dispatch.h"
+#include "ops/execute.h"
 #include "ops/numerics.h"
 #include "ops/scoped_kernel.h"
 #include "tensor/body.h"
@@ -9,12 +10,18 @@
 namespace cohort::internal {
 namespace {
 
-// The graph that the call belongs to: a symbolic input's, else the one being built here.
-GraphBuilder* builder_for(std::span<const Tensor> inputs) {
-  for (const Tensor& input : inputs) {
-    if (input.is_symbolic()) return static_cast<const SymbolBody&>(body(input)).builder;
+// The graph that the call belongs to: the one being built here, else a symbolic input's.
+std::shared_ptr<GraphBuilder> builder_for(std::span<const Tensor> inputs) {
+  if (GraphBuilder* building = thread_dispatch().builder) {
+    return {std::shared_ptr<void>(), building};  // kept alive by the scope that opened it
   }
-  return thread_dispatch().builder;
+  for (const Tensor& input : inputs) {
+    if (!input.is_symbolic()) continue;
+    auto builder = static_cast<const SymbolBody&>(body(input)).builder.lock();
+    if (builder) return builder;
+    raise(Code::FailedPrecondition, "[Graph] the graph of a symbolic input no longer exists");
+  }
+  return nullptr;
 }
 
 void check_dtypes(const OpDef& op, std::span<const Tensor> inputs) {
@@ -55,8 +62,16 @@ void tell_recorders(const OpDef& op, std::span<const Tensor> inputs, const Attrs
 
 void compute(const OpDef& op, std::span<const Tensor> inputs, const Attrs& attrs,
              std::span<Tensor> outputs) {
+  current_device();  // throws when the open scopes ask for one that is not here
   const ScopedKernel scope;
-  Kernel kernel{inputs, attrs, outputs};
+  execute(op, inputs, attrs, outputs, nullptr);
+}
+
+}  // namespace
+
+void execute(const OpDef& op, std::span<const Tensor> inputs, const Attrs& attrs,
+             std::span<Tensor> outputs, RunContext* run) {
+  Kernel kernel{inputs, attrs, outputs, run};
   try {
     op.compute(kernel);
   } catch (const c10::Error& error) {
@@ -65,7 +80,11 @@ void compute(const OpDef& op, std::span<const Tensor> inputs, const Attrs& attrs
   if (numerics_guarded()) check_outputs(op, inputs, outputs);
 }
 
-}  // namespace
+KernelScope::KernelScope() {
+  static_assert(sizeof(ScopedKernel) <= sizeof(storage_));
+  new (storage_) ScopedKernel();
+}
+KernelScope::~KernelScope() { reinterpret_cast<ScopedKernel*>(storage_)->~ScopedKernel(); }
 
 ThreadDispatch& thread_dispatch() {
   thread_local ThreadDispatch dispatch;
@@ -75,6 +94,17 @@ ThreadDispatch& thread_dispatch() {
 void record_call(const OpCall& call) {
   for (Recorder* recorder = thread_dispatch().recorder; recorder; recorder = recorder->outer) {
     if (recorder->wants(call.inputs)) recorder->record(call);
+  }
+}
+
+void remove_recorder(const Recorder& recorder) {
+  const auto unlink = [&](Recorder** link) {
+    while (*link != nullptr && *link != &recorder) link = &(*link)->outer;
+    if (*link != nullptr) *link = recorder.outer;
+  };
+  unlink(&thread_dispatch().recorder);
+  for (RecordingPause* pause = thread_dispatch().pause; pause; pause = pause->outer_) {
+    unlink(&pause->paused_);
   }
 }
 
@@ -95,7 +125,7 @@ std::string DTypeSet::to_string() const {
 Tensor apply(const OpDef& op, std::span<const Tensor> inputs, Attrs attrs, Site site) {
   check_dtypes(op, inputs);
   const Specs specs = op.infer({op.name, inputs, attrs});
-  if (GraphBuilder* builder = builder_for(inputs)) {
+  if (const std::shared_ptr<GraphBuilder> builder = builder_for(inputs)) {
     Tensor output = builder->append(op, inputs, attrs, specs, site)[0];
     tell_recorders(op, inputs, attrs, {&output, 1});
     return output;
@@ -111,7 +141,7 @@ std::vector<Tensor> apply_many(const OpDef& op, std::span<const Tensor> inputs, 
   check_dtypes(op, inputs);
   const Specs specs = op.infer({op.name, inputs, attrs});
   std::vector<Tensor> outputs;
-  if (GraphBuilder* builder = builder_for(inputs)) {
+  if (const std::shared_ptr<GraphBuilder> builder = builder_for(inputs)) {
     outputs = builder->append(op, inputs, attrs, specs, site);
   } else {
     outputs.resize(specs.size());

@@ -21,6 +21,10 @@ extern constexpr OpDef kApplyAdam{
                                                     int64_t count) {
             const T keep1 = static_cast<T>(beta1);
             const T keep2 = static_cast<T>(beta2);
+            // Rounded once: 1 - keep2 would be off by the rounding of keep2, a thousand times
+            // larger.
+            const T take1 = static_cast<T>(1 - beta1);
+            const T take2 = static_cast<T>(1 - beta2);
             const T rate = static_cast<T>(step.learning_rate / (1 - std::pow(beta1, step.step)));
             const T unbias = static_cast<T>(1 / std::sqrt(1 - std::pow(beta2, step.step)));
             const T small = static_cast<T>(epsilon);
@@ -31,8 +35,8 @@ extern constexpr OpDef kApplyAdam{
             T* square = values[2];
             for (int64_t i = 0; i < count; ++i) {
               const T slope = gradient[i] + l2 * parameter[i];
-              mean[i] = keep1 * mean[i] + (1 - keep1) * slope;
-              square[i] = keep2 * square[i] + (1 - keep2) * slope * slope;
+              mean[i] = keep1 * mean[i] + take1 * slope;
+              square[i] = keep2 * square[i] + take2 * slope * slope;
               parameter[i] =
                   shrink * parameter[i] - rate * mean[i] / (std::sqrt(square[i]) * unbias + small);
             }

@@ -18,6 +18,7 @@ extern constexpr OpDef kApplyFtrl{
                                                     std::array<T*, 3> values, const T* gradient,
                                                     int64_t count) {
             const T rate = static_cast<T>(step.learning_rate);
+            if (rate == 0) return;  // nothing moves; the linear term would become infinite
             const T exponent = static_cast<T>(power);
             const T sparse = static_cast<T>(l1);
             auto [parameter, accumulator, linear] = values;

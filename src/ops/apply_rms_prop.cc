@@ -21,15 +21,16 @@ extern constexpr OpDef kApplyRmsProp{
                                                     int64_t count) {
             const T rate = static_cast<T>(step.learning_rate);
             const T keep = static_cast<T>(rho);
+            const T take = static_cast<T>(1 - rho);
             const T small = static_cast<T>(epsilon);
             const T l2 = static_cast<T>(decay);
             auto [parameter, square, velocity, mean] = values;
             for (int64_t i = 0; i < count; ++i) {
               const T slope = gradient[i] + l2 * parameter[i];
-              square[i] = keep * square[i] + (1 - keep) * slope * slope;
+              square[i] = keep * square[i] + take * slope * slope;
               T variance = square[i];
               if (centered) {
-                mean[i] = keep * mean[i] + (1 - keep) * slope;
+                mean[i] = keep * mean[i] + take * slope;
                 variance -= mean[i] * mean[i];
               }
               velocity[i] =

@@ -27,35 +27,60 @@ class GraphBuilder {
   // Adds a node and returns its outputs as symbols. Concrete inputs become constants.
   virtual std::vector<Tensor> append(const OpDef& op, std::span<const Tensor> inputs, Attrs attrs,
                                      const Specs& outputs, Site site) = 0;
+  // Whether a variable made meanwhile is a node of the graph; otherwise it is made at once,
+  // outside.
+  virtual bool makes_variables() const = 0;
 };
+
+class RecordingPause;
 
 // What this thread's op calls go to besides the kernels.
 struct ThreadDispatch {
   Recorder* recorder = nullptr;     // innermost
   GraphBuilder* builder = nullptr;  // innermost graph being built; null = run at once
+  RecordingPause* pause = nullptr;  // innermost; each has set the recorders outside of it aside
 };
 ThreadDispatch& thread_dispatch();
 
 // Tells this thread's recorders about a call that did not come through apply().
 void record_call(const OpCall& call);
 
-// While it lives, this thread's recorders hear nothing.
+// Takes `recorder` out of this thread's list, wherever it is: set aside by a pause, perhaps.
+void remove_recorder(const Recorder& recorder);
+
+// While it lives, this thread's recorders hear nothing. Those that begin inside of it do.
 class RecordingPause {
  public:
-  RecordingPause() : paused_(thread_dispatch().recorder) { thread_dispatch().recorder = nullptr; }
-  ~RecordingPause() { thread_dispatch().recorder = paused_; }
+  RecordingPause() : paused_(thread_dispatch().recorder), outer_(thread_dispatch().pause) {
+    thread_dispatch().recorder = nullptr;
+    thread_dispatch().pause = this;
+  }
+  ~RecordingPause() {
+    thread_dispatch().recorder = paused_;
+    thread_dispatch().pause = outer_;
+  }
   RecordingPause(const RecordingPause&) = delete;
   RecordingPause& operator=(const RecordingPause&) = delete;
 
  private:
+  friend void remove_recorder(const Recorder& recorder);
+
   Recorder* paused_;
+  RecordingPause* outer_;
 };
 
-// The graph that a symbol belongs to.
-struct SymbolBody : TensorBody {
-  GraphBuilder* builder = nullptr;
-  int node = 0;    // number of the node in its graph
-  int output = 0;  // which of its outputs
+// While it lives, this thread's op calls run at once and nobody hears of them: what code expects
+// that runs inside of a kernel.
+class PlainDispatch {
+ public:
+  PlainDispatch() : builder_(thread_dispatch().builder) { thread_dispatch().builder = nullptr; }
+  ~PlainDispatch() { thread_dispatch().builder = builder_; }
+  PlainDispatch(const PlainDispatch&) = delete;
+  PlainDispatch& operator=(const PlainDispatch&) = delete;
+
+ private:
+  const RecordingPause unheard_;
+  GraphBuilder* const builder_;
 };
 
 }  // namespace cohort::internal

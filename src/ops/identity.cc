@@ -46,7 +46,7 @@ extern constexpr OpDef kStopGradient{
     .dtypes = kAnyType,
     .infer = infer_same,
     .compute = pass_on,
-    .gradient = [](const OpCall&, Grads) -> Gradients { return {{}}; },
+    .gradient = no_influence,
 };
 
 extern constexpr OpDef kGroup{

@@ -30,11 +30,14 @@ struct OpInputs {
   DType dtype(size_t i) const;
 };
 
+class RunContext;  // ops/run_context.h
+
 // One execution of an op on concrete inputs.
 struct Kernel {
   std::span<const Tensor> inputs;
   const Attrs& attrs;
   std::span<Tensor> outputs;
+  RunContext* run = nullptr;  // the graph run that it is part of; null when called at once
 };
 
 struct OpCall;

@@ -3,6 +3,7 @@
 #include <array>
 #include <vector>
 
+#include "base/raise.h"
 #include "ops/kernel.h"
 #include "ops/row_update.h"
 #include "ops/variable_ops.h"
@@ -34,6 +35,7 @@ class OptimizerUpdate {
     const UpdateStep step{in(k_, k_.inputs.size() - 2).template item<double>(),
                           in(k_, k_.inputs.size() - 1).template item<double>()};
     lock_next<0>([&](const std::array<at::Tensor, kSlots + 1>& values) {
+      check_slots(values);
       if (k_.attrs.flag("sparse")) {
         update_rows(step, values, rule);
       } else {
@@ -60,9 +62,26 @@ class OptimizerUpdate {
     });
   }
 
+  // The rules go over all arrays side by side. In a graph sizes may be known only now.
+  void check_slots(const Values& values) const {
+    for (int i = 1; i <= kSlots; ++i) {
+      if (values[i].sizes() == values[0].sizes() &&
+          values[i].scalar_type() == values[0].scalar_type()) {
+        continue;
+      }
+      raise(Code::InvalidArgument, "[Optimizer] slot {} of variable '{}' does not have its shape",
+            i, cell_of(k_.inputs[0]).name());
+    }
+  }
+
   template <typename Rule>
   void update_all(const UpdateStep& step, const Values& values, const at::Tensor& gradient,
                   const Rule& rule) {
+    if (gradient.sizes() != values[0].sizes()) {
+      raise(Code::InvalidArgument,
+            "[Optimizer] variable '{}' has {} elements, got a gradient of another shape with {}",
+            cell_of(k_.inputs[0]).name(), values[0].numel(), gradient.numel());
+    }
     const at::Tensor dense = gradient.to(values[0].scalar_type()).contiguous();
     apply_to(step, values, dense, 0, 0, dense.numel(), rule);
   }

@@ -10,6 +10,10 @@ namespace {
 Shape padded(std::string_view op, const Shape& shape, const Attrs& attrs) {
   const std::vector<int64_t>& before = attrs.integers("before");
   const std::vector<int64_t>& after = attrs.integers("after");
+  if (before.size() != after.size()) {
+    raise(Code::InvalidArgument, "[{}] {} paddings before, but {} after", op, before.size(),
+          after.size());
+  }
   if (shape.has_rank() && static_cast<int>(before.size()) != shape.rank()) {
     raise(Code::InvalidArgument, "[{}] {} paddings for a tensor of shape {}", op, before.size(),
           shape.to_string());

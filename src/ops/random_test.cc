@@ -54,6 +54,29 @@ TEST(Philox, GivesThePublishedAnswers) {
             (PhiloxBlock{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
 }
 
+TEST(Philox, GivesTheSameWordsManyAtOnce) {
+  for (const int64_t blocks : {0, 1, 7, 8, 9, 21}) {
+    const uint64_t first = (uint64_t{1} << 32) - 3;  // carries into the second word
+    std::vector<uint32_t> words(static_cast<size_t>(4 * blocks) + 1, 77);
+    philox_words(99, first, blocks, words.data());
+    for (int64_t i = 0; i < 4 * blocks; ++i) {
+      const auto number = first + static_cast<uint64_t>(i / 4);
+      const PhiloxBlock block = philox(99, number, PhiloxSequence::Draw);
+      EXPECT_EQ(words[static_cast<size_t>(i)], block[static_cast<size_t>(i % 4)]) << i;
+    }
+    EXPECT_EQ(words.back(), 77u) << "wrote beyond the end";
+  }
+}
+
+TEST(NormalQuantile, IsTheSameOneByOneAndTogether) {
+  std::vector<double> together;
+  for (int i = 1; i < 1000; ++i) together.push_back(i / 1000.0);
+  std::vector<double> single = together;
+  for (double& p : single) p = normal_quantile(p);
+  normal_quantiles(together.data(), static_cast<int64_t>(together.size()));
+  EXPECT_EQ(together, single);
+}
+
 TEST(NormalQuantile, InvertsTheDistribution) {
   for (const double p : {1e-300, 1e-15, 1e-9, 1e-3, 0.02, 0.0749, 0.0751, 0.3, 0.5, 0.7, 0.93}) {
     const double back = 0.5 * std::erfc(-normal_quantile(p) / std::sqrt(2.0));

@@ -5,12 +5,14 @@
 #include <unordered_map>
 
 #include "base/raise.h"
+#include "cohort/shape.h"
+#include "ops/rows.h"
 
 namespace cohort::internal {
 namespace {
 
 std::string text_of(at::IntArrayRef sizes) {
-  return fmt::format("({})", fmt::join(sizes.begin(), sizes.end(), ", "));
+  return Shape(std::span(sizes.data(), sizes.size())).to_string();
 }
 
 bool rows_fit(const at::Tensor& table, const at::Tensor& indices, const at::Tensor& values) {
@@ -61,8 +63,7 @@ UniqueRows::UniqueRows(const at::Tensor& given_indices, const at::Tensor& given_
   indices = at::tensor(order, at::kLong);
   std::vector<int64_t> shape = given_values.sizes().vec();
   shape[0] = indices.numel();
-  values = at::zeros(shape, given_values.options());
-  values.index_add_(0, at::tensor(target, at::kLong), given_values);
+  values = add_rows(shape, 0, at::tensor(target, at::kLong), given_values);
 }
 
 }  // namespace cohort::internal

@@ -86,15 +86,21 @@ at::Tensor take_rows(const at::Tensor& x, int64_t axis, const at::Tensor& rows) 
   return taken;
 }
 
-at::Tensor add_rows(at::IntArrayRef sizes, int64_t axis, const at::Tensor& rows,
-                    const at::Tensor& values) {
-  at::Tensor target = at::zeros(sizes, values.options());
+void add_to_rows(const at::Tensor& target, int64_t axis, const at::Tensor& rows,
+                 const at::Tensor& values) {
+  const at::IntArrayRef sizes = target.sizes();
   const at::Tensor dense = values.reshape(with_size(sizes, axis, rows.numel())).contiguous();
-  if (dense.numel() == 0) return target;
-  AT_DISPATCH_ALL_TYPES_AND2(at::kHalf, at::kBFloat16, dense.scalar_type(), "add_rows", [&] {
+  if (dense.numel() == 0) return;
+  AT_DISPATCH_ALL_TYPES_AND2(at::kHalf, at::kBFloat16, dense.scalar_type(), "add_to_rows", [&] {
     add_all(target.data_ptr<scalar_t>(), layout_of(sizes, axis), rows.data_ptr<int64_t>(),
             rows.numel(), dense.data_ptr<scalar_t>());
   });
+}
+
+at::Tensor add_rows(at::IntArrayRef sizes, int64_t axis, const at::Tensor& rows,
+                    const at::Tensor& values) {
+  at::Tensor target = at::zeros(sizes, values.options());
+  add_to_rows(target, axis, rows, values);
   return target;
 }
 

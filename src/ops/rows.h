@@ -14,6 +14,11 @@ at::Tensor checked_rows(std::string_view op, const at::Tensor& indices, int64_t 
 // The rows of `x` along `axis`, as many as `rows` (checked) names.
 at::Tensor take_rows(const at::Tensor& x, int64_t axis, const at::Tensor& rows);
 
+// Adds row i of `values` along `axis` to row rows[i] (checked) of `target`, which is contiguous and
+// of the same dtype, in the order of i.
+void add_to_rows(const at::Tensor& target, int64_t axis, const at::Tensor& rows,
+                 const at::Tensor& values);
+
 // Zeros of shape `sizes` to which row i of `values` along `axis` is added at rows[i] (checked), in
 // the order of i.
 at::Tensor add_rows(at::IntArrayRef sizes, int64_t axis, const at::Tensor& rows,

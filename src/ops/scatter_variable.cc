@@ -1,6 +1,7 @@
 // Changing some rows of a variable.
 
 #include "base/raise.h"
+#include "ops/checks.h"
 #include "ops/kernel.h"
 #include "ops/row_update.h"
 #include "ops/variable_ops.h"
@@ -9,19 +10,32 @@
 namespace cohort::internal {
 namespace {
 
+// The smallest integer has no negative: its quotient by -1 wraps around to itself.
+template <typename T>
+T quotient(T a, T b) {
+  if constexpr (std::is_signed_v<T> && std::is_integral_v<T>) {
+    if (b == T{-1}) return static_cast<T>(uint64_t{0} - static_cast<uint64_t>(a));
+  }
+  return static_cast<T>(a / b);
+}
+
+// Integers wrap around.
 template <typename T>
 T combine(ScatterOp op, T old_value, T new_value) {
+  using Wide = std::conditional_t<std::is_integral_v<T>, uint64_t, T>;
+  const auto a = static_cast<Wide>(old_value);
+  const auto b = static_cast<Wide>(new_value);
   switch (op) {
     case ScatterOp::Update:
       return new_value;
     case ScatterOp::Add:
-      return old_value + new_value;
+      return static_cast<T>(a + b);
     case ScatterOp::Sub:
-      return old_value - new_value;
+      return static_cast<T>(a - b);
     case ScatterOp::Mul:
-      return old_value * new_value;
+      return static_cast<T>(a * b);
     case ScatterOp::Div:
-      return old_value / new_value;
+      return quotient(old_value, new_value);
     case ScatterOp::Min:
       return new_value < old_value ? new_value : old_value;
     case ScatterOp::Max:
@@ -40,7 +54,7 @@ void scatter_rows(const RowUpdate& update, T* table, const T* values, ScatterOp 
       if constexpr (std::is_same_v<T, bool>) {
         row[j] = combine<int>(op, row[j], change[j]) != 0;
       } else if constexpr (std::is_arithmetic_v<T>) {
-        row[j] = static_cast<T>(combine(op, row[j], change[j]));
+        row[j] = combine(op, row[j], change[j]);
       } else {
         row[j] = T(combine<float>(op, row[j], change[j]));
       }
@@ -61,6 +75,7 @@ extern constexpr OpDef kScatterVariable{
     .name = "ScatterVariable",
     .dtypes = kNumericTypes | kResourceType,
     .infer = [](const OpInputs& inputs) -> Specs {
+      require_integers(inputs, 1, "the indices");
       return {{inputs.attrs.get<DType>("dtype"), inputs.attrs.get<Shape>("shape")}};
     },
     .compute =
@@ -83,6 +98,8 @@ extern constexpr OpDef kScatterVariable{
 };
 
 Tensor scatter_variable(const VariableHandle& variable, ScatterOp op, const IndexedSlices& slices) {
+  const bool chooses = op == ScatterOp::Update || op == ScatterOp::Min || op == ScatterOp::Max;
+  if (!chooses) require_arithmetic(variable, "Scatter");
   const Tensor values = fit_to_variable(variable, slices.values, "Scatter");
   return apply(
       kScatterVariable, {variable.handle, slices.indices, values},

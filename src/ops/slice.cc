@@ -57,6 +57,13 @@ at::Tensor picked_view(at::Tensor x, const Attrs& attrs, std::vector<int64_t>& r
 
 Shape sliced(const OpInputs& inputs, const Shape& shape) {
   const std::vector<int64_t>& steps = inputs.attrs.integers("step");
+  if (inputs.attrs.integers("begin").size() != steps.size() ||
+      inputs.attrs.integers("end").size() != steps.size()) {
+    raise(Code::InvalidArgument, "[{}] every range needs a begin, an end and a step", inputs.op);
+  }
+  if (std::find(steps.begin(), steps.end(), kFirst) != steps.end()) {
+    raise(Code::InvalidArgument, "[{}] a step is too large", inputs.op);
+  }
   if (std::find(steps.begin(), steps.end(), 0) != steps.end()) {
     raise(Code::InvalidArgument, "[{}] a step is 0", inputs.op);
   }

@@ -78,7 +78,9 @@ int64_t unstack_count(const Shape& shape, const Attrs& attrs, int axis) {
     raise(Code::InvalidArgument, "[Unstack] dimension {} of shape {} does not fall into {} parts",
           axis, shape.to_string(), given);
   }
-  return std::max(given, size);
+  const int64_t count = std::max(given, size);
+  if (count > 0) require_count("Unstack", count);
+  return count;
 }
 
 }  // namespace

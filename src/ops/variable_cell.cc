@@ -7,11 +7,19 @@
 namespace cohort::internal {
 namespace {
 
-// Whether the cell's own reference is the only one to the value's memory.
+// Whether the cell's own reference is the only one to the value's memory, and that is the kernel
+// library's own: memory handed in by others is not for writing.
 bool is_exclusive(const Tensor& value) {
   const at::Tensor& held = aten(value);
-  return TensorAccess::shared(value).use_count() == 1 && held.use_count() == 1 &&
-         held.storage().use_count() == 1 && held.is_non_overlapping_and_dense();
+  if (TensorAccess::shared(value).use_count() != 1 || held.use_count() != 1 ||
+      held.storage().use_count() != 1 || held.storage().allocator() == nullptr ||
+      !held.is_contiguous()) {
+    return false;
+  }
+  // use_count() alone does not order what other threads read before they let go; giving up a
+  // reference of our own does.
+  [[maybe_unused]] const Tensor ordered = value;
+  return true;
 }
 
 }  // namespace
@@ -46,7 +54,7 @@ Tensor VariableCell::update(const std::function<void(const Tensor& exclusive)>& 
   const std::lock_guard lock(mutex_);
   check_initialized();
   const ScopedKernel kernel;
-  if (!is_exclusive(value_)) value_ = from_aten(aten(value_).clone());
+  if (!is_exclusive(value_)) value_ = from_aten(aten(value_).clone(at::MemoryFormat::Contiguous));
   change(value_);
   return value_;
 }

@@ -24,8 +24,8 @@ class VariableCell : public Resource {
   Tensor read() const;
   // Replaces the value, which has the variable's dtype and fits its shape.
   Tensor assign(Tensor value);
-  // Lets `change` alter the value. It gets memory that nobody else sees, holding the value, and
-  // must not fail once it has begun to write.
+  // Lets `change` alter the value. It gets contiguous memory that nobody else sees, holding the
+  // value, and must not fail once it has begun to write.
   Tensor update(const std::function<void(const Tensor& exclusive)>& change);
 
  private:

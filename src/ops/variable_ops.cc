@@ -20,11 +20,19 @@ Specs infer_variable(const OpInputs& inputs) {
 constexpr DTypeSet kHandleAndValue = kAnyType | kResourceType;
 constexpr std::string_view kState = "it changes state";
 
-Tensor apply_to(const OpDef& op, const VariableHandle& variable,
-                std::initializer_list<Tensor> values) {
-  std::vector<Tensor> inputs{variable.handle};
-  inputs.insert(inputs.end(), values);
-  return apply(op, inputs, {{"dtype", variable.dtype}, {"shape", variable.shape}}, {});
+// A delta may be smaller than the value when it broadcasts to its shape.
+void check_broadcasts(std::string_view operation, const Shape& delta, const Shape& value) {
+  if (broadcast_shapes(operation, value, delta).is_compatible_with(value)) return;
+  raise(Code::InvalidArgument, "[{}] a delta of shape {} does not fit the variable's value of {}",
+        operation, delta.to_string(), value.to_string());
+}
+
+Attrs attrs_of(const VariableHandle& variable) {
+  return {{"dtype", variable.dtype}, {"shape", variable.shape}};
+}
+
+Tensor apply_to(const OpDef& op, const VariableHandle& variable, const Tensor& value) {
+  return apply(op, {variable.handle, value}, attrs_of(variable));
 }
 
 }  // namespace
@@ -43,7 +51,14 @@ extern constexpr OpDef kAssignVariable{
     .name = "AssignVariable",
     .dtypes = kHandleAndValue,
     .infer = infer_variable,
-    .compute = [](Kernel& k) { k.outputs[0] = cell_of(k.inputs[0]).assign(k.inputs[1]); },
+    .compute =
+        [](Kernel& k) {
+          // The same memory as a tensor of its own: a tape tells by identity what was read from
+          // which variable.
+          const Tensor& value = k.inputs[1];
+          const bool numbers = is_numeric(value.dtype());
+          k.outputs[0] = cell_of(k.inputs[0]).assign(numbers ? from_aten(in(k, 1)) : value);
+        },
     .gradient = nullptr,
     .no_gradient_because = kState,
     .stateful = true,
@@ -56,6 +71,7 @@ extern constexpr OpDef kAssignAddVariable{
     .compute =
         [](Kernel& k) {
           k.outputs[0] = cell_of(k.inputs[0]).update([&](const Tensor& value) {
+            check_broadcasts("AssignAdd", k.inputs[1].shape(), value.shape());
             at::Tensor target = aten(value);
             target.add_(in(k, 1));
           });
@@ -72,6 +88,7 @@ extern constexpr OpDef kAssignSubVariable{
     .compute =
         [](Kernel& k) {
           k.outputs[0] = cell_of(k.inputs[0]).update([&](const Tensor& value) {
+            check_broadcasts("AssignSub", k.inputs[1].shape(), value.shape());
             at::Tensor target = aten(value);
             target.sub_(in(k, 1));
           });
@@ -87,15 +104,31 @@ VariableCell& cell_of(const Tensor& handle) {
   return *cell;
 }
 
+namespace {
+
+// A read as a node. It says whether the variable trains, for tapes that meet it later.
+Tensor append_read(const VariableHandle& variable, bool trainable) {
+  Attrs attrs = attrs_of(variable);
+  attrs.set("trainable", trainable);
+  return apply(kReadVariable, {variable.handle}, std::move(attrs));
+}
+
+}  // namespace
+
 Tensor read_variable(const VariableHandle& variable, bool trainable) {
   const ThreadDispatch& dispatch = thread_dispatch();
   const bool now = dispatch.builder == nullptr && !variable.handle.is_symbolic();
-  const Tensor value =
-      now ? cell_of(variable.handle).read() : apply_to(kReadVariable, variable, {});
+  const Tensor value = now ? cell_of(variable.handle).read() : append_read(variable, trainable);
   for (Recorder* recorder = dispatch.recorder; recorder; recorder = recorder->outer) {
     recorder->variable_read(variable.handle, value, trainable);
   }
   return value;
+}
+
+void require_arithmetic(const VariableHandle& variable, std::string_view operation) {
+  if (is_floating(variable.dtype) || is_integer(variable.dtype)) return;
+  raise(Code::InvalidArgument, "[{}] variable '{}' is {}, which has no arithmetic", operation,
+        variable.name, to_string(variable.dtype));
 }
 
 Tensor fit_to_variable(const VariableHandle& variable, const Tensor& value,
@@ -119,12 +152,11 @@ void check_shape(const VariableHandle& variable, const Tensor& value, std::strin
         operation, variable.name, variable.shape.to_string(), value.shape().to_string());
 }
 
-// A delta may be smaller than the variable when it broadcasts to its shape.
 Tensor fit_delta(const VariableHandle& variable, const Tensor& delta, std::string_view operation) {
+  require_arithmetic(variable, operation);
   const Tensor fitted = fit_to_variable(variable, delta, operation);
   if (variable.shape.is_fully_known() && delta.shape().has_rank()) {
-    const Shape joint = broadcast_shapes(operation, variable.shape, delta.shape());
-    if (!joint.is_compatible_with(variable.shape)) check_shape(variable, delta, operation);
+    check_broadcasts(operation, delta.shape(), variable.shape);
   }
   return fitted;
 }
@@ -134,15 +166,15 @@ Tensor fit_delta(const VariableHandle& variable, const Tensor& delta, std::strin
 Tensor assign_variable(const VariableHandle& variable, const Tensor& value) {
   const Tensor fitted = fit_to_variable(variable, value, "Assign");
   check_shape(variable, fitted, "Assign");
-  return apply_to(kAssignVariable, variable, {fitted});
+  return apply_to(kAssignVariable, variable, fitted);
 }
 
 Tensor assign_add_variable(const VariableHandle& variable, const Tensor& delta) {
-  return apply_to(kAssignAddVariable, variable, {fit_delta(variable, delta, "AssignAdd")});
+  return apply_to(kAssignAddVariable, variable, fit_delta(variable, delta, "AssignAdd"));
 }
 
 Tensor assign_sub_variable(const VariableHandle& variable, const Tensor& delta) {
-  return apply_to(kAssignSubVariable, variable, {fit_delta(variable, delta, "AssignSub")});
+  return apply_to(kAssignSubVariable, variable, fit_delta(variable, delta, "AssignSub"));
 }
 
 }  // namespace cohort::internal

@@ -14,6 +14,9 @@ Tensor read_variable(const VariableHandle& variable, bool trainable);
 Tensor fit_to_variable(const VariableHandle& variable, const Tensor& value,
                        std::string_view operation);
 
+// Throws InvalidArgument naming the variable unless it holds integers or floats.
+void require_arithmetic(const VariableHandle& variable, std::string_view operation);
+
 Tensor assign_variable(const VariableHandle& variable, const Tensor& value);
 Tensor assign_add_variable(const VariableHandle& variable, const Tensor& delta);
 Tensor assign_sub_variable(const VariableHandle& variable, const Tensor& delta);

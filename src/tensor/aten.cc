@@ -29,7 +29,7 @@ Tensor make_numeric(at::Tensor value, bool weak) {
   made->weak = weak;
   const at::IntArrayRef sizes = value.sizes();
   made->shape = Shape(std::span<const int64_t>(sizes.data(), sizes.size()));
-  made->device = &current_device();
+  made->device = &value_device();
   made->value = std::move(value);
   return TensorAccess::make(std::move(made));
 }
@@ -66,9 +66,25 @@ Tensor from_aten_weak(at::Tensor value) { return make_numeric(std::move(value), 
 
 at::Tensor to_torch(const Tensor& tensor) { return aten(tensor); }
 
+namespace {
+// Torch may put off negating a value, or storing one that is zero everywhere.
+bool has_lazy_values(const at::Tensor& tensor) {
+  return tensor.is_neg() || tensor._is_zerotensor();
+}
+}  // namespace
+
 Tensor from_torch(const at::Tensor& tensor) {
   if (!tensor.defined()) return {};
-  return from_aten(tensor);
+  if (tensor.is_nested() || tensor.layout() != at::kStrided || !tensor.is_cpu()) {
+    raise(
+        Code::InvalidArgument,
+        "[Tensor] expected a dense torch tensor on the CPU, got {}layout {} on {}; to_dense() and "
+        ".cpu() convert",
+        tensor.is_nested() ? "a nested one, " : "", fmt::streamed(tensor.layout()),
+        tensor.device().str());
+  }
+  from_aten(tensor.scalar_type());  // throws for a type that has no counterpart
+  return from_aten(has_lazy_values(tensor) ? tensor.clone() : tensor);
 }
 
 }  // namespace cohort::internal

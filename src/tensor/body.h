@@ -9,8 +9,10 @@
 
 namespace cohort::internal {
 
+class GraphBuilder;  // ops/dispatch.h
+
 // What a Tensor points to. Immutable once made. The four kinds derive from it: NumericBody
-// (tensor/aten.h), StringBody and ResourceBody below, and the graph's symbols.
+// (tensor/aten.h), and StringBody, ResourceBody and SymbolBody below.
 struct TensorBody {
   enum class Kind : uint8_t { Numeric, Strings, Resource, Symbol };
 
@@ -33,6 +35,14 @@ class Resource {
 
 struct ResourceBody : TensorBody {
   std::shared_ptr<Resource> resource;
+};
+
+// An output of a graph's node.
+struct SymbolBody : TensorBody {
+  std::weak_ptr<GraphBuilder> builder;  // the graph; gone when nobody holds it any more
+  std::string name;                     // "layer/Split:1"
+  int node = 0;                         // number of the node in its graph
+  int output = 0;                       // which of its outputs
 };
 
 // The one way into and out of a Tensor's private part.

@@ -31,14 +31,50 @@ DeviceTable& device_table() {
   return table;
 }
 
+// One open scope: a pattern, a function, or (with neither) the end of the walk.
+struct ScopeEntry {
+  std::optional<DeviceName> name = std::nullopt;
+  DeviceFunction function = nullptr;
+};
+
 struct ThreadScopes {
-  std::vector<DeviceName> merged;    // what each open scope and those outside it say together
-  const Device* resolved = nullptr;  // for the innermost; looked up when first needed
+  std::vector<ScopeEntry> entries;   // outermost first
+  const Device* resolved = nullptr;  // what they mean here; looked up when first needed
 };
 
 ThreadScopes& thread_scopes() {
   thread_local ThreadScopes scopes;
   return scopes;
+}
+
+size_t push(ScopeEntry entry) {
+  ThreadScopes& scopes = thread_scopes();
+  scopes.entries.push_back(std::move(entry));
+  scopes.resolved = nullptr;
+  return scopes.entries.size();
+}
+
+// The walk, innermost first; `ask` answers for a function.
+template <typename Ask>
+DeviceName walk_scopes(const Ask& ask) {
+  const std::vector<ScopeEntry>& entries = thread_scopes().entries;
+  DeviceName found;
+  for (size_t i = entries.size(); i-- > 0;) {
+    const ScopeEntry& entry = entries[i];
+    if (entry.name) {
+      found = found.filled_from(*entry.name);
+    } else if (entry.function) {
+      found = ask(entry.function, found);
+    } else {
+      break;
+    }
+  }
+  return found;
+}
+
+// What the scopes ask for when an operation runs at once: functions are for graphs.
+DeviceName requested_now() {
+  return walk_scopes([](const DeviceFunction&, const DeviceName& found) { return found; });
 }
 
 }  // namespace
@@ -64,15 +100,26 @@ void ensure_cpu_devices(int count) {
   }
 }
 
-DeviceName requested_device() {
-  const ThreadScopes& scopes = thread_scopes();
-  return scopes.merged.empty() ? DeviceName{} : scopes.merged.back();
+DeviceName requested_device(const std::string& node_name, std::string_view op) {
+  return walk_scopes([&](const DeviceFunction& function, const DeviceName& found) {
+    return DeviceName::parse_any_form(function({node_name, std::string(op), found.to_string()}));
+  });
 }
 
 const Device& current_device() {
   ThreadScopes& scopes = thread_scopes();
-  if (scopes.resolved == nullptr) scopes.resolved = &find_device(requested_device().to_string());
+  if (scopes.resolved == nullptr) {
+    scopes.resolved = &find_device(scopes.entries.empty() ? "" : requested_now().to_string());
+  }
   return *scopes.resolved;
+}
+
+const Device& value_device() {
+  ThreadScopes& scopes = thread_scopes();
+  if (scopes.resolved != nullptr) return *scopes.resolved;
+  const DeviceName name = requested_now();
+  const bool elsewhere = name.job.value_or("localhost") != "localhost";
+  return elsewhere ? find_device("") : current_device();
 }
 
 }  // namespace internal
@@ -85,18 +132,18 @@ std::vector<std::string> list_devices() {
   return names;
 }
 
-DeviceScope::DeviceScope(std::string_view name) {
-  internal::ThreadScopes& scopes = internal::thread_scopes();
-  const DeviceName inner = DeviceName::parse_any_form(name);
-  scopes.merged.push_back(inner.filled_from(internal::requested_device()));
-  scopes.resolved = nullptr;
-  depth_ = scopes.merged.size();
-}
+DeviceScope::DeviceScope(std::string_view name)
+    : depth_(internal::push({.name = DeviceName::parse_any_form(name)})) {}
+
+DeviceScope::DeviceScope(DeviceFunction function)
+    : depth_(internal::push({.function = std::move(function)})) {}
+
+DeviceScope::DeviceScope(std::nullptr_t) : depth_(internal::push({})) {}
 
 DeviceScope::~DeviceScope() {
   internal::ThreadScopes& scopes = internal::thread_scopes();
   // Smaller already when an outer scope ended before this one.
-  scopes.merged.resize(std::min(scopes.merged.size(), depth_ - 1));
+  scopes.entries.resize(std::min(scopes.entries.size(), depth_ - 1));
   scopes.resolved = nullptr;
 }
 

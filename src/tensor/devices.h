@@ -16,6 +16,9 @@ struct Device {
 // The device that this thread's operations run on: CPU:0 outside of every scope. Throws
 // InvalidArgument, listing the devices there are, when the open scopes ask for another one.
 const Device& current_device();
+// The device that a value made by this thread belongs to: the same, but CPU:0 when the scopes ask
+// for a device of another task, where only a graph can go.
+const Device& value_device();
 
 // The device of that name, in any form. Throws InvalidArgument when this process has no such
 // device.
@@ -24,7 +27,8 @@ const Device& find_device(std::string_view name);
 // Makes CPU:0 to CPU:(count-1) exist; never takes one away.
 void ensure_cpu_devices(int count);
 
-// The open device scopes of this thread merged into one pattern.
-DeviceName requested_device();
+// What the open device scopes of this thread ask for, for a node of a graph: the walk that
+// DeviceScope describes. Throws InvalidArgument when a function returns no device name.
+DeviceName requested_device(const std::string& node_name, std::string_view op);
 
 }  // namespace cohort::internal

@@ -61,13 +61,16 @@ TEST(DeviceScope, FillsItsMissingPartsFromTheOuter) {
   const auto outer = device("/job:trainer/device:GPU:3");
   {
     const auto inner = device("/task:5");
-    EXPECT_EQ(internal::requested_device().to_string(), "/job:trainer/task:5/device:GPU:3");
+    EXPECT_EQ(internal::requested_device("node", "Add").to_string(),
+              "/job:trainer/task:5/device:GPU:3");
     const auto innermost = device("cpu:0");
-    EXPECT_EQ(internal::requested_device().to_string(), "/job:trainer/task:5/device:CPU:0");
+    EXPECT_EQ(internal::requested_device("node", "Add").to_string(),
+              "/job:trainer/task:5/device:CPU:0");
     const auto nothing = device("");
-    EXPECT_EQ(internal::requested_device().to_string(), "/job:trainer/task:5/device:CPU:0");
+    EXPECT_EQ(internal::requested_device("node", "Add").to_string(),
+              "/job:trainer/task:5/device:CPU:0");
   }
-  EXPECT_EQ(internal::requested_device().to_string(), "/job:trainer/device:GPU:3");
+  EXPECT_EQ(internal::requested_device("node", "Add").to_string(), "/job:trainer/device:GPU:3");
 }
 
 TEST(DeviceScope, GpuWithoutOneIsAnErrorOfTheFirstUse) {
@@ -79,13 +82,13 @@ TEST(DeviceScope, GpuWithoutOneIsAnErrorOfTheFirstUse) {
 TEST(DeviceScope, BadNameIsAnErrorAtOnce) {
   EXPECT_ERROR(Code::InvalidArgument, "'gpu-0'", DeviceScope("gpu-0"));
   EXPECT_ERROR(Code::InvalidArgument, "'/job:1'", DeviceScope("/job:1"));
-  EXPECT_EQ(internal::requested_device(), DeviceName{});
+  EXPECT_EQ(internal::requested_device("node", "Add"), DeviceName{});
 }
 
 TEST(DeviceScope, BelongsToItsThread) {
   const auto on = device("GPU:0");
   std::string there = "nothing";
-  std::thread([&] { there = internal::requested_device().to_string(); }).join();
+  std::thread([&] { there = internal::requested_device("node", "Add").to_string(); }).join();
   EXPECT_EQ(there, "");
 }
 
@@ -93,9 +96,9 @@ TEST(DeviceScope, EndsTheScopesInsideItToo) {
   auto outer = std::make_unique<DeviceScope>("/job:a");
   auto inner = std::make_unique<DeviceScope>("/task:1");
   outer.reset();
-  EXPECT_EQ(internal::requested_device(), DeviceName{});
+  EXPECT_EQ(internal::requested_device("node", "Add"), DeviceName{});
   inner.reset();
-  EXPECT_EQ(internal::requested_device(), DeviceName{});
+  EXPECT_EQ(internal::requested_device("node", "Add"), DeviceName{});
 }
 
 }  // namespace

@@ -183,7 +183,7 @@ std::vector<std::string> words_of(const Tensor& tensor, const Selection& selecti
 
 // "[[1. 2.]\n [3. 4.]]", or what stands for values that cannot be shown.
 std::string describe_values(const Tensor& tensor) {
-  if (tensor.is_symbolic()) return "\"\"";
+  if (tensor.is_symbolic()) return '"' + static_cast<const SymbolBody&>(body(tensor)).name + '"';
   return tensor.dtype() == kResource ? "<resource>" : format_values(tensor);
 }
 

@@ -246,12 +246,13 @@ TEST(TensorToString, WorksWithoutValues) {
   EXPECT_EQ(Tensor().to_string(), "Tensor(undefined)");
   EXPECT_EQ(internal::make_resource(nullptr).to_string(),
             "Tensor(<resource>, shape=(), dtype=resource)");
-  auto symbol = std::make_shared<internal::TensorBody>();
+  auto symbol = std::make_shared<internal::SymbolBody>();
   symbol->kind = internal::TensorBody::Kind::Symbol;
   symbol->dtype = kFloat32;
   symbol->shape = {-1, 2};
+  symbol->name = "layer/MatMul:0";
   EXPECT_EQ(internal::TensorAccess::make(symbol).to_string(),
-            "Tensor(\"\", shape=(None, 2), dtype=float32)");
+            "Tensor(\"layer/MatMul:0\", shape=(None, 2), dtype=float32)");
 }
 
 TEST(FormatLikePython, ShowsSingleNumbersAsPythonDoes) {

@@ -35,7 +35,7 @@ Tensor make_strings(std::vector<std::string> values, const Shape& shape) {
   made->kind = TensorBody::Kind::Strings;
   made->dtype = kString;
   made->shape = shape;
-  made->device = &current_device();
+  made->device = &value_device();
   made->values = std::move(values);
   return TensorAccess::make(std::move(made));
 }
@@ -53,7 +53,7 @@ Tensor make_resource(std::shared_ptr<Resource> resource) {
   auto made = std::make_shared<ResourceBody>();
   made->kind = TensorBody::Kind::Resource;
   made->dtype = kResource;
-  made->device = &current_device();
+  made->device = &value_device();
   made->resource = std::move(resource);
   return TensorAccess::make(std::move(made));
 }

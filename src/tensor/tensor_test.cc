@@ -14,7 +14,7 @@ namespace {
 
 // A tensor without values, as a graph makes them.
 Tensor make_symbol(DType dtype, const Shape& shape) {
-  auto made = std::make_shared<internal::TensorBody>();
+  auto made = std::make_shared<internal::SymbolBody>();
   made->kind = internal::TensorBody::Kind::Symbol;
   made->dtype = dtype;
   made->shape = shape;

@@ -1,21 +1,24 @@
 #include "cohort/ops.h"
+#include "ops/merge_rows.h"
 #include "train/optimizer.h"
 
 namespace cohort::optim {
 namespace {
 
-// The gradient with `change` applied to what it holds: all elements, or those of the rows.
+// The gradient with `change` applied to what it holds: all elements, or those of the rows, of which
+// none comes twice.
 template <typename Change>
 Gradient changed(const Gradient& gradient, const Change& change) {
   if (!gradient.defined()) return gradient;
   if (!gradient.is_sparse()) return change(gradient.dense());
-  const IndexedSlices& slices = gradient.slices();
+  const IndexedSlices slices = cohort::internal::merge_rows(gradient.slices());
   return IndexedSlices{change(slices.values), slices.indices, slices.dense_shape};
 }
 
 Tensor squared_norm(const Gradient& gradient) {
-  // Rows named twice add up before they have a norm.
-  const Tensor values = gradient.is_sparse() ? gradient.slices().to_dense() : gradient.dense();
+  const Tensor values = gradient.is_sparse()
+                            ? cohort::internal::merge_rows(gradient.slices()).values
+                            : gradient.dense();
   return sum(square(cast(values, kFloat64)));
 }
 

@@ -22,7 +22,14 @@ VariableHandle make_handle(const VariableRequest& request) {
 
 }  // namespace
 
+bool is_trainable(const VariableOptions& options) {
+  return options.trainable.value_or(options.synchronization != VariableSynchronization::OnRead);
+}
+
 Tensor initial_value(const VariableRequest& request) {
+  if (!request.initializer) {
+    raise(Code::InvalidArgument, "[Variable] '{}': the initializer is empty", request.options.name);
+  }
   const RecordingPause pause;
   Tensor value = identity(request.initializer());
   if (request.options.dtype) value = cast(value, *request.options.dtype);
@@ -36,8 +43,7 @@ Tensor initial_value(const VariableRequest& request) {
 
 LocalVariable::LocalVariable(const VariableRequest& request)
     : options_(request.options),
-      trainable_(
-          options_.trainable.value_or(options_.synchronization != VariableSynchronization::OnRead)),
+      trainable_(is_trainable(options_)),
       handle_(make_handle(request)) {}
 
 std::string LocalVariable::device() const { return handle_.handle.device(); }

@@ -27,6 +27,9 @@ class LocalVariable : public VariableImpl {
   const VariableHandle handle_;
 };
 
+// What is asked for, or else whether a variable of that kind trains.
+bool is_trainable(const VariableOptions& options);
+
 // The value that `request` asks for: the initializer's, in the asked-for dtype, checked against the
 // asked-for shape. Nothing of its making is recorded on a tape.
 Tensor initial_value(const VariableRequest& request);

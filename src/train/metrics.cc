@@ -33,17 +33,35 @@ void Metric::reset() {
   for (Variable& variable : state_) variable.assign(zeros(variable.shape(), kFloat64));
 }
 
+namespace {
+
+int checked_thresholds(int thresholds) {
+  if (thresholds >= 2) return thresholds;
+  raise(Code::InvalidArgument, "[Auc] needs at least 2 thresholds, got {}", thresholds);
+}
+
+void require_numbers(std::string_view metric, const Tensor& values) {
+  if (is_numeric(values.dtype())) return;
+  raise(Code::InvalidArgument, "[{}] values must be numbers, got {}", metric,
+        to_string(values.dtype()));
+}
+
+}  // namespace
+
 Mean::Mean(std::string name)
     : Metric(std::move(name)), total_(add_sum("total")), count_(add_sum("count")) {}
 
 void Mean::update(const Tensor& values) {
   const RecordingPause pause;
+  require_numbers("Mean", values);
   total_.assign_add(sum(cast(values, kFloat64)));
   count_.assign_add(cast(size(values), kFloat64));
 }
 
 void Mean::update(const Tensor& values, const Tensor& weights) {
   const RecordingPause pause;
+  require_numbers("Mean", values);
+  require_numbers("Mean", weights);
   const Tensor wide = cast(values, kFloat64);
   const Tensor each = broadcast_to(cast(weights, kFloat64), values.shape());
   total_.assign_add(sum(wide * each));
@@ -53,15 +71,23 @@ void Mean::update(const Tensor& values, const Tensor& weights) {
 Tensor Mean::result() const {
   const Tensor count = count_.read_value();
   const Tensor total = total_.read_value();
-  return where(count == 0.0, zeros_like(total), total / maximum(count, 1e-300));
+  const Tensor none = count == 0.0;
+  return where(none, zeros_like(total), total / where(none, ones_like(count), count));
 }
 
 void Accuracy::update(const Tensor& labels, const Tensor& predictions) {
+  const RecordingPause pause;
   require_same_shape("Accuracy", labels, predictions, "predictions");
   Mean::update(equal(labels, predictions));
 }
 
 void SparseCategoricalAccuracy::update(const Tensor& labels, const Tensor& scores) {
+  const RecordingPause pause;
+  if (!is_integer(labels.dtype())) {
+    raise(Code::InvalidArgument,
+          "[SparseCategoricalAccuracy] labels must be integers, got {}; cast() them",
+          to_string(labels.dtype()));
+  }
   if (scores.rank() != 2) {
     raise(Code::InvalidArgument,
           "[SparseCategoricalAccuracy] scores must have shape (n, classes), got {}",
@@ -74,20 +100,16 @@ void SparseCategoricalAccuracy::update(const Tensor& labels, const Tensor& score
 
 Auc::Auc(const AucOptions& options)
     : Metric(options.name),
-      thresholds_(options.thresholds),
+      thresholds_(checked_thresholds(options.thresholds)),
       positives_(add_sum("positives", {options.thresholds})),
-      negatives_(add_sum("negatives", {options.thresholds})) {
-  if (options.thresholds < 2) {
-    raise(Code::InvalidArgument, "[Auc] needs at least 2 thresholds, got {}", options.thresholds);
-  }
-}
+      negatives_(add_sum("negatives", {options.thresholds})) {}
 
 void Auc::update(const Tensor& labels, const Tensor& scores) {
   const RecordingPause pause;
   require_same_shape("Auc", labels, scores, "scores");
   const Tensor flat = reshape(cast(scores, kFloat64), {-1, 1});
   const Tensor truth = reshape(cast(labels, kFloat64), {-1, 1});
-  if (!flat.is_symbolic() && (any(flat < 0.0) | any(flat > 1.0)).to<bool>()) {
+  if (!flat.is_symbolic() && !all((flat >= 0.0) & (flat <= 1.0)).to<bool>()) {
     raise(Code::InvalidArgument, "[Auc] scores must be in [0, 1]; sigmoid() makes them so");
   }
   if (!truth.is_symbolic() && any((truth != 0.0) & (truth != 1.0)).to<bool>()) {

@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "base/raise.h"
+#include "cohort/graph_variable.h"
 #include "cohort/ops.h"
 #include "ops/dispatch.h"
 #include "ops/variable_ops.h"
@@ -33,8 +34,8 @@ struct OptimizerState {
   std::set<std::string> warned = {};
 
   const std::vector<Variable>& slots_of(const Variable& variable);
-  void update(const Variable& variable, const Gradient& gradient, const Tensor& rate_now,
-              const Tensor& step);
+  Tensor update(const Variable& variable, const Gradient& gradient, const Tensor& rate_now,
+                const Tensor& step);
 };
 
 const std::vector<Variable>& OptimizerState::slots_of(const Variable& variable) {
@@ -54,8 +55,8 @@ const std::vector<Variable>& OptimizerState::slots_of(const Variable& variable) 
   return entry->second;
 }
 
-void OptimizerState::update(const Variable& variable, const Gradient& gradient,
-                            const Tensor& rate_now, const Tensor& step) {
+Tensor OptimizerState::update(const Variable& variable, const Gradient& gradient,
+                              const Tensor& rate_now, const Tensor& step) {
   const auto& target = VariableAccess::impl(variable)->handle();
   std::vector<Tensor> inputs{target.handle};
   for (const Variable& slot : slots_of(variable)) {
@@ -73,10 +74,31 @@ void OptimizerState::update(const Variable& variable, const Gradient& gradient,
   attrs.set("sparse", gradient.is_sparse());
   attrs.set("dtype", target.dtype);
   attrs.set("shape", target.shape);
-  cohort::internal::apply(*rule.op, inputs, std::move(attrs), {});
+  return cohort::internal::apply(*rule.op, inputs, std::move(attrs), {});
 }
 
 namespace {
+
+// Rows that name what the variable has, one index for each.
+void check_rows(const Variable& variable, const IndexedSlices& slices) {
+  const Shape values = slices.values.shape();
+  const Shape indices = slices.indices.shape();
+  Shape expected = slices.dense_shape;
+  if (expected.rank() > 0 && indices.rank() == 1) expected = expected.with(0, indices[0]);
+  if (indices.rank() != 1 || !values.is_compatible_with(expected)) {
+    raise(Code::InvalidArgument,
+          "[Optimizer] the gradient of variable '{}' has row values of shape {} and indices of "
+          "shape {}, which do not make up rows of shape {}",
+          variable.name(), values.to_string(), indices.to_string(), slices.dense_shape.to_string());
+  }
+  if (slices.indices.is_symbolic()) return;
+  for (const int64_t row : slices.indices.to_vector<int64_t>()) {
+    if (row >= 0 && row < slices.dense_shape[0]) continue;
+    raise(Code::InvalidArgument,
+          "[Optimizer] the gradient of variable '{}' names row {} of {} rows", variable.name(), row,
+          slices.dense_shape[0]);
+  }
+}
 
 void check_pair(const Variable& variable, const Gradient& gradient) {
   if (!is_floating(variable.dtype())) {
@@ -89,6 +111,26 @@ void check_pair(const Variable& variable, const Gradient& gradient) {
     raise(Code::InvalidArgument, "[Optimizer] variable '{}' has shape {}, but its gradient has {}",
           variable.name(), variable.shape().to_string(), shape.to_string());
   }
+  const DType dtype =
+      gradient.is_sparse() ? gradient.slices().values.dtype() : gradient.dense().dtype();
+  if (!is_floating(dtype)) {
+    raise(Code::InvalidArgument, "[Optimizer] the gradient of variable '{}' is {}, not floating",
+          variable.name(), to_string(dtype));
+  }
+  if (gradient.is_sparse()) check_rows(variable, gradient.slices());
+}
+
+void check_limit(double limit, std::string_view name) {
+  if (limit >= 0) return;
+  raise(Code::InvalidArgument, "[Optimizer] clipping by {} must not be negative, got {}", name,
+        limit);
+}
+
+Clipping checked(const Clipping& clipping) {
+  check_limit(clipping.value, "value");
+  check_limit(clipping.norm, "norm");
+  check_limit(clipping.global_norm, "global norm");
+  return clipping;
 }
 
 // Checks everything before anything changes. Returns whether there is at least one gradient.
@@ -114,7 +156,7 @@ using internal::raise;
 Optimizer::Optimizer(LearningRate rate, Clipping clipping, internal::Rule rule)
     : state_(new internal::OptimizerState{
           .rate = std::move(rate),
-          .clipping = clipping,
+          .clipping = internal::checked(clipping),
           .rule = std::move(rule),
           .iterations =
               Variable(int64_t{0}, {.name = "iterations",
@@ -123,8 +165,8 @@ Optimizer::Optimizer(LearningRate rate, Clipping clipping, internal::Rule rule)
 
 Optimizer::~Optimizer() = default;
 
-void Optimizer::apply_gradients(const Gradients& gradients,
-                                const std::vector<Variable>& variables) {
+Tensor Optimizer::apply_gradients(const Gradients& gradients,
+                                  const std::vector<Variable>& variables) {
   if (!internal::check_all(gradients, variables)) {
     raise(Code::InvalidArgument,
           "[Optimizer] none of the {} variables has a gradient; was the loss computed from them "
@@ -134,15 +176,34 @@ void Optimizer::apply_gradients(const Gradients& gradients,
   const cohort::internal::RecordingPause pause;
   const Gradients limited = internal::clipped(gradients, state_->clipping);
   const Tensor rate = learning_rate();
+  // The rate depends on the updates before this one.
+  const ControlDependencies after_rate({rate});
   const Tensor step = state_->iterations.assign_add(int64_t{1});
+  std::vector<Tensor> updates{step};
   for (size_t i = 0; i < variables.size(); ++i) {
     if (limited[i].defined()) {
-      state_->update(variables[i], limited[i], rate, step);
+      updates.push_back(state_->update(variables[i], limited[i], rate, step));
     } else if (state_->warned.insert(variables[i].name()).second) {
       cohort::internal::log_warning("[Optimizer] variable '{}' has no gradient and stays as it is",
                                     variables[i].name());
     }
   }
+  return step.is_symbolic() ? group(updates) : step;
+}
+
+Tensor Optimizer::minimize(const Tensor& loss, const std::vector<Variable>& variables,
+                           std::optional<Variable> step) {
+  if (!loss.is_symbolic()) {
+    raise(
+        Code::InvalidArgument,
+        "[Optimizer] the loss is a value, so nobody knows how it was computed; use a GradientTape "
+        "and apply_gradients(), or minimize() with a function that computes it");
+  }
+  const std::vector<Variable> all = variables.empty() ? trainable_variables() : variables;
+  const Tensor update = apply_gradients(gradients({loss}, all), all);
+  if (!step) return update;
+  const ControlDependencies after({update});
+  return group({update, step->assign_add(int64_t{1})});
 }
 
 Tensor Optimizer::minimize(const std::function<Tensor()>& loss,
@@ -155,7 +216,13 @@ Tensor Optimizer::minimize(const std::function<Tensor()>& loss,
 }
 
 Variable Optimizer::iterations() const { return state_->iterations; }
-Tensor Optimizer::learning_rate() const { return state_->rate.at(state_->iterations); }
+Tensor Optimizer::learning_rate() const {
+  const Tensor rate = state_->rate.at(state_->iterations);
+  if (is_floating(rate.dtype()) && rate.shape().is_compatible_with({})) return rate;
+  raise(Code::InvalidArgument,
+        "[Optimizer] a learning rate is one floating number; the schedule gave shape {}, {}",
+        rate.shape().to_string(), to_string(rate.dtype()));
+}
 void Optimizer::set_learning_rate(LearningRate rate) { state_->rate = std::move(rate); }
 
 Variable Optimizer::slot(const Variable& variable, const std::string& name) const {

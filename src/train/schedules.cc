@@ -64,6 +64,12 @@ Schedule piecewise_constant(std::vector<int64_t> boundaries, std::vector<double>
                             "[PiecewiseConstant] {} boundaries need {} rates, got {}",
                             boundaries.size(), boundaries.size() + 1, rates.size());
   }
+  for (size_t i = 1; i < boundaries.size(); ++i) {
+    if (boundaries[i - 1] < boundaries[i]) continue;
+    cohort::internal::raise(Code::InvalidArgument,
+                            "[PiecewiseConstant] boundaries must increase, but {} follows {}",
+                            boundaries[i], boundaries[i - 1]);
+  }
   return [boundaries = std::move(boundaries), rates = std::move(rates)](const Tensor& step) {
     Tensor rate(rates.back());
     for (size_t i = boundaries.size(); i-- > 0;) {

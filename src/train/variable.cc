@@ -3,7 +3,9 @@
 #include <ostream>
 
 #include "base/raise.h"
+#include "graph/graph_impl.h"
 #include "ops/variable_cell.h"
+#include "train/graph_variable.h"
 #include "train/local_variable.h"
 
 namespace cohort {
@@ -16,9 +18,22 @@ std::vector<VariableCreator>& creators() {
   return stack;
 }
 
-// Asks the innermost `depth` creators, then makes an ordinary variable.
+// A node of the graph being built, or, outside of graphs and while a function is traced, a variable
+// that exists at once.
+Variable make_variable(const VariableRequest& request) {
+  const GraphBuilder* builder = thread_dispatch().builder;
+  if (builder != nullptr && builder->makes_variables()) {
+    const auto made = std::make_shared<GraphVariable>(request);
+    graph_of(made->handle().handle)->add_variable({made, made->initializer()});
+    return VariableAccess::make(made);
+  }
+  const Graph::Scope outside(nullptr);
+  return VariableAccess::make(std::make_shared<LocalVariable>(request));
+}
+
+// Asks the innermost `depth` creators, then makes the variable.
 Variable create(size_t depth, const VariableRequest& request) {
-  if (depth == 0) return VariableAccess::make(std::make_shared<LocalVariable>(request));
+  if (depth == 0) return make_variable(request);
   const VariableCreator creator = creators()[depth - 1];
   return creator([depth](const VariableRequest& next) { return create(depth - 1, next); }, request);
 }
@@ -79,6 +94,8 @@ std::ostream& operator<<(std::ostream& out, const Variable& variable) {
 }
 
 VariableCreatorScope::VariableCreatorScope(VariableCreator creator) {
+  if (!creator)
+    internal::raise(Code::InvalidArgument, "[VariableCreatorScope] the creator is empty");
   internal::creators().push_back(std::move(creator));
 }
 VariableCreatorScope::~VariableCreatorScope() { internal::creators().pop_back(); }

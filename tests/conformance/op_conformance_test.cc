@@ -7,7 +7,9 @@
 #include <cmath>
 #include <set>
 
+#include "cohort/cohort.h"
 #include "conformance/op_example.h"
+#include "graph/op_signatures.h"
 #include "ops/dispatch.h"
 #include "tensor/aten.h"
 
@@ -20,7 +22,7 @@ using internal::OpDef;
 std::vector<OpExample> all_examples() {
   std::vector<OpExample> all;
   for (const auto& family : {elementwise_examples, shape_examples, reduce_examples, random_examples,
-                             nn_examples, state_examples}) {
+                             nn_examples, state_examples, graph_examples}) {
     for (OpExample& example : family()) all.push_back(std::move(example));
   }
   return all;
@@ -214,6 +216,20 @@ TEST_P(OpConformance, InfersWhatItComputes) {
   }
 }
 
+// The call, as a graph that comes from elsewhere would have it, is taken.
+TEST_P(OpConformance, HasTheSignatureThatReadersOfGraphsExpect) {
+  const internal::OpSignature* signature = internal::find_signature(example().op);
+  ASSERT_NE(signature, nullptr);
+  for (const Tensors& inputs : all_inputs()) {
+    for (const OpCall& call : calls_of(example(), inputs)) {
+      internal::check_call(call.op->name, *signature, call.inputs.size(), call.attrs);
+      for (const Tensor& input : call.inputs) {
+        EXPECT_TRUE(!signature->one_dtype || input.dtype() == call.inputs[0].dtype());
+      }
+    }
+  }
+}
+
 TEST_P(OpConformance, ComputesWhatTorchComputes) {
   if (!example().torch || example().shapes_only) return;
   for (const Tensors& inputs : all_inputs()) {
@@ -264,6 +280,65 @@ TEST_P(OpConformance, GradientIsTorchs) {
       expect_close(gradients[next], expected, 1e-9, "gradient " + std::to_string(next));
       ++next;
     }
+  }
+}
+
+// The example's outputs, then the gradient of each floating input.
+Tensors values_and_gradients(const OpExample& example, std::span<const Tensor> inputs) {
+  GradientTape tape;
+  Tensors watched;
+  for (const Tensor& input : inputs) {
+    if (!is_floating(input.dtype())) continue;
+    tape.watch(input);
+    watched.push_back(input);
+  }
+  Tensors results = example.call(inputs);
+  if (!is_differentiable(example)) return results;
+  Tensor total(0.0);
+  for (const Tensor& output : results) {
+    if (is_floating(output.dtype())) total = total + sum(cast(square(output), kFloat64));
+  }
+  for (const Gradient& gradient :
+       tape.gradient({total}, watched, {.unconnected = Unconnected::Zero})) {
+    results.push_back(gradient.dense());
+  }
+  return results;
+}
+
+void expect_same(const Tensors& actual, const Tensors& expected) {
+  ASSERT_EQ(actual.size(), expected.size());
+  for (size_t i = 0; i < actual.size(); ++i) {
+    expect_close(actual[i], internal::aten(expected[i]), 1e-12, "result " + std::to_string(i));
+  }
+}
+
+TEST_P(OpConformance, GivesTheSameInATracedFunction) {
+  if (example().shapes_only) return;
+  const internal::FunctionCore traced("example");
+  const auto body = [&](std::span<const Tensor> in) { return values_and_gradients(example(), in); };
+  for (const Tensors& given : all_inputs()) {
+    const Tensors inputs = separate(given);
+    expect_same(traced.call(inputs, body), body(inputs));
+  }
+}
+
+TEST_P(OpConformance, GivesTheSameInAGraphWithUnknownSizes) {
+  if (example().shapes_only || example().needs_sizes) return;
+  for (const Tensors& given : all_inputs()) {
+    const Tensors inputs = separate(given);
+    const Tensors expected = values_and_gradients(example(), inputs);
+    Graph graph;
+    auto building = graph.as_default();
+    Tensors symbols;
+    Feeds feeds;
+    for (const Tensor& input : inputs) {
+      const Shape hidden(std::vector<int64_t>(static_cast<size_t>(input.rank()), -1));
+      symbols.push_back(placeholder(input.dtype(), hidden));
+      feeds.push_back({symbols.back(), input});
+    }
+    const Tensors fetches = values_and_gradients(example(), symbols);
+    Session session;
+    expect_same(session.run(fetches, feeds), expected);
   }
 }
 

@@ -44,10 +44,13 @@ struct OpExample {
   // The op is not a function of its inputs' values alone (random, printing), so values and
   // gradients are tested elsewhere.
   bool shapes_only = false;
+  // The op says how many outputs it has only when it knows its input's sizes.
+  bool needs_sizes = false;
 };
 
 // Each file of examples/ has one of these; op_conformance_test.cc lists them.
 std::vector<OpExample> elementwise_examples();
+std::vector<OpExample> graph_examples();
 std::vector<OpExample> nn_examples();
 std::vector<OpExample> random_examples();
 std::vector<OpExample> reduce_examples();

@@ -14,10 +14,9 @@ const Tensor& matrix() {
   static const Tensor x({{0.3, -1.2, 2.5}, {1.7, 0.9, -0.4}});
   return x;
 }
-const Tensor& cube() {
-  static const Tensor x =
-      Tensor::from(std::vector<double>{0.5, -1.5, 2.0, 1.1, -0.7, 0.2, 1.3, -2.2}, {2, 2, 2});
-  return x;
+// A new tensor each time: gradients of one that is used twice add up.
+Tensor cube() {
+  return Tensor::from(std::vector<double>{0.5, -1.5, 2.0, 1.1, -0.7, 0.2, 1.3, -2.2}, {2, 2, 2});
 }
 Tensor empty(const Shape& shape) { return Tensor::from(std::vector<double>{}, shape); }
 

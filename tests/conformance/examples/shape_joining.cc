@@ -52,6 +52,7 @@ std::vector<OpExample> joining_examples() {
                             },
                             "got -2"}};
   OpExample unstacked{.op = "Unstack", .inputs = {numbers({2, 3})}, .call = {}};
+  unstacked.needs_sizes = true;
   unstacked.call = [](In in) { return unstack(in[0], 1); };
   unstacked.torch = [](TorchIn in) { return in[0].unbind(1); };
   unstacked.more_inputs = {{numbers({0, 2})}, {numbers({2, 2, 2})}};

@@ -1,5 +1,6 @@
 #include "cohort/variable.h"
 #include "conformance/op_example.h"
+#include "ops/merge_rows.h"
 #include "ops/op.h"
 #include "ops/variable_cell.h"
 
@@ -51,13 +52,40 @@ OpExample update(std::string_view op, size_t slots, const internal::Attrs& const
   });
 }
 
+OpExample merging() {
+  return {.op = "MergeRows",
+          .inputs = {Tensor({2, 0, 2}), Tensor({{1.0, 2.0}, {3.0, 4.0}, {5.0, 6.0}})},
+          .call =
+              [](std::span<const Tensor> in) {
+                const IndexedSlices merged = internal::merge_rows({in[1], in[0], {3, 2}});
+                return Tensors{merged.indices, merged.values};
+              },
+          .more_inputs = {{zeros({0}, kInt64), zeros({0, 2}, kFloat64)},
+                          {Tensor({1, 1}), Tensor({1.0, 2.0})}},
+          .bad_calls = {{[] {
+                           internal::merge_rows({ones({2, 3}), Tensor({1}), {4, 3}});
+                         },
+                         "[MergeRows] the values must have shape (1, 3), got (2, 3)"},
+                        {[] {
+                           internal::merge_rows({ones({1}), Tensor({1.f}), {4}});
+                         },
+                         "the indices must be integers"},
+                        {[] {
+                           internal::merge_rows({ones({1}), Tensor(1), {4}});
+                         },
+                         "the indices"}}};
+}
+
 }  // namespace
 
 std::vector<OpExample> state_examples() {
   return {
+      merging(),
       on_variable("ReadVariable",
                   [](const Tensor& handle, const internal::Attrs& attrs) {
-                    internal::apply(internal::find_op("ReadVariable"), {handle}, attrs);
+                    internal::Attrs all = attrs;
+                    all.set("trainable", true);
+                    internal::apply(internal::find_op("ReadVariable"), {handle}, all);
                   }),
       with_value("AssignVariable", ones({2, 2}, kFloat64)),
       with_value("AssignAddVariable", ones({2, 2}, kFloat64)),

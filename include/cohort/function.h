@@ -1,0 +1,93 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "cohort/internal/structure.h"
+#include "cohort/tensor.h"
+
+namespace cohort {
+
+namespace internal {
+class TracedFunction;  // the traces made so far
+using FunctionBody = std::function<std::vector<Tensor>(std::span<const Tensor>)>;
+
+// What Function<F> keeps; copies of a Function share it.
+class FunctionCore {
+ public:
+  explicit FunctionCore(std::string name);
+  // Runs the trace for the arguments' dtypes and shapes, making it first when there is none.
+  std::vector<Tensor> call(const std::vector<Tensor>& arguments, const FunctionBody& body) const;
+  size_t num_traces() const;
+
+ private:
+  std::shared_ptr<TracedFunction> traces_;
+};
+}  // namespace internal
+
+struct FunctionOptions {
+  std::string name = "function";  // in logs and errors
+};
+
+// C++ code that is run once, on symbols, for each kind of arguments (their dtypes and shapes), and
+// from then on as the graph that this gave: no C++ in between, buffers reused, ready to be sent to
+// another task. Gives what the plain call gives.
+//
+// What the code does besides calling op functions happens only while it is traced. Variables are
+// captured by reference: their changes are seen. Reading a symbol into a C++ number throws
+// FailedPrecondition; use where(), cond() and while_loop() instead of C++ branches on values. An
+// argument of a new kind is traced anew (the log says why, at info). After a few shapes that differ
+// in their first size only, that size is traced as unknown, unless the code looks at it.
+//
+// Arguments and results are tensors and structures of them: vector, tuple, pair, map by name.
+// Thread-safe. Under a tape, and inside of another function, it is called op by op.
+template <typename F>
+class Function {
+ public:
+  explicit Function(F body, FunctionOptions options = {})
+      : body_(std::move(body)), core_(std::move(options.name)) {}
+
+  template <typename... Args>
+  auto operator()(const Args&... args) const {
+    using Result = std::invoke_result_t<const F&, Args...>;
+    std::vector<Tensor> flat;
+    (internal::flatten_into(args, flat), ...);
+    // The results' structure is that of the call that was traced.
+    const std::vector<Tensor> results = core_.call(flat, [&](std::span<const Tensor> symbols) {
+      size_t next = 0;
+      // Braces: evaluated from left to right.
+      const std::tuple<Args...> rebuilt{internal::rebuild(args, symbols, next)...};
+      std::vector<Tensor> outputs;
+      if constexpr (std::is_void_v<Result>) {
+        std::apply(body_, rebuilt);
+      } else {
+        internal::flatten_into(std::apply(body_, rebuilt), outputs);
+      }
+      return outputs;
+    });
+    if constexpr (!std::is_void_v<Result>) {
+      size_t next = 0;
+      return internal::unflatten<Result>(results, next);
+    }
+  }
+
+  // How many kinds of arguments were traced so far.
+  size_t num_traces() const { return core_.num_traces(); }
+
+ private:
+  F body_;
+  internal::FunctionCore core_;
+};
+
+// auto step = function([&](Tensor x) { return x * 2.f; });
+template <typename F>
+Function<F> function(F body, FunctionOptions options = {}) {
+  return Function<F>(std::move(body), std::move(options));
+}
+
+}  // namespace cohort

@@ -1,0 +1,114 @@
+#pragma once
+
+#include <chrono>
+#include <initializer_list>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "cohort/graph.h"
+#include "cohort/tensor.h"
+
+namespace cohort {
+
+namespace internal {
+class SessionImpl;
+}
+
+// A tensor of the graph, and the value that a run uses for it instead of computing it.
+struct Feed {
+  Tensor tensor;
+  Tensor value;
+};
+using Feeds = std::vector<Feed>;
+
+struct SessionOptions {
+  // Writes one line per node to stderr when it is placed: "name: (Op): /job:.../device:CPU:0".
+  bool log_device_placement = false;
+  // A node whose device does not exist, or cannot run it, goes to another device of its task.
+  bool allow_soft_placement = false;
+  // Runs longer than this end with DeadlineExceeded; 0 = no limit.
+  std::chrono::milliseconds timeout{0};
+};
+
+struct RunOptions {
+  std::chrono::milliseconds timeout{0};  // 0 = the session's
+  bool trace = false;                    // fills RunMetadata
+};
+
+// What a traced run did: one entry per node that ran.
+struct NodeTiming {
+  std::string node;
+  std::string op;
+  std::string device;
+  std::chrono::nanoseconds start;  // since the run began
+  std::chrono::nanoseconds duration;
+  int64_t output_bytes;
+};
+struct RunMetadata {
+  std::vector<NodeTiming> nodes;
+  // The run as Chrome trace JSON, which chrome://tracing and Perfetto open: one row per device.
+  std::string to_chrome_trace() const;
+};
+
+// A signature that was looked up once: runs with the same feeds and fetches, given by position.
+// Shares the session's life.
+class Callable {
+ public:
+  std::vector<Tensor> operator()(const std::vector<Tensor>& feed_values) const;
+
+ private:
+  friend class Session;
+  Callable(std::shared_ptr<internal::SessionImpl> session, int id);
+  std::shared_ptr<internal::SessionImpl> session_;
+  int id_;
+};
+
+// Runs a graph. Only what the fetches need runs; a signature (which tensors are fed and fetched) is
+// compiled at its first run and kept. State lives with the session's devices: variables keep their
+// values from run to run.
+//
+// The graph may grow between runs. Thread-safe: any number of threads may run at the same time.
+class Session {
+ public:
+  // Runs the graph that this thread is building, in this process. A target "grpc://host:port" asks
+  // the server there instead; any other target is NotFound.
+  explicit Session(std::string_view target = "", const SessionOptions& options = {});
+  explicit Session(const Graph& graph, std::string_view target = "",
+                   const SessionOptions& options = {});
+  // Ends as close() does.
+  ~Session();
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  // The value of one tensor. Feeding a tensor of another graph, one that may not be fed, a wrong
+  // dtype or shape, or one twice is InvalidArgument; so is a placeholder that is needed and not
+  // fed.
+  Tensor run(const Tensor& fetch, const Feeds& feeds = {}, const RunOptions& options = {},
+             RunMetadata* metadata = nullptr);
+  // Several, in the order asked for; the same may be asked for twice.
+  std::vector<Tensor> run(const std::vector<Tensor>& fetches, const Feeds& feeds = {},
+                          const RunOptions& options = {}, RunMetadata* metadata = nullptr);
+  std::vector<Tensor> run(std::initializer_list<Tensor> fetches, const Feeds& feeds = {},
+                          const RunOptions& options = {}, RunMetadata* metadata = nullptr);
+  // By name.
+  std::map<std::string, Tensor> run(const std::map<std::string, Tensor>& fetches,
+                                    const Feeds& feeds = {}, const RunOptions& options = {},
+                                    RunMetadata* metadata = nullptr);
+
+  Callable make_callable(const std::vector<Tensor>& feeds, const std::vector<Tensor>& fetches);
+
+  std::vector<std::string> list_devices() const;
+
+  // Refuses further runs, ends those under way with Cancelled, and waits for them. Later calls of
+  // run() throw FailedPrecondition.
+  void close();
+
+ private:
+  std::shared_ptr<internal::SessionImpl> impl_;
+};
+
+}  // namespace cohort

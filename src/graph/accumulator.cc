@@ -1,0 +1,65 @@
+#include "cohort/accumulator.h"
+
+#include "graph/handles.h"
+
+namespace cohort {
+namespace internal {
+
+extern const OpDef kAccumulatorApply;
+extern const OpDef kAccumulatorCount;
+extern const OpDef kAccumulatorHandle;
+extern const OpDef kAccumulatorSetStep;
+extern const OpDef kAccumulatorTake;
+extern const OpDef kSparseAccumulatorApply;
+extern const OpDef kSparseAccumulatorTake;
+
+AccumulatorHandle::AccumulatorHandle(const AccumulatorOptions& options, bool sparse, Site site)
+    : dtype_(options.dtype), shape_(options.shape) {
+  NamedHandle made = add_handle(kAccumulatorHandle, options.name, options.shared_name,
+                                {{"dtype", dtype_},
+                                 {"shape", shape_},
+                                 {"mean", options.reduction == AccumulatorReduction::Mean},
+                                 {"sparse", sparse}},
+                                site);
+  name_ = std::move(made.state);
+  handle_ = std::move(made.handle);
+}
+
+Tensor AccumulatorHandle::set_global_step(const Tensor& step, Site site) {
+  return apply(kAccumulatorSetStep, {handle_, step}, {}, site);
+}
+
+Tensor AccumulatorHandle::num_accumulated(Site site) {
+  return apply(kAccumulatorCount, {handle_}, {}, site);
+}
+
+}  // namespace internal
+
+using internal::apply;
+
+Tensor ConditionalAccumulator::apply_gradient(const Tensor& gradient, const Tensor& local_step,
+                                              Site site) {
+  return apply(internal::kAccumulatorApply, {handle_, gradient, local_step},
+               {{"accumulator", name_}, {"dtype", dtype_}, {"shape", shape_}}, site);
+}
+
+Tensor ConditionalAccumulator::take_gradient(const Tensor& num_required, Site site) {
+  return apply(internal::kAccumulatorTake, {handle_, num_required},
+               {{"dtype", dtype_}, {"shape", shape_}}, site);
+}
+
+Tensor SparseConditionalAccumulator::apply_gradient(const IndexedSlices& gradient,
+                                                    const Tensor& local_step, Site site) {
+  return apply(internal::kSparseAccumulatorApply,
+               {handle_, gradient.values, gradient.indices, local_step},
+               {{"accumulator", name_}, {"dtype", dtype_}, {"shape", shape_}}, site);
+}
+
+IndexedSlices SparseConditionalAccumulator::take_gradient(const Tensor& num_required, Site site) {
+  const Tensor inputs[] = {handle_, num_required};
+  const std::vector<Tensor> taken = internal::apply_many(
+      internal::kSparseAccumulatorTake, inputs, {{"dtype", dtype_}, {"shape", shape_}}, site);
+  return {taken[0], taken[1], shape_};
+}
+
+}  // namespace cohort

@@ -1,0 +1,156 @@
+#include <algorithm>
+
+#include "base/raise.h"
+#include "cohort/control_flow.h"
+#include "cohort/ops.h"
+#include "graph/call_function.h"
+#include "ops/infer.h"
+
+namespace cohort {
+namespace internal {
+namespace {
+
+using FunctionPtr = std::shared_ptr<const GraphFunction>;
+
+const FunctionPtr& branch(const Attrs& attrs, std::string_view name) {
+  return attrs.get<FunctionPtr>(name);
+}
+
+size_t num_then_inputs(const Attrs& attrs) {
+  return branch(attrs, "then_branch")->arguments.size();
+}
+
+// What both branches return, as far as they agree.
+Specs merged_results(const GraphFunction& a, const GraphFunction& b) {
+  const Specs first = result_specs(a);
+  const Specs second = result_specs(b);
+  if (first.size() != second.size()) {
+    raise(Code::InvalidArgument, "[Cond] one branch returns {} tensors, the other {}", first.size(),
+          second.size());
+  }
+  Specs merged;
+  for (size_t i = 0; i < first.size(); ++i) {
+    if (first[i].dtype != second[i].dtype) {
+      raise(Code::InvalidArgument, "[Cond] result {} is {} in one branch and {} in the other", i,
+            to_string(first[i].dtype), to_string(second[i].dtype));
+    }
+    const Shape& x = first[i].shape;
+    const Shape& y = second[i].shape;
+    Shape shape = Shape::unknown();
+    if (x.has_rank() && y.has_rank() && x.rank() == y.rank()) {
+      shape = x;
+      for (int axis = 0; axis < x.rank(); ++axis) {
+        if (x[axis] != y[axis]) shape = shape.with(axis, Shape::kUnknownDim);
+      }
+    }
+    merged.push_back({first[i].dtype, shape});
+  }
+  return merged;
+}
+
+void run_branch(Kernel& k) {
+  const bool holds = k.inputs[0].to<bool>();
+  const FunctionPtr& chosen = branch(k.attrs, holds ? "then_branch" : "else_branch");
+  const size_t first = holds ? 1 : 1 + num_then_inputs(k.attrs);
+  const std::vector<Tensor> results =
+      call_function(*chosen, k.inputs.subspan(first, chosen->arguments.size()), k.run);
+  std::copy(results.begin(), results.end(), k.outputs.begin());
+}
+
+std::vector<Tensor> apply_cond(const Tensor& predicate, const FunctionPtr& then_branch,
+                               const FunctionPtr& else_branch, std::span<const Tensor> then_inputs,
+                               std::span<const Tensor> else_inputs, Site site);
+
+// A branch that returns the gradients of its own inputs and zeros for the other's, so that both
+// return the same. `others` are further arguments, behind its own and the gradients.
+FunctionPtr branch_gradient(const GraphFunction& own, const Specs& others, bool own_first) {
+  const FunctionPtr gradient = gradient_of(own);
+  Specs arguments = argument_specs(*gradient);
+  const size_t num_own = arguments.size();
+  arguments.insert(arguments.end(), others.begin(), others.end());
+  return closed(*trace(gradient->name, arguments, [&](std::span<const Tensor> given) {
+    std::vector<Tensor> mine = call_inline(*gradient, given.first(num_own));
+    std::vector<Tensor> theirs;
+    for (const size_t i : floating(others)) theirs.push_back(zeros_like(given[num_own + i]));
+    std::vector<Tensor>& first = own_first ? mine : theirs;
+    const std::vector<Tensor>& second = own_first ? theirs : mine;
+    first.insert(first.end(), second.begin(), second.end());
+    return first;
+  }));
+}
+
+std::vector<Tensor> joined(std::initializer_list<std::span<const Tensor>> parts) {
+  std::vector<Tensor> all;
+  for (const auto part : parts) all.insert(all.end(), part.begin(), part.end());
+  return all;
+}
+
+Gradients cond_gradient(const OpCall& call, std::span<const Tensor> output_gradients) {
+  const GraphFunction& then_branch = *branch(call.attrs, "then_branch");
+  const GraphFunction& else_branch = *branch(call.attrs, "else_branch");
+  const std::span<const Tensor> inputs(call.inputs);
+  const auto then_inputs = inputs.subspan(1, then_branch.arguments.size());
+  const auto else_inputs = inputs.subspan(1 + then_inputs.size());
+  std::vector<Tensor> seeds;
+  for (const size_t i : floating(result_specs(then_branch))) seeds.push_back(output_gradients[i]);
+  const Specs then_specs = argument_specs(then_branch);
+  const Specs else_specs = argument_specs(else_branch);
+  const std::vector<Tensor> flat = apply_cond(
+      inputs[0], branch_gradient(then_branch, else_specs, true),
+      branch_gradient(else_branch, then_specs, false), joined({then_inputs, seeds, else_inputs}),
+      joined({else_inputs, seeds, then_inputs}), {});
+  Gradients gradients(call.inputs.size());
+  size_t next = 0;
+  for (const size_t i : floating(then_specs)) gradients[1 + i] = flat[next++];
+  for (const size_t i : floating(else_specs)) gradients[1 + then_inputs.size() + i] = flat[next++];
+  return gradients;
+}
+
+}  // namespace
+
+extern constexpr OpDef kCond{
+    .name = "Cond",
+    .dtypes = kAnyType | kResourceType,
+    .infer = [](const OpInputs& inputs) -> Specs {
+      if (inputs.dtype(0) != kBool || !inputs.shape(0).is_compatible_with(Shape{})) {
+        raise(Code::InvalidArgument, "[Cond] the predicate must be one bool, got {} of shape {}",
+              to_string(inputs.dtype(0)), inputs.shape(0).to_string());
+      }
+      const FunctionPtr& then_branch = branch(inputs.attrs, "then_branch");
+      const size_t behind = std::min(inputs.size(), 1 + then_branch->arguments.size());
+      require_arguments(inputs.op, *then_branch, inputs.tensors.subspan(1, behind - 1));
+      require_arguments(inputs.op, *branch(inputs.attrs, "else_branch"),
+                        inputs.tensors.subspan(behind));
+      return merged_results(*branch(inputs.attrs, "then_branch"),
+                            *branch(inputs.attrs, "else_branch"));
+    },
+    .compute = run_branch,
+    .gradient = cond_gradient,
+    .stateful = true,  // a branch may have effects
+};
+
+namespace {
+
+std::vector<Tensor> apply_cond(const Tensor& predicate, const FunctionPtr& then_branch,
+                               const FunctionPtr& else_branch, std::span<const Tensor> then_inputs,
+                               std::span<const Tensor> else_inputs, Site site) {
+  return apply_many(kCond, joined({{&predicate, 1}, then_inputs, else_inputs}),
+                    {{"then_branch", then_branch}, {"else_branch", else_branch}}, site);
+}
+
+}  // namespace
+}  // namespace internal
+
+std::vector<Tensor> cond(const Tensor& predicate, const Branch& then_branch,
+                         const Branch& else_branch, Site site) {
+  if (!predicate.is_symbolic()) return predicate.to<bool>() ? then_branch() : else_branch();
+  const auto trace_branch = [](std::string name, const Branch& body) {
+    return internal::trace(std::move(name), {}, [&](std::span<const Tensor>) { return body(); });
+  };
+  const auto first = trace_branch("then", then_branch);
+  const auto second = trace_branch("else", else_branch);
+  return internal::apply_cond(predicate, internal::closed(*first), internal::closed(*second),
+                              first->captured, second->captured, site);
+}
+
+}  // namespace cohort

@@ -1,0 +1,205 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "base/raise.h"
+#include "graph/read_nodes.h"
+#include "graph/serialize.h"
+#include "graph/wire_check.h"
+
+namespace cohort {
+namespace internal {
+
+extern const OpDef kArgument;
+
+namespace {
+
+message::Document parse(std::string_view bytes) {
+  check_wire(bytes, kGraphFormat);
+  message::Document document;
+  if (!document.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
+    raise(Code::InvalidArgument, "[Graph] the bytes are not a serialized graph, or are damaged");
+  }
+  return document;
+}
+
+struct ReadFunction {
+  std::shared_ptr<GraphFunction> made;
+  int depth = 1;  // of the functions inside, counting itself
+  bool captures = false;
+};
+
+class Reader {
+ public:
+  explicit Reader(const BindCapture& bind) : bind_(bind) {}
+
+  std::shared_ptr<GraphImpl> graph(const message::Document& document) {
+    if (document.nodes_size() == 0 && document.functions_size() > 0) {
+      raise(Code::InvalidArgument, "[Graph] the bytes hold a function, not a graph");
+    }
+    read_functions(document);
+    return nodes(document.nodes(), NodesOf::Graph).graph;
+  }
+
+  std::shared_ptr<const GraphFunction> function(const message::Document& document) {
+    if (document.nodes_size() > 0 || document.functions_size() == 0) {
+      raise(Code::InvalidArgument, "[Graph] the bytes hold a graph, not a function");
+    }
+    read_functions(document);
+    const message::Function& last = *document.functions().rbegin();
+    const std::shared_ptr<GraphFunction>& made = functions_.at(last.name()).made;
+    for (const message::Capture& capture : last.captures()) {
+      made->captured.push_back(bind(last, capture));
+    }
+    return made;
+  }
+
+ private:
+  struct Nodes {
+    std::shared_ptr<GraphImpl> graph;
+    int depth = 0;  // of the functions that the nodes use
+  };
+
+  // Runs `body`, whose faults are those of the function that was read.
+  template <typename Body>
+  static void at_function(const message::Function& from, Body&& body) {
+    Status status = capture_status(std::forward<Body>(body));
+    if (status.ok()) return;
+    const bool located = status.message.starts_with("[Graph] ");
+    raise(Code::InvalidArgument, "[Graph] function {}: {}", quoted(from.name()),
+          located ? status.message.substr(8) : status.message);
+  }
+
+  void read_functions(const message::Document& document) {
+    for (const message::Function& from : document.functions()) {
+      ReadFunction made{.made = std::make_shared<GraphFunction>(),
+                        .captures = from.captures_size() > 0};
+      at_function(from, [&] { read(from, made); });
+      functions_.emplace(from.name(), std::move(made));
+    }
+  }
+
+  void read(const message::Function& from, ReadFunction& made) {
+    if (from.name().empty() || functions_.contains(from.name())) {
+      raise(Code::InvalidArgument, "it has no name, or one that another function has");
+    }
+    const Nodes body = nodes(from.nodes(), NodesOf::Function);
+    made.depth = body.depth + 1;
+    if (made.depth > kDeepestNesting) {
+      raise(Code::InvalidArgument, "functions are nested more than {} deep", kDeepestNesting);
+    }
+    made.made->name = from.name();
+    read_arguments(from, *body.graph, *made.made);
+    for (const std::string& result : from.results()) {
+      made.made->results.push_back(read_endpoint(*body.graph, result));
+    }
+    for (const std::string& effect : from.effects()) {
+      const int node = body.graph->find(effect);
+      if (node < 0) raise(Code::InvalidArgument, "there is no node {}", quoted(effect));
+      made.made->effects.push_back(node);
+    }
+    body.graph->finalize();
+    made.made->body = body.graph;
+    check_captures(from, *made.made);
+  }
+
+  static void read_arguments(const message::Function& from, const GraphImpl& graph,
+                             GraphFunction& made) {
+    std::set<Endpoint> known;
+    for (const std::string& argument : from.arguments()) {
+      made.arguments.push_back(read_endpoint(graph, argument));
+      const Endpoint added = made.arguments.back();
+      if (graph.node(added.node).op != &kArgument || !known.insert(added).second) {
+        raise(Code::InvalidArgument, "{} is not an argument, or comes twice", quoted(argument));
+      }
+    }
+    int there = 0;
+    for (int id = 0; id < graph.size(); ++id) there += graph.node(id).op == &kArgument ? 1 : 0;
+    if (static_cast<size_t>(there) != known.size()) {
+      raise(Code::InvalidArgument, "{} arguments are listed, but the body has {}", known.size(),
+            there);
+    }
+  }
+
+  // They stand for the last arguments.
+  static void check_captures(const message::Function& from, const GraphFunction& made) {
+    const auto count = static_cast<size_t>(from.captures_size());
+    if (count > made.arguments.size()) {
+      raise(Code::InvalidArgument, "it captures {} tensors, but has {} arguments", count,
+            made.arguments.size());
+    }
+    for (size_t i = 0; i < count; ++i) {
+      const message::Capture& capture = from.captures(static_cast<int>(i));
+      const Endpoint argument = made.arguments[made.arguments.size() - count + i];
+      const DType dtype = made.body->node(argument.node).outputs[0].dtype;
+      const DType expected = capture.has_variable() ? kResource : read_spec(capture.spec()).dtype;
+      if (capture.from_case() == message::Capture::FROM_NOT_SET || dtype != expected) {
+        raise(Code::InvalidArgument, "capture {} does not fit its argument, which is {}", i,
+              to_string(dtype));
+      }
+      read_spec(capture.spec());  // throws
+    }
+  }
+
+  // Asks whoever reads the function for something that did not travel.
+  Tensor bind(const message::Function& from, const message::Capture& capture) {
+    const bool variable = capture.has_variable();
+    const CaptureInfo info{.function = from.name(),
+                           .kind = variable ? CaptureKind::Variable : CaptureKind::Tensor,
+                           .name = variable ? capture.variable() : capture.tensor(),
+                           .spec = read_spec(capture.spec())};
+    const std::string what = fmt::format("{} {} of function {}", variable ? "variable" : "tensor",
+                                         quoted(info.name), quoted(info.function));
+    if (!bind_) raise(Code::FailedPrecondition, "[Graph] nobody supplies {}", what);
+    Tensor bound = bind_(info);
+    const DType dtype = variable ? kResource : info.spec.dtype;
+    if (!bound.defined() || bound.dtype() != dtype ||
+        (!variable && !bound.shape().is_compatible_with(info.spec.shape))) {
+      raise(Code::FailedPrecondition, "[Graph] what was supplied for {} does not fit: {}", what,
+            bound.defined() ? bound.to_string() : "nothing");
+    }
+    return bound;
+  }
+
+  Nodes nodes(const google::protobuf::RepeatedPtrField<message::Node>& from, NodesOf kind) {
+    Nodes made;
+    made.graph = read_nodes(from, kind, [&](const std::string& name) {
+      const auto found = functions_.find(name);
+      if (found == functions_.end()) {
+        raise(Code::InvalidArgument, "there is no function {} before it", quoted(name));
+      }
+      if (found->second.captures) {
+        raise(Code::InvalidArgument, "function {} uses more than its arguments", quoted(name));
+      }
+      made.depth = std::max(made.depth, found->second.depth);
+      return found->second.made;
+    });
+    return made;
+  }
+
+  const BindCapture& bind_;
+  std::map<std::string, ReadFunction> functions_;
+};
+
+}  // namespace
+
+std::shared_ptr<GraphImpl> deserialize_graph(std::string_view bytes) {
+  const message::Document document = parse(bytes);
+  return Reader({}).graph(document);
+}
+
+std::shared_ptr<const GraphFunction> deserialize_function(std::string_view bytes,
+                                                          const BindCapture& bind) {
+  const message::Document document = parse(bytes);
+  return Reader(bind).function(document);
+}
+
+}  // namespace internal
+
+Graph Graph::deserialize(std::string_view bytes) {
+  return internal::GraphAccess::make(internal::deserialize_graph(bytes));
+}
+
+}  // namespace cohort

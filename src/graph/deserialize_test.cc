@@ -1,0 +1,500 @@
+// What reading must refuse, and that no bytes whatever do more than throw.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <random>
+
+#include "cohort/control_flow.h"
+#include "graph/op_signatures.h"
+#include "graph/proto_values.h"
+#include "graph/sample_graphs.h"
+#include "support/expect_error.h"
+
+namespace cohort::testing {
+namespace {
+
+using internal::CaptureInfo;
+namespace message = internal::message;
+using Change = std::function<void(message::Document&)>;
+
+message::Node& node(message::Document& document, std::string_view name) {
+  for (message::Node& found : *document.mutable_nodes()) {
+    if (found.name() == name) return found;
+  }
+  throw std::runtime_error("no such node");
+}
+
+message::Attr& attr(message::Node& node, std::string_view name) {
+  for (message::Attr& found : *node.mutable_attrs()) {
+    if (found.name() == name) return found;
+  }
+  throw std::runtime_error("no such attribute");
+}
+
+// x (a placeholder of shape (2, 3)), c (a constant), s = Split(x), y = Add(s:1, s), z = Neg(y)
+Graph small_graph() {
+  Graph graph;
+  const auto building = graph.as_default();
+  const Tensor x = placeholder(kFloat32, {2, 4}, "x");
+  constant(Tensor({1.f, 2.f}), "c");
+  const std::vector<Tensor> parts = split(x, 2, 1);
+  neg(parts[1] + parts[0]);
+  return graph;
+}
+
+std::string changed(const Graph& graph, const Change& change) {
+  message::Document document;
+  EXPECT_TRUE(document.ParseFromString(graph.serialize()));
+  change(document);
+  return document.SerializeAsString();
+}
+
+void expect_refused(std::string_view fragment, const Change& change,
+                    Code code = Code::InvalidArgument) {
+  const std::string bytes = changed(small_graph(), change);
+  EXPECT_ERROR(code, fragment, Graph::deserialize(bytes));
+}
+
+TEST(ReadingGraphs, RefusesGarbage) {
+  EXPECT_ERROR(Code::InvalidArgument, "not a serialized graph", Graph::deserialize(""));
+  EXPECT_ERROR(Code::InvalidArgument, "not a serialized graph", Graph::deserialize("garbage"));
+  const std::string bytes = small_graph().serialize();
+  EXPECT_ERROR(Code::InvalidArgument, "not a serialized graph",
+               Graph::deserialize(std::string_view(bytes).substr(0, bytes.size() - 1)));
+  EXPECT_ERROR(Code::InvalidArgument, "not a serialized graph",
+               Graph::deserialize(bytes + "\x7a\x01z"));
+}
+
+TEST(ReadingGraphs, RefusesNewerFormats) {
+  const Change newer = [](message::Document& document) { document.set_format(2); };
+  expect_refused("format 2", newer, Code::Unimplemented);
+  // Even when it has what this library does not know.
+  EXPECT_ERROR(Code::Unimplemented, "format 2",
+               Graph::deserialize(changed(small_graph(), newer) + "\x7a\x01z"));
+}
+
+TEST(ReadingGraphs, RefusesMorePartsThanMemoryIsTakenFor) {
+  std::string many;
+  for (int i = 0; i <= 1 << 23; ++i) many += std::string_view("\x2a\x00", 2);
+  message::Document document;
+  document.set_format(1);
+  std::string bytes = document.SerializeAsString() + "\x1a";
+  for (size_t size = many.size(); size > 0; size >>= 7) {
+    bytes += static_cast<char>((size & 0x7f) | (size >= 0x80 ? 0x80 : 0));
+  }
+  EXPECT_ERROR(Code::InvalidArgument, "more than 8388608 parts", Graph::deserialize(bytes + many));
+}
+
+TEST(ReadingGraphs, RefusesBadNames) {
+  for (const std::string name : {"", "_x", "a:0", "a b", "^a", "a\n", "\xff"}) {
+    expect_refused("not a node's name", [&](message::Document& d) { node(d, "c").set_name(name); });
+  }
+  expect_refused("two nodes of that name",
+                 [](message::Document& d) { node(d, "c").set_name("x"); });
+}
+
+TEST(ReadingGraphs, RefusesBadInputs) {
+  for (const std::string input :
+       {"Split:01", "Split:", "Split:-1", "Split:x", "", "^", "_x", "Split:99999999999999999999"}) {
+    expect_refused("is neither 'name'",
+                   [&](message::Document& d) { node(d, "Neg").set_inputs(0, input); });
+  }
+  expect_refused("input 'nobody' does not exist",
+                 [](message::Document& d) { node(d, "Neg").set_inputs(0, "nobody"); });
+  expect_refused("there is no tensor 'Split:2'",
+                 [](message::Document& d) { node(d, "Neg").set_inputs(0, "Split:2"); });
+  expect_refused("comes after one that only runs before", [](message::Document& d) {
+    node(d, "Neg").set_inputs(0, "^x");
+    node(d, "Neg").add_inputs("Add");
+  });
+}
+
+TEST(ReadingGraphs, RefusesWrongNumbersOfInputs) {
+  expect_refused("takes 1 to 1 inputs, got 2",
+                 [](message::Document& d) { node(d, "Neg").add_inputs("x"); });
+  expect_refused("takes 2 to 2 inputs, got 1",
+                 [](message::Document& d) { node(d, "Add").mutable_inputs()->RemoveLast(); });
+}
+
+TEST(ReadingGraphs, RefusesCycles) {
+  expect_refused("'Neg' depends on itself",
+                 [](message::Document& d) { node(d, "Neg").set_inputs(0, "Neg"); });
+  expect_refused("depends on itself",
+                 [](message::Document& d) { node(d, "Split").add_inputs("^Neg"); });
+}
+
+TEST(ReadingGraphs, TakesNodesInAnyOrder) {
+  const std::string bytes = changed(small_graph(), [](message::Document& document) {
+    std::reverse(document.mutable_nodes()->begin(), document.mutable_nodes()->end());
+  });
+  const Graph read = Graph::deserialize(bytes);
+  EXPECT_EQ(read.size(), small_graph().size());
+  EXPECT_EQ(read.tensor("Neg").shape(), (Shape{2, 2}));
+}
+
+TEST(ReadingGraphs, RefusesUnknownOps) {
+  expect_refused("node 'Neg' ('Nag'): there is no such op",
+                 [](message::Document& d) { node(d, "Neg").set_op("Nag"); });
+  expect_refused("only functions have arguments",
+                 [](message::Document& d) { node(d, "x").set_op("Argument"); });
+}
+
+TEST(ReadingGraphs, RefusesWrongAttributes) {
+  expect_refused("lacks the attribute 'axis'",
+                 [](message::Document& d) { node(d, "Split").mutable_attrs()->RemoveLast(); });
+  expect_refused("attribute 'size' is not the op's",
+                 [](message::Document& d) { attr(node(d, "Split"), "sizes").set_name("size"); });
+  expect_refused("comes twice", [](message::Document& d) {
+    *node(d, "Split").add_attrs() = attr(node(d, "Split"), "axis");
+  });
+  expect_refused("attribute 'axis' must be an integer",
+                 [](message::Document& d) { attr(node(d, "Split"), "axis").set_flag(true); });
+  expect_refused("attribute 'axis' has no value",
+                 [](message::Document& d) { attr(node(d, "Split"), "axis").clear_value(); });
+  expect_refused("there is no function 'f'",
+                 [](message::Document& d) { attr(node(d, "Split"), "axis").set_function("f"); });
+  expect_refused("axis 9 does not exist",
+                 [](message::Document& d) { attr(node(d, "Split"), "axis").set_integer(9); });
+}
+
+TEST(ReadingGraphs, RefusesOutputsThatTheOpDoesNotHave) {
+  expect_refused("output 0 is float32 (2, 2), but float32 (3, 2) is stated",
+                 [](message::Document& d) {
+                   node(d, "Neg").mutable_outputs(0)->mutable_shape()->set_sizes(0, 3);
+                 });
+  expect_refused("but int32 (2, 2) is stated", [](message::Document& d) {
+    node(d, "Neg").mutable_outputs(0)->set_dtype("int32");
+  });
+  expect_refused("it has 1 outputs, but 2 are stated", [](message::Document& d) {
+    *node(d, "Neg").add_outputs() = node(d, "Neg").outputs(0);
+  });
+}
+
+TEST(ReadingGraphs, RefusesDtypesThatTheOpDoesNotTake) {
+  const auto set_dtype = [](message::Document& d, const std::string& dtype) {
+    attr(node(d, "x"), "dtype").set_dtype(dtype);
+    node(d, "x").mutable_outputs(0)->set_dtype(dtype);
+    for (message::Spec& output : *node(d, "Split").mutable_outputs()) output.set_dtype(dtype);
+  };
+  expect_refused("an input is string, but must be one of",
+                 [&](message::Document& d) { set_dtype(d, "string"); });
+  expect_refused("must have one dtype", [&](message::Document& d) {
+    set_dtype(d, "int32");
+    node(d, "Add").set_inputs(1, "c");
+  });
+}
+
+TEST(ReadingGraphs, RefusesTensorsThatAreNotWhatTheySay) {
+  const auto refuse = [](std::string_view fragment,
+                         const std::function<void(message::TensorValue&)>& change) {
+    expect_refused(fragment, [&](message::Document& d) {
+      change(*attr(node(d, "c"), "value").mutable_tensor());
+    });
+  };
+  refuse("8 bytes do not make up a float32 tensor of shape (3,)",
+         [](message::TensorValue& t) { t.set_sizes(0, 3); });
+  refuse("bytes do not make up", [](message::TensorValue& t) { t.set_dtype("float64"); });
+  refuse("unknown shape", [](message::TensorValue& t) { t.set_sizes(0, -1); });
+  refuse("-2", [](message::TensorValue& t) { t.set_sizes(0, -2); });
+  refuse("a dimension has size", [](message::TensorValue& t) { t.set_sizes(0, INT64_MAX); });
+  refuse("fit into 64 bits", [](message::TensorValue& t) {
+    for (int i = 0; i < 3; ++i) t.add_sizes(int64_t{1} << 40);
+  });
+  refuse("most is 8", [](message::TensorValue& t) {
+    for (int i = 0; i < 8; ++i) t.add_sizes(1);
+  });
+  refuse("'float31' is not a dtype", [](message::TensorValue& t) { t.set_dtype("float31"); });
+  refuse("cannot travel", [](message::TensorValue& t) { t.set_dtype("resource"); });
+  refuse("a string tensor has numbers", [](message::TensorValue& t) { t.set_dtype("string"); });
+  refuse("0 strings do not make up shape (2,)", [](message::TensorValue& t) {
+    t.set_dtype("string");
+    t.clear_content();
+  });
+  refuse("holds the byte 2", [](message::TensorValue& t) {
+    t.set_dtype("bool");
+    t.set_content("\x01\x02");
+  });
+}
+
+TEST(ReadingGraphs, RefusesBadPlaces) {
+  expect_refused("'/job:' is not a device's name",
+                 [](message::Document& d) { node(d, "x").set_device("/job:"); });
+  expect_refused("together with '_a'",
+                 [](message::Document& d) { node(d, "x").add_colocated_with("_a"); });
+}
+
+TEST(ReadingGraphs, RefusesListsThatDoNotBelongTogether) {
+  Graph graph;
+  {
+    const auto building = graph.as_default();
+    const Tensor x = placeholder(kFloat32, Shape::unknown(), "x");
+    slice(x, {{.begin = 0, .end = 1}});
+    pad(x, {{.before = 1, .after = 1}});
+  }
+  const auto refuse = [&](std::string_view name, std::string_view list) {
+    const std::string bytes = changed(graph, [&](message::Document& d) {
+      attr(node(d, name), list).mutable_integers()->clear_values();
+    });
+    EXPECT_EQ(error_of([&] { Graph::deserialize(bytes); }).code, Code::InvalidArgument);
+  };
+  for (const std::string_view list : {"begin", "end", "step"}) refuse("Slice", list);
+  for (const std::string_view list : {"before", "after"}) refuse("Pad", list);
+}
+
+TEST(ReadingGraphs, EscapesWhatItQuotes) {
+  expect_refused("node 'a\\x0ab'", [](message::Document& d) { node(d, "c").set_name("a\nb"); });
+}
+
+// cond inside of cond, `depth` deep.
+Tensor nested(const Tensor& x, int depth) {
+  if (depth == 0) return x * 2;
+  return cond(
+      sum(x) > 0, [&] { return nested(x, depth - 1); }, [&] { return x; });
+}
+
+Graph graph_of_depth(int depth) {
+  Graph graph;
+  const auto building = graph.as_default();
+  nested(placeholder(kFloat32, {2}, "x"), depth);
+  return graph;
+}
+
+TEST(ReadingGraphs, RefusesFunctionsOfFunctionsWithoutEnd) {
+  const std::string bytes = graph_of_depth(8).serialize();
+  EXPECT_EQ(Graph::deserialize(bytes).serialize(), bytes);
+  EXPECT_ERROR(Code::FailedPrecondition, "more than 32 deep", graph_of_depth(33).serialize());
+  const std::string deeper = changed(graph_of_depth(2), [](message::Document& document) {
+    message::Function outer;
+    for (const message::Function& function : document.functions()) {
+      if (function.nodes().rbegin()->op() == "Cond") outer = function;
+    }
+    for (int i = 0; i < 40; ++i) {
+      const std::string inner = outer.name();
+      outer.set_name("f" + std::to_string(i));
+      attr(*outer.mutable_nodes()->rbegin(), "then_branch").set_function(inner);
+      *document.add_functions() = outer;
+    }
+  });
+  EXPECT_ERROR(Code::InvalidArgument, "more than 32 deep", Graph::deserialize(deeper));
+}
+
+TEST(ReadingGraphs, RefusesFunctionsThatDoNotFit) {
+  const Graph graph = graph_of_depth(2);
+  const auto refuse = [&](std::string_view fragment, const Change& change) {
+    const std::string bytes = changed(graph, change);
+    EXPECT_ERROR(Code::InvalidArgument, fragment, Graph::deserialize(bytes));
+  };
+  refuse("there is no function", [](message::Document& d) {
+    std::reverse(d.mutable_functions()->begin(), d.mutable_functions()->end());
+  });
+  refuse("one that another function has",
+         [](message::Document& d) { d.mutable_functions(1)->set_name(d.functions(0).name()); });
+  refuse("there is no tensor 'nobody'",
+         [](message::Document& d) { d.mutable_functions(0)->set_results(0, "nobody"); });
+  refuse("there is no node 'nobody'",
+         [](message::Document& d) { d.mutable_functions(0)->add_effects("nobody"); });
+  refuse("arguments are listed, but the body has",
+         [](message::Document& d) { d.mutable_functions(0)->mutable_arguments()->RemoveLast(); });
+  refuse("or comes twice", [](message::Document& d) {
+    d.mutable_functions(0)->add_arguments(d.functions(0).arguments(0));
+  });
+  refuse("does not fit its argument",
+         [](message::Document& d) { d.mutable_functions(0)->add_captures()->set_variable("v"); });
+  refuse("one branch returns",
+         [](message::Document& d) { d.mutable_functions(0)->clear_results(); });
+  refuse("the bytes hold a function", [](message::Document& d) { d.clear_nodes(); });
+}
+
+TEST(ReadingFunctions, RefusesGraphs) {
+  EXPECT_ERROR(Code::InvalidArgument, "hold a graph, not a function",
+               internal::deserialize_function(small_graph().serialize(), {}));
+}
+
+TEST(ReadingGraphs, KnowsTheSignatureOfEveryOp) {
+  for (const internal::OpDef* op : internal::all_ops()) {
+    EXPECT_NE(internal::find_signature(op->name), nullptr) << op->name;
+  }
+}
+
+// Bytes that were a document once.
+class Mutator {
+ public:
+  explicit Mutator(uint32_t seed) : random_(seed) {}
+
+  std::string operator()(std::string bytes) {
+    const int changes = below(4) + 1;
+    for (int i = 0; i < changes && !bytes.empty(); ++i) change(bytes);
+    return bytes;
+  }
+
+ private:
+  int below(size_t bound) { return static_cast<int>(random_() % bound); }
+
+  void change(std::string& bytes) {
+    const size_t at = static_cast<size_t>(below(bytes.size()));
+    const size_t from = static_cast<size_t>(below(bytes.size()));
+    const size_t length = static_cast<size_t>(below(40));
+    switch (below(6)) {
+      case 0:
+        bytes[at] = static_cast<char>(bytes[at] ^ (1 << below(8)));
+        break;
+      case 1:
+        bytes[at] = static_cast<char>(below(256));
+        break;
+      case 2:
+        bytes.resize(at);
+        break;
+      case 3:
+        bytes.insert(at, std::string(bytes, from, length));
+        break;
+      case 4:
+        bytes.erase(at, length);
+        break;
+      case 5:
+        bytes.replace(at, length, std::string(bytes, from, length));
+        break;
+    }
+  }
+
+  std::mt19937 random_;
+};
+
+// Messages that are well formed, with values that are not.
+class FieldMutator {
+ public:
+  explicit FieldMutator(uint32_t seed) : random_(seed) {}
+
+  std::string operator()(const std::string& bytes) {
+    message::Document document;
+    document.ParseFromString(bytes);
+    const int changes = below(3) + 1;
+    for (int i = 0; i < changes; ++i) change(document);
+    return document.SerializeAsString();
+  }
+
+ private:
+  using Field = google::protobuf::FieldDescriptor;
+
+  int below(int bound) { return static_cast<int>(random_() % static_cast<uint32_t>(bound)); }
+
+  int64_t number() {
+    constexpr int64_t kExtremes[] = {
+        INT64_MIN, INT64_MIN + 1,    -9,       -2, -1, 0, 1, 2, 3, 9, 64, 1 << 20,
+        INT32_MAX, int64_t{1} << 46, INT64_MAX};
+    return kExtremes[below(std::size(kExtremes))];
+  }
+
+  // Goes down from a message to a field of it, of its parts, and so on, and changes that.
+  void change(google::protobuf::Message& in) {
+    const auto* reflection = in.GetReflection();
+    std::vector<const Field*> fields;
+    reflection->ListFields(in, &fields);
+    if (fields.empty()) return;
+    const Field* field = fields[static_cast<size_t>(below(static_cast<int>(fields.size())))];
+    if (field->name() == "format") return;
+    if (!field->is_repeated()) return change_one(in, field);
+    const int size = reflection->FieldSize(in, field);
+    const int at = below(size);
+    const int kind = below(8);
+    if (kind == 0) return reflection->RemoveLast(&in, field);
+    if (kind == 1) return reflection->SwapElements(&in, field, at, below(size));
+    change_element(in, field, at);
+  }
+
+  void change_one(google::protobuf::Message& in, const Field* field) {
+    const auto* reflection = in.GetReflection();
+    switch (field->cpp_type()) {
+      case Field::CPPTYPE_MESSAGE:
+        if (below(8) == 0) return reflection->ClearField(&in, field);
+        return change(*reflection->MutableMessage(&in, field));
+      case Field::CPPTYPE_STRING:
+        return reflection->SetString(&in, field, text(reflection->GetString(in, field)));
+      case Field::CPPTYPE_INT64:
+        return reflection->SetInt64(&in, field, number());
+      case Field::CPPTYPE_INT32:
+        return reflection->SetInt32(&in, field, static_cast<int32_t>(number()));
+      case Field::CPPTYPE_DOUBLE:
+        return reflection->SetDouble(&in, field, static_cast<double>(number()) * 1e300);
+      case Field::CPPTYPE_BOOL:
+        return reflection->SetBool(&in, field, !reflection->GetBool(in, field));
+      default:
+        return;
+    }
+  }
+
+  void change_element(google::protobuf::Message& in, const Field* field, int at) {
+    const auto* reflection = in.GetReflection();
+    switch (field->cpp_type()) {
+      case Field::CPPTYPE_MESSAGE:
+        return change(*reflection->MutableRepeatedMessage(&in, field, at));
+      case Field::CPPTYPE_STRING:
+        return reflection->SetRepeatedString(&in, field, at,
+                                             text(reflection->GetRepeatedString(in, field, at)));
+      case Field::CPPTYPE_INT64:
+        return reflection->SetRepeatedInt64(&in, field, at, number());
+      default:
+        return;
+    }
+  }
+
+  // Another op, dtype or input as often as nonsense.
+  std::string text(std::string old) {
+    static constexpr std::string_view kWords[] = {"float32", "int64", "bool",  "string", "resource",
+                                                  "x",       "any",   "Split", "",       "_"};
+    const auto ops = internal::all_ops();
+    switch (below(4)) {
+      case 0:
+        return std::string(ops[static_cast<size_t>(below(static_cast<int>(ops.size())))]->name);
+      case 1:
+        return std::string(kWords[below(std::size(kWords))]);
+      case 2:
+        return old + ":" + std::to_string(below(3));
+      default:
+        if (!old.empty()) old.pop_back();
+        return old;
+    }
+  }
+
+  std::mt19937 random_;
+};
+
+bool is_expected(Code code) {
+  return code == Code::Ok || code == Code::InvalidArgument || code == Code::Unimplemented ||
+         code == Code::FailedPrecondition;
+}
+
+std::vector<std::string> samples() {
+  Variable variable(Tensor({2.f, 3.f}), {.name = "factor"});
+  return {small_graph().serialize(), sample_graph().serialize(), graph_of_depth(3).serialize(),
+          internal::serialize_function(*sample_function(variable))};
+}
+
+void expect_only_errors(const std::string& bytes) {
+  const Status graph = error_of([&] { Graph::deserialize(bytes).serialize(); });
+  EXPECT_TRUE(is_expected(graph.code)) << graph;
+  const Tensor handle = internal::make_resource(nullptr);
+  const Status function = error_of(
+      [&] { internal::deserialize_function(bytes, [&](const CaptureInfo&) { return handle; }); });
+  EXPECT_TRUE(is_expected(function.code)) << function;
+}
+
+TEST(ReadingGraphs, ThrowsForDamagedBytesAndDoesNothingElse) {
+  const std::vector<std::string> originals = samples();
+  for (uint32_t seed = 0; seed < 4000; ++seed) {
+    SCOPED_TRACE(seed);
+    expect_only_errors(Mutator(seed)(originals[seed % originals.size()]));
+  }
+}
+
+TEST(ReadingGraphs, ThrowsForNonsenseInTheFieldsAndDoesNothingElse) {
+  const std::vector<std::string> originals = samples();
+  for (uint32_t seed = 0; seed < 4000; ++seed) {
+    SCOPED_TRACE(seed);
+    expect_only_errors(FieldMutator(seed)(originals[seed % originals.size()]));
+  }
+}
+
+}  // namespace
+}  // namespace cohort::testing

@@ -1,0 +1,205 @@
+#include "graph/fold.h"
+
+#include <algorithm>
+#include <set>
+#include <unordered_map>
+
+#include "cohort/device.h"
+#include "cohort/error.h"
+#include "graph/same_node.h"
+#include "ops/execute.h"
+
+namespace cohort::internal {
+
+extern const OpDef kConst;
+
+namespace {
+
+constexpr int64_t kMostFoldedBytes = 1 << 20;
+
+// Ops that are no functions of their inputs and attributes, besides those with state: what they
+// give comes from outside of the graph. Random ops are functions of a key, but a value that was
+// drawn is to be drawn, not stored.
+bool is_source(const OpDef& op) {
+  return op.name == "Placeholder" || op.name == "Argument" || op.name == "Recv";
+}
+bool draws(const OpDef& op) { return op.name.starts_with("Random") || op.name == "DropoutMask"; }
+
+bool is_pure(const Node& node) {
+  const bool values = std::all_of(node.outputs.begin(), node.outputs.end(),
+                                  [](const Spec& output) { return output.dtype != kResource; });
+  return !node.op->stateful && !is_source(*node.op) && !draws(*node.op) && values;
+}
+
+bool is_small(const Spec& spec) {
+  if (!is_numeric(spec.dtype) || !spec.shape.is_fully_known()) return false;
+  int64_t bytes = size_of(spec.dtype);
+  for (const int64_t size : spec.shape) {
+    if (size > 0 && bytes > kMostFoldedBytes / size) return false;
+    bytes *= size;
+  }
+  return bytes <= kMostFoldedBytes;
+}
+
+// Folds one graph; exists for the time of one fold().
+class Folder {
+ public:
+  Folder(std::shared_ptr<const GraphImpl> graph, const RunRequest& request)
+      : graph_(std::move(graph)),
+        request_(request),
+        fed_(request.feeds.begin(), request.feeds.end()),
+        ids_(needed_nodes(*graph_, request)),
+        nodes_(static_cast<size_t>(graph_->size())),
+        stands_for_(static_cast<size_t>(graph_->size()), kNotNeeded) {}
+
+  FoldedGraph fold() {
+    for (const int id : ids_) {
+      if (!visit(id)) return {graph_, request_};
+    }
+    for (const int id : ids_) {
+      if (stands_for(id) == id && may_change(id)) compute(id);
+    }
+    return changed_ ? build() : FoldedGraph{graph_, request_};
+  }
+
+ private:
+  static constexpr int kNotNeeded = -1;
+
+  Node& node(int id) { return nodes_[static_cast<size_t>(id)]; }
+  int& stands_for(int id) { return stands_for_[static_cast<size_t>(id)]; }
+  bool is_fed(Endpoint endpoint) const { return fed_.contains(endpoint); }
+
+  // Looks for an earlier node that is the same. Returns false for a graph whose nodes do not come
+  // in order, which is left as it is.
+  bool visit(int id) {
+    node(id) = graph_->node(id);
+    if (!redirect(id)) return false;
+    stands_for(id) = may_change(id) ? first_like(id) : id;
+    changed_ |= stands_for(id) != id;
+    return true;
+  }
+
+  bool may_change(int id) { return is_pure(node(id)) && !has_fed_output(id); }
+
+  // Lets the node refer to the nodes that are left.
+  bool redirect(int id) {
+    for (Endpoint& input : node(id).inputs) {
+      if (is_fed(input)) continue;
+      if (input.node >= id) return false;
+      input.node = stands_for(input.node);
+    }
+    std::vector<int>& controls = node(id).controls;
+    for (int& before : controls) {
+      if (before >= id) return false;
+      before = stands_for(before);
+    }
+    std::sort(controls.begin(), controls.end());
+    controls.erase(std::unique(controls.begin(), controls.end()), controls.end());
+    return true;
+  }
+
+  bool has_fed_output(int id) const {
+    const auto first = fed_.lower_bound({id, 0});
+    return first != fed_.end() && first->node == id;
+  }
+
+  // Whether the input's value is known now. A constant that waits for another node is not: who uses
+  // it waits as well.
+  bool is_constant(Endpoint input) {
+    return !is_fed(input) && node(input.node).op == &kConst && node(input.node).controls.empty();
+  }
+
+  void compute(int id) {
+    Node& computed = node(id);
+    if (computed.op == &kConst || !computed.controls.empty() || computed.outputs.size() != 1 ||
+        !is_small(computed.outputs[0])) {
+      return;
+    }
+    std::vector<Tensor> inputs;
+    for (const Endpoint input : computed.inputs) {
+      if (!is_constant(input)) return;
+      inputs.push_back(node(input.node).attrs.get<Tensor>("value"));
+    }
+    Tensor value;
+    const Status status = capture_status([&] {
+      const DeviceScope on(computed.device.to_string());
+      const PlainDispatch plain;
+      const KernelScope scope;
+      execute(*computed.op, inputs, computed.attrs, {&value, 1}, nullptr);
+    });
+    if (!status.ok() || value.shape() != computed.outputs[0].shape) return;
+    computed.op = &kConst;
+    computed.attrs = {{"value", value}};
+    computed.inputs.clear();
+    changed_ = true;
+  }
+
+  int first_like(int id) {
+    std::vector<int>& alike = by_hash_[hash_node(node(id))];
+    const auto found = std::find_if(alike.begin(), alike.end(),
+                                    [&](int other) { return same_node(node(other), node(id)); });
+    if (found != alike.end()) return *found;
+    alike.push_back(id);
+    return id;
+  }
+
+  FoldedGraph build() {
+    std::set<int> kept(ids_.begin(), ids_.end());
+    for (const Endpoint feed : request_.feeds) kept.insert(feed.node);
+    for (const int id : kept) {
+      if (stands_for(id) == kNotNeeded) add_source(id);
+      if (stands_for(id) == id) add(id);
+    }
+    return {made_, moved_request()};
+  }
+
+  // A node all of whose needed outputs are fed does not run; it is there to be named.
+  void add_source(int id) {
+    Node source = graph_->node(id);
+    source.inputs.clear();
+    source.controls.clear();
+    new_ids_[id] = made_->add(std::move(source));
+  }
+
+  void add(int id) {
+    Node kept = std::move(node(id));
+    for (Endpoint& input : kept.inputs) input = moved(input);
+    for (int& before : kept.controls) before = new_ids_.at(before);
+    new_ids_[id] = made_->add(std::move(kept));
+  }
+
+  Endpoint moved(Endpoint endpoint) const { return {new_ids_.at(endpoint.node), endpoint.output}; }
+  Endpoint moved_result(Endpoint endpoint) {
+    if (is_fed(endpoint)) return moved(endpoint);
+    return moved({stands_for(endpoint.node), endpoint.output});
+  }
+
+  RunRequest moved_request() {
+    RunRequest request;
+    for (const Endpoint feed : request_.feeds) request.feeds.push_back(moved(feed));
+    for (const Endpoint fetch : request_.fetches) request.fetches.push_back(moved_result(fetch));
+    for (const int target : request_.targets) {
+      request.targets.push_back(new_ids_.at(stands_for(target)));
+    }
+    return request;
+  }
+
+  const std::shared_ptr<const GraphImpl> graph_;
+  const RunRequest& request_;
+  const std::set<Endpoint> fed_;
+  const std::vector<int> ids_;   // of the nodes that the request needs
+  std::vector<Node> nodes_;      // by number in graph_: as they will be, with numbers of graph_
+  std::vector<int> stands_for_;  // by number in graph_: the node that is left of the same ones
+  std::unordered_map<size_t, std::vector<int>> by_hash_;
+  bool changed_ = false;
+  std::shared_ptr<GraphImpl> made_ = std::make_shared<GraphImpl>();
+  std::unordered_map<int, int> new_ids_;
+};
+
+}  // namespace
+
+FoldedGraph fold(std::shared_ptr<const GraphImpl> graph, const RunRequest& request) {
+  return Folder(std::move(graph), request).fold();
+}
+
+}  // namespace cohort::internal

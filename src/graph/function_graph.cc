@@ -1,0 +1,156 @@
+#include "graph/function_graph.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "base/raise.h"
+
+namespace cohort::internal {
+
+extern const OpDef kArgument;
+
+namespace {
+
+bool reads_only(const OpDef& op) { return op.name == "ReadVariable"; }
+
+}  // namespace
+
+Tensor FunctionGraph::add_argument(DType dtype, const Shape& shape) {
+  const Spec spec{dtype, shape};
+  return append(kArgument, {}, {{"dtype", dtype}, {"shape", shape}}, {spec}, {})[0];
+}
+
+Tensor FunctionGraph::import(const Tensor& tensor) {
+  if (owns(tensor)) return tensor;
+  if (!tensor.is_symbolic() && tensor.dtype() != kResource) return GraphImpl::import(tensor);
+  for (size_t i = 0; i < captured_.size(); ++i) {
+    if (TensorAccess::id(captured_[i]) == TensorAccess::id(tensor)) {
+      return symbol(capture_arguments_[i]);
+    }
+  }
+  const Tensor argument = add_argument(tensor.dtype(), tensor.shape());
+  captured_.push_back(tensor);
+  capture_arguments_.push_back(endpoint(argument));
+  return argument;
+}
+
+std::vector<int> FunctionGraph::effects_before(const OpDef& op, std::span<const Endpoint> inputs) {
+  if (!op.stateful) return {};
+  std::vector<int> before;
+  bool bound = false;
+  for (const Endpoint input : inputs) {
+    if (node(input.node).outputs[static_cast<size_t>(input.output)].dtype != kResource) continue;
+    bound = true;
+    const ResourceUse& use = uses_[input];
+    if (use.last_write >= 0) before.push_back(use.last_write);
+    if (!reads_only(op)) {
+      before.insert(before.end(), use.reads_since.begin(), use.reads_since.end());
+    }
+  }
+  if (!bound && last_unbound_effect_ >= 0) before.push_back(last_unbound_effect_);
+  return before;
+}
+
+void FunctionGraph::note_effect(int id) {
+  const Node& added = node(id);
+  if (!added.op->stateful) return;
+  bool bound = false;
+  for (const Endpoint input : added.inputs) {
+    if (node(input.node).outputs[static_cast<size_t>(input.output)].dtype != kResource) continue;
+    bound = true;
+    ResourceUse& use = uses_[input];
+    if (reads_only(*added.op)) {
+      use.reads_since.push_back(id);
+    } else {
+      use = {.last_write = id, .reads_since = {}};
+    }
+  }
+  if (!bound) last_unbound_effect_ = id;
+  if (!reads_only(*added.op)) effects_.push_back(id);
+}
+
+std::shared_ptr<const GraphFunction> trace(std::string name, std::span<const Spec> arguments,
+                                           const FunctionBody& body) {
+  const auto graph = std::make_shared<FunctionGraph>();
+  std::vector<Tensor> symbols;
+  std::vector<Tensor> results;
+  {
+    const Graph::Scope building(graph);
+    for (const Spec& spec : arguments)
+      symbols.push_back(graph->add_argument(spec.dtype, spec.shape));
+    results = body(symbols);
+    for (Tensor& result : results) result = graph->import(result);
+  }
+  auto function = std::make_shared<GraphFunction>();
+  function->name = std::move(name);
+  for (const Tensor& symbol : symbols) function->arguments.push_back(graph->endpoint(symbol));
+  for (const Endpoint argument : graph->capture_arguments())
+    function->arguments.push_back(argument);
+  for (const Tensor& result : results) function->results.push_back(graph->endpoint(result));
+  function->effects = graph->effects();
+  function->captured = graph->captured();
+  graph->finalize();
+  function->body = graph;
+  return function;
+}
+
+namespace {
+
+// Where the values of a body's outputs are while it is called op by op.
+class InlineCall {
+ public:
+  InlineCall(const GraphFunction& function, std::span<const Tensor> inputs) : function_(function) {
+    if (inputs.size() != function.num_own_arguments()) {
+      raise(Code::InvalidArgument, "[Function] '{}' takes {} tensors, got {}", function.name,
+            function.num_own_arguments(), inputs.size());
+    }
+    for (size_t i = 0; i < function.arguments.size(); ++i) {
+      const bool own = i < inputs.size();
+      values_[function.arguments[i]] = own ? inputs[i] : function.captured[i - inputs.size()];
+    }
+  }
+
+  std::vector<Tensor> run() {
+    for (int id = 0; id < function_.body->size(); ++id) call(id);
+    std::vector<Tensor> results;
+    for (const Endpoint result : function_.results) results.push_back(values_.at(result));
+    return results;
+  }
+
+ private:
+  struct Hash {
+    size_t operator()(const Endpoint& endpoint) const {
+      return std::hash<int64_t>()((int64_t{endpoint.node} << 8) + endpoint.output);
+    }
+  };
+
+  void call(int id) {
+    const Node& node = function_.body->node(id);
+    if (node.op == &kArgument) return;
+    std::vector<Tensor> inputs;
+    for (const Endpoint input : node.inputs) inputs.push_back(values_.at(input));
+    const DeviceScope on(node.device.to_string());
+    const std::vector<Tensor> outputs = apply_many(*node.op, inputs, node.attrs, node.site);
+    if (reads_only(*node.op)) tell_variable_read(node, inputs[0], outputs[0]);
+    for (size_t i = 0; i < outputs.size(); ++i) values_[{id, static_cast<int>(i)}] = outputs[i];
+  }
+
+  static void tell_variable_read(const Node& node, const Tensor& handle, const Tensor& value) {
+    for (Recorder* recorder = thread_dispatch().recorder; recorder; recorder = recorder->outer) {
+      recorder->variable_read(handle, value, node.attrs.flag("trainable"));
+    }
+  }
+
+  const GraphFunction& function_;
+  std::unordered_map<Endpoint, Tensor, Hash> values_;
+};
+
+}  // namespace
+
+std::vector<Tensor> call_inline(const GraphFunction& function, std::span<const Tensor> inputs) {
+  return InlineCall(function, inputs).run();
+}
+
+}  // namespace cohort::internal

@@ -1,0 +1,94 @@
+#include "cohort/graph.h"
+
+#include <charconv>
+
+#include "autodiff/backward.h"
+#include "base/raise.h"
+#include "cohort/ops.h"
+#include "graph/graph_impl.h"
+
+namespace cohort {
+namespace internal {
+namespace {
+
+// The graph being built here, kept alive by the scope that opened it.
+std::shared_ptr<GraphImpl>& default_graph() {
+  thread_local std::shared_ptr<GraphImpl> graph;
+  return graph;
+}
+
+void set_default(std::shared_ptr<GraphImpl> graph) {
+  thread_dispatch().builder = graph.get();
+  default_graph() = std::move(graph);
+}
+
+NodeInfo info_of(const GraphImpl& graph, const Node& node) {
+  NodeInfo info{.name = node.name,
+                .op = std::string(node.op->name),
+                .device = node.device.to_string(),
+                .inputs = {},
+                .controls = {},
+                .dtypes = {},
+                .shapes = {},
+                .site = node.site};
+  for (const Endpoint input : node.inputs) info.inputs.push_back(endpoint_name(graph, input));
+  for (const int before : node.controls) info.controls.push_back(graph.node(before).name);
+  for (const Spec& output : node.outputs) {
+    info.dtypes.push_back(output.dtype);
+    info.shapes.push_back(output.shape);
+  }
+  return info;
+}
+
+}  // namespace
+}  // namespace internal
+
+Graph::Graph() : impl_(std::make_shared<internal::GraphImpl>()) {}
+
+Graph::Scope Graph::as_default() { return Scope(impl_); }
+
+Graph::Scope::Scope(std::shared_ptr<internal::GraphImpl> graph)
+    : previous_(internal::default_graph()) {
+  internal::set_default(std::move(graph));
+}
+Graph::Scope::~Scope() { internal::set_default(std::move(previous_)); }
+
+bool building_graph() { return internal::thread_dispatch().builder != nullptr; }
+
+Graph get_default_graph() {
+  if (!building_graph()) {
+    internal::raise(Code::FailedPrecondition,
+                    "[Graph] this thread builds no graph; open one with graph.as_default()");
+  }
+  return internal::GraphAccess::make(internal::default_graph());
+}
+
+Tensor Graph::tensor(std::string_view name) const {
+  const size_t colon = name.rfind(':');
+  int output = 0;
+  bool readable = true;
+  if (colon != std::string_view::npos) {
+    const std::string_view digits = name.substr(colon + 1);
+    const char* end = digits.data() + digits.size();
+    readable = !digits.empty() && std::from_chars(digits.data(), end, output).ptr == end;
+  }
+  const int node = readable ? impl_->find(name.substr(0, colon)) : -1;
+  if (node < 0 || output < 0 || output >= static_cast<int>(impl_->node(node).outputs.size())) {
+    internal::raise(Code::NotFound, "[Graph] there is no tensor '{}' in a graph of {} nodes", name,
+                    impl_->size());
+  }
+  return impl_->symbol({node, output});
+}
+
+std::vector<NodeInfo> Graph::nodes() const {
+  std::vector<NodeInfo> infos;
+  for (int id = 0; id < impl_->size(); ++id) {
+    infos.push_back(internal::info_of(*impl_, impl_->node(id)));
+  }
+  return infos;
+}
+
+size_t Graph::size() const { return static_cast<size_t>(impl_->size()); }
+void Graph::finalize() { impl_->finalize(); }
+
+}  // namespace cohort

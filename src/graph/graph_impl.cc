@@ -1,0 +1,225 @@
+#include "graph/graph_impl.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+
+#include "base/raise.h"
+#include "graph/scopes.h"
+#include "tensor/devices.h"
+
+namespace cohort::internal {
+
+extern const OpDef kConst;
+
+namespace {
+
+// Control inputs from the open guards, those of another graph left out.
+std::vector<int> scoped_controls(const GraphImpl& graph) {
+  std::vector<int> controls;
+  for (const auto& guard : build_scopes().controls) {
+    for (const Tensor& tensor : guard) {
+      if (graph.owns(tensor)) controls.push_back(graph.endpoint(tensor).node);
+    }
+  }
+  return controls;
+}
+
+// Where a new node is to go: with what it is colocated with, else where the device scopes say.
+void place(const GraphImpl& graph, Node& node) {
+  for (const Tensor& anchor : build_scopes().colocations) {
+    if (graph.owns(anchor))
+      node.colocated_with.push_back(graph.node(graph.endpoint(anchor).node).name);
+  }
+  if (node.colocated_with.empty()) node.device = requested_device(node.name, node.op->name);
+}
+
+void make_unique(std::vector<int>& ids) {
+  std::sort(ids.begin(), ids.end());
+  ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
+}
+
+}  // namespace
+
+bool is_node_name(std::string_view name) {
+  const auto first = [](unsigned char c) { return std::isalnum(c) != 0 || c == '.'; };
+  const auto other = [](unsigned char c) {
+    return std::isalnum(c) != 0 || c == '_' || c == '.' || c == '\\' || c == '/' || c == '-';
+  };
+  return !name.empty() && first(static_cast<unsigned char>(name[0])) &&
+         std::all_of(name.begin(), name.end(), other);
+}
+
+std::vector<Tensor> GraphImpl::append(const OpDef& op, std::span<const Tensor> inputs, Attrs attrs,
+                                      const Specs& outputs, Site site) {
+  return append_named(op.name, op, inputs, std::move(attrs), outputs, site);
+}
+
+std::vector<Tensor> GraphImpl::append_named(std::string_view name, const OpDef& op,
+                                            std::span<const Tensor> inputs, Attrs attrs,
+                                            const Specs& outputs, Site site) {
+  if (!is_node_name(name)) {
+    raise(
+        Code::InvalidArgument,
+        "[Graph] '{}' is not a node's name; use letters, digits and _ . - / after a first letter, "
+        "digit or dot",
+        name);
+  }
+  const std::lock_guard lock(mutex_);
+  std::vector<Endpoint> endpoints;
+  for (const Tensor& input : inputs) endpoints.push_back(endpoint(import(input)));
+  Node node{.name = unique_name(name_prefix() + std::string(name)),
+            .op = &op,
+            .attrs = std::move(attrs),
+            .inputs = std::move(endpoints),
+            .controls = scoped_controls(*this),
+            .outputs = outputs,
+            .site = site};
+  place(*this, node);
+  for (const int before : effects_before(op, node.inputs)) node.controls.push_back(before);
+  make_unique(node.controls);
+  const int id = add(std::move(node));
+  note_effect(id);
+  return symbols_[static_cast<size_t>(id)];
+}
+
+int GraphImpl::add(Node node) {
+  const std::lock_guard lock(mutex_);
+  if (finalized_) {
+    raise(Code::FailedPrecondition, "[Graph] node '{}' cannot be added: the graph is finalized",
+          node.name);
+  }
+  const int id = static_cast<int>(nodes_.size());
+  if (!ids_.emplace(node.name, id).second) {
+    raise(Code::AlreadyExists, "[Graph] there is a node '{}' already", node.name);
+  }
+  taken_.try_emplace(node.name, 1);
+  symbols_.push_back(make_symbols(id, node));
+  nodes_.push_back(std::move(node));
+  return id;
+}
+
+std::vector<Tensor> GraphImpl::make_symbols(int id, const Node& node) {
+  std::vector<Tensor> symbols;
+  for (size_t i = 0; i < node.outputs.size(); ++i) {
+    auto made = std::make_shared<SymbolBody>();
+    made->kind = TensorBody::Kind::Symbol;
+    made->dtype = node.outputs[i].dtype;
+    made->shape = node.outputs[i].shape;
+    made->builder = weak_from_this();
+    made->node = id;
+    made->output = static_cast<int>(i);
+    made->name = fmt::format("{}:{}", node.name, i);
+    symbols.push_back(TensorAccess::make(std::move(made)));
+  }
+  return symbols;
+}
+
+int GraphImpl::size() const {
+  const std::lock_guard lock(mutex_);
+  return static_cast<int>(nodes_.size());
+}
+
+const Node& GraphImpl::node(int id) const {
+  const std::lock_guard lock(mutex_);
+  return nodes_.at(static_cast<size_t>(id));
+}
+
+int GraphImpl::find(std::string_view name) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = ids_.find(std::string(name));
+  return found == ids_.end() ? -1 : found->second;
+}
+
+std::string GraphImpl::next_name(std::string_view name) const {
+  const std::lock_guard lock(mutex_);
+  std::string candidate(name);
+  const auto asked = taken_.find(candidate);
+  if (asked == taken_.end()) return candidate;
+  for (int number = asked->second; taken_.contains(candidate); ++number) {
+    candidate = fmt::format("{}_{}", name, number);
+  }
+  return candidate;
+}
+
+std::string GraphImpl::unique_name(std::string_view name) {
+  const std::lock_guard lock(mutex_);
+  std::string candidate = next_name(name);
+  // The next search starts behind this one: many nodes share few names.
+  if (candidate != name) ++taken_[std::string(name)];
+  taken_.emplace(candidate, 1);
+  return candidate;
+}
+
+Tensor GraphImpl::symbol(Endpoint endpoint) const {
+  const std::lock_guard lock(mutex_);
+  return symbols_.at(static_cast<size_t>(endpoint.node)).at(static_cast<size_t>(endpoint.output));
+}
+
+bool GraphImpl::owns(const Tensor& tensor) const {
+  return tensor.is_symbolic() &&
+         static_cast<const SymbolBody&>(body(tensor)).builder.lock().get() == this;
+}
+
+Endpoint GraphImpl::endpoint(const Tensor& symbol) const {
+  if (!owns(symbol)) {
+    raise(Code::InvalidArgument, "[Graph] {} is not a tensor of this graph", symbol.to_string());
+  }
+  const auto& found = static_cast<const SymbolBody&>(body(symbol));
+  return {found.node, found.output};
+}
+
+Tensor GraphImpl::import(const Tensor& tensor) {
+  if (owns(tensor)) return tensor;
+  if (tensor.is_symbolic()) {
+    raise(Code::InvalidArgument,
+          "[Graph] an input belongs to another graph; build both sides inside one as_default()");
+  }
+  return append(kConst, {}, {{"value", tensor}}, {{tensor.dtype(), tensor.shape()}}, {})[0];
+}
+
+std::vector<OpCall> GraphImpl::calls() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<OpCall> calls;
+  for (size_t id = 0; id < nodes_.size(); ++id) {
+    const Node& node = nodes_[id];
+    OpCall call{.op = node.op, .attrs = node.attrs, .outputs = symbols_[id]};
+    for (const Endpoint input : node.inputs) call.inputs.push_back(symbol(input));
+    calls.push_back(std::move(call));
+  }
+  return calls;
+}
+
+void GraphImpl::add_variable(VariableRecord record) {
+  const std::lock_guard lock(mutex_);
+  variables_.push_back(std::move(record));
+}
+
+std::vector<GraphImpl::VariableRecord> GraphImpl::variables() const {
+  const std::lock_guard lock(mutex_);
+  return variables_;
+}
+
+void GraphImpl::finalize() {
+  const std::lock_guard lock(mutex_);
+  finalized_ = true;
+}
+
+std::shared_ptr<GraphImpl> graph_of(const Tensor& tensor) {
+  if (!tensor.is_symbolic()) {
+    raise(Code::InvalidArgument, "[Graph] {} is a value, not a tensor of a graph",
+          tensor.to_string());
+  }
+  auto graph = std::dynamic_pointer_cast<GraphImpl>(
+      static_cast<const SymbolBody&>(body(tensor)).builder.lock());
+  if (!graph) raise(Code::FailedPrecondition, "[Graph] the tensor's graph no longer exists");
+  return graph;
+}
+
+std::string endpoint_name(const GraphImpl& graph, Endpoint endpoint) {
+  const std::string& name = graph.node(endpoint.node).name;
+  return endpoint.output == 0 ? name : fmt::format("{}:{}", name, endpoint.output);
+}
+
+}  // namespace cohort::internal

@@ -1,0 +1,119 @@
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "cohort/graph.h"
+#include "ops/dispatch.h"
+
+namespace cohort::internal {
+
+class VariableImpl;
+
+// Output `output` of node `node`.
+struct Endpoint {
+  int node = -1;
+  int output = 0;
+
+  friend bool operator==(const Endpoint&, const Endpoint&) = default;
+  friend auto operator<=>(const Endpoint&, const Endpoint&) = default;
+};
+
+struct Node {
+  std::string name;
+  const OpDef* op = nullptr;
+  Attrs attrs = {};
+  std::vector<Endpoint> inputs = {};
+  std::vector<int> controls = {};                // nodes that run before, for their effect
+  DeviceName device = {};                        // what was asked for
+  std::vector<std::string> colocated_with = {};  // names of nodes that it must be placed with
+  Specs outputs = {};
+  Site site = {};
+};
+
+// The nodes of a graph, numbered in the order of their making, so that inputs come before their
+// consumers. Thread-safe; a reference to a node stays valid and the node never changes.
+class GraphImpl : public GraphBuilder, public std::enable_shared_from_this<GraphImpl> {
+ public:
+  std::vector<Tensor> append(const OpDef& op, std::span<const Tensor> inputs, Attrs attrs,
+                             const Specs& outputs, Site site) override;
+
+  // The same under a name of the user's choice, made unique. Throws InvalidArgument when it cannot
+  // be a node's.
+  std::vector<Tensor> append_named(std::string_view name, const OpDef& op,
+                                   std::span<const Tensor> inputs, Attrs attrs,
+                                   const Specs& outputs, Site site);
+  bool makes_variables() const override { return true; }
+
+  // Adds a node as it is, under its own name. Throws AlreadyExists when the name is taken.
+  int add(Node node);
+
+  int size() const;
+  const Node& node(int id) const;
+  // -1 when there is none.
+  int find(std::string_view name) const;
+  // `name`, or the first of name_1, name_2, ... that is free; taken from then on.
+  std::string unique_name(std::string_view name);
+  // What unique_name would give.
+  std::string next_name(std::string_view name) const;
+
+  // The symbol of an output; the same object each time.
+  Tensor symbol(Endpoint endpoint) const;
+  // The output behind a symbol of this graph. Throws InvalidArgument for any other tensor.
+  Endpoint endpoint(const Tensor& symbol) const;
+  bool owns(const Tensor& tensor) const;
+
+  // The symbol that stands for `tensor` in this graph: itself, or that of a constant made for it.
+  virtual Tensor import(const Tensor& tensor);
+
+  // The nodes as op calls, in order: what a backward walk takes.
+  std::vector<OpCall> calls() const;
+
+  void finalize();
+
+  // Variables made in this graph, in order, and the nodes that give them their first values.
+  struct VariableRecord {
+    std::shared_ptr<VariableImpl> variable;
+    Tensor initializer;
+  };
+  void add_variable(VariableRecord record);
+  std::vector<VariableRecord> variables() const;
+
+ protected:
+  // Nodes that must run before one with these inputs for reasons of state. Plain graphs leave that
+  // to the user.
+  virtual std::vector<int> effects_before(const OpDef&, std::span<const Endpoint>) { return {}; }
+  virtual void note_effect(int /*node*/) {}
+
+ private:
+  std::vector<Tensor> make_symbols(int id, const Node& node);
+
+  mutable std::recursive_mutex mutex_;  // importing an input appends a constant
+  std::deque<Node> nodes_;
+  std::deque<std::vector<Tensor>> symbols_;
+  std::unordered_map<std::string, int> ids_;
+  std::unordered_map<std::string, int> taken_;  // how often a name was asked for
+  std::vector<VariableRecord> variables_;
+  bool finalized_ = false;
+};
+
+struct GraphAccess {
+  static const std::shared_ptr<GraphImpl>& impl(const Graph& graph) { return graph.impl_; }
+  static Graph make(std::shared_ptr<GraphImpl> impl) { return Graph(std::move(impl)); }
+};
+
+// The graph that a symbol belongs to. Throws InvalidArgument when `tensor` is concrete, and
+// FailedPrecondition when its graph is gone.
+std::shared_ptr<GraphImpl> graph_of(const Tensor& tensor);
+
+// "name", or "name:1" for another output than the first.
+std::string endpoint_name(const GraphImpl& graph, Endpoint endpoint);
+
+// Whether `name` may name a node: letters, digits and _ . \ / - after a first letter, digit or dot.
+bool is_node_name(std::string_view name);
+
+}  // namespace cohort::internal

@@ -1,0 +1,19 @@
+#pragma once
+
+#include "graph/graph_impl.h"
+
+namespace cohort::internal {
+
+// A handle node in the graph being built, and the name of the state that it stands for.
+struct NamedHandle {
+  Tensor handle;
+  std::string state;
+};
+
+// Adds a node of `op`, which gives the handle of state that the run's device keeps under
+// `shared_name`, or under the node's name when that is empty. `attrs` are the op's without
+// container and shared_name. Throws FailedPrecondition when no graph is being built.
+NamedHandle add_handle(const OpDef& op, std::string_view name, const std::string& shared_name,
+                       Attrs attrs, Site site);
+
+}  // namespace cohort::internal

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "graph/prune.h"
+
+namespace cohort::internal {
+
+// The nodes of one device, as a graph of their own. What it gets from and gives to other devices
+// goes through Recv and Send nodes.
+struct Partition {
+  DeviceName device;
+  std::shared_ptr<GraphImpl> graph;
+  std::vector<int> targets;  // Send nodes, and nodes that were asked for
+  // Where the run's feeds and fetches are; by position in the request, only those of this device.
+  std::map<size_t, Endpoint> feeds;
+  std::map<size_t, Endpoint> fetches;
+};
+
+// Cuts the nodes that the request needs into one part per device, in device order. One pair of Send
+// and Recv serves all consumers of an output on a device; an edge that only orders carries an empty
+// tensor. A feed goes to every device that uses it.
+std::vector<Partition> partition(const GraphImpl& graph, const std::vector<DeviceName>& devices,
+                                 const RunRequest& request);
+
+}  // namespace cohort::internal

@@ -1,0 +1,87 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "cohort/device.h"
+#include "graph/graph_impl.h"
+
+namespace cohort::internal {
+
+// The device types that have a kernel for something.
+struct DeviceTypes {
+  uint8_t bits = 0;
+
+  bool has(std::string_view type) const;
+  std::string to_string() const;  // "GPU, CPU": the preferred ones first
+};
+// How much a device type is preferred; more is better.
+int device_priority(std::string_view type);
+// Tensors of strings live in host memory only.
+DeviceTypes supported_types(const GraphImpl& graph, const Node& node);
+
+// Nodes that go to one place, and what they ask for together.
+struct PlacementGroup {
+  DeviceName request = {};
+  DeviceTypes types = {};  // that can run every member
+  int size = 1;
+  int assigned = -1;  // a member that has its device already, which is then the group's
+};
+
+// The first part ("job", "device type"...) in which two requests for one place clash; empty when
+// they can be merged. merge_requests throws for the same reason.
+std::string_view clashing_part(const DeviceName& a, const DeviceName& b, Placement placement);
+
+// Finds out which nodes must be placed together: consumers of a resource with its producer, and
+// nodes with those that they are colocated with.
+//
+// What the producer of a resource asks for is stronger than what its consumers do: a consumer that
+// asks for another place follows the resource. Any other clash throws InvalidArgument naming two
+// nodes and the part of the name; but with soft placement device types and indices never clash, and
+// a colocation that cannot be had is left out with a warning.
+class PlacementGroups {
+ public:
+  // Nodes before `first` are in `placed`; `graph` and `placed` are used as long as this lives.
+  PlacementGroups(const GraphImpl& graph, int first, const std::vector<DeviceName>& placed,
+                  Placement placement);
+
+  const PlacementGroup& of(int id) { return groups_[static_cast<size_t>(root(id))]; }
+  // In order; looks at every node.
+  std::vector<int> members(int id);
+  // "'w' (VarHandle, asks for '/job:ps', made at train.cc:7)"
+  std::string describe(int id) const;
+
+ private:
+  int root(int id);
+  PlacementGroup& group(int id) { return groups_[static_cast<size_t>(root(id))]; }
+  void join(int a, int b, DeviceName request);
+
+  void join_resource_edges();
+  void merge_producers();
+  void merge_consumers();
+  void join_colocated();
+  void colocate(int id, int other);
+
+  // What the node asks for by itself; its device when it has one already.
+  const DeviceName& asked(int id) const;
+  void add_request(int id, Placement placement);
+  std::string_view clash(const PlacementGroup& a, const PlacementGroup& b) const;
+  // A member of id's group because of which the group cannot be where `request` is.
+  int culprit(int id, const DeviceName& request);
+  [[noreturn]] void raise_clash(int a, int b, std::string_view reason);
+
+  const GraphImpl& graph_;
+  const int first_;
+  const int size_;
+  const std::vector<DeviceName>& placed_;
+  const Placement placement_;
+  std::vector<int> parents_;
+  std::vector<PlacementGroup> groups_;  // those of roots are valid
+  std::vector<bool> heard_;             // what the node asks for is part of its group's request
+  std::unordered_map<int, DeviceName> strong_;  // by root: what the producers of resources ask for
+};
+
+}  // namespace cohort::internal

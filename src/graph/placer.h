@@ -1,0 +1,31 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cohort/device.h"
+#include "graph/graph_impl.h"
+
+namespace cohort::internal {
+
+struct PlacementOptions {
+  std::vector<DeviceName> devices;  // full names of those there are
+  DeviceName home;                  // where a node goes that nobody asked to be elsewhere
+  bool allow_soft_placement = false;
+  // Said when a device of another job was asked for and there is none: how to get one.
+  std::string hint;
+};
+
+// Gives every node from `first` on a device: index i of the result is for node first + i. `placed`
+// holds the devices of the nodes before.
+//
+// Nodes that must be together (colocation, handles of one resource) are placed together; what is
+// asked for them is merged. Among the devices that match, a node goes to its home task's, then to
+// the first in name order. A node without inputs follows its only consumers; shape, size and rank
+// follow their input. Throws InvalidArgument naming the node, what it asked for and the devices
+// there are.
+std::vector<DeviceName> place_nodes(const GraphImpl& graph, int first,
+                                    const std::vector<DeviceName>& placed,
+                                    const PlacementOptions& options);
+
+}  // namespace cohort::internal

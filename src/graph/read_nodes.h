@@ -1,0 +1,30 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "graph/graph_impl.h"
+#include "graph/proto_values.h"
+
+namespace cohort::internal {
+
+// Text from outside as a message may show it: short and printable.
+std::string quoted(std::string_view text);
+
+// The function of that name. Throws InvalidArgument when there is none.
+using FindFunction = std::function<std::shared_ptr<const GraphFunction>(const std::string& name)>;
+
+enum class NodesOf { Graph, Function };  // only functions have Argument nodes
+
+// A graph of these nodes, under the same numbers when inputs come before their consumers. Throws
+// InvalidArgument naming the node that is wrong, and why.
+std::shared_ptr<GraphImpl> read_nodes(
+    const google::protobuf::RepeatedPtrField<message::Node>& nodes, NodesOf kind,
+    const FindFunction& find_function);
+
+// The output that "name" or "name:1" names. Throws InvalidArgument.
+Endpoint read_endpoint(const GraphImpl& graph, std::string_view text);
+
+}  // namespace cohort::internal

@@ -1,0 +1,198 @@
+#include "graph/serialize.h"
+
+#include <fmt/format.h>
+
+#include <set>
+#include <unordered_map>
+
+#include "base/raise.h"
+#include "graph/op_signatures.h"
+#include "graph/proto_values.h"
+#include "graph/wire_check.h"
+#include "ops/variable_cell.h"
+
+namespace cohort {
+namespace internal {
+namespace {
+
+// Runs `body`; what it throws gets `where` in front and keeps its code.
+template <typename Body>
+void at_place(const std::string& where, Body&& body) {
+  Status status = capture_status(std::forward<Body>(body));
+  if (status.ok()) return;
+  if (!status.message.starts_with("[Graph] ")) status.message = where + ": " + status.message;
+  throw Error(std::move(status));
+}
+
+// Dtype and shape of what a variable holds, as its reads and writes in the body declare them.
+Spec variable_spec(const GraphFunction& function, Endpoint argument, const VariableCell& cell) {
+  for (int id = 0; id < function.body->size(); ++id) {
+    const Node& node = function.body->node(id);
+    if (node.inputs.empty() || node.inputs[0] != argument) continue;
+    if (!node.attrs.has("dtype") || !node.attrs.has("shape")) continue;
+    return {node.attrs.get<DType>("dtype"), node.attrs.get<Shape>("shape")};
+  }
+  const Tensor value = cell.read();
+  return {value.dtype(), value.shape()};
+}
+
+class Writer {
+ public:
+  Writer() {
+    document_.set_format(kGraphFormat);
+    document_.set_producer(COHORT_VERSION);
+  }
+
+  void graph(const GraphImpl& graph) {
+    for (int id = 0; id < graph.size(); ++id) node(graph, id, *document_.add_nodes(), "");
+  }
+
+  void function(const GraphFunction& function) { add(function); }
+
+  std::string bytes() const {
+    const size_t size = document_.ByteSizeLong();
+    if (static_cast<int64_t>(size) > kMostDocumentBytes) {
+      raise(
+          Code::ResourceExhausted,
+          "[Graph] the graph takes {} bytes, most is {}; feed large values instead of making them "
+          "constants",
+          size, kMostDocumentBytes);
+    }
+    return document_.SerializeAsString();
+  }
+
+ private:
+  void node(const GraphImpl& graph, int id, message::Node& out, const std::string& function) {
+    const Node& from = graph.node(id);
+    const std::string where =
+        fmt::format("[Graph] node '{}' ({}){}{} cannot be serialized", from.name, from.op->name,
+                    function.empty() ? "" : " of function ", function);
+    at_place(where, [&] { fill(graph, from, out); });
+  }
+
+  void fill(const GraphImpl& graph, const Node& from, message::Node& out) {
+    if (find_signature(from.op->name) == nullptr) {
+      raise(Code::FailedPrecondition, "its op exists in this process only");
+    }
+    out.set_name(from.name);
+    out.set_op(std::string(from.op->name));
+    for (const Endpoint input : from.inputs) out.add_inputs(endpoint_name(graph, input));
+    for (const int before : from.controls) out.add_inputs("^" + graph.node(before).name);
+    out.set_device(from.device.to_string());
+    for (const std::string& name : from.colocated_with) out.add_colocated_with(name);
+    for (const Attrs::Entry& entry : from.attrs.entries()) {
+      message::Attr& attr = *out.add_attrs();
+      attr.set_name(std::string(entry.first));
+      std::visit([&](const auto& value) { write(value, attr); }, entry.second);
+    }
+    for (const Spec& spec : from.outputs) write_spec(spec, *out.add_outputs());
+    if (from.site.line != 0 || *from.site.file != '\0') {
+      out.mutable_site()->set_file(from.site.file);
+      out.mutable_site()->set_line(from.site.line);
+    }
+  }
+
+  void write(bool value, message::Attr& out) { out.set_flag(value); }
+  void write(int64_t value, message::Attr& out) { out.set_integer(value); }
+  void write(double value, message::Attr& out) { out.set_number(value); }
+  void write(const std::string& value, message::Attr& out) { out.set_text(value); }
+  void write(DType value, message::Attr& out) { write_dtype(value, *out.mutable_dtype()); }
+  void write(const Shape& value, message::Attr& out) { write_shape(value, *out.mutable_shape()); }
+  void write(const std::vector<int64_t>& value, message::Attr& out) {
+    out.mutable_integers()->mutable_values()->Add(value.begin(), value.end());
+  }
+  void write(const std::vector<std::string>& value, message::Attr& out) {
+    out.mutable_texts()->mutable_values()->Add(value.begin(), value.end());
+  }
+  void write(const Tensor& value, message::Attr& out) {
+    write_tensor(value, *out.mutable_tensor());
+  }
+  void write(const std::shared_ptr<const GraphFunction>& value, message::Attr& out) {
+    if (!value) raise(Code::FailedPrecondition, "a function is missing");
+    if (!value->captured.empty()) {
+      raise(Code::FailedPrecondition, "function '{}' uses tensors that are not its arguments",
+            value->name);
+    }
+    out.set_function(add(*value));
+  }
+
+  // The name under which the function is in the document, behind those that it uses itself.
+  std::string add(const GraphFunction& function) {
+    if (const auto known = names_.find(&function); known != names_.end()) return known->second;
+    if (++depth_ > kDeepestNesting) {
+      raise(Code::FailedPrecondition, "functions are nested more than {} deep", kDeepestNesting);
+    }
+    message::Function made;
+    for (int id = 0; id < function.body->size(); ++id) {
+      node(*function.body, id, *made.add_nodes(), "'" + function.name + "'");
+    }
+    for (const Endpoint argument : function.arguments) {
+      made.add_arguments(endpoint_name(*function.body, argument));
+    }
+    for (const Endpoint result : function.results) {
+      made.add_results(endpoint_name(*function.body, result));
+    }
+    for (const int effect : function.effects) {
+      made.add_effects(function.body->node(effect).name);
+    }
+    for (size_t i = 0; i < function.captured.size(); ++i) {
+      capture(function, i, *made.add_captures());
+    }
+    made.set_name(unique(function.name));
+    --depth_;
+    *document_.add_functions() = std::move(made);
+    return names_[&function] = document_.functions().rbegin()->name();
+  }
+
+  static void capture(const GraphFunction& function, size_t index, message::Capture& out) {
+    const Tensor& captured = function.captured[index];
+    const Endpoint argument = function.arguments[function.num_own_arguments() + index];
+    if (captured.is_symbolic()) {
+      const std::shared_ptr<GraphImpl> graph = graph_of(captured);
+      out.set_tensor(endpoint_name(*graph, graph->endpoint(captured)));
+      write_spec({captured.dtype(), captured.shape()}, *out.mutable_spec());
+      return;
+    }
+    const auto* cell = dynamic_cast<const VariableCell*>(resource_of(captured).get());
+    if (cell == nullptr) {
+      raise(Code::FailedPrecondition,
+            "function '{}' uses state of this process that is not a variable, and cannot travel",
+            function.name);
+    }
+    out.set_variable(cell->name());
+    write_spec(variable_spec(function, argument, *cell), *out.mutable_spec());
+  }
+
+  std::string unique(const std::string& name) {
+    const std::string base = name.empty() ? "function" : name;
+    std::string candidate = base;
+    for (int i = 1; !taken_.insert(candidate).second; ++i)
+      candidate = fmt::format("{}_{}", base, i);
+    return candidate;
+  }
+
+  message::Document document_;
+  std::unordered_map<const GraphFunction*, std::string> names_;
+  std::set<std::string> taken_;
+  int depth_ = 0;
+};
+
+}  // namespace
+
+std::string serialize_graph(const GraphImpl& graph) {
+  Writer writer;
+  writer.graph(graph);
+  return writer.bytes();
+}
+
+std::string serialize_function(const GraphFunction& function) {
+  Writer writer;
+  writer.function(function);
+  return writer.bytes();
+}
+
+}  // namespace internal
+
+std::string Graph::serialize() const { return internal::serialize_graph(*impl_); }
+
+}  // namespace cohort

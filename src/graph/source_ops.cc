@@ -1,0 +1,94 @@
+// Nodes without inputs that only graphs have: placeholders, constants, and a function's arguments.
+
+#include "base/raise.h"
+#include "cohort/graph.h"
+#include "cohort/ops.h"
+#include "graph/graph_impl.h"
+#include "ops/infer.h"
+
+namespace cohort {
+namespace internal {
+namespace {
+
+Specs infer_declared(const OpInputs& inputs) {
+  return {{inputs.attrs.get<DType>("dtype"), inputs.attrs.get<Shape>("shape")}};
+}
+
+constexpr std::string_view kNoInputs = "it has no inputs";
+
+// Adds a node under a name of the user's choice.
+Tensor add_named(std::string_view name, const OpDef& op, std::span<const Tensor> inputs,
+                 Attrs attrs, const Specs& outputs, Site site) {
+  return GraphAccess::impl(get_default_graph())
+      ->append_named(name, op, inputs, std::move(attrs), outputs, site)[0];
+}
+
+}  // namespace
+
+extern constexpr OpDef kPlaceholder{
+    .name = "Placeholder",
+    .dtypes = kAnyType,
+    .infer = infer_declared,
+    .compute = [](Kernel&) { raise(Code::InvalidArgument, "[Placeholder] no value was fed"); },
+    .gradient = nullptr,
+    .no_gradient_because = kNoInputs,
+};
+
+extern constexpr OpDef kPlaceholderWithDefault{
+    .name = "PlaceholderWithDefault",
+    .dtypes = kAnyType,
+    .infer = [](const OpInputs& inputs) -> Specs {
+      return {{inputs.dtype(0), inputs.attrs.get<Shape>("shape")}};
+    },
+    // As a tensor of its own, which tapes tell from the input.
+    .compute = [](Kernel& k) { find_op("Identity").compute(k); },
+    .gradient = [](const OpCall&, std::span<const Tensor> g) -> Gradients { return {g[0]}; },
+};
+
+extern constexpr OpDef kConst{
+    .name = "Const",
+    .dtypes = kAnyType,
+    .infer = [](const OpInputs& inputs) -> Specs {
+      const auto& value = inputs.attrs.get<Tensor>("value");
+      return {{value.dtype(), value.shape()}};
+    },
+    .compute = [](Kernel& k) { k.outputs[0] = k.attrs.get<Tensor>("value"); },
+    .gradient = nullptr,
+    .no_gradient_because = kNoInputs,
+};
+
+// What a function is called with; whoever runs the body sets it.
+extern constexpr OpDef kArgument{
+    .name = "Argument",
+    .dtypes = kAnyType | kResourceType,
+    .infer = infer_declared,
+    .compute = [](Kernel&) { raise(Code::Internal, "[Argument] the function was not called"); },
+    .gradient = nullptr,
+    .no_gradient_because = kNoInputs,
+};
+
+}  // namespace internal
+
+Tensor placeholder(DType dtype, const Shape& shape, std::string_view name, Site site) {
+  return internal::add_named(name, internal::kPlaceholder, {}, {{"dtype", dtype}, {"shape", shape}},
+                             {{dtype, shape}}, site);
+}
+
+Tensor placeholder_with_default(const Tensor& value, const Shape& shape, std::string_view name,
+                                Site site) {
+  if (!value.shape().is_compatible_with(shape)) {
+    internal::raise(Code::InvalidArgument,
+                    "[PlaceholderWithDefault] the default has shape {}, which is not {}",
+                    value.shape().to_string(), shape.to_string());
+  }
+  return internal::add_named(name, internal::kPlaceholderWithDefault, {&value, 1},
+                             {{"shape", shape}}, {{value.dtype(), shape}}, site);
+}
+
+Tensor constant(const Tensor& value, std::string_view name, Site site) {
+  if (!building_graph()) return value;
+  return internal::add_named(name, internal::kConst, {}, {{"value", value}},
+                             {{value.dtype(), value.shape()}}, site);
+}
+
+}  // namespace cohort

@@ -1,0 +1,253 @@
+#include <algorithm>
+
+#include "base/raise.h"
+#include "cohort/control_flow.h"
+#include "cohort/ops.h"
+#include "graph/call_function.h"
+#include "ops/infer.h"
+#include "ops/run_context.h"
+
+namespace cohort {
+namespace internal {
+namespace {
+
+using FunctionPtr = std::shared_ptr<const GraphFunction>;
+
+// The parts of a loop's inputs: the state, then what the condition and the body captured.
+struct LoopInputs {
+  LoopInputs(const Attrs& attrs, std::span<const Tensor> inputs)
+      : condition(*attrs.get<FunctionPtr>("condition")),
+        body(*attrs.get<FunctionPtr>("body")),
+        num_state(static_cast<size_t>(attrs.integer("num_state"))),
+        state(inputs.begin(), inputs.begin() + static_cast<std::ptrdiff_t>(num_state)),
+        condition_captures(inputs.subspan(num_state, condition.arguments.size() - num_state)),
+        body_captures(inputs.subspan(num_state + condition_captures.size(),
+                                     body.arguments.size() - num_state)) {}
+
+  const GraphFunction& condition;
+  const GraphFunction& body;
+  size_t num_state;
+  std::vector<Tensor> state;
+  std::span<const Tensor> condition_captures;
+  std::span<const Tensor> body_captures;
+};
+
+std::vector<Tensor> with(const std::vector<Tensor>& state, std::span<const Tensor> more) {
+  std::vector<Tensor> all = state;
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
+// Runs the loop; `visit` sees the state before each iteration.
+template <typename Visit>
+std::vector<Tensor> run_loop(const Kernel& k, LoopInputs& loop, const Visit& visit) {
+  const int64_t most = k.attrs.integer("maximum_iterations");
+  for (int64_t i = 0; most < 0 || i < most; ++i) {
+    if (k.run != nullptr) k.run->cancellation().check();
+    const std::vector<Tensor> go =
+        call_function(loop.condition, with(loop.state, loop.condition_captures), k.run);
+    if (!go[0].to<bool>()) break;
+    visit(loop.state);
+    loop.state = call_function(loop.body, with(loop.state, loop.body_captures), k.run);
+  }
+  return loop.state;
+}
+
+// Gradients of the state's and the captures' floating members, walking the iterations backwards.
+void run_backwards(Kernel& k) {
+  LoopInputs loop(k.attrs, k.inputs);
+  const size_t num_inputs =
+      loop.num_state + loop.condition_captures.size() + loop.body_captures.size();
+  std::vector<std::vector<Tensor>> states;
+  run_loop(k, loop, [&](const std::vector<Tensor>& state) { states.push_back(state); });
+  const GraphFunction& gradient = *k.attrs.get<FunctionPtr>("body_gradient");
+  const size_t num_floating_state = floating(result_specs(loop.body)).size();
+  std::vector<Tensor> state_gradients(k.inputs.begin() + static_cast<std::ptrdiff_t>(num_inputs),
+                                      k.inputs.end());
+  std::vector<Tensor> capture_gradients;
+  for (size_t i = states.size(); i-- > 0;) {
+    const std::vector<Tensor> inputs = with(with(states[i], loop.body_captures), state_gradients);
+    const std::vector<Tensor> found = call_function(gradient, inputs, k.run);
+    state_gradients.assign(found.begin(),
+                           found.begin() + static_cast<std::ptrdiff_t>(num_floating_state));
+    for (size_t j = num_floating_state; j < found.size(); ++j) {
+      const size_t at = j - num_floating_state;
+      if (at == capture_gradients.size()) {
+        capture_gradients.push_back(found[j]);
+      } else {
+        capture_gradients[at] = capture_gradients[at] + found[j];
+      }
+    }
+  }
+  size_t next = 0;
+  for (const Tensor& found : state_gradients) k.outputs[next++] = found;
+  for (const Tensor& found : capture_gradients) k.outputs[next++] = found;
+  // No iteration: nothing depends on what the body captured.
+  for (const Tensor& capture : loop.body_captures) {
+    if (next == k.outputs.size()) break;
+    if (is_floating(capture.dtype())) k.outputs[next++] = zeros_like(capture);
+  }
+}
+
+Specs floating_specs(std::span<const Tensor> tensors) {
+  Specs specs;
+  for (const Tensor& tensor : tensors) {
+    if (is_floating(tensor.dtype())) specs.push_back({tensor.dtype(), tensor.shape()});
+  }
+  return specs;
+}
+
+void check_loop(const GraphFunction& condition, const GraphFunction& body, const Specs& state) {
+  const Specs answer = result_specs(condition);
+  if (answer.size() != 1 || answer[0].dtype != kBool) {
+    raise(Code::InvalidArgument, "[While] the condition must return one bool");
+  }
+  const Specs next = result_specs(body);
+  if (next.size() != state.size()) {
+    raise(Code::InvalidArgument, "[While] the state has {} tensors, but the body returns {}",
+          state.size(), next.size());
+  }
+  for (size_t i = 0; i < state.size(); ++i) {
+    if (next[i].dtype == state[i].dtype && next[i].shape.is_compatible_with(state[i].shape))
+      continue;
+    raise(Code::InvalidArgument,
+          "[While] tensor {} of the state is {} of shape {}, but the body makes it {} of shape {}",
+          i, to_string(state[i].dtype), state[i].shape.to_string(), to_string(next[i].dtype),
+          next[i].shape.to_string());
+  }
+}
+
+// Throws InvalidArgument unless the functions fit together and to the inputs, of which the last
+// `others` are not the loop's.
+void check_inputs(const OpInputs& inputs, size_t others) {
+  const GraphFunction& condition = *inputs.attrs.get<FunctionPtr>("condition");
+  const GraphFunction& body = *inputs.attrs.get<FunctionPtr>("body");
+  const int64_t num_state = inputs.attrs.integer("num_state");
+  const size_t arguments = condition.arguments.size() + body.arguments.size();
+  const auto states = static_cast<size_t>(std::max<int64_t>(num_state, 0));
+  if (num_state < 0 || states > condition.arguments.size() || states > body.arguments.size() ||
+      inputs.size() != arguments - states + others) {
+    raise(Code::InvalidArgument, "[{}] {} inputs do not fit a state of {} tensors", inputs.op,
+          inputs.size(), num_state);
+  }
+  const LoopInputs loop(inputs.attrs, inputs.tensors);
+  require_arguments(inputs.op, condition, with(loop.state, loop.condition_captures));
+  require_arguments(inputs.op, body, with(loop.state, loop.body_captures));
+  Specs state;
+  for (const Tensor& tensor : loop.state) state.push_back({tensor.dtype(), tensor.shape()});
+  check_loop(condition, body, state);
+}
+
+void check_gradient_inputs(const OpInputs& inputs) {
+  const GraphFunction& body = *inputs.attrs.get<FunctionPtr>("body");
+  const GraphFunction& gradient = *inputs.attrs.get<FunctionPtr>("body_gradient");
+  const size_t seeds = floating(result_specs(body)).size();
+  check_inputs(inputs, seeds);
+  const LoopInputs loop(inputs.attrs, inputs.tensors);
+  const std::vector<Tensor> own = with(loop.state, loop.body_captures);
+  require_arguments(inputs.op, gradient, with(own, inputs.tensors.last(seeds)));
+  if (gradient.results.size() != floating(argument_specs(body)).size()) {
+    raise(Code::InvalidArgument, "[{}] the gradient returns {} tensors", inputs.op,
+          gradient.results.size());
+  }
+}
+
+}  // namespace
+
+extern constexpr OpDef kWhileGrad{
+    .name = "WhileGrad",
+    .dtypes = kAnyType | kResourceType,
+    .infer = [](const OpInputs& inputs) -> Specs {
+      check_gradient_inputs(inputs);
+      const LoopInputs loop(inputs.attrs, inputs.tensors);
+      Specs specs = floating_specs(loop.state);
+      for (const Spec& spec : floating_specs(loop.body_captures)) specs.push_back(spec);
+      return specs;
+    },
+    .compute = run_backwards,
+    .gradient = nullptr,
+    .no_gradient_because = "second derivatives of loops are not kept",
+    .stateful = true,
+};
+
+extern constexpr OpDef kWhile{
+    .name = "While",
+    .dtypes = kAnyType | kResourceType,
+    .infer = [](const OpInputs& inputs) -> Specs {
+      check_inputs(inputs, 0);
+      const LoopInputs loop(inputs.attrs, inputs.tensors);
+      Specs specs;
+      for (const Tensor& tensor : loop.state) specs.push_back({tensor.dtype(), tensor.shape()});
+      return specs;
+    },
+    .compute =
+        [](Kernel& k) {
+          LoopInputs loop(k.attrs, k.inputs);
+          const std::vector<Tensor> state = run_loop(k, loop, [](const std::vector<Tensor>&) {});
+          std::copy(state.begin(), state.end(), k.outputs.begin());
+        },
+    .gradient = [](const OpCall& call, std::span<const Tensor> output_gradients) -> Gradients {
+      const LoopInputs loop(call.attrs, call.inputs);
+      std::vector<Tensor> inputs = call.inputs;
+      for (const size_t i : floating(result_specs(loop.body)))
+        inputs.push_back(output_gradients[i]);
+      Attrs attrs = call.attrs;
+      attrs.set("body_gradient", closed(*gradient_of(loop.body)));
+      const std::vector<Tensor> found = apply_many(kWhileGrad, inputs, std::move(attrs), {});
+      Gradients gradients(call.inputs.size());
+      size_t next = 0;
+      const size_t first_body_capture = loop.num_state + loop.condition_captures.size();
+      for (size_t i = 0; i < call.inputs.size(); ++i) {
+        const bool counts = i < loop.num_state || i >= first_body_capture;
+        if (counts && is_floating(call.inputs[i].dtype())) gradients[i] = found[next++];
+      }
+      return gradients;
+    },
+    .stateful = true,  // the body may have effects
+};
+
+namespace {
+
+bool any_symbolic(const std::vector<Tensor>& tensors) {
+  return std::any_of(tensors.begin(), tensors.end(),
+                     [](const Tensor& tensor) { return tensor.is_symbolic(); });
+}
+
+std::vector<Tensor> append_loop(const LoopCondition& condition, const LoopBody& body,
+                                const std::vector<Tensor>& initial, const WhileOptions& options,
+                                Site site) {
+  Specs state;
+  for (const Tensor& tensor : initial) state.push_back({tensor.dtype(), tensor.shape()});
+  const auto traced_condition = trace("condition", state, [&](std::span<const Tensor> now) {
+    return std::vector<Tensor>{condition(now)};
+  });
+  const auto traced_body = trace("body", state, body);
+  check_loop(*traced_condition, *traced_body, state);
+  std::vector<Tensor> inputs = with(initial, traced_condition->captured);
+  inputs = with(inputs, traced_body->captured);
+  return apply_many(kWhile, inputs,
+                    {{"condition", closed(*traced_condition)},
+                     {"body", closed(*traced_body)},
+                     {"num_state", static_cast<int64_t>(initial.size())},
+                     {"maximum_iterations", options.maximum_iterations}},
+                    site);
+}
+
+}  // namespace
+}  // namespace internal
+
+std::vector<Tensor> while_loop(const LoopCondition& condition, const LoopBody& body,
+                               const std::vector<Tensor>& initial, const WhileOptions& options,
+                               Site site) {
+  if (internal::thread_dispatch().builder != nullptr || internal::any_symbolic(initial)) {
+    return internal::append_loop(condition, body, initial, options, site);
+  }
+  std::vector<Tensor> state = initial;
+  for (int64_t i = 0; options.maximum_iterations < 0 || i < options.maximum_iterations; ++i) {
+    if (!condition(state).to<bool>()) break;
+    state = body(state);
+  }
+  return state;
+}
+
+}  // namespace cohort

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <memory>
+
+#include "ops/op.h"
+
+namespace cohort::internal {
+
+// While it lives, kernels may be executed on this thread. Making one costs a little, so a run of
+// many ops makes one for all of them.
+class KernelScope {
+ public:
+  KernelScope();
+  ~KernelScope();
+  KernelScope(const KernelScope&) = delete;
+  KernelScope& operator=(const KernelScope&) = delete;
+
+ private:
+  alignas(
+      8) unsigned char storage_[32];  // the kernel library's guard, whose header stays out of here
+};
+
+// Runs the op's kernel on concrete inputs that passed `infer`. Failures of the kernel library
+// become Errors that name the op.
+void execute(const OpDef& op, std::span<const Tensor> inputs, const Attrs& attrs,
+             std::span<Tensor> outputs, RunContext* run);
+
+}  // namespace cohort::internal

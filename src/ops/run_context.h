@@ -1,0 +1,110 @@
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "base/raise.h"
+#include "tensor/body.h"
+
+namespace cohort::internal {
+
+class GraphFunction;
+
+// A device's state, by container, kind and name. It outlives the graphs that use it: two graphs
+// that name the same thing share it. Thread-safe.
+class ResourceTable {
+ public:
+  // What `make` returns the first time, and the same object from then on.
+  template <typename T, typename Make>
+  std::shared_ptr<T> find_or_make(const std::string& container, const std::string& kind,
+                                  const std::string& name, const Make& make) {
+    const std::lock_guard lock(mutex_);
+    std::shared_ptr<Resource>& entry = entries_[{container, kind, name}];
+    if (!entry) entry = make();
+    return std::static_pointer_cast<T>(entry);
+  }
+
+  // Forgets everything in the container.
+  void clear(const std::string& container) {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(entries_,
+                  [&](const auto& entry) { return std::get<0>(entry.first) == container; });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::tuple<std::string, std::string, std::string>, std::shared_ptr<Resource>> entries_;
+};
+
+// Tells those who wait inside a run that it is over. Thread-safe.
+class Cancellation {
+ public:
+  // The first status given stays.
+  void cancel(Status status);
+  bool cancelled() const { return cancelled_.load(std::memory_order_acquire); }
+  // Throws the status once cancelled. Takes no lock.
+  void check() const {
+    if (cancelled()) throw_status();
+  }
+
+  // Calls `wake` at once when cancelled, else when that happens; ends with the object. `wake` may
+  // take a lock, so make and end listeners without holding that lock.
+  class Listener {
+   public:
+    Listener(Cancellation& cancellation, std::function<void()> wake);
+    ~Listener();
+    Listener(const Listener&) = delete;
+    Listener& operator=(const Listener&) = delete;
+
+   private:
+    Cancellation& cancellation_;
+    int id_;
+  };
+
+ private:
+  [[noreturn]] void throw_status() const { throw Error(status_); }
+
+  std::atomic<bool> cancelled_{false};
+  std::mutex mutex_;
+  Status status_;                                // constant once cancelled_
+  std::map<int, std::function<void()>> wakers_;  // guarded by mutex_
+  int next_id_ = 0;                              // guarded by mutex_
+};
+
+// Tensors on their way between the parts of one run, by edge number.
+class EdgeTable {
+ public:
+  virtual ~EdgeTable() = default;
+  // Never blocks. Each edge is sent once and received once in a run.
+  virtual void send(int64_t edge, const Tensor& value) = 0;
+  // Blocks until the value is there; throws what cancels the run.
+  virtual Tensor receive(int64_t edge, Cancellation& cancellation) = 0;
+};
+
+// What a kernel may ask of the graph run that it is part of.
+class RunContext {
+ public:
+  virtual ~RunContext() = default;
+  virtual ResourceTable& resources() = 0;
+  virtual Cancellation& cancellation() = 0;
+  virtual EdgeTable& edges() = 0;
+  // Runs a function's body as part of this run.
+  virtual std::vector<Tensor> call(const GraphFunction& function,
+                                   std::span<const Tensor> inputs) = 0;
+};
+
+// The context of a kernel that cannot do without. Throws FailedPrecondition when it runs at once.
+RunContext& require_run(RunContext* run, std::string_view op);
+
+// What ends the waiting of a kernel: its run's, or nothing when it runs at once.
+Cancellation& cancellation_of(RunContext* run);
+
+}  // namespace cohort::internal

@@ -1,0 +1,131 @@
+#include "cohort/function.h"
+
+#include <gtest/gtest.h>
+
+#include "cohort/cohort.h"
+
+namespace cohort {
+namespace {
+
+TEST(Function, GivesWhatThePlainCallGives) {
+  const auto body = [](Tensor x, Tensor y) { return matmul(x, y) + 1.f; };
+  const auto traced = function(body);
+  const Tensor a({{1.f, 2.f}, {3.f, 4.f}});
+  EXPECT_EQ(traced(a, a).to_vector<float>(), body(a, a).to_vector<float>());
+  EXPECT_EQ(traced.num_traces(), 1u);
+}
+
+TEST(Function, TracesOncePerDtypeAndShape) {
+  int calls = 0;
+  const auto traced = function([&](Tensor x) {
+    ++calls;
+    return x * x;
+  });
+  traced(ones({2}));
+  traced(ones({2}) * 3.f);
+  EXPECT_EQ(calls, 1);
+  traced(ones({2, 2}));
+  traced(ones({2}, kFloat64));
+  EXPECT_EQ(calls, 3);
+}
+
+TEST(Function, TracesAnUnknownFirstSizeAfterAFewKinds) {
+  const auto traced = function([](Tensor x) { return sum(x * 2.f, 1); });
+  for (int64_t batch = 1; batch <= 20; ++batch) {
+    EXPECT_EQ(traced(ones({batch, 3})).shape(), (Shape{batch}));
+  }
+  EXPECT_LE(traced.num_traces(), 5u);
+}
+
+TEST(Function, SeesChangesOfCapturedVariables) {
+  Variable w(2.f);
+  const auto traced = function([&](Tensor x) { return x * w; });
+  EXPECT_EQ(traced(Tensor(3.f)).to<float>(), 6.f);
+  w.assign(5.f);
+  EXPECT_EQ(traced(Tensor(3.f)).to<float>(), 15.f);
+}
+
+TEST(Function, ChangesVariablesInTheOrderOfTheCode) {
+  Variable w(1.f);
+  const auto traced = function([&](Tensor x) {
+    const Tensor before = w.read_value();
+    w.assign_add(x);
+    const Tensor between = w.read_value();
+    w.assign(between * 10.f);
+    return std::vector<Tensor>{before, between, w.read_value()};
+  });
+  const std::vector<Tensor> seen = traced(Tensor(2.f));
+  EXPECT_EQ(seen[0].to<float>(), 1.f);
+  EXPECT_EQ(seen[1].to<float>(), 3.f);
+  EXPECT_EQ(seen[2].to<float>(), 30.f);
+  EXPECT_EQ(w.read_value().to<float>(), 30.f);
+}
+
+TEST(Function, IsDifferentiableFromOutside) {
+  Variable w(3.f);
+  const auto traced = function([&](Tensor x) { return x * w * w; });
+  GradientTape tape;
+  const Tensor x = identity(Tensor(2.f));
+  tape.watch(x);
+  const Tensor y = traced(x);
+  const Gradients found = tape.gradient(std::vector<Tensor>{y}, std::vector<Tensor>{x});
+  EXPECT_EQ(Tensor(found[0]).to<float>(), 9.f);
+  GradientTape second;
+  EXPECT_EQ(Tensor(second.gradient(traced(x), w)).to<float>(), 12.f);
+}
+
+TEST(Function, HoldsAWholeTrainingStep) {
+  random::set_seed(7);
+  nn::Sequential model{nn::Dense(4, 8), nn::relu, nn::Dense(8, 3)};
+  optim::Sgd optimizer({.learning_rate = 0.1, .momentum = 0.9});
+  const auto step = [&](Tensor x, Tensor labels) {
+    GradientTape tape;
+    const Tensor loss = nn::softmax_cross_entropy(model(x), labels);
+    optimizer.apply_gradients(tape.gradient(loss, model.variables()), model.variables());
+    return loss;
+  };
+  const auto traced = function(step);
+  const Tensor x = random::normal({6, 4});
+  const Tensor labels({0, 1, 2, 0, 1, 2});
+  float first = 0;
+  float last = 0;
+  for (int i = 0; i < 30; ++i) {
+    last = traced(x, labels).to<float>();
+    if (i == 0) first = last;
+  }
+  EXPECT_LT(last, first / 2);
+  EXPECT_EQ(traced.num_traces(), 1u);
+  EXPECT_EQ(optimizer.iterations().read_value().to<int64_t>(), 30);
+}
+
+TEST(Function, ExplainsWhatCannotBeTraced) {
+  const auto traced = function([](Tensor x) { return x.to<float>() > 0 ? x : -x; });
+  try {
+    traced(Tensor(1.f));
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Code::FailedPrecondition);
+    EXPECT_NE(error.message().find("cond()"), std::string::npos) << error.message();
+  }
+}
+
+TEST(Function, TakesAndReturnsStructures) {
+  using Named = std::map<std::string, Tensor>;
+  const auto traced = function([](Named in, std::vector<Tensor> more) {
+    return std::make_tuple(in.at("a") + more[0], std::make_pair(in.at("b"), more[1]));
+  });
+  const auto [sum, rest] = traced(Named{{"a", Tensor(1.f)}, {"b", Tensor(2.f)}},
+                                  std::vector<Tensor>{Tensor(3.f), Tensor(4.f)});
+  EXPECT_EQ(sum.to<float>(), 4.f);
+  EXPECT_EQ(rest.first.to<float>(), 2.f);
+  EXPECT_EQ(rest.second.to<float>(), 4.f);
+}
+
+TEST(Function, CallsFunctions) {
+  const auto square_it = function([](Tensor x) { return x * x; });
+  const auto outer = function([&](Tensor x) { return square_it(x) + square_it(x + 1.f); });
+  EXPECT_EQ(outer(Tensor(2.f)).to<float>(), 13.f);
+}
+
+}  // namespace
+}  // namespace cohort

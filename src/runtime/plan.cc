@@ -1,0 +1,179 @@
+#include "runtime/plan.h"
+
+#include <algorithm>
+#include <map>
+#include <queue>
+#include <set>
+#include <unordered_map>
+
+#include "base/raise.h"
+
+namespace cohort::internal {
+namespace {
+
+bool is_variable_read(const Node& node) { return node.op->name == "ReadVariable"; }
+
+// Makes a plan; exists for the time of one compile().
+class Compiler {
+ public:
+  Compiler(std::shared_ptr<const GraphImpl> graph, const RunRequest& request, StepOrder order)
+      : graph_(std::move(graph)),
+        request_(request),
+        order_(order),
+        fed_(request.feeds.begin(), request.feeds.end()),
+        needed_(needed_nodes(*graph_, request)),
+        waiting_for_(static_cast<size_t>(graph_->size())),
+        successors_(waiting_for_.size()) {}
+
+  std::shared_ptr<const Plan> compile() {
+    plan_->graph = graph_;
+    for (const Endpoint feed : request_.feeds) plan_->feed_slots.push_back(new_slot(feed));
+    for (const int id : ordered()) add_step(id);
+    for (const Endpoint fetch : request_.fetches) plan_->fetch_slots.push_back(slots_.at(fetch));
+    mark_last_uses();
+    return std::move(plan_);
+  }
+
+ private:
+  // A node whose outputs are all fed is not run.
+  bool is_fed(Endpoint endpoint) const { return fed_.contains(endpoint); }
+
+  // Node numbers in the order of running: always the ready node that ranks first.
+  std::vector<int> ordered() {
+    count_predecessors();
+    std::priority_queue<Ready, std::vector<Ready>, std::greater<>> ready;
+    for (const int id : needed_) {
+      if (waiting_for_[static_cast<size_t>(id)] == 0) ready.push(rank(id));
+    }
+    std::vector<int> order;
+    while (!ready.empty()) {
+      const int id = ready.top().second;
+      ready.pop();
+      order.push_back(id);
+      for (const int next : successors_[static_cast<size_t>(id)]) {
+        if (--waiting_for_[static_cast<size_t>(next)] == 0) ready.push(rank(next));
+      }
+    }
+    if (order.size() != needed_.size()) {
+      raise(Code::InvalidArgument, "[Graph] node '{}' waits for itself: the graph has a cycle",
+            first_waiting());
+    }
+    return order;
+  }
+
+  using Ready = std::pair<int, int>;  // class, then age
+  Ready rank(int id) const {
+    const bool early = order_ == StepOrder::EffectsEarly && graph_->node(id).op->stateful;
+    return {early ? 0 : 1, id};
+  }
+
+  void count_predecessors() {
+    for (const int id : needed_) {
+      const Node& node = graph_->node(id);
+      for (const Endpoint input : node.inputs) {
+        if (!is_fed(input)) precede(input.node, id);
+      }
+      for (const int before : node.controls) precede(before, id);
+    }
+    if (order_ == StepOrder::EffectsEarly) hold_back_writers();
+  }
+
+  void precede(int before, int after) {
+    successors_[static_cast<size_t>(before)].push_back(after);
+    ++waiting_for_[static_cast<size_t>(after)];
+  }
+
+  // A variable that is written while somebody still holds the value read from it must be copied. So
+  // a writer that comes after a read also comes after those who use what was read.
+  void hold_back_writers() {
+    std::unordered_map<int, std::vector<int>> users;  // of each read
+    for (const int id : needed_) {
+      for (const Endpoint input : graph_->node(id).inputs) {
+        if (is_variable_read(graph_->node(input.node))) users[input.node].push_back(id);
+      }
+    }
+    for (const int id : needed_) {
+      const Node& writer = graph_->node(id);
+      if (!writer.op->stateful || is_variable_read(writer)) continue;
+      for (const int before : writer.controls) {
+        for (const int user : users[before]) {
+          if (user < id) precede(user, id);
+        }
+      }
+    }
+  }
+
+  std::string first_waiting() const {
+    for (const int id : needed_) {
+      if (waiting_for_[static_cast<size_t>(id)] > 0) return graph_->node(id).name;
+    }
+    return {};
+  }
+
+  int new_slot(Endpoint endpoint) {
+    const auto [entry, fresh] = slots_.emplace(endpoint, plan_->num_slots);
+    if (fresh) ++plan_->num_slots;
+    return entry->second;
+  }
+
+  void add_step(int id) {
+    const Node& node = graph_->node(id);
+    const int count = static_cast<int>(node.outputs.size());
+    Plan::Step step{.op = node.op,
+                    .node = &node,
+                    .first_input = static_cast<int>(plan_->input_slots.size()),
+                    .num_inputs = static_cast<int>(node.inputs.size()),
+                    .first_output = plan_->num_slots,
+                    .num_outputs = count};
+    for (const Endpoint input : node.inputs) {
+      plan_->input_slots.push_back(slots_.at(input));
+      const Spec& spec = graph_->node(input.node).outputs[static_cast<size_t>(input.output)];
+      step.check_inputs |= spec.dtype != kResource && !spec.shape.is_fully_known();
+    }
+    for (int i = 0; i < count; ++i) {
+      // A fed output keeps the fed value; what the step makes goes to a slot that nobody reads.
+      slots_.emplace(Endpoint{id, i}, plan_->num_slots);
+      ++plan_->num_slots;
+    }
+    plan_->steps.push_back(step);
+  }
+
+  void mark_last_uses() {
+    std::vector<bool> used(static_cast<size_t>(plan_->num_slots));
+    for (const int slot : plan_->fetch_slots) used[static_cast<size_t>(slot)] = true;
+    plan_->unused_outputs.resize(plan_->steps.size());
+    for (size_t i = plan_->steps.size(); i-- > 0;) {
+      Plan::Step& step = plan_->steps[i];
+      for (int output = 0; output < step.num_outputs; ++output) {
+        const int slot = step.first_output + output;
+        if (!used[static_cast<size_t>(slot)]) plan_->unused_outputs[i].push_back(slot);
+      }
+      // From the back: of an input that a step takes twice, the second time is the last use.
+      for (int input = step.num_inputs; input-- > 0;) {
+        auto in_use = used[static_cast<size_t>(
+            plan_->input_slots[static_cast<size_t>(step.first_input + input)])];
+        if (!in_use && input < 32) step.last_uses |= 1u << input;
+        in_use = true;
+      }
+    }
+  }
+
+  const std::shared_ptr<const GraphImpl> graph_;
+  const RunRequest& request_;
+  const StepOrder order_;
+  const std::set<Endpoint> fed_;
+  const std::vector<int> needed_;
+  std::vector<int> waiting_for_;  // by node: how many must still run before
+  std::vector<std::vector<int>> successors_;
+  std::map<Endpoint, int> slots_;
+  std::shared_ptr<Plan> plan_ = std::make_shared<Plan>();
+};
+
+}  // namespace
+
+std::shared_ptr<const Plan> compile(std::shared_ptr<const GraphImpl> graph,
+                                    const RunRequest& request, StepOrder order) {
+  return Compiler(std::move(graph), request, order).compile();
+}
+
+}  // namespace cohort::internal

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "graph/prune.h"
+
+namespace cohort::internal {
+
+// A part of a graph, pruned, ordered and flattened for running: steps over numbered slots, no names
+// and no maps. Immutable, so any number of threads may run one at the same time.
+struct Plan {
+  struct Step {
+    const OpDef* op;
+    const Node* node;  // for messages and traces; its attributes are the step's
+    int first_input;   // into input_slots
+    int num_inputs;
+    int first_output;  // slots are numbered consecutively per step
+    int num_outputs;
+    uint32_t last_uses = 0;     // bit i: input i's slot is not needed after this step
+    bool check_inputs = false;  // a shape was not known when the node was made
+  };
+
+  std::shared_ptr<const GraphImpl> graph;  // keeps nodes alive
+  std::vector<Step> steps;
+  std::vector<int> input_slots;
+  std::vector<int> feed_slots;  // -1: fed, but used by nobody
+  std::vector<int> fetch_slots;
+  // Outputs that nobody needs, dropped after the step that makes them.
+  std::vector<std::vector<int>> unused_outputs;
+  int num_slots = 0;
+};
+
+// EffectsEarly: nodes that change state run as early as they may, once the readers of the old state
+// are done, so that gradients are free as soon as they are used. AsMade: in the order of the nodes'
+// making, which parts of one cut graph share, so that none waits for one that waits for it.
+enum class StepOrder { EffectsEarly, AsMade };
+
+// Keeps what the fetches and targets need, stopping at feeds, and puts it in an order in which
+// every input comes first.
+std::shared_ptr<const Plan> compile(std::shared_ptr<const GraphImpl> graph,
+                                    const RunRequest& request, StepOrder order);
+
+}  // namespace cohort::internal

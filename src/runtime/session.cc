@@ -1,0 +1,94 @@
+#include "cohort/session.h"
+
+#include <fmt/format.h>
+
+#include "base/raise.h"
+#include "runtime/session_impl.h"
+
+namespace cohort {
+namespace {
+
+std::shared_ptr<internal::SessionImpl> open(const Graph& graph, std::string_view target,
+                                            const SessionOptions& options) {
+  if (!target.empty()) {
+    internal::raise(Code::NotFound,
+                    "[Session] nothing serves target '{}'; use \"\" to run in this process",
+                    target);
+  }
+  return std::make_shared<internal::SessionImpl>(internal::GraphAccess::impl(graph), options);
+}
+
+}  // namespace
+
+Session::Session(std::string_view target, const SessionOptions& options)
+    : Session(get_default_graph(), target, options) {}
+
+Session::Session(const Graph& graph, std::string_view target, const SessionOptions& options)
+    : impl_(open(graph, target, options)) {}
+
+Session::~Session() { impl_->close(); }
+
+Tensor Session::run(const Tensor& fetch, const Feeds& feeds, const RunOptions& options,
+                    RunMetadata* metadata) {
+  return impl_->run({fetch}, feeds, options, metadata)[0];
+}
+
+std::vector<Tensor> Session::run(const std::vector<Tensor>& fetches, const Feeds& feeds,
+                                 const RunOptions& options, RunMetadata* metadata) {
+  return impl_->run(fetches, feeds, options, metadata);
+}
+
+std::vector<Tensor> Session::run(std::initializer_list<Tensor> fetches, const Feeds& feeds,
+                                 const RunOptions& options, RunMetadata* metadata) {
+  return impl_->run(std::vector<Tensor>(fetches), feeds, options, metadata);
+}
+
+std::map<std::string, Tensor> Session::run(const std::map<std::string, Tensor>& fetches,
+                                           const Feeds& feeds, const RunOptions& options,
+                                           RunMetadata* metadata) {
+  std::vector<Tensor> list;
+  for (const auto& [name, fetch] : fetches) list.push_back(fetch);
+  const std::vector<Tensor> values = impl_->run(list, feeds, options, metadata);
+  std::map<std::string, Tensor> results;
+  size_t next = 0;
+  for (const auto& [name, fetch] : fetches) results[name] = values[next++];
+  return results;
+}
+
+Callable Session::make_callable(const std::vector<Tensor>& feeds,
+                                const std::vector<Tensor>& fetches) {
+  return {impl_, impl_->make_callable(feeds, fetches)};
+}
+
+std::vector<std::string> Session::list_devices() const { return impl_->list_devices(); }
+void Session::close() { impl_->close(); }
+
+Callable::Callable(std::shared_ptr<internal::SessionImpl> session, int id)
+    : session_(std::move(session)), id_(id) {}
+
+std::vector<Tensor> Callable::operator()(const std::vector<Tensor>& feed_values) const {
+  return session_->run_callable(id_, feed_values);
+}
+
+std::string RunMetadata::to_chrome_trace() const {
+  std::map<std::string, int> rows;
+  std::string events;
+  for (const NodeTiming& timing : nodes) {
+    const int row = rows.emplace(timing.device, static_cast<int>(rows.size())).first->second;
+    events += fmt::format(
+        "{}{{\"name\":\"{}\",\"cat\":\"{}\",\"ph\":\"X\",\"ts\":{:.3f},\"dur\":{:.3f},\"pid\":0,"
+        "\"tid\":{},\"args\":{{\"output_bytes\":{}}}}}",
+        events.empty() ? "" : ",\n", timing.node, timing.op,
+        static_cast<double>(timing.start.count()) / 1e3,
+        static_cast<double>(timing.duration.count()) / 1e3, row, timing.output_bytes);
+  }
+  for (const auto& [device, row] : rows) {
+    events += fmt::format(
+        ",\n{{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":0,\"tid\":{},\"args\":{{\"name\":\"{}"
+        "\"}}}}",
+        row, device);
+  }
+  return "{\"traceEvents\":[\n" + events + "\n]}\n";
+}
+
+}  // namespace cohort
