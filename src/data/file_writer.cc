@@ -19,8 +19,8 @@ FileWriter::FileWriter(const std::string& path)
 }
 
 void FileWriter::write(std::string_view bytes) {
-  if (bytes.empty()) return;  // whose pointer may be null
   if (!file_) raise(Code::FailedPrecondition, "[Write] '{}' is closed", path_);
+  if (bytes.empty()) return;  // whose pointer may be null
   if (std::fwrite(bytes.data(), 1, bytes.size(), file_.get()) == bytes.size()) return;
   raise(errno == ENOSPC ? Code::ResourceExhausted : Code::DataLoss, "[Write] '{}': {}", path_,
         std::strerror(errno));
