@@ -10,15 +10,13 @@
 #include "graph/handles.h"
 #include "graph/scopes.h"
 #include "ops/variable_ops.h"
-#include "train/local_variable.h"
 
 namespace cohort {
 namespace internal {
 
 extern const OpDef kVariableHandle;
 
-GraphVariable::GraphVariable(const VariableRequest& request)
-    : options_(request.options), trainable_(is_trainable(request.options)) {
+GraphVariable::GraphVariable(const VariableRequest& request) : SingleVariable(request.options) {
   // The state's name is the node's, so that graphs that name it alike share it.
   const NamedHandle made = add_handle(kVariableHandle, request.options.name, {}, {}, {});
   handle_.handle = made.handle;
@@ -37,18 +35,7 @@ std::string GraphVariable::device() const {
 
 Tensor GraphVariable::read() const {
   const Colocation together(handle_.handle);
-  return read_variable(handle_, trainable_);
-}
-
-Tensor GraphVariable::assign(const Tensor& value) { return assign_variable(handle_, value); }
-Tensor GraphVariable::assign_add(const Tensor& delta) {
-  return assign_add_variable(handle_, delta);
-}
-Tensor GraphVariable::assign_sub(const Tensor& delta) {
-  return assign_sub_variable(handle_, delta);
-}
-Tensor GraphVariable::scatter(ScatterOp op, const IndexedSlices& slices) {
-  return scatter_variable(handle_, op, slices);
+  return SingleVariable::read();
 }
 
 std::string GraphVariable::to_string() const {

@@ -2,9 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "base/raise.h"
-#include "cohort/ops.h"
-#include "ops/dispatch.h"
 #include "ops/variable_ops.h"
 #include "tensor/print.h"
 
@@ -22,44 +19,11 @@ VariableHandle make_handle(const VariableRequest& request) {
 
 }  // namespace
 
-bool is_trainable(const VariableOptions& options) {
-  return options.trainable.value_or(options.synchronization != VariableSynchronization::OnRead);
+LocalVariable::LocalVariable(const VariableRequest& request) : SingleVariable(request.options) {
+  handle_ = make_handle(request);
 }
-
-Tensor initial_value(const VariableRequest& request) {
-  if (!request.initializer) {
-    raise(Code::InvalidArgument, "[Variable] '{}': the initializer is empty", request.options.name);
-  }
-  const RecordingPause pause;
-  Tensor value = identity(request.initializer());
-  if (request.options.dtype) value = cast(value, *request.options.dtype);
-  if (!value.shape().is_compatible_with(request.options.shape)) {
-    raise(Code::InvalidArgument,
-          "[Variable] '{}' is to have shape {}, but its initial value has {}", request.options.name,
-          request.options.shape.to_string(), value.shape().to_string());
-  }
-  return value;
-}
-
-LocalVariable::LocalVariable(const VariableRequest& request)
-    : options_(request.options),
-      trainable_(is_trainable(options_)),
-      handle_(make_handle(request)) {}
 
 std::string LocalVariable::device() const { return handle_.handle.device(); }
-
-Tensor LocalVariable::read() const { return read_variable(handle_, trainable_); }
-Tensor LocalVariable::assign(const Tensor& value) { return assign_variable(handle_, value); }
-Tensor LocalVariable::assign_add(const Tensor& delta) {
-  return assign_add_variable(handle_, delta);
-}
-Tensor LocalVariable::assign_sub(const Tensor& delta) {
-  return assign_sub_variable(handle_, delta);
-}
-
-Tensor LocalVariable::scatter(ScatterOp op, const IndexedSlices& slices) {
-  return scatter_variable(handle_, op, slices);
-}
 
 std::string LocalVariable::to_string() const {
   return fmt::format("<Variable '{}:0' shape={} dtype={}, value={}>", name(),
