@@ -1,0 +1,312 @@
+#pragma once
+
+#include <functional>
+#include <initializer_list>
+#include <iosfwd>
+#include <memory>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "cohort/cross_device_ops.h"
+#include "cohort/data.h"
+#include "cohort/distributed_dataset.h"
+#include "cohort/values.h"
+
+// Strategies: where the replicas of a training step run and how their values meet.
+
+namespace cohort {
+
+class Strategy;
+class StrategyExtended;
+class ReplicaContext;
+
+namespace internal {
+class MergePoint;  // where the replicas of one run meet
+struct ScopeState;
+}  // namespace internal
+
+// --- Contexts. Every thread is in one of two: inside the function given to `run` (a replica
+// context; also the state outside of everything), or inside a strategy's scope or a merge function
+// (cross-replica). A new thread begins outside of everything.
+
+// The current strategy; outside of every scope the default one, which behaves as ordinary code.
+Strategy& get_strategy();
+bool has_strategy();
+bool in_cross_replica_context();
+// The context of the replica that this code runs in; null in a cross-replica context.
+ReplicaContext* get_replica_context();
+// Makes `strategy` current on this thread until the next call; nullptr ends that. Throws
+// FailedPrecondition inside another strategy's scope.
+void set_strategy(Strategy* strategy);
+
+// While it is open, this thread is in the strategy's cross-replica context and variables made are
+// the strategy's. Opening throws FailedPrecondition inside another strategy, or inside of a replica.
+class [[nodiscard]] StrategyScope {
+ public:
+  explicit StrategyScope(Strategy& strategy);
+  ~StrategyScope();  // closes; what close() would throw is logged
+  StrategyScope(const StrategyScope&) = delete;
+  StrategyScope& operator=(const StrategyScope&) = delete;
+
+  // Opens once more; scopes of one strategy nest.
+  void enter();
+  // Throws FailedPrecondition when a device, variable-creator or name scope that was opened inside
+  // is still open, or one from outside is not any more; the scope then stays open.
+  void close();
+
+ private:
+  Strategy& strategy_;
+  int nested_ = -1;  // -1: not open
+  std::unique_ptr<internal::ScopeState> state_;
+};
+
+// Which replica a value is for.
+struct ValueContext {
+  int replica_id_in_sync_group = 0;
+  int num_replicas_in_sync = 1;
+};
+
+// What code in a replica knows and can ask for. Valid inside the `run` that made it, on its thread.
+class ReplicaContext {
+ public:
+  ReplicaContext(Strategy& strategy, int replica_id_in_sync_group, size_t local_replica,
+                 internal::MergePoint* meeting);
+
+  Strategy& strategy() const { return strategy_; }
+  int replica_id_in_sync_group() const { return id_; }
+  int num_replicas_in_sync() const;
+  size_t local_replica() const { return local_; }
+  // The device of this replica.
+  std::vector<std::string> devices() const;
+
+  // Waits for all replicas, then calls replica 0's `merge(strategy, arguments...)` once, in
+  // cross-replica context. An argument of type T arrives as PerReplica<T>, which converts to T when
+  // it is the same object on all replicas; a structure arrives with such leaves. Each replica gets
+  // its component of the result. Throws what `merge` throws, in all replicas; FailedPrecondition,
+  // naming the replicas, when some never come.
+  template <typename Merge, typename... Args>
+  auto merge_call(const Merge& merge, const Args&... args);
+
+  // Every replica gets `op` over all replicas' values, leaf by leaf of a structure. All must call
+  // it, in the same order and with equal shapes; if not, FailedPrecondition (InvalidArgument for
+  // shapes) names the replicas and both calls. Differentiable. A variable contributes the own copy.
+  template <typename T>
+  auto all_reduce(ReduceOp op, const T& value, const CommunicationOptions& options = {});
+  // Every replica gets all values, one after the other along `axis`. Differentiable.
+  template <typename T>
+  auto all_gather(const T& value, int axis, const CommunicationOptions& options = {});
+
+  std::string to_string() const;
+
+ private:
+  void check_current(std::string_view what) const;
+  // `body` runs once, on all replicas' `own`s, in the order of the replicas.
+  void merge(const std::type_info& kind, void* own,
+             const std::function<void(std::span<void* const>)>& body);
+  std::vector<Gradient> all_reduce_values(ReduceOp op, const std::vector<Gradient>& values,
+                                          const CommunicationOptions& options);
+  Tensor all_gather_value(const Tensor& value, int axis, const CommunicationOptions& options);
+
+  Strategy& strategy_;
+  int id_;
+  size_t local_;
+  internal::MergePoint* meeting_;  // null in the default context
+};
+std::ostream& operator<<(std::ostream& out, const ReplicaContext& context);
+
+// Axes to reduce along besides the replicas: none, one, or (Mean) several.
+struct Axes {
+  Axes() = default;
+  Axes(int axis) : given{axis} {}
+  Axes(std::initializer_list<int> axes) : given(axes) {}
+  Axes(std::nullopt_t) {}
+  std::vector<int> given;
+};
+
+// What a strategy is made of: derive to write one's own. Everything that Strategy, variables,
+// optimizers and datasets do goes through these functions; the ones with a body here serve any
+// strategy whose replicas are threads of this process, one for each of worker_devices().
+//
+// Unless said otherwise they are for cross-replica context (or outside of everything) and throw
+// FailedPrecondition elsewhere.
+class StrategyExtended {
+ public:
+  StrategyExtended();
+  virtual ~StrategyExtended();
+  StrategyExtended(const StrategyExtended&) = delete;
+  StrategyExtended& operator=(const StrategyExtended&) = delete;
+
+  // --- What it is
+  virtual std::string name() const = 0;  // "MirroredStrategy"
+  virtual std::vector<std::string> worker_devices() const = 0;
+  virtual std::vector<std::string> parameter_devices() const = 0;
+  virtual int num_replicas_in_sync() const;
+  // The id in the whole group of a local replica.
+  virtual int replica_id(size_t local_replica) const { return static_cast<int>(local_replica); }
+  virtual bool should_checkpoint() const { return true; }
+  virtual bool should_save_summary() const { return true; }
+  virtual bool should_init() const { return true; }
+  virtual bool between_graph() const { return false; }
+  virtual bool require_static_shapes() const { return false; }
+  // A device to open together with the scope; "" = none.
+  virtual std::string default_device() const { return ""; }
+  // How a distributed dataset deals with the end of the data.
+  virtual bool handles_partial_batches() const { return true; }
+  virtual InputContext input_context() const;
+
+  // --- What it does
+  // Makes a variable; `next` makes an ordinary one.
+  virtual Variable create_variable(const NextCreator& next, const VariableRequest& request) = 0;
+  // Calls `body` once per local replica, in its context and on its device, all at the same time.
+  virtual void call_for_each_replica(const std::function<void(ReplicaContext&)>& body);
+  virtual DistributedValue reduce_to(ReduceOp op, const DistributedValue& value,
+                                     const Destinations& destinations,
+                                     const CommunicationOptions& options = {}) = 0;
+  virtual std::vector<DistributedValue> batch_reduce_to(ReduceOp op,
+                                                        std::span<const ReduceRequest> requests,
+                                                        const CommunicationOptions& options = {});
+  virtual DistributedValue broadcast_to(const Tensor& value, const Destinations& destinations) = 0;
+  virtual DistributedValue gather_to(const DistributedValue& value,
+                                     const Destinations& destinations, int axis,
+                                     const CommunicationOptions& options = {}) = 0;
+  // Calls `change(copy, k)` for each copy of `variable`, on its device and in update context k.
+  using Change = std::function<Tensor(Variable copy, size_t index)>;
+  virtual DistributedValue update_copies(const Variable& variable, const Change& change) = 0;
+  // In a replica: what every replica gets of all replicas' values.
+  virtual std::vector<Gradient> replica_all_reduce(ReplicaContext& context, ReduceOp op,
+                                                   const std::vector<Gradient>& values,
+                                                   const CommunicationOptions& options);
+  // The same as another object, for deep_copy(). Throws Unimplemented unless overridden.
+  virtual std::unique_ptr<StrategyExtended> clone() const;
+
+  // --- Made of the above
+  // update(v, [](Variable copy, Tensor delta) { copy.assign_sub(delta); }, deltas): arguments that
+  // are distributed are taken apart, copy by copy. Also in replica context, where it is a merge.
+  template <typename F, typename... Args>
+  DistributedValue update(const Variable& variable, const F& change, const Args&... args);
+  // The same for things that are not variables: `change(arguments...)` once per destination.
+  template <typename F, typename... Args>
+  DistributedValue update_non_slot(const Destinations& where, const F& change, const Args&... args);
+  std::vector<std::string> non_slot_devices(const std::vector<Variable>& variables) const;
+  // The value across replicas, whatever the context.
+  Tensor read_var(const Variable& variable);
+  // The distributed variable that `copy` is a copy of, or `copy` itself.
+  Variable value_container(const Variable& copy) const;
+  // While it lives, variables are made where the copies of `variable` are.
+  VariableCreatorScope colocate_vars_with(const Variable& variable);
+  bool variable_created_in_scope(const Variable& variable) const;
+
+  // The strategy that is made of this. Throws FailedPrecondition before there is one.
+  Strategy& strategy() const;
+
+ private:
+  friend class Strategy;
+  Strategy* strategy_ = nullptr;
+  struct Threads;  // one per replica, kept from run to run
+  std::unique_ptr<Threads> threads_;
+};
+
+// Runs a training step on replicas. All methods that compute are for cross-replica context or
+// outside of everything; inside of a replica they throw FailedPrecondition. Must outlive what is
+// made with it.
+class Strategy {
+ public:
+  explicit Strategy(std::unique_ptr<StrategyExtended> extended);
+  virtual ~Strategy();
+  Strategy(const Strategy&) = delete;
+  Strategy& operator=(const Strategy&) = delete;
+  // Another strategy like this one. Throws FailedPrecondition for the default strategy.
+  std::unique_ptr<Strategy> deep_copy() const;
+
+  StrategyScope scope() { return StrategyScope(*this); }
+  StrategyExtended& extended() const { return *extended_; }
+  int num_replicas_in_sync() const { return extended_->num_replicas_in_sync(); }
+
+  // Calls `f` once per replica, all at the same time, and returns what each returned. Distributed
+  // arguments are replaced by the replica's component, wherever they are in vectors, tuples and
+  // maps; variables and everything else pass as they are. A dataset's element is spread over the
+  // parameters of `f`. The first exception ends all replicas and is thrown.
+  template <typename F, typename... Args>
+  auto run(F&& f, const Args&... args);
+
+  // `op` over the replicas' values, as one value on the current device; with axes, over them too,
+  // where Mean divides by the number of elements there are. Leaf by leaf of a structure.
+  template <typename T>
+  auto reduce(ReduceOp op, const T& value, const Axes& axes = {});
+  // All replicas' values, one after the other along `axis`.
+  template <typename T>
+  Tensor gather(const T& value, int axis);
+
+  // One entry per local replica; one alone for what is not distributed.
+  template <typename T>
+  auto local_results(const T& value) const;
+  // What `f(ValueContext)` gives for each local replica, called one after the other.
+  template <typename F>
+  auto distribute_values_from_function(const F& f);
+
+  // See <cohort/distributed_dataset.h>.
+  DistributedDataset distribute_dataset(const data::Dataset& dataset,
+                                        const InputOptions& options = {});
+  DistributedDataset distribute_datasets_from_function(
+      const std::function<data::Dataset(const InputContext&)>& f,
+      const InputOptions& options = {});
+
+  // Runs `f` inside the scope: Variable v = strategy.create([] { return Variable(0.f); });
+  template <typename F>
+  auto create(const F& f) {
+    const StrategyScope inside(*this);
+    return f();
+  }
+
+  // "MirroredStrategy(devices=['/job:localhost/…/device:CPU:0', …], num_replicas_in_sync=2)"
+  std::string to_string() const;
+  friend std::ostream& operator<<(std::ostream& out, const Strategy& strategy);
+
+ private:
+  Tensor reduce_value(ReduceOp op, const DistributedValue& value, const Axes& axes);
+  Tensor gather_value(const DistributedValue& value, int axis);
+  void check_cross_replica(std::string_view what) const;
+
+  std::unique_ptr<StrategyExtended> extended_;
+};
+
+// Everything on one device, on the caller's thread: for trying code out before scaling.
+class OneDeviceStrategy : public Strategy {
+ public:
+  explicit OneDeviceStrategy(std::string_view device);
+};
+
+struct MirroredOptions {
+  std::shared_ptr<CrossDeviceOps> cross_device_ops = nullptr;  // chosen by the devices when null
+};
+
+// One replica per device, each with its own copy of every variable; the copies are kept equal.
+class MirroredStrategy : public Strategy {
+ public:
+  // All GPUs, or the CPU where there are none.
+  explicit MirroredStrategy(const MirroredOptions& options = {});
+  explicit MirroredStrategy(const std::vector<std::string>& devices,
+                            const MirroredOptions& options = {});
+  explicit MirroredStrategy(std::initializer_list<const char*> devices,
+                            const MirroredOptions& options = {});
+  MirroredStrategy(std::initializer_list<std::initializer_list<const char*>>,
+                   const MirroredOptions& = {}) = delete;
+};
+
+struct CentralStorageOptions {
+  std::vector<std::string> compute_devices = {};  // all GPUs, or the CPU
+  std::string parameter_device = "";              // the compute device if there is one, else CPU:0
+};
+
+// One copy of every variable on one device, replicas on many.
+class CentralStorageStrategy : public Strategy {
+ public:
+  explicit CentralStorageStrategy(const CentralStorageOptions& options = {});
+};
+
+}  // namespace cohort
+
+#include "cohort/internal/strategy_inl.h"  // IWYU pragma: export

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+#include "cohort/strategy.h"
+
+namespace cohort::internal {
+
+// What this thread is inside of: a replica of a strategy, or (with a null replica) its
+// cross-replica context. The empty stack is the default replica mode.
+struct Mode {
+  Strategy* strategy;
+  ReplicaContext* replica;
+};
+// The innermost mode; null in default replica mode.
+const Mode* current_mode();
+
+// Pushes a mode for as long as it lives.
+class [[nodiscard]] ModeScope {
+ public:
+  explicit ModeScope(Mode mode);
+  ~ModeScope();
+  ModeScope(const ModeScope&) = delete;
+  ModeScope& operator=(const ModeScope&) = delete;
+};
+
+// The guards. Each throws FailedPrecondition, saying what was called, where it is allowed, where
+// this thread is, and how to get there.
+void require_cross_replica_or_default(const Strategy& strategy, std::string_view what);
+void require_scope(const Strategy& strategy, std::string_view what);
+void require_replica(const ReplicaContext& context, std::string_view what);
+
+// Opens the strategy's scope when no strategy is current; throws FailedPrecondition when another is.
+class [[nodiscard]] EnterOrAssert {
+ public:
+  EnterOrAssert(Strategy& strategy, std::string_view what);
+
+ private:
+  std::optional<StrategyScope> opened_;
+};
+
+// While it lives, this thread updates copy `index` of a variable: what it writes to variables of
+// the strategy goes to that copy alone, and reads come from it.
+class [[nodiscard]] UpdateScope {
+ public:
+  explicit UpdateScope(size_t index);
+  ~UpdateScope();
+  UpdateScope(const UpdateScope&) = delete;
+  UpdateScope& operator=(const UpdateScope&) = delete;
+
+ private:
+  std::optional<size_t> outer_;
+};
+std::optional<size_t> update_index();
+
+}  // namespace cohort::internal

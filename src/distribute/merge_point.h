@@ -1,0 +1,36 @@
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "cohort/error.h"
+
+namespace cohort::internal {
+
+// Where the replicas of one run meet. Each meeting is one call by every replica; the calls must
+// agree in `what` and `detail`, else all replicas throw FailedPrecondition that names both calls
+// and their replicas. A replica that has finished, or failed, while others wait ends the meeting
+// for all: nobody waits for ever.
+//
+// Waiting spins for some microseconds, then sleeps.
+class MergePoint {
+ public:
+  struct Call {
+    std::string_view what;  // "merge_call", "all_reduce"; a literal
+    size_t detail;          // a hash of the rest: types, op, shapes
+    void* own;              // this replica's part
+  };
+
+  virtual ~MergePoint() = default;
+  // Number of local replicas.
+  virtual size_t size() const = 0;
+  // Waits until all have come, then runs `once(owns)` in one of them, then `each(owns)` in all of
+  // them at the same time, then lets all go on together. Either may be empty. An exception of
+  // either is thrown in every replica.
+  using Work = std::function<void(std::span<void* const> owns)>;
+  virtual void meet(size_t replica, const Call& call, const Work& once, const Work& each) = 0;
+};
+
+}  // namespace cohort::internal
