@@ -191,14 +191,14 @@ class Iterator {
   // again goes on behind that element.
   //
   // In code that function() traces, the element's tensors are symbols, and each call of the traced
-  // function takes the next element. That needs to know what elements are: FailedPrecondition when
-  // element_spec() does not.
+  // function takes the next element. FailedPrecondition when there is no element_spec().
   Element next(Site site = Site::here());
   // nullopt at the end. Throws FailedPrecondition in code that is traced, which cannot branch on
   // it.
   std::optional<Element> next_optional();
 
-  // What is known of the elements.
+  // What is known of the elements: what the dataset knows, else what a first element shows that is
+  // made to find out, with its first size unknown. nullopt when there is none.
   std::optional<ElementSpec> element_spec() const;
 
   // The position, buffers of shuffles and results of parallel stages included: bytes from which

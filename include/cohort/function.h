@@ -90,8 +90,8 @@ class Function {
   // The body on symbols in the place of the arguments' tensors. Looks at `args`.
   template <typename... Args>
   auto traced(const Args&... args) const {
-    return [this, &args...](std::span<const Tensor> symbols) {
-      size_t next = 0;
+    return [this, &args...]([[maybe_unused]] std::span<const Tensor> symbols) {
+      [[maybe_unused]] size_t next = 0;
       // Braces: evaluated from left to right.
       const std::tuple<Args...> rebuilt{internal::rebuild(args, symbols, next)...};
       internal::Flat outputs;

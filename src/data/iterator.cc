@@ -3,6 +3,7 @@
 #include <atomic>
 
 #include "data/crc32c.h"
+#include "data/dummy.h"
 #include "ops/dispatch.h"
 #include "ops/spec_list.h"
 
@@ -32,7 +33,8 @@ bool tracing() {
 
 }  // namespace
 
-IteratorBase::IteratorBase(std::string name) : name_(name.empty() ? next_name() : std::move(name)) {}
+IteratorBase::IteratorBase(std::string name)
+    : name_(name.empty() ? next_name() : std::move(name)) {}
 
 const IteratorBase::Known& IteratorBase::known() const {
   std::call_once(known_once_, [&] {
@@ -47,8 +49,8 @@ const IteratorBase::Known& IteratorBase::known() const {
 const ElementLayout& IteratorBase::layout() const {
   if (!known().spec) {
     raise(Code::FailedPrecondition,
-          "[Iterator] what the elements of '{}' are is known only when they are made, so its "
-          "next() cannot be part of a traced function; pass it the elements instead",
+          "[Iterator] what the elements of '{}' are cannot be told, because there are none; its "
+          "next() cannot be part of a traced function",
           name_);
   }
   return known().layout;
@@ -105,6 +107,11 @@ void LocalIterator::restore(std::string_view position) {
   if (!state.at_end()) raise_bad_state("it has more stages");
 }
 
+std::optional<ElementSpec> LocalIterator::find_spec() const {
+  const cohort::internal::PlainDispatch outside;
+  return spec_or_probe(DatasetAccess::make(node_));
+}
+
 std::string LocalIterator::describe_dataset() const {
   return DatasetAccess::make(node_).serialize();
 }
@@ -116,8 +123,7 @@ Iterator::Iterator(std::shared_ptr<internal::IteratorBase> base)
 
 Element Iterator::next(Site site) {
   if (handle_.is_symbolic() || internal::tracing()) {
-    std::vector<Tensor> tensors =
-        cohort::internal::iterator_next(handle_, base_->layout(), site);
+    std::vector<Tensor> tensors = cohort::internal::iterator_next(handle_, base_->layout(), site);
     return internal::ElementAccess::make(base_->element_spec()->structure(), std::move(tensors));
   }
   std::optional<Element> element = base_->next();

@@ -27,7 +27,7 @@ class IteratorBase : public cohort::internal::ElementSource {
   std::optional<std::vector<Tensor>> next_tensors() override;
 
  protected:
-  // What is known of the elements; asked for once.
+  // What is known of the elements, nullopt when nothing is; asked for once.
   virtual std::optional<ElementSpec> find_spec() const = 0;
 
  private:
@@ -57,7 +57,7 @@ class LocalIterator : public IteratorBase {
   std::string describe_dataset() const override;
 
  protected:
-  std::optional<ElementSpec> find_spec() const override { return node_->spec(); }
+  std::optional<ElementSpec> find_spec() const override;
 
  private:
   std::stop_source stop_;

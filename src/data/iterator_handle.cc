@@ -19,8 +19,9 @@ const Tensor& dataset_of(const cohort::internal::Attrs& attrs) {
 class NamedIterator : public LocalIterator {
  public:
   NamedIterator(std::string name, Tensor description)
-      : LocalIterator(DatasetAccess::node(Dataset::deserialize(cohort::internal::strings(description)[0])),
-                      std::move(name)),
+      : LocalIterator(
+            DatasetAccess::node(Dataset::deserialize(cohort::internal::strings(description)[0])),
+            std::move(name)),
         description_(std::move(description)) {}
 
   std::string describe_dataset() const override {
@@ -49,12 +50,11 @@ Specs infer_handle(const OpInputs& inputs) {
 void compute_handle(Kernel& k) {
   const auto& name = k.attrs.get<std::string>("shared_name");
   const Tensor& dataset = dataset_of(k.attrs);
-  const auto iterator =
-      cohort::internal::require_run(k.run, "IteratorHandle")
-          .resources()
-          .find_or_make<NamedIterator>(
-              k.attrs.get<std::string>("container"), "iterator", name,
-              [&] { return std::make_shared<NamedIterator>(name, dataset); });
+  const auto iterator = cohort::internal::require_run(k.run, "IteratorHandle")
+                            .resources()
+                            .find_or_make<NamedIterator>(
+                                k.attrs.get<std::string>("container"), "iterator", name,
+                                [&] { return std::make_shared<NamedIterator>(name, dataset); });
   if (!iterator->is_over(dataset)) {
     raise(Code::InvalidArgument, "[Iterator] '{}' exists, over another dataset", name);
   }
