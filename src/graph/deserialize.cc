@@ -140,8 +140,13 @@ class Reader {
     for (size_t i = 0; i < count; ++i) {
       const Endpoint argument = made.arguments[made.arguments.size() - count + i];
       const DType dtype = made.body->node(argument.node).outputs[0].dtype;
-      const CaptureInfo capture = read_capture(from.name(), from.captures(static_cast<int>(i)));
-      if (dtype != argument_dtype(capture)) {
+      DType expected = dtype;
+      const Status status = capture_status([&] {
+        const message::Capture& capture = from.captures(static_cast<int>(i));
+        expected = argument_dtype(read_capture(from.name(), capture));
+      });
+      if (!status.ok()) raise(Code::InvalidArgument, "capture {}: {}", i, status.message);
+      if (dtype != expected) {
         raise(Code::InvalidArgument, "capture {} does not fit its argument, which is {}", i,
               to_string(dtype));
       }

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "cohort/cohort.h"
+#include "cohort/control_flow.h"
 #include "cohort/data.h"
 #include "graph/serialize.h"
 #include "ops/variable_cell.h"
@@ -138,11 +139,19 @@ TEST(LoadedFunction, CanBeCancelled) {
 }
 
 TEST(LoadedFunction, RefusesBytesThatAreCutOffAnywhere) {
-  const std::string whole = counting_step();
+  // The second one holds functions, and between two of them nothing is torn.
+  const auto branching = function([](Tensor x) {
+    return cond(
+        sum(x) > 0, [&] { return std::vector<Tensor>{x * 2.f}; },
+        [&] { return std::vector<Tensor>{x}; });
+  });
   Here here;
-  for (size_t size = 0; size < whole.size(); ++size) {
-    EXPECT_ERROR(Code::InvalidArgument, "[Graph]",
-                 here.load(std::string_view(whole).substr(0, size)));
+  for (const std::string& whole : {counting_step(), branching.serialize(Tensor(1.f))}) {
+    for (size_t size = 0; size < whole.size(); ++size) {
+      EXPECT_ERROR(Code::InvalidArgument, "[Graph]",
+                   here.load(std::string_view(whole).substr(0, size)));
+    }
+    EXPECT_NO_THROW(here.load(whole));
   }
 }
 
