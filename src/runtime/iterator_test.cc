@@ -2,7 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <thread>
+
 #include "cohort/cohort.h"
+#include "cohort/control_flow.h"
 #include "cohort/data.h"
 #include "graph/handles.h"
 #include "ops/element_source.h"
@@ -109,6 +113,40 @@ TEST(TracedIterator, MayBePassedToAFunctionInside) {
   EXPECT_EQ(outer(floats).to<float>(), -1.f);
   EXPECT_EQ(outer(integers).to<int64_t>(), -1);
   EXPECT_EQ(inner.num_traces(), 2u);
+}
+
+TEST(TracedIterator, MayBeReadInALoopAndInABranch) {
+  Iterator it = data::range(10).iterate();
+  const auto step = function([](Iterator from, Tensor times) {
+    const Tensor zero(int64_t{0});
+    const std::vector<Tensor> end = while_loop(
+        [&](std::span<const Tensor> state) { return state[0] < times; },
+        [&](std::span<const Tensor> state) {
+          return std::vector<Tensor>{state[0] + int64_t{1}, state[1] + Tensor(from.next())};
+        },
+        {zero, zero});
+    return cond(
+        end[1] > int64_t{3}, [&] { return std::vector<Tensor>{end[1]}; },
+        [&] { return std::vector<Tensor>{end[1] + Tensor(from.next()) * int64_t{100}}; })[0];
+  });
+  EXPECT_EQ(step(it, Tensor(int64_t{3})).to<int64_t>(), 0 + 1 + 2 + 300);
+  EXPECT_EQ(step(it, Tensor(int64_t{3})).to<int64_t>(), 4 + 5 + 6);
+  EXPECT_EQ(it.next().to<int64_t>(), 7);
+}
+
+TEST(TracedIterator, GivesEachElementToOneOfSeveralThreads) {
+  constexpr int64_t kCount = 400;
+  Iterator it = data::range(kCount).iterate();
+  const auto step = function([](Iterator from) { return Tensor(from.next()) * int64_t{2}; });
+  std::atomic<int64_t> sum{0};
+  const auto work = [&] {
+    for (int64_t i = 0; i < kCount / 4; ++i) sum += step(it).to<int64_t>();
+  };
+  {
+    std::vector<std::jthread> threads;
+    for (int i = 0; i < 4; ++i) threads.emplace_back(work);
+  }
+  EXPECT_EQ(sum, kCount * (kCount - 1));
 }
 
 TEST(TracedIterator, IsReadUnderATape) {
