@@ -11,6 +11,7 @@
 
 #include "cohort/element.h"
 #include "cohort/internal/data_function.h"
+#include "cohort/site.h"
 
 // Input pipelines: descriptions of where elements come from and what happens to them on the way.
 //
@@ -184,20 +185,36 @@ struct SampleOptions {
 // waited for.
 class Iterator {
  public:
-  explicit Iterator(std::shared_ptr<internal::IteratorBase> base) : base_(std::move(base)) {}
+  explicit Iterator(std::shared_ptr<internal::IteratorBase> base);
 
   // Throws OutOfRange at the end. An error in a stage says which stage and which element; calling
   // again goes on behind that element.
-  Element next();
+  //
+  // In code that function() traces, the element's tensors are symbols, and each call of the traced
+  // function takes the next element. FailedPrecondition when there is no element_spec().
+  Element next(Site site = Site::here());
+  // nullopt at the end. Throws FailedPrecondition in code that is traced, which cannot branch on
+  // it.
   std::optional<Element> next_optional();
+
+  // What is known of the elements: what the dataset knows, else what a first element shows that is
+  // made to find out, with its first size unknown. nullopt when there is none.
+  std::optional<ElementSpec> element_spec() const;
 
   // The position, buffers of shuffles and results of parallel stages included: bytes from which
   // Dataset::iterate goes on with exactly the elements that this iterator would have given. Throws
   // FailedPrecondition when a source cannot tell its position.
   std::string save();
 
+  // For traced functions: what stands for the iterator in operations, an iterator like this one
+  // that `handle` stands for, and what all have in common that one trace serves.
+  const Tensor& handle() const { return handle_; }
+  Iterator with_handle(Tensor handle) const;
+  std::string kind() const;
+
  private:
   std::shared_ptr<internal::IteratorBase> base_;
+  Tensor handle_;
 };
 
 // For range-for: an input iterator that ends where the data does.
