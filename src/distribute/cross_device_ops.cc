@@ -1,0 +1,150 @@
+#include "cohort/cross_device_ops.h"
+
+#include <map>
+
+#include "base/raise.h"
+#include "cohort/ops.h"
+#include "distribute/check_components.h"
+#include "distribute/reduce_tensors.h"
+#include "distribute/sparse_reduction.h"
+#include "tensor/body.h"
+#include "tensor/memory.h"
+
+namespace cohort {
+namespace {
+
+using internal::raise;
+using Kind = DistributedValue::Kind;
+
+DistributedValue mirrored(const std::vector<Tensor>& copies) {
+  return {Kind::Mirrored, {copies.begin(), copies.end()}};
+}
+
+std::vector<Tensor> dense_components(const DistributedValue& value) {
+  std::vector<Tensor> tensors;
+  for (const Gradient& component : value.components()) tensors.push_back(component.dense());
+  return tensors;
+}
+
+// There is nothing to add up and nowhere to go.
+bool is_copy(const ReduceRequest& request) {
+  return request.value.size() == 1 && request.value.devices() == request.destinations.devices();
+}
+
+DistributedValue reduce_sparse(ReduceOp op, const ReduceRequest& request) {
+  std::vector<Gradient> copies;
+  for (const std::string& device : request.destinations.devices()) {
+    const DeviceScope on(device);
+    copies.emplace_back(internal::join_slices(op, request.value.components()));
+  }
+  return {Kind::Mirrored, std::move(copies)};
+}
+
+// The sum, min, max or product divided, where a mean is asked for.
+std::vector<Tensor> divided(const std::vector<Tensor>& totals, const ReduceRequest& request) {
+  std::vector<Tensor> means;
+  for (size_t i = 0; i < totals.size(); ++i) {
+    const std::string& device = request.destinations.devices()[i];
+    if (i > 0 && internal::same_memory(totals[i], totals[0])) {
+      means.push_back(internal::on_device(means[0], device));
+      continue;
+    }
+    const DeviceScope on(device);
+    means.push_back(div(totals[i], static_cast<int64_t>(request.value.size())));
+  }
+  return means;
+}
+
+// Requests that are dense, of one dtype, and where each stands in the batch.
+struct DenseGroup {
+  std::vector<ReduceRequest> requests;
+  std::vector<size_t> positions;
+};
+
+// An algorithm of the user's may return anything.
+void check_results(const CrossDeviceOps& ops, std::span<const ReduceRequest> requests,
+                   const std::vector<std::vector<Tensor>>& results) {
+  bool fits = results.size() == requests.size();
+  for (size_t i = 0; fits && i < requests.size(); ++i) {
+    fits = results[i].size() == requests[i].destinations.devices().size();
+  }
+  if (fits) return;
+  raise(Code::Internal,
+        "[{}] reduce_dense must return one tensor for each of {} requests and each destination",
+        ops.to_string(), requests.size());
+}
+
+void check_op(ReduceOp op) {
+  const auto number = static_cast<int>(op);
+  if (number >= 0 && number <= static_cast<int>(ReduceOp::Product)) return;
+  raise(Code::InvalidArgument, "[reduce] there is no reduction number {}", number);
+}
+
+}  // namespace
+
+DistributedValue CrossDeviceOps::reduce(ReduceOp op, const DistributedValue& value,
+                                        const Destinations& destinations,
+                                        const CommunicationOptions& options) {
+  const ReduceRequest request{value, destinations};
+  return batch_reduce(op, {&request, 1}, options)[0];
+}
+
+std::vector<DistributedValue> CrossDeviceOps::batch_reduce(ReduceOp op,
+                                                           std::span<const ReduceRequest> requests,
+                                                           const CommunicationOptions& options) {
+  check_op(op);
+  check(options);
+  const bool adds = op == ReduceOp::Sum || op == ReduceOp::Mean;
+  std::vector<std::optional<DistributedValue>> results(requests.size());
+  std::map<DType, DenseGroup> groups;
+  for (size_t i = 0; i < requests.size(); ++i) {
+    const ReduceRequest& request = requests[i];
+    internal::check_reducible("reduce", request.value.components());
+    if (is_copy(request)) {
+      results[i] = DistributedValue(Kind::Mirrored, request.value.components());
+    } else if (adds && internal::any_sparse(request.value.components())) {
+      results[i] = reduce_sparse(op, request);
+    } else {
+      const std::vector<Tensor> dense = dense_components(request.value);
+      DenseGroup& group = groups[dense[0].dtype()];
+      group.requests.push_back(
+          {DistributedValue(Kind::PerReplica, {dense.begin(), dense.end()}), request.destinations});
+      group.positions.push_back(i);
+    }
+  }
+  for (const auto& [dtype, group] : groups) {
+    const auto reduced =
+        reduce_dense(op == ReduceOp::Mean ? ReduceOp::Sum : op, group.requests, options);
+    check_results(*this, group.requests, reduced);
+    for (size_t k = 0; k < reduced.size(); ++k) {
+      results[group.positions[k]] =
+          mirrored(op == ReduceOp::Mean ? divided(reduced[k], group.requests[k]) : reduced[k]);
+    }
+  }
+  std::vector<DistributedValue> ordered;
+  for (std::optional<DistributedValue>& result : results) ordered.push_back(std::move(*result));
+  return ordered;
+}
+
+DistributedValue CrossDeviceOps::broadcast(const Tensor& value, const Destinations& destinations) {
+  // A C++ number stays one, so that it takes the dtype of what it meets.
+  if (internal::body(value).weak) return value;
+  return mirrored(internal::on_devices(value, destinations.devices()));
+}
+
+DistributedValue CrossDeviceOps::gather(const DistributedValue& value,
+                                        const Destinations& destinations, int axis,
+                                        const CommunicationOptions& options) {
+  check(options);
+  internal::check_gatherable("gather", value.components(), axis);
+  const std::string& first = destinations.devices()[0];
+  const DeviceScope on(first);
+  std::vector<Tensor> parts;
+  for (const Tensor& part : dense_components(value)) {
+    parts.push_back(internal::on_device(part, first));
+  }
+  const Tensor joined = parts.size() == 1 ? parts[0] : concat(parts, axis);
+  return mirrored(internal::on_devices(joined, destinations.devices()));
+}
+
+}  // namespace cohort
