@@ -55,10 +55,56 @@ std::vector<Tensor> divided(const std::vector<Tensor>& totals, const ReduceReque
   return means;
 }
 
-// Requests that are dense, of one dtype, and where each stands in the batch.
+// Requests that are dense and of one dtype, and where each stands in the batch.
 struct DenseGroup {
   std::vector<ReduceRequest> requests;
   std::vector<size_t> positions;
+};
+
+// A batch on its way: what needs no algorithm is done at once, the rest is sorted by dtype.
+class Batch {
+ public:
+  Batch(ReduceOp op, std::span<const ReduceRequest> requests)
+      : op_(op), results_(requests.size()) {
+    for (size_t i = 0; i < requests.size(); ++i) take(requests[i], i);
+  }
+
+  const std::map<DType, DenseGroup>& groups() const { return groups_; }
+
+  // `reduced` are the totals of the group's requests.
+  void finish(const DenseGroup& group, const std::vector<std::vector<Tensor>>& reduced) {
+    for (size_t k = 0; k < reduced.size(); ++k) {
+      results_[group.positions[k]] = mirrored(
+          op_ == ReduceOp::Mean ? divided(reduced[k], group.requests[k]) : reduced[k]);
+    }
+  }
+
+  std::vector<DistributedValue> results() {
+    std::vector<DistributedValue> ordered;
+    for (std::optional<DistributedValue>& result : results_) ordered.push_back(*std::move(result));
+    return ordered;
+  }
+
+ private:
+  void take(const ReduceRequest& request, size_t position) {
+    const bool adds = op_ == ReduceOp::Sum || op_ == ReduceOp::Mean;
+    internal::check_reducible("reduce", request.value.components());
+    if (is_copy(request)) {
+      results_[position] = DistributedValue(Kind::Mirrored, request.value.components());
+    } else if (adds && internal::any_sparse(request.value.components())) {
+      results_[position] = reduce_sparse(op_, request);
+    } else {
+      const std::vector<Tensor> dense = dense_components(request.value);
+      DenseGroup& group = groups_[dense[0].dtype()];
+      group.requests.push_back(
+          {DistributedValue(Kind::PerReplica, {dense.begin(), dense.end()}), request.destinations});
+      group.positions.push_back(position);
+    }
+  }
+
+  const ReduceOp op_;
+  std::vector<std::optional<DistributedValue>> results_;
+  std::map<DType, DenseGroup> groups_;
 };
 
 // An algorithm of the user's may return anything.
@@ -94,36 +140,14 @@ std::vector<DistributedValue> CrossDeviceOps::batch_reduce(ReduceOp op,
                                                            const CommunicationOptions& options) {
   check_op(op);
   check(options);
-  const bool adds = op == ReduceOp::Sum || op == ReduceOp::Mean;
-  std::vector<std::optional<DistributedValue>> results(requests.size());
-  std::map<DType, DenseGroup> groups;
-  for (size_t i = 0; i < requests.size(); ++i) {
-    const ReduceRequest& request = requests[i];
-    internal::check_reducible("reduce", request.value.components());
-    if (is_copy(request)) {
-      results[i] = DistributedValue(Kind::Mirrored, request.value.components());
-    } else if (adds && internal::any_sparse(request.value.components())) {
-      results[i] = reduce_sparse(op, request);
-    } else {
-      const std::vector<Tensor> dense = dense_components(request.value);
-      DenseGroup& group = groups[dense[0].dtype()];
-      group.requests.push_back(
-          {DistributedValue(Kind::PerReplica, {dense.begin(), dense.end()}), request.destinations});
-      group.positions.push_back(i);
-    }
-  }
-  for (const auto& [dtype, group] : groups) {
+  Batch batch(op, requests);
+  for (const auto& [dtype, group] : batch.groups()) {
     const auto reduced =
         reduce_dense(op == ReduceOp::Mean ? ReduceOp::Sum : op, group.requests, options);
     check_results(*this, group.requests, reduced);
-    for (size_t k = 0; k < reduced.size(); ++k) {
-      results[group.positions[k]] =
-          mirrored(op == ReduceOp::Mean ? divided(reduced[k], group.requests[k]) : reduced[k]);
-    }
+    batch.finish(group, reduced);
   }
-  std::vector<DistributedValue> ordered;
-  for (std::optional<DistributedValue>& result : results) ordered.push_back(std::move(*result));
-  return ordered;
+  return batch.results();
 }
 
 DistributedValue CrossDeviceOps::broadcast(const Tensor& value, const Destinations& destinations) {
