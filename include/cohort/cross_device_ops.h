@@ -90,9 +90,9 @@ class CrossDeviceOps {
   // Called with dense components of one dtype and equal shapes within each request, op Sum, Min,
   // Max or Product; what divides, separates and joins is done by the caller. Returns one tensor per
   // request and destination.
-  virtual std::vector<std::vector<Tensor>> reduce_dense(
-      ReduceOp op, std::span<const ReduceRequest> requests,
-      const CommunicationOptions& options) = 0;
+  virtual std::vector<std::vector<Tensor>> reduce_dense(ReduceOp op,
+                                                        std::span<const ReduceRequest> requests,
+                                                        const CommunicationOptions& options) = 0;
 };
 
 // Copies everything to one device, adds up there, copies the result out.
@@ -104,7 +104,8 @@ class ReductionToOneDevice : public CrossDeviceOps {
   std::string to_string() const override;
 
  protected:
-  std::vector<std::vector<Tensor>> reduce_dense(ReduceOp op, std::span<const ReduceRequest> requests,
+  std::vector<std::vector<Tensor>> reduce_dense(ReduceOp op,
+                                                std::span<const ReduceRequest> requests,
                                                 const CommunicationOptions& options) override;
 
  private:
@@ -120,7 +121,8 @@ class HierarchicalCopyAllReduce : public CrossDeviceOps {
   std::string to_string() const override;
 
  protected:
-  std::vector<std::vector<Tensor>> reduce_dense(ReduceOp op, std::span<const ReduceRequest> requests,
+  std::vector<std::vector<Tensor>> reduce_dense(ReduceOp op,
+                                                std::span<const ReduceRequest> requests,
                                                 const CommunicationOptions& options) override;
 
  private:
@@ -137,7 +139,8 @@ class NcclAllReduce : public CrossDeviceOps {
  protected:
   // Whether NCCL can read and write the device's memory.
   virtual bool reaches(const DeviceName& device) const;
-  std::vector<std::vector<Tensor>> reduce_dense(ReduceOp op, std::span<const ReduceRequest> requests,
+  std::vector<std::vector<Tensor>> reduce_dense(ReduceOp op,
+                                                std::span<const ReduceRequest> requests,
                                                 const CommunicationOptions& options) override;
 
  private:
@@ -152,7 +155,8 @@ class DirectAllReduce : public CrossDeviceOps {
   std::string to_string() const override;
 
  protected:
-  std::vector<std::vector<Tensor>> reduce_dense(ReduceOp op, std::span<const ReduceRequest> requests,
+  std::vector<std::vector<Tensor>> reduce_dense(ReduceOp op,
+                                                std::span<const ReduceRequest> requests,
                                                 const CommunicationOptions& options) override;
 };
 

@@ -7,7 +7,6 @@
 #include "distribute/check_components.h"
 #include "distribute/reduce_tensors.h"
 #include "distribute/sparse_reduction.h"
-#include "tensor/body.h"
 #include "tensor/memory.h"
 
 namespace cohort {
@@ -151,8 +150,6 @@ std::vector<DistributedValue> CrossDeviceOps::batch_reduce(ReduceOp op,
 }
 
 DistributedValue CrossDeviceOps::broadcast(const Tensor& value, const Destinations& destinations) {
-  // A C++ number stays one, so that it takes the dtype of what it meets.
-  if (internal::body(value).weak) return value;
   return mirrored(internal::on_devices(value, destinations.devices()));
 }
 

@@ -319,12 +319,6 @@ TEST_P(EveryAlgorithm, BroadcastsToEveryDestination) {
   expect_mirrored(ops_->broadcast(Tensor({1.f, 2.f}), two), Tensor({1.f, 2.f}), two.devices());
 }
 
-TEST_P(EveryAlgorithm, BroadcastsANumberAsItIs) {
-  const DistributedValue number = ops_->broadcast(Tensor(2), numbered(2, {1}));
-  EXPECT_EQ(number.kind(), Kind::Plain);
-  EXPECT_EQ((number.value().dense() * Tensor({1.5f})).dtype(), kFloat32);
-}
-
 TEST_P(EveryAlgorithm, HasAReadableName) { EXPECT_NE(ops_->to_string().find('('), std::string::npos); }
 
 TEST(CrossDeviceOps, OfTheUserSeeSumsMinMaxAndProductOnly) {

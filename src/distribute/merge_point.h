@@ -28,8 +28,8 @@ class MergePoint {
   virtual ~MergePoint() = default;
   // Number of local replicas.
   virtual size_t size() const = 0;
-  // The graph that the replicas add their nodes to, one after the other; null when each runs, or
-  // traces, by itself.
+  // The graph that all replicas add to, one after the other, when run() was called while it was
+  // being built; null otherwise.
   virtual const GraphBuilder* shared_graph() const { return nullptr; }
   // Waits until all have come, then runs `once(owns)` in one of them, then `each(owns)` in all of
   // them at the same time, then lets all go on together. Either may be empty. An exception of
