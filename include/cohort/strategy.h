@@ -117,7 +117,7 @@ class ReplicaContext {
              const std::function<void(std::span<void* const>)>& body);
   std::vector<Gradient> all_reduce_values(ReduceOp op, const std::vector<Gradient>& values,
                                           const CommunicationOptions& options);
-  Tensor all_gather_value(const Tensor& value, int axis, const CommunicationOptions& options);
+  Tensor all_gather_value(const Gradient& value, int axis, const CommunicationOptions& options);
 
   Strategy& strategy_;
   int id_;
@@ -133,6 +133,12 @@ struct ReduceAxes {
   ReduceAxes(std::initializer_list<int> list) : axes(list.begin(), list.end()) {}
   ReduceAxes(std::nullopt_t) {}
   std::vector<int64_t> axes;
+};
+
+// What a replica gets that gathers.
+struct GatheredValue {
+  Tensor all;       // all replicas' values, one after the other
+  Tensor own_rows;  // which rows of that, along the axis, are its own; a vector of int64
 };
 
 // What a strategy is made of: derive to write one's own. Everything that Strategy, variables,
@@ -192,6 +198,8 @@ class StrategyExtended {
   virtual std::vector<Gradient> replica_all_reduce(ReplicaContext& context, ReduceOp op,
                                                    const std::vector<Gradient>& values,
                                                    const CommunicationOptions& options);
+  virtual GatheredValue replica_all_gather(ReplicaContext& context, const Tensor& value, int axis,
+                                           const CommunicationOptions& options);
   // The same as another object, for deep_copy(). Throws Unimplemented unless overridden.
   virtual std::unique_ptr<StrategyExtended> clone() const;
 
