@@ -43,7 +43,8 @@ ReplicaContext* get_replica_context();
 void set_strategy(Strategy* strategy);
 
 // While it is open, this thread is in the strategy's cross-replica context and variables made are
-// the strategy's. Opening throws FailedPrecondition inside another strategy, or inside of a replica.
+// the strategy's. Opening throws FailedPrecondition inside another strategy, or inside of a
+// replica.
 class [[nodiscard]] StrategyScope {
  public:
   explicit StrategyScope(Strategy& strategy);
@@ -251,8 +252,7 @@ class Strategy {
   DistributedDataset distribute_dataset(const data::Dataset& dataset,
                                         const InputOptions& options = {});
   DistributedDataset distribute_datasets_from_function(
-      const std::function<data::Dataset(const InputContext&)>& f,
-      const InputOptions& options = {});
+      const std::function<data::Dataset(const InputContext&)>& f, const InputOptions& options = {});
 
   // Runs `f` inside the scope: Variable v = strategy.create([] { return Variable(0.f); });
   template <typename F>

@@ -31,7 +31,8 @@ void require_cross_replica_or_default(const Strategy& strategy, std::string_view
 void require_scope(const Strategy& strategy, std::string_view what);
 void require_replica(const ReplicaContext& context, std::string_view what);
 
-// Opens the strategy's scope when no strategy is current; throws FailedPrecondition when another is.
+// Opens the strategy's scope when no strategy is current; throws FailedPrecondition when another
+// is.
 class [[nodiscard]] EnterOrAssert {
  public:
   EnterOrAssert(Strategy& strategy, std::string_view what);

@@ -52,8 +52,8 @@ Variable::Variable(const Tensor& initial_value, const VariableOptions& options)
 Variable::Variable(std::shared_ptr<internal::VariableImpl> impl) : impl_(std::move(impl)) {}
 
 std::string Variable::name() const { return impl_->name(); }
-DType Variable::dtype() const { return impl_->handle().dtype; }
-Shape Variable::shape() const { return impl_->handle().shape; }
+DType Variable::dtype() const { return impl_->first_copy().dtype; }
+Shape Variable::shape() const { return impl_->first_copy().shape; }
 bool Variable::trainable() const { return impl_->trainable(); }
 std::string Variable::device() const { return impl_->device(); }
 VariableSynchronization Variable::synchronization() const {
@@ -61,7 +61,11 @@ VariableSynchronization Variable::synchronization() const {
 }
 VariableAggregation Variable::aggregation() const { return impl_->options().aggregation; }
 
+bool Variable::is_initialized() const { return impl_->is_initialized(); }
+Variable Variable::deep_copy() const { return Variable(impl_->deep_copy()); }
+
 Tensor Variable::read_value() const { return impl_->read(); }
+Variable::operator Tensor() const { return impl_->convert(); }
 Tensor Variable::assign(const Tensor& value) { return impl_->assign(value); }
 Tensor Variable::assign_add(const Tensor& delta) { return impl_->assign_add(delta); }
 Tensor Variable::assign_sub(const Tensor& delta) { return impl_->assign_sub(delta); }
