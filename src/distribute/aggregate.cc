@@ -3,9 +3,8 @@
 #include <algorithm>
 
 #include "base/raise.h"
-#include "cohort/graph.h"
 #include "cohort/ops.h"
-#include "distribute/context.h"
+#include "distribute/replica_reductions.h"
 #include "ops/dispatch.h"
 
 namespace cohort::internal {

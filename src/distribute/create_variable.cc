@@ -1,5 +1,3 @@
-#include "distribute/create_variable.h"
-
 #include <fmt/format.h>
 
 #include "base/raise.h"
@@ -7,6 +5,7 @@
 #include "distribute/aggregating_variable.h"
 #include "distribute/mirrored_variable.h"
 #include "distribute/sync_on_read_variable.h"
+#include "distribute/variables.h"
 
 namespace cohort::internal {
 namespace {
