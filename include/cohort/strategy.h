@@ -16,6 +16,7 @@
 #include "cohort/cross_device_ops.h"
 #include "cohort/data.h"
 #include "cohort/distributed_dataset.h"
+#include "cohort/guards.h"
 #include "cohort/values.h"
 
 // Strategies: where the replicas of a training step run and how their values meet.
@@ -168,6 +169,8 @@ class StrategyExtended {
   virtual bool should_init() const { return true; }
   virtual bool between_graph() const { return false; }
   virtual bool require_static_shapes() const { return false; }
+  // What watches over optimizers' updates of its variables.
+  virtual GuardOptions guards() const { return {}; }
   // Whether it has one replica by nature, so that values are never distributed.
   virtual bool is_single() const { return false; }
   // A device to open together with the scope; "" = none.
@@ -309,6 +312,7 @@ class OneDeviceStrategy : public Strategy {
 
 struct MirroredOptions {
   std::shared_ptr<CrossDeviceOps> cross_device_ops = nullptr;  // chosen by the devices when null
+  GuardOptions guards = {};
 };
 
 // One replica per device, each with its own copy of every variable; the copies are kept equal.

@@ -147,6 +147,15 @@ template <>
 inline constexpr bool is_tensor_like<PerReplica<Tensor>> = true;
 template <>
 inline constexpr bool is_tensor_like<DistributedValue> = true;
+
+template <typename T>
+inline constexpr bool is_distributed<PerReplica<T>> =
+    std::convertible_to<const PerReplica<T>&, DistributedValue>;
+template <>
+inline constexpr bool is_distributed<DistributedValue> = true;
+// Writes each component to its copy. Throws InvalidArgument where the rules for `target` want one
+// value for all copies.
+Tensor write_parts(const Variable& target, Write write, const DistributedValue& value);
 }  // namespace internal
 
 }  // namespace cohort

@@ -17,7 +17,8 @@ constexpr int64_t kCacheLine = 64;
 
 // A replica's call as the others see it: everything they need in one place, worked out beforehand.
 struct Part : ReplicaCall {
-  uint64_t signature = 0;                           // of op, dtypes and shapes; 0: not dense numbers
+  uint64_t signature = 0;           // of op, dtypes and shapes; 0: not dense numbers
+  std::vector<size_t> places = {};  // of the values that are defined
   std::vector<const std::byte*> sources = {};          // the values' memory
   std::shared_ptr<SharedResults> shared = nullptr;  // replica 0 brings it
 };
@@ -37,8 +38,10 @@ class Hash {
   uint64_t state_ = 0x2545f4914f6cdd1du;
 };
 
+// Undefined values are left out, when all replicas leave out the same.
 bool is_dense_number(const Gradient& value) {
-  if (!value.defined() || value.is_sparse()) return false;
+  if (!value.defined()) return true;
+  if (value.is_sparse()) return false;
   const Tensor dense = value.dense();
   const TensorBody& held = body(dense);
   return held.kind == TensorBody::Kind::Numeric && held.dtype != kBool;
@@ -49,8 +52,11 @@ void prepare(Part& own, Specs& specs) {
   if (!std::all_of(own.values.begin(), own.values.end(), is_dense_number)) return;
   Hash hash;
   hash.add(static_cast<uint64_t>(own.op));
-  for (const Gradient& value : own.values) {
-    const Tensor dense = value.dense();
+  for (size_t i = 0; i < own.values.size(); ++i) {
+    hash.add(own.values[i].defined());
+    if (!own.values[i].defined()) continue;
+    own.places.push_back(i);
+    const Tensor dense = own.values[i].dense();
     const TensorBody& held = body(dense);
     hash.add(static_cast<uint64_t>(held.dtype));
     hash.add(static_cast<uint64_t>(held.shape.rank()));
@@ -125,7 +131,7 @@ void add_up_slice(const ReplicaCalls& calls, size_t replica) {
     if (range.begin >= range.end) continue;
     for (size_t r = 0; r < calls.size(); ++r) sources[r] = part(calls, r).sources[i];
     reduce_elements({.op = first.op,
-                     .dtype = body(first.values[i].dense()).dtype,
+                     .dtype = body(first.values[first.places[i]].dense()).dtype,
                      .sources = sources,
                      .target = shared.data[i]},
                     range.begin, range.end);
@@ -145,7 +151,8 @@ std::vector<Gradient> ParallelAllReduce::run(MergePoint& meeting, size_t replica
     const ReplicaCalls calls(owns);
     if (all_agree(calls)) {
       const std::vector<Tensor>& handles = part(calls, 0).shared->handles[replica];
-      own.results.assign(handles.begin(), handles.end());
+      own.results.assign(own.values.size(), Gradient());
+      for (size_t i = 0; i < handles.size(); ++i) own.results[own.places[i]] = handles[i];
       add_up_slice(calls, replica);
     } else if (replica == 0) {
       otherwise(calls);

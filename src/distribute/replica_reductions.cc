@@ -6,6 +6,7 @@
 #include "distribute/context.h"
 #include "distribute/merge_point.h"
 #include "distribute/reduce_tensors.h"
+#include "distribute/undefined_gradients.h"
 #include "ops/dispatch.h"
 #include "ops/replica_port.h"
 
@@ -102,6 +103,7 @@ std::vector<Gradient> trace_all_reduce(ReduceOp op, const std::vector<Gradient>&
   std::vector<Tensor> dense;
   std::vector<size_t> positions;
   for (size_t i = 0; i < values.size(); ++i) {
+    if (!values[i].defined()) continue;
     if (values[i].is_sparse() && adds) {
       const IndexedSlices& own = values[i].slices();
       Tensor rows = replica_all_gather(own.values, 0, options);
@@ -125,39 +127,42 @@ void record_dense(ReduceOp op, const std::vector<Gradient>& values,
   std::vector<Tensor> inputs;
   std::vector<Tensor> outputs;
   for (size_t i = 0; i < values.size(); ++i) {
-    if (values[i].is_sparse() || results[i].is_sparse()) continue;
+    if (!values[i].defined() || values[i].is_sparse() || results[i].is_sparse()) continue;
     inputs.push_back(values[i].dense());
     outputs.push_back(results[i].dense());
   }
   if (!inputs.empty()) record_all_reduce(op, options, inputs, outputs);
 }
 
-// Whether this replica builds a graph by itself: in a function that it traces.
+}  // namespace
+
 bool is_tracing_alone(const ReplicaContext& context) {
   const GraphBuilder* graph = thread_dispatch().builder;
   const MergePoint* meeting = context.meeting();
   return graph != nullptr && (meeting == nullptr || meeting->shared_graph() != graph);
 }
 
-}  // namespace
-
 void reduce_for_all(StrategyExtended& extended, const ReplicaCalls& calls,
                     const CommunicationOptions& options) {
   calls.check_same();
   const Destinations everywhere = Destinations::of_devices(extended.worker_devices());
   std::vector<ReduceRequest> requests;
+  std::vector<size_t> places;
   for (size_t i = 0; i < calls[0].values.size(); ++i) {
     std::vector<Gradient> values = calls.at(i);
+    if (!fill_undefined(calls[0].op, values)) continue;
     check_reducible("all_reduce", values);
     requests.push_back({{DistributedValue::Kind::PerReplica, std::move(values)}, everywhere});
+    places.push_back(i);
   }
   const ModeScope cross({&extended.strategy(), nullptr});
   const std::vector<DistributedValue> reduced =
       extended.batch_reduce_to(calls[0].op, requests, options);
   for (size_t replica = 0; replica < calls.size(); ++replica) {
-    calls[replica].results.clear();
-    for (const DistributedValue& value : reduced) {
-      calls[replica].results.push_back(value.size() == 1 ? value[0] : value[replica]);
+    calls[replica].results.assign(calls[0].values.size(), Gradient());
+    for (size_t k = 0; k < reduced.size(); ++k) {
+      calls[replica].results[places[k]] =
+          reduced[k].size() == 1 ? reduced[k][0] : reduced[k][replica];
     }
   }
 }

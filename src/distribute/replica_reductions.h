@@ -10,6 +10,10 @@ namespace cohort::internal {
 void reduce_for_all(StrategyExtended& extended, const ReplicaCalls& calls,
                     const CommunicationOptions& options);
 
+// Whether this replica builds a graph by itself: in a function that it traces. There is no meeting
+// the others then.
+bool is_tracing_alone(const ReplicaContext& context);
+
 // Lets the ops of replicas find the strategies.
 void connect_replica_ops();
 
