@@ -83,9 +83,9 @@ class CrossDeviceOps {
   // Called with dense components of one dtype and equal shapes within each request, op Sum, Min,
   // Max or Product; what divides, separates and joins is done by the caller. Returns one tensor per
   // request and destination.
-  virtual std::vector<std::vector<Tensor>> reduce_dense(
-      ReduceOp op, std::span<const ReduceRequest> requests,
-      const CommunicationOptions& options) = 0;
+  virtual std::vector<std::vector<Tensor>> reduce_dense(ReduceOp op,
+                                                        std::span<const ReduceRequest> requests,
+                                                        const CommunicationOptions& options) = 0;
 };
 
 // Copies everything to one device, adds up there, copies the result out.
@@ -97,7 +97,8 @@ class ReductionToOneDevice : public CrossDeviceOps {
   std::string to_string() const override;
 
  protected:
-  std::vector<std::vector<Tensor>> reduce_dense(ReduceOp op, std::span<const ReduceRequest> requests,
+  std::vector<std::vector<Tensor>> reduce_dense(ReduceOp op,
+                                                std::span<const ReduceRequest> requests,
                                                 const CommunicationOptions& options) override;
 
  private:
@@ -113,7 +114,8 @@ class HierarchicalCopyAllReduce : public CrossDeviceOps {
   std::string to_string() const override;
 
  protected:
-  std::vector<std::vector<Tensor>> reduce_dense(ReduceOp op, std::span<const ReduceRequest> requests,
+  std::vector<std::vector<Tensor>> reduce_dense(ReduceOp op,
+                                                std::span<const ReduceRequest> requests,
                                                 const CommunicationOptions& options) override;
 
  private:
@@ -128,7 +130,8 @@ class NcclAllReduce : public CrossDeviceOps {
   std::string to_string() const override;
 
  protected:
-  std::vector<std::vector<Tensor>> reduce_dense(ReduceOp op, std::span<const ReduceRequest> requests,
+  std::vector<std::vector<Tensor>> reduce_dense(ReduceOp op,
+                                                std::span<const ReduceRequest> requests,
                                                 const CommunicationOptions& options) override;
 
  private:
@@ -142,7 +145,8 @@ class DirectAllReduce : public CrossDeviceOps {
   std::string to_string() const override;
 
  protected:
-  std::vector<std::vector<Tensor>> reduce_dense(ReduceOp op, std::span<const ReduceRequest> requests,
+  std::vector<std::vector<Tensor>> reduce_dense(ReduceOp op,
+                                                std::span<const ReduceRequest> requests,
                                                 const CommunicationOptions& options) override;
 };
 

@@ -5,8 +5,11 @@
 #include <iosfwd>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <type_traits>
+#include <typeinfo>
 #include <utility>
 #include <vector>
 
@@ -24,7 +27,9 @@ class StrategyExtended;
 class ReplicaContext;
 
 namespace internal {
-class MergePoint;  // where the replicas of one run meet
+class MergePoint;    // where the replicas of one run meet
+class ReplicaCrews;  // the threads of a strategy's replicas
+struct ReduceLeaf;
 struct ScopeState;
 }  // namespace internal
 
@@ -43,7 +48,8 @@ ReplicaContext* get_replica_context();
 void set_strategy(Strategy* strategy);
 
 // While it is open, this thread is in the strategy's cross-replica context and variables made are
-// the strategy's. Opening throws FailedPrecondition inside another strategy, or inside of a replica.
+// the strategy's. Opening throws FailedPrecondition inside another strategy, or inside of a
+// replica.
 class [[nodiscard]] StrategyScope {
  public:
   explicit StrategyScope(Strategy& strategy);
@@ -59,8 +65,8 @@ class [[nodiscard]] StrategyScope {
 
  private:
   Strategy& strategy_;
-  int nested_ = -1;  // -1: not open
-  std::unique_ptr<internal::ScopeState> state_;
+  int nested_ = 0;                               // times entered while the strategy was current
+  std::unique_ptr<internal::ScopeState> state_;  // null unless this scope made it current
 };
 
 // Which replica a value is for.
@@ -101,6 +107,9 @@ class ReplicaContext {
 
   std::string to_string() const;
 
+  // For those who write strategies: where the replicas of this run meet; null when there is one.
+  internal::MergePoint* meeting() const { return meeting_; }
+
  private:
   void check_current(std::string_view what) const;
   // `body` runs once, on all replicas' `own`s, in the order of the replicas.
@@ -113,17 +122,17 @@ class ReplicaContext {
   Strategy& strategy_;
   int id_;
   size_t local_;
-  internal::MergePoint* meeting_;  // null in the default context
+  internal::MergePoint* meeting_;
 };
 std::ostream& operator<<(std::ostream& out, const ReplicaContext& context);
 
-// Axes to reduce along besides the replicas: none, one, or (Mean) several.
-struct Axes {
-  Axes() = default;
-  Axes(int axis) : given{axis} {}
-  Axes(std::initializer_list<int> axes) : given(axes) {}
-  Axes(std::nullopt_t) {}
-  std::vector<int> given;
+// Axes to reduce along besides the replicas: none, one, or several.
+struct ReduceAxes {
+  ReduceAxes() = default;
+  ReduceAxes(int axis) : axes{axis} {}
+  ReduceAxes(std::initializer_list<int> list) : axes(list.begin(), list.end()) {}
+  ReduceAxes(std::nullopt_t) {}
+  std::vector<int64_t> axes;
 };
 
 // What a strategy is made of: derive to write one's own. Everything that Strategy, variables,
@@ -143,6 +152,8 @@ class StrategyExtended {
   virtual std::string name() const = 0;  // "MirroredStrategy"
   virtual std::vector<std::string> worker_devices() const = 0;
   virtual std::vector<std::string> parameter_devices() const = 0;
+  // Replicas of this process, and of the whole group.
+  virtual size_t num_local_replicas() const;
   virtual int num_replicas_in_sync() const;
   // The id in the whole group of a local replica.
   virtual int replica_id(size_t local_replica) const { return static_cast<int>(local_replica); }
@@ -151,6 +162,8 @@ class StrategyExtended {
   virtual bool should_init() const { return true; }
   virtual bool between_graph() const { return false; }
   virtual bool require_static_shapes() const { return false; }
+  // Whether it has one replica by nature, so that values are never distributed.
+  virtual bool is_single() const { return false; }
   // A device to open together with the scope; "" = none.
   virtual std::string default_device() const { return ""; }
   // How a distributed dataset deals with the end of the data.
@@ -210,9 +223,13 @@ class StrategyExtended {
 
  private:
   friend class Strategy;
+  // The context of this strategy's replica that the thread is in; null outside of one.
+  ReplicaContext* own_replica() const;
+  // Calls `change(k)` for each destination, on its device and in update context k.
+  DistributedValue update_places(const Destinations& where,
+                                 const std::function<Tensor(size_t)>& change);
   Strategy* strategy_ = nullptr;
-  struct Threads;  // one per replica, kept from run to run
-  std::unique_ptr<Threads> threads_;
+  std::unique_ptr<internal::ReplicaCrews> crews_;  // the threads, kept from run to run
 };
 
 // Runs a training step on replicas. All methods that compute are for cross-replica context or
@@ -241,7 +258,7 @@ class Strategy {
   // `op` over the replicas' values, as one value on the current device; with axes, over them too,
   // where Mean divides by the number of elements there are. Leaf by leaf of a structure.
   template <typename T>
-  auto reduce(ReduceOp op, const T& value, const Axes& axes = {});
+  auto reduce(ReduceOp op, const T& value, const ReduceAxes& axes = {});
   // All replicas' values, one after the other along `axis`.
   template <typename T>
   Tensor gather(const T& value, int axis);
@@ -257,8 +274,7 @@ class Strategy {
   DistributedDataset distribute_dataset(const data::Dataset& dataset,
                                         const InputOptions& options = {});
   DistributedDataset distribute_datasets_from_function(
-      const std::function<data::Dataset(const InputContext&)>& f,
-      const InputOptions& options = {});
+      const std::function<data::Dataset(const InputContext&)>& f, const InputOptions& options = {});
 
   // Runs `f` inside the scope: Variable v = strategy.create([] { return Variable(0.f); });
   template <typename F>
@@ -272,7 +288,11 @@ class Strategy {
   friend std::ostream& operator<<(std::ostream& out, const Strategy& strategy);
 
  private:
-  Tensor reduce_value(ReduceOp op, const DistributedValue& value, const Axes& axes);
+  friend struct internal::ReduceLeaf;
+  // Opens the scope and calls `body` for each local replica.
+  void run_replicas(const std::function<void(ReplicaContext&)>& body);
+  Tensor reduce_value(ReduceOp op, const DistributedValue& value, const ReduceAxes& axes);
+  Tensor reduce_along(ReduceOp op, const DistributedValue& value, const ReduceAxes& axes);
   Tensor gather_value(const DistributedValue& value, int axis);
   void check_cross_replica(std::string_view what) const;
 

@@ -8,6 +8,7 @@
 
 #include "cohort/element.h"
 #include "cohort/gradient.h"
+#include "cohort/ops.h"
 #include "cohort/tensor.h"
 #include "cohort/variable.h"
 
@@ -53,7 +54,7 @@ class PerReplica {
     return *values_[replica];
   }
   T value() const {
-    if (collapsed_) return *values_.front();
+    if (collapsed_ || values_.size() == 1) return *values_.front();
     const std::optional<size_t> own = internal::current_component();
     if (!own) internal::throw_not_one_value(values_.size());
     return (*this)[*own];

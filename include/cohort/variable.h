@@ -116,6 +116,9 @@ class [[nodiscard]] VariableCreatorScope {
   ~VariableCreatorScope();
   VariableCreatorScope(const VariableCreatorScope&) = delete;
   VariableCreatorScope& operator=(const VariableCreatorScope&) = delete;
+
+ private:
+  size_t depth_;
 };
 
 }  // namespace cohort

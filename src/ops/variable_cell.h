@@ -6,6 +6,10 @@
 #include "cohort/variable.h"
 #include "tensor/body.h"
 
+namespace cohort {
+class Strategy;
+}
+
 namespace cohort::internal {
 
 // One copy of a variable on one device: the resource that variable ops refer to.
@@ -64,6 +68,11 @@ class VariableImpl {
   virtual Tensor assign_sub(const Tensor& delta) = 0;
   virtual Tensor scatter(ScatterOp op, const IndexedSlices& slices) = 0;
   virtual std::string to_string() const = 0;
+
+  // Set by a strategy before anybody else sees the variable: whose it is, and of which variable
+  // this is a copy.
+  Strategy* strategy = nullptr;
+  std::weak_ptr<VariableImpl> whole = {};
 };
 
 struct VariableAccess {

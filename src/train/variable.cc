@@ -1,5 +1,6 @@
 #include "cohort/variable.h"
 
+#include <algorithm>
 #include <ostream>
 
 #include "base/raise.h"
@@ -7,16 +8,17 @@
 #include "ops/variable_cell.h"
 #include "train/graph_variable.h"
 #include "train/local_variable.h"
+#include "train/variable_creators.h"
 
 namespace cohort {
 namespace internal {
-namespace {
 
-// This thread's creators, outermost first.
-std::vector<VariableCreator>& creators() {
+std::vector<VariableCreator>& variable_creators() {
   thread_local std::vector<VariableCreator> stack;
   return stack;
 }
+
+namespace {
 
 // A node of the graph being built, or, outside of graphs and while a function is traced, a variable
 // that exists at once.
@@ -34,7 +36,7 @@ Variable make_variable(const VariableRequest& request) {
 // Asks the innermost `depth` creators, then makes the variable.
 Variable create(size_t depth, const VariableRequest& request) {
   if (depth == 0) return make_variable(request);
-  const VariableCreator creator = creators()[depth - 1];
+  const VariableCreator creator = variable_creators()[depth - 1];
   return creator([depth](const VariableRequest& next) { return create(depth - 1, next); }, request);
 }
 
@@ -44,7 +46,7 @@ Variable create(size_t depth, const VariableRequest& request) {
 using internal::ScatterOp;
 
 Variable::Variable(const Initializer& initializer, const VariableOptions& options)
-    : Variable(internal::create(internal::creators().size(), {initializer, options})) {}
+    : Variable(internal::create(internal::variable_creators().size(), {initializer, options})) {}
 
 Variable::Variable(const Tensor& initial_value, const VariableOptions& options)
     : Variable(Initializer([initial_value] { return initial_value; }), options) {}
@@ -93,11 +95,16 @@ std::ostream& operator<<(std::ostream& out, const Variable& variable) {
   return out << variable.to_string();
 }
 
-VariableCreatorScope::VariableCreatorScope(VariableCreator creator) {
+VariableCreatorScope::VariableCreatorScope(VariableCreator creator)
+    : depth_(internal::variable_creators().size() + 1) {
   if (!creator)
     internal::raise(Code::InvalidArgument, "[VariableCreatorScope] the creator is empty");
-  internal::creators().push_back(std::move(creator));
+  internal::variable_creators().push_back(std::move(creator));
 }
-VariableCreatorScope::~VariableCreatorScope() { internal::creators().pop_back(); }
+VariableCreatorScope::~VariableCreatorScope() {
+  // Smaller already when an outer scope ended before this one.
+  std::vector<VariableCreator>& creators = internal::variable_creators();
+  creators.resize(std::min(creators.size(), depth_ - 1));
+}
 
 }  // namespace cohort
