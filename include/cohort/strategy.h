@@ -5,14 +5,18 @@
 #include <iosfwd>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <type_traits>
+#include <typeinfo>
 #include <utility>
 #include <vector>
 
 #include "cohort/cross_device_ops.h"
 #include "cohort/data.h"
 #include "cohort/distributed_dataset.h"
+#include "cohort/guards.h"
 #include "cohort/values.h"
 
 // Strategies: where the replicas of a training step run and how their values meet.
@@ -24,7 +28,9 @@ class StrategyExtended;
 class ReplicaContext;
 
 namespace internal {
-class MergePoint;  // where the replicas of one run meet
+class MergePoint;    // where the replicas of one run meet
+class ReplicaCrews;  // the threads of a strategy's replicas
+struct ReduceLeaf;
 struct ScopeState;
 }  // namespace internal
 
@@ -43,7 +49,8 @@ ReplicaContext* get_replica_context();
 void set_strategy(Strategy* strategy);
 
 // While it is open, this thread is in the strategy's cross-replica context and variables made are
-// the strategy's. Opening throws FailedPrecondition inside another strategy, or inside of a replica.
+// the strategy's. Opening throws FailedPrecondition inside another strategy, or inside of a
+// replica.
 class [[nodiscard]] StrategyScope {
  public:
   explicit StrategyScope(Strategy& strategy);
@@ -59,8 +66,8 @@ class [[nodiscard]] StrategyScope {
 
  private:
   Strategy& strategy_;
-  int nested_ = -1;  // -1: not open
-  std::unique_ptr<internal::ScopeState> state_;
+  int nested_ = 0;                               // times entered while the strategy was current
+  std::unique_ptr<internal::ScopeState> state_;  // null unless this scope made it current
 };
 
 // Which replica a value is for.
@@ -101,6 +108,9 @@ class ReplicaContext {
 
   std::string to_string() const;
 
+  // For those who write strategies: where the replicas of this run meet; null when there is one.
+  internal::MergePoint* meeting() const { return meeting_; }
+
  private:
   void check_current(std::string_view what) const;
   // `body` runs once, on all replicas' `own`s, in the order of the replicas.
@@ -108,22 +118,28 @@ class ReplicaContext {
              const std::function<void(std::span<void* const>)>& body);
   std::vector<Gradient> all_reduce_values(ReduceOp op, const std::vector<Gradient>& values,
                                           const CommunicationOptions& options);
-  Tensor all_gather_value(const Tensor& value, int axis, const CommunicationOptions& options);
+  Tensor all_gather_value(const Gradient& value, int axis, const CommunicationOptions& options);
 
   Strategy& strategy_;
   int id_;
   size_t local_;
-  internal::MergePoint* meeting_;  // null in the default context
+  internal::MergePoint* meeting_;
 };
 std::ostream& operator<<(std::ostream& out, const ReplicaContext& context);
 
-// Axes to reduce along besides the replicas: none, one, or (Mean) several.
-struct Axes {
-  Axes() = default;
-  Axes(int axis) : given{axis} {}
-  Axes(std::initializer_list<int> axes) : given(axes) {}
-  Axes(std::nullopt_t) {}
-  std::vector<int> given;
+// Axes to reduce along besides the replicas: none, one, or several.
+struct ReduceAxes {
+  ReduceAxes() = default;
+  ReduceAxes(int axis) : axes{axis} {}
+  ReduceAxes(std::initializer_list<int> list) : axes(list.begin(), list.end()) {}
+  ReduceAxes(std::nullopt_t) {}
+  std::vector<int64_t> axes;
+};
+
+// What a replica gets that gathers.
+struct GatheredValue {
+  Tensor all;       // all replicas' values, one after the other
+  Tensor own_rows;  // which rows of that, along the axis, are its own; a vector of int64
 };
 
 // What a strategy is made of: derive to write one's own. Everything that Strategy, variables,
@@ -143,6 +159,8 @@ class StrategyExtended {
   virtual std::string name() const = 0;  // "MirroredStrategy"
   virtual std::vector<std::string> worker_devices() const = 0;
   virtual std::vector<std::string> parameter_devices() const = 0;
+  // Replicas of this process, and of the whole group.
+  virtual size_t num_local_replicas() const;
   virtual int num_replicas_in_sync() const;
   // The id in the whole group of a local replica.
   virtual int replica_id(size_t local_replica) const { return static_cast<int>(local_replica); }
@@ -151,11 +169,21 @@ class StrategyExtended {
   virtual bool should_init() const { return true; }
   virtual bool between_graph() const { return false; }
   virtual bool require_static_shapes() const { return false; }
+  // What watches over optimizers' updates of its variables.
+  virtual GuardOptions guards() const { return {}; }
+  // Whether it has one replica by nature, so that values are never distributed.
+  virtual bool is_single() const { return false; }
   // A device to open together with the scope; "" = none.
   virtual std::string default_device() const { return ""; }
   // How a distributed dataset deals with the end of the data.
   virtual bool handles_partial_batches() const { return true; }
   virtual InputContext input_context() const;
+  // Where the local replicas' elements go; "" = they stay where they are made.
+  virtual std::vector<std::string> input_devices() const { return worker_devices(); }
+  // Whether InputReplicationMode::PerReplica is possible.
+  virtual bool supports_replica_pipelines() const { return false; }
+  // The sum over all workers, which call it together, once per step.
+  virtual InputTotals sum_over_workers(const InputTotals& here) { return here; }
 
   // --- What it does
   // Makes a variable; `next` makes an ordinary one.
@@ -179,6 +207,8 @@ class StrategyExtended {
   virtual std::vector<Gradient> replica_all_reduce(ReplicaContext& context, ReduceOp op,
                                                    const std::vector<Gradient>& values,
                                                    const CommunicationOptions& options);
+  virtual GatheredValue replica_all_gather(ReplicaContext& context, const Tensor& value, int axis,
+                                           const CommunicationOptions& options);
   // The same as another object, for deep_copy(). Throws Unimplemented unless overridden.
   virtual std::unique_ptr<StrategyExtended> clone() const;
 
@@ -204,9 +234,13 @@ class StrategyExtended {
 
  private:
   friend class Strategy;
+  // The context of this strategy's replica that the thread is in; null outside of one.
+  ReplicaContext* own_replica() const;
+  // Calls `change(k)` for each destination, on its device and in update context k.
+  DistributedValue update_places(const Destinations& where,
+                                 const std::function<Tensor(size_t)>& change);
   Strategy* strategy_ = nullptr;
-  struct Threads;  // one per replica, kept from run to run
-  std::unique_ptr<Threads> threads_;
+  std::unique_ptr<internal::ReplicaCrews> crews_;  // the threads, kept from run to run
 };
 
 // Runs a training step on replicas. All methods that compute are for cross-replica context or
@@ -235,7 +269,7 @@ class Strategy {
   // `op` over the replicas' values, as one value on the current device; with axes, over them too,
   // where Mean divides by the number of elements there are. Leaf by leaf of a structure.
   template <typename T>
-  auto reduce(ReduceOp op, const T& value, const Axes& axes = {});
+  auto reduce(ReduceOp op, const T& value, const ReduceAxes& axes = {});
   // All replicas' values, one after the other along `axis`.
   template <typename T>
   Tensor gather(const T& value, int axis);
@@ -251,8 +285,7 @@ class Strategy {
   DistributedDataset distribute_dataset(const data::Dataset& dataset,
                                         const InputOptions& options = {});
   DistributedDataset distribute_datasets_from_function(
-      const std::function<data::Dataset(const InputContext&)>& f,
-      const InputOptions& options = {});
+      const std::function<data::Dataset(const InputContext&)>& f, const InputOptions& options = {});
 
   // Runs `f` inside the scope: Variable v = strategy.create([] { return Variable(0.f); });
   template <typename F>
@@ -266,7 +299,11 @@ class Strategy {
   friend std::ostream& operator<<(std::ostream& out, const Strategy& strategy);
 
  private:
-  Tensor reduce_value(ReduceOp op, const DistributedValue& value, const Axes& axes);
+  friend struct internal::ReduceLeaf;
+  // Opens the scope and calls `body` for each local replica.
+  void run_replicas(const std::function<void(ReplicaContext&)>& body);
+  Tensor reduce_value(ReduceOp op, const DistributedValue& value, const ReduceAxes& axes);
+  Tensor reduce_along(ReduceOp op, const DistributedValue& value, const ReduceAxes& axes);
   Tensor gather_value(const DistributedValue& value, int axis);
   void check_cross_replica(std::string_view what) const;
 
@@ -281,6 +318,7 @@ class OneDeviceStrategy : public Strategy {
 
 struct MirroredOptions {
   std::shared_ptr<CrossDeviceOps> cross_device_ops = nullptr;  // chosen by the devices when null
+  GuardOptions guards = {};
 };
 
 // One replica per device, each with its own copy of every variable; the copies are kept equal.

@@ -8,11 +8,6 @@
 namespace cohort::data::internal {
 namespace {
 
-TensorSpec with_unknown_rows(TensorSpec spec) {
-  if (spec.shape.rank() > 0) spec.shape = spec.shape.with(0, Shape::kUnknownDim);
-  return spec;
-}
-
 Shape dummy_shape(const Shape& shape) {
   if (!shape.has_rank()) {
     raise(Code::FailedPrecondition,
@@ -37,14 +32,19 @@ Tensor zeros(DType dtype, const Shape& shape) {
 
 }  // namespace
 
+ElementSpec with_unknown_rows(const ElementSpec& spec) {
+  std::vector<TensorSpec> tensors = spec.tensors();
+  for (TensorSpec& tensor : tensors) {
+    if (tensor.shape.rank() > 0) tensor.shape = tensor.shape.with(0, Shape::kUnknownDim);
+  }
+  return ElementSpec(spec, std::move(tensors));
+}
+
 std::optional<ElementSpec> spec_or_probe(const Dataset& dataset) {
   if (std::optional<ElementSpec> spec = dataset.element_spec()) return spec;
   const std::optional<Element> first = dataset.iterate().next_optional();
   if (!first) return std::nullopt;
-  const ElementSpec exact(*first);
-  std::vector<TensorSpec> tensors;
-  for (const TensorSpec& tensor : exact.tensors()) tensors.push_back(with_unknown_rows(tensor));
-  return ElementSpec(exact, std::move(tensors));
+  return with_unknown_rows(ElementSpec(*first));
 }
 
 Element dummy_element(const ElementSpec& spec) {

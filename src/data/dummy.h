@@ -4,6 +4,9 @@
 
 namespace cohort::data::internal {
 
+// `spec` with the first dimension of each tensor unknown.
+ElementSpec with_unknown_rows(const ElementSpec& spec);
+
 // What is known of a dataset's elements, from its description where that tells, else from its first
 // element, which is made for it: then the first dimension counts as unknown. nullopt when there is
 // no element to look at.

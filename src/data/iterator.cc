@@ -2,7 +2,6 @@
 
 #include <atomic>
 
-#include "data/crc32c.h"
 #include "data/dummy.h"
 #include "ops/dispatch.h"
 #include "ops/spec_list.h"
@@ -10,8 +9,6 @@
 namespace cohort::data {
 namespace internal {
 namespace {
-
-constexpr std::string_view kMagic = "cohort position 1\n";
 
 std::string next_name() {
   static std::atomic<int64_t> made{0};
@@ -85,23 +82,13 @@ std::optional<Element> LocalIterator::next() {
 
 std::string LocalIterator::save() {
   const std::lock_guard lock(mutex_);
-  StateWriter state;
-  cursor_->save(state);
-  StateWriter whole;
-  whole.integer(crc32c(state.bytes()));
-  return std::string(kMagic) + whole.bytes() + state.bytes();
+  StateWriter position;
+  cursor_->save(position);
+  return sealed(position);
 }
 
 void LocalIterator::restore(std::string_view position) {
-  if (position.substr(0, kMagic.size()) != kMagic) {
-    raise_bad_state("these are not the bytes that Iterator::save() gave");
-  }
-  position.remove_prefix(kMagic.size());
-  StateReader head(position);
-  const int64_t crc = head.integer();
-  const std::string_view rest = position.substr(position.size() - head.left());
-  if (crc != static_cast<int64_t>(crc32c(rest))) raise_bad_state("the bytes are damaged");
-  StateReader state(rest);
+  StateReader state(unsealed(position));
   const std::lock_guard lock(mutex_);
   cursor_->restore(state);
   if (!state.at_end()) raise_bad_state("it has more stages");

@@ -89,6 +89,8 @@ class Node : public std::enable_shared_from_this<Node> {
   virtual const DatasetFunction* dataset_function() const { return nullptr; }
   // Size of the batches that this stage itself makes; -1 when it makes none, or not of one size.
   virtual int64_t batch_size() const { return -1; }
+  // Elements that a thread of this last stage makes ahead of the consumer.
+  virtual int64_t read_ahead() const { return 0; }
   // Throws InvalidArgument for parameters that make no sense.
   virtual void check() const {}
   // Shows each parameter to `fields`, which reads or writes it.

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "cohort/strategy.h"
+#include "tensor/devices.h"
 
 namespace cohort::internal {
 
@@ -12,9 +13,11 @@ namespace cohort::internal {
 struct Mode {
   Strategy* strategy;
   ReplicaContext* replica;
+  const Device* around = nullptr;  // of a replica: where the caller of run() was
 };
 // The innermost mode; null in default replica mode.
 const Mode* current_mode();
+size_t mode_depth();
 
 // Pushes a mode for as long as it lives.
 class [[nodiscard]] ModeScope {
@@ -23,6 +26,9 @@ class [[nodiscard]] ModeScope {
   ~ModeScope();
   ModeScope(const ModeScope&) = delete;
   ModeScope& operator=(const ModeScope&) = delete;
+
+ private:
+  size_t depth_;
 };
 
 // The guards. Each throws FailedPrecondition, saying what was called, where it is allowed, where
@@ -31,7 +37,8 @@ void require_cross_replica_or_default(const Strategy& strategy, std::string_view
 void require_scope(const Strategy& strategy, std::string_view what);
 void require_replica(const ReplicaContext& context, std::string_view what);
 
-// Opens the strategy's scope when no strategy is current; throws FailedPrecondition when another is.
+// Opens the strategy's scope when no strategy is current; throws FailedPrecondition when another
+// is.
 class [[nodiscard]] EnterOrAssert {
  public:
   EnterOrAssert(Strategy& strategy, std::string_view what);
@@ -53,5 +60,8 @@ class [[nodiscard]] UpdateScope {
   std::optional<size_t> outer_;
 };
 std::optional<size_t> update_index();
+
+// Ends the scope that set_strategy() opened on this thread, if it is this strategy's.
+void end_installed_scope(const Strategy& strategy);
 
 }  // namespace cohort::internal

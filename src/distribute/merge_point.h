@@ -9,6 +9,8 @@
 
 namespace cohort::internal {
 
+class GraphBuilder;  // ops/dispatch.h
+
 // Where the replicas of one run meet. Each meeting is one call by every replica; the calls must
 // agree in `what` and `detail`, else all replicas throw FailedPrecondition that names both calls
 // and their replicas. A replica that has finished, or failed, while others wait ends the meeting
@@ -26,6 +28,9 @@ class MergePoint {
   virtual ~MergePoint() = default;
   // Number of local replicas.
   virtual size_t size() const = 0;
+  // The graph that all replicas add to, one after the other, when run() was called while it was
+  // being built; null otherwise.
+  virtual const GraphBuilder* shared_graph() const { return nullptr; }
   // Waits until all have come, then runs `once(owns)` in one of them, then `each(owns)` in all of
   // them at the same time, then lets all go on together. Either may be empty. An exception of
   // either is thrown in every replica.

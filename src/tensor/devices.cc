@@ -106,6 +106,8 @@ DeviceName requested_device(const std::string& node_name, std::string_view op) {
   });
 }
 
+size_t device_scope_depth() { return thread_scopes().entries.size(); }
+
 const Device& current_device() {
   ThreadScopes& scopes = thread_scopes();
   if (scopes.resolved == nullptr) {

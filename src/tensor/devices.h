@@ -24,6 +24,9 @@ const Device& value_device();
 // device.
 const Device& find_device(std::string_view name);
 
+// Number of device scopes that are open in this thread.
+size_t device_scope_depth();
+
 // Makes CPU:0 to CPU:(count-1) exist; never takes one away.
 void ensure_cpu_devices(int count);
 

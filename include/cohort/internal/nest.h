@@ -1,0 +1,234 @@
+#pragma once
+
+// Walking over structures: vector, array, tuple, pair, map by name, and structs that say what their
+// fields are. Not for inclusion by users, except for Fields.
+
+#include <array>
+#include <map>
+#include <span>
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace cohort {
+
+// What makes a struct of yours a structure:
+//   template <>
+//   struct cohort::Fields<Batch> {
+//     static auto of(auto& batch) { return std::tie(batch.images, batch.labels); }
+//   };
+template <typename T>
+struct Fields;
+
+namespace internal {
+
+template <typename T>
+concept HasFields = requires(T& value) {
+  Fields<std::remove_cv_t<T>>::of(value);
+};
+
+// Of the structures that several replicas made; InvalidArgument.
+[[noreturn]] void throw_lengths_differ(size_t replica, size_t length, size_t first_length);
+[[noreturn]] void throw_keys_differ(size_t replica, const std::string& key);
+
+// map_leaves(f, value): the same structure with f(leaf) for every leaf. A struct with fields stays
+// what it is, so f must give something that its fields can hold; otherwise it is a leaf.
+template <typename F, typename T>
+auto map_leaves(const F& f, const T& value);
+// zip_leaves(f, values): of several structures of one shape one, with f(span of pointers to what is
+// at the same place) for every leaf. A struct with fields is a leaf.
+template <typename F, typename T>
+auto zip_leaves(const F& f, std::span<const T* const> values);
+
+template <typename F, typename T>
+using MappedLeaves = decltype(map_leaves(std::declval<const F&>(), std::declval<const T&>()));
+template <typename F, typename T>
+using ZippedLeaves =
+    decltype(zip_leaves(std::declval<const F&>(), std::declval<std::span<const T* const>>()));
+
+// Pointers to one part of each of `wholes`.
+template <typename Part, typename Whole, typename Get>
+std::vector<const Part*> parts_of(std::span<const Whole* const> wholes, const Get& get) {
+  std::vector<const Part*> parts;
+  for (const Whole* whole : wholes) parts.push_back(&get(*whole));
+  return parts;
+}
+
+// What is known of a type that is a structure; the general case is a leaf.
+template <typename T>
+struct Nest {
+  static constexpr bool kLeaf = true;
+};
+
+template <typename T>
+requires(!std::same_as<T, bool>) struct Nest<std::vector<T>> {
+  static constexpr bool kLeaf = false;
+  template <typename F>
+  static auto map(const F& f, const std::vector<T>& values) {
+    std::vector<MappedLeaves<F, T>> mapped;
+    mapped.reserve(values.size());
+    for (const T& value : values) mapped.push_back(map_leaves(f, value));
+    return mapped;
+  }
+  template <typename F>
+  static auto zip(const F& f, std::span<const std::vector<T>* const> all) {
+    const size_t length = all.front()->size();
+    for (size_t r = 1; r < all.size(); ++r) {
+      if (all[r]->size() != length) throw_lengths_differ(r, all[r]->size(), length);
+    }
+    std::vector<ZippedLeaves<F, T>> zipped;
+    for (size_t i = 0; i < length; ++i) {
+      const auto parts = parts_of<T>(all, [i](const auto& whole) -> const T& { return whole[i]; });
+      zipped.push_back(zip_leaves(f, std::span<const T* const>(parts)));
+    }
+    return zipped;
+  }
+};
+
+template <typename T>
+struct Nest<std::map<std::string, T>> {
+  using Whole = std::map<std::string, T>;
+  static constexpr bool kLeaf = false;
+  template <typename F>
+  static auto map(const F& f, const Whole& values) {
+    std::map<std::string, MappedLeaves<F, T>> mapped;
+    for (const auto& [name, value] : values) mapped.emplace(name, map_leaves(f, value));
+    return mapped;
+  }
+  template <typename F>
+  static auto zip(const F& f, std::span<const Whole* const> all) {
+    std::map<std::string, ZippedLeaves<F, T>> zipped;
+    for (const auto& [name, first] : *all.front()) {
+      const auto parts = parts_of<T>(all, [&, &key = name](const Whole& whole) -> const T& {
+        const auto found = whole.find(key);
+        if (found == whole.end()) throw_keys_differ(index_of(all, whole), key);
+        return found->second;
+      });
+      zipped.emplace(name, zip_leaves(f, std::span<const T* const>(parts)));
+    }
+    for (size_t r = 1; r < all.size(); ++r) {
+      if (all[r]->size() == zipped.size()) continue;
+      for (const auto& [name, value] : *all[r]) {
+        if (!zipped.contains(name)) throw_keys_differ(r, name);
+      }
+    }
+    return zipped;
+  }
+
+ private:
+  static size_t index_of(std::span<const Whole* const> all, const Whole& whole) {
+    size_t r = 0;
+    while (all[r] != &whole) ++r;
+    return r;
+  }
+};
+
+// What tuple, pair and array have in common: std::get and a length that the type tells.
+template <typename Whole>
+struct TupleNest {
+  static constexpr bool kLeaf = false;
+  static constexpr auto kIndices = std::make_index_sequence<std::tuple_size_v<Whole>>();
+  template <size_t I>
+  using Part = std::tuple_element_t<I, Whole>;
+
+  template <size_t I, typename F>
+  static auto zip_part(const F& f, std::span<const Whole* const> all) {
+    const auto parts = parts_of<Part<I>>(
+        all, [](const Whole& whole) -> const Part<I>& { return std::get<I>(whole); });
+    return zip_leaves(f, std::span<const Part<I>* const>(parts));
+  }
+};
+
+template <typename... T>
+struct Nest<std::tuple<T...>> : TupleNest<std::tuple<T...>> {
+  using Base = TupleNest<std::tuple<T...>>;
+  // Braces: evaluated from left to right.
+  template <typename F>
+  static auto map(const F& f, const std::tuple<T...>& values) {
+    return std::apply(
+        [&](const T&... value) {
+          return std::tuple<MappedLeaves<F, T>...>{map_leaves(f, value)...};
+        },
+        values);
+  }
+  template <typename F>
+  static auto zip(const F& f, std::span<const std::tuple<T...>* const> all) {
+    return [&]<size_t... I>(std::index_sequence<I...>) {
+      return std::tuple<ZippedLeaves<F, T>...>{Base::template zip_part<I>(f, all)...};
+    }
+    (Base::kIndices);
+  }
+};
+
+template <typename A, typename B>
+struct Nest<std::pair<A, B>> : TupleNest<std::pair<A, B>> {
+  using Base = TupleNest<std::pair<A, B>>;
+  template <typename F>
+  static auto map(const F& f, const std::pair<A, B>& values) {
+    return std::pair<MappedLeaves<F, A>, MappedLeaves<F, B>>{map_leaves(f, values.first),
+                                                             map_leaves(f, values.second)};
+  }
+  template <typename F>
+  static auto zip(const F& f, std::span<const std::pair<A, B>* const> all) {
+    return std::pair<ZippedLeaves<F, A>, ZippedLeaves<F, B>>{Base::template zip_part<0>(f, all),
+                                                             Base::template zip_part<1>(f, all)};
+  }
+};
+
+template <typename T, size_t N>
+struct Nest<std::array<T, N>> : TupleNest<std::array<T, N>> {
+  using Base = TupleNest<std::array<T, N>>;
+  template <typename F>
+  static auto map(const F& f, const std::array<T, N>& values) {
+    return [&]<size_t... I>(std::index_sequence<I...>) {
+      return std::array<MappedLeaves<F, T>, N>{map_leaves(f, values[I])...};
+    }
+    (Base::kIndices);
+  }
+  template <typename F>
+  static auto zip(const F& f, std::span<const std::array<T, N>* const> all) {
+    return [&]<size_t... I>(std::index_sequence<I...>) {
+      return std::array<ZippedLeaves<F, T>, N>{Base::template zip_part<I>(f, all)...};
+    }
+    (Base::kIndices);
+  }
+};
+
+// Whether the results of `F` on its fields fit into a struct.
+template <typename F, typename Tuple>
+inline constexpr bool kFieldsTake = false;
+template <typename F, typename... Field>
+inline constexpr bool kFieldsTake<F, std::tuple<Field&...>> =
+    (std::is_assignable_v<Field&, MappedLeaves<F, std::remove_cv_t<Field>>> && ...);
+
+template <typename F, typename T>
+auto map_leaves(const F& f, const T& value) {
+  if constexpr (!Nest<T>::kLeaf) {
+    return Nest<T>::map(f, value);
+  } else if constexpr (HasFields<T>) {
+    if constexpr (kFieldsTake<F, decltype(Fields<T>::of(std::declval<T&>()))>) {
+      T mapped = value;
+      std::apply([&](auto&... field) { ((field = map_leaves(f, std::as_const(field))), ...); },
+                 Fields<T>::of(mapped));
+      return mapped;
+    } else {
+      return f(value);
+    }
+  } else {
+    return f(value);
+  }
+}
+
+template <typename F, typename T>
+auto zip_leaves(const F& f, std::span<const T* const> values) {
+  if constexpr (!Nest<T>::kLeaf) {
+    return Nest<T>::zip(f, values);
+  } else {
+    return f(values);
+  }
+}
+
+}  // namespace internal
+}  // namespace cohort

@@ -1,0 +1,349 @@
+#pragma once
+
+// Definitions of the strategies' templates. Not for inclusion by users: include cohort/strategy.h.
+
+#include <functional>
+#include <span>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "cohort/internal/data_function.h"
+#include "cohort/internal/nest.h"
+#include "cohort/internal/values_inl.h"
+#include "cohort/strategy.h"
+
+namespace cohort {
+namespace internal {
+
+// --- Calling a replica's function
+
+// Calls `f` with the element spread over the parameters that `rest` leaves.
+template <typename F, typename... Rest>
+decltype(auto) call_spread(F& f, const data::Element& element, const Rest&... rest) {
+  if constexpr (data::internal::HasSignature<F>) {
+    using Args = typename data::internal::Signature<F>::Args;
+    static_assert(std::tuple_size_v<Args> > sizeof...(Rest),
+                  "the function takes too few arguments for a dataset's element and the rest");
+    constexpr size_t kParts = std::tuple_size_v<Args> - sizeof...(Rest);
+    const data::internal::Arguments from(element, kParts);
+    return [&]<size_t... I>(std::index_sequence<I...>)->decltype(auto) {
+      return f(data::internal::argument<std::tuple_element_t<I, Args>>(from, I)..., rest...);
+    }
+    (std::make_index_sequence<kParts>());
+  } else {
+    auto bound = [&](const auto&... parts) -> decltype(f(parts..., rest...)) {
+      return f(parts..., rest...);
+    };
+    return data::internal::call_with(bound, element);
+  }
+}
+
+template <typename F>
+decltype(auto) call_unpacked(F& f) {
+  return std::invoke(f);
+}
+template <typename F, typename First, typename... Rest>
+decltype(auto) call_unpacked(F& f, const First& first, const Rest&... rest) {
+  if constexpr (!std::same_as<First, data::Element>) {
+    return std::invoke(f, first, rest...);
+  } else if constexpr (sizeof...(Rest) == 0) {
+    return data::internal::call_with(f, first);
+  } else {
+    return call_spread(f, first, rest...);
+  }
+}
+
+template <typename F, typename... Args>
+using ReplicaResult = std::decay_t<decltype(call_unpacked(
+    std::declval<F&>(), std::declval<const std::remove_cvref_t<Selected<Args>>&>()...))>;
+
+// --- Merging
+
+// What one replica brings to a merge and takes away.
+template <typename Result, typename... Args>
+struct MergePart {
+  std::tuple<const Args*...> arguments;
+  std::optional<Result> result = std::nullopt;
+};
+template <typename... Args>
+struct MergePart<void, Args...> {
+  std::tuple<const Args*...> arguments;
+};
+
+template <size_t I, typename Part>
+auto regrouped_argument(std::span<void* const> parts) {
+  using Arg = std::remove_cvref_t<decltype(*std::get<I>(std::declval<const Part&>().arguments))>;
+  std::vector<const Arg*> all;
+  for (void* part : parts) all.push_back(std::get<I>(static_cast<Part*>(part)->arguments));
+  return regroup(std::span<const Arg* const>(all));
+}
+
+template <typename Part, typename Merge, size_t... I>
+decltype(auto) call_merge(const Merge& merge, Strategy& strategy,
+                          [[maybe_unused]] std::span<void* const> parts,
+                          std::index_sequence<I...>) {
+  return std::invoke(merge, strategy, regrouped_argument<I, Part>(parts)...);
+}
+
+template <typename Merge, typename... Args>
+using MergeResult = std::decay_t<std::invoke_result_t<const Merge&, Strategy&, Regrouped<Args>...>>;
+
+// --- Reducing leaf by leaf
+
+struct ReduceLeaf {
+  Strategy& strategy;
+  ReduceOp op;
+  const ReduceAxes& axes;
+
+  template <typename T>
+  auto operator()(const T& leaf) const {
+    if constexpr (PerReplicaType<T>) {
+      return of_replicas(leaf);
+    } else {
+      return strategy.reduce_value(op, DistributedValue(leaf), axes);
+    }
+  }
+
+  template <typename T>
+  auto of_replicas(const PerReplica<T>& values) const {
+    if constexpr (!Nest<T>::kLeaf) {
+      std::vector<const T*> all;
+      for (size_t r = 0; r < values.size(); ++r) all.push_back(&values[r]);
+      return map_leaves(*this, regroup(std::span<const T* const>(all), {.always_wrap = true}));
+    } else if constexpr (HasFields<T>) {
+      return of_fields(values);
+    } else {
+      return strategy.reduce_value(op, DistributedValue(values), axes);
+    }
+  }
+
+  template <typename T>
+  T of_fields(const PerReplica<T>& values) const {
+    T reduced = values[0];
+    auto fields = Fields<T>::of(reduced);
+    [&]<size_t... I>(std::index_sequence<I...>) {
+      (store(std::get<I>(fields), of_replicas(field<I>(values))), ...);
+    }
+    (std::make_index_sequence<std::tuple_size_v<decltype(fields)>>());
+    return reduced;
+  }
+
+  template <size_t I, typename T>
+  static auto field(const PerReplica<T>& values) {
+    using Field =
+        std::remove_cvref_t<std::tuple_element_t<I, decltype(Fields<T>::of(std::declval<T&>()))>>;
+    std::vector<std::optional<Field>> all;
+    for (size_t r = 0; r < values.size(); ++r) {
+      T copy = values[r];
+      all.emplace_back(std::get<I>(Fields<T>::of(copy)));
+    }
+    return PerReplica<Field>(std::move(all));
+  }
+
+  template <typename Field, typename Value>
+  static void store(Field& field, Value&& value) {
+    if constexpr (TensorElement<Field> && std::same_as<std::remove_cvref_t<Value>, Tensor>) {
+      field = value.template to<Field>();
+    } else {
+      field = std::forward<Value>(value);
+    }
+  }
+};
+
+// --- Leaves of collectives
+
+// A leaf as the value that a replica contributes.
+template <typename T>
+Gradient as_contribution(const T& leaf) {
+  if constexpr (std::same_as<T, DistributedValue>) {
+    return leaf.value();
+  } else if constexpr (PerReplicaType<T>) {
+    return as_contribution(leaf.value());
+  } else if constexpr (std::same_as<T, Gradient> || std::same_as<T, IndexedSlices>) {
+    return leaf;
+  } else {
+    return static_cast<Tensor>(leaf);
+  }
+}
+// What stands in the place of such a leaf afterwards.
+template <typename T>
+auto as_result(const T&, const Gradient& value) {
+  if constexpr (std::same_as<T, IndexedSlices>) {
+    return value.slices();
+  } else if constexpr (std::same_as<T, Gradient> || std::same_as<T, DistributedValue>) {
+    return value;
+  } else {
+    return value.dense();
+  }
+}
+
+// --- Local results
+
+// The copies of a variable that are in this process; itself when it is an ordinary one.
+std::vector<Variable> local_copies(const Variable& variable);
+
+struct LocalLeaf {
+  size_t index;
+  template <typename T>
+  auto operator()(const T& leaf) const {
+    if constexpr (std::same_as<T, Variable>) {
+      const std::vector<Variable> copies = local_copies(leaf);
+      return copies.size() == 1 ? copies.front() : copies.at(index);
+    } else {
+      return SelectLeaf{index}(leaf);
+    }
+  }
+};
+
+}  // namespace internal
+
+template <typename Merge, typename... Args>
+auto ReplicaContext::merge_call(const Merge& merge, const Args&... args) {
+  using Merged = internal::MergeResult<Merge, Args...>;
+  constexpr auto kIndices = std::index_sequence_for<Args...>();
+  if constexpr (std::is_void_v<Merged>) {
+    using Part = internal::MergePart<void, Args...>;
+    Part own{{&args...}};
+    this->merge(typeid(Part), &own, [&](std::span<void* const> parts) {
+      internal::call_merge<Part>(merge, strategy_, parts, kIndices);
+    });
+  } else {
+    using Part = internal::MergePart<std::decay_t<internal::Selected<Merged>>, Args...>;
+    Part own{{&args...}};
+    this->merge(typeid(Part), &own, [&](std::span<void* const> parts) {
+      const Merged merged = internal::call_merge<Part>(merge, strategy_, parts, kIndices);
+      for (size_t r = 0; r < parts.size(); ++r) {
+        static_cast<Part*>(parts[r])->result.emplace(internal::select(r, merged));
+      }
+    });
+    return *std::move(own.result);
+  }
+}
+
+template <typename T>
+auto ReplicaContext::all_reduce(ReduceOp op, const T& value, const CommunicationOptions& options) {
+  std::vector<Gradient> leaves;
+  const auto collect = [&](const auto& leaf) {
+    leaves.push_back(internal::as_contribution(leaf));
+    return internal::as_result(leaf, leaves.back());
+  };
+  internal::map_leaves(collect, value);
+  const std::vector<Gradient> reduced = all_reduce_values(op, leaves, options);
+  size_t next = 0;
+  return internal::map_leaves(
+      [&](const auto& leaf) { return internal::as_result(leaf, reduced[next++]); }, value);
+}
+
+template <typename T>
+auto ReplicaContext::all_gather(const T& value, int axis, const CommunicationOptions& options) {
+  return internal::map_leaves(
+      [&](const auto& leaf) {
+        return all_gather_value(internal::as_contribution(leaf), axis, options);
+      },
+      value);
+}
+
+template <typename F, typename... Args>
+auto Strategy::run(F&& f, const Args&... args) {
+  using Result = internal::ReplicaResult<std::remove_reference_t<F>, Args...>;
+  const auto call = [&]([[maybe_unused]] size_t replica) -> decltype(auto) {
+    return internal::call_unpacked(f, internal::select(replica, args)...);
+  };
+  if constexpr (std::is_void_v<Result>) {
+    run_replicas([&](ReplicaContext& context) { call(context.local_replica()); });
+    return PerReplica<void>(extended_->num_local_replicas());
+  } else {
+    std::vector<std::optional<Result>> results(extended_->num_local_replicas());
+    run_replicas([&](ReplicaContext& context) {
+      results[context.local_replica()].emplace(call(context.local_replica()));
+    });
+    const bool collapsed = results.size() == 1 || internal::all_same(results);
+    return PerReplica<Result>(std::move(results), collapsed);
+  }
+}
+
+template <typename T>
+auto Strategy::reduce(ReduceOp op, const T& value, const ReduceAxes& axes) {
+  check_cross_replica("reduce");
+  return internal::map_leaves(internal::ReduceLeaf{*this, op, axes}, value);
+}
+
+template <typename T>
+Tensor Strategy::gather(const T& value, int axis) {
+  check_cross_replica("gather");
+  return gather_value(DistributedValue(value), axis);
+}
+
+template <typename T>
+auto Strategy::local_results(const T& value) const {
+  if constexpr (internal::PerReplicaType<T>) {
+    std::vector<internal::ComponentOf<T>> all;
+    for (size_t r = 0; r < value.size(); ++r) all.push_back(value[r]);
+    return all;
+  } else if constexpr (std::same_as<T, DistributedValue>) {
+    return value.components();
+  } else if constexpr (std::same_as<T, Variable>) {
+    return internal::local_copies(value);
+  } else if constexpr (!internal::Nest<T>::kLeaf) {
+    std::vector<internal::MappedLeaves<internal::LocalLeaf, T>> all;
+    for (size_t r = 0; r < extended_->num_local_replicas(); ++r) {
+      all.push_back(internal::map_leaves(internal::LocalLeaf{r}, value));
+    }
+    return all;
+  } else {
+    return std::vector<T>{value};
+  }
+}
+
+template <typename F>
+auto Strategy::distribute_values_from_function(const F& f) {
+  check_cross_replica("distribute_values_from_function");
+  using T = std::decay_t<std::invoke_result_t<const F&, ValueContext>>;
+  std::vector<std::optional<T>> made;
+  for (size_t r = 0; r < extended_->num_local_replicas(); ++r) {
+    made.emplace_back(f(ValueContext{extended_->replica_id(r), num_replicas_in_sync()}));
+  }
+  std::vector<const T*> all;
+  for (const std::optional<T>& value : made) all.push_back(&*value);
+  return internal::regroup(std::span<const T* const>(all),
+                           {.always_wrap = true, .one_value = extended_->is_single()});
+}
+
+template <typename F, typename... Args>
+DistributedValue StrategyExtended::update(const Variable& variable, const F& change,
+                                          const Args&... args) {
+  if (ReplicaContext* replica = own_replica()) {
+    return replica->merge_call(
+        [&](Strategy& merged, const auto&... all) {
+          return merged.extended().update(variable, change, all...);
+        },
+        args...);
+  }
+  return update_copies(variable, [&](const Variable& copy, size_t index) -> Tensor {
+    using Result = std::invoke_result_t<const F&, Variable, internal::Selected<Args>...>;
+    if constexpr (std::is_void_v<Result>) {
+      std::invoke(change, copy, internal::select(index, args)...);
+      return {};
+    } else {
+      return static_cast<Tensor>(std::invoke(change, copy, internal::select(index, args)...));
+    }
+  });
+}
+
+template <typename F, typename... Args>
+DistributedValue StrategyExtended::update_non_slot(const Destinations& where, const F& change,
+                                                   const Args&... args) {
+  return update_places(where, [&](size_t index) -> Tensor {
+    using Result = std::invoke_result_t<const F&, internal::Selected<Args>...>;
+    if constexpr (std::is_void_v<Result>) {
+      std::invoke(change, internal::select(index, args)...);
+      return {};
+    } else {
+      return static_cast<Tensor>(std::invoke(change, internal::select(index, args)...));
+    }
+  });
+}
+
+}  // namespace cohort

@@ -1,0 +1,259 @@
+#pragma once
+
+// What strategies do with values of any C++ type: comparing, taking apart, putting together,
+// printing. Not for inclusion by users: include cohort/values.h.
+
+#include <concepts>
+#include <ostream>
+#include <span>
+#include <string_view>
+#include <type_traits>
+
+#include "cohort/internal/nest.h"
+#include "cohort/values.h"
+
+namespace cohort {
+namespace internal {
+
+// --- The same thing
+
+// Whether both share one value, by identity.
+bool same_tensor(const Tensor& a, const Tensor& b);
+bool same_variable(const Variable& a, const Variable& b);
+
+// Types whose equal values count as one and the same.
+template <typename T>
+concept PlainValue = std::is_arithmetic_v<T> || std::is_enum_v<T> || std::is_pointer_v<T> ||
+    std::same_as<T, std::string> || std::same_as<T, std::string_view>;
+
+template <typename T>
+bool same_thing(const T& a, const T& b);
+
+template <typename Tuple>
+bool same_parts(const Tuple& a, const Tuple& b) {
+  return [&]<size_t... I>(std::index_sequence<I...>) {
+    return (same_thing(std::get<I>(a), std::get<I>(b)) && ...);
+  }
+  (std::make_index_sequence<std::tuple_size_v<Tuple>>());
+}
+
+template <typename T>
+concept Range = requires(const T& values) {
+  values.begin();
+  values.end();
+  values.size();
+};
+
+template <typename T>
+bool same_elements(const T& a, const T& b) {
+  return a.size() == b.size() &&
+         std::equal(a.begin(), a.end(), b.begin(),
+                    [](const auto& x, const auto& y) { return same_thing(x, y); });
+}
+
+template <typename T>
+bool same_thing(const T& a, const T& b) {
+  if constexpr (std::same_as<T, Tensor>) {
+    return same_tensor(a, b);
+  } else if constexpr (std::same_as<T, Variable>) {
+    return same_variable(a, b);
+  } else if constexpr (PlainValue<T>) {
+    return a == b;
+  } else if constexpr (!Nest<T>::kLeaf && Range<T>) {
+    return same_elements(a, b);
+  } else if constexpr (!Nest<T>::kLeaf) {
+    return same_parts(a, b);
+  } else if constexpr (HasFields<T>) {
+    return same_parts(Fields<T>::of(const_cast<T&>(a)), Fields<T>::of(const_cast<T&>(b)));
+  } else {
+    return false;
+  }
+}
+// The parts of a map.
+template <typename A, typename B>
+bool same_thing(const std::pair<const A, B>& a, const std::pair<const A, B>& b) {
+  return same_thing(a.first, b.first) && same_thing(a.second, b.second);
+}
+
+template <typename T>
+bool all_same(const std::vector<std::optional<T>>& values) {
+  for (size_t i = 1; i < values.size(); ++i) {
+    if (!same_thing(*values[0], *values[i])) return false;
+  }
+  return true;
+}
+
+// --- Which C++ types are distributed values
+
+template <typename T>
+PerReplica<T> per_replica_base(const PerReplica<T>& value);
+// PerReplica<T> and what derives from it.
+template <typename T>
+concept PerReplicaType = requires(const T& value) {
+  per_replica_base(value);
+};
+template <PerReplicaType T>
+using ComponentOf =
+    std::remove_cvref_t<decltype(per_replica_base(std::declval<const T&>())[size_t{0}])>;
+
+// Whether a distributed value is somewhere in a T.
+template <typename T>
+inline constexpr bool kIsDistributed = PerReplicaType<T> || std::same_as<T, DistributedValue>;
+template <typename T>
+struct Holds {
+  static constexpr bool kDistributed = kIsDistributed<T> || HasFields<T>;
+};
+template <typename T>
+struct Holds<std::vector<T>> : Holds<T> {};
+template <typename T>
+struct Holds<std::map<std::string, T>> : Holds<T> {};
+template <typename T, size_t N>
+struct Holds<std::array<T, N>> : Holds<T> {};
+template <typename... T>
+struct Holds<std::tuple<T...>> {
+  static constexpr bool kDistributed = (Holds<T>::kDistributed || ...);
+};
+template <typename A, typename B>
+struct Holds<std::pair<A, B>> : Holds<std::tuple<A, B>> {};
+
+// --- select: what replica (or copy) `index` sees of a value. Variables pass whole.
+
+Gradient component_of(const DistributedValue& value, size_t index);
+
+struct SelectLeaf {
+  size_t index;
+  template <typename T>
+  auto operator()(const T& leaf) const {
+    if constexpr (PerReplicaType<T>) {
+      return leaf[index];
+    } else if constexpr (std::same_as<T, DistributedValue>) {
+      return component_of(leaf, index);
+    } else {
+      return leaf;
+    }
+  }
+};
+
+template <typename T>
+decltype(auto) select(size_t index, const T& value) {
+  if constexpr (Holds<T>::kDistributed) {
+    return map_leaves(SelectLeaf{index}, value);
+  } else {
+    return static_cast<const T&>(value);
+  }
+}
+template <typename T>
+using Selected = decltype(select(size_t{0}, std::declval<const T&>()));
+
+// --- regroup: one structure of distributed values from those of the replicas.
+
+// The variable that all replicas mean. Throws InvalidArgument when they mean several.
+Variable regroup_variables(std::span<const Variable* const> variables);
+DistributedValue regroup_values(std::span<const DistributedValue* const> values);
+
+struct RegroupLeaf {
+  bool always_wrap = false;
+  bool one_value = false;  // a strategy without distributed values
+  template <typename T>
+  auto operator()(std::span<const T* const> leaves) const {
+    if constexpr (std::same_as<T, Variable>) {
+      return regroup_variables(leaves);
+    } else if constexpr (std::same_as<T, DistributedValue>) {
+      return regroup_values(leaves);
+    } else if constexpr (PerReplicaType<T>) {
+      // Each replica holds the whole; what it means by it is its component.
+      std::vector<std::optional<ComponentOf<T>>> own;
+      for (size_t r = 0; r < leaves.size(); ++r) own.emplace_back((*leaves[r])[r]);
+      return PerReplica<ComponentOf<T>>(std::move(own));
+    } else {
+      std::vector<std::optional<T>> values;
+      for (const T* leaf : leaves) values.emplace_back(*leaf);
+      const bool collapsed =
+          one_value || (!always_wrap && (leaves.size() == 1 || all_same(values)));
+      return PerReplica<T>(std::move(values), collapsed);
+    }
+  }
+};
+
+template <typename T>
+auto regroup(std::span<const T* const> values, RegroupLeaf how = {}) {
+  return zip_leaves(how, values);
+}
+template <typename T>
+using Regrouped = ZippedLeaves<RegroupLeaf, T>;
+
+// --- Printing
+
+template <typename T>
+concept Streamable = requires(std::ostream& out, const T& value) {
+  out << value;
+};
+
+template <typename T>
+void print_to(std::ostream& out, const T& value);
+
+template <typename Tuple>
+void print_parts(std::ostream& out, const Tuple& parts) {
+  out << '(';
+  std::apply(
+      [&](const auto&... part) {
+        const char* separator = "";
+        ((out << separator, separator = ", ", print_to(out, part)), ...);
+      },
+      parts);
+  out << ')';
+}
+
+template <typename T>
+void print_to(std::ostream& out, const std::vector<T>& values) {
+  const char* separator = "[";
+  for (const T& value : values) {
+    out << separator;
+    separator = ", ";
+    print_to(out, value);
+  }
+  out << (values.empty() ? "[]" : "]");
+}
+
+template <typename T>
+void print_to(std::ostream& out, const std::map<std::string, T>& values) {
+  const char* separator = "{";
+  for (const auto& [name, value] : values) {
+    out << separator << '\'' << name << "': ";
+    separator = ", ";
+    print_to(out, value);
+  }
+  out << (values.empty() ? "{}" : "}");
+}
+
+template <typename T>
+void print_to(std::ostream& out, const T& value) {
+  if constexpr (Streamable<T>) {
+    out << value;
+  } else if constexpr (!Nest<T>::kLeaf) {
+    print_parts(out, value);
+  } else if constexpr (HasFields<T>) {
+    print_parts(out, Fields<T>::of(const_cast<T&>(value)));
+  } else {
+    static_assert(Streamable<T>, "a value that is printed needs an operator<<");
+  }
+}
+
+}  // namespace internal
+
+// "PerReplica:{\n  0: …,\n  1: …\n}"; a collapsed one as its value.
+template <typename T>
+std::ostream& operator<<(std::ostream& out, const PerReplica<T>& values) {
+  if (values.collapsed()) {
+    internal::print_to(out, values[0]);
+    return out;
+  }
+  out << "PerReplica:{";
+  for (size_t i = 0; i < values.size(); ++i) {
+    out << (i == 0 ? "\n  " : ",\n  ") << i << ": ";
+    internal::print_to(out, values[i]);
+  }
+  return out << "\n}";
+}
+
+}  // namespace cohort

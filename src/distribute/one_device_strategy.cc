@@ -1,0 +1,40 @@
+#include "base/raise.h"
+#include "distribute/context.h"
+#include "distribute/single_replica.h"
+#include "distribute/strategy_devices.h"
+#include "distribute/variables.h"
+
+namespace cohort {
+namespace {
+
+class OneDeviceExtended : public internal::SingleReplicaExtended {
+ public:
+  explicit OneDeviceExtended(std::string device) : device_(std::move(device)) {}
+
+  std::string name() const override { return "OneDeviceStrategy"; }
+  std::vector<std::string> worker_devices() const override { return {device_}; }
+  std::vector<std::string> parameter_devices() const override { return {device_}; }
+  std::string default_device() const override { return device_; }
+
+  Variable create_variable(const NextCreator& next, const VariableRequest& request) override {
+    return internal::make_plain_variable(strategy(), device_, next, request);
+  }
+  DistributedValue broadcast_to(const Tensor& value, const Destinations&) override {
+    internal::require_cross_replica_or_default(strategy(), "broadcast_to");
+    return value;
+  }
+  std::unique_ptr<StrategyExtended> clone() const override {
+    return std::make_unique<OneDeviceExtended>(device_);
+  }
+
+ private:
+  const std::string device_;
+};
+
+}  // namespace
+
+OneDeviceStrategy::OneDeviceStrategy(std::string_view device)
+    : Strategy(std::make_unique<OneDeviceExtended>(
+          internal::resolve_devices("OneDeviceStrategy", {std::string(device)}).front())) {}
+
+}  // namespace cohort

@@ -1,0 +1,60 @@
+#include <fmt/format.h>
+
+#include <ostream>
+
+#include "cohort/device.h"
+#include "cohort/strategy.h"
+#include "distribute/context.h"
+#include "distribute/merge_point.h"
+#include "ops/dispatch.h"
+
+namespace cohort {
+
+ReplicaContext::ReplicaContext(Strategy& strategy, int replica_id_in_sync_group,
+                               size_t local_replica, internal::MergePoint* meeting)
+    : strategy_(strategy),
+      id_(replica_id_in_sync_group),
+      local_(local_replica),
+      meeting_(meeting) {}
+
+int ReplicaContext::num_replicas_in_sync() const { return strategy_.num_replicas_in_sync(); }
+
+std::vector<std::string> ReplicaContext::devices() const {
+  check_current("ReplicaContext.devices");
+  return {internal::current_device().full_name};
+}
+
+void ReplicaContext::check_current(std::string_view what) const {
+  internal::require_replica(*this, what);
+}
+
+void ReplicaContext::merge(const std::type_info& kind, void* own,
+                           const std::function<void(std::span<void* const>)>& body) {
+  check_current("merge_call");
+  const internal::Mode* mode = internal::current_mode();
+  const internal::Device* around = mode != nullptr ? mode->around : nullptr;
+  const auto once = [&](std::span<void* const> owns) {
+    const internal::ModeScope cross({&strategy_, nullptr});
+    std::optional<DeviceScope> outside;
+    if (around != nullptr) outside.emplace(around->full_name);
+    body(owns);
+  };
+  if (meeting_ == nullptr) {
+    once(std::span<void* const>(&own, 1));
+  } else {
+    const internal::RecordingPause unheard;  // the other replicas' tapes hear nothing either
+    meeting_->meet(local_, {"merge_call", kind.hash_code(), own}, once, nullptr);
+  }
+}
+
+std::string ReplicaContext::to_string() const {
+  return fmt::format(
+      "ReplicaContext(strategy={}, replica_id_in_sync_group={}, num_replicas_in_sync={})",
+      strategy_.extended().name(), id_, num_replicas_in_sync());
+}
+
+std::ostream& operator<<(std::ostream& out, const ReplicaContext& context) {
+  return out << context.to_string();
+}
+
+}  // namespace cohort

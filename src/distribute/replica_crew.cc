@@ -1,0 +1,140 @@
+#include "distribute/replica_crew.h"
+
+#include <fmt/format.h>
+
+#include "cohort/device.h"
+#include "cohort/graph.h"
+#include "distribute/context.h"
+#include "graph/scopes.h"
+#include "ops/dispatch.h"
+#include "train/variable_creators.h"
+
+namespace cohort::internal {
+
+// Opened in the thread of each replica for the time of its function.
+class ReplicaCrew::Inside {
+ public:
+  Inside(ReplicaCrew& crew, size_t replica)
+      : replica_(replica),
+        mode_({&crew.strategy_, &crew.contexts_[replica], crew.surroundings_.device}) {
+    if (replica == 0) {
+      device_.emplace(crew.devices_[0]);
+    } else {
+      variable_creators() = crew.surroundings_.creators;
+      build_scopes().name_prefixes = crew.surroundings_.name_prefixes;
+      name_.emplace(fmt::format("replica_{}", replica));
+      cache_.emplace(crew.surroundings_.cache);
+    }
+    if (crew.devices_.size() == 1) return;
+    random_.emplace(crew.surroundings_.random->of(crew.contexts_[replica].replica_id_in_sync_group()));
+    unheard_.emplace();
+    creator_.emplace([&crew, replica](const NextCreator& next, const VariableRequest& request) {
+      return crew.variables_.make(replica, next, request);
+    });
+  }
+
+  ~Inside() {
+    if (replica_ != 0) variable_creators().clear();
+  }
+  Inside(const Inside&) = delete;
+  Inside& operator=(const Inside&) = delete;
+
+ private:
+  const size_t replica_;
+  const ModeScope mode_;
+  std::optional<DeviceScope> device_;  // other replicas' threads are on theirs for ever
+  std::optional<NameScope> name_;
+  std::optional<ReadCacheAdoption> cache_;
+  std::optional<GeneratorScope> random_;
+  std::optional<RecordingPause> unheard_;  // by tapes around run(), which see no other replica
+  std::optional<VariableCreatorScope> creator_;
+};
+
+ReplicaCrew::ReplicaCrew(Strategy& strategy)
+    : strategy_(strategy),
+      devices_(strategy.extended().worker_devices()),
+      waiting_(devices_.size()),
+      meeting_(devices_.size()),
+      variables_(meeting_, devices_.size()) {
+  const StrategyExtended& extended = strategy.extended();
+  for (size_t r = 0; r < devices_.size(); ++r) {
+    contexts_.emplace_back(strategy, extended.replica_id(r), r,
+                           devices_.size() == 1 ? nullptr : &meeting_);
+  }
+  for (size_t r = 1; r < devices_.size(); ++r) {
+    threads_.emplace_back(fmt::format("replica_{}", r),
+                          [this, r](const std::stop_token&) { wait_for_work(r); });
+  }
+}
+
+ReplicaCrew::~ReplicaCrew() {
+  stopping_ = true;
+  orders_.fetch_add(1);
+  orders_.notify_all();
+}
+
+void ReplicaCrew::wait_for_work(size_t replica) {
+  const DeviceScope here(devices_[replica]);
+  for (uint32_t order = 0;;) {
+    order = waiting_.while_equal(orders_, order);
+    if (stopping_) return;
+    perform(replica);
+    if (running_.fetch_sub(1) == 1) running_.notify_all();
+  }
+}
+
+void ReplicaCrew::perform(size_t replica) {
+  try {
+    if (meeting_.enter(replica)) {
+      const Inside inside(*this, replica);
+      (*body_)(contexts_[replica]);
+    }
+  } catch (...) {
+    meeting_.fail(replica, std::current_exception());
+  }
+  meeting_.leave(replica);
+}
+
+void ReplicaCrew::run(const Body& body) {
+  body_ = &body;
+  meeting_.begin(/*in_turns=*/false);
+  variables_.begin();
+  start_others();
+  perform(0);
+  await_others();
+  meeting_.rethrow_failure();
+}
+
+void ReplicaCrew::start_others() {
+  surroundings_.device = &value_device();
+  if (threads_.empty()) return;
+  surroundings_.creators = variable_creators();
+  surroundings_.name_prefixes = build_scopes().name_prefixes;
+  surroundings_.cache = read_cache();
+  surroundings_.random.emplace();
+  running_ = static_cast<uint32_t>(threads_.size());
+  orders_.fetch_add(1);
+  orders_.notify_all();
+}
+
+void ReplicaCrew::await_others() {
+  for (uint32_t left = running_.load(); left != 0;) left = waiting_.while_equal(running_, left);
+}
+
+ReplicaCrews::Lease::Lease(ReplicaCrews& from, Strategy& strategy) : from_(from) {
+  {
+    const std::lock_guard lock(from_.mutex_);
+    if (!from_.free_.empty()) {
+      crew_ = std::move(from_.free_.back());
+      from_.free_.pop_back();
+    }
+  }
+  if (crew_ == nullptr) crew_ = std::make_unique<ReplicaCrew>(strategy);
+}
+
+ReplicaCrews::Lease::~Lease() {
+  const std::lock_guard lock(from_.mutex_);
+  from_.free_.push_back(std::move(crew_));
+}
+
+}  // namespace cohort::internal

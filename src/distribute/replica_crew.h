@@ -1,0 +1,88 @@
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "base/thread.h"
+#include "cohort/strategy.h"
+#include "distribute/replica_meeting.h"
+#include "distribute/replica_random.h"
+#include "distribute/shared_variables.h"
+#include "distribute/variable_scopes.h"
+#include "tensor/devices.h"
+
+namespace cohort::internal {
+
+// The threads that run a strategy's replicas, one run at a time. Replica 0 is the caller's thread;
+// the others are kept, and between runs wait on their devices.
+class ReplicaCrew {
+ public:
+  explicit ReplicaCrew(Strategy& strategy);
+  ~ReplicaCrew();
+  ReplicaCrew(const ReplicaCrew&) = delete;
+  ReplicaCrew& operator=(const ReplicaCrew&) = delete;
+
+  using Body = std::function<void(ReplicaContext&)>;
+  // Returns when all replicas have; throws the first exception.
+  void run(const Body& body);
+
+ private:
+  class Inside;  // what a replica's code is inside of
+
+  // What the caller's thread was inside of, for the other replicas.
+  struct Surroundings {
+    const Device* device = nullptr;
+    std::vector<VariableCreator> creators;
+    std::vector<std::string> name_prefixes;
+    std::shared_ptr<ReadCache> cache;
+    std::optional<ReplicaRandom> random;  // none for one replica, which draws as its caller
+  };
+
+  void perform(size_t replica);
+  void wait_for_work(size_t replica);
+  void start_others();
+  void await_others();
+
+  Strategy& strategy_;
+  const std::vector<std::string> devices_;
+  const SpinWait waiting_;
+  ReplicaMeeting meeting_;
+  SharedVariables variables_;
+  std::deque<ReplicaContext> contexts_;  // kept, so that one used too late is still there to say so
+
+  const Body* body_ = nullptr;
+  Surroundings surroundings_;
+  std::atomic<uint32_t> running_{0};  // other replicas that have not ended
+  std::atomic<uint32_t> orders_{0};   // changes when there is work
+  std::atomic<bool> stopping_{false};
+  std::vector<Thread> threads_;  // the last member: they use all others
+};
+
+// As many crews as a strategy has runs going on: one, unless runs nest or several threads run.
+class ReplicaCrews {
+ public:
+  // A crew that is free; given back at the end.
+  class Lease {
+   public:
+    Lease(ReplicaCrews& from, Strategy& strategy);
+    ~Lease();
+    Lease(const Lease&) = delete;
+    Lease& operator=(const Lease&) = delete;
+    ReplicaCrew* operator->() const { return crew_.get(); }
+
+   private:
+    ReplicaCrews& from_;
+    std::unique_ptr<ReplicaCrew> crew_;
+  };
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<ReplicaCrew>> free_;  // guarded by mutex_
+};
+
+}  // namespace cohort::internal

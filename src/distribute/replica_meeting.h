@@ -1,0 +1,84 @@
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <exception>
+#include <mutex>
+#include <vector>
+
+#include "distribute/merge_point.h"
+#include "distribute/spin_wait.h"
+
+namespace cohort::internal {
+
+// Where the threads of one run meet, and where the run's failure is kept.
+class ReplicaMeeting final : public MergePoint {
+ public:
+  explicit ReplicaMeeting(size_t replicas);
+
+  size_t size() const override { return seats_.size(); }
+  void meet(size_t replica, const Call& call, const Work& once, const Work& each) override;
+
+  // Makes it ready for a new run; nobody is inside. In turns: one replica runs at a time, replica 0
+  // first, and the next one when it meets or ends.
+  void begin(bool in_turns);
+  // Before the replica's function: waits for its turn. False when the run has failed meanwhile.
+  bool enter(size_t replica);
+  // It threw; the first exception stays. Those who wait, or come to a meeting later, throw.
+  void fail(size_t replica, std::exception_ptr exception);
+  // It has ended, one way or the other.
+  void leave(size_t replica);
+  // After all have left: throws what went wrong.
+  void rethrow_failure();
+
+  // For a replica other than the first: waits until ready(), which replica 0 makes true and
+  // announces. False when it will not: it waits in a meeting, or has ended.
+  bool await_first(const std::function<bool()>& ready);
+  void announce();
+
+ private:
+  struct alignas(64) Seat {
+    Call call = {};
+    bool has_once = false;
+    bool has_each = false;
+    uint32_t phase = 0;  // how many events this replica has seen
+    std::atomic<bool> waiting = false;
+    std::atomic<bool> left = false;
+  };
+
+  void arrive(size_t replica);
+  void open();               // by the last to arrive
+  void check_calls();        // sets mismatch_
+  void break_off_unequal();  // some wait, the others have left
+  void run_once(const Work& once);
+  void run_each(size_t replica, const Work& each);
+  // The next event that all wait for.
+  void publish(size_t replica);
+  void await(size_t replica);
+  void await_turn(size_t replica);
+  void pass_turn(size_t next);
+  void break_off();
+  [[noreturn]] void throw_broken(size_t replica);
+  std::string replicas_that(bool (*holds)(const Seat&)) const;
+
+  const SpinWait waiting_;
+  std::vector<Seat> seats_;
+  // Written by the last to arrive, read by all until they have left the meeting.
+  std::vector<void*> owns_;
+  Status mismatch_;
+
+  std::atomic<uint32_t> counts_{0};    // arrived in the low half, ended in the high half
+  std::atomic<uint32_t> phase_{0};     // events so far; the top bit: the run is broken
+  std::atomic<uint32_t> finished_{0};  // how many have done their `each`
+  std::atomic<uint32_t> turn_{0};
+  bool in_turns_ = false;
+
+  std::atomic<int> watchers_{0};
+  std::mutex mutex_;
+  std::condition_variable announced_;
+  std::exception_ptr thrown_;   // by `once` or `each` of this meeting
+  std::exception_ptr failure_;  // guarded by mutex_ until all have left
+  bool unequal_ = false;        // guarded by mutex_; failure_ is that the calls are unequal
+};
+
+}  // namespace cohort::internal

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "cohort/variable.h"
+
+namespace cohort::internal {
+
+class ReplicaMeeting;
+
+// A variable's name without what tells replicas apart: every "_" with one digit directly before a
+// "/" or at the end is removed, and "Variable" stands for no name.
+std::string canonical_variable_name(std::string name);
+
+// The variables that the replicas of one run make. Replica 0 makes them; the others get, for the
+// k-th variable of a name that they ask for, the k-th that replica 0 made. Thread-safe.
+class SharedVariables {
+ public:
+  SharedVariables(ReplicaMeeting& meeting, size_t replicas);
+
+  // Forgets what was made; before a run.
+  void begin();
+  Variable make(size_t replica, const NextCreator& next, const VariableRequest& request);
+
+ private:
+  struct Made {
+    Variable variable;
+    VariableOptions options;  // as replica 0 asked for
+  };
+  Variable make_first(const std::string& name, const NextCreator& next,
+                      const VariableRequest& request);
+  Variable find(size_t replica, const std::string& name, const VariableRequest& request);
+
+  ReplicaMeeting& meeting_;
+  std::mutex mutex_;
+  std::map<std::string, std::vector<Made>> made_;     // guarded by mutex_
+  std::vector<std::map<std::string, size_t>> asked_;  // by replica; each uses its own
+};
+
+}  // namespace cohort::internal

@@ -1,0 +1,102 @@
+#include "base/raise.h"
+#include "cohort/strategy.h"
+#include "distribute/context.h"
+#include "distribute/default_strategy.h"
+#include "distribute/replica_crew.h"
+#include "distribute/replica_reductions.h"
+#include "distribute/variables.h"
+#include "ops/variable_cell.h"
+
+namespace cohort {
+
+StrategyExtended::StrategyExtended() : crews_(std::make_unique<internal::ReplicaCrews>()) {
+  internal::connect_replica_ops();
+}
+StrategyExtended::~StrategyExtended() = default;
+
+Strategy& StrategyExtended::strategy() const {
+  if (strategy_ != nullptr) return *strategy_;
+  internal::raise(Code::FailedPrecondition, "[{}] is not part of a Strategy yet", name());
+}
+
+size_t StrategyExtended::num_local_replicas() const { return worker_devices().size(); }
+
+int StrategyExtended::num_replicas_in_sync() const {
+  return static_cast<int>(num_local_replicas());
+}
+
+InputContext StrategyExtended::input_context() const {
+  return InputContext(1, 0, num_replicas_in_sync());
+}
+
+void StrategyExtended::call_for_each_replica(const std::function<void(ReplicaContext&)>& body) {
+  internal::require_cross_replica_or_default(strategy(), "call_for_each_replica");
+  const internal::ReplicaCrews::Lease crew(*crews_, strategy());
+  crew->run(body);
+}
+
+std::vector<DistributedValue> StrategyExtended::batch_reduce_to(
+    ReduceOp op, std::span<const ReduceRequest> requests, const CommunicationOptions& options) {
+  std::vector<DistributedValue> reduced;
+  for (const ReduceRequest& request : requests) {
+    reduced.push_back(reduce_to(op, request.value, request.destinations, options));
+  }
+  return reduced;
+}
+
+std::unique_ptr<StrategyExtended> StrategyExtended::clone() const {
+  internal::raise(Code::Unimplemented, "[{}] cannot be copied: it does not override clone()",
+                  name());
+}
+
+ReplicaContext* StrategyExtended::own_replica() const {
+  const internal::Mode* mode = internal::current_mode();
+  return mode != nullptr && mode->strategy == strategy_ ? mode->replica : nullptr;
+}
+
+DistributedValue StrategyExtended::update_places(const Destinations& where,
+                                                 const std::function<Tensor(size_t)>& change) {
+  internal::require_cross_replica_or_default(strategy(), "update_non_slot");
+  std::vector<Gradient> results;
+  for (size_t k = 0; k < where.devices().size(); ++k) {
+    const internal::UpdateScope updating(k);
+    const DeviceScope there(where.devices()[k]);
+    results.emplace_back(change(k));
+  }
+  return {DistributedValue::Kind::Mirrored, std::move(results)};
+}
+
+std::vector<std::string> StrategyExtended::non_slot_devices(const std::vector<Variable>&) const {
+  return parameter_devices();
+}
+
+Tensor StrategyExtended::read_var(const Variable& variable) {
+  const internal::ModeScope cross({&strategy(), nullptr});
+  return variable.read_value();
+}
+
+Variable StrategyExtended::value_container(const Variable& copy) const {
+  return internal::container_of(copy);
+}
+
+VariableCreatorScope StrategyExtended::colocate_vars_with(const Variable& variable) {
+  internal::require_scope(strategy(), "colocate_vars_with");
+  if (!variable_created_in_scope(variable)) {
+    internal::raise(Code::InvalidArgument,
+                    "[colocate_vars_with] variable '{}' was not made in the scope of {}",
+                    variable.name(), name());
+  }
+  const auto devices =
+      std::make_shared<const std::vector<std::string>>(DistributedValue(variable).devices());
+  return VariableCreatorScope([devices](const NextCreator& next, const VariableRequest& request) {
+    const internal::CreationDevices there(*devices);
+    return next(request);
+  });
+}
+
+bool StrategyExtended::variable_created_in_scope(const Variable& variable) const {
+  const Strategy* made_by = internal::VariableAccess::impl(variable)->strategy;
+  return made_by == (strategy_ == &internal::default_strategy() ? nullptr : strategy_);
+}
+
+}  // namespace cohort

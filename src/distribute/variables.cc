@@ -1,0 +1,65 @@
+#include "distribute/variables.h"
+
+#include "cohort/device.h"
+#include "distribute/context.h"
+#include "distribute/distributed_variable.h"
+#include "ops/dispatch.h"
+
+namespace cohort::internal {
+namespace {
+
+const std::vector<std::string>*& creation_devices() {
+  thread_local const std::vector<std::string>* devices = nullptr;
+  return devices;
+}
+
+}  // namespace
+
+std::vector<Variable> copies_of(const Variable& variable) {
+  const auto whole = distributed(variable);
+  return whole != nullptr ? whole->copies() : std::vector{variable};
+}
+
+Tensor read_copy(const Variable& copy) {
+  const RecordingPause unheard;
+  return copy.read_value();
+}
+
+Variable container_of(const Variable& copy) {
+  const std::shared_ptr<VariableImpl> whole = VariableAccess::impl(copy)->whole.lock();
+  return whole != nullptr ? VariableAccess::make(whole) : copy;
+}
+
+bool is_mirrored(const Variable& variable) {
+  return VariableAccess::impl(variable)->strategy != nullptr &&
+         variable.synchronization() != VariableSynchronization::OnRead;
+}
+
+DistributedValue change_copies(const Variable& variable, const StrategyExtended::Change& change) {
+  const std::vector<Variable> copies = copies_of(variable);
+  const auto whole = distributed(variable);
+  std::optional<ModeScope> across;
+  if (whole != nullptr) {
+    across.emplace(Mode{&whole->owner(), nullptr});
+    whole->note_own_write();  // `change` may do something else for each copy
+  }
+  std::vector<Gradient> results;
+  for (size_t k = 0; k < copies.size(); ++k) {
+    const UpdateScope updating(k);
+    const DeviceScope there(copies[k].device());
+    results.emplace_back(change(copies[k], k));
+  }
+  return {DistributedValue::Kind::Mirrored, std::move(results)};
+}
+
+CreationDevices::CreationDevices(const std::vector<std::string>& devices)
+    : outer_(creation_devices()) {
+  creation_devices() = &devices;
+}
+CreationDevices::~CreationDevices() { creation_devices() = outer_; }
+
+std::vector<std::string> CreationDevices::current(const std::vector<std::string>& all) {
+  return creation_devices() != nullptr ? *creation_devices() : all;
+}
+
+}  // namespace cohort::internal

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cohort/strategy.h"
+#include "cohort/variable.h"
+
+namespace cohort::internal {
+
+// How strategies make variables. `next` makes an ordinary one; what a request may ask for is checked
+// first (InvalidArgument).
+
+// One copy on each device. The initial value is computed once, for the first copy, and the others
+// begin as that. Copy i > 0 is named "<name>/replica_<i>".
+Variable make_mirrored_variable(Strategy& strategy, const std::vector<std::string>& devices,
+                                const NextCreator& next, const VariableRequest& request);
+// One copy on `device`, which all replicas share; with one replica an ordinary variable.
+Variable make_aggregating_variable(Strategy& strategy, const std::string& device,
+                                   const NextCreator& next, const VariableRequest& request);
+// An ordinary variable on that device that is the strategy's.
+Variable make_plain_variable(Strategy& strategy, const std::string& device, const NextCreator& next,
+                             const VariableRequest& request);
+
+// The copies in this process, in the order of their devices; the variable itself when it is one.
+std::vector<Variable> copies_of(const Variable& variable);
+// The value of a copy, whatever the context. Nothing is told to tapes.
+Tensor read_copy(const Variable& copy);
+// The variable that `copy` is a copy of, or itself.
+Variable container_of(const Variable& copy);
+// Whether the strategy promises that all copies are equal.
+bool is_mirrored(const Variable& variable);
+
+// Calls `change(copy, k)` for each copy, on its device and in update context k.
+DistributedValue change_copies(const Variable& variable, const StrategyExtended::Change& change);
+
+// Where variables that this thread makes are put instead of on all devices of the strategy; empty
+// unless colocate_vars_with() is open.
+class [[nodiscard]] CreationDevices {
+ public:
+  explicit CreationDevices(const std::vector<std::string>& devices);
+  ~CreationDevices();
+  CreationDevices(const CreationDevices&) = delete;
+  CreationDevices& operator=(const CreationDevices&) = delete;
+  // `all` unless one is open.
+  static std::vector<std::string> current(const std::vector<std::string>& all);
+
+ private:
+  const std::vector<std::string>* outer_;
+};
+
+}  // namespace cohort::internal
