@@ -14,9 +14,7 @@ class BatchNode : public NodeOf<BatchNode> {
   NodeRole role() const override { return NodeRole::Transform; }
   CursorPtr open(const Context& context) const override;
   int64_t cardinality() const override {
-    const int64_t all = input().cardinality();
-    if (all < 0) return all;
-    return all / size + (!drop_remainder && all % size != 0 ? 1 : 0);
+    return number_of_batches(input().cardinality(), size, drop_remainder);
   }
   std::optional<ElementSpec> spec() const override {
     return batched(input().spec(), drop_remainder ? size : Shape::kUnknownDim);

@@ -41,6 +41,11 @@ void TFRecordFile::fail(fmt::format_string<Args...> text, Args&&... args) {
         fmt::format(text, std::forward<Args>(args)...));
 }
 
+void TFRecordFile::fail_at_end(size_t claimed, size_t found) {
+  broken_ = true;
+  fail("it claims {} bytes, but the file ends after {}", claimed, found);
+}
+
 bool TFRecordFile::read_length(int64_t& length) {
   const std::string_view head = as_text(bytes_.window(kHeadBytes)).substr(0, kHeadBytes);
   if (head.empty()) return false;
@@ -63,6 +68,14 @@ bool TFRecordFile::read_length(int64_t& length) {
   return true;
 }
 
+uint32_t TFRecordFile::copy_content(std::string& record, size_t length) {
+  const std::string_view content = as_text(bytes_.window(length)).substr(0, length);
+  if (content.size() < length) fail_at_end(length, content.size());
+  record = content;
+  bytes_.consume(length);
+  return options_.check_crc ? masked_crc32c(record) : 0;
+}
+
 // Piece by piece, so that the checksum reads what has just come near, and no more memory is taken
 // than bytes arrive.
 uint32_t TFRecordFile::read_content(std::string& record, size_t length) {
@@ -74,10 +87,7 @@ uint32_t TFRecordFile::read_content(std::string& record, size_t length) {
     record.resize(std::min(length, before + kPieceBytes));
     const auto piece = std::as_writable_bytes(std::span(record).subspan(before));
     const size_t got = bytes_.read(piece);
-    if (got < piece.size()) {
-      broken_ = true;
-      fail("it claims {} bytes, but the file ends after {}", length, before + got);
-    }
+    if (got < piece.size()) fail_at_end(length, before + got);
     if (options_.check_crc) crc = extend_crc32c(crc, as_text(piece));
   }
   return mask_crc32c(crc);
@@ -95,7 +105,9 @@ uint32_t TFRecordFile::read_checksum() {
 bool TFRecordFile::next(std::string& record) {
   int64_t length = 0;
   if (broken_ || !read_length(length)) return false;
-  const uint32_t found = read_content(record, static_cast<size_t>(length));
+  const auto bytes = static_cast<size_t>(length);
+  const uint32_t found =
+      bytes <= kPieceBytes ? copy_content(record, bytes) : read_content(record, bytes);
   const uint32_t stored = read_checksum();
   if (options_.check_crc && found != stored) {
     fail("the checksum of its {} bytes is wrong", length);

@@ -25,7 +25,10 @@ class TFRecordFile {
   template <typename... Args>
   [[noreturn]] void fail(fmt::format_string<Args...> text, Args&&... args);
   bool read_length(int64_t& length);
-  // Returns the masked checksum of what it read.
+  [[noreturn]] void fail_at_end(size_t claimed, size_t found);
+  // Both return the masked checksum of what they read: from the buffer, or past it for what is
+  // long.
+  uint32_t copy_content(std::string& record, size_t length);
   uint32_t read_content(std::string& record, size_t length);
   uint32_t read_checksum();
 

@@ -171,7 +171,20 @@ void WorkerQueue::take_ready() {
   }
 }
 
+// As long as no thread was needed, the consumer has everything for itself.
+bool WorkerQueue::make_here(Element& out) {
+  const auto start = std::chrono::steady_clock::now();
+  Work none;
+  const Status failure = capture_status([&] { ended_ = !pull_(out, none); });
+  learn_time(start);
+  throw_if_error(failure);
+  return !ended_;
+}
+
 bool WorkerQueue::next(Element& out) {
+  if (threads_.empty() && resting_ && taken_.empty() && slots_.empty()) {
+    return !ended_ && make_here(out);
+  }
   if (taken_.empty()) {
     Lock lock(mutex_);
     if (threads_.empty() && !ended_ && !resting_) start();

@@ -67,6 +67,7 @@ class WorkerQueue {
 
   void start();
   void run();
+  bool make_here(Element& out);
   bool has_room() const;
   bool may_pull() const { return has_room() && !resting_; }
   void make(Lock& lock);
