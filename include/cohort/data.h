@@ -41,7 +41,8 @@ inline constexpr int64_t kShardHint = -1;
 
 // A function on elements. Made implicitly from a callable whose parameters are tensors, elements or
 // C++ values (numbers, std::string, std::vector, std::span<const T>), one for each part of the
-// element, and which returns such a value, a std::tuple of them or a std::map by name. A callable
+// element, and which returns such a value, a std::tuple of them or a std::map by name. A traced
+// function (cohort::function) of tensors does as well. A callable
 // of numbers, spans of them and std::arrays runs without making tensors: the fastest kind of map.
 //
 // Parallel stages call it from several threads at the same time.
@@ -282,13 +283,16 @@ class Dataset {
   Dataset take_while(Function predicate) const;
   // The elements whose number modulo `count` is `index`.
   Dataset shard(int64_t count, int64_t index, const ShardOptions& options = {}) const;
-  // Overlapping batches of `size` elements; the last ones may be shorter.
+  // Overlapping groups of `size` elements, each a dataset; the last ones may be shorter. Elements
+  // of several tensors become as many datasets:
+  //   numbers.window(3, {.shift = 1}).flat_map([](Dataset window) { return window.batch(3); });
   Dataset window(int64_t size, const WindowOptions& options = {}) const;
   // Keeps the elements of the first complete pass in memory, or in a file for other runs too.
   Dataset cache() const;
   Dataset cache(const std::string& file) const;
   // Up to `depth` elements made in advance by a thread. kAutotune: as deep as keeps the consumer
-  // from waiting, at most 16, or as many as make up 1 MB.
+  // from waiting, at most 16, or as many as make up 1 MB; no thread as long as elements take less
+  // time to make than to hand over.
   Dataset prefetch(int depth = kAutotune) const;
   // (number, element), from `start` on.
   Dataset enumerate(int64_t start = 0) const;
@@ -469,6 +473,9 @@ std::string make_example(const Element& element);
 // The whole of a file of the MNIST family (idx), plain or compressed with gzip or zstd. Throws
 // NotFound, or DataLoss saying what is wrong with the file.
 Tensor read_idx(const std::string& path);
+// Rows of idx files, read as they are needed: a batch is read from the file straight into its
+// memory.
+Dataset idx(const Files& files);
 // NumPy's array files; C and Fortran order, either byte order.
 Tensor read_npy(const std::string& path);
 // The arrays of an .npz archive by name.

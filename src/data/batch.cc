@@ -155,10 +155,10 @@ class ParallelBatchCursor : public Cursor {
   bool next(Element& out) override { return queue_.next(out); }
   void save(StateWriter& state) override {
     state.stage("ParallelBatch");
-    queue_.pause_and_save(state);
-    collector_.save(state);
-    input_->save(state);
-    queue_.resume();
+    queue_.save(state, [&] {
+      collector_.save(state);
+      input_->save(state);
+    });
   }
   void restore(StateReader& state) override {
     state.stage("ParallelBatch");

@@ -32,7 +32,8 @@ bool has_one_input(std::string_view kind) {
   return kind != "Zip" && kind != "Concatenate" && kind != "SampleFrom";
 }
 bool has_no_input(std::string_view kind) {
-  return kind == "Generator" || kind == "Range" || kind == "TensorSlices" || kind == "Tensors";
+  return kind == "Generator" || kind == "Range" || kind == "Sequence" || kind == "TensorSlices" ||
+         kind == "Tensors";
 }
 
 proto::TensorValue to_proto(const Tensor& tensor) {
