@@ -5,6 +5,7 @@
 #include "cohort/cohort.h"
 #include "cohort/control_flow.h"
 #include "cohort/data.h"
+#include "data/iterator.h"
 #include "graph/serialize.h"
 #include "ops/variable_cell.h"
 #include "support/expect_error.h"
@@ -95,6 +96,42 @@ TEST(LoadedFunction, IsTheSameBytesAfterReading) {
     return it.handle();
   });
   EXPECT_EQ(serialize_function(*read), bytes);
+}
+
+// An iterator for tracing alone: it knows what elements are, and has none.
+class KindOfIterator : public data::internal::IteratorBase {
+ public:
+  std::optional<data::Element> next() override { return std::nullopt; }
+  std::string save() override { return {}; }
+  std::string describe_dataset() const override { return {}; }
+
+ protected:
+  std::optional<data::ElementSpec> find_spec() const override {
+    return data::ElementSpec({kFloat32, Shape{-1}});
+  }
+};
+
+TEST(LoadedFunction, CanBeTracedWithAnIteratorThatHasNoElements) {
+  const Iterator any(std::make_shared<KindOfIterator>());
+  Here here;
+  const LoadedFunction total =
+      here.load(function([](Iterator it) { return sum(it.next().tensor()); }).serialize(any));
+  Iterator it = ones_dataset().batch(2).iterate();
+  EXPECT_EQ(here.call(total, {it.handle()}).to<float>(), 2.f);
+  EXPECT_EQ(here.call(total, {it.handle()}).to<float>(), 1.f);
+  Iterator whole = ones_dataset().batch(3, {.drop_remainder = true}).iterate();
+  EXPECT_EQ(here.call(total, {whole.handle()}).to<float>(), 3.f);
+}
+
+TEST(LoadedFunction, RefusesAnElementOfAnotherShapeThanItWasTracedFor) {
+  Here here;
+  const Iterator pairs = ones_dataset().batch(2, {.drop_remainder = true}).iterate();
+  const LoadedFunction total =
+      here.load(function([](Iterator it) { return sum(it.next().tensor()); }).serialize(pairs));
+  const Iterator it = ones_dataset().batch(2).iterate();
+  EXPECT_EQ(here.call(total, {it.handle()}).to<float>(), 2.f);
+  EXPECT_ERROR(Code::InvalidArgument, "is float32 (1,), but the op was made for float32 (2,)",
+               here.call(total, {it.handle()}));
 }
 
 TEST(LoadedFunction, NamesAVariableThatHasNoValueYet) {

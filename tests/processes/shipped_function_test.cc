@@ -69,6 +69,7 @@ TEST_F(ShippedFunction, ReadsTheWorkersIteratorAndUpdatesItsVariable) {
                           "Tensor(3., shape=(), dtype=float32)\n"))
       << printed;
   expect_prints(printed, "OUT_OF_RANGE: [IteratorNext] iterator 'iterator_0' has no more elements");
+  expect_prints(printed, "shipped_function_test.cc:");  // where next() was called
 }
 
 TEST_F(ShippedFunction, IsRefusedWhenCutOffOrDamaged) {
