@@ -92,10 +92,11 @@ Tensor StrategyUpdate::one_copy(size_t index, const Gradients& gradients, const 
 
 void check_maker(const Strategy& strategy, const Variable& variable) {
   if (maker_of(variable) == &strategy) return;
-  raise(Code::InvalidArgument,
-        "[Optimizer] variable '{}' was made outside of the scope of {}, but what the optimizer keeps "
-        "for it would be made inside; make both in one scope",
-        variable.name(), strategy.extended().name());
+  raise(
+      Code::InvalidArgument,
+      "[Optimizer] variable '{}' was made outside of the scope of {}, but what the optimizer keeps "
+      "for it would be made inside; make both in one scope",
+      variable.name(), strategy.extended().name());
 }
 
 // The current strategy, else the one that made the variables.
