@@ -1,7 +1,7 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
+#include <iosfwd>
 #include <iterator>
 #include <memory>
 #include <optional>
@@ -50,43 +50,69 @@ enum class InputReplicationMode {
 struct InputOptions {
   bool fetch_to_device = true;  // elements are made on the replica's device, not on the host
   InputReplicationMode replication_mode = InputReplicationMode::PerWorker;
-  bool place_dataset_on_device = false;
-  int per_replica_buffer_size = 1;  // elements prefetched for each replica; 0 = none
+  bool place_dataset_on_device = false;  // the pipeline too; with PerReplica, not fetch_to_device
+  int per_replica_buffer_size = 1;       // elements prefetched for each replica; 0 = none
+};
+
+// What the workers tell each other about one step of a distributed dataset: numbers that add up.
+struct InputTotals {
+  int64_t replicas_with_data = 0;
+  int64_t samples = 0;
+  int64_t failed_workers = 0;  // whose input pipeline threw
 };
 
 // What the replicas get in one step: an element for each. A replica without data in the last step
 // gets an empty one (zero rows); sample_counts() tells, so that means come out right.
 class DistributedElement : public PerReplica<data::Element> {
  public:
+  // `global_samples`: nullopt when this process does not know.
   DistributedElement(std::vector<std::optional<data::Element>> elements, bool collapsed,
-                     std::vector<int64_t> sample_counts);
-  // Rows of each local replica's element, 0 for a replica that has no data any more.
+                     std::vector<int64_t> sample_counts, std::optional<int64_t> global_samples);
+  // Rows of each local replica's element, 0 for a replica that has no data any more. An element
+  // that is no batch is one sample.
   const std::vector<int64_t>& sample_counts() const { return counts_; }
+  // Whether the local replica has a sample. Throws OutOfRange.
   bool has_data(size_t replica) const;
-  // Rows of all replicas together.
+  // Samples of all replicas of all workers. Throws FailedPrecondition for endless data on several
+  // workers: they do not wait for each other, so nobody counts.
   int64_t global_sample_count() const;
 
  private:
   std::vector<int64_t> counts_;
+  std::optional<int64_t> global_;
 };
 
-// Walks over a distributed dataset. A handle: copies share the position.
+// Walks over a distributed dataset. A handle: copies share the position. Thread-safe.
+//
+// Where the data may end in the middle of a step (sizes that are not static, or several workers),
+// the replicas without data get empty elements in that last step. Where it should not, next() ends
+// there and drops the elements of that step, while next_optional() hands them out.
 class DistributedIterator {
  public:
   explicit DistributedIterator(std::shared_ptr<internal::DistributedInputIterator> impl);
 
-  // Throws OutOfRange at the end, InvalidArgument inside of a replica.
+  // Throws OutOfRange at the end, InvalidArgument inside of a replica, FailedPrecondition inside of
+  // another strategy or while a graph is being built. An error of the pipeline says which stage and
+  // which element; calling again goes on behind that element.
   DistributedElement next();
   std::optional<DistributedElement> next_optional();
+  // Of one replica's elements. Throws FailedPrecondition when neither the description nor any
+  // element tells.
   data::ElementSpec element_spec() const;
   // The position, for going on after a restart: see data::Iterator::save().
   std::string save();
 
  private:
+  friend class DistributedDataset;
+  // next(), but nullopt at the end.
+  std::optional<DistributedElement> next_or_end();
+
   std::shared_ptr<internal::DistributedInputIterator> impl_;
 };
 
-// A dataset spread over the replicas of a strategy. Cheap to copy; each iterator starts anew.
+// A dataset spread over the replicas of a strategy, which must outlive it. Cheap to copy; each
+// iterator starts anew. Element k of a worker's pipeline goes to its replica k mod R of R. With one
+// replica in all, the elements come collapsed.
 //
 // distribute_dataset() takes batches of the global size, cuts them for the replicas and shards them
 // between workers by the dataset's auto_shard policy; distribute_datasets_from_function() takes
@@ -96,15 +122,18 @@ class DistributedDataset {
   explicit DistributedDataset(std::shared_ptr<const internal::DistributedInput> impl);
 
   DistributedIterator iterator() const;
+  // Goes on where DistributedIterator::save() was called on this worker. Throws InvalidArgument
+  // when `position` is damaged or comes from another dataset or number of workers and replicas.
+  DistributedIterator iterator(const std::string& position) const;
   class StepIterator;
   StepIterator begin() const;
   std::default_sentinel_t end() const { return {}; }
 
-  // Of one replica's elements.
+  // As DistributedIterator::element_spec().
   data::ElementSpec element_spec() const;
-  // Of the dataset it was made from.
+  // Of the dataset it was made from; of one worker's for a function's datasets.
   int64_t cardinality() const;
-  // f(f(initial, element), element)... over all elements.
+  // f(f(initial, element), element)... over all elements, a last uneven step included.
   template <typename T, typename F>
   T reduce(T initial, const F& f) const;
 
@@ -123,7 +152,7 @@ class DistributedDataset::StepIterator {
   explicit StepIterator(DistributedIterator from) : from_(std::move(from)) { ++*this; }
   const DistributedElement& operator*() const { return *current_; }
   StepIterator& operator++() {
-    current_ = from_.next_optional();
+    current_ = from_.next_or_end();
     return *this;
   }
   void operator++(int) { ++*this; }
@@ -142,7 +171,10 @@ inline DistributedDataset::StepIterator DistributedDataset::begin() const {
 
 template <typename T, typename F>
 T DistributedDataset::reduce(T initial, const F& f) const {
-  for (const DistributedElement& element : *this) initial = f(std::move(initial), element);
+  DistributedIterator from = iterator();
+  while (const std::optional<DistributedElement> element = from.next_optional()) {
+    initial = f(std::move(initial), *element);
+  }
   return initial;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <concepts>
 #include <functional>
 #include <memory>
 #include <string>
@@ -53,6 +54,7 @@ class Function {
       : body_(std::move(body)), core_(std::move(options.name)) {}
 
   template <typename... Args>
+  requires std::invocable<const F&, Args...>
   auto operator()(const Args&... args) const {
     using Result = std::invoke_result_t<const F&, Args...>;
     std::vector<Tensor> flat;

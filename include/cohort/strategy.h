@@ -178,6 +178,12 @@ class StrategyExtended {
   // How a distributed dataset deals with the end of the data.
   virtual bool handles_partial_batches() const { return true; }
   virtual InputContext input_context() const;
+  // Where the local replicas' elements go; "" = they stay where they are made.
+  virtual std::vector<std::string> input_devices() const { return worker_devices(); }
+  // Whether InputReplicationMode::PerReplica is possible.
+  virtual bool supports_replica_pipelines() const { return false; }
+  // The sum over all workers, which call it together, once per step.
+  virtual InputTotals sum_over_workers(const InputTotals& here) { return here; }
 
   // --- What it does
   // Makes a variable; `next` makes an ordinary one.

@@ -11,6 +11,7 @@ namespace {
 class BatchNode : public NodeOf<BatchNode> {
  public:
   std::string_view kind() const override { return "Batch"; }
+  NodeRole role() const override { return NodeRole::Transform; }
   CursorPtr open(const Context& context) const override;
   int64_t cardinality() const override {
     const int64_t all = input().cardinality();

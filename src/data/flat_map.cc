@@ -9,6 +9,8 @@ namespace {
 class InterleaveNode : public NodeOf<InterleaveNode> {
  public:
   std::string_view kind() const override { return flat ? "FlatMap" : "Interleave"; }
+  NodeRole role() const override { return NodeRole::Expand; }
+  const DatasetFunction* dataset_function() const override { return &function; }
   CursorPtr open(const Context& context) const override;
   int64_t cardinality() const override {
     return input().cardinality() == 0 ? 0 : kUnknownCardinality;

@@ -2,13 +2,9 @@
 
 #include <mutex>
 
-#include "data/crc32c.h"
-
 namespace cohort::data {
 namespace internal {
 namespace {
-
-constexpr std::string_view kMagic = "cohort position 1\n";
 
 class LocalIterator : public IteratorBase {
  public:
@@ -32,24 +28,14 @@ class LocalIterator : public IteratorBase {
 
   std::string save() override {
     const std::lock_guard lock(mutex_);
-    StateWriter body;
-    cursor_->save(body);
-    StateWriter whole;
-    whole.integer(crc32c(body.bytes()));
-    return std::string(kMagic) + whole.bytes() + body.bytes();
+    StateWriter position;
+    cursor_->save(position);
+    return sealed(position);
   }
 
  private:
-  void restore(std::string_view position) {
-    if (position.substr(0, kMagic.size()) != kMagic) {
-      raise_bad_state("these are not the bytes that Iterator::save() gave");
-    }
-    position.remove_prefix(kMagic.size());
-    StateReader head(position);
-    const int64_t crc = head.integer();
-    const std::string_view body = position.substr(position.size() - head.left());
-    if (crc != static_cast<int64_t>(crc32c(body))) raise_bad_state("the bytes are damaged");
-    StateReader state(body);
+  void restore(const std::string& position) {
+    StateReader state(unsealed(position));
     cursor_->restore(state);
     if (!state.at_end()) raise_bad_state("it has more stages");
   }

@@ -29,6 +29,7 @@ Shape result_shape(const RowFunction::Slot& slot) {
 class MapNode : public NodeOf<MapNode> {
  public:
   std::string_view kind() const override { return "Map"; }
+  NodeRole role() const override { return NodeRole::Transform; }
   CursorPtr open(const Context& context) const override;
   int64_t cardinality() const override { return input().cardinality(); }
   std::optional<ElementSpec> spec() const override {

@@ -67,9 +67,11 @@ class Fields;  // data/fields.h
 enum class NodeRole : uint8_t {
   Other,        // nothing: it may do anything
   PassThrough,  // elements pass whole; batches keep their size (cache, filter, shuffle, take, ...)
-  Join,         // zip and concatenate: each input is treated alike
-  Reader,       // opens the files that its input names
-  Source,       // has elements of its own: memory, range, generator
+  Transform,  // makes others of its input's elements and of nothing else (map, batch, unbatch, ...)
+  Join,       // zip and concatenate: each input is treated alike
+  Expand,  // flat_map and interleave: makes a dataset of each element, maybe one that reads files
+  Reader,  // opens the files that its input names
+  Source,  // has elements of its own: memory, range, generator
 };
 
 // One stage of a description. Immutable once it is part of a Dataset.
@@ -83,8 +85,12 @@ class Node : public std::enable_shared_from_this<Node> {
   virtual int64_t cardinality() const = 0;
   virtual std::optional<ElementSpec> spec() const { return std::nullopt; }
   virtual NodeRole role() const { return NodeRole::Other; }
+  // Of an Expand stage, what makes the datasets.
+  virtual const DatasetFunction* dataset_function() const { return nullptr; }
   // Size of the batches that this stage itself makes; -1 when it makes none, or not of one size.
   virtual int64_t batch_size() const { return -1; }
+  // Elements that a thread of this last stage makes ahead of the consumer.
+  virtual int64_t read_ahead() const { return 0; }
   // Throws InvalidArgument for parameters that make no sense.
   virtual void check() const {}
   // Shows each parameter to `fields`, which reads or writes it.

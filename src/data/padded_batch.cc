@@ -8,6 +8,7 @@ namespace {
 class PaddedBatchNode : public NodeOf<PaddedBatchNode> {
  public:
   std::string_view kind() const override { return "PaddedBatch"; }
+  NodeRole role() const override { return NodeRole::Transform; }
   CursorPtr open(const Context& context) const override;
   int64_t cardinality() const override {
     const int64_t all = input().cardinality();

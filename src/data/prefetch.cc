@@ -13,6 +13,7 @@ class PrefetchNode : public PassThroughNode<PrefetchNode> {
   std::string_view kind() const override { return "Prefetch"; }
   CursorPtr open(const Context& context) const override;
   int64_t cardinality() const override { return input().cardinality(); }
+  int64_t read_ahead() const override { return depth == kAutotune ? INT64_MAX : depth; }
   void check() const override {
     if (depth != kAutotune) check_at_least("Prefetch", "depth (or kAutotune)", depth, 0);
   }

@@ -14,6 +14,7 @@ namespace {
 class RebatchNode : public NodeOf<RebatchNode> {
  public:
   std::string_view kind() const override { return "Rebatch"; }
+  NodeRole role() const override { return NodeRole::Transform; }
   CursorPtr open(const Context& context) const override;
   int64_t cardinality() const override {
     const int64_t batches = input().cardinality();
@@ -152,6 +153,7 @@ CursorPtr RebatchNode::open(const Context& context) const {
 class SplitNode : public NodeOf<SplitNode> {
  public:
   std::string_view kind() const override { return "SplitBatches"; }
+  NodeRole role() const override { return NodeRole::Transform; }
   CursorPtr open(const Context& context) const override;
   int64_t cardinality() const override {
     const int64_t batches = input().cardinality();

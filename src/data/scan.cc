@@ -121,6 +121,7 @@ class OptionsNode : public PassThroughNode<OptionsNode> {
   std::string_view kind() const override { return "Options"; }
   CursorPtr open(const Context& context) const override { return input().open(context); }
   int64_t cardinality() const override { return input().cardinality(); }
+  int64_t read_ahead() const override { return input().read_ahead(); }
   void check() const override {
     if (own.threads) check_at_least("Options", "number of threads", *own.threads, 1);
     const auto policy = static_cast<int>(own.auto_shard_policy.value_or(AutoShardPolicy::Auto));

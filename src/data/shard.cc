@@ -1,3 +1,5 @@
+#include "data/shard.h"
+
 #include "data/stage.h"
 
 namespace cohort::data {
@@ -10,7 +12,8 @@ class ShardNode : public PassThroughNode<ShardNode> {
   CursorPtr open(const Context& context) const override;
   int64_t cardinality() const override {
     const int64_t all = input().cardinality();
-    if (all < 0 || count == kShardHint) return all < 0 ? all : kUnknownCardinality;
+    if (all < 0) return all;
+    if (count == kShardHint) return kUnknownCardinality;
     return all / count + (index < all % count ? 1 : 0);
   }
   void check() const override {
@@ -56,17 +59,42 @@ class ShardCursor : public SelectingCursor {
   void save(StateWriter& state) override {
     state.stage("Shard");
     state.integer(at_);
+    state.flag(first_.has_value());
+    if (first_) save_first(state);
     input_->save(state);
   }
   void restore(StateReader& state) override {
     state.stage("Shard");
     at_ = state.integer(0, INT64_MAX);
+    if (state.flag()) restore_first(state);
     input_->restore(state);
   }
 
  private:
+  // What the count of the elements came across: an element, or a row of the input's table.
+  struct First {
+    Element element;
+    int64_t row;
+  };
+
+  void save_first(StateWriter& state) const {
+    state.integer(first_->row);
+    if (first_->row < 0) state.element(first_->element);
+  }
+  void restore_first(StateReader& state) {
+    const int64_t rows = table() == nullptr ? 0 : table()->count();
+    const int64_t row = state.integer(-1, rows - 1);
+    first_ = First{row < 0 ? state.element() : Element(), row};
+  }
+
   bool find(Pull& pull) {
-    if (shard_.require_each && at_ == 0) return find_first(pull);
+    if (shard_.require_each && at_ < shard_.count) check_each(pull.rows);
+    if (first_) {
+      pull.element = std::move(first_->element);
+      pull.row = first_->row;
+      first_.reset();
+      return true;
+    }
     for (;;) {
       check_running(context_);
       const bool ours = at_++ % shard_.count == shard_.index;
@@ -75,30 +103,32 @@ class ShardCursor : public SelectingCursor {
     }
   }
 
-  // Reads one element of each shard, to see that there are as many.
-  bool find_first(Pull& pull) {
-    Pull kept = pull;
-    for (; at_ < shard_.count; ++at_) {
-      if (!pull()) break;
-      if (at_ == shard_.index) {
-        kept.element = pull.element;
-        kept.row = pull.row;
+  // Reads one element of each shard, to see that there are as many. An element that fails counts.
+  void check_each(bool rows) {
+    Pull pull{*input_, rows};
+    while (at_ < shard_.count) {
+      check_running(context_);
+      const int64_t number = at_++;
+      if (!pull()) {
+        at_ = shard_.count;
+        first_.reset();
+        if (number > 0) raise_too_few(number);
+      } else if (number == shard_.index) {
+        first_ = First{pull.element, pull.row};
       }
     }
-    if (at_ == 0) return false;
-    if (at_ < shard_.count) {
-      raise(Code::InvalidArgument,
-            "[Shard] there are only {} elements (files or batches) for {} shards; use "
-            "AutoShardPolicy::Data or Off, or make more",
-            at_, shard_.count);
-    }
-    pull.element = std::move(kept.element);
-    pull.row = kept.row;
-    return true;
+  }
+
+  [[noreturn]] void raise_too_few(int64_t found) const {
+    raise(Code::InvalidArgument,
+          "[Shard] there are only {} elements (files or batches) for {} shards; use "
+          "AutoShardPolicy::Data or Off, or make more",
+          found, shard_.count);
   }
 
   const ShardNode& shard_;
   int64_t at_ = 0;
+  std::optional<First> first_;  // this shard's, until it is handed on
 };
 
 CursorPtr ShardNode::open(const Context& context) const {
@@ -108,6 +138,16 @@ CursorPtr ShardNode::open(const Context& context) const {
 }  // namespace
 
 std::shared_ptr<Node> make_shard() { return std::make_shared<ShardNode>(); }
+
+bool is_shard_hint(const Node& node) {
+  const auto* shard = dynamic_cast<const ShardNode*>(&node);
+  return shard != nullptr && shard->count == kShardHint;
+}
+
+NodePtr shard_of(const NodePtr& input, int64_t count, int64_t index) {
+  const Dataset whole = DatasetAccess::make(input);
+  return DatasetAccess::node(whole.shard(count, index, {.require_each = true}));
+}
 
 }  // namespace internal
 

@@ -1,6 +1,7 @@
 #include "data/state.h"
 
 #include "base/raise.h"
+#include "data/crc32c.h"
 #include "data/element_access.h"
 #include "data/rows.h"
 #include "tensor/body.h"
@@ -132,6 +133,28 @@ Status StateReader::status() {
     at = next;
   }
   raise_bad_state("an error has too many causes");
+}
+
+namespace {
+constexpr std::string_view kMagic = "cohort position 1\n";
+}  // namespace
+
+std::string sealed(const StateWriter& position) {
+  StateWriter checksum;
+  checksum.integer(crc32c(position.bytes()));
+  return std::string(kMagic) + checksum.bytes() + position.bytes();
+}
+
+std::string_view unsealed(std::string_view bytes) {
+  if (bytes.substr(0, kMagic.size()) != kMagic) {
+    raise_bad_state("these are not the bytes that an iterator's save() gave");
+  }
+  bytes.remove_prefix(kMagic.size());
+  StateReader head(bytes);
+  const int64_t checksum = head.integer();
+  const std::string_view position = bytes.substr(bytes.size() - head.left());
+  if (checksum != static_cast<int64_t>(crc32c(position))) raise_bad_state("the bytes are damaged");
+  return position;
 }
 
 }  // namespace cohort::data::internal

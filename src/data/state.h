@@ -53,4 +53,10 @@ class StateReader {
 
 [[noreturn]] void raise_bad_state(std::string_view reason);
 
+// A whole position as it leaves the library: with a mark and a checksum.
+std::string sealed(const StateWriter& position);
+// What was sealed, inside of `bytes`. Throws InvalidArgument when they are something else, or
+// damaged.
+std::string_view unsealed(std::string_view bytes);
+
 }  // namespace cohort::data::internal

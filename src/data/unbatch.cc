@@ -8,6 +8,7 @@ namespace {
 class UnbatchNode : public NodeOf<UnbatchNode> {
  public:
   std::string_view kind() const override { return "Unbatch"; }
+  NodeRole role() const override { return NodeRole::Transform; }
   CursorPtr open(const Context& context) const override;
   int64_t cardinality() const override {
     const int64_t batches = input().cardinality();

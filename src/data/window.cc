@@ -10,6 +10,7 @@ namespace {
 class WindowNode : public NodeOf<WindowNode> {
  public:
   std::string_view kind() const override { return "Window"; }
+  NodeRole role() const override { return NodeRole::Transform; }
   CursorPtr open(const Context& context) const override;
   int64_t cardinality() const override {
     const int64_t all = input().cardinality();

@@ -1,0 +1,157 @@
+#include "data/auto_shard.h"
+
+#include "support/datasets.h"
+
+namespace cohort::data {
+namespace {
+
+using internal::auto_shard;
+using internal::resolve_policy;
+using Numbers = std::vector<int64_t>;
+using Rows = std::vector<std::vector<int64_t>>;
+using Texts = std::vector<std::string>;
+
+// Files "0".."count-1" whose lines are "<file>a" and "<file>b".
+class LineFiles {
+ public:
+  explicit LineFiles(int count) {
+    for (int i = 0; i < count; ++i) {
+      const std::string name = std::to_string(i);
+      paths_.push_back(directory_.file(name, name + "a\n" + name + "b\n"));
+    }
+  }
+  const std::vector<std::string>& paths() const { return paths_; }
+  Dataset names() const { return files({directory_.path("*")}); }
+
+ private:
+  TemporaryDirectory directory_;
+  std::vector<std::string> paths_;
+};
+
+TEST(AutoShard, OffKeepsEverything) {
+  EXPECT_EQ(numbers(auto_shard(range(4), AutoShardPolicy::Off, 2, 1)), (Numbers{0, 1, 2, 3}));
+}
+
+TEST(AutoShard, DataDealsElementsBeforeTrailingPrefetch) {
+  const Dataset batches = range(8).batch(2).prefetch(1).options({.threads = 1}).prefetch(2);
+  const Dataset share = auto_shard(batches, AutoShardPolicy::Data, 2, 1);
+  EXPECT_EQ(rows(share), (Rows{{2, 3}, {6, 7}}));
+  EXPECT_EQ(share.to_string(),
+            "Range(0, 8, 1) -> Batch(2) -> Shard(2, 1) -> Prefetch(1) -> Options -> Prefetch(2)");
+}
+
+TEST(AutoShard, FileDividesTheNamesThatAReaderGets) {
+  const LineFiles files(3);
+  const Dataset lines =
+      text_lines(files.paths()).batch(2).unbatch().map([](Tensor t) { return t; });
+  EXPECT_EQ(texts(auto_shard(lines, AutoShardPolicy::File, 2, 0)), (Texts{"0a", "0b", "2a", "2b"}));
+  EXPECT_EQ(texts(auto_shard(lines, AutoShardPolicy::File, 2, 1)), (Texts{"1a", "1b"}));
+}
+
+TEST(AutoShard, FileMovesAShuffleOfNamesBehindTheDivision) {
+  const LineFiles files(6);
+  const Dataset lines = text_lines(files.names().shuffle(6));
+  std::vector<std::string> all;
+  for (const int64_t worker : {0, 1}) {
+    const Dataset share = auto_shard(lines, AutoShardPolicy::File, 2, worker);
+    EXPECT_EQ(share.to_string(), "TensorSlices -> Shard(2, " + std::to_string(worker) +
+                                     ") -> Shuffle(6) -> TextLines");
+    std::ranges::copy(texts(share), std::back_inserter(all));
+  }
+  std::ranges::sort(all);
+  EXPECT_EQ(all, texts(text_lines(files.paths())));
+}
+
+TEST(AutoShard, FileFindsReadersInFlatMapAndInterleave) {
+  const LineFiles files(2);
+  const auto open = [](std::string path) { return text_lines(path); };
+  EXPECT_EQ(texts(auto_shard(files.names().flat_map(open), AutoShardPolicy::File, 2, 1)),
+            (Texts{"1a", "1b"}));
+  EXPECT_EQ(texts(auto_shard(files.names().interleave(open), AutoShardPolicy::File, 2, 0)),
+            (Texts{"0a", "0b"}));
+  const Dataset numbers = range(2).flat_map([](int64_t n) { return range(n); });
+  EXPECT_ERROR(Code::NotFound, "FlatMap", auto_shard(numbers, AutoShardPolicy::File, 2, 0));
+}
+
+TEST(AutoShard, FileTreatsEachInputOfZipAndConcatenate) {
+  const LineFiles files(2);
+  const Dataset lines = text_lines(files.paths());
+  const Dataset pairs = auto_shard(zip({lines, lines}), AutoShardPolicy::File, 2, 1);
+  for (const auto& [a, b] : pairs.as<std::string, std::string>()) EXPECT_EQ(a, b);
+  EXPECT_EQ((*pairs.begin())[0].to<std::string>(), "1a");
+  EXPECT_EQ(texts(auto_shard(lines.concatenate(lines), AutoShardPolicy::File, 2, 0)),
+            (Texts{"0a", "0b", "0a", "0b"}));
+  EXPECT_ERROR(Code::NotFound, "Range",
+               auto_shard(zip({lines, range(3)}), AutoShardPolicy::File, 2, 0));
+}
+
+TEST(AutoShard, FileIsNotFoundWithoutAReader) {
+  const LineFiles files(2);
+  const Dataset lines = text_lines(files.paths());
+  const auto share = [](const Dataset& dataset) {
+    return auto_shard(dataset, AutoShardPolicy::File, 2, 0);
+  };
+  EXPECT_ERROR(Code::NotFound, "Range", share(range(4)));
+  EXPECT_ERROR(Code::NotFound, "TensorSlices", share(from_tensor_slices(Tensor({1, 2}))));
+  EXPECT_ERROR(Code::NotFound, "Tensors", share(from_tensors(Tensor(1))));
+  EXPECT_ERROR(Code::NotFound, "Generator", share(generator([] {
+                 return NextFunction([]() -> std::optional<Element> { return std::nullopt; });
+               })));
+  EXPECT_ERROR(Code::NotFound, "Enumerate", share(lines.enumerate()));
+  EXPECT_ERROR(Code::NotFound, "SampleFrom", share(sample_from({lines, lines})));
+  EXPECT_EQ(texts(auto_shard(lines, AutoShardPolicy::File, 1, 0)).size(), 4u);
+  EXPECT_EQ(numbers(auto_shard(range(2), AutoShardPolicy::File, 1, 0)), (Numbers{0, 1}));
+}
+
+TEST(AutoShard, AutoDecidesByStructureOnly) {
+  const LineFiles files(1);
+  const Dataset lines = text_lines(files.paths());
+  EXPECT_EQ(resolve_policy(lines.batch(1), AutoShardPolicy::Auto), AutoShardPolicy::File);
+  EXPECT_EQ(resolve_policy(range(4), AutoShardPolicy::Auto), AutoShardPolicy::Data);
+  EXPECT_EQ(resolve_policy(range(4), AutoShardPolicy::Off), AutoShardPolicy::Off);
+  EXPECT_EQ(numbers(auto_shard(range(5), AutoShardPolicy::Auto, 2, 1)), (Numbers{1, 3}));
+  EXPECT_ERROR(Code::InvalidArgument, "only 1 elements",
+               texts(auto_shard(lines, AutoShardPolicy::Auto, 2, 0)));
+  EXPECT_ERROR(Code::InvalidArgument, "9 is not",
+               resolve_policy(lines, static_cast<AutoShardPolicy>(9)));
+}
+
+TEST(AutoShard, HintFillsInMarkedShardsOnly) {
+  const Dataset marked = range(12).shard(2, 0).shard(kShardHint, 7).batch(2);
+  EXPECT_EQ(rows(auto_shard(marked, AutoShardPolicy::Hint, 3, 1)), (Rows{{2, 8}}));
+  EXPECT_EQ(rows(auto_shard(marked, AutoShardPolicy::Hint, 1, 0)).size(), 3u);
+  for (const auto policy : {AutoShardPolicy::Off, AutoShardPolicy::Data}) {
+    EXPECT_ERROR(Code::FailedPrecondition, "Hint", auto_shard(marked, policy, 2, 0).iterate());
+  }
+  EXPECT_ERROR(Code::InvalidArgument, "only 6 elements",
+               rows(auto_shard(marked, AutoShardPolicy::Hint, 7, 6)));
+}
+
+TEST(AutoShard, TooFewElementsIsAnErrorOnEveryWorker) {
+  for (int64_t worker = 0; worker < 4; ++worker) {
+    const Dataset share = auto_shard(range(3), AutoShardPolicy::Data, 4, worker);
+    Iterator it = share.iterate();
+    EXPECT_ERROR(Code::InvalidArgument, "only 3 elements (files or batches) for 4", it.next());
+    EXPECT_FALSE(it.next_optional().has_value());
+    EXPECT_EQ(numbers(auto_shard(range(0), AutoShardPolicy::Data, 4, worker)), Numbers{});
+  }
+  EXPECT_ERROR(Code::InvalidArgument, "no worker 4 of 4",
+               auto_shard(range(3), AutoShardPolicy::Data, 4, 4));
+}
+
+TEST(AutoShard, AnElementThatFailsKeepsTheDivision) {
+  const Dataset all = range(6).map([](int64_t n) {
+    if (n == 0) throw Error(Code::DataLoss, "zero is bad");
+    return n;
+  });
+  Iterator it = auto_shard(all, AutoShardPolicy::Data, 3, 1).iterate();
+  EXPECT_ERROR(Code::DataLoss, "element 0", it.next());
+  const std::string position = it.save();
+  EXPECT_EQ(it.next().to<int>(), 1);
+  EXPECT_EQ(it.next().to<int>(), 4);
+  Iterator again = auto_shard(all, AutoShardPolicy::Data, 3, 1).iterate(position);
+  EXPECT_EQ(again.next().to<int>(), 1);
+}
+
+}  // namespace
+}  // namespace cohort::data

@@ -1,0 +1,58 @@
+#include "data/dummy.h"
+
+#include <cstring>
+
+#include "data/node.h"
+#include "tensor/memory.h"
+
+namespace cohort::data::internal {
+namespace {
+
+Shape dummy_shape(const Shape& shape) {
+  if (!shape.has_rank()) {
+    raise(Code::FailedPrecondition,
+          "[DistributeDataset] a replica without data needs an empty element, but the number of "
+          "dimensions of the elements is not known");
+  }
+  Shape dummy = shape;
+  if (shape.is_fully_known()) return shape.rank() == 0 ? shape : shape.with(0, 0);
+  for (int axis = 0; axis < shape.rank(); ++axis) {
+    if (shape[axis] < 0) dummy = dummy.with(axis, 0);
+  }
+  return dummy;
+}
+
+Tensor zeros(DType dtype, const Shape& shape) {
+  const auto count = static_cast<size_t>(shape.num_elements());
+  if (dtype == kString) return Tensor::from(std::vector<std::string>(count), shape);
+  auto made = cohort::internal::allocate_tensor(dtype, shape);
+  std::memset(made.data, 0, count * static_cast<size_t>(size_of(dtype)));
+  return made.tensor;
+}
+
+}  // namespace
+
+ElementSpec with_unknown_rows(const ElementSpec& spec) {
+  std::vector<TensorSpec> tensors = spec.tensors();
+  for (TensorSpec& tensor : tensors) {
+    if (tensor.shape.rank() > 0) tensor.shape = tensor.shape.with(0, Shape::kUnknownDim);
+  }
+  return ElementSpec(spec, std::move(tensors));
+}
+
+std::optional<ElementSpec> spec_or_probe(const Dataset& dataset) {
+  if (std::optional<ElementSpec> spec = dataset.element_spec()) return spec;
+  const std::optional<Element> first = dataset.iterate().next_optional();
+  if (!first) return std::nullopt;
+  return with_unknown_rows(ElementSpec(*first));
+}
+
+Element dummy_element(const ElementSpec& spec) {
+  std::vector<Tensor> tensors;
+  for (const TensorSpec& tensor : spec.tensors()) {
+    tensors.push_back(zeros(tensor.dtype, dummy_shape(tensor.shape)));
+  }
+  return ElementAccess::make(spec.structure(), std::move(tensors));
+}
+
+}  // namespace cohort::data::internal

@@ -1,0 +1,169 @@
+#include "data/replica_input.h"
+
+#include "data/batch_size.h"
+#include "data/dummy.h"
+#include "support/datasets.h"
+
+namespace cohort::data {
+namespace {
+
+using internal::batch_size_of;
+using internal::dummy_element;
+using internal::InputShare;
+using internal::replica_batch_sizes;
+using internal::replica_input;
+using internal::spec_or_probe;
+using Numbers = std::vector<int64_t>;
+using Rows = std::vector<std::vector<int64_t>>;
+
+TEST(ReplicaBatchSizes, DifferByAtMostOneAndAddUpInEveryStep) {
+  EXPECT_EQ(replica_batch_sizes(10, {2, 0, 3}), (Numbers{2, 2, 2, 2, 1, 1}));
+  EXPECT_EQ(replica_batch_sizes(10, {2, 1, 3}), (Numbers{2, 1, 1, 2, 2, 2}));
+  EXPECT_EQ(replica_batch_sizes(5, {2, 0, 2}), (Numbers{2, 1, 1, 1}));
+  EXPECT_EQ(replica_batch_sizes(5, {2, 1, 2}), (Numbers{1, 1, 2, 1}));
+  EXPECT_EQ(replica_batch_sizes(3, {1, 0, 4}), (Numbers{1, 1, 1, 0}));
+}
+
+TEST(BatchSize, IsTheFirstDimensionThatAllTensorsShare) {
+  EXPECT_EQ(batch_size_of(range(8).batch(4, {.drop_remainder = true})), 4);
+  EXPECT_EQ(batch_size_of(from_tensor_slices(Tensor({{1, 2, 3}}))), 3);
+  const Dataset fours = range(8).batch(4, {.drop_remainder = true});
+  const Dataset twos = range(8).batch(2, {.drop_remainder = true});
+  EXPECT_EQ(batch_size_of(zip({fours, fours})), 4);
+  EXPECT_EQ(batch_size_of(zip({fours, twos})), -1);
+  EXPECT_EQ(batch_size_of(range(8)), -1);
+}
+
+TEST(BatchSize, IsFoundUpstreamWhereElementsPassWhole) {
+  const Dataset batches = range(100).batch(4);
+  const auto all = [](Element) { return true; };
+  const Dataset passed = batches.cache().filter(all).prefetch(1).repeat(2).shard(2, 0).shuffle(3);
+  EXPECT_EQ(batch_size_of(passed.skip(1).take(9).options({.threads = 2})), 4);
+  EXPECT_EQ(batch_size_of(range(9).padded_batch(3)), 3);
+  EXPECT_EQ(batch_size_of(batches.concatenate(batches)), 4);
+  EXPECT_EQ(batch_size_of(zip({batches, range(100).batch(4)})), 4);
+  EXPECT_EQ(batch_size_of(batches.concatenate(range(10).batch(5))), -1);
+  EXPECT_EQ(batch_size_of(batches.map([](Tensor t) { return t; })), -1);
+  EXPECT_EQ(batch_size_of(batches.flat_map([](Tensor) { return range(2); })), -1);
+  EXPECT_EQ(batch_size_of(batches.interleave([](Tensor) { return range(2); })), -1);
+  EXPECT_EQ(batch_size_of(batches.unbatch()), -1);
+  EXPECT_EQ(batch_size_of(batches.take_while(all)), -1);
+}
+
+Dataset with_policy(const Dataset& dataset, AutoShardPolicy policy) {
+  return dataset.options({.auto_shard_policy = policy});
+}
+Rows split(const Dataset& dataset, AutoShardPolicy policy, InputShare share) {
+  return rows(replica_input(with_policy(dataset, policy), share));
+}
+
+TEST(ReplicaInput, WithoutDataShardingCutsTheStreamIntoEqualSizes) {
+  const auto off = AutoShardPolicy::Off;
+  EXPECT_EQ(split(range(14).batch(7), off, {1, 0, 3}),
+            (Rows{{0, 1, 2}, {3, 4}, {5, 6}, {7, 8, 9}, {10, 11}, {12, 13}}));
+  EXPECT_EQ(split(range(9).batch(6), off, {1, 0, 2}), (Rows{{0, 1, 2}, {3, 4, 5}, {6, 7, 8}}));
+  EXPECT_EQ(split(range(6).batch(3), off, {1, 0, 4}), (Rows{{0}, {1}, {2}, {}, {3}, {4}, {5}, {}}));
+  EXPECT_EQ(split(range(5).batch(3).repeat(2), off, {1, 0, 2}),
+            (Rows{{0, 1}, {2}, {3, 4}, {0}, {1, 2}, {3}, {4}}));
+  EXPECT_EQ(split(range(5).batch(5), off, {2, 1, 2}), (Rows{{0}, {1}, {2, 3}, {4}}));
+}
+
+TEST(ReplicaInput, InMemoryDataIsCutBatchByBatch) {
+  for (const auto policy : {AutoShardPolicy::Auto, AutoShardPolicy::Data}) {
+    EXPECT_EQ(split(range(14).batch(7), policy, {1, 0, 3}),
+              (Rows{{0, 1, 2}, {3, 4, 5}, {6}, {7, 8, 9}, {10, 11, 12}, {13}}));
+    EXPECT_EQ(split(range(9).batch(6), policy, {1, 0, 2}),
+              (Rows{{0, 1, 2}, {3, 4, 5}, {6, 7}, {8}}));
+    EXPECT_EQ(split(range(6).batch(3), policy, {1, 0, 4}),
+              (Rows{{0}, {1}, {2}, {}, {3}, {4}, {5}, {}}));
+    EXPECT_EQ(split(range(5).batch(3).repeat(2), policy, {1, 0, 2}),
+              (Rows{{0, 1}, {2}, {3}, {4}, {0, 1}, {2}, {3}, {4}}));
+  }
+}
+
+TEST(ReplicaInput, AnUnknownBatchSizeIsCutBatchByBatch) {
+  const Dataset mapped = range(9).batch(6).map([](Tensor t) { return t; });
+  EXPECT_EQ(split(mapped, AutoShardPolicy::Off, {1, 0, 2}),
+            (Rows{{0, 1, 2}, {3, 4, 5}, {6, 7}, {8}}));
+}
+
+TEST(ReplicaInput, DataShardingDealsReplicaBatchesToWorkers) {
+  EXPECT_EQ(split(range(24).batch(12), AutoShardPolicy::Data, {2, 0, 2}),
+            (Rows{{0, 1, 2}, {6, 7, 8}, {12, 13, 14}, {18, 19, 20}}));
+  EXPECT_EQ(split(range(24).batch(12), AutoShardPolicy::Auto, {2, 1, 2}),
+            (Rows{{3, 4, 5}, {9, 10, 11}, {15, 16, 17}, {21, 22, 23}}));
+}
+
+// Two files of nine samples, global batches of six, two workers of two replicas.
+TEST(ReplicaInput, FileShardingGivesEachWorkerItsFiles) {
+  TemporaryDirectory directory;
+  std::vector<std::string> paths;
+  for (const char name : {'a', 'b'}) {
+    std::string content;
+    for (int i = 0; i < 9; ++i) content += name + std::to_string(i) + "\n";
+    paths.push_back(directory.file(std::string(1, name), content));
+  }
+  const auto share = [&](int64_t worker) {
+    std::vector<std::string> all;
+    for (const Element& batch : replica_input(text_lines(paths).batch(6), {2, worker, 2})) {
+      std::string joined;
+      for (const std::string& line : batch.tensor().to_vector<std::string>()) joined += line + " ";
+      all.push_back(joined);
+    }
+    return all;
+  };
+  EXPECT_EQ(share(0),
+            (std::vector<std::string>{"a0 a1 ", "a2 a3 ", "a4 ", "a5 ", "a6 a7 ", "a8 "}));
+  EXPECT_EQ(share(1),
+            (std::vector<std::string>{"b0 ", "b1 ", "b2 b3 ", "b4 b5 ", "b6 ", "b7 ", "b8 "}));
+}
+
+TEST(ReplicaInput, OneReplicaGetsTheDatasetAsItIs) {
+  EXPECT_EQ(replica_input(range(4), {}).to_string(), "Range(0, 4, 1)");
+  EXPECT_EQ(numbers(replica_input(range(4), {})), (Numbers{0, 1, 2, 3}));
+}
+
+TEST(ReplicaInput, RefusesWhatIsNoBatch) {
+  EXPECT_ERROR(Code::InvalidArgument, "call batch()", replica_input(range(4), {1, 0, 2}));
+  const Dataset unknown = range(4).map([](Tensor t) { return t; });
+  EXPECT_ERROR(Code::InvalidArgument, "call batch()", rows(replica_input(unknown, {1, 0, 2})));
+  EXPECT_ERROR(Code::InvalidArgument, "0 workers", replica_input(range(4).batch(2), {0, 0, 2}));
+}
+
+TEST(ReplicaInput, PrefetchesAsManyElementsAsThereAreLocalReplicas) {
+  EXPECT_EQ(replica_input(range(4).batch(2), {1, 0, 2}).to_string(),
+            "Range(0, 4, 1) -> Batch(2) -> SplitBatches(2) -> Prefetch(2)");
+}
+
+TEST(ReplicaInput, StaticSizesAreKnownWhereNothingCanBeShort) {
+  const Dataset even = range(8).batch(4, {.drop_remainder = true});
+  EXPECT_EQ(even.rebatch({2, 2}).element_spec()->to_string(), "int64 (2,)");
+  EXPECT_EQ(even.rebatch({3, 3}).element_spec()->to_string(), "int64 (None,)");
+  EXPECT_EQ(even.rebatch({3, 3}, {.drop_remainder = true}).element_spec()->to_string(),
+            "int64 (3,)");
+  EXPECT_EQ(range(8).batch(4).rebatch({2}).element_spec()->to_string(), "int64 (None,)");
+  EXPECT_EQ(even.split_batches(2).element_spec()->to_string(), "int64 (2,)");
+  EXPECT_EQ(even.split_batches(3).element_spec()->to_string(), "int64 (None,)");
+}
+
+TEST(DummyElement, HoldsNoSample) {
+  const Dataset batches = zip({from_tensor_slices(Tensor({{1.f, 2.f}})), range(1)}).batch(1);
+  const Element dummy = dummy_element(*batches.element_spec());
+  EXPECT_EQ(ElementSpec(dummy).to_string(), "(float32 (0, 2), int64 (0,))");
+  const Dataset full = range(4).batch(2, {.drop_remainder = true});
+  EXPECT_EQ(ElementSpec(dummy_element(*full.element_spec())).to_string(), "int64 (0,)");
+  EXPECT_EQ(ElementSpec(dummy_element(*range(1).element_spec())).to_string(), "int64 ()");
+  EXPECT_ERROR(Code::FailedPrecondition, "dimensions",
+               dummy_element(ElementSpec(TensorSpec{kFloat32, Shape::unknown()})));
+}
+
+TEST(SpecOrProbe, LooksAtTheFirstElementWhereTheDescriptionDoesNotTell) {
+  const Dataset mapped = range(4).batch(2).map([](Tensor t) { return t; });
+  EXPECT_FALSE(mapped.element_spec().has_value());
+  EXPECT_EQ(spec_or_probe(mapped)->to_string(), "int64 (None,)");
+  EXPECT_EQ(spec_or_probe(range(4))->to_string(), "int64 ()");
+  EXPECT_FALSE(spec_or_probe(mapped.take(0)).has_value());
+}
+
+}  // namespace
+}  // namespace cohort::data

@@ -1,0 +1,134 @@
+// From datasets to distributed ones.
+
+#include "base/raise.h"
+#include "cohort/strategy.h"
+#include "data/replica_input.h"
+#include "distribute/default_strategy.h"
+#include "distribute/distributed_input.h"
+
+namespace cohort {
+
+using internal::DistributedInput;
+using internal::raise;
+
+namespace {
+
+void check_options(const InputOptions& options) {
+  const bool per_replica = options.replication_mode == InputReplicationMode::PerReplica;
+  if (options.place_dataset_on_device && !per_replica) {
+    raise(Code::InvalidArgument,
+          "[InputOptions] place_dataset_on_device needs replication_mode PerReplica: one pipeline "
+          "for all replicas cannot be on the device of each");
+  }
+  if (options.place_dataset_on_device && options.fetch_to_device) {
+    raise(Code::InvalidArgument,
+          "[InputOptions] place_dataset_on_device makes elements on the device, so that there is "
+          "nothing to fetch; set fetch_to_device to false");
+  }
+  if (options.per_replica_buffer_size < 0) {
+    raise(Code::InvalidArgument, "[InputOptions] per_replica_buffer_size is {}; 0 means no buffer",
+          options.per_replica_buffer_size);
+  }
+}
+
+[[noreturn]] void raise_no_replica_pipelines(const Strategy& strategy, std::string_view what) {
+  raise(Code::Unimplemented,
+        "[{}] {} has one input pipeline for all replicas here; replication_mode PerReplica is for "
+        "MirroredStrategy::distribute_datasets_from_function",
+        what, strategy.to_string());
+}
+
+// The numbers of a strategy that may be somebody's own.
+void check_layout(const StrategyExtended& extended, const DistributedInput& input) {
+  const int workers = input.context.num_input_pipelines();
+  const int worker = input.context.input_pipeline_id();
+  const int replicas = input.context.num_replicas_in_sync();
+  if (workers < 1 || worker < 0 || worker >= workers || replicas % workers != 0 ||
+      static_cast<size_t>(replicas / workers) != input.replicas()) {
+    raise(Code::InvalidArgument,
+          "[DistributeDataset] {}: {} replicas cannot be worker {} of {} with {} devices each",
+          extended.name(), replicas, worker, workers, input.replicas());
+  }
+}
+
+DistributedInput input_of(Strategy& strategy, const InputOptions& options) {
+  StrategyExtended& extended = strategy.extended();
+  DistributedInput input{
+      .strategy = &strategy == &internal::default_strategy() ? nullptr : &strategy,
+      .context = extended.input_context(),
+      .sum_over_workers = [&extended](const InputTotals& here) {
+        return extended.sum_over_workers(here);
+      }};
+  const bool moved = options.fetch_to_device || options.place_dataset_on_device;
+  for (const std::string& device : extended.input_devices()) {
+    const bool stays = !moved || device.empty();
+    input.devices.push_back(stays ? nullptr : &internal::find_device(device));
+  }
+  check_layout(extended, input);
+  return input;
+}
+
+// Fills in what follows from the pipelines.
+DistributedDataset finish(DistributedInput input, const StrategyExtended& extended,
+                          const InputOptions& options) {
+  input.fills_partial_steps = extended.handles_partial_batches() && may_end_within_a_step(input);
+  if (options.fetch_to_device && input.strategy != nullptr) {
+    const auto replicas = static_cast<int64_t>(input.replicas() / input.pipelines.size());
+    for (data::Dataset& pipeline : input.pipelines) {
+      pipeline = read_ahead(pipeline, replicas * options.per_replica_buffer_size);
+    }
+  }
+  return DistributedDataset(std::make_shared<const DistributedInput>(std::move(input)));
+}
+
+// Where the function that makes the pipeline of a device is called: on its host.
+std::string pipeline_device(const std::string& device, const InputOptions& options) {
+  DeviceName place = DeviceName::parse_any_form(device);
+  if (!options.place_dataset_on_device && !device.empty()) {
+    place.type = "CPU";
+    place.index = 0;
+  }
+  return place.to_string();
+}
+
+}  // namespace
+
+InputContext StrategyExtended::input_context() const {
+  return InputContext(1, 0, num_replicas_in_sync());
+}
+
+DistributedDataset Strategy::distribute_dataset(const data::Dataset& dataset,
+                                                const InputOptions& options) {
+  if (options.replication_mode == InputReplicationMode::PerReplica) {
+    raise_no_replica_pipelines(*this, "distribute_dataset");
+  }
+  check_options(options);
+  DistributedInput input = input_of(*this, options);
+  input.cardinality = dataset.cardinality();
+  input.pipelines = {data::internal::replica_input(
+      dataset, {.workers = input.context.num_input_pipelines(),
+                .worker = input.context.input_pipeline_id(),
+                .replicas_per_worker = static_cast<int64_t>(input.replicas())})};
+  return finish(std::move(input), *extended_, options);
+}
+
+DistributedDataset Strategy::distribute_datasets_from_function(
+    const std::function<data::Dataset(const InputContext&)>& f, const InputOptions& options) {
+  const bool per_replica = options.replication_mode == InputReplicationMode::PerReplica;
+  if (per_replica && !extended_->supports_replica_pipelines()) {
+    raise_no_replica_pipelines(*this, "distribute_datasets_from_function");
+  }
+  check_options(options);
+  DistributedInput input = input_of(*this, options);
+  const std::vector<std::string> devices = extended_->input_devices();
+  const int pipelines = per_replica ? static_cast<int>(devices.size()) : 1;
+  for (int i = 0; i < pipelines; ++i) {
+    const DeviceScope on(pipeline_device(devices[static_cast<size_t>(i)], options));
+    input.pipelines.push_back(
+        f(per_replica ? InputContext(pipelines, i, num_replicas_in_sync()) : input.context));
+  }
+  input.cardinality = common_cardinality(input.pipelines);
+  return finish(std::move(input), *extended_, options);
+}
+
+}  // namespace cohort

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "cohort/distributed_dataset.h"
+#include "tensor/devices.h"
+
+namespace cohort::internal {
+
+// What a DistributedDataset refers to: the pipelines of this worker and who gets their elements.
+struct DistributedInput {
+  // Whose scope next() may be called in; null for the default strategy, which does not ask.
+  Strategy* strategy = nullptr;
+  InputContext context = InputContext();  // of this worker
+  // One for all local replicas, which is dealt out to them, or one for each.
+  std::vector<data::Dataset> pipelines = {};
+  // One for each local replica; null leaves elements where they are.
+  std::vector<const Device*> devices = {};
+  int64_t cardinality = data::kUnknownCardinality;
+  // Whether next() fills a last uneven step up.
+  bool fills_partial_steps = true;
+  // See StrategyExtended::sum_over_workers.
+  std::function<InputTotals(const InputTotals&)> sum_over_workers = {};
+
+  size_t replicas() const { return devices.size(); }
+  bool several_workers() const { return context.num_input_pipelines() > 1; }
+  // What is known of one replica's elements; without making one, or by making one where needed.
+  std::optional<data::ElementSpec> static_spec() const;
+  data::ElementSpec element_spec() const;
+};
+
+// The number of elements that all pipelines have in common.
+int64_t common_cardinality(const std::vector<data::Dataset>& pipelines);
+
+// Whether the data may end in the middle of a step: it is not endless, and the elements' sizes are
+// not static or other workers may have a different number of them.
+bool may_end_within_a_step(const DistributedInput& input);
+
+// `dataset` with at least `depth` elements made in advance.
+data::Dataset read_ahead(const data::Dataset& dataset, int64_t depth);
+
+}  // namespace cohort::internal

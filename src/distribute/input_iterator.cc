@@ -1,0 +1,169 @@
+#include "distribute/input_iterator.h"
+
+#include <algorithm>
+
+#include "base/raise.h"
+#include "cohort/strategy.h"
+#include "data/dummy.h"
+#include "data/element_access.h"
+#include "data/state.h"
+#include "distribute/context.h"
+#include "ops/dispatch.h"
+#include "tensor/memory.h"
+
+namespace cohort::internal {
+
+using data::Element;
+
+namespace {
+
+int64_t sample_count(const Element& element) {
+  const std::vector<Tensor>& tensors = data::internal::tensors_of(element);
+  return tensors.empty() || tensors[0].shape().rank() == 0 ? 1 : tensors[0].shape()[0];
+}
+
+Element element_on(const Device* device, Element element) {
+  if (device == nullptr) return element;
+  for (Tensor& tensor : data::internal::ElementAccess::tensors(element)) {
+    tensor = on_device(tensor, *device);
+  }
+  return element;
+}
+
+}  // namespace
+
+DistributedInputIterator::DistributedInputIterator(std::shared_ptr<const DistributedInput> input,
+                                                   const std::string* position)
+    : input_(std::move(input)), spec_(input_->static_spec()) {
+  if (position != nullptr) {
+    restore(*position);
+    return;
+  }
+  for (const data::Dataset& pipeline : input_->pipelines) iterators_.push_back(pipeline.iterate());
+}
+
+void DistributedInputIterator::check_caller() const {
+  if (input_->strategy == nullptr) return;
+  if (thread_dispatch().builder != nullptr) {
+    raise(Code::FailedPrecondition,
+          "[DistributedIterator] next() was called while a graph is being built, which would keep "
+          "this one element; call it outside and pass the element as an argument");
+  }
+  if (!has_strategy()) return;
+  const EnterOrAssert same(*input_->strategy, "DistributedIterator::next");
+  if (get_replica_context() != nullptr) {
+    raise(Code::InvalidArgument,
+          "[DistributedIterator] next() gives elements to all replicas, so it cannot be called "
+          "inside of one; call it outside of run() and pass the element as an argument");
+  }
+}
+
+std::optional<DistributedElement> DistributedInputIterator::next(LastStep last_step) {
+  check_caller();
+  const std::lock_guard lock(mutex_);
+  if (ended_) return std::nullopt;
+  const bool always = last_step == LastStep::Filled && input_->cardinality != data::kInfinite;
+  const bool filled = input_->fills_partial_steps || always;
+
+  const Status drawing = capture_status([this] { draw(); });
+  const InputTotals found = filled ? totals_of_all_workers(drawing) : totals(drawing);
+  throw_if_error(drawing);
+  ended_ = filled ? found.replicas_with_data == 0 : !is_complete();
+  if (ended_) {
+    drawn_.clear();
+    return std::nullopt;
+  }
+  if (!filled && input_->several_workers()) return deliver(std::nullopt);
+  return deliver(found.samples);
+}
+
+void DistributedInputIterator::draw() {
+  while (drawn_.size() < input_->replicas()) {
+    data::Iterator& from = iterators_[drawn_.size() % iterators_.size()];
+    drawn_.push_back(from.next_optional());
+    if (!spec_ && drawn_.back()) {
+      spec_ = data::internal::with_unknown_rows(data::ElementSpec(*drawn_.back()));
+    }
+  }
+}
+
+InputTotals DistributedInputIterator::totals(const Status& drawing) const {
+  InputTotals here{.failed_workers = drawing.ok() ? 0 : 1};
+  for (const std::optional<Element>& element : drawn_) {
+    if (!element) continue;
+    ++here.replicas_with_data;
+    here.samples += sample_count(*element);
+  }
+  return here;
+}
+
+InputTotals DistributedInputIterator::totals_of_all_workers(const Status& drawing) const {
+  const InputTotals all = input_->sum_over_workers(totals(drawing));
+  if (all.failed_workers > 0 && drawing.ok()) {
+    raise(Code::Aborted,
+          "[DistributedIterator] the input pipelines of {} other workers failed in this step; "
+          "their logs say why",
+          all.failed_workers);
+  }
+  return all;
+}
+
+bool DistributedInputIterator::is_complete() const {
+  return std::ranges::all_of(drawn_, [](const auto& element) { return element.has_value(); });
+}
+
+DistributedElement DistributedInputIterator::deliver(std::optional<int64_t> global_samples) {
+  std::vector<int64_t> counts;
+  for (size_t replica = 0; replica < drawn_.size(); ++replica) {
+    std::optional<Element>& element = drawn_[replica];
+    counts.push_back(element ? sample_count(*element) : 0);
+    if (!element) element = empty_element();
+    element = element_on(input_->devices[replica], *std::move(element));
+  }
+  const bool alone = counts.size() == 1 && !input_->several_workers();
+  return DistributedElement(std::exchange(drawn_, {}), alone, std::move(counts), global_samples);
+}
+
+const Element& DistributedInputIterator::empty_element() {
+  if (!spec_) spec_ = input_->element_spec();
+  if (!empty_) empty_ = data::internal::dummy_element(*spec_);
+  return *empty_;
+}
+
+std::string DistributedInputIterator::save() {
+  const std::lock_guard lock(mutex_);
+  data::internal::StateWriter state;
+  state.stage("DistributedIterator");
+  state.integer(input_->context.num_input_pipelines());
+  state.integer(input_->context.input_pipeline_id());
+  state.integer(static_cast<int64_t>(input_->replicas()));
+  state.flag(ended_);
+  state.integer(static_cast<int64_t>(drawn_.size()));
+  for (const std::optional<Element>& element : drawn_) {
+    state.flag(element.has_value());
+    if (element) state.element(*element);
+  }
+  for (data::Iterator& iterator : iterators_) state.text(iterator.save());
+  return sealed(state);
+}
+
+void DistributedInputIterator::restore(const std::string& position) {
+  data::internal::StateReader state(data::internal::unsealed(position));
+  state.stage("DistributedIterator");
+  const auto replicas = static_cast<int64_t>(input_->replicas());
+  if (state.integer() != input_->context.num_input_pipelines() ||
+      state.integer() != input_->context.input_pipeline_id() || state.integer() != replicas) {
+    data::internal::raise_bad_state("it is of another worker or number of replicas");
+  }
+  ended_ = state.flag();
+  const int64_t drawn = state.integer(0, replicas);
+  for (int64_t i = 0; i < drawn; ++i) {
+    drawn_.push_back(state.flag() ? std::optional(state.element()) : std::nullopt);
+  }
+  for (const data::Dataset& pipeline : input_->pipelines) {
+    iterators_.push_back(pipeline.iterate(state.text()));
+  }
+  if (!state.at_end()) data::internal::raise_bad_state("it has more pipelines");
+}
+
+}  // namespace cohort::internal

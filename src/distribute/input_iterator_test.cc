@@ -1,0 +1,218 @@
+// Walking over distributed datasets: the end of the data, errors, positions.
+
+#include <thread>
+
+#include "support/distributed_steps.h"
+
+namespace cohort {
+namespace {
+
+using data::Element;
+using data::range;
+
+DistributedDataset from(Strategy& strategy, const data::Dataset& dataset) {
+  return strategy.distribute_datasets_from_function([&](const InputContext&) { return dataset; });
+}
+
+TEST(PartialStep, ReplicasWithoutDataGetEmptyElements) {
+  const auto strategy = mirrored(3);
+  auto it = from(*strategy, range(7).batch(2)).iterator();
+  EXPECT_EQ(rows_of(it.next()), (Rows{{0, 1}, {2, 3}, {4, 5}}));
+  const DistributedElement last = it.next();
+  EXPECT_EQ(rows_of(last), (Rows{{6}, {}, {}}));
+  EXPECT_EQ(last.sample_counts(), (std::vector<int64_t>{1, 0, 0}));
+  EXPECT_TRUE(last.has_data(0));
+  EXPECT_FALSE(last.has_data(1));
+  EXPECT_ERROR(Code::OutOfRange, "3", last.has_data(3));
+  EXPECT_EQ(last.global_sample_count(), 1);
+  EXPECT_ERROR(Code::OutOfRange, "no more elements", it.next());
+  EXPECT_ERROR(Code::OutOfRange, "no more elements", it.next());
+  EXPECT_EQ(it.next_optional(), std::nullopt);
+}
+
+TEST(PartialStep, EmptyElementsKeepTheStructure) {
+  const auto strategy = mirrored(2);
+  const auto dataset =
+      range(3)
+          .map([](int64_t x) {
+            return std::map<std::string, Tensor>{{"image", ones({2, 3}, kFloat32)},
+                                                 {"name", Tensor(std::to_string(x))}};
+          })
+          .batch(1);
+  const auto last = [&](const data::Dataset& of) {
+    auto it = from(*strategy, of).iterator();
+    it.next();
+    return data::ElementSpec(it.next()[1]).to_string();
+  };
+  EXPECT_EQ(last(dataset), "{'image': float32 (0, 2, 3), 'name': string (0,)}");
+}
+
+TEST(PartialStep, IsHandedOutByCentralStorageToo) {
+  CentralStorageStrategy strategy(
+      {.compute_devices = {"CPU:0", "CPU:1"}, .parameter_device = "CPU:0"});
+  EXPECT_EQ(steps_of(from(strategy, range(3).batch(1))), (Steps{{{0}, {1}}, {{2}, {}}}));
+}
+
+// Static sizes say that no step is uneven; where one is, it is no step.
+TEST(PartialStep, IsDroppedWhereSizesAreStatic) {
+  const auto strategy = mirrored(2);
+  const auto dist = from(*strategy, range(6).batch(2, {.drop_remainder = true}));
+  EXPECT_EQ(steps_of(dist), (Steps{{{0, 1}, {2, 3}}}));
+  auto it = dist.iterator();
+  it.next();
+  EXPECT_ERROR(Code::OutOfRange, "no more elements", it.next());
+  EXPECT_EQ(it.next_optional(), std::nullopt);
+}
+
+TEST(PartialStep, NextOptionalHandsItOutInAnyCase) {
+  const auto strategy = mirrored(2);
+  const auto dist = from(*strategy, range(6).batch(2, {.drop_remainder = true}));
+  EXPECT_EQ(rest_of(dist.iterator()), (Steps{{{0, 1}, {2, 3}}, {{4, 5}, {}}}));
+  EXPECT_EQ(rest_of(from(*strategy, range(0).batch(2)).iterator()), Steps{});
+}
+
+TEST(PartialStep, DoesNotExistInEndlessData) {
+  const auto strategy = mirrored(2);
+  auto it = from(*strategy, range(3).batch(2).repeat()).iterator();
+  EXPECT_EQ(rows_of(it.next()), (Rows{{0, 1}, {2}}));
+  EXPECT_EQ(rows_of(*it.next_optional()), (Rows{{0, 1}, {2}}));
+}
+
+TEST(PartialStep, ElementsThatAreNoBatchesCountAsOneSample) {
+  const auto strategy = mirrored(2);
+  const auto scalars = range(3).map([](Tensor x) { return x; });
+  auto it = from(*strategy, scalars).iterator();
+  EXPECT_EQ(it.next().sample_counts(), (std::vector<int64_t>{1, 1}));
+  EXPECT_EQ(it.next().sample_counts(), (std::vector<int64_t>{1, 0}));
+}
+
+TEST(PartialStep, ARebatchedStepMayHaveEmptyElementsBeforeTheEnd) {
+  const auto strategy = mirrored(4);
+  auto it = strategy->distribute_dataset(range(6).batch(3)).iterator();
+  const auto element = it.next();
+  EXPECT_EQ(element.sample_counts(), (std::vector<int64_t>{1, 1, 1, 0}));
+  EXPECT_EQ(element.global_sample_count(), 3);
+}
+
+TEST(DistributedIterator, KeepsEverythingItNeeds) {
+  const auto strategy = mirrored(2);
+  DistributedIterator it = strategy->distribute_dataset(range(4).batch(2)).iterator();
+  DistributedIterator same = it;
+  EXPECT_EQ(rows_of(it.next()), (Rows{{0}, {1}}));
+  EXPECT_EQ(rows_of(same.next()), (Rows{{2}, {3}}));
+  auto begin = strategy->distribute_dataset(range(4).batch(2)).begin();
+  EXPECT_EQ(rows_of(*++begin), (Rows{{2}, {3}}));
+}
+
+TEST(DistributedDataset, EachIteratorStartsAnew) {
+  const auto strategy = mirrored(2);
+  const auto dist = strategy->distribute_dataset(range(4).batch(2));
+  const Steps all = {{{0}, {1}}, {{2}, {3}}};
+  EXPECT_EQ(steps_of(dist), all);
+  EXPECT_EQ(steps_of(dist), all);
+}
+
+TEST(DistributedIterator, WrapsElementsUnlessThereIsOneReplicaInAll) {
+  const auto two = mirrored(2);
+  const Tensor same({1.f, 2.f});
+  EXPECT_FALSE(from(*two, data::from_tensors(same).repeat(2)).iterator().next().collapsed());
+  const auto one = mirrored(1);
+  EXPECT_TRUE(from(*one, data::from_tensors(same)).iterator().next().collapsed());
+}
+
+TEST(DistributedIterator, NextIsNotForReplicas) {
+  const auto strategy = mirrored(2);
+  auto it = strategy->distribute_dataset(range(8).batch(2)).iterator();
+  EXPECT_ERROR(Code::InvalidArgument, "outside of run()", strategy->run([&] { it.next(); }));
+  EXPECT_ERROR(Code::InvalidArgument, "outside of run()",
+               strategy->run([&] { it.next_optional(); }));
+  const auto scope = strategy->scope();
+  EXPECT_EQ(rows_of(it.next()), (Rows{{0}, {1}}));
+}
+
+TEST(DistributedIterator, NextIsNotForOtherStrategies) {
+  const auto strategy = mirrored(2);
+  auto it = strategy->distribute_dataset(range(4).batch(2)).iterator();
+  OneDeviceStrategy other("CPU:0");
+  EXPECT_ERROR(Code::FailedPrecondition, "DistributedIterator::next",
+               other.run([&] { it.next(); }));
+  const auto scope = other.scope();
+  EXPECT_ERROR(Code::FailedPrecondition, "DistributedIterator::next", it.next());
+}
+
+TEST(DistributedIterator, NextIsNotForGraphs) {
+  const auto strategy = mirrored(2);
+  auto it = strategy->distribute_dataset(range(4).batch(2)).iterator();
+  Graph graph;
+  const auto building = graph.as_default();
+  EXPECT_ERROR(Code::FailedPrecondition, "while a graph is being built", it.next());
+}
+
+data::Dataset failing_at(int64_t bad) {
+  return range(6).map([bad](Tensor x) {
+    if (x.to<int64_t>() == bad) throw std::runtime_error("bad element");
+    return x;
+  });
+}
+
+TEST(DistributedIterator, GoesOnBehindAnElementThatFailed) {
+  const auto strategy = mirrored(2);
+  auto it = from(*strategy, failing_at(3)).iterator();
+  EXPECT_EQ(rows_of(it.next()), (Rows{{0}, {1}}));
+  EXPECT_ERROR(Code::Unknown, "bad element", it.next());
+  EXPECT_EQ(rows_of(it.next()), (Rows{{2}, {4}}));
+  EXPECT_EQ(it.next().sample_counts(), (std::vector<int64_t>{1, 0}));
+}
+
+TEST(DistributedIterator, EachElementGoesToOneThread) {
+  const auto strategy = mirrored(2);
+  auto it = strategy->distribute_dataset(range(400).batch(4)).iterator();
+  std::vector<int64_t> counts(3);
+  {
+    std::vector<std::jthread> threads;
+    for (int64_t& count : counts) {
+      threads.emplace_back([&count, it]() mutable {
+        while (const auto element = it.next_optional()) count += element->global_sample_count();
+      });
+    }
+  }
+  EXPECT_EQ(counts[0] + counts[1] + counts[2], 400);
+}
+
+TEST(Position, IsWhereTheNextIteratorGoesOn) {
+  const auto strategy = mirrored(3);
+  const auto dist = strategy->distribute_dataset(range(40).batch(4).shuffle(5, {.seed = 3}));
+  for (int done = 0; done <= 10; ++done) {
+    auto it = dist.iterator();
+    for (int i = 0; i < done; ++i) it.next();
+    auto same = dist.iterator(it.save());
+    EXPECT_EQ(rest_of(same), rest_of(it)) << done;
+    EXPECT_EQ(rest_of(dist.iterator(same.save())), Steps{});
+  }
+}
+
+TEST(Position, KeepsWhatWasDrawnBeforeAnError) {
+  const auto strategy = mirrored(2);
+  const auto dist = from(*strategy, failing_at(3));
+  auto it = dist.iterator();
+  it.next();
+  EXPECT_ERROR(Code::Unknown, "bad element", it.next());
+  EXPECT_EQ(rest_of(dist.iterator(it.save())), (Steps{{{2}, {4}}, {{5}, {0}}}));
+}
+
+TEST(Position, OfSomethingElseIsRefused) {
+  const auto strategy = mirrored(2);
+  const auto dist = strategy->distribute_dataset(range(8).batch(4));
+  std::string position = dist.iterator().save();
+  EXPECT_ERROR(Code::InvalidArgument, "number of replicas",
+               mirrored(3)->distribute_dataset(range(8).batch(4)).iterator(position));
+  EXPECT_ERROR(Code::InvalidArgument, "does not fit",
+               strategy->distribute_dataset(range(8).batch(4).take(1)).iterator(position));
+  EXPECT_ERROR(Code::InvalidArgument, "stage", dist.iterator(range(8).iterate().save()));
+  position.back() ^= 1;
+  EXPECT_ERROR(Code::InvalidArgument, "damaged", dist.iterator(position));
+  EXPECT_ERROR(Code::InvalidArgument, "not the bytes", dist.iterator("hello"));
+}
+
+}  // namespace
+}  // namespace cohort
