@@ -49,8 +49,8 @@ inline double run(const Contest& contest) {
     theirs.push_back(repeat(contest.theirs));
   }
   const double ratio = median(ours) / median(theirs);
-  const double best = *std::min_element(ours.begin(), ours.end()) /
-                      *std::min_element(theirs.begin(), theirs.end());
+  const double best =
+      *std::min_element(ours.begin(), ours.end()) / *std::min_element(theirs.begin(), theirs.end());
   std::printf("%-44s %10.2f us %10.2f us  ratio %.3f  best %.3f  limit %.2f  %s\n",
               contest.name.c_str(), median(ours) * 1e6, median(theirs) * 1e6, ratio, best,
               contest.limit, ratio <= contest.limit ? "ok" : "MISSED");

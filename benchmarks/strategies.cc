@@ -25,7 +25,8 @@ class PlainAdder {
       : parts_(std::min<size_t>(std::max(1u, std::thread::hardware_concurrency()), vectors)) {
     for (size_t i = 0; i < vectors; ++i) sources_.emplace_back(static_cast<size_t>(size), i + 1.f);
     total_.resize(static_cast<size_t>(size));
-    for (size_t part = 1; part < parts_; ++part) threads_.emplace_back([this, part] { work(part); });
+    for (size_t part = 1; part < parts_; ++part)
+      threads_.emplace_back([this, part] { work(part); });
   }
   ~PlainAdder() {
     order(0);
@@ -99,7 +100,8 @@ class PlainAdder {
 };
 
 std::string size_name(int64_t bytes) {
-  return bytes < 1 << 20 ? std::to_string(bytes >> 10) + " KB" : std::to_string(bytes >> 20) + " MB";
+  return bytes < 1 << 20 ? std::to_string(bytes >> 10) + " KB"
+                         : std::to_string(bytes >> 20) + " MB";
 }
 
 void bench_all_reduce(size_t replicas, int64_t bytes) {
@@ -113,12 +115,12 @@ void bench_all_reduce(size_t replicas, int64_t bytes) {
     ReplicaContext& context = *get_replica_context();
     for (int i = 0; i < times; ++i) context.all_reduce(ReduceOp::Sum, own);
   };
-  bench::run({.name = "all-reduce of " + size_name(bytes) + ", " + std::to_string(replicas) +
-                      " replicas",
-              .ours = [&] { strategy.run(all_reduce, values); },
-              .theirs = [&] { plain.run(times); },
-              .times = times,
-              .limit = 1 / 0.7});
+  bench::run(
+      {.name = "all-reduce of " + size_name(bytes) + ", " + std::to_string(replicas) + " replicas",
+       .ours = [&] { strategy.run(all_reduce, values); },
+       .theirs = [&] { plain.run(times); },
+       .times = times,
+       .limit = 1 / 0.7});
 }
 
 }  // namespace

@@ -97,8 +97,8 @@ class DistributedValue {
   DistributedValue(T value) : DistributedValue(Tensor(value)) {}
   DistributedValue(const Variable& variable);
   template <typename T>
-  requires(!std::same_as<T, data::Element> && (std::convertible_to<const T&, Gradient> ||
-                                               std::convertible_to<const T&, Tensor>))
+  requires(!std::same_as<T, data::Element> &&
+           (std::convertible_to<const T&, Gradient> || std::convertible_to<const T&, Tensor>))
       DistributedValue(const PerReplica<T>& values)
       : DistributedValue(Kind::PerReplica, gradients_of(values)) {}
   DistributedValue(const PerReplica<data::Element>& values);

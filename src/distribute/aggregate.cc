@@ -124,8 +124,7 @@ Tensor once_for_all(ReplicaContext& replica, const std::function<Tensor()>& body
 
 void require_scatter(const DistributedVariable& variable, ScatterOp op) {
   const VariableAggregation aggregation = variable.options().aggregation;
-  const bool replaces =
-      op == ScatterOp::Update || op == ScatterOp::Min || op == ScatterOp::Max;
+  const bool replaces = op == ScatterOp::Update || op == ScatterOp::Min || op == ScatterOp::Max;
   const bool merges =
       aggregation == VariableAggregation::Sum || aggregation == VariableAggregation::Mean;
   if (!replaces || !merges) return;

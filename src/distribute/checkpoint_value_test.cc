@@ -19,8 +19,8 @@ void restore(const Variable& variable, const Tensor& value) {
 template <typename T>
 Variable on_read(Strategy& strategy, VariableAggregation aggregation, T initial) {
   return strategy.create([&] {
-    return Variable(initial, {.synchronization = VariableSynchronization::OnRead,
-                              .aggregation = aggregation});
+    return Variable(
+        initial, {.synchronization = VariableSynchronization::OnRead, .aggregation = aggregation});
   });
 }
 
@@ -28,9 +28,7 @@ TEST(CheckpointValue, OfASumFitsAnyNumberOfReplicas) {
   const auto two = mirrored_strategy(2);
   const auto four = mirrored_strategy(4);
   Variable v = on_read(*two, VariableAggregation::Sum, 0.f);
-  two->run([&] {
-    v.assign(get_replica_context()->replica_id_in_sync_group() == 0 ? 9.f : 3.f);
-  });
+  two->run([&] { v.assign(get_replica_context()->replica_id_in_sync_group() == 0 ? 9.f : 3.f); });
   EXPECT_EQ(saved(v).to<float>(), 12);
   const Variable wide = on_read(*four, VariableAggregation::Sum, 0.f);
   restore(wide, saved(v));
@@ -57,9 +55,8 @@ TEST(CheckpointValue, OfMeanAndFirstComesBackToEveryCopy) {
   for (const auto aggregation :
        {VariableAggregation::Mean, VariableAggregation::OnlyFirstReplica}) {
     Variable v = on_read(*strategy, aggregation, 0.f);
-    strategy->run([&] {
-      v.assign(get_replica_context()->replica_id_in_sync_group() == 0 ? 2.f : 4.f);
-    });
+    strategy->run(
+        [&] { v.assign(get_replica_context()->replica_id_in_sync_group() == 0 ? 2.f : 4.f); });
     EXPECT_EQ(saved(v).to<float>(), aggregation == VariableAggregation::Mean ? 3 : 2);
     restore(v, Tensor(7.f));
     EXPECT_EQ(copy_values(v), (std::vector<float>{7, 7}));

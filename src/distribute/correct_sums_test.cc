@@ -73,8 +73,9 @@ std::vector<NamedOptimizer> optimizers() {
       {"nesterov",
        make<Sgd>(SgdOptions{
            .learning_rate = 0.05, .momentum = 0.9, .nesterov = true, .weight_decay = 1e-3})},
-      {"clipped", make<Sgd>(SgdOptions{.learning_rate = 0.5,
-                                       .clipping = {.value = 0.2, .norm = 0.3, .global_norm = 0.4}})},
+      {"clipped",
+       make<Sgd>(SgdOptions{.learning_rate = 0.5,
+                            .clipping = {.value = 0.2, .norm = 0.3, .global_norm = 0.4}})},
       {"decayed", make<Sgd>(SgdOptions{.learning_rate = exponential_decay(
                                            {.initial_rate = 0.2, .decay_steps = 10})})},
       {"adam", make<Adam>(AdamOptions{.learning_rate = 0.01})},
@@ -96,8 +97,8 @@ struct Outcome {
 Tensor train_step(const Model& model, optim::Optimizer& optimizer, const Tensor& images,
                   const Tensor& labels, int64_t global_batch) {
   GradientTape tape;
-  const Tensor loss = nn::softmax_cross_entropy(model(images), labels,
-                                                {.global_batch_size = global_batch});
+  const Tensor loss =
+      nn::softmax_cross_entropy(model(images), labels, {.global_batch_size = global_batch});
   optimizer.apply_gradients(tape.gradient(loss, model.variables()), model.variables());
   return loss;
 }

@@ -44,8 +44,8 @@ VariableOptions settled(const VariableOptions& options) {
   check_aggregation(options);
   VariableOptions settled = options;
   settled.synchronization = checked_synchronization(options);
-  settled.trainable = options.trainable.value_or(settled.synchronization !=
-                                                 VariableSynchronization::OnRead);
+  settled.trainable =
+      options.trainable.value_or(settled.synchronization != VariableSynchronization::OnRead);
   return settled;
 }
 
@@ -69,7 +69,7 @@ Initializer once(const Initializer& initializer) {
 }  // namespace
 
 Variable make_mirrored_variable(Strategy& strategy, const std::vector<std::string>& devices,
-                       const NextCreator& next, const VariableRequest& request) {
+                                const NextCreator& next, const VariableRequest& request) {
   VariableRequest each{once(request.initializer), settled(request.options)};
   const std::string name = request.options.name;
   std::vector<Variable> copies;
@@ -86,17 +86,18 @@ Variable make_mirrored_variable(Strategy& strategy, const std::vector<std::strin
   return adopt_copies(strategy, std::make_shared<MirroredVariable>(copies, each.options));
 }
 
-Variable make_aggregating_variable(Strategy& strategy, const std::string& device, const NextCreator& next,
-                       const VariableRequest& request) {
+Variable make_aggregating_variable(Strategy& strategy, const std::string& device,
+                                   const NextCreator& next, const VariableRequest& request) {
   const VariableRequest one{request.initializer, settled(request.options)};
   const Variable copy = make_plain_variable(strategy, device, next, one);
   if (strategy.num_replicas_in_sync() == 1) return copy;
   check_mean(copy);
-  return adopt_copies(strategy, std::make_shared<AggregatingVariable>(std::vector{copy}, one.options));
+  return adopt_copies(strategy,
+                      std::make_shared<AggregatingVariable>(std::vector{copy}, one.options));
 }
 
 Variable make_plain_variable(Strategy& strategy, const std::string& device, const NextCreator& next,
-                       const VariableRequest& request) {
+                             const VariableRequest& request) {
   const DeviceScope there(device);
   const Variable made = next(request);
   VariableAccess::impl(made)->strategy = &strategy;

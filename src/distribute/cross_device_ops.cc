@@ -63,8 +63,7 @@ struct DenseGroup {
 // A batch on its way: what needs no algorithm is done at once, the rest is sorted by dtype.
 class Batch {
  public:
-  Batch(ReduceOp op, std::span<const ReduceRequest> requests)
-      : op_(op), results_(requests.size()) {
+  Batch(ReduceOp op, std::span<const ReduceRequest> requests) : op_(op), results_(requests.size()) {
     for (size_t i = 0; i < requests.size(); ++i) take(requests[i], i);
   }
 
@@ -73,8 +72,8 @@ class Batch {
   // `reduced` are the totals of the group's requests.
   void finish(const DenseGroup& group, const std::vector<std::vector<Tensor>>& reduced) {
     for (size_t k = 0; k < reduced.size(); ++k) {
-      results_[group.positions[k]] = mirrored(
-          op_ == ReduceOp::Mean ? divided(reduced[k], group.requests[k]) : reduced[k]);
+      results_[group.positions[k]] =
+          mirrored(op_ == ReduceOp::Mean ? divided(reduced[k], group.requests[k]) : reduced[k]);
     }
   }
 

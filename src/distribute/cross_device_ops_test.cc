@@ -98,7 +98,8 @@ class OwnOps : public CrossDeviceOps {
   std::vector<ReduceOp> asked;
 
  protected:
-  std::vector<std::vector<Tensor>> reduce_dense(ReduceOp op, std::span<const ReduceRequest> requests,
+  std::vector<std::vector<Tensor>> reduce_dense(ReduceOp op,
+                                                std::span<const ReduceRequest> requests,
                                                 const CommunicationOptions&) override {
     asked.push_back(op);
     std::vector<std::vector<Tensor>> results;
@@ -167,9 +168,9 @@ TEST_P(EveryAlgorithm, TakesLargeTensors) {
 TEST_P(EveryAlgorithm, TakesEveryNumber) {
   for (const DType dtype :
        {kFloat16, kBFloat16, kFloat32, kFloat64, kInt8, kInt16, kInt32, kInt64, kUInt8}) {
-    const DistributedValue value = spread(
-        {cast(Tensor({1, 2, 3}), dtype), cast(Tensor({10, 20, 30}), dtype),
-         cast(Tensor({4, 5, 6}), dtype)});
+    const DistributedValue value =
+        spread({cast(Tensor({1, 2, 3}), dtype), cast(Tensor({10, 20, 30}), dtype),
+                cast(Tensor({4, 5, 6}), dtype)});
     expect_mirrored(ops_->reduce(ReduceOp::Sum, value, value), cast(Tensor({15, 27, 39}), dtype),
                     value.devices());
   }
@@ -222,10 +223,9 @@ TEST_P(EveryAlgorithm, ReducesMixedBatchesInOrder) {
   const DistributedValue more_ints = numbered(2, {2, 2}, kInt32);
   const DistributedValue floats = numbered(2, {5});
   const DistributedValue doubles = numbered(2, {}, kFloat64);
-  const DistributedValue rows =
-      spread({IndexedSlices{Tensor({{8.f, 0.f}}), Tensor({int64_t{2}}), {3, 2}},
-              IndexedSlices{Tensor({{1.f, 1.f}, {2.f, 4.f}}), Tensor({int64_t{0}, int64_t{2}}),
-                            {3, 2}}});
+  const DistributedValue rows = spread(
+      {IndexedSlices{Tensor({{8.f, 0.f}}), Tensor({int64_t{2}}), {3, 2}},
+       IndexedSlices{Tensor({{1.f, 1.f}, {2.f, 4.f}}), Tensor({int64_t{0}, int64_t{2}}), {3, 2}}});
   const std::vector<ReduceRequest> requests{
       {ints, ints}, {floats, "CPU:0"}, {rows, rows}, {more_ints, more_ints}, {doubles, doubles}};
   const std::vector<DistributedValue> results = ops_->batch_reduce(ReduceOp::Sum, requests);
@@ -238,10 +238,9 @@ TEST_P(EveryAlgorithm, ReducesMixedBatchesInOrder) {
 }
 
 TEST_P(EveryAlgorithm, JoinsRowsAndKeepsDuplicates) {
-  const DistributedValue value =
-      spread({IndexedSlices{Tensor({{8.f, 0.f}}), Tensor({int64_t{2}}), {3, 2}},
-              IndexedSlices{Tensor({{1.f, 1.f}, {2.f, 4.f}}), Tensor({int64_t{0}, int64_t{2}}),
-                            {3, 2}}});
+  const DistributedValue value = spread(
+      {IndexedSlices{Tensor({{8.f, 0.f}}), Tensor({int64_t{2}}), {3, 2}},
+       IndexedSlices{Tensor({{1.f, 1.f}, {2.f, 4.f}}), Tensor({int64_t{0}, int64_t{2}}), {3, 2}}});
   const IndexedSlices sum = ops_->reduce(ReduceOp::Sum, value, value)[1].slices();
   EXPECT_EQ(sum.indices.to_vector<int64_t>(), (std::vector<int64_t>{2, 0, 2}));
   EXPECT_EQ(sum.values.to_vector<float>(), (std::vector<float>{8, 0, 1, 1, 2, 4}));
@@ -252,8 +251,8 @@ TEST_P(EveryAlgorithm, JoinsRowsAndKeepsDuplicates) {
 }
 
 TEST_P(EveryAlgorithm, MakesRowsOfDenseValuesThatMeetRows) {
-  const DistributedValue value =
-      spread({Tensor({{1.f}, {2.f}}), IndexedSlices{Tensor({{5.f}}), Tensor({int64_t{1}}), {2, 1}}});
+  const DistributedValue value = spread(
+      {Tensor({{1.f}, {2.f}}), IndexedSlices{Tensor({{5.f}}), Tensor({int64_t{1}}), {2, 1}}});
   const Gradient sum = ops_->reduce(ReduceOp::Sum, value, value)[0];
   ASSERT_TRUE(sum.is_sparse());
   EXPECT_EQ(sum.slices().indices.to_vector<int64_t>(), (std::vector<int64_t>{0, 1, 1}));
@@ -261,8 +260,8 @@ TEST_P(EveryAlgorithm, MakesRowsOfDenseValuesThatMeetRows) {
 }
 
 TEST_P(EveryAlgorithm, WritesRowsOutForAMaximum) {
-  const DistributedValue value =
-      spread({Tensor({{-1.f}, {2.f}}), IndexedSlices{Tensor({{5.f}}), Tensor({int64_t{1}}), {2, 1}}});
+  const DistributedValue value = spread(
+      {Tensor({{-1.f}, {2.f}}), IndexedSlices{Tensor({{5.f}}), Tensor({int64_t{1}}), {2, 1}}});
   const Gradient larger = ops_->reduce(ReduceOp::Max, value, value)[0];
   ASSERT_FALSE(larger.is_sparse());
   EXPECT_EQ(larger.dense().to_vector<float>(), (std::vector<float>{0, 5}));
@@ -271,17 +270,17 @@ TEST_P(EveryAlgorithm, WritesRowsOutForAMaximum) {
 TEST_P(EveryAlgorithm, GathersInOrder) {
   const DistributedValue value = spread({Tensor({7}), Tensor({8, 9})});
   expect_mirrored(ops_->gather(value, "CPU:1", 0), Tensor({7, 8, 9}), {cpu(1)});
-  const DistributedValue planes =
-      spread({zeros({2, 1, 4}), zeros({2, 3, 4}), zeros({2, 2, 4})});
+  const DistributedValue planes = spread({zeros({2, 1, 4}), zeros({2, 3, 4}), zeros({2, 2, 4})});
   expect_mirrored(ops_->gather(planes, planes, 1), zeros({2, 6, 4}), planes.devices());
 }
 
 TEST_P(EveryAlgorithm, RefusesToGatherWhatDoesNotFit) {
-  const DistributedValue planes =
-      spread({zeros({2, 1, 4}), zeros({2, 3, 4}), zeros({2, 2, 4})});
-  EXPECT_ERROR(Code::InvalidArgument, "float32 (2, 1, 4) on replica 0, float32 (2, 3, 4) on replica 1",
+  const DistributedValue planes = spread({zeros({2, 1, 4}), zeros({2, 3, 4}), zeros({2, 2, 4})});
+  EXPECT_ERROR(Code::InvalidArgument,
+               "float32 (2, 1, 4) on replica 0, float32 (2, 3, 4) on replica 1",
                ops_->gather(planes, "CPU:0", 0));
-  EXPECT_ERROR(Code::InvalidArgument, "axis 3 is outside of 0 to 2", ops_->gather(planes, planes, 3));
+  EXPECT_ERROR(Code::InvalidArgument, "axis 3 is outside of 0 to 2",
+               ops_->gather(planes, planes, 3));
   EXPECT_ERROR(Code::InvalidArgument, "axis -1", ops_->gather(planes, planes, -1));
   EXPECT_ERROR(Code::InvalidArgument, "scalar",
                ops_->gather(spread({Tensor(1.f), Tensor(2.f)}), "CPU:0", 0));
@@ -291,7 +290,8 @@ TEST_P(EveryAlgorithm, RefusesToGatherWhatDoesNotFit) {
 }
 
 TEST_P(EveryAlgorithm, RefusesWhatDoesNotFitNamingBothReplicas) {
-  EXPECT_ERROR(Code::InvalidArgument, "shapes differ: float32 (2,) on replica 0, float32 (3,) on replica 2",
+  EXPECT_ERROR(Code::InvalidArgument,
+               "shapes differ: float32 (2,) on replica 0, float32 (3,) on replica 2",
                ops_->reduce(ReduceOp::Sum, spread({zeros({2}), zeros({2}), zeros({3})}), "CPU:0"));
   EXPECT_ERROR(Code::InvalidArgument, "dtypes differ",
                ops_->reduce(ReduceOp::Sum, spread({zeros({2}), zeros({2}, kInt32)}), "CPU:0"));
@@ -307,7 +307,7 @@ TEST_P(EveryAlgorithm, IgnoresHintsInItsResults) {
   for (const CommunicationOptions& options :
        {CommunicationOptions{.bytes_per_pack = 8},
         CommunicationOptions{.timeout_seconds = 10,
-                             .implementation = CommunicationImplementation::Nccl}}) {
+        .implementation = CommunicationImplementation::Nccl}}) {
     for (const DistributedValue& result : ops_->batch_reduce(ReduceOp::Sum, requests, options)) {
       expect_mirrored(result, serial_sum(value), value.devices());
     }
@@ -319,7 +319,9 @@ TEST_P(EveryAlgorithm, BroadcastsToEveryDestination) {
   expect_mirrored(ops_->broadcast(Tensor({1.f, 2.f}), two), Tensor({1.f, 2.f}), two.devices());
 }
 
-TEST_P(EveryAlgorithm, HasAReadableName) { EXPECT_NE(ops_->to_string().find('('), std::string::npos); }
+TEST_P(EveryAlgorithm, HasAReadableName) {
+  EXPECT_NE(ops_->to_string().find('('), std::string::npos);
+}
 
 TEST(CrossDeviceOps, OfTheUserSeeSumsMinMaxAndProductOnly) {
   OwnOps ops;
@@ -342,8 +344,7 @@ TEST(CrossDeviceOps, OfTheUserThatReturnTooLittleAreNamed) {
     }
   };
   const DistributedValue value = numbered(2, {2});
-  EXPECT_ERROR(Code::Internal, "[Forgetful()]",
-               Forgetful().reduce(ReduceOp::Sum, value, value));
+  EXPECT_ERROR(Code::Internal, "[Forgetful()]", Forgetful().reduce(ReduceOp::Sum, value, value));
 }
 
 TEST(DirectAllReduce, SharesOneBufferBetweenTheDevices) {
@@ -362,7 +363,8 @@ TEST(DirectAllReduce, AddsUpInTheOrderOfTheComponents) {
 
 TEST(DirectAllReduce, LetsNanWin) {
   const float nan = NAN;
-  for (const auto& value : {spread({Tensor({nan}), Tensor({1.f})}), spread({Tensor({1.f}), Tensor({nan})})}) {
+  for (const auto& value :
+       {spread({Tensor({nan}), Tensor({1.f})}), spread({Tensor({1.f}), Tensor({nan})})}) {
     for (const ReduceOp op : {ReduceOp::Min, ReduceOp::Max}) {
       EXPECT_TRUE(std::isnan(DirectAllReduce().reduce(op, value, value)[0].dense().to<float>()));
     }

@@ -61,8 +61,7 @@ TEST(DistributedScatter, TakesTheFirstReplicasRowsOrEachItsOwn) {
   const auto strategy = mirrored_strategy(2);
   using enum VariableAggregation;
   EXPECT_EQ(after(*strategy, OnlyFirstReplica, &Variable::scatter_add), twice({10, 14, 10, 10}));
-  EXPECT_EQ(after(*strategy, OnlyFirstReplica, &Variable::scatter_update),
-            twice({10, 4, 10, 10}));
+  EXPECT_EQ(after(*strategy, OnlyFirstReplica, &Variable::scatter_update), twice({10, 4, 10, 10}));
   EXPECT_EQ(after(*strategy, None, &Variable::scatter_add),
             (std::vector<Values>{{10, 14, 10, 10}, {10, 12, 10, 16}}));
   EXPECT_EQ(after(*strategy, None, &Variable::scatter_min),
@@ -114,8 +113,8 @@ TEST(DistributedScatter, OnOneCopyHappensOnce) {
             (std::vector<Values>{{10, 16, 10, 16}}));
   EXPECT_EQ(after(*strategy, VariableAggregation::OnlyFirstReplica, &Variable::scatter_update),
             (std::vector<Values>{{10, 4, 10, 10}}));
-  expect_error(
-      [&] { after(*strategy, VariableAggregation::None, &Variable::scatter_add); }, "None");
+  expect_error([&] { after(*strategy, VariableAggregation::None, &Variable::scatter_add); },
+               "None");
 }
 
 }  // namespace

@@ -80,8 +80,7 @@ VariableUse DistributedVariable::use(std::string_view what) const {
 }
 
 Variable DistributedVariable::self() const {
-  return VariableAccess::make(
-      std::const_pointer_cast<DistributedVariable>(shared_from_this()));
+  return VariableAccess::make(std::const_pointer_cast<DistributedVariable>(shared_from_this()));
 }
 
 const std::string& DistributedVariable::name() const { return copy(0).name(); }
@@ -165,9 +164,10 @@ Tensor DistributedVariable::write_copy(size_t index, Write how, const Tensor& va
 }
 
 void DistributedVariable::refuse_parts(std::string_view reason) const {
-  raise(Code::InvalidArgument,
-        "[{}] variable '{}' of {} was given a PerReplica, which has another value for each copy; {}",
-        kind(), name(), owner().extended().name(), reason);
+  raise(
+      Code::InvalidArgument,
+      "[{}] variable '{}' of {} was given a PerReplica, which has another value for each copy; {}",
+      kind(), name(), owner().extended().name(), reason);
 }
 
 void DistributedVariable::take_over(Strategy& owner) {

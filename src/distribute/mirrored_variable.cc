@@ -30,8 +30,7 @@ Tensor MirroredVariable::write_across_parts(Write how, const std::vector<Tensor>
   return written[copy_across()];
 }
 
-Tensor MirroredVariable::write_in_replica(ReplicaContext& replica, Write how,
-                                          const Tensor& value) {
+Tensor MirroredVariable::write_in_replica(ReplicaContext& replica, Write how, const Tensor& value) {
   VariableImpl& own = copy(replica.local_replica());
   if (options().aggregation != VariableAggregation::None) {
     return write_to(own, how, aggregate(replica, *this, value));

@@ -19,9 +19,8 @@ std::string NcclAllReduce::to_string() const {
 
 bool NcclAllReduce::reaches(const DeviceName& device) const { return device.type == "GPU"; }
 
-std::vector<std::vector<Tensor>> NcclAllReduce::reduce_dense(ReduceOp op,
-                                                             std::span<const ReduceRequest> requests,
-                                                             const CommunicationOptions& options) {
+std::vector<std::vector<Tensor>> NcclAllReduce::reduce_dense(
+    ReduceOp op, std::span<const ReduceRequest> requests, const CommunicationOptions& options) {
   const DType dtype = requests[0].value[0].dense().dtype();
   const auto takes = [&](const std::vector<std::string>& devices) {
     const bool all = std::all_of(devices.begin(), devices.end(), [&](const std::string& device) {

@@ -125,9 +125,8 @@ const NcclGroups::Comms& NcclGroups::comms_for(const NcclLibrary& library,
   Comms& comms = groups_[{&library, indices}];
   if (comms.empty()) {
     Comms made(indices.size());
-    library.check(
-        library.comm_init_all(made.data(), static_cast<int>(made.size()), indices.data()),
-        "ncclCommInitAll");
+    library.check(library.comm_init_all(made.data(), static_cast<int>(made.size()), indices.data()),
+                  "ncclCommInitAll");
     comms = std::move(made);
   }
   return comms;
@@ -185,11 +184,10 @@ std::vector<std::vector<Tensor>> NcclGroups::all_reduce(
     for (size_t k = 0; k < comms.size(); ++k) {
       const Tensor& own = tensors[i][k];
       // The stream is the default one, in whose order the kernel library's own work runs.
-      failure.note(
-          library.all_reduce(element_bytes(own), results[i][k].data,
-                             static_cast<size_t>(own.size()), *nccl_dtype(own.dtype()),
-                             *nccl_op(op), comms[k], nullptr),
-          "ncclAllReduce");
+      failure.note(library.all_reduce(element_bytes(own), results[i][k].data,
+                                      static_cast<size_t>(own.size()), *nccl_dtype(own.dtype()),
+                                      *nccl_op(op), comms[k], nullptr),
+                   "ncclAllReduce");
     }
   }
   failure.note(library.group_end(), "ncclGroupEnd");

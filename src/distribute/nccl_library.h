@@ -10,8 +10,8 @@
 
 #include "cohort/values.h"
 
-// NVIDIA's NCCL, as far as all-reduces need it. Its header is not needed: these are the parts of its
-// C interface that have not changed since version 2.
+// NVIDIA's NCCL, as far as all-reduces need it. Its header is not needed: these are the parts of
+// its C interface that have not changed since version 2.
 namespace cohort::internal {
 
 struct NcclComm;  // NCCL's
@@ -40,8 +40,8 @@ const NcclLibrary* nccl_library();
 std::optional<int> nccl_dtype(DType dtype);
 std::optional<int> nccl_op(ReduceOp op);
 
-// The communicators of the devices that were used so far. Thread-safe: collectives of one object run
-// one after the other, because two that are started in different orders wait for each other.
+// The communicators of the devices that were used so far. Thread-safe: collectives of one object
+// run one after the other, because two that are started in different orders wait for each other.
 class NcclGroups {
  public:
   NcclGroups() = default;

@@ -11,7 +11,8 @@ std::vector<int64_t> equal_packs(int64_t total, int packs) {
 }
 
 std::vector<std::vector<size_t>> packs_by_bytes(std::span<const int64_t> bytes, int64_t limit) {
-  const bool known = std::all_of(bytes.begin(), bytes.end(), [](int64_t size) { return size >= 0; });
+  const bool known =
+      std::all_of(bytes.begin(), bytes.end(), [](int64_t size) { return size >= 0; });
   const bool one_pack = limit == 0 || !known;
   std::vector<std::vector<size_t>> packs;
   int64_t filled = 0;

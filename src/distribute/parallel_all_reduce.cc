@@ -17,9 +17,9 @@ constexpr int64_t kCacheLine = 64;
 
 // A replica's call as the others see it: everything they need in one place, worked out beforehand.
 struct Part : ReplicaCall {
-  uint64_t signature = 0;           // of op, dtypes and shapes; 0: not dense numbers
-  std::vector<size_t> places = {};  // of the values that are defined
-  std::vector<const std::byte*> sources = {};          // the values' memory
+  uint64_t signature = 0;                      // of op, dtypes and shapes; 0: not dense numbers
+  std::vector<size_t> places = {};             // of the values that are defined
+  std::vector<const std::byte*> sources = {};  // the values' memory
   std::shared_ptr<SharedResults> shared = nullptr;  // replica 0 brings it
 };
 
@@ -29,9 +29,7 @@ const Part& part(const ReplicaCalls& calls, size_t replica) {
 
 class Hash {
  public:
-  void add(uint64_t number) {
-    state_ = (std::rotl(state_, 23) ^ number) * 0x9e3779b97f4a7c15u;
-  }
+  void add(uint64_t number) { state_ = (std::rotl(state_, 23) ^ number) * 0x9e3779b97f4a7c15u; }
   uint64_t value() const { return state_ | 1; }
 
  private:

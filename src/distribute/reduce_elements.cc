@@ -189,8 +189,8 @@ template <typename Op, typename T, typename Out = T>
 
 // What integers of type T divide as.
 template <typename T>
-using Divided = std::conditional_t<!std::integral<T>, T,
-                                   std::conditional_t<(sizeof(T) <= 2), float, double>>;
+using Divided =
+    std::conditional_t<!std::integral<T>, T, std::conditional_t<(sizeof(T) <= 2), float, double>>;
 
 template <typename T>
 [[gnu::always_inline]] inline void reduce_typed(const ElementReduction& reduction, int64_t begin,

@@ -14,9 +14,9 @@ DType reduced_dtype(ReduceOp op, DType dtype);
 // Arrays of one dtype that are made into one, element by element.
 struct ElementReduction {
   ReduceOp op;
-  DType dtype;                                   // integers or floats
-  std::span<const std::byte* const> sources;     // at least one
-  std::byte* target;                             // of reduced_dtype(); apart from the sources
+  DType dtype;                                // integers or floats
+  std::span<const std::byte* const> sources;  // at least one
+  std::byte* target;                          // of reduced_dtype(); apart from the sources
 };
 
 // Elements `begin` to `end` of the target, from the sources in their order: the same bits whoever

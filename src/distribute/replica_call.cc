@@ -24,7 +24,8 @@ std::string listed(std::span<const Gradient> values) {
 }  // namespace
 
 std::string ReplicaCall::to_string() const {
-  const std::string how = what == "all_reduce" ? cohort::to_string(op) : fmt::format("axis {}", axis);
+  const std::string how =
+      what == "all_reduce" ? cohort::to_string(op) : fmt::format("axis {}", axis);
   return fmt::format("{}({}{})", what, how, listed(values));
 }
 

@@ -26,7 +26,8 @@ class ReplicaCrew::Inside {
       cache_.emplace(crew.surroundings_.cache);
     }
     if (crew.devices_.size() == 1) return;
-    random_.emplace(crew.surroundings_.random->of(crew.contexts_[replica].replica_id_in_sync_group()));
+    random_.emplace(
+        crew.surroundings_.random->of(crew.contexts_[replica].replica_id_in_sync_group()));
     unheard_.emplace();
     creator_.emplace([&crew, replica](const NextCreator& next, const VariableRequest& request) {
       return crew.variables_.make(replica, next, request);

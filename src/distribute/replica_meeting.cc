@@ -136,8 +136,8 @@ void ReplicaMeeting::publish(size_t replica) {
 void ReplicaMeeting::await(size_t replica) {
   const uint32_t before = seats_[replica].phase++;
   if (in_turns_ && phase_.load() == before) pass_turn(replica + 1);
-  const uint32_t now = waiting_.while_equal(phase_, before);
-  if ((now & kBroken) != 0) throw_broken(replica);
+  // What has happened has, even if the run was broken off afterwards.
+  if (waiting_.while_equal(phase_, before) == (before | kBroken)) throw_broken(replica);
   await_turn(replica);
 }
 

@@ -66,7 +66,8 @@ Tensor size_along(const Tensor& value, int axis) {
 Tensor rows_along(const Tensor& value, int axis) {
   const int64_t size = value.shape().has_rank() ? value.shape()[axis] : Shape::kUnknownDim;
   if (size >= 0) return range(size);
-  std::vector<cohort::Range> first(static_cast<size_t>(value.rank()), cohort::Range{.begin = 0, .end = 1});
+  std::vector<cohort::Range> first(static_cast<size_t>(value.rank()),
+                                   cohort::Range{.begin = 0, .end = 1});
   first[static_cast<size_t>(axis)] = {};
   return cumsum(ones_like(cast(reshape(slice(value, first), {-1}), kInt64))) - 1;
 }
@@ -108,7 +109,8 @@ std::vector<Gradient> trace_all_reduce(ReduceOp op, const std::vector<Gradient>&
       const IndexedSlices& own = values[i].slices();
       Tensor rows = replica_all_gather(own.values, 0, options);
       if (op == ReduceOp::Mean) rows = div(rows, replicas);
-      results[i] = IndexedSlices{rows, replica_all_gather(own.indices, 0, options), own.dense_shape};
+      results[i] =
+          IndexedSlices{rows, replica_all_gather(own.indices, 0, options), own.dense_shape};
     } else {
       dense.push_back(values[i].dense());
       positions.push_back(i);

@@ -34,9 +34,9 @@ class AllReduce : public ::testing::TestWithParam<Way> {
 };
 using AllGather = AllReduce;
 
-const auto kWays =
-    ::testing::Values(Way{"Direct", nullptr}, Way{"OneDevice", std::make_shared<ReductionToOneDevice>()},
-                      Way{"Hierarchical", std::make_shared<HierarchicalCopyAllReduce>(2)});
+const auto kWays = ::testing::Values(
+    Way{"Direct", nullptr}, Way{"OneDevice", std::make_shared<ReductionToOneDevice>()},
+    Way{"Hierarchical", std::make_shared<HierarchicalCopyAllReduce>(2)});
 const auto name_of = [](const auto& instance) { return instance.param.name; };
 INSTANTIATE_TEST_SUITE_P(Ways, AllReduce, kWays, name_of);
 INSTANTIATE_TEST_SUITE_P(Ways, AllGather, kWays, name_of);
@@ -51,7 +51,9 @@ using Numbers = std::vector<std::vector<double>>;
 
 TEST_P(AllReduce, GivesEveryReplicaTheSame) {
   const auto sum = [](ReduceOp op) {
-    return [op] { return all_reduce(op, Tensor({1.f, 2.f}) * static_cast<float>(replica_id() + 1)); };
+    return [op] {
+      return all_reduce(op, Tensor({1.f, 2.f}) * static_cast<float>(replica_id() + 1));
+    };
   };
   EXPECT_EQ(numbers(three_.run(sum(ReduceOp::Sum))), (Numbers{{6, 12}, {6, 12}, {6, 12}}));
   EXPECT_EQ(numbers(three_.run(sum(ReduceOp::Mean))), (Numbers{{2, 4}, {2, 4}, {2, 4}}));
@@ -72,9 +74,8 @@ TEST_P(AllReduce, GoesLeafByLeaf) {
     return Nest{{"a", {Tensor(a)}}, {"b", {Tensor(b), Tensor(c)}}};
   };
   const auto reduce = [&](ReduceOp op) {
-    return two_.run([&] {
-      return all_reduce(op, replica_id() == 0 ? nest(1, 2, 3) : nest(10, 4, 5));
-    });
+    return two_.run(
+        [&] { return all_reduce(op, replica_id() == 0 ? nest(1, 2, 3) : nest(10, 4, 5)); });
   };
   for (size_t r = 0; r < 2; ++r) {
     EXPECT_EQ(reduce(ReduceOp::Sum)[r].at("a")[0].to<float>(), 11);
@@ -106,7 +107,8 @@ TEST_P(AllReduce, GivesAFloatingMeanOfIntegers) {
 TEST_P(AllReduce, TakesEverySize) {
   for (const int64_t size : {0, 1, 15, 1000, 4096, 5000, 300'001, 3'000'000}) {
     const auto result = three_.run([&] {
-      return all_reduce(ReduceOp::Sum, range(size, kFloat64) * static_cast<double>(replica_id() + 1));
+      return all_reduce(ReduceOp::Sum,
+                        range(size, kFloat64) * static_cast<double>(replica_id() + 1));
     });
     const Tensor expected = range(size, kFloat64) * 6.0;
     for (size_t r = 0; r < 3; ++r) {
@@ -150,10 +152,12 @@ TEST_P(AllReduce, OfAVariableTakesTheOwnCopy) {
     return Variable(1.f, {.synchronization = VariableSynchronization::OnRead,
                           .aggregation = VariableAggregation::Sum});
   });
-  const auto sum = two_.run([&](Variable own) {
-    own.assign(Tensor(replica_id() + 2.f));
-    return all_reduce(ReduceOp::Sum, own);
-  }, v);
+  const auto sum = two_.run(
+      [&](Variable own) {
+        own.assign(Tensor(replica_id() + 2.f));
+        return all_reduce(ReduceOp::Sum, own);
+      },
+      v);
   EXPECT_EQ(numbers(sum), (Numbers{{5}, {5}}));
 }
 
@@ -162,7 +166,8 @@ TEST_P(AllReduce, JoinsRows) {
     const IndexedSlices own =
         replica_id() == 0
             ? IndexedSlices{Tensor({{8.f, 0.f}}), Tensor({int64_t{2}}), {3, 2}}
-            : IndexedSlices{Tensor({{1.f, 1.f}, {2.f, 4.f}}), Tensor({int64_t{0}, int64_t{2}}), {3, 2}};
+            : IndexedSlices{
+                  Tensor({{1.f, 1.f}, {2.f, 4.f}}), Tensor({int64_t{0}, int64_t{2}}), {3, 2}};
     return all_reduce(ReduceOp::Mean, own);
   });
   EXPECT_EQ(result[1].indices.to_vector<int64_t>(), (std::vector<int64_t>{2, 0, 2}));
@@ -171,9 +176,9 @@ TEST_P(AllReduce, JoinsRows) {
 
 TEST_P(AllReduce, MakesRowsOfADenseValueThatMeetsRows) {
   const auto result = two_.run([] {
-    const Gradient own = replica_id() == 0
-                             ? Gradient(Tensor({{1.f}, {2.f}}))
-                             : Gradient(IndexedSlices{Tensor({{5.f}}), Tensor({int64_t{1}}), {2, 1}});
+    const Gradient own =
+        replica_id() == 0 ? Gradient(Tensor({{1.f}, {2.f}}))
+                          : Gradient(IndexedSlices{Tensor({{5.f}}), Tensor({int64_t{1}}), {2, 1}});
     return all_reduce(ReduceOp::Sum, own);
   });
   EXPECT_TRUE(result[0].is_sparse());
@@ -240,7 +245,8 @@ TEST_P(AllReduce, NamesReplicasAndShapesThatDiffer) {
                two_.run([] { return all_reduce(ReduceOp::Sum, zeros({replica_id() + 2})); }));
   EXPECT_ERROR(Code::InvalidArgument,
                "dtypes differ: float32 (2,) on replica 0, int32 (2,) on replica 1", two_.run([] {
-                 return all_reduce(ReduceOp::Sum, zeros({2}, replica_id() == 0 ? kFloat32 : kInt32));
+                 return all_reduce(ReduceOp::Sum,
+                                   zeros({2}, replica_id() == 0 ? kFloat32 : kInt32));
                }));
 }
 
@@ -259,7 +265,8 @@ TEST_P(AllReduce, NamesReplicasAndCallsThatDiffer) {
     return all_reduce(ReduceOp::Sum, std::vector<Tensor>(replica_id() + 1, Tensor({1.f})));
   }));
   EXPECT_ERROR(Code::FailedPrecondition, "all_gather", two_.run([] {
-    return replica_id() == 0 ? all_reduce(ReduceOp::Sum, Tensor({1.f})) : all_gather(Tensor({1.f}), 0);
+    return replica_id() == 0 ? all_reduce(ReduceOp::Sum, Tensor({1.f}))
+                             : all_gather(Tensor({1.f}), 0);
   }));
 }
 
@@ -320,7 +327,8 @@ TEST_P(AllGather, RefusesWhatDoesNotFit) {
     const std::vector<int64_t> sizes{1, 3, 2};
     return all_gather(zeros({2, sizes[replica_id()], 4}), 0);
   }));
-  EXPECT_ERROR(Code::InvalidArgument, "scalar", two_.run([] { return all_gather(Tensor(1.f), 0); }));
+  EXPECT_ERROR(Code::InvalidArgument, "scalar",
+               two_.run([] { return all_gather(Tensor(1.f), 0); }));
   EXPECT_ERROR(Code::InvalidArgument, "axis 1",
                two_.run([] { return all_gather(Tensor({1.f}), 1); }));
   EXPECT_ERROR(Code::InvalidArgument, "axis -1",
@@ -328,8 +336,9 @@ TEST_P(AllGather, RefusesWhatDoesNotFit) {
   EXPECT_ERROR(Code::Unimplemented, "rows of", two_.run([] {
     return all_gather(IndexedSlices{Tensor({{5.f}}), Tensor({int64_t{1}}), {2, 1}}, 0);
   }));
-  EXPECT_ERROR(Code::FailedPrecondition, "replica 0 calls all_gather(axis 0",
-               two_.run([] { return all_gather(zeros({2, 2}), replica_id()); }));
+  EXPECT_ERROR(Code::FailedPrecondition, "replica 0 calls all_gather(axis 0", two_.run([] {
+    return all_gather(zeros({2, 2}), replica_id());
+  }));
 }
 
 TEST_P(AllGather, HasTheOwnPartOfTheSumAsItsGradient) {

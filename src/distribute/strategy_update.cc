@@ -11,6 +11,7 @@
 #include "distribute/mirrored_variable.h"
 #include "distribute/update_guards.h"
 #include "distribute/variables.h"
+#include "ops/dispatch.h"
 #include "train/update_route.h"
 #include "train/variable_creators.h"
 
@@ -92,10 +93,11 @@ Tensor StrategyUpdate::one_copy(size_t index, const Gradients& gradients, const 
 
 void check_maker(const Strategy& strategy, const Variable& variable) {
   if (maker_of(variable) == &strategy) return;
-  raise(Code::InvalidArgument,
-        "[Optimizer] variable '{}' was made outside of the scope of {}, but what the optimizer keeps "
-        "for it would be made inside; make both in one scope",
-        variable.name(), strategy.extended().name());
+  raise(
+      Code::InvalidArgument,
+      "[Optimizer] variable '{}' was made outside of the scope of {}, but what the optimizer keeps "
+      "for it would be made inside; make both in one scope",
+      variable.name(), strategy.extended().name());
 }
 
 // The current strategy, else the one that made the variables.

@@ -64,9 +64,7 @@ TEST(StrategyUpdate, LimitsTheSumNotTheParts) {
   const StrategyScope scope(*strategy);
   const Variable v(0.f);
   optim::Sgd optimizer({.learning_rate = 1, .clipping = {.value = 3}});
-  strategy->run([&] {
-    optimizer.apply_gradients({Tensor({5.f, -4.f})[replica_id()]}, {v});
-  });
+  strategy->run([&] { optimizer.apply_gradients({Tensor({5.f, -4.f})[replica_id()]}, {v}); });
   EXPECT_EQ(copy_values(v), (std::vector<float>{-1, -1}));
 }
 
@@ -226,9 +224,8 @@ TEST(LayersUnderStrategies, DropDifferentElementsInEachReplicaReproducibly) {
     random::set_seed(5);
     std::vector<std::vector<float>> masks;
     for (int i = 0; i < 2; ++i) {
-      const auto each = strategy->run([&] {
-        return nn::dropout(ones({64}), {.rate = 0.5}).to_vector<float>();
-      });
+      const auto each =
+          strategy->run([&] { return nn::dropout(ones({64}), {.rate = 0.5}).to_vector<float>(); });
       for (size_t r = 0; r < each.size(); ++r) {
         std::vector<float> mask;
         for (const auto& x : each[r]) mask.push_back(x);

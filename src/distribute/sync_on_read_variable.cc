@@ -74,10 +74,11 @@ Tensor SyncOnReadVariable::write_across_parts(Write how, const std::vector<Tenso
   require_aggregation(name_of(how));
   const bool sums = options().aggregation == VariableAggregation::Sum;
   if (sums && how != Write::Assign) {
-    raise(Code::InvalidArgument,
-          "[SyncOnReadVariable] {} on '{}' outside of replicas: its copies are summed when read, so "
-          "nobody knows which copy to change; do it in a replica, or assign() the new sum",
-          name_of(how), name());
+    raise(
+        Code::InvalidArgument,
+        "[SyncOnReadVariable] {} on '{}' outside of replicas: its copies are summed when read, so "
+        "nobody knows which copy to change; do it in a replica, or assign() the new sum",
+        name_of(how), name());
   }
   for (size_t i = 0; i < values.size(); ++i) {
     write_copy(i, how, sums ? share_of(values[i], i) : values[i]);

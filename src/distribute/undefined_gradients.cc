@@ -11,15 +11,14 @@ Gradient zero_like(const Gradient& other) {
   if (!other.is_sparse()) return zeros_like(other.dense());
   const IndexedSlices& slices = other.slices();
   const std::vector<Range> none{{.begin = 0, .end = 0}};
-  return IndexedSlices{slice(slices.values, none), slice(slices.indices, none),
-                       slices.dense_shape};
+  return IndexedSlices{slice(slices.values, none), slice(slices.indices, none), slices.dense_shape};
 }
 
 }  // namespace
 
 bool fill_undefined(ReduceOp op, std::vector<Gradient>& parts) {
-  const auto known = std::find_if(parts.begin(), parts.end(),
-                                  [](const Gradient& part) { return part.defined(); });
+  const auto known =
+      std::find_if(parts.begin(), parts.end(), [](const Gradient& part) { return part.defined(); });
   if (known == parts.end()) return false;
   if (op != ReduceOp::Sum && op != ReduceOp::Mean) return true;
   const Gradient other = *known;

@@ -120,7 +120,9 @@ bool passes_finite_guard(ReplicaContext& replica, GuardAction action, const Grad
   const std::vector<int> found = non_finite(sums);  // the same in all replicas
   if (std::find(found.begin(), found.end(), 1) == found.end()) return true;
   replica.merge_call(
-      [&](Strategy&, const Findings& findings) { report(action, describe(findings, found, variables)); },
+      [&](Strategy&, const Findings& findings) {
+        report(action, describe(findings, found, variables));
+      },
       non_finite(own));
   return action != GuardAction::Skip;
 }

@@ -7,8 +7,8 @@
 
 namespace cohort::internal {
 
-// Whether an update with these gradients is to be made: `sums` are those of all replicas, `own` this
-// one's. Does what `action` says when a sum is not finite. All replicas must call it.
+// Whether an update with these gradients is to be made: `sums` are those of all replicas, `own`
+// this one's. Does what `action` says when a sum is not finite. All replicas must call it.
 bool passes_finite_guard(ReplicaContext& replica, GuardAction action, const Gradients& own,
                          const Gradients& sums, const std::vector<Variable>& variables);
 

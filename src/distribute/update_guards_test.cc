@@ -34,8 +34,7 @@ TEST(DivergenceGuard, NamesTheVariableTheReplicaAndTheStep) {
   Variable copy = internal::distributed(v)->copies()[2];
   copy.assign_add(1e-3f);
   train();
-  expect_error(train,
-               "after step 4: variable 'weights' of replica 2 differs from replica 0's",
+  expect_error(train, "after step 4: variable 'weights' of replica 2 differs from replica 0's",
                Code::DataLoss);
 }
 
@@ -85,8 +84,7 @@ TEST(DivergenceGuard, LeavesVariablesAloneThatUpdatesGaveDifferentValues) {
   const auto strategy = mirrored_strategy(2, {.guards = {.divergence_interval = 1}});
   const StrategyScope scope(*strategy);
   const Variable v(5.f);
-  const auto deltas =
-      strategy->run([] { return Tensor({1.f, 2.f})[replica_id()]; });
+  const auto deltas = strategy->run([] { return Tensor({1.f, 2.f})[replica_id()]; });
   strategy->extended().update(
       v, [](Variable copy, const Tensor& delta) { return copy.assign_sub(delta); }, deltas);
   EXPECT_EQ(copy_values(v), (std::vector<float>{4, 3}));
@@ -99,9 +97,8 @@ TEST(NanGuard, StopsAndNamesReplicaAndVariable) {
   const StrategyScope scope(*strategy);
   const Variable v(1.f, {.name = "weights"});
   optim::Sgd optimizer;
-  expect_error(
-      [&] { strategy->run([&] { step(optimizer, replica_id() == 1 ? kNan : 1, v); }); },
-      "the gradient of variable 'weights' is not finite in replica 1");
+  expect_error([&] { strategy->run([&] { step(optimizer, replica_id() == 1 ? kNan : 1, v); }); },
+               "the gradient of variable 'weights' is not finite in replica 1");
   EXPECT_EQ(copy_values(v), (std::vector<float>(3, 1)));
   EXPECT_EQ(optimizer.iterations().read_value().to<int64_t>(), 0);
 }

@@ -115,9 +115,8 @@ TEST(VariableReads, CanBeForcedToAgreeInReplicas) {
                {VariableAggregation::Mean, 11.5},
                {VariableAggregation::OnlyFirstReplica, 11}};
   for (const auto& c : cases) {
-    Variable v = strategy->create([&] {
-      return Variable(0.f, {.synchronization = kOnRead, .aggregation = c.aggregation});
-    });
+    Variable v = strategy->create(
+        [&] { return Variable(0.f, {.synchronization = kOnRead, .aggregation = c.aggregation}); });
     strategy->run([&] { v.assign(static_cast<float>(replica_id() + 1)); });
     const auto forced = strategy->run([&] {
       const auto sync = variable_sync_on_read_context();
@@ -185,8 +184,9 @@ TEST(VariableCreation, RefusesWhatMakesNoSense) {
   for (const auto& strategy : strategies) {
     const StrategyScope scope(*strategy);
     expect_error([] { Variable(0.f, {.synchronization = VariableSynchronization::None}); }, "None");
-    expect_error([] { Variable(0.f, {.synchronization = static_cast<VariableSynchronization>(9)}); },
-                 "number 9");
+    expect_error(
+        [] { Variable(0.f, {.synchronization = static_cast<VariableSynchronization>(9)}); },
+        "number 9");
     expect_error([] { Variable(0.f, {.aggregation = static_cast<VariableAggregation>(9)}); },
                  "number 9");
     expect_error([] { Variable(0, {.name = "n", .aggregation = VariableAggregation::Mean}); },

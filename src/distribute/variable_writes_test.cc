@@ -16,8 +16,8 @@ using internal::Write;
 
 enum Kind { Mirrored, OnRead, Shared, AnyKind };
 enum Where { Across, InReplica, InUpdate, AnyWhere };
-// What is given to the write. Number, OneTensor: the same by all. Numbers, Tensors: r + 1 by replica
-// r. PerReplicas, MirroredValues: a value with the components 1, 2, ...
+// What is given to the write. Number, OneTensor: the same by all. Numbers, Tensors: r + 1 by
+// replica r. PerReplicas, MirroredValues: a value with the components 1, 2, ...
 enum Given { Number, OneTensor, Numbers, Tensors, PerReplicas, MirroredValues, AnyGiven };
 // What the copies are changed by.
 enum Effect { Each, All, Sum, Mean, First, Share, Refused };
@@ -156,9 +156,8 @@ std::vector<float> expected_copies(const Case& c, size_t copies) {
   std::vector<float> values;
   for (size_t i = 0; i < copies; ++i) {
     // The one copy of several replicas is updated once, as copy 0.
-    values.push_back(effect == Refused
-                         ? kStart
-                         : written(c.write, combined(c, effect, static_cast<int>(i))));
+    values.push_back(
+        effect == Refused ? kStart : written(c.write, combined(c, effect, static_cast<int>(i))));
   }
   return values;
 }
@@ -234,7 +233,8 @@ void check_case(const Case& c, Strategy& strategy) {
                              .aggregation = c.aggregation});
   });
   if (expected_effect(c) == Refused) {
-    expect_error([&] { run_case(c, strategy, values, variable); }, "'Variable'", Code::InvalidArgument);
+    expect_error([&] { run_case(c, strategy, values, variable); }, "'Variable'",
+                 Code::InvalidArgument);
   } else {
     run_case(c, strategy, values, variable);
   }
@@ -279,8 +279,8 @@ struct Walk {
 
 std::vector<float> after(Strategy& strategy, const Walk& walk, Write write) {
   Variable v = strategy.create([&] {
-    return Variable(kStart, {.synchronization = walk.synchronization,
-                             .aggregation = walk.aggregation});
+    return Variable(kStart,
+                    {.synchronization = walk.synchronization, .aggregation = walk.aggregation});
   });
   strategy.run([&] {
     const float x = static_cast<float>(get_replica_context()->replica_id_in_sync_group() + 1);
@@ -351,10 +351,14 @@ TEST(VariableWrites, OfDifferentVariablesAtOneMeetingNameBoth) {
   const StrategyScope scope(*strategy);
   Variable a(0.f, {.name = "a", .aggregation = VariableAggregation::Sum});
   Variable b(0.f, {.name = "b", .aggregation = VariableAggregation::Sum});
-  expect_error([&] { strategy->run([&] {
-    const int r = get_replica_context()->replica_id_in_sync_group();
-    (r == 0 ? a : b).assign_add(static_cast<float>(r));
-  }); }, "'b'", Code::FailedPrecondition);
+  expect_error(
+      [&] {
+        strategy->run([&] {
+          const int r = get_replica_context()->replica_id_in_sync_group();
+          (r == 0 ? a : b).assign_add(static_cast<float>(r));
+        });
+      },
+      "'b'", Code::FailedPrecondition);
 }
 
 TEST(VariableWrites, InAnotherStrategysScopeAreAnError) {
@@ -367,7 +371,8 @@ TEST(VariableWrites, InAnotherStrategysScopeAreAnError) {
   expect_error([&] { v.assign(3.f); }, "another strategy", Code::FailedPrecondition);
   expect_error([&] { v.read_value(); }, "another strategy", Code::FailedPrecondition);
   expect_error([&] { v.deep_copy(); }, "another strategy", Code::FailedPrecondition);
-  expect_error([&] { second->run([&] { return v.assign(3.f); }); }, "another strategy", Code::FailedPrecondition);
+  expect_error([&] { second->run([&] { return v.assign(3.f); }); }, "another strategy",
+               Code::FailedPrecondition);
   EXPECT_EQ(copy_values(v), (std::vector<float>{2, 2}));
 }
 

@@ -8,8 +8,8 @@
 
 namespace cohort::internal {
 
-// How strategies make variables. `next` makes an ordinary one; what a request may ask for is checked
-// first (InvalidArgument).
+// How strategies make variables. `next` makes an ordinary one; what a request may ask for is
+// checked first (InvalidArgument).
 
 // One copy on each device. The initial value is computed once, for the first copy, and the others
 // begin as that. Copy i > 0 is named "<name>/replica_<i>".

@@ -159,9 +159,8 @@ Tensor gradient_of_extreme(const Tensor& x, const Tensor& extreme, const Tensor&
 // Times the product of the other replicas' values, which stays right where some are zero.
 Tensor gradient_of_product(const Tensor& x, const Tensor& g, const CommunicationOptions& options) {
   const std::vector<Tensor> all = gather_with_rows(expand_dims(x, 0), 0, options, {});
-  const Tensor others =
-      apply(kProdOthers, {all[0]},
-            {{"axes", std::vector<int64_t>{0}}, {"all", false}, {"keep", false}});
+  const Tensor others = apply(kProdOthers, {all[0]},
+                              {{"axes", std::vector<int64_t>{0}}, {"all", false}, {"keep", false}});
   return sum_over_replicas(g, options) * squeeze(gather(others, all[1], 0), 0);
 }
 

@@ -9,8 +9,8 @@
 
 namespace cohort::internal {
 
-// How an optimizer's update reaches variables that a strategy keeps. It is asked for at each update;
-// where no strategy is about there is none.
+// How an optimizer's update reaches variables that a strategy keeps. It is asked for at each
+// update; where no strategy is about there is none.
 class UpdateRoute {
  public:
   virtual ~UpdateRoute() = default;
