@@ -60,8 +60,8 @@ class Function {
     std::vector<Tensor> flat;
     (internal::flatten_into(args, flat), ...);
     // The results' structure is that of the call that was traced.
-    const std::vector<Tensor> results = core_.call(flat, [&](std::span<const Tensor> symbols) {
-      size_t next = 0;
+    const std::vector<Tensor> results = core_.call(flat, [&]([[maybe_unused]] auto symbols) {
+      [[maybe_unused]] size_t next = 0;
       // Braces: evaluated from left to right.
       const std::tuple<Args...> rebuilt{internal::rebuild(args, symbols, next)...};
       std::vector<Tensor> outputs;

@@ -141,7 +141,8 @@ void ReplicaMeeting::await(size_t replica, Timeout timeout) {
     give_up(replica, before);
     now = await_phase(before, kForEver);
   }
-  if ((now & kBroken) != 0) throw_broken(replica);
+  // What has happened has, even if the run was broken off afterwards.
+  if (now == (before | kBroken)) throw_broken(replica);
   await_turn(replica);
 }
 

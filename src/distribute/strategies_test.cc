@@ -38,7 +38,7 @@ TEST(MirroredDevices, AreRefusedWhenTheyMakeNoSense) {
                devices_of({"/job:w/task:0/cpu:0", "/job:w/task:1/cpu:0"}));
   EXPECT_ERROR(Code::InvalidArgument, "it has", devices_of({"GPU:0"}));
   EXPECT_ERROR(Code::InvalidArgument, "at most", devices_of({"CPU:123456789"}));
-  EXPECT_ERROR(Code::InvalidArgument, "nonsense", devices_of({"nonsense"}));
+  EXPECT_ERROR(Code::InvalidArgument, "NONSENSE", devices_of({"nonsense"}));
 }
 
 TEST(Mirrored, PutsVariablesAndReplicasOnItsDevices) {

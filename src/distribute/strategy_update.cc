@@ -11,6 +11,7 @@
 #include "distribute/mirrored_variable.h"
 #include "distribute/update_guards.h"
 #include "distribute/variables.h"
+#include "ops/dispatch.h"
 #include "train/update_route.h"
 #include "train/variable_creators.h"
 

@@ -155,7 +155,7 @@ TEST_F(Values, StructsOfTheUserAreTakenApartByTheirFields) {
   const Batch total = strategy_.reduce(ReduceOp::Sum, batches);
   EXPECT_EQ(total.images.to<float>(), 3.f);
   EXPECT_EQ(total.count, 21);
-  EXPECT_EQ(printed(batches).substr(0, 54),
+  EXPECT_EQ(printed(batches).substr(0, 55),
             "PerReplica:{\n  0: (Tensor([1.], shape=(1,), dtype=float");
 }
 
