@@ -1,5 +1,6 @@
 // all_reduce and all_gather inside of run().
 
+#include <future>
 #include <map>
 
 #include "cohort/cohort.h"
@@ -279,6 +280,24 @@ TEST_P(AllReduce, EndsWhenAReplicaNeverComes) {
     if (replica_id() == 1) throw Error(Code::DataLoss, "gone");
     return all_reduce(ReduceOp::Sum, Tensor({1.f}));
   }));
+}
+
+TEST_P(AllReduce, EndsWhenAReplicaIsLaterThanItsTimeout) {
+  std::promise<void> too_late;
+  std::shared_future<void> gone = too_late.get_future().share();
+  const Status status = error_of([&] {
+    two_.run([&] {
+      if (replica_id() == 1) gone.wait();
+      const Status own =
+          error_of([] { all_reduce(ReduceOp::Sum, Tensor({1.f}), {.timeout_seconds = 0.01}); });
+      if (replica_id() == 0) too_late.set_value();
+      throw_if_error(own);
+    });
+  });
+  EXPECT_EQ(status.code, Code::DeadlineExceeded) << status;
+  EXPECT_NE(status.message.find("[all_reduce] replica 0 has waited 0.01 s for replicas 1"),
+            std::string::npos)
+      << status;
 }
 
 TEST_P(AllReduce, WorksAgainAfterAFailure) {
