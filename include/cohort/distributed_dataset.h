@@ -51,7 +51,7 @@ struct InputOptions {
   bool fetch_to_device = true;  // elements are made on the replica's device, not on the host
   InputReplicationMode replication_mode = InputReplicationMode::PerWorker;
   bool place_dataset_on_device = false;  // the pipeline too; with PerReplica, not fetch_to_device
-  int per_replica_buffer_size = 1;  // elements prefetched for each replica; 0 = none
+  int per_replica_buffer_size = 1;       // elements prefetched for each replica; 0 = none
 };
 
 // What the workers tell each other about one step of a distributed dataset: numbers that add up.

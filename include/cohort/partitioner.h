@@ -14,8 +14,7 @@ namespace cohort {
 
 // The number of parts along each dimension: 1 everywhere but at `axis`. The partitioners below are
 // such functions, and so is any callable of one's own.
-using Partitioner =
-    std::function<std::vector<int64_t>(const Shape& shape, DType dtype, int axis)>;
+using Partitioner = std::function<std::vector<int64_t>(const Shape& shape, DType dtype, int axis)>;
 
 // All throw InvalidArgument for an axis that the shape does not have, and for a shape that is not
 // fully known. No part is empty: there are at most as many as rows, and at least one.

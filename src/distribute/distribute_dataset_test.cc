@@ -83,8 +83,7 @@ TEST(DistributeDataset, CutsUnevenBatchesOneByOne) {
   EXPECT_EQ(cut_per_batch(range(14).batch(7), 3),
             (Steps{{{0, 1, 2}, {3, 4, 5}, {6}}, {{7, 8, 9}, {10, 11, 12}, {13}}}));
   EXPECT_EQ(cut_per_batch(range(9).batch(6), 2), (Steps{{{0, 1, 2}, {3, 4, 5}}, {{6, 7}, {8}}}));
-  EXPECT_EQ(cut_per_batch(range(6).batch(3), 4),
-            (Steps{{{0}, {1}, {2}, {}}, {{3}, {4}, {5}, {}}}));
+  EXPECT_EQ(cut_per_batch(range(6).batch(3), 4), (Steps{{{0}, {1}, {2}, {}}, {{3}, {4}, {5}, {}}}));
   EXPECT_EQ(cut_per_batch(range(5).batch(3).repeat(2), 2),
             (Steps{{{0, 1}, {2}}, {{3}, {4}}, {{0, 1}, {2}}, {{3}, {4}}}));
 }
@@ -156,9 +155,9 @@ TEST(DistributeDataset, TheDefaultStrategyPassesDatasetsThrough) {
 
 TEST(DistributeDataset, ElementsAreOnTheDevicesOfTheReplicas) {
   const auto strategy = mirrored(2);
-  const auto dataset = data::from_tensor_slices(Tensor({1.f, 2.f}),
-                                                Tensor({std::string("a"), std::string("b")}))
-                           .batch(2);
+  const auto dataset =
+      data::from_tensor_slices(Tensor({1.f, 2.f}), Tensor({std::string("a"), std::string("b")}))
+          .batch(2);
   const auto element = strategy->distribute_dataset(dataset).iterator().next();
   for (size_t replica = 0; replica < 2; ++replica) {
     for (const Tensor& tensor : element[replica].tensors()) {

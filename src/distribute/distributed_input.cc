@@ -10,9 +10,8 @@ namespace cohort::internal {
 namespace {
 
 bool is_static(const data::ElementSpec& spec) {
-  return std::ranges::all_of(spec.tensors(), [](const data::TensorSpec& tensor) {
-    return tensor.shape.is_fully_known();
-  });
+  return std::ranges::all_of(
+      spec.tensors(), [](const data::TensorSpec& tensor) { return tensor.shape.is_fully_known(); });
 }
 
 }  // namespace
@@ -36,9 +35,8 @@ data::ElementSpec DistributedInput::element_spec() const {
 
 int64_t common_cardinality(const std::vector<data::Dataset>& pipelines) {
   const int64_t first = pipelines[0].cardinality();
-  const bool same = std::ranges::all_of(pipelines, [&](const data::Dataset& pipeline) {
-    return pipeline.cardinality() == first;
-  });
+  const bool same = std::ranges::all_of(
+      pipelines, [&](const data::Dataset& pipeline) { return pipeline.cardinality() == first; });
   return same ? first : data::kUnknownCardinality;
 }
 

@@ -9,7 +9,7 @@
 #include "data/state.h"
 #include "distribute/context.h"
 #include "ops/dispatch.h"
-#include "tensor/memory.h"
+#include "tensor/on_device.h"
 
 namespace cohort::internal {
 

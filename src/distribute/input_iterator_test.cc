@@ -32,13 +32,13 @@ TEST(PartialStep, ReplicasWithoutDataGetEmptyElements) {
 
 TEST(PartialStep, EmptyElementsKeepTheStructure) {
   const auto strategy = mirrored(2);
-  const auto dataset = range(3)
-                           .map([](int64_t x) {
-                             return std::map<std::string, Tensor>{
-                                 {"image", ones({2, 3}, kFloat32)},
-                                 {"name", Tensor(std::to_string(x))}};
-                           })
-                           .batch(1);
+  const auto dataset =
+      range(3)
+          .map([](int64_t x) {
+            return std::map<std::string, Tensor>{{"image", ones({2, 3}, kFloat32)},
+                                                 {"name", Tensor(std::to_string(x))}};
+          })
+          .batch(1);
   const auto last = [&](const data::Dataset& of) {
     auto it = from(*strategy, of).iterator();
     it.next();

@@ -82,16 +82,16 @@ TEST(PlaceDatasetOnDevice, MakesElementsThere) {
   InputOptions options = kPerReplica;
   options.place_dataset_on_device = true;
   options.fetch_to_device = false;
-  auto it = strategy
-                ->distribute_datasets_from_function(
-                    [&](const InputContext& input) {
-                      const Tensor made({1.f});
-                      EXPECT_EQ(made.device(),
-                                devices[static_cast<size_t>(input.input_pipeline_id())]);
-                      return range(2).batch(1);
-                    },
-                    options)
-                .iterator();
+  auto it =
+      strategy
+          ->distribute_datasets_from_function(
+              [&](const InputContext& input) {
+                const Tensor made({1.f});
+                EXPECT_EQ(made.device(), devices[static_cast<size_t>(input.input_pipeline_id())]);
+                return range(2).batch(1);
+              },
+              options)
+          .iterator();
   EXPECT_EQ(it.next()[1].tensor().device(), devices[1]);
 }
 

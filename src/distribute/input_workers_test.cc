@@ -127,9 +127,8 @@ auto on_all_workers(const Cluster& cluster, const Body& body) {
 
 // The steps of every worker.
 std::vector<Steps> distribute(const Cluster& cluster, const data::Dataset& dataset) {
-  return on_all_workers(cluster, [&](Strategy& strategy) {
-    return steps_of(strategy.distribute_dataset(dataset));
-  });
+  return on_all_workers(
+      cluster, [&](Strategy& strategy) { return steps_of(strategy.distribute_dataset(dataset)); });
 }
 std::vector<Steps> distribute(const Cluster& cluster, AutoShardPolicy policy,
                               const data::Dataset& dataset) {
@@ -172,9 +171,8 @@ TEST(Workers, DivideEightElementsByPolicy) {
 
 TEST(Workers, GetReplicaBatchesInTurnUnderDataSharding) {
   const Cluster cluster{.workers = 2, .replicas_per_worker = 2};
-  const std::vector<Steps> expected = {
-      {{{0, 1, 2}, {6, 7, 8}}, {{12, 13, 14}, {18, 19, 20}}},
-      {{{3, 4, 5}, {9, 10, 11}}, {{15, 16, 17}, {21, 22, 23}}}};
+  const std::vector<Steps> expected = {{{{0, 1, 2}, {6, 7, 8}}, {{12, 13, 14}, {18, 19, 20}}},
+                                       {{{3, 4, 5}, {9, 10, 11}}, {{15, 16, 17}, {21, 22, 23}}}};
   EXPECT_EQ(distribute(cluster, AutoShardPolicy::Data, range(24).batch(12)), expected);
   EXPECT_EQ(distribute(cluster, AutoShardPolicy::Auto, range(24).batch(12)), expected);
 }
@@ -184,9 +182,8 @@ TEST(Workers, StepTogetherUntilTheLastOneHasNoData) {
   const NumberFiles files({{0, 1, 2, 3, 4, 5, 6, 7, 8}, {10, 11, 12, 13, 14, 15, 16, 17, 18}});
   const Cluster cluster{.workers = 2, .replicas_per_worker = 2};
   EXPECT_EQ(distribute(cluster, AutoShardPolicy::File, files.dataset().batch(6)),
-            (std::vector<Steps>{
-                {{{0, 1}, {2, 3}}, {{4}, {5}}, {{6, 7}, {8}}, {{}, {}}},
-                {{{10}, {11}}, {{12, 13}, {14, 15}}, {{16}, {17}}, {{18}, {}}}}));
+            (std::vector<Steps>{{{{0, 1}, {2, 3}}, {{4}, {5}}, {{6, 7}, {8}}, {{}, {}}},
+                                {{{10}, {11}}, {{12, 13}, {14, 15}}, {{16}, {17}}, {{18}, {}}}}));
   const auto totals = on_all_workers(cluster, [&](Strategy& strategy) {
     std::vector<int64_t> all;
     for (const auto& element : strategy.distribute_dataset(files.dataset().batch(6))) {
@@ -201,8 +198,8 @@ TEST(Workers, StepTogetherUntilTheLastOneHasNoData) {
 TEST(Workers, TakeSizesThatAddUpToTheGlobalBatch) {
   const auto sizes = [](const Cluster& cluster, int64_t batch) {
     std::vector<std::vector<int64_t>> all;
-    for (const Steps& steps : distribute(cluster, AutoShardPolicy::Off,
-                                         range(2 * batch).batch(batch))) {
+    for (const Steps& steps :
+         distribute(cluster, AutoShardPolicy::Off, range(2 * batch).batch(batch))) {
       all.emplace_back();
       for (const Rows& rows : steps) {
         for (const auto& row : rows) all.back().push_back(static_cast<int64_t>(row.size()));
@@ -256,9 +253,8 @@ TEST(Workers, HearOfTheFailureOfAnother) {
   };
   const auto seen = on_all_workers({.workers = 2}, [&](Strategy& strategy) {
     auto it = strategy
-                  .distribute_datasets_from_function([&](const InputContext& input) {
-                    return dataset(input.input_pipeline_id());
-                  })
+                  .distribute_datasets_from_function(
+                      [&](const InputContext& input) { return dataset(input.input_pipeline_id()); })
                   .iterator();
     std::vector<std::string> all;
     for (int call = 0; call < 5; ++call) {

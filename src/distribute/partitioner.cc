@@ -18,8 +18,8 @@ void check_positive(std::string_view partitioner, std::string_view option, int64
 void check_shape(std::string_view partitioner, const Shape& shape, int axis) {
   if (!shape.is_fully_known()) {
     raise(Code::InvalidArgument,
-          "[{}] needs a shape that is fully known, got {}; give the variable its shape", partitioner,
-          shape.to_string());
+          "[{}] needs a shape that is fully known, got {}; give the variable its shape",
+          partitioner, shape.to_string());
   }
   if (axis < 0 || axis >= shape.rank()) {
     raise(Code::InvalidArgument, "[{}] shape {} has no axis {}, only {} dimensions", partitioner,
@@ -72,8 +72,7 @@ std::vector<int64_t> MaxSizePartitioner::operator()(const Shape& shape, DType dt
   check_shape("MaxSizePartitioner", shape, axis);
   const int64_t row_bytes =
       shape.without(axis).num_elements() * bytes_per_element(dtype, options_.bytes_per_string);
-  const int64_t rows_per_part =
-      row_bytes == 0 ? shape[axis] : options_.max_shard_bytes / row_bytes;
+  const int64_t rows_per_part = row_bytes == 0 ? shape[axis] : options_.max_shard_bytes / row_bytes;
   const int64_t parts = ceil_div(shape[axis], std::max<int64_t>(1, rows_per_part));
   return parts_along(shape, axis, std::min(options_.max_shards.value_or(parts), parts));
 }

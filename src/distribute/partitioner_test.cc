@@ -41,8 +41,8 @@ TEST(MinSizePartitioner, CutsNothingByDefault) {
 TEST(MinSizePartitioner, TakesStringsToHaveAGivenSize) {
   EXPECT_EQ((MinSizePartitioner{{.min_shard_bytes = 32, .max_shards = 9}}({8}, kString)),
             (Parts{4}));
-  EXPECT_EQ((MinSizePartitioner{
-                {.min_shard_bytes = 32, .max_shards = 9, .bytes_per_string = 8}}({8}, kString)),
+  EXPECT_EQ((MinSizePartitioner{{.min_shard_bytes = 32, .max_shards = 9, .bytes_per_string = 8}}(
+                {8}, kString)),
             (Parts{2}));
 }
 
@@ -77,8 +77,7 @@ TEST(Partitioners, RefuseAxesAndShapesThatDoNotFit) {
 }
 
 TEST(Partitioners, RefuseOptionsBelowOne) {
-  EXPECT_ERROR(Code::InvalidArgument, "num_shards",
-               FixedShardsPartitioner(0)({2}, kFloat32));
+  EXPECT_ERROR(Code::InvalidArgument, "num_shards", FixedShardsPartitioner(0)({2}, kFloat32));
   EXPECT_ERROR(Code::InvalidArgument, "min_shard_bytes",
                MinSizePartitioner{{.min_shard_bytes = 0}});
   EXPECT_ERROR(Code::InvalidArgument, "max_shards", MinSizePartitioner{{.max_shards = 0}});
