@@ -1,9 +1,9 @@
 // Graphs beside the same work without them.
 
 #include <cohort/torch.h>
-#include <sys/resource.h>
 
 #include "ratio.h"
+#include "support/allocation_meter.h"
 
 namespace {
 
@@ -38,34 +38,61 @@ void bench_chain(int count, double limit) {
               .limit = limit});
 }
 
-void bench_step() {
-  random::set_seed(1);
-  nn::Sequential eager_model{nn::Dense(784, 512), nn::relu, nn::Dense(512, 512), nn::relu,
-                             nn::Dense(512, 10)};
-  nn::Sequential traced_model{nn::Dense(784, 512), nn::relu, nn::Dense(512, 512), nn::relu,
-                              nn::Dense(512, 10)};
-  optim::Sgd eager_optimizer({.learning_rate = 0.01});
-  optim::Sgd traced_optimizer({.learning_rate = 0.01});
-  const auto step = [](nn::Sequential& model, optim::Sgd& optimizer, const Tensor& x,
-                       const Tensor& labels) {
+// The Foundation benchmark's network and one step of training it.
+struct Mlp {
+  nn::Sequential model{nn::Dense(784, 512), nn::relu, nn::Dense(512, 512), nn::relu,
+                       nn::Dense(512, 10)};
+  optim::Sgd optimizer{{.learning_rate = 0.01}};
+
+  Tensor step(const Tensor& x, const Tensor& labels) {
     GradientTape tape;
     const Tensor loss = nn::softmax_cross_entropy(model(x), labels);
     optimizer.apply_gradients(tape.gradient(loss, model.variables()), model.variables());
     return loss;
-  };
-  const auto traced = function(
-      [&](Tensor x, Tensor labels) { return step(traced_model, traced_optimizer, x, labels); });
-  const Tensor x = random::uniform({128, 784});
-  const Tensor labels = random::randint({128}, 0, 10);
-  const double tracing = bench::seconds_of([&] { traced(x, labels); });
+  }
+};
+struct Batch {
+  Tensor x = random::uniform({128, 784});
+  Tensor labels = random::randint({128}, 0, 10);
+};
+
+void bench_step() {
+  Mlp eager;
+  Mlp model;
+  const auto traced = function([&](Tensor x, Tensor labels) { return model.step(x, labels); });
+  const Batch batch;
+  const double tracing = bench::seconds_of([&] { traced(batch.x, batch.labels); });
   std::printf("%-44s %10.2f ms                limit 20\n",
               "tracing, compiling and running the MLP step", tracing * 1e3);
   bench::run({.name = "MLP step, traced over eager",
-              .ours = [&] { traced(x, labels); },
-              .theirs = [&] { step(eager_model, eager_optimizer, x, labels); },
+              .ours = [&] { traced(batch.x, batch.labels); },
+              .theirs = [&] { eager.step(batch.x, batch.labels); },
               .calls = 5,
               .rounds = 41,
               .limit = 0.98});
+}
+
+// The most bytes that tensors have at once in a step: parameters, batch and what the step makes.
+int64_t peak_of_step(bool trace) {
+  testing::AllocationMeter meter;
+  Mlp model;
+  const Batch batch;
+  const auto traced = function([&](Tensor x, Tensor labels) { return model.step(x, labels); });
+  const auto step = [&] {
+    return trace ? traced(batch.x, batch.labels) : model.step(batch.x, batch.labels);
+  };
+  step();
+  meter.reset_peak();
+  step();
+  return meter.peak_bytes();
+}
+
+void bench_memory() {
+  const auto ours = static_cast<double>(peak_of_step(true));
+  const auto theirs = static_cast<double>(peak_of_step(false));
+  std::printf("%-44s %10.0f KB %10.0f KB  ratio %.3f  limit 0.80  %s\n",
+              "peak memory of the MLP step, traced over eager", ours / 1024, theirs / 1024,
+              ours / theirs, ours <= 0.8 * theirs ? "ok" : "MISSED");
 }
 
 void bench_building(int count) {
@@ -88,6 +115,8 @@ int main() {
   at::set_num_threads(1);
   bench_chain(10, 1.1);
   bench_chain(1000, 1.1);
+  random::set_seed(1);
   bench_step();
+  bench_memory();
   for (const int count : {1'000, 10'000, 100'000}) bench_building(count);
 }

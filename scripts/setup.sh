@@ -24,6 +24,7 @@ zlib1g-dev              # gzip data files
 libzstd-dev             # zstd data files
 libzip-dev              # zip containers: NPZ files
 libisal-dev             # CRC-32C of records, at memory speed
+libxxhash-dev           # hashes that tell whether the replicas' copies are still equal
 libprotobuf-dev         # serialized graphs and datasets, tf.Example
 protobuf-compiler       # the same
 libgtest-dev            # tests

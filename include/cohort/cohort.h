@@ -14,6 +14,7 @@
 #include "cohort/gradient.h"             // IWYU pragma: export
 #include "cohort/graph.h"                // IWYU pragma: export
 #include "cohort/graph_variable.h"       // IWYU pragma: export
+#include "cohort/guards.h"               // IWYU pragma: export
 #include "cohort/metrics.h"              // IWYU pragma: export
 #include "cohort/native_function.h"      // IWYU pragma: export
 #include "cohort/nn.h"                   // IWYU pragma: export
@@ -28,3 +29,4 @@
 #include "cohort/tensor.h"               // IWYU pragma: export
 #include "cohort/values.h"               // IWYU pragma: export
 #include "cohort/variable.h"             // IWYU pragma: export
+#include "cohort/variable_scopes.h"      // IWYU pragma: export

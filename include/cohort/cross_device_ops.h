@@ -10,11 +10,16 @@
 #include <utility>
 #include <vector>
 
+#include "cohort/device.h"
 #include "cohort/values.h"
 
 // How values that lie on several devices are made into one.
 
 namespace cohort {
+
+namespace internal {
+class NcclGroups;  // communicators, by devices
+}
 
 enum class CommunicationImplementation { Auto, Ring, Nccl };
 // "ring" in any letter case. Throws InvalidArgument, listing the names there are.
@@ -45,6 +50,8 @@ class Destinations {
   Destinations(const DistributedValue& value);
   template <typename T>
   Destinations(const PerReplica<T>& values) : Destinations(DistributedValue(values)) {}
+  // One for each name, in order. InvalidArgument when there is none.
+  static Destinations of_devices(std::vector<std::string> devices);
 
   const std::vector<std::string>& devices() const { return devices_; }
 
@@ -130,16 +137,19 @@ class NcclAllReduce : public CrossDeviceOps {
   std::string to_string() const override;
 
  protected:
+  // Whether NCCL can read and write the device's memory.
+  virtual bool reaches(const DeviceName& device) const;
   std::vector<std::vector<Tensor>> reduce_dense(ReduceOp op,
                                                 std::span<const ReduceRequest> requests,
                                                 const CommunicationOptions& options) override;
 
  private:
   int num_packs_;
+  std::shared_ptr<internal::NcclGroups> groups_;
 };
 
-// The default for CPU devices of one process: each device's thread adds up its slice of all
-// components, in the order of the devices; the result is one buffer that all of them share.
+// The default for CPU devices of one process: components are added up in their order, large ones by
+// as many threads as there are devices, each a slice; the result is one buffer that all share.
 class DirectAllReduce : public CrossDeviceOps {
  public:
   std::string to_string() const override;

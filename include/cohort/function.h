@@ -1,5 +1,6 @@
 #pragma once
 
+#include <concepts>
 #include <functional>
 #include <memory>
 #include <string>
@@ -21,8 +22,10 @@ using FunctionBody = std::function<std::vector<Tensor>(std::span<const Tensor>)>
 class FunctionCore {
  public:
   explicit FunctionCore(std::string name);
-  // Runs the trace for the arguments' dtypes and shapes, making it first when there is none.
-  std::vector<Tensor> call(const std::vector<Tensor>& arguments, const FunctionBody& body) const;
+  // Both take the trace for the arguments' dtypes, shapes and kinds, making it first when there is
+  // none.
+  std::vector<Tensor> call(const Flat& arguments, const FunctionBody& body) const;
+  std::string serialize(const Flat& arguments, const FunctionBody& body) const;
   size_t num_traces() const;
 
  private:
@@ -45,6 +48,8 @@ struct FunctionOptions {
 // in their first size only, that size is traced as unknown, unless the code looks at it.
 //
 // Arguments and results are tensors and structures of them: vector, tuple, pair, map by name.
+// Iterators may be arguments, or captured: each call takes the next elements. Any iterator over
+// elements of the same dtypes and shapes goes with one trace.
 // Thread-safe. Under a tape, and inside of another function, it is called op by op.
 template <typename F>
 class Function {
@@ -53,33 +58,54 @@ class Function {
       : body_(std::move(body)), core_(std::move(options.name)) {}
 
   template <typename... Args>
+  requires std::invocable<const F&, Args...>
   auto operator()(const Args&... args) const {
     using Result = std::invoke_result_t<const F&, Args...>;
-    std::vector<Tensor> flat;
-    (internal::flatten_into(args, flat), ...);
     // The results' structure is that of the call that was traced.
-    const std::vector<Tensor> results = core_.call(flat, [&](std::span<const Tensor> symbols) {
-      size_t next = 0;
-      // Braces: evaluated from left to right.
-      const std::tuple<Args...> rebuilt{internal::rebuild(args, symbols, next)...};
-      std::vector<Tensor> outputs;
-      if constexpr (std::is_void_v<Result>) {
-        std::apply(body_, rebuilt);
-      } else {
-        internal::flatten_into(std::apply(body_, rebuilt), outputs);
-      }
-      return outputs;
-    });
+    const std::vector<Tensor> results = core_.call(flat(args...), traced(args...));
     if constexpr (!std::is_void_v<Result>) {
       size_t next = 0;
       return internal::unflatten<Result>(results, next);
     }
   }
 
+  // The trace for arguments such as these, made first when there is none, as bytes with which
+  // another process runs it. Values that it uses travel along, and iterators that it captures as
+  // descriptions of their datasets; variables and arguments are found, or made, over there. Throws
+  // FailedPrecondition for what cannot travel, naming it.
+  template <typename... Args>
+  std::string serialize(const Args&... args) const {
+    return core_.serialize(flat(args...), traced(args...));
+  }
+
   // How many kinds of arguments were traced so far.
   size_t num_traces() const { return core_.num_traces(); }
 
  private:
+  template <typename... Args>
+  static internal::Flat flat(const Args&... args) {
+    internal::Flat flat;
+    (internal::flatten_into(args, flat), ...);
+    return flat;
+  }
+
+  // The body on symbols in the place of the arguments' tensors. Looks at `args`.
+  template <typename... Args>
+  auto traced(const Args&... args) const {
+    return [this, &args...]([[maybe_unused]] std::span<const Tensor> symbols) {
+      [[maybe_unused]] size_t next = 0;
+      // Braces: evaluated from left to right.
+      const std::tuple<Args...> rebuilt{internal::rebuild(args, symbols, next)...};
+      internal::Flat outputs;
+      if constexpr (std::is_void_v<std::invoke_result_t<const F&, Args...>>) {
+        std::apply(body_, rebuilt);
+      } else {
+        internal::flatten_into(std::apply(body_, rebuilt), outputs);
+      }
+      return std::move(outputs.tensors);
+    };
+  }
+
   F body_;
   internal::FunctionCore core_;
 };

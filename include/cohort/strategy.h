@@ -16,6 +16,7 @@
 #include "cohort/cross_device_ops.h"
 #include "cohort/data.h"
 #include "cohort/distributed_dataset.h"
+#include "cohort/guards.h"
 #include "cohort/values.h"
 
 // Strategies: where the replicas of a training step run and how their values meet.
@@ -117,7 +118,7 @@ class ReplicaContext {
              const std::function<void(std::span<void* const>)>& body);
   std::vector<Gradient> all_reduce_values(ReduceOp op, const std::vector<Gradient>& values,
                                           const CommunicationOptions& options);
-  Tensor all_gather_value(const Tensor& value, int axis, const CommunicationOptions& options);
+  Tensor all_gather_value(const Gradient& value, int axis, const CommunicationOptions& options);
 
   Strategy& strategy_;
   int id_;
@@ -133,6 +134,12 @@ struct ReduceAxes {
   ReduceAxes(std::initializer_list<int> list) : axes(list.begin(), list.end()) {}
   ReduceAxes(std::nullopt_t) {}
   std::vector<int64_t> axes;
+};
+
+// What a replica gets that gathers.
+struct GatheredValue {
+  Tensor all;       // all replicas' values, one after the other
+  Tensor own_rows;  // which rows of that, along the axis, are its own; a vector of int64
 };
 
 // What a strategy is made of: derive to write one's own. Everything that Strategy, variables,
@@ -162,6 +169,8 @@ class StrategyExtended {
   virtual bool should_init() const { return true; }
   virtual bool between_graph() const { return false; }
   virtual bool require_static_shapes() const { return false; }
+  // What watches over optimizers' updates of its variables.
+  virtual GuardOptions guards() const { return {}; }
   // Whether it has one replica by nature, so that values are never distributed.
   virtual bool is_single() const { return false; }
   // A device to open together with the scope; "" = none.
@@ -198,6 +207,8 @@ class StrategyExtended {
   virtual std::vector<Gradient> replica_all_reduce(ReplicaContext& context, ReduceOp op,
                                                    const std::vector<Gradient>& values,
                                                    const CommunicationOptions& options);
+  virtual GatheredValue replica_all_gather(ReplicaContext& context, const Tensor& value, int axis,
+                                           const CommunicationOptions& options);
   // The same as another object, for deep_copy(). Throws Unimplemented unless overridden.
   virtual std::unique_ptr<StrategyExtended> clone() const;
 
@@ -307,6 +318,7 @@ class OneDeviceStrategy : public Strategy {
 
 struct MirroredOptions {
   std::shared_ptr<CrossDeviceOps> cross_device_ops = nullptr;  // chosen by the devices when null
+  GuardOptions guards = {};
 };
 
 // One replica per device, each with its own copy of every variable; the copies are kept equal.

@@ -97,7 +97,8 @@ class DistributedValue {
   DistributedValue(T value) : DistributedValue(Tensor(value)) {}
   DistributedValue(const Variable& variable);
   template <typename T>
-  requires(!std::same_as<T, data::Element> && std::convertible_to<const T&, Gradient>)
+  requires(!std::same_as<T, data::Element> &&
+           (std::convertible_to<const T&, Gradient> || std::convertible_to<const T&, Tensor>))
       DistributedValue(const PerReplica<T>& values)
       : DistributedValue(Kind::PerReplica, gradients_of(values)) {}
   DistributedValue(const PerReplica<data::Element>& values);
@@ -126,7 +127,13 @@ class DistributedValue {
   template <typename T>
   static std::vector<Gradient> gradients_of(const PerReplica<T>& values) {
     std::vector<Gradient> all;
-    for (size_t i = 0; i < values.size(); ++i) all.emplace_back(values[i]);
+    for (size_t i = 0; i < values.size(); ++i) {
+      if constexpr (std::convertible_to<const T&, Gradient>) {
+        all.emplace_back(values[i]);
+      } else {
+        all.emplace_back(static_cast<Tensor>(values[i]));
+      }
+    }
     return all;
   }
 
@@ -140,6 +147,15 @@ template <>
 inline constexpr bool is_tensor_like<PerReplica<Tensor>> = true;
 template <>
 inline constexpr bool is_tensor_like<DistributedValue> = true;
+
+template <typename T>
+inline constexpr bool is_distributed<PerReplica<T>> =
+    std::convertible_to<const PerReplica<T>&, DistributedValue>;
+template <>
+inline constexpr bool is_distributed<DistributedValue> = true;
+// Writes each component to its copy. Throws InvalidArgument where the rules for `target` want one
+// value for all copies.
+Tensor write_parts(const Variable& target, Write write, const DistributedValue& value);
 }  // namespace internal
 
 }  // namespace cohort

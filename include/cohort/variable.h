@@ -16,6 +16,12 @@ namespace cohort {
 namespace internal {
 class VariableImpl;
 struct VariableAccess;
+// Whether values of this type may have a part for each copy of a variable. See <cohort/values.h>.
+template <typename T>
+inline constexpr bool is_distributed = false;
+template <typename T>
+concept Distributed = is_distributed<T>;
+enum class Write { Assign, AssignAdd, AssignSub };
 }  // namespace internal
 
 // When the copies that a strategy keeps of a variable are made equal: at each write, or only when
@@ -68,15 +74,33 @@ class Variable {
   std::string device() const;
   VariableSynchronization synchronization() const;
   VariableAggregation aggregation() const;
+  // False for a graph's variable before its initializer ran.
+  bool is_initialized() const;
+  // Another variable of the same strategy, with the same options, devices and values.
+  Variable deep_copy() const;
 
   Tensor read_value() const;
-  operator Tensor() const { return read_value(); }
+  operator Tensor() const;
 
   // Each returns the new value. The value converts to the variable's dtype when that loses nothing
   // but precision (a float to an integer variable is InvalidArgument), and must fit its shape.
   Tensor assign(const Tensor& value);
   Tensor assign_add(const Tensor& delta);
   Tensor assign_sub(const Tensor& delta);
+  // With a value that has a part for each copy, each copy takes its own. Only a strategy's
+  // variables do; others take the value that it converts to.
+  template <internal::Distributed T>
+  Tensor assign(const T& value) {
+    return write_parts(*this, internal::Write::Assign, value);
+  }
+  template <internal::Distributed T>
+  Tensor assign_add(const T& delta) {
+    return write_parts(*this, internal::Write::AssignAdd, delta);
+  }
+  template <internal::Distributed T>
+  Tensor assign_sub(const T& delta) {
+    return write_parts(*this, internal::Write::AssignSub, delta);
+  }
 
   // Change the rows that `slices` names, in order; a row named twice is changed twice. An index
   // outside of the variable is InvalidArgument, and then nothing has changed.
@@ -98,6 +122,13 @@ class Variable {
 
   std::shared_ptr<internal::VariableImpl> impl_;
 };
+
+namespace internal {
+template <>
+inline constexpr bool is_distributed<Variable> = true;
+// Writes the copies of `value` to the copies of `target`, where both are a strategy's.
+Tensor write_parts(const Variable& target, Write write, const Variable& value);
+}  // namespace internal
 
 // What is asked for when a variable is made.
 struct VariableRequest {

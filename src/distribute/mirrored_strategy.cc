@@ -5,6 +5,8 @@
 #include "base/log.h"
 #include "base/raise.h"
 #include "distribute/context.h"
+#include "distribute/parallel_all_reduce.h"
+#include "distribute/replica_reductions.h"
 #include "distribute/strategy_devices.h"
 #include "distribute/undistributed.h"
 #include "distribute/variables.h"
@@ -18,8 +20,11 @@ class MirroredExtended : public StrategyExtended {
   MirroredExtended(std::vector<std::string> devices, const MirroredOptions& options)
       : devices_(std::move(devices)),
         options_(options),
-        cross_device_ops_(options.cross_device_ops) {
-    if (cross_device_ops_ == nullptr) cross_device_ops_ = default_cross_device_ops(devices_);
+        cross_device_ops_(options.cross_device_ops != nullptr
+                              ? options.cross_device_ops
+                              : default_cross_device_ops(devices_)) {
+    const CrossDeviceOps& chosen = *cross_device_ops_;
+    if (typeid(chosen) == typeid(DirectAllReduce)) direct_.emplace(devices_);
   }
 
   std::string name() const override { return "MirroredStrategy"; }
@@ -27,6 +32,7 @@ class MirroredExtended : public StrategyExtended {
   std::vector<std::string> parameter_devices() const override { return devices_; }
   size_t num_local_replicas() const override { return devices_.size(); }
   bool supports_replica_pipelines() const override { return true; }
+  GuardOptions guards() const override { return options_.guards; }
 
   Variable create_variable(const NextCreator& next, const VariableRequest& request) override {
     return internal::make_mirrored_variable(
@@ -63,6 +69,18 @@ class MirroredExtended : public StrategyExtended {
     return cross_device_ops_->gather(value, destinations, axis, options);
   }
 
+  std::vector<Gradient> replica_all_reduce(ReplicaContext& context, ReduceOp op,
+                                           const std::vector<Gradient>& values,
+                                           const CommunicationOptions& options) override {
+    if (!direct_ || context.meeting() == nullptr || context.meeting()->shared_graph() != nullptr) {
+      return StrategyExtended::replica_all_reduce(context, op, values, options);
+    }
+    return direct_->run(
+        *context.meeting(), context.local_replica(),
+        {.what = "all_reduce", .op = op, .values = values, .options = options},
+        [&](const internal::ReplicaCalls& calls) { internal::reduce_for_all(*this, calls); });
+  }
+
   DistributedValue update_copies(const Variable& variable, const Change& change) override {
     internal::require_cross_replica_or_default(strategy(), "update");
     if (!variable_created_in_scope(variable)) {
@@ -81,7 +99,9 @@ class MirroredExtended : public StrategyExtended {
  private:
   const std::vector<std::string> devices_;
   const MirroredOptions options_;
-  std::shared_ptr<CrossDeviceOps> cross_device_ops_;
+  const std::shared_ptr<CrossDeviceOps> cross_device_ops_;
+  // Where the algorithm is the one between threads: its quick form for replicas that meet.
+  std::optional<internal::ParallelAllReduce> direct_;
 };
 
 std::unique_ptr<StrategyExtended> make_extended(const std::vector<std::string>& names,

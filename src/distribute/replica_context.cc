@@ -48,8 +48,9 @@ void ReplicaContext::merge(const std::type_info& kind, void* own,
 }
 
 std::string ReplicaContext::to_string() const {
-  return fmt::format("ReplicaContext(strategy={}, replica_id_in_sync_group={}, replicas={})",
-                     strategy_.extended().name(), id_, num_replicas_in_sync());
+  return fmt::format(
+      "ReplicaContext(strategy={}, replica_id_in_sync_group={}, num_replicas_in_sync={})",
+      strategy_.extended().name(), id_, num_replicas_in_sync());
 }
 
 std::ostream& operator<<(std::ostream& out, const ReplicaContext& context) {

@@ -23,8 +23,11 @@ class ReplicaCrew::Inside {
       variable_creators() = crew.surroundings_.creators;
       build_scopes().name_prefixes = crew.surroundings_.name_prefixes;
       name_.emplace(fmt::format("replica_{}", replica));
+      cache_.emplace(crew.surroundings_.cache);
     }
     if (crew.devices_.size() == 1) return;
+    random_.emplace(
+        crew.surroundings_.random->of(crew.contexts_[replica].replica_id_in_sync_group()));
     unheard_.emplace();
     creator_.emplace([&crew, replica](const NextCreator& next, const VariableRequest& request) {
       return crew.variables_.make(replica, next, request);
@@ -42,6 +45,8 @@ class ReplicaCrew::Inside {
   const ModeScope mode_;
   std::optional<DeviceScope> device_;  // other replicas' threads are on theirs for ever
   std::optional<NameScope> name_;
+  std::optional<ReadCacheAdoption> cache_;
+  std::optional<GeneratorScope> random_;
   std::optional<RecordingPause> unheard_;  // by tapes around run(), which see no other replica
   std::optional<VariableCreatorScope> creator_;
 };
@@ -106,6 +111,8 @@ void ReplicaCrew::start_others() {
   if (threads_.empty()) return;
   surroundings_.creators = variable_creators();
   surroundings_.name_prefixes = build_scopes().name_prefixes;
+  surroundings_.cache = read_cache();
+  surroundings_.random.emplace();
   running_ = static_cast<uint32_t>(threads_.size());
   orders_.fetch_add(1);
   orders_.notify_all();

@@ -5,12 +5,15 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "base/thread.h"
 #include "cohort/strategy.h"
 #include "distribute/replica_meeting.h"
+#include "distribute/replica_random.h"
 #include "distribute/shared_variables.h"
+#include "distribute/variable_scopes.h"
 #include "tensor/devices.h"
 
 namespace cohort::internal {
@@ -36,6 +39,8 @@ class ReplicaCrew {
     const Device* device = nullptr;
     std::vector<VariableCreator> creators;
     std::vector<std::string> name_prefixes;
+    std::shared_ptr<ReadCache> cache;
+    std::optional<ReplicaRandom> random;  // none for one replica, which draws as its caller
   };
 
   void perform(size_t replica);

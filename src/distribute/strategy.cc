@@ -8,6 +8,7 @@
 #include "distribute/context.h"
 #include "distribute/default_strategy.h"
 #include "distribute/replica_crew.h"
+#include "distribute/strategy_update.h"
 
 namespace cohort {
 
@@ -16,6 +17,7 @@ Strategy::Strategy(std::unique_ptr<StrategyExtended> extended) : extended_(std::
     internal::raise(Code::InvalidArgument, "[Strategy] needs a StrategyExtended, got nullptr");
   }
   extended_->strategy_ = this;
+  internal::connect_optimizers();
 }
 
 Strategy::~Strategy() { internal::end_installed_scope(*this); }

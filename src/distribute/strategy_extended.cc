@@ -3,12 +3,15 @@
 #include "distribute/context.h"
 #include "distribute/default_strategy.h"
 #include "distribute/replica_crew.h"
+#include "distribute/replica_reductions.h"
 #include "distribute/variables.h"
 #include "ops/variable_cell.h"
 
 namespace cohort {
 
-StrategyExtended::StrategyExtended() : crews_(std::make_unique<internal::ReplicaCrews>()) {}
+StrategyExtended::StrategyExtended() : crews_(std::make_unique<internal::ReplicaCrews>()) {
+  internal::connect_replica_ops();
+}
 StrategyExtended::~StrategyExtended() = default;
 
 Strategy& StrategyExtended::strategy() const {

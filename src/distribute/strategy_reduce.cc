@@ -2,6 +2,7 @@
 #include "cohort/ops.h"
 #include "cohort/strategy.h"
 #include "distribute/context.h"
+#include "distribute/undistributed.h"
 
 namespace cohort {
 namespace {
@@ -13,6 +14,8 @@ Tensor here(const Tensor& value) {
   return value.device() == internal::value_device().full_name ? value : identity(value);
 }
 
+Destinations this_device() { return internal::value_device().full_name; }
+
 Tensor reduce_locally(ReduceOp op, const Tensor& value, const Axes& axes) {
   switch (op) {
     case ReduceOp::Min:
@@ -21,50 +24,88 @@ Tensor reduce_locally(ReduceOp op, const Tensor& value, const Axes& axes) {
       return max(value, axes);
     case ReduceOp::Product:
       return prod(value, axes);
-    default:
-      return sum(value, axes);
+    case ReduceOp::Mean:
+      return mean(value, axes);
+    case ReduceOp::Sum:
+      break;
   }
+  return sum(value, axes);
 }
 
-// How many elements of `value` become one.
-int64_t count_along(const Tensor& value, const Axes& axes) {
-  int64_t count = 1;
+// How many elements become one: int64, a symbol where a size is not known yet.
+Tensor count_along(const Tensor& value, const Axes& axes) {
+  Tensor count = cast(Tensor(1), kInt64);
   for (const int64_t axis : axes.axes) {
-    count *= value.shape()[static_cast<int>(axis < 0 ? axis + value.rank() : axis)];
+    const auto index = static_cast<int>(axis < 0 ? axis + value.rank() : axis);
+    const int64_t size = value.shape()[index];
+    count = count * (size >= 0 ? Tensor(size) : shape(value)[index]);
   }
   return count;
+}
+
+// Small integers would wrap around long before the sum of a batch.
+Tensor widened(const Tensor& value) {
+  return is_integer(value.dtype()) ? cast(value, kInt64) : value;
+}
+
+bool is_empty(const Tensor& value) {
+  return !value.is_symbolic() && value.shape().num_elements() == 0;
+}
+
+// What each replica has along the axes, and of how many elements.
+struct LocalParts {
+  std::vector<Gradient> reduced = {};
+  std::vector<Gradient> counts = {};
+};
+
+LocalParts reduce_components(ReduceOp op, const DistributedValue& value, const Axes& axes) {
+  const bool of_some = op == ReduceOp::Min || op == ReduceOp::Max;
+  LocalParts parts;
+  for (const Gradient& component : value.components()) {
+    const Tensor whole = component.dense();
+    if (of_some && value.size() > 1 && is_empty(whole)) continue;  // has no extreme
+    const DeviceScope there(whole.device());
+    const bool is_mean = op == ReduceOp::Mean;
+    parts.reduced.emplace_back(
+        reduce_locally(is_mean ? ReduceOp::Sum : op, is_mean ? widened(whole) : whole, axes));
+    if (is_mean) parts.counts.emplace_back(count_along(whole, axes));
+  }
+  if (parts.reduced.empty()) {
+    raise(Code::InvalidArgument, "[reduce] {} of no elements: all replicas' values are empty",
+          to_string(op));
+  }
+  return parts;
+}
+
+// What a mean of that dtype is computed to.
+DType mean_dtype(DType dtype) {
+  if (!is_integer(dtype)) return is_floating(dtype) ? dtype : kFloat32;
+  return size_of(dtype) <= 2 ? kFloat32 : kFloat64;
 }
 
 }  // namespace
 
 Tensor Strategy::reduce_value(ReduceOp op, const DistributedValue& value, const ReduceAxes& axes) {
   if (!axes.axes.empty()) return reduce_along(op, value, axes);
-  const Destinations where(internal::value_device().full_name);
-  return here(extended_->reduce_to(op, value, where).value().dense());
+  return here(extended_->reduce_to(op, value, this_device()).value().dense());
 }
 
 Tensor Strategy::reduce_along(ReduceOp op, const DistributedValue& value, const ReduceAxes& axes) {
   const Axes along(axes.axes);
-  std::vector<Gradient> parts;
-  std::vector<Gradient> counts;
-  for (const Gradient& component : value.components()) {
-    const Tensor whole = component.dense();
-    const DeviceScope there(whole.device());
-    parts.emplace_back(reduce_locally(op, whole, along));
-    counts.emplace_back(Tensor::from(std::vector<int64_t>{count_along(whole, along)}, Shape{}));
-  }
-  const ReduceOp between = op == ReduceOp::Mean ? ReduceOp::Sum : op;
-  const auto combine = [&](std::vector<Gradient> all) {
-    return reduce_value(between, DistributedValue(value.kind(), std::move(all)), {});
+  if (internal::is_common(value)) return reduce_locally(op, reduce_value(op, value, {}), along);
+  const LocalParts parts = reduce_components(op, value, along);
+  const auto combine = [&](const std::vector<Gradient>& all) {
+    const ReduceOp between = op == ReduceOp::Mean ? ReduceOp::Sum : op;
+    return reduce_value(between, {DistributedValue::Kind::PerReplica, all}, {});
   };
-  const Tensor combined = combine(std::move(parts));
+  const Tensor combined = combine(parts.reduced);
   if (op != ReduceOp::Mean) return combined;
-  return div(combined, cast(combine(std::move(counts)), combined.dtype()));
+  const Tensor quotient = div(combined, cast(combine(parts.counts), combined.dtype()));
+  return cast(quotient, mean_dtype(value[0].dense().dtype()));
 }
 
 Tensor Strategy::gather_value(const DistributedValue& value, int axis) {
-  const Destinations where(internal::value_device().full_name);
-  return here(extended_->gather_to(value, where, axis).value().dense());
+  return here(extended_->gather_to(value, this_device(), axis).value().dense());
 }
 
 }  // namespace cohort

@@ -26,14 +26,13 @@ bool is_zero_literal(const Gradient& value) {
         to_string(op), replicas, value.to_string());
 }
 
-// Whether the value has no component for each replica.
+}  // namespace
+
 bool is_common(const DistributedValue& value) {
   if (value.kind() == Kind::PerReplica) return false;
   if (value.kind() != Kind::Variable) return true;
   return value.size() == 1 || is_mirrored(value.variable());
 }
-
-}  // namespace
 
 bool is_literal(const Tensor& value) {
   return value.defined() && body(value).weak && value.shape().rank() == 0;

@@ -6,6 +6,9 @@
 
 namespace cohort::internal {
 
+// Whether the value has no component for each replica: it is plain, or has equal copies.
+bool is_common(const DistributedValue& value);
+
 // The reduction over `replicas` replicas of a value that has no component for each of them: a plain
 // one, the same for all, or one with equal copies. Its mean is itself; its sum is InvalidArgument,
 // because nobody meant it, unless it is the C++ number 0. Returns nullopt when the value has

@@ -2,8 +2,8 @@
 
 #include "cohort/device.h"
 #include "distribute/context.h"
+#include "distribute/distributed_variable.h"
 #include "ops/dispatch.h"
-#include "ops/variable_cell.h"
 
 namespace cohort::internal {
 namespace {
@@ -15,25 +15,10 @@ const std::vector<std::string>*& creation_devices() {
 
 }  // namespace
 
-Variable make_plain_variable(Strategy& strategy, const std::string& device, const NextCreator& next,
-                             const VariableRequest& request) {
-  const DeviceScope there(device);
-  const Variable made = next(request);
-  VariableAccess::impl(made)->strategy = &strategy;
-  return made;
+std::vector<Variable> copies_of(const Variable& variable) {
+  const auto whole = distributed(variable);
+  return whole != nullptr ? whole->copies() : std::vector{variable};
 }
-
-Variable make_mirrored_variable(Strategy& strategy, const std::vector<std::string>& devices,
-                                const NextCreator& next, const VariableRequest& request) {
-  return make_plain_variable(strategy, devices.front(), next, request);
-}
-
-Variable make_aggregating_variable(Strategy& strategy, const std::string& device,
-                                   const NextCreator& next, const VariableRequest& request) {
-  return make_plain_variable(strategy, device, next, request);
-}
-
-std::vector<Variable> copies_of(const Variable& variable) { return {variable}; }
 
 Tensor read_copy(const Variable& copy) {
   const RecordingPause unheard;
@@ -52,6 +37,12 @@ bool is_mirrored(const Variable& variable) {
 
 DistributedValue change_copies(const Variable& variable, const StrategyExtended::Change& change) {
   const std::vector<Variable> copies = copies_of(variable);
+  const auto whole = distributed(variable);
+  std::optional<ModeScope> across;
+  if (whole != nullptr) {
+    across.emplace(Mode{&whole->owner(), nullptr});
+    whole->note_own_write();  // `change` may do something else for each copy
+  }
   std::vector<Gradient> results;
   for (size_t k = 0; k < copies.size(); ++k) {
     const UpdateScope updating(k);

@@ -8,13 +8,17 @@
 
 namespace cohort::internal {
 
-// A variable with one copy on each of `devices`; `next` makes the copies.
+// How strategies make variables. `next` makes an ordinary one; what a request may ask for is
+// checked first (InvalidArgument).
+
+// One copy on each device. The initial value is computed once, for the first copy, and the others
+// begin as that. Copy i > 0 is named "<name>/replica_<i>".
 Variable make_mirrored_variable(Strategy& strategy, const std::vector<std::string>& devices,
                                 const NextCreator& next, const VariableRequest& request);
-// One copy on `device`, which several replicas write to.
+// One copy on `device`, which all replicas share; with one replica an ordinary variable.
 Variable make_aggregating_variable(Strategy& strategy, const std::string& device,
                                    const NextCreator& next, const VariableRequest& request);
-// One copy on `device`, for one replica.
+// An ordinary variable on that device that is the strategy's.
 Variable make_plain_variable(Strategy& strategy, const std::string& device, const NextCreator& next,
                              const VariableRequest& request);
 

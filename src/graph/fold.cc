@@ -49,8 +49,9 @@ class Folder {
         request_(request),
         fed_(request.feeds.begin(), request.feeds.end()),
         ids_(needed_nodes(*graph_, request)),
-        nodes_(static_cast<size_t>(graph_->size())),
-        stands_for_(static_cast<size_t>(graph_->size()), kNotNeeded) {}
+        stands_for_(static_cast<size_t>(graph_->size()), kNotNeeded) {
+    by_hash_.reserve(ids_.size());
+  }
 
   FoldedGraph fold() {
     for (const int id : ids_) {
@@ -65,15 +66,20 @@ class Folder {
  private:
   static constexpr int kNotNeeded = -1;
 
-  Node& node(int id) { return nodes_[static_cast<size_t>(id)]; }
+  const Node& node(int id) const {
+    if (altered_.empty()) return graph_->node(id);
+    const auto altered = altered_.find(id);
+    return altered == altered_.end() ? graph_->node(id) : altered->second;
+  }
+  Node& alter(int id) { return altered_.try_emplace(id, graph_->node(id)).first->second; }
   int& stands_for(int id) { return stands_for_[static_cast<size_t>(id)]; }
   bool is_fed(Endpoint endpoint) const { return fed_.contains(endpoint); }
 
   // Looks for an earlier node that is the same. Returns false for a graph whose nodes do not come
   // in order, which is left as it is.
   bool visit(int id) {
-    node(id) = graph_->node(id);
-    if (!redirect(id)) return false;
+    if (!comes_in_order(id)) return false;
+    if (refers_to_replaced(id)) redirect(alter(id));
     stands_for(id) = may_change(id) ? first_like(id) : id;
     changed_ |= stands_for(id) != id;
     return true;
@@ -81,21 +87,31 @@ class Folder {
 
   bool may_change(int id) { return is_pure(node(id)) && !has_fed_output(id); }
 
+  bool comes_in_order(int id) const {
+    const Node& looked_at = graph_->node(id);
+    const auto before = [&](int other) { return other < id; };
+    return std::all_of(looked_at.controls.begin(), looked_at.controls.end(), before) &&
+           std::all_of(looked_at.inputs.begin(), looked_at.inputs.end(),
+                       [&](Endpoint input) { return before(input.node) || is_fed(input); });
+  }
+
+  bool refers_to_replaced(int id) {
+    const Node& looked_at = graph_->node(id);
+    const auto replaced = [&](int other) { return stands_for(other) != other; };
+    return std::any_of(looked_at.controls.begin(), looked_at.controls.end(), replaced) ||
+           std::any_of(looked_at.inputs.begin(), looked_at.inputs.end(),
+                       [&](Endpoint input) { return !is_fed(input) && replaced(input.node); });
+  }
+
   // Lets the node refer to the nodes that are left.
-  bool redirect(int id) {
-    for (Endpoint& input : node(id).inputs) {
-      if (is_fed(input)) continue;
-      if (input.node >= id) return false;
-      input.node = stands_for(input.node);
+  void redirect(Node& altered) {
+    for (Endpoint& input : altered.inputs) {
+      if (!is_fed(input)) input.node = stands_for(input.node);
     }
-    std::vector<int>& controls = node(id).controls;
-    for (int& before : controls) {
-      if (before >= id) return false;
-      before = stands_for(before);
-    }
+    std::vector<int>& controls = altered.controls;
+    for (int& before : controls) before = stands_for(before);
     std::sort(controls.begin(), controls.end());
     controls.erase(std::unique(controls.begin(), controls.end()), controls.end());
-    return true;
   }
 
   bool has_fed_output(int id) const {
@@ -110,7 +126,7 @@ class Folder {
   }
 
   void compute(int id) {
-    Node& computed = node(id);
+    const Node& computed = node(id);
     if (computed.op == &kConst || !computed.controls.empty() || computed.outputs.size() != 1 ||
         !is_small(computed.outputs[0])) {
       return;
@@ -128,24 +144,29 @@ class Folder {
       execute(*computed.op, inputs, computed.attrs, {&value, 1}, nullptr);
     });
     if (!status.ok() || value.shape() != computed.outputs[0].shape) return;
-    computed.op = &kConst;
-    computed.attrs = {{"value", value}};
-    computed.inputs.clear();
+    Node& constant = alter(id);
+    constant.op = &kConst;
+    constant.attrs = {{"value", value}};
+    constant.inputs.clear();
     changed_ = true;
   }
 
   int first_like(int id) {
-    std::vector<int>& alike = by_hash_[hash_node(node(id))];
-    const auto found = std::find_if(alike.begin(), alike.end(),
-                                    [&](int other) { return same_node(node(other), node(id)); });
-    if (found != alike.end()) return *found;
-    alike.push_back(id);
+    const size_t hash = hash_node(node(id));
+    const auto [first, last] = by_hash_.equal_range(hash);
+    for (auto other = first; other != last; ++other) {
+      if (same_node(node(other->second), node(id))) return other->second;
+    }
+    by_hash_.emplace(hash, id);
     return id;
   }
 
   FoldedGraph build() {
-    std::set<int> kept(ids_.begin(), ids_.end());
-    for (const Endpoint feed : request_.feeds) kept.insert(feed.node);
+    new_ids_.resize(stands_for_.size(), kNotNeeded);
+    std::vector<int> kept = ids_;
+    for (const Endpoint feed : request_.feeds) kept.push_back(feed.node);
+    std::sort(kept.begin(), kept.end());
+    kept.erase(std::unique(kept.begin(), kept.end()), kept.end());
     for (const int id : kept) {
       if (stands_for(id) == kNotNeeded) add_source(id);
       if (stands_for(id) == id) add(id);
@@ -158,17 +179,18 @@ class Folder {
     Node source = graph_->node(id);
     source.inputs.clear();
     source.controls.clear();
-    new_ids_[id] = made_->add(std::move(source));
+    new_id(id) = made_->add_unindexed(std::move(source));
   }
 
   void add(int id) {
-    Node kept = std::move(node(id));
+    Node kept = node(id);
     for (Endpoint& input : kept.inputs) input = moved(input);
-    for (int& before : kept.controls) before = new_ids_.at(before);
-    new_ids_[id] = made_->add(std::move(kept));
+    for (int& before : kept.controls) before = new_id(before);
+    new_id(id) = made_->add_unindexed(std::move(kept));
   }
 
-  Endpoint moved(Endpoint endpoint) const { return {new_ids_.at(endpoint.node), endpoint.output}; }
+  int& new_id(int id) { return new_ids_[static_cast<size_t>(id)]; }
+  Endpoint moved(Endpoint endpoint) { return {new_id(endpoint.node), endpoint.output}; }
   Endpoint moved_result(Endpoint endpoint) {
     if (is_fed(endpoint)) return moved(endpoint);
     return moved({stands_for(endpoint.node), endpoint.output});
@@ -179,7 +201,7 @@ class Folder {
     for (const Endpoint feed : request_.feeds) request.feeds.push_back(moved(feed));
     for (const Endpoint fetch : request_.fetches) request.fetches.push_back(moved_result(fetch));
     for (const int target : request_.targets) {
-      request.targets.push_back(new_ids_.at(stands_for(target)));
+      request.targets.push_back(new_id(stands_for(target)));
     }
     return request;
   }
@@ -187,13 +209,14 @@ class Folder {
   const std::shared_ptr<const GraphImpl> graph_;
   const RunRequest& request_;
   const std::set<Endpoint> fed_;
-  const std::vector<int> ids_;   // of the nodes that the request needs
-  std::vector<Node> nodes_;      // by number in graph_: as they will be, with numbers of graph_
+  const std::vector<int> ids_;  // of the nodes that the request needs
+  // By number in graph_: nodes that will be different, with numbers of graph_.
+  std::unordered_map<int, Node> altered_;
   std::vector<int> stands_for_;  // by number in graph_: the node that is left of the same ones
-  std::unordered_map<size_t, std::vector<int>> by_hash_;
+  std::unordered_multimap<size_t, int> by_hash_;
   bool changed_ = false;
   std::shared_ptr<GraphImpl> made_ = std::make_shared<GraphImpl>();
-  std::unordered_map<int, int> new_ids_;
+  std::vector<int> new_ids_;  // by number in graph_
 };
 
 }  // namespace

@@ -81,7 +81,7 @@ std::vector<Tensor> GraphImpl::append_named(std::string_view name, const OpDef& 
   make_unique(node.controls);
   const int id = add(std::move(node));
   note_effect(id);
-  return symbols_[static_cast<size_t>(id)];
+  return symbols_of(id);
 }
 
 int GraphImpl::add(Node node) {
@@ -90,54 +90,62 @@ int GraphImpl::add(Node node) {
     raise(Code::FailedPrecondition, "[Graph] node '{}' cannot be added: the graph is finalized",
           node.name);
   }
-  const int id = static_cast<int>(nodes_.size());
-  if (!ids_.emplace(node.name, id).second) {
+  TakenName& name = names()[node.name];
+  if (name.node >= 0) {
     raise(Code::AlreadyExists, "[Graph] there is a node '{}' already", node.name);
   }
-  taken_.try_emplace(node.name, 1);
-  symbols_.push_back(make_symbols(id, node));
-  nodes_.push_back(std::move(node));
-  return id;
+  name.node = size();
+  ++num_indexed_;
+  return add_unindexed(std::move(node));
 }
 
-std::vector<Tensor> GraphImpl::make_symbols(int id, const Node& node) {
-  std::vector<Tensor> symbols;
-  for (size_t i = 0; i < node.outputs.size(); ++i) {
+int GraphImpl::add_unindexed(Node node) {
+  const std::lock_guard lock(mutex_);
+  nodes_.push_back(std::move(node));
+  return size() - 1;
+}
+
+std::unordered_map<std::string, GraphImpl::TakenName>& GraphImpl::names() const {
+  for (; num_indexed_ < size(); ++num_indexed_) {
+    names_[node(num_indexed_).name].node = num_indexed_;
+  }
+  return names_;
+}
+
+const std::vector<Tensor>& GraphImpl::symbols_of(int id) const {
+  if (static_cast<size_t>(id) >= symbols_.size()) symbols_.resize(nodes_.size());
+  std::vector<Tensor>& symbols = symbols_[static_cast<size_t>(id)];
+  const Node& source = node(id);
+  for (size_t i = symbols.size(); i < source.outputs.size(); ++i) {
     auto made = std::make_shared<SymbolBody>();
     made->kind = TensorBody::Kind::Symbol;
-    made->dtype = node.outputs[i].dtype;
-    made->shape = node.outputs[i].shape;
-    made->builder = weak_from_this();
+    made->dtype = source.outputs[i].dtype;
+    made->shape = source.outputs[i].shape;
+    made->builder = const_cast<GraphImpl*>(this)->weak_from_this();
     made->node = id;
     made->output = static_cast<int>(i);
-    made->name = fmt::format("{}:{}", node.name, i);
+    made->name = fmt::format("{}:{}", source.name, i);
     symbols.push_back(TensorAccess::make(std::move(made)));
   }
   return symbols;
 }
 
-int GraphImpl::size() const {
-  const std::lock_guard lock(mutex_);
-  return static_cast<int>(nodes_.size());
-}
+int GraphImpl::size() const { return static_cast<int>(nodes_.size()); }
 
-const Node& GraphImpl::node(int id) const {
-  const std::lock_guard lock(mutex_);
-  return nodes_.at(static_cast<size_t>(id));
-}
+const Node& GraphImpl::node(int id) const { return nodes_.at(static_cast<size_t>(id)); }
 
 int GraphImpl::find(std::string_view name) const {
   const std::lock_guard lock(mutex_);
-  const auto found = ids_.find(std::string(name));
-  return found == ids_.end() ? -1 : found->second;
+  const auto found = names().find(std::string(name));
+  return found == names_.end() ? -1 : found->second.node;
 }
 
 std::string GraphImpl::next_name(std::string_view name) const {
   const std::lock_guard lock(mutex_);
   std::string candidate(name);
-  const auto asked = taken_.find(candidate);
-  if (asked == taken_.end()) return candidate;
-  for (int number = asked->second; taken_.contains(candidate); ++number) {
+  const auto asked = names().find(candidate);
+  if (asked == names_.end()) return candidate;
+  for (int number = asked->second.next_suffix; names_.contains(candidate); ++number) {
     candidate = fmt::format("{}_{}", name, number);
   }
   return candidate;
@@ -147,14 +155,14 @@ std::string GraphImpl::unique_name(std::string_view name) {
   const std::lock_guard lock(mutex_);
   std::string candidate = next_name(name);
   // The next search starts behind this one: many nodes share few names.
-  if (candidate != name) ++taken_[std::string(name)];
-  taken_.emplace(candidate, 1);
+  if (candidate != name) ++names_[std::string(name)].next_suffix;
+  names_.try_emplace(candidate);
   return candidate;
 }
 
 Tensor GraphImpl::symbol(Endpoint endpoint) const {
   const std::lock_guard lock(mutex_);
-  return symbols_.at(static_cast<size_t>(endpoint.node)).at(static_cast<size_t>(endpoint.output));
+  return symbols_of(endpoint.node).at(static_cast<size_t>(endpoint.output));
 }
 
 bool GraphImpl::owns(const Tensor& tensor) const {
@@ -182,10 +190,10 @@ Tensor GraphImpl::import(const Tensor& tensor) {
 std::vector<OpCall> GraphImpl::calls() const {
   const std::lock_guard lock(mutex_);
   std::vector<OpCall> calls;
-  for (size_t id = 0; id < nodes_.size(); ++id) {
-    const Node& node = nodes_[id];
-    OpCall call{.op = node.op, .attrs = node.attrs, .outputs = symbols_[id]};
-    for (const Endpoint input : node.inputs) call.inputs.push_back(symbol(input));
+  for (int id = 0; id < size(); ++id) {
+    const Node& made = node(id);
+    OpCall call{.op = made.op, .attrs = made.attrs, .outputs = symbols_of(id)};
+    for (const Endpoint input : made.inputs) call.inputs.push_back(symbol(input));
     calls.push_back(std::move(call));
   }
   return calls;

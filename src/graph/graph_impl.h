@@ -1,6 +1,5 @@
 #pragma once
 
-#include <deque>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -8,6 +7,7 @@
 #include <vector>
 
 #include "cohort/graph.h"
+#include "graph/growing_list.h"
 #include "ops/dispatch.h"
 
 namespace cohort::internal {
@@ -36,7 +36,8 @@ struct Node {
 };
 
 // The nodes of a graph, numbered in the order of their making, so that inputs come before their
-// consumers. Thread-safe; a reference to a node stays valid and the node never changes.
+// consumers. Thread-safe; a reference to a node stays valid and the node never changes, and looking
+// at nodes takes no lock.
 class GraphImpl : public GraphBuilder, public std::enable_shared_from_this<GraphImpl> {
  public:
   std::vector<Tensor> append(const OpDef& op, std::span<const Tensor> inputs, Attrs attrs,
@@ -51,6 +52,8 @@ class GraphImpl : public GraphBuilder, public std::enable_shared_from_this<Graph
 
   // Adds a node as it is, under its own name. Throws AlreadyExists when the name is taken.
   int add(Node node);
+  // The same for a name that is known to be free: nobody looks nodes of a cut graph up by name.
+  int add_unindexed(Node node);
 
   int size() const;
   const Node& node(int id) const;
@@ -90,13 +93,24 @@ class GraphImpl : public GraphBuilder, public std::enable_shared_from_this<Graph
   virtual void note_effect(int /*node*/) {}
 
  private:
-  std::vector<Tensor> make_symbols(int id, const Node& node);
+  // A name that is taken: by a node, or by a name scope.
+  struct TakenName {
+    int node = -1;
+    int next_suffix = 1;  // where the search for a free one like it goes on
+  };
 
-  mutable std::recursive_mutex mutex_;  // importing an input appends a constant
-  std::deque<Node> nodes_;
-  std::deque<std::vector<Tensor>> symbols_;
-  std::unordered_map<std::string, int> ids_;
-  std::unordered_map<std::string, int> taken_;  // how often a name was asked for
+  // All nodes by name, those added unindexed too. The mutex is held.
+  std::unordered_map<std::string, TakenName>& names() const;
+
+  // The node's outputs as symbols, made when first asked for; most nodes of a graph that was cut or
+  // folded never are. The mutex is held.
+  const std::vector<Tensor>& symbols_of(int id) const;
+
+  GrowingList<Node> nodes_;                           // added to with the mutex held
+  mutable std::recursive_mutex mutex_;                // importing an input appends a constant
+  mutable std::vector<std::vector<Tensor>> symbols_;  // guarded by mutex_, as all below
+  mutable std::unordered_map<std::string, TakenName> names_;
+  mutable int num_indexed_ = 0;  // nodes before this one are in names_
   std::vector<VariableRecord> variables_;
   bool finalized_ = false;
 };

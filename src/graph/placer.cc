@@ -89,14 +89,17 @@ class Placer {
  private:
   // The devices that a group may have: those that match and have the kernels.
   struct Choice {
-    DeviceName pattern;
+    DeviceName pattern = {};
     int best = kNowhere;
+    DeviceName request = {};  // what was asked for
+    DeviceTypes types = {};
   };
 
   int& on(int id) { return placed_on_[static_cast<size_t>(id)]; }
 
   void keep(int id, const DeviceName& device);
   const Choice& choice_for(int id);
+  const Choice& find_choice(int id, const PlacementGroup& group);
   Choice choose(const DeviceName& request, DeviceTypes types) const;
   bool allows(int id, int device);
   // Follows `device` when that is one of the node's, else takes the first of them.
@@ -125,6 +128,7 @@ class Placer {
   PlacementGroups groups_;
   std::vector<int> placed_on_;                       // index into devices_, or kNowhere
   std::unordered_map<std::string, Choice> choices_;  // by request and types
+  const Choice* last_choice_ = nullptr;
 };
 
 void Placer::keep(int id, const DeviceName& device) {
@@ -149,21 +153,33 @@ Placer::Choice Placer::choose(const DeviceName& request, DeviceTypes types) cons
   const auto found = std::find_if(devices_.begin(), devices_.end(), [&](const auto& device) {
     return request.matches(device.name) && types.has(device.name.type.value_or(""));
   });
-  if (found != devices_.end()) return {request, static_cast<int>(found - devices_.begin())};
+  if (found != devices_.end()) {
+    return {.pattern = request, .best = static_cast<int>(found - devices_.begin())};
+  }
   const bool may_move = options_.allow_soft_placement && (request.type || request.index);
-  return may_move ? choose(task_part(request), types) : Choice{request, kNowhere};
+  return may_move ? choose(task_part(request), types) : Choice{.pattern = request};
 }
 
 const Placer::Choice& Placer::choice_for(int id) {
   const PlacementGroup& group = groups_.of(id);
-  const auto [entry, fresh] = choices_.try_emplace(
-      fmt::format("{}{}", group.request.to_string(), group.types.bits), Choice{});
+  // Neighbours mostly ask for the same.
+  const bool as_last = last_choice_ != nullptr && last_choice_->types.bits == group.types.bits &&
+                       last_choice_->request == group.request;
+  if (!as_last) last_choice_ = &find_choice(id, group);
+  if (last_choice_->best == kNowhere) raise_no_device(id);
+  return *last_choice_;
+}
+
+const Placer::Choice& Placer::find_choice(int id, const PlacementGroup& group) {
+  const auto [entry, fresh] =
+      choices_.try_emplace(fmt::format("{}{}", group.request.to_string(), group.types.bits));
   Choice& choice = entry->second;
   if (fresh) {
     choice = choose(group.request, group.types);
+    choice.request = group.request;
+    choice.types = group.types;
     if (choice.best != kNowhere && choice.pattern != group.request) warn_moved(id, choice);
   }
-  if (choice.best == kNowhere) raise_no_device(id);
   return choice;
 }
 

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "cohort/nn_ops.h"
+#include "ops/in_place.h"
 #include "ops/nn_common.h"
 
 namespace cohort {
@@ -17,6 +18,32 @@ Specs infer_grad(const OpInputs& inputs) {
   return {{inputs.dtype(0), require_same_shape(inputs, 0, 1)}};
 }
 
+// make(g, x) computes such an op; write(out, g, x) does so into the memory of one of its inputs.
+template <typename Make, typename Write>
+void compute_grad(Kernel& k, const Make& make, const Write& write) {
+  const at::Tensor& g = in(k, 0);
+  const at::Tensor& x = in(k, 1);
+  if (is_narrow(g)) {
+    set_narrowed(k, make(widened(g), widened(x)));
+    return;
+  }
+  compute_over(
+      k, may_overwrite(k, 0) ? 0 : 1, [&] { return make(g, x); },
+      [&](at::Tensor& out) { write(out, g, x); });
+}
+
+// make(x) computes an activation; write(x) does so in place.
+template <typename Make, typename Write>
+void compute_activation(Kernel& k, const Make& make, const Write& write) {
+  const at::Tensor& x = in(k);
+  if (is_narrow(x)) {
+    set_narrowed(k, make(widened(x)));
+    return;
+  }
+  compute_over(
+      k, 0, [&] { return make(x); }, write);
+}
+
 }  // namespace
 
 extern constexpr OpDef kReluGrad{
@@ -25,7 +52,9 @@ extern constexpr OpDef kReluGrad{
     .infer = infer_grad,
     .compute =
         [](Kernel& k) {
-          set_narrowed(k, at::threshold_backward(widened(in(k, 0)), widened(in(k, 1)), 0));
+          compute_grad(
+              k, [](const auto& g, const auto& y) { return at::threshold_backward(g, y, 0); },
+              [](auto& out, auto& g, auto& y) { at::threshold_backward_out(out, g, y, 0); });
         },
     .gradient = [](const OpCall& call, Grads g) -> Gradients {
       return {apply(kReluGrad, {g[0], call.inputs[1]}), {}};
@@ -36,7 +65,7 @@ extern constexpr OpDef kRelu{
     .name = "Relu",
     .dtypes = kFloatTypes,
     .infer = infer_same,
-    .compute = [](Kernel& k) { set_narrowed(k, at::relu(widened(in(k)))); },
+    .compute = [](Kernel& k) { compute_unary(k, at::relu, at::relu_); },
     .gradient = [](const OpCall& call, Grads g) -> Gradients {
       return {apply(kReluGrad, {g[0], call.outputs[0]})};
     },
@@ -48,7 +77,9 @@ extern constexpr OpDef kRelu6Grad{
     .infer = infer_grad,
     .compute =
         [](Kernel& k) {
-          set_narrowed(k, at::hardtanh_backward(widened(in(k, 0)), widened(in(k, 1)), 0, 6));
+          compute_grad(
+              k, [](const auto& g, const auto& x) { return at::hardtanh_backward(g, x, 0, 6); },
+              [](auto& out, auto& g, auto& x) { at::hardtanh_backward_out(out, g, x, 0, 6); });
         },
     .gradient = [](const OpCall& call, Grads g) -> Gradients {
       return {apply(kRelu6Grad, {g[0], call.inputs[1]}), {}};
@@ -59,7 +90,12 @@ extern constexpr OpDef kRelu6{
     .name = "Relu6",
     .dtypes = kFloatTypes,
     .infer = infer_same,
-    .compute = [](Kernel& k) { set_narrowed(k, at::clamp(widened(in(k)), 0, 6)); },
+    .compute =
+        [](Kernel& k) {
+          compute_activation(
+              k, [](const auto& x) { return at::clamp(x, 0, 6); },
+              [](auto& x) { at::clamp_(x, 0, 6); });
+        },
     .gradient = [](const OpCall& call, Grads g) -> Gradients {
       return {apply(kRelu6Grad, {g[0], call.inputs[0]})};
     },
@@ -71,8 +107,15 @@ extern constexpr OpDef kLeakyReluGrad{
     .infer = infer_grad,
     .compute =
         [](Kernel& k) {
-          set_narrowed(k, at::leaky_relu_backward(widened(in(k, 0)), widened(in(k, 1)),
-                                                  k.attrs.number("slope"), false));
+          const double slope = k.attrs.number("slope");
+          compute_grad(
+              k,
+              [&](const auto& g, const auto& x) {
+                return at::leaky_relu_backward(g, x, slope, false);
+              },
+              [&](auto& out, auto& g, auto& x) {
+                at::leaky_relu_backward_out(out, g, x, slope, false);
+              });
         },
     .gradient = [](const OpCall& call, Grads g) -> Gradients {
       return {apply(kLeakyReluGrad, {g[0], call.inputs[1]}, call.attrs), {}};
@@ -84,7 +127,12 @@ extern constexpr OpDef kLeakyRelu{
     .dtypes = kFloatTypes,
     .infer = infer_same,
     .compute =
-        [](Kernel& k) { set_narrowed(k, at::leaky_relu(widened(in(k)), k.attrs.number("slope"))); },
+        [](Kernel& k) {
+          const double slope = k.attrs.number("slope");
+          compute_activation(
+              k, [&](const auto& x) { return at::leaky_relu(x, slope); },
+              [&](auto& x) { at::leaky_relu_(x, slope); });
+        },
     .gradient = [](const OpCall& call, Grads g) -> Gradients {
       return {apply(kLeakyReluGrad, {g[0], call.inputs[0]}, call.attrs)};
     },
@@ -96,8 +144,15 @@ extern constexpr OpDef kEluGrad{
     .infer = infer_grad,
     .compute =
         [](Kernel& k) {
-          set_narrowed(k, at::elu_backward(widened(in(k, 0)), k.attrs.number("alpha"), 1, 1, false,
-                                           widened(in(k, 1))));
+          const double alpha = k.attrs.number("alpha");
+          compute_grad(
+              k,
+              [&](const auto& g, const auto& x) {
+                return at::elu_backward(g, alpha, 1, 1, false, x);
+              },
+              [&](auto& out, auto& g, auto& x) {
+                at::elu_backward_out(out, g, alpha, 1, 1, false, x);
+              });
         },
     .gradient = [](const OpCall& call, Grads g) -> Gradients {
       const Tensor& x = call.inputs[1];
@@ -111,7 +166,13 @@ extern constexpr OpDef kElu{
     .name = "Elu",
     .dtypes = kFloatTypes,
     .infer = infer_same,
-    .compute = [](Kernel& k) { set_narrowed(k, at::elu(widened(in(k)), k.attrs.number("alpha"))); },
+    .compute =
+        [](Kernel& k) {
+          const double alpha = k.attrs.number("alpha");
+          compute_activation(
+              k, [&](const auto& x) { return at::elu(x, alpha); },
+              [&](auto& x) { at::elu_(x, alpha); });
+        },
     .gradient = [](const OpCall& call, Grads g) -> Gradients {
       return {apply(kEluGrad, {g[0], call.inputs[0]}, call.attrs)};
     },
@@ -122,7 +183,11 @@ extern constexpr OpDef kGeluGrad{
     .dtypes = kFloatTypes,
     .infer = infer_grad,
     .compute =
-        [](Kernel& k) { set_narrowed(k, at::gelu_backward(widened(in(k, 0)), widened(in(k, 1)))); },
+        [](Kernel& k) {
+          compute_grad(
+              k, [](const auto& g, const auto& x) { return at::gelu_backward(g, x); },
+              [](auto& out, auto& g, auto& x) { at::gelu_backward_out(out, g, x); });
+        },
     .gradient = [](const OpCall& call, Grads g) -> Gradients {
       const Tensor& x = call.inputs[1];
       // With the normal density d, the second derivative is d(x) * (2 - x^2).
@@ -135,7 +200,11 @@ extern constexpr OpDef kGelu{
     .name = "Gelu",
     .dtypes = kFloatTypes,
     .infer = infer_same,
-    .compute = [](Kernel& k) { set_narrowed(k, at::gelu(widened(in(k)))); },
+    .compute =
+        [](Kernel& k) {
+          compute_activation(
+              k, [](const auto& x) { return at::gelu(x); }, [](auto& x) { at::gelu_(x); });
+        },
     .gradient = [](const OpCall& call, Grads g) -> Gradients {
       return {apply(kGeluGrad, {g[0], call.inputs[0]})};
     },
@@ -146,7 +215,12 @@ extern constexpr OpDef kSoftplus{
     .dtypes = kFloatTypes,
     .infer = infer_same,
     // Above 40 even a double cannot tell log(1 + exp(x)) from x.
-    .compute = [](Kernel& k) { set_narrowed(k, at::softplus(widened(in(k)), 1, 40)); },
+    .compute =
+        [](Kernel& k) {
+          compute_activation(
+              k, [](const auto& x) { return at::softplus(x, 1, 40); },
+              [](auto& x) { at::softplus_out(x, x, 1, 40); });
+        },
     .gradient = [](const OpCall& call, Grads g) -> Gradients {
       return {g[0] * sigmoid(call.inputs[0])};
     },

@@ -2,6 +2,7 @@
 
 #include "base/raise.h"
 #include "cohort/nn_ops.h"
+#include "ops/in_place.h"
 #include "ops/nn_common.h"
 
 namespace cohort {
@@ -67,7 +68,9 @@ extern constexpr OpDef kBiasAdd{
           const int64_t behind = axis < 0 ? -1 - axis : x.dim() - 1 - axis;
           at::DimVector shape(static_cast<size_t>(behind) + 1, 1);
           shape[0] = in(k, 1).size(0);
-          set(k, at::add(x, in(k, 1).reshape(shape)));
+          const at::Tensor bias = in(k, 1).reshape(shape);
+          compute_over(
+              k, 0, [&] { return at::add(x, bias); }, [&](at::Tensor& sum) { sum.add_(bias); });
         },
     .gradient = [](const OpCall& call, Grads g) -> Gradients {
       if (!call.wants(1)) return {g[0], {}};

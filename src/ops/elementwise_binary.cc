@@ -2,7 +2,7 @@
 
 #include "base/raise.h"
 #include "cohort/ops.h"
-#include "ops/kernel.h"
+#include "ops/in_place.h"
 #include "ops/like.h"
 #include "ops/promotion.h"
 
@@ -33,13 +33,23 @@ void check_divisor(const Kernel& kernel, std::string_view op) {
   }
 }
 
+// The kernel library's own take a factor as well.
+at::Tensor sum_of(const at::Tensor& a, const at::Tensor& b) { return at::add(a, b); }
+at::Tensor& sum_into(at::Tensor& out, const at::Tensor& a, const at::Tensor& b) {
+  return at::add_out(out, a, b);
+}
+at::Tensor difference_of(const at::Tensor& a, const at::Tensor& b) { return at::sub(a, b); }
+at::Tensor& difference_into(at::Tensor& out, const at::Tensor& a, const at::Tensor& b) {
+  return at::sub_out(out, a, b);
+}
+
 }  // namespace
 
 extern constexpr OpDef kAdd{
     .name = "Add",
     .dtypes = kNumericTypes,
     .infer = infer_broadcast,
-    .compute = [](Kernel& k) { set(k, at::add(in(k, 0), in(k, 1))); },
+    .compute = [](Kernel& k) { compute_binary(k, sum_of, sum_into); },
     .gradient = [](const OpCall& call, Grads g) { return of_both(call, g[0], g[0]); },
 };
 
@@ -47,7 +57,7 @@ extern constexpr OpDef kSub{
     .name = "Sub",
     .dtypes = kNumberTypes,
     .infer = infer_broadcast,
-    .compute = [](Kernel& k) { set(k, at::sub(in(k, 0), in(k, 1))); },
+    .compute = [](Kernel& k) { compute_binary(k, difference_of, difference_into); },
     .gradient = [](const OpCall& call, Grads g) { return of_both(call, g[0], -g[0]); },
 };
 
@@ -55,7 +65,7 @@ extern constexpr OpDef kMul{
     .name = "Mul",
     .dtypes = kNumericTypes,
     .infer = infer_broadcast,
-    .compute = [](Kernel& k) { set(k, at::mul(in(k, 0), in(k, 1))); },
+    .compute = [](Kernel& k) { compute_binary(k, at::mul, at::mul_out); },
     .gradient = [](const OpCall& call,
                    Grads g) { return of_both(call, g[0] * call.inputs[1], g[0] * call.inputs[0]); },
 };
@@ -64,7 +74,7 @@ extern constexpr OpDef kDiv{
     .name = "Div",
     .dtypes = kFloatTypes,
     .infer = infer_broadcast,
-    .compute = [](Kernel& k) { set(k, at::div(in(k, 0), in(k, 1))); },
+    .compute = [](Kernel& k) { compute_binary(k, at::div, at::div_out); },
     .gradient =
         [](const OpCall& call, Grads g) {
           const Tensor a_gradient = g[0] / call.inputs[1];
@@ -79,7 +89,7 @@ extern constexpr OpDef kFloorDiv{
     .compute =
         [](Kernel& k) {
           check_divisor(k, "FloorDiv");
-          set(k, at::floor_divide(in(k, 0), in(k, 1)));
+          compute_binary(k, at::floor_divide, at::floor_divide_out);
         },
     .gradient = no_influence,
 };
@@ -91,7 +101,7 @@ extern constexpr OpDef kMod{
     .compute =
         [](Kernel& k) {
           check_divisor(k, "Mod");
-          set(k, at::remainder(in(k, 0), in(k, 1)));
+          compute_binary(k, at::remainder, at::remainder_out);
         },
     .gradient =
         [](const OpCall& call, Grads g) {
@@ -103,7 +113,7 @@ extern constexpr OpDef kPow{
     .name = "Pow",
     .dtypes = kNumberTypes,
     .infer = infer_broadcast,
-    .compute = [](Kernel& k) { set(k, at::pow(in(k, 0), in(k, 1))); },
+    .compute = [](Kernel& k) { compute_binary(k, at::pow, at::pow_out); },
     .gradient =
         [](const OpCall& call, Grads g) {
           const Tensor& base = call.inputs[0];
@@ -120,7 +130,7 @@ extern constexpr OpDef kMinimum{
     .name = "Minimum",
     .dtypes = kNumberTypes,
     .infer = infer_broadcast,
-    .compute = [](Kernel& k) { set(k, at::minimum(in(k, 0), in(k, 1))); },
+    .compute = [](Kernel& k) { compute_binary(k, at::minimum, at::minimum_out); },
     .gradient = [](const OpCall& call,
                    Grads g) { return of_extreme(call, g[0], call.inputs[0] <= call.inputs[1]); },
 };
@@ -129,7 +139,7 @@ extern constexpr OpDef kMaximum{
     .name = "Maximum",
     .dtypes = kNumberTypes,
     .infer = infer_broadcast,
-    .compute = [](Kernel& k) { set(k, at::maximum(in(k, 0), in(k, 1))); },
+    .compute = [](Kernel& k) { compute_binary(k, at::maximum, at::maximum_out); },
     .gradient = [](const OpCall& call,
                    Grads g) { return of_extreme(call, g[0], call.inputs[0] >= call.inputs[1]); },
 };

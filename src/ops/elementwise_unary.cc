@@ -3,8 +3,7 @@
 #include <cmath>
 
 #include "cohort/ops.h"
-#include "ops/kernel.h"
-#include "ops/widen.h"
+#include "ops/in_place.h"
 
 namespace cohort {
 namespace internal {
@@ -22,7 +21,7 @@ extern constexpr OpDef kNeg{
     .name = "Neg",
     .dtypes = kNumberTypes,
     .infer = infer_same,
-    .compute = [](Kernel& k) { set(k, at::neg(in(k))); },
+    .compute = [](Kernel& k) { compute_unary(k, at::neg, at::neg_); },
     .gradient = [](const OpCall&, Grads g) -> Gradients { return {-g[0]}; },
 };
 
@@ -30,7 +29,7 @@ extern constexpr OpDef kAbs{
     .name = "Abs",
     .dtypes = kNumberTypes,
     .infer = infer_same,
-    .compute = [](Kernel& k) { set(k, at::abs(in(k))); },
+    .compute = [](Kernel& k) { compute_unary(k, at::abs, at::abs_); },
     .gradient = [](const OpCall& call, Grads g) -> Gradients {
       return {g[0] * sign(call.inputs[0])};
     },
@@ -40,7 +39,10 @@ extern constexpr OpDef kSign{
     .name = "Sign",
     .dtypes = kNumberTypes,
     .infer = infer_same,
-    .compute = [](Kernel& k) { set(k, at::sgn(in(k))); },
+    .compute =
+        [](Kernel& k) {
+          compute_unary(k, at::sgn, [](at::Tensor& x) -> at::Tensor& { return x.sgn_(); });
+        },
     .gradient = no_influence,
 };
 
@@ -48,7 +50,12 @@ extern constexpr OpDef kSquare{
     .name = "Square",
     .dtypes = kNumberTypes,
     .infer = infer_same,
-    .compute = [](Kernel& k) { set(k, at::mul(in(k), in(k))); },
+    .compute =
+        [](Kernel& k) {
+          compute_unary(
+              k, [](const at::Tensor& x) { return at::mul(x, x); },
+              [](at::Tensor& x) -> at::Tensor& { return x.mul_(x); });
+        },
     .gradient = [](const OpCall& call, Grads g) -> Gradients {
       return {g[0] * call.inputs[0] * 2};
     },
@@ -58,7 +65,7 @@ extern constexpr OpDef kExp{
     .name = "Exp",
     .dtypes = kFloatTypes,
     .infer = infer_same,
-    .compute = [](Kernel& k) { set(k, narrowed(at::exp(widened(in(k))), in(k))); },
+    .compute = [](Kernel& k) { compute_unary(k, at::exp, at::exp_); },
     .gradient = [](const OpCall& call, Grads g) -> Gradients { return {g[0] * call.outputs[0]}; },
 };
 
@@ -66,7 +73,7 @@ extern constexpr OpDef kLog{
     .name = "Log",
     .dtypes = kFloatTypes,
     .infer = infer_same,
-    .compute = [](Kernel& k) { set(k, narrowed(at::log(widened(in(k))), in(k))); },
+    .compute = [](Kernel& k) { compute_unary(k, at::log, at::log_); },
     .gradient = [](const OpCall& call, Grads g) -> Gradients { return {g[0] / call.inputs[0]}; },
 };
 
@@ -74,7 +81,7 @@ extern constexpr OpDef kLog1p{
     .name = "Log1p",
     .dtypes = kFloatTypes,
     .infer = infer_same,
-    .compute = [](Kernel& k) { set(k, narrowed(at::log1p(widened(in(k))), in(k))); },
+    .compute = [](Kernel& k) { compute_unary(k, at::log1p, at::log1p_); },
     .gradient = [](const OpCall& call, Grads g) -> Gradients {
       return {g[0] / (call.inputs[0] + 1)};
     },
@@ -84,7 +91,7 @@ extern constexpr OpDef kSqrt{
     .name = "Sqrt",
     .dtypes = kFloatTypes,
     .infer = infer_same,
-    .compute = [](Kernel& k) { set(k, narrowed(at::sqrt(widened(in(k))), in(k))); },
+    .compute = [](Kernel& k) { compute_unary(k, at::sqrt, at::sqrt_); },
     .gradient = [](const OpCall& call, Grads g) -> Gradients {
       return {g[0] * 0.5 / call.outputs[0]};
     },
@@ -94,7 +101,7 @@ extern constexpr OpDef kRsqrt{
     .name = "Rsqrt",
     .dtypes = kFloatTypes,
     .infer = infer_same,
-    .compute = [](Kernel& k) { set(k, narrowed(at::rsqrt(widened(in(k))), in(k))); },
+    .compute = [](Kernel& k) { compute_unary(k, at::rsqrt, at::rsqrt_); },
     .gradient = [](const OpCall& call, Grads g) -> Gradients {
       return {g[0] * -0.5 * call.outputs[0] / call.inputs[0]};
     },
@@ -104,7 +111,7 @@ extern constexpr OpDef kReciprocal{
     .name = "Reciprocal",
     .dtypes = kFloatTypes,
     .infer = infer_same,
-    .compute = [](Kernel& k) { set(k, narrowed(at::reciprocal(widened(in(k))), in(k))); },
+    .compute = [](Kernel& k) { compute_unary(k, at::reciprocal, at::reciprocal_); },
     .gradient = [](const OpCall& call, Grads g) -> Gradients {
       return {-g[0] * square(call.outputs[0])};
     },
@@ -114,7 +121,7 @@ extern constexpr OpDef kSin{
     .name = "Sin",
     .dtypes = kFloatTypes,
     .infer = infer_same,
-    .compute = [](Kernel& k) { set(k, narrowed(at::sin(widened(in(k))), in(k))); },
+    .compute = [](Kernel& k) { compute_unary(k, at::sin, at::sin_); },
     .gradient = [](const OpCall& call, Grads g) -> Gradients {
       return {g[0] * cos(call.inputs[0])};
     },
@@ -124,7 +131,7 @@ extern constexpr OpDef kCos{
     .name = "Cos",
     .dtypes = kFloatTypes,
     .infer = infer_same,
-    .compute = [](Kernel& k) { set(k, narrowed(at::cos(widened(in(k))), in(k))); },
+    .compute = [](Kernel& k) { compute_unary(k, at::cos, at::cos_); },
     .gradient = [](const OpCall& call, Grads g) -> Gradients {
       return {-g[0] * sin(call.inputs[0])};
     },
@@ -134,7 +141,7 @@ extern constexpr OpDef kTanh{
     .name = "Tanh",
     .dtypes = kFloatTypes,
     .infer = infer_same,
-    .compute = [](Kernel& k) { set(k, narrowed(at::tanh(widened(in(k))), in(k))); },
+    .compute = [](Kernel& k) { compute_unary(k, at::tanh, at::tanh_); },
     .gradient = [](const OpCall& call, Grads g) -> Gradients {
       return {g[0] * (1 - square(call.outputs[0]))};
     },
@@ -144,7 +151,7 @@ extern constexpr OpDef kSigmoid{
     .name = "Sigmoid",
     .dtypes = kFloatTypes,
     .infer = infer_same,
-    .compute = [](Kernel& k) { set(k, narrowed(at::sigmoid(widened(in(k))), in(k))); },
+    .compute = [](Kernel& k) { compute_unary(k, at::sigmoid, at::sigmoid_); },
     .gradient = [](const OpCall& call, Grads g) -> Gradients {
       return {g[0] * call.outputs[0] * (1 - call.outputs[0])};
     },
@@ -154,7 +161,7 @@ extern constexpr OpDef kErf{
     .name = "Erf",
     .dtypes = kFloatTypes,
     .infer = infer_same,
-    .compute = [](Kernel& k) { set(k, narrowed(at::erf(widened(in(k))), in(k))); },
+    .compute = [](Kernel& k) { compute_unary(k, at::erf, at::erf_); },
     .gradient = [](const OpCall& call, Grads g) -> Gradients {
       return {g[0] * exp(-square(call.inputs[0])) * M_2_SQRTPI};
     },
@@ -164,7 +171,7 @@ extern constexpr OpDef kFloor{
     .name = "Floor",
     .dtypes = kFloatTypes,
     .infer = infer_same,
-    .compute = [](Kernel& k) { set(k, narrowed(at::floor(widened(in(k))), in(k))); },
+    .compute = [](Kernel& k) { compute_unary(k, at::floor, at::floor_); },
     .gradient = no_influence,
 };
 
@@ -172,7 +179,7 @@ extern constexpr OpDef kCeil{
     .name = "Ceil",
     .dtypes = kFloatTypes,
     .infer = infer_same,
-    .compute = [](Kernel& k) { set(k, narrowed(at::ceil(widened(in(k))), in(k))); },
+    .compute = [](Kernel& k) { compute_unary(k, at::ceil, at::ceil_); },
     .gradient = no_influence,
 };
 
@@ -180,7 +187,7 @@ extern constexpr OpDef kRound{
     .name = "Round",
     .dtypes = kFloatTypes,
     .infer = infer_same,
-    .compute = [](Kernel& k) { set(k, narrowed(at::round(widened(in(k))), in(k))); },
+    .compute = [](Kernel& k) { compute_unary(k, at::round, at::round_); },
     .gradient = no_influence,
 };
 

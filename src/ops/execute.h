@@ -21,7 +21,8 @@ class KernelScope {
 };
 
 // Runs the op's kernel on concrete inputs that passed `infer`. Failures of the kernel library
-// become Errors that name the op.
+// become Errors that name the op. With a `run` the inputs are given away: a kernel may write over
+// those that nobody else holds.
 void execute(const OpDef& op, std::span<const Tensor> inputs, const Attrs& attrs,
              std::span<Tensor> outputs, RunContext* run);
 

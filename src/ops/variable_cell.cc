@@ -1,28 +1,10 @@
 #include "ops/variable_cell.h"
 
 #include "base/raise.h"
+#include "ops/in_place.h"
 #include "ops/scoped_kernel.h"
-#include "tensor/aten.h"
 
 namespace cohort::internal {
-namespace {
-
-// Whether the cell's own reference is the only one to the value's memory, and that is the kernel
-// library's own: memory handed in by others is not for writing.
-bool is_exclusive(const Tensor& value) {
-  const at::Tensor& held = aten(value);
-  if (TensorAccess::shared(value).use_count() != 1 || held.use_count() != 1 ||
-      held.storage().use_count() != 1 || held.storage().allocator() == nullptr ||
-      !held.is_contiguous()) {
-    return false;
-  }
-  // use_count() alone does not order what other threads read before they let go; giving up a
-  // reference of our own does.
-  [[maybe_unused]] const Tensor ordered = value;
-  return true;
-}
-
-}  // namespace
 
 VariableCell::VariableCell(std::string name, Tensor value)
     : name_(std::move(name)), value_(std::move(value)) {}

@@ -61,12 +61,24 @@ class VariableImpl {
   virtual bool trainable() const = 0;
   // The copy that this thread, in its present context, reads and differentiates.
   virtual const VariableHandle& handle() const = 0;
+  // The copy whose dtype and shape are the variable's, whatever the context.
+  virtual const VariableHandle& first_copy() const { return handle(); }
   virtual std::string device() const = 0;
+  // Whether all copies have a value.
+  virtual bool is_initialized() const = 0;
   virtual Tensor read() const = 0;
+  // What the variable is where a tensor is wanted.
+  virtual Tensor convert() const { return read(); }
   virtual Tensor assign(const Tensor& value) = 0;
   virtual Tensor assign_add(const Tensor& delta) = 0;
   virtual Tensor assign_sub(const Tensor& delta) = 0;
   virtual Tensor scatter(ScatterOp op, const IndexedSlices& slices) = 0;
+  // The one value over all replicas, whatever the context: what a checkpoint keeps. restore() makes
+  // it that again, for any number of replicas.
+  virtual Tensor value_across() const { return read(); }
+  virtual void restore(const Tensor& value) { assign(value); }
+  // Another variable with the same options, places and values.
+  virtual std::shared_ptr<VariableImpl> deep_copy() const = 0;
   virtual std::string to_string() const = 0;
 
   // Set by a strategy before anybody else sees the variable: whose it is, and of which variable

@@ -115,14 +115,18 @@ Tensor append_read(const VariableHandle& variable, bool trainable) {
 
 }  // namespace
 
-Tensor read_variable(const VariableHandle& variable, bool trainable) {
-  const ThreadDispatch& dispatch = thread_dispatch();
-  const bool now = dispatch.builder == nullptr && !variable.handle.is_symbolic();
-  const Tensor value = now ? cell_of(variable.handle).read() : append_read(variable, trainable);
-  for (Recorder* recorder = dispatch.recorder; recorder; recorder = recorder->outer) {
+Tensor note_read(const VariableHandle& variable, const Tensor& value, bool trainable) {
+  for (Recorder* recorder = thread_dispatch().recorder; recorder; recorder = recorder->outer) {
     recorder->variable_read(variable.handle, value, trainable);
   }
   return value;
+}
+
+Tensor read_variable(const VariableHandle& variable, bool trainable) {
+  const bool now = thread_dispatch().builder == nullptr && !variable.handle.is_symbolic();
+  return note_read(variable,
+                   now ? cell_of(variable.handle).read() : append_read(variable, trainable),
+                   trainable);
 }
 
 void require_arithmetic(const VariableHandle& variable, std::string_view operation) {

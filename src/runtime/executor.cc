@@ -55,8 +55,7 @@ std::vector<Tensor> run_plan(const Plan& plan, std::span<const Tensor> feeds, Ru
   // Kernels that call ops mean to run them, also when this thread builds a graph or has a tape.
   const PlainDispatch outside;
   const KernelScope scope;
-  for (size_t i = 0; i < plan.steps.size(); ++i) {
-    const Plan::Step& step = plan.steps[i];
+  for (const Plan::Step& step : plan.steps) {
     context.cancellation().check();
     take_inputs(plan, step, slots, inputs);
     const std::span<Tensor> outputs(slots.data() + step.first_output,
@@ -72,7 +71,9 @@ std::vector<Tensor> run_plan(const Plan& plan, std::span<const Tensor> feeds, Ru
     if (times != nullptr) {
       times->push_back({step.node, start, std::chrono::steady_clock::now(), bytes_of(outputs)});
     }
-    for (const int unused : plan.unused_outputs[i]) slots[static_cast<size_t>(unused)] = Tensor();
+    for (int i = step.first_unused; i < step.first_unused + step.num_unused; ++i) {
+      slots[static_cast<size_t>(plan.unused_outputs[static_cast<size_t>(i)])] = Tensor();
+    }
   }
   std::vector<Tensor> fetches;
   for (const int slot : plan.fetch_slots) fetches.push_back(slots[static_cast<size_t>(slot)]);

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/raise.h"
 #include "graph/function_graph.h"
+#include "graph/serialize.h"
 #include "runtime/call_plan.h"
 
 namespace cohort::internal {
@@ -22,8 +23,20 @@ std::string describe(std::span<const Spec> specs) {
   return "(" + text + ")";
 }
 
-// What tells one trace from another.
-std::string key_of(std::span<const Spec> specs) { return describe(specs); }
+// What is called, as far as it tells one trace from another.
+struct Signature {
+  std::vector<Spec> specs;
+  std::string kinds;  // of the handles among the arguments
+
+  explicit Signature(const Flat& arguments) : kinds(arguments.kinds) {
+    for (const Tensor& argument : arguments.tensors) {
+      specs.push_back({argument.dtype(), argument.shape()});
+    }
+  }
+  std::string to_string() const {
+    return kinds.empty() ? describe(specs) : describe(specs) + " with " + kinds;
+  }
+};
 
 bool fits(std::span<const Spec> trace, std::span<const Spec> given) {
   if (trace.size() != given.size()) return false;
@@ -35,10 +48,13 @@ bool fits(std::span<const Spec> trace, std::span<const Spec> given) {
   return true;
 }
 
+bool fits(const Signature& trace, const Signature& given) {
+  return trace.kinds == given.kinds && fits(trace.specs, given.specs);
+}
+
 // The same with the first size of every argument unknown, where it has one.
-std::vector<Spec> with_unknown_batch(std::span<const Spec> specs) {
-  std::vector<Spec> relaxed(specs.begin(), specs.end());
-  for (Spec& spec : relaxed) {
+Signature with_unknown_batch(Signature relaxed) {
+  for (Spec& spec : relaxed.specs) {
     if (spec.shape.has_rank() && spec.shape.rank() > 0) {
       spec.shape = spec.shape.with(0, Shape::kUnknownDim);
     }
@@ -56,33 +72,16 @@ bool is_recorded(const GraphFunction& function, std::span<const Tensor> argument
 }
 
 struct Trace {
-  std::vector<Spec> arguments;
+  Signature signature;
   std::shared_ptr<const GraphFunction> function;
 };
 
-std::shared_ptr<const Trace> make_trace(const std::string& name, std::vector<Spec> arguments,
+std::shared_ptr<const Trace> make_trace(const std::string& name, Signature signature,
                                         const FunctionBody& body) {
-  auto made = std::make_shared<Trace>();
-  {
-    const RecordingPause pause;  // what is traced is recorded when it is called, not now
-    made->function = trace(name, arguments, body);
-  }
-  made->arguments = std::move(arguments);
-  return made;
+  const RecordingPause pause;  // what is traced is recorded when it is called, not now
+  auto function = trace(name, signature.specs, body);
+  return std::make_shared<Trace>(Trace{std::move(signature), std::move(function)});
 }
-
-// A call has no session: no table of named state, no other part to exchange tensors with.
-class CallContext : public FunctionCaller {
- public:
-  ResourceTable& resources() override {
-    raise(Code::FailedPrecondition, "[Function] named state needs a session");
-  }
-  Cancellation& cancellation() override { return cancellation_; }
-  EdgeTable& edges() override { raise(Code::Internal, "[Function] a call has one part"); }
-
- private:
-  Cancellation cancellation_;
-};
 
 }  // namespace
 
@@ -90,17 +89,15 @@ class TracedFunction {
  public:
   explicit TracedFunction(std::string name) : name_(std::move(name)) {}
 
-  std::shared_ptr<const Trace> trace_for(const std::vector<Tensor>& arguments,
-                                         const FunctionBody& body) {
-    std::vector<Spec> specs;
-    for (const Tensor& argument : arguments) specs.push_back({argument.dtype(), argument.shape()});
+  std::shared_ptr<const Trace> trace_for(const Flat& arguments, const FunctionBody& body) {
+    const Signature signature(arguments);
     const std::lock_guard lock(mutex_);
-    const std::string key = key_of(specs);
+    const std::string key = signature.to_string();
     if (const auto found = traces_.find(key); found != traces_.end()) return found->second;
     for (const auto& relaxed : relaxed_) {
-      if (fits(relaxed->arguments, specs)) return traces_[key] = relaxed;
+      if (fits(relaxed->signature, signature)) return traces_[key] = relaxed;
     }
-    return traces_[key] = add(specs, body);
+    return traces_[key] = add(signature, body);
   }
 
   size_t size() const {
@@ -112,27 +109,26 @@ class TracedFunction {
   static constexpr size_t kTracesBeforeRelaxing = 3;
 
   // The mutex is held.
-  std::shared_ptr<const Trace> add(const std::vector<Spec>& specs, const FunctionBody& body) {
+  std::shared_ptr<const Trace> add(const Signature& signature, const FunctionBody& body) {
     if (made_ == 0) {
-      log_debug("[Function] tracing '{}' for {}", name_, describe(specs));
+      log_debug("[Function] tracing '{}' for {}", name_, signature.to_string());
     } else {
       log_info("[Function] tracing '{}' again: the arguments {} are new (it has {} traces)", name_,
-               describe(specs), made_);
+               signature.to_string(), made_);
     }
     if (made_ >= kTracesBeforeRelaxing) {
-      if (auto relaxed = try_relaxed(specs, body)) return relaxed;
+      if (auto relaxed = try_relaxed(signature, body)) return relaxed;
     }
-    auto made = make_trace(name_, specs, body);
+    auto made = make_trace(name_, signature, body);
     ++made_;
     return made;
   }
 
   // A trace for any first size, unless the code needs to know it.
-  std::shared_ptr<const Trace> try_relaxed(const std::vector<Spec>& specs,
-                                           const FunctionBody& body) {
+  std::shared_ptr<const Trace> try_relaxed(const Signature& signature, const FunctionBody& body) {
     std::shared_ptr<const Trace> made;
     const Status status =
-        capture_status([&] { made = make_trace(name_, with_unknown_batch(specs), body); });
+        capture_status([&] { made = make_trace(name_, with_unknown_batch(signature), body); });
     if (!status.ok()) {
       log_debug("[Function] '{}' needs its first sizes: {}", name_, status.message);
       return nullptr;
@@ -152,17 +148,19 @@ class TracedFunction {
 FunctionCore::FunctionCore(std::string name)
     : traces_(std::make_shared<TracedFunction>(std::move(name))) {}
 
-std::vector<Tensor> FunctionCore::call(const std::vector<Tensor>& arguments,
-                                       const FunctionBody& body) const {
+std::vector<Tensor> FunctionCore::call(const Flat& arguments, const FunctionBody& body) const {
   const std::shared_ptr<const Trace> trace = traces_->trace_for(arguments, body);
   const GraphFunction& function = *trace->function;
-  std::vector<Tensor> all = arguments;
-  all.insert(all.end(), function.captured.begin(), function.captured.end());
-  if (thread_dispatch().builder != nullptr || is_recorded(function, arguments)) {
-    return call_inline(function, arguments);
+  if (thread_dispatch().builder != nullptr || is_recorded(function, arguments.tensors)) {
+    return call_inline(function, arguments.tensors);
   }
-  CallContext context;
-  return context.call(function, all);
+  Cancellation cancellation;
+  CallContext context(nullptr, cancellation);
+  return context.call_with_captures(function, arguments.tensors);
+}
+
+std::string FunctionCore::serialize(const Flat& arguments, const FunctionBody& body) const {
+  return serialize_function(*traces_->trace_for(arguments, body)->function);
 }
 
 size_t FunctionCore::num_traces() const { return traces_->size(); }

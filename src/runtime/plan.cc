@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <queue>
-#include <set>
 #include <unordered_map>
 
 #include "base/raise.h"
@@ -12,6 +12,7 @@ namespace cohort::internal {
 namespace {
 
 bool is_variable_read(const Node& node) { return node.op->name == "ReadVariable"; }
+bool is_constant(const Node& node) { return node.op->name == "Const"; }
 
 // Makes a plan; exists for the time of one compile().
 class Compiler {
@@ -20,23 +21,21 @@ class Compiler {
       : graph_(std::move(graph)),
         request_(request),
         order_(order),
-        fed_(request.feeds.begin(), request.feeds.end()),
         needed_(needed_nodes(*graph_, request)),
         waiting_for_(static_cast<size_t>(graph_->size())),
-        successors_(waiting_for_.size()) {}
+        first_slots_(waiting_for_.size(), -1) {}
 
   std::shared_ptr<const Plan> compile() {
     plan_->graph = graph_;
-    for (const Endpoint feed : request_.feeds) plan_->feed_slots.push_back(new_slot(feed));
+    for (const Endpoint feed : request_.feeds) plan_->feed_slots.push_back(feed_slot(feed));
     for (const int id : ordered()) add_step(id);
-    for (const Endpoint fetch : request_.fetches) plan_->fetch_slots.push_back(slots_.at(fetch));
+    for (const Endpoint fetch : request_.fetches) plan_->fetch_slots.push_back(slot_of(fetch));
     mark_last_uses();
     return std::move(plan_);
   }
 
  private:
-  // A node whose outputs are all fed is not run.
-  bool is_fed(Endpoint endpoint) const { return fed_.contains(endpoint); }
+  bool is_fed(Endpoint endpoint) const { return !fed_.empty() && fed_.contains(endpoint); }
 
   // Node numbers in the order of running: always the ready node that ranks first.
   std::vector<int> ordered() {
@@ -50,7 +49,9 @@ class Compiler {
       const int id = ready.top().second;
       ready.pop();
       order.push_back(id);
-      for (const int next : successors_[static_cast<size_t>(id)]) {
+      for (size_t i = first_edges_[static_cast<size_t>(id)];
+           i < first_edges_[static_cast<size_t>(id) + 1]; ++i) {
+        const int next = followers_[i];
         if (--waiting_for_[static_cast<size_t>(next)] == 0) ready.push(rank(next));
       }
     }
@@ -63,7 +64,10 @@ class Compiler {
 
   using Ready = std::pair<int, int>;  // class, then age
   Ready rank(int id) const {
-    const bool early = order_ == StepOrder::EffectsEarly && graph_->node(id).op->stateful;
+    if (order_ == StepOrder::AsMade) return {1, id};
+    const Node& node = graph_->node(id);
+    // What costs nothing must not hold back the effects that wait for it.
+    const bool early = node.op->stateful || is_constant(node);
     return {early ? 0 : 1, id};
   }
 
@@ -76,11 +80,23 @@ class Compiler {
       for (const int before : node.controls) precede(before, id);
     }
     if (order_ == StepOrder::EffectsEarly) hold_back_writers();
+    group_edges();
   }
 
   void precede(int before, int after) {
-    successors_[static_cast<size_t>(before)].push_back(after);
+    edges_.emplace_back(before, after);
     ++waiting_for_[static_cast<size_t>(after)];
+  }
+
+  // Puts the successors of each node side by side.
+  void group_edges() {
+    first_edges_.assign(waiting_for_.size() + 1, 0);
+    for (const auto& [before, after] : edges_) ++first_edges_[static_cast<size_t>(before) + 1];
+    std::partial_sum(first_edges_.begin(), first_edges_.end(), first_edges_.begin());
+    followers_.resize(edges_.size());
+    std::vector<size_t> next = first_edges_;
+    for (const auto& [before, after] : edges_)
+      followers_[next[static_cast<size_t>(before)]++] = after;
   }
 
   // A variable that is written while somebody still holds the value read from it must be copied. So
@@ -110,10 +126,16 @@ class Compiler {
     return {};
   }
 
-  int new_slot(Endpoint endpoint) {
-    const auto [entry, fresh] = slots_.emplace(endpoint, plan_->num_slots);
+  int feed_slot(Endpoint endpoint) {
+    const auto [entry, fresh] = fed_.emplace(endpoint, plan_->num_slots);
     if (fresh) ++plan_->num_slots;
     return entry->second;
+  }
+
+  // A fed output keeps the fed value; what its step makes goes to a slot that nobody reads.
+  int slot_of(Endpoint endpoint) const {
+    if (is_fed(endpoint)) return fed_.at(endpoint);
+    return first_slots_[static_cast<size_t>(endpoint.node)] + endpoint.output;
   }
 
   void add_step(int id) {
@@ -126,28 +148,26 @@ class Compiler {
                     .first_output = plan_->num_slots,
                     .num_outputs = count};
     for (const Endpoint input : node.inputs) {
-      plan_->input_slots.push_back(slots_.at(input));
+      plan_->input_slots.push_back(slot_of(input));
       const Spec& spec = graph_->node(input.node).outputs[static_cast<size_t>(input.output)];
       step.check_inputs |= spec.dtype != kResource && !spec.shape.is_fully_known();
     }
-    for (int i = 0; i < count; ++i) {
-      // A fed output keeps the fed value; what the step makes goes to a slot that nobody reads.
-      slots_.emplace(Endpoint{id, i}, plan_->num_slots);
-      ++plan_->num_slots;
-    }
+    first_slots_[static_cast<size_t>(id)] = plan_->num_slots;
+    plan_->num_slots += count;
     plan_->steps.push_back(step);
   }
 
   void mark_last_uses() {
     std::vector<bool> used(static_cast<size_t>(plan_->num_slots));
     for (const int slot : plan_->fetch_slots) used[static_cast<size_t>(slot)] = true;
-    plan_->unused_outputs.resize(plan_->steps.size());
     for (size_t i = plan_->steps.size(); i-- > 0;) {
       Plan::Step& step = plan_->steps[i];
+      step.first_unused = static_cast<int>(plan_->unused_outputs.size());
       for (int output = 0; output < step.num_outputs; ++output) {
         const int slot = step.first_output + output;
-        if (!used[static_cast<size_t>(slot)]) plan_->unused_outputs[i].push_back(slot);
+        if (!used[static_cast<size_t>(slot)]) plan_->unused_outputs.push_back(slot);
       }
+      step.num_unused = static_cast<int>(plan_->unused_outputs.size()) - step.first_unused;
       // From the back: of an input that a step takes twice, the second time is the last use.
       for (int input = step.num_inputs; input-- > 0;) {
         auto in_use = used[static_cast<size_t>(
@@ -161,11 +181,13 @@ class Compiler {
   const std::shared_ptr<const GraphImpl> graph_;
   const RunRequest& request_;
   const StepOrder order_;
-  const std::set<Endpoint> fed_;
   const std::vector<int> needed_;
-  std::vector<int> waiting_for_;  // by node: how many must still run before
-  std::vector<std::vector<int>> successors_;
-  std::map<Endpoint, int> slots_;
+  std::vector<int> waiting_for_;            // by node: how many must still run before
+  std::vector<std::pair<int, int>> edges_;  // (before, after)
+  std::vector<int> followers_;              // successors, those of one node side by side
+  std::vector<size_t> first_edges_;         // by node: where its own begin in followers_
+  std::map<Endpoint, int> fed_;             // slots of what is fed
+  std::vector<int> first_slots_;            // by node: the slot of its first output
   std::shared_ptr<Plan> plan_ = std::make_shared<Plan>();
 };
 

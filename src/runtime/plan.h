@@ -20,15 +20,16 @@ struct Plan {
     int num_outputs;
     uint32_t last_uses = 0;     // bit i: input i's slot is not needed after this step
     bool check_inputs = false;  // a shape was not known when the node was made
+    int first_unused = 0;       // into unused_outputs
+    int num_unused = 0;
   };
 
   std::shared_ptr<const GraphImpl> graph;  // keeps nodes alive
   std::vector<Step> steps;
   std::vector<int> input_slots;
-  std::vector<int> feed_slots;  // -1: fed, but used by nobody
+  std::vector<int> feed_slots;
   std::vector<int> fetch_slots;
-  // Outputs that nobody needs, dropped after the step that makes them.
-  std::vector<std::vector<int>> unused_outputs;
+  std::vector<int> unused_outputs;  // slots that nobody reads, dropped after the step
   int num_slots = 0;
 };
 

@@ -1,6 +1,7 @@
 #include "tensor/memory.h"
 
 #include <ATen/EmptyTensor.h>
+#include <ATen/ops/empty_like.h>
 #include <c10/core/TensorImpl.h>
 
 #include "base/raise.h"
@@ -26,6 +27,34 @@ WritableTensor allocate_tensor(DType dtype, const Shape& shape) {
     raise(Code::ResourceExhausted, "[Tensor] not enough memory for shape {} of {}",
           shape.to_string(), to_string(dtype));
   }
+}
+
+WritableTensor allocate_like(const Tensor& tensor) {
+  at::Tensor value = at::empty_like(aten(tensor), at::MemoryFormat::Contiguous);
+  auto* data = static_cast<std::byte*>(value.data_ptr());
+  return {from_aten(std::move(value)), data};
+}
+
+const std::byte* element_bytes(const Tensor& tensor) {
+  return static_cast<const std::byte*>(element_data(tensor, tensor.dtype()));
+}
+
+bool same_memory(const Tensor& a, const Tensor& b) {
+  return !a.is_symbolic() && !b.is_symbolic() && is_numeric(a.dtype()) && is_numeric(b.dtype()) &&
+         aten(a).data_ptr() == aten(b).data_ptr();
+}
+
+bool is_held_here_only(const Tensor& tensor, size_t sharers) {
+  const at::Tensor& value = aten(tensor);
+  if (TensorAccess::shared(tensor).use_count() != 1 || value.use_count() != 1 ||
+      value.storage().use_count() != sharers) {
+    return false;
+  }
+  // Counting alone does not order what others read before they let go; giving up references of our
+  // own does.
+  [[maybe_unused]] const Tensor ordered = tensor;
+  [[maybe_unused]] const c10::Storage ordered_memory = value.storage();
+  return true;
 }
 
 Tensor view_elements(const Tensor& parent, int64_t offset, const Shape& shape) {

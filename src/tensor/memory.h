@@ -16,6 +16,19 @@ struct WritableTensor {
 // ResourceExhausted when there is not enough.
 WritableTensor allocate_tensor(DType dtype, const Shape& shape);
 
+// Fresh memory for such a tensor where its own memory is, which belongs to the current device.
+WritableTensor allocate_like(const Tensor& tensor);
+
+// A numeric tensor's elements in row-major order. They live as long as the tensor.
+const std::byte* element_bytes(const Tensor& tensor);
+
+// Whether both are values (not symbols) that lie in the same memory from the same element on.
+bool same_memory(const Tensor& a, const Tensor& b);
+
+// Whether `tensor` is the only handle of its value, and its memory has exactly `sharers` values,
+// this one among them: then nobody else can read it any more.
+bool is_held_here_only(const Tensor& tensor, size_t sharers);
+
 // Part of a numeric tensor's memory as a tensor of its own, which keeps the memory alive: `shape`
 // elements from element `offset` on, in row-major order. They must lie inside of `parent`.
 Tensor view_elements(const Tensor& parent, int64_t offset, const Shape& shape);

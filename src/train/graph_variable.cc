@@ -33,6 +33,12 @@ std::string GraphVariable::device() const {
   return graph->node(graph->endpoint(handle_.handle).node).device.to_string();
 }
 
+std::shared_ptr<VariableImpl> GraphVariable::deep_copy() const {
+  raise(Code::Unimplemented,
+        "[Variable] '{}' is a graph's: sessions hold its value, so there is nothing to copy",
+        name());
+}
+
 Tensor GraphVariable::read() const {
   const Colocation together(handle_.handle);
   return SingleVariable::read();

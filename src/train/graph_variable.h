@@ -11,6 +11,9 @@ class GraphVariable : public SingleVariable {
   explicit GraphVariable(const VariableRequest& request);
 
   std::string device() const override;
+  // Only sessions hold values: false.
+  bool is_initialized() const override { return false; }
+  std::shared_ptr<VariableImpl> deep_copy() const override;
   // Placed with the variable.
   Tensor read() const override;
   std::string to_string() const override;

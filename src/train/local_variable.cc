@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "cohort/device.h"
 #include "ops/variable_ops.h"
 #include "tensor/print.h"
 
@@ -24,6 +25,16 @@ LocalVariable::LocalVariable(const VariableRequest& request) : SingleVariable(re
 }
 
 std::string LocalVariable::device() const { return handle_.handle.device(); }
+
+bool LocalVariable::is_initialized() const { return cell_of(handle_.handle).is_initialized(); }
+
+std::shared_ptr<VariableImpl> LocalVariable::deep_copy() const {
+  const DeviceScope here(device());
+  const auto copy = std::make_shared<LocalVariable>(
+      VariableRequest{[value = cell_of(handle_.handle).read()] { return value; }, options_});
+  copy->strategy = strategy;
+  return copy;
+}
 
 std::string LocalVariable::to_string() const {
   return fmt::format("<Variable '{}:0' shape={} dtype={}, value={}>", name(),

@@ -10,6 +10,8 @@ class LocalVariable : public SingleVariable {
   explicit LocalVariable(const VariableRequest& request);
 
   std::string device() const override;
+  bool is_initialized() const override;
+  std::shared_ptr<VariableImpl> deep_copy() const override;
   std::string to_string() const override;
 };
 

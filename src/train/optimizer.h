@@ -25,6 +25,11 @@ struct Rule {
 // Throws InvalidArgument "[optimizer] name must be ..., got value" unless `holds`.
 void require(bool holds, std::string_view optimizer, std::string_view what, double value);
 
+// Throws InvalidArgument for limits that are negative.
+Clipping checked(const Clipping& clipping);
+// Throws InvalidArgument unless there is one gradient per variable and each fits its variable.
+void check_all(const Gradients& gradients, const std::vector<Variable>& variables);
+
 Gradients clipped(const Gradients& gradients, const Clipping& clipping);
 
 }  // namespace cohort::optim::internal

@@ -18,11 +18,7 @@ std::vector<VariableCreator>& variable_creators() {
   return stack;
 }
 
-namespace {
-
-// A node of the graph being built, or, outside of graphs and while a function is traced, a variable
-// that exists at once.
-Variable make_variable(const VariableRequest& request) {
+Variable make_ordinary_variable(const VariableRequest& request) {
   const GraphBuilder* builder = thread_dispatch().builder;
   if (builder != nullptr && builder->makes_variables()) {
     const auto made = std::make_shared<GraphVariable>(request);
@@ -33,9 +29,11 @@ Variable make_variable(const VariableRequest& request) {
   return VariableAccess::make(std::make_shared<LocalVariable>(request));
 }
 
+namespace {
+
 // Asks the innermost `depth` creators, then makes the variable.
 Variable create(size_t depth, const VariableRequest& request) {
-  if (depth == 0) return make_variable(request);
+  if (depth == 0) return make_ordinary_variable(request);
   const VariableCreator creator = variable_creators()[depth - 1];
   return creator([depth](const VariableRequest& next) { return create(depth - 1, next); }, request);
 }
@@ -54,8 +52,8 @@ Variable::Variable(const Tensor& initial_value, const VariableOptions& options)
 Variable::Variable(std::shared_ptr<internal::VariableImpl> impl) : impl_(std::move(impl)) {}
 
 std::string Variable::name() const { return impl_->name(); }
-DType Variable::dtype() const { return impl_->handle().dtype; }
-Shape Variable::shape() const { return impl_->handle().shape; }
+DType Variable::dtype() const { return impl_->first_copy().dtype; }
+Shape Variable::shape() const { return impl_->first_copy().shape; }
 bool Variable::trainable() const { return impl_->trainable(); }
 std::string Variable::device() const { return impl_->device(); }
 VariableSynchronization Variable::synchronization() const {
@@ -63,7 +61,11 @@ VariableSynchronization Variable::synchronization() const {
 }
 VariableAggregation Variable::aggregation() const { return impl_->options().aggregation; }
 
+bool Variable::is_initialized() const { return impl_->is_initialized(); }
+Variable Variable::deep_copy() const { return Variable(impl_->deep_copy()); }
+
 Tensor Variable::read_value() const { return impl_->read(); }
+Variable::operator Tensor() const { return impl_->convert(); }
 Tensor Variable::assign(const Tensor& value) { return impl_->assign(value); }
 Tensor Variable::assign_add(const Tensor& delta) { return impl_->assign_add(delta); }
 Tensor Variable::assign_sub(const Tensor& delta) { return impl_->assign_sub(delta); }

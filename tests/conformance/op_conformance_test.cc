@@ -22,7 +22,7 @@ using internal::OpDef;
 std::vector<OpExample> all_examples() {
   std::vector<OpExample> all;
   for (const auto& family : {elementwise_examples, shape_examples, reduce_examples, random_examples,
-                             nn_examples, state_examples, graph_examples}) {
+                             nn_examples, state_examples, graph_examples, replica_examples}) {
     for (OpExample& example : family()) all.push_back(std::move(example));
   }
   return all;
@@ -318,7 +318,7 @@ TEST_P(OpConformance, GivesTheSameInATracedFunction) {
   const auto body = [&](std::span<const Tensor> in) { return values_and_gradients(example(), in); };
   for (const Tensors& given : all_inputs()) {
     const Tensors inputs = separate(given);
-    expect_same(traced.call(inputs, body), body(inputs));
+    expect_same(traced.call({.tensors = inputs}, body), body(inputs));
   }
 }
 

@@ -54,6 +54,7 @@ std::vector<OpExample> graph_examples();
 std::vector<OpExample> nn_examples();
 std::vector<OpExample> random_examples();
 std::vector<OpExample> reduce_examples();
+std::vector<OpExample> replica_examples();
 std::vector<OpExample> shape_examples();
 std::vector<OpExample> state_examples();
 

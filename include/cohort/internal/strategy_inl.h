@@ -81,7 +81,8 @@ auto regrouped_argument(std::span<void* const> parts) {
 }
 
 template <typename Part, typename Merge, size_t... I>
-decltype(auto) call_merge(const Merge& merge, Strategy& strategy, std::span<void* const> parts,
+decltype(auto) call_merge(const Merge& merge, Strategy& strategy,
+                          [[maybe_unused]] std::span<void* const> parts,
                           std::index_sequence<I...>) {
   return std::invoke(merge, strategy, regrouped_argument<I, Part>(parts)...);
 }

@@ -38,7 +38,7 @@ bool same_parts(const Tuple& a, const Tuple& b) {
 }
 
 template <typename T>
-concept Range = requires(const T& values) {
+concept IterableNest = requires(const T& values) {
   values.begin();
   values.end();
   values.size();
@@ -59,7 +59,7 @@ bool same_thing(const T& a, const T& b) {
     return same_variable(a, b);
   } else if constexpr (PlainValue<T>) {
     return a == b;
-  } else if constexpr (!Nest<T>::kLeaf && Range<T>) {
+  } else if constexpr (!Nest<T>::kLeaf && IterableNest<T>) {
     return same_elements(a, b);
   } else if constexpr (!Nest<T>::kLeaf) {
     return same_parts(a, b);

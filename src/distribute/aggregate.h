@@ -1,0 +1,29 @@
+#pragma once
+
+#include <functional>
+
+#include "distribute/distributed_variable.h"
+
+// How what several replicas write to one variable becomes one value. Every replica must call these,
+// and gets the value for its own copy.
+namespace cohort::internal {
+
+// By the variable's aggregation, which is not None. A number that all replicas give, or one tensor
+// that all of them share, is no sum's part: InvalidArgument for Sum; the others take it as it is.
+Tensor aggregate(ReplicaContext& replica, const DistributedVariable& variable, const Tensor& value);
+// Sum and Mean join the rows of all replicas.
+IndexedSlices aggregate(ReplicaContext& replica, const DistributedVariable& variable,
+                        const IndexedSlices& slices);
+
+// The same for a value that every replica computed for itself, even when all are one tensor.
+Tensor aggregate_values(ReplicaContext& replica, const DistributedVariable& variable,
+                        const Tensor& value);
+
+// Calls `body` once for all replicas, in cross-replica context, and gives each its result. The
+// effects of all replicas' code before it are there, and `body`'s are for the code after it.
+Tensor once_for_all(ReplicaContext& replica, const std::function<Tensor()>& body);
+
+// Throws Unimplemented when rows of several replicas cannot be combined by `op`.
+void require_scatter(const DistributedVariable& variable, ScatterOp op);
+
+}  // namespace cohort::internal

@@ -1,0 +1,196 @@
+#include "distribute/distributed_variable.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/raise.h"
+#include "cohort/device.h"
+#include "distribute/context.h"
+
+namespace cohort::internal {
+namespace {
+
+bool same_objects(const std::vector<Gradient>& components) {
+  return std::all_of(components.begin(), components.end(), [&](const Gradient& each) {
+    return !each.is_sparse() &&
+           TensorAccess::id(each.dense()) == TensorAccess::id(components[0].dense());
+  });
+}
+
+// Whether the components are different values, which no rule makes into one.
+bool is_per_replica(const DistributedValue& value) {
+  return value.kind() == DistributedValue::Kind::PerReplica && value.size() > 1 &&
+         !same_objects(value.components());
+}
+
+// A value for each of `copies` copies, where `value` has them.
+std::optional<std::vector<Tensor>> parts_of(const DistributedValue& value, size_t copies) {
+  using Kind = DistributedValue::Kind;
+  const bool apart = value.kind() == Kind::Mirrored || value.kind() == Kind::Variable;
+  if (!apart || value.size() != copies) return std::nullopt;
+  std::vector<Tensor> parts;
+  for (const Gradient& component : value.components()) parts.push_back(component.dense());
+  return parts;
+}
+
+}  // namespace
+
+std::string_view name_of(Write how) {
+  switch (how) {
+    case Write::Assign:
+      return "assign";
+    case Write::AssignAdd:
+      return "assign_add";
+    case Write::AssignSub:
+      return "assign_sub";
+  }
+  return "write";
+}
+
+Tensor write_to(VariableImpl& variable, Write how, const Tensor& value) {
+  switch (how) {
+    case Write::Assign:
+      return variable.assign(value);
+    case Write::AssignAdd:
+      return variable.assign_add(value);
+    case Write::AssignSub:
+      return variable.assign_sub(value);
+  }
+  raise(Code::Internal, "[Variable] there is no such write");
+}
+
+DistributedVariable::DistributedVariable(std::vector<Variable> copies, VariableOptions options)
+    : copies_(std::move(copies)), options_(std::move(options)) {}
+
+VariableUse DistributedVariable::use(std::string_view what) const {
+  const Mode* mode = current_mode();
+  if (mode == nullptr) return {};
+  if (mode->strategy != strategy) {
+    // Throws, unless the mode is that of no strategy at all.
+    const EnterOrAssert here(*strategy, fmt::format("{} of variable '{}'", what, name()));
+    return {};
+  }
+  const size_t last = copies_.size() - 1;
+  if (ReplicaContext* replica = mode->replica) {
+    return {std::min(replica->local_replica(), last), replica};
+  }
+  if (const std::optional<size_t> index = update_index()) return {std::min(*index, last), nullptr};
+  return {};
+}
+
+Variable DistributedVariable::self() const {
+  return VariableAccess::make(std::const_pointer_cast<DistributedVariable>(shared_from_this()));
+}
+
+const std::string& DistributedVariable::name() const { return copy(0).name(); }
+const VariableHandle& DistributedVariable::first_copy() const { return copy(0).handle(); }
+
+const VariableHandle& DistributedVariable::handle() const {
+  const std::optional<size_t> own = use("use").copy;
+  return copy(own ? *own : copy_across()).handle();
+}
+
+std::string DistributedVariable::device() const {
+  const std::optional<size_t> own = use("device").copy;
+  return copy(own.value_or(0)).device();
+}
+
+bool DistributedVariable::is_initialized() const {
+  return std::all_of(copies_.begin(), copies_.end(),
+                     [](const Variable& each) { return each.is_initialized(); });
+}
+
+Tensor DistributedVariable::read() const {
+  const std::optional<size_t> own = use("read").copy;
+  return own ? copy(*own).read() : read_across();
+}
+
+Tensor DistributedVariable::write(Write how, const Tensor& value) {
+  const VariableUse use = this->use(name_of(how));
+  if (use.replica != nullptr) return write_in_replica(*use.replica, how, value);
+  if (!use.copy) return write_across(how, value);
+  note_own_write();
+  return write_to(copy(*use.copy), how, value);
+}
+
+Tensor DistributedVariable::write(Write how, const DistributedValue& value) {
+  const VariableUse use = this->use(name_of(how));
+  const bool in_update = use.copy && use.replica == nullptr;
+  if (in_update || value.size() == 1) return write(how, value.value().dense());
+  if (is_per_replica(value)) {
+    const bool merges = options_.synchronization == VariableSynchronization::OnWrite &&
+                        options_.aggregation != VariableAggregation::None;
+    if (use.replica == nullptr) {
+      refuse_parts("reduce it, or give copies different values with extended().update()");
+    }
+    if (!merges) refuse_parts("nothing says how they become one: take the replica's own value");
+  }
+  if (use.replica != nullptr) return write(how, value.value().dense());
+  if (const auto parts = parts_of(value, copies_.size())) return write_across_parts(how, *parts);
+  return write(how, value[0].dense());
+}
+
+Tensor DistributedVariable::scatter(ScatterOp op, const IndexedSlices& slices) {
+  const VariableUse use = this->use("scatter");
+  if (use.replica != nullptr) return scatter_in_replica(*use.replica, op, slices);
+  if (!use.copy) return scatter_across(op, slices);
+  note_own_write();
+  return copy(*use.copy).scatter(op, slices);
+}
+
+void DistributedVariable::restore(const Tensor& value) { write_across(Write::Assign, value); }
+
+std::shared_ptr<VariableImpl> DistributedVariable::deep_copy() const {
+  use("deep_copy");
+  std::vector<Variable> fresh;
+  for (const Variable& each : copies_) fresh.push_back(each.deep_copy());
+  const std::shared_ptr<DistributedVariable> made = like_this(std::move(fresh));
+  made->take_over(*strategy);
+  return made;
+}
+
+std::string DistributedVariable::to_string() const {
+  std::string text = fmt::format("{}:{{", kind());
+  for (size_t i = 0; i < copies_.size(); ++i) {
+    text += fmt::format("{}\n  {}: {}", i == 0 ? "" : ",", i, copies_[i].to_string());
+  }
+  return text + "\n}";
+}
+
+Tensor DistributedVariable::write_copy(size_t index, Write how, const Tensor& value) const {
+  const DeviceScope there(copy(index).device());
+  return write_to(copy(index), how, value);
+}
+
+void DistributedVariable::refuse_parts(std::string_view reason) const {
+  raise(
+      Code::InvalidArgument,
+      "[{}] variable '{}' of {} was given a PerReplica, which has another value for each copy; {}",
+      kind(), name(), owner().extended().name(), reason);
+}
+
+void DistributedVariable::take_over(Strategy& owner) {
+  strategy = &owner;
+  for (const Variable& each : copies_) {
+    VariableImpl& impl = *VariableAccess::impl(each);
+    impl.strategy = &owner;
+    impl.whole = weak_from_this();
+  }
+}
+
+Variable adopt_copies(Strategy& strategy, std::shared_ptr<DistributedVariable> variable) {
+  variable->take_over(strategy);
+  return VariableAccess::make(std::move(variable));
+}
+
+std::shared_ptr<DistributedVariable> distributed(const Variable& variable) {
+  return std::dynamic_pointer_cast<DistributedVariable>(VariableAccess::impl(variable));
+}
+
+Tensor write_parts(const Variable& target, Write write, const DistributedValue& value) {
+  if (const auto copies = distributed(target)) return copies->write(write, value);
+  return write_to(*VariableAccess::impl(target), write, value.value().dense());
+}
+
+}  // namespace cohort::internal

@@ -1,0 +1,99 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "cohort/strategy.h"
+#include "ops/variable_cell.h"
+
+namespace cohort::internal {
+
+// Where this thread uses a variable of a strategy.
+struct VariableUse {
+  std::optional<size_t> copy;         // the copy that is meant; none across replicas
+  ReplicaContext* replica = nullptr;  // set inside of a replica, but not while it updates one copy
+};
+
+// A variable of which a strategy keeps copies. The subclasses say how they are written and read;
+// what they have in common is here. Using one where another strategy is current throws
+// FailedPrecondition.
+class DistributedVariable : public VariableImpl,
+                            public std::enable_shared_from_this<DistributedVariable> {
+ public:
+  const std::vector<Variable>& copies() const { return copies_; }
+  Strategy& owner() const { return *strategy; }
+  // Throws FailedPrecondition, naming `what`, where another strategy is current.
+  VariableUse use(std::string_view what) const;
+  // This, as users hold it.
+  Variable self() const;
+
+  const std::string& name() const override;
+  const VariableOptions& options() const override { return options_; }
+  bool trainable() const override { return *options_.trainable; }
+  const VariableHandle& handle() const override;
+  const VariableHandle& first_copy() const override;
+  std::string device() const override;
+  bool is_initialized() const override;
+  Tensor read() const override;
+  Tensor assign(const Tensor& value) override { return write(Write::Assign, value); }
+  Tensor assign_add(const Tensor& delta) override { return write(Write::AssignAdd, delta); }
+  Tensor assign_sub(const Tensor& delta) override { return write(Write::AssignSub, delta); }
+  Tensor scatter(ScatterOp op, const IndexedSlices& slices) override;
+  Tensor value_across() const override { return read_across(); }
+  void restore(const Tensor& value) override;
+  std::shared_ptr<VariableImpl> deep_copy() const override;
+  // "MirroredVariable:{\n  0: …,\n  1: …\n}"
+  std::string to_string() const override;
+
+  // A write of one value, or of one that may have a part for each copy.
+  Tensor write(Write how, const Tensor& value);
+  Tensor write(Write how, const DistributedValue& value);
+
+  // Whether copies may legally differ: they were written one by one since all were last set alike.
+  virtual bool may_differ() const { return true; }
+  virtual void note_own_write() {}
+
+ protected:
+  DistributedVariable(std::vector<Variable> copies, VariableOptions options);
+
+  virtual std::string_view kind() const = 0;  // "MirroredVariable"
+  // What the variable is outside of replicas.
+  virtual Tensor read_across() const = 0;
+  // Which copy a gradient outside of replicas is for.
+  virtual size_t copy_across() const { return 0; }
+  virtual Tensor write_across(Write how, const Tensor& value) = 0;
+  // `values` has one for each copy.
+  virtual Tensor write_across_parts(Write how, const std::vector<Tensor>& values) = 0;
+  virtual Tensor write_in_replica(ReplicaContext& replica, Write how, const Tensor& value) = 0;
+  virtual Tensor scatter_across(ScatterOp op, const IndexedSlices& slices) = 0;
+  virtual Tensor scatter_in_replica(ReplicaContext& replica, ScatterOp op,
+                                    const IndexedSlices& slices) = 0;
+  // A variable of the same kind with other copies.
+  virtual std::shared_ptr<DistributedVariable> like_this(std::vector<Variable> copies) const = 0;
+
+  VariableImpl& copy(size_t index) const { return *VariableAccess::impl(copies_[index]); }
+  // Writes one copy, on its device.
+  Tensor write_copy(size_t index, Write how, const Tensor& value) const;
+  [[noreturn]] void refuse_parts(std::string_view reason) const;
+
+ private:
+  friend Variable adopt_copies(Strategy& strategy, std::shared_ptr<DistributedVariable> variable);
+  void take_over(Strategy& strategy);
+
+  const std::vector<Variable> copies_;
+  const VariableOptions options_;  // as they are in effect: no Auto, trainable decided
+};
+
+// The variable as its strategy's, with its copies knowing of it.
+Variable adopt_copies(Strategy& strategy, std::shared_ptr<DistributedVariable> variable);
+
+// What stands behind `variable` when a strategy keeps copies of it, else null.
+std::shared_ptr<DistributedVariable> distributed(const Variable& variable);
+
+// "assign_add"
+std::string_view name_of(Write how);
+Tensor write_to(VariableImpl& variable, Write how, const Tensor& value);
+
+}  // namespace cohort::internal

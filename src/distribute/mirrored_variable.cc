@@ -1,0 +1,76 @@
+#include "distribute/mirrored_variable.h"
+
+#include "cohort/device.h"
+#include "distribute/aggregate.h"
+
+namespace cohort::internal {
+
+size_t MirroredVariable::copy_across() const {
+  const Device& here = value_device();
+  for (size_t i = 1; i < copies().size(); ++i) {
+    if (body(copy(i).handle().handle).device == &here) return i;
+  }
+  return 0;
+}
+
+DistributedValue MirroredVariable::parts() const {
+  std::vector<Gradient> values;
+  for (const Variable& each : copies()) values.emplace_back(each.read_value());
+  return {DistributedValue::Kind::Mirrored, std::move(values)};
+}
+
+Tensor MirroredVariable::write_across(Write how, const Tensor& value) {
+  return write_across_parts(how, std::vector<Tensor>(copies().size(), value));
+}
+
+Tensor MirroredVariable::write_across_parts(Write how, const std::vector<Tensor>& values) {
+  std::vector<Tensor> written;
+  for (size_t i = 0; i < values.size(); ++i) written.push_back(write_copy(i, how, values[i]));
+  if (how == Write::Assign) differs_.store(false, std::memory_order_relaxed);
+  return written[copy_across()];
+}
+
+Tensor MirroredVariable::write_in_replica(ReplicaContext& replica, Write how, const Tensor& value) {
+  VariableImpl& own = copy(replica.local_replica());
+  if (options().aggregation != VariableAggregation::None) {
+    return write_to(own, how, aggregate(replica, *this, value));
+  }
+  note_own_write();
+  return write_to(own, how, value);
+}
+
+Tensor MirroredVariable::scatter_across(ScatterOp op, const IndexedSlices& slices) {
+  require_scatter(*this, op);
+  std::vector<Tensor> written;
+  for (size_t i = 0; i < copies().size(); ++i) {
+    const DeviceScope there(copy(i).device());
+    written.push_back(copy(i).scatter(op, slices));
+  }
+  return written[copy_across()];
+}
+
+Tensor MirroredVariable::scatter_in_replica(ReplicaContext& replica, ScatterOp op,
+                                            const IndexedSlices& slices) {
+  require_scatter(*this, op);
+  VariableImpl& own = copy(replica.local_replica());
+  if (options().aggregation != VariableAggregation::None) {
+    return own.scatter(op, aggregate(replica, *this, slices));
+  }
+  note_own_write();
+  return own.scatter(op, slices);
+}
+
+std::shared_ptr<DistributedVariable> MirroredVariable::like_this(
+    std::vector<Variable> copies) const {
+  return std::make_shared<MirroredVariable>(std::move(copies), options());
+}
+
+Tensor write_parts(const Variable& target, Write write, const Variable& value) {
+  const auto source = std::dynamic_pointer_cast<MirroredVariable>(VariableAccess::impl(value));
+  if (source != nullptr && !source->use("read").copy) {
+    return write_parts(target, write, source->parts());
+  }
+  return write_to(*VariableAccess::impl(target), write, value);
+}
+
+}  // namespace cohort::internal

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "distribute/merge_point.h"
+#include "distribute/replica_call.h"
+#include "distribute/result_pool.h"
+
+namespace cohort::internal {
+
+// The quickest all-reduce between replicas that are threads of this process: each adds up its slice
+// of all values, in the order of the replicas, into memory that all of them share afterwards.
+class ParallelAllReduce {
+ public:
+  explicit ParallelAllReduce(std::vector<std::string> devices) : pool_(std::move(devices)) {}
+
+  // In each replica, at the same time. Unless all values are dense numbers that agree, replica 0
+  // calls `otherwise`, which sets everybody's results or says what is wrong.
+  using Otherwise = std::function<void(const ReplicaCalls& calls)>;
+  std::vector<Gradient> run(MergePoint& meeting, size_t replica, const ReplicaCall& call,
+                            const Otherwise& otherwise);
+
+ private:
+  ResultPool pool_;
+};
+
+}  // namespace cohort::internal

@@ -1,0 +1,248 @@
+#include "distribute/reduce_elements.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+#include <algorithm>
+#include <cstring>
+#include <type_traits>
+
+#include "ops/promotion.h"
+#include "tensor/visit.h"
+
+namespace cohort::internal {
+namespace {
+
+// Elements that are reduced before the next ones: all sources of them fit into the first cache.
+constexpr int64_t kBlock = 1024;
+// Below this the result stays in the caches for whoever reads it next.
+constexpr int64_t kStreamedBytes = 4 << 20;
+
+template <typename T>
+inline constexpr bool is_half = std::same_as<T, float16> || std::same_as<T, bfloat16>;
+
+// What elements of type T add up as. Unsigned integers wrap around, where signed ones may not.
+template <typename T>
+struct SumOf {
+  using Type = T;
+};
+template <typename T>
+requires is_half<T>
+struct SumOf<T> {
+  using Type = float;
+};
+template <typename T>
+requires std::integral<T>
+struct SumOf<T> {
+  using Type = std::conditional_t<(sizeof(T) < 4), uint32_t, std::make_unsigned_t<T>>;
+};
+
+struct Add {
+  template <typename T>
+  [[gnu::always_inline]] static T of(T a, T b) {
+    using Sum = typename SumOf<T>::Type;
+    return static_cast<T>(static_cast<Sum>(a) + static_cast<Sum>(b));
+  }
+};
+struct Multiply {
+  template <typename T>
+  [[gnu::always_inline]] static T of(T a, T b) {
+    using Sum = typename SumOf<T>::Type;
+    return static_cast<T>(static_cast<Sum>(a) * static_cast<Sum>(b));
+  }
+};
+// NaN wins, from whichever side.
+struct Smaller {
+  template <typename T>
+  [[gnu::always_inline]] static T of(T a, T b) {
+    return a < b || a != a ? a : b;
+  }
+};
+struct Larger {
+  template <typename T>
+  [[gnu::always_inline]] static T of(T a, T b) {
+    return a > b || a != a ? a : b;
+  }
+};
+
+// The type in which a block is worked on: that of the elements, but float for 16-bit floats.
+template <typename T>
+using Work = std::conditional_t<is_half<T>, float, T>;
+
+template <typename Op, typename T>
+[[gnu::always_inline]] inline void combine(Work<T>* out, const Work<T>* a, const T* b,
+                                           int64_t count) {
+#pragma GCC ivdep
+  for (int64_t i = 0; i < count; ++i) out[i] = Op::of(a[i], static_cast<Work<T>>(b[i]));
+}
+
+// The first `count` elements at `at` of all sources, into `out`.
+template <typename Op, typename T>
+[[gnu::always_inline]] inline void reduce_block(const ElementReduction& reduction, int64_t at,
+                                                int64_t count, Work<T>* out) {
+  const auto source = [&](size_t k) {
+    return reinterpret_cast<const T*>(reduction.sources[k]) + at;
+  };
+  size_t next = 1;
+  if constexpr (is_half<T>) {
+    const T* first = source(0);
+    for (int64_t i = 0; i < count; ++i) out[i] = first[i];
+  } else if (reduction.sources.size() == 1) {
+    std::memcpy(out, source(0), static_cast<size_t>(count) * sizeof(T));
+  } else {
+    combine<Op, T>(out, source(0), source(next++), count);
+  }
+  for (; next < reduction.sources.size(); ++next) combine<Op, T>(out, out, source(next), count);
+}
+
+// Stores that do not read the target's memory first and do not push other things out of the caches.
+template <typename T>
+[[gnu::always_inline]] inline void stream(T* target, const T* block, int64_t count) {
+  auto* to = reinterpret_cast<std::byte*>(target);
+  const auto* from = reinterpret_cast<const std::byte*>(block);
+  int64_t bytes = count * static_cast<int64_t>(sizeof(T));
+#if defined(__x86_64__)
+  for (; bytes >= 64; bytes -= 64, to += 64, from += 64) {
+    for (int i = 0; i < 4; ++i) {
+      _mm_stream_si128(reinterpret_cast<__m128i*>(to) + i,
+                       _mm_load_si128(reinterpret_cast<const __m128i*>(from) + i));
+    }
+  }
+#endif
+  std::memcpy(to, from, static_cast<size_t>(bytes));
+}
+
+void finish_streaming() {
+#if defined(__x86_64__)
+  _mm_sfence();
+#endif
+}
+
+// The result is worked on where it belongs.
+template <typename Op, typename T>
+[[gnu::always_inline]] inline void reduce_in_place(const ElementReduction& reduction, int64_t begin,
+                                                   int64_t end) {
+  auto* target = reinterpret_cast<T*>(reduction.target);
+  for (int64_t at = begin; at < end; at += kBlock) {
+    reduce_block<Op, T>(reduction, at, std::min(kBlock, end - at), target + at);
+  }
+}
+
+// The result is worked on in a block of its own first: it has another type, is divided, or is not
+// to be read back.
+template <typename Op, typename T, typename Out>
+[[gnu::always_inline]] inline void reduce_in_blocks(const ElementReduction& reduction,
+                                                    int64_t begin, int64_t end, bool streamed) {
+  using Quotient = Work<Out>;  // as integers are cast before they are divided
+  const bool divide = reduction.op == ReduceOp::Mean;
+  const auto divisor = static_cast<Quotient>(divide ? reduction.sources.size() : 1);
+  auto* target = reinterpret_cast<Out*>(reduction.target);
+  alignas(64) Work<T> block[kBlock];
+  alignas(64) Out finished[kBlock];
+  for (int64_t at = begin; at < end; at += kBlock) {
+    const int64_t count = std::min(kBlock, end - at);
+    reduce_block<Op, T>(reduction, at, count, block);
+    Out* out = streamed ? finished : target + at;
+#pragma GCC ivdep
+    for (int64_t i = 0; i < count; ++i) {
+      out[i] = static_cast<Out>(static_cast<Quotient>(block[i]) / divisor);
+    }
+    if (streamed) stream(target + at, finished, count);
+  }
+  if (streamed) finish_streaming();
+}
+
+template <typename Op, typename T>
+[[gnu::always_inline]] inline void reduce_streaming(const ElementReduction& reduction,
+                                                    int64_t begin, int64_t end) {
+  auto* target = reinterpret_cast<T*>(reduction.target);
+  alignas(64) T block[kBlock];
+  for (int64_t at = begin; at < end; at += kBlock) {
+    const int64_t count = std::min(kBlock, end - at);
+    reduce_block<Op, T>(reduction, at, count, block);
+    stream(target + at, block, count);
+  }
+  finish_streaming();
+}
+
+// Whether the result is large enough to go past the caches; such stores need aligned addresses.
+template <typename Out>
+bool is_streamed(const ElementReduction& reduction, int64_t begin, int64_t end) {
+  const auto size = static_cast<int64_t>(sizeof(Out));
+  const auto first = reinterpret_cast<uintptr_t>(reduction.target + begin * size);
+  return (end - begin) * size >= kStreamedBytes && first % 16 == 0;
+}
+
+template <typename Op, typename T, typename Out = T>
+[[gnu::always_inline]] inline void reduce_as(const ElementReduction& reduction, int64_t begin,
+                                             int64_t end) {
+  const bool streamed = is_streamed<Out>(reduction, begin, end);
+  if constexpr (std::same_as<Work<T>, Out>) {
+    if (reduction.op != ReduceOp::Mean) {
+      return streamed ? reduce_streaming<Op, T>(reduction, begin, end)
+                      : reduce_in_place<Op, T>(reduction, begin, end);
+    }
+  }
+  reduce_in_blocks<Op, T, Out>(reduction, begin, end, streamed);
+}
+
+// What integers of type T divide as.
+template <typename T>
+using Divided =
+    std::conditional_t<!std::integral<T>, T, std::conditional_t<(sizeof(T) <= 2), float, double>>;
+
+template <typename T>
+[[gnu::always_inline]] inline void reduce_typed(const ElementReduction& reduction, int64_t begin,
+                                                int64_t end) {
+  switch (reduction.op) {
+    case ReduceOp::Sum:
+      return reduce_as<Add, T>(reduction, begin, end);
+    case ReduceOp::Min:
+      return reduce_as<Smaller, T>(reduction, begin, end);
+    case ReduceOp::Max:
+      return reduce_as<Larger, T>(reduction, begin, end);
+    case ReduceOp::Product:
+      return reduce_as<Multiply, T>(reduction, begin, end);
+    case ReduceOp::Mean:
+      return reduce_as<Add, T, Divided<T>>(reduction, begin, end);
+  }
+}
+
+// The same code for two instruction sets; which one is chosen when the program runs.
+template <typename T>
+void reduce_anywhere(const ElementReduction& reduction, int64_t begin, int64_t end) {
+  reduce_typed<T>(reduction, begin, end);
+}
+
+#if defined(__x86_64__)
+template <typename T>
+[[gnu::target("avx2")]] void reduce_with_avx2(const ElementReduction& reduction, int64_t begin,
+                                              int64_t end) {
+  reduce_typed<T>(reduction, begin, end);
+}
+
+bool has_avx2() {
+  static const bool found = __builtin_cpu_supports("avx2") != 0;
+  return found;
+}
+#endif
+
+}  // namespace
+
+DType reduced_dtype(ReduceOp op, DType dtype) {
+  return op == ReduceOp::Mean ? division_dtype(dtype) : dtype;
+}
+
+void reduce_elements(const ElementReduction& reduction, int64_t begin, int64_t end) {
+  visit_numeric(reduction.dtype, [&]<typename T>(T) {
+    if constexpr (!std::same_as<T, bool>) {
+#if defined(__x86_64__)
+      if (has_avx2()) return reduce_with_avx2<T>(reduction, begin, end);
+#endif
+      reduce_anywhere<T>(reduction, begin, end);
+    }
+  });
+}
+
+}  // namespace cohort::internal

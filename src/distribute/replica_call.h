@@ -1,0 +1,44 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "cohort/cross_device_ops.h"
+#include "distribute/merge_point.h"
+
+namespace cohort::internal {
+
+// What one replica brings to a meeting that reduces or gathers, and takes away.
+struct ReplicaCall {
+  std::string_view what;  // "all_reduce"; a literal
+  ReduceOp op = ReduceOp::Sum;
+  int axis = 0;
+  std::span<const Gradient> values = {};
+  CommunicationOptions options = {};
+  std::vector<Gradient> results = {};
+
+  // This as the meeting sees it: ReplicaCalls makes it out again.
+  MergePoint::Call at_meeting();
+  // "all_reduce(Sum, float32 (2,))"
+  std::string to_string() const;
+};
+
+// The replicas' calls, in order.
+class ReplicaCalls {
+ public:
+  explicit ReplicaCalls(std::span<void* const> owns) : owns_(owns) {}
+  size_t size() const { return owns_.size(); }
+  ReplicaCall& operator[](size_t replica) const {
+    return *static_cast<ReplicaCall*>(owns_[replica]);
+  }
+  // All replicas' values at one place of the list.
+  std::vector<Gradient> at(size_t position) const;
+  // Throws unless all ask for the same: FailedPrecondition, naming replicas and both calls.
+  void check_same() const;
+
+ private:
+  std::span<void* const> owns_;
+};
+
+}  // namespace cohort::internal

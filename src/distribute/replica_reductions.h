@@ -1,0 +1,19 @@
+#pragma once
+
+#include "cohort/strategy.h"
+#include "distribute/replica_call.h"
+
+namespace cohort::internal {
+
+// In one replica, for all of them: checks that the calls agree and sets everybody's results, by
+// batch_reduce_to in cross-replica context.
+void reduce_for_all(StrategyExtended& extended, const ReplicaCalls& calls);
+
+// Whether this replica builds a graph by itself: in a function that it traces. There is no meeting
+// the others then.
+bool is_tracing_alone(const ReplicaContext& context);
+
+// Lets the ops of replicas find the strategies.
+void connect_replica_ops();
+
+}  // namespace cohort::internal

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "cohort/tensor.h"
+#include "ops/op.h"
+
+namespace cohort::internal {
+
+// Tensors that all replicas see: each has its own handles, on its device, of the same memory.
+struct SharedResults {
+  Specs specs;
+  std::vector<std::byte*> data;              // by tensor
+  std::vector<std::vector<Tensor>> handles;  // by replica, then by tensor
+};
+
+// Memory for results, used again once nobody holds what was handed out: fresh memory costs more to
+// touch than a reduction takes. Thread-safe.
+class ResultPool {
+ public:
+  explicit ResultPool(std::vector<std::string> devices) : devices_(std::move(devices)) {}
+
+  // Results of these dtypes and shapes, with arbitrary content; the caller may write them until it
+  // hands the handles out.
+  std::shared_ptr<SharedResults> take(std::span<const Spec> specs);
+
+ private:
+  static constexpr size_t kMostKept = 8;
+
+  std::shared_ptr<SharedResults> make(std::span<const Spec> specs) const;
+
+  const std::vector<std::string> devices_;
+  std::mutex mutex_;
+  std::vector<std::shared_ptr<SharedResults>> kept_;  // guarded by mutex_; used last comes last
+};
+
+}  // namespace cohort::internal

@@ -1,0 +1,119 @@
+#include "distribute/strategy_update.h"
+
+#include <algorithm>
+
+#include "base/raise.h"
+#include "cohort/device.h"
+#include "cohort/graph.h"
+#include "distribute/aggregate.h"
+#include "distribute/context.h"
+#include "distribute/distributed_variable.h"
+#include "distribute/mirrored_variable.h"
+#include "distribute/update_guards.h"
+#include "distribute/variables.h"
+#include "ops/dispatch.h"
+#include "train/update_route.h"
+#include "train/variable_creators.h"
+
+namespace cohort::internal {
+namespace {
+
+Strategy* maker_of(const Variable& variable) { return VariableAccess::impl(variable)->strategy; }
+
+// Whether each replica has a copy of the variable to itself.
+bool has_own_copies(const Variable& variable) {
+  return std::dynamic_pointer_cast<MirroredVariable>(VariableAccess::impl(variable)) != nullptr;
+}
+
+// An optimizer's update of variables of one strategy.
+class StrategyUpdate : public UpdateRoute {
+ public:
+  explicit StrategyUpdate(Strategy& strategy) : strategy_(strategy) {}
+
+  bool owns(const Variable& variable) const override { return maker_of(variable) == &strategy_; }
+
+  Variable make_beside(const Variable& neighbour, const VariableRequest& request) const override {
+    const ModeScope across({&strategy_, nullptr});
+    std::vector<std::string> devices;
+    for (const Variable& copy : copies_of(neighbour)) devices.push_back(copy.device());
+    const CreationDevices there(devices);
+    return strategy_.extended().create_variable(make_ordinary_variable, request);
+  }
+
+  Tensor apply(const Gradients& own, const std::vector<Variable>& variables,
+               const Step& step) const override {
+    const EnterOrAssert inside(strategy_, "apply_gradients");
+    ReplicaContext* replica = get_replica_context();
+    return replica != nullptr ? in_replica(*replica, own, variables, step)
+                              : across(own, variables, step);
+  }
+
+ private:
+  Tensor in_replica(ReplicaContext& replica, const Gradients& own,
+                    const std::vector<Variable>& variables, const Step& step) const;
+  // Every copy in turn.
+  Tensor across(const Gradients& gradients, const std::vector<Variable>& variables,
+                const Step& step) const;
+  Tensor one_copy(size_t index, const Gradients& gradients, const Step& step) const;
+
+  Strategy& strategy_;
+};
+
+Tensor StrategyUpdate::in_replica(ReplicaContext& replica, const Gradients& own,
+                                  const std::vector<Variable>& variables, const Step& step) const {
+  const GuardOptions guards = strategy_.extended().guards();
+  const Gradients sums =
+      replica.num_replicas_in_sync() == 1 ? own : replica.all_reduce(ReduceOp::Sum, own);
+  const bool now = thread_dispatch().builder == nullptr;
+  if (now && !passes_finite_guard(replica, guards.non_finite, own, sums, variables)) return {};
+  if (!std::all_of(variables.begin(), variables.end(), has_own_copies)) {
+    return once_for_all(replica, [&] { return across(sums, variables, step); });
+  }
+  const Tensor count = one_copy(replica.local_replica(), sums, step);
+  if (now) guard_against_divergence(replica, guards, variables, count.to<int64_t>());
+  return count;
+}
+
+Tensor StrategyUpdate::across(const Gradients& gradients, const std::vector<Variable>& variables,
+                              const Step& step) const {
+  std::vector<Tensor> results;
+  const std::vector<Variable> copies = copies_of(variables[0]);
+  for (size_t i = 0; i < copies.size(); ++i) {
+    const DeviceScope there(copies[i].device());
+    results.push_back(one_copy(i, gradients, step));
+  }
+  return results[0].is_symbolic() ? group(results) : results[0];
+}
+
+Tensor StrategyUpdate::one_copy(size_t index, const Gradients& gradients, const Step& step) const {
+  const ModeScope across({&strategy_, nullptr});
+  const UpdateScope updating(index);
+  return step(gradients);
+}
+
+void check_maker(const Strategy& strategy, const Variable& variable) {
+  if (maker_of(variable) == &strategy) return;
+  raise(
+      Code::InvalidArgument,
+      "[Optimizer] variable '{}' was made outside of the scope of {}, but what the optimizer keeps "
+      "for it would be made inside; make both in one scope",
+      variable.name(), strategy.extended().name());
+}
+
+// The current strategy, else the one that made the variables.
+std::unique_ptr<UpdateRoute> find_route(const std::vector<Variable>& variables) {
+  if (variables.empty()) return nullptr;
+  Strategy* strategy = has_strategy() ? &get_strategy() : maker_of(variables[0]);
+  for (size_t i = 1; strategy == nullptr && i < variables.size(); ++i) {
+    strategy = maker_of(variables[i]);
+  }
+  if (strategy == nullptr) return nullptr;
+  for (const Variable& variable : variables) check_maker(*strategy, variable);
+  return std::make_unique<StrategyUpdate>(*strategy);
+}
+
+}  // namespace
+
+void connect_optimizers() { set_update_route_finder(find_route); }
+
+}  // namespace cohort::internal

@@ -1,0 +1,259 @@
+// Optimizers under strategies.
+
+#include <gtest/gtest.h>
+
+#include "cohort/metrics.h"
+#include "cohort/nn.h"
+#include "cohort/ops.h"
+#include "cohort/optim.h"
+#include "cohort/random.h"
+#include "distribute/variable_test_strategies.h"
+#include "ops/expect_error.h"
+
+namespace cohort {
+namespace {
+
+using internal::expect_error;
+
+int replica_id() { return get_replica_context()->replica_id_in_sync_group(); }
+
+TEST(StrategyUpdate, SumsGradientsAndCountsOnce) {
+  const std::unique_ptr<Strategy> strategies[] = {mirrored_strategy(3), central_strategy(3)};
+  for (const auto& strategy : strategies) {
+    const StrategyScope scope(*strategy);
+    const Variable v(10.f);
+    optim::Sgd optimizer({.learning_rate = 1});
+    for (int step = 0; step < 2; ++step) {
+      strategy->run([&] {
+        const Tensor gradient = Tensor({1.f, 2.f, 3.f})[replica_id()];
+        return optimizer.apply_gradients({gradient}, {v});
+      });
+    }
+    for (const float copy : copy_values(v)) EXPECT_EQ(copy, -2);
+    EXPECT_EQ(optimizer.iterations().read_value().to<int64_t>(), 2);
+    for (const float copy : copy_values(optimizer.iterations())) EXPECT_EQ(copy, 2);
+  }
+}
+
+TEST(StrategyUpdate, ReturnsTheNumberOfTheUpdateInEveryReplica) {
+  const auto strategy = mirrored_strategy(2);
+  const StrategyScope scope(*strategy);
+  const Variable v(1.f);
+  optim::Sgd optimizer({.learning_rate = 1});
+  const auto steps = strategy->run(
+      [&] { return optimizer.apply_gradients({Tensor(1.f) + 0.f}, {v}).to<int64_t>(); });
+  EXPECT_EQ(steps[0], 1);
+  EXPECT_EQ(steps[1], 1);
+}
+
+TEST(StrategyUpdate, MinimizesAFunctionOfTheReplica) {
+  const auto strategy = mirrored_strategy(2);
+  const StrategyScope scope(*strategy);
+  const Variable v(1.f);
+  optim::Sgd optimizer({.learning_rate = 0.5});
+  strategy->run([&] {
+    const float target = replica_id() == 0 ? 0.f : 4.f;
+    optimizer.minimize([&] { return square(v - target); }, {v});
+  });
+  // Slopes 2 and -6.
+  EXPECT_EQ(copy_values(v), (std::vector<float>{3, 3}));
+}
+
+TEST(StrategyUpdate, LimitsTheSumNotTheParts) {
+  const auto strategy = mirrored_strategy(2);
+  const StrategyScope scope(*strategy);
+  const Variable v(0.f);
+  optim::Sgd optimizer({.learning_rate = 1, .clipping = {.value = 3}});
+  strategy->run([&] { optimizer.apply_gradients({Tensor({5.f, -4.f})[replica_id()]}, {v}); });
+  EXPECT_EQ(copy_values(v), (std::vector<float>{-1, -1}));
+}
+
+TEST(StrategyUpdate, CountsAGradientThatSomeReplicasLackAsZeroThere) {
+  const std::unique_ptr<Strategy> strategies[] = {mirrored_strategy(3), central_strategy(3)};
+  for (const auto& strategy : strategies) {
+    const StrategyScope scope(*strategy);
+    const Variable dense(0.f);
+    const Variable table({{0.f}, {0.f}, {0.f}});
+    const Variable unused(7.f);
+    optim::Sgd optimizer({.learning_rate = 1});
+    strategy->run([&] {
+      Gradients own(3);
+      if (replica_id() == 1) own[0] = Tensor(5.f) + 0.f;
+      if (replica_id() == 2) {
+        own[1] = IndexedSlices{Tensor({{2.f}}), Tensor({int64_t{1}}), {3, 1}};
+      }
+      optimizer.apply_gradients(own, {dense, table, unused});
+    });
+    for (const float copy : copy_values(dense)) EXPECT_EQ(copy, -5);
+    EXPECT_EQ(table.read_value().to_vector<float>(), (std::vector<float>{0, -2, 0}));
+    EXPECT_EQ(unused.read_value().to<float>(), 7);
+  }
+}
+
+TEST(StrategyUpdate, AddsDenseAndSparseGradientsOfOneVariable) {
+  const auto strategy = mirrored_strategy(2);
+  const StrategyScope scope(*strategy);
+  const Variable table({{0.f}, {0.f}});
+  optim::Sgd optimizer({.learning_rate = 1});
+  strategy->run([&] {
+    const Gradient own = replica_id() == 0
+                             ? Gradient(Tensor({{1.f}, {1.f}}))
+                             : IndexedSlices{Tensor({{2.f}}), Tensor({int64_t{1}}), {2, 1}};
+    optimizer.apply_gradients({own}, {table});
+  });
+  EXPECT_EQ(table.read_value().to_vector<float>(), (std::vector<float>{-1, -3}));
+}
+
+TEST(StrategyUpdate, JoinsSparseGradients) {
+  const auto strategy = mirrored_strategy(2);
+  const StrategyScope scope(*strategy);
+  const Variable table({{0.f}, {0.f}, {0.f}});
+  optim::Adagrad optimizer({.learning_rate = 1});
+  strategy->run([&] {
+    const int64_t row = replica_id();
+    const IndexedSlices own{Tensor({{1.f}, {1.f}}), Tensor({row, int64_t{2}}), {3, 1}};
+    optimizer.apply_gradients({own}, {table});
+  });
+  // Row 2 counts once, with the sum 2.
+  const auto square = optimizer.slot(table, "accumulator").read_value().to_vector<float>();
+  EXPECT_EQ(square, (std::vector<float>{1, 1, 4}));
+}
+
+TEST(StrategyUpdate, WithoutAnyGradientIsAnErrorInAllReplicas) {
+  const auto strategy = mirrored_strategy(2);
+  const StrategyScope scope(*strategy);
+  const Variable v(0.f);
+  optim::Sgd optimizer;
+  expect_error([&] { strategy->run([&] { optimizer.apply_gradients({Gradient()}, {v}); }); },
+               "none of the 1 variables");
+}
+
+TEST(StrategyUpdate, KeepsSlotsWhereTheVariableIs) {
+  const auto strategy = mirrored_strategy(2);
+  const StrategyScope scope(*strategy);
+  const Variable v(1.f, {.name = "v"});
+  optim::Adam optimizer;
+  strategy->run([&] { optimizer.apply_gradients({Tensor(1.f) + 0.f}, {v}); });
+  const Variable mean = optimizer.slot(v, "mean");
+  EXPECT_EQ(mean.name(), "v/mean");
+  const auto& copies = internal::distributed(mean)->copies();
+  EXPECT_EQ(copies[1].name(), "v/mean/replica_1");
+  EXPECT_EQ(copies[1].device(), canonical_device("CPU:1"));
+  EXPECT_TRUE(strategy->extended().variable_created_in_scope(mean));
+  EXPECT_EQ(optimizer.variables().size(), 3);
+  EXPECT_EQ(copy_values(mean)[0], copy_values(mean)[1]);
+}
+
+TEST(StrategyUpdate, OutsideOfReplicasAppliesToEveryCopy) {
+  const std::unique_ptr<Strategy> strategies[] = {mirrored_strategy(2), central_strategy(2)};
+  for (const auto& strategy : strategies) {
+    const Variable v = strategy->create([] { return Variable(10.f); });
+    optim::Sgd optimizer({.learning_rate = 1, .momentum = 0.5});
+    {
+      const StrategyScope scope(*strategy);
+      optimizer.apply_gradients({Tensor(1.f)}, {v});
+    }
+    optimizer.apply_gradients({Tensor(1.f)}, {v});
+    for (const float copy : copy_values(v)) EXPECT_EQ(copy, 7.5);
+    EXPECT_EQ(optimizer.iterations().read_value().to<int64_t>(), 2);
+  }
+}
+
+TEST(StrategyUpdate, DifferentiatesOutsideOfReplicas) {
+  const auto strategy = mirrored_strategy(2);
+  const StrategyScope scope(*strategy);
+  const Variable v(3.f);
+  optim::Sgd optimizer({.learning_rate = 1});
+  GradientTape tape;
+  const Tensor y = v * v;
+  optimizer.apply_gradients(tape.gradient(y, {v}), {v});
+  EXPECT_EQ(copy_values(v), (std::vector<float>{-3, -3}));
+}
+
+TEST(StrategyUpdate, RefusesVariablesOfAnotherScope) {
+  const auto strategy = mirrored_strategy(2);
+  const Variable outside(1.f, {.name = "outside"});
+  const StrategyScope scope(*strategy);
+  const Variable inside(1.f);
+  optim::Sgd optimizer;
+  expect_error([&] { optimizer.apply_gradients({Tensor(1.f)}, {outside}); }, "'outside'");
+  expect_error(
+      [&] {
+        strategy->run([&] {
+          optimizer.apply_gradients({Tensor(1.f), Tensor(1.f)}, {inside, outside});
+        });
+      },
+      "MirroredStrategy");
+}
+
+TEST(StrategyUpdate, TakesAnOptimizerThatWasMadeOutside) {
+  const auto strategy = mirrored_strategy(2);
+  optim::Sgd optimizer({.learning_rate = 1});
+  const StrategyScope scope(*strategy);
+  const Variable v(0.f);
+  for (int i = 0; i < 3; ++i) {
+    strategy->run([&] { optimizer.apply_gradients({Tensor(1.f) + 0.f}, {v}); });
+  }
+  EXPECT_EQ(optimizer.iterations().read_value().to<int64_t>(), 3);
+  EXPECT_EQ(copy_values(v), (std::vector<float>{-6, -6}));
+}
+
+TEST(StrategyUpdate, OfOneDeviceIsOrdinary) {
+  OneDeviceStrategy strategy("CPU:0");
+  const StrategyScope scope(strategy);
+  const Variable v(1.f);
+  optim::Sgd optimizer({.learning_rate = 1, .momentum = 0.9});
+  strategy.run([&] { optimizer.apply_gradients({Tensor(1.f)}, {v}); });
+  EXPECT_EQ(v.read_value().to<float>(), 0);
+  EXPECT_TRUE(strategy.extended().variable_created_in_scope(optimizer.slot(v, "momentum")));
+}
+
+TEST(LayersUnderStrategies, AverageBatchStatisticsWhenRead) {
+  const auto strategy = mirrored_strategy(2);
+  const StrategyScope scope(*strategy);
+  const nn::BatchNorm norm(1, {.momentum = 1});
+  strategy->run([&] { norm(Tensor({{1.f}, {3.f}}) * static_cast<float>(replica_id() + 1)); });
+  for (const auto& [name, variable] : norm.named_variables()) {
+    if (name == "moving_mean") EXPECT_EQ(variable.read_value().at<float>({0}), 3);
+  }
+}
+
+TEST(LayersUnderStrategies, DropDifferentElementsInEachReplicaReproducibly) {
+  const auto strategy = mirrored_strategy(3);
+  const auto draw = [&] {
+    random::set_seed(5);
+    std::vector<std::vector<float>> masks;
+    for (int i = 0; i < 2; ++i) {
+      const auto each =
+          strategy->run([&] { return nn::dropout(ones({64}), {.rate = 0.5}).to_vector<float>(); });
+      for (size_t r = 0; r < each.size(); ++r) {
+        std::vector<float> mask;
+        for (const auto& x : each[r]) mask.push_back(x);
+        masks.push_back(mask);
+      }
+    }
+    return masks;
+  };
+  const auto masks = draw();
+  for (size_t i = 0; i < masks.size(); ++i) {
+    for (size_t j = 0; j < i; ++j) EXPECT_NE(masks[i], masks[j]);
+  }
+  EXPECT_EQ(draw(), masks);
+}
+
+TEST(MetricsUnderStrategies, AreThoseOfAllTheData) {
+  const std::unique_ptr<Strategy> strategies[] = {mirrored_strategy(2), central_strategy(2)};
+  for (const auto& strategy : strategies) {
+    const StrategyScope scope(*strategy);
+    metrics::Mean mean;
+    strategy->run([&] {
+      mean.update(replica_id() == 0 ? Tensor({1.f, 2.f, 3.f}) : Tensor({10.f}));
+    });
+    EXPECT_EQ(mean.result().to<double>(), 4);
+    mean.reset();
+    EXPECT_EQ(mean.result().to<double>(), 0);
+  }
+}
+
+}  // namespace
+}  // namespace cohort

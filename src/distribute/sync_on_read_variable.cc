@@ -1,0 +1,111 @@
+#include "distribute/sync_on_read_variable.h"
+
+#include "base/raise.h"
+#include "cohort/ops.h"
+#include "distribute/aggregate.h"
+#include "distribute/variable_scopes.h"
+
+namespace cohort::internal {
+
+Tensor SyncOnReadVariable::read() const {
+  const VariableUse where = use("read");
+  if (where.replica != nullptr && syncs_on_read()) {
+    raise(Code::Unimplemented,
+          "[SyncOnReadVariable] '{}': read_value() is not defined inside "
+          "variable_sync_on_read_context(); use the variable where a tensor is wanted",
+          name());
+  }
+  return where.copy ? copy(*where.copy).read() : read_across();
+}
+
+Tensor SyncOnReadVariable::convert() const {
+  const VariableUse where = use("read");
+  if (where.replica == nullptr || !syncs_on_read()) return read();
+  require_aggregation("read");
+  return aggregate_values(*where.replica, *this, copy(*where.copy).read());
+}
+
+Tensor SyncOnReadVariable::read_across() const {
+  require_aggregation("read");
+  if (options().aggregation == VariableAggregation::OnlyFirstReplica) return copy(0).read();
+  std::vector<Gradient> values;
+  for (const Variable& each : copies()) values.emplace_back(each.read_value());
+  const DistributedValue all(DistributedValue::Kind::PerReplica, std::move(values));
+  return owner()
+      .extended()
+      .reduce_to(reduce_op_of(options().aggregation), all, value_device().full_name)
+      .value()
+      .dense();
+}
+
+size_t SyncOnReadVariable::copy_across() const {
+  raise(Code::InvalidArgument,
+        "[SyncOnReadVariable] '{}' has a copy to differentiate or update only inside of a replica; "
+        "outside it is the {} copies together",
+        name(), copies().size());
+}
+
+void SyncOnReadVariable::require_aggregation(std::string_view what) const {
+  if (options().aggregation != VariableAggregation::None) return;
+  raise(Code::InvalidArgument,
+        "[SyncOnReadVariable] {} of '{}' outside of replicas: it has aggregation None, so nothing "
+        "says how its {} copies become one; make it with Sum, Mean or OnlyFirstReplica",
+        what, name(), copies().size());
+}
+
+Tensor SyncOnReadVariable::share_of(const Tensor& value, size_t index) const {
+  const int64_t replicas = owner().num_replicas_in_sync();
+  if (is_floating(first_copy().dtype)) {
+    return cast(value, first_copy().dtype) / static_cast<double>(replicas);
+  }
+  // The first replicas take what does not divide, so that the copies add up to the value.
+  const Tensor count = cast(Tensor(replicas), value.dtype());
+  const Tensor each = floor_div(value, count);
+  const Tensor rest = value - each * count;
+  const Tensor id = cast(Tensor(int64_t{owner().extended().replica_id(index)}), value.dtype());
+  return each + cast(id < rest, value.dtype());
+}
+
+Tensor SyncOnReadVariable::write_across(Write how, const Tensor& value) {
+  return write_across_parts(how, std::vector<Tensor>(copies().size(), value));
+}
+
+Tensor SyncOnReadVariable::write_across_parts(Write how, const std::vector<Tensor>& values) {
+  require_aggregation(name_of(how));
+  const bool sums = options().aggregation == VariableAggregation::Sum;
+  if (sums && how != Write::Assign) {
+    raise(
+        Code::InvalidArgument,
+        "[SyncOnReadVariable] {} on '{}' outside of replicas: its copies are summed when read, so "
+        "nobody knows which copy to change; do it in a replica, or assign() the new sum",
+        name_of(how), name());
+  }
+  for (size_t i = 0; i < values.size(); ++i) {
+    write_copy(i, how, sums ? share_of(values[i], i) : values[i]);
+  }
+  return read_across();
+}
+
+Tensor SyncOnReadVariable::write_in_replica(ReplicaContext& replica, Write how,
+                                            const Tensor& value) {
+  return write_to(copy(replica.local_replica()), how, value);
+}
+
+Tensor SyncOnReadVariable::scatter_across(ScatterOp, const IndexedSlices&) {
+  raise(Code::Unimplemented,
+        "[SyncOnReadVariable] '{}' has no scatter operations; assign the whole value, or make it "
+        "with synchronization OnWrite",
+        name());
+}
+
+Tensor SyncOnReadVariable::scatter_in_replica(ReplicaContext&, ScatterOp op,
+                                              const IndexedSlices& slices) {
+  return scatter_across(op, slices);
+}
+
+std::shared_ptr<DistributedVariable> SyncOnReadVariable::like_this(
+    std::vector<Variable> copies) const {
+  return std::make_shared<SyncOnReadVariable>(std::move(copies), options());
+}
+
+}  // namespace cohort::internal

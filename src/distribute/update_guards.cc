@@ -1,0 +1,150 @@
+#include "distribute/update_guards.h"
+
+#include <fmt/ranges.h>
+#include <xxhash.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "base/log.h"
+#include "base/raise.h"
+#include "cohort/ops.h"
+#include "distribute/distributed_variable.h"
+
+namespace cohort::internal {
+namespace {
+
+// --- Finite gradients
+
+const Tensor& elements_of(const Gradient& gradient, Tensor& held) {
+  held = gradient.is_sparse() ? gradient.slices().values : gradient.dense();
+  return held;
+}
+
+// A sum is finite only if all its terms are; where it is not, it may have grown too large.
+bool is_finite_gradient(const Gradient& gradient) {
+  if (!gradient.defined()) return true;
+  Tensor held;
+  const Tensor& values = elements_of(gradient, held);
+  return std::isfinite(sum(values).to<double>()) || all(is_finite(values)).to<bool>();
+}
+
+// For each gradient, 1 where it is not finite.
+std::vector<int> non_finite(const Gradients& gradients) {
+  std::vector<int> found;
+  for (const Gradient& gradient : gradients) found.push_back(is_finite_gradient(gradient) ? 0 : 1);
+  return found;
+}
+
+using Findings = std::vector<PerReplica<int>>;
+
+std::vector<size_t> replicas_with(const PerReplica<int>& found) {
+  std::vector<size_t> replicas;
+  for (size_t r = 0; r < found.size(); ++r) {
+    if (found[r] != 0) replicas.push_back(r);
+  }
+  return replicas;
+}
+
+std::string describe(const Findings& findings, const std::vector<int>& sums,
+                     const std::vector<Variable>& variables) {
+  std::string text;
+  for (size_t i = 0; i < variables.size(); ++i) {
+    if (sums[i] == 0) continue;
+    const std::vector<size_t> replicas = replicas_with(findings[i]);
+    text += fmt::format("{}the gradient of variable '{}' is not finite in {}",
+                        text.empty() ? "" : "; ", variables[i].name(),
+                        replicas.empty() ? "the sum over replicas, though it is in each"
+                                         : fmt::format("replica {}", fmt::join(replicas, ", ")));
+  }
+  return text;
+}
+
+void report(GuardAction action, const std::string& text) {
+  if (action == GuardAction::Stop) raise(Code::InvalidArgument, "[NanGuard] {}", text);
+  log_warning("[NanGuard] {}{}", text,
+              action == GuardAction::Skip ? "; this update is left out" : "");
+}
+
+// --- Equal copies
+
+bool is_due(const GuardOptions& options, int64_t step) {
+  if (options.divergence == GuardAction::Off || options.divergence_interval <= 0) return false;
+  return step == 1 || step % options.divergence_interval == 0;
+}
+
+// The variables whose copies must be equal.
+std::vector<Variable> comparable(const std::vector<Variable>& variables) {
+  std::vector<Variable> all;
+  for (const Variable& variable : variables) {
+    const auto copies = distributed(variable);
+    if (copies != nullptr && !copies->may_differ()) all.push_back(variable);
+  }
+  return all;
+}
+
+uint64_t hash_of(const Tensor& value) {
+  const auto bytes = static_cast<size_t>(value.size() * size_of(value.dtype()));
+  return bytes == 0 ? 0 : XXH3_64bits(element_data(value, value.dtype()), bytes);
+}
+
+std::vector<uint64_t> own_hashes(const ReplicaContext& replica,
+                                 const std::vector<Variable>& variables) {
+  std::vector<uint64_t> hashes;
+  for (const Variable& variable : variables) {
+    hashes.push_back(hash_of(distributed(variable)->copies()[replica.local_replica()]));
+  }
+  return hashes;
+}
+
+using Hashes = std::vector<PerReplica<uint64_t>>;
+
+std::string describe(const Hashes& hashes, const std::vector<Variable>& variables) {
+  std::string text;
+  for (size_t i = 0; i < variables.size(); ++i) {
+    for (size_t r = 1; r < hashes[i].size(); ++r) {
+      if (hashes[i][r] == hashes[i][0]) continue;
+      text += fmt::format("{}variable '{}' of replica {} differs from replica 0's",
+                          text.empty() ? "" : "; ", variables[i].name(), r);
+    }
+  }
+  return text;
+}
+
+}  // namespace
+
+bool passes_finite_guard(ReplicaContext& replica, GuardAction action, const Gradients& own,
+                         const Gradients& sums, const std::vector<Variable>& variables) {
+  if (action == GuardAction::Off) return true;
+  const std::vector<int> found = non_finite(sums);  // the same in all replicas
+  if (std::find(found.begin(), found.end(), 1) == found.end()) return true;
+  replica.merge_call(
+      [&](Strategy&, const Findings& findings) {
+        report(action, describe(findings, found, variables));
+      },
+      non_finite(own));
+  return action != GuardAction::Skip;
+}
+
+void guard_against_divergence(ReplicaContext& replica, const GuardOptions& options,
+                              const std::vector<Variable>& variables, int64_t step) {
+  if (!is_due(options, step) || replica.num_replicas_in_sync() == 1) return;
+  const std::vector<Variable> compared = comparable(variables);
+  replica.merge_call(
+      [&](Strategy& strategy, const Hashes& hashes) {
+        const std::string found = describe(hashes, compared);
+        if (found.empty()) return;
+        if (options.divergence == GuardAction::Warn) {
+          log_warning("[DivergenceGuard] after step {}: {}", step, found);
+          return;
+        }
+        raise(Code::DataLoss,
+              "[DivergenceGuard] the copies that {} keeps are no longer equal after step {}: {}; "
+              "something wrote one copy alone, or a replica computed something else",
+              strategy.extended().name(), step, found);
+      },
+      own_hashes(replica, compared));
+}
+
+}  // namespace cohort::internal

@@ -1,0 +1,256 @@
+// Reductions and gathers between replicas. The kernels wait for the other replicas.
+
+#include <algorithm>
+#include <atomic>
+
+#include "base/raise.h"
+#include "cohort/ops.h"
+#include "ops/kernel.h"
+#include "ops/promotion.h"
+#include "ops/replica_port.h"
+#include "ops/scoped_kernel.h"
+
+namespace cohort::internal {
+
+extern const OpDef kReplicaAllReduce;
+extern const OpDef kReplicaAllGather;
+extern const OpDef kProdOthers;
+
+namespace {
+
+using Grads = std::span<const Tensor>;
+using Finder = ReplicaPort* (*)();
+
+std::atomic<Finder>& port_finder() {
+  static std::atomic<Finder> finder{nullptr};
+  return finder;
+}
+
+constexpr double kNoTimeout = -1;
+
+void set_options(Attrs& attrs, const CommunicationOptions& options) {
+  attrs.set("bytes_per_pack", options.bytes_per_pack);
+  attrs.set("timeout", options.timeout_seconds.value_or(kNoTimeout));
+  attrs.set("implementation", static_cast<int64_t>(options.implementation));
+}
+
+CommunicationOptions options_of(const Attrs& attrs) {
+  CommunicationOptions options;
+  options.bytes_per_pack = attrs.integer("bytes_per_pack");
+  if (attrs.number("timeout") != kNoTimeout) options.timeout_seconds = attrs.number("timeout");
+  options.implementation =
+      static_cast<CommunicationImplementation>(attrs.integer("implementation"));
+  return options;
+}
+
+ReduceOp op_of(const Attrs& attrs) { return static_cast<ReduceOp>(attrs.integer("op")); }
+
+void check_op(const OpInputs& inputs) {
+  const int64_t number = inputs.attrs.integer("op");
+  if (number >= 0 && number <= static_cast<int64_t>(ReduceOp::Product)) return;
+  raise(Code::InvalidArgument, "[{}] there is no reduction number {}", inputs.op, number);
+}
+
+// Runs what may be anybody's code as if it were called from outside of a kernel.
+template <typename Body>
+void set_outputs(Kernel& k, const Body& body) {
+  const PlainDispatch plain;
+  const OutsideKernel outside;
+  const std::vector<Tensor> results = body();
+  std::copy(results.begin(), results.end(), k.outputs.begin());
+}
+
+// Whether a call reaches the other replicas here and now, instead of through a node of a graph that
+// this replica builds by itself.
+bool meets_now(const ReplicaPort* port, std::span<const Tensor> inputs) {
+  if (port == nullptr) return false;
+  if (port->is_shared(thread_dispatch().builder)) return true;
+  return thread_dispatch().builder == nullptr &&
+         std::none_of(inputs.begin(), inputs.end(),
+                      [](const Tensor& input) { return input.is_symbolic(); });
+}
+
+// Lets `body` compute the outputs, of which only the whole is recorded.
+template <typename Body>
+std::vector<Tensor> unrecorded(const Body& body) {
+  const RecordingPause unheard;
+  return body();
+}
+
+void record(const OpDef& op, Attrs attrs, const CommunicationOptions& options,
+            std::span<const Tensor> inputs, std::span<const Tensor> outputs) {
+  if (thread_dispatch().recorder == nullptr) return;
+  set_options(attrs, options);
+  record_call({.op = &op,
+               .attrs = std::move(attrs),
+               .inputs = {inputs.begin(), inputs.end()},
+               .outputs = {outputs.begin(), outputs.end()}});
+}
+
+// What one replica alone gets.
+void pass_on(Kernel& k) {
+  for (size_t i = 0; i < k.inputs.size(); ++i) {
+    const DType dtype = k.inputs[i].dtype();
+    const bool divides = op_of(k.attrs) == ReduceOp::Mean;
+    set(k, in(k, i).to(to_aten(divides ? division_dtype(dtype) : dtype)).alias(), i);
+  }
+}
+
+void compute_all_reduce(Kernel& k) {
+  ReplicaPort* port = replica_port();
+  if (port == nullptr) return pass_on(k);
+  set_outputs(k, [&] { return port->all_reduce(op_of(k.attrs), k.inputs, options_of(k.attrs)); });
+}
+
+void compute_all_gather(Kernel& k) {
+  ReplicaPort* port = replica_port();
+  const int64_t axis = k.attrs.integer("axis");
+  if (port == nullptr) {
+    set(k, in(k).alias(), 0);
+    return set(k, at::arange(in(k).size(axis), at::kLong), 1);
+  }
+  set_outputs(k, [&] {
+    return port->all_gather(k.inputs[0], static_cast<int>(axis), options_of(k.attrs));
+  });
+}
+
+// The value of all replicas, and which rows of it are this one's.
+std::vector<Tensor> gather_with_rows(const Tensor& value, int axis,
+                                     const CommunicationOptions& options, Site site) {
+  Attrs attrs{{"axis", int64_t{axis}}};
+  ReplicaPort* port = replica_port();
+  if (!meets_now(port, {&value, 1})) {
+    set_options(attrs, options);
+    return apply_many(kReplicaAllGather, {&value, 1}, std::move(attrs), site);
+  }
+  std::vector<Tensor> outputs = unrecorded([&] { return port->all_gather(value, axis, options); });
+  record(kReplicaAllGather, std::move(attrs), options, {&value, 1}, outputs);
+  return outputs;
+}
+
+Tensor sum_over_replicas(const Tensor& x, const CommunicationOptions& options) {
+  return replica_all_reduce(ReduceOp::Sum, {&x, 1}, options)[0];
+}
+
+// The same reduction of the incoming gradients, those that there are in one go.
+Gradients reduced_gradients(ReduceOp op, Grads g, const CommunicationOptions& options) {
+  std::vector<Tensor> incoming;
+  for (const Tensor& gradient : g) {
+    if (gradient.defined()) incoming.push_back(gradient);
+  }
+  const std::vector<Tensor> reduced = replica_all_reduce(op, incoming, options);
+  Gradients gradients(g.size());
+  size_t next = 0;
+  for (size_t i = 0; i < g.size(); ++i) {
+    if (g[i].defined()) gradients[i] = reduced[next++];
+  }
+  return gradients;
+}
+
+// Of the summed gradient, the share of a replica that holds the extreme.
+Tensor gradient_of_extreme(const Tensor& x, const Tensor& extreme, const Tensor& g,
+                           const CommunicationOptions& options) {
+  const Tensor holds = cast(equal(x, extreme), g.dtype());
+  const std::vector<Tensor> both{g, holds};
+  const std::vector<Tensor> sums = replica_all_reduce(ReduceOp::Sum, both, options);
+  return sums[0] * holds / sums[1];
+}
+
+// Times the product of the other replicas' values, which stays right where some are zero.
+Tensor gradient_of_product(const Tensor& x, const Tensor& g, const CommunicationOptions& options) {
+  const std::vector<Tensor> all = gather_with_rows(expand_dims(x, 0), 0, options, {});
+  const Tensor others = apply(kProdOthers, {all[0]},
+                              {{"axes", std::vector<int64_t>{0}}, {"all", false}, {"keep", false}});
+  return sum_over_replicas(g, options) * squeeze(gather(others, all[1], 0), 0);
+}
+
+Gradients all_reduce_gradient(const OpCall& call, Grads g) {
+  const ReduceOp op = op_of(call.attrs);
+  const CommunicationOptions options = options_of(call.attrs);
+  if (op == ReduceOp::Sum || op == ReduceOp::Mean) return reduced_gradients(op, g, options);
+  Gradients gradients(call.inputs.size());
+  for (size_t i = 0; i < gradients.size(); ++i) {
+    if (!g[i].defined()) continue;
+    gradients[i] = op == ReduceOp::Product
+                       ? gradient_of_product(call.inputs[i], g[i], options)
+                       : gradient_of_extreme(call.inputs[i], call.outputs[i], g[i], options);
+  }
+  return gradients;
+}
+
+}  // namespace
+
+extern constexpr OpDef kReplicaAllReduce{
+    .name = "ReplicaAllReduce",
+    .dtypes = kNumberTypes,
+    .infer = [](const OpInputs& inputs) -> Specs {
+      check_op(inputs);
+      const bool divides = op_of(inputs.attrs) == ReduceOp::Mean;
+      Specs specs;
+      for (size_t i = 0; i < inputs.size(); ++i) {
+        const DType dtype = inputs.dtype(i);
+        specs.push_back({divides ? division_dtype(dtype) : dtype, inputs.shape(i)});
+      }
+      return specs;
+    },
+    .compute = compute_all_reduce,
+    .gradient = all_reduce_gradient,
+    .stateful = true,
+};
+
+extern constexpr OpDef kReplicaAllGather{
+    .name = "ReplicaAllGather",
+    .dtypes = kNumericTypes,
+    .infer = [](const OpInputs& inputs) -> Specs {
+      const Shape& shape = inputs.shape(0);
+      if (!shape.has_rank()) return {{inputs.dtype(0), shape}, {kInt64, Shape{-1}}};
+      require_rank_at_least(inputs.op, shape, 1, "a value to gather");
+      const int64_t axis = inputs.attrs.integer("axis");
+      if (axis < 0 || axis >= shape.rank()) {
+        raise(Code::InvalidArgument, "[{}] axis {} is outside of 0 to {} of shape {}", inputs.op,
+              axis, shape.rank() - 1, shape.to_string());
+      }
+      return {{inputs.dtype(0), shape.with(static_cast<int>(axis), Shape::kUnknownDim)},
+              {kInt64, Shape{shape[static_cast<int>(axis)]}}};
+    },
+    .compute = compute_all_gather,
+    .gradient = [](const OpCall& call, Grads g) -> Gradients {
+      const Tensor total = sum_over_replicas(g[0], options_of(call.attrs));
+      return {gather(total, call.outputs[1], static_cast<int>(call.attrs.integer("axis")))};
+    },
+    .stateful = true,
+};
+
+ReplicaPort* replica_port() {
+  const Finder finder = port_finder().load(std::memory_order_acquire);
+  return finder != nullptr ? finder() : nullptr;
+}
+
+void set_replica_port_finder(Finder finder) {
+  port_finder().store(finder, std::memory_order_release);
+}
+
+std::vector<Tensor> replica_all_reduce(ReduceOp op, std::span<const Tensor> values,
+                                       const CommunicationOptions& options, Site site) {
+  ReplicaPort* port = replica_port();
+  if (!meets_now(port, values)) {
+    Attrs attrs{{"op", static_cast<int64_t>(op)}};
+    set_options(attrs, options);
+    return apply_many(kReplicaAllReduce, values, std::move(attrs), site);
+  }
+  std::vector<Tensor> outputs = unrecorded([&] { return port->all_reduce(op, values, options); });
+  record_all_reduce(op, options, values, outputs);
+  return outputs;
+}
+
+void record_all_reduce(ReduceOp op, const CommunicationOptions& options,
+                       std::span<const Tensor> inputs, std::span<const Tensor> outputs) {
+  record(kReplicaAllReduce, {{"op", static_cast<int64_t>(op)}}, options, inputs, outputs);
+}
+
+Tensor replica_all_gather(const Tensor& value, int axis, const CommunicationOptions& options,
+                          Site site) {
+  return gather_with_rows(value, axis, options, site)[0];
+}
+
+}  // namespace cohort::internal

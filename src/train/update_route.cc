@@ -1,0 +1,21 @@
+#include "train/update_route.h"
+
+#include <atomic>
+
+namespace cohort::internal {
+namespace {
+
+std::atomic<UpdateRouteFinder> finder_in_use = nullptr;
+
+}  // namespace
+
+std::unique_ptr<UpdateRoute> find_update_route(const std::vector<Variable>& variables) {
+  const UpdateRouteFinder finder = finder_in_use.load(std::memory_order_acquire);
+  return finder != nullptr ? finder(variables) : nullptr;
+}
+
+void set_update_route_finder(UpdateRouteFinder finder) {
+  finder_in_use.store(finder, std::memory_order_release);
+}
+
+}  // namespace cohort::internal

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "cohort/gradient.h"
+#include "cohort/variable.h"
+
+namespace cohort::internal {
+
+// How an optimizer's update reaches variables that a strategy keeps. It is asked for at each
+// update; where no strategy is about there is none.
+class UpdateRoute {
+ public:
+  virtual ~UpdateRoute() = default;
+
+  // Whether the strategy made the variable.
+  virtual bool owns(const Variable& variable) const = 0;
+  // Makes a variable that lives where `neighbour`, which the strategy owns, does. Any one replica
+  // may do it for all.
+  virtual Variable make_beside(const Variable& neighbour, const VariableRequest& request) const = 0;
+
+  // Gives `step` the gradients of all replicas together, once for each copy of the variables and in
+  // a context where everything it reads and writes is that copy's. Returns what it returned, in a
+  // graph all of it, and nothing when the update was left out.
+  using Step = std::function<Tensor(const Gradients& sums)>;
+  virtual Tensor apply(const Gradients& own, const std::vector<Variable>& variables,
+                       const Step& step) const = 0;
+};
+
+// The route to these variables from where this thread is; null without a strategy. Throws
+// InvalidArgument when a variable was made in another scope than the one that is current.
+std::unique_ptr<UpdateRoute> find_update_route(const std::vector<Variable>& variables);
+
+// What find_update_route asks: set by the module that has strategies when the first one is made.
+using UpdateRouteFinder = std::unique_ptr<UpdateRoute> (*)(const std::vector<Variable>& variables);
+void set_update_route_finder(UpdateRouteFinder finder);
+
+}  // namespace cohort::internal
