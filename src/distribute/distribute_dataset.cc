@@ -93,10 +93,6 @@ std::string pipeline_device(const std::string& device, const InputOptions& optio
 
 }  // namespace
 
-InputContext StrategyExtended::input_context() const {
-  return InputContext(1, 0, num_replicas_in_sync());
-}
-
 DistributedDataset Strategy::distribute_dataset(const data::Dataset& dataset,
                                                 const InputOptions& options) {
   if (options.replication_mode == InputReplicationMode::PerReplica) {
