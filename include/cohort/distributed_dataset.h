@@ -100,7 +100,8 @@ class DistributedIterator {
   // In code that function() traces, the elements' tensors are symbols, and each call of the traced
   // function takes the next step.
   DistributedElement next(Site site = Site::here());
-  // nullopt at the end. Throws FailedPrecondition in code that is traced, which cannot branch on it.
+  // nullopt at the end. Throws FailedPrecondition in code that is traced, which cannot branch on
+  // it.
   std::optional<DistributedElement> next_optional();
   // Of one replica's elements. Throws FailedPrecondition when neither the description nor any
   // element tells.

@@ -48,8 +48,8 @@ DistributedElement DistributedInputIterator::step_of(std::span<const Tensor> ten
   for (const data::internal::StructurePtr& structure : structures) {
     const std::span<const Tensor> own = tensors.first(structure->leaves);
     tensors = tensors.subspan(structure->leaves);
-    elements.push_back(
-        data::internal::ElementAccess::make(structure, std::vector<Tensor>(own.begin(), own.end())));
+    elements.push_back(data::internal::ElementAccess::make(
+        structure, std::vector<Tensor>(own.begin(), own.end())));
     counts.push_back(sample_count(*elements.back()));
   }
   if (std::ranges::find(counts, Shape::kUnknownDim) != counts.end()) counts.clear();
