@@ -3,9 +3,11 @@
 #include <concepts>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <tuple>
 #include <type_traits>
+#include <typeinfo>
 #include <utility>
 #include <vector>
 
@@ -16,14 +18,41 @@ namespace cohort {
 
 namespace internal {
 class TracedFunction;  // the traces made so far
-using FunctionBody = std::function<std::vector<Tensor>(std::span<const Tensor>)>;
+
+// What a function is called with.
+struct CallArguments {
+  std::vector<Tensor> tensors = {};
+  size_t types = 0;            // tells calls with other C++ types apart
+  std::string constants = {};  // what is no tensor; it is traced as it is
+
+  template <typename T>
+  void add(const T& argument) {
+    visit_leaves(
+        [this]<typename Leaf>(const Leaf& leaf) {
+          if constexpr (HoldsTensors<Leaf>) {
+            LeafTensors<Leaf>::collect(leaf, tensors);
+            LeafTensors<Leaf>::describe(leaf, constants);
+          } else {
+            describe_constant(leaf, constants);
+          }
+        },
+        argument);
+  }
+};
+
+// What a call gives: tensors, and the structure that they were in when the body was traced.
+struct TracedResults {
+  std::vector<Tensor> tensors;
+  std::shared_ptr<const void> structure;
+};
+using TracedBody = std::function<TracedResults(std::span<const Tensor>)>;
 
 // What Function<F> keeps; copies of a Function share it.
 class FunctionCore {
  public:
   explicit FunctionCore(std::string name);
   // Runs the trace for the arguments' dtypes and shapes, making it first when there is none.
-  std::vector<Tensor> call(const std::vector<Tensor>& arguments, const FunctionBody& body) const;
+  TracedResults call(const CallArguments& arguments, const TracedBody& body) const;
   size_t num_traces() const;
 
  private:
@@ -45,7 +74,12 @@ struct FunctionOptions {
 // argument of a new kind is traced anew (the log says why, at info). After a few shapes that differ
 // in their first size only, that size is traced as unknown, unless the code looks at it.
 //
-// Arguments and results are tensors and structures of them: vector, tuple, pair, map by name.
+// Arguments and results are tensors, gradients, distributed values and structures of them: vector,
+// array, tuple, pair, map by name, structs with Fields. Numbers, strings and variables among the
+// arguments are traced as they are, and traced anew when they change; among the results they stay
+// what they were in the trace. Inside of a replica each replica has its own traces.
+//
+// Nodes run on the devices that the code asked for, those of several devices at the same time.
 // Thread-safe. Under a tape, and inside of another function, it is called op by op.
 template <typename F>
 class Function {
@@ -56,25 +90,28 @@ class Function {
   template <typename... Args>
   requires std::invocable<const F&, Args...>
   auto operator()(const Args&... args) const {
-    using Result = std::invoke_result_t<const F&, Args...>;
-    std::vector<Tensor> flat;
-    (internal::flatten_into(args, flat), ...);
-    // The results' structure is that of the call that was traced.
-    const std::vector<Tensor> results = core_.call(flat, [&]([[maybe_unused]] auto symbols) {
-      [[maybe_unused]] size_t next = 0;
-      // Braces: evaluated from left to right.
-      const std::tuple<Args...> rebuilt{internal::rebuild(args, symbols, next)...};
-      std::vector<Tensor> outputs;
-      if constexpr (std::is_void_v<Result>) {
-        std::apply(body_, rebuilt);
-      } else {
-        internal::flatten_into(std::apply(body_, rebuilt), outputs);
-      }
-      return outputs;
-    });
+    using Result = std::decay_t<std::invoke_result_t<const F&, Args...>>;
+    internal::CallArguments given{.types = typeid(std::tuple<Args...>).hash_code()};
+    (given.add(args), ...);
+    const internal::TracedResults results =
+        core_.call(given, [&]([[maybe_unused]] std::span<const Tensor> symbols) {
+          [[maybe_unused]] size_t next = 0;
+          // Braces: evaluated from left to right.
+          const std::tuple<Args...> rebuilt{internal::replace_tensors(args, symbols, next)...};
+          internal::TracedResults traced;
+          if constexpr (std::is_void_v<Result>) {
+            std::apply(body_, rebuilt);
+          } else {
+            auto made = std::make_shared<const Result>(std::apply(body_, rebuilt));
+            internal::collect_tensors(*made, traced.tensors);
+            traced.structure = std::move(made);
+          }
+          return traced;
+        });
     if constexpr (!std::is_void_v<Result>) {
       size_t next = 0;
-      return internal::unflatten<Result>(results, next);
+      return internal::replace_tensors(*static_cast<const Result*>(results.structure.get()),
+                                       std::span<const Tensor>(results.tensors), next);
     }
   }
 
