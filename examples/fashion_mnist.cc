@@ -1,7 +1,8 @@
 // Learns to tell ten kinds of clothes apart: a small network, trained on the 60,000 pictures of
-// Fashion-MNIST and tested on 10,000 others.
+// Fashion-MNIST by two replicas at the same time, tested on 10,000 others. Then the same on one
+// device, to see what the second one was good for.
 //
-//   fashion_mnist [--epochs N] [--batch N] [--data DIR]
+//   fashion_mnist [--epochs N] [--batch N] [--replicas N] [--data DIR]
 
 #include <cohort/cohort.h>
 #include <unistd.h>
@@ -17,80 +18,134 @@ constexpr std::array kNames = {"T-shirt", "Trouser", "Pullover", "Dress", "Coat"
 
 struct Options {
   int epochs = 8;
-  int batch = 128;
+  int batch = 256;  // of all replicas together
+  int replicas = 2;
   std::string data = "/usr/share/datasets/fashion-mnist";
 };
 
-int parse_number(const std::string& option, const std::string& text) {
+int parse_number(const std::string& option, const std::string& text, int most) {
   int number = 0;
   const char* end = std::from_chars(text.data(), text.data() + text.size(), number).ptr;
-  if (*end == '\0' && number >= 1 && number <= 60'000) return number;
-  throw Error(Code::InvalidArgument, option + " takes 1 to 60000, not '" + text + "'");
+  if (*end == '\0' && number >= 1 && number <= most) return number;
+  throw Error(Code::InvalidArgument,
+              option + " takes 1 to " + std::to_string(most) + ", not '" + text + "'");
 }
 
 Options parse_options(const std::vector<std::string>& words) {
   Options options;
   for (size_t i = 0; i < words.size(); i += 2) {
     const std::string& name = words[i];
-    if ((name != "--epochs" && name != "--batch" && name != "--data") || i + 1 == words.size()) {
-      throw Error(Code::InvalidArgument, name + ": use --epochs N, --batch N or --data DIR");
+    const std::string value = i + 1 < words.size() ? words[i + 1] : "";
+    if (name == "--epochs") {
+      options.epochs = parse_number(name, value, 1000);
+    } else if (name == "--batch") {
+      options.batch = parse_number(name, value, 60'000);
+    } else if (name == "--replicas") {
+      options.replicas = parse_number(name, value, 64);
+    } else if (name == "--data" && !value.empty()) {
+      options.data = value;
+    } else {
+      throw Error(Code::InvalidArgument,
+                  name + ": use --epochs N, --batch N, --replicas N or --data DIR");
     }
-    if (name == "--epochs") options.epochs = parse_number(name, words[i + 1]);
-    if (name == "--batch") options.batch = parse_number(name, words[i + 1]);
-    if (name == "--data") options.data = words[i + 1];
   }
   return options;
 }
+
+// Seconds since it was made or asked last.
+class Stopwatch {
+ public:
+  double lap() {
+    const auto now = std::chrono::steady_clock::now();
+    const std::chrono::duration<double> time = now - std::exchange(last_, now);
+    return time.count();
+  }
+
+ private:
+  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
+};
+
+// Where the time of the steps went, as replica 0 sees it.
+struct Parts {
+  double input = 0, gradients = 0, update = 0;
+  double total() const { return input + gradients + update; }
+};
 
 // Pictures of 28 x 28 bytes, and which of the ten each of them shows.
 struct Examples {
   Examples(const std::string& folder, const std::string& name)
       : images(reshape(data::read_idx(folder + "/" + name + "-images-idx3-ubyte.gz"), {-1, 784})),
         labels(data::read_idx(folder + "/" + name + "-labels-idx1-ubyte.gz")) {}
+  int64_t size() const { return images.shape()[0]; }
   Tensor images, labels;
 };
 
 Tensor to_input(const Tensor& images) { return cast(images, kFloat32) / 255; }
 
-// A line that is rewritten in place on a terminal, and written once, when all is done, elsewhere.
-void show_progress(const std::string& title, double done, const metrics::Mean& loss,
-                   const metrics::Mean& accuracy, double examples_per_second) {
-  const bool terminal = isatty(STDOUT_FILENO);
-  if (!terminal && done < 1) return;
-  const std::string bar(static_cast<size_t>(24 * done), '=');
-  std::printf("%s%s [%-24s]  loss %.3f  accuracy %4.1f %%  %6.0f examples/s%s",
-              terminal ? "\r" : "", title.c_str(), bar.c_str(), loss.result().to<double>(),
-              100 * accuracy.result().to<double>(), examples_per_second, done < 1 ? "" : "\n");
-  std::fflush(stdout);
-}
+// A model, its optimizer, and the step that every replica runs; made inside a strategy's scope.
+class Training {
+ public:
+  Training(Strategy& strategy, const Options& options) : strategy_(strategy), options_(options) {}
 
-void train_epoch(nn::Sequential& model, optim::Optimizer& optimizer, const Examples& examples,
-                 int64_t batch_size, const std::string& title) {
-  metrics::Mean mean_loss;
-  metrics::SparseCategoricalAccuracy accuracy;
-  const int64_t count = examples.images.shape()[0];
-  const Tensor order = random::shuffle(range(count));
-  const auto start = std::chrono::steady_clock::now();
-  for (int64_t begin = 0; begin < count; begin += batch_size) {
-    const Tensor batch = slice(order, {{begin, begin + batch_size}});
-    const Tensor images = to_input(gather(examples.images, batch));
-    const Tensor labels = gather(examples.labels, batch);
-
-    GradientTape tape;
-    const Tensor scores = model(images);
-    const Tensor loss = nn::softmax_cross_entropy(scores, labels);
-    optimizer.apply_gradients(tape.gradient(loss, model.variables()), model.variables());
-
-    mean_loss.update(loss);
-    accuracy.update(labels, scores);
-    const double done = std::min(begin + batch_size, count);
-    const std::chrono::duration<double> time = std::chrono::steady_clock::now() - start;
-    show_progress(title, done / count, mean_loss, accuracy, done / time.count());
+  // Returns the time that its steps took.
+  Parts epoch(const Examples& examples, const std::string& title) {
+    metrics::Mean loss;
+    Parts parts;
+    Stopwatch clock;
+    int64_t done = 0;
+    const auto batches = data::from_tensor_slices(examples.images, examples.labels)
+                             .shuffle(10'000)
+                             .batch(options_.batch);
+    for (const auto& batch : strategy_.distribute_dataset(batches)) {
+      parts.input += clock.lap();
+      loss.update(strategy_.reduce(ReduceOp::Sum, strategy_.run(step_, batch, &parts)));
+      clock.lap();
+      done += batch.global_sample_count();
+      show_progress(title, double(done) / double(examples.size()), loss, done / parts.total(), parts);
+    }
+    return parts;
   }
-}
 
-void print_table(const nn::Sequential& model, const Examples& examples) {
-  const Tensor guesses = argmax(model(to_input(examples.images)), 1);
+  void print_table(const Examples& examples) const;
+  int64_t steps() const { return optimizer_.iterations().read_value().to<int64_t>(); }
+
+ private:
+  // A line that is rewritten in place on a terminal, and written once, when all is done, elsewhere.
+  void show_progress(const std::string& title, double done, const metrics::Mean& loss,
+                     double examples_per_second, const Parts& parts) const {
+    const bool terminal = isatty(STDOUT_FILENO);
+    if (!terminal && done < 1) return;
+    const std::string bar(static_cast<size_t>(20 * done), '=');
+    std::printf("%s%s [%-20s]  step %5ld  loss %.3f  %6.0f examples/s  input %2.0f %%  gradients "
+                "%2.0f %%  update %2.0f %%%s",
+                terminal ? "\r" : "", title.c_str(), bar.c_str(), steps(),
+                loss.result().to<double>(), examples_per_second, 100 * parts.input / parts.total(),
+                100 * parts.gradients / parts.total(), 100 * parts.update / parts.total(),
+                done < 1 ? "" : "\n");
+    std::fflush(stdout);
+  }
+
+  Strategy& strategy_;
+  const Options& options_;
+  nn::Sequential model_{nn::Dense(784, 256), nn::relu, nn::Dense(256, 10)};
+  optim::Adam optimizer_{{.learning_rate = 1e-3}};
+  std::function<Tensor(Tensor, Tensor, Parts*)> step_ = [this](Tensor images, Tensor labels,
+                                                               Parts* parts) {
+    const bool first = get_replica_context()->replica_id_in_sync_group() == 0;
+    Stopwatch clock;
+    GradientTape tape;
+    const Tensor loss = nn::softmax_cross_entropy(model_(to_input(images)), labels,
+                                                  {.global_batch_size = options_.batch});
+    const Gradients gradients = tape.gradient(loss, model_.variables());
+    if (first) parts->gradients += clock.lap();
+    optimizer_.apply_gradients(gradients, model_.variables());
+    if (first) parts->update += clock.lap();
+    return loss;
+  };
+};
+
+void Training::print_table(const Examples& examples) const {
+  const Tensor guesses = argmax(model_(to_input(examples.images)), 1);
   const Tensor right = cast(equal(guesses, examples.labels), kFloat64);
   std::printf("\nOf %ld pictures that it had never seen, it recognised\n", right.size());
   for (size_t i = 0; i < kNames.size(); ++i) {
@@ -101,16 +156,40 @@ void print_table(const nn::Sequential& model, const Examples& examples) {
   std::printf("  %-12s %5.1f %%\n", "all", 100 * mean(right).to<double>());
 }
 
+std::vector<std::string> devices(int count) {
+  std::vector<std::string> names;
+  for (int i = 0; i < count; ++i) names.push_back("CPU:" + std::to_string(i));
+  return names;
+}
+
+// The rate of the last epoch, in examples per second.
+double train(Strategy& strategy, const Options& options, int epochs, const Examples& training,
+             const Examples* unseen) {
+  const auto scope = strategy.scope();
+  random::set_seed(1);
+  Training model(strategy, options);
+  double rate = 0;
+  for (int epoch = 1; epoch <= epochs; ++epoch) {
+    const Parts parts = model.epoch(training, "epoch " + std::to_string(epoch));
+    rate = static_cast<double>(training.size()) / parts.total();
+  }
+  if (unseen) model.print_table(*unseen);
+  return rate;
+}
+
 int main(int argc, char** argv) try {
   const Options options = parse_options({argv + 1, argv + argc});
   const Examples training(options.data, "train"), unseen(options.data, "t10k");
-  random::set_seed(1);
-  nn::Sequential model{nn::Dense(784, 128), nn::relu, nn::Dense(128, 10)};
-  optim::Adam optimizer({.learning_rate = 1e-3});
-  for (int epoch = 1; epoch <= options.epochs; ++epoch) {
-    train_epoch(model, optimizer, training, options.batch, "epoch " + std::to_string(epoch));
-  }
-  print_table(model, unseen);
+
+  MirroredStrategy strategy(devices(options.replicas));
+  std::printf("%d replicas, batches of %d\n", strategy.num_replicas_in_sync(), options.batch);
+  const double rate = train(strategy, options, options.epochs, training, &unseen);
+
+  std::printf("\nThe same on one of the devices, for comparison\n");
+  OneDeviceStrategy one("CPU:0");
+  const double rate_of_one = train(one, options, 1, training, nullptr);
+  std::printf("\n%d replicas are %.2f times as fast as one.\n", options.replicas,
+              rate / rate_of_one);
 } catch (const Error& error) {
   const bool no_data = error.code() == Code::NotFound;
   std::fprintf(stderr, "fashion_mnist: %s%s\n", error.message().c_str(),

@@ -11,6 +11,7 @@
 
 #include "cohort/element.h"
 #include "cohort/internal/data_function.h"
+#include "cohort/site.h"
 
 // Input pipelines: descriptions of where elements come from and what happens to them on the way.
 //
@@ -40,7 +41,8 @@ inline constexpr int64_t kShardHint = -1;
 
 // A function on elements. Made implicitly from a callable whose parameters are tensors, elements or
 // C++ values (numbers, std::string, std::vector, std::span<const T>), one for each part of the
-// element, and which returns such a value, a std::tuple of them or a std::map by name. A callable
+// element, and which returns such a value, a std::tuple of them or a std::map by name. A traced
+// function (cohort::function) of tensors does as well. A callable
 // of numbers, spans of them and std::arrays runs without making tensors: the fastest kind of map.
 //
 // Parallel stages call it from several threads at the same time.
@@ -184,20 +186,36 @@ struct SampleOptions {
 // waited for.
 class Iterator {
  public:
-  explicit Iterator(std::shared_ptr<internal::IteratorBase> base) : base_(std::move(base)) {}
+  explicit Iterator(std::shared_ptr<internal::IteratorBase> base);
 
   // Throws OutOfRange at the end. An error in a stage says which stage and which element; calling
   // again goes on behind that element.
-  Element next();
+  //
+  // In code that function() traces, the element's tensors are symbols, and each call of the traced
+  // function takes the next element. FailedPrecondition when there is no element_spec().
+  Element next(Site site = Site::here());
+  // nullopt at the end. Throws FailedPrecondition in code that is traced, which cannot branch on
+  // it.
   std::optional<Element> next_optional();
+
+  // What is known of the elements: what the dataset knows, else what a first element shows that is
+  // made to find out, with its first size unknown. nullopt when there is none.
+  std::optional<ElementSpec> element_spec() const;
 
   // The position, buffers of shuffles and results of parallel stages included: bytes from which
   // Dataset::iterate goes on with exactly the elements that this iterator would have given. Throws
   // FailedPrecondition when a source cannot tell its position.
   std::string save();
 
+  // For traced functions: what stands for the iterator in operations, an iterator like this one
+  // that `handle` stands for, and what all have in common that one trace serves.
+  const Tensor& handle() const { return handle_; }
+  Iterator with_handle(Tensor handle) const;
+  std::string kind() const;
+
  private:
   std::shared_ptr<internal::IteratorBase> base_;
+  Tensor handle_;
 };
 
 // For range-for: an input iterator that ends where the data does.
@@ -265,13 +283,16 @@ class Dataset {
   Dataset take_while(Function predicate) const;
   // The elements whose number modulo `count` is `index`.
   Dataset shard(int64_t count, int64_t index, const ShardOptions& options = {}) const;
-  // Overlapping batches of `size` elements; the last ones may be shorter.
+  // Overlapping groups of `size` elements, each a dataset; the last ones may be shorter. Elements
+  // of several tensors become as many datasets:
+  //   numbers.window(3, {.shift = 1}).flat_map([](Dataset window) { return window.batch(3); });
   Dataset window(int64_t size, const WindowOptions& options = {}) const;
   // Keeps the elements of the first complete pass in memory, or in a file for other runs too.
   Dataset cache() const;
   Dataset cache(const std::string& file) const;
   // Up to `depth` elements made in advance by a thread. kAutotune: as deep as keeps the consumer
-  // from waiting, at most 16, or as many as make up 1 MB.
+  // from waiting, at most 16, or as many as make up 1 MB; no thread as long as elements take less
+  // time to make than to hand over.
   Dataset prefetch(int depth = kAutotune) const;
   // (number, element), from `start` on.
   Dataset enumerate(int64_t start = 0) const;
@@ -452,6 +473,9 @@ std::string make_example(const Element& element);
 // The whole of a file of the MNIST family (idx), plain or compressed with gzip or zstd. Throws
 // NotFound, or DataLoss saying what is wrong with the file.
 Tensor read_idx(const std::string& path);
+// Rows of idx files, read as they are needed: a batch is read from the file straight into its
+// memory.
+Dataset idx(const Files& files);
 // NumPy's array files; C and Fortran order, either byte order.
 Tensor read_npy(const std::string& path);
 // The arrays of an .npz archive by name.

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <iosfwd>
 #include <memory>
 #include <string>
@@ -12,6 +14,8 @@
 
 namespace cohort::data {
 
+class Dataset;  // cohort/data.h
+
 namespace internal {
 struct Structure;
 struct ElementAccess;
@@ -19,9 +23,12 @@ struct ElementAccess;
 
 // One element of a dataset: a tensor, a tuple of elements, or a map from names to elements.
 //
-// A cheap value. An element that is one tensor converts to it, and a pair of tensors takes part in
-// structured bindings: for (auto [image, label] : dataset). Dataset::as<...>() gives other numbers
-// of parts, and C++ values instead of tensors.
+// A cheap value. An element that is one tensor converts to it. Structured bindings, whose number of
+// names C++ wants to know beforehand:
+//   for (auto [image, label] : dataset)                                // two tensors
+//   for (const Element& e : dataset) auto [a, b, c] = e.unpack<3>();  // any number of tensors
+//   for (auto [x, n, text] : dataset.as<Tensor, int64_t, std::string>())
+// A part that window() made is a dataset in memory and converts to one.
 class Element {
  public:
   Element();  // the empty tuple
@@ -38,6 +45,7 @@ class Element {
   bool is_tensor() const;
   bool is_tuple() const;
   bool is_map() const;
+  bool is_dataset() const;
   // Number of parts; 1 for a tensor.
   size_t size() const;
   // Part of a tuple or map. Throws OutOfRange, or NotFound with the names there are.
@@ -48,6 +56,9 @@ class Element {
   // The tensor that this element is. Throws InvalidArgument for tuples and maps.
   Tensor tensor() const;
   operator Tensor() const { return tensor(); }
+  // The dataset that this element is. Throws InvalidArgument for other kinds.
+  Dataset dataset() const;
+  operator Dataset() const;
   template <TensorElement T>
   T to() const {
     return tensor().to<T>();
@@ -55,20 +66,31 @@ class Element {
   // All tensors from left to right, however they nest.
   std::vector<Tensor> tensors() const { return tensors_; }
 
-  // Part `I` of a pair, for structured bindings. Throws InvalidArgument unless this is a pair.
+  // The tensors of an element that has N of them, from left to right. Throws InvalidArgument
+  // otherwise.
+  template <size_t N>
+  std::array<Tensor, N> unpack() const {
+    check_tensors(N);
+    std::array<Tensor, N> parts;
+    std::copy_n(tensors_.begin(), N, parts.begin());
+    return parts;
+  }
+  // Tensor `I` of two, for structured bindings. Throws InvalidArgument unless there are two.
   template <size_t I>
   Tensor get() const {
-    return pair_part(I);
+    check_tensors(2);
+    return tensors_[I];
   }
 
-  // A tensor prints as itself, a tuple as "(a, b)", a map as "{'name': a}".
+  // A tensor prints as itself, a tuple as "(a, b)", a map as "{'name': a}", a
+  // dataset as "[a, b]".
   std::string to_string() const;
   friend std::ostream& operator<<(std::ostream& out, const Element& element);
 
  private:
   friend struct internal::ElementAccess;
   Element(std::shared_ptr<const internal::Structure> structure, std::vector<Tensor> tensors);
-  Tensor pair_part(size_t index) const;
+  void check_tensors(size_t count) const;
 
   std::shared_ptr<const internal::Structure> structure_;
   std::vector<Tensor> tensors_;

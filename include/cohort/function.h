@@ -19,26 +19,20 @@ namespace cohort {
 namespace internal {
 class TracedFunction;  // the traces made so far
 
-// What a function is called with.
-struct CallArguments {
-  std::vector<Tensor> tensors = {};
-  size_t types = 0;            // tells calls with other C++ types apart
-  std::string constants = {};  // what is no tensor; it is traced as it is
-
-  template <typename T>
-  void add(const T& argument) {
-    visit_leaves(
-        [this]<typename Leaf>(const Leaf& leaf) {
-          if constexpr (HoldsTensors<Leaf>) {
-            LeafTensors<Leaf>::collect(leaf, tensors);
-            LeafTensors<Leaf>::describe(leaf, constants);
-          } else {
-            describe_constant(leaf, constants);
-          }
-        },
-        argument);
-  }
-};
+// Appends an argument.
+template <typename T>
+void add_argument(const T& argument, Flat& flat) {
+  visit_leaves(
+      [&]<typename Leaf>(const Leaf& leaf) {
+        if constexpr (HoldsTensors<Leaf>) {
+          LeafTensors<Leaf>::collect(leaf, flat.tensors);
+          LeafTensors<Leaf>::describe(leaf, flat.kinds);
+        } else {
+          describe_constant(leaf, flat.kinds);
+        }
+      },
+      argument);
+}
 
 // What a call gives: tensors, and the structure that they were in when the body was traced.
 struct TracedResults {
@@ -51,8 +45,10 @@ using TracedBody = std::function<TracedResults(std::span<const Tensor>)>;
 class FunctionCore {
  public:
   explicit FunctionCore(std::string name);
-  // Runs the trace for the arguments' dtypes and shapes, making it first when there is none.
-  TracedResults call(const CallArguments& arguments, const TracedBody& body) const;
+  // Both take the trace for the arguments' dtypes, shapes and kinds, making it first when there is
+  // none.
+  TracedResults call(const Flat& arguments, const TracedBody& body) const;
+  std::string serialize(const Flat& arguments, const TracedBody& body) const;
   size_t num_traces() const;
 
  private:
@@ -77,7 +73,9 @@ struct FunctionOptions {
 // Arguments and results are tensors, gradients, distributed values and structures of them: vector,
 // array, tuple, pair, map by name, structs with Fields. Numbers, strings and variables among the
 // arguments are traced as they are, and traced anew when they change; among the results they stay
-// what they were in the trace. Inside of a replica each replica has its own traces.
+// what they were in the trace. Iterators may be arguments, or captured: each call takes the next
+// elements, and any iterator over elements of the same dtypes and shapes goes with one trace. Inside
+// of a replica each replica has its own traces.
 //
 // Nodes run on the devices that the code asked for, those of several devices at the same time.
 // Thread-safe. Under a tape, and inside of another function, it is called op by op.
@@ -90,24 +88,8 @@ class Function {
   template <typename... Args>
   requires std::invocable<const F&, Args...>
   auto operator()(const Args&... args) const {
-    using Result = std::decay_t<std::invoke_result_t<const F&, Args...>>;
-    internal::CallArguments given{.types = typeid(std::tuple<Args...>).hash_code()};
-    (given.add(args), ...);
-    const internal::TracedResults results =
-        core_.call(given, [&]([[maybe_unused]] std::span<const Tensor> symbols) {
-          [[maybe_unused]] size_t next = 0;
-          // Braces: evaluated from left to right.
-          const std::tuple<Args...> rebuilt{internal::replace_tensors(args, symbols, next)...};
-          internal::TracedResults traced;
-          if constexpr (std::is_void_v<Result>) {
-            std::apply(body_, rebuilt);
-          } else {
-            auto made = std::make_shared<const Result>(std::apply(body_, rebuilt));
-            internal::collect_tensors(*made, traced.tensors);
-            traced.structure = std::move(made);
-          }
-          return traced;
-        });
+    using Result = ResultOf<Args...>;
+    const internal::TracedResults results = core_.call(flat(args...), traced(args...));
     if constexpr (!std::is_void_v<Result>) {
       size_t next = 0;
       return internal::replace_tensors(*static_cast<const Result*>(results.structure.get()),
@@ -115,10 +97,48 @@ class Function {
     }
   }
 
+  // The trace for arguments such as these, made first when there is none, as bytes with which
+  // another process runs it. Values that it uses travel along, and iterators that it captures as
+  // descriptions of their datasets; variables and arguments are found, or made, over there. Throws
+  // FailedPrecondition for what cannot travel, naming it.
+  template <typename... Args>
+  std::string serialize(const Args&... args) const {
+    return core_.serialize(flat(args...), traced(args...));
+  }
+
   // How many kinds of arguments were traced so far.
   size_t num_traces() const { return core_.num_traces(); }
 
  private:
+  template <typename... Args>
+  using ResultOf = std::decay_t<std::invoke_result_t<const F&, Args...>>;
+
+  template <typename... Args>
+  static internal::Flat flat(const Args&... args) {
+    internal::Flat flat{.types = typeid(std::tuple<Args...>).hash_code()};
+    (internal::add_argument(args, flat), ...);
+    return flat;
+  }
+
+  // The body on symbols in the place of the arguments' tensors. Looks at `args`.
+  template <typename... Args>
+  auto traced(const Args&... args) const {
+    return [this, &args...]([[maybe_unused]] std::span<const Tensor> symbols) {
+      [[maybe_unused]] size_t next = 0;
+      // Braces: evaluated from left to right.
+      const std::tuple<Args...> rebuilt{internal::replace_tensors(args, symbols, next)...};
+      internal::TracedResults results;
+      if constexpr (std::is_void_v<ResultOf<Args...>>) {
+        std::apply(body_, rebuilt);
+      } else {
+        auto made = std::make_shared<const ResultOf<Args...>>(std::apply(body_, rebuilt));
+        internal::collect_tensors(*made, results.tensors);
+        results.structure = std::move(made);
+      }
+      return results;
+    };
+  }
+
   F body_;
   internal::FunctionCore core_;
 };

@@ -84,13 +84,13 @@ NativeFunction listed(std::function<Result(Args...)> body) {
                            inputs.size());
     size_t next = 0;
     Arguments arguments = unflatten<Arguments>(inputs, next);
-    std::vector<Tensor> results;
+    Flat results;
     if constexpr (std::is_void_v<Result>) {
       std::apply(body, std::move(arguments));
     } else {
       flatten_into(std::apply(body, std::move(arguments)), results);
     }
-    return results;
+    return std::move(results.tensors);
   };
 }
 

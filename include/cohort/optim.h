@@ -11,6 +11,11 @@
 
 // Optimizers: how gradients change variables.
 
+namespace cohort {
+template <typename Net>
+class TorchModule;
+}
+
 namespace cohort::optim {
 
 // A learning rate that depends on the number of updates made so far (an int64 scalar).
@@ -100,6 +105,9 @@ class Optimizer {
   // or of those given, for each run of the returned tensor. `step`, when given, is counted up.
   Tensor minimize(const Tensor& loss, const std::vector<Variable>& variables = {},
                   std::optional<Variable> step = std::nullopt);
+  // The same for a module of LibTorch, by torch's autograd. Defined in <cohort/torch.h>.
+  template <typename Net>
+  void minimize(const at::Tensor& loss, const TorchModule<Net>& net);
 
   // Number of updates made.
   Variable iterations() const;

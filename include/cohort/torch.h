@@ -23,3 +23,5 @@ template <std::same_as<at::Tensor> T>
 Tensor::Tensor(const T& tensor) : Tensor(internal::from_torch(tensor)) {}
 
 }  // namespace cohort
+
+#include "cohort/torch_module.h"  // IWYU pragma: export

@@ -1,14 +1,13 @@
 // Files that are cut off, damaged, over-long or of another format: each is an error that says so.
 
 #include <zip.h>
-#include <zlib.h>
-#include <zstd.h>
 
 #include <cstring>
 
 #include "data/crc32c.h"
 #include "data/npy.h"
 #include "data/tfrecord.h"
+#include "support/compress.h"
 #include "support/datasets.h"
 
 namespace cohort::data {
@@ -189,6 +188,50 @@ TEST(BadFiles, Npz) {
                 [](const std::string& text) { internal::parse_npz(as_bytes(text), "file"); });
 }
 
+// Lines are any bytes; what can be wrong is their length, the compression, and the file itself.
+TEST(BadFiles, TextLines) {
+  const std::string longer(101, 'x');
+  const std::string text = "one\ntwo\nthree\nfour\nfive\n";
+  const std::string zipped = gzip(text);
+  const std::string packed = zstd(text);
+  std::vector<Case> cases = {
+      {"first line", longer + "\nb\n", "line 1: longer than 100 bytes"},
+      {"second line", "a\n" + longer + "\nb\n", "line 2: longer than 100 bytes"},
+      {"last line", "a\nb\n" + longer + "\n", "line 3: longer"},
+      {"no line end", "a\n" + longer, "line 2: longer"},
+      {"windows line end", "a\r\n" + longer + "\r\n", "line 2: longer"},
+      {"behind empty lines", "\n\n\n" + longer, "line 4: longer"},
+      {"two of them", longer + "\n" + longer, "line 1: longer"},
+      {"much longer", std::string(1'000'000, 'x'), "line 1: longer"},
+      {"zeros", std::string(5000, '\0'), "line 1: longer"},
+      {"old Macintosh line ends", "a\r" + longer + "\rb", "line 1: longer"},
+      {"over-long in gzip", gzip("a\n" + longer), "line 2: longer"},
+      {"over-long in zstd", zstd("a\n" + longer), "line 2: longer"},
+      {"gzip checksum", with(zipped, zipped.size() - 5, 'x'), "is damaged"},
+      {"gzip length", with(zipped, zipped.size() - 1, 'x'), "is damaged"},
+      {"gzip flags", with(zipped, 3, '\xe0'), "is damaged"},
+      {"text behind gzip", zipped + text, "is damaged"},
+      {"text behind zstd", packed + text, "is damaged"},
+      {"zstd frame", with(packed, 4, '\xff'), "[Zstd]"},
+      {"zstd block", with(packed, 6, '\x06'), "[Zstd]"},
+  };
+  for (const size_t part : {4, 6, 8}) {
+    cases.push_back({"gzip cut", zipped.substr(0, zipped.size() * part / 9), "ends in the middle"});
+    cases.push_back({"zstd cut", packed.substr(0, packed.size() * part / 9), "ends in the middle"});
+  }
+  const TemporaryDirectory directory;
+  expect_errors(cases, 20, [&](const std::string& bytes) {
+    texts(text_lines(directory.file("a.txt", bytes), {.max_line_bytes = 100}));
+  });
+  EXPECT_ERROR(Code::InvalidArgument, "must be one string", texts(text_lines(Files(range(1)))));
+  EXPECT_ERROR(
+      Code::InvalidArgument, "must be one string",
+      texts(text_lines(Files(from_tensors(Tensor::from(std::vector<std::string>{"a", "b"}))))));
+  EXPECT_ERROR(Code::NotFound, "No such file", texts(text_lines("")));
+  EXPECT_ERROR(Code::InvalidArgument, "lines to skip", text_lines("a", {.skip_lines = -1}));
+  EXPECT_ERROR(Code::InvalidArgument, "length of a line", text_lines("a", {.max_line_bytes = 0}));
+}
+
 TEST(BadFiles, Csv) {
   const std::vector<Case> cases = {
       {"no number", "a,b\n1,x\n", "line 2, column 2 ('b'): 'x' is not float32"},
@@ -272,6 +315,12 @@ TEST(BadFiles, TFRecord) {
   const TemporaryDirectory directory;
   expect_errors(cases, 20,
                 [&](const std::string& text) { texts(tfrecord(directory.file("a", text))); });
+  // Where the file ended, it stays ended, also after its position was saved.
+  Iterator broken = tfrecord(directory.file("a", with(good, 21, '\1'))).iterate();
+  EXPECT_EQ(broken.next().to<std::string>(), "first");
+  EXPECT_ERROR(Code::DataLoss, "record 1", broken.next());
+  Iterator later = tfrecord(directory.path("a")).iterate(broken.save());
+  EXPECT_FALSE(later.next_optional().has_value());
   // A damaged record is passed over, a damaged length ends the file.
   Iterator it = tfrecord(directory.file("a", with(good, 14, 'X'))).iterate();
   EXPECT_ERROR(Code::DataLoss, "record 0", it.next());
@@ -353,18 +402,8 @@ std::string all_of(const std::string& text) {
 TEST(BadFiles, Compressed) {
   std::string text;
   for (int i = 0; i < 2000; ++i) text += std::to_string(i * 7919) + "\n";
-  std::string zipped(100'000, '\0');
-  z_stream stream{};
-  deflateInit2(&stream, 6, Z_DEFLATED, 16 + MAX_WBITS, 8, Z_DEFAULT_STRATEGY);
-  stream.next_in = reinterpret_cast<Bytef*>(text.data());
-  stream.avail_in = static_cast<uInt>(text.size());
-  stream.next_out = reinterpret_cast<Bytef*>(zipped.data());
-  stream.avail_out = static_cast<uInt>(zipped.size());
-  deflate(&stream, Z_FINISH);
-  zipped.resize(stream.total_out);
-  deflateEnd(&stream);
-  std::string packed(ZSTD_compressBound(text.size()), '\0');
-  packed.resize(ZSTD_compress(packed.data(), packed.size(), text.data(), text.size(), 3));
+  const std::string zipped = gzip(text);
+  const std::string packed = zstd(text);
   EXPECT_EQ(all_of(zipped), text);
   EXPECT_EQ(all_of(packed), text);
   EXPECT_EQ(all_of(zipped + zipped), text + text);
@@ -386,6 +425,15 @@ TEST(BadFiles, Compressed) {
   gzip_cases.push_back({"text behind", zipped + "hello", "is damaged"});
   zstd_cases.push_back({"text behind", packed + "hello", "is damaged"});
   zstd_cases.push_back({"header", with(packed, 4, '\xff'), "[Zstd]"});
+  const auto damage = [](const std::string& good, size_t at) {
+    return with(good, at, static_cast<char>(good[at] ^ 0x55));
+  };
+  for (const size_t at : {3, 12, 20, 40, 80}) {
+    gzip_cases.push_back({"damaged inside", damage(zipped, at), "[Gzip]"});
+  }
+  for (const size_t at : {5, 6, 7, 8}) {
+    zstd_cases.push_back({"damaged inside", damage(packed, at), "[Zstd]"});
+  }
   expect_errors(gzip_cases, 20, all_of);
   expect_errors(zstd_cases, 20, all_of);
 }
@@ -393,9 +441,7 @@ TEST(BadFiles, Compressed) {
 TEST(BadFiles, NoCountIsBelievedBeforeTheBytesAreThere) {
   // Compressed, so that the size of the file says nothing: gigabytes are claimed, kilobytes come.
   std::string header = s("\0\0\x08\x02\x7f\xff\xff\xff\0\0\x10\0", 12);
-  std::string packed(10'000, '\0');
-  packed.resize(ZSTD_compress(packed.data(), packed.size(), header.data(), header.size(), 1));
-  EXPECT_ERROR(Code::DataLoss, "only 0 of", parse_idx_text(packed));
+  EXPECT_ERROR(Code::DataLoss, "only 0 of", parse_idx_text(zstd(header)));
 }
 
 }  // namespace

@@ -14,9 +14,7 @@ class BatchNode : public NodeOf<BatchNode> {
   NodeRole role() const override { return NodeRole::Transform; }
   CursorPtr open(const Context& context) const override;
   int64_t cardinality() const override {
-    const int64_t all = input().cardinality();
-    if (all < 0) return all;
-    return all / size + (!drop_remainder && all % size != 0 ? 1 : 0);
+    return number_of_batches(input().cardinality(), size, drop_remainder);
   }
   std::optional<ElementSpec> spec() const override {
     return batched(input().spec(), drop_remainder ? size : Shape::kUnknownDim);
@@ -155,10 +153,10 @@ class ParallelBatchCursor : public Cursor {
   bool next(Element& out) override { return queue_.next(out); }
   void save(StateWriter& state) override {
     state.stage("ParallelBatch");
-    queue_.pause_and_save(state);
-    collector_.save(state);
-    input_->save(state);
-    queue_.resume();
+    queue_.save(state, [&] {
+      collector_.save(state);
+      input_->save(state);
+    });
   }
   void restore(StateReader& state) override {
     state.stage("ParallelBatch");

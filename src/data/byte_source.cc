@@ -140,7 +140,7 @@ size_t BufferedBytes::read(std::span<std::byte> out) {
   consume(done);
   while (done < out.size()) {
     const std::span<std::byte> rest = out.subspan(done);
-    if (rest.size() >= kBufferBytes) {
+    if (rest.size() >= kDirectBytes) {
       const size_t got = source_->read(rest);
       if (got == 0) break;
       position_ += static_cast<int64_t>(got);

@@ -40,11 +40,12 @@ std::unique_ptr<ByteSource> decompressed(std::unique_ptr<ByteSource> inner);
 // What users mean by reading a file: open_file and decompressed.
 std::unique_ptr<ByteSource> open_bytes(const std::string& path);
 
-// A buffer in front of a source, for readers that look at small parts. Parts of kBufferBytes and
+// A buffer in front of a source, for readers that look at small parts. Parts of kDirectBytes and
 // more go straight to where they are wanted.
 class BufferedBytes {
  public:
   static constexpr size_t kBufferBytes = 256 << 10;
+  static constexpr size_t kDirectBytes = 128 << 10;
 
   explicit BufferedBytes(std::unique_ptr<ByteSource> source);
 

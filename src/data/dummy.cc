@@ -26,7 +26,7 @@ Tensor zeros(DType dtype, const Shape& shape) {
   const auto count = static_cast<size_t>(shape.num_elements());
   if (dtype == kString) return Tensor::from(std::vector<std::string>(count), shape);
   auto made = cohort::internal::allocate_tensor(dtype, shape);
-  std::memset(made.data, 0, count * static_cast<size_t>(size_of(dtype)));
+  if (count > 0) std::memset(made.data, 0, count * static_cast<size_t>(size_of(dtype)));
   return made.tensor;
 }
 

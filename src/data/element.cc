@@ -49,13 +49,14 @@ void write_tree(const Structure& structure, size_t& next, const Leaf& leaf, std:
     return;
   }
   const bool map = structure.kind == Structure::Kind::Map;
-  text += map ? "{" : "(";
+  const std::string_view around = internal::brackets(structure.kind);
+  text += around[0];
   for (size_t i = 0; i < structure.parts.size(); ++i) {
     if (i > 0) text += ", ";
     if (map) text += "'" + structure.names[i] + "': ";
     write_tree(*structure.parts[i], next, leaf, text);
   }
-  text += map ? "}" : ")";
+  text += around[1];
 }
 
 }  // namespace
@@ -109,6 +110,7 @@ Element Element::map(std::vector<std::pair<std::string, Element>> parts) {
 bool Element::is_tensor() const { return structure_->kind == Structure::Kind::Leaf; }
 bool Element::is_tuple() const { return structure_->kind == Structure::Kind::Tuple; }
 bool Element::is_map() const { return structure_->kind == Structure::Kind::Map; }
+bool Element::is_dataset() const { return structure_->kind == Structure::Kind::Sequence; }
 size_t Element::size() const { return is_tensor() ? 1 : structure_->parts.size(); }
 
 Element Element::operator[](size_t index) const {
@@ -139,14 +141,12 @@ Tensor Element::tensor() const {
   return tensors_[0];
 }
 
-Tensor Element::pair_part(size_t index) const {
-  if (structure_->parts.size() != 2 || structure_->leaves != 2) {
-    raise(Code::InvalidArgument,
-          "[Element] a pair of tensors was asked for, but the element is {}; Dataset::as<...>() "
-          "gives other tuples",
-          describe(*structure_));
-  }
-  return tensors_[index];
+void Element::check_tensors(size_t count) const {
+  if (!is_tensor() && tensors_.size() == count) return;
+  raise(Code::InvalidArgument,
+        "[Element] {} tensors were asked for, but the element is {}; unpack<N>() and "
+        "Dataset::as<...>() give other numbers of parts",
+        count, describe(*structure_));
 }
 
 std::string Element::to_string() const {
@@ -205,11 +205,10 @@ namespace internal {
 
 Arguments::Arguments(const Element& element, size_t count) : element_(element), mode_(Mode::Whole) {
   const Structure& structure = *structure_of(element);
-  if (count == 1 && (structure.kind == Structure::Kind::Leaf || structure.parts.size() != 1))
-    return;
-  if (structure.kind == Structure::Kind::Tuple && structure.parts.size() == count) {
+  const bool tuple = structure.kind == Structure::Kind::Tuple;
+  if (tuple && structure.parts.size() == count) {
     mode_ = Mode::Parts;
-  } else if (structure.kind == Structure::Kind::Tuple && structure.leaves == count) {
+  } else if (tuple && structure.leaves == count && count != 1) {
     mode_ = Mode::Tensors;
   } else if (count != 1) {
     raise(

@@ -1,7 +1,7 @@
 // Files of records of one length: fixed_length_records and CIFAR's binary files.
 
-#include "data/reader.h"
 #include "data/rows.h"
+#include "data/string_reader.h"
 #include "tensor/memory.h"
 
 namespace cohort::data {
@@ -48,30 +48,28 @@ class FixedRecords {
   int64_t number_ = 0;
 };
 
-class FixedReader : public RecordReader {
+class FixedReader : public StringReader {
  public:
   explicit FixedReader(FixedRecords records) : records_(std::move(records)) {}
-  bool next(Element& out) override {
-    const std::string_view record = records_.next();
-    if (record.empty()) return false;
-    out = Element(Tensor(std::string(record)));
-    return true;
-  }
-  void save(StateWriter& state) override { records_.save(state); }
-  void restore(StateReader& state) override { records_.restore(state); }
 
  private:
+  bool read(std::string& record) override {
+    record = records_.next();
+    return !record.empty();
+  }
+  void save_file(StateWriter& state) override { records_.save(state); }
+  void restore_file(StateReader& state) override { records_.restore(state); }
+
   FixedRecords records_;
 };
 
-class FixedNode : public ReaderNodeOf<FixedNode> {
+class FixedNode : public StringReaderNode<FixedNode> {
  public:
   std::string_view kind() const override { return "FixedLengthRecords"; }
   std::unique_ptr<RecordReader> read(std::unique_ptr<ByteSource> file) const override {
     return std::make_unique<FixedReader>(
         FixedRecords(std::move(file), kind(), bytes, header, footer));
   }
-  std::optional<ElementSpec> spec() const override { return ElementSpec(TensorSpec{kString, {}}); }
   void check() const override {
     check_at_least(kind(), "length of a record", bytes, 1);
     check_at_least(kind(), "length of the header", header, 0);

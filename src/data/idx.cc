@@ -7,8 +7,8 @@
 
 #include "base/raise.h"
 #include "cohort/data.h"
+#include "data/array_rows.h"
 #include "data/byte_source.h"
-#include "data/read_tensor.h"
 
 namespace cohort::data {
 namespace internal {
@@ -52,17 +52,9 @@ Shape read_shape(BufferedBytes& bytes, int rank) {
   return Shape(sizes);
 }
 
-void swap_bytes(std::span<std::byte> bytes, size_t width) {
-  if (width == 1) return;
-  for (size_t at = 0; at + width <= bytes.size(); at += width) {
-    std::reverse(bytes.begin() + static_cast<ptrdiff_t>(at),
-                 bytes.begin() + static_cast<ptrdiff_t>(at + width));
-  }
-}
-
 }  // namespace
 
-Tensor parse_idx(BufferedBytes& bytes) {
+ArrayHeader read_idx_header(BufferedBytes& bytes) {
   const auto magic = bytes.window(4);
   if (magic.size() < 4)
     raise(Code::DataLoss, "[Idx] '{}' is shorter than its header", bytes.name());
@@ -77,20 +69,52 @@ Tensor parse_idx(BufferedBytes& bytes) {
           bytes.name(), rank, Shape::kMaxRank);
   }
   bytes.consume(4);
-  const Shape shape = read_shape(bytes, rank);
-  TensorBytes content = read_tensor_bytes("Idx", bytes, dtype, shape);
-  check_at_end("Idx", bytes, shape);
-  if constexpr (std::endian::native == std::endian::little) {
-    swap_bytes(content.bytes(), static_cast<size_t>(size_of(dtype)));
-  }
-  return std::move(content).finish(dtype, shape);
+  const bool swapped = std::endian::native == std::endian::little && size_of(dtype) > 1;
+  return {.dtype = dtype, .swapped = swapped, .shape = read_shape(bytes, rank)};
 }
+
+Tensor parse_idx(BufferedBytes& bytes) {
+  const ArrayHeader header = read_idx_header(bytes);
+  TensorBytes content = read_tensor_bytes("Idx", bytes, header.dtype, header.shape);
+  check_at_end("Idx", bytes, header.shape);
+  if (header.swapped) swap_bytes(content.bytes(), static_cast<size_t>(size_of(header.dtype)));
+  return std::move(content).finish(header.dtype, header.shape);
+}
+
+namespace {
+
+class IdxNode : public ArrayNode<IdxNode> {
+ public:
+  std::string_view kind() const override { return "Idx"; }
+  ArrayHeader read_header(BufferedBytes& bytes) const override { return read_idx_header(bytes); }
+};
+
+// The file, or where Debian has one.
+std::unique_ptr<ByteSource> open_idx(const std::string& path) {
+  try {
+    return open_bytes(path);
+  } catch (const Error& error) {
+    if (error.code() != Code::NotFound) throw;
+    raise(Code::NotFound,
+          "{}; the Debian package dataset-fashion-mnist has files of this kind (apt install "
+          "dataset-fashion-mnist)",
+          error.message());
+  }
+}
+
+}  // namespace
+
+std::shared_ptr<Node> make_idx() { return std::make_shared<IdxNode>(); }
 
 }  // namespace internal
 
 Tensor read_idx(const std::string& path) {
-  internal::BufferedBytes bytes(internal::open_bytes(path));
+  internal::BufferedBytes bytes(internal::open_idx(path));
   return internal::parse_idx(bytes);
+}
+
+Dataset idx(const Files& files) {
+  return internal::finish(internal::reader_on<internal::IdxNode>(files));
 }
 
 }  // namespace cohort::data

@@ -1,12 +1,12 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
-#include <zlib.h>
 
 #include <filesystem>
 #include <fstream>
 
 #include "cohort/data.h"
 #include "cohort/error.h"
+#include "support/compress.h"
 
 namespace cohort {
 namespace {
@@ -36,20 +36,6 @@ class IdxTest : public testing::Test {
 
   std::filesystem::path folder_;
 };
-
-std::string gzip(const std::string& content) {
-  z_stream stream{};
-  EXPECT_EQ(deflateInit2(&stream, 6, Z_DEFLATED, 16 + MAX_WBITS, 8, Z_DEFAULT_STRATEGY), Z_OK);
-  std::string out(deflateBound(&stream, content.size()), '\0');
-  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(content.data()));
-  stream.avail_in = static_cast<uInt>(content.size());
-  stream.next_out = reinterpret_cast<Bytef*>(out.data());
-  stream.avail_out = static_cast<uInt>(out.size());
-  EXPECT_EQ(deflate(&stream, Z_FINISH), Z_STREAM_END);
-  out.resize(stream.total_out);
-  deflateEnd(&stream);
-  return out;
-}
 
 // Two rows of three bytes.
 const std::string kMatrix = "\0\0\x08\x02\0\0\0\x02\0\0\0\x03"s + "abcdef";
@@ -82,6 +68,43 @@ TEST_F(IdxTest, AMissingFileIsNotFoundAndNamed) {
   const Status status = read(folder_ / "nothing");
   EXPECT_EQ(status.code, Code::NotFound);
   EXPECT_NE(status.message.find("nothing"), std::string::npos) << status;
+  EXPECT_NE(status.message.find("apt install dataset-fashion-mnist"), std::string::npos) << status;
+}
+
+TEST_F(IdxTest, RowsAreReadAsTheyAreAskedFor) {
+  const data::Dataset rows = data::idx(write(kMatrix));
+  const Tensor batch = *rows.batch(2).begin();
+  EXPECT_EQ(batch.shape(), Shape({2, 3}));
+  EXPECT_EQ(batch.to_vector<uint8_t>(), (std::vector<uint8_t>{'a', 'b', 'c', 'd', 'e', 'f'}));
+  data::Iterator it = data::idx(write(gzip(kMatrix))).iterate();
+  EXPECT_EQ(it.next().tensor().to_vector<uint8_t>(), (std::vector<uint8_t>{'a', 'b', 'c'}));
+  data::Iterator restored = data::idx((folder_ / "file").string()).iterate(it.save());
+  EXPECT_EQ(restored.next().tensor().to_vector<uint8_t>(), (std::vector<uint8_t>{'d', 'e', 'f'}));
+  EXPECT_FALSE(restored.next_optional().has_value());
+}
+
+TEST_F(IdxTest, RowsOfADamagedFileEndWithOneError) {
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {kMatrix.substr(0, 17), "ends within rows 1 to 2"},
+      {gzip(kMatrix.substr(0, 17)), "only 2 of 3 bytes follow"},
+      {kMatrix + "x", "goes on after"},
+      {gzip(kMatrix + "x"), "goes on after"},
+  };
+  for (const auto& [content, fragment] : cases) {
+    data::Iterator it = data::idx(write(content)).iterate();
+    Status failure;
+    int rows = 0;
+    while (failure.ok()) {
+      failure = capture_status([&] { it.next(); });
+      rows += failure.ok() ? 1 : 0;
+    }
+    EXPECT_EQ(failure.code, Code::DataLoss);
+    EXPECT_NE(failure.message.find(fragment), std::string::npos) << failure;
+    EXPECT_GE(rows, 1);
+    EXPECT_FALSE(it.next_optional().has_value());
+  }
+  const Status scalar = capture_status([&] { data::idx(write("\0\0\x08\0a"s)).iterate().next(); });
+  EXPECT_NE(scalar.message.find("holds a scalar"), std::string::npos) << scalar;
 }
 
 TEST_F(IdxTest, AFolderIsAnError) { EXPECT_EQ(read(folder_).code, Code::FailedPrecondition); }

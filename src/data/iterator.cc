@@ -1,70 +1,153 @@
 #include "data/iterator.h"
 
-#include <mutex>
+#include <atomic>
+
+#include "data/dummy.h"
+#include "ops/dispatch.h"
+#include "ops/spec_list.h"
 
 namespace cohort::data {
 namespace internal {
 namespace {
 
-class LocalIterator : public IteratorBase {
- public:
-  LocalIterator(NodePtr node, const std::string* position) : node_(std::move(node)) {
-    cursor_ = node_->open({.stop = stop_.get_token(),
-                           .iteration = std::make_shared<Iteration>(),
-                           .options = node_->options()});
-    if (position != nullptr) restore(*position);
-  }
-  ~LocalIterator() override {
-    stop_.request_stop();
-    cursor_.reset();
-  }
+std::string next_name() {
+  static std::atomic<int64_t> made{0};
+  return fmt::format("iterator_{}", made.fetch_add(1, std::memory_order_relaxed));
+}
 
-  std::optional<Element> next() override {
-    const std::lock_guard lock(mutex_);
-    Element element;
-    if (!cursor_->next(element)) return std::nullopt;
-    return element;
-  }
+ElementLayout layout_for(const ElementSpec& spec) {
+  cohort::internal::Specs specs;
+  for (const TensorSpec& tensor : spec.tensors()) specs.push_back({tensor.dtype, tensor.shape});
+  return {to_string(*spec.structure()), cohort::internal::pack_specs(specs)};
+}
 
-  std::string save() override {
-    const std::lock_guard lock(mutex_);
-    StateWriter position;
-    cursor_->save(position);
-    return sealed(position);
-  }
-
- private:
-  void restore(const std::string& position) {
-    StateReader state(unsealed(position));
-    cursor_->restore(state);
-    if (!state.at_end()) raise_bad_state("it has more stages");
-  }
-
-  std::stop_source stop_;
-  NodePtr node_;
-  std::mutex mutex_;
-  CursorPtr cursor_;
-};
+// Whether what this thread calls is being traced into a function. A plain graph that is being built
+// leaves iterators alone: programs iterate and feed sessions while one is open.
+bool tracing() {
+  const cohort::internal::GraphBuilder* builder = cohort::internal::thread_dispatch().builder;
+  return builder != nullptr && !builder->makes_variables();
+}
 
 }  // namespace
+
+IteratorBase::IteratorBase(std::string name)
+    : name_(name.empty() ? next_name() : std::move(name)) {}
+
+const IteratorBase::Known& IteratorBase::known() const {
+  std::call_once(known_once_, [&] {
+    known_.spec = find_spec();
+    if (known_.spec) known_.layout = layout_for(*known_.spec);
+    known_.kind =
+        "Iterator over " + (known_.spec ? known_.spec->to_string() : "elements of any kind");
+  });
+  return known_;
+}
+
+const ElementLayout& IteratorBase::layout() const {
+  if (!known().spec) {
+    raise(Code::FailedPrecondition,
+          "[Iterator] what the elements of '{}' are cannot be told, because there are none; its "
+          "next() cannot be part of a traced function",
+          name_);
+  }
+  return known().layout;
+}
+
+std::optional<std::vector<Tensor>> IteratorBase::next_tensors() {
+  std::optional<Element> element = next();
+  if (!element) return std::nullopt;
+  return std::move(ElementAccess::tensors(*element));
+}
+
+LocalIterator::LocalIterator(NodePtr node, std::string name)
+    : IteratorBase(std::move(name)), node_(std::move(node)) {
+  cursor_ = node_->open({.stop = stop_.get_token(),
+                         .iteration = std::make_shared<Iteration>(),
+                         .options = node_->options()});
+}
+
+LocalIterator::~LocalIterator() {
+  stop_.request_stop();
+  cursor_.reset();
+}
+
+std::optional<Element> LocalIterator::next() {
+  // The stages' functions compute, also when this thread builds a graph or has a tape.
+  const cohort::internal::PlainDispatch outside;
+  const std::lock_guard lock(mutex_);
+  Element element;
+  if (!cursor_->next(element)) return std::nullopt;
+  return element;
+}
+
+std::string LocalIterator::save() {
+  const std::lock_guard lock(mutex_);
+  StateWriter position;
+  cursor_->save(position);
+  return sealed(position);
+}
+
+void LocalIterator::restore(std::string_view position) {
+  StateReader state(unsealed(position));
+  const std::lock_guard lock(mutex_);
+  cursor_->restore(state);
+  if (!state.at_end()) raise_bad_state("it has more stages");
+}
+
+std::optional<ElementSpec> LocalIterator::find_spec() const {
+  const cohort::internal::PlainDispatch outside;
+  return spec_or_probe(DatasetAccess::make(node_));
+}
+
+std::string LocalIterator::describe_dataset() const {
+  return DatasetAccess::make(node_).serialize();
+}
+
 }  // namespace internal
 
-Element Iterator::next() {
+Iterator::Iterator(std::shared_ptr<internal::IteratorBase> base)
+    : base_(std::move(base)), handle_(cohort::internal::make_resource(base_)) {}
+
+Element Iterator::next(Site site) {
+  if (handle_.is_symbolic() || internal::tracing()) {
+    std::vector<Tensor> tensors = cohort::internal::iterator_next(handle_, base_->layout(), site);
+    return internal::ElementAccess::make(base_->element_spec()->structure(), std::move(tensors));
+  }
   std::optional<Element> element = base_->next();
   if (!element) internal::raise(Code::OutOfRange, "[Iterator] the dataset has no more elements");
   return *std::move(element);
 }
 
-std::optional<Element> Iterator::next_optional() { return base_->next(); }
+std::optional<Element> Iterator::next_optional() {
+  if (handle_.is_symbolic() || internal::tracing()) {
+    internal::raise(Code::FailedPrecondition,
+                    "[Iterator] the end of a dataset is not known while a function is traced; call "
+                    "next(), which ends the traced function's run with OutOfRange, or iterate "
+                    "outside and pass the elements");
+  }
+  return base_->next();
+}
+
+std::optional<ElementSpec> Iterator::element_spec() const { return base_->element_spec(); }
 
 std::string Iterator::save() { return base_->save(); }
 
+Iterator Iterator::with_handle(Tensor handle) const {
+  Iterator other = *this;
+  other.handle_ = std::move(handle);
+  return other;
+}
+
+std::string Iterator::kind() const { return base_->kind(); }
+
 Iterator Dataset::iterate() const {
-  return Iterator(std::make_shared<internal::LocalIterator>(node_, nullptr));
+  return Iterator(std::make_shared<internal::LocalIterator>(node_));
 }
 
 Iterator Dataset::iterate(const std::string& position) const {
-  return Iterator(std::make_shared<internal::LocalIterator>(node_, &position));
+  auto iterator = std::make_shared<internal::LocalIterator>(node_);
+  iterator->restore(position);
+  return Iterator(std::move(iterator));
 }
 
 }  // namespace cohort::data

@@ -1,15 +1,69 @@
 #pragma once
 
+#include <mutex>
+
 #include "data/node.h"
+#include "ops/element_source.h"
 
 namespace cohort::data::internal {
 
+using cohort::internal::ElementLayout;
+
 // What an Iterator refers to: a walk in this process, or one that a strategy makes up of several.
-class IteratorBase {
+class IteratorBase : public cohort::internal::ElementSource {
  public:
-  virtual ~IteratorBase() = default;
+  // Without a name it gets one that no other iterator of the process has.
+  explicit IteratorBase(std::string name = {});
+
   virtual std::optional<Element> next() = 0;
   virtual std::string save() = 0;
+
+  const std::optional<ElementSpec>& element_spec() const { return known().spec; }
+  // "Iterator over (float32 (), int64 ())"
+  const std::string& kind() const { return known().kind; }
+
+  const std::string& name() const override { return name_; }
+  const ElementLayout& layout() const override;
+  std::optional<std::vector<Tensor>> next_tensors() override;
+
+ protected:
+  // What is known of the elements, nullopt when nothing is; asked for once.
+  virtual std::optional<ElementSpec> find_spec() const = 0;
+
+ private:
+  struct Known {
+    std::optional<ElementSpec> spec;
+    ElementLayout layout;
+    std::string kind;
+  };
+  const Known& known() const;
+
+  const std::string name_;
+  mutable std::once_flag known_once_;
+  mutable Known known_;
+};
+
+// A walk over a description in this process.
+class LocalIterator : public IteratorBase {
+ public:
+  explicit LocalIterator(NodePtr node, std::string name = {});
+  ~LocalIterator() override;
+
+  // Before the first next(). Throws InvalidArgument for bytes that are not this dataset's position.
+  void restore(std::string_view position);
+
+  std::optional<Element> next() override;
+  std::string save() override;
+  std::string describe_dataset() const override;
+
+ protected:
+  std::optional<ElementSpec> find_spec() const override;
+
+ private:
+  std::stop_source stop_;
+  const NodePtr node_;
+  std::mutex mutex_;
+  CursorPtr cursor_;  // guarded by mutex_
 };
 
 }  // namespace cohort::data::internal

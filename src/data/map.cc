@@ -233,10 +233,10 @@ class ParallelMapCursor : public Cursor {
   bool next(Element& out) override { return queue_.next(out); }
   void save(StateWriter& state) override {
     state.stage("ParallelMap");
-    queue_.pause_and_save(state);
-    state.integer(index_);
-    input_->save(state);
-    queue_.resume();
+    queue_.save(state, [&] {
+      state.integer(index_);
+      input_->save(state);
+    });
   }
   void restore(StateReader& state) override {
     state.stage("ParallelMap");

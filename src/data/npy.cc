@@ -3,8 +3,8 @@
 #include <charconv>
 #include <cstring>
 
+#include "data/array_rows.h"
 #include "data/file_writer.h"
-#include "data/reader.h"
 #include "data/rows.h"
 #include "tensor/memory.h"
 
@@ -19,7 +19,7 @@ class HeaderParser {
  public:
   HeaderParser(std::string_view text, const std::string& name) : text_(text), name_(name) {}
 
-  NpyHeader parse() {
+  ArrayHeader parse() {
     expect('{');
     while (!take('}')) {
       const std::string_view key = quoted();
@@ -123,16 +123,9 @@ class HeaderParser {
 
   std::string_view text_;
   const std::string& name_;
-  NpyHeader header_;
+  ArrayHeader header_;
   int seen_ = 0;
 };
-
-void swap_each(std::span<std::byte> bytes, size_t width) {
-  for (size_t at = 0; at + width <= bytes.size(); at += width) {
-    std::reverse(bytes.begin() + static_cast<ptrdiff_t>(at),
-                 bytes.begin() + static_cast<ptrdiff_t>(at + width));
-  }
-}
 
 // Elements in Fortran order to row-major order.
 std::vector<std::byte> reorder(std::span<const std::byte> from, const Shape& shape, size_t width) {
@@ -159,7 +152,7 @@ std::vector<std::byte> reorder(std::span<const std::byte> from, const Shape& sha
 
 }  // namespace
 
-NpyHeader read_npy_header(BufferedBytes& bytes) {
+ArrayHeader read_npy_header(BufferedBytes& bytes) {
   constexpr std::string_view kMagic("\x93NUMPY", 6);
   const std::string_view start = as_text(bytes.window(12));
   if (!start.starts_with(kMagic) || start.size() < 10) {
@@ -183,17 +176,17 @@ NpyHeader read_npy_header(BufferedBytes& bytes) {
   if (all.size() < whole) {
     raise(Code::DataLoss, "[Npy] '{}' ends inside of its header", bytes.name());
   }
-  const NpyHeader header = HeaderParser(all.substr(8 + width, length), bytes.name()).parse();
+  const ArrayHeader header = HeaderParser(all.substr(8 + width, length), bytes.name()).parse();
   bytes.consume(whole);
   return header;
 }
 
 Tensor parse_npy(BufferedBytes& bytes) {
-  const NpyHeader header = read_npy_header(bytes);
+  const ArrayHeader header = read_npy_header(bytes);
   TensorBytes content = read_tensor_bytes("Npy", bytes, header.dtype, header.shape);
   check_at_end("Npy", bytes, header.shape);
   const auto width = static_cast<size_t>(size_of(header.dtype));
-  if (header.swapped) swap_each(content.bytes(), width);
+  if (header.swapped) swap_bytes(content.bytes(), width);
   if (header.fortran_order && header.shape.rank() > 1) {
     content = TensorBytes(reorder(content.bytes(), header.shape, width));
   }
@@ -226,77 +219,10 @@ std::string npy_header(const Tensor& tensor) {
 
 namespace {
 
-// Rows of one array, read as they are asked for.
-class NpyRows : public RecordReader {
- public:
-  explicit NpyRows(std::unique_ptr<ByteSource> file)
-      : bytes_(std::move(file)), header_(read_npy_header(bytes_)) {
-    if (header_.shape.rank() == 0) {
-      raise(Code::DataLoss, "[Npy] '{}' holds a scalar, which has no rows", bytes_.name());
-    }
-    if (header_.fortran_order && header_.shape.rank() > 1) {
-      raise(Code::Unimplemented,
-            "[Npy] '{}' is in Fortran order, whose rows are scattered; read_npy() reads it whole",
-            bytes_.name());
-    }
-    row_ = header_.shape.without(0);
-    int64_t bytes = size_of(header_.dtype);
-    for (const int64_t size : row_) {
-      if (__builtin_mul_overflow(bytes, size, &bytes)) bytes = -1;
-      if (bytes < 0)
-        raise(Code::DataLoss, "[Npy] '{}': rows of {} are too large", bytes_.name(),
-              row_.to_string());
-    }
-    row_bytes_ = bytes;
-  }
-
-  bool next(Element& out) override {
-    const Block block = next_block(1);
-    if (block.count == 0) return false;
-    out = Element(row_of(block.rows.tensor(), 0));
-    return true;
-  }
-  bool has_blocks() const override { return true; }
-  Block next_block(int64_t most) override {
-    const int64_t count = std::min(most, header_.shape[0] - at_);
-    if (count <= 0) return {};
-    const int64_t left = bytes_.left();
-    if (left >= 0 && (row_bytes_ > 0 && left / row_bytes_ < count)) fail(count);
-    const Shape shape = row_.with_inserted(0, count);
-    TensorBytes content = read_tensor_bytes("Npy", bytes_, header_.dtype, shape);
-    if (header_.swapped) swap_each(content.bytes(), static_cast<size_t>(size_of(header_.dtype)));
-    at_ += count;
-    return {count, Element(std::move(content).finish(header_.dtype, shape))};
-  }
-  void save(StateWriter& state) override { save_position(state, bytes_, at_); }
-  void restore(StateReader& state) override {
-    at_ = restore_position(state, bytes_);
-    if (at_ > header_.shape[0]) raise_bad_state("the file has fewer rows");
-  }
-
- private:
-  [[noreturn]] void fail(int64_t count) {
-    const int64_t at = std::exchange(at_, header_.shape[0]);
-    raise(Code::DataLoss,
-          "[Npy] '{}': shape {} is announced, but the file ends within rows {} to {}",
-          bytes_.name(), header_.shape.to_string(), at, at + count);
-  }
-
-  BufferedBytes bytes_;
-  NpyHeader header_;
-  Shape row_;
-  int64_t row_bytes_ = 0;
-  int64_t at_ = 0;
-};
-
-class NpyNode : public ReaderNodeOf<NpyNode> {
+class NpyNode : public ArrayNode<NpyNode> {
  public:
   std::string_view kind() const override { return "Npy"; }
-  std::unique_ptr<RecordReader> read(std::unique_ptr<ByteSource> file) const override {
-    return std::make_unique<NpyRows>(std::move(file));
-  }
-  bool has_blocks() const override { return true; }
-  void fields(Fields&) override {}
+  ArrayHeader read_header(BufferedBytes& bytes) const override { return read_npy_header(bytes); }
 };
 
 }  // namespace

@@ -7,17 +7,9 @@
 
 namespace cohort::data::internal {
 
-// What the header of a NumPy array file says.
-struct NpyHeader {
-  DType dtype = kFloat32;
-  bool swapped = false;        // the elements are big-endian
-  bool fortran_order = false;  // the first index varies fastest
-  Shape shape;
-};
-
 // Reads and checks the header; DataLoss for a damaged one, Unimplemented for element types that no
 // tensor has.
-NpyHeader read_npy_header(BufferedBytes& bytes);
+ArrayHeader read_npy_header(BufferedBytes& bytes);
 Tensor parse_npy(BufferedBytes& bytes);
 // The header that write_npy writes.
 std::string npy_header(const Tensor& tensor);

@@ -11,9 +11,7 @@ class PaddedBatchNode : public NodeOf<PaddedBatchNode> {
   NodeRole role() const override { return NodeRole::Transform; }
   CursorPtr open(const Context& context) const override;
   int64_t cardinality() const override {
-    const int64_t all = input().cardinality();
-    if (all < 0) return all;
-    return all / size + (!drop_remainder && all % size != 0 ? 1 : 0);
+    return number_of_batches(input().cardinality(), size, drop_remainder);
   }
   std::optional<ElementSpec> spec() const override {
     const std::optional<ElementSpec> before = input().spec();

@@ -79,7 +79,9 @@ Dataset add_stage(const Dataset& dataset, int kind, int64_t n) {
     case 17:
       return sample_from({dataset, dataset.map([](double x) { return x + 100; })}, {.seed = 5});
     case 18:
-      return dataset.window(n % 3 + 1, {.shift = n % 4 + 1}).unbatch();
+      return dataset.window(n % 3 + 1, {.shift = n % 4 + 1}).flat_map([](Dataset window) {
+        return window;
+      });
     case 19:
       return dataset.padded_batch(n % 3 + 1).unbatch();
     case 20:

@@ -34,6 +34,7 @@ class PrefetchCursor : public Cursor {
                 .max_capacity = node.depth == kAutotune ? kMaxAutomaticDepth : node.depth,
                 .small_bytes = node.depth == kAutotune ? kSmallBytes : 0,
                 .ordered = true,
+                .may_pause = node.depth == kAutotune,
                 .name = "prefetch"}) {
     Context inner = context;
     inner.stop = queue_.stop();
@@ -45,9 +46,7 @@ class PrefetchCursor : public Cursor {
   bool next(Element& out) override { return queue_.next(out); }
   void save(StateWriter& state) override {
     state.stage("Prefetch");
-    queue_.pause_and_save(state);
-    input_->save(state);
-    queue_.resume();
+    queue_.save(state, [&] { input_->save(state); });
   }
   void restore(StateReader& state) override {
     state.stage("Prefetch");

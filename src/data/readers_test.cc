@@ -1,35 +1,13 @@
-#include <zlib.h>
-#include <zstd.h>
-
 #include <cstring>
 
 #include "data/crc32c.h"
+#include "support/compress.h"
 #include "support/datasets.h"
 
 namespace cohort::data {
 namespace {
 
 using Texts = std::vector<std::string>;
-
-std::string gzip(const std::string& text) {
-  z_stream stream{};
-  deflateInit2(&stream, 6, Z_DEFLATED, 16 + MAX_WBITS, 8, Z_DEFAULT_STRATEGY);
-  std::string out(text.size() + 100, '\0');
-  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
-  stream.avail_in = static_cast<uInt>(text.size());
-  stream.next_out = reinterpret_cast<Bytef*>(out.data());
-  stream.avail_out = static_cast<uInt>(out.size());
-  deflate(&stream, Z_FINISH);
-  out.resize(stream.total_out);
-  deflateEnd(&stream);
-  return out;
-}
-
-std::string zstd(const std::string& text) {
-  std::string out(ZSTD_compressBound(text.size()), '\0');
-  out.resize(ZSTD_compress(out.data(), out.size(), text.data(), text.size(), 3));
-  return out;
-}
 
 TEST(Crc32c, HasTheKnownCheckValue) { EXPECT_EQ(internal::crc32c("123456789"), 0xe3069283u); }
 

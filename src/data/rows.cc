@@ -156,6 +156,11 @@ Tensor join_tensors(std::string_view stage, std::span<const Tensor> parts) {
 
 Element stack_elements(std::string_view stage, std::span<const Element> elements) {
   const StructurePtr& structure = structure_of(elements[0]);
+  if (holds_sequences(*structure)) {
+    raise(Code::InvalidArgument,
+          "[{}] elements that are datasets cannot be stacked; flat_map() makes elements of them",
+          stage);
+  }
   for (const Element& element : elements) {
     check_same_structure(stage, *structure, *structure_of(element));
   }

@@ -32,7 +32,8 @@ bool has_one_input(std::string_view kind) {
   return kind != "Zip" && kind != "Concatenate" && kind != "SampleFrom";
 }
 bool has_no_input(std::string_view kind) {
-  return kind == "Generator" || kind == "Range" || kind == "TensorSlices" || kind == "Tensors";
+  return kind == "Generator" || kind == "Range" || kind == "Sequence" || kind == "TensorSlices" ||
+         kind == "Tensors";
 }
 
 proto::TensorValue to_proto(const Tensor& tensor) {
@@ -202,6 +203,7 @@ std::string Dataset::serialize() const {
   description.set_version(internal::kVersion);
   std::unordered_map<const internal::Node*, uint32_t> places;
   internal::add_node(node_, places, description);
+  description.set_count(static_cast<uint32_t>(description.nodes_size()));
   return description.SerializeAsString();
 }
 
@@ -216,6 +218,11 @@ Dataset Dataset::deserialize(const std::string& bytes) {
     internal::raise(Code::InvalidArgument,
                     "[Dataset] a description of version {} with {} stages cannot be read",
                     description.version(), description.nodes_size());
+  }
+  if (static_cast<uint32_t>(description.nodes_size()) != description.count()) {
+    internal::raise(Code::InvalidArgument,
+                    "[Dataset] the description has {} stages, but {} were written: it is cut off",
+                    description.nodes_size(), description.count());
   }
   std::vector<internal::NodePtr> nodes;
   for (const proto::Node& node : description.nodes()) {

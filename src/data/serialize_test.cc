@@ -70,6 +70,13 @@ TEST(Serialize, BadDescriptionsAreErrors) {
   EXPECT_ERROR(Code::InvalidArgument, "version 0", Dataset::deserialize(""));
 }
 
+TEST(Serialize, ADescriptionThatIsCutOffAnywhereIsAnError) {
+  const std::string whole = range(9).shuffle(4).batch(2).serialize();
+  for (size_t size = 0; size < whole.size(); ++size) {
+    EXPECT_ERROR(Code::InvalidArgument, "[Dataset]", Dataset::deserialize(whole.substr(0, size)));
+  }
+}
+
 RC_GTEST_PROP(Serialize, DamagedDescriptionsThrowErrorsOnly, ()) {
   static const std::string whole =
       range(9).map(registered().twice).shuffle(4).padded_batch(2).rebatch({1, 2}).serialize();

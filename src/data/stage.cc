@@ -20,6 +20,11 @@ bool to_bool(const Element& result) {
   return tensor.to<bool>();
 }
 
+int64_t number_of_batches(int64_t cardinality, int64_t size, bool drop_remainder) {
+  if (cardinality < 0) return cardinality;
+  return cardinality / size + (!drop_remainder && cardinality % size != 0 ? 1 : 0);
+}
+
 std::optional<ElementSpec> batched(const std::optional<ElementSpec>& spec, int64_t size) {
   if (!spec) return std::nullopt;
   std::vector<TensorSpec> tensors = spec->tensors();

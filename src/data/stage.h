@@ -62,6 +62,9 @@ void check_at_least(std::string_view stage, std::string_view what, int64_t value
 // What a predicate returned; throws InvalidArgument unless that is one bool.
 bool to_bool(const Element& result);
 
+// How many batches of `size` an input of that cardinality makes.
+int64_t number_of_batches(int64_t cardinality, int64_t size, bool drop_remainder);
+
 // The spec of a batch of elements of that spec; `size` may be unknown.
 std::optional<ElementSpec> batched(const std::optional<ElementSpec>& spec, int64_t size);
 // The reverse; nullopt when the elements have no first dimension.

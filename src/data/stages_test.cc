@@ -1,5 +1,10 @@
+#include <atomic>
+#include <chrono>
 #include <numeric>
+#include <thread>
 
+#include "cohort/function.h"
+#include "cohort/ops.h"
 #include "support/datasets.h"
 
 namespace cohort::data {
@@ -38,6 +43,22 @@ TEST(Element, PairsTakePartInStructuredBindings) {
   EXPECT_EQ(sum, 21);
   const auto element = range(1).begin();
   EXPECT_ERROR(Code::InvalidArgument, "Dataset::as", (*element).get<0>());
+}
+
+TEST(Element, UnpacksAnyNumberOfTensors) {
+  const auto triples = zip({range(1, 3), range(10, 12), range(100, 102)});
+  int64_t sum = 0;
+  for (const Element& element : triples) {
+    auto [a, b, c] = element.unpack<3>();
+    sum += (a + b + c).to<int64_t>();
+  }
+  EXPECT_EQ(sum, 111 + 114);
+  for (auto [a, b, c] : triples.as<Tensor, int64_t, double>()) sum -= a.to<int64_t>() + b;
+  EXPECT_EQ(sum, 201);
+  const Element first = *triples.begin();
+  EXPECT_ERROR(Code::InvalidArgument, "4 tensors were asked for, but the element is (Tensor,",
+               first.unpack<4>());
+  EXPECT_ERROR(Code::InvalidArgument, "the element is one tensor", Element(Tensor(1)).unpack<1>());
 }
 
 TEST(Range, CountsUpAndDown) {
@@ -80,6 +101,19 @@ TEST(Map, UnpacksByArity) {
   EXPECT_EQ(numbers(nested), (Numbers{11, 23}));
 }
 
+TEST(Map, TakesTracedFunctions) {
+  const auto pairs = from_tensor_slices(Tensor({1.f, 2.f}), Tensor({10.f, 20.f}));
+  const auto sum = function([](Tensor a, Tensor b) { return a + b; });
+  std::vector<float> sums;
+  for (const Tensor one : pairs.map(sum)) sums.push_back(one.to<float>());
+  EXPECT_EQ(sums, (std::vector<float>{11, 22}));
+  EXPECT_EQ(sum.num_traces(), 1u);
+  const auto both = function([](auto a, auto b) { return std::tuple(b, a * 2.f); });
+  const auto [b, doubled] = *pairs.map(both, {.parallel = 2}).begin();
+  EXPECT_EQ(b.to<float>(), 10);
+  EXPECT_EQ(doubled.to<float>(), 2);
+}
+
 TEST(Map, TakesRowsWithoutTensors) {
   const auto images = from_tensor_slices(Tensor({{1, 2}, {3, 4}, {5, 6}}));
   const auto sums = images.map([](std::span<const int32_t> row) {
@@ -108,6 +142,49 @@ TEST(Map, ErrorsCarryStageAndElementAndLaterElementsAreReachable) {
     EXPECT_EQ(it.next().to<int>(), 4);
     EXPECT_ERROR(Code::OutOfRange, "no more elements", it.next());
     EXPECT_FALSE(it.next_optional().has_value());
+  }
+}
+
+// Each stage that calls a user's function: the third element fails, what comes behind it arrives.
+TEST(Stages, ErrorsOfFunctionsNameStageAndElement) {
+  const auto bad = [](int64_t x) {
+    if (x == 2) throw Error(Code::DataLoss, "two is bad");
+    return x;
+  };
+  struct Case {
+    std::string stage;
+    Dataset dataset;
+    size_t rest;  // elements behind the error
+  };
+  const std::vector<Case> cases = {
+      {"Map", range(5).map(bad), 2},
+      {"Map", range(5).map(bad, {.parallel = 2}), 2},
+      {"Map", range(5).map(bad).prefetch(2), 2},
+      {"Filter", range(5).filter([bad](int64_t x) { return bad(x) >= 0; }), 2},
+      {"TakeWhile", range(5).take_while([bad](int64_t x) { return bad(x) >= 0; }), 2},
+      {"FlatMap", range(5).flat_map([bad](int64_t x) { return range(bad(x), x + 1); }), 2},
+      {"Interleave",
+       range(5).interleave([bad](int64_t x) { return range(bad(x), x + 1); }, {.cycle = 1}), 2},
+      {"Scan",
+       range(5).scan(Element(int64_t{0}),
+                     [bad](int64_t sum, int64_t x) { return std::pair(sum, bad(x)); }),
+       2},
+      {"BucketByLength", range(5).bucket_by_length(bad, {9}, {1, 1}), 2},
+      {"Generator", generator([bad] {
+         return [bad, i = int64_t{0}]() mutable -> std::optional<Element> {
+           if (i == 5) return std::nullopt;
+           return Element(bad(i++));
+         };
+       }),
+       2},
+  };
+  for (const Case& one : cases) {
+    Iterator it = one.dataset.iterate();
+    it.next();
+    it.next();
+    const std::string expected = "[" + one.stage + "] element 2: two is bad";
+    EXPECT_ERROR(Code::DataLoss, expected, it.next());
+    EXPECT_EQ(rest_of(it).size(), one.rest) << one.stage;
   }
 }
 
@@ -235,14 +312,53 @@ TEST(Shard, RefusesBadIndicesAndTooFewElements) {
   EXPECT_EQ(numbers(range(0).shard(3, 1, {.require_each = true})), Numbers{});
 }
 
+// The elements of each window of scalars.
+Rows windows(const Dataset& dataset) {
+  Rows all;
+  for (const Dataset window : dataset) all.push_back(numbers(window));
+  return all;
+}
+
 TEST(Window, OverlapsAndStrides) {
-  EXPECT_EQ(rows(range(5).window(3, {.shift = 1, .drop_remainder = true})),
+  EXPECT_EQ(windows(range(5).window(3, {.shift = 1, .drop_remainder = true})),
             (Rows{{0, 1, 2}, {1, 2, 3}, {2, 3, 4}}));
-  EXPECT_EQ(rows(range(5).window(2, {.shift = 3})), (Rows{{0, 1}, {3, 4}}));
-  EXPECT_EQ(rows(range(6).window(2, {.shift = 1, .stride = 2, .drop_remainder = true})),
+  EXPECT_EQ(windows(range(5).window(2, {.shift = 3})), (Rows{{0, 1}, {3, 4}}));
+  EXPECT_EQ(windows(range(6).window(2, {.shift = 1, .stride = 2, .drop_remainder = true})),
             (Rows{{0, 2}, {1, 3}, {2, 4}, {3, 5}}));
-  EXPECT_EQ(rows(range(3).window(2, {.shift = 1})), (Rows{{0, 1}, {1, 2}, {2}}));
+  EXPECT_EQ(windows(range(3).window(2, {.shift = 1})), (Rows{{0, 1}, {1, 2}, {2}}));
   EXPECT_ERROR(Code::InvalidArgument, "size", range(3).window(0));
+}
+
+TEST(Window, ElementsAreDatasetsToBatchAndMap) {
+  const auto sums = range(4).window(2, {.shift = 1}).flat_map([](Dataset window) {
+    return window.map([](int64_t x) { return x * 10; }).batch(2);
+  });
+  EXPECT_EQ(rows(sums), (Rows{{0, 10}, {10, 20}, {20, 30}, {30}}));
+  const Element first = *range(4).window(3).begin();
+  EXPECT_TRUE(first.is_dataset());
+  EXPECT_EQ(first.size(), 3u);
+  EXPECT_EQ(first.dataset().cardinality(), 3);
+  EXPECT_EQ(first.dataset().element_spec()->to_string(), "int64 ()");
+  EXPECT_ERROR(Code::InvalidArgument, "a dataset was asked for", Element(Tensor(1)).dataset());
+}
+
+TEST(Window, TurnsEachTensorIntoADataset) {
+  const auto pairs = zip({range(4), range(10, 14)}).window(2).flat_map([](Dataset a, Dataset b) {
+    return zip({a.batch(2), b.batch(2)});
+  });
+  const auto [a, b] = *pairs.begin();
+  EXPECT_EQ(a.to_vector<int64_t>(), (Numbers{0, 1}));
+  EXPECT_EQ(b.to_vector<int64_t>(), (Numbers{10, 11}));
+}
+
+TEST(Window, HoldsElementsOfAnyShape) {
+  const auto words = range(1, 4).map([](int64_t n) { return std::vector<int64_t>(n, n); });
+  const auto padded =
+      words.window(3).flat_map([](Dataset window) { return window.padded_batch(3); });
+  EXPECT_EQ(rows(padded), (Rows{{1, 0, 0, 2, 2, 0, 3, 3, 3}}));
+  EXPECT_ERROR(Code::InvalidArgument, "cannot be stacked", rows(range(4).window(2).batch(2)));
+  EXPECT_ERROR(Code::InvalidArgument, "windows of windows",
+               range(4).window(2).window(2).iterate().next());
 }
 
 TEST(FlatMap, ConcatenatesAndInterleaves) {
@@ -335,6 +451,40 @@ TEST(Prefetch, HandsOnEverythingInOrder) {
     EXPECT_EQ(numbers(range(50).prefetch(depth)), numbers(range(50)));
   }
   EXPECT_ERROR(Code::InvalidArgument, "depth", range(1).prefetch(-2));
+}
+
+void work_for(std::chrono::microseconds time) {
+  const auto end = std::chrono::steady_clock::now() + time;
+  while (std::chrono::steady_clock::now() < end) {
+  }
+}
+
+TEST(Prefetch, StartsAThreadOnceElementsAreSlowToMake) {
+  const auto consumer = std::this_thread::get_id();
+  std::atomic<bool> ahead = false;
+  const auto slow = range(10'000).map([&](int64_t x) {
+    if (std::this_thread::get_id() != consumer) ahead = true;
+    work_for(std::chrono::microseconds(200));
+    return x;
+  });
+  int64_t expected = 0;
+  for (const Element& element : slow.prefetch()) {
+    EXPECT_EQ(element.to<int64_t>(), expected++);
+    if (ahead) break;
+    work_for(std::chrono::microseconds(200));
+  }
+  EXPECT_TRUE(ahead);
+}
+
+TEST(Prefetch, NeedsNoThreadForElementsThatAreThere) {
+  const auto consumer = std::this_thread::get_id();
+  std::atomic<int> elsewhere = 0;
+  const auto quick = range(2000).map([&](int64_t x) {
+    if (std::this_thread::get_id() != consumer) ++elsewhere;
+    return x;
+  });
+  EXPECT_EQ(numbers(quick.prefetch()).size(), 2000u);
+  EXPECT_LT(elsewhere, 2000);  // a busy machine may make some look slow
 }
 
 TEST(Iterator, StopsItsThreadsWhenItIsDestroyed) {

@@ -61,6 +61,7 @@ class Parser {
     if (take("Tensor")) return leaf_structure();
     if (take("(")) return tuple(depth);
     if (take("{")) return map(depth);
+    if (take("[")) return sequence();
     fail();
   }
   StructurePtr tuple(int depth) {
@@ -71,6 +72,14 @@ class Parser {
       parts.push_back(one(depth + 1));
     }
     return tuple_structure(std::move(parts));
+  }
+  StructurePtr sequence() {
+    size_t count = 0;
+    while (!take("]")) {
+      if (count++ > 0 && !take(", ")) fail();
+      if (!take("Tensor")) fail();
+    }
+    return sequence_structure(count);
   }
   StructurePtr map(int depth) {
     std::vector<std::string> names;
@@ -117,17 +126,32 @@ StructurePtr map_structure(std::vector<std::string> names, std::vector<Structure
   return make(Structure::Kind::Map, std::move(names), std::move(parts));
 }
 
+StructurePtr sequence_structure(size_t count) {
+  return make(Structure::Kind::Sequence, {}, std::vector(count, leaf_structure()));
+}
+
+bool holds_sequences(const Structure& structure) {
+  if (structure.kind == Structure::Kind::Sequence) return true;
+  return std::ranges::any_of(structure.parts,
+                             [](const auto& part) { return holds_sequences(*part); });
+}
+
+std::string_view brackets(Structure::Kind kind) {
+  return kind == Structure::Kind::Map ? "{}" : kind == Structure::Kind::Sequence ? "[]" : "()";
+}
+
 std::string to_string(const Structure& structure) {
   if (structure.kind == Structure::Kind::Leaf) return "Tensor";
   const bool map = structure.kind == Structure::Kind::Map;
-  std::string text = map ? "{" : "(";
+  const std::string_view around = brackets(structure.kind);
+  std::string text(1, around[0]);
   for (size_t i = 0; i < structure.parts.size(); ++i) {
     if (i > 0) text += ", ";
     if (map) text += quoted(structure.names[i]) + ": ";
     text += to_string(*structure.parts[i]);
   }
-  if (!map && structure.parts.size() == 1) text += ", ";
-  return text + (map ? "}" : ")");
+  if (around[0] == '(' && structure.parts.size() == 1) text += ", ";
+  return text + around[1];
 }
 
 StructurePtr parse_structure(const std::string& text) { return Parser(text).whole(); }

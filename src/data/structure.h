@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace cohort::data::internal {
@@ -9,7 +10,8 @@ namespace cohort::data::internal {
 // How the tensors of an element hang together. An element is this tree and its leaves' tensors from
 // left to right, so stages that treat all tensors alike never look at the tree.
 struct Structure {
-  enum class Kind : uint8_t { Leaf, Tuple, Map };
+  // Sequence: the tensors are the elements of a dataset in memory.
+  enum class Kind : uint8_t { Leaf, Tuple, Map, Sequence };
 
   Kind kind = Kind::Leaf;
   std::vector<std::string> names = {};  // of a map's parts, sorted
@@ -25,7 +27,13 @@ StructurePtr tuple_structure(std::vector<StructurePtr> parts);
 // The names must be sorted and different.
 StructurePtr map_structure(std::vector<std::string> names, std::vector<StructurePtr> parts);
 
-// "Tensor", "(Tensor, Tensor)", "{'image': Tensor}".
+StructurePtr sequence_structure(size_t count);
+// Whether a part is a sequence.
+bool holds_sequences(const Structure& structure);
+
+// What stands around the parts of a kind, in texts.
+std::string_view brackets(Structure::Kind kind);
+// "Tensor", "(Tensor, Tensor)", "{'image': Tensor}", "[Tensor, Tensor]".
 std::string to_string(const Structure& structure);
 // Reads what to_string writes; throws InvalidArgument.
 StructurePtr parse_structure(const std::string& text);

@@ -1,11 +1,12 @@
 #include "data/tfrecord.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstring>
 
 #include "data/crc32c.h"
-#include "data/reader.h"
+#include "data/string_reader.h"
 
 namespace cohort::data {
 namespace internal {
@@ -15,7 +16,7 @@ static_assert(std::endian::native == std::endian::little, "the format is little-
 
 constexpr size_t kHeadBytes = 12;
 constexpr size_t kTailBytes = 4;
-constexpr size_t kPieceBytes = 16 << 10;
+constexpr size_t kPieceBytes = BufferedBytes::kDirectBytes;
 
 template <typename T>
 T load(std::string_view bytes) {
@@ -40,6 +41,11 @@ void TFRecordFile::fail(fmt::format_string<Args...> text, Args&&... args) {
         fmt::format(text, std::forward<Args>(args)...));
 }
 
+void TFRecordFile::fail_at_end(size_t claimed, size_t found) {
+  broken_ = true;
+  fail("it claims {} bytes, but the file ends after {}", claimed, found);
+}
+
 bool TFRecordFile::read_length(int64_t& length) {
   const std::string_view head = as_text(bytes_.window(kHeadBytes)).substr(0, kHeadBytes);
   if (head.empty()) return false;
@@ -62,30 +68,61 @@ bool TFRecordFile::read_length(int64_t& length) {
   return true;
 }
 
+uint32_t TFRecordFile::copy_content(std::string& record, size_t length) {
+  const std::string_view content = as_text(bytes_.window(length)).substr(0, length);
+  if (content.size() < length) fail_at_end(length, content.size());
+  record = content;
+  bytes_.consume(length);
+  return options_.check_crc ? masked_crc32c(record) : 0;
+}
+
+// Piece by piece, so that the checksum reads what has just come near, and no more memory is taken
+// than bytes arrive.
+uint32_t TFRecordFile::read_content(std::string& record, size_t length) {
+  uint32_t crc = 0;
+  record.clear();
+  if (bytes_.left() >= 0) record.reserve(length);
+  while (record.size() < length) {
+    const size_t before = record.size();
+    record.resize(std::min(length, before + kPieceBytes));
+    const auto piece = std::as_writable_bytes(std::span(record).subspan(before));
+    const size_t got = bytes_.read(piece);
+    if (got < piece.size()) fail_at_end(length, before + got);
+    if (options_.check_crc) crc = extend_crc32c(crc, as_text(piece));
+  }
+  return mask_crc32c(crc);
+}
+
+uint32_t TFRecordFile::read_checksum() {
+  std::array<char, kTailBytes> tail{};
+  if (bytes_.read(std::as_writable_bytes(std::span(tail))) < kTailBytes) {
+    broken_ = true;
+    fail("the file ends before its checksum");
+  }
+  return load<uint32_t>({tail.data(), tail.size()});
+}
+
 bool TFRecordFile::next(std::string& record) {
   int64_t length = 0;
   if (broken_ || !read_length(length)) return false;
-  const auto wanted = static_cast<size_t>(length) + kTailBytes;
-  const std::string_view text = as_text(bytes_.window(wanted));
-  if (text.size() < wanted) {
-    broken_ = true;
-    fail("it claims {} bytes, but the file ends after {}", length, text.size());
+  const auto bytes = static_cast<size_t>(length);
+  const uint32_t found =
+      bytes <= kPieceBytes ? copy_content(record, bytes) : read_content(record, bytes);
+  const uint32_t stored = read_checksum();
+  if (options_.check_crc && found != stored) {
+    fail("the checksum of its {} bytes is wrong", length);
   }
-  const std::string_view content = text.substr(0, static_cast<size_t>(length));
-  const uint32_t stored = load<uint32_t>(text.substr(content.size()));
-  // Piece by piece, so that the copy reads what the checksum has just brought near.
-  uint32_t crc = 0;
-  record.clear();
-  record.reserve(content.size());
-  for (size_t at = 0; at < content.size(); at += kPieceBytes) {
-    const std::string_view piece = content.substr(at, kPieceBytes);
-    if (options_.check_crc) crc = extend_crc32c(crc, piece);
-    record.append(piece);
-  }
-  const bool good = !options_.check_crc || mask_crc32c(crc) == stored;
-  bytes_.consume(wanted);
-  if (!good) fail("the checksum of its {} bytes is wrong", length);
   return true;
+}
+
+void TFRecordFile::save(StateWriter& state) const {
+  state.flag(broken_);
+  save_position(state, bytes_, number_);
+}
+
+void TFRecordFile::restore(StateReader& state) {
+  broken_ = state.flag();
+  number_ = restore_position(state, bytes_);
 }
 
 std::string tfrecord_head(std::string_view record) {
@@ -103,57 +140,25 @@ std::string tfrecord_tail(std::string_view record) {
 
 namespace {
 
-class TFRecordReader : public RecordReader {
+class TFRecordReader : public StringReader {
  public:
   TFRecordReader(std::unique_ptr<ByteSource> file, const TFRecordOptions& options)
       : file_(std::move(file), options) {}
 
-  bool next(Element& out) override {
-    std::vector<std::string> record(1);
-    if (!file_.next(record[0])) return false;
-    out = Element(Tensor::from(std::move(record), Shape{}));
-    return true;
-  }
-
-  bool has_blocks() const override { return true; }
-  Block next_block(int64_t most) override {
-    throw_if_error(std::exchange(failure_, {}));
-    std::vector<std::string> block;
-    failure_ = capture_status([&] {
-      std::string record;
-      while (static_cast<int64_t>(block.size()) < most && file_.next(record)) {
-        block.push_back(std::move(record));
-        record.clear();
-      }
-    });
-    if (block.empty()) throw_if_error(std::exchange(failure_, {}));
-    if (block.empty()) return {};
-    const auto count = static_cast<int64_t>(block.size());
-    return {count, Element(Tensor::from(std::move(block)))};
-  }
-
-  void save(StateWriter& state) override {
-    state.status(failure_);
-    save_position(state, file_.bytes(), file_.number());
-  }
-  void restore(StateReader& state) override {
-    failure_ = state.status();
-    file_.set_number(restore_position(state, file_.bytes()));
-  }
-
  private:
+  bool read(std::string& record) override { return file_.next(record); }
+  void save_file(StateWriter& state) override { file_.save(state); }
+  void restore_file(StateReader& state) override { file_.restore(state); }
+
   TFRecordFile file_;
-  Status failure_;  // of the record behind the last block
 };
 
-class TFRecordNode : public ReaderNodeOf<TFRecordNode> {
+class TFRecordNode : public StringReaderNode<TFRecordNode> {
  public:
   std::string_view kind() const override { return "TFRecord"; }
   std::unique_ptr<RecordReader> read(std::unique_ptr<ByteSource> file) const override {
     return std::make_unique<TFRecordReader>(std::move(file), options_of_file);
   }
-  bool has_blocks() const override { return true; }
-  std::optional<ElementSpec> spec() const override { return ElementSpec(TensorSpec{kString, {}}); }
   void check() const override {
     check_at_least("TFRecord", "length of a record", options_of_file.max_record_bytes, 0);
   }

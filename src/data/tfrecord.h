@@ -6,6 +6,7 @@
 
 #include "cohort/data.h"
 #include "data/byte_source.h"
+#include "data/state.h"
 
 namespace cohort::data::internal {
 
@@ -17,19 +18,23 @@ class TFRecordFile {
   // False at the end. A damaged length ends the file, since nothing tells where the next record
   // begins; a damaged record is passed over. Both are DataLoss.
   bool next(std::string& record);
-  int64_t number() const { return number_; }  // records read, bad ones included
-  const BufferedBytes& bytes() const { return bytes_; }
-  BufferedBytes& bytes() { return bytes_; }
-  void set_number(int64_t number) { number_ = number; }
+  void save(StateWriter& state) const;
+  void restore(StateReader& state);
 
  private:
   template <typename... Args>
   [[noreturn]] void fail(fmt::format_string<Args...> text, Args&&... args);
   bool read_length(int64_t& length);
+  [[noreturn]] void fail_at_end(size_t claimed, size_t found);
+  // Both return the masked checksum of what they read: from the buffer, or past it for what is
+  // long.
+  uint32_t copy_content(std::string& record, size_t length);
+  uint32_t read_content(std::string& record, size_t length);
+  uint32_t read_checksum();
 
   BufferedBytes bytes_;
   TFRecordOptions options_;
-  int64_t number_ = 0;
+  int64_t number_ = 0;  // records read, bad ones included
   bool broken_ = false;
 };
 

@@ -1,6 +1,5 @@
 #include <deque>
 
-#include "data/rows.h"
 #include "data/stage.h"
 
 namespace cohort::data {
@@ -19,10 +18,6 @@ class WindowNode : public NodeOf<WindowNode> {
     if (!drop_remainder) return (all + shift - 1) / shift;
     return all < span ? 0 : (all - span) / shift + 1;
   }
-  std::optional<ElementSpec> spec() const override {
-    return batched(input().spec(), drop_remainder ? size : Shape::kUnknownDim);
-  }
-  int64_t batch_size() const override { return -1; }
   void check() const override {
     check_at_least("Window", "size", size, 1);
     check_at_least("Window", "shift", shift, 1);
@@ -46,6 +41,32 @@ class WindowNode : public NodeOf<WindowNode> {
   bool drop_remainder = false;
 };
 
+StructurePtr with_sequences(const Structure& structure, size_t count) {
+  if (structure.kind == Structure::Kind::Leaf) return sequence_structure(count);
+  std::vector<StructurePtr> parts;
+  for (const StructurePtr& part : structure.parts) parts.push_back(with_sequences(*part, count));
+  return structure.kind == Structure::Kind::Map ? map_structure(structure.names, std::move(parts))
+                                                : tuple_structure(std::move(parts));
+}
+
+// An element of the same structure, with a dataset in place of each tensor.
+Element make_window_of(const std::vector<Element>& elements) {
+  const Structure& structure = *structure_of(elements[0]);
+  if (holds_sequences(structure)) {
+    raise(Code::InvalidArgument,
+          "windows of windows are not supported; make elements of the inner "
+          "ones with flat_map()");
+  }
+  for (const Element& element : elements) {
+    check_same_structure("Window", structure, *structure_of(element));
+  }
+  std::vector<Tensor> tensors;
+  for (size_t leaf = 0; leaf < structure.leaves; ++leaf) {
+    for (const Element& element : elements) tensors.push_back(tensors_of(element)[leaf]);
+  }
+  return ElementAccess::make(with_sequences(structure, elements.size()), std::move(tensors));
+}
+
 class WindowCursor : public StageCursor {
  public:
   WindowCursor(const WindowNode& node, const Context& context)
@@ -63,7 +84,7 @@ class WindowCursor : public StageCursor {
       chosen.push_back(held_[static_cast<size_t>(i)]);
     }
     passed_ = window_.shift;
-    out = in_stage("Window", index_++, [&] { return stack_elements("Window", chosen); });
+    out = in_stage("Window", index_++, [&] { return make_window_of(chosen); });
     return true;
   }
   void save(StateWriter& state) override {

@@ -9,6 +9,7 @@ WorkerQueue::WorkerQueue(const std::stop_token& outer, Options options)
       link_(outer, [source = stop_]() mutable { source.request_stop(); }),
       capacity_(options.capacity),
       max_capacity_(options.max_capacity),
+      resting_(options.may_pause),
       wake_(stop_.get_token(), [this] { wake_all(); }) {}
 
 WorkerQueue::~WorkerQueue() { finish(); }
@@ -30,7 +31,7 @@ void WorkerQueue::start() {
   }
 }
 
-bool WorkerQueue::may_pull() const {
+bool WorkerQueue::has_room() const {
   if (ended_ || paused_ || pulling_) return false;
   const int64_t held = taken_count_.load(std::memory_order_relaxed);
   return static_cast<int64_t>(slots_.size()) + held < capacity_;
@@ -59,9 +60,11 @@ void WorkerQueue::make(Lock& lock) {
 
   Work work;
   bool found = true;
+  const auto start = std::chrono::steady_clock::now();
   Status failure = capture_status([&] { found = pull_(slot->element, work); });
 
   lock.lock();
+  if (options_.may_pause) learn_time(start);
   pulling_ = false;
   if (!found) {
     ended_ = true;
@@ -100,6 +103,18 @@ void WorkerQueue::learn_size(const Element& element) {
   capacity_ = std::min(capacity_, max_capacity_);
 }
 
+// To hand an element over to another thread takes about a microsecond, and many when one of them
+// sleeps. What takes less to make is made when it is asked for.
+void WorkerQueue::learn_time(std::chrono::steady_clock::time_point start) {
+  constexpr double kMost = 1e6;  // so that one long pull, or a busy machine, is soon forgotten
+  constexpr double kShare = 1.0 / 32;
+  constexpr double kQuick = 2e3;
+  constexpr double kSlow = 4e3;
+  const std::chrono::duration<double, std::nano> took = std::chrono::steady_clock::now() - start;
+  pull_nanoseconds_ += (std::min(took.count(), kMost) - pull_nanoseconds_) * kShare;
+  resting_ = pull_nanoseconds_ < (resting_ ? kSlow : kQuick);
+}
+
 std::deque<std::shared_ptr<WorkerQueue::Slot>>::iterator WorkerQueue::ready_slot() {
   if (!options_.ordered) {
     return std::ranges::find_if(slots_, [](const auto& slot) { return slot->ready; });
@@ -112,12 +127,12 @@ void WorkerQueue::wait_for_slot(Lock& lock) {
   const auto done = [this] { return ready_slot() != slots_.end() || (ended_ && slots_.empty()); };
   if (done()) return;
   // The consumer is quicker than the buffer is deep.
-  capacity_ = std::min(max_capacity_, 2 * capacity_);
+  if (!resting_) capacity_ = std::min(max_capacity_, 2 * capacity_);
   while (!done()) {
     if (stop_.stop_requested()) {
       raise(Code::Cancelled, "[Iterator] it was destroyed while elements were being made");
     }
-    if (slots_.empty() && may_pull()) {
+    if (slots_.empty() && has_room()) {
       make(lock);
       continue;
     }
@@ -151,13 +166,28 @@ void WorkerQueue::take_ready() {
   }
   // The first one leaves at once.
   taken_count_ = std::max<int64_t>(0, static_cast<int64_t>(taken_.size()) - 1);
-  if (sleeping_ > 0 && 2 * static_cast<int64_t>(slots_.size()) <= capacity_) room_.notify_one();
+  if (sleeping_ > 0 && may_pull() && 2 * static_cast<int64_t>(slots_.size()) <= capacity_) {
+    room_.notify_one();
+  }
+}
+
+// As long as no thread was needed, the consumer has everything for itself.
+bool WorkerQueue::make_here(Element& out) {
+  const auto start = std::chrono::steady_clock::now();
+  Work none;
+  const Status failure = capture_status([&] { ended_ = !pull_(out, none); });
+  learn_time(start);
+  throw_if_error(failure);
+  return !ended_;
 }
 
 bool WorkerQueue::next(Element& out) {
+  if (threads_.empty() && resting_ && taken_.empty() && slots_.empty()) {
+    return !ended_ && make_here(out);
+  }
   if (taken_.empty()) {
     Lock lock(mutex_);
-    if (threads_.empty() && !ended_) start();
+    if (threads_.empty() && !ended_ && !resting_) start();
     wait_for_slot(lock);
     take_ready();
   } else {
@@ -171,10 +201,20 @@ bool WorkerQueue::next(Element& out) {
   return true;
 }
 
-void WorkerQueue::pause_and_save(StateWriter& state) {
+void WorkerQueue::save(StateWriter& state, const std::function<void()>& save_input) {
   Lock lock(mutex_);
   paused_ = true;
   ready_.wait(lock, [this] { return active_ == 0; });
+  save_slots(state);
+  lock.unlock();
+  const Status failure = capture_status(save_input);
+  lock.lock();
+  paused_ = false;
+  room_.notify_all();
+  throw_if_error(failure);
+}
+
+void WorkerQueue::save_slots(StateWriter& state) {
   state.flag(ended_);
   state.integer(capacity_);
   state.integer(static_cast<int64_t>(taken_.size() + slots_.size()));
@@ -188,12 +228,6 @@ void WorkerQueue::pause_and_save(StateWriter& state) {
       }
     }
   }
-}
-
-void WorkerQueue::resume() {
-  const std::lock_guard lock(mutex_);
-  paused_ = false;
-  room_.notify_all();
 }
 
 void WorkerQueue::restore(StateReader& state) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <functional>
@@ -30,6 +31,8 @@ class WorkerQueue {
     int64_t max_capacity = 2;  // it grows to this while the consumer has to wait,
     int64_t small_bytes = 0;   // or to as many as make up so many bytes, if that is more
     bool ordered = true;
+    bool may_pause =
+        false;              // the threads rest while elements take less time than to hand them over
     const char* name = "";  // of the threads
   };
 
@@ -45,10 +48,9 @@ class WorkerQueue {
   // False at the end. Throws what making the element threw.
   bool next(Element& out);
 
-  // Waits for what is under way, writes all that is ready, and keeps the threads from going on
-  // until resume(): between the two, the input stands still.
-  void pause_and_save(StateWriter& state);
-  void resume();
+  // Waits for what is under way, writes all that is ready, and calls `save_input`, during which
+  // the input stands still.
+  void save(StateWriter& state, const std::function<void()>& save_input);
   void restore(StateReader& state);
 
   // Ends the threads; nothing can be had after that. For stages that destroy what `pull` uses.
@@ -65,7 +67,9 @@ class WorkerQueue {
 
   void start();
   void run();
-  bool may_pull() const;
+  bool make_here(Element& out);
+  bool has_room() const;
+  bool may_pull() const { return has_room() && !resting_; }
   void make(Lock& lock);
   // The slot that next() may take; end() when there is none yet.
   std::deque<std::shared_ptr<Slot>>::iterator ready_slot();
@@ -75,6 +79,8 @@ class WorkerQueue {
   void take_ready();
   void wake_all();
   void learn_size(const Element& element);
+  void learn_time(std::chrono::steady_clock::time_point start);
+  void save_slots(StateWriter& state);
 
   const Options options_;
   std::stop_source stop_;
@@ -94,7 +100,9 @@ class WorkerQueue {
   bool pulling_ = false;
   bool paused_ = false;
   bool ended_ = false;
-  int sleeping_ = 0;  // threads that wait for room
+  bool resting_;                 // the consumer makes elements itself
+  double pull_nanoseconds_ = 0;  // of late, on average
+  int sleeping_ = 0;             // threads that wait for room
   std::vector<cohort::internal::Thread> threads_;
   std::stop_callback<std::function<void()>> wake_;  // last: it uses what is above
 };

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <span>
 #include <string>
@@ -16,13 +17,19 @@ class GraphBuilder;  // ops/dispatch.h
 // and their replicas. A replica that has finished, or failed, while others wait ends the meeting
 // for all: nobody waits for ever.
 //
-// Waiting spins for some microseconds, then sleeps.
+// Waiting looks again and again for some microseconds, then sleeps.
 class MergePoint {
  public:
+  // Long enough that only a program that is stuck waits for it.
+  static constexpr std::chrono::minutes kDefaultTimeout{30};
+
   struct Call {
     std::string_view what;  // "merge_call", "all_reduce"; a literal
     size_t detail;          // a hash of the rest: types, op, shapes
     void* own;              // this replica's part
+    // How long the others may take to come; 0 = for ever. Whoever waits longer throws
+    // DeadlineExceeded that names them, and the meeting is over for all.
+    std::chrono::duration<double> timeout = kDefaultTimeout;
   };
 
   virtual ~MergePoint() = default;

@@ -74,11 +74,10 @@ class MirroredExtended : public StrategyExtended {
     if (!direct_ || context.meeting() == nullptr || context.meeting()->shared_graph() != nullptr) {
       return StrategyExtended::replica_all_reduce(context, op, values, options);
     }
-    return direct_->run(*context.meeting(), context.local_replica(),
-                        {.what = "all_reduce", .op = op, .values = values},
-                        [&](const internal::ReplicaCalls& calls) {
-                          internal::reduce_for_all(*this, calls, options);
-                        });
+    return direct_->run(
+        *context.meeting(), context.local_replica(),
+        {.what = "all_reduce", .op = op, .values = values, .options = options},
+        [&](const internal::ReplicaCalls& calls) { internal::reduce_for_all(*this, calls); });
   }
 
   DistributedValue update_copies(const Variable& variable, const Change& change) override {

@@ -144,8 +144,7 @@ std::vector<Gradient> ParallelAllReduce::run(MergePoint& meeting, size_t replica
   Specs specs;
   prepare(own, specs);
   if (replica == 0 && own.signature != 0) own.shared = pool_.take(specs);
-  ReplicaCall* seen = &own;
-  meeting.meet(replica, {call.what, 0, seen}, nullptr, [&](std::span<void* const> owns) {
+  meeting.meet(replica, own.at_meeting(), nullptr, [&](std::span<void* const> owns) {
     const ReplicaCalls calls(owns);
     if (all_agree(calls)) {
       const std::vector<Tensor>& handles = part(calls, 0).shared->handles[replica];

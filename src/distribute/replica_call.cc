@@ -23,6 +23,13 @@ std::string listed(std::span<const Gradient> values) {
 
 }  // namespace
 
+MergePoint::Call ReplicaCall::at_meeting() {
+  MergePoint::Call call{what, 0, this};
+  if (options.timeout_seconds)
+    call.timeout = std::chrono::duration<double>(*options.timeout_seconds);
+  return call;
+}
+
 std::string ReplicaCall::to_string() const {
   const std::string how =
       what == "all_reduce" ? cohort::to_string(op) : fmt::format("axis {}", axis);

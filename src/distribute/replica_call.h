@@ -1,12 +1,11 @@
 #pragma once
 
-#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "cohort/cross_device_ops.h"
-#include "distribute/result_pool.h"
+#include "distribute/merge_point.h"
 
 namespace cohort::internal {
 
@@ -16,8 +15,11 @@ struct ReplicaCall {
   ReduceOp op = ReduceOp::Sum;
   int axis = 0;
   std::span<const Gradient> values = {};
+  CommunicationOptions options = {};
   std::vector<Gradient> results = {};
 
+  // This as the meeting sees it: ReplicaCalls makes it out again.
+  MergePoint::Call at_meeting();
   // "all_reduce(Sum, float32 (2,))"
   std::string to_string() const;
 };

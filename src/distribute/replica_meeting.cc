@@ -27,7 +27,7 @@ void ReplicaMeeting::begin(const GraphBuilder* shared_graph) {
   in_turns_ = shared_graph != nullptr;
   thrown_ = nullptr;
   failure_ = nullptr;
-  unequal_ = false;
+  common_ = false;
   for (Seat& seat : seats_) {
     seat.phase = 0;
     seat.waiting = false;
@@ -70,7 +70,7 @@ void ReplicaMeeting::arrive(size_t replica) {
   } else {
     if (replica == 0) announce();
     if (arrived(counts) + left(counts) == size()) break_off_unequal();
-    await(replica);
+    await(replica, seat.call.timeout);
   }
   seat.waiting = false;
 }
@@ -129,17 +129,58 @@ void ReplicaMeeting::run_each(size_t replica, const Work& each) {
 
 void ReplicaMeeting::publish(size_t replica) {
   ++seats_[replica].phase;
-  phase_.fetch_add(1, std::memory_order_release);
-  phase_.notify_all();
+  phase_.fetch_add(1);
+  wake_sleepers();
   if (in_turns_) pass_turn(0);
 }
 
-void ReplicaMeeting::await(size_t replica) {
+void ReplicaMeeting::await(size_t replica, Timeout timeout) {
   const uint32_t before = seats_[replica].phase++;
   if (in_turns_ && phase_.load() == before) pass_turn(replica + 1);
+  uint32_t now = await_phase(before, timeout);
+  if (now == before) {
+    give_up(replica, before);
+    now = await_phase(before, kForEver);
+  }
   // What has happened has, even if the run was broken off afterwards.
-  if (waiting_.while_equal(phase_, before) == (before | kBroken)) throw_broken(replica);
+  if (now == (before | kBroken)) throw_broken(replica);
   await_turn(replica);
+}
+
+uint32_t ReplicaMeeting::await_phase(uint32_t before, Timeout timeout) {
+  const uint32_t now = waiting_.spin(phase_, before);
+  if (now != before) return now;
+  std::unique_lock lock(mutex_);
+  sleepers_.fetch_add(1);
+  const auto changed = [&] { return phase_.load() != before; };
+  if (timeout == kForEver) {
+    published_.wait(lock, changed);
+  } else {
+    published_.wait_for(lock, timeout, changed);
+  }
+  sleepers_.fetch_sub(1);
+  return phase_.load();
+}
+
+void ReplicaMeeting::wake_sleepers() {
+  if (sleepers_.load() == 0) return;
+  { const std::lock_guard lock(mutex_); }
+  published_.notify_all();
+}
+
+void ReplicaMeeting::give_up(size_t replica, uint32_t before) {
+  uint32_t counts = counts_.load();
+  do {
+    // The last one has come: the meeting is about to open, or has opened.
+    if (phase_.load() != before || arrived(counts) == size() || arrived(counts) == 0) return;
+  } while (!counts_.compare_exchange_weak(counts, counts - kArrived));
+  const Call& call = seats_[replica].call;
+  break_off_with(
+      {Code::DeadlineExceeded,
+       fmt::format("[{}] replica {} has waited {} s for replicas {}; CommunicationOptions sets how "
+                   "long a call may take",
+                   call.what, replica, call.timeout.count(),
+                   replicas_that([](const Seat& seat) { return !seat.waiting.load(); }))});
 }
 
 void ReplicaMeeting::await_turn(size_t replica) {
@@ -158,26 +199,30 @@ void ReplicaMeeting::pass_turn(size_t next) {
 
 void ReplicaMeeting::break_off() {
   phase_.fetch_or(kBroken);
-  phase_.notify_all();
+  wake_sleepers();
   turn_ = kBroken;
   turn_.notify_all();
   announce();
 }
 
-void ReplicaMeeting::break_off_unequal() {
+void ReplicaMeeting::break_off_with(const Error& error) {
   {
     const std::lock_guard lock(mutex_);
     if (failure_ == nullptr) {
-      unequal_ = true;
-      failure_ = std::make_exception_ptr(Error(
-          Code::FailedPrecondition,
-          fmt::format("[run] replicas {} wait in a call for replicas {}, which have ended: all "
-                      "replicas must make the same calls of merge_call, all_reduce and all_gather",
-                      replicas_that([](const Seat& seat) { return seat.waiting.load(); }),
-                      replicas_that([](const Seat& seat) { return !seat.waiting.load(); }))));
+      common_ = true;
+      failure_ = std::make_exception_ptr(error);
     }
   }
   break_off();
+}
+
+void ReplicaMeeting::break_off_unequal() {
+  break_off_with(
+      {Code::FailedPrecondition,
+       fmt::format("[run] replicas {} wait in a call for replicas {}, which have ended: all "
+                   "replicas must make the same calls of merge_call, all_reduce and all_gather",
+                   replicas_that([](const Seat& seat) { return seat.waiting.load(); }),
+                   replicas_that([](const Seat& seat) { return !seat.waiting.load(); }))});
 }
 
 std::string ReplicaMeeting::replicas_that(bool (*holds)(const Seat&)) const {
@@ -191,7 +236,7 @@ std::string ReplicaMeeting::replicas_that(bool (*holds)(const Seat&)) const {
 void ReplicaMeeting::throw_broken(size_t replica) {
   {
     const std::lock_guard lock(mutex_);
-    if (unequal_) std::rethrow_exception(failure_);
+    if (common_) std::rethrow_exception(failure_);
   }
   throw Error(
       Status{.code = Code::Cancelled,

@@ -38,6 +38,9 @@ class ReplicaMeeting final : public MergePoint {
   void announce();
 
  private:
+  using Timeout = std::chrono::duration<double>;
+  static constexpr Timeout kForEver{0};
+
   struct alignas(64) Seat {
     Call call = {};
     bool has_once = false;
@@ -55,10 +58,16 @@ class ReplicaMeeting final : public MergePoint {
   void run_each(size_t replica, const Work& each);
   // The next event that all wait for.
   void publish(size_t replica);
-  void await(size_t replica);
+  void await(size_t replica, Timeout timeout = kForEver);
+  // The value of phase_ once that is not `before`; `before` when the time is up.
+  uint32_t await_phase(uint32_t before, Timeout timeout);
+  void wake_sleepers();
+  // The others have not come in time. Returns when they come after all just now.
+  void give_up(size_t replica, uint32_t before);
   void await_turn(size_t replica);
   void pass_turn(size_t next);
   void break_off();
+  void break_off_with(const Error& error);
   [[noreturn]] void throw_broken(size_t replica);
   std::string replicas_that(bool (*holds)(const Seat&)) const;
 
@@ -78,9 +87,11 @@ class ReplicaMeeting final : public MergePoint {
   std::atomic<int> watchers_{0};
   std::mutex mutex_;
   std::condition_variable announced_;
+  std::atomic<int> sleepers_{0};
+  std::condition_variable published_;
   std::exception_ptr thrown_;   // by `once` or `each` of this meeting
   std::exception_ptr failure_;  // guarded by mutex_ until all have left
-  bool unequal_ = false;        // guarded by mutex_; failure_ is that the calls are unequal
+  bool common_ = false;         // guarded by mutex_; failure_ is thrown in all who wait
 };
 
 }  // namespace cohort::internal

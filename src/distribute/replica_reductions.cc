@@ -81,16 +81,15 @@ Tensor own_rows(std::span<const Gradient> values, size_t replica, int axis) {
   return rows;
 }
 
-void gather_for_all(StrategyExtended& extended, const ReplicaCalls& calls,
-                    const CommunicationOptions& options) {
+void gather_for_all(StrategyExtended& extended, const ReplicaCalls& calls) {
   calls.check_same();
   const int axis = calls[0].axis;
   const std::vector<Gradient> values = calls.at(0);
   check_gatherable("all_gather", values, axis);
   const ModeScope cross({&extended.strategy(), nullptr});
-  const DistributedValue gathered =
-      extended.gather_to({DistributedValue::Kind::PerReplica, values},
-                         Destinations::of_devices(extended.worker_devices()), axis, options);
+  const DistributedValue gathered = extended.gather_to(
+      {DistributedValue::Kind::PerReplica, values},
+      Destinations::of_devices(extended.worker_devices()), axis, calls[0].options);
   for (size_t replica = 0; replica < calls.size(); ++replica) {
     calls[replica].results = {gathered[replica], own_rows(values, replica, axis)};
   }
@@ -144,8 +143,7 @@ bool is_tracing_alone(const ReplicaContext& context) {
   return graph != nullptr && (meeting == nullptr || meeting->shared_graph() != graph);
 }
 
-void reduce_for_all(StrategyExtended& extended, const ReplicaCalls& calls,
-                    const CommunicationOptions& options) {
+void reduce_for_all(StrategyExtended& extended, const ReplicaCalls& calls) {
   calls.check_same();
   const Destinations everywhere = Destinations::of_devices(extended.worker_devices());
   std::vector<ReduceRequest> requests;
@@ -159,7 +157,7 @@ void reduce_for_all(StrategyExtended& extended, const ReplicaCalls& calls,
   }
   const ModeScope cross({&extended.strategy(), nullptr});
   const std::vector<DistributedValue> reduced =
-      extended.batch_reduce_to(calls[0].op, requests, options);
+      extended.batch_reduce_to(calls[0].op, requests, calls[0].options);
   for (size_t replica = 0; replica < calls.size(); ++replica) {
     calls[replica].results.assign(calls[0].values.size(), Gradient());
     for (size_t k = 0; k < reduced.size(); ++k) {
@@ -179,13 +177,11 @@ using internal::ReplicaCalls;
 std::vector<Gradient> StrategyExtended::replica_all_reduce(ReplicaContext& context, ReduceOp op,
                                                            const std::vector<Gradient>& values,
                                                            const CommunicationOptions& options) {
-  ReplicaCall own{.what = "all_reduce", .op = op, .values = values};
+  ReplicaCall own{.what = "all_reduce", .op = op, .values = values, .options = options};
   internal::meeting_of(context, own.what)
       .meet(
-          context.local_replica(), {own.what, 0, &own},
-          [&](std::span<void* const> owns) {
-            internal::reduce_for_all(*this, ReplicaCalls(owns), options);
-          },
+          context.local_replica(), own.at_meeting(),
+          [&](std::span<void* const> owns) { internal::reduce_for_all(*this, ReplicaCalls(owns)); },
           nullptr);
   return std::move(own.results);
 }
@@ -193,13 +189,11 @@ std::vector<Gradient> StrategyExtended::replica_all_reduce(ReplicaContext& conte
 GatheredValue StrategyExtended::replica_all_gather(ReplicaContext& context, const Tensor& value,
                                                    int axis, const CommunicationOptions& options) {
   const Gradient gathered = value;
-  ReplicaCall own{.what = "all_gather", .axis = axis, .values = {&gathered, 1}};
+  ReplicaCall own{.what = "all_gather", .axis = axis, .values = {&gathered, 1}, .options = options};
   internal::meeting_of(context, own.what)
       .meet(
-          context.local_replica(), {own.what, 0, &own},
-          [&](std::span<void* const> owns) {
-            internal::gather_for_all(*this, ReplicaCalls(owns), options);
-          },
+          context.local_replica(), own.at_meeting(),
+          [&](std::span<void* const> owns) { internal::gather_for_all(*this, ReplicaCalls(owns)); },
           nullptr);
   return {own.results[0].dense(), own.results[1].dense()};
 }

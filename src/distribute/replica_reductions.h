@@ -7,8 +7,7 @@ namespace cohort::internal {
 
 // In one replica, for all of them: checks that the calls agree and sets everybody's results, by
 // batch_reduce_to in cross-replica context.
-void reduce_for_all(StrategyExtended& extended, const ReplicaCalls& calls,
-                    const CommunicationOptions& options);
+void reduce_for_all(StrategyExtended& extended, const ReplicaCalls& calls);
 
 // Whether this replica builds a graph by itself: in a function that it traces. There is no meeting
 // the others then.

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/raise.h"
+#include "graph/capture_reader.h"
 #include "graph/read_nodes.h"
 #include "graph/serialize.h"
 #include "graph/wire_check.h"
@@ -47,11 +48,17 @@ class Reader {
     if (document.nodes_size() > 0 || document.functions_size() == 0) {
       raise(Code::InvalidArgument, "[Graph] the bytes hold a graph, not a function");
     }
-    read_functions(document);
     const message::Function& last = *document.functions().rbegin();
+    if (last.name() != document.function()) {
+      raise(Code::InvalidArgument,
+            "[Graph] the last function is {}, but {} is said to be: the bytes are cut off, or "
+            "damaged",
+            quoted(last.name()), quoted(document.function()));
+    }
+    read_functions(document);
     const std::shared_ptr<GraphFunction>& made = functions_.at(last.name()).made;
     for (const message::Capture& capture : last.captures()) {
-      made->captured.push_back(bind(last, capture));
+      made->captured.push_back(bound(read_capture(last.name(), capture), bind_));
     }
     return made;
   }
@@ -131,36 +138,19 @@ class Reader {
             made.arguments.size());
     }
     for (size_t i = 0; i < count; ++i) {
-      const message::Capture& capture = from.captures(static_cast<int>(i));
       const Endpoint argument = made.arguments[made.arguments.size() - count + i];
       const DType dtype = made.body->node(argument.node).outputs[0].dtype;
-      const DType expected = capture.has_variable() ? kResource : read_spec(capture.spec()).dtype;
-      if (capture.from_case() == message::Capture::FROM_NOT_SET || dtype != expected) {
+      DType expected = dtype;
+      const Status status = capture_status([&] {
+        const message::Capture& capture = from.captures(static_cast<int>(i));
+        expected = argument_dtype(read_capture(from.name(), capture));
+      });
+      if (!status.ok()) raise(Code::InvalidArgument, "capture {}: {}", i, status.message);
+      if (dtype != expected) {
         raise(Code::InvalidArgument, "capture {} does not fit its argument, which is {}", i,
               to_string(dtype));
       }
-      read_spec(capture.spec());  // throws
     }
-  }
-
-  // Asks whoever reads the function for something that did not travel.
-  Tensor bind(const message::Function& from, const message::Capture& capture) {
-    const bool variable = capture.has_variable();
-    const CaptureInfo info{.function = from.name(),
-                           .kind = variable ? CaptureKind::Variable : CaptureKind::Tensor,
-                           .name = variable ? capture.variable() : capture.tensor(),
-                           .spec = read_spec(capture.spec())};
-    const std::string what = fmt::format("{} {} of function {}", variable ? "variable" : "tensor",
-                                         quoted(info.name), quoted(info.function));
-    if (!bind_) raise(Code::FailedPrecondition, "[Graph] nobody supplies {}", what);
-    Tensor bound = bind_(info);
-    const DType dtype = variable ? kResource : info.spec.dtype;
-    if (!bound.defined() || bound.dtype() != dtype ||
-        (!variable && !bound.shape().is_compatible_with(info.spec.shape))) {
-      raise(Code::FailedPrecondition, "[Graph] what was supplied for {} does not fit: {}", what,
-            bound.defined() ? bound.to_string() : "nothing");
-    }
-    return bound;
   }
 
   Nodes nodes(const google::protobuf::RepeatedPtrField<message::Node>& from, NodesOf kind) {

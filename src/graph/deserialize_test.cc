@@ -300,8 +300,18 @@ TEST(ReadingGraphs, RefusesFunctionsThatDoNotFit) {
   refuse("or comes twice", [](message::Document& d) {
     d.mutable_functions(0)->add_arguments(d.functions(0).arguments(0));
   });
+  const auto capture = [](message::Document& d) { return d.mutable_functions(0)->add_captures(); };
+  refuse("what it captures is not said", [&](message::Document& d) { capture(d); });
+  refuse("capture 0: [DType]", [&](message::Document& d) { capture(d)->set_variable("v"); });
+  refuse("does not fit its argument", [&](message::Document& d) {
+    message::Capture& added = *capture(d);
+    added.set_variable("v");
+    added.mutable_spec()->set_dtype("float32");
+  });
   refuse("does not fit its argument",
-         [](message::Document& d) { d.mutable_functions(0)->add_captures()->set_variable("v"); });
+         [&](message::Document& d) { capture(d)->mutable_iterator()->set_name("it"); });
+  refuse("capture 0: [DType]",
+         [&](message::Document& d) { capture(d)->mutable_iterator()->add_tensors(); });
   refuse("one branch returns",
          [](message::Document& d) { d.mutable_functions(0)->clear_results(); });
   refuse("the bytes hold a function", [](message::Document& d) { d.clear_nodes(); });

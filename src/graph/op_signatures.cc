@@ -107,6 +107,8 @@ constexpr Line kLines[] = {
     {"IndexGrad", 2, 2, "index:int", kOneDType},
     {"IsFinite", 1, 1, ""},
     {"IsNan", 1, 1, ""},
+    {"IteratorHandle", 0, 0, "dataset:tensor container:text shared_name:text"},
+    {"IteratorNext", 1, 1, "structure:text components:ints"},
     {"L2Loss", 1, 1, ""},
     {"LayerNorm", 3, 3, "epsilon:float"},
     {"LayerNormGrad", 5, 5, ""},

@@ -6,10 +6,10 @@
 #include <unordered_map>
 
 #include "base/raise.h"
+#include "graph/capture_writer.h"
 #include "graph/op_signatures.h"
 #include "graph/proto_values.h"
 #include "graph/wire_check.h"
-#include "ops/variable_cell.h"
 
 namespace cohort {
 namespace internal {
@@ -24,18 +24,6 @@ void at_place(const std::string& where, Body&& body) {
   throw Error(std::move(status));
 }
 
-// Dtype and shape of what a variable holds, as its reads and writes in the body declare them.
-Spec variable_spec(const GraphFunction& function, Endpoint argument, const VariableCell& cell) {
-  for (int id = 0; id < function.body->size(); ++id) {
-    const Node& node = function.body->node(id);
-    if (node.inputs.empty() || node.inputs[0] != argument) continue;
-    if (!node.attrs.has("dtype") || !node.attrs.has("shape")) continue;
-    return {node.attrs.get<DType>("dtype"), node.attrs.get<Shape>("shape")};
-  }
-  const Tensor value = cell.read();
-  return {value.dtype(), value.shape()};
-}
-
 class Writer {
  public:
   Writer() {
@@ -47,7 +35,7 @@ class Writer {
     for (int id = 0; id < graph.size(); ++id) node(graph, id, *document_.add_nodes(), "");
   }
 
-  void function(const GraphFunction& function) { add(function); }
+  void function(const GraphFunction& function) { document_.set_function(add(function)); }
 
   std::string bytes() const {
     const size_t size = document_.ByteSizeLong();
@@ -135,32 +123,12 @@ class Writer {
     for (const int effect : function.effects) {
       made.add_effects(function.body->node(effect).name);
     }
-    for (size_t i = 0; i < function.captured.size(); ++i) {
-      capture(function, i, *made.add_captures());
-    }
+    CaptureWriter captures(function);
+    for (size_t i = 0; i < function.captured.size(); ++i) captures.write(i, *made.add_captures());
     made.set_name(unique(function.name));
     --depth_;
     *document_.add_functions() = std::move(made);
     return names_[&function] = document_.functions().rbegin()->name();
-  }
-
-  static void capture(const GraphFunction& function, size_t index, message::Capture& out) {
-    const Tensor& captured = function.captured[index];
-    const Endpoint argument = function.arguments[function.num_own_arguments() + index];
-    if (captured.is_symbolic()) {
-      const std::shared_ptr<GraphImpl> graph = graph_of(captured);
-      out.set_tensor(endpoint_name(*graph, graph->endpoint(captured)));
-      write_spec({captured.dtype(), captured.shape()}, *out.mutable_spec());
-      return;
-    }
-    const auto* cell = dynamic_cast<const VariableCell*>(resource_of(captured).get());
-    if (cell == nullptr) {
-      raise(Code::FailedPrecondition,
-            "function '{}' uses state of this process that is not a variable, and cannot travel",
-            function.name);
-    }
-    out.set_variable(cell->name());
-    write_spec(variable_spec(function, argument, *cell), *out.mutable_spec());
   }
 
   std::string unique(const std::string& name) {

@@ -90,6 +90,9 @@ class Walk {
   }
 
   static bool is_content(const FieldDescriptor& field) {
+    if (field.containing_type() == message::Iterator::descriptor()) {
+      return field.number() == message::Iterator::kDatasetFieldNumber;
+    }
     return field.containing_type() == message::TensorValue::descriptor() &&
            (field.number() == message::TensorValue::kContentFieldNumber ||
             field.number() == message::TensorValue::kStringsFieldNumber);

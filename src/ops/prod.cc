@@ -157,11 +157,7 @@ extern constexpr OpDef kProdOthers{
 extern constexpr OpDef kProd{
     .name = "Prod",
     .dtypes = kNumericTypes,
-    .infer = [](const OpInputs& inputs) -> Specs {
-      Specs specs = infer_reduction(inputs);
-      if (specs[0].dtype == kBool) specs[0].dtype = kInt64;
-      return specs;
-    },
+    .infer = infer_arithmetic_reduction,
     .compute =
         [](Kernel& k) {
           const at::Tensor& x = in(k);

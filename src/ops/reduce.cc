@@ -50,11 +50,7 @@ Specs infer_extreme(const OpInputs& inputs) {
 extern constexpr OpDef kSum{
     .name = "Sum",
     .dtypes = kNumericTypes,
-    .infer = [](const OpInputs& inputs) -> Specs {
-      Specs specs = infer_reduction(inputs);
-      if (specs[0].dtype == kBool) specs[0].dtype = kInt64;
-      return specs;
-    },
+    .infer = infer_arithmetic_reduction,
     .compute =
         [](Kernel& k) {
           const at::Tensor& x = in(k);

@@ -95,6 +95,12 @@ Specs infer_reduction(const OpInputs& inputs) {
   return {{inputs.dtype(0), reduced_shape(inputs.op, inputs.attrs, inputs.shape(0))}};
 }
 
+Specs infer_arithmetic_reduction(const OpInputs& inputs) {
+  Specs specs = infer_reduction(inputs);
+  if (specs[0].dtype == kBool) specs[0].dtype = kInt64;
+  return specs;
+}
+
 Tensor spread(const Tensor& y, const OpCall& call) {
   return apply(kSpread, {y, call.inputs[0]}, spread_attrs(call.attrs, false));
 }

@@ -19,6 +19,8 @@ Shape reduced_shape(std::string_view op, const Attrs& attrs, const Shape& x);
 void require_elements(std::string_view op, const Attrs& attrs, const Shape& x);
 
 Specs infer_reduction(const OpInputs& inputs);  // the dtype stays
+// The same for reductions that calculate: bools are numbers of int64 then.
+Specs infer_arithmetic_reduction(const OpInputs& inputs);
 
 // `y`, which has the shape that the reduction `call` gave, with every element repeated over those
 // it stands for: the gradient of a sum.

@@ -1,6 +1,6 @@
 #include "cohort/function.h"
 
-#include "base/raise.h"
+#include "graph/serialize.h"
 #include "graph/trace_context.h"
 #include "ops/variable_cell.h"
 #include "runtime/call_plan.h"
@@ -19,19 +19,6 @@ bool is_recorded(const GraphFunction& function, std::span<const Tensor> argument
   return false;
 }
 
-// A call has no session: no table of named state, no other part to exchange tensors with.
-class CallContext : public FunctionCaller {
- public:
-  ResourceTable& resources() override {
-    raise(Code::FailedPrecondition, "[Function] named state needs a session");
-  }
-  Cancellation& cancellation() override { return cancellation_; }
-  EdgeTable& edges() override { raise(Code::Internal, "[Function] a call has one part"); }
-
- private:
-  Cancellation cancellation_;
-};
-
 std::vector<Tensor> run_by_devices(const CompiledRun& parts, const std::vector<Tensor>& inputs) {
   std::map<std::string, ResourceTable> resources;  // named state ends with the call
   for (const CompiledRun::Part& part : parts.parts) resources[part.device.to_string()];
@@ -44,13 +31,12 @@ std::vector<Tensor> run_trace(const Trace& trace, const std::vector<Tensor>& arg
   if (thread_dispatch().builder != nullptr || is_recorded(function, arguments)) {
     return call_inline(function, arguments);
   }
-  std::vector<Tensor> all = arguments;
-  all.insert(all.end(), function.captured.begin(), function.captured.end());
   // What a replica runs stays on its thread: other threads do not meet the other replicas.
   const CompiledRun* parts = trace_context().in_replica ? nullptr : trace.parts();
-  if (parts != nullptr) return run_by_devices(*parts, all);
-  CallContext context;
-  return context.call(function, all);
+  if (parts != nullptr) return run_by_devices(*parts, with_captures(function, arguments));
+  Cancellation cancellation;
+  CallContext context(nullptr, cancellation);
+  return context.call_with_captures(function, arguments);
 }
 
 }  // namespace
@@ -62,13 +48,17 @@ void describe_constant(const Variable& value, std::string& text) {
 FunctionCore::FunctionCore(std::string name)
     : traces_(std::make_shared<TracedFunction>(std::move(name))) {}
 
-TracedResults FunctionCore::call(const CallArguments& arguments, const TracedBody& body) const {
+TracedResults FunctionCore::call(const Flat& arguments, const TracedBody& body) const {
   // Replicas that build one graph meet in it, which a trace of one replica could not say.
   if (thread_dispatch().builder != nullptr && trace_context().in_replica) {
     return body(arguments.tensors);
   }
   const std::shared_ptr<const Trace> trace = traces_->trace_for(arguments, body);
   return {run_trace(*trace, arguments.tensors), trace->structure()};
+}
+
+std::string FunctionCore::serialize(const Flat& arguments, const TracedBody& body) const {
+  return serialize_function(traces_->trace_for(arguments, body)->function());
 }
 
 size_t FunctionCore::num_traces() const { return traces_->size(); }

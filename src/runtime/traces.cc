@@ -122,13 +122,13 @@ std::shared_ptr<const Trace> Traces::try_relaxed(const std::vector<Spec>& specs,
   return made;
 }
 
-std::shared_ptr<const Trace> TracedFunction::trace_for(const CallArguments& arguments,
+std::shared_ptr<const Trace> TracedFunction::trace_for(const Flat& arguments,
                                                        const TracedBody& body) {
   const Device& home = value_device();
   Traces* traces = nullptr;
   {
     const std::lock_guard lock(mutex_);
-    const Kind kind{trace_context().place, &home, arguments.types, arguments.constants};
+    const Kind kind{trace_context().place, &home, arguments.types, arguments.kinds};
     traces = &kinds_.try_emplace(kind, name_).first->second;
   }
   return traces->find_or_make(arguments.tensors, home, body);

@@ -64,11 +64,11 @@ class TracedFunction {
  public:
   explicit TracedFunction(std::string name) : name_(std::move(name)) {}
 
-  std::shared_ptr<const Trace> trace_for(const CallArguments& arguments, const TracedBody& body);
+  std::shared_ptr<const Trace> trace_for(const Flat& arguments, const TracedBody& body);
   size_t size() const;
 
  private:
-  // Place, device, C++ types, constants.
+  // Place, device, C++ types, kinds.
   using Kind = std::tuple<uint64_t, const Device*, size_t, std::string>;
 
   const std::string name_;

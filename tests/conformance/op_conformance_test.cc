@@ -318,7 +318,7 @@ TEST_P(OpConformance, GivesTheSameInATracedFunction) {
   const auto body = [&](std::span<const Tensor> in) { return values_and_gradients(example(), in); };
   for (const Tensors& given : all_inputs()) {
     const Tensors inputs = separate(given);
-    expect_same(traced.call(inputs, body), body(inputs));
+    expect_same(traced.call({.tensors = inputs}, body), body(inputs));
   }
 }
 

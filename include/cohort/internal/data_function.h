@@ -13,6 +13,11 @@
 #include "cohort/element.h"
 #include "cohort/error.h"
 
+namespace cohort {
+template <typename F>
+class Function;  // a traced function, cohort/function.h
+}  // namespace cohort
+
 namespace cohort::data::internal {
 
 // The parts of an element that go to the arguments of a callable. Looks at the element, which must
@@ -51,6 +56,8 @@ template <typename A>
 A argument(const Arguments& from, size_t index) {
   if constexpr (std::same_as<A, Element>) {
     return from.element(index);
+  } else if constexpr (std::same_as<A, Dataset>) {
+    return from.element(index).dataset();
   } else if constexpr (std::same_as<A, Tensor>) {
     return from.tensor(index);
   } else if constexpr (TensorElement<A>) {
@@ -58,10 +65,10 @@ A argument(const Arguments& from, size_t index) {
   } else if constexpr (IsSpan<A>::value) {
     return from.tensor(index).template data<typename IsSpan<A>::Value>();
   } else {
-    static_assert(
-        IsVector<A>::value,
-        "an argument is a Tensor, an Element, a number, a std::string, a std::vector or a "
-        "std::span<const T>");
+    static_assert(IsVector<A>::value,
+                  "an argument is a Tensor, an Element, a Dataset, a number, a std::string, a "
+                  "std::vector or a "
+                  "std::span<const T>");
     return from.tensor(index).template to_vector<typename IsVector<A>::Value>();
   }
 }
@@ -152,6 +159,16 @@ concept HasSignature = std::is_pointer_v<F> || requires {
   &F::operator();
 };
 
+// Whose parameters tell what a callable takes: a traced function takes what its body does.
+template <typename F>
+struct BodyOf {
+  using Type = F;
+};
+template <typename F>
+struct BodyOf<cohort::Function<F>> {
+  using Type = F;
+};
+
 // A callable whose parameters are templates is tried with tensors only.
 template <typename F, size_t... I>
 constexpr bool takes_tensors(std::index_sequence<I...>) {
@@ -161,21 +178,22 @@ constexpr bool takes_tensors(std::index_sequence<I...>) {
 // Calls `f` with the element unpacked into its parameters.
 template <typename F>
 decltype(auto) call_with(F& f, const Element& element) {
-  if constexpr (HasSignature<F>) {
-    using Args = typename Signature<F>::Args;
+  using Body = typename BodyOf<F>::Type;
+  if constexpr (HasSignature<Body>) {
+    using Args = typename Signature<Body>::Args;
     const Arguments from(element, std::tuple_size_v<Args>);
     return [&]<size_t... I>(std::index_sequence<I...>)->decltype(auto) {
       return f(argument<std::tuple_element_t<I, Args>>(from, I)...);
     }
     (std::make_index_sequence<std::tuple_size_v<Args>>());
   } else {
-    constexpr size_t kArity = takes_tensors<F>(std::make_index_sequence<1>())   ? 1
-                              : takes_tensors<F>(std::make_index_sequence<2>()) ? 2
-                              : takes_tensors<F>(std::make_index_sequence<3>()) ? 3
-                              : takes_tensors<F>(std::make_index_sequence<4>()) ? 4
-                              : takes_tensors<F>(std::make_index_sequence<5>()) ? 5
-                              : takes_tensors<F>(std::make_index_sequence<6>()) ? 6
-                                                                                : 0;
+    constexpr size_t kArity = takes_tensors<Body>(std::make_index_sequence<1>())   ? 1
+                              : takes_tensors<Body>(std::make_index_sequence<2>()) ? 2
+                              : takes_tensors<Body>(std::make_index_sequence<3>()) ? 3
+                              : takes_tensors<Body>(std::make_index_sequence<4>()) ? 4
+                              : takes_tensors<Body>(std::make_index_sequence<5>()) ? 5
+                              : takes_tensors<Body>(std::make_index_sequence<6>()) ? 6
+                                                                                   : 0;
     static_assert(kArity > 0, "the function must take one to six tensors");
     const Arguments from(element, kArity);
     return [&]<size_t... I>(std::index_sequence<I...>)->decltype(auto) {

@@ -22,6 +22,21 @@
 
 namespace cohort::internal {
 
+// What operations know by a handle, and what tells more than the handle: an iterator.
+template <typename T>
+concept KnownByHandle = requires(const T& value, const Tensor& handle) {
+  { value.handle() } -> std::convertible_to<Tensor>;
+  { value.with_handle(handle) } -> std::same_as<T>;
+  { value.kind() } -> std::convertible_to<std::string>;
+};
+
+// The tensors of a structure, in order, and what else there is.
+struct Flat {
+  std::vector<Tensor> tensors = {};
+  std::string kinds = {};  // of handles, and what is no tensor: traced as it is
+  size_t types = 0;        // tells structures of other C++ types apart
+};
+
 template <typename T>
 struct LeafTensors;
 
@@ -66,6 +81,15 @@ struct LeafTensors<Gradient> {
   static Gradient replace(const Gradient& like, std::span<const Tensor> flat, size_t& next) {
     if (like.is_sparse()) return LeafTensors<IndexedSlices>::replace(like.slices(), flat, next);
     return like.defined() ? Gradient(flat[next++]) : Gradient();
+  }
+};
+
+template <KnownByHandle T>
+struct LeafTensors<T> {
+  static void collect(const T& leaf, std::vector<Tensor>& flat) { flat.push_back(leaf.handle()); }
+  static void describe(const T& leaf, std::string& text) { text += leaf.kind() + "; "; }
+  static T replace(const T& like, std::span<const Tensor> flat, size_t& next) {
+    return like.with_handle(flat[next++]);
   }
 };
 
@@ -115,34 +139,39 @@ concept TensorConvertible = std::convertible_to<const T&, Tensor>;
 
 // flatten_into(value, flat): appends the tensors in `value`, in order.
 template <TensorConvertible T>
-void flatten_into(const T& value, std::vector<Tensor>& flat) {
-  flat.push_back(static_cast<Tensor>(value));
+void flatten_into(const T& value, Flat& flat) {
+  flat.tensors.push_back(static_cast<Tensor>(value));
+}
+template <KnownByHandle T>
+void flatten_into(const T& value, Flat& flat) {
+  flat.tensors.push_back(value.handle());
+  flat.kinds += value.kind() + "; ";
 }
 template <typename T>
 requires(!TensorConvertible<std::vector<T>>) void flatten_into(const std::vector<T>& values,
-                                                               std::vector<Tensor>& flat);
+                                                               Flat& flat);
 template <typename T>
-void flatten_into(const std::map<std::string, T>& values, std::vector<Tensor>& flat);
+void flatten_into(const std::map<std::string, T>& values, Flat& flat);
 template <typename... T>
-void flatten_into(const std::tuple<T...>& values, std::vector<Tensor>& flat);
+void flatten_into(const std::tuple<T...>& values, Flat& flat);
 template <typename A, typename B>
-void flatten_into(const std::pair<A, B>& values, std::vector<Tensor>& flat);
+void flatten_into(const std::pair<A, B>& values, Flat& flat);
 
 template <typename T>
 requires(!TensorConvertible<std::vector<T>>) void flatten_into(const std::vector<T>& values,
-                                                               std::vector<Tensor>& flat) {
+                                                               Flat& flat) {
   for (const T& value : values) flatten_into(value, flat);
 }
 template <typename T>
-void flatten_into(const std::map<std::string, T>& values, std::vector<Tensor>& flat) {
+void flatten_into(const std::map<std::string, T>& values, Flat& flat) {
   for (const auto& [name, value] : values) flatten_into(value, flat);
 }
 template <typename... T>
-void flatten_into(const std::tuple<T...>& values, std::vector<Tensor>& flat) {
+void flatten_into(const std::tuple<T...>& values, Flat& flat) {
   std::apply([&](const T&... value) { (flatten_into(value, flat), ...); }, values);
 }
 template <typename A, typename B>
-void flatten_into(const std::pair<A, B>& values, std::vector<Tensor>& flat) {
+void flatten_into(const std::pair<A, B>& values, Flat& flat) {
   flatten_into(values.first, flat);
   flatten_into(values.second, flat);
 }

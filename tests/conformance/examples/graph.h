@@ -20,6 +20,7 @@ OpExample adding(std::string_view op, const Tensors& inputs, const Attrs& attrs,
 BadCall bad(std::string_view op, const Tensors& inputs, const Attrs& attrs,
             std::string_view fragment, Code code = Code::InvalidArgument);
 
+std::vector<OpExample> iterator_examples();
 std::vector<OpExample> queue_examples();
 std::vector<OpExample> accumulator_examples();
 

@@ -1,0 +1,70 @@
+#include "data/array_rows.h"
+
+#include <algorithm>
+
+#include "data/rows.h"
+
+namespace cohort::data::internal {
+
+ArrayRows::ArrayRows(std::string_view format, BufferedBytes bytes, ArrayHeader header)
+    : format_(format), bytes_(std::move(bytes)), header_(std::move(header)) {
+  if (header_.shape.rank() == 0) {
+    raise(Code::DataLoss, "[{}] '{}' holds a scalar, which has no rows", format_, bytes_.name());
+  }
+  if (header_.fortran_order && header_.shape.rank() > 1) {
+    raise(Code::Unimplemented,
+          "[{}] '{}' is in Fortran order, whose rows are scattered; read_npy() reads it whole",
+          format_, bytes_.name());
+  }
+  row_ = header_.shape.without(0);
+  row_bytes_ = size_of(header_.dtype);
+  for (const int64_t size : row_) {
+    if (!__builtin_mul_overflow(row_bytes_, size, &row_bytes_)) continue;
+    raise(Code::DataLoss, "[{}] '{}': rows of {} are too large", format_, bytes_.name(),
+          row_.to_string());
+  }
+}
+
+bool ArrayRows::next(Element& out) {
+  const Block block = next_block(1);
+  if (block.count == 0) return false;
+  out = Element(row_of(block.rows.tensor(), 0));
+  return true;
+}
+
+Block ArrayRows::next_block(int64_t most) {
+  if (ended_) return {};
+  const int64_t count = std::min(most, header_.shape[0] - at_);
+  ended_ = true;  // unless all goes well
+  if (count <= 0) {
+    check_at_end(format_, bytes_, header_.shape);
+    return {};
+  }
+  check_left(count);
+  const Shape shape = row_.with_inserted(0, count);
+  TensorBytes content = read_tensor_bytes(format_, bytes_, header_.dtype, shape);
+  if (header_.swapped) swap_bytes(content.bytes(), static_cast<size_t>(size_of(header_.dtype)));
+  at_ += count;
+  ended_ = false;
+  return {count, Element(std::move(content).finish(header_.dtype, shape))};
+}
+
+void ArrayRows::check_left(int64_t count) const {
+  const int64_t left = bytes_.left();
+  if (left < 0 || row_bytes_ == 0 || left / row_bytes_ >= count) return;
+  raise(Code::DataLoss, "[{}] '{}': shape {} is announced, but the file ends within rows {} to {}",
+        format_, bytes_.name(), header_.shape.to_string(), at_, at_ + count);
+}
+
+void ArrayRows::save(StateWriter& state) {
+  state.flag(ended_);
+  save_position(state, bytes_, at_);
+}
+
+void ArrayRows::restore(StateReader& state) {
+  ended_ = state.flag();
+  at_ = restore_position(state, bytes_);
+  if (at_ > header_.shape[0]) raise_bad_state("the file has fewer rows");
+}
+
+}  // namespace cohort::data::internal

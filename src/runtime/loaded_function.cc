@@ -1,0 +1,90 @@
+#include "runtime/loaded_function.h"
+
+#include "base/raise.h"
+#include "graph/call_function.h"
+#include "graph/serialize.h"
+#include "ops/execute.h"
+#include "ops/variable_ops.h"
+#include "runtime/call_plan.h"
+
+namespace cohort::internal {
+namespace {
+
+// The handle that `op` gives for state in the table: what a node of a graph would get.
+Tensor handle_from(std::string_view op, const Attrs& attrs, ResourceTable& resources) {
+  const OpDef& def = find_op(op);
+  def.infer({def.name, {}, attrs});
+  Cancellation cancellation;
+  CallContext context(&resources, cancellation);
+  Tensor handle;
+  const KernelScope scope;
+  execute(def, {}, attrs, {&handle, 1}, &context);
+  return handle;
+}
+
+Tensor bind_variable(const CaptureInfo& capture, const LoadedFunction::Place& place) {
+  Tensor handle =
+      handle_from("VariableHandle", {{"container", place.container}, {"shared_name", capture.name}},
+                  place.resources);
+  const VariableCell& cell = cell_of(handle);
+  if (!cell.is_initialized()) return handle;
+  const Tensor value = cell.read();
+  const Spec& wanted = capture.spec;
+  if (value.dtype() != wanted.dtype || !value.shape().is_compatible_with(wanted.shape)) {
+    raise(Code::InvalidArgument,
+          "[Function] '{}' was traced with variable '{}' of {} {}, but here that is {} {}",
+          capture.function, capture.name, to_string(wanted.dtype), wanted.shape.to_string(),
+          to_string(value.dtype()), value.shape().to_string());
+  }
+  return handle;
+}
+
+Tensor bind(const CaptureInfo& capture, const LoadedFunction::Place& place) {
+  switch (capture.kind) {
+    case CaptureKind::Variable:
+      return bind_variable(capture, place);
+    case CaptureKind::Iterator:
+      return handle_from("IteratorHandle",
+                         {{"dataset", make_strings({capture.dataset}, {})},
+                          {"container", place.container},
+                          {"shared_name", capture.name}},
+                         place.resources);
+    case CaptureKind::Tensor:
+      break;
+  }
+  raise(Code::InvalidArgument,
+        "[Function] '{}' was traced inside of a graph and uses its tensor '{}', which is not here",
+        capture.function, capture.name);
+}
+
+void check_arguments(const GraphFunction& function, std::span<const Tensor> arguments) {
+  const Specs wanted = argument_specs(function);
+  if (arguments.size() != function.num_own_arguments()) {
+    raise(Code::InvalidArgument, "[Function] '{}' takes {} tensors, got {}", function.name,
+          function.num_own_arguments(), arguments.size());
+  }
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const DType dtype = arguments[i].dtype();
+    const Shape shape = arguments[i].shape();
+    if (dtype == wanted[i].dtype && shape.is_compatible_with(wanted[i].shape)) continue;
+    raise(Code::InvalidArgument, "[Function] argument {} of '{}' was traced as {} {}, got {} {}", i,
+          function.name, to_string(wanted[i].dtype), wanted[i].shape.to_string(), to_string(dtype),
+          shape.to_string());
+  }
+}
+
+}  // namespace
+
+LoadedFunction::LoadedFunction(std::string_view bytes, Place place) : place_(std::move(place)) {
+  function_ = deserialize_function(
+      bytes, [&](const CaptureInfo& capture) { return bind(capture, place_); });
+}
+
+std::vector<Tensor> LoadedFunction::call(std::span<const Tensor> arguments,
+                                         Cancellation& cancellation) const {
+  check_arguments(*function_, arguments);
+  CallContext context(&place_.resources, cancellation);
+  return context.call_with_captures(*function_, arguments);
+}
+
+}  // namespace cohort::internal

@@ -1,0 +1,230 @@
+#include "runtime/loaded_function.h"
+
+#include <gtest/gtest.h>
+
+#include "cohort/cohort.h"
+#include "cohort/control_flow.h"
+#include "cohort/data.h"
+#include "data/iterator.h"
+#include "graph/serialize.h"
+#include "ops/variable_cell.h"
+#include "support/expect_error.h"
+
+namespace cohort::internal {
+namespace {
+
+data::Dataset ones_dataset() { return data::from_tensor_slices(Tensor({1.f, 1.f, 1.f})); }
+
+// A process's state, for functions that come from elsewhere.
+class Here {
+ public:
+  Tensor call(const LoadedFunction& function, const std::vector<Tensor>& arguments = {}) {
+    return function.call(arguments, cancellation_).at(0);
+  }
+  LoadedFunction load(std::string_view bytes) { return {bytes, {.resources = resources_}}; }
+  std::shared_ptr<VariableCell> variable(const std::string& name, const Tensor& value) {
+    auto cell = resources_.find_or_make<VariableCell>(
+        "localhost", "variable", name, [&] { return std::make_shared<VariableCell>(name); });
+    cell->assign(value);
+    return cell;
+  }
+  void cancel() { cancellation_.cancel({.code = Code::Cancelled, .message = "enough"}); }
+
+ private:
+  ResourceTable resources_;
+  Cancellation cancellation_;
+};
+
+// What P10's workers get: reads the iterator, runs a replica function, updates a variable.
+std::string counting_step() {
+  Variable v(0.f, {.name = "v"});
+  const auto replica = [&](Tensor x) {
+    v.assign_add(x);
+    return v.read_value();
+  };
+  const auto step = function([&](Iterator it) { return replica(it.next()); }, {.name = "step"});
+  return step.serialize(ones_dataset().iterate());
+}
+
+TEST(LoadedFunction, RunsOnIteratorsAndVariablesOfThisProcess) {
+  Here here;
+  const LoadedFunction step = here.load(counting_step());
+  EXPECT_EQ(step.name(), "step");
+  EXPECT_EQ(step.num_arguments(), 1u);
+  const auto v = here.variable("v", Tensor(0.f));
+  const Iterator it = ones_dataset().iterate();
+  for (const float expected : {1.f, 2.f, 3.f}) {
+    EXPECT_EQ(here.call(step, {it.handle()}).to<float>(), expected);
+  }
+  EXPECT_ERROR(Code::OutOfRange, "has no more elements", here.call(step, {it.handle()}));
+  EXPECT_EQ(v->read().to<float>(), 3.f);
+}
+
+TEST(LoadedFunction, LeavesTheProcessThatTracedItAlone) {
+  Variable v(5.f, {.name = "v"});
+  Iterator it = ones_dataset().iterate();
+  const auto step = function([&] { return v.assign_add(it.next()); });
+  const std::string bytes = step.serialize();
+  Here here;
+  here.variable("v", Tensor(0.f));
+  EXPECT_EQ(here.call(here.load(bytes)).to<float>(), 1.f);
+  EXPECT_EQ(v.read_value().to<float>(), 5.f);
+  EXPECT_EQ(step().to<float>(), 6.f);
+}
+
+TEST(LoadedFunction, BeginsTheDatasetOfACapturedIteratorAndSharesItByName) {
+  Iterator it = data::range(10, 13).iterate();
+  it.next();
+  const std::string first = function([&] { return Tensor(it.next()); }).serialize();
+  const std::string second = function([&] { return it.next().tensor() * int64_t{2}; }).serialize();
+  Here here;
+  const LoadedFunction plain = here.load(first);
+  const LoadedFunction twice = here.load(second);
+  EXPECT_EQ(here.call(plain).to<int64_t>(), 10);
+  EXPECT_EQ(here.call(twice).to<int64_t>(), 22);
+  EXPECT_EQ(here.call(plain).to<int64_t>(), 12);
+  EXPECT_ERROR(Code::OutOfRange, "has no more elements", here.call(twice));
+  EXPECT_EQ(it.next().to<int64_t>(), 11);
+}
+
+TEST(LoadedFunction, IsTheSameBytesAfterReading) {
+  Iterator it = data::range(3).batch(2).iterate();
+  const std::string bytes = function([&] { return Tensor(it.next()); }).serialize();
+  const auto read = deserialize_function(bytes, [&](const CaptureInfo& capture) {
+    EXPECT_EQ(capture.kind, CaptureKind::Iterator);
+    EXPECT_EQ(capture.dataset, data::range(3).batch(2).serialize());
+    return it.handle();
+  });
+  EXPECT_EQ(serialize_function(*read), bytes);
+}
+
+// An iterator for tracing alone: it knows what elements are, and has none.
+class KindOfIterator : public data::internal::IteratorBase {
+ public:
+  std::optional<data::Element> next() override { return std::nullopt; }
+  std::string save() override { return {}; }
+  std::string describe_dataset() const override { return {}; }
+
+ protected:
+  std::optional<data::ElementSpec> find_spec() const override {
+    return data::ElementSpec({kFloat32, Shape{-1}});
+  }
+};
+
+TEST(LoadedFunction, CanBeTracedWithAnIteratorThatHasNoElements) {
+  const Iterator any(std::make_shared<KindOfIterator>());
+  Here here;
+  const LoadedFunction total =
+      here.load(function([](Iterator it) { return sum(it.next().tensor()); }).serialize(any));
+  Iterator it = ones_dataset().batch(2).iterate();
+  EXPECT_EQ(here.call(total, {it.handle()}).to<float>(), 2.f);
+  EXPECT_EQ(here.call(total, {it.handle()}).to<float>(), 1.f);
+  Iterator whole = ones_dataset().batch(3, {.drop_remainder = true}).iterate();
+  EXPECT_EQ(here.call(total, {whole.handle()}).to<float>(), 3.f);
+}
+
+TEST(LoadedFunction, RefusesAnElementOfAnotherShapeThanItWasTracedFor) {
+  Here here;
+  const Iterator pairs = ones_dataset().batch(2, {.drop_remainder = true}).iterate();
+  const LoadedFunction total =
+      here.load(function([](Iterator it) { return sum(it.next().tensor()); }).serialize(pairs));
+  const Iterator it = ones_dataset().batch(2).iterate();
+  EXPECT_EQ(here.call(total, {it.handle()}).to<float>(), 2.f);
+  EXPECT_ERROR(Code::InvalidArgument, "is float32 (1,), but the op was made for float32 (2,)",
+               here.call(total, {it.handle()}));
+}
+
+TEST(LoadedFunction, NamesAVariableThatHasNoValueYet) {
+  Here here;
+  const LoadedFunction step = here.load(counting_step());
+  EXPECT_ERROR(Code::FailedPrecondition, "'v' has no value yet",
+               here.call(step, {ones_dataset().iterate().handle()}));
+}
+
+TEST(LoadedFunction, RefusesAVariableOfAnotherKind) {
+  Here here;
+  here.variable("v", Tensor({1, 2}));
+  EXPECT_ERROR(Code::InvalidArgument,
+               "'step' was traced with variable 'v' of float32 (), but here that is int32 (2,)",
+               here.load(counting_step()));
+}
+
+TEST(LoadedFunction, RefusesArgumentsThatItWasNotTracedFor) {
+  Here here;
+  here.variable("v", Tensor(0.f));
+  const LoadedFunction step = here.load(counting_step());
+  EXPECT_ERROR(Code::InvalidArgument, "'step' takes 1 tensors, got 0", here.call(step));
+  EXPECT_ERROR(Code::InvalidArgument, "argument 0 of 'step' was traced as resource (), got float32",
+               here.call(step, {Tensor(1.f)}));
+  EXPECT_ERROR(Code::InvalidArgument, "gives Tensor of (int64 ()), but the op was made for",
+               here.call(step, {data::range(3).iterate().handle()}));
+  const Tensor variable = make_resource(here.variable("v", Tensor(0.f)));
+  EXPECT_ERROR(Code::InvalidArgument, "the handle is not an iterator's",
+               here.call(step, {variable}));
+  const LoadedFunction on_tensor =
+      here.load(function([](Tensor x) { return x * 2.f; }).serialize(Tensor({1.f, 2.f})));
+  EXPECT_ERROR(Code::InvalidArgument, "was traced as float32 (2,), got float32 (3,)",
+               here.call(on_tensor, {Tensor({1.f, 2.f, 3.f})}));
+}
+
+TEST(LoadedFunction, CanBeCancelled) {
+  Here here;
+  here.variable("v", Tensor(0.f));
+  const LoadedFunction step = here.load(counting_step());
+  here.cancel();
+  EXPECT_ERROR(Code::Cancelled, "enough", here.call(step, {ones_dataset().iterate().handle()}));
+}
+
+TEST(LoadedFunction, RefusesBytesThatAreCutOffAnywhere) {
+  // The second one holds functions, and between two of them nothing is torn.
+  const auto branching = function([](Tensor x) {
+    return cond(
+        sum(x) > 0, [&] { return std::vector<Tensor>{x * 2.f}; },
+        [&] { return std::vector<Tensor>{x}; });
+  });
+  Here here;
+  for (const std::string& whole : {counting_step(), branching.serialize(Tensor(1.f))}) {
+    for (size_t size = 0; size < whole.size(); ++size) {
+      EXPECT_ERROR(Code::InvalidArgument, "[Graph]",
+                   here.load(std::string_view(whole).substr(0, size)));
+    }
+    EXPECT_NO_THROW(here.load(whole));
+  }
+}
+
+TEST(LoadedFunction, ReadsDamagedBytesWithoutHarm) {
+  Iterator it = data::range(3).batch(2).iterate();
+  const std::string whole = function([&] { return Tensor(it.next()); }).serialize();
+  for (size_t i = 0; i < whole.size(); ++i) {
+    for (const char mask : {'\x01', '\x10', '\x7f'}) {
+      std::string damaged = whole;
+      damaged[i] = static_cast<char>(damaged[i] ^ mask);
+      Here here;
+      const Status status = capture_status([&] { here.load(damaged); });
+      EXPECT_TRUE(status.ok() || status.code == Code::InvalidArgument ||
+                  status.code == Code::FailedPrecondition || status.code == Code::NotFound ||
+                  status.code == Code::Unimplemented)
+          << status.to_string();
+    }
+  }
+}
+
+TEST(SerializedFunctionOf, NamesWhatCannotTravel) {
+  Iterator it = data::range(3).map([](Tensor x) { return x + int64_t{1}; }).iterate();
+  const auto captures = function([&] { return Tensor(it.next()); }, {.name = "step"});
+  EXPECT_ERROR(Code::FailedPrecondition, "function 'step' uses iterator 'iterator_",
+               captures.serialize());
+  EXPECT_ERROR(Code::FailedPrecondition, "data::register_function()", captures.serialize());
+  // As an argument it stays here; the reader supplies its own.
+  EXPECT_NO_THROW(function([](Iterator from) { return Tensor(from.next()); }).serialize(it));
+}
+
+TEST(SerializedFunctionOf, RefusesTwoVariablesOfOneName) {
+  Variable a(1.f, {.name = "w"});
+  Variable b(2.f, {.name = "w"});
+  const auto sum = function([&] { return a + b; }, {.name = "sum"});
+  EXPECT_ERROR(Code::FailedPrecondition, "'sum' uses two variables named 'w'", sum.serialize());
+}
+
+}  // namespace
+}  // namespace cohort::internal

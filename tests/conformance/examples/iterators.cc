@@ -1,0 +1,50 @@
+// Examples of the ops of iterators, on iterators that are made for each call.
+
+#include "cohort/data.h"
+#include "conformance/examples/graph.h"
+#include "ops/element_source.h"
+
+namespace cohort::testing {
+namespace {
+
+Tensor pairs() {
+  return data::from_tensor_slices(Tensor({{1.f, 2.f}, {3.f, 4.f}}), Tensor({"a", "b"}))
+      .iterate()
+      .handle();
+}
+
+Attrs attrs_of(const Tensor& iterator) {
+  const internal::ElementLayout& layout = internal::source_of(iterator).layout();
+  return {{"structure", layout.structure}, {"components", layout.components}};
+}
+
+Attrs handle_attrs(const Tensor& dataset) {
+  return {{"dataset", dataset},
+          {"container", std::string("localhost")},
+          {"shared_name", std::string("it")}};
+}
+
+}  // namespace
+
+std::vector<OpExample> iterator_examples() {
+  const Attrs attrs = attrs_of(pairs());
+  const Attrs handle = handle_attrs(Tensor(data::range(3).serialize()));
+  return {
+      adding("IteratorHandle", {}, handle,
+             {bad("IteratorHandle", {}, handle, "[IteratorHandle]", Code::FailedPrecondition),
+              bad("IteratorHandle", {}, handle_attrs(Tensor(1.f)), "one string, got float32 ()")}),
+      calling(
+          "IteratorNext", [=](In) { return apply_op("IteratorNext", {pairs()}, attrs); },
+          {bad("IteratorNext", {Tensor(1.f)}, attrs, "must be one of resource"),
+           bad("IteratorNext", {internal::make_resource(std::make_shared<internal::Resource>())},
+               attrs, "not an iterator's"),
+           bad("IteratorNext", {data::range(3).iterate().handle()}, attrs,
+               "gives Tensor of (int64 ()), but the op was made for (Tensor, Tensor) of "
+               "(float32 (2,), string ())"),
+           bad("IteratorNext", {data::range(0).iterate().handle()},
+               attrs_of(data::range(3).iterate().handle()), "has no more elements",
+               Code::OutOfRange)}),
+  };
+}
+
+}  // namespace cohort::testing
