@@ -20,6 +20,7 @@
 #include "cohort/nn.h"                   // IWYU pragma: export
 #include "cohort/ops.h"                  // IWYU pragma: export
 #include "cohort/optim.h"                // IWYU pragma: export
+#include "cohort/partitioner.h"          // IWYU pragma: export
 #include "cohort/queue.h"                // IWYU pragma: export
 #include "cohort/random.h"               // IWYU pragma: export
 #include "cohort/session.h"              // IWYU pragma: export

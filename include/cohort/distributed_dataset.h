@@ -65,12 +65,14 @@ struct InputTotals {
 // gets an empty one (zero rows); sample_counts() tells, so that means come out right.
 class DistributedElement : public PerReplica<data::Element> {
  public:
-  // `global_samples`: nullopt when this process does not know.
+  // No counts: they are not known, because the sizes are not. No `global_samples`: this process
+  // does not know them.
   DistributedElement(std::vector<std::optional<data::Element>> elements, bool collapsed,
                      std::vector<int64_t> sample_counts, std::optional<int64_t> global_samples);
   // Rows of each local replica's element, 0 for a replica that has no data any more. An element
-  // that is no batch is one sample.
-  const std::vector<int64_t>& sample_counts() const { return counts_; }
+  // that is no batch is one sample. Throws FailedPrecondition in traced code that does not know the
+  // sizes; there an element's own shape tells.
+  const std::vector<int64_t>& sample_counts() const;
   // Whether the local replica has a sample. Throws OutOfRange.
   bool has_data(size_t replica) const;
   // Samples of all replicas of all workers. Throws FailedPrecondition for endless data on several
@@ -94,7 +96,12 @@ class DistributedIterator {
   // Throws OutOfRange at the end, InvalidArgument inside of a replica, FailedPrecondition inside of
   // another strategy or while a graph is being built. An error of the pipeline says which stage and
   // which element; calling again goes on behind that element.
-  DistributedElement next();
+  //
+  // In code that function() traces, the elements' tensors are symbols, and each call of the traced
+  // function takes the next step.
+  DistributedElement next(Site site = Site::here());
+  // nullopt at the end. Throws FailedPrecondition in code that is traced, which cannot branch on
+  // it.
   std::optional<DistributedElement> next_optional();
   // Of one replica's elements. Throws FailedPrecondition when neither the description nor any
   // element tells.
@@ -102,12 +109,18 @@ class DistributedIterator {
   // The position, for going on after a restart: see data::Iterator::save().
   std::string save();
 
+  // For traced functions: see data::Iterator.
+  const Tensor& handle() const { return handle_; }
+  DistributedIterator with_handle(Tensor handle) const;
+  std::string kind() const;
+
  private:
   friend class DistributedDataset;
   // next(), but nullopt at the end.
   std::optional<DistributedElement> next_or_end();
 
   std::shared_ptr<internal::DistributedInputIterator> impl_;
+  Tensor handle_;
 };
 
 // A dataset spread over the replicas of a strategy, which must outlive it. Cheap to copy; each

@@ -21,14 +21,12 @@ ElementLayout layout_for(const ElementSpec& spec) {
   return {to_string(*spec.structure()), cohort::internal::pack_specs(specs)};
 }
 
-// Whether what this thread calls is being traced into a function. A plain graph that is being built
-// leaves iterators alone: programs iterate and feed sessions while one is open.
+}  // namespace
+
 bool tracing() {
   const cohort::internal::GraphBuilder* builder = cohort::internal::thread_dispatch().builder;
   return builder != nullptr && !builder->makes_variables();
 }
-
-}  // namespace
 
 IteratorBase::IteratorBase(std::string name)
     : name_(name.empty() ? next_name() : std::move(name)) {}

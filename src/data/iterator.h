@@ -9,6 +9,10 @@ namespace cohort::data::internal {
 
 using cohort::internal::ElementLayout;
 
+// Whether what this thread calls is being traced into a function. A plain graph that is being built
+// leaves iterators alone: programs iterate and feed sessions while one is open.
+bool tracing();
+
 // What an Iterator refers to: a walk in this process, or one that a strategy makes up of several.
 class IteratorBase : public cohort::internal::ElementSource {
  public:

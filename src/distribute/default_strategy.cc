@@ -12,6 +12,7 @@ class DefaultExtended : public SingleReplicaExtended {
   std::string name() const override { return "DefaultStrategy"; }
   std::vector<std::string> worker_devices() const override { return raise_no_devices(); }
   std::vector<std::string> parameter_devices() const override { return raise_no_devices(); }
+  std::vector<std::string> input_devices() const override { return {""}; }
 
   Variable create_variable(const NextCreator& next, const VariableRequest& request) override {
     return next(request);

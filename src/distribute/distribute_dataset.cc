@@ -75,7 +75,7 @@ DistributedDataset finish(DistributedInput input, const StrategyExtended& extend
   if (options.fetch_to_device && input.strategy != nullptr) {
     const auto replicas = static_cast<int64_t>(input.replicas() / input.pipelines.size());
     for (data::Dataset& pipeline : input.pipelines) {
-      pipeline = read_ahead(pipeline, replicas * options.per_replica_buffer_size);
+      pipeline = internal::read_ahead(pipeline, replicas * options.per_replica_buffer_size);
     }
   }
   return DistributedDataset(std::make_shared<const DistributedInput>(std::move(input)));
@@ -92,10 +92,6 @@ std::string pipeline_device(const std::string& device, const InputOptions& optio
 }
 
 }  // namespace
-
-InputContext StrategyExtended::input_context() const {
-  return InputContext(1, 0, num_replicas_in_sync());
-}
 
 DistributedDataset Strategy::distribute_dataset(const data::Dataset& dataset,
                                                 const InputOptions& options) {
@@ -127,7 +123,7 @@ DistributedDataset Strategy::distribute_datasets_from_function(
     input.pipelines.push_back(
         f(per_replica ? InputContext(pipelines, i, num_replicas_in_sync()) : input.context));
   }
-  input.cardinality = common_cardinality(input.pipelines);
+  input.cardinality = internal::common_cardinality(input.pipelines);
   return finish(std::move(input), *extended_, options);
 }
 

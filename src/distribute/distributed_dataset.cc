@@ -9,9 +9,13 @@ using internal::DistributedInputIterator;
 using internal::LastStep;
 
 DistributedIterator::DistributedIterator(std::shared_ptr<DistributedInputIterator> impl)
-    : impl_(std::move(impl)) {}
+    : impl_(std::move(impl)), handle_(internal::make_resource(impl_)) {}
 
-DistributedElement DistributedIterator::next() {
+DistributedElement DistributedIterator::next(Site site) {
+  if (handle_.is_symbolic() || data::internal::tracing()) {
+    impl_->check_caller();
+    return impl_->step_of(internal::iterator_next(handle_, impl_->layout(), site));
+  }
   std::optional<DistributedElement> element = next_or_end();
   if (!element) {
     internal::raise(Code::OutOfRange, "[DistributedIterator] the dataset has no more elements");
@@ -20,12 +24,28 @@ DistributedElement DistributedIterator::next() {
 }
 
 std::optional<DistributedElement> DistributedIterator::next_optional() {
-  return impl_->next(LastStep::Filled);
+  if (handle_.is_symbolic() || data::internal::tracing()) {
+    internal::raise(Code::FailedPrecondition,
+                    "[DistributedIterator] the end of a dataset is not known while a function is "
+                    "traced; call next(), which ends the traced function's run with OutOfRange, or "
+                    "iterate outside and pass the elements");
+  }
+  impl_->check_caller();
+  return impl_->next_step(LastStep::Filled);
 }
 
 std::optional<DistributedElement> DistributedIterator::next_or_end() {
-  return impl_->next(LastStep::ByRule);
+  impl_->check_caller();
+  return impl_->next_step(LastStep::ByRule);
 }
+
+DistributedIterator DistributedIterator::with_handle(Tensor handle) const {
+  DistributedIterator other = *this;
+  other.handle_ = std::move(handle);
+  return other;
+}
+
+std::string DistributedIterator::kind() const { return "Distributed" + impl_->kind(); }
 
 data::ElementSpec DistributedIterator::element_spec() const {
   return impl_->input().element_spec();

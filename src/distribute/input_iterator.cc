@@ -9,18 +9,21 @@
 #include "data/state.h"
 #include "distribute/context.h"
 #include "ops/dispatch.h"
-#include "tensor/memory.h"
+#include "tensor/on_device.h"
 
 namespace cohort::internal {
 
 using data::Element;
 
-namespace {
-
 int64_t sample_count(const Element& element) {
   const std::vector<Tensor>& tensors = data::internal::tensors_of(element);
-  return tensors.empty() || tensors[0].shape().rank() == 0 ? 1 : tensors[0].shape()[0];
+  if (tensors.empty()) return 1;
+  const Shape shape = tensors[0].shape();
+  if (!shape.has_rank()) return Shape::kUnknownDim;
+  return shape.rank() == 0 ? 1 : shape[0];
 }
+
+namespace {
 
 Element element_on(const Device* device, Element element) {
   if (device == nullptr) return element;
@@ -44,10 +47,10 @@ DistributedInputIterator::DistributedInputIterator(std::shared_ptr<const Distrib
 
 void DistributedInputIterator::check_caller() const {
   if (input_->strategy == nullptr) return;
-  if (thread_dispatch().builder != nullptr) {
+  if (thread_dispatch().builder != nullptr && !data::internal::tracing()) {
     raise(Code::FailedPrecondition,
-          "[DistributedIterator] next() was called while a graph is being built, which would keep "
-          "this one element; call it outside and pass the element as an argument");
+          "[DistributedIterator] next() was called while a graph is being built; call it outside "
+          "and feed the elements, or trace a function");
   }
   if (!has_strategy()) return;
   const EnterOrAssert same(*input_->strategy, "DistributedIterator::next");
@@ -58,8 +61,7 @@ void DistributedInputIterator::check_caller() const {
   }
 }
 
-std::optional<DistributedElement> DistributedInputIterator::next(LastStep last_step) {
-  check_caller();
+std::optional<DistributedElement> DistributedInputIterator::next_step(LastStep last_step) {
   const std::lock_guard lock(mutex_);
   if (ended_) return std::nullopt;
   const bool always = last_step == LastStep::Filled && input_->cardinality != data::kInfinite;
@@ -120,8 +122,8 @@ DistributedElement DistributedInputIterator::deliver(std::optional<int64_t> glob
     if (!element) element = empty_element();
     element = element_on(input_->devices[replica], *std::move(element));
   }
-  const bool alone = counts.size() == 1 && !input_->several_workers();
-  return DistributedElement(std::exchange(drawn_, {}), alone, std::move(counts), global_samples);
+  return DistributedElement(std::exchange(drawn_, {}), is_alone(), std::move(counts),
+                            global_samples);
 }
 
 const Element& DistributedInputIterator::empty_element() {

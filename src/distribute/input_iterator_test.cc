@@ -148,6 +148,51 @@ TEST(DistributedIterator, NextIsNotForGraphs) {
   EXPECT_ERROR(Code::FailedPrecondition, "while a graph is being built", it.next());
 }
 
+TEST(TracedSteps, EachCallTakesTheNextStep) {
+  const auto strategy = mirrored(2);
+  const auto dist = strategy->distribute_dataset(range(8).batch(4));
+  const auto step = function([&](DistributedIterator it) {
+    return strategy->reduce(ReduceOp::Sum, strategy->run([](Tensor x) { return x * 2; }, it.next()),
+                            0);
+  });
+  DistributedIterator it = dist.iterator();
+  EXPECT_EQ(step(it).to<int64_t>(), 12);
+  EXPECT_EQ(rows_of(it.next()), (Rows{{4, 5}, {6, 7}}));
+  EXPECT_ERROR(Code::OutOfRange, "IteratorNext", step(it));
+  EXPECT_EQ(step(dist.iterator()).to<int64_t>(), 12);
+  EXPECT_EQ(step.num_traces(), 1u);
+}
+
+TEST(TracedSteps, ReplicasWithoutDataGetEmptyElements) {
+  const auto strategy = mirrored(2);
+  auto it = from(*strategy, range(3).batch(1)).iterator();
+  const auto step = function([&] {
+    const DistributedElement element = it.next();
+    EXPECT_ERROR(Code::FailedPrecondition, "traced", element.sample_counts());
+    EXPECT_ERROR(Code::FailedPrecondition, "traced", it.next_optional());
+    return std::vector<Tensor>{element[0], element[1]};
+  });
+  EXPECT_EQ(step()[1].to_vector<int64_t>(), (std::vector<int64_t>{1}));
+  EXPECT_EQ(step()[1].shape(), (Shape{0}));
+}
+
+TEST(TracedSteps, AreNotForReplicas) {
+  const auto strategy = mirrored(2);
+  auto it = strategy->distribute_dataset(range(8).batch(4)).iterator();
+  const auto step = function([&] { return Tensor(it.next()[0]); });
+  EXPECT_ERROR(Code::InvalidArgument, "outside of run()", strategy->run([&] { return step(); }));
+}
+
+TEST(TracedSteps, CanBeArguments) {
+  const auto strategy = mirrored(2);
+  const auto step = function([&](DistributedElement x) {
+    return strategy->reduce(ReduceOp::Sum, strategy->run([](Tensor y) { return y * 2; }, x), 0);
+  });
+  auto it = strategy->distribute_dataset(range(8).batch(4)).iterator();
+  EXPECT_EQ(step(it.next()).to<int64_t>(), 12);
+  EXPECT_EQ(step(it.next()).to<int64_t>(), 44);
+}
+
 data::Dataset failing_at(int64_t bad) {
   return range(6).map([bad](Tensor x) {
     if (x.to<int64_t>() == bad) throw std::runtime_error("bad element");

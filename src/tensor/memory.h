@@ -3,7 +3,6 @@
 #include <cstddef>
 
 #include "cohort/tensor.h"
-#include "tensor/devices.h"
 
 namespace cohort::internal {
 
@@ -33,9 +32,5 @@ bool is_held_here_only(const Tensor& tensor, size_t sharers);
 // Part of a numeric tensor's memory as a tensor of its own, which keeps the memory alive: `shape`
 // elements from element `offset` on, in row-major order. They must lie inside of `parent`.
 Tensor view_elements(const Tensor& parent, int64_t offset, const Shape& shape);
-
-// The same elements as a value of `device`. Logical CPU devices share memory, so nothing is copied
-// but strings. Resources stay where they are; symbols throw FailedPrecondition.
-Tensor on_device(const Tensor& tensor, const Device& device);
 
 }  // namespace cohort::internal

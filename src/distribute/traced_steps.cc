@@ -1,0 +1,59 @@
+// Steps of distributed datasets in traced functions.
+
+#include <algorithm>
+
+#include "base/raise.h"
+#include "data/dummy.h"
+#include "data/element_access.h"
+#include "distribute/input_iterator.h"
+#include "ops/dispatch.h"
+
+namespace cohort::internal {
+
+using data::Element;
+using data::ElementSpec;
+
+std::optional<Element> DistributedInputIterator::next() {
+  const std::optional<DistributedElement> step = next_step(LastStep::ByRule);
+  if (!step) return std::nullopt;
+  std::vector<Element> parts;
+  for (size_t replica = 0; replica < step->size(); ++replica) parts.push_back((*step)[replica]);
+  return Element::tuple(std::move(parts));
+}
+
+std::optional<ElementSpec> DistributedInputIterator::find_spec() const {
+  const PlainDispatch outside;
+  std::optional<ElementSpec> one = input_->static_spec();
+  if (!one) one = data::internal::spec_or_probe(input_->pipelines[0]);
+  if (!one) return std::nullopt;
+  const std::vector<data::TensorSpec> tensors = one->tensors();
+  std::vector<data::TensorSpec> all;
+  for (size_t i = 0; i < input_->replicas(); ++i) {
+    all.insert(all.end(), tensors.begin(), tensors.end());
+  }
+  const std::vector<data::internal::StructurePtr> parts(input_->replicas(), one->structure());
+  return ElementSpec(data::internal::tuple_structure(parts), std::move(all));
+}
+
+std::string DistributedInputIterator::describe_dataset() const {
+  raise(Code::FailedPrecondition,
+        "[DistributedIterator] steps for the replicas of this process cannot be made in another; "
+        "trace a function of the elements instead");
+}
+
+DistributedElement DistributedInputIterator::step_of(std::span<const Tensor> tensors) const {
+  const auto& structures = element_spec()->structure()->parts;
+  std::vector<std::optional<Element>> elements;
+  std::vector<int64_t> counts;
+  for (const data::internal::StructurePtr& structure : structures) {
+    const std::span<const Tensor> own = tensors.first(structure->leaves);
+    tensors = tensors.subspan(structure->leaves);
+    elements.push_back(data::internal::ElementAccess::make(
+        structure, std::vector<Tensor>(own.begin(), own.end())));
+    counts.push_back(sample_count(*elements.back()));
+  }
+  if (std::ranges::find(counts, Shape::kUnknownDim) != counts.end()) counts.clear();
+  return DistributedElement(std::move(elements), is_alone(), std::move(counts), std::nullopt);
+}
+
+}  // namespace cohort::internal
