@@ -74,8 +74,8 @@ struct FunctionOptions {
 // array, tuple, pair, map by name, structs with Fields. Numbers, strings and variables among the
 // arguments are traced as they are, and traced anew when they change; among the results they stay
 // what they were in the trace. Iterators may be arguments, or captured: each call takes the next
-// elements, and any iterator over elements of the same dtypes and shapes goes with one trace. Inside
-// of a replica each replica has its own traces.
+// elements, and any iterator over elements of the same dtypes and shapes goes with one trace.
+// Inside of a replica each replica has its own traces.
 //
 // Nodes run on the devices that the code asked for, those of several devices at the same time.
 // Thread-safe. Under a tape, and inside of another function, it is called op by op.
