@@ -74,13 +74,16 @@ std::shared_ptr<const Trace> make_trace(const std::string& name, std::vector<Spe
 // A call has no session: no table of named state, no other part to exchange tensors with.
 class CallContext : public FunctionCaller {
  public:
+  explicit CallContext(const GraphFunction& function) : number_(function.calls()) {}
   ResourceTable& resources() override {
     raise(Code::FailedPrecondition, "[Function] named state needs a session");
   }
   Cancellation& cancellation() override { return cancellation_; }
   EdgeTable& edges() override { raise(Code::Internal, "[Function] a call has one part"); }
+  uint64_t run_number() override { return number_.get(); }
 
  private:
+  RunNumber number_;
   Cancellation cancellation_;
 };
 
@@ -159,9 +162,9 @@ std::vector<Tensor> FunctionCore::call(const std::vector<Tensor>& arguments,
   std::vector<Tensor> all = arguments;
   all.insert(all.end(), function.captured.begin(), function.captured.end());
   if (thread_dispatch().builder != nullptr || is_recorded(function, arguments)) {
-    return call_inline(function, arguments);
+    return call_inline(function, arguments, function.calls()++);
   }
-  CallContext context;
+  CallContext context(function);
   return context.call(function, all);
 }
 
