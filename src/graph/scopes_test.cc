@@ -93,6 +93,7 @@ TEST(Scopes, EndInReverseOrder) {
   expect_reverse_order<NameScope>("layer");
   expect_reverse_order<ControlDependencies>(std::vector<Tensor>{x});
   expect_reverse_order<Colocation>(x);
+  expect_reverse_order<DeviceScope>("CPU:0");
   EXPECT_EQ(graph.tensor("x").dtype(), kFloat32);
 }
 

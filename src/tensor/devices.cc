@@ -133,16 +133,22 @@ std::vector<std::string> list_devices() {
 }
 
 DeviceScope::DeviceScope(std::string_view name)
-    : depth_(internal::push({.name = DeviceName::parse_any_form(name)})) {}
+    : ticket_(internal::push({.name = DeviceName::parse_any_form(name)})) {}
 
 DeviceScope::DeviceScope(DeviceFunction function)
-    : depth_(internal::push({.function = std::move(function)})) {}
+    : ticket_(internal::push({.function = std::move(function)})) {}
 
-DeviceScope::DeviceScope(std::nullptr_t) : depth_(internal::push({})) {}
+DeviceScope::DeviceScope(std::nullptr_t) : ticket_(internal::push({})) {}
 
 DeviceScope::~DeviceScope() {
   internal::ThreadScopes& scopes = internal::thread_scopes();
-  scopes.entries.leave(depth_);
+  scopes.entries.leave(ticket_);
+  scopes.resolved = nullptr;
+}
+
+void DeviceScope::close() {
+  internal::ThreadScopes& scopes = internal::thread_scopes();
+  scopes.entries.close(ticket_);
   scopes.resolved = nullptr;
 }
 
