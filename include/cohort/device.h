@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <iosfwd>
 #include <optional>
@@ -86,9 +87,11 @@ class [[nodiscard]] DeviceScope {
   ~DeviceScope();
   DeviceScope(const DeviceScope&) = delete;
   DeviceScope& operator=(const DeviceScope&) = delete;
+  // Throws FailedPrecondition, and leaves the scope open, while one that was opened later is open.
+  void close();
 
  private:
-  size_t depth_;
+  uint64_t ticket_;
 };
 
 // auto on = device("CPU:0"); a name that this process does not have is an error of the first

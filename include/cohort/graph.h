@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <initializer_list>
 #include <iosfwd>
@@ -48,9 +49,10 @@ class Graph {
     ~Scope();
     Scope(const Scope&) = delete;
     Scope& operator=(const Scope&) = delete;
+    void close();
 
    private:
-    std::shared_ptr<internal::GraphImpl> previous_;
+    uint64_t ticket_;
   };
   Scope as_default();
 
@@ -95,7 +97,9 @@ Tensor placeholder_with_default(const Tensor& value, const Shape& shape,
 // A tensor as a node; op functions do this by themselves for concrete inputs.
 Tensor constant(const Tensor& value, std::string_view name = "Const", Site site = Site::here());
 
-// Guards. While one lives, nodes that this thread adds are affected; they end in reverse order.
+// Guards. While one lives, nodes that this thread adds are affected. They end in reverse order, as
+// do those of Graph::as_default and device(): close() throws FailedPrecondition when one that was
+// opened later is still open, and leaves the guard open; the destructor logs that and ends it.
 
 // Names begin with "name/". A name that is taken gets "_1"; "" goes back to no prefix.
 class [[nodiscard]] NameScope {
@@ -104,6 +108,10 @@ class [[nodiscard]] NameScope {
   ~NameScope();
   NameScope(const NameScope&) = delete;
   NameScope& operator=(const NameScope&) = delete;
+  void close();
+
+ private:
+  uint64_t ticket_;
 };
 inline NameScope name_scope(std::string_view name) { return NameScope(name); }
 
@@ -114,6 +122,10 @@ class [[nodiscard]] ControlDependencies {
   ~ControlDependencies();
   ControlDependencies(const ControlDependencies&) = delete;
   ControlDependencies& operator=(const ControlDependencies&) = delete;
+  void close();
+
+ private:
+  uint64_t ticket_;
 };
 inline ControlDependencies control_dependencies(const std::vector<Tensor>& before) {
   return ControlDependencies(before);
@@ -126,6 +138,10 @@ class [[nodiscard]] Colocation {
   ~Colocation();
   Colocation(const Colocation&) = delete;
   Colocation& operator=(const Colocation&) = delete;
+  void close();
+
+ private:
+  uint64_t ticket_ = 0;
 };
 inline Colocation colocate_with(const Tensor& tensor) { return Colocation(tensor); }
 

@@ -24,8 +24,11 @@ struct NormalOptions {
 // A stream of random numbers: a seed, and a counter of the 128-bit blocks that were used.
 //
 // Not thread-safe; give each thread its own with split(). A copy repeats what the original draws. A
-// draw that throws uses nothing up. In a graph being built a draw has the numbers of now in every
-// run.
+// draw that throws uses nothing up.
+//
+// In a graph being built, and in a function being traced, a draw is a node: the first run (or call)
+// that draws has the numbers of now, and each further one has new ones that depend on the seed and
+// on how many there were. The iterations of one while_loop in one run have the same numbers.
 class Generator {
  public:
   explicit Generator(uint64_t seed) : seed_(seed) {}

@@ -26,7 +26,8 @@ struct Feed {
 using Feeds = std::vector<Feed>;
 
 struct SessionOptions {
-  // Writes one line per node to stderr when it is placed: "name: (Op): /job:.../device:CPU:0".
+  // Writes the devices to stderr ("Device mapping:", then one per line), and one line per node when
+  // it is placed: "name: (Op): /job:.../device:CPU:0".
   bool log_device_placement = false;
   // A node whose device does not exist, or cannot run it, goes to another device of its task.
   bool allow_soft_placement = false;
@@ -74,8 +75,9 @@ class Callable {
 // The graph may grow between runs. Thread-safe: any number of threads may run at the same time.
 class Session {
  public:
-  // Runs the graph that this thread is building, in this process. A target "grpc://host:port" asks
-  // the server there instead; any other target is NotFound.
+  // Runs the graph that this thread is building, in this process. A target "grpc://host:port", or
+  // "host:port" for short, asks the server there instead (Unimplemented so far); any other target
+  // is NotFound.
   explicit Session(std::string_view target = "", const SessionOptions& options = {});
   explicit Session(const Graph& graph, std::string_view target = "",
                    const SessionOptions& options = {});

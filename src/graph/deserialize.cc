@@ -41,7 +41,11 @@ class Reader {
       raise(Code::InvalidArgument, "[Graph] the bytes hold a function, not a graph");
     }
     read_functions(document);
-    return nodes(document.nodes(), NodesOf::Graph).graph;
+    std::shared_ptr<GraphImpl> made = nodes(document.nodes(), NodesOf::Graph).graph;
+    for (const message::GraphVariable& variable : document.variables()) {
+      read_variable(variable, *made);
+    }
+    return made;
   }
 
   std::shared_ptr<const GraphFunction> function(const message::Document& document) {
@@ -68,6 +72,50 @@ class Reader {
     std::shared_ptr<GraphImpl> graph;
     int depth = 0;  // of the functions that the nodes use
   };
+
+  void read_variable(const message::GraphVariable& from, GraphImpl& graph) {
+    const auto fault = [&](std::string_view reason) {
+      raise(Code::InvalidArgument, "[Graph] variable {}: {}", quoted(from.handle()), reason);
+    };
+    const Status status = capture_status([&] {
+      const Endpoint handle = read_endpoint(graph, from.handle());
+      const Endpoint initializer = read_endpoint(graph, from.initializer());
+      const Node& node = graph.node(handle.node);
+      const Node& assign = graph.node(initializer.node);
+      if (node.op->name != "VariableHandle") fault("its node is not a variable's");
+      if (!variables_.insert(handle.node).second) fault("it comes twice");
+      if (assign.op->name != "AssignVariable" || assign.inputs[0] != handle) {
+        fault("what is to initialize it does not");
+      }
+      if (from.synchronization() > static_cast<uint32_t>(VariableSynchronization::OnRead) ||
+          from.aggregation() > static_cast<uint32_t>(VariableAggregation::OnlyFirstReplica)) {
+        fault("it is synchronized or aggregated in a way that does not exist");
+      }
+      const Spec spec = read_spec(from.spec());
+      const Spec& assigned = assign.outputs[0];
+      if (spec.dtype != assigned.dtype || !spec.shape.is_compatible_with(assigned.shape)) {
+        fault("it is not of the kind of its first value");
+      }
+      graph.add_variable(
+          {.variable = nullptr,
+           .initializer = graph.symbol(initializer),
+           .handle = {.handle = graph.symbol(handle),
+                      .name = node.attrs.get<std::string>("shared_name"),
+                      .dtype = spec.dtype,
+                      .shape = spec.shape},
+           .options = {
+               .name = node.name,
+               .trainable = from.trainable(),
+               .dtype = spec.dtype,
+               .shape = spec.shape,
+               .synchronization = static_cast<VariableSynchronization>(from.synchronization()),
+               .aggregation = static_cast<VariableAggregation>(from.aggregation())}});
+    });
+    if (!status.ok()) {
+      if (status.message.starts_with("[Graph] ")) throw Error(status);
+      fault(status.message);
+    }
+  }
 
   // Runs `body`, whose faults are those of the function that was read.
   template <typename Body>
@@ -171,6 +219,7 @@ class Reader {
 
   const BindCapture& bind_;
   std::map<std::string, ReadFunction> functions_;
+  std::set<int> variables_;  // handles of those read so far
 };
 
 }  // namespace

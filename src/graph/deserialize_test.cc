@@ -57,6 +57,21 @@ void expect_refused(std::string_view fragment, const Change& change,
   EXPECT_ERROR(code, fragment, Graph::deserialize(bytes));
 }
 
+TEST(ReadingGraphs, RefusesAPlaceBesideNobody) {
+  expect_refused("together with 'nobody', which does not exist",
+                 [](auto& document) { node(document, "x").add_colocated_with("nobody"); });
+}
+
+TEST(ReadingGraphs, RefusesVariablesThatAreNone) {
+  const auto add = [](message::Document& document, const char* handle, const char* initializer) {
+    message::GraphVariable& variable = *document.add_variables();
+    variable.set_handle(handle);
+    variable.set_initializer(initializer);
+  };
+  expect_refused("there is no tensor 'w'", [&](auto& document) { add(document, "w", "x"); });
+  expect_refused("not a variable's", [&](auto& document) { add(document, "x", "x"); });
+}
+
 TEST(ReadingGraphs, RefusesGarbage) {
   EXPECT_ERROR(Code::InvalidArgument, "not a serialized graph", Graph::deserialize(""));
   EXPECT_ERROR(Code::InvalidArgument, "not a serialized graph", Graph::deserialize("garbage"));

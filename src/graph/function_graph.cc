@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "base/raise.h"
+#include "ops/random_ops.h"
 
 namespace cohort::internal {
 
@@ -101,7 +102,8 @@ namespace {
 // Where the values of a body's outputs are while it is called op by op.
 class InlineCall {
  public:
-  InlineCall(const GraphFunction& function, std::span<const Tensor> inputs) : function_(function) {
+  InlineCall(const GraphFunction& function, std::span<const Tensor> inputs, uint64_t number)
+      : function_(function), number_(static_cast<int64_t>(number)) {
     if (inputs.size() != function.num_own_arguments()) {
       raise(Code::InvalidArgument, "[Function] '{}' takes {} tensors, got {}", function.name,
             function.num_own_arguments(), inputs.size());
@@ -132,9 +134,16 @@ class InlineCall {
     std::vector<Tensor> inputs;
     for (const Endpoint input : node.inputs) inputs.push_back(values_.at(input));
     const DeviceScope on(node.device.to_string());
-    const std::vector<Tensor> outputs = apply_many(*node.op, inputs, node.attrs, node.site);
+    const std::vector<Tensor> outputs = apply_many(*node.op, inputs, attrs_of(node), node.site);
     if (reads_only(*node.op)) tell_variable_read(node, inputs[0], outputs[0]);
     for (size_t i = 0; i < outputs.size(); ++i) values_[{id, static_cast<int>(i)}] = outputs[i];
+  }
+
+  Attrs attrs_of(const Node& node) const {
+    if (node.op != &kRandomKey || number_ == 0) return node.attrs;
+    return {{"seed", node.attrs.integer("seed")},
+            {"counter", node.attrs.integer("counter")},
+            {"call", number_}};
   }
 
   static void tell_variable_read(const Node& node, const Tensor& handle, const Tensor& value) {
@@ -144,13 +153,15 @@ class InlineCall {
   }
 
   const GraphFunction& function_;
+  const int64_t number_;
   std::unordered_map<Endpoint, Tensor, Hash> values_;
 };
 
 }  // namespace
 
-std::vector<Tensor> call_inline(const GraphFunction& function, std::span<const Tensor> inputs) {
-  return InlineCall(function, inputs).run();
+std::vector<Tensor> call_inline(const GraphFunction& function, std::span<const Tensor> inputs,
+                                uint64_t number) {
+  return InlineCall(function, inputs, number).run();
 }
 
 }  // namespace cohort::internal

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <map>
 #include <set>
 #include <string>
@@ -62,7 +63,11 @@ class GraphFunction {
     return compiled_;
   }
 
+  // How many calls asked which one they are: see RunNumber.
+  std::atomic<uint64_t>& calls() const { return calls_; }
+
  private:
+  mutable std::atomic<uint64_t> calls_{0};
   mutable std::once_flag compile_once_;
   mutable std::shared_ptr<const void> compiled_;
 };
@@ -74,7 +79,9 @@ std::shared_ptr<const GraphFunction> trace(std::string name, std::span<const Spe
                                            const FunctionBody& body);
 
 // Calls the ops of the body one by one, on `inputs` (the caller's arguments; captures are added):
-// at once, into the graph being built, onto the active tape, as any op call.
-std::vector<Tensor> call_inline(const GraphFunction& function, std::span<const Tensor> inputs);
+// at once, into the graph being built, onto the active tape, as any op call. Calls with different
+// numbers draw different random numbers.
+std::vector<Tensor> call_inline(const GraphFunction& function, std::span<const Tensor> inputs,
+                                uint64_t number = 0);
 
 }  // namespace cohort::internal

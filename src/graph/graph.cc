@@ -4,6 +4,7 @@
 
 #include "autodiff/backward.h"
 #include "base/raise.h"
+#include "base/scope_stack.h"
 #include "cohort/ops.h"
 #include "graph/graph_impl.h"
 
@@ -11,15 +12,34 @@ namespace cohort {
 namespace internal {
 namespace {
 
-// The graph being built here, kept alive by the scope that opened it.
-std::shared_ptr<GraphImpl>& default_graph() {
-  thread_local std::shared_ptr<GraphImpl> graph;
-  return graph;
+// One open scope: the graph, kept alive, and what op calls went to before.
+struct OpenGraph {
+  std::shared_ptr<GraphImpl> graph;
+  GraphBuilder* outer;
+};
+
+ScopeStack<OpenGraph>& open_graphs() {
+  thread_local ScopeStack<OpenGraph> graphs("Graph");
+  return graphs;
 }
 
-void set_default(std::shared_ptr<GraphImpl> graph) {
-  thread_dispatch().builder = graph.get();
-  default_graph() = std::move(graph);
+uint64_t open_graph(std::shared_ptr<GraphImpl> graph) {
+  GraphBuilder*& building = thread_dispatch().builder;
+  GraphBuilder* const outer = std::exchange(building, graph.get());
+  return open_graphs().open({std::move(graph), outer});
+}
+
+// Ends the scope by `end`, which takes it out or throws.
+template <typename End>
+void end_graph(uint64_t ticket, const End& end) {
+  ScopeStack<OpenGraph>& graphs = open_graphs();
+  const size_t place = graphs.find(ticket);
+  const size_t count = graphs.size();
+  GraphBuilder* const outer = place < count ? graphs[place].outer : nullptr;
+  end();
+  if (place == count) return;
+  // Whoever was opened inside goes on; what is outside of it now is what was outside of this one.
+  (place + 1 == count ? thread_dispatch().builder : graphs[place].outer) = outer;
 }
 
 NodeInfo info_of(const GraphImpl& graph, const Node& node) {
@@ -48,10 +68,13 @@ Graph::Graph() : impl_(std::make_shared<internal::GraphImpl>()) {}
 Graph::Scope Graph::as_default() { return Scope(impl_); }
 
 Graph::Scope::Scope(std::shared_ptr<internal::GraphImpl> graph)
-    : previous_(internal::default_graph()) {
-  internal::set_default(std::move(graph));
+    : ticket_(internal::open_graph(std::move(graph))) {}
+Graph::Scope::~Scope() {
+  internal::end_graph(ticket_, [&] { internal::open_graphs().leave(ticket_); });
 }
-Graph::Scope::~Scope() { internal::set_default(std::move(previous_)); }
+void Graph::Scope::close() {
+  internal::end_graph(ticket_, [&] { internal::open_graphs().close(ticket_); });
+}
 
 bool building_graph() { return internal::thread_dispatch().builder != nullptr; }
 
@@ -60,7 +83,7 @@ Graph get_default_graph() {
     internal::raise(Code::FailedPrecondition,
                     "[Graph] this thread builds no graph; open one with graph.as_default()");
   }
-  return internal::GraphAccess::make(internal::default_graph());
+  return internal::GraphAccess::make(internal::open_graphs().innermost().graph);
 }
 
 Tensor Graph::tensor(std::string_view name) const {

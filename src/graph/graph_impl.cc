@@ -18,8 +18,9 @@ namespace {
 // Control inputs from the open guards, those of another graph left out.
 std::vector<int> scoped_controls(const GraphImpl& graph) {
   std::vector<int> controls;
-  for (const auto& guard : build_scopes().controls) {
-    for (const Tensor& tensor : guard) {
+  const auto& guards = build_scopes().controls;
+  for (size_t i = 0; i < guards.size(); ++i) {
+    for (const Tensor& tensor : guards[i]) {
       if (graph.owns(tensor)) controls.push_back(graph.endpoint(tensor).node);
     }
   }
@@ -28,9 +29,10 @@ std::vector<int> scoped_controls(const GraphImpl& graph) {
 
 // Where a new node is to go: with what it is colocated with, else where the device scopes say.
 void place(const GraphImpl& graph, Node& node) {
-  for (const Tensor& anchor : build_scopes().colocations) {
-    if (graph.owns(anchor))
-      node.colocated_with.push_back(graph.node(graph.endpoint(anchor).node).name);
+  const auto& anchors = build_scopes().colocations;
+  for (size_t i = 0; i < anchors.size(); ++i) {
+    if (!graph.owns(anchors[i])) continue;
+    node.colocated_with.push_back(graph.node(graph.endpoint(anchors[i]).node).name);
   }
   if (node.colocated_with.empty()) node.device = requested_device(node.name, node.op->name);
 }
@@ -202,6 +204,14 @@ std::vector<OpCall> GraphImpl::calls() const {
 void GraphImpl::add_variable(VariableRecord record) {
   const std::lock_guard lock(mutex_);
   variables_.push_back(std::move(record));
+}
+
+std::vector<GraphImpl::VariableRecord> GraphImpl::variables(const MakeVariable& make) {
+  const std::lock_guard lock(mutex_);
+  for (VariableRecord& record : variables_) {
+    if (!record.variable) record.variable = make(record);
+  }
+  return variables_;
 }
 
 std::vector<GraphImpl::VariableRecord> GraphImpl::variables() const {

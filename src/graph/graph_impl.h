@@ -9,10 +9,9 @@
 #include "cohort/graph.h"
 #include "graph/growing_list.h"
 #include "ops/dispatch.h"
+#include "ops/variable_cell.h"
 
 namespace cohort::internal {
-
-class VariableImpl;
 
 // Output `output` of node `node`.
 struct Endpoint {
@@ -80,10 +79,15 @@ class GraphImpl : public GraphBuilder, public std::enable_shared_from_this<Graph
 
   // Variables made in this graph, in order, and the nodes that give them their first values.
   struct VariableRecord {
-    std::shared_ptr<VariableImpl> variable;
+    std::shared_ptr<VariableImpl> variable;  // null in a graph that was read, until somebody asks
     Tensor initializer;
+    VariableHandle handle;
+    VariableOptions options;
   };
   void add_variable(VariableRecord record);
+  // Makes the variables that are not there yet by `make`.
+  using MakeVariable = std::function<std::shared_ptr<VariableImpl>(const VariableRecord&)>;
+  std::vector<VariableRecord> variables(const MakeVariable& make);
   std::vector<VariableRecord> variables() const;
 
  protected:

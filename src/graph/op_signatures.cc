@@ -161,6 +161,7 @@ constexpr Line kLines[] = {
     {"QueueHandle", 0, 0, "capacity:int components:ints container:text shared_name:text"},
     {"QueueSize", 1, 1, ""},
     {"RandomInt", 1, 1, "shape:shape dtype:dtype low:int high:int"},
+    {"RandomKey", 0, 0, "seed:int counter:int call:int"},
     {"RandomNormal", 1, 1, "shape:shape dtype:dtype mean:float stddev:float"},
     {"RandomPermutation", 2, 2, ""},
     {"RandomTruncatedNormal", 1, 1, "shape:shape dtype:dtype mean:float stddev:float"},

@@ -156,6 +156,7 @@ class Cutter {
   // arrival of an empty tensor sent afterwards.
   int local_control(int before, int device) {
     if (device_of(before) == device) return copies_[static_cast<size_t>(before)];
+    if (const int arrival = arrival_of(before, device); arrival != kNowhere) return arrival;
     const auto [entry, fresh] = control_arrivals_.try_emplace({device, before});
     if (!fresh) return entry->second;
     const int64_t edge = next_edge_++;
@@ -170,6 +171,17 @@ class Cutter {
                                    .outputs = {spec}});
     send(edge, from, {token, 0});
     return entry->second = add_source(device, "recv", spec, kRecv, {{"edge", edge}}).node;
+  }
+
+  // A Recv on `device` of something that `before` computed, which says that it has run.
+  int arrival_of(int before, int device) const {
+    for (auto entry = arrivals_.lower_bound({device, {before, 0}});
+         entry != arrivals_.end() && entry->first.first == device &&
+         entry->first.second.node == before;
+         ++entry) {
+      if (!fed_.contains(entry->first.second)) return entry->second.node;
+    }
+    return kNowhere;
   }
 
   void copy(int id) {

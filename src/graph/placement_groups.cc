@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <numeric>
+#include <tuple>
 
 #include "base/log.h"
 #include "base/raise.h"
@@ -80,6 +81,14 @@ std::string_view clashing_part(const DeviceName& a, const DeviceName& b, Placeme
   if (placement == Placement::Soft) return {};
   if (differ(a.type, b.type)) return "device type";
   return differ(a.index, b.index) ? "device index" : std::string_view{};
+}
+
+void PlacementGroup::hear(const DeviceName& more, Placement placement) {
+  any_type |= differ(request.type, more.type);
+  any_index |= any_type || differ(request.index, more.index);
+  request = merge_requests(request, more, placement);
+  if (any_type) request.type.reset();
+  if (any_index) request.index.reset();
 }
 
 PlacementGroups::PlacementGroups(const GraphImpl& graph, int first,
@@ -175,11 +184,12 @@ void PlacementGroups::add_request(int id, Placement placement) {
   if (!clashing_part(own.request, request, placement).empty()) {
     raise_clash(culprit(id, request), id, "they use one resource");
   }
-  own.request = merge_requests(own.request, request, placement);
+  own.hear(request, placement);
   heard_[static_cast<size_t>(id)] = true;
 }
 
 void PlacementGroups::join_colocated() {
+  std::vector<std::pair<int, int>> pairs;
   for (int id = first_; id < size_; ++id) {
     for (const std::string& name : graph_.node(id).colocated_with) {
       const int other = graph_.find(name);
@@ -188,16 +198,31 @@ void PlacementGroups::join_colocated() {
               "[Placement] node {} is to be placed with node '{}', which is not in the graph",
               describe(id), name);
       }
-      colocate(id, other);
+      pairs.emplace_back(id, other);
     }
   }
+  // Where not all can be had, which are must not depend on the order of the nodes.
+  if (placement_ == Placement::Soft) {
+    const auto names = [&](const std::pair<int, int>& pair) {
+      return std::tie(graph_.node(pair.first).name, graph_.node(pair.second).name);
+    };
+    std::sort(pairs.begin(), pairs.end(),
+              [&](const auto& a, const auto& b) { return names(a) < names(b); });
+  }
+  for (const auto& [id, other] : pairs) colocate(id, other);
 }
 
 void PlacementGroups::colocate(int id, int other) {
   if (root(id) == root(other)) return;
   const std::string_view part = clash(of(id), of(other));
   if (part.empty()) {
-    join(id, other, merge_requests(of(id).request, of(other).request, placement_));
+    PlacementGroup merged = of(id);
+    merged.any_type |= of(other).any_type;
+    merged.any_index |= of(other).any_index;
+    merged.hear(of(other).request, placement_);
+    join(id, other, merged.request);
+    group(id).any_type = merged.any_type;
+    group(id).any_index = merged.any_index;
     return;
   }
   if (placement_ == Placement::Hard) {

@@ -29,6 +29,13 @@ struct PlacementGroup {
   DeviceTypes types = {};  // that can run every member
   int size = 1;
   int assigned = -1;  // a member that has its device already, which is then the group's
+  // Members asked for different ones, and soft placement dropped them: whoever asks later is not
+  // heard either, so that the order of the nodes does not matter.
+  bool any_type = false;
+  bool any_index = false;
+
+  // Adds what a member asks for, or what another group does.
+  void hear(const DeviceName& more, Placement placement);
 };
 
 // The first part ("job", "device type"...) in which two requests for one place clash; empty when

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "support/placer_cases.h"
 
 namespace cohort::internal {
@@ -161,6 +163,48 @@ TEST(Placer, TakesLargeGraphsAndLargeClusters) {
     EXPECT_EQ(placed[static_cast<size_t>(5 * 4'242 + node)].to_string(), full("ps:42/CPU:0"))
         << node;
   }
+}
+
+// Every order of the nodes that come last gives the same places.
+TEST(Placer, SoftPlacementDoesNotDependOnTheOrderOfNodes) {
+  struct Case {
+    std::vector<NodeRow> first;
+    std::vector<NodeRow> rest;
+  };
+  const std::vector<Case> cases = {
+      {{var("w")},
+       {{"a", "/device:GPU:0", {"w"}},
+        {"b", "/device:CPU:1", {"w"}},
+        {"c", "/device:GPU:0", {"w"}}}},
+      {{var("w")}, {{"a", "/cpu:0", {"w"}}, {"b", "/cpu:1", {"w"}}, {"c", "/cpu:1", {"w"}}}},
+      {{{"x"}},
+       {{"a", "/device:GPU:0", {}, {"x"}},
+        {"b", "/device:CPU:1", {}, {"x"}},
+        {"c", "/device:GPU:0", {}, {"x"}}}},
+  };
+  for (const Case& row : cases) {
+    std::vector<NodeRow> rest = row.rest;
+    std::map<std::string, std::string> expected;
+    std::sort(rest.begin(), rest.end(),
+              [](const auto& a, const auto& b) { return a.name < b.name; });
+    do {
+      std::vector<NodeRow> nodes = row.first;
+      nodes.insert(nodes.end(), rest.begin(), rest.end());
+      const auto found = place(nodes, on(kGpuHost, true));
+      if (expected.empty()) expected = found;
+      EXPECT_EQ(found, expected) << rest[0].name << rest[1].name << rest[2].name;
+    } while (std::next_permutation(rest.begin(), rest.end(),
+                                   [](const auto& a, const auto& b) { return a.name < b.name; }));
+  }
+}
+
+TEST(Placer, WhichColocationIsDroppedDoesNotDependOnTheOrderOfNodes) {
+  const NodeRow x{"x"};
+  const NodeRow a{"a", "/job:ps", {}, {"x"}};
+  const NodeRow b{"b", "/job:worker", {}, {"x"}};
+  const auto found = place({x, a, b}, on(kCluster, true));
+  EXPECT_EQ(found, place({x, b, a}, on(kCluster, true)));
+  EXPECT_EQ(found.at("x"), found.at("a"));
 }
 
 }  // namespace

@@ -155,6 +155,12 @@ class NodeReader {
       }
       before_[static_cast<size_t>(i)].push_back(found->second);
     }
+    for (const std::string& name : nodes_[i].colocated_with()) {
+      if (!places_.contains(name)) {
+        raise(Code::InvalidArgument, "it is to be together with {}, which does not exist",
+              quoted(name));
+      }
+    }
   }
 
   // Every node behind its inputs; as they come where that is so already.
@@ -245,13 +251,7 @@ class NodeReader {
     const std::optional<DeviceName> device = DeviceName::try_parse(in.device());
     if (!device) raise(Code::InvalidArgument, "{} is not a device's name", quoted(in.device()));
     node.device = *device;
-    for (const std::string& name : in.colocated_with()) {
-      if (!is_node_name(name)) {
-        raise(Code::InvalidArgument, "it cannot be together with {}, which is not a node's name",
-              quoted(name));
-      }
-      node.colocated_with.push_back(name);
-    }
+    for (const std::string& name : in.colocated_with()) node.colocated_with.push_back(name);
   }
 
   // What the node says of its outputs may be more or less than its op knows now, but must agree.

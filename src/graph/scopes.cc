@@ -14,7 +14,7 @@ BuildScopes& build_scopes() {
 
 std::string name_prefix() {
   const BuildScopes& scopes = build_scopes();
-  return scopes.name_prefixes.empty() ? std::string() : scopes.name_prefixes.back();
+  return scopes.name_prefixes.empty() ? std::string() : scopes.name_prefixes.innermost();
 }
 
 namespace {
@@ -36,20 +36,23 @@ std::string prefix_for(std::string_view name) {
 }  // namespace
 }  // namespace internal
 
-NameScope::NameScope(std::string_view name) {
-  internal::build_scopes().name_prefixes.push_back(internal::prefix_for(name));
-}
-NameScope::~NameScope() { internal::build_scopes().name_prefixes.pop_back(); }
+using internal::build_scopes;
 
-ControlDependencies::ControlDependencies(const std::vector<Tensor>& before) {
-  internal::build_scopes().controls.push_back(before);
-}
-ControlDependencies::~ControlDependencies() { internal::build_scopes().controls.pop_back(); }
+NameScope::NameScope(std::string_view name)
+    : ticket_(build_scopes().name_prefixes.open(internal::prefix_for(name))) {}
+NameScope::~NameScope() { build_scopes().name_prefixes.leave(ticket_); }
+void NameScope::close() { build_scopes().name_prefixes.close(ticket_); }
+
+ControlDependencies::ControlDependencies(const std::vector<Tensor>& before)
+    : ticket_(build_scopes().controls.open(before)) {}
+ControlDependencies::~ControlDependencies() { build_scopes().controls.leave(ticket_); }
+void ControlDependencies::close() { build_scopes().controls.close(ticket_); }
 
 Colocation::Colocation(const Tensor& tensor) {
   internal::graph_of(tensor);  // throws unless it is a symbol
-  internal::build_scopes().colocations.push_back(tensor);
+  ticket_ = build_scopes().colocations.open(tensor);
 }
-Colocation::~Colocation() { internal::build_scopes().colocations.pop_back(); }
+Colocation::~Colocation() { build_scopes().colocations.leave(ticket_); }
+void Colocation::close() { build_scopes().colocations.close(ticket_); }
 
 }  // namespace cohort

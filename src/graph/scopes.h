@@ -4,15 +4,16 @@
 #include <string>
 #include <vector>
 
+#include "base/scope_stack.h"
 #include "cohort/tensor.h"
 
 namespace cohort::internal {
 
 // What the open guards of a thread say about the nodes that it adds.
 struct BuildScopes {
-  std::vector<std::string> name_prefixes;  // "" or "scope/", innermost last
-  std::vector<std::vector<Tensor>> controls;
-  std::vector<Tensor> colocations;
+  ScopeStack<std::string> name_prefixes{"NameScope"};  // "" or "scope/"
+  ScopeStack<std::vector<Tensor>> controls{"ControlDependencies"};
+  ScopeStack<Tensor> colocations{"Colocation"};
 };
 BuildScopes& build_scopes();
 

@@ -75,5 +75,59 @@ TEST(DeviceScopes, RefuseWhatIsNoDeviceName) {
   EXPECT_ERROR(Code::InvalidArgument, "'/job:1x'", device_within({always("/job:1x")}));
 }
 
+// The scopes, opened one inside the other.
+template <typename Scope, typename... Args>
+void expect_reverse_order(const Args&... args) {
+  auto outer = std::make_unique<Scope>(args...);
+  auto inner = std::make_unique<Scope>(args...);
+  EXPECT_ERROR(Code::FailedPrecondition, "reverse order", outer->close());
+  inner->close();
+  inner->close();  // again: nothing
+  outer->close();
+}
+
+TEST(Scopes, EndInReverseOrder) {
+  Graph graph;
+  auto building = graph.as_default();
+  const Tensor x = placeholder(kFloat32, {}, "x");
+  expect_reverse_order<NameScope>("layer");
+  expect_reverse_order<ControlDependencies>(std::vector<Tensor>{x});
+  expect_reverse_order<Colocation>(x);
+  expect_reverse_order<DeviceScope>("CPU:0");
+  EXPECT_EQ(graph.tensor("x").dtype(), kFloat32);
+}
+
+TEST(Scopes, AGraphThatEndsTooEarlyStaysOpen) {
+  Graph a;
+  Graph b;
+  auto outer = a.as_default();
+  {
+    auto inner = b.as_default();
+    EXPECT_ERROR(Code::FailedPrecondition, "reverse order", outer.close());
+    EXPECT_TRUE(get_default_graph() == b);
+    inner.close();
+  }
+  EXPECT_TRUE(get_default_graph() == a);
+  outer.close();
+  EXPECT_FALSE(building_graph());
+}
+
+TEST(Scopes, DestructorsOutOfOrderTakeTheirOwnScopeOut) {
+  Graph a;
+  Graph b;
+  auto outer = std::unique_ptr<Graph::Scope>(new Graph::Scope(a.as_default()));
+  auto inner = std::unique_ptr<Graph::Scope>(new Graph::Scope(b.as_default()));
+  auto outer_name = std::make_unique<NameScope>("outer");
+  auto inner_name = std::make_unique<NameScope>("inner");
+  outer_name.reset();
+  outer.reset();
+  EXPECT_TRUE(get_default_graph() == b);
+  placeholder(kFloat32, {}, "x");
+  EXPECT_EQ(b.nodes()[0].name, "outer/inner/x");
+  inner_name.reset();
+  inner.reset();
+  EXPECT_FALSE(building_graph());
+}
+
 }  // namespace
 }  // namespace cohort

@@ -33,6 +33,9 @@ class Writer {
 
   void graph(const GraphImpl& graph) {
     for (int id = 0; id < graph.size(); ++id) node(graph, id, *document_.add_nodes(), "");
+    for (const auto& record : graph.variables()) {
+      write_variable(graph, record, *document_.add_variables());
+    }
   }
 
   void function(const GraphFunction& function) { document_.set_function(add(function)); }
@@ -56,6 +59,16 @@ class Writer {
         fmt::format("[Graph] node '{}' ({}){}{} cannot be serialized", from.name, from.op->name,
                     function.empty() ? "" : " of function ", function);
     at_place(where, [&] { fill(graph, from, out); });
+  }
+
+  static void write_variable(const GraphImpl& graph, const GraphImpl::VariableRecord& from,
+                             message::GraphVariable& out) {
+    out.set_handle(endpoint_name(graph, graph.endpoint(from.handle.handle)));
+    out.set_initializer(endpoint_name(graph, graph.endpoint(from.initializer)));
+    write_spec({from.handle.dtype, from.handle.shape}, *out.mutable_spec());
+    out.set_trainable(from.options.trainable.value_or(true));
+    out.set_synchronization(static_cast<uint32_t>(from.options.synchronization));
+    out.set_aggregation(static_cast<uint32_t>(from.options.aggregation));
   }
 
   void fill(const GraphImpl& graph, const Node& from, message::Node& out) {

@@ -5,6 +5,7 @@
 #include "base/raise.h"
 #include "cohort/nn_ops.h"
 #include "cohort/random.h"
+#include "ops/builder_of.h"
 #include "ops/nn_common.h"
 
 namespace cohort {
@@ -77,6 +78,7 @@ namespace nn {
 
 Tensor dropout(const Tensor& x, DropoutOptions options, Site site) {
   constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  const cohort::internal::BuilderOf building(x);  // the key is of the graph that x is of
   const Tensor key = random::randint({2}, 0, kMost, kInt64, site);
   const Tensor mask = cohort::internal::apply(cohort::internal::kDropoutMask, {x, key},
                                               {{"rate", options.rate}}, site);

@@ -34,6 +34,7 @@ class OptimizerUpdate {
   void run(const Rule& rule) {
     const UpdateStep step{in(k_, k_.inputs.size() - 2).template item<double>(),
                           in(k_, k_.inputs.size() - 1).template item<double>()};
+    check_distinct();
     lock_next<0>([&](const std::array<at::Tensor, kSlots + 1>& values) {
       check_slots(values);
       if (k_.attrs.flag("sparse")) {
@@ -47,6 +48,17 @@ class OptimizerUpdate {
 
  private:
   using Values = std::array<at::Tensor, kSlots + 1>;
+
+  // Each cell is locked once.
+  void check_distinct() const {
+    for (int i = 0; i <= kSlots; ++i) {
+      for (int other = 0; other < i; ++other) {
+        if (&cell_of(k_.inputs[i]) != &cell_of(k_.inputs[other])) continue;
+        raise(Code::InvalidArgument, "[Optimizer] inputs {} and {} are both variable '{}'", other,
+              i, cell_of(k_.inputs[i]).name());
+      }
+    }
+  }
 
   // Holds the cells' memory one inside the other: the variable first, then its slots.
   template <int i, typename Body>

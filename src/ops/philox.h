@@ -44,8 +44,9 @@ constexpr PhiloxBlock philox(uint64_t key, PhiloxBlock counter) {
   return counter;
 }
 
-// The sequences of a key that are in use. Retries of a draw take Retry and those after it.
-enum class PhiloxSequence : uint64_t { Draw = 0, Split = 1, Retry = 2 };
+// The sequences of a key that are in use. Retries of a draw take Retry and those after it. Call and
+// Run give the keys of a graph's further calls and runs.
+enum class PhiloxSequence : uint64_t { Draw = 0, Split = 1, Retry = 2, Call = ~1ull, Run = ~0ull };
 
 // Block `number` of one of 2^64 sequences that belong to a key.
 constexpr PhiloxBlock philox(uint64_t key, uint64_t number, uint64_t sequence) {

@@ -3,6 +3,7 @@
 #include "base/raise.h"
 #include "cohort/ops.h"
 #include "cohort/random.h"
+#include "ops/builder_of.h"
 #include "ops/philox.h"
 #include "ops/random_ops.h"
 #include "tensor/body.h"
@@ -19,6 +20,16 @@ uint64_t unpredictable_seed() {
   return (uint64_t{device()} << 32) | device();
 }
 
+// What a draw takes as its key: the numbers of now, or in a graph a node that changes them from run
+// to run.
+Tensor key_now(const Tensor& state, Site site) {
+  if (internal::thread_dispatch().builder == nullptr) return state;
+  return apply(
+      internal::kRandomKey, {},
+      {{"seed", state.at<int64_t>({0})}, {"counter", state.at<int64_t>({1})}, {"call", int64_t{0}}},
+      site);
+}
+
 Tensor draw_normal(const OpDef& op, const Tensor& key, const Shape& shape,
                    const NormalOptions& options, Site site) {
   return apply(op, {key},
@@ -33,7 +44,7 @@ Tensor draw_normal(const OpDef& op, const Tensor& key, const Shape& shape,
 
 Tensor Generator::uniform(const Shape& shape, const UniformOptions& options, Site site) {
   const Tensor values = apply(
-      internal::kRandomUniform, {state()},
+      internal::kRandomUniform, {key_now(state(), site)},
       {{"shape", shape}, {"dtype", options.dtype}, {"low", options.low}, {"high", options.high}},
       site);
   counter_ += random_blocks(shape.num_elements(), options.dtype);
@@ -41,28 +52,30 @@ Tensor Generator::uniform(const Shape& shape, const UniformOptions& options, Sit
 }
 
 Tensor Generator::normal(const Shape& shape, const NormalOptions& options, Site site) {
-  const Tensor values = draw_normal(internal::kRandomNormal, state(), shape, options, site);
+  const Tensor values =
+      draw_normal(internal::kRandomNormal, key_now(state(), site), shape, options, site);
   counter_ += random_blocks(shape.num_elements(), options.dtype);
   return values;
 }
 
 Tensor Generator::truncated_normal(const Shape& shape, const NormalOptions& options, Site site) {
   const Tensor values =
-      draw_normal(internal::kRandomTruncatedNormal, state(), shape, options, site);
+      draw_normal(internal::kRandomTruncatedNormal, key_now(state(), site), shape, options, site);
   counter_ += random_blocks(shape.num_elements(), options.dtype);
   return values;
 }
 
 Tensor Generator::randint(const Shape& shape, int64_t low, int64_t high, DType dtype, Site site) {
   const Tensor values =
-      apply(internal::kRandomInt, {state()},
+      apply(internal::kRandomInt, {key_now(state(), site)},
             {{"shape", shape}, {"dtype", dtype}, {"low", low}, {"high", high}}, site);
   counter_ += random_blocks(shape.num_elements(), dtype);
   return values;
 }
 
 Tensor Generator::shuffle(const Tensor& x, Site site) {
-  const Tensor order = apply(internal::kRandomPermutation, {state(), x}, {}, site);
+  const internal::BuilderOf building(x);
+  const Tensor order = apply(internal::kRandomPermutation, {key_now(state(), site), x}, {}, site);
   const int64_t count = order.shape()[0];
   // More than any dimension needs, where it is not known yet.
   constexpr uint64_t kReserved = uint64_t{1} << 40;

@@ -2,10 +2,14 @@
 
 #include "ops/op.h"
 
-// The random ops are functions of a key tensor, (seed, counter) as int64 of shape (2,), so a graph
-// may feed a key that changes from run to run. Shape and parameters are attributes.
+// The random ops are functions of a key tensor, (seed, counter) as int64 of shape (2,). Shape and
+// parameters are attributes.
 namespace cohort::internal {
 
+// The key of a draw in a graph: "seed" and "counter" as they are when the graph is built in the
+// first run that draws, and from then on a seed made of that one and the number of the run. "call"
+// tells copies of one function's body in one graph apart.
+extern const OpDef kRandomKey;
 extern const OpDef kRandomUniform;          // "low", "high"
 extern const OpDef kRandomNormal;           // "mean", "stddev"
 extern const OpDef kRandomTruncatedNormal;  // "mean", "stddev"

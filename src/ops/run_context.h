@@ -89,6 +89,22 @@ class EdgeTable {
   virtual Tensor receive(int64_t edge, Cancellation& cancellation) = 0;
 };
 
+// The number of a run among those of its session, or of its function, that ask for one. It is given
+// when first asked for, so that runs that do not care leave the others' numbers alone. Thread-safe.
+class RunNumber {
+ public:
+  explicit RunNumber(std::atomic<uint64_t>& taken) : taken_(taken) {}
+  uint64_t get() {
+    std::call_once(once_, [&] { number_ = taken_.fetch_add(1); });
+    return number_;
+  }
+
+ private:
+  std::atomic<uint64_t>& taken_;
+  std::once_flag once_;
+  uint64_t number_ = 0;
+};
+
 // What a kernel may ask of the graph run that it is part of.
 class RunContext {
  public:
@@ -96,6 +112,8 @@ class RunContext {
   virtual ResourceTable& resources() = 0;
   virtual Cancellation& cancellation() = 0;
   virtual EdgeTable& edges() = 0;
+  // Counts from 0: see RunNumber.
+  virtual uint64_t run_number() = 0;
   // Runs a function's body as part of this run.
   virtual std::vector<Tensor> call(const GraphFunction& function,
                                    std::span<const Tensor> inputs) = 0;

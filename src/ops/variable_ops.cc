@@ -17,6 +17,38 @@ Specs infer_variable(const OpInputs& inputs) {
   return {{inputs.attrs.get<DType>("dtype"), inputs.attrs.get<Shape>("shape")}};
 }
 
+// A variable and a value of its dtype.
+Specs infer_change(const OpInputs& inputs) {
+  Specs specs = infer_variable(inputs);
+  if (inputs.dtype(1) != specs[0].dtype) {
+    raise(Code::InvalidArgument, "[{}] the variable is {}, but the value is {}", inputs.op,
+          to_string(specs[0].dtype), to_string(inputs.dtype(1)));
+  }
+  return specs;
+}
+
+Specs infer_assign(const OpInputs& inputs) {
+  Specs specs = infer_change(inputs);
+  if (!inputs.shape(1).is_compatible_with(specs[0].shape)) {
+    raise(Code::InvalidArgument, "[{}] the variable has shape {}, but the value has {}", inputs.op,
+          specs[0].shape.to_string(), inputs.shape(1).to_string());
+  }
+  return specs;
+}
+
+// State may be shared with a graph that declares it differently: what is stored wins.
+void check_stored(const VariableCell& cell, const Tensor& value, const Shape& declared) {
+  if (!cell.is_initialized()) return;
+  const Tensor stored = cell.read();
+  const bool same_shape = stored.shape() == value.shape() || !declared.is_fully_known();
+  if (stored.dtype() == value.dtype() && same_shape) return;
+  raise(Code::InvalidArgument,
+        "[Assign] variable '{}' holds {} of shape {}, got {} of shape {}; another graph may have "
+        "declared it differently",
+        cell.name(), to_string(stored.dtype()), stored.shape().to_string(),
+        to_string(value.dtype()), value.shape().to_string());
+}
+
 constexpr DTypeSet kHandleAndValue = kAnyType | kResourceType;
 constexpr std::string_view kState = "it changes state";
 
@@ -25,6 +57,14 @@ void check_broadcasts(std::string_view operation, const Shape& delta, const Shap
   if (broadcast_shapes(operation, value, delta).is_compatible_with(value)) return;
   raise(Code::InvalidArgument, "[{}] a delta of shape {} does not fit the variable's value of {}",
         operation, delta.to_string(), value.to_string());
+}
+
+Specs infer_delta(const OpInputs& inputs) {
+  Specs specs = infer_change(inputs);
+  if (specs[0].shape.is_fully_known() && inputs.shape(1).has_rank()) {
+    check_broadcasts(inputs.op, inputs.shape(1), specs[0].shape);
+  }
+  return specs;
 }
 
 Attrs attrs_of(const VariableHandle& variable) {
@@ -50,12 +90,13 @@ extern constexpr OpDef kReadVariable{
 extern constexpr OpDef kAssignVariable{
     .name = "AssignVariable",
     .dtypes = kHandleAndValue,
-    .infer = infer_variable,
+    .infer = infer_assign,
     .compute =
         [](Kernel& k) {
           // The same memory as a tensor of its own: a tape tells by identity what was read from
           // which variable.
           const Tensor& value = k.inputs[1];
+          check_stored(cell_of(k.inputs[0]), value, k.attrs.get<Shape>("shape"));
           const bool numbers = is_numeric(value.dtype());
           k.outputs[0] = cell_of(k.inputs[0]).assign(numbers ? from_aten(in(k, 1)) : value);
         },
@@ -67,7 +108,7 @@ extern constexpr OpDef kAssignVariable{
 extern constexpr OpDef kAssignAddVariable{
     .name = "AssignAddVariable",
     .dtypes = kHandleAndValue,
-    .infer = infer_variable,
+    .infer = infer_delta,
     .compute =
         [](Kernel& k) {
           k.outputs[0] = cell_of(k.inputs[0]).update([&](const Tensor& value) {
@@ -84,7 +125,7 @@ extern constexpr OpDef kAssignAddVariable{
 extern constexpr OpDef kAssignSubVariable{
     .name = "AssignSubVariable",
     .dtypes = kHandleAndValue,
-    .infer = infer_variable,
+    .infer = infer_delta,
     .compute =
         [](Kernel& k) {
           k.outputs[0] = cell_of(k.inputs[0]).update([&](const Tensor& value) {

@@ -21,12 +21,15 @@ class FunctionCaller : public RunContext {
 // with, and named state only where there is a table.
 class CallContext : public FunctionCaller {
  public:
-  CallContext(ResourceTable* resources, Cancellation& cancellation)
-      : resources_(resources), cancellation_(cancellation) {}
+  // `numbered_calls`: of the function; see RunNumber.
+  CallContext(ResourceTable* resources, Cancellation& cancellation,
+              std::atomic<uint64_t>& numbered_calls)
+      : resources_(resources), cancellation_(cancellation), number_(numbered_calls) {}
 
   ResourceTable& resources() override;
   Cancellation& cancellation() override { return cancellation_; }
   EdgeTable& edges() override;
+  uint64_t run_number() override { return number_.get(); }
 
   // On the caller's arguments; the captured tensors are added.
   std::vector<Tensor> call_with_captures(const GraphFunction& function,
@@ -35,6 +38,7 @@ class CallContext : public FunctionCaller {
  private:
   ResourceTable* const resources_;
   Cancellation& cancellation_;
+  RunNumber number_;
 };
 
 }  // namespace cohort::internal

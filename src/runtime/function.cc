@@ -19,23 +19,24 @@ bool is_recorded(const GraphFunction& function, std::span<const Tensor> argument
   return false;
 }
 
-std::vector<Tensor> run_by_devices(const CompiledRun& parts, const std::vector<Tensor>& inputs) {
+std::vector<Tensor> run_by_devices(const CompiledRun& parts, const std::vector<Tensor>& inputs,
+                                   std::atomic<uint64_t>& numbered_calls) {
   std::map<std::string, ResourceTable> resources;  // named state ends with the call
   for (const CompiledRun::Part& part : parts.parts) resources[part.device.to_string()];
   Cancellation cancellation;
-  return run_parts(parts, inputs, resources, cancellation, {}, nullptr);
+  return run_parts(parts, inputs, {resources, cancellation, numbered_calls, {}, nullptr});
 }
 
 std::vector<Tensor> run_trace(const Trace& trace, const std::vector<Tensor>& arguments) {
   const GraphFunction& function = trace.function();
   if (thread_dispatch().builder != nullptr || is_recorded(function, arguments)) {
-    return call_inline(function, arguments);
+    return call_inline(function, arguments, function.calls()++);
   }
   // What a replica runs stays on its thread: other threads do not meet the other replicas.
   const CompiledRun* parts = trace_context().in_replica ? nullptr : trace.parts();
-  if (parts != nullptr) return run_by_devices(*parts, with_captures(function, arguments));
+  if (parts != nullptr) return run_by_devices(*parts, with_captures(function, arguments), function.calls());
   Cancellation cancellation;
-  CallContext context(nullptr, cancellation);
+  CallContext context(nullptr, cancellation, function.calls());
   return context.call_with_captures(function, arguments);
 }
 

@@ -15,7 +15,8 @@ Tensor handle_from(std::string_view op, const Attrs& attrs, ResourceTable& resou
   const OpDef& def = find_op(op);
   def.infer({def.name, {}, attrs});
   Cancellation cancellation;
-  CallContext context(&resources, cancellation);
+  std::atomic<uint64_t> unnumbered{0};
+  CallContext context(&resources, cancellation, unnumbered);
   Tensor handle;
   const KernelScope scope;
   execute(def, {}, attrs, {&handle, 1}, &context);
@@ -83,7 +84,7 @@ LoadedFunction::LoadedFunction(std::string_view bytes, Place place) : place_(std
 std::vector<Tensor> LoadedFunction::call(std::span<const Tensor> arguments,
                                          Cancellation& cancellation) const {
   check_arguments(*function_, arguments);
-  CallContext context(&place_.resources, cancellation);
+  CallContext context(&place_.resources, cancellation, function_->calls());
   return context.call_with_captures(*function_, arguments);
 }
 

@@ -43,16 +43,19 @@ class LocalEdges : public EdgeTable {
 
 class PartContext : public FunctionCaller {
  public:
-  PartContext(ResourceTable& resources, Cancellation& cancellation, EdgeTable& edges)
-      : resources_(resources), cancellation_(cancellation), edges_(edges) {}
+  PartContext(ResourceTable& resources, Cancellation& cancellation, EdgeTable& edges,
+              RunNumber& number)
+      : resources_(resources), cancellation_(cancellation), edges_(edges), number_(number) {}
   ResourceTable& resources() override { return resources_; }
   Cancellation& cancellation() override { return cancellation_; }
   EdgeTable& edges() override { return edges_; }
+  uint64_t run_number() override { return number_.get(); }
 
  private:
   ResourceTable& resources_;
   Cancellation& cancellation_;
   EdgeTable& edges_;
+  RunNumber& number_;
 };
 
 // Cancels a run when its time is up; ends with the object.
@@ -87,18 +90,17 @@ class Deadline {
 // One run of all parts.
 class PartsRun {
  public:
-  PartsRun(const CompiledRun& run, const std::vector<Tensor>& values,
-           std::map<std::string, ResourceTable>& resources, Cancellation& cancellation)
+  PartsRun(const CompiledRun& run, const std::vector<Tensor>& values, const RunSetting& setting)
       : run_(run),
         values_(values),
-        resources_(resources),
-        cancellation_(cancellation),
+        setting_(setting),
+        cancellation_(setting.cancellation),
+        number_(setting.numbered_runs),
         results_(run.num_fetches),
         statuses_(run.parts.size()),
         times_(run.parts.size()) {}
 
-  std::vector<Tensor> go(RunMetadata* metadata) {
-    traced_ = metadata != nullptr;
+  std::vector<Tensor> go() {
     const auto start = std::chrono::steady_clock::now();
     std::latch others(static_cast<std::ptrdiff_t>(run_.parts.size()) - 1);
     for (size_t i = 1; i < run_.parts.size(); ++i) {
@@ -109,8 +111,8 @@ class PartsRun {
     }
     run_part(0);
     others.wait();
-    throw_first_cause();
-    if (traced_) fill(*metadata, start);
+    throw_causes();
+    if (is_traced()) fill(*setting_.metadata, start);
     return std::move(results_);
   }
 
@@ -121,9 +123,10 @@ class PartsRun {
       const DeviceScope on(part.device.to_string());
       std::vector<Tensor> feeds;
       for (const size_t position : part.feeds) feeds.push_back(values_[position]);
-      PartContext context(resources_.at(part.device.to_string()), cancellation_, edges_);
+      PartContext context(setting_.resources.at(part.device.to_string()), cancellation_, edges_,
+                          number_);
       const std::vector<Tensor> fetched =
-          run_plan(*part.plan, feeds, context, traced_ ? &times_[index] : nullptr);
+          run_plan(*part.plan, feeds, context, is_traced() ? &times_[index] : nullptr);
       for (size_t i = 0; i < fetched.size(); ++i) results_[part.fetches[i]] = fetched[i];
     });
     if (statuses_[index].ok()) return;
@@ -132,19 +135,31 @@ class PartsRun {
     cancellation_.cancel(std::move(consequence));
   }
 
-  // A part that failed because another one did, or because the run was cancelled, has that status
-  // marked as derived; the cause itself is not.
-  void throw_first_cause() const {
-    const Status* derived = nullptr;
+  bool is_traced() const { return setting_.metadata != nullptr; }
+
+  // What cancels the run from outside reaches every part, with the node that it met behind it.
+  static bool is_same_cause(const Status& a, const Status& b) {
+    return a.message.starts_with(b.message) || b.message.starts_with(a.message);
+  }
+
+  // A part that failed because another one did has that status marked as derived; causes are not.
+  void throw_causes() const {
+    constexpr size_t kLongestMessage = 4096;
+    Status told;
     for (const Status& status : statuses_) {
-      if (status.ok()) continue;
-      if (!status.derived) throw Error(status);
-      derived = &status;
+      if (status.ok() || (!told.ok() && !told.derived && status.derived)) continue;
+      if (told.ok() || (told.derived && !status.derived)) {
+        told = status;
+      } else if (!is_same_cause(status, told) && told.message.size() < kLongestMessage) {
+        told.message += "; and: " + status.message;
+      }
     }
-    if (derived != nullptr) throw Error(*derived);
+    if (told.message.size() > kLongestMessage) told.message.resize(kLongestMessage);
+    if (!told.ok()) throw Error(std::move(told));
   }
 
   void fill(RunMetadata& metadata, std::chrono::steady_clock::time_point start) const {
+    metadata.nodes.clear();
     for (size_t i = 0; i < times_.size(); ++i) {
       for (const StepTime& time : times_[i]) {
         metadata.nodes.push_back({.node = time.node->name,
@@ -159,24 +174,22 @@ class PartsRun {
 
   const CompiledRun& run_;
   const std::vector<Tensor>& values_;
-  std::map<std::string, ResourceTable>& resources_;
+  const RunSetting& setting_;
   Cancellation& cancellation_;
+  RunNumber number_;
   LocalEdges edges_;
   std::vector<Tensor> results_;
   std::vector<Status> statuses_;
   std::vector<std::vector<StepTime>> times_;
-  bool traced_ = false;
 };
 
 }  // namespace
 
 std::vector<Tensor> run_parts(const CompiledRun& run, const std::vector<Tensor>& values,
-                              std::map<std::string, ResourceTable>& resources,
-                              Cancellation& cancellation, std::chrono::milliseconds limit,
-                              RunMetadata* metadata) {
-  if (run.parts.empty()) return values;
-  const Deadline deadline(cancellation, limit);
-  return PartsRun(run, values, resources, cancellation).go(metadata);
+                              const RunSetting& setting) {
+  if (run.parts.empty()) return {};  // nothing is fetched
+  const Deadline deadline(setting.cancellation, setting.limit);
+  return PartsRun(run, values, setting).go();
 }
 
 }  // namespace cohort::internal

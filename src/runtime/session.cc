@@ -2,17 +2,55 @@
 
 #include <fmt/format.h>
 
+#include <charconv>
+
 #include "base/raise.h"
 #include "runtime/session_impl.h"
 
 namespace cohort {
 namespace {
 
+std::string_view without_scheme(std::string_view target) {
+  constexpr std::string_view kScheme = "grpc://";
+  return target.starts_with(kScheme) ? target.substr(kScheme.size()) : target;
+}
+
+// Whether it is host:port, with or without the scheme.
+bool is_address(std::string_view target) {
+  const std::string_view address = without_scheme(target);
+  const size_t colon = address.rfind(':');
+  if (colon == std::string_view::npos || colon == 0 ||
+      address.find_first_of("/ ") != std::string_view::npos) {
+    return false;
+  }
+  int port = 0;
+  const char* end = address.data() + address.size();
+  const auto [stop, error] = std::from_chars(address.data() + colon + 1, end, port);
+  return error == std::errc() && stop == end && port >= 0 && port <= 65535;
+}
+
+// Names of nodes may have a backslash, and nothing else that JSON would mind.
+std::string json_text(std::string_view text) {
+  std::string escaped;
+  for (const char c : text) {
+    if (c == '\\' || c == '"') escaped += '\\';
+    escaped += c;
+  }
+  return escaped;
+}
+
 std::shared_ptr<internal::SessionImpl> open(const Graph& graph, std::string_view target,
                                             const SessionOptions& options) {
+  if (is_address(target)) {
+    internal::raise(Code::Unimplemented,
+                    "[Session] target '{}' asks for the server at grpc://{}, but sessions in other "
+                    "processes do not exist yet; use \"\" to run in this process",
+                    target, without_scheme(target));
+  }
   if (!target.empty()) {
     internal::raise(Code::NotFound,
-                    "[Session] nothing serves target '{}'; use \"\" to run in this process",
+                    "[Session] nothing serves target '{}'; use \"grpc://host:port\" for a server, "
+                    "or \"\" to run in this process",
                     target);
   }
   return std::make_shared<internal::SessionImpl>(internal::GraphAccess::impl(graph), options);
@@ -78,7 +116,7 @@ std::string RunMetadata::to_chrome_trace() const {
     events += fmt::format(
         "{}{{\"name\":\"{}\",\"cat\":\"{}\",\"ph\":\"X\",\"ts\":{:.3f},\"dur\":{:.3f},\"pid\":0,"
         "\"tid\":{},\"args\":{{\"output_bytes\":{}}}}}",
-        events.empty() ? "" : ",\n", timing.node, timing.op,
+        events.empty() ? "" : ",\n", json_text(timing.node), timing.op,
         static_cast<double>(timing.start.count()) / 1e3,
         static_cast<double>(timing.duration.count()) / 1e3, row, timing.output_bytes);
   }

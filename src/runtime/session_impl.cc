@@ -51,10 +51,11 @@ std::vector<Endpoint> cache_key(const RunRequest& request) {
   return key;
 }
 
+// Lines about placement are for people and for tools that look for them, so they come bare.
+void print_line(const std::string& line) { std::fputs((line + "\n").c_str(), stderr); }
+
 void log_placement(const Node& node, const DeviceName& device) {
-  const std::string line =
-      fmt::format("{}: ({}): {}\n", node.name, node.op->name, device.to_string());
-  std::fwrite(line.data(), 1, line.size(), stderr);
+  print_line(fmt::format("{}: ({}): {}", node.name, node.op->name, device.to_string()));
 }
 
 }  // namespace
@@ -63,9 +64,7 @@ void log_placement(const Node& node, const DeviceName& device) {
 struct SessionImpl::RunHandle {
   explicit RunHandle(SessionImpl& owner) : session(owner) {
     const std::lock_guard lock(session.mutex_);
-    if (session.closed_) {
-      raise(Code::FailedPrecondition, "[Session] the session is closed");
-    }
+    session.check_open();
     id = session.next_run_++;
     session.running_[id] = &cancellation;
   }
@@ -83,6 +82,13 @@ struct SessionImpl::RunHandle {
 SessionImpl::SessionImpl(std::shared_ptr<GraphImpl> graph, const SessionOptions& options)
     : graph_(std::move(graph)), options_(options), devices_(local_devices()) {
   for (const DeviceName& device : devices_) resources_[device.to_string()];
+  if (!options.log_device_placement) return;
+  print_line("Device mapping:");
+  for (const DeviceName& device : devices_) print_line(device.to_string());
+}
+
+void SessionImpl::check_open() const {
+  if (closed_) raise(Code::FailedPrecondition, "[Session] the session is closed");
 }
 
 RunRequest SessionImpl::request_for(const std::vector<Tensor>& fetches,
@@ -90,6 +96,10 @@ RunRequest SessionImpl::request_for(const std::vector<Tensor>& fetches,
   RunRequest request;
   for (const Tensor& tensor : fed) {
     const Endpoint endpoint = graph_->endpoint(tensor);
+    if (tensor.dtype() == kResource) {
+      raise(Code::InvalidArgument, "[Session] '{}' is a handle of state and cannot be fed",
+            endpoint_name(*graph_, endpoint));
+    }
     if (std::find(request.feeds.begin(), request.feeds.end(), endpoint) != request.feeds.end()) {
       raise(Code::InvalidArgument, "[Session] '{}' is fed twice", endpoint_name(*graph_, endpoint));
     }
@@ -108,6 +118,7 @@ RunRequest SessionImpl::request_for(const std::vector<Tensor>& fetches,
 
 std::shared_ptr<const CompiledRun> SessionImpl::compiled(const RunRequest& request) {
   const std::lock_guard lock(mutex_);
+  check_open();
   std::shared_ptr<const CompiledRun>& entry = cache_[cache_key(request)];
   if (!entry) entry = compile_run(request);
   return entry;
@@ -142,7 +153,12 @@ std::vector<Tensor> SessionImpl::execute_run(const CompiledRun& run,
                                              RunMetadata* metadata) {
   RunHandle handle(*this);
   const auto limit = timeout.count() > 0 ? timeout : options_.timeout;
-  return run_parts(run, values, resources_, handle.cancellation, limit, metadata);
+  return run_parts(run, values,
+                   {.resources = resources_,
+                    .cancellation = handle.cancellation,
+                    .numbered_runs = numbered_runs_,
+                    .limit = limit,
+                    .metadata = metadata});
 }
 
 std::vector<Tensor> SessionImpl::run(const std::vector<Tensor>& fetches, const Feeds& feeds,

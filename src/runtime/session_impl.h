@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <map>
 #include <memory>
@@ -26,6 +27,7 @@ class SessionImpl {
 
  private:
   struct RunHandle;
+  void check_open() const;  // mutex_ is held
   struct CallableEntry {
     std::vector<Tensor> feeds;
     std::shared_ptr<const CompiledRun> compiled;
@@ -51,6 +53,7 @@ class SessionImpl {
   int next_run_ = 0;
   bool closed_ = false;
   std::condition_variable idle_;
+  std::atomic<uint64_t> numbered_runs_{0};
 };
 
 }  // namespace cohort::internal

@@ -7,6 +7,7 @@
 #include <mutex>
 
 #include "base/raise.h"
+#include "base/scope_stack.h"
 #include "tensor/kernel_library.h"
 
 namespace cohort {
@@ -38,7 +39,7 @@ struct ScopeEntry {
 };
 
 struct ThreadScopes {
-  std::vector<ScopeEntry> entries;   // outermost first
+  ScopeStack<ScopeEntry> entries{"Device"};
   const Device* resolved = nullptr;  // what they mean here; looked up when first needed
 };
 
@@ -47,17 +48,16 @@ ThreadScopes& thread_scopes() {
   return scopes;
 }
 
-size_t push(ScopeEntry entry) {
+uint64_t push(ScopeEntry entry) {
   ThreadScopes& scopes = thread_scopes();
-  scopes.entries.push_back(std::move(entry));
   scopes.resolved = nullptr;
-  return scopes.entries.size();
+  return scopes.entries.open(std::move(entry));
 }
 
 // The walk, innermost first; `ask` answers for a function.
 template <typename Ask>
 DeviceName walk_scopes(const Ask& ask) {
-  const std::vector<ScopeEntry>& entries = thread_scopes().entries;
+  const ScopeStack<ScopeEntry>& entries = thread_scopes().entries;
   DeviceName found;
   for (size_t i = entries.size(); i-- > 0;) {
     const ScopeEntry& entry = entries[i];
@@ -135,17 +135,22 @@ std::vector<std::string> list_devices() {
 }
 
 DeviceScope::DeviceScope(std::string_view name)
-    : depth_(internal::push({.name = DeviceName::parse_any_form(name)})) {}
+    : ticket_(internal::push({.name = DeviceName::parse_any_form(name)})) {}
 
 DeviceScope::DeviceScope(DeviceFunction function)
-    : depth_(internal::push({.function = std::move(function)})) {}
+    : ticket_(internal::push({.function = std::move(function)})) {}
 
-DeviceScope::DeviceScope(std::nullptr_t) : depth_(internal::push({})) {}
+DeviceScope::DeviceScope(std::nullptr_t) : ticket_(internal::push({})) {}
 
 DeviceScope::~DeviceScope() {
   internal::ThreadScopes& scopes = internal::thread_scopes();
-  // Smaller already when an outer scope ended before this one.
-  scopes.entries.resize(std::min(scopes.entries.size(), depth_ - 1));
+  scopes.entries.leave(ticket_);
+  scopes.resolved = nullptr;
+}
+
+void DeviceScope::close() {
+  internal::ThreadScopes& scopes = internal::thread_scopes();
+  scopes.entries.close(ticket_);
   scopes.resolved = nullptr;
 }
 

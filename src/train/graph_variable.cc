@@ -28,6 +28,11 @@ GraphVariable::GraphVariable(const VariableRequest& request) : SingleVariable(re
   initializer_ = assign_variable(handle_, value);
 }
 
+GraphVariable::GraphVariable(const GraphImpl::VariableRecord& record)
+    : SingleVariable(record.options), initializer_(record.initializer) {
+  handle_ = record.handle;
+}
+
 std::string GraphVariable::device() const {
   const std::shared_ptr<GraphImpl> graph = graph_of(handle_.handle);
   return graph->node(graph->endpoint(handle_.handle).node).device.to_string();
@@ -53,8 +58,14 @@ namespace {
 
 std::shared_ptr<GraphImpl> current_graph() { return GraphAccess::impl(get_default_graph()); }
 
+std::vector<GraphImpl::VariableRecord> current_variables() {
+  return current_graph()->variables([](const GraphImpl::VariableRecord& record) {
+    return std::make_shared<GraphVariable>(record);
+  });
+}
+
 std::optional<Variable> find_variable(const std::string& name) {
-  for (const auto& record : current_graph()->variables()) {
+  for (const auto& record : current_variables()) {
     if (record.variable->name() == name) return VariableAccess::make(record.variable);
   }
   return std::nullopt;
@@ -99,7 +110,7 @@ Variable get_variable(std::string_view name, const GetVariableOptions& options) 
 
 std::vector<Variable> global_variables() {
   std::vector<Variable> all;
-  for (const auto& record : internal::current_graph()->variables()) {
+  for (const auto& record : internal::current_variables()) {
     all.push_back(internal::VariableAccess::make(record.variable));
   }
   return all;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "graph/graph_impl.h"
 #include "train/single_variable.h"
 
 namespace cohort::internal {
@@ -9,6 +10,8 @@ class GraphVariable : public SingleVariable {
  public:
   // Adds the handle, and an assignment of the initial value placed with it.
   explicit GraphVariable(const VariableRequest& request);
+  // One of a graph that was read: its nodes are there.
+  explicit GraphVariable(const GraphImpl::VariableRecord& record);
 
   std::string device() const override;
   // Only sessions hold values: false.

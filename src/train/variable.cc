@@ -18,11 +18,22 @@ std::vector<VariableCreator>& variable_creators() {
   return stack;
 }
 
+// What a copy of the graph must know of the variable.
+static VariableOptions recorded_options(const VariableImpl& variable) {
+  VariableOptions options = variable.options();
+  options.trainable = variable.trainable();
+  return options;
+}
+
 Variable make_ordinary_variable(const VariableRequest& request) {
   const GraphBuilder* builder = thread_dispatch().builder;
   if (builder != nullptr && builder->makes_variables()) {
     const auto made = std::make_shared<GraphVariable>(request);
-    graph_of(made->handle().handle)->add_variable({made, made->initializer()});
+    graph_of(made->handle().handle)
+        ->add_variable({.variable = made,
+                        .initializer = made->initializer(),
+                        .handle = made->handle(),
+                        .options = recorded_options(*made)});
     return VariableAccess::make(made);
   }
   const Graph::Scope outside(nullptr);

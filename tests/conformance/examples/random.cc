@@ -42,6 +42,14 @@ std::vector<OpExample> random_examples() {
       example_of("RandomInt", drawing(kInt8, {"low", int64_t{0}}, {"high", int64_t{9}}),
                  {{[] { random::randint({2}, 3, 3); }, "low 3 and high 3"},
                   {[] { random::randint({2}, 0, 300, kUInt8); }, "does not hold"}}),
+      {.op = "RandomKey",
+       .inputs = {},
+       .call = [](In) -> Tensors {
+         return {internal::apply(
+             internal::find_op("RandomKey"), {},
+             {{"seed", int64_t{7}}, {"counter", int64_t{3}}, {"call", int64_t{0}}})};
+       },
+       .shapes_only = true},
       {.op = "RandomPermutation",
        .inputs = {key(), Tensor({1.0, 2.0, 3.0})},
        .call = [](In x) -> Tensors {
