@@ -73,7 +73,7 @@ class ScopeStack {
     if (i < entries_.size()) entries_.erase(entries_.begin() + static_cast<ptrdiff_t>(i));
   }
 
-  const std::string_view kind_;
+  std::string_view kind_;
   std::vector<Entry> entries_;
   uint64_t last_ticket_ = 0;
 };

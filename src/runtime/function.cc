@@ -34,7 +34,8 @@ std::vector<Tensor> run_trace(const Trace& trace, const std::vector<Tensor>& arg
   }
   // What a replica runs stays on its thread: other threads do not meet the other replicas.
   const CompiledRun* parts = trace_context().in_replica ? nullptr : trace.parts();
-  if (parts != nullptr) return run_by_devices(*parts, with_captures(function, arguments), function.calls());
+  if (parts != nullptr)
+    return run_by_devices(*parts, with_captures(function, arguments), function.calls());
   Cancellation cancellation;
   CallContext context(nullptr, cancellation, function.calls());
   return context.call_with_captures(function, arguments);

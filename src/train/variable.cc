@@ -18,12 +18,14 @@ std::vector<VariableCreator>& variable_creators() {
   return stack;
 }
 
+namespace {
 // What a copy of the graph must know of the variable.
-static VariableOptions recorded_options(const VariableImpl& variable) {
+VariableOptions recorded_options(const VariableImpl& variable) {
   VariableOptions options = variable.options();
   options.trainable = variable.trainable();
   return options;
 }
+}  // namespace
 
 Variable make_ordinary_variable(const VariableRequest& request) {
   const GraphBuilder* builder = thread_dispatch().builder;
