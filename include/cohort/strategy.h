@@ -232,6 +232,18 @@ class StrategyExtended {
   // The strategy that is made of this. Throws FailedPrecondition before there is one.
   Strategy& strategy() const;
 
+ protected:
+  // The full names of devices of this process, given in any form; all GPUs, or the CPU, when none
+  // is given. CPU devices come into being when they are named. Throws InvalidArgument for what
+  // there is not, or twice.
+  static std::vector<std::string> resolve_devices(std::string_view strategy,
+                                                  const std::vector<std::string>& names);
+  // For strategies that keep a copy of each variable on every one of `devices`: what
+  // create_variable() and update_copies() can be made of.
+  Variable create_mirrored_variable(const std::vector<std::string>& devices,
+                                    const NextCreator& next, const VariableRequest& request);
+  DistributedValue update_mirrored_copies(const Variable& variable, const Change& change);
+
  private:
   friend class Strategy;
   // The context of this strategy's replica that the thread is in; null outside of one.

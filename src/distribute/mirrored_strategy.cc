@@ -35,8 +35,7 @@ class MirroredExtended : public StrategyExtended {
   GuardOptions guards() const override { return options_.guards; }
 
   Variable create_variable(const NextCreator& next, const VariableRequest& request) override {
-    return internal::make_mirrored_variable(
-        strategy(), internal::CreationDevices::current(devices_), next, request);
+    return create_mirrored_variable(devices_, next, request);
   }
 
   DistributedValue reduce_to(ReduceOp op, const DistributedValue& value,
@@ -82,14 +81,7 @@ class MirroredExtended : public StrategyExtended {
   }
 
   DistributedValue update_copies(const Variable& variable, const Change& change) override {
-    internal::require_cross_replica_or_default(strategy(), "update");
-    if (!variable_created_in_scope(variable)) {
-      internal::raise(Code::InvalidArgument,
-                      "[update] variable '{}' was not made in the scope of {}, so it has no copies "
-                      "to update; make it inside strategy.scope()",
-                      variable.name(), name());
-    }
-    return internal::change_copies(variable, change);
+    return update_mirrored_copies(variable, change);
   }
 
   std::unique_ptr<StrategyExtended> clone() const override {

@@ -4,6 +4,7 @@
 #include "distribute/default_strategy.h"
 #include "distribute/replica_crew.h"
 #include "distribute/replica_reductions.h"
+#include "distribute/strategy_devices.h"
 #include "distribute/variables.h"
 #include "ops/variable_cell.h"
 
@@ -97,6 +98,30 @@ VariableCreatorScope StrategyExtended::colocate_vars_with(const Variable& variab
 bool StrategyExtended::variable_created_in_scope(const Variable& variable) const {
   const Strategy* made_by = internal::VariableAccess::impl(variable)->strategy;
   return made_by == (strategy_ == &internal::default_strategy() ? nullptr : strategy_);
+}
+
+std::vector<std::string> StrategyExtended::resolve_devices(std::string_view strategy,
+                                                           const std::vector<std::string>& names) {
+  return internal::resolve_devices(strategy, names);
+}
+
+Variable StrategyExtended::create_mirrored_variable(const std::vector<std::string>& devices,
+                                                    const NextCreator& next,
+                                                    const VariableRequest& request) {
+  return internal::make_mirrored_variable(strategy(), internal::CreationDevices::current(devices),
+                                          next, request);
+}
+
+DistributedValue StrategyExtended::update_mirrored_copies(const Variable& variable,
+                                                          const Change& change) {
+  internal::require_cross_replica_or_default(strategy(), "update");
+  if (!variable_created_in_scope(variable)) {
+    internal::raise(Code::InvalidArgument,
+                    "[update] variable '{}' was not made in the scope of {}, so it has no copies "
+                    "to update; make it inside strategy.scope()",
+                    variable.name(), name());
+  }
+  return internal::change_copies(variable, change);
 }
 
 }  // namespace cohort

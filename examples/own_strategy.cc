@@ -1,0 +1,78 @@
+// A strategy of one's own, made with the public interface only. Every replica learns by itself, on
+// its own copy of the model; every few steps the copies are replaced by their mean. Replicas then
+// talk to each other seldom, which suits slow networks ("local SGD").
+
+#include <cohort/cohort.h>
+
+#include <iostream>
+using namespace cohort;
+
+class LocalSgd : public StrategyExtended {
+ public:
+  explicit LocalSgd(const std::vector<std::string>& devices)
+      : devices_(resolve_devices("LocalSgd", devices)) {}
+
+  std::string name() const override { return "LocalSgd"; }
+  std::vector<std::string> worker_devices() const override { return devices_; }
+  std::vector<std::string> parameter_devices() const override { return devices_; }
+  GuardOptions guards() const override { return {.divergence = GuardAction::Off}; }
+
+  Variable create_variable(const NextCreator& next, const VariableRequest& request) override {
+    return create_mirrored_variable(devices_, next, request);
+  }
+  DistributedValue update_copies(const Variable& variable, const Change& change) override {
+    return update_mirrored_copies(variable, change);
+  }
+  DistributedValue reduce_to(ReduceOp op, const DistributedValue& value, const Destinations& to,
+                             const CommunicationOptions& options) override {
+    return on_one_device_.reduce(op, value, to, options);
+  }
+  DistributedValue broadcast_to(const Tensor& value, const Destinations& to) override {
+    return on_one_device_.broadcast(value, to);
+  }
+  DistributedValue gather_to(const DistributedValue& value, const Destinations& to, int axis,
+                             const CommunicationOptions& options) override {
+    return on_one_device_.gather(value, to, axis, options);
+  }
+  // What an optimizer asks for: each replica gets its own gradients back.
+  std::vector<Gradient> replica_all_reduce(ReplicaContext&, ReduceOp,
+                                           const std::vector<Gradient>& values,
+                                           const CommunicationOptions&) override {
+    return values;
+  }
+
+  // Makes the copies of `variable` equal.
+  void average(const Variable& variable) {
+    std::vector<Gradient> copies;
+    for (const Variable& copy : strategy().local_results(variable))
+      copies.emplace_back(copy.read_value());
+    const DistributedValue values(DistributedValue::Kind::PerReplica, copies);
+    const DistributedValue mean = reduce_to(ReduceOp::Mean, values, variable, {});
+    update(
+        variable, [](Variable copy, Tensor value) { copy.assign(value); }, mean);
+  }
+
+ private:
+  std::vector<std::string> devices_;
+  ReductionToOneDevice on_one_device_;
+};
+
+int main() {
+  Strategy strategy(std::make_unique<LocalSgd>(std::vector<std::string>{"CPU:0", "CPU:1"}));
+  auto scope = strategy.scope();
+  Variable w(0.f);
+  optim::Sgd optimizer({.learning_rate = 0.1});
+
+  const auto targets = data::from_tensor_slices(Tensor({1.f, 3.f})).repeat(60).batch(2);
+  for (auto batch : strategy.distribute_dataset(targets)) {
+    strategy.run(
+        [&](Tensor target) { optimizer.minimize([&] { return sum(square(w - target)); }, {w}); },
+        batch);
+  }
+  std::cout << "each learnt its own:";
+  for (const Variable& copy : strategy.local_results(w))
+    std::cout << ' ' << round(copy.read_value());
+  std::cout << '\n';
+  static_cast<LocalSgd&>(strategy.extended()).average(w);
+  std::cout << "together: " << round(w.read_value()) << '\n';
+}
