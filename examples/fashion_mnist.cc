@@ -101,7 +101,8 @@ class Training {
       loss.update(strategy_.reduce(ReduceOp::Sum, strategy_.run(step_, batch, &parts)));
       clock.lap();
       done += batch.global_sample_count();
-      show_progress(title, double(done) / double(examples.size()), loss, done / parts.total(), parts);
+      show_progress(title, double(done) / double(examples.size()), loss, done / parts.total(),
+                    parts);
     }
     return parts;
   }
@@ -116,12 +117,13 @@ class Training {
     const bool terminal = isatty(STDOUT_FILENO);
     if (!terminal && done < 1) return;
     const std::string bar(static_cast<size_t>(20 * done), '=');
-    std::printf("%s%s [%-20s]  step %5ld  loss %.3f  %6.0f examples/s  input %2.0f %%  gradients "
-                "%2.0f %%  update %2.0f %%%s",
-                terminal ? "\r" : "", title.c_str(), bar.c_str(), steps(),
-                loss.result().to<double>(), examples_per_second, 100 * parts.input / parts.total(),
-                100 * parts.gradients / parts.total(), 100 * parts.update / parts.total(),
-                done < 1 ? "" : "\n");
+    std::printf(
+        "%s%s [%-20s]  step %5ld  loss %.3f  %6.0f examples/s  input %2.0f %%  gradients "
+        "%2.0f %%  update %2.0f %%%s",
+        terminal ? "\r" : "", title.c_str(), bar.c_str(), steps(), loss.result().to<double>(),
+        examples_per_second, 100 * parts.input / parts.total(),
+        100 * parts.gradients / parts.total(), 100 * parts.update / parts.total(),
+        done < 1 ? "" : "\n");
     std::fflush(stdout);
   }
 

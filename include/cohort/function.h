@@ -3,9 +3,11 @@
 #include <concepts>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <tuple>
 #include <type_traits>
+#include <typeinfo>
 #include <utility>
 #include <vector>
 
@@ -16,7 +18,28 @@ namespace cohort {
 
 namespace internal {
 class TracedFunction;  // the traces made so far
-using FunctionBody = std::function<std::vector<Tensor>(std::span<const Tensor>)>;
+
+// Appends an argument.
+template <typename T>
+void add_argument(const T& argument, Flat& flat) {
+  visit_leaves(
+      [&]<typename Leaf>(const Leaf& leaf) {
+        if constexpr (HoldsTensors<Leaf>) {
+          LeafTensors<Leaf>::collect(leaf, flat.tensors);
+          LeafTensors<Leaf>::describe(leaf, flat.kinds);
+        } else {
+          describe_constant(leaf, flat.kinds);
+        }
+      },
+      argument);
+}
+
+// What a call gives: tensors, and the structure that they were in when the body was traced.
+struct TracedResults {
+  std::vector<Tensor> tensors;
+  std::shared_ptr<const void> structure;
+};
+using TracedBody = std::function<TracedResults(std::span<const Tensor>)>;
 
 // What Function<F> keeps; copies of a Function share it.
 class FunctionCore {
@@ -24,8 +47,8 @@ class FunctionCore {
   explicit FunctionCore(std::string name);
   // Both take the trace for the arguments' dtypes, shapes and kinds, making it first when there is
   // none.
-  std::vector<Tensor> call(const Flat& arguments, const FunctionBody& body) const;
-  std::string serialize(const Flat& arguments, const FunctionBody& body) const;
+  TracedResults call(const Flat& arguments, const TracedBody& body) const;
+  std::string serialize(const Flat& arguments, const TracedBody& body) const;
   size_t num_traces() const;
 
  private:
@@ -47,9 +70,14 @@ struct FunctionOptions {
 // argument of a new kind is traced anew (the log says why, at info). After a few shapes that differ
 // in their first size only, that size is traced as unknown, unless the code looks at it.
 //
-// Arguments and results are tensors and structures of them: vector, tuple, pair, map by name.
-// Iterators may be arguments, or captured: each call takes the next elements. Any iterator over
-// elements of the same dtypes and shapes goes with one trace.
+// Arguments and results are tensors, gradients, distributed values and structures of them: vector,
+// array, tuple, pair, map by name, structs with Fields. Numbers, strings and variables among the
+// arguments are traced as they are, and traced anew when they change; among the results they stay
+// what they were in the trace. Iterators may be arguments, or captured: each call takes the next
+// elements, and any iterator over elements of the same dtypes and shapes goes with one trace.
+// Inside of a replica each replica has its own traces.
+//
+// Nodes run on the devices that the code asked for, those of several devices at the same time.
 // Thread-safe. Under a tape, and inside of another function, it is called op by op.
 template <typename F>
 class Function {
@@ -60,12 +88,12 @@ class Function {
   template <typename... Args>
   requires std::invocable<const F&, Args...>
   auto operator()(const Args&... args) const {
-    using Result = std::invoke_result_t<const F&, Args...>;
-    // The results' structure is that of the call that was traced.
-    const std::vector<Tensor> results = core_.call(flat(args...), traced(args...));
+    using Result = ResultOf<Args...>;
+    const internal::TracedResults results = core_.call(flat(args...), traced(args...));
     if constexpr (!std::is_void_v<Result>) {
       size_t next = 0;
-      return internal::unflatten<Result>(results, next);
+      return internal::replace_tensors(*static_cast<const Result*>(results.structure.get()),
+                                       std::span<const Tensor>(results.tensors), next);
     }
   }
 
@@ -83,9 +111,12 @@ class Function {
 
  private:
   template <typename... Args>
+  using ResultOf = std::decay_t<std::invoke_result_t<const F&, Args...>>;
+
+  template <typename... Args>
   static internal::Flat flat(const Args&... args) {
-    internal::Flat flat;
-    (internal::flatten_into(args, flat), ...);
+    internal::Flat flat{.types = typeid(std::tuple<Args...>).hash_code()};
+    (internal::add_argument(args, flat), ...);
     return flat;
   }
 
@@ -95,14 +126,16 @@ class Function {
     return [this, &args...]([[maybe_unused]] std::span<const Tensor> symbols) {
       [[maybe_unused]] size_t next = 0;
       // Braces: evaluated from left to right.
-      const std::tuple<Args...> rebuilt{internal::rebuild(args, symbols, next)...};
-      internal::Flat outputs;
-      if constexpr (std::is_void_v<std::invoke_result_t<const F&, Args...>>) {
+      const std::tuple<Args...> rebuilt{internal::replace_tensors(args, symbols, next)...};
+      internal::TracedResults results;
+      if constexpr (std::is_void_v<ResultOf<Args...>>) {
         std::apply(body_, rebuilt);
       } else {
-        internal::flatten_into(std::apply(body_, rebuilt), outputs);
+        auto made = std::make_shared<const ResultOf<Args...>>(std::apply(body_, rebuilt));
+        internal::collect_tensors(*made, results.tensors);
+        results.structure = std::move(made);
       }
-      return std::move(outputs.tensors);
+      return results;
     };
   }
 

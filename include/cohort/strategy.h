@@ -256,6 +256,8 @@ class Strategy {
   std::unique_ptr<Strategy> deep_copy() const;
 
   StrategyScope scope() { return StrategyScope(*this); }
+  // A number that no other strategy of this process has.
+  uint64_t id() const { return id_; }
   StrategyExtended& extended() const { return *extended_; }
   int num_replicas_in_sync() const { return extended_->num_replicas_in_sync(); }
 
@@ -307,6 +309,7 @@ class Strategy {
   Tensor gather_value(const DistributedValue& value, int axis);
   void check_cross_replica(std::string_view what) const;
 
+  const uint64_t id_;
   std::unique_ptr<StrategyExtended> extended_;
 };
 

@@ -97,9 +97,7 @@ class TorchOptimizer {
   template <typename Net>
   void minimize(const at::Tensor& loss, const TorchModule<Net>& net);
   // The own replica's.
-  Optimizer& operator*() const {
-    return *copies_.at(internal::current_component().value_or(0));
-  }
+  Optimizer& operator*() const { return *copies_.at(internal::current_component().value_or(0)); }
 
  private:
   std::vector<std::unique_ptr<Optimizer>> copies_;
@@ -194,8 +192,7 @@ template <typename Net>
 void TorchModule<Net>::minimize(const at::Tensor& loss, optim::Optimizer& optimizer) const {
   const Gradients gradients = internal::torch_gradients(loss, parameters());
   parameters_.release_values(own());
-  const Status status =
-      capture_status([&] { optimizer.apply_gradients(gradients, variables()); });
+  const Status status = capture_status([&] { optimizer.apply_gradients(gradients, variables()); });
   parameters_.take_values(own());
   throw_if_error(status);
 }

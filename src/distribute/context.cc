@@ -5,6 +5,7 @@
 
 #include "base/raise.h"
 #include "distribute/default_strategy.h"
+#include "graph/trace_context.h"
 
 namespace cohort {
 namespace internal {
@@ -18,6 +19,21 @@ std::vector<Mode>& modes() {
 std::optional<size_t>& update_slot() {
   thread_local std::optional<size_t> index;
   return index;
+}
+
+// Tells functions that are traced here from those that are traced elsewhere: the strategy, the
+// replica or copy that is meant, and which of the two.
+void note_place() {
+  const Mode* mode = current_mode();
+  TraceContext& context = trace_context();
+  const ReplicaContext* replica = mode != nullptr ? mode->replica : nullptr;
+  context.in_replica = replica != nullptr && replica->meeting() != nullptr;
+  context.place = 0;
+  if (mode == nullptr && !update_slot()) return;
+  const size_t component =
+      replica != nullptr ? replica->local_replica() : update_slot().value_or(0);
+  const uint64_t kind = replica != nullptr ? 1 : update_slot() ? 2 : 3;
+  context.place = ((mode != nullptr ? mode->strategy->id() : 0) << 24 | component) << 2 | kind;
 }
 
 // Where this thread is, for messages.
@@ -42,8 +58,14 @@ std::string here() {
 const Mode* current_mode() { return modes().empty() ? nullptr : &modes().back(); }
 size_t mode_depth() { return modes().size(); }
 
-ModeScope::ModeScope(Mode mode) : depth_(modes().size() + 1) { modes().push_back(mode); }
-ModeScope::~ModeScope() { modes().resize(std::min(modes().size(), depth_ - 1)); }
+ModeScope::ModeScope(Mode mode) : depth_(modes().size() + 1) {
+  modes().push_back(mode);
+  note_place();
+}
+ModeScope::~ModeScope() {
+  modes().resize(std::min(modes().size(), depth_ - 1));
+  note_place();
+}
 
 void require_cross_replica_or_default(const Strategy& strategy, std::string_view what) {
   const Mode* mode = current_mode();
@@ -95,8 +117,14 @@ EnterOrAssert::EnterOrAssert(Strategy& strategy, std::string_view what) {
   }
 }
 
-UpdateScope::UpdateScope(size_t index) : outer_(update_slot()) { update_slot() = index; }
-UpdateScope::~UpdateScope() { update_slot() = outer_; }
+UpdateScope::UpdateScope(size_t index) : outer_(update_slot()) {
+  update_slot() = index;
+  note_place();
+}
+UpdateScope::~UpdateScope() {
+  update_slot() = outer_;
+  note_place();
+}
 std::optional<size_t> update_index() { return update_slot(); }
 
 std::optional<size_t> current_component() {

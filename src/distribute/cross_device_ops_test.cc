@@ -166,8 +166,10 @@ TEST_P(EveryAlgorithm, TakesLargeTensors) {
 }
 
 TEST_P(EveryAlgorithm, TakesEveryNumber) {
+  const bool stands_in = std::dynamic_pointer_cast<HostNccl>(ops_) != nullptr;
   for (const DType dtype :
        {kFloat16, kBFloat16, kFloat32, kFloat64, kInt8, kInt16, kInt32, kInt64, kUInt8}) {
+    if (stands_in && is_floating(dtype) && size_of(dtype) == 2) continue;
     const DistributedValue value =
         spread({cast(Tensor({1, 2, 3}), dtype), cast(Tensor({10, 20, 30}), dtype),
                 cast(Tensor({4, 5, 6}), dtype)});
@@ -449,8 +451,8 @@ TEST_F(Nccl, CommunicatorsEndWithTheAlgorithm) {
 }
 
 TEST_F(Nccl, FailuresAreErrorsWithItsText) {
-  const DistributedValue value =
-      spread({cast(Tensor({1}), kInt8), cast(Tensor({1}), kInt8)});  // the stand-in has no int8
+  const Tensor unknown = cast(Tensor({1}), kFloat16);  // to the stand-in
+  const DistributedValue value = spread({unknown, unknown});
   EXPECT_ERROR(Code::Internal, "invalid argument", HostNccl().reduce(ReduceOp::Sum, value, value));
 }
 

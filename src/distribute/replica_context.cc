@@ -2,6 +2,7 @@
 
 #include <ostream>
 
+#include "base/raise.h"
 #include "cohort/device.h"
 #include "cohort/strategy.h"
 #include "distribute/context.h"
@@ -9,6 +10,20 @@
 #include "ops/dispatch.h"
 
 namespace cohort {
+
+namespace {
+
+// A function that one replica traces runs later, without the code that would merge.
+void check_can_merge(const internal::MergePoint& meeting) {
+  const internal::GraphBuilder* graph = internal::thread_dispatch().builder;
+  if (graph == nullptr || graph == meeting.shared_graph()) return;
+  internal::raise(Code::Unimplemented,
+                  "[merge_call] cannot be called inside of a function that each replica traces by "
+                  "itself; trace around run() instead: function([&](auto x) {{ return "
+                  "strategy.run(step, x); }}), or use all_reduce()");
+}
+
+}  // namespace
 
 ReplicaContext::ReplicaContext(Strategy& strategy, int replica_id_in_sync_group,
                                size_t local_replica, internal::MergePoint* meeting)
@@ -42,6 +57,7 @@ void ReplicaContext::merge(const std::type_info& kind, void* own,
   if (meeting_ == nullptr) {
     once(std::span<void* const>(&own, 1));
   } else {
+    check_can_merge(*meeting_);
     const internal::RecordingPause unheard;  // the other replicas' tapes hear nothing either
     meeting_->meet(local_, {"merge_call", kind.hash_code(), own}, once, nullptr);
   }

@@ -21,7 +21,8 @@ class ReplicaCrew::Inside {
       device_.emplace(crew.devices_[0]);
     } else {
       variable_creators() = crew.surroundings_.creators;
-      build_scopes().name_prefixes = crew.surroundings_.name_prefixes;
+      build_scopes() = crew.surroundings_.build;
+      if (crew.surroundings_.graph != nullptr) graph_.emplace(crew.surroundings_.graph);
       name_.emplace(fmt::format("replica_{}", replica));
       cache_.emplace(crew.surroundings_.cache);
     }
@@ -44,6 +45,7 @@ class ReplicaCrew::Inside {
   const size_t replica_;
   const ModeScope mode_;
   std::optional<DeviceScope> device_;  // other replicas' threads are on theirs for ever
+  std::optional<Graph::Scope> graph_;
   std::optional<NameScope> name_;
   std::optional<ReadCacheAdoption> cache_;
   std::optional<GeneratorScope> random_;
@@ -98,7 +100,7 @@ void ReplicaCrew::perform(size_t replica) {
 
 void ReplicaCrew::run(const Body& body) {
   body_ = &body;
-  meeting_.begin(/*in_turns=*/false);
+  meeting_.begin(thread_dispatch().builder);
   variables_.begin();
   start_others();
   perform(0);
@@ -110,7 +112,9 @@ void ReplicaCrew::start_others() {
   surroundings_.device = &value_device();
   if (threads_.empty()) return;
   surroundings_.creators = variable_creators();
-  surroundings_.name_prefixes = build_scopes().name_prefixes;
+  surroundings_.build = build_scopes();
+  auto* graph = dynamic_cast<GraphImpl*>(thread_dispatch().builder);
+  surroundings_.graph = graph != nullptr ? graph->shared_from_this() : nullptr;
   surroundings_.cache = read_cache();
   surroundings_.random.emplace();
   running_ = static_cast<uint32_t>(threads_.size());

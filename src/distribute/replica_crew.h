@@ -14,6 +14,8 @@
 #include "distribute/replica_random.h"
 #include "distribute/shared_variables.h"
 #include "distribute/variable_scopes.h"
+#include "graph/graph_impl.h"
+#include "graph/scopes.h"
 #include "tensor/devices.h"
 
 namespace cohort::internal {
@@ -38,7 +40,8 @@ class ReplicaCrew {
   struct Surroundings {
     const Device* device = nullptr;
     std::vector<VariableCreator> creators;
-    std::vector<std::string> name_prefixes;
+    std::shared_ptr<GraphImpl> graph;  // that is being built; null when none is
+    BuildScopes build;
     std::shared_ptr<ReadCache> cache;
     std::optional<ReplicaRandom> random;  // none for one replica, which draws as its caller
   };

@@ -19,11 +19,12 @@ size_t left(uint32_t counts) { return counts >> 16; }
 ReplicaMeeting::ReplicaMeeting(size_t replicas)
     : waiting_(replicas), seats_(replicas), owns_(replicas) {}
 
-void ReplicaMeeting::begin(bool in_turns) {
+void ReplicaMeeting::begin(const GraphBuilder* shared_graph) {
   counts_ = 0;
   phase_ = 0;
   turn_ = 0;
-  in_turns_ = in_turns;
+  shared_graph_ = shared_graph;
+  in_turns_ = shared_graph != nullptr;
   thrown_ = nullptr;
   failure_ = nullptr;
   common_ = false;

@@ -18,10 +18,11 @@ class ReplicaMeeting final : public MergePoint {
 
   size_t size() const override { return seats_.size(); }
   void meet(size_t replica, const Call& call, const Work& once, const Work& each) override;
+  const GraphBuilder* shared_graph() const override { return shared_graph_; }
 
-  // Makes it ready for a new run; nobody is inside. In turns: one replica runs at a time, replica 0
-  // first, and the next one when it meets or ends.
-  void begin(bool in_turns);
+  // Makes it ready for a new run; nobody is inside. With a graph that all add to, one replica runs
+  // at a time: replica 0 first, and the next one when it meets or ends.
+  void begin(const GraphBuilder* shared_graph);
   // Before the replica's function: waits for its turn. False when the run has failed meanwhile.
   bool enter(size_t replica);
   // It threw; the first exception stays. Those who wait, or come to a meeting later, throw.
@@ -80,6 +81,7 @@ class ReplicaMeeting final : public MergePoint {
   std::atomic<uint32_t> phase_{0};     // events so far; the top bit: the run is broken
   std::atomic<uint32_t> finished_{0};  // how many have done their `each`
   std::atomic<uint32_t> turn_{0};
+  const GraphBuilder* shared_graph_ = nullptr;
   bool in_turns_ = false;
 
   std::atomic<int> watchers_{0};

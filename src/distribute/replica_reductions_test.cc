@@ -252,16 +252,13 @@ TEST_P(AllReduce, NamesReplicasAndShapesThatDiffer) {
 }
 
 TEST_P(AllReduce, NamesReplicasAndCallsThatDiffer) {
-  const Status status = error_of([&] {
-    two_.run([] {
-      return all_reduce(replica_id() == 0 ? ReduceOp::Sum : ReduceOp::Mean, Tensor({1.f}));
-    });
-  });
-  EXPECT_EQ(status.code, Code::FailedPrecondition);
-  EXPECT_NE(status.message.find("replica 0 calls all_reduce(Sum, float32 (1,)), replica 1 calls "
-                                "all_reduce(Mean, float32 (1,))"),
-            std::string::npos)
-      << status;
+  EXPECT_ERROR(Code::FailedPrecondition,
+               "replica 0 calls all_reduce(Sum, float32 (1,)), replica 1 calls all_reduce(Mean, "
+               "float32 (1,))",
+               two_.run([] {
+                 return all_reduce(replica_id() == 0 ? ReduceOp::Sum : ReduceOp::Mean,
+                                   Tensor({1.f}));
+               }));
   EXPECT_ERROR(Code::FailedPrecondition, "replica 0 calls", two_.run([] {
     return all_reduce(ReduceOp::Sum, std::vector<Tensor>(replica_id() + 1, Tensor({1.f})));
   }));
@@ -380,6 +377,77 @@ TEST_P(AllGather, HasGradientsAlongOtherAxes) {
     return tape.gradient(sum(all_gather(own, 1) * weights), own).dense();
   });
   EXPECT_EQ(numbers(gradient), (Numbers{{0, 6}, {2, 4, 8, 10}}));
+}
+
+// Functions that each replica traces by itself.
+using TracedReductions = AllReduce;
+INSTANTIATE_TEST_SUITE_P(Ways, TracedReductions, kWays, name_of);
+
+TEST_P(TracedReductions, GiveWhatTheyGiveAtOnce) {
+  const auto reduce = function([](Tensor x) {
+    return std::pair{all_reduce(ReduceOp::Sum, x) * 2.f, all_reduce(ReduceOp::Mean, x)};
+  });
+  for (int i = 0; i < 3; ++i) {
+    const auto result = two_.run([&] { return reduce(Tensor({replica_id() + 1.f})); });
+    for (size_t r = 0; r < 2; ++r) {
+      EXPECT_EQ(result[r].first.to<float>(), 6);
+      EXPECT_EQ(result[r].second.to<float>(), 1.5);
+    }
+  }
+}
+
+TEST_P(TracedReductions, HaveGradientsInsideOfTheFunction) {
+  const auto slope = function([](Tensor x, Tensor c) {
+    GradientTape tape;
+    tape.watch(x);
+    return tape.gradient(all_reduce(ReduceOp::Mean, x) * c, x).dense();
+  });
+  const auto result =
+      two_.run([&] { return slope(Tensor({1.f}), Tensor({replica_id() == 0 ? 2.f : 5.f})); });
+  EXPECT_EQ(numbers(result), (Numbers{{3.5}, {3.5}}));
+}
+
+TEST_P(TracedReductions, HaveGradientsAroundTheFunction) {
+  const auto reduce = function([](Tensor x) { return all_reduce(ReduceOp::Sum, x); });
+  const auto result = two_.run([&] {
+    const Tensor x({1.f});
+    GradientTape tape;
+    tape.watch(x);
+    return tape.gradient(reduce(x) * (replica_id() == 0 ? 2.f : 5.f), x).dense();
+  });
+  EXPECT_EQ(numbers(result), (Numbers{{7}, {7}}));
+}
+
+TEST_P(TracedReductions, GatherAndDifferentiateGathering) {
+  const auto step = function([](Tensor own, Tensor weight) {
+    GradientTape tape;
+    tape.watch(own);
+    const Tensor all = all_gather(own, 0);
+    return std::pair{all, tape.gradient(sum(all) * weight, own).dense()};
+  });
+  const auto result = two_.run([&] {
+    return step(replica_id() == 0 ? Tensor({7.f}) : Tensor({8.f, 9.f}), Tensor(replica_id() + 1.f));
+  });
+  EXPECT_EQ(result[1].first.to_vector<float>(), (std::vector<float>{7, 8, 9}));
+  EXPECT_EQ(result[0].second.to_vector<float>(), (std::vector<float>{3}));
+  EXPECT_EQ(result[1].second.to_vector<float>(), (std::vector<float>{3, 3}));
+}
+
+TEST_P(TracedReductions, JoinRows) {
+  const auto join = function([](Tensor values, Tensor rows) {
+    return all_reduce(ReduceOp::Mean, IndexedSlices{values, rows, {3, 1}}).to_dense();
+  });
+  const auto result = two_.run([&] {
+    return replica_id() == 0 ? join(Tensor({{8.f}}), Tensor({int64_t{2}}))
+                             : join(Tensor({{1.f}, {2.f}}), Tensor({int64_t{0}, int64_t{2}}));
+  });
+  EXPECT_EQ(numbers(result), (Numbers{{.5, 0, 5}, {.5, 0, 5}}));
+}
+
+TEST_P(TracedReductions, AreErrorsWhenTheReplicasDisagree) {
+  const auto reduce = function([](Tensor x) { return all_reduce(ReduceOp::Sum, x); });
+  EXPECT_ERROR(Code::InvalidArgument, "shapes differ",
+               two_.run([&] { return reduce(zeros({replica_id() + 2})); }));
 }
 
 TEST(DirectReplicas, ShareTheMemoryOfAResult) {

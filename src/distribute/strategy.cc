@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <atomic>
 #include <ostream>
 
 #include "base/raise.h"
@@ -11,8 +12,19 @@
 #include "distribute/strategy_update.h"
 
 namespace cohort {
+namespace internal {
+namespace {
 
-Strategy::Strategy(std::unique_ptr<StrategyExtended> extended) : extended_(std::move(extended)) {
+uint64_t next_id() {
+  static std::atomic<uint64_t> last{0};
+  return ++last;
+}
+
+}  // namespace
+}  // namespace internal
+
+Strategy::Strategy(std::unique_ptr<StrategyExtended> extended)
+    : id_(internal::next_id()), extended_(std::move(extended)) {
   if (extended_ == nullptr) {
     internal::raise(Code::InvalidArgument, "[Strategy] needs a StrategyExtended, got nullptr");
   }

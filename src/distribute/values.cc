@@ -42,6 +42,31 @@ void throw_keys_differ(size_t replica, const std::string& key) {
       replica, key);
 }
 
+data::Element replace_parts(const data::Element& like, std::span<const Tensor> flat, size_t& next) {
+  if (like.is_tensor()) return flat[next++];
+  if (like.is_tuple()) {
+    std::vector<data::Element> parts;
+    for (size_t i = 0; i < like.size(); ++i) parts.push_back(replace_parts(like[i], flat, next));
+    return data::Element::tuple(std::move(parts));
+  }
+  std::vector<std::pair<std::string, data::Element>> parts;
+  for (const std::string& name : like.names()) {
+    parts.emplace_back(name, replace_parts(like[name], flat, next));
+  }
+  return data::Element::map(std::move(parts));
+}
+
+void describe_parts(const data::Element& element, std::string& text) {
+  text += '(';
+  const std::vector<std::string> names =
+      element.is_map() ? element.names() : std::vector<std::string>();
+  for (size_t i = 0; !element.is_tensor() && i < element.size(); ++i) {
+    if (!names.empty()) describe_constant(names[i], text);
+    describe_parts(element[i], text);
+  }
+  text += ')';
+}
+
 bool same_tensor(const Tensor& a, const Tensor& b) {
   return TensorAccess::id(a) == TensorAccess::id(b);
 }

@@ -207,12 +207,12 @@ TEST(VariableCreation, RecordsNothingOnTapes) {
 
 TEST(VariableCreation, ColocatesWithAnother) {
   const auto strategy = mirrored_strategy(2);
-  expect_error([&] { strategy->extended().colocate_vars_with(Variable(0.f)); }, "",
-               Code::FailedPrecondition);
+  expect_error([&] { const auto beside = strategy->extended().colocate_vars_with(Variable(0.f)); },
+               "", Code::FailedPrecondition);
   const Variable outside(0.f);
   const StrategyScope scope(*strategy);
   const Variable first(1.f);
-  expect_error([&] { strategy->extended().colocate_vars_with(outside); }, "");
+  expect_error([&] { const auto beside = strategy->extended().colocate_vars_with(outside); }, "");
   const auto beside = strategy->extended().colocate_vars_with(first);
   const Variable second(2.f);
   EXPECT_EQ(internal::distributed(second)->copies()[1].device(), canonical_device("CPU:1"));

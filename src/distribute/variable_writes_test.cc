@@ -1,5 +1,6 @@
 // What a write does to a variable of a strategy: one table of all combinations.
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <iterator>
@@ -97,12 +98,11 @@ struct Case {
            (rule.given == AnyGiven || rule.given == given);
   }
   std::string text() const {
-    return testing::Message() << "kind " << kind << ", where " << where << ", aggregation "
-                              << static_cast<int>(aggregation) << ", write "
-                              << static_cast<int>(write) << ", given " << given << ", replicas "
-                              << replicas;
+    return fmt::format("kind {}, where {}, aggregation {}, write {}, given {}, replicas {}",
+                       static_cast<int>(kind), static_cast<int>(where),
+                       static_cast<int>(aggregation), static_cast<int>(write),
+                       static_cast<int>(given), replicas);
   }
-  operator std::string() const { return text(); }
 };
 
 template <size_t n>

@@ -29,11 +29,16 @@ ResourceTable& CallContext::resources() {
 
 EdgeTable& CallContext::edges() { raise(Code::Internal, "[Function] a call has one part"); }
 
-std::vector<Tensor> CallContext::call_with_captures(const GraphFunction& function,
-                                                    std::span<const Tensor> arguments) {
+std::vector<Tensor> with_captures(const GraphFunction& function,
+                                  std::span<const Tensor> arguments) {
   std::vector<Tensor> all(arguments.begin(), arguments.end());
   all.insert(all.end(), function.captured.begin(), function.captured.end());
-  return call(function, all);
+  return all;
+}
+
+std::vector<Tensor> CallContext::call_with_captures(const GraphFunction& function,
+                                                    std::span<const Tensor> arguments) {
+  return call(function, with_captures(function, arguments));
 }
 
 }  // namespace cohort::internal

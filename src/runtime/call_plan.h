@@ -8,6 +8,9 @@ namespace cohort::internal {
 // The plan of a function's body; made at the first call and kept with the function.
 const Plan& plan_of(const GraphFunction& function);
 
+// The caller's arguments, and what the function captured.
+std::vector<Tensor> with_captures(const GraphFunction& function, std::span<const Tensor> arguments);
+
 // The part of a RunContext that runs functions: in the caller's thread and context.
 class FunctionCaller : public RunContext {
  public:

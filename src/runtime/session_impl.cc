@@ -6,7 +6,6 @@
 #include <cstdio>
 
 #include "base/raise.h"
-#include "graph/fold.h"
 #include "graph/placer.h"
 #include "runtime/run_parts.h"
 
@@ -134,28 +133,7 @@ std::shared_ptr<const CompiledRun> SessionImpl::compile_run(const RunRequest& re
   if (graph_->size() == 0) raise(Code::FailedPrecondition, "[Session] the graph has no nodes");
   check_placeholders(*graph_, request);
   place_new_nodes();
-  auto run = std::make_shared<CompiledRun>();
-  run->num_fetches = request.fetches.size();
-  std::vector<Partition> parts = partition(*graph_, placed_, request);
-  const StepOrder order = parts.size() == 1 ? StepOrder::EffectsEarly : StepOrder::AsMade;
-  for (Partition& part : parts) {
-    CompiledRun::Part compiled_part{
-        .device = part.device, .plan = nullptr, .feeds = {}, .fetches = {}};
-    RunRequest local;
-    for (const auto& [position, endpoint] : part.feeds) {
-      compiled_part.feeds.push_back(position);
-      local.feeds.push_back(endpoint);
-    }
-    for (const auto& [position, endpoint] : part.fetches) {
-      compiled_part.fetches.push_back(position);
-      local.fetches.push_back(endpoint);
-    }
-    local.targets = part.targets;
-    const FoldedGraph folded = fold(part.graph, local);
-    compiled_part.plan = compile(folded.graph, folded.request, order);
-    run->parts.push_back(std::move(compiled_part));
-  }
-  return run;
+  return compile_parts(*graph_, placed_, request);
 }
 
 std::vector<Tensor> SessionImpl::execute_run(const CompiledRun& run,

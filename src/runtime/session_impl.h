@@ -7,22 +7,10 @@
 #include <vector>
 
 #include "cohort/session.h"
-#include "graph/partition.h"
+#include "runtime/compiled_run.h"
 #include "runtime/executor.h"
 
 namespace cohort::internal {
-
-// One signature, compiled: a plan per device, and where feeds and fetches go.
-struct CompiledRun {
-  struct Part {
-    DeviceName device;
-    std::shared_ptr<const Plan> plan;
-    std::vector<size_t> feeds;  // positions in the request, in the plan's order
-    std::vector<size_t> fetches;
-  };
-  std::vector<Part> parts;
-  size_t num_fetches = 0;
-};
 
 // A session whose devices are this process's.
 class SessionImpl {

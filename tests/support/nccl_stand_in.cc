@@ -1,5 +1,6 @@
 // A stand-in for NCCL's C interface that reduces in host memory, so that what calls NCCL can be
-// tested on machines without GPUs. As with NCCL, nothing happens before the group ends.
+// tested on machines without GPUs. As with NCCL, nothing happens before the group ends. It knows no
+// 16-bit floats.
 
 #include <cstddef>
 #include <cstdint>
@@ -28,13 +29,13 @@ template <typename T>
 T combine(int op, T a, T b) {
   switch (op) {
     case 1:
-      return a * b;
+      return static_cast<T>(a * b);
     case 2:
       return a < b ? b : a;
     case 3:
       return b < a ? b : a;
     default:
-      return a + b;
+      return static_cast<T>(a + b);
   }
 }
 
@@ -53,6 +54,12 @@ void reduce(const std::vector<Call>& calls) {
 
 int reduce_any(const std::vector<Call>& calls) {
   switch (calls[0].dtype) {
+    case 0:
+      reduce<int8_t>(calls);
+      return kSuccess;
+    case 1:
+      reduce<uint8_t>(calls);
+      return kSuccess;
     case 2:
       reduce<int32_t>(calls);
       return kSuccess;

@@ -84,7 +84,7 @@ TEST(TorchModule, NamesItsVariablesAsTorchDoes) {
 
 TEST(TorchModule, CannotBeMadeInARun) {
   MirroredStrategy strategy({"CPU:0", "CPU:1"});
-  EXPECT_ERROR(FailedPrecondition, "in the strategy's scope",
+  EXPECT_ERROR(Code::FailedPrecondition, "in the strategy's scope",
                strategy.run([] { TorchModule<Linear> net{2}; }));
 }
 

@@ -37,6 +37,9 @@ concept HasFields = requires(T& value) {
 // what it is, so f must give something that its fields can hold; otherwise it is a leaf.
 template <typename F, typename T>
 auto map_leaves(const F& f, const T& value);
+// visit_leaves(f, value): calls f(leaf) for every leaf, the fields of structs included.
+template <typename F, typename T>
+void visit_leaves(const F& f, const T& value);
 // zip_leaves(f, values): of several structures of one shape one, with f(span of pointers to what is
 // at the same place) for every leaf. A struct with fields is a leaf.
 template <typename F, typename T>
@@ -73,6 +76,10 @@ requires(!std::same_as<T, bool>) struct Nest<std::vector<T>> {
     return mapped;
   }
   template <typename F>
+  static void visit(const F& f, const std::vector<T>& values) {
+    for (const T& value : values) visit_leaves(f, value);
+  }
+  template <typename F>
   static auto zip(const F& f, std::span<const std::vector<T>* const> all) {
     const size_t length = all.front()->size();
     for (size_t r = 1; r < all.size(); ++r) {
@@ -96,6 +103,10 @@ struct Nest<std::map<std::string, T>> {
     std::map<std::string, MappedLeaves<F, T>> mapped;
     for (const auto& [name, value] : values) mapped.emplace(name, map_leaves(f, value));
     return mapped;
+  }
+  template <typename F>
+  static void visit(const F& f, const Whole& values) {
+    for (const auto& [name, value] : values) visit_leaves(f, value);
   }
   template <typename F>
   static auto zip(const F& f, std::span<const Whole* const> all) {
@@ -133,6 +144,10 @@ struct TupleNest {
   template <size_t I>
   using Part = std::tuple_element_t<I, Whole>;
 
+  template <typename F>
+  static void visit(const F& f, const Whole& values) {
+    std::apply([&](const auto&... value) { (visit_leaves(f, value), ...); }, values);
+  }
   template <size_t I, typename F>
   static auto zip_part(const F& f, std::span<const Whole* const> all) {
     const auto parts = parts_of<Part<I>>(
@@ -218,6 +233,18 @@ auto map_leaves(const F& f, const T& value) {
     }
   } else {
     return f(value);
+  }
+}
+
+template <typename F, typename T>
+void visit_leaves(const F& f, const T& value) {
+  if constexpr (!Nest<T>::kLeaf) {
+    Nest<T>::visit(f, value);
+  } else if constexpr (HasFields<T>) {
+    std::apply([&](const auto&... field) { (visit_leaves(f, field), ...); },
+               Fields<T>::of(const_cast<T&>(value)));
+  } else {
+    f(value);
   }
 }
 

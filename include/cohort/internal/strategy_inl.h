@@ -179,6 +179,31 @@ auto as_result(const T&, const Gradient& value) {
   }
 }
 
+// --- Dataset's steps as arguments of traced functions
+
+template <>
+struct LeafTensors<DistributedElement> {
+  using Elements = LeafTensors<PerReplica<data::Element>>;
+  static void collect(const DistributedElement& leaf, std::vector<Tensor>& flat) {
+    Elements::collect(leaf, flat);
+  }
+  static void describe(const DistributedElement& leaf, std::string& text) {
+    Elements::describe(leaf, text);
+  }
+  // Where the sizes are not known, neither are the numbers of samples.
+  static DistributedElement replace(const DistributedElement& like, std::span<const Tensor> flat,
+                                    size_t& next) {
+    const size_t first = next;
+    const PerReplica<data::Element> elements = Elements::replace(like, flat, next);
+    bool known = true;
+    for (size_t i = first; i < next; ++i) known = known && flat[i].shape().is_fully_known();
+    std::vector<std::optional<data::Element>> values;
+    for (size_t r = 0; r < elements.size(); ++r) values.emplace_back(elements[r]);
+    return DistributedElement(std::move(values), elements.collapsed(),
+                              known ? like.sample_counts() : std::vector<int64_t>(), std::nullopt);
+  }
+};
+
 // --- Local results
 
 // The copies of a variable that are in this process; itself when it is an ordinary one.

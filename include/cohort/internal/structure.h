@@ -2,21 +2,25 @@
 
 // Taking structures of tensors apart and putting them together again: what traced functions do with
 // their arguments and results. Not for inclusion by users.
+//
+// LeafTensors<T> says how a leaf is made of tensors: collect() appends them, replace() makes a leaf
+// like one with others instead, and describe() appends what else tells leaves apart. Leaves without
+// it are kept as they are.
 
 #include <concepts>
 #include <map>
 #include <span>
 #include <string>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "cohort/gradient.h"
+#include "cohort/internal/nest.h"
 #include "cohort/tensor.h"
 
 namespace cohort::internal {
-
-template <typename T>
-concept TensorConvertible = std::convertible_to<const T&, Tensor>;
 
 // What operations know by a handle, and what tells more than the handle: an iterator.
 template <typename T>
@@ -26,11 +30,112 @@ concept KnownByHandle = requires(const T& value, const Tensor& handle) {
   { value.kind() } -> std::convertible_to<std::string>;
 };
 
-// The tensors of a structure, in order.
+// The tensors of a structure, in order, and what else there is.
 struct Flat {
   std::vector<Tensor> tensors = {};
-  std::string kinds = {};  // of those that are handles
+  std::string kinds = {};  // of handles, and what is no tensor: traced as it is
+  size_t types = 0;        // tells structures of other C++ types apart
 };
+
+template <typename T>
+struct LeafTensors;
+
+template <>
+struct LeafTensors<Tensor> {
+  static void collect(const Tensor& leaf, std::vector<Tensor>& flat) { flat.push_back(leaf); }
+  static void describe(const Tensor&, std::string&) {}
+  static Tensor replace(const Tensor&, std::span<const Tensor> flat, size_t& next) {
+    return flat[next++];
+  }
+};
+
+template <>
+struct LeafTensors<IndexedSlices> {
+  static void collect(const IndexedSlices& leaf, std::vector<Tensor>& flat) {
+    flat.push_back(leaf.values);
+    flat.push_back(leaf.indices);
+  }
+  static void describe(const IndexedSlices& leaf, std::string& text) {
+    text += leaf.dense_shape.to_string();
+  }
+  static IndexedSlices replace(const IndexedSlices& like, std::span<const Tensor> flat,
+                               size_t& next) {
+    next += 2;
+    return {flat[next - 2], flat[next - 1], like.dense_shape};
+  }
+};
+
+template <>
+struct LeafTensors<Gradient> {
+  static void collect(const Gradient& leaf, std::vector<Tensor>& flat) {
+    if (leaf.is_sparse()) {
+      LeafTensors<IndexedSlices>::collect(leaf.slices(), flat);
+    } else if (leaf.defined()) {
+      flat.push_back(leaf.dense());
+    }
+  }
+  static void describe(const Gradient& leaf, std::string& text) {
+    text += leaf.is_sparse() ? 's' : leaf.defined() ? 'd' : 'u';
+    if (leaf.is_sparse()) LeafTensors<IndexedSlices>::describe(leaf.slices(), text);
+  }
+  static Gradient replace(const Gradient& like, std::span<const Tensor> flat, size_t& next) {
+    if (like.is_sparse()) return LeafTensors<IndexedSlices>::replace(like.slices(), flat, next);
+    return like.defined() ? Gradient(flat[next++]) : Gradient();
+  }
+};
+
+template <KnownByHandle T>
+struct LeafTensors<T> {
+  static void collect(const T& leaf, std::vector<Tensor>& flat) { flat.push_back(leaf.handle()); }
+  static void describe(const T& leaf, std::string& text) { text += leaf.kind() + "; "; }
+  static T replace(const T& like, std::span<const Tensor> flat, size_t& next) {
+    return like.with_handle(flat[next++]);
+  }
+};
+
+template <typename T>
+concept HoldsTensors = requires(const T& leaf, std::vector<Tensor>& flat) {
+  LeafTensors<T>::collect(leaf, flat);
+};
+
+// Appends the tensors in `value`, in order.
+template <typename T>
+void collect_tensors(const T& value, std::vector<Tensor>& flat) {
+  visit_leaves(
+      [&]<typename Leaf>(const Leaf& leaf) {
+        if constexpr (HoldsTensors<Leaf>) LeafTensors<Leaf>::collect(leaf, flat);
+      },
+      value);
+}
+
+// A structure like `like` with the tensors from flat[next] on.
+template <typename T>
+T replace_tensors(const T& like, std::span<const Tensor> flat, size_t& next) {
+  return map_leaves(
+      [&]<typename Leaf>(const Leaf& leaf) -> Leaf {
+        if constexpr (HoldsTensors<Leaf>) {
+          return LeafTensors<Leaf>::replace(leaf, flat, next);
+        } else {
+          return leaf;
+        }
+      },
+      like);
+}
+
+// Leaves that are not tensors, as bytes that tell different ones apart.
+template <typename T>
+concept Constant = std::is_arithmetic_v<T> || std::is_enum_v<T> || std::is_pointer_v<T>;
+template <Constant T>
+void describe_constant(const T& value, std::string& text) {
+  text.append(reinterpret_cast<const char*>(&value), sizeof(value));
+}
+inline void describe_constant(const std::string& value, std::string& text) {
+  text += std::to_string(value.size()) + ":" + value;
+}
+void describe_constant(const Variable& value, std::string& text);
+
+template <typename T>
+concept TensorConvertible = std::convertible_to<const T&, Tensor>;
 
 // flatten_into(value, flat): appends the tensors in `value`, in order.
 template <TensorConvertible T>
@@ -69,40 +174,6 @@ template <typename A, typename B>
 void flatten_into(const std::pair<A, B>& values, Flat& flat) {
   flatten_into(values.first, flat);
   flatten_into(values.second, flat);
-}
-
-// rebuild(like, flat, next): a structure like `like` with the tensors from flat[next] on.
-template <typename T>
-requires std::same_as<T, Tensor> Tensor rebuild(const T&, std::span<const Tensor> flat,
-                                                size_t& next) {
-  return flat[next++];
-}
-template <KnownByHandle T>
-T rebuild(const T& like, std::span<const Tensor> flat, size_t& next) {
-  return like.with_handle(flat[next++]);
-}
-template <typename T>
-std::vector<T> rebuild(const std::vector<T>& like, std::span<const Tensor> flat, size_t& next) {
-  std::vector<T> values;
-  for (const T& value : like) values.push_back(rebuild(value, flat, next));
-  return values;
-}
-template <typename T>
-std::map<std::string, T> rebuild(const std::map<std::string, T>& like, std::span<const Tensor> flat,
-                                 size_t& next) {
-  std::map<std::string, T> values;
-  for (const auto& [name, value] : like) values.emplace(name, rebuild(value, flat, next));
-  return values;
-}
-template <typename... T>
-std::tuple<T...> rebuild(const std::tuple<T...>& like, std::span<const Tensor> flat, size_t& next) {
-  return std::apply(
-      [&](const T&... value) { return std::tuple<T...>{rebuild(value, flat, next)...}; }, like);
-}
-template <typename A, typename B>
-std::pair<A, B> rebuild(const std::pair<A, B>& like, std::span<const Tensor> flat, size_t& next) {
-  A first = rebuild(like.first, flat, next);
-  return {std::move(first), rebuild(like.second, flat, next)};
 }
 
 // unflatten<T>(flat, next): a T whose number of tensors its type tells, or, for one vector at the

@@ -10,6 +10,7 @@
 #include <type_traits>
 
 #include "cohort/internal/nest.h"
+#include "cohort/internal/structure.h"
 #include "cohort/values.h"
 
 namespace cohort {
@@ -181,6 +182,62 @@ auto regroup(std::span<const T* const> values, RegroupLeaf how = {}) {
 }
 template <typename T>
 using Regrouped = ZippedLeaves<RegroupLeaf, T>;
+
+// --- As arguments and results of traced functions
+
+data::Element replace_parts(const data::Element& like, std::span<const Tensor> flat, size_t& next);
+void describe_parts(const data::Element& element, std::string& text);
+
+template <>
+struct LeafTensors<data::Element> {
+  static void collect(const data::Element& leaf, std::vector<Tensor>& flat) {
+    for (const Tensor& tensor : leaf.tensors()) flat.push_back(tensor);
+  }
+  static void describe(const data::Element& leaf, std::string& text) { describe_parts(leaf, text); }
+  static data::Element replace(const data::Element& like, std::span<const Tensor> flat,
+                               size_t& next) {
+    return replace_parts(like, flat, next);
+  }
+};
+
+template <typename T>
+requires(!std::is_void_v<T>) struct LeafTensors<PerReplica<T>> {
+  static void collect(const PerReplica<T>& leaf, std::vector<Tensor>& flat) {
+    for (size_t r = 0; r < leaf.size(); ++r) collect_tensors(leaf[r], flat);
+  }
+  static void describe(const PerReplica<T>& leaf, std::string& text) {
+    text += std::to_string(leaf.size()) + (leaf.collapsed() ? 'c' : 'p');
+  }
+  static PerReplica<T> replace(const PerReplica<T>& like, std::span<const Tensor> flat,
+                               size_t& next) {
+    std::vector<std::optional<T>> values;
+    for (size_t r = 0; r < like.size(); ++r) {
+      values.emplace_back(replace_tensors(like[r], flat, next));
+    }
+    return PerReplica<T>(std::move(values), like.collapsed());
+  }
+};
+
+template <>
+struct LeafTensors<DistributedValue> {
+  static void collect(const DistributedValue& leaf, std::vector<Tensor>& flat) {
+    if (leaf.kind() == DistributedValue::Kind::Variable) return;
+    for (const Gradient& part : leaf.components()) LeafTensors<Gradient>::collect(part, flat);
+  }
+  static void describe(const DistributedValue& leaf, std::string& text) {
+    text += std::to_string(leaf.size()) + std::to_string(static_cast<int>(leaf.kind()));
+    if (leaf.kind() == DistributedValue::Kind::Variable) describe_constant(leaf.variable(), text);
+  }
+  static DistributedValue replace(const DistributedValue& like, std::span<const Tensor> flat,
+                                  size_t& next) {
+    if (like.kind() == DistributedValue::Kind::Variable) return like;
+    std::vector<Gradient> parts;
+    for (const Gradient& part : like.components()) {
+      parts.push_back(LeafTensors<Gradient>::replace(part, flat, next));
+    }
+    return {like.kind(), std::move(parts)};
+  }
+};
 
 // --- Printing
 

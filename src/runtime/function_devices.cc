@@ -1,0 +1,45 @@
+#include "runtime/function_devices.h"
+
+#include <map>
+
+#include "tensor/devices.h"
+
+namespace cohort::internal {
+namespace {
+
+// By argument: the devices of the captured resources.
+std::map<Endpoint, DeviceName> resource_devices(const GraphFunction& function) {
+  std::map<Endpoint, DeviceName> devices;
+  const size_t own = function.num_own_arguments();
+  for (size_t i = 0; i < function.captured.size(); ++i) {
+    const Tensor& captured = function.captured[i];
+    if (captured.dtype() != kResource || captured.is_symbolic()) continue;
+    devices[function.arguments[own + i]] = DeviceName::parse(captured.device());
+  }
+  return devices;
+}
+
+}  // namespace
+
+std::vector<DeviceName> function_devices(const GraphFunction& function, const DeviceName& home) {
+  const std::map<Endpoint, DeviceName> resources = resource_devices(function);
+  std::map<std::string, DeviceName> found;  // by what was asked for
+  std::vector<DeviceName> devices;
+  for (int id = 0; id < function.body->size(); ++id) {
+    const Node& node = function.body->node(id);
+    const auto [entry, fresh] = found.try_emplace(node.device.to_string());
+    if (fresh) {
+      entry->second = find_device(node.device.filled_from(home).to_string()).name;
+    }
+    DeviceName device = entry->second;
+    for (const Endpoint input : node.inputs) {
+      if (const auto resource = resources.find(input); resource != resources.end()) {
+        device = resource->second;
+      }
+    }
+    devices.push_back(std::move(device));
+  }
+  return devices;
+}
+
+}  // namespace cohort::internal
