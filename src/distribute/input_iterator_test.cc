@@ -2,6 +2,8 @@
 
 #include <thread>
 
+#include "cohort/function.h"
+#include "cohort/graph.h"
 #include "support/distributed_steps.h"
 
 namespace cohort {

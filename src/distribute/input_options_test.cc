@@ -1,5 +1,7 @@
 // InputOptions, and what input functions are told.
 
+#include <fmt/format.h>
+
 #include <condition_variable>
 #include <mutex>
 

@@ -1,5 +1,6 @@
 // Distributed datasets of several workers, each a thread with a strategy of its own.
 
+#include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
 #include <algorithm>
