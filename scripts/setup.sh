@@ -17,14 +17,14 @@ ccache                  # makes the second build quick
 lld                     # links libtorch in a fraction of the time
 pkg-config              # how programs without CMake find the installed library
 libtorch-dev            # the kernels: LibTorch 1.13
-libopenblas0-serial     # a fast matrix product for them; one thread, so that replicas share the cores
+libopenblas0-pthread    # a fast matrix product for them, safe to call from several threads
 libfmt-dev              # text of messages
 libspdlog-dev           # log lines
 zlib1g-dev              # gzip data files
 libzstd-dev             # zstd data files
 libzip-dev              # zip containers: NPZ files
 libisal-dev             # CRC-32C of records, at memory speed
-libxxhash-dev           # hashes that tell whether the replicas' copies are still equal
+libxxhash-dev           # hashes that tell whether the copies of a variable are still equal
 libprotobuf-dev         # serialized graphs and datasets, tf.Example
 protobuf-compiler       # the same
 libgtest-dev            # tests
@@ -69,13 +69,14 @@ check_blas() {
   local arch name chosen wanted
   arch=$(gcc -print-multiarch)
   name=libblas.so.3-$arch
-  wanted=/usr/lib/$arch/openblas-serial/libblas.so.3
+  wanted=/usr/lib/$arch/openblas-pthread/libblas.so.3
   chosen=$(readlink "/etc/alternatives/$name" || true)
   case $chosen in
     "$wanted") ;;
-    *openblas*)
-      echo "setup: note: the selected BLAS is $chosen; the serial OpenBLAS is better when several" \
-        "replicas share the cores: sudo update-alternatives --set $name $wanted" >&2 ;;
+    *openblas-serial*)
+      echo "setup: warning: the selected BLAS is $chosen, which now and then computes wrongly when" \
+        "several replicas call it at once: sudo update-alternatives --set $name $wanted" >&2 ;;
+    *openblas*) ;;
     *)
       echo "setup: warning: the selected BLAS is ${chosen:-unknown}, not OpenBLAS: training will be" \
         "many times slower. To change it: sudo update-alternatives --set $name $wanted" >&2 ;;

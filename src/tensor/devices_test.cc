@@ -92,11 +92,11 @@ TEST(DeviceScope, BelongsToItsThread) {
   EXPECT_EQ(there, "");
 }
 
-TEST(DeviceScope, EndsTheScopesInsideItToo) {
+TEST(DeviceScope, ThatEndsEarlyLeavesThoseInsideIt) {
   auto outer = std::make_unique<DeviceScope>("/job:a");
   auto inner = std::make_unique<DeviceScope>("/task:1");
-  outer.reset();
-  EXPECT_EQ(internal::requested_device("node", "Add"), DeviceName{});
+  outer.reset();  // logged as an error
+  EXPECT_EQ(internal::requested_device("node", "Add").to_string(), "/task:1");
   inner.reset();
   EXPECT_EQ(internal::requested_device("node", "Add"), DeviceName{});
 }

@@ -1,6 +1,9 @@
 #include "tensor/kernel_library.h"
 
+#include <dlfcn.h>
 #include <malloc.h>
+
+#include "base/log.h"
 
 namespace cohort::internal {
 namespace {
@@ -13,8 +16,25 @@ bool keep_freed_memory() {
   return true;
 }
 
+// One thread per call: replicas share the cores, and a BLAS that starts threads of its own takes
+// them away. OpenBLAS's own settings, found at run time because any BLAS may be the system's.
+bool limit_blas_threads() {
+  const auto kind = reinterpret_cast<int (*)()>(dlsym(RTLD_DEFAULT, "openblas_get_parallel"));
+  const auto set = reinterpret_cast<void (*)(int)>(dlsym(RTLD_DEFAULT, "openblas_set_num_threads"));
+  if (kind == nullptr || set == nullptr) return false;
+  if (kind() == 0) {
+    log_warning(
+        "[BLAS] the selected BLAS is the serial OpenBLAS, which computes wrongly now and then when "
+        "several threads call it; on Debian: apt-get install libopenblas0-pthread");
+  }
+  set(1);
+  return true;
+}
+
 }  // namespace
 
-void set_up_kernel_library() { [[maybe_unused]] static const bool done = keep_freed_memory(); }
+void set_up_kernel_library() {
+  [[maybe_unused]] static const bool done = keep_freed_memory() && limit_blas_threads();
+}
 
 }  // namespace cohort::internal
