@@ -89,7 +89,8 @@ class Training {
 
   // Returns the time that its steps took.
   Parts epoch(const Examples& examples, const std::string& title) {
-    metrics::Mean loss;
+    double loss = 0;  // of the batches so far, added up
+    int64_t steps = 0;
     Parts parts;
     Stopwatch clock;
     int64_t done = 0;
@@ -98,11 +99,12 @@ class Training {
                              .batch(options_.batch);
     for (const auto& batch : strategy_.distribute_dataset(batches)) {
       parts.input += clock.lap();
-      loss.update(strategy_.reduce(ReduceOp::Sum, strategy_.run(step_, batch, &parts)));
+      loss += strategy_.reduce(ReduceOp::Sum, strategy_.run(step_, batch, &parts)).to<double>();
+      ++steps;
       clock.lap();
       done += batch.global_sample_count();
-      show_progress(title, double(done) / double(examples.size()), loss, done / parts.total(),
-                    parts);
+      show_progress(title, double(done) / double(examples.size()), loss / double(steps),
+                    double(done) / parts.total(), parts);
     }
     return parts;
   }
@@ -112,18 +114,17 @@ class Training {
 
  private:
   // A line that is rewritten in place on a terminal, and written once, when all is done, elsewhere.
-  void show_progress(const std::string& title, double done, const metrics::Mean& loss,
-                     double examples_per_second, const Parts& parts) const {
+  void show_progress(const std::string& title, double done, double loss, double examples_per_second,
+                     const Parts& parts) const {
     const bool terminal = isatty(STDOUT_FILENO);
     if (!terminal && done < 1) return;
     const std::string bar(static_cast<size_t>(20 * done), '=');
     std::printf(
         "%s%s [%-20s]  step %5ld  loss %.3f  %6.0f examples/s  input %2.0f %%  gradients "
         "%2.0f %%  update %2.0f %%%s",
-        terminal ? "\r" : "", title.c_str(), bar.c_str(), steps(), loss.result().to<double>(),
-        examples_per_second, 100 * parts.input / parts.total(),
-        100 * parts.gradients / parts.total(), 100 * parts.update / parts.total(),
-        done < 1 ? "" : "\n");
+        terminal ? "\r" : "", title.c_str(), bar.c_str(), steps(), loss, examples_per_second,
+        100 * parts.input / parts.total(), 100 * parts.gradients / parts.total(),
+        100 * parts.update / parts.total(), done < 1 ? "" : "\n");
     std::fflush(stdout);
   }
 
@@ -151,9 +152,9 @@ void Training::print_table(const Examples& examples) const {
   const Tensor right = cast(equal(guesses, examples.labels), kFloat64);
   std::printf("\nOf %ld pictures that it had never seen, it recognised\n", right.size());
   for (size_t i = 0; i < kNames.size(); ++i) {
-    metrics::Mean share;
-    share.update(right, cast(equal(examples.labels, static_cast<int>(i)), kFloat64));
-    std::printf("  %-12s %5.1f %%\n", kNames[i], 100 * share.result().to<double>());
+    const Tensor of_this = cast(equal(examples.labels, static_cast<int>(i)), kFloat64);
+    const Tensor share = sum(right * of_this) / sum(of_this);
+    std::printf("  %-12s %5.1f %%\n", kNames[i], 100 * share.to<double>());
   }
   std::printf("  %-12s %5.1f %%\n", "all", 100 * mean(right).to<double>());
 }

@@ -60,6 +60,15 @@ class TorchModule {
       variables.push_back(variable);
       components.push_back(get_strategy().local_results(variable));
     }
+    // Gives each copy memory of its own: copies begin with what the first one has, and torch writes
+    // into it.
+    void separate() const {
+      for (const std::vector<Variable>& copies : components) {
+        for (Variable copy : copies) {
+          copy.assign(Tensor(at::Tensor(copy.read_value()).clone()));
+        }
+      }
+    }
     // Makes the tensors of a copy those of the variables.
     void take_values(size_t copy) const {
       for (size_t i = 0; i < variables.size(); ++i) {
@@ -177,6 +186,8 @@ TorchModule<Net>::TorchModule(const Args&... args) {
     const VariableOptions options = internal::buffer_options(item.key(), item.value());
     buffers_.add(Variable(Tensor(item.value()), options));
   }
+  parameters_.separate();
+  buffers_.separate();
   for (size_t i = 0; i < copies_.size(); ++i) {
     auto& learning = parameters_.tensors.emplace_back();
     for (const at::Tensor& tensor : copies_[i]->parameters()) {
