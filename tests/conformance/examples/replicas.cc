@@ -30,21 +30,21 @@ std::vector<OpExample> replica_examples() {
                       internal::replica_all_reduce(ReduceOp::Sum, {&text, 1}, {});
                     },
                     "string"}};
-  return {sum,
-          all_reduce(ReduceOp::Mean),
-          all_reduce(ReduceOp::Min),
-          all_reduce(ReduceOp::Max),
-          all_reduce(ReduceOp::Product),
-          {.op = "ReplicaAllGather",
-           .inputs = {matrix},
-           .call = [](In in) { return Tensors{internal::replica_all_gather(in[0], 0, {})}; },
-           .torch = [](const std::vector<at::Tensor>& in) { return in; },
-           .more_inputs = {{Tensor({1.0})}, {zeros({0, 2}, kFloat64)}},
-           .bad_calls = {{[=] { internal::replica_all_gather(matrix, 2, {}); },
-                          "axis 2 is outside of 0 to 1"},
-                         {[=] { internal::replica_all_gather(matrix, -1, {}); },
-                          "axis -1 is outside of 0 to 1"},
-                         {[] { internal::replica_all_gather(Tensor(1.0), 0, {}); }, "rank"}}}};
+  return {
+      sum,
+      all_reduce(ReduceOp::Mean),
+      all_reduce(ReduceOp::Min),
+      all_reduce(ReduceOp::Max),
+      all_reduce(ReduceOp::Product),
+      {.op = "ReplicaAllGather",
+       .inputs = {matrix},
+       .call = [](In in) { return Tensors{internal::replica_all_gather(in[0], 0, {})}; },
+       .torch = [](const std::vector<at::Tensor>& in) { return in; },
+       .more_inputs = {{Tensor({1.0})}, {zeros({0, 2}, kFloat64)}},
+       .bad_calls =
+           {{[=] { internal::replica_all_gather(matrix, 2, {}); }, "axis 2 is outside of 0 to 1"},
+            {[=] { internal::replica_all_gather(matrix, -1, {}); }, "axis -1 is outside of 0 to 1"},
+            {[] { internal::replica_all_gather(Tensor(1.0), 0, {}); }, "at least 1 dimension"}}}};
 }
 
 }  // namespace cohort::testing
