@@ -18,6 +18,7 @@ namespace {
 
 namespace data = cohort::data;
 using cohort::bench::Contest;
+using cohort::bench::run;
 using cohort::bench::seconds_of;
 
 constexpr int64_t kElements = 1'000'000;
@@ -108,15 +109,15 @@ void pipelines() {
       source.map([](cohort::Tensor x) { return x * 2.f + 1.f; }).batch(kBatch).prefetch();
   const torch::Tensor torch_all = torch::arange(kElements, torch::kFloat);
   run(Contest{"map.batch.prefetch / torch DataLoader (5x)", [&] { our_epoch(ours); }, torch_epoch,
-              1, 5, 0.2});
+              1, 1, 5, 0.2});
   run(Contest{"map.batch.prefetch / DataLoader of floats", [&] { our_epoch(ours); },
-              torch_float_epoch, 1, 5, 0.2});
+              torch_float_epoch, 1, 1, 5, 0.2});
   run(Contest{"map.batch.prefetch / hand loop (0.7)", [&] { our_epoch(ours); },
-              [&] { hand_epoch(all); }, 3, 11, 1 / 0.7});
-  run(Contest{"map of tensors / torch DataLoader", [&] { our_epoch(tensors); }, torch_epoch, 1, 3,
-              0.2});
+              [&] { hand_epoch(all); }, 3, 1, 11, 1 / 0.7});
+  run(Contest{"map of tensors / torch DataLoader", [&] { our_epoch(tensors); }, torch_epoch, 1, 1,
+              3, 0.2});
   run(Contest{"map of tensors / hand loop of tensors", [&] { our_epoch(tensors); },
-              [&] { hand_tensor_epoch(torch_all); }, 1, 3, 1 / 0.7});
+              [&] { hand_tensor_epoch(torch_all); }, 1, 1, 3, 1 / 0.7});
   const auto images = data::from_tensor_slices(
       data::Element(cohort::Tensor(torch::zeros({60000, 28, 28}, torch::kByte))));
   const auto shuffled = images.shuffle(10'000).batch(256);
@@ -135,7 +136,7 @@ void pipelines() {
                          .size(0));
         }
       },
-      1, 7, 1.5});
+      1, 1, 7, 1.5});
 }
 
 int64_t resident_kilobytes() {
@@ -165,7 +166,7 @@ void tfrecords(const std::string& directory) {
                   for (const data::Element& record : dataset)
                     sink = sink + static_cast<double>(record.size());
                 },
-                [&] { sink = sink + std::system(cat.c_str()); }, 1, 5, limit});
+                [&] { sink = sink + std::system(cat.c_str()); }, 1, 1, 5, limit});
     std::filesystem::remove(path);
   }
 }

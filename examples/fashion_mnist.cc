@@ -165,19 +165,18 @@ std::vector<std::string> devices(int count) {
   return names;
 }
 
-// The rate of the last epoch, in examples per second.
+// Returns examples per second.
 double train(Strategy& strategy, const Options& options, int epochs, const Examples& training,
              const Examples* unseen) {
   const auto scope = strategy.scope();
   random::set_seed(1);
   Training model(strategy, options);
-  double rate = 0;
+  double seconds = 0;
   for (int epoch = 1; epoch <= epochs; ++epoch) {
-    const Parts parts = model.epoch(training, "epoch " + std::to_string(epoch));
-    rate = static_cast<double>(training.size()) / parts.total();
+    seconds += model.epoch(training, "epoch " + std::to_string(epoch)).total();
   }
   if (unseen) model.print_table(*unseen);
-  return rate;
+  return static_cast<double>(epochs * training.size()) / seconds;
 }
 
 int main(int argc, char** argv) try {
