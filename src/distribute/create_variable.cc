@@ -3,6 +3,7 @@
 #include "base/raise.h"
 #include "cohort/device.h"
 #include "distribute/aggregating_variable.h"
+#include "distribute/default_strategy.h"
 #include "distribute/mirrored_variable.h"
 #include "distribute/sync_on_read_variable.h"
 #include "distribute/variables.h"
@@ -101,6 +102,13 @@ Variable make_plain_variable(Strategy& strategy, const std::string& device, cons
   const DeviceScope there(device);
   const Variable made = next(request);
   VariableAccess::impl(made)->strategy = &strategy;
+  return made;
+}
+
+Variable create_in(Strategy& strategy, const NextCreator& next, const VariableRequest& request) {
+  const Variable made = strategy.extended().create_variable(next, request);
+  Strategy*& owner = VariableAccess::impl(made)->strategy;
+  if (owner == nullptr && &strategy != &default_strategy()) owner = &strategy;
   return made;
 }
 

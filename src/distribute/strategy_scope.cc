@@ -5,6 +5,7 @@
 #include "cohort/device.h"
 #include "distribute/context.h"
 #include "distribute/default_strategy.h"
+#include "distribute/variables.h"
 #include "graph/scopes.h"
 #include "tensor/devices.h"
 #include "train/variable_creators.h"
@@ -34,7 +35,7 @@ void check_equal(size_t opened, size_t now, std::string_view kind, const Strateg
 VariableCreator creator_of(Strategy& strategy) {
   return [&strategy](const NextCreator& next, const VariableRequest& request) {
     require_scope(strategy, "Variable");
-    return strategy.extended().create_variable(next, request);
+    return create_in(strategy, next, request);
   };
 }
 

@@ -37,7 +37,7 @@ class StrategyUpdate : public UpdateRoute {
     std::vector<std::string> devices;
     for (const Variable& copy : copies_of(neighbour)) devices.push_back(copy.device());
     const CreationDevices there(devices);
-    return strategy_.extended().create_variable(make_ordinary_variable, request);
+    return create_in(strategy_, make_ordinary_variable, request);
   }
 
   Tensor apply(const Gradients& own, const std::vector<Variable>& variables,

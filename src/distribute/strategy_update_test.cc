@@ -208,6 +208,48 @@ TEST(StrategyUpdate, OfOneDeviceIsOrdinary) {
   EXPECT_TRUE(strategy.extended().variable_created_in_scope(optimizer.slot(v, "momentum")));
 }
 
+// Variables are ordinary ones that two replicas share.
+class SharingStrategy : public StrategyExtended {
+ public:
+  SharingStrategy() : devices_(resolve_devices("SharingStrategy", {"CPU:0", "CPU:1"})) {}
+  std::string name() const override { return "SharingStrategy"; }
+  std::vector<std::string> worker_devices() const override { return devices_; }
+  std::vector<std::string> parameter_devices() const override { return {devices_[0]}; }
+  Variable create_variable(const NextCreator& next, const VariableRequest& request) override {
+    return next(request);
+  }
+  DistributedValue reduce_to(ReduceOp op, const DistributedValue& value, const Destinations& to,
+                             const CommunicationOptions& options) override {
+    return on_one_device_.reduce(op, value, to, options);
+  }
+  DistributedValue broadcast_to(const Tensor& value, const Destinations& to) override {
+    return on_one_device_.broadcast(value, to);
+  }
+  DistributedValue gather_to(const DistributedValue& value, const Destinations& to, int axis,
+                             const CommunicationOptions& options) override {
+    return on_one_device_.gather(value, to, axis, options);
+  }
+  DistributedValue update_copies(const Variable& variable, const Change& change) override {
+    return Gradient(change(variable, 0));
+  }
+
+ private:
+  std::vector<std::string> devices_;
+  ReductionToOneDevice on_one_device_;
+};
+
+TEST(StrategyUpdate, OfAStrategyOfOnesOwnHappensOnce) {
+  Strategy strategy(std::make_unique<SharingStrategy>());
+  const StrategyScope scope(strategy);
+  const Variable v(0.f);
+  optim::Sgd optimizer({.learning_rate = 1, .momentum = 0.5});
+  for (int i = 0; i < 2; ++i) {
+    strategy.run([&] { optimizer.apply_gradients({Tensor({1.f, 2.f})[replica_id()]}, {v}); });
+  }
+  EXPECT_EQ(v.read_value().to<float>(), -7.5);
+  EXPECT_EQ(optimizer.iterations().read_value().to<int64_t>(), 2);
+}
+
 TEST(LayersUnderStrategies, AverageBatchStatisticsWhenRead) {
   const auto strategy = mirrored_strategy(2);
   const StrategyScope scope(*strategy);

@@ -6,6 +6,7 @@
 #include <iterator>
 #include <numeric>
 
+#include "cohort/function.h"
 #include "distribute/variable_test_strategies.h"
 #include "ops/expect_error.h"
 
@@ -306,6 +307,41 @@ TEST(VariableWrites, OfFourReplicasHaveTheNumbersOfTheWalkThrough) {
     EXPECT_EQ(after(*strategy, walk, Write::Assign), walk.assigned);
     EXPECT_EQ(after(*strategy, walk, Write::AssignAdd), walk.added);
   }
+}
+
+TEST(VariableWrites, InTracedFunctionsDoWhatTheyDoAtOnce) {
+  const auto strategy = mirrored_strategy(2);
+  const auto x = strategy->distribute_values_from_function([](ValueContext context) {
+    return Tensor({static_cast<float>(context.replica_id_in_sync_group + 1)})[0];
+  });
+  const std::pair<VariableAggregation, std::vector<float>> cases[] = {
+      {VariableAggregation::None, {101, 102}},
+      {VariableAggregation::Sum, {103, 103}},
+      {VariableAggregation::Mean, {101.5, 101.5}},
+      {VariableAggregation::OnlyFirstReplica, {101, 101}}};
+  for (const auto& [aggregation, expected] : cases) {
+    const auto make = [&, how = aggregation] {
+      return strategy->create([&] { return Variable(kStart, {.aggregation = how}); });
+    };
+    Variable inside = make();
+    strategy->run(function([&](const Tensor& own) { return inside.assign_add(own); }), x);
+    EXPECT_EQ(copy_values(inside), expected);
+    Variable around = make();
+    function([&](const PerReplica<Tensor>& all) {
+      return strategy->run([&](const Tensor& own) { return around.assign_add(own); }, all);
+    })(x);
+    EXPECT_EQ(copy_values(around), expected);
+  }
+}
+
+TEST(VariableWrites, OfACommonNumberToASumAreRefusedInTracedFunctionsToo) {
+  const auto strategy = mirrored_strategy(2);
+  Variable v =
+      strategy->create([] { return Variable(kStart, {.aggregation = VariableAggregation::Sum}); });
+  expect_error([&] { strategy->run(function([&] { return v.assign_add(1.f); })); }, "'Variable'");
+  expect_error(
+      [&] { function([&] { return strategy->run([&] { return v.assign_add(1.f); }); })(); },
+      "'Variable'");
 }
 
 TEST(VariableWrites, ReturnTheNewValueAsTheContextSeesIt) {

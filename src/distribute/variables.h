@@ -22,6 +22,9 @@ Variable make_aggregating_variable(Strategy& strategy, const std::string& device
 Variable make_plain_variable(Strategy& strategy, const std::string& device, const NextCreator& next,
                              const VariableRequest& request);
 
+// What the strategy's create_variable() makes; it is the strategy's, whoever wrote that.
+Variable create_in(Strategy& strategy, const NextCreator& next, const VariableRequest& request);
+
 // The copies in this process, in the order of their devices; the variable itself when it is one.
 std::vector<Variable> copies_of(const Variable& variable);
 // The value of a copy, whatever the context. Nothing is told to tapes.

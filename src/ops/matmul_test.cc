@@ -1,5 +1,8 @@
 #include <ATen/Functions.h>
 
+#include <atomic>
+#include <thread>
+
 #include "cohort/gradient.h"
 #include "cohort/ops.h"
 #include "ops/expect_error.h"
@@ -129,6 +132,23 @@ TEST(Matmul, ErrorsNameBothShapes) {
   expect_error([&] { matmul(a, cast(random_tensor({3, 4}), kFloat32)); }, "one dtype");
   expect_error([&] { matmul(cast(a, kBool), cast(a, kBool)); }, "is bool");
   expect_error([&] { matmul(Tensor({"a"}), a); }, "is string");
+}
+
+TEST(Matmul, GivesTheSameOnSeveralThreadsAtOnce) {
+  // Small and transposed: what a BLAS copies into its scratch memory first.
+  const Tensor a = random_tensor({3, 8});
+  const Tensor b = random_tensor({3, 6});
+  const auto product = [&] { return matmul(a, b, {.transpose_a = true}).to_vector<float>(); };
+  const std::vector<float> expected = product();
+  std::atomic<int> wrong = 0;
+  std::vector<std::jthread> threads;
+  for (int i = 0; i < 3; ++i) {
+    threads.emplace_back([&] {
+      for (int repeat = 0; repeat < 50'000; ++repeat) wrong += product() != expected;
+    });
+  }
+  threads.clear();
+  EXPECT_EQ(wrong, 0);
 }
 
 }  // namespace
