@@ -17,6 +17,8 @@ namespace {
 // Reaches the others through the context of the replica that this thread is in.
 class ContextPort final : public ReplicaPort {
  public:
+  int num_replicas() const override { return get_replica_context()->num_replicas_in_sync(); }
+
   std::vector<Tensor> all_reduce(ReduceOp op, std::span<const Tensor> values,
                                  const CommunicationOptions& options) override {
     ReplicaContext& context = *get_replica_context();

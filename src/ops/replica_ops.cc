@@ -28,7 +28,11 @@ std::atomic<Finder>& port_finder() {
 
 constexpr double kNoTimeout = -1;
 
-void set_options(Attrs& attrs, const CommunicationOptions& options) {
+int64_t num_replicas(const ReplicaPort* port) { return port != nullptr ? port->num_replicas() : 1; }
+
+// The attributes that both ops have: for how many replicas the call is made, and how they meet.
+void set_common(Attrs& attrs, const CommunicationOptions& options) {
+  attrs.set("replicas", num_replicas(replica_port()));
   attrs.set("bytes_per_pack", options.bytes_per_pack);
   attrs.set("timeout", options.timeout_seconds.value_or(kNoTimeout));
   attrs.set("implementation", static_cast<int64_t>(options.implementation));
@@ -80,11 +84,22 @@ std::vector<Tensor> unrecorded(const Body& body) {
 void record(const OpDef& op, Attrs attrs, const CommunicationOptions& options,
             std::span<const Tensor> inputs, std::span<const Tensor> outputs) {
   if (thread_dispatch().recorder == nullptr) return;
-  set_options(attrs, options);
+  set_common(attrs, options);
   record_call({.op = &op,
                .attrs = std::move(attrs),
                .inputs = {inputs.begin(), inputs.end()},
                .outputs = {outputs.begin(), outputs.end()}});
+}
+
+// The port of a kernel. A function that a replica traced means nothing elsewhere.
+ReplicaPort* port_for(const Kernel& k, std::string_view op) {
+  ReplicaPort* port = replica_port();
+  const int64_t wanted = k.attrs.integer("replicas");
+  if (num_replicas(port) == wanted) return port;
+  raise(Code::FailedPrecondition,
+        "[{}] was traced in one of {} replicas, but runs where there are {}; call the function "
+        "inside of the same strategy's run()",
+        op, wanted, num_replicas(port));
 }
 
 // What one replica alone gets.
@@ -97,13 +112,13 @@ void pass_on(Kernel& k) {
 }
 
 void compute_all_reduce(Kernel& k) {
-  ReplicaPort* port = replica_port();
+  ReplicaPort* port = port_for(k, "ReplicaAllReduce");
   if (port == nullptr) return pass_on(k);
   set_outputs(k, [&] { return port->all_reduce(op_of(k.attrs), k.inputs, options_of(k.attrs)); });
 }
 
 void compute_all_gather(Kernel& k) {
-  ReplicaPort* port = replica_port();
+  ReplicaPort* port = port_for(k, "ReplicaAllGather");
   const int64_t axis = k.attrs.integer("axis");
   if (port == nullptr) {
     set(k, in(k).alias(), 0);
@@ -120,7 +135,7 @@ std::vector<Tensor> gather_with_rows(const Tensor& value, int axis,
   Attrs attrs{{"axis", int64_t{axis}}};
   ReplicaPort* port = replica_port();
   if (!meets_now(port, {&value, 1})) {
-    set_options(attrs, options);
+    set_common(attrs, options);
     return apply_many(kReplicaAllGather, {&value, 1}, std::move(attrs), site);
   }
   std::vector<Tensor> outputs = unrecorded([&] { return port->all_gather(value, axis, options); });
@@ -235,7 +250,7 @@ std::vector<Tensor> replica_all_reduce(ReduceOp op, std::span<const Tensor> valu
   ReplicaPort* port = replica_port();
   if (!meets_now(port, values)) {
     Attrs attrs{{"op", static_cast<int64_t>(op)}};
-    set_options(attrs, options);
+    set_common(attrs, options);
     return apply_many(kReplicaAllReduce, values, std::move(attrs), site);
   }
   std::vector<Tensor> outputs = unrecorded([&] { return port->all_reduce(op, values, options); });

@@ -15,6 +15,7 @@ namespace cohort::internal {
 class ReplicaPort {
  public:
   virtual ~ReplicaPort() = default;
+  virtual int num_replicas() const = 0;
   // One result per value, of reduced dtype. All replicas must call it. Unrecorded.
   virtual std::vector<Tensor> all_reduce(ReduceOp op, std::span<const Tensor> values,
                                          const CommunicationOptions& options) = 0;

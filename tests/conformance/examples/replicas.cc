@@ -19,12 +19,17 @@ OpExample all_reduce(ReduceOp op) {
 
 std::vector<OpExample> replica_examples() {
   const Tensor matrix({{1.0, 2.0}, {3.0, 4.0}, {5.0, 6.0}});
-  const Attrs wrong{{"op", int64_t{5}},
-                    {"bytes_per_pack", int64_t{0}},
-                    {"timeout", 1.0},
-                    {"implementation", int64_t{0}}};
+  const auto attrs = [](int64_t op, int64_t replicas) {
+    return Attrs{{"op", op},
+                 {"replicas", replicas},
+                 {"bytes_per_pack", int64_t{0}},
+                 {"timeout", 1.0},
+                 {"implementation", int64_t{0}}};
+  };
   OpExample sum = all_reduce(ReduceOp::Sum);
-  sum.bad_calls = {bad("ReplicaAllReduce", {matrix}, wrong, "no reduction number 5"),
+  sum.bad_calls = {bad("ReplicaAllReduce", {matrix}, attrs(5, 1), "no reduction number 5"),
+                   bad("ReplicaAllReduce", {matrix}, attrs(0, 2), "traced in one of 2 replicas",
+                       Code::FailedPrecondition),
                    {[] {
                       const Tensor text("a");
                       internal::replica_all_reduce(ReduceOp::Sum, {&text, 1}, {});
