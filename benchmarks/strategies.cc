@@ -1,7 +1,8 @@
-// Strategies in one process. All-reduces stand beside the least that any program would have to do:
-// threads that add up their slices of the same vectors into one buffer.
+// Strategies in one process: all-reduces beside the least that any program would have to do
+// (threads that add up their slices of the same vectors into one buffer), what single calls cost,
+// and training on two devices beside one.
 
-#include <cohort/cohort.h>
+#include <cohort/torch.h>
 
 #include <atomic>
 #include <thread>
@@ -18,11 +19,11 @@ std::vector<std::string> cpus(size_t count) {
   return names;
 }
 
-// As many threads as cores, one of them the caller, that meet before and after each addition.
+// As many threads as vectors, one of them the caller, that meet before and after each addition.
 class PlainAdder {
  public:
   PlainAdder(size_t vectors, int64_t size)
-      : parts_(std::min<size_t>(std::max(1u, std::thread::hardware_concurrency()), vectors)) {
+      : parts_(vectors), crowded_(vectors > std::thread::hardware_concurrency()) {
     for (size_t i = 0; i < vectors; ++i) sources_.emplace_back(static_cast<size_t>(size), i + 1.f);
     total_.resize(static_cast<size_t>(size));
     for (size_t part = 1; part < parts_; ++part)
@@ -69,7 +70,9 @@ class PlainAdder {
       round_.store(round + 1, std::memory_order_release);
       return;
     }
-    while (round_.load(std::memory_order_acquire) == round) __builtin_ia32_pause();
+    while (round_.load(std::memory_order_acquire) == round) {
+      if (crowded_) std::this_thread::yield();
+    }
   }
 
   void add(size_t part) {
@@ -90,6 +93,7 @@ class PlainAdder {
   }
 
   const size_t parts_;
+  const bool crowded_;
   std::vector<std::vector<float>> sources_;
   std::vector<float> total_;
   std::atomic<unsigned> orders_{0};
@@ -123,13 +127,128 @@ void bench_all_reduce(size_t replicas, int64_t bytes) {
        .limit = 1 / 0.7});
 }
 
-}  // namespace
-
-int main() {
+void all_reduces() {
   std::printf("%-44s %13s %13s\n", "", "cohort", "plain threads");
   for (const size_t replicas : {2, 4}) {
     for (const int64_t bytes : {4ll << 10, 64ll << 10, 1ll << 20, 16ll << 20, 100ll << 20}) {
       bench_all_reduce(replicas, bytes);
     }
   }
+}
+
+// The median time of a call.
+void cost(const std::string& name, const std::function<void()>& call, double limit_us = 0) {
+  constexpr int kCalls = 1000;
+  std::vector<double> times;
+  for (int round = 0; round < 31; ++round) {
+    times.push_back(bench::seconds_of([&] {
+                      for (int i = 0; i < kCalls; ++i) call();
+                    }) /
+                    kCalls * 1e6);
+  }
+  const double median = bench::median(times);
+  std::printf("%-44s %10.2f us  best %.2f us", name.c_str(), median,
+              *std::min_element(times.begin(), times.end()));
+  if (limit_us > 0) std::printf("  limit %.0f  %s", limit_us, median <= limit_us ? "ok" : "MISSED");
+  std::printf("\n");
+}
+
+void single_calls() {
+  std::printf("\n2 replicas\n");
+  MirroredStrategy strategy(cpus(2));
+  Variable mean =
+      strategy.create([] { return Variable(1.f, {.aggregation = VariableAggregation::Mean}); });
+  const auto numbers = strategy.distribute_values_from_function(
+      [](ValueContext context) { return Tensor({context.replica_id_in_sync_group + 1.f}); });
+  const auto nothing = [] {};
+  const auto merge = [](const Tensor& own) {
+    return get_replica_context()->merge_call(
+        [](Strategy&, const PerReplica<Tensor>& all) { return all; }, own);
+  };
+  cost(
+      "run of an empty function", [&] { strategy.run(nothing); }, 10);
+  cost("run of one merge_call", [&] { strategy.run(merge, numbers); });
+  cost("reduce of one number per replica", [&] { strategy.reduce(ReduceOp::Sum, numbers); });
+  cost("read of a mirrored variable", [&] { mean.read_value(); });
+  cost("assign of a mirrored variable", [&] { mean.assign(Tensor(2.f)); });
+  cost("run of one assign with aggregation",
+       [&] { strategy.run([&](const Tensor& own) { mean.assign(reshape(own, {})); }, numbers); });
+}
+
+nn::Sequential mlp() {
+  return nn::Sequential{nn::Dense(784, 512), nn::relu, nn::Dense(512, 512), nn::relu,
+                        nn::Dense(512, 10)};
+}
+
+nn::Sequential lenet() {
+  return nn::Sequential{nn::Conv2d(1, 6, 5, {.padding = 2}),
+                        nn::relu,
+                        nn::MaxPool2d(2),
+                        nn::Conv2d(6, 16, 5),
+                        nn::relu,
+                        nn::MaxPool2d(2),
+                        nn::Flatten(),
+                        nn::Dense(400, 120),
+                        nn::relu,
+                        nn::Dense(120, 84),
+                        nn::relu,
+                        nn::Dense(84, 10)};
+}
+
+// A model and what trains it on a strategy, one batch of 128 per replica and step.
+class Training {
+ public:
+  Training(size_t devices, nn::Sequential (*model)(), const Shape& image)
+      : strategy_(cpus(devices)),
+        model_(strategy_.create([&] { return model(); })),
+        optimizer_(strategy_.create([] { return optim::Sgd({.learning_rate = 0.01}); })),
+        images_(strategy_.distribute_values_from_function(
+            [&](ValueContext) { return random::uniform(image); })),
+        labels_(strategy_.distribute_values_from_function(
+            [&](ValueContext) { return random::randint({image[0]}, 0, 10); })) {}
+
+  void step() {
+    const auto train = [&](const Tensor& images, const Tensor& labels) {
+      GradientTape tape;
+      const Tensor loss = nn::softmax_cross_entropy(model_(images), labels);
+      optimizer_.apply_gradients(tape.gradient(loss, model_.variables()), model_.variables());
+    };
+    strategy_.run(train, images_, labels_);
+  }
+
+ private:
+  MirroredStrategy strategy_;
+  nn::Sequential model_;
+  optim::Sgd optimizer_;
+  PerReplica<Tensor> images_;
+  PerReplica<Tensor> labels_;
+};
+
+// Twice the examples in the time of one replica would be a ratio of 1.
+void bench_training(const std::string& name, nn::Sequential (*model)(), const Shape& image) {
+  Training two(2, model, image);
+  Training one(1, model, image);
+  const double ratio = bench::run({.name = name + ", step on 2 devices over 1",
+                                   .ours = [&] { two.step(); },
+                                   .theirs = [&] { one.step(); },
+                                   .calls = 5,
+                                   .rounds = 41,
+                                   .limit = 2 / 1.9});
+  std::printf("%-44s %.2f times the examples per second\n", "", 2 / ratio);
+}
+
+void training() {
+  std::printf("\n%-44s %13s %13s\n", "training, 128 examples per replica", "2 replicas",
+              "1 replica");
+  at::set_num_threads(1);
+  bench_training("MLP 784-512-512-10", mlp, {128, 784});
+  bench_training("LeNet on 28x28", lenet, {128, 1, 28, 28});
+}
+
+}  // namespace
+
+int main() {
+  all_reduces();
+  single_calls();
+  training();
 }
