@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <optional>
 
 #include "distribute/reduce_elements.h"
 #include "tensor/body.h"
@@ -10,17 +11,26 @@
 namespace cohort::internal {
 namespace {
 
-// Below this many bytes one replica adds up everything.
+// Results of fewer bytes than this are added up by each replica for itself.
 constexpr int64_t kWorthSharing = 16 << 10;
 // Borders between slices, and the places where tensors begin, keep apart what caches keep together.
 constexpr int64_t kCacheLine = 64;
 
+// One of a replica's values.
+struct Source {
+  size_t place;  // in the list of values
+  const std::byte* data;
+  const TensorBody* body;
+};
+
 // A replica's call as the others see it: everything they need in one place, worked out beforehand.
 struct Part : ReplicaCall {
-  uint64_t signature = 0;                      // of op, dtypes and shapes; 0: not dense numbers
-  std::vector<size_t> places = {};             // of the values that are defined
-  std::vector<const std::byte*> sources = {};  // the values' memory
-  std::shared_ptr<SharedResults> shared = nullptr;  // replica 0 brings it
+  uint64_t signature = 0;            // of op, dtypes and shapes; 0: not dense numbers
+  int64_t bytes = 0;                 // of the results
+  std::vector<Source> sources = {};  // the values that are defined
+  std::shared_ptr<SharedResults> results_memory = nullptr;
+
+  bool is_shared() const { return bytes >= kWorthSharing; }
 };
 
 const Part& part(const ReplicaCalls& calls, size_t replica) {
@@ -36,42 +46,8 @@ class Hash {
   uint64_t state_ = 0x2545f4914f6cdd1du;
 };
 
-// Undefined values are left out, when all replicas leave out the same.
-bool is_dense_number(const Gradient& value) {
-  if (!value.defined()) return true;
-  if (value.is_sparse()) return false;
-  const Tensor dense = value.dense();
-  const TensorBody& held = body(dense);
-  return held.kind == TensorBody::Kind::Numeric && held.dtype != kBool;
-}
-
-// Fills in the part; `specs` become those of the results.
-void prepare(Part& own, Specs& specs) {
-  if (!std::all_of(own.values.begin(), own.values.end(), is_dense_number)) return;
-  Hash hash;
-  hash.add(static_cast<uint64_t>(own.op));
-  for (size_t i = 0; i < own.values.size(); ++i) {
-    hash.add(own.values[i].defined());
-    if (!own.values[i].defined()) continue;
-    own.places.push_back(i);
-    const Tensor dense = own.values[i].dense();
-    const TensorBody& held = body(dense);
-    hash.add(static_cast<uint64_t>(held.dtype));
-    hash.add(static_cast<uint64_t>(held.shape.rank()));
-    for (const int64_t size : held.shape) hash.add(static_cast<uint64_t>(size));
-    own.sources.push_back(element_bytes(dense));
-    specs.push_back({reduced_dtype(own.op, held.dtype), held.shape});
-  }
-  own.signature = hash.value();
-}
-
-bool all_agree(const ReplicaCalls& calls) {
-  const Part& first = part(calls, 0);
-  for (size_t replica = 0; replica < calls.size(); ++replica) {
-    const uint64_t signature = part(calls, replica).signature;
-    if (signature == 0 || signature != first.signature) return false;
-  }
-  return true;
+Spec result_of(ReduceOp op, const TensorBody& value) {
+  return {reduced_dtype(op, value.dtype), value.shape};
 }
 
 int64_t bytes_of(const Spec& spec) {
@@ -79,17 +55,56 @@ int64_t bytes_of(const Spec& spec) {
   return (bytes + kCacheLine - 1) / kCacheLine * kCacheLine;
 }
 
-// The results of all tensors, one after the other, as one line of bytes, of which a replica takes
-// its slice.
+// A value at `place`; nullopt when it is not a dense number.
+std::optional<Source> source_of(const Gradient& value, size_t place) {
+  if (value.is_sparse()) return std::nullopt;
+  const Tensor dense = value.dense();
+  const TensorBody& held = body(dense);
+  if (held.kind != TensorBody::Kind::Numeric || held.dtype == kBool) return std::nullopt;
+  return Source{place, element_bytes(dense), &held};
+}
+
+// Fills in the part. Undefined values are left out: fine when all replicas leave out the same.
+void prepare(Part& own) {
+  Hash hash;
+  hash.add(static_cast<uint64_t>(own.op));
+  own.sources.reserve(own.values.size());
+  for (size_t i = 0; i < own.values.size(); ++i) {
+    if (!own.values[i].defined()) continue;
+    const std::optional<Source> source = source_of(own.values[i], i);
+    if (!source) return;
+    const TensorBody& held = *source->body;
+    for (const uint64_t number :
+         {i, static_cast<uint64_t>(held.dtype), static_cast<uint64_t>(held.shape.rank())}) {
+      hash.add(number);
+    }
+    for (const int64_t size : held.shape) hash.add(static_cast<uint64_t>(size));
+    own.bytes += bytes_of(result_of(own.op, held));
+    own.sources.push_back(*source);
+  }
+  hash.add(own.values.size());
+  own.signature = hash.value();
+}
+
+Specs specs_of(const Part& own) {
+  Specs specs;
+  for (const Source& source : own.sources) specs.push_back(result_of(own.op, *source.body));
+  return specs;
+}
+
+bool all_agree(const ReplicaCalls& calls) {
+  const uint64_t first = part(calls, 0).signature;
+  bool agree = first != 0;
+  for (size_t r = 1; r < calls.size(); ++r) agree &= part(calls, r).signature == first;
+  return agree;
+}
+
+// The results of all tensors, one after the other, as one line of bytes, and the slice of it that
+// is part `number` of `parts`.
 class Slice {
  public:
-  Slice(const Specs& specs, size_t replica, size_t replicas) {
-    int64_t total = 0;
-    for (const Spec& spec : specs) total += bytes_of(spec);
-    if (total < kWorthSharing) replicas = 1;  // replica 0 takes everything
-    begin_ = border(total, replica, replicas);
-    end_ = border(total, replica + 1, replicas);
-  }
+  Slice(int64_t total, size_t number, size_t parts)
+      : begin_(border(total, number, parts)), end_(border(total, number + 1, parts)) {}
 
   // Which elements of the next tensor are in the slice.
   struct Range {
@@ -109,7 +124,7 @@ class Slice {
 
  private:
   static int64_t border(int64_t total, size_t number, size_t parts) {
-    if (number >= parts) return total;
+    if (number == parts) return total;
     const int64_t even = total / static_cast<int64_t>(parts) * static_cast<int64_t>(number);
     return even / kCacheLine * kCacheLine;
   }
@@ -119,42 +134,61 @@ class Slice {
   int64_t at_ = 0;  // where the next tensor begins
 };
 
-void add_up_slice(const ReplicaCalls& calls, size_t replica) {
+void add_up(const ReplicaCalls& calls, const SharedResults& results, Slice slice) {
   const Part& first = part(calls, 0);
-  const SharedResults& shared = *first.shared;
-  Slice slice(shared.specs, replica, calls.size());
   std::vector<const std::byte*> sources(calls.size());
-  for (size_t i = 0; i < shared.specs.size(); ++i) {
-    const Slice::Range range = slice.of_next(shared.specs[i]);
+  for (size_t i = 0; i < results.specs.size(); ++i) {
+    const Slice::Range range = slice.of_next(results.specs[i]);
     if (range.begin >= range.end) continue;
-    for (size_t r = 0; r < calls.size(); ++r) sources[r] = part(calls, r).sources[i];
+    for (size_t r = 0; r < calls.size(); ++r) sources[r] = part(calls, r).sources[i].data;
     reduce_elements({.op = first.op,
-                     .dtype = body(first.values[first.places[i]].dense()).dtype,
+                     .dtype = first.sources[i].body->dtype,
                      .sources = sources,
-                     .target = shared.data[i]},
+                     .target = results.data[i]},
                     range.begin, range.end);
+  }
+}
+
+void hand_out(const std::vector<Tensor>& handles, Part& own) {
+  own.results.resize(own.values.size());
+  for (size_t i = 0; i < handles.size(); ++i) own.results[own.sources[i].place] = handles[i];
+}
+
+void reduce(const ReplicaCalls& calls, size_t replica, Part& own) {
+  if (own.is_shared()) {
+    const SharedResults& results = *part(calls, 0).results_memory;
+    hand_out(results.handles[replica], own);
+    add_up(calls, results, Slice(own.bytes, replica, calls.size()));
+  } else {
+    hand_out(own.results_memory->handles[0], own);
+    add_up(calls, *own.results_memory, Slice(own.bytes, 0, 1));
   }
 }
 
 }  // namespace
 
+ParallelAllReduce::ParallelAllReduce(const std::vector<std::string>& devices) : shared_(devices) {
+  for (const std::string& device : devices) private_.emplace_back(std::vector{device});
+}
+
 std::vector<Gradient> ParallelAllReduce::run(MergePoint& meeting, size_t replica,
                                              const ReplicaCall& call, const Otherwise& otherwise) {
   Part own{call};
-  Specs specs;
-  prepare(own, specs);
-  if (replica == 0 && own.signature != 0) own.shared = pool_.take(specs);
-  meeting.meet(replica, own.at_meeting(), nullptr, [&](std::span<void* const> owns) {
+  prepare(own);
+  if (own.signature != 0 && (replica == 0 || !own.is_shared())) {
+    const auto specs = [&] { return specs_of(own); };
+    ResultPool& pool = own.is_shared() ? shared_ : private_[replica];
+    own.results_memory = pool.take(own.signature, std::ref(specs));
+  }
+  const auto each = [&](std::span<void* const> owns) {
     const ReplicaCalls calls(owns);
     if (all_agree(calls)) {
-      const std::vector<Tensor>& handles = part(calls, 0).shared->handles[replica];
-      own.results.assign(own.values.size(), Gradient());
-      for (size_t i = 0; i < handles.size(); ++i) own.results[own.places[i]] = handles[i];
-      add_up_slice(calls, replica);
+      reduce(calls, replica, own);
     } else if (replica == 0) {
       otherwise(calls);
     }
-  });
+  };
+  meeting.meet(replica, own.at_meeting(), nullptr, std::ref(each));
   return std::move(own.results);
 }
 

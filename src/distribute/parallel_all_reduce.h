@@ -1,5 +1,6 @@
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <string>
 #include <vector>
@@ -11,10 +12,11 @@
 namespace cohort::internal {
 
 // The quickest all-reduce between replicas that are threads of this process: each adds up its slice
-// of all values, in the order of the replicas, into memory that all of them share afterwards.
+// of all values, in the order of the replicas, into memory that all of them share afterwards. What
+// is small each adds up for itself, in the same order: so nobody waits for another one's memory.
 class ParallelAllReduce {
  public:
-  explicit ParallelAllReduce(std::vector<std::string> devices) : pool_(std::move(devices)) {}
+  explicit ParallelAllReduce(const std::vector<std::string>& devices);
 
   // In each replica, at the same time. Unless all values are dense numbers that agree, replica 0
   // calls `otherwise`, which sets everybody's results or says what is wrong.
@@ -23,7 +25,8 @@ class ParallelAllReduce {
                             const Otherwise& otherwise);
 
  private:
-  ResultPool pool_;
+  ResultPool shared_;
+  std::deque<ResultPool> private_;  // by replica
 };
 
 }  // namespace cohort::internal

@@ -11,6 +11,7 @@
 #include "distribute/reduce_elements.h"
 #include "ops/dispatch.h"
 #include "tensor/memory.h"
+#include "tensor/on_device.h"
 
 namespace cohort::internal {
 namespace {
@@ -60,6 +61,7 @@ Tensor reduce_memory(ReduceOp op, std::span<const Tensor> tensors, size_t thread
 
 Tensor on_device(const Tensor& tensor, const std::string& device) {
   if (tensor.device() == device) return tensor;
+  if (!needs_ops({&tensor, 1})) return on_device(tensor, find_device(device));
   const DeviceScope on(device);
   return identity(tensor);
 }

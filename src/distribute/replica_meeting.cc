@@ -84,7 +84,7 @@ void ReplicaMeeting::open() {
 }
 
 void ReplicaMeeting::check_calls() {
-  mismatch_ = {};
+  if (!mismatch_.ok()) mismatch_ = {};
   const Seat& first = seats_.front();
   for (size_t r = 1; r < size(); ++r) {
     const Seat& other = seats_[r];

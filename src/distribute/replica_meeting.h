@@ -77,9 +77,10 @@ class ReplicaMeeting final : public MergePoint {
   std::vector<void*> owns_;
   Status mismatch_;
 
-  std::atomic<uint32_t> counts_{0};    // arrived in the low half, ended in the high half
-  std::atomic<uint32_t> phase_{0};     // events so far; the top bit: the run is broken
-  std::atomic<uint32_t> finished_{0};  // how many have done their `each`
+  // What is looked at again and again lies apart from what is written meanwhile.
+  alignas(64) std::atomic<uint32_t> phase_{0};   // events so far; the top bit: the run is broken
+  alignas(64) std::atomic<uint32_t> counts_{0};  // arrived in the low half, ended in the high half
+  std::atomic<uint32_t> finished_{0};            // how many have done their `each`
   std::atomic<uint32_t> turn_{0};
   const GraphBuilder* shared_graph_ = nullptr;
   bool in_turns_ = false;

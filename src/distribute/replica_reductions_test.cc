@@ -444,29 +444,109 @@ TEST_P(TracedReductions, JoinRows) {
   EXPECT_EQ(numbers(result), (Numbers{{.5, 0, 5}, {.5, 0, 5}}));
 }
 
+TEST_P(TracedReductions, MayBeInAFunctionInsideOfTheFunction) {
+  const auto outer = function([](Tensor x) {
+    const auto inner = function([](Tensor y) { return all_reduce(ReduceOp::Sum, y); });
+    return inner(x) + 1.f;
+  });
+  const auto result = two_.run([&] { return outer(Tensor({replica_id() + 1.f})); });
+  EXPECT_EQ(numbers(result), (Numbers{{4}, {4}}));
+}
+
 TEST_P(TracedReductions, AreErrorsWhenTheReplicasDisagree) {
   const auto reduce = function([](Tensor x) { return all_reduce(ReduceOp::Sum, x); });
   EXPECT_ERROR(Code::InvalidArgument, "shapes differ",
                two_.run([&] { return reduce(zeros({replica_id() + 2})); }));
 }
 
-TEST(DirectReplicas, ShareTheMemoryOfAResult) {
+// One graph for all replicas.
+using ReductionsInOneGraph = AllReduce;
+INSTANTIATE_TEST_SUITE_P(Ways, ReductionsInOneGraph, kWays, name_of);
+
+TEST_P(ReductionsInOneGraph, GiveWhatTheyGiveAtOnce) {
+  const auto reduce = function([&](Tensor x) {
+    return three_.run(
+        [](Tensor whole) {
+          const Tensor own = whole * static_cast<float>(replica_id() + 1);
+          return std::pair{all_reduce(ReduceOp::Max, own), all_reduce(ReduceOp::Mean, own)};
+        },
+        x);
+  });
+  for (int i = 0; i < 2; ++i) {
+    const auto results = reduce(Tensor({2.f}));
+    for (size_t r = 0; r < 3; ++r) {
+      EXPECT_EQ(results[r].first.to<float>(), 6);
+      EXPECT_EQ(results[r].second.to<float>(), 4);
+    }
+  }
+}
+
+TEST_P(ReductionsInOneGraph, HaveGradients) {
+  const auto slopes = function([&](Tensor x) {
+    return two_.run(
+        [](Tensor own) {
+          GradientTape tape;
+          tape.watch(own);
+          const Tensor y = all_reduce(ReduceOp::Mean, own) * (replica_id() == 0 ? 2.f : 5.f);
+          return tape.gradient(y, own).dense();
+        },
+        x);
+  });
+  EXPECT_EQ(numbers(slopes(Tensor({1.f}))), (Numbers{{3.5}, {3.5}}));
+}
+
+// After some shapes the first size is not known any more.
+TEST_P(ReductionsInOneGraph, GatherAnyNumberOfRows) {
+  const auto gather = function([&](Tensor x) {
+    return two_.run(
+        [](Tensor whole) {
+          const Tensor own = whole * static_cast<float>(replica_id() + 1);
+          GradientTape tape;
+          tape.watch(own);
+          const Tensor all = all_gather(own, 0);
+          return std::pair{all, tape.gradient(sum(all * all), own).dense()};
+        },
+        x);
+  });
+  for (int64_t rows = 1; rows < 7; ++rows) {
+    const auto results = gather(ones({rows, 2}));
+    EXPECT_EQ(results[1].first.shape(), (Shape{2 * rows, 2}));
+    EXPECT_EQ(results[0].second.to_vector<float>(), std::vector<float>(2 * rows, 4));
+    EXPECT_EQ(results[1].second.to_vector<float>(), std::vector<float>(2 * rows, 8));
+  }
+}
+
+TEST_P(ReductionsInOneGraph, JoinRows) {
+  const auto join = function([&](Tensor values) {
+    return two_.run(
+        [](Tensor own) {
+          const Tensor rows({static_cast<int64_t>(replica_id())});
+          return all_reduce(ReduceOp::Sum, IndexedSlices{own, rows, {3, 1}}).to_dense();
+        },
+        values);
+  });
+  EXPECT_EQ(numbers(join(Tensor({{4.f}}))), (Numbers{{4, 4, 0}, {4, 4, 0}}));
+}
+
+TEST(DirectReplicas, ShareTheMemoryOfALargeResult) {
   MirroredStrategy strategy({"CPU:0", "CPU:1"});
-  const auto sum = strategy.run([] { return all_reduce(ReduceOp::Sum, Tensor({1.f, 2.f})); });
+  const auto sum = strategy.run([] { return all_reduce(ReduceOp::Sum, ones({100'000})); });
   EXPECT_TRUE(internal::same_memory(sum[0], sum[1]));
 }
 
 TEST(DirectReplicas, UseMemoryAgainThatNobodyHolds) {
   MirroredStrategy strategy({"CPU:0", "CPU:1"});
-  const auto address = [&] {
-    const auto sum = strategy.run([] { return all_reduce(ReduceOp::Sum, ones({1000})); });
-    return internal::element_bytes(sum[0]);
-  };
-  const std::byte* first = address();
-  EXPECT_EQ(address(), first);
-  const auto held = strategy.run([] { return all_reduce(ReduceOp::Sum, ones({1000})); });
-  EXPECT_NE(address(), first);
-  EXPECT_EQ(held[1].to_vector<float>(), std::vector<float>(1000, 2));
+  for (const int64_t size : {1000, 100'000}) {
+    const auto sum = [&] {
+      return strategy.run([&] { return all_reduce(ReduceOp::Sum, ones({size})); });
+    };
+    const auto address = [&] { return internal::element_bytes(sum()[1]); };
+    const std::byte* first = address();
+    EXPECT_EQ(address(), first);
+    const auto held = sum();
+    EXPECT_NE(address(), first);
+    EXPECT_EQ(held[1].to_vector<float>(), std::vector<float>(size, 2));
+  }
 }
 
 }  // namespace

@@ -1,8 +1,8 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <mutex>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -13,6 +13,7 @@ namespace cohort::internal {
 
 // Tensors that all replicas see: each has its own handles, on its device, of the same memory.
 struct SharedResults {
+  uint64_t signature;
   Specs specs;
   std::vector<std::byte*> data;              // by tensor
   std::vector<std::vector<Tensor>> handles;  // by replica, then by tensor
@@ -24,14 +25,14 @@ class ResultPool {
  public:
   explicit ResultPool(std::vector<std::string> devices) : devices_(std::move(devices)) {}
 
-  // Results of these dtypes and shapes, with arbitrary content; the caller may write them until it
-  // hands the handles out.
-  std::shared_ptr<SharedResults> take(std::span<const Spec> specs);
+  // Results with arbitrary content, which the caller may write until it hands the handles out.
+  // `specs` says which dtypes and shapes `signature` stands for; asked when there are none yet.
+  std::shared_ptr<SharedResults> take(uint64_t signature, const std::function<Specs()>& specs);
 
  private:
   static constexpr size_t kMostKept = 8;
 
-  std::shared_ptr<SharedResults> make(std::span<const Spec> specs) const;
+  std::shared_ptr<SharedResults> make(uint64_t signature, Specs specs) const;
 
   const std::vector<std::string> devices_;
   std::mutex mutex_;

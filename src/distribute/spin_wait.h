@@ -34,6 +34,8 @@ class SpinWait {
         pause();
         now = word.load(std::memory_order_acquire);
       }
+      // Whoever is waited for may be queued behind this thread, on the same core.
+      if (now == old) std::this_thread::yield();
     } while (now == old && Clock::now() < end);
     return now;
   }
