@@ -117,7 +117,7 @@ NodePtr fill_hints(const NodePtr& node, const Share& share) {
 
 NodePtr shard_by(AutoShardPolicy policy, const NodePtr& node, const Share& share) {
   if (policy == AutoShardPolicy::Hint) return fill_hints(node, share);
-  if (policy == AutoShardPolicy::Off || share.workers == 1) return node;
+  if (policy == AutoShardPolicy::Off) return node;
   if (policy == AutoShardPolicy::File) return shard_files(node, share);
   return shard_elements(node, share);
 }
@@ -135,8 +135,10 @@ Dataset auto_shard(const Dataset& dataset, AutoShardPolicy policy, int64_t worke
   if (workers < 1 || worker < 0 || worker >= workers) {
     raise(Code::InvalidArgument, "[AutoShard] there is no worker {} of {}", worker, workers);
   }
+  check_policy(policy);
+  if (workers == 1 && policy != AutoShardPolicy::Hint) return dataset;
   const AutoShardPolicy resolved = resolve_policy(dataset, policy);
-  if (policy == AutoShardPolicy::Auto && resolved == AutoShardPolicy::Data && workers > 1) {
+  if (policy == AutoShardPolicy::Auto && resolved == AutoShardPolicy::Data) {
     cohort::internal::log_warning(
         "[AutoShard] no reader of files in {}: every worker reads everything and keeps one batch "
         "in {}; set AutoShardPolicy::Data or Off to say that this is meant",

@@ -116,6 +116,18 @@ TEST(AutoShard, AutoDecidesByStructureOnly) {
                resolve_policy(lines, static_cast<AutoShardPolicy>(9)));
 }
 
+TEST(AutoShard, OneWorkerGetsTheDatasetAsItIs) {
+  int calls = 0;
+  const Dataset expanded = range(2).flat_map([&](int64_t n) {
+    ++calls;
+    return range(n);
+  });
+  for (const auto policy : {AutoShardPolicy::Auto, AutoShardPolicy::File, AutoShardPolicy::Data}) {
+    EXPECT_EQ(auto_shard(expanded, policy, 1, 0).to_string(), expanded.to_string());
+  }
+  EXPECT_EQ(calls, 0);
+}
+
 TEST(AutoShard, HintFillsInMarkedShardsOnly) {
   const Dataset marked = range(12).shard(2, 0).shard(kShardHint, 7).batch(2);
   EXPECT_EQ(rows(auto_shard(marked, AutoShardPolicy::Hint, 3, 1)), (Rows{{2, 8}}));
