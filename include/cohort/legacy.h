@@ -1,5 +1,7 @@
 #pragma once
 
+#include <any>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -97,6 +99,40 @@ inline DistributedIterator make_dataset_iterator(Strategy& strategy, const data:
 template <typename InputFunction>
 DistributedIterator make_input_fn_iterator(Strategy& strategy, const InputFunction& make) {
   return strategy.distribute_datasets_from_function(make).iterator();
+}
+
+// What a function that runs several steps keeps of them.
+class MultiStepContext {
+ public:
+  explicit MultiStepContext(Strategy& strategy) : strategy_(strategy) {}
+
+  // The last step's value of that name, reduced by `op`. Inside of a replica all replicas must call
+  // it, and `op` is a must (InvalidArgument).
+  void set_last_step_output(const std::string& name, const DistributedValue& value,
+                            std::optional<ReduceOp> op = std::nullopt);
+  void set_non_tensor_output(const std::string& name, std::any value) {
+    others_[name] = std::move(value);
+  }
+  const std::map<std::string, DistributedValue>& last_step_outputs() const { return outputs_; }
+  const std::map<std::string, std::any>& non_tensor_outputs() const { return others_; }
+
+ private:
+  Strategy& strategy_;
+  std::map<std::string, DistributedValue> outputs_;
+  std::map<std::string, std::any> others_;
+};
+
+// Calls `f(context, element)` for the next `iterations` elements. `initial` is what outputs are that
+// no step sets.
+template <typename F>
+MultiStepContext experimental_run_steps_on_iterator(
+    Strategy& strategy, const F& f, DistributedIterator& iterator, int iterations = 1,
+    const std::map<std::string, Tensor>& initial = {}) {
+  const StrategyScope scope(strategy);
+  MultiStepContext context(strategy);
+  for (const auto& [name, value] : initial) context.set_last_step_output(name, value);
+  for (int i = 0; i < iterations; ++i) f(context, iterator.next());
+  return context;
 }
 
 // --- Values and variables

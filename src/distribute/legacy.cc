@@ -16,4 +16,23 @@ std::shared_ptr<CrossDeviceOps> all_reduce_cross_device_ops(std::string_view alg
                   algorithm);
 }
 
+void MultiStepContext::set_last_step_output(const std::string& name, const DistributedValue& value,
+                                            std::optional<ReduceOp> op) {
+  if (in_cross_replica_context()) {
+    outputs_.insert_or_assign(name, op ? DistributedValue(strategy_.reduce(*op, value)) : value);
+    return;
+  }
+  if (!op) {
+    internal::raise(Code::InvalidArgument,
+                    "[set_last_step_output] '{}' is set inside of a replica, so it needs a ReduceOp "
+                    "that makes one value of all replicas'",
+                    name);
+  }
+  get_replica_context()->merge_call(
+      [&](Strategy& strategy, const PerReplica<Tensor>& all) {
+        outputs_.insert_or_assign(name, DistributedValue(strategy.reduce(*op, all)));
+      },
+      value.value().dense());
+}
+
 }  // namespace cohort::legacy

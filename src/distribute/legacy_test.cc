@@ -47,6 +47,24 @@ TEST_F(Legacy, IteratorsAreRunWith) {
   EXPECT_EQ(distribute_dataset(strategy_, [&] { return dataset_; }).cardinality(), 2);
 }
 
+TEST_F(Legacy, StepsAreRunOnAnIterator) {
+  DistributedIterator iterator = make_dataset_iterator(strategy_, dataset_);
+  const MultiStepContext kept = experimental_run_steps_on_iterator(
+      strategy_,
+      [&](MultiStepContext& context, const DistributedElement& next) {
+        strategy_.run(
+            [&](Tensor x) { context.set_last_step_output("total", sum(x), ReduceOp::Sum); }, next);
+        context.set_non_tensor_output("kind", std::string("range"));
+      },
+      iterator, 2, {{"unset", Tensor(7.f)}});
+  EXPECT_EQ(kept.last_step_outputs().at("total").value().dense().to<int64_t>(), 4 + 5 + 6 + 7);
+  EXPECT_EQ(kept.last_step_outputs().at("unset").value().dense().to<float>(), 7.f);
+  EXPECT_EQ(std::any_cast<std::string>(kept.non_tensor_outputs().at("kind")), "range");
+  MultiStepContext context(strategy_);
+  EXPECT_ERROR(Code::InvalidArgument, "needs a ReduceOp",
+               strategy_.run([&] { context.set_last_step_output("x", Tensor(1.f)); }));
+}
+
 TEST_F(Legacy, ReductionsAndUpdatesNameTheirStrategy) {
   const auto ones = strategy_.run([] { return Tensor({1.f}); });
   const DistributedValue sum = reduce(strategy_, VariableAggregation::Sum, ones, ones);

@@ -4,9 +4,12 @@
 
 #include "cohort/device.h"
 #include "cohort/graph.h"
+#include "cohort/ops.h"
 #include "distribute/context.h"
 #include "graph/scopes.h"
 #include "ops/dispatch.h"
+#include "ops/numerics.h"
+#include "tensor/kernel_library.h"
 #include "train/variable_creators.h"
 
 namespace cohort::internal {
@@ -19,12 +22,9 @@ class ReplicaCrew::Inside {
         mode_({&crew.strategy_, &crew.contexts_[replica], crew.surroundings_.device}) {
     if (replica == 0) {
       device_.emplace(crew.devices_[0]);
+      share_.emplace(crew.devices_.size());
     } else {
-      variable_creators() = crew.surroundings_.creators;
-      build_scopes() = crew.surroundings_.build;
-      if (crew.surroundings_.graph != nullptr) graph_.emplace(crew.surroundings_.graph);
-      name_.emplace(fmt::format("replica_{}", replica));
-      cache_.emplace(crew.surroundings_.cache);
+      adopt(crew.surroundings_);
     }
     if (crew.devices_.size() == 1) return;
     random_.emplace(
@@ -42,11 +42,25 @@ class ReplicaCrew::Inside {
   Inside& operator=(const Inside&) = delete;
 
  private:
+  // What the caller's thread is inside of.
+  void adopt(const Surroundings& around) {
+    variable_creators() = around.creators;
+    if (around.graph != nullptr) graph_.emplace(around.graph);
+    name_.emplace(fmt::format("{}replica_{}", around.name_prefix, replica_));
+    if (!around.controls.empty()) controls_.emplace(around.controls);
+    if (around.numerics_guarded) numerics_.emplace();
+    cache_.emplace(around.cache);
+  }
+
   const size_t replica_;
   const ModeScope mode_;
-  std::optional<DeviceScope> device_;  // other replicas' threads are on theirs for ever
+  // Other replicas' threads are on their device, and use their share of the cores, for ever.
+  std::optional<DeviceScope> device_;
+  std::optional<KernelThreadShare> share_;
   std::optional<Graph::Scope> graph_;
   std::optional<NameScope> name_;
+  std::optional<ControlDependencies> controls_;
+  std::optional<NumericsGuard> numerics_;
   std::optional<ReadCacheAdoption> cache_;
   std::optional<GeneratorScope> random_;
   std::optional<RecordingPause> unheard_;  // by tapes around run(), which see no other replica
@@ -78,6 +92,7 @@ ReplicaCrew::~ReplicaCrew() {
 
 void ReplicaCrew::wait_for_work(size_t replica) {
   const DeviceScope here(devices_[replica]);
+  const KernelThreadShare share(devices_.size());
   for (uint32_t order = 0;;) {
     order = waiting_.while_equal(orders_, order);
     if (stopping_) return;
@@ -108,11 +123,24 @@ void ReplicaCrew::run(const Body& body) {
   meeting_.rethrow_failure();
 }
 
+namespace {
+
+std::vector<Tensor> open_controls() {
+  std::vector<Tensor> all;
+  const auto& open = build_scopes().controls;
+  for (size_t i = 0; i < open.size(); ++i) all.insert(all.end(), open[i].begin(), open[i].end());
+  return all;
+}
+
+}  // namespace
+
 void ReplicaCrew::start_others() {
   surroundings_.device = &value_device();
   if (threads_.empty()) return;
   surroundings_.creators = variable_creators();
-  surroundings_.build = build_scopes();
+  surroundings_.name_prefix = name_prefix();
+  surroundings_.controls = open_controls();
+  surroundings_.numerics_guarded = numerics_guarded();
   auto* graph = dynamic_cast<GraphImpl*>(thread_dispatch().builder);
   surroundings_.graph = graph != nullptr ? graph->shared_from_this() : nullptr;
   surroundings_.cache = read_cache();
@@ -124,6 +152,7 @@ void ReplicaCrew::start_others() {
 
 void ReplicaCrew::await_others() {
   for (uint32_t left = running_.load(); left != 0;) left = waiting_.while_equal(running_, left);
+  surroundings_ = {};
 }
 
 ReplicaCrews::Lease::Lease(ReplicaCrews& from, Strategy& strategy) : from_(from) {

@@ -15,7 +15,6 @@
 #include "distribute/shared_variables.h"
 #include "distribute/variable_scopes.h"
 #include "graph/graph_impl.h"
-#include "graph/scopes.h"
 #include "tensor/devices.h"
 
 namespace cohort::internal {
@@ -41,7 +40,9 @@ class ReplicaCrew {
     const Device* device = nullptr;
     std::vector<VariableCreator> creators;
     std::shared_ptr<GraphImpl> graph;  // that is being built; null when none is
-    BuildScopes build;
+    std::string name_prefix;
+    std::vector<Tensor> controls;
+    bool numerics_guarded = false;
     std::shared_ptr<ReadCache> cache;
     std::optional<ReplicaRandom> random;  // none for one replica, which draws as its caller
   };

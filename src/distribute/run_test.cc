@@ -371,6 +371,26 @@ TEST_F(Run, VariablesThatReplicaZeroDoesNotMakeAreAnError) {
                strategy_.run(waits));
 }
 
+TEST_F(Run, TheInitialValueOfAVariableMadeInsideIsComputedOnce) {
+  std::atomic<int> calls{0};
+  strategy_.run([&] {
+    Variable([&] {
+      ++calls;
+      return Tensor({1.f});
+    });
+  });
+  EXPECT_EQ(calls, 1);
+}
+
+TEST_F(Run, ReplicasHaveTheCallersNumericsGuard) {
+  const NumericsGuard guard;
+  const auto codes = strategy_.run([] {
+    return error_of([] { return log(Tensor({-1.f})); }).code;
+  });
+  EXPECT_EQ(codes[0], Code::InvalidArgument);
+  EXPECT_EQ(codes[1], Code::InvalidArgument);
+}
+
 TEST_F(Run, VariablesMustHaveOneShapeAndDtype) {
   const auto shapes = [] { Variable(replica_id() == 0 ? Tensor({1.f}) : Tensor({1.f, 2.f})); };
   EXPECT_ERROR(Code::InvalidArgument, "replica 1 makes variable 'Variable' as float32 (2,)",

@@ -4,16 +4,19 @@
 
 #include "base/raise.h"
 #include "distribute/replica_meeting.h"
+#include "train/variable_creators.h"
 
 namespace cohort::internal {
 namespace {
 
-// Throws InvalidArgument when the replica asks for something else than replica 0 did.
+// Throws InvalidArgument when the replica asks for something else than replica 0 did. What only
+// calling the initializer could tell is not compared: the initial value is computed once.
 void check_same(size_t replica, const Variable& made, const VariableRequest& request) {
   const VariableOptions& options = request.options;
-  const Tensor initial = request.initializer();
-  const DType dtype = options.dtype.value_or(initial.dtype());
-  const Shape shape = options.shape.has_rank() ? options.shape : initial.shape();
+  const auto* constant = request.initializer.target<ConstantInitializer>();
+  const DType dtype = options.dtype.value_or(constant ? constant->value.dtype() : made.dtype());
+  const Shape known = constant != nullptr ? constant->value.shape() : made.shape();
+  const Shape shape = options.shape.has_rank() ? options.shape : known;
   if (dtype == made.dtype() && shape == made.shape()) return;
   raise(Code::InvalidArgument,
         "[Variable] replica {} makes variable '{}' as {} {}, but replica 0 made it as {} {}; all "
@@ -59,7 +62,7 @@ Variable SharedVariables::make_first(const std::string& name, const NextCreator&
   Variable made = next(request);
   {
     const std::lock_guard lock(mutex_);
-    made_[name].push_back({made, request.options});
+    made_[name].push_back(made);
   }
   meeting_.announce();
   return made;
@@ -73,7 +76,7 @@ Variable SharedVariables::find(size_t replica, const std::string& name,
     const std::lock_guard lock(mutex_);
     const auto list = made_.find(name);
     if (list == made_.end() || list->second.size() <= index) return false;
-    found = list->second[index].variable;
+    found = list->second[index];
     return true;
   };
   if (!meeting_.await_first(ready)) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <map>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -25,17 +26,13 @@ class SharedVariables {
   Variable make(size_t replica, const NextCreator& next, const VariableRequest& request);
 
  private:
-  struct Made {
-    Variable variable;
-    VariableOptions options;  // as replica 0 asked for
-  };
   Variable make_first(const std::string& name, const NextCreator& next,
                       const VariableRequest& request);
   Variable find(size_t replica, const std::string& name, const VariableRequest& request);
 
   ReplicaMeeting& meeting_;
   std::mutex mutex_;
-  std::map<std::string, std::vector<Made>> made_;     // guarded by mutex_
+  std::map<std::string, std::vector<Variable>> made_;     // guarded by mutex_
   std::vector<std::map<std::string, size_t>> asked_;  // by replica; each uses its own
 };
 

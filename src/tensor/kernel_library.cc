@@ -1,7 +1,11 @@
 #include "tensor/kernel_library.h"
 
+#include <ATen/Parallel.h>
 #include <dlfcn.h>
 #include <malloc.h>
+
+#include <algorithm>
+#include <thread>
 
 #include "base/log.h"
 
@@ -35,6 +39,20 @@ bool limit_blas_threads() {
 
 void set_up_kernel_library() {
   [[maybe_unused]] static const bool done = keep_freed_memory() && limit_blas_threads();
+}
+
+KernelThreadShare::KernelThreadShare(size_t sharers) {
+  if (sharers <= 1) return;
+  const int now = at::get_num_threads();
+  const auto cores = static_cast<size_t>(std::max(1u, std::thread::hardware_concurrency()));
+  const int share = static_cast<int>(std::max<size_t>(1, cores / sharers));
+  if (now <= share) return;
+  before_ = now;
+  at::set_num_threads(share);
+}
+
+KernelThreadShare::~KernelThreadShare() {
+  if (before_ > 0) at::set_num_threads(before_);
 }
 
 }  // namespace cohort::internal

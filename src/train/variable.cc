@@ -60,7 +60,7 @@ Variable::Variable(const Initializer& initializer, const VariableOptions& option
     : Variable(internal::create(internal::variable_creators().size(), {initializer, options})) {}
 
 Variable::Variable(const Tensor& initial_value, const VariableOptions& options)
-    : Variable(Initializer([initial_value] { return initial_value; }), options) {}
+    : Variable(Initializer(internal::ConstantInitializer{initial_value}), options) {}
 
 Variable::Variable(std::shared_ptr<internal::VariableImpl> impl) : impl_(std::move(impl)) {}
 

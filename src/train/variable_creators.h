@@ -6,6 +6,13 @@
 
 namespace cohort::internal {
 
+// What initializes a variable that is made from a value, so that others can see the value without
+// calling it.
+struct ConstantInitializer {
+  Tensor value;
+  Tensor operator()() const { return value; }
+};
+
 // This thread's open creators, outermost first.
 std::vector<VariableCreator>& variable_creators();
 
