@@ -72,11 +72,13 @@ void ReplicaMeeting::arrive(size_t replica) {
     if (arrived(counts) + left(counts) == size()) break_off_unequal();
     await(replica, seat.call.timeout);
   }
-  seat.waiting = false;
 }
 
 void ReplicaMeeting::open() {
-  for (size_t r = 0; r < size(); ++r) owns_[r] = seats_[r].call.own;
+  for (size_t r = 0; r < size(); ++r) {
+    owns_[r] = seats_[r].call.own;
+    seats_[r].waiting = false;  // whoever is still asleep waits for nobody any more
+  }
   thrown_ = nullptr;
   finished_ = 0;
   check_calls();
@@ -192,8 +194,9 @@ void ReplicaMeeting::await_turn(size_t replica) {
 }
 
 void ReplicaMeeting::pass_turn(size_t next) {
-  if (turn_.load() == kBroken) return;
-  turn_ = static_cast<uint32_t>(next);
+  uint32_t turn = turn_.load();
+  while (turn != kBroken && !turn_.compare_exchange_weak(turn, static_cast<uint32_t>(next))) {
+  }
   turn_.notify_all();
 }
 

@@ -369,6 +369,8 @@ TEST_F(Run, VariablesThatReplicaZeroDoesNotMakeAreAnError) {
   };
   EXPECT_ERROR(Code::FailedPrecondition, "'extra', which replica 0 does not make",
                strategy_.run(waits));
+  const auto both = strategy_.run([] { return Variable(1.f, {.name = "extra"}); });
+  EXPECT_TRUE(both.collapsed());
 }
 
 TEST_F(Run, TheInitialValueOfAVariableMadeInsideIsComputedOnce) {

@@ -46,7 +46,6 @@ SharedVariables::SharedVariables(ReplicaMeeting& meeting, size_t replicas)
     : meeting_(meeting), asked_(replicas) {}
 
 void SharedVariables::begin() {
-  if (made_.empty()) return;
   made_.clear();
   for (auto& counts : asked_) counts.clear();
 }

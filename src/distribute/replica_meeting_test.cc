@@ -1,0 +1,105 @@
+#include "distribute/replica_meeting.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+namespace cohort::internal {
+namespace {
+
+// Runs `body(replica)` in one thread for each replica.
+void in_threads(ReplicaMeeting& meeting, const std::function<void(size_t)>& body) {
+  std::vector<std::thread> threads;
+  for (size_t r = 0; r < meeting.size(); ++r) {
+    threads.emplace_back([&, r] {
+      body(r);
+      meeting.leave(r);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST(ReplicaMeeting, RunsOnceThenEach) {
+  ReplicaMeeting meeting(3);
+  meeting.begin(nullptr);
+  std::atomic<int> once{0};
+  std::atomic<int> each{0};
+  in_threads(meeting, [&](size_t replica) {
+    for (int i = 1; i <= 200; ++i) {
+      int own = static_cast<int>(replica) * 1000 + i;
+      meeting.meet(
+          replica, {"test", 0, &own},
+          [&](std::span<void* const> owns) {
+            EXPECT_EQ(each, 3 * (i - 1));
+            for (size_t r = 0; r < owns.size(); ++r) {
+              EXPECT_EQ(*static_cast<int*>(owns[r]), static_cast<int>(r) * 1000 + i);
+            }
+            ++once;
+          },
+          [&](std::span<void* const>) {
+            EXPECT_EQ(once, i);
+            ++each;
+          });
+      EXPECT_GE(each, 3 * i);
+    }
+  });
+  EXPECT_EQ(once, 200);
+  EXPECT_EQ(each, 600);
+}
+
+TEST(ReplicaMeeting, ThrowsInAllWhatOneThrowsInItsShare) {
+  ReplicaMeeting meeting(2);
+  meeting.begin(nullptr);
+  std::atomic<int> caught{0};
+  in_threads(meeting, [&](size_t replica) {
+    try {
+      meeting.meet(replica, {"test", 0, nullptr}, nullptr, [&](std::span<void* const>) {
+        if (replica == 1) throw std::domain_error("share");
+      });
+    } catch (const std::domain_error&) {
+      ++caught;
+    }
+  });
+  EXPECT_EQ(caught, 2);
+}
+
+// A replica that is still waking up after a meeting does not wait in it any more.
+TEST(ReplicaMeeting, KnowsWhoStillWaits) {
+  ReplicaMeeting meeting(2);
+  meeting.begin(nullptr);
+  std::atomic<int> made{0};
+  in_threads(meeting, [&](size_t replica) {
+    for (int i = 1; i <= 2000; ++i) {
+      meeting.meet(replica, {"test", 0, nullptr}, nullptr, nullptr);
+      if (replica == 0) {
+        made = i;
+        meeting.announce();
+      } else {
+        EXPECT_TRUE(meeting.await_first([&] { return made >= i; }));
+      }
+    }
+  });
+}
+
+TEST(ReplicaMeeting, LetsOneRunAtATimeWhereAllAddToOneGraph) {
+  ReplicaMeeting meeting(3);
+  const int graph = 0;
+  meeting.begin(reinterpret_cast<const GraphBuilder*>(&graph));
+  std::atomic<int> inside{0};
+  std::string order;
+  in_threads(meeting, [&](size_t replica) {
+    ASSERT_TRUE(meeting.enter(replica));
+    for (int i = 0; i < 3; ++i) {
+      EXPECT_EQ(++inside, 1);
+      order += std::to_string(replica);
+      --inside;
+      meeting.meet(
+          replica, {"test", 0, nullptr}, [&](std::span<void* const>) { order += 'm'; },
+          [&](std::span<void* const>) { order += std::to_string(replica); });
+    }
+  });
+  EXPECT_EQ(order, "012m012012m012012m012");
+}
+
+}  // namespace
+}  // namespace cohort::internal
