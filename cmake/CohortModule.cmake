@@ -15,15 +15,20 @@ function(cohort_module name)
   set_property(GLOBAL APPEND PROPERTY COHORT_MODULES cohort_${name})
 endfunction()
 
-# cohort_test(name SOURCES ... [LABELS unit] [TIMEOUT 60] [TORCH]) one test program.
+# cohort_test(name SOURCES ... [LABELS unit] [TIMEOUT 60] [TORCH | LIGHT]) one test program.
+# LIGHT: it links cohort_light instead of the whole library.
 function(cohort_test name)
-  cmake_parse_arguments(ARG "TORCH" "TIMEOUT" "SOURCES;LABELS;LIBRARIES" ${ARGN})
+  cmake_parse_arguments(ARG "TORCH;LIGHT" "TIMEOUT" "SOURCES;LABELS;LIBRARIES" ${ARGN})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 60)
   endif()
   add_executable(${name} ${ARG_SOURCES})
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/tests)
-  target_link_libraries(${name} PRIVATE cohort::cohort GTest::gtest_main fmt::fmt ${ARG_LIBRARIES})
+  set(library cohort::cohort)
+  if(ARG_LIGHT)
+    set(library cohort_light)
+  endif()
+  target_link_libraries(${name} PRIVATE ${library} GTest::gtest_main fmt::fmt ${ARG_LIBRARIES})
   if(ARG_TORCH)
     target_link_libraries(${name} PRIVATE cohort_torch)
   endif()

@@ -27,9 +27,14 @@ libisal-dev             # CRC-32C of records, at memory speed
 libxxhash-dev           # hashes that tell whether the copies of a variable are still equal
 libprotobuf-dev         # serialized graphs and datasets, tf.Example
 protobuf-compiler       # the same
+nlohmann-json3-dev      # JSON: TF_CONFIG, what clouds answer
+libcpp-httplib-dev      # HTTP and HTTPS: asking Kubernetes and clouds for a cluster
+libssl-dev              # certificates; cpp-httplib stands on it
 libgtest-dev            # tests
 libgmock-dev            # the CMake package of libgtest-dev asks for it
 librapidcheck-dev       # property tests
+slurm-wlm               # a real Slurm for the test of its resolver
+munge                   # how its parts trust each other
 clang-format            # the form of the source, checked by a test
 python3                 # the checks in tools/
 git                     # which files belong to the project

@@ -3,6 +3,8 @@
 // The whole public API.
 
 #include "cohort/accumulator.h"          // IWYU pragma: export
+#include "cohort/cluster.h"              // IWYU pragma: export
+#include "cohort/cluster_resolver.h"     // IWYU pragma: export
 #include "cohort/control_flow.h"         // IWYU pragma: export
 #include "cohort/cross_device_ops.h"     // IWYU pragma: export
 #include "cohort/data.h"                 // IWYU pragma: export
@@ -23,6 +25,7 @@
 #include "cohort/partitioner.h"          // IWYU pragma: export
 #include "cohort/queue.h"                // IWYU pragma: export
 #include "cohort/random.h"               // IWYU pragma: export
+#include "cohort/scheduler_resolvers.h"  // IWYU pragma: export
 #include "cohort/session.h"              // IWYU pragma: export
 #include "cohort/shape.h"                // IWYU pragma: export
 #include "cohort/strategy.h"             // IWYU pragma: export

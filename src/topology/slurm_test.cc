@@ -1,0 +1,191 @@
+#include <gtest/gtest.h>
+
+#include "cohort/scheduler_resolvers.h"
+#include "support/expect_error.h"
+#include "support/scoped_environment.h"
+
+namespace cohort {
+namespace {
+
+using Variables = ScopedEnvironment::Variables;
+using Jobs = std::map<std::string, int>;
+
+// What srun sets, as recorded on a cluster; each test changes what it is about.
+Variables step(const std::string& rank, const std::string& tasks, const std::string& nodes,
+               const std::string& counts) {
+  return {{"SLURM_PROCID", rank},
+          {"SLURM_STEP_NUM_TASKS", tasks},
+          {"SLURM_STEP_NODELIST", nodes},
+          {"SLURM_STEP_TASKS_PER_NODE", counts},
+          {"CUDA_VISIBLE_DEVICES", std::nullopt}};
+}
+
+std::string visible_gpus() {
+  const char* value = std::getenv("CUDA_VISIBLE_DEVICES");
+  return value == nullptr ? "unset" : value;
+}
+
+TEST(SlurmClusterResolver, MakesOneWorkerPerTask) {
+  const ScopedEnvironment environment(step("3", "5", "t02n[13,41,43,44],t03n09", "1(x5)"));
+  const SlurmClusterResolver resolver;
+  EXPECT_EQ(
+      resolver.cluster_spec(),
+      ClusterSpec({{"worker",
+                    {"t02n13:8888", "t02n41:8888", "t02n43:8888", "t02n44:8888", "t03n09:8888"}}}));
+  EXPECT_EQ(resolver.task_type(), "worker");
+  EXPECT_EQ(resolver.task_id(), 3);
+  EXPECT_EQ(resolver.master(), "grpc://t02n44:8888");
+  EXPECT_EQ(resolver.master("worker", 0), "grpc://t02n13:8888");
+  EXPECT_EQ(resolver.master("worker", 0, "x"), "x://t02n13:8888");
+}
+
+TEST(SlurmClusterResolver, KnowsItsTaskOnlyAfterTheClusterWasAskedFor) {
+  const ScopedEnvironment environment(step("0", "1", "a", "1"));
+  const SlurmClusterResolver resolver;
+  EXPECT_EQ(resolver.task_type(), std::nullopt);
+  EXPECT_EQ(resolver.task_id(), std::nullopt);
+  EXPECT_EQ(resolver.master(), "");
+  (void)resolver.cluster_spec();
+  EXPECT_EQ(resolver.task_type(), "worker");
+  EXPECT_EQ(resolver.task_id(), 0);
+}
+
+TEST(SlurmClusterResolver, DealsTasksOfSortedHostsToSortedJobs) {
+  const ScopedEnvironment environment(step("2", "4", "b,a", "2(x2)"));
+  const SlurmClusterResolver resolver({.jobs = {{"worker", 3}, {"ps", 1}}, .gpus_per_node = 4});
+  const ClusterSpec spec = resolver.cluster_spec();
+  EXPECT_EQ(spec, ClusterSpec({{"ps", {"a:8888"}}, {"worker", {"a:8889", "b:8888", "b:8889"}}}));
+  EXPECT_EQ(spec.jobs(), (std::vector<std::string>{"ps", "worker"}));
+  EXPECT_EQ(resolver.task_type(), "worker");
+  EXPECT_EQ(resolver.task_id(), 1);
+  EXPECT_EQ(visible_gpus(), "0,1");
+  EXPECT_EQ(resolver.num_accelerators(), (Jobs{{"GPU", 2}}));
+}
+
+TEST(SlurmClusterResolver, EveryRankFindsItsPlaceAndItsGpus) {
+  const struct {
+    const char* rank;
+    const char* type;
+    int id;
+    const char* gpus;
+  } kCases[] = {{"0", "ps", 0, "0,1"},
+                {"1", "worker", 0, "2,3"},
+                {"2", "worker", 1, "0,1"},
+                {"3", "worker", 2, "2,3"}};
+  for (const auto& place : kCases) {
+    const ScopedEnvironment environment(step(place.rank, "4", "b,a", "2(x2)"));
+    const SlurmClusterResolver resolver({.jobs = {{"worker", 3}, {"ps", 1}}, .gpus_per_node = 4});
+    (void)resolver.cluster_spec();
+    EXPECT_EQ(resolver.task_type(), place.type);
+    EXPECT_EQ(resolver.task_id(), place.id);
+    EXPECT_EQ(visible_gpus(), place.gpus);
+  }
+}
+
+TEST(SlurmClusterResolver, UnevenHostsHaveAsManyPortsAsTasks) {
+  const ScopedEnvironment environment(step("0", "7", "n[1-4]", "2(x3),1"));
+  const SlurmClusterResolver resolver({.port_base = 13000, .rpc_layer = ""});
+  EXPECT_EQ(resolver.cluster_spec(), ClusterSpec({{"worker",
+                                                   {"n1:13000", "n1:13001", "n2:13000", "n2:13001",
+                                                    "n3:13000", "n3:13001", "n4:13000"}}}));
+  EXPECT_EQ(resolver.master(), "n1:13000");
+}
+
+TEST(SlurmClusterResolver, TasksPerNodeMayBeANumberOrAMap) {
+  const ScopedEnvironment environment({{"SLURM_PROCID", "1"},
+                                       {"SLURM_STEP_NUM_TASKS", "4"},
+                                       {"SLURM_STEP_NODELIST", "n[1-2]"},
+                                       {"SLURM_STEP_TASKS_PER_NODE", std::nullopt},
+                                       {"CUDA_VISIBLE_DEVICES", std::nullopt}});
+  const ClusterSpec two_each{{"worker", {"n1:8888", "n1:8889", "n2:8888", "n2:8889"}}};
+  EXPECT_EQ(SlurmClusterResolver({.tasks_per_node = 2}).cluster_spec(), two_each);
+  EXPECT_EQ(SlurmClusterResolver({.tasks_per_node = Jobs{{"x", 3}, {"m", 1}}}).cluster_spec(),
+            ClusterSpec({{"worker", {"m:8888", "x:8888", "x:8889", "x:8890"}}}));
+}
+
+TEST(SlurmClusterResolver, WorksWithoutGpus) {
+  const ScopedEnvironment environment(step("0", "2", "a", "2"));
+  const SlurmClusterResolver resolver({.gpus_per_node = 0});
+  (void)resolver.cluster_spec();
+  EXPECT_EQ(resolver.num_accelerators(), (Jobs{{"GPU", 0}}));
+  EXPECT_EQ(visible_gpus(), "unset");
+}
+
+TEST(SlurmClusterResolver, TheGpusThatAreNamedAreTheNodes) {
+  Variables variables = step("1", "2", "a", "2");
+  variables["CUDA_VISIBLE_DEVICES"] = "4,5,6,7";
+  const ScopedEnvironment environment(variables);
+  const SlurmClusterResolver resolver;
+  EXPECT_EQ(resolver.num_accelerators(), (Jobs{{"GPU", 2}}));
+  EXPECT_EQ(visible_gpus(), "4,5,6,7");
+  (void)resolver.cluster_spec();
+  (void)resolver.cluster_spec();
+  EXPECT_EQ(visible_gpus(), "6,7");
+}
+
+TEST(SlurmClusterResolver, LeavesTheGpusAloneWhenAskedTo) {
+  const ScopedEnvironment environment(step("0", "2", "a", "2"));
+  const SlurmClusterResolver resolver(
+      {.gpus_per_node = 4, .gpus_per_task = 1, .auto_set_gpu = false});
+  (void)resolver.cluster_spec();
+  EXPECT_EQ(visible_gpus(), "unset");
+  EXPECT_EQ(resolver.num_accelerators(), (Jobs{{"GPU", 1}}));
+}
+
+TEST(SlurmClusterResolver, SaysWhichVariableIsMissing) {
+  for (const char* name : {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_STEP_NODELIST",
+                           "SLURM_STEP_TASKS_PER_NODE"}) {
+    Variables variables = step("0", "1", "a", "1");
+    variables[name] = std::nullopt;
+    const ScopedEnvironment environment(variables);
+    EXPECT_ERROR(Code::FailedPrecondition, name, SlurmClusterResolver());
+  }
+}
+
+struct BadStep {
+  Variables variables;
+  SlurmOptions options;
+  Code code;
+  const char* message;
+};
+
+TEST(SlurmClusterResolver, RefusesWhatDoesNotFitTogether) {
+  const BadStep kCases[] = {
+      {step("x", "1", "a", "1"), {}, Code::InvalidArgument, "SLURM_PROCID is 'x'"},
+      {step("-1", "1", "a", "1"), {}, Code::InvalidArgument, "SLURM_PROCID is '-1'"},
+      {step("0", "one", "a", "1"), {}, Code::InvalidArgument, "SLURM_STEP_NUM_TASKS is 'one'"},
+      {step("1", "1", "a", "1"), {}, Code::FailedPrecondition, "process 1, but there are only 1"},
+      {step("0", "2", "a", "1"), {}, Code::FailedPrecondition, "need 2 tasks, but 1 were started"},
+      {step("0", "1", "a[", "1"), {}, Code::InvalidArgument, "a ']' is missing"},
+      {step("0", "1", "", "1"), {}, Code::InvalidArgument, "a name is empty"},
+      {step("0", "1", "a", "1(x"), {}, Code::InvalidArgument, "2(x3),1"},
+      {step("0", "2", "a,b", "2"), {}, Code::InvalidArgument, "2 hosts, but"},
+      {step("0", "2", "a", "1(x2)"), {}, Code::InvalidArgument, "counts for 2"},
+      {step("0", "2", "a,b", "1(x2)"),
+       {.jobs = {{"worker", 3}}},
+       Code::FailedPrecondition,
+       "need 3 tasks, but 2 were started"},
+      {step("0", "2", "a,b", "1(x2)"),
+       {.jobs = {{"worker", 3}, {"ps", -1}}},
+       Code::InvalidArgument,
+       "job 'ps' cannot have -1"},
+      {step("0", "2", "a", "2"),
+       {.gpus_per_node = 3, .gpus_per_task = 2},
+       Code::FailedPrecondition,
+       "gpus_per_node is 3"},
+      {step("0", "1", "a", "1"), {.gpus_per_node = -1}, Code::InvalidArgument, "gpus_per_node"},
+      {step("0", "1", "a", "1"), {.gpus_per_task = -1}, Code::InvalidArgument, "gpus_per_task"},
+      {step("0", "2", "a", "2"), {.port_base = 65535}, Code::InvalidArgument, "port 65535 + 1"},
+      {step("0", "1", "a", "1"), {.tasks_per_node = 0}, Code::InvalidArgument, "0 tasks on host"},
+      {step("0", "1", "a", "1"), {.tasks_per_node = Jobs{}}, Code::InvalidArgument, "on 0 hosts"},
+      {step("0", "1", "n[1-50000]", "50(x50000)"), {}, Code::InvalidArgument, "2500000 tasks"},
+  };
+  for (const BadStep& bad : kCases) {
+    SCOPED_TRACE(bad.message);
+    const ScopedEnvironment environment(bad.variables);
+    EXPECT_ERROR(bad.code, bad.message, SlurmClusterResolver(bad.options));
+  }
+}
+
+}  // namespace
+}  // namespace cohort

@@ -1,0 +1,115 @@
+#include "topology/text.h"
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <cstdlib>
+#include <numeric>
+
+#include "base/raise.h"
+
+namespace cohort::internal {
+namespace {
+
+bool is_space(char c) { return std::isspace(static_cast<unsigned char>(c)) != 0; }
+
+std::string lower(std::string_view text) {
+  std::string result(text);
+  for (char& c : result) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return result;
+}
+
+// How many letters must be put in, taken out or changed to make `b` of `a`.
+size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), size_t{0});
+  for (size_t i = 0; i < a.size(); ++i) {
+    size_t diagonal = row[0];
+    row[0] = i + 1;
+    for (size_t j = 0; j < b.size(); ++j) {
+      const size_t changed = diagonal + (a[i] == b[j] ? 0 : 1);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({row[j + 1] + 1, row[j] + 1, changed});
+    }
+  }
+  return row.back();
+}
+
+}  // namespace
+
+std::optional<int> parse_index(std::string_view text) {
+  int number = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, number);
+  if (text.empty() || text[0] == '-' || error != std::errc() || stop != end) return std::nullopt;
+  return number;
+}
+
+std::string_view trimmed(std::string_view text) {
+  while (!text.empty() && is_space(text.front())) text.remove_prefix(1);
+  while (!text.empty() && is_space(text.back())) text.remove_suffix(1);
+  return text;
+}
+
+std::vector<std::string_view> split(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  for (size_t from = 0;;) {
+    const size_t at = text.find(separator, from);
+    parts.push_back(text.substr(from, at == std::string_view::npos ? at : at - from));
+    if (at == std::string_view::npos) return parts;
+    from = at + 1;
+  }
+}
+
+std::string quoted_list(std::span<const std::string> words) {
+  if (words.empty()) return "none";
+  std::string text;
+  for (const std::string& word : words) {
+    fmt::format_to(std::back_inserter(text), "{}'{}'", text.empty() ? "" : ", ", word);
+  }
+  return text;
+}
+
+std::string did_you_mean(std::string_view word, std::span<const std::string> known) {
+  constexpr size_t kLongestWord = 40;
+  if (word.size() > kLongestWord) return "";
+  for (const std::string& candidate : known) {
+    if (candidate == word) return "";
+  }
+  const size_t most = word.size() > 4 ? 2 : 1;
+  for (const std::string& candidate : known) {
+    if (edit_distance(lower(word), lower(candidate)) <= most) {
+      return fmt::format("; did you mean '{}'?", candidate);
+    }
+  }
+  return "";
+}
+
+std::string excerpt(std::string_view text) {
+  constexpr size_t kMost = 60;
+  std::string result(text.substr(0, kMost));
+  std::replace_if(
+      result.begin(), result.end(), [](unsigned char c) { return c < ' ' || c == 0x7f; }, '?');
+  return text.size() > kMost ? result + "..." : result;
+}
+
+std::optional<std::string> environment_variable(const std::string& name) {
+  const char* value = std::getenv(name.c_str());
+  return value == nullptr ? std::nullopt : std::optional<std::string>(value);
+}
+
+std::string require_variable(const std::string& name, std::string_view operation) {
+  if (std::optional<std::string> value = environment_variable(name)) return *value;
+  raise(Code::FailedPrecondition,
+        "[{}] the variable {} is not set; is this process started by the launcher that sets it?",
+        operation, name);
+}
+
+int require_number(const std::string& name, std::string_view operation) {
+  const std::string value = require_variable(name, operation);
+  if (const std::optional<int> number = parse_index(value)) return *number;
+  raise(Code::InvalidArgument, "[{}] the variable {} is '{}', expected a number", operation, name,
+        excerpt(value));
+}
+
+}  // namespace cohort::internal

@@ -1,0 +1,55 @@
+// One fuzz target per text that describes a cluster; the variable COHORT_FUZZ_TARGET chooses.
+// Whatever the bytes are, a parser returns or throws an Error that is not Internal.
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <string_view>
+#include <utility>
+
+#include "cohort/error.h"
+#include "topology/address.h"
+#include "topology/hostfile_text.h"
+#include "topology/node_list.h"
+#include "topology/tf_config_text.h"
+
+namespace cohort::internal {
+namespace {
+
+void fuzz_address(std::string_view text) { (void)parse_target(text); }
+void fuzz_hostfile(std::string_view text) { (void)parse_hostfile(text, "input"); }
+void fuzz_node_list(std::string_view text) { (void)parse_node_list(text); }
+void fuzz_task_counts(std::string_view text) { (void)parse_task_counts(text); }
+void fuzz_tf_config(std::string_view text) {
+  const TFConfig config = parse_tf_config(text);
+  if (!(ClusterSpec(config.cluster.as_dict()) == config.cluster)) std::abort();
+  (void)config.cluster.to_string();
+}
+
+constexpr std::pair<std::string_view, void (*)(std::string_view)> kTargets[] = {
+    {"address", fuzz_address},
+    {"hostfile", fuzz_hostfile},
+    {"node_list", fuzz_node_list},
+    {"task_counts", fuzz_task_counts},
+    {"tf_config", fuzz_tf_config}};
+
+auto chosen_target() {
+  const char* name = std::getenv("COHORT_FUZZ_TARGET");
+  for (const auto& [known, target] : kTargets) {
+    if (name != nullptr && known == name) return target;
+  }
+  std::fprintf(stderr, "COHORT_FUZZ_TARGET must name a parser\n");
+  std::exit(2);
+}
+
+}  // namespace
+}  // namespace cohort::internal
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  static const auto target = cohort::internal::chosen_target();
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  const cohort::Status status = cohort::capture_status([&] { target(text); });
+  const bool meant = status.ok() || status.message.starts_with('[');
+  if (!meant || status.code == cohort::Code::Internal) std::abort();
+  return 0;
+}
