@@ -127,10 +127,10 @@ TEST(HttpGet, TheStatusBecomesACode) {
       {401, Code::Unauthenticated},   {403, Code::PermissionDenied}, {404, Code::NotFound},
       {429, Code::Unavailable},       {500, Code::Unavailable},      {503, Code::Unavailable},
       {302, Code::FailedPrecondition}};
-  for (const auto& [status, code] : kCases) {
-    EXPECT_ERROR(code, "answered " + std::to_string(status),
+  for (const auto& [number, code] : kCases) {
+    EXPECT_ERROR(code, "answered " + std::to_string(number),
                  internal::http_get({.operation = "Test",
-                                     .url = server.url("/status/" + std::to_string(status))}));
+                                     .url = server.url("/status/" + std::to_string(number))}));
   }
 }
 

@@ -39,9 +39,10 @@ std::string api_server(const KubernetesOptions& options) {
 
 std::string ask_api(const KubernetesOptions& options, const std::string& selector,
                     const std::string& next) {
+  const std::string server = api_server(options);  // first: outside of a pod this says so best
   const std::string& account = options.service_account;
   std::string url =
-      fmt::format("{}/api/v1/namespaces/{}/pods?labelSelector={}", api_server(options),
+      fmt::format("{}/api/v1/namespaces/{}/pods?labelSelector={}", server,
                   read_account_file(account, "namespace"), internal::url_encoded(selector));
   if (!next.empty()) url += "&continue=" + internal::url_encoded(next);
   return internal::http_get(

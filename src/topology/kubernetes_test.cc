@@ -114,7 +114,7 @@ TEST(KubernetesClusterResolver, KeepsTheOrderOfSelectorsAndSortsThePodsOfEach) {
 }
 
 TEST(KubernetesClusterResolver, WithoutPodsTheJobIsEmpty) {
-  const FakeKubernetes kubernetes;
+  FakeKubernetes kubernetes;
   EXPECT_EQ(KubernetesClusterResolver(kubernetes.options()).cluster_spec(),
             ClusterSpec({{"worker", {}}}));
 }
@@ -162,7 +162,7 @@ TEST(KubernetesClusterResolver, ABadAnswerIsAnError) {
 }
 
 TEST(KubernetesClusterResolver, RefusesAServerThatNobodyVouchesFor) {
-  const FakeKubernetes kubernetes;
+  FakeKubernetes kubernetes;
   kubernetes.account().write("ca.crt", TestCertificate().pem());
   EXPECT_ERROR(Code::Unauthenticated, "[Kubernetes] https://127.0.0.1:",
                KubernetesClusterResolver(kubernetes.options()).cluster_spec());
@@ -170,7 +170,7 @@ TEST(KubernetesClusterResolver, RefusesAServerThatNobodyVouchesFor) {
 }
 
 TEST(KubernetesClusterResolver, SaysThatTheTokenIsWrongOrMissing) {
-  const FakeKubernetes kubernetes;
+  FakeKubernetes kubernetes;
   kubernetes.account().write("token", "stale");
   EXPECT_ERROR(Code::Unauthenticated, "answered 401",
                KubernetesClusterResolver(kubernetes.options()).cluster_spec());

@@ -72,10 +72,11 @@ std::string quoted_list(std::span<const std::string> words) {
 
 std::string did_you_mean(std::string_view word, std::span<const std::string> known) {
   constexpr size_t kLongestWord = 40;
-  if (word.size() > kLongestWord) return "";
+  if (word.size() > kLongestWord) return "";  // also bounds the time it takes
   for (const std::string& candidate : known) {
     if (candidate == word) return "";
   }
+  if (word.size() < 3) return "";
   const size_t most = word.size() > 4 ? 2 : 1;
   for (const std::string& candidate : known) {
     if (edit_distance(lower(word), lower(candidate)) <= most) {
