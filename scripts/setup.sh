@@ -33,8 +33,6 @@ libssl-dev              # certificates; cpp-httplib stands on it
 libgtest-dev            # tests
 libgmock-dev            # the CMake package of libgtest-dev asks for it
 librapidcheck-dev       # property tests
-slurm-wlm               # a real Slurm for the test of its resolver
-munge                   # how its parts trust each other
 clang-format            # the form of the source, checked by a test
 python3                 # the checks in tools/
 git                     # which files belong to the project
