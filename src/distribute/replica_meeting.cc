@@ -54,7 +54,7 @@ void ReplicaMeeting::meet(size_t replica, const Call& call, const Work& once, co
       await(replica);
     }
   }
-  if (each && thrown_ == nullptr) run_each(replica, each);
+  if (each && !once_failed_) run_each(replica, each);
   if (thrown_ != nullptr) std::rethrow_exception(thrown_);
 }
 
@@ -80,6 +80,7 @@ void ReplicaMeeting::open() {
     seats_[r].waiting = false;  // whoever is still asleep waits for nobody any more
   }
   thrown_ = nullptr;
+  once_failed_ = false;
   finished_ = 0;
   check_calls();
   counts_.fetch_sub(static_cast<uint32_t>(size()) * kArrived);
@@ -110,6 +111,7 @@ void ReplicaMeeting::run_once(const Work& once) {
     once(owns_);
   } catch (...) {
     thrown_ = std::current_exception();
+    once_failed_ = true;
   }
   publish(0);
 }

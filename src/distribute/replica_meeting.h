@@ -91,6 +91,7 @@ class ReplicaMeeting final : public MergePoint {
   std::atomic<int> sleepers_{0};
   std::condition_variable published_;
   std::exception_ptr thrown_;   // by `once` or `each` of this meeting
+  bool once_failed_ = false;    // then nobody does its share; thrown_ may also come from a share
   std::exception_ptr failure_;  // guarded by mutex_ until all have left
   bool common_ = false;         // guarded by mutex_; failure_ is thrown in all who wait
 };
