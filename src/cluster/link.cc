@@ -106,7 +106,6 @@ void Link::end(const Status& why) {
   }
   for (const auto& [request, answered] : unanswered) answered({.request = request, .status = why});
   events_.ended(shared_from_this(), why);
-  events_ = {};
 }
 
 }  // namespace cohort::internal

@@ -57,11 +57,11 @@ class Link : public std::enable_shared_from_this<Link> {
 
   const std::shared_ptr<Connection> connection_;
   const std::string self_;
-  Events events_;
+  const Events events_;
   std::atomic<bool> ended_{false};
 
   std::mutex mutex_;
-  uint64_t next_request_ = 1;                         // guarded by mutex_, as all below
+  uint64_t next_request_ = 1;  // guarded by mutex_, as all below
   std::unordered_map<uint64_t, Answered> unanswered_;
   Status end_;
 };

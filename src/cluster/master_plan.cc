@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "cluster/buffers.h"
 #include "cluster/task_names.h"
 #include "graph/function_graph.h"
 #include "graph/serialize.h"
@@ -23,11 +24,6 @@ bool draws(const GraphImpl& graph) {
     }
   }
   return false;
-}
-
-Buffer buffer_of(std::string bytes) {
-  const auto owner = std::make_shared<const std::string>(std::move(bytes));
-  return {.bytes = std::as_bytes(std::span(owner->data(), owner->size())), .owner = owner};
 }
 
 // Where `position` is in `list`, which gets it when it is not there.
@@ -52,7 +48,8 @@ class PlanGrouper {
     for (const auto& [edge, from] : senders_) connect(edge, from, receivers_.at(edge));
     for (MasterPlan::Task& task : plan_.tasks) {
       task.message.plan = plan_.id;
-      task.message.num_edges = senders_.empty() ? 0 : static_cast<uint64_t>(senders_.rbegin()->first) + 1;
+      task.message.num_edges =
+          senders_.empty() ? 0 : static_cast<uint64_t>(senders_.rbegin()->first) + 1;
       task.message.num_feeds = task.feeds.size();
       task.message.num_fetches = task.fetches.size();
       task.message.ordered = parts.size() > 1;
@@ -77,7 +74,8 @@ class PlanGrouper {
   void add(const Partition& part) {
     const size_t place = places_.at(task_name(part.device));
     MasterPlan::Task& task = plan_.tasks[place];
-    PlanPart made{.device = part.device.split().second, .graph = buffer_of(serialize_graph(*part.graph))};
+    PlanPart made{.device = part.device.split().second,
+                  .graph = buffer_of(serialize_graph(*part.graph))};
     for (const auto& [position, endpoint] : part.feeds) {
       made.feeds.push_back(place_of(place_in(task.feeds, position), endpoint));
     }

@@ -1,7 +1,11 @@
 #include "cluster/master_session.h"
 
+#include <algorithm>
+#include <charconv>
+
 #include "base/log.h"
 #include "base/raise.h"
+#include "cluster/buffers.h"
 #include "cluster/task_names.h"
 #include "runtime/worker_pool.h"
 
@@ -16,16 +20,16 @@ constexpr auto kFirstRunLimit = std::chrono::seconds(30);
 constexpr auto kReturnLimit = std::chrono::milliseconds(1000);
 constexpr auto kCloseLimit = std::chrono::seconds(10);
 
-std::string_view text_of(const Buffer& buffer) {
-  return {reinterpret_cast<const char*>(buffer.bytes.data()), buffer.bytes.size()};
-}
-
 // "x" or "x:1".
 Endpoint find_tensor(const GraphImpl& graph, const std::string& name) {
-  const size_t colon = name.rfind(':');
-  const int node = graph.find(name.substr(0, colon));
+  const size_t colon = std::min(name.rfind(':'), name.size());
+  const int node = graph.find(std::string_view(name).substr(0, colon));
   int output = 0;
-  if (colon != std::string::npos) output = std::atoi(name.c_str() + colon + 1);
+  const char* end = name.data() + name.size();
+  if (colon < name.size()) {
+    const auto [stopped, error] = std::from_chars(name.data() + colon + 1, end, output);
+    if (error != std::errc() || stopped != end) output = -1;
+  }
   if (node < 0 || output < 0 || output >= static_cast<int>(graph.node(node).outputs.size())) {
     raise(Code::NotFound, "[Session] the server's graph has no tensor '{}'", name);
   }
@@ -35,15 +39,15 @@ Endpoint find_tensor(const GraphImpl& graph, const std::string& name) {
 }  // namespace
 
 MasterSession::MasterSession(uint64_t id, Link::Pointer client, const OpenSession& request,
-                             Peers& peers, Timers& timers,
+                             std::shared_ptr<Peers> peers, std::shared_ptr<Timers> timers,
                              const std::vector<std::string>& own_devices)
     : id_(id),
       client_(std::move(client)),
       client_name_(request.client),
       options_(request.options),
-      peers_(peers),
-      timers_(timers),
-      placement_(peers, request.options, own_devices),
+      peers_(std::move(peers)),
+      timers_(std::move(timers)),
+      placement_(*peers_, request.options, own_devices),
       graph_(reader_.add(text_of(request.graph))) {}
 
 Gathering MasterSession::gathering(std::chrono::milliseconds limit) const {
@@ -93,7 +97,7 @@ RunPrepared MasterSession::prepare(const PrepareRun& request) {
     plans_.emplace_back();
   }
   auto plan = std::make_shared<MasterPlan>(
-      make_master_plan(prepared.run, std::move(parts), wanted, peers_.self()));
+      make_master_plan(prepared.run, std::move(parts), wanted, peers_->self()));
   register_plan(*plan, waiting);
   const std::lock_guard lock(mutex_);
   plans_[prepared.run] = std::move(plan);
@@ -117,7 +121,7 @@ void MasterSession::check_incarnation(const std::string& task, const Link::Point
 void MasterSession::register_plan(MasterPlan& plan, const Gathering& gathering) {
   std::vector<std::string> names;
   for (const MasterPlan::Task& task : plan.tasks) names.push_back(task.name);
-  with_tasks(peers_, names, gathering, [&](size_t i, const Link::Pointer& link) {
+  with_tasks(*peers_, names, gathering, [&](size_t i, const Link::Pointer& link) {
     check_incarnation(names[i], link);
     plan.tasks[i].link = link;
   });
@@ -125,7 +129,7 @@ void MasterSession::register_plan(MasterPlan& plan, const Gathering& gathering) 
   for (const MasterPlan::Task& task : plan.tasks) {
     incarnations[task.name] = task.link->peer().incarnation;
   }
-  with_tasks(peers_, names, gathering, [&](size_t i, const Link::Pointer&) {
+  with_tasks(*peers_, names, gathering, [&](size_t i, const Link::Pointer&) {
     MasterPlan::Task& task = plan.tasks[i];
     task.message.session = id_;
     task.message.isolated = options_.isolate_session_state;
@@ -146,13 +150,13 @@ std::vector<std::string> MasterSession::list_devices() {
 Status MasterSession::lost_task_of(const MasterPlan& plan) const {
   for (const MasterPlan::Task& task : plan.tasks) {
     if (!task.link->ended()) continue;
-    const Status back = capture_status(
-        [&] { (void)peers_.get(task.name, Clock::now() + kReturnLimit); });
+    const Status back =
+        capture_status([&] { (void)peers_->get(task.name, Clock::now() + kReturnLimit); });
     if (back.ok()) {
-      return {.code = Code::Aborted,
-              .message = fmt::format("[Cluster] task {} was restarted; open a new session",
-                                     task.name),
-              .origin = task.name};
+      return {
+          .code = Code::Aborted,
+          .message = fmt::format("[Cluster] task {} was restarted; open a new session", task.name),
+          .origin = task.name};
     }
     return {.code = Code::Unavailable,
             .message = fmt::format("[Cluster] task {} is lost: {}", task.name, back.message),
@@ -173,7 +177,7 @@ void MasterSession::run(RunStep run) {
     status = {.code = Code::InvalidArgument, .message = "[Session] there is no such run"};
   }
   if (!status.ok()) {
-    client_->post(write(StepDone{.call = run.call, .status = status}, peers_.self()));
+    client_->post(write(StepDone{.call = run.call, .status = status}, peers_->self()));
     return;
   }
   const auto is_lost = [](const MasterPlan::Task& task) { return task.link->ended(); };
@@ -183,7 +187,7 @@ void MasterSession::run(RunStep run) {
   }
   run_pool().submit([self = shared_from_this(), plan, call = run.call] {
     self->client_->post(
-        write(StepDone{.call = call, .status = self->lost_task_of(*plan)}, self->peers_.self()));
+        write(StepDone{.call = call, .status = self->lost_task_of(*plan)}, self->peers_->self()));
   });
 }
 
@@ -197,7 +201,7 @@ void MasterSession::start(const PlanPointer& plan, RunStep run) {
                           .id = id,
                           .number = plan->draws ? numbered_runs_.fetch_add(1) : 0,
                           .limit = limit,
-                          .own_task = peers_.self(),
+                          .own_task = peers_->self(),
                           .timers = timers_},
       [self = shared_from_this(), id](StepDone result) { self->finish(id, std::move(result)); });
   Status closed;
@@ -224,7 +228,7 @@ void MasterSession::finish(uint64_t id, StepDone result) {
     }
     calls_.erase(result.call);
   }
-  client_->post(write(result, peers_.self()));
+  client_->post(write(result, peers_->self()));
   idle_.notify_all();
 }
 

@@ -17,8 +17,9 @@ namespace cohort::internal {
 // registered with tasks, the steps under way. Thread-safe.
 class MasterSession : public std::enable_shared_from_this<MasterSession> {
  public:
-  MasterSession(uint64_t id, Link::Pointer client, const OpenSession& request, Peers& peers,
-                Timers& timers, const std::vector<std::string>& own_devices);
+  MasterSession(uint64_t id, Link::Pointer client, const OpenSession& request,
+                std::shared_ptr<Peers> peers, std::shared_ptr<Timers> timers,
+                const std::vector<std::string>& own_devices);
 
   uint64_t id() const { return id_; }
   const std::string& client_name() const { return client_name_; }
@@ -56,8 +57,8 @@ class MasterSession : public std::enable_shared_from_this<MasterSession> {
   const Link::Pointer client_;
   const std::string client_name_;
   const SessionOptions options_;
-  Peers& peers_;
-  Timers& timers_;
+  const std::shared_ptr<Peers> peers_;
+  const std::shared_ptr<Timers> timers_;
   std::atomic<uint64_t> next_step_{1};
   std::atomic<uint64_t> numbered_runs_{0};
 

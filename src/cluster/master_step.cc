@@ -46,7 +46,7 @@ void MasterStep::start() {
   const auto self = shared_from_this();
   if (setting_.limit.count() > 0) {
     const std::lock_guard lock(mutex_);
-    timers_.push_back(setting_.timers.at(Clock::now() + setting_.limit, [self] {
+    timers_.push_back(setting_.timers->at(Clock::now() + setting_.limit, [self] {
       self->cancel({.code = Code::DeadlineExceeded,
                     .message = fmt::format("[Session] the run took longer than {} ms",
                                            self->setting_.limit.count())});
@@ -131,8 +131,8 @@ void MasterStep::abort(const Status& why) {
     for (size_t i = 0; i < plan_->tasks.size(); ++i) {
       if (is_waiting(i)) others.push_back(&plan_->tasks[i]);
     }
-    timers_.push_back(setting_.timers.at(Clock::now() + kAbortLimit,
-                                         [self = shared_from_this()] { self->give_up(); }));
+    timers_.push_back(setting_.timers->at(Clock::now() + kAbortLimit,
+                                          [self = shared_from_this()] { self->give_up(); }));
   }
   AbortPlan message{
       .session = setting_.session, .plan = plan_->id, .step = setting_.id, .status = why};
@@ -164,7 +164,7 @@ void MasterStep::finish() {
     for (const auto& outcome : outcomes_) outcomes.push_back(outcome.value_or(Status{}));
     result = std::move(result_);
     result.status = root_cause(outcomes);
-    for (const Timers::Key& key : timers_) setting_.timers.forget(key);
+    for (const Timers::Key& key : timers_) setting_.timers->forget(key);
   }
   if (!result.status.ok()) result.fetches.clear();
   finished_(std::move(result));

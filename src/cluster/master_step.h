@@ -23,7 +23,7 @@ class MasterStep : public std::enable_shared_from_this<MasterStep> {
     uint64_t number;  // see RunNumber
     std::chrono::milliseconds limit;
     std::string own_task;
-    Timers& timers;
+    std::shared_ptr<Timers> timers;
   };
 
   MasterStep(std::shared_ptr<const MasterPlan> plan, RunStep run, Setting setting,

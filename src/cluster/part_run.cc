@@ -30,7 +30,7 @@ PartRun::PartRun(WorkerStep& step, int index)
       run_(*part_.plan, feeds_of(part_, step.run_.feeds), *this,
            step.run_.trace ? &times_ : nullptr, this) {}
 
-ResourceTable& PartRun::resources() { return *part_.state; }
+ResourceTable& PartRun::resources() { return *part_.table; }
 Cancellation& PartRun::cancellation() { return step_.cancellation_; }
 uint64_t PartRun::run_number() { return step_.run_.number; }
 

@@ -26,11 +26,30 @@ ServerStatus::Peer status_of(Link& link) {
 Peers::Peers(ClusterSpec cluster, std::string self, Link::Events events)
     : cluster_(std::move(cluster)), self_(std::move(self)), events_(std::move(events)) {}
 
-void Peers::start(Party& party) {
-  party_ = &party;
-  auto [master, worker] = connect_to_self(party.self());
-  own_worker_ = Link::start(std::move(worker), self_, events_);
-  own_master_ = Link::start(std::move(master), self_, events_);
+void Peers::start(std::shared_ptr<Party> party) {
+  party_ = std::move(party);
+  auto [master, worker] = connect_to_self(party_->self());
+  own_worker_ = begin(std::move(worker));
+  own_master_ = begin(std::move(master));
+}
+
+Link::Pointer Peers::begin(std::shared_ptr<Connection> connection) {
+  {
+    const std::lock_guard lock(mutex_);
+    ++alive_;
+  }
+  return Link::start(
+      std::move(connection), self_,
+      {.received = events_.received, .ended = [this](const Link::Pointer& link, const Status& why) {
+         events_.ended(link, why);
+         note_end();
+       }});
+}
+
+void Peers::note_end() {
+  const std::lock_guard lock(mutex_);
+  --alive_;
+  all_ended_.notify_all();
 }
 
 Peers::Entry& Peers::entry(const std::string& task) {
@@ -48,7 +67,7 @@ Link::Pointer Peers::live_link(Entry& entry) const {
 
 void Peers::accept(std::shared_ptr<Connection> connection) {
   const std::string name = connection->peer().name;
-  const Link::Pointer link = Link::start(std::move(connection), self_, events_);
+  const Link::Pointer link = begin(std::move(connection));
   const bool is_task =
       capture_status([&] { (void)address_of(cluster_, name); }).ok() && name != self_;
   if (is_task) entry(name);
@@ -87,11 +106,10 @@ Link::Pointer Peers::connect(const std::string& task, Deadline deadline) {
     throw Error(std::move(status));
   }
   if (connection->peer().name != task) {
-    raise(Code::FailedPrecondition,
-          "task {} at {}: {} listens there; the tasks' clusters differ", task, address,
-          connection->peer().name);
+    raise(Code::FailedPrecondition, "task {} at {}: {} listens there; the tasks' clusters differ",
+          task, address, connection->peer().name);
   }
-  return Link::start(std::move(connection), self_, events_);
+  return begin(std::move(connection));
 }
 
 void Peers::stop() {
@@ -110,6 +128,9 @@ void Peers::stop() {
   for (const Link::Pointer& link : links) {
     link->close({.code = Code::Cancelled, .message = "[Server] " + self_ + " was stopped"});
   }
+  if (party_) party_->stop();
+  std::unique_lock lock(mutex_);
+  all_ended_.wait(lock, [&] { return alive_ == 0; });
 }
 
 std::vector<ServerStatus::Peer> Peers::status() const {

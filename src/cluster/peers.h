@@ -1,5 +1,6 @@
 #pragma once
 
+#include <condition_variable>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -9,7 +10,7 @@
 #include "cluster/link.h"
 #include "cohort/cluster.h"
 #include "cohort/server.h"
-#include "transport/endpoint.h"
+#include "transport/party.h"
 
 namespace cohort::internal {
 
@@ -20,8 +21,8 @@ class Peers {
   // `events`: of every link, also those that clients open.
   Peers(ClusterSpec cluster, std::string self, Link::Events events);
 
-  // Before anything else. `party` must outlive the links.
-  void start(Party& party);
+  // Before anything else.
+  void start(std::shared_ptr<Party> party);
   // A connection that somebody opened to this task.
   void accept(std::shared_ptr<Connection> connection);
 
@@ -30,7 +31,7 @@ class Peers {
   Link::Pointer get(const std::string& task, Deadline deadline);
   // The worker's end of the link of the task to itself.
   const Link::Pointer& own_worker() const { return own_worker_; }
-  // Ends all links.
+  // Ends all links, and returns when nothing more comes from them.
   void stop();
 
   const ClusterSpec& cluster() const { return cluster_; }
@@ -45,11 +46,13 @@ class Peers {
   Entry& entry(const std::string& task);
   Link::Pointer live_link(Entry& entry) const;
   Link::Pointer connect(const std::string& task, Deadline deadline);
+  Link::Pointer begin(std::shared_ptr<Connection> connection);
+  void note_end();
 
   const ClusterSpec cluster_;
   const std::string self_;
   const Link::Events events_;
-  Party* party_ = nullptr;
+  std::shared_ptr<Party> party_;
   Link::Pointer own_master_;
   Link::Pointer own_worker_;
 
@@ -57,6 +60,8 @@ class Peers {
   std::map<std::string, std::unique_ptr<Entry>> entries_;  // guarded by mutex_, as all below
   std::vector<std::weak_ptr<Link>> accepted_;
   bool stopped_ = false;
+  size_t alive_ = 0;  // links whose end has not been told
+  std::condition_variable all_ended_;
 };
 
 }  // namespace cohort::internal

@@ -17,6 +17,11 @@ bool is_presumed(const DeviceName& request) {
   return !request.type || (*request.type == "CPU" && request.index.value_or(0) == 0);
 }
 
+// What a pattern says of the task.
+DeviceName task_part(const DeviceName& name) {
+  return {.job = name.job, .replica = name.replica, .task = name.task, .type = {}, .index = {}};
+}
+
 std::vector<DeviceName> parse_all(const std::vector<std::string>& names) {
   std::vector<DeviceName> parsed;
   for (const std::string& name : names) parsed.push_back(DeviceName::parse(name));
@@ -40,10 +45,8 @@ ClusterPlacement::ClusterPlacement(Peers& peers, const SessionOptions& options,
 bool ClusterPlacement::is_allowed(const std::string& task) const {
   if (filters_.empty() || task == peers_.self()) return true;
   const DeviceName name = DeviceName::parse(task);
-  return std::any_of(filters_.begin(), filters_.end(), [&](const DeviceName& filter) {
-    return DeviceName{.job = filter.job, .replica = filter.replica, .task = filter.task}.matches(
-        name);
-  });
+  return std::any_of(filters_.begin(), filters_.end(),
+                     [&](const DeviceName& filter) { return task_part(filter).matches(name); });
 }
 
 // Those that a node names together with a device that not every task has.
@@ -52,9 +55,9 @@ std::vector<std::string> ClusterPlacement::tasks_to_ask(const GraphImpl& graph) 
   for (int id = static_cast<int>(placed_.size()); id < graph.size(); ++id) {
     const DeviceName& wanted = graph.node(id).device;
     if (is_presumed(wanted) || (!wanted.job && !wanted.task)) continue;
-    const DeviceName task_part{.job = wanted.job, .replica = wanted.replica, .task = wanted.task};
+    const DeviceName pattern = task_part(wanted);
     for (const std::string& task : allowed_) {
-      if (asked_.contains(task) || !task_part.matches(DeviceName::parse(task))) continue;
+      if (asked_.contains(task) || !pattern.matches(DeviceName::parse(task))) continue;
       if (std::find(tasks.begin(), tasks.end(), task) == tasks.end()) tasks.push_back(task);
     }
   }
@@ -64,9 +67,9 @@ std::vector<std::string> ClusterPlacement::tasks_to_ask(const GraphImpl& graph) 
 void ClusterPlacement::ask(const std::vector<std::string>& tasks, const Gathering& gathering) {
   std::vector<std::vector<DeviceName>> found(tasks.size());
   with_tasks(peers_, tasks, gathering, [&](size_t i, const Link::Pointer& link) {
-    const Answer answer = link->call(
-        [](uint64_t number) { return write_request(MessageKind::GetDevices, number); },
-        gathering.deadline);
+    const Answer answer =
+        link->call([](uint64_t number) { return write_request(MessageKind::GetDevices, number); },
+                   gathering.deadline);
     found[i] = parse_all(answer.texts);
   });
   for (size_t i = 0; i < tasks.size(); ++i) {
@@ -78,11 +81,11 @@ void ClusterPlacement::ask(const std::vector<std::string>& tasks, const Gatherin
 std::vector<std::string> ClusterPlacement::place(const GraphImpl& graph,
                                                  const Gathering& gathering) {
   if (const auto tasks = tasks_to_ask(graph); !tasks.empty()) ask(tasks, gathering);
-  PlacementOptions options{.devices = {},
-                           .home = devices_.at(peers_.self()).front(),
-                           .allow_soft_placement = options_.allow_soft_placement,
-                           .hint = fmt::format("the session may use the tasks {}",
-                                               fmt::join(allowed_, ", "))};
+  PlacementOptions options{
+      .devices = {},
+      .home = devices_.at(peers_.self()).front(),
+      .allow_soft_placement = options_.allow_soft_placement,
+      .hint = fmt::format("the session may use the tasks {}", fmt::join(allowed_, ", "))};
   for (const auto& [task, devices] : devices_) {
     options.devices.insert(options.devices.end(), devices.begin(), devices.end());
   }

@@ -33,8 +33,8 @@ class ClusterPlacement {
   Peers& peers_;
   const SessionOptions options_;
   std::vector<DeviceName> filters_;
-  std::vector<std::string> allowed_;                           // tasks
-  std::map<std::string, std::vector<DeviceName>> devices_;     // by task; presumed unless asked
+  std::vector<std::string> allowed_;                        // tasks
+  std::map<std::string, std::vector<DeviceName>> devices_;  // by task; presumed unless asked
   std::map<std::string, bool> asked_;
   std::vector<DeviceName> placed_;  // by node
 };

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cohort/error.h"
 #include "cohort/session.h"
 #include "transport/message.h"
 
@@ -74,7 +75,8 @@ struct PrepareRun {
 };
 struct RunPrepared {
   uint64_t run = 0;
-  std::vector<std::string> placement_lines = {};  // of nodes placed for it, when they were asked for
+  std::vector<std::string> placement_lines =
+      {};  // of nodes placed for it, when they were asked for
 };
 
 // --- Plans

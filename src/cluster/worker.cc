@@ -19,13 +19,13 @@ Worker::SessionPointer Worker::find(uint64_t session) const {
   return found == sessions_.end() ? nullptr : found->second;
 }
 
-Worker::SessionPointer Worker::find_or_make(const Link::Pointer& master,
-                                            const RegisterPlan& plan) {
+Worker::SessionPointer Worker::find_or_make(const Link::Pointer& master, const RegisterPlan& plan) {
   const std::lock_guard lock(mutex_);
   if (master->ended()) raise(Code::Cancelled, "[Cluster] the master is gone");
   SessionPointer& session = sessions_[plan.session];
   if (!session) {
-    session = std::make_shared<WorkerSession>(plan.session, master, state_, plan.isolated);
+    session = std::make_shared<WorkerSession>(
+        plan.session, master, plan.isolated ? std::make_shared<DeviceState>() : state_);
   }
   if (!session->is_of(master)) {
     raise(Code::PermissionDenied, "[Cluster] session {:x} belongs to another master", plan.session);
@@ -37,12 +37,12 @@ Answer Worker::register_plan(const Link::Pointer& master, const RegisterPlan& pl
   const Deadline deadline = std::chrono::steady_clock::now() + plan.limit;
   std::vector<Link::Pointer> links;
   for (const auto& peer : plan.peers) {
-    links.push_back(peers_.get(peer.name, deadline));
+    links.push_back(peers_->get(peer.name, deadline));
     if (links.back()->peer().incarnation == peer.incarnation) continue;
     raise(Code::Aborted, "[Cluster] task {} was restarted; open a new session", peer.name);
   }
   const SessionPointer session = find_or_make(master, plan);
-  session->add(make_worker_plan(plan, session->state(), std::move(links), peers_.self()));
+  session->add(make_worker_plan(plan, session->state(), std::move(links), peers_->self()));
   return {};
 }
 
@@ -54,17 +54,17 @@ void Worker::close_session(const Link::Pointer& master, uint64_t session) {
 }
 
 void Worker::clear(const std::vector<std::string>& containers) {
-  const std::string job = DeviceName::parse(peers_.self()).job.value_or("");
-  if (containers.empty()) state_.clear(std::string(kDefaultContainer));
+  const std::string job = DeviceName::parse(peers_->self()).job.value_or("");
+  if (containers.empty()) state_->clear(std::string(kDefaultContainer));
   for (const std::string& container : containers) {
-    state_.clear(container == job ? std::string(kDefaultContainer) : container);
+    state_->clear(container == job ? std::string(kDefaultContainer) : container);
   }
 }
 
 std::vector<std::string> Worker::devices() const {
   std::vector<std::string> names;
   for (const std::string& device : cohort::list_devices()) {
-    names.push_back(peers_.self() + "/device:" + DeviceName::parse(device).split().second);
+    names.push_back(peers_->self() + "/device:" + DeviceName::parse(device).split().second);
   }
   return names;
 }
@@ -81,7 +81,7 @@ void Worker::run(const Link::Pointer& master, RunPlan run) {
                .status = {.code = Code::Aborted,
                           .message = "[Cluster] the task does not know the session: it was "
                                      "restarted, or the session was closed; open a new session"}},
-      peers_.self()));
+      peers_->self()));
 }
 
 void Worker::arrive(const StepTensors& tensors) {

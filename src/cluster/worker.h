@@ -15,12 +15,12 @@ namespace cohort::internal {
 // What a task keeps for one session of some master. Ends with the link to that master. Thread-safe.
 class WorkerSession : public std::enable_shared_from_this<WorkerSession> {
  public:
-  WorkerSession(uint64_t id, Link::Pointer master, DeviceState& shared, bool isolated)
-      : id_(id), master_(std::move(master)), state_(isolated ? own_state_ : shared) {}
+  WorkerSession(uint64_t id, Link::Pointer master, std::shared_ptr<DeviceState> state)
+      : id_(id), master_(std::move(master)), state_(std::move(state)) {}
 
   uint64_t id() const { return id_; }
   bool is_of(const Link::Pointer& master) const { return master == master_; }
-  DeviceState& state() { return state_; }
+  const std::shared_ptr<DeviceState>& state() const { return state_; }
   size_t num_plans() const;
   size_t num_running() const;
 
@@ -40,8 +40,7 @@ class WorkerSession : public std::enable_shared_from_this<WorkerSession> {
 
   const uint64_t id_;
   const Link::Pointer master_;
-  DeviceState own_state_;
-  DeviceState& state_;
+  const std::shared_ptr<DeviceState> state_;
 
   mutable std::mutex mutex_;
   std::unordered_map<uint64_t, std::shared_ptr<const WorkerPlan>> plans_;  // guarded, as all below
@@ -53,7 +52,7 @@ class WorkerSession : public std::enable_shared_from_this<WorkerSession> {
 // The side of a task that runs parts of graphs for masters. Thread-safe.
 class Worker {
  public:
-  explicit Worker(Peers& peers) : peers_(peers) {}
+  explicit Worker(std::shared_ptr<Peers> peers) : peers_(std::move(peers)) {}
 
   // Messages that are answered later, on any thread.
   Answer register_plan(const Link::Pointer& master, const RegisterPlan& plan);
@@ -81,8 +80,8 @@ class Worker {
   std::vector<SessionPointer> take_sessions(const std::function<bool(WorkerSession&)>& which);
   std::vector<SessionPointer> all_sessions() const;
 
-  Peers& peers_;
-  DeviceState state_;
+  const std::shared_ptr<Peers> peers_;
+  const std::shared_ptr<DeviceState> state_ = std::make_shared<DeviceState>();
   mutable std::mutex mutex_;
   std::unordered_map<uint64_t, SessionPointer> sessions_;  // guarded by mutex_
 };

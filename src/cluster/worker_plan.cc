@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/raise.h"
+#include "cluster/buffers.h"
 #include "graph/function_graph.h"
 #include "graph/partition.h"
 #include "graph/serialize.h"
@@ -24,8 +25,8 @@ constexpr uint64_t kMostPlaces = uint64_t{1} << 20;  // feeds or fetches of one 
 // Ops that wait until another run has done something, or that run code of the user's.
 bool may_wait(std::string_view op) {
   constexpr std::array<std::string_view, 8> kWaiting{
-      "AccumulatorTake", "IteratorNext",     "NativeFunction",       "QueueDequeue",
-      "QueueDequeueMany", "QueueEnqueue",    "QueueEnqueueMany",     "SparseAccumulatorTake"};
+      "AccumulatorTake",  "IteratorNext", "NativeFunction",   "QueueDequeue",
+      "QueueDequeueMany", "QueueEnqueue", "QueueEnqueueMany", "SparseAccumulatorTake"};
   return std::find(kWaiting.begin(), kWaiting.end(), op) != kWaiting.end();
 }
 
@@ -40,18 +41,15 @@ bool may_wait(const GraphImpl& graph) {
   return false;
 }
 
-std::string_view text_of(const Buffer& buffer) {
-  return {reinterpret_cast<const char*>(buffer.bytes.data()), buffer.bytes.size()};
-}
-
 void require(bool holds, std::string_view problem) {
   if (!holds) raise(Code::InvalidArgument, "[Cluster] the plan is wrong: {}", problem);
 }
 
 class PlanMaker {
  public:
-  PlanMaker(const RegisterPlan& from, DeviceState& state, const std::string& task)
-      : from_(from), state_(state), task_(task) {
+  PlanMaker(const RegisterPlan& from, std::shared_ptr<DeviceState> state, const std::string& task)
+      : from_(from), task_(task) {
+    plan_->state = std::move(state);
     require(from.num_edges <= kMostEdges, "it has too many edges");
     require(from.num_feeds <= kMostPlaces && from.num_fetches <= kMostPlaces,
             "it has too many feeds or fetches");
@@ -101,13 +99,13 @@ class PlanMaker {
   }
 
   WorkerPlan::Part compiled(const PlanPart& from, const Partition& part) {
-    WorkerPlan::Part made{.device = local_device(from.device),
-                          .told_device = part.device.to_string(),
-                          .state = &state_.of(from.device),
-                          .plan = compile_part(part, from_.ordered ? StepOrder::AsMade
-                                                                   : StepOrder::EffectsEarly),
-                          .feeds = {},
-                          .fetches = {}};
+    WorkerPlan::Part made{
+        .device = local_device(from.device),
+        .told_device = part.device.to_string(),
+        .table = &plan_->state->of(from.device),
+        .plan = compile_part(part, from_.ordered ? StepOrder::AsMade : StepOrder::EffectsEarly),
+        .feeds = {},
+        .fetches = {}};
     for (const auto& [position, unused] : part.feeds) made.feeds.push_back(position);
     for (const auto& [position, unused] : part.fetches) made.fetches.push_back(position);
     return made;
@@ -131,7 +129,8 @@ class PlanMaker {
   void note_edge(const Node& node) {
     if (node.op != &kRecv && node.op != &kSend) return;
     const int64_t edge = node.attrs.integer("edge");
-    require(edge >= 0 && static_cast<uint64_t>(edge) < from_.num_edges, "an edge is not one of its");
+    require(edge >= 0 && static_cast<uint64_t>(edge) < from_.num_edges,
+            "an edge is not one of its");
     if (node.op == &kSend) {
       sent_.insert(edge);
       return;
@@ -154,7 +153,6 @@ class PlanMaker {
   }
 
   const RegisterPlan& from_;
-  DeviceState& state_;
   const std::string& task_;
   std::set<uint64_t> fetched_;
   std::set<int64_t> sent_;
@@ -169,10 +167,11 @@ bool WorkerPlan::is_quick() const {
   return !may_wait && cost >= 0 && cost < kQuickNs;
 }
 
-std::shared_ptr<const WorkerPlan> make_worker_plan(const RegisterPlan& from, DeviceState& state,
+std::shared_ptr<const WorkerPlan> make_worker_plan(const RegisterPlan& from,
+                                                   std::shared_ptr<DeviceState> state,
                                                    std::vector<Link::Pointer> peers,
                                                    const std::string& task) {
-  return PlanMaker(from, state, task).make(std::move(peers));
+  return PlanMaker(from, std::move(state), task).make(std::move(peers));
 }
 
 }  // namespace cohort::internal

@@ -16,7 +16,7 @@ struct WorkerPlan {
   struct Part {
     std::string device;       // of this process: "/job:localhost/replica:0/task:0/device:CPU:0"
     std::string told_device;  // as others know it: "/job:ps/replica:0/task:1/device:CPU:0"
-    ResourceTable* state;
+    ResourceTable* table;
     std::shared_ptr<const Plan> plan;
     std::vector<size_t> feeds;  // positions among the task's, in the plan's order
     std::vector<size_t> fetches;
@@ -29,6 +29,7 @@ struct WorkerPlan {
 
   uint64_t session = 0;
   uint64_t id = 0;
+  std::shared_ptr<DeviceState> state = {};  // that the parts' tables are of
   std::vector<Part> parts = {};
   size_t num_feeds = 0;
   size_t num_fetches = 0;
@@ -46,7 +47,8 @@ struct WorkerPlan {
 
 // Checks everything and compiles. `state` and `peers` (one link for each peer named in the message)
 // must fit the message. `task` is this task's name. Throws InvalidArgument for what cannot be.
-std::shared_ptr<const WorkerPlan> make_worker_plan(const RegisterPlan& from, DeviceState& state,
+std::shared_ptr<const WorkerPlan> make_worker_plan(const RegisterPlan& from,
+                                                   std::shared_ptr<DeviceState> state,
                                                    std::vector<Link::Pointer> peers,
                                                    const std::string& task);
 

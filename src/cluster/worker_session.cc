@@ -52,9 +52,8 @@ void WorkerSession::run(RunPlan run) {
   }
   const uint64_t number = run.step;
   const Status status = capture_status([&] {
-    found->start(std::move(run), [self = shared_from_this()](PlanDone done) {
-      self->finish(std::move(done));
-    });
+    found->start(std::move(run),
+                 [self = shared_from_this()](PlanDone done) { self->finish(std::move(done)); });
   });
   if (!status.ok()) finish({.session = id_, .step = number, .status = status});
 }

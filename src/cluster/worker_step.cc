@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include "base/raise.h"
-#include "runtime/outcome.h"
 #include "cohort/device.h"
+#include "runtime/outcome.h"
 #include "runtime/worker_pool.h"
 
 namespace cohort::internal {
@@ -67,8 +67,7 @@ void WorkerStep::put(int64_t edge, const Tensor& value) {
 
 bool WorkerStep::await(int64_t edge, int part) {
   const std::lock_guard lock(mutex_);
-  Slot& slot =
-      slots_[static_cast<size_t>(plan_->arrival_places[static_cast<size_t>(edge)])];
+  Slot& slot = slots_[static_cast<size_t>(plan_->arrival_places[static_cast<size_t>(edge)])];
   if (slot.there || cancellation_.cancelled()) return true;
   slot.waiting = part;
   return false;
@@ -76,8 +75,7 @@ bool WorkerStep::await(int64_t edge, int part) {
 
 Tensor WorkerStep::take(int64_t edge) {
   const std::lock_guard lock(mutex_);
-  Slot& slot =
-      slots_[static_cast<size_t>(plan_->arrival_places[static_cast<size_t>(edge)])];
+  Slot& slot = slots_[static_cast<size_t>(plan_->arrival_places[static_cast<size_t>(edge)])];
   if (!slot.there) raise(Code::Internal, "[Cluster] edge {} is taken twice", edge);
   slot.there = false;
   return std::move(slot.value);
