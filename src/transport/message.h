@@ -16,7 +16,7 @@ struct Buffer {
 
 // What goes over a connection in one piece: a short header, and beside it payloads of any size,
 // which are not copied where the way allows it. Payloads arrive as they were sent: as many, as
-// long, aligned to 64 bytes.
+// long; aligned to 64 bytes unless they are the sender's own memory.
 struct Message {
   std::string header = {};
   std::vector<Buffer> payloads = {};
