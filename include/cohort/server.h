@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -7,6 +8,7 @@
 #include <vector>
 
 #include "cohort/cluster.h"
+#include "cohort/credentials.h"
 #include "cohort/session.h"
 
 namespace cohort {
@@ -16,8 +18,14 @@ class TaskServer;
 }
 
 struct ServerOptions {
-  // For sessions on this server that do not say otherwise.
+  // For sessions on this server that do not say otherwise. Its credentials are not used.
   SessionOptions session = {};
+  // What is shown to other tasks and to clients, and demanded of them. A server of a cluster on one
+  // host listens on the loopback interface only; one that others reach needs certificates, or
+  // `insecure`.
+  Credentials credentials = credentials_from_environment();
+  // A task that is silent for longer is given up. One that has ended is noticed at once.
+  std::chrono::milliseconds silence_limit{10'000};
   // Whether the constructor starts it.
   bool start = true;
 };

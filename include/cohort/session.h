@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "cohort/credentials.h"
 #include "cohort/graph.h"
 #include "cohort/tensor.h"
 
@@ -38,6 +39,10 @@ struct SessionOptions {
   std::vector<std::string> device_filters = {};
   // State of its own on every task instead of what the tasks share; gone with the session.
   bool isolate_session_state = false;
+  // What is shown to the server, and demanded of it.
+  Credentials credentials = credentials_from_environment();
+  // A server that is silent for longer is given up.
+  std::chrono::milliseconds silence_limit{10'000};
 };
 
 struct RunOptions {

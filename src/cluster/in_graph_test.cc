@@ -5,16 +5,13 @@
 #include "cohort/cohort.h"
 #include "cohort/server.h"
 #include "support/expect_error.h"
+#include "support/free_ports.h"
 
 namespace cohort {
 namespace {
 
-ClusterSpec two_tasks(const std::string& prefix) {
-  return ClusterSpec({{"ps", {prefix + "-ps:1"}}, {"worker", {prefix + "-worker:1"}}});
-}
-
 TEST(InGraph, AGraphRunsOnTwoTasks) {
-  const ClusterSpec cluster = two_tasks("p11");
+  const ClusterSpec cluster = test::free_cluster(1, 1);
   Server ps(cluster, {.job_name = "ps", .task_index = 0});
   Server worker(cluster, {.job_name = "worker", .task_index = 0});
 

@@ -1,8 +1,7 @@
 #include "cluster/master.h"
 
-#include <random>
-
 #include "base/raise.h"
+#include "cluster/party.h"
 #include "cluster/task_names.h"
 #include "runtime/worker_pool.h"
 
@@ -10,11 +9,6 @@ namespace cohort::internal {
 namespace {
 
 constexpr auto kResetLimit = std::chrono::seconds(30);
-
-uint64_t random_handle() {
-  std::random_device random;
-  return (uint64_t{random()} << 32) | random();
-}
 
 // What the session asks for, and where it does not say, what its server has.
 SessionOptions merged(SessionOptions asked, const SessionOptions& defaults) {
@@ -56,7 +50,7 @@ std::vector<Master::SessionPointer> Master::sessions() const {
 
 Answer Master::open(const Link::Pointer& client, OpenSession request) {
   request.options = merged(std::move(request.options), defaults_);
-  const auto session = std::make_shared<MasterSession>(random_handle(), client, request, peers_,
+  const auto session = std::make_shared<MasterSession>(random_number(), client, request, peers_,
                                                        timers_, worker_.devices());
   const std::lock_guard lock(mutex_);
   if (client->ended()) raise(Code::Cancelled, "[Session] the client is gone");

@@ -2,15 +2,18 @@
 
 #include <memory>
 
+#include "cohort/cluster.h"
+#include "cohort/credentials.h"
 #include "transport/party.h"
 
 namespace cohort::internal {
 
 // How this process takes part in a cluster: as a task that listens, or as a client.
-std::unique_ptr<Party> make_task_party(Peer self, Party::Accept accept);
-std::unique_ptr<Party> make_client_party();
+std::unique_ptr<Party> make_task_party(const ServerDef& def, const Credentials& credentials,
+                                       Party::Accept accept);
+std::unique_ptr<Party> make_client_party(const Credentials& credentials);
 
-// A new random number for a task that starts.
-uint64_t new_incarnation();
+// 64 random bits.
+uint64_t random_number();
 
 }  // namespace cohort::internal

@@ -23,8 +23,12 @@ ServerStatus::Peer status_of(Link& link) {
 
 }  // namespace
 
-Peers::Peers(ClusterSpec cluster, std::string self, Link::Events events)
-    : cluster_(std::move(cluster)), self_(std::move(self)), events_(std::move(events)) {}
+Peers::Peers(ClusterSpec cluster, std::string self, const HeartbeatOptions& heartbeat,
+             Link::Events events)
+    : cluster_(std::move(cluster)),
+      self_(std::move(self)),
+      events_(std::move(events)),
+      heartbeat_(heartbeat) {}
 
 void Peers::start(std::shared_ptr<Party> party) {
   party_ = std::move(party);
@@ -71,16 +75,28 @@ void Peers::accept(std::shared_ptr<Connection> connection) {
   const bool is_task =
       capture_status([&] { (void)address_of(cluster_, name); }).ok() && name != self_;
   if (is_task) entry(name);
-  const std::lock_guard lock(mutex_);
-  std::erase_if(accepted_, [](const auto& old) { return old.expired(); });
-  accepted_.push_back(link);
-  if (stopped_) link->close({.code = Code::Cancelled, .message = "[Server] it was stopped"});
-  if (!is_task) return;
-  Entry& known = *entries_.at(name);
-  if (!known.link || known.link->ended() ||
-      known.link->peer().incarnation != link->peer().incarnation) {
-    known.link = link;
+  Link::Pointer outdated;
+  {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(accepted_, [](const auto& old) { return old.expired(); });
+    accepted_.push_back(link);
+    if (stopped_) link->close({.code = Code::Cancelled, .message = "[Server] it was stopped"});
+    if (!is_task) return;
+    Link::Pointer& known = entries_.at(name)->link;
+    const bool restarted = known && known->peer().incarnation != link->peer().incarnation;
+    if (restarted) outdated = known;
+    if (!known || known->ended() || restarted) known = link;
   }
+  if (outdated) outdated->close({.code = Code::Aborted, .message = name + " was restarted"});
+  watch(link);
+}
+
+// One that dies ends its connections; one that is silent has to be found out.
+void Peers::watch(const Link::Pointer& link) {
+  if (link->connection().kind() == "in-process") return;
+  heartbeat_.watch(link->peer(), [weak = std::weak_ptr<Link>(link)](const Status& why) {
+    if (const Link::Pointer alive = weak.lock()) alive->close(why);
+  });
 }
 
 Link::Pointer Peers::get(const std::string& task, Deadline deadline) {
@@ -90,6 +106,7 @@ Link::Pointer Peers::get(const std::string& task, Deadline deadline) {
   const std::lock_guard one_at_a_time(known.connecting);
   if (Link::Pointer link = live_link(known)) return link;
   Link::Pointer made = connect(task, deadline);
+  watch(made);
   const std::lock_guard lock(mutex_);
   if (stopped_) made->close({.code = Code::Cancelled, .message = "[Server] it was stopped"});
   // The other side may have been quicker; both links stay, and one of them is used.

@@ -10,6 +10,7 @@
 #include "cluster/link.h"
 #include "cohort/cluster.h"
 #include "cohort/server.h"
+#include "rpc/heartbeat.h"
 #include "transport/party.h"
 
 namespace cohort::internal {
@@ -19,7 +20,8 @@ namespace cohort::internal {
 class Peers {
  public:
   // `events`: of every link, also those that clients open.
-  Peers(ClusterSpec cluster, std::string self, Link::Events events);
+  Peers(ClusterSpec cluster, std::string self, const HeartbeatOptions& heartbeat,
+        Link::Events events);
 
   // Before anything else.
   void start(std::shared_ptr<Party> party);
@@ -48,10 +50,12 @@ class Peers {
   Link::Pointer connect(const std::string& task, Deadline deadline);
   Link::Pointer begin(std::shared_ptr<Connection> connection);
   void note_end();
+  void watch(const Link::Pointer& link);
 
   const ClusterSpec cluster_;
   const std::string self_;
   const Link::Events events_;
+  Heartbeat heartbeat_;
   std::shared_ptr<Party> party_;
   Link::Pointer own_master_;
   Link::Pointer own_worker_;

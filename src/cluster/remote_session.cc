@@ -36,7 +36,8 @@ RemoteSession::RemoteSession(std::shared_ptr<GraphImpl> graph, std::string addre
     : SessionImpl(graph),
       address_(std::move(address)),
       options_(options),
-      party_(make_client_party()),
+      party_(make_client_party(options.credentials)),
+      heartbeat_({.credentials = options.credentials, .limit = options.silence_limit}),
       writer_(graph) {}
 
 RemoteSession::~RemoteSession() {
@@ -76,6 +77,11 @@ Link::Pointer RemoteSession::connect(Deadline deadline) {
                            [self = weak_from_this()](const Link::Pointer&, const Status& why) {
                              if (const auto alive = self.lock()) alive->fail_calls(why);
                            }});
+  if (link_->connection().kind() != "in-process") {
+    heartbeat_.watch(link_->peer(), [weak = std::weak_ptr<Link>(link_)](const Status& why) {
+      if (const Link::Pointer alive = weak.lock()) alive->close(why);
+    });
+  }
   return link_;
 }
 

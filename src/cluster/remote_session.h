@@ -6,6 +6,7 @@
 
 #include "cluster/link.h"
 #include "graph/serialize.h"
+#include "rpc/heartbeat.h"
 #include "runtime/session_impl.h"
 #include "transport/party.h"
 
@@ -48,6 +49,7 @@ class RemoteSession : public SessionImpl, public std::enable_shared_from_this<Re
   const std::string address_;
   const SessionOptions options_;
   std::unique_ptr<Party> party_;
+  Heartbeat heartbeat_;
 
   std::mutex extending_;  // one at a time; before mutex_
   GraphWriter writer_;    // guarded by extending_, as the next

@@ -62,15 +62,18 @@ void TaskServer::start() {
   const std::string name = task_name(def_.job_name, def_.task_index);
   peers_ = std::make_shared<Peers>(
       def_.cluster, name,
+      HeartbeatOptions{.credentials = options_.credentials, .limit = options_.silence_limit},
       Link::Events{.received = [this](const Link::Pointer& from,
                                       const Message& message) { receive(from, message); },
                    .ended = [this](const Link::Pointer& link,
                                    const Status& why) { link_ended(link, why); }});
   worker_ = std::make_unique<Worker>(peers_);
   master_ = std::make_unique<Master>(peers_, *worker_, options_.session);
-  party_ = make_task_party(
-      {.name = name, .incarnation = new_incarnation(), .address = def_.address()},
-      [this](std::shared_ptr<Connection> connection) { peers_->accept(std::move(connection)); });
+  // What comes before this function ends waits: see receive_request.
+  party_ = make_task_party(def_, options_.credentials,
+                           [this](std::shared_ptr<Connection> connection) {
+                             peers_->accept(std::move(connection));
+                           });
   def_.cluster = with_address(def_, party_->self().address);
   peers_->start(party_);
   state_ = State::Started;
