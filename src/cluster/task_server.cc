@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/raise.h"
 #include "cluster/party.h"
+#include "cluster/server_status.h"
 #include "cluster/stop_signal.h"
 #include "cluster/task_names.h"
 #include "runtime/worker_pool.h"
@@ -70,10 +71,9 @@ void TaskServer::start() {
   worker_ = std::make_unique<Worker>(peers_);
   master_ = std::make_unique<Master>(peers_, *worker_, options_.session);
   // What comes before this function ends waits: see receive_request.
-  party_ = make_task_party(def_, options_.credentials,
-                           [this](std::shared_ptr<Connection> connection) {
-                             peers_->accept(std::move(connection));
-                           });
+  party_ = make_task_party(
+      def_, options_.credentials,
+      [this](std::shared_ptr<Connection> connection) { peers_->accept(std::move(connection)); });
   def_.cluster = with_address(def_, party_->self().address);
   peers_->start(party_);
   state_ = State::Started;
@@ -137,6 +137,8 @@ Answer TaskServer::answer_to(const Link::Pointer& from, const Message& message) 
       return master_->list_devices(from, read_session_request(message));
     case MessageKind::ResetContainers:
       return master_->reset(read_texts_request(message));
+    case MessageKind::GetStatus:
+      return {.texts = {write_server_status(status())}};
     case MessageKind::GetDevices:
       return {.texts = worker_->devices()};
     case MessageKind::RegisterPlan:

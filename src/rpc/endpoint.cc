@@ -26,7 +26,8 @@ void check_exposure(const EndpointOptions& options, const std::string& host) {
   if (is_loopback(host) || options.credentials.has_certificates()) return;
   if (!options.credentials.insecure) {
     raise(Code::FailedPrecondition,
-          "[Server] {} would listen at {} without certificates, where strangers can reach it; give it "
+          "[Server] {} would listen at {} without certificates, where strangers can reach it; give "
+          "it "
           "credentials, or set Credentials::insecure (COHORT_CREDENTIALS=insecure) on a network "
           "where nobody else is",
           options.self.name, host);
@@ -59,8 +60,8 @@ class GrpcEndpoint : public Party {
   std::unique_ptr<Dialer> dialer_;
   OpenConnections connections_;
   std::mutex mutex_;
-  bool stopped_ = false;                                           // guarded by mutex_
-  std::unique_ptr<InProcessNetwork::Listener> in_process_;         // guarded by mutex_
+  bool stopped_ = false;                                    // guarded by mutex_
+  std::unique_ptr<InProcessNetwork::Listener> in_process_;  // guarded by mutex_
 };
 
 GrpcEndpoint::GrpcEndpoint(EndpointOptions options, Accept accept) : options_(std::move(options)) {
@@ -103,7 +104,8 @@ std::shared_ptr<Connection> GrpcEndpoint::connect_in_process(const std::string& 
   if (options_.way == Way::InProcess) {
     return network_of_process().connect(address, options_.self, deadline);
   }
-  return may_go(Way::InProcess) ? network_of_process().try_connect(address, options_.self) : nullptr;
+  return may_go(Way::InProcess) ? network_of_process().try_connect(address, options_.self)
+                                : nullptr;
 }
 
 std::shared_ptr<Connection> GrpcEndpoint::connect(const std::string& address, Deadline deadline) {

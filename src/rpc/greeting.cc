@@ -56,15 +56,17 @@ Greeting decode_greeting(std::string_view bytes) {
 void check_greeting(const Greeting& from, const Greeting& self) {
   if (from.protocol != self.protocol) {
     raise(Code::FailedPrecondition,
-          "[Connect] {} speaks version {} of the protocol, {} version {}; run the same release of the "
+          "[Connect] {} speaks version {} of the protocol, {} version {}; run the same release of "
+          "the "
           "library on both",
           from.peer.name, from.protocol, self.peer.name, self.protocol);
   }
   if (from.cluster != 0 && self.cluster != 0 && from.cluster != self.cluster) {
-    raise(Code::FailedPrecondition,
-          "[Connect] {} belongs to cluster {:016x}, {} to cluster {:016x}; start both with the same "
-          "cluster specification",
-          from.peer.name, from.cluster, self.peer.name, self.cluster);
+    raise(
+        Code::FailedPrecondition,
+        "[Connect] {} belongs to cluster {:016x}, {} to cluster {:016x}; start both with the same "
+        "cluster specification",
+        from.peer.name, from.cluster, self.peer.name, self.cluster);
   }
 }
 

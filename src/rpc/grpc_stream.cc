@@ -36,7 +36,8 @@ void GrpcStream::open() {
 
 void GrpcStream::set_listener(std::function<void()> listener) {
   Lock lock(mutex_);
-  listener_ = listener ? std::make_shared<const std::function<void()>>(std::move(listener)) : nullptr;
+  listener_ =
+      listener ? std::make_shared<const std::function<void()>>(std::move(listener)) : nullptr;
 }
 
 // --- Reading.
@@ -64,7 +65,8 @@ void GrpcStream::on_read(bool ok) {
     } else {
       said_all_ = true;
       // The caller's side learns more when it finishes.
-      if (call_->finishes_alone()) end(lock, lost_connection(peer_, {}), lost_connection(peer_, {}));
+      if (call_->finishes_alone())
+        end(lock, lost_connection(peer_, {}), lost_connection(peer_, {}));
       finish_if_due(lock);
       release_if_over(lock);
     }
@@ -160,8 +162,8 @@ void GrpcStream::tell_listener(Lock& lock) {
 // --- Writing.
 
 bool GrpcStream::has_room(size_t bytes) const {
-  return outgoing_bytes_ == 0 || (outgoing_bytes_ + bytes <= kMaxWaitingBytes &&
-                                  outgoing_.size() < kMaxWaitingMessages);
+  return outgoing_bytes_ == 0 ||
+         (outgoing_bytes_ + bytes <= kMaxWaitingBytes && outgoing_.size() < kMaxWaitingMessages);
 }
 
 void GrpcStream::send(Message message, WhenFull when_full) {

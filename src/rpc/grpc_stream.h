@@ -68,7 +68,7 @@ class GrpcStream : public Inbox, public std::enable_shared_from_this<GrpcStream>
   TrafficCounter traffic_;
   std::atomic<bool> news_ = false;  // take() or ended() has something
   std::atomic<bool> woken_ = false;
-  MessageAssembler assembler_;      // of the one read at a time
+  MessageAssembler assembler_;  // of the one read at a time
   grpc::ByteBuffer read_buffer_;
 
   std::mutex mutex_;

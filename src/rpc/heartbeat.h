@@ -23,8 +23,8 @@ class Heartbeat {
   explicit Heartbeat(HeartbeatOptions options);
   ~Heartbeat();  // no callback afterwards
 
-  // Called once, on the thread of the heartbeat. Unavailable: the peer's process has ended, which is
-  // noticed within two intervals, or it was silent for longer than the limit. Aborted: another
+  // Called once, on the thread of the heartbeat. Unavailable: the peer's process has ended, which
+  // is noticed within two intervals, or it was silent for longer than the limit. Aborted: another
   // incarnation answers. Then, or when the credentials do not fit, the peer is not asked any more.
   using Lost = std::function<void(const Status& why)>;
   // Asks `peer` from now on. Replaces what is known of a peer with that name.

@@ -108,8 +108,9 @@ void Listener::greet(const std::shared_ptr<ServerCall>& call) {
 void Listener::answer_status(const std::shared_ptr<ServerCall>& call) {
   admission_->check_token(call->context());
   const std::chrono::duration<double> up = std::chrono::steady_clock::now() - started_;
-  send_status(pump_, call,
-              {.greeting = admission_->self(), .seconds_up = up.count(), .details = options_.details});
+  send_status(
+      pump_, call,
+      {.greeting = admission_->self(), .seconds_up = up.count(), .details = options_.details});
 }
 
 }  // namespace cohort::internal

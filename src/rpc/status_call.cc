@@ -34,8 +34,9 @@ TaskStatus StatusRequestCall::answer() {
   }
   if (with_certificates_ &&
       !may_be_called(reply.name(), peer_certificate_names(*context_.auth_context()))) {
-    raise(Code::PermissionDenied, "[Status] who answers at {} says that it is {}, and has not its certificate",
-          address_, reply.name());
+    raise(Code::PermissionDenied,
+          "[Status] who answers at {} says that it is {}, and has not its certificate", address_,
+          reply.name());
   }
   return {.peer = {.name = reply.name(),
                    .incarnation = reply.incarnation(),

@@ -83,6 +83,7 @@ void Delivery::State::read_in_foreground(const std::function<bool()>& done, Dead
     const std::lock_guard lock(mutex);
     return is_finished();
   };
+  if (done()) return;  // by what another thread delivered before it gave the turn away
   while (!finished()) {
     if (deliver_next()) {
       if (done()) return;

@@ -36,9 +36,9 @@ inline std::vector<std::string> free_addresses(int count) {
 // A cluster of `ps` and `worker` tasks on this host.
 inline ClusterSpec free_cluster(int num_ps, int num_workers) {
   const std::vector<std::string> all = free_addresses(num_ps + num_workers);
-  return ClusterSpec(std::map<std::string, TaskList>{
-      {"ps", TaskList(all.begin(), all.begin() + num_ps)},
-      {"worker", TaskList(all.begin() + num_ps, all.end())}});
+  return ClusterSpec(
+      std::map<std::string, TaskList>{{"ps", TaskList(all.begin(), all.begin() + num_ps)},
+                                      {"worker", TaskList(all.begin() + num_ps, all.end())}});
 }
 
 }  // namespace cohort::test
