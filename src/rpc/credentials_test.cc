@@ -50,14 +50,17 @@ TEST(Credentials, ComeFromTheEnvironment) {
   const TemporaryFolder folder;
   folder.write("token", "secret");
   {
-    const ScopedEnvironment variable({{"COHORT_CREDENTIALS", folder.path()}});
+    const ScopedEnvironment variable(
+        ScopedEnvironment::Variables{{"COHORT_CREDENTIALS", folder.path()}});
     EXPECT_EQ(credentials_from_environment().token, "secret");
   }
   {
-    const ScopedEnvironment variable({{"COHORT_CREDENTIALS", "insecure"}});
+    const ScopedEnvironment variable(
+        ScopedEnvironment::Variables{{"COHORT_CREDENTIALS", "insecure"}});
     EXPECT_TRUE(credentials_from_environment().insecure);
   }
-  const ScopedEnvironment variable({{"COHORT_CREDENTIALS", std::nullopt}});
+  const ScopedEnvironment variable(
+      ScopedEnvironment::Variables{{"COHORT_CREDENTIALS", std::nullopt}});
   EXPECT_FALSE(credentials_from_environment().insecure);
   EXPECT_FALSE(credentials_from_environment().has_certificates());
 }

@@ -110,6 +110,7 @@ std::shared_ptr<Connection> GrpcEndpoint::connect_in_process(const std::string& 
 
 std::shared_ptr<Connection> GrpcEndpoint::connect(const std::string& address, Deadline deadline) {
   parse_address(address);
+  const PumpHold hold(*pump_);
   std::shared_ptr<Connection> connection = connect_in_process(address, deadline);
   if (!connection) {
     const Dialer::Answered answered = dialer_->dial(address, deadline);

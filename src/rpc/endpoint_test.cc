@@ -1,8 +1,10 @@
 #include "rpc/endpoint.h"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <future>
+#include <thread>
 
 #include "rpc/task_status.h"
 #include "support/expect_error.h"
@@ -57,7 +59,7 @@ void expect_echo(Connection& connection) {
   ASSERT_TRUE(connection.deliver_until([&] { return log.count() == 1; }, MessageLog::soon()));
   expect_message(log.take().front(), "x", {1000});
   connection.close({});
-  log.await_end();
+  EXPECT_EQ(log.await_end().code, Code::Cancelled);
 }
 
 TEST(Party, ConnectsAndKnowsThePeer) {
@@ -186,14 +188,15 @@ TEST(Party, IsReachedInsideOfTheProcessByItsExactAddress) {
 
 TEST(Party, TheEnvironmentForcesAWay) {
   {
-    const ScopedEnvironment variable({{"COHORT_TRANSPORT", "grpc"}});
+    const ScopedEnvironment variable(ScopedEnvironment::Variables{{"COHORT_TRANSPORT", "grpc"}});
     EXPECT_EQ(EndpointOptions{}.way, Way::Grpc);
   }
   {
-    const ScopedEnvironment variable({{"COHORT_TRANSPORT", "pigeon"}});
+    const ScopedEnvironment variable(ScopedEnvironment::Variables{{"COHORT_TRANSPORT", "pigeon"}});
     EXPECT_ERROR(Code::InvalidArgument, "'pigeon'; it can be", way_from_environment());
   }
-  const ScopedEnvironment variable({{"COHORT_TRANSPORT", std::nullopt}});
+  const ScopedEnvironment variable(
+      ScopedEnvironment::Variables{{"COHORT_TRANSPORT", std::nullopt}});
   EXPECT_EQ(way_from_environment(), Way::Nearest);
 }
 

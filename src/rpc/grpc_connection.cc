@@ -16,7 +16,7 @@ GrpcConnection::~GrpcConnection() {
 
 void GrpcConnection::start(Events events) {
   delivery_.start(std::move(events));
-  stream_->attend(false);  // what came before
+  stream_->announce();
 }
 
 void GrpcConnection::send(Message message) {

@@ -13,8 +13,8 @@ namespace {
 // What may wait on either side before the sender does.
 constexpr size_t kMaxWaitingBytes = size_t{32} << 20;
 constexpr size_t kMaxWaitingMessages = 1024;
-// How long the other side may take to hear that the connection ends.
-constexpr std::chrono::seconds kClosingTime{5};
+// How long the other side may take nothing while the connection ends.
+constexpr std::chrono::seconds kClosingTime{2};
 
 }  // namespace
 
@@ -40,6 +40,14 @@ void GrpcStream::set_listener(std::function<void()> listener) {
       listener ? std::make_shared<const std::function<void()>>(std::move(listener)) : nullptr;
 }
 
+void GrpcStream::announce() {
+  Lock lock(mutex_);
+  const auto listener = listener_;
+  if (!news_ || !listener) return;
+  lock.unlock();
+  if (!pump_->post([listener](bool) { (*listener)(); })) (*listener)();
+}
+
 // --- Reading.
 
 bool GrpcStream::has_appetite() const {
@@ -58,6 +66,7 @@ void GrpcStream::on_read(bool ok) {
   {
     Lock lock(mutex_);
     reading_ = false;
+    ++progress_;
     read_all_ = read_all_ || !ok;
     if (ok) {
       chunk.Swap(&read_buffer_);
@@ -211,6 +220,7 @@ void GrpcStream::write_next(Lock& lock) {
 void GrpcStream::on_written(bool ok, size_t bytes) {
   Lock lock(mutex_);
   writing_ = false;
+  ++progress_;
   said_all_ = said_all_ || !ok;
   outgoing_bytes_ -= bytes;
   if (said_all_) {
@@ -237,15 +247,30 @@ void GrpcStream::end(Lock& lock, const Status& to_reader, const Status& to_sende
 void GrpcStream::say_end(Lock& lock, const Status& why) {
   if (said_all_ || !call_) return;
   last_chunk_ = close_chunk(why, self_.name);
-  pump_->attach();
-  closing_limit_ = std::make_shared<grpc::Alarm>();
-  closing_limit_->Set(pump_->queue(), to_grpc_time(std::chrono::steady_clock::now() + kClosingTime),
-                      Pump::tag([self = shared_from_this()](bool elapsed) {
-                        if (elapsed) self->abort();
-                        self->pump_->detach();
-                      }));
+  limit_closing_time(lock);
   write_next(lock);
   pump_->keep_polled();
+}
+
+void GrpcStream::limit_closing_time(Lock&) {
+  pump_->attach();
+  progress_at_limit_ = progress_;
+  closing_limit_ = std::make_shared<grpc::Alarm>();
+  closing_limit_->Set(pump_->queue(), to_grpc_time(std::chrono::steady_clock::now() + kClosingTime),
+                      Pump::tag([self = shared_from_this(), alarm = closing_limit_](bool elapsed) {
+                        if (elapsed) self->on_closing_limit();
+                        self->pump_->detach();
+                      }));
+}
+
+void GrpcStream::on_closing_limit() {
+  Lock lock(mutex_);
+  if (!call_) return;
+  if (progress_ == progress_at_limit_) {
+    call_->cancel();
+  } else {
+    limit_closing_time(lock);
+  }
 }
 
 void GrpcStream::close(const Status& why) {
@@ -256,11 +281,6 @@ void GrpcStream::close(const Status& why) {
   const Status here = closed_here(why, peer_);
   end(lock, here, here);
   say_end(lock, why);
-}
-
-void GrpcStream::abort() {
-  Lock lock(mutex_);
-  if (call_) call_->cancel();
 }
 
 void GrpcStream::finish_if_due(Lock&) {

@@ -23,12 +23,12 @@ class GrpcStream : public Inbox, public std::enable_shared_from_this<GrpcStream>
   void open();
   // Something has arrived, or the end has come, and nobody attends: runs on the pump.
   void set_listener(std::function<void()> listener);
+  // Calls the listener for what has come before.
+  void announce();
 
   enum class WhenFull { Wait, Grow };
   void send(Message message, WhenFull when_full);
   void close(const Status& why);
-  // Ends at once: what is on its way is lost.
-  void abort();
 
   const Peer& peer() const { return peer_; }
   Traffic traffic() const { return traffic_.read(); }
@@ -58,6 +58,8 @@ class GrpcStream : public Inbox, public std::enable_shared_from_this<GrpcStream>
   void end(Lock& lock, const Status& to_reader, const Status& to_sender);
   void tell_listener(Lock& lock);
   void say_end(Lock& lock, const Status& why);
+  void limit_closing_time(Lock& lock);
+  void on_closing_limit();
   void release_if_over(Lock& lock);
   bool has_room(size_t bytes) const;
   bool has_appetite() const;
@@ -77,6 +79,8 @@ class GrpcStream : public Inbox, public std::enable_shared_from_this<GrpcStream>
   std::shared_ptr<StreamCall> call_;  // null when it is over
   std::shared_ptr<const std::function<void()>> listener_;
   std::shared_ptr<grpc::Alarm> closing_limit_;
+  uint64_t progress_ = 0;           // counts what was read and written,
+  uint64_t progress_at_limit_ = 0;  // and had been when the limit was set
   std::deque<Message> incoming_;
   size_t incoming_bytes_ = 0;
   std::deque<Outgoing> outgoing_;

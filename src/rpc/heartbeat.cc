@@ -5,7 +5,6 @@
 #include <condition_variable>
 #include <map>
 #include <mutex>
-#include <optional>
 #include <set>
 
 #include "base/log.h"
@@ -41,7 +40,7 @@ class Heartbeat::Impl {
     Peer peer;
     Lost lost;
     std::shared_ptr<grpc::Channel> channel = {};
-    std::optional<StatusRequestCall> call = {};
+    std::unique_ptr<StatusRequestCall> call = {};
     Deadline last_answer = steady_clock::now();
     Deadline next_question = steady_clock::now();
     int failures = 0;
@@ -95,10 +94,11 @@ void Heartbeat::Impl::ask(const Handle& watched) {
     watched->channel = make_channel(watched->peer.address, options_.credentials);
   watched->next_question = now + options_.interval;
   // The tag keeps what it points to.
-  watched->call.emplace(StatusRequestCall::Target{.channel = watched->channel,
-                                                  .address = watched->peer.address,
-                                                  .credentials = options_.credentials},
-                        &queue_, watched->last_answer + options_.limit, new Handle(watched));
+  watched->call = std::make_unique<StatusRequestCall>(
+      StatusRequestCall::Target{.channel = watched->channel,
+                                .address = watched->peer.address,
+                                .credentials = options_.credentials},
+      &queue_, watched->last_answer + options_.limit, new Handle(watched));
   asked_.insert(watched);
 }
 

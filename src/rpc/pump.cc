@@ -1,5 +1,6 @@
 #include "rpc/pump.h"
 
+#include "base/raise.h"
 #include "rpc/grpc_time.h"
 
 namespace cohort::internal {
@@ -104,12 +105,8 @@ void Pump::keep_polled() {
   background_.notify_all();
 }
 
-void Pump::post(Done done) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (stopping_ && attached_ == 0) return;
-    ++attached_;
-  }
+bool Pump::post(Done done) {
+  if (!attach()) return false;
   auto alarm = std::make_shared<grpc::Alarm>();
   alarm->Set(queue_.get(), gpr_now(GPR_CLOCK_MONOTONIC),
              tag([this, alarm, done = std::move(done)](bool ok) {
@@ -117,6 +114,7 @@ void Pump::post(Done done) {
                detach();
              }));
   keep_polled();
+  return true;
 }
 
 // With the lock: until nobody else polls and no guest is about to come back.
@@ -153,9 +151,11 @@ void Pump::run_background() {
   }
 }
 
-void Pump::attach() {
+bool Pump::attach() {
   const std::lock_guard lock(mutex_);
+  if (stopping_ && attached_ == 0) return false;
   ++attached_;
+  return true;
 }
 
 void Pump::detach() {
@@ -174,6 +174,10 @@ void Pump::stop() {
     background_.notify_all();
   }
   thread_.join();
+}
+
+PumpHold::PumpHold(Pump& pump) : pump_(pump) {
+  if (!pump.attach()) raise(Code::Cancelled, "[Connect] this endpoint was stopped");
 }
 
 }  // namespace cohort::internal

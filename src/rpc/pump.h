@@ -45,17 +45,18 @@ class Pump {
   void wake();
   // Sees to it that somebody waits at the queue: what was begun goes on only then.
   void keep_polled();
-  // Runs `done` on the thread that waits at the queue, soon; never after stop().
-  void post(Done done);
+  // Runs `done` on the thread that waits at the queue, soon. False, and nothing happens, after
+  // stop().
+  bool post(Done done);
 
   // Whether this thread is handling what ended at the queue: the others wait for it.
   bool is_polling_here() const { return poller_.load() == std::this_thread::get_id(); }
 
-  // Streams are counted, because the queue must outlive what they begin.
-  void attach();
+  // Whoever begins operations is counted, because the queue must outlive those. False after stop().
+  bool attach();
   void detach();
 
-  // Waits for the streams to detach, then ends the queue. Not from a `done` function.
+  // Waits until all have detached, then ends the queue. Not from a `done` function.
   void stop();
 
  private:
@@ -85,6 +86,19 @@ class Pump {
   bool ended_ = false;
 
   Thread thread_;
+};
+
+// Keeps a pump going for a while.
+class PumpHold {
+ public:
+  // Throws Cancelled after Pump::stop().
+  explicit PumpHold(Pump& pump);
+  PumpHold(const PumpHold&) = delete;
+  PumpHold& operator=(const PumpHold&) = delete;
+  ~PumpHold() { pump_.detach(); }
+
+ private:
+  Pump& pump_;
 };
 
 }  // namespace cohort::internal

@@ -140,29 +140,29 @@ TEST_P(ConnectionConformance, BothSidesSendAtOnce) {
 
 // The reader sleeps over every message; the sender must never be further ahead than the limit.
 TEST_P(ConnectionConformance, ASlowReaderHoldsTheSenderBack) {
-  constexpr size_t kSize = 4 * kMegabyte;
-  const size_t count = 3 * GetParam().limit_bytes / kSize + 3;
+  const size_t size = GetParam().limit_bytes / 8;
+  constexpr size_t kCount = 3 * 8;
   std::atomic<size_t> taken = 0;
   MessageLog log;
   auto events = log.events();
   events.received = [&](Message message) {
     if (taken == 0) std::this_thread::sleep_for(std::chrono::milliseconds(50));  // slow
-    EXPECT_EQ(message.payloads[0].bytes.size(), kSize);
+    EXPECT_EQ(message.payloads[0].bytes.size(), size);
     ++taken;
   };
   pair_.b->start(std::move(events));
-  const Buffer payload = patterned_payload(kSize, 0);
+  const Buffer payload = patterned_payload(size, 0);
   size_t ahead = 0;
-  for (size_t sent = 1; sent <= count; ++sent) {
+  for (size_t sent = 1; sent <= kCount; ++sent) {
     pair_.a->send({"x", {payload}});
     ahead = std::max(ahead, sent - std::min(sent, taken.load()));
   }
   // One more is in the reader's hands, and one is just being counted.
-  EXPECT_LE(ahead * kSize, GetParam().limit_bytes + 3 * kSize);
+  EXPECT_LE(ahead * size, GetParam().limit_bytes + 3 * size);
   EXPECT_GT(ahead, 1u);
   pair_.a->close(kFinished);
   EXPECT_EQ(log.await_end().message, kFinished.message);
-  EXPECT_EQ(taken, count);
+  EXPECT_EQ(taken, kCount);
   pair_ = {};
 }
 
@@ -200,7 +200,7 @@ TEST_P(ConnectionConformance, LetsGoOfWhatWasSent) {
 
 TEST_P(ConnectionConformance, CloseTellsThePeerAfterEverythingThatWasSent) {
   MessageLog log;
-  pair_.a->send(test_message("1", {kMegabyte}));
+  pair_.a->send(test_message("1", {GetParam().limit_bytes / 4}));
   pair_.a->send({"2"});
   pair_.a->close({Code::Aborted, "[Test] enough", "/job:worker/task:3", true,
                   std::make_shared<const Status>(Status{Code::DataLoss, "[Test] the root"})});
@@ -260,20 +260,15 @@ TEST_P(ConnectionConformance, DestroyingAnEndTellsTheOther) {
 class WaitingSender {
  public:
   WaitingSender(Connection& connection, size_t limit_bytes)
-      : outcome_(std::async(std::launch::async,
-                            [this, &connection, limit_bytes] {
-                              const Buffer payload = patterned_payload(4 * kMegabyte, 0);
-                              return capture_status([&] {
-                                for (;;) {
-                                  connection.send({"x", {payload}});
-                                  sent_ += 4 * kMegabyte;
-                                }
-                              });
-                            })),
-        enough_(limit_bytes / 2) {}
+      : outcome_(std::async(std::launch::async, [this, &connection, limit_bytes] {
+          const Buffer payload = patterned_payload(limit_bytes / 8, 0);
+          return capture_status([&] {
+            for (;; ++sent_) connection.send({"x", {payload}});
+          });
+        })) {}
   // It has sent so much that it waits, or is about to.
   void await_busy() const {
-    while (sent_ < enough_) std::this_thread::yield();
+    while (sent_ < 4) std::this_thread::yield();
   }
   Status outcome() {
     if (outcome_.wait_until(MessageLog::soon()) != std::future_status::ready) {
@@ -286,7 +281,6 @@ class WaitingSender {
  private:
   std::atomic<size_t> sent_ = 0;
   std::future<Status> outcome_;
-  const size_t enough_;
 };
 
 TEST_P(ConnectionConformance, ClosingFreesASenderThatWaits) {

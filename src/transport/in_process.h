@@ -13,7 +13,7 @@ namespace cohort::internal {
 // Both ends of a connection inside of this process. Payloads are shared, not copied. The first
 // belongs to `first` and says that its peer is `second`; the second the other way round.
 std::pair<std::shared_ptr<Connection>, std::shared_ptr<Connection>> connect_in_process(
-    Peer first, Peer second, QueueLimits limits = {});
+    const Peer& first, const Peer& second, QueueLimits limits = {});
 
 // Who listens at which address inside of this process. Thread-safe.
 class InProcessNetwork {

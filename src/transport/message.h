@@ -22,4 +22,11 @@ struct Message {
   std::vector<Buffer> payloads = {};
 };
 
+// Bytes of header and payloads.
+inline size_t size_of(const Message& message) {
+  size_t bytes = message.header.size();
+  for (const Buffer& payload : message.payloads) bytes += payload.bytes.size();
+  return bytes;
+}
+
 }  // namespace cohort::internal
