@@ -4,12 +4,6 @@
 
 namespace cohort::internal {
 
-size_t size_of(const Message& message) {
-  size_t bytes = message.header.size();
-  for (const Buffer& payload : message.payloads) bytes += payload.bytes.size();
-  return bytes;
-}
-
 bool MessageQueue::is_full() const {
   return !messages_.empty() && (messages_.size() >= limits_.messages || bytes_ >= limits_.bytes);
 }

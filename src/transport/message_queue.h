@@ -9,9 +9,6 @@
 
 namespace cohort::internal {
 
-// Bytes of header and payloads.
-size_t size_of(const Message& message);
-
 // What may be on its way before a sender waits. A message larger than that goes when nothing else
 // is on its way.
 struct QueueLimits {
