@@ -7,6 +7,7 @@
 #include <mutex>
 
 #include "base/raise.h"
+#include "cluster/lost_task.h"
 #include "runtime/worker_pool.h"
 
 namespace cohort::internal {
@@ -37,7 +38,12 @@ class Gatherer {
 
  private:
   void work(size_t i) {
-    Status status = capture_status([&] { body_(i, reach(i)); });
+    Link::Pointer link;
+    Status status = capture_status([&] {
+      link = reach(i);
+      body_(i, link);
+    });
+    if (!status.ok() && link && link->ended()) status = lost_task(tasks_[i], status);
     const std::lock_guard lock(mutex_);
     reasons_[i] = std::move(status);
     --open_;

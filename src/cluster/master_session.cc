@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/raise.h"
 #include "cluster/buffers.h"
+#include "cluster/lost_task.h"
 #include "cluster/task_names.h"
 #include "runtime/worker_pool.h"
 
@@ -98,6 +99,7 @@ RunPrepared MasterSession::prepare(const PrepareRun& request) {
   }
   auto plan = std::make_shared<MasterPlan>(
       make_master_plan(prepared.run, std::move(parts), wanted, peers_->self()));
+  throw_if_error(lost_task_of(*plan));
   register_plan(*plan, waiting);
   const std::lock_guard lock(mutex_);
   plans_[prepared.run] = std::move(plan);
@@ -109,7 +111,7 @@ void MasterSession::check_incarnation(const std::string& task, const Link::Point
   throw_if_error(closed_);
   const auto [known, fresh] = incarnations_.emplace(task, link->peer().incarnation);
   if (known->second != link->peer().incarnation) {
-    raise(Code::Aborted, "[Cluster] task {} was restarted; open a new session", task);
+    throw Error(restarted_task(task));
   }
   const auto [used, first] = tasks_.emplace(task, link);
   if (used->second != link) {
@@ -149,18 +151,15 @@ std::vector<std::string> MasterSession::list_devices() {
 
 Status MasterSession::lost_task_of(const MasterPlan& plan) const {
   for (const MasterPlan::Task& task : plan.tasks) {
-    if (!task.link->ended()) continue;
+    Link::Pointer known = task.link;
+    if (!known) {
+      const std::lock_guard lock(mutex_);
+      if (const auto found = tasks_.find(task.name); found != tasks_.end()) known = found->second;
+    }
+    if (!known || !known->ended()) continue;
     const Status back =
         capture_status([&] { (void)peers_->get(task.name, Clock::now() + kReturnLimit); });
-    if (back.ok()) {
-      return {
-          .code = Code::Aborted,
-          .message = fmt::format("[Cluster] task {} was restarted; open a new session", task.name),
-          .origin = task.name};
-    }
-    return {.code = Code::Unavailable,
-            .message = fmt::format("[Cluster] task {} is lost: {}", task.name, back.message),
-            .origin = task.name};
+    return back.ok() ? restarted_task(task.name) : lost_task(task.name, back);
   }
   return {};
 }

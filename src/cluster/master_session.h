@@ -48,7 +48,8 @@ class MasterSession : public std::enable_shared_from_this<MasterSession> {
   void register_plan(MasterPlan& plan, const Gathering& gathering);
   void check_incarnation(const std::string& task, const Link::Pointer& link);
   void start(const PlanPointer& plan, RunStep run);
-  // Null unless a task that the plan needs is lost; then the reason, found out by asking.
+  // OK unless a task that the session has used, and the plan needs, is lost; whether it is back is
+  // found out by asking.
   Status lost_task_of(const MasterPlan& plan) const;
   void finish(uint64_t step, StepDone result);
   std::vector<StepPointer> running() const;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "cluster/lost_task.h"
 #include "runtime/outcome.h"
 
 namespace cohort::internal {
@@ -11,13 +12,6 @@ using Clock = std::chrono::steady_clock;
 
 // How long tasks that were told to end a step may take, before it ends without them.
 constexpr auto kAbortLimit = std::chrono::seconds(2);
-
-Status lost_task(const std::string& task, const Status& why) {
-  return {.code = Code::Unavailable,
-          .message = fmt::format("[Cluster] task {} is lost", task),
-          .origin = task,
-          .cause = std::make_shared<const Status>(why)};
-}
 
 // The status as the client is to see it: with the task that it came from.
 Status told_by(const std::string& task, Status status) {

@@ -186,7 +186,7 @@ void TaskServer::stop() {
       return;
     }
   }
-  const Status why{.code = Code::Cancelled,
+  const Status why{.code = Code::Unavailable,
                    .message = "[Server] " + peers_->self() + " was stopped"};
   master_->stop(why);
   worker_->stop(why);

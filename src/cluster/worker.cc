@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/raise.h"
+#include "cluster/lost_task.h"
 #include "cohort/device.h"
 
 namespace cohort::internal {
@@ -39,7 +40,7 @@ Answer Worker::register_plan(const Link::Pointer& master, const RegisterPlan& pl
   for (const auto& peer : plan.peers) {
     links.push_back(peers_->get(peer.name, deadline));
     if (links.back()->peer().incarnation == peer.incarnation) continue;
-    raise(Code::Aborted, "[Cluster] task {} was restarted; open a new session", peer.name);
+    throw Error(restarted_task(peer.name));
   }
   const SessionPointer session = find_or_make(master, plan);
   session->add(make_worker_plan(plan, session->state(), std::move(links), peers_->self()));
