@@ -359,6 +359,7 @@ TEST_P(ConnectionConformance, ClosingFreesWhoWaitsForMessages) {
 TEST_P(ConnectionConformance, ManyThreadsWaitAtOnce) {
   constexpr int kThreads = 4;
   constexpr int kEach = 200;
+  const auto start = steady_clock::now();
   std::vector<std::atomic<int>> answers(kThreads);
   pair_.a->start(
       {[&](const Message& message) { ++answers[message.header[0]]; }, [](const Status&) {}});
@@ -376,6 +377,7 @@ TEST_P(ConnectionConformance, ManyThreadsWaitAtOnce) {
     }
   }
   for (const auto& count : answers) EXPECT_EQ(count, kEach);
+  EXPECT_LT(steady_clock::now() - start, std::chrono::seconds(15)) << "somebody was not woken";
   pair_ = {};
 }
 

@@ -47,10 +47,10 @@ std::vector<FileDescriptor> take_descriptors(const msghdr& message) {
 }
 
 timespec time_left(Deadline deadline) {
-  const auto left =
-      std::max(deadline - std::chrono::steady_clock::now(), Deadline::duration::zero());
-  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(left);
-  return {seconds.count(), std::chrono::nanoseconds(left - seconds).count()};
+  const auto now = std::chrono::steady_clock::now();
+  if (deadline <= now) return {};
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(deadline - now);
+  return {seconds.count(), std::chrono::nanoseconds(deadline - now - seconds).count()};
 }
 
 }  // namespace
