@@ -153,8 +153,17 @@ void Delivery::start(Connection::Events events) {
     state_->started = true;
     state_->changed.notify_all();
   }
+  if (thread_name_.empty()) return;
   background_ =
       Thread(thread_name_, [state = state_](const std::stop_token&) { state->run_background(); });
+}
+
+std::function<void()> Delivery::deliver_pending() const {
+  return [state = state_] {
+    std::unique_lock lock(state->mutex);
+    if (state->is_finished() || !state->is_free() || state->foreground > 0) return;
+    state->take_turn(lock, [&] { state->read_in_background(); });
+  };
 }
 
 bool Delivery::is_delivering_here() const {

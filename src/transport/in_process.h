@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "base/thread.h"
-#include "transport/endpoint.h"
 #include "transport/message_queue.h"
+#include "transport/party.h"
 
 namespace cohort::internal {
 
@@ -29,7 +29,7 @@ class InProcessNetwork {
 
   // `accept` gets this end of every new connection, on a thread of the listener. Throws
   // AlreadyExists when somebody listens at self.address.
-  std::unique_ptr<Listener> listen(Peer self, Endpoint::Accept accept);
+  std::unique_ptr<Listener> listen(Peer self, Party::Accept accept);
 
   // Null when nobody listens there.
   std::shared_ptr<Connection> try_connect(const std::string& address, const Peer& self);
@@ -49,7 +49,7 @@ InProcessNetwork& network_of_process();
 
 // An endpoint that reaches whoever is in `network`. Without `accept` it is a client's. The network
 // must outlive it.
-std::unique_ptr<Endpoint> make_in_process_endpoint(InProcessNetwork& network, Peer self,
-                                                   Endpoint::Accept accept = {});
+std::unique_ptr<Party> make_in_process_party(InProcessNetwork& network, Peer self,
+                                             Party::Accept accept = {});
 
 }  // namespace cohort::internal

@@ -10,7 +10,7 @@ namespace cohort::internal {
 // Calls `accept` on a thread of its own, so that who connects holds no lock of who listens.
 class InProcessNetwork::AcceptThread {
  public:
-  AcceptThread(Peer self, Endpoint::Accept accept)
+  AcceptThread(Peer self, Party::Accept accept)
       : self_(std::move(self)),
         accept_(std::move(accept)),
         thread_("accept", [this](const std::stop_token& stop) { run(stop); }) {}
@@ -37,7 +37,7 @@ class InProcessNetwork::AcceptThread {
   }
 
   const Peer self_;
-  const Endpoint::Accept accept_;
+  const Party::Accept accept_;
   std::mutex mutex_;
   std::condition_variable_any changed_;
   std::deque<std::shared_ptr<Connection>> waiting_;  // guarded by mutex_
@@ -57,7 +57,7 @@ struct InProcessNetwork::State {
 
 class InProcessNetwork::Registered : public Listener {
  public:
-  Registered(std::shared_ptr<State> state, const Peer& self, Endpoint::Accept accept)
+  Registered(std::shared_ptr<State> state, const Peer& self, Party::Accept accept)
       : state_(std::move(state)), address_(self.address), accepting_(self, std::move(accept)) {
     const std::lock_guard lock(state_->mutex);
     if (!state_->listeners.emplace(address_, &accepting_).second) {
@@ -79,7 +79,7 @@ class InProcessNetwork::Registered : public Listener {
 
 namespace {
 
-class InProcessEndpoint : public Endpoint {
+class InProcessEndpoint : public Party {
  public:
   InProcessEndpoint(InProcessNetwork& network, Peer self, Accept accept)
       : network_(network), self_(std::move(self)) {
@@ -121,7 +121,7 @@ InProcessNetwork::InProcessNetwork() : state_(std::make_shared<State>()) {}
 InProcessNetwork::~InProcessNetwork() = default;
 
 std::unique_ptr<InProcessNetwork::Listener> InProcessNetwork::listen(Peer self,
-                                                                     Endpoint::Accept accept) {
+                                                                     Party::Accept accept) {
   return std::make_unique<Registered>(state_, self, std::move(accept));
 }
 
@@ -150,8 +150,8 @@ InProcessNetwork& network_of_process() {
   return *network;
 }
 
-std::unique_ptr<Endpoint> make_in_process_endpoint(InProcessNetwork& network, Peer self,
-                                                   Endpoint::Accept accept) {
+std::unique_ptr<Party> make_in_process_party(InProcessNetwork& network, Peer self,
+                                             Party::Accept accept) {
   return std::make_unique<InProcessEndpoint>(network, std::move(self), std::move(accept));
 }
 

@@ -6,7 +6,7 @@
 #include <random>
 #include <thread>
 
-#include "transport/endpoint.h"
+#include "transport/party.h"
 
 // Connections on which things go wrong, for tests of what is built on them.
 namespace cohort::internal {
@@ -96,16 +96,16 @@ class FaultyConnection : public Connection {
 };
 
 // For the connections that others open.
-inline Endpoint::Accept with_faults(Endpoint::Accept accept, std::shared_ptr<Faults> faults) {
+inline Party::Accept with_faults(Party::Accept accept, std::shared_ptr<Faults> faults) {
   return [accept = std::move(accept), faults = std::move(faults)](auto connection) {
     accept(std::make_shared<FaultyConnection>(std::move(connection), faults));
   };
 }
 
-// For the connections that the endpoint opens.
-class FaultyEndpoint : public Endpoint {
+// For the connections that a party opens.
+class FaultyParty : public Party {
  public:
-  FaultyEndpoint(std::unique_ptr<Endpoint> inner, std::shared_ptr<Faults> faults)
+  FaultyParty(std::unique_ptr<Party> inner, std::shared_ptr<Faults> faults)
       : inner_(std::move(inner)), faults_(std::move(faults)) {}
 
   std::shared_ptr<Connection> connect(const std::string& address, Deadline deadline) override {
@@ -115,7 +115,7 @@ class FaultyEndpoint : public Endpoint {
   void stop() override { inner_->stop(); }
 
  private:
-  const std::unique_ptr<Endpoint> inner_;
+  const std::unique_ptr<Party> inner_;
   const std::shared_ptr<Faults> faults_;
 };
 
