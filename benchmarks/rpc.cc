@@ -1,5 +1,5 @@
-// Connections by gRPC beside gRPC itself: the same bytes over a bare stream of byte buffers, and its
-// own unary round trip. The other side is a second process.
+// Connections by gRPC beside gRPC itself: the same bytes over a bare stream of byte buffers, and
+// its own unary round trip. The other side is a second process.
 
 #include <grpcpp/create_channel.h>
 #include <grpcpp/generic/async_generic_service.h>
@@ -16,7 +16,6 @@
 
 #include "ratio.h"
 #include "rpc/endpoint.h"
-#include "tensor/kernel_library.h"
 
 namespace {
 
@@ -50,7 +49,8 @@ class BareService : public grpc::CallbackGenericService {
     grpc::ByteBuffer buffer_;
     grpc::ByteBuffer reply_;
   };
-  grpc::ServerGenericBidiReactor* CreateReactor(grpc::GenericCallbackServerContext* context) override {
+  grpc::ServerGenericBidiReactor* CreateReactor(
+      grpc::GenericCallbackServerContext* context) override {
     return new Reactor(context->method() == "/bare/Stream");
   }
 };
@@ -60,7 +60,6 @@ void answer(Connection& back, const Message& message) {
 }
 
 [[noreturn]] void serve(int out) {
-  set_up_kernel_library();  // as in every task: memory is kept
   std::shared_ptr<Connection> kept;
   const auto endpoint = make_endpoint(
       {.self = {.name = "/job:ps/replica:0/task:0", .address = "127.0.0.1:0"}, .way = Way::Grpc},
@@ -169,7 +168,10 @@ void compare(const std::string& our_address, const std::string& bare_address) {
     pieces.emplace_back(&slice, 1);
   }
   const double ratio = cohort::bench::run({.name = "64 MB, one way",
-                                           .ours = [&] { ours.ask({"large", {large}}); },
+                                           .ours =
+                                               [&] {
+                                                 ours.ask({"large", {large}});
+                                               },
                                            .theirs = [&] { bare.send_large(pieces); },
                                            .rounds = 21,
                                            .limit = 1 / 0.8});
@@ -177,7 +179,10 @@ void compare(const std::string& our_address, const std::string& bare_address) {
   std::vector<Buffer> small;
   for (int i = 0; i < 100; ++i) small.push_back({large.bytes.subspan(i * 4096, 4096), memory});
   cohort::bench::run({.name = "100 payloads of 4 KB, beside a small message",
-                      .ours = [&] { ours.ask({"many", small}); },
+                      .ours =
+                          [&] {
+                            ours.ask({"many", small});
+                          },
                       .theirs = [&] { ours.ask({"question"}); },
                       .calls = 50,
                       .rounds = 21,

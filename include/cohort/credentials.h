@@ -6,10 +6,10 @@
 
 namespace cohort {
 
-// Certificates are text in PEM form. A certificate, its private key and an authority belong together:
-// with them every connection is encrypted by TLS, both sides show a certificate that the authority
-// has signed, and a task proves its name with it. The certificate of a task has the alternative name
-// (of kind URI)
+// Certificates are text in PEM form. A certificate, its private key and an authority belong
+// together: with them every connection is encrypted by TLS, both sides show a certificate that the
+// authority has signed, and a task proves its name with it. The certificate of a task has the
+// alternative name (of kind URI)
 //
 //   cohort:/job:worker/replica:0/task:1
 //
@@ -29,9 +29,9 @@ struct Credentials {
   bool has_certificates() const { return !certificate.empty(); }
 };
 
-// From the files of a folder: certificate.pem, private_key.pem, authority.pem and token. The token may
-// be missing, or all but the token. NotFound when there is neither, InvalidArgument when only some of
-// the certificates' three are there; both name the files.
+// From the files of a folder: certificate.pem, private_key.pem, authority.pem and token. The token
+// may be missing, or all but the token. NotFound when there is neither, InvalidArgument when only
+// some of the certificates' three are there; both name the files.
 Credentials read_credentials(const std::string& folder);
 
 // What the variable COHORT_CREDENTIALS says, by which a launcher hands them to the programs that it

@@ -23,7 +23,8 @@ void Admission::check_token(const grpc::ServerContext& call) const {
   const auto shown = metadata(call, kTokenKey);
   if (shown && equal_secrets(*shown, token_)) return;
   raise(Code::Unauthenticated,
-        "[Connect] {} demands the token of its run, and the caller shows {}; start both with the same "
+        "[Connect] {} demands the token of its run, and the caller shows {}; start both with the "
+        "same "
         "credentials",
         self_.peer.name, shown ? "another" : "none");
 }

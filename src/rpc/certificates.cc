@@ -94,7 +94,8 @@ std::vector<std::string> uri_names(const X509* certificate) {
 
 void check_certificates(const Credentials& credentials, std::string_view name) {
   if (credentials.private_key.empty() || credentials.authority.empty()) {
-    raise(Code::InvalidArgument, "[Credentials] a certificate needs a private key and an authority");
+    raise(Code::InvalidArgument,
+          "[Credentials] a certificate needs a private key and an authority");
   }
   const Certificate certificate = parse_certificate(credentials.certificate, "certificate");
   const Certificate authority = parse_certificate(credentials.authority, "authority");
@@ -106,7 +107,8 @@ void check_certificates(const Credentials& credentials, std::string_view name) {
   const std::vector<std::string> names = uri_names(certificate.get());
   if (!may_be_called(name, names)) {
     raise(Code::PermissionDenied,
-          "[Credentials] the certificate is not for {}: it needs the alternative name URI:{}, and has "
+          "[Credentials] the certificate is not for {}: it needs the alternative name URI:{}, and "
+          "has "
           "[{}]",
           name, certificate_name(name), fmt::join(names, ", "));
   }

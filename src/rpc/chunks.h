@@ -5,14 +5,15 @@
 #include <string>
 #include <vector>
 
+#include "rpc/block_pool.h"
 #include "transport/connection.h"
 
 namespace cohort::internal {
 
 // How messages and the end of a connection are written into a stream of chunks: pieces of about a
 // megabyte, so that messages have no largest size and many connections share a wire. A chunk holds
-// the beginning of a message (its sizes, its header, as many payload bytes as fit), more bytes of it,
-// or the reason why the sender closed the connection.
+// the beginning of a message (its sizes, its header, as many payload bytes as fit), more bytes of
+// it, or the reason why the sender closed the connection.
 inline constexpr size_t kChunkBytes = size_t{1} << 20;
 // Of one chunk, as received. More than is sent: the table of sizes is never cut.
 inline constexpr size_t kMaxChunkBytes = size_t{8} << 20;
@@ -58,11 +59,14 @@ class MessageAssembler {
   void make_room();
   std::optional<Message> take_if_complete();
 
+  static constexpr size_t kKeptBytes = size_t{128} << 20;
+
+  BlockPool pool_{kKeptBytes};
   bool open_ = false;  // a message has begun and is not complete
   Message message_;
-  std::vector<uint64_t> sizes_;      // of its payloads
-  uint64_t header_bytes_ = 0;        // of its header, in total
-  std::span<std::byte> room_;        // what is left of the payload that is being filled
+  std::vector<uint64_t> sizes_;              // of its payloads
+  uint64_t header_bytes_ = 0;                // of its header, in total
+  std::span<std::byte> room_;                // what is left of the payload that is being filled
   std::shared_ptr<std::byte> shared_block_;  // memory of the payloads of a small message
   size_t shared_used_ = 0;
 };

@@ -49,11 +49,14 @@ TEST(Chunks, RefersToTheMemoryOfLargePayloads) {
 }
 
 TEST(Chunks, MessagesOfAnySizesComeTogetherAgain) {
-  const std::vector<std::vector<size_t>> cases{
-      {},           {0},
-      {0, 0, 0},    {kChunkBytes},
-      {5, kChunkBytes * 3 + 1, 0, 7, kChunkBytes - 1}, std::vector<size_t>(3000, 500),
-      {0, 1, 0},    {1, 0, 0}};
+  const std::vector<std::vector<size_t>> cases{{},
+                                               {0},
+                                               {0, 0, 0},
+                                               {kChunkBytes},
+                                               {5, kChunkBytes * 3 + 1, 0, 7, kChunkBytes - 1},
+                                               std::vector<size_t>(3000, 500),
+                                               {0, 1, 0},
+                                               {1, 0, 0}};
   MessageAssembler assembler;
   for (const auto& sizes : cases) {
     for (const size_t header : {size_t{0}, size_t{3}, 2 * kChunkBytes}) {
@@ -77,7 +80,8 @@ TEST(Chunks, MayLieInPieces) {
   for (const size_t length : {1, 2, 7, 64}) {
     std::vector<Piece> pieces;
     for (size_t at = 0; at < chunk.size(); at += length) {
-      pieces.push_back(std::as_bytes(std::span(chunk)).subspan(at, std::min(length, chunk.size() - at)));
+      pieces.push_back(
+          std::as_bytes(std::span(chunk)).subspan(at, std::min(length, chunk.size() - at)));
       pieces.emplace_back();
     }
     MessageAssembler assembler;
@@ -119,7 +123,8 @@ TEST(Chunks, NonsenseIsRefusedAndTakesNoMemory) {
   }
   MessageAssembler assembler;
   EXPECT_FALSE(add(assembler, begin_chunk({0, 1, 10}, "12345")).message);
-  EXPECT_ERROR(Code::DataLoss, "before the last one is complete", add(assembler, begin_chunk({0, 0})));
+  EXPECT_ERROR(Code::DataLoss, "before the last one is complete",
+               add(assembler, begin_chunk({0, 0})));
 }
 
 TEST(Chunks, AnAnnouncedPayloadTakesMemoryOnlyWhenItComes) {

@@ -25,7 +25,8 @@ std::optional<std::string> text_of(const fs::path& path) {
   const uintmax_t size = fs::file_size(path, problem);
   if (problem == std::errc::no_such_file_or_directory) return std::nullopt;
   std::ifstream file(path, std::ios::binary);
-  if (problem || !file) raise(Code::PermissionDenied, "[Credentials] '{}' can not be read", path.string());
+  if (problem || !file)
+    raise(Code::PermissionDenied, "[Credentials] '{}' can not be read", path.string());
   if (size > kMaxFileBytes) {
     raise(Code::InvalidArgument, "[Credentials] '{}' has {} bytes, more than any certificate",
           path.string(), size);

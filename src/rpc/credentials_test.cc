@@ -36,7 +36,8 @@ TEST(Credentials, NameTheFilesThatAreMissing) {
   EXPECT_ERROR(Code::NotFound, "'/no/such/folder'", read_credentials("/no/such/folder"));
   folder.write("certificate.pem", "C");
   folder.write("authority.pem", "A");
-  EXPECT_ERROR(Code::InvalidArgument, "private_key.pem is missing", read_credentials(folder.path()));
+  EXPECT_ERROR(Code::InvalidArgument, "private_key.pem is missing",
+               read_credentials(folder.path()));
 }
 
 TEST(Credentials, AFileThatIsTooLargeIsNotRead) {
@@ -49,14 +50,17 @@ TEST(Credentials, ComeFromTheEnvironment) {
   const TemporaryFolder folder;
   folder.write("token", "secret");
   {
-    const ScopedEnvironment variable(ScopedEnvironment::Variables{{"COHORT_CREDENTIALS", folder.path()}});
+    const ScopedEnvironment variable(
+        ScopedEnvironment::Variables{{"COHORT_CREDENTIALS", folder.path()}});
     EXPECT_EQ(credentials_from_environment().token, "secret");
   }
   {
-    const ScopedEnvironment variable(ScopedEnvironment::Variables{{"COHORT_CREDENTIALS", "insecure"}});
+    const ScopedEnvironment variable(
+        ScopedEnvironment::Variables{{"COHORT_CREDENTIALS", "insecure"}});
     EXPECT_TRUE(credentials_from_environment().insecure);
   }
-  const ScopedEnvironment variable(ScopedEnvironment::Variables{{"COHORT_CREDENTIALS", std::nullopt}});
+  const ScopedEnvironment variable(
+      ScopedEnvironment::Variables{{"COHORT_CREDENTIALS", std::nullopt}});
   EXPECT_FALSE(credentials_from_environment().insecure);
   EXPECT_FALSE(credentials_from_environment().has_certificates());
 }

@@ -43,7 +43,8 @@ bool Dialer::run(ClientCall& call, const std::function<void(void* tag)>& begin, 
 }
 
 grpc::Status Dialer::finish(ClientCall& call) {
-  run(call, [&](void* tag) { call.finish(tag); }, steady_clock::now() + std::chrono::seconds(5));
+  run(
+      call, [&](void* tag) { call.finish(tag); }, steady_clock::now() + std::chrono::seconds(5));
   return call.outcome();
 }
 
@@ -65,10 +66,10 @@ std::optional<Dialer::Answered> Dialer::try_once(const std::string& address, Dea
   const auto call = std::make_shared<ClientCall>(make_channel(address, credentials_));
   call->context().AddMetadata(kGreetingKey, encode(self_));
   if (!credentials_.token.empty()) call->context().AddMetadata(kTokenKey, credentials_.token);
-  const bool started =
-      run(*call, [&](void* tag) { call->start(pump_->queue(), kConnectMethod, tag); }, deadline);
-  const bool answered =
-      started && run(*call, [&](void* tag) { call->read_answer(tag); }, deadline);
+  const bool started = run(
+      *call, [&](void* tag) { call->start(pump_->queue(), kConnectMethod, tag); }, deadline);
+  const bool answered = started && run(
+                                       *call, [&](void* tag) { call->read_answer(tag); }, deadline);
   if (answered) {
     const auto& metadata = call->context().GetServerInitialMetadata();
     if (const auto greeting = metadata.find(kGreetingKey); greeting != metadata.end()) {
@@ -120,7 +121,9 @@ Dialer::Answered Dialer::dial(const std::string& address, Deadline deadline) {
 
 void Dialer::stay(const Answered& answered, Deadline deadline) {
   ClientCall& call = *answered.call;
-  if (run(call, [&](void* tag) { call.write(to_byte_buffer(kReady), tag); }, deadline)) return;
+  if (run(
+          call, [&](void* tag) { call.write(to_byte_buffer(kReady), tag); }, deadline))
+    return;
   throw Error(lost_connection(answered.from.peer, finish(call)));
 }
 

@@ -25,8 +25,8 @@ class EchoTask {
   explicit EchoTask(EndpointOptions options)
       : endpoint_(make_endpoint(std::move(options), [this](std::shared_ptr<Connection> connection) {
           Connection& back = *connection;
-          connection->start({[&back](Message message) { back.send(std::move(message)); },
-                             [](const Status&) {}});
+          connection->start(
+              {[&back](Message message) { back.send(std::move(message)); }, [](const Status&) {}});
           const std::lock_guard lock(mutex_);
           connections_.push_back(std::move(connection));
         })) {}
@@ -41,9 +41,10 @@ class EchoTask {
 };
 
 EndpointOptions task(uint64_t cluster = 0) {
-  return {.self = {.name = "/job:echo/replica:0/task:0", .incarnation = 7, .address = "localhost:0"},
-          .cluster = cluster,
-          .way = Way::Grpc};
+  return {
+      .self = {.name = "/job:echo/replica:0/task:0", .incarnation = 7, .address = "localhost:0"},
+      .cluster = cluster,
+      .way = Way::Grpc};
 }
 
 EndpointOptions client(uint64_t cluster = 0) {
@@ -146,7 +147,10 @@ TEST(Endpoint, AnAddressMustBeOne) {
   const auto asking = make_endpoint(client());
   EXPECT_ERROR(Code::InvalidArgument, "port", asking->connect("host", MessageLog::soon()));
   EXPECT_ERROR(Code::InvalidArgument, "port", asking->connect("host:99999", MessageLog::soon()));
-  EXPECT_ERROR(Code::InvalidArgument, "host", asking->connect("unix:/tmp/x:1", MessageLog::soon()));
+  for (const char* address : {"unix:/tmp/x:1", "a/b:1", "host name:1", "host:0"}) {
+    EXPECT_ERROR(Code::InvalidArgument, "no host and port",
+                 asking->connect(address, MessageLog::soon()));
+  }
 }
 
 TEST(Endpoint, StoppingEndsConnecting) {
@@ -185,6 +189,44 @@ TEST(Endpoint, IsReachedInsideOfTheProcessByItsExactAddress) {
   EXPECT_EQ(far->connect(echo.address(), MessageLog::soon())->kind(), "grpc");
 }
 
+TEST(Endpoint, SharesMemoryOnOneHost) {
+  for (const Way way : {Way::Nearest, Way::SharedMemory}) {
+    EndpointOptions options = task();
+    options.way = Way::Nearest;
+    EchoTask echo(std::move(options));
+    EndpointOptions near = client();
+    near.way = way;
+    const auto asking = make_endpoint(near);
+    // Not the exact address, so not inside of the process.
+    const int port = parse_address(echo.address()).port;
+    const auto connection = asking->connect(address_text("127.0.0.1", port), MessageLog::soon());
+    EXPECT_EQ(connection->kind(), "shared-memory");
+    EXPECT_EQ(connection->peer().name, "/job:echo/replica:0/task:0");
+    expect_echo(*connection);
+  }
+}
+
+TEST(Endpoint, SharedMemoryThatIsNotOfferedIsAnErrorWhenForced) {
+  EchoTask echo(task());
+  EndpointOptions forced = client();
+  forced.way = Way::SharedMemory;
+  const auto asking = make_endpoint(forced);
+  EXPECT_ERROR(Code::FailedPrecondition, "does not offer it",
+               asking->connect(echo.address(), MessageLog::soon()));
+  EndpointOptions near = client();
+  near.way = Way::Nearest;
+  const auto other = make_endpoint(near);
+  EXPECT_EQ(other->connect(echo.address(), MessageLog::soon())->kind(), "grpc");
+}
+
+TEST(Endpoint, ConnectingInsideOfTheProcessCanBeForced) {
+  EndpointOptions forced = client();
+  forced.way = Way::InProcess;
+  const auto asking = make_endpoint(forced);
+  EXPECT_ERROR(Code::Unavailable, "nobody of this process listens",
+               asking->connect("localhost:1", within(std::chrono::milliseconds(20))));
+}
+
 TEST(Endpoint, TheEnvironmentForcesAWay) {
   {
     const ScopedEnvironment variable(ScopedEnvironment::Variables{{"COHORT_TRANSPORT", "grpc"}});
@@ -194,7 +236,8 @@ TEST(Endpoint, TheEnvironmentForcesAWay) {
     const ScopedEnvironment variable(ScopedEnvironment::Variables{{"COHORT_TRANSPORT", "pigeon"}});
     EXPECT_ERROR(Code::InvalidArgument, "'pigeon'; it can be", way_from_environment());
   }
-  const ScopedEnvironment variable(ScopedEnvironment::Variables{{"COHORT_TRANSPORT", std::nullopt}});
+  const ScopedEnvironment variable(
+      ScopedEnvironment::Variables{{"COHORT_TRANSPORT", std::nullopt}});
   EXPECT_EQ(way_from_environment(), Way::Nearest);
 }
 
@@ -219,6 +262,14 @@ TEST(Endpoint, ListensToStrangersOnlyWhenToldInSoManyWords) {
   EXPECT_ERROR(Code::FailedPrecondition, "Credentials::insecure", EchoTask(options));
   options.credentials.insecure = true;
   EchoTask echo(options);
+}
+
+TEST(Endpoint, DoesNotSendItsTokenAroundInTheClear) {
+  EndpointOptions options = client();
+  options.credentials.token = "0123456789abcdef";
+  const auto asking = make_endpoint(options);
+  EXPECT_ERROR(Code::FailedPrecondition, "for everybody to read",
+               asking->connect("192.0.2.1:2222", MessageLog::soon()));
 }
 
 TEST(Endpoint, TellsItsStatus) {

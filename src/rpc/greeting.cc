@@ -1,8 +1,6 @@
 #include "rpc/greeting.h"
 
 #include <algorithm>
-#include <filesystem>
-#include <fstream>
 
 #include "base/raise.h"
 #include "cohort/rpc.pb.h"
@@ -56,26 +54,18 @@ Greeting decode_greeting(std::string_view bytes) {
 void check_greeting(const Greeting& from, const Greeting& self) {
   if (from.protocol != self.protocol) {
     raise(Code::FailedPrecondition,
-          "[Connect] {} speaks version {} of the protocol, {} version {}; run the same release of the "
+          "[Connect] {} speaks version {} of the protocol, {} version {}; run the same release of "
+          "the "
           "library on both",
           from.peer.name, from.protocol, self.peer.name, self.protocol);
   }
   if (from.cluster != 0 && self.cluster != 0 && from.cluster != self.cluster) {
-    raise(Code::FailedPrecondition,
-          "[Connect] {} belongs to cluster {:016x}, {} to cluster {:016x}; start both with the same "
-          "cluster specification",
-          from.peer.name, from.cluster, self.peer.name, self.cluster);
+    raise(
+        Code::FailedPrecondition,
+        "[Connect] {} belongs to cluster {:016x}, {} to cluster {:016x}; start both with the same "
+        "cluster specification",
+        from.peer.name, from.cluster, self.peer.name, self.cluster);
   }
-}
-
-std::string host_identity() {
-  std::ifstream file("/proc/sys/kernel/random/boot_id");
-  std::string boot;
-  std::getline(file, boot);
-  std::error_code problem;
-  const auto network = std::filesystem::read_symlink("/proc/self/ns/net", problem);
-  if (boot.empty() || problem) return {};
-  return boot + " " + network.string();
 }
 
 }  // namespace cohort::internal

@@ -22,8 +22,8 @@ void GrpcConnection::start(Events events) {
 void GrpcConnection::send(Message message) {
   // Nobody else reads while this thread waits: it must not.
   const bool must_not_wait = delivery_.is_delivering_here() || stream_->pump().is_polling_here();
-  stream_->send(std::move(message), must_not_wait ? GrpcStream::WhenFull::Grow
-                                                  : GrpcStream::WhenFull::Wait);
+  stream_->send(std::move(message),
+                must_not_wait ? GrpcStream::WhenFull::Grow : GrpcStream::WhenFull::Wait);
 }
 
 bool GrpcConnection::deliver_until(const std::function<bool()>& done, Deadline deadline) {

@@ -5,8 +5,8 @@
 
 namespace cohort::internal {
 
-// A connection by gRPC. Its events run on the thread that waits at the pump, or on one that waits for
-// an answer.
+// A connection by gRPC. Its events run on the thread that waits at the pump, or on one that waits
+// for an answer.
 class GrpcConnection : public Connection {
  public:
   explicit GrpcConnection(std::shared_ptr<GrpcStream> stream);

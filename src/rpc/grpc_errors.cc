@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/log.h"
 #include "transport/status_message.h"
 
 namespace cohort::internal {
@@ -43,7 +44,8 @@ struct Symptom {
 };
 
 constexpr std::string_view kWrongCertificate =
-    "the certificate of who listens at {0} was not signed by this side's authority, or is not valid";
+    "the certificate of who listens at {0} was not signed by this side's authority, or is not "
+    "valid";
 constexpr std::string_view kRefusedCertificate =
     "who listens at {0} refused this side's certificate: it was not signed by its authority, has "
     "expired, or is missing";
@@ -75,12 +77,14 @@ const Symptom* symptom_in(const std::string& text) {
 // servers that do not like a certificate.
 std::string dropped_text(const std::string& address, bool with_certificates) {
   return with_certificates
-             ? fmt::format("who listens at {} ended the connection during the greeting: it speaks no "
-                           "TLS, or refused this side's certificate",
-                           address)
-             : fmt::format("who listens at {} ended the connection during the greeting: it is no "
-                           "Cohort server, or demands certificates and this side has none",
-                           address);
+             ? fmt::format(
+                   "who listens at {} ended the connection during the greeting: it speaks no "
+                   "TLS, or refused this side's certificate",
+                   address)
+             : fmt::format(
+                   "who listens at {} ended the connection during the greeting: it is no "
+                   "Cohort server, or demands certificates and this side has none",
+                   address);
 }
 
 CallFailure unavailable(const grpc::Status& outcome, const std::string& address,
@@ -91,8 +95,9 @@ CallFailure unavailable(const grpc::Status& outcome, const std::string& address,
              fmt::format("[Connect] {}", fmt::format(fmt::runtime(symptom->meaning), address))},
             symptom->passing};
   }
-  return {{Code::Unavailable, fmt::format("[Connect] {}", dropped_text(address, with_certificates))},
-          true};
+  return {
+      {Code::Unavailable, fmt::format("[Connect] {}", dropped_text(address, with_certificates))},
+      true};
 }
 
 }  // namespace
@@ -117,6 +122,8 @@ Status lost_connection(const Peer& peer, const grpc::Status& outcome) {
 
 CallFailure explain_failure(const grpc::Status& outcome, const std::string& address,
                             bool with_certificates) {
+  log_debug("[Connect] gRPC about {}: {} {}", address, static_cast<int>(outcome.error_code()),
+            outcome.error_message());
   switch (outcome.error_code()) {
     case grpc::StatusCode::UNAVAILABLE:
       return unavailable(outcome, address, with_certificates);

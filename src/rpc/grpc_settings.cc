@@ -25,14 +25,14 @@ constexpr int kHandshakeMs = 10'000;         // from connecting to the first HTT
 constexpr int kIdleMs = 60'000;              // of a connection without calls
 constexpr int kMaxStreamsPerConnection = 8;  // one is used
 constexpr int kMaxMetadataBytes = 16 << 10;
-constexpr size_t kServerMemoryBytes = size_t{1} << 30;    // that gRPC may take for all peers
+constexpr size_t kServerMemoryBytes = size_t{1} << 30;     // that gRPC may take for all peers
 constexpr size_t kChannelMemoryBytes = size_t{256} << 20;  // for one
 
 std::shared_ptr<tls::CertificateProviderInterface> provider(const Credentials& credentials) {
   return std::make_shared<tls::StaticDataCertificateProvider>(
       credentials.authority,
-      std::vector<tls::IdentityKeyCertPair>{{.private_key = credentials.private_key,
-                                             .certificate_chain = credentials.certificate}});
+      std::vector<tls::IdentityKeyCertPair>{
+          {.private_key = credentials.private_key, .certificate_chain = credentials.certificate}});
 }
 
 template <typename Options>
@@ -53,9 +53,7 @@ std::shared_ptr<grpc::ChannelCredentials> channel_credentials(const Credentials&
   return tls::TlsCredentials(options);
 }
 
-void log_as_information(gpr_log_func_args* args) {
-  log_info("[gRPC] {}", args->message);
-}
+void log_as_information(gpr_log_func_args* args) { log_info("[gRPC] {}", args->message); }
 
 }  // namespace
 

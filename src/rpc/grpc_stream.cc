@@ -36,7 +36,8 @@ void GrpcStream::open() {
 
 void GrpcStream::set_listener(std::function<void()> listener) {
   Lock lock(mutex_);
-  listener_ = listener ? std::make_shared<const std::function<void()>>(std::move(listener)) : nullptr;
+  listener_ =
+      listener ? std::make_shared<const std::function<void()>>(std::move(listener)) : nullptr;
 }
 
 void GrpcStream::announce() {
@@ -49,7 +50,9 @@ void GrpcStream::announce() {
 
 // --- Reading.
 
+// After the end everything is read, and forgotten: only so the end of the call is noticed.
 bool GrpcStream::has_appetite() const {
+  if (end_to_reader_) return true;
   return incoming_.size() < kMaxWaitingMessages && incoming_bytes_ < kMaxWaitingBytes;
 }
 
@@ -73,7 +76,8 @@ void GrpcStream::on_read(bool ok) {
     } else {
       said_all_ = true;
       // The caller's side learns more when it finishes.
-      if (call_->finishes_alone()) end(lock, lost_connection(peer_, {}), lost_connection(peer_, {}));
+      if (call_->finishes_alone())
+        end(lock, lost_connection(peer_, {}), lost_connection(peer_, {}));
       finish_if_due(lock);
       release_if_over(lock);
     }
@@ -105,6 +109,7 @@ void GrpcStream::on_arrived(MessageAssembler::Arrived arrived) {
     end(lock, why, why);
     said_all_ = true;
     finish_if_due(lock);
+    if (call_ && !closing_limit_) limit_closing_time(lock);
   }
 }
 
@@ -169,8 +174,8 @@ void GrpcStream::tell_listener(Lock& lock) {
 // --- Writing.
 
 bool GrpcStream::has_room(size_t bytes) const {
-  return outgoing_bytes_ == 0 || (outgoing_bytes_ + bytes <= kMaxWaitingBytes &&
-                                  outgoing_.size() < kMaxWaitingMessages);
+  return outgoing_bytes_ == 0 ||
+         (outgoing_bytes_ + bytes <= kMaxWaitingBytes && outgoing_.size() < kMaxWaitingMessages);
 }
 
 void GrpcStream::send(Message message, WhenFull when_full) {
@@ -239,6 +244,7 @@ void GrpcStream::end(Lock& lock, const Status& to_reader, const Status& to_sende
   end_to_sender_ = to_sender;
   news_ = true;
   room_.notify_all();
+  if (call_) read_next(lock);
   tell_listener(lock);
 }
 

@@ -70,7 +70,7 @@ class GrpcStream : public Inbox, public std::enable_shared_from_this<GrpcStream>
   TrafficCounter traffic_;
   std::atomic<bool> news_ = false;  // take() or ended() has something
   std::atomic<bool> woken_ = false;
-  MessageAssembler assembler_;      // of the one read at a time
+  MessageAssembler assembler_;  // of the one read at a time
   grpc::ByteBuffer read_buffer_;
 
   std::mutex mutex_;
@@ -79,8 +79,8 @@ class GrpcStream : public Inbox, public std::enable_shared_from_this<GrpcStream>
   std::shared_ptr<StreamCall> call_;  // null when it is over
   std::shared_ptr<const std::function<void()>> listener_;
   std::shared_ptr<grpc::Alarm> closing_limit_;
-  uint64_t progress_ = 0;             // counts what was read and written,
-  uint64_t progress_at_limit_ = 0;    // and had been when the limit was set
+  uint64_t progress_ = 0;           // counts what was read and written,
+  uint64_t progress_at_limit_ = 0;  // and had been when the limit was set
   std::deque<Message> incoming_;
   size_t incoming_bytes_ = 0;
   std::deque<Outgoing> outgoing_;

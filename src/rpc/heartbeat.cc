@@ -12,6 +12,7 @@
 #include "rpc/grpc_settings.h"
 #include "rpc/grpc_time.h"
 #include "rpc/status_call.h"
+#include "rpc/target.h"
 
 namespace cohort::internal {
 namespace {
@@ -70,6 +71,7 @@ class Heartbeat::Impl {
 };
 
 void Heartbeat::Impl::watch(const Peer& peer, Lost lost) {
+  check_target(peer.address, options_.credentials);
   forget(peer.name);
   const std::lock_guard lock(mutex_);
   watched_[peer.name] = std::make_shared<Watched>(Watched{peer, std::move(lost)});
@@ -90,7 +92,8 @@ void Heartbeat::Impl::forget(const std::string& name) {
 
 void Heartbeat::Impl::ask(const Handle& watched) {
   const auto now = steady_clock::now();
-  if (!watched->channel) watched->channel = make_channel(watched->peer.address, options_.credentials);
+  if (!watched->channel)
+    watched->channel = make_channel(watched->peer.address, options_.credentials);
   watched->next_question = now + options_.interval;
   // The tag keeps what it points to.
   watched->call = std::make_unique<StatusRequestCall>(
@@ -148,14 +151,15 @@ void Heartbeat::Impl::on_answer(Watched& watched) {
   if (!problem.ok()) return on_failure(watched, problem);
   watched.failures = 0;
   watched.last_answer = steady_clock::now();
-  if (answer.peer.incarnation == watched.peer.incarnation && answer.peer.name == watched.peer.name) {
+  if (answer.peer.incarnation == watched.peer.incarnation &&
+      answer.peer.name == watched.peer.name) {
     return;
   }
-  give_up(watched, {Code::Aborted, fmt::format("[Heartbeat] {} at {} has been restarted: {} answers there now",
-                                               watched.peer.name, watched.peer.address,
-                                               answer.peer.name == watched.peer.name
-                                                   ? "another incarnation"
-                                                   : answer.peer.name)});
+  give_up(watched, {Code::Aborted,
+                    fmt::format("[Heartbeat] {} at {} has been restarted: {} answers there now",
+                                watched.peer.name, watched.peer.address,
+                                answer.peer.name == watched.peer.name ? "another incarnation"
+                                                                      : answer.peer.name)});
 }
 
 void Heartbeat::Impl::on_failure(Watched& watched, const Status& why) {
@@ -163,10 +167,11 @@ void Heartbeat::Impl::on_failure(Watched& watched, const Status& why) {
   ++watched.failures;
   const std::chrono::duration<double> silence = steady_clock::now() - watched.last_answer;
   if (silence >= options_.limit) {
-    give_up(watched, {Code::Unavailable,
-                      fmt::format("[Heartbeat] {} at {} has not answered for {:.1f} s: it is frozen or "
-                                  "can not be reached",
-                                  watched.peer.name, watched.peer.address, silence.count())});
+    give_up(watched,
+            {Code::Unavailable,
+             fmt::format("[Heartbeat] {} at {} has not answered for {:.1f} s: it is frozen or "
+                         "can not be reached",
+                         watched.peer.name, watched.peer.address, silence.count())});
   } else if (why.code != Code::Unavailable && why.code != Code::DeadlineExceeded) {
     give_up(watched, why);
   } else if (watched.failures >= kFailuresThatCount) {

@@ -34,7 +34,8 @@ class PeerProcess {
     std::string program = HEARTBEAT_PEER;
     std::string where = address;
     std::array<char*, 3> arguments{program.data(), where.data(), nullptr};
-    EXPECT_EQ(posix_spawn(&process_, program.c_str(), &files, nullptr, arguments.data(), environ), 0);
+    EXPECT_EQ(posix_spawn(&process_, program.c_str(), &files, nullptr, arguments.data(), environ),
+              0);
     posix_spawn_file_actions_destroy(&files);
     close(in[0]);
     close(out[1]);
@@ -119,7 +120,8 @@ TEST(Heartbeat, AFrozenPeerIsNoticedAtTheLimit) {
 TEST(Heartbeat, AShortFreezeIsForgiven) {
   PeerProcess process;
   Verdict verdict;
-  Heartbeat heartbeat({.interval = std::chrono::milliseconds(100), .limit = std::chrono::seconds(8)});
+  Heartbeat heartbeat(
+      {.interval = std::chrono::milliseconds(100), .limit = std::chrono::seconds(8)});
   heartbeat.watch(process.peer(), verdict.callback());
   EXPECT_TRUE(verdict.within(std::chrono::milliseconds(200)).ok());
   process.signal(SIGSTOP);
@@ -176,8 +178,8 @@ TEST(Heartbeat, AConnectionToAKilledProcessEndsAtOnce) {
   const Status why = log.await_end();
   EXPECT_LT(steady_clock::now() - start, std::chrono::seconds(1));
   EXPECT_EQ(why.code, Code::Unavailable) << why;
-  EXPECT_NE(why.message.find("the connection to /job:ps/replica:0/task:0 at " + process.peer().address +
-                             " was lost"),
+  EXPECT_NE(why.message.find("the connection to /job:ps/replica:0/task:0 at " +
+                             process.peer().address + " was lost"),
             std::string::npos)
       << why;
 }

@@ -46,7 +46,10 @@ Listener::Listener(Options options) : options_(std::move(options)) {
   pump_ = std::make_shared<Pump>(std::move(queue));
 }
 
-Listener::~Listener() { stop(); }
+Listener::~Listener() {
+  stop();
+  pump_->stop();  // what waits there refers to this
+}
 
 void Listener::start(std::shared_ptr<const Admission> admission, Handlers handlers) {
   admission_ = std::move(admission);
@@ -108,8 +111,9 @@ void Listener::greet(const std::shared_ptr<ServerCall>& call) {
 void Listener::answer_status(const std::shared_ptr<ServerCall>& call) {
   admission_->check_token(call->context());
   const std::chrono::duration<double> up = std::chrono::steady_clock::now() - started_;
-  send_status(pump_, call,
-              {.greeting = admission_->self(), .seconds_up = up.count(), .details = options_.details});
+  send_status(
+      pump_, call,
+      {.greeting = admission_->self(), .seconds_up = up.count(), .details = options_.details});
 }
 
 }  // namespace cohort::internal

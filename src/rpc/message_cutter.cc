@@ -36,7 +36,8 @@ constexpr std::byte kMore{static_cast<uint8_t>(ChunkKind::More)};
 
 MessageCutter::MessageCutter(Message message) {
   if (message.payloads.size() > kMaxPayloads) {
-    raise(Code::ResourceExhausted, "[Connection] a message has {} payloads; at most {} are possible",
+    raise(Code::ResourceExhausted,
+          "[Connection] a message has {} payloads; at most {} are possible",
           message.payloads.size(), kMaxPayloads);
   }
   parts_.reserve(message.payloads.size() + 1);

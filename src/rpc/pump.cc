@@ -15,7 +15,8 @@ constexpr std::chrono::milliseconds kGuestReturns{1};
 }  // namespace
 
 Pump::Pump(std::unique_ptr<grpc::CompletionQueue> queue)
-    : queue_(std::move(queue)), thread_("rpc", [this](const std::stop_token&) { run_background(); }) {}
+    : queue_(std::move(queue)),
+      thread_("rpc", [this](const std::stop_token&) { run_background(); }) {}
 
 Pump::~Pump() { stop(); }
 

@@ -15,9 +15,10 @@
 
 namespace cohort::internal {
 
-// Where everything ends that gRPC does for one endpoint: a completion queue, and one thread at a time
-// that waits at it. gRPC reads sockets on the threads that wait at its queues, and hands what it read
-// from one to the next when there are several; with a single one, a message wakes a single thread.
+// Where everything ends that gRPC does for one endpoint: a completion queue, and one thread at a
+// time that waits at it. gRPC reads sockets on the threads that wait at its queues, and hands what
+// it read from one to the next when there are several; with a single one, a message wakes a single
+// thread.
 //
 // Usually that is a thread of the pump. A thread that waits for an answer takes its place
 // (poll_until), and keeps it for a moment after it has left, because whoever asked once is about to
@@ -36,15 +37,16 @@ class Pump {
   // waits there.
   static void* tag(Done done) { return new Done(std::move(done)); }
 
-  // Handles what ends at the queue, on this thread or by waiting for the one that does, until done()
-  // or the deadline. Returns done(), which is asked without a lock after everything that ended. May
-  // be called inside of a `done` function.
+  // Handles what ends at the queue, on this thread or by waiting for the one that does, until
+  // done() or the deadline. Returns done(), which is asked without a lock after everything that
+  // ended. May be called inside of a `done` function.
   bool poll_until(const std::function<bool()>& done, Deadline deadline);
   // Makes those who are in poll_until ask again.
   void wake();
   // Sees to it that somebody waits at the queue: what was begun goes on only then.
   void keep_polled();
-  // Runs `done` on the thread that waits at the queue, soon. False, and nothing happens, after stop().
+  // Runs `done` on the thread that waits at the queue, soon. False, and nothing happens, after
+  // stop().
   bool post(Done done);
 
   // Whether this thread is handling what ended at the queue: the others wait for it.
@@ -77,7 +79,7 @@ class Pump {
   int guests_ = 0;               // in poll_until
   Deadline first_guest_came_{};  // when there was none before
   Deadline last_guest_left_{};
-  bool wanted_ = false;          // the thread of the pump is to wait at the queue now
+  bool wanted_ = false;  // the thread of the pump is to wait at the queue now
   uint64_t handled_ = 0;
   int attached_ = 0;
   bool stopping_ = false;

@@ -55,7 +55,9 @@ class Refusal : public testing::Test {
     request.token = kToken;
     return authority_.issue(request);
   }
-  static Greeting greeting(const std::string& name) { return {.peer = {.name = name}, .cluster = 1}; }
+  static Greeting greeting(const std::string& name) {
+    return {.peer = {.name = name}, .cluster = 1};
+  }
   Status outcome(const Greeting& greeting, const Credentials& credentials) const {
     return Caller(greeting, credentials).outcome(server_->self().address);
   }
@@ -94,9 +96,9 @@ TEST_F(Refusal, ACertificateOfAnotherAuthority) {
 }
 
 TEST_F(Refusal, AServerOfAnotherAuthority) {
-  expect_refusal(
-      Code::Unauthenticated, "was not signed by this side's authority",
-      outcome(greeting(kWorker), TestAuthority("another").issue({.name = kWorker, .token = kToken})));
+  expect_refusal(Code::Unauthenticated, "was not signed by this side's authority",
+                 outcome(greeting(kWorker),
+                         TestAuthority("another").issue({.name = kWorker, .token = kToken})));
 }
 
 TEST_F(Refusal, AnExpiredCertificate) {
@@ -122,7 +124,8 @@ TEST_F(Refusal, AClientThatSaysItIsATask) {
 TEST_F(Refusal, NoToken) {
   Credentials without = issue({.name = kWorker});
   without.token.clear();
-  expect_refusal(Code::Unauthenticated, "the caller shows none", outcome(greeting(kWorker), without));
+  expect_refusal(Code::Unauthenticated, "the caller shows none",
+                 outcome(greeting(kWorker), without));
   EXPECT_ERROR(Code::Unauthenticated, "token",
                ask_status(server_->self().address, without, MessageLog::soon()));
 }
@@ -130,13 +133,15 @@ TEST_F(Refusal, NoToken) {
 TEST_F(Refusal, AnotherToken) {
   Credentials wrong = issue({.name = kWorker});
   wrong.token.back() = 'x';
-  expect_refusal(Code::Unauthenticated, "the caller shows another", outcome(greeting(kWorker), wrong));
+  expect_refusal(Code::Unauthenticated, "the caller shows another",
+                 outcome(greeting(kWorker), wrong));
 }
 
 TEST_F(Refusal, TheBeginningOfTheToken) {
   Credentials wrong = issue({.name = kWorker});
   wrong.token.pop_back();
-  expect_refusal(Code::Unauthenticated, "the caller shows another", outcome(greeting(kWorker), wrong));
+  expect_refusal(Code::Unauthenticated, "the caller shows another",
+                 outcome(greeting(kWorker), wrong));
 }
 
 TEST_F(Refusal, AnotherCluster) {
@@ -154,10 +159,10 @@ TEST_F(Refusal, AnotherVersionOfTheProtocol) {
 }
 
 TEST_F(Refusal, ANameThatWouldSpoilALog) {
-  expect_refusal(Code::InvalidArgument, "no printable text",
-                 Status{outcome(greeting("x\nERROR forged"), issue({.name = "client"})).code,
-                        "[Connect] " +
-                            outcome(greeting("x\ny"), issue({.name = "client"})).message});
+  expect_refusal(
+      Code::InvalidArgument, "no printable text",
+      Status{outcome(greeting("x\nERROR forged"), issue({.name = "client"})).code,
+             "[Connect] " + outcome(greeting("x\ny"), issue({.name = "client"})).message});
 }
 
 // A server that poses as a worker with the certificate of a ps.
@@ -173,10 +178,12 @@ TEST_F(Refusal, AServerWithAnotherTasksCertificate) {
 }
 
 TEST_F(Refusal, AServerWithoutTls) {
-  const auto plain = make_endpoint({.self = {.name = kPs, .address = "127.0.0.1:0"}, .way = Way::Grpc},
-                                   [this](const auto&) { ++accepted_; });
-  expect_refusal(Code::Unauthenticated, "does not speak TLS",
-                 Caller(greeting(kWorker), issue({.name = kWorker})).outcome(plain->self().address));
+  const auto plain =
+      make_endpoint({.self = {.name = kPs, .address = "127.0.0.1:0"}, .way = Way::Grpc},
+                    [this](const auto&) { ++accepted_; });
+  expect_refusal(
+      Code::Unauthenticated, "does not speak TLS",
+      Caller(greeting(kWorker), issue({.name = kWorker})).outcome(plain->self().address));
 }
 
 TEST(Credentials, ThatCanNotWorkAreRefusedAtTheStart) {

@@ -56,12 +56,12 @@ void send_status(const std::shared_ptr<Pump>& pump, const std::shared_ptr<Server
                  StatusSource source) {
   const auto asked = std::make_shared<StatusCall>(pump, call, std::move(source));
   call->read(&asked->request, Pump::tag([asked](bool ok) {
-               if (ok) {
-                 reply(asked);
-               } else {
-                 asked->call->finish(Pump::tag([asked](bool) {}));
-               }
-             }));
+    if (ok) {
+      reply(asked);
+    } else {
+      asked->call->finish(Pump::tag([asked](bool) {}));
+    }
+  }));
 }
 
 }  // namespace cohort::internal

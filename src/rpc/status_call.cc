@@ -7,6 +7,7 @@
 #include "rpc/grpc_errors.h"
 #include "rpc/grpc_settings.h"
 #include "rpc/grpc_time.h"
+#include "rpc/target.h"
 #include "rpc/wire_names.h"
 
 namespace cohort::internal {
@@ -34,8 +35,9 @@ TaskStatus StatusRequestCall::answer() {
   }
   if (with_certificates_ &&
       !may_be_called(reply.name(), peer_certificate_names(*context_.auth_context()))) {
-    raise(Code::PermissionDenied, "[Status] who answers at {} says that it is {}, and has not its certificate",
-          address_, reply.name());
+    raise(Code::PermissionDenied,
+          "[Status] who answers at {} says that it is {}, and has not its certificate", address_,
+          reply.name());
   }
   return {.peer = {.name = reply.name(),
                    .incarnation = reply.incarnation(),
@@ -49,6 +51,7 @@ TaskStatus StatusRequestCall::answer() {
 
 TaskStatus ask_status(const std::string& address, const Credentials& credentials,
                       Deadline deadline) {
+  check_target(address, credentials);
   quiet_grpc();
   grpc::CompletionQueue queue;
   StatusRequestCall call({.channel = make_channel(address, credentials),

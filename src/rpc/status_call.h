@@ -19,7 +19,8 @@ class StatusRequestCall {
     Details details = Details::Without;
   };
   // Ends with `tag` at the queue, at the deadline at the latest.
-  StatusRequestCall(const Target& target, grpc::CompletionQueue* queue, Deadline deadline, void* tag);
+  StatusRequestCall(const Target& target, grpc::CompletionQueue* queue, Deadline deadline,
+                    void* tag);
 
   // After its end. Throws why there is no answer.
   TaskStatus answer();

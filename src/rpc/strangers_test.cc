@@ -65,7 +65,8 @@ std::string random_bytes(std::mt19937_64& random, size_t count) {
 constexpr char kPreface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 // Of HTTP/2: length, type, flags, stream, content.
-std::string frame(uint32_t length, char type, char flags, uint32_t stream, const std::string& content) {
+std::string frame(uint32_t length, char type, char flags, uint32_t stream,
+                  const std::string& content) {
   std::string bytes;
   for (const int shift : {16, 8, 0}) bytes.push_back(static_cast<char>(length >> shift));
   bytes.push_back(type);
@@ -87,25 +88,26 @@ std::vector<std::string> banners() {
       "EHLO nmap\r\n",
       "SSH-2.0-OpenSSH_9.2\r\n",
       "*1\r\n$4\r\nPING\r\n",
-      "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"s,          // the beginning of a TLS greeting
+      "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"s,  // the beginning of a TLS greeting
       "\x16\x03\x01\xff\xff"s + std::string(70000, 'A'),
-      "\x80\x9e\x01\x03\x01\x00u\x00\x00\x00 "s,                // SSLv2
-      "\x00\x00\x00\xa4\xff" "SMB"s,
-      "\x03\x00\x00\x0b\x06\xe0\x00\x00\x00\x00\x00"s,           // remote desktop
+      "\x80\x9e\x01\x03\x01\x00u\x00\x00\x00 "s,  // SSLv2
+      "\x00\x00\x00\xa4\xff"
+      "SMB"s,
+      "\x03\x00\x00\x0b\x06\xe0\x00\x00\x00\x00\x00"s,  // remote desktop
       std::string(1 << 20, '\0'),
       std::string(1 << 20, '\xff'),
       kPreface,
       std::string(kPreface, 10),
       kPreface + std::string(100, '\xff'),
-      kPreface + settings + frame(0xffffff, 0, 0, 1, ""),        // a frame of 16 MB that never comes
+      kPreface + settings + frame(0xffffff, 0, 0, 1, ""),  // a frame of 16 MB that never comes
       kPreface + settings + frame(4, 1, 4, 1, "\xff\xff\xff\xff"),  // headers that are none
-      kPreface + settings + frame(1, 1, 4, 0, "\x82"),            // headers of no stream
+      kPreface + settings + frame(1, 1, 4, 0, "\x82"),              // headers of no stream
       kPreface + settings + frame(4, 8, 0, 0, std::string(4, '\0')),
       kPreface + frame(6, 4, 0, 0, std::string("\x00\x05\xff\xff\xff\xff", 6)),
       kPreface + settings + frame(8, 6, 0, 0, "12345678") + frame(7, 6, 0, 0, "1234567"),
-      kPreface + settings + frame(0, 9, 4, 1, ""),                // the continuation of nothing
+      kPreface + settings + frame(0, 9, 4, 1, ""),  // the continuation of nothing
       kPreface + settings + frame(4, 3, 0, 7, std::string(4, '\1')),
-      kPreface + settings + frame(5, 99, 0, 1, "hello"),          // a kind of frame that is none
+      kPreface + settings + frame(5, 99, 0, 1, "hello"),  // a kind of frame that is none
       "{\"cluster\": 1}",
   };
 }
@@ -203,8 +205,8 @@ TEST_P(Strangers, DawdleOneByteAtATime) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(AtAPort, Strangers, testing::Bool(), [](const auto& info) {
-  return info.param ? std::string("WithTls") : std::string("WithoutTls");
+INSTANTIATE_TEST_SUITE_P(AtAPort, Strangers, testing::Bool(), [](const auto& chosen) {
+  return chosen.param ? std::string("WithTls") : std::string("WithoutTls");
 });
 
 }  // namespace

@@ -9,8 +9,8 @@
 
 namespace cohort::internal {
 
-// One call of gRPC that carries chunks both ways, from the caller's or the called side. Operations end
-// with their tag at the queue that the call was made with; one of each kind at a time.
+// One call of gRPC that carries chunks both ways, from the caller's or the called side. Operations
+// end with their tag at the queue that the call was made with; one of each kind at a time.
 class StreamCall {
  public:
   virtual ~StreamCall() = default;

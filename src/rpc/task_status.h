@@ -18,6 +18,7 @@ struct TaskStatus {
 };
 
 // Asks who listens at "host:port", once. Throws as Endpoint::connect does, without trying again.
-TaskStatus ask_status(const std::string& address, const Credentials& credentials, Deadline deadline);
+TaskStatus ask_status(const std::string& address, const Credentials& credentials,
+                      Deadline deadline);
 
 }  // namespace cohort::internal

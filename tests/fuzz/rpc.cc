@@ -58,8 +58,9 @@ auto chosen_target() {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static const auto target = cohort::internal::chosen_target();
-  const cohort::Status status = cohort::capture_status(
-      [&] { target({reinterpret_cast<const char*>(data), size}); });
+  const cohort::Status status = cohort::capture_status([&] {
+    target({reinterpret_cast<const char*>(data), size});
+  });
   if (status.code == cohort::Code::Internal || status.code == cohort::Code::Unknown) std::abort();
   return 0;
 }

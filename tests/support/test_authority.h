@@ -23,7 +23,7 @@ class TestAuthority {
   }
 
   struct Request {
-    std::string name = "client";       // of the party, "/job:worker/replica:0/task:0"
+    std::string name = "client";      // of the party, "/job:worker/replica:0/task:0"
     long valid_from_seconds = -3600;  // from now on
     long valid_to_seconds = 3600;
     std::string token = {};
