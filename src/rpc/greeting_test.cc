@@ -6,11 +6,12 @@ namespace cohort::internal {
 namespace {
 
 Greeting sample_greeting() {
-  return {.peer = {.name = "/job:worker/replica:0/task:1", .incarnation = 77, .address = "host:2222"},
-          .cluster = 5,
-          .host = "boot and namespace",
-          .memory_socket = "socket",
-          .memory_nonce = std::string("\0\xff nonce", 8)};
+  return {
+      .peer = {.name = "/job:worker/replica:0/task:1", .incarnation = 77, .address = "host:2222"},
+      .cluster = 5,
+      .host = "boot and namespace",
+      .memory_socket = "socket",
+      .memory_nonce = std::string("\0\xff nonce", 8)};
 }
 
 TEST(Greeting, ComesOutAsItWentIn) {
@@ -31,7 +32,8 @@ TEST(Greeting, NonsenseIsRefused) {
   EXPECT_ERROR(Code::InvalidArgument, "no greeting", decode_greeting(std::string(10'000, 'x')));
   Greeting greeting = sample_greeting();
   greeting.peer.name = std::string(600, 'x');
-  EXPECT_ERROR(Code::InvalidArgument, "the name is no printable", decode_greeting(encode(greeting)));
+  EXPECT_ERROR(Code::InvalidArgument, "the name is no printable",
+               decode_greeting(encode(greeting)));
   greeting = sample_greeting();
   greeting.peer.address = "host\x1b[31m";
   EXPECT_ERROR(Code::InvalidArgument, "the address is no printable",

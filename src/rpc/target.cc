@@ -19,10 +19,11 @@ void check_target(const std::string& address, const Credentials& credentials) {
   }
   if (credentials.has_certificates() || credentials.token.empty() || credentials.insecure) return;
   if (!is_loopback(target.host)) {
-    raise(Code::FailedPrecondition,
-          "[Connect] without certificates the token would go to {} for everybody to read; give both "
-          "sides certificates, or set Credentials::insecure",
-          address);
+    raise(
+        Code::FailedPrecondition,
+        "[Connect] without certificates the token would go to {} for everybody to read; give both "
+        "sides certificates, or set Credentials::insecure",
+        address);
   }
 }
 
