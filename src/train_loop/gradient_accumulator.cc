@@ -1,4 +1,3 @@
-#include "ops/variable_cell.h"
 #include "train_loop/sync_replicas_graph.h"
 
 namespace cohort::internal {
@@ -17,7 +16,7 @@ AnyAccumulator make(const std::string& name, const Variable& variable, bool spar
 
 GradientAccumulator::GradientAccumulator(const std::string& name, const Variable& variable,
                                          const Gradient& gradient)
-    : anchor_(VariableAccess::impl(variable)->handle().handle), accumulator_([&] {
+    : anchor_(handle_of(variable)), accumulator_([&] {
         const Colocation together(anchor_);
         return make(name, variable, gradient.is_sparse());
       }()) {}

@@ -122,7 +122,7 @@ TEST_F(Supervisors, ThrowWhatAThreadReported) {
   }));
 }
 
-class Notes : public SummaryWriter {
+class LatchedNotes : public SummaryWriter {
  public:
   void add_scalar(const std::string& tag, double value, int64_t step) override {
     const std::lock_guard lock(mutex_);
@@ -148,7 +148,7 @@ TEST_F(Supervisors, SaveAndSummariseAsChief) {
   const Tensor change = v.assign_add(1.f);
   const Tensor count = step.assign_add(int64_t{1});
   const auto saver = std::make_shared<MemorySaver>();
-  const auto notes = std::make_shared<Notes>();
+  const auto notes = std::make_shared<LatchedNotes>();
   const Tensor read = v.read_value();
   Supervisor supervisor(
       {.logdir = "folder", .saver = saver, .summary_writer = notes, .summaries = {{"v", read}}});

@@ -11,10 +11,6 @@
 namespace cohort::internal {
 namespace {
 
-const Tensor& handle_of(const Variable& variable) {
-  return VariableAccess::impl(variable)->handle().handle;
-}
-
 // A graph's registers by name: several optimizers of one graph that have the same share one.
 struct Registers {
   std::mutex mutex;
@@ -77,6 +73,10 @@ SyncMembership::SyncMembership(const std::string& name, int num_workers,
 Tensor SyncMembership::count_live() const {
   const Colocation together(anchor_);
   return int64_t{num_workers_} - sum(absent_.read_value());
+}
+
+const Tensor& handle_of(const Variable& variable) {
+  return VariableAccess::impl(variable)->handle().handle;
 }
 
 bool SyncMembership::mark(Session& session, int worker, Event event) const {

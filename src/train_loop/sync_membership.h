@@ -6,6 +6,9 @@
 
 namespace cohort::internal {
 
+// The symbol of the variable's state: what stands beside the variable is colocated with it.
+const Tensor& handle_of(const Variable& variable);
+
 // Which of N workers take part, as state beside the global step that all of them share: a number
 // per worker that is 1 when it is absent, and one more that counts absent workers nobody knows by
 // number. A queue tells the chief of changes.

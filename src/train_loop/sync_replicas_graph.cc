@@ -4,17 +4,12 @@
 #include "cohort/ops.h"
 #include "graph/scopes.h"
 #include "ops/dispatch.h"
-#include "ops/variable_cell.h"
 
 namespace cohort::internal {
 
 extern const OpDef kRepeat;
 
 namespace {
-
-const Tensor& handle_of(const Variable& variable) {
-  return VariableAccess::impl(variable)->handle().handle;
-}
 
 FifoQueue make_token_queue(const std::string& name, const Variable& global_step) {
   const Colocation together(handle_of(global_step));

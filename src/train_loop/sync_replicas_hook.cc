@@ -23,6 +23,7 @@ SyncReplicasHook::SyncReplicasHook(std::shared_ptr<SyncReplicas> replicas, bool 
       limits_(limits) {}
 
 void SyncReplicasHook::after_create_session(Session& session, Coordinator& coordinator) {
+  coordinator_ = &coordinator;
   const std::vector<std::string> missing =
       session.run(replicas_->ready_op()).to_vector<std::string>();
   if (!missing.empty()) {
@@ -75,6 +76,7 @@ void SyncReplicasHook::serve_others(Session& session) {
   int64_t last_step = -1;
   auto deadline = steady_clock::now() + limits_.idle_limit;
   while (true) {
+    if (coordinator_->should_stop()) return;  // nobody updates any more
     const std::vector<Tensor> now = session.run({replicas_->num_live(), replicas_->global_step()});
     if (now[0].to<int64_t>() <= 0) break;
     if (now[1].to<int64_t>() != last_step) deadline = steady_clock::now() + limits_.idle_limit;

@@ -31,6 +31,7 @@ class SyncReplicasHook : public SessionRunHook {
   const Tensor init_tokens_;
   const Tensor restart_tokens_;
   const Limits limits_;
+  const Coordinator* coordinator_ = nullptr;  // of the session of now
   std::atomic<bool> left_{false};
 };
 

@@ -12,7 +12,7 @@ namespace cohort {
 namespace {
 
 using std::chrono::milliseconds;
-constexpr milliseconds kLong{30'000};
+constexpr milliseconds kPatience{30'000};
 
 // All workers of a cluster in one graph and one session: what they share by name on a ps they share
 // here as well. One variable that starts at 10, learning rate 0.5; each worker is fed its gradient.
@@ -57,13 +57,13 @@ class Cluster {
   void start_chief() { chief().get_chief_queue_runner().create_threads(*session_, coordinator_); }
   void stop() {
     coordinator_.request_stop();
-    coordinator_.join({.stop_grace_period = kLong});
+    coordinator_.join({.stop_grace_period = kPatience});
   }
 
   // One step of a worker; returns its token.
   int64_t train(int worker, float gradient) {
     Worker& the = *workers_.at(static_cast<size_t>(worker));
-    return session_->run(the.train, {{the.gradient, Tensor(gradient)}}, {.timeout = kLong})
+    return session_->run(the.train, {{the.gradient, Tensor(gradient)}}, {.timeout = kPatience})
         .to<int64_t>();
   }
   std::future<int64_t> train_meanwhile(int worker, float gradient) {
@@ -305,12 +305,12 @@ TEST(SyncReplicas, SumRowsOfSparseGradientsEachByItself) {
   auto other = std::async(std::launch::async, [&] {
     session.run(trains[1], {{rows[1], Tensor({int64_t{2}, int64_t{0}})}});
   });
-  session.run(trains[0], {{rows[0], Tensor({int64_t{0}})}}, {.timeout = kLong});
+  session.run(trains[0], {{rows[0], Tensor({int64_t{0}})}}, {.timeout = kPatience});
   other.get();
   // Row 0 had two gradients of 1, row 2 one: each row's mean is 1.
   EXPECT_EQ(session.run(read).to_vector<float>(), (std::vector<float>{0, 2, 2}));
   coordinator.request_stop();
-  coordinator.join({.stop_grace_period = kLong});
+  coordinator.join({.stop_grace_period = kPatience});
 }
 
 class SyncReplicasRules : public ::testing::Test {
@@ -438,7 +438,7 @@ void train_unequally(int chief_steps, int worker_steps, bool numbered) {
   other_worker = std::thread([&] {
     Coordinator coordinator;
     other_hook->after_create_session(shared, coordinator);
-    for (int i = 0; i < worker_steps; ++i) shared.run(other_train, {}, {.timeout = kLong});
+    for (int i = 0; i < worker_steps; ++i) shared.run(other_train, {}, {.timeout = kPatience});
     other_hook->end(shared);
     coordinator.request_stop();
     coordinator.join();
@@ -497,7 +497,7 @@ TEST(SyncReplicas, GoOnAfterTheChiefWasLost) {
   EXPECT_EQ(waiting.get(), 1);
   EXPECT_EQ(cluster.train(0, 2), 2);
   coordinator.request_stop();
-  coordinator.join({.stop_grace_period = kLong});
+  coordinator.join({.stop_grace_period = kPatience});
 }
 
 }  // namespace
