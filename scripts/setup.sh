@@ -30,6 +30,7 @@ protobuf-compiler       # the same
 nlohmann-json3-dev      # JSON: TF_CONFIG, what clouds answer
 libcpp-httplib-dev      # HTTP and HTTPS: asking Kubernetes and clouds for a cluster
 libssl-dev              # certificates; cpp-httplib stands on it
+libgrpc++-dev           # connections between hosts
 libgtest-dev            # tests
 libgmock-dev            # the CMake package of libgtest-dev asks for it
 librapidcheck-dev       # property tests

@@ -6,6 +6,7 @@
 #include "cohort/cluster.h"                // IWYU pragma: export
 #include "cohort/cluster_resolver.h"       // IWYU pragma: export
 #include "cohort/control_flow.h"           // IWYU pragma: export
+#include "cohort/credentials.h"            // IWYU pragma: export
 #include "cohort/cross_device_ops.h"       // IWYU pragma: export
 #include "cohort/data.h"                   // IWYU pragma: export
 #include "cohort/device.h"                 // IWYU pragma: export
@@ -29,6 +30,7 @@
 #include "cohort/random.h"                 // IWYU pragma: export
 #include "cohort/replica_device_setter.h"  // IWYU pragma: export
 #include "cohort/scheduler_resolvers.h"    // IWYU pragma: export
+#include "cohort/server.h"                 // IWYU pragma: export
 #include "cohort/session.h"                // IWYU pragma: export
 #include "cohort/session_manager.h"        // IWYU pragma: export
 #include "cohort/shape.h"                  // IWYU pragma: export

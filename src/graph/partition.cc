@@ -190,6 +190,7 @@ class Cutter {
     for (Endpoint& input : node.inputs) input = local(input, device);
     for (int& before : node.controls) before = local_control(before, device);
     node.device = part(device).device;
+    node.colocated_with.clear();  // it is placed, and they may be elsewhere
     copies_[static_cast<size_t>(id)] = part(device).graph->add_unindexed(std::move(node));
   }
 

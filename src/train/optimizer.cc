@@ -39,11 +39,13 @@ struct OptimizerState {
   // Moves the count of updates to where the variables are.
   void settle(const UpdateRoute& route, const Variable& neighbour);
   const std::vector<Variable>& slots_of(const Variable& variable, const UpdateRoute* route);
-  // One update of the copies that this context means.
-  Tensor step(const Gradients& gradients, const std::vector<Variable>& variables,
+  // Whether an update needs nothing of the gradients but their sum, element by element.
+  bool adds() const;
+  // One update of the copies that this context means, with the sum of the terms.
+  Tensor step(std::span<const Gradients> terms, const std::vector<Variable>& variables,
               const UpdateRoute* route);
   Tensor update(const Variable& variable, const std::vector<Variable>& its_slots,
-                const Gradient& gradient, const Tensor& rate_now, const Tensor& step);
+                std::span<const Gradient> terms, const Tensor& rate_now, const Tensor& step);
   void warn_without_gradient(const Variable& variable);
   Tensor rate_now() const;
 };
@@ -117,8 +119,13 @@ Tensor OptimizerState::rate_now() const {
         now.shape().to_string(), to_string(now.dtype()));
 }
 
-Tensor OptimizerState::step(const Gradients& gradients, const std::vector<Variable>& variables,
-                            const UpdateRoute* route) {
+bool OptimizerState::adds() const {
+  return clipping.value == 0 && clipping.norm == 0 && clipping.global_norm == 0;
+}
+
+Tensor OptimizerState::step(std::span<const Gradients> terms,
+                            const std::vector<Variable>& variables, const UpdateRoute* route) {
+  const Gradients& gradients = terms.front();
   if (std::none_of(gradients.begin(), gradients.end(),
                    [](const Gradient& gradient) { return gradient.defined(); })) {
     raise(Code::InvalidArgument,
@@ -137,14 +144,17 @@ Tensor OptimizerState::step(const Gradients& gradients, const std::vector<Variab
       warn_without_gradient(variables[i]);
       continue;
     }
-    updates.push_back(update(variables[i], slots_of(variables[i], route), limited[i], now, count));
+    std::vector<Gradient> all{limited[i]};
+    for (const Gradients& more : terms.subspan(1)) all.push_back(more[i]);
+    updates.push_back(update(variables[i], slots_of(variables[i], route), all, now, count));
   }
   return count.is_symbolic() ? done_after(updates) : count;
 }
 
 Tensor OptimizerState::update(const Variable& variable, const std::vector<Variable>& its_slots,
-                              const Gradient& gradient, const Tensor& rate_now,
+                              std::span<const Gradient> terms, const Tensor& rate_now,
                               const Tensor& step) {
+  const Gradient& gradient = terms.front();
   const auto& target = VariableAccess::impl(variable)->handle();
   std::vector<Tensor> inputs{target.handle};
   for (const Variable& slot : its_slots) {
@@ -154,7 +164,7 @@ Tensor OptimizerState::update(const Variable& variable, const std::vector<Variab
     inputs.push_back(gradient.slices().values);
     inputs.push_back(gradient.slices().indices);
   } else {
-    inputs.push_back(gradient.dense());
+    for (const Gradient& term : terms) inputs.push_back(term.dense());
   }
   inputs.push_back(rate_now);
   inputs.push_back(step);
@@ -183,11 +193,12 @@ Tensor Optimizer::apply_gradients(const Gradients& gradients,
   internal::check_all(gradients, variables);
   const cohort::internal::RecordingPause pause;
   const auto route = cohort::internal::find_update_route(variables);
-  if (route == nullptr) return state_->step(gradients, variables, nullptr);
+  if (route == nullptr) return state_->step({&gradients, 1}, variables, nullptr);
   state_->settle(*route, variables[0]);
-  const Tensor done = route->apply(gradients, variables, [&](const Gradients& sums) {
-    return state_->step(sums, variables, route.get());
-  });
+  const auto step = [&](std::span<const Gradients> terms) {
+    return state_->step(terms, variables, route.get());
+  };
+  const Tensor done = route->apply(gradients, variables, step, state_->adds());
   return done.defined() ? done : state_->iterations.read_value();
 }
 
