@@ -9,6 +9,7 @@
 #include "base/raise.h"
 #include "cohort/graph_variable.h"
 #include "cohort/ops.h"
+#include "graph/scopes.h"
 #include "ops/dispatch.h"
 #include "ops/variable_ops.h"
 #include "train/update_route.h"
@@ -66,10 +67,21 @@ VariableRequest slot_request(const Variable& variable, const SlotSpec& spec) {
           {.name = variable.name() + "/" + spec.name, .trainable = false}};
 }
 
+// A slot lives where its variable does.
 Variable make_slot(const Variable& variable, const SlotSpec& spec, const UpdateRoute* route) {
   const VariableRequest request = slot_request(variable, spec);
-  return route != nullptr ? route->make_beside(variable, request)
-                          : Variable(request.initializer, request.options);
+  if (route != nullptr) return route->make_beside(variable, request);
+  const Tensor& handle = VariableAccess::impl(variable)->handle().handle;
+  std::optional<Colocation> together;
+  if (handle.is_symbolic()) together.emplace(handle);
+  return Variable(request.initializer, request.options);
+}
+
+// Something to wait for. Updated variables of a session's graph stay where they are.
+Tensor done_after(const std::vector<Tensor>& updates) {
+  const auto* builder = cohort::internal::thread_dispatch().builder;
+  const bool of_session = builder != nullptr && builder->makes_variables();
+  return of_session ? cohort::internal::run_all(updates) : group(updates);
 }
 
 }  // namespace
@@ -136,7 +148,7 @@ Tensor OptimizerState::step(std::span<const Gradients> terms,
     for (const Gradients& more : terms.subspan(1)) all.push_back(more[i]);
     updates.push_back(update(variables[i], slots_of(variables[i], route), all, now, count));
   }
-  return count.is_symbolic() ? group(updates) : count;
+  return count.is_symbolic() ? done_after(updates) : count;
 }
 
 Tensor OptimizerState::update(const Variable& variable, const std::vector<Variable>& its_slots,
@@ -202,7 +214,7 @@ Tensor Optimizer::minimize(const Tensor& loss, const std::vector<Variable>& vari
   const Tensor update = apply_gradients(gradients({loss}, all), all);
   if (!step) return update;
   const ControlDependencies after({update});
-  return group({update, step->assign_add(int64_t{1})});
+  return group({step->assign_add(int64_t{1})});
 }
 
 Tensor Optimizer::minimize(const std::function<Tensor()>& loss,
