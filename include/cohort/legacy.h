@@ -122,8 +122,8 @@ class MultiStepContext {
   std::map<std::string, std::any> others_;
 };
 
-// Calls `f(context, element)` for the next `iterations` elements. `initial` is what outputs are that
-// no step sets.
+// Calls `f(context, element)` for the next `iterations` elements. `initial` is what outputs are
+// that no step sets.
 template <typename F>
 MultiStepContext experimental_run_steps_on_iterator(
     Strategy& strategy, const F& f, DistributedIterator& iterator, int iterations = 1,

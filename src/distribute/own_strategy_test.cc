@@ -52,9 +52,10 @@ class AveragingExtended : public StrategyExtended {
       for (const Variable& copy : strategy().local_results(variable)) {
         values.emplace_back(copy.read_value());
       }
-      const DistributedValue mean = reduce_to(
-          ReduceOp::Mean, {DistributedValue::Kind::PerReplica, values}, variable, {});
-      update(variable, [](Variable copy, Tensor value) { copy.assign(value); }, mean);
+      const DistributedValue mean =
+          reduce_to(ReduceOp::Mean, {DistributedValue::Kind::PerReplica, values}, variable, {});
+      update(
+          variable, [](Variable copy, Tensor value) { copy.assign(value); }, mean);
     }
   }
 

@@ -386,9 +386,8 @@ TEST_F(Run, TheInitialValueOfAVariableMadeInsideIsComputedOnce) {
 
 TEST_F(Run, ReplicasHaveTheCallersNumericsGuard) {
   const NumericsGuard guard;
-  const auto codes = strategy_.run([] {
-    return error_of([] { return log(Tensor({-1.f})); }).code;
-  });
+  const auto codes =
+      strategy_.run([] { return error_of([] { return log(Tensor({-1.f})); }).code; });
   EXPECT_EQ(codes[0], Code::InvalidArgument);
   EXPECT_EQ(codes[1], Code::InvalidArgument);
 }

@@ -32,8 +32,8 @@ class SharedVariables {
 
   ReplicaMeeting& meeting_;
   std::mutex mutex_;
-  std::map<std::string, std::vector<Variable>> made_;     // guarded by mutex_
-  std::vector<std::map<std::string, size_t>> asked_;  // by replica; each uses its own
+  std::map<std::string, std::vector<Variable>> made_;  // guarded by mutex_
+  std::vector<std::map<std::string, size_t>> asked_;   // by replica; each uses its own
 };
 
 }  // namespace cohort::internal
