@@ -58,7 +58,8 @@ struct SavedTensor {
   Shape shape;
 };
 
-// The content of one checkpoint. Thread-safe; holds no files open.
+// The content of one checkpoint. Thread-safe. Files that it has read from stay open, so that it
+// goes on reading when the checkpoint is deleted.
 class CheckpointReader {
  public:
   // Throws NotFound when there is no checkpoint of that prefix, DataLoss when its manifest is
@@ -135,6 +136,25 @@ struct SavedPart {
   std::vector<int64_t> offset;
 };
 
+// Variables that a Saver is for: each is saved under its own name, or under the one given.
+class SaverVariables {
+ public:
+  SaverVariables() = default;
+  SaverVariables(std::initializer_list<Variable> variables)
+      : SaverVariables(std::vector<Variable>(variables)) {}
+  SaverVariables(const std::vector<Variable>& variables);
+  SaverVariables(const std::map<std::string, Variable>& variables);
+
+  struct Item {
+    std::string name;
+    Variable variable;
+  };
+  const std::vector<Item>& items() const { return items_; }
+
+ private:
+  std::vector<Item> items_;
+};
+
 struct SaverOptions {
   // How many checkpoints to keep; older ones are deleted. 0 keeps all, and lists only the last.
   int max_to_keep = 5;
@@ -169,13 +189,10 @@ class Saver {
  public:
   // All variables that the graph being built has so far, by name.
   explicit Saver(const SaverOptions& options = {});
-  // These, each under its own name, or under the one given. Two under one name are InvalidArgument,
-  // and so is none at all.
-  explicit Saver(const std::vector<Variable>& variables, const SaverOptions& options = {});
-  explicit Saver(const std::map<std::string, Variable>& variables,
-                 const SaverOptions& options = {});
-  // Whole variables by name, and parts of larger tensors.
-  Saver(const std::map<std::string, Variable>& variables, const std::vector<SavedPart>& parts,
+  // These. Two under one name are InvalidArgument, and so is none at all.
+  explicit Saver(const SaverVariables& variables, const SaverOptions& options = {});
+  // Whole variables, and parts of larger tensors.
+  Saver(const SaverVariables& variables, const std::vector<SavedPart>& parts,
         const SaverOptions& options = {});
 
   // Returns the prefix of the new checkpoint, which exists then, unless saving is asynchronous.

@@ -102,6 +102,7 @@ constexpr Line kLines[] = {
     {"Gelu", 1, 1, ""},
     {"GeluGrad", 2, 2, "", kOneDType},
     {"Group", 0, kMany, ""},
+    {"HoldTensors", 0, kMany, "slot:text"},
     {"Identity", 1, 1, ""},
     {"Index", 1, 1, "index:int"},
     {"IndexGrad", 2, 2, "index:int", kOneDType},
@@ -168,6 +169,7 @@ constexpr Line kLines[] = {
     {"RandomUniform", 1, 1, "shape:shape dtype:dtype low:float high:float"},
     {"Range", 0, 0, "start:float limit:float step:float dtype:dtype"},
     {"Rank", 1, 1, ""},
+    {"ReadShard", 2, 2, ""},
     {"ReadVariable", 1, 1, "dtype:dtype shape:shape trainable:bool"},
     {"Reciprocal", 1, 1, ""},
     {"Recv", 0, 0, "edge:int dtype:dtype shape:shape"},
@@ -177,6 +179,7 @@ constexpr Line kLines[] = {
     {"Relu6", 1, 1, ""},
     {"Relu6Grad", 2, 2, "", kOneDType},
     {"ReluGrad", 2, 2, "", kOneDType},
+    {"RemoveShards", 1, 1, ""},
     {"ReplicaAllGather", 1, 1,
      "axis:int replicas:int bytes_per_pack:int timeout:float implementation:int"},
     {"ReplicaAllReduce", 1, kMany,
@@ -229,6 +232,7 @@ constexpr Line kLines[] = {
     {"WhileGrad", 0, kMany,
      "condition:function body:function num_state:int maximum_iterations:int "
      "body_gradient:function"},
+    {"WriteShard", 2, 2, "slot:text"},
     {"Zeros", 0, 0, "shape:shape dtype:dtype"},
     {"ZerosLike", 1, 1, ""},
 };
