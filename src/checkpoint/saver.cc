@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "base/raise.h"
 #include "checkpoint/checkpoint_list.h"
+#include "checkpoint/restore_in_place.h"
 #include "checkpoint/save_queue.h"
 #include "checkpoint/shard_runs.h"
 #include "checkpoint/state_file.h"
@@ -67,15 +68,12 @@ class SaverImpl {
     queue_.wait();
     const CheckpointFiles files(prefix);
     for (const SaverItem& item : graph_.items) check_fits(item, files);
-    TaskSource source(session, graph_, folder_of(prefix));
-    Feeds feeds;
-    for (size_t i = 0; i < graph_.items.size(); ++i) {
-      const SaveItem& saved = graph_.items[i].saved;
-      const Extent extent =
-          saved.part ? saved.part->extent : whole_of(files.entry(saved.name).shape);
-      feeds.push_back({graph_.restored[i], files.read(saved.name, extent, source)});
+    std::vector<bool> restored(graph_.items.size());
+    for (const SaverGraph::Shard& shard : graph_.writers()) {
+      if (!restore_in_place(session, graph_, shard, files)) continue;
+      for (const size_t index : shard.items) restored[index] = true;
     }
-    session.run(graph_.restore, feeds);
+    restore_from_here(session, files, restored);
     if (list_.empty()) recover_list(files.prefix());
   }
 
@@ -83,6 +81,24 @@ class SaverImpl {
   SaveQueue& queue() { return queue_; }
 
  private:
+  // Reads the values of the items that are left, and sends them to their variables.
+  void restore_from_here(Session& session, const CheckpointFiles& files,
+                         const std::vector<bool>& restored) {
+    const std::string folder = folder_of(files.prefix());
+    TaskSource source(session, graph_, {.here = folder, .there = folder});
+    Feeds feeds;
+    std::vector<Tensor> assignments;
+    for (size_t i = 0; i < graph_.items.size(); ++i) {
+      if (restored[i]) continue;
+      const SaveItem& saved = graph_.items[i].saved;
+      const Extent extent =
+          saved.part ? saved.part->extent : whole_of(files.entry(saved.name).shape);
+      feeds.push_back({graph_.restored[i], files.read(saved.name, extent, source)});
+      assignments.push_back(graph_.restores[i]);
+    }
+    if (!assignments.empty()) session.run(assignments, feeds);
+  }
+
   // One file, written by this process from values that come here.
   void save_here(Session& session, const std::string& prefix, const SaveOptions& options) {
     const std::vector<Tensor> values = session.run(graph_.values);

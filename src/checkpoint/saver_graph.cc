@@ -73,19 +73,19 @@ std::string shard_device(const std::string& variable_device) {
   return device.to_string();
 }
 
-// Runs `add` and returns the nodes with effects that it added to the graph.
-template <typename Add>
-std::vector<Tensor> effects_of(GraphImpl& graph, const Add& add) {
-  const int before = graph.size();
-  add();
+// What makes `value` the variable's when it is run: the nodes with effects that restore() adds.
+Tensor restore_node(VariableImpl& variable, const Tensor& value) {
+  const std::shared_ptr<GraphImpl> graph = graph_of(value);
+  const int before = graph->size();
+  variable.restore(value);
   std::vector<Tensor> effects;
-  for (int id = before; id < graph.size(); ++id) {
-    const Node& node = graph.node(id);
+  for (int id = before; id < graph->size(); ++id) {
+    const Node& node = graph->node(id);
     if (node.op->stateful && !node.outputs.empty() && node.outputs[0].dtype != kResource) {
-      effects.push_back(graph.symbol({id, 0}));
+      effects.push_back(graph->symbol({id, 0}));
     }
   }
-  return effects;
+  return group(effects);
 }
 
 }  // namespace
@@ -112,16 +112,11 @@ void SaverGraph::add_values() {
 }
 
 void SaverGraph::add_restore() {
-  const std::shared_ptr<GraphImpl> graph = graph_of(values[0]);
-  std::vector<Tensor> assignments;
   for (const SaverItem& item : items) {
     const VariableHandle& copy = item.variable->first_copy();
     restored.push_back(placeholder(copy.dtype, copy.shape, "restored"));
-    const std::vector<Tensor> effects =
-        effects_of(*graph, [&] { item.variable->restore(restored.back()); });
-    assignments.insert(assignments.end(), effects.begin(), effects.end());
+    restores.push_back(restore_node(*item.variable, restored.back()));
   }
-  restore = group(assignments);
 }
 
 void SaverGraph::add_shards(const std::vector<std::string>& devices_to_read) {
@@ -141,6 +136,13 @@ void SaverGraph::add_shards(const std::vector<std::string>& devices_to_read) {
     const DeviceScope there(shards[i].device);
     add_shard_nodes(shards[i], fmt::format("{}_{}", slot, i));
   }
+  for (Shard& shard : shards) {
+    std::vector<Tensor> assignments;
+    for (size_t i = 0; i < shard.loaded.size(); ++i) {
+      assignments.push_back(restore_node(*items[shard.items[i]].variable, shard.loaded[i]));
+    }
+    if (!assignments.empty()) shard.restore = group(assignments);
+  }
 }
 
 void SaverGraph::add_shard_nodes(Shard& shard, const std::string& slot) {
@@ -150,6 +152,7 @@ void SaverGraph::add_shard_nodes(Shard& shard, const std::string& slot) {
   shard.removed_paths = placeholder(kString, Shape{-1}, "removed_paths");
   shard.removed = remove_shards_node(shard.removed_paths);
   if (shard.items.empty()) return;
+  add_load_nodes(shard);
   std::vector<Tensor> its_values;
   std::vector<std::string> keys;
   for (const size_t index : shard.items) {
@@ -159,6 +162,17 @@ void SaverGraph::add_shard_nodes(Shard& shard, const std::string& slot) {
   shard.hold = hold_tensors_node(slot, its_values);
   const Colocation together(shard.hold);
   shard.report = write_shard_node(slot, shard.path, Tensor::from(std::move(keys)));
+}
+
+void SaverGraph::add_load_nodes(Shard& shard) {
+  Specs specs;
+  for (const size_t index : shard.items) {
+    const VariableHandle& copy = items[index].variable->first_copy();
+    if (!copy.shape.is_fully_known()) return;
+    specs.push_back({copy.dtype, copy.shape});
+  }
+  shard.load_request = placeholder(kInt64, Shape{-1}, "load_request");
+  shard.loaded = load_shard_nodes(shard.path, shard.load_request, specs);
 }
 
 std::vector<SaveItem> SaverGraph::items_of(const Shard& shard) const {

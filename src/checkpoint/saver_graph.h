@@ -28,7 +28,10 @@ struct SaverGraph {
     Tensor path = {};                // fed
     Tensor hold = {};
     Tensor report = {};
-    Tensor read_request = {};  // fed
+    Tensor load_request = {};         // fed
+    std::vector<Tensor> loaded = {};  // one for each item; none where a shape is not fully known
+    Tensor restore = {};              // assigns them
+    Tensor read_request = {};         // fed
     Tensor read_bytes = {};
     Tensor removed_paths = {};  // fed
     Tensor removed = {};
@@ -45,7 +48,7 @@ struct SaverGraph {
   std::vector<SaverItem> items;
   std::vector<Tensor> values;    // one for each item
   std::vector<Tensor> restored;  // fed: one for each item
-  Tensor restore;                // assigns them
+  std::vector<Tensor> restores;  // assign them, one by one
   std::vector<Shard> shards;     // those with items first
   size_t num_writers = 0;
 
@@ -54,6 +57,7 @@ struct SaverGraph {
   void add_restore();
   void add_shards(const std::vector<std::string>& devices_to_read);
   void add_shard_nodes(Shard& shard, const std::string& slot);
+  void add_load_nodes(Shard& shard);
 };
 
 // What a strategy keeps copies of comes once, whichever copies are given.

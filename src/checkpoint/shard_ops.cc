@@ -1,12 +1,16 @@
 #include "checkpoint/shard_ops.h"
 
-#include <limits>
+#include <cstring>
 #include <mutex>
 
 #include "base/raise.h"
+#include "checkpoint/json_fields.h"
 #include "checkpoint/shard.h"
+#include "checkpoint/tensor_bytes.h"
+#include "data/crc32c.h"
 #include "ops/infer.h"
 #include "ops/run_context.h"
+#include "ops/spec_list.h"
 #include "tensor/body.h"
 #include "tensor/memory.h"
 
@@ -108,6 +112,69 @@ void compute_read(Kernel& k) {
   k.outputs[0] = made.tensor;
 }
 
+// One tensor of those that LoadShard reads.
+struct LoadRequest {
+  static constexpr size_t kNumbers = 3;
+  static constexpr size_t kFirst = 2;  // after the file's size and its header's checksum
+  LoadRequest(std::span<const int64_t> numbers, size_t index)
+      : begin(static_cast<uint64_t>(numbers[kFirst + kNumbers * index])),
+        size(static_cast<uint64_t>(numbers[kFirst + kNumbers * index + 1])),
+        crc32c(static_cast<uint32_t>(numbers[kFirst + kNumbers * index + 2])) {}
+  uint64_t begin;
+  uint64_t size;
+  uint32_t crc32c;
+};
+
+std::string read_checked(const ReadFile& file, const LoadRequest& request) {
+  if (request.size > file.size()) {
+    raise(Code::InvalidArgument, "[LoadShard] '{}' has {} bytes, not {}", file.path(), file.size(),
+          request.size);
+  }
+  std::string bytes(request.size, '\0');
+  file.read(request.begin, std::as_writable_bytes(std::span(bytes)));
+  if (data::internal::crc32c(bytes) == request.crc32c) return bytes;
+  raise(Code::DataLoss, "[LoadShard] {} bytes from byte {} on of '{}' are damaged", request.size,
+        request.begin, file.path());
+}
+
+Tensor tensor_of(const std::string& bytes, const Spec& spec, const std::string& path) {
+  if (spec.dtype == kString) return decode_strings(bytes, spec.shape, "[LoadShard] " + path);
+  if (bytes.size() != bytes_of(spec.dtype, spec.shape)) {
+    raise(Code::InvalidArgument, "[LoadShard] {} of shape {} do not take {} bytes",
+          to_string(spec.dtype), spec.shape.to_string(), bytes.size());
+  }
+  const WritableTensor made = allocate_tensor(spec.dtype, spec.shape);
+  std::memcpy(made.data, bytes.data(), bytes.size());
+  return made.tensor;
+}
+
+void compute_load(Kernel& k) {
+  const std::string& path = checked_path("LoadShard", strings(k.inputs[0])[0]);
+  const Specs specs = unpack_specs("LoadShard", k.attrs.integers("components"));
+  const std::span<const int64_t> numbers = k.inputs[1].data<int64_t>();
+  if (numbers.size() != LoadRequest::kFirst + LoadRequest::kNumbers * specs.size()) {
+    raise(Code::InvalidArgument, "[LoadShard] {} numbers do not describe {} tensors",
+          numbers.size(), specs.size());
+  }
+  const ReadFile file =
+      open_shard(path, static_cast<uint64_t>(numbers[0]), static_cast<uint32_t>(numbers[1]));
+  for (size_t i = 0; i < specs.size(); ++i) {
+    k.outputs[i] = tensor_of(read_checked(file, LoadRequest(numbers, i)), specs[i], path);
+  }
+}
+
+Specs infer_load(const OpInputs& inputs) {
+  require_input(inputs, 0, kString, {});
+  require_input(inputs, 1, kInt64, {-1});
+  Specs specs = unpack_specs(inputs.op, inputs.attrs.integers("components"));
+  for (const Spec& spec : specs) {
+    if (spec.shape.is_fully_known()) continue;
+    raise(Code::InvalidArgument, "[{}] shapes must be fully known, got {}", inputs.op,
+          spec.shape.to_string());
+  }
+  return specs;
+}
+
 void compute_remove(Kernel& k) {
   int64_t removed = 0;
   for (const std::string& path : strings(k.inputs[0])) {
@@ -158,6 +225,16 @@ extern constexpr OpDef kReadShard{
     .stateful = true,
 };
 
+extern constexpr OpDef kLoadShard{
+    .name = "LoadShard",
+    .dtypes = kStringType | kInt64Type,
+    .infer = infer_load,
+    .compute = compute_load,
+    .gradient = nullptr,
+    .no_gradient_because = kFiles,
+    .stateful = true,
+};
+
 extern constexpr OpDef kRemoveShards{
     .name = "RemoveShards",
     .dtypes = kStringType,
@@ -181,6 +258,12 @@ Tensor write_shard_node(const std::string& slot, const Tensor& path, const Tenso
 
 Tensor read_shard_node(const Tensor& path, const Tensor& request) {
   return apply(kReadShard, {path, request});
+}
+
+std::vector<Tensor> load_shard_nodes(const Tensor& path, const Tensor& request,
+                                     const Specs& specs) {
+  const Tensor inputs[] = {path, request};
+  return apply_many(kLoadShard, inputs, {{"components", pack_specs(specs)}}, {});
 }
 
 Tensor remove_shards_node(const Tensor& paths) { return apply(kRemoveShards, {paths}); }

@@ -18,6 +18,10 @@ Tensor write_shard_node(const std::string& slot, const Tensor& path, const Tenso
 // `request` is int64: the file's size, the checksum of its header, and where which bytes of it
 // begin, and how many. Gives them as uint8.
 Tensor read_shard_node(const Tensor& path, const Tensor& request);
+// Tensors of a file, as `specs` says, which are fully known. `request` is int64: the file's size,
+// the checksum of its header, and for each tensor where its bytes begin, how many they are and
+// their checksum. Throws DataLoss where a checksum differs.
+std::vector<Tensor> load_shard_nodes(const Tensor& path, const Tensor& request, const Specs& specs);
 // Deletes the files, as far as they are there; gives how many were, an int64.
 Tensor remove_shards_node(const Tensor& paths);
 

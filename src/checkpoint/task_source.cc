@@ -9,8 +9,8 @@
 
 namespace cohort::internal {
 
-TaskSource::TaskSource(Session& session, const SaverGraph& graph, std::string folder)
-    : session_(session), graph_(graph), local_(std::move(folder)) {}
+TaskSource::TaskSource(Session& session, const SaverGraph& graph, const Folders& folders)
+    : session_(session), graph_(graph), folder_there_(folders.there), local_(folders.here) {}
 
 bool TaskSource::is_here(const SavedFile& file) const {
   return file_exists(in_folder(local_.folder(), file.name));
@@ -21,9 +21,8 @@ Tensor TaskSource::ask(const SaverGraph::Shard& shard, const SavedFile& file, ui
   const std::vector<int64_t> request{static_cast<int64_t>(file.size),
                                      static_cast<int64_t>(file.header_crc32c),
                                      static_cast<int64_t>(begin), static_cast<int64_t>(size)};
-  return session_.run(shard.read_bytes,
-                      {{shard.path, Tensor(in_folder(local_.folder(), file.name))},
-                       {shard.read_request, Tensor::from(request)}});
+  return session_.run(shard.read_bytes, {{shard.path, Tensor(in_folder(folder_there_, file.name))},
+                                         {shard.read_request, Tensor::from(request)}});
 }
 
 namespace {
@@ -57,7 +56,7 @@ const SaverGraph::Shard& TaskSource::holder_of(const SavedFile& file) {
   raise(Code::NotFound,
         "[Saver] nobody has '{}', which {} wrote; asked {}. Copy it to one of them, or name the "
         "task that has it in SaverOptions::shard_devices",
-        in_folder(local_.folder(), file.name), file.device, quoted_list(asked));
+        in_folder(folder_there_, file.name), file.device, quoted_list(asked));
 }
 
 void TaskSource::check(const SavedFile& file, const SavedSlice& slice) {

@@ -10,7 +10,12 @@ namespace cohort::internal {
 // wrote it and who was asked.
 class TaskSource : public SliceSource {
  public:
-  TaskSource(Session& session, const SaverGraph& graph, std::string folder);
+  // The folder's name on this machine and on the tasks'.
+  struct Folders {
+    std::string here;
+    std::string there;
+  };
+  TaskSource(Session& session, const SaverGraph& graph, const Folders& folders);
   void check(const SavedFile& file, const SavedSlice& slice) override;
   void read(const SavedFile& file, const SavedSlice& slice, std::span<std::byte> into) override;
 
@@ -21,6 +26,7 @@ class TaskSource : public SliceSource {
 
   Session& session_;
   const SaverGraph& graph_;
+  const std::string folder_there_;
   LocalSource local_;
   std::mutex mutex_;
   std::map<std::string, const SaverGraph::Shard*> holders_;  // by file; guarded by mutex_

@@ -118,6 +118,7 @@ constexpr Line kLines[] = {
     {"Less", 2, 2, "", kOneDType},
     {"LessEqual", 2, 2, "", kOneDType},
     {"Linspace", 0, 0, "first:float last:float count:int dtype:dtype"},
+    {"LoadShard", 2, 2, "components:ints"},
     {"Log", 1, 1, ""},
     {"Log1p", 1, 1, ""},
     {"LogSoftmax", 1, 1, "axis:int"},

@@ -5,6 +5,7 @@
 
 #include "checkpoint/shard.h"
 #include "conformance/examples/graph.h"
+#include "ops/spec_list.h"
 #include "support/temporary_file.h"
 
 namespace cohort::testing {
@@ -25,6 +26,25 @@ Tensors read_a_file() {
   return apply_op("ReadShard", {Tensor(path), Tensor::from(request)}, {});
 }
 
+// A vector of numbers and a text.
+Tensors load_a_file() {
+  const TemporaryFolder folder;
+  const std::string path = file_in(folder);
+  const internal::WrittenShard written =
+      internal::write_shard(path, {{"w", Tensor({1.f, 2.f})}, {"s", Tensor("text")}});
+  std::vector<int64_t> request{static_cast<int64_t>(written.size),
+                               static_cast<int64_t>(written.header_crc32c)};
+  for (const char* key : {"w", "s"}) {
+    const internal::WrittenTensor& tensor = written.tensors.at(key);
+    request.push_back(static_cast<int64_t>(tensor.begin));
+    request.push_back(static_cast<int64_t>(tensor.size));
+    request.push_back(static_cast<int64_t>(tensor.crc32c));
+  }
+  return apply_op(
+      "LoadShard", {Tensor(path), Tensor::from(request)},
+      {{"components", internal::pack_specs(internal::Specs{{kFloat32, {2}}, {kString, {}}})}});
+}
+
 Tensors remove_a_file() {
   const TemporaryFolder folder;
   const std::string path = file_in(folder);
@@ -40,7 +60,13 @@ std::vector<OpExample> shard_examples() {
   const Tensor passwords("/etc/passwd");
   const Tensor keys({"w"});
   const Tensor request({int64_t{8}, int64_t{0}, int64_t{0}, int64_t{0}});
+  const Attrs one{{"components", internal::pack_specs(internal::Specs{{kFloat32, {2}}})}};
+  const Attrs open{{"components", internal::pack_specs(internal::Specs{{kFloat32, {-1}}})}};
   return {
+      calling("LoadShard", [](In) { return load_a_file(); },
+              {bad("LoadShard", {path, request}, one, "4 numbers do not describe 1 tensors"),
+               bad("LoadShard", {path, request}, open, "must be fully known"),
+               bad("LoadShard", {passwords, request}, one, "'/etc/passwd' is not the name")}),
       adding("HoldTensors", {Tensor({1.f, 2.f}), Tensor("a")}, slot,
              {bad("HoldTensors", {Tensor(1.f)}, slot, "[HoldTensors]", Code::FailedPrecondition)}),
       adding("WriteShard", {path, keys}, slot,
