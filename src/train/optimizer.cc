@@ -34,6 +34,8 @@ struct OptimizerState {
   // Slots of each variable, in the rule's order, and all of them in the order of their making.
   std::map<std::shared_ptr<VariableImpl>, std::vector<Variable>> slots = {};
   std::vector<Variable> made = {};
+  // What slots that are not made yet begin with, by variable and slot.
+  std::map<std::pair<std::shared_ptr<VariableImpl>, std::string>, Tensor> awaited = {};
   std::set<std::string> warned = {};
 
   // Moves the count of updates to where the variables are.
@@ -46,6 +48,8 @@ struct OptimizerState {
               const UpdateRoute* route);
   Tensor update(const Variable& variable, const std::vector<Variable>& its_slots,
                 std::span<const Gradient> terms, const Tensor& rate_now, const Tensor& step);
+  // What is awaited for the slot, which is no longer awaited then; undefined when nothing is.
+  Tensor take_awaited(const Variable& variable, const std::string& slot);
   void warn_without_gradient(const Variable& variable);
   Tensor rate_now() const;
 };
@@ -58,18 +62,19 @@ VariableOptions iterations_options() {
           .aggregation = VariableAggregation::OnlyFirstReplica};
 }
 
-VariableRequest slot_request(const Variable& variable, const SlotSpec& spec) {
+// `saved`, when defined, is what the slot begins with.
+VariableRequest slot_request(const Variable& variable, const SlotSpec& spec, const Tensor& saved) {
   const Shape shape = variable.shape();
   const DType dtype = variable.dtype();
-  return {[shape, dtype, value = spec.initial_value] {
-            return fill(shape, cast(Tensor(value), dtype));
+  return {[shape, dtype, saved, value = spec.initial_value] {
+            return saved.defined() ? saved : fill(shape, cast(Tensor(value), dtype));
           },
           {.name = variable.name() + "/" + spec.name, .trainable = false}};
 }
 
 // A slot lives where its variable does.
-Variable make_slot(const Variable& variable, const SlotSpec& spec, const UpdateRoute* route) {
-  const VariableRequest request = slot_request(variable, spec);
+Variable make_slot(const Variable& variable, const VariableRequest& request,
+                   const UpdateRoute* route) {
   if (route != nullptr) return route->make_beside(variable, request);
   const Tensor& handle = VariableAccess::impl(variable)->handle().handle;
   std::optional<Colocation> together;
@@ -99,9 +104,17 @@ const std::vector<Variable>& OptimizerState::slots_of(const Variable& variable,
   const auto found = slots.find(VariableAccess::impl(variable));
   if (found != slots.end()) return found->second;
   std::vector<Variable> fresh;
-  for (const SlotSpec& spec : rule.slots) fresh.push_back(make_slot(variable, spec, route));
+  for (const SlotSpec& spec : rule.slots) {
+    const Tensor saved = take_awaited(variable, spec.name);
+    fresh.push_back(make_slot(variable, slot_request(variable, spec, saved), route));
+  }
   made.insert(made.end(), fresh.begin(), fresh.end());
   return slots.emplace(VariableAccess::impl(variable), std::move(fresh)).first->second;
+}
+
+Tensor OptimizerState::take_awaited(const Variable& variable, const std::string& slot) {
+  const auto found = awaited.find({VariableAccess::impl(variable), slot});
+  return found != awaited.end() ? std::move(awaited.extract(found).mapped()) : Tensor();
 }
 
 void OptimizerState::warn_without_gradient(const Variable& variable) {
@@ -173,6 +186,30 @@ Tensor OptimizerState::update(const Variable& variable, const std::vector<Variab
   attrs.set("dtype", target.dtype);
   attrs.set("shape", target.shape);
   return cohort::internal::apply(*rule.op, inputs, std::move(attrs), {});
+}
+
+std::vector<OptimizerAccess::Slot> OptimizerAccess::slots(const Optimizer& optimizer) {
+  const OptimizerState& state = *optimizer.state_;
+  const std::lock_guard lock(optimizer.state_->mutex);
+  std::vector<Slot> all;
+  for (const auto& [impl, values] : state.slots) {
+    for (size_t i = 0; i < values.size(); ++i) {
+      all.push_back({VariableAccess::make(impl), state.rule.slots[i].name, values[i]});
+    }
+  }
+  return all;
+}
+
+bool OptimizerAccess::has_slot(const Optimizer& optimizer, std::string_view name) {
+  const std::vector<SlotSpec>& specs = optimizer.state_->rule.slots;
+  return std::any_of(specs.begin(), specs.end(),
+                     [&](const SlotSpec& spec) { return spec.name == name; });
+}
+
+void OptimizerAccess::await(Optimizer& optimizer, const Variable& variable, const std::string& slot,
+                            Tensor value) {
+  const std::lock_guard lock(optimizer.state_->mutex);
+  optimizer.state_->awaited[{VariableAccess::impl(variable), slot}] = std::move(value);
 }
 
 }  // namespace internal
