@@ -23,6 +23,9 @@ class Thread {
   void request_stop() { thread_.request_stop(); }
   // Waits for the end of the body. Does nothing when there is none.
   void join();
+  bool is_this_thread() const { return thread_.get_id() == std::this_thread::get_id(); }
+  // Lets the body run to its end by itself: for a thread that destroys its own Thread.
+  void detach() { thread_.detach(); }
 
  private:
   std::jthread thread_;

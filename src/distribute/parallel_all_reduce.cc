@@ -4,7 +4,7 @@
 #include <bit>
 #include <optional>
 
-#include "distribute/reduce_elements.h"
+#include "tensor/reduce_elements.h"
 #include "tensor/body.h"
 #include "tensor/memory.h"
 

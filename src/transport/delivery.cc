@@ -1,0 +1,182 @@
+#include "transport/delivery.h"
+
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+#include "base/log.h"
+#include "base/raise.h"
+
+namespace cohort::internal {
+
+struct Delivery::State {
+  explicit State(std::shared_ptr<Inbox> from) : inbox(std::move(from)) {}
+
+  const std::shared_ptr<Inbox> inbox;
+  Connection::Events events;  // set by start(); then belongs to the thread whose turn it is
+
+  std::mutex mutex;
+  std::condition_variable changed;
+  // Guarded by mutex:
+  bool started = false;
+  bool stopped = false;        // the Delivery is gone
+  std::optional<Status> over;  // the last event has been delivered
+  std::thread::id turn;        // who reads and delivers; nobody: none
+  int foreground = 0;          // threads in deliver_until
+  uint64_t delivered = 0;
+
+  bool is_free() const { return started && turn == std::thread::id(); }
+  bool is_finished() const { return stopped || over.has_value(); }
+  bool deliver_next();
+  void note_delivered();
+  void take_turn(std::unique_lock<std::mutex>& lock, const std::function<void()>& read);
+  void read_in_foreground(const std::function<bool()>& done, Deadline deadline);
+  void wait_in_foreground(const std::function<bool()>& done, Deadline deadline);
+  void read_in_background();
+  void run_background();
+};
+
+namespace {
+
+template <typename Body>
+void call(std::string_view event, Body&& body) {
+  const Status status = capture_status(body);
+  if (!status.ok()) log_error("[Connection] the '{}' event threw {}", event, status.to_string());
+}
+
+}  // namespace
+
+// Called by who has the turn. Returns false when there was nothing.
+bool Delivery::State::deliver_next() {
+  if (auto message = inbox->take()) {
+    call("received", [&] { events.received(std::move(*message)); });
+    note_delivered();
+    return true;
+  }
+  auto why = inbox->ended();
+  if (!why) return false;
+  call("ended", [&] { events.ended(*why); });
+  events = {};  // lets go of what they hold: often the owner of the connection
+  const std::lock_guard lock(mutex);
+  over = std::move(why);
+  return true;
+}
+
+void Delivery::State::note_delivered() {
+  const std::lock_guard lock(mutex);
+  ++delivered;
+  if (foreground > 0) changed.notify_all();
+}
+
+void Delivery::State::take_turn(std::unique_lock<std::mutex>& lock,
+                                const std::function<void()>& read) {
+  turn = std::this_thread::get_id();
+  lock.unlock();
+  read();
+  lock.lock();
+  turn = {};
+  changed.notify_all();
+}
+
+void Delivery::State::read_in_foreground(const std::function<bool()>& done, Deadline deadline) {
+  const auto finished = [&] {
+    const std::lock_guard lock(mutex);
+    return is_finished();
+  };
+  while (!finished()) {
+    if (deliver_next()) {
+      if (done()) return;
+    } else {
+      if (std::chrono::steady_clock::now() >= deadline) return;
+      inbox->wait(Inbox::Reader::Foreground, deadline);
+    }
+  }
+}
+
+void Delivery::State::wait_in_foreground(const std::function<bool()>& done, Deadline deadline) {
+  std::unique_lock lock(mutex);
+  if (foreground++ == 0) inbox->attend(true);
+  while (!is_finished() && std::chrono::steady_clock::now() < deadline) {
+    if (is_free()) take_turn(lock, [&] { read_in_foreground(done, deadline); });
+    const uint64_t seen = delivered;
+    lock.unlock();
+    const bool enough = done();
+    lock.lock();
+    if (enough) break;
+    changed.wait_until(lock, deadline,
+                       [&] { return is_free() || is_finished() || delivered != seen; });
+  }
+  if (--foreground == 0) inbox->attend(false);
+}
+
+void Delivery::State::read_in_background() {
+  for (;;) {
+    {
+      const std::lock_guard lock(mutex);
+      if (is_finished() || foreground > 0) return;
+    }
+    if (!deliver_next()) return;
+  }
+}
+
+void Delivery::State::run_background() {
+  std::unique_lock lock(mutex);
+  while (!is_finished()) {
+    if (is_free() && foreground == 0) take_turn(lock, [this] { read_in_background(); });
+    if (is_finished()) return;
+    lock.unlock();
+    inbox->wait(Inbox::Reader::Background, Deadline::max());
+    lock.lock();
+  }
+}
+
+Delivery::Delivery(std::string thread_name, std::shared_ptr<Inbox> inbox)
+    : state_(std::make_shared<State>(std::move(inbox))), thread_name_(std::move(thread_name)) {}
+
+Delivery::~Delivery() {
+  const auto self = std::this_thread::get_id();
+  {
+    std::unique_lock lock(state_->mutex);
+    state_->stopped = true;
+    state_->changed.notify_all();
+    state_->inbox->wake(Inbox::Reader::Foreground);
+    state_->inbox->wake(Inbox::Reader::Background);
+    state_->changed.wait(lock,
+                         [&] { return state_->turn == std::thread::id() || state_->turn == self; });
+  }
+  if (background_.is_this_thread()) background_.detach();
+}
+
+void Delivery::start(Connection::Events events) {
+  {
+    const std::lock_guard lock(state_->mutex);
+    if (state_->started) raise(Code::FailedPrecondition, "[Connection] start was called twice");
+    state_->events = std::move(events);
+    state_->started = true;
+    state_->changed.notify_all();
+  }
+  background_ =
+      Thread(thread_name_, [state = state_](const std::stop_token&) { state->run_background(); });
+}
+
+bool Delivery::is_delivering_here() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->turn == std::this_thread::get_id();
+}
+
+bool Delivery::deliver_until(const std::function<bool()>& done, Deadline deadline) {
+  if (is_delivering_here()) {
+    raise(Code::FailedPrecondition,
+          "[Connection] deliver_until was called inside of an event of the same connection, and "
+          "would wait for itself; wait on another thread");
+  }
+  if (done()) return true;
+  const std::shared_ptr<State> state = state_;  // an event may end this Delivery
+  state->wait_in_foreground(done, deadline);
+  if (done()) return true;
+  const std::lock_guard lock(state->mutex);
+  if (state->over) throw_if_error(*state->over);
+  return false;
+}
+
+}  // namespace cohort::internal
