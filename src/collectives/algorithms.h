@@ -11,25 +11,25 @@ namespace cohort::internal {
 
 // Best for much data: everybody sends and receives the data twice in all, at the same time, in
 // segments that are on their way through the ring one behind the other.
-void ring_all_reduce(Exchange& exchange, const Operand& operand, std::byte* out);
+void ring_all_reduce(Exchange& exchange, const Numbers& operand, std::byte* out);
 // Part rank() of the reduction.
-Buffer ring_reduce_scatter(Exchange& exchange, const Operand& operand);
+Buffer ring_reduce_scatter(Exchange& exchange, const Numbers& operand);
 // Everybody's `own`, by rank; they may differ in length.
 std::vector<Buffer> ring_all_gather(Exchange& exchange, const Buffer& own);
 
 // Best for medium sizes: twice the logarithm of the members as many steps, with half the data of
 // the step before in each, then twice.
-void halving_doubling_all_reduce(Exchange& exchange, const Operand& operand, std::byte* out);
+void halving_doubling_all_reduce(Exchange& exchange, const Numbers& operand, std::byte* out);
 
 // Best for small sizes: in each step, as many as the logarithm of the members, everything is
 // exchanged with another member.
-void doubling_all_reduce(Exchange& exchange, const Operand& operand, std::byte* out);
+void doubling_all_reduce(Exchange& exchange, const Numbers& operand, std::byte* out);
 
 // `values` is the root's. In segments, each passed on as soon as it has come.
 void tree_broadcast(Exchange& exchange, int root, const Buffer& values, std::byte* out,
                     size_t bytes);
 // `out` is written on the root only.
-void tree_reduce(Exchange& exchange, int root, const Operand& operand, std::byte* out);
+void tree_reduce(Exchange& exchange, int root, const Numbers& operand, std::byte* out);
 
 // Returns when everybody has come.
 void dissemination_barrier(Exchange& exchange);

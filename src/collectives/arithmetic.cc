@@ -3,13 +3,14 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <memory>
 
 #include "tensor/reduce_elements.h"
 
 namespace cohort::internal {
 
 FreshBuffer::FreshBuffer(size_t size) {
-  const auto memory = std::make_shared_for_overwrite<std::byte[]>(std::max<size_t>(size, 1));
+  const std::shared_ptr<std::byte[]> memory(new std::byte[std::max<size_t>(size, 1)]);
   data = memory.get();
   buffer = {{data, size}, memory};
 }
@@ -24,14 +25,12 @@ Buffer copy_of(const Buffer& buffer) {
   return copy.buffer;
 }
 
-Buffer combine(const Operand& operand, const Buffer& first, const Buffer& second) {
+Buffer combine(const Numbers& operand, const Buffer& first, const Buffer& second) {
   const FreshBuffer result(first.bytes.size());
   const std::array sources{first.bytes.data(), second.bytes.data()};
-  reduce_elements({.op = operand.op,
-                   .dtype = operand.dtype,
-                   .sources = sources,
-                   .target = result.data},
-                  0, static_cast<int64_t>(first.bytes.size() / operand.element()));
+  reduce_elements(
+      {.op = operand.op, .dtype = operand.dtype, .sources = sources, .target = result.data}, 0,
+      static_cast<int64_t>(first.bytes.size() / operand.element()));
   return result.buffer;
 }
 
@@ -44,7 +43,7 @@ void divide(DType dtype, const std::byte* sums, int64_t count, int64_t divisor, 
                   0, count);
 }
 
-ByteRange part_bytes(const Operand& operand, int part, int parts) {
+ByteRange part_bytes(const Numbers& operand, int part, int parts) {
   const int64_t each = operand.count() / parts;
   const int64_t longer = operand.count() % parts;  // so many parts have one element more
   const auto border = [&](int64_t number) {

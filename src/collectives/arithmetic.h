@@ -5,8 +5,9 @@
 
 namespace cohort::internal {
 
-// Numbers to be reduced, of one dtype. The reduction is not Mean: that is a sum, divided in the end.
-struct Operand {
+// Numbers to be reduced, of one dtype. The reduction is not Mean: that is a sum, divided in the
+// end.
+struct Numbers {
   ReduceOp op = ReduceOp::Sum;
   DType dtype = kFloat32;
   Buffer values = {};
@@ -28,7 +29,7 @@ Buffer part_of(const Buffer& whole, size_t begin, size_t end);
 Buffer copy_of(const Buffer& buffer);
 
 // The reduction of two parts of an operand's dtype, in new memory; the order of the two counts.
-Buffer combine(const Operand& operand, const Buffer& first, const Buffer& second);
+Buffer combine(const Numbers& operand, const Buffer& first, const Buffer& second);
 
 // Sums of `dtype` divided by `divisor`, into memory of division_dtype(dtype).
 void divide(DType dtype, const std::byte* sums, int64_t count, int64_t divisor, std::byte* out);
@@ -39,6 +40,6 @@ struct ByteRange {
   size_t end = 0;
   size_t size() const { return end - begin; }
 };
-ByteRange part_bytes(const Operand& operand, int part, int parts);
+ByteRange part_bytes(const Numbers& operand, int part, int parts);
 
 }  // namespace cohort::internal

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 
 #include "base/log.h"
@@ -21,8 +22,7 @@ Call next_call(CollectiveGroup& group, Call call, Deadline deadline) {
 double seconds(CollectiveGroup& group, const Tensor& values, Deadline deadline) {
   double best = 1e9;
   for (int i = 0; i < kTimes; ++i) {
-    Call call =
-        next_call(group, dense_call(CallKind::AllReduce, ReduceOp::Sum, values), deadline);
+    Call call = next_call(group, dense_call(CallKind::AllReduce, ReduceOp::Sum, values), deadline);
     const auto begin = std::chrono::steady_clock::now();
     all_reduce_dense(group, call, values);
     const auto end = std::chrono::steady_clock::now();

@@ -23,7 +23,7 @@ std::optional<CallLog::Difference> CallLog::begin(const Call& mine) {
   while (!announced_.empty() && announced_.begin()->first.first <= mine.number) {
     const auto& [key, theirs] = *announced_.begin();
     if (key.first == mine.number && !difference && fingerprint(theirs) != fingerprint(mine)) {
-      difference = {mine, key.second, theirs};
+      difference = Difference{mine, key.second, theirs};
     }
     announced_.erase(announced_.begin());
   }
@@ -59,9 +59,9 @@ std::string CallLog::activity() const {
   if (begun_ == 0) return fmt::format("it has not met the others, for {:.1f} s", age);
   const Call& last = recent_[(begun_ - 1) % kRemembered];
   const std::string text = fmt::format("call {}, {}", last.number, to_string(last));
-  return is_running_ ? fmt::format("it is in {}, for {:.1f} s", text, age)
-                     : fmt::format("it finished {} {:.1f} s ago, and has made no call since", text,
-                                   age);
+  return is_running_
+             ? fmt::format("it is in {}, for {:.1f} s", text, age)
+             : fmt::format("it finished {} {:.1f} s ago, and has made no call since", text, age);
 }
 
 }  // namespace cohort::internal

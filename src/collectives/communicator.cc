@@ -1,8 +1,7 @@
-#include "cohort/collective.h"
-
 #include <algorithm>
 
 #include "base/raise.h"
+#include "cohort/collective.h"
 #include "collectives/access.h"
 #include "collectives/dense.h"
 #include "collectives/engine.h"
@@ -23,16 +22,12 @@ Communicator make_communicator(std::shared_ptr<Rendezvous> rendezvous, GroupSett
   if (settings.host.empty()) settings.host = this_host();
   std::vector<int> members;
   for (size_t i = 0; i < rendezvous->members().size(); ++i) members.push_back(static_cast<int>(i));
-  return CollectiveAccess::make(CollectiveGroup::open(Links::open(std::move(rendezvous)), 1,
-                                                      std::move(members), settings));
+  return CollectiveAccess::make(
+      CollectiveGroup::open(Links::open(std::move(rendezvous)), 1, std::move(members), settings));
 }
 
 }  // namespace internal
 
-using internal::Call;
-using internal::CallKind;
-using internal::CollectiveAccess;
-using internal::CollectiveGroup;
 using namespace internal;  // NOLINT: what the calls consist of
 
 namespace {

@@ -93,8 +93,8 @@ Call scatter_call(const CollectiveGroup& group, ReduceOp op, const Tensor& value
   check_rows(call.kind, value);
   if (value.shape()[0] % group.size() != 0) {
     raise(Code::InvalidArgument,
-          "[ReduceScatter] the {} rows of {} do not make {} equal parts; pad them", value.shape()[0],
-          value.shape().to_string(), group.size());
+          "[ReduceScatter] the {} rows of {} do not make {} equal parts; pad them",
+          value.shape()[0], value.shape().to_string(), group.size());
   }
   return call;
 }
@@ -111,8 +111,7 @@ Call pack_call(ReduceOp op, const PackMemory& pack) {
 
 Tensor all_reduce_dense(CollectiveGroup& group, Call& call, const Tensor& value) {
   const WritableTensor result = allocate_tensor(reduced_dtype(call.op, call.dtype), call.shape);
-  run(group, call,
-      [&](Engine& engine) { engine.all_reduce(call, buffer_of(value), result.data); });
+  run(group, call, [&](Engine& engine) { engine.all_reduce(call, buffer_of(value), result.data); });
   return result.tensor;
 }
 
@@ -122,8 +121,7 @@ void all_reduce_pack(CollectiveGroup& group, Call& call, PackMemory& pack) {
 
 Tensor broadcast_dense(CollectiveGroup& group, Call& call, const Tensor& value) {
   const WritableTensor result = allocate_tensor(call.dtype, call.shape);
-  run(group, call,
-      [&](Engine& engine) { engine.broadcast(call, buffer_of(value), result.data); });
+  run(group, call, [&](Engine& engine) { engine.broadcast(call, buffer_of(value), result.data); });
   return result.tensor;
 }
 
@@ -142,8 +140,7 @@ Tensor gather_dense(CollectiveGroup& group, Call& call, const Tensor& value) {
   const auto allocate = [&](std::span<const size_t> sizes) {
     int64_t bytes = 0;
     for (const size_t size : sizes) bytes += static_cast<int64_t>(size);
-    result = allocate_tensor(call.dtype,
-                             with_rows(value.shape(), each == 0 ? 0 : bytes / each));
+    result = allocate_tensor(call.dtype, with_rows(value.shape(), each == 0 ? 0 : bytes / each));
     return result.data;
   };
   run(group, call,

@@ -4,7 +4,7 @@
 
 namespace cohort::internal {
 
-void doubling_all_reduce(Exchange& exchange, const Operand& operand, std::byte* out) {
+void doubling_all_reduce(Exchange& exchange, const Numbers& operand, std::byte* out) {
   Fold fold(exchange);
   const size_t bytes = operand.values.bytes.size();
   Buffer sum = fold.give(operand).values;

@@ -16,14 +16,14 @@ Fold::Fold(Exchange& exchange) : exchange_(exchange) {
   }
 }
 
-Operand Fold::give(const Operand& operand) {
+Numbers Fold::give(const Numbers& operand) {
   if (!is_pair()) return operand;
   const int rank = exchange_.rank();
   if (number_ < 0) {
     exchange_.send(rank - 1, kGive, operand.values);
     return operand;
   }
-  Operand both = operand;
+  Numbers both = operand;
   const Buffer given = exchange_.receive(rank + 1, kGive, operand.values.bytes.size());
   both.values = combine(operand, operand.values, given);
   return both;

@@ -17,7 +17,7 @@ class Fold {
   int rank_of(int number) const { return number < extra_ ? 2 * number : number + extra_; }
 
   // The operand with the partner's values in it; on a member that is not active itself.
-  Operand give(const Operand& operand);
+  Numbers give(const Numbers& operand);
   // The result for the partner, from where it is.
   void take(std::byte* out, size_t bytes);
 

@@ -125,10 +125,10 @@ void CollectiveGroup::send(const Call& call, int to, uint64_t step, std::vector<
 Message CollectiveGroup::receive(const Call& call, int from, uint64_t step) {
   const MailKey key{.from = from, .call = call.number, .step = step};
   if (auto mail = mailbox_.take(key)) return std::move(*mail);
-  return await_mail(key, call.number,
-                    fmt::format("[{}] call {}, {}", internal::name_of(call.kind), call.number,
-                                to_string(call)),
-                    call.deadline);
+  return await_mail(
+      key, call.number,
+      fmt::format("[{}] call {}, {}", internal::name_of(call.kind), call.number, to_string(call)),
+      call.deadline);
 }
 
 void CollectiveGroup::announce(const Call& call, int rank) {
@@ -136,8 +136,7 @@ void CollectiveGroup::announce(const Call& call, int rank) {
   MessageWriter writer(sent);
   write_call(call, writer);
   // Who can not be reached any more is found out by whoever waits for it.
-  (void)capture_status(
-      [&] { links_->send(members_[static_cast<size_t>(rank)], std::move(sent)); });
+  (void)capture_status([&] { links_->send(members_[static_cast<size_t>(rank)], std::move(sent)); });
 }
 
 void CollectiveGroup::send_tagged(int to, uint32_t tag, const Tensor& value) {
@@ -169,8 +168,7 @@ Message CollectiveGroup::await_mail(const MailKey& key, uint64_t call, std::stri
     look_at_clock(wait, what, deadline, {key.from});
     const auto done = [&] { return mailbox_.has(key) || is_over(call); };
     const Deadline slice = std::min(deadline, steady_clock::now() + kLookUp);
-    const Status ended =
-        capture_status([&] { links_->deliver_until(member, done, slice); });
+    const Status ended = capture_status([&] { links_->deliver_until(member, done, slice); });
     if (ended.ok() || done()) continue;
     lost(member, ended);
     throw_if_over(call);

@@ -13,7 +13,7 @@ namespace {
 
 class HalvingDoubling {
  public:
-  HalvingDoubling(Exchange& exchange, const Fold& fold, const Operand& operand)
+  HalvingDoubling(Exchange& exchange, const Fold& fold, const Numbers& operand)
       : exchange_(exchange), fold_(fold), operand_(operand), partial_(operand.values) {}
 
   void run(std::byte* out) {
@@ -76,7 +76,7 @@ class HalvingDoubling {
 
   Exchange& exchange_;
   const Fold& fold_;
-  const Operand& operand_;
+  const Numbers& operand_;
   Buffer partial_;
   int first_ = 0;                 // the chunk that partial_ begins with
   std::vector<Buffer> finished_;  // neighbouring chunks
@@ -84,9 +84,9 @@ class HalvingDoubling {
 
 }  // namespace
 
-void halving_doubling_all_reduce(Exchange& exchange, const Operand& operand, std::byte* out) {
+void halving_doubling_all_reduce(Exchange& exchange, const Numbers& operand, std::byte* out) {
   Fold fold(exchange);
-  const Operand folded = fold.give(operand);
+  const Numbers folded = fold.give(operand);
   if (fold.number() >= 0) HalvingDoubling(exchange, fold, folded).run(out);
   fold.take(out, operand.values.bytes.size());
 }

@@ -125,8 +125,9 @@ void Links::expect(int member, Deadline deadline) {
       lock, deadline, [&] { return links_[static_cast<size_t>(member)].best() != nullptr; });
   if (came) return;
   const Peer& peer = members()[static_cast<size_t>(member)];
-  raise(Code::Unavailable, "[Collective] rank {} ({}{}{}) did not come to the first meeting in time",
-        member, peer.name, peer.address.empty() ? "" : " at ", peer.address);
+  raise(Code::Unavailable,
+        "[Collective] rank {} ({}{}{}) did not come to the first meeting in time", member,
+        peer.name, peer.address.empty() ? "" : " at ", peer.address);
 }
 
 void Links::send(int to, Message message) { connection(to)->send(std::move(message)); }

@@ -33,8 +33,7 @@ struct Introduction {
   }
   static Introduction from(const Buffer& buffer) {
     Message message;
-    message.header.assign(reinterpret_cast<const char*>(buffer.bytes.data()),
-                          buffer.bytes.size());
+    message.header.assign(reinterpret_cast<const char*>(buffer.bytes.data()), buffer.bytes.size());
     MessageReader reader(message, "an introduction");
     Introduction result;
     result.protocol = reader.number();
@@ -56,8 +55,9 @@ std::set<int> partners(int rank, int size) {
 }
 
 std::string first_line(const char* path) {
+  std::ifstream file(path);
   std::string line;
-  std::getline(std::ifstream(path) >> std::ws, line);
+  std::getline(file, line);
   return line;
 }
 

@@ -21,7 +21,7 @@ void reduce_into(const Call& call, int members, size_t bytes, std::byte* out, co
   divide(call.dtype, sums.data, static_cast<int64_t>(bytes) / size_of(call.dtype), members, out);
 }
 
-Operand operand_of(const Call& call, const Buffer& values) {
+Numbers operand_of(const Call& call, const Buffer& values) {
   return {call.op == ReduceOp::Mean ? ReduceOp::Sum : call.op, call.dtype, values};
 }
 
@@ -33,7 +33,7 @@ MessageEngine::MessageEngine(CollectiveGroup& group, Distance distance)
 }
 
 void MessageEngine::all_reduce(const Call& call, const Buffer& values, std::byte* out) {
-  const Operand operand = operand_of(call, values);
+  const Numbers operand = operand_of(call, values);
   const size_t bytes = values.bytes.size();
   reduce_into(call, group_.size(), bytes, out, [&](std::byte* sums) {
     if (group_.size() == 1) return copy(values, sums);
@@ -50,7 +50,7 @@ void MessageEngine::all_reduce(const Call& call, const Buffer& values, std::byte
 }
 
 void MessageEngine::reduce(const Call& call, const Buffer& values, std::byte* out) {
-  const Operand operand = operand_of(call, values);
+  const Numbers operand = operand_of(call, values);
   reduce_into(call, group_.size(), values.bytes.size(), out, [&](std::byte* sums) {
     if (group_.size() == 1) return copy(values, sums);
     Exchange exchange(group_, call);
@@ -59,7 +59,7 @@ void MessageEngine::reduce(const Call& call, const Buffer& values, std::byte* ou
 }
 
 void MessageEngine::reduce_scatter(const Call& call, const Buffer& values, std::byte* out) {
-  const Operand operand = operand_of(call, values);
+  const Numbers operand = operand_of(call, values);
   const size_t bytes = values.bytes.size() / static_cast<size_t>(group_.size());
   reduce_into(call, group_.size(), bytes, out, [&](std::byte* sums) {
     if (group_.size() == 1) return copy(values, sums);

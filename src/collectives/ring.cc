@@ -14,15 +14,15 @@
 namespace cohort::internal {
 namespace {
 
-constexpr size_t kSegmentBytes = size_t{1} << 20;
+constexpr size_t kRingSegment = size_t{1} << 20;
 constexpr uint64_t kSegmentsPerStep = uint64_t{1} << 32;
 
 class Ring {
  public:
-  Ring(Exchange& exchange, const Operand& operand)
+  Ring(Exchange& exchange, const Numbers& operand)
       : exchange_(exchange),
         operand_(operand),
-        segment_(kSegmentBytes / operand.element() * operand.element()),
+        segment_(kRingSegment / operand.element() * operand.element()),
         next_((exchange.rank() + 1) % exchange.size()),
         before_((exchange.rank() + exchange.size() - 1) % exchange.size()) {}
 
@@ -95,7 +95,7 @@ class Ring {
   }
 
   Exchange& exchange_;
-  const Operand& operand_;
+  const Numbers& operand_;
   const size_t segment_;
   const int next_;
   const int before_;
@@ -103,12 +103,12 @@ class Ring {
 
 }  // namespace
 
-void ring_all_reduce(Exchange& exchange, const Operand& operand, std::byte* out) {
+void ring_all_reduce(Exchange& exchange, const Numbers& operand, std::byte* out) {
   Ring ring(exchange, operand);
   ring.all_gather(ring.reduce_scatter(), out);
 }
 
-Buffer ring_reduce_scatter(Exchange& exchange, const Operand& operand) {
+Buffer ring_reduce_scatter(Exchange& exchange, const Numbers& operand) {
   std::vector<Buffer> segments = Ring(exchange, operand).reduce_scatter();
   if (segments.size() == 1) return segments[0];
   size_t bytes = 0;

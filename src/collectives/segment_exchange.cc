@@ -1,5 +1,7 @@
 #include "collectives/segment_exchange.h"
 
+#include <cstring>
+
 #include "base/log.h"
 #include "collectives/algorithms.h"
 
@@ -7,7 +9,7 @@ namespace cohort::internal {
 namespace {
 
 // Steps beside those of the algorithms.
-constexpr uint64_t kNames = uint64_t{1} << 61;
+constexpr uint64_t kNameStep = uint64_t{1} << 61;
 
 Buffer to_buffer(const SegmentName& name) {
   Message message;
@@ -29,8 +31,8 @@ bool all_agree(Exchange& exchange, bool own) {
   const FreshBuffer vote(1);
   vote.data[0] = std::byte{own};
   std::byte result{};
-  doubling_all_reduce(exchange,
-                      {.op = ReduceOp::Min, .dtype = kUInt8, .values = vote.buffer}, &result);
+  doubling_all_reduce(exchange, {.op = ReduceOp::Min, .dtype = kUInt8, .values = vote.buffer},
+                      &result);
   return result == std::byte{1};
 }
 
@@ -42,10 +44,10 @@ std::shared_ptr<SharedSegment> share_segment(Exchange& exchange, size_t bytes) {
     if (exchange.rank() == 0) {
       const Status made = capture_status([&] { segment = SharedSegment::create(bytes); });
       const Buffer name = to_buffer(segment ? segment->name() : SegmentName{});
-      for (int rank = 1; rank < exchange.size(); ++rank) exchange.send(rank, kNames, name);
+      for (int rank = 1; rank < exchange.size(); ++rank) exchange.send(rank, kNameStep, name);
       throw_if_error(made);
     } else {
-      segment = SharedSegment::open(to_name(exchange.receive_any(0, kNames)));
+      segment = SharedSegment::open(to_name(exchange.receive_any(0, kNameStep)));
     }
   });
   if (!status.ok()) log_info("[Collective] memory is not shared: {}", status.to_string());

@@ -60,8 +60,7 @@ class SharedBoard {
     __builtin_ia32_pause();
 #endif
   }
-  void await_long(const Call& call, int rank, const std::atomic<uint64_t>& counter,
-                  uint64_t value);
+  void await_long(const Call& call, int rank, const std::atomic<uint64_t>& counter, uint64_t value);
   [[noreturn]] void differ(const Call& call, int rank);
 
   CollectiveGroup& group_;

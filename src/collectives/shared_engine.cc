@@ -4,24 +4,10 @@
 
 #include "collectives/exchange.h"
 #include "collectives/segment_exchange.h"
+#include "collectives/slice.h"
 #include "tensor/reduce_elements.h"
 
 namespace cohort::internal {
-namespace {
-
-// Elements of a pack that a member reduces, in everybody's memory: whole cache lines.
-struct Slice {
-  int64_t begin;
-  int64_t end;
-};
-Slice slice_of(int64_t count, int64_t element, int part, int parts) {
-  const int64_t line = 64 / element;
-  const int64_t each = (count / parts + line - 1) / line * line;
-  return {std::min(count, each * part),
-          part == parts - 1 ? count : std::min(count, each * (part + 1))};
-}
-
-}  // namespace
 
 size_t SharedEngine::segment_bytes(int members) {
   return static_cast<size_t>(members) * sizeof(MemberSlot) + Staging::bytes(members);
@@ -91,11 +77,10 @@ void SharedEngine::all_reduce(const Call& call, PackMemory& pack) {
   if (pack.all.empty()) return MessageEngine::all_reduce(call, pack);
   board_.begin(call);
   board_.meet(call);
-  const Slice mine = slice_of(pack.count(), size_of(pack.dtype), group_.rank(), group_.size());
-  reduce_elements_into(pack.all,
-                       {.op = call.op, .dtype = pack.dtype, .sources = pack.sources},
+  const Slice mine = slice_of(pack.count(), group_.rank(), group_.size());
+  reduce_elements_into(pack.all, {.op = call.op, .dtype = pack.dtype, .sources = pack.sources},
                        mine.begin, mine.end);
-  const auto done = [](MemberSlot& slot) -> auto& { return slot.going.done; };
+  const auto done = [](MemberSlot & slot) -> auto& { return slot.going.done; };
   board_.own().going.done.store(call.number + 1, std::memory_order_release);
   board_.await_others(call, done, call.number + 1);
 }

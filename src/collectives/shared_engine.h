@@ -23,9 +23,7 @@ class SharedEngine : public MessageEngine {
   void barrier(const Call& call) override;
   void allocate(const Call& call, PackMemory& pack) override;
   void all_reduce(const Call& call, PackMemory& pack) override;
-  std::vector<Algorithm> algorithms() const override {
-    return candidates(Distance::SharedMemory);
-  }
+  std::vector<Algorithm> algorithms() const override { return candidates(Distance::SharedMemory); }
 
  private:
   const std::shared_ptr<SharedSegment> segment_;

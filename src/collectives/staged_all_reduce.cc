@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "collectives/arithmetic.h"
+#include "collectives/slice.h"
 #include "collectives/staging.h"
 #include "tensor/reduce_elements.h"
 
@@ -40,8 +41,7 @@ class Chunks {
   static constexpr uint64_t kAhead = 2;
 
   size_t bytes(uint64_t round) const {
-    return std::min(Staging::kChunkBytes,
-                    values_.bytes.size() - round * Staging::kChunkBytes);
+    return std::min(Staging::kChunkBytes, values_.bytes.size() - round * Staging::kChunkBytes);
   }
 
   Staging& staging_;
@@ -51,18 +51,6 @@ class Chunks {
   const uint64_t rounds_;
   uint64_t put_ = 0;
 };
-
-// Elements of a chunk that a member reduces.
-struct Slice {
-  int64_t begin;
-  int64_t end;
-};
-Slice slice_of(int64_t count, int part, int parts) {
-  constexpr int64_t kLine = 64;  // elements, so that no two members write into one cache line
-  const int64_t each = (count / parts + kLine - 1) / kLine * kLine;
-  return {std::min(count, each * part),
-          part == parts - 1 ? count : std::min(count, each * (part + 1))};
-}
 
 }  // namespace
 
@@ -100,11 +88,10 @@ void reduce_slices(Staging& staging, const Call& call, const Buffer& values, std
     const Slice mine = slice_of(chunks.count(round), staging.rank(), size);
     // Others read other slices of this slot: the own one may be overwritten.
     std::byte* const slot = staging.slot(staging.rank(), round);
-    reduce_elements_into({&slot, 1},
-                         {.op = is_mean ? ReduceOp::Sum : call.op,
-                          .dtype = call.dtype,
-                          .sources = sources},
-                         mine.begin, mine.end);
+    reduce_elements_into(
+        {&slot, 1},
+        {.op = is_mean ? ReduceOp::Sum : call.op, .dtype = call.dtype, .sources = sources},
+        mine.begin, mine.end);
     staging.reduced(round);
     for (int step = 0; step < size; ++step) {
       const int rank = (staging.rank() + step) % size;

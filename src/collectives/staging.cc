@@ -11,14 +11,15 @@ namespace cohort::internal {
 std::byte* Staging::free_slot(uint64_t round) {
   const uint64_t number = first_ + round;
   if (number >= kSlots) {
-    const auto taken = [](MemberSlot& slot) -> auto& { return slot.going.taken; };
+    const auto taken = [](MemberSlot & slot) -> auto& { return slot.going.taken; };
     board_.await_others(*call_, taken, number - kSlots + 1);
   }
   return slot(rank(), round);
 }
 
 void Staging::put(uint64_t round, const std::byte* from, size_t bytes) {
-  std::memcpy(free_slot(round), from, bytes);
+  std::byte* const target = free_slot(round);
+  if (bytes > 0) std::memcpy(target, from, bytes);
   put(round);
 }
 

@@ -12,9 +12,7 @@ class Staging {
   static constexpr size_t kChunkBytes = size_t{128} << 10;
   static constexpr uint64_t kSlots = 4;
 
-  static size_t bytes(int members) {
-    return static_cast<size_t>(members) * kSlots * kChunkBytes;
-  }
+  static size_t bytes(int members) { return static_cast<size_t>(members) * kSlots * kChunkBytes; }
 
   Staging(CollectiveGroup& group, SharedBoard& board, std::byte* memory)
       : group_(group), board_(board), memory_(memory) {}

@@ -9,7 +9,7 @@
 namespace cohort::internal {
 namespace {
 
-constexpr size_t kSegmentBytes = size_t{1} << 20;
+constexpr size_t kTreeSegment = size_t{1} << 20;
 
 class Tree {
  public:
@@ -39,7 +39,7 @@ class Tree {
 // At least one segment, which may be empty.
 template <typename Body>
 void for_each_segment(size_t bytes, size_t element, const Body& body) {
-  const size_t length = kSegmentBytes / element * element;
+  const size_t length = kTreeSegment / element * element;
   uint64_t step = 0;
   size_t at = 0;
   do {
@@ -65,18 +65,17 @@ void tree_broadcast(Exchange& exchange, int root, const Buffer& values, std::byt
   });
 }
 
-void tree_reduce(Exchange& exchange, int root, const Operand& operand, std::byte* out) {
+void tree_reduce(Exchange& exchange, int root, const Numbers& operand, std::byte* out) {
   const Tree tree(exchange, root);
-  for_each_segment(
-      operand.values.bytes.size(), operand.element(),
-      [&](uint64_t step, size_t begin, size_t end) {
-        Buffer sum = part_of(operand.values, begin, end);
-        for (const int child : tree.children()) {
-          sum = combine(operand, sum, exchange.receive(child, step, end - begin));
-        }
-        if (!tree.is_root()) return exchange.send(tree.parent(), step, sum);
-        if (end > begin) std::memcpy(out + begin, sum.bytes.data(), end - begin);
-      });
+  for_each_segment(operand.values.bytes.size(), operand.element(),
+                   [&](uint64_t step, size_t begin, size_t end) {
+                     Buffer sum = part_of(operand.values, begin, end);
+                     for (const int child : tree.children()) {
+                       sum = combine(operand, sum, exchange.receive(child, step, end - begin));
+                     }
+                     if (!tree.is_root()) return exchange.send(tree.parent(), step, sum);
+                     if (end > begin) std::memcpy(out + begin, sum.bytes.data(), end - begin);
+                   });
 }
 
 }  // namespace cohort::internal

@@ -49,19 +49,16 @@ class TwoLevelEngine : public MessageEngine {
     Call part = call;
     part.root = 0;
     if (is_mean) part.op = ReduceOp::Sum;
-    run(*inside_, part, CallKind::Reduce, [&](Engine& engine, const Call& inner) {
-      engine.reduce(inner, values, sums.data);
-    });
+    run(*inside_, part, CallKind::Reduce,
+        [&](Engine& engine, const Call& inner) { engine.reduce(inner, values, sums.data); });
     if (between_) {
       const Buffer own = copy_of(sums.buffer);
-      run(*between_, part, CallKind::AllReduce, [&](Engine& engine, const Call& inner) {
-        engine.all_reduce(inner, own, totals);
-      });
+      run(*between_, part, CallKind::AllReduce,
+          [&](Engine& engine, const Call& inner) { engine.all_reduce(inner, own, totals); });
     }
     const Buffer total = between_ ? copy_of({{totals, bytes}, nullptr}) : sums.buffer;
-    run(*inside_, part, CallKind::Broadcast, [&](Engine& engine, const Call& inner) {
-      engine.broadcast(inner, total, totals);
-    });
+    run(*inside_, part, CallKind::Broadcast,
+        [&](Engine& engine, const Call& inner) { engine.broadcast(inner, total, totals); });
     if (is_mean) {
       const int64_t count = static_cast<int64_t>(bytes) / size_of(call.dtype);
       divide(call.dtype, totals, count, group_.size(), out);

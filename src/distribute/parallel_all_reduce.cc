@@ -4,9 +4,9 @@
 #include <bit>
 #include <optional>
 
-#include "tensor/reduce_elements.h"
 #include "tensor/body.h"
 #include "tensor/memory.h"
+#include "tensor/reduce_elements.h"
 
 namespace cohort::internal {
 namespace {
