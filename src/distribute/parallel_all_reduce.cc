@@ -5,9 +5,9 @@
 #include <cstring>
 #include <optional>
 
-#include "distribute/reduce_elements.h"
 #include "tensor/body.h"
 #include "tensor/memory.h"
+#include "tensor/reduce_elements.h"
 
 namespace cohort::internal {
 namespace {

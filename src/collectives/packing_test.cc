@@ -1,6 +1,10 @@
-#include "distribute/packing.h"
+#include "collectives/packing.h"
 
 #include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <algorithm>
+#include <numeric>
 
 namespace cohort::internal {
 namespace {
@@ -57,6 +61,40 @@ TEST(PacksFromLast, BeginWithTheLastTensorAndNameOriginalPositions) {
   const auto packs = packs_from_last(sizes, 80);
   EXPECT_EQ(packs, (std::vector<std::vector<size_t>>{{4, 3, 2}, {1, 0}}));
   EXPECT_EQ(sizes_in(packs, sizes), (Packs{{40, 40, 40}, {40, 10}}));
+}
+
+RC_GTEST_PROP(EqualPacks, AddUpToTheTotal, ()) {
+  const auto total = *rc::gen::inRange<int64_t>(0, 100000);
+  const auto packs = *rc::gen::inRange(1, 50);
+  const Sizes sizes = equal_packs(total, packs);
+  RC_ASSERT(sizes.size() == static_cast<size_t>(packs));
+  RC_ASSERT(std::accumulate(sizes.begin(), sizes.end(), int64_t{0}) == total);
+  RC_ASSERT(*std::max_element(sizes.begin(), sizes.end()) == sizes.back());
+}
+
+RC_GTEST_PROP(PacksByBytes, HoldEveryTensorOnceAndInOrder, ()) {
+  const auto sizes = *rc::gen::container<Sizes>(rc::gen::inRange<int64_t>(0, 200));
+  const auto limit = *rc::gen::inRange<int64_t>(0, 500);
+  const auto packs = packs_by_bytes(sizes, limit);
+  std::vector<size_t> all;
+  for (const auto& pack : packs) {
+    RC_ASSERT(!pack.empty());
+    all.insert(all.end(), pack.begin(), pack.end());
+  }
+  std::vector<size_t> expected(sizes.size());
+  std::iota(expected.begin(), expected.end(), size_t{0});
+  RC_ASSERT(all == expected);
+}
+
+RC_GTEST_PROP(PacksByBytes, ExceedTheLimitWithTheirLastTensorOnly, ()) {
+  const auto sizes = *rc::gen::container<Sizes>(rc::gen::inRange<int64_t>(0, 200));
+  const auto limit = *rc::gen::inRange<int64_t>(1, 500);
+  const Packs packs = by_bytes(sizes, limit);
+  for (size_t i = 0; i < packs.size(); ++i) {
+    const int64_t bytes = std::accumulate(packs[i].begin(), packs[i].end(), int64_t{0});
+    RC_ASSERT(bytes - packs[i].back() <= limit);
+    if (i + 1 < packs.size()) RC_ASSERT(bytes > limit);
+  }
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "distribute/reduce_elements.h"
+#include "tensor/reduce_elements.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -8,7 +8,7 @@
 #include <cstring>
 #include <type_traits>
 
-#include "ops/promotion.h"
+#include "tensor/division_dtype.h"
 #include "tensor/visit.h"
 
 namespace cohort::internal {
@@ -119,6 +119,12 @@ void finish_streaming() {
 #endif
 }
 
+int64_t divisor_of(const ElementReduction& reduction) {
+  if (reduction.op != ReduceOp::Mean) return 1;
+  return reduction.divisor != 0 ? reduction.divisor
+                                : static_cast<int64_t>(reduction.sources.size());
+}
+
 // The result is worked on where it belongs.
 template <typename Op, typename T>
 [[gnu::always_inline]] inline void reduce_in_place(const ElementReduction& reduction, int64_t begin,
@@ -135,8 +141,7 @@ template <typename Op, typename T, typename Out>
 [[gnu::always_inline]] inline void reduce_in_blocks(const ElementReduction& reduction,
                                                     int64_t begin, int64_t end, bool streamed) {
   using Quotient = Work<Out>;  // as integers are cast before they are divided
-  const bool divide = reduction.op == ReduceOp::Mean;
-  const auto divisor = static_cast<Quotient>(divide ? reduction.sources.size() : 1);
+  const auto divisor = static_cast<Quotient>(divisor_of(reduction));
   auto* target = reinterpret_cast<Out*>(reduction.target);
   alignas(64) Work<T> block[kBlock];
   alignas(64) Out finished[kBlock];
@@ -174,17 +179,79 @@ bool is_streamed(const ElementReduction& reduction, int64_t begin, int64_t end) 
   return (end - begin) * size >= kStreamedBytes && first % 16 == 0;
 }
 
-template <typename Op, typename T, typename Out = T>
-[[gnu::always_inline]] inline void reduce_as(const ElementReduction& reduction, int64_t begin,
-                                             int64_t end) {
-  const bool streamed = is_streamed<Out>(reduction, begin, end);
-  if constexpr (std::same_as<Work<T>, Out>) {
-    if (reduction.op != ReduceOp::Mean) {
-      return streamed ? reduce_streaming<Op, T>(reduction, begin, end)
-                      : reduce_in_place<Op, T>(reduction, begin, end);
+// A block of results on its way to several targets.
+template <typename Op, typename T, typename Out>
+[[gnu::always_inline]] inline void reduce_to_all(std::span<std::byte* const> targets,
+                                                 const ElementReduction& reduction, int64_t begin,
+                                                 int64_t end) {
+  using Quotient = Work<Out>;
+  const auto divisor = static_cast<Quotient>(divisor_of(reduction));
+  alignas(64) Work<T> block[kBlock];
+  alignas(64) Out finished[kBlock];
+  for (int64_t at = begin; at < end; at += kBlock) {
+    const int64_t count = std::min(kBlock, end - at);
+    reduce_block<Op, T>(reduction, at, count, block);
+    const Out* results = finished;
+    if (std::same_as<Work<T>, Out> && reduction.op != ReduceOp::Mean) {
+      results = reinterpret_cast<const Out*>(block);
+    } else {
+#pragma GCC ivdep
+      for (int64_t i = 0; i < count; ++i) {
+        finished[i] = static_cast<Out>(static_cast<Quotient>(block[i]) / divisor);
+      }
+    }
+    for (std::byte* target : targets) {
+      std::memcpy(reinterpret_cast<Out*>(target) + at, results,
+                  static_cast<size_t>(count) * sizeof(Out));
     }
   }
-  reduce_in_blocks<Op, T, Out>(reduction, begin, end, streamed);
+}
+
+// Sums and the like of two arrays that replace both: nothing is kept in between.
+template <typename Op, typename T>
+[[gnu::always_inline]] inline void reduce_pair(std::span<std::byte* const> targets,
+                                               const ElementReduction& reduction, int64_t begin,
+                                               int64_t end) {
+  const auto* a = reinterpret_cast<const T*>(reduction.sources[0]);
+  const auto* b = reinterpret_cast<const T*>(reduction.sources[1]);
+  auto* first = reinterpret_cast<T*>(targets[0]);
+  auto* second = reinterpret_cast<T*>(targets[1]);
+#pragma GCC ivdep
+  for (int64_t i = begin; i < end; ++i) {
+    const T result = Op::of(a[i], b[i]);
+    first[i] = result;
+    second[i] = result;
+  }
+}
+
+// Where one reduction's results go: reduction.target, or all of `targets`.
+struct Order {
+  const ElementReduction& reduction;
+  std::span<std::byte* const> targets;
+  int64_t begin;
+  int64_t end;
+};
+
+template <typename Op, typename T, typename Out = T>
+[[gnu::always_inline]] inline void reduce_as(const Order& order) {
+  const ElementReduction& reduction = order.reduction;
+  const bool divides = reduction.op == ReduceOp::Mean;
+  if (!order.targets.empty()) {
+    if constexpr (std::same_as<Work<T>, Out>) {
+      if (!divides && order.targets.size() == 2 && reduction.sources.size() == 2) {
+        return reduce_pair<Op, T>(order.targets, reduction, order.begin, order.end);
+      }
+    }
+    return reduce_to_all<Op, T, Out>(order.targets, reduction, order.begin, order.end);
+  }
+  const bool streamed = is_streamed<Out>(reduction, order.begin, order.end);
+  if constexpr (std::same_as<Work<T>, Out>) {
+    if (!divides) {
+      return streamed ? reduce_streaming<Op, T>(reduction, order.begin, order.end)
+                      : reduce_in_place<Op, T>(reduction, order.begin, order.end);
+    }
+  }
+  reduce_in_blocks<Op, T, Out>(reduction, order.begin, order.end, streamed);
 }
 
 // What integers of type T divide as.
@@ -193,33 +260,31 @@ using Divided =
     std::conditional_t<!std::integral<T>, T, std::conditional_t<(sizeof(T) <= 2), float, double>>;
 
 template <typename T>
-[[gnu::always_inline]] inline void reduce_typed(const ElementReduction& reduction, int64_t begin,
-                                                int64_t end) {
-  switch (reduction.op) {
+[[gnu::always_inline]] inline void reduce_typed(const Order& order) {
+  switch (order.reduction.op) {
     case ReduceOp::Sum:
-      return reduce_as<Add, T>(reduction, begin, end);
+      return reduce_as<Add, T>(order);
     case ReduceOp::Min:
-      return reduce_as<Smaller, T>(reduction, begin, end);
+      return reduce_as<Smaller, T>(order);
     case ReduceOp::Max:
-      return reduce_as<Larger, T>(reduction, begin, end);
+      return reduce_as<Larger, T>(order);
     case ReduceOp::Product:
-      return reduce_as<Multiply, T>(reduction, begin, end);
+      return reduce_as<Multiply, T>(order);
     case ReduceOp::Mean:
-      return reduce_as<Add, T, Divided<T>>(reduction, begin, end);
+      return reduce_as<Add, T, Divided<T>>(order);
   }
 }
 
 // The same code for two instruction sets; which one is chosen when the program runs.
 template <typename T>
-void reduce_anywhere(const ElementReduction& reduction, int64_t begin, int64_t end) {
-  reduce_typed<T>(reduction, begin, end);
+void reduce_anywhere(const Order& order) {
+  reduce_typed<T>(order);
 }
 
 #if defined(__x86_64__)
 template <typename T>
-[[gnu::target("avx2")]] void reduce_with_avx2(const ElementReduction& reduction, int64_t begin,
-                                              int64_t end) {
-  reduce_typed<T>(reduction, begin, end);
+[[gnu::target("avx2")]] void reduce_with_avx2(const Order& order) {
+  reduce_typed<T>(order);
 }
 
 bool has_avx2() {
@@ -228,6 +293,21 @@ bool has_avx2() {
 }
 #endif
 
+template <typename T>
+void reduce_with_best(const Order& order) {
+#if defined(__x86_64__)
+  if (has_avx2()) return reduce_with_avx2<T>(order);
+#endif
+  reduce_anywhere<T>(order);
+}
+
+void reduce_ordered(const Order& order) {
+  visit_numeric(order.reduction.dtype, [&]<typename T>(T) {
+    // Bytes of 0 and 1: the smallest is "all", the largest "any", the product "all".
+    reduce_with_best<std::conditional_t<std::same_as<T, bool>, uint8_t, T>>(order);
+  });
+}
+
 }  // namespace
 
 DType reduced_dtype(ReduceOp op, DType dtype) {
@@ -235,14 +315,12 @@ DType reduced_dtype(ReduceOp op, DType dtype) {
 }
 
 void reduce_elements(const ElementReduction& reduction, int64_t begin, int64_t end) {
-  visit_numeric(reduction.dtype, [&]<typename T>(T) {
-    if constexpr (!std::same_as<T, bool>) {
-#if defined(__x86_64__)
-      if (has_avx2()) return reduce_with_avx2<T>(reduction, begin, end);
-#endif
-      reduce_anywhere<T>(reduction, begin, end);
-    }
-  });
+  reduce_ordered({reduction, {}, begin, end});
+}
+
+void reduce_elements_into(std::span<std::byte* const> targets, const ElementReduction& reduction,
+                          int64_t begin, int64_t end) {
+  reduce_ordered({reduction, targets, begin, end});
 }
 
 }  // namespace cohort::internal

@@ -1,4 +1,4 @@
-#include "distribute/packing.h"
+#include "collectives/packing.h"
 
 #include <algorithm>
 
