@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "cohort/checkpoint.h"
 #include "cohort/graph_variable.h"
 #include "cohort/session.h"
 #include "cohort/threads.h"
@@ -85,7 +86,11 @@ class SessionSaver {
   virtual void restore(Session& session, const std::string& path) = 0;
   // The last good one in the folder.
   virtual std::optional<std::string> latest(const std::string& folder) = 0;
+  // While the graph may still grow and before the first of the others. Again is harmless.
+  virtual void prepare_graph() {}
 };
+// Checkpoints of all variables that the graph has when its session is made, see Saver.
+std::shared_ptr<SessionSaver> make_session_saver(const SaverOptions& options = {});
 
 // ---- Stopping
 

@@ -165,7 +165,8 @@ struct MonitoredTrainingSessionOptions {
   Scaffold scaffold = {};
   Hooks hooks = {};
   Hooks chief_only_hooks = {};
-  // Checkpoints: by default every 600 s. Needs a checkpoint_dir and scaffold.saver.
+  // Checkpoints: by default every 600 s. Needs a checkpoint_dir; without a scaffold.saver
+  // all variables are saved.
   Every save_checkpoint = {.secs = 600};
   std::shared_ptr<SummaryWriter> summary_writer = nullptr;
   std::map<std::string, Tensor> summaries = {};  // scalars by tag

@@ -25,7 +25,7 @@ struct SupervisorOptions {
   Tensor ready_op = {};
   Tensor ready_for_local_init_op = {};
   std::string logdir = {};  // where checkpoints are; empty: none are written or read
-  std::shared_ptr<SessionSaver> saver = nullptr;
+  std::shared_ptr<SessionSaver> saver = nullptr;  // nullptr: of all variables
   std::string checkpoint_basename = "model.ckpt";
   std::shared_ptr<SummaryWriter> summary_writer = nullptr;
   std::map<std::string, Tensor> summaries = {};            // scalars by tag

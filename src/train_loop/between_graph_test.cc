@@ -121,8 +121,7 @@ TEST(BetweenGraph, SynchronousWorkersGoOnWithoutThoseThatAreDone) {
 TEST(BetweenGraph, SynchronousWorkersGoOnWithoutALostOne) {
   test::LocalCluster cluster(1, 2);
   Client chief(cluster, 0, 2);
-  chief.hooks.push_back(
-      std::make_shared<StopAtStepHook>(StopAtStepOptions{.last_step = 5}));
+  chief.hooks.push_back(std::make_shared<StopAtStepHook>(StopAtStepOptions{.last_step = 5}));
   MonitoredTrainingSession session(chief.options());
   std::thread watchdog([&] {
     Session other(chief.graph, cluster.target());

@@ -88,6 +88,12 @@ Hooks chief_hooks(const MonitoredTrainingSessionOptions& options) {
   return hooks;
 }
 
+MonitoredTrainingSessionOptions with_saver(MonitoredTrainingSessionOptions options) {
+  const bool saves = options.is_chief && !options.checkpoint_dir.empty();
+  if (saves && !options.scaffold.saver) options.scaffold.saver = make_session_saver();
+  return options;
+}
+
 MonitoredSessionOptions training(const MonitoredTrainingSessionOptions& options) {
   MonitoredSessionOptions all{.session_creator = nullptr,
                               .hooks = options.hooks,
@@ -109,6 +115,6 @@ SingularMonitoredSession::SingularMonitoredSession(const MonitoredSessionOptions
     : MonitoredSession(without_recovery(options)) {}
 
 MonitoredTrainingSession::MonitoredTrainingSession(const MonitoredTrainingSessionOptions& options)
-    : MonitoredSession(training(options)) {}
+    : MonitoredSession(training(with_saver(options))) {}
 
 }  // namespace cohort

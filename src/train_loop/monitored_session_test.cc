@@ -5,6 +5,7 @@
 #include "cohort/cohort.h"
 #include "support/expect_error.h"
 #include "support/memory_saver.h"
+#include "support/temporary_file.h"
 
 namespace cohort {
 namespace {
@@ -360,6 +361,29 @@ TEST_F(MonitoredSessions, GiveTheChiefItsHooks) {
   EXPECT_EQ(saver->paths(),
             (Lines{"folder/model.ckpt-0", "folder/model.ckpt-2", "folder/model.ckpt-3"}));
   EXPECT_EQ(lines_.front(), "chief begin");
+}
+
+TEST_F(MonitoredSessions, GoOnFromTheLastCheckpoint) {
+  const TemporaryFolder folder;
+  const auto count_to = [&](int64_t last) {
+    Graph graph;
+    const auto building = graph.as_default();
+    Variable step = global_step();
+    const Tensor train = step.assign_add(int64_t{1});
+    const Tensor count = step.read_value();
+    int64_t first = -1;
+    MonitoredTrainingSession session(
+        {.checkpoint_dir = folder.path(),
+         .hooks = {std::make_shared<StopAtStepHook>(StopAtStepOptions{.last_step = last})}});
+    session.manage([&] {
+      first = session.run(count).to<int64_t>();
+      while (!session.should_stop()) session.run(train);
+    });
+    return first;
+  };
+  EXPECT_EQ(count_to(3), 0);
+  EXPECT_EQ(count_to(5), 3);
+  EXPECT_EQ(*latest_checkpoint(folder.path()), folder.path() + "/model.ckpt-5");
 }
 
 TEST_F(MonitoredSessions, WaitAsWorkers) {

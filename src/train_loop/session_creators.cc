@@ -21,6 +21,7 @@ void Scaffold::finalize() {
   local_init_op = made.local_init_op;
   ready_op = made.ready_op;
   ready_for_local_init_op = made.ready_for_local_init_op;
+  if (saver) saver->prepare_graph();
 }
 
 ChiefSessionCreator::ChiefSessionCreator(const SessionCreatorOptions& options)

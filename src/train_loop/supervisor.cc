@@ -31,6 +31,9 @@ SupervisorOptions completed(SupervisorOptions options) {
   options.local_init_op = made.local_init_op;
   options.ready_op = made.ready_op;
   options.ready_for_local_init_op = made.ready_for_local_init_op;
+  const bool saves = options.is_chief && !options.logdir.empty();
+  if (saves && !options.saver) options.saver = make_session_saver();
+  if (options.saver) options.saver->prepare_graph();
   return options;
 }
 
