@@ -25,6 +25,14 @@ if(COHORT_SANITIZE)
   endif()
 endif()
 
+if(COHORT_FUZZ)
+  if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+    message(FATAL_ERROR "COHORT_FUZZ needs clang: -DCMAKE_CXX_COMPILER=clang++")
+  endif()
+  # The library itself tells libFuzzer which of its branches an input reached.
+  add_compile_options(-fsanitize=fuzzer-no-link)
+endif()
+
 find_program(CCACHE ccache)
 if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   # Dependencies instead of a preprocessor run (ATen is large); a precompiled header's time stamp is
