@@ -16,7 +16,6 @@
 
 #include "ratio.h"
 #include "rpc/endpoint.h"
-#include "tensor/kernel_library.h"
 
 namespace {
 
@@ -61,7 +60,6 @@ void answer(Connection& back, const Message& message) {
 }
 
 [[noreturn]] void serve(int out) {
-  set_up_kernel_library();  // as in every task: memory is kept
   std::shared_ptr<Connection> kept;
   const auto endpoint = make_endpoint(
       {.self = {.name = "/job:ps/replica:0/task:0", .address = "127.0.0.1:0"}, .way = Way::Grpc},

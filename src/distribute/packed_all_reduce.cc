@@ -5,7 +5,7 @@
 #include "base/raise.h"
 #include "cohort/device.h"
 #include "cohort/ops.h"
-#include "distribute/packing.h"
+#include "collectives/packing.h"
 
 namespace cohort::internal {
 namespace {

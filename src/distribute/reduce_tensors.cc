@@ -8,10 +8,10 @@
 #include "cohort/device.h"
 #include "cohort/ops.h"
 #include "distribute/parallel_slices.h"
-#include "distribute/reduce_elements.h"
 #include "ops/dispatch.h"
 #include "tensor/memory.h"
 #include "tensor/on_device.h"
+#include "tensor/reduce_elements.h"
 
 namespace cohort::internal {
 namespace {

@@ -38,9 +38,4 @@ Pair promoted(std::string_view op, const Tensor& a, const Tensor& b) {
   return {converted(a, dtype), converted(b, dtype)};
 }
 
-DType division_dtype(DType dtype) {
-  if (is_floating(dtype)) return dtype;
-  return size_of(dtype) <= 2 ? kFloat32 : kFloat64;
-}
-
 }  // namespace cohort::internal

@@ -3,6 +3,7 @@
 #include <string_view>
 
 #include "cohort/tensor.h"
+#include "tensor/division_dtype.h"  // IWYU pragma: export
 
 namespace cohort::internal {
 
@@ -13,8 +14,5 @@ struct Pair {
   Tensor b;
 };
 Pair promoted(std::string_view op, const Tensor& a, const Tensor& b);
-
-// The dtype in which integers of this dtype divide; a floating dtype itself.
-DType division_dtype(DType dtype);
 
 }  // namespace cohort::internal

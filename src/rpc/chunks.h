@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "rpc/block_pool.h"
 #include "transport/connection.h"
 
 namespace cohort::internal {
@@ -58,6 +59,9 @@ class MessageAssembler {
   void make_room();
   std::optional<Message> take_if_complete();
 
+  static constexpr size_t kKeptBytes = size_t{128} << 20;
+
+  BlockPool pool_{kKeptBytes};
   bool open_ = false;  // a message has begun and is not complete
   Message message_;
   std::vector<uint64_t> sizes_;              // of its payloads

@@ -15,6 +15,7 @@ using std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kFirstPause{10};
 constexpr std::chrono::milliseconds kLongestPause{1000};
+constexpr int kAccidentsInARow = 3;  // are none
 
 // For one operation, shared with its tag.
 struct Operation {
@@ -81,7 +82,7 @@ std::optional<Dialer::Answered> Dialer::try_once(const std::string& address, Dea
       if (problem.ok()) return result;
       call->cancel();
       finish(*call);
-      failure = {problem, false};
+      failure = {problem, CallFailure::Kind::Lasting};
       return std::nullopt;
     }
   }
@@ -101,12 +102,16 @@ Dialer::Answered Dialer::dial(const std::string& address, Deadline deadline) {
   const auto began = steady_clock::now();
   CallFailure failure;
   std::optional<Status> last_reason;  // that is more than silence
+  int accidents = 0;
   auto next_pause = kFirstPause;
   for (int tries = 1;; ++tries) {
     check_stopped();
     if (auto answered = try_once(address, deadline, failure)) return std::move(*answered);
     check_stopped();
-    if (!failure.passing) throw Error(failure.status);
+    accidents = failure.kind == CallFailure::Kind::Dubious ? accidents + 1 : 0;
+    if (failure.kind == CallFailure::Kind::Lasting || accidents == kAccidentsInARow) {
+      throw Error(failure.status);
+    }
     if (failure.status.code != Code::DeadlineExceeded) last_reason = failure.status;
     if (steady_clock::now() + next_pause >= deadline) {
       Status status = last_reason.value_or(failure.status);

@@ -1,6 +1,8 @@
 #include "rpc/endpoint.h"
 
+#include <atomic>
 #include <cstdlib>
+#include <mutex>
 
 #include "base/log.h"
 #include "base/raise.h"
@@ -8,6 +10,8 @@
 #include "rpc/dialer.h"
 #include "rpc/grpc_connection.h"
 #include "rpc/listener.h"
+#include "rpc/memory_offer.h"
+#include "rpc/target.h"
 #include "topology/address.h"
 #include "transport/ending.h"
 #include "transport/in_process.h"
@@ -27,8 +31,7 @@ void check_exposure(const EndpointOptions& options, const std::string& host) {
   if (!options.credentials.insecure) {
     raise(Code::FailedPrecondition,
           "[Server] {} would listen at {} without certificates, where strangers can reach it; give "
-          "it "
-          "credentials, or set Credentials::insecure (COHORT_CREDENTIALS=insecure) on a network "
+          "it credentials, or set Credentials::insecure (COHORT_CREDENTIALS=insecure) on a network "
           "where nobody else is",
           options.self.name, host);
   }
@@ -50,30 +53,43 @@ class GrpcEndpoint : public Party {
 
  private:
   void listen();
-  void start(Accept accept);
+  void start();
+  void take(std::shared_ptr<Connection> connection);
   bool may_go(Way way) const { return options_.way == Way::Nearest || options_.way == way; }
+  Greeting greeting() const;
   std::shared_ptr<Connection> connect_in_process(const std::string& address, Deadline deadline);
+  std::shared_ptr<Connection> connect_by_memory(const Dialer::Answered& answered,
+                                                Deadline deadline);
+  std::shared_ptr<Connection> connect_by_grpc(const Dialer::Answered& answered, Deadline deadline);
 
   EndpointOptions options_;
+  const Accept accept_;
   std::unique_ptr<Listener> listener_;
   std::shared_ptr<Pump> pump_;
   std::unique_ptr<Dialer> dialer_;
   OpenConnections connections_;
-  std::mutex mutex_;
-  bool stopped_ = false;                                    // guarded by mutex_
-  std::unique_ptr<InProcessNetwork::Listener> in_process_;  // guarded by mutex_
+  std::mutex accepting_;  // one call of accept_ at a time
+  std::unique_ptr<MemoryOffer> memory_;
+  std::unique_ptr<InProcessNetwork::Listener> in_process_;
+  std::atomic<bool> stopped_ = false;
 };
 
-GrpcEndpoint::GrpcEndpoint(EndpointOptions options, Accept accept) : options_(std::move(options)) {
+GrpcEndpoint::GrpcEndpoint(EndpointOptions options, Accept accept)
+    : options_(std::move(options)), accept_(std::move(accept)) {
   check_credentials(options_.credentials, options_.self.name);
   if (options_.self.address.empty()) {
     pump_ = std::make_shared<Pump>(std::make_unique<grpc::CompletionQueue>());
   } else {
     listen();
   }
-  const Greeting greeting{.peer = options_.self, .cluster = options_.cluster};
-  dialer_ = std::make_unique<Dialer>(pump_, greeting, options_.credentials);
-  if (listener_) start(std::move(accept));
+  dialer_ = std::make_unique<Dialer>(pump_, greeting(), options_.credentials);
+  if (listener_) start();
+}
+
+Greeting GrpcEndpoint::greeting() const {
+  return {.peer = options_.self,
+          .cluster = options_.cluster,
+          .host = may_go(Way::SharedMemory) ? shared_memory_domain() : ""};
 }
 
 void GrpcEndpoint::listen() {
@@ -88,15 +104,23 @@ void GrpcEndpoint::listen() {
   pump_ = listener_->pump();
 }
 
-void GrpcEndpoint::start(Accept accept) {
-  const auto take = [this, accept = std::move(accept)](std::shared_ptr<Connection> connection) {
-    connections_.add(connection);
-    accept(std::move(connection));
+void GrpcEndpoint::start() {
+  const auto accept = [this](std::shared_ptr<Connection> connection) {
+    take(std::move(connection));
   };
-  const Greeting greeting{.peer = options_.self, .cluster = options_.cluster};
-  listener_->start(std::make_shared<const Admission>(greeting, options_.credentials),
-                   {.accept = take});
-  if (may_go(Way::InProcess)) in_process_ = network_of_process().listen(options_.self, take);
+  if (may_go(Way::SharedMemory)) memory_ = std::make_unique<MemoryOffer>(options_.self, accept);
+  listener_->start(
+      std::make_shared<const Admission>(greeting(), options_.credentials),
+      {.accept = accept, .fill_answer = [this](const Greeting& from, Greeting& answer) {
+         if (memory_) memory_->add_to(answer, from);
+       }});
+  if (may_go(Way::InProcess)) in_process_ = network_of_process().listen(options_.self, accept);
+}
+
+void GrpcEndpoint::take(std::shared_ptr<Connection> connection) {
+  connections_.add(connection);
+  const std::lock_guard lock(accepting_);
+  accept_(std::move(connection));
 }
 
 std::shared_ptr<Connection> GrpcEndpoint::connect_in_process(const std::string& address,
@@ -108,33 +132,56 @@ std::shared_ptr<Connection> GrpcEndpoint::connect_in_process(const std::string& 
                                 : nullptr;
 }
 
+// Null when it is not possible, unless no other way is allowed.
+std::shared_ptr<Connection> GrpcEndpoint::connect_by_memory(const Dialer::Answered& answered,
+                                                            Deadline deadline) {
+  if (!may_go(Way::SharedMemory)) return nullptr;
+  std::shared_ptr<Connection> connection;
+  const Status problem =
+      capture_status([&] { connection = take_up_offer(answered.from, options_.self, deadline); });
+  if (connection || options_.way == Way::SharedMemory) dialer_->leave(answered);
+  if (connection) return connection;
+  const std::string& name = answered.from.peer.name;
+  if (!problem.ok()) log_info("[Connect] no shared memory with {}: {}", name, problem.to_string());
+  if (options_.way == Way::SharedMemory) {
+    throw Error({.code = Code::FailedPrecondition,
+                 .message = fmt::format("[Connect] shared memory with {} at {} is not possible: {}",
+                                        name, answered.from.peer.address,
+                                        problem.ok() ? "it is on another host, or does not offer it"
+                                                     : problem.message)});
+  }
+  return nullptr;
+}
+
+std::shared_ptr<Connection> GrpcEndpoint::connect_by_grpc(const Dialer::Answered& answered,
+                                                          Deadline deadline) {
+  dialer_->stay(answered, deadline);
+  const auto stream =
+      std::make_shared<GrpcStream>(pump_, answered.call, options_.self, answered.from.peer);
+  stream->open();
+  return std::make_shared<GrpcConnection>(stream);
+}
+
 std::shared_ptr<Connection> GrpcEndpoint::connect(const std::string& address, Deadline deadline) {
-  parse_address(address);
+  check_target(address, options_.credentials);
   const PumpHold hold(*pump_);
   std::shared_ptr<Connection> connection = connect_in_process(address, deadline);
   if (!connection) {
     const Dialer::Answered answered = dialer_->dial(address, deadline);
-    dialer_->stay(answered, deadline);
-    const auto stream =
-        std::make_shared<GrpcStream>(pump_, answered.call, options_.self, answered.from.peer);
-    stream->open();
-    connection = std::make_shared<GrpcConnection>(stream);
+    connection = connect_by_memory(answered, deadline);
+    if (!connection) connection = connect_by_grpc(answered, deadline);
   }
   connections_.add(connection);
   return connection;
 }
 
 void GrpcEndpoint::stop() {
-  std::unique_ptr<InProcessNetwork::Listener> in_process;
-  {
-    const std::lock_guard lock(mutex_);
-    if (std::exchange(stopped_, true)) return;
-    in_process.swap(in_process_);
-  }
-  in_process.reset();
+  if (stopped_.exchange(true)) return;
+  in_process_.reset();
   dialer_->stop();
   connections_.close_all(server_stopped());
   if (listener_) listener_->stop();
+  memory_.reset();
   pump_->stop();
 }
 

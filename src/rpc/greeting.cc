@@ -1,8 +1,6 @@
 #include "rpc/greeting.h"
 
 #include <algorithm>
-#include <filesystem>
-#include <fstream>
 
 #include "base/raise.h"
 #include "cohort/rpc.pb.h"
@@ -68,16 +66,6 @@ void check_greeting(const Greeting& from, const Greeting& self) {
         "cluster specification",
         from.peer.name, from.cluster, self.peer.name, self.cluster);
   }
-}
-
-std::string host_identity() {
-  std::ifstream file("/proc/sys/kernel/random/boot_id");
-  std::string boot;
-  std::getline(file, boot);
-  std::error_code problem;
-  const auto network = std::filesystem::read_symlink("/proc/self/ns/net", problem);
-  if (boot.empty() || problem) return {};
-  return boot + " " + network.string();
 }
 
 }  // namespace cohort::internal

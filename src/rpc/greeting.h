@@ -16,7 +16,7 @@ struct Greeting {
   uint32_t protocol = kProtocolVersion;
   Peer peer = {};
   uint64_t cluster = 0;   // fingerprint; 0 = knows none, and fits to all
-  std::string host = {};  // host_identity(), or empty: no shared memory, please
+  std::string host = {};  // shared_memory_domain(), or empty: no shared memory, please
   // The answer's alone: where shared memory is handed over, and the word that is asked for there.
   std::string memory_socket = {};
   std::string memory_nonce = {};
@@ -29,9 +29,5 @@ Greeting decode_greeting(std::string_view bytes);
 
 // Throws FailedPrecondition when the two do not fit together: other protocol, other cluster.
 void check_greeting(const Greeting& from, const Greeting& self);
-
-// Equal in processes that may share memory: of one boot of one machine, with one network namespace.
-// Empty when the system does not tell.
-std::string host_identity();
 
 }  // namespace cohort::internal

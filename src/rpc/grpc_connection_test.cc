@@ -1,4 +1,5 @@
 #include <future>
+#include <thread>
 
 #include "rpc/endpoint.h"
 #include "support/message_log.h"
@@ -54,6 +55,24 @@ ConnectionWay by_grpc_and_tls() {
 INSTANTIATE_TEST_SUITE_P(Network, ConnectionConformance,
                          testing::Values(by_grpc(), by_grpc_and_tls()),
                          testing::PrintToStringParamName());
+
+// More than the caller's side takes without a reader, so that it has stopped to read.
+TEST(GrpcConnection, StoppingDoesNotWaitForWhoDoesNotRead) {
+  const auto pair = std::make_shared<Pair>();
+  ConnectedPair connected = connect(pair);
+  const Buffer payload = patterned_payload(size_t{8} << 20, 0);
+  std::jthread sender([&] {
+    (void)capture_status([&] {
+      for (;;) connected.b->send({"x", {payload}});
+    });
+  });
+  while (connected.b->traffic().bytes_sent < kLimit / 2) std::this_thread::yield();
+  const auto start = std::chrono::steady_clock::now();
+  pair->a->stop();
+  sender.join();
+  pair->b->stop();
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
+}
 
 }  // namespace
 }  // namespace cohort::internal

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/log.h"
 #include "transport/status_message.h"
 
 namespace cohort::internal {
@@ -39,7 +40,6 @@ struct Symptom {
   std::string_view sign;
   std::string_view meaning;  // "nobody listens at {address}", ...
   Code code = Code::Unavailable;
-  bool passing = true;
 };
 
 constexpr std::string_view kWrongCertificate =
@@ -57,10 +57,10 @@ constexpr Symptom kSymptoms[] = {
     {"Network is unreachable", "the host of {0} can not be reached (no network)"},
     {"DNS", "the host name of {0} is unknown"},
     {"resolv", "the host name of {0} is unknown"},
-    {"CERTIFICATE_VERIFY_FAILED", kWrongCertificate, Code::Unauthenticated, false},
-    {"certificate verify failed", kWrongCertificate, Code::Unauthenticated, false},
-    {"alert", kRefusedCertificate, Code::Unauthenticated, false},
-    {"wrong version number", kPlain, Code::Unauthenticated, false},
+    {"CERTIFICATE_VERIFY_FAILED", kWrongCertificate, Code::Unauthenticated},
+    {"certificate verify failed", kWrongCertificate, Code::Unauthenticated},
+    {"alert", kRefusedCertificate, Code::Unauthenticated},
+    {"wrong version number", kPlain, Code::Unauthenticated},
     {"timed out", "{0} does not answer"},
     {"Timeout", "{0} does not answer"},
 };
@@ -90,13 +90,18 @@ CallFailure unavailable(const grpc::Status& outcome, const std::string& address,
                         bool with_certificates) {
   const std::string& text = outcome.error_message();
   if (const Symptom* const symptom = symptom_in(text)) {
-    return {{symptom->code,
-             fmt::format("[Connect] {}", fmt::format(fmt::runtime(symptom->meaning), address))},
-            symptom->passing};
+    const std::string meaning = fmt::format(fmt::runtime(symptom->meaning), address);
+    return {{symptom->code, fmt::format("[Connect] {}", meaning)},
+            symptom->code == Code::Unavailable ? CallFailure::Kind::Passing
+                                               : CallFailure::Kind::Lasting};
   }
-  return {
-      {Code::Unavailable, fmt::format("[Connect] {}", dropped_text(address, with_certificates))},
-      true};
+  if (text.find("failed to connect") == std::string::npos) {
+    return {{Code::Unavailable, fmt::format("[Connect] who listened at {} has ended", address)},
+            CallFailure::Kind::Passing};
+  }
+  return {{Code::Unauthenticated,
+           fmt::format("[Connect] {}", dropped_text(address, with_certificates))},
+          CallFailure::Kind::Dubious};
 }
 
 }  // namespace
@@ -121,26 +126,29 @@ Status lost_connection(const Peer& peer, const grpc::Status& outcome) {
 
 CallFailure explain_failure(const grpc::Status& outcome, const std::string& address,
                             bool with_certificates) {
+  log_debug("[Connect] gRPC about {}: {} {}", address, static_cast<int>(outcome.error_code()),
+            outcome.error_message());
   switch (outcome.error_code()) {
     case grpc::StatusCode::UNAVAILABLE:
       return unavailable(outcome, address, with_certificates);
     case grpc::StatusCode::CANCELLED:
     case grpc::StatusCode::DEADLINE_EXCEEDED:
       return {{Code::DeadlineExceeded, fmt::format("[Connect] {} did not answer in time", address)},
-              true};
+              CallFailure::Kind::Passing};
     case grpc::StatusCode::UNIMPLEMENTED:
     case grpc::StatusCode::UNKNOWN:
     case grpc::StatusCode::INTERNAL:
       return {{Code::FailedPrecondition,
                fmt::format("[Connect] who listens at {} is no Cohort server ({})", address,
                            capped(outcome.error_message()))},
-              false};
+              CallFailure::Kind::Lasting};
     default: {
       Status status = from_grpc(outcome);
       if (!status.message.starts_with("[")) {
         status.message = fmt::format("[Connect] {}: {}", address, status.message);
       }
-      return {std::move(status), status.code == Code::ResourceExhausted};
+      const bool is_full = status.code == Code::ResourceExhausted;
+      return {std::move(status), is_full ? CallFailure::Kind::Passing : CallFailure::Kind::Lasting};
     }
   }
 }

@@ -20,8 +20,11 @@ Status lost_connection(const Peer& peer, const grpc::Status& outcome);
 
 // Why a call to `address` did not come through.
 struct CallFailure {
+  // Passing: may be different in a moment, worth another try. Dubious: may have been an accident,
+  // and is none when it happens again and again.
+  enum class Kind { Lasting, Passing, Dubious };
   Status status = {};
-  bool passing = false;  // may be different in a moment: worth another try
+  Kind kind = Kind::Lasting;
 };
 CallFailure explain_failure(const grpc::Status& outcome, const std::string& address,
                             bool with_certificates);

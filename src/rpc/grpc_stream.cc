@@ -50,7 +50,9 @@ void GrpcStream::announce() {
 
 // --- Reading.
 
+// After the end everything is read, and forgotten: only so the end of the call is noticed.
 bool GrpcStream::has_appetite() const {
+  if (end_to_reader_) return true;
   return incoming_.size() < kMaxWaitingMessages && incoming_bytes_ < kMaxWaitingBytes;
 }
 
@@ -107,6 +109,7 @@ void GrpcStream::on_arrived(MessageAssembler::Arrived arrived) {
     end(lock, why, why);
     said_all_ = true;
     finish_if_due(lock);
+    if (call_ && !closing_limit_) limit_closing_time(lock);
   }
 }
 
@@ -241,6 +244,7 @@ void GrpcStream::end(Lock& lock, const Status& to_reader, const Status& to_sende
   end_to_sender_ = to_sender;
   news_ = true;
   room_.notify_all();
+  if (call_) read_next(lock);
   tell_listener(lock);
 }
 

@@ -12,6 +12,7 @@
 #include "rpc/grpc_settings.h"
 #include "rpc/grpc_time.h"
 #include "rpc/status_call.h"
+#include "rpc/target.h"
 
 namespace cohort::internal {
 namespace {
@@ -70,6 +71,7 @@ class Heartbeat::Impl {
 };
 
 void Heartbeat::Impl::watch(const Peer& peer, Lost lost) {
+  check_target(peer.address, options_.credentials);
   forget(peer.name);
   const std::lock_guard lock(mutex_);
   watched_[peer.name] = std::make_shared<Watched>(Watched{peer, std::move(lost)});

@@ -46,7 +46,10 @@ Listener::Listener(Options options) : options_(std::move(options)) {
   pump_ = std::make_shared<Pump>(std::move(queue));
 }
 
-Listener::~Listener() { stop(); }
+Listener::~Listener() {
+  stop();
+  pump_->stop();  // what waits there refers to this
+}
 
 void Listener::start(std::shared_ptr<const Admission> admission, Handlers handlers) {
   admission_ = std::move(admission);

@@ -1,5 +1,4 @@
 #include <cstring>
-#include <new>
 
 #include "base/raise.h"
 #include "rpc/chunk_format.h"
@@ -16,18 +15,6 @@ constexpr uint64_t kMaxHeaderBytes = uint64_t{1} << 31;
 constexpr uint64_t kMaxSharedBytes = uint64_t{1} << 18;
 
 size_t aligned(size_t size) { return (size + kAlignment - 1) / kAlignment * kAlignment; }
-
-std::shared_ptr<std::byte> allocate(size_t size) {
-  const auto release = [](std::byte* memory) {
-    ::operator delete(memory, std::align_val_t(kAlignment));
-  };
-  auto* const memory = static_cast<std::byte*>(
-      ::operator new(std::max<size_t>(size, 1), std::align_val_t(kAlignment), std::nothrow));
-  if (memory == nullptr) {
-    raise(Code::ResourceExhausted, "[Connection] no memory for a payload of {} bytes", size);
-  }
-  return {memory, release};
-}
 
 [[noreturn]] void fail(std::string_view problem) {
   raise(Code::DataLoss, "[Connection] the other side sent what is no message: {}", problem);
@@ -121,7 +108,7 @@ void MessageAssembler::begin(Cursor& chunk) {
   message_.payloads.reserve(count);
   room_ = {};
   shared_used_ = 0;
-  shared_block_ = in_blocks <= kMaxSharedBytes ? allocate(in_blocks) : nullptr;
+  shared_block_ = in_blocks <= kMaxSharedBytes ? pool_.allocate(in_blocks) : nullptr;
 }
 
 void MessageAssembler::make_room() {
@@ -133,7 +120,7 @@ void MessageAssembler::make_room() {
     shared_used_ += aligned(size);
     payload.owner = shared_block_;
   } else {
-    const auto block = allocate(size);
+    const auto block = pool_.allocate(size);
     memory = block.get();
     payload.owner = block;
   }

@@ -84,7 +84,7 @@ TEST_F(Refusal, TheRightCredentialsAreLetIn) {
 TEST_F(Refusal, NoCertificate) {
   Credentials none;
   none.token = kToken;
-  expect_refusal(Code::Unavailable, "demands certificates and this side has none",
+  expect_refusal(Code::Unauthenticated, "demands certificates and this side has none",
                  outcome(greeting(kWorker), none));
 }
 

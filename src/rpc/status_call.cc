@@ -7,6 +7,7 @@
 #include "rpc/grpc_errors.h"
 #include "rpc/grpc_settings.h"
 #include "rpc/grpc_time.h"
+#include "rpc/target.h"
 #include "rpc/wire_names.h"
 
 namespace cohort::internal {
@@ -50,6 +51,7 @@ TaskStatus StatusRequestCall::answer() {
 
 TaskStatus ask_status(const std::string& address, const Credentials& credentials,
                       Deadline deadline) {
+  check_target(address, credentials);
   quiet_grpc();
   grpc::CompletionQueue queue;
   StatusRequestCall call({.channel = make_channel(address, credentials),

@@ -205,8 +205,8 @@ TEST_P(Strangers, DawdleOneByteAtATime) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(AtAPort, Strangers, testing::Bool(), [](const auto& info) {
-  return info.param ? std::string("WithTls") : std::string("WithoutTls");
+INSTANTIATE_TEST_SUITE_P(AtAPort, Strangers, testing::Bool(), [](const auto& chosen) {
+  return chosen.param ? std::string("WithTls") : std::string("WithoutTls");
 });
 
 }  // namespace

@@ -32,9 +32,9 @@ std::string read_account_file(const std::string& folder, const std::string& name
 
 std::string api_server(const KubernetesOptions& options) {
   if (!options.api_server.empty()) return options.api_server;
-  return "https://" +
-         internal::address_text(internal::require_variable("KUBERNETES_SERVICE_HOST", kKubernetes),
-                                internal::require_number("KUBERNETES_SERVICE_PORT", kKubernetes));
+  const std::string host = internal::require_variable("KUBERNETES_SERVICE_HOST", kKubernetes);
+  const auto port = internal::require_number("KUBERNETES_SERVICE_PORT", kKubernetes);
+  return "https://" + internal::address_text(host, port);
 }
 
 std::string ask_api(const KubernetesOptions& options, const std::string& selector,

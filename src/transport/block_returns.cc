@@ -1,6 +1,6 @@
 #include "transport/block_returns.h"
 
-#include "base/raise.h"
+#include "transport/nonsense.h"
 
 namespace cohort::internal {
 
@@ -24,10 +24,8 @@ Buffer BlockReturns::lend(const SharedRecord& record) {
   constexpr uint64_t kAlignment = 64;
   if (record.offset > arena.size() || record.size > arena.size() - record.offset ||
       record.offset % kAlignment != 0) {
-    raise(Code::DataLoss,
-          "[SharedMemory] the other process wrote nonsense: a block at {} of {} bytes, in an arena "
-          "of {}",
-          record.offset, record.size, arena.size());
+    raise_nonsense(fmt::format("a block at {} of {} bytes, in an arena of {}", record.offset,
+                               record.size, arena.size()));
   }
   auto lease = std::make_shared<Lease>(shared_from_this(), record.block, record.size);
   return {arena.subspan(record.offset, record.size), std::move(lease)};

@@ -83,14 +83,11 @@ void Delivery::State::read_in_foreground(const std::function<bool()>& done, Dead
     const std::lock_guard lock(mutex);
     return is_finished();
   };
-  if (done()) return;  // by what another thread delivered before it gave the turn away
-  while (!finished()) {
-    if (deliver_next()) {
-      if (done()) return;
-    } else {
-      if (std::chrono::steady_clock::now() >= deadline) return;
-      inbox->wait(Inbox::Reader::Foreground, deadline);
-    }
+  // Asked first: another thread may have delivered what this one waits for before its turn came.
+  while (!done() && !finished()) {
+    if (deliver_next()) continue;
+    if (std::chrono::steady_clock::now() >= deadline) return;
+    inbox->wait(Inbox::Reader::Foreground, deadline);
   }
 }
 

@@ -38,6 +38,8 @@ class InProcessNetwork {
                                       Deadline deadline);
 
  private:
+  class AcceptThread;
+  class Registered;
   struct State;
   std::shared_ptr<State> state_;  // shared with the listeners
 };

@@ -6,10 +6,9 @@
 #include "transport/in_process.h"
 
 namespace cohort::internal {
-namespace {
 
 // Calls `accept` on a thread of its own, so that who connects holds no lock of who listens.
-class AcceptThread {
+class InProcessNetwork::AcceptThread {
  public:
   AcceptThread(Peer self, Party::Accept accept)
       : self_(std::move(self)),
@@ -45,8 +44,6 @@ class AcceptThread {
   Thread thread_;
 };
 
-}  // namespace
-
 struct InProcessNetwork::State {
   std::mutex mutex;
   std::condition_variable changed;
@@ -58,10 +55,7 @@ struct InProcessNetwork::State {
   }
 };
 
-namespace {
-
-template <typename State>
-class Registered : public InProcessNetwork::Listener {
+class InProcessNetwork::Registered : public Listener {
  public:
   Registered(std::shared_ptr<State> state, const Peer& self, Party::Accept accept)
       : state_(std::move(state)), address_(self.address), accepting_(self, std::move(accept)) {
@@ -82,6 +76,8 @@ class Registered : public InProcessNetwork::Listener {
   const std::string address_;
   AcceptThread accepting_;
 };
+
+namespace {
 
 class InProcessEndpoint : public Party {
  public:
@@ -126,7 +122,7 @@ InProcessNetwork::~InProcessNetwork() = default;
 
 std::unique_ptr<InProcessNetwork::Listener> InProcessNetwork::listen(Peer self,
                                                                      Party::Accept accept) {
-  return std::make_unique<Registered<State>>(state_, self, std::move(accept));
+  return std::make_unique<Registered>(state_, self, std::move(accept));
 }
 
 std::shared_ptr<Connection> InProcessNetwork::try_connect(const std::string& address,

@@ -6,6 +6,7 @@
 
 #include "base/raise.h"
 #include "transport/copy.h"
+#include "transport/nonsense.h"
 
 namespace cohort::internal {
 namespace {
@@ -23,10 +24,6 @@ size_t aligned(size_t offset) { return (offset + kAlignment - 1) / kAlignment * 
 std::byte* append(std::byte* to, const void* from, size_t size) {
   if (size > 0) std::memcpy(to, from, size);
   return to + size;
-}
-
-[[noreturn]] void raise_nonsense(std::string_view what) {
-  raise(Code::DataLoss, "[Connection] the other side sent nonsense: {}", what);
 }
 
 Counts counts_of(std::span<const std::byte> meta) {

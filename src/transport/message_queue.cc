@@ -9,7 +9,7 @@ bool MessageQueue::is_full() const {
 }
 
 void MessageQueue::ring() {
-  news_.store(true, std::memory_order_release);
+  news_ = true;
   bell(attended_ ? Reader::Foreground : Reader::Background).rung.notify_one();
 }
 
@@ -47,7 +47,7 @@ std::optional<Message> MessageQueue::take() {
   std::optional<Message> first(std::move(messages_.front()));
   messages_.pop_front();
   bytes_ -= size_of(*first);
-  news_.store(has_news(), std::memory_order_release);
+  news_ = has_news();
   room_.notify_all();
   return first;
 }
@@ -59,9 +59,7 @@ std::optional<Status> MessageQueue::ended() {
 }
 
 void MessageQueue::wait(Reader reader, Deadline deadline) {
-  if (reader == Reader::Foreground) {
-    spin_until([this] { return news_.load(std::memory_order_acquire); });
-  }
+  spin_until([&] { return news_ && (reader == Reader::Foreground || !attended_); });
   std::unique_lock lock(mutex_);
   Bell& mine = bell(reader);
   mine.rung.wait_until(lock, deadline, [&] {

@@ -51,7 +51,9 @@ class MessageQueue : public Inbox {
   void ring();
 
   const QueueLimits limits_;
-  std::atomic<bool> news_ = false;  // has_news(), for who looks without the mutex
+  // For who looks without the mutex; changed with it.
+  std::atomic<bool> news_ = false;  // has_news()
+  std::atomic<bool> attended_ = false;
 
   std::mutex mutex_;
   std::condition_variable room_;
@@ -59,7 +61,6 @@ class MessageQueue : public Inbox {
   std::deque<Message> messages_;
   size_t bytes_ = 0;
   std::optional<End> end_;
-  bool attended_ = false;
   Bell foreground_;
   Bell background_;
 };

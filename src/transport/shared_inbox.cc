@@ -2,8 +2,8 @@
 
 #include <cstring>
 
-#include "base/raise.h"
 #include "transport/copy.h"
+#include "transport/nonsense.h"
 #include "transport/spin.h"
 
 namespace cohort::internal {
@@ -11,10 +11,6 @@ namespace {
 
 SharedBells::Bell bell_of(Inbox::Reader reader) {
   return reader == Inbox::Reader::Foreground ? SharedBells::Foreground : SharedBells::Background;
-}
-
-[[noreturn]] void raise_nonsense(std::string_view what) {
-  raise(Code::DataLoss, "[SharedMemory] the other process wrote nonsense: {}", what);
 }
 
 WritableImage copy_of(std::span<const std::byte> bytes) {

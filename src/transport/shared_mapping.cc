@@ -5,10 +5,9 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <system_error>
 
 #include "base/raise.h"
+#include "transport/unix_socket.h"
 
 namespace cohort::internal {
 namespace {
@@ -21,8 +20,6 @@ constexpr size_t kMaxArena = size_t{1} << 40;
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
 static_assert(std::atomic<uint64_t>::is_always_lock_free);
-
-std::string error_text() { return std::generic_category().message(errno); }
 
 size_t file_bytes(size_t arena_bytes) { return 2 * (kDirectionBytes + arena_bytes); }
 
@@ -48,7 +45,7 @@ SharedMapping::SharedMapping(size_t arena_bytes)
   const size_t bytes = file_bytes(arena_bytes);
   if (!memory_ || ::ftruncate(memory_.get(), static_cast<off_t>(bytes)) != 0 ||
       ::fcntl(memory_.get(), F_ADD_SEALS, kSeals) != 0) {
-    raise(Code::ResourceExhausted, "[SharedMemory] no memory of {} bytes: {}", bytes, error_text());
+    raise(Code::ResourceExhausted, "[SharedMemory] no memory of {} bytes: {}", bytes, errno_text());
   }
   map(bytes);
 }
@@ -63,7 +60,7 @@ void SharedMapping::map(size_t bytes) {
   void* start = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory_.get(), 0);
   if (start == MAP_FAILED) {
     raise(Code::ResourceExhausted, "[SharedMemory] no address space of {} bytes: {}", bytes,
-          error_text());
+          errno_text());
   }
   bytes_ = {static_cast<std::byte*>(start), bytes};
   ::madvise(start, bytes, MADV_DONTDUMP);

@@ -23,6 +23,7 @@ using std::chrono::steady_clock;
 // Who connects says its nonce at once, or is sent away.
 constexpr std::chrono::seconds kHandshakeTime{2};
 constexpr size_t kMaxVisitors = 64;
+constexpr std::chrono::milliseconds kPauseAfterFailure{100};
 
 std::string random_text() {
   std::array<uint64_t, 2> bits{};
@@ -92,8 +93,10 @@ class SharedMemoryListener::Impl {
 
   void admit() {
     FileDescriptor socket = accept_unix(listener_);
-    if (!socket) return;
-    if (!is_same_user(socket)) {
+    if (!socket) {  // perhaps this process has too many files open: not for ever, and not at once
+      const int stopped[] = {wake_.first.get()};
+      wait_readable(stopped, steady_clock::now() + kPauseAfterFailure);
+    } else if (!is_same_user(socket)) {
       log_warning("[SharedMemory] a process of another user was sent away");
     } else if (visitors_.size() < kMaxVisitors) {
       visitors_.push_back({std::move(socket), steady_clock::now() + kHandshakeTime});
@@ -102,16 +105,19 @@ class SharedMemoryListener::Impl {
 
   // Whether the visitor is done with.
   bool listen_to(Visitor& visitor) {
+    bool done = true;
+    const Status outcome = capture_status([&] { done = hear(visitor); });
+    if (!outcome.ok()) log_warning("[SharedMemory] {}", outcome.to_string());
+    return done;
+  }
+
+  bool hear(Visitor& visitor) {
     const size_t missing = kGreetingBytes - visitor.said.size();
-    const WithDescriptors more =
-        receive_with_descriptors(visitor.socket, missing, 0, Deadline::min());
-    visitor.said += more.bytes;
-    if (more.bytes.empty()) return true;
-    if (visitor.said.size() < kGreetingBytes) return false;
-    if (auto expected = find(nonce_in(visitor.said))) {
-      const Status outcome = capture_status([&] { welcome(std::move(visitor.socket), *expected); });
-      if (!outcome.ok()) log_warning("[SharedMemory] {}", outcome.to_string());
-    }
+    const std::string more =
+        receive_with_descriptors(visitor.socket, missing, 0, visitor.deadline).bytes;
+    visitor.said += more;
+    if (!more.empty() && visitor.said.size() < kGreetingBytes) return false;
+    if (auto expected = find(nonce_in(visitor.said))) welcome(std::move(visitor.socket), *expected);
     return true;
   }
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "base/raise.h"
+#include "transport/nonsense.h"
 
 namespace cohort::internal {
 namespace {
@@ -178,13 +178,12 @@ bool SharedOutbox::write_parts(Outgoing& outgoing) {
 void SharedOutbox::take_returned_blocks() {
   const uint64_t now = shared_.returned.load();
   if (now - returned_ > kBlocks) {
-    raise(Code::DataLoss, "[SharedMemory] the other process gave back more blocks than there are");
+    raise_nonsense("it gave back more blocks than there are");
   }
   for (; returned_ != now; ++returned_) {
     const uint32_t number = shared_.returns[returned_ % kBlocks].load(std::memory_order_relaxed);
     if (!blocks_.give_back(number)) {
-      raise(Code::DataLoss, "[SharedMemory] the other process gave back block {}, which it had not",
-            number);
+      raise_nonsense(fmt::format("it gave back block {}, which it had not", number));
     }
   }
 }

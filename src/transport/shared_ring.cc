@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "base/raise.h"
+#include "transport/nonsense.h"
 
 namespace cohort::internal {
 namespace {
@@ -14,10 +14,6 @@ using Length = uint64_t;  // before every body
 // What a record takes: so positions stay multiples of this, and a length never wraps around.
 size_t padded(size_t body_bytes) {
   return (sizeof(Length) + body_bytes + sizeof(Length) - 1) / sizeof(Length) * sizeof(Length);
-}
-
-[[noreturn]] void raise_nonsense(std::string_view what) {
-  raise(Code::DataLoss, "[SharedMemory] the other process wrote nonsense: {}", what);
 }
 
 }  // namespace

@@ -16,11 +16,9 @@ namespace {
 
 constexpr int kFlags = SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK;
 
-std::string error_text() { return std::generic_category().message(errno); }
-
 FileDescriptor make_socket() {
   FileDescriptor made(::socket(AF_UNIX, kFlags, 0));
-  if (!made) raise(Code::ResourceExhausted, "[UnixSocket] no socket: {}", error_text());
+  if (!made) raise(Code::ResourceExhausted, "[UnixSocket] no socket: {}", errno_text());
   return made;
 }
 
@@ -49,20 +47,22 @@ std::vector<FileDescriptor> take_descriptors(const msghdr& message) {
 }
 
 timespec time_left(Deadline deadline) {
-  const auto left =
-      std::max(deadline - std::chrono::steady_clock::now(), Deadline::duration::zero());
-  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(left);
-  return {seconds.count(), std::chrono::nanoseconds(left - seconds).count()};
+  const auto now = std::chrono::steady_clock::now();
+  if (deadline <= now) return {};
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(deadline - now);
+  return {seconds.count(), std::chrono::nanoseconds(deadline - now - seconds).count()};
 }
 
 }  // namespace
+
+std::string errno_text() { return std::generic_category().message(errno); }
 
 FileDescriptor listen_unix(const std::string& name) {
   FileDescriptor made = make_socket();
   const auto [address, size] = address_of(name);
   if (::bind(made.get(), reinterpret_cast<const sockaddr*>(&address), size) != 0 ||
       ::listen(made.get(), SOMAXCONN) != 0) {
-    raise(Code::Unavailable, "[UnixSocket] can not listen at '{}': {}", name, error_text());
+    raise(Code::Unavailable, "[UnixSocket] can not listen at '{}': {}", name, errno_text());
   }
   return made;
 }
@@ -71,7 +71,7 @@ FileDescriptor connect_unix(const std::string& name) {
   FileDescriptor made = make_socket();
   const auto [address, size] = address_of(name);
   if (::connect(made.get(), reinterpret_cast<const sockaddr*>(&address), size) != 0) {
-    raise(Code::Unavailable, "[UnixSocket] nobody answers at '{}': {}", name, error_text());
+    raise(Code::Unavailable, "[UnixSocket] nobody answers at '{}': {}", name, errno_text());
   }
   return made;
 }
@@ -83,7 +83,7 @@ FileDescriptor accept_unix(const FileDescriptor& listener) {
 std::pair<FileDescriptor, FileDescriptor> unix_pair() {
   int ends[2];
   if (::socketpair(AF_UNIX, kFlags, 0, ends) != 0) {
-    raise(Code::ResourceExhausted, "[UnixSocket] no pair of sockets: {}", error_text());
+    raise(Code::ResourceExhausted, "[UnixSocket] no pair of sockets: {}", errno_text());
   }
   return {FileDescriptor(ends[0]), FileDescriptor(ends[1])};
 }
@@ -113,7 +113,7 @@ void send_with_descriptors(const FileDescriptor& socket, std::string_view bytes,
   }
   const ssize_t sent = ::sendmsg(socket.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
   if (sent != static_cast<ssize_t>(bytes.size())) {
-    raise(Code::Unavailable, "[UnixSocket] the other process takes nothing: {}", error_text());
+    raise(Code::Unavailable, "[UnixSocket] the other process takes nothing: {}", errno_text());
   }
 }
 

@@ -10,6 +10,9 @@
 
 namespace cohort::internal {
 
+// What the last system call of this thread complains about.
+std::string errno_text();
+
 // Stream sockets inside of one host, with names that are no files ("abstract"): they vanish with
 // who made them. None of them blocks, and no child process inherits them.
 

@@ -1,0 +1,30 @@
+#pragma once
+
+#include "cohort/collective.h"
+#include "collectives/group.h"
+#include "collectives/pack_memory.h"
+
+namespace cohort::internal {
+
+// The one way into and out of a Communicator's and a Pack's private part.
+struct CollectiveAccess {
+  static Communicator make(std::shared_ptr<CollectiveGroup> group) {
+    Communicator made;
+    made.group_ = std::move(group);
+    return made;
+  }
+  // FailedPrecondition when it is no group.
+  static CollectiveGroup& group(const Communicator& communicator);
+  static Pack make(std::shared_ptr<PackMemory> memory) {
+    Pack made;
+    made.memory_ = std::move(memory);
+    return made;
+  }
+  // FailedPrecondition when it is no pack.
+  static const std::shared_ptr<PackMemory>& memory(const Pack& pack);
+};
+
+// The group of all that `rendezvous` knows. A call that all of them make at the same time.
+Communicator make_communicator(std::shared_ptr<Rendezvous> rendezvous, GroupSettings settings = {});
+
+}  // namespace cohort::internal

@@ -1,0 +1,45 @@
+#pragma once
+
+#include "cohort/values.h"
+#include "transport/message.h"
+
+namespace cohort::internal {
+
+// Numbers to be reduced, of one dtype. The reduction is not Mean: that is a sum, divided in the
+// end.
+struct Numbers {
+  ReduceOp op = ReduceOp::Sum;
+  DType dtype = kFloat32;
+  Buffer values = {};
+
+  size_t element() const { return static_cast<size_t>(size_of(dtype)); }
+  int64_t count() const { return static_cast<int64_t>(values.bytes.size() / element()); }
+};
+
+// Memory that is filled before it is sent, and never changes afterwards.
+struct FreshBuffer {
+  explicit FreshBuffer(size_t size);
+  Buffer buffer;
+  std::byte* data;
+};
+
+// Part of a buffer, which keeps the whole alive.
+Buffer part_of(const Buffer& whole, size_t begin, size_t end);
+// A buffer of its own with the same content.
+Buffer copy_of(const Buffer& buffer);
+
+// The reduction of two parts of an operand's dtype, in new memory; the order of the two counts.
+Buffer combine(const Numbers& operand, const Buffer& first, const Buffer& second);
+
+// Sums of `dtype` divided by `divisor`, into memory of division_dtype(dtype).
+void divide(DType dtype, const std::byte* sums, int64_t count, int64_t divisor, std::byte* out);
+
+// Element borders of part `part` of `parts` equal ones, as bytes.
+struct ByteRange {
+  size_t begin = 0;
+  size_t end = 0;
+  size_t size() const { return end - begin; }
+};
+ByteRange part_bytes(const Numbers& operand, int part, int parts);
+
+}  // namespace cohort::internal

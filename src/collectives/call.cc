@@ -1,0 +1,99 @@
+#include "collectives/call.h"
+
+#include <fmt/format.h>
+
+#include <array>
+
+namespace cohort::internal {
+namespace {
+
+struct Names {
+  std::string_view in_brackets;
+  std::string_view as_called;
+};
+
+constexpr std::array<Names, 11> kNames = {{{"Meet", "the first meeting"},
+                                           {"AllReduce", "all_reduce"},
+                                           {"Broadcast", "broadcast"},
+                                           {"Reduce", "reduce"},
+                                           {"AllGather", "all_gather"},
+                                           {"ReduceScatter", "reduce_scatter"},
+                                           {"AllToAll", "all_to_all"},
+                                           {"Barrier", "barrier"},
+                                           {"MakePack", "make_pack"},
+                                           {"Split", "split"},
+                                           {"Calibrate", "calibrate"}}};
+
+bool has_op(CallKind kind) {
+  return kind == CallKind::AllReduce || kind == CallKind::Reduce || kind == CallKind::ReduceScatter;
+}
+bool has_root(CallKind kind) { return kind == CallKind::Broadcast || kind == CallKind::Reduce; }
+bool has_values(CallKind kind) {
+  return has_op(kind) || kind == CallKind::Broadcast || kind == CallKind::AllGather ||
+         kind == CallKind::MakePack;
+}
+
+uint64_t hash_text(std::string_view text) {
+  uint64_t hash = text.size();
+  for (const char c : text) hash = mix(hash, static_cast<unsigned char>(c));
+  return hash;
+}
+
+// Unknown sizes are -1.
+uint64_t to_wire(int64_t size) { return static_cast<uint64_t>(size + 1); }
+int64_t from_wire(uint64_t size) { return static_cast<int64_t>(size) - 1; }
+
+}  // namespace
+
+uint64_t mix(uint64_t a, uint64_t b) {
+  uint64_t x = (a ^ (b + 0x9e3779b97f4a7c15u)) * 0xbf58476d1ce4e5b9u;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+  return x ^ (x >> 31);
+}
+
+std::string_view name_of(CallKind kind) { return kNames[static_cast<size_t>(kind)].in_brackets; }
+
+std::string to_string(const Call& call) {
+  std::string text(kNames[static_cast<size_t>(call.kind)].as_called);
+  if (has_op(call.kind)) {
+    text += fmt::format("({}{})", to_string(call.op),
+                        has_root(call.kind) ? fmt::format(", to rank {}", call.root) : "");
+  } else if (has_root(call.kind)) {
+    text += fmt::format("(from rank {})", call.root);
+  }
+  if (!call.detail.empty()) return text + " of " + call.detail;
+  if (!has_values(call.kind)) return text;
+  return text + fmt::format(" of {} {}", to_string(call.dtype), call.shape.to_string());
+}
+
+uint64_t fingerprint(const Call& call) {
+  uint64_t hash = mix(static_cast<uint64_t>(call.kind) | static_cast<uint64_t>(call.op) << 8 |
+                          static_cast<uint64_t>(call.dtype) << 16,
+                      static_cast<uint64_t>(call.root));
+  for (const int64_t size : call.shape) hash = mix(hash, static_cast<uint64_t>(size));
+  return call.detail.empty() ? hash : mix(hash, hash_text(call.detail));
+}
+
+void write_call(const Call& call, MessageWriter& writer) {
+  writer.number(call.number).number(static_cast<uint64_t>(call.kind));
+  writer.number(static_cast<uint64_t>(call.op)).number(static_cast<uint64_t>(call.dtype));
+  writer.number(static_cast<uint64_t>(call.root));
+  writer.number(static_cast<uint64_t>(call.shape.rank()));
+  for (const int64_t size : call.shape) writer.number(to_wire(size));
+  writer.text(call.detail);
+}
+
+Call read_call(MessageReader& reader) {
+  Call call;
+  call.number = reader.number();
+  call.kind = static_cast<CallKind>(reader.number(kNames.size() - 1));
+  call.op = static_cast<ReduceOp>(reader.number(static_cast<uint64_t>(ReduceOp::Product)));
+  call.dtype = static_cast<DType>(reader.number(static_cast<uint64_t>(kResource)));
+  call.root = static_cast<int>(reader.number(INT32_MAX));
+  const uint64_t rank = reader.number(Shape::kMaxRank);
+  for (uint64_t i = 0; i < rank; ++i) call.shape.push_back(from_wire(reader.number(INT64_MAX)));
+  call.detail = reader.text();
+  return call;
+}
+
+}  // namespace cohort::internal

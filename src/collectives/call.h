@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "cohort/values.h"
+#include "transport/connection.h"
+#include "transport/message_fields.h"
+
+namespace cohort::internal {
+
+// What members do together. The numbers travel.
+enum class CallKind : uint8_t {
+  Meet = 0,
+  AllReduce = 1,
+  Broadcast = 2,
+  Reduce = 3,
+  AllGather = 4,
+  ReduceScatter = 5,
+  AllToAll = 6,
+  Barrier = 7,
+  MakePack = 8,
+  Split = 9,
+  Calibrate = 10,
+};
+
+// A collective that a member makes: what all of them must agree on, and how long it may take.
+struct Call {
+  CallKind kind = CallKind::Meet;
+  ReduceOp op = ReduceOp::Sum;
+  DType dtype = kUInt8;
+  int root = 0;
+  Shape shape = {};
+  std::string detail = {};  // more that must agree, for people to read
+  uint64_t number = 0;      // in the order of the group's calls; the first meeting is 0
+  // Not compared:
+  Deadline deadline = Deadline::max();
+
+  int64_t count() const { return shape.num_elements(); }
+};
+
+// "AllReduce": what messages begin with, in brackets.
+std::string_view name_of(CallKind kind);
+// "all_reduce(sum) of float32 (3,)".
+std::string to_string(const Call& call);
+
+// Of everything that must agree, but the number.
+uint64_t fingerprint(const Call& call);
+
+void write_call(const Call& call, MessageWriter& writer);
+Call read_call(MessageReader& reader);
+
+// Makes one number of two, the same in every process.
+uint64_t mix(uint64_t a, uint64_t b);
+
+}  // namespace cohort::internal

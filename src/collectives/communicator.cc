@@ -1,0 +1,225 @@
+#include <algorithm>
+
+#include "base/raise.h"
+#include "cohort/collective.h"
+#include "collectives/access.h"
+#include "collectives/dense.h"
+#include "collectives/engine.h"
+#include "tensor/memory.h"
+
+namespace cohort {
+
+namespace internal {
+
+CollectiveGroup& CollectiveAccess::group(const Communicator& communicator) {
+  if (communicator.group_ == nullptr) {
+    raise(Code::FailedPrecondition, "[Communicator] it is no group's member");
+  }
+  return *communicator.group_;
+}
+
+Communicator make_communicator(std::shared_ptr<Rendezvous> rendezvous, GroupSettings settings) {
+  if (settings.host.empty()) settings.host = this_host();
+  std::vector<int> members;
+  for (size_t i = 0; i < rendezvous->members().size(); ++i) members.push_back(static_cast<int>(i));
+  return CollectiveAccess::make(
+      CollectiveGroup::open(Links::open(std::move(rendezvous)), 1, std::move(members), settings));
+}
+
+}  // namespace internal
+
+using namespace internal;  // NOLINT: what the calls consist of
+
+namespace {
+
+internal::Deadline deadline_of(const CollectiveOptions& options) {
+  if (!options.timeout) return internal::Deadline::max();
+  return std::chrono::steady_clock::now() +
+         std::chrono::duration_cast<std::chrono::steady_clock::duration>(*options.timeout);
+}
+
+void check_rank(const CollectiveGroup& group, int rank, std::string_view what) {
+  if (rank >= 0 && rank < group.size()) return;
+  internal::raise(Code::OutOfRange, "[Communicator] {} is rank {}; the ranks are 0 to {}", what,
+                  rank, group.size() - 1);
+}
+
+// The call with the next number, done now.
+template <typename Body>
+auto run_now(CollectiveGroup& group, Call call, const CollectiveOptions& options,
+             const Body& body) {
+  call.deadline = deadline_of(options);
+  call.number = group.next_number();
+  return body(call);
+}
+
+// The same on the group's thread.
+template <typename Body>
+auto run_later(CollectiveGroup& group, Call call, const CollectiveOptions& options, Body body) {
+  call.deadline = deadline_of(options);
+  using Result = std::invoke_result_t<Body, Call&>;
+  auto task = std::make_shared<std::packaged_task<Result(uint64_t)>>(
+      [call = std::move(call), body = std::move(body)](uint64_t number) mutable {
+        call.number = number;
+        return body(call);
+      });
+  std::future<Result> result = task->get_future();
+  group.start([task](uint64_t number) { (*task)(number); });
+  return result;
+}
+
+}  // namespace
+
+int Communicator::rank() const { return CollectiveAccess::group(*this).rank(); }
+int Communicator::size() const { return CollectiveAccess::group(*this).size(); }
+std::string Communicator::member(int rank) const {
+  CollectiveGroup& group = CollectiveAccess::group(*this);
+  check_rank(group, rank, "the member");
+  return group.name_of(rank);
+}
+std::string Communicator::way() const {
+  return std::string(CollectiveAccess::group(*this).engine().way());
+}
+
+Tensor Communicator::all_reduce(const Tensor& value, ReduceOp op,
+                                const CollectiveOptions& options) {
+  CollectiveGroup& group = CollectiveAccess::group(*this);
+  return run_now(group, dense_call(CallKind::AllReduce, op, value), options,
+                 [&](Call& call) { return all_reduce_dense(group, call, value); });
+}
+
+std::future<Tensor> Communicator::start_all_reduce(const Tensor& value, ReduceOp op,
+                                                   const CollectiveOptions& options) {
+  CollectiveGroup& group = CollectiveAccess::group(*this);
+  return run_later(group, dense_call(CallKind::AllReduce, op, value), options,
+                   [&group, value](Call& call) { return all_reduce_dense(group, call, value); });
+}
+
+void Communicator::all_reduce(Pack& pack, ReduceOp op, const CollectiveOptions& options) {
+  CollectiveGroup& group = CollectiveAccess::group(*this);
+  internal::PackMemory& memory = *CollectiveAccess::memory(pack);
+  run_now(group, pack_call(op, memory), options,
+          [&](Call& call) { all_reduce_pack(group, call, memory); });
+}
+
+std::future<void> Communicator::start_all_reduce(Pack& pack, ReduceOp op,
+                                                 const CollectiveOptions& options) {
+  CollectiveGroup& group = CollectiveAccess::group(*this);
+  const auto memory = CollectiveAccess::memory(pack);
+  return run_later(group, pack_call(op, *memory), options,
+                   [&group, memory](Call& call) { all_reduce_pack(group, call, *memory); });
+}
+
+Pack Communicator::make_pack(DType dtype, std::vector<Shape> shapes,
+                             const CollectiveOptions& options) {
+  CollectiveGroup& group = CollectiveAccess::group(*this);
+  if (!is_numeric(dtype)) {
+    internal::raise(Code::InvalidArgument, "[MakePack] packs hold numbers, not {}",
+                    to_string(dtype));
+  }
+  const auto memory = std::make_shared<internal::PackMemory>(dtype, std::move(shapes));
+  const Call call{.kind = CallKind::MakePack, .dtype = dtype, .shape = {memory->count()}};
+  run_now(group, call, options, [&](Call& now) {
+    const auto body = [&] { group.engine().allocate(now, *memory); };
+    group.run(now, std::ref(body));
+  });
+  return CollectiveAccess::make(memory);
+}
+
+Tensor Communicator::broadcast(const Tensor& value, int root, const CollectiveOptions& options) {
+  CollectiveGroup& group = CollectiveAccess::group(*this);
+  check_rank(group, root, "the root");
+  return run_now(group, rooted(dense_call(CallKind::Broadcast, ReduceOp::Sum, value), root),
+                 options, [&](Call& call) { return broadcast_dense(group, call, value); });
+}
+
+std::future<Tensor> Communicator::start_broadcast(const Tensor& value, int root,
+                                                  const CollectiveOptions& options) {
+  CollectiveGroup& group = CollectiveAccess::group(*this);
+  check_rank(group, root, "the root");
+  return run_later(group, rooted(dense_call(CallKind::Broadcast, ReduceOp::Sum, value), root),
+                   options,
+                   [&group, value](Call& call) { return broadcast_dense(group, call, value); });
+}
+
+Tensor Communicator::reduce(const Tensor& value, ReduceOp op, int root,
+                            const CollectiveOptions& options) {
+  CollectiveGroup& group = CollectiveAccess::group(*this);
+  check_rank(group, root, "the root");
+  return run_now(group, rooted(dense_call(CallKind::Reduce, op, value), root), options,
+                 [&](Call& call) { return reduce_dense(group, call, value); });
+}
+
+Tensor Communicator::all_gather(const Tensor& value, const CollectiveOptions& options) {
+  CollectiveGroup& group = CollectiveAccess::group(*this);
+  return run_now(group, gather_call(value), options,
+                 [&](Call& call) { return gather_dense(group, call, value); });
+}
+
+std::future<Tensor> Communicator::start_all_gather(const Tensor& value,
+                                                   const CollectiveOptions& options) {
+  CollectiveGroup& group = CollectiveAccess::group(*this);
+  return run_later(group, gather_call(value), options,
+                   [&group, value](Call& call) { return gather_dense(group, call, value); });
+}
+
+Tensor Communicator::reduce_scatter(const Tensor& value, ReduceOp op,
+                                    const CollectiveOptions& options) {
+  CollectiveGroup& group = CollectiveAccess::group(*this);
+  return run_now(group, scatter_call(group, op, value), options,
+                 [&](Call& call) { return reduce_scatter_dense(group, call, value); });
+}
+
+void Communicator::barrier(const CollectiveOptions& options) {
+  CollectiveGroup& group = CollectiveAccess::group(*this);
+  run_now(group, {.kind = CallKind::Barrier}, options, [&](Call& call) {
+    const auto body = [&] { group.engine().barrier(call); };
+    group.run(call, std::ref(body));
+  });
+}
+
+void Communicator::send(const Tensor& value, int to, uint32_t tag) {
+  CollectiveGroup& group = CollectiveAccess::group(*this);
+  check_rank(group, to, "the receiver");
+  group.send_tagged(to, tag, value);
+}
+
+Tensor Communicator::receive(int from, uint32_t tag, const CollectiveOptions& options) {
+  CollectiveGroup& group = CollectiveAccess::group(*this);
+  check_rank(group, from, "the sender");
+  return group.receive_tagged(from, tag, deadline_of(options));
+}
+
+std::vector<Tensor> Communicator::all_reduce(const std::vector<Tensor>& values, ReduceOp op,
+                                             const CollectiveOptions& options) {
+  CollectiveGroup& group = CollectiveAccess::group(*this);
+  return all_reduce_list(group, values, op, deadline_of(options));
+}
+
+IndexedSlices Communicator::all_reduce(const IndexedSlices& rows, ReduceOp op,
+                                       const CollectiveOptions& options) {
+  CollectiveGroup& group = CollectiveAccess::group(*this);
+  return all_reduce_rows(group, rows, op, deadline_of(options));
+}
+
+std::vector<Tensor> Communicator::all_to_all(const std::vector<Tensor>& parts,
+                                             const CollectiveOptions& options) {
+  CollectiveGroup& group = CollectiveAccess::group(*this);
+  if (parts.size() != static_cast<size_t>(group.size())) {
+    internal::raise(Code::InvalidArgument, "[AllToAll] {} parts for {} members; give one for each",
+                    parts.size(), group.size());
+  }
+  return run_now(group, {.kind = CallKind::AllToAll}, options,
+                 [&](Call& call) { return all_to_all_dense(group, call, parts); });
+}
+
+void Communicator::calibrate(const CollectiveOptions& options) {
+  CollectiveGroup& group = CollectiveAccess::group(*this);
+  calibrate_group(group, deadline_of(options));
+}
+
+void Communicator::close() {
+  if (group_) group_->leave();
+}
+
+}  // namespace cohort

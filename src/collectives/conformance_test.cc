@@ -1,0 +1,248 @@
+#include <cstring>
+#include <random>
+
+#include "support/members.h"
+#include "tensor/memory.h"
+#include "tensor/visit.h"
+
+// Every algorithm over every way, for many numbers of members and elements, against a serial loop.
+
+namespace cohort {
+namespace {
+
+using internal::Algorithm;
+
+// Small numbers: their sums and products are exact in every dtype.
+double value_at(int rank, int64_t i) { return static_cast<double>((rank + i) % 3); }
+
+double combined(ReduceOp op, double a, double b) {
+  switch (op) {
+    case ReduceOp::Sum:
+    case ReduceOp::Mean:
+      return a + b;
+    case ReduceOp::Min:
+      return std::min(a, b);
+    case ReduceOp::Max:
+      return std::max(a, b);
+    case ReduceOp::Product:
+      return a * b;
+  }
+  return 0;
+}
+
+Tensor make_values(DType dtype, const Shape& shape, const std::function<double(int64_t)>& value) {
+  const internal::WritableTensor made = internal::allocate_tensor(dtype, shape);
+  internal::visit_numeric(dtype, [&]<typename T>(T) {
+    auto* data = reinterpret_cast<T*>(made.data);
+    for (int64_t i = 0; i < shape.num_elements(); ++i) {
+      if constexpr (std::same_as<T, bool>) {
+        data[i] = value(i) != 0;
+      } else if constexpr (std::is_arithmetic_v<T>) {
+        data[i] = static_cast<T>(value(i));
+      } else {
+        data[i] = static_cast<T>(static_cast<float>(value(i)));
+      }
+    }
+  });
+  return made.tensor;
+}
+
+// Bools are 0 and 1.
+double input(DType dtype, int rank, int64_t i) {
+  const double value = value_at(rank, i);
+  return dtype == kBool ? static_cast<double>(value != 0) : value;
+}
+
+double serial(DType dtype, ReduceOp op, int size, int64_t i) {
+  double result = input(dtype, 0, i);
+  for (int rank = 1; rank < size; ++rank) result = combined(op, result, input(dtype, rank, i));
+  return op == ReduceOp::Mean ? result / size : result;
+}
+
+void expect_reduced(const Tensor& result, DType dtype, ReduceOp op, int size, int64_t first = 0) {
+  const Tensor expected = make_values(result.dtype(), result.shape(), [&](int64_t i) {
+    return serial(dtype, op, size, first + i);
+  });
+  const auto bytes = static_cast<size_t>(result.size() * size_of(result.dtype()));
+  if (bytes == 0) return;
+  ASSERT_EQ(std::memcmp(internal::element_bytes(result), internal::element_bytes(expected), bytes),
+            0)
+      << to_string(op) << " of " << result.size() << " " << to_string(dtype) << " of " << size
+      << " members";
+}
+
+bool exists(DType dtype, ReduceOp op) {
+  return dtype != kBool || (op != ReduceOp::Sum && op != ReduceOp::Mean);
+}
+
+constexpr ReduceOp kOps[] = {ReduceOp::Sum, ReduceOp::Mean, ReduceOp::Min, ReduceOp::Max,
+                             ReduceOp::Product};
+constexpr DType kDTypes[] = {kFloat16, kBFloat16, kFloat32, kFloat64, kInt8,
+                             kInt16,   kInt32,    kInt64,   kUInt8,   kBool};
+
+class Conformance : public testing::TestWithParam<std::tuple<GroupPlan, int>> {
+ protected:
+  static const GroupPlan& plan() { return std::get<0>(GetParam()); }
+  static int size() { return std::get<1>(GetParam()); }
+  static std::vector<int64_t> lengths() { return {0, 1, size() - 1, 1000}; }
+
+  std::vector<Communicator> group_ = make_group(size(), plan());
+};
+
+TEST_P(Conformance, AllReduceIsTheSerialReduction) {
+  on_each(group_, [&](Communicator& member) {
+    const auto reduce = [&](DType dtype, ReduceOp op, int64_t length) {
+      const Tensor own =
+          make_values(dtype, {length}, [&](int64_t i) { return value_at(member.rank(), i); });
+      expect_reduced(member.all_reduce(own, op), dtype, op, size());
+    };
+    for (const int64_t length : lengths()) {
+      for (const DType dtype : kDTypes) {
+        for (const ReduceOp op : kOps) {
+          if (exists(dtype, op)) reduce(dtype, op, length);
+        }
+      }
+    }
+    reduce(kFloat32, ReduceOp::Sum, 100000);
+    reduce(kBFloat16, ReduceOp::Mean, 100000);
+    reduce(kInt32, ReduceOp::Mean, 100000);
+  });
+}
+
+TEST_P(Conformance, ResultsHaveTheSameBitsEverywhereAndEachTime) {
+  const int64_t length = 4321;
+  std::vector<std::vector<float>> results(2 * static_cast<size_t>(size()));
+  on_each(group_, [&](Communicator& member) {
+    std::mt19937 random(static_cast<unsigned>(member.rank()));
+    std::normal_distribution<float> normal;
+    std::vector<float> own(static_cast<size_t>(length));
+    for (float& value : own) value = normal(random);
+    const Tensor values = Tensor::from(own);
+    for (int time = 0; time < 2; ++time) {
+      results[static_cast<size_t>(2 * member.rank() + time)] =
+          member.all_reduce(values).to_vector<float>();
+    }
+  });
+  for (const auto& result : results) EXPECT_EQ(result, results[0]);
+}
+
+TEST_P(Conformance, PacksAreReducedInPlace) {
+  on_each(group_, [&](Communicator& member) {
+    for (const DType dtype : {kFloat32, kBFloat16, kInt64}) {
+      const std::vector<Shape> shapes = {{3, 5}, {0}, {}, {size() * 100 + 1}};
+      Pack pack = member.make_pack(dtype, shapes);
+      for (const ReduceOp op : {ReduceOp::Sum, ReduceOp::Max}) {
+        for (size_t k = 0; k < shapes.size(); ++k) {
+          pack.write(k, make_values(dtype, shapes[k],
+                                    [&](int64_t i) { return value_at(member.rank(), i); }));
+        }
+        member.all_reduce(pack, op);
+        for (size_t k = 0; k < shapes.size(); ++k) {
+          expect_reduced(pack.read(k), dtype, op, size());
+        }
+      }
+    }
+  });
+}
+
+TEST_P(Conformance, BroadcastAndReduceHaveARoot) {
+  on_each(group_, [&](Communicator& member) {
+    for (const int64_t length : {int64_t{0}, int64_t{1}, int64_t{1000}, int64_t{300000}}) {
+      const int root = static_cast<int>(length) % size();
+      const Tensor own =
+          make_values(kFloat32, {length}, [&](int64_t i) { return value_at(member.rank(), i); });
+      const Tensor sent = member.broadcast(own, root);
+      EXPECT_EQ(sent.shape(), own.shape());
+      const auto values = sent.to_vector<float>();
+      for (size_t i = 0; i < values.size(); ++i) {
+        ASSERT_EQ(values[i], static_cast<float>(value_at(root, static_cast<int64_t>(i))));
+      }
+      const Tensor reduced = member.reduce(own, ReduceOp::Sum, root);
+      ASSERT_EQ(reduced.defined(), member.rank() == root);
+      if (reduced.defined()) expect_reduced(reduced, kFloat32, ReduceOp::Sum, size());
+    }
+  });
+}
+
+TEST_P(Conformance, AllGatherJoinsRowsOfAnyNumber) {
+  on_each(group_, [&](Communicator& member) {
+    // Rank r has r * scale rows of two.
+    for (const int64_t scale : {int64_t{0}, int64_t{1}, int64_t{5000}}) {
+      const int64_t rows = member.rank() * scale;
+      const Tensor own = make_values(kInt32, {rows, 2}, [&](int64_t) { return member.rank(); });
+      const Tensor all = member.all_gather(own);
+      EXPECT_EQ(all.shape(), (Shape{scale * size() * (size() - 1) / 2, 2}));
+      std::vector<int32_t> expected;
+      for (int rank = 0; rank < size(); ++rank) {
+        expected.insert(expected.end(), static_cast<size_t>(2 * rank * scale), rank);
+      }
+      ASSERT_EQ(all.to_vector<int32_t>(), expected);
+    }
+  });
+}
+
+TEST_P(Conformance, ReduceScatterGivesEachItsPart) {
+  on_each(group_, [&](Communicator& member) {
+    for (const int64_t rows : {int64_t{0}, int64_t{1}, int64_t{7}, int64_t{20000}}) {
+      for (const ReduceOp op : {ReduceOp::Sum, ReduceOp::Mean}) {
+        const Tensor own = make_values(kInt16, {rows * size(), 3},
+                                       [&](int64_t i) { return value_at(member.rank(), i); });
+        const Tensor part = member.reduce_scatter(own, op);
+        EXPECT_EQ(part.shape(), (Shape{rows, 3}));
+        expect_reduced(part, kInt16, op, size(), member.rank() * rows * 3);
+      }
+    }
+  });
+}
+
+TEST_P(Conformance, AllToAllTakesAnythingAndBarriersWait) {
+  std::atomic<int> came = 0;
+  on_each(group_, [&](Communicator& member) {
+    std::vector<Tensor> parts;
+    for (int to = 0; to < size(); ++to) {
+      parts.push_back(make_values(kFloat64, {to}, [&](int64_t) { return member.rank(); }));
+    }
+    const std::vector<Tensor> got = member.all_to_all(parts);
+    for (int from = 0; from < size(); ++from) {
+      const auto& part = got[static_cast<size_t>(from)];
+      EXPECT_EQ(part.to_vector<double>(),
+                std::vector<double>(static_cast<size_t>(member.rank()), from));
+    }
+    ++came;
+    member.barrier();
+    EXPECT_EQ(came, size());
+  });
+}
+
+std::vector<GroupPlan> plans() {
+  return {{.name = "Doubling", .algorithm = Algorithm::Doubling},
+          {.name = "HalvingDoubling", .algorithm = Algorithm::HalvingDoubling},
+          {.name = "Ring", .algorithm = Algorithm::Ring},
+          {.name = "Everything", .share_memory = true, .algorithm = Algorithm::Everything},
+          {.name = "Slices", .share_memory = true, .algorithm = Algorithm::Slices},
+          {.name = "TwoLevel", .members_per_host = 2}};
+}
+
+INSTANTIATE_TEST_SUITE_P(Members, Conformance,
+                         testing::Combine(testing::ValuesIn(plans()),
+                                          testing::Values(1, 2, 3, 4, 5, 6, 7, 8, 9, 13, 16)),
+                         [](const auto& tested) {
+                           return std::get<0>(tested.param).name + "Of" +
+                                  std::to_string(std::get<1>(tested.param));
+                         });
+
+TEST(ManyMembers, SixtyFourThreadsReduceTogether) {
+  for (const bool share : {false, true}) {
+    std::vector<Communicator> group = make_group(64, {.share_memory = share});
+    on_each(group, [](Communicator& member) {
+      for (const int64_t length : {int64_t{1}, int64_t{1000}, int64_t{100000}}) {
+        const Tensor own =
+            make_values(kFloat32, {length}, [&](int64_t i) { return value_at(member.rank(), i); });
+        expect_reduced(member.all_reduce(own), kFloat32, ReduceOp::Sum, 64);
+      }
+    });
+  }
+}
+
+}  // namespace
+}  // namespace cohort

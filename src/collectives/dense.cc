@@ -1,0 +1,172 @@
+#include "collectives/dense.h"
+
+#include <cstring>
+
+#include "base/raise.h"
+#include "collectives/arithmetic.h"
+#include "collectives/engine.h"
+#include "tensor/body.h"
+#include "tensor/memory.h"
+#include "tensor/reduce_elements.h"
+#include "transport/tensor_message.h"
+
+namespace cohort::internal {
+namespace {
+
+void check_dtype(CallKind kind, ReduceOp op, DType dtype) {
+  if (!is_numeric(dtype)) {
+    raise(Code::InvalidArgument, "[{}] takes numbers, not {}", name_of(kind), to_string(dtype));
+  }
+  const bool counts = op == ReduceOp::Sum || op == ReduceOp::Mean;
+  if (kind != CallKind::Broadcast && kind != CallKind::AllGather && dtype == kBool && counts) {
+    raise(Code::InvalidArgument,
+          "[{}] there is no {} of bools; Max is whether any is true, Min whether all are, and "
+          "counting needs a cast to numbers",
+          name_of(kind), to_string(op));
+  }
+}
+
+Buffer buffer_of(const Tensor& value) {
+  const auto bytes = static_cast<size_t>(value.size() * size_of(value.dtype()));
+  return {{element_bytes(value), bytes}, TensorAccess::shared(value)};
+}
+
+// Runs body(engine) as that call.
+template <typename Body>
+void run(CollectiveGroup& group, Call& call, const Body& body) {
+  const auto bound = [&] { body(group.engine()); };
+  group.run(call, std::ref(bound));
+}
+
+Shape with_rows(const Shape& shape, int64_t rows) { return shape.with(0, rows); }
+
+void check_rows(CallKind kind, const Tensor& value) {
+  if (value.rank() > 0) return;
+  raise(Code::InvalidArgument, "[{}] takes tensors with a first dimension, not scalars",
+        name_of(kind));
+}
+
+int64_t row_bytes(const Tensor& value) {
+  return value.shape().without(0).num_elements() * size_of(value.dtype());
+}
+
+// A tensor as a list of buffers: what describes it, then its elements.
+std::vector<Buffer> to_buffers(const Tensor& value) {
+  Message message;
+  MessageWriter writer(message);
+  write_tensor(value, writer);
+  const FreshBuffer header(message.header.size());
+  std::memcpy(header.data, message.header.data(), message.header.size());
+  std::vector<Buffer> buffers{header.buffer};
+  buffers.insert(buffers.end(), message.payloads.begin(), message.payloads.end());
+  return buffers;
+}
+
+Tensor to_tensor(std::vector<Buffer> buffers) {
+  if (buffers.empty()) raise(Code::DataLoss, "[AllToAll] a member sent nothing");
+  Message message;
+  const auto& header = buffers[0].bytes;
+  message.header.assign(reinterpret_cast<const char*>(header.data()), header.size());
+  message.payloads.assign(buffers.begin() + 1, buffers.end());
+  MessageReader reader(message, "a tensor");
+  return read_tensor(reader);
+}
+
+}  // namespace
+
+Call dense_call(CallKind kind, ReduceOp op, const Tensor& value) {
+  const TensorBody& known = body(value);
+  check_dtype(kind, op, known.dtype);
+  return {.kind = kind, .op = op, .dtype = known.dtype, .shape = known.shape};
+}
+
+Call gather_call(const Tensor& value) {
+  check_dtype(CallKind::AllGather, ReduceOp::Sum, value.dtype());
+  check_rows(CallKind::AllGather, value);
+  return {.kind = CallKind::AllGather,
+          .dtype = value.dtype(),
+          .shape = with_rows(value.shape(), Shape::kUnknownDim)};
+}
+
+Call scatter_call(const CollectiveGroup& group, ReduceOp op, const Tensor& value) {
+  Call call = dense_call(CallKind::ReduceScatter, op, value);
+  check_rows(call.kind, value);
+  if (value.shape()[0] % group.size() != 0) {
+    raise(Code::InvalidArgument,
+          "[ReduceScatter] the {} rows of {} do not make {} equal parts; pad them",
+          value.shape()[0], value.shape().to_string(), group.size());
+  }
+  return call;
+}
+
+Call pack_call(ReduceOp op, const PackMemory& pack) {
+  check_dtype(CallKind::AllReduce, op, pack.dtype);
+  if (op == ReduceOp::Mean && !is_floating(pack.dtype)) {
+    raise(Code::InvalidArgument,
+          "[AllReduce] the mean of {} does not fit into the pack; take the Sum, or a floating pack",
+          to_string(pack.dtype));
+  }
+  return {.kind = CallKind::AllReduce, .op = op, .dtype = pack.dtype, .shape = {pack.count()}};
+}
+
+Tensor all_reduce_dense(CollectiveGroup& group, Call& call, const Tensor& value) {
+  const WritableTensor result = allocate_tensor(reduced_dtype(call.op, call.dtype), call.shape);
+  run(group, call, [&](Engine& engine) { engine.all_reduce(call, buffer_of(value), result.data); });
+  return result.tensor;
+}
+
+void all_reduce_pack(CollectiveGroup& group, Call& call, PackMemory& pack) {
+  run(group, call, [&](Engine& engine) { engine.all_reduce(call, pack); });
+}
+
+Tensor broadcast_dense(CollectiveGroup& group, Call& call, const Tensor& value) {
+  const WritableTensor result = allocate_tensor(call.dtype, call.shape);
+  run(group, call, [&](Engine& engine) { engine.broadcast(call, buffer_of(value), result.data); });
+  return result.tensor;
+}
+
+Tensor reduce_dense(CollectiveGroup& group, Call& call, const Tensor& value) {
+  WritableTensor result;
+  if (group.rank() == call.root) {
+    result = allocate_tensor(reduced_dtype(call.op, call.dtype), call.shape);
+  }
+  run(group, call, [&](Engine& engine) { engine.reduce(call, buffer_of(value), result.data); });
+  return result.tensor;
+}
+
+Tensor gather_dense(CollectiveGroup& group, Call& call, const Tensor& value) {
+  WritableTensor result;
+  const int64_t each = row_bytes(value);
+  const auto allocate = [&](std::span<const size_t> sizes) {
+    int64_t bytes = 0;
+    for (const size_t size : sizes) bytes += static_cast<int64_t>(size);
+    result = allocate_tensor(call.dtype, with_rows(value.shape(), each == 0 ? 0 : bytes / each));
+    return result.data;
+  };
+  run(group, call,
+      [&](Engine& engine) { engine.all_gather(call, buffer_of(value), std::ref(allocate)); });
+  return result.tensor;
+}
+
+Tensor reduce_scatter_dense(CollectiveGroup& group, Call& call, const Tensor& value) {
+  const Shape part = with_rows(call.shape, call.shape[0] / group.size());
+  const WritableTensor result = allocate_tensor(reduced_dtype(call.op, call.dtype), part);
+  run(group, call,
+      [&](Engine& engine) { engine.reduce_scatter(call, buffer_of(value), result.data); });
+  return result.tensor;
+}
+
+std::vector<Tensor> all_to_all_dense(CollectiveGroup& group, Call& call,
+                                     const std::vector<Tensor>& parts) {
+  Engine::Parts buffers;
+  for (const Tensor& part : parts) buffers.push_back(to_buffers(part));
+  std::vector<Tensor> result;
+  run(group, call, [&](Engine& engine) {
+    for (std::vector<Buffer>& came : engine.all_to_all(call, std::move(buffers))) {
+      result.push_back(to_tensor(std::move(came)));
+    }
+  });
+  return result;
+}
+
+}  // namespace cohort::internal

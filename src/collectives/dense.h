@@ -1,0 +1,36 @@
+#pragma once
+
+#include "collectives/group.h"
+#include "collectives/pack_memory.h"
+
+// What the Communicator's calls do with tensors: check them, run the call, make the results.
+
+namespace cohort::internal {
+
+// Calls without number and deadline. InvalidArgument for dtypes that the operation does not have.
+Call dense_call(CallKind kind, ReduceOp op, const Tensor& value);
+Call gather_call(const Tensor& value);  // the first dimension may differ
+Call scatter_call(const CollectiveGroup& group, ReduceOp op, const Tensor& value);
+Call pack_call(ReduceOp op, const PackMemory& pack);
+inline Call rooted(Call call, int root) {
+  call.root = root;
+  return call;
+}
+
+Tensor all_reduce_dense(CollectiveGroup& group, Call& call, const Tensor& value);
+void all_reduce_pack(CollectiveGroup& group, Call& call, PackMemory& pack);
+Tensor broadcast_dense(CollectiveGroup& group, Call& call, const Tensor& value);
+Tensor reduce_dense(CollectiveGroup& group, Call& call, const Tensor& value);
+Tensor gather_dense(CollectiveGroup& group, Call& call, const Tensor& value);
+Tensor reduce_scatter_dense(CollectiveGroup& group, Call& call, const Tensor& value);
+std::vector<Tensor> all_to_all_dense(CollectiveGroup& group, Call& call,
+                                     const std::vector<Tensor>& parts);
+
+// Several calls each.
+std::vector<Tensor> all_reduce_list(CollectiveGroup& group, const std::vector<Tensor>& values,
+                                    ReduceOp op, Deadline deadline);
+IndexedSlices all_reduce_rows(CollectiveGroup& group, const IndexedSlices& rows, ReduceOp op,
+                              Deadline deadline);
+void calibrate_group(CollectiveGroup& group, Deadline deadline);
+
+}  // namespace cohort::internal

@@ -1,0 +1,336 @@
+#include "collectives/group.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "base/log.h"
+#include "base/raise.h"
+#include "collectives/engine.h"
+#include "transport/status_message.h"
+#include "transport/tensor_message.h"
+
+namespace cohort::internal {
+namespace {
+
+using std::chrono::steady_clock;
+
+// A wait looks up this often whether the group is closed, should nobody wake it.
+constexpr std::chrono::milliseconds kLookUp{50};
+
+double seconds(steady_clock::duration time) { return std::chrono::duration<double>(time).count(); }
+
+int position(const std::vector<int>& members, int self) {
+  return static_cast<int>(std::find(members.begin(), members.end(), self) - members.begin());
+}
+
+}  // namespace
+
+CollectiveGroup::CollectiveGroup(std::shared_ptr<Links> links, uint64_t id,
+                                 std::vector<int> members, const GroupSettings& settings)
+    : links_(std::move(links)),
+      id_(id),
+      members_(std::move(members)),
+      rank_(position(members_, links_->self())),
+      settings_(settings) {}
+
+CollectiveGroup::~CollectiveGroup() { leave(); }
+
+std::shared_ptr<CollectiveGroup> CollectiveGroup::open(std::shared_ptr<Links> links, uint64_t id,
+                                                       std::vector<int> members,
+                                                       const GroupSettings& settings) {
+  std::shared_ptr<CollectiveGroup> group(
+      new CollectiveGroup(std::move(links), id, std::move(members), settings));
+  group->links_->attach(id, group);
+  group->meet();
+  return group;
+}
+
+const std::string& CollectiveGroup::name_of(int rank) const {
+  return links_->members()[static_cast<size_t>(members_[static_cast<size_t>(rank)])].name;
+}
+
+std::string CollectiveGroup::describe(int rank) const {
+  return fmt::format("rank {} ({})", rank, name_of(rank));
+}
+
+int CollectiveGroup::rank_of(int member) const { return position(members_, member); }
+
+// Calls
+
+void CollectiveGroup::run(Call& call, const std::function<void()>& body) {
+  order_.wait_for_turn(call.number);
+  const Status status = capture_status([&] { run_checked(call, body); });
+  if (!status.ok() && !is_over(call.number)) {
+    fail({.code = Code::Aborted,
+          .message = fmt::format("[Collective] {} failed in call {}, {}", describe(rank_),
+                                 call.number, to_string(call)),
+          .origin = name_of(rank_),
+          .cause = std::make_shared<Status>(status)});
+  }
+  log_.end();
+  order_.done(call.number);
+  throw_if_error(status);
+}
+
+void CollectiveGroup::run_checked(Call& call, const std::function<void()>& body) {
+  check(log_.begin(call));
+  throw_if_over(call.number);
+  body();
+}
+
+void CollectiveGroup::start(std::function<void(uint64_t)> work) {
+  const std::lock_guard lock(starting_);
+  thread_.push([number = next_number(), work = std::move(work)] { work(number); });
+}
+
+uint64_t CollectiveGroup::count_subgroup(const std::vector<int>& ranks) {
+  const std::lock_guard lock(mutex_);
+  return subgroups_[ranks]++;
+}
+
+void CollectiveGroup::check(std::optional<CallLog::Difference> difference) {
+  if (!difference) return;
+  fail({.code = Code::FailedPrecondition,
+        .message = fmt::format(
+            "[Collective] call {} differs: {} makes {}, {} makes {}; every member must make the "
+            "same calls in the same order",
+            difference->mine.number, describe(rank_), to_string(difference->mine),
+            describe(difference->other), to_string(difference->theirs)),
+        .origin = name_of(rank_)});
+}
+
+// Messages
+
+Message CollectiveGroup::message(Kind kind) const {
+  Message made;
+  MessageWriter(made).number(id_).number(static_cast<uint64_t>(kind));
+  return made;
+}
+
+void CollectiveGroup::send(const Call& call, int to, uint64_t step, std::vector<Buffer> payloads) {
+  Message sent = message(Kind::Step);
+  MessageWriter writer(sent);
+  writer.number(step);
+  write_call(call, writer);
+  sent.payloads = std::move(payloads);
+  const Status status =
+      capture_status([&] { links_->send(members_[static_cast<size_t>(to)], std::move(sent)); });
+  if (status.ok()) return;
+  lost(members_[static_cast<size_t>(to)], status);
+  throw_if_over(call.number);
+  throw_if_error(status);
+}
+
+Message CollectiveGroup::receive(const Call& call, int from, uint64_t step) {
+  const MailKey key{.from = from, .call = call.number, .step = step};
+  if (auto mail = mailbox_.take(key)) return std::move(*mail);
+  return await_mail(
+      key, call.number,
+      fmt::format("[{}] call {}, {}", internal::name_of(call.kind), call.number, to_string(call)),
+      call.deadline);
+}
+
+void CollectiveGroup::announce(const Call& call, int rank) {
+  Message sent = message(Kind::Announce);
+  MessageWriter writer(sent);
+  write_call(call, writer);
+  // Who can not be reached any more is found out by whoever waits for it.
+  (void)capture_status([&] { links_->send(members_[static_cast<size_t>(rank)], std::move(sent)); });
+}
+
+void CollectiveGroup::send_tagged(int to, uint32_t tag, const Tensor& value) {
+  Message sent = message(Kind::Tagged);
+  MessageWriter writer(sent);
+  writer.number(tag);
+  write_tensor(value, writer);
+  throw_if_over(0);
+  links_->send(members_[static_cast<size_t>(to)], std::move(sent));
+}
+
+Tensor CollectiveGroup::receive_tagged(int from, uint32_t tag, Deadline deadline) {
+  const MailKey key{.kind = MailKey::Kind::Tagged, .from = from, .call = tag};
+  const Message mail =
+      await_mail(key, 0, fmt::format("[Receive] tag {} from {}", tag, describe(from)), deadline);
+  MessageReader reader(mail, "a tensor with a tag");
+  for (int field = 0; field < 3; ++field) reader.number();  // group, kind, tag
+  return read_tensor(reader);
+}
+
+Message CollectiveGroup::await_mail(const MailKey& key, uint64_t call, std::string_view what,
+                                    Deadline deadline) {
+  const int member = members_[static_cast<size_t>(key.from)];
+  Wait wait = begin_wait();
+  for (;;) {
+    if (auto mail = mailbox_.take(key)) return std::move(*mail);
+    throw_if_over(call);
+    if (key.kind == MailKey::Kind::Tagged) throw_if_left(key.from);
+    look_at_clock(wait, what, deadline, {key.from});
+    const auto done = [&] { return mailbox_.has(key) || is_over(call); };
+    const Deadline slice = std::min(deadline, steady_clock::now() + kLookUp);
+    const Status ended = capture_status([&] { links_->deliver_until(member, done, slice); });
+    if (ended.ok() || done()) continue;
+    lost(member, ended);
+    throw_if_over(call);
+    throw_if_left(key.from);
+  }
+}
+
+void CollectiveGroup::received(int from, Message message) {
+  const Status status = capture_status([&] { dispatch(rank_of(from), std::move(message)); });
+  if (!status.ok()) fail(status);
+}
+
+void CollectiveGroup::dispatch(int from, Message message) {
+  MessageReader reader(message, "a collective");
+  reader.number();  // the group
+  switch (static_cast<Kind>(reader.number(static_cast<uint64_t>(Kind::Answer)))) {
+    case Kind::Step: {
+      const uint64_t step = reader.number();
+      const Call theirs = read_call(reader);
+      check(log_.announced(from, theirs));
+      return mailbox_.put({.from = from, .call = theirs.number, .step = step}, std::move(message));
+    }
+    case Kind::Announce:
+      return check(log_.announced(from, read_call(reader)));
+    case Kind::Tagged: {
+      const uint64_t tag = reader.number(UINT32_MAX);
+      return mailbox_.put({.kind = MailKey::Kind::Tagged, .from = from, .call = tag},
+                          std::move(message));
+    }
+    case Kind::Failed:
+      return fail(read_status(reader));
+    case Kind::Left: {
+      const int who = static_cast<int>(reader.number(static_cast<uint64_t>(size() - 1)));
+      return member_left(who, reader.number());
+    }
+    case Kind::Question: {
+      Message answer = this->message(Kind::Answer);
+      MessageWriter(answer).text(log_.activity());
+      return links_->send(members_[static_cast<size_t>(from)], std::move(answer));
+    }
+    case Kind::Answer:
+      return log_warning("[Collective] what {} is doing: {}", describe(from), reader.text());
+  }
+}
+
+// The end
+
+void CollectiveGroup::throw_if_over(uint64_t call) const {
+  if (!is_over(call)) return;
+  const std::lock_guard lock(mutex_);
+  if (failure_) throw Error(*failure_);
+  if (is_left_) {
+    raise(Code::FailedPrecondition, "[Collective] {} has left the group", describe(rank_));
+  }
+  for (const auto& [rank, calls] : left_) {
+    if (calls <= call) throw_left(rank, calls);
+  }
+}
+
+void CollectiveGroup::throw_if_left(int rank) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = left_.find(rank);
+  if (found != left_.end()) throw_left(rank, found->second);
+}
+
+void CollectiveGroup::throw_left(int rank, uint64_t calls) const {
+  throw Error(Status{.code = Code::Unavailable,
+                     .message = fmt::format("[Collective] {} has left the group, after {} calls",
+                                            describe(rank), calls == 0 ? 0 : calls - 1),
+                     .origin = name_of(rank)});
+}
+
+void CollectiveGroup::fail(Status why) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (failure_ || is_left_) return;
+    failure_ = why;
+    over_from_.store(0, std::memory_order_release);
+  }
+  Message told = message(Kind::Failed);
+  MessageWriter writer(told);
+  write_status(why, name_of(rank_), writer);
+  tell_all(told);
+}
+
+void CollectiveGroup::lost(int member, const Status& why) {
+  const int rank = rank_of(member);
+  if (rank == size()) return;
+  {
+    const std::lock_guard lock(mutex_);
+    if (left_.contains(rank)) return;
+  }
+  fail({.code = Code::Unavailable,
+        .message = fmt::format("[Collective] lost {}; the group is closed, make a new one to go on",
+                               describe(rank)),
+        .origin = name_of(rank),
+        .cause = std::make_shared<Status>(why)});
+}
+
+void CollectiveGroup::member_left(int rank, uint64_t calls) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!left_.emplace(rank, calls).second) return;
+    over_from_.store(std::min(over_from_.load(), calls), std::memory_order_release);
+  }
+  Message told = message(Kind::Left);
+  MessageWriter(told).number(static_cast<uint64_t>(rank)).number(calls);
+  tell_all(told);
+}
+
+void CollectiveGroup::leave() {
+  const uint64_t calls = log_.ended();
+  {
+    const std::lock_guard lock(mutex_);
+    if (is_left_) return;
+    is_left_ = true;
+    over_from_.store(0, std::memory_order_release);
+  }
+  Message told = message(Kind::Left);
+  MessageWriter(told).number(static_cast<uint64_t>(rank_)).number(calls);
+  tell_all(told);
+  links_->detach(id_);
+}
+
+// To everybody with whom there is a connection; they pass it on. Who is gone does not matter.
+void CollectiveGroup::tell_all(const Message& message) {
+  for (int rank = 0; rank < size(); ++rank) {
+    const int member = members_[static_cast<size_t>(rank)];
+    if (rank == rank_ || !links_->is_connected(member)) continue;
+    (void)capture_status([&] { links_->send(member, message); });
+  }
+}
+
+// Waiting
+
+void CollectiveGroup::look_at_clock(Wait& wait, std::string_view what, Deadline deadline,
+                                    const std::vector<int>& missing) {
+  const auto now = steady_clock::now();
+  if (now - wait.began >= wait.next_report) {
+    report(what, wait, missing);
+    wait.next_report *= 2;
+  }
+  if (now < deadline) return;
+  std::vector<std::string> names;
+  for (const int rank : missing) names.push_back(describe(rank));
+  const Status late{
+      .code = Code::DeadlineExceeded,
+      .message = fmt::format("{}: {} did not come within {:.1f} s; the group is closed", what,
+                             fmt::join(names, ", "), seconds(now - wait.began)),
+      .origin = name_of(rank_)};
+  fail(late);
+  throw Error(late);
+}
+
+void CollectiveGroup::report(std::string_view what, const Wait& wait,
+                             const std::vector<int>& missing) {
+  for (const int rank : missing) {
+    log_warning("{}: {} waits for {}, for {:.1f} s", what, describe(rank_), describe(rank),
+                seconds(steady_clock::now() - wait.began));
+    (void)capture_status(
+        [&] { links_->send(members_[static_cast<size_t>(rank)], message(Kind::Question)); });
+  }
+}
+
+}  // namespace cohort::internal

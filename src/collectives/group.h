@@ -1,0 +1,135 @@
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <map>
+
+#include "base/thread.h"
+#include "collectives/call_log.h"
+#include "collectives/call_order.h"
+#include "collectives/links.h"
+#include "collectives/mailbox.h"
+#include "collectives/work_queue.h"
+
+namespace cohort::internal {
+
+class Engine;
+
+struct GroupSettings {
+  // Members with the same text share memory, unless one of them does not want to.
+  std::string host = {};
+  bool share_memory = true;
+  // After so long a wait the log says who is missing.
+  std::chrono::nanoseconds report_after = std::chrono::seconds(5);
+  // So long the members may take to come to the first meeting.
+  std::chrono::nanoseconds meeting_time = std::chrono::seconds(60);
+};
+
+// What identifies this machine, as far as processes can share memory.
+std::string this_host();
+
+// One member of a group of tasks: what it knows of the others, the order of its calls, and the
+// messages that they exchange. How a call is done is the Engine's business. Thread-safe.
+class CollectiveGroup : public Links::Receiver,
+                        public std::enable_shared_from_this<CollectiveGroup> {
+ public:
+  // Meets the other members. `members` has their numbers in `links`, by rank, this task's among
+  // them; `id` is the same for all of them, and no other group's.
+  static std::shared_ptr<CollectiveGroup> open(std::shared_ptr<Links> links, uint64_t id,
+                                               std::vector<int> members,
+                                               const GroupSettings& settings);
+  ~CollectiveGroup() override;
+
+  int rank() const { return rank_; }
+  int size() const { return static_cast<int>(members_.size()); }
+  const std::string& name_of(int rank) const;
+  // "rank 1 (/job:worker/replica:0/task:1)"
+  std::string describe(int rank) const;
+  const std::shared_ptr<Links>& links() const { return links_; }
+  const std::vector<int>& members() const { return members_; }
+  uint64_t id() const { return id_; }
+  const GroupSettings& settings() const { return settings_; }
+  Engine& engine() const { return *engine_; }
+
+  // Runs `body` as the call with that number (one of next_number()), after all calls before it. A
+  // failure of it closes the group: the others wait for this member.
+  uint64_t next_number() { return order_.next_number(); }
+  void run(Call& call, const std::function<void()>& body);
+  // Takes the next number; `work` gets it on the group's thread.
+  void start(std::function<void(uint64_t number)> work);
+  // How many groups of these members were made of this one before.
+  uint64_t count_subgroup(const std::vector<int>& ranks);
+
+  // Messages of a call's algorithm.
+  void send(const Call& call, int to, uint64_t step, std::vector<Buffer> payloads);
+  Message receive(const Call& call, int from, uint64_t step);
+  // Messages apart from calls.
+  void send_tagged(int to, uint32_t tag, const Tensor& value);
+  Tensor receive_tagged(int from, uint32_t tag, Deadline deadline);
+  // Tells `rank` which call this is; who disagrees closes the group. Does not wait, never throws.
+  void announce(const Call& call, int rank);
+
+  // Whether that call can not succeed any more; then throw_if_over throws why.
+  bool is_over(uint64_t call) const { return call >= over_from_.load(std::memory_order_acquire); }
+  void throw_if_over(uint64_t call) const;
+  // Closes the group here and tells everybody; the first cause counts.
+  void fail(Status why);
+  void leave();
+
+  // For waits: throws DeadlineExceeded after the call's time, naming `missing`; after
+  // settings().report_after, and again after twice the time, logs who is missing. `began` is when
+  // the wait began; `reported` when it was reported last.
+  struct Wait {
+    std::chrono::steady_clock::time_point began = std::chrono::steady_clock::now();
+    std::chrono::nanoseconds next_report;
+  };
+  Wait begin_wait() const { return {.next_report = settings_.report_after}; }
+  void look_at_clock(Wait& wait, std::string_view what, Deadline deadline,
+                     const std::vector<int>& missing);
+
+  void received(int from, Message message) override;
+  void lost(int member, const Status& why) override;
+
+ private:
+  enum class Kind : uint8_t { Step, Announce, Tagged, Failed, Left, Question, Answer };
+
+  CollectiveGroup(std::shared_ptr<Links> links, uint64_t id, std::vector<int> members,
+                  const GroupSettings& settings);
+  void meet();
+  int rank_of(int member) const;
+  Message message(Kind kind) const;
+  void dispatch(int from, Message message);
+  void check(std::optional<CallLog::Difference> difference);
+  Message await_mail(const MailKey& key, uint64_t call, std::string_view what, Deadline deadline);
+  void member_left(int rank, uint64_t calls);
+  void throw_if_left(int rank) const;
+  [[noreturn]] void throw_left(int rank, uint64_t calls) const;
+  void tell_all(const Message& message);
+  void report(std::string_view what, const Wait& wait, const std::vector<int>& missing);
+  void run_checked(Call& call, const std::function<void()>& body);
+
+  const std::shared_ptr<Links> links_;
+  const uint64_t id_;
+  const std::vector<int> members_;  // by rank, numbers in links_
+  const int rank_;
+  const GroupSettings settings_;
+  std::unique_ptr<Engine> engine_;  // constant after the meeting
+
+  CallOrder order_;
+  CallLog log_;
+  Mailbox mailbox_;
+  // Calls from this number on fail.
+  std::atomic<uint64_t> over_from_{UINT64_MAX};
+
+  mutable std::mutex mutex_;
+  // Guarded by mutex_:
+  std::optional<Status> failure_;
+  std::map<int, uint64_t> left_;  // how many calls they have done
+  bool is_left_ = false;          // by this member
+  std::map<std::vector<int>, uint64_t> subgroups_;
+  std::mutex starting_;  // so that numbers are taken in the order of the thread's work
+
+  WorkQueue thread_;  // last: its work uses the rest
+};
+
+}  // namespace cohort::internal

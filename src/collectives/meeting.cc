@@ -1,0 +1,130 @@
+#include <unistd.h>
+
+#include <bit>
+#include <cstring>
+#include <fstream>
+#include <set>
+
+#include "base/log.h"
+#include "base/raise.h"
+#include "collectives/algorithms.h"
+#include "collectives/segment_exchange.h"
+#include "collectives/shared_engine.h"
+#include "collectives/two_level_engine.h"
+
+// How a group begins: its members connect, compare who they are, and choose an engine.
+
+namespace cohort::internal {
+namespace {
+
+constexpr uint64_t kProtocol = 1;
+
+// What a member tells the others of itself.
+struct Introduction {
+  uint64_t protocol = kProtocol;
+  std::string host = {};  // empty: it does not share memory
+
+  Buffer to_buffer() const {
+    Message message;
+    MessageWriter(message).number(protocol).text(host);
+    const FreshBuffer bytes(message.header.size());
+    std::memcpy(bytes.data, message.header.data(), message.header.size());
+    return bytes.buffer;
+  }
+  static Introduction from(const Buffer& buffer) {
+    Message message;
+    message.header.assign(reinterpret_cast<const char*>(buffer.bytes.data()), buffer.bytes.size());
+    MessageReader reader(message, "an introduction");
+    Introduction result;
+    result.protocol = reader.number();
+    result.host = reader.text();
+    return result;
+  }
+};
+
+// The members that the algorithms talk to most: neighbours in the ring, partners at the distances
+// of powers of two. Who asks whom is the same question on both sides.
+std::set<int> partners(int rank, int size) {
+  std::set<int> result;
+  for (int distance = 1; distance < size; distance *= 2) {
+    result.insert((rank + distance) % size);
+    result.insert((rank - distance + size) % size);
+  }
+  result.erase(rank);
+  return result;
+}
+
+std::string first_line(const char* path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
+// Ranks by host, in the order of their first members. Who shares with nobody is a host of its own.
+std::vector<std::vector<int>> by_host(const std::vector<Introduction>& all) {
+  std::vector<std::vector<int>> hosts;
+  std::map<std::string, size_t> known;
+  for (size_t rank = 0; rank < all.size(); ++rank) {
+    const auto [found, is_new] = known.try_emplace(all[rank].host, hosts.size());
+    if (is_new || all[rank].host.empty()) {
+      hosts.push_back({static_cast<int>(rank)});
+    } else {
+      hosts[found->second].push_back(static_cast<int>(rank));
+    }
+  }
+  return hosts;
+}
+
+}  // namespace
+
+std::string this_host() {
+  char space[64] = {};
+  if (readlink("/proc/self/ns/pid", space, sizeof(space) - 1) < 0) space[0] = '\0';
+  return first_line("/proc/sys/kernel/random/boot_id") + " " + space;
+}
+
+void CollectiveGroup::meet() {
+  Call call{.kind = CallKind::Meet,
+            .shape = {size()},
+            .detail = fmt::format("{} members", size()),
+            .number = next_number(),
+            .deadline = std::chrono::steady_clock::now() + settings_.meeting_time};
+  std::vector<std::vector<int>> hosts;
+  run(call, [&] {
+    for (const int rank : partners(rank_, size())) {
+      links_->expect(members_[static_cast<size_t>(rank)], call.deadline);
+    }
+    Exchange exchange(*this, call);
+    const Introduction own{.host = settings_.share_memory ? settings_.host : ""};
+    std::vector<Introduction> all;
+    for (const Buffer& buffer : ring_all_gather(exchange, own.to_buffer())) {
+      all.push_back(Introduction::from(buffer));
+    }
+    for (int rank = 0; rank < size(); ++rank) {
+      const uint64_t theirs = all[static_cast<size_t>(rank)].protocol;
+      if (theirs == kProtocol) continue;
+      raise(Code::FailedPrecondition,
+            "[Collective] {} is of another version of the library: it speaks protocol {}, {} "
+            "speaks {}",
+            describe(rank), theirs, describe(rank_), kProtocol);
+    }
+    hosts = by_host(all);
+    std::shared_ptr<SharedSegment> segment;
+    if (hosts.size() == 1 && size() > 1) {
+      segment = share_segment(exchange, SharedEngine::segment_bytes(size()));
+    }
+    if (segment) {
+      engine_ = std::make_unique<SharedEngine>(*this, segment);
+    } else {
+      const bool is_near = hosts.size() == 1;
+      engine_ = make_message_engine(*this, is_near ? Distance::SameHost : Distance::Network);
+    }
+  });
+  const bool some_share = hosts.size() > 1 && hosts.size() < static_cast<size_t>(size());
+  if (some_share) engine_ = make_two_level_engine(*this, hosts);
+  log_info("[Collective] {} of {} has met the others; they talk by {}", describe(rank_), size(),
+           engine_->way());
+}
+
+}  // namespace cohort::internal

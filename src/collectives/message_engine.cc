@@ -1,0 +1,127 @@
+#include "collectives/message_engine.h"
+
+#include <cstring>
+
+#include "collectives/algorithms.h"
+
+namespace cohort::internal {
+namespace {
+
+void copy(const Buffer& from, std::byte* to) {
+  if (!from.bytes.empty()) std::memcpy(to, from.bytes.data(), from.bytes.size());
+}
+
+// A mean is a sum that everybody divides in the end. `sum_up` writes `bytes` of sums.
+template <typename SumUp>
+void reduce_into(const Call& call, int members, size_t bytes, std::byte* out, const SumUp& sum_up) {
+  if (call.op != ReduceOp::Mean) return sum_up(out);
+  const FreshBuffer sums(bytes);
+  sum_up(sums.data);
+  if (out == nullptr) return;
+  divide(call.dtype, sums.data, static_cast<int64_t>(bytes) / size_of(call.dtype), members, out);
+}
+
+Numbers operand_of(const Call& call, const Buffer& values) {
+  return {call.op == ReduceOp::Mean ? ReduceOp::Sum : call.op, call.dtype, values};
+}
+
+}  // namespace
+
+MessageEngine::MessageEngine(CollectiveGroup& group, Distance distance)
+    : group_(group), distance_(distance) {
+  table = default_table(distance, group.size());
+}
+
+void MessageEngine::all_reduce(const Call& call, const Buffer& values, std::byte* out) {
+  const Numbers operand = operand_of(call, values);
+  const size_t bytes = values.bytes.size();
+  reduce_into(call, group_.size(), bytes, out, [&](std::byte* sums) {
+    if (group_.size() == 1) return copy(values, sums);
+    Exchange exchange(group_, call);
+    switch (table.choose(bytes)) {
+      case Algorithm::Doubling:
+        return doubling_all_reduce(exchange, operand, sums);
+      case Algorithm::HalvingDoubling:
+        return halving_doubling_all_reduce(exchange, operand, sums);
+      default:
+        return ring_all_reduce(exchange, operand, sums);
+    }
+  });
+}
+
+void MessageEngine::reduce(const Call& call, const Buffer& values, std::byte* out) {
+  const Numbers operand = operand_of(call, values);
+  reduce_into(call, group_.size(), values.bytes.size(), out, [&](std::byte* sums) {
+    if (group_.size() == 1) return copy(values, sums);
+    Exchange exchange(group_, call);
+    tree_reduce(exchange, call.root, operand, sums);
+  });
+}
+
+void MessageEngine::reduce_scatter(const Call& call, const Buffer& values, std::byte* out) {
+  const Numbers operand = operand_of(call, values);
+  const size_t bytes = values.bytes.size() / static_cast<size_t>(group_.size());
+  reduce_into(call, group_.size(), bytes, out, [&](std::byte* sums) {
+    if (group_.size() == 1) return copy(values, sums);
+    Exchange exchange(group_, call);
+    copy(ring_reduce_scatter(exchange, operand), sums);
+  });
+}
+
+void MessageEngine::broadcast(const Call& call, const Buffer& values, std::byte* out) {
+  if (group_.size() == 1) return copy(values, out);
+  Exchange exchange(group_, call);
+  tree_broadcast(exchange, call.root, values, out, values.bytes.size());
+}
+
+void MessageEngine::all_gather(const Call& call, const Buffer& own, const Allocate& allocate) {
+  Exchange exchange(group_, call);
+  const std::vector<Buffer> all = ring_all_gather(exchange, own);
+  std::vector<size_t> sizes;
+  for (const Buffer& part : all) sizes.push_back(part.bytes.size());
+  std::byte* out = allocate(sizes);
+  for (const Buffer& part : all) {
+    copy(part, out);
+    out += part.bytes.size();
+  }
+}
+
+Engine::Parts MessageEngine::all_to_all(const Call& call, Parts parts) {
+  const int size = group_.size();
+  const int rank = group_.rank();
+  Exchange exchange(group_, call);
+  for (int distance = 1; distance < size; ++distance) {
+    const int to = (rank + distance) % size;
+    exchange.send(to, 0, std::move(parts[static_cast<size_t>(to)]));
+  }
+  for (int distance = 1; distance < size; ++distance) {
+    const int from = (rank + size - distance) % size;
+    parts[static_cast<size_t>(from)] = exchange.receive(from, 0);
+  }
+  return parts;
+}
+
+void MessageEngine::barrier(const Call& call) {
+  Exchange exchange(group_, call);
+  dissemination_barrier(exchange);
+}
+
+void MessageEngine::allocate(const Call& call, PackMemory& pack) {
+  const FreshBuffer memory(pack.bytes());
+  std::memset(memory.data, 0, pack.bytes());
+  pack.own = memory.data;
+  pack.holder = memory.buffer.owner;
+  MessageEngine::barrier(call);
+}
+
+void MessageEngine::all_reduce(const Call& call, PackMemory& pack) {
+  // A copy: the owner writes into the pack again while others may still read.
+  const Buffer values = copy_of({{pack.own, pack.bytes()}, nullptr});
+  all_reduce(call, values, pack.own);
+}
+
+std::unique_ptr<Engine> make_message_engine(CollectiveGroup& group, Distance distance) {
+  return std::make_unique<MessageEngine>(group, distance);
+}
+
+}  // namespace cohort::internal

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "cohort/values.h"
+
+namespace cohort::internal {
+
+// What a Pack points to: this member's memory and, where it is shared, that of the others.
+class PackMemory {
+ public:
+  PackMemory(DType dtype, std::vector<Shape> shapes);
+
+  // Bytes that every member needs.
+  size_t bytes() const { return static_cast<size_t>(count() * size_of(dtype)); }
+  int64_t count() const { return offsets_.back(); }
+  std::byte* data(size_t index) const { return own + offsets_[index] * size_of(dtype); }
+
+  const DType dtype;
+  const std::vector<Shape> shapes;
+  // Set by the engine that makes it:
+  std::byte* own = nullptr;
+  std::vector<std::byte*> all;            // by rank; empty where memory is not shared
+  std::vector<const std::byte*> sources;  // the same
+  std::shared_ptr<const void> holder;     // keeps both mapped
+
+ private:
+  std::vector<int64_t> offsets_;  // of the tensors, in elements; then the number of all elements
+};
+
+}  // namespace cohort::internal

@@ -1,0 +1,88 @@
+#include "collectives/shared_engine.h"
+
+#include <algorithm>
+
+#include "collectives/exchange.h"
+#include "collectives/segment_exchange.h"
+#include "collectives/slice.h"
+#include "tensor/reduce_elements.h"
+
+namespace cohort::internal {
+
+size_t SharedEngine::segment_bytes(int members) {
+  return static_cast<size_t>(members) * sizeof(MemberSlot) + Staging::bytes(members);
+}
+
+SharedEngine::SharedEngine(CollectiveGroup& group, std::shared_ptr<SharedSegment> segment)
+    : MessageEngine(group, Distance::SharedMemory),
+      segment_(std::move(segment)),
+      board_(group, reinterpret_cast<MemberSlot*>(segment_->data() + Staging::bytes(group.size()))),
+      staging_(group, board_, segment_->data()) {}
+
+void SharedEngine::all_reduce(const Call& call, const Buffer& values, std::byte* out) {
+  board_.begin(call);
+  board_.meet(call);
+  if (table.choose(values.bytes.size()) == Algorithm::Everything) {
+    reduce_everything(staging_, call, values, out);
+  } else {
+    reduce_slices(staging_, call, values, out);
+  }
+}
+
+void SharedEngine::reduce(const Call& call, const Buffer& values, std::byte* out) {
+  board_.begin(call);
+  board_.meet(call);
+  staged_reduce(staging_, call, values, out);
+}
+
+void SharedEngine::reduce_scatter(const Call& call, const Buffer& values, std::byte* out) {
+  board_.begin(call);
+  board_.meet(call);
+  staged_reduce_scatter(staging_, call, values, out);
+}
+
+void SharedEngine::broadcast(const Call& call, const Buffer& values, std::byte* out) {
+  board_.begin(call);
+  board_.meet(call);
+  staged_broadcast(staging_, call, values, out);
+}
+
+void SharedEngine::all_gather(const Call& call, const Buffer& own, const Allocate& allocate) {
+  board_.begin(call);
+  board_.meet(call);
+  staged_all_gather(staging_, call, own, allocate);
+}
+
+void SharedEngine::barrier(const Call& call) {
+  board_.begin(call);
+  board_.meet(call);
+}
+
+void SharedEngine::allocate(const Call& call, PackMemory& pack) {
+  const size_t each = (pack.bytes() + 4095) / 4096 * 4096;  // pages of its own for each member
+  Exchange exchange(group_, call);
+  const auto segment =
+      share_segment(exchange, std::max<size_t>(each, 1) * static_cast<size_t>(group_.size()));
+  if (segment == nullptr) return MessageEngine::allocate(call, pack);
+  for (int rank = 0; rank < group_.size(); ++rank) {
+    pack.all.push_back(segment->data() + static_cast<size_t>(rank) * each);
+  }
+  pack.sources.assign(pack.all.begin(), pack.all.end());
+  pack.own = pack.all[static_cast<size_t>(group_.rank())];
+  pack.holder = segment;
+}
+
+// Everybody adds up its slice, from all packs into all packs.
+void SharedEngine::all_reduce(const Call& call, PackMemory& pack) {
+  if (pack.all.empty()) return MessageEngine::all_reduce(call, pack);
+  board_.begin(call);
+  board_.meet(call);
+  const Slice mine = slice_of(pack.count(), group_.rank(), group_.size());
+  reduce_elements_into(pack.all, {.op = call.op, .dtype = pack.dtype, .sources = pack.sources},
+                       mine.begin, mine.end);
+  const auto done = [](MemberSlot & slot) -> auto& { return slot.going.done; };
+  board_.own().going.done.store(call.number + 1, std::memory_order_release);
+  board_.await_others(call, done, call.number + 1);
+}
+
+}  // namespace cohort::internal

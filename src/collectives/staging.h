@@ -1,0 +1,84 @@
+#pragma once
+
+#include "collectives/shared_board.h"
+
+namespace cohort::internal {
+
+// How values that are not in shared memory get there: in rounds. In each, members put a chunk into
+// a slot of their own, others take from it what they want, and say so; each has some slots, so that
+// a member is putting in the next chunk while others still take the last one.
+class Staging {
+ public:
+  static constexpr size_t kChunkBytes = size_t{128} << 10;
+  static constexpr uint64_t kSlots = 4;
+
+  static size_t bytes(int members) { return static_cast<size_t>(members) * kSlots * kChunkBytes; }
+
+  Staging(CollectiveGroup& group, SharedBoard& board, std::byte* memory)
+      : group_(group), board_(board), memory_(memory) {}
+
+  // A call of so many rounds, numbered from 0. All members make the same.
+  void begin(const Call& call, uint64_t rounds) {
+    call_ = &call;
+    first_ = next_;
+    next_ += rounds;
+  }
+
+  // Where this member's chunk of a round goes, once nobody needs what was there before.
+  std::byte* free_slot(uint64_t round);
+  // The chunk is there.
+  void put(uint64_t round) {
+    board_.own().coming.staged.store(first_ + round + 1, std::memory_order_release);
+  }
+  // Both, with a copy of `from`.
+  void put(uint64_t round, const std::byte* from, size_t bytes);
+  // A member's chunk, once it is there.
+  std::byte* chunk_of(int rank, uint64_t round) {
+    board_.await(*call_, rank, board_.slot(rank).coming.staged, first_ + round + 1);
+    return slot(rank, round);
+  }
+  std::byte* slot(int rank, uint64_t round) const {
+    const uint64_t number = static_cast<uint64_t>(rank) * kSlots + (first_ + round) % kSlots;
+    return memory_ + number * kChunkBytes;
+  }
+  // This member's part of a round is in its slot; wait until another one's is.
+  void reduced(uint64_t round) {
+    board_.own().going.reduced.store(first_ + round + 1, std::memory_order_release);
+  }
+  void await_reduced(int rank, uint64_t round) {
+    board_.await(*call_, rank, board_.slot(rank).going.reduced, first_ + round + 1);
+  }
+  // This member needs nothing of that round any more.
+  void taken(uint64_t round) {
+    board_.own().going.taken.store(first_ + round + 1, std::memory_order_release);
+  }
+
+  int rank() const { return group_.rank(); }
+  int size() const { return group_.size(); }
+
+ private:
+  CollectiveGroup& group_;
+  SharedBoard& board_;
+  std::byte* const memory_;
+  const Call* call_ = nullptr;
+  uint64_t first_ = 0;  // the call's first round, counted from the beginning of the group
+  uint64_t next_ = 0;
+};
+
+// All-reduces of values that are staged; see Algorithm.
+void reduce_everything(Staging& staging, const Call& call, const Buffer& values, std::byte* out);
+void reduce_slices(Staging& staging, const Call& call, const Buffer& values, std::byte* out);
+
+void staged_reduce(Staging& staging, const Call& call, const Buffer& values, std::byte* out);
+void staged_reduce_scatter(Staging& staging, const Call& call, const Buffer& values,
+                           std::byte* out);
+void staged_broadcast(Staging& staging, const Call& call, const Buffer& values, std::byte* out);
+void staged_all_gather(Staging& staging, const Call& call, const Buffer& own,
+                       const std::function<std::byte*(std::span<const size_t>)>& allocate);
+
+// Chunks that so many bytes make.
+inline uint64_t chunks_of(size_t bytes) {
+  return (bytes + Staging::kChunkBytes - 1) / Staging::kChunkBytes;
+}
+
+}  // namespace cohort::internal

@@ -1,0 +1,99 @@
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <set>
+
+#include "base/raise.h"
+#include "collectives/access.h"
+#include "collectives/dense.h"
+#include "collectives/engine.h"
+#include "tensor/memory.h"
+
+namespace cohort {
+
+using internal::Call;
+using internal::CallKind;
+using internal::CollectiveAccess;
+using internal::CollectiveGroup;
+
+namespace {
+
+Communicator open(const CollectiveGroup& parent, uint64_t id, const std::vector<int>& ranks,
+                  const CollectiveOptions& options) {
+  std::vector<int> members;
+  for (const int rank : ranks) members.push_back(parent.members()[static_cast<size_t>(rank)]);
+  internal::GroupSettings settings = parent.settings();
+  if (options.timeout) settings.meeting_time = *options.timeout;
+  return CollectiveAccess::make(
+      CollectiveGroup::open(parent.links(), id, std::move(members), settings));
+}
+
+}  // namespace
+
+Communicator Communicator::split(int colour, int key, const CollectiveOptions& options) {
+  CollectiveGroup& group = CollectiveAccess::group(*this);
+  Call call{.kind = CallKind::Split, .number = group.next_number()};
+  if (options.timeout) call.deadline = std::chrono::steady_clock::now() + *options.timeout;
+  std::vector<std::array<int32_t, 2>> all(static_cast<size_t>(group.size()));
+  const std::array<int32_t, 2> own{colour, key};
+  group.run(call, [&] {
+    const auto* bytes = reinterpret_cast<const std::byte*>(own.data());
+    const auto held = std::make_shared<std::vector<std::byte>>(bytes, bytes + sizeof(own));
+    group.engine().all_gather(call, {*held, held}, [&](std::span<const size_t>) {
+      return reinterpret_cast<std::byte*>(all.data());
+    });
+  });
+  std::vector<int> ranks;
+  for (int rank = 0; rank < group.size(); ++rank) {
+    if (all[static_cast<size_t>(rank)][0] == colour) ranks.push_back(rank);
+  }
+  std::stable_sort(ranks.begin(), ranks.end(), [&](int a, int b) {
+    return all[static_cast<size_t>(a)][1] < all[static_cast<size_t>(b)][1];
+  });
+  const uint64_t id =
+      internal::mix(internal::mix(group.id(), call.number), static_cast<uint32_t>(colour));
+  return open(group, id, ranks, options);
+}
+
+Communicator Communicator::subgroup(const std::vector<int>& ranks,
+                                    const CollectiveOptions& options) {
+  CollectiveGroup& group = CollectiveAccess::group(*this);
+  const std::set<int> different(ranks.begin(), ranks.end());
+  const bool in_range =
+      !ranks.empty() && *different.begin() >= 0 && *different.rbegin() < group.size();
+  if (!in_range || different.size() != ranks.size() || !different.contains(group.rank())) {
+    internal::raise(Code::InvalidArgument,
+                    "[Subgroup] needs different ranks from 0 to {}, {} among them; got {}",
+                    group.size() - 1, group.rank(), fmt::join(ranks, ", "));
+  }
+  uint64_t id = internal::mix(group.id() + 1, group.count_subgroup(ranks));
+  for (const int rank : ranks) id = internal::mix(id, static_cast<uint64_t>(rank));
+  return open(group, id, ranks, options);
+}
+
+std::vector<Communicator> make_local_group(int size) {
+  if (size < 1) {
+    internal::raise(Code::InvalidArgument, "[Communicator] a group of {} members", size);
+  }
+  std::vector<internal::Peer> members;
+  for (int rank = 0; rank < size; ++rank) {
+    members.push_back({.name = fmt::format("/job:local/replica:0/task:{}", rank)});
+  }
+  const auto all = internal::meet_in_process(members);
+  std::vector<Communicator> group(all.size());
+  std::vector<Status> statuses(all.size());
+  {
+    std::vector<internal::Thread> threads;
+    for (size_t rank = 0; rank < all.size(); ++rank) {
+      threads.emplace_back("meet", [&, rank](const std::stop_token&) {
+        statuses[rank] =
+            capture_status([&] { group[rank] = internal::make_communicator(all[rank]); });
+      });
+    }
+  }
+  for (const Status& status : statuses) throw_if_error(status);
+  return group;
+}
+
+}  // namespace cohort

@@ -1,0 +1,97 @@
+#include "collectives/two_level_engine.h"
+
+#include <algorithm>
+
+#include "collectives/arithmetic.h"
+#include "collectives/message_engine.h"
+#include "tensor/reduce_elements.h"
+
+namespace cohort::internal {
+namespace {
+
+using Ranks = std::vector<int>;
+
+const Ranks& host_of(int rank, const std::vector<Ranks>& hosts) {
+  return *std::find_if(hosts.begin(), hosts.end(), [&](const Ranks& host) {
+    return std::find(host.begin(), host.end(), rank) != host.end();
+  });
+}
+
+class TwoLevelEngine : public MessageEngine {
+ public:
+  TwoLevelEngine(CollectiveGroup& group, const std::vector<Ranks>& hosts)
+      : MessageEngine(group, Distance::Network) {
+    const Ranks& own = host_of(group.rank(), hosts);
+    inside_ = open("inside of a host", own);
+    Ranks firsts;
+    for (const Ranks& host : hosts) firsts.push_back(host.front());
+    if (own.front() == group.rank()) between_ = open("between hosts", firsts);
+  }
+
+  std::string_view way() const override { return "two-level"; }
+
+  using MessageEngine::all_reduce;
+  void all_reduce(const Call& call, const Buffer& values, std::byte* out) override {
+    const Status status = capture_status([&] { reduce_in_levels(call, values, out); });
+    if (status.ok()) return;
+    // Who waits in one of the levels does not see the other one fail.
+    inside_->fail(status);
+    if (between_) between_->fail(status);
+    throw_if_error(status);
+  }
+
+ private:
+  void reduce_in_levels(const Call& call, const Buffer& values, std::byte* out) {
+    const bool is_mean = call.op == ReduceOp::Mean;
+    const size_t bytes = values.bytes.size();
+    const FreshBuffer sums(bytes);
+    std::byte* const totals = is_mean ? sums.data : out;
+    Call part = call;
+    part.root = 0;
+    if (is_mean) part.op = ReduceOp::Sum;
+    run(*inside_, part, CallKind::Reduce,
+        [&](Engine& engine, const Call& inner) { engine.reduce(inner, values, sums.data); });
+    if (between_) {
+      const Buffer own = copy_of(sums.buffer);
+      run(*between_, part, CallKind::AllReduce,
+          [&](Engine& engine, const Call& inner) { engine.all_reduce(inner, own, totals); });
+    }
+    const Buffer total = between_ ? copy_of({{totals, bytes}, nullptr}) : sums.buffer;
+    run(*inside_, part, CallKind::Broadcast,
+        [&](Engine& engine, const Call& inner) { engine.broadcast(inner, total, totals); });
+    if (is_mean) {
+      const int64_t count = static_cast<int64_t>(bytes) / size_of(call.dtype);
+      divide(call.dtype, totals, count, group_.size(), out);
+    }
+  }
+
+  std::shared_ptr<CollectiveGroup> open(std::string_view purpose, const Ranks& ranks) const {
+    std::vector<int> members;
+    uint64_t id = mix(group_.id(), purpose.size());
+    for (const int rank : ranks) {
+      members.push_back(group_.members()[static_cast<size_t>(rank)]);
+      id = mix(id, static_cast<uint64_t>(rank));
+    }
+    return CollectiveGroup::open(group_.links(), id, std::move(members), group_.settings());
+  }
+
+  template <typename Body>
+  static void run(CollectiveGroup& level, const Call& call, CallKind kind, const Body& body) {
+    Call inner = call;
+    inner.kind = kind;
+    inner.number = level.next_number();
+    level.run(inner, [&] { body(level.engine(), inner); });
+  }
+
+  std::shared_ptr<CollectiveGroup> inside_;
+  std::shared_ptr<CollectiveGroup> between_;  // on the first member of each host
+};
+
+}  // namespace
+
+std::unique_ptr<Engine> make_two_level_engine(CollectiveGroup& group,
+                                              const std::vector<std::vector<int>>& hosts) {
+  return std::make_unique<TwoLevelEngine>(group, hosts);
+}
+
+}  // namespace cohort::internal

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "cohort/values.h"
+
+namespace cohort::internal {
+
+// The dtype of what `op` makes of values of `dtype`: a mean of integers is floating.
+DType reduced_dtype(ReduceOp op, DType dtype);
+
+// Arrays of one dtype that are made into one, element by element.
+struct ElementReduction {
+  ReduceOp op;
+  DType dtype;                                // a number; no Sum and Mean of Bool
+  std::span<const std::byte* const> sources;  // at least one
+  std::byte* target = nullptr;                // of reduced_dtype(); apart from the sources
+  int64_t divisor = 0;                        // of Mean; 0: the number of sources
+};
+
+// Elements `begin` to `end` of the target, from the sources in their order: the same bits whoever
+// computes them. 16-bit floats add up as float32 and are rounded once. Large ranges go past the
+// caches.
+void reduce_elements(const ElementReduction& reduction, int64_t begin, int64_t end);
+
+// The same into each of `targets`, instead of `target`. They may be the sources themselves.
+void reduce_elements_into(std::span<std::byte* const> targets, const ElementReduction& reduction,
+                          int64_t begin, int64_t end);
+
+}  // namespace cohort::internal

@@ -1,0 +1,66 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <thread>
+#include <vector>
+
+#include "collectives/access.h"
+#include "collectives/engine.h"
+
+namespace cohort {
+
+// How a test's group talks.
+struct GroupPlan {
+  std::string name = {};
+  bool share_memory = false;
+  int members_per_host = 0;  // 0: all on one host
+  std::optional<internal::Algorithm> algorithm = std::nullopt;
+  std::chrono::milliseconds report_after{5000};
+};
+
+// Runs `body` as each member of a group at the same time, and returns what each threw.
+inline std::vector<Status> run_members(int size, const std::function<void(int rank)>& body) {
+  std::vector<Status> statuses(static_cast<size_t>(size));
+  std::vector<std::jthread> threads;
+  for (int rank = 0; rank < size; ++rank) {
+    threads.emplace_back(
+        [&, rank] { statuses[static_cast<size_t>(rank)] = capture_status([&] { body(rank); }); });
+  }
+  threads.clear();
+  return statuses;
+}
+
+// The members of a new group, by rank.
+inline std::vector<Communicator> make_group(int size, const GroupPlan& plan = {}) {
+  std::vector<internal::Peer> peers;
+  for (int rank = 0; rank < size; ++rank) peers.push_back({.name = "task " + std::to_string(rank)});
+  const auto meetings = internal::meet_in_process(peers);
+  std::vector<Communicator> group(static_cast<size_t>(size));
+  const auto statuses = run_members(size, [&](int rank) {
+    internal::GroupSettings settings{.share_memory = plan.share_memory,
+                                     .report_after = plan.report_after};
+    if (plan.members_per_host > 0) {
+      settings.host = "host " + std::to_string(rank / plan.members_per_host);
+      settings.share_memory = true;
+    }
+    auto& made = group[static_cast<size_t>(rank)];
+    made = internal::make_communicator(meetings[static_cast<size_t>(rank)], settings);
+    if (plan.algorithm) {
+      internal::CollectiveAccess::group(made).engine().table = {{{SIZE_MAX, *plan.algorithm}}};
+    }
+  });
+  for (const Status& status : statuses) EXPECT_TRUE(status.ok()) << status.to_string();
+  return group;
+}
+
+// Runs `body` with each of the members at the same time; none may throw.
+inline void on_each(std::vector<Communicator>& group,
+                    const std::function<void(Communicator&)>& body) {
+  const auto statuses = run_members(static_cast<int>(group.size()),
+                                    [&](int rank) { body(group[static_cast<size_t>(rank)]); });
+  for (const Status& status : statuses) EXPECT_TRUE(status.ok()) << status.to_string();
+}
+
+}  // namespace cohort
