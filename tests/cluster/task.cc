@@ -4,7 +4,9 @@
 // Or a client, task TARGET, that waits in a step on the ps for ever.
 
 #include <cohort/cohort.h>
+#include <sys/prctl.h>
 
+#include <csignal>
 #include <cstdio>
 #include <sstream>
 
@@ -29,6 +31,7 @@ void wait_in_a_step(const std::string& target) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);  // not longer than the test
   if (argc == 2) wait_in_a_step(argv[1]);
   if (argc != 5) return 2;
   const cohort::ClusterSpec cluster(
