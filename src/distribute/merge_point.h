@@ -49,10 +49,14 @@ class MergePoint {
 
   // What a replica can bring as its `own` to a meeting so that the others may go on reading it
   // afterwards, until they come to another meeting: nobody has to wait for the readers.
-  struct Letter {
-    static constexpr size_t kMostBytes = 16 << 10;
+  // Its first line of memory says all about a few values: what another core wrote comes line by
+  // line, each as slow as a small sum.
+  struct alignas(64) Letter {
+    static constexpr size_t kMostBytes = 1 << 10;
+    static constexpr size_t kMostAddresses = 6;
     uint64_t signature = 0;
     void* sender = nullptr;
+    std::array<const std::byte*, kMostAddresses> addresses = {};
     alignas(64) std::array<std::byte, kMostBytes> content;
   };
   // For the next meeting of this replica; the one of the meeting before stays as it is.

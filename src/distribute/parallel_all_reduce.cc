@@ -14,8 +14,10 @@ namespace {
 
 using Letter = MergePoint::Letter;
 
-// Values of at most this many bytes travel in letters, and each replica adds them up for itself.
+// Values of at most this many bytes travel in letters: copying more costs more than a meeting.
 constexpr int64_t kMostMailed = Letter::kMostBytes;
+// Results of fewer bytes than this are added up by each replica for itself.
+constexpr int64_t kWorthSharing = 16 << 10;
 // Borders between slices, and the places where tensors begin, keep apart what caches keep together.
 constexpr int64_t kCacheLine = 64;
 
@@ -37,6 +39,7 @@ struct Part : ReplicaCall {
   std::vector<const std::byte*> terms = {};
 
   bool is_mailed() const { return bytes <= kMostMailed; }
+  bool is_shared() const { return result_bytes >= kWorthSharing; }
 };
 
 // What all replicas brought to the meeting.
@@ -50,6 +53,11 @@ class Letters {
   // Until all have met again: the part that the letter is of.
   Part& part(size_t replica) const {
     return *static_cast<Part*>(static_cast<ReplicaCall*>((*this)[replica].sender));
+  }
+  // Until all have met again: the elements of value `i`.
+  const std::byte* data(size_t replica, size_t i) const {
+    return i < Letter::kMostAddresses ? (*this)[replica].addresses[i]
+                                      : part(replica).sources[i].data;
   }
   bool agree() const {
     const uint64_t first = (*this)[0].signature;
@@ -186,6 +194,9 @@ void for_each_mailed(const Part& own, const Use& use) {
 void write_letter(Letter& letter, Part& own) {
   letter.signature = own.signature;
   letter.sender = static_cast<ReplicaCall*>(&own);
+  for (size_t i = 0; i < std::min(own.sources.size(), Letter::kMostAddresses); ++i) {
+    letter.addresses[i] = own.sources[i].data;
+  }
   if (own.signature == 0 || !own.is_mailed()) return;
   for_each_mailed(own, [&](int64_t at, const Source& source) {
     const int64_t bytes = source.body->shape.num_elements() * size_of(source.body->dtype);
@@ -202,12 +213,18 @@ void reduce_mail(const Letters& letters, Part& own) {
          [&](size_t r, size_t i) { return letters[r].content.data() + places[i]; });
 }
 
-// A share of the work, out of the values themselves and into memory that replica 0 brought.
-void reduce_share(const Letters& letters, size_t replica, Part& own) {
-  const SharedResults& results = *letters.part(0).results_memory;
-  hand_out(results.handles[replica], own);
-  add_up(own, results, Slice(own.result_bytes, replica, letters.size()),
-         [&](size_t r, size_t i) { return letters.part(r).sources[i].data; });
+// Out of the values themselves: all in this replica, or a share of the work, into memory that
+// replica 0 brought.
+void reduce_values(const Letters& letters, size_t replica, Part& own) {
+  const auto data = [&](size_t r, size_t i) { return letters.data(r, i); };
+  if (own.is_shared()) {
+    const SharedResults& results = *letters.part(0).results_memory;
+    hand_out(results.handles[replica], own);
+    add_up(own, results, Slice(own.result_bytes, replica, letters.size()), data);
+  } else {
+    hand_out(own.results_memory->handles[0], own);
+    add_up(own, *own.results_memory, Slice(own.result_bytes, 0, 1), data);
+  }
 }
 
 }  // namespace
@@ -222,9 +239,9 @@ std::vector<Gradient> ParallelAllReduce::run(MergePoint& meeting, size_t replica
   prepare(own);
   own.terms.resize(meeting.size());
   own.results.resize(own.values.size());
-  if (own.signature != 0 && (replica == 0 || own.is_mailed())) {
+  if (own.signature != 0 && (replica == 0 || !own.is_shared())) {
     const auto specs = [&] { return specs_of(own); };
-    ResultPool& pool = own.is_mailed() ? private_[replica] : shared_;
+    ResultPool& pool = own.is_shared() ? shared_ : private_[replica];
     own.results_memory = pool.take(own.signature, std::ref(specs));
   }
   Letter& letter = meeting.letter(replica);
@@ -241,7 +258,7 @@ std::vector<Gradient> ParallelAllReduce::run(MergePoint& meeting, size_t replica
   } else if (own.is_mailed()) {
     reduce_mail(letters, own);
   } else {
-    reduce_share(letters, replica, own);
+    reduce_values(letters, replica, own);
     meeting.meet(replica, departure, nullptr, nullptr);
   }
   return std::move(own.results);

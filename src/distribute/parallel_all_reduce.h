@@ -13,8 +13,8 @@ namespace cohort::internal {
 
 // The quickest all-reduce between replicas that are threads of this process: each adds up its slice
 // of all values, in the order of the replicas, into memory that all of them share afterwards. What
-// is small is copied into letters, and each adds up all of it for itself, in the same order: so
-// they meet once, and nobody waits for another one's memory.
+// is small each adds up for itself, in the same order: so nobody waits for another one's memory.
+// What is smaller still is copied into letters, and they meet only once.
 class ParallelAllReduce {
  public:
   explicit ParallelAllReduce(const std::vector<std::string>& devices);

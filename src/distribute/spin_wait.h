@@ -41,7 +41,8 @@ class SpinWait {
 
  private:
   using Clock = std::chrono::steady_clock;
-  static constexpr std::chrono::microseconds kBudget{50};
+  // Longer than waking up takes: else two who wait for each other would wake each other for ever.
+  static constexpr std::chrono::microseconds kBudget{200};
   static constexpr int kLooksPerClock = 32;
 
   void pause() const {
