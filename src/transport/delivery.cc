@@ -146,16 +146,17 @@ Delivery::~Delivery() {
 }
 
 void Delivery::start(Connection::Events events) {
-  {
-    const std::lock_guard lock(state_->mutex);
-    if (state_->started) raise(Code::FailedPrecondition, "[Connection] start was called twice");
-    state_->events = std::move(events);
-    state_->started = true;
-    state_->changed.notify_all();
+  const std::shared_ptr<State> state = state_;
+  // With the mutex, which the thread takes first: an event may end this Delivery, and its Thread.
+  const std::lock_guard lock(state->mutex);
+  if (state->started) raise(Code::FailedPrecondition, "[Connection] start was called twice");
+  if (!thread_name_.empty()) {
+    background_ =
+        Thread(thread_name_, [state](const std::stop_token&) { state->run_background(); });
   }
-  if (thread_name_.empty()) return;
-  background_ =
-      Thread(thread_name_, [state = state_](const std::stop_token&) { state->run_background(); });
+  state->events = std::move(events);
+  state->started = true;
+  state->changed.notify_all();
 }
 
 std::function<void()> Delivery::deliver_pending() const {

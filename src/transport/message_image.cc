@@ -1,5 +1,7 @@
 #include "transport/message_image.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstring>
 #include <new>
@@ -24,6 +26,12 @@ size_t aligned(size_t offset) { return (offset + kAlignment - 1) / kAlignment * 
 std::byte* append(std::byte* to, const void* from, size_t size) {
   if (size > 0) std::memcpy(to, from, size);
   return to + size;
+}
+
+// Systems promise more than they have; who asks for that is up to no good.
+size_t memory_of_host() {
+  return static_cast<size_t>(::sysconf(_SC_PHYS_PAGES)) *
+         static_cast<size_t>(::sysconf(_SC_PAGESIZE));
 }
 
 Counts counts_of(std::span<const std::byte> meta) {
@@ -93,8 +101,11 @@ Message open_image(std::span<const std::byte> meta, const Buffer& image) {
 }
 
 WritableImage allocate_image(size_t size) {
-  auto* data = static_cast<std::byte*>(
-      ::operator new(std::max<size_t>(size, 1), std::align_val_t(kAlignment), std::nothrow));
+  std::byte* data = nullptr;
+  if (size <= memory_of_host()) {
+    data = static_cast<std::byte*>(
+        ::operator new(std::max<size_t>(size, 1), std::align_val_t(kAlignment), std::nothrow));
+  }
   if (data == nullptr) {
     raise(Code::ResourceExhausted, "[Connection] no memory for a message of {} bytes", size);
   }

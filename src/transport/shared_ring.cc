@@ -29,8 +29,8 @@ void RingWriter::write(std::span<const std::byte> body) {
   std::memcpy(shared_.ring + tail_ % kSize, &length, sizeof(length));
   const size_t at = (tail_ + sizeof(length)) % kSize;
   const size_t before_end = std::min(body.size(), kSize - at);
-  std::memcpy(shared_.ring + at, body.data(), before_end);
-  std::memcpy(shared_.ring, body.data() + before_end, body.size() - before_end);
+  std::copy_n(body.begin(), before_end, shared_.ring + at);
+  std::copy(body.begin() + before_end, body.end(), shared_.ring);
   tail_ += padded(body.size());
   shared_.tail.store(tail_);
 }
@@ -42,8 +42,8 @@ bool RingReader::has_record() const {
 void RingReader::copy_out(uint64_t from, std::span<std::byte> to) const {
   const size_t at = from % kSize;
   const size_t before_end = std::min(to.size(), kSize - at);
-  std::memcpy(to.data(), shared_.ring + at, before_end);
-  std::memcpy(to.data() + before_end, shared_.ring, to.size() - before_end);
+  std::copy_n(shared_.ring + at, before_end, to.begin());
+  std::copy_n(shared_.ring, to.size() - before_end, to.begin() + before_end);
 }
 
 bool RingReader::read(std::vector<std::byte>& body) {
