@@ -1,0 +1,136 @@
+// Savers over the tasks of a cluster: each task writes and reads its own files.
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "checkpoint/restore_in_place.h"
+#include "checkpoint/shard_runs.h"
+#include "checkpoint/task_source.h"
+#include "cohort/cohort.h"
+#include "support/expect_error.h"
+#include "support/local_cluster.h"
+#include "support/temporary_file.h"
+
+namespace cohort {
+namespace {
+
+using Floats = std::vector<float>;
+
+// A variable on each of these tasks, with its number as value.
+struct Spread {
+  explicit Spread(const std::vector<std::string>& tasks, const SaverOptions& options = {}) {
+    for (const std::string& task : tasks) {
+      const auto on = device(task);
+      const auto number = static_cast<float>(variables.size());
+      variables.emplace_back(Tensor({number, number + 0.5f}),
+                             VariableOptions{.name = "v" + std::to_string(variables.size())});
+      zeroed.push_back(variables.back().assign(zeros({2})));
+    }
+    initialize = global_variables_initializer();
+    saver.emplace(options);
+  }
+
+  Floats values(Session& session) const {
+    Floats all;
+    for (const Variable& variable : variables) {
+      for (const float value : session.run(variable).to_vector<float>()) all.push_back(value);
+    }
+    return all;
+  }
+
+  Graph graph;
+  Graph::Scope building = graph.as_default();
+  std::vector<Variable> variables;
+  std::vector<Tensor> zeroed;
+  Tensor initialize;
+  std::optional<Saver> saver;
+};
+
+class ClusterSaver : public ::testing::Test {
+ protected:
+  std::string path(const std::string& name) const { return folder_.path() + "/" + name; }
+  TemporaryFolder folder_;
+};
+
+TEST_F(ClusterSaver, WritesOneFileOnEachTaskThatHasVariables) {
+  test::LocalCluster cluster(2, 1);
+  Spread model({"/job:ps/task:0", "/job:ps/task:1"}, {.sharded = true});
+  Session session(cluster.target());
+  session.run(model.initialize);
+  model.saver->save(session, path("model"), {.global_step = 5});
+  const internal::CheckpointFiles files(path("model-5"));
+  ASSERT_EQ(files.manifest().files.size(), 2u);
+  EXPECT_EQ(files.manifest().files[1].device, "/job:ps/replica:0/task:1/device:CPU:0");
+  session.run(model.zeroed);
+  model.saver->restore(session, path("model-5"));
+  EXPECT_EQ(model.values(session), (Floats{0, 0.5, 1, 1.5}));
+  EXPECT_EQ(latest_checkpoint(folder_.path()), path("model-5"));
+}
+
+TEST_F(ClusterSaver, BringsTheValuesHereOtherwise) {
+  test::LocalCluster cluster(2, 1);
+  Spread model({"/job:ps/task:0", "/job:ps/task:1"});
+  Session session(cluster.target());
+  session.run(model.initialize);
+  model.saver->save(session, path("model"));
+  EXPECT_EQ(CheckpointReader(path("model")).files().size(), 1u);
+  session.run(model.zeroed);
+  model.saver->restore(session, path("model"));
+  EXPECT_EQ(model.values(session), (Floats{0, 0.5, 1, 1.5}));
+}
+
+TEST_F(ClusterSaver, KeepsTheLastFewWhileTheProgramGoesOn) {
+  test::LocalCluster cluster(2, 1);
+  Spread model({"/job:ps/task:0", "/job:ps/task:1"},
+               {.max_to_keep = 2, .sharded = true, .asynchronous = true});
+  Session session(cluster.target());
+  session.run(model.initialize);
+  for (int64_t step = 0; step < 4; ++step) {
+    model.saver->save(session, path("model"), {.global_step = step});
+    session.run(model.zeroed);
+  }
+  model.saver->wait();
+  EXPECT_FALSE(checkpoint_exists(path("model-1")));
+  model.saver->restore(session, path("model-3"));
+  EXPECT_EQ(latest_checkpoint(folder_.path()), path("model-3"));
+}
+
+TEST_F(ClusterSaver, RestoresWithAnotherNumberOfTasks) {
+  {
+    test::LocalCluster cluster(3, 1);
+    Spread model({"/job:ps/task:0", "/job:ps/task:1", "/job:ps/task:2"}, {.sharded = true});
+    Session session(cluster.target());
+    session.run(model.initialize);
+    model.saver->save(session, path("model"));
+  }
+  test::LocalCluster cluster(1, 2);
+  Spread model({"/job:ps/task:0", "/job:ps/task:0", "/job:worker/task:1"}, {.sharded = true});
+  Session session(cluster.target());
+  session.run(model.initialize);
+  session.run(model.zeroed);
+  model.saver->restore(session, path("model"));
+  EXPECT_EQ(model.values(session), (Floats{0, 0.5, 1, 1.5, 2, 2.5}));
+}
+
+TEST_F(ClusterSaver, ReadsFilesThatOnlyTheTasksSee) {
+  test::LocalCluster cluster(2, 1);
+  Spread model({"/job:ps/task:0", "/job:ps/task:1"}, {.sharded = true});
+  const internal::SaverGraph nodes(internal::items_of(model.variables, {}), {});
+  Session session(cluster.target());
+  session.run(model.initialize);
+  model.saver->save(session, path("model"));
+  const internal::CheckpointFiles files(path("model"));
+  internal::TaskSource source(session, nodes, {.here = "/nowhere", .there = folder_.path()});
+  EXPECT_EQ(files.read("v1", internal::whole_of({2}), source).to_vector<float>(), (Floats{1, 1.5}));
+  session.run(model.zeroed);
+  for (const internal::SaverGraph::Shard& shard : nodes.writers()) {
+    EXPECT_TRUE(internal::restore_in_place(session, nodes, shard, files)) << shard.device;
+  }
+  EXPECT_EQ(model.values(session), (Floats{0, 0.5, 1, 1.5}));
+  std::filesystem::remove(files.path_of(files.manifest().files[1]));
+  EXPECT_ERROR(Code::NotFound, "shard_devices", model.saver->restore(session, path("model")));
+}
+
+}  // namespace
+}  // namespace cohort
