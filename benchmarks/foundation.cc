@@ -3,6 +3,7 @@
 
 #include <cohort/torch.h>
 
+#include "models.h"
 #include "ratio.h"
 
 namespace {
@@ -32,28 +33,6 @@ struct TorchCnn : torch::nn::Module {
     return e(torch::relu(d(torch::relu(c(y)))));
   }
 };
-
-cohort::nn::Sequential our_mlp() {
-  namespace nn = cohort::nn;
-  return nn::Sequential{nn::Dense(784, 512), nn::relu, nn::Dense(512, 512), nn::relu,
-                        nn::Dense(512, 10)};
-}
-
-cohort::nn::Sequential our_cnn() {
-  namespace nn = cohort::nn;
-  return nn::Sequential{nn::Conv2d(1, 6, 5, {.padding = 2}),
-                        nn::relu,
-                        nn::MaxPool2d(2),
-                        nn::Conv2d(6, 16, 5),
-                        nn::relu,
-                        nn::MaxPool2d(2),
-                        nn::Flatten(),
-                        nn::Dense(400, 120),
-                        nn::relu,
-                        nn::Dense(120, 84),
-                        nn::relu,
-                        nn::Dense(84, 10)};
-}
 
 // Forward, backward and one SGD update, for a model of either kind on the same batch.
 template <typename Net>
@@ -92,9 +71,9 @@ int main() {
   torch::manual_seed(1);
   cohort::random::set_seed(1);
   std::printf("%-44s %13s %13s\n", "", "cohort", "torch");
-  run(step_contest<TorchMlp>("MLP 784-512-512-10, batch 128, step", our_mlp(),
+  run(step_contest<TorchMlp>("MLP 784-512-512-10, batch 128, step", cohort::bench::mlp(),
                              torch::rand({kBatch, 784})));
-  run(step_contest<TorchCnn>("LeNet on 28x28, batch 128, step", our_cnn(),
+  run(step_contest<TorchCnn>("LeNet on 28x28, batch 128, step", cohort::bench::lenet(),
                              torch::rand({kBatch, 1, 28, 28})));
 
   const at::Tensor a = at::ones({4});

@@ -25,6 +25,14 @@ if(COHORT_SANITIZE)
   endif()
 endif()
 
+if(COHORT_FUZZ)
+  if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+    message(FATAL_ERROR "COHORT_FUZZ needs clang: -DCMAKE_CXX_COMPILER=clang++")
+  endif()
+  # The library itself tells libFuzzer which of its branches an input reached.
+  add_compile_options(-fsanitize=fuzzer-no-link)
+endif()
+
 find_program(CCACHE ccache)
 if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   # Dependencies instead of a preprocessor run (ATen is large); a precompiled header's time stamp is
@@ -45,5 +53,10 @@ pkg_check_modules(LIBZIP REQUIRED IMPORTED_TARGET libzip)
 pkg_check_modules(ISAL REQUIRED IMPORTED_TARGET libisal)
 pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
 pkg_check_modules(HTTPLIB REQUIRED IMPORTED_TARGET cpp-httplib)
+find_package(OpenSSL REQUIRED)
+# gRPC's own CMake package looks for six others that nothing here uses.
+pkg_check_modules(GRPC REQUIRED IMPORTED_TARGET grpc++)
+add_library(cohort_grpc INTERFACE)
+target_link_libraries(cohort_grpc INTERFACE PkgConfig::GRPC)
 include(CohortTorch)
 cohort_find_torch(cohort_torch)

@@ -23,13 +23,14 @@ libspdlog-dev           # log lines
 zlib1g-dev              # gzip data files
 libzstd-dev             # zstd data files
 libzip-dev              # zip containers: NPZ files
-libisal-dev             # CRC-32C of records, at memory speed
+libisal-dev             # CRC-32C of records and checkpoints, at memory speed
 libxxhash-dev           # hashes that tell whether the copies of a variable are still equal
 libprotobuf-dev         # serialized graphs and datasets, tf.Example
 protobuf-compiler       # the same
-nlohmann-json3-dev      # JSON: TF_CONFIG, what clouds answer
+nlohmann-json3-dev      # JSON: TF_CONFIG, what clouds answer, manifests
 libcpp-httplib-dev      # HTTP and HTTPS: asking Kubernetes and clouds for a cluster
 libssl-dev              # certificates; cpp-httplib stands on it
+libgrpc++-dev           # connections between hosts
 libgtest-dev            # tests
 libgmock-dev            # the CMake package of libgtest-dev asks for it
 librapidcheck-dev       # property tests

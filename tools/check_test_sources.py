@@ -5,7 +5,16 @@ usage: check_test_sources.py ROOT compile_commands.json
 """
 import json
 import pathlib
+import re
 import sys
+
+
+def sources(path):
+    """The file, or those that are compiled by way of it: CMake makes one file of many."""
+    if not re.fullmatch(r"unity_\d+_cxx\.cxx", path.name):
+        return {path}
+    text = path.read_text(encoding="utf-8")
+    return {pathlib.Path(name).resolve() for name in re.findall(r'#include "([^"]+)"', text)}
 
 
 def main():
@@ -13,7 +22,9 @@ def main():
         sys.exit(__doc__)
     root = pathlib.Path(sys.argv[1]).resolve()
     commands = json.loads(pathlib.Path(sys.argv[2]).read_text(encoding="utf-8"))
-    built = {pathlib.Path(command["directory"], command["file"]).resolve() for command in commands}
+    built = set()
+    for command in commands:
+        built |= sources(pathlib.Path(command["directory"], command["file"]).resolve())
     there = {path for top in ("src", "tests", "examples", "benchmarks")
              for path in (root / top).rglob("*_test.cc")}
     forgotten = sorted(there - built)

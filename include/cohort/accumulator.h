@@ -35,6 +35,11 @@ class AccumulatorHandle {
   // The step that the accumulator is at: gradients of earlier ones are dropped. Returns something
   // to run.
   Tensor set_global_step(const Tensor& step, Site site = Site::here());
+  // Takes, those that wait already too, ask for at most that many gradients from here on; 0 lifts
+  // the limit. For workers that have left and will not send theirs.
+  Tensor limit_required(const Tensor& most, Site site = Site::here());
+  // Takes that wait now end with Cancelled; later ones wait again.
+  Tensor cancel_pending_takes(Site site = Site::here());
   // How many gradients wait to be taken; int64.
   Tensor num_accumulated(Site site = Site::here());
 

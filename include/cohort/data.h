@@ -287,7 +287,8 @@ class Dataset {
   // of several tensors become as many datasets:
   //   numbers.window(3, {.shift = 1}).flat_map([](Dataset window) { return window.batch(3); });
   Dataset window(int64_t size, const WindowOptions& options = {}) const;
-  // Keeps the elements of the first complete pass in memory, or in a file for other runs too.
+  // Keeps the elements of the first complete pass, in which none failed, in memory, or in a file
+  // for other runs too.
   Dataset cache() const;
   Dataset cache(const std::string& file) const;
   // Up to `depth` elements made in advance by a thread. kAutotune: as deep as keeps the consumer
@@ -305,7 +306,8 @@ class Dataset {
   Dataset concatenate(const Dataset& other) const;
   Dataset options(const DatasetOptions& options) const;
 
-  // Number of elements, kInfinite or kUnknownCardinality.
+  // Number of elements, kInfinite or kUnknownCardinality. For idx and NPY files this and
+  // element_spec() stand in their headers, which are read.
   int64_t cardinality() const;
   // What is known of the elements; nullopt behind a stage whose function only running would tell.
   std::optional<ElementSpec> element_spec() const;

@@ -38,7 +38,23 @@ inline Tensor initialize_all_variables() { return global_variables_initializer()
 std::vector<Variable> global_variables();
 std::vector<Variable> trainable_variables();
 
+// A variable of one client: not among the global ones, not shared on purpose and not saved. It goes
+// where ordinary nodes go, also under a replica_device_setter.
+Variable local_variable(const Initializer& initializer, const VariableOptions& options = {});
+std::vector<Variable> local_variables();
+// Gives every local variable made so far its first value, when it is run.
+Tensor local_variables_initializer();
+
+// Whether the variable has a value in the session that runs it; bool.
+Tensor is_variable_initialized(const Variable& variable);
+// The names of those of these variables that have no value yet; a vector of strings, empty when all
+// is ready. Without variables: of all global and local ones made so far.
+Tensor report_uninitialized_variables();
+Tensor report_uninitialized_variables(const std::vector<Variable>& variables);
+
 // The graph's counter of training steps: int64, not trained, made at the first call.
 Variable global_step();
+// The same, when somebody has made it.
+std::optional<Variable> find_global_step();
 
 }  // namespace cohort

@@ -24,6 +24,10 @@ struct GuardOptions {
   // the replicas that they come from: InvalidArgument when it stops. Costs one pass over the
   // gradients.
   GuardAction non_finite = GuardAction::Off;
+  // Speaks up when a replica writes its own copy of a mirrored variable alone (aggregation None),
+  // so that copies may come to differ: names the variable and the replica. FailedPrecondition when
+  // it stops; a warning otherwise, once for each variable.
+  GuardAction lone_writes = GuardAction::Off;
 };
 
 }  // namespace cohort

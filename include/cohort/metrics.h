@@ -7,8 +7,8 @@
 #include "cohort/variable.h"
 
 // Running figures over many batches. Their state is in variables that are summed over the replicas
-// of a strategy when read, so that the result is that of all the data. None of this is recorded on
-// tapes.
+// of a strategy when read, so that the result is that of all the data, whether it was given inside
+// of replicas or outside. None of this is recorded on tapes.
 
 namespace cohort::metrics {
 

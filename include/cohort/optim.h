@@ -78,6 +78,7 @@ Gradients clip_by_global_norm(const Gradients& gradients, double norm);
 Tensor global_norm(const Gradients& gradients);
 
 namespace internal {
+struct OptimizerAccess;
 struct OptimizerState;
 struct Rule;
 }  // namespace internal
@@ -125,6 +126,7 @@ class Optimizer {
   Optimizer(LearningRate rate, Clipping clipping, internal::Rule rule);
 
  private:
+  friend struct internal::OptimizerAccess;
   std::unique_ptr<internal::OptimizerState> state_;
 };
 

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "cohort/credentials.h"
 #include "cohort/graph.h"
 #include "cohort/tensor.h"
 
@@ -33,6 +34,15 @@ struct SessionOptions {
   bool allow_soft_placement = false;
   // Runs longer than this end with DeadlineExceeded; 0 = no limit.
   std::chrono::milliseconds timeout{0};
+  // The rest is for sessions on a server. The tasks that the graph may use, as device patterns:
+  // {"/job:ps", "/job:worker/task:1"}. None: all. The server's own is always one of them.
+  std::vector<std::string> device_filters = {};
+  // State of its own on every task instead of what the tasks share; gone with the session.
+  bool isolate_session_state = false;
+  // What is shown to the server, and demanded of it.
+  Credentials credentials = credentials_from_environment();
+  // A server that is silent for longer is given up.
+  std::chrono::milliseconds silence_limit{10'000};
 };
 
 struct RunOptions {
@@ -76,8 +86,8 @@ class Callable {
 class Session {
  public:
   // Runs the graph that this thread is building, in this process. A target "grpc://host:port", or
-  // "host:port" for short, asks the server there instead (Unimplemented so far); any other target
-  // is NotFound.
+  // "host:port" for short, asks the server there instead, which places the graph on the devices of
+  // its whole cluster (cohort/server.h); any other target is NotFound.
   explicit Session(std::string_view target = "", const SessionOptions& options = {});
   explicit Session(const Graph& graph, std::string_view target = "",
                    const SessionOptions& options = {});

@@ -23,6 +23,7 @@
 
 namespace cohort {
 
+class ClusterResolver;
 class Strategy;
 class StrategyExtended;
 class ReplicaContext;
@@ -169,6 +170,11 @@ class StrategyExtended {
   virtual bool should_init() const { return true; }
   virtual bool between_graph() const { return false; }
   virtual bool require_static_shapes() const { return false; }
+  // How the tasks of its cluster were found; null without a cluster.
+  virtual const ClusterResolver* cluster_resolver() const { return nullptr; }
+  // Whether optimizers may add up the replicas' gradients themselves, as they update: all replicas
+  // are in this process, and nobody chose how values are reduced.
+  virtual bool shares_gradients() const { return false; }
   // What watches over optimizers' updates of its variables.
   virtual GuardOptions guards() const { return {}; }
   // Whether it has one replica by nature, so that values are never distributed.
@@ -272,6 +278,7 @@ class Strategy {
   uint64_t id() const { return id_; }
   StrategyExtended& extended() const { return *extended_; }
   int num_replicas_in_sync() const { return extended_->num_replicas_in_sync(); }
+  const ClusterResolver* cluster_resolver() const { return extended_->cluster_resolver(); }
 
   // Calls `f` once per replica, all at the same time, and returns what each returned. Distributed
   // arguments are replaced by the replica's component, wherever they are in vectors, tuples and
@@ -288,12 +295,20 @@ class Strategy {
   template <typename T>
   Tensor gather(const T& value, int axis);
 
-  // One entry per local replica; one alone for what is not distributed.
+  // One entry per local replica; one alone for what is not distributed, or is no longer because all
+  // replicas returned one and the same thing. A structure has an entry per local replica, with each
+  // distributed leaf replaced by that replica's part.
   template <typename T>
   auto local_results(const T& value) const;
   // What `f(ValueContext)` gives for each local replica, called one after the other.
   template <typename F>
   auto distribute_values_from_function(const F& f);
+
+  // For replicas that span several logical devices; here each has one. They return `value` and
+  // throw InvalidArgument when they name another device, or parts that do not fit.
+  Tensor assign_to_logical_device(const Tensor& value, int logical_device) const;
+  Tensor split_to_logical_devices(const Tensor& value, const std::vector<int64_t>& parts) const;
+  Tensor replicate_to_logical_devices(const Tensor& value) const { return value; }
 
   // See <cohort/distributed_dataset.h>.
   DistributedDataset distribute_dataset(const data::Dataset& dataset,

@@ -25,6 +25,58 @@ ArrayRows::ArrayRows(std::string_view format, BufferedBytes bytes, ArrayHeader h
   }
 }
 
+namespace {
+
+// The list from which the names are taken, in any order and maybe not all; null when there is none.
+const Table* list_of(const Node& names) {
+  const Node* node = &names;
+  while (node->role() == NodeRole::PassThrough) node = &node->input();
+  return dynamic_cast<const Table*>(node);
+}
+
+std::optional<ElementSpec> row_spec(const ArrayHeader& header) {
+  if (header.shape.rank() == 0) return std::nullopt;
+  return ElementSpec(TensorSpec{header.dtype, header.shape.without(0)});
+}
+
+}  // namespace
+
+std::optional<std::vector<ArrayHeader>> ArrayNode::headers(const Table& names) const {
+  constexpr int64_t kMostFiles = 64;
+  if (names.count() < 1 || names.count() > kMostFiles) return std::nullopt;
+  std::vector<ArrayHeader> all;
+  const Status failure = capture_status([&] {
+    for (int64_t i = 0; i < names.count(); ++i) {
+      BufferedBytes bytes(open_bytes(names.row(i).tensor().to<std::string>()));
+      all.push_back(read_header(bytes));
+    }
+  });
+  if (!failure.ok()) return std::nullopt;
+  return all;
+}
+
+std::optional<ElementSpec> ArrayNode::spec() const {
+  const Table* names = list_of(input());
+  const auto found = names == nullptr ? std::nullopt : headers(*names);
+  if (!found) return std::nullopt;
+  std::optional<ElementSpec> all = row_spec(found->front());
+  for (const ArrayHeader& header : *found) all = common(all, row_spec(header));
+  return all;
+}
+
+int64_t ArrayNode::cardinality() const {
+  if (input().cardinality() == 0) return 0;
+  const auto* names = dynamic_cast<const Table*>(&input());
+  const auto found = names == nullptr ? std::nullopt : headers(*names);
+  if (!found) return kUnknownCardinality;
+  int64_t rows = 0;
+  for (const ArrayHeader& header : *found) {
+    if (header.shape.rank() == 0) return kUnknownCardinality;
+    rows += header.shape[0];
+  }
+  return rows;
+}
+
 bool ArrayRows::next(Element& out) {
   const Block block = next_block(1);
   if (block.count == 0) return false;

@@ -31,19 +31,26 @@ class ArrayRows : public RecordReader {
   bool ended_ = false;
 };
 
-// The stage of one format.
-template <typename Self>
-class ArrayNode : public ReaderNodeOf<Self> {
+// The stage of one format. What its elements are, and how many, stands in the headers of the files:
+// those are read when somebody asks.
+class ArrayNode : public ReaderNode {
  public:
   virtual ArrayHeader read_header(BufferedBytes& bytes) const = 0;
+
+  std::optional<ElementSpec> spec() const final;
+  int64_t cardinality() const final;
 
   std::unique_ptr<RecordReader> read(std::unique_ptr<ByteSource> file) const final {
     BufferedBytes bytes(std::move(file));
     const ArrayHeader header = read_header(bytes);
-    return std::make_unique<ArrayRows>(this->kind(), std::move(bytes), header);
+    return std::make_unique<ArrayRows>(kind(), std::move(bytes), header);
   }
   bool has_blocks() const final { return true; }
   void fields(Fields&) final {}
+
+ private:
+  // Those of the files that a list names; nullopt when it is long, or a file cannot be read.
+  std::optional<std::vector<ArrayHeader>> headers(const Table& names) const;
 };
 
 }  // namespace cohort::data::internal

@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "base/log.h"
+#include "data/byte_source.h"
+#include "data/flat_map.h"
 #include "data/shard.h"
 
 namespace cohort::data::internal {
@@ -34,23 +36,48 @@ void check_policy(AutoShardPolicy policy) {
         static_cast<int>(policy));
 }
 
+// Whether ask(first element of the input) gives true; not when there is none, or it fails.
+template <typename Ask>
+bool first_element_tells(const Node& node, const Ask& ask) {
+  bool answer = false;
+  (void)capture_status([&] {
+    const Dataset input = DatasetAccess::make(node.inputs[0]);
+    const std::optional<Element> first = input.iterate().next_optional();
+    answer = first && ask(*first);
+  });
+  return answer;
+}
+
+bool takes_file_names(const Node& node);
+
+// Whether `node` is a map whose function opens the file that a string names.
+bool maps_file_names(const Node& node) {
+  const Function* function = node.element_function();
+  if (function == nullptr || node.input().spec() != ElementSpec(TensorSpec{kString, {}})) {
+    return false;
+  }
+  return first_element_tells(node, [&](const Element& name) {
+    const int64_t before = files_opened_here();
+    (void)capture_status([&] { (*function)(name); });
+    return files_opened_here() > before;
+  });
+}
+
 bool reads_files(const Node& node) {
-  if (node.role() == NodeRole::Reader) return true;
-  return std::ranges::any_of(node.inputs, [](const NodePtr& input) { return reads_files(*input); });
+  return takes_file_names(node) ||
+         std::ranges::any_of(node.inputs,
+                             [](const NodePtr& input) { return reads_files(*input); }) ||
+         maps_file_names(node);
 }
 
 // Whether the datasets that flat_map or interleave makes read files: the first one tells.
 bool expands_to_files(const Node& node) {
-  try {
-    const Dataset input = DatasetAccess::make(node.inputs[0]);
-    const std::optional<Element> first = input.iterate().next_optional();
-    return first && reads_files(*DatasetAccess::node((*node.dataset_function())(*first)));
-  } catch (const std::exception&) {
-    return false;
-  }
+  return first_element_tells(node, [&](const Element& first) {
+    return reads_files(*DatasetAccess::node((*node.dataset_function())(first)));
+  });
 }
 
-// Whether the input of `node` is a stream of file names.
+// Whether the input of `node` is, by its kind, a stream of file names.
 bool takes_file_names(const Node& node) {
   if (node.role() == NodeRole::Reader) return true;
   return node.role() == NodeRole::Expand && expands_to_files(node);
@@ -84,15 +111,22 @@ NodePtr shard_names(const NodePtr& names, const Share& share) {
 // The dataset with the names of its files divided. Without a share nothing changes, and only
 // whether it could is found out.
 NodePtr shard_files(const NodePtr& node, const std::optional<Share>& share) {
-  if (takes_file_names(*node)) {
+  const auto names_divided = [&] {
     return share ? with_inputs(*node, {shard_names(node->inputs[0], *share)}) : node;
-  }
+  };
+  if (takes_file_names(*node)) return names_divided();
   const NodeRole role = node->role();
   if (role != NodeRole::PassThrough && role != NodeRole::Transform && role != NodeRole::Join) {
     raise_no_files(*node);
   }
-  return with_changed_inputs(*node,
-                             [&](const NodePtr& input) { return shard_files(input, share); });
+  NodePtr changed;
+  const Status failure = capture_status([&] {
+    changed =
+        with_changed_inputs(*node, [&](const NodePtr& input) { return shard_files(input, share); });
+  });
+  if (failure.code == Code::NotFound && maps_file_names(*node)) return names_divided();
+  throw_if_error(failure);
+  return changed;
 }
 
 bool can_shard_files(const Dataset& dataset) {
@@ -111,6 +145,7 @@ NodePtr shard_elements(const NodePtr& node, const Share& share) {
 NodePtr fill_hints(const NodePtr& node, const Share& share) {
   const NodePtr filled =
       with_changed_inputs(*node, [&](const NodePtr& input) { return fill_hints(input, share); });
+  if (node->role() == NodeRole::Expand) return with_hints(*filled, share.workers, share.worker);
   if (!is_shard_hint(*node)) return filled;
   return shard_of(filled->inputs[0], share.workers, share.worker);
 }
@@ -128,6 +163,10 @@ AutoShardPolicy resolve_policy(const Dataset& dataset, AutoShardPolicy policy) {
   check_policy(policy);
   if (policy != AutoShardPolicy::Auto) return policy;
   return can_shard_files(dataset) ? AutoShardPolicy::File : AutoShardPolicy::Data;
+}
+
+Dataset fill_shard_hints(const Dataset& dataset, int64_t workers, int64_t worker) {
+  return DatasetAccess::make(fill_hints(DatasetAccess::node(dataset), {workers, worker}));
 }
 
 Dataset auto_shard(const Dataset& dataset, AutoShardPolicy policy, int64_t workers,

@@ -7,8 +7,9 @@ namespace cohort::data::internal {
 // How the elements of a dataset go to workers: rewritten descriptions, one for each worker.
 
 // Which policy `policy` means for this dataset: Auto is File when a reader of files can be divided,
-// else Data. Only the description is looked at; for flat_map and interleave the function is called
-// on one element, to see whether it reads files. Throws InvalidArgument for a value that is none.
+// else Data. Only the description is looked at; of flat_map and interleave, and of a map of strings
+// that no reader of files gave, the function is called on one element, to see whether it reads
+// files. Throws InvalidArgument for a value that is none.
 AutoShardPolicy resolve_policy(const Dataset& dataset, AutoShardPolicy policy);
 
 // The share of worker `worker` of `workers`:
@@ -16,10 +17,14 @@ AutoShardPolicy resolve_policy(const Dataset& dataset, AutoShardPolicy policy);
 //   Data  elements worker, worker + workers, ...; trailing prefetch stages stay at the end.
 //   File  such a share of the files that each reader is given; a shuffle of their names comes after
 //         the division, so that workers agree on it. NotFound where files cannot be divided.
-//   Hint  each shard(kShardHint, ...) becomes shard(workers, worker).
+//   Hint  each shard(kShardHint, ...) becomes shard(workers, worker), also in the datasets that the
+//         functions of flat_map and interleave make.
 //   Auto  as resolve_policy() says, with a warning when that is Data.
 // One worker gets everything. The shards of Data, File and Hint throw InvalidArgument, on every
 // worker, when there are fewer elements (files) than workers.
 Dataset auto_shard(const Dataset& dataset, AutoShardPolicy policy, int64_t workers, int64_t worker);
+
+// What Hint does.
+Dataset fill_shard_hints(const Dataset& dataset, int64_t workers, int64_t worker);
 
 }  // namespace cohort::data::internal

@@ -73,6 +73,50 @@ TEST(AutoShard, FileFindsReadersInFlatMapAndInterleave) {
   EXPECT_ERROR(Code::NotFound, "FlatMap", auto_shard(numbers, AutoShardPolicy::File, 2, 0));
 }
 
+TEST(AutoShard, FileFindsReadersInsideOfTheDatasetsThatFunctionsMake) {
+  const LineFiles files(3);
+  const auto open = [](std::string path) { return text_lines(path); };
+  const auto filtered = [open](std::string path) {
+    return from_tensors(Tensor(path)).flat_map(open).filter([](Tensor) { return true; }).batch(2);
+  };
+  const Dataset nested = files.names().shuffle(3).interleave(filtered).unbatch();
+  EXPECT_EQ(resolve_policy(nested, AutoShardPolicy::Auto), AutoShardPolicy::File);
+  EXPECT_EQ(texts(auto_shard(nested, AutoShardPolicy::Auto, 3, 1)), (Texts{"1a", "1b"}));
+}
+
+TEST(AutoShard, FileFindsMapsThatOpenTheFilesTheyAreGiven) {
+  const TemporaryDirectory directory;
+  std::vector<std::string> paths;
+  for (int64_t i = 0; i < 4; ++i) {
+    paths.push_back(directory.path(std::to_string(i)));
+    write_npy(paths.back(), Tensor({i, i + 10}));
+  }
+  int calls = 0;
+  const Dataset arrays = files({directory.path("*")}).map([&](std::string path) {
+    ++calls;
+    return read_npy(path);
+  });
+  EXPECT_EQ(resolve_policy(arrays.unbatch().batch(2), AutoShardPolicy::Auto),
+            AutoShardPolicy::File);
+  EXPECT_LE(calls, 1);
+  EXPECT_EQ(numbers(auto_shard(arrays.unbatch(), AutoShardPolicy::File, 2, 1)),
+            (Numbers{1, 11, 3, 13}));
+  const Dataset nested = files({directory.path("*")}).flat_map([](std::string path) {
+    return from_tensors(Tensor(path)).map([](std::string name) { return read_npy(name); });
+  });
+  EXPECT_EQ(resolve_policy(nested, AutoShardPolicy::Auto), AutoShardPolicy::File);
+  // A map of what a reader gave is not asked, nor does one that opens nothing count.
+  int parsed = 0;
+  const Dataset lines = text_lines(files({directory.path("*")})).map([&](std::string line) {
+    ++parsed;
+    return line;
+  });
+  EXPECT_EQ(resolve_policy(lines, AutoShardPolicy::Auto), AutoShardPolicy::File);
+  EXPECT_EQ(parsed, 0);
+  const Dataset words = from_tensor_slices(Tensor({"a", "b"})).map([](std::string s) { return s; });
+  EXPECT_EQ(resolve_policy(words, AutoShardPolicy::Auto), AutoShardPolicy::Data);
+}
+
 TEST(AutoShard, FileTreatsEachInputOfZipAndConcatenate) {
   const LineFiles files(2);
   const Dataset lines = text_lines(files.paths());
@@ -137,6 +181,25 @@ TEST(AutoShard, HintFillsInMarkedShardsOnly) {
   }
   EXPECT_ERROR(Code::InvalidArgument, "only 6 elements",
                rows(auto_shard(marked, AutoShardPolicy::Hint, 7, 6)));
+}
+
+TEST(AutoShard, HintReachesTheDatasetsThatFunctionsMake) {
+  const auto marked = [](int64_t x) { return range(10 * x, 10 * x + 4).shard(kShardHint, 0); };
+  for (const bool flat : {true, false}) {
+    const Dataset both =
+        flat ? range(2).flat_map(marked) : range(2).interleave(marked, {.cycle = 1, .parallel = 2});
+    EXPECT_EQ(numbers(auto_shard(both, AutoShardPolicy::Hint, 2, 1)), (Numbers{1, 3, 11, 13}));
+    EXPECT_ERROR(Code::FailedPrecondition, "Hint", numbers(both));
+  }
+  const Dataset nested = range(1).flat_map([marked](int64_t) { return range(2).flat_map(marked); });
+  EXPECT_EQ(numbers(auto_shard(nested, AutoShardPolicy::Hint, 4, 3)), (Numbers{3, 13}));
+}
+
+TEST(AutoShard, HintInsideOfFunctionsTravels) {
+  const DatasetFunction marked = register_dataset_function(
+      "auto_shard_test.marked", [](int64_t x) { return range(x, x + 4).shard(kShardHint, 0); });
+  const Dataset share = auto_shard(range(1).flat_map(marked), AutoShardPolicy::Hint, 2, 1);
+  EXPECT_EQ(numbers(Dataset::deserialize(share.serialize())), (Numbers{1, 3}));
 }
 
 TEST(AutoShard, TooFewElementsIsAnErrorOnEveryWorker) {

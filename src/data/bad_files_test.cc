@@ -438,6 +438,51 @@ TEST(BadFiles, Compressed) {
   expect_errors(zstd_cases, 20, all_of);
 }
 
+// Whatever is read: what comes before the damage, one error, then the next file. Also when the
+// position is saved in between.
+TEST(BadFiles, DamagedCompressionIsOneErrorAndTheNextFileFollows) {
+  const TemporaryDirectory directory;
+  std::string lines;
+  std::string records;
+  for (int i = 0; i < 3000; ++i) {
+    lines += std::to_string(1000 + i * 7919 % 9000) + "\n";
+    records += framed(std::to_string(i * 7919));
+  }
+  struct Format {
+    std::string name;
+    std::string content;
+    std::function<Dataset(const Files&)> read;
+  };
+  const std::vector<Format> formats = {
+      {"text", lines, [](const Files& files) { return text_lines(files); }},
+      {"csv", lines, [](const Files& files) { return csv(files, {{kInt32}}, {.header = false}); }},
+      {"fixed", lines, [](const Files& files) { return fixed_length_records(files, 5); }},
+      {"tfrecord", records, [](const Files& files) { return tfrecord(files); }}};
+  for (const Format& format : formats) {
+    const std::string good = directory.file("good", format.content);
+    const auto all = rest_of(format.read(good).iterate());
+    const std::string zipped = gzip(format.content);
+    const std::string packed = zstd(format.content);
+    const std::vector<std::string> damaged = {
+        zipped.substr(0, zipped.size() / 2), packed.substr(0, packed.size() / 2),
+        with(zipped, zipped.size() - 8, static_cast<char>(zipped[zipped.size() - 8] ^ 1))};
+    for (const std::string& bytes : damaged) {
+      const Dataset dataset = format.read({directory.file("bad", bytes), good});
+      Iterator it = dataset.iterate();
+      size_t before = 0;
+      Status failure;
+      while (failure.ok() && before <= all.size()) {
+        failure = capture_status([&] { it.next(); });
+        before += failure.ok() ? 1 : 0;
+      }
+      EXPECT_EQ(failure.code, Code::DataLoss) << format.name;
+      const std::string position = it.save();
+      EXPECT_EQ(rest_of(it), all) << format.name;
+      EXPECT_EQ(rest_of(dataset.iterate(position)), all) << format.name;
+    }
+  }
+}
+
 TEST(BadFiles, NoCountIsBelievedBeforeTheBytesAreThere) {
   // Compressed, so that the size of the file says nothing: gigabytes are claimed, kilobytes come.
   std::string header = s("\0\0\x08\x02\x7f\xff\xff\xff\0\0\x10\0", 12);

@@ -55,7 +55,7 @@ class Collector {
       } else {
         Element element;
         ended_ = !input.next(element);
-        if (!ended_) pending_.push_back(std::move(element));
+        if (!ended_) add(std::move(element));
         count_ += ended_ ? 0 : 1;
       }
     }
@@ -74,6 +74,12 @@ class Collector {
   // The same, now.
   Element make() {
     count_ = 0;
+    if (blocks_ && pending_.size() == 1) {  // the input had all of it side by side
+      ++index_;
+      Element whole = std::move(pending_.front());
+      pending_.clear();
+      return whole;
+    }
     const std::vector<Element> elements = std::exchange(pending_, {});
     return in_stage("Batch", index_++, [&] {
       return blocks_ ? join_batches("Batch", elements) : stack_elements("Batch", elements);
@@ -98,6 +104,14 @@ class Collector {
   }
 
  private:
+  void add(Element element) {
+    constexpr int64_t kMostInAdvance = 1024;
+    if (pending_.empty()) {
+      pending_.reserve(static_cast<size_t>(std::min(node_.size, kMostInAdvance)));
+    }
+    pending_.push_back(std::move(element));
+  }
+
   const BatchNode& node_;
   const Context context_;
   std::vector<Element> pending_;  // elements, or blocks of them

@@ -86,7 +86,14 @@ class MemorySource : public ByteSource {
 
 }  // namespace
 
+namespace {
+thread_local int64_t files_opened = 0;
+}  // namespace
+
+int64_t files_opened_here() { return files_opened; }
+
 std::unique_ptr<ByteSource> open_file(const std::string& path) {
+  ++files_opened;
   return std::make_unique<FileSource>(path);
 }
 
@@ -100,10 +107,27 @@ std::unique_ptr<ByteSource> open_bytes(const std::string& path) {
 
 BufferedBytes::BufferedBytes(std::unique_ptr<ByteSource> source) : source_(std::move(source)) {}
 
+void BufferedBytes::fail() {
+  failed_ = true;
+  begin_ = end_ = 0;
+}
+
+size_t BufferedBytes::read_source(std::span<std::byte> out) {
+  if (failed_) return 0;
+  try {
+    return source_->read(out);
+  } catch (...) {
+    fail();
+    throw;
+  }
+}
+
 void BufferedBytes::fill() {
   if (buffer_.empty()) buffer_.resize(kBufferBytes);
   if (begin_ == end_) begin_ = end_ = 0;
-  end_ += source_->read(std::span(buffer_).subspan(end_));
+  const std::span<std::byte> room = std::span(buffer_).subspan(end_);
+  end_ += read_source(room.first(std::min(room.size(), ahead_)));
+  ahead_ = std::min(2 * ahead_, buffer_.size());
 }
 
 std::span<const std::byte> BufferedBytes::window() {
@@ -141,10 +165,11 @@ size_t BufferedBytes::read(std::span<std::byte> out) {
   while (done < out.size()) {
     const std::span<std::byte> rest = out.subspan(done);
     if (rest.size() >= kDirectBytes) {
-      const size_t got = source_->read(rest);
+      const size_t got = read_source(rest);
       if (got == 0) break;
       position_ += static_cast<int64_t>(got);
       done += got;
+      ahead_ = kFirstAhead;
       continue;
     }
     const std::span<const std::byte> part = window();
@@ -160,7 +185,7 @@ size_t BufferedBytes::read(std::span<std::byte> out) {
 bool BufferedBytes::advance_to(int64_t position) {
   while (position_ < position) {
     const int64_t wanted = position - position_;
-    if (begin_ == end_ && source_->skip(wanted)) {
+    if (begin_ == end_ && !failed_ && source_->skip(wanted)) {
       position_ = position;
       break;
     }
@@ -172,6 +197,7 @@ bool BufferedBytes::advance_to(int64_t position) {
 }
 
 int64_t BufferedBytes::left() const {
+  if (failed_) return 0;
   const int64_t beyond = source_->left();
   return beyond < 0 ? -1 : beyond + static_cast<int64_t>(end_ - begin_);
 }

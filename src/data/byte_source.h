@@ -33,6 +33,8 @@ class ByteSource {
 // The file's bytes as they are. Throws NotFound, PermissionDenied or FailedPrecondition (a
 // directory) with the path.
 std::unique_ptr<ByteSource> open_file(const std::string& path);
+// How often this thread has called it: what a function opens shows by the difference.
+int64_t files_opened_here();
 // Bytes that the caller keeps alive.
 std::unique_ptr<ByteSource> memory_source(std::span<const std::byte> bytes, std::string name);
 // `inner`, or what it decompresses to when it begins as gzip or zstd data do.
@@ -41,11 +43,13 @@ std::unique_ptr<ByteSource> decompressed(std::unique_ptr<ByteSource> inner);
 std::unique_ptr<ByteSource> open_bytes(const std::string& path);
 
 // A buffer in front of a source, for readers that look at small parts. Parts of kDirectBytes and
-// more go straight to where they are wanted.
+// more go straight to where they are wanted; what follows such a part is often the frame of another
+// one, so little is read ahead there. A source that fails throws once; after that it has ended, and
+// what was buffered of the part that is not complete is gone.
 class BufferedBytes {
  public:
   static constexpr size_t kBufferBytes = 256 << 10;
-  static constexpr size_t kDirectBytes = 128 << 10;
+  static constexpr size_t kDirectBytes = 32 << 10;
 
   explicit BufferedBytes(std::unique_ptr<ByteSource> source);
 
@@ -64,16 +68,24 @@ class BufferedBytes {
   bool advance_to(int64_t position);
   // Bytes between position() and the end where that is known, else -1.
   int64_t left() const;
+  // Whether the source has failed, and making it so.
+  bool failed() const { return failed_; }
+  void fail();
   const std::string& name() const { return source_->name(); }
 
  private:
+  static constexpr size_t kFirstAhead = 4 << 10;
+
   void fill();
+  size_t read_source(std::span<std::byte> out);
 
   std::unique_ptr<ByteSource> source_;
   std::vector<std::byte> buffer_;
+  size_t ahead_ = kFirstAhead;  // most that the next fill() reads; doubles with each
   size_t begin_ = 0;
   size_t end_ = 0;
   int64_t position_ = 0;
+  bool failed_ = false;
 };
 
 // `count` bytes, whatever a file claims: memory is taken as bytes arrive, not in advance. Returns

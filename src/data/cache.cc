@@ -1,4 +1,5 @@
-// The first pass stores the elements in memory or in a file; later passes read them from there.
+// The first pass in which no element fails stores the elements in memory or in a file; later passes
+// read them from there.
 
 #include <unistd.h>
 
@@ -54,8 +55,9 @@ std::string position_of(Cursor& cursor) {
   return state.bytes();
 }
 
-// What both kinds of cache share: a position is a number of elements and where the input began. A
-// pass that is not complete is made again when it is restored.
+// What both kinds of cache share: a position is a number of elements, and of failures, and where
+// the input began. A pass that is not complete is made again when it is restored, and so is one
+// that is not the stored one.
 class CacheCursor : public Cursor {
  public:
   CacheCursor(const CacheNode& node, const Context& context) : node_(node), context_(context) {}
@@ -63,34 +65,70 @@ class CacheCursor : public Cursor {
   void save(StateWriter& state) override {
     state.stage("Cache");
     state.integer(at_);
+    state.integer(failures_);
     state.text(start_);
   }
   void restore(StateReader& state) override {
     state.stage("Cache");
     const int64_t count = state.integer(0, INT64_MAX);
+    const int64_t failures = state.integer(0, INT64_MAX);
     const std::string start = state.text();
-    if (input_) {
+    if (start != start_) {
+      if (!input_) begin_pass();
       StateReader begin(start);
       input_->restore(begin);
       start_ = start;
     }
-    Element skipped;
-    while (at_ < count) {
-      if (!next(skipped)) raise_bad_state("the cached dataset has fewer elements");
-    }
+    pass_over(count, failures);
+  }
+
+  bool next(Element& out) final {
+    check_running(context_);
+    const bool found = input_ ? next_made(out) : next_stored(out);
+    at_ += found ? 1 : 0;
+    return found;
   }
 
  protected:
-  void begin_pass() {
+  virtual bool next_stored(Element& out) = 0;
+  // An element of input_, and the end of a pass without failures.
+  virtual void keep(const Element& element) = 0;
+  virtual void complete() = 0;
+  // From now on elements come from the input.
+  virtual void begin_pass() {
     input_ = node_.input().open(context_);
     start_ = position_of(*input_);
   }
 
   const CacheNode& node_;
   const Context context_;
-  CursorPtr input_;    // null once the elements are stored
-  std::string start_;  // the input's position before its first element
-  int64_t at_ = 0;
+  CursorPtr input_;       // null when the elements are stored
+  std::string start_;     // the input's position before its first element
+  int64_t at_ = 0;        // elements handed on
+  int64_t failures_ = 0;  // elements of the input that failed instead
+  bool ended_ = false;
+
+ private:
+  bool next_made(Element& out) {
+    if (ended_) return false;
+    const Status failure = capture_status([&] { ended_ = !input_->next(out); });
+    if (!failure.ok()) ++failures_;
+    throw_if_error(failure);
+    if (!ended_) keep(out);
+    if (ended_ && failures_ == 0) complete();
+    return !ended_;
+  }
+
+  void pass_over(int64_t count, int64_t failures) {
+    Element skipped;
+    while (at_ < count || failures_ < failures) {
+      const int64_t before = failures_;
+      bool found = false;
+      const Status failure = capture_status([&] { found = next(skipped); });
+      if (failures_ == before) throw_if_error(failure);
+      if (failure.ok() && !found) raise_bad_state("the cached dataset has fewer elements");
+    }
+  }
 };
 
 class MemoryCacheCursor : public CacheCursor {
@@ -104,28 +142,19 @@ class MemoryCacheCursor : public CacheCursor {
     }
   }
 
-  bool next(Element& out) override {
-    if (stored_) {
-      if (at_ == static_cast<int64_t>(stored_->elements.size())) return false;
-      out = stored_->elements[static_cast<size_t>(at_++)];
-      return true;
-    }
-    check_running(context_);
-    if (ended_ || !input_->next(out)) {
-      if (!std::exchange(ended_, true)) {
-        node_.publish(std::make_shared<Stored>(Stored{std::move(seen_), start_}));
-      }
-      return false;
-    }
-    seen_.push_back(out);
-    ++at_;
+ private:
+  bool next_stored(Element& out) override {
+    if (at_ == static_cast<int64_t>(stored_->elements.size())) return false;
+    out = stored_->elements[static_cast<size_t>(at_)];
     return true;
   }
+  void keep(const Element& element) override { seen_.push_back(element); }
+  void complete() override {
+    node_.publish(std::make_shared<Stored>(Stored{std::move(seen_), start_}));
+  }
 
- private:
   std::shared_ptr<const Stored> stored_;
   std::vector<Element> seen_;
-  bool ended_ = false;
 };
 
 constexpr std::string_view kFileHead = "cohort cache 1";
@@ -138,26 +167,11 @@ class FileCacheCursor : public CacheCursor {
   FileCacheCursor(const CacheNode& node, const Context& context) : CacheCursor(node, context) {
     if (std::filesystem::exists(node.file)) {
       open_stored();
-      return;
+    } else {
+      begin_pass();
     }
-    static std::atomic<int64_t> count = 0;
-    partial_ = fmt::format("{}.{}.{}.partial", node.file, ::getpid(), count.fetch_add(1));
-    writer_.emplace(partial_);
-    write(kFileHead);
-    begin_pass();
-    write(start_);
   }
-  ~FileCacheCursor() override {
-    if (!writer_) return;
-    writer_.reset();
-    std::error_code ignored;
-    std::filesystem::remove(partial_, ignored);
-  }
-
-  bool next(Element& out) override {
-    check_running(context_);
-    return file_ ? next_stored(out) : next_made(out);
-  }
+  ~FileCacheCursor() override { drop_partial(); }
 
  private:
   void open_stored() {
@@ -169,7 +183,7 @@ class FileCacheCursor : public CacheCursor {
     }
   }
 
-  bool next_stored(Element& out) {
+  bool next_stored(Element& out) override {
     if (ended_) return false;
     std::string record;
     if (!file_->next(record)) {
@@ -182,20 +196,40 @@ class FileCacheCursor : public CacheCursor {
     }
     StateReader reader(record);
     out = reader.element();
-    ++at_;
     return true;
   }
 
-  bool next_made(Element& out) {
-    if (ended_ || !input_->next(out)) {
-      if (!std::exchange(ended_, true)) complete();
-      return false;
-    }
+  void begin_pass() override {
+    CacheCursor::begin_pass();
+    file_.reset();
+    drop_partial();
+    static std::atomic<int64_t> count = 0;
+    partial_ = fmt::format("{}.{}.{}.partial", node_.file, ::getpid(), count.fetch_add(1));
+    writer_.emplace(partial_);
+    started_ = false;
+  }
+
+  // The head is written with the first element: until then a restored position may still say where
+  // the input begins.
+  void start() {
+    if (std::exchange(started_, true)) return;
+    write(kFileHead);
+    write(start_);
+  }
+
+  void keep(const Element& element) override {
+    start();
     StateWriter record;
-    record.element(out);
+    record.element(element);
     write(record.bytes());
-    ++at_;
-    return true;
+  }
+
+  void complete() override {
+    start();
+    write(kFileEnd);
+    writer_->close();
+    writer_.reset();
+    std::filesystem::rename(partial_, node_.file);
   }
 
   void write(std::string_view record) {
@@ -204,17 +238,17 @@ class FileCacheCursor : public CacheCursor {
     writer_->write(tfrecord_tail(record));
   }
 
-  void complete() {
-    write(kFileEnd);
-    writer_->close();
+  void drop_partial() {
+    if (!writer_) return;
     writer_.reset();
-    std::filesystem::rename(partial_, node_.file);
+    std::error_code ignored;
+    std::filesystem::remove(partial_, ignored);
   }
 
   std::optional<TFRecordFile> file_;  // reading
   std::optional<FileWriter> writer_;  // or writing
   std::string partial_;
-  bool ended_ = false;
+  bool started_ = false;
 };
 
 CursorPtr CacheNode::open(const Context& context) const {

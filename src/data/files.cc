@@ -31,7 +31,7 @@ Dataset files(const std::vector<std::string>& patterns) {
   std::vector<std::string> names;
   for (const std::string& pattern : patterns) add_matches(pattern, names);
   std::ranges::sort(names);
-  names.erase(std::ranges::unique(names).begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
   return from_tensor_slices(Element(Tensor::from(std::move(names))));
 }
 

@@ -1,5 +1,8 @@
 // flat_map and interleave: each element becomes a dataset, read one after the other or by turns.
 
+#include "data/flat_map.h"
+
+#include "data/auto_shard.h"
 #include "data/stage.h"
 
 namespace cohort::data {
@@ -22,23 +25,41 @@ class InterleaveNode : public NodeOf<InterleaveNode> {
   }
   void fields(Fields& fields) override {
     fields.field("function", function);
+    fields.field("hint_count", hint_count);
+    fields.field("hint_index", hint_index);
     if (flat) return;
     fields.field("cycle", cycle);
     fields.field("block", block);
     fields.field("parallel", parallel);
   }
 
+  // The dataset that belongs to an element.
+  Dataset make(const Element& from) const {
+    Dataset made = function(from);
+    if (hint_count > 0) made = fill_shard_hints(made, hint_count, hint_index);
+    return parallel == 1 ? made : made.prefetch();
+  }
+  // The order that begins now, from which the orders of shuffles in the datasets follow.
+  ShuffleEpoch begin(const Context& context) const {
+    return context.iteration->begin_epoch(this, 0, iterators_);
+  }
+
   DatasetFunction function = DatasetAccess::empty_dataset_function();
+  int64_t hint_count = 0;  // what shard(kShardHint, ...) in the datasets means; 0: nothing
+  int64_t hint_index = 0;
   int64_t cycle = 1;
   int64_t block = 1;
   int parallel = 1;
   bool flat = false;
+
+ private:
+  IteratorCount iterators_;
 };
 
 class InterleaveCursor : public StageCursor {
  public:
   InterleaveCursor(const InterleaveNode& node, const Context& context)
-      : StageCursor(node, context), interleave_(node) {}
+      : StageCursor(node, context), interleave_(node), epoch_(node.begin(context)) {}
 
   bool next(Element& out) override {
     for (;;) {
@@ -57,6 +78,8 @@ class InterleaveCursor : public StageCursor {
 
   void save(StateWriter& state) override {
     state.stage(interleave_.kind());
+    state.integer(epoch_.iterator);
+    state.integer(epoch_.epoch);
     state.integer(index_);
     state.flag(ended_);
     state.integer(static_cast<int64_t>(at_));
@@ -65,6 +88,7 @@ class InterleaveCursor : public StageCursor {
     for (const std::optional<Open>& slot : slots_) {
       state.flag(slot.has_value());
       if (!slot) continue;
+      state.integer(slot->index);
       state.element(slot->from);
       slot->cursor->save(state);
     }
@@ -72,6 +96,9 @@ class InterleaveCursor : public StageCursor {
   }
   void restore(StateReader& state) override {
     state.stage(interleave_.kind());
+    epoch_.iterator = state.integer();
+    epoch_.epoch = state.integer();
+    context_.iteration->set_epoch(&interleave_, epoch_);
     index_ = state.integer();
     ended_ = state.flag();
     at_ = static_cast<size_t>(state.integer(0, interleave_.cycle));
@@ -80,7 +107,8 @@ class InterleaveCursor : public StageCursor {
     for (int64_t i = 0; i < count; ++i) {
       slots_.emplace_back();
       if (!state.flag()) continue;
-      slots_.back() = open(state.element());
+      const int64_t index = state.integer();
+      slots_.back() = open(index, state.element());
       slots_.back()->cursor->restore(state);
     }
     input_->restore(state);
@@ -88,6 +116,7 @@ class InterleaveCursor : public StageCursor {
 
  private:
   struct Open {
+    int64_t index;
     Element from;  // what the dataset was made of
     NodePtr node;
     CursorPtr cursor;
@@ -112,7 +141,9 @@ class InterleaveCursor : public StageCursor {
       Element from;
       if (!ended_) ended_ = !input_->next(from);
       if (!ended_) {
-        slots_[at_] = in_stage(interleave_.kind(), index_++, [&] { return open(std::move(from)); });
+        const int64_t index = index_++;
+        slots_[at_] =
+            in_stage(interleave_.kind(), index, [&] { return open(index, std::move(from)); });
         return true;
       }
       end_turn();
@@ -121,15 +152,16 @@ class InterleaveCursor : public StageCursor {
     return false;
   }
 
-  Open open(Element from) const {
-    Dataset made = interleave_.function(from);
-    if (interleave_.parallel != 1) made = made.prefetch();
-    Open opened{std::move(from), DatasetAccess::node(made), nullptr};
-    opened.cursor = opened.node->open(context_);
-    return opened;
+  Open open(int64_t index, Element from) const {
+    const NodePtr node = DatasetAccess::node(interleave_.make(from));
+    Random number({static_cast<uint64_t>(index), epoch_.iterator, epoch_.epoch});
+    Context inside = context_;
+    inside.iteration = std::make_shared<Iteration>(static_cast<int64_t>(number.next()));
+    return {index, std::move(from), node, node->open(inside)};
   }
 
   const InterleaveNode& interleave_;
+  ShuffleEpoch epoch_;
   std::vector<std::optional<Open>> slots_;  // empty where a dataset has ended
   size_t at_ = 0;                           // whose turn it is
   int64_t taken_ = 0;                       // elements of this turn
@@ -142,6 +174,15 @@ CursorPtr InterleaveNode::open(const Context& context) const {
 }
 
 }  // namespace
+
+NodePtr with_hints(const Node& expand, int64_t count, int64_t index) {
+  const std::shared_ptr<Node> copy = expand.clone();
+  auto* node = dynamic_cast<InterleaveNode*>(copy.get());
+  if (node == nullptr) return copy;
+  node->hint_count = count;
+  node->hint_index = index;
+  return copy;
+}
 
 std::shared_ptr<Node> make_interleave() { return std::make_shared<InterleaveNode>(); }
 std::shared_ptr<Node> make_flat_map() {

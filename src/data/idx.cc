@@ -83,7 +83,7 @@ Tensor parse_idx(BufferedBytes& bytes) {
 
 namespace {
 
-class IdxNode : public ArrayNode<IdxNode> {
+class IdxNode : public ReaderNodeOf<IdxNode, ArrayNode> {
  public:
   std::string_view kind() const override { return "Idx"; }
   ArrayHeader read_header(BufferedBytes& bytes) const override { return read_idx_header(bytes); }

@@ -83,6 +83,32 @@ TEST_F(IdxTest, RowsAreReadAsTheyAreAskedFor) {
   EXPECT_FALSE(restored.next_optional().has_value());
 }
 
+TEST_F(IdxTest, HeadersSayWhatRowsThereAre) {
+  const std::string path = write(kMatrix);
+  const std::string other = folder_ / "other";
+  std::ofstream(other, std::ios::binary) << gzip("\0\0\x08\x02\0\0\0\x01\0\0\0\x05"s + "abcde");
+  const data::Dataset rows = data::idx(path);
+  ASSERT_TRUE(rows.element_spec().has_value());
+  EXPECT_EQ(rows.element_spec()->to_string(), "uint8 (3,)");
+  EXPECT_EQ(rows.cardinality(), 2);
+  EXPECT_EQ(rows.batch(2, {.drop_remainder = true}).element_spec()->to_string(), "uint8 (2, 3)");
+  const data::Dataset both = data::idx({path, other});
+  EXPECT_EQ(both.element_spec()->to_string(), "uint8 (None,)");
+  EXPECT_EQ(both.cardinality(), 3);
+  const data::Dataset shuffled = data::idx(data::files({path, other}).shuffle(2).shard(2, 0));
+  EXPECT_EQ(shuffled.element_spec()->to_string(), "uint8 (None,)");
+  EXPECT_EQ(shuffled.cardinality(), data::kUnknownCardinality);
+  // A function of rows runs without tensors.
+  const data::Dataset sums = rows.map([](std::span<const uint8_t> row) { return int{row[0]}; });
+  EXPECT_EQ(sums.element_spec()->to_string(), "int32 ()");
+  const Tensor batch = *sums.batch(2).begin();
+  EXPECT_EQ(batch.to_vector<int>(), (std::vector<int>{'a', 'd'}));
+  std::ofstream(other, std::ios::binary) << "damaged";
+  EXPECT_FALSE(both.element_spec().has_value());
+  EXPECT_EQ(both.cardinality(), data::kUnknownCardinality);
+  EXPECT_FALSE(data::idx((folder_ / "nothing").string()).element_spec().has_value());
+}
+
 TEST_F(IdxTest, RowsOfADamagedFileEndWithOneError) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {kMatrix.substr(0, 17), "ends within rows 1 to 2"},

@@ -4,16 +4,23 @@
 
 namespace cohort::data::internal {
 
-ShuffleEpoch Iteration::begin_epoch(const Node* node, const ShuffleEpoch& first) {
+ShuffleEpoch Iteration::begin_epoch(const Node* node, uint64_t seed,
+                                    const IteratorCount& iterators) {
   const std::lock_guard lock(mutex_);
-  const auto [found, added] = epochs_.try_emplace(node, first);
-  if (!added) ++found->second.epoch;
-  return found->second;
+  const auto found = epochs_.find(node);
+  if (found != epochs_.end()) {
+    ++found->second.epoch;
+    return found->second;
+  }
+  const int64_t iterator = number_ ? *number_ : iterators.take();
+  return epochs_[node] = {.seed = seed, .iterator = iterator};
 }
 
 void Iteration::set_epoch(const Node* node, const ShuffleEpoch& epoch) {
   const std::lock_guard lock(mutex_);
-  epochs_[node] = epoch;
+  ShuffleEpoch& current = epochs_[node];
+  const bool same = current.seed == epoch.seed && current.iterator == epoch.iterator;
+  if (!same || current.epoch < epoch.epoch) current = epoch;
 }
 
 Random::Random(const ShuffleEpoch& epoch) : state_(epoch.seed) {

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <stop_token>
 
 #include "cohort/data.h"
@@ -18,15 +20,33 @@ struct ShuffleEpoch {
   int64_t epoch = 0;     // how often this iterator began the stage before
 };
 
-// What all cursors of one iterator share. Thread-safe.
+// Counts the iterators that begin a stage. Part of the stage; a copy of the stage starts anew.
+class IteratorCount {
+ public:
+  IteratorCount() = default;
+  IteratorCount(const IteratorCount&) {}
+  int64_t take() const { return count_.fetch_add(1, std::memory_order_relaxed); }
+
+ private:
+  mutable std::atomic<int64_t> count_ = 0;
+};
+
+// What all cursors of one iterator share, or those of one dataset that a function made on the way.
+// Thread-safe.
 class Iteration {
  public:
-  // The epoch that begins now at `node`; the first time it is `first`.
-  ShuffleEpoch begin_epoch(const Node* node, const ShuffleEpoch& first);
-  // Makes `epoch` the current one: a restored position.
+  Iteration() = default;
+  // Of a dataset that was made on the way: `number` counts as the iterator's in all its stages, so
+  // that their orders depend on nothing else.
+  explicit Iteration(int64_t number) : number_(number) {}
+
+  // The epoch that begins now at `node`.
+  ShuffleEpoch begin_epoch(const Node* node, uint64_t seed, const IteratorCount& iterators);
+  // Makes `epoch` the current one, unless a later one is: a restored position.
   void set_epoch(const Node* node, const ShuffleEpoch& epoch);
 
  private:
+  const std::optional<int64_t> number_;
   std::mutex mutex_;
   std::map<const Node*, ShuffleEpoch> epochs_;
 };

@@ -119,9 +119,10 @@ Element Iterator::next(Site site) {
 std::optional<Element> Iterator::next_optional() {
   if (handle_.is_symbolic() || internal::tracing()) {
     internal::raise(Code::FailedPrecondition,
-                    "[Iterator] the end of a dataset is not known while a function is traced; call "
-                    "next(), which ends the traced function's run with OutOfRange, or iterate "
-                    "outside and pass the elements");
+                    "[Iterator] next_optional() and range-for over a dataset cannot be part of a "
+                    "traced function: where the data ends is not known while it is traced; call "
+                    "next(), which ends a run of the function with OutOfRange, or iterate outside "
+                    "and pass the elements");
   }
   return base_->next();
 }

@@ -30,6 +30,7 @@ class MapNode : public NodeOf<MapNode> {
  public:
   std::string_view kind() const override { return "Map"; }
   NodeRole role() const override { return NodeRole::Transform; }
+  const Function* element_function() const override { return &function; }
   CursorPtr open(const Context& context) const override;
   int64_t cardinality() const override { return input().cardinality(); }
   std::optional<ElementSpec> spec() const override {

@@ -87,6 +87,8 @@ class Node : public std::enable_shared_from_this<Node> {
   virtual NodeRole role() const { return NodeRole::Other; }
   // Of an Expand stage, what makes the datasets.
   virtual const DatasetFunction* dataset_function() const { return nullptr; }
+  // Of map, what makes elements of elements.
+  virtual const Function* element_function() const { return nullptr; }
   // Size of the batches that this stage itself makes; -1 when it makes none, or not of one size.
   virtual int64_t batch_size() const { return -1; }
   // Elements that a thread of this last stage makes ahead of the consumer.

@@ -219,7 +219,7 @@ std::string npy_header(const Tensor& tensor) {
 
 namespace {
 
-class NpyNode : public ArrayNode<NpyNode> {
+class NpyNode : public ReaderNodeOf<NpyNode, ArrayNode> {
  public:
   std::string_view kind() const override { return "Npy"; }
   ArrayHeader read_header(BufferedBytes& bytes) const override { return read_npy_header(bytes); }

@@ -80,12 +80,18 @@ CursorPtr ReaderNode::open(const Context& context) const {
 }
 
 void save_position(StateWriter& state, const BufferedBytes& bytes, int64_t record) {
+  state.flag(bytes.failed());
   state.integer(bytes.position());
   state.integer(record);
 }
 
 int64_t restore_position(StateReader& state, BufferedBytes& bytes) {
+  const bool failed = state.flag();
   const int64_t position = state.integer(0, INT64_MAX);
+  if (failed) {
+    bytes.fail();
+    return state.integer(0, INT64_MAX);
+  }
   if (position < bytes.position() || !bytes.advance_to(position)) {
     raise_bad_state(fmt::format("'{}' is shorter than it was", bytes.name()));
   }

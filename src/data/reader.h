@@ -31,8 +31,8 @@ class ReaderNode : public Node {
   NodeRole role() const override { return NodeRole::Reader; }
 };
 
-template <typename Self>
-class ReaderNodeOf : public ReaderNode {
+template <typename Self, typename Base = ReaderNode>
+class ReaderNodeOf : public Base {
  public:
   std::shared_ptr<Node> clone() const override {
     return std::make_shared<Self>(static_cast<const Self&>(*this));

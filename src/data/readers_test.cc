@@ -1,6 +1,8 @@
 #include <cstring>
 
+#include "data/array_rows.h"
 #include "data/crc32c.h"
+#include "data/npy.h"
 #include "support/compress.h"
 #include "support/datasets.h"
 
@@ -112,6 +114,34 @@ TEST(Npy, RoundTripsEveryDtype) {
   EXPECT_EQ(rest_of(npy(path).iterate()).size(), 3u);
 }
 
+// Around the sizes at which readers go from their buffer to reading in place and back.
+TEST(TFRecord, ReadsRecordsOfAllSizesInAnyOrder) {
+  const TemporaryDirectory directory;
+  const std::string path = directory.path("a.tfrecord");
+  Texts written;
+  uint64_t state = 7;
+  TFRecordWriter writer(path);
+  for (const size_t size :
+       {0,       1,       100, 4080,    4096,    32'752, 32'767,  32'768, 65'536, 131'072,
+        262'144, 300'000, 5,   131'071, 131'073, 12,     600'000, 0,      40'000, 4096}) {
+    std::string record(size, '\0');
+    for (char& c : record) c = static_cast<char>((state = state * 6364136223846793005u + 1) >> 56);
+    writer.write(record);
+    written.push_back(std::move(record));
+  }
+  writer.close();
+  EXPECT_EQ(texts(tfrecord(path)), written);
+  std::ifstream file(path, std::ios::binary);
+  const std::string bytes{std::istreambuf_iterator<char>(file), {}};
+  EXPECT_EQ(texts(tfrecord(directory.file("a.gz", gzip(bytes)))), written);
+  for (size_t skipped = 0; skipped < written.size(); ++skipped) {
+    Iterator it = tfrecord(path).iterate();
+    for (size_t i = 0; i < skipped; ++i) it.next();
+    Iterator restored = tfrecord(path).iterate(it.save());
+    EXPECT_EQ(restored.next().to<std::string>(), written[skipped]);
+  }
+}
+
 TEST(TFRecord, WritesWhatItReads) {
   const TemporaryDirectory directory;
   const std::string path = directory.path("a.tfrecord");
@@ -169,6 +199,77 @@ TEST(Mnist, IsReadFromDebiansPackage) {
   EXPECT_EQ(test.element_spec()->to_string(), "(uint8 (28, 28), uint8 ())");
   EXPECT_ERROR(Code::NotFound, "apt install dataset-fashion-mnist", fashion_mnist("/nowhere"));
   EXPECT_ERROR(Code::NotFound, "dataset-fashion-mnist", mnist("/nowhere"));
+}
+
+int64_t resident_megabytes() {
+  std::ifstream status("/proc/self/status");
+  std::string line;
+  while (std::getline(status, line)) {
+    if (line.starts_with("VmRSS:")) return std::stoll(line.substr(6)) / 1024;
+  }
+  return 0;
+}
+
+TEST(Readers, AFileLargerThanMemoryShouldBeTakesLittle) {
+  const TemporaryDirectory directory;
+  const std::string path = directory.file("sparse", "");
+  std::filesystem::resize_file(path, uint64_t{1} << 30);
+  const int64_t before = resident_megabytes();
+  int64_t most = before;
+  int64_t count = 0;
+  for (const Element& record : fixed_length_records(path, 1 << 20).prefetch(4)) {
+    EXPECT_EQ(record.size(), 1u);
+    if (++count % 64 == 0) most = std::max(most, resident_megabytes());
+  }
+  EXPECT_EQ(count, 1024);
+  // A few records; AddressSanitizer keeps freed ones for a while.
+  EXPECT_LE(most - before, 450);
+}
+
+// Remembers where the bytes of a text were read to.
+class WatchedSource : public internal::ByteSource {
+ public:
+  using Places = std::vector<std::span<const std::byte>>;
+  WatchedSource(std::string text, std::shared_ptr<Places> places)
+      : text_(std::move(text)), places_(std::move(places)) {}
+
+  size_t read(std::span<std::byte> out) override {
+    const size_t count = std::min(out.size(), text_.size() - at_);
+    std::memcpy(out.data(), text_.data() + at_, count);
+    at_ += count;
+    places_->push_back(out.first(count));
+    return count;
+  }
+  int64_t left() const override { return static_cast<int64_t>(text_.size() - at_); }
+  const std::string& name() const override { return name_; }
+
+ private:
+  const std::string text_;
+  const std::shared_ptr<Places> places_;
+  const std::string name_ = "watched";
+  size_t at_ = 0;
+};
+
+TEST(Idx, BatchesAreReadStraightIntoTheirMemory) {
+  std::string text("\0\0\x08\x02\0\0\x04\0\0\0\x04\0", 12);  // 1024 rows of 1024
+  for (int i = 0; i < 1024; ++i) text += std::string(1024, static_cast<char>(i));
+  const auto places = std::make_shared<WatchedSource::Places>();
+  internal::BufferedBytes bytes(std::make_unique<WatchedSource>(text, places));
+  const internal::ArrayHeader header = internal::read_idx_header(bytes);
+  internal::ArrayRows rows("Idx", std::move(bytes), header);
+  size_t elsewhere = 0;
+  for (int batch = 0; batch < 4; ++batch) {
+    const Tensor read = rows.next_block(256).rows;
+    const auto memory = std::as_bytes(read.data<uint8_t>());
+    for (const auto& place : *places) {
+      const bool inside = place.data() >= memory.data() &&
+                          place.data() + place.size() <= memory.data() + memory.size();
+      elsewhere += inside ? 0 : place.size();
+    }
+    places->clear();
+    EXPECT_EQ(read.data<uint8_t>()[5 * 1024 + 1023], (batch * 256 + 5) % 256);
+  }
+  EXPECT_LE(elsewhere, 4096u);  // the header, and what stood behind it in the buffer
 }
 
 TEST(Readers, GoOnWhereTheyWereSaved) {

@@ -14,7 +14,8 @@ std::vector<int64_t> replica_batch_sizes(int64_t global_batch, const InputShare&
   const int64_t replicas = share.replicas();
   std::vector<int64_t> sizes(static_cast<size_t>(replicas), global_batch / replicas);
   for (int64_t i = 0; i < global_batch % replicas; ++i) ++sizes[static_cast<size_t>(i)];
-  std::ranges::rotate(sizes, sizes.begin() + share.worker * share.replicas_per_worker);
+  const auto first = sizes.begin() + share.worker * share.replicas_per_worker;
+  std::rotate(sizes.begin(), first, sizes.end());
   return sizes;
 }
 

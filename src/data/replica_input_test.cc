@@ -1,5 +1,10 @@
 #include "data/replica_input.h"
 
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <algorithm>
+
 #include "data/batch_size.h"
 #include "data/dummy.h"
 #include "support/datasets.h"
@@ -116,6 +121,46 @@ TEST(ReplicaInput, FileShardingGivesEachWorkerItsFiles) {
             (std::vector<std::string>{"a0 a1 ", "a2 a3 ", "a4 ", "a5 ", "a6 a7 ", "a8 "}));
   EXPECT_EQ(share(1),
             (std::vector<std::string>{"b0 ", "b1 ", "b2 b3 ", "b4 b5 ", "b6 ", "b7 ", "b8 "}));
+}
+
+// Whatever the sizes: no sample is lost or comes twice, and a step takes no more than the global
+// batch.
+RC_GTEST_PROP(ReplicaInput, WorkersTogetherSeeEverySampleOnce, ()) {
+  const auto samples = *rc::gen::inRange<int64_t>(0, 60);
+  const auto global = *rc::gen::inRange<int64_t>(1, 13);
+  const auto workers = *rc::gen::inRange<int64_t>(1, 4);
+  const auto replicas = *rc::gen::inRange<int64_t>(1, 4);
+  const Dataset whole = range(samples).batch(global);
+  RC_PRE(samples > 0 && whole.cardinality() * workers * replicas >= workers);
+  std::vector<int64_t> all;
+  for (int64_t worker = 0; worker < workers; ++worker) {
+    const Rows part = split(whole, AutoShardPolicy::Data, {workers, worker, replicas});
+    RC_ASSERT(part.size() == static_cast<size_t>(whole.cardinality() * replicas) ||
+              workers * replicas == 1);
+    for (const auto& batch : part) {
+      const int64_t most = (global + workers * replicas - 1) / (workers * replicas);
+      RC_ASSERT(static_cast<int64_t>(batch.size()) <= most);
+      all.insert(all.end(), batch.begin(), batch.end());
+    }
+  }
+  std::ranges::sort(all);
+  RC_ASSERT(all == numbers(range(samples)));
+}
+
+RC_GTEST_PROP(ReplicaInput, EqualSizesKeepTheStreamOfSamples, ()) {
+  const auto samples = *rc::gen::inRange<int64_t>(0, 60);
+  const auto global = *rc::gen::inRange<int64_t>(1, 13);
+  const auto replicas = *rc::gen::inRange<int64_t>(2, 6);
+  const Rows cut = split(range(samples).batch(global), AutoShardPolicy::Off, {1, 0, replicas});
+  Numbers stream;
+  for (size_t i = 0; i < cut.size(); ++i) {
+    stream.insert(stream.end(), cut[i].begin(), cut[i].end());
+    const auto at = static_cast<int64_t>(i) % replicas;
+    const int64_t size = global / replicas + (at < global % replicas ? 1 : 0);
+    RC_ASSERT(static_cast<int64_t>(cut[i].size()) == size || i + 1 == cut.size() ||
+              (size > 0 && static_cast<int64_t>(stream.size()) == samples));
+  }
+  RC_ASSERT(stream == numbers(range(samples)));
 }
 
 TEST(ReplicaInput, OneReplicaGetsTheDatasetAsItIs) {

@@ -11,6 +11,8 @@
 namespace cohort::data::internal {
 
 using cohort::internal::allocate_tensor;
+using cohort::internal::is_small;
+using cohort::internal::make_small;
 using cohort::internal::raise;
 using cohort::internal::strings;
 using cohort::internal::WritableTensor;
@@ -53,6 +55,14 @@ int64_t row_elements(const Shape& shape) {
 Tensor row_of(const Tensor& tensor, int64_t index) {
   const Shape shape = tensor.shape().without(0);
   const int64_t width = shape.num_elements();
+  if (is_small(tensor.dtype(), width)) {
+    WritableTensor row = make_small(tensor.dtype(), shape);
+    const auto bytes = static_cast<size_t>(width * size_of(tensor.dtype()));
+    if (bytes > 0) {
+      std::memcpy(row.data, raw_bytes(tensor).data() + static_cast<size_t>(index) * bytes, bytes);
+    }
+    return std::move(row.tensor);
+  }
   if (tensor.dtype() != kString) {
     return cohort::internal::view_elements(tensor, index * width, shape);
   }
@@ -210,6 +220,7 @@ int64_t batch_rows(std::string_view stage, const Element& batch) {
 
 Element batch_slice(const Element& batch, int64_t begin, int64_t end) {
   std::vector<Tensor> parts;
+  parts.reserve(tensors_of(batch).size());
   for (const Tensor& tensor : tensors_of(batch)) parts.push_back(rows_of(tensor, begin, end));
   return ElementAccess::make(structure_of(batch), std::move(parts));
 }

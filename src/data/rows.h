@@ -15,7 +15,8 @@ std::span<const std::byte> raw_bytes(const Tensor& tensor);
 // Elements of one row of the first dimension; 1 for a vector.
 int64_t row_elements(const Shape& shape);
 
-// Row `index` of the first dimension, and rows [begin, end); without a copy for numbers.
+// Row `index` of the first dimension, and rows [begin, end); without a copy for numbers, unless
+// a row has only a few bytes.
 Tensor row_of(const Tensor& tensor, int64_t index);
 Tensor rows_of(const Tensor& tensor, int64_t begin, int64_t end);
 // The rows of those numbers, copied once.

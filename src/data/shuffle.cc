@@ -1,5 +1,3 @@
-#include <atomic>
-
 #include "data/stage.h"
 
 namespace cohort::data {
@@ -8,13 +6,6 @@ namespace {
 
 class ShuffleNode : public PassThroughNode<ShuffleNode> {
  public:
-  ShuffleNode() = default;
-  ShuffleNode(const ShuffleNode& other)
-      : PassThroughNode(other),
-        buffer(other.buffer),
-        seed(other.seed),
-        reshuffle(other.reshuffle) {}
-
   std::string_view kind() const override { return "Shuffle"; }
   CursorPtr open(const Context& context) const override;
   int64_t cardinality() const override { return input().cardinality(); }
@@ -29,8 +20,7 @@ class ShuffleNode : public PassThroughNode<ShuffleNode> {
   // The order that begins now.
   ShuffleEpoch begin(const Context& context) const {
     if (!reshuffle) return {.seed = seed};
-    return context.iteration->begin_epoch(
-        this, {.seed = seed, .iterator = iterators_.fetch_add(1, std::memory_order_relaxed)});
+    return context.iteration->begin_epoch(this, seed, iterators_);
   }
 
   int64_t buffer = 1;
@@ -38,7 +28,7 @@ class ShuffleNode : public PassThroughNode<ShuffleNode> {
   bool reshuffle = true;
 
  private:
-  mutable std::atomic<int64_t> iterators_ = 0;
+  IteratorCount iterators_;
 };
 
 // Holds up to `buffer` elements, or row numbers where the input has rows, and hands on any of them.

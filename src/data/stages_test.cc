@@ -453,6 +453,60 @@ TEST(Prefetch, HandsOnEverythingInOrder) {
   EXPECT_ERROR(Code::InvalidArgument, "depth", range(1).prefetch(-2));
 }
 
+// Scalars that know how many of them exist.
+class Counted {
+ public:
+  Tensor make() {
+    const int64_t now = ++now_;
+    int64_t before = most_;
+    while (before < now && !most_.compare_exchange_weak(before, now)) {
+    }
+    return Tensor::from_memory(&kValue, kFloat32, Shape{}, [this] { --now_; });
+  }
+  int64_t most() const { return most_; }
+
+ private:
+  static constexpr float kValue = 1;
+  std::atomic<int64_t> now_ = 0;
+  std::atomic<int64_t> most_ = 0;
+};
+
+TEST(Stages, HoldNoMoreElementsThanTheySay) {
+  // Each holds its own, one is on its way in, and the consumer has one, or two while it moves on.
+  constexpr int64_t kElsewhere = 3;
+  struct Case {
+    std::string stage;
+    std::function<Dataset(const Dataset&)> add;
+    int64_t most;
+  };
+  const std::vector<Case> cases = {
+      {"shuffle", [](const Dataset& in) { return in.shuffle(10); }, 10},
+      {"prefetch", [](const Dataset& in) { return in.prefetch(5); }, 5},
+      {"automatic prefetch", [](const Dataset& in) { return in.prefetch(); }, 256},
+      {"both", [](const Dataset& in) { return in.shuffle(10).prefetch(5); }, 10 + 5 + 1},
+      {"parallel map",
+       [](const Dataset& in) { return in.map([](Tensor x) { return x; }, {.parallel = 3}); },
+       2 * 3 + 3},
+      {"batch", [](const Dataset& in) { return in.batch(7); }, 7},
+      {"window", [](const Dataset& in) { return in.window(4, {.shift = 1}); }, 4 + 4},
+  };
+  for (const Case& one : cases) {
+    Counted counted;
+    const Dataset source = range(400).map([&](Tensor) { return counted.make(); });
+    for (const Element& element : one.add(source)) EXPECT_GE(element.size(), 1u);
+    EXPECT_LE(counted.most(), one.most + kElsewhere) << one.stage;
+  }
+}
+
+TEST(Iterator, RangeForIsNotForTracedFunctions) {
+  const auto sum = function([](Tensor x) {
+    for (const Element& element : range(2)) x = x + element.tensor();
+    return x;
+  });
+  EXPECT_ERROR(Code::FailedPrecondition, "range-for over a dataset cannot be part of a traced",
+               sum(Tensor(int64_t{1})));
+}
+
 void work_for(std::chrono::microseconds time) {
   const auto end = std::chrono::steady_clock::now() + time;
   while (std::chrono::steady_clock::now() < end) {

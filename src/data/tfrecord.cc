@@ -16,7 +16,8 @@ static_assert(std::endian::native == std::endian::little, "the format is little-
 
 constexpr size_t kHeadBytes = 12;
 constexpr size_t kTailBytes = 4;
-constexpr size_t kPieceBytes = BufferedBytes::kDirectBytes;
+// Few enough to stay in a cache until the checksum is computed.
+constexpr size_t kPieceBytes = 128 << 10;
 
 template <typename T>
 T load(std::string_view bytes) {
@@ -42,7 +43,6 @@ void TFRecordFile::fail(fmt::format_string<Args...> text, Args&&... args) {
 }
 
 void TFRecordFile::fail_at_end(size_t claimed, size_t found) {
-  broken_ = true;
   fail("it claims {} bytes, but the file ends after {}", claimed, found);
 }
 
@@ -96,7 +96,6 @@ uint32_t TFRecordFile::read_content(std::string& record, size_t length) {
 uint32_t TFRecordFile::read_checksum() {
   std::array<char, kTailBytes> tail{};
   if (bytes_.read(std::as_writable_bytes(std::span(tail))) < kTailBytes) {
-    broken_ = true;
     fail("the file ends before its checksum");
   }
   return load<uint32_t>({tail.data(), tail.size()});
@@ -105,10 +104,12 @@ uint32_t TFRecordFile::read_checksum() {
 bool TFRecordFile::next(std::string& record) {
   int64_t length = 0;
   if (broken_ || !read_length(length)) return false;
+  broken_ = true;  // until all of it is there
   const auto bytes = static_cast<size_t>(length);
-  const uint32_t found =
-      bytes <= kPieceBytes ? copy_content(record, bytes) : read_content(record, bytes);
+  const uint32_t found = bytes < BufferedBytes::kDirectBytes ? copy_content(record, bytes)
+                                                             : read_content(record, bytes);
   const uint32_t stored = read_checksum();
+  broken_ = false;
   if (options_.check_crc && found != stored) {
     fail("the checksum of its {} bytes is wrong", length);
   }

@@ -102,6 +102,7 @@ class WorkerQueue {
   bool ended_ = false;
   bool resting_;                 // the consumer makes elements itself
   double pull_nanoseconds_ = 0;  // of late, on average
+  int64_t made_here_ = 0;        // elements that the consumer made itself
   int sleeping_ = 0;             // threads that wait for room
   std::vector<cohort::internal::Thread> threads_;
   std::stop_callback<std::function<void()>> wake_;  // last: it uses what is above

@@ -101,6 +101,7 @@ DistributedDataset Strategy::distribute_dataset(const data::Dataset& dataset,
   check_options(options);
   DistributedInput input = input_of(*this, options);
   input.cardinality = dataset.cardinality();
+  input.whole = dataset;
   input.pipelines = {data::internal::replica_input(
       dataset, {.workers = input.context.num_input_pipelines(),
                 .worker = input.context.input_pipeline_id(),

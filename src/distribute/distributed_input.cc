@@ -27,6 +27,8 @@ std::optional<data::ElementSpec> DistributedInput::static_spec() const {
 data::ElementSpec DistributedInput::element_spec() const {
   if (const auto known = static_spec()) return *known;
   if (const auto seen = data::internal::spec_or_probe(pipelines[0])) return *seen;
+  const auto elsewhere = whole ? data::internal::spec_or_probe(*whole) : std::nullopt;
+  if (elsewhere) return data::internal::with_unknown_rows(*elsewhere);
   raise(Code::FailedPrecondition,
         "[DistributedDataset] the elements of {} cannot be described: a stage runs C++ code that "
         "only an element would tell about, and there is none",

@@ -16,6 +16,9 @@ struct DistributedInput {
   InputContext context = InputContext();  // of this worker
   // One for all local replicas, which is dealt out to them, or one for each.
   std::vector<data::Dataset> pipelines = {};
+  // The data of all workers, where it is known: a worker whose share is empty learns from it what
+  // elements are.
+  std::optional<data::Dataset> whole = std::nullopt;
   // One for each local replica; null leaves elements where they are.
   std::vector<const Device*> devices = {};
   int64_t cardinality = data::kUnknownCardinality;

@@ -245,6 +245,12 @@ TEST(Workers, WithoutAnyElementCanStillMakeEmptyOnes) {
   EXPECT_EQ(found, (std::vector<Steps>{{{{}}, {{}}}, {{{0}}, {{1}}}}));
 }
 
+TEST(Workers, WithOnlyEmptyFilesMakeEmptyElementsToo) {
+  const NumberFiles files({{0, 1, 2}, {}});
+  const auto found = distribute({.workers = 2}, AutoShardPolicy::File, files.dataset().batch(2));
+  EXPECT_EQ(found, (std::vector<Steps>{{{{0}}, {{1}}, {{2}}}, {{{}}, {{}}, {{}}}}));
+}
+
 TEST(Workers, HearOfTheFailureOfAnother) {
   const auto dataset = [](int worker) {
     return range(3).map([worker](Tensor x) {
@@ -342,10 +348,8 @@ RC_GTEST_PROP(Workers, FileShardingGivesEverySampleOnce, ()) {
   std::vector<std::vector<int64_t>> content(
       static_cast<size_t>(cluster.workers + *rc::gen::inRange(0, 3)));
   int64_t next = 0;
-  // No file is empty: a worker that never sees an element cannot make empty ones when only running
-  // tells what they are.
   for (auto& file : content) {
-    for (auto lines = *rc::gen::inRange(1, 12); lines > 0; --lines) file.push_back(next++);
+    for (auto lines = *rc::gen::inRange(0, 12); lines > 0; --lines) file.push_back(next++);
   }
   const NumberFiles files(content);
   const std::vector<Steps> found =

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <functional>
 #include <span>
@@ -41,8 +42,25 @@ class MergePoint {
   // Waits until all have come, then runs `once(owns)` in one of them, then `each(owns)` in all of
   // them at the same time, then lets all go on together. Either may be empty. An exception of
   // either is thrown in every replica.
+  // Returns everybody's `own`, which with neither of them may be gone already.
   using Work = std::function<void(std::span<void* const> owns)>;
-  virtual void meet(size_t replica, const Call& call, const Work& once, const Work& each) = 0;
+  virtual std::span<void* const> meet(size_t replica, const Call& call, const Work& once,
+                                      const Work& each) = 0;
+
+  // What a replica can bring as its `own` to a meeting so that the others may go on reading it
+  // afterwards, until they come to another meeting: nobody has to wait for the readers.
+  // Its first line of memory says all about a few values: what another core wrote comes line by
+  // line, each as slow as a small sum.
+  struct alignas(64) Letter {
+    static constexpr size_t kMostBytes = 1 << 10;
+    static constexpr size_t kMostAddresses = 6;
+    uint64_t signature = 0;
+    void* sender = nullptr;
+    std::array<const std::byte*, kMostAddresses> addresses = {};
+    alignas(64) std::array<std::byte, kMostBytes> content;
+  };
+  // For the next meeting of this replica; the one of the meeting before stays as it is.
+  virtual Letter& letter(size_t replica) = 0;
 };
 
 }  // namespace cohort::internal

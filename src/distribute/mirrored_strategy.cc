@@ -32,6 +32,7 @@ class MirroredExtended : public StrategyExtended {
   std::vector<std::string> parameter_devices() const override { return devices_; }
   size_t num_local_replicas() const override { return devices_.size(); }
   bool supports_replica_pipelines() const override { return true; }
+  bool shares_gradients() const override { return direct_.has_value(); }
   GuardOptions guards() const override { return options_.guards; }
 
   Variable create_variable(const NextCreator& next, const VariableRequest& request) override {

@@ -1,5 +1,9 @@
 #include "distribute/mirrored_variable.h"
 
+#include <fmt/format.h>
+
+#include "base/log.h"
+#include "base/raise.h"
 #include "cohort/device.h"
 #include "distribute/aggregate.h"
 
@@ -35,7 +39,7 @@ Tensor MirroredVariable::write_in_replica(ReplicaContext& replica, Write how, co
   if (options().aggregation != VariableAggregation::None) {
     return write_to(own, how, aggregate(replica, *this, value));
   }
-  note_own_write();
+  note_lone_write(replica, name_of(how));
   return write_to(own, how, value);
 }
 
@@ -56,8 +60,22 @@ Tensor MirroredVariable::scatter_in_replica(ReplicaContext& replica, ScatterOp o
   if (options().aggregation != VariableAggregation::None) {
     return own.scatter(op, aggregate(replica, *this, slices));
   }
-  note_own_write();
+  note_lone_write(replica, "scatter");
   return own.scatter(op, slices);
+}
+
+void MirroredVariable::note_lone_write(const ReplicaContext& replica, std::string_view what) {
+  const GuardAction action = owner().extended().guards().lone_writes;
+  if (action == GuardAction::Stop || (action != GuardAction::Off && !warned_.exchange(true))) {
+    const std::string text = fmt::format(
+        "[MirroredVariable] {} of variable '{}' in replica {}: with aggregation None it writes "
+        "this "
+        "replica's copy alone; make the variable with Sum, Mean or OnlyFirstReplica",
+        what, name(), replica.replica_id_in_sync_group());
+    if (action == GuardAction::Stop) raise(Code::FailedPrecondition, "{}", text);
+    log_warning("{}", text);
+  }
+  note_own_write();
 }
 
 std::shared_ptr<DistributedVariable> MirroredVariable::like_this(

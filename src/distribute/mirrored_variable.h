@@ -33,7 +33,11 @@ class MirroredVariable : public DistributedVariable {
   std::shared_ptr<DistributedVariable> like_this(std::vector<Variable> copies) const override;
 
  private:
+  // Before the replica writes its copy alone.
+  void note_lone_write(const ReplicaContext& replica, std::string_view what);
+
   std::atomic<bool> differs_ = false;
+  std::atomic<bool> warned_ = false;
 };
 
 }  // namespace cohort::internal

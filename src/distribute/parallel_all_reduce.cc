@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 #include <optional>
 
 #include "tensor/body.h"
@@ -11,6 +12,10 @@
 namespace cohort::internal {
 namespace {
 
+using Letter = MergePoint::Letter;
+
+// Values of at most this many bytes travel in letters: copying more costs more than a meeting.
+constexpr int64_t kMostMailed = Letter::kMostBytes;
 // Results of fewer bytes than this are added up by each replica for itself.
 constexpr int64_t kWorthSharing = 16 << 10;
 // Borders between slices, and the places where tensors begin, keep apart what caches keep together.
@@ -25,17 +30,45 @@ struct Source {
 
 // A replica's call as the others see it: everything they need in one place, worked out beforehand.
 struct Part : ReplicaCall {
-  uint64_t signature = 0;            // of op, dtypes and shapes; 0: not dense numbers
-  int64_t bytes = 0;                 // of the results
+  uint64_t signature = 0;  // of op, dtypes and shapes; 0: not dense numbers
+  int64_t bytes = 0;       // of the values, and of the results
+  int64_t result_bytes = 0;
   std::vector<Source> sources = {};  // the values that are defined
   std::shared_ptr<SharedResults> results_memory = nullptr;
+  // While adding up: one value of every replica.
+  std::vector<const std::byte*> terms = {};
 
-  bool is_shared() const { return bytes >= kWorthSharing; }
+  bool is_mailed() const { return bytes <= kMostMailed; }
+  bool is_shared() const { return result_bytes >= kWorthSharing; }
 };
 
-const Part& part(const ReplicaCalls& calls, size_t replica) {
-  return static_cast<const Part&>(calls[replica]);
-}
+// What all replicas brought to the meeting.
+class Letters {
+ public:
+  explicit Letters(std::span<void* const> owns) : owns_(owns) {}
+  size_t size() const { return owns_.size(); }
+  const Letter& operator[](size_t replica) const {
+    return *static_cast<const Letter*>(owns_[replica]);
+  }
+  // Until all have met again: the part that the letter is of.
+  Part& part(size_t replica) const {
+    return *static_cast<Part*>(static_cast<ReplicaCall*>((*this)[replica].sender));
+  }
+  // Until all have met again: the elements of value `i`.
+  const std::byte* data(size_t replica, size_t i) const {
+    return i < Letter::kMostAddresses ? (*this)[replica].addresses[i]
+                                      : part(replica).sources[i].data;
+  }
+  bool agree() const {
+    const uint64_t first = (*this)[0].signature;
+    bool all = first != 0;
+    for (size_t r = 1; r < size(); ++r) all &= (*this)[r].signature == first;
+    return all;
+  }
+
+ private:
+  std::span<void* const> owns_;
+};
 
 class Hash {
  public:
@@ -50,10 +83,11 @@ Spec result_of(ReduceOp op, const TensorBody& value) {
   return {reduced_dtype(op, value.dtype), value.shape};
 }
 
-int64_t bytes_of(const Spec& spec) {
-  const int64_t bytes = spec.shape.num_elements() * size_of(spec.dtype);
+int64_t padded_bytes(DType dtype, const Shape& shape) {
+  const int64_t bytes = shape.num_elements() * size_of(dtype);
   return (bytes + kCacheLine - 1) / kCacheLine * kCacheLine;
 }
+int64_t padded_bytes(const Spec& spec) { return padded_bytes(spec.dtype, spec.shape); }
 
 // A value at `place`; nullopt when it is not a dense number.
 std::optional<Source> source_of(const Gradient& value, size_t place) {
@@ -79,7 +113,8 @@ void prepare(Part& own) {
       hash.add(number);
     }
     for (const int64_t size : held.shape) hash.add(static_cast<uint64_t>(size));
-    own.bytes += bytes_of(result_of(own.op, held));
+    own.bytes += padded_bytes(held.dtype, held.shape);
+    own.result_bytes += padded_bytes(result_of(own.op, held));
     own.sources.push_back(*source);
   }
   hash.add(own.values.size());
@@ -90,13 +125,6 @@ Specs specs_of(const Part& own) {
   Specs specs;
   for (const Source& source : own.sources) specs.push_back(result_of(own.op, *source.body));
   return specs;
-}
-
-bool all_agree(const ReplicaCalls& calls) {
-  const uint64_t first = part(calls, 0).signature;
-  bool agree = first != 0;
-  for (size_t r = 1; r < calls.size(); ++r) agree &= part(calls, r).signature == first;
-  return agree;
 }
 
 // The results of all tensors, one after the other, as one line of bytes, and the slice of it that
@@ -118,7 +146,7 @@ class Slice {
       return std::clamp<int64_t>((position - at_) / size, 0, count);
     };
     const Range range{element(begin_), element(end_)};
-    at_ += bytes_of(spec);
+    at_ += padded_bytes(spec);
     return range;
   }
 
@@ -134,34 +162,68 @@ class Slice {
   int64_t at_ = 0;  // where the next tensor begins
 };
 
-void add_up(const ReplicaCalls& calls, const SharedResults& results, Slice slice) {
-  const Part& first = part(calls, 0);
-  std::vector<const std::byte*> sources(calls.size());
+// The terms of all results are where `data(replica, number of the result)` says.
+template <typename Data>
+void add_up(Part& own, const SharedResults& results, Slice slice, const Data& data) {
   for (size_t i = 0; i < results.specs.size(); ++i) {
     const Slice::Range range = slice.of_next(results.specs[i]);
     if (range.begin >= range.end) continue;
-    for (size_t r = 0; r < calls.size(); ++r) sources[r] = part(calls, r).sources[i].data;
-    reduce_elements({.op = first.op,
-                     .dtype = first.sources[i].body->dtype,
-                     .sources = sources,
+    for (size_t r = 0; r < own.terms.size(); ++r) own.terms[r] = data(r, i);
+    reduce_elements({.op = own.op,
+                     .dtype = own.sources[i].body->dtype,
+                     .sources = own.terms,
                      .target = results.data[i]},
                     range.begin, range.end);
   }
 }
 
 void hand_out(const std::vector<Tensor>& handles, Part& own) {
-  own.results.resize(own.values.size());
   for (size_t i = 0; i < handles.size(); ++i) own.results[own.sources[i].place] = handles[i];
 }
 
-void reduce(const ReplicaCalls& calls, size_t replica, Part& own) {
+// Calls `use(place in the letter, source)` for all values.
+template <typename Use>
+void for_each_mailed(const Part& own, const Use& use) {
+  int64_t at = 0;
+  for (const Source& source : own.sources) {
+    use(at, source);
+    at += padded_bytes(source.body->dtype, source.body->shape);
+  }
+}
+
+void write_letter(Letter& letter, Part& own) {
+  letter.signature = own.signature;
+  letter.sender = static_cast<ReplicaCall*>(&own);
+  for (size_t i = 0; i < std::min(own.sources.size(), Letter::kMostAddresses); ++i) {
+    letter.addresses[i] = own.sources[i].data;
+  }
+  if (own.signature == 0 || !own.is_mailed()) return;
+  for_each_mailed(own, [&](int64_t at, const Source& source) {
+    const int64_t bytes = source.body->shape.num_elements() * size_of(source.body->dtype);
+    if (bytes > 0) std::memcpy(letter.content.data() + at, source.data, static_cast<size_t>(bytes));
+  });
+}
+
+// All in this replica, out of what was mailed: the others may be gone.
+void reduce_mail(const Letters& letters, Part& own) {
+  hand_out(own.results_memory->handles[0], own);
+  std::vector<int64_t> places;
+  for_each_mailed(own, [&](int64_t at, const Source&) { places.push_back(at); });
+  add_up(own, *own.results_memory, Slice(own.result_bytes, 0, 1),
+         [&](size_t r, size_t i) { return letters[r].content.data() + places[i]; });
+}
+
+// Out of the values themselves: all in this replica, or a share of the work, into memory that
+// replica 0 brought.
+void reduce_values(const Letters& letters, size_t replica, Part& own) {
+  const auto data = [&](size_t r, size_t i) { return letters.data(r, i); };
   if (own.is_shared()) {
-    const SharedResults& results = *part(calls, 0).results_memory;
+    const SharedResults& results = *letters.part(0).results_memory;
     hand_out(results.handles[replica], own);
-    add_up(calls, results, Slice(own.bytes, replica, calls.size()));
+    add_up(own, results, Slice(own.result_bytes, replica, letters.size()), data);
   } else {
     hand_out(own.results_memory->handles[0], own);
-    add_up(calls, *own.results_memory, Slice(own.bytes, 0, 1));
+    add_up(own, *own.results_memory, Slice(own.result_bytes, 0, 1), data);
   }
 }
 
@@ -175,20 +237,30 @@ std::vector<Gradient> ParallelAllReduce::run(MergePoint& meeting, size_t replica
                                              const ReplicaCall& call, const Otherwise& otherwise) {
   Part own{call};
   prepare(own);
+  own.terms.resize(meeting.size());
+  own.results.resize(own.values.size());
   if (own.signature != 0 && (replica == 0 || !own.is_shared())) {
     const auto specs = [&] { return specs_of(own); };
     ResultPool& pool = own.is_shared() ? shared_ : private_[replica];
     own.results_memory = pool.take(own.signature, std::ref(specs));
   }
-  const auto each = [&](std::span<void* const> owns) {
-    const ReplicaCalls calls(owns);
-    if (all_agree(calls)) {
-      reduce(calls, replica, own);
-    } else if (replica == 0) {
-      otherwise(calls);
-    }
-  };
-  meeting.meet(replica, own.at_meeting(), nullptr, std::ref(each));
+  Letter& letter = meeting.letter(replica);
+  write_letter(letter, own);
+  MergePoint::Call arrival = own.at_meeting();
+  arrival.own = &letter;
+  const Letters letters(meeting.meet(replica, arrival, nullptr, nullptr));
+  // From here on nobody can fail before all have met again.
+  MergePoint::Call departure{call.what, 0, static_cast<ReplicaCall*>(&own), {}};
+  if (!letters.agree()) {
+    meeting.meet(
+        replica, departure, [&](std::span<void* const> owns) { otherwise(ReplicaCalls(owns)); },
+        nullptr);
+  } else if (own.is_mailed()) {
+    reduce_mail(letters, own);
+  } else {
+    reduce_values(letters, replica, own);
+    meeting.meet(replica, departure, nullptr, nullptr);
+  }
   return std::move(own.results);
 }
 

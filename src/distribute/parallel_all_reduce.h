@@ -14,6 +14,7 @@ namespace cohort::internal {
 // The quickest all-reduce between replicas that are threads of this process: each adds up its slice
 // of all values, in the order of the replicas, into memory that all of them share afterwards. What
 // is small each adds up for itself, in the same order: so nobody waits for another one's memory.
+// What is smaller still is copied into letters, and they meet only once.
 class ParallelAllReduce {
  public:
   explicit ParallelAllReduce(const std::vector<std::string>& devices);

@@ -8,7 +8,7 @@
 namespace cohort::internal {
 namespace {
 
-constexpr int64_t kCacheLine = 64;  // elements, so that even single bytes fill a line
+constexpr int64_t kLineOfBytes = 64;  // elements, so that even single bytes fill a line
 
 }  // namespace
 
@@ -16,7 +16,7 @@ ElementRange slice_of(int64_t count, size_t part, size_t parts) {
   const auto border = [&](size_t number) {
     if (number == parts) return count;
     const int64_t even = count / static_cast<int64_t>(parts) * static_cast<int64_t>(number);
-    return even / kCacheLine * kCacheLine;
+    return even / kLineOfBytes * kLineOfBytes;
   };
   return {border(part), border(part + 1)};
 }

@@ -17,7 +17,7 @@ size_t left(uint32_t counts) { return counts >> 16; }
 }  // namespace
 
 ReplicaMeeting::ReplicaMeeting(size_t replicas)
-    : waiting_(replicas), seats_(replicas), owns_(replicas) {}
+    : waiting_(replicas), seats_(replicas), letters_(replicas), owns_(replicas) {}
 
 void ReplicaMeeting::begin(const GraphBuilder* shared_graph) {
   counts_ = 0;
@@ -30,7 +30,7 @@ void ReplicaMeeting::begin(const GraphBuilder* shared_graph) {
   common_ = false;
   for (Seat& seat : seats_) {
     seat.phase = 0;
-    seat.waiting = false;
+    seat.awaits = kNothing;
     seat.left = false;
   }
 }
@@ -40,7 +40,8 @@ bool ReplicaMeeting::enter(size_t replica) {
   return !in_turns_ || turn_.load() != kBroken;
 }
 
-void ReplicaMeeting::meet(size_t replica, const Call& call, const Work& once, const Work& each) {
+std::span<void* const> ReplicaMeeting::meet(size_t replica, const Call& call, const Work& once,
+                                            const Work& each) {
   Seat& seat = seats_[replica];
   seat.call = call;
   seat.has_once = static_cast<bool>(once);
@@ -56,12 +57,21 @@ void ReplicaMeeting::meet(size_t replica, const Call& call, const Work& once, co
   }
   if (each && !once_failed_) run_each(replica, each);
   if (thrown_ != nullptr) std::rethrow_exception(thrown_);
+  return owns_;
+}
+
+MergePoint::Letter& ReplicaMeeting::letter(size_t replica) {
+  Letters& own = letters_[replica];
+  own.next = 1 - own.next;
+  std::unique_ptr<Letter>& letter = own.pair[own.next];
+  if (letter == nullptr) letter = std::make_unique<Letter>();
+  return *letter;
 }
 
 void ReplicaMeeting::arrive(size_t replica) {
   if ((phase_.load(std::memory_order_acquire) & kBroken) != 0) throw_broken(replica);
   Seat& seat = seats_[replica];
-  seat.waiting = true;
+  seat.awaits.store(seat.phase, std::memory_order_relaxed);
   const uint32_t counts = counts_.fetch_add(kArrived) + kArrived;
   if (arrived(counts) == size()) {
     open();
@@ -75,11 +85,8 @@ void ReplicaMeeting::arrive(size_t replica) {
 }
 
 void ReplicaMeeting::open() {
-  for (size_t r = 0; r < size(); ++r) {
-    owns_[r] = seats_[r].call.own;
-    seats_[r].waiting = false;  // whoever is still asleep waits for nobody any more
-  }
-  thrown_ = nullptr;
+  for (size_t r = 0; r < size(); ++r) owns_[r] = seats_[r].call.own;
+  if (thrown_ != nullptr) thrown_ = nullptr;
   once_failed_ = false;
   finished_ = 0;
   check_calls();
@@ -183,8 +190,7 @@ void ReplicaMeeting::give_up(size_t replica, uint32_t before) {
       {Code::DeadlineExceeded,
        fmt::format("[{}] replica {} has waited {} s for replicas {}; CommunicationOptions sets how "
                    "long a call may take",
-                   call.what, replica, call.timeout.count(),
-                   replicas_that([](const Seat& seat) { return !seat.waiting.load(); }))});
+                   call.what, replica, call.timeout.count(), replicas_that(false))});
 }
 
 void ReplicaMeeting::await_turn(size_t replica) {
@@ -226,14 +232,17 @@ void ReplicaMeeting::break_off_unequal() {
       {Code::FailedPrecondition,
        fmt::format("[run] replicas {} wait in a call for replicas {}, which have ended: all "
                    "replicas must make the same calls of merge_call, all_reduce and all_gather",
-                   replicas_that([](const Seat& seat) { return seat.waiting.load(); }),
-                   replicas_that([](const Seat& seat) { return !seat.waiting.load(); }))});
+                   replicas_that(true), replicas_that(false))});
 }
 
-std::string ReplicaMeeting::replicas_that(bool (*holds)(const Seat&)) const {
+bool ReplicaMeeting::waits(const Seat& seat) const {
+  return seat.awaits.load() == (phase_.load() & ~kBroken);
+}
+
+std::string ReplicaMeeting::replicas_that(bool wait) const {
   std::string names;
   for (size_t r = 0; r < size(); ++r) {
-    if (holds(seats_[r])) names += (names.empty() ? "" : ", ") + std::to_string(r);
+    if (waits(seats_[r]) == wait) names += (names.empty() ? "" : ", ") + std::to_string(r);
   }
   return names;
 }
@@ -258,7 +267,7 @@ void ReplicaMeeting::fail(size_t, std::exception_ptr exception) {
 }
 
 void ReplicaMeeting::leave(size_t replica) {
-  seats_[replica].waiting = false;
+  seats_[replica].awaits = kNothing;
   seats_[replica].left = true;
   const uint32_t counts = counts_.fetch_add(kLeft) + kLeft;
   if (replica == 0) announce();
@@ -278,7 +287,7 @@ bool ReplicaMeeting::await_first(const std::function<bool()>& ready) {
   std::unique_lock lock(mutex_);
   const Seat& first = seats_.front();
   announced_.wait(lock, [&] {
-    return ready() || first.waiting || first.left || (phase_.load() & kBroken) != 0;
+    return ready() || waits(first) || first.left || (phase_.load() & kBroken) != 0;
   });
   watchers_.fetch_sub(1);
   return ready();

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <condition_variable>
 #include <exception>
+#include <memory>
 #include <mutex>
 #include <vector>
 
@@ -17,7 +19,9 @@ class ReplicaMeeting final : public MergePoint {
   explicit ReplicaMeeting(size_t replicas);
 
   size_t size() const override { return seats_.size(); }
-  void meet(size_t replica, const Call& call, const Work& once, const Work& each) override;
+  std::span<void* const> meet(size_t replica, const Call& call, const Work& once,
+                              const Work& each) override;
+  Letter& letter(size_t replica) override;
   const GraphBuilder* shared_graph() const override { return shared_graph_; }
 
   // Makes it ready for a new run; nobody is inside. With a graph that all add to, one replica runs
@@ -41,13 +45,21 @@ class ReplicaMeeting final : public MergePoint {
   using Timeout = std::chrono::duration<double>;
   static constexpr Timeout kForEver{0};
 
+  static constexpr uint32_t kNothing = ~0u;
   struct alignas(64) Seat {
     Call call = {};
     bool has_once = false;
     bool has_each = false;
     uint32_t phase = 0;  // how many events this replica has seen
-    std::atomic<bool> waiting = false;
+    // Which event the replica came for. Others do not write here when that has happened: a line of
+    // memory that two cores write costs more than all the rest.
+    std::atomic<uint32_t> awaits = kNothing;
     std::atomic<bool> left = false;
+  };
+  // One is written while others may still read the other one.
+  struct Letters {
+    std::array<std::unique_ptr<Letter>, 2> pair;
+    size_t next = 0;
   };
 
   void arrive(size_t replica);
@@ -69,23 +81,26 @@ class ReplicaMeeting final : public MergePoint {
   void break_off();
   void break_off_with(const Error& error);
   [[noreturn]] void throw_broken(size_t replica);
-  std::string replicas_that(bool (*holds)(const Seat&)) const;
+  // Whether the replica has come to a meeting that has not opened yet.
+  bool waits(const Seat& seat) const;
+  std::string replicas_that(bool wait) const;
 
   const SpinWait waiting_;
   std::vector<Seat> seats_;
+  std::vector<Letters> letters_;  // by replica
   // Written by the last to arrive, read by all until they have left the meeting.
   std::vector<void*> owns_;
   Status mismatch_;
+  const GraphBuilder* shared_graph_ = nullptr;
+  bool in_turns_ = false;
 
   // What is looked at again and again lies apart from what is written meanwhile.
   alignas(64) std::atomic<uint32_t> phase_{0};   // events so far; the top bit: the run is broken
   alignas(64) std::atomic<uint32_t> counts_{0};  // arrived in the low half, ended in the high half
   std::atomic<uint32_t> finished_{0};            // how many have done their `each`
   std::atomic<uint32_t> turn_{0};
-  const GraphBuilder* shared_graph_ = nullptr;
-  bool in_turns_ = false;
 
-  std::atomic<int> watchers_{0};
+  alignas(64) std::atomic<int> watchers_{0};
   std::mutex mutex_;
   std::condition_variable announced_;
   std::atomic<int> sleepers_{0};

@@ -63,6 +63,21 @@ TEST(ReplicaMeeting, ThrowsInAllWhatOneThrowsInItsShare) {
   EXPECT_EQ(caught, 2);
 }
 
+TEST(ReplicaMeeting, LettersMayBeReadAfterTheMeeting) {
+  ReplicaMeeting meeting(3);
+  meeting.begin(nullptr);
+  in_threads(meeting, [&](size_t replica) {
+    for (uint64_t i = 1; i <= 2000; ++i) {
+      MergePoint::Letter& own = meeting.letter(replica);
+      own.signature = i * 10 + replica;
+      const auto owns = meeting.meet(replica, {"test", 0, &own}, nullptr, nullptr);
+      for (size_t r = 0; r < owns.size(); ++r) {
+        ASSERT_EQ(static_cast<const MergePoint::Letter*>(owns[r])->signature, i * 10 + r);
+      }
+    }
+  });
+}
+
 // A replica that is still waking up after a meeting does not wait in it any more.
 TEST(ReplicaMeeting, KnowsWhoStillWaits) {
   ReplicaMeeting meeting(2);

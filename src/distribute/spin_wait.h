@@ -9,7 +9,8 @@ namespace cohort::internal {
 
 // Waiting that costs nothing when it is short: looks again and again for some microseconds, then
 // sleeps. Where the waiting threads are more than the cores it gives the core away between looks:
-// whoever is waited for needs it.
+// whoever is waited for needs it. Elsewhere it does not: on a busy machine another program would
+// keep the core for milliseconds, while who sleeps gets it back as soon as he is woken.
 class SpinWait {
  public:
   explicit SpinWait(size_t threads) : crowded_(threads > std::thread::hardware_concurrency()) {}
@@ -34,15 +35,14 @@ class SpinWait {
         pause();
         now = word.load(std::memory_order_acquire);
       }
-      // Whoever is waited for may be queued behind this thread, on the same core.
-      if (now == old) std::this_thread::yield();
     } while (now == old && Clock::now() < end);
     return now;
   }
 
  private:
   using Clock = std::chrono::steady_clock;
-  static constexpr std::chrono::microseconds kBudget{50};
+  // Longer than waking up takes: else two who wait for each other would wake each other for ever.
+  static constexpr std::chrono::microseconds kBudget{200};
   static constexpr int kLooksPerClock = 32;
 
   void pause() const {

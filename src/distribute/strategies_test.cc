@@ -86,6 +86,32 @@ TEST(Strategies, ColocateOnlyWithTheirOwnVariables) {
                strategy.extended().colocate_vars_with(stranger));
 }
 
+TEST(Strategies, HaveOneLogicalDevicePerReplica) {
+  MirroredStrategy strategy({"CPU:0", "CPU:1"});
+  const Tensor value = zeros({4, 6});
+  EXPECT_TRUE(internal::same_tensor(strategy.assign_to_logical_device(value, 0), value));
+  EXPECT_TRUE(internal::same_tensor(strategy.split_to_logical_devices(value, {1, 1}), value));
+  EXPECT_TRUE(internal::same_tensor(strategy.replicate_to_logical_devices(value), value));
+  for (const int device : {-1, 1}) {
+    EXPECT_ERROR(Code::InvalidArgument, "MirroredStrategy has one logical device",
+                 strategy.assign_to_logical_device(value, device));
+  }
+  EXPECT_ERROR(Code::InvalidArgument, "for each dimension, got 1",
+               strategy.split_to_logical_devices(value, {1}));
+  EXPECT_ERROR(Code::InvalidArgument, "dimension 1 of shape (4, 6) cannot be cut into 4",
+               strategy.split_to_logical_devices(value, {1, 4}));
+  EXPECT_ERROR(Code::InvalidArgument, "cannot be cut into 0",
+               strategy.split_to_logical_devices(value, {0, 1}));
+  EXPECT_ERROR(Code::InvalidArgument, "parts [2, 1] are for several",
+               strategy.split_to_logical_devices(value, {2, 1}));
+}
+
+TEST(Strategies, OfOneProcessHaveNoClusterResolver) {
+  EXPECT_EQ(MirroredStrategy({"CPU:0"}).cluster_resolver(), nullptr);
+  EXPECT_EQ(OneDeviceStrategy("CPU:0").cluster_resolver(), nullptr);
+  EXPECT_EQ(get_strategy().cluster_resolver(), nullptr);
+}
+
 TEST(Strategies, PrintAsOneLine) {
   std::ostringstream out;
   MirroredStrategy strategy({"CPU:0", "CPU:1"});

@@ -8,6 +8,7 @@
 #include "distribute/aggregate.h"
 #include "distribute/context.h"
 #include "distribute/distributed_variable.h"
+#include "distribute/gradient_terms.h"
 #include "distribute/mirrored_variable.h"
 #include "distribute/update_guards.h"
 #include "distribute/variables.h"
@@ -40,37 +41,63 @@ class StrategyUpdate : public UpdateRoute {
     return create_in(strategy_, make_ordinary_variable, request);
   }
 
-  Tensor apply(const Gradients& own, const std::vector<Variable>& variables,
-               const Step& step) const override {
+  Tensor apply(const Gradients& own, const std::vector<Variable>& variables, const Step& step,
+               bool adds) const override {
     const EnterOrAssert inside(strategy_, "apply_gradients");
     ReplicaContext* replica = get_replica_context();
-    return replica != nullptr ? in_replica(*replica, own, variables, step)
-                              : across(own, variables, step);
+    if (replica == nullptr) return across(own, variables, step);
+    const bool mirrored = std::all_of(variables.begin(), variables.end(), has_own_copies);
+    if (adds && mirrored && may_share(*replica)) {
+      const std::vector<Gradients> terms = gradient_terms(*replica, own);
+      if (!terms.empty()) {
+        const Tensor count = own_copy(*replica, terms, variables, step);
+        end_of_terms(*replica);
+        return count;
+      }
+    }
+    return with_sums(*replica, own, variables, step, mirrored);
   }
 
  private:
-  Tensor in_replica(ReplicaContext& replica, const Gradients& own,
-                    const std::vector<Variable>& variables, const Step& step) const;
+  bool may_share(const ReplicaContext& replica) const;
+  Tensor with_sums(ReplicaContext& replica, const Gradients& own,
+                   const std::vector<Variable>& variables, const Step& step, bool mirrored) const;
+  // Each replica its own copy, all at the same time.
+  Tensor own_copy(ReplicaContext& replica, std::span<const Gradients> terms,
+                  const std::vector<Variable>& variables, const Step& step) const;
   // Every copy in turn.
   Tensor across(const Gradients& gradients, const std::vector<Variable>& variables,
                 const Step& step) const;
-  Tensor one_copy(size_t index, const Gradients& gradients, const Step& step) const;
+  Tensor one_copy(size_t index, std::span<const Gradients> terms, const Step& step) const;
 
   Strategy& strategy_;
 };
 
-Tensor StrategyUpdate::in_replica(ReplicaContext& replica, const Gradients& own,
-                                  const std::vector<Variable>& variables, const Step& step) const {
-  const GuardOptions guards = strategy_.extended().guards();
+bool StrategyUpdate::may_share(const ReplicaContext& replica) const {
+  const StrategyExtended& extended = strategy_.extended();
+  return thread_dispatch().builder == nullptr && replica.num_replicas_in_sync() > 1 &&
+         extended.shares_gradients() && extended.guards().non_finite == GuardAction::Off;
+}
+
+Tensor StrategyUpdate::with_sums(ReplicaContext& replica, const Gradients& own,
+                                 const std::vector<Variable>& variables, const Step& step,
+                                 bool mirrored) const {
   const Gradients sums =
       replica.num_replicas_in_sync() == 1 ? own : replica.all_reduce(ReduceOp::Sum, own);
   const bool now = thread_dispatch().builder == nullptr;
-  if (now && !passes_finite_guard(replica, guards.non_finite, own, sums, variables)) return {};
-  if (!std::all_of(variables.begin(), variables.end(), has_own_copies)) {
-    return once_for_all(replica, [&] { return across(sums, variables, step); });
+  const GuardAction action = strategy_.extended().guards().non_finite;
+  if (now && !passes_finite_guard(replica, action, own, sums, variables)) return {};
+  if (mirrored) return own_copy(replica, {&sums, 1}, variables, step);
+  return once_for_all(replica, [&] { return across(sums, variables, step); });
+}
+
+Tensor StrategyUpdate::own_copy(ReplicaContext& replica, std::span<const Gradients> terms,
+                                const std::vector<Variable>& variables, const Step& step) const {
+  const Tensor count = one_copy(replica.local_replica(), terms, step);
+  if (thread_dispatch().builder == nullptr) {
+    guard_against_divergence(replica, strategy_.extended().guards(), variables,
+                             count.to<int64_t>());
   }
-  const Tensor count = one_copy(replica.local_replica(), sums, step);
-  if (now) guard_against_divergence(replica, guards, variables, count.to<int64_t>());
   return count;
 }
 
@@ -80,15 +107,16 @@ Tensor StrategyUpdate::across(const Gradients& gradients, const std::vector<Vari
   const std::vector<Variable> copies = copies_of(variables[0]);
   for (size_t i = 0; i < copies.size(); ++i) {
     const DeviceScope there(copies[i].device());
-    results.push_back(one_copy(i, gradients, step));
+    results.push_back(one_copy(i, {&gradients, 1}, step));
   }
   return results[0].is_symbolic() ? group(results) : results[0];
 }
 
-Tensor StrategyUpdate::one_copy(size_t index, const Gradients& gradients, const Step& step) const {
+Tensor StrategyUpdate::one_copy(size_t index, std::span<const Gradients> terms,
+                                const Step& step) const {
   const ModeScope across({&strategy_, nullptr});
   const UpdateScope updating(index);
-  return step(gradients);
+  return step(terms);
 }
 
 void check_maker(const Strategy& strategy, const Variable& variable) {

@@ -9,6 +9,7 @@
 #include "cohort/random.h"
 #include "distribute/variable_test_strategies.h"
 #include "ops/expect_error.h"
+#include "ops/op.h"
 
 namespace cohort {
 namespace {
@@ -33,6 +34,90 @@ TEST(StrategyUpdate, SumsGradientsAndCountsOnce) {
     EXPECT_EQ(optimizer.iterations().read_value().to<int64_t>(), 2);
     for (const float copy : copy_values(optimizer.iterations())) EXPECT_EQ(copy, 2);
   }
+}
+
+// Three steps of two replicas, on a variable of several blocks and with numbers that do not add up
+// exactly. All copies of the parameters, one after the other.
+std::vector<float> after_three_steps(const MirroredOptions& options, DType dtype) {
+  const auto strategy = mirrored_strategy(2, options);
+  const StrategyScope scope(*strategy);
+  const Variable v([&] { return fill({5000}, cast(Tensor(0.3f), dtype)); });
+  optim::Adam optimizer({.learning_rate = 0.1});
+  for (int step = 0; step < 3; ++step) {
+    strategy->run([&] {
+      const Tensor places = cast(range(5000), kFloat32);
+      optimizer.apply_gradients({sin(places * (replica_id() + 0.7f) + step)}, {v});
+    });
+  }
+  std::vector<float> values;
+  for (const Variable& copy : internal::distributed(v)->copies()) {
+    const std::vector<float> own = cast(copy.read_value(), kFloat32).to_vector<float>();
+    values.insert(values.end(), own.begin(), own.end());
+  }
+  return values;
+}
+
+TEST(StrategyUpdate, HasTheSameBitsWhoeverAddsUpTheGradients) {
+  for (const DType dtype : {kFloat32, kFloat64, kBFloat16}) {
+    const std::vector<float> added_by_the_optimizer = after_three_steps({}, dtype);
+    const std::vector<float> reduced_before =
+        after_three_steps({.cross_device_ops = std::make_shared<ReductionToOneDevice>()}, dtype);
+    EXPECT_EQ(added_by_the_optimizer, reduced_before) << to_string(dtype);
+    EXPECT_EQ(std::vector(reduced_before.begin(), reduced_before.begin() + 5000),
+              std::vector(reduced_before.begin() + 5000, reduced_before.end()));
+  }
+}
+
+// A graph that somebody sent may hold anything.
+TEST(StrategyUpdate, TermsOfAGradientMustBeAlike) {
+  const Variable v({1.f, 2.f, 3.f});
+  const internal::Attrs attrs{
+      {"weight_decay", 0.0}, {"sparse", false}, {"dtype", kFloat32}, {"shape", Shape{3}}};
+  const auto apply = [&](const Tensor& first, const Tensor& second) {
+    internal::apply(internal::find_op("ApplySgd"),
+                    {internal::VariableAccess::impl(v)->handle().handle, first, second, Tensor(1.f),
+                     Tensor(int64_t{1})},
+                    attrs);
+  };
+  apply(Tensor({1.f, 1.f, 1.f}), Tensor({0.f, 0.f, 1.f}));
+  EXPECT_EQ(v.read_value().to_vector<float>(), (std::vector<float>{0, 1, 1}));
+  const Tensor bad[] = {ones({2}), ones({3}, kFloat64), ones({3}, kInt32)};
+  for (const Tensor& term : bad) {
+    expect_error([&] { apply(ones({3}), term); }, "2 terms of the gradient of variable",
+                 Code::InvalidArgument);
+  }
+}
+
+TEST(StrategyUpdate, LeavesTheGradientsToWhoHoldsThem) {
+  const auto strategy = mirrored_strategy(2);
+  const StrategyScope scope(*strategy);
+  const Variable v(1.f);
+  optim::Sgd optimizer({.learning_rate = 1});
+  const auto kept = strategy->run([&] {
+    const Tensor own(replica_id() + 1.f);
+    optimizer.apply_gradients({own}, {v});
+    return own;
+  });
+  EXPECT_EQ(kept[0].to<float>(), 1.f);
+  EXPECT_EQ(kept[1].to<float>(), 2.f);
+  EXPECT_EQ(copy_values(v), (std::vector<float>{-2, -2}));
+}
+
+TEST(StrategyUpdate, NamesReplicasThatCallSomethingElse) {
+  const auto strategy = mirrored_strategy(2);
+  const StrategyScope scope(*strategy);
+  const Variable v(1.f);
+  optim::Sgd optimizer({.learning_rate = 1});
+  const auto train = [&] {
+    if (replica_id() == 0) {
+      optimizer.apply_gradients({Tensor(1.f)}, {v});
+    } else {
+      get_replica_context()->all_reduce(ReduceOp::Sum, Tensor(1.f));
+    }
+  };
+  expect_error([&] { strategy->run(train); },
+               "replica 0 calls apply_gradients, while replica 1 calls all_reduce",
+               Code::FailedPrecondition);
 }
 
 TEST(StrategyUpdate, ReturnsTheNumberOfTheUpdateInEveryReplica) {
@@ -293,6 +378,8 @@ TEST(MetricsUnderStrategies, AreThoseOfAllTheData) {
       mean.update(replica_id() == 0 ? Tensor({1.f, 2.f, 3.f}) : Tensor({10.f}));
     });
     EXPECT_EQ(mean.result().to<double>(), 4);
+    mean.update(Tensor({9.f}));  // outside of replicas, inside the scope
+    EXPECT_EQ(mean.result().to<double>(), 5);
     mean.reset();
     EXPECT_EQ(mean.result().to<double>(), 0);
   }

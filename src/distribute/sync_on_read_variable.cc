@@ -25,6 +25,15 @@ Tensor SyncOnReadVariable::convert() const {
   return aggregate_values(*where.replica, *this, copy(*where.copy).read());
 }
 
+void SyncOnReadVariable::accumulate(const Tensor& delta) {
+  const bool outside = !use("accumulate").copy;
+  if (outside && options().aggregation == VariableAggregation::Sum) {
+    write_copy(0, Write::AssignAdd, delta);
+  } else {
+    assign_add(delta);
+  }
+}
+
 Tensor SyncOnReadVariable::read_across() const {
   require_aggregation("read");
   if (options().aggregation == VariableAggregation::OnlyFirstReplica) return copy(0).read();

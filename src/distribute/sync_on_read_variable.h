@@ -16,6 +16,8 @@ class SyncOnReadVariable : public DistributedVariable {
   // value over all replicas.
   Tensor read() const override;
   Tensor convert() const override;
+  // Outside of replicas the first copy grows, where the sum over copies is what counts.
+  void accumulate(const Tensor& delta) override;
 
  protected:
   std::string_view kind() const override { return "SyncOnReadVariable"; }

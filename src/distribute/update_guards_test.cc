@@ -92,6 +92,31 @@ TEST(DivergenceGuard, LeavesVariablesAloneThatUpdatesGaveDifferentValues) {
   strategy->run([&] { step(optimizer, 1, v); });
 }
 
+TEST(LoneWriteGuard, NamesTheVariableAndTheReplica) {
+  const auto strategy = mirrored_strategy(2, {.guards = {.lone_writes = GuardAction::Stop}});
+  const StrategyScope scope(*strategy);
+  Variable alone(1.f, {.name = "alone"});
+  Variable together(1.f, {.aggregation = VariableAggregation::Mean});
+  strategy->run([&] { together.assign(2.f); });
+  alone.assign(3.f);
+  const auto write = [&] {
+    if (replica_id() == 1) alone.assign(2.f);
+  };
+  expect_error([&] { strategy->run(write); }, "assign of variable 'alone' in replica 1",
+               Code::FailedPrecondition);
+  EXPECT_EQ(copy_values(alone), (std::vector<float>{3, 3}));
+}
+
+TEST(LoneWriteGuard, WarnsOrIsOffWhenAsked) {
+  for (const GuardAction action : {GuardAction::Off, GuardAction::Warn}) {
+    const auto strategy = mirrored_strategy(2, {.guards = {.lone_writes = action}});
+    const StrategyScope scope(*strategy);
+    Variable v(1.f);
+    strategy->run([&] { v.assign(static_cast<float>(replica_id())); });
+    EXPECT_EQ(copy_values(v), (std::vector<float>{0, 1}));
+  }
+}
+
 TEST(NanGuard, StopsAndNamesReplicaAndVariable) {
   const auto strategy = mirrored_strategy(3, {.guards = {.non_finite = GuardAction::Stop}});
   const StrategyScope scope(*strategy);

@@ -112,6 +112,11 @@ TEST_F(Values, LocalResultsHaveOneEntryForEachReplica) {
   EXPECT_EQ(strategy_.local_results(7), std::vector<int>{7});
   EXPECT_EQ(strategy_.local_results(DistributedValue(values)).size(), 2u);
 
+  const auto collapsed = strategy_.run([] { return 7; });
+  EXPECT_EQ(strategy_.local_results(collapsed), std::vector<int>{7});
+  const Tensor same({1.f});
+  EXPECT_EQ(strategy_.local_results(strategy_.run([&] { return same; })).size(), 1u);
+
   OneDeviceStrategy one("CPU:0");
   EXPECT_EQ(one.local_results(std::vector<int>{1, 2}).size(), 1u);
   EXPECT_EQ(get_strategy().local_results(5), std::vector<int>{5});

@@ -6,8 +6,10 @@ namespace cohort {
 namespace internal {
 
 extern const OpDef kAccumulatorApply;
+extern const OpDef kAccumulatorCancelTakes;
 extern const OpDef kAccumulatorCount;
 extern const OpDef kAccumulatorHandle;
+extern const OpDef kAccumulatorLimit;
 extern const OpDef kAccumulatorSetStep;
 extern const OpDef kAccumulatorTake;
 extern const OpDef kSparseAccumulatorApply;
@@ -27,6 +29,14 @@ AccumulatorHandle::AccumulatorHandle(const AccumulatorOptions& options, bool spa
 
 Tensor AccumulatorHandle::set_global_step(const Tensor& step, Site site) {
   return apply(kAccumulatorSetStep, {handle_, step}, {}, site);
+}
+
+Tensor AccumulatorHandle::limit_required(const Tensor& most, Site site) {
+  return apply(kAccumulatorLimit, {handle_, most}, {}, site);
+}
+
+Tensor AccumulatorHandle::cancel_pending_takes(Site site) {
+  return apply(kAccumulatorCancelTakes, {handle_}, {}, site);
 }
 
 Tensor AccumulatorHandle::num_accumulated(Site site) {

@@ -36,12 +36,12 @@ class Reader {
  public:
   explicit Reader(const BindCapture& bind) : bind_(bind) {}
 
-  std::shared_ptr<GraphImpl> graph(const message::Document& document) {
+  std::shared_ptr<GraphImpl> graph(const message::Document& document, NodesOf kind) {
     if (document.nodes_size() == 0 && document.functions_size() > 0) {
       raise(Code::InvalidArgument, "[Graph] the bytes hold a function, not a graph");
     }
     read_functions(document);
-    std::shared_ptr<GraphImpl> made = nodes(document.nodes(), NodesOf::Graph).graph;
+    std::shared_ptr<GraphImpl> made = nodes(document.nodes(), kind).graph;
     for (const message::GraphVariable& variable : document.variables()) {
       read_variable(variable, *made);
     }
@@ -225,8 +225,26 @@ class Reader {
 }  // namespace
 
 std::shared_ptr<GraphImpl> deserialize_graph(std::string_view bytes) {
-  const message::Document document = parse(bytes);
-  return Reader({}).graph(document);
+  return Reader({}).graph(parse(bytes), NodesOf::Graph);
+}
+
+std::shared_ptr<GraphImpl> deserialize_part(std::string_view bytes) {
+  return Reader({}).graph(parse(bytes), NodesOf::Part);
+}
+
+struct GraphReader::State {
+  message::Document document;
+};
+
+GraphReader::GraphReader() : state_(std::make_unique<State>()) {}
+GraphReader::~GraphReader() = default;
+
+std::shared_ptr<GraphImpl> GraphReader::add(std::string_view bytes) {
+  message::Document whole = state_->document;
+  whole.MergeFrom(parse(bytes));
+  std::shared_ptr<GraphImpl> graph = Reader({}).graph(whole, NodesOf::Graph);
+  state_->document = std::move(whole);
+  return graph;
 }
 
 std::shared_ptr<const GraphFunction> deserialize_function(std::string_view bytes,

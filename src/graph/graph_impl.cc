@@ -31,8 +31,9 @@ std::vector<int> scoped_controls(const GraphImpl& graph) {
 void place(const GraphImpl& graph, Node& node) {
   const auto& anchors = build_scopes().colocations;
   for (size_t i = 0; i < anchors.size(); ++i) {
-    if (!graph.owns(anchors[i])) continue;
-    node.colocated_with.push_back(graph.node(graph.endpoint(anchors[i]).node).name);
+    if (!graph.owns(anchors[i].tensor)) continue;
+    if (anchors[i].alone) node.colocated_with.clear();
+    node.colocated_with.push_back(graph.node(graph.endpoint(anchors[i].tensor).node).name);
   }
   if (node.colocated_with.empty()) node.device = requested_device(node.name, node.op->name);
 }

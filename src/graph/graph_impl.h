@@ -1,8 +1,10 @@
 #pragma once
 
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <typeindex>
 #include <unordered_map>
 #include <vector>
 
@@ -90,6 +92,16 @@ class GraphImpl : public GraphBuilder, public std::enable_shared_from_this<Graph
   std::vector<VariableRecord> variables(const MakeVariable& make);
   std::vector<VariableRecord> variables() const;
 
+  // What a module above keeps with the graph: one object per type, made when first asked for. It is
+  // not part of the serialized form.
+  template <typename T>
+  T& companion() {
+    const std::lock_guard lock(mutex_);
+    std::shared_ptr<void>& kept = companions_[std::type_index(typeid(T))];
+    if (!kept) kept = std::make_shared<T>();
+    return *std::static_pointer_cast<T>(kept);
+  }
+
  protected:
   // Nodes that must run before one with these inputs for reasons of state. Plain graphs leave that
   // to the user.
@@ -116,6 +128,7 @@ class GraphImpl : public GraphBuilder, public std::enable_shared_from_this<Graph
   mutable std::unordered_map<std::string, TakenName> names_;
   mutable int num_indexed_ = 0;  // nodes before this one are in names_
   std::vector<VariableRecord> variables_;
+  std::map<std::type_index, std::shared_ptr<void>> companions_;
   bool finalized_ = false;
 };
 

@@ -1,5 +1,7 @@
 #include "graph/handles.h"
 
+#include <set>
+
 #include "graph/scopes.h"
 
 namespace cohort::internal {
@@ -13,6 +15,28 @@ NamedHandle add_handle(const OpDef& op, std::string_view name, const std::string
   attrs.set("shared_name", state);
   const Specs outputs = op.infer({op.name, {}, attrs});
   return {graph->append_named(name, op, {}, std::move(attrs), outputs, site)[0], state};
+}
+
+namespace {
+
+// `seen` are nodes on the way here: names of later nodes may lead back.
+DeviceName follow_requests(const GraphImpl& graph, int id, std::set<int>& seen) {
+  const Node& node = graph.node(id);
+  if (node.device != DeviceName() || !seen.insert(id).second) return node.device;
+  for (const std::string& name : node.colocated_with) {
+    const int neighbour = graph.find(name);
+    if (neighbour < 0) continue;
+    const DeviceName found = follow_requests(graph, neighbour, seen);
+    if (found != DeviceName()) return found;
+  }
+  return {};
+}
+
+}  // namespace
+
+DeviceName device_asked_for(const GraphImpl& graph, int id) {
+  std::set<int> seen;
+  return follow_requests(graph, id, seen);
 }
 
 }  // namespace cohort::internal

@@ -16,4 +16,7 @@ struct NamedHandle {
 NamedHandle add_handle(const OpDef& op, std::string_view name, const std::string& shared_name,
                        Attrs attrs, Site site);
 
+// The device that node `id` asks for: its own request, or that of what it is colocated with.
+DeviceName device_asked_for(const GraphImpl& graph, int id);
+
 }  // namespace cohort::internal

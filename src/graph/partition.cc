@@ -2,6 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <set>
+#include <unordered_map>
+
 #include "base/raise.h"
 #include "ops/infer.h"
 #include "ops/run_context.h"
@@ -45,6 +49,12 @@ namespace {
 
 // Cuts one graph; exists for the time of one partition(). Devices go by number, in the order in
 // which they are met. Names of added nodes begin with '_', as no user's do.
+//
+// Every part has its nodes in one order of the whole graph, in which nodes come behind their
+// inputs: parts that take their steps in order never wait for each other in a circle. That order
+// goes by level, which is how often a value has crossed devices before: so a part has sent
+// everything that depends on nobody before it waits for the first time, and parts exchange tensors
+// as seldom as they can. A Send stands right behind what it sends.
 class Cutter {
  public:
   Cutter(const GraphImpl& graph, const std::vector<DeviceName>& devices, const RunRequest& request)
@@ -56,10 +66,17 @@ class Cutter {
     for (size_t i = 0; i < request.feeds.size(); ++i) fed_[request.feeds[i]] = i;
     for (const int id : needed_) assign_part(id, devices);
     for (const Endpoint fetch : request.fetches) assign_part(fetch.node, devices);
+    if (parts_.size() > 1) {
+      sort_by_level();
+      for (const int id : needed_) note_crossings(id);
+    }
   }
 
   std::vector<Partition> cut() {
-    for (const int id : needed_) copy(id);
+    for (const int id : needed_) {
+      copy(id);
+      send_away(id);
+    }
     for (const int target : request_.targets) {
       part_of(target).targets.push_back(copies_[static_cast<size_t>(target)]);
     }
@@ -73,10 +90,12 @@ class Cutter {
 
  private:
   static constexpr int kNowhere = -1;
+  static constexpr int kOrderOnly = -1;  // instead of an output: that the node has run
 
   int device_of(int id) const { return device_of_[static_cast<size_t>(id)]; }
   Partition& part(int device) { return parts_[static_cast<size_t>(device)]; }
   Partition& part_of(int id) { return part(device_of(id)); }
+  bool is_fed(Endpoint endpoint) const { return !fed_.empty() && fed_.contains(endpoint); }
 
   void assign_part(int id, const std::vector<DeviceName>& devices) {
     const DeviceName& name = devices[static_cast<size_t>(id)];
@@ -94,6 +113,65 @@ class Cutter {
     device_of_[static_cast<size_t>(id)] = last_;
   }
 
+  void sort_by_level() {
+    std::vector<int> levels(device_of_.size(), 0);
+    for (const int id : needed_) {
+      int& level = levels[static_cast<size_t>(id)];
+      const auto follow = [&](int before) {
+        const int hop = device_of(before) == device_of(id) ? 0 : 1;
+        level = std::max(level, levels[static_cast<size_t>(before)] + hop);
+      };
+      for (const Endpoint input : graph_.node(id).inputs) {
+        if (!is_fed(input)) follow(input.node);
+      }
+      for (const int before : graph_.node(id).controls) follow(before);
+    }
+    std::stable_sort(needed_.begin(), needed_.end(), [&](int a, int b) {
+      return levels[static_cast<size_t>(a)] < levels[static_cast<size_t>(b)];
+    });
+  }
+
+  // What the node takes from other devices. A tensor also says that its node has run.
+  void note_crossings(int id) {
+    const int device = device_of(id);
+    for (const Endpoint input : graph_.node(id).inputs) {
+      if (!is_fed(input) && device_of(input.node) != device) {
+        crossings_[input.node][device].insert(input.output);
+      }
+    }
+    for (const int before : graph_.node(id).controls) {
+      if (device_of(before) != device) crossings_[before][device];
+    }
+  }
+
+  // Sends what the node computed to those who take it.
+  void send_away(int id) {
+    const auto found = crossings_.find(id);
+    if (found == crossings_.end()) return;
+    for (const auto& [device, outputs] : found->second) {
+      for (const int output : outputs) {
+        arrivals_[{device, {id, output}}] = next_edge_;
+        send(next_edge_++, part_of(id), {copies_[static_cast<size_t>(id)], output});
+      }
+      if (outputs.empty()) send_token(id, device);
+    }
+  }
+
+  // An edge that only orders carries an empty tensor.
+  void send_token(int id, int device) {
+    Partition& from = part_of(id);
+    const int64_t edge = next_edge_++;
+    const int token =
+        from.graph->add_unindexed({.name = fmt::format("_done_{}", edge),
+                                   .op = &kConst,
+                                   .attrs = {{"value", Tensor::from(std::vector<bool>{})}},
+                                   .controls = {copies_[static_cast<size_t>(id)]},
+                                   .device = from.device,
+                                   .outputs = {Spec{kBool, Shape{0}}}});
+    arrivals_[{device, {id, kOrderOnly}}] = edge;
+    send(edge, from, {token, 0});
+  }
+
   // A fetch that is fed comes from the device of its node, which need not run.
   void place_fetch(size_t index) {
     const Endpoint fetch = request_.fetches[index];
@@ -107,7 +185,7 @@ class Cutter {
     if (fed == fed_.end() && device_of(wanted.node) == device) {
       return {copies_[static_cast<size_t>(wanted.node)], wanted.output};
     }
-    const auto [entry, fresh] = arrivals_.try_emplace({device, wanted});
+    const auto [entry, fresh] = received_.try_emplace({device, wanted});
     if (fresh) {
       entry->second = fed != fed_.end() ? feed(fed->second, device) : receive(wanted, device);
     }
@@ -122,9 +200,8 @@ class Cutter {
   }
 
   Endpoint receive(Endpoint wanted, int device) {
-    const int64_t edge = next_edge_++;
-    send(edge, part_of(wanted.node), {copies_[static_cast<size_t>(wanted.node)], wanted.output});
-    return add_source(device, "recv", spec_of(wanted), kRecv, {{"edge", edge}});
+    const Spec spec = wanted.output == kOrderOnly ? Spec{kBool, Shape{0}} : spec_of(wanted);
+    return add_source(device, "recv", spec, kRecv, {{"edge", arrivals_.at({device, wanted})}});
   }
 
   static void send(int64_t edge, Partition& from, Endpoint value) {
@@ -152,36 +229,11 @@ class Cutter {
     return graph_.node(endpoint.node).outputs[static_cast<size_t>(endpoint.output)];
   }
 
-  // The node that stands, on `device`, for "`before` has run". On another device that is the
-  // arrival of an empty tensor sent afterwards.
+  // The node that stands, on `device`, for "`before` has run": where something of it arrives, that.
   int local_control(int before, int device) {
     if (device_of(before) == device) return copies_[static_cast<size_t>(before)];
-    if (const int arrival = arrival_of(before, device); arrival != kNowhere) return arrival;
-    const auto [entry, fresh] = control_arrivals_.try_emplace({device, before});
-    if (!fresh) return entry->second;
-    const int64_t edge = next_edge_++;
-    Partition& from = part_of(before);
-    const Spec spec{kBool, Shape{0}};
-    const int token =
-        from.graph->add_unindexed({.name = fmt::format("_done_{}", edge),
-                                   .op = &kConst,
-                                   .attrs = {{"value", Tensor::from(std::vector<bool>{})}},
-                                   .controls = {copies_[static_cast<size_t>(before)]},
-                                   .device = from.device,
-                                   .outputs = {spec}});
-    send(edge, from, {token, 0});
-    return entry->second = add_source(device, "recv", spec, kRecv, {{"edge", edge}}).node;
-  }
-
-  // A Recv on `device` of something that `before` computed, which says that it has run.
-  int arrival_of(int before, int device) const {
-    for (auto entry = arrivals_.lower_bound({device, {before, 0}});
-         entry != arrivals_.end() && entry->first.first == device &&
-         entry->first.second.node == before;
-         ++entry) {
-      if (!fed_.contains(entry->first.second)) return entry->second.node;
-    }
-    return kNowhere;
+    const std::set<int>& outputs = crossings_.at(before).at(device);
+    return local({before, outputs.empty() ? kOrderOnly : *outputs.begin()}, device).node;
   }
 
   void copy(int id) {
@@ -190,21 +242,24 @@ class Cutter {
     for (Endpoint& input : node.inputs) input = local(input, device);
     for (int& before : node.controls) before = local_control(before, device);
     node.device = part(device).device;
+    node.colocated_with.clear();  // it is placed, and they may be elsewhere
     copies_[static_cast<size_t>(id)] = part(device).graph->add_unindexed(std::move(node));
   }
 
   const GraphImpl& graph_;
   const RunRequest& request_;
-  const std::vector<int> needed_;
+  std::vector<int> needed_;
   std::map<Endpoint, size_t> fed_;
   std::vector<Partition> parts_;  // by device number
   std::map<std::string, int> numbers_;
   int last_ = 0;
   std::vector<int> device_of_;  // by node
   std::vector<int> copies_;     // by node: its copy in the graph of its device
-  // By device: values that were sent there, or are fed there.
-  std::map<std::pair<int, Endpoint>, Endpoint> arrivals_;
-  std::map<std::pair<int, int>, int> control_arrivals_;
+  // By node: the other devices that wait for it, and the outputs that they take.
+  std::unordered_map<int, std::map<int, std::set<int>>> crossings_;
+  std::map<std::pair<int, Endpoint>, int64_t> arrivals_;  // edges, by device and what comes there
+  // By device: the nodes that stand for what arrives there, or is fed there.
+  std::map<std::pair<int, Endpoint>, Endpoint> received_;
   int64_t next_edge_ = 0;
 };
 

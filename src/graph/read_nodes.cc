@@ -37,7 +37,13 @@ bool read_index(std::string_view digits, int& index) {
   return error == std::errc() && stop == end && index >= 0;
 }
 
-InputText parse_input(std::string_view text) {
+// Nodes that cutting a graph adds have names that users' do not.
+bool is_name(std::string_view name, NodesOf kind) {
+  const bool reserved = kind == NodesOf::Part && name.starts_with('_');
+  return is_node_name(reserved ? name.substr(1) : name);
+}
+
+InputText parse_input(std::string_view text, NodesOf kind) {
   InputText input{.node = text, .control = text.starts_with('^')};
   const size_t colon = text.rfind(':');
   if (input.control) {
@@ -46,11 +52,20 @@ InputText parse_input(std::string_view text) {
     input.node = text.substr(0, colon);
     if (!read_index(text.substr(colon + 1), input.output)) input.node = {};
   }
-  if (!is_node_name(input.node)) {
+  if (!is_name(input.node, kind)) {
     raise(Code::InvalidArgument,
           "input {} is neither 'name', 'name:index' (no leading zeros) nor '^name'", quoted(text));
   }
   return input;
+}
+
+Endpoint find_endpoint(const GraphImpl& graph, std::string_view text, NodesOf kind) {
+  const InputText input = parse_input(text, kind);
+  const int node = input.control ? -1 : graph.find(input.node);
+  if (node < 0 || input.output >= static_cast<int>(graph.node(node).outputs.size())) {
+    raise(Code::InvalidArgument, "there is no tensor {}", quoted(text));
+  }
+  return {node, input.output};
 }
 
 // Files of sites live as long as the process, as literals do. There is room for those of large
@@ -130,7 +145,7 @@ class NodeReader {
 
   void note_name(int i) {
     const std::string& name = nodes_[i].name();
-    if (name.size() > kLongestName || !is_node_name(name)) {
+    if (name.size() > kLongestName || !is_name(name, kind_)) {
       raise(Code::InvalidArgument,
             "not a node's name; those have letters, digits and _ . \\ / - after a first letter, "
             "digit or dot");
@@ -143,7 +158,7 @@ class NodeReader {
   void note_inputs(int i) {
     bool controls = false;
     for (const std::string& text : nodes_[i].inputs()) {
-      const InputText input = parse_input(text);
+      const InputText input = parse_input(text, kind_);
       if (controls && !input.control) {
         raise(Code::InvalidArgument, "input {} comes after one that only runs before",
               quoted(text));
@@ -209,7 +224,7 @@ class NodeReader {
     if (op == nullptr || signature == nullptr) {
       raise(Code::InvalidArgument, "there is no such op");
     }
-    if (op == &kArgument && kind_ == NodesOf::Graph) {
+    if (op == &kArgument && kind_ != NodesOf::Function) {
       raise(Code::InvalidArgument, "only functions have arguments");
     }
     Node node{.name = in.name(), .op = op};
@@ -228,7 +243,7 @@ class NodeReader {
       if (text.starts_with('^')) {
         node.controls.push_back(graph_->find(std::string_view(text).substr(1)));
       } else {
-        node.inputs.push_back(read_endpoint(*graph_, text));
+        node.inputs.push_back(find_endpoint(*graph_, text, kind_));
       }
     }
   }
@@ -305,12 +320,7 @@ std::string quoted(std::string_view text) {
 }
 
 Endpoint read_endpoint(const GraphImpl& graph, std::string_view text) {
-  const InputText input = parse_input(text);
-  const int node = input.control ? -1 : graph.find(input.node);
-  if (node < 0 || input.output >= static_cast<int>(graph.node(node).outputs.size())) {
-    raise(Code::InvalidArgument, "there is no tensor {}", quoted(text));
-  }
-  return {node, input.output};
+  return find_endpoint(graph, text, NodesOf::Graph);
 }
 
 std::shared_ptr<GraphImpl> read_nodes(const NodeMessages& nodes, NodesOf kind,

@@ -16,7 +16,8 @@ std::string quoted(std::string_view text);
 // The function of that name. Throws InvalidArgument when there is none.
 using FindFunction = std::function<std::shared_ptr<const GraphFunction>(const std::string& name)>;
 
-enum class NodesOf { Graph, Function };  // only functions have Argument nodes
+// Only functions have Argument nodes; only parts of a graph that was cut have names with '_' first.
+enum class NodesOf { Graph, Function, Part };
 
 // A graph of these nodes, under the same numbers when inputs come before their consumers. Throws
 // InvalidArgument naming the node that is wrong, and why.

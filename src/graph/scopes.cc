@@ -2,6 +2,7 @@
 
 #include "base/raise.h"
 #include "cohort/graph.h"
+#include "cohort/ops.h"
 #include "graph/graph_impl.h"
 
 namespace cohort {
@@ -15,6 +16,11 @@ BuildScopes& build_scopes() {
 std::string name_prefix() {
   const BuildScopes& scopes = build_scopes();
   return scopes.name_prefixes.empty() ? std::string() : scopes.name_prefixes.innermost();
+}
+
+Tensor run_all(const std::vector<Tensor>& parts) {
+  const ControlDependencies after(parts);
+  return group({});
 }
 
 namespace {
@@ -50,7 +56,7 @@ void ControlDependencies::close() { build_scopes().controls.close(ticket_); }
 
 Colocation::Colocation(const Tensor& tensor) {
   internal::graph_of(tensor);  // throws unless it is a symbol
-  ticket_ = build_scopes().colocations.open(tensor);
+  ticket_ = build_scopes().colocations.open({tensor});
 }
 Colocation::~Colocation() { build_scopes().colocations.leave(ticket_); }
 void Colocation::close() { build_scopes().colocations.close(ticket_); }

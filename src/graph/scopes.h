@@ -9,15 +9,39 @@
 
 namespace cohort::internal {
 
+// What a node must be placed with.
+struct ColocationAnchor {
+  Tensor tensor;
+  bool alone = false;  // anchors outside of this one do not count
+};
+
 // What the open guards of a thread say about the nodes that it adds.
 struct BuildScopes {
   ScopeStack<std::string> name_prefixes{"NameScope"};  // "" or "scope/"
   ScopeStack<std::vector<Tensor>> controls{"ControlDependencies"};
-  ScopeStack<Tensor> colocations{"Colocation"};
+  ScopeStack<ColocationAnchor> colocations{"Colocation"};
 };
 BuildScopes& build_scopes();
 
 // The prefix that the innermost name scope gives: "" or "layer/inner/".
 std::string name_prefix();
+
+// While it lives, nodes that this thread adds go where `tensor` goes, whatever guards outside of it
+// say.
+class [[nodiscard]] SoleColocation {
+ public:
+  explicit SoleColocation(const Tensor& tensor)
+      : ticket_(build_scopes().colocations.open({tensor, true})) {}
+  ~SoleColocation() { build_scopes().colocations.leave(ticket_); }
+  SoleColocation(const SoleColocation&) = delete;
+  SoleColocation& operator=(const SoleColocation&) = delete;
+
+ private:
+  uint64_t ticket_;
+};
+
+// Something to run in the graph being built that runs all of `parts`. Unlike group() it takes none
+// of their values, so that values of other tasks stay there.
+Tensor run_all(const std::vector<Tensor>& parts);
 
 }  // namespace cohort::internal

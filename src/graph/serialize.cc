@@ -26,17 +26,26 @@ void at_place(const std::string& where, Body&& body) {
 
 class Writer {
  public:
-  Writer() {
+  Writer() { begin(); }
+
+  // Starts another document, which may use the functions of those before.
+  void begin() {
+    document_.Clear();
     document_.set_format(kGraphFormat);
     document_.set_producer(COHORT_VERSION);
   }
 
+  // What was added since the last time.
   void graph(const GraphImpl& graph) {
-    for (int id = 0; id < graph.size(); ++id) node(graph, id, *document_.add_nodes(), "");
-    for (const auto& record : graph.variables()) {
-      write_variable(graph, record, *document_.add_variables());
+    const auto variables = graph.variables();  // before the nodes, so that theirs are there
+    for (const int size = graph.size(); next_node_ < size; ++next_node_) {
+      node(graph, next_node_, *document_.add_nodes(), "");
+    }
+    for (; next_variable_ < variables.size(); ++next_variable_) {
+      write_variable(graph, variables[next_variable_], *document_.add_variables());
     }
   }
+  int next_node() const { return next_node_; }
 
   void function(const GraphFunction& function) { document_.set_function(add(function)); }
 
@@ -156,6 +165,8 @@ class Writer {
   std::unordered_map<const GraphFunction*, std::string> names_;
   std::set<std::string> taken_;
   int depth_ = 0;
+  int next_node_ = 0;
+  size_t next_variable_ = 0;
 };
 
 }  // namespace
@@ -164,6 +175,27 @@ std::string serialize_graph(const GraphImpl& graph) {
   Writer writer;
   writer.graph(graph);
   return writer.bytes();
+}
+
+struct GraphWriter::State {
+  std::shared_ptr<const GraphImpl> graph;
+  Writer writer = {};
+};
+
+GraphWriter::GraphWriter(std::shared_ptr<const GraphImpl> graph)
+    : state_(std::make_unique<State>(State{std::move(graph)})) {}
+GraphWriter::~GraphWriter() = default;
+
+bool GraphWriter::has_more() const { return state_->writer.next_node() < state_->graph->size(); }
+
+std::string GraphWriter::next() {
+  Writer attempt = state_->writer;  // what fails is asked for again
+  attempt.begin();
+  attempt.graph(*state_->graph);
+  std::string bytes = attempt.bytes();
+  attempt.begin();
+  state_->writer = std::move(attempt);
+  return bytes;
 }
 
 std::string serialize_function(const GraphFunction& function) {

@@ -40,6 +40,37 @@ using BindCapture = std::function<Tensor(const CaptureInfo&)>;
 
 std::string serialize_graph(const GraphImpl& graph);
 std::shared_ptr<GraphImpl> deserialize_graph(std::string_view bytes);
+// The same for a graph that was cut: names of what cutting adds are reserved otherwise.
+std::shared_ptr<GraphImpl> deserialize_part(std::string_view bytes);
+
+// A graph that grows, as a row of documents: each has what was added since the one before.
+class GraphWriter {
+ public:
+  explicit GraphWriter(std::shared_ptr<const GraphImpl> graph);
+  ~GraphWriter();
+  // Whether the graph has nodes that no document has.
+  bool has_more() const;
+  // Throws what serialize_graph does; the same comes again at the next call then.
+  std::string next();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+// Puts the documents of a GraphWriter together again.
+class GraphReader {
+ public:
+  GraphReader();
+  ~GraphReader();
+  // The graph so far and what the document adds; nodes keep their numbers. Throws what
+  // deserialize_graph does, and then nothing was added.
+  std::shared_ptr<GraphImpl> add(std::string_view bytes);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
 
 std::string serialize_function(const GraphFunction& function);
 std::shared_ptr<const GraphFunction> deserialize_function(std::string_view bytes,

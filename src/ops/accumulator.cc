@@ -32,6 +32,23 @@ void Accumulator::set_global_step(int64_t step) {
   step_ = step;
 }
 
+void Accumulator::set_limit(int64_t most) {
+  const std::lock_guard lock(mutex_);
+  limit_ = most;
+  takers_.wake_first();
+}
+
+void Accumulator::cancel_pending_takes() {
+  const std::lock_guard lock(mutex_);
+  ++cancels_;
+  takers_.wake_first();
+}
+
+void Accumulator::raise_cancelled() const {
+  raise(Code::Cancelled, "[Accumulator] the takes that waited for gradients of '{}' were cancelled",
+        name_);
+}
+
 void Accumulator::check_required(int64_t required) const {
   if (required > 0) return;
   raise(Code::InvalidArgument, "[Accumulator] at least 1 gradient must be taken of '{}', not {}",

@@ -2,6 +2,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <algorithm>
 #include <mutex>
 #include <unordered_map>
 
@@ -29,6 +30,11 @@ class Accumulator : public Resource {
   int64_t num_accumulated() const;
   // From here on gradients of steps before `step` are dropped. Going back is logged.
   void set_global_step(int64_t step);
+  // Takes that ask for more than `most`, those that wait already too, make do with that many; 0 and
+  // less lifts the limit.
+  void set_limit(int64_t most);
+  // Takes that wait now end with Cancelled.
+  void cancel_pending_takes();
   size_t pending_takes() const;
 
  protected:
@@ -52,8 +58,10 @@ class Accumulator : public Resource {
   void take_when(int64_t required, Cancellation& cancellation, const Remove& remove) {
     check_required(required);
     WaitingLine::Place place(takers_, mutex_, cancellation);
+    const int64_t cancels = cancels_;
     const bool finished = place.wait([&] {
-      if (count_ < required) return false;
+      if (cancels_ != cancels) raise_cancelled();
+      if (count_ < (limit_ > 0 ? std::min(required, limit_) : required)) return false;
       remove(count_);
       count_ = 0;
       ++step_;
@@ -69,6 +77,7 @@ class Accumulator : public Resource {
 
  private:
   void check_required(int64_t required) const;
+  [[noreturn]] void raise_cancelled() const;
 
   const std::string name_;
   const Kind kind_;
@@ -78,6 +87,8 @@ class Accumulator : public Resource {
   WaitingLine takers_;
   int64_t step_ = 0;
   int64_t count_ = 0;
+  int64_t limit_ = 0;
+  int64_t cancels_ = 0;  // how often pending takes were cancelled
 };
 
 // Whole tensors.

@@ -212,6 +212,41 @@ extern constexpr OpDef kAccumulatorSetStep{
     .stateful = true,
 };
 
+extern constexpr OpDef kAccumulatorLimit{
+    .name = "AccumulatorLimit",
+    .dtypes = kHandleAndGradient,
+    .infer = [](const OpInputs& inputs) -> Specs {
+      require_handle(inputs);
+      require_integer(inputs, 1, "the limit");
+      return nothing();
+    },
+    .compute =
+        [](Kernel& k) {
+          accumulator_of<Accumulator>(k).set_limit(k.inputs[1].to<int64_t>());
+          set_nothing(k);
+        },
+    .gradient = nullptr,
+    .no_gradient_because = kState,
+    .stateful = true,
+};
+
+extern constexpr OpDef kAccumulatorCancelTakes{
+    .name = "AccumulatorCancelTakes",
+    .dtypes = kResourceType,
+    .infer = [](const OpInputs& inputs) -> Specs {
+      require_handle(inputs);
+      return nothing();
+    },
+    .compute =
+        [](Kernel& k) {
+          accumulator_of<Accumulator>(k).cancel_pending_takes();
+          set_nothing(k);
+        },
+    .gradient = nullptr,
+    .no_gradient_because = kState,
+    .stateful = true,
+};
+
 extern constexpr OpDef kAccumulatorCount{
     .name = "AccumulatorCount",
     .dtypes = kResourceType,

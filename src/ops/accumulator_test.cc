@@ -104,6 +104,34 @@ TEST(DenseAccumulator, WaitsForWhatIsRequired) {
   EXPECT_EQ(second.get(), 7.f);
 }
 
+TEST(DenseAccumulator, MakesDoWithLessWhenThereIsALimit) {
+  DenseAccumulator accumulator("g", kind());
+  auto taken =
+      std::async(std::launch::async, [&] { return accumulator.take(3, never()).to<float>(); });
+  accumulator.apply(1.f, 0);
+  accumulator.apply(3.f, 0);
+  while (accumulator.pending_takes() == 0) std::this_thread::yield();
+  EXPECT_EQ(accumulator.num_accumulated(), 2);
+  accumulator.set_limit(2);
+  EXPECT_EQ(taken.get(), 2.f);
+  accumulator.apply(5.f, 1);
+  accumulator.set_limit(5);
+  EXPECT_EQ(accumulator.take(1, never()).to<float>(), 5.f);  // a limit asks for no more
+}
+
+TEST(DenseAccumulator, CancelsTheTakesThatWaitAndNoLaterOnes) {
+  DenseAccumulator accumulator("g", kind());
+  const auto wait = [&] { return accumulator.take(1, never()); };
+  auto first = std::async(std::launch::async, wait);
+  auto second = std::async(std::launch::async, wait);
+  while (accumulator.pending_takes() < 2) std::this_thread::yield();
+  accumulator.cancel_pending_takes();
+  EXPECT_ERROR(Code::Cancelled, "of 'g' were cancelled", first.get());
+  EXPECT_ERROR(Code::Cancelled, "of 'g' were cancelled", second.get());
+  accumulator.apply(5.f, 0);
+  EXPECT_EQ(wait().to<float>(), 5.f);
+}
+
 TEST(DenseAccumulator, StopsWaitingWhenTheRunIsCancelled) {
   DenseAccumulator accumulator("g", kind());
   Cancellation cancellation;

@@ -1,8 +1,11 @@
 // Comparisons of two tensors, element by element.
 
+#include <functional>
+
 #include "cohort/ops.h"
 #include "ops/kernel.h"
 #include "ops/promotion.h"
+#include "ops/small.h"
 
 namespace cohort {
 namespace internal {
@@ -40,7 +43,7 @@ extern constexpr OpDef kEqual{
     .compute =
         [](Kernel& k) {
           if (k.inputs[0].dtype() == kString) return compare_strings(k, true);
-          set(k, at::eq(in(k, 0), in(k, 1)));
+          if (!compute_small_binary(k, std::equal_to())) set(k, at::eq(in(k, 0), in(k, 1)));
         },
     .gradient = nullptr,
     .no_gradient_because = kTruth,
@@ -53,7 +56,7 @@ extern constexpr OpDef kNotEqual{
     .compute =
         [](Kernel& k) {
           if (k.inputs[0].dtype() == kString) return compare_strings(k, false);
-          set(k, at::ne(in(k, 0), in(k, 1)));
+          if (!compute_small_binary(k, std::not_equal_to())) set(k, at::ne(in(k, 0), in(k, 1)));
         },
     .gradient = nullptr,
     .no_gradient_because = kTruth,
@@ -63,7 +66,10 @@ extern constexpr OpDef kLess{
     .name = "Less",
     .dtypes = kNumericTypes,
     .infer = infer_broadcast_to_bool,
-    .compute = [](Kernel& k) { set(k, at::lt(in(k, 0), in(k, 1))); },
+    .compute =
+        [](Kernel& k) {
+          if (!compute_small_binary(k, std::less())) set(k, at::lt(in(k, 0), in(k, 1)));
+        },
     .gradient = nullptr,
     .no_gradient_because = kTruth,
 };
@@ -72,7 +78,10 @@ extern constexpr OpDef kLessEqual{
     .name = "LessEqual",
     .dtypes = kNumericTypes,
     .infer = infer_broadcast_to_bool,
-    .compute = [](Kernel& k) { set(k, at::le(in(k, 0), in(k, 1))); },
+    .compute =
+        [](Kernel& k) {
+          if (!compute_small_binary(k, std::less_equal())) set(k, at::le(in(k, 0), in(k, 1)));
+        },
     .gradient = nullptr,
     .no_gradient_because = kTruth,
 };
@@ -80,8 +89,8 @@ extern constexpr OpDef kLessEqual{
 namespace {
 
 Tensor compare(const OpDef& op, const Tensor& a, const Tensor& b, Site site) {
-  const Pair pair = promoted(op.name, a, b);
-  return apply(op, {pair.a, pair.b}, {}, site);
+  Pair pair = promoted(op.name, a, b);
+  return apply(op, {std::move(pair.a), std::move(pair.b)}, {}, site);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include "ops/in_place.h"
 #include "ops/like.h"
 #include "ops/promotion.h"
+#include "ops/small.h"
 
 namespace cohort {
 namespace internal {
@@ -43,13 +44,35 @@ at::Tensor& difference_into(at::Tensor& out, const at::Tensor& a, const at::Tens
   return at::sub_out(out, a, b);
 }
 
+// By `small` for a few elements, else by the kernel library.
+template <typename Small>
+void compute_binary(Kernel& kernel, const Small& small, Binary make, BinaryInto write) {
+  if (!compute_small_binary(kernel, small)) compute_binary(kernel, make, write);
+}
+
+constexpr auto kPlus = []<typename T>(T a, T b) {
+  return static_cast<T>(wrapping(a) + wrapping(b));
+};
+constexpr auto kMinus = []<typename T>(T a, T b) {
+  return static_cast<T>(wrapping(a) - wrapping(b));
+};
+constexpr auto kTimes = []<typename T>(T a, T b) {
+  return static_cast<T>(wrapping(a) * wrapping(b));
+};
+constexpr auto kRatio = []<typename T>(T a, T b) {
+  return std::floating_point<T> ? a / b : T{};  // the op takes no integers
+};
+// What is not a number wins.
+constexpr auto kSmaller = []<typename T>(T a, T b) { return a != a || a < b ? a : b; };
+constexpr auto kLarger = []<typename T>(T a, T b) { return a != a || a > b ? a : b; };
+
 }  // namespace
 
 extern constexpr OpDef kAdd{
     .name = "Add",
     .dtypes = kNumericTypes,
     .infer = infer_broadcast,
-    .compute = [](Kernel& k) { compute_binary(k, sum_of, sum_into); },
+    .compute = [](Kernel& k) { compute_binary(k, kPlus, sum_of, sum_into); },
     .gradient = [](const OpCall& call, Grads g) { return of_both(call, g[0], g[0]); },
 };
 
@@ -57,7 +80,7 @@ extern constexpr OpDef kSub{
     .name = "Sub",
     .dtypes = kNumberTypes,
     .infer = infer_broadcast,
-    .compute = [](Kernel& k) { compute_binary(k, difference_of, difference_into); },
+    .compute = [](Kernel& k) { compute_binary(k, kMinus, difference_of, difference_into); },
     .gradient = [](const OpCall& call, Grads g) { return of_both(call, g[0], -g[0]); },
 };
 
@@ -65,7 +88,7 @@ extern constexpr OpDef kMul{
     .name = "Mul",
     .dtypes = kNumericTypes,
     .infer = infer_broadcast,
-    .compute = [](Kernel& k) { compute_binary(k, at::mul, at::mul_out); },
+    .compute = [](Kernel& k) { compute_binary(k, kTimes, at::mul, at::mul_out); },
     .gradient = [](const OpCall& call,
                    Grads g) { return of_both(call, g[0] * call.inputs[1], g[0] * call.inputs[0]); },
 };
@@ -74,7 +97,7 @@ extern constexpr OpDef kDiv{
     .name = "Div",
     .dtypes = kFloatTypes,
     .infer = infer_broadcast,
-    .compute = [](Kernel& k) { compute_binary(k, at::div, at::div_out); },
+    .compute = [](Kernel& k) { compute_binary(k, kRatio, at::div, at::div_out); },
     .gradient =
         [](const OpCall& call, Grads g) {
           const Tensor a_gradient = g[0] / call.inputs[1];
@@ -130,7 +153,7 @@ extern constexpr OpDef kMinimum{
     .name = "Minimum",
     .dtypes = kNumberTypes,
     .infer = infer_broadcast,
-    .compute = [](Kernel& k) { compute_binary(k, at::minimum, at::minimum_out); },
+    .compute = [](Kernel& k) { compute_binary(k, kSmaller, at::minimum, at::minimum_out); },
     .gradient = [](const OpCall& call,
                    Grads g) { return of_extreme(call, g[0], call.inputs[0] <= call.inputs[1]); },
 };
@@ -139,7 +162,7 @@ extern constexpr OpDef kMaximum{
     .name = "Maximum",
     .dtypes = kNumberTypes,
     .infer = infer_broadcast,
-    .compute = [](Kernel& k) { compute_binary(k, at::maximum, at::maximum_out); },
+    .compute = [](Kernel& k) { compute_binary(k, kLarger, at::maximum, at::maximum_out); },
     .gradient = [](const OpCall& call,
                    Grads g) { return of_extreme(call, g[0], call.inputs[0] >= call.inputs[1]); },
 };
@@ -147,8 +170,8 @@ extern constexpr OpDef kMaximum{
 namespace {
 
 Tensor apply_promoted(const OpDef& op, const Tensor& a, const Tensor& b, Site site) {
-  const Pair pair = promoted(op.name, a, b);
-  return apply(op, {pair.a, pair.b}, {}, site);
+  Pair pair = promoted(op.name, a, b);
+  return apply(op, {std::move(pair.a), std::move(pair.b)}, {}, site);
 }
 
 }  // namespace

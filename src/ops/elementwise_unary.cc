@@ -4,6 +4,7 @@
 
 #include "cohort/ops.h"
 #include "ops/in_place.h"
+#include "ops/small.h"
 
 namespace cohort {
 namespace internal {
@@ -15,13 +16,23 @@ Specs infer_bool(const OpInputs& inputs) { return {{kBool, inputs.shape(0)}}; }
 
 constexpr std::string_view kTruth = "its result is a truth value";
 
+// By `small` for a few elements, else by the kernel library.
+template <typename Small>
+void compute_unary(Kernel& kernel, const Small& small, Unary make, UnaryInPlace write) {
+  if (!compute_small_unary(kernel, small)) compute_unary(kernel, make, write);
+}
+
 }  // namespace
 
 extern constexpr OpDef kNeg{
     .name = "Neg",
     .dtypes = kNumberTypes,
     .infer = infer_same,
-    .compute = [](Kernel& k) { compute_unary(k, at::neg, at::neg_); },
+    .compute =
+        [](Kernel& k) {
+          const auto small = []<typename T>(T x) { return static_cast<T>(-wrapping(x)); };
+          compute_unary(k, small, at::neg, at::neg_);
+        },
     .gradient = [](const OpCall&, Grads g) -> Gradients { return {-g[0]}; },
 };
 
@@ -29,7 +40,13 @@ extern constexpr OpDef kAbs{
     .name = "Abs",
     .dtypes = kNumberTypes,
     .infer = infer_same,
-    .compute = [](Kernel& k) { compute_unary(k, at::abs, at::abs_); },
+    .compute =
+        [](Kernel& k) {
+          const auto small = []<typename T>(T x) {
+            return std::signbit(static_cast<double>(x)) ? static_cast<T>(-wrapping(x)) : x;
+          };
+          compute_unary(k, small, at::abs, at::abs_);
+        },
     .gradient = [](const OpCall& call, Grads g) -> Gradients {
       return {g[0] * sign(call.inputs[0])};
     },
@@ -52,8 +69,11 @@ extern constexpr OpDef kSquare{
     .infer = infer_same,
     .compute =
         [](Kernel& k) {
+          const auto small = []<typename T>(T x) {
+            return static_cast<T>(wrapping(x) * wrapping(x));
+          };
           compute_unary(
-              k, [](const at::Tensor& x) { return at::mul(x, x); },
+              k, small, [](const at::Tensor& x) { return at::mul(x, x); },
               [](at::Tensor& x) -> at::Tensor& { return x.mul_(x); });
         },
     .gradient = [](const OpCall& call, Grads g) -> Gradients {

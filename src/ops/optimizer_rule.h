@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <vector>
 
@@ -9,8 +10,9 @@
 #include "ops/variable_ops.h"
 
 // What the optimizers' update ops share. Their inputs are: the variable's handle, one handle per
-// slot, the gradient, for a sparse gradient the row indices, the learning rate and the step number
-// (1 for the first update). The constants are attributes.
+// slot, the gradient, for a sparse gradient the row indices, for a dense one any number of terms
+// that are added to it, the learning rate and the step number (1 for the first update). The
+// constants are attributes.
 namespace cohort::internal {
 
 Specs infer_update(const OpInputs& inputs);
@@ -23,7 +25,8 @@ struct UpdateStep {
 
 // Runs one update rule with kSlots slots. rule(step, {parameter, slots...}, gradient, count) is
 // called for every run of consecutive elements that is to be updated: once for a dense gradient,
-// once per row (rows named twice added up) for a sparse one. The pointers are to float or double;
+// block by block for one that has several terms, once per row (rows named twice added up) for a
+// sparse one. The pointers are to float or double;
 // 16-bit variables are updated in float. All cells are locked meanwhile.
 template <int kSlots>
 class OptimizerUpdate {
@@ -94,8 +97,64 @@ class OptimizerUpdate {
             "[Optimizer] variable '{}' has {} elements, got a gradient of another shape with {}",
             cell_of(k_.inputs[0]).name(), values[0].numel(), gradient.numel());
     }
+    if (k_.inputs.size() > kSlots + 4) return update_with_sum(step, values, rule);
     const at::Tensor dense = gradient.to(values[0].scalar_type()).contiguous();
     apply_to(step, values, dense, 0, 0, dense.numel(), rule);
+  }
+
+  // Adds up the terms block by block, so that the sum never leaves the first cache.
+  template <typename Rule>
+  void update_with_sum(const UpdateStep& step, const Values& values, const Rule& rule) {
+    constexpr int64_t kBlock = 2048;
+    const std::vector<at::Tensor> terms = flat_terms();
+    const at::ScalarType wanted = values[0].scalar_type();
+    const at::Tensor sum = at::empty({kBlock}, terms[0].options());
+    for (int64_t offset = 0; offset < values[0].numel(); offset += kBlock) {
+      const int64_t count = std::min(kBlock, values[0].numel() - offset);
+      add_up(terms, offset, count, sum);
+      apply_to(step, values, sum.scalar_type() == wanted ? sum : sum.to(wanted), offset, 0, count,
+               rule);
+    }
+  }
+
+  // All terms of the gradient as vectors.
+  std::vector<at::Tensor> flat_terms() const {
+    const at::Tensor& first = in(k_, kSlots + 1);
+    std::vector<at::Tensor> terms;
+    for (size_t i = kSlots + 1; i + 2 < k_.inputs.size(); ++i) {
+      const at::Tensor& term = in(k_, i);
+      if (term.sizes() != first.sizes() || term.scalar_type() != first.scalar_type() ||
+          (first.scalar_type() != at::kFloat && first.scalar_type() != at::kDouble)) {
+        raise(Code::InvalidArgument,
+              "[Optimizer] the {} terms of the gradient of variable '{}' must be float32 or "
+              "float64, all alike",
+              k_.inputs.size() - kSlots - 3, cell_of(k_.inputs[0]).name());
+      }
+      terms.push_back(term.contiguous().view({-1}));
+    }
+    return terms;
+  }
+
+  static void add_up(const std::vector<at::Tensor>& terms, int64_t from, int64_t count,
+                     const at::Tensor& sum) {
+    if (sum.scalar_type() == at::kFloat) {
+      add_up_as<float>(terms, from, count, sum.data_ptr<float>());
+    } else {
+      add_up_as<double>(terms, from, count, sum.data_ptr<double>());
+    }
+  }
+
+  template <typename T>
+  static void add_up_as(const std::vector<at::Tensor>& terms, int64_t from, int64_t count, T* sum) {
+    const T* first = terms[0].data_ptr<T>() + from;
+    const T* second = terms[1].data_ptr<T>() + from;
+#pragma GCC ivdep
+    for (int64_t i = 0; i < count; ++i) sum[i] = first[i] + second[i];
+    for (size_t term = 2; term < terms.size(); ++term) {
+      const T* next = terms[term].data_ptr<T>() + from;
+#pragma GCC ivdep
+      for (int64_t i = 0; i < count; ++i) sum[i] += next[i];
+    }
   }
 
   template <typename Rule>

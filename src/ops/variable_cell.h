@@ -72,6 +72,8 @@ class VariableImpl {
   virtual Tensor assign(const Tensor& value) = 0;
   virtual Tensor assign_add(const Tensor& delta) = 0;
   virtual Tensor assign_sub(const Tensor& delta) = 0;
+  // Makes the value over all replicas larger by `delta`, wherever the thread is: for running sums.
+  virtual void accumulate(const Tensor& delta) { assign_add(delta); }
   virtual Tensor scatter(ScatterOp op, const IndexedSlices& slices) = 0;
   // The one value over all replicas, whatever the context: what a checkpoint keeps. restore() makes
   // it that again, for any number of replicas.

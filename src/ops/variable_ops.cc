@@ -8,12 +8,15 @@
 namespace cohort::internal {
 namespace {
 
+void require_variable(const OpInputs& inputs) {
+  if (inputs.dtype(0) == kResource) return;
+  raise(Code::InvalidArgument, "[{}] input 0 must be a variable's handle, got {}", inputs.op,
+        to_string(inputs.dtype(0)));
+}
+
 // The variable's dtype and shape travel as attributes: a handle in a graph does not know them.
 Specs infer_variable(const OpInputs& inputs) {
-  if (inputs.dtype(0) != kResource) {
-    raise(Code::InvalidArgument, "[{}] input 0 must be a variable's handle, got {}", inputs.op,
-          to_string(inputs.dtype(0)));
-  }
+  require_variable(inputs);
   return {{inputs.attrs.get<DType>("dtype"), inputs.attrs.get<Shape>("shape")}};
 }
 
@@ -84,6 +87,22 @@ extern constexpr OpDef kReadVariable{
     .compute = [](Kernel& k) { k.outputs[0] = cell_of(k.inputs[0]).read(); },
     .gradient = nullptr,
     .no_gradient_because = "a variable's gradient is collected where it is read",
+    .stateful = true,
+};
+
+extern constexpr OpDef kVariableIsInitialized{
+    .name = "VariableIsInitialized",
+    .dtypes = kResourceType,
+    .infer = [](const OpInputs& inputs) -> Specs {
+      require_variable(inputs);
+      return {{kBool, Shape{}}};
+    },
+    .compute =
+        [](Kernel& k) {
+          set(k, at::scalar_tensor(cell_of(k.inputs[0]).is_initialized(), at::kBool));
+        },
+    .gradient = nullptr,
+    .no_gradient_because = "it asks for no value",
     .stateful = true,
 };
 
@@ -207,6 +226,10 @@ Tensor fit_delta(const VariableHandle& variable, const Tensor& delta, std::strin
 }
 
 }  // namespace
+
+Tensor is_variable_initialized(const VariableHandle& variable) {
+  return apply(kVariableIsInitialized, {variable.handle}, {});
+}
 
 Tensor assign_variable(const VariableHandle& variable, const Tensor& value) {
   const Tensor fitted = fit_to_variable(variable, value, "Assign");

@@ -19,6 +19,8 @@ Tensor fit_to_variable(const VariableHandle& variable, const Tensor& value,
 // Throws InvalidArgument naming the variable unless it holds integers or floats.
 void require_arithmetic(const VariableHandle& variable, std::string_view operation);
 
+// Whether the variable has a value; bool.
+Tensor is_variable_initialized(const VariableHandle& variable);
 Tensor assign_variable(const VariableHandle& variable, const Tensor& value);
 Tensor assign_add_variable(const VariableHandle& variable, const Tensor& delta);
 Tensor assign_sub_variable(const VariableHandle& variable, const Tensor& delta);

@@ -4,13 +4,15 @@
 #include <vector>
 
 #include "graph/graph_impl.h"
+#include "graph/partition.h"
 #include "graph/prune.h"
 #include "runtime/plan.h"
+#include "runtime/session_impl.h"
 
 namespace cohort::internal {
 
 // One signature, compiled: a plan per device, and where feeds and fetches go.
-struct CompiledRun {
+struct CompiledRun : PreparedRun {
   struct Part {
     DeviceName device;
     std::shared_ptr<const Plan> plan;
@@ -20,6 +22,9 @@ struct CompiledRun {
   std::vector<Part> parts;
   size_t num_fetches = 0;
 };
+
+// Compiles a graph of its own for one device.
+std::shared_ptr<const Plan> compile_part(const Partition& part, StepOrder order);
 
 // Cuts what the request needs by the nodes' devices, one for each node of the graph, and compiles
 // the parts.

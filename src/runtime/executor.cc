@@ -29,55 +29,80 @@ int64_t bytes_of(std::span<const Tensor> tensors) {
   return bytes;
 }
 
-// Moves or copies a step's inputs out of their slots.
-void take_inputs(const Plan& plan, const Plan::Step& step, std::vector<Tensor>& slots,
-                 std::vector<Tensor>& inputs) {
-  inputs.clear();
-  const int* sources = plan.input_slots.data() + step.first_input;
+}  // namespace
+
+PlanRun::PlanRun(const Plan& plan, std::span<const Tensor> feeds, RunContext& context,
+                 std::vector<StepTime>* times, Arrivals* arrivals)
+    : plan_(plan),
+      context_(context),
+      times_(times),
+      arrivals_(arrivals),
+      slots_(static_cast<size_t>(plan.num_slots)) {
+  for (size_t i = 0; i < feeds.size(); ++i) {
+    slots_[static_cast<size_t>(plan.feed_slots[i])] = feeds[i];
+  }
+}
+
+// Moves or copies them out of their slots.
+void PlanRun::take_inputs(const Plan::Step& step) {
+  inputs_.clear();
+  const int* sources = plan_.input_slots.data() + step.first_input;
   for (int i = 0; i < step.num_inputs; ++i) {
-    Tensor& slot = slots[static_cast<size_t>(sources[i])];
+    Tensor& slot = slots_[static_cast<size_t>(sources[i])];
     if (i < 32 && ((step.last_uses >> i) & 1) != 0) {
-      inputs.push_back(std::move(slot));
+      inputs_.push_back(std::move(slot));
     } else {
-      inputs.push_back(slot);
+      inputs_.push_back(slot);
     }
   }
 }
 
-}  // namespace
+void PlanRun::run_step(const Plan::Step& step) {
+  take_inputs(step);
+  const std::span<Tensor> outputs(slots_.data() + step.first_output,
+                                  static_cast<size_t>(step.num_outputs));
+  const auto start = times_ != nullptr ? std::chrono::steady_clock::now()
+                                       : std::chrono::steady_clock::time_point();
+  try {
+    if (step.check_inputs) step.op->infer({step.op->name, inputs_, step.node->attrs});
+    execute(*step.op, inputs_, step.node->attrs, outputs, &context_);
+  } catch (const Error& error) {
+    raise_for(*step.node, error.status());
+  }
+  if (times_ != nullptr) {
+    times_->push_back({step.node, start, std::chrono::steady_clock::now(), bytes_of(outputs)});
+  }
+  for (int i = step.first_unused; i < step.first_unused + step.num_unused; ++i) {
+    slots_[static_cast<size_t>(plan_.unused_outputs[static_cast<size_t>(i)])] = Tensor();
+  }
+}
 
-std::vector<Tensor> run_plan(const Plan& plan, std::span<const Tensor> feeds, RunContext& context,
-                             std::vector<StepTime>* times) {
-  std::vector<Tensor> slots(static_cast<size_t>(plan.num_slots));
-  for (size_t i = 0; i < feeds.size(); ++i)
-    slots[static_cast<size_t>(plan.feed_slots[i])] = feeds[i];
-  std::vector<Tensor> inputs;
+bool PlanRun::advance() {
   // Kernels that call ops mean to run them, also when this thread builds a graph or has a tape.
   const PlainDispatch outside;
   const KernelScope scope;
-  for (const Plan::Step& step : plan.steps) {
-    context.cancellation().check();
-    take_inputs(plan, step, slots, inputs);
-    const std::span<Tensor> outputs(slots.data() + step.first_output,
-                                    static_cast<size_t>(step.num_outputs));
-    const auto start = times != nullptr ? std::chrono::steady_clock::now()
-                                        : std::chrono::steady_clock::time_point();
-    try {
-      if (step.check_inputs) step.op->infer({step.op->name, inputs, step.node->attrs});
-      execute(*step.op, inputs, step.node->attrs, outputs, &context);
-    } catch (const Error& error) {
-      raise_for(*step.node, error.status());
+  for (; next_ < plan_.steps.size(); ++next_) {
+    const Plan::Step& step = plan_.steps[next_];
+    context_.cancellation().check();
+    if (step.arrives_by >= 0 && arrivals_ != nullptr && !arrivals_->await(step.arrives_by)) {
+      return false;
     }
-    if (times != nullptr) {
-      times->push_back({step.node, start, std::chrono::steady_clock::now(), bytes_of(outputs)});
-    }
-    for (int i = step.first_unused; i < step.first_unused + step.num_unused; ++i) {
-      slots[static_cast<size_t>(plan.unused_outputs[static_cast<size_t>(i)])] = Tensor();
-    }
+    run_step(step);
   }
+  return true;
+}
+
+std::vector<Tensor> PlanRun::fetches() const {
   std::vector<Tensor> fetches;
-  for (const int slot : plan.fetch_slots) fetches.push_back(slots[static_cast<size_t>(slot)]);
+  for (const int slot : plan_.fetch_slots) fetches.push_back(slots_[static_cast<size_t>(slot)]);
   return fetches;
+}
+
+std::vector<Tensor> run_plan(const Plan& plan, std::span<const Tensor> feeds, RunContext& context,
+                             std::vector<StepTime>* times) {
+  PlanRun run(plan, feeds, context, times);
+  run.advance();
+  return run.fetches();
 }
 
 }  // namespace cohort::internal

@@ -17,11 +17,46 @@ struct StepTime {
   int64_t output_bytes;
 };
 
-// Runs the steps of a plan one after the other, on this thread and its device, and returns the
-// fetches. A value lives until its last use and is handed to that use alone, so that kernels may
-// write their result over it. Throws what a kernel throws, with the node, its device and where in
-// the program it was made; checks the context's cancellation between steps. Fills `times` when
-// given.
+// Says which tensors from other parts are there, so that nobody blocks a thread to wait for one.
+class Arrivals {
+ public:
+  virtual ~Arrivals() = default;
+  // Whether the edge's value is there. If not, the run is to be advanced again when it is, or when
+  // the run is cancelled; that may happen on another thread before this call returns.
+  virtual bool await(int64_t edge) = 0;
+};
+
+// One run of a plan, which can stop where a tensor is missing and go on later. It takes its steps
+// one after the other, on the calling thread and its device. A value lives until its last use and
+// is handed to that use alone, so that kernels may write their result over it.
+class PlanRun {
+ public:
+  // Without `arrivals` a step that takes a tensor from another part blocks until it is there. Fills
+  // `times` when given.
+  PlanRun(const Plan& plan, std::span<const Tensor> feeds, RunContext& context,
+          std::vector<StepTime>* times = nullptr, Arrivals* arrivals = nullptr);
+
+  // True at the end. False when a tensor is missing: touch nothing then, another thread may be in
+  // here already. Throws what a kernel throws, with the node, its device and where in the program
+  // it was made; checks the context's cancellation between steps.
+  bool advance();
+  // After the end.
+  std::vector<Tensor> fetches() const;
+
+ private:
+  void take_inputs(const Plan::Step& step);
+  void run_step(const Plan::Step& step);
+
+  const Plan& plan_;
+  RunContext& context_;
+  std::vector<StepTime>* const times_;
+  Arrivals* const arrivals_;
+  std::vector<Tensor> slots_;
+  std::vector<Tensor> inputs_;  // of the step that runs
+  size_t next_ = 0;
+};
+
+// Runs a plan from beginning to end and returns the fetches.
 std::vector<Tensor> run_plan(const Plan& plan, std::span<const Tensor> feeds, RunContext& context,
                              std::vector<StepTime>* times = nullptr);
 

@@ -9,6 +9,9 @@
 #include "base/raise.h"
 
 namespace cohort::internal {
+
+extern const OpDef kRecv;
+
 namespace {
 
 bool is_variable_read(const Node& node) { return node.op->name == "ReadVariable"; }
@@ -152,6 +155,7 @@ class Compiler {
       const Spec& spec = graph_->node(input.node).outputs[static_cast<size_t>(input.output)];
       step.check_inputs |= spec.dtype != kResource && !spec.shape.is_fully_known();
     }
+    if (node.op == &kRecv) step.arrives_by = node.attrs.integer("edge");
     first_slots_[static_cast<size_t>(id)] = plan_->num_slots;
     plan_->num_slots += count;
     plan_->steps.push_back(step);

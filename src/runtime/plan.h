@@ -22,6 +22,7 @@ struct Plan {
     bool check_inputs = false;  // a shape was not known when the node was made
     int first_unused = 0;       // into unused_outputs
     int num_unused = 0;
+    int64_t arrives_by = -1;  // the edge, when the step takes a tensor from another part
   };
 
   std::shared_ptr<const GraphImpl> graph;  // keeps nodes alive

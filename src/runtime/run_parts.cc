@@ -6,6 +6,7 @@
 
 #include "base/raise.h"
 #include "runtime/call_plan.h"
+#include "runtime/outcome.h"
 #include "runtime/worker_pool.h"
 
 namespace cohort::internal {
@@ -111,7 +112,7 @@ class PartsRun {
     }
     run_part(0);
     others.wait();
-    throw_causes();
+    throw_if_error(root_cause(statuses_));
     if (is_traced()) fill(*setting_.metadata, start);
     return std::move(results_);
   }
@@ -136,27 +137,6 @@ class PartsRun {
   }
 
   bool is_traced() const { return setting_.metadata != nullptr; }
-
-  // What cancels the run from outside reaches every part, with the node that it met behind it.
-  static bool is_same_cause(const Status& a, const Status& b) {
-    return a.message.starts_with(b.message) || b.message.starts_with(a.message);
-  }
-
-  // A part that failed because another one did has that status marked as derived; causes are not.
-  void throw_causes() const {
-    constexpr size_t kLongestMessage = 4096;
-    Status told;
-    for (const Status& status : statuses_) {
-      if (status.ok() || (!told.ok() && !told.derived && status.derived)) continue;
-      if (told.ok() || (told.derived && !status.derived)) {
-        told = status;
-      } else if (!is_same_cause(status, told) && told.message.size() < kLongestMessage) {
-        told.message += "; and: " + status.message;
-      }
-    }
-    if (told.message.size() > kLongestMessage) told.message.resize(kLongestMessage);
-    if (!told.ok()) throw Error(std::move(told));
-  }
 
   void fill(RunMetadata& metadata, std::chrono::steady_clock::time_point start) const {
     metadata.nodes.clear();

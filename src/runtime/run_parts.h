@@ -2,8 +2,12 @@
 
 #include <atomic>
 #include <chrono>
+#include <map>
+#include <string>
 
-#include "runtime/session_impl.h"
+#include "cohort/session.h"
+#include "ops/run_context.h"
+#include "runtime/compiled_run.h"
 
 namespace cohort::internal {
 

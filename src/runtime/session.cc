@@ -3,30 +3,29 @@
 #include <fmt/format.h>
 
 #include <charconv>
+#include <optional>
 
 #include "base/raise.h"
-#include "runtime/session_impl.h"
+#include "runtime/local_session.h"
 
 namespace cohort {
 namespace {
 
-std::string_view without_scheme(std::string_view target) {
+// "host:port" of a target that names a server, with or without the scheme.
+std::optional<std::string_view> address_of(std::string_view target) {
   constexpr std::string_view kScheme = "grpc://";
-  return target.starts_with(kScheme) ? target.substr(kScheme.size()) : target;
-}
-
-// Whether it is host:port, with or without the scheme.
-bool is_address(std::string_view target) {
-  const std::string_view address = without_scheme(target);
+  const std::string_view address =
+      target.starts_with(kScheme) ? target.substr(kScheme.size()) : target;
   const size_t colon = address.rfind(':');
   if (colon == std::string_view::npos || colon == 0 ||
       address.find_first_of("/ ") != std::string_view::npos) {
-    return false;
+    return std::nullopt;
   }
   int port = 0;
   const char* end = address.data() + address.size();
   const auto [stop, error] = std::from_chars(address.data() + colon + 1, end, port);
-  return error == std::errc() && stop == end && port >= 0 && port <= 65535;
+  if (error != std::errc() || stop != end || port < 0 || port > 65535) return std::nullopt;
+  return address;
 }
 
 // Names of nodes may have a backslash, and nothing else that JSON would mind.
@@ -41,19 +40,15 @@ std::string json_text(std::string_view text) {
 
 std::shared_ptr<internal::SessionImpl> open(const Graph& graph, std::string_view target,
                                             const SessionOptions& options) {
-  if (is_address(target)) {
-    internal::raise(Code::Unimplemented,
-                    "[Session] target '{}' asks for the server at grpc://{}, but sessions in other "
-                    "processes do not exist yet; use \"\" to run in this process",
-                    target, without_scheme(target));
+  const std::shared_ptr<internal::GraphImpl>& nodes = internal::GraphAccess::impl(graph);
+  if (target.empty()) return std::make_shared<internal::LocalSession>(nodes, options);
+  if (const auto address = address_of(target)) {
+    return internal::open_remote_session(nodes, std::string(*address), options);
   }
-  if (!target.empty()) {
-    internal::raise(Code::NotFound,
-                    "[Session] nothing serves target '{}'; use \"grpc://host:port\" for a server, "
-                    "or \"\" to run in this process",
-                    target);
-  }
-  return std::make_shared<internal::SessionImpl>(internal::GraphAccess::impl(graph), options);
+  internal::raise(Code::NotFound,
+                  "[Session] nothing serves target '{}'; use \"grpc://host:port\" for a server, "
+                  "or \"\" to run in this process",
+                  target);
 }
 
 }  // namespace

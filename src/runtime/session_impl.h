@@ -1,59 +1,74 @@
 #pragma once
 
-#include <atomic>
-#include <condition_variable>
-#include <map>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <vector>
 
 #include "cohort/session.h"
-#include "runtime/compiled_run.h"
-#include "runtime/executor.h"
+#include "graph/graph_impl.h"
+#include "graph/prune.h"
 
 namespace cohort::internal {
 
-// A session whose devices are this process's.
+// A signature that is ready to run; what it holds depends on where it runs.
+class PreparedRun {
+ public:
+  virtual ~PreparedRun() = default;
+};
+
+// What stands behind a Session: the rules that do not depend on where a graph runs, and four
+// questions that do. Thread-safe.
 class SessionImpl {
  public:
-  SessionImpl(std::shared_ptr<GraphImpl> graph, const SessionOptions& options);
+  explicit SessionImpl(std::shared_ptr<GraphImpl> graph) : graph_(std::move(graph)) {}
+  virtual ~SessionImpl() = default;
 
   std::vector<Tensor> run(const std::vector<Tensor>& fetches, const Feeds& feeds,
                           const RunOptions& options, RunMetadata* metadata);
   int make_callable(const std::vector<Tensor>& feeds, const std::vector<Tensor>& fetches);
   std::vector<Tensor> run_callable(int id, const std::vector<Tensor>& values);
-  std::vector<std::string> list_devices() const;
-  void close();
+
+  virtual std::vector<std::string> list_devices() const = 0;
+  virtual void close() = 0;
+
+ protected:
+  const GraphImpl& graph() const { return *graph_; }
+
+  // Found among those prepared before, or made. Within the limit, which 0 leaves to the session.
+  virtual std::shared_ptr<const PreparedRun> prepare(const RunRequest& request,
+                                                     std::chrono::milliseconds limit) = 0;
+  // `values`: of the request's feeds, in their order, already checked.
+  virtual std::vector<Tensor> execute(const PreparedRun& run, const std::vector<Tensor>& values,
+                                      const RunOptions& options, RunMetadata* metadata) = 0;
 
  private:
-  struct RunHandle;
-  void check_open() const;  // mutex_ is held
   struct CallableEntry {
     std::vector<Tensor> feeds;
-    std::shared_ptr<const CompiledRun> compiled;
+    std::shared_ptr<const PreparedRun> run;
   };
 
   RunRequest request_for(const std::vector<Tensor>& fetches, const std::vector<Tensor>& fed) const;
-  std::shared_ptr<const CompiledRun> compiled(const RunRequest& request);
-  std::shared_ptr<const CompiledRun> compile_run(const RunRequest& request);
-  void place_new_nodes();
-  std::vector<Tensor> execute_run(const CompiledRun& run, const std::vector<Tensor>& values,
-                                  std::chrono::milliseconds timeout, RunMetadata* metadata);
 
   const std::shared_ptr<GraphImpl> graph_;
-  const SessionOptions options_;
-  const std::vector<DeviceName> devices_;
-  std::map<std::string, ResourceTable> resources_;  // by device; fixed after construction
-
-  mutable std::mutex mutex_;
-  std::vector<DeviceName> placed_;  // guarded by mutex_, as all below
-  std::map<std::vector<Endpoint>, std::shared_ptr<const CompiledRun>> cache_;
-  std::vector<CallableEntry> callables_;
-  std::map<int, Cancellation*> running_;
-  int next_run_ = 0;
-  bool closed_ = false;
-  std::condition_variable idle_;
-  std::atomic<uint64_t> numbered_runs_{0};
+  std::mutex mutex_;
+  std::vector<CallableEntry> callables_;  // guarded by mutex_
 };
+
+// What tells requests apart, for a map of those that were prepared.
+std::vector<Endpoint> signature_of(const RunRequest& request);
+
+// Throws InvalidArgument, naming it, when a placeholder is needed and not fed.
+void check_placeholders(const GraphImpl& graph, const RunRequest& request);
+
+// Writes a line about placement to stderr: for people, and for tools that look for it, so bare.
+void print_placement(const std::string& line);
+// "name: (Op): /job:.../device:CPU:0"
+std::string placement_line(const Node& node, const DeviceName& device);
+
+// A session on the server at "host:port". Defined by the module that knows servers, src/cluster.
+std::shared_ptr<SessionImpl> open_remote_session(std::shared_ptr<GraphImpl> graph,
+                                                 const std::string& address,
+                                                 const SessionOptions& options);
 
 }  // namespace cohort::internal

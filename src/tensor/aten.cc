@@ -5,6 +5,7 @@
 #include <array>
 
 #include "base/raise.h"
+#include "tensor/small.h"
 
 namespace cohort::internal {
 namespace {
@@ -21,18 +22,6 @@ constexpr std::array<std::pair<DType, at::ScalarType>, 10> kTypes = {{
     {kUInt8, at::kByte},
     {kBool, at::kBool},
 }};
-
-Tensor make_numeric(at::Tensor value, bool weak) {
-  auto made = std::make_shared<NumericBody>();
-  made->kind = TensorBody::Kind::Numeric;
-  made->dtype = from_aten(value.scalar_type());
-  made->weak = weak;
-  const at::IntArrayRef sizes = value.sizes();
-  made->shape = Shape(std::span<const int64_t>(sizes.data(), sizes.size()));
-  made->device = &value_device();
-  made->value = std::move(value);
-  return TensorAccess::make(std::move(made));
-}
 
 }  // namespace
 
@@ -58,11 +47,20 @@ const at::Tensor& aten(const Tensor& tensor) {
   if (held.kind != TensorBody::Kind::Numeric) {
     raise(Code::InvalidArgument, "[Tensor] needs numbers, got a {} tensor", to_string(held.dtype));
   }
-  return static_cast<const NumericBody&>(held).value;
+  const auto& numeric = static_cast<const NumericBody&>(held);
+  return numeric.value.defined() ? numeric.value : made_value(numeric);
 }
 
-Tensor from_aten(at::Tensor value) { return make_numeric(std::move(value), false); }
-Tensor from_aten_weak(at::Tensor value) { return make_numeric(std::move(value), true); }
+Tensor from_aten(at::Tensor value) {
+  auto made = std::make_shared<NumericBody>();
+  made->kind = TensorBody::Kind::Numeric;
+  made->dtype = from_aten(value.scalar_type());
+  const at::IntArrayRef sizes = value.sizes();
+  made->shape = Shape(std::span<const int64_t>(sizes.data(), sizes.size()));
+  made->device = &value_device();
+  made->value = std::move(value);
+  return TensorAccess::make(std::move(made));
+}
 
 at::Tensor to_torch(const Tensor& tensor) { return aten(tensor); }
 

@@ -9,7 +9,7 @@
 namespace cohort::internal {
 
 struct NumericBody : TensorBody {
-  at::Tensor value;
+  at::Tensor value;  // undefined in a SmallBody (tensor/small.h)
   // A row-major copy of a value that is a strided view or not aligned, made when somebody wants to
   // see the bytes.
   mutable std::once_flag dense_once;
@@ -26,7 +26,6 @@ const at::Tensor& aten(const Tensor& tensor);
 
 // Shares `value`'s memory; the tensor belongs to the current device.
 Tensor from_aten(at::Tensor value);
-Tensor from_aten_weak(at::Tensor value);
 
 // What cohort/torch.h converts with.
 at::Tensor to_torch(const Tensor& tensor);

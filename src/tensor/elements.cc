@@ -9,6 +9,7 @@
 
 #include "base/raise.h"
 #include "tensor/aten.h"
+#include "tensor/small.h"
 #include "tensor/visit.h"
 
 namespace cohort {
@@ -28,6 +29,16 @@ const at::Tensor& dense_value(const Tensor& tensor) {
   std::call_once(held.dense_once,
                  [&] { held.dense = value.cpu().clone(at::MemoryFormat::Contiguous); });
   return held.dense;
+}
+
+// The elements in row-major order, wherever they are.
+const std::byte* dense_bytes(const Tensor& tensor) {
+  const TensorBody& held = body(tensor);
+  if (held.kind == TensorBody::Kind::Numeric) {
+    const std::byte* bytes = small_bytes(static_cast<const NumericBody&>(held));
+    if (bytes != nullptr) return bytes;
+  }
+  return static_cast<const std::byte*>(dense_value(tensor).data_ptr());
 }
 
 template <typename To, typename From>
@@ -82,9 +93,8 @@ void read_element(const Tensor& tensor, int64_t offset, DType dtype, void* out) 
     *static_cast<std::string*>(out) = strings(tensor).at(static_cast<size_t>(offset));
     return;
   }
-  const at::Tensor& value = dense_value(tensor);
-  const auto* bytes = static_cast<const std::byte*>(value.data_ptr());
-  convert_elements(bytes + offset * value.element_size(), tensor.dtype(), 1, dtype, out);
+  const std::byte* element = dense_bytes(tensor) + offset * size_of(tensor.dtype());
+  convert_elements(element, tensor.dtype(), 1, dtype, out);
 }
 
 void read_elements(const Tensor& tensor, DType dtype, void* out) {
@@ -94,11 +104,11 @@ void read_elements(const Tensor& tensor, DType dtype, void* out) {
     std::copy(values.begin(), values.end(), static_cast<std::string*>(out));
     return;
   }
-  const at::Tensor& value = dense_value(tensor);
+  const std::byte* bytes = dense_bytes(tensor);
   if (tensor.dtype() != dtype) {
-    convert_elements(value.data_ptr(), tensor.dtype(), tensor.size(), dtype, out);
+    convert_elements(bytes, tensor.dtype(), tensor.size(), dtype, out);
   } else if (tensor.size() > 0) {
-    std::memcpy(out, value.data_ptr(), value.nbytes());
+    std::memcpy(out, bytes, static_cast<size_t>(tensor.size() * size_of(dtype)));
   }
 }
 
@@ -141,7 +151,7 @@ const void* element_data(const Tensor& tensor, DType dtype) {
           to_string(tensor.dtype()), to_string(dtype));
   }
   if (dtype == kString) return strings(tensor).data();
-  return dense_value(tensor).data_ptr();
+  return dense_bytes(tensor);
 }
 
 }  // namespace internal

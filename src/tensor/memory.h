@@ -19,6 +19,15 @@ WritableTensor allocate_tensor(DType dtype, const Shape& shape);
 // Fresh memory for such a tensor where its own memory is, which belongs to the current device.
 WritableTensor allocate_like(const Tensor& tensor);
 
+// Values of a few bytes lie beside their dtype and shape: the kernel library takes longer to make a
+// tensor than a loop takes to fill one.
+inline constexpr int64_t kSmallBytes = 32;
+inline bool is_small(DType dtype, int64_t elements) {
+  return is_numeric(dtype) && elements <= kSmallBytes && elements * size_of(dtype) <= kSmallBytes;
+}
+// Room for such a value. `weak`: it takes the dtype of the tensor that it meets.
+WritableTensor make_small(DType dtype, const Shape& shape, bool weak = false);
+
 // A numeric tensor's elements in row-major order. They live as long as the tensor.
 const std::byte* element_bytes(const Tensor& tensor);
 

@@ -8,6 +8,7 @@
 
 #include "base/raise.h"
 #include "tensor/aten.h"
+#include "tensor/small.h"
 
 namespace cohort {
 namespace internal {
@@ -78,12 +79,17 @@ at::Tensor allocate(DType dtype, const Shape& shape) {
 }  // namespace
 
 Tensor make_scalar(DType dtype, const void* value) {
-  at::Tensor scalar = allocate(dtype, Shape{});
-  std::memcpy(scalar.data_ptr(), value, static_cast<size_t>(size_of(dtype)));
-  return from_aten_weak(std::move(scalar));
+  WritableTensor scalar = make_small(dtype, Shape{}, true);
+  std::memcpy(scalar.data, value, static_cast<size_t>(size_of(dtype)));
+  return std::move(scalar.tensor);
 }
 
 Tensor copy_elements(DType dtype, const Shape& shape, const void* data) {
+  if (shape.rank() == 0 && is_numeric(dtype)) {
+    WritableTensor scalar = make_small(dtype, shape);
+    std::memcpy(scalar.data, data, static_cast<size_t>(size_of(dtype)));
+    return std::move(scalar.tensor);
+  }
   at::Tensor copy = allocate(dtype, shape);
   const size_t bytes = copy.nbytes();
   if (bytes > 0) std::memcpy(copy.data_ptr(), data, bytes);

@@ -18,14 +18,16 @@ class JsonRules {
  public:
   explicit JsonRules(const JsonSource& source) : source_(source) {}
 
-  bool operator()(int depth, Json::parse_event_t event, const Json& value) {
+  template <typename Value>
+  bool operator()(int depth, nlohmann::detail::parse_event_t event, const Value& value) {
+    using Event = nlohmann::detail::parse_event_t;
     if (depth > kDeepestJson) {
       raise(Code::InvalidArgument, "[{}] {} nests deeper than {} levels", source_.operation,
             source_.name, kDeepestJson);
     }
-    if (event == Json::parse_event_t::object_start) keys_.emplace_back();
-    if (event == Json::parse_event_t::object_end) keys_.pop_back();
-    if (event == Json::parse_event_t::key) check_key(value.get<std::string>());
+    if (event == Event::object_start) keys_.emplace_back();
+    if (event == Event::object_end) keys_.pop_back();
+    if (event == Event::key) check_key(value.template get<std::string>());
     return true;
   }
 
@@ -59,33 +61,46 @@ std::string_view reason_of(std::string_view what) {
   return end == std::string_view::npos ? what : what.substr(end + 2);
 }
 
-}  // namespace
-
-Json parse_json(std::string_view text, const JsonSource& source) {
+template <typename Value>
+Value parse(std::string_view text, const JsonSource& source) {
   if (text.size() > kMostJsonBytes) {
     raise(Code::InvalidArgument, "[{}] {} has {} bytes; expected at most {}", source.operation,
           source.name, text.size(), kMostJsonBytes);
   }
   try {
     JsonRules rules(source);
-    return Json::parse(text.begin(), text.end(), std::ref(rules));
-  } catch (const Json::parse_error& error) {
+    return Value::parse(text.begin(), text.end(), std::ref(rules));
+  } catch (const nlohmann::detail::parse_error& error) {
     const size_t at = error.byte > 0 ? error.byte - 1 : 0;
     raise(Code::InvalidArgument, "[{}] {} is not JSON: {}{}", source.operation, source.name,
           reason_of(error.what()), json_hint(text, at));
-  } catch (const Json::exception& error) {  // a number that no double holds
+  } catch (const nlohmann::detail::exception& error) {  // a number that no double holds
     raise(Code::InvalidArgument, "[{}] {} is not JSON: {}", source.operation, source.name,
           reason_of(error.what()));
   }
 }
 
-std::string_view kind_of(const Json& value) {
+template <typename Value>
+std::string_view kind(const Value& value) {
   if (value.is_object()) return "an object";
   if (value.is_array()) return "a list";
   if (value.is_string()) return "a text";
   if (value.is_boolean()) return "true or false";
   return value.is_null() ? "null" : "a number";
 }
+
+}  // namespace
+
+Json parse_json(std::string_view text, const JsonSource& source) {
+  return parse<Json>(text, source);
+}
+
+nlohmann::json parse_sorted_json(std::string_view text, const JsonSource& source) {
+  return parse<nlohmann::json>(text, source);
+}
+
+std::string_view kind_of(const Json& value) { return kind(value); }
+std::string_view kind_of(const nlohmann::json& value) { return kind(value); }
 
 std::optional<std::string> text_member(const Json& object, const std::string& key,
                                        const JsonSource& source) {

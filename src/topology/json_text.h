@@ -19,9 +19,12 @@ struct JsonSource {
 // Parses text that nobody vouches for. InvalidArgument with line and column when it is not JSON,
 // repeats a key, nests deeper than 32 levels or is longer than 64 MB.
 Json parse_json(std::string_view text, const JsonSource& source);
+// The same, with the keys in order of name, for objects of very many.
+nlohmann::json parse_sorted_json(std::string_view text, const JsonSource& source);
 
 // "a text", "a number", "null": what a value is, for messages.
 std::string_view kind_of(const Json& value);
+std::string_view kind_of(const nlohmann::json& value);
 
 // The member `key` of `object` when it is there; InvalidArgument when it is not a text.
 std::optional<std::string> text_member(const Json& object, const std::string& key,

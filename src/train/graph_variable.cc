@@ -3,22 +3,56 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <mutex>
 
 #include "base/raise.h"
 #include "cohort/graph_variable.h"
 #include "cohort/ops.h"
 #include "graph/handles.h"
 #include "graph/scopes.h"
+#include "ops/dispatch.h"
 #include "ops/variable_ops.h"
+#include "train/variable_creators.h"
 
 namespace cohort {
 namespace internal {
 
+extern const OpDef kRepeat;
 extern const OpDef kVariableHandle;
 
+namespace {
+
+UnplacedVariable& being_placed() {
+  thread_local UnplacedVariable variable;
+  return variable;
+}
+
+UnplacedVariable known_of(const VariableRequest& request) {
+  UnplacedVariable known{request.options.dtype, request.options.shape};
+  const auto* constant = request.initializer.target<ConstantInitializer>();
+  if (constant == nullptr || !constant->value.defined()) return known;
+  if (!known.dtype) known.dtype = constant->value.dtype();
+  if (!known.shape.has_rank()) known.shape = constant->value.shape();
+  return known;
+}
+
+// The state's name is the node's, so that graphs that name it alike share it.
+NamedHandle add_variable_handle(const VariableRequest& request) {
+  being_placed() = known_of(request);
+  NamedHandle made;
+  const Status status =
+      capture_status([&] { made = add_handle(kVariableHandle, request.options.name, {}, {}, {}); });
+  being_placed() = {};
+  throw_if_error(status);
+  return made;
+}
+
+}  // namespace
+
+const UnplacedVariable& variable_being_placed() { return being_placed(); }
+
 GraphVariable::GraphVariable(const VariableRequest& request) : SingleVariable(request.options) {
-  // The state's name is the node's, so that graphs that name it alike share it.
-  const NamedHandle made = add_handle(kVariableHandle, request.options.name, {}, {}, {});
+  const NamedHandle made = add_variable_handle(request);
   handle_.handle = made.handle;
   handle_.name = made.state;
   const Colocation together(handle_.handle);
@@ -35,7 +69,7 @@ GraphVariable::GraphVariable(const GraphImpl::VariableRecord& record)
 
 std::string GraphVariable::device() const {
   const std::shared_ptr<GraphImpl> graph = graph_of(handle_.handle);
-  return graph->node(graph->endpoint(handle_.handle).node).device.to_string();
+  return device_asked_for(*graph, graph->endpoint(handle_.handle).node).to_string();
 }
 
 std::shared_ptr<VariableImpl> GraphVariable::deep_copy() const {
@@ -45,7 +79,7 @@ std::shared_ptr<VariableImpl> GraphVariable::deep_copy() const {
 }
 
 Tensor GraphVariable::read() const {
-  const Colocation together(handle_.handle);
+  const SoleColocation together(handle_.handle);
   return SingleVariable::read();
 }
 
@@ -89,7 +123,27 @@ Variable make_named(std::string_view name, const GetVariableOptions& options) {
       options.initializer ? options.initializer
                           : (is_floating(options.dtype) ? nn::glorot_uniform() : nn::zeros());
   return Variable([=] { return initializer(options.shape, options.dtype); },
-                  {.name = std::string(name), .trainable = options.trainable});
+                  {.name = std::string(name),
+                   .trainable = options.trainable,
+                   .dtype = options.dtype,
+                   .shape = options.shape});
+}
+
+// A graph's local variables, in the order of their making.
+struct LocalVariables {
+  std::mutex mutex;
+  std::vector<std::shared_ptr<GraphVariable>> made;  // guarded by mutex
+};
+
+std::vector<std::shared_ptr<GraphVariable>> current_locals() {
+  auto& locals = current_graph()->companion<LocalVariables>();
+  const std::lock_guard lock(locals.mutex);
+  return locals.made;
+}
+
+// The names as often as `counts` says: one per name, 0 or 1.
+Tensor names_where(const std::vector<std::string>& names, const std::vector<Tensor>& flags) {
+  return apply(kRepeat, {Tensor::from(names), cast(stack(flags), kInt64)}, {});
 }
 
 }  // namespace
@@ -129,8 +183,66 @@ Tensor global_variables_initializer() {
   }
   const NameScope outside("");
   const NameScope init("init");
-  return group(assignments);
+  return internal::run_all(assignments);
 }
+
+Variable local_variable(const Initializer& initializer, const VariableOptions& options) {
+  // A constant is no parameter to a replica_device_setter, and the variable goes with it.
+  const Tensor anchor = constant(Tensor(int64_t{0}), options.name + "/anchor");
+  const Colocation together(anchor);
+  VariableRequest request{initializer, options};
+  request.options.trainable = options.trainable.value_or(false);
+  const auto made = std::make_shared<internal::GraphVariable>(request);
+  auto& locals = internal::current_graph()->companion<internal::LocalVariables>();
+  const std::lock_guard lock(locals.mutex);
+  locals.made.push_back(made);
+  return internal::VariableAccess::make(made);
+}
+
+std::vector<Variable> local_variables() {
+  std::vector<Variable> all;
+  for (const auto& made : internal::current_locals()) {
+    all.push_back(internal::VariableAccess::make(made));
+  }
+  return all;
+}
+
+Tensor local_variables_initializer() {
+  std::vector<Tensor> assignments;
+  for (const auto& made : internal::current_locals()) assignments.push_back(made->initializer());
+  const NameScope outside("");
+  const NameScope init("init_local");
+  return internal::run_all(assignments);
+}
+
+Tensor is_variable_initialized(const Variable& variable) {
+  const auto& impl = internal::VariableAccess::impl(variable);
+  if (!impl->handle().handle.is_symbolic()) return Tensor(impl->is_initialized());
+  const Colocation together(impl->handle().handle);
+  return internal::is_variable_initialized(impl->handle());
+}
+
+Tensor report_uninitialized_variables(const std::vector<Variable>& variables) {
+  const NameScope outside("");
+  const NameScope report("report_uninitialized_variables");
+  std::vector<std::string> names;
+  std::vector<Tensor> missing;
+  for (const Variable& variable : variables) {
+    names.push_back(variable.name());
+    missing.push_back(logical_not(is_variable_initialized(variable)));
+  }
+  if (names.empty()) return constant(Tensor::from(names));
+  return internal::names_where(names, missing);
+}
+
+Tensor report_uninitialized_variables() {
+  std::vector<Variable> all = global_variables();
+  const std::vector<Variable> locals = local_variables();
+  all.insert(all.end(), locals.begin(), locals.end());
+  return report_uninitialized_variables(all);
+}
+
+std::optional<Variable> find_global_step() { return internal::find_variable("global_step"); }
 
 Variable global_step() {
   const NameScope outside("");

@@ -1,9 +1,19 @@
 #pragma once
 
+#include <optional>
+
 #include "graph/graph_impl.h"
 #include "train/single_variable.h"
 
 namespace cohort::internal {
+
+// What is known of a variable before it has a place: what a device function may want to know.
+struct UnplacedVariable {
+  std::optional<DType> dtype = std::nullopt;
+  Shape shape = Shape::unknown();
+};
+// The variable whose handle this thread is adding to a graph; nothing is known when there is none.
+const UnplacedVariable& variable_being_placed();
 
 // A variable that is a node of a graph.
 class GraphVariable : public SingleVariable {

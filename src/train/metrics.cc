@@ -3,6 +3,7 @@
 #include "base/raise.h"
 #include "cohort/ops.h"
 #include "ops/dispatch.h"
+#include "ops/variable_cell.h"
 
 namespace cohort::metrics {
 namespace {
@@ -15,6 +16,10 @@ void require_same_shape(std::string_view metric, const Tensor& labels, const Ten
   if (labels.shape().is_compatible_with(other.shape())) return;
   raise(Code::InvalidArgument, "[{}] labels of shape {} do not fit {} of shape {}", metric,
         labels.shape().to_string(), what, other.shape().to_string());
+}
+
+void accumulate(const Variable& total, const Tensor& delta) {
+  internal::VariableAccess::impl(total)->accumulate(delta);
 }
 
 }  // namespace
@@ -54,8 +59,8 @@ Mean::Mean(std::string name)
 void Mean::update(const Tensor& values) {
   const RecordingPause pause;
   require_numbers("Mean", values);
-  total_.assign_add(sum(cast(values, kFloat64)));
-  count_.assign_add(cast(size(values), kFloat64));
+  accumulate(total_, sum(cast(values, kFloat64)));
+  accumulate(count_, cast(size(values), kFloat64));
 }
 
 void Mean::update(const Tensor& values, const Tensor& weights) {
@@ -64,8 +69,8 @@ void Mean::update(const Tensor& values, const Tensor& weights) {
   require_numbers("Mean", weights);
   const Tensor wide = cast(values, kFloat64);
   const Tensor each = broadcast_to(cast(weights, kFloat64), values.shape());
-  total_.assign_add(sum(wide * each));
-  count_.assign_add(sum(each));
+  accumulate(total_, sum(wide * each));
+  accumulate(count_, sum(each));
 }
 
 Tensor Mean::result() const {
@@ -119,8 +124,8 @@ void Auc::update(const Tensor& labels, const Tensor& scores) {
   const Tensor inner = linspace(0.0, 1.0, thresholds_, kFloat64);
   const Tensor thresholds = inner * (1 + 2e-7) - 1e-7;
   const Tensor above = cast(flat > reshape(thresholds, {1, thresholds_}), kFloat64);
-  positives_.assign_add(sum(above * truth, 0));
-  negatives_.assign_add(sum(above * (1.0 - truth), 0));
+  accumulate(positives_, sum(above * truth, 0));
+  accumulate(negatives_, sum(above * (1.0 - truth), 0));
 }
 
 Tensor Auc::result() const {

@@ -9,6 +9,7 @@
 #include "base/raise.h"
 #include "cohort/graph_variable.h"
 #include "cohort/ops.h"
+#include "graph/scopes.h"
 #include "ops/dispatch.h"
 #include "ops/variable_ops.h"
 #include "train/update_route.h"
@@ -33,16 +34,22 @@ struct OptimizerState {
   // Slots of each variable, in the rule's order, and all of them in the order of their making.
   std::map<std::shared_ptr<VariableImpl>, std::vector<Variable>> slots = {};
   std::vector<Variable> made = {};
+  // What slots that are not made yet begin with, by variable and slot.
+  std::map<std::pair<std::shared_ptr<VariableImpl>, std::string>, Tensor> awaited = {};
   std::set<std::string> warned = {};
 
   // Moves the count of updates to where the variables are.
   void settle(const UpdateRoute& route, const Variable& neighbour);
   const std::vector<Variable>& slots_of(const Variable& variable, const UpdateRoute* route);
-  // One update of the copies that this context means.
-  Tensor step(const Gradients& gradients, const std::vector<Variable>& variables,
+  // Whether an update needs nothing of the gradients but their sum, element by element.
+  bool adds() const;
+  // One update of the copies that this context means, with the sum of the terms.
+  Tensor step(std::span<const Gradients> terms, const std::vector<Variable>& variables,
               const UpdateRoute* route);
   Tensor update(const Variable& variable, const std::vector<Variable>& its_slots,
-                const Gradient& gradient, const Tensor& rate_now, const Tensor& step);
+                std::span<const Gradient> terms, const Tensor& rate_now, const Tensor& step);
+  // What is awaited for the slot, which is no longer awaited then; undefined when nothing is.
+  Tensor take_awaited(const Variable& variable, const std::string& slot);
   void warn_without_gradient(const Variable& variable);
   Tensor rate_now() const;
 };
@@ -55,19 +62,31 @@ VariableOptions iterations_options() {
           .aggregation = VariableAggregation::OnlyFirstReplica};
 }
 
-VariableRequest slot_request(const Variable& variable, const SlotSpec& spec) {
+// `saved`, when defined, is what the slot begins with.
+VariableRequest slot_request(const Variable& variable, const SlotSpec& spec, const Tensor& saved) {
   const Shape shape = variable.shape();
   const DType dtype = variable.dtype();
-  return {[shape, dtype, value = spec.initial_value] {
-            return fill(shape, cast(Tensor(value), dtype));
+  return {[shape, dtype, saved, value = spec.initial_value] {
+            return saved.defined() ? saved : fill(shape, cast(Tensor(value), dtype));
           },
           {.name = variable.name() + "/" + spec.name, .trainable = false}};
 }
 
-Variable make_slot(const Variable& variable, const SlotSpec& spec, const UpdateRoute* route) {
-  const VariableRequest request = slot_request(variable, spec);
-  return route != nullptr ? route->make_beside(variable, request)
-                          : Variable(request.initializer, request.options);
+// A slot lives where its variable does.
+Variable make_slot(const Variable& variable, const VariableRequest& request,
+                   const UpdateRoute* route) {
+  if (route != nullptr) return route->make_beside(variable, request);
+  const Tensor& handle = VariableAccess::impl(variable)->handle().handle;
+  std::optional<Colocation> together;
+  if (handle.is_symbolic()) together.emplace(handle);
+  return Variable(request.initializer, request.options);
+}
+
+// Something to wait for. Updated variables of a session's graph stay where they are.
+Tensor done_after(const std::vector<Tensor>& updates) {
+  const auto* builder = cohort::internal::thread_dispatch().builder;
+  const bool of_session = builder != nullptr && builder->makes_variables();
+  return of_session ? cohort::internal::run_all(updates) : group(updates);
 }
 
 }  // namespace
@@ -85,9 +104,17 @@ const std::vector<Variable>& OptimizerState::slots_of(const Variable& variable,
   const auto found = slots.find(VariableAccess::impl(variable));
   if (found != slots.end()) return found->second;
   std::vector<Variable> fresh;
-  for (const SlotSpec& spec : rule.slots) fresh.push_back(make_slot(variable, spec, route));
+  for (const SlotSpec& spec : rule.slots) {
+    const Tensor saved = take_awaited(variable, spec.name);
+    fresh.push_back(make_slot(variable, slot_request(variable, spec, saved), route));
+  }
   made.insert(made.end(), fresh.begin(), fresh.end());
   return slots.emplace(VariableAccess::impl(variable), std::move(fresh)).first->second;
+}
+
+Tensor OptimizerState::take_awaited(const Variable& variable, const std::string& slot) {
+  const auto found = awaited.find({VariableAccess::impl(variable), slot});
+  return found != awaited.end() ? std::move(awaited.extract(found).mapped()) : Tensor();
 }
 
 void OptimizerState::warn_without_gradient(const Variable& variable) {
@@ -105,8 +132,13 @@ Tensor OptimizerState::rate_now() const {
         now.shape().to_string(), to_string(now.dtype()));
 }
 
-Tensor OptimizerState::step(const Gradients& gradients, const std::vector<Variable>& variables,
-                            const UpdateRoute* route) {
+bool OptimizerState::adds() const {
+  return clipping.value == 0 && clipping.norm == 0 && clipping.global_norm == 0;
+}
+
+Tensor OptimizerState::step(std::span<const Gradients> terms,
+                            const std::vector<Variable>& variables, const UpdateRoute* route) {
+  const Gradients& gradients = terms.front();
   if (std::none_of(gradients.begin(), gradients.end(),
                    [](const Gradient& gradient) { return gradient.defined(); })) {
     raise(Code::InvalidArgument,
@@ -125,14 +157,17 @@ Tensor OptimizerState::step(const Gradients& gradients, const std::vector<Variab
       warn_without_gradient(variables[i]);
       continue;
     }
-    updates.push_back(update(variables[i], slots_of(variables[i], route), limited[i], now, count));
+    std::vector<Gradient> all{limited[i]};
+    for (const Gradients& more : terms.subspan(1)) all.push_back(more[i]);
+    updates.push_back(update(variables[i], slots_of(variables[i], route), all, now, count));
   }
-  return count.is_symbolic() ? group(updates) : count;
+  return count.is_symbolic() ? done_after(updates) : count;
 }
 
 Tensor OptimizerState::update(const Variable& variable, const std::vector<Variable>& its_slots,
-                              const Gradient& gradient, const Tensor& rate_now,
+                              std::span<const Gradient> terms, const Tensor& rate_now,
                               const Tensor& step) {
+  const Gradient& gradient = terms.front();
   const auto& target = VariableAccess::impl(variable)->handle();
   std::vector<Tensor> inputs{target.handle};
   for (const Variable& slot : its_slots) {
@@ -142,7 +177,7 @@ Tensor OptimizerState::update(const Variable& variable, const std::vector<Variab
     inputs.push_back(gradient.slices().values);
     inputs.push_back(gradient.slices().indices);
   } else {
-    inputs.push_back(gradient.dense());
+    for (const Gradient& term : terms) inputs.push_back(term.dense());
   }
   inputs.push_back(rate_now);
   inputs.push_back(step);
@@ -151,6 +186,30 @@ Tensor OptimizerState::update(const Variable& variable, const std::vector<Variab
   attrs.set("dtype", target.dtype);
   attrs.set("shape", target.shape);
   return cohort::internal::apply(*rule.op, inputs, std::move(attrs), {});
+}
+
+std::vector<OptimizerAccess::Slot> OptimizerAccess::slots(const Optimizer& optimizer) {
+  const OptimizerState& state = *optimizer.state_;
+  const std::lock_guard lock(optimizer.state_->mutex);
+  std::vector<Slot> all;
+  for (const auto& [impl, values] : state.slots) {
+    for (size_t i = 0; i < values.size(); ++i) {
+      all.push_back({VariableAccess::make(impl), state.rule.slots[i].name, values[i]});
+    }
+  }
+  return all;
+}
+
+bool OptimizerAccess::has_slot(const Optimizer& optimizer, std::string_view name) {
+  const std::vector<SlotSpec>& specs = optimizer.state_->rule.slots;
+  return std::any_of(specs.begin(), specs.end(),
+                     [&](const SlotSpec& spec) { return spec.name == name; });
+}
+
+void OptimizerAccess::await(Optimizer& optimizer, const Variable& variable, const std::string& slot,
+                            Tensor value) {
+  const std::lock_guard lock(optimizer.state_->mutex);
+  optimizer.state_->awaited[{VariableAccess::impl(variable), slot}] = std::move(value);
 }
 
 }  // namespace internal
@@ -171,11 +230,12 @@ Tensor Optimizer::apply_gradients(const Gradients& gradients,
   internal::check_all(gradients, variables);
   const cohort::internal::RecordingPause pause;
   const auto route = cohort::internal::find_update_route(variables);
-  if (route == nullptr) return state_->step(gradients, variables, nullptr);
+  if (route == nullptr) return state_->step({&gradients, 1}, variables, nullptr);
   state_->settle(*route, variables[0]);
-  const Tensor done = route->apply(gradients, variables, [&](const Gradients& sums) {
-    return state_->step(sums, variables, route.get());
-  });
+  const auto step = [&](std::span<const Gradients> terms) {
+    return state_->step(terms, variables, route.get());
+  };
+  const Tensor done = route->apply(gradients, variables, step, state_->adds());
   return done.defined() ? done : state_->iterations.read_value();
 }
 
@@ -191,7 +251,7 @@ Tensor Optimizer::minimize(const Tensor& loss, const std::vector<Variable>& vari
   const Tensor update = apply_gradients(gradients({loss}, all), all);
   if (!step) return update;
   const ControlDependencies after({update});
-  return group({update, step->assign_add(int64_t{1})});
+  return group({step->assign_add(int64_t{1})});
 }
 
 Tensor Optimizer::minimize(const std::function<Tensor()>& loss,

@@ -22,6 +22,22 @@ struct Rule {
   std::vector<SlotSpec> slots;
 };
 
+// What checkpoints need to know of an optimizer beyond what everybody may.
+struct OptimizerAccess {
+  struct Slot {
+    Variable variable;  // whose slot it is
+    std::string name;
+    Variable value;
+  };
+  // Those that exist, in no particular order.
+  static std::vector<Slot> slots(const Optimizer& optimizer);
+  // Whether its variables will have a slot of that name.
+  static bool has_slot(const Optimizer& optimizer, std::string_view name);
+  // What a slot that does not exist yet begins with.
+  static void await(Optimizer& optimizer, const Variable& variable, const std::string& slot,
+                    Tensor value);
+};
+
 // Throws InvalidArgument "[optimizer] name must be ..., got value" unless `holds`.
 void require(bool holds, std::string_view optimizer, std::string_view what, double value);
 

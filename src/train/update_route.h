@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "cohort/gradient.h"
@@ -24,9 +25,12 @@ class UpdateRoute {
   // Gives `step` the gradients of all replicas together, once for each copy of the variables and in
   // a context where everything it reads and writes is that copy's. Returns what it returned, in a
   // graph all of it, and nothing when the update was left out.
-  using Step = std::function<Tensor(const Gradients& sums)>;
+  //
+  // They come as one list, or where the step `adds` as several, which are dense and alike, to be
+  // added up in their order.
+  using Step = std::function<Tensor(std::span<const Gradients> terms)>;
   virtual Tensor apply(const Gradients& own, const std::vector<Variable>& variables,
-                       const Step& step) const = 0;
+                       const Step& step, bool adds) const = 0;
 };
 
 // The route to these variables from where this thread is; null without a strategy. Throws

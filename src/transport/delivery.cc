@@ -83,13 +83,11 @@ void Delivery::State::read_in_foreground(const std::function<bool()>& done, Dead
     const std::lock_guard lock(mutex);
     return is_finished();
   };
-  while (!finished()) {
-    if (deliver_next()) {
-      if (done()) return;
-    } else {
-      if (std::chrono::steady_clock::now() >= deadline) return;
-      inbox->wait(Inbox::Reader::Foreground, deadline);
-    }
+  // Asked first: another thread may have delivered what this one waits for before its turn came.
+  while (!done() && !finished()) {
+    if (deliver_next()) continue;
+    if (std::chrono::steady_clock::now() >= deadline) return;
+    inbox->wait(Inbox::Reader::Foreground, deadline);
   }
 }
 
@@ -148,15 +146,25 @@ Delivery::~Delivery() {
 }
 
 void Delivery::start(Connection::Events events) {
-  {
-    const std::lock_guard lock(state_->mutex);
-    if (state_->started) raise(Code::FailedPrecondition, "[Connection] start was called twice");
-    state_->events = std::move(events);
-    state_->started = true;
-    state_->changed.notify_all();
+  const std::shared_ptr<State> state = state_;
+  // With the mutex, which the thread takes first: an event may end this Delivery, and its Thread.
+  const std::lock_guard lock(state->mutex);
+  if (state->started) raise(Code::FailedPrecondition, "[Connection] start was called twice");
+  if (!thread_name_.empty()) {
+    background_ =
+        Thread(thread_name_, [state](const std::stop_token&) { state->run_background(); });
   }
-  background_ =
-      Thread(thread_name_, [state = state_](const std::stop_token&) { state->run_background(); });
+  state->events = std::move(events);
+  state->started = true;
+  state->changed.notify_all();
+}
+
+std::function<void()> Delivery::deliver_pending() const {
+  return [state = state_] {
+    std::unique_lock lock(state->mutex);
+    if (state->is_finished() || !state->is_free() || state->foreground > 0) return;
+    state->take_turn(lock, [&] { state->read_in_background(); });
+  };
 }
 
 bool Delivery::is_delivering_here() const {

@@ -15,6 +15,8 @@ class Delivery {
  public:
   // `thread_name`: of the background thread, which start() begins.
   Delivery(std::string thread_name, std::shared_ptr<Inbox> inbox);
+  // Without a thread of its own: whoever fills the inbox calls deliver_pending.
+  explicit Delivery(std::shared_ptr<Inbox> inbox) : Delivery({}, std::move(inbox)) {}
   Delivery(const Delivery&) = delete;
   Delivery& operator=(const Delivery&) = delete;
   // Waits for the end of a call that is running, unless it is this thread's own: an event may drop
@@ -24,6 +26,10 @@ class Delivery {
   // As Connection's.
   void start(Connection::Events events);
   bool deliver_until(const std::function<bool()>& done, Deadline deadline);
+
+  // A function that delivers what is in the inbox, on the thread that calls it, unless others are
+  // there for that. It may be called after the end of this object.
+  std::function<void()> deliver_pending() const;
 
   // Whether an event is running on this thread. Such a thread must not wait for the other side:
   // nobody reads meanwhile, and the other side may be waiting for that.

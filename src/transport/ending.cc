@@ -13,9 +13,14 @@ Status closed_here(const Status& why, const Peer& peer) {
   return status;
 }
 
-Status closed_by_peer(const Status& why, const Peer& peer) {
-  if (!why.ok()) return why;
-  return {Code::Cancelled, fmt::format("[Connection] {} closed the connection", peer.name)};
+Status closed_by_peer(const Status& why, const Peer& who_closed) {
+  Status status = why;
+  if (why.ok()) {
+    status = {Code::Cancelled,
+              fmt::format("[Connection] {} closed the connection", who_closed.name)};
+  }
+  if (status.origin.empty()) status.origin = who_closed.name;
+  return status;
 }
 
 Status dropped() {

@@ -10,18 +10,16 @@ namespace {
 // One end: reads one queue, writes the other.
 class InProcessConnection : public Connection {
  public:
-  InProcessConnection(Peer peer, std::shared_ptr<MessageQueue> in,
+  InProcessConnection(Peer self, Peer peer, std::shared_ptr<MessageQueue> in,
                       std::shared_ptr<MessageQueue> out)
-      : peer_(std::move(peer)), in_(in), out_(std::move(out)), delivery_("in-process", in) {}
+      : self_(std::move(self)),
+        peer_(std::move(peer)),
+        in_(in),
+        out_(std::move(out)),
+        delivery_("in-process", in) {}
   ~InProcessConnection() override { InProcessConnection::close(dropped()); }
 
-  void start(Events events) override {
-    events.received = [this, inner = std::move(events.received)](Message message) {
-      traffic_.received(size_of(message));
-      inner(std::move(message));
-    };
-    delivery_.start(std::move(events));
-  }
+  void start(Events events) override { delivery_.start(traffic_.counting(std::move(events))); }
 
   void send(Message message) override {
     const size_t bytes = size_of(message);
@@ -36,7 +34,7 @@ class InProcessConnection : public Connection {
 
   void close(const Status& why) override {
     const Status here = closed_here(why, peer_);
-    const Status there = closed_by_peer(why, peer_);
+    const Status there = closed_by_peer(why, self_);
     out_->end(there, here);
     in_->discard(here, there);
   }
@@ -46,6 +44,7 @@ class InProcessConnection : public Connection {
   Traffic traffic() const override { return traffic_.read(); }
 
  private:
+  const Peer self_;
   const Peer peer_;
   const std::shared_ptr<MessageQueue> in_;
   const std::shared_ptr<MessageQueue> out_;
@@ -56,11 +55,11 @@ class InProcessConnection : public Connection {
 }  // namespace
 
 std::pair<std::shared_ptr<Connection>, std::shared_ptr<Connection>> connect_in_process(
-    Peer first, Peer second, QueueLimits limits) {
+    const Peer& first, const Peer& second, QueueLimits limits) {
   auto to_first = std::make_shared<MessageQueue>(limits);
   auto to_second = std::make_shared<MessageQueue>(limits);
-  return {std::make_shared<InProcessConnection>(std::move(second), to_first, to_second),
-          std::make_shared<InProcessConnection>(std::move(first), to_second, to_first)};
+  return {std::make_shared<InProcessConnection>(first, second, to_first, to_second),
+          std::make_shared<InProcessConnection>(second, first, to_second, to_first)};
 }
 
 }  // namespace cohort::internal

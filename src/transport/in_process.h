@@ -5,15 +5,15 @@
 #include <utility>
 
 #include "base/thread.h"
-#include "transport/endpoint.h"
 #include "transport/message_queue.h"
+#include "transport/party.h"
 
 namespace cohort::internal {
 
 // Both ends of a connection inside of this process. Payloads are shared, not copied. The first
 // belongs to `first` and says that its peer is `second`; the second the other way round.
 std::pair<std::shared_ptr<Connection>, std::shared_ptr<Connection>> connect_in_process(
-    Peer first, Peer second, QueueLimits limits = {});
+    const Peer& first, const Peer& second, QueueLimits limits = {});
 
 // Who listens at which address inside of this process. Thread-safe.
 class InProcessNetwork {
@@ -29,7 +29,7 @@ class InProcessNetwork {
 
   // `accept` gets this end of every new connection, on a thread of the listener. Throws
   // AlreadyExists when somebody listens at self.address.
-  std::unique_ptr<Listener> listen(Peer self, Endpoint::Accept accept);
+  std::unique_ptr<Listener> listen(Peer self, Party::Accept accept);
 
   // Null when nobody listens there.
   std::shared_ptr<Connection> try_connect(const std::string& address, const Peer& self);
@@ -38,6 +38,8 @@ class InProcessNetwork {
                                       Deadline deadline);
 
  private:
+  class AcceptThread;
+  class Registered;
   struct State;
   std::shared_ptr<State> state_;  // shared with the listeners
 };
@@ -47,7 +49,7 @@ InProcessNetwork& network_of_process();
 
 // An endpoint that reaches whoever is in `network`. Without `accept` it is a client's. The network
 // must outlive it.
-std::unique_ptr<Endpoint> make_in_process_endpoint(InProcessNetwork& network, Peer self,
-                                                   Endpoint::Accept accept = {});
+std::unique_ptr<Party> make_in_process_party(InProcessNetwork& network, Peer self,
+                                             Party::Accept accept = {});
 
 }  // namespace cohort::internal

@@ -6,12 +6,11 @@
 #include "transport/in_process.h"
 
 namespace cohort::internal {
-namespace {
 
 // Calls `accept` on a thread of its own, so that who connects holds no lock of who listens.
-class AcceptThread {
+class InProcessNetwork::AcceptThread {
  public:
-  AcceptThread(Peer self, Endpoint::Accept accept)
+  AcceptThread(Peer self, Party::Accept accept)
       : self_(std::move(self)),
         accept_(std::move(accept)),
         thread_("accept", [this](const std::stop_token& stop) { run(stop); }) {}
@@ -38,14 +37,12 @@ class AcceptThread {
   }
 
   const Peer self_;
-  const Endpoint::Accept accept_;
+  const Party::Accept accept_;
   std::mutex mutex_;
   std::condition_variable_any changed_;
   std::deque<std::shared_ptr<Connection>> waiting_;  // guarded by mutex_
   Thread thread_;
 };
-
-}  // namespace
 
 struct InProcessNetwork::State {
   std::mutex mutex;
@@ -58,12 +55,9 @@ struct InProcessNetwork::State {
   }
 };
 
-namespace {
-
-template <typename State>
-class Registered : public InProcessNetwork::Listener {
+class InProcessNetwork::Registered : public Listener {
  public:
-  Registered(std::shared_ptr<State> state, const Peer& self, Endpoint::Accept accept)
+  Registered(std::shared_ptr<State> state, const Peer& self, Party::Accept accept)
       : state_(std::move(state)), address_(self.address), accepting_(self, std::move(accept)) {
     const std::lock_guard lock(state_->mutex);
     if (!state_->listeners.emplace(address_, &accepting_).second) {
@@ -83,7 +77,9 @@ class Registered : public InProcessNetwork::Listener {
   AcceptThread accepting_;
 };
 
-class InProcessEndpoint : public Endpoint {
+namespace {
+
+class InProcessEndpoint : public Party {
  public:
   InProcessEndpoint(InProcessNetwork& network, Peer self, Accept accept)
       : network_(network), self_(std::move(self)) {
@@ -125,8 +121,8 @@ InProcessNetwork::InProcessNetwork() : state_(std::make_shared<State>()) {}
 InProcessNetwork::~InProcessNetwork() = default;
 
 std::unique_ptr<InProcessNetwork::Listener> InProcessNetwork::listen(Peer self,
-                                                                     Endpoint::Accept accept) {
-  return std::make_unique<Registered<State>>(state_, self, std::move(accept));
+                                                                     Party::Accept accept) {
+  return std::make_unique<Registered>(state_, self, std::move(accept));
 }
 
 std::shared_ptr<Connection> InProcessNetwork::try_connect(const std::string& address,
@@ -154,8 +150,8 @@ InProcessNetwork& network_of_process() {
   return *network;
 }
 
-std::unique_ptr<Endpoint> make_in_process_endpoint(InProcessNetwork& network, Peer self,
-                                                   Endpoint::Accept accept) {
+std::unique_ptr<Party> make_in_process_party(InProcessNetwork& network, Peer self,
+                                             Party::Accept accept) {
   return std::make_unique<InProcessEndpoint>(network, std::move(self), std::move(accept));
 }
 

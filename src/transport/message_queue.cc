@@ -4,18 +4,12 @@
 
 namespace cohort::internal {
 
-size_t size_of(const Message& message) {
-  size_t bytes = message.header.size();
-  for (const Buffer& payload : message.payloads) bytes += payload.bytes.size();
-  return bytes;
-}
-
 bool MessageQueue::is_full() const {
   return !messages_.empty() && (messages_.size() >= limits_.messages || bytes_ >= limits_.bytes);
 }
 
 void MessageQueue::ring() {
-  news_.store(true, std::memory_order_release);
+  news_ = true;
   bell(attended_ ? Reader::Foreground : Reader::Background).rung.notify_one();
 }
 
@@ -53,7 +47,7 @@ std::optional<Message> MessageQueue::take() {
   std::optional<Message> first(std::move(messages_.front()));
   messages_.pop_front();
   bytes_ -= size_of(*first);
-  news_.store(has_news(), std::memory_order_release);
+  news_ = has_news();
   room_.notify_all();
   return first;
 }
@@ -65,9 +59,7 @@ std::optional<Status> MessageQueue::ended() {
 }
 
 void MessageQueue::wait(Reader reader, Deadline deadline) {
-  if (reader == Reader::Foreground) {
-    spin_until([this] { return news_.load(std::memory_order_acquire); });
-  }
+  spin_until([&] { return news_ && (reader == Reader::Foreground || !attended_); });
   std::unique_lock lock(mutex_);
   Bell& mine = bell(reader);
   mine.rung.wait_until(lock, deadline, [&] {

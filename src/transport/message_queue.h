@@ -9,9 +9,6 @@
 
 namespace cohort::internal {
 
-// Bytes of header and payloads.
-size_t size_of(const Message& message);
-
 // What may be on its way before a sender waits. A message larger than that goes when nothing else
 // is on its way.
 struct QueueLimits {
@@ -54,7 +51,9 @@ class MessageQueue : public Inbox {
   void ring();
 
   const QueueLimits limits_;
-  std::atomic<bool> news_ = false;  // has_news(), for who looks without the mutex
+  // For who looks without the mutex; changed with it.
+  std::atomic<bool> news_ = false;  // has_news()
+  std::atomic<bool> attended_ = false;
 
   std::mutex mutex_;
   std::condition_variable room_;
@@ -62,7 +61,6 @@ class MessageQueue : public Inbox {
   std::deque<Message> messages_;
   size_t bytes_ = 0;
   std::optional<End> end_;
-  bool attended_ = false;
   Bell foreground_;
   Bell background_;
 };

@@ -15,6 +15,14 @@ class TrafficCounter {
     return {messages_sent_.load(), messages_received_.load(), bytes_sent_.load(),
             bytes_received_.load()};
   }
+  // The same events, counting what comes. The counter must outlive them.
+  Connection::Events counting(Connection::Events events) {
+    events.received = [this, inner = std::move(events.received)](Message message) {
+      received(size_of(message));
+      inner(std::move(message));
+    };
+    return events;
+  }
 
  private:
   using Counter = std::atomic<uint64_t>;

@@ -51,13 +51,19 @@ struct IsVector<std::vector<T>> : std::true_type {
   using Value = T;
 };
 
+// A is Dataset, which is complete where this is used, though not where it is written.
+template <typename A, typename Part>
+A dataset_in(const Part& part) {
+  return part.dataset();
+}
+
 // What argument `index` of a callable gets.
 template <typename A>
 A argument(const Arguments& from, size_t index) {
   if constexpr (std::same_as<A, Element>) {
     return from.element(index);
   } else if constexpr (std::same_as<A, Dataset>) {
-    return from.element(index).dataset();
+    return dataset_in<A>(from.element(index));
   } else if constexpr (std::same_as<A, Tensor>) {
     return from.tensor(index);
   } else if constexpr (TensorElement<A>) {

@@ -196,8 +196,9 @@ std::vector<OpExample> graph_examples() {
   std::vector<OpExample> all{
       adding("VariableHandle", {}, variable,
              {bad("VariableHandle", {}, variable, "[VariableHandle]", Code::FailedPrecondition)})};
-  for (const auto& family : {sources_and_edges, branches_and_loops, native_functions,
-                             queue_examples, accumulator_examples, iterator_examples}) {
+  for (const auto& family :
+       {sources_and_edges, branches_and_loops, native_functions, queue_examples,
+        accumulator_examples, iterator_examples, shard_examples}) {
     for (OpExample& example : family()) all.push_back(std::move(example));
   }
   return all;

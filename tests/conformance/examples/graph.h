@@ -23,5 +23,6 @@ BadCall bad(std::string_view op, const Tensors& inputs, const Attrs& attrs,
 std::vector<OpExample> iterator_examples();
 std::vector<OpExample> queue_examples();
 std::vector<OpExample> accumulator_examples();
+std::vector<OpExample> shard_examples();
 
 }  // namespace cohort::testing

@@ -143,6 +143,14 @@ std::vector<OpExample> accumulator_examples() {
                 return apply_op("AccumulatorSetStep", {dense_handle(), step}, {});
               },
               {bad("AccumulatorSetStep", {dense_handle(), gradient}, {}, "the step")}),
+      calling("AccumulatorLimit",
+              [=](In) {
+                return apply_op("AccumulatorLimit", {dense_handle(), Tensor(2)}, {});
+              },
+              {bad("AccumulatorLimit", {dense_handle(), gradient}, {}, "the limit"),
+               bad("AccumulatorLimit", {gradient, Tensor(2)}, {}, "handle")}),
+      calling("AccumulatorCancelTakes",
+              [](In) { return apply_op("AccumulatorCancelTakes", {dense_handle()}, {}); }),
       calling("AccumulatorCount",
               [](In) { return apply_op("AccumulatorCount", {sparse_handle(true)}, {}); }),
       calling(

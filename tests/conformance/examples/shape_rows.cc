@@ -87,6 +87,32 @@ std::vector<OpExample> selecting_examples() {
            {[] { tile(ones({4}), {int64_t{1} << 50}); }, "too large"}},
           {{numbers({0, 2})}}),
       one_output(
+          "Repeat", {numbers({3, 2}), Tensor({int64_t{2}, int64_t{0}, int64_t{1}})},
+          [](In in) { return run("Repeat", in, {}); },
+          [](TorchIn in) { return in[0].repeat_interleave(in[1], 0); },
+          {{[] {
+              run("Repeat", Tensors{ones({2}), Tensor({1, -1})}, {});
+            },
+            "a number of repetitions must not be negative"},
+           {[] {
+              run("Repeat", Tensors{ones({2}), Tensor({1})}, {});
+            },
+            "the numbers of repetitions must have shape (2,), got (1,)"},
+           {[] {
+              run("Repeat", Tensors{ones({2}), Tensor({0.5, 1.0})}, {});
+            },
+            "the numbers of repetitions must be integers"},
+           {[] {
+              run("Repeat", Tensors{ones({}), Tensor({1})}, {});
+            },
+            "at least 1 dimension"},
+           {[] {
+              run("Repeat", Tensors{ones({1}), Tensor({int64_t{1} << 60})}, {});
+            },
+            "too large"}},
+          {{numbers({2, 0}), Tensor({int64_t{1}, int64_t{3}})},
+           {numbers({2}), zeros({2}, kInt64)}}),
+      one_output(
           "TileGrad", {numbers({4, 6}), numbers({2, 2})},
           [twice](In in) { return run("TileGrad", in, twice); },
           [](TorchIn in) {

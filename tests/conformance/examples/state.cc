@@ -87,6 +87,10 @@ std::vector<OpExample> state_examples() {
                     all.set("trainable", true);
                     internal::apply(internal::find_op("ReadVariable"), {handle}, all);
                   }),
+      on_variable("VariableIsInitialized",
+                  [](const Tensor& handle, const internal::Attrs&) {
+                    internal::apply(internal::find_op("VariableIsInitialized"), {handle}, {});
+                  }),
       with_value("AssignVariable", ones({2, 2}, kFloat64)),
       with_value("AssignAddVariable", ones({2, 2}, kFloat64)),
       with_value("AssignSubVariable", ones({2, 2}, kFloat64)),

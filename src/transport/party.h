@@ -10,14 +10,14 @@ namespace cohort::internal {
 
 // A party that can be connected to and can connect to others: a task, or a client, which nobody
 // connects to. Thread-safe.
-class Endpoint {
+class Party {
  public:
   // Gets every connection that others open; starts it, or drops it to refuse. Runs on a thread of
   // the endpoint and should not block.
   using Accept = std::function<void(std::shared_ptr<Connection>)>;
 
   // Stops as stop() does.
-  virtual ~Endpoint() = default;
+  virtual ~Party() = default;
 
   // A new connection to who listens at "host:port", by the nearest way that both sides know. Tries
   // again with growing pauses until the deadline while nobody listens there. Throws

@@ -1,0 +1,60 @@
+#include "ddp.h"
+
+#include <spawn.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdlib>
+#include <stdexcept>
+
+namespace cohort::bench {
+namespace {
+
+// Debian's, which its python3-torch belongs to.
+constexpr const char* kPython = "/usr/bin/python3";
+
+}  // namespace
+
+bool DdpTraining::is_installed() {
+  return std::system("/usr/bin/python3 -c 'import torch.distributed' >/dev/null 2>&1") == 0;
+}
+
+DdpTraining::DdpTraining(const std::string& model) {
+  std::array<int, 2> ends = {};
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) {
+    throw std::runtime_error("socketpair");
+  }
+  posix_spawn_file_actions_t files;
+  posix_spawn_file_actions_init(&files);
+  posix_spawn_file_actions_adddup2(&files, ends[1], STDIN_FILENO);
+  posix_spawn_file_actions_adddup2(&files, ends[1], STDOUT_FILENO);
+  const std::array<const char*, 4> words = {kPython, COHORT_DDP_PROGRAM, model.c_str(), nullptr};
+  const int failure = posix_spawn(&process_, kPython, &files, nullptr,
+                                  const_cast<char* const*>(words.data()), environ);
+  posix_spawn_file_actions_destroy(&files);
+  close(ends[1]);
+  socket_ = ends[0];
+  if (failure != 0 || answer() != "ready") throw std::runtime_error("ddp.py did not start");
+}
+
+DdpTraining::~DdpTraining() {
+  close(socket_);  // it ends when nobody asks any more
+  waitpid(process_, nullptr, 0);
+}
+
+double DdpTraining::seconds_of(int steps) {
+  const std::string question = std::to_string(steps) + "\n";
+  if (send(socket_, question.data(), question.size(), MSG_NOSIGNAL) < 0)
+    throw std::runtime_error("ddp.py");
+  return std::stod(answer());
+}
+
+std::string DdpTraining::answer() {
+  std::string line;
+  for (char next = 0; read(socket_, &next, 1) == 1 && next != '\n';) line += next;
+  return line;
+}
+
+}  // namespace cohort::bench

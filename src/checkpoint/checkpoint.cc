@@ -1,0 +1,208 @@
+#include "cohort/checkpoint.h"
+
+#include <algorithm>
+
+#include "base/raise.h"
+#include "checkpoint/checkpoint_impl.h"
+#include "checkpoint/saving.h"
+#include "checkpoint/state_file.h"
+#include "ops/dispatch.h"
+
+namespace cohort {
+namespace internal {
+namespace {
+
+constexpr int kDeepest = 64;
+
+struct TrackedCheckpoint : Tracked {
+  explicit TrackedCheckpoint(std::shared_ptr<const CheckpointImpl> inner)
+      : checkpoint(std::move(inner)) {}
+  void collect(const std::string& path, TrackedState& state) const override {
+    checkpoint->collect(path, state);
+  }
+  const std::shared_ptr<const CheckpointImpl> checkpoint;
+};
+
+// Tensors to be saved, in the form that saving wants.
+struct Snapshot {
+  std::vector<SaveItem> items;
+  std::vector<Tensor> values;
+  void add(const std::string& name, Tensor value) {
+    items.push_back({.name = name, .dtype = value.dtype()});
+    values.push_back(std::move(value));
+  }
+  int64_t bytes() const {
+    KeyedTensors tensors;
+    for (size_t i = 0; i < items.size(); ++i) tensors[items[i].name] = values[i];
+    return total_bytes(tensors);
+  }
+};
+
+void check_exists_at_once(const std::string& path, const VariableImpl& variable) {
+  if (!variable.first_copy().handle.is_symbolic()) return;
+  raise(Code::FailedPrecondition,
+        "[Checkpoint] '{}' is a variable of a graph, whose value is in sessions; use a Saver",
+        path);
+}
+
+// Values as they are now. A variable without one is left out.
+Snapshot snapshot_of(const TrackedState& state) {
+  Snapshot snapshot;
+  for (const auto& [path, variable] : state.variables) {
+    const VariableImpl& impl = *VariableAccess::impl(variable);
+    check_exists_at_once(path, impl);
+    if (impl.is_initialized()) snapshot.add(path, impl.value_across());
+  }
+  for (const auto& [path, bytes] : state.bytes) snapshot.add(path, Tensor(bytes.save()));
+  return snapshot;
+}
+
+// The list with one more at its end, in a folder that nobody else keeps books of.
+void list_checkpoint(const std::string& prefix) {
+  const std::string folder = folder_of(prefix);
+  CheckpointState state;
+  (void)capture_status([&] { state = get_checkpoint_state(folder).value_or(CheckpointState{}); });
+  const auto same = std::find(state.all.begin(), state.all.end(), prefix);
+  if (same != state.all.end()) {
+    state.saved_at.erase(state.saved_at.begin() + (same - state.all.begin()));
+    state.all.erase(same);
+  }
+  state.latest = prefix;
+  state.all.push_back(prefix);
+  state.saved_at.push_back(std::chrono::system_clock::now());
+  write_state_file(folder, "checkpoint", state);
+}
+
+}  // namespace
+
+void CheckpointImpl::track(const std::string& name, const Trackable& object) {
+  if (name.empty() || name.find('/') != std::string::npos || name == kSaveCounter) {
+    raise(Code::InvalidArgument,
+          "[Checkpoint] '{}' cannot be an object's name: names are not empty, have no '/', and are "
+          "not '{}'",
+          name, kSaveCounter);
+  }
+  std::shared_ptr<RestoreState> restoring;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const Item& item : items_) {
+      if (item.name != name) continue;
+      raise(Code::AlreadyExists, "[Checkpoint] there is an object '{}' already", name);
+    }
+    items_.push_back({name, object.tracked_});
+    restoring = restoring_;
+  }
+  const PlainDispatch plain;
+  if (restoring) restoring->apply(collect_all());
+}
+
+void CheckpointImpl::collect(const std::string& path, TrackedState& state) const {
+  if (++state.depth > kDeepest) {
+    raise(Code::InvalidArgument, "[Checkpoint] '{}' is inside of itself, or {} levels deep", path,
+          kDeepest);
+  }
+  std::vector<Item> items;
+  {
+    const std::lock_guard lock(mutex_);
+    items = items_;
+  }
+  for (const Item& item : items) {
+    item.tracked->collect(path.empty() ? item.name : path + "/" + item.name, state);
+  }
+  --state.depth;
+}
+
+TrackedState CheckpointImpl::collect_all() const {
+  TrackedState state;
+  collect("", state);
+  state.add_slots();
+  return state;
+}
+
+void CheckpointImpl::save(const std::string& prefix, std::optional<int64_t> number,
+                          const std::function<void()>& written) {
+  const PlainDispatch plain;
+  queue_.wait();
+  const int64_t counter = save_counter() + (number ? 1 : 0);
+  Snapshot snapshot = snapshot_of(collect_all());
+  snapshot.add(kSaveCounter, Tensor::from(std::vector<int64_t>{counter}, Shape{}));
+  const int64_t bytes = snapshot.bytes();
+  queue_.run(prefix, bytes, [=, made = std::move(snapshot)](BytesWritten& progress) {
+    write_checkpoint(prefix, number, made.items, made.values, &progress);
+    if (written) written();
+  });
+  set_save_counter(counter);
+}
+
+std::shared_ptr<RestoreState> CheckpointImpl::restore(std::string_view prefix) {
+  const PlainDispatch plain;
+  queue_.wait();
+  auto state = std::make_shared<RestoreState>(prefix);
+  state->apply(collect_all());
+  const std::lock_guard lock(mutex_);
+  restoring_ = state;
+  return state;
+}
+
+int64_t CheckpointImpl::save_counter() const {
+  const std::lock_guard lock(mutex_);
+  return save_counter_;
+}
+
+void CheckpointImpl::set_save_counter(int64_t count) {
+  const std::lock_guard lock(mutex_);
+  save_counter_ = count;
+}
+
+}  // namespace internal
+
+using internal::CheckpointImpl;
+
+Trackable::Trackable(const Checkpoint& part)
+    : tracked_(std::make_shared<internal::TrackedCheckpoint>(part.impl_)) {}
+
+Checkpoint::Checkpoint(std::initializer_list<Item> items, const CheckpointOptions& options)
+    : Checkpoint(std::vector<Item>(items), options) {}
+
+Checkpoint::Checkpoint(const std::vector<Item>& items, const CheckpointOptions& options)
+    : impl_(std::make_shared<CheckpointImpl>(options)) {
+  for (const auto& [name, object] : items) impl_->track(name, object);
+}
+
+Checkpoint& Checkpoint::track(const std::string& name, const Trackable& object) {
+  impl_->track(name, object);
+  return *this;
+}
+
+std::string Checkpoint::save(std::string_view prefix) {
+  const int64_t number = impl_->save_counter() + 1;
+  const std::string target = internal::full_prefix("Checkpoint", prefix, number);
+  impl_->save(target, number, [target] { internal::list_checkpoint(target); });
+  return target;
+}
+
+std::string Checkpoint::write(std::string_view prefix) {
+  const std::string target = internal::full_prefix("Checkpoint", prefix, std::nullopt);
+  impl_->save(target, std::nullopt, nullptr);
+  return target;
+}
+
+RestoreStatus Checkpoint::restore(std::string_view prefix) {
+  const auto state = impl_->restore(prefix);
+  if (const auto counter = state->take(internal::kSaveCounter)) {
+    impl_->set_save_counter(counter->to<int64_t>());
+  }
+  return impl_->status_of(state);
+}
+
+RestoreStatus Checkpoint::read(std::string_view prefix) {
+  const auto state = impl_->restore(prefix);
+  state->take(internal::kSaveCounter);
+  return impl_->status_of(state);
+}
+
+int64_t Checkpoint::save_counter() const { return impl_->save_counter(); }
+void Checkpoint::wait() { impl_->queue().wait(); }
+SaveProgress Checkpoint::progress() const { return impl_->queue().progress(); }
+
+}  // namespace cohort

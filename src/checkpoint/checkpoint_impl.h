@@ -1,0 +1,52 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "checkpoint/restore_state.h"
+#include "checkpoint/save_queue.h"
+#include "cohort/checkpoint.h"
+
+namespace cohort::internal {
+
+// Objects by name. See Checkpoint.
+class CheckpointImpl {
+ public:
+  explicit CheckpointImpl(const CheckpointOptions& options) : queue_(options.asynchronous) {}
+
+  void track(const std::string& name, const Trackable& object);
+  // What is tracked, below `path` when that is not empty.
+  void collect(const std::string& path, TrackedState& state) const;
+
+  // Takes the values now and writes them to `prefix`; then `written` is called, on the thread that
+  // wrote. With a number, that is the checkpoint's, and the save counts.
+  void save(const std::string& prefix, std::optional<int64_t> number,
+            const std::function<void()>& written);
+  std::shared_ptr<RestoreState> restore(std::string_view prefix);
+  RestoreStatus status_of(std::shared_ptr<RestoreState> state) const {
+    return RestoreStatus(std::move(state));
+  }
+  int64_t save_counter() const;
+  void set_save_counter(int64_t count);
+  SaveQueue& queue() { return queue_; }
+
+ private:
+  TrackedState collect_all() const;
+
+  struct Item {
+    std::string name;
+    std::shared_ptr<const Tracked> tracked;
+  };
+  mutable std::mutex mutex_;
+  std::vector<Item> items_;                  // guarded by mutex_, as all below
+  std::shared_ptr<RestoreState> restoring_;  // for objects that are yet to be tracked
+  int64_t save_counter_ = 0;
+  SaveQueue queue_;  // last: it ends first
+};
+
+// Where the number of saves is in a checkpoint.
+inline constexpr const char* kSaveCounter = "save_counter";
+
+}  // namespace cohort::internal

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "cohort/checkpoint.h"
+
+namespace cohort::internal {
+
+struct RetentionOptions {
+  int max_to_keep = 5;
+  double keep_every_n_hours = 10'000;
+  // Tests say what time it is.
+  std::function<std::chrono::system_clock::time_point()> now = std::chrono::system_clock::now;
+};
+
+// The checkpoints that somebody saved and may delete again, oldest first. Thread-safe.
+class CheckpointList {
+ public:
+  // Throws InvalidArgument for options that are negative. `operation` begins messages.
+  CheckpointList(std::string_view operation, const RetentionOptions& options);
+
+  struct Change {
+    CheckpointState state;             // the list, for the state file
+    std::vector<std::string> dropped;  // to be deleted
+  };
+  // Appends the checkpoint, or moves it to the end when it is there, and takes out what is more
+  // than enough.
+  Change add(const std::string& prefix);
+
+  std::vector<std::string> prefixes() const;
+  bool empty() const;
+  // Those that exist replace the list.
+  void recover(const std::vector<std::string>& prefixes);
+  // The same from a state file, which knows their times.
+  void recover(const CheckpointState& state);
+
+ private:
+  using Time = std::chrono::system_clock::time_point;
+  struct Entry {
+    std::string prefix;
+    Time saved_at;
+  };
+  std::vector<std::string> drop_oldest();  // mutex_ is held
+
+  const RetentionOptions options_;
+  const std::chrono::system_clock::duration keep_each_;
+  mutable std::mutex mutex_;
+  std::vector<Entry> entries_;  // guarded by mutex_
+  Time next_kept_;              // guarded by mutex_: one that is newer than this is kept for good
+};
+
+}  // namespace cohort::internal

@@ -1,0 +1,195 @@
+#include "checkpoint/durable_file.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <random>
+
+#include "base/log.h"
+#include "base/raise.h"
+
+namespace cohort::internal {
+namespace {
+
+constexpr std::string_view kTemporary = ".tmp-";
+
+[[noreturn]] void raise_errno(std::string_view doing, const std::string& path) {
+  const int number = errno;
+  Code code = Code::Unavailable;
+  if (number == EACCES || number == EPERM || number == EROFS) code = Code::PermissionDenied;
+  if (number == ENOENT) code = Code::NotFound;
+  if (number == ENOTDIR) code = Code::FailedPrecondition;
+  if (number == EIO) code = Code::DataLoss;
+  if (number == ENOSPC || number == EDQUOT || number == EFBIG) code = Code::ResourceExhausted;
+  raise(code, "[Checkpoint] cannot {} '{}': {}", doing, path, std::strerror(number));
+}
+
+void sync(int file, const std::string& path) {
+  if (::fsync(file) != 0) raise_errno("bring to the disk", path);
+}
+
+// Names are on the disk when their folder is.
+void sync_folder(const std::string& folder) {
+  const Descriptor opened(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!opened.valid()) raise_errno("open the folder", folder);
+  // Some file systems have nothing to bring to the disk, and say so.
+  if (::fsync(opened.get()) != 0 && errno != EINVAL && errno != ENOTSUP) {
+    raise_errno("bring to the disk", folder);
+  }
+}
+
+// Makes the folder with those above it; new names are brought to the disk from the top down.
+void make_folders(const std::string& folder) {
+  if (std::filesystem::is_directory(folder)) return;
+  const std::string above = folder_of(folder);
+  if (above != folder) make_folders(above);
+  if (::mkdir(folder.c_str(), 0777) != 0 && errno != EEXIST) raise_errno("make", folder);
+  sync_folder(above);
+}
+
+Descriptor create(const std::string& path) {
+  Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+  if (!file.valid()) raise_errno("make", path);
+  (void)::flock(file.get(), LOCK_EX | LOCK_NB);  // where locks exist; age tells where they do not
+  return file;
+}
+
+}  // namespace
+
+Descriptor::~Descriptor() {
+  if (number_ >= 0) ::close(number_);
+}
+
+Descriptor& Descriptor::operator=(Descriptor&& other) noexcept {
+  std::swap(number_, other.number_);
+  return *this;
+}
+
+NewFile::NewFile(std::string path)
+    : path_(std::move(path)), temporary_(fmt::format("{}{}{}", path_, kTemporary, random_id())) {
+  make_folders(folder_of(path_));
+  file_ = create(temporary_);
+}
+
+NewFile::~NewFile() {
+  if (!committed_) ::unlink(temporary_.c_str());
+}
+
+void NewFile::write(std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(file_.get(), bytes.data(), bytes.size());
+    if (written > 0) {
+      bytes.remove_prefix(static_cast<size_t>(written));
+    } else if (written == 0 || errno != EINTR) {
+      raise_errno("write", temporary_);
+    }
+  }
+}
+
+void NewFile::commit() {
+  sync(file_.get(), temporary_);
+  if (::rename(temporary_.c_str(), path_.c_str()) != 0) raise_errno("rename to", path_);
+  committed_ = true;
+  sync_folder(folder_of(path_));
+}
+
+ReadFile::ReadFile(std::string path)
+    // A pipe in the file's place must not keep us waiting for a writer.
+    : path_(std::move(path)), file_(::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
+  if (!file_.valid()) raise_errno("open", path_);
+  struct stat found;
+  if (::fstat(file_.get(), &found) != 0) raise_errno("look at", path_);
+  if (!S_ISREG(found.st_mode)) {
+    raise(Code::InvalidArgument, "[Checkpoint] '{}' is not a file", path_);
+  }
+  size_ = static_cast<uint64_t>(found.st_size);
+}
+
+void ReadFile::read(uint64_t begin, std::span<std::byte> into) const {
+  while (!into.empty()) {
+    const ssize_t count = ::pread(file_.get(), into.data(), into.size(), static_cast<off_t>(begin));
+    if (count > 0) {
+      begin += static_cast<uint64_t>(count);
+      into = into.subspan(static_cast<size_t>(count));
+    } else if (count == 0) {
+      raise(Code::DataLoss, "[Checkpoint] '{}' ends at byte {}, {} bytes too early", path_, begin,
+            into.size());
+    } else if (errno != EINTR) {
+      raise_errno("read", path_);
+    }
+  }
+}
+
+std::string ReadFile::read_all(uint64_t most) const {
+  if (size_ > most) {
+    raise(Code::DataLoss, "[Checkpoint] '{}' has {} bytes; expected at most {}", path_, size_,
+          most);
+  }
+  std::string bytes(size_, '\0');
+  read(0, std::as_writable_bytes(std::span(bytes)));
+  return bytes;
+}
+
+namespace {
+
+using NameFilter = std::function<bool(std::string_view)>;
+
+bool is_abandoned(const std::filesystem::directory_entry& entry, const NameFilter& are_ours) {
+  constexpr auto kAge = std::chrono::minutes(2);
+  const std::string name = entry.path().filename().string();
+  const size_t end = name.rfind(kTemporary);
+  if (end == std::string::npos || !are_ours(std::string_view(name).substr(0, end))) return false;
+  const auto age = std::filesystem::file_time_type::clock::now() - entry.last_write_time();
+  if (age < kAge) return false;
+  const Descriptor file(::open(entry.path().c_str(), O_RDONLY | O_CLOEXEC));
+  return file.valid() && ::flock(file.get(), LOCK_EX | LOCK_NB) == 0;
+}
+
+}  // namespace
+
+void remove_abandoned_files(const std::string& folder, const NameFilter& are_ours) noexcept {
+  const Status status = capture_status([&] {
+    if (!std::filesystem::is_directory(folder)) return;
+    for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+      if (is_abandoned(entry, are_ours)) remove_file(entry.path().string());
+    }
+  });
+  if (!status.ok()) log_info("[Checkpoint] left '{}' as it is: {}", folder, status.to_string());
+}
+
+bool remove_file(const std::string& path) {
+  if (::unlink(path.c_str()) == 0) return true;
+  if (errno == ENOENT || errno == ENOTDIR) return false;
+  raise_errno("delete", path);
+}
+
+bool file_exists(const std::string& path) {
+  std::error_code ignored;
+  return std::filesystem::is_regular_file(path, ignored);
+}
+
+std::string folder_of(std::string_view path) {
+  const std::string folder = std::filesystem::path(path).parent_path().string();
+  return folder.empty() ? "." : folder;
+}
+
+std::string file_name_of(std::string_view path) {
+  return std::filesystem::path(path).filename().string();
+}
+
+std::string in_folder(const std::string& folder, const std::string& path) {
+  return folder == "." ? path : (std::filesystem::path(folder) / path).string();
+}
+
+std::string random_id() {
+  std::random_device source;
+  return fmt::format("{:08x}{:08x}", source(), source());
+}
+
+}  // namespace cohort::internal

@@ -1,0 +1,78 @@
+// Which checkpoint of a folder is the last good one.
+
+#include <algorithm>
+#include <filesystem>
+
+#include "base/log.h"
+#include "base/raise.h"
+#include "checkpoint/contents.h"
+#include "cohort/checkpoint.h"
+
+namespace cohort {
+namespace internal {
+namespace {
+
+bool is_good(const std::string& prefix, CheckpointCheck check) {
+  const Status status = capture_status([&] {
+    const CheckpointFiles files(prefix);
+    if (check == CheckpointCheck::Contents) {
+      files.verify();
+    } else {
+      files.verify_sizes();
+    }
+  });
+  if (!status.ok()) {
+    log_warning("[Checkpoint] '{}' is passed over: {}", prefix, status.to_string());
+  }
+  return status.ok();
+}
+
+// All that the folder has, newest first.
+std::vector<std::string> found_in(const std::string& folder) {
+  const std::string ending = manifest_path("");
+  std::vector<std::pair<int64_t, std::string>> found;
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, ignored)) {
+    const std::string name = entry.path().filename().string();
+    if (!name.ends_with(ending)) continue;
+    const std::string prefix = in_folder(folder, name.substr(0, name.size() - ending.size()));
+    (void)capture_status(
+        [&] { found.emplace_back(CheckpointFiles(prefix).manifest().saved_at_ms, prefix); });
+  }
+  std::sort(found.rbegin(), found.rend());
+  std::vector<std::string> prefixes;
+  for (auto& [time, prefix] : found) prefixes.push_back(std::move(prefix));
+  return prefixes;
+}
+
+std::optional<std::string> first_good(const std::vector<std::string>& prefixes,
+                                      CheckpointCheck check) {
+  for (const std::string& prefix : prefixes) {
+    if (is_good(prefix, check)) return prefix;
+  }
+  return std::nullopt;
+}
+
+// The latest one, then those listed, newest first.
+std::vector<std::string> listed(const CheckpointState& state) {
+  std::vector<std::string> prefixes{state.latest};
+  for (auto entry = state.all.rbegin(); entry != state.all.rend(); ++entry) {
+    if (*entry != state.latest) prefixes.push_back(*entry);
+  }
+  return prefixes;
+}
+
+}  // namespace
+}  // namespace internal
+
+std::optional<std::string> latest_checkpoint(const std::string& folder,
+                                             const LatestCheckpointOptions& options) {
+  const auto state = get_checkpoint_state(folder, options.state_file);
+  if (state) {
+    const auto good = internal::first_good(internal::listed(*state), options.check);
+    if (good) return good;
+  }
+  return internal::first_good(internal::found_in(folder), options.check);
+}
+
+}  // namespace cohort

@@ -1,0 +1,179 @@
+// Which checkpoints are kept, and which is the last good one.
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "checkpoint/checkpoint_list.h"
+#include "checkpoint/durable_file.h"
+#include "checkpoint/saving.h"
+#include "checkpoint/state_file.h"
+#include "support/expect_error.h"
+#include "support/temporary_file.h"
+
+namespace cohort {
+namespace {
+
+using internal::CheckpointList;
+using Names = std::vector<std::string>;
+
+class CheckpointLists : public ::testing::Test {
+ protected:
+  // Hours after the beginning.
+  void set_time(double hours) {
+    now_ = std::chrono::system_clock::time_point(
+        std::chrono::milliseconds(static_cast<int64_t>(hours * 3'600'000)));
+  }
+  CheckpointList list(int max_to_keep, double hours = 10'000) {
+    return CheckpointList(
+        "Saver",
+        {.max_to_keep = max_to_keep, .keep_every_n_hours = hours, .now = [this] { return now_; }});
+  }
+  std::chrono::system_clock::time_point now_{};
+};
+
+TEST_F(CheckpointLists, KeepTheLastFew) {
+  CheckpointList kept = list(2);
+  EXPECT_EQ(kept.add("a").dropped, Names{});
+  EXPECT_EQ(kept.add("b").dropped, Names{});
+  const auto change = kept.add("c");
+  EXPECT_EQ(change.dropped, Names{"a"});
+  EXPECT_EQ(change.state.latest, "c");
+  EXPECT_EQ(change.state.all, (Names{"b", "c"}));
+}
+
+TEST_F(CheckpointLists, MoveANameThatIsThereToTheEnd) {
+  CheckpointList kept = list(2);
+  kept.add("a");
+  kept.add("b");
+  EXPECT_EQ(kept.add("a").dropped, Names{});
+  EXPECT_EQ(kept.prefixes(), (Names{"b", "a"}));
+  EXPECT_EQ(kept.add("c").dropped, Names{"b"});
+}
+
+TEST_F(CheckpointLists, OfUnlimitedLengthListTheLastAndDeleteNothing) {
+  CheckpointList kept = list(0);
+  kept.add("a");
+  const auto change = kept.add("b");
+  EXPECT_EQ(change.dropped, Names{});
+  EXPECT_EQ(change.state.all, Names{"b"});
+}
+
+TEST_F(CheckpointLists, KeepOneForGoodEveryFewHours) {
+  CheckpointList kept = list(1, 2);
+  std::vector<Names> dropped;
+  int hour = 0;
+  for (const char* name : {"0h", "1h", "2h", "3h", "4h", "5h", "6h"}) {
+    set_time(hour++ + 0.5);
+    dropped.push_back(kept.add(name).dropped);
+  }
+  // Boundaries at 2 and 4 hours: the first ones after them stay.
+  EXPECT_EQ(dropped, (std::vector<Names>{{}, {"0h"}, {"1h"}, {}, {"3h"}, {}, {"5h"}}));
+}
+
+TEST_F(CheckpointLists, RefuseNonsense) {
+  EXPECT_ERROR(Code::InvalidArgument, "max_to_keep", list(-1));
+  EXPECT_ERROR(Code::InvalidArgument, "keep_checkpoint_every_n_hours", list(1, 0));
+}
+
+class Folders : public ::testing::Test {
+ protected:
+  std::string path(const std::string& name) const { return folder_.path() + "/" + name; }
+  std::string save(const std::string& name, float value) {
+    const Tensor tensor(value);
+    internal::write_checkpoint(path(name), std::nullopt, {{.name = "w", .dtype = kFloat32}},
+                               {tensor}, nullptr);
+    return path(name);
+  }
+  void list(const Names& names) {
+    CheckpointState state{.latest = path(names.back()), .all = {}, .saved_at = {}};
+    for (const std::string& name : names) {
+      state.all.push_back(path(name));
+      state.saved_at.emplace_back();
+    }
+    internal::write_state_file(folder_.path(), "checkpoint", state);
+  }
+  // Changes a byte of the tensor.
+  static void damage(const std::string& prefix) {
+    const std::string file = CheckpointReader(prefix).files()[0];
+    std::fstream bytes(file, std::ios::binary | std::ios::in | std::ios::out);
+    bytes.seekp(-1, std::ios::end);
+    bytes.put('!');
+  }
+  const std::string& folder() const { return folder_.path(); }
+
+ private:
+  TemporaryFolder folder_;
+};
+
+TEST_F(Folders, SayWhichIsTheLatest) {
+  save("a", 1);
+  save("b", 2);
+  list({"a", "b"});
+  const auto state = get_checkpoint_state(folder());
+  ASSERT_TRUE(state);
+  EXPECT_EQ(state->latest, path("b"));
+  EXPECT_EQ(state->all, (Names{path("a"), path("b")}));
+  EXPECT_EQ(latest_checkpoint(folder()), path("b"));
+}
+
+TEST_F(Folders, MayMoveWithTheirList) {
+  save("sub/a", 1);
+  internal::write_state_file(path("sub"), "checkpoint",
+                             {.latest = path("sub/a"), .all = {path("sub/a")}, .saved_at = {{}}});
+  std::filesystem::rename(path("sub"), path("moved"));
+  EXPECT_EQ(latest_checkpoint(path("moved")), path("moved/a"));
+}
+
+TEST_F(Folders, WithoutCheckpointsHaveNoLatest) {
+  EXPECT_EQ(latest_checkpoint(folder()), std::nullopt);
+  EXPECT_EQ(latest_checkpoint(path("nowhere")), std::nullopt);
+  EXPECT_EQ(get_checkpoint_state(folder()), std::nullopt);
+}
+
+TEST_F(Folders, PassOverWhatIsDamaged) {
+  save("a", 1);
+  save("b", 2);
+  save("c", 3);
+  list({"a", "b", "c"});
+  damage(path("c"));
+  EXPECT_EQ(latest_checkpoint(folder()), path("b"));
+  EXPECT_EQ(latest_checkpoint(folder(), {.check = CheckpointCheck::Sizes}), path("c"));
+  std::filesystem::remove(CheckpointReader(path("b")).files()[0]);
+  EXPECT_EQ(latest_checkpoint(folder()), path("a"));
+  std::filesystem::resize_file(CheckpointReader(path("a")).files()[0], 20);
+  EXPECT_EQ(latest_checkpoint(folder(), {.check = CheckpointCheck::Sizes}), path("c"));
+  EXPECT_EQ(latest_checkpoint(folder()), std::nullopt);
+}
+
+TEST_F(Folders, PassOverWhatIsGone) {
+  save("a", 1);
+  save("b", 2);
+  list({"a", "b"});
+  remove_checkpoint(path("b"));
+  EXPECT_EQ(latest_checkpoint(folder()), path("a"));
+}
+
+TEST_F(Folders, WithAnUnreadableListGiveTheNewest) {
+  save("a", 1);
+  std::ofstream(path("checkpoint")) << "{ not json";
+  EXPECT_EQ(get_checkpoint_state(folder()), std::nullopt);
+  EXPECT_EQ(latest_checkpoint(folder()), path("a"));
+}
+
+TEST_F(Folders, WithAListThatNamesNoLatestAreAnError) {
+  std::ofstream(path("checkpoint")) << R"({"all_model_checkpoint_paths": ["a"]})";
+  EXPECT_ERROR(Code::InvalidArgument, "names no latest checkpoint", get_checkpoint_state(folder()));
+  EXPECT_ERROR(Code::InvalidArgument, "names no latest checkpoint", latest_checkpoint(folder()));
+}
+
+TEST_F(Folders, RefillAListWithWhatStillExists) {
+  save("a", 1);
+  save("c", 3);
+  CheckpointList kept("Saver", {.max_to_keep = 2});
+  kept.recover({path("a"), path("b"), path("c")});
+  EXPECT_EQ(kept.prefixes(), (Names{path("a"), path("c")}));
+}
+
+}  // namespace
+}  // namespace cohort

@@ -1,0 +1,323 @@
+#include "checkpoint/manifest.h"
+
+#include <algorithm>
+#include <cctype>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "base/raise.h"
+#include "checkpoint/durable_file.h"
+#include "checkpoint/json_fields.h"
+#include "data/crc32c.h"
+
+namespace cohort::internal {
+namespace {
+
+using data::internal::crc32c;
+
+constexpr int64_t kVersion = 1;
+constexpr std::string_view kFormat = "cohort checkpoint";
+constexpr std::string_view kDataEnding = ".safetensors";
+constexpr size_t kIdDigits = 16;  // of random_id()
+// The text before what the checksum is of: {"crc32c":"1a2b3c4d",
+constexpr std::string_view kBeforeChecksum = "{\"crc32c\":\"";
+constexpr size_t kChecksumDigits = 8;
+constexpr std::string_view kAfterChecksum = "\",";
+constexpr size_t kChecked = kBeforeChecksum.size() + kChecksumDigits + kAfterChecksum.size();
+// What hostile files may ask of memory and time; checking slices takes the square of their number.
+constexpr size_t kMostFiles = 1 << 16;
+constexpr size_t kMostSlices = 4096;
+
+FileJson to_json(const SavedSlice& slice, const Shape& whole) {
+  FileJson value = {{"file", slice.file},
+                    {"key", slice.key},
+                    {"begin", slice.begin},
+                    {"size", slice.size},
+                    {"crc32c", checksum_text(slice.crc32c)}};
+  if (slice.extent.shape == whole) return value;
+  value["offset"] = slice.extent.offset;
+  value["shape"] = slice.extent.shape.to_vector();
+  return value;
+}
+
+FileJson to_json(const SavedEntry& entry) {
+  FileJson slices = FileJson::array();
+  for (const SavedSlice& slice : entry.slices) slices.push_back(to_json(slice, entry.shape));
+  return {{"dtype", to_string(entry.dtype)},
+          {"shape", entry.shape.to_vector()},
+          {"slices", std::move(slices)}};
+}
+
+FileJson to_json(const SavedFile& file) {
+  return {{"name", file.name},
+          {"size", file.size},
+          {"header_crc32c", checksum_text(file.header_crc32c)},
+          {"device", file.device}};
+}
+
+FileJson to_json(const Manifest& manifest) {
+  FileJson value = {{"format", kFormat},
+                    {"version", kVersion},
+                    {"saved_at_ms", manifest.saved_at_ms},
+                    {"files", FileJson::array()},
+                    {"tensors", FileJson::object()}};
+  if (manifest.step) value["step"] = *manifest.step;
+  for (const SavedFile& file : manifest.files) value["files"].push_back(to_json(file));
+  for (const auto& [name, entry] : manifest.tensors) value["tensors"][name] = to_json(entry);
+  return value;
+}
+
+}  // namespace
+
+int64_t to_ms(std::chrono::system_clock::time_point time) {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(time.time_since_epoch()).count();
+}
+
+std::chrono::system_clock::time_point from_ms(int64_t ms) {
+  using Time = std::chrono::system_clock::time_point;
+  const int64_t most = to_ms(Time::max());
+  return Time(std::chrono::milliseconds(std::clamp(ms, -most, most)));
+}
+
+std::string manifest_path(std::string_view prefix) {
+  return std::string(prefix) + ".manifest.json";
+}
+
+std::string data_file_name(std::string_view prefix, const std::string& id, size_t index,
+                           size_t count) {
+  return fmt::format("{}.{}-{:05}-of-{:05}{}", file_name_of(prefix), id, index, count, kDataEnding);
+}
+
+namespace {
+
+// ".0123456789abcdef-00000-of-00001.safetensors", where 0 is any digit of its kind.
+bool is_data_ending(std::string_view ending) {
+  static const std::string pattern = data_file_name("", std::string(kIdDigits, 'x'), 0, 0);
+  if (ending.size() != pattern.size()) return false;
+  for (size_t i = 0; i < pattern.size(); ++i) {
+    const auto c = static_cast<unsigned char>(ending[i]);
+    const bool fits = pattern[i] == 'x'   ? std::isxdigit(c) != 0
+                      : pattern[i] == '0' ? std::isdigit(c) != 0
+                                          : ending[i] == pattern[i];
+    if (!fits) return false;
+  }
+  return true;
+}
+
+size_t data_ending_size() { return data_file_name("", std::string(kIdDigits, 'x'), 0, 0).size(); }
+
+}  // namespace
+
+bool is_data_file_name(std::string_view name) {
+  const size_t size = data_ending_size();
+  return name.size() > size && is_data_ending(name.substr(name.size() - size));
+}
+
+bool is_checkpoint_file_name(std::string_view name) {
+  return is_data_file_name(name) || name.ends_with(manifest_path(""));
+}
+
+bool is_data_file_of(std::string_view prefix, std::string_view name) {
+  return is_data_file_name(name) &&
+         name.substr(0, name.size() - data_ending_size()) == file_name_of(prefix);
+}
+
+std::string manifest_text(const Manifest& manifest) {
+  // Without its first brace, which stands before the checksum.
+  const std::string checked = dump_json(to_json(manifest)).substr(1) + "\n";
+  return fmt::format("{}{}{}{}", kBeforeChecksum, checksum_text(crc32c(checked)), kAfterChecksum,
+                     checked);
+}
+
+namespace {
+
+// Reads one manifest; exists for the time of one parse_manifest().
+class ManifestParser {
+ public:
+  ManifestParser(const FileJson& text, const std::string& file) : text_(text), file_(file) {}
+
+  Manifest parse() {
+    const JsonPlace place{file_, {}};
+    check_object(text_, place);
+    check_version(place);
+    if (text_.contains("step")) manifest_.step = integer("step", place);
+    manifest_.saved_at_ms = integer("saved_at_ms", place);
+    parse_files(field(text_, "files", place));
+    const FileJson& tensors = field(text_, "tensors", place);
+    check_object(tensors, place);
+    for (const auto& [name, value] : tensors.items()) {
+      manifest_.tensors[name] = parse_entry(value, {file_, name});
+    }
+    return std::move(manifest_);
+  }
+
+ private:
+  void check_version(const JsonPlace& place) const {
+    if (text_field(text_, "format", place) != kFormat) {
+      raise(Code::DataLoss, "[Checkpoint] '{}' is not the manifest of a checkpoint", file_);
+    }
+    const uint64_t version = count_field(text_, "version", place);
+    if (version == kVersion) return;
+    raise(Code::Unimplemented,
+          "[Checkpoint] '{}' has version {} of the format; this program reads version {}", file_,
+          version, kVersion);
+  }
+
+  int64_t integer(std::string_view name, const JsonPlace& place) const {
+    const FileJson& value = field(text_, name, place);
+    const bool fits =
+        value.is_number_integer() &&
+        (!value.is_number_unsigned() ||
+         value.get<uint64_t>() <= static_cast<uint64_t>(std::numeric_limits<int64_t>::max()));
+    if (fits) return value.get<int64_t>();
+    raise(Code::DataLoss, "[Checkpoint] '{}': \"{}\" must be a whole number", file_, name);
+  }
+
+  void parse_files(const FileJson& files) {
+    if (!files.is_array() || files.size() > kMostFiles) {
+      raise(Code::DataLoss, "[Checkpoint] '{}': \"files\" must be a list of at most {}", file_,
+            kMostFiles);
+    }
+    for (const FileJson& value : files) {
+      const JsonPlace place{file_, {}};
+      check_object(value, place);
+      manifest_.files.push_back({.name = text_field(value, "name", place),
+                                 .size = count_field(value, "size", place),
+                                 .header_crc32c = checksum_field(value, "header_crc32c", place),
+                                 .device = text_field(value, "device", place)});
+      check_name(manifest_.files.back().name);
+    }
+    check_names_differ();
+    unclaimed_.resize(manifest_.files.size());
+    for (size_t i = 0; i < unclaimed_.size(); ++i) unclaimed_[i] = manifest_.files[i].size;
+  }
+
+  void check_names_differ() const {
+    std::set<std::string_view> names;
+    for (const SavedFile& file : manifest_.files) {
+      if (names.insert(file.name).second) continue;
+      raise(Code::DataLoss, "[Checkpoint] '{}' lists the file '{}' twice", file_, file.name);
+    }
+  }
+
+  // A manifest speaks of the files beside it, and of no others.
+  void check_name(const std::string& name) const {
+    const bool plain = !name.empty() && name != "." && name != ".." &&
+                       name.find('/') == std::string::npos && name.find('\0') == std::string::npos;
+    if (plain) return;
+    raise(Code::DataLoss, "[Checkpoint] '{}' names '{}', which is no file of its folder", file_,
+          name);
+  }
+
+  SavedEntry parse_entry(const FileJson& value, const JsonPlace& place) {
+    check_object(value, place);
+    SavedEntry entry{.dtype = dtype_field(value, place),
+                     .shape = shape_field(value, "shape", place),
+                     .slices = {}};
+    const FileJson& slices = field(value, "slices", place);
+    if (!slices.is_array() || slices.empty() || slices.size() > kMostSlices) {
+      raise(Code::DataLoss, "[Checkpoint] {}: \"slices\" must be a list of 1 to {}",
+            place.to_string(), kMostSlices);
+    }
+    for (const FileJson& slice : slices) entry.slices.push_back(parse_slice(slice, entry, place));
+    check_tiling(entry, place);
+    return entry;
+  }
+
+  static DType dtype_field(const FileJson& value, const JsonPlace& place) {
+    const std::string name = text_field(value, "dtype", place);
+    DType dtype = kFloat32;
+    const bool known = capture_status([&] { dtype = parse_dtype(name); }).ok();
+    if (known && dtype != kResource) return dtype;
+    raise(Code::DataLoss, "[Checkpoint] {}: there is no dtype '{}'", place.to_string(), name);
+  }
+
+  SavedSlice parse_slice(const FileJson& value, const SavedEntry& entry, const JsonPlace& place) {
+    check_object(value, place);
+    SavedSlice slice{.file = count_field(value, "file", place),
+                     .key = text_field(value, "key", place),
+                     .extent = whole_of(entry.shape),
+                     .begin = count_field(value, "begin", place),
+                     .size = count_field(value, "size", place),
+                     .crc32c = checksum_field(value, "crc32c", place)};
+    if (value.contains("offset")) {
+      slice.extent = {shape_field(value, "offset", place).to_vector(),
+                      shape_field(value, "shape", place)};
+    }
+    check_slice(slice, entry, place);
+    return slice;
+  }
+
+  void check_slice(const SavedSlice& slice, const SavedEntry& entry, const JsonPlace& place) {
+    if (slice.file >= manifest_.files.size()) {
+      raise(Code::DataLoss, "[Checkpoint] {}: there is no file {}", place.to_string(), slice.file);
+    }
+    if (!lies_in(slice.extent, entry.shape)) {
+      raise(Code::DataLoss, "[Checkpoint] {}: a slice does not lie in the shape {}",
+            place.to_string(), entry.shape.to_string());
+    }
+    const uint64_t file_size = manifest_.files[slice.file].size;
+    if (slice.size > file_size || slice.begin > file_size - slice.size) {
+      raise(Code::DataLoss, "[Checkpoint] {}: {} bytes from byte {} on do not lie in '{}' of {}",
+            place.to_string(), slice.size, slice.begin, manifest_.files[slice.file].name,
+            file_size);
+    }
+    if (entry.dtype != kString && slice.size != bytes_of(entry.dtype, slice.extent.shape)) {
+      raise(Code::DataLoss, "[Checkpoint] {}: {} of shape {} do not take {} bytes",
+            place.to_string(), to_string(entry.dtype), slice.extent.shape.to_string(), slice.size);
+    }
+    claim(slice, place);
+  }
+
+  // No byte belongs to two tensors, so that a small file cannot ask for much memory.
+  void claim(const SavedSlice& slice, const JsonPlace& place) {
+    uint64_t& left = unclaimed_[slice.file];
+    if (slice.size > left) {
+      raise(Code::DataLoss, "[Checkpoint] {}: '{}' has fewer bytes than its tensors",
+            place.to_string(), manifest_.files[slice.file].name);
+    }
+    left -= slice.size;
+  }
+
+  static void check_tiling(const SavedEntry& entry, const JsonPlace& place) {
+    std::vector<Extent> extents;
+    for (const SavedSlice& slice : entry.slices) extents.push_back(slice.extent);
+    if (entry.dtype == kString && extents.size() > 1) {
+      raise(Code::DataLoss, "[Checkpoint] {}: strings have one slice, got {}", place.to_string(),
+            extents.size());
+    }
+    if (!tile(extents, entry.shape)) {
+      raise(Code::DataLoss, "[Checkpoint] {}: its {} slices do not make up the shape {}",
+            place.to_string(), extents.size(), entry.shape.to_string());
+    }
+  }
+
+  const FileJson& text_;
+  const std::string& file_;
+  Manifest manifest_;
+  std::vector<uint64_t> unclaimed_;  // bytes of each file that no slice has taken yet
+};
+
+void check_checksum(std::string_view text, const std::string& file) {
+  const bool form = text.size() >= kChecked && text.starts_with(kBeforeChecksum) &&
+                    text.substr(0, kChecked).ends_with(kAfterChecksum);
+  if (!form) {
+    raise(Code::DataLoss, "[Checkpoint] '{}' does not begin as the manifest of a checkpoint does",
+          file);
+  }
+  const std::string_view said = text.substr(kBeforeChecksum.size(), kChecksumDigits);
+  const std::string found = checksum_text(crc32c(text.substr(kChecked)));
+  if (said == found) return;
+  raise(Code::DataLoss, "[Checkpoint] '{}' is damaged or cut off: its checksum is {}, it says {}",
+        file, found, said);
+}
+
+}  // namespace
+
+Manifest parse_manifest(std::string_view text, const std::string& file) {
+  check_checksum(text, file);
+  return ManifestParser(parse_file_json(text, file), file).parse();
+}
+
+}  // namespace cohort::internal

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "checkpoint/extent.h"
+#include "cohort/tensor.h"
+
+namespace cohort::internal {
+
+// Part of a tensor, in one file.
+struct SavedSlice {
+  size_t file = 0;      // into Manifest::files
+  std::string key;      // its name in the file
+  Extent extent;        // which part of the tensor it is
+  uint64_t begin = 0;   // where its bytes are, from the beginning of the file
+  uint64_t size = 0;    // in bytes
+  uint32_t crc32c = 0;  // of these bytes
+};
+
+struct SavedEntry {
+  DType dtype = kFloat32;
+  Shape shape;
+  std::vector<SavedSlice> slices;  // cover the shape without overlapping; strings have one
+};
+
+// A safetensors file of the checkpoint.
+struct SavedFile {
+  std::string name;  // without folder
+  uint64_t size = 0;
+  uint32_t header_crc32c = 0;  // of everything before the tensors' bytes
+  std::string device = {};     // who wrote it; empty = the writer of the manifest
+};
+
+// What a checkpoint consists of.
+struct Manifest {
+  std::optional<int64_t> step;
+  int64_t saved_at_ms = 0;  // since 1970
+  std::vector<SavedFile> files;
+  std::map<std::string, SavedEntry> tensors;
+};
+
+// Times in files; those that no clock counts become the nearest that it does.
+int64_t to_ms(std::chrono::system_clock::time_point time);
+std::chrono::system_clock::time_point from_ms(int64_t ms);
+
+std::string manifest_path(std::string_view prefix);
+// The name, without folder, of file `index` of `count` of one writing of the checkpoint. Each
+// writing has an id of its own, so that a prefix that is written again leaves the old files alone.
+std::string data_file_name(std::string_view prefix, const std::string& id, size_t index,
+                           size_t count);
+// Whether data_file_name gives such names, for this prefix or for any; whether it may be a file of
+// a checkpoint at all.
+bool is_data_file_of(std::string_view prefix, std::string_view name);
+bool is_data_file_name(std::string_view name);
+bool is_checkpoint_file_name(std::string_view name);
+
+// The manifest's text, and back: the text begins with a checksum of the rest of it. Reading trusts
+// nothing: DataLoss names the file and the tensor; a newer version is Unimplemented.
+std::string manifest_text(const Manifest& manifest);
+Manifest parse_manifest(std::string_view text, const std::string& file);
+
+}  // namespace cohort::internal

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "checkpoint/saving.h"
+#include "cohort/checkpoint.h"
+#include "graph/graph_impl.h"
+
+namespace cohort::internal {
+
+// A variable that a saver is for, and what it is in checkpoints.
+struct SaverItem {
+  std::shared_ptr<VariableImpl> variable;
+  SaveItem saved;
+};
+
+// The nodes that a saver adds to its graph, all of them when it is made: a graph may be finalised
+// before it is first run.
+struct SaverGraph {
+  // What reads and writes the disk of one device.
+  struct Shard {
+    std::string device;              // as asked for: "/job:ps/task:0/device:CPU:0"
+    std::vector<size_t> items = {};  // whose values it holds; empty when it is only read from
+    Tensor path = {};                // fed
+    Tensor hold = {};
+    Tensor report = {};
+    Tensor load_request = {};         // fed
+    std::vector<Tensor> loaded = {};  // one for each item; none where a shape is not fully known
+    Tensor restore = {};              // assigns them
+    Tensor read_request = {};         // fed
+    Tensor read_bytes = {};
+    Tensor removed_paths = {};  // fed
+    Tensor removed = {};
+  };
+
+  // Throws InvalidArgument, beginning with [Saver], when there is none, one that is not a graph's
+  // or not this graph's, or two under one name; and for parts that do not make up a tensor.
+  SaverGraph(std::vector<SaverItem> items, const SaverOptions& options);
+
+  std::vector<SaveItem> items_of(const Shard& shard) const;
+  // The shards that have items.
+  std::span<const Shard> writers() const { return {shards.data(), num_writers}; }
+
+  std::vector<SaverItem> items;
+  std::vector<Tensor> values;    // one for each item
+  std::vector<Tensor> restored;  // fed: one for each item
+  std::vector<Tensor> restores;  // assign them, one by one
+  std::vector<Shard> shards;     // those with items first
+  size_t num_writers = 0;
+
+ private:
+  void add_values();
+  void add_restore();
+  void add_shards(const std::vector<std::string>& devices_to_read);
+  void add_shard_nodes(Shard& shard, const std::string& slot);
+  void add_load_nodes(Shard& shard);
+};
+
+// What a strategy keeps copies of comes once, whichever copies are given.
+std::vector<SaverItem> items_of(const SaverVariables& variables,
+                                const std::vector<SavedPart>& parts);
+
+}  // namespace cohort::internal

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "checkpoint/manifest.h"
+#include "checkpoint/shard.h"
+
+// The steps that every way of saving has in common.
+namespace cohort::internal {
+
+// A tensor, or a part of one, that is to be in a checkpoint.
+struct SaveItem {
+  // The part of a tensor of that shape.
+  struct Part {
+    Shape full_shape;
+    Extent extent;
+  };
+  std::string name;
+  DType dtype = kFloat32;
+  std::optional<Part> part = std::nullopt;
+
+  // Its name in a file, which may have other parts of the same tensor.
+  std::string key() const { return part ? name + part->extent.to_string() : name; }
+};
+
+// "prefix-step". Throws InvalidArgument, beginning with `operation`, for a prefix that ends in no
+// file name.
+std::string full_prefix(std::string_view operation, std::string_view prefix,
+                        std::optional<int64_t> step);
+
+// A manifest without files, of this moment.
+Manifest new_manifest(std::optional<int64_t> step);
+// Adds a file that was written, with the items that are in it.
+void add_shard(Manifest& manifest, SavedFile file, const WrittenShard& written,
+               const std::vector<SaveItem>& items);
+
+// Makes the checkpoint exist: its files are written already. Returns the files of the checkpoint of
+// the same prefix that this one replaces; nobody needs them now.
+std::vector<SavedFile> commit_manifest(const std::string& prefix, const Manifest& manifest);
+
+// Deletes the manifest. Returns the files that it spoke of.
+std::vector<SavedFile> remove_manifest(const std::string& prefix);
+// Deletes those files that are on this machine. Returns the others.
+std::vector<SavedFile> remove_local_files(const std::string& folder,
+                                          const std::vector<SavedFile>& files);
+
+// Writes a checkpoint with one file to this machine: values[i] is what items[i] describes.
+void write_checkpoint(const std::string& prefix, std::optional<int64_t> step,
+                      const std::vector<SaveItem>& items, const std::vector<Tensor>& values,
+                      BytesWritten* progress);
+
+}  // namespace cohort::internal

@@ -1,0 +1,271 @@
+#include "checkpoint/shard_ops.h"
+
+#include <cstring>
+#include <mutex>
+
+#include "base/raise.h"
+#include "checkpoint/json_fields.h"
+#include "checkpoint/shard.h"
+#include "checkpoint/tensor_bytes.h"
+#include "data/crc32c.h"
+#include "ops/infer.h"
+#include "ops/run_context.h"
+#include "ops/spec_list.h"
+#include "tensor/body.h"
+#include "tensor/memory.h"
+
+namespace cohort::internal {
+namespace {
+
+constexpr std::string_view kFiles = "it is about files";
+constexpr DTypeSet kInt64Type{1u << static_cast<int>(kInt64)};
+
+// Tensors between the moment of a snapshot and their way to the disk.
+class HeldTensors : public Resource {
+ public:
+  void put(std::vector<Tensor> tensors) {
+    const std::lock_guard lock(mutex_);
+    tensors_ = std::move(tensors);
+  }
+  std::vector<Tensor> take() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(tensors_, {});
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<Tensor> tensors_;  // guarded by mutex_
+};
+
+std::shared_ptr<HeldTensors> held_in(const Kernel& k, std::string_view op) {
+  return require_run(k.run, op).resources().find_or_make<HeldTensors>(
+      "localhost", "held_tensors", k.attrs.get<std::string>("slot"),
+      [] { return std::make_shared<HeldTensors>(); });
+}
+
+void require_input(const OpInputs& inputs, size_t index, DType dtype, const Shape& shape) {
+  if (inputs.dtype(index) == dtype && inputs.shape(index).is_compatible_with(shape)) return;
+  raise(Code::InvalidArgument, "[{}] input {} must be {} {}, got {} {}", inputs.op, index,
+        to_string(dtype), shape.to_string(), to_string(inputs.dtype(index)),
+        inputs.shape(index).to_string());
+}
+
+// These ops touch files of checkpoints, and no others.
+const std::string& checked_path(std::string_view op, const std::string& path) {
+  if (is_data_file_name(file_name_of(path))) return path;
+  raise(Code::InvalidArgument, "[{}] '{}' is not the name of a checkpoint's file", op, path);
+}
+
+Tensor int64_scalar(int64_t value) { return Tensor::from(std::vector<int64_t>{value}, Shape{}); }
+
+void compute_hold(Kernel& k) {
+  int64_t bytes = 0;
+  for (const Tensor& tensor : k.inputs) bytes += tensor.size() * size_of(tensor.dtype());
+  held_in(k, "HoldTensors")->put({k.inputs.begin(), k.inputs.end()});
+  k.outputs[0] = int64_scalar(bytes);
+}
+
+KeyedTensors keyed(const std::vector<std::string>& keys, const std::vector<Tensor>& tensors) {
+  if (keys.size() != tensors.size()) {
+    raise(Code::FailedPrecondition,
+          "[WriteShard] {} tensors are held, but {} are to be written: the task may have restarted "
+          "since they were taken",
+          tensors.size(), keys.size());
+  }
+  KeyedTensors result;
+  for (size_t i = 0; i < keys.size(); ++i) result[keys[i]] = tensors[i];
+  return result;
+}
+
+void compute_write(Kernel& k) {
+  const std::string& path = checked_path("WriteShard", strings(k.inputs[0])[0]);
+  const std::vector<Tensor> tensors = held_in(k, "WriteShard")->take();
+  remove_abandoned_files(folder_of(path), is_checkpoint_file_name);
+  WrittenShard written = write_shard(path, keyed(strings(k.inputs[1]), tensors));
+  written.device = value_device().full_name;
+  k.outputs[0] = Tensor(shard_report(written));
+}
+
+struct ReadRequest {
+  explicit ReadRequest(std::span<const int64_t> numbers)
+      : file_size(static_cast<uint64_t>(numbers[0])),
+        header_crc32c(static_cast<uint32_t>(numbers[1])),
+        begin(static_cast<uint64_t>(numbers[2])),
+        size(static_cast<uint64_t>(numbers[3])) {}
+  uint64_t file_size;
+  uint32_t header_crc32c;
+  uint64_t begin;
+  uint64_t size;
+};
+constexpr int64_t kRequestNumbers = 4;
+
+void compute_read(Kernel& k) {
+  const std::string& path = checked_path("ReadShard", strings(k.inputs[0])[0]);
+  const ReadRequest request(k.inputs[1].data<int64_t>());
+  const ReadFile file = open_shard(path, request.file_size, request.header_crc32c);
+  if (request.size > request.file_size || request.begin > request.file_size - request.size) {
+    raise(Code::InvalidArgument, "[ReadShard] {} bytes from byte {} on do not lie in '{}' of {}",
+          request.size, request.begin, path, request.file_size);
+  }
+  const WritableTensor made = allocate_tensor(kUInt8, Shape{static_cast<int64_t>(request.size)});
+  file.read(request.begin, {made.data, request.size});
+  k.outputs[0] = made.tensor;
+}
+
+// One tensor of those that LoadShard reads.
+struct LoadRequest {
+  static constexpr size_t kNumbers = 3;
+  static constexpr size_t kFirst = 2;  // after the file's size and its header's checksum
+  LoadRequest(std::span<const int64_t> numbers, size_t index)
+      : begin(static_cast<uint64_t>(numbers[kFirst + kNumbers * index])),
+        size(static_cast<uint64_t>(numbers[kFirst + kNumbers * index + 1])),
+        crc32c(static_cast<uint32_t>(numbers[kFirst + kNumbers * index + 2])) {}
+  uint64_t begin;
+  uint64_t size;
+  uint32_t crc32c;
+};
+
+std::string read_checked(const ReadFile& file, const LoadRequest& request) {
+  if (request.size > file.size()) {
+    raise(Code::InvalidArgument, "[LoadShard] '{}' has {} bytes, not {}", file.path(), file.size(),
+          request.size);
+  }
+  std::string bytes(request.size, '\0');
+  file.read(request.begin, std::as_writable_bytes(std::span(bytes)));
+  if (data::internal::crc32c(bytes) == request.crc32c) return bytes;
+  raise(Code::DataLoss, "[LoadShard] {} bytes from byte {} on of '{}' are damaged", request.size,
+        request.begin, file.path());
+}
+
+Tensor tensor_of(const std::string& bytes, const Spec& spec, const std::string& path) {
+  if (spec.dtype == kString) return decode_strings(bytes, spec.shape, "[LoadShard] " + path);
+  if (bytes.size() != bytes_of(spec.dtype, spec.shape)) {
+    raise(Code::InvalidArgument, "[LoadShard] {} of shape {} do not take {} bytes",
+          to_string(spec.dtype), spec.shape.to_string(), bytes.size());
+  }
+  const WritableTensor made = allocate_tensor(spec.dtype, spec.shape);
+  std::memcpy(made.data, bytes.data(), bytes.size());
+  return made.tensor;
+}
+
+void compute_load(Kernel& k) {
+  const std::string& path = checked_path("LoadShard", strings(k.inputs[0])[0]);
+  const Specs specs = unpack_specs("LoadShard", k.attrs.integers("components"));
+  const std::span<const int64_t> numbers = k.inputs[1].data<int64_t>();
+  if (numbers.size() != LoadRequest::kFirst + LoadRequest::kNumbers * specs.size()) {
+    raise(Code::InvalidArgument, "[LoadShard] {} numbers do not describe {} tensors",
+          numbers.size(), specs.size());
+  }
+  const ReadFile file =
+      open_shard(path, static_cast<uint64_t>(numbers[0]), static_cast<uint32_t>(numbers[1]));
+  for (size_t i = 0; i < specs.size(); ++i) {
+    k.outputs[i] = tensor_of(read_checked(file, LoadRequest(numbers, i)), specs[i], path);
+  }
+}
+
+Specs infer_load(const OpInputs& inputs) {
+  require_input(inputs, 0, kString, {});
+  require_input(inputs, 1, kInt64, {-1});
+  Specs specs = unpack_specs(inputs.op, inputs.attrs.integers("components"));
+  for (const Spec& spec : specs) {
+    if (spec.shape.is_fully_known()) continue;
+    raise(Code::InvalidArgument, "[{}] shapes must be fully known, got {}", inputs.op,
+          spec.shape.to_string());
+  }
+  return specs;
+}
+
+void compute_remove(Kernel& k) {
+  int64_t removed = 0;
+  for (const std::string& path : strings(k.inputs[0])) {
+    removed += remove_file(checked_path("RemoveShards", path)) ? 1 : 0;
+  }
+  k.outputs[0] = int64_scalar(removed);
+}
+
+}  // namespace
+
+extern constexpr OpDef kHoldTensors{
+    .name = "HoldTensors",
+    .dtypes = kAnyType,
+    .infer = [](const OpInputs&) -> Specs {
+      return {{kInt64, Shape{}}};
+    },
+    .compute = compute_hold,
+    .gradient = nullptr,
+    .no_gradient_because = "it keeps values for a checkpoint",
+    .stateful = true,
+};
+
+extern constexpr OpDef kWriteShard{
+    .name = "WriteShard",
+    .dtypes = kStringType,
+    .infer = [](const OpInputs& inputs) -> Specs {
+      require_input(inputs, 0, kString, {});
+      require_input(inputs, 1, kString, {-1});
+      return {{kString, Shape{}}};
+    },
+    .compute = compute_write,
+    .gradient = nullptr,
+    .no_gradient_because = kFiles,
+    .stateful = true,
+};
+
+extern constexpr OpDef kReadShard{
+    .name = "ReadShard",
+    .dtypes = kStringType | kInt64Type,
+    .infer = [](const OpInputs& inputs) -> Specs {
+      require_input(inputs, 0, kString, {});
+      require_input(inputs, 1, kInt64, {kRequestNumbers});
+      return {{kUInt8, Shape{-1}}};
+    },
+    .compute = compute_read,
+    .gradient = nullptr,
+    .no_gradient_because = kFiles,
+    .stateful = true,
+};
+
+extern constexpr OpDef kLoadShard{
+    .name = "LoadShard",
+    .dtypes = kStringType | kInt64Type,
+    .infer = infer_load,
+    .compute = compute_load,
+    .gradient = nullptr,
+    .no_gradient_because = kFiles,
+    .stateful = true,
+};
+
+extern constexpr OpDef kRemoveShards{
+    .name = "RemoveShards",
+    .dtypes = kStringType,
+    .infer = [](const OpInputs& inputs) -> Specs {
+      require_input(inputs, 0, kString, {-1});
+      return {{kInt64, Shape{}}};
+    },
+    .compute = compute_remove,
+    .gradient = nullptr,
+    .no_gradient_because = kFiles,
+    .stateful = true,
+};
+
+Tensor hold_tensors_node(const std::string& slot, const std::vector<Tensor>& tensors) {
+  return apply(kHoldTensors, tensors, {{"slot", slot}}, {});
+}
+
+Tensor write_shard_node(const std::string& slot, const Tensor& path, const Tensor& keys) {
+  return apply(kWriteShard, {path, keys}, {{"slot", slot}});
+}
+
+Tensor read_shard_node(const Tensor& path, const Tensor& request) {
+  return apply(kReadShard, {path, request});
+}
+
+std::vector<Tensor> load_shard_nodes(const Tensor& path, const Tensor& request,
+                                     const Specs& specs) {
+  const Tensor inputs[] = {path, request};
+  return apply_many(kLoadShard, inputs, {{"components", pack_specs(specs)}}, {});
+}
+
+Tensor remove_shards_node(const Tensor& paths) { return apply(kRemoveShards, {paths}); }
+
+}  // namespace cohort::internal

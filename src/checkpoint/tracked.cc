@@ -1,0 +1,134 @@
+#include "checkpoint/tracked.h"
+
+#include "base/raise.h"
+#include "cohort/metrics.h"
+#include "cohort/optim.h"
+#include "train/optimizer.h"
+
+namespace cohort {
+namespace internal {
+namespace {
+
+using optim::internal::OptimizerAccess;
+
+constexpr std::string_view kSlots = "/slots/";
+
+std::string last_part_of(const std::string& name) { return name.substr(name.rfind('/') + 1); }
+
+struct TrackedVariables : Tracked {
+  explicit TrackedVariables(std::function<nn::NamedVariables()> list)
+      : variables(std::move(list)) {}
+  void collect(const std::string& path, TrackedState& state) const override {
+    for (const auto& [name, variable] : variables()) {
+      state.add(name.empty() ? path : path + "/" + name, variable);
+    }
+  }
+  const std::function<nn::NamedVariables()> variables;
+};
+
+struct TrackedBytes : Tracked {
+  explicit TrackedBytes(TrackedState::Bytes both) : bytes(std::move(both)) {}
+  void collect(const std::string& path, TrackedState& state) const override {
+    state.add(path, bytes);
+  }
+  const TrackedState::Bytes bytes;
+};
+
+struct TrackedOptimizer : Tracked {
+  explicit TrackedOptimizer(optim::Optimizer& which) : optimizer(which) {}
+  void collect(const std::string& path, TrackedState& state) const override {
+    state.add(path + "/iterations", optimizer.iterations());
+    state.optimizers.emplace(path, &optimizer);
+  }
+  optim::Optimizer& optimizer;
+};
+
+nn::NamedVariables sums_of(const metrics::Metric& metric) {
+  nn::NamedVariables named;
+  for (const Variable& sum : metric.variables()) named.emplace_back(last_part_of(sum.name()), sum);
+  return named;
+}
+
+}  // namespace
+
+void TrackedState::check_new(const std::string& path) const {
+  if (!variables.contains(path) && !bytes.contains(path)) return;
+  raise(Code::AlreadyExists, "[Checkpoint] two things are called '{}'; give them other names",
+        path);
+}
+
+void TrackedState::add(const std::string& path, const Variable& variable) {
+  check_new(path);
+  variables.emplace(path, variable);
+}
+
+void TrackedState::add(const std::string& path, const Bytes& each) {
+  check_new(path);
+  bytes.emplace(path, each);
+}
+
+void TrackedState::add_slots() {
+  std::map<const VariableImpl*, std::string> paths;
+  for (const auto& [path, variable] : variables) {
+    paths.emplace(VariableAccess::impl(variable).get(), path);
+  }
+  for (const auto& [path, optimizer] : optimizers) {
+    for (const OptimizerAccess::Slot& slot : OptimizerAccess::slots(*optimizer)) {
+      const auto known = paths.find(VariableAccess::impl(slot.variable).get());
+      // Variables that nobody tracks go by their names.
+      const std::string owner = known != paths.end() ? known->second : slot.variable.name();
+      add(fmt::format("{}{}{}/{}", path, kSlots, owner, slot.name), slot.value);
+    }
+  }
+}
+
+std::optional<TrackedState::AwaitedSlot> TrackedState::awaited_slot(
+    const std::string& optimizer_path, const std::string& tensor) const {
+  const std::string beginning = optimizer_path + std::string(kSlots);
+  const size_t end = tensor.rfind('/');
+  if (!tensor.starts_with(beginning) || end <= beginning.size() || variables.contains(tensor)) {
+    return std::nullopt;
+  }
+  const auto owner = variables.find(tensor.substr(beginning.size(), end - beginning.size()));
+  const std::string slot = last_part_of(tensor);
+  if (owner == variables.end() ||
+      !OptimizerAccess::has_slot(*optimizers.at(optimizer_path), slot)) {
+    return std::nullopt;
+  }
+  return AwaitedSlot{owner->second, slot};
+}
+
+}  // namespace internal
+
+using internal::TrackedBytes;
+using internal::TrackedOptimizer;
+using internal::TrackedVariables;
+
+Trackable::Trackable(std::shared_ptr<const internal::Tracked> tracked)
+    : tracked_(std::move(tracked)) {}
+
+Trackable::Trackable(std::function<nn::NamedVariables()> variables, std::nullptr_t)
+    : tracked_(std::make_shared<TrackedVariables>(std::move(variables))) {}
+
+Trackable::Trackable(const Variable& variable)
+    : Trackable(
+          [variable] {
+            return nn::NamedVariables{{"", variable}};
+          },
+          nullptr) {}
+
+Trackable::Trackable(optim::Optimizer& optimizer)
+    : tracked_(std::make_shared<TrackedOptimizer>(optimizer)) {}
+
+Trackable::Trackable(const metrics::Metric& metric)
+    : Trackable([&metric] { return internal::sums_of(metric); }, nullptr) {}
+
+Trackable Trackable::bytes(SaveBytes save, RestoreBytes restore) {
+  if (!save || !restore) {
+    internal::raise(Code::InvalidArgument, "[Checkpoint] bytes need a way there and a way back");
+  }
+  return Trackable(std::make_shared<TrackedBytes>(
+      internal::TrackedState::Bytes{std::move(save), std::move(restore)}));
+}
+
+}  // namespace cohort

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "cohort/checkpoint.h"
+#include "ops/variable_cell.h"
+
+namespace cohort::internal {
+
+// What some tracked objects consist of now, by path.
+struct TrackedState {
+  struct Bytes {
+    Trackable::SaveBytes save;
+    Trackable::RestoreBytes restore;
+  };
+  std::map<std::string, Variable> variables;  // slots of optimizers included
+  std::map<std::string, Bytes> bytes;
+  std::map<std::string, optim::Optimizer*> optimizers;
+  int depth = 0;  // of objects inside of objects
+
+  // Throw AlreadyExists when there is something of that path.
+  void add(const std::string& path, const Variable& variable);
+  void add(const std::string& path, const Bytes& each);
+  // Adds the slots that exist; to be called when everything else is there, because slots are named
+  // by the path of their variable.
+  void add_slots();
+  // The variable of that path whose slot a saved tensor is, where it is tracked and the optimizer
+  // at `optimizer_path` has made no such slot yet.
+  struct AwaitedSlot {
+    Variable variable;
+    std::string slot;
+  };
+  std::optional<AwaitedSlot> awaited_slot(const std::string& optimizer_path,
+                                          const std::string& tensor) const;
+
+ private:
+  void check_new(const std::string& path) const;
+};
+
+// What stands behind a Trackable.
+struct Tracked {
+  virtual ~Tracked() = default;
+  virtual void collect(const std::string& path, TrackedState& state) const = 0;
+};
+
+}  // namespace cohort::internal

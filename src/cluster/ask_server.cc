@@ -1,0 +1,54 @@
+// Requests to a server that need no session.
+
+#include "base/raise.h"
+#include "cluster/link.h"
+#include "cluster/party.h"
+#include "cluster/server_status.h"
+#include "cohort/server.h"
+#include "topology/address.h"
+
+namespace cohort {
+namespace {
+
+using internal::Answer;
+using internal::Link;
+
+constexpr auto kConnectLimit = std::chrono::seconds(10);
+constexpr auto kAnswerLimit = std::chrono::seconds(60);
+
+Answer ask(std::string_view target, const Link::Request& request) {
+  const auto parsed = internal::parse_target(target);
+  if (!parsed) internal::raise(Code::NotFound, "[Server] the target is empty");
+  const std::string address = internal::address_text(parsed->address.host, parsed->address.port);
+  const auto party = internal::make_client_party(credentials_from_environment());
+  const auto now = std::chrono::steady_clock::now();
+  const Link::Pointer link =
+      Link::start(party->connect(address, now + kConnectLimit), "",
+                  {.received = [](const Link::Pointer&, const internal::Message&) {},
+                   .ended = [](const Link::Pointer&, const Status&) {}});
+  Answer answer;
+  const Status status = capture_status([&] { answer = link->call(request, now + kAnswerLimit); });
+  link->close({.code = Code::Cancelled, .message = "the answer is there"});
+  throw_if_error(status);
+  return answer;
+}
+
+}  // namespace
+
+void reset(std::string_view target, const std::vector<std::string>& containers) {
+  ask(target, [&](uint64_t number) {
+    return internal::write_request(internal::MessageKind::ResetContainers, number, containers);
+  });
+}
+
+ServerStatus server_status(std::string_view target) {
+  const Answer answer = ask(target, [](uint64_t number) {
+    return internal::write_request(internal::MessageKind::GetStatus, number);
+  });
+  if (answer.texts.size() != 1) {
+    internal::raise(Code::Internal, "[Server] the answer of '{}' is short", target);
+  }
+  return internal::read_server_status(answer.texts[0]);
+}
+
+}  // namespace cohort

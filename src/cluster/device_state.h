@@ -1,0 +1,30 @@
+#pragma once
+
+#include <map>
+#include <mutex>
+#include <string>
+
+#include "ops/run_context.h"
+
+namespace cohort::internal {
+
+// The state on the devices of a task, or of one session there. Thread-safe.
+class DeviceState {
+ public:
+  // `device` is a name within the task: "CPU:0".
+  ResourceTable& of(const std::string& device) {
+    const std::lock_guard lock(mutex_);
+    return tables_[device];
+  }
+
+  void clear(const std::string& container) {
+    const std::lock_guard lock(mutex_);
+    for (auto& [device, table] : tables_) table.clear(container);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::string, ResourceTable> tables_;  // guarded by mutex_
+};
+
+}  // namespace cohort::internal

@@ -1,0 +1,118 @@
+#include "cluster/gather.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <mutex>
+
+#include "base/raise.h"
+#include "cluster/lost_task.h"
+#include "runtime/worker_pool.h"
+
+namespace cohort::internal {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr auto kNoticeEvery = std::chrono::seconds(5);
+constexpr auto kOneTry = std::chrono::seconds(2);
+
+bool is_missing(Code code) { return code == Code::Unavailable || code == Code::DeadlineExceeded; }
+
+// The tasks of one with_tasks(), and what became of them.
+class Gatherer {
+ public:
+  Gatherer(Peers& peers, const std::vector<std::string>& tasks, const Gathering& gathering,
+           const std::function<void(size_t, const Link::Pointer&)>& body)
+      : peers_(peers), tasks_(tasks), gathering_(gathering), body_(body), reasons_(tasks.size()) {}
+
+  void go() {
+    open_ = tasks_.size();
+    for (size_t i = 0; i < tasks_.size(); ++i) {
+      run_pool().submit([this, i] { work(i); });
+    }
+    wait();
+    throw_failures();
+  }
+
+ private:
+  void work(size_t i) {
+    Link::Pointer link;
+    Status status = capture_status([&] {
+      link = reach(i);
+      body_(i, link);
+    });
+    if (!status.ok() && link && link->ended()) status = lost_task(tasks_[i], status);
+    const std::lock_guard lock(mutex_);
+    reasons_[i] = std::move(status);
+    --open_;
+    ended_.notify_all();
+  }
+
+  Link::Pointer reach(size_t i) {
+    while (true) {
+      Link::Pointer link;
+      Status status = capture_status([&] {
+        link = peers_.get(tasks_[i], std::min(gathering_.deadline, Clock::now() + kOneTry));
+      });
+      if (status.ok()) return link;
+      if (!is_missing(status.code) || Clock::now() >= gathering_.deadline) {
+        throw Error(std::move(status));
+      }
+      const std::lock_guard lock(mutex_);
+      reasons_[i] = std::move(status);
+    }
+  }
+
+  void wait() {
+    std::unique_lock lock(mutex_);
+    while (!ended_.wait_for(lock, kNoticeEvery, [&] { return open_ == 0; })) {
+      const std::string text =
+          fmt::format("[{}] waiting for {}", gathering_.what, fmt::join(missing(), "; "));
+      lock.unlock();
+      gathering_.notice(text);
+      lock.lock();
+    }
+  }
+
+  std::vector<std::string> missing() const {  // mutex_ is held
+    std::vector<std::string> texts;
+    for (size_t i = 0; i < tasks_.size(); ++i) {
+      if (!reasons_[i].ok()) texts.push_back(reasons_[i].message);
+    }
+    if (texts.empty()) texts.emplace_back("tasks to answer");
+    return texts;
+  }
+
+  void throw_failures() const {
+    std::vector<std::string> gone;
+    for (const Status& reason : reasons_) {
+      if (reason.ok()) continue;
+      if (!is_missing(reason.code)) throw Error(reason);
+      gone.push_back(reason.message);
+    }
+    if (gone.empty()) return;
+    raise(Code::Unavailable, "[{}] {} of {} tasks cannot be reached: {}", gathering_.what,
+          gone.size(), tasks_.size(), fmt::join(gone, "; "));
+  }
+
+  Peers& peers_;
+  const std::vector<std::string>& tasks_;
+  const Gathering& gathering_;
+  const std::function<void(size_t, const Link::Pointer&)>& body_;
+
+  std::mutex mutex_;
+  std::condition_variable ended_;
+  std::vector<Status> reasons_;  // why a task failed, or is not there yet; guarded by mutex_
+  size_t open_ = 0;              // guarded by mutex_
+};
+
+}  // namespace
+
+void with_tasks(Peers& peers, const std::vector<std::string>& tasks, const Gathering& gathering,
+                const std::function<void(size_t, const Link::Pointer&)>& body) {
+  Gatherer(peers, tasks, gathering, body).go();
+}
+
+}  // namespace cohort::internal

@@ -1,0 +1,111 @@
+#include "cluster/link.h"
+
+#include "base/log.h"
+#include "base/raise.h"
+#include "runtime/worker_pool.h"
+
+namespace cohort::internal {
+namespace {
+
+// Sending that much may wait for the other side to take something.
+constexpr size_t kLargeMessage = size_t{256} << 10;
+
+size_t payload_bytes(const Message& message) {
+  size_t bytes = message.header.size();
+  for (const Buffer& payload : message.payloads) bytes += payload.bytes.size();
+  return bytes;
+}
+
+}  // namespace
+
+Link::Pointer Link::start(std::shared_ptr<Connection> connection, std::string self, Events events) {
+  const Pointer link(new Link(std::move(connection), std::move(self), std::move(events)));
+  link->connection_->start({.received = [link](Message message) { link->receive(message); },
+                            .ended = [link](const Status& why) { link->end(why); }});
+  return link;
+}
+
+void Link::post(Message message) {
+  if (payload_bytes(message) < kLargeMessage) {
+    (void)capture_status([&] { connection_->send(std::move(message)); });
+    return;
+  }
+  const auto large = std::make_shared<Message>(std::move(message));
+  run_pool().submit([link = shared_from_this(), large] {
+    (void)capture_status([&] { link->connection_->send(std::move(*large)); });
+  });
+}
+
+void Link::begin(const Request& request, Answered answered) {
+  uint64_t number = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    if (ended_) throw Error(end_);
+    number = next_request_++;
+    unanswered_[number] = std::move(answered);
+  }
+  const Status status = capture_status([&] { connection_->send(request(number)); });
+  if (status.ok()) return;
+  const std::lock_guard lock(mutex_);
+  // When it is gone, the end of the connection has been told already.
+  if (unanswered_.erase(number) != 0) throw Error(status);
+}
+
+Answer Link::call(const Request& request, Deadline deadline) {
+  struct Pending {
+    std::atomic<bool> done{false};
+    Answer answer;
+  };
+  const auto pending = std::make_shared<Pending>();
+  begin(request, [pending](Answer answer) {
+    pending->answer = std::move(answer);
+    pending->done = true;
+  });
+  const Status status = capture_status([&] {
+    if (connection_->deliver_until([&] { return pending->done.load(); }, deadline)) return;
+    raise(Code::DeadlineExceeded, "[Cluster] {} did not answer in time", peer().name);
+  });
+  if (!pending->done) throw Error(status);
+  throw_if_error(pending->answer.status);
+  return std::move(pending->answer);
+}
+
+void Link::receive(const Message& message) {
+  const Status status = capture_status([&] {
+    if (kind_of(message) == MessageKind::Answer) {
+      take_answer(message);
+    } else {
+      events_.received(shared_from_this(), message);
+    }
+  });
+  if (status.ok()) return;
+  log_warning("[Cluster] the connection with {} ends: {}", peer().name, status.to_string());
+  connection_->close(status);
+}
+
+void Link::take_answer(const Message& message) {
+  Answer answer = read_answer(message);
+  Answered answered;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = unanswered_.find(answer.request);
+    if (found == unanswered_.end()) return;  // nobody waits any more
+    answered = std::move(found->second);
+    unanswered_.erase(found);
+  }
+  answered(std::move(answer));
+}
+
+void Link::end(const Status& why) {
+  std::unordered_map<uint64_t, Answered> unanswered;
+  {
+    const std::lock_guard lock(mutex_);
+    ended_ = true;
+    end_ = why;
+    unanswered.swap(unanswered_);
+  }
+  for (const auto& [request, answered] : unanswered) answered({.request = request, .status = why});
+  events_.ended(shared_from_this(), why);
+}
+
+}  // namespace cohort::internal

@@ -1,0 +1,69 @@
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+
+#include "cluster/protocol.h"
+#include "transport/connection.h"
+
+namespace cohort::internal {
+
+// A connection with requests on it. Thread-safe; lives until the connection ends.
+class Link : public std::enable_shared_from_this<Link> {
+ public:
+  using Pointer = std::shared_ptr<Link>;
+  // Writes a request under the number that it is given.
+  using Request = std::function<Message(uint64_t number)>;
+  using Answered = std::function<void(Answer)>;
+  struct Events {
+    // Everything but answers. What it throws ends the connection: the peer does not keep to the
+    // protocol.
+    std::function<void(const Pointer&, const Message&)> received;
+    std::function<void(const Pointer&, const Status&)> ended;
+  };
+
+  // `self`: the name that failures of this side travel under.
+  static Pointer start(std::shared_ptr<Connection> connection, std::string self, Events events);
+
+  // Throws what ended the connection.
+  void send(Message message) { connection_->send(std::move(message)); }
+  // For threads that read another connection and so must not wait for this one: what is large is
+  // sent by another thread. A connection that has ended takes nothing; `ended` tells of it.
+  void post(Message message);
+
+  // Waits for the answer, reading the connection itself. Throws the status of a bad one, what ended
+  // the connection, or DeadlineExceeded.
+  Answer call(const Request& request, Deadline deadline);
+  // The answer comes later, on a thread that reads; a bad one when the connection ends.
+  void begin(const Request& request, Answered answered);
+  void answer(const Answer& answer) { post(write(answer, self_)); }
+
+  Connection& connection() { return *connection_; }
+  const Peer& peer() const { return connection_->peer(); }
+  const std::string& self() const { return self_; }
+  bool ended() const { return ended_.load(); }
+  void close(const Status& why) { connection_->close(why); }
+
+ private:
+  Link(std::shared_ptr<Connection> connection, std::string self, Events events)
+      : connection_(std::move(connection)), self_(std::move(self)), events_(std::move(events)) {}
+  void receive(const Message& message);
+  void take_answer(const Message& message);
+  void end(const Status& why);
+
+  const std::shared_ptr<Connection> connection_;
+  const std::string self_;
+  const Events events_;
+  std::atomic<bool> ended_{false};
+
+  std::mutex mutex_;
+  uint64_t next_request_ = 1;  // guarded by mutex_, as all below
+  std::unordered_map<uint64_t, Answered> unanswered_;
+  Status end_;
+};
+
+}  // namespace cohort::internal

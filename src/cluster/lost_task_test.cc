@@ -1,0 +1,123 @@
+// What is seen when a task goes away, and when it comes back.
+
+#include <gtest/gtest.h>
+
+#include <future>
+#include <thread>
+
+#include "cohort/cohort.h"
+#include "support/expect_error.h"
+#include "support/local_cluster.h"
+
+namespace cohort {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+struct OnPs {
+  Graph graph;
+  Graph::Scope building = graph.as_default();
+  Tensor x = placeholder(kFloat32, {});
+  Tensor y, got, sum;
+
+  OnPs() {
+    auto on = device("/job:ps/task:0");
+    y = x * 2.f;
+    got = FifoQueue({.dtypes = {kFloat32}, .shapes = {{}}, .name = "queue"}).dequeue()[0];
+    auto elsewhere = device("/job:worker/task:0");
+    sum = got + x;
+  }
+};
+
+TEST(LostTask, EndsARunThatUsesIt) {
+  test::LocalCluster cluster(1, 1);
+  OnPs graph;
+  Session session(cluster.target());
+  auto run = std::async(std::launch::async, [&] {
+    return error_of([&] { session.run(graph.sum, {{graph.x, Tensor(1.f)}}); });
+  });
+  while (cluster.server("ps", 0).status().running_steps == 0) std::this_thread::yield();
+  const auto start = Clock::now();
+  cluster.stop("ps", 0);
+  const Status status = run.get();
+  EXPECT_LT(Clock::now() - start, std::chrono::seconds(2));
+  EXPECT_EQ(status.code, Code::Unavailable) << status.to_string();
+  EXPECT_NE(status.message.find("/job:ps/replica:0/task:0"), std::string::npos) << status.message;
+}
+
+TEST(LostTask, IsUnavailableThenAbortedWhenItIsBack) {
+  test::LocalCluster cluster(1, 1);
+  OnPs graph;
+  Session session(cluster.target());
+  const Feeds feeds{{graph.x, Tensor(1.f)}};
+  EXPECT_EQ(session.run(graph.y, feeds).to<float>(), 2);
+  cluster.stop("ps", 0);
+  const auto start = Clock::now();
+  EXPECT_ERROR(Code::Unavailable, "/job:ps/replica:0/task:0", session.run(graph.y, feeds));
+  EXPECT_LT(Clock::now() - start, std::chrono::seconds(2));
+  cluster.start("ps", 0);
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_ERROR(Code::Aborted, "/job:ps/replica:0/task:0", session.run(graph.y, feeds));
+    EXPECT_ERROR(Code::Aborted, "open a new session", session.run({graph.y, graph.x}, feeds));
+  }
+  Session again(cluster.target());
+  EXPECT_EQ(again.run(graph.y, feeds).to<float>(), 2);
+}
+
+TEST(LostTask, TheMasterIsNamedToo) {
+  test::LocalCluster cluster(1, 1);
+  OnPs graph;
+  Session session(cluster.target());
+  const Feeds feeds{{graph.x, Tensor(1.f)}};
+  session.run(graph.y, feeds);
+  cluster.stop("worker", 0);
+  EXPECT_ERROR(Code::Unavailable, cluster.spec().task_address("worker", 0),
+               session.run(graph.y, feeds));
+  cluster.start("worker", 0);
+  EXPECT_ERROR(Code::Aborted, "open a new", session.run(graph.y, feeds));
+  EXPECT_ERROR(Code::Aborted, "open a new", session.run({graph.y, graph.x}, feeds));
+  Session again(cluster.target());
+  EXPECT_EQ(again.run(graph.y, feeds).to<float>(), 2);
+}
+
+TEST(LostTask, ThatIsNotUsedIsNotMissed) {
+  test::LocalCluster cluster(1, 2);
+  OnPs graph;
+  Session session(cluster.target());
+  const Feeds feeds{{graph.x, Tensor(1.f)}};
+  session.run(graph.y, feeds);
+  cluster.stop("worker", 1);
+  EXPECT_EQ(session.run(graph.y, feeds).to<float>(), 2);
+}
+
+TEST(MissingTask, IsNamedWithTheReason) {
+  test::LocalCluster cluster(1, 1);
+  cluster.stop("ps", 0);
+  OnPs graph;
+  Session session(cluster.target());
+  const auto status = error_of([&] {
+    session.run(graph.y, {{graph.x, Tensor(1.f)}}, {.timeout = std::chrono::milliseconds(300)});
+  });
+  EXPECT_EQ(status.code, Code::Unavailable);
+  for (const std::string& part :
+       {std::string("1 of 1 tasks"), std::string("/job:ps/replica:0/task:0"),
+        cluster.spec().task_address("ps", 0)}) {
+    EXPECT_NE(status.message.find(part), std::string::npos) << status.message;
+  }
+}
+
+TEST(MissingTask, ThatComesLaterIsWaitedFor) {
+  test::LocalCluster cluster(1, 1);
+  cluster.stop("ps", 0);
+  OnPs graph;
+  Session session(cluster.target());
+  auto run = std::async(std::launch::async, [&] {
+    return session.run(graph.y, {{graph.x, Tensor(1.f)}}).to<float>();
+  });
+  EXPECT_EQ(run.wait_for(std::chrono::milliseconds(100)), std::future_status::timeout);
+  cluster.start("ps", 0);
+  EXPECT_EQ(run.get(), 2);
+}
+
+}  // namespace
+}  // namespace cohort

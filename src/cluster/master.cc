@@ -1,0 +1,151 @@
+#include "cluster/master.h"
+
+#include "base/raise.h"
+#include "cluster/party.h"
+#include "cluster/task_names.h"
+#include "runtime/worker_pool.h"
+
+namespace cohort::internal {
+namespace {
+
+constexpr auto kResetLimit = std::chrono::seconds(30);
+
+// What the session asks for, and where it does not say, what its server has.
+SessionOptions merged(SessionOptions asked, const SessionOptions& defaults) {
+  asked.log_device_placement |= defaults.log_device_placement;
+  asked.allow_soft_placement |= defaults.allow_soft_placement;
+  asked.isolate_session_state |= defaults.isolate_session_state;
+  if (asked.timeout.count() <= 0) asked.timeout = defaults.timeout;
+  if (asked.device_filters.empty()) asked.device_filters = defaults.device_filters;
+  return asked;
+}
+
+Status unknown_session() {
+  return {.code = Code::Aborted,
+          .message =
+              "[Session] the server does not know this session: it was restarted, or reset; "
+              "open a new one"};
+}
+
+}  // namespace
+
+Master::SessionPointer Master::find(uint64_t session) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = sessions_.find(session);
+  return found == sessions_.end() ? nullptr : found->second;
+}
+
+Master::SessionPointer Master::get(const Link::Pointer& client, uint64_t session) const {
+  SessionPointer found = find(session);
+  if (!found || !found->is_of(client)) throw Error(unknown_session());
+  return found;
+}
+
+std::vector<Master::SessionPointer> Master::sessions() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<SessionPointer> all;
+  for (const auto& [id, session] : sessions_) all.push_back(session);
+  return all;
+}
+
+Answer Master::open(const Link::Pointer& client, OpenSession request) {
+  request.options = merged(std::move(request.options), defaults_);
+  const auto session = std::make_shared<MasterSession>(random_number(), client, request, peers_,
+                                                       timers_, worker_.devices());
+  const std::lock_guard lock(mutex_);
+  if (client->ended()) raise(Code::Cancelled, "[Session] the client is gone");
+  sessions_[session->id()] = session;
+  return {.numbers = {session->id(), 1}};
+}
+
+Answer Master::extend(const Link::Pointer& client, const ExtendSession& request) {
+  return {.numbers = {get(client, request.session)->extend(request)}};
+}
+
+Answer Master::prepare(const Link::Pointer& client, const PrepareRun& request) {
+  RunPrepared prepared = get(client, request.session)->prepare(request);
+  return {.numbers = {prepared.run}, .texts = std::move(prepared.placement_lines)};
+}
+
+Answer Master::list_devices(const Link::Pointer& client, uint64_t session) {
+  return {.texts = get(client, session)->list_devices()};
+}
+
+Answer Master::close(const Link::Pointer& client, uint64_t session) {
+  const SessionPointer closing = find(session);
+  if (!closing || !closing->is_of(client)) return {};
+  {
+    const std::lock_guard lock(mutex_);
+    sessions_.erase(session);
+  }
+  closing->close({.code = Code::Cancelled, .message = "[Session] the session was closed"});
+  return {};
+}
+
+void Master::close_all(const Status& why) {
+  std::unordered_map<uint64_t, SessionPointer> closing;
+  {
+    const std::lock_guard lock(mutex_);
+    closing.swap(sessions_);
+  }
+  for (const auto& [id, session] : closing) session->close(why);
+}
+
+Answer Master::reset(const std::vector<std::string>& containers) {
+  close_all({.code = Code::Aborted, .message = "[Session] the server was reset; open a new one"});
+  const Gathering waiting{.what = "Reset",
+                          .deadline = std::chrono::steady_clock::now() + kResetLimit,
+                          .notice = [](const std::string&) {}};
+  with_tasks(*peers_, task_names(peers_->cluster()), waiting,
+             [&](size_t, const Link::Pointer& link) {
+               link->call(
+                   [&](uint64_t number) {
+                     return write_request(MessageKind::ClearContainers, number, containers);
+                   },
+                   waiting.deadline);
+             });
+  return {};
+}
+
+void Master::run(const Link::Pointer& client, RunStep run) {
+  const SessionPointer session = find(run.session);
+  if (session && session->is_of(client)) {
+    session->run(std::move(run));
+  } else {
+    client->post(write(StepDone{.call = run.call, .status = unknown_session()}, peers_->self()));
+  }
+}
+
+void Master::cancel(const Link::Pointer& client, const CancelStep& cancel) {
+  const SessionPointer session = find(cancel.session);
+  if (session && session->is_of(client)) session->cancel(cancel);
+}
+
+void Master::done(const Link::Pointer& task, PlanDone outcome) {
+  if (const SessionPointer session = find(outcome.session)) session->done(task, std::move(outcome));
+}
+
+void Master::lost(const Link::Pointer& link, const Status& why) {
+  for (const SessionPointer& session : sessions()) {
+    session->lost(link, why);
+    if (!session->is_of(link)) continue;
+    run_pool().submit([this_session = session] {
+      this_session->close({.code = Code::Cancelled, .message = "[Session] the client is gone"});
+    });
+    const std::lock_guard lock(mutex_);
+    sessions_.erase(session->id());
+  }
+}
+
+void Master::stop(const Status& why) { close_all(why); }
+
+std::vector<ServerStatus::Session> Master::status() const {
+  std::vector<ServerStatus::Session> told;
+  for (const SessionPointer& session : sessions()) {
+    told.push_back(
+        {.id = session->id(), .client = session->client_name(), .steps = session->num_steps()});
+  }
+  return told;
+}
+
+}  // namespace cohort::internal

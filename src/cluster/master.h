@@ -1,0 +1,54 @@
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+
+#include "cluster/master_session.h"
+#include "cluster/worker.h"
+
+namespace cohort::internal {
+
+// The side of a task that serves clients. Thread-safe.
+class Master {
+ public:
+  Master(std::shared_ptr<Peers> peers, Worker& worker, SessionOptions defaults)
+      : peers_(std::move(peers)), worker_(worker), defaults_(std::move(defaults)) {}
+
+  // Requests, which may take their time.
+  Answer open(const Link::Pointer& client, OpenSession request);
+  Answer extend(const Link::Pointer& client, const ExtendSession& request);
+  Answer prepare(const Link::Pointer& client, const PrepareRun& request);
+  Answer list_devices(const Link::Pointer& client, uint64_t session);
+  Answer close(const Link::Pointer& client, uint64_t session);
+  Answer reset(const std::vector<std::string>& containers);
+
+  // Messages of steps.
+  void run(const Link::Pointer& client, RunStep run);
+  void cancel(const Link::Pointer& client, const CancelStep& cancel);
+  void done(const Link::Pointer& task, PlanDone outcome);
+
+  // Fails the steps that need the task, and closes the sessions of the client, whichever it was.
+  void lost(const Link::Pointer& link, const Status& why);
+  void stop(const Status& why);
+
+  std::vector<ServerStatus::Session> status() const;
+
+ private:
+  using SessionPointer = std::shared_ptr<MasterSession>;
+  // Null when there is none.
+  SessionPointer find(uint64_t session) const;
+  // Throws Aborted when the client has no such session.
+  SessionPointer get(const Link::Pointer& client, uint64_t session) const;
+  std::vector<SessionPointer> sessions() const;
+  void close_all(const Status& why);
+
+  const std::shared_ptr<Peers> peers_;
+  Worker& worker_;
+  const SessionOptions defaults_;
+  const std::shared_ptr<Timers> timers_ = std::make_shared<Timers>();
+  mutable std::mutex mutex_;
+  std::unordered_map<uint64_t, SessionPointer> sessions_;  // guarded by mutex_
+};
+
+}  // namespace cohort::internal

@@ -1,0 +1,293 @@
+#include "cluster/master_session.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "base/log.h"
+#include "base/raise.h"
+#include "cluster/buffers.h"
+#include "cluster/lost_task.h"
+#include "cluster/task_names.h"
+#include "runtime/worker_pool.h"
+
+namespace cohort::internal {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// How long the first run of a signature may look for the tasks that it needs.
+constexpr auto kFirstRunLimit = std::chrono::seconds(30);
+// How long a task that was there may take to show that it is there again.
+constexpr auto kReturnLimit = std::chrono::milliseconds(1000);
+constexpr auto kCloseLimit = std::chrono::seconds(10);
+
+// "x" or "x:1".
+Endpoint find_tensor(const GraphImpl& graph, const std::string& name) {
+  const size_t colon = std::min(name.rfind(':'), name.size());
+  const int node = graph.find(std::string_view(name).substr(0, colon));
+  int output = 0;
+  const char* end = name.data() + name.size();
+  if (colon < name.size()) {
+    const auto [stopped, error] = std::from_chars(name.data() + colon + 1, end, output);
+    if (error != std::errc() || stopped != end) output = -1;
+  }
+  if (node < 0 || output < 0 || output >= static_cast<int>(graph.node(node).outputs.size())) {
+    raise(Code::NotFound, "[Session] the server's graph has no tensor '{}'", name);
+  }
+  return {node, output};
+}
+
+}  // namespace
+
+MasterSession::MasterSession(uint64_t id, Link::Pointer client, const OpenSession& request,
+                             std::shared_ptr<Peers> peers, std::shared_ptr<Timers> timers,
+                             const std::vector<std::string>& own_devices)
+    : id_(id),
+      client_(std::move(client)),
+      client_name_(request.client),
+      options_(request.options),
+      peers_(std::move(peers)),
+      timers_(std::move(timers)),
+      placement_(*peers_, request.options, own_devices),
+      graph_(reader_.add(text_of(request.graph))) {}
+
+Gathering MasterSession::gathering(std::chrono::milliseconds limit) const {
+  if (limit.count() <= 0) limit = options_.timeout;
+  if (limit.count() <= 0) limit = kFirstRunLimit;
+  return {.what = "Session",
+          .deadline = Clock::now() + limit,
+          .notice = [client = client_](const std::string& text) {
+            log_warning("{}", text);
+            client->post(write_notice(text));
+          }};
+}
+
+uint64_t MasterSession::extend(const ExtendSession& request) {
+  const std::lock_guard lock(building_);
+  if (request.version != version_) {
+    raise(Code::Aborted,
+          "[Session] the graph was extended by somebody else: it has version {}, not {}", version_,
+          request.version);
+  }
+  graph_ = reader_.add(text_of(request.graph));
+  return ++version_;
+}
+
+RunRequest MasterSession::request_for(const GraphImpl& graph, const PrepareRun& request) const {
+  RunRequest made;
+  for (const std::string& name : request.feeds) made.feeds.push_back(find_tensor(graph, name));
+  for (const std::string& name : request.fetches) made.fetches.push_back(find_tensor(graph, name));
+  return made;
+}
+
+RunPrepared MasterSession::prepare(const PrepareRun& request) {
+  const Gathering waiting = gathering(request.limit);
+  RunPrepared prepared;
+  std::vector<Partition> parts;
+  RunRequest wanted;
+  {
+    const std::lock_guard lock(building_);
+    wanted = request_for(*graph_, request);
+    prepared.placement_lines = placement_.place(*graph_, waiting);
+    parts = partition(*graph_, placement_.placed(), wanted);
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    throw_if_error(closed_);
+    prepared.run = plans_.size();
+    plans_.emplace_back();
+  }
+  auto plan = std::make_shared<MasterPlan>(
+      make_master_plan(prepared.run, std::move(parts), wanted, peers_->self()));
+  throw_if_error(lost_task_of(*plan));
+  register_plan(*plan, waiting);
+  const std::lock_guard lock(mutex_);
+  plans_[prepared.run] = std::move(plan);
+  return prepared;
+}
+
+void MasterSession::check_incarnation(const std::string& task, const Link::Pointer& link) {
+  const std::lock_guard lock(mutex_);
+  throw_if_error(closed_);
+  const auto [known, fresh] = incarnations_.emplace(task, link->peer().incarnation);
+  if (known->second != link->peer().incarnation) {
+    throw Error(restarted_task(task));
+  }
+  const auto [used, first] = tasks_.emplace(task, link);
+  if (used->second != link) {
+    raise(Code::Aborted, "[Cluster] the connection with task {} was lost; open a new session",
+          task);
+  }
+}
+
+void MasterSession::register_plan(MasterPlan& plan, const Gathering& gathering) {
+  std::vector<std::string> names;
+  for (const MasterPlan::Task& task : plan.tasks) names.push_back(task.name);
+  with_tasks(*peers_, names, gathering, [&](size_t i, const Link::Pointer& link) {
+    check_incarnation(names[i], link);
+    plan.tasks[i].link = link;
+  });
+  std::map<std::string, uint64_t> incarnations;
+  for (const MasterPlan::Task& task : plan.tasks) {
+    incarnations[task.name] = task.link->peer().incarnation;
+  }
+  with_tasks(*peers_, names, gathering, [&](size_t i, const Link::Pointer&) {
+    MasterPlan::Task& task = plan.tasks[i];
+    task.message.session = id_;
+    task.message.isolated = options_.isolate_session_state;
+    task.message.limit =
+        std::chrono::duration_cast<std::chrono::milliseconds>(gathering.deadline - Clock::now());
+    for (auto& peer : task.message.peers) peer.incarnation = incarnations.at(peer.name);
+    task.link->call([&](uint64_t number) { return write_request(number, task.message); },
+                    gathering.deadline + kReturnLimit);
+    task.message = {};
+  });
+}
+
+std::vector<std::string> MasterSession::list_devices() {
+  const std::lock_guard lock(building_);
+  return placement_.list_devices(gathering({}));
+}
+
+Status MasterSession::lost_task_of(const MasterPlan& plan) const {
+  for (const MasterPlan::Task& task : plan.tasks) {
+    Link::Pointer known = task.link;
+    if (!known) {
+      const std::lock_guard lock(mutex_);
+      if (const auto found = tasks_.find(task.name); found != tasks_.end()) known = found->second;
+    }
+    if (!known || !known->ended()) continue;
+    const Status back =
+        capture_status([&] { (void)peers_->get(task.name, Clock::now() + kReturnLimit); });
+    return back.ok() ? restarted_task(task.name) : lost_task(task.name, back);
+  }
+  return {};
+}
+
+void MasterSession::run(RunStep run) {
+  PlanPointer plan;
+  Status status;
+  {
+    const std::lock_guard lock(mutex_);
+    status = closed_;
+    if (run.run < plans_.size()) plan = plans_[run.run];
+  }
+  if (status.ok() && (!plan || run.feeds.size() != plan->num_feeds)) {
+    status = {.code = Code::InvalidArgument, .message = "[Session] there is no such run"};
+  }
+  if (!status.ok()) {
+    client_->post(write(StepDone{.call = run.call, .status = status}, peers_->self()));
+    return;
+  }
+  const auto is_lost = [](const MasterPlan::Task& task) { return task.link->ended(); };
+  if (std::none_of(plan->tasks.begin(), plan->tasks.end(), is_lost)) {
+    start(plan, std::move(run));
+    return;
+  }
+  run_pool().submit([self = shared_from_this(), plan, call = run.call] {
+    self->client_->post(
+        write(StepDone{.call = call, .status = self->lost_task_of(*plan)}, self->peers_->self()));
+  });
+}
+
+void MasterSession::start(const PlanPointer& plan, RunStep run) {
+  const uint64_t id = next_step_.fetch_add(1);
+  const uint64_t call = run.call;
+  const auto limit = run.limit.count() > 0 ? run.limit : options_.timeout;
+  const auto step = std::make_shared<MasterStep>(
+      plan, std::move(run),
+      MasterStep::Setting{.session = id_,
+                          .id = id,
+                          .number = plan->draws ? numbered_runs_.fetch_add(1) : 0,
+                          .limit = limit,
+                          .own_task = peers_->self(),
+                          .timers = timers_},
+      [self = shared_from_this(), id](StepDone result) { self->finish(id, std::move(result)); });
+  Status closed;
+  {
+    const std::lock_guard lock(mutex_);
+    closed = closed_;
+    steps_[id] = step;
+    calls_[call] = id;
+  }
+  if (closed.ok()) {
+    step->start();
+  } else {
+    finish(id, {.call = call, .status = closed});
+  }
+}
+
+void MasterSession::finish(uint64_t id, StepDone result) {
+  StepPointer ended;  // let go of outside of the lock
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto found = steps_.find(id); found != steps_.end()) {
+      ended = std::move(found->second);
+      steps_.erase(found);
+    }
+    calls_.erase(result.call);
+  }
+  client_->post(write(result, peers_->self()));
+  idle_.notify_all();
+}
+
+void MasterSession::cancel(const CancelStep& cancel) {
+  StepPointer step;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto call = calls_.find(cancel.call);
+    if (call == calls_.end()) return;
+    step = steps_.at(call->second);
+  }
+  step->cancel({.code = Code::Cancelled, .message = "[Session] the run was cancelled"});
+}
+
+void MasterSession::done(const Link::Pointer& task, PlanDone outcome) {
+  StepPointer step;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = steps_.find(outcome.step);
+    if (found == steps_.end()) return;  // it ended without this task
+    step = found->second;
+  }
+  step->done(task, std::move(outcome));
+}
+
+std::vector<MasterSession::StepPointer> MasterSession::running() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<StepPointer> steps;
+  for (const auto& [id, step] : steps_) steps.push_back(step);
+  return steps;
+}
+
+void MasterSession::lost(const Link::Pointer& task, const Status& why) {
+  for (const StepPointer& step : running()) step->lost(task, why);
+}
+
+void MasterSession::close(const Status& why) {
+  std::map<std::string, Link::Pointer> tasks;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!closed_.ok()) return;
+    closed_ = why;
+    tasks.swap(tasks_);
+  }
+  for (const StepPointer& step : running()) {
+    step->cancel({.code = Code::Cancelled, .message = "[Session] the session was closed"});
+  }
+  std::unique_lock lock(mutex_);
+  idle_.wait_for(lock, kCloseLimit, [&] { return steps_.empty(); });
+  plans_.clear();
+  lock.unlock();
+  for (const auto& [name, link] : tasks) {
+    (void)capture_status([&, session = id_] {
+      link->begin(
+          [&](uint64_t number) {
+            return write_request(MessageKind::CloseWorkerSession, number, session);
+          },
+          [](const Answer&) {});
+    });
+  }
+}
+
+}  // namespace cohort::internal

@@ -1,0 +1,82 @@
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+
+#include "cluster/master_step.h"
+#include "cluster/placement.h"
+#include "graph/serialize.h"
+
+namespace cohort::internal {
+
+// A session as its server keeps it: the client's graph, where its nodes are, the plans that were
+// registered with tasks, the steps under way. Thread-safe.
+class MasterSession : public std::enable_shared_from_this<MasterSession> {
+ public:
+  MasterSession(uint64_t id, Link::Pointer client, const OpenSession& request,
+                std::shared_ptr<Peers> peers, std::shared_ptr<Timers> timers,
+                const std::vector<std::string>& own_devices);
+
+  uint64_t id() const { return id_; }
+  const std::string& client_name() const { return client_name_; }
+  bool is_of(const Link::Pointer& client) const { return client == client_; }
+  uint64_t num_steps() const { return next_step_.load() - 1; }
+
+  uint64_t extend(const ExtendSession& request);
+  RunPrepared prepare(const PrepareRun& request);
+  std::vector<std::string> list_devices();
+
+  void run(RunStep run);
+  void cancel(const CancelStep& cancel);
+  void done(const Link::Pointer& task, PlanDone outcome);
+  void lost(const Link::Pointer& task, const Status& why);
+
+  // Ends what runs with `why`, which later calls get too, and tells the tasks. Waits, not for ever,
+  // until nothing runs.
+  void close(const Status& why);
+
+ private:
+  using PlanPointer = std::shared_ptr<const MasterPlan>;
+  using StepPointer = std::shared_ptr<MasterStep>;
+
+  Gathering gathering(std::chrono::milliseconds limit) const;
+  RunRequest request_for(const GraphImpl& graph, const PrepareRun& request) const;
+  void register_plan(MasterPlan& plan, const Gathering& gathering);
+  void check_incarnation(const std::string& task, const Link::Pointer& link);
+  void start(const PlanPointer& plan, RunStep run);
+  // OK unless a task that the session has used, and the plan needs, is lost; whether it is back is
+  // found out by asking.
+  Status lost_task_of(const MasterPlan& plan) const;
+  void finish(uint64_t step, StepDone result);
+  std::vector<StepPointer> running() const;
+
+  const uint64_t id_;
+  const Link::Pointer client_;
+  const std::string client_name_;
+  const SessionOptions options_;
+  const std::shared_ptr<Peers> peers_;
+  const std::shared_ptr<Timers> timers_;
+  std::atomic<uint64_t> next_step_{1};
+  std::atomic<uint64_t> numbered_runs_{0};
+
+  std::mutex building_;  // one extension or placement at a time; before mutex_
+  GraphReader reader_;   // guarded by building_, as the next
+  ClusterPlacement placement_;
+  std::shared_ptr<GraphImpl> graph_;
+  uint64_t version_ = 1;
+
+  mutable std::mutex mutex_;
+  std::map<std::string, uint64_t> incarnations_;  // of tasks; guarded by mutex_, as all below
+  std::map<std::string, Link::Pointer> tasks_;    // that know the session
+  std::vector<PlanPointer> plans_;
+  std::unordered_map<uint64_t, StepPointer> steps_;
+  std::unordered_map<uint64_t, uint64_t> calls_;  // the client's number of a step -> ours
+  std::condition_variable idle_;
+  Status closed_;
+};
+
+}  // namespace cohort::internal

@@ -1,0 +1,79 @@
+#include "cluster/part_run.h"
+
+#include "base/raise.h"
+#include "cluster/worker_step.h"
+
+namespace cohort::internal {
+namespace {
+
+constexpr int64_t kMuch = int64_t{256} << 10;
+constexpr auto kOld = std::chrono::microseconds(100);
+
+std::vector<Tensor> feeds_of(const WorkerPlan::Part& part, const std::vector<Tensor>& given) {
+  std::vector<Tensor> feeds;
+  feeds.reserve(part.feeds.size());
+  for (const size_t position : part.feeds) feeds.push_back(given[position]);
+  return feeds;
+}
+
+int64_t bytes_of(const Tensor& tensor) {
+  return tensor.dtype() == kString ? 64 * tensor.size() : tensor.size() * size_of(tensor.dtype());
+}
+
+}  // namespace
+
+PartRun::PartRun(WorkerStep& step, int index)
+    : step_(step),
+      index_(index),
+      part_(step.plan().parts[static_cast<size_t>(index)]),
+      outboxes_(step.plan().peers.size()),
+      run_(*part_.plan, feeds_of(part_, step.run_.feeds), *this,
+           step.run_.trace ? &times_ : nullptr, this) {}
+
+ResourceTable& PartRun::resources() { return *part_.table; }
+Cancellation& PartRun::cancellation() { return step_.cancellation_; }
+uint64_t PartRun::run_number() { return step_.run_.number; }
+
+void PartRun::send(int64_t edge, const Tensor& value) {
+  const int peer = step_.plan().destinations[static_cast<size_t>(edge)];
+  if (peer == WorkerPlan::kNone) {
+    step_.put(edge, value);
+    return;
+  }
+  Outbox& outbox = outboxes_[static_cast<size_t>(peer)];
+  const auto now = std::chrono::steady_clock::now();
+  if (outbox.tensors.edges.empty()) outbox.since = now;
+  outbox.tensors.edges.push_back(static_cast<uint64_t>(edge));
+  outbox.tensors.tensors.push_back(value);
+  outbox.bytes += bytes_of(value);
+  if (outbox.bytes >= kMuch || now - outbox.since > kOld) flush(static_cast<size_t>(peer));
+}
+
+void PartRun::flush() {
+  for (size_t peer = 0; peer < outboxes_.size(); ++peer) flush(peer);
+}
+
+void PartRun::flush(size_t peer) {
+  Outbox& outbox = outboxes_[peer];
+  if (outbox.tensors.edges.empty()) return;
+  Link& link = *step_.plan().peers[peer];
+  if (link.ended()) raise(Code::Unavailable, "[Cluster] task {} is lost", link.peer().name);
+  outbox.tensors.session = step_.plan().session;
+  outbox.tensors.plan = step_.plan().id;
+  outbox.tensors.step = step_.id();
+  link.post(write(outbox.tensors));
+  outbox = {};
+}
+
+bool PartRun::await(int64_t edge) {
+  if (step_.await(edge, WorkerPlan::kNone)) return true;
+  flush();  // those who are to send it may be waiting for this
+  return step_.await(edge, index_);
+}
+
+Tensor PartRun::receive(int64_t edge, Cancellation& cancellation) {
+  cancellation.check();
+  return step_.take(edge);
+}
+
+}  // namespace cohort::internal

@@ -1,0 +1,53 @@
+#include "cluster/party.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <climits>
+#include <functional>
+#include <random>
+
+#include "cluster/task_names.h"
+#include "rpc/endpoint.h"
+#include "topology/address.h"
+
+namespace cohort::internal {
+namespace {
+
+// The same for all tasks that were started with the same cluster.
+uint64_t fingerprint(const ClusterSpec& cluster) {
+  uint64_t hash = 14695981039346656037u;  // FNV-1a: the same on every machine
+  for (const char c : cluster.to_string()) hash = (hash ^ static_cast<uint8_t>(c)) * 1099511628211u;
+  return hash == 0 ? 1 : hash;
+}
+
+std::string host_name() {
+  char name[HOST_NAME_MAX + 1] = {};
+  return gethostname(name, HOST_NAME_MAX) == 0 ? name : "?";
+}
+
+}  // namespace
+
+uint64_t random_number() {
+  std::random_device random;
+  return (uint64_t{random()} << 32) | random();
+}
+
+std::unique_ptr<Party> make_task_party(const ServerDef& def, const Credentials& credentials,
+                                       Party::Accept accept) {
+  return make_endpoint({.self = {.name = task_name(def.job_name, def.task_index),
+                                 .incarnation = random_number(),
+                                 .address = def.address()},
+                        .cluster = fingerprint(def.cluster),
+                        .credentials = credentials,
+                        .spans_hosts = spans_hosts(def.cluster)},
+                       std::move(accept));
+}
+
+std::unique_ptr<Party> make_client_party(const Credentials& credentials) {
+  return make_endpoint({.self = {.name = fmt::format("client {} on {}", getpid(), host_name()),
+                                 .incarnation = random_number()},
+                        .credentials = credentials});
+}
+
+}  // namespace cohort::internal

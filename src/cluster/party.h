@@ -1,0 +1,19 @@
+#pragma once
+
+#include <memory>
+
+#include "cohort/cluster.h"
+#include "cohort/credentials.h"
+#include "transport/party.h"
+
+namespace cohort::internal {
+
+// How this process takes part in a cluster: as a task that listens, or as a client.
+std::unique_ptr<Party> make_task_party(const ServerDef& def, const Credentials& credentials,
+                                       Party::Accept accept);
+std::unique_ptr<Party> make_client_party(const Credentials& credentials);
+
+// 64 random bits.
+uint64_t random_number();
+
+}  // namespace cohort::internal

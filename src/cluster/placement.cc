@@ -1,0 +1,116 @@
+#include "cluster/placement.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <mutex>
+
+#include "base/raise.h"
+#include "cluster/task_names.h"
+#include "runtime/session_impl.h"
+
+namespace cohort::internal {
+namespace {
+
+// Whether every task is sure to have such a device.
+bool is_presumed(const DeviceName& request) {
+  return !request.type || (*request.type == "CPU" && request.index.value_or(0) == 0);
+}
+
+// What a pattern says of the task.
+DeviceName task_part(const DeviceName& name) {
+  return {.job = name.job, .replica = name.replica, .task = name.task, .type = {}, .index = {}};
+}
+
+std::vector<DeviceName> parse_all(const std::vector<std::string>& names) {
+  std::vector<DeviceName> parsed;
+  for (const std::string& name : names) parsed.push_back(DeviceName::parse(name));
+  return parsed;
+}
+
+}  // namespace
+
+ClusterPlacement::ClusterPlacement(Peers& peers, const SessionOptions& options,
+                                   const std::vector<std::string>& own_devices)
+    : peers_(peers), options_(options), filters_(parse_all(options.device_filters)) {
+  for (const std::string& task : task_names(peers.cluster())) {
+    if (!is_allowed(task)) continue;
+    allowed_.push_back(task);
+    devices_[task] = {DeviceName::parse(task + "/device:CPU:0")};
+  }
+  devices_[peers.self()] = parse_all(own_devices);
+  asked_[peers.self()] = true;
+}
+
+bool ClusterPlacement::is_allowed(const std::string& task) const {
+  if (filters_.empty() || task == peers_.self()) return true;
+  const DeviceName name = DeviceName::parse(task);
+  return std::any_of(filters_.begin(), filters_.end(),
+                     [&](const DeviceName& filter) { return task_part(filter).matches(name); });
+}
+
+// Those that a node names together with a device that not every task has.
+std::vector<std::string> ClusterPlacement::tasks_to_ask(const GraphImpl& graph) const {
+  std::vector<std::string> tasks;
+  for (int id = static_cast<int>(placed_.size()); id < graph.size(); ++id) {
+    const DeviceName& wanted = graph.node(id).device;
+    if (is_presumed(wanted) || (!wanted.job && !wanted.task)) continue;
+    const DeviceName pattern = task_part(wanted);
+    for (const std::string& task : allowed_) {
+      if (asked_.contains(task) || !pattern.matches(DeviceName::parse(task))) continue;
+      if (std::find(tasks.begin(), tasks.end(), task) == tasks.end()) tasks.push_back(task);
+    }
+  }
+  return tasks;
+}
+
+void ClusterPlacement::ask(const std::vector<std::string>& tasks, const Gathering& gathering) {
+  std::vector<std::vector<DeviceName>> found(tasks.size());
+  with_tasks(peers_, tasks, gathering, [&](size_t i, const Link::Pointer& link) {
+    const Answer answer =
+        link->call([](uint64_t number) { return write_request(MessageKind::GetDevices, number); },
+                   gathering.deadline);
+    found[i] = parse_all(answer.texts);
+  });
+  for (size_t i = 0; i < tasks.size(); ++i) {
+    devices_[tasks[i]] = std::move(found[i]);
+    asked_[tasks[i]] = true;
+  }
+}
+
+std::vector<std::string> ClusterPlacement::place(const GraphImpl& graph,
+                                                 const Gathering& gathering) {
+  if (const auto tasks = tasks_to_ask(graph); !tasks.empty()) ask(tasks, gathering);
+  PlacementOptions options{
+      .devices = {},
+      .home = devices_.at(peers_.self()).front(),
+      .allow_soft_placement = options_.allow_soft_placement,
+      .hint = fmt::format("the session may use the tasks {}", fmt::join(allowed_, ", "))};
+  for (const auto& [task, devices] : devices_) {
+    options.devices.insert(options.devices.end(), devices.begin(), devices.end());
+  }
+  const int first = static_cast<int>(placed_.size());
+  const std::vector<DeviceName> fresh = place_nodes(graph, first, placed_, options);
+  std::vector<std::string> lines;
+  for (size_t i = 0; i < fresh.size(); ++i) {
+    placed_.push_back(fresh[i]);
+    if (!options_.log_device_placement) continue;
+    lines.push_back(placement_line(graph.node(first + static_cast<int>(i)), fresh[i]));
+  }
+  return lines;
+}
+
+std::vector<std::string> ClusterPlacement::list_devices(const Gathering& gathering) {
+  std::vector<std::string> tasks;
+  for (const std::string& task : allowed_) {
+    if (!asked_.contains(task)) tasks.push_back(task);
+  }
+  if (!tasks.empty()) ask(tasks, gathering);
+  std::vector<std::string> names;
+  for (const auto& [task, devices] : devices_) {
+    for (const DeviceName& device : devices) names.push_back(device.to_string());
+  }
+  return names;
+}
+
+}  // namespace cohort::internal

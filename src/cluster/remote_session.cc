@@ -1,0 +1,248 @@
+#include "cluster/remote_session.h"
+
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/raise.h"
+#include "cluster/buffers.h"
+#include "cluster/party.h"
+
+namespace cohort::internal {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// To find the server, unless the session has a limit of its own.
+constexpr auto kOpenLimit = std::chrono::seconds(30);
+// How long a server that was lost may take to show that it is back.
+constexpr auto kReturnLimit = std::chrono::milliseconds(1000);
+// What a server may take longer than the limit of a run to say that it is over.
+constexpr auto kGrace = std::chrono::seconds(5);
+constexpr auto kCloseLimit = std::chrono::seconds(12);
+
+std::chrono::milliseconds remaining(Deadline deadline) {
+  return std::max(std::chrono::milliseconds(1),
+                  std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()));
+}
+
+}  // namespace
+
+struct RemoteSession::Run : PreparedRun {
+  uint64_t id = 0;
+};
+
+RemoteSession::RemoteSession(std::shared_ptr<GraphImpl> graph, std::string address,
+                             const SessionOptions& options)
+    : SessionImpl(graph),
+      address_(std::move(address)),
+      options_(options),
+      party_(make_client_party(options.credentials)),
+      heartbeat_({.credentials = options.credentials, .limit = options.silence_limit}),
+      writer_(graph) {}
+
+RemoteSession::~RemoteSession() {
+  close();
+  if (link_) link_->close({.code = Code::Cancelled, .message = "[Session] the session was closed"});
+  party_->stop();
+}
+
+void RemoteSession::open() {
+  const auto limit = options_.timeout.count() > 0 ? options_.timeout : kOpenLimit;
+  const Deadline deadline = Clock::now() + limit;
+  const Link::Pointer link = connect(deadline);
+  const OpenSession request{
+      .options = options_, .client = party_->self().name, .graph = buffer_of(writer_.next())};
+  const Answer answer =
+      link->call([&](uint64_t number) { return write_request(number, request); }, deadline);
+  if (answer.numbers.size() != 2) raise(Code::Internal, "[Session] the server's answer is short");
+  session_ = answer.numbers[0];
+  version_ = answer.numbers[1];
+}
+
+Link::Pointer RemoteSession::connect(Deadline deadline) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (link_ && !link_->ended()) return link_;
+  }
+  std::shared_ptr<Connection> connection;
+  const Status status = capture_status([&] { connection = party_->connect(address_, deadline); });
+  if (!status.ok()) raise_lost(status);
+  const std::lock_guard lock(mutex_);
+  link_ = Link::start(std::move(connection), "",
+                      {.received =
+                           [self = weak_from_this()](const Link::Pointer&, const Message& message) {
+                             if (const auto alive = self.lock()) alive->receive(message);
+                           },
+                       .ended =
+                           [self = weak_from_this()](const Link::Pointer&, const Status& why) {
+                             if (const auto alive = self.lock()) alive->fail_calls(why);
+                           }});
+  if (link_->connection().kind() != "in-process") {
+    heartbeat_.watch(link_->peer(), [weak = std::weak_ptr<Link>(link_)](const Status& why) {
+      if (const Link::Pointer alive = weak.lock()) alive->close(why);
+    });
+  }
+  return link_;
+}
+
+void RemoteSession::raise_lost(const Status& status) const {
+  Status told = status;
+  told.message = fmt::format("[Session] the server at grpc://{}: {}", address_, status.message);
+  throw Error(std::move(told));
+}
+
+void RemoteSession::check_open() const {
+  const std::lock_guard lock(mutex_);
+  if (closed_) raise(Code::FailedPrecondition, "[Session] the session is closed");
+}
+
+void RemoteSession::receive(const Message& message) {
+  if (kind_of(message) == MessageKind::Notice) {
+    log_warning("{}", read_notice(message));
+    return;
+  }
+  if (kind_of(message) != MessageKind::StepDone) return;
+  StepDone result = read_step_done(message);
+  const std::lock_guard lock(mutex_);
+  const auto found = calls_.find(result.call);
+  if (found == calls_.end()) return;
+  found->second->result = std::move(result);
+  found->second->done = true;
+}
+
+void RemoteSession::fail_calls(const Status& why) {
+  const std::lock_guard lock(mutex_);
+  for (const auto& [id, call] : calls_) {
+    if (call->done) continue;
+    call->result.status = {
+        .code = Code::Unavailable,
+        .message = fmt::format("[Session] the server at grpc://{} is lost", address_),
+        .origin = link_->peer().name,
+        .cause = std::make_shared<const Status>(why)};
+    call->done = true;
+  }
+}
+
+void RemoteSession::extend(Deadline deadline) {
+  const std::lock_guard one_at_a_time(extending_);
+  if (!writer_.has_more()) return;
+  const ExtendSession request{
+      .session = session_, .version = version_, .graph = buffer_of(writer_.next())};
+  const Answer answer = connect(deadline)->call(
+      [&](uint64_t number) { return write_request(number, request); }, deadline);
+  if (answer.numbers.size() != 1) raise(Code::Internal, "[Session] the server's answer is short");
+  version_ = answer.numbers[0];
+}
+
+std::shared_ptr<const PreparedRun> RemoteSession::prepare(const RunRequest& request,
+                                                          std::chrono::milliseconds limit) {
+  check_open();
+  const std::vector<Endpoint> signature = signature_of(request);
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto found = prepared_.find(signature); found != prepared_.end()) {
+      return found->second;
+    }
+  }
+  if (graph().size() == 0) raise(Code::FailedPrecondition, "[Session] the graph has no nodes");
+  check_placeholders(graph(), request);
+  if (limit.count() <= 0) limit = options_.timeout.count() > 0 ? options_.timeout : kOpenLimit;
+  const Deadline deadline = Clock::now() + limit;
+  extend(deadline + kGrace);
+  PrepareRun message{.session = session_, .limit = remaining(deadline)};
+  for (const Endpoint feed : request.feeds) message.feeds.push_back(endpoint_name(graph(), feed));
+  for (const Endpoint fetch : request.fetches) {
+    message.fetches.push_back(endpoint_name(graph(), fetch));
+  }
+  const Answer answer = connect(Clock::now() + kReturnLimit)
+                            ->call([&](uint64_t number) { return write_request(number, message); },
+                                   deadline + kGrace);
+  if (answer.numbers.size() != 1) raise(Code::Internal, "[Session] the server's answer is short");
+  for (const std::string& line : answer.texts) print_placement(line);
+  auto made = std::make_shared<Run>();
+  made->id = answer.numbers[0];
+  const std::lock_guard lock(mutex_);
+  return prepared_[signature] = made;
+}
+
+std::vector<Tensor> RemoteSession::execute(const PreparedRun& run,
+                                           const std::vector<Tensor>& values,
+                                           const RunOptions& options, RunMetadata* metadata) {
+  check_open();
+  const Link::Pointer link = connect(Clock::now() + kReturnLimit);
+  const auto limit = options.timeout.count() > 0 ? options.timeout : options_.timeout;
+  const auto call = std::make_shared<Call>();
+  RunStep message{.session = session_,
+                  .run = static_cast<const Run&>(run).id,
+                  .limit = limit,
+                  .trace = metadata != nullptr,
+                  .feeds = values};
+  {
+    const std::lock_guard lock(mutex_);
+    message.call = next_call_++;
+    calls_[message.call] = call;
+  }
+  StepDone result;
+  const Status status = capture_status([&] {
+    link->send(write(message));
+    result = wait_for(*call, message.call, *link, limit);
+  });
+  {
+    const std::lock_guard lock(mutex_);
+    calls_.erase(message.call);
+  }
+  if (!status.ok()) raise_lost(status);
+  throw_if_error(result.status);
+  if (metadata != nullptr) metadata->nodes = std::move(result.timings);
+  return std::move(result.fetches);
+}
+
+StepDone RemoteSession::wait_for(Call& call, uint64_t id, Link& link,
+                                 std::chrono::milliseconds limit) {
+  const Deadline deadline = limit.count() > 0 ? Clock::now() + limit + kGrace : Deadline::max();
+  const Status status = capture_status([&] {
+    if (link.connection().deliver_until([&] { return call.done.load(); }, deadline)) return;
+    link.post(write(CancelStep{.session = session_, .call = id}));
+    raise(Code::DeadlineExceeded, "[Session] the run took longer than {} ms", limit.count());
+  });
+  if (!call.done) throw Error(status);
+  return std::move(call.result);
+}
+
+std::vector<std::string> RemoteSession::list_devices() const {
+  check_open();
+  auto& self = const_cast<RemoteSession&>(*this);
+  return self.connect(Clock::now() + kReturnLimit)
+      ->call(
+          [&](uint64_t number) {
+            return write_request(MessageKind::ListDevices, number, session_);
+          },
+          Clock::now() + kOpenLimit + kGrace)
+      .texts;
+}
+
+void RemoteSession::close() {
+  Link::Pointer link;
+  {
+    const std::lock_guard lock(mutex_);
+    if (std::exchange(closed_, true)) return;
+    link = link_;
+  }
+  if (!link || link->ended()) return;
+  const Status status = capture_status([&] {
+    link->call(
+        [&](uint64_t number) { return write_request(MessageKind::CloseSession, number, session_); },
+        Clock::now() + kCloseLimit);
+  });
+  if (!status.ok()) log_warning("[Session] closing it: {}", status.to_string());
+}
+
+std::shared_ptr<SessionImpl> open_remote_session(std::shared_ptr<GraphImpl> graph,
+                                                 const std::string& address,
+                                                 const SessionOptions& options) {
+  auto session = std::make_shared<RemoteSession>(std::move(graph), address, options);
+  session->open();
+  return session;
+}
+
+}  // namespace cohort::internal

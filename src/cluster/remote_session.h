@@ -1,0 +1,67 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+
+#include "cluster/link.h"
+#include "graph/serialize.h"
+#include "rpc/heartbeat.h"
+#include "runtime/session_impl.h"
+#include "transport/party.h"
+
+namespace cohort::internal {
+
+// The client's side of a session on a server.
+class RemoteSession : public SessionImpl, public std::enable_shared_from_this<RemoteSession> {
+ public:
+  RemoteSession(std::shared_ptr<GraphImpl> graph, std::string address,
+                const SessionOptions& options);
+  ~RemoteSession() override;
+
+  // Before anything else. Throws when the server cannot be reached.
+  void open();
+
+  std::vector<std::string> list_devices() const override;
+  void close() override;
+
+ private:
+  struct Run;
+  struct Call {
+    std::atomic<bool> done{false};
+    StepDone result;
+  };
+
+  std::shared_ptr<const PreparedRun> prepare(const RunRequest& request,
+                                             std::chrono::milliseconds limit) override;
+  std::vector<Tensor> execute(const PreparedRun& run, const std::vector<Tensor>& values,
+                              const RunOptions& options, RunMetadata* metadata) override;
+
+  void check_open() const;
+  void extend(Deadline deadline);
+  Link::Pointer connect(Deadline deadline);
+  void receive(const Message& message);
+  void fail_calls(const Status& why);
+  StepDone wait_for(Call& call, uint64_t id, Link& link, std::chrono::milliseconds limit);
+  // How an error of the connection is told: with the server that it was to.
+  [[noreturn]] void raise_lost(const Status& status) const;
+
+  const std::string address_;
+  const SessionOptions options_;
+  std::unique_ptr<Party> party_;
+  Heartbeat heartbeat_;
+
+  std::mutex extending_;  // one at a time; before mutex_
+  GraphWriter writer_;    // guarded by extending_, as the next
+  uint64_t version_ = 0;
+
+  mutable std::mutex mutex_;
+  Link::Pointer link_;  // guarded by mutex_, as all below
+  uint64_t session_ = 0;
+  std::map<std::vector<Endpoint>, std::shared_ptr<const Run>> prepared_;
+  std::map<uint64_t, std::shared_ptr<Call>> calls_;
+  uint64_t next_call_ = 1;
+  bool closed_ = false;
+};
+
+}  // namespace cohort::internal

@@ -1,0 +1,335 @@
+// What a session on a server promises, whatever its graph computes.
+
+#include <gtest/gtest.h>
+
+#include <future>
+#include <thread>
+
+#include "cohort/cohort.h"
+#include "support/expect_error.h"
+#include "support/local_cluster.h"
+#include "tensor/devices.h"
+
+namespace cohort {
+namespace {
+
+using std::chrono::milliseconds;
+
+TEST(RemoteSession, NobodyListensThere) {
+  const std::string address = test::free_addresses(1)[0];
+  const Graph graph;
+  EXPECT_ERROR(Code::Unavailable, address, Session(graph, address, {.timeout = milliseconds(100)}));
+}
+
+TEST(RemoteSession, AnEmptyGraphDoesNotRun) {
+  test::LocalCluster cluster(0, 1);
+  Graph graph;
+  auto building = graph.as_default();
+  Session session(cluster.target());
+  EXPECT_ERROR(Code::FailedPrecondition, "no nodes", session.run(std::vector<Tensor>{}));
+}
+
+TEST(RemoteSession, FetchesComeInTheOrderAskedForAndMayBeFed) {
+  test::LocalCluster cluster(1, 1);
+  Graph graph;
+  auto building = graph.as_default();
+  const Tensor x = placeholder(kFloat32, {});
+  Tensor y;
+  {
+    auto on = device("/job:ps/task:0");
+    y = x * 2.f;
+  }
+  const Tensor z = y + 1.f;
+  Session session(cluster.target());
+  const std::vector<Tensor> all = session.run({z, x, y, z}, {{x, Tensor(3.f)}});
+  EXPECT_EQ(all[0].to<float>(), 7);
+  EXPECT_EQ(all[1].to<float>(), 3);
+  EXPECT_EQ(all[2].to<float>(), 6);
+  EXPECT_EQ(all[3].to<float>(), 7);
+  EXPECT_EQ(session.run({z, y}, {{y, Tensor(10.f)}})[0].to<float>(), 11);
+  EXPECT_TRUE(session.run(std::vector<Tensor>{}, {{x, Tensor(1.f)}}).empty());
+}
+
+TEST(RemoteSession, FeedsAreCheckedBeforeAnythingIsSent) {
+  test::LocalCluster cluster(0, 1);
+  Graph graph;
+  auto building = graph.as_default();
+  const Tensor x = placeholder(kFloat32, {2});
+  const Tensor y = neg(x);
+  Session session(cluster.target());
+  const Tensor good({1.f, 2.f});
+  EXPECT_ERROR(Code::InvalidArgument, "float32", session.run(y, {{x, Tensor({1, 2})}}));
+  EXPECT_ERROR(Code::InvalidArgument, "shape", session.run(y, {{x, Tensor(1.f)}}));
+  EXPECT_ERROR(Code::InvalidArgument, "twice", session.run(y, {{x, good}, {x, good}}));
+  Graph other;
+  auto elsewhere = other.as_default();
+  const Tensor stranger = constant(1.f);
+  EXPECT_ERROR(Code::InvalidArgument, "", session.run(stranger));
+}
+
+TEST(RemoteSession, EveryDtypeTravelsEvenWithoutElements) {
+  test::LocalCluster cluster(1, 1);
+  for (const DType dtype :
+       {kFloat16, kBFloat16, kFloat32, kFloat64, kInt8, kInt16, kInt32, kInt64, kUInt8, kBool}) {
+    for (const Shape& shape : {Shape{2, 0, 3}, Shape{2, 1, 3}}) {
+      const Tensor value = ones(shape, dtype);
+      Graph graph;
+      auto building = graph.as_default();
+      const Tensor x = placeholder(dtype, {2, -1, 3});
+      Tensor y;
+      {
+        auto on = device("/job:ps/task:0");
+        y = identity(x);
+      }
+      Session session(cluster.target());
+      const Tensor result = session.run(y, {{x, value}});
+      EXPECT_EQ(result.dtype(), dtype);
+      EXPECT_EQ(result.shape(), shape);
+    }
+  }
+  const std::vector<std::string> texts{std::string("a\0b", 3), ""};
+  Graph graph;
+  auto building = graph.as_default();
+  const Tensor x = placeholder(kString, {2});
+  Tensor y;
+  {
+    auto on = device("/job:ps/task:0");
+    y = identity(x);
+  }
+  Session session(cluster.target());
+  EXPECT_EQ(session.run(y, {{x, Tensor::from(texts)}}).to_vector<std::string>(), texts);
+}
+
+TEST(RemoteSession, TheGraphMayGrow) {
+  test::LocalCluster cluster(1, 1);
+  Graph graph;
+  auto building = graph.as_default();
+  Tensor x;
+  {
+    auto on = device("/job:ps/task:0");
+    x = get_variable("x", {.shape = {}, .initializer = ones()});
+  }
+  Session session(cluster.target());
+  session.run(global_variables_initializer());
+  Tensor sum = x;
+  for (int i = 0; i < 5; ++i) {
+    sum = sum + cond(
+                    sum > 0.f, [&] { return sum; }, [&] { return -sum; });
+    EXPECT_EQ(session.run(sum).to<float>(), static_cast<float>(2 << i));
+  }
+}
+
+TEST(RemoteSession, ManyThreadsRunAndExtendAtTheSameTime) {
+  test::LocalCluster cluster(1, 1);
+  Graph graph;
+  auto building = graph.as_default();
+  Tensor x;
+  {
+    auto on = device("/job:ps/task:0");
+    x = placeholder(kFloat32, {});
+  }
+  Session session(cluster.target());
+  std::vector<std::thread> threads;
+  std::atomic<int> right{0};
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      auto also = graph.as_default();
+      for (int i = 0; i < 10; ++i) {
+        const Tensor y = x * static_cast<float>(t);
+        for (int k = 0; k < 5; ++k) {
+          const auto value = static_cast<float>(k);
+          right +=
+              session.run(y, {{x, Tensor(value)}}).to<float>() == value * static_cast<float>(t);
+        }
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(right, 200);
+}
+
+TEST(RemoteSession, ACallableRunsByPosition) {
+  test::LocalCluster cluster(1, 1);
+  Graph graph;
+  auto building = graph.as_default();
+  const Tensor x = placeholder(kFloat32, {});
+  const Tensor y = placeholder(kFloat32, {});
+  const Tensor z = x - y;
+  Session session(cluster.target());
+  const Callable call = session.make_callable({y, x}, {z});
+  EXPECT_EQ(call({Tensor(1.f), Tensor(5.f)})[0].to<float>(), 4);
+  EXPECT_ERROR(Code::InvalidArgument, "takes 2 values", call({Tensor(1.f)}));
+  session.close();
+  EXPECT_ERROR(Code::FailedPrecondition, "closed", call({Tensor(1.f), Tensor(5.f)}));
+  EXPECT_ERROR(Code::FailedPrecondition, "closed", session.run(z));
+}
+
+TEST(RemoteSession, ListsTheDevicesOfAllTasks) {
+  internal::ensure_cpu_devices(2);
+  test::LocalCluster cluster(1, 1);
+  const Graph graph;
+  Session session(graph, cluster.target());
+  EXPECT_EQ(session.list_devices(),
+            (std::vector<std::string>{"/job:ps/replica:0/task:0/device:CPU:0",
+                                      "/job:ps/replica:0/task:0/device:CPU:1",
+                                      "/job:worker/replica:0/task:0/device:CPU:0",
+                                      "/job:worker/replica:0/task:0/device:CPU:1"}));
+}
+
+TEST(RemoteSession, DevicesOfATaskExchangeTensorsToo) {
+  internal::ensure_cpu_devices(2);
+  test::LocalCluster cluster(1, 1);
+  Graph graph;
+  auto building = graph.as_default();
+  Tensor y = placeholder(kFloat32, {});
+  const Tensor x = y;
+  for (int i = 0; i < 3; ++i) {
+    for (const char* place :
+         {"/job:ps/task:0/device:CPU:0", "/job:ps/task:0/device:CPU:1", "/job:worker/task:0"}) {
+      auto on = device(place);
+      y = y + 1.f;
+    }
+  }
+  Session session(cluster.target());
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_EQ(session.run(y, {{x, Tensor(1.f)}}).to<float>(), 10);
+  }
+  {
+    auto on = device("/job:ps/task:0/device:CPU:9");
+    y = y + 1.f;
+  }
+  EXPECT_ERROR(Code::InvalidArgument, "device:CPU:9", session.run(y, {{x, Tensor(1.f)}}));
+}
+
+TEST(RemoteSession, SoftPlacementMovesWithinATask) {
+  test::LocalCluster cluster(1, 1);
+  Graph graph;
+  auto building = graph.as_default();
+  Tensor y;
+  {
+    auto on = device("/job:ps/task:0/device:GPU:0");
+    y = neg(constant(1.f)) + zeros({});
+  }
+  Session hard(cluster.target());
+  EXPECT_ERROR(Code::InvalidArgument, "GPU:0", hard.run(y));
+  Session soft(cluster.target(), {.allow_soft_placement = true});
+  EXPECT_EQ(soft.run(y).to<float>(), -1);
+}
+
+TEST(RemoteSession, DeviceFiltersHideTasks) {
+  test::LocalCluster cluster(1, 2);
+  Graph graph;
+  auto building = graph.as_default();
+  Tensor x;
+  {
+    auto on = device("/job:worker/task:1");
+    x = neg(constant(1.f));
+  }
+  Session all(cluster.target());
+  EXPECT_EQ(all.run(x).to<float>(), -1);
+  Session filtered(cluster.target(), {.device_filters = {"/job:ps"}});
+  EXPECT_ERROR(Code::InvalidArgument, "/job:worker/task:1", filtered.run(x));
+  EXPECT_EQ(filtered.list_devices().size(), all.list_devices().size() / 3 * 2);
+  EXPECT_ERROR(Code::InvalidArgument, "nonsense",
+               Session(cluster.target(), {.device_filters = {"nonsense"}}));
+}
+
+TEST(RemoteSession, ALimitEndsALongRun) {
+  test::LocalCluster cluster(1, 1);
+  Graph graph;
+  auto building = graph.as_default();
+  Tensor got;
+  {
+    auto on = device("/job:ps/task:0");
+    got = FifoQueue({.dtypes = {kFloat32}, .name = "never"}).dequeue()[0];
+  }
+  const Tensor used = neg(got);
+  Session session(cluster.target());
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_ERROR(Code::DeadlineExceeded, "longer than 100 ms",
+               session.run(used, {}, {.timeout = milliseconds(100)}));
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(2));
+}
+
+TEST(RemoteSession, ClosingEndsWhatRuns) {
+  test::LocalCluster cluster(1, 1);
+  Graph graph;
+  auto building = graph.as_default();
+  Tensor got, put;
+  {
+    auto on = device("/job:ps/task:0");
+    FifoQueue queue({.dtypes = {kFloat32}, .name = "later"});
+    got = queue.dequeue()[0];
+    put = queue.enqueue({constant(1.f)});
+  }
+  Session session(cluster.target());
+  session.run(put);
+  session.run(got);
+  auto run = std::async(std::launch::async, [&] { return error_of([&] { session.run(got); }); });
+  while (cluster.server("ps", 0).status().running_steps == 0) std::this_thread::yield();
+  session.close();
+  const Status status = run.get();
+  EXPECT_EQ(status.code, Code::Cancelled) << status.to_string();
+  EXPECT_NE(status.message.find("closed"), std::string::npos) << status.to_string();
+  EXPECT_EQ(cluster.server("ps", 0).status().running_steps, 0u);
+}
+
+TEST(RemoteSession, AnErrorNamesTaskNodeAndCause) {
+  test::LocalCluster cluster(1, 1);
+  const Tensor three = ones({3, 2});
+  const Tensor two = ones({2, 2});
+  Graph graph;
+  auto building = graph.as_default();
+  const Tensor x = placeholder(kFloat32, {-1, 2});
+  const Tensor y = placeholder(kFloat32, {-1, 2});
+  Tensor bad;
+  {
+    auto on = device("/job:ps/task:0");
+    const NameScope scope("here");
+    bad = x + y;
+  }
+  const Tensor used = neg(bad);
+  Session session(cluster.target());
+  const Status status = error_of([&] { session.run(used, {{x, three}, {y, two}}); });
+  EXPECT_EQ(status.code, Code::InvalidArgument) << status.to_string();
+  EXPECT_EQ(status.origin, "/job:ps/replica:0/task:0");
+  EXPECT_FALSE(status.derived);
+  for (const char* part : {"From /job:ps/replica:0/task:0", "here/", "(3, 2)"}) {
+    EXPECT_NE(status.message.find(part), std::string::npos) << status.message;
+  }
+}
+
+TEST(RemoteSession, AFailedRunLeavesTheSessionUsable) {
+  test::LocalCluster cluster(1, 1);
+  Graph graph;
+  auto building = graph.as_default();
+  const Tensor x = placeholder(kFloat32, {-1});
+  Tensor y;
+  {
+    auto on = device("/job:ps/task:0");
+    y = x + constant({1.f, 2.f});
+  }
+  const Tensor z = neg(y);
+  Session session(cluster.target());
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_ERROR(Code::InvalidArgument, "From /job:ps",
+                 session.run(z, {{x, Tensor({1.f, 1.f, 1.f})}}));
+    EXPECT_EQ(session.run(z, {{x, Tensor({1.f, 1.f})}}).to_vector<float>(),
+              (std::vector<float>{-2, -3}));
+  }
+}
+
+TEST(RemoteSession, DrawsAreThoseOfALocalSession) {
+  test::LocalCluster cluster(1, 1);
+  Graph graph;
+  auto building = graph.as_default();
+  const Tensor x = random::uniform({3});
+  Session local;
+  Session remote(cluster.target());
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(local.run(x).to_vector<float>(), remote.run(x).to_vector<float>());
+  }
+}
+
+}  // namespace
+}  // namespace cohort

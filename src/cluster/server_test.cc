@@ -1,0 +1,130 @@
+#include "cohort/server.h"
+
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <future>
+#include <thread>
+
+#include "cohort/cohort.h"
+#include "support/expect_error.h"
+#include "support/local_cluster.h"
+
+namespace cohort {
+namespace {
+
+TEST(Server, ALocalOneIsAClusterOfOneTask) {
+  Server server = Server::create_local_server();
+  EXPECT_EQ(server.server_def().job_name, "localhost");
+  EXPECT_EQ(server.server_def().task_index, 0);
+  EXPECT_TRUE(server.target().starts_with("grpc://localhost:")) << server.target();
+  EXPECT_FALSE(server.target().ends_with(":0"));
+  Graph graph;
+  auto building = graph.as_default();
+  Session session(server.target());
+  EXPECT_EQ(session.run(neg(constant(2.f))).to<float>(), -2);
+}
+
+TEST(Server, SaysWhatIsWrongWithItsDefinition) {
+  const ClusterSpec two({{"ps", {"localhost:0"}}, {"worker", {"localhost:0", "localhost:0"}}});
+  EXPECT_ERROR(Code::InvalidArgument, "job_name", Server(two));
+  EXPECT_ERROR(Code::InvalidArgument, "task_index", Server(two, {.job_name = "worker"}));
+  EXPECT_ERROR(Code::InvalidArgument, "7", Server(two, {.job_name = "worker", .task_index = 7}));
+  EXPECT_ERROR(Code::Internal, "chief", Server(two, {.job_name = "chief", .task_index = 0}));
+  EXPECT_ERROR(Code::InvalidArgument, "port", Server(ClusterSpec{{"a", {"localhost"}}}));
+  EXPECT_ERROR(Code::InvalidArgument, "port", Server(ClusterSpec{{"a", {"localhost:abc"}}}));
+  EXPECT_ERROR(Code::InvalidArgument, "protocol",
+               Server(ClusterSpec{{"a", {"localhost:0"}}}, {.protocol = "http"}));
+  EXPECT_ERROR(Code::Unimplemented, "libopenmpi-dev",
+               Server(ClusterSpec{{"a", {"localhost:0"}}}, {.protocol = "grpc+verbs"}));
+}
+
+TEST(Server, OfASparseJobIsItsOnlyTask) {
+  Server server(ClusterSpec{{"worker", {{5, "localhost:0"}}}});
+  EXPECT_EQ(server.server_def().task_index, 5);
+  EXPECT_EQ(server.status().task, "/job:worker/replica:0/task:5");
+}
+
+TEST(Server, ASecondOneAtAPortFails) {
+  const ClusterSpec spec{{"a", {test::free_addresses(1)[0]}}};
+  Server first(spec);
+  EXPECT_ERROR(Code::Unknown, "port", Server(spec));
+}
+
+TEST(Server, StoppingFreesThePort) {
+  const ClusterSpec spec{{"a", {test::free_addresses(1)[0]}}};
+  for (int i = 0; i < 3; ++i) {
+    Server server(spec);
+    server.stop();
+    server.stop();
+    EXPECT_ERROR(Code::FailedPrecondition, "stopped", server.start());
+    Server again(spec);
+    again.start();
+  }
+}
+
+TEST(Server, StartsWhenToldTo) {
+  const ClusterSpec spec{{"a", {test::free_addresses(1)[0]}}};
+  Server server(spec, {}, {.start = false});
+  Graph graph;
+  auto building = graph.as_default();
+  const Tensor x = constant(1.f);
+  EXPECT_ERROR(Code::Unavailable, "",
+               Session(server.target(), {.timeout = std::chrono::milliseconds(50)}));
+  server.start();
+  Session session(server.target());
+  EXPECT_EQ(session.run(x).to<float>(), 1);
+}
+
+TEST(Server, JoinEndsWhenItIsStopped) {
+  Server server = Server::create_local_server();
+  auto joined = std::async(std::launch::async, [&] { server.join(); });
+  EXPECT_EQ(joined.wait_for(std::chrono::milliseconds(20)), std::future_status::timeout);
+  server.stop();
+  EXPECT_EQ(joined.wait_for(std::chrono::seconds(10)), std::future_status::ready);
+}
+
+TEST(ServerDeathTest, JoinEndsBySigterm) {
+  testing::FLAGS_gtest_death_test_style = "threadsafe";
+  EXPECT_EXIT(
+      {
+        Server server = Server::create_local_server();
+        std::thread killer([] { raise(SIGTERM); });
+        server.join();
+        killer.join();
+        std::exit(7);
+      },
+      testing::ExitedWithCode(7), "");
+}
+
+TEST(Server, TellsItsStatus) {
+  test::LocalCluster cluster(1, 1);
+  Graph graph;
+  auto building = graph.as_default();
+  Tensor x;
+  {
+    auto on = device("/job:ps/task:0");
+    x = neg(constant(1.f));
+  }
+  const Tensor y = neg(x);
+  Session session(cluster.target());
+  for (int i = 0; i < 3; ++i) session.run(y);
+  const ServerStatus worker = server_status(cluster.target());
+  EXPECT_EQ(worker.task, "/job:worker/replica:0/task:0");
+  ASSERT_EQ(worker.sessions.size(), 1u);
+  EXPECT_EQ(worker.sessions[0].steps, 3u);
+  EXPECT_NE(worker.sessions[0].client.find("client"), std::string::npos);
+  EXPECT_EQ(worker.plans, 1u);
+  EXPECT_EQ(worker.devices[0], "/job:worker/replica:0/task:0/device:CPU:0");
+  const ServerStatus ps = cluster.server("ps", 0).status();
+  EXPECT_EQ(ps.sessions.size(), 0u);
+  EXPECT_EQ(ps.worker_sessions, 1u);
+  EXPECT_EQ(ps.plans, 1u);
+  ASSERT_EQ(ps.peers.size(), 1u);
+  EXPECT_EQ(ps.peers[0].name, "/job:worker/replica:0/task:0");
+  EXPECT_FALSE(ps.peers[0].transport.empty());
+  EXPECT_GE(ps.peers[0].messages_received, 3u);
+}
+
+}  // namespace
+}  // namespace cohort

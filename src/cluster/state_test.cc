@@ -1,0 +1,111 @@
+// State on the devices of tasks: who shares it, and how long it lives.
+
+#include <gtest/gtest.h>
+
+#include "cohort/cohort.h"
+#include "support/expect_error.h"
+#include "support/local_cluster.h"
+
+namespace cohort {
+namespace {
+
+struct Counter {
+  Graph graph;
+  Graph::Scope building = graph.as_default();
+  Tensor value, initialize, add;
+
+  explicit Counter(const Shape& shape = {}) {
+    auto on = device("/job:ps/task:0");
+    Variable v = get_variable("counter", {.shape = shape, .initializer = zeros()});
+    initialize = global_variables_initializer();
+    value = v.read_value();
+    add = v.assign_add(ones(shape));
+  }
+};
+
+TEST(TaskState, SessionsOfDifferentMastersShareAVariableByName) {
+  test::LocalCluster cluster(1, 2);
+  Counter mine;
+  Session first(mine.graph, cluster.target("worker", 0));
+  first.run(mine.initialize);
+  first.run(mine.add);
+  Counter other;
+  Session second(other.graph, cluster.target("worker", 1));
+  EXPECT_EQ(second.run(other.value).to<float>(), 1);
+  second.run(other.add);
+  EXPECT_EQ(first.run(mine.value).to<float>(), 2);
+}
+
+TEST(TaskState, OutlivesTheSession) {
+  test::LocalCluster cluster(1, 1);
+  Counter counter;
+  {
+    Session session(cluster.target());
+    session.run(counter.initialize);
+    session.run(counter.add);
+  }
+  Session session(cluster.target());
+  EXPECT_EQ(session.run(counter.value).to<float>(), 1);
+}
+
+TEST(TaskState, BelongsToItsTask) {
+  test::LocalCluster cluster(2, 1);
+  Counter counter;
+  Session session(cluster.target());
+  session.run(counter.initialize);
+  Graph graph;
+  auto building = graph.as_default();
+  auto on = device("/job:ps/task:1");
+  const Variable same = get_variable("counter", {.shape = {}, .initializer = zeros()});
+  Session other(graph, cluster.target());
+  EXPECT_ERROR(Code::FailedPrecondition, "counter", other.run(same.read_value()));
+}
+
+TEST(TaskState, AnIsolatedSessionHasItsOwn) {
+  test::LocalCluster cluster(1, 1);
+  Counter counter;
+  Session shared(cluster.target());
+  shared.run(counter.initialize);
+  Session isolated(cluster.target(), {.isolate_session_state = true});
+  EXPECT_ERROR(Code::FailedPrecondition, "counter", isolated.run(counter.value));
+  isolated.run(counter.initialize);
+  isolated.run(counter.add);
+  EXPECT_EQ(isolated.run(counter.value).to<float>(), 1);
+  EXPECT_EQ(shared.run(counter.value).to<float>(), 0);
+}
+
+TEST(TaskState, AVariableThatWasNeverAssignedIsNamed) {
+  test::LocalCluster cluster(1, 1);
+  Counter counter;
+  Session session(cluster.target());
+  EXPECT_ERROR(Code::FailedPrecondition, "counter", session.run(counter.value));
+}
+
+TEST(Reset, ForgetsStateAndEndsSessions) {
+  test::LocalCluster cluster(1, 2);
+  Counter counter;
+  Session session(cluster.target("worker", 0));
+  session.run(counter.initialize);
+  Session elsewhere(cluster.target("worker", 1));
+  reset(cluster.target("worker", 0));
+  EXPECT_ERROR(Code::Aborted, "open a new", session.run(counter.value));
+  EXPECT_ERROR(Code::Aborted, "open a new", session.run(counter.add));
+  EXPECT_ERROR(Code::FailedPrecondition, "counter", elsewhere.run(counter.value));
+}
+
+TEST(Reset, OfAnUnknownContainerClearsNothingButEndsSessions) {
+  test::LocalCluster cluster(1, 1);
+  Counter counter;
+  Session session(cluster.target());
+  session.run(counter.initialize);
+  reset(cluster.target(), {"nobody's"});
+  EXPECT_ERROR(Code::Aborted, "open a new", session.run(counter.value));
+  Session again(cluster.target());
+  EXPECT_EQ(again.run(counter.value).to<float>(), 0);
+  reset(cluster.target(), {"ps"});
+  Session third(cluster.target());
+  EXPECT_ERROR(Code::FailedPrecondition, "counter", third.run(counter.value));
+}
+
+}  // namespace
+}  // namespace cohort

@@ -1,0 +1,221 @@
+#include "cluster/task_server.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/raise.h"
+#include "cluster/party.h"
+#include "cluster/server_status.h"
+#include "cluster/stop_signal.h"
+#include "cluster/task_names.h"
+#include "runtime/worker_pool.h"
+#include "topology/address.h"
+
+namespace cohort::internal {
+namespace {
+
+// The cluster with the address of one task replaced.
+ClusterSpec with_address(const ServerDef& def, const std::string& address) {
+  ClusterDef cluster = def.cluster.as_cluster_def();
+  for (ClusterDef::Job& job : cluster.jobs) {
+    for (ClusterDef::Task& task : job.tasks) {
+      if (job.name == def.job_name && task.index == def.task_index) task.address = address;
+    }
+  }
+  return ClusterSpec(cluster);
+}
+
+void check_protocol(const std::string& protocol) {
+  if (protocol == "grpc") return;
+  if (protocol == "grpc+verbs") {
+    raise(Code::Unimplemented,
+          "[Server] protocol 'grpc+verbs' needs the MPI engine, which this build does not have; "
+          "install libopenmpi-dev (with UCX) and build again, or use 'grpc'");
+  }
+  raise(Code::InvalidArgument, "[Server] protocol '{}' is neither 'grpc' nor 'grpc+verbs'",
+        protocol);
+}
+
+}  // namespace
+
+TaskServer::TaskServer(ServerDef def, ServerOptions options)
+    : def_(std::move(def)), options_(std::move(options)) {
+  check_protocol(def_.protocol);
+  (void)parse_address(def_.address());
+  stop_event_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (stop_event_ < 0) raise(Code::ResourceExhausted, "[Server] no file descriptor is left");
+  if (options_.start) start();
+}
+
+TaskServer::~TaskServer() {
+  stop();
+  ::close(stop_event_);
+}
+
+void TaskServer::start() {
+  const std::lock_guard lock(mutex_);
+  if (state_ == State::Started) return;
+  if (state_ == State::Stopped) {
+    raise(Code::FailedPrecondition, "[Server] it was stopped; make a new one");
+  }
+  const std::string name = task_name(def_.job_name, def_.task_index);
+  peers_ = std::make_shared<Peers>(
+      def_.cluster, name,
+      HeartbeatOptions{.credentials = options_.credentials, .limit = options_.silence_limit},
+      Link::Events{.received = [this](const Link::Pointer& from,
+                                      const Message& message) { receive(from, message); },
+                   .ended = [this](const Link::Pointer& link,
+                                   const Status& why) { link_ended(link, why); }});
+  worker_ = std::make_unique<Worker>(peers_);
+  master_ = std::make_unique<Master>(peers_, *worker_, options_.session);
+  // What comes before this function ends waits: see receive_request.
+  party_ = make_task_party(
+      def_, options_.credentials,
+      [this](std::shared_ptr<Connection> connection) { peers_->accept(std::move(connection)); });
+  def_.cluster = with_address(def_, party_->self().address);
+  peers_->start(party_);
+  state_ = State::Started;
+}
+
+void TaskServer::receive(const Link::Pointer& from, const Message& message) {
+  switch (kind_of(message)) {
+    case MessageKind::RunStep:
+      return master_->run(from, read_run_step(message));
+    case MessageKind::CancelStep:
+      return master_->cancel(from, read_cancel_step(message));
+    case MessageKind::PlanDone:
+      return master_->done(from, read_plan_done(message));
+    case MessageKind::RunPlan:
+      return worker_->run(from, read_run_plan(message));
+    case MessageKind::AbortPlan:
+      return worker_->abort(from, read_abort_plan(message));
+    case MessageKind::StepTensors:
+      return worker_->arrive(read_step_tensors(message));
+    case MessageKind::Ping:
+      return from->post(write_ping(MessageKind::Pong, read_ping(message)));
+    case MessageKind::Pong:
+    case MessageKind::Notice:
+    case MessageKind::StepDone:
+    case MessageKind::Answer:
+      return;
+    default:
+      return receive_request(from, message);
+  }
+}
+
+void TaskServer::receive_request(const Link::Pointer& from, const Message& message) {
+  const uint64_t request = request_of(message);
+  {
+    const std::lock_guard lock(mutex_);
+    ++open_requests_;
+  }
+  run_pool().submit([this, from, message, request] {
+    Answer answer;
+    const Status status = capture_status([&] { answer = answer_to(from, message); });
+    answer.request = request;
+    answer.status = status;
+    from->answer(answer);
+    const std::lock_guard lock(mutex_);
+    --open_requests_;
+    answered_.notify_all();
+  });
+}
+
+Answer TaskServer::answer_to(const Link::Pointer& from, const Message& message) {
+  switch (kind_of(message)) {
+    case MessageKind::OpenSession:
+      return master_->open(from, read_open_session(message));
+    case MessageKind::ExtendSession:
+      return master_->extend(from, read_extend_session(message));
+    case MessageKind::PrepareRun:
+      return master_->prepare(from, read_prepare_run(message));
+    case MessageKind::CloseSession:
+      return master_->close(from, read_session_request(message));
+    case MessageKind::ListDevices:
+      return master_->list_devices(from, read_session_request(message));
+    case MessageKind::ResetContainers:
+      return master_->reset(read_texts_request(message));
+    case MessageKind::GetStatus:
+      return {.texts = {write_server_status(status())}};
+    case MessageKind::GetDevices:
+      return {.texts = worker_->devices()};
+    case MessageKind::RegisterPlan:
+      return worker_->register_plan(from, read_register_plan(message));
+    case MessageKind::CloseWorkerSession:
+      worker_->close_session(from, read_session_request(message));
+      return {};
+    case MessageKind::ClearContainers:
+      worker_->clear(read_texts_request(message));
+      return {};
+    case MessageKind::Shutdown:
+      request_stop();
+      return {};
+    default:
+      raise(Code::Unimplemented, "[Server] it does not know such a request");
+  }
+}
+
+void TaskServer::link_ended(const Link::Pointer& link, const Status& why) {
+  master_->lost(link, why);
+  worker_->lost(link, why);
+}
+
+void TaskServer::request_stop() {
+  const uint64_t one = 1;
+  [[maybe_unused]] const ssize_t written = ::write(stop_event_, &one, sizeof one);
+}
+
+void TaskServer::join() {
+  start();
+  const StopSignal signal;
+  pollfd events[] = {{.fd = stop_event_, .events = POLLIN, .revents = 0},
+                     {.fd = signal.event(), .events = POLLIN, .revents = 0}};
+  while (poll(events, 2, -1) < 0 && errno == EINTR) {
+  }
+  stop();
+}
+
+void TaskServer::stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    const State before = std::exchange(state_, State::Stopped);
+    if (before != State::Started) {
+      request_stop();
+      return;
+    }
+  }
+  const Status why{.code = Code::Unavailable,
+                   .message = "[Server] " + peers_->self() + " was stopped"};
+  master_->stop(why);
+  worker_->stop(why);
+  peers_->stop();
+  std::unique_lock lock(mutex_);
+  answered_.wait(lock, [&] { return open_requests_ == 0; });
+  lock.unlock();
+  request_stop();
+}
+
+std::string TaskServer::target() const { return "grpc://" + server_def().address(); }
+
+ServerDef TaskServer::server_def() const {
+  const std::lock_guard lock(mutex_);
+  return def_;
+}
+
+ServerStatus TaskServer::status() const {
+  ServerStatus status;
+  status.task = task_name(def_.job_name, def_.task_index);
+  const std::lock_guard lock(mutex_);
+  if (state_ != State::Started) return status;
+  status.devices = worker_->devices();
+  status.sessions = master_->status();
+  status.worker_sessions = worker_->num_sessions();
+  status.plans = worker_->num_plans();
+  status.running_steps = worker_->num_running();
+  status.peers = peers_->status();
+  return status;
+}
+
+}  // namespace cohort::internal

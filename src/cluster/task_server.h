@@ -1,0 +1,50 @@
+#pragma once
+
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+
+#include "cluster/master.h"
+#include "cohort/server.h"
+
+namespace cohort::internal {
+
+// What stands behind a Server: a party that others connect to, a master and a worker.
+class TaskServer {
+ public:
+  TaskServer(ServerDef def, ServerOptions options);
+  ~TaskServer();
+
+  void start();
+  void join();
+  void stop();
+
+  std::string target() const;
+  ServerDef server_def() const;
+  ServerStatus status() const;
+
+ private:
+  enum class State { New, Started, Stopped };
+
+  void receive(const Link::Pointer& from, const Message& message);
+  // Does what is asked for on a thread of the pool, and answers.
+  void receive_request(const Link::Pointer& from, const Message& message);
+  Answer answer_to(const Link::Pointer& from, const Message& message);
+  void link_ended(const Link::Pointer& link, const Status& why);
+  void request_stop();
+
+  ServerDef def_;  // guarded by mutex_ until started
+  const ServerOptions options_;
+  std::shared_ptr<Peers> peers_;
+  std::unique_ptr<Worker> worker_;
+  std::unique_ptr<Master> master_;
+  std::shared_ptr<Party> party_;
+  int stop_event_;  // readable once somebody wants the server to stop
+
+  mutable std::mutex mutex_;
+  State state_ = State::New;  // guarded by mutex_, as all below
+  size_t open_requests_ = 0;
+  std::condition_variable answered_;
+};
+
+}  // namespace cohort::internal

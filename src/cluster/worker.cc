@@ -1,0 +1,143 @@
+#include "cluster/worker.h"
+
+#include <algorithm>
+
+#include "base/raise.h"
+#include "cluster/lost_task.h"
+#include "cohort/device.h"
+
+namespace cohort::internal {
+namespace {
+
+// What handles of state are given while a graph is built, and stands for the task's own.
+constexpr std::string_view kDefaultContainer = "localhost";
+
+}  // namespace
+
+Worker::SessionPointer Worker::find(uint64_t session) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = sessions_.find(session);
+  return found == sessions_.end() ? nullptr : found->second;
+}
+
+Worker::SessionPointer Worker::find_or_make(const Link::Pointer& master, const RegisterPlan& plan) {
+  const std::lock_guard lock(mutex_);
+  if (master->ended()) raise(Code::Cancelled, "[Cluster] the master is gone");
+  SessionPointer& session = sessions_[plan.session];
+  if (!session) {
+    session = std::make_shared<WorkerSession>(
+        plan.session, master, plan.isolated ? std::make_shared<DeviceState>() : state_);
+  }
+  if (!session->is_of(master)) {
+    raise(Code::PermissionDenied, "[Cluster] session {:x} belongs to another master", plan.session);
+  }
+  return session;
+}
+
+Answer Worker::register_plan(const Link::Pointer& master, const RegisterPlan& plan) {
+  const Deadline deadline = std::chrono::steady_clock::now() + plan.limit;
+  std::vector<Link::Pointer> links;
+  for (const auto& peer : plan.peers) {
+    links.push_back(peers_->get(peer.name, deadline));
+    if (links.back()->peer().incarnation == peer.incarnation) continue;
+    throw Error(restarted_task(peer.name));
+  }
+  const SessionPointer session = find_or_make(master, plan);
+  session->add(make_worker_plan(plan, session->state(), std::move(links), peers_->self()));
+  return {};
+}
+
+void Worker::close_session(const Link::Pointer& master, uint64_t session) {
+  const auto mine = [&](WorkerSession& one) { return one.id() == session && one.is_of(master); };
+  for (const SessionPointer& one : take_sessions(mine)) {
+    one->close({.code = Code::Cancelled, .message = "[Session] the session was closed"});
+  }
+}
+
+void Worker::clear(const std::vector<std::string>& containers) {
+  const std::string job = DeviceName::parse(peers_->self()).job.value_or("");
+  if (containers.empty()) state_->clear(std::string(kDefaultContainer));
+  for (const std::string& container : containers) {
+    state_->clear(container == job ? std::string(kDefaultContainer) : container);
+  }
+}
+
+std::vector<std::string> Worker::devices() const {
+  std::vector<std::string> names;
+  for (const std::string& device : cohort::list_devices()) {
+    names.push_back(peers_->self() + "/device:" + DeviceName::parse(device).split().second);
+  }
+  return names;
+}
+
+void Worker::run(const Link::Pointer& master, RunPlan run) {
+  const SessionPointer session = find(run.session);
+  if (session && session->is_of(master)) {
+    session->run(std::move(run));
+    return;
+  }
+  master->post(write(
+      PlanDone{.session = run.session,
+               .step = run.step,
+               .status = {.code = Code::Aborted,
+                          .message = "[Cluster] the task does not know the session: it was "
+                                     "restarted, or the session was closed; open a new session"}},
+      peers_->self()));
+}
+
+void Worker::arrive(const StepTensors& tensors) {
+  if (const SessionPointer session = find(tensors.session)) session->arrive(tensors);
+}
+
+void Worker::abort(const Link::Pointer& master, const AbortPlan& abort) {
+  const SessionPointer session = find(abort.session);
+  if (session && session->is_of(master)) session->abort(abort);
+}
+
+std::vector<Worker::SessionPointer> Worker::take_sessions(
+    const std::function<bool(WorkerSession&)>& which) {
+  std::vector<SessionPointer> taken;
+  const std::lock_guard lock(mutex_);
+  std::erase_if(sessions_, [&](const auto& entry) {
+    if (!which(*entry.second)) return false;
+    taken.push_back(entry.second);
+    return true;
+  });
+  return taken;
+}
+
+void Worker::lost(const Link::Pointer& master, const Status& why) {
+  for (const SessionPointer& one :
+       take_sessions([&](WorkerSession& session) { return session.is_of(master); })) {
+    one->close(why);
+  }
+}
+
+void Worker::stop(const Status& why) {
+  for (const SessionPointer& one : take_sessions([](WorkerSession&) { return true; })) {
+    one->close(why);
+  }
+}
+
+std::vector<Worker::SessionPointer> Worker::all_sessions() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<SessionPointer> all;
+  for (const auto& [id, session] : sessions_) all.push_back(session);
+  return all;
+}
+
+size_t Worker::num_sessions() const { return all_sessions().size(); }
+
+size_t Worker::num_plans() const {
+  size_t count = 0;
+  for (const SessionPointer& session : all_sessions()) count += session->num_plans();
+  return count;
+}
+
+size_t Worker::num_running() const {
+  size_t count = 0;
+  for (const SessionPointer& session : all_sessions()) count += session->num_running();
+  return count;
+}
+
+}  // namespace cohort::internal

@@ -1,0 +1,89 @@
+#pragma once
+
+#include <array>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+
+#include "cluster/peers.h"
+#include "cluster/worker_step.h"
+
+namespace cohort::internal {
+
+// What a task keeps for one session of some master. Ends with the link to that master. Thread-safe.
+class WorkerSession : public std::enable_shared_from_this<WorkerSession> {
+ public:
+  WorkerSession(uint64_t id, Link::Pointer master, std::shared_ptr<DeviceState> state)
+      : id_(id), master_(std::move(master)), state_(std::move(state)) {}
+
+  uint64_t id() const { return id_; }
+  bool is_of(const Link::Pointer& master) const { return master == master_; }
+  const std::shared_ptr<DeviceState>& state() const { return state_; }
+  size_t num_plans() const;
+  size_t num_running() const;
+
+  // Throws AlreadyExists for a number that is taken.
+  void add(std::shared_ptr<const WorkerPlan> plan);
+  // The answer goes to the master, also when it is that there is no such plan.
+  void run(RunPlan run);
+  void arrive(const StepTensors& tensors);
+  void abort(const AbortPlan& abort);
+  // Ends what runs, and refuses what comes.
+  void close(const Status& why);
+
+ private:
+  // The step, made when it is not there; null when it is over, or the plan unknown.
+  std::shared_ptr<WorkerStep> step(uint64_t plan, uint64_t step);
+  void finish(PlanDone done);
+
+  const uint64_t id_;
+  const Link::Pointer master_;
+  const std::shared_ptr<DeviceState> state_;
+
+  mutable std::mutex mutex_;
+  std::unordered_map<uint64_t, std::shared_ptr<const WorkerPlan>> plans_;  // guarded, as all below
+  std::unordered_map<uint64_t, std::shared_ptr<WorkerStep>> steps_;
+  std::array<uint64_t, 1024> over_{};  // the last steps that ended, each at its number modulo
+  Status closed_;
+};
+
+// The side of a task that runs parts of graphs for masters. Thread-safe.
+class Worker {
+ public:
+  explicit Worker(std::shared_ptr<Peers> peers) : peers_(std::move(peers)) {}
+
+  // Messages that are answered later, on any thread.
+  Answer register_plan(const Link::Pointer& master, const RegisterPlan& plan);
+  void close_session(const Link::Pointer& master, uint64_t session);
+  void clear(const std::vector<std::string>& containers);
+  std::vector<std::string> devices() const;
+
+  // Messages of steps; short, or long only when the plan is.
+  void run(const Link::Pointer& master, RunPlan run);
+  void arrive(const StepTensors& tensors);
+  void abort(const Link::Pointer& master, const AbortPlan& abort);
+
+  // Ends the sessions of that master.
+  void lost(const Link::Pointer& master, const Status& why);
+  void stop(const Status& why);
+
+  size_t num_sessions() const;
+  size_t num_plans() const;
+  size_t num_running() const;
+
+ private:
+  using SessionPointer = std::shared_ptr<WorkerSession>;
+  SessionPointer find(uint64_t session) const;
+  SessionPointer find_or_make(const Link::Pointer& master, const RegisterPlan& plan);
+  std::vector<SessionPointer> take_sessions(const std::function<bool(WorkerSession&)>& which);
+  std::vector<SessionPointer> all_sessions() const;
+
+  const std::shared_ptr<Peers> peers_;
+  const std::shared_ptr<DeviceState> state_ = std::make_shared<DeviceState>();
+  mutable std::mutex mutex_;
+  std::unordered_map<uint64_t, SessionPointer> sessions_;  // guarded by mutex_
+};
+
+}  // namespace cohort::internal

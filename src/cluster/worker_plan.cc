@@ -1,0 +1,177 @@
+#include "cluster/worker_plan.h"
+
+#include <algorithm>
+#include <array>
+#include <set>
+
+#include "base/raise.h"
+#include "cluster/buffers.h"
+#include "graph/function_graph.h"
+#include "graph/partition.h"
+#include "graph/serialize.h"
+#include "runtime/compiled_run.h"
+#include "tensor/devices.h"
+
+namespace cohort::internal {
+
+extern const OpDef kRecv;
+extern const OpDef kSend;
+
+namespace {
+
+constexpr uint64_t kMostEdges = uint64_t{1} << 22;
+constexpr uint64_t kMostPlaces = uint64_t{1} << 20;  // feeds or fetches of one task
+
+// Ops that wait until another run has done something, or that run code of the user's.
+bool may_wait(std::string_view op) {
+  constexpr std::array<std::string_view, 8> kWaiting{
+      "AccumulatorTake",  "IteratorNext", "NativeFunction",   "QueueDequeue",
+      "QueueDequeueMany", "QueueEnqueue", "QueueEnqueueMany", "SparseAccumulatorTake"};
+  return std::find(kWaiting.begin(), kWaiting.end(), op) != kWaiting.end();
+}
+
+bool may_wait(const GraphImpl& graph) {
+  for (int id = 0; id < graph.size(); ++id) {
+    if (may_wait(graph.node(id).op->name)) return true;
+    for (const Attrs::Entry& entry : graph.node(id).attrs.entries()) {
+      const auto* function = std::get_if<std::shared_ptr<const GraphFunction>>(&entry.second);
+      if (function != nullptr && *function && may_wait(*(*function)->body)) return true;
+    }
+  }
+  return false;
+}
+
+void require(bool holds, std::string_view problem) {
+  if (!holds) raise(Code::InvalidArgument, "[Cluster] the plan is wrong: {}", problem);
+}
+
+class PlanMaker {
+ public:
+  PlanMaker(const RegisterPlan& from, std::shared_ptr<DeviceState> state, const std::string& task)
+      : from_(from), task_(task) {
+    plan_->state = std::move(state);
+    require(from.num_edges <= kMostEdges, "it has too many edges");
+    require(from.num_feeds <= kMostPlaces && from.num_fetches <= kMostPlaces,
+            "it has too many feeds or fetches");
+    plan_->session = from.session;
+    plan_->id = from.plan;
+    plan_->num_feeds = from.num_feeds;
+    plan_->num_fetches = from.num_fetches;
+    plan_->destinations.assign(from.num_edges, WorkerPlan::kNone);
+    plan_->arrival_places.assign(from.num_edges, WorkerPlan::kNone);
+  }
+
+  std::shared_ptr<const WorkerPlan> make(std::vector<Link::Pointer> peers) {
+    for (const auto& sent : from_.sends) {
+      require(sent.edge < from_.num_edges && sent.peer < peers.size(), "it sends to nowhere");
+      plan_->destinations[sent.edge] = static_cast<int>(sent.peer);
+    }
+    for (const PlanPart& part : from_.parts) add(part);
+    check_sends();
+    require(fetched_.size() == from_.num_fetches, "a fetch comes from nowhere");
+    plan_->peers = std::move(peers);
+    return std::move(plan_);
+  }
+
+ private:
+  void add(const PlanPart& from) {
+    Partition part{.device = DeviceName::parse(task_ + "/device:" + from.device),
+                   .graph = deserialize_part(text_of(from.graph)),
+                   .targets = {},
+                   .feeds = {},
+                   .fetches = {}};
+    for (const uint64_t target : from.targets) {
+      require(target < static_cast<uint64_t>(part.graph->size()), "a target does not exist");
+      part.targets.push_back(static_cast<int>(target));
+    }
+    for (const auto& place : from.feeds) {
+      require(place.position < from_.num_feeds, "a feed is not one of the task's");
+      part.feeds[place.position] = endpoint(*part.graph, place);
+    }
+    for (const auto& place : from.fetches) {
+      require(place.position < from_.num_fetches, "a fetch is not one of the task's");
+      require(fetched_.insert(place.position).second, "a fetch comes from two places");
+      part.fetches[place.position] = endpoint(*part.graph, place);
+    }
+    for (int id = 0; id < part.graph->size(); ++id) note_edge(part.graph->node(id));
+    plan_->may_wait |= may_wait(*part.graph);
+    plan_->parts.push_back(compiled(from, part));
+  }
+
+  WorkerPlan::Part compiled(const PlanPart& from, const Partition& part) {
+    WorkerPlan::Part made{
+        .device = local_device(from.device),
+        .told_device = part.device.to_string(),
+        .table = &plan_->state->of(from.device),
+        .plan = compile_part(part, from_.ordered ? StepOrder::AsMade : StepOrder::EffectsEarly),
+        .feeds = {},
+        .fetches = {}};
+    for (const auto& [position, unused] : part.feeds) made.feeds.push_back(position);
+    for (const auto& [position, unused] : part.fetches) made.fetches.push_back(position);
+    return made;
+  }
+
+  // Kernels run under the process's own device of that type and index.
+  std::string local_device(const std::string& device) {
+    const Status status = capture_status([&] { (void)find_device(device); });
+    if (status.ok()) return find_device(device).full_name;
+    raise(Code::InvalidArgument, "[Cluster] {} has no device {}: {}", task_, device,
+          status.message);
+  }
+
+  static Endpoint endpoint(const GraphImpl& graph, const PlanPart::Place& place) {
+    require(place.node < static_cast<uint64_t>(graph.size()), "a node does not exist");
+    const int node = static_cast<int>(place.node);
+    require(place.output < graph.node(node).outputs.size(), "an output does not exist");
+    return {node, static_cast<int>(place.output)};
+  }
+
+  void note_edge(const Node& node) {
+    if (node.op != &kRecv && node.op != &kSend) return;
+    const int64_t edge = node.attrs.integer("edge");
+    require(edge >= 0 && static_cast<uint64_t>(edge) < from_.num_edges,
+            "an edge is not one of its");
+    if (node.op == &kSend) {
+      sent_.insert(edge);
+      return;
+    }
+    int& place = plan_->arrival_places[static_cast<size_t>(edge)];
+    require(place == WorkerPlan::kNone, "two nodes take the tensor of one edge");
+    require(node.outputs[0].dtype != kResource, "a handle cannot leave its device");
+    place = static_cast<int>(plan_->arrivals.size());
+    plan_->arrivals.push_back({node.outputs[0].dtype, node.outputs[0].shape});
+  }
+
+  // Every edge that a part sends goes to a peer, or is taken by a part here.
+  void check_sends() {
+    for (const int64_t edge : sent_) {
+      const auto place = static_cast<size_t>(edge);
+      require((plan_->destinations[place] == WorkerPlan::kNone) !=
+                  (plan_->arrival_places[place] == WorkerPlan::kNone),
+              "an edge leads nowhere, or to two places");
+    }
+  }
+
+  const RegisterPlan& from_;
+  const std::string& task_;
+  std::set<uint64_t> fetched_;
+  std::set<int64_t> sent_;
+  std::shared_ptr<WorkerPlan> plan_ = std::make_shared<WorkerPlan>();
+};
+
+}  // namespace
+
+bool WorkerPlan::is_quick() const {
+  constexpr int64_t kQuickNs = 100'000;
+  const int64_t cost = cost_ns.load(std::memory_order_relaxed);
+  return !may_wait && cost >= 0 && cost < kQuickNs;
+}
+
+std::shared_ptr<const WorkerPlan> make_worker_plan(const RegisterPlan& from,
+                                                   std::shared_ptr<DeviceState> state,
+                                                   std::vector<Link::Pointer> peers,
+                                                   const std::string& task) {
+  return PlanMaker(from, std::move(state), task).make(std::move(peers));
+}
+
+}  // namespace cohort::internal

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cluster/device_state.h"
+#include "cluster/link.h"
+#include "runtime/plan.h"
+
+namespace cohort::internal {
+
+// What a task does in the runs of one signature, compiled. Constant but for the measured cost.
+struct WorkerPlan {
+  struct Part {
+    std::string device;       // of this process: "/job:localhost/replica:0/task:0/device:CPU:0"
+    std::string told_device;  // as others know it: "/job:ps/replica:0/task:1/device:CPU:0"
+    ResourceTable* table;
+    std::shared_ptr<const Plan> plan;
+    std::vector<size_t> feeds;  // positions among the task's, in the plan's order
+    std::vector<size_t> fetches;
+  };
+  struct Arrival {
+    DType dtype;
+    Shape shape;
+  };
+  static constexpr int kNone = -1;
+
+  uint64_t session = 0;
+  uint64_t id = 0;
+  std::shared_ptr<DeviceState> state = {};  // that the parts' tables are of
+  std::vector<Part> parts = {};
+  size_t num_feeds = 0;
+  size_t num_fetches = 0;
+  std::vector<int> destinations = {};    // by edge: a place in `peers`, or kNone
+  std::vector<int> arrival_places = {};  // by edge: a place in `arrivals`, or kNone
+  std::vector<Arrival> arrivals = {};    // what parts of this task take from other parts
+  std::vector<Link::Pointer> peers = {};
+  bool may_wait = false;  // for what other runs do, as a queue's
+
+  // Of the last run, without waiting; unknown before.
+  mutable std::atomic<int64_t> cost_ns{-1};
+  // Whether a thread that reads a connection may run it: it is over before anybody notices.
+  bool is_quick() const;
+};
+
+// Checks everything and compiles. `state` and `peers` (one link for each peer named in the message)
+// must fit the message. `task` is this task's name. Throws InvalidArgument for what cannot be.
+std::shared_ptr<const WorkerPlan> make_worker_plan(const RegisterPlan& from,
+                                                   std::shared_ptr<DeviceState> state,
+                                                   std::vector<Link::Pointer> peers,
+                                                   const std::string& task);
+
+}  // namespace cohort::internal

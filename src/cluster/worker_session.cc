@@ -1,0 +1,95 @@
+#include "base/raise.h"
+#include "cluster/worker.h"
+
+namespace cohort::internal {
+namespace {
+
+size_t place_of(uint64_t step) { return step % 1024; }
+
+Status unknown_plan(uint64_t plan) {
+  return {.code = Code::Aborted,
+          .message = fmt::format(
+              "[Cluster] the task does not know plan {}: it was restarted, or the session was "
+              "closed; open a new session",
+              plan)};
+}
+
+}  // namespace
+
+size_t WorkerSession::num_plans() const {
+  const std::lock_guard lock(mutex_);
+  return plans_.size();
+}
+
+size_t WorkerSession::num_running() const {
+  const std::lock_guard lock(mutex_);
+  return steps_.size();
+}
+
+void WorkerSession::add(std::shared_ptr<const WorkerPlan> plan) {
+  const std::lock_guard lock(mutex_);
+  throw_if_error(closed_);
+  const uint64_t id = plan->id;
+  if (!plans_.emplace(id, std::move(plan)).second) {
+    raise(Code::AlreadyExists, "[Cluster] there is a plan {} already", id);
+  }
+}
+
+std::shared_ptr<WorkerStep> WorkerSession::step(uint64_t plan, uint64_t step) {
+  const std::lock_guard lock(mutex_);
+  if (!closed_.ok() || over_[place_of(step)] == step) return nullptr;
+  if (const auto found = steps_.find(step); found != steps_.end()) return found->second;
+  const auto known = plans_.find(plan);
+  if (known == plans_.end()) return nullptr;
+  return steps_[step] = std::make_shared<WorkerStep>(known->second, step);
+}
+
+void WorkerSession::run(RunPlan run) {
+  const std::shared_ptr<WorkerStep> found = step(run.plan, run.step);
+  if (!found || found->plan().id != run.plan) {
+    finish({.session = id_, .step = run.step, .status = unknown_plan(run.plan)});
+    return;
+  }
+  const uint64_t number = run.step;
+  const Status status = capture_status([&] {
+    found->start(std::move(run),
+                 [self = shared_from_this()](PlanDone done) { self->finish(std::move(done)); });
+  });
+  if (!status.ok()) finish({.session = id_, .step = number, .status = status});
+}
+
+void WorkerSession::finish(PlanDone done) {
+  std::shared_ptr<WorkerStep> ended;  // let go of outside of the lock
+  {
+    const std::lock_guard lock(mutex_);
+    over_[place_of(done.step)] = done.step;
+    if (const auto found = steps_.find(done.step); found != steps_.end()) {
+      ended = std::move(found->second);
+      steps_.erase(found);
+    }
+  }
+  master_->post(write(done, master_->self()));
+}
+
+void WorkerSession::arrive(const StepTensors& tensors) {
+  const std::shared_ptr<WorkerStep> found = step(tensors.plan, tensors.step);
+  if (found && found->plan().id == tensors.plan) found->arrive(tensors);
+}
+
+void WorkerSession::abort(const AbortPlan& abort) {
+  if (const auto found = step(abort.plan, abort.step)) found->cancel(abort.status);
+}
+
+void WorkerSession::close(const Status& why) {
+  std::vector<std::shared_ptr<WorkerStep>> running;
+  {
+    const std::lock_guard lock(mutex_);
+    closed_ = why;
+    for (const auto& [id, step] : steps_) running.push_back(step);
+    steps_.clear();
+    plans_.clear();
+  }
+  for (const auto& step : running) step->cancel(why);
+}
+
+}  // namespace cohort::internal

@@ -1,0 +1,180 @@
+#include "cluster/worker_step.h"
+
+#include <fmt/format.h>
+
+#include "base/raise.h"
+#include "cohort/device.h"
+#include "runtime/outcome.h"
+#include "runtime/worker_pool.h"
+
+namespace cohort::internal {
+
+WorkerStep::WorkerStep(std::shared_ptr<const WorkerPlan> plan, uint64_t id)
+    : plan_(std::move(plan)), id_(id), slots_(plan_->arrivals.size()) {}
+
+void WorkerStep::start(RunPlan run, Finished finished) {
+  if (run.feeds.size() != plan_->num_feeds) {
+    raise(Code::InvalidArgument, "[Cluster] the plan takes {} feeds, got {}", plan_->num_feeds,
+          run.feeds.size());
+  }
+  run_ = std::move(run);
+  finished_ = std::move(finished);
+  quick_ = plan_->is_quick();
+  start_ = std::chrono::steady_clock::now();
+  const int count = static_cast<int>(plan_->parts.size());
+  for (int i = 0; i < count; ++i) parts_.push_back(std::make_unique<PartRun>(*this, i));
+  {
+    const std::lock_guard lock(mutex_);
+    done_.session = plan_->session;
+    done_.step = id_;
+    done_.fetches.resize(plan_->num_fetches);
+    statuses_.resize(parts_.size());
+    running_ = parts_.size();
+    for (int i = 0; i < count; ++i) make_ready(i);
+  }
+  drive();
+}
+
+void WorkerStep::arrive(const StepTensors& tensors) {
+  for (size_t i = 0; i < tensors.edges.size(); ++i) {
+    const uint64_t edge = tensors.edges[i];
+    const int place = edge < plan_->arrival_places.size()
+                          ? plan_->arrival_places[static_cast<size_t>(edge)]
+                          : WorkerPlan::kNone;
+    if (place == WorkerPlan::kNone) raise(Code::InvalidArgument, "[Cluster] no edge {}", edge);
+    const WorkerPlan::Arrival& expected = plan_->arrivals[static_cast<size_t>(place)];
+    const Tensor& tensor = tensors.tensors[i];
+    if (!tensor.defined() || tensor.dtype() != expected.dtype ||
+        !tensor.shape().is_compatible_with(expected.shape)) {
+      raise(Code::InvalidArgument, "[Cluster] edge {} carries {} {}, but something else arrived",
+            edge, to_string(expected.dtype), expected.shape.to_string());
+    }
+    put(static_cast<int64_t>(edge), tensor);
+  }
+  drive();
+}
+
+void WorkerStep::put(int64_t edge, const Tensor& value) {
+  const int place = plan_->arrival_places[static_cast<size_t>(edge)];
+  const std::lock_guard lock(mutex_);
+  Slot& slot = slots_[static_cast<size_t>(place)];
+  slot.value = value;
+  slot.there = true;
+  if (slot.waiting == WorkerPlan::kNone) return;
+  make_ready(slot.waiting);
+  slot.waiting = WorkerPlan::kNone;
+}
+
+bool WorkerStep::await(int64_t edge, int part) {
+  const std::lock_guard lock(mutex_);
+  Slot& slot = slots_[static_cast<size_t>(plan_->arrival_places[static_cast<size_t>(edge)])];
+  if (slot.there || cancellation_.cancelled()) return true;
+  slot.waiting = part;
+  return false;
+}
+
+Tensor WorkerStep::take(int64_t edge) {
+  const std::lock_guard lock(mutex_);
+  Slot& slot = slots_[static_cast<size_t>(plan_->arrival_places[static_cast<size_t>(edge)])];
+  if (!slot.there) raise(Code::Internal, "[Cluster] edge {} is taken twice", edge);
+  slot.there = false;
+  return std::move(slot.value);
+}
+
+void WorkerStep::cancel(Status why) {
+  cancellation_.cancel(std::move(why));
+  {
+    const std::lock_guard lock(mutex_);
+    for (Slot& slot : slots_) {
+      if (slot.waiting == WorkerPlan::kNone) continue;
+      make_ready(slot.waiting);
+      slot.waiting = WorkerPlan::kNone;
+    }
+  }
+  drive();
+}
+
+void WorkerStep::make_ready(int part) {
+  if (quick_) {
+    ready_.push_back(part);
+  } else {
+    run_pool().submit([self = shared_from_this(), part] { self->run_part(part); });
+  }
+}
+
+// One thread at a time runs what is ready of a quick plan. Who finds another one at it leaves.
+void WorkerStep::drive() {
+  std::unique_lock lock(mutex_);
+  if (driving_) return;
+  const std::shared_ptr<WorkerStep> self = shared_from_this();
+  driving_ = true;
+  while (!ready_.empty()) {
+    const int part = ready_.front();
+    ready_.pop_front();
+    lock.unlock();
+    run_part(part);
+    lock.lock();
+  }
+  driving_ = false;
+}
+
+void WorkerStep::run_part(int part) {
+  PartRun& run = *parts_[static_cast<size_t>(part)];
+  bool ended = false;
+  const auto before = std::chrono::steady_clock::now();
+  Status status = capture_status([&] {
+    const DeviceScope on(plan_->parts[static_cast<size_t>(part)].device);
+    ended = run.advance();
+    if (ended) run.flush();
+  });
+  // A part that stopped belongs to the thread that brings what it waits for.
+  const int64_t busy = (std::chrono::steady_clock::now() - before).count();
+  {
+    const std::lock_guard lock(mutex_);
+    busy_ns_ += busy;
+  }
+  if (ended || !status.ok()) part_ended(part, std::move(status));
+}
+
+void WorkerStep::part_ended(int part, Status status) {
+  if (!status.ok()) {
+    Status consequence = status;
+    consequence.derived = true;
+    cancel(std::move(consequence));
+  }
+  bool last = false;
+  {
+    const std::lock_guard lock(mutex_);
+    const WorkerPlan::Part& made = plan_->parts[static_cast<size_t>(part)];
+    const PartRun& run = *parts_[static_cast<size_t>(part)];
+    if (status.ok()) {
+      const std::vector<Tensor> fetched = run.fetches();
+      for (size_t i = 0; i < fetched.size(); ++i) done_.fetches[made.fetches[i]] = fetched[i];
+    }
+    for (const StepTime& time : run.times()) {
+      done_.timings.push_back({.node = time.node->name,
+                               .op = std::string(time.node->op->name),
+                               .device = made.told_device,
+                               .start = time.start - start_,
+                               .duration = time.end - time.start,
+                               .output_bytes = time.output_bytes});
+    }
+    statuses_[static_cast<size_t>(part)] = std::move(status);
+    last = --running_ == 0;
+  }
+  if (last) finish();
+}
+
+void WorkerStep::finish() {
+  PlanDone done;
+  {
+    const std::lock_guard lock(mutex_);
+    done = std::move(done_);
+    done.status = root_cause(statuses_);
+    if (done.status.ok()) plan_->cost_ns.store(busy_ns_, std::memory_order_relaxed);
+  }
+  if (!done.status.ok()) done.fetches.clear();
+  finished_(std::move(done));
+}
+
+}  // namespace cohort::internal

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "cluster/part_run.h"
+#include "cluster/worker_plan.h"
+
+namespace cohort::internal {
+
+// One run of a task's plan. It begins with the first message about it: the request to run, or
+// tensors from a task that was faster. No thread waits for tensors: a part stops where one is
+// missing and goes on when that arrives, on the thread that brings it when the plan is quick, else
+// on one of the pool. Thread-safe.
+class WorkerStep : public std::enable_shared_from_this<WorkerStep> {
+ public:
+  // Called once, at the end, with the fetches by position; not before start().
+  using Finished = std::function<void(PlanDone)>;
+
+  WorkerStep(std::shared_ptr<const WorkerPlan> plan, uint64_t id);
+
+  // Throws InvalidArgument, before anything runs, for feeds that are not the plan's.
+  void start(RunPlan run, Finished finished);
+  // From another task. Throws InvalidArgument for what the plan does not expect.
+  void arrive(const StepTensors& tensors);
+  // Ends the step soon with `why`. Harmless when it is over.
+  void cancel(Status why);
+
+  uint64_t id() const { return id_; }
+  const WorkerPlan& plan() const { return *plan_; }
+
+ private:
+  friend class PartRun;
+  struct Slot {
+    Tensor value = {};
+    bool there = false;
+    int waiting = WorkerPlan::kNone;  // the part that stopped for it
+  };
+
+  // For PartRun.
+  void put(int64_t edge, const Tensor& value);
+  bool await(int64_t edge, int part);
+  Tensor take(int64_t edge);
+
+  void make_ready(int part);  // mutex_ is held
+  void drive();
+  void run_part(int part);
+  void part_ended(int part, Status status);
+  void finish();
+
+  const std::shared_ptr<const WorkerPlan> plan_;
+  const uint64_t id_;
+  Cancellation cancellation_;
+  bool quick_ = false;  // constant from start() on, as the next ones
+  RunPlan run_;
+  Finished finished_;
+  std::chrono::steady_clock::time_point start_;
+  std::vector<std::unique_ptr<PartRun>> parts_;
+
+  std::mutex mutex_;
+  std::vector<Slot> slots_;  // guarded by mutex_, as all below; one for each arrival of the plan
+  std::deque<int> ready_;
+  bool driving_ = false;
+  size_t running_ = 0;  // parts that have not ended
+  PlanDone done_;
+  std::vector<Status> statuses_;
+  int64_t busy_ns_ = 0;
+};
+
+}  // namespace cohort::internal

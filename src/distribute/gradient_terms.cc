@@ -1,0 +1,52 @@
+#include "distribute/gradient_terms.h"
+
+#include <algorithm>
+
+#include "distribute/merge_point.h"
+
+namespace cohort::internal {
+namespace {
+
+constexpr size_t kMostTerms = 2;
+
+// Whether both are nothing, or numbers that can be added to each other one by one.
+bool can_be_added(const Gradient& one, const Gradient& other) {
+  if (!one.defined() || !other.defined()) return one.defined() == other.defined();
+  if (one.is_sparse() || other.is_sparse()) return false;
+  const Tensor a = one.dense();
+  const Tensor b = other.dense();
+  return a.dtype() == b.dtype() && (a.dtype() == kFloat32 || a.dtype() == kFloat64) &&
+         a.shape() == b.shape();
+}
+
+const Gradients& gradients_of(void* brought) { return *static_cast<const Gradients*>(brought); }
+
+bool all_fit(std::span<void* const> brought) {
+  const Gradients& first = gradients_of(brought[0]);
+  return std::all_of(brought.begin(), brought.end(), [&](void* each) {
+    const Gradients& other = gradients_of(each);
+    return std::equal(first.begin(), first.end(), other.begin(), other.end(), can_be_added);
+  });
+}
+
+}  // namespace
+
+std::vector<Gradients> gradient_terms(ReplicaContext& replica, const Gradients& own) {
+  MergePoint* meeting = replica.meeting();
+  if (meeting == nullptr || meeting->size() > kMostTerms) return {};
+  std::vector<Gradients> terms;
+  const auto take = [&](std::span<void* const> brought) {
+    if (!all_fit(brought)) return;
+    for (void* each : brought) terms.push_back(gradients_of(each));
+  };
+  meeting->meet(replica.local_replica(), {"apply_gradients", 0, const_cast<Gradients*>(&own)},
+                nullptr, std::ref(take));
+  return terms;
+}
+
+void end_of_terms(ReplicaContext& replica) {
+  replica.meeting()->meet(replica.local_replica(), {"apply_gradients", 1, nullptr}, nullptr,
+                          nullptr);
+}
+
+}  // namespace cohort::internal

@@ -1,0 +1,73 @@
+#include "rpc/byte_buffers.h"
+
+namespace cohort::internal {
+namespace {
+
+// Below this, copying costs less than counting references.
+constexpr size_t kCopiedBytes = 1024;
+
+grpc::Slice slice_of(const Buffer& buffer) {
+  using Owner = std::shared_ptr<const void>;
+  auto* const owner = new Owner(buffer.owner);
+  // gRPC reads it only.
+  return {const_cast<std::byte*>(buffer.bytes.data()), buffer.bytes.size(),
+          [](void* kept) { delete static_cast<Owner*>(kept); }, owner};
+}
+
+// Collects pieces into slices.
+class Slices {
+ public:
+  void add(const Buffer& piece) {
+    if (piece.bytes.size() <= kCopiedBytes) {
+      joined_.append(reinterpret_cast<const char*>(piece.bytes.data()), piece.bytes.size());
+    } else {
+      flush();
+      slices_.push_back(slice_of(piece));
+    }
+  }
+  std::vector<grpc::Slice> take() {
+    flush();
+    return std::move(slices_);
+  }
+
+ private:
+  void flush() {
+    if (!joined_.empty()) slices_.emplace_back(joined_);
+    joined_.clear();
+  }
+
+  std::string joined_;
+  std::vector<grpc::Slice> slices_;
+};
+
+}  // namespace
+
+grpc::ByteBuffer to_byte_buffer(std::span<const Buffer> pieces) {
+  Slices collected;
+  for (const Buffer& piece : pieces) collected.add(piece);
+  const std::vector<grpc::Slice> slices = collected.take();
+  return {slices.data(), slices.size()};
+}
+
+grpc::ByteBuffer to_byte_buffer(std::string_view bytes) {
+  const grpc::Slice slice(bytes.data(), bytes.size());
+  return {&slice, 1};
+}
+
+ReceivedBytes::ReceivedBytes(grpc::ByteBuffer& buffer) {
+  if (buffer.Valid()) (void)buffer.Dump(&slices_);
+  buffer.Clear();
+  for (const grpc::Slice& slice : slices_) {
+    pieces_.push_back({reinterpret_cast<const std::byte*>(slice.begin()), slice.size()});
+  }
+}
+
+std::string ReceivedBytes::to_string() const {
+  std::string all;
+  for (const grpc::Slice& slice : slices_) {
+    all.append(reinterpret_cast<const char*>(slice.begin()), slice.size());
+  }
+  return all;
+}
+
+}  // namespace cohort::internal

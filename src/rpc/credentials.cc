@@ -1,0 +1,87 @@
+#include "cohort/credentials.h"
+
+#include <sys/stat.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <optional>
+
+#include "base/log.h"
+#include "base/raise.h"
+
+namespace cohort {
+namespace {
+
+namespace fs = std::filesystem;
+using internal::raise;
+
+constexpr auto kMaxFileBytes = uintmax_t{1} << 20;
+
+// Nothing when there is no such file.
+std::optional<std::string> text_of(const fs::path& path) {
+  std::error_code problem;
+  const uintmax_t size = fs::file_size(path, problem);
+  if (problem == std::errc::no_such_file_or_directory) return std::nullopt;
+  std::ifstream file(path, std::ios::binary);
+  if (problem || !file)
+    raise(Code::PermissionDenied, "[Credentials] '{}' can not be read", path.string());
+  if (size > kMaxFileBytes) {
+    raise(Code::InvalidArgument, "[Credentials] '{}' has {} bytes, more than any certificate",
+          path.string(), size);
+  }
+  return std::string(std::istreambuf_iterator<char>(file), {});
+}
+
+std::string without_line_end(std::string text) {
+  while (!text.empty() && (text.back() == '\n' || text.back() == '\r')) text.pop_back();
+  return text;
+}
+
+void warn_if_others_may_read(const fs::path& path) {
+  struct stat about {};
+  if (stat(path.c_str(), &about) == 0 && (about.st_mode & S_IROTH) != 0) {
+    internal::log_warning("[Credentials] every user of this machine may read '{}': chmod 600 it",
+                          path.string());
+  }
+}
+
+}  // namespace
+
+Credentials read_credentials(const std::string& folder) {
+  const fs::path at(folder);
+  const auto certificate = text_of(at / "certificate.pem");
+  const auto private_key = text_of(at / "private_key.pem");
+  const auto authority = text_of(at / "authority.pem");
+  const auto token = text_of(at / "token");
+  const int parts = certificate.has_value() + private_key.has_value() + authority.has_value();
+  if (parts == 0 && !token) {
+    raise(Code::NotFound,
+          "[Credentials] the folder '{}' has neither certificate.pem, private_key.pem and "
+          "authority.pem nor a token",
+          folder);
+  }
+  if (parts != 0 && parts != 3) {
+    raise(Code::InvalidArgument,
+          "[Credentials] in the folder '{}' one needs the others: certificate.pem is {}, "
+          "private_key.pem is {}, authority.pem is {}",
+          folder, certificate ? "there" : "missing", private_key ? "there" : "missing",
+          authority ? "there" : "missing");
+  }
+  warn_if_others_may_read(at / "private_key.pem");
+  warn_if_others_may_read(at / "token");
+  return {.certificate = certificate.value_or(""),
+          .private_key = private_key.value_or(""),
+          .authority = authority.value_or(""),
+          .token = without_line_end(token.value_or(""))};
+}
+
+Credentials credentials_from_environment() {
+  const char* const value = std::getenv("COHORT_CREDENTIALS");
+  if (value == nullptr || *value == '\0') return {};
+  if (std::string_view(value) == "insecure") return {.insecure = true};
+  return read_credentials(value);
+}
+
+}  // namespace cohort

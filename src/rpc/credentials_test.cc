@@ -1,0 +1,76 @@
+#include "cohort/credentials.h"
+
+#include "rpc/certificates.h"
+#include "support/expect_error.h"
+#include "support/scoped_environment.h"
+#include "support/temporary_file.h"
+
+namespace cohort {
+namespace {
+
+TEST(Credentials, AreReadFromAFolder) {
+  const TemporaryFolder folder;
+  folder.write("certificate.pem", "C");
+  folder.write("private_key.pem", "K");
+  folder.write("authority.pem", "A");
+  folder.write("token", "secret\n");
+  const Credentials credentials = read_credentials(folder.path());
+  EXPECT_EQ(credentials.certificate, "C");
+  EXPECT_EQ(credentials.private_key, "K");
+  EXPECT_EQ(credentials.authority, "A");
+  EXPECT_EQ(credentials.token, "secret");
+  EXPECT_TRUE(credentials.has_certificates());
+  EXPECT_FALSE(credentials.insecure);
+}
+
+TEST(Credentials, MayBeATokenAlone) {
+  const TemporaryFolder folder;
+  folder.write("token", "secret");
+  EXPECT_EQ(read_credentials(folder.path()).token, "secret");
+  EXPECT_FALSE(read_credentials(folder.path()).has_certificates());
+}
+
+TEST(Credentials, NameTheFilesThatAreMissing) {
+  const TemporaryFolder folder;
+  EXPECT_ERROR(Code::NotFound, "neither certificate.pem", read_credentials(folder.path()));
+  EXPECT_ERROR(Code::NotFound, "'/no/such/folder'", read_credentials("/no/such/folder"));
+  folder.write("certificate.pem", "C");
+  folder.write("authority.pem", "A");
+  EXPECT_ERROR(Code::InvalidArgument, "private_key.pem is missing",
+               read_credentials(folder.path()));
+}
+
+TEST(Credentials, AFileThatIsTooLargeIsNotRead) {
+  const TemporaryFolder folder;
+  folder.write("token", std::string(2 << 20, 'x'));
+  EXPECT_ERROR(Code::InvalidArgument, "more than any certificate", read_credentials(folder.path()));
+}
+
+TEST(Credentials, ComeFromTheEnvironment) {
+  const TemporaryFolder folder;
+  folder.write("token", "secret");
+  {
+    const ScopedEnvironment variable(
+        ScopedEnvironment::Variables{{"COHORT_CREDENTIALS", folder.path()}});
+    EXPECT_EQ(credentials_from_environment().token, "secret");
+  }
+  {
+    const ScopedEnvironment variable(
+        ScopedEnvironment::Variables{{"COHORT_CREDENTIALS", "insecure"}});
+    EXPECT_TRUE(credentials_from_environment().insecure);
+  }
+  const ScopedEnvironment variable(
+      ScopedEnvironment::Variables{{"COHORT_CREDENTIALS", std::nullopt}});
+  EXPECT_FALSE(credentials_from_environment().insecure);
+  EXPECT_FALSE(credentials_from_environment().has_certificates());
+}
+
+TEST(Credentials, SecretsAreComparedWhole) {
+  EXPECT_TRUE(internal::equal_secrets("abc", "abc"));
+  EXPECT_FALSE(internal::equal_secrets("abc", "abd"));
+  EXPECT_FALSE(internal::equal_secrets("abc", "ab"));
+  EXPECT_FALSE(internal::equal_secrets("abc", ""));
+}
+
+}  // namespace
+}  // namespace cohort

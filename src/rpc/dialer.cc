@@ -1,0 +1,145 @@
+#include "rpc/dialer.h"
+
+#include <algorithm>
+
+#include "base/raise.h"
+#include "rpc/byte_buffers.h"
+#include "rpc/certificates.h"
+#include "rpc/grpc_settings.h"
+#include "rpc/wire_names.h"
+
+namespace cohort::internal {
+namespace {
+
+using std::chrono::steady_clock;
+
+constexpr std::chrono::milliseconds kFirstPause{10};
+constexpr std::chrono::milliseconds kLongestPause{1000};
+constexpr int kAccidentsInARow = 3;  // are none
+
+// For one operation, shared with its tag.
+struct Operation {
+  std::atomic<bool> ended = false;
+  bool ok = false;  // written before `ended`
+};
+
+}  // namespace
+
+bool Dialer::run(ClientCall& call, const std::function<void(void* tag)>& begin, Deadline deadline) {
+  const auto operation = std::make_shared<Operation>();
+  pump_->attach();
+  begin(Pump::tag([operation, pump = pump_](bool ok) {
+    operation->ok = ok;
+    operation->ended = true;
+    pump->detach();
+  }));
+  const auto ended = [&] { return operation->ended.load(); };
+  const auto ended_or_stopped = [&] { return ended() || stopping_.load(); };
+  pump_->poll_until(ended_or_stopped, deadline);
+  if (!ended()) {
+    call.cancel();
+    pump_->poll_until(ended, Deadline::max());
+  }
+  return operation->ok;
+}
+
+grpc::Status Dialer::finish(ClientCall& call) {
+  run(
+      call, [&](void* tag) { call.finish(tag); }, steady_clock::now() + std::chrono::seconds(5));
+  return call.outcome();
+}
+
+void Dialer::check_answer(const Answered& answered) const {
+  const std::string& name = answered.from.peer.name;
+  if (credentials_.has_certificates()) {
+    const auto names = peer_certificate_names(*answered.call->context().auth_context());
+    if (!may_be_called(name, names)) {
+      raise(Code::PermissionDenied,
+            "[Connect] who answers says that it is {}, and its certificate is for [{}]", name,
+            fmt::join(names, ", "));
+    }
+  }
+  check_greeting(answered.from, self_);
+}
+
+std::optional<Dialer::Answered> Dialer::try_once(const std::string& address, Deadline deadline,
+                                                 CallFailure& failure) {
+  const auto call = std::make_shared<ClientCall>(make_channel(address, credentials_));
+  call->context().AddMetadata(kGreetingKey, encode(self_));
+  if (!credentials_.token.empty()) call->context().AddMetadata(kTokenKey, credentials_.token);
+  const bool started = run(
+      *call, [&](void* tag) { call->start(pump_->queue(), kConnectMethod, tag); }, deadline);
+  const bool answered = started && run(
+                                       *call, [&](void* tag) { call->read_answer(tag); }, deadline);
+  if (answered) {
+    const auto& metadata = call->context().GetServerInitialMetadata();
+    if (const auto greeting = metadata.find(kGreetingKey); greeting != metadata.end()) {
+      Answered result{call, {}};
+      const Status problem = capture_status([&] {
+        result.from = decode_greeting({greeting->second.data(), greeting->second.size()});
+        check_answer(result);
+      });
+      if (problem.ok()) return result;
+      call->cancel();
+      finish(*call);
+      failure = {problem, CallFailure::Kind::Lasting};
+      return std::nullopt;
+    }
+  }
+  failure = explain_failure(finish(*call), address, credentials_.has_certificates());
+  return std::nullopt;
+}
+
+void Dialer::check_stopped() const {
+  if (stopping_) raise(Code::Cancelled, "[Connect] this endpoint was stopped");
+}
+
+void Dialer::pause(Deadline until) {
+  pump_->poll_until([this] { return stopping_.load(); }, until);
+}
+
+Dialer::Answered Dialer::dial(const std::string& address, Deadline deadline) {
+  const auto began = steady_clock::now();
+  CallFailure failure;
+  std::optional<Status> last_reason;  // that is more than silence
+  int accidents = 0;
+  auto next_pause = kFirstPause;
+  for (int tries = 1;; ++tries) {
+    check_stopped();
+    if (auto answered = try_once(address, deadline, failure)) return std::move(*answered);
+    check_stopped();
+    accidents = failure.kind == CallFailure::Kind::Dubious ? accidents + 1 : 0;
+    if (failure.kind == CallFailure::Kind::Lasting || accidents == kAccidentsInARow) {
+      throw Error(failure.status);
+    }
+    if (failure.status.code != Code::DeadlineExceeded) last_reason = failure.status;
+    if (steady_clock::now() + next_pause >= deadline) {
+      Status status = last_reason.value_or(failure.status);
+      const std::chrono::duration<double> spent = steady_clock::now() - began;
+      status.message += fmt::format("; tried {} times in {:.1f} s", tries, spent.count());
+      throw Error(status);
+    }
+    pause(steady_clock::now() + next_pause);
+    next_pause = std::min(next_pause * 2, kLongestPause);
+  }
+}
+
+void Dialer::stay(const Answered& answered, Deadline deadline) {
+  ClientCall& call = *answered.call;
+  if (run(
+          call, [&](void* tag) { call.write(to_byte_buffer(kReady), tag); }, deadline))
+    return;
+  throw Error(lost_connection(answered.from.peer, finish(call)));
+}
+
+void Dialer::leave(const Answered& answered) {
+  answered.call->cancel();
+  finish(*answered.call);
+}
+
+void Dialer::stop() {
+  stopping_ = true;
+  pump_->wake();
+}
+
+}  // namespace cohort::internal

@@ -1,0 +1,205 @@
+#include "rpc/endpoint.h"
+
+#include <atomic>
+#include <cstdlib>
+#include <mutex>
+
+#include "base/log.h"
+#include "base/raise.h"
+#include "rpc/certificates.h"
+#include "rpc/dialer.h"
+#include "rpc/grpc_connection.h"
+#include "rpc/listener.h"
+#include "rpc/memory_offer.h"
+#include "rpc/target.h"
+#include "topology/address.h"
+#include "transport/ending.h"
+#include "transport/in_process.h"
+
+namespace cohort::internal {
+namespace {
+
+constexpr char kLoopback[] = "127.0.0.1";
+
+std::string host_to_listen_at(const EndpointOptions& options) {
+  if (!options.listen_host.empty()) return options.listen_host;
+  return options.spans_hosts ? parse_address(options.self.address).host : kLoopback;
+}
+
+void check_exposure(const EndpointOptions& options, const std::string& host) {
+  if (is_loopback(host) || options.credentials.has_certificates()) return;
+  if (!options.credentials.insecure) {
+    raise(Code::FailedPrecondition,
+          "[Server] {} would listen at {} without certificates, where strangers can reach it; give "
+          "it credentials, or set Credentials::insecure (COHORT_CREDENTIALS=insecure) on a network "
+          "where nobody else is",
+          options.self.name, host);
+  }
+  log_warning(
+      "[Server] {} listens at {} without certificates (insecure): whoever reaches it can read and "
+      "change what it does",
+      options.self.name, host);
+}
+
+// The parts that an endpoint is made of, in the order in which they end.
+class GrpcEndpoint : public Party {
+ public:
+  GrpcEndpoint(EndpointOptions options, Accept accept);
+  ~GrpcEndpoint() override { GrpcEndpoint::stop(); }
+
+  std::shared_ptr<Connection> connect(const std::string& address, Deadline deadline) override;
+  const Peer& self() const override { return options_.self; }
+  void stop() override;
+
+ private:
+  void listen();
+  void start();
+  void take(std::shared_ptr<Connection> connection);
+  bool may_go(Way way) const { return options_.way == Way::Nearest || options_.way == way; }
+  Greeting greeting() const;
+  std::shared_ptr<Connection> connect_in_process(const std::string& address, Deadline deadline);
+  std::shared_ptr<Connection> connect_by_memory(const Dialer::Answered& answered,
+                                                Deadline deadline);
+  std::shared_ptr<Connection> connect_by_grpc(const Dialer::Answered& answered, Deadline deadline);
+
+  EndpointOptions options_;
+  const Accept accept_;
+  std::unique_ptr<Listener> listener_;
+  std::shared_ptr<Pump> pump_;
+  std::unique_ptr<Dialer> dialer_;
+  OpenConnections connections_;
+  std::mutex accepting_;  // one call of accept_ at a time
+  std::unique_ptr<MemoryOffer> memory_;
+  std::unique_ptr<InProcessNetwork::Listener> in_process_;
+  std::atomic<bool> stopped_ = false;
+};
+
+GrpcEndpoint::GrpcEndpoint(EndpointOptions options, Accept accept)
+    : options_(std::move(options)), accept_(std::move(accept)) {
+  check_credentials(options_.credentials, options_.self.name);
+  if (options_.self.address.empty()) {
+    pump_ = std::make_shared<Pump>(std::make_unique<grpc::CompletionQueue>());
+  } else {
+    listen();
+  }
+  dialer_ = std::make_unique<Dialer>(pump_, greeting(), options_.credentials);
+  if (listener_) start();
+}
+
+Greeting GrpcEndpoint::greeting() const {
+  return {.peer = options_.self,
+          .cluster = options_.cluster,
+          .host = may_go(Way::SharedMemory) ? shared_memory_domain() : ""};
+}
+
+void GrpcEndpoint::listen() {
+  const HostPort wanted = parse_address(options_.self.address);
+  const std::string host = host_to_listen_at(options_);
+  check_exposure(options_, host);
+  listener_ = std::make_unique<Listener>(Listener::Options{.host = host,
+                                                           .port = wanted.port,
+                                                           .credentials = options_.credentials,
+                                                           .details = options_.details});
+  options_.self.address = address_text(wanted.host, listener_->port());
+  pump_ = listener_->pump();
+}
+
+void GrpcEndpoint::start() {
+  const auto accept = [this](std::shared_ptr<Connection> connection) {
+    take(std::move(connection));
+  };
+  if (may_go(Way::SharedMemory)) memory_ = std::make_unique<MemoryOffer>(options_.self, accept);
+  listener_->start(
+      std::make_shared<const Admission>(greeting(), options_.credentials),
+      {.accept = accept, .fill_answer = [this](const Greeting& from, Greeting& answer) {
+         if (memory_) memory_->add_to(answer, from);
+       }});
+  if (may_go(Way::InProcess)) in_process_ = network_of_process().listen(options_.self, accept);
+}
+
+void GrpcEndpoint::take(std::shared_ptr<Connection> connection) {
+  connections_.add(connection);
+  const std::lock_guard lock(accepting_);
+  accept_(std::move(connection));
+}
+
+std::shared_ptr<Connection> GrpcEndpoint::connect_in_process(const std::string& address,
+                                                             Deadline deadline) {
+  if (options_.way == Way::InProcess) {
+    return network_of_process().connect(address, options_.self, deadline);
+  }
+  return may_go(Way::InProcess) ? network_of_process().try_connect(address, options_.self)
+                                : nullptr;
+}
+
+// Null when it is not possible, unless no other way is allowed.
+std::shared_ptr<Connection> GrpcEndpoint::connect_by_memory(const Dialer::Answered& answered,
+                                                            Deadline deadline) {
+  if (!may_go(Way::SharedMemory)) return nullptr;
+  std::shared_ptr<Connection> connection;
+  const Status problem =
+      capture_status([&] { connection = take_up_offer(answered.from, options_.self, deadline); });
+  if (connection || options_.way == Way::SharedMemory) dialer_->leave(answered);
+  if (connection) return connection;
+  const std::string& name = answered.from.peer.name;
+  if (!problem.ok()) log_info("[Connect] no shared memory with {}: {}", name, problem.to_string());
+  if (options_.way == Way::SharedMemory) {
+    throw Error({.code = Code::FailedPrecondition,
+                 .message = fmt::format("[Connect] shared memory with {} at {} is not possible: {}",
+                                        name, answered.from.peer.address,
+                                        problem.ok() ? "it is on another host, or does not offer it"
+                                                     : problem.message)});
+  }
+  return nullptr;
+}
+
+std::shared_ptr<Connection> GrpcEndpoint::connect_by_grpc(const Dialer::Answered& answered,
+                                                          Deadline deadline) {
+  dialer_->stay(answered, deadline);
+  const auto stream =
+      std::make_shared<GrpcStream>(pump_, answered.call, options_.self, answered.from.peer);
+  stream->open();
+  return std::make_shared<GrpcConnection>(stream);
+}
+
+std::shared_ptr<Connection> GrpcEndpoint::connect(const std::string& address, Deadline deadline) {
+  check_target(address, options_.credentials);
+  const PumpHold hold(*pump_);
+  std::shared_ptr<Connection> connection = connect_in_process(address, deadline);
+  if (!connection) {
+    const Dialer::Answered answered = dialer_->dial(address, deadline);
+    connection = connect_by_memory(answered, deadline);
+    if (!connection) connection = connect_by_grpc(answered, deadline);
+  }
+  connections_.add(connection);
+  return connection;
+}
+
+void GrpcEndpoint::stop() {
+  if (stopped_.exchange(true)) return;
+  in_process_.reset();
+  dialer_->stop();
+  connections_.close_all(server_stopped());
+  if (listener_) listener_->stop();
+  memory_.reset();
+  pump_->stop();
+}
+
+}  // namespace
+
+Way way_from_environment() {
+  const char* const value = std::getenv("COHORT_TRANSPORT");
+  const std::string_view name = value == nullptr ? "" : value;
+  if (name.empty()) return Way::Nearest;
+  if (name == "in-process") return Way::InProcess;
+  if (name == "shared-memory") return Way::SharedMemory;
+  if (name == "grpc") return Way::Grpc;
+  raise(Code::InvalidArgument,
+        "[Connect] COHORT_TRANSPORT is '{}'; it can be in-process, shared-memory or grpc", name);
+}
+
+std::unique_ptr<Party> make_endpoint(EndpointOptions options, Party::Accept accept) {
+  return std::make_unique<GrpcEndpoint>(std::move(options), std::move(accept));
+}
+
+}  // namespace cohort::internal

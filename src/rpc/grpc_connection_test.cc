@@ -1,0 +1,78 @@
+#include <future>
+#include <thread>
+
+#include "rpc/endpoint.h"
+#include "support/message_log.h"
+#include "support/test_authority.h"
+#include "transport/connection_conformance.h"
+
+namespace cohort::internal {
+namespace {
+
+// Two endpoints of this process that speak by gRPC all the same.
+struct Pair {
+  explicit Pair(const Credentials& of_a = {}, const Credentials& of_b = {})
+      : b(make_endpoint({.self = {.name = "b", .address = "localhost:0"},
+                         .credentials = of_b,
+                         .way = Way::Grpc},
+                        [this](std::shared_ptr<Connection> connection) {
+                          accepted.set_value(std::move(connection));
+                        })),
+        a(make_endpoint({.self = {.name = "a"}, .credentials = of_a, .way = Way::Grpc})) {}
+
+  std::promise<std::shared_ptr<Connection>> accepted;
+  std::unique_ptr<Party> b;
+  std::unique_ptr<Party> a;
+};
+
+ConnectedPair connect(const std::shared_ptr<Pair>& pair) {
+  auto a = pair->a->connect(pair->b->self().address, MessageLog::soon());
+  auto b = pair->accepted.get_future().get();
+  return {pair, std::move(a), std::move(b)};
+}
+
+constexpr size_t kLimit = size_t{96} << 20;  // both queues, and what gRPC holds
+
+ConnectionWay by_grpc() {
+  return {.name = "Grpc",
+          .kind = "grpc",
+          .connect = [] { return connect(std::make_shared<Pair>()); },
+          .limit_bytes = kLimit};
+}
+
+ConnectionWay by_grpc_and_tls() {
+  const auto authority = std::make_shared<TestAuthority>();
+  return {.name = "GrpcWithTls",
+          .kind = "grpc",
+          .connect =
+              [authority] {
+                return connect(std::make_shared<Pair>(authority->issue({.name = "a"}),
+                                                      authority->issue({.name = "b"})));
+              },
+          .limit_bytes = kLimit};
+}
+
+INSTANTIATE_TEST_SUITE_P(Network, ConnectionConformance,
+                         testing::Values(by_grpc(), by_grpc_and_tls()),
+                         testing::PrintToStringParamName());
+
+// More than the caller's side takes without a reader, so that it has stopped to read.
+TEST(GrpcConnection, StoppingDoesNotWaitForWhoDoesNotRead) {
+  const auto pair = std::make_shared<Pair>();
+  ConnectedPair connected = connect(pair);
+  const Buffer payload = patterned_payload(size_t{8} << 20, 0);
+  std::jthread sender([&] {
+    (void)capture_status([&] {
+      for (;;) connected.b->send({"x", {payload}});
+    });
+  });
+  while (connected.b->traffic().bytes_sent < kLimit / 2) std::this_thread::yield();
+  const auto start = std::chrono::steady_clock::now();
+  pair->a->stop();
+  sender.join();
+  pair->b->stop();
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
+}
+
+}  // namespace
+}  // namespace cohort::internal

@@ -1,0 +1,156 @@
+#include "rpc/grpc_errors.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "base/log.h"
+#include "transport/status_message.h"
+
+namespace cohort::internal {
+namespace {
+
+// The numbers are the same on purpose.
+#define COHORT_SAME_CODE(ours, theirs) \
+  static_assert(static_cast<int>(Code::ours) == static_cast<int>(grpc::StatusCode::theirs))
+COHORT_SAME_CODE(Ok, OK);
+COHORT_SAME_CODE(Cancelled, CANCELLED);
+COHORT_SAME_CODE(Unknown, UNKNOWN);
+COHORT_SAME_CODE(InvalidArgument, INVALID_ARGUMENT);
+COHORT_SAME_CODE(DeadlineExceeded, DEADLINE_EXCEEDED);
+COHORT_SAME_CODE(NotFound, NOT_FOUND);
+COHORT_SAME_CODE(AlreadyExists, ALREADY_EXISTS);
+COHORT_SAME_CODE(PermissionDenied, PERMISSION_DENIED);
+COHORT_SAME_CODE(ResourceExhausted, RESOURCE_EXHAUSTED);
+COHORT_SAME_CODE(FailedPrecondition, FAILED_PRECONDITION);
+COHORT_SAME_CODE(Aborted, ABORTED);
+COHORT_SAME_CODE(OutOfRange, OUT_OF_RANGE);
+COHORT_SAME_CODE(Unimplemented, UNIMPLEMENTED);
+COHORT_SAME_CODE(Internal, INTERNAL);
+COHORT_SAME_CODE(Unavailable, UNAVAILABLE);
+COHORT_SAME_CODE(DataLoss, DATA_LOSS);
+COHORT_SAME_CODE(Unauthenticated, UNAUTHENTICATED);
+#undef COHORT_SAME_CODE
+
+std::string capped(const std::string& text) { return text.substr(0, kMaxStatusText); }
+
+// What gRPC's text contains, and what it means. The first that fits.
+struct Symptom {
+  std::string_view sign;
+  std::string_view meaning;  // "nobody listens at {address}", ...
+  Code code = Code::Unavailable;
+};
+
+constexpr std::string_view kWrongCertificate =
+    "the certificate of who listens at {0} was not signed by this side's authority, or is not "
+    "valid";
+constexpr std::string_view kRefusedCertificate =
+    "who listens at {0} refused this side's certificate: it was not signed by its authority, has "
+    "expired, or is missing";
+constexpr std::string_view kPlain =
+    "who listens at {0} does not speak TLS, and this side demands it: give both sides credentials";
+
+constexpr Symptom kSymptoms[] = {
+    {"Connection refused", "nobody listens at {0} (connection refused)"},
+    {"No route to host", "the host of {0} can not be reached (no route)"},
+    {"Network is unreachable", "the host of {0} can not be reached (no network)"},
+    {"DNS", "the host name of {0} is unknown"},
+    {"resolv", "the host name of {0} is unknown"},
+    {"CERTIFICATE_VERIFY_FAILED", kWrongCertificate, Code::Unauthenticated},
+    {"certificate verify failed", kWrongCertificate, Code::Unauthenticated},
+    {"alert", kRefusedCertificate, Code::Unauthenticated},
+    {"wrong version number", kPlain, Code::Unauthenticated},
+    {"timed out", "{0} does not answer"},
+    {"Timeout", "{0} does not answer"},
+};
+
+const Symptom* symptom_in(const std::string& text) {
+  const auto* const found = std::find_if(std::begin(kSymptoms), std::end(kSymptoms), [&](auto& s) {
+    return text.find(s.sign) != std::string::npos;
+  });
+  return found == std::end(kSymptoms) ? nullptr : found;
+}
+
+// Accepted, then dropped without a word: what servers do that want TLS and hear none, and TLS
+// servers that do not like a certificate.
+std::string dropped_text(const std::string& address, bool with_certificates) {
+  return with_certificates
+             ? fmt::format(
+                   "who listens at {} ended the connection during the greeting: it speaks no "
+                   "TLS, or refused this side's certificate",
+                   address)
+             : fmt::format(
+                   "who listens at {} ended the connection during the greeting: it is no "
+                   "Cohort server, or demands certificates and this side has none",
+                   address);
+}
+
+CallFailure unavailable(const grpc::Status& outcome, const std::string& address,
+                        bool with_certificates) {
+  const std::string& text = outcome.error_message();
+  if (const Symptom* const symptom = symptom_in(text)) {
+    const std::string meaning = fmt::format(fmt::runtime(symptom->meaning), address);
+    return {{symptom->code, fmt::format("[Connect] {}", meaning)},
+            symptom->code == Code::Unavailable ? CallFailure::Kind::Passing
+                                               : CallFailure::Kind::Lasting};
+  }
+  if (text.find("failed to connect") == std::string::npos) {
+    return {{Code::Unavailable, fmt::format("[Connect] who listened at {} has ended", address)},
+            CallFailure::Kind::Passing};
+  }
+  return {{Code::Unauthenticated,
+           fmt::format("[Connect] {}", dropped_text(address, with_certificates))},
+          CallFailure::Kind::Dubious};
+}
+
+}  // namespace
+
+grpc::Status to_grpc(const Status& status) {
+  return {static_cast<grpc::StatusCode>(status.code), capped(status.message)};
+}
+
+Status from_grpc(const grpc::Status& status) {
+  const int code = std::clamp<int>(status.error_code(), 0, static_cast<int>(Code::Unauthenticated));
+  return {static_cast<Code>(code), capped(status.error_message())};
+}
+
+Status lost_connection(const Peer& peer, const grpc::Status& outcome) {
+  const bool silent = outcome.error_message().find("keepalive") != std::string::npos;
+  return {Code::Unavailable,
+          fmt::format("[Connection] the connection to {}{}{} was lost: {}", peer.name,
+                      peer.address.empty() ? "" : " at ", peer.address,
+                      silent ? "it did not answer any more"
+                             : "its process has ended, or the network between has")};
+}
+
+CallFailure explain_failure(const grpc::Status& outcome, const std::string& address,
+                            bool with_certificates) {
+  log_debug("[Connect] gRPC about {}: {} {}", address, static_cast<int>(outcome.error_code()),
+            outcome.error_message());
+  switch (outcome.error_code()) {
+    case grpc::StatusCode::UNAVAILABLE:
+      return unavailable(outcome, address, with_certificates);
+    case grpc::StatusCode::CANCELLED:
+    case grpc::StatusCode::DEADLINE_EXCEEDED:
+      return {{Code::DeadlineExceeded, fmt::format("[Connect] {} did not answer in time", address)},
+              CallFailure::Kind::Passing};
+    case grpc::StatusCode::UNIMPLEMENTED:
+    case grpc::StatusCode::UNKNOWN:
+    case grpc::StatusCode::INTERNAL:
+      return {{Code::FailedPrecondition,
+               fmt::format("[Connect] who listens at {} is no Cohort server ({})", address,
+                           capped(outcome.error_message()))},
+              CallFailure::Kind::Lasting};
+    default: {
+      Status status = from_grpc(outcome);
+      if (!status.message.starts_with("[")) {
+        status.message = fmt::format("[Connect] {}: {}", address, status.message);
+      }
+      const bool is_full = status.code == Code::ResourceExhausted;
+      return {std::move(status), is_full ? CallFailure::Kind::Passing : CallFailure::Kind::Lasting};
+    }
+  }
+}
+
+}  // namespace cohort::internal

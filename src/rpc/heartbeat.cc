@@ -1,0 +1,218 @@
+#include "rpc/heartbeat.h"
+
+#include <fmt/format.h>
+
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <set>
+
+#include "base/log.h"
+#include "base/thread.h"
+#include "rpc/grpc_settings.h"
+#include "rpc/grpc_time.h"
+#include "rpc/status_call.h"
+#include "rpc/target.h"
+
+namespace cohort::internal {
+namespace {
+
+using std::chrono::steady_clock;
+
+// A connection that breaks once may have been an accident.
+constexpr int kFailuresThatCount = 2;
+
+}  // namespace
+
+class Heartbeat::Impl {
+ public:
+  explicit Impl(HeartbeatOptions options)
+      : options_(std::move(options)),
+        thread_("heartbeat", [this](const std::stop_token& stop) { run(stop); }) {}
+  ~Impl();
+
+  void watch(const Peer& peer, Lost lost);
+  void forget(const std::string& name);
+
+ private:
+  using Lock = std::unique_lock<std::mutex>;
+  // One peer. Belongs to the thread, except for `forgotten`.
+  struct Watched {
+    Peer peer;
+    Lost lost;
+    std::shared_ptr<grpc::Channel> channel = {};
+    std::unique_ptr<StatusRequestCall> call = {};
+    Deadline last_answer = steady_clock::now();
+    Deadline next_question = steady_clock::now();
+    int failures = 0;
+    bool forgotten = false;  // guarded by mutex_
+  };
+  using Handle = std::shared_ptr<Watched>;
+
+  void run(const std::stop_token& stop);
+  void ask(const Handle& watched);
+  void on_answer(Watched& watched);
+  void on_failure(Watched& watched, const Status& why);
+  void give_up(Watched& watched, const Status& why);
+  void drain();
+  // The next thing to do, and when: nothing for a peer that is being asked.
+  Deadline ask_who_is_due(Lock& lock);
+
+  const HeartbeatOptions options_;
+  grpc::CompletionQueue queue_;
+  std::set<Handle> asked_;  // whose answer is awaited; belongs to the thread
+
+  std::mutex mutex_;
+  std::condition_variable_any changed_;
+  std::map<std::string, Handle> watched_;  // guarded by mutex_
+  Watched* calling_back_ = nullptr;        // guarded by mutex_
+
+  Thread thread_;
+};
+
+void Heartbeat::Impl::watch(const Peer& peer, Lost lost) {
+  check_target(peer.address, options_.credentials);
+  forget(peer.name);
+  const std::lock_guard lock(mutex_);
+  watched_[peer.name] = std::make_shared<Watched>(Watched{peer, std::move(lost)});
+  changed_.notify_all();
+}
+
+void Heartbeat::Impl::forget(const std::string& name) {
+  Lock lock(mutex_);
+  const auto found = watched_.find(name);
+  if (found == watched_.end()) return;
+  const Handle handle = found->second;
+  handle->forgotten = true;
+  watched_.erase(found);
+  if (!thread_.is_this_thread()) {
+    changed_.wait(lock, [&] { return calling_back_ != handle.get(); });
+  }
+}
+
+void Heartbeat::Impl::ask(const Handle& watched) {
+  const auto now = steady_clock::now();
+  if (!watched->channel)
+    watched->channel = make_channel(watched->peer.address, options_.credentials);
+  watched->next_question = now + options_.interval;
+  // The tag keeps what it points to.
+  watched->call = std::make_unique<StatusRequestCall>(
+      StatusRequestCall::Target{.channel = watched->channel,
+                                .address = watched->peer.address,
+                                .credentials = options_.credentials},
+      &queue_, watched->last_answer + options_.limit, new Handle(watched));
+  asked_.insert(watched);
+}
+
+Deadline Heartbeat::Impl::ask_who_is_due(Lock&) {
+  Deadline next = Deadline::max();
+  for (const auto& [name, watched] : watched_) {
+    if (watched->call) continue;
+    if (watched->next_question <= steady_clock::now()) {
+      ask(watched);
+    } else {
+      next = std::min(next, watched->next_question);
+    }
+  }
+  return next;
+}
+
+void Heartbeat::Impl::run(const std::stop_token& stop) {
+  quiet_grpc();
+  Lock lock(mutex_);
+  while (!stop.stop_requested()) {
+    const Deadline next = ask_who_is_due(lock);
+    if (asked_.empty()) {  // then nothing is to be waited for at the queue, only here
+      const size_t known = watched_.size();
+      changed_.wait_until(lock, stop, std::min(next, steady_clock::now() + std::chrono::hours(1)),
+                          [&] { return watched_.size() != known; });
+      continue;
+    }
+    lock.unlock();
+    void* tag = nullptr;
+    bool ok = false;
+    // New peers, and the end, are noticed after an interval at the latest.
+    const Deadline until = std::min(next, steady_clock::now() + options_.interval / 4);
+    if (queue_.AsyncNext(&tag, &ok, to_grpc_time(until)) == grpc::CompletionQueue::GOT_EVENT) {
+      const std::unique_ptr<Handle> handle(static_cast<Handle*>(tag));
+      asked_.erase(*handle);
+      on_answer(**handle);
+    }
+    lock.lock();
+  }
+  lock.unlock();
+  drain();
+}
+
+void Heartbeat::Impl::on_answer(Watched& watched) {
+  TaskStatus answer;
+  const Status problem = capture_status([&] { answer = watched.call->answer(); });
+  watched.call.reset();
+  if (!problem.ok()) return on_failure(watched, problem);
+  watched.failures = 0;
+  watched.last_answer = steady_clock::now();
+  if (answer.peer.incarnation == watched.peer.incarnation &&
+      answer.peer.name == watched.peer.name) {
+    return;
+  }
+  give_up(watched, {Code::Aborted,
+                    fmt::format("[Heartbeat] {} at {} has been restarted: {} answers there now",
+                                watched.peer.name, watched.peer.address,
+                                answer.peer.name == watched.peer.name ? "another incarnation"
+                                                                      : answer.peer.name)});
+}
+
+void Heartbeat::Impl::on_failure(Watched& watched, const Status& why) {
+  watched.channel = nullptr;  // the next question makes its own connection
+  ++watched.failures;
+  const std::chrono::duration<double> silence = steady_clock::now() - watched.last_answer;
+  if (silence >= options_.limit) {
+    give_up(watched,
+            {Code::Unavailable,
+             fmt::format("[Heartbeat] {} at {} has not answered for {:.1f} s: it is frozen or "
+                         "can not be reached",
+                         watched.peer.name, watched.peer.address, silence.count())});
+  } else if (why.code != Code::Unavailable && why.code != Code::DeadlineExceeded) {
+    give_up(watched, why);
+  } else if (watched.failures >= kFailuresThatCount) {
+    Status status{Code::Unavailable, fmt::format("[Heartbeat] {} at {} is gone", watched.peer.name,
+                                                 watched.peer.address)};
+    status.cause = std::make_shared<const Status>(why);
+    give_up(watched, status);
+  } else {
+    watched.next_question = steady_clock::now() + options_.interval / 4;
+  }
+}
+
+void Heartbeat::Impl::give_up(Watched& watched, const Status& why) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (watched.forgotten) return;
+    calling_back_ = &watched;
+    watched_.erase(watched.peer.name);
+  }
+  const Status problem = capture_status([&] { watched.lost(why); });
+  if (!problem.ok()) log_error("[Heartbeat] the callback threw {}", problem.to_string());
+  const std::lock_guard lock(mutex_);
+  calling_back_ = nullptr;
+  changed_.notify_all();
+}
+
+void Heartbeat::Impl::drain() {
+  for (const Handle& watched : asked_) watched->call->cancel();
+  queue_.Shutdown();
+  void* tag = nullptr;
+  bool ok = false;
+  while (queue_.Next(&tag, &ok)) delete static_cast<Handle*>(tag);
+}
+
+Heartbeat::Impl::~Impl() { thread_ = {}; }
+
+Heartbeat::Heartbeat(HeartbeatOptions options)
+    : impl_(std::make_unique<Impl>(std::move(options))) {}
+Heartbeat::~Heartbeat() = default;
+
+void Heartbeat::watch(const Peer& peer, Lost lost) { impl_->watch(peer, std::move(lost)); }
+void Heartbeat::forget(const std::string& name) { impl_->forget(name); }
+
+}  // namespace cohort::internal

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <grpcpp/server.h>
+
+#include "rpc/admission.h"
+#include "rpc/pump.h"
+#include "rpc/stream_call.h"
+#include "transport/party.h"
+
+namespace cohort::internal {
+
+// A gRPC server on one port: lets callers in and makes connections of their calls.
+class Listener {
+ public:
+  struct Options {
+    std::string host = {};
+    int port = 0;
+    Credentials credentials = {};
+    std::function<std::string()> details = {};  // for status requests
+  };
+  // Listens, and accepts nothing yet. Throws Unknown when it can not.
+  explicit Listener(Options options);
+  ~Listener();
+
+  int port() const { return port_; }
+  const std::shared_ptr<Pump>& pump() const { return pump_; }
+
+  // `accept` gets what is let in. `fill_answer` completes the answer to a greeting.
+  struct Handlers {
+    Party::Accept accept = {};
+    std::function<void(const Greeting& from, Greeting& answer)> fill_answer = {};
+  };
+  void start(std::shared_ptr<const Admission> admission, Handlers handlers);
+
+  // The port is free when it returns. The pump goes on.
+  void stop();
+
+ private:
+  void request_call();
+  void on_call(const std::shared_ptr<ServerCall>& call);
+  void greet(const std::shared_ptr<ServerCall>& call);
+  void answer_status(const std::shared_ptr<ServerCall>& call);
+  void refuse(const std::shared_ptr<ServerCall>& call, const Status& why);
+
+  Options options_;
+  int port_ = 0;
+  grpc::AsyncGenericService service_;
+  std::unique_ptr<grpc::Server> server_;
+  std::shared_ptr<Pump> pump_;
+  const Deadline started_ = std::chrono::steady_clock::now();
+  std::shared_ptr<const Admission> admission_;
+  std::shared_ptr<const Handlers> handlers_;
+  std::atomic<bool> stopping_ = false;
+};
+
+}  // namespace cohort::internal

@@ -1,0 +1,71 @@
+#include "rpc/status_call.h"
+
+#include "base/raise.h"
+#include "cohort/rpc.pb.h"
+#include "rpc/byte_buffers.h"
+#include "rpc/certificates.h"
+#include "rpc/grpc_errors.h"
+#include "rpc/grpc_settings.h"
+#include "rpc/grpc_time.h"
+#include "rpc/target.h"
+#include "rpc/wire_names.h"
+
+namespace cohort::internal {
+
+StatusRequestCall::StatusRequestCall(const Target& target, grpc::CompletionQueue* queue,
+                                     Deadline deadline, void* tag)
+    : address_(target.address),
+      with_certificates_(target.credentials.has_certificates()),
+      stub_(std::make_unique<grpc::GenericStub>(target.channel)) {
+  context_.set_deadline(to_grpc_time(deadline));
+  if (!target.credentials.token.empty()) context_.AddMetadata(kTokenKey, target.credentials.token);
+  proto::StatusRequest request;
+  request.set_details(target.details == Details::With);
+  call_ = stub_->PrepareUnaryCall(&context_, kStatusMethod,
+                                  to_byte_buffer(request.SerializeAsString()), queue);
+  call_->StartCall();
+  call_->Finish(&reply_, &outcome_, tag);
+}
+
+TaskStatus StatusRequestCall::answer() {
+  if (!outcome_.ok()) throw Error(explain_failure(outcome_, address_, with_certificates_).status);
+  proto::StatusReply reply;
+  if (!reply.ParseFromString(ReceivedBytes(reply_).to_string())) {
+    raise(Code::DataLoss, "[Status] {} answered what is no status", address_);
+  }
+  if (with_certificates_ &&
+      !may_be_called(reply.name(), peer_certificate_names(*context_.auth_context()))) {
+    raise(Code::PermissionDenied,
+          "[Status] who answers at {} says that it is {}, and has not its certificate", address_,
+          reply.name());
+  }
+  return {.peer = {.name = reply.name(),
+                   .incarnation = reply.incarnation(),
+                   .address = reply.address()},
+          .protocol = reply.protocol(),
+          .version = reply.version(),
+          .cluster = reply.cluster(),
+          .seconds_up = reply.seconds_up(),
+          .details = reply.details()};
+}
+
+TaskStatus ask_status(const std::string& address, const Credentials& credentials,
+                      Deadline deadline) {
+  check_target(address, credentials);
+  quiet_grpc();
+  grpc::CompletionQueue queue;
+  StatusRequestCall call({.channel = make_channel(address, credentials),
+                          .address = address,
+                          .credentials = credentials,
+                          .details = StatusRequestCall::Details::With},
+                         &queue, deadline, nullptr);
+  void* tag = nullptr;
+  bool ok = false;
+  queue.Next(&tag, &ok);
+  queue.Shutdown();
+  while (queue.Next(&tag, &ok)) {
+  }
+  return call.answer();
+}
+
+}  // namespace cohort::internal

@@ -1,0 +1,71 @@
+#pragma once
+
+#include <grpcpp/channel.h>
+#include <grpcpp/client_context.h>
+#include <grpcpp/generic/async_generic_service.h>
+#include <grpcpp/generic/generic_stub.h>
+
+#include <memory>
+
+namespace cohort::internal {
+
+// One call of gRPC that carries chunks both ways, from the caller's or the called side. Operations
+// end with their tag at the queue that the call was made with; one of each kind at a time.
+class StreamCall {
+ public:
+  virtual ~StreamCall() = default;
+  virtual void read(grpc::ByteBuffer* chunk, void* tag) = 0;
+  virtual void write(const grpc::ByteBuffer& chunk, void* tag) = 0;
+  // No read or write may follow. The caller's side ends when the other side has finished, too.
+  virtual void finish(void* tag) = 0;
+  // Whether the other side is told why the connection ends by finish(), which then need not wait.
+  virtual bool finishes_alone() const = 0;
+  // Ends everything that is under way.
+  virtual void cancel() = 0;
+  // How the call ended; after finish().
+  virtual grpc::Status outcome() const { return {}; }
+};
+
+class ClientCall : public StreamCall {
+ public:
+  explicit ClientCall(std::shared_ptr<grpc::Channel> channel) : channel_(std::move(channel)) {}
+
+  grpc::ClientContext& context() { return context_; }
+  void start(grpc::CompletionQueue* queue, const std::string& method, void* tag) {
+    stream_ = grpc::GenericStub(channel_).PrepareCall(&context_, method, queue);
+    stream_->StartCall(tag);
+  }
+  void read_answer(void* tag) { stream_->ReadInitialMetadata(tag); }
+
+  void read(grpc::ByteBuffer* chunk, void* tag) override { stream_->Read(chunk, tag); }
+  void write(const grpc::ByteBuffer& chunk, void* tag) override { stream_->Write(chunk, tag); }
+  void finish(void* tag) override { stream_->Finish(&outcome_, tag); }
+  bool finishes_alone() const override { return false; }
+  void cancel() override { context_.TryCancel(); }
+  grpc::Status outcome() const override { return outcome_; }
+
+ private:
+  std::shared_ptr<grpc::Channel> channel_;
+  grpc::ClientContext context_;
+  std::unique_ptr<grpc::GenericClientAsyncReaderWriter> stream_;
+  grpc::Status outcome_;
+};
+
+class ServerCall : public StreamCall {
+ public:
+  grpc::GenericServerContext& context() { return context_; }
+  grpc::GenericServerAsyncReaderWriter& stream() { return stream_; }
+  void refuse(const grpc::Status& why, void* tag) { stream_.Finish(why, tag); }
+
+  void read(grpc::ByteBuffer* chunk, void* tag) override { stream_.Read(chunk, tag); }
+  void write(const grpc::ByteBuffer& chunk, void* tag) override { stream_.Write(chunk, tag); }
+  void finish(void* tag) override { stream_.Finish(grpc::Status::OK, tag); }
+  bool finishes_alone() const override { return true; }
+  void cancel() override { context_.TryCancel(); }
+
+ private:
+  grpc::GenericServerContext context_;
+  grpc::GenericServerAsyncReaderWriter stream_{&context_};
+};
+
+}  // namespace cohort::internal

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <string>
+
+#include "cohort/credentials.h"
+#include "transport/connection.h"
+
+namespace cohort::internal {
+
+// What a task answers when it is asked how it is.
+struct TaskStatus {
+  Peer peer = {};
+  uint32_t protocol = 0;
+  std::string version = {};  // of the library
+  uint64_t cluster = 0;      // fingerprint
+  double seconds_up = 0;
+  std::string details = {};
+};
+
+// Asks who listens at "host:port", once. Throws as Party::connect does, without trying again.
+TaskStatus ask_status(const std::string& address, const Credentials& credentials,
+                      Deadline deadline);
+
+}  // namespace cohort::internal

@@ -1,0 +1,109 @@
+#include "runtime/local_session.h"
+
+#include "base/raise.h"
+#include "graph/placer.h"
+#include "runtime/run_parts.h"
+
+namespace cohort::internal {
+namespace {
+
+std::vector<DeviceName> local_devices() {
+  std::vector<DeviceName> names;
+  for (const std::string& name : cohort::list_devices()) names.push_back(DeviceName::parse(name));
+  return names;
+}
+
+}  // namespace
+
+// A run that is under way: known to close(), and counted.
+struct LocalSession::RunHandle {
+  explicit RunHandle(LocalSession& owner) : session(owner) {
+    const std::lock_guard lock(session.mutex_);
+    session.check_open();
+    id = session.next_run_++;
+    session.running_[id] = &cancellation;
+  }
+  ~RunHandle() {
+    const std::lock_guard lock(session.mutex_);
+    session.running_.erase(id);
+    session.idle_.notify_all();
+  }
+
+  LocalSession& session;
+  Cancellation cancellation;
+  int id = 0;
+};
+
+LocalSession::LocalSession(std::shared_ptr<GraphImpl> graph, const SessionOptions& options)
+    : SessionImpl(std::move(graph)), options_(options), devices_(local_devices()) {
+  for (const DeviceName& device : devices_) resources_[device.to_string()];
+  if (!options.log_device_placement) return;
+  print_placement("Device mapping:");
+  for (const DeviceName& device : devices_) print_placement(device.to_string());
+}
+
+void LocalSession::check_open() const {
+  if (closed_) raise(Code::FailedPrecondition, "[Session] the session is closed");
+}
+
+std::shared_ptr<const PreparedRun> LocalSession::prepare(const RunRequest& request,
+                                                         std::chrono::milliseconds /*limit*/) {
+  const std::lock_guard lock(mutex_);
+  check_open();
+  std::shared_ptr<const CompiledRun>& entry = cache_[signature_of(request)];
+  if (!entry) entry = compile_run(request);
+  return entry;
+}
+
+void LocalSession::place_new_nodes() {
+  const int first = static_cast<int>(placed_.size());
+  const std::vector<DeviceName> fresh = place_nodes(
+      graph(), first, placed_,
+      {.devices = devices_,
+       .home = devices_.front(),
+       .allow_soft_placement = options_.allow_soft_placement,
+       .hint = "this session runs in its own process; devices of other tasks need a session with a "
+               "target, Session(\"grpc://host:port\")"});
+  for (size_t i = 0; i < fresh.size(); ++i) {
+    if (options_.log_device_placement) {
+      print_placement(placement_line(graph().node(first + static_cast<int>(i)), fresh[i]));
+    }
+    placed_.push_back(fresh[i]);
+  }
+}
+
+std::shared_ptr<const CompiledRun> LocalSession::compile_run(const RunRequest& request) {
+  if (graph().size() == 0) raise(Code::FailedPrecondition, "[Session] the graph has no nodes");
+  check_placeholders(graph(), request);
+  place_new_nodes();
+  return compile_parts(graph(), placed_, request);
+}
+
+std::vector<Tensor> LocalSession::execute(const PreparedRun& run, const std::vector<Tensor>& values,
+                                          const RunOptions& options, RunMetadata* metadata) {
+  RunHandle handle(*this);
+  const auto limit = options.timeout.count() > 0 ? options.timeout : options_.timeout;
+  return run_parts(static_cast<const CompiledRun&>(run), values,
+                   {.resources = resources_,
+                    .cancellation = handle.cancellation,
+                    .numbered_runs = numbered_runs_,
+                    .limit = limit,
+                    .metadata = metadata});
+}
+
+std::vector<std::string> LocalSession::list_devices() const {
+  std::vector<std::string> names;
+  for (const DeviceName& device : devices_) names.push_back(device.to_string());
+  return names;
+}
+
+void LocalSession::close() {
+  std::unique_lock lock(mutex_);
+  closed_ = true;
+  for (const auto& [id, cancellation] : running_) {
+    cancellation->cancel({.code = Code::Cancelled, .message = "[Session] the session was closed"});
+  }
+  idle_.wait(lock, [&] { return running_.empty(); });
+}
+
+}  // namespace cohort::internal

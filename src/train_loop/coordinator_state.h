@@ -1,0 +1,41 @@
+#pragma once
+
+#include <condition_variable>
+#include <mutex>
+
+#include "cohort/threads.h"
+
+namespace cohort::internal {
+
+// What a Coordinator and its threads share: threads may outlast the Coordinator. Thread-safe.
+class CoordinatorState {
+ public:
+  explicit CoordinatorState(const CoordinatorOptions& options) : options_(options) {}
+
+  void request_stop(const Status& error);
+  bool should_stop() const;
+  bool wait_for_stop(std::optional<std::chrono::milliseconds> timeout) const;
+  void clear_stop();
+  Status error() const;
+  // Runs `body` and reports what it throws.
+  void stop_on_exception(const std::function<void()>& body);
+
+  void register_thread(std::shared_ptr<CoordinatedThread> thread);
+  CoordinatedThreads threads() const;
+  // The threads are no longer registered, and errors that come from here on are thrown at once.
+  void set_joined();
+  bool joined() const;
+
+ private:
+  bool is_clean(Code code) const;
+
+  const CoordinatorOptions options_;
+  mutable std::mutex mutex_;
+  mutable std::condition_variable stopped_;
+  bool stop_ = false;  // guarded by mutex_, as all below
+  bool joined_ = false;
+  Status error_;
+  CoordinatedThreads threads_;
+};
+
+}  // namespace cohort::internal

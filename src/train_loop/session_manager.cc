@@ -1,0 +1,175 @@
+#include "cohort/session_manager.h"
+
+#include <fmt/ranges.h>
+
+#include <thread>
+
+#include "base/log.h"
+#include "base/raise.h"
+#include "train_loop/backoff.h"
+
+namespace cohort {
+namespace {
+
+using internal::raise;
+using std::chrono::milliseconds;
+
+constexpr milliseconds kFirstWait{50};
+
+// The point in time after that long; far away for waits without end.
+std::chrono::steady_clock::time_point after(milliseconds wait) {
+  constexpr milliseconds kForEver = std::chrono::hours(24 * 365);
+  return std::chrono::steady_clock::now() + std::min(wait, kForEver);
+}
+
+bool too_late(std::chrono::steady_clock::time_point deadline, milliseconds next_wait) {
+  return std::chrono::steady_clock::now() + next_wait > deadline;
+}
+
+SessionManagerOptions checked(const SessionManagerOptions& options) {
+  if (options.ready_for_local_init_op.defined() && !options.local_init_op.defined()) {
+    raise(Code::InvalidArgument,
+          "[SessionManager] .ready_for_local_init_op was given without a .local_init_op that it "
+          "could be for");
+  }
+  return options;
+}
+
+std::string described(const InitOptions& init) {
+  return fmt::format("init op: {}, init function: {}", init.init_op.defined() ? "given" : "none",
+                     init.init_fn ? "given" : "none");
+}
+
+void initialize(Session& session, const InitOptions& init, bool has_local_init) {
+  if (!init.init_op.defined() && !init.init_fn && !has_local_init) {
+    raise(Code::FailedPrecondition,
+          "[SessionManager] the model is not initialised: there is no checkpoint, and no init op, "
+          "init function or local init op was given");
+  }
+  if (init.init_op.defined()) session.run(init.init_op, init.init_feeds);
+  if (init.init_fn) init.init_fn(session);
+}
+
+}  // namespace
+
+SessionManager::SessionManager(const SessionManagerOptions& options)
+    : options_(checked(options)), graph_(options.graph ? *options.graph : get_default_graph()) {}
+
+std::unique_ptr<Session> SessionManager::open(const std::string& target,
+                                              const SessionOptions& config) const {
+  return std::make_unique<Session>(graph_, target, config);
+}
+
+SessionManager::Reason SessionManager::check(Session& session, const Tensor& op) {
+  if (!op.defined()) return std::nullopt;
+  std::vector<std::string> reasons;
+  const Status status = capture_status([&] { reasons = session.run(op).to_vector<std::string>(); });
+  // A check may itself need what is not initialised yet.
+  if (status.code == Code::FailedPrecondition) return status.message;
+  throw_if_error(status);
+  if (reasons.empty()) return std::nullopt;
+  return fmt::format("not initialised: {}", fmt::join(reasons, ", "));
+}
+
+SessionManager::Reason SessionManager::try_local_init(Session& session) const {
+  if (!options_.local_init_op.defined()) return std::nullopt;
+  const Reason reason = check(session, options_.ready_for_local_init_op);
+  if (!reason) session.run(options_.local_init_op);
+  return reason;
+}
+
+SessionManager::Reason SessionManager::why_not_ready(Session& session) const {
+  return check(session, options_.ready_op);
+}
+
+bool SessionManager::restore(Session& session, const RestoreOptions& options) const {
+  if (!options.checkpoint_dir.empty() && !options.checkpoint_path.empty()) {
+    raise(Code::InvalidArgument,
+          "[SessionManager] give .checkpoint_dir or .checkpoint_path, not both ('{}' and '{}')",
+          options.checkpoint_dir, options.checkpoint_path);
+  }
+  if (!options.saver || (options.checkpoint_dir + options.checkpoint_path).empty()) return false;
+  const auto find = [&]() -> std::optional<std::string> {
+    if (!options.checkpoint_path.empty()) return options.checkpoint_path;
+    return options.saver->latest(options.checkpoint_dir);
+  };
+  std::optional<std::string> found = find();
+  const auto deadline = after(options.max_wait);
+  internal::Backoff wait(kFirstWait, options_.recovery_wait);
+  while (!found && options.wait_for_checkpoint && !too_late(deadline, wait.next())) {
+    internal::log_info("[SessionManager] waiting for a checkpoint in '{}'", options.checkpoint_dir);
+    std::this_thread::sleep_for(wait.next());
+    wait.grow();
+    found = find();
+  }
+  if (found) options.saver->restore(session, *found);
+  return found.has_value();
+}
+
+std::unique_ptr<Session> SessionManager::prepare_session(const std::string& target,
+                                                         const InitOptions& init,
+                                                         const RestoreOptions& options) const {
+  std::unique_ptr<Session> session = open(target, options.config);
+  if (!restore(*session, options)) {
+    initialize(*session, init, options_.local_init_op.defined());
+  }
+  if (const Reason reason = try_local_init(*session)) {
+    raise(Code::FailedPrecondition,
+          "[SessionManager] initialising did not make the model ready for the local init op ({}): "
+          "{}",
+          described(init), *reason);
+  }
+  if (const Reason reason = why_not_ready(*session)) {
+    raise(Code::FailedPrecondition,
+          "[SessionManager] initialising did not make the model ready ({}): {}", described(init),
+          *reason);
+  }
+  return session;
+}
+
+RecoveredSession SessionManager::recover_session(const std::string& target,
+                                                 const RestoreOptions& options) const {
+  std::unique_ptr<Session> session = open(target, options.config);
+  const bool restored = restore(*session, options);
+  Reason reason = try_local_init(*session);
+  if (!restored) return {std::move(session), false};
+  if (!reason) reason = why_not_ready(*session);
+  if (reason) {
+    internal::log_warning("[SessionManager] the checkpoint did not make the model ready: {}",
+                          *reason);
+  }
+  return {std::move(session), !reason};
+}
+
+std::unique_ptr<Session> SessionManager::wait_for_session(const std::string& target,
+                                                          const WaitOptions& options) const {
+  const auto deadline = after(options.max_wait);
+  internal::Backoff wait(kFirstWait, options_.recovery_wait);
+  std::unique_ptr<Session> session;
+  while (true) {
+    Reason reason;
+    const Status status = capture_status([&] {
+      if (!session) session = open(target, options.config);
+      reason = try_local_init(*session);
+      if (!reason) reason = why_not_ready(*session);
+    });
+    if (status.ok() && !reason) return session;
+    if (!status.ok()) {
+      const bool later = internal::is_preemption(status.code) ||
+                         status.code == Code::DeadlineExceeded;  // tasks that do not answer yet
+      if (!later) throw Error(status);
+      session = nullptr;
+      reason = status.message;
+    }
+    if (too_late(deadline, wait.next())) {
+      raise(Code::DeadlineExceeded,
+            "[SessionManager] the session on '{}' was not ready within {} ms: {}", target,
+            options.max_wait.count(), *reason);
+    }
+    internal::log_info("[SessionManager] waiting for the model to be ready: {}", *reason);
+    std::this_thread::sleep_for(wait.next());
+    wait.grow();
+  }
+}
+
+}  // namespace cohort

@@ -1,0 +1,522 @@
+#include "transport/connection_conformance.h"
+
+#include <atomic>
+#include <future>
+#include <random>
+#include <thread>
+
+#include "support/expect_error.h"
+#include "support/message_log.h"
+
+namespace cohort::internal {
+namespace {
+
+using std::chrono::steady_clock;
+
+constexpr size_t kMegabyte = size_t{1} << 20;
+const Status kFinished{Code::Aborted, "[Test] finished"};
+
+Deadline after_ms(int64_t ms) { return steady_clock::now() + std::chrono::milliseconds(ms); }
+
+// Everything goes back.
+Connection::Events echo(Connection& connection) {
+  return {[&connection](Message message) { connection.send(std::move(message)); },
+          [](const Status&) {}};
+}
+
+TEST_P(ConnectionConformance, KnowsItsKindAndItsPeer) {
+  EXPECT_EQ(pair_.a->kind(), GetParam().kind);
+  EXPECT_EQ(pair_.b->kind(), GetParam().kind);
+  EXPECT_EQ(pair_.a->peer().name, "b");
+  EXPECT_EQ(pair_.b->peer().name, "a");
+}
+
+TEST_P(ConnectionConformance, DeliversInTheOrderOfSending) {
+  MessageLog log;
+  pair_.b->start(log.events());
+  constexpr int kCount = 3000;
+  for (int i = 0; i < kCount; ++i) pair_.a->send({std::to_string(i)});
+  ASSERT_TRUE(log.await(kCount));
+  const auto messages = log.take();
+  for (int i = 0; i < kCount; ++i) ASSERT_EQ(messages[i].header, std::to_string(i));
+  pair_.b.reset();
+}
+
+TEST_P(ConnectionConformance, CarriesPayloadsOfEverySize) {
+  MessageLog log;
+  pair_.b->start(log.events());
+  const std::vector<size_t> sizes{
+      0, 1, 63, 64, 65, 1000, 4096, kMegabyte, kMegabyte + 1, 64 * kMegabyte};
+  for (const size_t size : sizes) {
+    pair_.a->send(test_message("one of " + std::to_string(size), {size}));
+    ASSERT_TRUE(log.await(1));
+    expect_message(log.take().front(), "one of " + std::to_string(size), {size});
+  }
+  pair_.b.reset();
+}
+
+TEST_P(ConnectionConformance, CarriesMoreThanMayBeOnItsWayAtOnce) {
+  MessageLog log;
+  pair_.b->start(log.events());
+  const size_t large = GetParam().limit_bytes + kMegabyte + 1;
+  pair_.a->send(test_message("large", {5, large, 0, 7}));
+  pair_.a->send(test_message("small", {3}));
+  ASSERT_TRUE(log.await(2));
+  const auto messages = log.take();
+  expect_message(messages[0], "large", {5, large, 0, 7});
+  expect_message(messages[1], "small", {3});
+  pair_.b.reset();
+}
+
+TEST_P(ConnectionConformance, CarriesHeadersOfEverySize) {
+  MessageLog log;
+  pair_.b->start(log.events());
+  for (const size_t size : {size_t{0}, size_t{1}, size_t{5000}, 3 * kMegabyte}) {
+    const std::string header(size, static_cast<char>('a' + size % 7));
+    pair_.a->send(test_message(header, {10000}));
+    ASSERT_TRUE(log.await(1));
+    expect_message(log.take().front(), header, {10000});
+  }
+  pair_.b.reset();
+}
+
+TEST_P(ConnectionConformance, CarriesManyPayloads) {
+  MessageLog log;
+  pair_.b->start(log.events());
+  std::vector<size_t> few(100, 4096);
+  std::vector<size_t> many;
+  for (size_t i = 0; i < 5000; ++i) many.push_back(i % 97);
+  pair_.a->send(test_message("few", few));
+  pair_.a->send(test_message("many", many));
+  ASSERT_TRUE(log.await(2));
+  const auto messages = log.take();
+  expect_message(messages[0], "few", few);
+  expect_message(messages[1], "many", many);
+  pair_.b.reset();
+}
+
+TEST_P(ConnectionConformance, ManyThreadsSendEachInItsOrder) {
+  MessageLog log;
+  pair_.b->start(log.events());
+  constexpr int kThreads = 4;
+  constexpr int kEach = 400;
+  {
+    std::vector<std::jthread> senders;
+    for (int t = 0; t < kThreads; ++t) {
+      senders.emplace_back([&, t] {
+        for (int i = 0; i < kEach; ++i) {
+          pair_.a->send(test_message(std::string(1, static_cast<char>(t)) + std::to_string(i),
+                                     {static_cast<size_t>(i * 31)}));
+        }
+      });
+    }
+  }
+  ASSERT_TRUE(log.await(kThreads * kEach));
+  std::vector<int> next(kThreads);
+  for (const Message& message : log.take()) {
+    int& i = next[message.header[0]];
+    expect_message(message, message.header[0] + std::to_string(i), {static_cast<size_t>(i * 31)});
+    ++i;
+  }
+  pair_.b.reset();
+}
+
+TEST_P(ConnectionConformance, BothSidesSendAtOnce) {
+  MessageLog at_a;
+  MessageLog at_b;
+  pair_.a->start(at_a.events());
+  pair_.b->start(at_b.events());
+  constexpr int kCount = 12;
+  const auto send_all = [](Connection& from) {
+    for (int i = 0; i < kCount; ++i) from.send(test_message(std::to_string(i), {8 * kMegabyte}));
+  };
+  {
+    const std::jthread one([&] { send_all(*pair_.a); });
+    const std::jthread other([&] { send_all(*pair_.b); });
+  }
+  for (MessageLog* log : {&at_a, &at_b}) {
+    ASSERT_TRUE(log->await(kCount));
+    const auto messages = log->take();
+    for (int i = 0; i < kCount; ++i) {
+      expect_message(messages[i], std::to_string(i), {8 * kMegabyte});
+    }
+  }
+  pair_ = {};
+}
+
+// The reader rests over the first message; the sender must not be further ahead than the limit.
+TEST_P(ConnectionConformance, ASlowReaderHoldsTheSenderBack) {
+  const size_t size = GetParam().limit_bytes / 8;
+  constexpr size_t kCount = 3 * 8;
+  std::atomic<size_t> sent = 0;
+  std::atomic<size_t> taken = 0;
+  MessageLog log;
+  auto events = log.events();
+  events.received = [&](const Message& message) {
+    while (sent < 4) std::this_thread::yield();
+    if (taken == 0) std::this_thread::sleep_for(std::chrono::milliseconds(50));  // slow
+    EXPECT_EQ(message.payloads[0].bytes.size(), size);
+    ++taken;
+  };
+  pair_.b->start(std::move(events));
+  const Buffer payload = patterned_payload(size, 0);
+  size_t ahead = 0;
+  while (sent < kCount) {
+    pair_.a->send({"x", {payload}});
+    ++sent;
+    ahead = std::max(ahead, sent - std::min(sent.load(), taken.load()));
+  }
+  // One more is in the reader's hands, and one is just being counted.
+  EXPECT_LE(ahead * size, GetParam().limit_bytes + 3 * size);
+  EXPECT_GE(ahead, 4u);
+  pair_.a->close(kFinished);
+  EXPECT_EQ(log.await_end().message, kFinished.message);
+  EXPECT_EQ(taken, kCount);
+  pair_ = {};
+}
+
+TEST_P(ConnectionConformance, AReaderThatKeepsEverythingStopsNobody) {
+  MessageLog log;
+  pair_.b->start(log.events());
+  constexpr size_t kSize = 4 * kMegabyte;
+  const size_t count = std::min<size_t>(2 * GetParam().limit_bytes / kSize, 256) + 2;
+  for (size_t i = 0; i < count; ++i) pair_.a->send(test_message("kept", {kSize}));
+  ASSERT_TRUE(log.await(count));
+  pair_ = {};
+  for (const Message& message : log.take()) expect_message(message, "kept", {kSize});
+}
+
+TEST_P(ConnectionConformance, PayloadsOutliveTheConnection) {
+  MessageLog log;
+  pair_.b->start(log.events());
+  pair_.a->send(test_message("x", {1, 70000, kMegabyte}));
+  ASSERT_TRUE(log.await(1));
+  pair_ = {};
+  expect_message(log.take().front(), "x", {1, 70000, kMegabyte});
+}
+
+TEST_P(ConnectionConformance, LetsGoOfWhatWasSent) {
+  MessageLog log;
+  pair_.b->start(log.events());
+  Message message = test_message("x", {100, kMegabyte});
+  const std::weak_ptr<const void> memory = message.payloads[1].owner;
+  pair_.a->send(std::move(message));
+  ASSERT_TRUE(log.await(1));
+  log.take();
+  pair_ = {};
+  EXPECT_TRUE(memory.expired());
+}
+
+TEST_P(ConnectionConformance, CloseTellsThePeerAfterEverythingThatWasSent) {
+  MessageLog log;
+  pair_.a->send(test_message("1", {GetParam().limit_bytes / 4}));
+  pair_.a->send({"2"});
+  pair_.a->close({Code::Aborted, "[Test] enough", "/job:worker/task:3", true,
+                  std::make_shared<const Status>(Status{Code::DataLoss, "[Test] the root"})});
+  pair_.b->start(log.events());
+  const Status why = log.await_end();
+  EXPECT_EQ(why.code, Code::Aborted);
+  EXPECT_EQ(why.message, "[Test] enough");
+  EXPECT_EQ(why.origin, "/job:worker/task:3");
+  EXPECT_TRUE(why.derived);
+  EXPECT_EQ(why.root().message, "[Test] the root");
+  EXPECT_EQ(log.count(), 2u);
+  EXPECT_ERROR(Code::Aborted, "[Test] enough", pair_.b->send({"x"}));
+  EXPECT_ERROR(Code::Aborted, "[Test] enough",
+               pair_.b->deliver_until([] { return false; }, MessageLog::soon()));
+}
+
+TEST_P(ConnectionConformance, WhoClosesIsTold) {
+  MessageLog log;
+  pair_.a->start(log.events());
+  pair_.a->close(kFinished);
+  const Status why = log.await_end();
+  EXPECT_EQ(why.code, Code::Cancelled) << why;
+  EXPECT_EQ(why.root().message, kFinished.message);
+  EXPECT_ERROR(Code::Cancelled, "closed the connection to b", pair_.a->send({"x"}));
+  EXPECT_ERROR(Code::Cancelled, "closed the connection to b",
+               pair_.a->deliver_until([] { return false; }, MessageLog::soon()));
+  pair_.a->close({Code::Internal, "[Test] once more"});
+  EXPECT_ERROR(Code::Cancelled, "closed the connection to b", pair_.a->send({"x"}));
+}
+
+TEST_P(ConnectionConformance, ClosingWithSuccessIsAnEndAllTheSame) {
+  MessageLog log;
+  pair_.b->start(log.events());
+  pair_.a->close({});
+  EXPECT_EQ(log.await_end().code, Code::Cancelled);
+  EXPECT_ERROR(Code::Cancelled, "closed the connection", pair_.b->send({"x"}));
+}
+
+TEST_P(ConnectionConformance, NobodySendsToWhoHasClosed) {
+  MessageLog log;
+  pair_.a->start(log.events());
+  pair_.b->close(kFinished);
+  EXPECT_EQ(log.await_end().message, kFinished.message);
+  EXPECT_ERROR(Code::Aborted, "finished", pair_.a->send({"x"}));
+}
+
+TEST_P(ConnectionConformance, DestroyingAnEndTellsTheOther) {
+  MessageLog log;
+  pair_.a->start(log.events());
+  pair_.b->send({"last"});
+  pair_.b.reset();
+  EXPECT_EQ(log.await_end().code, Code::Unavailable);
+  EXPECT_EQ(log.count(), 1u);
+}
+
+// A sender that waits because nobody reads.
+class WaitingSender {
+ public:
+  WaitingSender(Connection& connection, size_t limit_bytes)
+      : outcome_(std::async(std::launch::async, [this, &connection, limit_bytes] {
+          const Buffer payload = patterned_payload(limit_bytes / 8, 0);
+          return capture_status([&] {
+            for (;; ++sent_) connection.send({"x", {payload}});
+          });
+        })) {}
+  // It has sent so much that it waits, or is about to.
+  void await_busy() const {
+    while (sent_ < 4) std::this_thread::yield();
+  }
+  Status outcome() {
+    if (outcome_.wait_until(MessageLog::soon()) != std::future_status::ready) {
+      ADD_FAILURE() << "the sender waits for ever";
+      std::abort();
+    }
+    return outcome_.get();
+  }
+
+ private:
+  std::atomic<size_t> sent_ = 0;
+  std::future<Status> outcome_;
+};
+
+TEST_P(ConnectionConformance, ClosingFreesASenderThatWaits) {
+  WaitingSender sender(*pair_.a, GetParam().limit_bytes);
+  sender.await_busy();
+  pair_.a->close(kFinished);
+  EXPECT_EQ(sender.outcome().code, Code::Cancelled);
+}
+
+TEST_P(ConnectionConformance, APeerThatGoesFreesASenderThatWaits) {
+  WaitingSender sender(*pair_.a, GetParam().limit_bytes);
+  sender.await_busy();
+  pair_.b.reset();
+  EXPECT_EQ(sender.outcome().code, Code::Unavailable);
+}
+
+TEST_P(ConnectionConformance, WhatArrivesEarlyWaitsForTheStart) {
+  for (int i = 0; i < 10; ++i) pair_.a->send({std::to_string(i)});
+  EXPECT_FALSE(pair_.b->deliver_until([] { return false; }, after_ms(5)));
+  MessageLog log;
+  pair_.b->start(log.events());
+  ASSERT_TRUE(log.await(10));
+  EXPECT_EQ(log.take()[9].header, "9");
+  EXPECT_ERROR(Code::FailedPrecondition, "twice", pair_.b->start({}));
+  pair_.b.reset();
+}
+
+TEST_P(ConnectionConformance, DeliversOnTheThreadThatWaits) {
+  std::atomic<bool> answered = false;
+  std::thread::id on;
+  pair_.a->start({[&](const Message&) {
+                    on = std::this_thread::get_id();
+                    answered = true;
+                  },
+                  [](const Status&) {}});
+  for (int i = 0; i < 50; ++i) {
+    answered = false;
+    std::atomic<int> asked = 0;
+    const std::jthread other([&] {
+      while (asked < 2) std::this_thread::yield();  // once before it begins to wait
+      pair_.b->send({"answer"});
+    });
+    const auto done = [&] {
+      ++asked;
+      return answered.load();
+    };
+    ASSERT_TRUE(pair_.a->deliver_until(done, MessageLog::soon()));
+    EXPECT_EQ(on, std::this_thread::get_id());
+  }
+  pair_ = {};
+}
+
+TEST_P(ConnectionConformance, WaitingEndsInTime) {
+  MessageLog log;
+  pair_.a->start(log.events());
+  const auto start = steady_clock::now();
+  EXPECT_FALSE(pair_.a->deliver_until([] { return false; }, after_ms(30)));
+  EXPECT_GE(steady_clock::now() - start, std::chrono::milliseconds(30));
+  EXPECT_FALSE(pair_.a->deliver_until([] { return false; }, after_ms(-1)));
+  EXPECT_TRUE(pair_.a->deliver_until([] { return true; }, after_ms(-1)));
+  pair_.a.reset();
+}
+
+TEST_P(ConnectionConformance, ClosingFreesWhoWaitsForMessages) {
+  MessageLog log;
+  pair_.a->start(log.events());
+  auto waiting = std::async(std::launch::async, [&] {
+    return error_of([&] { pair_.a->deliver_until([] { return false; }, MessageLog::soon()); });
+  });
+  pair_.a->close(kFinished);
+  EXPECT_EQ(waiting.get().code, Code::Cancelled);
+}
+
+// Every thread asks and waits for its own answers; whoever reads delivers the others' too.
+TEST_P(ConnectionConformance, ManyThreadsWaitAtOnce) {
+  constexpr int kThreads = 4;
+  constexpr int kEach = 200;
+  const auto start = steady_clock::now();
+  std::vector<std::atomic<int>> answers(kThreads);
+  pair_.a->start(
+      {[&](const Message& message) { ++answers[message.header[0]]; }, [](const Status&) {}});
+  pair_.b->start(echo(*pair_.b));
+  {
+    std::vector<std::jthread> clients;
+    for (int t = 0; t < kThreads; ++t) {
+      clients.emplace_back([&, t] {
+        for (int i = 1; i <= kEach; ++i) {
+          pair_.a->send({std::string(1, static_cast<char>(t))});
+          ASSERT_TRUE(pair_.a->deliver_until([&] { return answers[t] >= i; }, MessageLog::soon()));
+        }
+      });
+    }
+  }
+  for (const auto& count : answers) EXPECT_EQ(count, kEach);
+  EXPECT_LT(steady_clock::now() - start, std::chrono::seconds(15)) << "somebody was not woken";
+  pair_ = {};
+}
+
+TEST_P(ConnectionConformance, WaitingInsideOfAnEventIsRefused) {
+  std::promise<Status> outcome;
+  pair_.b->start({[&](Message) {
+                    outcome.set_value(error_of(
+                        [&] { pair_.b->deliver_until([] { return false; }, MessageLog::soon()); }));
+                  },
+                  [](const Status&) {}});
+  pair_.a->send({"x"});
+  EXPECT_EQ(outcome.get_future().get().code, Code::FailedPrecondition);
+  pair_.b.reset();
+}
+
+// Both answer everything from inside their events, with more than may be on its way: if sending
+// waited there, both would wait for each other.
+TEST_P(ConnectionConformance, EventsThatSendDoNotWaitForEachOther) {
+  const size_t size = GetParam().limit_bytes / 4 + 1;
+  constexpr int kCount = 7;
+  constexpr int kRounds = 3;
+  std::atomic<int> finished = 0;
+  std::promise<void> all;
+  const auto bounce = [&](Connection& back) {
+    return [&](Message message) {
+      if (++message.header[0] < kRounds * 2) return back.send(std::move(message));
+      if (++finished == 2 * kCount) all.set_value();
+    };
+  };
+  pair_.a->start({bounce(*pair_.a), [](const Status&) {}});
+  pair_.b->start({bounce(*pair_.b), [](const Status&) {}});
+  const Buffer payload = patterned_payload(size, 0);
+  {
+    const auto send_all = [&](Connection& from) {
+      for (int i = 0; i < kCount; ++i) from.send({std::string(1, '\0'), {payload}});
+    };
+    const std::jthread one([&] { send_all(*pair_.a); });
+    const std::jthread other([&] { send_all(*pair_.b); });
+  }
+  EXPECT_EQ(all.get_future().wait_until(MessageLog::soon()), std::future_status::ready);
+  pair_ = {};
+}
+
+TEST_P(ConnectionConformance, AnEventThatThrowsEndsNothing) {
+  MessageLog log;
+  auto events = log.events();
+  events.received = [&log](Message message) {
+    const bool bad = message.header == "bad";
+    log.add(std::move(message));
+    if (bad) throw Error(Code::Internal, "[Test] the log shows this error");
+  };
+  pair_.b->start(std::move(events));
+  pair_.a->send({"bad"});
+  pair_.a->send({"good"});
+  EXPECT_TRUE(log.await(2));
+  pair_.b.reset();
+}
+
+TEST_P(ConnectionConformance, AnEventMayDropItsConnection) {
+  for (const bool at_end : {false, true}) {
+    ConnectedPair pair = GetParam().connect();
+    std::promise<void> dropped;
+    const auto drop = [&] {
+      pair.b.reset();
+      dropped.set_value();
+    };
+    pair.b->start({[&, at_end](Message) {
+                     if (!at_end) drop();
+                   },
+                   [&, at_end](const Status&) {
+                     if (at_end) drop();
+                   }});
+    pair.a->send({"x"});
+    if (at_end) pair.a->close(kFinished);
+    EXPECT_EQ(dropped.get_future().wait_until(MessageLog::soon()), std::future_status::ready);
+  }
+}
+
+TEST_P(ConnectionConformance, NothingHappensAfterDestruction) {
+  for (int round = 0; round < 20; ++round) {
+    ConnectedPair pair = GetParam().connect();
+    auto alive = std::make_unique<std::atomic<bool>>(true);
+    pair.b->start({[&](Message) { EXPECT_TRUE(alive->load()); },
+                   [&](const Status&) { EXPECT_TRUE(alive->load()); }});
+    std::jthread sender([&] {
+      (void)capture_status([&] {
+        for (;;) pair.a->send(test_message("x", {5000}));
+      });
+    });
+    std::this_thread::yield();
+    pair.b.reset();
+    alive->store(false);
+    alive.reset();
+  }
+}
+
+TEST_P(ConnectionConformance, CountsWhatGoesOverIt) {
+  MessageLog log;
+  pair_.b->start(log.events());
+  pair_.a->send(test_message("12345", {100, 100000}));
+  pair_.a->send({"1"});
+  ASSERT_TRUE(log.await(2));
+  const Traffic sent = pair_.a->traffic();
+  const Traffic received = pair_.b->traffic();
+  EXPECT_EQ(sent.messages_sent, 2u);
+  EXPECT_EQ(sent.bytes_sent, 100106u);
+  EXPECT_EQ(received.messages_received, 2u);
+  EXPECT_EQ(received.bytes_received, 100106u);
+  EXPECT_EQ(sent.messages_received + received.messages_sent, 0u);
+  pair_.b.reset();
+}
+
+// Any mixture of messages comes back from an echo as it was.
+TEST_P(ConnectionConformance, AnyMixtureArrivesAsItWasSent) {
+  MessageLog log;
+  pair_.a->start(log.events());
+  pair_.b->start(echo(*pair_.b));
+  std::mt19937_64 random(20240901);
+  const auto up_to = [&](size_t limit) { return static_cast<size_t>(random() % (limit + 1)); };
+  std::vector<std::pair<std::string, std::vector<size_t>>> sent;
+  for (int i = 0; i < 300; ++i) {
+    std::vector<size_t> sizes(up_to(6));
+    for (size_t& size : sizes) size = up_to(size_t{1} << up_to(19));
+    sent.emplace_back(std::string(up_to(size_t{1} << up_to(13)), static_cast<char>(i)), sizes);
+    pair_.a->send(test_message(sent.back().first, sizes));
+  }
+  ASSERT_TRUE(log.await(sent.size()));
+  const auto messages = log.take();
+  for (size_t i = 0; i < sent.size(); ++i)
+    expect_message(messages[i], sent[i].first, sent[i].second);
+  pair_ = {};
+}
+
+}  // namespace
+}  // namespace cohort::internal

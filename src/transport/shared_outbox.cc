@@ -1,0 +1,206 @@
+#include "transport/shared_outbox.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "transport/nonsense.h"
+
+namespace cohort::internal {
+namespace {
+
+constexpr uint32_t kBlocks = SharedDirection::kMaxBlocks;
+// So that the receiver copies one while the sender writes the next.
+constexpr uint64_t kMaxPart = uint64_t{8} << 20;
+
+// The receiver keeps at most half of the blocks and half of the arena (SharedInbox). However these
+// lie, there is a gap of this size once everything else has come back: so sending always goes on.
+uint64_t smallest_part(uint64_t arena_bytes) {
+  const uint64_t gap = arena_bytes / 2 / (kBlocks / 2 + 1);
+  return std::max(gap / BlockArena::kGranule, uint64_t{1}) * BlockArena::kGranule;
+}
+
+}  // namespace
+
+SharedOutbox::SharedOutbox(SharedDirection& shared, std::span<std::byte> arena, SharedBells& bells,
+                           SharedEnd& end)
+    : shared_(shared),
+      arena_(arena),
+      min_part_(smallest_part(arena.size())),
+      bells_(bells),
+      end_(end),
+      ring_(shared),
+      blocks_(arena.size(), kBlocks) {}
+
+void SharedOutbox::send(Message message, WhenFull when_full) {
+  Outgoing outgoing(std::move(message));
+  std::unique_lock lock(mutex_);
+  if (end_.may_have_ended()) {
+    if (const auto why = end_.why()) throw_if_error(*why);
+  }
+  if (queue_.empty() && advance_or_fail(outgoing)) return;
+  auto queued = std::make_shared<Outgoing>(std::move(outgoing));
+  queue_.push_back(queued);
+  has_queue_ = true;
+  if (when_full == WhenFull::Wait) await(lock, *queued);
+}
+
+void SharedOutbox::await(std::unique_lock<std::mutex>& lock, const Outgoing& outgoing) {
+  while (!outgoing.finished) {
+    if (const auto why = end_.why()) throw_if_error(*why);
+    if (led_) {
+      changed_.wait(lock);
+    } else {
+      wait_for_room(lock, outgoing);
+    }
+  }
+}
+
+void SharedOutbox::wait_for_room(std::unique_lock<std::mutex>& lock, const Outgoing& outgoing) {
+  led_ = true;
+  shared_.room_wanted.store(1);
+  pump();  // room may have come before it was wanted
+  if (!outgoing.finished && !end_.may_have_ended()) {
+    lock.unlock();
+    bells_.wait({SharedBells::Room}, Deadline::max());
+    lock.lock();
+    pump();
+  }
+  led_ = false;
+  changed_.notify_all();
+  if (!queue_.empty()) bells_.wake(SharedBells::Background);  // somebody must lead
+}
+
+bool SharedOutbox::start_leading() {
+  if (!has_queue_) return false;  // without the mutex, which a sender holds while it copies
+  const std::lock_guard lock(mutex_);
+  if (queue_.empty() || led_ || end_.may_have_ended()) return false;
+  shared_.room_wanted.store(1);
+  pump();
+  led_ = !queue_.empty();
+  return led_;
+}
+
+void SharedOutbox::stop_leading() {
+  const std::lock_guard lock(mutex_);
+  pump();
+  led_ = false;
+  changed_.notify_all();
+}
+
+void SharedOutbox::end() {
+  const std::lock_guard lock(mutex_);
+  queue_.clear();
+  has_queue_ = false;
+  changed_.notify_all();
+}
+
+void SharedOutbox::pump() {
+  while (!queue_.empty() && advance_or_fail(*queue_.front())) {
+    queue_.front()->finished = true;
+    queue_.pop_front();
+    changed_.notify_all();
+  }
+  has_queue_ = !queue_.empty();
+}
+
+bool SharedOutbox::advance_or_fail(Outgoing& outgoing) {
+  bool finished = false;
+  const Status outcome = capture_status([&] { finished = advance(outgoing); });
+  if (!outcome.ok()) end_.fail(outcome);
+  return finished;
+}
+
+// Writes as much as there is room for; true when that is all.
+bool SharedOutbox::advance(Outgoing& outgoing) {
+  if (outgoing.image.size() <= kMaxInlineImage) return write_inline(outgoing);
+  take_returned_blocks();
+  if (!outgoing.announced && write_whole(outgoing)) return true;
+  return write_parts(outgoing);
+}
+
+bool SharedOutbox::write_inline(const Outgoing& outgoing) {
+  const size_t size = outgoing.image.size();
+  if (!ring_.has_room(sizeof(SharedRecord) + size)) return false;
+  record_.resize(sizeof(SharedRecord) + size);
+  const SharedRecord record{
+      .kind = SharedRecord::Inline, .size = size, .meta_size = outgoing.image.meta_size()};
+  std::memcpy(record_.data(), &record, sizeof(record));
+  outgoing.image.copy_out(0, std::span(record_).subspan(sizeof(record)));
+  ring_.write(record_);
+  ring_reader();
+  return true;
+}
+
+void SharedOutbox::write_record(const SharedRecord& record) {
+  ring_.write(std::as_bytes(std::span(&record, 1)));
+  ring_reader();
+}
+
+bool SharedOutbox::write_whole(const Outgoing& outgoing) {
+  if (!ring_.has_room(sizeof(SharedRecord))) return false;
+  const size_t size = outgoing.image.size();
+  const auto block = blocks_.allocate(size);
+  if (!block) return false;
+  outgoing.image.copy_out(0, arena_.subspan(block->offset, size));
+  write_record({.kind = SharedRecord::Whole,
+                .block = block->number,
+                .offset = block->offset,
+                .size = size,
+                .meta_size = outgoing.image.meta_size()});
+  return true;
+}
+
+bool SharedOutbox::write_parts(Outgoing& outgoing) {
+  const size_t size = outgoing.image.size();
+  if (!ring_.has_room(2 * sizeof(SharedRecord) + 16)) return false;
+  if (!outgoing.announced) {
+    write_record(
+        {.kind = SharedRecord::Announce, .size = size, .meta_size = outgoing.image.meta_size()});
+    outgoing.announced = true;
+  }
+  while (outgoing.written < size) {
+    if (!ring_.has_room(sizeof(SharedRecord))) return false;
+    const uint64_t rest = size - outgoing.written;
+    const auto block = blocks_.allocate_some(std::min(min_part_, rest), std::min(kMaxPart, rest));
+    if (!block) return false;
+    const uint64_t bytes = std::min(block->size, rest);
+    outgoing.image.copy_out(outgoing.written, arena_.subspan(block->offset, bytes));
+    write_record({.kind = SharedRecord::Part,
+                  .block = block->number,
+                  .offset = block->offset,
+                  .size = bytes});
+    outgoing.written += bytes;
+    take_returned_blocks();
+  }
+  return true;
+}
+
+void SharedOutbox::take_returned_blocks() {
+  const uint64_t now = shared_.returned.load();
+  if (now - returned_ > kBlocks) {
+    raise_nonsense("it gave back more blocks than there are");
+  }
+  for (; returned_ != now; ++returned_) {
+    const uint32_t number = shared_.returns[returned_ % kBlocks].load(std::memory_order_relaxed);
+    if (!blocks_.give_back(number)) {
+      raise_nonsense(fmt::format("it gave back block {}, which it had not", number));
+    }
+  }
+}
+
+// One thread wakes: a waiting foreground reader if there is one, else the background reader.
+void SharedOutbox::ring_reader() {
+  const auto ring_if_asleep = [this](std::atomic<uint32_t>& reader, SharedBells::Bell bell) {
+    if (reader.load() == SharedDirection::Asleep &&
+        reader.exchange(SharedDirection::Awake) == SharedDirection::Asleep) {
+      bells_.ring(bell);
+    }
+  };
+  if (shared_.foreground.load() != SharedDirection::Absent) {
+    ring_if_asleep(shared_.foreground, SharedBells::Foreground);
+  } else {
+    ring_if_asleep(shared_.background, SharedBells::Background);
+  }
+}
+
+}  // namespace cohort::internal

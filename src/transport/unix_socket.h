@@ -1,0 +1,46 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "transport/connection.h"
+#include "transport/file_descriptor.h"
+
+namespace cohort::internal {
+
+// What the last system call of this thread complains about.
+std::string errno_text();
+
+// Stream sockets inside of one host, with names that are no files ("abstract"): they vanish with
+// who made them. None of them blocks, and no child process inherits them.
+
+// Throws ResourceExhausted or Unavailable.
+FileDescriptor listen_unix(const std::string& name);
+// Throws Unavailable.
+FileDescriptor connect_unix(const std::string& name);
+// Nothing when nobody is waiting.
+FileDescriptor accept_unix(const FileDescriptor& listener);
+std::pair<FileDescriptor, FileDescriptor> unix_pair();
+
+// Whether the process at the other end runs as this one's user.
+bool is_same_user(const FileDescriptor& socket);
+
+// Sends the bytes and with them the descriptors. Throws Unavailable.
+void send_with_descriptors(const FileDescriptor& socket, std::string_view bytes,
+                           std::span<const int> descriptors);
+
+struct WithDescriptors {
+  std::string bytes;
+  std::vector<FileDescriptor> descriptors;
+};
+// One read of at most that much; no bytes: the other side has closed. Throws DeadlineExceeded.
+WithDescriptors receive_with_descriptors(const FileDescriptor& socket, size_t max_bytes,
+                                         size_t max_descriptors, Deadline deadline);
+
+// Waits until one of them can be read or is closed, or the deadline. Negative ones are skipped.
+// Returns for each whether it is so.
+std::vector<bool> wait_readable(std::span<const int> descriptors, Deadline deadline);
+
+}  // namespace cohort::internal

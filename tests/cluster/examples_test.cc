@@ -1,0 +1,99 @@
+// The example programs as real processes: 2 ps, 3 workers, Fashion-MNIST.
+
+#include <gtest/gtest.h>
+
+#include "cohort/cohort.h"
+#include "support/process_cluster.h"
+
+namespace cohort {
+namespace {
+
+using std::chrono::seconds;
+
+class Examples : public testing::Test {
+ protected:
+  std::unique_ptr<test::Process> start(const std::string& program, const std::string& job, int task,
+                                       const std::vector<std::string>& more = {}) const {
+    std::vector<std::string> words{program,     "--ps",           joined("ps"),
+                                   "--workers", joined("worker"), "--job",
+                                   job,         "--task",         std::to_string(task)};
+    words.insert(words.end(), more.begin(), more.end());
+    return std::make_unique<test::Process>(words);
+  }
+
+  std::vector<std::unique_ptr<test::Process>> start_all(const std::string& program,
+                                                        const std::string& job, int count,
+                                                        const std::vector<std::string>& more = {}) {
+    std::vector<std::unique_ptr<test::Process>> all;
+    for (int i = 0; i < count; ++i) all.push_back(start(program, job, i, more));
+    return all;
+  }
+
+  std::string joined(const std::string& job) const {
+    std::string list;
+    for (const int index : spec_.task_indices(job)) {
+      list += (list.empty() ? "" : ",") + spec_.task_address(job, index);
+    }
+    return list;
+  }
+
+  // The last accuracy that was printed; 0 when none was.
+  static double accuracy(const std::string& output) {
+    const size_t at = output.rfind("accuracy ");
+    return at == std::string::npos ? 0 : std::stod(output.substr(at + 9));
+  }
+
+  const ClusterSpec spec_ = test::free_cluster(2, 3);
+};
+
+// What the same model reaches in this process, with the same batches.
+double single_process_accuracy(int64_t batch, double rate) {
+  const auto [train, unseen] = data::fashion_mnist();
+  random::set_seed(1);
+  nn::Sequential model{nn::Dense(784, 128), nn::relu, nn::Dense(128, 10)};
+  optim::Sgd optimizer({.learning_rate = rate});
+  const auto input = [](const Tensor& images) {
+    return reshape(cast(images, kFloat32), {-1, 784}) / 255.f;
+  };
+  for (const auto& [images, labels] : train.shuffle(60'000).batch(batch)) {
+    GradientTape tape;
+    const Tensor loss = nn::softmax_cross_entropy(model(input(images)), labels);
+    optimizer.apply_gradients(tape.gradient(loss, model.variables()), model.variables());
+  }
+  double right = 0;
+  for (const auto& [images, labels] : unseen.batch(1000)) {
+    right += sum(cast(equal(argmax(model(input(images)), 1), labels), kFloat64)).to<double>();
+  }
+  return right / 10'000;
+}
+
+TEST_F(Examples, InGraphReachesTheAccuracyOfOneProcess) {
+  const auto ps = start_all(IN_GRAPH, "ps", 2);
+  const auto workers = start_all(IN_GRAPH, "worker", 3);
+  const auto client = start(IN_GRAPH, "client", 0, {"--epochs", "1"});
+  ASSERT_EQ(client->wait(seconds(100)), 0) << client->output();
+  EXPECT_GT(accuracy(client->output()), single_process_accuracy(192, 0.3) - 0.02)
+      << client->output();
+  for (const auto& server : ps) {
+    server->send(SIGTERM);
+    EXPECT_EQ(server->wait(seconds(10)), 0) << server->output();
+  }
+}
+
+TEST_F(Examples, BetweenGraphReachesTheAccuracyOfOneProcess) {
+  const auto ps = start_all(BETWEEN_GRAPH, "ps", 2);
+  const auto workers = start_all(BETWEEN_GRAPH, "worker", 3, {"--epochs", "1"});
+  double best = 0;
+  for (const auto& worker : workers) {
+    ASSERT_EQ(worker->wait(seconds(100)), 0) << worker->output();
+    best = std::max(best, accuracy(worker->output()));
+  }
+  EXPECT_GT(best, single_process_accuracy(64, 0.1) - 0.02);
+  for (const auto& server : ps) {
+    server->send(SIGTERM);
+    EXPECT_EQ(server->wait(seconds(10)), 0) << server->output();
+  }
+}
+
+}  // namespace
+}  // namespace cohort

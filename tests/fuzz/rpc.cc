@@ -1,0 +1,66 @@
+// One fuzz target per kind of bytes that come over the network; the variable COHORT_FUZZ_TARGET
+// chooses. Whatever the bytes are, they are taken or refused with an Error that is not Internal.
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "cohort/error.h"
+#include "rpc/chunks.h"
+#include "rpc/greeting.h"
+
+namespace cohort::internal {
+namespace {
+
+void fuzz_greeting(std::string_view bytes) {
+  const Greeting greeting = decode_greeting(bytes);
+  const Greeting again = decode_greeting(encode(greeting));
+  if (again.peer.name != greeting.peer.name || again.cluster != greeting.cluster) std::abort();
+  check_greeting(greeting, {.cluster = 1});
+}
+
+// Each chunk is a length byte, and that many times 16 bytes.
+void fuzz_chunks(std::string_view bytes) {
+  MessageAssembler assembler;
+  while (!bytes.empty()) {
+    const size_t length = std::min<size_t>(static_cast<uint8_t>(bytes[0]) * 16, bytes.size() - 1);
+    const auto chunk = std::as_bytes(std::span(bytes.substr(1, length)));
+    const auto arrived = assembler.add({&chunk, 1});
+    if (arrived.message) {
+      for (const Buffer& payload : arrived.message->payloads) {
+        if (reinterpret_cast<uintptr_t>(payload.bytes.data()) % 64 != 0) std::abort();
+      }
+    }
+    bytes.remove_prefix(1 + length);
+  }
+}
+
+constexpr std::pair<std::string_view, void (*)(std::string_view)> kTargets[] = {
+    {"chunks", fuzz_chunks},
+    {"greeting", fuzz_greeting},
+};
+
+auto chosen_target() {
+  const char* const name = std::getenv("COHORT_FUZZ_TARGET");
+  for (const auto& [known, target] : kTargets) {
+    if (name != nullptr && known == name) return target;
+  }
+  std::fprintf(stderr, "COHORT_FUZZ_TARGET must name a target: chunks or greeting\n");
+  std::exit(2);
+}
+
+}  // namespace
+}  // namespace cohort::internal
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  static const auto target = cohort::internal::chosen_target();
+  const cohort::Status status = cohort::capture_status([&] {
+    target({reinterpret_cast<const char*>(data), size});
+  });
+  if (status.code == cohort::Code::Internal || status.code == cohort::Code::Unknown) std::abort();
+  return 0;
+}
