@@ -1,3 +1,4 @@
+#define OMPI_SKIP_MPICXX 1  // the C interface is enough
 #include <mpi.h>
 
 #include <cstdlib>

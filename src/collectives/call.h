@@ -41,7 +41,7 @@ struct Call {
 
 // "AllReduce": what messages begin with, in brackets.
 std::string_view name_of(CallKind kind);
-// "all_reduce(sum) of float32 (3,)".
+// "all_reduce(Sum) of float32 (3,)".
 std::string to_string(const Call& call);
 
 // Of everything that must agree, but the number.

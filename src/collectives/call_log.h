@@ -27,7 +27,7 @@ class CallLog {
 
   // How many calls have ended: all with a lower number.
   uint64_t ended() const;
-  // "in call 7, all_reduce(sum) of float32 (3,), for 2.5 s", or what ended when.
+  // "in call 7, all_reduce(Sum) of float32 (3,), for 2.5 s", or what ended when.
   std::string activity() const;
 
  private:

@@ -41,6 +41,10 @@ class Engine {
   // In place.
   virtual void all_reduce(const Call& call, PackMemory& pack) = 0;
 
+  // The group ends, on any thread, perhaps during a call: for engines with groups of their own.
+  virtual void group_failed(const Status&) {}
+  virtual void group_left() {}
+
   // Which algorithm all_reduce uses; may be changed between calls, by all members alike.
   AlgorithmTable table;
   virtual std::vector<Algorithm> algorithms() const = 0;

@@ -61,8 +61,9 @@ int CollectiveGroup::rank_of(int member) const { return position(members_, membe
 void CollectiveGroup::run(Call& call, const std::function<void()>& body) {
   order_.wait_for_turn(call.number);
   const Status status = capture_status([&] { run_checked(call, body); });
-  if (!status.ok() && !is_over(call.number)) {
-    fail({.code = Code::Aborted,
+  const bool is_cause = !status.ok() && !is_over(call.number);
+  if (is_cause) {
+    fail({.code = status.code,
           .message = fmt::format("[Collective] {} failed in call {}, {}", describe(rank_),
                                  call.number, to_string(call)),
           .origin = name_of(rank_),
@@ -70,6 +71,10 @@ void CollectiveGroup::run(Call& call, const std::function<void()>& body) {
   }
   log_.end();
   order_.done(call.number);
+  if (status.ok()) return;
+  // Others may wait for this member in a group of the engine's own.
+  if (Engine* engine = met_engine_.load()) engine->group_failed(status);
+  if (!is_cause) throw_if_over(call.number);
   throw_if_error(status);
 }
 
@@ -252,6 +257,7 @@ void CollectiveGroup::fail(Status why) {
   MessageWriter writer(told);
   write_status(why, name_of(rank_), writer);
   tell_all(told);
+  if (Engine* engine = met_engine_.load()) engine->group_failed(why);
 }
 
 void CollectiveGroup::lost(int member, const Status& why) {
@@ -290,6 +296,7 @@ void CollectiveGroup::leave() {
   Message told = message(Kind::Left);
   MessageWriter(told).number(static_cast<uint64_t>(rank_)).number(calls);
   tell_all(told);
+  if (Engine* engine = met_engine_.load()) engine->group_left();
   links_->detach(id_);
 }
 

@@ -113,7 +113,8 @@ class CollectiveGroup : public Links::Receiver,
   const std::vector<int> members_;  // by rank, numbers in links_
   const int rank_;
   const GroupSettings settings_;
-  std::unique_ptr<Engine> engine_;  // constant after the meeting
+  std::unique_ptr<Engine> engine_;            // constant after the meeting
+  std::atomic<Engine*> met_engine_{nullptr};  // the same, once it is
 
   CallOrder order_;
   CallLog log_;

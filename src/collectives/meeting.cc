@@ -123,6 +123,7 @@ void CollectiveGroup::meet() {
   });
   const bool some_share = hosts.size() > 1 && hosts.size() < static_cast<size_t>(size());
   if (some_share) engine_ = make_two_level_engine(*this, hosts);
+  met_engine_ = engine_.get();
   log_info("[Collective] {} of {} has met the others; they talk by {}", describe(rank_), size(),
            engine_->way());
 }

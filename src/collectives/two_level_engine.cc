@@ -32,16 +32,6 @@ class TwoLevelEngine : public MessageEngine {
 
   using MessageEngine::all_reduce;
   void all_reduce(const Call& call, const Buffer& values, std::byte* out) override {
-    const Status status = capture_status([&] { reduce_in_levels(call, values, out); });
-    if (status.ok()) return;
-    // Who waits in one of the levels does not see the other one fail.
-    inside_->fail(status);
-    if (between_) between_->fail(status);
-    throw_if_error(status);
-  }
-
- private:
-  void reduce_in_levels(const Call& call, const Buffer& values, std::byte* out) {
     const bool is_mean = call.op == ReduceOp::Mean;
     const size_t bytes = values.bytes.size();
     const FreshBuffer sums(bytes);
@@ -65,6 +55,17 @@ class TwoLevelEngine : public MessageEngine {
     }
   }
 
+  // Who waits in one of the levels does not see what happens to the group.
+  void group_failed(const Status& why) override {
+    inside_->fail(why);
+    if (between_) between_->fail(why);
+  }
+  void group_left() override {
+    inside_->leave();
+    if (between_) between_->leave();
+  }
+
+ private:
   std::shared_ptr<CollectiveGroup> open(std::string_view purpose, const Ranks& ranks) const {
     std::vector<int> members;
     uint64_t id = mix(group_.id(), purpose.size());
