@@ -119,7 +119,7 @@ class Training {
                      const Parts& parts) {
     const bool terminal = isatty(STDOUT_FILENO);
     const int quarter = static_cast<int>(4 * done);
-    if (!terminal && std::exchange(quarter_, quarter) == quarter) return;
+    if (!terminal && (std::exchange(quarter_, quarter) == quarter || quarter == 0)) return;
     const std::string bar(static_cast<size_t>(20 * done), '=');
     std::printf(
         "%s%s [%-20s]  step %5ld  loss %.3f  %6.0f examples/s  input %2.0f %%  gradients "
