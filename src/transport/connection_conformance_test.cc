@@ -224,6 +224,7 @@ TEST_P(ConnectionConformance, CloseTellsThePeerAfterEverythingThatWasSent) {
   EXPECT_ERROR(Code::Aborted, "[Test] enough", pair_.b->send({"x"}));
   EXPECT_ERROR(Code::Aborted, "[Test] enough",
                pair_.b->deliver_until([] { return false; }, MessageLog::soon()));
+  pair_ = {};
 }
 
 TEST_P(ConnectionConformance, WhoClosesIsTold) {
@@ -238,6 +239,7 @@ TEST_P(ConnectionConformance, WhoClosesIsTold) {
                pair_.a->deliver_until([] { return false; }, MessageLog::soon()));
   pair_.a->close({Code::Internal, "[Test] once more"});
   EXPECT_ERROR(Code::Cancelled, "closed the connection to b", pair_.a->send({"x"}));
+  pair_ = {};
 }
 
 TEST_P(ConnectionConformance, ClosingWithSuccessIsAnEndAllTheSame) {
@@ -246,6 +248,7 @@ TEST_P(ConnectionConformance, ClosingWithSuccessIsAnEndAllTheSame) {
   pair_.a->close({});
   EXPECT_EQ(log.await_end().code, Code::Cancelled);
   EXPECT_ERROR(Code::Cancelled, "closed the connection", pair_.b->send({"x"}));
+  pair_ = {};
 }
 
 TEST_P(ConnectionConformance, NobodySendsToWhoHasClosed) {
@@ -254,6 +257,7 @@ TEST_P(ConnectionConformance, NobodySendsToWhoHasClosed) {
   pair_.b->close(kFinished);
   EXPECT_EQ(log.await_end().message, kFinished.message);
   EXPECT_ERROR(Code::Aborted, "finished", pair_.a->send({"x"}));
+  pair_ = {};
 }
 
 TEST_P(ConnectionConformance, DestroyingAnEndTellsTheOther) {
@@ -263,6 +267,7 @@ TEST_P(ConnectionConformance, DestroyingAnEndTellsTheOther) {
   pair_.b.reset();
   EXPECT_EQ(log.await_end().code, Code::Unavailable);
   EXPECT_EQ(log.count(), 1u);
+  pair_ = {};
 }
 
 // A sender that waits because nobody reads.
@@ -361,6 +366,7 @@ TEST_P(ConnectionConformance, ClosingFreesWhoWaitsForMessages) {
   });
   pair_.a->close(kFinished);
   EXPECT_EQ(waiting.get().code, Code::Cancelled);
+  pair_ = {};
 }
 
 // Every thread asks and waits for its own answers; whoever reads delivers the others' too.

@@ -11,8 +11,8 @@ namespace {
 
 // What arrives of 1000 messages.
 std::vector<std::string> arrived(uint64_t seed, FaultChances chances) {
-  auto [a, b] = connect_in_process({.name = "a"}, {.name = "b"});
   MessageLog log;
+  auto [a, b] = connect_in_process({.name = "a"}, {.name = "b"});
   b->start(log.events());
   FaultyConnection faulty(a, std::make_shared<Faults>(seed, chances));
   const Status outcome = capture_status([&] {
@@ -44,6 +44,7 @@ TEST(Faults, SilenceIsInBothDirections) {
   InProcessNetwork network;
   const auto faults = std::make_shared<Faults>(1, FaultChances{});
   MessageLog at_task;
+  MessageLog at_client;
   std::shared_ptr<Connection> accepted;
   std::promise<void> ready;
   auto task = make_in_process_party(network, {.name = "task", .address = "x:1"},
@@ -56,7 +57,6 @@ TEST(Faults, SilenceIsInBothDirections) {
                                         faults));
   const auto client = make_in_process_party(network, {.name = "client"});
   const auto connection = client->connect("x:1", MessageLog::soon());
-  MessageLog at_client;
   connection->start(at_client.events());
   ready.get_future().get();
   connection->send({"1"});

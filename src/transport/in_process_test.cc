@@ -24,8 +24,8 @@ INSTANTIATE_TEST_SUITE_P(InProcess, ConnectionConformance, testing::Values(in_pr
                          testing::PrintToStringParamName());
 
 TEST(InProcessConnection, SharesPayloads) {
-  auto [a, b] = connect_in_process({.name = "a"}, {.name = "b"});
   MessageLog log;
+  auto [a, b] = connect_in_process({.name = "a"}, {.name = "b"});
   b->start(log.events());
   Message message = test_message("x", {5});
   const auto* memory = message.payloads[0].bytes.data();
@@ -53,13 +53,13 @@ struct EchoTask {
 };
 
 TEST(InProcessEndpoint, ConnectsByAddress) {
+  MessageLog log;
   InProcessNetwork network;
   EchoTask task(network, "host:1");
   const auto client = make_in_process_party(network, {.name = "client"});
   const auto connection = client->connect("host:1", MessageLog::soon());
   EXPECT_EQ(connection->peer().name, "/job:echo/task:0");
   EXPECT_EQ(connection->peer().incarnation, 7u);
-  MessageLog log;
   connection->start(log.events());
   connection->send({"hello"});
   EXPECT_TRUE(log.await(1));
@@ -95,12 +95,12 @@ TEST(InProcessEndpoint, AnAddressHasOneListener) {
 }
 
 TEST(InProcessEndpoint, DroppingAConnectionRefusesIt) {
+  MessageLog log;
   InProcessNetwork network;
   const auto task = make_in_process_party(network, {.name = "task", .address = "host:1"},
                                           [](const std::shared_ptr<Connection>&) {});
   const auto client = make_in_process_party(network, {.name = "client"});
   const auto connection = client->connect("host:1", MessageLog::soon());
-  MessageLog log;
   connection->start(log.events());
   EXPECT_EQ(log.await_end().code, Code::Unavailable);
 }
