@@ -35,7 +35,7 @@ class Pump {
   grpc::CompletionQueue* queue() const { return queue_.get(); }
   // The tag of an operation that will end at the queue: `done` runs then, once, on the thread that
   // waits there.
-  static void* tag(Done done) { return new Done(std::move(done)); }
+  static void* tag(Done done);
 
   // Handles what ends at the queue, on this thread or by waiting for the one that does, until
   // done() or the deadline. Returns done(), which is asked without a lock after everything that
