@@ -22,20 +22,14 @@ namespace {
 using namespace cohort::internal;  // NOLINT: a program
 
 constexpr size_t kLarge = size_t{64} << 20;
-constexpr size_t kMedium = 100 * 4096;
 constexpr size_t kPiece = size_t{1} << 20;
 
 // --- The other process: answers small messages with themselves, and large ones with a small one.
 
-// By which a bare stream knows when to answer.
-size_t bytes_before_answer(const std::string& method) {
-  return method == "/bare/Large" ? kLarge : method == "/bare/Medium" ? kMedium : 1;
-}
-
 class BareService : public grpc::CallbackGenericService {
   class Reactor : public grpc::ServerGenericBidiReactor {
    public:
-    explicit Reactor(size_t enough) : enough_(enough) { StartRead(&buffer_); }
+    explicit Reactor(bool stream) : enough_(stream ? kLarge : 1) { StartRead(&buffer_); }
     void OnReadDone(bool ok) override {
       if (!ok) return Finish(grpc::Status::OK);
       read_ += buffer_.Length();
@@ -57,7 +51,7 @@ class BareService : public grpc::CallbackGenericService {
   };
   grpc::ServerGenericBidiReactor* CreateReactor(
       grpc::GenericCallbackServerContext* context) override {
-    return new Reactor(bytes_before_answer(context->method()));
+    return new Reactor(context->method() == "/bare/Stream");
   }
 };
 
@@ -91,14 +85,14 @@ void answer(Connection& back, const Message& message) {
 // gRPC without anything of ours, on one thread.
 class Bare {
  public:
-  Bare(const std::string& address, const std::string& method)
+  explicit Bare(const std::string& address)
       : stub_(grpc::CreateChannel(address, grpc::InsecureChannelCredentials())),
-        stream_(stub_.PrepareCall(&context_, method, &queue_)) {
+        stream_(stub_.PrepareCall(&context_, "/bare/Stream", &queue_)) {
     stream_->StartCall(this);
     wait();
   }
 
-  void send(const std::vector<grpc::ByteBuffer>& pieces) {
+  void send_large(const std::vector<grpc::ByteBuffer>& pieces) {
     for (const grpc::ByteBuffer& piece : pieces) {
       stream_->Write(piece, this);
       wait();
@@ -159,8 +153,7 @@ class Ours {
 
 void compare(const std::string& our_address, const std::string& bare_address) {
   Ours ours(our_address);
-  Bare bare(bare_address, "/bare/Large");
-  Bare bare_medium(bare_address, "/bare/Medium");
+  Bare bare(bare_address);
   cohort::bench::run({.name = "round trip of a small message",
                       .ours = [&] { ours.ask({"question"}); },
                       .theirs = [&] { bare.round_trip(); },
@@ -179,21 +172,10 @@ void compare(const std::string& our_address, const std::string& bare_address) {
                                                [&] {
                                                  ours.ask({"large", {large}});
                                                },
-                                           .theirs = [&] { bare.send(pieces); },
+                                           .theirs = [&] { bare.send_large(pieces); },
                                            .rounds = 21,
                                            .limit = 1 / 0.8});
   std::printf("  bandwidth of a bare stream that is reached: %.2f\n", 1 / ratio);
-  std::vector<Buffer> small;
-  for (int i = 0; i < 100; ++i) small.push_back({large.bytes.subspan(i * 4096, 4096), memory});
-  const grpc::Slice medium(memory->data(), kMedium, grpc::Slice::STATIC_SLICE);
-  const std::vector<grpc::ByteBuffer> in_one{grpc::ByteBuffer(&medium, 1)};
-  const auto ask_many = [&] { ours.ask({"many", small}); };
-  cohort::bench::run({.name = "100 payloads of 4 KB, beside 400 KB in one piece",
-                      .ours = ask_many,
-                      .theirs = [&] { bare_medium.send(in_one); },
-                      .calls = 50,
-                      .rounds = 21,
-                      .limit = 1.25});
 }
 
 }  // namespace
