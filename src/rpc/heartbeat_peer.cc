@@ -5,17 +5,20 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <vector>
 
 #include "rpc/endpoint.h"
 
 int main(int argc, char** argv) {
   using namespace cohort::internal;
   const std::string address = argc > 1 ? argv[1] : "127.0.0.1:0";
-  const auto endpoint = make_endpoint({.self = {.name = "/job:ps/replica:0/task:0",
-                                                .incarnation = static_cast<uint64_t>(getpid()),
-                                                .address = address},
-                                       .way = Way::Grpc},
-                                      [](const std::shared_ptr<Connection>&) {});
+  std::vector<std::shared_ptr<Connection>> kept;
+  const auto endpoint = make_endpoint(
+      {.self = {.name = "/job:ps/replica:0/task:0",
+                .incarnation = static_cast<uint64_t>(getpid()),
+                .address = address},
+       .way = Way::Grpc},
+      [&](const std::shared_ptr<Connection>& connection) { kept.push_back(connection); });
   std::printf("%s %d\n", endpoint->self().address.c_str(), getpid());
   std::fflush(stdout);
   char byte = 0;

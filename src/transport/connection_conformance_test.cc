@@ -153,7 +153,7 @@ TEST_P(ConnectionConformance, ASlowReaderHoldsTheSenderBack) {
   MessageLog log;
   auto events = log.events();
   events.received = [&](const Message& message) {
-    while (sent < 4) std::this_thread::yield();
+    while (sent < 2) std::this_thread::yield();  // so many go without anybody reading, on all ways
     if (taken == 0) std::this_thread::sleep_for(std::chrono::milliseconds(50));  // slow
     EXPECT_EQ(message.payloads[0].bytes.size(), size);
     ++taken;
@@ -168,7 +168,7 @@ TEST_P(ConnectionConformance, ASlowReaderHoldsTheSenderBack) {
   }
   // One more is in the reader's hands, and one is just being counted.
   EXPECT_LE(ahead * size, GetParam().limit_bytes + 3 * size);
-  EXPECT_GE(ahead, 4u);
+  EXPECT_GE(ahead, 2u);
   pair_.a->close(kFinished);
   EXPECT_EQ(log.await_end().message, kFinished.message);
   EXPECT_EQ(taken, kCount);
