@@ -84,12 +84,23 @@ TEST(Server, JoinEndsWhenItIsStopped) {
   EXPECT_EQ(joined.wait_for(std::chrono::seconds(10)), std::future_status::ready);
 }
 
+// Waits until somebody takes care of the signal.
+void await_handler_of(int number) {
+  struct sigaction now = {};
+  while (sigaction(number, nullptr, &now) == 0 && now.sa_handler == SIG_DFL) {
+    std::this_thread::yield();
+  }
+}
+
 TEST(ServerDeathTest, JoinEndsBySigterm) {
   testing::FLAGS_gtest_death_test_style = "threadsafe";
   EXPECT_EXIT(
       {
         Server server = Server::create_local_server();
-        std::thread killer([] { raise(SIGTERM); });
+        std::thread killer([] {
+          await_handler_of(SIGTERM);
+          raise(SIGTERM);
+        });
         server.join();
         killer.join();
         std::exit(7);
