@@ -155,7 +155,7 @@ TEST_F(Processes, APsKilledWhileASessionIsMadeIsWaitedFor) {
 TEST_F(Processes, AFrozenPsIsGivenUpAndDoesNotComeBackIntoTheStep) {
   Session session(graph_.graph, cluster_.target());
   session.run(graph_.initialize);
-  cluster_.task("ps", 0).send(SIGSTOP);
+  cluster_.task("ps", 0).freeze();
   const auto start = Clock::now();
   EXPECT_ERROR(Code::Unavailable, "/job:ps/replica:0/task:0", session.run(graph_.y, feeds_));
   EXPECT_LT(Clock::now() - start, seconds(8));

@@ -50,6 +50,12 @@ class Process {
   }
 
   void send(int signal) const { ::kill(id_, signal); }
+  // Stops it; it does nothing more when this returns, until SIGCONT.
+  void freeze() const {
+    send(SIGSTOP);
+    siginfo_t stopped;
+    waitid(P_PID, static_cast<id_t>(id_), &stopped, WSTOPPED | WEXITED | WNOWAIT);
+  }
 
   // How it ended: its exit code, or minus the signal that ended it. -1000 when it still runs after
   // the limit.
