@@ -96,24 +96,26 @@ bool Pump::poll_until(const std::function<bool()>& done, Deadline deadline) {
   }
   Lock lock(mutex_);
   if (guests_++ == 0) first_guest_came_ = steady_clock::now();
-  bool enough = false;
-  while (!enough && !ended_ && steady_clock::now() < deadline) {
+  for (;;) {
+    const uint64_t seen = handled_;
+    lock.unlock();
+    const bool enough = done();
+    lock.lock();
+    if (enough || ended_ || steady_clock::now() >= deadline) break;
+    if (handled_ != seen) continue;  // by somebody else, after done() was asked
     if (poller_.load() == std::thread::id()) {
       poll_here(lock, done, deadline);
     } else {
-      const uint64_t seen = handled_;
       changed_.wait_until(lock, deadline, [&] {
         return handled_ != seen || ended_ || poller_.load() == std::thread::id();
       });
     }
-    lock.unlock();
-    enough = done();
-    lock.lock();
   }
   last_guest_left_ = steady_clock::now();
   const bool stayed_long = last_guest_left_ - first_guest_came_ >= kGuestReturns;
   if (--guests_ == 0 && (stayed_long || wanted_)) background_.notify_all();
-  return enough;
+  lock.unlock();
+  return done();
 }
 
 void Pump::wake() {
