@@ -114,7 +114,9 @@ TEST(BetweenGraph, SynchronousWorkersGoOnWithoutThoseThatAreDone) {
   Client look(cluster, 0);
   Session session(cluster.target());
   const Client::Result end = look.now(session);
-  EXPECT_GE(end.step, 12);
+  // When a worker leaves, an update that waited goes on without it, and a gradient that was on its
+  // way may be late for that one: at most one for each of the two that leave.
+  EXPECT_GE(end.step, 10);
   EXPECT_DOUBLE_EQ(end.value, std::pow(kFactor, end.step));
 }
 
