@@ -67,12 +67,16 @@ double single_process_accuracy(int64_t batch, double rate) {
   return right / 10'000;
 }
 
+// The order of the examples is another one in every run, and after one epoch the accuracy still
+// depends on it, in one process as in five.
+constexpr double kSpread = 0.06;
+
 TEST_F(Examples, InGraphReachesTheAccuracyOfOneProcess) {
   const auto ps = start_all(IN_GRAPH, "ps", 2);
   const auto workers = start_all(IN_GRAPH, "worker", 3);
   const auto client = start(IN_GRAPH, "client", 0, {"--epochs", "1"});
   ASSERT_EQ(client->wait(seconds(100)), 0) << client->output();
-  EXPECT_GT(accuracy(client->output()), single_process_accuracy(192, 0.3) - 0.02)
+  EXPECT_GT(accuracy(client->output()), single_process_accuracy(192, 0.3) - kSpread)
       << client->output();
   for (const auto& server : ps) {
     server->send(SIGTERM);
@@ -88,7 +92,7 @@ TEST_F(Examples, BetweenGraphReachesTheAccuracyOfOneProcess) {
     ASSERT_EQ(worker->wait(seconds(100)), 0) << worker->output();
     best = std::max(best, accuracy(worker->output()));
   }
-  EXPECT_GT(best, single_process_accuracy(64, 0.1) - 0.02);
+  EXPECT_GT(best, single_process_accuracy(64, 0.1) - kSpread);
   for (const auto& server : ps) {
     server->send(SIGTERM);
     EXPECT_EQ(server->wait(seconds(10)), 0) << server->output();
