@@ -16,6 +16,7 @@
 #include "checkpoint/shard.h"
 #include "checkpoint/state_file.h"
 #include "checkpoint/tensor_bytes.h"
+#include "chosen_target.h"
 #include "cohort/error.h"
 #include "data/crc32c.h"
 
@@ -70,20 +71,11 @@ constexpr std::pair<std::string_view, void (*)(std::string_view)> kTargets[] = {
     {"shard_report", fuzz_shard_report},
     {"state_file", fuzz_state_file}};
 
-auto chosen_target() {
-  const char* name = std::getenv("COHORT_FUZZ_TARGET");
-  for (const auto& [known, target] : kTargets) {
-    if (name != nullptr && known == name) return target;
-  }
-  std::fprintf(stderr, "COHORT_FUZZ_TARGET must name a reader\n");
-  std::exit(2);
-}
-
 }  // namespace
 }  // namespace cohort::internal
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  static const auto target = cohort::internal::chosen_target();
+  static const auto target = cohort::chosen_target(cohort::internal::kTargets);
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);
   (void)cohort::capture_status([&] { target(bytes); });
   return 0;

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "chosen_target.h"
 #include "cohort/data.h"
 #include "data/npy.h"
 #include "data/read_tensor.h"
@@ -109,20 +110,11 @@ constexpr std::pair<std::string_view, void (*)(Bytes)> kTargets[] = {
     {"npz", fuzz_npz},          {"position", fuzz_position}, {"text", fuzz_text},
     {"tfrecord", fuzz_tfrecord}};
 
-auto chosen_target() {
-  const char* name = std::getenv("COHORT_FUZZ_TARGET");
-  for (const auto& [known, target] : kTargets) {
-    if (name != nullptr && known == name) return target;
-  }
-  std::fprintf(stderr, "COHORT_FUZZ_TARGET must name a reader\n");
-  std::exit(2);
-}
-
 }  // namespace
 }  // namespace cohort::data
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  static const auto target = cohort::data::chosen_target();
+  static const auto target = cohort::chosen_target(cohort::data::kTargets);
   const auto bytes = std::as_bytes(std::span(data, size));
   (void)cohort::capture_status([&] { target(bytes); });
   return 0;

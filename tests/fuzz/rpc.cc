@@ -9,6 +9,7 @@
 #include <string_view>
 #include <utility>
 
+#include "chosen_target.h"
 #include "cohort/error.h"
 #include "rpc/chunks.h"
 #include "rpc/greeting.h"
@@ -44,20 +45,11 @@ constexpr std::pair<std::string_view, void (*)(std::string_view)> kTargets[] = {
     {"greeting", fuzz_greeting},
 };
 
-auto chosen_target() {
-  const char* const name = std::getenv("COHORT_FUZZ_TARGET");
-  for (const auto& [known, target] : kTargets) {
-    if (name != nullptr && known == name) return target;
-  }
-  std::fprintf(stderr, "COHORT_FUZZ_TARGET must name a target: chunks or greeting\n");
-  std::exit(2);
-}
-
 }  // namespace
 }  // namespace cohort::internal
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  static const auto target = cohort::internal::chosen_target();
+  static const auto target = cohort::chosen_target(cohort::internal::kTargets);
   const cohort::Status status = cohort::capture_status([&] {
     target({reinterpret_cast<const char*>(data), size});
   });

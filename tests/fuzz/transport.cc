@@ -8,6 +8,7 @@
 #include <string_view>
 #include <utility>
 
+#include "chosen_target.h"
 #include "transport/shared_inbox.h"
 #include "transport/status_message.h"
 #include "transport/tensor_message.h"
@@ -92,20 +93,11 @@ constexpr std::pair<std::string_view, void (*)(std::string_view)> kTargets[] = {
     {"status_message", fuzz_status_message},
     {"tensor_message", fuzz_tensor_message}};
 
-auto chosen_target() {
-  const char* name = std::getenv("COHORT_FUZZ_TARGET");
-  for (const auto& [known, target] : kTargets) {
-    if (name != nullptr && known == name) return target;
-  }
-  std::fprintf(stderr, "COHORT_FUZZ_TARGET must name a reader\n");
-  std::exit(2);
-}
-
 }  // namespace
 }  // namespace cohort::internal
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  static const auto target = cohort::internal::chosen_target();
+  static const auto target = cohort::chosen_target(cohort::internal::kTargets);
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   const cohort::Status status = cohort::capture_status([&] { target(text); });
   const bool meant = status.ok() || status.message.starts_with('[');
