@@ -61,7 +61,7 @@ void SharedBoard::await_long(const Call& call, int rank, const std::atomic<uint6
                              uint64_t value) {
   const auto is_there = [&] { return counter.load(std::memory_order_acquire) >= value; };
   CollectiveGroup::Wait wait = group_.begin_wait();
-  std::string what;
+  const CollectiveGroup::Awaited awaited{.call = &call, .from = rank, .deadline = call.deadline};
   while (!is_there()) {
     if (group_.is_over(call.number) && !is_there()) group_.throw_if_over(call.number);
     const auto waited = steady_clock::now() - wait.began;
@@ -69,11 +69,7 @@ void SharedBoard::await_long(const Call& call, int rank, const std::atomic<uint6
       sched_yield();
       continue;
     }
-    if (what.empty()) {
-      what = fmt::format("[{}] call {}, {}", internal::name_of(call.kind), call.number,
-                         to_string(call));
-    }
-    group_.look_at_clock(wait, what, call.deadline, {rank});
+    group_.look_at_clock(wait, awaited);
     std::this_thread::sleep_for(
         std::clamp<steady_clock::duration>(waited / kPart, kShortSleep, kLongSleep));
   }
