@@ -23,6 +23,7 @@
 #include "cohort/hooks.h"                  // IWYU pragma: export
 #include "cohort/metrics.h"                // IWYU pragma: export
 #include "cohort/monitored_session.h"      // IWYU pragma: export
+#include "cohort/multi_worker.h"           // IWYU pragma: export
 #include "cohort/native_function.h"        // IWYU pragma: export
 #include "cohort/nn.h"                     // IWYU pragma: export
 #include "cohort/ops.h"                    // IWYU pragma: export
