@@ -8,6 +8,7 @@
 #include "cohort/cluster_resolver.h"       // IWYU pragma: export
 #include "cohort/collective.h"             // IWYU pragma: export
 #include "cohort/control_flow.h"           // IWYU pragma: export
+#include "cohort/coordinator.h"            // IWYU pragma: export
 #include "cohort/credentials.h"            // IWYU pragma: export
 #include "cohort/cross_device_ops.h"       // IWYU pragma: export
 #include "cohort/data.h"                   // IWYU pragma: export
@@ -28,9 +29,12 @@
 #include "cohort/nn.h"                     // IWYU pragma: export
 #include "cohort/ops.h"                    // IWYU pragma: export
 #include "cohort/optim.h"                  // IWYU pragma: export
+#include "cohort/parameter_server.h"       // IWYU pragma: export
 #include "cohort/partitioner.h"            // IWYU pragma: export
+#include "cohort/per_worker.h"             // IWYU pragma: export
 #include "cohort/queue.h"                  // IWYU pragma: export
 #include "cohort/random.h"                 // IWYU pragma: export
+#include "cohort/remote_value.h"           // IWYU pragma: export
 #include "cohort/replica_device_setter.h"  // IWYU pragma: export
 #include "cohort/scheduler_resolvers.h"    // IWYU pragma: export
 #include "cohort/server.h"                 // IWYU pragma: export

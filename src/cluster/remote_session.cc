@@ -46,8 +46,8 @@ RemoteSession::~RemoteSession() {
   party_->stop();
 }
 
-void RemoteSession::open() {
-  const auto limit = options_.timeout.count() > 0 ? options_.timeout : kOpenLimit;
+void RemoteSession::open(std::chrono::milliseconds limit) {
+  if (limit.count() <= 0) limit = options_.timeout.count() > 0 ? options_.timeout : kOpenLimit;
   const Deadline deadline = Clock::now() + limit;
   const Link::Pointer link = connect(deadline);
   const OpenSession request{
@@ -207,6 +207,18 @@ StepDone RemoteSession::wait_for(Call& call, uint64_t id, Link& link,
   });
   if (!call.done) throw Error(status);
   return std::move(call.result);
+}
+
+uint64_t RemoteSession::server_incarnation() const {
+  const std::lock_guard lock(mutex_);
+  return link_->peer().incarnation;
+}
+
+void RemoteSession::cancel_runs() {
+  const std::lock_guard lock(mutex_);
+  for (const auto& [id, call] : calls_) {
+    if (!call->done) link_->post(write(CancelStep{.session = session_, .call = id}));
+  }
 }
 
 std::vector<std::string> RemoteSession::list_devices() const {

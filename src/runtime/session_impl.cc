@@ -75,7 +75,8 @@ int SessionImpl::make_callable(const std::vector<Tensor>& feeds,
   return static_cast<int>(callables_.size()) - 1;
 }
 
-std::vector<Tensor> SessionImpl::run_callable(int id, const std::vector<Tensor>& values) {
+std::vector<Tensor> SessionImpl::run_callable(int id, const std::vector<Tensor>& values,
+                                              const RunOptions& options) {
   CallableEntry entry;
   {
     const std::lock_guard lock(mutex_);
@@ -88,7 +89,7 @@ std::vector<Tensor> SessionImpl::run_callable(int id, const std::vector<Tensor>&
   for (size_t i = 0; i < values.size(); ++i) {
     check_value(*graph_, graph_->endpoint(entry.feeds[i]), entry.feeds[i], values[i]);
   }
-  return execute(*entry.run, values, {}, nullptr);
+  return execute(*entry.run, values, options, nullptr);
 }
 
 std::vector<Endpoint> signature_of(const RunRequest& request) {

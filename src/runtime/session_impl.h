@@ -27,7 +27,8 @@ class SessionImpl {
   std::vector<Tensor> run(const std::vector<Tensor>& fetches, const Feeds& feeds,
                           const RunOptions& options, RunMetadata* metadata);
   int make_callable(const std::vector<Tensor>& feeds, const std::vector<Tensor>& fetches);
-  std::vector<Tensor> run_callable(int id, const std::vector<Tensor>& values);
+  std::vector<Tensor> run_callable(int id, const std::vector<Tensor>& values,
+                                   const RunOptions& options = {});
 
   virtual std::vector<std::string> list_devices() const = 0;
   virtual void close() = 0;
