@@ -42,8 +42,10 @@ int main() {
       return loss;
     };
 
-    // Each worker gets its share of every batch.
-    const auto batches = train.shuffle(60'000, {.seed = 1}).batch(kBatch);
+    // Each worker keeps its share of every batch.
+    const auto batches = train.shuffle(60'000, {.seed = 1})
+                             .batch(kBatch)
+                             .options({.auto_shard_policy = data::AutoShardPolicy::Data});
     Tensor loss;
     for (auto batch : strategy.distribute_dataset(batches)) {
       loss = strategy.reduce(ReduceOp::Sum, strategy.run(step, batch));

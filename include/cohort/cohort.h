@@ -3,6 +3,7 @@
 // The whole public API.
 
 #include "cohort/accumulator.h"            // IWYU pragma: export
+#include "cohort/backup.h"                 // IWYU pragma: export
 #include "cohort/checkpoint.h"             // IWYU pragma: export
 #include "cohort/cluster.h"                // IWYU pragma: export
 #include "cohort/cluster_resolver.h"       // IWYU pragma: export

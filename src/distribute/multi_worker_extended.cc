@@ -9,9 +9,11 @@
 #include "distribute/context.h"
 #include "distribute/replica_reductions.h"
 #include "distribute/sparse_reduction.h"
+#include "distribute/undefined_gradients.h"
 #include "distribute/undistributed.h"
 #include "distribute/variables.h"
 #include "distribute/worker_reductions.h"
+#include "ops/dispatch.h"
 
 namespace cohort::internal {
 namespace {
@@ -74,6 +76,7 @@ MultiWorkerExtended::~MultiWorkerExtended() = default;
 
 void MultiWorkerExtended::join(std::chrono::milliseconds timeout, bool resumes) {
   if (is_alone()) return;
+  gradients_.reset();
   group_.reset();
   group_ = std::make_unique<WorkerGroup>(
       workers_, WorkerGroup::Options{.start = {.credentials = options_.credentials,
@@ -82,6 +85,7 @@ void MultiWorkerExtended::join(std::chrono::milliseconds timeout, bool resumes) 
                                                .settings = describe(options_.guards),
                                                .resumes = resumes},
                                      .silence_limit = options_.silence_limit});
+  gradients_ = std::make_unique<WorkerGradients>(group_->communicator());
   is_newcomer_ = group_->is_newcomer();
   log_info("[MultiWorkerMirroredStrategy] {} is worker {} of {}, with {} replicas each",
            workers_.own().name, worker_id(), num_workers(), num_local_replicas());
@@ -208,6 +212,49 @@ std::vector<Gradient> MultiWorkerExtended::replica_all_reduce(ReplicaContext& co
   ReplicaCall own{.what = "all_reduce", .op = op, .values = values, .options = completed(options)};
   meet(context, own, [&](const ReplicaCalls& calls) { reduce_for_all(*this, calls); });
   return std::move(own.results);
+}
+
+Gradients MultiWorkerExtended::replica_sum_gradients(ReplicaContext& context, const Gradients& own,
+                                                     const std::vector<Variable>& variables) {
+  if (is_alone() || thread_dispatch().builder != nullptr) {
+    return MirroredExtended::replica_sum_gradients(context, own, variables);
+  }
+  const RecordingPause unheard;
+  ReplicaCall call{.what = "apply_gradients", .values = own, .options = options_.communication};
+  meet(context, call, [&](const ReplicaCalls& calls) { sum_gradients(calls, variables); });
+  return std::move(call.results);
+}
+
+void MultiWorkerExtended::sum_gradients(const ReplicaCalls& calls,
+                                        const std::vector<Variable>& variables) {
+  calls.check_same();
+  const std::string here = worker_devices()[0];
+  std::vector<ReduceRequest> requests;
+  std::vector<size_t> places;
+  for (size_t i = 0; i < variables.size(); ++i) {
+    std::vector<Gradient> values = calls.at(i);
+    if (!fill_undefined(ReduceOp::Sum, values)) continue;
+    check_reducible("apply_gradients", values);
+    requests.push_back({{Kind::PerReplica, std::move(values)}, here});
+    places.push_back(i);
+  }
+  const ModeScope cross({&strategy(), nullptr});
+  const CommunicationOptions& how = calls[0].options;
+  std::vector<Gradient> own(variables.size());
+  const auto local = cross_device_ops().batch_reduce(ReduceOp::Sum, requests, how);
+  for (size_t k = 0; k < places.size(); ++k) own[places[k]] = local[k][0];
+  const std::vector<Gradient> sums = gradients_->sum(own, variables, how);
+  const Destinations everywhere = Destinations::of_devices(worker_devices());
+  for (size_t replica = 0; replica < calls.size(); ++replica) {
+    calls[replica].results.resize(sums.size());
+  }
+  for (size_t i = 0; i < sums.size(); ++i) {
+    if (!sums[i].defined()) continue;
+    const DistributedValue spread_out = spread(sums[i], everywhere, cross_device_ops());
+    for (size_t replica = 0; replica < calls.size(); ++replica) {
+      calls[replica].results[i] = spread_out[replica];
+    }
+  }
 }
 
 GatheredValue MultiWorkerExtended::replica_all_gather(ReplicaContext& context, const Tensor& value,

@@ -6,6 +6,7 @@
 
 #include "cohort/multi_worker.h"
 #include "distribute/mirrored_extended.h"
+#include "distribute/worker_gradients.h"
 #include "workers/worker_group.h"
 
 namespace cohort::internal {
@@ -49,6 +50,8 @@ class MultiWorkerExtended : public MirroredExtended {
                                            const CommunicationOptions& options) override;
   GatheredValue replica_all_gather(ReplicaContext& context, const Tensor& value, int axis,
                                    const CommunicationOptions& options) override;
+  Gradients replica_sum_gradients(ReplicaContext& context, const Gradients& own,
+                                  const std::vector<Variable>& variables) override;
   std::unique_ptr<StrategyExtended> clone() const override;
 
   int num_workers() const { return workers_.size(); }
@@ -68,12 +71,15 @@ class MultiWorkerExtended : public MirroredExtended {
   // `once` for all replicas of this worker, which all call it with their own part.
   void meet(ReplicaContext& context, ReplicaCall& own,
             const std::function<void(const ReplicaCalls&)>& once);
+  // Sets everybody's results.
+  void sum_gradients(const ReplicaCalls& calls, const std::vector<Variable>& variables);
 
   const std::shared_ptr<const ClusterResolver> resolver_;
   const MultiWorkerOptions options_;
   const WorkerList workers_;
   bool is_newcomer_ = false;
-  std::unique_ptr<WorkerGroup> group_;  // null for one worker
+  std::unique_ptr<WorkerGroup> group_;  // null for one worker, as the next
+  std::unique_ptr<WorkerGradients> gradients_;
 };
 
 }  // namespace cohort::internal

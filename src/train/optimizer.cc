@@ -194,7 +194,8 @@ std::vector<OptimizerAccess::Slot> OptimizerAccess::slots(const Optimizer& optim
   std::vector<Slot> all;
   for (const auto& [impl, values] : state.slots) {
     for (size_t i = 0; i < values.size(); ++i) {
-      all.push_back({VariableAccess::make(impl), state.rule.slots[i].name, values[i]});
+      const SlotSpec& spec = state.rule.slots[i];
+      all.push_back({VariableAccess::make(impl), spec.name, values[i], spec.initial_value});
     }
   }
   return all;

@@ -97,6 +97,11 @@ std::vector<Introduction> RollCall::run() {
   return all_;
 }
 
+void RollCall::note_loss() {
+  const std::lock_guard lock(mutex_);
+  is_broken_ = true;
+}
+
 // ---- The leader
 
 void RollCall::lead() {
@@ -164,6 +169,7 @@ void RollCall::note_failed_visit(int worker, const Status& why) {
 
 void RollCall::take_hello(const std::shared_ptr<Connection>& from, const Introduction& theirs) {
   const std::lock_guard lock(mutex_);
+  if (is_broken_) return from->send(waiting("its group has lost a worker; it forms a new one"));
   if (is_over_) {
     return from->send(busy(fmt::format("{} ({}) trains already, with {} workers", own_.peer.name,
                                        own_.process, all_.size())));
@@ -219,7 +225,7 @@ void RollCall::ask_leader(Deadline deadline) {
 
 void RollCall::pause_while_busy() {
   Lock lock(mutex_);
-  if (!busy_.empty() && Clock::now() - began_ > kBusyTime) {
+  if (!busy_.empty() && !options_.resumes && Clock::now() - began_ > kBusyTime) {
     raise(Code::AlreadyExists,
           "[MultiWorkerMirroredStrategy] {} ({}) comes to a group that has begun: {}",
           own_.peer.name, own_.process, busy_);

@@ -38,6 +38,8 @@ class RollCall {
   std::vector<Introduction> run();
 
   WorkerEndpoint& endpoint() { return *endpoint_; }
+  // After run(): the group has lost somebody. Who comes now waits for the next one.
+  void note_loss();
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -89,7 +91,8 @@ class RollCall {
   std::string busy_;                         // what a leader said that has begun already
   std::shared_ptr<Connection> with_leader_;  // the visit that is waited for
   Clock::time_point next_log_;
-  bool is_over_ = false;  // the group has begun
+  bool is_broken_ = false;  // the group has begun and lost somebody
+  bool is_over_ = false;    // the group has begun
 
   std::unique_ptr<WorkerEndpoint> endpoint_;
   Thread visitor_;  // of the leader

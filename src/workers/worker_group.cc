@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "collectives/access.h"
+#include "rpc/endpoint.h"
 
 namespace cohort::internal {
 namespace {
@@ -22,8 +23,9 @@ WorkerGroup::WorkerGroup(const WorkerList& workers, const Options& options)
       all_.begin(), all_.end(), [&](const Introduction& each) { return each.host == own.host; }));
   is_newcomer_ = !own.resumes && std::any_of(all_.begin(), all_.end(),
                                              [](const auto& each) { return each.resumes; });
-  communicator_ = make_communicator(roll_call_.endpoint().meet(workers.self, peers_of(all_)),
-                                    {.meeting_time = options.start.timeout});
+  communicator_ = make_communicator(
+      roll_call_.endpoint().meet(workers.self, peers_of(all_)),
+      {.share_memory = way_from_environment() != Way::Grpc, .meeting_time = options.start.timeout});
   watch(options);
 }
 
@@ -38,7 +40,8 @@ void WorkerGroup::watch(const Options& options) {
   for (int rank = 0; rank < communicator_.size(); ++rank) {
     if (rank == communicator_.rank()) continue;
     heartbeat_->watch(all_[static_cast<size_t>(rank)].peer,
-                      [group = communicator_, rank](const Status& why) {
+                      [this, group = communicator_, rank](const Status& why) {
+                        roll_call_.note_loss();
                         CollectiveAccess::group(group).lost(rank, why);
                       });
   }
