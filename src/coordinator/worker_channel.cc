@@ -68,12 +68,8 @@ Endpoint WorkerChannel::bind_iterator(Connected& to, const ElementSource& source
   const auto* per_worker = dynamic_cast<const PerWorkerSource*>(&source);
   const std::string description =
       per_worker ? per_worker->description(options_.worker) : source.describe_dataset();
-  const int node = add_node(*to.graph, "IteratorHandle", "IteratorHandle", {},
-                            {{"dataset", make_strings({description}, {})},
-                             {"container", options_.container},
-                             {"shared_name", name}},
-                            options_.home);
-  return to.iterators[name] = {node};
+  return to.iterators[name] =
+             add_iterator_handle(*to.graph, {options_.container, name, description}, options_.home);
 }
 
 int WorkerChannel::ship_to(Connected& to, const Closure& closure) {
