@@ -198,16 +198,18 @@ void ClusterCoordinatorState::handle(WorkerChannel& channel, const ClosurePtr& c
   switch (failures_.classify(status)) {
     case FailureKind::Function:
       // A variable without value may be one that a server had before it was restarted.
-      if (status.code == Code::FailedPrecondition && !extended_.servers().find_restarted().empty()) {
+      if (status.code == Code::FailedPrecondition &&
+          !extended_.servers().find_restarted().empty()) {
         return handle_lost_ps(channel, closure, status, generation);
       }
       return queue_.fail(closure, status);
     case FailureKind::Transient:
       return queue_.put_back(closure);
     case FailureKind::Worker:
-      log_warning("[Coordinator] worker {} is lost, its functions run elsewhere: {}",
-                  channel.task(), status.message);
-      channel.drop(generation, true);
+      if (channel.drop(generation, true)) {
+        log_warning("[Coordinator] worker {} is lost, its functions run elsewhere: {}",
+                    channel.task(), status.message);
+      }
       return queue_.put_back(closure);
     case FailureKind::ParameterServer:
       return handle_lost_ps(channel, closure, status, generation);

@@ -26,8 +26,9 @@ TEST(ParameterServerProgram, PrintsWhatItShould) {
   ClusterCoordinator coordinator(strategy);
   Variable v = strategy.create([] { return Variable(0.f); });
   auto per_worker = coordinator.create_per_worker_dataset([&] {
-    return strategy.distribute_datasets_from_function(
-        [](const InputContext&) { return data::from_tensor_slices(Tensor({1.f, 1.f, 1.f})); });
+    return strategy.distribute_datasets_from_function([](const InputContext&) {
+      return data::from_tensor_slices(Tensor({1.f, 1.f, 1.f}));
+    });
   });
   auto iterator = per_worker.iterator();
   auto step = function([&](Iterator it) {
@@ -70,10 +71,11 @@ TEST_F(Coordinating, FetchesStructures) {
 }
 
 TEST_F(Coordinating, TakesAnyCallableAndPlainArguments) {
-  EXPECT_EQ(coordinator.fetch(coordinator.schedule([](Tensor x, int times) { return x * times; },
-                                                   Tensor(2), 3))
-                .to<int>(),
-            6);
+  EXPECT_EQ(
+      coordinator
+          .fetch(coordinator.schedule([](Tensor x, int times) { return x * times; }, Tensor(2), 3))
+          .to<int>(),
+      6);
 }
 
 Tensor twice(Tensor x) { return x * 2.f; }
@@ -139,9 +141,9 @@ TEST_F(Coordinating, RefusesDatasetsThatCannotTravel) {
                  const Variable v(1.f, {.name = "hidden"});
                  return data::range(3);
                }));
-  EXPECT_ERROR(Code::FailedPrecondition, "[Map]",
-               coordinator.create_per_worker_dataset(
-                   data::range(3).map([](int64_t x) { return x + 1; })));
+  EXPECT_ERROR(
+      Code::FailedPrecondition, "[Map]",
+      coordinator.create_per_worker_dataset(data::range(3).map([](int64_t x) { return x + 1; })));
 }
 
 TEST_F(Coordinating, RefusesWhatCannotTravel) {

@@ -22,8 +22,8 @@ class FailingFunctions : public testing::Test, public test::CoordinatedCluster {
     return coordinator.schedule([] { return Tensor(1.f); });
   }
   RemoteValue<Tensor> bad() {
-    return coordinator.schedule(
-        [](Tensor x, Tensor i) { return gather(x, i, 0); }, Tensor({1.f}), Tensor({5}));
+    return coordinator.schedule([](Tensor x, Tensor i) { return gather(x, i, 0); }, Tensor({1.f}),
+                                Tensor({5}));
   }
   // Waits on a worker until it is cancelled.
   RemoteValue<std::vector<Tensor>> endless() {

@@ -2,9 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include "cohort/parameter_server.h"
 #include "coordinator/cluster_roles.h"
 #include "coordinator/failure.h"
-#include "cohort/parameter_server.h"
 #include "support/expect_error.h"
 #include "support/free_ports.h"
 

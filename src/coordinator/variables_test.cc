@@ -102,9 +102,8 @@ TEST(WorkersWithTwoReplicas, AreInSync) {
   test::CoordinatedCluster here(1, 2, {.devices = {"CPU:0", "CPU:1"}});
   EXPECT_EQ(here.strategy.num_replicas_in_sync(), 2);
   ClusterCoordinator coordinator(here.strategy);
-  Variable v = here.strategy.create([] {
-    return Variable(1.f, {.aggregation = VariableAggregation::Sum});
-  });
+  Variable v =
+      here.strategy.create([] { return Variable(1.f, {.aggregation = VariableAggregation::Sum}); });
   const auto step = function([&] {
     const auto ids = here.strategy.run([&] {
       const auto id = static_cast<float>(get_replica_context()->replica_id_in_sync_group());
