@@ -34,6 +34,8 @@ struct ClusterCoordinatorOptions {
   // e.g. from the last checkpoint. Without it, that is an error.
   std::function<void()> restore = {};
   int restore_limit = 3;  // times in all
+  // How long a parameter server may stay away when there is `restore`.
+  std::chrono::milliseconds ps_recovery_timeout{60'000};
 };
 
 // Has functions run on the workers of a ParameterServerStrategy. A handle: coordinators of one

@@ -128,8 +128,9 @@ void RemoteSession::extend(Deadline deadline) {
   if (!writer_.has_more()) return;
   const ExtendSession request{
       .session = session_, .version = version_, .graph = buffer_of(writer_.next())};
-  const Answer answer = connect(deadline)->call(
-      [&](uint64_t number) { return write_request(number, request); }, deadline);
+  const Answer answer =
+      connect(Clock::now() + kReturnLimit)
+          ->call([&](uint64_t number) { return write_request(number, request); }, deadline);
   if (answer.numbers.size() != 1) raise(Code::Internal, "[Session] the server's answer is short");
   version_ = answer.numbers[0];
 }

@@ -5,6 +5,8 @@
 namespace cohort::internal {
 namespace {
 
+constexpr std::chrono::milliseconds kCancelAgain{20};
+
 Status cancelled(std::string_view why) {
   return {.code = Code::Cancelled,
           .message = fmt::format("[Coordinator] the function did not run: {}", why)};
@@ -58,16 +60,22 @@ bool ClosureQueue::done() {
 void ClosureQueue::throw_error(Lock& lock) {
   if (!error_ || cancelling_) return;
   cancelling_ = true;
-  lock.unlock();
-  cancel_running_();
-  lock.lock();
-  changed_.wait(lock, [&] { return running_ == 0; });
+  cancel_until_idle(lock);
   cancel_waiting(cancelled("another one failed before"));
   const Status error = *std::exchange(error_, std::nullopt);
   cancelling_ = false;
   changed_.notify_all();
   to_do_.notify_all();
   throw Error(error);
+}
+
+// One that was taken just now may begin to run after it was told to end: so again and again.
+void ClosureQueue::cancel_until_idle(Lock& lock) {
+  do {
+    lock.unlock();
+    cancel_running_();
+    lock.lock();
+  } while (!changed_.wait_for(lock, kCancelAgain, [&] { return running_ == 0; }));
 }
 
 void ClosureQueue::cancel_waiting(const Status& why) {
@@ -114,15 +122,15 @@ void ClosureQueue::settle(const ClosurePtr& closure) {
 }
 
 void ClosureQueue::succeed(const ClosurePtr& closure, std::vector<Tensor> results) {
+  const std::lock_guard lock(mutex_);  // who sees the result finds it settled
   closure->result->set(std::move(results));
-  const std::lock_guard lock(mutex_);
   settle(closure);
 }
 
 void ClosureQueue::fail(const ClosurePtr& closure, const Status& status) {
-  closure->result->fail(status);
   const std::lock_guard lock(mutex_);
   if (!cancelling_ && !error_) error_ = status;
+  closure->result->fail(status);
   settle(closure);
   changed_.notify_all();
 }
@@ -136,7 +144,7 @@ void ClosureQueue::put_back(const ClosurePtr& closure) {
   }
   --running_;
   append(closure);
-  changed_.notify_all();
+  if (running_ == 0) changed_.notify_all();
   to_do_.notify_all();
 }
 
@@ -167,12 +175,17 @@ void ClosureQueue::resume() {
   to_do_.notify_all();
 }
 
+void ClosureQueue::end_running() {
+  Lock lock(mutex_);
+  cancel_until_idle(lock);
+}
+
 void ClosureQueue::stop(const Status& why) {
-  const std::lock_guard lock(mutex_);
+  Lock lock(mutex_);
   if (!stopped_) stopped_ = why;
   cancel_waiting(*stopped_);
   changed_.notify_all();
-  to_do_.notify_all();
+  cancel_until_idle(lock);
 }
 
 }  // namespace cohort::internal

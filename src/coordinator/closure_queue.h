@@ -49,11 +49,13 @@ class ClosureQueue {
   bool cancelling() const;
   // All closures with smaller numbers are over.
   int64_t all_done_below() const;
-  // Nobody takes closures until resume(); returns when nothing runs, or false at the deadline.
+  // Nobody takes closures until as many calls of resume().
   void pause();
   void resume();
+  // Cancels what runs, and waits for it.
+  void end_running();
 
-  // Cancels everything: the end.
+  // Cancels everything and waits for what runs: the end.
   void stop(const Status& why);
 
  private:
@@ -64,6 +66,7 @@ class ClosureQueue {
   // Ends everything and throws the error, if there is one.
   void throw_error(Lock& lock);
   void cancel_waiting(const Status& why);
+  void cancel_until_idle(Lock& lock);
   void settle(const ClosurePtr& closure);
 
   const int64_t capacity_;

@@ -30,6 +30,16 @@ int64_t now_as_number() {
       .count();
 }
 
+Status lost_server(const std::string& ps, const Status& cause) {
+  return {.code = Code::Unavailable,
+          .message = fmt::format("[Coordinator] parameter server {} is lost with its variables; "
+                                 "start this program again and restore a checkpoint, or give "
+                                 "ClusterCoordinatorOptions a `restore`",
+                                 ps),
+          .origin = ps,
+          .cause = std::make_shared<const Status>(cause)};
+}
+
 // Until `stop`, at most.
 void pause_for(std::chrono::milliseconds time, const std::stop_token& stop) {
   std::mutex mutex;
@@ -84,7 +94,6 @@ ClusterCoordinatorState::~ClusterCoordinatorState() {
 void ClusterCoordinatorState::stop(const Status& why) {
   queue_.stop(why);
   for (Thread& thread : threads_) thread.request_stop();
-  for (const auto& channel : channels_) channel->cancel();
   for (Thread& thread : threads_) thread.join();
 }
 
@@ -94,7 +103,7 @@ TracedCall ClusterCoordinatorState::traced(const std::function<TracedCall()>& tr
   TracedCall call = trace();
   const std::lock_guard lock(mutex_);
   if (checked_.contains(call.trace.get())) return call;
-  check_can_travel(call.trace->function());
+  check_can_travel(call.trace->function(), call.arguments);
   checked_.insert(call.trace.get());
   traces_.push_back(call.trace);
   return call;
@@ -168,7 +177,7 @@ bool ClusterCoordinatorState::connect(WorkerChannel& channel, const std::stop_to
 }
 
 Tensor ClusterCoordinatorState::claim_of(const Closure& closure) const {
-  return Tensor({number_, closure.number, queue_.all_done_below()});
+  return Tensor({number_.load(), closure.number, queue_.all_done_below()});
 }
 
 void ClusterCoordinatorState::run(WorkerChannel& channel, const ClosurePtr& closure) {
@@ -188,13 +197,19 @@ void ClusterCoordinatorState::handle(WorkerChannel& channel, const ClosurePtr& c
   if (queue_.cancelling()) return queue_.fail(closure, status);
   switch (failures_.classify(status)) {
     case FailureKind::Function:
+      // A variable without value may be one that a server had before it was restarted.
+      if (status.code == Code::FailedPrecondition &&
+          !extended_.servers().find_restarted().empty()) {
+        return handle_lost_ps(channel, closure, status, generation);
+      }
       return queue_.fail(closure, status);
     case FailureKind::Transient:
       return queue_.put_back(closure);
     case FailureKind::Worker:
-      log_warning("[Coordinator] worker {} is lost, its functions run elsewhere: {}",
-                  channel.task(), status.message);
-      channel.drop(generation, true);
+      if (channel.drop(generation, true)) {
+        log_warning("[Coordinator] worker {} is lost, its functions run elsewhere: {}",
+                    channel.task(), status.message);
+      }
       return queue_.put_back(closure);
     case FailureKind::ParameterServer:
       return handle_lost_ps(channel, closure, status, generation);
@@ -203,19 +218,52 @@ void ClusterCoordinatorState::handle(WorkerChannel& channel, const ClosurePtr& c
 
 void ClusterCoordinatorState::handle_lost_ps(WorkerChannel& channel, const ClosurePtr& closure,
                                              const Status& status, uint64_t generation) {
-  const std::string ps = parameter_server_in(status);
+  using Condition = ParameterServers::Condition;
+  std::string ps = parameter_server_in(status);
+  if (ps.empty()) ps = extended_.servers().find_restarted();
   channel.drop(generation, false);
-  if (failures_.is_lost(ps)) {
-    return queue_.fail(closure, {.code = Code::Unavailable,
-                                 .message = fmt::format("[Coordinator] parameter server {} is lost "
-                                                        "with its variables; start it and this "
-                                                        "program again, and restore a checkpoint",
-                                                        ps),
-                                 .origin = ps,
-                                 .cause = std::make_shared<const Status>(status)});
-  }
+  const Condition condition = extended_.servers().examine(ps);
   log_warning("[Coordinator] {}: {}", ps, status.message);
-  queue_.put_back(closure);
+  if (condition != Condition::Sound && options_.restore) {
+    queue_.pause();
+    queue_.put_back(closure);
+    const Status recovery = capture_status([&] { recover(ps, status); });
+    if (!recovery.ok()) queue_.report(recovery);
+    queue_.resume();
+  } else if (condition == Condition::Restarted || failures_.is_lost(ps)) {
+    queue_.fail(closure, lost_server(ps, status));
+  } else {
+    queue_.put_back(closure);
+  }
+}
+
+void ClusterCoordinatorState::recover(const std::string& ps, const Status& why) {
+  using Condition = ParameterServers::Condition;
+  const std::lock_guard one_at_a_time(recovering_);
+  const auto deadline = Clock::now() + options_.ps_recovery_timeout;
+  Condition condition = extended_.servers().examine(ps);
+  while (condition == Condition::Unreachable && Clock::now() < deadline && !queue_.cancelling()) {
+    std::this_thread::sleep_for(kRetryPause);
+    condition = extended_.servers().examine(ps);
+  }
+  if (condition == Condition::Sound) return;  // somebody else did it, or only the network failed
+  if (condition == Condition::Unreachable || ++restores_ > options_.restore_limit) {
+    throw Error(lost_server(ps, why));
+  }
+  restore(ps);
+}
+
+void ClusterCoordinatorState::restore(const std::string& ps) {
+  queue_.end_running();
+  log_warning(
+      "[Coordinator] parameter server {} was restarted without its variables; they are restored, "
+      "and what functions up to number {} have changed since they were saved is lost",
+      ps, queue_.all_done_below() - 1);
+  for (const auto& channel : channels_) channel->drop(channel->generation(), false);
+  extended_.servers().accept(ps);
+  number_ = now_as_number();  // what was applied before is undone: let it be applied again
+  const TracingForWorkers quiet;
+  options_.restore();
 }
 
 }  // namespace cohort::internal

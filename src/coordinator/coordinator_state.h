@@ -41,15 +41,22 @@ class ClusterCoordinatorState {
               uint64_t generation);
   void handle_lost_ps(WorkerChannel& channel, const ClosurePtr& closure, const Status& status,
                       uint64_t generation);
+  // Waits for the server and has the variables restored. Throws Unavailable when that fails.
+  void recover(const std::string& ps, const Status& why);
+  void restore(const std::string& ps);
   Tensor claim_of(const Closure& closure) const;
 
   Strategy& strategy_;
   ParameterServerExtended& extended_;
   const ClusterCoordinatorOptions options_;
-  const int64_t number_;  // later coordinators of a cluster have larger ones
+  // Later coordinators of a cluster have larger ones; so has this one after it restored variables.
+  std::atomic<int64_t> number_;
   FailureClassifier failures_;
   std::vector<std::unique_ptr<WorkerChannel>> channels_;
   ClosureQueue queue_;
+
+  std::mutex recovering_;  // one at a time; before mutex_
+  int restores_ = 0;       // guarded by recovering_
 
   std::mutex mutex_;
   std::set<const Trace*> checked_;                    // that can travel; guarded, as the next

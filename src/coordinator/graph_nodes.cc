@@ -24,6 +24,15 @@ Endpoint add_variable_handle(GraphImpl& graph, const std::string& container,
                    {{"container", container}, {"shared_name", name}}, device)};
 }
 
+Endpoint add_iterator_handle(GraphImpl& graph, const IteratorState& state,
+                             const DeviceName& device) {
+  return {add_node(graph, "IteratorHandle", "IteratorHandle", {},
+                   {{"dataset", make_strings({state.dataset}, {})},
+                    {"container", state.container},
+                    {"shared_name", state.name}},
+                   device)};
+}
+
 Endpoint add_placeholder(GraphImpl& graph, std::string_view name, const Spec& spec,
                          const DeviceName& device) {
   return {add_node(graph, name, "Placeholder", {}, {{"dtype", spec.dtype}, {"shape", spec.shape}},

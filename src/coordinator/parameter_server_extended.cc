@@ -101,6 +101,7 @@ Variable ParameterServerExtended::create_variable(const NextCreator& next,
           request.options.name);
   }
   // Creators that were there before the scope see the request, and may open a device scope.
+  const ValuesAreMadeHere here_first;
   const DeviceName outside = requested_device("", "");
   DeviceName inside = outside;
   VariableRequest observed = request;
@@ -114,6 +115,7 @@ Variable ParameterServerExtended::create_variable(const NextCreator& next,
   std::optional<DeviceName> asked;
   if (inside != outside && inside.job == "ps") asked = inside;
   VariableRequest settled{request.initializer, VariableAccess::impl(here)->options()};
+  const Graph::Scope untraced(nullptr);
   return place(settled, read_copy(here), asked);
 }
 
@@ -129,10 +131,7 @@ Variable ParameterServerExtended::place(const VariableRequest& request, const Te
         wanted.options, shape, value.dtype(),
         RemoteVariable::Place{servers_, device, servers_->unique_name(wanted.options.name)});
     far->strategy = &strategy();
-    {
-      const Graph::Scope outside(nullptr);
-      far->assign(value);
-    }
+    far->assign(value);
     note(far->unique_name(), device, value, far->trainable());
     return VariableAccess::make(std::make_shared<CachingVariable>(VariableAccess::make(far)));
   };

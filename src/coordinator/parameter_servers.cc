@@ -9,6 +9,9 @@
 namespace cohort::internal {
 namespace {
 
+// A server that is there answers at once.
+constexpr std::chrono::milliseconds kExamineLimit{1000};
+
 // A session that cannot be used any more, and what it was asked has not happened.
 bool is_stale(const Status& status) { return status.code == Code::Aborted; }
 
@@ -33,6 +36,9 @@ void ParameterServers::take_over() {
     const Status status = capture_status([&] {
       clear_containers(channel->address, {options_.container}, options_.credentials,
                        std::max(left, std::chrono::milliseconds(100)));
+      const std::lock_guard lock(channel->mutex);
+      open(*channel);
+      channel->incarnation = channel->session->server_incarnation();
     });
     if (status.ok()) continue;
     missing += fmt::format("; {} at {}: {}", channel->device.split().first, channel->address,
@@ -56,6 +62,43 @@ ParameterServers::Channel& ParameterServers::channel(const DeviceName& device) {
   }
   raise(Code::InvalidArgument, "[ParameterServerStrategy] {} is no parameter server",
         device.to_string());
+}
+
+ParameterServers::Channel& ParameterServers::channel(const std::string& task) {
+  for (const auto& channel : channels_) {
+    if (channel->device.split().first == task) return *channel;
+  }
+  raise(Code::InvalidArgument, "[ParameterServerStrategy] {} is no parameter server", task);
+}
+
+ParameterServers::Condition ParameterServers::examine(const std::string& task) {
+  const Channel& at = channel(task);
+  uint64_t found = 0;
+  const Status status = capture_status([&] {
+    SessionOptions options;
+    options.credentials = options_.credentials;
+    const auto session =
+        std::make_shared<RemoteSession>(std::make_shared<GraphImpl>(), at.address, options);
+    session->open(kExamineLimit);
+    found = session->server_incarnation();
+  });
+  if (!status.ok()) return Condition::Unreachable;
+  return found == at.incarnation ? Condition::Sound : Condition::Restarted;
+}
+
+std::string ParameterServers::find_restarted() {
+  for (const auto& channel : channels_) {
+    const std::string task = channel->device.split().first;
+    if (examine(task) == Condition::Restarted) return task;
+  }
+  return "";
+}
+
+void ParameterServers::accept(const std::string& task) {
+  Channel& at = channel(task);
+  const std::lock_guard lock(at.mutex);
+  open(at);
+  at.incarnation = at.session->server_incarnation();
 }
 
 void ParameterServers::open(Channel& channel) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <map>
 #include <memory>
@@ -35,6 +36,14 @@ class ParameterServers {
   // those that are missing.
   void take_over();
 
+  // Whether a server still has what it was given; `task` is "/job:ps/replica:0/task:0".
+  enum class Condition { Sound, Restarted, Unreachable };
+  Condition examine(const std::string& task);
+  // The task of a server that was restarted; "" when none was.
+  std::string find_restarted();
+  // From here on the server that is there now counts, empty as it is.
+  void accept(const std::string& task);
+
   // Runs a function of `values` on one of them. `make` traces it the first time that `key` is used.
   using Make = std::function<std::shared_ptr<const GraphFunction>()>;
   std::vector<Tensor> run(const DeviceName& device, const std::string& key, const Make& make,
@@ -44,6 +53,7 @@ class ParameterServers {
   struct Channel {
     DeviceName device;
     std::string address;
+    std::atomic<uint64_t> incarnation{0};  // of the server that has the variables; 0: unknown
     std::mutex mutex = {};
     std::shared_ptr<GraphImpl> graph = {};  // guarded by mutex, as all below
     std::shared_ptr<RemoteSession> session = {};
@@ -56,6 +66,7 @@ class ParameterServers {
   };
 
   Channel& channel(const DeviceName& device);
+  Channel& channel(const std::string& task);
   Ready prepare(Channel& channel, const std::string& key, const Make& make,
                 const std::vector<Tensor>& values);
   void open(Channel& channel);

@@ -168,7 +168,7 @@ class Copy {
 
 }  // namespace
 
-void check_can_travel(const GraphFunction& function) {
+void check_can_travel(const GraphFunction& function, std::span<const Tensor> arguments) {
   for (const Tensor& captured : function.captured) {
     if (captured.is_symbolic()) {
       raise(Code::FailedPrecondition,
@@ -185,7 +185,16 @@ void check_can_travel(const GraphFunction& function) {
             function.name, cell->name());
     }
   }
-  (void)serialize_function(function);
+  const auto graph = std::make_shared<GraphImpl>();
+  const DeviceName home = DeviceName::parse("/job:worker/replica:0/task:0/device:CPU:0");
+  ship(function, arguments,
+       {.graph = *graph,
+        .home = home,
+        .container = "",
+        .bind_iterator = [&](const ElementSource& source) {
+          return add_iterator_handle(*graph, {"", source.name(), source.describe_dataset()}, home);
+        }});
+  (void)serialize_graph(*graph);
 }
 
 ShippedFunction ship(const GraphFunction& function, std::span<const Tensor> arguments,

@@ -27,7 +27,7 @@ struct ShippedFunction {
 
 // Throws FailedPrecondition, naming what it is, when the function uses something of this process
 // that cannot travel.
-void check_can_travel(const GraphFunction& function);
+void check_can_travel(const GraphFunction& function, std::span<const Tensor> arguments);
 
 // Adds the function's nodes. What uses a variable runs where the variable is, rows are gathered
 // there, and everything else runs at home. `arguments` are those of a call: handles among them are

@@ -12,7 +12,9 @@ namespace cohort::internal {
 namespace {
 
 // A worker that is there answers at once; one that is not is asked again later.
-constexpr std::chrono::milliseconds kOpenLimit{2000};
+constexpr std::chrono::milliseconds kOpenLimit{1000};
+// For a worker to get a function ready, which includes finding the parameter servers.
+constexpr std::chrono::milliseconds kPrepareLimit{5000};
 
 }  // namespace
 
@@ -43,13 +45,14 @@ void WorkerChannel::open() {
   connected_ = std::move(made);
 }
 
-void WorkerChannel::drop(uint64_t generation, bool lost_state) {
+bool WorkerChannel::drop(uint64_t generation, bool lost_state) {
   std::unique_ptr<Connected> ended;  // outside of the lock: its end may take a while
   const std::lock_guard lock(mutex_);
-  if (generation != generation_) return;  // somebody else did
+  if (generation != generation_ || !connected_) return false;
   ended = std::move(connected_);
   ++generation_;
   if (lost_state) ++state_;
+  return true;
 }
 
 void WorkerChannel::cancel() {
@@ -68,12 +71,8 @@ Endpoint WorkerChannel::bind_iterator(Connected& to, const ElementSource& source
   const auto* per_worker = dynamic_cast<const PerWorkerSource*>(&source);
   const std::string description =
       per_worker ? per_worker->description(options_.worker) : source.describe_dataset();
-  const int node = add_node(*to.graph, "IteratorHandle", "IteratorHandle", {},
-                            {{"dataset", make_strings({description}, {})},
-                             {"container", options_.container},
-                             {"shared_name", name}},
-                            options_.home);
-  return to.iterators[name] = {node};
+  return to.iterators[name] =
+             add_iterator_handle(*to.graph, {options_.container, name, description}, options_.home);
 }
 
 int WorkerChannel::ship_to(Connected& to, const Closure& closure) {
@@ -88,7 +87,7 @@ int WorkerChannel::ship_to(Connected& to, const Closure& closure) {
   std::vector<Tensor> fetches;
   for (const Endpoint feed : shipped.feeds) feeds.push_back(to.graph->symbol(feed));
   for (const Endpoint fetch : shipped.fetches) fetches.push_back(to.graph->symbol(fetch));
-  return to.session->make_callable(feeds, fetches);
+  return to.session->make_callable(feeds, fetches, kPrepareLimit);
 }
 
 std::pair<std::shared_ptr<RemoteSession>, int> WorkerChannel::prepare(const Closure& closure) {

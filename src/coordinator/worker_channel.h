@@ -34,7 +34,8 @@ class WorkerChannel {
   // Runs a closure. `claim` names it to parameter servers, see kOnce.
   std::vector<Tensor> run(const Closure& closure, const Tensor& claim);
   // Ends the session; the next one gets all functions again, and after `lost_state` new iterators.
-  void drop(uint64_t generation, bool lost_state);
+  // False when somebody else did.
+  bool drop(uint64_t generation, bool lost_state);
   // Of the session: what a failed run is to be reported with.
   uint64_t generation() const;
   // Ends what runs with Cancelled.

@@ -67,9 +67,9 @@ std::vector<Tensor> SessionImpl::run(const std::vector<Tensor>& fetches, const F
                  options.trace ? metadata : nullptr);
 }
 
-int SessionImpl::make_callable(const std::vector<Tensor>& feeds,
-                               const std::vector<Tensor>& fetches) {
-  CallableEntry entry{feeds, prepare(request_for(fetches, feeds), {})};
+int SessionImpl::make_callable(const std::vector<Tensor>& feeds, const std::vector<Tensor>& fetches,
+                               std::chrono::milliseconds limit) {
+  CallableEntry entry{feeds, prepare(request_for(fetches, feeds), limit)};
   const std::lock_guard lock(mutex_);
   callables_.push_back(std::move(entry));
   return static_cast<int>(callables_.size()) - 1;

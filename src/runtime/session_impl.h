@@ -26,7 +26,9 @@ class SessionImpl {
 
   std::vector<Tensor> run(const std::vector<Tensor>& fetches, const Feeds& feeds,
                           const RunOptions& options, RunMetadata* metadata);
-  int make_callable(const std::vector<Tensor>& feeds, const std::vector<Tensor>& fetches);
+  // Within the limit, which 0 leaves to the session.
+  int make_callable(const std::vector<Tensor>& feeds, const std::vector<Tensor>& fetches,
+                    std::chrono::milliseconds limit = {});
   std::vector<Tensor> run_callable(int id, const std::vector<Tensor>& values,
                                    const RunOptions& options = {});
 
