@@ -4,6 +4,7 @@
 
 #include "cohort/accumulator.h"            // IWYU pragma: export
 #include "cohort/backup.h"                 // IWYU pragma: export
+#include "cohort/callbacks.h"              // IWYU pragma: export
 #include "cohort/checkpoint.h"             // IWYU pragma: export
 #include "cohort/cluster.h"                // IWYU pragma: export
 #include "cohort/cluster_resolver.h"       // IWYU pragma: export
@@ -43,10 +44,12 @@
 #include "cohort/session_manager.h"        // IWYU pragma: export
 #include "cohort/shape.h"                  // IWYU pragma: export
 #include "cohort/strategy.h"               // IWYU pragma: export
+#include "cohort/summary.h"                // IWYU pragma: export
 #include "cohort/supervisor.h"             // IWYU pragma: export
 #include "cohort/sync_replicas.h"          // IWYU pragma: export
 #include "cohort/tensor.h"                 // IWYU pragma: export
 #include "cohort/threads.h"                // IWYU pragma: export
+#include "cohort/trainer.h"                // IWYU pragma: export
 #include "cohort/values.h"                 // IWYU pragma: export
 #include "cohort/variable.h"               // IWYU pragma: export
 #include "cohort/variable_scopes.h"        // IWYU pragma: export

@@ -113,6 +113,8 @@ class TFRecordWriter {
   TFRecordWriter& operator=(const TFRecordWriter&) = delete;
 
   void write(std::string_view record);
+  // Hands what was written to the system, so that it survives the end of this program.
+  void flush();
   void close();
 
  private:
