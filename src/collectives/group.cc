@@ -143,6 +143,18 @@ void CollectiveGroup::announce(const Call& call, int rank) {
   (void)capture_status([&] { links_->send(members_[static_cast<size_t>(rank)], std::move(sent)); });
 }
 
+void CollectiveGroup::differ(const Call& call, int rank) {
+  announce(call, rank);
+  const auto limit = steady_clock::now() + std::chrono::seconds(2);
+  while (!is_over(call.number) && steady_clock::now() < limit) {
+    std::this_thread::sleep_for(std::chrono::microseconds(500));
+  }
+  throw_if_over(call.number);
+  raise(Code::FailedPrecondition, "[{}] call {} differs: {} makes {}, {} makes another one",
+        internal::name_of(call.kind), call.number, describe(rank_), to_string(call),
+        describe(rank));
+}
+
 void CollectiveGroup::send_tagged(int to, uint32_t tag, const Tensor& value) {
   Message sent = message(Kind::Tagged);
   MessageWriter writer(sent);

@@ -14,7 +14,15 @@
 
 namespace cohort::internal {
 
+class CollectiveGroup;
 class Engine;
+
+// An engine for members that do not share memory, other than messages. All members choose the same.
+struct EngineChoice {
+  std::string name = {};  // what members compare
+  // Called in the first meeting, which is `meeting`, by all members.
+  std::function<std::unique_ptr<Engine>(CollectiveGroup& group, const Call& meeting)> make = {};
+};
 
 struct GroupSettings {
   // Members with the same text share memory, unless one of them does not want to.
@@ -24,6 +32,7 @@ struct GroupSettings {
   std::chrono::nanoseconds report_after = std::chrono::seconds(5);
   // So long the members may take to come to the first meeting.
   std::chrono::nanoseconds meeting_time = std::chrono::seconds(60);
+  EngineChoice engine = {};
 };
 
 // What identifies this machine, as far as processes can share memory.
@@ -72,6 +81,10 @@ class CollectiveGroup : public Links::Receiver,
   Tensor receive_tagged(int from, uint32_t tag, Deadline deadline);
   // Tells `rank` which call this is; who disagrees closes the group. Does not wait, never throws.
   void announce(const Call& call, int rank);
+
+  // For an engine that has found out that members, perhaps `rank`, make another call: they tell
+  // each other, which closes the group for all.
+  [[noreturn]] void differ(const Call& call, int rank);
 
   // Whether that call can not succeed any more; then throw_if_over throws why.
   bool is_over(uint64_t call) const { return call >= over_from_.load(std::memory_order_acquire); }

@@ -11,7 +11,7 @@
 namespace cohort {
 
 // Processes forked from this one, which must have no threads yet. Those that still run in the end
-// are killed.
+// are killed; so they are when this one dies.
 class ChildProcesses {
  public:
   ChildProcesses() = default;
@@ -28,7 +28,6 @@ class ChildProcesses {
     const pid_t child = fork();
     if (child == 0) {
       prctl(PR_SET_PDEATHSIG, SIGKILL);
-      alarm(120);
       _exit(body());
     }
     children_.push_back(child);

@@ -4,7 +4,7 @@
 #include <gloo/rendezvous/file_store.h>
 #include <gloo/transport/tcp/device.h>
 
-#include "collectives_peers/peers.h"
+#include "collectives/peers.h"
 
 namespace cohort::bench {
 

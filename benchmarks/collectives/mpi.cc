@@ -3,7 +3,7 @@
 
 #include <cstdlib>
 
-#include "collectives_peers/peers.h"
+#include "collectives/peers.h"
 
 namespace cohort::bench {
 

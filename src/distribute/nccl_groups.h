@@ -3,42 +3,12 @@
 #include <atomic>
 #include <map>
 #include <mutex>
-#include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
-#include "cohort/values.h"
+#include "collectives/nccl_library.h"
 
-// NVIDIA's NCCL, as far as all-reduces need it. Its header is not needed: these are the parts of
-// its C interface that have not changed since version 2.
 namespace cohort::internal {
-
-struct NcclComm;  // NCCL's
-
-// The functions of a loaded library.
-struct NcclLibrary {
-  std::string path;
-  int (*get_version)(int* version);
-  const char* (*get_error_string)(int result);
-  int (*comm_init_all)(NcclComm** comms, int count, const int* devices);
-  int (*comm_destroy)(NcclComm* comm);
-  int (*all_reduce)(const void* send, void* receive, size_t count, int dtype, int op,
-                    NcclComm* comm, void* stream);
-  int (*group_start)();
-  int (*group_end)();
-
-  // Throws Internal with NCCL's text unless `result` is success.
-  void check(int result, std::string_view call) const;
-};
-
-// The library that COHORT_NCCL_LIBRARY names, or libnccl.so.2; loaded when first asked for. Null
-// where it cannot be loaded, which is logged once, with the reason.
-const NcclLibrary* nccl_library();
-
-// NCCL's number for a dtype and for a reduction; nullopt where it has none.
-std::optional<int> nccl_dtype(DType dtype);
-std::optional<int> nccl_op(ReduceOp op);
 
 // The communicators of the devices that were used so far. Thread-safe: collectives of one object
 // run one after the other, because two that are started in different orders wait for each other.

@@ -4,7 +4,7 @@
 #include <functional>
 #include <string>
 
-// Other libraries' all-reduces, for benchmarks/collectives.cc. A library that was not found when
+// Other libraries' all-reduces, for this benchmark. A library that was not found when
 // this was built gives an empty function.
 namespace cohort::bench {
 

@@ -1,4 +1,4 @@
-#include "collectives_peers/peers.h"
+#include "collectives/peers.h"
 
 namespace cohort::bench {
 
