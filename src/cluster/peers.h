@@ -11,6 +11,7 @@
 #include "cohort/cluster.h"
 #include "cohort/server.h"
 #include "rpc/heartbeat.h"
+#include "transport/direct.h"
 #include "transport/party.h"
 
 namespace cohort::internal {
@@ -19,9 +20,12 @@ namespace cohort::internal {
 // and one to itself. Thread-safe.
 class Peers {
  public:
+  // What this task waits for in order to answer a client of its process.
+  using ErrandOf = std::function<std::optional<Errand>(const Link::Pointer& client)>;
+
   // `events`: of every link, also those that clients open.
   Peers(ClusterSpec cluster, std::string self, const HeartbeatOptions& heartbeat,
-        Link::Events events);
+        Link::Events events, ErrandOf errand_of);
 
   // Before anything else.
   void start(std::shared_ptr<Party> party);
@@ -55,6 +59,7 @@ class Peers {
   const ClusterSpec cluster_;
   const std::string self_;
   const Link::Events events_;
+  const ErrandOf errand_of_;
   Heartbeat heartbeat_;
   std::shared_ptr<Party> party_;
   Link::Pointer own_master_;

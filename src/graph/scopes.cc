@@ -18,11 +18,6 @@ std::string name_prefix() {
   return scopes.name_prefixes.empty() ? std::string() : scopes.name_prefixes.innermost();
 }
 
-Tensor run_all(const std::vector<Tensor>& parts) {
-  const ControlDependencies after(parts);
-  return group({});
-}
-
 namespace {
 
 // "outer/inner/", made unique in the graph being built so that two layers of one name stay apart.

@@ -1,7 +1,6 @@
 #pragma once
 
-#include <cstddef>
-#include <functional>
+#include <memory>
 #include <string>
 
 namespace cohort::bench {
@@ -9,10 +8,17 @@ namespace cohort::bench {
 // What parameter servers on ZeroMQ are made of: a request with the bytes to add, over TCP, and a
 // reply with the sum. The server is another process: this program with the words "zeromq-server"
 // and an address.
-//
-// Microseconds of one exchange: the median of `count`. 0 when the benchmark was built without
-// ZeroMQ.
-double zeromq_push_pull_us(const std::string& program, size_t bytes, int count);
-int serve_zeromq(const std::string& address);
+class ZeroMq {
+ public:
+  ZeroMq(const std::string& program, size_t bytes);
+  ~ZeroMq();
+  void push_and_pull();
+
+  static bool is_there();  // in this build
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
 
 }  // namespace cohort::bench
