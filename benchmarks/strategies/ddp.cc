@@ -21,7 +21,12 @@ bool DdpTraining::is_installed() {
   return std::system("/usr/bin/python3 -c 'import torch.distributed' >/dev/null 2>&1") == 0;
 }
 
-DdpTraining::DdpTraining(const std::string& model) {
+DdpTraining::DdpTraining(const std::string& model)
+    : ProcessTraining({kPython, COHORT_DDP_PROGRAM, model}) {
+  await();
+}
+
+ProcessTraining::ProcessTraining(const std::vector<std::string>& words) : program_(words[0]) {
   std::array<int, 2> ends = {};
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) {
     throw std::runtime_error("socketpair");
@@ -30,28 +35,35 @@ DdpTraining::DdpTraining(const std::string& model) {
   posix_spawn_file_actions_init(&files);
   posix_spawn_file_actions_adddup2(&files, ends[1], STDIN_FILENO);
   posix_spawn_file_actions_adddup2(&files, ends[1], STDOUT_FILENO);
-  const std::array<const char*, 4> words = {kPython, COHORT_DDP_PROGRAM, model.c_str(), nullptr};
-  const int failure = posix_spawn(&process_, kPython, &files, nullptr,
-                                  const_cast<char* const*>(words.data()), environ);
+  std::vector<char*> arguments;
+  for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
+  arguments.push_back(nullptr);
+  const int failure =
+      posix_spawn(&process_, program_.c_str(), &files, nullptr, arguments.data(), environ);
   posix_spawn_file_actions_destroy(&files);
   close(ends[1]);
   socket_ = ends[0];
-  if (failure != 0 || answer() != "ready") throw std::runtime_error("ddp.py did not start");
+  if (failure != 0) throw std::runtime_error(program_ + " did not start");
 }
 
-DdpTraining::~DdpTraining() {
+ProcessTraining::~ProcessTraining() {
   close(socket_);  // it ends when nobody asks any more
   waitpid(process_, nullptr, 0);
 }
 
-double DdpTraining::seconds_of(int steps) {
+void ProcessTraining::await() {
+  if (answer() != "ready") throw std::runtime_error(program_ + " is not ready");
+}
+
+double ProcessTraining::seconds_of(int steps) {
   const std::string question = std::to_string(steps) + "\n";
-  if (send(socket_, question.data(), question.size(), MSG_NOSIGNAL) < 0)
-    throw std::runtime_error("ddp.py");
+  if (send(socket_, question.data(), question.size(), MSG_NOSIGNAL) < 0) {
+    throw std::runtime_error(program_);
+  }
   return std::stod(answer());
 }
 
-std::string DdpTraining::answer() {
+std::string ProcessTraining::answer() {
   std::string line;
   for (char next = 0; read(socket_, &next, 1) == 1 && next != '\n';) line += next;
   return line;

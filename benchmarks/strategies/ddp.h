@@ -3,27 +3,38 @@
 #include <sys/types.h>
 
 #include <string>
+#include <vector>
 
 namespace cohort::bench {
 
-// A training with PyTorch's DistributedDataParallel in two processes of their own; see ddp.py.
-class DdpTraining {
+// A training in another process, which says "ready", and then, for every number of steps that it is
+// told, the seconds that they took.
+class ProcessTraining {
  public:
-  static bool is_installed();
+  // Runs `words`, of which the first is the program's path.
+  explicit ProcessTraining(const std::vector<std::string>& words);
+  ~ProcessTraining();
+  ProcessTraining(const ProcessTraining&) = delete;
+  ProcessTraining& operator=(const ProcessTraining&) = delete;
 
-  explicit DdpTraining(const std::string& model);
-  ~DdpTraining();
-  DdpTraining(const DdpTraining&) = delete;
-  DdpTraining& operator=(const DdpTraining&) = delete;
-
-  // Trains that many steps. In between its processes wait, asleep.
+  // Returns when it is ready.
+  void await();
+  // Trains that many steps. In between it waits, asleep.
   double seconds_of(int steps);
 
  private:
   std::string answer();
 
+  const std::string program_;
   pid_t process_ = 0;
   int socket_ = -1;
+};
+
+// With PyTorch's DistributedDataParallel, in two processes; see ddp.py.
+class DdpTraining : public ProcessTraining {
+ public:
+  static bool is_installed();
+  explicit DdpTraining(const std::string& model);
 };
 
 }  // namespace cohort::bench

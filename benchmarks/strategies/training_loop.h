@@ -1,5 +1,7 @@
 #pragma once
 
+#include <memory>
+
 #include "models.h"
 #include "parts.h"
 
@@ -21,14 +23,17 @@ inline std::vector<Task> tasks() {
 // A model and what trains it on a strategy.
 class Training {
  public:
-  Training(const std::vector<std::string>& devices, const Task& task, GuardOptions guards = {})
-      : strategy_(devices, {.guards = guards}),
-        model_(strategy_.create([&] { return task.model(); })),
-        optimizer_(strategy_.create([] { return optim::Sgd({.learning_rate = 0.01}); })),
-        images_(strategy_.distribute_values_from_function(
+  Training(std::unique_ptr<Strategy> strategy, const Task& task)
+      : strategy_(std::move(strategy)),
+        model_(strategy_->create([&] { return task.model(); })),
+        optimizer_(strategy_->create([] { return optim::Sgd({.learning_rate = 0.01}); })),
+        images_(strategy_->distribute_values_from_function(
             [&](ValueContext) { return random::uniform(task.batch); })),
-        labels_(strategy_.distribute_values_from_function(
+        labels_(strategy_->distribute_values_from_function(
             [&](ValueContext) { return random::randint({task.batch[0]}, 0, 10); })) {}
+  Training(const std::vector<std::string>& devices, const Task& task, GuardOptions guards = {})
+      : Training(std::make_unique<MirroredStrategy>(devices, MirroredOptions{.guards = guards}),
+                 task) {}
 
   void step() {
     const auto train = [&](const Tensor& images, const Tensor& labels) {
@@ -36,11 +41,12 @@ class Training {
       const Tensor loss = nn::softmax_cross_entropy(model_(images), labels);
       optimizer_.apply_gradients(tape.gradient(loss, model_.variables()), model_.variables());
     };
-    strategy_.run(train, images_, labels_);
+    strategy_->run(train, images_, labels_);
   }
+  Strategy& strategy() { return *strategy_; }
 
  private:
-  MirroredStrategy strategy_;
+  std::unique_ptr<Strategy> strategy_;
   nn::Sequential model_;
   optim::Sgd optimizer_;
   PerReplica<Tensor> images_;

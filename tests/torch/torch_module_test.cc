@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "support/expect_error.h"
+#include "support/local_workers.h"
 
 using namespace cohort;
 
@@ -168,6 +169,38 @@ TEST(TorchOptimizer, TrainsAsOneReplicaOnTheWholeBatch) {
     results.push_back(train(strategy, net, optimizer));
   }
   expect_near(results[1], results[0]);
+}
+
+// Each worker makes a module with random numbers of its own; all train the chief's.
+TEST(TorchModule, TrainsOnSeveralWorkers) {
+  std::vector<std::vector<double>> found(2);
+  const auto batches = data::from_tensor_slices(inputs(), targets())
+                           .repeat(300)
+                           .batch(4)
+                           .options({.auto_shard_policy = data::AutoShardPolicy::Data});
+  test::on_workers(2, [&](MultiWorkerMirroredStrategy& strategy) {
+    const auto scope = strategy.scope();
+    const TorchModule<Linear> net{2};
+    TorchOptimizer<torch::optim::SGD> theirs(net, torch::optim::SGDOptions(0.05));
+    optim::Sgd ours({.learning_rate = 0.05});
+    for (auto batch : strategy.distribute_dataset(batches)) {
+      strategy.run(
+          [&](Tensor x, Tensor y) {
+            const auto loss = [&] {
+              return (net->forward(x) - torch::Tensor(y)).square().sum() / 4;
+            };
+            ours.minimize(loss(), net);
+            theirs.minimize(loss(), net);
+          },
+          batch);
+    }
+    const auto id = static_cast<size_t>(strategy.worker_id());
+    for (const Variable& variable : net.variables()) {
+      for (const double value : Tensor(variable).to_vector<double>()) found[id].push_back(value);
+    }
+  });
+  EXPECT_EQ(found[0], found[1]);  // bit for bit
+  expect_near(found[0], {1, 1, 1, 2, -3, 1});
 }
 
 TEST(TorchModule, WorksWithoutAStrategy) {
