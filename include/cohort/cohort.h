@@ -43,6 +43,7 @@
 #include "cohort/session.h"                // IWYU pragma: export
 #include "cohort/session_manager.h"        // IWYU pragma: export
 #include "cohort/shape.h"                  // IWYU pragma: export
+#include "cohort/sharded_variable.h"       // IWYU pragma: export
 #include "cohort/strategy.h"               // IWYU pragma: export
 #include "cohort/summary.h"                // IWYU pragma: export
 #include "cohort/supervisor.h"             // IWYU pragma: export

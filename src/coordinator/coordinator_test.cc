@@ -6,7 +6,7 @@
 
 #include <sstream>
 
-#include "coordinator/coordinated_cluster.h"
+#include "support/coordinated_cluster.h"
 
 namespace cohort {
 namespace {

@@ -5,7 +5,7 @@
 #include <thread>
 
 #include "coordinator/closure_queue.h"
-#include "coordinator/coordinated_cluster.h"
+#include "support/coordinated_cluster.h"
 
 namespace cohort {
 namespace {

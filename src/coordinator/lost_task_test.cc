@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "coordinator/coordinated_cluster.h"
+#include "support/coordinated_cluster.h"
 
 namespace cohort {
 namespace {

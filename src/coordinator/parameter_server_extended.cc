@@ -1,13 +1,18 @@
 #include "coordinator/parameter_server_extended.h"
 
+#include <fmt/ranges.h>
+
 #include <atomic>
 
 #include "base/log.h"
 #include "base/raise.h"
+#include "cohort/ops.h"
 #include "coordinator/cluster_roles.h"
 #include "coordinator/remote_variable.h"
 #include "distribute/caching_variable.h"
 #include "distribute/context.h"
+#include "distribute/div_sharding.h"
+#include "distribute/sharded_variable.h"
 #include "distribute/strategy_devices.h"
 #include "distribute/undistributed.h"
 #include "distribute/variables.h"
@@ -116,7 +121,40 @@ Variable ParameterServerExtended::create_variable(const NextCreator& next,
   if (inside != outside && inside.job == "ps") asked = inside;
   VariableRequest settled{request.initializer, VariableAccess::impl(here)->options()};
   const Graph::Scope untraced(nullptr);
-  return place(settled, read_copy(here), asked);
+  const Tensor value = read_copy(here);
+  const int64_t parts = parts_of(settled.options.name, value);
+  return parts == 1 ? place(settled, value, asked) : place_parts(settled, value, parts);
+}
+
+int64_t ParameterServerExtended::parts_of(const std::string& variable, const Tensor& value) const {
+  const bool together = !CreationDevices::current({}).empty();
+  if (!options_.variable_partitioner || value.shape().rank() == 0 || together) return 1;
+  const std::vector<int64_t> parts = options_.variable_partitioner(value.shape(), value.dtype(), 0);
+  const bool fits = parts.size() == static_cast<size_t>(value.shape().rank()) && parts[0] >= 1 &&
+                    std::all_of(parts.begin() + 1, parts.end(), [](int64_t n) { return n == 1; });
+  if (!fits) {
+    raise(Code::InvalidArgument,
+          "[ParameterServerStrategy] the partitioner cuts variable '{}' of shape {} into ({}) "
+          "parts; only the first dimension is cut, and the others have one part",
+          variable, value.shape().to_string(), fmt::join(parts, ", "));
+  }
+  return std::max(int64_t{1}, std::min(parts[0], value.shape()[0]));
+}
+
+Variable ParameterServerExtended::place_parts(const VariableRequest& request, const Tensor& value,
+                                              int64_t parts) {
+  const DivSharding sizes(value.shape()[0], parts);
+  std::vector<Variable> shards;
+  for (int64_t i = 0; i < sizes.parts(); ++i) {
+    VariableRequest one = request;
+    one.options.name = fmt::format("{}/part_{}", request.options.name, i);
+    one.options.shape = Shape::unknown();
+    const int64_t begin = sizes.begin(i);
+    shards.push_back(place(one,
+                           identity(slice(value, {{.begin = begin, .end = begin + sizes.size(i)}})),
+                           std::nullopt));
+  }
+  return make_sharded(std::move(shards), request.options.name);
 }
 
 Variable ParameterServerExtended::place(const VariableRequest& request, const Tensor& value,

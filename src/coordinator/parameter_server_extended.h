@@ -44,6 +44,9 @@ class ParameterServerExtended : public StrategyExtended, public RemoteWorkers {
   // A variable on one server, as replicas use it.
   Variable place(const VariableRequest& request, const Tensor& value,
                  const std::optional<DeviceName>& asked);
+  // Into how many parts the partitioner cuts the variable.
+  int64_t parts_of(const std::string& variable, const Tensor& value) const;
+  Variable place_parts(const VariableRequest& request, const Tensor& value, int64_t parts);
   const DeviceName& next_server();
   void note(const std::string& variable, const DeviceName& device, const Tensor& value,
             bool trainable);

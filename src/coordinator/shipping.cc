@@ -2,13 +2,16 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 
 #include "base/raise.h"
+#include "cohort/ops.h"
 #include "coordinator/graph_nodes.h"
 #include "coordinator/once.h"
 #include "coordinator/remote_cell.h"
 #include "graph/serialize.h"
+#include "ops/read_rows.h"
 
 namespace cohort::internal {
 namespace {
@@ -18,6 +21,29 @@ bool is_resource(const GraphImpl& graph, Endpoint endpoint) {
 }
 
 bool is_local(const DeviceName& device) { return device.job.value_or("localhost") == "localhost"; }
+
+// Rows of a table that is in several variables, by their handles and the ids.
+std::shared_ptr<const GraphFunction> lookup_function(const Specs& shards, const Spec& ids) {
+  Specs arguments(shards.size(), Spec{kResource, Shape{}});
+  arguments.push_back(ids);
+  return trace("lookup", arguments, [&](std::span<const Tensor> given) {
+    const Unique wanted = unique(given.back());
+    std::vector<int64_t> begins{0};
+    for (const Spec& shard : shards) begins.push_back(begins.back() + shard.shape[0]);
+    std::vector<Tensor> rows, positions;
+    for (size_t k = 0; k < shards.size(); ++k) {
+      const VariableHandle handle{given[k], "", shards[k].dtype, shards[k].shape};
+      if (shards.size() == 1) {
+        return std::vector{gather(read_rows(handle, wanted.values), wanted.inverse, 0)};
+      }
+      const RowsInRange own = rows_of_part(wanted.values, begins, k);
+      rows.push_back(read_rows(handle, own.rows));
+      positions.push_back(own.positions);
+    }
+    const Tensor place = gather(argsort(concat(positions, 0)), wanted.inverse, 0);
+    return std::vector{gather(concat(rows, 0), place, 0)};
+  });
+}
 
 // One function on its way into a graph.
 class Copy {
@@ -70,14 +96,13 @@ class Copy {
 
   void copy(int id) {
     const Node& node = body_.node(id);
+    if (const std::vector<int> reads = lookup_in(node); !reads.empty()) return look_up(id, reads);
     const DeviceName device = device_for(node);
     std::vector<Endpoint> inputs;
     for (const Endpoint input : node.inputs) inputs.push_back(at(input));
     std::vector<int> controls;
-    for (const int before : node.controls) {
-      const int made = ids_[static_cast<size_t>(before)];
-      if (made >= 0) controls.push_back(made);
-    }
+    for (const int before : node.controls) add_control(before, controls);
+    if (node.op->stateful) controls.insert(controls.end(), first_.begin(), first_.end());
     Node made{.name = to_.graph.unique_name(name_of(node)),
               .op = node.op,
               .attrs = node.attrs,
@@ -88,6 +113,7 @@ class Copy {
               .site = node.site};
     if (to_.claim && changes_variable(node)) made = once(made, to_.graph, *to_.claim, updates_++);
     ids_[static_cast<size_t>(id)] = to_.graph.add(std::move(made));
+    if (node.op->stateful) stateful_.push_back(ids_[static_cast<size_t>(id)]);
     devices_[static_cast<size_t>(id)] = device;
     for (size_t i = 0; i < node.outputs.size(); ++i) {
       if (node.outputs[i].dtype == kResource) device_of_handle_[{id, static_cast<int>(i)}] = device;
@@ -110,7 +136,6 @@ class Copy {
       bound = device;
     }
     if (bound) return *bound;
-    if (gathers_from_variable(node)) return devices_[static_cast<size_t>(node.inputs[0].node)];
     for (const std::string& name : node.colocated_with) {
       const int neighbour = body_.find(name);
       if (neighbour >= 0 && ids_[static_cast<size_t>(neighbour)] >= 0) {
@@ -120,10 +145,76 @@ class Copy {
     return moved(node.device);
   }
 
-  // Only the rows that are asked for leave the variable's task.
-  bool gathers_from_variable(const Node& node) const {
-    return node.op->name == "Gather" && node.attrs.integer("axis") == 0 &&
-           body_.node(node.inputs[0].node).op->name == "ReadVariable";
+  // The reads of the variable, or of its shards in order, that the node takes rows of; none when it
+  // is another node.
+  std::vector<int> lookup_in(const Node& node) const {
+    if (node.op->name != "Gather" || node.attrs.integer("axis") != 0) return {};
+    const int source = node.inputs[0].node;
+    std::vector<int> reads{source};
+    if (body_.node(source).op->name == "Concat" && body_.node(source).attrs.integer("axis") == 0) {
+      reads.clear();
+      for (const Endpoint part : body_.node(source).inputs) reads.push_back(part.node);
+    }
+    const auto is_far_read = [&](int id) {
+      const Node& read = body_.node(id);
+      return read.op->name == "ReadVariable" && is_numeric(read.outputs[0].dtype) &&
+             read.outputs[0].shape.is_fully_known() &&
+             !device_of_handle_.at(read.inputs[0]).same_task(to_.home);
+    };
+    return std::ranges::all_of(reads, is_far_read) ? reads : std::vector<int>();
+  }
+
+  // Only ids go to where the variable is, each once, and only their rows come back.
+  void look_up(int id, const std::vector<int>& reads) {
+    const Node& node = body_.node(id);
+    Specs shards;
+    std::vector<Bound> bound;
+    std::vector<int> before;
+    for (const int read : reads) {
+      const Node& shard = body_.node(read);
+      shards.push_back(shard.outputs[0]);
+      bound.push_back({at(shard.inputs[0]), device_of_handle_.at(shard.inputs[0])});
+      for (const int control : shard.controls) add_control(control, before);
+    }
+    bound.push_back({at(node.inputs[1]), std::nullopt});
+    const Spec ids = body_.node(node.inputs[1].node).outputs[size_t(node.inputs[1].output)];
+    const auto function = lookup_function(shards, ids);
+    Copy inner(*function, to_);
+    places_[{id, 0}] = inner.run_inside(bound, std::move(before));
+    for (const int read : reads) {
+      std::vector<int>& also = with_read_[read];
+      also.insert(also.end(), inner.stateful_.begin(), inner.stateful_.end());
+    }
+    devices_[static_cast<size_t>(id)] = to_.home;
+  }
+
+  // Something in the target graph that an argument stands for; of a handle, where it is.
+  struct Bound {
+    Endpoint endpoint;
+    std::optional<DeviceName> device;
+  };
+
+  // As part of another function, after the nodes `before`. Returns its result.
+  Endpoint run_inside(const std::vector<Bound>& arguments, std::vector<int> before) {
+    first_ = std::move(before);
+    for (size_t i = 0; i < arguments.size(); ++i) {
+      places_[function_.arguments[i]] = arguments[i].endpoint;
+      if (arguments[i].device) device_of_handle_[function_.arguments[i]] = *arguments[i].device;
+    }
+    for (int id = 0; id < body_.size(); ++id) {
+      if (body_.node(id).op->name != "Argument") copy(id);
+    }
+    return at(function_.results[0]);
+  }
+
+  // What must run before a node that must run after node `id` of the body.
+  void add_control(int id, std::vector<int>& controls) const {
+    const int made = ids_[static_cast<size_t>(id)];
+    if (made >= 0) controls.push_back(made);
+    const auto also = with_read_.find(id);
+    if (also != with_read_.end()) {
+      controls.insert(controls.end(), also->second.begin(), also->second.end());
+    }
   }
 
   // A device of this process is the one of that number over there.
@@ -162,6 +253,9 @@ class Copy {
   std::vector<DeviceName> devices_;                  // of copied nodes
   std::map<Endpoint, Endpoint> places_;              // of arguments
   std::map<Endpoint, DeviceName> device_of_handle_;  // by endpoint of the body
+  std::map<int, std::vector<int>> with_read_;        // what reads rows in the place of a read
+  std::vector<int> first_;                           // run before everything with effects
+  std::vector<int> stateful_;                        // made so far
   int64_t updates_ = 0;
   ShippedFunction made_;
 };

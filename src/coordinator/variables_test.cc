@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "coordinator/coordinated_cluster.h"
+#include "support/coordinated_cluster.h"
 
 namespace cohort {
 namespace {
@@ -133,6 +133,65 @@ TEST_F(RemoteVariables, AreCachedWhereAsked) {
   std::vector<float> seen;
   for (const Tensor& value : coordinator.fetch(result)) seen.push_back(value.to<float>());
   EXPECT_EQ(seen, (std::vector<float>{1, 1, 9}));
+}
+
+TEST(PartitionedVariables, AreSpreadAndLookedUpWhereTheyAre) {
+  test::CoordinatedCluster here(2, 2, {.variable_partitioner = FixedShardsPartitioner(3)});
+  ClusterCoordinator coordinator(here.strategy);
+  const auto scope = here.strategy.scope();
+  const Variable table(reshape(range(14, kFloat32), {7, 2}), {.name = "table"});
+  const ShardedVariable sharded(table);
+  std::vector<std::string> names, devices;
+  for (const Variable& shard : sharded) {
+    names.push_back(shard.name());
+    devices.push_back(shard.device());
+  }
+  EXPECT_EQ(names, (std::vector<std::string>{"table/part_0", "table/part_1", "table/part_2"}));
+  EXPECT_EQ(devices, (std::vector<std::string>{ps(0), ps(1), ps(0)}));
+  EXPECT_FALSE(ShardedVariable::is_sharded(Variable(1.f)));
+  const auto look_up = function([&](Tensor ids) { return nn::embedding_lookup(table, ids); });
+  const auto rows = [&](const Tensor& ids) {
+    return coordinator.fetch(coordinator.schedule(look_up, ids)).to_vector<float>();
+  };
+  EXPECT_EQ(rows(Tensor({6, 0, 3, 6})), (std::vector<float>{12, 13, 0, 1, 6, 7, 12, 13}));
+  EXPECT_EQ(rows(Tensor({{2}, {5}})), (std::vector<float>{4, 5, 10, 11}));
+  EXPECT_ERROR(Code::OutOfRange, "ReadRows",
+               coordinator.fetch(coordinator.schedule(look_up, Tensor({7}))));
+  EXPECT_ERROR(Code::OutOfRange, "", coordinator.join());
+}
+
+TEST(PartitionedVariables, AreTrainedSparsely) {
+  test::CoordinatedCluster here(2, 1, {.variable_partitioner = FixedShardsPartitioner(2)});
+  ClusterCoordinator coordinator(here.strategy);
+  const Variable table = here.strategy.create([] { return Variable(ones({5, 2})); });
+  Variable same(ones({5, 2}));
+  optim::Adagrad far({.learning_rate = 0.1}), near({.learning_rate = 0.1});
+  const auto update = [](const Variable& rows, optim::Optimizer& optimizer, const Tensor& ids) {
+    GradientTape tape;
+    const Tensor loss = sum(square(nn::embedding_lookup(rows, ids)));
+    optimizer.apply_gradients(tape.gradient(loss, std::vector{rows}), {rows});
+    return loss;
+  };
+  const auto step = function([&](Tensor ids) {
+    return here.strategy.run([&](Tensor own) { return update(table, far, own); }, ids);
+  });
+  for (const std::vector<int>& ids : {std::vector{4, 0, 4}, std::vector{1}, std::vector{4, 2}}) {
+    const float loss =
+        coordinator.fetch(coordinator.schedule(step, Tensor::from(ids))).value().to<float>();
+    EXPECT_FLOAT_EQ(loss, update(same, near, Tensor::from(ids)).to<float>());
+  }
+  EXPECT_EQ(table.read_value().to_vector<float>(), same.read_value().to_vector<float>());
+  const Variable shard = ShardedVariable(table).variables()[1];
+  EXPECT_EQ(far.slot(shard, "accumulator").device(), shard.device());
+}
+
+TEST(PartitionedVariables, NeedAPartitionerThatCutsRows) {
+  test::CoordinatedCluster here(1, 1, {.variable_partitioner = [](const Shape&, DType, int) {
+                                  return std::vector<int64_t>{1, 2};
+                                }});
+  EXPECT_ERROR(Code::InvalidArgument, "(1, 2) parts", here.strategy.create([] {
+    return Variable(ones({4, 4}));
+  }));
 }
 
 TEST_F(RemoteVariables, AreSavedAndRestored) {

@@ -87,6 +87,7 @@ Variable make_slot(const Variable& variable, const VariableRequest& request,
 void OptimizerState::settle(const UpdateRoute& route, const Variable& neighbour) {
   const std::lock_guard lock(mutex);
   if (route.owns(iterations)) return;
+  const Graph::Scope untraced(nullptr);
   const Tensor count = VariableAccess::impl(iterations)->value_across();
   iterations = route.make_beside(neighbour, {[count] { return count; }, iterations_options()});
 }
@@ -223,6 +224,9 @@ Tensor Optimizer::apply_gradients(const Gradients& gradients,
                                   const std::vector<Variable>& variables) {
   internal::check_all(gradients, variables);
   const cohort::internal::RecordingPause pause;
+  if (const auto parts = cohort::internal::expand_variables(gradients, variables)) {
+    return apply_gradients(parts->gradients, parts->variables);
+  }
   const auto route = cohort::internal::find_update_route(variables);
   if (route == nullptr) return state_->step({&gradients, 1}, variables, nullptr);
   state_->settle(*route, variables[0]);

@@ -37,6 +37,19 @@ class UpdateRoute {
 // InvalidArgument when a variable was made in another scope than the one that is current.
 std::unique_ptr<UpdateRoute> find_update_route(const std::vector<Variable>& variables);
 
+// Variables with others in the place of those that are made of others, and their gradients.
+struct VariableParts {
+  Gradients gradients;
+  std::vector<Variable> variables;
+};
+// nullopt when none of them is made of others.
+std::optional<VariableParts> expand_variables(const Gradients& gradients,
+                                              const std::vector<Variable>& variables);
+// What expand_variables asks: set by the module that has such variables when the first one is made.
+using VariableExpander = std::optional<VariableParts> (*)(const Gradients& gradients,
+                                                          const std::vector<Variable>& variables);
+void set_variable_expander(VariableExpander expander);
+
 // What find_update_route asks: set by the module that has strategies when the first one is made.
 using UpdateRouteFinder = std::unique_ptr<UpdateRoute> (*)(const std::vector<Variable>& variables);
 void set_update_route_finder(UpdateRouteFinder finder);

@@ -87,6 +87,23 @@ std::vector<OpExample> state_examples() {
                     all.set("trainable", true);
                     internal::apply(internal::find_op("ReadVariable"), {handle}, all);
                   }),
+      on_variable(
+          "ReadRows",
+          [](const Tensor& handle, const internal::Attrs& attrs) {
+            internal::apply(internal::find_op("ReadRows"), {handle, Tensor({1, 0, 1})}, attrs);
+          }),
+      {.op = "RowsInRange",
+       .inputs = {Tensor({5, 2, 9, 3})},
+       .call =
+           [](std::span<const Tensor> in) {
+             return internal::apply_many(internal::find_op("RowsInRange"), in,
+                                         {{"begin", int64_t{2}}, {"end", int64_t{6}}}, {});
+           },
+       .torch = [](const std::vector<at::Tensor>& in) -> std::vector<at::Tensor> {
+         const at::Tensor inside = (in[0] >= 2).logical_and(in[0] < 6);
+         return {in[0].index({inside}).to(at::kLong) - 2, inside.nonzero().view({-1})};
+       },
+       .typed_inputs = {}},
       on_variable("VariableIsInitialized",
                   [](const Tensor& handle, const internal::Attrs&) {
                     internal::apply(internal::find_op("VariableIsInitialized"), {handle}, {});

@@ -1,0 +1,71 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cohort/ops.h"
+#include "cohort/variable.h"
+
+namespace cohort {
+
+namespace internal {
+class ShardedVariableImpl;
+}
+
+// One variable whose rows are spread over several, the shards: what a large table is on parameter
+// servers. A handle, and everywhere a Variable like any other: it is read, assigned, saved and
+// trained as one. Looking up rows (gather, nn::embedding_lookup) and sparse gradients touch the
+// shards that have the rows, and happen where these are.
+class ShardedVariable {
+ public:
+  // Of consecutive rows, which need not be equally many. Throws InvalidArgument unless there is at
+  // least one, with equal dtypes, shapes but for the first dimension, and trainability, and none is
+  // a shard already.
+  explicit ShardedVariable(const std::vector<Variable>& shards,
+                           const std::string& name = "ShardedVariable");
+  // What a variable is that a strategy's partitioner has cut. Throws InvalidArgument otherwise.
+  explicit ShardedVariable(const Variable& variable);
+  static bool is_sharded(const Variable& variable);
+
+  operator Variable() const;
+  // All rows.
+  operator Tensor() const { return read_value(); }
+  Tensor read_value() const;
+
+  std::string name() const;
+  DType dtype() const;
+  Shape shape() const;
+  bool trainable() const;
+  const std::vector<Variable>& variables() const;
+  std::vector<Variable>::const_iterator begin() const { return variables().begin(); }
+  std::vector<Variable>::const_iterator end() const { return variables().end(); }
+
+  // Each shard gets its rows.
+  ShardedVariable& assign(const Tensor& value);
+  ShardedVariable& assign_add(const Tensor& delta);
+  ShardedVariable& assign_sub(const Tensor& delta);
+  // As Variable's. Throw Unimplemented unless the shards have the sizes that a partitioner gives.
+  ShardedVariable& scatter_update(const IndexedSlices& slices);
+  ShardedVariable& scatter_add(const IndexedSlices& slices);
+  ShardedVariable& scatter_sub(const IndexedSlices& slices);
+  ShardedVariable& scatter_mul(const IndexedSlices& slices);
+  ShardedVariable& scatter_div(const IndexedSlices& slices);
+  ShardedVariable& scatter_min(const IndexedSlices& slices);
+  ShardedVariable& scatter_max(const IndexedSlices& slices);
+  // The rows that a vector of integers names, in its order. Throws InvalidArgument for another
+  // shape, Unimplemented as above, OutOfRange for a row that there is not.
+  Tensor sparse_read(const Tensor& rows) const;
+
+  // As for the tensor of all rows; only the shards that are needed are read. A negative row counts
+  // from the end; OutOfRange when there is none.
+  Tensor operator[](int64_t row) const;
+  Tensor slice(const std::vector<Range>& ranges) const;
+
+  std::string to_string() const;
+  friend std::ostream& operator<<(std::ostream& out, const ShardedVariable& variable);
+
+ private:
+  std::shared_ptr<internal::ShardedVariableImpl> impl_;
+};
+
+}  // namespace cohort

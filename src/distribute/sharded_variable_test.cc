@@ -1,0 +1,120 @@
+// Variables of several parts. DISTRIBUTE.md, section 10.
+
+#include "cohort/sharded_variable.h"
+
+#include <gtest/gtest.h>
+
+#include "cohort/cohort.h"
+#include "support/expect_error.h"
+
+namespace cohort {
+namespace {
+
+Variable part(const std::vector<float>& values) { return Variable(Tensor::from(values)); }
+
+class Sharded : public testing::Test {
+ protected:
+  ShardedVariable s{{part({0, 1, 2, 3}), part({4, 5, 6}), part({7, 8, 9})}, "s"};
+
+  static std::vector<float> numbers(const Tensor& tensor) { return tensor.to_vector<float>(); }
+};
+using Floats = std::vector<float>;
+
+TEST_F(Sharded, IsOneTensor) {
+  EXPECT_EQ(s.shape(), Shape({10}));
+  EXPECT_EQ(numbers(s), (Floats{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}));
+  EXPECT_EQ(s.variables().size(), 3u);
+  const Variable v = s;
+  EXPECT_EQ(numbers(v * 2.f)[9], 18);
+  EXPECT_EQ(ShardedVariable(v).name(), "s");
+  EXPECT_ERROR(Code::InvalidArgument, "not cut", ShardedVariable(Variable(1.f)));
+  size_t rows = 0;
+  for (const Variable& shard : s) rows += static_cast<size_t>(shard.shape()[0]);
+  EXPECT_EQ(rows, 10u);
+}
+
+TEST_F(Sharded, IsSlicedAsTheTensorIs) {
+  EXPECT_EQ(numbers(s.slice({{2, 9, 3}})), (Floats{2, 5, 8}));
+  EXPECT_EQ(numbers(s.slice({{8, 1, -4}})), (Floats{8, 4}));
+  EXPECT_EQ(s[-1].to<float>(), 9);
+  EXPECT_EQ(s[4].to<float>(), 4);
+  EXPECT_EQ(s.slice({{6, 6}}).shape(), Shape({0}));
+  const Tensor all = s;
+  for (int64_t begin = -12; begin <= 12; begin += 3) {
+    for (int64_t end = -12; end <= 12; end += 2) {
+      for (const int64_t step : {1, 2, 4, -1, -3}) {
+        const std::vector<Range> range{{begin, end, step}};
+        EXPECT_EQ(numbers(s.slice(range)), numbers(slice(all, range)))
+            << begin << ":" << end << ":" << step;
+      }
+    }
+  }
+  for (const int64_t step : {1, 3, -1, -4}) {
+    const std::vector<Range> whole{{std::nullopt, std::nullopt, step}};
+    EXPECT_EQ(numbers(s.slice(whole)), numbers(slice(all, whole)));
+  }
+  EXPECT_ERROR(Code::OutOfRange, "no row 10", s[10]);
+  EXPECT_ERROR(Code::InvalidArgument, "step 0", s.slice({{0, 3, 0}}));
+}
+
+TEST_F(Sharded, IsAssignedPartByPart) {
+  s.assign_add(ones({10})).assign_sub(ones({10}) * 3.f);
+  EXPECT_EQ(numbers(s.variables()[1]), (Floats{2, 3, 4}));
+  s.assign(range(10, kFloat32) * 2.f);
+  EXPECT_EQ(numbers(s)[7], 14);
+  EXPECT_ERROR(Code::InvalidArgument, "'s'", s.assign(ones({9})));
+}
+
+TEST_F(Sharded, HasRows) {
+  EXPECT_EQ(numbers(s.sparse_read(Tensor({9, 0, 4, 9}))), (Floats{9, 0, 4, 9}));
+  s.scatter_add({Tensor({10.f, 20.f, 5.f}), Tensor({int64_t{8}, int64_t{1}, int64_t{1}}), {10}});
+  EXPECT_EQ(numbers(s), (Floats{0, 26, 2, 3, 4, 5, 6, 7, 18, 9}));
+  s.scatter_update({Tensor({-1.f}), Tensor({int64_t{4}}), {10}});
+  EXPECT_EQ(s[4].to<float>(), -1);
+  EXPECT_ERROR(Code::InvalidArgument, "vector", s.sparse_read(Tensor({{1}, {2}})));
+  ShardedVariable uneven({part({1}), part({2, 3})});
+  EXPECT_ERROR(Code::Unimplemented, "sizes", uneven.sparse_read(Tensor({1})));
+}
+
+TEST_F(Sharded, ChecksItsShards) {
+  using Parts = std::vector<Variable>;
+  EXPECT_ERROR(Code::InvalidArgument, "at least one", ShardedVariable(Parts{}));
+  EXPECT_ERROR(Code::InvalidArgument, "dtype", ShardedVariable(Parts{part({1}), Variable({1})}));
+  EXPECT_ERROR(Code::InvalidArgument, "no rows", ShardedVariable(Parts{Variable(1.f)}));
+  EXPECT_ERROR(Code::InvalidArgument, "shape",
+               ShardedVariable(Parts{part({1}), Variable({{1.f, 2.f}})}));
+  EXPECT_ERROR(Code::InvalidArgument, "trainable",
+               ShardedVariable(Parts{part({1}), Variable({1.f}, {.trainable = false})}));
+  EXPECT_ERROR(Code::InvalidArgument, "part of another", ShardedVariable(Parts{s.variables()[0]}));
+}
+
+TEST_F(Sharded, IsTrainedAsOne) {
+  const ShardedVariable table({Variable(ones({3, 2})), Variable(ones({2, 2}))}, "table");
+  Variable plain(ones({5, 2}));
+  const Tensor ids({4, 0, 4, 2});
+  const auto train = [&](const Variable& rows, optim::Optimizer& optimizer) {
+    for (int i = 0; i < 3; ++i) {
+      GradientTape tape;
+      const Tensor loss = sum(square(nn::embedding_lookup(rows, ids))) + sum(rows) * 0.f;
+      optimizer.apply_gradients(tape.gradient(loss, std::vector{rows}), {rows});
+    }
+    return numbers(rows);
+  };
+  optim::Adagrad a({.learning_rate = 0.1}), b({.learning_rate = 0.1});
+  EXPECT_EQ(train(table, a), train(plain, b));
+}
+
+TEST_F(Sharded, IsRestoredInOtherParts) {
+  const std::string prefix = testing::TempDir() + "/sharded";
+  const ShardedVariable two({part({1, 2, 3}), part({4, 5})});
+  const std::string saved = Checkpoint({{"table", Variable(two)}}).save(prefix);
+  const ShardedVariable three({part({0, 0}), part({0, 0}), part({0})});
+  Checkpoint({{"table", Variable(three)}}).restore(saved).assert_consumed();
+  EXPECT_EQ(numbers(three), (Floats{1, 2, 3, 4, 5}));
+  Variable whole = part({0, 0, 0, 0, 0});
+  Checkpoint({{"table", whole}}).restore(saved);
+  EXPECT_EQ(numbers(whole), (Floats{1, 2, 3, 4, 5}));
+}
+
+}  // namespace
+}  // namespace cohort

@@ -1,0 +1,101 @@
+// Rows of tables that are somewhere else: which part of a table has them, and reading them there.
+
+#include "ops/read_rows.h"
+
+#include "base/raise.h"
+#include "cohort/ops.h"
+#include "ops/checks.h"
+#include "ops/kernel.h"
+#include "ops/rows.h"
+#include "ops/variable_ops.h"
+
+namespace cohort::internal {
+namespace {
+
+Specs infer_read_rows(const OpInputs& inputs) {
+  if (inputs.dtype(0) != kResource) {
+    raise(Code::InvalidArgument, "[ReadRows] input 0 must be a variable's handle, got {}",
+          to_string(inputs.dtype(0)));
+  }
+  require_integers(inputs, 1, "the rows");
+  const auto& table = inputs.attrs.get<Shape>("shape");
+  require_rank_at_least(inputs.op, table, 1, "the variable");
+  require_rank(inputs.op, inputs.shape(1), 1, "the rows");
+  const Shape rows = table.with(0, inputs.shape(1).has_rank() ? inputs.shape(1)[0] : -1);
+  return {{inputs.attrs.get<DType>("dtype"), rows}};
+}
+
+void compute_rows_in_range(Kernel& k) {
+  const at::Tensor ids = in(k, 0).to(at::kLong).reshape({-1}).contiguous();
+  const int64_t begin = k.attrs.integer("begin");
+  const int64_t end = k.attrs.integer("end");
+  std::vector<int64_t> rows, positions;
+  const int64_t* id = ids.data_ptr<int64_t>();
+  for (int64_t i = 0; i < ids.numel(); ++i) {
+    if (id[i] < begin || id[i] >= end) continue;
+    rows.push_back(id[i] - begin);
+    positions.push_back(i);
+  }
+  set(k, at::tensor(rows, at::kLong));
+  set(k, at::tensor(positions, at::kLong), 1);
+}
+
+}  // namespace
+
+// The rows of a variable that input 1 names. Only they are copied.
+extern constexpr OpDef kReadRows{
+    .name = "ReadRows",
+    .dtypes = kNumericTypes | kResourceType,
+    .infer = infer_read_rows,
+    .compute =
+        [](Kernel& k) {
+          VariableCell& cell = cell_of(k.inputs[0]);
+          at::Tensor found;
+          // Nothing changes; but nobody else may change it meanwhile, or would have to copy it all.
+          cell.update([&](const Tensor& table) {
+            const at::Tensor whole = aten(table);
+            found = take_rows(whole, 0, checked_rows("ReadRows", in(k, 1), whole.size(0)));
+          });
+          set(k, found);
+        },
+    .gradient = nullptr,
+    .no_gradient_because = "a variable's gradient is collected where it is read",
+    .stateful = true,
+};
+
+// Of the ids in input 0, those from `begin` to before `end`, counted from `begin`; and where they
+// were.
+extern constexpr OpDef kRowsInRange{
+    .name = "RowsInRange",
+    .dtypes = kIntegerTypes,
+    .infer = [](const OpInputs&) -> Specs {
+      const Shape some{Shape::kUnknownDim};
+      return {{kInt64, some}, {kInt64, some}};
+    },
+    .compute = compute_rows_in_range,
+    .gradient = nullptr,
+    .no_gradient_because = "ids have no gradient",
+};
+
+RowsInRange rows_in_range(const Tensor& ids, int64_t begin, int64_t end) {
+  const std::vector<Tensor> both =
+      apply_many(kRowsInRange, {&ids, 1}, {{"begin", begin}, {"end", end}}, {});
+  return {both[0], both[1]};
+}
+
+RowsInRange rows_of_part(const Tensor& ids, std::span<const int64_t> begins, size_t part) {
+  constexpr int64_t kFar = int64_t{1} << 60;
+  const bool last = part + 2 == begins.size();
+  const int64_t end = last ? kFar : begins[part + 1];
+  if (part > 0) return rows_in_range(ids, begins[part], end);
+  RowsInRange found = rows_in_range(ids, -kFar, end);
+  found.rows = found.rows + Tensor(-kFar);
+  return found;
+}
+
+Tensor read_rows(const VariableHandle& variable, const Tensor& rows) {
+  return apply(kReadRows, {variable.handle, rows},
+               {{"dtype", variable.dtype}, {"shape", variable.shape}});
+}
+
+}  // namespace cohort::internal
