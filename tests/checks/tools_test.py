@@ -2,6 +2,7 @@
 
 usage: tools_test.py ROOT
 """
+import json
 import os
 import pathlib
 import subprocess
@@ -212,6 +213,33 @@ class Setup(Scratch):
         page = (ROOT / "docs/dependencies.md").read_text()
         for name in self.run_tool(ROOT / "scripts/setup.sh", "--list")[1].split():
             self.assertIn(f"`{name}`", page)
+
+
+class Compare(Scratch):
+    """Benchmarks' output becomes a table, JSON and a picture."""
+
+    OUTPUT = """                                                    cohort         torch
+MLP step                                        10.00 us      15.00 us  ratio 0.667  limit 1.00  ok
+64 KB
+  pack           best       1.00 us  median       2.00 us
+  pack     is    3.25 times Open MPI       best    3.10  wanted 3.00  ok
+"""
+
+    def test_reads_both_kinds_of_lines(self):
+        self.write("text", self.OUTPUT)
+        tool = ROOT / "benchmarks/compare/compare.py"
+        code, said = self.run_tool(tool, "--read", self.root / "text", self.root / "out")
+        self.assertEqual(code, 0, said)
+        self.assertIn("| MLP step | peer | 1.50 |", said)
+        figures = json.loads((self.root / "out/compare.json").read_text())
+        self.assertEqual([(f["peer"], f["times"]) for f in figures], [("peer", 1.5), ("Open MPI", 3.25)])
+        self.assertEqual((self.root / "out/compare.svg").read_text().count("<rect"), 2)
+
+    def test_says_when_there_is_nothing(self):
+        self.write("text", "nothing\n")
+        code, said = self.run_tool(ROOT / "benchmarks/compare/compare.py", "--read", self.root / "text", self.root / "out")
+        self.assertNotEqual(code, 0)
+        self.assertIn("nothing was compared", said)
 
 
 if __name__ == "__main__":
