@@ -24,8 +24,9 @@ struct DistributedInput {
   int64_t cardinality = data::kUnknownCardinality;
   // Whether next() fills a last uneven step up.
   bool fills_partial_steps = true;
-  // See StrategyExtended::sum_over_workers.
+  // See StrategyExtended.
   std::function<InputTotals(const InputTotals&)> sum_over_workers = {};
+  std::function<std::vector<std::string>(const std::string&)> gather_from_workers = {};
 
   size_t replicas() const { return devices.size(); }
   bool several_workers() const { return context.num_input_pipelines() > 1; }
