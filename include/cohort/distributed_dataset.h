@@ -59,6 +59,8 @@ struct InputTotals {
   int64_t replicas_with_data = 0;
   int64_t samples = 0;
   int64_t failed_workers = 0;  // whose input pipeline threw
+  // That have no data for a replica and do not know what an empty element looks like.
+  int64_t undescribed_workers = 0;
 };
 
 // What the replicas get in one step: an element for each. A replica without data in the last step

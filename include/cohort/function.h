@@ -23,6 +23,7 @@ class Trace;
 // Appends an argument.
 template <typename T>
 void add_argument(const T& argument, Flat& flat) {
+  describe_layout(argument, flat.kinds);
   visit_leaves(
       [&]<typename Leaf>(const Leaf& leaf) {
         if constexpr (HoldsTensors<Leaf>) {
@@ -83,7 +84,8 @@ struct FunctionOptions {
 // arguments are traced as they are, and traced anew when they change; among the results they stay
 // what they were in the trace. Iterators may be arguments, or captured: each call takes the next
 // elements, and any iterator over elements of the same dtypes and shapes goes with one trace.
-// Inside of a replica each replica has its own traces.
+// Inside of a replica each replica has its own traces; a function that calls merge_call() there
+// runs as the C++ code that it is.
 //
 // Nodes run on the devices that the code asked for, those of several devices at the same time.
 // Thread-safe. Under a tape, and inside of another function, it is called op by op.

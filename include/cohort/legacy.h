@@ -88,6 +88,11 @@ auto unwrap(const Strategy& strategy, const T& value) {
 }
 // Something that exists once all of the values do.
 inline Tensor group(const std::vector<Tensor>& values) { return cohort::group(values); }
+template <typename T>
+Tensor group(const Strategy& strategy, const T& value) {
+  const auto parts = strategy.local_results(value);
+  return cohort::group(std::vector<Tensor>(parts.begin(), parts.end()));
+}
 
 // --- Input
 
@@ -95,11 +100,19 @@ template <typename DatasetFunction>
 DistributedDataset distribute_dataset(Strategy& strategy, const DatasetFunction& make) {
   return strategy.distribute_dataset(make());
 }
-inline DistributedIterator make_dataset_iterator(Strategy& strategy, const data::Dataset& dataset) {
+// One pipeline for all towers; another mode throws InvalidArgument.
+void check_replication_mode(InputReplicationMode mode);
+inline DistributedIterator make_dataset_iterator(
+    Strategy& strategy, const data::Dataset& dataset,
+    InputReplicationMode mode = InputReplicationMode::PerWorker) {
+  check_replication_mode(mode);
   return strategy.distribute_dataset(dataset).iterator();
 }
 template <typename InputFunction>
-DistributedIterator make_input_fn_iterator(Strategy& strategy, const InputFunction& make) {
+DistributedIterator make_input_fn_iterator(
+    Strategy& strategy, const InputFunction& make,
+    InputReplicationMode mode = InputReplicationMode::PerWorker) {
+  check_replication_mode(mode);
   return strategy.distribute_datasets_from_function(make).iterator();
 }
 

@@ -103,6 +103,11 @@ class ReplicaContext {
   // shapes) names the replicas and both calls. Differentiable. A variable contributes the own copy.
   template <typename T>
   auto all_reduce(ReduceOp op, const T& value, const CommunicationOptions& options = {});
+  // The same by name: "sum", in any letter case. Throws InvalidArgument for an unknown one.
+  template <typename T>
+  auto all_reduce(std::string_view op, const T& value, const CommunicationOptions& options = {}) {
+    return all_reduce(parse_reduce_op(op), value, options);
+  }
   // Every replica gets all values, one after the other along `axis`. Differentiable.
   template <typename T>
   auto all_gather(const T& value, int axis, const CommunicationOptions& options = {});
@@ -133,6 +138,7 @@ struct ReduceAxes {
   ReduceAxes() = default;
   ReduceAxes(int axis) : axes{axis} {}
   ReduceAxes(std::initializer_list<int> list) : axes(list.begin(), list.end()) {}
+  ReduceAxes(const std::vector<int>& list) : axes(list.begin(), list.end()) {}
   ReduceAxes(std::nullopt_t) {}
   std::vector<int64_t> axes;
 };
@@ -192,6 +198,10 @@ class StrategyExtended {
   virtual bool supports_replica_pipelines() const { return false; }
   // The sum over all workers, which call it together, once per step.
   virtual InputTotals sum_over_workers(const InputTotals& here) { return here; }
+  // What every worker gives, in the order of the workers, which call it together. Needed when one
+  // has no data from the beginning and only others can tell it what elements look like; a strategy
+  // without it gets an error there, on all workers.
+  virtual std::vector<std::string> gather_from_workers(const std::string& here) { return {here}; }
   // The value that the worker with replica 0 gives, on all workers, which call it together.
   virtual Tensor from_first_worker(const Tensor& value) { return value; }
 
@@ -291,7 +301,8 @@ class Strategy {
   // Calls `f` once per replica, all at the same time, and returns what each returned. Distributed
   // arguments are replaced by the replica's component, wherever they are in vectors, tuples and
   // maps; variables and everything else pass as they are. A dataset's element is spread over the
-  // parameters of `f`. The first exception ends all replicas and is thrown.
+  // parameters of `f`. The first exception ends all replicas and is thrown; structures that the
+  // replicas return must have equal lengths and keys (InvalidArgument).
   template <typename F, typename... Args>
   auto run(F&& f, const Args&... args);
 
@@ -299,6 +310,11 @@ class Strategy {
   // where Mean divides by the number of elements there are. Leaf by leaf of a structure.
   template <typename T>
   auto reduce(ReduceOp op, const T& value, const ReduceAxes& axes = {});
+  // The same by name: "sum", in any letter case. Throws InvalidArgument for an unknown one.
+  template <typename T>
+  auto reduce(std::string_view op, const T& value, const ReduceAxes& axes = {}) {
+    return reduce(parse_reduce_op(op), value, axes);
+  }
   // All replicas' values, one after the other along `axis`.
   template <typename T>
   Tensor gather(const T& value, int axis);

@@ -232,6 +232,13 @@ const Tensor& Arguments::tensor(size_t index) const {
   return tensors[mode_ == Mode::Whole ? 0 : leaf_offset(structure, index)];
 }
 
+void check_is_map(const Element& element) {
+  if (element.is_map()) return;
+  raise(Code::InvalidArgument,
+        "[Function] an argument is to be a map by name, but the element is {}",
+        describe(*structure_of(element)));
+}
+
 Element Arguments::element(size_t index) const {
   if (mode_ == Mode::Whole) return element_;
   if (mode_ == Mode::Parts) return element_[index];

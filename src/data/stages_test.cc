@@ -101,6 +101,27 @@ TEST(Map, UnpacksByArity) {
   EXPECT_EQ(numbers(nested), (Numbers{11, 23}));
 }
 
+TEST(Map, TakesStructuresAsArguments) {
+  const auto pairs = from_tensor_slices(Tensor({1, 2}), Tensor({10, 20}));
+  const auto sums = pairs.map([](std::tuple<int64_t, Tensor> both) {
+    return std::get<0>(both) + std::get<1>(both).to<int64_t>();
+  });
+  EXPECT_EQ(numbers(sums), (Numbers{11, 22}));
+  const auto nested = pairs.enumerate().map(
+      [](int64_t i, const std::pair<int64_t, int64_t>& both) { return i * both.second; });
+  EXPECT_EQ(numbers(nested), (Numbers{0, 20}));
+  const auto named = pairs.map([](Tensor a, Tensor b) {
+    return std::map<std::string, Tensor>{{"a", a}, {"b", b}};
+  });
+  const auto by_name = named.map(
+      [](const std::map<std::string, int64_t>& all) { return all.at("a") - all.at("b"); });
+  EXPECT_EQ(numbers(by_name), (Numbers{-9, -18}));
+  EXPECT_ERROR(Code::InvalidArgument, "map by name",
+               numbers(pairs.map([](const std::map<std::string, int64_t>& all) {
+                 return static_cast<int64_t>(all.size());
+               })));
+}
+
 TEST(Map, TakesTracedFunctions) {
   const auto pairs = from_tensor_slices(Tensor({1.f, 2.f}), Tensor({10.f, 20.f}));
   const auto sum = function([](Tensor a, Tensor b) { return a + b; });

@@ -4,6 +4,7 @@
 
 #include "base/raise.h"
 #include "cohort/ops.h"
+#include "distribute/merge_point.h"
 #include "distribute/replica_reductions.h"
 #include "ops/dispatch.h"
 
@@ -118,6 +119,11 @@ IndexedSlices aggregate(ReplicaContext& replica, const DistributedVariable& vari
   }
   const bool first = replica.replica_id_in_sync_group() == 0;
   return replica.all_reduce(ReduceOp::Sum, first ? slices : without_rows(slices));
+}
+
+void await_other_copies(ReplicaContext& replica) {
+  if (replica.meeting() == nullptr || is_tracing_alone(replica)) return;
+  replica.meeting()->meet(replica.local_replica(), {"assign", 0, nullptr}, nullptr, nullptr);
 }
 
 Tensor once_for_all(ReplicaContext& replica, const std::function<Tensor()>& body) {

@@ -19,6 +19,9 @@ IndexedSlices aggregate(ReplicaContext& replica, const DistributedVariable& vari
 Tensor aggregate_values(ReplicaContext& replica, const DistributedVariable& variable,
                         const Tensor& value);
 
+// After each replica has written its copy: when it returns, all have.
+void await_other_copies(ReplicaContext& replica);
+
 // Calls `body` once for all replicas, in cross-replica context, and gives each its result. The
 // effects of all replicas' code before it are there, and `body`'s are for the code after it.
 Tensor once_for_all(ReplicaContext& replica, const std::function<Tensor()>& body);

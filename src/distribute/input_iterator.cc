@@ -70,6 +70,7 @@ std::optional<DistributedElement> DistributedInputIterator::next_step(LastStep l
   const Status drawing = capture_status([this] { draw(); });
   const InputTotals found = filled ? totals_of_all_workers(drawing) : totals(drawing);
   throw_if_error(drawing);
+  if (found.undescribed_workers > 0 && found.replicas_with_data > 0) learn_empty_element();
   ended_ = filled ? found.replicas_with_data == 0 : !is_complete();
   if (ended_) {
     drawn_.clear();
@@ -99,8 +100,10 @@ InputTotals DistributedInputIterator::totals(const Status& drawing) const {
   return here;
 }
 
-InputTotals DistributedInputIterator::totals_of_all_workers(const Status& drawing) const {
-  const InputTotals all = input_->sum_over_workers(totals(drawing));
+InputTotals DistributedInputIterator::totals_of_all_workers(const Status& drawing) {
+  InputTotals here = totals(drawing);
+  here.undescribed_workers = lacks_empty_element() ? 1 : 0;
+  const InputTotals all = input_->sum_over_workers(here);
   if (all.failed_workers > 0 && drawing.ok()) {
     raise(Code::Aborted,
           "[DistributedIterator] the input pipelines of {} other workers failed in this step; "
@@ -124,12 +127,6 @@ DistributedElement DistributedInputIterator::deliver(std::optional<int64_t> glob
   }
   return DistributedElement(std::exchange(drawn_, {}), is_alone(), std::move(counts),
                             global_samples);
-}
-
-const Element& DistributedInputIterator::empty_element() {
-  if (!spec_) spec_ = input_->element_spec();
-  if (!empty_) empty_ = data::internal::dummy_element(*spec_);
-  return *empty_;
 }
 
 std::string DistributedInputIterator::save() {

@@ -46,11 +46,15 @@ class DistributedInputIterator : public data::internal::IteratorBase {
   void draw();
   // Of the local replicas, given how drawing went.
   InputTotals totals(const Status& drawing) const;
-  InputTotals totals_of_all_workers(const Status& drawing) const;
+  InputTotals totals_of_all_workers(const Status& drawing);
   bool is_complete() const;
   bool is_alone() const { return input_->replicas() == 1 && !input_->several_workers(); }
   DistributedElement deliver(std::optional<int64_t> global_samples);
   const data::Element& empty_element();
+  // Whether it needs an empty element and cannot make one without the other workers.
+  bool lacks_empty_element();
+  // Together with all workers, one of which lacks it.
+  void learn_empty_element();
 
   const std::shared_ptr<const DistributedInput> input_;
 

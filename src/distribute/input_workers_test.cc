@@ -27,31 +27,44 @@ struct Cluster {
 // Adds up what all workers bring to a step.
 class Meeting {
  public:
-  explicit Meeting(int workers) : workers_(workers) {}
+  explicit Meeting(int workers) : workers_(workers), texts_(static_cast<size_t>(workers)) {}
 
   InputTotals add(const InputTotals& here) {
     std::unique_lock lock(mutex_);
     sum_.replicas_with_data += here.replicas_with_data;
     sum_.samples += here.samples;
     sum_.failed_workers += here.failed_workers;
+    sum_.undescribed_workers += here.undescribed_workers;
+    await_all(lock, [this] { result_ = std::exchange(sum_, {}); });
+    return result_;
+  }
+  std::vector<std::string> gather(int worker, const std::string& here) {
+    std::unique_lock lock(mutex_);
+    texts_[static_cast<size_t>(worker)] = here;
+    await_all(lock, [] {});
+    return texts_;
+  }
+
+ private:
+  // `last` is done by the last one to come.
+  void await_all(std::unique_lock<std::mutex>& lock, const std::function<void()>& last) {
     const int64_t round = round_;
     if (++arrived_ == workers_) {
-      result_ = std::exchange(sum_, {});
+      last();
       arrived_ = 0;
       ++round_;
       changed_.notify_all();
     } else if (!changed_.wait_for(lock, std::chrono::seconds(20), [&] { return round_ > round; })) {
       internal::raise(Code::DeadlineExceeded, "the other workers did not come");
     }
-    return result_;
   }
 
- private:
   const int workers_;
   std::mutex mutex_;
   std::condition_variable changed_;
   InputTotals sum_;
   InputTotals result_;
+  std::vector<std::string> texts_;
   int arrived_ = 0;
   int64_t round_ = 0;
 };
@@ -74,6 +87,11 @@ class FeedingExtended : public StrategyExtended {
   int num_replicas_in_sync() const override { return context_.num_replicas_in_sync(); }
   InputContext input_context() const override { return context_; }
   InputTotals sum_over_workers(const InputTotals& here) override { return meeting_.add(here); }
+  std::vector<std::string> gather_from_workers(const std::string& here) override {
+    return tells_ ? meeting_.gather(context_.input_pipeline_id(), here) : std::vector{here};
+  }
+  // Whether workers tell each other more than numbers.
+  void set_tells(bool tells) { tells_ = tells; }
 
   Variable create_variable(const NextCreator& next, const VariableRequest& request) override {
     return next(request);
@@ -95,6 +113,7 @@ class FeedingExtended : public StrategyExtended {
   const InputContext context_;
   const int devices_;
   Meeting& meeting_;
+  bool tells_ = true;
 };
 
 Strategy feeding(const InputContext& context, int devices, Meeting& meeting) {
@@ -275,6 +294,45 @@ TEST(Workers, HearOfTheFailureOfAnother) {
   });
   EXPECT_EQ(seen[0], (std::vector<std::string>{"1", "ABORTED", "1", "1", "end"}));
   EXPECT_EQ(seen[1], (std::vector<std::string>{"1", "UNKNOWN", "1", "0", "end"}));
+}
+
+// Pairs of which only the first worker has some, behind a function that only running tells about.
+DistributedDataset pairs_of_one_worker(Strategy& strategy) {
+  return strategy.distribute_datasets_from_function([](const InputContext& input) {
+    const int64_t count = input.input_pipeline_id() == 0 ? 3 : 0;
+    return range(count)
+        .map([](Tensor x) { return std::pair(x, fill({2}, cast(x, kFloat32))); })
+        .batch(2);
+  });
+}
+
+TEST(Workers, WithoutDataLearnFromTheOthersWhatElementsAre) {
+  const auto seen =
+      on_all_workers({.workers = 3, .replicas_per_worker = 2}, [](Strategy& strategy) {
+        std::string shapes;
+        for (const auto& step : pairs_of_one_worker(strategy)) {
+          for (size_t r = 0; r < step.size(); ++r) {
+            shapes += step[r][0].tensor().shape().to_string();
+            shapes += step[r][1].tensor().shape().to_string();
+          }
+          shapes += fmt::format(" of {}; ", step.global_sample_count());
+        }
+        return shapes;
+      });
+  EXPECT_EQ(seen[0], "(2,)(2, 2)(1,)(1, 2) of 3; ");
+  for (const size_t other : {1u, 2u}) EXPECT_EQ(seen[other], "(0,)(0, 2)(0,)(0, 2) of 3; ");
+}
+
+TEST(Workers, WithoutDataAreAnErrorOnAllWorkersWhereTheyCannotLearn) {
+  const auto codes = on_all_workers({.workers = 2}, [](Strategy& strategy) {
+    dynamic_cast<FeedingExtended&>(strategy.extended()).set_tells(false);
+    auto it = pairs_of_one_worker(strategy).iterator();
+    const Status failure = capture_status([&] { it.next(); });
+    EXPECT_NE(failure.message.find("give every worker at least one element"), std::string::npos)
+        << failure.to_string();
+    return failure.code;
+  });
+  EXPECT_EQ(codes, (std::vector{Code::FailedPrecondition, Code::FailedPrecondition}));
 }
 
 TEST(Workers, MustHaveEquallyManyReplicas) {

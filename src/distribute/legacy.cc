@@ -16,6 +16,13 @@ std::shared_ptr<CrossDeviceOps> all_reduce_cross_device_ops(std::string_view alg
                   algorithm);
 }
 
+void check_replication_mode(InputReplicationMode mode) {
+  if (mode == InputReplicationMode::PerWorker) return;
+  internal::raise(Code::InvalidArgument,
+                  "[make_dataset_iterator] iterators of old have one pipeline for all towers; "
+                  "PerReplica is for Strategy::distribute_datasets_from_function");
+}
+
 void MultiStepContext::set_last_step_output(const std::string& name, const DistributedValue& value,
                                             std::optional<ReduceOp> op) {
   if (in_cross_replica_context()) {

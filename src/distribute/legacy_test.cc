@@ -31,6 +31,7 @@ TEST_F(Legacy, ContextsHaveTheirOldNames) {
     return 10 * sum + tower.tower_id();
   });
   EXPECT_EQ(unwrap(strategy_, ids), (std::vector<int>{10, 11}));
+  EXPECT_EQ(group(strategy_, ids).size(), 0);
 }
 
 TEST_F(Legacy, IteratorsAreRunWith) {
@@ -45,6 +46,12 @@ TEST_F(Legacy, IteratorsAreRunWith) {
                 .value(),
             2);
   EXPECT_EQ(distribute_dataset(strategy_, [&] { return dataset_; }).cardinality(), 2);
+  constexpr auto kPerReplica = InputReplicationMode::PerReplica;
+  EXPECT_ERROR(Code::InvalidArgument, "one pipeline",
+               make_dataset_iterator(strategy_, dataset_, kPerReplica));
+  const auto function = [&](const InputContext&) { return dataset_; };
+  EXPECT_ERROR(Code::InvalidArgument, "one pipeline",
+               make_input_fn_iterator(strategy_, function, kPerReplica));
 }
 
 TEST_F(Legacy, StepsAreRunOnAnIterator) {

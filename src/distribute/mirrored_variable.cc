@@ -37,7 +37,9 @@ Tensor MirroredVariable::write_across_parts(Write how, const std::vector<Tensor>
 Tensor MirroredVariable::write_in_replica(ReplicaContext& replica, Write how, const Tensor& value) {
   VariableImpl& own = copy(replica.local_replica());
   if (options().aggregation != VariableAggregation::None) {
-    return write_to(own, how, aggregate(replica, *this, value));
+    Tensor written = write_to(own, how, aggregate(replica, *this, value));
+    await_other_copies(replica);
+    return written;
   }
   note_lone_write(replica, name_of(how));
   return write_to(own, how, value);
@@ -58,7 +60,9 @@ Tensor MirroredVariable::scatter_in_replica(ReplicaContext& replica, ScatterOp o
   require_scatter(*this, op);
   VariableImpl& own = copy(replica.local_replica());
   if (options().aggregation != VariableAggregation::None) {
-    return own.scatter(op, aggregate(replica, *this, slices));
+    Tensor written = own.scatter(op, aggregate(replica, *this, slices));
+    await_other_copies(replica);
+    return written;
   }
   note_lone_write(replica, "scatter");
   return own.scatter(op, slices);

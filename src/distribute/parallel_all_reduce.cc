@@ -1,46 +1,15 @@
 #include "distribute/parallel_all_reduce.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
-#include <optional>
 
-#include "tensor/body.h"
-#include "tensor/memory.h"
+#include "distribute/replica_part.h"
 #include "tensor/reduce_elements.h"
 
 namespace cohort::internal {
 namespace {
 
 using Letter = MergePoint::Letter;
-
-// Values of at most this many bytes travel in letters: copying more costs more than a meeting.
-constexpr int64_t kMostMailed = Letter::kMostBytes;
-// Results of fewer bytes than this are added up by each replica for itself.
-constexpr int64_t kWorthSharing = 16 << 10;
-// Borders between slices, and the places where tensors begin, keep apart what caches keep together.
-constexpr int64_t kCacheLine = 64;
-
-// One of a replica's values.
-struct Source {
-  size_t place;  // in the list of values
-  const std::byte* data;
-  const TensorBody* body;
-};
-
-// A replica's call as the others see it: everything they need in one place, worked out beforehand.
-struct Part : ReplicaCall {
-  uint64_t signature = 0;  // of op, dtypes and shapes; 0: not dense numbers
-  int64_t bytes = 0;       // of the values, and of the results
-  int64_t result_bytes = 0;
-  std::vector<Source> sources = {};  // the values that are defined
-  std::shared_ptr<SharedResults> results_memory = nullptr;
-  // While adding up: one value of every replica.
-  std::vector<const std::byte*> terms = {};
-
-  bool is_mailed() const { return bytes <= kMostMailed; }
-  bool is_shared() const { return result_bytes >= kWorthSharing; }
-};
 
 // What all replicas brought to the meeting.
 class Letters {
@@ -51,8 +20,8 @@ class Letters {
     return *static_cast<const Letter*>(owns_[replica]);
   }
   // Until all have met again: the part that the letter is of.
-  Part& part(size_t replica) const {
-    return *static_cast<Part*>(static_cast<ReplicaCall*>((*this)[replica].sender));
+  ReplicaPart& part(size_t replica) const {
+    return *static_cast<ReplicaPart*>(static_cast<ReplicaCall*>((*this)[replica].sender));
   }
   // Until all have met again: the elements of value `i`.
   const std::byte* data(size_t replica, size_t i) const {
@@ -69,63 +38,6 @@ class Letters {
  private:
   std::span<void* const> owns_;
 };
-
-class Hash {
- public:
-  void add(uint64_t number) { state_ = (std::rotl(state_, 23) ^ number) * 0x9e3779b97f4a7c15u; }
-  uint64_t value() const { return state_ | 1; }
-
- private:
-  uint64_t state_ = 0x2545f4914f6cdd1du;
-};
-
-Spec result_of(ReduceOp op, const TensorBody& value) {
-  return {reduced_dtype(op, value.dtype), value.shape};
-}
-
-int64_t padded_bytes(DType dtype, const Shape& shape) {
-  const int64_t bytes = shape.num_elements() * size_of(dtype);
-  return (bytes + kCacheLine - 1) / kCacheLine * kCacheLine;
-}
-int64_t padded_bytes(const Spec& spec) { return padded_bytes(spec.dtype, spec.shape); }
-
-// A value at `place`; nullopt when it is not a dense number.
-std::optional<Source> source_of(const Gradient& value, size_t place) {
-  if (value.is_sparse()) return std::nullopt;
-  const Tensor dense = value.dense();
-  const TensorBody& held = body(dense);
-  if (held.kind != TensorBody::Kind::Numeric || held.dtype == kBool) return std::nullopt;
-  return Source{place, element_bytes(dense), &held};
-}
-
-// Fills in the part. Undefined values are left out: fine when all replicas leave out the same.
-void prepare(Part& own) {
-  Hash hash;
-  hash.add(static_cast<uint64_t>(own.op));
-  own.sources.reserve(own.values.size());
-  for (size_t i = 0; i < own.values.size(); ++i) {
-    if (!own.values[i].defined()) continue;
-    const std::optional<Source> source = source_of(own.values[i], i);
-    if (!source) return;
-    const TensorBody& held = *source->body;
-    for (const uint64_t number :
-         {i, static_cast<uint64_t>(held.dtype), static_cast<uint64_t>(held.shape.rank())}) {
-      hash.add(number);
-    }
-    for (const int64_t size : held.shape) hash.add(static_cast<uint64_t>(size));
-    own.bytes += padded_bytes(held.dtype, held.shape);
-    own.result_bytes += padded_bytes(result_of(own.op, held));
-    own.sources.push_back(*source);
-  }
-  hash.add(own.values.size());
-  own.signature = hash.value();
-}
-
-Specs specs_of(const Part& own) {
-  Specs specs;
-  for (const Source& source : own.sources) specs.push_back(result_of(own.op, *source.body));
-  return specs;
-}
 
 // The results of all tensors, one after the other, as one line of bytes, and the slice of it that
 // is part `number` of `parts`.
@@ -146,7 +58,7 @@ class Slice {
       return std::clamp<int64_t>((position - at_) / size, 0, count);
     };
     const Range range{element(begin_), element(end_)};
-    at_ += padded_bytes(spec);
+    at_ += padded_bytes(spec.dtype, spec.shape);
     return range;
   }
 
@@ -164,7 +76,7 @@ class Slice {
 
 // The terms of all results are where `data(replica, number of the result)` says.
 template <typename Data>
-void add_up(Part& own, const SharedResults& results, Slice slice, const Data& data) {
+void add_up(ReplicaPart& own, const SharedResults& results, Slice slice, const Data& data) {
   for (size_t i = 0; i < results.specs.size(); ++i) {
     const Slice::Range range = slice.of_next(results.specs[i]);
     if (range.begin >= range.end) continue;
@@ -177,13 +89,13 @@ void add_up(Part& own, const SharedResults& results, Slice slice, const Data& da
   }
 }
 
-void hand_out(const std::vector<Tensor>& handles, Part& own) {
+void hand_out(const std::vector<Tensor>& handles, ReplicaPart& own) {
   for (size_t i = 0; i < handles.size(); ++i) own.results[own.sources[i].place] = handles[i];
 }
 
 // Calls `use(place in the letter, source)` for all values.
 template <typename Use>
-void for_each_mailed(const Part& own, const Use& use) {
+void for_each_mailed(const ReplicaPart& own, const Use& use) {
   int64_t at = 0;
   for (const Source& source : own.sources) {
     use(at, source);
@@ -191,7 +103,7 @@ void for_each_mailed(const Part& own, const Use& use) {
   }
 }
 
-void write_letter(Letter& letter, Part& own) {
+void write_letter(Letter& letter, ReplicaPart& own) {
   letter.signature = own.signature;
   letter.sender = static_cast<ReplicaCall*>(&own);
   for (size_t i = 0; i < std::min(own.sources.size(), Letter::kMostAddresses); ++i) {
@@ -205,7 +117,7 @@ void write_letter(Letter& letter, Part& own) {
 }
 
 // All in this replica, out of what was mailed: the others may be gone.
-void reduce_mail(const Letters& letters, Part& own) {
+void reduce_mail(const Letters& letters, ReplicaPart& own) {
   hand_out(own.results_memory->handles[0], own);
   std::vector<int64_t> places;
   for_each_mailed(own, [&](int64_t at, const Source&) { places.push_back(at); });
@@ -215,7 +127,7 @@ void reduce_mail(const Letters& letters, Part& own) {
 
 // Out of the values themselves: all in this replica, or a share of the work, into memory that
 // replica 0 brought.
-void reduce_values(const Letters& letters, size_t replica, Part& own) {
+void reduce_values(const Letters& letters, size_t replica, ReplicaPart& own) {
   const auto data = [&](size_t r, size_t i) { return letters.data(r, i); };
   if (own.is_shared()) {
     const SharedResults& results = *letters.part(0).results_memory;
@@ -235,12 +147,11 @@ ParallelAllReduce::ParallelAllReduce(const std::vector<std::string>& devices) : 
 
 std::vector<Gradient> ParallelAllReduce::run(MergePoint& meeting, size_t replica,
                                              const ReplicaCall& call, const Otherwise& otherwise) {
-  Part own{call};
-  prepare(own);
+  ReplicaPart own(call);
   own.terms.resize(meeting.size());
   own.results.resize(own.values.size());
   if (own.signature != 0 && (replica == 0 || !own.is_shared())) {
-    const auto specs = [&] { return specs_of(own); };
+    const auto specs = [&] { return own.specs(); };
     ResultPool& pool = own.is_shared() ? shared_ : private_[replica];
     own.results_memory = pool.take(own.signature, std::ref(specs));
   }

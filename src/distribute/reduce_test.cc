@@ -45,6 +45,22 @@ TEST_F(Reduce, GoesOverTheReplicas) {
   EXPECT_EQ(of(ReduceOp::Mean, {Tensor(1), Tensor(2)}).to<double>(), 1.5);
 }
 
+TEST_F(Reduce, TakesTheNameOfTheReduction) {
+  MirroredStrategy strategy({"CPU:0", "CPU:1"});
+  const auto ids = strategy.run([] { return get_replica_context()->replica_id_in_sync_group(); });
+  EXPECT_EQ(strategy.reduce("SUM", ids).to<int>(), 1);
+  EXPECT_EQ(strategy.reduce("mean", ids).to<double>(), 0.5);
+  EXPECT_ERROR(Code::InvalidArgument, "median", strategy.reduce("median", ids));
+  const auto all = [](std::string_view op) {
+    return [op] { return get_replica_context()->all_reduce(op, Tensor({2.f})).to<float>(); };
+  };
+  EXPECT_EQ(strategy.run(all("Product"))[1], 4.f);
+  EXPECT_ERROR(Code::InvalidArgument, "median", strategy.run(all("median")));
+  EXPECT_EQ(
+      strategy.reduce(ReduceOp::Mean, Tensor({{1.f, 2.f}}), std::vector<int>{0, 1}).to<float>(),
+      1.5f);
+}
+
 TEST_F(Reduce, AlongAnAxisWeighsReplicasByTheirLengths) {
   const std::vector<Tensor> uneven{Tensor({2.f, 4.f}), Tensor({6.f}), zeros({0})};
   EXPECT_EQ(of(ReduceOp::Sum, uneven, 0).to<float>(), 12.f);

@@ -7,20 +7,21 @@
 #include "cohort/strategy.h"
 #include "distribute/context.h"
 #include "distribute/merge_point.h"
+#include "graph/untraceable.h"
 #include "ops/dispatch.h"
 
 namespace cohort {
 
 namespace {
 
-// A function that one replica traces runs later, without the code that would merge.
+// What one replica adds to a graph of its own runs later, without the code that would merge.
 void check_can_merge(const internal::MergePoint& meeting) {
   const internal::GraphBuilder* graph = internal::thread_dispatch().builder;
   if (graph == nullptr || graph == meeting.shared_graph()) return;
-  internal::raise(Code::Unimplemented,
-                  "[merge_call] cannot be called inside of a function that each replica traces by "
-                  "itself; trace around run() instead: function([&](auto x) {{ return "
-                  "strategy.run(step, x); }}), or use all_reduce()");
+  throw internal::Untraceable(
+      Code::Unimplemented,
+      "[merge_call] cannot be part of a graph that a replica builds by itself; build it around "
+      "run() instead, or use all_reduce()");
 }
 
 }  // namespace

@@ -1,20 +1,8 @@
 #include "distribute/replica_meeting.h"
 
-#include <utility>
-
 #include "base/raise.h"
 
 namespace cohort::internal {
-namespace {
-
-constexpr uint32_t kArrived = 1;
-constexpr uint32_t kLeft = 1u << 16;
-constexpr uint32_t kBroken = 1u << 31;
-
-size_t arrived(uint32_t counts) { return counts & 0xffff; }
-size_t left(uint32_t counts) { return counts >> 16; }
-
-}  // namespace
 
 ReplicaMeeting::ReplicaMeeting(size_t replicas)
     : waiting_(replicas), seats_(replicas), letters_(replicas), owns_(replicas) {}
@@ -179,20 +167,6 @@ void ReplicaMeeting::wake_sleepers() {
   published_.notify_all();
 }
 
-void ReplicaMeeting::give_up(size_t replica, uint32_t before) {
-  uint32_t counts = counts_.load();
-  do {
-    // The last one has come: the meeting is about to open, or has opened.
-    if (phase_.load() != before || arrived(counts) == size() || arrived(counts) == 0) return;
-  } while (!counts_.compare_exchange_weak(counts, counts - kArrived));
-  const Call& call = seats_[replica].call;
-  break_off_with(
-      {Code::DeadlineExceeded,
-       fmt::format("[{}] replica {} has waited {} s for replicas {}; CommunicationOptions sets how "
-                   "long a call may take",
-                   call.what, replica, call.timeout.count(), replicas_that(false))});
-}
-
 void ReplicaMeeting::await_turn(size_t replica) {
   if (!in_turns_) return;
   const auto own = static_cast<uint32_t>(replica);
@@ -206,80 +180,6 @@ void ReplicaMeeting::pass_turn(size_t next) {
   while (turn != kBroken && !turn_.compare_exchange_weak(turn, static_cast<uint32_t>(next))) {
   }
   turn_.notify_all();
-}
-
-void ReplicaMeeting::break_off() {
-  phase_.fetch_or(kBroken);
-  wake_sleepers();
-  turn_ = kBroken;
-  turn_.notify_all();
-  announce();
-}
-
-void ReplicaMeeting::break_off_with(const Error& error) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (failure_ == nullptr) {
-      common_ = true;
-      failure_ = std::make_exception_ptr(error);
-    }
-  }
-  break_off();
-}
-
-void ReplicaMeeting::break_off_unequal() {
-  break_off_with(
-      {Code::FailedPrecondition,
-       fmt::format("[run] replicas {} wait in a call for replicas {}, which have ended: all "
-                   "replicas must make the same calls of merge_call, all_reduce and all_gather",
-                   replicas_that(true), replicas_that(false))});
-}
-
-bool ReplicaMeeting::waits(const Seat& seat) const {
-  return seat.awaits.load() == (phase_.load() & ~kBroken);
-}
-
-std::string ReplicaMeeting::replicas_that(bool wait) const {
-  std::string names;
-  for (size_t r = 0; r < size(); ++r) {
-    if (waits(seats_[r]) == wait) names += (names.empty() ? "" : ", ") + std::to_string(r);
-  }
-  return names;
-}
-
-void ReplicaMeeting::throw_broken(size_t replica) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (common_) std::rethrow_exception(failure_);
-  }
-  throw Error(
-      Status{.code = Code::Cancelled,
-             .message = fmt::format("[run] replica {} stops because another one failed", replica),
-             .derived = true});
-}
-
-void ReplicaMeeting::fail(size_t, std::exception_ptr exception) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (failure_ == nullptr) failure_ = std::move(exception);
-  }
-  break_off();
-}
-
-void ReplicaMeeting::leave(size_t replica) {
-  seats_[replica].awaits = kNothing;
-  seats_[replica].left = true;
-  const uint32_t counts = counts_.fetch_add(kLeft) + kLeft;
-  if (replica == 0) announce();
-  if (in_turns_) pass_turn(replica + 1);
-  if (arrived(counts) > 0 && arrived(counts) + left(counts) == size()) break_off_unequal();
-}
-
-void ReplicaMeeting::rethrow_failure() {
-  if (failure_ == nullptr) return;
-  const std::exception_ptr failure = std::exchange(failure_, nullptr);
-  thrown_ = nullptr;
-  std::rethrow_exception(failure);
 }
 
 bool ReplicaMeeting::await_first(const std::function<bool()>& ready) {

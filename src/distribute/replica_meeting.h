@@ -45,6 +45,14 @@ class ReplicaMeeting final : public MergePoint {
   using Timeout = std::chrono::duration<double>;
   static constexpr Timeout kForEver{0};
 
+  // What counts_ is made of.
+  static constexpr uint32_t kArrived = 1;
+  static constexpr uint32_t kLeft = 1u << 16;
+  static size_t arrived(uint32_t counts) { return counts & 0xffff; }
+  static size_t left(uint32_t counts) { return counts >> 16; }
+  // The bit of phase_, and the value of turn_, that say that the run is broken.
+  static constexpr uint32_t kBroken = 1u << 31;
+
   static constexpr uint32_t kNothing = ~0u;
   struct alignas(64) Seat {
     Call call = {};
@@ -95,7 +103,7 @@ class ReplicaMeeting final : public MergePoint {
   bool in_turns_ = false;
 
   // What is looked at again and again lies apart from what is written meanwhile.
-  alignas(64) std::atomic<uint32_t> phase_{0};   // events so far; the top bit: the run is broken
+  alignas(64) std::atomic<uint32_t> phase_{0};   // events so far, and kBroken
   alignas(64) std::atomic<uint32_t> counts_{0};  // arrived in the low half, ended in the high half
   std::atomic<uint32_t> finished_{0};            // how many have done their `each`
   std::atomic<uint32_t> turn_{0};

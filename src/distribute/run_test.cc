@@ -6,7 +6,6 @@
 #include <thread>
 
 #include "cohort/cohort.h"
-#include "distribute/shared_variables.h"
 #include "support/expect_error.h"
 
 namespace cohort {
@@ -43,13 +42,6 @@ TEST_F(Run, GivesEachReplicaItsPartOfTheArguments) {
   EXPECT_EQ(printed(sums), "PerReplica:{\n  0: 1040,\n  1: 1080\n}");
 }
 
-TEST_F(Run, PassesVariablesWhole) {
-  const Variable variable = strategy_.create([] { return Variable(1.f); });
-  const auto given = strategy_.run([](const Variable& whole) { return whole; }, variable);
-  EXPECT_TRUE(given.collapsed());
-  EXPECT_TRUE(internal::same_variable(given.value(), variable));
-}
-
 TEST_F(Run, ReturnsAnyType) {
   struct Opaque {
     int id;
@@ -81,6 +73,52 @@ TEST_F(Run, SpreadsADatasetsElementOverTheParameters) {
   EXPECT_EQ(more[1], 44.f);
   const auto traced = function([](Tensor x, Tensor y) { return x * y; });
   EXPECT_EQ(strategy_.run(traced, batch)[1].to<float>(), 40.f);
+  const auto both = strategy_.run(
+      [](const std::pair<Tensor, float>& all) { return all.first.to<float>() - all.second; },
+      batch);
+  EXPECT_EQ(both[1], -18.f);
+}
+
+TEST_F(Run, GivesAnElementByNameAsAMap) {
+  const auto dataset = data::range(4).batch(2).map([](Tensor x) {
+    return std::map<std::string, Tensor>{{"x", x}, {"double", x * int64_t{2}}};
+  });
+  const auto step = [](const std::map<std::string, Tensor>& batch) {
+    return (batch.at("x") + batch.at("double")).to<int64_t>();
+  };
+  const auto found = strategy_.run(step, strategy_.distribute_dataset(dataset).iterator().next());
+  EXPECT_EQ(strategy_.local_results(found), (std::vector<int64_t>{0, 3}));
+}
+
+TEST_F(Run, StructuresThatReplicasReturnMustAgree) {
+  const auto list = [] { return std::vector<Tensor>(static_cast<size_t>(replica_id() + 1)); };
+  EXPECT_ERROR(Code::InvalidArgument, "replica 1 has a list of 2 values", strategy_.run(list));
+  EXPECT_ERROR(Code::InvalidArgument, "replica 1 has a list",
+               strategy_.run([&] { return std::pair(1, list()); }));
+  EXPECT_ERROR(Code::InvalidArgument, "replica 1 has a list",
+               strategy_.run([&] { return std::vector{list()}; }));
+  EXPECT_ERROR(Code::InvalidArgument, "replica 1 has a list", strategy_.run([&] {
+    return std::map<int, std::vector<Tensor>>{{3, list()}};
+  }));
+  const auto named = [] { return std::map<std::string, int>{{std::to_string(replica_id()), 1}}; };
+  EXPECT_ERROR(Code::InvalidArgument, "named '0'", strategy_.run(named));
+  const auto numbered = [] { return std::map<int, int>{{replica_id(), 1}}; };
+  EXPECT_ERROR(Code::InvalidArgument, "named '0'", strategy_.run(numbered));
+  const auto more = [] {
+    std::map<int, int> all{{7, 1}};
+    if (replica_id() == 1) all[8] = 1;
+    return all;
+  };
+  EXPECT_ERROR(Code::InvalidArgument, "named '8'", strategy_.run(more));
+}
+
+TEST_F(Run, MapsHaveKeysOfAnyType) {
+  const auto ids = strategy_.run([] { return replica_id(); });
+  const std::map<int, PerReplica<int>> numbered{{5, ids}};
+  const auto step = [](const std::map<int, int>& all) { return std::map{std::pair(5, all.at(5))}; };
+  EXPECT_EQ(printed(strategy_.run(step, numbered)), "PerReplica:{\n  0: {5: 0},\n  1: {5: 1}\n}");
+  EXPECT_EQ(strategy_.local_results(numbered)[1].at(5), 1);
+  EXPECT_EQ(strategy_.reduce(ReduceOp::Sum, numbered).at(5).to<int>(), 1);
 }
 
 TEST_F(Run, RunsReplicasAtTheSameTimeOnTheirDevices) {
@@ -142,112 +180,6 @@ TEST_F(Run, TapesAroundItHearNoReplica) {
   EXPECT_FALSE(tape.gradient(y[0], x).defined());
 }
 
-// --- Merging
-
-TEST_F(Run, MergesOnce) {
-  std::atomic<int> calls{0};
-  const auto results = strategy_.run(
-      [&](int x) {
-        const int y = x + replica_id();
-        const int s = get_replica_context()->merge_call(
-            [&](Strategy& given, const PerReplica<int>& all) {
-              ++calls;
-              EXPECT_EQ(&given, &strategy_);
-              int sum = 0;
-              for (const int one : given.local_results(all)) sum += one;
-              return sum;
-            },
-            y);
-        return s * 10 + y;
-      },
-      5);
-  EXPECT_EQ(calls, 1);
-  EXPECT_EQ(printed(results), "PerReplica:{\n  0: 115,\n  1: 116\n}");
-}
-
-TEST_F(Run, MergeArgumentsArriveRegrouped) {
-  const Variable variable = strategy_.create([] { return Variable(1.f); });
-  const Tensor same({1.f});
-  strategy_.run([&] {
-    get_replica_context()->merge_call(
-        [&](Strategy&, Tensor one, const std::vector<PerReplica<int>>& list,
-            const std::map<std::string, PerReplica<std::string>>& by_name, const Variable& whole) {
-          EXPECT_TRUE(internal::same_tensor(one, same));
-          EXPECT_EQ(list.at(0)[1], 1);
-          EXPECT_EQ(list.at(1).value(), 7);
-          EXPECT_EQ(by_name.at("name").value(), "both");
-          EXPECT_TRUE(internal::same_variable(whole, variable));
-        },
-        same, std::vector<int>{replica_id(), 7},
-        std::map<std::string, std::string>{{"name", "both"}}, variable);
-  });
-}
-
-TEST_F(Run, EachReplicaGetsItsComponentOfAMergesResult) {
-  const auto results = strategy_.run([&] {
-    const std::vector<Tensor> own = get_replica_context()->merge_call(
-        [](Strategy&, const PerReplica<Tensor>& all) {
-          return std::vector<PerReplica<Tensor>>{all, all};
-        },
-        Tensor(static_cast<float>(replica_id())));
-    return own.at(1).to<float>();
-  });
-  EXPECT_EQ(results[0], 0.f);
-  EXPECT_EQ(results[1], 1.f);
-}
-
-TEST_F(Run, MergesOnTheCallersDevice) {
-  const auto on = device("CPU:1");
-  const auto where = strategy_.run([] {
-    return get_replica_context()->merge_call([](Strategy&) { return Tensor({1.f}).device(); });
-  });
-  EXPECT_EQ(where.value(), device_name(1));
-}
-
-TEST_F(Run, RunsAndMergesNestInMergeFunctions) {
-  const auto results = strategy_.run([&] {
-    return get_replica_context()->merge_call(
-        [](Strategy& s, const PerReplica<int>& outer) {
-          return s.run(
-              [&](int own) {
-                return get_replica_context()->merge_call(
-                    [](Strategy&, const PerReplica<int>& inner) { return inner[0] + inner[1]; },
-                    own * 100);
-              },
-              outer);
-        },
-        replica_id() + 1);
-  });
-  EXPECT_EQ(results.value(), 300);
-}
-
-TEST_F(Run, AMergesExceptionReachesEveryReplica) {
-  std::atomic<int> caught{0};
-  const auto failing = [&] {
-    try {
-      get_replica_context()->merge_call([](Strategy&) { throw std::out_of_range("merge"); });
-    } catch (const std::out_of_range&) {
-      ++caught;
-      throw;
-    }
-  };
-  EXPECT_THROW(strategy_.run(failing), std::out_of_range);
-  EXPECT_EQ(caught, 2);
-}
-
-TEST_F(Run, GoesOnWhenReplicasHandleAMergesException) {
-  const auto results = strategy_.run([] {
-    try {
-      get_replica_context()->merge_call([](Strategy&) { throw std::out_of_range("merge"); });
-    } catch (const std::out_of_range&) {
-    }
-    return get_replica_context()->merge_call([](Strategy&) { return 5; });
-  });
-  EXPECT_EQ(results.value(), 5);
-}
-
-// --- Failing
-
 TEST_F(Run, ThrowsTheFirstExceptionAndUnwindsTheOthers) {
   for (int failing = 0; failing < 2; ++failing) {
     std::atomic<int> unwound{0};
@@ -286,104 +218,6 @@ TEST_F(Run, KeepsTheFirstOfTwoExceptions) {
   EXPECT_THROW(strategy_.run(step), std::domain_error);
 }
 
-TEST_F(Run, NamesTheReplicasOfUnequalMergeCalls) {
-  for (int waiting = 0; waiting < 2; ++waiting) {
-    const auto step = [&] {
-      if (replica_id() == waiting) get_replica_context()->merge_call([](Strategy&) {});
-    };
-    const std::string message = "replicas " + std::to_string(waiting) +
-                                " wait in a call for replicas " + std::to_string(1 - waiting);
-    EXPECT_ERROR(Code::FailedPrecondition, message, strategy_.run(step));
-  }
-}
-
-TEST_F(Run, UnequalMergeCallsAreAnErrorEvenWhenCaught) {
-  const auto step = [] {
-    if (replica_id() == 1) return;
-    EXPECT_ERROR(Code::FailedPrecondition, "wait in a call",
-                 get_replica_context()->merge_call([](Strategy&) {}));
-  };
-  EXPECT_ERROR(Code::FailedPrecondition, "replicas 0 wait", strategy_.run(step));
-}
-
-TEST_F(Run, NamesTheReplicasThatCallDifferentThings) {
-  const auto step = [] {
-    if (replica_id() == 0) {
-      get_replica_context()->merge_call([](Strategy&, const PerReplica<int>&) {}, 1);
-    } else {
-      get_replica_context()->merge_call([](Strategy&, const PerReplica<float>&) {}, 1.f);
-    }
-  };
-  EXPECT_ERROR(Code::FailedPrecondition, "replica 0 calls merge_call, while replica 1 calls",
-               strategy_.run(step));
-}
-
-TEST_F(Run, StructuresOfMergedArgumentsMustAgree) {
-  const auto step = [] {
-    const std::vector<int> list(static_cast<size_t>(replica_id()) + 1);
-    get_replica_context()->merge_call([](Strategy&, const std::vector<PerReplica<int>>&) {}, list);
-  };
-  EXPECT_ERROR(Code::InvalidArgument, "replica 1 has a list of 2", strategy_.run(step));
-  const auto named = [] {
-    const std::map<std::string, int> map{{replica_id() == 0 ? "a" : "b", 1}};
-    get_replica_context()->merge_call(
-        [](Strategy&, const std::map<std::string, PerReplica<int>>&) {}, map);
-  };
-  EXPECT_ERROR(Code::InvalidArgument, "named 'a'", strategy_.run(named));
-}
-
-// --- Variables made inside
-
-TEST_F(Run, VariablesMadeInsideAppearOnce) {
-  const auto made = strategy_.run([] {
-    const Variable a(1.f, {.name = "w_" + std::to_string(replica_id())});
-    const Variable b(2.f, {.name = "w"});
-    return std::vector<Variable>{a, b};
-  });
-  EXPECT_TRUE(made.collapsed());
-  EXPECT_EQ(made[1].at(0).name(), "w_0");
-  EXPECT_FALSE(internal::same_variable(made[0].at(0), made[0].at(1)));
-  EXPECT_EQ(made[1].at(1).read_value().to<float>(), 2.f);
-}
-
-TEST_F(Run, TheCallersCreatorsSeeVariablesMadeInside) {
-  std::atomic<int> asked{0};
-  const VariableCreatorScope counting([&](const NextCreator& next, const VariableRequest& request) {
-    ++asked;
-    return next(request);
-  });
-  strategy_.run([] { Variable(1.f); });
-  EXPECT_GE(asked, 1);
-  EXPECT_LE(asked, 2);  // one for each copy at most, and none for the other replica's request
-}
-
-TEST_F(Run, VariablesThatReplicaZeroDoesNotMakeAreAnError) {
-  const auto never = [] {
-    if (replica_id() == 1) Variable(1.f, {.name = "extra"});
-  };
-  EXPECT_ERROR(Code::FailedPrecondition, "'extra', which replica 0 does not make",
-               strategy_.run(never));
-  const auto waits = [] {
-    if (replica_id() == 1) Variable(1.f, {.name = "extra"});
-    get_replica_context()->merge_call([](Strategy&) {});
-  };
-  EXPECT_ERROR(Code::FailedPrecondition, "'extra', which replica 0 does not make",
-               strategy_.run(waits));
-  const auto both = strategy_.run([] { return Variable(1.f, {.name = "extra"}); });
-  EXPECT_TRUE(both.collapsed());
-}
-
-TEST_F(Run, TheInitialValueOfAVariableMadeInsideIsComputedOnce) {
-  std::atomic<int> calls{0};
-  strategy_.run([&] {
-    Variable([&] {
-      ++calls;
-      return Tensor({1.f});
-    });
-  });
-  EXPECT_EQ(calls, 1);
-}
-
 TEST_F(Run, ReplicasHaveTheCallersNumericsGuard) {
   const NumericsGuard guard;
   const auto codes =
@@ -391,30 +225,6 @@ TEST_F(Run, ReplicasHaveTheCallersNumericsGuard) {
   EXPECT_EQ(codes[0], Code::InvalidArgument);
   EXPECT_EQ(codes[1], Code::InvalidArgument);
 }
-
-TEST_F(Run, VariablesMustHaveOneShapeAndDtype) {
-  const auto shapes = [] { Variable(replica_id() == 0 ? Tensor({1.f}) : Tensor({1.f, 2.f})); };
-  EXPECT_ERROR(Code::InvalidArgument, "replica 1 makes variable 'Variable' as float32 (2,)",
-               strategy_.run(shapes));
-  const auto dtypes = [] { Variable(replica_id() == 0 ? Tensor({1.f}) : Tensor({1})); };
-  EXPECT_ERROR(Code::InvalidArgument, "as int32", strategy_.run(dtypes));
-}
-
-TEST(VariableNames, LoseWhatTellsReplicasApart) {
-  for (const auto& [name, canonical] : {std::pair{"", "Variable"},
-                                        {"w", "w"},
-                                        {"block_3/w_1", "block/w"},
-                                        {"block_3", "block"},
-                                        {"a_12/b", "a_12/b"},
-                                        {"a_1b", "a_1b"},
-                                        {"_1", ""},
-                                        {"a_1_2", "a_1"},
-                                        {"a_/b_", "a_/b_"}}) {
-    EXPECT_EQ(internal::canonical_variable_name(name), canonical) << name;
-  }
-}
-
-// --- One replica
 
 TEST(RunOnOneDevice, CallsTheFunctionOnTheCallersThread) {
   OneDeviceStrategy strategy("CPU:1");

@@ -141,12 +141,42 @@ TEST_F(Traced, InsideOfRunReplicasMeetByReductions) {
   EXPECT_EQ(step.num_traces(), 2u);
 }
 
-TEST_F(Traced, InsideOfRunMergesSayWhatToDoInstead) {
-  const auto step = function([](Tensor own) {
-    return get_replica_context()->merge_call(
-        [](Strategy&, const PerReplica<Tensor>& all) { return all; }, own);
-  });
-  EXPECT_ERROR(Code::Unimplemented, "trace around run()", strategy_.run(step, numbers(1.f)));
+// The sum of the replicas' values, by a merge.
+Tensor merged(const Tensor& own) {
+  return get_replica_context()->merge_call(
+      [](Strategy& strategy, const PerReplica<Tensor>& all) {
+        return strategy.reduce(ReduceOp::Sum, all);
+      },
+      own);
+}
+
+TEST_F(Traced, InsideOfRunFunctionsThatMergeRunAsTheyAre) {
+  const auto inner = function([](Tensor own) { return merged(own) * 2.f; });
+  const auto step = function([&](Tensor own) { return inner(own * 10.f) + own; });
+  for (const float first : {1.f, 5.f, 7.f}) {
+    const auto results = strategy_.run(step, numbers(first));
+    EXPECT_EQ(results[0].to<float>(), 20.f * (2 * first + 1) + first);
+    EXPECT_EQ(results[1].to<float>(), 20.f * (2 * first + 1) + first + 1);
+  }
+  EXPECT_EQ(step.num_traces(), 0u);
+  EXPECT_ERROR(Code::FailedPrecondition, "merges replicas",
+               strategy_.run([&] { return inner.serialize(Tensor({1.f})); }));
+}
+
+TEST_F(Traced, MergesInConditionalBodies) {
+  const auto step = [](Tensor own) {
+    const auto merge = [&] { return merged(own); };
+    const auto keep = [&] { return own; };
+    return cond(sum(own) > 0.f, merge, keep);
+  };
+  const auto around = function([&](const PerReplica<Tensor>& x) { return strategy_.run(step, x); });
+  const auto inside = function(step);
+  for (const float first : {1.f, -5.f}) {
+    const float expected = first > 0 ? 2 * first + 1 : first;
+    EXPECT_EQ(strategy_.run(step, numbers(first))[0].to<float>(), expected);
+    EXPECT_EQ(around(numbers(first))[0].to<float>(), expected);
+    EXPECT_EQ(strategy_.run(inside, numbers(first))[0].to<float>(), expected);
+  }
 }
 
 TEST_F(Traced, InsideOfRunVariablesAreMadeOnce) {
@@ -155,6 +185,21 @@ TEST_F(Traced, InsideOfRunVariablesAreMadeOnce) {
     return own * made;
   });
   EXPECT_EQ(strategy_.run(step, numbers(1.f))[1].to<float>(), 4.f);
+}
+
+TEST_F(Traced, StructuresOfOtherLengthsOrKeysAreTracedAnew) {
+  const auto by_name = function([](const std::map<std::string, Tensor>& all) {
+    return all.contains("rate") ? all.at("rate") * 2.f : all.begin()->second;
+  });
+  using Named = std::map<std::string, Tensor>;
+  EXPECT_EQ(by_name(Named{{"rate", Tensor(3.f)}}).to<float>(), 6.f);
+  EXPECT_EQ(by_name(Named{{"other", Tensor(3.f)}}).to<float>(), 3.f);
+  EXPECT_EQ(by_name(Named{{"rate", Tensor(4.f)}}).to<float>(), 8.f);
+  EXPECT_EQ(by_name.num_traces(), 2u);
+  using Lists = std::pair<std::vector<Tensor>, std::vector<Tensor>>;
+  const auto second = function([](const Lists& lists) { return lists.second.front(); });
+  EXPECT_EQ(second(Lists({Tensor(1.f)}, {Tensor(2.f), Tensor(3.f)})).to<float>(), 2.f);
+  EXPECT_EQ(second(Lists({Tensor(1.f), Tensor(2.f)}, {Tensor(3.f)})).to<float>(), 3.f);
 }
 
 TEST_F(Traced, EachPlaceHasItsTraces) {

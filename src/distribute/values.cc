@@ -81,6 +81,12 @@ Gradient component_of(const DistributedValue& value, size_t index) {
 
 std::vector<Variable> local_copies(const Variable& variable) { return copies_of(variable); }
 
+Variable whole_of_copy(const Variable& variable, size_t index) {
+  const Variable whole = container_of(variable);
+  const std::vector<Variable> copies = copies_of(whole);
+  return index < copies.size() && same_variable(copies[index], variable) ? whole : variable;
+}
+
 Variable regroup_variables(std::span<const Variable* const> variables) {
   const Variable first = container_of(*variables.front());
   for (size_t r = 1; r < variables.size(); ++r) {

@@ -359,6 +359,27 @@ TEST(VariableWrites, ReturnTheNewValueAsTheContextSeesIt) {
   EXPECT_EQ(sum.assign(8.f).to<float>(), 8);
 }
 
+TEST(VariableWrites, HaveReachedEveryCopyWhenTheyReturn) {
+  MirroredStrategy strategy({"CPU:0", "CPU:1", "CPU:2"});
+  const Variable variable = strategy.create(
+      [] { return Variable(Tensor({0.f}), {.aggregation = VariableAggregation::Sum}); });
+  const std::vector<Variable> copies = strategy.local_results(variable);
+  const IndexedSlices row{Tensor({1.f}), Tensor({int64_t{0}}), {1}};
+  float wanted = 0;
+  const auto step = [&](const auto& write) {
+    wanted += 3;
+    strategy.run([&] {
+      write();
+      for (const Variable& copy : copies) EXPECT_EQ(copy.read_value().to<float>(), wanted);
+      get_replica_context()->merge_call([](Strategy&) {});
+    });
+  };
+  for (int i = 0; i < 100; ++i) {
+    step([&] { Variable(variable).assign_add(ones({1})); });
+    step([&] { Variable(variable).scatter_add(row); });
+  }
+}
+
 TEST(VariableWrites, OfAMirroredVariableGoCopyByCopy) {
   const auto strategy = mirrored_strategy(2);
   const StrategyScope scope(*strategy);

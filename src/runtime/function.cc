@@ -1,5 +1,6 @@
 #include "cohort/function.h"
 
+#include "base/raise.h"
 #include "graph/serialize.h"
 #include "graph/trace_context.h"
 #include "ops/variable_cell.h"
@@ -56,11 +57,15 @@ TracedResults FunctionCore::call(const Flat& arguments, const TracedBody& body) 
     return body(arguments.tensors);
   }
   const std::shared_ptr<const Trace> trace = traces_->trace_for(arguments, body);
+  if (trace == nullptr) return body(arguments.tensors);
   return {run_trace(*trace, arguments.tensors), trace->structure()};
 }
 
 std::string FunctionCore::serialize(const Flat& arguments, const TracedBody& body) const {
-  return serialize_function(traces_->trace_for(arguments, body)->function());
+  const std::shared_ptr<const Trace> trace = traces_->trace_for(arguments, body);
+  if (trace != nullptr) return serialize_function(trace->function());
+  raise(Code::FailedPrecondition,
+        "[Function] cannot be sent: it merges replicas in C++ code, which only this process has");
 }
 
 std::shared_ptr<const Trace> FunctionCore::trace(const Flat& arguments,

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "cohort/error.h"
 #include "graph/trace_context.h"
+#include "graph/untraceable.h"
 #include "ops/dispatch.h"
 #include "runtime/function_devices.h"
 
@@ -79,12 +80,19 @@ std::shared_ptr<const Trace> Traces::find_or_make(std::span<const Tensor> argume
   std::vector<Spec> specs;
   for (const Tensor& argument : arguments) specs.push_back({argument.dtype(), argument.shape()});
   const std::lock_guard lock(mutex_);
+  if (untraceable_) return nullptr;
   const std::string key = key_of(specs);
   if (const auto found = traces_.find(key); found != traces_.end()) return found->second;
   for (const auto& relaxed : relaxed_) {
     if (fits(relaxed->arguments(), specs)) return traces_[key] = relaxed;
   }
-  return traces_[key] = add(specs, home, body);
+  try {
+    return traces_[key] = add(specs, home, body);
+  } catch (const Untraceable& reason) {
+    log_info("[Function] '{}' runs as C++ code, not as a graph: {}", name_, reason.message());
+    untraceable_ = true;
+    return nullptr;
+  }
 }
 
 size_t Traces::size() const {

@@ -38,6 +38,7 @@ class Traces {
  public:
   explicit Traces(std::string name) : name_(std::move(name)) {}
 
+  // Null for a function that can only run as C++.
   std::shared_ptr<const Trace> find_or_make(std::span<const Tensor> arguments, const Device& home,
                                             const TracedBody& body);
   size_t size() const;
@@ -57,6 +58,7 @@ class Traces {
   std::map<std::string, std::shared_ptr<const Trace>> traces_;  // by what was asked for
   std::vector<std::shared_ptr<const Trace>> relaxed_;
   size_t made_ = 0;
+  bool untraceable_ = false;
 };
 
 // All traces of one function.
@@ -64,6 +66,7 @@ class TracedFunction {
  public:
   explicit TracedFunction(std::string name) : name_(std::move(name)) {}
 
+  // As Traces::find_or_make.
   std::shared_ptr<const Trace> trace_for(const Flat& arguments, const TracedBody& body);
   size_t size() const;
 

@@ -57,6 +57,23 @@ A dataset_in(const Part& part) {
   return part.dataset();
 }
 
+template <typename T>
+inline constexpr bool kIsTuple = false;
+template <typename... T>
+inline constexpr bool kIsTuple<std::tuple<T...>> = true;
+template <typename A, typename B>
+inline constexpr bool kIsTuple<std::pair<A, B>> = true;
+template <typename T>
+inline constexpr bool kIsMap = false;
+template <typename T>
+inline constexpr bool kIsMap<std::map<std::string, T>> = true;
+
+// The parts of an element, as a structure of C++ values.
+template <typename Tuple>
+Tuple tuple_of(const Element& element);
+template <typename Map>
+Map map_of(const Element& element);
+
 // What argument `index` of a callable gets.
 template <typename A>
 A argument(const Arguments& from, size_t index) {
@@ -70,24 +87,44 @@ A argument(const Arguments& from, size_t index) {
     return from.tensor(index).template to<A>();
   } else if constexpr (IsSpan<A>::value) {
     return from.tensor(index).template data<typename IsSpan<A>::Value>();
+  } else if constexpr (kIsTuple<A>) {
+    return tuple_of<A>(from.element(index));
+  } else if constexpr (kIsMap<A>) {
+    return map_of<A>(from.element(index));
   } else {
     static_assert(IsVector<A>::value,
                   "an argument is a Tensor, an Element, a Dataset, a number, a std::string, a "
-                  "std::vector or a "
-                  "std::span<const T>");
+                  "std::vector, a std::span<const T>, or a tuple or map by name of those");
     return from.tensor(index).template to_vector<typename IsVector<A>::Value>();
   }
+}
+
+template <typename Tuple>
+Tuple tuple_of(const Element& element) {
+  const Arguments parts(element, std::tuple_size_v<Tuple>);
+  return [&]<size_t... I>(std::index_sequence<I...>) {
+    return Tuple{argument<std::tuple_element_t<I, Tuple>>(parts, I)...};
+  }
+  (std::make_index_sequence<std::tuple_size_v<Tuple>>());
+}
+
+// Throws InvalidArgument.
+void check_is_map(const Element& element);
+
+template <typename Map>
+Map map_of(const Element& element) {
+  check_is_map(element);
+  Map values;
+  for (const std::string& name : element.names()) {
+    const Element part = element[name];
+    values.emplace(name, argument<typename Map::mapped_type>(Arguments(part, 1), 0));
+  }
+  return values;
 }
 
 template <typename R>
 Element to_element(R&& value);
 
-template <typename T>
-inline constexpr bool kIsTuple = false;
-template <typename... T>
-inline constexpr bool kIsTuple<std::tuple<T...>> = true;
-template <typename A, typename B>
-inline constexpr bool kIsTuple<std::pair<A, B>> = true;
 template <typename T>
 inline constexpr bool kIsArray = false;
 template <typename T, size_t N>

@@ -1,7 +1,7 @@
 #pragma once
 
-// Walking over structures: vector, array, tuple, pair, map by name, and structs that say what their
-// fields are. Not for inclusion by users, except for Fields.
+// Walking over structures: vector, array, tuple, pair, map, and structs that say what their fields
+// are. Not for inclusion by users, except for Fields.
 
 #include <array>
 #include <map>
@@ -45,6 +45,10 @@ void visit_leaves(const F& f, const T& value);
 template <typename F, typename T>
 auto zip_leaves(const F& f, std::span<const T* const> values);
 
+// Throws InvalidArgument, naming the replica, unless all structures have the same lengths and keys.
+template <typename T>
+void check_same_structure(std::span<const T* const> values);
+
 template <typename F, typename T>
 using MappedLeaves = decltype(map_leaves(std::declval<const F&>(), std::declval<const T&>()));
 template <typename F, typename T>
@@ -81,26 +85,57 @@ requires(!std::same_as<T, bool>) struct Nest<std::vector<T>> {
   }
   template <typename F>
   static auto zip(const F& f, std::span<const std::vector<T>* const> all) {
-    const size_t length = all.front()->size();
-    for (size_t r = 1; r < all.size(); ++r) {
-      if (all[r]->size() != length) throw_lengths_differ(r, all[r]->size(), length);
-    }
+    check_lengths(all);
     std::vector<ZippedLeaves<F, T>> zipped;
-    for (size_t i = 0; i < length; ++i) {
-      const auto parts = parts_of<T>(all, [i](const auto& whole) -> const T& { return whole[i]; });
+    for (size_t i = 0; i < all.front()->size(); ++i) {
+      const std::vector<const T*> parts = parts_at(all, i);
       zipped.push_back(zip_leaves(f, std::span<const T* const>(parts)));
     }
     return zipped;
   }
+  static void check(std::span<const std::vector<T>* const> all) {
+    check_lengths(all);
+    if constexpr (!Nest<T>::kLeaf) {
+      for (size_t i = 0; i < all.front()->size(); ++i) {
+        const std::vector<const T*> parts = parts_at(all, i);
+        check_same_structure(std::span<const T* const>(parts));
+      }
+    }
+  }
+
+ private:
+  static void check_lengths(std::span<const std::vector<T>* const> all) {
+    const size_t length = all.front()->size();
+    for (size_t r = 1; r < all.size(); ++r) {
+      if (all[r]->size() != length) throw_lengths_differ(r, all[r]->size(), length);
+    }
+  }
+  static std::vector<const T*> parts_at(std::span<const std::vector<T>* const> all, size_t index) {
+    return parts_of<T>(all, [index](const auto& whole) -> const T& { return whole[index]; });
+  }
 };
 
-template <typename T>
-struct Nest<std::map<std::string, T>> {
-  using Whole = std::map<std::string, T>;
+// A map's key, for messages.
+template <typename Key>
+std::string key_text(const Key& key) {
+  if constexpr (std::is_convertible_v<const Key&, std::string>) {
+    return key;
+  } else if constexpr (std::is_arithmetic_v<Key>) {
+    return std::to_string(key);
+  } else if constexpr (std::is_enum_v<Key>) {
+    return std::to_string(static_cast<std::underlying_type_t<Key>>(key));
+  } else {
+    return "a key that cannot be printed";
+  }
+}
+
+template <typename Key, typename T, typename Less>
+struct Nest<std::map<Key, T, Less>> {
+  using Whole = std::map<Key, T, Less>;
   static constexpr bool kLeaf = false;
   template <typename F>
   static auto map(const F& f, const Whole& values) {
-    std::map<std::string, MappedLeaves<F, T>> mapped;
+    std::map<Key, MappedLeaves<F, T>, Less> mapped;
     for (const auto& [name, value] : values) mapped.emplace(name, map_leaves(f, value));
     return mapped;
   }
@@ -110,29 +145,38 @@ struct Nest<std::map<std::string, T>> {
   }
   template <typename F>
   static auto zip(const F& f, std::span<const Whole* const> all) {
-    std::map<std::string, ZippedLeaves<F, T>> zipped;
-    for (const auto& [name, first] : *all.front()) {
-      const auto parts = parts_of<T>(all, [&, &key = name](const Whole& whole) -> const T& {
-        const auto found = whole.find(key);
-        if (found == whole.end()) throw_keys_differ(index_of(all, whole), key);
-        return found->second;
-      });
-      zipped.emplace(name, zip_leaves(f, std::span<const T* const>(parts)));
-    }
-    for (size_t r = 1; r < all.size(); ++r) {
-      if (all[r]->size() == zipped.size()) continue;
-      for (const auto& [name, value] : *all[r]) {
-        if (!zipped.contains(name)) throw_keys_differ(r, name);
-      }
+    check_keys(all);
+    std::map<Key, ZippedLeaves<F, T>, Less> zipped;
+    for (const auto& [key, first] : *all.front()) {
+      const std::vector<const T*> parts = parts_at(all, key);
+      zipped.emplace(key, zip_leaves(f, std::span<const T* const>(parts)));
     }
     return zipped;
   }
+  static void check(std::span<const Whole* const> all) {
+    check_keys(all);
+    if constexpr (!Nest<T>::kLeaf) {
+      for (const auto& [key, first] : *all.front()) {
+        const std::vector<const T*> parts = parts_at(all, key);
+        check_same_structure(std::span<const T* const>(parts));
+      }
+    }
+  }
 
  private:
-  static size_t index_of(std::span<const Whole* const> all, const Whole& whole) {
-    size_t r = 0;
-    while (all[r] != &whole) ++r;
-    return r;
+  static void check_keys(std::span<const Whole* const> all) {
+    for (size_t r = 1; r < all.size(); ++r) {
+      check_holds(*all[r], *all[0], r);
+      check_holds(*all[0], *all[r], r);
+    }
+  }
+  static void check_holds(const Whole& whole, const Whole& other, size_t replica) {
+    for (const auto& [key, value] : other) {
+      if (!whole.contains(key)) throw_keys_differ(replica, key_text(key));
+    }
+  }
+  static std::vector<const T*> parts_at(std::span<const Whole* const> all, const Key& key) {
+    return parts_of<T>(all, [&](const Whole& whole) -> const T& { return whole.at(key); });
   }
 };
 
@@ -150,9 +194,26 @@ struct TupleNest {
   }
   template <size_t I, typename F>
   static auto zip_part(const F& f, std::span<const Whole* const> all) {
-    const auto parts = parts_of<Part<I>>(
-        all, [](const Whole& whole) -> const Part<I>& { return std::get<I>(whole); });
+    const std::vector<const Part<I>*> parts = parts_at<I>(all);
     return zip_leaves(f, std::span<const Part<I>* const>(parts));
+  }
+  static void check(std::span<const Whole* const> all) {
+    [&]<size_t... I>(std::index_sequence<I...>) { (check_part<I>(all), ...); }
+    (kIndices);
+  }
+
+ private:
+  template <size_t I>
+  static void check_part(std::span<const Whole* const> all) {
+    if constexpr (!Nest<Part<I>>::kLeaf) {
+      const std::vector<const Part<I>*> parts = parts_at<I>(all);
+      check_same_structure(std::span<const Part<I>* const>(parts));
+    }
+  }
+  template <size_t I>
+  static std::vector<const Part<I>*> parts_at(std::span<const Whole* const> all) {
+    return parts_of<Part<I>>(
+        all, [](const Whole& whole) -> const Part<I>& { return std::get<I>(whole); });
   }
 };
 
@@ -255,6 +316,11 @@ auto zip_leaves(const F& f, std::span<const T* const> values) {
   } else {
     return f(values);
   }
+}
+
+template <typename T>
+void check_same_structure(std::span<const T* const> values) {
+  if constexpr (!Nest<T>::kLeaf) Nest<T>::check(values);
 }
 
 }  // namespace internal

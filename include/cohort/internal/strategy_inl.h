@@ -9,86 +9,14 @@
 #include <utility>
 #include <vector>
 
-#include "cohort/internal/data_function.h"
+#include "cohort/internal/merge_parts.h"
 #include "cohort/internal/nest.h"
+#include "cohort/internal/replica_function.h"
 #include "cohort/internal/values_inl.h"
 #include "cohort/strategy.h"
 
 namespace cohort {
 namespace internal {
-
-// --- Calling a replica's function
-
-// Calls `f` with the element spread over the parameters that `rest` leaves.
-template <typename F, typename... Rest>
-decltype(auto) call_spread(F& f, const data::Element& element, const Rest&... rest) {
-  if constexpr (data::internal::HasSignature<F>) {
-    using Args = typename data::internal::Signature<F>::Args;
-    static_assert(std::tuple_size_v<Args> > sizeof...(Rest),
-                  "the function takes too few arguments for a dataset's element and the rest");
-    constexpr size_t kParts = std::tuple_size_v<Args> - sizeof...(Rest);
-    const data::internal::Arguments from(element, kParts);
-    return [&]<size_t... I>(std::index_sequence<I...>)->decltype(auto) {
-      return f(data::internal::argument<std::tuple_element_t<I, Args>>(from, I)..., rest...);
-    }
-    (std::make_index_sequence<kParts>());
-  } else {
-    auto bound = [&](const auto&... parts) -> decltype(f(parts..., rest...)) {
-      return f(parts..., rest...);
-    };
-    return data::internal::call_with(bound, element);
-  }
-}
-
-template <typename F>
-decltype(auto) call_unpacked(F& f) {
-  return std::invoke(f);
-}
-template <typename F, typename First, typename... Rest>
-decltype(auto) call_unpacked(F& f, const First& first, const Rest&... rest) {
-  if constexpr (!std::same_as<First, data::Element>) {
-    return std::invoke(f, first, rest...);
-  } else if constexpr (sizeof...(Rest) == 0) {
-    return data::internal::call_with(f, first);
-  } else {
-    return call_spread(f, first, rest...);
-  }
-}
-
-template <typename F, typename... Args>
-using ReplicaResult = std::decay_t<decltype(call_unpacked(
-    std::declval<F&>(), std::declval<const std::remove_cvref_t<Selected<Args>>&>()...))>;
-
-// --- Merging
-
-// What one replica brings to a merge and takes away.
-template <typename Result, typename... Args>
-struct MergePart {
-  std::tuple<const Args*...> arguments;
-  std::optional<Result> result = std::nullopt;
-};
-template <typename... Args>
-struct MergePart<void, Args...> {
-  std::tuple<const Args*...> arguments;
-};
-
-template <size_t I, typename Part>
-auto regrouped_argument(std::span<void* const> parts) {
-  using Arg = std::remove_cvref_t<decltype(*std::get<I>(std::declval<const Part&>().arguments))>;
-  std::vector<const Arg*> all;
-  for (void* part : parts) all.push_back(std::get<I>(static_cast<Part*>(part)->arguments));
-  return regroup(std::span<const Arg* const>(all));
-}
-
-template <typename Part, typename Merge, size_t... I>
-decltype(auto) call_merge(const Merge& merge, Strategy& strategy,
-                          [[maybe_unused]] std::span<void* const> parts,
-                          std::index_sequence<I...>) {
-  return std::invoke(merge, strategy, regrouped_argument<I, Part>(parts)...);
-}
-
-template <typename Merge, typename... Args>
-using MergeResult = std::decay_t<std::invoke_result_t<const Merge&, Strategy&, Regrouped<Args>...>>;
 
 // --- Reducing leaf by leaf
 
@@ -282,8 +210,14 @@ auto Strategy::run(F&& f, const Args&... args) {
   } else {
     std::vector<std::optional<Result>> results(extended_->num_local_replicas());
     run_replicas([&](ReplicaContext& context) {
-      results[context.local_replica()].emplace(call(context.local_replica()));
+      const size_t replica = context.local_replica();
+      if constexpr (internal::HoldsLeaf<Result, internal::IsVariable>::value) {
+        results[replica] = internal::map_leaves(internal::WholeVariables{replica}, call(replica));
+      } else {
+        results[replica].emplace(call(replica));
+      }
     });
+    internal::check_same_structures(results);
     const bool collapsed = results.size() == 1 || internal::all_same(results);
     return PerReplica<Result>(std::move(results), collapsed);
   }
@@ -331,8 +265,7 @@ auto Strategy::distribute_values_from_function(const F& f) {
   for (size_t r = 0; r < extended_->num_local_replicas(); ++r) {
     made.emplace_back(f(ValueContext{extended_->replica_id(r), num_replicas_in_sync()}));
   }
-  std::vector<const T*> all;
-  for (const std::optional<T>& value : made) all.push_back(&*value);
+  const std::vector<const T*> all = internal::pointers_to(made);
   return internal::regroup(std::span<const T* const>(all),
                            {.always_wrap = true, .one_value = extended_->is_single()});
 }

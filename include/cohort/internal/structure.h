@@ -134,6 +134,28 @@ inline void describe_constant(const std::string& value, std::string& text) {
 }
 void describe_constant(const Variable& value, std::string& text);
 
+// Appends the lengths and the keys of a structure.
+template <typename T>
+void describe_layout([[maybe_unused]] const T& value, [[maybe_unused]] std::string& text) {
+  [[maybe_unused]] const auto parts = [&](const auto&... part) {
+    (describe_layout(part, text), ...);
+  };
+  if constexpr (Nest<T>::kLeaf) {
+    if constexpr (HasFields<T>) std::apply(parts, Fields<T>::of(const_cast<T&>(value)));
+  } else if constexpr (requires { typename T::mapped_type; }) {
+    for (const auto& [key, part] : value) {
+      describe_constant(key_text(key), text);
+      describe_layout(part, text);
+    }
+    text += '}';
+  } else if constexpr (requires { typename T::value_type; }) {
+    text += std::to_string(value.size()) + ']';
+    for (const auto& part : value) describe_layout(part, text);
+  } else {
+    std::apply(parts, value);
+  }
+}
+
 template <typename T>
 concept TensorConvertible = std::convertible_to<const T&, Tensor>;
 

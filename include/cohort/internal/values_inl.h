@@ -97,25 +97,26 @@ template <PerReplicaType T>
 using ComponentOf =
     std::remove_cvref_t<decltype(per_replica_base(std::declval<const T&>())[size_t{0}])>;
 
-// Whether a distributed value is somewhere in a T.
+// Whether a leaf of that kind is somewhere in a T.
+template <typename T, template <typename> typename Kind>
+struct HoldsLeaf : Kind<T> {};
+template <typename T, template <typename> typename Kind>
+struct HoldsLeaf<std::vector<T>, Kind> : HoldsLeaf<T, Kind> {};
+template <typename Key, typename T, typename Less, template <typename> typename Kind>
+struct HoldsLeaf<std::map<Key, T, Less>, Kind> : HoldsLeaf<T, Kind> {};
+template <typename T, size_t N, template <typename> typename Kind>
+struct HoldsLeaf<std::array<T, N>, Kind> : HoldsLeaf<T, Kind> {};
+template <typename... T, template <typename> typename Kind>
+struct HoldsLeaf<std::tuple<T...>, Kind> : std::disjunction<HoldsLeaf<T, Kind>...> {};
+template <typename A, typename B, template <typename> typename Kind>
+struct HoldsLeaf<std::pair<A, B>, Kind> : HoldsLeaf<std::tuple<A, B>, Kind> {};
+
+// The fields of a struct may be distributed.
 template <typename T>
-inline constexpr bool kIsDistributed = PerReplicaType<T> || std::same_as<T, DistributedValue>;
+using MayBeDistributed =
+    std::bool_constant<PerReplicaType<T> || std::same_as<T, DistributedValue> || HasFields<T>>;
 template <typename T>
-struct Holds {
-  static constexpr bool kDistributed = kIsDistributed<T> || HasFields<T>;
-};
-template <typename T>
-struct Holds<std::vector<T>> : Holds<T> {};
-template <typename T>
-struct Holds<std::map<std::string, T>> : Holds<T> {};
-template <typename T, size_t N>
-struct Holds<std::array<T, N>> : Holds<T> {};
-template <typename... T>
-struct Holds<std::tuple<T...>> {
-  static constexpr bool kDistributed = (Holds<T>::kDistributed || ...);
-};
-template <typename A, typename B>
-struct Holds<std::pair<A, B>> : Holds<std::tuple<A, B>> {};
+using IsVariable = std::is_same<T, Variable>;
 
 // --- select: what replica (or copy) `index` sees of a value. Variables pass whole.
 
@@ -137,7 +138,7 @@ struct SelectLeaf {
 
 template <typename T>
 decltype(auto) select(size_t index, const T& value) {
-  if constexpr (Holds<T>::kDistributed) {
+  if constexpr (HoldsLeaf<T, MayBeDistributed>::value) {
     return map_leaves(SelectLeaf{index}, value);
   } else {
     return static_cast<const T&>(value);
@@ -147,6 +148,22 @@ template <typename T>
 using Selected = decltype(select(size_t{0}, std::declval<const T&>()));
 
 // --- regroup: one structure of distributed values from those of the replicas.
+
+// `variable`, or the whole of which it is copy `index`.
+Variable whole_of_copy(const Variable& variable, size_t index);
+
+// What a replica returned, as all replicas see it: a variable instead of the replica's copy.
+struct WholeVariables {
+  size_t replica;
+  template <typename T>
+  T operator()(const T& leaf) const {
+    if constexpr (std::same_as<T, Variable>) {
+      return whole_of_copy(leaf, replica);
+    } else {
+      return leaf;
+    }
+  }
+};
 
 // The variable that all replicas mean. Throws InvalidArgument when they mean several.
 Variable regroup_variables(std::span<const Variable* const> variables);
@@ -272,11 +289,19 @@ void print_to(std::ostream& out, const std::vector<T>& values) {
   out << (values.empty() ? "[]" : "]");
 }
 
-template <typename T>
-void print_to(std::ostream& out, const std::map<std::string, T>& values) {
+inline void print_key(std::ostream& out, const std::string& key) { out << '\'' << key << '\''; }
+template <typename Key>
+void print_key(std::ostream& out, const Key& key) {
+  print_to(out, key);
+}
+
+template <typename Key, typename T, typename Less>
+void print_to(std::ostream& out, const std::map<Key, T, Less>& values) {
   const char* separator = "{";
   for (const auto& [name, value] : values) {
-    out << separator << '\'' << name << "': ";
+    out << separator;
+    print_key(out, name);
+    out << ": ";
     separator = ", ";
     print_to(out, value);
   }
