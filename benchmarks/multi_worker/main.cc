@@ -51,8 +51,8 @@ class Workers {
  public:
   Workers(const std::string& program, const Task& task)
       : addresses_(test::free_addresses(2)),
-        first_(start(0, program, task)),
-        second_(start(1, program, task)) {
+        second_(start(1, program, task)),
+        first_(start(0, program, task)) {
     first_->await();
     second_->await();
   }
@@ -69,8 +69,8 @@ class Workers {
   }
 
   const std::vector<std::string> addresses_;
-  std::unique_ptr<ProcessTraining> first_;
   std::unique_ptr<ProcessTraining> second_;
+  std::unique_ptr<ProcessTraining> first_;  // ends first, and tells the other
 };
 
 void report(const std::string& name, const std::vector<double>& ours,

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <concepts>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,10 @@ struct MultiWorkerOptions {
   std::vector<std::string> devices = {};
   Credentials credentials = credentials_from_environment();
   GuardOptions guards = {};  // the same on all workers
+  // Whether gradients are reduced while the backward pass goes on: those of a tape inside of `run`
+  // that are given to an optimizer as they are, where workers have one replica. By default where
+  // that pays: between machines, and where cores are free. The same on all workers.
+  std::optional<bool> overlap = std::nullopt;
   // So long the workers may take to find each other. Who is missing is in the log after 2 s.
   std::chrono::milliseconds start_timeout{60'000};
   // A worker that is silent for longer is given up. One that has ended is noticed at once.

@@ -1,8 +1,10 @@
 #include "autodiff/backward.h"
 
 #include <algorithm>
+#include <optional>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 
 #include "base/raise.h"
 #include "cohort/ops.h"
@@ -92,6 +94,46 @@ void visit(const OpCall& call, GradientSums& sums) {
   }
 }
 
+// Which sources can still get something: how often those to come use them.
+class Uses {
+ public:
+  Uses(const std::vector<OpCall>& calls, std::span<const Tensor> sources) {
+    for (size_t i = 0; i < sources.size(); ++i) sources_[id(sources[i])].numbers.push_back(i);
+    for (const OpCall& call : calls) {
+      for (const Tensor& input : call.inputs) {
+        const auto source = sources_.find(id(input));
+        if (source != sources_.end()) ++source->second.left;
+      }
+    }
+  }
+
+  // Tells of those sources that this call used last.
+  void visited(const OpCall& call, const GradientSums& sums, const FinalGradient& final) {
+    for (const Tensor& input : call.inputs) {
+      const auto source = sources_.find(id(input));
+      if (source == sources_.end() || --source->second.left > 0) continue;
+      tell(source->second, sums.of(input), final);
+    }
+  }
+  // Tells of those that nobody used.
+  void end(std::span<const Tensor> sources, const GradientSums& sums, const FinalGradient& final) {
+    for (const Tensor& source : sources) tell(sources_[id(source)], sums.of(source), final);
+  }
+
+ private:
+  struct Source {
+    size_t left = 0;
+    std::vector<size_t> numbers = {};
+    bool told = false;
+  };
+  static void tell(Source& source, const Gradient& gradient, const FinalGradient& final) {
+    if (std::exchange(source.told, true)) return;
+    for (const size_t number : source.numbers) final(number, gradient);
+  }
+
+  std::unordered_map<Id, Source> sources_;
+};
+
 IndexedSlices join(const IndexedSlices& a, const IndexedSlices& b) {
   return {concat({a.values, b.values}, 0), concat({a.indices, b.indices}, 0), a.dense_shape};
 }
@@ -106,8 +148,11 @@ Gradient add_gradients(const Gradient& a, const Gradient& b) {
 }
 
 Gradients backward(std::vector<OpCall> calls, std::span<const Tensor> targets,
-                   std::span<const Tensor> seeds, std::span<const Tensor> sources) {
+                   std::span<const Tensor> seeds, std::span<const Tensor> sources,
+                   const FinalGradient& final) {
   keep_influenced(calls, sources);
+  std::optional<Uses> uses;
+  if (final) uses.emplace(calls, sources);
   GradientSums sums;
   for (size_t i = 0; i < targets.size(); ++i) sums.add(targets[i], seeds[i]);
   std::unordered_set<Id> kept;
@@ -117,8 +162,10 @@ Gradients backward(std::vector<OpCall> calls, std::span<const Tensor> targets,
     for (const Tensor& output : calls.back().outputs) {
       if (!kept.contains(id(output))) sums.forget(output);
     }
+    if (uses) uses->visited(calls.back(), sums, final);
     calls.pop_back();
   }
+  if (uses) uses->end(sources, sums, final);
   Gradients results;
   for (const Tensor& source : sources) results.push_back(sums.of(source));
   return results;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -17,8 +18,13 @@ namespace cohort::internal {
 // used, so that the memory it held is free again while the walk goes on. A source that no target
 // depends on has an undefined gradient. Throws Unimplemented, naming the op and why, when the way
 // leads through an op without gradient.
+//
+// `final`, where given, gets the number of each source and its gradient as soon as nothing can be
+// added to it any more; those that nothing leads to come last.
+using FinalGradient = std::function<void(size_t source, const Gradient& gradient)>;
 Gradients backward(std::vector<OpCall> calls, std::span<const Tensor> targets,
-                   std::span<const Tensor> seeds, std::span<const Tensor> sources);
+                   std::span<const Tensor> seeds, std::span<const Tensor> sources,
+                   const FinalGradient& final = nullptr);
 
 // The sum of two gradients, either of which may be undefined; rows stay rows.
 Gradient add_gradients(const Gradient& a, const Gradient& b);

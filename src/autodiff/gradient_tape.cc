@@ -1,6 +1,9 @@
 #include <fmt/format.h>
 
+#include <optional>
+
 #include "autodiff/backward.h"
+#include "autodiff/gradient_listener.h"
 #include "autodiff/tape.h"
 #include "base/raise.h"
 #include "cohort/gradient.h"
@@ -40,16 +43,54 @@ std::vector<Tensor> seeds_for(const std::vector<Tensor>& targets, const Gradient
   return seeds;
 }
 
+// Tells a listener of the gradients of groups: where a group is one source, as soon as that is
+// final.
+class GroupReports {
+ public:
+  GroupReports(const std::vector<std::vector<Tensor>>& groups, internal::GradientListener& listener)
+      : listener_(listener) {
+    for (const auto& group : groups) {
+      groups_.insert(groups_.end(), group.size(), sizes_.size());
+      sizes_.push_back(group.size());
+    }
+  }
+
+  // The gradient of source number `source` of all groups' one after the other.
+  void add(size_t source, const Gradient& part) {
+    const size_t group = groups_[source];
+    if (sizes_[group] == 1) listener_.ready(group, part);
+  }
+
+  // Those that are sums of several, or of none, are known at the end.
+  void end(const Gradients& results) {
+    for (size_t group = 0; group < results.size(); ++group) {
+      if (sizes_[group] != 1) listener_.ready(group, results[group]);
+    }
+  }
+
+ private:
+  internal::GradientListener& listener_;
+  std::vector<size_t> groups_;  // which group each source is of
+  std::vector<size_t> sizes_;
+};
+
 // Reverse walk for groups of tensors; the result for a group is the sum over its members, with
 // `like` telling what zeros look like when nothing is connected.
 Gradients group_gradients(internal::Tape& tape, const std::vector<Tensor>& targets,
                           const std::vector<std::vector<Tensor>>& groups,
-                          const std::vector<Tensor>& like, const GradientOptions& options) {
+                          const std::vector<Tensor>& like, const GradientOptions& options,
+                          internal::GradientListener* listener = nullptr) {
   const GradientTape::Pause pause(tape);
   const std::vector<Tensor> seeds = seeds_for(targets, options);
   std::vector<Tensor> flat;
   for (const auto& group : groups) flat.insert(flat.end(), group.begin(), group.end());
-  const Gradients all = internal::backward(tape.take_calls(), targets, seeds, flat);
+  std::optional<GroupReports> reports;
+  internal::FinalGradient final;
+  if (listener != nullptr) {
+    reports.emplace(groups, *listener);
+    final = [&](size_t i, const Gradient& gradient) { reports->add(i, gradient); };
+  }
+  const Gradients all = internal::backward(tape.take_calls(), targets, seeds, flat, final);
   Gradients results;
   size_t next = 0;
   for (size_t i = 0; i < groups.size(); ++i) {
@@ -58,6 +99,7 @@ Gradients group_gradients(internal::Tape& tape, const std::vector<Tensor>& targe
     if (!sum.defined() && options.unconnected == Unconnected::Zero) sum = zeros_like(like[i]);
     results.push_back(sum);
   }
+  if (reports) reports->end(results);
   return results;
 }
 
@@ -94,7 +136,9 @@ Gradients GradientTape::gradient(const std::vector<Tensor>& targets,
     groups.push_back(tape_->reads(impl->handle().handle));
     if (options.unconnected == Unconnected::Zero) like.push_back(impl->read());
   }
-  return group_gradients(*tape_, targets, groups, like, options);
+  internal::GradientListener* const listener = internal::find_gradient_listener(sources);
+  if (listener != nullptr) listener->begin(sources);
+  return group_gradients(*tape_, targets, groups, like, options, listener);
 }
 
 Gradients GradientTape::gradient(const Tensor& target, const std::vector<Tensor>& sources,

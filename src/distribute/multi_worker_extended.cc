@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <thread>
+
 #include "base/log.h"
 #include "base/raise.h"
 #include "cohort/ops.h"
@@ -30,10 +32,26 @@ WorkerList workers_of(const ClusterResolver& resolver) {
 }
 
 // What all workers must have alike, because collectives depend on it.
-std::string describe(const GuardOptions& guards) {
-  return fmt::format("guards (divergence {} every {} steps, non_finite {}, lone_writes {})",
-                     static_cast<int>(guards.divergence), guards.divergence_interval,
-                     static_cast<int>(guards.non_finite), static_cast<int>(guards.lone_writes));
+std::string describe(const MultiWorkerOptions& options) {
+  const GuardOptions& guards = options.guards;
+  return fmt::format(
+      "guards (divergence {} every {} steps, non_finite {}, lone_writes {}), bytes_per_pack {}, "
+      "overlap {}",
+      static_cast<int>(guards.divergence), guards.divergence_interval,
+      static_cast<int>(guards.non_finite), static_cast<int>(guards.lone_writes),
+      options.communication.bytes_per_pack,
+      options.overlap ? (*options.overlap ? "on" : "off") : "by itself");
+}
+
+// Inside of a replica of a multi-worker strategy, which has one, whose variables these are.
+GradientListener* listener_of_replica(const std::vector<Variable>& sources) {
+  const ReplicaContext* const replica = get_replica_context();
+  if (replica == nullptr || sources.empty() || thread_dispatch().builder != nullptr) return nullptr;
+  const auto* const extended =
+      dynamic_cast<const MultiWorkerExtended*>(&replica->strategy().extended());
+  const bool is_ours =
+      extended != nullptr && VariableAccess::impl(sources[0])->strategy == &replica->strategy();
+  return is_ours ? extended->gradient_listener() : nullptr;
 }
 
 // One component per replica, or one for the worker when all replicas have the same.
@@ -82,13 +100,29 @@ void MultiWorkerExtended::join(std::chrono::milliseconds timeout, bool resumes) 
       workers_, WorkerGroup::Options{.start = {.credentials = options_.credentials,
                                                .timeout = timeout,
                                                .replicas = num_local_replicas(),
-                                               .settings = describe(options_.guards),
+                                               .settings = describe(options_),
                                                .resumes = resumes},
                                      .silence_limit = options_.silence_limit});
-  gradients_ = std::make_unique<WorkerGradients>(group_->communicator());
+  gradients_ = std::make_unique<WorkerGradients>(group_->communicator(), should_overlap(),
+                                                 options_.communication);
+  if (gradients_->overlaps()) set_gradient_listener_finder(listener_of_replica);
   is_newcomer_ = group_->is_newcomer();
   log_info("[MultiWorkerMirroredStrategy] {} is worker {} of {}, with {} replicas each",
            workers_.own().name, worker_id(), num_workers(), num_local_replicas());
+}
+
+// The same on all workers: the way, and what is known of the machine, may differ.
+bool MultiWorkerExtended::should_overlap() const {
+  if (num_local_replicas() > 1) return false;
+  const bool pays = group_->communicator().way() != "shared-memory" ||
+                    replicas_on_host() < std::thread::hardware_concurrency();
+  const Tensor votes =
+      group_->communicator().all_reduce(Tensor(options_.overlap.value_or(pays)), ReduceOp::Product);
+  return votes.to<bool>();
+}
+
+GradientListener* MultiWorkerExtended::gradient_listener() const {
+  return gradients_ != nullptr && gradients_->overlaps() ? gradients_.get() : nullptr;
 }
 
 void MultiWorkerExtended::rejoin(std::chrono::milliseconds timeout) { join(timeout, true); }
@@ -243,7 +277,7 @@ void MultiWorkerExtended::sum_gradients(const ReplicaCalls& calls,
   std::vector<Gradient> own(variables.size());
   const auto local = cross_device_ops().batch_reduce(ReduceOp::Sum, requests, how);
   for (size_t k = 0; k < places.size(); ++k) own[places[k]] = local[k][0];
-  const std::vector<Gradient> sums = gradients_->sum(own, variables, how);
+  const std::vector<Gradient> sums = gradients_->sum(own, variables);
   const Destinations everywhere = Destinations::of_devices(worker_devices());
   for (size_t replica = 0; replica < calls.size(); ++replica) {
     calls[replica].results.resize(sums.size());

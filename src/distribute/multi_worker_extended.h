@@ -61,10 +61,13 @@ class MultiWorkerExtended : public MirroredExtended {
   void end_newcomer() { is_newcomer_ = false; }
   Communicator communicator() const;
   void rejoin(std::chrono::milliseconds timeout);
+  // Who listens to the tapes of the replica; null when nobody does.
+  GradientListener* gradient_listener() const;
 
  private:
   bool is_alone() const { return num_workers() == 1; }
   void join(std::chrono::milliseconds timeout, bool resumes);
+  bool should_overlap() const;
   CommunicationOptions completed(const CommunicationOptions& options) const {
     return options_.communication.merged_with(options);
   }
@@ -78,8 +81,8 @@ class MultiWorkerExtended : public MirroredExtended {
   const MultiWorkerOptions options_;
   const WorkerList workers_;
   bool is_newcomer_ = false;
-  std::unique_ptr<WorkerGroup> group_;  // null for one worker, as the next
-  std::unique_ptr<WorkerGradients> gradients_;
+  std::unique_ptr<WorkerGroup> group_;          // null for one worker, as the next
+  std::unique_ptr<WorkerGradients> gradients_;  // replica 0's
 };
 
 }  // namespace cohort::internal

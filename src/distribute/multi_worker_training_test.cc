@@ -211,6 +211,75 @@ TEST(MultiWorkerTraining, EqualsOneReplica) {
   }
 }
 
+// Packs of one gradient each, reduced as soon as that is final.
+TEST(MultiWorkerTraining, OverlapChangesNothing) {
+  const auto make = [] {
+    return std::make_unique<optim::Adam>(optim::AdamOptions{.learning_rate = 0.01});
+  };
+  std::vector<Result> results;
+  for (const bool overlap : {false, true}) {
+    const ClusterSpec cluster = test::free_workers(2);
+    Result first;
+    on_workers(2,
+               [&](MultiWorkerMirroredStrategy& strategy) {
+                 const Result found = train(strategy, make);
+                 if (strategy.is_chief()) first = found;
+               },
+               {.communication = {.bytes_per_pack = 1}, .overlap = overlap});
+    results.push_back(first);
+  }
+  EXPECT_EQ(results[0].losses, results[1].losses);  // bit for bit
+  EXPECT_EQ(results[0].variables, results[1].variables);
+}
+
+// One worker applies something else than its tape gave; all notice, and the sums are right.
+TEST(MultiWorkerTraining, OverlapNoticesGradientsThatWereChanged) {
+  on_workers(2,
+             [](MultiWorkerMirroredStrategy& strategy) {
+               const auto scope = strategy.scope();
+               Variable a(0.f);
+               Variable b(0.f);
+               optim::Sgd optimizer({.learning_rate = 1.0});
+               float expected = 0;
+               for (int step = 0; step < 6; ++step) {
+                 const bool changes = step == 3 && strategy.worker_id() == 1;
+                 strategy.run([&] {
+                   GradientTape tape;
+                   const Tensor loss = a * 2.f + b * 3.f;
+                   Gradients gradients = tape.gradient(loss, std::vector{a, b});
+                   if (changes) gradients[0] = gradients[0].dense() * 10.f;
+                   optimizer.apply_gradients(gradients, {a, b});
+                 });
+                 expected -= step == 3 ? 22 : 4;
+                 EXPECT_EQ(a.read_value().to<float>(), expected) << step;
+                 EXPECT_EQ(b.read_value().to<float>(), -6.f * static_cast<float>(step + 1));
+               }
+             },
+             {.communication = {.bytes_per_pack = 1}, .overlap = true});
+}
+
+// Gradients that are computed and never applied do no harm.
+TEST(MultiWorkerTraining, OverlapSurvivesGradientsThatNobodyApplies) {
+  on_workers(2,
+             [](MultiWorkerMirroredStrategy& strategy) {
+               const auto scope = strategy.scope();
+               Variable a(0.f);
+               Variable b(0.f);
+               optim::Sgd optimizer({.learning_rate = 1.0});
+               for (int step = 0; step < 8; ++step) {
+                 strategy.run([&] {
+                   GradientTape tape;
+                   const Tensor loss = a * 2.f + b * 3.f;
+                   const Gradients gradients = tape.gradient(loss, std::vector{a, b});
+                   if (step % 2 == 1) optimizer.apply_gradients(gradients, {a, b});
+                 });
+               }
+               EXPECT_EQ(a.read_value().to<float>(), -16);
+               EXPECT_EQ(strategy.reduce(ReduceOp::Sum, Tensor(1.f)).to<float>(), 2);
+             },
+             {.communication = {.bytes_per_pack = 1}, .overlap = true});
+}
+
 TEST(MultiWorkerTraining, TracedStepsWork) {
   on_workers(2, [](MultiWorkerMirroredStrategy& strategy) {
     const auto scope = strategy.scope();

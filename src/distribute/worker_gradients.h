@@ -1,9 +1,12 @@
 #pragma once
 
+#include <future>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
+#include "autodiff/gradient_listener.h"
 #include "cohort/collective.h"
 #include "cohort/cross_device_ops.h"
 #include "ops/variable_cell.h"
@@ -14,15 +17,28 @@ namespace cohort::internal {
 // that the workers of one machine share, and reduced there; of sparse ones the rows travel. The
 // workers agree once for each list of variables which of them have rows; from then on a gradient
 // that a worker does not have, or has in the other form, is no disagreement. Thread-safe.
-class WorkerGradients {
+//
+// With `overlap` it listens to tapes. Once all workers have seen that what a tape gave for a list
+// of variables is what was applied, packs are reduced as soon as their gradients are final, while
+// the backward pass goes on; all but the last one, which goes when the gradients are applied, and
+// tells whether each worker still applies what its tape gave. If one does not, the packs are
+// reduced again.
+class WorkerGradients : public GradientListener {
  public:
-  explicit WorkerGradients(Communicator workers) : workers_(std::move(workers)) {}
+  WorkerGradients(Communicator workers, bool overlap, CommunicationOptions options);
+  ~WorkerGradients() override;
 
   // One for each variable; undefined where no worker has one. Dense ones lie in the packs: they are
   // good until the next call. All workers call it.
   std::vector<Gradient> sum(const std::vector<Gradient>& own,
-                            const std::vector<Variable>& variables,
-                            const CommunicationOptions& options);
+                            const std::vector<Variable>& variables);
+  bool overlaps() const { return overlap_; }
+
+  void begin(const std::vector<Variable>& sources) override;
+  void ready(size_t index, const Gradient& gradient) override;
+
+  // How many packs were reduced before their gradients were applied.
+  int64_t early_packs() const { return early_packs_; }
 
  private:
   // Where the dense gradient of a variable lies.
@@ -35,20 +51,45 @@ class WorkerGradients {
     std::vector<VariableImpl*> variables = {};
     std::vector<bool> has_rows = {};
     std::vector<Place> places = {};  // of those without rows
-    std::vector<Pack> packs = {};  // the last one has, for each variable, how many have a gradient
+    std::vector<size_t> sizes = {};  // how many gradients each pack has
+    // The last one also has, for each variable, how many workers have a gradient; then how many
+    // apply something else than their tape gave.
+    std::vector<Pack> packs = {};
+    Place counts = {};
+    bool is_early = false;  // packs go as soon as they are complete
+  };
+  // What the tape has given since it began.
+  struct Announced {
+    std::vector<VariableImpl*> variables = {};
+    std::vector<Gradient> gradients = {};
+    std::vector<size_t> order = {};    // in which they came
+    Layout* layout = nullptr;          // when packs go early
+    std::vector<size_t> missing = {};  // by pack
+    size_t next = 0;                   // the first pack that has not gone
+    std::vector<std::future<void>> running = {};
   };
 
-  Layout& layout_for(const std::vector<Gradient>& own, const std::vector<Variable>& variables,
-                     const CommunicationOptions& options);
+  Layout& layout_for(const std::vector<Gradient>& own, const std::vector<Variable>& variables);
+  Layout* known_layout(const std::vector<VariableImpl*>& variables);
   void agree_on_rows(Layout& layout, const std::vector<Gradient>& own);
-  void make_packs(Layout& layout, const std::vector<Variable>& variables,
-                  const CommunicationOptions& options);
-  void reduce_packs(Layout& layout, const std::vector<Gradient>& own,
-                    const CommunicationOptions& options);
+  std::vector<size_t> agree_on_order(const Layout& layout);
+  void make_packs(Layout& layout, const std::vector<Variable>& variables);
+  bool is_as_announced(const Layout& layout, const std::vector<Gradient>& own) const;
+  void write(Layout& layout, size_t variable, const Gradient& gradient);
+  // Writes and reduces those before the last.
+  void reduce_first_packs(Layout& layout, const std::vector<Gradient>& own);
+  void reduce_last_pack(Layout& layout, const std::vector<Gradient>& own, bool as_announced);
+  void end_early_packs();
 
   Communicator workers_;
+  const bool overlap_;
+  const CommunicationOptions options_;
+  const CollectiveOptions how_;
   std::mutex mutex_;
-  std::vector<std::unique_ptr<Layout>> layouts_;  // guarded by mutex_
+  // Guarded by mutex_:
+  std::vector<std::unique_ptr<Layout>> layouts_;
+  std::optional<Announced> announced_;
+  int64_t early_packs_ = 0;
 };
 
 }  // namespace cohort::internal
