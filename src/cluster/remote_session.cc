@@ -154,6 +154,7 @@ std::shared_ptr<const PreparedRun> RemoteSession::prepare(const RunRequest& requ
   for (const Endpoint fetch : request.fetches) {
     message.fetches.push_back(endpoint_name(graph(), fetch));
   }
+  for (const int node : request.over) message.over.push_back(graph().node(node).name);
   const Answer answer = connect(Clock::now() + kReturnLimit)
                             ->call([&](uint64_t number) { return write_request(number, message); },
                                    deadline + kGrace);

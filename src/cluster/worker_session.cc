@@ -68,7 +68,7 @@ void WorkerSession::finish(PlanDone done) {
       steps_.erase(found);
     }
   }
-  master_->post(write(done, master_->self()));
+  master_->post(write(done, task_));
 }
 
 void WorkerSession::arrive(const StepTensors& tensors) {

@@ -61,6 +61,7 @@ class Cutter {
       : graph_(graph),
         request_(request),
         needed_(needed_nodes(graph, request)),
+        over_(request.over.begin(), request.over.end()),
         device_of_(devices.size(), kNowhere),
         copies_(devices.size(), kNowhere) {
     for (size_t i = 0; i < request.feeds.size(); ++i) fed_[request.feeds[i]] = i;
@@ -124,7 +125,9 @@ class Cutter {
       for (const Endpoint input : graph_.node(id).inputs) {
         if (!is_fed(input)) follow(input.node);
       }
-      for (const int before : graph_.node(id).controls) follow(before);
+      for (const int before : graph_.node(id).controls) {
+        if (!over_.contains(before)) follow(before);
+      }
     }
     std::stable_sort(needed_.begin(), needed_.end(), [&](int a, int b) {
       return levels[static_cast<size_t>(a)] < levels[static_cast<size_t>(b)];
@@ -140,7 +143,7 @@ class Cutter {
       }
     }
     for (const int before : graph_.node(id).controls) {
-      if (device_of(before) != device) crossings_[before][device];
+      if (!over_.contains(before) && device_of(before) != device) crossings_[before][device];
     }
   }
 
@@ -151,7 +154,8 @@ class Cutter {
     for (const auto& [device, outputs] : found->second) {
       for (const int output : outputs) {
         arrivals_[{device, {id, output}}] = next_edge_;
-        send(next_edge_++, part_of(id), {copies_[static_cast<size_t>(id)], output});
+        const Endpoint value{copies_[static_cast<size_t>(id)], output};
+        send(next_edge_++, part_of(id), shortened(part_of(id), value, spec_of({id, output})));
       }
       if (outputs.empty()) send_token(id, device);
     }
@@ -200,8 +204,30 @@ class Cutter {
   }
 
   Endpoint receive(Endpoint wanted, int device) {
-    const Spec spec = wanted.output == kOrderOnly ? Spec{kBool, Shape{0}} : spec_of(wanted);
-    return add_source(device, "recv", spec, kRecv, {{"edge", arrivals_.at({device, wanted})}});
+    Spec spec = wanted.output == kOrderOnly ? Spec{kBool, Shape{0}} : spec_of(wanted);
+    const bool shortened = is_shortened(spec);
+    if (shortened) spec.dtype = kBFloat16;
+    const Endpoint arrived =
+        add_source(device, "recv", spec, kRecv, {{"edge", arrivals_.at({device, wanted})}});
+    return shortened ? cast(part(device), arrived, {kFloat32, spec.shape}) : arrived;
+  }
+
+  bool is_shortened(const Spec& spec) const {
+    return request_.bfloat16_edges && spec.dtype == kFloat32;
+  }
+
+  Endpoint shortened(Partition& from, Endpoint value, const Spec& spec) const {
+    return is_shortened(spec) ? cast(from, value, {kBFloat16, spec.shape}) : value;
+  }
+
+  static Endpoint cast(Partition& where, Endpoint value, const Spec& to) {
+    return {where.graph->add_unindexed({.name = fmt::format("_cast_{}", where.graph->size()),
+                                        .op = &find_op("Cast"),
+                                        .attrs = {{"dtype", to.dtype}},
+                                        .inputs = {value},
+                                        .device = where.device,
+                                        .outputs = {to}}),
+            0};
   }
 
   static void send(int64_t edge, Partition& from, Endpoint value) {
@@ -240,6 +266,7 @@ class Cutter {
     const int device = device_of(id);
     Node node = graph_.node(id);
     for (Endpoint& input : node.inputs) input = local(input, device);
+    std::erase_if(node.controls, [&](int before) { return over_.contains(before); });
     for (int& before : node.controls) before = local_control(before, device);
     node.device = part(device).device;
     node.colocated_with.clear();  // it is placed, and they may be elsewhere
@@ -249,6 +276,7 @@ class Cutter {
   const GraphImpl& graph_;
   const RunRequest& request_;
   std::vector<int> needed_;
+  const std::set<int> over_;
   std::map<Endpoint, size_t> fed_;
   std::vector<Partition> parts_;  // by device number
   std::map<std::string, int> numbers_;
