@@ -8,6 +8,9 @@ set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/cohort)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
         FILES_MATCHING PATTERN "*.h")
 install(TARGETS cohort EXPORT cohort LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+if(TARGET cohort_mpi)
+  install(TARGETS cohort_mpi EXPORT cohort LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+endif()
 install(EXPORT cohort NAMESPACE cohort:: FILE cohort-targets.cmake DESTINATION ${package_dir})
 
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/cohort-config.cmake.in

@@ -5,12 +5,10 @@
 //   fashion_mnist [--epochs N] [--batch N] [--replicas N] [--data DIR]
 
 #include <cohort/cohort.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <chrono>
 #include <cstdio>
 using namespace cohort;
 
@@ -53,105 +51,21 @@ Options parse_options(const std::vector<std::string>& words) {
   return options;
 }
 
-// Seconds since it was made or asked last.
-class Stopwatch {
- public:
-  double lap() {
-    const auto now = std::chrono::steady_clock::now();
-    const std::chrono::duration<double> time = now - std::exchange(last_, now);
-    return time.count();
-  }
-
- private:
-  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
-};
-
-// Where the time of the steps went, as replica 0 sees it.
-struct Parts {
-  double input = 0, gradients = 0, update = 0;
-  double total() const { return input + gradients + update; }
-};
-
 // Pictures of 28 x 28 bytes, and which of the ten each of them shows.
 struct Examples {
   Examples(const std::string& folder, const std::string& name)
       : images(reshape(data::read_idx(folder + "/" + name + "-images-idx3-ubyte.gz"), {-1, 784})),
         labels(data::read_idx(folder + "/" + name + "-labels-idx1-ubyte.gz")) {}
-  int64_t size() const { return images.shape()[0]; }
+  data::Dataset batches(int64_t size, int64_t shuffled = 1) const {
+    return data::from_tensor_slices(images, labels).shuffle(shuffled).batch(size);
+  }
   Tensor images, labels;
 };
 
 Tensor to_input(const Tensor& images) { return cast(images, kFloat32) / 255; }
 
-// A model, its optimizer, and the step that every replica runs; made inside a strategy's scope.
-class Training {
- public:
-  Training(Strategy& strategy, const Options& options) : strategy_(strategy), options_(options) {}
-
-  // Returns the time that its steps took.
-  Parts epoch(const Examples& examples, const std::string& title) {
-    double loss = 0;  // of the batches so far, added up
-    int64_t steps = 0;
-    Parts parts;
-    Stopwatch clock;
-    int64_t done = 0;
-    const auto batches = data::from_tensor_slices(examples.images, examples.labels)
-                             .shuffle(10'000)
-                             .batch(options_.batch);
-    for (const auto& batch : strategy_.distribute_dataset(batches)) {
-      parts.input += clock.lap();
-      loss += strategy_.reduce(ReduceOp::Sum, strategy_.run(step_, batch, &parts)).to<double>();
-      ++steps;
-      clock.lap();
-      done += batch.global_sample_count();
-      show_progress(title, double(done) / double(examples.size()), loss / double(steps),
-                    double(done) / parts.total(), parts);
-    }
-    return parts;
-  }
-
-  void print_table(const Examples& examples) const;
-  int64_t steps() const { return optimizer_.iterations().read_value().to<int64_t>(); }
-
- private:
-  // A line that is rewritten in place on a terminal; elsewhere a line for every quarter.
-  void show_progress(const std::string& title, double done, double loss, double examples_per_second,
-                     const Parts& parts) {
-    const bool terminal = isatty(STDOUT_FILENO);
-    const int quarter = static_cast<int>(4 * done);
-    if (!terminal && (std::exchange(quarter_, quarter) == quarter || quarter == 0)) return;
-    const std::string bar(static_cast<size_t>(20 * done), '=');
-    std::printf(
-        "%s%s [%-20s]  step %5ld  loss %.3f  %6.0f examples/s  input %2.0f %%  gradients "
-        "%2.0f %%  update %2.0f %%%s",
-        terminal ? "\r" : "", title.c_str(), bar.c_str(), steps(), loss, examples_per_second,
-        100 * parts.input / parts.total(), 100 * parts.gradients / parts.total(),
-        100 * parts.update / parts.total(), terminal && done < 1 ? "" : "\n");
-    std::fflush(stdout);
-  }
-
-  Strategy& strategy_;
-  const Options& options_;
-  int quarter_ = 0;  // of the epoch, that was shown last
-  nn::Sequential model_{nn::Dense(784, 256), nn::relu, nn::Dense(256, 10)};
-  optim::Adam optimizer_{{.learning_rate = 1e-3}};
-  std::function<Tensor(Tensor, Tensor, Parts*)> step_ = [this](Tensor images, Tensor labels,
-                                                               Parts* parts) {
-    const bool first = get_replica_context()->replica_id_in_sync_group() == 0;
-    Stopwatch clock;
-    GradientTape tape;
-    const Tensor loss = nn::softmax_cross_entropy(model_(to_input(images)), labels,
-                                                  {.global_batch_size = options_.batch});
-    const Gradients gradients = tape.gradient(loss, model_.variables());
-    if (first) parts->gradients += clock.lap();
-    optimizer_.apply_gradients(gradients, model_.variables());
-    if (first) parts->update += clock.lap();
-    return loss;
-  };
-};
-
-void Training::print_table(const Examples& examples) const {
-  const Tensor guesses = argmax(model_(to_input(examples.images)), 1);
+void print_table(Trainer& trainer, const Examples& examples) {
+  const Tensor guesses = argmax(trainer.predict(examples.batches(1000)), 1);
   const Tensor right = cast(equal(guesses, examples.labels), kFloat64);
   std::printf("\nOf %ld pictures that it had never seen, it recognised\n", right.size());
   for (size_t i = 0; i < kNames.size(); ++i) {
@@ -173,13 +87,18 @@ double train(Strategy& strategy, const Options& options, int epochs, const Examp
              const Examples* unseen) {
   const auto scope = strategy.scope();
   random::set_seed(1);
-  Training model(strategy, options);
+  nn::Sequential model{nn::Dense(784, 256), nn::relu, nn::Dense(256, 10)};
+  optim::Adam optimizer({.learning_rate = 1e-3});
+  Trainer trainer(model, nn::softmax_cross_entropy, optimizer, {.input = to_input});
   double rate = 0;
-  for (int epoch = 1; epoch <= epochs; ++epoch) {
-    const Parts parts = model.epoch(training, "epoch " + std::to_string(epoch));
-    rate = std::max(rate, static_cast<double>(training.size()) / parts.total());
-  }
-  if (unseen) model.print_table(*unseen);
+  const auto keep_rate = std::make_shared<LambdaCallback>(
+      LambdaCallbacks{.on_epoch_end = [&](Trainer& done, const Logs&) {
+        const TrainingProgress& progress = done.progress();
+        rate = std::max(rate, static_cast<double>(progress.examples) / progress.times.total());
+      }});
+  trainer.fit(training.batches(options.batch, 10'000),
+              {.epochs = epochs, .callbacks = {keep_rate}});
+  if (unseen) print_table(trainer, *unseen);
   return rate;
 }
 

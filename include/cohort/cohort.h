@@ -3,12 +3,15 @@
 // The whole public API.
 
 #include "cohort/accumulator.h"            // IWYU pragma: export
+#include "cohort/backup.h"                 // IWYU pragma: export
+#include "cohort/callbacks.h"              // IWYU pragma: export
 #include "cohort/checkpoint.h"             // IWYU pragma: export
 #include "cohort/cluster.h"                // IWYU pragma: export
 #include "cohort/cluster_resolver.h"       // IWYU pragma: export
 #include "cohort/collective.h"             // IWYU pragma: export
 #include "cohort/container.h"              // IWYU pragma: export
 #include "cohort/control_flow.h"           // IWYU pragma: export
+#include "cohort/coordinator.h"            // IWYU pragma: export
 #include "cohort/credentials.h"            // IWYU pragma: export
 #include "cohort/cross_device_ops.h"       // IWYU pragma: export
 #include "cohort/data.h"                   // IWYU pragma: export
@@ -24,13 +27,17 @@
 #include "cohort/hooks.h"                  // IWYU pragma: export
 #include "cohort/metrics.h"                // IWYU pragma: export
 #include "cohort/monitored_session.h"      // IWYU pragma: export
+#include "cohort/multi_worker.h"           // IWYU pragma: export
 #include "cohort/native_function.h"        // IWYU pragma: export
 #include "cohort/nn.h"                     // IWYU pragma: export
 #include "cohort/ops.h"                    // IWYU pragma: export
 #include "cohort/optim.h"                  // IWYU pragma: export
+#include "cohort/parameter_server.h"       // IWYU pragma: export
 #include "cohort/partitioner.h"            // IWYU pragma: export
+#include "cohort/per_worker.h"             // IWYU pragma: export
 #include "cohort/queue.h"                  // IWYU pragma: export
 #include "cohort/random.h"                 // IWYU pragma: export
+#include "cohort/remote_value.h"           // IWYU pragma: export
 #include "cohort/replica_device_setter.h"  // IWYU pragma: export
 #include "cohort/scheduler_resolvers.h"    // IWYU pragma: export
 #include "cohort/server.h"                 // IWYU pragma: export
@@ -38,10 +45,12 @@
 #include "cohort/session_manager.h"        // IWYU pragma: export
 #include "cohort/shape.h"                  // IWYU pragma: export
 #include "cohort/strategy.h"               // IWYU pragma: export
+#include "cohort/summary.h"                // IWYU pragma: export
 #include "cohort/supervisor.h"             // IWYU pragma: export
 #include "cohort/sync_replicas.h"          // IWYU pragma: export
 #include "cohort/tensor.h"                 // IWYU pragma: export
 #include "cohort/threads.h"                // IWYU pragma: export
+#include "cohort/trainer.h"                // IWYU pragma: export
 #include "cohort/values.h"                 // IWYU pragma: export
 #include "cohort/variable.h"               // IWYU pragma: export
 #include "cohort/variable_scopes.h"        // IWYU pragma: export

@@ -17,7 +17,7 @@ namespace cohort {
 
 class Strategy;
 namespace internal {
-class DistributedInput;
+struct DistributedInput;
 class DistributedInputIterator;
 }  // namespace internal
 
@@ -149,6 +149,9 @@ class DistributedDataset {
   // f(f(initial, element), element)... over all elements, a last uneven step included.
   template <typename T, typename F>
   T reduce(T initial, const F& f) const;
+
+  // For those who write strategies.
+  const std::shared_ptr<const internal::DistributedInput>& input() const { return impl_; }
 
  private:
   std::shared_ptr<const internal::DistributedInput> impl_;

@@ -18,6 +18,7 @@ namespace cohort {
 
 namespace internal {
 class TracedFunction;  // the traces made so far
+class Trace;
 
 // Appends an argument.
 template <typename T>
@@ -41,6 +42,12 @@ struct TracedResults {
 };
 using TracedBody = std::function<TracedResults(std::span<const Tensor>)>;
 
+// A call that somebody else makes, elsewhere.
+struct TracedCall {
+  std::shared_ptr<const Trace> trace;
+  std::vector<Tensor> arguments;
+};
+
 // What Function<F> keeps; copies of a Function share it.
 class FunctionCore {
  public:
@@ -49,6 +56,7 @@ class FunctionCore {
   // none.
   TracedResults call(const Flat& arguments, const TracedBody& body) const;
   std::string serialize(const Flat& arguments, const TracedBody& body) const;
+  std::shared_ptr<const Trace> trace(const Flat& arguments, const TracedBody& body) const;
   size_t num_traces() const;
 
  private:
@@ -104,6 +112,15 @@ class Function {
   template <typename... Args>
   std::string serialize(const Args&... args) const {
     return core_.serialize(flat(args...), traced(args...));
+  }
+
+  // For those who run it elsewhere: the trace for these arguments, made first when there is none,
+  // and their tensors.
+  template <typename... Args>
+  internal::TracedCall trace(const Args&... args) const {
+    internal::Flat arguments = flat(args...);
+    auto trace = core_.trace(arguments, traced(args...));
+    return {std::move(trace), std::move(arguments.tensors)};
   }
 
   // How many kinds of arguments were traced so far.

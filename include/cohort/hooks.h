@@ -12,6 +12,7 @@
 #include "cohort/checkpoint.h"
 #include "cohort/graph_variable.h"
 #include "cohort/session.h"
+#include "cohort/summary.h"
 #include "cohort/threads.h"
 
 // What happens around each run of a MonitoredSession: hooks, and those that most programs use.
@@ -68,14 +69,6 @@ class SessionRunHook {
   virtual void end(Session& /*session*/) {}
 };
 using Hooks = std::vector<std::shared_ptr<SessionRunHook>>;
-
-// Where numbers that describe the training go.
-class SummaryWriter {
- public:
-  virtual ~SummaryWriter() = default;
-  virtual void add_scalar(const std::string& tag, double value, int64_t step) = 0;
-  virtual void flush() {}
-};
 
 // How a session's variables get into files and back. Thread-safe.
 class SessionSaver {
@@ -193,7 +186,7 @@ class CheckpointSaverHook : public SessionRunHook {
 
 struct StepCounterOptions {
   Every every = {.steps = 100};
-  std::shared_ptr<SummaryWriter> summary_writer = nullptr;  // gets "global_step/sec"
+  std::shared_ptr<ScalarSink> summary_writer = nullptr;  // gets "global_step/sec"
 };
 // Logs (info), and writes, how many steps are made per second.
 class StepCounterHook : public SessionRunHook {
@@ -212,7 +205,7 @@ class StepCounterHook : public SessionRunHook {
 struct SummarySaverOptions {
   std::map<std::string, Tensor> scalars = {};  // by tag
   Every every = {.steps = 100};
-  std::shared_ptr<SummaryWriter> summary_writer = nullptr;
+  std::shared_ptr<ScalarSink> summary_writer = nullptr;
 };
 // Writes the values of scalars at the first run and every so often.
 class SummarySaverHook : public SessionRunHook {

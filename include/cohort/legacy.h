@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "cohort/multi_worker.h"
 #include "cohort/ops.h"
 #include "cohort/strategy.h"
 
@@ -22,6 +23,7 @@ using PerDevice = PerReplica<T>;
 using CrossTowerOps = CrossDeviceOps;
 using ReductionToOneDeviceCrossDeviceOps = ReductionToOneDevice;
 using CollectiveCommunication = CommunicationImplementation;
+using CollectiveAllReduceStrategy = MultiWorkerMirroredStrategy;
 
 // "nccl" or "hierarchical_copy". Throws InvalidArgument for other algorithms.
 std::shared_ptr<CrossDeviceOps> all_reduce_cross_device_ops(std::string_view algorithm = "nccl",

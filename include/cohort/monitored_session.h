@@ -168,7 +168,7 @@ struct MonitoredTrainingSessionOptions {
   // Checkpoints: by default every 600 s. Needs a checkpoint_dir; without a scaffold.saver
   // all variables are saved.
   Every save_checkpoint = {.secs = 600};
-  std::shared_ptr<SummaryWriter> summary_writer = nullptr;
+  std::shared_ptr<ScalarSink> summary_writer = nullptr;
   std::map<std::string, Tensor> summaries = {};  // scalars by tag
   Every save_summaries = {.steps = 100};
   std::optional<int64_t> log_step_count_steps = 100;  // nullopt: not

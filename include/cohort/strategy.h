@@ -163,6 +163,8 @@ class StrategyExtended {
   // Replicas of this process, and of the whole group.
   virtual size_t num_local_replicas() const;
   virtual int num_replicas_in_sync() const;
+  // Replicas that share the cores of this machine, as far as is known.
+  virtual size_t replicas_on_host() const { return num_local_replicas(); }
   // The id in the whole group of a local replica.
   virtual int replica_id(size_t local_replica) const { return static_cast<int>(local_replica); }
   virtual bool should_checkpoint() const { return true; }
@@ -190,6 +192,8 @@ class StrategyExtended {
   virtual bool supports_replica_pipelines() const { return false; }
   // The sum over all workers, which call it together, once per step.
   virtual InputTotals sum_over_workers(const InputTotals& here) { return here; }
+  // The value that the worker with replica 0 gives, on all workers, which call it together.
+  virtual Tensor from_first_worker(const Tensor& value) { return value; }
 
   // --- What it does
   // Makes a variable; `next` makes an ordinary one.
@@ -215,6 +219,10 @@ class StrategyExtended {
                                                    const CommunicationOptions& options);
   virtual GatheredValue replica_all_gather(ReplicaContext& context, const Tensor& value, int axis,
                                            const CommunicationOptions& options);
+  // In a replica: the sums over all replicas of the gradients of `variables`, which an optimizer
+  // uses at once. They may lie in memory that the next call writes.
+  virtual Gradients replica_sum_gradients(ReplicaContext& context, const Gradients& own,
+                                          const std::vector<Variable>& variables);
   // The same as another object, for deep_copy(). Throws Unimplemented unless overridden.
   virtual std::unique_ptr<StrategyExtended> clone() const;
 

@@ -27,7 +27,7 @@ struct SupervisorOptions {
   std::string logdir = {};  // where checkpoints are; empty: none are written or read
   std::shared_ptr<SessionSaver> saver = nullptr;  // nullptr: of all variables
   std::string checkpoint_basename = "model.ckpt";
-  std::shared_ptr<SummaryWriter> summary_writer = nullptr;
+  std::shared_ptr<ScalarSink> summary_writer = nullptr;
   std::map<std::string, Tensor> summaries = {};            // scalars by tag
   std::chrono::milliseconds save_model_interval{600'000};  // 0: no checkpoint thread
   std::chrono::milliseconds save_summaries_interval{120'000};

@@ -6,6 +6,7 @@
 #include "checkpoint/checkpoint_impl.h"
 #include "checkpoint/saving.h"
 #include "checkpoint/state_file.h"
+#include "cohort/strategy.h"
 #include "ops/dispatch.h"
 
 namespace cohort {
@@ -55,6 +56,15 @@ Snapshot snapshot_of(const TrackedState& state) {
   }
   for (const auto& [path, bytes] : state.bytes) snapshot.add(path, Tensor(bytes.save()));
   return snapshot;
+}
+
+// Of several workers that save together the chief writes. All read the values, because some are
+// made of all workers' together.
+bool writes_here(const TrackedState& state) {
+  return std::all_of(state.variables.begin(), state.variables.end(), [](const auto& entry) {
+    const Strategy* const made_by = VariableAccess::impl(entry.second)->strategy;
+    return made_by == nullptr || made_by->extended().should_checkpoint();
+  });
 }
 
 // The list with one more at its end, in a folder that nobody else keeps books of.
@@ -124,13 +134,16 @@ void CheckpointImpl::save(const std::string& prefix, std::optional<int64_t> numb
   const PlainDispatch plain;
   queue_.wait();
   const int64_t counter = save_counter() + (number ? 1 : 0);
-  Snapshot snapshot = snapshot_of(collect_all());
+  const TrackedState state = collect_all();
+  Snapshot snapshot = snapshot_of(state);
   snapshot.add(kSaveCounter, Tensor::from(std::vector<int64_t>{counter}, Shape{}));
   const int64_t bytes = snapshot.bytes();
-  queue_.run(prefix, bytes, [=, made = std::move(snapshot)](BytesWritten& progress) {
-    write_checkpoint(prefix, number, made.items, made.values, &progress);
-    if (written) written();
-  });
+  if (writes_here(state)) {
+    queue_.run(prefix, bytes, [=, made = std::move(snapshot)](BytesWritten& progress) {
+      write_checkpoint(prefix, number, made.items, made.values, &progress);
+      if (written) written();
+    });
+  }
   set_save_counter(counter);
 }
 

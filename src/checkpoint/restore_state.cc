@@ -4,6 +4,7 @@
 
 #include "base/log.h"
 #include "base/raise.h"
+#include "cohort/ops.h"
 #include "topology/text.h"
 #include "train/optimizer.h"
 
@@ -72,7 +73,10 @@ RestoreState::Values RestoreState::read_values(const TrackedState& state) {
     }
   }
   for (const auto& [path, variable] : state.variables) {
-    if (wanted(path, variable.dtype(), variable.shape())) {
+    if (const auto beginning = beginning_of(state, path)) {
+      const Tensor value = cast(Tensor(*beginning), variable.dtype());
+      values.variables.emplace_back(variable, fill(variable.shape(), value));
+    } else if (wanted(path, variable.dtype(), variable.shape())) {
       values.variables.emplace_back(variable, files_.read(path));
     }
   }
@@ -85,6 +89,17 @@ RestoreState::Values RestoreState::read_values(const TrackedState& state) {
     }
   }
   return values;
+}
+
+std::optional<double> RestoreState::beginning_of(const TrackedState& state,
+                                                 const std::string& path) const {
+  const auto slot = state.slot_beginnings.find(path);
+  const auto& saved = files_.manifest().tensors;
+  if (slot == state.slot_beginnings.end() || saved.contains(path) ||
+      !unused_.contains(slot->second.iterations)) {
+    return std::nullopt;
+  }
+  return slot->second.value;
 }
 
 void RestoreState::apply(const TrackedState& state) {

@@ -30,6 +30,8 @@ struct RestoreState {
   // The values for objects, read before any of them changes.
   struct Values;
   Values read_values(const TrackedState& state);
+  // What a slot goes back to whose optimizer was saved before it had that slot.
+  std::optional<double> beginning_of(const TrackedState& state, const std::string& path) const;
   void check_fits(const std::string& name, DType dtype, const Shape& shape) const;
 
   const CheckpointFiles files_;

@@ -12,6 +12,7 @@ namespace {
 using optim::internal::OptimizerAccess;
 
 constexpr std::string_view kSlots = "/slots/";
+constexpr const char* kIterations = "/iterations";
 
 std::string last_part_of(const std::string& name) { return name.substr(name.rfind('/') + 1); }
 
@@ -37,7 +38,7 @@ struct TrackedBytes : Tracked {
 struct TrackedOptimizer : Tracked {
   explicit TrackedOptimizer(optim::Optimizer& which) : optimizer(which) {}
   void collect(const std::string& path, TrackedState& state) const override {
-    state.add(path + "/iterations", optimizer.iterations());
+    state.add(path + kIterations, optimizer.iterations());
     state.optimizers.emplace(path, &optimizer);
   }
   optim::Optimizer& optimizer;
@@ -77,7 +78,9 @@ void TrackedState::add_slots() {
       const auto known = paths.find(VariableAccess::impl(slot.variable).get());
       // Variables that nobody tracks go by their names.
       const std::string owner = known != paths.end() ? known->second : slot.variable.name();
-      add(fmt::format("{}{}{}/{}", path, kSlots, owner, slot.name), slot.value);
+      const std::string own = fmt::format("{}{}{}/{}", path, kSlots, owner, slot.name);
+      add(own, slot.value);
+      slot_beginnings.emplace(own, SlotBeginning{slot.initial_value, path + kIterations});
     }
   }
 }

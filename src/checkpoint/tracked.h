@@ -18,6 +18,12 @@ struct TrackedState {
   std::map<std::string, Variable> variables;  // slots of optimizers included
   std::map<std::string, Bytes> bytes;
   std::map<std::string, optim::Optimizer*> optimizers;
+  // What the slots among the variables begin with, and the optimizers' counts of updates.
+  struct SlotBeginning {
+    double value;
+    std::string iterations;  // path
+  };
+  std::map<std::string, SlotBeginning> slot_beginnings;
   int depth = 0;  // of objects inside of objects
 
   // Throw AlreadyExists when there is something of that path.

@@ -1,5 +1,7 @@
 // Requests to a server that need no session.
 
+#include "cluster/ask_server.h"
+
 #include "base/raise.h"
 #include "cluster/link.h"
 #include "cluster/party.h"
@@ -16,14 +18,12 @@ using internal::Link;
 constexpr auto kConnectLimit = std::chrono::seconds(10);
 constexpr auto kAnswerLimit = std::chrono::seconds(60);
 
-Answer ask(std::string_view target, const Link::Request& request) {
-  const auto parsed = internal::parse_target(target);
-  if (!parsed) internal::raise(Code::NotFound, "[Server] the target is empty");
-  const std::string address = internal::address_text(parsed->address.host, parsed->address.port);
-  const auto party = internal::make_client_party(credentials_from_environment());
+Answer ask_at(const std::string& address, const Credentials& credentials,
+              std::chrono::milliseconds connect_limit, const Link::Request& request) {
+  const auto party = internal::make_client_party(credentials);
   const auto now = std::chrono::steady_clock::now();
   const Link::Pointer link =
-      Link::start(party->connect(address, now + kConnectLimit), "",
+      Link::start(party->connect(address, now + connect_limit), "",
                   {.received = [](const Link::Pointer&, const internal::Message&) {},
                    .ended = [](const Link::Pointer&, const Status&) {}});
   Answer answer;
@@ -33,7 +33,31 @@ Answer ask(std::string_view target, const Link::Request& request) {
   return answer;
 }
 
+Answer ask(std::string_view target, const Link::Request& request) {
+  const auto parsed = internal::parse_target(target);
+  if (!parsed) internal::raise(Code::NotFound, "[Server] the target is empty");
+  return ask_at(internal::address_text(parsed->address.host, parsed->address.port),
+                credentials_from_environment(), kConnectLimit, request);
+}
+
 }  // namespace
+
+namespace internal {
+
+void clear_containers(std::string_view address, const std::vector<std::string>& containers,
+                      const Credentials& credentials, std::chrono::milliseconds limit) {
+  ask_at(std::string(address), credentials, limit, [&](uint64_t number) {
+    return write_request(MessageKind::ClearContainers, number, containers);
+  });
+}
+
+void shut_down_server(std::string_view address, const Credentials& credentials,
+                      std::chrono::milliseconds limit) {
+  ask_at(std::string(address), credentials, limit,
+         [](uint64_t number) { return write_request(MessageKind::Shutdown, number); });
+}
+
+}  // namespace internal
 
 void reset(std::string_view target, const std::vector<std::string>& containers) {
   ask(target, [&](uint64_t number) {

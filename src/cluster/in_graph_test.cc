@@ -193,5 +193,62 @@ TEST(InGraph, TowersOfTwoWorkersTrainOneModel) {
   EXPECT_NEAR(session.run(w).to_vector<float>()[0], 3.f, 1e-3);
 }
 
+uint64_t bytes_received(Server& server) {
+  uint64_t bytes = 0;
+  for (const ServerStatus::Peer& peer : server.status().peers) bytes += peer.bytes_received;
+  return bytes;
+}
+
+TEST(InGraph, GroupedValuesStayWhereTheyAre) {
+  test::LocalCluster cluster(1, 1);
+  Graph graph;
+  auto building = graph.as_default();
+  constexpr int kVariables = 10;
+  constexpr int64_t kElements = 10'000;
+  std::vector<Tensor> updates;
+  for (int i = 0; i < kVariables; ++i) {
+    Variable v = variable_on("/job:ps/task:0", ("v" + std::to_string(i)).c_str(), {kElements});
+    updates.push_back(v.assign_add(ones({kElements})));
+  }
+  Tensor all;
+  {
+    auto on = device("/job:worker/task:0");
+    all = group(updates);
+  }
+  Session session(cluster.target());
+  session.run(global_variables_initializer());
+  session.run(all);
+  const uint64_t before = bytes_received(cluster.server("worker", 0));
+  session.run(all);
+  // One word says that all of them have run.
+  EXPECT_LT(bytes_received(cluster.server("worker", 0)) - before, 200u);
+}
+
+TEST(InGraph, AGroupWaitsForAllOfItsParts) {
+  test::LocalCluster cluster(2, 1);
+  Graph graph;
+  auto building = graph.as_default();
+  std::vector<Tensor> updates;
+  Tensor sum = constant({0.f, 0.f});
+  for (int i = 0; i < 6; ++i) {
+    const std::string place = "/job:ps/task:" + std::to_string(i % 2);
+    Variable v = variable_on(place.c_str(), ("v" + std::to_string(i)).c_str(), {2});
+    sum = sum + v.read_value();
+    updates.push_back(v.assign_add(ones({2})));
+  }
+  const Tensor fed = placeholder(kFloat32, {});
+  updates.push_back(fed);
+  Tensor after;
+  {
+    auto on = device("/job:worker/task:0");
+    after = group(updates);
+  }
+  Session session(cluster.target());
+  session.run(global_variables_initializer());
+  const float before = session.run(sum).to_vector<float>()[0];
+  for (int i = 0; i < 5; ++i) session.run(after, {{fed, Tensor(1.f)}});
+  EXPECT_NEAR(session.run(sum).to_vector<float>()[0], before + 30, 1e-3);
+}
+
 }  // namespace
 }  // namespace cohort

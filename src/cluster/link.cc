@@ -2,21 +2,8 @@
 
 #include "base/log.h"
 #include "base/raise.h"
-#include "runtime/worker_pool.h"
 
 namespace cohort::internal {
-namespace {
-
-// Sending that much may wait for the other side to take something.
-constexpr size_t kLargeMessage = size_t{256} << 10;
-
-size_t payload_bytes(const Message& message) {
-  size_t bytes = message.header.size();
-  for (const Buffer& payload : message.payloads) bytes += payload.bytes.size();
-  return bytes;
-}
-
-}  // namespace
 
 Link::Pointer Link::start(std::shared_ptr<Connection> connection, std::string self, Events events) {
   const Pointer link(new Link(std::move(connection), std::move(self), std::move(events)));
@@ -26,14 +13,7 @@ Link::Pointer Link::start(std::shared_ptr<Connection> connection, std::string se
 }
 
 void Link::post(Message message) {
-  if (payload_bytes(message) < kLargeMessage) {
-    (void)capture_status([&] { connection_->send(std::move(message)); });
-    return;
-  }
-  const auto large = std::make_shared<Message>(std::move(message));
-  run_pool().submit([link = shared_from_this(), large] {
-    (void)capture_status([&] { link->connection_->send(std::move(*large)); });
-  });
+  (void)capture_status([&] { connection_->post(std::move(message)); });
 }
 
 void Link::begin(const Request& request, Answered answered) {

@@ -31,8 +31,8 @@ class Link : public std::enable_shared_from_this<Link> {
 
   // Throws what ended the connection.
   void send(Message message) { connection_->send(std::move(message)); }
-  // For threads that read another connection and so must not wait for this one: what is large is
-  // sent by another thread. A connection that has ended takes nothing; `ended` tells of it.
+  // For threads that read another connection and so must not wait for this one. A connection that
+  // has ended takes nothing; `ended` tells of it.
   void post(Message message);
 
   // Waits for the answer, reading the connection itself. Throws the status of a bad one, what ended
@@ -42,7 +42,7 @@ class Link : public std::enable_shared_from_this<Link> {
   void begin(const Request& request, Answered answered);
   void answer(const Answer& answer) { post(write(answer, self_)); }
 
-  Connection& connection() { return *connection_; }
+  const std::shared_ptr<Connection>& connection() const { return connection_; }
   const Peer& peer() const { return connection_->peer(); }
   const std::string& self() const { return self_; }
   bool ended() const { return ended_.load(); }

@@ -127,6 +127,14 @@ void Master::done(const Link::Pointer& task, PlanDone outcome) {
   if (const SessionPointer session = find(outcome.session)) session->done(task, std::move(outcome));
 }
 
+std::optional<Errand> Master::errand(const Link::Pointer& client) const {
+  for (const SessionPointer& session : sessions()) {
+    if (!session->is_of(client)) continue;
+    if (std::optional<Errand> errand = session->errand()) return errand;
+  }
+  return std::nullopt;
+}
+
 void Master::lost(const Link::Pointer& link, const Status& why) {
   for (const SessionPointer& session : sessions()) {
     session->lost(link, why);

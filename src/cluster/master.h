@@ -28,6 +28,9 @@ class Master {
   void cancel(const Link::Pointer& client, const CancelStep& cancel);
   void done(const Link::Pointer& task, PlanDone outcome);
 
+  // What the client's runs wait for, if that is another task.
+  std::optional<Errand> errand(const Link::Pointer& client) const;
+
   // Fails the steps that need the task, and closes the sessions of the client, whichever it was.
   void lost(const Link::Pointer& link, const Status& why);
   void stop(const Status& why);

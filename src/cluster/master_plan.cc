@@ -105,6 +105,11 @@ class PlanGrouper {
     const auto peer = static_cast<uint64_t>(known - message.peers.begin());
     if (known == message.peers.end()) message.peers.push_back({name, 0});
     message.sends.push_back({static_cast<uint64_t>(edge), peer});
+    std::vector<std::string>& sources = plan_.tasks[to].message.sources;
+    const std::string& sender = plan_.tasks[from].name;
+    if (std::find(sources.begin(), sources.end(), sender) == sources.end()) {
+      sources.push_back(sender);
+    }
   }
 
   MasterPlan plan_;

@@ -276,6 +276,13 @@ void MasterSession::lost(const Link::Pointer& task, const Status& why) {
   for (const StepPointer& step : running()) step->lost(task, why);
 }
 
+std::optional<Errand> MasterSession::errand() const {
+  for (const StepPointer& step : running()) {
+    if (std::optional<Errand> errand = step->errand()) return errand;
+  }
+  return std::nullopt;
+}
+
 void MasterSession::close(const Status& why) {
   std::map<std::string, Link::Pointer> tasks;
   {

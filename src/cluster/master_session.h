@@ -34,6 +34,8 @@ class MasterSession : public std::enable_shared_from_this<MasterSession> {
   void cancel(const CancelStep& cancel);
   void done(const Link::Pointer& task, PlanDone outcome);
   void lost(const Link::Pointer& task, const Status& why);
+  // What a run waits for, if that is another task.
+  std::optional<Errand> errand() const;
 
   // Ends what runs with `why`, which later calls get too, and tells the tasks. Waits, not for ever,
   // until nothing runs.

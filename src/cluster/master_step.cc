@@ -1,6 +1,6 @@
 #include "cluster/master_step.h"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "cluster/lost_task.h"
 #include "runtime/outcome.h"
@@ -40,11 +40,8 @@ void MasterStep::start() {
   const auto self = shared_from_this();
   if (setting_.limit.count() > 0) {
     const std::lock_guard lock(mutex_);
-    timers_.push_back(setting_.timers->at(Clock::now() + setting_.limit, [self] {
-      self->cancel({.code = Code::DeadlineExceeded,
-                    .message = fmt::format("[Session] the run took longer than {} ms",
-                                           self->setting_.limit.count())});
-    }));
+    timers_.push_back(
+        setting_.timers->at(Clock::now() + setting_.limit, [self] { self->run_out_of_time(); }));
   }
   RunPlan message{.session = setting_.session,
                   .plan = plan_->id,
@@ -115,6 +112,39 @@ void MasterStep::cancel(const Status& why) {
   abort(why);
 }
 
+std::vector<std::string> MasterStep::waited_for() const {
+  std::vector<std::string> names;
+  for (size_t i = 0; i < outcomes_.size(); ++i) {
+    if (is_waiting(i)) names.push_back(plan_->tasks[i].name);
+  }
+  return names;
+}
+
+void MasterStep::run_out_of_time() {
+  std::vector<std::string> names;
+  {
+    const std::lock_guard lock(mutex_);
+    names = waited_for();
+  }
+  cancel({.code = Code::DeadlineExceeded,
+          .message = fmt::format("[Session] the run took longer than {} ms, waiting for {}",
+                                 setting_.limit.count(), fmt::join(names, ", "))});
+}
+
+std::optional<Errand> MasterStep::errand() {
+  const std::lock_guard lock(mutex_);
+  for (size_t i = 0; i < outcomes_.size() && !finished_once_; ++i) {
+    const MasterPlan::Task& task = plan_->tasks[i];
+    if (!is_waiting(i) || task.name == setting_.own_task || task.link->ended()) continue;
+    const auto is_open = [self = shared_from_this(), i] {
+      const std::lock_guard inner(self->mutex_);
+      return !self->finished_once_ && self->is_waiting(i);
+    };
+    return Errand{.on = task.link->connection(), .is_open = is_open};
+  }
+  return std::nullopt;
+}
+
 // The first call counts.
 void MasterStep::abort(const Status& why) {
   std::vector<const MasterPlan::Task*> others;
@@ -137,12 +167,9 @@ void MasterStep::abort(const Status& why) {
 void MasterStep::give_up() {
   {
     const std::lock_guard lock(mutex_);
-    for (size_t i = 0; i < outcomes_.size(); ++i) {
-      if (!is_waiting(i)) continue;
-      outcomes_[i] = Status{.code = Code::Cancelled,
-                            .message = fmt::format("[Cluster] task {} has not ended the step yet",
-                                                   plan_->tasks[i].name),
-                            .derived = true};
+    silent_ = waited_for();
+    for (auto& outcome : outcomes_) {
+      if (!outcome) outcome = Status{.code = Code::Cancelled, .derived = true};
     }
   }
   finish();
@@ -158,6 +185,10 @@ void MasterStep::finish() {
     for (const auto& outcome : outcomes_) outcomes.push_back(outcome.value_or(Status{}));
     result = std::move(result_);
     result.status = root_cause(outcomes);
+    if (!silent_.empty()) {
+      result.status.message +=
+          fmt::format("; {} did not end the run when told to", fmt::join(silent_, ", "));
+    }
     for (const Timers::Key& key : timers_) setting_.timers->forget(key);
   }
   if (!result.status.ok()) result.fetches.clear();

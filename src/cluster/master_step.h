@@ -8,6 +8,7 @@
 
 #include "cluster/master_plan.h"
 #include "cluster/timers.h"
+#include "transport/direct.h"
 
 namespace cohort::internal {
 
@@ -35,13 +36,17 @@ class MasterStep : public std::enable_shared_from_this<MasterStep> {
   void lost(const Link::Pointer& task, const Status& why);
   // Ends it with `why`, which becomes the outcome.
   void cancel(const Status& why);
+  // The connection with a task that has not answered; none when only this one has not.
+  std::optional<Errand> errand();
 
  private:
   void settle(size_t task, PlanDone outcome);
   void abort(const Status& why);
+  void run_out_of_time();
   void give_up();
   void finish();
   bool is_waiting(size_t task) const { return !outcomes_[task].has_value(); }  // mutex_ is held
+  std::vector<std::string> waited_for() const;                                 // mutex_ is held
 
   const std::shared_ptr<const MasterPlan> plan_;
   RunStep run_;
@@ -53,6 +58,7 @@ class MasterStep : public std::enable_shared_from_this<MasterStep> {
   size_t waiting_ = 0;
   Status cancelled_;
   bool aborted_ = false;
+  std::vector<std::string> silent_;  // tasks that did not end when they were told to
   bool finished_once_ = false;
   StepDone result_;
   std::vector<Timers::Key> timers_;

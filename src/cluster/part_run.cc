@@ -6,8 +6,11 @@
 namespace cohort::internal {
 namespace {
 
-constexpr int64_t kMuch = int64_t{256} << 10;
-constexpr auto kOld = std::chrono::microseconds(100);
+// What a message costs is worth that much more waiting.
+constexpr int64_t kMuch = int64_t{1} << 20;
+constexpr auto kOld = std::chrono::microseconds(300);
+// Enough for a message of its own where a part turns from sending to receiving.
+constexpr int64_t kSome = int64_t{64} << 10;
 
 std::vector<Tensor> feeds_of(const WorkerPlan::Part& part, const std::vector<Tensor>& given) {
   std::vector<Tensor> feeds;
@@ -53,22 +56,41 @@ void PartRun::flush() {
   for (size_t peer = 0; peer < outboxes_.size(); ++peer) flush(peer);
 }
 
+StepTensors PartRun::flush_last() {
+  StepTensors last;
+  for (size_t peer = 0; peer < outboxes_.size(); ++peer) {
+    if (static_cast<int>(peer) == step_.plan().master) {
+      last = take(peer);
+    } else {
+      flush(peer);
+    }
+  }
+  return last;
+}
+
 void PartRun::flush(size_t peer) {
-  Outbox& outbox = outboxes_[peer];
-  if (outbox.tensors.edges.empty()) return;
+  if (outboxes_[peer].tensors.edges.empty()) return;
   Link& link = *step_.plan().peers[peer];
   if (link.ended()) raise(Code::Unavailable, "[Cluster] task {} is lost", link.peer().name);
-  outbox.tensors.session = step_.plan().session;
-  outbox.tensors.plan = step_.plan().id;
-  outbox.tensors.step = step_.id();
-  link.post(write(outbox.tensors));
-  outbox = {};
+  link.post(write(take(peer)));
+}
+
+StepTensors PartRun::take(size_t peer) {
+  StepTensors taken = std::exchange(outboxes_[peer], {}).tensors;
+  taken.session = step_.plan().session;
+  taken.plan = step_.plan().id;
+  taken.step = step_.id();
+  return taken;
 }
 
 bool PartRun::await(int64_t edge) {
-  if (step_.await(edge, WorkerPlan::kNone)) return true;
-  flush();  // those who are to send it may be waiting for this
-  return step_.await(edge, index_);
+  const bool is_there = step_.await(edge, WorkerPlan::kNone);
+  // Those who are to send it may be waiting for this. When it is there, others may be; and what was
+  // read from a variable and is still held here would be copied when the variable changes.
+  for (size_t peer = 0; peer < outboxes_.size(); ++peer) {
+    if (!is_there || outboxes_[peer].bytes >= kSome) flush(peer);
+  }
+  return is_there || step_.await(edge, index_);
 }
 
 Tensor PartRun::receive(int64_t edge, Cancellation& cancellation) {

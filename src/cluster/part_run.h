@@ -25,6 +25,9 @@ class PartRun : public FunctionCaller, public EdgeTable, public Arrivals {
   const std::vector<StepTime>& times() const { return times_; }
   // Sends what is gathered. Throws Unavailable, naming the peer, when it is lost.
   void flush();
+  // The same at the end of the task's part in the step: what goes to the master's task is returned,
+  // to go there with the result.
+  StepTensors flush_last();
 
   ResourceTable& resources() override;
   Cancellation& cancellation() override;
@@ -42,6 +45,7 @@ class PartRun : public FunctionCaller, public EdgeTable, public Arrivals {
     std::chrono::steady_clock::time_point since = {};
   };
   void flush(size_t peer);
+  StepTensors take(size_t peer);
 
   WorkerStep& step_;
   const int index_;

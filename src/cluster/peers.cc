@@ -3,16 +3,15 @@
 #include <fmt/format.h>
 
 #include "base/raise.h"
-#include "cluster/loopback.h"
 #include "cluster/task_names.h"
 
 namespace cohort::internal {
 namespace {
 
 ServerStatus::Peer status_of(Link& link) {
-  const Traffic traffic = link.connection().traffic();
+  const Traffic traffic = link.connection()->traffic();
   return {.name = link.peer().name,
-          .transport = std::string(link.connection().kind()),
+          .transport = std::string(link.connection()->kind()),
           .messages_sent = traffic.messages_sent,
           .messages_received = traffic.messages_received,
           .bytes_sent = traffic.bytes_sent,
@@ -22,16 +21,17 @@ ServerStatus::Peer status_of(Link& link) {
 }  // namespace
 
 Peers::Peers(ClusterSpec cluster, std::string self, const HeartbeatOptions& heartbeat,
-             Link::Events events)
+             Link::Events events, ErrandOf errand_of)
     : cluster_(std::move(cluster)),
       self_(std::move(self)),
       events_(std::move(events)),
+      errand_of_(std::move(errand_of)),
       heartbeat_(heartbeat) {}
 
 void Peers::start(std::shared_ptr<Party> party, MakeParty make_visitor) {
   make_visitor_ = std::move(make_visitor);
   party_ = std::move(party);
-  auto [master, worker] = connect_to_self(party_->self());
+  auto [master, worker] = connect_directly(party_->self(), party_->self());
   own_worker_ = begin(std::move(worker));
   own_master_ = begin(std::move(master));
 }
@@ -77,7 +77,14 @@ void Peers::accept(std::shared_ptr<Connection> connection) {
   // One that calls from another cluster may have the name of a task of this one, but no address.
   const bool is_task = !connection->peer().address.empty() && name != self_ &&
                        capture_status([&] { (void)address_of(cluster_, name); }).ok();
+  const auto direct = std::dynamic_pointer_cast<DirectConnection>(connection);
   const Link::Pointer link = begin(std::move(connection));
+  if (direct) {
+    direct->set_errands([this, weak = std::weak_ptr<Link>(link)]() -> std::optional<Errand> {
+      const Link::Pointer alive = weak.lock();
+      return alive ? errand_of_(alive) : std::nullopt;
+    });
+  }
   if (is_task) entry(name);
   Link::Pointer outdated;
   {
@@ -95,7 +102,7 @@ void Peers::accept(std::shared_ptr<Connection> connection) {
 
 // One that dies ends its connections; one that is silent has to be found out.
 void Peers::watch(const Link::Pointer& link) {
-  if (link->connection().kind() == "in-process") return;
+  if (link->connection()->kind() == "in-process") return;
   heartbeat_.watch(link->peer(),
                    [this, peer = link->peer()](const Status& why) { close_links_with(peer, why); });
 }

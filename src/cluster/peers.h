@@ -12,6 +12,7 @@
 #include "cohort/cluster.h"
 #include "cohort/server.h"
 #include "rpc/heartbeat.h"
+#include "transport/direct.h"
 #include "transport/party.h"
 
 namespace cohort::internal {
@@ -20,9 +21,12 @@ namespace cohort::internal {
 // to tasks of any cluster that a session names by their addresses; and one to itself. Thread-safe.
 class Peers {
  public:
+  // What this task waits for in order to answer a client of its process.
+  using ErrandOf = std::function<std::optional<Errand>(const Link::Pointer& client)>;
+
   // `events`: of every link, also those that clients open.
   Peers(ClusterSpec cluster, std::string self, const HeartbeatOptions& heartbeat,
-        Link::Events events);
+        Link::Events events, ErrandOf errand_of);
 
   // Before anything else. `make_visitor`: how this task calls those of other clusters.
   using MakeParty = std::function<std::unique_ptr<Party>()>;
@@ -68,6 +72,7 @@ class Peers {
   const ClusterSpec cluster_;
   const std::string self_;
   const Link::Events events_;
+  const ErrandOf errand_of_;
   std::shared_ptr<Party> party_;
   MakeParty make_visitor_;
   Link::Pointer own_master_;

@@ -49,6 +49,7 @@ Message write_request(uint64_t number, const RegisterPlan& from) {
   }
   writer.number(from.sends.size());
   for (const auto& sent : from.sends) writer.number(sent.edge).number(sent.peer);
+  write_texts(from.sources, writer);
   writer.number(from.parts.size());
   for (const PlanPart& part : from.parts) write_part(part, writer);
   write_limit(from.limit, writer);
@@ -77,6 +78,7 @@ RegisterPlan read_register_plan(const Message& message) {
     sent.edge = reader.number();
     sent.peer = reader.number();
   }
+  read.sources = read_texts(reader);
   const size_t parts = reader.count();
   for (size_t i = 0; i < parts; ++i) read.parts.push_back(read_part(reader));
   read.limit = read_limit(reader);

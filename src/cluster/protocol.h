@@ -114,7 +114,8 @@ struct RegisterPlan {
   uint64_t num_fetches = 0;
   bool ordered = false;  // several parts exchange tensors, see StepOrder::AsMade
   std::vector<PeerTask> peers = {};
-  std::vector<SentEdge> sends = {};  // what leaves the task; other edges stay inside or arrive
+  std::vector<SentEdge> sends = {};       // what leaves the task; other edges stay inside or arrive
+  std::vector<std::string> sources = {};  // tasks that tensors come from
   std::vector<PlanPart> parts = {};
   std::chrono::milliseconds limit{0};
 };
@@ -147,19 +148,6 @@ struct RunPlan {
   bool trace = false;
   std::vector<Tensor> feeds = {};
 };
-struct PlanDone {
-  uint64_t session = 0;
-  uint64_t step = 0;
-  Status status = {};
-  std::vector<Tensor> fetches = {};
-  std::vector<NodeTiming> timings = {};
-};
-struct AbortPlan {
-  uint64_t session = 0;
-  uint64_t plan = 0;
-  uint64_t step = 0;
-  Status status = {};
-};
 struct StepTensors {
   uint64_t session = 0;
   uint64_t plan = 0;
@@ -167,7 +155,20 @@ struct StepTensors {
   std::vector<uint64_t> edges = {};
   std::vector<Tensor> tensors = {};  // one for each edge
 };
-
+struct PlanDone {
+  uint64_t session = 0;
+  uint64_t step = 0;
+  Status status = {};
+  std::vector<Tensor> fetches = {};
+  std::vector<NodeTiming> timings = {};
+  StepTensors last_tensors = {};  // for the worker that is the master's own task
+};
+struct AbortPlan {
+  uint64_t session = 0;
+  uint64_t plan = 0;
+  uint64_t step = 0;
+  Status status = {};
+};
 // --- To messages and back. A request without fields of its own is written by write_request.
 
 Message write_request(MessageKind kind, uint64_t request);

@@ -15,10 +15,10 @@ using Clock = std::chrono::steady_clock;
 // To find the server, unless the session has a limit of its own.
 constexpr auto kOpenLimit = std::chrono::seconds(30);
 // How long a server that was lost may take to show that it is back.
-constexpr auto kReturnLimit = std::chrono::milliseconds(1000);
+constexpr auto kServerReturnLimit = std::chrono::milliseconds(1000);
 // What a server may take longer than the limit of a run to say that it is over.
 constexpr auto kGrace = std::chrono::seconds(5);
-constexpr auto kCloseLimit = std::chrono::seconds(12);
+constexpr auto kClosingLimit = std::chrono::seconds(12);
 
 std::chrono::milliseconds remaining(Deadline deadline) {
   return std::max(std::chrono::milliseconds(1),
@@ -46,8 +46,8 @@ RemoteSession::~RemoteSession() {
   party_->stop();
 }
 
-void RemoteSession::open() {
-  const auto limit = options_.timeout.count() > 0 ? options_.timeout : kOpenLimit;
+void RemoteSession::open(std::chrono::milliseconds limit) {
+  if (limit.count() <= 0) limit = options_.timeout.count() > 0 ? options_.timeout : kOpenLimit;
   const Deadline deadline = Clock::now() + limit;
   const Link::Pointer link = connect(deadline);
   const OpenSession request{
@@ -77,7 +77,7 @@ Link::Pointer RemoteSession::connect(Deadline deadline) {
                            [self = weak_from_this()](const Link::Pointer&, const Status& why) {
                              if (const auto alive = self.lock()) alive->fail_calls(why);
                            }});
-  if (link_->connection().kind() != "in-process") {
+  if (link_->connection()->kind() != "in-process") {
     heartbeat_.watch(link_->peer(), [weak = std::weak_ptr<Link>(link_)](const Status& why) {
       if (const Link::Pointer alive = weak.lock()) alive->close(why);
     });
@@ -128,8 +128,9 @@ void RemoteSession::extend(Deadline deadline) {
   if (!writer_.has_more()) return;
   const ExtendSession request{
       .session = session_, .version = version_, .graph = buffer_of(writer_.next())};
-  const Answer answer = connect(deadline)->call(
-      [&](uint64_t number) { return write_request(number, request); }, deadline);
+  const Answer answer =
+      connect(Clock::now() + kServerReturnLimit)
+          ->call([&](uint64_t number) { return write_request(number, request); }, deadline);
   if (answer.numbers.size() != 1) raise(Code::Internal, "[Session] the server's answer is short");
   version_ = answer.numbers[0];
 }
@@ -155,7 +156,7 @@ std::shared_ptr<const PreparedRun> RemoteSession::prepare(const RunRequest& requ
     message.fetches.push_back(endpoint_name(graph(), fetch));
   }
   for (const int node : request.over) message.over.push_back(graph().node(node).name);
-  const Answer answer = connect(Clock::now() + kReturnLimit)
+  const Answer answer = connect(Clock::now() + kServerReturnLimit)
                             ->call([&](uint64_t number) { return write_request(number, message); },
                                    deadline + kGrace);
   if (answer.numbers.size() != 1) raise(Code::Internal, "[Session] the server's answer is short");
@@ -170,7 +171,7 @@ std::vector<Tensor> RemoteSession::execute(const PreparedRun& run,
                                            const std::vector<Tensor>& values,
                                            const RunOptions& options, RunMetadata* metadata) {
   check_open();
-  const Link::Pointer link = connect(Clock::now() + kReturnLimit);
+  const Link::Pointer link = connect(Clock::now() + kServerReturnLimit);
   const auto limit = options.timeout.count() > 0 ? options.timeout : options_.timeout;
   const auto call = std::make_shared<Call>();
   RunStep message{.session = session_,
@@ -202,7 +203,7 @@ StepDone RemoteSession::wait_for(Call& call, uint64_t id, Link& link,
                                  std::chrono::milliseconds limit) {
   const Deadline deadline = limit.count() > 0 ? Clock::now() + limit + kGrace : Deadline::max();
   const Status status = capture_status([&] {
-    if (link.connection().deliver_until([&] { return call.done.load(); }, deadline)) return;
+    if (link.connection()->deliver_until([&] { return call.done.load(); }, deadline)) return;
     link.post(write(CancelStep{.session = session_, .call = id}));
     raise(Code::DeadlineExceeded, "[Session] the run took longer than {} ms", limit.count());
   });
@@ -210,10 +211,22 @@ StepDone RemoteSession::wait_for(Call& call, uint64_t id, Link& link,
   return std::move(call.result);
 }
 
+uint64_t RemoteSession::server_incarnation() const {
+  const std::lock_guard lock(mutex_);
+  return link_->peer().incarnation;
+}
+
+void RemoteSession::cancel_runs() {
+  const std::lock_guard lock(mutex_);
+  for (const auto& [id, call] : calls_) {
+    if (!call->done) link_->post(write(CancelStep{.session = session_, .call = id}));
+  }
+}
+
 std::vector<std::string> RemoteSession::list_devices() const {
   check_open();
   auto& self = const_cast<RemoteSession&>(*this);
-  return self.connect(Clock::now() + kReturnLimit)
+  return self.connect(Clock::now() + kServerReturnLimit)
       ->call(
           [&](uint64_t number) {
             return write_request(MessageKind::ListDevices, number, session_);
@@ -233,7 +246,7 @@ void RemoteSession::close() {
   const Status status = capture_status([&] {
     link->call(
         [&](uint64_t number) { return write_request(MessageKind::CloseSession, number, session_); },
-        Clock::now() + kCloseLimit);
+        Clock::now() + kClosingLimit);
   });
   if (!status.ok()) log_warning("[Session] closing it: {}", status.to_string());
 }

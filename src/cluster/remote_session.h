@@ -19,8 +19,14 @@ class RemoteSession : public SessionImpl, public std::enable_shared_from_this<Re
                 const SessionOptions& options);
   ~RemoteSession() override;
 
-  // Before anything else. Throws when the server cannot be reached.
-  void open();
+  // Before anything else. Throws when the server cannot be reached within the limit, which 0 leaves
+  // to the session's options.
+  void open(std::chrono::milliseconds limit = {});
+  // Ends the runs under way with Cancelled, as far as the server answers.
+  void cancel_runs();
+
+  // Tells a server from one that was started later at the same address.
+  uint64_t server_incarnation() const;
 
   std::vector<std::string> list_devices() const override;
   void close() override;

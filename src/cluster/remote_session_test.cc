@@ -280,6 +280,26 @@ TEST(RemoteSession, ALimitEndsALongRun) {
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(2));
 }
 
+TEST(RemoteSession, ALimitNamesThoseWhoAreWaitedFor) {
+  test::LocalCluster cluster(2, 1);
+  Graph graph;
+  auto building = graph.as_default();
+  std::vector<Tensor> got;
+  for (const char* place : {"/job:ps/task:0", "/job:ps/task:1"}) {
+    auto on = device(place);
+    got.push_back(FifoQueue({.dtypes = {kFloat32}, .name = "queue"}).dequeue()[0]);
+  }
+  const Tensor quick = constant(1.f) + 1.f;
+  Session session(cluster.target());
+  const Status status = error_of([&] {
+    session.run({got[1], quick}, {}, {.timeout = milliseconds(100)});
+  });
+  EXPECT_EQ(status.code, Code::DeadlineExceeded);
+  EXPECT_NE(status.message.find("waiting for /job:ps/replica:0/task:1"), std::string::npos)
+      << status.message;
+  EXPECT_EQ(status.message.find("/job:worker"), std::string::npos) << status.message;
+}
+
 TEST(RemoteSession, ClosingEndsWhatRuns) {
   test::LocalCluster cluster(1, 1);
   Graph graph;

@@ -29,6 +29,22 @@ std::vector<NodeTiming> read_timings(MessageReader& reader) {
   return timings;
 }
 
+void write_step_tensors(const StepTensors& from, MessageWriter& writer) {
+  writer.number(from.session).number(from.plan).number(from.step);
+  write_numbers(from.edges, writer);
+  write_tensors(from.tensors, writer);
+}
+StepTensors read_step_tensors(MessageReader& reader) {
+  StepTensors read;
+  read.session = reader.number();
+  read.plan = reader.number();
+  read.step = reader.number();
+  read.edges = read_numbers(reader);
+  read.tensors = read_tensors(reader);
+  if (read.edges.size() != read.tensors.size()) reader.fail("edges and tensors differ in number");
+  return read;
+}
+
 }  // namespace
 
 Message write(const RunStep& from) {
@@ -115,6 +131,7 @@ Message write(const PlanDone& from, std::string_view sender) {
   write_status(from.status, sender, draft.writer);
   write_tensors(from.fetches, draft.writer);
   write_timings(from.timings, draft.writer);
+  write_step_tensors(from.last_tensors, draft.writer);
   return std::move(draft.message);
 }
 
@@ -126,6 +143,7 @@ PlanDone read_plan_done(const Message& message) {
   read.status = read_status(reader);
   read.fetches = read_tensors(reader);
   read.timings = read_timings(reader);
+  read.last_tensors = read_step_tensors(reader);
   reader.expect_end();
   return read;
 }
@@ -150,21 +168,13 @@ AbortPlan read_abort_plan(const Message& message) {
 
 Message write(const StepTensors& from) {
   Draft draft(MessageKind::StepTensors);
-  draft.writer.number(from.session).number(from.plan).number(from.step);
-  write_numbers(from.edges, draft.writer);
-  write_tensors(from.tensors, draft.writer);
+  write_step_tensors(from, draft.writer);
   return std::move(draft.message);
 }
 
 StepTensors read_step_tensors(const Message& message) {
   MessageReader reader = open_message(message);
-  StepTensors read;
-  read.session = reader.number();
-  read.plan = reader.number();
-  read.step = reader.number();
-  read.edges = read_numbers(reader);
-  read.tensors = read_tensors(reader);
-  if (read.edges.size() != read.tensors.size()) reader.fail("edges and tensors differ in number");
+  StepTensors read = read_step_tensors(reader);
   reader.expect_end();
   return read;
 }

@@ -64,10 +64,11 @@ void TaskServer::start() {
   peers_ = std::make_shared<Peers>(
       def_.cluster, name,
       HeartbeatOptions{.credentials = options_.credentials, .limit = options_.silence_limit},
-      Link::Events{.received = [this](const Link::Pointer& from,
-                                      const Message& message) { receive(from, message); },
-                   .ended = [this](const Link::Pointer& link,
-                                   const Status& why) { link_ended(link, why); }});
+      Link::Events{
+          .received = [this](const Link::Pointer& from,
+                             const Message& message) { receive(from, message); },
+          .ended = [this](const Link::Pointer& link, const Status& why) { link_ended(link, why); }},
+      [this](const Link::Pointer& client) { return master_->errand(client); });
   worker_ = std::make_unique<Worker>(peers_);
   master_ = std::make_unique<Master>(peers_, *worker_, options_.session);
   // What comes before this function ends waits: see receive_request.
@@ -88,7 +89,7 @@ void TaskServer::receive(const Link::Pointer& from, const Message& message) {
     case MessageKind::CancelStep:
       return master_->cancel(from, read_cancel_step(message));
     case MessageKind::PlanDone:
-      return master_->done(from, read_plan_done(message));
+      return plan_done(from, read_plan_done(message));
     case MessageKind::RunPlan:
       return worker_->run(from, read_run_plan(message));
     case MessageKind::AbortPlan:
@@ -105,6 +106,11 @@ void TaskServer::receive(const Link::Pointer& from, const Message& message) {
     default:
       return receive_request(from, message);
   }
+}
+
+void TaskServer::plan_done(const Link::Pointer& from, PlanDone outcome) {
+  if (!outcome.last_tensors.edges.empty()) worker_->arrive(outcome.last_tensors);
+  master_->done(from, std::move(outcome));
 }
 
 void TaskServer::receive_request(const Link::Pointer& from, const Message& message) {

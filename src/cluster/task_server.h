@@ -27,6 +27,7 @@ class TaskServer {
   enum class State { New, Started, Stopped };
 
   void receive(const Link::Pointer& from, const Message& message);
+  void plan_done(const Link::Pointer& from, PlanDone outcome);
   // Does what is asked for on a thread of the pool, and answers.
   void receive_request(const Link::Pointer& from, const Message& message);
   Answer answer_to(const Link::Pointer& from, const Message& message);

@@ -40,7 +40,10 @@ Answer Worker::register_plan(const Link::Pointer& master, const RegisterPlan& pl
     throw Error(restarted_task(peer.name));
   }
   const SessionPointer session = find_or_make(master, plan);
-  session->add(make_worker_plan(plan, session->state(), std::move(links), session->task()));
+  // Names that the session gave to tasks are not those of links.
+  const std::string master_task = plan.task.empty() ? master->peer().name : "";
+  session->add(
+      make_worker_plan(plan, session->state(), std::move(links), session->task(), master_task));
   return {};
 }
 
@@ -104,11 +107,12 @@ std::vector<Worker::SessionPointer> Worker::take_sessions(
   return taken;
 }
 
-void Worker::lost(const Link::Pointer& master, const Status& why) {
+void Worker::lost(const Link::Pointer& link, const Status& why) {
   for (const SessionPointer& one :
-       take_sessions([&](WorkerSession& session) { return session.is_of(master); })) {
+       take_sessions([&](WorkerSession& session) { return session.is_of(link); })) {
     one->close(why);
   }
+  for (const SessionPointer& one : all_sessions()) one->lost(link->peer().name, why);
 }
 
 void Worker::stop(const Status& why) {

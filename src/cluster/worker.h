@@ -33,6 +33,8 @@ class WorkerSession : public std::enable_shared_from_this<WorkerSession> {
   void run(RunPlan run);
   void arrive(const StepTensors& tensors);
   void abort(const AbortPlan& abort);
+  // Fails what waits for tensors of that task: its master may be able to reach it still.
+  void lost(const std::string& task, const Status& why);
   // Ends what runs, and refuses what comes.
   void close(const Status& why);
 
@@ -69,8 +71,8 @@ class Worker {
   void arrive(const StepTensors& tensors);
   void abort(const Link::Pointer& master, const AbortPlan& abort);
 
-  // Ends the sessions of that master.
-  void lost(const Link::Pointer& master, const Status& why);
+  // Ends the sessions of that master, and the steps that wait for tensors of that task.
+  void lost(const Link::Pointer& link, const Status& why);
   void stop(const Status& why);
 
   size_t num_sessions() const;

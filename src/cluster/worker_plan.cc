@@ -61,7 +61,8 @@ class PlanMaker {
     plan_->arrival_places.assign(from.num_edges, WorkerPlan::kNone);
   }
 
-  std::shared_ptr<const WorkerPlan> make(std::vector<Link::Pointer> peers) {
+  std::shared_ptr<const WorkerPlan> make(std::vector<Link::Pointer> peers,
+                                         const std::string& master) {
     for (const auto& sent : from_.sends) {
       require(sent.edge < from_.num_edges && sent.peer < peers.size(), "it sends to nowhere");
       plan_->destinations[sent.edge] = static_cast<int>(sent.peer);
@@ -69,7 +70,11 @@ class PlanMaker {
     for (const PlanPart& part : from_.parts) add(part);
     check_sends();
     require(fetched_.size() == from_.num_fetches, "a fetch comes from nowhere");
+    for (size_t i = 0; i < peers.size(); ++i) {
+      if (peers[i]->peer().name == master) plan_->master = static_cast<int>(i);
+    }
     plan_->peers = std::move(peers);
+    plan_->sources = from_.sources;
     return std::move(plan_);
   }
 
@@ -162,7 +167,8 @@ class PlanMaker {
 }  // namespace
 
 bool WorkerPlan::is_quick() const {
-  constexpr int64_t kQuickNs = 100'000;
+  // A few times what it takes to wake another thread.
+  constexpr int64_t kQuickNs = 300'000;
   const int64_t cost = cost_ns.load(std::memory_order_relaxed);
   return !may_wait && cost >= 0 && cost < kQuickNs;
 }
@@ -170,8 +176,9 @@ bool WorkerPlan::is_quick() const {
 std::shared_ptr<const WorkerPlan> make_worker_plan(const RegisterPlan& from,
                                                    std::shared_ptr<DeviceState> state,
                                                    std::vector<Link::Pointer> peers,
-                                                   const std::string& task) {
-  return PlanMaker(from, std::move(state), task).make(std::move(peers));
+                                                   const std::string& task,
+                                                   const std::string& master) {
+  return PlanMaker(from, std::move(state), task).make(std::move(peers), master);
 }
 
 }  // namespace cohort::internal

@@ -37,7 +37,10 @@ struct WorkerPlan {
   std::vector<int> arrival_places = {};  // by edge: a place in `arrivals`, or kNone
   std::vector<Arrival> arrivals = {};    // what parts of this task take from other parts
   std::vector<Link::Pointer> peers = {};
-  bool may_wait = false;  // for what other runs do, as a queue's
+  int master = kNone;  // the peer that is the task of the master: what goes there last goes with
+                       // the result
+  std::vector<std::string> sources = {};  // tasks that tensors come from
+  bool may_wait = false;                  // for what other runs do, as a queue's
 
   // Of the last run, without waiting; unknown before.
   mutable std::atomic<int64_t> cost_ns{-1};
@@ -46,10 +49,12 @@ struct WorkerPlan {
 };
 
 // Checks everything and compiles. `state` and `peers` (one link for each peer named in the message)
-// must fit the message. `task` is this task's name. Throws InvalidArgument for what cannot be.
+// must fit the message. `task` is this task's name, `master` the one's that the message came from.
+// Throws InvalidArgument for what cannot be.
 std::shared_ptr<const WorkerPlan> make_worker_plan(const RegisterPlan& from,
                                                    std::shared_ptr<DeviceState> state,
                                                    std::vector<Link::Pointer> peers,
-                                                   const std::string& task);
+                                                   const std::string& task,
+                                                   const std::string& master);
 
 }  // namespace cohort::internal

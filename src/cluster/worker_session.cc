@@ -1,4 +1,7 @@
+#include <algorithm>
+
 #include "base/raise.h"
+#include "cluster/lost_task.h"
 #include "cluster/worker.h"
 
 namespace cohort::internal {
@@ -78,6 +81,19 @@ void WorkerSession::arrive(const StepTensors& tensors) {
 
 void WorkerSession::abort(const AbortPlan& abort) {
   if (const auto found = step(abort.plan, abort.step)) found->cancel(abort.status);
+}
+
+void WorkerSession::lost(const std::string& task, const Status& why) {
+  if (task_ != master_->self()) return;  // it has other names for tasks; its master will tell
+  std::vector<std::shared_ptr<WorkerStep>> waiting;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [id, step] : steps_) {
+      const std::vector<std::string>& sources = step->plan().sources;
+      if (std::find(sources.begin(), sources.end(), task) != sources.end()) waiting.push_back(step);
+    }
+  }
+  for (const auto& step : waiting) step->cancel(lost_task(task, why));
 }
 
 void WorkerSession::close(const Status& why) {

@@ -125,7 +125,7 @@ void WorkerStep::run_part(int part) {
   Status status = capture_status([&] {
     const DeviceScope on(plan_->parts[static_cast<size_t>(part)].device);
     ended = run.advance();
-    if (ended) run.flush();
+    if (ended) flush_at_end(run);
   });
   // A part that stopped belongs to the thread that brings what it waits for.
   const int64_t busy = (std::chrono::steady_clock::now() - before).count();
@@ -134,6 +134,16 @@ void WorkerStep::run_part(int part) {
     busy_ns_ += busy;
   }
   if (ended || !status.ok()) part_ended(part, std::move(status));
+}
+
+void WorkerStep::flush_at_end(PartRun& run) {
+  std::unique_lock lock(mutex_);
+  const bool last = running_ == 1;
+  lock.unlock();
+  if (!last) return run.flush();  // the others may be waiting for what comes of it
+  StepTensors tensors = run.flush_last();
+  lock.lock();
+  done_.last_tensors = std::move(tensors);
 }
 
 void WorkerStep::part_ended(int part, Status status) {
@@ -173,7 +183,10 @@ void WorkerStep::finish() {
     done.status = root_cause(statuses_);
     if (done.status.ok()) plan_->cost_ns.store(busy_ns_, std::memory_order_relaxed);
   }
-  if (!done.status.ok()) done.fetches.clear();
+  if (!done.status.ok()) {
+    done.fetches.clear();
+    done.last_tensors = {};
+  }
   finished_(std::move(done));
 }
 

@@ -47,6 +47,7 @@ class WorkerStep : public std::enable_shared_from_this<WorkerStep> {
   void make_ready(int part);  // mutex_ is held
   void drive();
   void run_part(int part);
+  void flush_at_end(PartRun& run);
   void part_ended(int part, Status status);
   void finish();
 

@@ -61,15 +61,17 @@ std::string to_string(const Call& call) {
   } else if (has_root(call.kind)) {
     text += fmt::format("(from rank {})", call.root);
   }
-  if (!call.detail.empty()) return text + " of " + call.detail;
+  const std::string_view place = call.on_gpu ? " on GPUs" : "";
+  if (!call.detail.empty()) return fmt::format("{} of {}{}", text, call.detail, place);
   if (!has_values(call.kind)) return text;
-  return text + fmt::format(" of {} {}", to_string(call.dtype), call.shape.to_string());
+  return fmt::format("{} of {} {}{}", text, to_string(call.dtype), call.shape.to_string(), place);
 }
 
 uint64_t fingerprint(const Call& call) {
-  uint64_t hash = mix(static_cast<uint64_t>(call.kind) | static_cast<uint64_t>(call.op) << 8 |
-                          static_cast<uint64_t>(call.dtype) << 16,
-                      static_cast<uint64_t>(call.root));
+  uint64_t hash =
+      mix(static_cast<uint64_t>(call.kind) | static_cast<uint64_t>(call.op) << 8 |
+              static_cast<uint64_t>(call.dtype) << 16 | static_cast<uint64_t>(call.on_gpu) << 24,
+          static_cast<uint64_t>(call.root));
   for (const int64_t size : call.shape) hash = mix(hash, static_cast<uint64_t>(size));
   return call.detail.empty() ? hash : mix(hash, hash_text(call.detail));
 }
@@ -80,7 +82,7 @@ void write_call(const Call& call, MessageWriter& writer) {
   writer.number(static_cast<uint64_t>(call.root));
   writer.number(static_cast<uint64_t>(call.shape.rank()));
   for (const int64_t size : call.shape) writer.number(to_wire(size));
-  writer.text(call.detail);
+  writer.text(call.detail).number(call.on_gpu ? 1 : 0);
 }
 
 Call read_call(MessageReader& reader) {
@@ -93,6 +95,7 @@ Call read_call(MessageReader& reader) {
   const uint64_t rank = reader.number(Shape::kMaxRank);
   for (uint64_t i = 0; i < rank; ++i) call.shape.push_back(from_wire(reader.number(INT64_MAX)));
   call.detail = reader.text();
+  call.on_gpu = reader.number(1) != 0;
   return call;
 }
 

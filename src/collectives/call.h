@@ -32,6 +32,7 @@ struct Call {
   int root = 0;
   Shape shape = {};
   std::string detail = {};  // more that must agree, for people to read
+  bool on_gpu = false;      // where the values are
   uint64_t number = 0;      // in the order of the group's calls; the first meeting is 0
   // Not compared:
   Deadline deadline = Deadline::max();

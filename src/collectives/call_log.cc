@@ -48,6 +48,16 @@ std::optional<CallLog::Difference> CallLog::announced(int other, const Call& the
   return Difference{mine, other, theirs};
 }
 
+uint64_t CallLog::begun() const {
+  const std::lock_guard lock(mutex_);
+  return begun_;
+}
+
+Call CallLog::last() const {
+  const std::lock_guard lock(mutex_);
+  return begun_ == 0 ? Call{} : recent_[(begun_ - 1) % kRemembered];
+}
+
 uint64_t CallLog::ended() const {
   const std::lock_guard lock(mutex_);
   return is_running_ ? begun_ - 1 : begun_;

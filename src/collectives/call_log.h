@@ -25,6 +25,9 @@ class CallLog {
   // Another member makes `theirs`. Compared now, or when this member gets that far.
   std::optional<Difference> announced(int other, const Call& theirs);
 
+  // How many calls have begun; the last of them.
+  uint64_t begun() const;
+  Call last() const;
   // How many calls have ended: all with a lower number.
   uint64_t ended() const;
   // "in call 7, all_reduce(Sum) of float32 (3,), for 2.5 s", or what ended when.

@@ -31,9 +31,20 @@ Buffer buffer_of(const Tensor& value) {
   return {{element_bytes(value), bytes}, TensorAccess::shared(value)};
 }
 
+bool is_on_gpu(const Tensor& value) {
+  const Device* const device = body(value).device;
+  return device != nullptr && device->name.type == "GPU";
+}
+
 // Runs body(engine) as that call.
 template <typename Body>
 void run(CollectiveGroup& group, Call& call, const Body& body) {
+  if (call.on_gpu && !group.engine().takes_gpus()) {
+    raise(Code::InvalidArgument,
+          "[{}] the values are on a GPU, but the members talk by {}, which takes host memory; make "
+          "the group with NCCL, or move the values to a CPU",
+          name_of(call.kind), group.engine().way());
+  }
   const auto bound = [&] { body(group.engine()); };
   group.run(call, std::ref(bound));
 }
@@ -77,7 +88,11 @@ Tensor to_tensor(std::vector<Buffer> buffers) {
 Call dense_call(CallKind kind, ReduceOp op, const Tensor& value) {
   const TensorBody& known = body(value);
   check_dtype(kind, op, known.dtype);
-  return {.kind = kind, .op = op, .dtype = known.dtype, .shape = known.shape};
+  return {.kind = kind,
+          .op = op,
+          .dtype = known.dtype,
+          .shape = known.shape,
+          .on_gpu = is_on_gpu(value)};
 }
 
 Call gather_call(const Tensor& value) {
@@ -85,7 +100,8 @@ Call gather_call(const Tensor& value) {
   check_rows(CallKind::AllGather, value);
   return {.kind = CallKind::AllGather,
           .dtype = value.dtype(),
-          .shape = with_rows(value.shape(), Shape::kUnknownDim)};
+          .shape = with_rows(value.shape(), Shape::kUnknownDim),
+          .on_gpu = is_on_gpu(value)};
 }
 
 Call scatter_call(const CollectiveGroup& group, ReduceOp op, const Tensor& value) {

@@ -20,6 +20,8 @@ class Engine {
  public:
   virtual ~Engine() = default;
   virtual std::string_view way() const = 0;
+  // Whether values may be in the memory of GPUs.
+  virtual bool takes_gpus() const { return false; }
 
   // The numbers of a call are of call.dtype, results of reduced_dtype(call.op, call.dtype).
   virtual void all_reduce(const Call& call, const Buffer& values, std::byte* out) = 0;

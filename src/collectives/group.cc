@@ -1,7 +1,5 @@
 #include "collectives/group.h"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
 
 #include "base/log.h"
@@ -18,8 +16,6 @@ using std::chrono::steady_clock;
 // A wait looks up this often whether the group is closed, should nobody wake it.
 constexpr std::chrono::milliseconds kLookUp{50};
 
-double seconds(steady_clock::duration time) { return std::chrono::duration<double>(time).count(); }
-
 int position(const std::vector<int>& members, int self) {
   return static_cast<int>(std::find(members.begin(), members.end(), self) - members.begin());
 }
@@ -27,20 +23,23 @@ int position(const std::vector<int>& members, int self) {
 }  // namespace
 
 CollectiveGroup::CollectiveGroup(std::shared_ptr<Links> links, uint64_t id,
-                                 std::vector<int> members, const GroupSettings& settings)
+                                 std::vector<int> members, const GroupSettings& settings,
+                                 std::weak_ptr<CollectiveGroup> outer)
     : links_(std::move(links)),
       id_(id),
       members_(std::move(members)),
       rank_(position(members_, links_->self())),
-      settings_(settings) {}
+      settings_(settings),
+      outer_(std::move(outer)) {}
 
 CollectiveGroup::~CollectiveGroup() { leave(); }
 
 std::shared_ptr<CollectiveGroup> CollectiveGroup::open(std::shared_ptr<Links> links, uint64_t id,
                                                        std::vector<int> members,
-                                                       const GroupSettings& settings) {
+                                                       const GroupSettings& settings,
+                                                       std::weak_ptr<CollectiveGroup> outer) {
   std::shared_ptr<CollectiveGroup> group(
-      new CollectiveGroup(std::move(links), id, std::move(members), settings));
+      new CollectiveGroup(std::move(links), id, std::move(members), settings, std::move(outer)));
   group->links_->attach(id, group);
   group->meet();
   return group;
@@ -51,6 +50,9 @@ const std::string& CollectiveGroup::name_of(int rank) const {
 }
 
 std::string CollectiveGroup::describe(int rank) const {
+  if (const auto outer = outer_.lock()) {
+    return outer->describe(outer->rank_of(members_[static_cast<size_t>(rank)]));
+  }
   return fmt::format("rank {} ({})", rank, name_of(rank));
 }
 
@@ -130,10 +132,7 @@ void CollectiveGroup::send(const Call& call, int to, uint64_t step, std::vector<
 Message CollectiveGroup::receive(const Call& call, int from, uint64_t step) {
   const MailKey key{.from = from, .call = call.number, .step = step};
   if (auto mail = mailbox_.take(key)) return std::move(*mail);
-  return await_mail(
-      key, call.number,
-      fmt::format("[{}] call {}, {}", internal::name_of(call.kind), call.number, to_string(call)),
-      call.deadline);
+  return await_mail(key, {.call = &call, .from = from, .deadline = call.deadline});
 }
 
 void CollectiveGroup::announce(const Call& call, int rank) {
@@ -142,6 +141,18 @@ void CollectiveGroup::announce(const Call& call, int rank) {
   write_call(call, writer);
   // Who can not be reached any more is found out by whoever waits for it.
   (void)capture_status([&] { links_->send(members_[static_cast<size_t>(rank)], std::move(sent)); });
+}
+
+void CollectiveGroup::differ(const Call& call, int rank) {
+  announce(call, rank);
+  const auto limit = steady_clock::now() + std::chrono::seconds(2);
+  while (!is_over(call.number) && steady_clock::now() < limit) {
+    std::this_thread::sleep_for(std::chrono::microseconds(500));
+  }
+  throw_if_over(call.number);
+  raise(Code::FailedPrecondition, "[{}] call {} differs: {} makes {}, {} makes another one",
+        internal::name_of(call.kind), call.number, describe(rank_), to_string(call),
+        describe(rank));
 }
 
 void CollectiveGroup::send_tagged(int to, uint32_t tag, const Tensor& value) {
@@ -155,24 +166,23 @@ void CollectiveGroup::send_tagged(int to, uint32_t tag, const Tensor& value) {
 
 Tensor CollectiveGroup::receive_tagged(int from, uint32_t tag, Deadline deadline) {
   const MailKey key{.kind = MailKey::Kind::Tagged, .from = from, .call = tag};
-  const Message mail =
-      await_mail(key, 0, fmt::format("[Receive] tag {} from {}", tag, describe(from)), deadline);
+  const Message mail = await_mail(key, {.tag = tag, .from = from, .deadline = deadline});
   MessageReader reader(mail, "a tensor with a tag");
   for (int field = 0; field < 3; ++field) reader.number();  // group, kind, tag
   return read_tensor(reader);
 }
 
-Message CollectiveGroup::await_mail(const MailKey& key, uint64_t call, std::string_view what,
-                                    Deadline deadline) {
+Message CollectiveGroup::await_mail(const MailKey& key, const Awaited& awaited) {
   const int member = members_[static_cast<size_t>(key.from)];
+  const uint64_t call = awaited.call != nullptr ? awaited.call->number : 0;
   Wait wait = begin_wait();
   for (;;) {
     if (auto mail = mailbox_.take(key)) return std::move(*mail);
     throw_if_over(call);
     if (key.kind == MailKey::Kind::Tagged) throw_if_left(key.from);
-    look_at_clock(wait, what, deadline, {key.from});
+    const auto look_again = look_at_clock(wait, awaited);
     const auto done = [&] { return mailbox_.has(key) || is_over(call); };
-    const Deadline slice = std::min(deadline, steady_clock::now() + kLookUp);
+    const Deadline slice = std::min(look_again, steady_clock::now() + kLookUp);
     const Status ended = capture_status([&] { links_->deliver_until(member, done, slice); });
     if (ended.ok() || done()) continue;
     lost(member, ended);
@@ -182,7 +192,9 @@ Message CollectiveGroup::await_mail(const MailKey& key, uint64_t call, std::stri
 }
 
 void CollectiveGroup::received(int from, Message message) {
-  const Status status = capture_status([&] { dispatch(rank_of(from), std::move(message)); });
+  const int rank = rank_of(from);
+  if (rank == size()) return;
+  const Status status = capture_status([&] { dispatch(rank, std::move(message)); });
   if (!status.ok()) fail(status);
 }
 
@@ -209,13 +221,10 @@ void CollectiveGroup::dispatch(int from, Message message) {
       const int who = static_cast<int>(reader.number(static_cast<uint64_t>(size() - 1)));
       return member_left(who, reader.number());
     }
-    case Kind::Question: {
-      Message answer = this->message(Kind::Answer);
-      MessageWriter(answer).text(log_.activity());
-      return links_->send(members_[static_cast<size_t>(from)], std::move(answer));
-    }
+    case Kind::Question:
+      return answer_question(from, reader);
     case Kind::Answer:
-      return log_warning("[Collective] what {} is doing: {}", describe(from), reader.text());
+      return pass_answer_on(reader);
   }
 }
 
@@ -247,6 +256,7 @@ void CollectiveGroup::throw_left(int rank, uint64_t calls) const {
 }
 
 void CollectiveGroup::fail(Status why) {
+  if (const auto outer = outer_.lock()) outer->fail(why);
   {
     const std::lock_guard lock(mutex_);
     if (failure_ || is_left_) return;
@@ -301,42 +311,11 @@ void CollectiveGroup::leave() {
 }
 
 // To everybody with whom there is a connection; they pass it on. Who is gone does not matter.
-void CollectiveGroup::tell_all(const Message& message) {
+void CollectiveGroup::tell_all(const Message& message, int except) {
   for (int rank = 0; rank < size(); ++rank) {
     const int member = members_[static_cast<size_t>(rank)];
-    if (rank == rank_ || !links_->is_connected(member)) continue;
+    if (rank == rank_ || rank == except || !links_->is_connected(member)) continue;
     (void)capture_status([&] { links_->send(member, message); });
-  }
-}
-
-// Waiting
-
-void CollectiveGroup::look_at_clock(Wait& wait, std::string_view what, Deadline deadline,
-                                    const std::vector<int>& missing) {
-  const auto now = steady_clock::now();
-  if (now - wait.began >= wait.next_report) {
-    report(what, wait, missing);
-    wait.next_report *= 2;
-  }
-  if (now < deadline) return;
-  std::vector<std::string> names;
-  for (const int rank : missing) names.push_back(describe(rank));
-  const Status late{
-      .code = Code::DeadlineExceeded,
-      .message = fmt::format("{}: {} did not come within {:.1f} s; the group is closed", what,
-                             fmt::join(names, ", "), seconds(now - wait.began)),
-      .origin = name_of(rank_)};
-  fail(late);
-  throw Error(late);
-}
-
-void CollectiveGroup::report(std::string_view what, const Wait& wait,
-                             const std::vector<int>& missing) {
-  for (const int rank : missing) {
-    log_warning("{}: {} waits for {}, for {:.1f} s", what, describe(rank_), describe(rank),
-                seconds(steady_clock::now() - wait.began));
-    (void)capture_status(
-        [&] { links_->send(members_[static_cast<size_t>(rank)], message(Kind::Question)); });
   }
 }
 

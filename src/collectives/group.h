@@ -9,11 +9,20 @@
 #include "collectives/call_order.h"
 #include "collectives/links.h"
 #include "collectives/mailbox.h"
+#include "collectives/roll_call.h"
 #include "collectives/work_queue.h"
 
 namespace cohort::internal {
 
+class CollectiveGroup;
 class Engine;
+
+// An engine for members that do not share memory, other than messages. All members choose the same.
+struct EngineChoice {
+  std::string name = {};  // what members compare
+  // Called in the first meeting, which is `meeting`, by all members.
+  std::function<std::unique_ptr<Engine>(CollectiveGroup& group, const Call& meeting)> make = {};
+};
 
 struct GroupSettings {
   // Members with the same text share memory, unless one of them does not want to.
@@ -23,6 +32,7 @@ struct GroupSettings {
   std::chrono::nanoseconds report_after = std::chrono::seconds(5);
   // So long the members may take to come to the first meeting.
   std::chrono::nanoseconds meeting_time = std::chrono::seconds(60);
+  EngineChoice engine = {};
 };
 
 // What identifies this machine, as far as processes can share memory.
@@ -34,10 +44,13 @@ class CollectiveGroup : public Links::Receiver,
                         public std::enable_shared_from_this<CollectiveGroup> {
  public:
   // Meets the other members. `members` has their numbers in `links`, by rank, this task's among
-  // them; `id` is the same for all of them, and no other group's.
+  // them; `id` is the same for all of them, and no other group's. `outer` is set for a level of an
+  // engine: a group of all these members and more, whose calls this one's are parts of. What fails
+  // here fails there first, and names are those of there.
   static std::shared_ptr<CollectiveGroup> open(std::shared_ptr<Links> links, uint64_t id,
                                                std::vector<int> members,
-                                               const GroupSettings& settings);
+                                               const GroupSettings& settings,
+                                               std::weak_ptr<CollectiveGroup> outer = {});
   ~CollectiveGroup() override;
 
   int rank() const { return rank_; }
@@ -69,6 +82,10 @@ class CollectiveGroup : public Links::Receiver,
   // Tells `rank` which call this is; who disagrees closes the group. Does not wait, never throws.
   void announce(const Call& call, int rank);
 
+  // For an engine that has found out that members, perhaps `rank`, make another call: they tell
+  // each other, which closes the group for all.
+  [[noreturn]] void differ(const Call& call, int rank);
+
   // Whether that call can not succeed any more; then throw_if_over throws why.
   bool is_over(uint64_t call) const { return call >= over_from_.load(std::memory_order_acquire); }
   void throw_if_over(uint64_t call) const;
@@ -76,16 +93,24 @@ class CollectiveGroup : public Links::Receiver,
   void fail(Status why);
   void leave();
 
-  // For waits: throws DeadlineExceeded after the call's time, naming `missing`; after
-  // settings().report_after, and again after twice the time, logs who is missing. `began` is when
-  // the wait began; `reported` when it was reported last.
+  // For waits.
+  struct Awaited {
+    const Call* call = nullptr;  // null: a value with a tag
+    uint64_t tag = 0;
+    int from = 0;  // the member that this one needs something of
+    Deadline deadline = Deadline::max();
+  };
   struct Wait {
     std::chrono::steady_clock::time_point began = std::chrono::steady_clock::now();
     std::chrono::nanoseconds next_report;
+    bool has_asked = false;  // for the next report, or for the error at the deadline
   };
   Wait begin_wait() const { return {.next_report = settings_.report_after}; }
-  void look_at_clock(Wait& wait, std::string_view what, Deadline deadline,
-                     const std::vector<int>& missing);
+  // At the deadline throws DeadlineExceeded, after settings().report_after, and again after twice
+  // the time, logs: who is truly missing, who may be somebody else than the one that is waited for,
+  // and what they were last doing. For that it asks all members shortly before. Returns when to
+  // look again, at the latest.
+  std::chrono::steady_clock::time_point look_at_clock(Wait& wait, const Awaited& awaited);
 
   void received(int from, Message message) override;
   void lost(int member, const Status& why) override;
@@ -94,31 +119,45 @@ class CollectiveGroup : public Links::Receiver,
   enum class Kind : uint8_t { Step, Announce, Tagged, Failed, Left, Question, Answer };
 
   CollectiveGroup(std::shared_ptr<Links> links, uint64_t id, std::vector<int> members,
-                  const GroupSettings& settings);
+                  const GroupSettings& settings, std::weak_ptr<CollectiveGroup> outer);
   void meet();
   int rank_of(int member) const;
   Message message(Kind kind) const;
   void dispatch(int from, Message message);
   void check(std::optional<CallLog::Difference> difference);
-  Message await_mail(const MailKey& key, uint64_t call, std::string_view what, Deadline deadline);
+  Message await_mail(const MailKey& key, const Awaited& awaited);
   void member_left(int rank, uint64_t calls);
   void throw_if_left(int rank) const;
   [[noreturn]] void throw_left(int rank, uint64_t calls) const;
-  void tell_all(const Message& message);
-  void report(std::string_view what, const Wait& wait, const std::vector<int>& missing);
+  void tell_all(const Message& message, int except = -1);
   void run_checked(Call& call, const std::function<void()>& body);
+
+  // Who is missing, in waiting.cc.
+  struct Missing {
+    int rank;
+    std::string activity;
+  };
+  void ask_all();
+  void answer_question(int from, MessageReader& reader);
+  void pass_answer_on(MessageReader& reader);
+  std::vector<Missing> find_missing(const Awaited& awaited) const;
+  std::string text_of(const Awaited& awaited) const;
+  void report(const Wait& wait, const Awaited& awaited) const;
+  [[noreturn]] void give_up(const Wait& wait, const Awaited& awaited);
 
   const std::shared_ptr<Links> links_;
   const uint64_t id_;
   const std::vector<int> members_;  // by rank, numbers in links_
   const int rank_;
   const GroupSettings settings_;
+  const std::weak_ptr<CollectiveGroup> outer_;
   std::unique_ptr<Engine> engine_;            // constant after the meeting
   std::atomic<Engine*> met_engine_{nullptr};  // the same, once it is
 
   CallOrder order_;
   CallLog log_;
   Mailbox mailbox_;
+  RollCall roll_call_;
   // Calls from this number on fail.
   std::atomic<uint64_t> over_from_{UINT64_MAX};
 

@@ -1,5 +1,9 @@
 #include "collectives/group.h"
 
+#include <fmt/format.h>
+
+#include <set>
+
 #include "support/expect_error.h"
 #include "support/members.h"
 
@@ -161,12 +165,66 @@ TEST_P(Group, ALongWaitSaysWhoIsMissingAndWhatItDoes) {
                      "(task 1)"),
             std::string::npos)
       << log;
-  EXPECT_NE(log.find("what rank 1 (task 1) is doing: it finished call 1, broadcast(from rank 0) of "
-                     "float32 (7,)"),
+  EXPECT_NE(log.find("; it finished call 1, broadcast(from rank 0) of float32 (7,)"),
             std::string::npos)
       << log;
   group[1].all_reduce(vector_of(3));
   waiting.get();
+}
+
+// Most members wait for one that itself waits.
+void expect_named(const std::vector<Status>& statuses, const std::set<int>& missing) {
+  for (size_t rank = 0; rank < statuses.size(); ++rank) {
+    if (missing.contains(static_cast<int>(rank))) continue;
+    const Status& status = statuses[rank];
+    EXPECT_EQ(status.code, Code::DeadlineExceeded) << status.to_string();
+    for (size_t other = 0; other < statuses.size(); ++other) {
+      const std::string text = fmt::format("rank {} (task {}) did not come", other, other);
+      EXPECT_EQ(status.message.find(text) != std::string::npos,
+                missing.contains(static_cast<int>(other)))
+          << status.message;
+    }
+    EXPECT_NE(status.message.find("it finished call"), std::string::npos) << status.message;
+  }
+}
+
+std::vector<Status> reduce_without(std::vector<Communicator>& group, const std::set<int>& missing) {
+  return run_members(static_cast<int>(group.size()), [&](int rank) {
+    if (missing.contains(rank)) return;
+    group[static_cast<size_t>(rank)].all_reduce(vector_of(3), ReduceOp::Sum,
+                                                {.timeout = milliseconds(400)});
+  });
+}
+
+TEST_P(Group, ATimeoutNamesWhoIsMissingAndNotWhoWaits) {
+  for (const std::set<int>& missing : {std::set<int>{2}, std::set<int>{1, 5}}) {
+    std::vector<Communicator> group = make(7);
+    on_each(group, [](Communicator& member) { member.barrier(); });
+    expect_named(reduce_without(group, missing), missing);
+  }
+}
+
+TEST(TwoLevelGroup, ATimeoutNamesWhoIsMissingOnAnotherHost) {
+  std::vector<Communicator> group = make_group(6, {.members_per_host = 2});
+  on_each(group, [](Communicator& member) { member.barrier(); });
+  expect_named(reduce_without(group, {3}), {3});
+}
+
+TEST_P(Group, WhoIsInTheCallIsNotReported) {
+  std::vector<Communicator> group = make(5, milliseconds(100));
+  on_each(group, [](Communicator& member) { member.barrier(); });
+  testing::internal::CaptureStderr();
+  std::vector<std::future<Tensor>> waiting;
+  for (const size_t rank : {0, 1, 2, 4})
+    waiting.push_back(group[rank].start_all_reduce(vector_of(3)));
+  EXPECT_EQ(waiting[0].wait_for(milliseconds(700)), std::future_status::timeout);
+  group[3].all_reduce(vector_of(3));
+  for (std::future<Tensor>& one : waiting) one.get();
+  const std::string log = testing::internal::GetCapturedStderr();
+  EXPECT_NE(log.find("rank 0 (task 0) waits for rank 3 (task 3)"), std::string::npos) << log;
+  for (const int rank : {0, 1, 2, 4}) {
+    EXPECT_EQ(log.find(fmt::format("waits for rank {}", rank)), std::string::npos) << log;
+  }
 }
 
 TEST_P(Group, ClosedGroupsRefuseCalls) {

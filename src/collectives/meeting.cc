@@ -1,6 +1,6 @@
 #include <unistd.h>
 
-#include <bit>
+#include <algorithm>
 #include <cstring>
 #include <fstream>
 #include <set>
@@ -17,16 +17,17 @@
 namespace cohort::internal {
 namespace {
 
-constexpr uint64_t kProtocol = 1;
+constexpr uint64_t kProtocol = 2;
 
 // What a member tells the others of itself.
 struct Introduction {
   uint64_t protocol = kProtocol;
-  std::string host = {};  // empty: it does not share memory
+  std::string host = {};    // empty: it does not share memory
+  std::string engine = {};  // empty: messages
 
   Buffer to_buffer() const {
     Message message;
-    MessageWriter(message).number(protocol).text(host);
+    MessageWriter(message).number(protocol).text(host).text(engine);
     const FreshBuffer bytes(message.header.size());
     std::memcpy(bytes.data, message.header.data(), message.header.size());
     return bytes.buffer;
@@ -38,6 +39,7 @@ struct Introduction {
     Introduction result;
     result.protocol = reader.number();
     result.host = reader.text();
+    result.engine = reader.text();
     return result;
   }
 };
@@ -76,6 +78,27 @@ std::vector<std::vector<int>> by_host(const std::vector<Introduction>& all) {
   return hosts;
 }
 
+// Whether there are several hosts, and several members on one of them.
+bool shares_some(const std::vector<std::vector<int>>& hosts) {
+  return hosts.size() > 1 && std::any_of(hosts.begin(), hosts.end(),
+                                         [](const auto& ranks) { return ranks.size() > 1; });
+}
+
+void check_fits(const Introduction& own, const std::string& self, const Introduction& other,
+                const std::string& who) {
+  if (other.protocol != own.protocol) {
+    raise(Code::FailedPrecondition,
+          "[Collective] {} is of another version of the library: it speaks protocol {}, {} speaks "
+          "{}",
+          who, other.protocol, self, own.protocol);
+  }
+  if (other.engine != own.engine) {
+    raise(Code::FailedPrecondition,
+          "[Collective] {} wants the engine '{}', {} wants '{}'; all members must choose one", who,
+          other.engine, self, own.engine);
+  }
+}
+
 }  // namespace
 
 std::string this_host() {
@@ -96,18 +119,14 @@ void CollectiveGroup::meet() {
       links_->expect(members_[static_cast<size_t>(rank)], call.deadline);
     }
     Exchange exchange(*this, call);
-    const Introduction own{.host = settings_.share_memory ? settings_.host : ""};
+    const Introduction own{.host = settings_.share_memory ? settings_.host : "",
+                           .engine = settings_.engine.name};
     std::vector<Introduction> all;
     for (const Buffer& buffer : ring_all_gather(exchange, own.to_buffer())) {
       all.push_back(Introduction::from(buffer));
     }
     for (int rank = 0; rank < size(); ++rank) {
-      const uint64_t theirs = all[static_cast<size_t>(rank)].protocol;
-      if (theirs == kProtocol) continue;
-      raise(Code::FailedPrecondition,
-            "[Collective] {} is of another version of the library: it speaks protocol {}, {} "
-            "speaks {}",
-            describe(rank), theirs, describe(rank_), kProtocol);
+      check_fits(own, describe(rank_), all[static_cast<size_t>(rank)], describe(rank));
     }
     hosts = by_host(all);
     std::shared_ptr<SharedSegment> segment;
@@ -116,13 +135,16 @@ void CollectiveGroup::meet() {
     }
     if (segment) {
       engine_ = std::make_unique<SharedEngine>(*this, segment);
+    } else if (shares_some(hosts)) {
+      return;  // the levels meet next
+    } else if (settings_.engine.make && size() > 1) {
+      engine_ = settings_.engine.make(*this, call);
     } else {
       const bool is_near = hosts.size() == 1;
       engine_ = make_message_engine(*this, is_near ? Distance::SameHost : Distance::Network);
     }
   });
-  const bool some_share = hosts.size() > 1 && hosts.size() < static_cast<size_t>(size());
-  if (some_share) engine_ = make_two_level_engine(*this, hosts);
+  if (!engine_) engine_ = make_two_level_engine(*this, hosts);
   met_engine_ = engine_.get();
   log_info("[Collective] {} of {} has met the others; they talk by {}", describe(rank_), size(),
            engine_->way());

@@ -8,7 +8,9 @@ namespace cohort::internal {
 namespace {
 
 void copy(const Buffer& from, std::byte* to) {
-  if (!from.bytes.empty()) std::memcpy(to, from.bytes.data(), from.bytes.size());
+  if (!from.bytes.empty() && from.bytes.data() != to) {
+    std::memcpy(to, from.bytes.data(), from.bytes.size());
+  }
 }
 
 // A mean is a sum that everybody divides in the end. `sum_up` writes `bytes` of sums.
@@ -37,25 +39,33 @@ void MessageEngine::all_reduce(const Call& call, const Buffer& values, std::byte
   const size_t bytes = values.bytes.size();
   reduce_into(call, group_.size(), bytes, out, [&](std::byte* sums) {
     if (group_.size() == 1) return copy(values, sums);
-    Exchange exchange(group_, call);
-    switch (table.choose(bytes)) {
-      case Algorithm::Doubling:
-        return doubling_all_reduce(exchange, operand, sums);
-      case Algorithm::HalvingDoubling:
-        return halving_doubling_all_reduce(exchange, operand, sums);
-      default:
-        return ring_all_reduce(exchange, operand, sums);
-    }
+    combine_all(call, operand, sums);
   });
+}
+
+void MessageEngine::combine_all(const Call& call, const Numbers& numbers, std::byte* out) {
+  Exchange exchange(group_, call);
+  switch (table.choose(numbers.values.bytes.size())) {
+    case Algorithm::Doubling:
+      return doubling_all_reduce(exchange, numbers, out);
+    case Algorithm::HalvingDoubling:
+      return halving_doubling_all_reduce(exchange, numbers, out);
+    default:
+      return ring_all_reduce(exchange, numbers, out);
+  }
 }
 
 void MessageEngine::reduce(const Call& call, const Buffer& values, std::byte* out) {
   const Numbers operand = operand_of(call, values);
   reduce_into(call, group_.size(), values.bytes.size(), out, [&](std::byte* sums) {
     if (group_.size() == 1) return copy(values, sums);
-    Exchange exchange(group_, call);
-    tree_reduce(exchange, call.root, operand, sums);
+    combine_on_root(call, operand, sums);
   });
+}
+
+void MessageEngine::combine_on_root(const Call& call, const Numbers& numbers, std::byte* out) {
+  Exchange exchange(group_, call);
+  tree_reduce(exchange, call.root, numbers, out);
 }
 
 void MessageEngine::reduce_scatter(const Call& call, const Buffer& values, std::byte* out) {
@@ -63,9 +73,13 @@ void MessageEngine::reduce_scatter(const Call& call, const Buffer& values, std::
   const size_t bytes = values.bytes.size() / static_cast<size_t>(group_.size());
   reduce_into(call, group_.size(), bytes, out, [&](std::byte* sums) {
     if (group_.size() == 1) return copy(values, sums);
-    Exchange exchange(group_, call);
-    copy(ring_reduce_scatter(exchange, operand), sums);
+    combine_parts(call, operand, sums);
   });
+}
+
+void MessageEngine::combine_parts(const Call& call, const Numbers& numbers, std::byte* out) {
+  Exchange exchange(group_, call);
+  copy(ring_reduce_scatter(exchange, numbers), out);
 }
 
 void MessageEngine::broadcast(const Call& call, const Buffer& values, std::byte* out) {

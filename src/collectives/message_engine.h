@@ -1,5 +1,6 @@
 #pragma once
 
+#include "collectives/arithmetic.h"
 #include "collectives/engine.h"
 #include "collectives/group.h"
 
@@ -23,6 +24,11 @@ class MessageEngine : public Engine {
   std::vector<Algorithm> algorithms() const override { return candidates(distance_); }
 
  protected:
+  // Reductions by several members; not of Mean, which is a sum that is divided in the end.
+  virtual void combine_all(const Call& call, const Numbers& numbers, std::byte* out);
+  virtual void combine_on_root(const Call& call, const Numbers& numbers, std::byte* out);
+  virtual void combine_parts(const Call& call, const Numbers& numbers, std::byte* out);
+
   CollectiveGroup& group_;
 
  private:

@@ -2,49 +2,74 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
+#include <random>
+#include <set>
+#include <thread>
 
 #include "collectives/shared_segment.h"
 #include "support/member_processes.h"
 
-// Members that are processes, and what is left of a group when one of them is killed.
+// Members that are processes, and what is left of a group when one of them is killed. COHORT_KILLS
+// says how often that happens at random moments, over each way.
 
 namespace cohort {
 namespace {
 
+using Meeting = MemberProcesses::Meeting;
+using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 // Memory that the test and the members see.
 struct Scratch {
   std::atomic<int> ready;
-  std::array<std::atomic<int64_t>, 8> failed_after_ms;
-  std::atomic<int64_t> killed_at_ms;
+  std::array<std::atomic<int64_t>, 16> failed_at_ms;
 };
 
 int64_t now_ms() {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(
-             steady_clock::now().time_since_epoch())
-      .count();
+  return std::chrono::duration_cast<milliseconds>(steady_clock::now().time_since_epoch()).count();
 }
 
-class Processes : public testing::TestWithParam<bool> {
+struct Ways {
+  std::string name;
+  bool share_memory;
+  std::optional<std::string> transport;  // none: sockets
+};
+
+void PrintTo(const Ways& ways, std::ostream* out) { *out << ways.name; }
+
+class Processes : public testing::TestWithParam<Ways> {
  protected:
-  static Communicator meet(std::shared_ptr<internal::Rendezvous> rendezvous) {
-    return internal::make_communicator(std::move(rendezvous), {.share_memory = GetParam()});
+  static Communicator meet(const Meeting& meeting) {
+    return internal::make_communicator(meeting.rendezvous,
+                                       {.share_memory = GetParam().share_memory});
   }
+  static MemberProcesses start(int size, const MemberProcesses::Body& body) {
+    return MemberProcesses(size, body, GetParam().transport);
+  }
+  void await_ready(int size) const {
+    while (scratch_.ready < size) sched_yield();
+  }
+
   std::shared_ptr<internal::SharedSegment> segment_ =
       internal::SharedSegment::create(sizeof(Scratch));
   Scratch& scratch_ = *reinterpret_cast<Scratch*>(segment_->data());
 };
 
+Tensor ones(int64_t count) {
+  return Tensor::from(std::vector<float>(static_cast<size_t>(count), 1.f));
+}
+
 TEST_P(Processes, ReduceTensorsAndPacks) {
-  MemberProcesses members(4, [](std::shared_ptr<internal::Rendezvous> rendezvous) {
-    Communicator self = meet(std::move(rendezvous));
-    if ((self.way() == "shared-memory") != GetParam()) return 2;
+  MemberProcesses members = start(4, [](const Meeting& meeting) {
+    Communicator self = meet(meeting);
+    const bool shares = GetParam().share_memory;
+    if ((self.way() == "shared-memory") != shares) return 2;
     const auto own = static_cast<float>(self.rank() + 1);
     const Tensor sum = self.all_reduce(Tensor::from(std::vector<float>(100000, own)));
     if (sum.to_vector<float>() != std::vector<float>(100000, 10.f)) return 3;
     Pack pack = self.make_pack(kFloat32, {{1000}, {3}});
-    if (pack.is_shared() != GetParam()) return 4;
+    if (pack.is_shared() != shares) return 4;
     for (int time = 1; time < 20; ++time) {
       for (float& value : pack.data<float>(1)) value = own * static_cast<float>(time);
       self.all_reduce(pack);
@@ -58,63 +83,174 @@ TEST_P(Processes, ReduceTensorsAndPacks) {
   for (int rank = 0; rank < 4; ++rank) EXPECT_EQ(members.wait_for(rank), 0) << rank;
 }
 
+TEST_P(Processes, ExchangeMessagesOfAnySize) {
+  MemberProcesses members = start(3, [](const Meeting& meeting) {
+    Communicator self = meet(meeting);
+    const auto own = static_cast<float>(self.rank());
+    for (const int64_t count : {int64_t{0}, int64_t{1}, int64_t{3} << 20}) {
+      const auto size = static_cast<size_t>(count);
+      const Tensor mine = Tensor::from(std::vector<float>(size, own));
+      if (self.all_reduce(mine).to_vector<float>() != std::vector<float>(size, 3.f)) return 2;
+      if (self.broadcast(mine, 2).to_vector<float>() != std::vector<float>(size, 2.f)) return 3;
+      const auto got = self.all_to_all({mine, mine, mine});
+      if (got[1].to_vector<float>() != std::vector<float>(size, 1.f)) return 4;
+    }
+    return 0;
+  });
+  for (int rank = 0; rank < 3; ++rank) EXPECT_EQ(members.wait_for(rank), 0) << rank;
+}
+
+// What a survivor must have got: 0, or another exit code when it did not.
+int check_loss(Communicator& self, const Status& status, int victim) {
+  const std::string name = MemberProcesses::name_of(victim);
+  const std::string described = "rank " + std::to_string(victim) + " (" + name + ")";
+  if (status.code != Code::Unavailable || status.origin != name ||
+      status.message.find(described) == std::string::npos) {
+    std::fprintf(stderr, "rank %d: %s\n", self.rank(), status.to_string().c_str());
+    return 2;
+  }
+  const Status later = capture_status([&] { self.barrier(); });
+  return later.message == status.message ? 0 : 3;
+}
+
 TEST_P(Processes, AKilledMemberClosesTheGroupEverywhereWithItsName) {
   constexpr int kSize = 4;
   constexpr int kVictim = 2;
-  MemberProcesses members(kSize, [this](std::shared_ptr<internal::Rendezvous> rendezvous) {
-    Communicator self = meet(std::move(rendezvous));
-    const Tensor values = Tensor::from(std::vector<float>(50000, 1.f));
+  MemberProcesses members = start(kSize, [this](const Meeting& meeting) {
+    Communicator self = meet(meeting);
+    const Tensor values = ones(50000);
     self.all_reduce(values);
     ++scratch_.ready;
     const Status status = capture_status([&] {
       for (;;) self.all_reduce(values);
     });
-    scratch_.failed_after_ms[static_cast<size_t>(self.rank())] = now_ms();
-    if (status.code != Code::Unavailable || status.origin != "/job:worker/task:2" ||
-        status.message.find("rank 2 (/job:worker/task:2)") == std::string::npos) {
-      std::fprintf(stderr, "%s\n", status.to_string().c_str());
-      return 2;
-    }
-    const Status later = capture_status([&] { self.barrier(); });
-    return later.message == status.message ? 0 : 3;
+    scratch_.failed_at_ms[static_cast<size_t>(self.rank())] = now_ms();
+    return check_loss(self, status, kVictim);
   });
-  while (scratch_.ready < kSize) sched_yield();
+  await_ready(kSize);
   const int64_t killed = now_ms();
   members.kill_member(kVictim);
   for (int rank = 0; rank < kSize; ++rank) {
     if (rank == kVictim) continue;
     EXPECT_EQ(members.wait_for(rank), 0) << rank;
-    EXPECT_LT(scratch_.failed_after_ms[static_cast<size_t>(rank)] - killed, 2000) << rank;
+    EXPECT_LT(scratch_.failed_at_ms[static_cast<size_t>(rank)] - killed, 2000) << rank;
   }
 }
 
-TEST_P(Processes, LeaveNothingBehind) {
-  const auto segments = [] {
-    size_t found = 0;
-    for (const auto& entry : std::filesystem::directory_iterator("/dev/shm")) {
-      found += entry.path().filename().string().find("cohort") != std::string::npos;
-    }
-    return found;
-  };
-  const size_t before = segments();
-  MemberProcesses members(2, [this](std::shared_ptr<internal::Rendezvous> rendezvous) {
-    Communicator self = meet(std::move(rendezvous));
-    Pack pack = self.make_pack(kFloat32, {{1000}});
-    ++scratch_.ready;
-    (void)capture_status([&] {
-      for (;;) self.all_reduce(pack);
-    });
-    return 0;
-  });
-  while (scratch_.ready < 2) sched_yield();
-  members.kill_member(0);
-  EXPECT_EQ(members.wait_for(1), 0);
-  EXPECT_EQ(segments(), before);
+// Sockets and memory without a name that this process has open or mapped.
+std::multiset<std::string> resources() {
+  std::multiset<std::string> found;
+  std::error_code gone;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    const std::string target = std::filesystem::read_symlink(entry.path(), gone).string();
+    if (target.starts_with("socket:")) found.insert("socket");
+    if (target.starts_with("/memfd:")) found.insert("memfd");
+  }
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    if (line.find("/memfd:") != std::string::npos) found.insert("mapping");
+  }
+  return found;
 }
 
-INSTANTIATE_TEST_SUITE_P(Ways, Processes, testing::Bool(), [](const auto& tested) {
-  return tested.param ? "SharedMemory" : "Messages";
-});
+// Whether all is gone but what was there before, soon: gRPC closes sockets on threads of its own.
+bool all_gone(const std::multiset<std::string>& before) {
+  const auto limit = steady_clock::now() + std::chrono::seconds(5);
+  while (resources() != before && steady_clock::now() < limit) {
+    std::this_thread::sleep_for(milliseconds(5));
+  }
+  return resources() == before;
+}
+
+TEST_P(Processes, LeaveNothingBehind) {
+  const std::multiset<std::string> before = resources();
+  MemberProcesses members = start(3, [&](Meeting meeting) {
+    {
+      Communicator self = meet(meeting);
+      Pack pack = self.make_pack(kFloat32, {{1000}});
+      ++scratch_.ready;
+      (void)capture_status([&] {
+        for (;;) {
+          self.all_reduce(pack);
+          self.all_reduce(ones(100000));
+        }
+      });
+    }
+    meeting = {};
+    if (all_gone(before)) return 0;
+    for (const std::string& one : resources()) std::fprintf(stderr, "left: %s\n", one.c_str());
+    return 2;
+  });
+  await_ready(3);
+  members.kill_member(0);
+  EXPECT_EQ(members.wait_for(1), 0);
+  EXPECT_EQ(members.wait_for(2), 0);
+}
+
+int kills() {
+  const char* asked = std::getenv("COHORT_KILLS");
+  return asked != nullptr ? std::atoi(asked) : 5;
+}
+
+// Calls of all kinds, the same on every member.
+void make_calls(Communicator& self, unsigned seed) {
+  std::mt19937 random(seed);
+  Pack pack = self.make_pack(kFloat32, {{5000}});
+  for (;;) {
+    const auto count = static_cast<int64_t>(random() % 200000);
+    switch (random() % 5) {
+      case 0:
+        self.all_reduce(ones(count));
+        break;
+      case 1:
+        self.all_reduce(pack);
+        break;
+      case 2:
+        self.broadcast(ones(count),
+                       static_cast<int>(random() % static_cast<unsigned>(self.size())));
+        break;
+      case 3:
+        self.all_gather(ones(count));
+        break;
+      default:
+        self.barrier();
+    }
+  }
+}
+
+TEST_P(Processes, AMemberMayBeKilledAtAnyMoment) {
+  std::mt19937 random(7);
+  for (int time = 0; time < kills(); ++time) {
+    const int size = 2 + static_cast<int>(random() % 3);
+    const int victim = static_cast<int>(random() % static_cast<unsigned>(size));
+    const auto seed = static_cast<unsigned>(random());
+    scratch_.ready = 0;
+    MemberProcesses members = start(size, [&](const Meeting& meeting) {
+      Communicator self = meet(meeting);
+      ++scratch_.ready;
+      const Status status = capture_status([&] { make_calls(self, seed); });
+      scratch_.failed_at_ms[static_cast<size_t>(self.rank())] = now_ms();
+      return check_loss(self, status, victim);
+    });
+    await_ready(size);
+    std::this_thread::sleep_for(std::chrono::microseconds(random() % 30000));
+    const int64_t killed = now_ms();
+    members.kill_member(victim);
+    for (int rank = 0; rank < size; ++rank) {
+      if (rank == victim) continue;
+      EXPECT_EQ(members.wait_for(rank), 0) << "kill " << time << ", rank " << rank;
+      EXPECT_LT(scratch_.failed_at_ms[static_cast<size_t>(rank)] - killed, 2000) << time;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Ways, Processes,
+                         testing::Values(Ways{"SharedMemory", true, {}}, Ways{"Sockets", false, {}},
+                                         Ways{"SharedMemoryAndItsConnections", true,
+                                              "shared-memory"},
+                                         Ways{"SharedMemoryConnections", false, "shared-memory"},
+                                         Ways{"Grpc", false, "grpc"}),
+                         [](const auto& tested) { return tested.param.name; });
 
 }  // namespace
 }  // namespace cohort

@@ -1,24 +1,8 @@
 #include "collectives/shared_board.h"
 
-#include <sched.h>
-
-#include <algorithm>
-
-#include "base/raise.h"
+#include "collectives/patience.h"
 
 namespace cohort::internal {
-namespace {
-
-using std::chrono::microseconds;
-using std::chrono::steady_clock;
-
-constexpr microseconds kAwake{200};      // so long a wait gives the core away only between looks
-constexpr microseconds kShortSleep{20};  // then it sleeps for a part of the time that it has waited
-constexpr microseconds kLongSleep{500};
-constexpr int kPart = 32;
-
-}  // namespace
-
 SharedBoard::SharedBoard(CollectiveGroup& group, MemberSlot* slots)
     : group_(group),
       slots_(slots),
@@ -39,44 +23,15 @@ void SharedBoard::meet(const Call& call) {
     await(call, rank, coming.calls, call.number + 1);
     // A member gets at most one call ahead of others before it has to wait for them.
     if (coming.fingerprints[call.number % 2].load(std::memory_order_relaxed) != mine) {
-      differ(call, rank);
+      group_.differ(call, rank);
     }
   }
-}
-
-// The two tell each other what they are doing; that closes the group for all.
-void SharedBoard::differ(const Call& call, int rank) {
-  group_.announce(call, rank);
-  const auto limit = steady_clock::now() + std::chrono::seconds(2);
-  while (!group_.is_over(call.number) && steady_clock::now() < limit) {
-    std::this_thread::sleep_for(kLongSleep);
-  }
-  group_.throw_if_over(call.number);
-  raise(Code::FailedPrecondition, "[{}] call {} differs: {} makes {}, {} makes another one",
-        internal::name_of(call.kind), call.number, group_.describe(group_.rank()), to_string(call),
-        group_.describe(rank));
 }
 
 void SharedBoard::await_long(const Call& call, int rank, const std::atomic<uint64_t>& counter,
                              uint64_t value) {
   const auto is_there = [&] { return counter.load(std::memory_order_acquire) >= value; };
-  CollectiveGroup::Wait wait = group_.begin_wait();
-  std::string what;
-  while (!is_there()) {
-    if (group_.is_over(call.number) && !is_there()) group_.throw_if_over(call.number);
-    const auto waited = steady_clock::now() - wait.began;
-    if (waited < kAwake) {
-      sched_yield();
-      continue;
-    }
-    if (what.empty()) {
-      what = fmt::format("[{}] call {}, {}", internal::name_of(call.kind), call.number,
-                         to_string(call));
-    }
-    group_.look_at_clock(wait, what, call.deadline, {rank});
-    std::this_thread::sleep_for(
-        std::clamp<steady_clock::duration>(waited / kPart, kShortSleep, kLongSleep));
-  }
+  wait_patiently(group_, {.call = &call, .from = rank, .deadline = call.deadline}, is_there);
 }
 
 }  // namespace cohort::internal

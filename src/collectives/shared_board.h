@@ -61,7 +61,6 @@ class SharedBoard {
 #endif
   }
   void await_long(const Call& call, int rank, const std::atomic<uint64_t>& counter, uint64_t value);
-  [[noreturn]] void differ(const Call& call, int rank);
 
   CollectiveGroup& group_;
   MemberSlot* const slots_;

@@ -9,6 +9,9 @@
 namespace cohort::internal {
 namespace {
 
+// Results from this size on are not in the caches any more when somebody reads them.
+constexpr size_t kLargeBytes = size_t{8} << 20;
+
 // The chunks of a call, put in some rounds before they are needed.
 class Chunks {
  public:
@@ -67,7 +70,8 @@ void reduce_everything(Staging& staging, const Call& call, const Buffer& values,
     reduce_elements({.op = call.op,
                      .dtype = call.dtype,
                      .sources = sources,
-                     .target = chunks.results(round, out)},
+                     .target = chunks.results(round, out),
+                     .past_caches = values.bytes.size() >= kLargeBytes},
                     0, chunks.count(round));
     staging.taken(round);
   }

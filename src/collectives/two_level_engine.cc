@@ -73,7 +73,8 @@ class TwoLevelEngine : public MessageEngine {
       members.push_back(group_.members()[static_cast<size_t>(rank)]);
       id = mix(id, static_cast<uint64_t>(rank));
     }
-    return CollectiveGroup::open(group_.links(), id, std::move(members), group_.settings());
+    return CollectiveGroup::open(group_.links(), id, std::move(members), group_.settings(),
+                                 group_.weak_from_this());
   }
 
   template <typename Body>

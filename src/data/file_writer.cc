@@ -18,17 +18,26 @@ FileWriter::FileWriter(const std::string& path)
   raise(code, "[Write] cannot make '{}': {}", path, std::strerror(errno));
 }
 
-void FileWriter::write(std::string_view bytes) {
+std::FILE* FileWriter::open_file() const {
   if (!file_) raise(Code::FailedPrecondition, "[Write] '{}' is closed", path_);
+  return file_.get();
+}
+
+void FileWriter::write(std::string_view bytes) {
+  std::FILE* file = open_file();
   if (bytes.empty()) return;  // whose pointer may be null
-  if (std::fwrite(bytes.data(), 1, bytes.size(), file_.get()) == bytes.size()) return;
-  raise(errno == ENOSPC ? Code::ResourceExhausted : Code::DataLoss, "[Write] '{}': {}", path_,
-        std::strerror(errno));
+  if (std::fwrite(bytes.data(), 1, bytes.size(), file) != bytes.size()) fail();
+}
+
+void FileWriter::flush() {
+  if (std::fflush(open_file()) != 0) fail();
 }
 
 void FileWriter::close() {
-  if (!file_) return;
-  if (std::fclose(file_.release()) == 0) return;
+  if (file_ && std::fclose(file_.release()) != 0) fail();
+}
+
+void FileWriter::fail() const {
   raise(errno == ENOSPC ? Code::ResourceExhausted : Code::DataLoss, "[Write] '{}': {}", path_,
         std::strerror(errno));
 }

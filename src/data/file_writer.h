@@ -12,6 +12,8 @@ class FileWriter {
  public:
   explicit FileWriter(const std::string& path);
   void write(std::string_view bytes);
+  // Hands what was written to the system. Throws FailedPrecondition when it is closed.
+  void flush();
   // Throws what went wrong when the last bytes were written. Idempotent.
   void close();
   bool is_open() const { return file_ != nullptr; }
@@ -21,6 +23,9 @@ class FileWriter {
   struct Close {
     void operator()(std::FILE* file) const { std::fclose(file); }
   };
+  std::FILE* open_file() const;
+  [[noreturn]] void fail() const;
+
   std::string path_;
   std::unique_ptr<std::FILE, Close> file_;
 };

@@ -23,6 +23,8 @@ void TFRecordWriter::write(std::string_view record) {
   impl_->file.write(internal::tfrecord_tail(record));
 }
 
+void TFRecordWriter::flush() { impl_->file.flush(); }
+
 void TFRecordWriter::close() { impl_->file.close(); }
 
 }  // namespace cohort::data

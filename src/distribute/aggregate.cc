@@ -29,8 +29,10 @@ bool equal_numbers(const Tensor& a, const Tensor& b) {
   return is_number(a) && is_number(b) && a.to<double>() == b.to<double>();
 }
 
-// Whether all replicas gave one and the same thing.
-bool is_common(const PerReplica<Tensor>& values) {
+// Whether all replicas gave one and the same thing. What one replica of several workers gives is
+// its own, unless it is a number.
+bool is_common(const PerReplica<Tensor>& values, int replicas) {
+  if (values.size() == 1 && replicas > 1) return is_number(values[0]);
   for (size_t i = 1; i < values.size(); ++i) {
     if (TensorAccess::id(values[i]) != TensorAccess::id(values[0]) &&
         !equal_numbers(values[i], values[0])) {
@@ -56,9 +58,9 @@ PerReplica<Tensor> for_all(const Tensor& value, size_t replicas) {
 PerReplica<Tensor> combined(const DistributedVariable& variable, const PerReplica<Tensor>& values) {
   const VariableAggregation aggregation = variable.options().aggregation;
   if (aggregation == VariableAggregation::OnlyFirstReplica) {
-    return for_all(values[0], values.size());
+    return for_all(variable.owner().extended().from_first_worker(values[0]), values.size());
   }
-  if (is_common(values)) {
+  if (is_common(values, variable.owner().num_replicas_in_sync())) {
     if (aggregation == VariableAggregation::Sum) refuse_common(variable);
     return for_all(values[0], values.size());
   }

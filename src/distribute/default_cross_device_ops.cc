@@ -5,7 +5,7 @@
 #include "base/log.h"
 #include "cohort/cross_device_ops.h"
 #include "cohort/device.h"
-#include "distribute/nccl_library.h"
+#include "collectives/nccl_library.h"
 
 namespace cohort {
 namespace {

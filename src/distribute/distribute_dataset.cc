@@ -5,6 +5,7 @@
 #include "data/replica_input.h"
 #include "distribute/default_strategy.h"
 #include "distribute/distributed_input.h"
+#include "distribute/remote_workers.h"
 
 namespace cohort {
 
@@ -38,8 +39,13 @@ void check_options(const InputOptions& options) {
         what, strategy.to_string());
 }
 
+bool has_remote_workers(const StrategyExtended& extended) {
+  return dynamic_cast<const internal::RemoteWorkers*>(&extended) != nullptr;
+}
+
 // The numbers of a strategy that may be somebody's own.
 void check_layout(const StrategyExtended& extended, const DistributedInput& input) {
+  if (has_remote_workers(extended)) return;  // each is a group of its own
   const int workers = input.context.num_input_pipelines();
   const int worker = input.context.input_pipeline_id();
   const int replicas = input.context.num_replicas_in_sync();
@@ -102,10 +108,18 @@ DistributedDataset Strategy::distribute_dataset(const data::Dataset& dataset,
   DistributedInput input = input_of(*this, options);
   input.cardinality = dataset.cardinality();
   input.whole = dataset;
+  // Workers that do not wait for each other do not share the data out either.
+  const InputContext among =
+      has_remote_workers(*extended_) ? InputContext(1, 0, num_replicas_in_sync()) : input.context;
   input.pipelines = {data::internal::replica_input(
-      dataset, {.workers = input.context.num_input_pipelines(),
-                .worker = input.context.input_pipeline_id(),
+      dataset, {.workers = among.num_input_pipelines(),
+                .worker = among.input_pipeline_id(),
                 .replicas_per_worker = static_cast<int64_t>(input.replicas())})};
+  if (has_remote_workers(*extended_)) {
+    input.rebuild = [this, dataset, options] {
+      return distribute_dataset(dataset, options).input();
+    };
+  }
   return finish(std::move(input), *extended_, options);
 }
 
@@ -125,6 +139,11 @@ DistributedDataset Strategy::distribute_datasets_from_function(
         f(per_replica ? InputContext(pipelines, i, num_replicas_in_sync()) : input.context));
   }
   input.cardinality = internal::common_cardinality(input.pipelines);
+  if (has_remote_workers(*extended_)) {
+    input.rebuild = [this, f, options] {
+      return distribute_datasets_from_function(f, options).input();
+    };
+  }
   return finish(std::move(input), *extended_, options);
 }
 

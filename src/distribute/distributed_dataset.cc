@@ -56,16 +56,34 @@ std::string DistributedIterator::save() { return impl_->save(); }
 DistributedDataset::DistributedDataset(std::shared_ptr<const internal::DistributedInput> impl)
     : impl_(std::move(impl)) {}
 
+namespace {
+
+// What is for the workers of another process cannot be used here.
+void check_is_here(const internal::DistributedInput& input, std::string_view what) {
+  if (!input.rebuild) return;
+  internal::raise(Code::InvalidArgument,
+                  "[DistributedDataset] {} of a dataset that is built on the workers: pass it to "
+                  "ClusterCoordinator::create_per_worker_dataset and its iterator to schedule()",
+                  what);
+}
+
+}  // namespace
+
 DistributedIterator DistributedDataset::iterator() const {
+  check_is_here(*impl_, "iterator()");
   return DistributedIterator(std::make_shared<DistributedInputIterator>(impl_));
 }
 
 DistributedIterator DistributedDataset::iterator(const std::string& position) const {
+  check_is_here(*impl_, "iterator()");
   return DistributedIterator(std::make_shared<DistributedInputIterator>(impl_, &position));
 }
 
 data::ElementSpec DistributedDataset::element_spec() const { return impl_->element_spec(); }
 
-int64_t DistributedDataset::cardinality() const { return impl_->cardinality; }
+int64_t DistributedDataset::cardinality() const {
+  check_is_here(*impl_, "cardinality()");
+  return impl_->cardinality;
+}
 
 }  // namespace cohort

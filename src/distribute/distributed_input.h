@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -24,6 +25,9 @@ struct DistributedInput {
   int64_t cardinality = data::kUnknownCardinality;
   // Whether next() fills a last uneven step up.
   bool fills_partial_steps = true;
+  // Builds it again, for the worker that this thread builds for. Only of strategies with remote
+  // workers; what is built here then is for nobody to iterate.
+  std::function<std::shared_ptr<const DistributedInput>()> rebuild = {};
   // See StrategyExtended::sum_over_workers.
   std::function<InputTotals(const InputTotals&)> sum_over_workers = {};
 

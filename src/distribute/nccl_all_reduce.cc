@@ -4,7 +4,7 @@
 
 #include "base/log.h"
 #include "cohort/cross_device_ops.h"
-#include "distribute/nccl_library.h"
+#include "distribute/nccl_groups.h"
 #include "distribute/packed_all_reduce.h"
 
 namespace cohort {

@@ -22,13 +22,15 @@ class ReplicaCrew::Inside {
         mode_({&crew.strategy_, &crew.contexts_[replica], crew.surroundings_.device}) {
     if (replica == 0) {
       device_.emplace(crew.devices_[0]);
-      share_.emplace(crew.devices_.size());
+      share_.emplace(crew.sharers_);
     } else {
       adopt(crew.surroundings_);
     }
+    if (crew.surroundings_.random) {
+      random_.emplace(
+          crew.surroundings_.random->of(crew.contexts_[replica].replica_id_in_sync_group()));
+    }
     if (crew.devices_.size() == 1) return;
-    random_.emplace(
-        crew.surroundings_.random->of(crew.contexts_[replica].replica_id_in_sync_group()));
     unheard_.emplace();
     creator_.emplace([&crew, replica](const NextCreator& next, const VariableRequest& request) {
       return crew.variables_.make(replica, next, request);
@@ -70,6 +72,7 @@ class ReplicaCrew::Inside {
 ReplicaCrew::ReplicaCrew(Strategy& strategy)
     : strategy_(strategy),
       devices_(strategy.extended().worker_devices()),
+      sharers_(strategy.extended().replicas_on_host()),
       waiting_(devices_.size()),
       meeting_(devices_.size()),
       variables_(meeting_, devices_.size()) {
@@ -92,7 +95,7 @@ ReplicaCrew::~ReplicaCrew() {
 
 void ReplicaCrew::wait_for_work(size_t replica) {
   const DeviceScope here(devices_[replica]);
-  const KernelThreadShare share(devices_.size());
+  const KernelThreadShare share(sharers_);
   for (uint32_t order = 0;;) {
     order = waiting_.while_equal(orders_, order);
     if (stopping_) return;
@@ -136,6 +139,7 @@ std::vector<Tensor> open_controls() {
 
 void ReplicaCrew::start_others() {
   surroundings_.device = &value_device();
+  if (strategy_.num_replicas_in_sync() > 1) surroundings_.random.emplace();
   if (threads_.empty()) return;
   surroundings_.creators = variable_creators();
   surroundings_.name_prefix = name_prefix();
@@ -144,7 +148,6 @@ void ReplicaCrew::start_others() {
   auto* graph = dynamic_cast<GraphImpl*>(thread_dispatch().builder);
   surroundings_.graph = graph != nullptr ? graph->shared_from_this() : nullptr;
   surroundings_.cache = read_cache();
-  surroundings_.random.emplace();
   running_ = static_cast<uint32_t>(threads_.size());
   orders_.fetch_add(1);
   orders_.notify_all();

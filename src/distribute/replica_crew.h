@@ -54,6 +54,7 @@ class ReplicaCrew {
 
   Strategy& strategy_;
   const std::vector<std::string> devices_;
+  const size_t sharers_;  // of the cores, other workers' replicas among them
   const SpinWait waiting_;
   ReplicaMeeting meeting_;
   SharedVariables variables_;

@@ -83,20 +83,6 @@ Tensor own_rows(std::span<const Gradient> values, size_t replica, int axis) {
   return rows;
 }
 
-void gather_for_all(StrategyExtended& extended, const ReplicaCalls& calls) {
-  calls.check_same();
-  const int axis = calls[0].axis;
-  const std::vector<Gradient> values = calls.at(0);
-  check_gatherable("all_gather", values, axis);
-  const ModeScope cross({&extended.strategy(), nullptr});
-  const DistributedValue gathered = extended.gather_to(
-      {DistributedValue::Kind::PerReplica, values},
-      Destinations::of_devices(extended.worker_devices()), axis, calls[0].options);
-  for (size_t replica = 0; replica < calls.size(); ++replica) {
-    calls[replica].results = {gathered[replica], own_rows(values, replica, axis)};
-  }
-}
-
 // Nodes of a function that this replica traces by itself: rows are gathered, the rest is reduced.
 std::vector<Gradient> trace_all_reduce(ReduceOp op, const std::vector<Gradient>& values,
                                        int replicas, const CommunicationOptions& options) {
@@ -169,6 +155,20 @@ void reduce_for_all(StrategyExtended& extended, const ReplicaCalls& calls) {
   }
 }
 
+void gather_for_all(StrategyExtended& extended, const ReplicaCalls& calls, int64_t rows_before) {
+  calls.check_same();
+  const int axis = calls[0].axis;
+  const std::vector<Gradient> values = calls.at(0);
+  check_gatherable("all_gather", values, axis);
+  const ModeScope cross({&extended.strategy(), nullptr});
+  const DistributedValue gathered = extended.gather_to(
+      {DistributedValue::Kind::PerReplica, values},
+      Destinations::of_devices(extended.worker_devices()), axis, calls[0].options);
+  for (size_t replica = 0; replica < calls.size(); ++replica) {
+    calls[replica].results = {gathered[replica], own_rows(values, replica, axis) + rows_before};
+  }
+}
+
 void connect_replica_ops() { set_replica_port_finder(find_port); }
 
 }  // namespace internal
@@ -186,6 +186,11 @@ std::vector<Gradient> StrategyExtended::replica_all_reduce(ReplicaContext& conte
           [&](std::span<void* const> owns) { internal::reduce_for_all(*this, ReplicaCalls(owns)); },
           nullptr);
   return std::move(own.results);
+}
+
+Gradients StrategyExtended::replica_sum_gradients(ReplicaContext& context, const Gradients& own,
+                                                  const std::vector<Variable>&) {
+  return context.all_reduce(ReduceOp::Sum, own);
 }
 
 GatheredValue StrategyExtended::replica_all_gather(ReplicaContext& context, const Tensor& value,

@@ -9,6 +9,9 @@ namespace cohort::internal {
 // batch_reduce_to in cross-replica context.
 void reduce_for_all(StrategyExtended& extended, const ReplicaCalls& calls);
 
+// The same for a gather, by gather_to; `rows_before` are those of workers before this one.
+void gather_for_all(StrategyExtended& extended, const ReplicaCalls& calls, int64_t rows_before = 0);
+
 // Whether this replica builds a graph by itself: in a function that it traces. There is no meeting
 // the others then.
 bool is_tracing_alone(const ReplicaContext& context);

@@ -92,7 +92,12 @@ Tensor Strategy::reduce_value(ReduceOp op, const DistributedValue& value, const 
 
 Tensor Strategy::reduce_along(ReduceOp op, const DistributedValue& value, const ReduceAxes& axes) {
   const Axes along(axes.axes);
-  if (internal::is_common(value)) return reduce_locally(op, reduce_value(op, value, {}), along);
+  const bool of_workers =
+      value.kind() == DistributedValue::Kind::Plain &&
+      num_replicas_in_sync() > static_cast<int>(extended_->num_local_replicas());
+  if (!of_workers && internal::is_common(value)) {
+    return reduce_locally(op, reduce_value(op, value, {}), along);
+  }
   const LocalParts parts = reduce_components(op, value, along);
   const auto combine = [&](const std::vector<Gradient>& all) {
     const ReduceOp between = op == ReduceOp::Mean ? ReduceOp::Sum : op;

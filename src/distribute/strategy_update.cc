@@ -38,6 +38,7 @@ class StrategyUpdate : public UpdateRoute {
     std::vector<std::string> devices;
     for (const Variable& copy : copies_of(neighbour)) devices.push_back(copy.device());
     const CreationDevices there(devices);
+    const KnownInitialValues on_all_workers;
     return create_in(strategy_, make_ordinary_variable, request);
   }
 
@@ -82,8 +83,9 @@ bool StrategyUpdate::may_share(const ReplicaContext& replica) const {
 Tensor StrategyUpdate::with_sums(ReplicaContext& replica, const Gradients& own,
                                  const std::vector<Variable>& variables, const Step& step,
                                  bool mirrored) const {
-  const Gradients sums =
-      replica.num_replicas_in_sync() == 1 ? own : replica.all_reduce(ReduceOp::Sum, own);
+  const Gradients sums = replica.num_replicas_in_sync() == 1
+                             ? own
+                             : strategy_.extended().replica_sum_gradients(replica, own, variables);
   const bool now = thread_dispatch().builder == nullptr;
   const GuardAction action = strategy_.extended().guards().non_finite;
   if (now && !passes_finite_guard(replica, action, own, sums, variables)) return {};

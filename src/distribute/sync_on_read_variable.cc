@@ -36,7 +36,9 @@ void SyncOnReadVariable::accumulate(const Tensor& delta) {
 
 Tensor SyncOnReadVariable::read_across() const {
   require_aggregation("read");
-  if (options().aggregation == VariableAggregation::OnlyFirstReplica) return copy(0).read();
+  if (options().aggregation == VariableAggregation::OnlyFirstReplica) {
+    return owner().extended().from_first_worker(copy(0).read());
+  }
   std::vector<Gradient> values;
   for (const Variable& each : copies()) values.emplace_back(each.read_value());
   const DistributedValue all(DistributedValue::Kind::PerReplica, std::move(values));

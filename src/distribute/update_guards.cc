@@ -37,22 +37,44 @@ std::vector<int> non_finite(const Gradients& gradients) {
   return found;
 }
 
-using Findings = std::vector<PerReplica<int>>;
+// One row for each replica of the group, one column for each variable.
+template <typename T>
+class Table {
+ public:
+  // Of everybody's row; all replicas are in a merge.
+  Table(Strategy& strategy, const PerReplica<Tensor>& rows) {
+    const Tensor all = strategy.gather(rows, 0);
+    columns_ = static_cast<size_t>(all.shape()[1]);
+    cells_ = all.to_vector<T>();
+  }
+  size_t replicas() const { return columns_ == 0 ? 0 : cells_.size() / columns_; }
+  T at(size_t replica, size_t variable) const { return cells_[replica * columns_ + variable]; }
 
-std::vector<size_t> replicas_with(const PerReplica<int>& found) {
+ private:
+  size_t columns_;
+  std::vector<T> cells_;
+};
+
+template <typename T>
+Tensor row_of(std::vector<T> values) {
+  const auto columns = static_cast<int64_t>(values.size());
+  return Tensor::from(std::move(values), Shape{1, columns});
+}
+
+std::vector<size_t> replicas_with(const Table<int>& found, size_t variable) {
   std::vector<size_t> replicas;
-  for (size_t r = 0; r < found.size(); ++r) {
-    if (found[r] != 0) replicas.push_back(r);
+  for (size_t r = 0; r < found.replicas(); ++r) {
+    if (found.at(r, variable) != 0) replicas.push_back(r);
   }
   return replicas;
 }
 
-std::string describe(const Findings& findings, const std::vector<int>& sums,
+std::string describe(const Table<int>& findings, const std::vector<int>& sums,
                      const std::vector<Variable>& variables) {
   std::string text;
   for (size_t i = 0; i < variables.size(); ++i) {
     if (sums[i] == 0) continue;
-    const std::vector<size_t> replicas = replicas_with(findings[i]);
+    const std::vector<size_t> replicas = replicas_with(findings, i);
     text += fmt::format("{}the gradient of variable '{}' is not finite in {}",
                         text.empty() ? "" : "; ", variables[i].name(),
                         replicas.empty() ? "the sum over replicas, though it is in each"
@@ -84,27 +106,26 @@ std::vector<Variable> comparable(const std::vector<Variable>& variables) {
   return all;
 }
 
-uint64_t hash_of(const Tensor& value) {
+int64_t hash_of(const Tensor& value) {
   const auto bytes = static_cast<size_t>(value.size() * size_of(value.dtype()));
-  return bytes == 0 ? 0 : XXH3_64bits(element_data(value, value.dtype()), bytes);
+  if (bytes == 0) return 0;
+  return static_cast<int64_t>(XXH3_64bits(element_data(value, value.dtype()), bytes));
 }
 
-std::vector<uint64_t> own_hashes(const ReplicaContext& replica,
-                                 const std::vector<Variable>& variables) {
-  std::vector<uint64_t> hashes;
+std::vector<int64_t> own_hashes(const ReplicaContext& replica,
+                                const std::vector<Variable>& variables) {
+  std::vector<int64_t> hashes;
   for (const Variable& variable : variables) {
     hashes.push_back(hash_of(distributed(variable)->copies()[replica.local_replica()]));
   }
   return hashes;
 }
 
-using Hashes = std::vector<PerReplica<uint64_t>>;
-
-std::string describe(const Hashes& hashes, const std::vector<Variable>& variables) {
+std::string describe(const Table<int64_t>& hashes, const std::vector<Variable>& variables) {
   std::string text;
   for (size_t i = 0; i < variables.size(); ++i) {
-    for (size_t r = 1; r < hashes[i].size(); ++r) {
-      if (hashes[i][r] == hashes[i][0]) continue;
+    for (size_t r = 1; r < hashes.replicas(); ++r) {
+      if (hashes.at(r, i) == hashes.at(0, i)) continue;
       text += fmt::format("{}variable '{}' of replica {} differs from replica 0's",
                           text.empty() ? "" : "; ", variables[i].name(), r);
     }
@@ -120,10 +141,10 @@ bool passes_finite_guard(ReplicaContext& replica, GuardAction action, const Grad
   const std::vector<int> found = non_finite(sums);  // the same in all replicas
   if (std::find(found.begin(), found.end(), 1) == found.end()) return true;
   replica.merge_call(
-      [&](Strategy&, const Findings& findings) {
-        report(action, describe(findings, found, variables));
+      [&](Strategy& strategy, const PerReplica<Tensor>& findings) {
+        report(action, describe(Table<int>(strategy, findings), found, variables));
       },
-      non_finite(own));
+      row_of(non_finite(own)));
   return action != GuardAction::Skip;
 }
 
@@ -132,8 +153,8 @@ void guard_against_divergence(ReplicaContext& replica, const GuardOptions& optio
   if (!is_due(options, step) || replica.num_replicas_in_sync() == 1) return;
   const std::vector<Variable> compared = comparable(variables);
   replica.merge_call(
-      [&](Strategy& strategy, const Hashes& hashes) {
-        const std::string found = describe(hashes, compared);
+      [&](Strategy& strategy, const PerReplica<Tensor>& hashes) {
+        const std::string found = describe(Table<int64_t>(strategy, hashes), compared);
         if (found.empty()) return;
         if (options.divergence == GuardAction::Warn) {
           log_warning("[DivergenceGuard] after step {}: {}", step, found);
@@ -144,7 +165,7 @@ void guard_against_divergence(ReplicaContext& replica, const GuardOptions& optio
               "something wrote one copy alone, or a replica computed something else",
               strategy.extended().name(), step, found);
       },
-      own_hashes(replica, compared));
+      row_of(own_hashes(replica, compared)));
 }
 
 }  // namespace cohort::internal

@@ -1,5 +1,7 @@
 #include "distribute/variables.h"
 
+#include <utility>
+
 #include "cohort/device.h"
 #include "distribute/context.h"
 #include "distribute/distributed_variable.h"
@@ -11,6 +13,11 @@ namespace {
 const std::vector<std::string>*& creation_devices() {
   thread_local const std::vector<std::string>* devices = nullptr;
   return devices;
+}
+
+bool& initial_values_known() {
+  thread_local bool known = false;
+  return known;
 }
 
 }  // namespace
@@ -61,5 +68,9 @@ CreationDevices::~CreationDevices() { creation_devices() = outer_; }
 std::vector<std::string> CreationDevices::current(const std::vector<std::string>& all) {
   return creation_devices() != nullptr ? *creation_devices() : all;
 }
+
+KnownInitialValues::KnownInitialValues() : outer_(std::exchange(initial_values_known(), true)) {}
+KnownInitialValues::~KnownInitialValues() { initial_values_known() = outer_; }
+bool KnownInitialValues::is_open() { return initial_values_known(); }
 
 }  // namespace cohort::internal

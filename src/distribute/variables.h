@@ -52,4 +52,18 @@ class [[nodiscard]] CreationDevices {
   const std::vector<std::string>* outer_;
 };
 
+// While it lives, the variables that this thread makes begin with values that all workers know: no
+// worker has to tell them.
+class [[nodiscard]] KnownInitialValues {
+ public:
+  KnownInitialValues();
+  ~KnownInitialValues();
+  KnownInitialValues(const KnownInitialValues&) = delete;
+  KnownInitialValues& operator=(const KnownInitialValues&) = delete;
+  static bool is_open();
+
+ private:
+  bool outer_;
+};
+
 }  // namespace cohort::internal

@@ -12,6 +12,7 @@
 namespace cohort::internal {
 
 extern const OpDef kConst;
+extern const OpDef kGroup;
 
 namespace {
 
@@ -36,6 +37,18 @@ void place(const GraphImpl& graph, Node& node) {
     node.colocated_with.push_back(graph.node(graph.endpoint(anchors[i].tensor).node).name);
   }
   if (node.colocated_with.empty()) node.device = requested_device(node.name, node.op->name);
+}
+
+// What is grouped is waited for and not taken, so that values of other tasks stay there. A
+// placeholder is taken: where it is fed, its node does not run.
+void wait_for_inputs(const GraphImpl& graph, Node& node) {
+  const auto is_waited_for = [&](Endpoint input) {
+    return !graph.node(input.node).op->name.starts_with("Placeholder");
+  };
+  for (const Endpoint input : node.inputs) {
+    if (is_waited_for(input)) node.controls.push_back(input.node);
+  }
+  std::erase_if(node.inputs, is_waited_for);
 }
 
 void make_unique(std::vector<int>& ids) {
@@ -80,6 +93,7 @@ std::vector<Tensor> GraphImpl::append_named(std::string_view name, const OpDef& 
             .outputs = outputs,
             .site = site};
   place(*this, node);
+  if (&op == &kGroup && makes_variables()) wait_for_inputs(*this, node);
   for (const int before : effects_before(op, node.inputs)) node.controls.push_back(before);
   make_unique(node.controls);
   const int id = add(std::move(node));

@@ -69,7 +69,8 @@ class Cutter {
     for (const Endpoint fetch : request.fetches) assign_part(fetch.node, devices);
     if (parts_.size() > 1) {
       sort_by_level();
-      for (const int id : needed_) note_crossings(id);
+      for (const int id : needed_) note_tensors(id);
+      for (const int id : needed_) note_order(id);
     }
   }
 
@@ -132,19 +133,57 @@ class Cutter {
     std::stable_sort(needed_.begin(), needed_.end(), [&](int a, int b) {
       return levels[static_cast<size_t>(a)] < levels[static_cast<size_t>(b)];
     });
+    positions_.resize(device_of_.size());
+    for (size_t i = 0; i < needed_.size(); ++i) positions_[static_cast<size_t>(needed_[i])] = i;
   }
 
-  // What the node takes from other devices. A tensor also says that its node has run.
-  void note_crossings(int id) {
+  // What the node takes from other devices.
+  void note_tensors(int id) {
     const int device = device_of(id);
     for (const Endpoint input : graph_.node(id).inputs) {
       if (!is_fed(input) && device_of(input.node) != device) {
         crossings_[input.node][device].insert(input.output);
       }
     }
-    for (const int before : graph_.node(id).controls) {
-      if (!over_.contains(before) && device_of(before) != device) crossings_[before][device];
+  }
+
+  // What it waits for there. One word of a device says that all that the node waits for has run.
+  void note_order(int id) {
+    const int device = device_of(id);
+    for (const auto& [last, others] : orders(id)) {
+      crossings_[last][device];
+      if (!others.empty()) told_by_[{last, device}].insert(others.begin(), others.end());
     }
+  }
+
+  // Nodes on other devices that the node only waits for: of each device the one that comes last,
+  // with those that come before it. A tensor that is taken says by itself that its node has run.
+  std::map<int, std::vector<int>> orders(int id) const {
+    std::map<int, std::vector<int>> by_device;
+    for (const int before : graph_.node(id).controls) {
+      if (over_.contains(before) || device_of(before) == device_of(id) ||
+          takes_tensor(device_of(id), before)) {
+        continue;
+      }
+      by_device[device_of(before)].push_back(before);
+    }
+    std::map<int, std::vector<int>> by_last;
+    for (auto& [device, nodes] : by_device) {
+      const auto last = std::max_element(nodes.begin(), nodes.end(), [&](int a, int b) {
+        return positions_[static_cast<size_t>(a)] < positions_[static_cast<size_t>(b)];
+      });
+      const int node = *last;
+      nodes.erase(last);
+      by_last[node] = std::move(nodes);
+    }
+    return by_last;
+  }
+
+  bool takes_tensor(int device, int from) const {
+    const auto found = crossings_.find(from);
+    if (found == crossings_.end()) return false;
+    const auto outputs = found->second.find(device);
+    return outputs != found->second.end() && !outputs->second.empty();
   }
 
   // Sends what the node computed to those who take it.
@@ -165,11 +204,15 @@ class Cutter {
   void send_token(int id, int device) {
     Partition& from = part_of(id);
     const int64_t edge = next_edge_++;
+    std::vector<int> after{copies_[static_cast<size_t>(id)]};
+    for (const int other : told_by_[{id, device}]) {
+      after.push_back(copies_[static_cast<size_t>(other)]);
+    }
     const int token =
         from.graph->add_unindexed({.name = fmt::format("_done_{}", edge),
                                    .op = &kConst,
                                    .attrs = {{"value", Tensor::from(std::vector<bool>{})}},
-                                   .controls = {copies_[static_cast<size_t>(id)]},
+                                   .controls = std::move(after),
                                    .device = from.device,
                                    .outputs = {Spec{kBool, Shape{0}}}});
     arrivals_[{device, {id, kOrderOnly}}] = edge;
@@ -205,11 +248,11 @@ class Cutter {
 
   Endpoint receive(Endpoint wanted, int device) {
     Spec spec = wanted.output == kOrderOnly ? Spec{kBool, Shape{0}} : spec_of(wanted);
-    const bool shortened = is_shortened(spec);
-    if (shortened) spec.dtype = kBFloat16;
+    const bool is_short = is_shortened(spec);
+    if (is_short) spec.dtype = kBFloat16;
     const Endpoint arrived =
         add_source(device, "recv", spec, kRecv, {{"edge", arrivals_.at({device, wanted})}});
-    return shortened ? cast(part(device), arrived, {kFloat32, spec.shape}) : arrived;
+    return is_short ? cast(part(device), arrived, {kFloat32, spec.shape}) : arrived;
   }
 
   bool is_shortened(const Spec& spec) const {
@@ -255,19 +298,30 @@ class Cutter {
     return graph_.node(endpoint.node).outputs[static_cast<size_t>(endpoint.output)];
   }
 
-  // The node that stands, on `device`, for "`before` has run": where something of it arrives, that.
-  int local_control(int before, int device) {
-    if (device_of(before) == device) return copies_[static_cast<size_t>(before)];
-    const std::set<int>& outputs = crossings_.at(before).at(device);
-    return local({before, outputs.empty() ? kOrderOnly : *outputs.begin()}, device).node;
+  // The nodes that stand, on its device, for what the node waits for.
+  std::vector<int> local_controls(int id) {
+    const int device = device_of(id);
+    std::vector<int> nodes;
+    for (const int before : graph_.node(id).controls) {
+      if (over_.contains(before)) continue;
+      if (device_of(before) == device) {
+        nodes.push_back(copies_[static_cast<size_t>(before)]);
+      } else if (takes_tensor(device, before)) {
+        const int output = *crossings_.at(before).at(device).begin();
+        nodes.push_back(local({before, output}, device).node);
+      }
+    }
+    for (const auto& [last, others] : orders(id)) {
+      nodes.push_back(local({last, kOrderOnly}, device).node);
+    }
+    return nodes;
   }
 
   void copy(int id) {
     const int device = device_of(id);
     Node node = graph_.node(id);
     for (Endpoint& input : node.inputs) input = local(input, device);
-    std::erase_if(node.controls, [&](int before) { return over_.contains(before); });
-    for (int& before : node.controls) before = local_control(before, device);
+    node.controls = local_controls(id);
     node.device = part(device).device;
     node.colocated_with.clear();  // it is placed, and they may be elsewhere
     copies_[static_cast<size_t>(id)] = part(device).graph->add_unindexed(std::move(node));
@@ -285,6 +339,9 @@ class Cutter {
   std::vector<int> copies_;     // by node: its copy in the graph of its device
   // By node: the other devices that wait for it, and the outputs that they take.
   std::unordered_map<int, std::map<int, std::set<int>>> crossings_;
+  std::vector<size_t> positions_;  // by node: its place in the order, where there are several parts
+  // By node and other device: what has run, too, when that device is told that the node has.
+  std::map<std::pair<int, int>, std::set<int>> told_by_;
   std::map<std::pair<int, Endpoint>, int64_t> arrivals_;  // edges, by device and what comes there
   // By device: the nodes that stand for what arrives there, or is fed there.
   std::map<std::pair<int, Endpoint>, Endpoint> received_;

@@ -25,11 +25,6 @@ std::string current_container() {
   return named ? scopes.containers.innermost() : kDefaultContainer;
 }
 
-Tensor run_all(const std::vector<Tensor>& parts) {
-  const ControlDependencies after(parts);
-  return group({});
-}
-
 namespace {
 
 // "outer/inner/", made unique in the graph being built so that two layers of one name stay apart.

@@ -46,8 +46,4 @@ class [[nodiscard]] SoleColocation {
   uint64_t ticket_;
 };
 
-// Something to run in the graph being built that runs all of `parts`. Unlike group() it takes none
-// of their values, so that values of other tasks stay there.
-Tensor run_all(const std::vector<Tensor>& parts);
-
 }  // namespace cohort::internal

@@ -125,10 +125,13 @@ void GrpcEndpoint::take(std::shared_ptr<Connection> connection) {
 
 std::shared_ptr<Connection> GrpcEndpoint::connect_in_process(const std::string& address,
                                                              Deadline deadline) {
+  // Tasks have threads that read; a client has only those that wait.
+  const auto hand = options_.self.address.empty() ? InProcessNetwork::Hand::Directly
+                                                  : InProcessNetwork::Hand::Queued;
   if (options_.way == Way::InProcess) {
-    return network_of_process().connect(address, options_.self, deadline);
+    return network_of_process().connect(address, options_.self, deadline, hand);
   }
-  return may_go(Way::InProcess) ? network_of_process().try_connect(address, options_.self)
+  return may_go(Way::InProcess) ? network_of_process().try_connect(address, options_.self, hand)
                                 : nullptr;
 }
 

@@ -14,7 +14,11 @@ class GrpcConnection : public Connection {
 
   void start(Events events) override;
   void send(Message message) override;
+  void post(Message message) override {
+    stream_->send(std::move(message), GrpcStream::WhenFull::Grow);
+  }
   bool deliver_until(const std::function<bool()>& done, Deadline deadline) override;
+  void wake() override { delivery_.wake(); }
   void close(const Status& why) override { stream_->close(why); }
   const Peer& peer() const override { return stream_->peer(); }
   std::string_view kind() const override { return "grpc"; }

@@ -63,6 +63,11 @@ std::string FunctionCore::serialize(const Flat& arguments, const TracedBody& bod
   return serialize_function(traces_->trace_for(arguments, body)->function());
 }
 
+std::shared_ptr<const Trace> FunctionCore::trace(const Flat& arguments,
+                                                 const TracedBody& body) const {
+  return traces_->trace_for(arguments, body);
+}
+
 size_t FunctionCore::num_traces() const { return traces_->size(); }
 
 }  // namespace cohort::internal

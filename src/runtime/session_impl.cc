@@ -74,15 +74,16 @@ std::vector<Tensor> SessionImpl::run(const std::vector<Tensor>& fetches, const F
                  options.trace ? metadata : nullptr);
 }
 
-int SessionImpl::make_callable(const std::vector<Tensor>& feeds,
-                               const std::vector<Tensor>& fetches) {
-  CallableEntry entry{feeds, prepare(request_for(fetches, feeds), {})};
+int SessionImpl::make_callable(const std::vector<Tensor>& feeds, const std::vector<Tensor>& fetches,
+                               std::chrono::milliseconds limit) {
+  CallableEntry entry{feeds, prepare(request_for(fetches, feeds), limit)};
   const std::lock_guard lock(mutex_);
   callables_.push_back(std::move(entry));
   return static_cast<int>(callables_.size()) - 1;
 }
 
-std::vector<Tensor> SessionImpl::run_callable(int id, const std::vector<Tensor>& values) {
+std::vector<Tensor> SessionImpl::run_callable(int id, const std::vector<Tensor>& values,
+                                              const RunOptions& options) {
   CallableEntry entry;
   {
     const std::lock_guard lock(mutex_);
@@ -95,7 +96,7 @@ std::vector<Tensor> SessionImpl::run_callable(int id, const std::vector<Tensor>&
   for (size_t i = 0; i < values.size(); ++i) {
     check_value(*graph_, graph_->endpoint(entry.feeds[i]), entry.feeds[i], values[i]);
   }
-  return execute(*entry.run, values, {}, nullptr);
+  return execute(*entry.run, values, options, nullptr);
 }
 
 std::shared_ptr<PartialRunState> SessionImpl::partial_run_setup(const std::vector<Tensor>& fetches,

@@ -28,8 +28,11 @@ class SessionImpl {
 
   std::vector<Tensor> run(const std::vector<Tensor>& fetches, const Feeds& feeds,
                           const RunOptions& options, RunMetadata* metadata);
-  int make_callable(const std::vector<Tensor>& feeds, const std::vector<Tensor>& fetches);
-  std::vector<Tensor> run_callable(int id, const std::vector<Tensor>& values);
+  // Within the limit, which 0 leaves to the session.
+  int make_callable(const std::vector<Tensor>& feeds, const std::vector<Tensor>& fetches,
+                    std::chrono::milliseconds limit = {});
+  std::vector<Tensor> run_callable(int id, const std::vector<Tensor>& values,
+                                   const RunOptions& options = {});
 
   std::shared_ptr<PartialRunState> partial_run_setup(const std::vector<Tensor>& fetches,
                                                      const std::vector<Tensor>& feeds);

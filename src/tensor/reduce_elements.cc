@@ -171,12 +171,13 @@ template <typename Op, typename T>
   finish_streaming();
 }
 
-// Whether the result is large enough to go past the caches; such stores need aligned addresses.
+// Whether the result goes past the caches; such stores need aligned addresses.
 template <typename Out>
 bool is_streamed(const ElementReduction& reduction, int64_t begin, int64_t end) {
   const auto size = static_cast<int64_t>(sizeof(Out));
   const auto first = reinterpret_cast<uintptr_t>(reduction.target + begin * size);
-  return (end - begin) * size >= kStreamedBytes && first % 16 == 0;
+  const bool is_large = reduction.past_caches || (end - begin) * size >= kStreamedBytes;
+  return is_large && first % 16 == 0;
 }
 
 // A block of results on its way to several targets.
@@ -207,20 +208,22 @@ template <typename Op, typename T, typename Out>
   }
 }
 
-// Sums and the like of two arrays that replace both: nothing is kept in between.
-template <typename Op, typename T>
-[[gnu::always_inline]] inline void reduce_pair(std::span<std::byte* const> targets,
-                                               const ElementReduction& reduction, int64_t begin,
-                                               int64_t end) {
-  const auto* a = reinterpret_cast<const T*>(reduction.sources[0]);
-  const auto* b = reinterpret_cast<const T*>(reduction.sources[1]);
-  auto* first = reinterpret_cast<T*>(targets[0]);
-  auto* second = reinterpret_cast<T*>(targets[1]);
+// A few arrays, each of which the result replaces: nothing is kept in between.
+template <typename Op, typename T, size_t kCount>
+[[gnu::always_inline]] inline void reduce_few(std::span<std::byte* const> targets,
+                                              const ElementReduction& reduction, int64_t begin,
+                                              int64_t end) {
+  const T* from[kCount];
+  T* to[kCount];
+  for (size_t k = 0; k < kCount; ++k) {
+    from[k] = reinterpret_cast<const T*>(reduction.sources[k]);
+    to[k] = reinterpret_cast<T*>(targets[k]);
+  }
 #pragma GCC ivdep
   for (int64_t i = begin; i < end; ++i) {
-    const T result = Op::of(a[i], b[i]);
-    first[i] = result;
-    second[i] = result;
+    T result = from[0][i];
+    for (size_t k = 1; k < kCount; ++k) result = Op::of(result, from[k][i]);
+    for (size_t k = 0; k < kCount; ++k) to[k][i] = result;
   }
 }
 
@@ -238,8 +241,13 @@ template <typename Op, typename T, typename Out = T>
   const bool divides = reduction.op == ReduceOp::Mean;
   if (!order.targets.empty()) {
     if constexpr (std::same_as<Work<T>, Out>) {
-      if (!divides && order.targets.size() == 2 && reduction.sources.size() == 2) {
-        return reduce_pair<Op, T>(order.targets, reduction, order.begin, order.end);
+      if (!divides && order.targets.size() == reduction.sources.size()) {
+        switch (order.targets.size()) {
+          case 2:
+            return reduce_few<Op, T, 2>(order.targets, reduction, order.begin, order.end);
+          case 4:
+            return reduce_few<Op, T, 4>(order.targets, reduction, order.begin, order.end);
+        }
       }
     }
     return reduce_to_all<Op, T, Out>(order.targets, reduction, order.begin, order.end);

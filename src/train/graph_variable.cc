@@ -183,7 +183,7 @@ Tensor global_variables_initializer() {
   }
   const NameScope outside("");
   const NameScope init("init");
-  return internal::run_all(assignments);
+  return group(assignments);
 }
 
 Variable local_variable(const Initializer& initializer, const VariableOptions& options) {
@@ -212,7 +212,7 @@ Tensor local_variables_initializer() {
   for (const auto& made : internal::current_locals()) assignments.push_back(made->initializer());
   const NameScope outside("");
   const NameScope init("init_local");
-  return internal::run_all(assignments);
+  return group(assignments);
 }
 
 Tensor is_variable_initialized(const Variable& variable) {

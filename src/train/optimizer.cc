@@ -7,9 +7,9 @@
 
 #include "base/log.h"
 #include "base/raise.h"
+#include "cohort/graph.h"
 #include "cohort/graph_variable.h"
 #include "cohort/ops.h"
-#include "graph/scopes.h"
 #include "ops/dispatch.h"
 #include "ops/variable_ops.h"
 #include "train/update_route.h"
@@ -80,13 +80,6 @@ Variable make_slot(const Variable& variable, const VariableRequest& request,
   std::optional<Colocation> together;
   if (handle.is_symbolic()) together.emplace(handle);
   return Variable(request.initializer, request.options);
-}
-
-// Something to wait for. Updated variables of a session's graph stay where they are.
-Tensor done_after(const std::vector<Tensor>& updates) {
-  const auto* builder = cohort::internal::thread_dispatch().builder;
-  const bool of_session = builder != nullptr && builder->makes_variables();
-  return of_session ? cohort::internal::run_all(updates) : group(updates);
 }
 
 }  // namespace
@@ -161,7 +154,7 @@ Tensor OptimizerState::step(std::span<const Gradients> terms,
     for (const Gradients& more : terms.subspan(1)) all.push_back(more[i]);
     updates.push_back(update(variables[i], slots_of(variables[i], route), all, now, count));
   }
-  return count.is_symbolic() ? done_after(updates) : count;
+  return count.is_symbolic() ? group(updates) : count;
 }
 
 Tensor OptimizerState::update(const Variable& variable, const std::vector<Variable>& its_slots,
@@ -194,7 +187,8 @@ std::vector<OptimizerAccess::Slot> OptimizerAccess::slots(const Optimizer& optim
   std::vector<Slot> all;
   for (const auto& [impl, values] : state.slots) {
     for (size_t i = 0; i < values.size(); ++i) {
-      all.push_back({VariableAccess::make(impl), state.rule.slots[i].name, values[i]});
+      const SlotSpec& spec = state.rule.slots[i];
+      all.push_back({VariableAccess::make(impl), spec.name, values[i], spec.initial_value});
     }
   }
   return all;

@@ -28,6 +28,7 @@ struct OptimizerAccess {
     Variable variable;  // whose slot it is
     std::string name;
     Variable value;
+    double initial_value;
   };
   // Those that exist, in no particular order.
   static std::vector<Slot> slots(const Optimizer& optimizer);

@@ -6,6 +6,7 @@
 #include "base/raise.h"
 #include "graph/graph_impl.h"
 #include "ops/variable_cell.h"
+#include "tensor/devices.h"
 #include "train/graph_variable.h"
 #include "train/local_variable.h"
 #include "train/variable_creators.h"
@@ -17,6 +18,19 @@ std::vector<VariableCreator>& variable_creators() {
   thread_local std::vector<VariableCreator> stack;
   return stack;
 }
+
+namespace {
+
+bool& values_are_made_here() {
+  thread_local bool here = false;
+  return here;
+}
+
+}  // namespace
+
+ValuesAreMadeHere::ValuesAreMadeHere() : outer_(std::exchange(values_are_made_here(), true)) {}
+ValuesAreMadeHere::~ValuesAreMadeHere() { values_are_made_here() = outer_; }
+bool ValuesAreMadeHere::active() { return values_are_made_here(); }
 
 namespace {
 // What a copy of the graph must know of the variable.
@@ -39,6 +53,8 @@ Variable make_ordinary_variable(const VariableRequest& request) {
     return VariableAccess::make(made);
   }
   const Graph::Scope outside(nullptr);
+  std::optional<DeviceScope> here;
+  if (ValuesAreMadeHere::active()) here.emplace(value_device().full_name);
   return VariableAccess::make(std::make_shared<LocalVariable>(request));
 }
 

@@ -16,6 +16,20 @@ struct ConstantInitializer {
 // This thread's open creators, outermost first.
 std::vector<VariableCreator>& variable_creators();
 
+// While it lives, the values of ordinary variables that this thread makes are made in this process
+// when the device scopes ask for another task: somebody else takes them there.
+class [[nodiscard]] ValuesAreMadeHere {
+ public:
+  ValuesAreMadeHere();
+  ~ValuesAreMadeHere();
+  ValuesAreMadeHere(const ValuesAreMadeHere&) = delete;
+  ValuesAreMadeHere& operator=(const ValuesAreMadeHere&) = delete;
+  static bool active();
+
+ private:
+  const bool outer_;
+};
+
 // Makes the variable without asking them: a node of the graph being built, or, outside of graphs
 // and while a function is traced, a variable that exists at once.
 Variable make_ordinary_variable(const VariableRequest& request);

@@ -13,7 +13,7 @@ namespace {
 
 using Lines = std::vector<std::string>;
 
-class Notes : public SummaryWriter {
+class Notes : public ScalarSink {
  public:
   void add_scalar(const std::string& tag, double value, int64_t step) override {
     lines.push_back(tag + "@" + std::to_string(step) + "=" + std::to_string(value).substr(0, 3));

@@ -122,7 +122,7 @@ TEST_F(Supervisors, ThrowWhatAThreadReported) {
   }));
 }
 
-class LatchedNotes : public SummaryWriter {
+class LatchedNotes : public ScalarSink {
  public:
   void add_scalar(const std::string& tag, double value, int64_t step) override {
     const std::lock_guard lock(mutex_);

@@ -1,8 +1,8 @@
 #include "train_loop/sync_replicas_graph.h"
 
 #include "base/raise.h"
+#include "cohort/graph.h"
 #include "cohort/ops.h"
-#include "graph/scopes.h"
 #include "ops/dispatch.h"
 
 namespace cohort::internal {
@@ -117,7 +117,7 @@ Tensor SyncReplicas::build_update(optim::Optimizer& optimizer, const SyncReplica
   const Tensor given = give_tokens(tokens_now());
   if (!options.after_update) return given;
   const ControlDependencies after_tokens({given});
-  return run_all({options.after_update()});
+  return group({options.after_update()});
 }
 
 // Waits until workers come or go; updates that are waited for then make do with those there are.
@@ -128,7 +128,7 @@ Tensor SyncReplicas::build_limits() {
   for (auto& accumulator : accumulators_) {
     if (accumulator) limits.push_back(accumulator->limit_required(most));
   }
-  return run_all(limits);
+  return group(limits);
 }
 
 Tensor SyncReplicas::build_cancel() {
@@ -136,7 +136,7 @@ Tensor SyncReplicas::build_cancel() {
   for (auto& accumulator : accumulators_) {
     if (accumulator) all.push_back(accumulator->cancel_pending_takes());
   }
-  return run_all(all);
+  return group(all);
 }
 
 Tensor SyncReplicas::build_chief_init() {
@@ -149,7 +149,7 @@ Tensor SyncReplicas::build_chief_init() {
     all.push_back(accumulator->set_global_step(step));
     all.push_back(accumulator->limit_required(most));
   }
-  return run_all(all);
+  return group(all);
 }
 
 }  // namespace cohort::internal

@@ -54,11 +54,16 @@ class Connection {
   // much is on its way already. The payloads must not change from here on. Throws what ended the
   // connection.
   virtual void send(Message message) = 0;
+  // The same without waiting: what finds no room is kept until there is some. For threads that
+  // others wait for.
+  virtual void post(Message message) = 0;
 
   // Delivers on this thread until `done` says true, which is asked after every message, or the time
   // is up; then returns done(). Who waits for an answer calls this, so that the answer wakes one
   // thread and not two. Other threads may call it at the same time; one of them delivers.
   virtual bool deliver_until(const std::function<bool()>& done, Deadline deadline) = 0;
+  // Makes those who are in deliver_until ask `done` again: something else made it true.
+  virtual void wake() = 0;
 
   // The other side gets what was sent before, then `why`. Waits for no one. Harmless when ended.
   virtual void close(const Status& why) = 0;

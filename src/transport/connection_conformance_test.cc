@@ -95,6 +95,38 @@ TEST_P(ConnectionConformance, CarriesManyPayloads) {
   pair_.b.reset();
 }
 
+TEST_P(ConnectionConformance, PostingDoesNotWaitForRoom) {
+  constexpr size_t kCount = 4;
+  const size_t size = GetParam().limit_bytes / 2 + kMegabyte;
+  for (size_t i = 0; i < kCount; ++i) pair_.a->post(test_message(std::to_string(i), {size}));
+  MessageLog log;
+  pair_.a->start({[](const Message&) {}, [](const Status&) {}});
+  pair_.b->start(log.events());
+  ASSERT_TRUE(log.await(kCount));
+  const auto messages = log.take();
+  for (size_t i = 0; i < kCount; ++i) expect_message(messages[i], std::to_string(i), {size});
+  pair_.b.reset();
+}
+
+TEST_P(ConnectionConformance, WhoWaitsAsksAgainWhenWoken) {
+  pair_.a->start({[](const Message&) {}, [](const Status&) {}});
+  std::atomic<bool> asked = false;
+  std::atomic<bool> true_now = false;
+  const auto waker = std::async(std::launch::async, [&] {
+    while (!asked) std::this_thread::yield();
+    true_now = true;
+    pair_.a->wake();
+  });
+  const auto start = steady_clock::now();
+  EXPECT_TRUE(pair_.a->deliver_until(
+      [&] {
+        asked = true;
+        return true_now.load();
+      },
+      MessageLog::soon()));
+  EXPECT_LT(steady_clock::now() - start, std::chrono::seconds(5));
+}
+
 TEST_P(ConnectionConformance, ManyThreadsSendEachInItsOrder) {
   MessageLog log;
   pair_.b->start(log.events());

@@ -167,6 +167,14 @@ std::function<void()> Delivery::deliver_pending() const {
   };
 }
 
+void Delivery::wake() {
+  const std::lock_guard lock(state_->mutex);
+  if (state_->foreground == 0) return;
+  ++state_->delivered;  // for those who wait for their turn
+  state_->changed.notify_all();
+  state_->inbox->wake(Inbox::Reader::Foreground);
+}
+
 bool Delivery::is_delivering_here() const {
   const std::lock_guard lock(state_->mutex);
   return state_->turn == std::this_thread::get_id();

@@ -26,6 +26,7 @@ class Delivery {
   // As Connection's.
   void start(Connection::Events events);
   bool deliver_until(const std::function<bool()>& done, Deadline deadline);
+  void wake();
 
   // A function that delivers what is in the inbox, on the thread that calls it, unless others are
   // there for that. It may be called after the end of this object.

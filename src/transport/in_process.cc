@@ -22,15 +22,15 @@ class InProcessConnection : public Connection {
   void start(Events events) override { delivery_.start(traffic_.counting(std::move(events))); }
 
   void send(Message message) override {
-    const size_t bytes = size_of(message);
-    out_->push(std::move(message), delivery_.is_delivering_here() ? MessageQueue::WhenFull::Grow
-                                                                  : MessageQueue::WhenFull::Wait);
-    traffic_.sent(bytes);
+    push(std::move(message), delivery_.is_delivering_here() ? MessageQueue::WhenFull::Grow
+                                                            : MessageQueue::WhenFull::Wait);
   }
+  void post(Message message) override { push(std::move(message), MessageQueue::WhenFull::Grow); }
 
   bool deliver_until(const std::function<bool()>& done, Deadline deadline) override {
     return delivery_.deliver_until(done, deadline);
   }
+  void wake() override { delivery_.wake(); }
 
   void close(const Status& why) override {
     const Status here = closed_here(why, peer_);
@@ -44,6 +44,12 @@ class InProcessConnection : public Connection {
   Traffic traffic() const override { return traffic_.read(); }
 
  private:
+  void push(Message message, MessageQueue::WhenFull when_full) {
+    const size_t bytes = size_of(message);
+    out_->push(std::move(message), when_full);
+    traffic_.sent(bytes);
+  }
+
   const Peer self_;
   const Peer peer_;
   const std::shared_ptr<MessageQueue> in_;

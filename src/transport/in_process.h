@@ -31,11 +31,14 @@ class InProcessNetwork {
   // AlreadyExists when somebody listens at self.address.
   std::unique_ptr<Listener> listen(Peer self, Party::Accept accept);
 
+  // Directly: see DirectConnection.
+  enum class Hand { Queued, Directly };
   // Null when nobody listens there.
-  std::shared_ptr<Connection> try_connect(const std::string& address, const Peer& self);
+  std::shared_ptr<Connection> try_connect(const std::string& address, const Peer& self,
+                                          Hand hand = Hand::Queued);
   // Waits until somebody listens there. Throws Unavailable at the deadline.
   std::shared_ptr<Connection> connect(const std::string& address, const Peer& self,
-                                      Deadline deadline);
+                                      Deadline deadline, Hand hand = Hand::Queued);
 
  private:
   class AcceptThread;

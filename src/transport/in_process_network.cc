@@ -2,6 +2,7 @@
 #include <deque>
 
 #include "base/raise.h"
+#include "transport/direct.h"
 #include "transport/ending.h"
 #include "transport/in_process.h"
 
@@ -16,12 +17,17 @@ class InProcessNetwork::AcceptThread {
         thread_("accept", [this](const std::stop_token& stop) { run(stop); }) {}
 
   // The other end of a new connection.
-  std::shared_ptr<Connection> connect(const Peer& peer) {
-    auto [ours, theirs] = connect_in_process(self_, peer);
+  std::shared_ptr<Connection> connect(const Peer& peer, Hand hand) {
+    std::pair<std::shared_ptr<Connection>, std::shared_ptr<Connection>> ends;
+    if (hand == Hand::Directly) {
+      ends = connect_directly(self_, peer);
+    } else {
+      ends = connect_in_process(self_, peer);
+    }
     const std::lock_guard lock(mutex_);
-    waiting_.push_back(std::move(ours));
+    waiting_.push_back(std::move(ends.first));
     changed_.notify_one();
-    return theirs;
+    return std::move(ends.second);
   }
 
  private:
@@ -49,9 +55,10 @@ struct InProcessNetwork::State {
   std::condition_variable changed;
   std::map<std::string, AcceptThread*, std::less<>> listeners;  // guarded by mutex
 
-  std::shared_ptr<Connection> connect_locked(const std::string& address, const Peer& self) {
+  std::shared_ptr<Connection> connect_locked(const std::string& address, const Peer& self,
+                                             Hand hand) {
     const auto found = listeners.find(address);
-    return found == listeners.end() ? nullptr : found->second->connect(self);
+    return found == listeners.end() ? nullptr : found->second->connect(self, hand);
   }
 };
 
@@ -126,17 +133,17 @@ std::unique_ptr<InProcessNetwork::Listener> InProcessNetwork::listen(Peer self,
 }
 
 std::shared_ptr<Connection> InProcessNetwork::try_connect(const std::string& address,
-                                                          const Peer& self) {
+                                                          const Peer& self, Hand hand) {
   const std::lock_guard lock(state_->mutex);
-  return state_->connect_locked(address, self);
+  return state_->connect_locked(address, self, hand);
 }
 
 std::shared_ptr<Connection> InProcessNetwork::connect(const std::string& address, const Peer& self,
-                                                      Deadline deadline) {
+                                                      Deadline deadline, Hand hand) {
   std::shared_ptr<Connection> connection;
   std::unique_lock lock(state_->mutex);
   state_->changed.wait_until(lock, deadline, [&] {
-    connection = state_->connect_locked(address, self);
+    connection = state_->connect_locked(address, self, hand);
     return connection != nullptr;
   });
   if (connection == nullptr) {

@@ -18,16 +18,15 @@ class SharedConnection : public Connection {
   void start(Events events) override { delivery_.start(traffic_.counting(std::move(events))); }
 
   void send(Message message) override {
-    const size_t bytes = size_of(message);
-    side_->outbox.send(std::move(message), delivery_.is_delivering_here()
-                                               ? SharedOutbox::WhenFull::Queue
-                                               : SharedOutbox::WhenFull::Wait);
-    traffic_.sent(bytes);
+    write(std::move(message), delivery_.is_delivering_here() ? SharedOutbox::WhenFull::Queue
+                                                             : SharedOutbox::WhenFull::Wait);
   }
+  void post(Message message) override { write(std::move(message), SharedOutbox::WhenFull::Queue); }
 
   bool deliver_until(const std::function<bool()>& done, Deadline deadline) override {
     return delivery_.deliver_until(done, deadline);
   }
+  void wake() override { delivery_.wake(); }
 
   void close(const Status& why) override {
     side_->end.close(why);
@@ -39,6 +38,12 @@ class SharedConnection : public Connection {
   Traffic traffic() const override { return traffic_.read(); }
 
  private:
+  void write(Message message, SharedOutbox::WhenFull when_full) {
+    const size_t bytes = size_of(message);
+    side_->outbox.send(std::move(message), when_full);
+    traffic_.sent(bytes);
+  }
+
   const std::shared_ptr<SharedSide> side_;
   TrafficCounter traffic_;
   Delivery delivery_;  // last: its end waits for the events, which use the rest

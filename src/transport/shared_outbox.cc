@@ -41,7 +41,11 @@ void SharedOutbox::send(Message message, WhenFull when_full) {
   auto queued = std::make_shared<Outgoing>(std::move(outgoing));
   queue_.push_back(queued);
   has_queue_ = true;
-  if (when_full == WhenFull::Wait) await(lock, *queued);
+  if (when_full == WhenFull::Wait) {
+    await(lock, *queued);
+  } else if (!led_) {
+    bells_.wake(SharedBells::Background);  // a reader that sleeps already would not lead
+  }
 }
 
 void SharedOutbox::await(std::unique_lock<std::mutex>& lock, const Outgoing& outgoing) {

@@ -4,6 +4,7 @@
 
 #include "cohort/cohort.h"
 #include "support/process_cluster.h"
+#include "support/process_workers.h"
 #include "support/temporary_file.h"
 
 namespace cohort {
@@ -114,6 +115,17 @@ TEST_F(BetweenGraph, ReachesItInStepToo) {
   EXPECT_GT(train({"--sync", "3", "--checkpoints", folder.path()}),
             single_process_accuracy(192, 0.3) - kSpread);
   EXPECT_TRUE(latest_checkpoint(folder.path()));
+}
+
+TEST_F(Examples, MultiWorkerReachesTheAccuracyOfOneProcess) {
+  test::ProcessWorkers workers(2, {MULTI_WORKER});
+  for (int id = 0; id < 2; ++id) {
+    ASSERT_EQ(workers[id].wait(seconds(100)), 0) << workers[id].output();
+  }
+  EXPECT_NE(workers[0].output().find("2 workers, 2 replicas"), std::string::npos);
+  EXPECT_EQ(workers[1].output(), "");
+  EXPECT_GT(accuracy(workers[0].output()), single_process_accuracy(256, 0.2) - kSpread)
+      << workers[0].output();
 }
 
 }  // namespace

@@ -81,9 +81,11 @@ class FaultyConnection : public Connection {
     }
     inner_->send(std::move(message));
   }
+  void post(Message message) override { send(std::move(message)); }
   bool deliver_until(const std::function<bool()>& done, Deadline deadline) override {
     return inner_->deliver_until(done, deadline);
   }
+  void wake() override { inner_->wake(); }
   void close(const Status& why) override { inner_->close(why); }
   const Peer& peer() const override { return inner_->peer(); }
   std::string_view kind() const override { return inner_->kind(); }

@@ -1,31 +1,57 @@
 #pragma once
 
-#include <signal.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
+#include <sys/mman.h>
 
 #include <array>
-#include <functional>
-#include <vector>
+#include <atomic>
+#include <cstdlib>
+#include <optional>
 
 #include "collectives/access.h"
+#include "collectives/party_rendezvous.h"
+#include "rpc/endpoint.h"
+#include "support/child_processes.h"
 #include "support/socket_connection.h"
 
 namespace cohort {
 
-// The members of a group as processes, forked from this one, which must have no threads yet.
+// The members of a group as processes of this host.
 class MemberProcesses {
  public:
-  // Each runs `body` and ends with what it returns.
-  MemberProcesses(int size, const std::function<int(std::shared_ptr<internal::Rendezvous>)>& body) {
-    std::vector<internal::Peer> peers;
-    for (int rank = 0; rank < size; ++rank) {
-      peers.push_back({.name = "/job:worker/task:" + std::to_string(rank)});
+  // What a member needs to make a group.
+  struct Meeting {
+    std::shared_ptr<internal::Rendezvous> rendezvous;
+    std::shared_ptr<internal::Party> party = nullptr;  // must outlive the group
+  };
+  // What a member runs; it ends with what that returns.
+  using Body = std::function<int(Meeting)>;
+
+  // Connected by sockets that are there from the beginning; or, with a name for COHORT_TRANSPORT,
+  // by endpoints that listen and find each other as tasks do.
+  MemberProcesses(int size, const Body& body, const std::optional<std::string>& transport = {}) {
+    if (transport) {
+      start_endpoints(size, body, *transport);
+    } else {
+      start_sockets(size, body);
     }
-    // ends[a][b] is a's end of the connection with b.
-    std::vector<std::vector<int>> ends(size, std::vector<int>(size, -1));
-    for (int a = 0; a < size; ++a) {
-      for (int b = a + 1; b < size; ++b) {
+  }
+
+  static std::string name_of(int rank) { return "/job:worker/task:" + std::to_string(rank); }
+  void kill_member(int rank) { children_.kill_child(rank); }
+  // The exit code; -1 when a signal ended it.
+  int wait_for(int rank) { return children_.wait_for(rank); }
+
+ private:
+  using Ends = std::vector<std::vector<int>>;  // [a][b] is a's end of the connection with b
+  // Where members tell each other at which port they listen.
+  using Ports = std::array<std::atomic<int>, 64>;
+
+  void start_sockets(int size, const Body& body) {
+    std::vector<internal::Peer> peers;
+    for (int rank = 0; rank < size; ++rank) peers.push_back({.name = name_of(rank)});
+    Ends ends(static_cast<size_t>(size), std::vector<int>(static_cast<size_t>(size), -1));
+    for (size_t a = 0; a < ends.size(); ++a) {
+      for (size_t b = a + 1; b < ends.size(); ++b) {
         std::array<int, 2> pair{};
         if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair.data()) != 0) std::abort();
         ends[a][b] = pair[0];
@@ -33,52 +59,62 @@ class MemberProcesses {
       }
     }
     for (int rank = 0; rank < size; ++rank) {
-      const pid_t child = fork();
-      if (child == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        alarm(120);
+      children_.start([&, rank] {
         close_but(ends, rank);
-        std::vector<std::shared_ptr<internal::Connection>> connections(size);
-        for (int other = 0; other < size; ++other) {
-          if (other == rank) continue;
-          connections[other] = std::make_shared<SocketConnection>(ends[rank][other], peers[other]);
+        std::vector<std::shared_ptr<internal::Connection>> connections(peers.size());
+        for (size_t other = 0; other < peers.size(); ++other) {
+          const int end = ends[static_cast<size_t>(rank)][other];
+          if (end >= 0) connections[other] = std::make_shared<SocketConnection>(end, peers[other]);
         }
-        _exit(body(internal::make_mesh(rank, peers, std::move(connections))));
-      }
-      children_.push_back(child);
+        return body({internal::make_mesh(rank, peers, std::move(connections))});
+      });
     }
     close_but(ends, -1);
   }
-  ~MemberProcesses() {
-    for (size_t rank = 0; rank < children_.size(); ++rank) {
-      if (children_[rank] > 0) kill_member(static_cast<int>(rank));
-    }
-  }
 
-  void kill_member(int rank) {
-    kill(children_[static_cast<size_t>(rank)], SIGKILL);
-    wait_for(rank);
-  }
-  // The exit code; -1 when a signal ended it.
-  int wait_for(int rank) {
-    int status = 0;
-    waitpid(children_[static_cast<size_t>(rank)], &status, 0);
-    children_[static_cast<size_t>(rank)] = -1;
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  }
-
- private:
   // Other members' ends stay open in nobody else, so that they end with their process.
-  static void close_but(const std::vector<std::vector<int>>& ends, int rank) {
+  static void close_but(const Ends& ends, int rank) {
     for (int other = 0; other < static_cast<int>(ends.size()); ++other) {
       if (other == rank) continue;
-      for (const int end : ends[other]) {
+      for (const int end : ends[static_cast<size_t>(other)]) {
         if (end >= 0) ::close(end);
       }
     }
   }
 
-  std::vector<pid_t> children_;
+  void start_endpoints(int size, const Body& body, const std::string& transport) {
+    void* const memory =
+        mmap(nullptr, sizeof(Ports), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) std::abort();
+    Ports& ports = *static_cast<Ports*>(memory);
+    for (int rank = 0; rank < size; ++rank) {
+      children_.start([&, rank] {
+        setenv("COHORT_TRANSPORT", transport.c_str(), 1);
+        return body(meet(ports, rank, size));
+      });
+    }
+    munmap(memory, sizeof(Ports));  // here; the members have it
+  }
+
+  static Meeting meet(Ports& ports, int rank, int size) {
+    const internal::MemberDoor door;
+    const std::shared_ptr<internal::Party> party =
+        internal::make_endpoint({.self = {.name = name_of(rank),
+                                          .incarnation = static_cast<uint64_t>(getpid()),
+                                          .address = "127.0.0.1:0"}},
+                                door.accept());
+    const std::string& own = party->self().address;
+    ports[static_cast<size_t>(rank)] = std::atoi(own.substr(own.rfind(':') + 1).c_str());
+    std::vector<internal::Peer> members;
+    for (int other = 0; other < size; ++other) {
+      std::atomic<int>& port = ports[static_cast<size_t>(other)];
+      while (port == 0) sched_yield();
+      members.push_back({.name = name_of(other), .address = "127.0.0.1:" + std::to_string(port)});
+    }
+    return {door.open(party, rank, std::move(members)), party};
+  }
+
+  ChildProcesses children_;
 };
 
 }  // namespace cohort

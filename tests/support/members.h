@@ -18,6 +18,7 @@ struct GroupPlan {
   int members_per_host = 0;  // 0: all on one host
   std::optional<internal::Algorithm> algorithm = std::nullopt;
   std::chrono::milliseconds report_after{5000};
+  internal::EngineChoice engine = {};
 };
 
 // Runs `body` as each member of a group at the same time, and returns what each threw.
@@ -32,15 +33,14 @@ inline std::vector<Status> run_members(int size, const std::function<void(int ra
   return statuses;
 }
 
-// The members of a new group, by rank.
-inline std::vector<Communicator> make_group(int size, const GroupPlan& plan = {}) {
-  std::vector<internal::Peer> peers;
-  for (int rank = 0; rank < size; ++rank) peers.push_back({.name = "task " + std::to_string(rank)});
-  const auto meetings = internal::meet_in_process(peers);
-  std::vector<Communicator> group(static_cast<size_t>(size));
-  const auto statuses = run_members(size, [&](int rank) {
+// The members of a new group, by rank, who meet as they are told.
+inline std::vector<Communicator> make_group(
+    const std::vector<std::shared_ptr<internal::Rendezvous>>& meetings, const GroupPlan& plan) {
+  std::vector<Communicator> group(meetings.size());
+  const auto statuses = run_members(static_cast<int>(meetings.size()), [&](int rank) {
     internal::GroupSettings settings{.share_memory = plan.share_memory,
-                                     .report_after = plan.report_after};
+                                     .report_after = plan.report_after,
+                                     .engine = plan.engine};
     if (plan.members_per_host > 0) {
       settings.host = "host " + std::to_string(rank / plan.members_per_host);
       settings.share_memory = true;
@@ -53,6 +53,13 @@ inline std::vector<Communicator> make_group(int size, const GroupPlan& plan = {}
   });
   for (const Status& status : statuses) EXPECT_TRUE(status.ok()) << status.to_string();
   return group;
+}
+
+// The same inside of this process.
+inline std::vector<Communicator> make_group(int size, const GroupPlan& plan = {}) {
+  std::vector<internal::Peer> peers;
+  for (int rank = 0; rank < size; ++rank) peers.push_back({.name = "task " + std::to_string(rank)});
+  return make_group(internal::meet_in_process(peers), plan);
 }
 
 // Runs `body` with each of the members at the same time; none may throw.

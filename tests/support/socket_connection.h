@@ -46,9 +46,12 @@ class SocketConnection : public internal::Connection {
     }
   }
 
+  void post(internal::Message message) override { send(std::move(message)); }
+
   bool deliver_until(const std::function<bool()>& done, internal::Deadline deadline) override {
     return delivery_.deliver_until(done, deadline);
   }
+  void wake() override { delivery_.wake(); }
   void close(const Status&) override { shutdown(socket_, SHUT_RDWR); }
   const internal::Peer& peer() const override { return peer_; }
   std::string_view kind() const override { return "socket"; }

@@ -5,6 +5,7 @@
 #include "cohort/gradient.h"
 #include "cohort/native_function.h"
 #include "graph/call_function.h"
+#include "ops/variable_cell.h"
 
 namespace cohort::testing {
 Tensors apply_op(std::string_view op, const Tensors& inputs, const Attrs& attrs) {
@@ -145,6 +146,28 @@ std::vector<OpExample> branches_and_loops() {
   };
 }
 
+std::vector<OpExample> updates() {
+  const Tensor claim({int64_t{1}, int64_t{1}, int64_t{1}});
+  const Tensor two(2.f);
+  const auto variable = [] {
+    return internal::make_resource(std::make_shared<internal::VariableCell>("v", Tensor(1.f)));
+  };
+  const Attrs attrs{{"update", function_of(Tensors{variable(), two},
+                                           [](In in) {
+                                             return apply_op(
+                                                 "AssignAddVariable", {in[0], in[1]},
+                                                 {{"dtype", kFloat32}, {"shape", Shape{}}});
+                                           })},
+                    {"number", int64_t{0}}};
+  return {calling("Once",
+                  [=](In) {
+                    return apply_op("Once", {claim, variable(), two}, attrs);
+                  },
+                  {bad("Once", {two, variable(), two}, attrs, "must be three int64"),
+                   bad("Once", {claim, two, two}, attrs, "a variable's handle"),
+                   bad("Once", {claim, variable()}, attrs, "takes 2 tensors, got 1")})};
+}
+
 Tensor times(const Tensor& x, const Tensor& y) { return x * y; }
 
 COHORT_FUNCTION_WITH_GRADIENT(example_times, times, [](In inputs, In, In output_gradients) {
@@ -197,7 +220,7 @@ std::vector<OpExample> graph_examples() {
       adding("VariableHandle", {}, variable,
              {bad("VariableHandle", {}, variable, "[VariableHandle]", Code::FailedPrecondition)})};
   for (const auto& family :
-       {sources_and_edges, branches_and_loops, native_functions, queue_examples,
+       {sources_and_edges, branches_and_loops, updates, native_functions, queue_examples,
         accumulator_examples, iterator_examples, shard_examples}) {
     for (OpExample& example : family()) all.push_back(std::move(example));
   }

@@ -1,0 +1,115 @@
+#include <sched.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <thread>
+
+#include "collectives/access.h"
+#include "collectives/contest.h"
+#include "collectives/limits.h"
+#include "collectives/parts.h"
+#include "collectives/peers.h"
+#include "support/child_processes.h"
+#include "support/socket_mesh.h"
+
+namespace cohort::bench {
+namespace {
+
+constexpr int kRounds = 15;
+
+void pin(int rank) {
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  CPU_SET(static_cast<unsigned>(rank) % std::thread::hardware_concurrency(), &cores);
+  sched_setaffinity(0, sizeof(cores), &cores);
+}
+
+// What the others may see of a pack, as a plain program has it.
+std::vector<float*> all_of(const Pack& pack) {
+  std::vector<float*> all;
+  for (std::byte* memory : internal::CollectiveAccess::memory(pack)->all) {
+    all.push_back(reinterpret_cast<float*>(memory));
+  }
+  return all;
+}
+
+void measure(Communicator& group, size_t bytes, const AllReduce& mpi, const AllReduce& gloo) {
+  const size_t count = bytes / sizeof(float);
+  const auto elements = static_cast<int64_t>(count);
+  Pack pack = group.make_pack(kFloat32, {{elements}});
+  Pack limit_pack = group.make_pack(kFloat32, {{elements}});
+  Pack limit_memory =
+      group.make_pack(kFloat32, {{static_cast<int64_t>(Limits::elements(group.size()))}});
+  const std::vector<float*> all = all_of(limit_pack);
+  Limits limits(group.rank(), group.size(), all_of(limit_memory)[0]);
+  std::vector<float> staged(count), with_mpi(count), with_gloo(count);
+  const Tensor tensor = Tensor::from(std::vector<float>(count, 0.f));
+  const int calls = calls_for(bytes, size_t{32} << 20, 2000);
+  const int slow_calls = calls_for(bytes, size_t{2} << 20, 50);
+
+  GroupContest contest(group);
+  contest.add("limit, shared", calls, [&] { limits.shared(all, count); });
+  contest.add("pack", calls, [&] { group.all_reduce(pack); });
+  contest.add("limit, staged", calls, [&] { limits.staged(staged.data(), count); });
+  contest.add("tensor", calls, [&] { group.all_reduce(tensor); });
+  if (mpi) contest.add("Open MPI", calls, [&] { mpi(with_mpi.data(), count); });
+  if (gloo) contest.add("Gloo", slow_calls, [&] { gloo(with_gloo.data(), count); });
+  contest.run(kRounds);
+  contest.print(std::to_string(group.size()) + " members of one host, " + size_name(bytes));
+  const bool is_small = bytes < 64 << 10;
+  contest.compare("pack", "limit, shared", 0.7);
+  contest.compare("tensor", "limit, staged", 0.7);
+  contest.compare("pack", "Open MPI", is_small ? 1 : 3);
+  contest.compare("tensor", "Open MPI", is_small ? 1 : 1.2);
+  contest.compare("pack", "Gloo", 6);
+  contest.compare("tensor", "Gloo", 4);
+}
+
+void measure_all(const std::string& folder, int rank, int members, const AllReduce& mpi) {
+  pin(rank);
+  Communicator group = internal::make_communicator(meet_in_folder(folder, rank, members));
+  std::filesystem::create_directories(folder + "/gloo");
+  const AllReduce gloo = gloo_all_reduce(folder + "/gloo", rank, members);
+  for (const size_t bytes : {4ul << 10, 64ul << 10, 1ul << 20, 16ul << 20, 100ul << 20}) {
+    measure(group, bytes, mpi, gloo);
+  }
+  group.barrier();
+}
+
+int fork_members(const std::string& folder, int members) {
+  ChildProcesses children;
+  for (int rank = 0; rank < members; ++rank) {
+    children.start([&, rank] {
+      measure_all(folder, rank, members, {});
+      return 0;
+    });
+  }
+  int failed = 0;
+  for (int rank = 0; rank < members; ++rank) failed += children.wait_for(rank) != 0;
+  return failed;
+}
+
+}  // namespace
+
+void run_member(const std::string& folder, int members) {
+  const AllReduce mpi = open_mpi();
+  measure_all(folder, open_mpi_rank(), members, mpi);
+}
+
+int on_one_host(const std::string& program, int members) {
+  char folder[] = "/tmp/cohort-bench-XXXXXX";
+  if (mkdtemp(folder) == nullptr) return 1;
+  const std::string launcher = mpi_launcher(members);
+  int failed = 0;
+  if (launcher.empty()) {
+    failed = fork_members(folder, members);
+  } else {
+    const std::string command =
+        launcher + " " + program + " --member " + std::to_string(members) + " " + folder;
+    failed = std::system(command.c_str()) != 0 ? 1 : 0;
+  }
+  std::filesystem::remove_all(folder);
+  return failed;
+}
+
+}  // namespace cohort::bench

@@ -1,0 +1,81 @@
+#pragma once
+
+#include <chrono>
+#include <concepts>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cohort/cluster_resolver.h"
+#include "cohort/collective.h"
+#include "cohort/credentials.h"
+#include "cohort/strategy.h"
+
+namespace cohort {
+
+namespace internal {
+class MultiWorkerExtended;
+}
+
+struct MultiWorkerOptions {
+  CommunicationOptions communication = {};  // of every collective that does not say otherwise
+  // Of this worker's replicas, which are as many on every worker: {"CPU:0", "CPU:1"}. All GPUs, or
+  // the CPU, when there is none.
+  std::vector<std::string> devices = {};
+  Credentials credentials = credentials_from_environment();
+  GuardOptions guards = {};  // the same on all workers
+  // So long the workers may take to find each other. Who is missing is in the log after 2 s.
+  std::chrono::milliseconds start_timeout{60'000};
+  // A worker that is silent for longer is given up. One that has ended is noticed at once.
+  std::chrono::milliseconds silence_limit{10'000};
+};
+
+// One process on each of several machines, all running the same program, each with one replica per
+// device; all replicas keep equal copies of the variables.
+//
+// The workers are the chief and worker tasks of the cluster. Whatever reduces, gathers, makes a
+// variable, or takes the next element of a distributed dataset, all of them do together and in the
+// same order; a difference is an error that names both. Losing one closes the group: every later
+// call throws Unavailable with its name. With an empty cluster, or one worker, it is a
+// MirroredStrategy.
+//
+// The constructor waits for all workers. It throws InvalidArgument for a cluster, a task or devices
+// that cannot be; FailedPrecondition, on every worker, when the workers do not fit together (other
+// clusters, two with one index, other builds, other numbers of replicas); DeadlineExceeded with the
+// names of those who did not come in time; Unknown when the address is taken.
+class MultiWorkerMirroredStrategy : public Strategy {
+ public:
+  // The cluster of TF_CONFIG.
+  explicit MultiWorkerMirroredStrategy(const MultiWorkerOptions& options = {});
+  // InvalidArgument for a null pointer.
+  explicit MultiWorkerMirroredStrategy(std::shared_ptr<const ClusterResolver> resolver,
+                                       const MultiWorkerOptions& options = {});
+  template <std::derived_from<ClusterResolver> Resolver>
+  explicit MultiWorkerMirroredStrategy(const Resolver& resolver,
+                                       const MultiWorkerOptions& options = {})
+      : MultiWorkerMirroredStrategy(std::make_shared<const Resolver>(resolver), options) {}
+  // The form of the experimental name.
+  explicit MultiWorkerMirroredStrategy(CommunicationImplementation communication,
+                                       std::shared_ptr<const ClusterResolver> resolver = nullptr);
+
+  int num_workers() const;
+  int worker_id() const;  // the chief, or worker 0 where there is none, is 0
+  bool is_chief() const;  // whether this worker saves and logs for all
+  // The group of the workers, by their ids; undefined where there is one worker.
+  Communicator communicator() const;
+
+  // After a worker was lost: leaves the group and waits for all workers, the lost one's successor
+  // among them, to form a new one. All that are left call it; variables keep their values. Throws
+  // as the constructor.
+  void rejoin(std::chrono::milliseconds timeout);
+  // Whether this process came to workers that had trained before: it does not have their values
+  // yet.
+  bool is_newcomer() const;
+  // Ends that: it has them.
+  void end_newcomer();
+
+ private:
+  internal::MultiWorkerExtended& impl() const;
+};
+
+}  // namespace cohort

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "cohort/graph.h"
+#include "cohort/tensor.h"
+
+// What a training has to show: numbers, distributions, pictures and text, in the event files that
+// TensorBoard reads.
+
+namespace cohort {
+
+namespace internal {
+class EventFile;
+}
+
+// Where numbers that describe a training go. Derive from it to send them elsewhere.
+class ScalarSink {
+ public:
+  virtual ~ScalarSink() = default;
+  virtual void add_scalar(const std::string& tag, double value, int64_t step) = 0;
+  virtual void flush() {}
+};
+
+struct SummaryWriterOptions {
+  // What was added is in the file at the latest with the first addition after so much time.
+  std::chrono::milliseconds flush_interval{10'000};
+  std::string filename_suffix = {};
+};
+
+// Writes one event file, "folder/events.out.tfevents.<seconds>.<host>.<process>.<number>". Runs
+// that are to be compared have folders side by side. `tensorboard --logdir folder` shows them.
+//
+// Tags are paths: "loss/train" and "loss/test" stand together. Thread-safe.
+class SummaryWriter : public ScalarSink {
+ public:
+  // Makes the folder where it is missing. Throws PermissionDenied or Unavailable when the file
+  // cannot be made.
+  explicit SummaryWriter(const std::string& folder, const SummaryWriterOptions& options = {});
+  ~SummaryWriter() override;  // closes; what close() would throw is logged
+  SummaryWriter(const SummaryWriter&) = delete;
+  SummaryWriter& operator=(const SummaryWriter&) = delete;
+
+  // An empty tag is InvalidArgument, here and below.
+  void add_scalar(const std::string& tag, double value, int64_t step) override;
+  // How the elements of `values` are distributed. Elements that are not finite are left out, with a
+  // warning; strings are InvalidArgument.
+  void add_histogram(const std::string& tag, const Tensor& values, int64_t step);
+  // A picture (height, width) or (channels, height, width) with 1 channel (grey), 3 (RGB) or 4
+  // (RGBA). uint8 as it is; floats from 0 to 1, cut off outside. Others are InvalidArgument.
+  void add_image(const std::string& tag, const Tensor& image, int64_t step);
+  // Markdown.
+  void add_text(const std::string& tag, std::string_view text, int64_t step);
+  void add_graph(const Graph& graph);
+
+  // Hands everything to the system, so that it survives the end of this program.
+  void flush() override;
+  // Adding afterwards is FailedPrecondition. Again is harmless.
+  void close();
+  const std::string& path() const;
+
+ private:
+  std::unique_ptr<internal::EventFile> file_;
+};
+
+}  // namespace cohort

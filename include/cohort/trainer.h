@@ -1,0 +1,188 @@
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cohort/checkpoint.h"
+#include "cohort/data.h"
+#include "cohort/metrics.h"
+#include "cohort/nn.h"
+#include "cohort/optim.h"
+#include "cohort/strategy.h"
+
+// A training loop for people: fit, evaluate, predict, the same under every strategy.
+
+namespace cohort {
+
+class Trainer;
+namespace internal {
+class TrainerImpl;
+}
+
+// Figures by name: {"loss", 0.25}, {"accuracy", 0.9}; those of the validation begin with "val_".
+using Logs = std::map<std::string, double>;
+
+// Where the time of steps went, in seconds, as the first replica sees it.
+struct StepTimes {
+  double input = 0;    // waiting for the next batch
+  double compute = 0;  // loss, gradients
+  double update = 0;   // the others' gradients, waiting for them included, and the optimizer
+  double total() const { return input + compute + update; }
+};
+
+// How far fit() is.
+struct TrainingProgress {
+  int epoch = 0;  // the running one, from 1 on
+  int epochs = 0;
+  int64_t step = 0;                                       // since the beginning, all epochs
+  int64_t step_of_epoch = 0;                              // steps made in this epoch
+  std::optional<int64_t> steps_per_epoch = std::nullopt;  // where that is known
+  int64_t examples = 0;                                   // of this epoch
+  StepTimes times = {};                                   // of this epoch
+};
+
+// Something that happens around the steps of fit(), called in the order in which they were given,
+// outside of replicas, on every worker. What it keeps from step to step survives a restart with
+// FitOptions::backup when save() and restore() turn it into bytes and back.
+class Callback {
+ public:
+  virtual ~Callback() = default;
+  virtual void on_fit_begin(Trainer& /*trainer*/) {}
+  virtual void on_epoch_begin(Trainer& /*trainer*/) {}
+  virtual void on_step_end(Trainer& /*trainer*/, const Logs& /*so_far*/) {}
+  virtual void on_epoch_end(Trainer& /*trainer*/, const Logs& /*logs*/) {}
+  virtual void on_fit_end(Trainer& /*trainer*/) {}
+  virtual std::string save() const { return {}; }
+  virtual void restore(const std::string& /*saved*/) {}
+};
+using Callbacks = std::vector<std::shared_ptr<Callback>>;
+
+// A loss of one batch, from outputs, labels and options: nn::softmax_cross_entropy and its like, or
+// a function of one's own, which then divides by options.global_batch_size.
+class LossFunction {
+ public:
+  template <typename F>
+  requires(std::is_invocable_r_v<Tensor, F, Tensor, Tensor, nn::LossOptions>) LossFunction(F f)
+      : call_(std::move(f)) {}
+  LossFunction(Tensor (*f)(const Tensor&, const Tensor&, nn::LossOptions, Site))
+      : call_([f](const Tensor& outputs, const Tensor& labels, const nn::LossOptions& options) {
+          return f(outputs, labels, options, Site::here());
+        }) {}
+
+  Tensor operator()(const Tensor& outputs, const Tensor& labels,
+                    const nn::LossOptions& options) const {
+    return call_(outputs, labels, options);
+  }
+
+ private:
+  std::function<Tensor(const Tensor&, const Tensor&, const nn::LossOptions&)> call_;
+};
+
+// A figure over labels and outputs, besides the loss:
+// std::make_shared<metrics::SparseCategoricalAccuracy>("accuracy").
+class MeasuredMetric {
+ public:
+  template <std::derived_from<metrics::Metric> M>
+  MeasuredMetric(std::shared_ptr<M> metric)
+      : metric_(metric), update_([metric](const Tensor& labels, const Tensor& outputs) {
+          metric->update(labels, outputs);
+        }) {}
+
+  metrics::Metric& metric() const { return *metric_; }
+  void update(const Tensor& labels, const Tensor& outputs) const { update_(labels, outputs); }
+
+ private:
+  std::shared_ptr<metrics::Metric> metric_;
+  std::function<void(const Tensor&, const Tensor&)> update_;
+};
+
+struct TrainerOptions {
+  std::vector<MeasuredMetric> metrics = {};
+  // Between batches as the dataset gives them and the model: [](Tensor x) { return x / 255; }.
+  std::function<Tensor(const Tensor&)> input = nullptr;
+};
+
+struct FitOptions {
+  int epochs = 1;
+  std::optional<data::Dataset> validation = std::nullopt;  // evaluated behind each epoch
+  Callbacks callbacks = {};
+  // A folder for what is needed to go on after a crash: the state is saved there behind each epoch
+  // and, when not 0, each `backup_steps`; fit() begins with what it finds there. The undisturbed
+  // run would have given the same. Empty: none.
+  std::string backup = {};
+  int64_t backup_steps = 0;
+  // A line on standard output, on the chief only, that says how far it is, how well it does, and
+  // where the time goes.
+  bool progress = true;
+};
+
+struct History {
+  std::vector<Logs> epochs = {};  // of each epoch, those before a restart included
+};
+
+// What fit() needs of a model.
+struct TrainedModel {
+  template <std::derived_from<nn::Module> Model>
+  TrainedModel(const Model& model)
+      : call([model](const Tensor& x) -> Tensor { return model(x); }),
+        variables([model] { return model.trainable_variables(); }),
+        set_training([copy = model](bool on) mutable { on ? copy.train() : copy.eval(); }),
+        state(model) {}
+
+  std::function<Tensor(const Tensor&)> call;
+  std::function<std::vector<Variable>()> variables;
+  std::function<void(bool)> set_training;
+  Trackable state;
+};
+
+// Trains a model with the strategy in whose scope it is made, as the model is:
+//
+//   MirroredStrategy strategy({"CPU:0", "CPU:1"});
+//   auto scope = strategy.scope();
+//   nn::Sequential model{nn::Dense(784, 128), nn::relu, nn::Dense(128, 10)};
+//   optim::Adam optimizer;
+//   Trainer trainer(model, nn::softmax_cross_entropy, optimizer);
+//   trainer.fit(dataset.shuffle(10'000).batch(256), {.epochs = 5});
+//
+// Datasets give batches of (inputs, labels) of the global size. Means count every example once,
+// also where the last batch is short. The optimizer must outlive it. Use it from one thread.
+class Trainer {
+ public:
+  Trainer(const TrainedModel& model, LossFunction loss, optim::Optimizer& optimizer,
+          const TrainerOptions& options = {});
+  ~Trainer();
+  Trainer(const Trainer&) = delete;
+  Trainer& operator=(const Trainer&) = delete;
+
+  // Throws InvalidArgument for elements that are no pairs and for datasets without an element, and
+  // what callbacks throw.
+  History fit(const data::Dataset& dataset, const FitOptions& options = {});
+  // "loss" and the metrics, over everything, with layers in evaluation mode.
+  Logs evaluate(const data::Dataset& dataset);
+  // The model's outputs, one after the other; labels are not looked at and may be missing. In the
+  // dataset's order, unless several workers share it.
+  Tensor predict(const data::Dataset& dataset);
+
+  // For callbacks.
+  const TrainingProgress& progress() const;
+  // fit() ends behind the running step, with the running epoch's figures so far.
+  void stop();
+  // Whether this is the worker that writes files and speaks.
+  bool is_chief() const;
+  // Everything that training changes: "model", "optimizer".
+  Checkpoint checkpoint() const;
+  optim::Optimizer& optimizer() const;
+  Strategy& strategy() const;
+
+ private:
+  std::unique_ptr<internal::TrainerImpl> impl_;
+};
+
+}  // namespace cohort

@@ -1,0 +1,145 @@
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "base/log.h"
+#include "collectives/group.h"
+
+// What a member that has waited for long finds out and says.
+
+namespace cohort::internal {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+// Others are asked so long before their answers are needed, or later in waits that are short.
+constexpr milliseconds kBefore{200};
+// So long the answers may be late before they are done without.
+constexpr milliseconds kGrace{300};
+constexpr milliseconds kLookForAnswers{5};
+
+double seconds(steady_clock::duration time) { return std::chrono::duration<double>(time).count(); }
+
+}  // namespace
+
+steady_clock::time_point CollectiveGroup::look_at_clock(Wait& wait, const Awaited& awaited) {
+  if (const auto outer = outer_.lock()) {
+    // Who is waited for in a level may itself wait in the other one.
+    const Call call = outer->log_.last();
+    return outer->look_at_clock(wait, {.call = &call, .from = -1, .deadline = awaited.deadline});
+  }
+  const auto now = steady_clock::now();
+  const auto due =
+      std::min<steady_clock::time_point>(wait.began + wait.next_report, awaited.deadline);
+  const auto ask_at = due - std::min<steady_clock::duration>(kBefore, (due - wait.began) / 2);
+  if (now < ask_at) return ask_at;
+  if (!wait.has_asked) ask_all();
+  wait.has_asked = true;
+  if (now < due) return due;
+  const bool all_answered = roll_call_.answers().size() + 1 == members_.size();
+  if (!all_answered && now < due + kGrace) return now + kLookForAnswers;
+  if (now >= awaited.deadline) give_up(wait, awaited);
+  report(wait, awaited);
+  wait.next_report *= 2;
+  wait.has_asked = false;
+  return now;
+}
+
+void CollectiveGroup::ask_all() {
+  Message question = message(Kind::Question);
+  MessageWriter(question).number(static_cast<uint64_t>(rank_)).number(roll_call_.ask());
+  tell_all(question);
+}
+
+void CollectiveGroup::answer_question(int from, MessageReader& reader) {
+  const uint64_t asker = reader.number(static_cast<uint64_t>(size() - 1));
+  const uint64_t question = reader.number();
+  if (static_cast<int>(asker) == rank_) return;
+  if (!roll_call_.note(static_cast<int>(asker), question, from)) return;
+  Message passed_on = message(Kind::Question);
+  MessageWriter(passed_on).number(asker).number(question);
+  tell_all(passed_on, from);
+  Message answer = message(Kind::Answer);
+  MessageWriter writer(answer);
+  writer.number(asker).number(question).number(static_cast<uint64_t>(rank_));
+  writer.number(log_.begun()).text(log_.activity());
+  (void)capture_status(
+      [&] { links_->send(members_[static_cast<size_t>(from)], std::move(answer)); });
+}
+
+void CollectiveGroup::pass_answer_on(MessageReader& reader) {
+  const uint64_t asker = reader.number(static_cast<uint64_t>(size() - 1));
+  const uint64_t question = reader.number();
+  const uint64_t who = reader.number(static_cast<uint64_t>(size() - 1));
+  RollCall::Standing standing{.begun = reader.number(), .activity = std::string(reader.text())};
+  if (static_cast<int>(asker) == rank_) {
+    return roll_call_.answered(question, static_cast<int>(who), std::move(standing));
+  }
+  const auto to = roll_call_.way_back(static_cast<int>(asker), question);
+  if (!to) return;
+  Message answer = message(Kind::Answer);
+  MessageWriter writer(answer);
+  writer.number(asker).number(question).number(who).number(standing.begun).text(standing.activity);
+  (void)capture_status(
+      [&] { links_->send(members_[static_cast<size_t>(*to)], std::move(answer)); });
+}
+
+// Who has not begun the call, or does not answer. When all are in it: whoever is waited for.
+std::vector<CollectiveGroup::Missing> CollectiveGroup::find_missing(const Awaited& awaited) const {
+  const RollCall::Standings answers = roll_call_.answers();
+  const auto activity = [&](int rank) {
+    const auto found = answers.find(rank);
+    return found != answers.end() ? found->second.activity : "it does not answer";
+  };
+  std::vector<Missing> missing;
+  for (int rank = 0; awaited.call != nullptr && rank < size(); ++rank) {
+    const auto found = answers.find(rank);
+    const bool has_come = found != answers.end() && found->second.begun > awaited.call->number;
+    if (rank != rank_ && !has_come) missing.push_back({rank, activity(rank)});
+  }
+  if (missing.empty() && awaited.from >= 0) {
+    missing.push_back({awaited.from, activity(awaited.from)});
+  }
+  return missing;
+}
+
+std::string CollectiveGroup::text_of(const Awaited& awaited) const {
+  if (awaited.call == nullptr) {
+    return fmt::format("[Receive] tag {} from {}", awaited.tag, describe(awaited.from));
+  }
+  const Call& call = *awaited.call;
+  return fmt::format("[{}] call {}, {}", internal::name_of(call.kind), call.number,
+                     to_string(call));
+}
+
+void CollectiveGroup::report(const Wait& wait, const Awaited& awaited) const {
+  const std::string text = text_of(awaited);
+  const double waited = seconds(steady_clock::now() - wait.began);
+  const std::vector<Missing> missing = find_missing(awaited);
+  for (const Missing& one : missing) {
+    log_warning("{}: {} waits for {}, for {:.1f} s; {}", text, describe(rank_), describe(one.rank),
+                waited, one.activity);
+  }
+  if (missing.empty()) {
+    log_warning("{}: {} waits, for {:.1f} s, although all have come", text, describe(rank_),
+                waited);
+  }
+}
+
+void CollectiveGroup::give_up(const Wait& wait, const Awaited& awaited) {
+  std::vector<std::string> names;
+  for (const Missing& one : find_missing(awaited)) {
+    names.push_back(fmt::format("{} did not come ({})", describe(one.rank), one.activity));
+  }
+  if (names.empty()) names.emplace_back("all have come, but it is not done");
+  const Status late{
+      .code = Code::DeadlineExceeded,
+      .message = fmt::format("{}: {} within {:.1f} s; the group is closed", text_of(awaited),
+                             fmt::join(names, ", "), seconds(awaited.deadline - wait.began)),
+      .origin = name_of(rank_)};
+  fail(late);
+  throw Error(late);
+}
+
+}  // namespace cohort::internal

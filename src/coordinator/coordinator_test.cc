@@ -1,0 +1,178 @@
+// Scheduling: what runs, where, with what, and what comes back.
+
+#include "cohort/coordinator.h"
+
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+#include "coordinator/coordinated_cluster.h"
+
+namespace cohort {
+namespace {
+
+class Coordinating : public testing::Test, public test::CoordinatedCluster {
+ protected:
+  Coordinating() : CoordinatedCluster(2, 2) {}
+  ClusterCoordinator coordinator{strategy};
+};
+
+// PROGRAMS.md, P10.
+TEST(ParameterServerProgram, PrintsWhatItShould) {
+  test::LocalCluster cluster(1, 2);
+  const SimpleClusterResolver resolver(cluster.spec());
+  std::ostringstream out;
+  ParameterServerStrategy strategy(resolver, {.variable_partitioner = MinSizePartitioner{}});
+  ClusterCoordinator coordinator(strategy);
+  Variable v = strategy.create([] { return Variable(0.f); });
+  auto per_worker = coordinator.create_per_worker_dataset([&] {
+    return strategy.distribute_datasets_from_function([](const InputContext&) {
+      return data::from_tensor_slices(Tensor({1.f, 1.f, 1.f}));
+    });
+  });
+  auto iterator = per_worker.iterator();
+  auto step = function([&](Iterator it) {
+    return strategy.run(
+        [&](Tensor x) {
+          v.assign_add(x);
+          return v.read_value();
+        },
+        it.next());
+  });
+  RemoteValue result = coordinator.schedule(step, iterator);
+  out << coordinator.fetch(result) << '\n';
+  coordinator.join();
+  out << coordinator.done() << '\n';
+  EXPECT_EQ(out.str(), "Tensor(1., shape=(), dtype=float32)\n1\n");
+}
+
+TEST_F(Coordinating, RunsEveryFunctionOnce) {
+  Variable v = strategy.create([] { return Variable(0.f); });
+  const auto add = function([&](Tensor x) { v.assign_add(x); });
+  for (int i = 1; i <= 100; ++i) coordinator.schedule(add, Tensor(static_cast<float>(i)));
+  coordinator.join();
+  EXPECT_TRUE(coordinator.done());
+  EXPECT_EQ(v.read_value().to<float>(), 5050);
+  EXPECT_EQ(add.num_traces(), 1u);
+}
+
+TEST_F(Coordinating, FetchesStructures) {
+  const auto both = function([](Tensor x) { return std::tuple{x + 1.f, std::vector{x, x * 2.f}}; });
+  const RemoteValue first = coordinator.schedule(both, Tensor(3.f));
+  const RemoteValue second = coordinator.schedule(both, Tensor(5.f));
+  const auto [a, b] = coordinator.fetch(first);
+  EXPECT_EQ(a.to<float>(), 4);
+  EXPECT_EQ(b[1].to<float>(), 6);
+  const auto all = coordinator.fetch(std::vector{first, second});
+  EXPECT_EQ(std::get<0>(all[1]).to<float>(), 6);
+  EXPECT_EQ(coordinator.fetch(std::map<std::string, int>{{"plain", 7}}).at("plain"), 7);
+  EXPECT_EQ(first.status(), RemoteValueStatus::Ready);
+  coordinator.fetch(coordinator.schedule(function([] {})));
+}
+
+TEST_F(Coordinating, TakesAnyCallableAndPlainArguments) {
+  EXPECT_EQ(
+      coordinator
+          .fetch(coordinator.schedule([](Tensor x, int times) { return x * times; }, Tensor(2), 3))
+          .to<int>(),
+      6);
+}
+
+Tensor twice(Tensor x) { return x * 2.f; }
+COHORT_FUNCTION(coordinator_test_twice, twice);
+
+TEST_F(Coordinating, CallsRegisteredFunctionsByName) {
+  const auto result =
+      coordinator.schedule_native("coordinator_test_twice", {Tensor(4.f)}, {{kFloat32, {}}});
+  EXPECT_EQ(coordinator.fetch(result)[0].to<float>(), 8);
+  const auto nowhere = coordinator.schedule_native("nowhere", {Tensor(4.f)}, {{kFloat32, {}}});
+  EXPECT_ERROR(Code::NotFound, "nowhere", coordinator.fetch(nowhere));
+  EXPECT_ERROR(Code::NotFound, "nowhere", coordinator.join());
+}
+
+TEST_F(Coordinating, RunsOnAChosenWorker) {
+  const auto dataset = coordinator.create_per_worker_dataset([&] {
+    return strategy.distribute_datasets_from_function([](const InputContext& input) {
+      return data::from_tensor_slices(Tensor({int64_t{input.input_pipeline_id()}})).repeat();
+    });
+  });
+  const auto iterator = dataset.iterator();
+  const auto who = function([](Iterator it) { return it.next().tensor(); });
+  for (int i = 0; i < 6; ++i) {
+    const auto result = coordinator.schedule_on(i % 2, who, iterator);
+    EXPECT_EQ(coordinator.fetch(result).to<int64_t>(), i % 2);
+  }
+  EXPECT_ERROR(Code::InvalidArgument, "no worker 2", coordinator.schedule_on(2, who, iterator));
+}
+
+TEST_F(Coordinating, GivesEachWorkerItsOwnIterator) {
+  const auto dataset = coordinator.create_per_worker_dataset(data::range(3));
+  const auto next = function([](Iterator it) { return it.next().tensor(); });
+  for (int round = 0; round < 2; ++round) {  // each iterator begins anew
+    const auto iterator = dataset.iterator();
+    for (int worker = 0; worker < 2; ++worker) {
+      for (int64_t i = 0; i < 3; ++i) {
+        EXPECT_EQ(coordinator.fetch(coordinator.schedule_on(worker, next, iterator)).to<int64_t>(),
+                  i);
+      }
+      const auto ended = coordinator.schedule_on(worker, next, iterator);
+      EXPECT_ERROR(Code::OutOfRange, "no more elements", coordinator.fetch(ended));
+      EXPECT_ERROR(Code::OutOfRange, "no more elements", coordinator.join());
+    }
+  }
+  EXPECT_EQ(next.num_traces(), 1u);
+}
+
+TEST_F(Coordinating, TakesDatasetsOfAllKinds) {
+  const auto distributed = strategy.distribute_datasets_from_function([](const InputContext& in) {
+    return data::from_tensor_slices(Tensor({int64_t{10 * in.input_pipeline_id()}}));
+  });
+  EXPECT_ERROR(Code::InvalidArgument, "create_per_worker_dataset", distributed.iterator());
+  EXPECT_ERROR(Code::InvalidArgument, "create_per_worker_dataset", distributed.cardinality());
+  const auto iterator = coordinator.create_per_worker_dataset(distributed).iterator();
+  const auto next = function([](Iterator it) { return it.next().tensor(); });
+  EXPECT_EQ(coordinator.fetch(coordinator.schedule_on(1, next, iterator)).to<int64_t>(), 10);
+  EXPECT_ERROR(Code::Unimplemented, "schedule", iterator.next());
+}
+
+TEST_F(Coordinating, RefusesDatasetsThatCannotTravel) {
+  EXPECT_ERROR(Code::InvalidArgument, "makes variable 'hidden'",
+               coordinator.create_per_worker_dataset([] {
+                 const Variable v(1.f, {.name = "hidden"});
+                 return data::range(3);
+               }));
+  EXPECT_ERROR(
+      Code::FailedPrecondition, "[Map]",
+      coordinator.create_per_worker_dataset(data::range(3).map([](int64_t x) { return x + 1; })));
+}
+
+TEST_F(Coordinating, RefusesWhatCannotTravel) {
+  const Variable here(1.f, {.name = "here"});
+  EXPECT_ERROR(Code::FailedPrecondition, "variable 'here' of this process",
+               coordinator.schedule(function([&] { return here.read_value(); })));
+  const RemoteValue value = coordinator.schedule([] { return Tensor(1.f); });
+  EXPECT_ERROR(Code::InvalidArgument, "RemoteValue",
+               coordinator.schedule([](Tensor x) { return x; }, value));
+  coordinator.join();
+}
+
+TEST_F(Coordinating, IsOneForOneStrategy) {
+  ClusterCoordinator again(strategy);
+  Variable v = strategy.create([] { return Variable(0.f); });
+  again.schedule([&] { v.assign_add(1.f); });
+  coordinator.join();
+  EXPECT_EQ(v.read_value().to<float>(), 1);
+  MirroredStrategy other({"CPU:0"});
+  EXPECT_ERROR(Code::InvalidArgument, "needs a ParameterServerStrategy", ClusterCoordinator(other));
+}
+
+TEST_F(Coordinating, EndsTheServers) {
+  coordinator.fetch(coordinator.schedule([] { return Tensor(1.f); }));
+  coordinator.shutdown_cluster();
+  cluster.server("ps", 0).join();
+  cluster.server("worker", 1).join();
+  EXPECT_ERROR(Code::Cancelled, "shut down", coordinator.schedule([] { return Tensor(1.f); }));
+}
+
+}  // namespace
+}  // namespace cohort

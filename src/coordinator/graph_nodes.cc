@@ -1,0 +1,46 @@
+#include "coordinator/graph_nodes.h"
+
+namespace cohort::internal {
+
+int add_node(GraphImpl& graph, std::string_view name, std::string_view op,
+             const std::vector<Endpoint>& inputs, Attrs attrs, const DeviceName& device,
+             std::vector<int> controls) {
+  const OpDef& def = find_op(op);
+  std::vector<Tensor> symbols;
+  for (const Endpoint input : inputs) symbols.push_back(graph.symbol(input));
+  Specs outputs = def.infer({def.name, symbols, attrs});
+  return graph.add({.name = graph.unique_name(name),
+                    .op = &def,
+                    .attrs = std::move(attrs),
+                    .inputs = inputs,
+                    .controls = std::move(controls),
+                    .device = device,
+                    .outputs = std::move(outputs)});
+}
+
+Endpoint add_variable_handle(GraphImpl& graph, const std::string& container,
+                             const std::string& name, const DeviceName& device) {
+  return {add_node(graph, "VariableHandle", "VariableHandle", {},
+                   {{"container", container}, {"shared_name", name}}, device)};
+}
+
+Endpoint add_iterator_handle(GraphImpl& graph, const IteratorState& state,
+                             const DeviceName& device) {
+  return {add_node(graph, "IteratorHandle", "IteratorHandle", {},
+                   {{"dataset", make_strings({state.dataset}, {})},
+                    {"container", state.container},
+                    {"shared_name", state.name}},
+                   device)};
+}
+
+Endpoint add_placeholder(GraphImpl& graph, std::string_view name, const Spec& spec,
+                         const DeviceName& device) {
+  return {add_node(graph, name, "Placeholder", {}, {{"dtype", spec.dtype}, {"shape", spec.shape}},
+                   device)};
+}
+
+Endpoint add_completion(GraphImpl& graph, const std::vector<int>& nodes, const DeviceName& device) {
+  return {add_node(graph, "Done", "Group", {}, {}, device, nodes)};
+}
+
+}  // namespace cohort::internal

@@ -1,0 +1,29 @@
+#pragma once
+
+#include "graph/graph_impl.h"
+
+namespace cohort::internal {
+
+// Adds a node with a name like `name` that runs on `device`, whatever scopes this thread has open.
+// Throws what the op's checks throw.
+int add_node(GraphImpl& graph, std::string_view name, std::string_view op,
+             const std::vector<Endpoint>& inputs, Attrs attrs, const DeviceName& device,
+             std::vector<int> controls = {});
+
+// The handle of the variable that `device` keeps under this name.
+Endpoint add_variable_handle(GraphImpl& graph, const std::string& container,
+                             const std::string& name, const DeviceName& device);
+// The handle of the iterator of this name; made over the described dataset when there is none yet.
+struct IteratorState {
+  std::string container;
+  std::string name;
+  std::string dataset;
+};
+Endpoint add_iterator_handle(GraphImpl& graph, const IteratorState& state,
+                             const DeviceName& device);
+Endpoint add_placeholder(GraphImpl& graph, std::string_view name, const Spec& spec,
+                         const DeviceName& device);
+// Something to fetch that is there when all of `nodes` have run.
+Endpoint add_completion(GraphImpl& graph, const std::vector<int>& nodes, const DeviceName& device);
+
+}  // namespace cohort::internal

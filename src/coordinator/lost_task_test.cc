@@ -1,0 +1,99 @@
+// Workers and parameter servers that go away and come back.
+
+#include <gtest/gtest.h>
+
+#include "coordinator/coordinated_cluster.h"
+
+namespace cohort {
+namespace {
+
+TEST(LostWorkers, HaveTheirFunctionsRunElsewhere) {
+  test::CoordinatedCluster here(1, 2);
+  ClusterCoordinator coordinator(here.strategy);
+  Variable v = here.strategy.create([] { return Variable(0.f); });
+  const auto add = function([&] { v.assign_add(1.f); });
+  for (int i = 0; i < 50; ++i) coordinator.schedule(add);
+  here.cluster.stop("worker", 0);
+  for (int i = 0; i < 50; ++i) coordinator.schedule(add);
+  coordinator.join();
+  EXPECT_EQ(v.read_value().to<float>(), 100);  // none lost, none twice
+  here.cluster.start("worker", 0);
+  coordinator.fetch(coordinator.schedule_on(0, add));
+  EXPECT_EQ(v.read_value().to<float>(), 101);
+}
+
+TEST(LostWorkers, GetNewIteratorsWhenTheyAreBack) {
+  test::CoordinatedCluster here(1, 1);
+  ClusterCoordinator coordinator(here.strategy);
+  const auto iterator = coordinator.create_per_worker_dataset(data::range(5)).iterator();
+  const auto next = function([](Iterator it) { return it.next().tensor(); });
+  for (int64_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(coordinator.fetch(coordinator.schedule(next, iterator)).to<int64_t>(), i);
+  }
+  here.cluster.stop("worker", 0);
+  here.cluster.start("worker", 0);
+  EXPECT_EQ(coordinator.fetch(coordinator.schedule(next, iterator)).to<int64_t>(), 0);
+}
+
+TEST(LostWorkers, MayStayAwayForSoLong) {
+  test::CoordinatedCluster here(1, 1);
+  ClusterCoordinator coordinator(here.strategy,
+                                 {.worker_recovery_timeout = std::chrono::milliseconds(300)});
+  here.cluster.stop("worker", 0);
+  coordinator.schedule([] { return Tensor(1.f); });
+  EXPECT_ERROR(Code::Unavailable, "/job:worker/replica:0/task:0", coordinator.join());
+}
+
+TEST(LostParameterServers, AreAnError) {
+  test::CoordinatedCluster here(2, 1);
+  ClusterCoordinator coordinator(here.strategy);
+  Variable v = here.strategy.create([] { return Variable(0.f); });
+  const auto add = function([&] { v.assign_add(1.f); });
+  coordinator.fetch(coordinator.schedule(add));
+  here.cluster.stop("ps", 0);
+  here.cluster.start("ps", 0);
+  coordinator.schedule(add);
+  EXPECT_ERROR(Code::Unavailable, "/job:ps/replica:0/task:0 is lost with its variables",
+               coordinator.join());
+}
+
+TEST(LostParameterServers, AreRestoredWhereAsked) {
+  test::CoordinatedCluster here(2, 2);
+  Variable a = here.strategy.create([] { return Variable(0.f); });
+  Variable b = here.strategy.create([] { return Variable(0.f); });
+  int restored = 0;
+  ClusterCoordinator coordinator(here.strategy, {.restore = [&] {
+                                   a.assign(100.f);
+                                   b.assign(200.f);
+                                   ++restored;
+                                 }});
+  const auto add = function([&] {
+    a.assign_add(1.f);
+    b.assign_add(1.f);
+  });
+  for (int i = 0; i < 10; ++i) coordinator.schedule(add);
+  coordinator.join();
+  here.cluster.stop("ps", 1);
+  here.cluster.start("ps", 1);
+  for (int i = 0; i < 10; ++i) coordinator.schedule(add);
+  coordinator.join();
+  EXPECT_EQ(restored, 1);
+  EXPECT_EQ(a.read_value().to<float>(), 110);
+  EXPECT_EQ(b.read_value().to<float>(), 210);
+}
+
+TEST(Chiefs, MayBeStartedAgain) {
+  test::LocalCluster cluster(1, 1);
+  const SimpleClusterResolver resolver(cluster.spec());
+  for (int run = 0; run < 2; ++run) {
+    ParameterServerStrategy strategy(resolver);
+    ClusterCoordinator coordinator(strategy);
+    Variable v = strategy.create([&] { return Variable(static_cast<float>(run)); });
+    coordinator.schedule([&] { v.assign_add(1.f); });
+    coordinator.join();
+    EXPECT_EQ(v.read_value().to<float>(), 1 + run);
+  }
+}
+
+}  // namespace
+}  // namespace cohort

@@ -1,0 +1,189 @@
+#include "coordinator/parameter_server_extended.h"
+
+#include <atomic>
+
+#include "base/log.h"
+#include "base/raise.h"
+#include "coordinator/cluster_roles.h"
+#include "coordinator/remote_variable.h"
+#include "distribute/caching_variable.h"
+#include "distribute/context.h"
+#include "distribute/strategy_devices.h"
+#include "distribute/undistributed.h"
+#include "distribute/variables.h"
+#include "ops/dispatch.h"
+#include "train/variable_creators.h"
+
+namespace cohort::internal {
+namespace {
+
+constexpr const char* kHost = "CPU:0";
+
+bool& tracing_for_workers() {
+  thread_local bool tracing = false;
+  return tracing;
+}
+
+// The same for a program that is started again, so that what it left behind is found and cleared.
+std::string next_container() {
+  static std::atomic<int> made{0};
+  return fmt::format("parameter_server_{}", made.fetch_add(1));
+}
+
+std::vector<std::string> devices_of(const ParameterServerOptions& options) {
+  if (options.devices.empty()) return {canonical_device(kHost)};
+  return resolve_devices("ParameterServerStrategy", options.devices);
+}
+
+int64_t bytes_of(const Tensor& value) { return value.size() * size_of(value.dtype()); }
+
+}  // namespace
+
+TracingForWorkers::TracingForWorkers() : outer_(std::exchange(tracing_for_workers(), true)) {}
+TracingForWorkers::~TracingForWorkers() { tracing_for_workers() = outer_; }
+bool TracingForWorkers::active() { return tracing_for_workers(); }
+
+ParameterServerExtended::ParameterServerExtended(const ClusterResolver& resolver,
+                                                 const ParameterServerOptions& options)
+    : resolver_(resolver),
+      cluster_(resolver.cluster_spec()),
+      options_(options),
+      devices_(devices_of(options)),
+      servers_(std::make_shared<ParameterServers>(
+          cluster_, ParameterServersOptions{.container = next_container(),
+                                            .credentials = options.credentials,
+                                            .connect_timeout = options.connect_timeout})),
+      cross_device_ops_(canonical_device(kHost)) {
+  plan_.bytes_per_ps.resize(servers_->size());
+  if (is_chief(resolver)) servers_->take_over();
+}
+
+std::vector<std::string> ParameterServerExtended::parameter_devices() const {
+  std::vector<std::string> devices;
+  for (size_t ps = 0; ps < servers_->size(); ++ps) {
+    devices.push_back(servers_->device(ps).to_string());
+  }
+  return devices;
+}
+
+InputContext ParameterServerExtended::input_context() const {
+  return BuildForWorker::context(num_replicas_in_sync());
+}
+
+const DeviceName& ParameterServerExtended::next_server() {
+  const std::lock_guard lock(mutex_);
+  size_t chosen = variables_++ % servers_->size();
+  if (options_.placement == VariablePlacement::ByBytes) {
+    const auto& bytes = plan_.bytes_per_ps;
+    chosen = static_cast<size_t>(std::ranges::min_element(bytes) - bytes.begin());
+  }
+  return servers_->device(chosen);
+}
+
+void ParameterServerExtended::note(const std::string& variable, const DeviceName& device,
+                                   const Tensor& value, bool trainable) {
+  const int64_t bytes = bytes_of(value);
+  const std::lock_guard lock(mutex_);
+  plan_.variables.push_back({variable, device.to_string(), bytes});
+  for (size_t ps = 0; ps < servers_->size(); ++ps) {
+    if (servers_->device(ps) == device) plan_.bytes_per_ps[ps] += bytes;
+  }
+  if (trainable) plan_.bytes_per_step += 2 * bytes;
+}
+
+Variable ParameterServerExtended::create_variable(const NextCreator& next,
+                                                  const VariableRequest& request) {
+  const GraphBuilder* builder = thread_dispatch().builder;
+  if (builder != nullptr && builder->makes_variables()) {
+    raise(Code::Unimplemented,
+          "[ParameterServerStrategy] variable '{}' was made while a graph is being built; make it "
+          "outside, or place the graph's variables with replica_device_setter()",
+          request.options.name);
+  }
+  // Creators that were there before the scope see the request, and may open a device scope.
+  const ValuesAreMadeHere here_first;
+  const DeviceName outside = requested_device("", "");
+  DeviceName inside = outside;
+  VariableRequest observed = request;
+  if (request.initializer) {
+    observed.initializer = [&] {
+      inside = requested_device("", "");
+      return request.initializer();
+    };
+  }
+  const Variable here = next(observed);
+  std::optional<DeviceName> asked;
+  if (inside != outside && inside.job == "ps") asked = inside;
+  VariableRequest settled{request.initializer, VariableAccess::impl(here)->options()};
+  const Graph::Scope untraced(nullptr);
+  return place(settled, read_copy(here), asked);
+}
+
+Variable ParameterServerExtended::place(const VariableRequest& request, const Tensor& value,
+                                        const std::optional<DeviceName>& asked) {
+  const std::vector<std::string> together = CreationDevices::current({});
+  DeviceName device = together.empty() ? next_server() : DeviceName::parse(together[0]);
+  if (asked) device = asked->filled_from(device);
+  const VariableRequest one{ConstantInitializer{value}, request.options};
+  const auto make_there = [&](const VariableRequest& wanted) {
+    const Shape shape = wanted.options.shape.has_rank() ? wanted.options.shape : value.shape();
+    const auto far = std::make_shared<RemoteVariable>(
+        wanted.options, shape, value.dtype(),
+        RemoteVariable::Place{servers_, device, servers_->unique_name(wanted.options.name)});
+    far->strategy = &strategy();
+    far->assign(value);
+    note(far->unique_name(), device, value, far->trainable());
+    return VariableAccess::make(std::make_shared<CachingVariable>(VariableAccess::make(far)));
+  };
+  return make_aggregating_variable(strategy(), device.to_string(), make_there, one);
+}
+
+void ParameterServerExtended::warn_outside(std::string_view what) const {
+  if (TracingForWorkers::active()) return;
+  log_warning(
+      "[ParameterServerStrategy] {} was called outside of a scheduled function, so it happens in "
+      "this process and no worker takes part; pass the code to ClusterCoordinator::schedule",
+      what);
+}
+
+void ParameterServerExtended::call_for_each_replica(
+    const std::function<void(ReplicaContext&)>& body) {
+  warn_outside("run()");
+  StrategyExtended::call_for_each_replica(body);
+}
+
+DistributedValue ParameterServerExtended::reduce_to(ReduceOp op, const DistributedValue& value,
+                                                    const Destinations& destinations,
+                                                    const CommunicationOptions& options) {
+  require_cross_replica_or_default(strategy(), "reduce_to");
+  warn_outside("reduce()");
+  if (is_common(value)) return value;
+  return cross_device_ops_.reduce(op, value, destinations, options);
+}
+
+DistributedValue ParameterServerExtended::broadcast_to(const Tensor& value,
+                                                       const Destinations& destinations) {
+  require_cross_replica_or_default(strategy(), "broadcast_to");
+  return broadcast_value(value, destinations, cross_device_ops_);
+}
+
+DistributedValue ParameterServerExtended::gather_to(const DistributedValue& value,
+                                                    const Destinations& destinations, int axis,
+                                                    const CommunicationOptions& options) {
+  require_cross_replica_or_default(strategy(), "gather_to");
+  if (value.kind() == DistributedValue::Kind::Plain) return value;
+  return cross_device_ops_.gather(value, destinations, axis, options);
+}
+
+DistributedValue ParameterServerExtended::update_copies(const Variable& variable,
+                                                        const Change& change) {
+  require_cross_replica_or_default(strategy(), "update");
+  return change_copies(variable, change);
+}
+
+ParameterServerPlan ParameterServerExtended::plan() const {
+  const std::lock_guard lock(mutex_);
+  return plan_;
+}
+
+}  // namespace cohort::internal

@@ -1,0 +1,77 @@
+#pragma once
+
+#include <mutex>
+
+#include "cohort/parameter_server.h"
+#include "coordinator/parameter_servers.h"
+#include "distribute/remote_workers.h"
+
+namespace cohort::internal {
+
+class ClusterCoordinatorState;
+
+// What a ParameterServerStrategy is made of.
+class ParameterServerExtended : public StrategyExtended, public RemoteWorkers {
+ public:
+  ParameterServerExtended(const ClusterResolver& resolver, const ParameterServerOptions& options);
+
+  std::string name() const override { return "ParameterServerStrategy"; }
+  std::vector<std::string> worker_devices() const override { return devices_; }
+  std::vector<std::string> parameter_devices() const override;
+  const ClusterResolver* cluster_resolver() const override { return &resolver_; }
+  bool handles_partial_batches() const override { return false; }
+  InputContext input_context() const override;
+
+  Variable create_variable(const NextCreator& next, const VariableRequest& request) override;
+  void call_for_each_replica(const std::function<void(ReplicaContext&)>& body) override;
+  DistributedValue reduce_to(ReduceOp op, const DistributedValue& value,
+                             const Destinations& destinations,
+                             const CommunicationOptions& options) override;
+  DistributedValue broadcast_to(const Tensor& value, const Destinations& destinations) override;
+  DistributedValue gather_to(const DistributedValue& value, const Destinations& destinations,
+                             int axis, const CommunicationOptions& options) override;
+  DistributedValue update_copies(const Variable& variable, const Change& change) override;
+
+  const ParameterServerOptions& options() const { return options_; }
+  const ClusterSpec& cluster() const { return cluster_; }
+  ParameterServers& servers() const { return *servers_; }
+  ParameterServerPlan plan() const;
+
+  // The coordinator's state, which all its handles share; null when there is none.
+  std::weak_ptr<ClusterCoordinatorState> coordinator;
+
+ private:
+  // A variable on one server, as replicas use it.
+  Variable place(const VariableRequest& request, const Tensor& value,
+                 const std::optional<DeviceName>& asked);
+  const DeviceName& next_server();
+  void note(const std::string& variable, const DeviceName& device, const Tensor& value,
+            bool trainable);
+  void warn_outside(std::string_view what) const;
+
+  const ClusterResolver& resolver_;
+  const ClusterSpec cluster_;
+  const ParameterServerOptions options_;
+  const std::vector<std::string> devices_;
+  const std::shared_ptr<ParameterServers> servers_;
+  ReductionToOneDevice cross_device_ops_;
+
+  mutable std::mutex mutex_;
+  size_t variables_ = 0;  // counted for the round; guarded by mutex_, as the next
+  ParameterServerPlan plan_;
+};
+
+// While it lives, this thread traces code for the workers.
+class [[nodiscard]] TracingForWorkers {
+ public:
+  TracingForWorkers();
+  ~TracingForWorkers();
+  TracingForWorkers(const TracingForWorkers&) = delete;
+  TracingForWorkers& operator=(const TracingForWorkers&) = delete;
+  static bool active();
+
+ private:
+  const bool outer_;
+};
+
+}  // namespace cohort::internal

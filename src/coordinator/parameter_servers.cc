@@ -1,0 +1,153 @@
+#include "coordinator/parameter_servers.h"
+
+#include <fmt/format.h>
+
+#include "base/raise.h"
+#include "cluster/ask_server.h"
+#include "coordinator/shipping.h"
+
+namespace cohort::internal {
+namespace {
+
+// A server that is there answers at once.
+constexpr std::chrono::milliseconds kExamineLimit{1000};
+
+// A session that cannot be used any more, and what it was asked has not happened.
+bool is_stale(const Status& status) { return status.code == Code::Aborted; }
+
+}  // namespace
+
+ParameterServers::ParameterServers(const ClusterSpec& cluster, ParameterServersOptions options)
+    : options_(std::move(options)) {
+  for (const int index : cluster.task_indices("ps")) {
+    channels_.push_back(std::make_unique<Channel>());
+    channels_.back()->device =
+        DeviceName::parse(fmt::format("/job:ps/replica:0/task:{}/device:CPU:0", index));
+    channels_.back()->address = cluster.task_address("ps", index);
+  }
+}
+
+void ParameterServers::take_over() {
+  const auto deadline = std::chrono::steady_clock::now() + options_.connect_timeout;
+  std::string missing;
+  for (const auto& channel : channels_) {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
+        deadline - std::chrono::steady_clock::now());
+    const Status status = capture_status([&] {
+      clear_containers(channel->address, {options_.container}, options_.credentials,
+                       std::max(left, std::chrono::milliseconds(100)));
+      const std::lock_guard lock(channel->mutex);
+      open(*channel);
+      channel->incarnation = channel->session->server_incarnation();
+    });
+    if (status.ok()) continue;
+    missing += fmt::format("; {} at {}: {}", channel->device.split().first, channel->address,
+                           status.message);
+  }
+  if (missing.empty()) return;
+  raise(Code::Unavailable, "[ParameterServerStrategy] parameter servers are missing after {} ms{}",
+        options_.connect_timeout.count(), missing);
+}
+
+std::string ParameterServers::unique_name(const std::string& name) {
+  const std::lock_guard lock(mutex_);
+  std::string free = name;
+  while (!names_.insert(free).second) free = fmt::format("{}_{}", name, ++numbers_[name]);
+  return free;
+}
+
+ParameterServers::Channel& ParameterServers::channel(const DeviceName& device) {
+  for (const auto& channel : channels_) {
+    if (channel->device == device) return *channel;
+  }
+  raise(Code::InvalidArgument, "[ParameterServerStrategy] {} is no parameter server",
+        device.to_string());
+}
+
+ParameterServers::Channel& ParameterServers::channel(const std::string& task) {
+  for (const auto& channel : channels_) {
+    if (channel->device.split().first == task) return *channel;
+  }
+  raise(Code::InvalidArgument, "[ParameterServerStrategy] {} is no parameter server", task);
+}
+
+ParameterServers::Condition ParameterServers::examine(const std::string& task) {
+  const Channel& at = channel(task);
+  uint64_t found = 0;
+  const Status status = capture_status([&] {
+    SessionOptions options;
+    options.credentials = options_.credentials;
+    const auto session =
+        std::make_shared<RemoteSession>(std::make_shared<GraphImpl>(), at.address, options);
+    session->open(kExamineLimit);
+    found = session->server_incarnation();
+  });
+  if (!status.ok()) return Condition::Unreachable;
+  return found == at.incarnation ? Condition::Sound : Condition::Restarted;
+}
+
+std::string ParameterServers::find_restarted() {
+  for (const auto& channel : channels_) {
+    const std::string task = channel->device.split().first;
+    if (examine(task) == Condition::Restarted) return task;
+  }
+  return "";
+}
+
+void ParameterServers::accept(const std::string& task) {
+  Channel& at = channel(task);
+  const std::lock_guard lock(at.mutex);
+  open(at);
+  at.incarnation = at.session->server_incarnation();
+}
+
+void ParameterServers::open(Channel& channel) {
+  auto graph = std::make_shared<GraphImpl>();
+  SessionOptions options;
+  options.credentials = options_.credentials;
+  auto session = std::make_shared<RemoteSession>(graph, channel.address, options);
+  session->open(options_.connect_timeout);
+  channel.graph = std::move(graph);
+  channel.session = std::move(session);
+  channel.callables.clear();
+}
+
+ParameterServers::Ready ParameterServers::prepare(Channel& channel, const std::string& key,
+                                                  const Make& make,
+                                                  const std::vector<Tensor>& values) {
+  const std::lock_guard lock(channel.mutex);
+  if (channel.session == nullptr) open(channel);
+  auto found = channel.callables.find(key);
+  if (found == channel.callables.end()) {
+    GraphImpl& graph = *channel.graph;
+    const ShippedFunction shipped = ship(
+        *make(), values, {.graph = graph, .home = channel.device, .container = options_.container});
+    std::vector<Tensor> feeds, fetches;
+    for (const Endpoint feed : shipped.feeds) feeds.push_back(graph.symbol(feed));
+    for (const Endpoint fetch : shipped.fetches) fetches.push_back(graph.symbol(fetch));
+    found = channel.callables.emplace(key, channel.session->make_callable(feeds, fetches)).first;
+  }
+  return {channel.session, found->second};
+}
+
+std::vector<Tensor> ParameterServers::run(const DeviceName& device, const std::string& key,
+                                          const Make& make, const std::vector<Tensor>& values) {
+  Channel& at = channel(device);
+  for (int attempt = 0;; ++attempt) {
+    std::vector<Tensor> results;
+    const Status status = capture_status([&] {
+      const Ready ready = prepare(at, key, make, values);
+      results = ready.session->run_callable(ready.callable, values);
+    });
+    if (status.ok()) {
+      results.pop_back();  // that it is done
+      return results;
+    }
+    const std::lock_guard lock(at.mutex);
+    if (is_stale(status) || status.code == Code::Unavailable) at.session = nullptr;
+    if (attempt == 0 && is_stale(status)) continue;
+    throw Error(status);
+  }
+}
+
+}  // namespace cohort::internal

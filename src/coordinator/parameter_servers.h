@@ -1,0 +1,81 @@
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+
+#include "cluster/remote_session.h"
+#include "cohort/cluster.h"
+#include "graph/function_graph.h"
+
+namespace cohort::internal {
+
+struct ParameterServersOptions {
+  std::string container;  // that the variables are in
+  Credentials credentials = {};
+  std::chrono::milliseconds connect_timeout{60'000};
+};
+
+// The chief's own way to what is on the parameter servers: outside of scheduled functions it reads
+// and writes variables through a session on each. Thread-safe.
+class ParameterServers {
+ public:
+  ParameterServers(const ClusterSpec& cluster, ParameterServersOptions options);
+
+  size_t size() const { return channels_.size(); }
+  const DeviceName& device(size_t ps) const { return channels_[ps]->device; }
+  const std::string& container() const { return options_.container; }
+
+  // A name like `name` that no other variable has.
+  std::string unique_name(const std::string& name);
+
+  // Finds all of them and forgets what an earlier chief kept there. Throws Unavailable, naming
+  // those that are missing.
+  void take_over();
+
+  // Whether a server still has what it was given; `task` is "/job:ps/replica:0/task:0".
+  enum class Condition { Sound, Restarted, Unreachable };
+  Condition examine(const std::string& task);
+  // The task of a server that was restarted; "" when none was.
+  std::string find_restarted();
+  // From here on the server that is there now counts, empty as it is.
+  void accept(const std::string& task);
+
+  // Runs a function of `values` on one of them. `make` traces it the first time that `key` is used.
+  using Make = std::function<std::shared_ptr<const GraphFunction>()>;
+  std::vector<Tensor> run(const DeviceName& device, const std::string& key, const Make& make,
+                          const std::vector<Tensor>& values);
+
+ private:
+  struct Channel {
+    DeviceName device;
+    std::string address;
+    std::atomic<uint64_t> incarnation{0};  // of the server that has the variables; 0: unknown
+    std::mutex mutex = {};
+    std::shared_ptr<GraphImpl> graph = {};  // guarded by mutex, as all below
+    std::shared_ptr<RemoteSession> session = {};
+    std::map<std::string, int> callables = {};
+  };
+  // A function that is ready to run.
+  struct Ready {
+    std::shared_ptr<RemoteSession> session;
+    int callable;
+  };
+
+  Channel& channel(const DeviceName& device);
+  Channel& channel(const std::string& task);
+  Ready prepare(Channel& channel, const std::string& key, const Make& make,
+                const std::vector<Tensor>& values);
+  void open(Channel& channel);
+
+  const ParameterServersOptions options_;
+  std::vector<std::unique_ptr<Channel>> channels_;
+  std::mutex mutex_;
+  std::set<std::string> names_;         // given out; guarded by mutex_, as the next
+  std::map<std::string, int> numbers_;  // the last one put behind a name
+};
+
+}  // namespace cohort::internal

@@ -1,0 +1,40 @@
+#include "coordinator/remote_result.h"
+
+namespace cohort::internal {
+
+void RemoteResult::set(std::vector<Tensor> tensors) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (status_ != RemoteValueStatus::NotReady) return;
+    tensors_ = std::move(tensors);
+    status_ = RemoteValueStatus::Ready;
+  }
+  settled_.notify_all();
+}
+
+void RemoteResult::fail(Status status) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (status_ != RemoteValueStatus::NotReady) return;
+    error_ = std::move(status);
+    status_ = RemoteValueStatus::Ready;
+  }
+  settled_.notify_all();
+}
+
+RemoteValueStatus RemoteResult::status() const {
+  const std::lock_guard lock(mutex_);
+  return status_;
+}
+
+const std::vector<Tensor>& RemoteResult::wait() const {
+  std::unique_lock lock(mutex_);
+  settled_.wait(lock, [&] { return status_ != RemoteValueStatus::NotReady; });
+  throw_if_error(error_);
+  return tensors_;
+}
+
+RemoteValueStatus status_of(const RemoteResult& result) { return result.status(); }
+const std::vector<Tensor>& tensors_of(const RemoteResult& result) { return result.wait(); }
+
+}  // namespace cohort::internal

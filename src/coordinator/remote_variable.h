@@ -1,0 +1,38 @@
+#pragma once
+
+#include "coordinator/parameter_servers.h"
+#include "train/single_variable.h"
+
+namespace cohort::internal {
+
+// A variable on a parameter server. While a function is traced, uses of it become operations that
+// run there; otherwise each is a call to that server.
+class RemoteVariable : public SingleVariable {
+ public:
+  struct Place {
+    std::shared_ptr<ParameterServers> servers;
+    DeviceName device;
+    std::string unique_name;  // that the server knows it by
+  };
+  RemoteVariable(const VariableOptions& options, const Shape& shape, DType dtype, Place place);
+
+  std::string device() const override { return place_.device.to_string(); }
+  const std::string& unique_name() const { return place_.unique_name; }
+  bool is_initialized() const override;
+  Tensor read() const override;
+  Tensor assign(const Tensor& value) override;
+  Tensor assign_add(const Tensor& delta) override;
+  Tensor assign_sub(const Tensor& delta) override;
+  Tensor scatter(ScatterOp op, const IndexedSlices& slices) override;
+  std::shared_ptr<VariableImpl> deep_copy() const override;
+  std::string to_string() const override;
+
+ private:
+  using Body = std::function<Tensor(std::span<const Tensor>)>;
+  // Does it on the server. `what` tells it from other things to do with the variable.
+  Tensor there(std::string_view what, const std::vector<Tensor>& values, const Body& body) const;
+
+  const Place place_;
+};
+
+}  // namespace cohort::internal

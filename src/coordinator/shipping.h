@@ -1,0 +1,38 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+
+#include "graph/function_graph.h"
+#include "ops/element_source.h"
+
+namespace cohort::internal {
+
+// The graph of a session on another task, which functions of this process become part of.
+struct Destination {
+  GraphImpl& graph;
+  DeviceName home;        // where nodes run that are bound to no state
+  std::string container;  // of the variables on the parameter servers
+  // The handle of the iterator that stands for `source` there. Empty where there are none.
+  std::function<Endpoint(const ElementSource& source)> bind_iterator = {};
+  // What tells a call from its repetition, see kOnce; none when calls are never repeated.
+  std::optional<Endpoint> claim = std::nullopt;
+};
+
+// A function in the graph of a session.
+struct ShippedFunction {
+  std::vector<Endpoint> feeds;    // one for each argument that is a tensor
+  std::vector<Endpoint> fetches;  // the results, then what tells that it is done
+};
+
+// Throws FailedPrecondition, naming what it is, when the function uses something of this process
+// that cannot travel.
+void check_can_travel(const GraphFunction& function, std::span<const Tensor> arguments);
+
+// Adds the function's nodes. What uses a variable runs where the variable is, rows are gathered
+// there, and everything else runs at home. `arguments` are those of a call: handles among them are
+// bound once and for all. Throws InvalidArgument for an operation on state of two tasks.
+ShippedFunction ship(const GraphFunction& function, std::span<const Tensor> arguments,
+                     const Destination& destination);
+
+}  // namespace cohort::internal

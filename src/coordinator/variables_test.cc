@@ -1,0 +1,152 @@
+// Variables on parameter servers.
+
+#include <gtest/gtest.h>
+
+#include "coordinator/coordinated_cluster.h"
+
+namespace cohort {
+namespace {
+
+std::string ps(int task) {
+  return "/job:ps/replica:0/task:" + std::to_string(task) + "/device:CPU:0";
+}
+
+class RemoteVariables : public testing::Test, public test::CoordinatedCluster {
+ protected:
+  RemoteVariables() : CoordinatedCluster(2, 2) {}
+};
+
+TEST_F(RemoteVariables, AreReadAndWrittenFromHere) {
+  Variable v = strategy.create([] { return Variable({1.f, 2.f}, {.name = "v"}); });
+  EXPECT_EQ(v.to_string(), "<Variable 'v:0' shape=(2,) dtype=float32, value=[1. 2.]>");
+  EXPECT_TRUE(v.is_initialized());
+  EXPECT_EQ(v.assign(Tensor({3.f, 4.f})).to_vector<float>(), (std::vector<float>{3, 4}));
+  EXPECT_EQ(v.assign_add(Tensor(1.f)).to_vector<float>(), (std::vector<float>{4, 5}));
+  EXPECT_EQ(v.assign_sub(Tensor({1.f, 0.f})).to_vector<float>(), (std::vector<float>{3, 5}));
+  v.scatter_add({Tensor({10.f}), Tensor({int64_t{1}}), {2}});
+  EXPECT_EQ(v.read_value().to_vector<float>(), (std::vector<float>{3, 15}));
+  EXPECT_ERROR(Code::InvalidArgument, "'v'", v.assign(Tensor({1.f, 2.f, 3.f})));
+  Variable copy = v.deep_copy();
+  copy.assign_add(Tensor(1.f));
+  EXPECT_EQ(v.read_value().to_vector<float>(), (std::vector<float>{3, 15}));
+}
+
+TEST_F(RemoteVariables, ArePlacedInTurn) {
+  const auto scope = strategy.scope();
+  const Variable a(1.f), b(1.f), c(1.f);
+  EXPECT_EQ(a.device(), ps(0));
+  EXPECT_EQ(b.device(), ps(1));
+  EXPECT_EQ(c.device(), ps(0));
+  {
+    const auto elsewhere = device("/job:ps/task:0");  // a user's scope does not count
+    EXPECT_EQ(Variable(1.f).device(), ps(1));
+  }
+  {
+    const auto beside = strategy.extended().colocate_vars_with(b);
+    EXPECT_EQ(Variable(1.f).device(), ps(1));
+  }
+  EXPECT_EQ(Variable(1.f).device(), ps(0));  // a colocated one does not advance the round
+}
+
+TEST_F(RemoteVariables, AreUsedByTheirNamesAlone) {
+  const auto scope = strategy.scope();
+  Variable a(1.f, {.name = "same"}), b(2.f, {.name = "same"});
+  a.assign_add(10.f);
+  EXPECT_EQ(a.read_value().to<float>(), 11);
+  EXPECT_EQ(b.read_value().to<float>(), 2);
+  EXPECT_EQ(b.name(), "same");
+}
+
+TEST(RemoteVariablePlacement, GoesByBytesWhenAsked) {
+  test::CoordinatedCluster here(2, 1, {.placement = VariablePlacement::ByBytes});
+  const auto scope = here.strategy.scope();
+  const Variable large(zeros({100}));
+  EXPECT_EQ(large.device(), ps(0));
+  EXPECT_EQ(Variable(zeros({10})).device(), ps(1));
+  EXPECT_EQ(Variable(zeros({10})).device(), ps(1));
+  const ParameterServerPlan plan = here.strategy.plan();
+  EXPECT_EQ(plan.bytes_per_ps, (std::vector<int64_t>{400, 80}));
+  EXPECT_EQ(plan.total_bytes(), 480);
+  EXPECT_EQ(plan.bytes_per_step, 960);
+  EXPECT_NE(plan.to_string().find("ps 1: 80 bytes"), std::string::npos) << plan;
+}
+
+TEST_F(RemoteVariables, AreTrainedByTheWorkers) {
+  ClusterCoordinator coordinator(strategy);
+  const auto scope = strategy.scope();
+  nn::Sequential model{nn::Dense(2, 8), nn::relu, nn::Dense(8, 1)};
+  optim::Adam optimizer({.learning_rate = 0.02});
+  const auto step = function([&](Tensor x, Tensor y) {
+    return strategy.run(
+        [&](Tensor input, Tensor wanted) {
+          GradientTape tape;
+          const Tensor loss = mean(square(model(input) - wanted));
+          optimizer.apply_gradients(tape.gradient(loss, model.variables()), model.variables());
+          return loss;
+        },
+        x, y);
+  });
+  const Tensor x = random::uniform({64, 2});
+  const Tensor y = sum(x, 1, KeepDims::Yes);
+  const float first = coordinator.fetch(coordinator.schedule(step, x, y)).value().to<float>();
+  for (int i = 0; i < 300; ++i) coordinator.schedule(step, x, y);
+  coordinator.join();
+  const float last = coordinator.fetch(coordinator.schedule(step, x, y)).value().to<float>();
+  EXPECT_LT(last, first / 20) << first;
+  EXPECT_EQ(optimizer.iterations().read_value().to<int64_t>(), 302);
+  const Variable weights = model.variables()[0];
+  EXPECT_EQ(optimizer.slot(weights, "mean").device(), weights.device());
+}
+
+TEST(WorkersWithTwoReplicas, AreInSync) {
+  test::CoordinatedCluster here(1, 2, {.devices = {"CPU:0", "CPU:1"}});
+  EXPECT_EQ(here.strategy.num_replicas_in_sync(), 2);
+  ClusterCoordinator coordinator(here.strategy);
+  Variable v =
+      here.strategy.create([] { return Variable(1.f, {.aggregation = VariableAggregation::Sum}); });
+  const auto step = function([&] {
+    const auto ids = here.strategy.run([&] {
+      const auto id = static_cast<float>(get_replica_context()->replica_id_in_sync_group());
+      v.assign_add(Tensor(id) + 1.f);
+      return Tensor(id);
+    });
+    return here.strategy.reduce(ReduceOp::Sum, ids);
+  });
+  EXPECT_EQ(coordinator.fetch(coordinator.schedule(step)).to<float>(), 1);
+  EXPECT_EQ(v.read_value().to<float>(), 4);
+}
+
+TEST_F(RemoteVariables, AreCachedWhereAsked) {
+  ClusterCoordinator coordinator(strategy);
+  Variable v = strategy.create([] { return Variable(1.f); });
+  const RemoteValue result = coordinator.schedule([&] {
+    std::vector<Tensor> seen;
+    {
+      const auto caching = cache_variable_reads();
+      seen.push_back(v.read_value());
+      v.assign(9.f);
+      seen.push_back(v.read_value());
+    }
+    seen.push_back(v.read_value());
+    return seen;
+  });
+  std::vector<float> seen;
+  for (const Tensor& value : coordinator.fetch(result)) seen.push_back(value.to<float>());
+  EXPECT_EQ(seen, (std::vector<float>{1, 1, 9}));
+}
+
+TEST_F(RemoteVariables, AreSavedAndRestored) {
+  const std::string prefix = testing::TempDir() + "/remote_variables";
+  Variable v = strategy.create([] { return Variable({1.f, 2.f}, {.name = "v"}); });
+  Checkpoint checkpoint({{"v", v}});
+  const std::string saved = checkpoint.save(prefix);
+  v.assign(Tensor({0.f, 0.f}));
+  checkpoint.restore(saved);
+  EXPECT_EQ(v.read_value().to_vector<float>(), (std::vector<float>{1, 2}));
+  Variable here({0.f, 0.f}, {.name = "v"});
+  Checkpoint({{"v", here}}).restore(saved);
+  EXPECT_EQ(here.read_value().to_vector<float>(), (std::vector<float>{1, 2}));
+}
+
+}  // namespace
+}  // namespace cohort

@@ -1,0 +1,85 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cohort/multi_worker.h"
+#include "distribute/mirrored_extended.h"
+#include "distribute/worker_gradients.h"
+#include "workers/worker_group.h"
+
+namespace cohort::internal {
+
+// The replicas of one worker as MirroredExtended has them, and what they make together with those
+// of the other workers: first each worker reduces the values of its own replicas, then the workers
+// reduce what they have.
+class MultiWorkerExtended : public MirroredExtended {
+ public:
+  MultiWorkerExtended(std::shared_ptr<const ClusterResolver> resolver,
+                      std::vector<std::string> devices, const MultiWorkerOptions& options);
+  ~MultiWorkerExtended() override;
+
+  std::string name() const override { return "MultiWorkerMirroredStrategy"; }
+  int num_replicas_in_sync() const override;
+  size_t replicas_on_host() const override;
+  int replica_id(size_t local_replica) const override;
+  bool should_checkpoint() const override { return is_chief(); }
+  bool should_save_summary() const override { return is_chief(); }
+  bool between_graph() const override { return true; }
+  const ClusterResolver* cluster_resolver() const override { return resolver_.get(); }
+  bool shares_gradients() const override {
+    return is_alone() && MirroredExtended::shares_gradients();
+  }
+  bool supports_replica_pipelines() const override { return false; }
+  InputContext input_context() const override;
+  InputTotals sum_over_workers(const InputTotals& here) override;
+  Tensor from_first_worker(const Tensor& value) override;
+
+  Variable create_variable(const NextCreator& next, const VariableRequest& request) override;
+  DistributedValue reduce_to(ReduceOp op, const DistributedValue& value,
+                             const Destinations& destinations,
+                             const CommunicationOptions& options) override;
+  std::vector<DistributedValue> batch_reduce_to(ReduceOp op,
+                                                std::span<const ReduceRequest> requests,
+                                                const CommunicationOptions& options) override;
+  DistributedValue gather_to(const DistributedValue& value, const Destinations& destinations,
+                             int axis, const CommunicationOptions& options) override;
+  std::vector<Gradient> replica_all_reduce(ReplicaContext& context, ReduceOp op,
+                                           const std::vector<Gradient>& values,
+                                           const CommunicationOptions& options) override;
+  GatheredValue replica_all_gather(ReplicaContext& context, const Tensor& value, int axis,
+                                   const CommunicationOptions& options) override;
+  Gradients replica_sum_gradients(ReplicaContext& context, const Gradients& own,
+                                  const std::vector<Variable>& variables) override;
+  std::unique_ptr<StrategyExtended> clone() const override;
+
+  int num_workers() const { return workers_.size(); }
+  int worker_id() const { return workers_.self; }
+  bool is_chief() const { return workers_.is_chief; }
+  bool is_newcomer() const { return is_newcomer_; }
+  void end_newcomer() { is_newcomer_ = false; }
+  Communicator communicator() const;
+  void rejoin(std::chrono::milliseconds timeout);
+
+ private:
+  bool is_alone() const { return num_workers() == 1; }
+  void join(std::chrono::milliseconds timeout, bool resumes);
+  CommunicationOptions completed(const CommunicationOptions& options) const {
+    return options_.communication.merged_with(options);
+  }
+  // `once` for all replicas of this worker, which all call it with their own part.
+  void meet(ReplicaContext& context, ReplicaCall& own,
+            const std::function<void(const ReplicaCalls&)>& once);
+  // Sets everybody's results.
+  void sum_gradients(const ReplicaCalls& calls, const std::vector<Variable>& variables);
+
+  const std::shared_ptr<const ClusterResolver> resolver_;
+  const MultiWorkerOptions options_;
+  const WorkerList workers_;
+  bool is_newcomer_ = false;
+  std::unique_ptr<WorkerGroup> group_;  // null for one worker, as the next
+  std::unique_ptr<WorkerGradients> gradients_;
+};
+
+}  // namespace cohort::internal

@@ -1,0 +1,93 @@
+#include "distribute/nccl_groups.h"
+
+#include "cohort/device.h"
+#include "tensor/memory.h"
+
+namespace cohort::internal {
+
+NcclGroups::~NcclGroups() {
+  for (const auto& [key, comms] : groups_) {
+    for (NcclComm* comm : comms) key.first->comm_destroy(comm);
+  }
+}
+
+const NcclGroups::Comms& NcclGroups::comms_for(const NcclLibrary& library,
+                                               const std::vector<int>& indices) {
+  Comms& comms = groups_[{&library, indices}];
+  if (comms.empty()) {
+    Comms made(indices.size());
+    library.check(library.comm_init_all(made.data(), static_cast<int>(made.size()), indices.data()),
+                  "ncclCommInitAll");
+    comms = std::move(made);
+  }
+  return comms;
+}
+
+namespace {
+
+std::vector<int> indices_of(const std::vector<std::string>& devices) {
+  std::vector<int> indices;
+  for (const std::string& device : devices) {
+    indices.push_back(DeviceName::parse(device).index.value_or(0));
+  }
+  return indices;
+}
+
+// Memory for the results, on the devices of the tensors.
+std::vector<std::vector<WritableTensor>> allocate_results(
+    const std::vector<std::vector<Tensor>>& tensors, const std::vector<std::string>& devices) {
+  std::vector<std::vector<WritableTensor>> results(tensors.size());
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    for (size_t k = 0; k < devices.size(); ++k) {
+      const DeviceScope on(devices[k]);
+      results[i].push_back(allocate_like(tensors[i][k]));
+    }
+  }
+  return results;
+}
+
+// The first result that is not success.
+class FirstFailure {
+ public:
+  void note(int result, std::string_view call) {
+    if (result_ != 0) return;
+    result_ = result;
+    call_ = call;
+  }
+  void check(const NcclLibrary& library) const { library.check(result_, call_); }
+
+ private:
+  int result_ = 0;
+  std::string_view call_;
+};
+
+}  // namespace
+
+std::vector<std::vector<Tensor>> NcclGroups::all_reduce(
+    const NcclLibrary& library, ReduceOp op, const std::vector<std::vector<Tensor>>& tensors,
+    const std::vector<std::string>& devices) {
+  const std::lock_guard lock(mutex_);
+  const Comms& comms = comms_for(library, indices_of(devices));
+  const auto results = allocate_results(tensors, devices);
+  FirstFailure failure;
+  failure.note(library.group_start(), "ncclGroupStart");
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    for (size_t k = 0; k < comms.size(); ++k) {
+      const Tensor& own = tensors[i][k];
+      // The stream is the default one, in whose order the kernel library's own work runs.
+      failure.note(library.all_reduce(element_bytes(own), results[i][k].data,
+                                      static_cast<size_t>(own.size()), *nccl_dtype(own.dtype()),
+                                      *nccl_op(op), comms[k], nullptr),
+                   "ncclAllReduce");
+    }
+  }
+  failure.note(library.group_end(), "ncclGroupEnd");
+  failure.check(library);
+  std::vector<std::vector<Tensor>> reduced(results.size());
+  for (size_t i = 0; i < results.size(); ++i) {
+    for (const WritableTensor& result : results[i]) reduced[i].push_back(result.tensor);
+  }
+  return reduced;
+}
+
+}  // namespace cohort::internal

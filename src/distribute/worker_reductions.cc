@@ -1,0 +1,132 @@
+#include "distribute/worker_reductions.h"
+
+#include <fmt/format.h>
+
+#include "base/raise.h"
+#include "cohort/ops.h"
+#include "distribute/check_components.h"
+
+namespace cohort::internal {
+namespace {
+
+void check_not_symbolic(const std::vector<Gradient>& values) {
+  for (const Gradient& value : values) {
+    if (value.is_sparse() ? !value.slices().values.is_symbolic() : !value.dense().is_symbolic()) {
+      continue;
+    }
+    raise(Code::Unimplemented,
+          "[MultiWorkerMirroredStrategy] workers cannot reduce in a function that is traced around "
+          "run(); trace the step instead: strategy.run(function(step), x)");
+  }
+}
+
+// The order of axes that brings `axis` to the front; its own inverse brings it back.
+std::vector<int64_t> front_and_back(int rank, int axis, bool back) {
+  std::vector<int64_t> order;
+  if (back) {
+    for (int i = 1; i <= axis; ++i) order.push_back(i);
+    order.push_back(0);
+    for (int i = axis + 1; i < rank; ++i) order.push_back(i);
+  } else {
+    order.push_back(axis);
+    for (int i = 0; i < rank; ++i) {
+      if (i != axis) order.push_back(i);
+    }
+  }
+  return order;
+}
+
+std::string describe(const Tensor& value) {
+  return to_string(value.dtype()) + " " + value.shape().to_string();
+}
+
+// Sizes along the axis may differ.
+void check_gatherable_everywhere(Communicator& workers, const Tensor& value, int axis) {
+  const Shape shape = value.shape();
+  std::vector<int64_t> sizes(shape.begin(), shape.end());
+  sizes[static_cast<size_t>(axis)] = Shape::kUnknownDim;
+  const std::string own = to_string(value.dtype()) + " " + Shape(sizes).to_string();
+  const std::vector<std::string> all =
+      texts_of_workers(workers, fmt::format("{}\n{}\n{}", own, axis, describe(value)));
+  for (int rank = 1; rank < workers.size(); ++rank) {
+    const std::string& first = all[0];
+    const std::string& other = all[static_cast<size_t>(rank)];
+    if (first.substr(0, first.rfind('\n')) == other.substr(0, other.rfind('\n'))) continue;
+    raise(Code::InvalidArgument,
+          "[gather] the values of {} ({}) and {} ({}) cannot be put together along axis {}: dtype, "
+          "rank and all other sizes must be the same",
+          workers.member(0), first.substr(first.rfind('\n') + 1), workers.member(rank),
+          other.substr(other.rfind('\n') + 1), axis);
+  }
+}
+
+}  // namespace
+
+CollectiveOptions collective_options(const CommunicationOptions& options) {
+  CollectiveOptions result;
+  if (options.timeout_seconds && *options.timeout_seconds > 0) {
+    result.timeout = std::chrono::duration_cast<std::chrono::nanoseconds>(
+        std::chrono::duration<double>(*options.timeout_seconds));
+  }
+  return result;
+}
+
+std::vector<Gradient> reduce_over_workers(Communicator& workers, ReduceOp op,
+                                          const std::vector<Gradient>& values,
+                                          const CommunicationOptions& options) {
+  check_not_symbolic(values);
+  const CollectiveOptions how = collective_options(options);
+  std::vector<Gradient> results(values.size());
+  std::vector<Tensor> dense;
+  for (const Gradient& value : values) {
+    if (!value.is_sparse()) dense.push_back(value.dense());
+  }
+  if (!dense.empty()) dense = workers.all_reduce(dense, op, how);
+  size_t next = 0;
+  for (size_t i = 0; i < values.size(); ++i) {
+    results[i] = values[i].is_sparse() ? Gradient(workers.all_reduce(values[i].slices(), op, how))
+                                       : Gradient(dense[next++]);
+  }
+  return results;
+}
+
+Tensor gather_over_workers(Communicator& workers, const Tensor& value, int axis,
+                           const CommunicationOptions& options) {
+  check_not_symbolic({Gradient(value)});
+  const Gradient one(value);
+  check_gatherable("gather", {&one, 1}, axis);
+  check_gatherable_everywhere(workers, value, axis);
+  const CollectiveOptions how = collective_options(options);
+  if (axis == 0) return workers.all_gather(value, how);
+  const int rank = value.rank();
+  const Tensor joined =
+      workers.all_gather(transpose(value, front_and_back(rank, axis, false)), how);
+  return transpose(joined, front_and_back(rank, axis, true));
+}
+
+std::vector<std::string> texts_of_workers(Communicator& workers, const std::string& text) {
+  const auto size = Tensor::from(std::vector<int64_t>{static_cast<int64_t>(text.size())});
+  const std::vector<int64_t> sizes = workers.all_gather(size).to_vector<int64_t>();
+  const Tensor bytes = Tensor::from(std::vector<uint8_t>(text.begin(), text.end()));
+  const std::vector<uint8_t> joined = workers.all_gather(bytes).to_vector<uint8_t>();
+  std::vector<std::string> texts;
+  auto at = joined.begin();
+  for (const int64_t each : sizes) {
+    texts.emplace_back(at, at + each);
+    at += each;
+  }
+  return texts;
+}
+
+void check_same_on_workers(Communicator& workers, const std::string& what,
+                           const std::string& text) {
+  const std::vector<std::string> all = texts_of_workers(workers, text);
+  for (int rank = 1; rank < workers.size(); ++rank) {
+    if (all[static_cast<size_t>(rank)] == all[0]) continue;
+    raise(Code::FailedPrecondition,
+          "[{}] the workers do not make the same program: {} has {}, {} has {}", what,
+          workers.member(0), all[0], workers.member(rank), all[static_cast<size_t>(rank)]);
+  }
+}
+
+}  // namespace cohort::internal

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <vector>
+
+#include "cohort/collective.h"
+#include "cohort/cross_device_ops.h"
+
+// What workers compute together, each with what its own replicas made of their values. All workers
+// call these at the same time.
+namespace cohort::internal {
+
+CollectiveOptions collective_options(const CommunicationOptions& options);
+
+// Sum, Min, Max or Product of each value over the workers; rows are joined.
+std::vector<Gradient> reduce_over_workers(Communicator& workers, ReduceOp op,
+                                          const std::vector<Gradient>& values,
+                                          const CommunicationOptions& options);
+
+// Everybody's `value`, one after the other along `axis`. InvalidArgument, naming the workers, when
+// dtypes, ranks or other sizes differ.
+Tensor gather_over_workers(Communicator& workers, const Tensor& value, int axis,
+                           const CommunicationOptions& options);
+
+// FailedPrecondition on every worker, with the names of two, unless `text` is the same on all.
+void check_same_on_workers(Communicator& workers, const std::string& what, const std::string& text);
+
+// Everybody's text, by rank.
+std::vector<std::string> texts_of_workers(Communicator& workers, const std::string& text);
+
+}  // namespace cohort::internal

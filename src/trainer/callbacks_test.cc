@@ -1,0 +1,165 @@
+#include "cohort/callbacks.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "support/expect_error.h"
+#include "support/temporary_file.h"
+
+namespace cohort {
+namespace {
+
+// A trainer that learns nothing, for callbacks that are told figures by hand.
+struct Rig {
+  nn::Dense model{1, 1};
+  optim::Sgd optimizer{{.learning_rate = 1}};
+  Trainer trainer{model, nn::mean_squared_error, optimizer};
+  data::Dataset dataset = data::from_tensor_slices(Tensor({{1.f}, {2.f}}), Tensor({{1.f}, {2.f}}));
+
+  void fit(int epochs, Callbacks callbacks) {
+    trainer.fit(dataset.batch(1),
+                {.epochs = epochs, .callbacks = std::move(callbacks), .progress = false});
+  }
+  double rate() const { return optimizer.learning_rate().to<double>(); }
+};
+
+std::string text_of(const std::string& path) {
+  std::stringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+TEST(Callbacks, AreCalledInOrder) {
+  Rig rig;
+  std::string calls;
+  const auto note = [&](const char* name) { return [&calls, name](auto&&...) { calls += name; }; };
+  rig.fit(2, {std::make_shared<LambdaCallback>(LambdaCallbacks{.on_fit_begin = note("<"),
+                                                               .on_epoch_begin = note("("),
+                                                               .on_step_end = note("."),
+                                                               .on_epoch_end = note(")"),
+                                                               .on_fit_end = note(">")})});
+  EXPECT_EQ(calls, "<(..)(..)>");
+}
+
+TEST(Callbacks, StopEndsBehindTheStep) {
+  Rig rig;
+  rig.fit(3, {std::make_shared<LambdaCallback>(
+                 LambdaCallbacks{.on_step_end = [](Trainer& trainer, const Logs&) {
+                   if (trainer.progress().step == 3) trainer.stop();
+                 }})});
+  EXPECT_EQ(rig.trainer.progress().step, 3);
+}
+
+TEST(EarlyStopping, WaitsForItsPatience) {
+  Rig rig;
+  EarlyStopping stopping({.monitor = "loss", .min_delta = 0.1, .patience = 2});
+  int epochs = 0;
+  bool stopped = false;
+  rig.fit(6, {std::make_shared<LambdaCallback>(
+                 LambdaCallbacks{.on_epoch_end =
+                                     [&](Trainer& trainer, const Logs&) {
+                                       const double losses[] = {1, 0.5, 0.45, 0.45, 0.4, 0.3};
+                                       stopping.on_epoch_end(trainer, {{"loss", losses[epochs++]}});
+                                     },
+                                 .on_fit_end = [&](Trainer&) { stopped = true; }})});
+  EXPECT_TRUE(stopped);
+  EXPECT_EQ(epochs, 4) << "0.45 is not better than 0.5 by 0.1";
+}
+
+TEST(EarlyStopping, RemembersWhatItWaitedFor) {
+  Rig rig;
+  EarlyStopping before({.monitor = "accuracy", .patience = 2});
+  before.on_epoch_end(rig.trainer, {{"accuracy", 0.9}});
+  before.on_epoch_end(rig.trainer, {{"accuracy", 0.8}});
+  EarlyStopping after({.monitor = "accuracy", .patience = 2});
+  after.restore(before.save());
+  EXPECT_EQ(after.save(), before.save());
+  EXPECT_ERROR(Code::DataLoss, "EarlyStopping", after.restore("other"));
+}
+
+TEST(Monitor, NamesTheFiguresThereAre) {
+  Rig rig;
+  EXPECT_ERROR(Code::InvalidArgument, "there are: loss",
+               rig.fit(1, {std::make_shared<EarlyStopping>()}));
+}
+
+TEST(LearningRateScheduler, SetsTheRateOfEachEpoch) {
+  Rig rig;
+  std::vector<double> rates;
+  rig.fit(3, {std::make_shared<LearningRateScheduler>(
+                  [](int epoch, double rate) { return epoch == 1 ? rate : rate / 2; }),
+              std::make_shared<LambdaCallback>(LambdaCallbacks{
+                  .on_epoch_end = [&](Trainer&, const Logs&) { rates.push_back(rig.rate()); }})});
+  EXPECT_EQ(rates, (std::vector<double>{1, 0.5, 0.25}));
+}
+
+TEST(ReduceOnPlateau, LowersTheRateAndKeepsItOverARestart) {
+  Rig rig;
+  const ReduceOnPlateauOptions options = {
+      .monitor = "loss", .factor = 0.5, .patience = 1, .min_rate = 0.3};
+  ReduceOnPlateau plateau(options);
+  plateau.on_epoch_end(rig.trainer, {{"loss", 1}});
+  EXPECT_EQ(rig.rate(), 1);
+  plateau.on_epoch_end(rig.trainer, {{"loss", 1}});
+  EXPECT_EQ(rig.rate(), 0.5);
+  plateau.on_epoch_end(rig.trainer, {{"loss", 1}});
+  EXPECT_NEAR(rig.rate(), 0.3, 1e-7);
+  Rig restarted;
+  ReduceOnPlateau again(options);
+  again.restore(plateau.save());
+  again.on_fit_begin(restarted.trainer);
+  EXPECT_NEAR(restarted.rate(), 0.3, 1e-7);
+}
+
+TEST(CsvLogger, WritesALineForEachEpochAndGoesOn) {
+  const TemporaryFolder folder;
+  const std::string path = folder.path() + "/log.csv";
+  Rig rig;
+  rig.fit(2, {std::make_shared<CsvLogger>(path)});
+  const std::string text = text_of(path);
+  EXPECT_TRUE(text.starts_with("epoch,loss\n1,")) << text;
+  rig.fit(1, {std::make_shared<CsvLogger>(path)});
+  EXPECT_EQ(std::ranges::count(text_of(path), '\n'), 4);
+  EXPECT_ERROR(Code::Unavailable, "/no/such",
+               rig.fit(1, {std::make_shared<CsvLogger>("/no/such/folder/log.csv")}));
+}
+
+TEST(ModelCheckpoint, KeepsTheBestAndTheLast) {
+  const TemporaryFolder folder;
+  Rig rig;
+  ModelCheckpoint keeper({.folder = folder.path(), .monitor = "loss"});
+  const auto set_bias = [&](float value) { rig.model.bias()->assign(Tensor({value})); };
+  const double losses[] = {3, 1, 2};
+  for (int i = 0; i < 3; ++i) {
+    set_bias(static_cast<float>(i));
+    keeper.on_epoch_end(rig.trainer, {{"loss", losses[i]}});
+  }
+  rig.trainer.checkpoint().read(folder.path() + "/best").expect_partial();
+  EXPECT_EQ(rig.model.bias()->read_value()[0].to<float>(), 1);
+  rig.trainer.checkpoint().read(folder.path() + "/last").expect_partial();
+  EXPECT_EQ(rig.model.bias()->read_value()[0].to<float>(), 2);
+  EXPECT_ERROR(Code::InvalidArgument, "folder", ModelCheckpoint({}));
+}
+
+TEST(TensorBoardCallback, WritesFiguresOfStepsAndEpochs) {
+  const TemporaryFolder folder;
+  Rig rig;
+  rig.fit(2, {std::make_shared<TensorBoard>(
+                 TensorBoardOptions{.folder = folder.path(), .every_steps = 2})});
+  size_t records = 0;
+  std::string all;
+  for (const data::Element& record : data::tfrecord(data::files({folder.path() + "/events*"}))) {
+    all += record.tensor().to<std::string>();
+    ++records;
+  }
+  // The first one; loss and examples/s of steps 2 and 4; the loss of two epochs.
+  EXPECT_EQ(records, 1u + 4 + 2);
+  for (const char* tag : {"step/loss", "step/examples_per_second", "epoch/loss"}) {
+    EXPECT_NE(all.find(tag), std::string::npos) << tag;
+  }
+}
+
+}  // namespace
+}  // namespace cohort

@@ -1,0 +1,58 @@
+#include <algorithm>
+#include <cmath>
+
+#include "base/log.h"
+#include "base/raise.h"
+#include "cohort/callbacks.h"
+#include "trainer/saved_numbers.h"
+
+namespace cohort {
+namespace {
+
+double rate_of(const Trainer& trainer) { return trainer.optimizer().learning_rate().to<double>(); }
+
+}  // namespace
+
+LearningRateScheduler::LearningRateScheduler(std::function<double(int epoch, double rate)> rate)
+    : rate_(std::move(rate)) {}
+
+void LearningRateScheduler::on_epoch_begin(Trainer& trainer) {
+  const double rate = rate_(trainer.progress().epoch, rate_of(trainer));
+  if (!(rate >= 0)) {
+    internal::raise(Code::InvalidArgument,
+                    "[LearningRateScheduler] expected a rate of at least 0 for epoch {}, got {}",
+                    trainer.progress().epoch, rate);
+  }
+  trainer.optimizer().set_learning_rate(rate);
+}
+
+ReduceOnPlateau::ReduceOnPlateau(const ReduceOnPlateauOptions& options)
+    : options_(options),
+      monitor_("ReduceOnPlateau", options.monitor, options.mode, options.min_delta) {}
+
+void ReduceOnPlateau::on_fit_begin(Trainer& trainer) {
+  if (!std::isnan(rate_)) trainer.optimizer().set_learning_rate(rate_);
+}
+
+void ReduceOnPlateau::on_epoch_end(Trainer& trainer, const Logs& logs) {
+  waited_ = monitor_.improved(logs) ? 0 : waited_ + 1;
+  if (waited_ < options_.patience) return;
+  waited_ = 0;
+  const double now = rate_of(trainer);
+  rate_ = std::max(now * options_.factor, options_.min_rate);
+  internal::log_info("[ReduceOnPlateau] learning rate {} -> {}", now, rate_);
+  trainer.optimizer().set_learning_rate(rate_);
+}
+
+std::string ReduceOnPlateau::save() const {
+  return internal::save_numbers({monitor_.best(), static_cast<double>(waited_), rate_});
+}
+
+void ReduceOnPlateau::restore(const std::string& saved) {
+  const std::vector<double> numbers = internal::restore_numbers("ReduceOnPlateau", saved, 3);
+  monitor_.set_best(numbers[0]);
+  waited_ = static_cast<int>(numbers[1]);
+  rate_ = numbers[2];
+}
+
+}  // namespace cohort

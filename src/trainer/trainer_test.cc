@@ -1,0 +1,179 @@
+#include "cohort/trainer.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "cohort/callbacks.h"
+#include "cohort/ops.h"
+#include "cohort/random.h"
+#include "support/expect_error.h"
+#include "support/temporary_file.h"
+
+namespace cohort {
+namespace {
+
+// y = 2 x0 - 3 x1 + 1 for 21 points: the last batch of 4 is short.
+data::Dataset line() {
+  std::vector<float> x, y;
+  for (int i = 0; i < 21; ++i) {
+    const float a = static_cast<float>(i % 5) / 5;
+    const float b = static_cast<float>(i % 3) / 3;
+    x.insert(x.end(), {a, b});
+    y.push_back(2 * a - 3 * b + 1);
+  }
+  return data::from_tensor_slices(Tensor::from(std::span<const float>(x), {21, 2}),
+                                  Tensor::from(std::span<const float>(y), {21, 1}));
+}
+
+data::Dataset batches() { return line().batch(4); }
+
+// A model that begins with zeros, and what trains it.
+struct Rig {
+  nn::Dense model{2, 1, {.kernel_initializer = nn::zeros()}};
+  optim::Sgd optimizer{{.learning_rate = 0.2, .momentum = 0.5}};
+  Trainer trainer{model, nn::mean_squared_error, optimizer};
+
+  History fit(int epochs, FitOptions options = {}) {
+    options.epochs = epochs;
+    options.progress = false;
+    return trainer.fit(batches(), options);
+  }
+};
+
+TEST(Trainer, FitsALine) {
+  Rig rig;
+  const History history = rig.fit(60);
+  ASSERT_EQ(history.epochs.size(), 60u);
+  EXPECT_LT(history.epochs.back().at("loss"), 1e-3);
+  EXPECT_LT(history.epochs.back().at("loss"), history.epochs.front().at("loss"));
+  EXPECT_NEAR(rig.trainer.predict(batches())[3].to<float>(), 2 * 0.6f - 0 + 1, 0.05);
+}
+
+TEST(Trainer, GivesTheSameUnderEveryStrategy) {
+  Rig alone;
+  const History expected = alone.fit(3);
+  MirroredStrategy mirrored({"CPU:0", "CPU:1"});
+  OneDeviceStrategy one("CPU:0");
+  CentralStorageStrategy central({.compute_devices = {"CPU:0", "CPU:1", "CPU:2"}});
+  for (Strategy* strategy : std::initializer_list<Strategy*>{&mirrored, &one, &central}) {
+    const auto scope = strategy->scope();
+    Rig rig;
+    const History history = rig.fit(3);
+    for (size_t epoch = 0; epoch < 3; ++epoch) {
+      EXPECT_NEAR(history.epochs[epoch].at("loss"), expected.epochs[epoch].at("loss"), 1e-5)
+          << *strategy << " epoch " << epoch;
+    }
+  }
+}
+
+TEST(Trainer, EvaluationCountsEveryExampleOnce) {
+  MirroredStrategy strategy({"CPU:0", "CPU:1"});
+  const auto scope = strategy.scope();
+  Rig rig;
+  double squares = 0;
+  for (const auto& [x, y] : line()) squares += square(y).to<double>();
+  // 21 examples in batches of 8: 8, 8, 5, and 5 over two replicas is 3 and 2.
+  EXPECT_NEAR(rig.trainer.evaluate(line().batch(8)).at("loss"), squares / 21, 1e-6);
+}
+
+TEST(Trainer, MetricsCoverTheEpoch) {
+  nn::Dense model(2, 2);
+  optim::Sgd optimizer;
+  auto accuracy = std::make_shared<metrics::SparseCategoricalAccuracy>("accuracy");
+  Trainer trainer(model, nn::softmax_cross_entropy, optimizer, {.metrics = {accuracy}});
+  const data::Dataset dataset =
+      data::from_tensor_slices(Tensor({{5.f, 0.f}, {0.f, 5.f}, {5.f, 0.f}}), Tensor({0, 1, 1}))
+          .batch(2);
+  const History history =
+      trainer.fit(dataset, {.epochs = 2, .validation = dataset, .progress = false});
+  for (const Logs& logs : history.epochs) {
+    for (const char* name : {"loss", "accuracy", "val_loss", "val_accuracy"}) {
+      EXPECT_TRUE(logs.contains(name)) << name;
+    }
+    const double thirds = logs.at("val_accuracy") * 3;
+    EXPECT_NEAR(thirds, std::round(thirds), 1e-9);
+  }
+}
+
+TEST(Trainer, PredictsInTheDatasetsOrderWithOrWithoutLabels) {
+  MirroredStrategy strategy({"CPU:0", "CPU:1"});
+  const auto scope = strategy.scope();
+  nn::Dense model(1, 1, {.kernel_initializer = nn::ones()});
+  optim::Sgd optimizer;
+  Trainer trainer(model, nn::mean_squared_error, optimizer,
+                  {.input = [](const Tensor& x) { return x * 10.f; }});
+  const Tensor x({{1.f}, {2.f}, {3.f}, {4.f}, {5.f}});
+  const std::string expected = Tensor({{10.f}, {20.f}, {30.f}, {40.f}, {50.f}}).to_string();
+  EXPECT_EQ(trainer.predict(data::from_tensor_slices(x).batch(2)).to_string(), expected);
+  EXPECT_EQ(trainer.predict(data::from_tensor_slices(x, x).batch(3)).to_string(), expected);
+}
+
+TEST(Trainer, LayersAreInEvaluationModeOnlyWhileEvaluating) {
+  nn::Sequential model{nn::Dense(2, 1), nn::Dropout(0.5)};
+  optim::Sgd optimizer;
+  Trainer trainer(model, nn::mean_squared_error, optimizer);
+  const Tensor first = trainer.predict(batches());
+  EXPECT_EQ(first.to_string(), trainer.predict(batches()).to_string());
+  EXPECT_TRUE(model.is_training());
+}
+
+// What a crash in the middle of an epoch looks like to the caller.
+struct Crash {};
+
+TEST(Trainer, ResumesAsIfNothingHadHappened) {
+  const TemporaryFolder folder;
+  Rig undisturbed;
+  const History expected = undisturbed.fit(4);
+  const FitOptions with_backup = {.backup = folder.path(), .backup_steps = 2};
+  {
+    Rig crashing;
+    FitOptions options = with_backup;
+    options.callbacks = {std::make_shared<LambdaCallback>(
+        LambdaCallbacks{.on_step_end = [](Trainer& trainer, const Logs&) {
+          if (trainer.progress().step == 9) throw Crash();
+        }})};
+    EXPECT_THROW(crashing.fit(4, options), Crash);
+  }
+  Rig resumed;
+  FitOptions options = with_backup;
+  int64_t first_step = 0;
+  options.callbacks = {std::make_shared<LambdaCallback>(
+      LambdaCallbacks{.on_step_end = [&](Trainer& trainer, const Logs&) {
+        if (first_step == 0) first_step = trainer.progress().step;
+      }})};
+  const History history = resumed.fit(4, options);
+  EXPECT_EQ(first_step, 9) << "behind the backup of step 8";
+  ASSERT_EQ(history.epochs.size(), 4u);
+  for (size_t epoch = 0; epoch < 4; ++epoch) {
+    EXPECT_EQ(history.epochs[epoch].at("loss"), expected.epochs[epoch].at("loss")) << epoch;
+  }
+  EXPECT_EQ(resumed.model.kernel().read_value().to_string(),
+            undisturbed.model.kernel().read_value().to_string());
+}
+
+TEST(Trainer, AFinishedBackupTrainsNoFurther) {
+  const TemporaryFolder folder;
+  Rig first;
+  first.fit(2, {.backup = folder.path()});
+  Rig again;
+  EXPECT_EQ(again.fit(2, {.backup = folder.path()}).epochs.size(), 2u);
+  EXPECT_EQ(again.model.kernel().read_value().to_string(),
+            first.model.kernel().read_value().to_string());
+  EXPECT_EQ(again.trainer.progress().step, 12);
+}
+
+TEST(Trainer, SaysWhatIsWrong) {
+  Rig rig;
+  const FitOptions quiet = {.progress = false};
+  EXPECT_ERROR(Code::InvalidArgument, "(inputs, labels)",
+               rig.trainer.fit(data::range(4).batch(2), quiet));
+  EXPECT_ERROR(Code::InvalidArgument, "no element",
+               rig.trainer.fit(line().take(0).batch(2), quiet));
+  EXPECT_ERROR(Code::InvalidArgument, "no element", rig.trainer.evaluate(line().take(0).batch(2)));
+  EXPECT_ERROR(Code::InvalidArgument, "no element", rig.trainer.predict(line().take(0).batch(2)));
+  EXPECT_ERROR(Code::InvalidArgument, "epochs", rig.fit(0));
+}
+
+}  // namespace
+}  // namespace cohort

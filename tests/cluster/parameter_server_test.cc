@@ -1,0 +1,78 @@
+// The example for parameter servers as real processes: 1 chief, 2 ps, 2 workers, Fashion-MNIST.
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <regex>
+
+#include "cohort/cohort.h"
+#include "support/process_cluster.h"
+
+namespace cohort {
+namespace {
+
+using std::chrono::seconds;
+
+class ParameterServerExample : public testing::Test {
+ protected:
+  ParameterServerExample() {
+    std::filesystem::remove_all(folder_);
+    for (const char* job : {"ps", "worker"}) {
+      for (int i = 0; i < 2; ++i) servers_[std::string(job) + std::to_string(i)] = start(job, i);
+    }
+  }
+
+  std::unique_ptr<test::Process> start(const std::string& job, int index) const {
+    const auto list = [&](const std::string& of, size_t from, size_t count) {
+      std::string text = "\"" + of + "\": [";
+      for (size_t i = 0; i < count; ++i) text += (i ? ", \"" : "\"") + addresses_[from + i] + "\"";
+      return text + "]";
+    };
+    const std::string config = "TF_CONFIG={\"cluster\": {" + list("chief", 0, 1) + ", " +
+                               list("ps", 1, 2) + ", " + list("worker", 3, 2) +
+                               "}, \"task\": {\"type\": \"" + job +
+                               "\", \"index\": " + std::to_string(index) + "}}";
+    return std::make_unique<test::Process>(
+        std::vector<std::string>{"/usr/bin/env", config, "EPOCHS=2", PARAMETER_SERVER, folder_});
+  }
+  static void wait_for(const test::Process& process, const std::string& text) {
+    const auto deadline = std::chrono::steady_clock::now() + seconds(100);
+    while (process.output().find(text) == std::string::npos &&
+           std::chrono::steady_clock::now() < deadline) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+  }
+  static double accuracy(const std::string& output) {
+    const size_t at = output.rfind("accuracy ");
+    return at == std::string::npos ? 0 : std::stod(output.substr(at + 9));
+  }
+
+  const std::string folder_ = testing::TempDir() + "/parameter_server_example";
+  const std::vector<std::string> addresses_ = test::free_addresses(5);
+  std::map<std::string, std::unique_ptr<test::Process>> servers_;
+};
+
+TEST_F(ParameterServerExample, LearnsAndEndsEverything) {
+  const auto chief = start("chief", 0);
+  ASSERT_EQ(chief->wait(seconds(150)), 0) << chief->output();
+  EXPECT_GT(accuracy(chief->output()), 0.78) << chief->output();
+  EXPECT_NE(chief->output().find("dense/kernel"), std::string::npos) << chief->output();
+  for (const auto& [name, server] : servers_) {
+    EXPECT_EQ(server->wait(seconds(20)), 0) << name << server->output();
+  }
+}
+
+TEST_F(ParameterServerExample, GoesOnWhenTasksAreKilled) {
+  auto chief = start("chief", 0);
+  wait_for(*chief, "epoch 1");
+  chief->send(SIGKILL);  // it is started again and goes on after what it has saved
+  chief->wait();
+  chief = start("chief", 0);
+  servers_.at("worker0")->send(SIGKILL);
+  ASSERT_EQ(chief->wait(seconds(150)), 0) << chief->output();
+  EXPECT_EQ(chief->output().find("epoch 1"), std::string::npos) << chief->output();
+  EXPECT_GT(accuracy(chief->output()), 0.78) << chief->output();
+}
+
+}  // namespace
+}  // namespace cohort

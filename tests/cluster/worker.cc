@@ -1,0 +1,95 @@
+// A worker of a MultiWorkerMirroredStrategy, as a process; its place is in TF_CONFIG.
+//
+//   worker endless           trains until something goes wrong, and says what
+//   worker backup FOLDER N   makes N steps with a backup every 5, and prints the result
+
+#include <cohort/cohort.h>
+#include <sys/prctl.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <iostream>
+
+namespace {
+
+using namespace cohort;
+
+// A model that learns y = 3 a - 2 b + 1, with everything that has a state: momentum, dropout.
+struct Training {
+  explicit Training(MultiWorkerMirroredStrategy& with) : strategy(with) {}
+
+  void step(const DistributedElement& batch) {
+    strategy.run(
+        [&](const Tensor& x, const Tensor& y) {
+          GradientTape tape;
+          const Tensor noise = random::uniform({2}, {.low = 0.9, .high = 1.1});
+          const Tensor loss = sum(square(model(x * noise) - y)) / 16.f;
+          optimizer.apply_gradients(tape.gradient(loss, model.variables()), model.variables());
+        },
+        batch);
+  }
+
+  MultiWorkerMirroredStrategy& strategy;
+  nn::Sequential model{nn::Dense(2, 8), nn::relu, nn::Dense(8, 1)};
+  optim::Adam optimizer{{.learning_rate = 0.01}};
+};
+
+data::Dataset batches(int64_t steps) {
+  const Tensor inputs = random::normal({64, 2});
+  const Tensor targets = matmul(inputs, Tensor({{3.f}, {-2.f}})) + 1.f;
+  return data::from_tensor_slices(inputs, targets)
+      .shuffle(64, {.seed = 7})
+      .repeat()
+      .batch(16, {.drop_remainder = true})
+      .take(steps)
+      .options({.auto_shard_policy = data::AutoShardPolicy::Data});
+}
+
+void train_for_ever(MultiWorkerMirroredStrategy& strategy) {
+  const auto scope = strategy.scope();
+  Training training(strategy);
+  int64_t steps = 0;
+  for (const auto& batch : strategy.distribute_dataset(batches(1'000'000'000))) {
+    training.step(batch);
+    if (++steps != 20) continue;
+    std::cout << "trains" << std::endl;
+  }
+}
+
+void train_with_backups(MultiWorkerMirroredStrategy& strategy, const std::string& folder,
+                        int64_t steps) {
+  const auto scope = strategy.scope();
+  const auto data = strategy.distribute_dataset(batches(steps));
+  Training training(strategy);
+  BackupAndRestore backup(strategy, {{"model", training.model}, {"optimizer", training.optimizer}},
+                          {.folder = folder, .every_steps = 5});
+  int64_t made = 0;
+  const BackupReport report = backup.run(data, [&](const DistributedElement& batch) {
+    training.step(batch);
+    if (++made % 10 == 0) std::cout << "made " << made << std::endl;
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  });
+  std::printf("steps %lld recoveries %lld lost %lld result", static_cast<long long>(report.steps),
+              static_cast<long long>(report.recoveries), static_cast<long long>(report.lost_steps));
+  for (const Variable& variable : training.model.variables()) {
+    std::printf(" %.9g", sum(variable.read_value()).to<double>());
+  }
+  std::puts("");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);  // not longer than the test
+  const std::vector<std::string> words(argv + 1, argv + argc);
+  const cohort::Status status = cohort::capture_status([&] {
+    cohort::random::set_seed(11);
+    cohort::MultiWorkerMirroredStrategy strategy(
+        cohort::MultiWorkerOptions{.start_timeout = std::chrono::seconds(30)});
+    if (words.at(0) == "endless") return train_for_ever(strategy);
+    train_with_backups(strategy, words.at(1), std::stoll(words.at(2)));
+  });
+  if (!status.ok()) std::cout << "failed: " << status.to_string() << std::endl;
+  return status.ok() ? 0 : 1;
+}

@@ -1,0 +1,127 @@
+// Workers as real processes: what happens when one of them ends.
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "support/process_workers.h"
+#include "support/temporary_file.h"
+
+namespace cohort {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using std::chrono::steady_clock;
+using test::ProcessWorkers;
+
+std::string name_of(int id) { return "/job:worker/replica:0/task:" + std::to_string(id); }
+
+// Segments of shared memory that somebody of this machine has open.
+size_t open_segments() {
+  size_t count = 0;
+  std::error_code problem;
+  for (const auto& entry : std::filesystem::directory_iterator("/dev/shm", problem)) {
+    count += entry.path().filename().string().find("cohort") != std::string::npos;
+  }
+  return count;
+}
+
+void expect_loss_is_named(ProcessWorkers& workers, int killed) {
+  for (int id = 0; id < workers.size(); ++id) {
+    ASSERT_TRUE(workers.await_output(id, "trains")) << workers[id].output();
+  }
+  workers[killed].send(SIGKILL);
+  const auto when = steady_clock::now();
+  for (int id = 0; id < workers.size(); ++id) {
+    if (id == killed) continue;
+    EXPECT_EQ(workers[id].wait(seconds(10)), 1);
+    EXPECT_LT(steady_clock::now() - when, milliseconds(2000));
+    const std::string said = workers[id].output();
+    EXPECT_NE(said.find("failed: UNAVAILABLE"), std::string::npos) << said;
+    EXPECT_NE(said.find("(" + name_of(killed) + ")"), std::string::npos) << said;
+  }
+}
+
+TEST(Workers, AKilledOneIsNamedEverywhereWithinTwoSeconds) {
+  const size_t before = open_segments();
+  ProcessWorkers workers(3, {COHORT_TEST_WORKER, "endless"});
+  expect_loss_is_named(workers, 1);
+  EXPECT_EQ(open_segments(), before);
+}
+
+TEST(Workers, AKilledChiefIsNamedEverywhereWithinTwoSeconds) {
+  ProcessWorkers workers(3, {COHORT_TEST_WORKER, "endless"});
+  expect_loss_is_named(workers, 0);
+}
+
+TEST(Workers, OverGrpcAKilledOneIsNamedWithinTwoSeconds) {
+  const ScopedEnvironment slow(ScopedEnvironment::Variables{{"COHORT_TRANSPORT", "grpc"}});
+  ProcessWorkers workers(2, {COHORT_TEST_WORKER, "endless"});
+  expect_loss_is_named(workers, 1);
+}
+
+// The line with the result, without how often something went wrong.
+std::string result_of(const std::string& output) {
+  const size_t at = output.find("result");
+  return at == std::string::npos ? "none in: " + output
+                                 : output.substr(at, output.find('\n', at) - at);
+}
+
+class Backups : public testing::Test {
+ protected:
+  static constexpr int kSteps = 60;
+
+  std::unique_ptr<ProcessWorkers> start(const std::string& folder) const {
+    return std::make_unique<ProcessWorkers>(
+        2, std::vector<std::string>{COHORT_TEST_WORKER, "backup", folder, std::to_string(kSteps)});
+  }
+
+  void expect_end(ProcessWorkers& workers, const std::string& result) {
+    for (int id = 0; id < workers.size(); ++id) {
+      EXPECT_EQ(workers[id].wait(seconds(60)), 0) << workers[id].output();
+      EXPECT_EQ(result_of(workers[id].output()), result) << workers[id].output();
+      EXPECT_NE(workers[id].output().find("steps 60"), std::string::npos);
+    }
+  }
+
+  std::string undisturbed() {
+    const TemporaryFolder folder;
+    const auto workers = start(folder.path());
+    EXPECT_EQ((*workers)[0].wait(seconds(60)), 0) << (*workers)[0].output();
+    EXPECT_EQ((*workers)[1].wait(seconds(60)), 0) << (*workers)[1].output();
+    return result_of((*workers)[0].output());
+  }
+};
+
+TEST_F(Backups, ARestartedWorkerRejoinsAndTheResultIsThatOfTheUndisturbedRun) {
+  const std::string result = undisturbed();
+  for (const int killed : {1, 0}) {
+    const TemporaryFolder folder;
+    const auto workers = start(folder.path());
+    ASSERT_TRUE(workers->await_output(killed, "made 20")) << (*workers)[killed].output();
+    (*workers)[killed].send(SIGKILL);
+    (*workers)[killed].wait();
+    workers->start(killed);
+    expect_end(*workers, result);
+    const std::string survivor = (*workers)[1 - killed].output();
+    EXPECT_NE(survivor.find("recoveries 1"), std::string::npos) << survivor;
+    EXPECT_NE(survivor.find("steps are lost and made again"), std::string::npos) << survivor;
+  }
+}
+
+TEST_F(Backups, AProgramThatIsStartedAgainGoesOn) {
+  const std::string result = undisturbed();
+  const TemporaryFolder folder;
+  {
+    const auto workers = start(folder.path());
+    ASSERT_TRUE(workers->await_output(0, "made 30")) << (*workers)[0].output();
+    for (int id = 0; id < 2; ++id) (*workers)[id].send(SIGKILL);
+    for (int id = 0; id < 2; ++id) (*workers)[id].wait();
+  }
+  const auto workers = start(folder.path());
+  expect_end(*workers, result);
+}
+
+}  // namespace
+}  // namespace cohort
