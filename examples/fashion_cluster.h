@@ -19,6 +19,8 @@ struct Options {
   int task = 0;
   int epochs = 3;
   int batch = 192;  // of all workers together
+  int sync = 0;     // between graphs: gradients per update; 0 = workers do not wait for each other
+  std::string checkpoints = {};  // between graphs: a folder of the chief's
   std::string data = "/usr/share/datasets/fashion-mnist";
 
   ClusterSpec cluster() const {
@@ -60,12 +62,16 @@ inline Options parse_options(const std::vector<std::string>& words) {
       options.epochs = number(name, value);
     } else if (name == "--batch") {
       options.batch = number(name, value);
+    } else if (name == "--sync") {
+      options.sync = number(name, value);
+    } else if (name == "--checkpoints") {
+      options.checkpoints = value;
     } else if (name == "--data") {
       options.data = value;
     } else {
       throw Error(Code::InvalidArgument, name +
                                              " is none of --ps, --workers, --job, --task, "
-                                             "--epochs, --batch, --data");
+                                             "--epochs, --batch, --sync, --checkpoints, --data");
     }
   }
   return options;

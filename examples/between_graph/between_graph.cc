@@ -1,8 +1,8 @@
 // Between-graph replication: every worker runs this program, builds its own graph of one tower, and
 // opens a session on its own server. Variables on the ps tasks are shared by their names. Workers
-// do not wait for each other. See README.md.
+// wait for each other only when told to. See README.md.
 
-#include <thread>
+#include <optional>
 
 #include "../fashion_cluster.h"
 
@@ -17,58 +17,75 @@ data::Dataset share_of(const Examples& examples, const Options& options) {
       .batch(options.batch / workers);
 }
 
-// Variables go to the ps tasks in turn, everything else to this worker.
-DeviceFunction placement(const Options& options) {
-  const auto next = std::make_shared<size_t>(0);
-  return [options, next](const DeviceRequest& node) {
-    if (node.op != "VariableHandle") return "/job:worker/task:" + std::to_string(options.task);
-    return "/job:ps/task:" + std::to_string((*next)++ % options.ps.size());
-  };
-}
-
-// The chief gives the variables their first values, the others wait for that.
-void prepare(Session& session, const Options& options, const Tensor& initialize,
-             const std::vector<Tensor>& variables) {
-  if (options.task == 0) session.run(initialize);
-  for (int tries = 0;; ++tries) {
-    const Status status = capture_status([&] { session.run(variables); });
-    if (status.code != Code::FailedPrecondition || tries == 600) return throw_if_error(status);
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+// The graph of one worker: variables go to the ps tasks in turn, everything else to this worker.
+struct Tower {
+  // Steps are as large as those of as many workers as an update takes gradients of.
+  explicit Tower(const Options& options) : sgd({.learning_rate = 0.1 * std::max(options.sync, 1)}) {
+    const auto building = graph.as_default();
+    const auto on = device(replica_device_setter(
+        options.cluster(), {.worker_device = "/job:worker/task:" + std::to_string(options.task)}));
+    const Variable steps = global_step();
+    images = placeholder(kUInt8, {-1, 784});
+    labels = placeholder(kUInt8, {-1});
+    logits = Model()(images);
+    loss = nn::softmax_cross_entropy(logits, labels);
+    if (options.sync > 0) {
+      synchronise(options, steps);
+    } else {
+      train = sgd.minimize(loss, {}, steps);
+    }
   }
-}
 
-void train(const Options& options, Server& server) {
-  const Examples examples(options.data, "train"), unseen(options.data, "t10k");
-  random::set_seed(1);
+  // Updates with the mean of the gradients of `sync` workers.
+  void synchronise(const Options& options, const Variable& steps) {
+    replicas.emplace(
+        sgd, SyncReplicasOptions{.replicas_to_aggregate = options.sync,
+                                 .total_num_replicas = static_cast<int>(options.workers.size())});
+    train = replicas->minimize(loss, {}, steps);
+    hooks.push_back(replicas->make_session_run_hook(options.task == 0));
+  }
 
   Graph graph;
-  auto building = graph.as_default();
-  auto on = device(placement(options));
-  const Model model;
-  const Tensor images = placeholder(kUInt8, {-1, 784}), labels = placeholder(kUInt8, {-1});
-  const Tensor logits = model(images);
-  const Tensor loss = nn::softmax_cross_entropy(logits, labels);
-  const Tensor step = optim::Sgd({.learning_rate = 0.1}).minimize(loss, {}, global_step());
-  const Tensor initialize = global_variables_initializer();
-  const std::vector<Variable> all = global_variables();
-  const std::vector<Tensor> variables(all.begin(), all.end());
-  on.close();
-  building.close();
+  Tensor images, labels;  // to be fed
+  Tensor logits, loss, train;
+  optim::Sgd sgd;
+  std::optional<SyncReplicasOptimizer> replicas;
+  Hooks hooks;
+};
 
-  Session session(graph, server.target());
-  prepare(session, options, initialize, variables);
-  for (int epoch = 1; epoch <= options.epochs; ++epoch) {
-    double sum = 0;
-    int64_t steps = 0;
-    for (const auto& [pictures, names] : share_of(examples, options)) {
-      sum += session.run({loss, step}, {{images, pictures}, {labels, names}})[0].to<double>();
-      ++steps;
-    }
-    const Tensor guesses = session.run(logits, {{images, unseen.images}});
-    std::printf("worker %d  epoch %d  loss %.3f  accuracy %.3f\n", options.task, epoch,
-                sum / double(steps), accuracy(guesses, unseen.labels));
-    std::fflush(stdout);
+// One walk through the worker's examples. Returns the mean loss.
+double train_epoch(MonitoredSession& session, const Tower& tower, const data::Dataset& batches) {
+  double sum = 0;
+  int64_t steps = 0;
+  for (const auto& [images, labels] : batches) {
+    if (session.should_stop()) break;
+    sum +=
+        session.run({tower.loss, tower.train}, {{tower.images, images}, {tower.labels, labels}})[0]
+            .to<double>();
+    ++steps;
   }
+  return sum / double(steps);
+}
+
+void train(const Options& options, const Server& server) {
+  const Examples examples(options.data, "train"), unseen(options.data, "t10k");
+  random::set_seed(1);
+  Tower tower(options);
+  const auto building = tower.graph.as_default();
+  MonitoredTrainingSession session({.master = server.target(),
+                                    .is_chief = options.task == 0,
+                                    .checkpoint_dir = options.checkpoints,
+                                    .hooks = tower.hooks});
+  session.manage([&] {
+    for (int epoch = 1; epoch <= options.epochs; ++epoch) {
+      const double loss = train_epoch(session, tower, share_of(examples, options));
+      const Tensor guesses =
+          session.raw_session().run(tower.logits, {{tower.images, unseen.images}});
+      std::printf("worker %d  epoch %d  loss %.3f  accuracy %.3f\n", options.task, epoch, loss,
+                  accuracy(guesses, unseen.labels));
+      std::fflush(stdout);
+    }
+  });
 }
 
 int main(int argc, char** argv) {

@@ -9,6 +9,7 @@
 #include "cohort/cluster.h"                // IWYU pragma: export
 #include "cohort/cluster_resolver.h"       // IWYU pragma: export
 #include "cohort/collective.h"             // IWYU pragma: export
+#include "cohort/container.h"              // IWYU pragma: export
 #include "cohort/control_flow.h"           // IWYU pragma: export
 #include "cohort/coordinator.h"            // IWYU pragma: export
 #include "cohort/credentials.h"            // IWYU pragma: export

@@ -4,11 +4,13 @@
 #include <initializer_list>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "cohort/cluster.h"
 #include "cohort/credentials.h"
 #include "cohort/graph.h"
 #include "cohort/tensor.h"
@@ -17,7 +19,8 @@ namespace cohort {
 
 namespace internal {
 class SessionImpl;
-}
+class PartialRunState;
+}  // namespace internal
 
 // A tensor of the graph, and the value that a run uses for it instead of computing it.
 struct Feed {
@@ -32,6 +35,8 @@ struct SessionOptions {
   bool log_device_placement = false;
   // A node whose device does not exist, or cannot run it, goes to another device of its task.
   bool allow_soft_placement = false;
+  // Sends float32 values from device to device as bfloat16: half the bytes, 8 bits of mantissa.
+  bool enable_bfloat16_sendrecv = false;
   // Runs longer than this end with DeadlineExceeded; 0 = no limit.
   std::chrono::milliseconds timeout{0};
   // The rest is for sessions on a server. The tasks that the graph may use, as device patterns:
@@ -39,6 +44,11 @@ struct SessionOptions {
   std::vector<std::string> device_filters = {};
   // State of its own on every task instead of what the tasks share; gone with the session.
   bool isolate_session_state = false;
+  // Names of this session's own for tasks, whatever cluster they were started as. The server that
+  // it is opened on must be one of them, once, and not under the name that it was started with:
+  // InvalidArgument. Such a session has state of its own, unless it says otherwise.
+  std::optional<ClusterSpec> cluster = std::nullopt;
+  bool share_cluster_state = false;
   // What is shown to the server, and demanded of it.
   Credentials credentials = credentials_from_environment();
   // A server that is silent for longer is given up.
@@ -78,6 +88,14 @@ class Callable {
   int id_;
 };
 
+// A run in pieces, see Session::partial_run_setup. A handle: copies are the same run.
+class PartialRun {
+ private:
+  friend class Session;
+  explicit PartialRun(std::shared_ptr<internal::PartialRunState> state);
+  std::shared_ptr<internal::PartialRunState> state_;
+};
+
 // Runs a graph. Only what the fetches need runs; a signature (which tensors are fed and fetched) is
 // compiled at its first run and kept. State lives with the session's devices: variables keep their
 // values from run to run.
@@ -112,6 +130,21 @@ class Session {
                                     RunMetadata* metadata = nullptr);
 
   Callable make_callable(const std::vector<Tensor>& feeds, const std::vector<Tensor>& fetches);
+
+  // A run whose feeds and fetches come in pieces: this says which there will be. Each piece gives
+  // some of the feeds and gets those of the fetches that can be computed by then. No node runs
+  // twice: what one piece computes, later ones use. What comes between pieces is kept by the
+  // caller's process.
+  //
+  // A feed or fetch that was not declared, or comes a second time, and a fetch that needs what has
+  // not been fed yet, are InvalidArgument and end nothing; other errors end the run.
+  PartialRun partial_run_setup(const std::vector<Tensor>& fetches,
+                               const std::vector<Tensor>& feeds = {});
+  Tensor partial_run(const PartialRun& run, const Tensor& fetch, const Feeds& feeds = {});
+  std::vector<Tensor> partial_run(const PartialRun& run, const std::vector<Tensor>& fetches,
+                                  const Feeds& feeds = {});
+  std::vector<Tensor> partial_run(const PartialRun& run, std::initializer_list<Tensor> fetches,
+                                  const Feeds& feeds = {});
 
   std::vector<std::string> list_devices() const;
 

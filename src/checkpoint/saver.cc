@@ -122,9 +122,9 @@ class SaverImpl {
     for (const Tensor& bytes : session.run(holds)) total += bytes.to<int64_t>();
     const auto runs = std::make_shared<ShardRuns>(session, graph_);
     queue_.run(prefix, total, [=, this](BytesWritten& progress) {
-      const Manifest manifest = runs->write(prefix, options.global_step);
+      const std::vector<SavedFile> replaced = runs->write(prefix, options.global_step);
       progress = total;
-      runs->remove(folder_of(prefix), commit_manifest(prefix, manifest));
+      runs->remove(folder_of(prefix), replaced);
       keep_books(prefix, options, [&](const std::string& dropped) {
         runs->remove(folder_of(dropped), remove_manifest(dropped));
       });

@@ -2,8 +2,10 @@
 
 #include <fstream>
 
+#include "checkpoint/contents.h"
 #include "checkpoint/durable_file.h"
 #include "checkpoint/manifest.h"
+#include "checkpoint/save_intent.h"
 #include "cohort/checkpoint.h"
 #include "cohort/cohort.h"
 #include "support/expect_error.h"
@@ -415,6 +417,46 @@ TEST_F(ShardedSaverTest, LeavesNoFilesWhenAShardFails) {
   EXPECT_ERROR(Code::FailedPrecondition, "file", saver.save(session, path("file/model")));
   saver.save(session, path("model"));
   EXPECT_EQ(count_ending(folder(), ".safetensors"), 3u);
+}
+
+TEST_F(ShardedSaverTest, LeavesNoFilesWhenTheManifestFails) {
+  Graph graph;
+  const auto building = graph.as_default();
+  spread_variables(10);
+  Saver saver({.sharded = true});
+  Session session;
+  session.run(global_variables_initializer());
+  std::filesystem::create_directories(path("model.manifest.json/in the way"));
+  EXPECT_ERROR(Code::Unavailable, "model.manifest.json", saver.save(session, path("model")));
+  EXPECT_EQ(count_ending(folder(), ".safetensors"), 0u);
+  EXPECT_EQ(count_ending(folder(), ".saving"), 0u);
+}
+
+// A program died after its files were written and before its manifest was, or just after it.
+TEST_F(ShardedSaverTest, DeletesTheFilesOfSavesThatWereNotFinished) {
+  Graph graph;
+  const auto building = graph.as_default();
+  spread_variables(10);
+  Saver saver({.sharded = true});
+  Session session;
+  session.run(global_variables_initializer());
+  saver.save(session, path("model"), {.global_step = 1});
+  const std::vector<internal::SavedFile> finished =
+      internal::CheckpointFiles(path("model-1")).manifest().files;
+  const std::string lost = "model-2.0123456789abcdef-00000-of-00001.safetensors";
+  ASSERT_TRUE(internal::is_data_file_name(lost));
+  std::ofstream(path(lost)) << "half a checkpoint";
+  for (const auto& [step, files] :
+       std::map<int, std::vector<internal::SavedFile>>{{1, finished}, {2, {{.name = lost}}}}) {
+    internal::SaveIntent(path("model-" + std::to_string(step)), "0123456789abcdef", files);
+  }
+  const internal::SaveIntent alive(path("model-3"), "0123456789abcdef", {{.name = "model-3"}});
+  EXPECT_EQ(count_ending(folder(), ".saving"), 3u);
+  saver.save(session, path("model"), {.global_step = 4});
+  EXPECT_FALSE(std::filesystem::exists(path(lost)));
+  EXPECT_EQ(count_ending(folder(), ".saving"), 1u);  // of the one that lives
+  CheckpointReader(path("model-1")).verify();
+  CheckpointReader(path("model-4")).verify();
 }
 
 TEST_F(ShardedSaverTest, SaysWhenTheSessionIsClosed) {

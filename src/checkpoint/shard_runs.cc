@@ -2,6 +2,7 @@
 
 #include "base/log.h"
 #include "base/raise.h"
+#include "checkpoint/save_intent.h"
 
 namespace cohort::internal {
 namespace {
@@ -32,23 +33,42 @@ ShardRuns::ShardRuns(Session& session, const SaverGraph& graph)
   }
 }
 
-Manifest ShardRuns::write(const std::string& prefix, std::optional<int64_t> step) const {
+std::vector<SavedFile> ShardRuns::new_files(const std::string& prefix,
+                                            const std::string& id) const {
   const std::span<const SaverGraph::Shard> writers = graph_.writers();
-  const std::string folder = folder_of(prefix);
-  const std::string id = random_id();
   std::vector<SavedFile> files;
-  std::vector<Tensor> paths;
   for (size_t i = 0; i < writers.size(); ++i) {
     files.push_back({.name = data_file_name(prefix, id, i, writers.size()),
                      .device = canonical_device(writers[i].device)});
-    paths.emplace_back(in_folder(folder, files[i].name));
   }
-  std::vector<Tensor> reports;
-  const Status status = capture_status([&] { reports = write_(paths); });
+  return files;
+}
+
+std::vector<SavedFile> ShardRuns::write(const std::string& prefix,
+                                        std::optional<int64_t> step) const {
+  const std::string folder = folder_of(prefix);
+  const auto clear = [&](const std::vector<SavedFile>& files) { return remove(folder, files); };
+  settle_abandoned_intents(folder, clear);
+  const std::string id = random_id();
+  const std::vector<SavedFile> files = new_files(prefix, id);
+  SaveIntent intent(prefix, id, files);
+  std::vector<SavedFile> replaced;
+  const Status status =
+      capture_status([&] { replaced = commit_manifest(prefix, write_files(folder, files, step)); });
   if (!status.ok()) {
-    remove(folder, files);
+    intent.give_up(clear);
     throw Error(status);
   }
+  intent.fulfil();
+  return replaced;
+}
+
+Manifest ShardRuns::write_files(const std::string& folder, std::vector<SavedFile> files,
+                                std::optional<int64_t> step) const {
+  const std::span<const SaverGraph::Shard> writers = graph_.writers();
+  std::vector<Tensor> paths;
+  for (const SavedFile& file : files) paths.emplace_back(in_folder(folder, file.name));
+  const std::vector<Tensor> reports = write_(paths);
   Manifest manifest = new_manifest(step);
   for (size_t i = 0; i < writers.size(); ++i) {
     const WrittenShard written = parse_shard_report(reports[i].to<std::string>(), files[i].device);
@@ -60,27 +80,29 @@ Manifest ShardRuns::write(const std::string& prefix, std::optional<int64_t> step
 
 namespace {
 
-// Runs `remove`; what prevents it is a warning.
+// Whether `remove` succeeds; what prevents it is a warning.
 template <typename Remove>
-void try_to_remove(const std::string& what, const Remove& remove) {
+bool try_to_remove(const std::string& what, const Remove& remove) {
   const Status status = capture_status(remove);
   if (!status.ok()) log_warning("[Saver] {} stays: {}", what, status.to_string());
+  return status.ok();
 }
 
 }  // namespace
 
-void ShardRuns::remove(const std::string& folder, const std::vector<SavedFile>& files) const {
+bool ShardRuns::remove(const std::string& folder, const std::vector<SavedFile>& files) const {
   std::vector<SavedFile> elsewhere;
-  try_to_remove(folder, [&] { elsewhere = remove_local_files(folder, files); });
+  bool all = try_to_remove(folder, [&] { elsewhere = remove_local_files(folder, files); });
   for (const SavedFile& file : elsewhere) {
     const std::string path = in_folder(folder, file.name);
     const auto writer = DeviceName::try_parse(file.device);
     for (const Remover& remover : removers_) {
       if (!writer || !remover.device.same_task(*writer)) continue;
-      try_to_remove(fmt::format("'{}' of {}", path, file.device),
-                    [&] { remover.run({Tensor({path})}); });
+      all &= try_to_remove(fmt::format("'{}' of {}", path, file.device),
+                           [&] { remover.run({Tensor({path})}); });
     }
   }
+  return all;
 }
 
 }  // namespace cohort::internal

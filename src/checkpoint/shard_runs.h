@@ -10,15 +10,21 @@ class ShardRuns {
  public:
   ShardRuns(Session& session, const SaverGraph& graph);
 
-  // Lets each device that holds values write them, and returns the manifest of it all; file names
-  // are the prefix's. When one fails, none of the files stays.
-  Manifest write(const std::string& prefix, std::optional<int64_t> step) const;
+  // Lets each device that holds values write them, and makes the checkpoint exist. Returns the
+  // files of the one that it replaces. When something fails, none of the files stays; those of a
+  // task that cannot be reached, or of a program that died, are deleted by a later save.
+  std::vector<SavedFile> write(const std::string& prefix, std::optional<int64_t> step) const;
 
   // Deletes files of the folder: here, and on the tasks that wrote those that are not here. What
-  // cannot be deleted is a warning.
-  void remove(const std::string& folder, const std::vector<SavedFile>& files) const;
+  // cannot be deleted is a warning, and false.
+  bool remove(const std::string& folder, const std::vector<SavedFile>& files) const;
 
  private:
+  // Names for the files of one writing, one for each writer.
+  std::vector<SavedFile> new_files(const std::string& prefix, const std::string& id) const;
+  Manifest write_files(const std::string& folder, std::vector<SavedFile> files,
+                       std::optional<int64_t> step) const;
+
   struct Remover {
     DeviceName device;
     Callable run;

@@ -42,7 +42,7 @@ class TaskSourceTest : public ::testing::Test {
     std::vector<Tensor> holds;
     for (const SaverGraph::Shard& shard : nodes_->writers()) holds.push_back(shard.hold);
     session_->run(holds);
-    commit_manifest(prefix(), ShardRuns(*session_, *nodes_).write(prefix(), 1));
+    ShardRuns(*session_, *nodes_).write(prefix(), 1);
   }
 
   std::string prefix() const { return folder_.path() + "/model"; }

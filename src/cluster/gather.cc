@@ -23,9 +23,14 @@ bool is_missing(Code code) { return code == Code::Unavailable || code == Code::D
 // The tasks of one with_tasks(), and what became of them.
 class Gatherer {
  public:
-  Gatherer(Peers& peers, const std::vector<std::string>& tasks, const Gathering& gathering,
+  Gatherer(const TaskDirectory& directory, const std::vector<std::string>& tasks,
+           const Gathering& gathering,
            const std::function<void(size_t, const Link::Pointer&)>& body)
-      : peers_(peers), tasks_(tasks), gathering_(gathering), body_(body), reasons_(tasks.size()) {}
+      : directory_(directory),
+        tasks_(tasks),
+        gathering_(gathering),
+        body_(body),
+        reasons_(tasks.size()) {}
 
   void go() {
     open_ = tasks_.size();
@@ -54,7 +59,7 @@ class Gatherer {
     while (true) {
       Link::Pointer link;
       Status status = capture_status([&] {
-        link = peers_.get(tasks_[i], std::min(gathering_.deadline, Clock::now() + kOneTry));
+        link = directory_.get(tasks_[i], std::min(gathering_.deadline, Clock::now() + kOneTry));
       });
       if (status.ok()) return link;
       if (!is_missing(status.code) || Clock::now() >= gathering_.deadline) {
@@ -97,7 +102,7 @@ class Gatherer {
           gone.size(), tasks_.size(), fmt::join(gone, "; "));
   }
 
-  Peers& peers_;
+  const TaskDirectory& directory_;
   const std::vector<std::string>& tasks_;
   const Gathering& gathering_;
   const std::function<void(size_t, const Link::Pointer&)>& body_;
@@ -110,9 +115,10 @@ class Gatherer {
 
 }  // namespace
 
-void with_tasks(Peers& peers, const std::vector<std::string>& tasks, const Gathering& gathering,
+void with_tasks(const TaskDirectory& directory, const std::vector<std::string>& tasks,
+                const Gathering& gathering,
                 const std::function<void(size_t, const Link::Pointer&)>& body) {
-  Gatherer(peers, tasks, gathering, body).go();
+  Gatherer(directory, tasks, gathering, body).go();
 }
 
 }  // namespace cohort::internal

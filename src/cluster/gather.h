@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "cluster/peers.h"
+#include "cluster/task_directory.h"
 
 namespace cohort::internal {
 
@@ -18,7 +18,8 @@ struct Gathering {
 // Runs body(i, link to tasks[i]) for all tasks beside one another. A task that cannot be reached is
 // tried again until the deadline. Throws, when all have ended, the failures as one: Unavailable,
 // naming each task and why, when tasks were not there; else with the code of the first.
-void with_tasks(Peers& peers, const std::vector<std::string>& tasks, const Gathering& gathering,
+void with_tasks(const TaskDirectory& directory, const std::vector<std::string>& tasks,
+                const Gathering& gathering,
                 const std::function<void(size_t, const Link::Pointer&)>& body);
 
 }  // namespace cohort::internal

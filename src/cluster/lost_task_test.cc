@@ -106,6 +106,50 @@ TEST(MissingTask, IsNamedWithTheReason) {
   }
 }
 
+// Reasons that no waiting mends are told at once.
+TEST(MissingTask, MayBelongToAnotherCluster) {
+  test::LocalCluster cluster(1, 1);
+  cluster.stop("ps", 0);
+  const std::string address = cluster.spec().task_address("ps", 0);
+  const Server other(ClusterSpec{{"ps", {address}}});
+  OnPs graph;
+  Session session(cluster.target());
+  const auto status = error_of([&] { session.run(graph.y, {{graph.x, Tensor(1.f)}}); });
+  EXPECT_EQ(status.code, Code::FailedPrecondition) << status;
+  for (const std::string& part :
+       {std::string("/job:ps/replica:0/task:0"), std::string("cluster")}) {
+    EXPECT_NE(status.message.find(part), std::string::npos) << status.message;
+  }
+}
+
+TEST(MissingTask, MayHaveANameThatNobodyKnows) {
+  const std::string worker = test::free_addresses(1)[0];
+  const Server server(ClusterSpec{{"ps", {"no-such-host.invalid:2222"}}, {"worker", {worker}}},
+                      {.job_name = "worker", .task_index = 0});
+  OnPs graph;
+  Session session(graph.graph, server.target());
+  const auto status = error_of([&] {
+    session.run(graph.y, {{graph.x, Tensor(1.f)}}, {.timeout = std::chrono::milliseconds(500)});
+  });
+  EXPECT_EQ(status.code, Code::Unavailable) << status;
+  EXPECT_NE(status.message.find("no-such-host.invalid"), std::string::npos) << status.message;
+  EXPECT_NE(status.message.find("name"), std::string::npos) << status.message;
+}
+
+TEST(MissingTask, IsToldWhileItIsWaitedFor) {
+  test::LocalCluster cluster(1, 1);
+  cluster.stop("ps", 0);
+  OnPs graph;
+  Session session(cluster.target());
+  testing::internal::CaptureStderr();
+  const auto status = error_of([&] {
+    session.run(graph.y, {{graph.x, Tensor(1.f)}}, {.timeout = std::chrono::milliseconds(5'500)});
+  });
+  const std::string told = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(status.code, Code::Unavailable);
+  EXPECT_NE(told.find("waiting for task /job:ps/replica:0/task:0"), std::string::npos) << told;
+}
+
 TEST(MissingTask, ThatComesLaterIsWaitedFor) {
   test::LocalCluster cluster(1, 1);
   cluster.stop("ps", 0);

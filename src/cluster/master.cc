@@ -14,7 +14,9 @@ constexpr auto kResetLimit = std::chrono::seconds(30);
 SessionOptions merged(SessionOptions asked, const SessionOptions& defaults) {
   asked.log_device_placement |= defaults.log_device_placement;
   asked.allow_soft_placement |= defaults.allow_soft_placement;
+  asked.enable_bfloat16_sendrecv |= defaults.enable_bfloat16_sendrecv;
   asked.isolate_session_state |= defaults.isolate_session_state;
+  asked.isolate_session_state |= asked.cluster.has_value() && !asked.share_cluster_state;
   if (asked.timeout.count() <= 0) asked.timeout = defaults.timeout;
   if (asked.device_filters.empty()) asked.device_filters = defaults.device_filters;
   return asked;
@@ -96,7 +98,7 @@ Answer Master::reset(const std::vector<std::string>& containers) {
   const Gathering waiting{.what = "Reset",
                           .deadline = std::chrono::steady_clock::now() + kResetLimit,
                           .notice = [](const std::string&) {}};
-  with_tasks(*peers_, task_names(peers_->cluster()), waiting,
+  with_tasks(TaskDirectory(peers_), task_names(peers_->cluster()), waiting,
              [&](size_t, const Link::Pointer& link) {
                link->call(
                    [&](uint64_t number) {

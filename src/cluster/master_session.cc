@@ -21,6 +21,12 @@ constexpr auto kFirstRunLimit = std::chrono::seconds(30);
 constexpr auto kReturnLimit = std::chrono::milliseconds(1000);
 constexpr auto kCloseLimit = std::chrono::seconds(10);
 
+int find_node(const GraphImpl& graph, const std::string& name) {
+  const int node = graph.find(name);
+  if (node < 0) raise(Code::NotFound, "[Session] the server's graph has no node '{}'", name);
+  return node;
+}
+
 // "x" or "x:1".
 Endpoint find_tensor(const GraphImpl& graph, const std::string& name) {
   const size_t colon = std::min(name.rfind(':'), name.size());
@@ -40,15 +46,15 @@ Endpoint find_tensor(const GraphImpl& graph, const std::string& name) {
 }  // namespace
 
 MasterSession::MasterSession(uint64_t id, Link::Pointer client, const OpenSession& request,
-                             std::shared_ptr<Peers> peers, std::shared_ptr<Timers> timers,
+                             const std::shared_ptr<Peers>& peers, std::shared_ptr<Timers> timers,
                              const std::vector<std::string>& own_devices)
     : id_(id),
       client_(std::move(client)),
       client_name_(request.client),
       options_(request.options),
-      peers_(std::move(peers)),
+      directory_(peers, request.options.cluster),
       timers_(std::move(timers)),
-      placement_(*peers_, request.options, own_devices),
+      placement_(directory_, request.options, own_devices),
       graph_(reader_.add(text_of(request.graph))) {}
 
 Gathering MasterSession::gathering(std::chrono::milliseconds limit) const {
@@ -75,6 +81,7 @@ uint64_t MasterSession::extend(const ExtendSession& request) {
 
 RunRequest MasterSession::request_for(const GraphImpl& graph, const PrepareRun& request) const {
   RunRequest made;
+  for (const std::string& name : request.over) made.over.push_back(find_node(graph, name));
   for (const std::string& name : request.feeds) made.feeds.push_back(find_tensor(graph, name));
   for (const std::string& name : request.fetches) made.fetches.push_back(find_tensor(graph, name));
   return made;
@@ -88,6 +95,7 @@ RunPrepared MasterSession::prepare(const PrepareRun& request) {
   {
     const std::lock_guard lock(building_);
     wanted = request_for(*graph_, request);
+    wanted.bfloat16_edges = options_.enable_bfloat16_sendrecv;
     prepared.placement_lines = placement_.place(*graph_, waiting);
     parts = partition(*graph_, placement_.placed(), wanted);
   }
@@ -98,7 +106,7 @@ RunPrepared MasterSession::prepare(const PrepareRun& request) {
     plans_.emplace_back();
   }
   auto plan = std::make_shared<MasterPlan>(
-      make_master_plan(prepared.run, std::move(parts), wanted, peers_->self()));
+      make_master_plan(prepared.run, std::move(parts), wanted, directory_.self()));
   throw_if_error(lost_task_of(*plan));
   register_plan(*plan, waiting);
   const std::lock_guard lock(mutex_);
@@ -123,7 +131,7 @@ void MasterSession::check_incarnation(const std::string& task, const Link::Point
 void MasterSession::register_plan(MasterPlan& plan, const Gathering& gathering) {
   std::vector<std::string> names;
   for (const MasterPlan::Task& task : plan.tasks) names.push_back(task.name);
-  with_tasks(*peers_, names, gathering, [&](size_t i, const Link::Pointer& link) {
+  with_tasks(directory_, names, gathering, [&](size_t i, const Link::Pointer& link) {
     check_incarnation(names[i], link);
     plan.tasks[i].link = link;
   });
@@ -131,13 +139,17 @@ void MasterSession::register_plan(MasterPlan& plan, const Gathering& gathering) 
   for (const MasterPlan::Task& task : plan.tasks) {
     incarnations[task.name] = task.link->peer().incarnation;
   }
-  with_tasks(*peers_, names, gathering, [&](size_t i, const Link::Pointer&) {
+  with_tasks(directory_, names, gathering, [&](size_t i, const Link::Pointer&) {
     MasterPlan::Task& task = plan.tasks[i];
     task.message.session = id_;
     task.message.isolated = options_.isolate_session_state;
+    if (directory_.is_renamed()) task.message.task = task.name;
     task.message.limit =
         std::chrono::duration_cast<std::chrono::milliseconds>(gathering.deadline - Clock::now());
-    for (auto& peer : task.message.peers) peer.incarnation = incarnations.at(peer.name);
+    for (auto& peer : task.message.peers) {
+      peer.incarnation = incarnations.at(peer.name);
+      peer.address = directory_.address(peer.name);
+    }
     task.link->call([&](uint64_t number) { return write_request(number, task.message); },
                     gathering.deadline + kReturnLimit);
     task.message = {};
@@ -158,7 +170,7 @@ Status MasterSession::lost_task_of(const MasterPlan& plan) const {
     }
     if (!known || !known->ended()) continue;
     const Status back =
-        capture_status([&] { (void)peers_->get(task.name, Clock::now() + kReturnLimit); });
+        capture_status([&] { (void)directory_.get(task.name, Clock::now() + kReturnLimit); });
     return back.ok() ? restarted_task(task.name) : lost_task(task.name, back);
   }
   return {};
@@ -176,7 +188,7 @@ void MasterSession::run(RunStep run) {
     status = {.code = Code::InvalidArgument, .message = "[Session] there is no such run"};
   }
   if (!status.ok()) {
-    client_->post(write(StepDone{.call = run.call, .status = status}, peers_->self()));
+    client_->post(write(StepDone{.call = run.call, .status = status}, directory_.self()));
     return;
   }
   const auto is_lost = [](const MasterPlan::Task& task) { return task.link->ended(); };
@@ -185,8 +197,8 @@ void MasterSession::run(RunStep run) {
     return;
   }
   run_pool().submit([self = shared_from_this(), plan, call = run.call] {
-    self->client_->post(
-        write(StepDone{.call = call, .status = self->lost_task_of(*plan)}, self->peers_->self()));
+    self->client_->post(write(StepDone{.call = call, .status = self->lost_task_of(*plan)},
+                              self->directory_.self()));
   });
 }
 
@@ -200,7 +212,7 @@ void MasterSession::start(const PlanPointer& plan, RunStep run) {
                           .id = id,
                           .number = plan->draws ? numbered_runs_.fetch_add(1) : 0,
                           .limit = limit,
-                          .own_task = peers_->self(),
+                          .own_task = directory_.self(),
                           .timers = timers_},
       [self = shared_from_this(), id](StepDone result) { self->finish(id, std::move(result)); });
   Status closed;
@@ -227,7 +239,7 @@ void MasterSession::finish(uint64_t id, StepDone result) {
     }
     calls_.erase(result.call);
   }
-  client_->post(write(result, peers_->self()));
+  client_->post(write(result, directory_.self()));
   idle_.notify_all();
 }
 

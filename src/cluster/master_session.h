@@ -18,7 +18,7 @@ namespace cohort::internal {
 class MasterSession : public std::enable_shared_from_this<MasterSession> {
  public:
   MasterSession(uint64_t id, Link::Pointer client, const OpenSession& request,
-                std::shared_ptr<Peers> peers, std::shared_ptr<Timers> timers,
+                const std::shared_ptr<Peers>& peers, std::shared_ptr<Timers> timers,
                 const std::vector<std::string>& own_devices);
 
   uint64_t id() const { return id_; }
@@ -60,7 +60,7 @@ class MasterSession : public std::enable_shared_from_this<MasterSession> {
   const Link::Pointer client_;
   const std::string client_name_;
   const SessionOptions options_;
-  const std::shared_ptr<Peers> peers_;
+  const TaskDirectory directory_;
   const std::shared_ptr<Timers> timers_;
   std::atomic<uint64_t> next_step_{1};
   std::atomic<uint64_t> numbered_runs_{0};

@@ -44,6 +44,11 @@ std::unique_ptr<Party> make_task_party(const ServerDef& def, const Credentials& 
                        std::move(accept));
 }
 
+std::unique_ptr<Party> make_visitor_party(const Peer& task, const Credentials& credentials) {
+  return make_endpoint(
+      {.self = {.name = task.name, .incarnation = task.incarnation}, .credentials = credentials});
+}
+
 std::unique_ptr<Party> make_client_party(const Credentials& credentials) {
   return make_endpoint({.self = {.name = fmt::format("client {} on {}", getpid(), host_name()),
                                  .incarnation = random_number()},

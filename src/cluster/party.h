@@ -11,6 +11,8 @@ namespace cohort::internal {
 // How this process takes part in a cluster: as a task that listens, or as a client.
 std::unique_ptr<Party> make_task_party(const ServerDef& def, const Credentials& credentials,
                                        Party::Accept accept);
+// The task again, as it calls tasks of other clusters: nobody connects to it.
+std::unique_ptr<Party> make_visitor_party(const Peer& task, const Credentials& credentials);
 std::unique_ptr<Party> make_client_party(const Credentials& credentials);
 
 // 64 random bits.

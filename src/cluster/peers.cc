@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "base/raise.h"
 #include "cluster/task_names.h"
 
@@ -30,7 +28,8 @@ Peers::Peers(ClusterSpec cluster, std::string self, const HeartbeatOptions& hear
       errand_of_(std::move(errand_of)),
       heartbeat_(heartbeat) {}
 
-void Peers::start(std::shared_ptr<Party> party) {
+void Peers::start(std::shared_ptr<Party> party, MakeParty make_visitor) {
+  make_visitor_ = std::move(make_visitor);
   party_ = std::move(party);
   auto [master, worker] = connect_directly(party_->self(), party_->self());
   own_worker_ = begin(std::move(worker));
@@ -42,12 +41,16 @@ Link::Pointer Peers::begin(std::shared_ptr<Connection> connection) {
     const std::lock_guard lock(mutex_);
     ++alive_;
   }
-  return Link::start(
-      std::move(connection), self_,
-      {.received = events_.received, .ended = [this](const Link::Pointer& link, const Status& why) {
-         events_.ended(link, why);
-         note_end();
-       }});
+  Link::Pointer link = Link::start(std::move(connection), self_,
+                                   {.received = events_.received,
+                                    .ended = [this](const Link::Pointer& ended, const Status& why) {
+                                      events_.ended(ended, why);
+                                      note_end();
+                                    }});
+  const std::lock_guard lock(mutex_);
+  std::erase_if(links_, [](const auto& old) { return old.expired(); });
+  links_.push_back(link);
+  return link;
 }
 
 void Peers::note_end() {
@@ -56,9 +59,9 @@ void Peers::note_end() {
   all_ended_.notify_all();
 }
 
-Peers::Entry& Peers::entry(const std::string& task) {
+Peers::Entry& Peers::entry(const std::string& key) {
   const std::lock_guard lock(mutex_);
-  std::unique_ptr<Entry>& entry = entries_[task];
+  std::unique_ptr<Entry>& entry = entries_[key];
   if (!entry) entry = std::make_unique<Entry>();
   return *entry;
 }
@@ -71,6 +74,9 @@ Link::Pointer Peers::live_link(Entry& entry) const {
 
 void Peers::accept(std::shared_ptr<Connection> connection) {
   const std::string name = connection->peer().name;
+  // One that calls from another cluster may have the name of a task of this one, but no address.
+  const bool is_task = !connection->peer().address.empty() && name != self_ &&
+                       capture_status([&] { (void)address_of(cluster_, name); }).ok();
   const auto direct = std::dynamic_pointer_cast<DirectConnection>(connection);
   const Link::Pointer link = begin(std::move(connection));
   if (direct) {
@@ -79,14 +85,10 @@ void Peers::accept(std::shared_ptr<Connection> connection) {
       return alive ? errand_of_(alive) : std::nullopt;
     });
   }
-  const bool is_task =
-      capture_status([&] { (void)address_of(cluster_, name); }).ok() && name != self_;
   if (is_task) entry(name);
   Link::Pointer outdated;
   {
     const std::lock_guard lock(mutex_);
-    std::erase_if(accepted_, [](const auto& old) { return old.expired(); });
-    accepted_.push_back(link);
     if (stopped_) link->close({.code = Code::Cancelled, .message = "[Server] it was stopped"});
     if (!is_task) return;
     Link::Pointer& known = entries_.at(name)->link;
@@ -101,18 +103,51 @@ void Peers::accept(std::shared_ptr<Connection> connection) {
 // One that dies ends its connections; one that is silent has to be found out.
 void Peers::watch(const Link::Pointer& link) {
   if (link->connection()->kind() == "in-process") return;
-  heartbeat_.watch(link->peer(), [weak = std::weak_ptr<Link>(link)](const Status& why) {
-    if (const Link::Pointer alive = weak.lock()) alive->close(why);
-  });
+  heartbeat_.watch(link->peer(),
+                   [this, peer = link->peer()](const Status& why) { close_links_with(peer, why); });
+}
+
+// Both sides may have opened one.
+void Peers::close_links_with(const Peer& peer, const Status& why) {
+  for (const Link::Pointer& link : live_links()) {
+    if (link->peer().incarnation == peer.incarnation) link->close(why);
+  }
+}
+
+std::vector<Link::Pointer> Peers::live_links() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<Link::Pointer> live;
+  for (const auto& link : links_) {
+    if (Link::Pointer one = link.lock(); one && !one->ended()) live.push_back(std::move(one));
+  }
+  return live;
 }
 
 Link::Pointer Peers::get(const std::string& task, Deadline deadline) {
   if (task == self_) return own_master_;
-  Entry& known = entry(task);
+  return get_or_make(
+      task, [&](Deadline until) { return connect(task, until); }, deadline);
+}
+
+Link::Pointer Peers::get_at(const std::string& address, Deadline deadline) {
+  return get_or_make(
+      address, [&](Deadline until) { return visitor().connect(address, until); }, deadline);
+}
+
+Party& Peers::visitor() {
+  const std::lock_guard lock(mutex_);
+  if (stopped_) raise(Code::Cancelled, "[Server] {} was stopped", self_);
+  if (!visitor_) visitor_ = make_visitor_();
+  return *visitor_;
+}
+
+Link::Pointer Peers::get_or_make(const std::string& key, const Connect& connect,
+                                 Deadline deadline) {
+  Entry& known = entry(key);
   if (Link::Pointer link = live_link(known)) return link;
   const std::lock_guard one_at_a_time(known.connecting);
   if (Link::Pointer link = live_link(known)) return link;
-  Link::Pointer made = connect(task, deadline);
+  Link::Pointer made = begin(connect(deadline));
   watch(made);
   const std::lock_guard lock(mutex_);
   if (stopped_) made->close({.code = Code::Cancelled, .message = "[Server] it was stopped"});
@@ -121,7 +156,7 @@ Link::Pointer Peers::get(const std::string& task, Deadline deadline) {
   return made;
 }
 
-Link::Pointer Peers::connect(const std::string& task, Deadline deadline) {
+std::shared_ptr<Connection> Peers::connect(const std::string& task, Deadline deadline) {
   const std::string address = address_of(cluster_, task);
   std::shared_ptr<Connection> connection;
   Status status = capture_status([&] { connection = party_->connect(address, deadline); });
@@ -133,42 +168,31 @@ Link::Pointer Peers::connect(const std::string& task, Deadline deadline) {
     raise(Code::FailedPrecondition, "task {} at {}: {} listens there; the tasks' clusters differ",
           task, address, connection->peer().name);
   }
-  return begin(std::move(connection));
+  return connection;
 }
 
 void Peers::stop() {
-  std::vector<Link::Pointer> links;
+  Party* visitor = nullptr;
   {
     const std::lock_guard lock(mutex_);
     stopped_ = true;
-    for (const auto& [task, known] : entries_) {
-      if (known->link) links.push_back(known->link);
-    }
-    for (const auto& link : accepted_) {
-      if (Link::Pointer alive = link.lock()) links.push_back(std::move(alive));
-    }
+    visitor = visitor_.get();
   }
-  if (own_master_) links.push_back(own_master_);
+  std::vector<Link::Pointer> links = live_links();
   for (const Link::Pointer& link : links) {
     link->close({.code = Code::Cancelled, .message = "[Server] " + self_ + " was stopped"});
   }
+  if (visitor != nullptr) visitor->stop();
   if (party_) party_->stop();
   std::unique_lock lock(mutex_);
   all_ended_.wait(lock, [&] { return alive_ == 0; });
 }
 
 std::vector<ServerStatus::Peer> Peers::status() const {
-  const std::lock_guard lock(mutex_);
   std::vector<ServerStatus::Peer> peers;
-  std::vector<Link*> told;
-  const auto tell = [&](const Link::Pointer& link) {
-    if (!link || link->ended()) return;
-    if (std::find(told.begin(), told.end(), link.get()) != told.end()) return;
-    told.push_back(link.get());
-    peers.push_back(status_of(*link));
-  };
-  for (const auto& [task, known] : entries_) tell(known->link);
-  for (const auto& link : accepted_) tell(link.lock());
+  for (const Link::Pointer& link : live_links()) {
+    if (link != own_master_ && link != own_worker_) peers.push_back(status_of(*link));
+  }
   return peers;
 }
 

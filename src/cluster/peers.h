@@ -1,6 +1,7 @@
 #pragma once
 
 #include <condition_variable>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -17,7 +18,7 @@
 namespace cohort::internal {
 
 // A task's links to the others of its cluster, one for each, made when first needed by either side;
-// and one to itself. Thread-safe.
+// to tasks of any cluster that a session names by their addresses; and one to itself. Thread-safe.
 class Peers {
  public:
   // What this task waits for in order to answer a client of its process.
@@ -27,14 +28,17 @@ class Peers {
   Peers(ClusterSpec cluster, std::string self, const HeartbeatOptions& heartbeat,
         Link::Events events, ErrandOf errand_of);
 
-  // Before anything else.
-  void start(std::shared_ptr<Party> party);
+  // Before anything else. `make_visitor`: how this task calls those of other clusters.
+  using MakeParty = std::function<std::unique_ptr<Party>()>;
+  void start(std::shared_ptr<Party> party, MakeParty make_visitor);
   // A connection that somebody opened to this task.
   void accept(std::shared_ptr<Connection> connection);
 
   // Tries until the deadline. Throws what Party::connect does, with the task's name; Cancelled
   // after stop().
   Link::Pointer get(const std::string& task, Deadline deadline);
+  // The same for the task at an address, whichever it is.
+  Link::Pointer get_at(const std::string& address, Deadline deadline);
   // The worker's end of the link of the task to itself.
   const Link::Pointer& own_worker() const { return own_worker_; }
   // Ends all links, and returns when nothing more comes from them.
@@ -42,6 +46,8 @@ class Peers {
 
   const ClusterSpec& cluster() const { return cluster_; }
   const std::string& self() const { return self_; }
+  // Where this task listens.
+  const std::string& address() const { return party_->self().address; }
   std::vector<ServerStatus::Peer> status() const;
 
  private:
@@ -49,28 +55,39 @@ class Peers {
     std::mutex connecting;  // held by the one thread that tries
     Link::Pointer link;     // guarded by mutex_
   };
-  Entry& entry(const std::string& task);
+  using Connect = std::function<std::shared_ptr<Connection>(Deadline)>;
+
+  Entry& entry(const std::string& key);
   Link::Pointer live_link(Entry& entry) const;
-  Link::Pointer connect(const std::string& task, Deadline deadline);
+  // The link of that entry, made by `connect` where there is none.
+  Link::Pointer get_or_make(const std::string& key, const Connect& connect, Deadline deadline);
+  std::shared_ptr<Connection> connect(const std::string& task, Deadline deadline);
+  Party& visitor();
   Link::Pointer begin(std::shared_ptr<Connection> connection);
   void note_end();
   void watch(const Link::Pointer& link);
+  std::vector<Link::Pointer> live_links() const;
+  void close_links_with(const Peer& peer, const Status& why);
 
   const ClusterSpec cluster_;
   const std::string self_;
   const Link::Events events_;
   const ErrandOf errand_of_;
-  Heartbeat heartbeat_;
   std::shared_ptr<Party> party_;
+  MakeParty make_visitor_;
   Link::Pointer own_master_;
   Link::Pointer own_worker_;
 
   mutable std::mutex mutex_;
-  std::map<std::string, std::unique_ptr<Entry>> entries_;  // guarded by mutex_, as all below
-  std::vector<std::weak_ptr<Link>> accepted_;
+  // By task, or by address; guarded by mutex_, as all below.
+  std::map<std::string, std::unique_ptr<Entry>> entries_;
+  std::vector<std::weak_ptr<Link>> links_;  // with others, whoever opened them
+  std::unique_ptr<Party> visitor_;          // made with the first call
   bool stopped_ = false;
   size_t alive_ = 0;  // links whose end has not been told
   std::condition_variable all_ended_;
+
+  Heartbeat heartbeat_;  // calls back until it is gone, so it goes first
 };
 
 }  // namespace cohort::internal

@@ -28,22 +28,34 @@ std::vector<DeviceName> parse_all(const std::vector<std::string>& names) {
   return parsed;
 }
 
+// Devices of a task, which may know itself by another name.
+std::vector<DeviceName> devices_of(const std::string& task, const std::vector<std::string>& names) {
+  const DeviceName known = DeviceName::parse(task);
+  std::vector<DeviceName> devices = parse_all(names);
+  for (DeviceName& device : devices) {
+    device.job = known.job;
+    device.replica = known.replica;
+    device.task = known.task;
+  }
+  return devices;
+}
+
 }  // namespace
 
-ClusterPlacement::ClusterPlacement(Peers& peers, const SessionOptions& options,
+ClusterPlacement::ClusterPlacement(const TaskDirectory& directory, const SessionOptions& options,
                                    const std::vector<std::string>& own_devices)
-    : peers_(peers), options_(options), filters_(parse_all(options.device_filters)) {
-  for (const std::string& task : task_names(peers.cluster())) {
+    : directory_(directory), options_(options), filters_(parse_all(options.device_filters)) {
+  for (const std::string& task : task_names(directory.cluster())) {
     if (!is_allowed(task)) continue;
     allowed_.push_back(task);
     devices_[task] = {DeviceName::parse(task + "/device:CPU:0")};
   }
-  devices_[peers.self()] = parse_all(own_devices);
-  asked_[peers.self()] = true;
+  devices_[directory.self()] = devices_of(directory.self(), own_devices);
+  asked_[directory.self()] = true;
 }
 
 bool ClusterPlacement::is_allowed(const std::string& task) const {
-  if (filters_.empty() || task == peers_.self()) return true;
+  if (filters_.empty() || task == directory_.self()) return true;
   const DeviceName name = DeviceName::parse(task);
   return std::any_of(filters_.begin(), filters_.end(),
                      [&](const DeviceName& filter) { return task_part(filter).matches(name); });
@@ -66,11 +78,11 @@ std::vector<std::string> ClusterPlacement::tasks_to_ask(const GraphImpl& graph) 
 
 void ClusterPlacement::ask(const std::vector<std::string>& tasks, const Gathering& gathering) {
   std::vector<std::vector<DeviceName>> found(tasks.size());
-  with_tasks(peers_, tasks, gathering, [&](size_t i, const Link::Pointer& link) {
+  with_tasks(directory_, tasks, gathering, [&](size_t i, const Link::Pointer& link) {
     const Answer answer =
         link->call([](uint64_t number) { return write_request(MessageKind::GetDevices, number); },
                    gathering.deadline);
-    found[i] = parse_all(answer.texts);
+    found[i] = devices_of(tasks[i], answer.texts);
   });
   for (size_t i = 0; i < tasks.size(); ++i) {
     devices_[tasks[i]] = std::move(found[i]);
@@ -83,7 +95,7 @@ std::vector<std::string> ClusterPlacement::place(const GraphImpl& graph,
   if (const auto tasks = tasks_to_ask(graph); !tasks.empty()) ask(tasks, gathering);
   PlacementOptions options{
       .devices = {},
-      .home = devices_.at(peers_.self()).front(),
+      .home = devices_.at(directory_.self()).front(),
       .allow_soft_placement = options_.allow_soft_placement,
       .hint = fmt::format("the session may use the tasks {}", fmt::join(allowed_, ", "))};
   for (const auto& [task, devices] : devices_) {

@@ -15,7 +15,7 @@ namespace cohort::internal {
 class ClusterPlacement {
  public:
   // `own_devices`: of the session's master.
-  ClusterPlacement(Peers& peers, const SessionOptions& options,
+  ClusterPlacement(const TaskDirectory& directory, const SessionOptions& options,
                    const std::vector<std::string>& own_devices);
 
   // Places the nodes that are new since the last time. Returns their placement lines.
@@ -30,7 +30,7 @@ class ClusterPlacement {
   std::vector<std::string> tasks_to_ask(const GraphImpl& graph) const;
   void ask(const std::vector<std::string>& tasks, const Gathering& gathering);
 
-  Peers& peers_;
+  const TaskDirectory& directory_;
   const SessionOptions options_;
   std::vector<DeviceName> filters_;
   std::vector<std::string> allowed_;                        // tasks

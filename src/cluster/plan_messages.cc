@@ -40,11 +40,13 @@ PlanPart read_part(MessageReader& reader) {
 Message write_request(uint64_t number, const RegisterPlan& from) {
   Draft draft(MessageKind::RegisterPlan, number);
   MessageWriter& writer = draft.writer;
-  writer.number(from.session).number(from.isolated ? 1 : 0).number(from.plan);
+  writer.number(from.session).number(from.isolated ? 1 : 0).text(from.task).number(from.plan);
   writer.number(from.num_edges).number(from.num_feeds).number(from.num_fetches);
   writer.number(from.ordered ? 1 : 0);
   writer.number(from.peers.size());
-  for (const auto& peer : from.peers) writer.text(peer.name).number(peer.incarnation);
+  for (const auto& peer : from.peers) {
+    writer.text(peer.name).number(peer.incarnation).text(peer.address);
+  }
   writer.number(from.sends.size());
   for (const auto& sent : from.sends) writer.number(sent.edge).number(sent.peer);
   write_texts(from.sources, writer);
@@ -59,6 +61,7 @@ RegisterPlan read_register_plan(const Message& message) {
   RegisterPlan read;
   read.session = reader.number();
   read.isolated = read_flag(reader);
+  read.task = reader.text();
   read.plan = reader.number();
   read.num_edges = reader.number();
   read.num_feeds = reader.number();
@@ -68,6 +71,7 @@ RegisterPlan read_register_plan(const Message& message) {
   for (auto& peer : read.peers) {
     peer.name = reader.text();
     peer.incarnation = reader.number();
+    peer.address = reader.text();
   }
   read.sends.resize(reader.count());
   for (auto& sent : read.sends) {

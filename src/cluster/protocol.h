@@ -71,6 +71,7 @@ struct PrepareRun {
   uint64_t session = 0;
   std::vector<std::string> feeds = {};  // tensors' names
   std::vector<std::string> fetches = {};
+  std::vector<std::string> over = {};  // nodes that have run, see RunRequest
   std::chrono::milliseconds limit{0};
 };
 struct RunPrepared {
@@ -98,6 +99,7 @@ struct RegisterPlan {
   struct PeerTask {
     std::string name;
     uint64_t incarnation;
+    std::string address = {};  // empty: the receiver's cluster has it
   };
   struct SentEdge {
     uint64_t edge;
@@ -105,6 +107,7 @@ struct RegisterPlan {
   };
   uint64_t session = 0;
   bool isolated = false;  // the session has state of its own
+  std::string task = {};  // what the session calls the receiver; empty: as that was started
   uint64_t plan = 0;
   uint64_t num_edges = 0;  // of the whole signature: edges are below this
   uint64_t num_feeds = 0;

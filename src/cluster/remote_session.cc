@@ -129,7 +129,7 @@ void RemoteSession::extend(Deadline deadline) {
   const ExtendSession request{
       .session = session_, .version = version_, .graph = buffer_of(writer_.next())};
   const Answer answer =
-      connect(Clock::now() + kReturnLimit)
+      connect(Clock::now() + kServerReturnLimit)
           ->call([&](uint64_t number) { return write_request(number, request); }, deadline);
   if (answer.numbers.size() != 1) raise(Code::Internal, "[Session] the server's answer is short");
   version_ = answer.numbers[0];
@@ -155,6 +155,7 @@ std::shared_ptr<const PreparedRun> RemoteSession::prepare(const RunRequest& requ
   for (const Endpoint fetch : request.fetches) {
     message.fetches.push_back(endpoint_name(graph(), fetch));
   }
+  for (const int node : request.over) message.over.push_back(graph().node(node).name);
   const Answer answer = connect(Clock::now() + kServerReturnLimit)
                             ->call([&](uint64_t number) { return write_request(number, message); },
                                    deadline + kGrace);

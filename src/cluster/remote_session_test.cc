@@ -201,6 +201,35 @@ TEST(RemoteSession, DevicesOfATaskExchangeTensorsToo) {
   EXPECT_ERROR(Code::InvalidArgument, "device:CPU:9", session.run(y, {{x, Tensor(1.f)}}));
 }
 
+// What stays on a task keeps all its bits.
+TEST(RemoteSession, FloatsMayTravelAsBfloat16) {
+  test::LocalCluster cluster(1, 1);
+  Graph graph;
+  auto building = graph.as_default();
+  const Tensor x = placeholder(kFloat32, {3});
+  const Tensor d = placeholder(kFloat64, {});
+  Tensor here, there, exact;
+  {
+    auto on = device("/job:ps/task:0");
+    here = x + 0.f;
+    exact = d + 0.0;
+  }
+  {
+    auto on = device("/job:worker/task:0");
+    there = here * 1.f;
+    exact = exact * 1.0;
+  }
+  const Feeds feeds{{x, Tensor({1.f, 1.00001f, -3.14159f})}, {d, Tensor(1.00001)}};
+  Session whole(cluster.target()), shorter(cluster.target(), {.enable_bfloat16_sendrecv = true});
+  EXPECT_EQ(whole.run(there, feeds).to_vector<float>(),
+            (std::vector<float>{1.f, 1.00001f, -3.14159f}));
+  EXPECT_EQ(shorter.run(there, feeds).to_vector<float>(),
+            (std::vector<float>{1.f, 1.f, -3.140625f}));
+  EXPECT_EQ(shorter.run(here, feeds).to_vector<float>(),
+            (std::vector<float>{1.f, 1.00001f, -3.14159f}));
+  EXPECT_EQ(shorter.run(exact, feeds).to<double>(), 1.00001);
+}
+
 TEST(RemoteSession, SoftPlacementMovesWithinATask) {
   test::LocalCluster cluster(1, 1);
   Graph graph;

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "checkpoint/restore_in_place.h"
+#include "checkpoint/save_intent.h"
 #include "checkpoint/shard_runs.h"
 #include "checkpoint/task_source.h"
 #include "cohort/cohort.h"
@@ -50,6 +51,15 @@ struct Spread {
 class ClusterSaver : public ::testing::Test {
  protected:
   std::string path(const std::string& name) const { return folder_.path() + "/" + name; }
+  static std::string lost_file() { return "model-7.0123456789abcdef-00000-of-00001.safetensors"; }
+  size_t data_files() const {
+    size_t count = 0;
+    for (const auto& entry : std::filesystem::directory_iterator(folder_.path())) {
+      count += internal::is_data_file_name(entry.path().filename().string()) ? 1 : 0;
+    }
+    return count;
+  }
+
   TemporaryFolder folder_;
 };
 
@@ -94,6 +104,36 @@ TEST_F(ClusterSaver, KeepsTheLastFewWhileTheProgramGoesOn) {
   EXPECT_FALSE(checkpoint_exists(path("model-1")));
   model.saver->restore(session, path("model-3"));
   EXPECT_EQ(latest_checkpoint(folder_.path()), path("model-3"));
+}
+
+// What a task wrote for a checkpoint that was never finished is deleted there, also when the task
+// was away at the time.
+TEST_F(ClusterSaver, DeletesWhatAFailedSaveLeftOnTasks) {
+  test::LocalCluster cluster(2, 1);
+  Spread model({"/job:ps/task:0", "/job:ps/task:1"}, {.sharded = true});
+  const internal::SaverGraph nodes(internal::items_of(model.variables, {}), {});
+  std::filesystem::create_directories(path("model.manifest.json/in the way"));
+  {
+    Session session(cluster.target());
+    session.run(model.initialize);
+    EXPECT_ERROR(Code::Unavailable, "model.manifest.json",
+                 model.saver->save(session, path("model")));
+    EXPECT_EQ(data_files(), 0u);
+    // A file that is not here is one of the task's own disk.
+    const internal::ShardRuns runs(session, nodes);
+    const internal::SaveIntent gone(
+        path("model-7"), "0123456789abcdef",
+        {{.name = lost_file(), .device = "/job:ps/replica:0/task:1/device:CPU:0"}});
+    cluster.stop("ps", 1);
+    EXPECT_FALSE(
+        runs.remove(folder_.path(), {{.name = lost_file(), .device = "/job:ps/replica:0/task:1"}}));
+  }
+  cluster.start("ps", 1);
+  Session session(cluster.target());
+  session.run(model.initialize);
+  EXPECT_TRUE(std::filesystem::exists(path("model-7.0123456789abcdef.saving")));
+  model.saver->save(session, path("other"));
+  EXPECT_FALSE(std::filesystem::exists(path("model-7.0123456789abcdef.saving")));
 }
 
 TEST_F(ClusterSaver, RestoresWithAnotherNumberOfTasks) {

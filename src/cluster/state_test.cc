@@ -81,6 +81,49 @@ TEST(TaskState, AVariableThatWasNeverAssignedIsNamed) {
   EXPECT_ERROR(Code::FailedPrecondition, "counter", session.run(counter.value));
 }
 
+TEST(Containers, KeepStateOfOneNameApart) {
+  test::LocalCluster cluster(1, 1);
+  const auto in = [&](const std::string& name, auto&& use) {
+    const auto inside = container(name);
+    const Counter counter;
+    Session session(counter.graph, cluster.target());
+    use(session, counter);
+  };
+  const auto count = [](Session& session, const Counter& counter) {
+    session.run(counter.initialize);
+    session.run(counter.add);
+  };
+  const auto expect = [](float value) {
+    return [value](Session& session, const Counter& counter) {
+      EXPECT_EQ(session.run(counter.value).to<float>(), value);
+    };
+  };
+  const auto expect_nothing = [](Session& session, const Counter& counter) {
+    EXPECT_ERROR(Code::FailedPrecondition, "counter", session.run(counter.value));
+  };
+  in("", count);
+  in("experiment", expect_nothing);
+  in("experiment", count);
+  in("experiment", [](Session& session, const Counter& counter) { session.run(counter.add); });
+  in("", expect(1));
+  in("experiment", expect(2));
+  reset(cluster.target(), {"experiment"});
+  in("", expect(1));
+  in("experiment", expect_nothing);
+  in("experiment", count);
+  reset(cluster.target());
+  in("", expect_nothing);
+  in("experiment", expect(1));
+}
+
+TEST(Containers, HaveNames) {
+  EXPECT_ERROR(Code::InvalidArgument, "is not a name", container("_private"));
+  EXPECT_ERROR(Code::InvalidArgument, "is not a name", container("a b"));
+  auto outer = container("a");
+  const auto inner = container("b");
+  EXPECT_ERROR(Code::FailedPrecondition, "Container", outer.close());
+}
+
 TEST(Reset, ForgetsStateAndEndsSessions) {
   test::LocalCluster cluster(1, 2);
   Counter counter;

@@ -76,7 +76,9 @@ void TaskServer::start() {
       def_, options_.credentials,
       [this](std::shared_ptr<Connection> connection) { peers_->accept(std::move(connection)); });
   def_.cluster = with_address(def_, party_->self().address);
-  peers_->start(party_);
+  peers_->start(party_, [self = party_->self(), credentials = options_.credentials] {
+    return make_visitor_party(self, credentials);
+  });
   state_ = State::Started;
 }
 

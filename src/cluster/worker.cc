@@ -5,14 +5,9 @@
 #include "base/raise.h"
 #include "cluster/lost_task.h"
 #include "cohort/device.h"
+#include "graph/scopes.h"
 
 namespace cohort::internal {
-namespace {
-
-// What handles of state are given while a graph is built, and stands for the task's own.
-constexpr std::string_view kDefaultContainer = "localhost";
-
-}  // namespace
 
 Worker::SessionPointer Worker::find(uint64_t session) const {
   const std::lock_guard lock(mutex_);
@@ -26,7 +21,8 @@ Worker::SessionPointer Worker::find_or_make(const Link::Pointer& master, const R
   SessionPointer& session = sessions_[plan.session];
   if (!session) {
     session = std::make_shared<WorkerSession>(
-        plan.session, master, plan.isolated ? std::make_shared<DeviceState>() : state_);
+        plan.session, master, plan.isolated ? std::make_shared<DeviceState>() : state_,
+        plan.task.empty() ? peers_->self() : plan.task);
   }
   if (!session->is_of(master)) {
     raise(Code::PermissionDenied, "[Cluster] session {:x} belongs to another master", plan.session);
@@ -38,13 +34,16 @@ Answer Worker::register_plan(const Link::Pointer& master, const RegisterPlan& pl
   const Deadline deadline = std::chrono::steady_clock::now() + plan.limit;
   std::vector<Link::Pointer> links;
   for (const auto& peer : plan.peers) {
-    links.push_back(peers_->get(peer.name, deadline));
+    links.push_back(peer.address.empty() ? peers_->get(peer.name, deadline)
+                                         : peers_->get_at(peer.address, deadline));
     if (links.back()->peer().incarnation == peer.incarnation) continue;
     throw Error(restarted_task(peer.name));
   }
   const SessionPointer session = find_or_make(master, plan);
-  session->add(make_worker_plan(plan, session->state(), std::move(links), peers_->self(),
-                                master->peer().name));
+  // Names that the session gave to tasks are not those of links.
+  const std::string master_task = plan.task.empty() ? master->peer().name : "";
+  session->add(
+      make_worker_plan(plan, session->state(), std::move(links), session->task(), master_task));
   return {};
 }
 
@@ -57,9 +56,10 @@ void Worker::close_session(const Link::Pointer& master, uint64_t session) {
 
 void Worker::clear(const std::vector<std::string>& containers) {
   const std::string job = DeviceName::parse(peers_->self()).job.value_or("");
-  if (containers.empty()) state_->clear(std::string(kDefaultContainer));
+  if (containers.empty()) state_->clear(kDefaultContainer);
   for (const std::string& container : containers) {
-    state_->clear(container == job ? std::string(kDefaultContainer) : container);
+    if (container == job) state_->clear(kDefaultContainer);
+    state_->clear(container);
   }
 }
 

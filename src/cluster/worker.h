@@ -15,12 +15,15 @@ namespace cohort::internal {
 // What a task keeps for one session of some master. Ends with the link to that master. Thread-safe.
 class WorkerSession : public std::enable_shared_from_this<WorkerSession> {
  public:
-  WorkerSession(uint64_t id, Link::Pointer master, std::shared_ptr<DeviceState> state)
-      : id_(id), master_(std::move(master)), state_(std::move(state)) {}
+  // `task`: what the session calls this one.
+  WorkerSession(uint64_t id, Link::Pointer master, std::shared_ptr<DeviceState> state,
+                std::string task)
+      : id_(id), master_(std::move(master)), state_(std::move(state)), task_(std::move(task)) {}
 
   uint64_t id() const { return id_; }
   bool is_of(const Link::Pointer& master) const { return master == master_; }
   const std::shared_ptr<DeviceState>& state() const { return state_; }
+  const std::string& task() const { return task_; }
   size_t num_plans() const;
   size_t num_running() const;
 
@@ -43,6 +46,7 @@ class WorkerSession : public std::enable_shared_from_this<WorkerSession> {
   const uint64_t id_;
   const Link::Pointer master_;
   const std::shared_ptr<DeviceState> state_;
+  const std::string task_;
 
   mutable std::mutex mutex_;
   std::unordered_map<uint64_t, std::shared_ptr<const WorkerPlan>> plans_;  // guarded, as all below

@@ -71,7 +71,7 @@ void WorkerSession::finish(PlanDone done) {
       steps_.erase(found);
     }
   }
-  master_->post(write(done, master_->self()));
+  master_->post(write(done, task_));
 }
 
 void WorkerSession::arrive(const StepTensors& tensors) {
@@ -84,6 +84,7 @@ void WorkerSession::abort(const AbortPlan& abort) {
 }
 
 void WorkerSession::lost(const std::string& task, const Status& why) {
+  if (task_ != master_->self()) return;  // it has other names for tasks; its master will tell
   std::vector<std::shared_ptr<WorkerStep>> waiting;
   {
     const std::lock_guard lock(mutex_);

@@ -61,6 +61,7 @@ class Cutter {
       : graph_(graph),
         request_(request),
         needed_(needed_nodes(graph, request)),
+        over_(request.over.begin(), request.over.end()),
         device_of_(devices.size(), kNowhere),
         copies_(devices.size(), kNowhere) {
     for (size_t i = 0; i < request.feeds.size(); ++i) fed_[request.feeds[i]] = i;
@@ -125,7 +126,9 @@ class Cutter {
       for (const Endpoint input : graph_.node(id).inputs) {
         if (!is_fed(input)) follow(input.node);
       }
-      for (const int before : graph_.node(id).controls) follow(before);
+      for (const int before : graph_.node(id).controls) {
+        if (!over_.contains(before)) follow(before);
+      }
     }
     std::stable_sort(needed_.begin(), needed_.end(), [&](int a, int b) {
       return levels[static_cast<size_t>(a)] < levels[static_cast<size_t>(b)];
@@ -158,7 +161,10 @@ class Cutter {
   std::map<int, std::vector<int>> orders(int id) const {
     std::map<int, std::vector<int>> by_device;
     for (const int before : graph_.node(id).controls) {
-      if (device_of(before) == device_of(id) || takes_tensor(device_of(id), before)) continue;
+      if (over_.contains(before) || device_of(before) == device_of(id) ||
+          takes_tensor(device_of(id), before)) {
+        continue;
+      }
       by_device[device_of(before)].push_back(before);
     }
     std::map<int, std::vector<int>> by_last;
@@ -187,7 +193,8 @@ class Cutter {
     for (const auto& [device, outputs] : found->second) {
       for (const int output : outputs) {
         arrivals_[{device, {id, output}}] = next_edge_;
-        send(next_edge_++, part_of(id), {copies_[static_cast<size_t>(id)], output});
+        const Endpoint value{copies_[static_cast<size_t>(id)], output};
+        send(next_edge_++, part_of(id), shortened(part_of(id), value, spec_of({id, output})));
       }
       if (outputs.empty()) send_token(id, device);
     }
@@ -240,8 +247,30 @@ class Cutter {
   }
 
   Endpoint receive(Endpoint wanted, int device) {
-    const Spec spec = wanted.output == kOrderOnly ? Spec{kBool, Shape{0}} : spec_of(wanted);
-    return add_source(device, "recv", spec, kRecv, {{"edge", arrivals_.at({device, wanted})}});
+    Spec spec = wanted.output == kOrderOnly ? Spec{kBool, Shape{0}} : spec_of(wanted);
+    const bool is_short = is_shortened(spec);
+    if (is_short) spec.dtype = kBFloat16;
+    const Endpoint arrived =
+        add_source(device, "recv", spec, kRecv, {{"edge", arrivals_.at({device, wanted})}});
+    return is_short ? cast(part(device), arrived, {kFloat32, spec.shape}) : arrived;
+  }
+
+  bool is_shortened(const Spec& spec) const {
+    return request_.bfloat16_edges && spec.dtype == kFloat32;
+  }
+
+  Endpoint shortened(Partition& from, Endpoint value, const Spec& spec) const {
+    return is_shortened(spec) ? cast(from, value, {kBFloat16, spec.shape}) : value;
+  }
+
+  static Endpoint cast(Partition& where, Endpoint value, const Spec& to) {
+    return {where.graph->add_unindexed({.name = fmt::format("_cast_{}", where.graph->size()),
+                                        .op = &find_op("Cast"),
+                                        .attrs = {{"dtype", to.dtype}},
+                                        .inputs = {value},
+                                        .device = where.device,
+                                        .outputs = {to}}),
+            0};
   }
 
   static void send(int64_t edge, Partition& from, Endpoint value) {
@@ -274,6 +303,7 @@ class Cutter {
     const int device = device_of(id);
     std::vector<int> nodes;
     for (const int before : graph_.node(id).controls) {
+      if (over_.contains(before)) continue;
       if (device_of(before) == device) {
         nodes.push_back(copies_[static_cast<size_t>(before)]);
       } else if (takes_tensor(device, before)) {
@@ -300,6 +330,7 @@ class Cutter {
   const GraphImpl& graph_;
   const RunRequest& request_;
   std::vector<int> needed_;
+  const std::set<int> over_;
   std::map<Endpoint, size_t> fed_;
   std::vector<Partition> parts_;  // by device number
   std::map<std::string, int> numbers_;

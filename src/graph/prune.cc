@@ -2,27 +2,36 @@
 
 #include <set>
 
+#include "base/raise.h"
+
 namespace cohort::internal {
 
 std::vector<int> needed_nodes(const GraphImpl& graph, const RunRequest& request) {
   const std::set<Endpoint> fed(request.feeds.begin(), request.feeds.end());
+  const std::set<int> over(request.over.begin(), request.over.end());
   std::vector<bool> needed(static_cast<size_t>(graph.size()));
   std::vector<int> open;
   const auto need = [&](int id) {
     if (!needed[static_cast<size_t>(id)]) open.push_back(id);
     needed[static_cast<size_t>(id)] = true;
   };
-  for (const Endpoint fetch : request.fetches) {
-    if (!fed.contains(fetch)) need(fetch.node);
-  }
+  const auto need_value = [&](Endpoint of) {
+    if (fed.contains(of)) return;
+    if (over.contains(of.node)) {
+      raise(Code::InvalidArgument, "[Session] '{}' has been computed before, and is not fed",
+            endpoint_name(graph, of));
+    }
+    need(of.node);
+  };
+  for (const Endpoint fetch : request.fetches) need_value(fetch);
   for (const int target : request.targets) need(target);
   while (!open.empty()) {
     const Node& node = graph.node(open.back());
     open.pop_back();
-    for (const Endpoint input : node.inputs) {
-      if (!fed.contains(input)) need(input.node);
+    for (const Endpoint input : node.inputs) need_value(input);
+    for (const int before : node.controls) {
+      if (!over.contains(before)) need(before);
     }
-    for (const int before : node.controls) need(before);
   }
   std::vector<int> ids;
   for (size_t id = 0; id < needed.size(); ++id) {

@@ -11,9 +11,12 @@ struct RunRequest {
   std::vector<Endpoint> feeds = {};
   std::vector<Endpoint> fetches = {};
   std::vector<int> targets = {};  // nodes to run for their effect
+  std::vector<int> over = {};     // nodes that have run before, see PartialRunState: not again
+  bool bfloat16_edges = false;    // float32 values go from device to device as bfloat16
 };
 
 // Numbers of the nodes that fetches and targets need, stopping at feeds, in order of their making.
+// InvalidArgument when one takes a value, which is not fed, of a node that is over.
 std::vector<int> needed_nodes(const GraphImpl& graph, const RunRequest& request);
 
 }  // namespace cohort::internal

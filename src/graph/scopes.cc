@@ -1,6 +1,7 @@
 #include "graph/scopes.h"
 
 #include "base/raise.h"
+#include "cohort/container.h"
 #include "cohort/graph.h"
 #include "cohort/ops.h"
 #include "graph/graph_impl.h"
@@ -18,6 +19,12 @@ std::string name_prefix() {
   return scopes.name_prefixes.empty() ? std::string() : scopes.name_prefixes.innermost();
 }
 
+std::string current_container() {
+  const BuildScopes& scopes = build_scopes();
+  const bool named = !scopes.containers.empty() && !scopes.containers.innermost().empty();
+  return named ? scopes.containers.innermost() : kDefaultContainer;
+}
+
 namespace {
 
 // "outer/inner/", made unique in the graph being built so that two layers of one name stay apart.
@@ -32,6 +39,16 @@ std::string prefix_for(std::string_view name) {
   }
   auto* graph = dynamic_cast<GraphImpl*>(thread_dispatch().builder);
   return (graph != nullptr ? graph->unique_name(full) : full) + "/";
+}
+
+std::string checked_container(std::string_view name) {
+  if (!name.empty() && !is_node_name(std::string(name))) {
+    raise(Code::InvalidArgument,
+          "[Container] '{}' is not a name; use letters, digits and _ . - / after a first letter, "
+          "digit or dot",
+          name);
+  }
+  return std::string(name);
 }
 
 }  // namespace
@@ -55,5 +72,10 @@ Colocation::Colocation(const Tensor& tensor) {
 }
 Colocation::~Colocation() { build_scopes().colocations.leave(ticket_); }
 void Colocation::close() { build_scopes().colocations.close(ticket_); }
+
+Container::Container(std::string_view name)
+    : ticket_(build_scopes().containers.open(internal::checked_container(name))) {}
+Container::~Container() { build_scopes().containers.leave(ticket_); }
+void Container::close() { build_scopes().containers.close(ticket_); }
 
 }  // namespace cohort

@@ -20,11 +20,17 @@ struct BuildScopes {
   ScopeStack<std::string> name_prefixes{"NameScope"};  // "" or "scope/"
   ScopeStack<std::vector<Tensor>> controls{"ControlDependencies"};
   ScopeStack<ColocationAnchor> colocations{"Colocation"};
+  ScopeStack<std::string> containers{"Container"};
 };
 BuildScopes& build_scopes();
 
 // The prefix that the innermost name scope gives: "" or "layer/inner/".
 std::string name_prefix();
+
+// What stands for the default container of a task, whatever its job.
+inline constexpr char kDefaultContainer[] = "localhost";
+// The container of state that is added now.
+std::string current_container();
 
 // While it lives, nodes that this thread adds go where `tensor` goes, whatever guards outside of it
 // say.

@@ -32,7 +32,7 @@ class Heartbeat::Impl {
   ~Impl();
 
   void watch(const Peer& peer, Lost lost);
-  void forget(const std::string& name);
+  void forget(const Peer& peer);
 
  private:
   using Lock = std::unique_lock<std::mutex>;
@@ -64,7 +64,7 @@ class Heartbeat::Impl {
 
   std::mutex mutex_;
   std::condition_variable_any changed_;
-  std::map<std::string, Handle> watched_;  // guarded by mutex_
+  std::map<std::string, Handle> watched_;  // by address; guarded by mutex_
   Watched* calling_back_ = nullptr;        // guarded by mutex_
 
   Thread thread_;
@@ -72,15 +72,15 @@ class Heartbeat::Impl {
 
 void Heartbeat::Impl::watch(const Peer& peer, Lost lost) {
   check_target(peer.address, options_.credentials);
-  forget(peer.name);
+  forget(peer);
   const std::lock_guard lock(mutex_);
-  watched_[peer.name] = std::make_shared<Watched>(Watched{peer, std::move(lost)});
+  watched_[peer.address] = std::make_shared<Watched>(Watched{peer, std::move(lost)});
   changed_.notify_all();
 }
 
-void Heartbeat::Impl::forget(const std::string& name) {
+void Heartbeat::Impl::forget(const Peer& peer) {
   Lock lock(mutex_);
-  const auto found = watched_.find(name);
+  const auto found = watched_.find(peer.address);
   if (found == watched_.end()) return;
   const Handle handle = found->second;
   handle->forgotten = true;
@@ -106,7 +106,7 @@ void Heartbeat::Impl::ask(const Handle& watched) {
 
 Deadline Heartbeat::Impl::ask_who_is_due(Lock&) {
   Deadline next = Deadline::max();
-  for (const auto& [name, watched] : watched_) {
+  for (const auto& [address, watched] : watched_) {
     if (watched->call) continue;
     if (watched->next_question <= steady_clock::now()) {
       ask(watched);
@@ -189,7 +189,7 @@ void Heartbeat::Impl::give_up(Watched& watched, const Status& why) {
     const std::lock_guard lock(mutex_);
     if (watched.forgotten) return;
     calling_back_ = &watched;
-    watched_.erase(watched.peer.name);
+    watched_.erase(watched.peer.address);
   }
   const Status problem = capture_status([&] { watched.lost(why); });
   if (!problem.ok()) log_error("[Heartbeat] the callback threw {}", problem.to_string());
@@ -213,6 +213,6 @@ Heartbeat::Heartbeat(HeartbeatOptions options)
 Heartbeat::~Heartbeat() = default;
 
 void Heartbeat::watch(const Peer& peer, Lost lost) { impl_->watch(peer, std::move(lost)); }
-void Heartbeat::forget(const std::string& name) { impl_->forget(name); }
+void Heartbeat::forget(const Peer& peer) { impl_->forget(peer); }
 
 }  // namespace cohort::internal

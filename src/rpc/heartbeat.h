@@ -27,11 +27,11 @@ class Heartbeat {
   // is noticed within two intervals, or it was silent for longer than the limit. Aborted: another
   // incarnation answers. Then, or when the credentials do not fit, the peer is not asked any more.
   using Lost = std::function<void(const Status& why)>;
-  // Asks `peer` from now on. Replaces what is known of a peer with that name. Throws as
+  // Asks `peer` from now on. Replaces what is known of a peer at that address. Throws as
   // check_target.
   void watch(const Peer& peer, Lost lost);
   // No callback for that peer after it returns, unless it is called by one.
-  void forget(const std::string& name);
+  void forget(const Peer& peer);
 
  private:
   class Impl;

@@ -148,7 +148,7 @@ TEST(Heartbeat, WhoIsForgottenIsNotReported) {
   Verdict verdict;
   Heartbeat heartbeat(fast());
   heartbeat.watch(process.peer(), verdict.callback());
-  heartbeat.forget(process.peer().name);
+  heartbeat.forget(process.peer());
   process.end();
   EXPECT_TRUE(verdict.within(std::chrono::milliseconds(600)).ok());
 }

@@ -76,7 +76,9 @@ std::shared_ptr<const CompiledRun> LocalSession::compile_run(const RunRequest& r
   if (graph().size() == 0) raise(Code::FailedPrecondition, "[Session] the graph has no nodes");
   check_placeholders(graph(), request);
   place_new_nodes();
-  return compile_parts(graph(), placed_, request);
+  RunRequest cut = request;
+  cut.bfloat16_edges = options_.enable_bfloat16_sendrecv;
+  return compile_parts(graph(), placed_, cut);
 }
 
 std::vector<Tensor> LocalSession::execute(const PreparedRun& run, const std::vector<Tensor>& values,

@@ -93,6 +93,29 @@ Callable Session::make_callable(const std::vector<Tensor>& feeds,
   return {impl_, impl_->make_callable(feeds, fetches)};
 }
 
+PartialRun::PartialRun(std::shared_ptr<internal::PartialRunState> state)
+    : state_(std::move(state)) {}
+
+PartialRun Session::partial_run_setup(const std::vector<Tensor>& fetches,
+                                      const std::vector<Tensor>& feeds) {
+  return PartialRun(impl_->partial_run_setup(fetches, feeds));
+}
+
+Tensor Session::partial_run(const PartialRun& run, const Tensor& fetch, const Feeds& feeds) {
+  return impl_->partial_run(*run.state_, {fetch}, feeds)[0];
+}
+
+std::vector<Tensor> Session::partial_run(const PartialRun& run, const std::vector<Tensor>& fetches,
+                                         const Feeds& feeds) {
+  return impl_->partial_run(*run.state_, fetches, feeds);
+}
+
+std::vector<Tensor> Session::partial_run(const PartialRun& run,
+                                         std::initializer_list<Tensor> fetches,
+                                         const Feeds& feeds) {
+  return impl_->partial_run(*run.state_, std::vector<Tensor>(fetches), feeds);
+}
+
 std::vector<std::string> Session::list_devices() const { return impl_->list_devices(); }
 void Session::close() { impl_->close(); }
 

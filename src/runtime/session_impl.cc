@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "base/raise.h"
+#include "runtime/partial_run.h"
 
 namespace cohort::internal {
 namespace {
@@ -53,16 +54,22 @@ RunRequest SessionImpl::request_for(const std::vector<Tensor>& fetches,
   return request;
 }
 
-std::vector<Tensor> SessionImpl::run(const std::vector<Tensor>& fetches, const Feeds& feeds,
-                                     const RunOptions& options, RunMetadata* metadata) {
+RunRequest SessionImpl::request_for(const std::vector<Tensor>& fetches, const Feeds& feeds,
+                                    std::vector<Tensor>& values) const {
   std::vector<Tensor> fed;
-  std::vector<Tensor> values;
   for (const Feed& feed : feeds) {
     fed.push_back(feed.tensor);
     values.push_back(feed.value);
   }
-  const RunRequest request = request_for(fetches, fed);
+  RunRequest request = request_for(fetches, fed);
   for (size_t i = 0; i < fed.size(); ++i) check_value(*graph_, request.feeds[i], fed[i], values[i]);
+  return request;
+}
+
+std::vector<Tensor> SessionImpl::run(const std::vector<Tensor>& fetches, const Feeds& feeds,
+                                     const RunOptions& options, RunMetadata* metadata) {
+  std::vector<Tensor> values;
+  const RunRequest request = request_for(fetches, feeds, values);
   return execute(*prepare(request, options.timeout), values, options,
                  options.trace ? metadata : nullptr);
 }
@@ -92,10 +99,27 @@ std::vector<Tensor> SessionImpl::run_callable(int id, const std::vector<Tensor>&
   return execute(*entry.run, values, options, nullptr);
 }
 
+std::shared_ptr<PartialRunState> SessionImpl::partial_run_setup(const std::vector<Tensor>& fetches,
+                                                                const std::vector<Tensor>& feeds) {
+  return std::make_shared<PartialRunState>(graph_, request_for(fetches, feeds));
+}
+
+std::vector<Tensor> SessionImpl::partial_run(PartialRunState& run,
+                                             const std::vector<Tensor>& fetches,
+                                             const Feeds& feeds) {
+  std::vector<Tensor> values;
+  const RunRequest asked = request_for(fetches, feeds, values);
+  return run.advance(*graph_, asked, values,
+                     [&](const RunRequest& request, const std::vector<Tensor>& given) {
+                       return execute(*prepare(request, {}), given, {}, nullptr);
+                     });
+}
+
 std::vector<Endpoint> signature_of(const RunRequest& request) {
   std::vector<Endpoint> key = request.feeds;
   key.push_back({-1, -1});
   key.insert(key.end(), request.fetches.begin(), request.fetches.end());
+  for (const int over : request.over) key.push_back({-1, over});
   return key;
 }
 

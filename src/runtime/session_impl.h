@@ -17,6 +17,8 @@ class PreparedRun {
   virtual ~PreparedRun() = default;
 };
 
+class PartialRunState;
+
 // What stands behind a Session: the rules that do not depend on where a graph runs, and four
 // questions that do. Thread-safe.
 class SessionImpl {
@@ -31,6 +33,11 @@ class SessionImpl {
                     std::chrono::milliseconds limit = {});
   std::vector<Tensor> run_callable(int id, const std::vector<Tensor>& values,
                                    const RunOptions& options = {});
+
+  std::shared_ptr<PartialRunState> partial_run_setup(const std::vector<Tensor>& fetches,
+                                                     const std::vector<Tensor>& feeds);
+  std::vector<Tensor> partial_run(PartialRunState& run, const std::vector<Tensor>& fetches,
+                                  const Feeds& feeds);
 
   virtual std::vector<std::string> list_devices() const = 0;
   virtual void close() = 0;
@@ -52,6 +59,9 @@ class SessionImpl {
   };
 
   RunRequest request_for(const std::vector<Tensor>& fetches, const std::vector<Tensor>& fed) const;
+  // The same for values, which are checked and come behind one another.
+  RunRequest request_for(const std::vector<Tensor>& fetches, const Feeds& feeds,
+                         std::vector<Tensor>& values) const;
 
   const std::shared_ptr<GraphImpl> graph_;
   std::mutex mutex_;

@@ -11,6 +11,7 @@
 
 #include "chosen_target.h"
 #include "cohort/error.h"
+#include "rpc/certificates.h"
 #include "rpc/chunks.h"
 #include "rpc/greeting.h"
 
@@ -40,7 +41,15 @@ void fuzz_chunks(std::string_view bytes) {
   }
 }
 
+// As everything that is PEM.
+void fuzz_certificate(std::string_view bytes) {
+  const std::string text(bytes);
+  check_credentials({.certificate = text, .private_key = text, .authority = text},
+                    "/job:ps/replica:0/task:0");
+}
+
 constexpr std::pair<std::string_view, void (*)(std::string_view)> kTargets[] = {
+    {"certificate", fuzz_certificate},
     {"chunks", fuzz_chunks},
     {"greeting", fuzz_greeting},
 };

@@ -9,6 +9,7 @@
 
 #include "chosen_target.h"
 #include "cohort/error.h"
+#include "cohort/scheduler_resolvers.h"
 #include "topology/address.h"
 #include "topology/hostfile_text.h"
 #include "topology/node_list.h"
@@ -27,10 +28,24 @@ void fuzz_tf_config(std::string_view text) {
   (void)config.cluster.to_string();
 }
 
+void fuzz_pods(std::string_view text) {
+  const KubernetesClusterResolver resolver(
+      {.list_pods = [&](const std::string&) { return std::string(text); }});
+  (void)resolver.cluster_spec();
+}
+// An environment cannot hold a zero.
+void fuzz_sagemaker_hosts(std::string_view text) {
+  setenv("SM_HOSTS", std::string(text).c_str(), 1);
+  setenv("SM_CURRENT_HOST", "algo-1", 1);
+  (void)SageMakerClusterResolver().cluster_spec();
+}
+
 constexpr std::pair<std::string_view, void (*)(std::string_view)> kTargets[] = {
     {"address", fuzz_address},
     {"hostfile", fuzz_hostfile},
     {"node_list", fuzz_node_list},
+    {"pods", fuzz_pods},
+    {"sagemaker_hosts", fuzz_sagemaker_hosts},
     {"task_counts", fuzz_task_counts},
     {"tf_config", fuzz_tf_config}};
 

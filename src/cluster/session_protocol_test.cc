@@ -1,0 +1,144 @@
+// What a server answers to those who do not use the library's own session.
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+
+#include "cluster/buffers.h"
+#include "cluster/link.h"
+#include "cluster/party.h"
+#include "cohort/cohort.h"
+#include "graph/serialize.h"
+#include "support/expect_error.h"
+#include "support/local_cluster.h"
+
+namespace cohort::internal {
+namespace {
+
+class SessionProtocol : public testing::Test {
+ protected:
+  using Request = Link::Request;
+
+  ~SessionProtocol() override {
+    for (const Link::Pointer& link : links_) link->close({.code = Code::Cancelled});
+    party_->stop();
+  }
+
+  static Deadline soon() { return std::chrono::steady_clock::now() + std::chrono::seconds(20); }
+
+  Link::Pointer connect() {
+    links_.push_back(Link::start(party_->connect(cluster_.spec().task_address("worker", 0), soon()),
+                                 "",
+                                 {.received = [](const auto&, const Message&) {},
+                                  .ended = [](const auto&, const Status&) {}}));
+    return links_.back();
+  }
+
+  // A session on a graph of one placeholder "x".
+  uint64_t open(const Link::Pointer& link) {
+    OpenSession request{.client = "a test", .graph = buffer_of(nodes("x"))};
+    return link->call([&](uint64_t number) { return write_request(number, request); }, soon())
+        .numbers.at(0);
+  }
+  static std::string nodes(const std::string& name) {
+    Graph graph;
+    const auto building = graph.as_default();
+    placeholder(kFloat32, {}, name);
+    return graph.serialize();
+  }
+  static uint64_t extend(const Link::Pointer& link, uint64_t session, uint64_t version,
+                         const std::string& name) {
+    const ExtendSession request{
+        .session = session, .version = version, .graph = buffer_of(nodes(name))};
+    return link->call([&](uint64_t number) { return write_request(number, request); }, soon())
+        .numbers.at(0);
+  }
+  static uint64_t prepare(const Link::Pointer& link, uint64_t session, const std::string& fetch,
+                          const std::vector<std::string>& over = {}) {
+    const PrepareRun request{
+        .session = session, .feeds = {"x:0"}, .fetches = {fetch}, .over = over};
+    return link->call([&](uint64_t number) { return write_request(number, request); }, soon())
+        .numbers.at(0);
+  }
+
+  test::LocalCluster cluster_{0, 1};
+  std::unique_ptr<Party> party_ = make_client_party({});
+  std::vector<Link::Pointer> links_;
+};
+
+TEST_F(SessionProtocol, AnExtensionOfAnOldVersionIsAborted) {
+  const Link::Pointer link = connect();
+  const uint64_t session = open(link);
+  EXPECT_EQ(extend(link, session, 1, "y"), 2u);
+  EXPECT_ERROR(Code::Aborted, "version 2", extend(link, session, 1, "z"));
+  EXPECT_ERROR(Code::Aborted, "version 2", extend(link, session, 3, "z"));
+  EXPECT_EQ(extend(link, session, 2, "z"), 3u);
+}
+
+TEST_F(SessionProtocol, OfManyExtensionsOfOneVersionOneSucceeds) {
+  const Link::Pointer link = connect();
+  const uint64_t session = open(link);
+  std::atomic<int> succeeded = 0;
+  std::atomic<int> aborted = 0;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 8; ++i) {
+    threads.emplace_back([&, i] {
+      const Status status = error_of([&] { extend(link, session, 1, "y" + std::to_string(i)); });
+      (status.ok() ? succeeded : aborted) += status.ok() || status.code == Code::Aborted ? 1 : 0;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(succeeded, 1);
+  EXPECT_EQ(aborted, 7);
+}
+
+TEST_F(SessionProtocol, ANameThatIsTakenIsRefusedAndChangesNothing) {
+  const Link::Pointer link = connect();
+  const uint64_t session = open(link);
+  EXPECT_ERROR(Code::InvalidArgument, "x", extend(link, session, 1, "x"));
+  EXPECT_EQ(extend(link, session, 1, "y"), 2u);
+  (void)prepare(link, session, "x:0");
+}
+
+TEST_F(SessionProtocol, AnUnknownSessionIsAborted) {
+  const Link::Pointer link = connect();
+  const uint64_t session = open(link);
+  EXPECT_ERROR(Code::Aborted, "open a new", extend(link, session + 1, 1, "y"));
+  EXPECT_ERROR(Code::Aborted, "open a new", prepare(link, session + 1, "x:0"));
+  // Another client's is as unknown.
+  EXPECT_ERROR(Code::Aborted, "open a new", prepare(connect(), session, "x:0"));
+  (void)prepare(link, session, "x:0");
+}
+
+TEST_F(SessionProtocol, ATensorThatIsNotThereYetIsNotFound) {
+  const Link::Pointer link = connect();
+  const uint64_t session = open(link);
+  EXPECT_ERROR(Code::NotFound, "'y:0'", prepare(link, session, "y:0"));
+  for (const char* name : {"x:1", "x:-1", "x:", "x:0x", ":0", ""}) {
+    EXPECT_ERROR(Code::NotFound, "has no tensor", prepare(link, session, name));
+  }
+  extend(link, session, 1, "y");
+  EXPECT_EQ(error_of([&] { prepare(link, session, "y:0"); }).code, Code::OK);
+}
+
+TEST_F(SessionProtocol, WhatIsOverCannotBeComputedFrom) {
+  const Link::Pointer link = connect();
+  const uint64_t session = open(link);
+  extend(link, session, 1, "y");
+  EXPECT_ERROR(Code::NotFound, "no node 'z'", prepare(link, session, "x:0", {"z"}));
+  EXPECT_ERROR(Code::InvalidArgument, "'y:0' has been computed",
+               prepare(link, session, "y:0", {"y"}));
+}
+
+TEST_F(SessionProtocol, AGraphThatIsNoneIsRefused) {
+  const Link::Pointer link = connect();
+  const OpenSession nonsense{.client = "a test", .graph = buffer_of("nonsense")};
+  EXPECT_ERROR(
+      Code::InvalidArgument, "",
+      link->call([&](uint64_t number) { return write_request(number, nonsense); }, soon()));
+  (void)open(link);  // the connection lives
+}
+
+}  // namespace
+}  // namespace cohort::internal

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "cluster/peers.h"
+
+namespace cohort::internal {
+
+// The tasks of a cluster by the names that a session has for them: those that they were started
+// with, or those that its client gave them. Constant; thread-safe.
+class TaskDirectory {
+ public:
+  // InvalidArgument unless `renamed` has the server itself, once, and not under the name that it
+  // was started with.
+  explicit TaskDirectory(std::shared_ptr<Peers> peers,
+                         std::optional<ClusterSpec> renamed = std::nullopt);
+
+  const ClusterSpec& cluster() const { return cluster_; }
+  const std::string& self() const { return self_; }
+  bool is_renamed() const { return renamed_; }
+  // Where others find the task, when its name means nothing to them; else empty.
+  std::string address(const std::string& task) const;
+
+  // See Peers::get.
+  Link::Pointer get(const std::string& task, Deadline deadline) const;
+
+ private:
+  std::string find_self() const;
+
+  const std::shared_ptr<Peers> peers_;
+  const bool renamed_;
+  const ClusterSpec cluster_;
+  const std::string self_;
+};
+
+}  // namespace cohort::internal

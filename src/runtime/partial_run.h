@@ -1,0 +1,54 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <vector>
+
+#include "cohort/error.h"
+#include "graph/prune.h"
+
+namespace cohort::internal {
+
+// A run in pieces: which of its nodes have run, and the values that later pieces take from those.
+// Handles of state are no values; the nodes that make them run whenever they are needed. One piece
+// at a time; thread-safe.
+class PartialRunState {
+ public:
+  // Runs a request with these values of its feeds; returns those of its fetches.
+  using Execute =
+      std::function<std::vector<Tensor>(const RunRequest&, const std::vector<Tensor>& values)>;
+
+  PartialRunState(std::shared_ptr<const GraphImpl> graph, RunRequest declared);
+
+  // One piece. InvalidArgument, which changes nothing, for what was not declared, comes twice, or
+  // cannot be computed yet. What `execute` throws ends the run: later pieces get it too.
+  std::vector<Tensor> advance(const GraphImpl& graph, const RunRequest& asked,
+                              const std::vector<Tensor>& values, const Execute& execute);
+
+ private:
+  void check(const RunRequest& asked) const;
+  void check_computable(const RunRequest& asked, const std::vector<int>& nodes,
+                        const std::set<Endpoint>& known) const;
+  // What later pieces will take from nodes that run in this one.
+  std::vector<Endpoint> kept_of(const std::set<int>& nodes, const RunRequest& asked) const;
+  std::vector<Tensor> run(const RunRequest& asked, const std::vector<int>& nodes,
+                          const Execute& execute);
+
+  const std::shared_ptr<const GraphImpl> graph_;
+  const RunRequest declared_;
+  const std::vector<int> all_;  // nodes that the declared fetches need
+  const std::set<Endpoint> feeds_;
+  const std::set<Endpoint> fetches_;
+
+  std::mutex mutex_;
+  std::map<Endpoint, Tensor> values_;  // fed or computed; guarded by mutex_, as all below
+  std::set<Endpoint> fed_;
+  std::set<Endpoint> fetched_;
+  std::set<int> over_;
+  Status failure_;
+};
+
+}  // namespace cohort::internal
