@@ -157,6 +157,12 @@ InputTotals MultiWorkerExtended::sum_over_workers(const InputTotals& here) {
   return {.replicas_with_data = sums[0], .samples = sums[1], .failed_workers = sums[2]};
 }
 
+std::vector<std::string> MultiWorkerExtended::gather_from_workers(const std::string& here) {
+  if (is_alone()) return {here};
+  Communicator workers = group_->communicator();
+  return texts_of_workers(workers, here);
+}
+
 Tensor MultiWorkerExtended::from_first_worker(const Tensor& value) {
   if (is_alone() || value.is_symbolic()) return value;
   return group_->communicator().broadcast(value, 0, collective_options(options_.communication));

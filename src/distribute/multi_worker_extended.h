@@ -34,6 +34,7 @@ class MultiWorkerExtended : public MirroredExtended {
   bool supports_replica_pipelines() const override { return false; }
   InputContext input_context() const override;
   InputTotals sum_over_workers(const InputTotals& here) override;
+  std::vector<std::string> gather_from_workers(const std::string& here) override;
   Tensor from_first_worker(const Tensor& value) override;
 
   Variable create_variable(const NextCreator& next, const VariableRequest& request) override;
