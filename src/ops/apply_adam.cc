@@ -17,7 +17,7 @@ extern constexpr OpDef kApplyAdam{
           // Decoupled (AdamW): the parameter shrinks by itself instead of through the gradient.
           const bool decoupled = k.attrs.flag("decoupled");
           OptimizerUpdate<2>(k).run([=]<typename T>(const UpdateStep& step,
-                                                    std::array<T*, 3> values, const T* gradient,
+                                                    std::array<T*, 3> values, auto gradient,
                                                     int64_t count) {
             const T keep1 = static_cast<T>(beta1);
             const T keep2 = static_cast<T>(beta2);
@@ -33,6 +33,7 @@ extern constexpr OpDef kApplyAdam{
             T* parameter = values[0];
             T* mean = values[1];
             T* square = values[2];
+#pragma GCC ivdep
             for (int64_t i = 0; i < count; ++i) {
               const T slope = gradient[i] + l2 * parameter[i];
               mean[i] = keep1 * mean[i] + take1 * slope;

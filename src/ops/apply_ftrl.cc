@@ -15,13 +15,14 @@ extern constexpr OpDef kApplyFtrl{
           const double l2 = k.attrs.number("l2");
           // Slots: sum of squares, linear term. A parameter whose linear term stays within l1 is 0.
           OptimizerUpdate<2>(k).run([=]<typename T>(const UpdateStep& step,
-                                                    std::array<T*, 3> values, const T* gradient,
+                                                    std::array<T*, 3> values, auto gradient,
                                                     int64_t count) {
             const T rate = static_cast<T>(step.learning_rate);
             if (rate == 0) return;  // nothing moves; the linear term would become infinite
             const T exponent = static_cast<T>(power);
             const T sparse = static_cast<T>(l1);
             auto [parameter, accumulator, linear] = values;
+#pragma GCC ivdep
             for (int64_t i = 0; i < count; ++i) {
               const T sum = accumulator[i] + gradient[i] * gradient[i];
               const T root = std::pow(sum, exponent);

@@ -17,7 +17,7 @@ extern constexpr OpDef kApplyRmsProp{
           const bool centered = k.attrs.flag("centered");
           // Slots: mean square, velocity, mean.
           OptimizerUpdate<3>(k).run([=]<typename T>(const UpdateStep& step,
-                                                    std::array<T*, 4> values, const T* gradient,
+                                                    std::array<T*, 4> values, auto gradient,
                                                     int64_t count) {
             const T rate = static_cast<T>(step.learning_rate);
             const T keep = static_cast<T>(rho);
@@ -25,6 +25,7 @@ extern constexpr OpDef kApplyRmsProp{
             const T small = static_cast<T>(epsilon);
             const T l2 = static_cast<T>(decay);
             auto [parameter, square, velocity, mean] = values;
+#pragma GCC ivdep
             for (int64_t i = 0; i < count; ++i) {
               const T slope = gradient[i] + l2 * parameter[i];
               square[i] = keep * square[i] + take * slope * slope;

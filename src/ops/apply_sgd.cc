@@ -14,11 +14,12 @@ extern constexpr OpDef kApplySgd{
         [](Kernel& k) {
           const double decay = k.attrs.number("weight_decay");
           OptimizerUpdate<0>(k).run([=]<typename T>(const UpdateStep& step,
-                                                    std::array<T*, 1> values, const T* gradient,
+                                                    std::array<T*, 1> values, auto gradient,
                                                     int64_t count) {
             const T rate = static_cast<T>(step.learning_rate);
             const T shrink = static_cast<T>(decay);
             T* parameter = values[0];
+#pragma GCC ivdep
             for (int64_t i = 0; i < count; ++i) {
               parameter[i] -= rate * (gradient[i] + shrink * parameter[i]);
             }
@@ -39,13 +40,14 @@ extern constexpr OpDef kApplyMomentum{
           const double momentum = k.attrs.number("momentum");
           const bool nesterov = k.attrs.flag("nesterov");
           OptimizerUpdate<1>(k).run([=]<typename T>(const UpdateStep& step,
-                                                    std::array<T*, 2> values, const T* gradient,
+                                                    std::array<T*, 2> values, auto gradient,
                                                     int64_t count) {
             const T rate = static_cast<T>(step.learning_rate);
             const T shrink = static_cast<T>(decay);
             const T keep = static_cast<T>(momentum);
             T* parameter = values[0];
             T* velocity = values[1];
+#pragma GCC ivdep
             for (int64_t i = 0; i < count; ++i) {
               const T slope = gradient[i] + shrink * parameter[i];
               velocity[i] = keep * velocity[i] + slope;

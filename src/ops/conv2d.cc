@@ -3,6 +3,7 @@
 
 #include "base/raise.h"
 #include "cohort/nn_ops.h"
+#include "ops/gemm_conv2d.h"
 #include "ops/window2d.h"
 
 namespace cohort {
@@ -75,14 +76,31 @@ Specs infer_grad(const OpInputs& inputs, const Shape& x, const Shape& kernel) {
   return {{inputs.dtype(0), inputs.shape(2)}};
 }
 
+at::Tensor forward(const Kernel& k, const at::Tensor& x, const at::Tensor& kernel,
+                   const at::Tensor& bias) {
+  const Window2d window = window_of(k.attrs, kernel);
+  const int64_t groups = k.attrs.integer("groups");
+  const GemmConv2d conv(window, x, kernel);
+  if (groups == 1 && conv.is_quicker_for(kernel.size(0))) return conv.forward(x, kernel, bias);
+  const PaddedPlanes planes(window, x);
+  return at::convolution(planes.extended(x, 0), kernel, bias, window.stride, planes.padding,
+                         window.dilation, false, {0, 0}, groups);
+}
+
 // Which gradient: 0 the input's, 1 the kernel's.
 at::Tensor backward(const Kernel& k, const at::Tensor& x, const at::Tensor& kernel, size_t which) {
   const Window2d window = window_of(k.attrs, kernel);
+  const at::Tensor g = widened(in(k, 0));
+  const int64_t groups = k.attrs.integer("groups");
+  const GemmConv2d conv(window, x, kernel);
+  if (groups == 1 && conv.is_quicker_for(which == 0 ? x.size(1) : kernel.size(0))) {
+    return which == 0 ? conv.input_grad(g, kernel) : conv.kernel_grad(g, x);
+  }
   const PaddedPlanes planes(window, x);
   const at::Tensor input = which == 0 ? planes.like_extended(x) : planes.extended(x, 0);
-  const auto gradients = at::convolution_backward(
-      widened(in(k, 0)), input, kernel, c10::nullopt, window.stride, planes.padding,
-      window.dilation, false, {0, 0}, k.attrs.integer("groups"), {which == 0, which == 1, false});
+  const auto gradients = at::convolution_backward(g, input, kernel, c10::nullopt, window.stride,
+                                                  planes.padding, window.dilation, false, {0, 0},
+                                                  groups, {which == 0, which == 1, false});
   return which == 0 ? planes.cropped(std::get<0>(gradients)) : std::get<1>(gradients);
 }
 
@@ -124,14 +142,8 @@ extern constexpr OpDef kConv2d{
     .infer = infer_conv2d,
     .compute =
         [](Kernel& k) {
-          const at::Tensor x = widened(in(k, 0));
-          const at::Tensor kernel = widened(in(k, 1));
-          const Window2d window = window_of(k.attrs, kernel);
-          const PaddedPlanes planes(window, x);
           const at::Tensor bias = k.inputs.size() > 2 ? widened(in(k, 2)) : at::Tensor();
-          set_narrowed(
-              k, at::convolution(planes.extended(x, 0), kernel, bias, window.stride, planes.padding,
-                                 window.dilation, false, {0, 0}, k.attrs.integer("groups")));
+          set_narrowed(k, forward(k, widened(in(k, 0)), widened(in(k, 1)), bias));
         },
     .gradient = [](const OpCall& call, Grads g) -> Gradients {
       const Tensor& x = call.inputs[0];

@@ -23,11 +23,20 @@ struct UpdateStep {
   double step;
 };
 
+// A gradient that is two arrays, added up as it is read: going over each array once, side by side,
+// takes half the time of adding them up first, even block by block.
+template <typename T>
+struct SumOfTwo {
+  const T* first;
+  const T* second;
+  T operator[](int64_t i) const { return first[i] + second[i]; }
+};
+
 // Runs one update rule with kSlots slots. rule(step, {parameter, slots...}, gradient, count) is
-// called for every run of consecutive elements that is to be updated: once for a dense gradient,
-// block by block for one that has several terms, once per row (rows named twice added up) for a
-// sparse one. The pointers are to float or double;
-// 16-bit variables are updated in float. All cells are locked meanwhile.
+// called for every run of consecutive elements that is to be updated: once for a dense gradient of
+// one or two terms, block by block for one of more, once per row (rows named twice added up) for a
+// sparse one. The gradient is a pointer, or reads like one; all are to float or double, and none
+// overlap; 16-bit variables are updated in float. All cells are locked meanwhile.
 template <int kSlots>
 class OptimizerUpdate {
  public:
@@ -102,12 +111,16 @@ class OptimizerUpdate {
     apply_to(step, values, dense, 0, 0, dense.numel(), rule);
   }
 
-  // Adds up the terms block by block, so that the sum never leaves the first cache.
+  // Of more than two terms the sum is made block by block, so that it never leaves the first cache.
   template <typename Rule>
   void update_with_sum(const UpdateStep& step, const Values& values, const Rule& rule) {
     constexpr int64_t kBlock = 2048;
     const std::vector<at::Tensor> terms = flat_terms();
     const at::ScalarType wanted = values[0].scalar_type();
+    if (terms.size() == 2 && terms[0].scalar_type() == wanted) {
+      return wanted == at::kFloat ? call_with_two<float>(step, values, terms, rule)
+                                  : call_with_two<double>(step, values, terms, rule);
+    }
     const at::Tensor sum = at::empty({kBlock}, terms[0].options());
     for (int64_t offset = 0; offset < values[0].numel(); offset += kBlock) {
       const int64_t count = std::min(kBlock, values[0].numel() - offset);
@@ -115,6 +128,13 @@ class OptimizerUpdate {
       apply_to(step, values, sum.scalar_type() == wanted ? sum : sum.to(wanted), offset, 0, count,
                rule);
     }
+  }
+
+  template <typename T, typename Rule>
+  static void call_with_two(const UpdateStep& step, const Values& values,
+                            const std::vector<at::Tensor>& terms, const Rule& rule) {
+    rule(step, pointers<T>(values, 0), SumOfTwo<T>{terms[0].data_ptr<T>(), terms[1].data_ptr<T>()},
+         values[0].numel());
   }
 
   // All terms of the gradient as vectors.
@@ -183,9 +203,14 @@ class OptimizerUpdate {
   template <typename T, typename Rule>
   static void call(const UpdateStep& step, const Values& values, const at::Tensor& gradient,
                    int64_t offset, int64_t from, int64_t count, const Rule& rule) {
-    std::array<T*, kSlots + 1> pointers;
-    for (int i = 0; i <= kSlots; ++i) pointers[i] = values[i].template data_ptr<T>() + offset;
-    rule(step, pointers, gradient.data_ptr<T>() + from, count);
+    rule(step, pointers<T>(values, offset), gradient.data_ptr<T>() + from, count);
+  }
+
+  template <typename T>
+  static std::array<T*, kSlots + 1> pointers(const Values& values, int64_t offset) {
+    std::array<T*, kSlots + 1> all;
+    for (int i = 0; i <= kSlots; ++i) all[i] = values[i].template data_ptr<T>() + offset;
+    return all;
   }
 
   template <typename Rule>

@@ -4,6 +4,8 @@
 #include <immintrin.h>
 #endif
 
+#include "base/instruction_set.h"
+
 namespace cohort::internal {
 namespace {
 
@@ -69,11 +71,6 @@ struct FourBlocks {
     store(y, words + 4 * done + 16);
   }
   return done;
-}
-
-bool has_avx2() {
-  static const bool found = __builtin_cpu_supports("avx2") != 0;
-  return found;
 }
 
 #endif

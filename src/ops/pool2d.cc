@@ -1,9 +1,10 @@
 // Two-dimensional pooling.
 
-#include <limits>
+#include <ATen/Dispatch.h>
 
 #include "base/raise.h"
 #include "cohort/nn_ops.h"
+#include "ops/max_pool.h"
 #include "ops/window2d.h"
 
 namespace cohort {
@@ -15,8 +16,6 @@ extern const OpDef kAvgPool2d;
 namespace {
 
 using Grads = std::span<const Tensor>;
-
-constexpr double kLeast = -std::numeric_limits<double>::infinity();
 
 Window2d window_of(const Attrs& attrs) {
   return {sides(attrs, "window"),
@@ -76,6 +75,30 @@ at::Tensor checked_indices(const at::Tensor& given, const at::Tensor& like, int6
   }
   if (!inside) raise(Code::InvalidArgument, "[MaxPool2dGrad] an index is outside of the plane");
   return indices;
+}
+
+struct MaxPooled {
+  at::Tensor values;
+  at::Tensor indices;
+};
+
+MaxPooled max_pooled(const Window2d& window, const at::Tensor& given) {
+  const at::Tensor x = given.contiguous();
+  const PaddedPlanes planes(window, x);
+  const PoolPlan plan{.size = window.size,
+                      .stride = window.stride,
+                      .before = planes.padding,
+                      .plane = {x.size(2), x.size(3)},
+                      .output = window.output("MaxPool2d", x.size(2), x.size(3)),
+                      .row_length = x.size(3) + planes.extra[1]};
+  const std::vector<int64_t> sizes = {x.size(0), x.size(1), plan.output[0], plan.output[1]};
+  const MaxPooled pooled{at::empty(sizes, x.options()),
+                         at::empty(sizes, x.options().dtype(at::kLong))};
+  AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "max_pool2d", [&] {
+    max_pool(plan, x.size(0) * x.size(1), x.data_ptr<scalar_t>(),
+             pooled.values.data_ptr<scalar_t>(), pooled.indices.data_ptr<int64_t>());
+  });
+  return pooled;
 }
 
 // How many elements of the input each window covers, the others being padding.
@@ -158,14 +181,9 @@ extern constexpr OpDef kMaxPool2d{
     .infer = infer_max_pool,
     .compute =
         [](Kernel& k) {
-          const Window2d window = window_of(k.attrs);
-          const at::Tensor x = widened(in(k));
-          const PaddedPlanes planes(window, x);
-          auto [values, indices] =
-              at::max_pool2d_with_indices(planes.extended(x, kLeast), window.size, window.stride,
-                                          planes.padding, {1, 1}, false);
-          set_narrowed(k, std::move(values), 0);
-          set(k, std::move(indices), 1);
+          const MaxPooled pooled = max_pooled(window_of(k.attrs), widened(in(k)));
+          set_narrowed(k, pooled.values, 0);
+          set(k, pooled.indices, 1);
         },
     .gradient = [](const OpCall& call, Grads g) -> Gradients {
       return {apply(kMaxPool2dGrad, {g[0], call.inputs[0], call.outputs[1]}, call.attrs)};

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <type_traits>
 
+#include "base/instruction_set.h"
 #include "tensor/division_dtype.h"
 #include "tensor/visit.h"
 
@@ -293,11 +294,6 @@ void reduce_anywhere(const Order& order) {
 template <typename T>
 [[gnu::target("avx2")]] void reduce_with_avx2(const Order& order) {
   reduce_typed<T>(order);
-}
-
-bool has_avx2() {
-  static const bool found = __builtin_cpu_supports("avx2") != 0;
-  return found;
 }
 #endif
 

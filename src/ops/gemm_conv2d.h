@@ -1,0 +1,42 @@
+#pragma once
+
+#include "ops/image_columns.h"
+#include "ops/window2d.h"
+
+namespace cohort::internal {
+
+// A convolution and its gradients as products of matrices, one image after the other on this
+// thread. Of float or double, without groups. Throws InvalidArgument when sizes do not fit.
+class GemmConv2d {
+ public:
+  // The convolution of `x` with `kernel`, of which only the sizes are looked at.
+  GemmConv2d(const Window2d& window, const at::Tensor& x, const at::Tensor& kernel);
+
+  // Whether it is quicker than the kernel library, and possible, for a result of so many channels:
+  // those of the output, or for the gradient of the input that one's. The kernel library computes
+  // channels in blocks, which few do not fill, and shares the images among threads.
+  bool is_quicker_for(int64_t channels) const;
+
+  // `bias` may be undefined.
+  at::Tensor forward(const at::Tensor& x, const at::Tensor& kernel, const at::Tensor& bias) const;
+  at::Tensor input_grad(const at::Tensor& g, const at::Tensor& kernel) const;
+  at::Tensor kernel_grad(const at::Tensor& g, const at::Tensor& x) const;
+
+ private:
+  template <typename T>
+  class Run;
+
+  at::DimVector input_sizes() const;
+  at::Tensor padded(const at::Tensor& x) const;
+  at::Tensor cropped(const at::Tensor& x) const;
+  at::DimVector kernel_sizes() const;
+  at::DimVector output_sizes() const;
+
+  Window2d::Sides plane_;   // the input's
+  Window2d::Sides before_;  // padding above and to the left
+  ColumnLayout layout_;
+  int64_t images_;
+  int64_t filters_;  // the channels that come out
+};
+
+}  // namespace cohort::internal
