@@ -104,7 +104,7 @@ void MultiWorkerExtended::join(std::chrono::milliseconds timeout, bool resumes) 
                                                .resumes = resumes},
                                      .silence_limit = options_.silence_limit});
   gradients_ = std::make_unique<WorkerGradients>(group_->communicator(), should_overlap(),
-                                                 options_.communication);
+                                                 options_.communication, meetings_);
   if (gradients_->overlaps()) set_gradient_listener_finder(listener_of_replica);
   is_newcomer_ = group_->is_newcomer();
   log_info("[MultiWorkerMirroredStrategy] {} is worker {} of {}, with {} replicas each",
@@ -149,6 +149,7 @@ InputContext MultiWorkerExtended::input_context() const {
 
 InputTotals MultiWorkerExtended::sum_over_workers(const InputTotals& here) {
   if (is_alone()) return here;
+  const MeetingClock::Scope meeting(*meetings_);
   const Tensor own =
       Tensor::from(std::vector{here.replicas_with_data, here.samples, here.failed_workers});
   const Tensor all = group_->communicator().all_reduce(own, ReduceOp::Sum,
@@ -165,6 +166,7 @@ std::vector<std::string> MultiWorkerExtended::gather_from_workers(const std::str
 
 Tensor MultiWorkerExtended::from_first_worker(const Tensor& value) {
   if (is_alone() || value.is_symbolic()) return value;
+  const MeetingClock::Scope meeting(*meetings_);
   return group_->communicator().broadcast(value, 0, collective_options(options_.communication));
 }
 
@@ -214,7 +216,10 @@ std::vector<DistributedValue> MultiWorkerExtended::batch_reduce_to(
   for (const DistributedValue& local : cross_device_ops().batch_reduce(inside, here, how)) {
     totals.push_back(local[0]);
   }
-  totals = reduce_over_workers(group_->communicator(), inside, totals, how);
+  {
+    const MeetingClock::Scope meeting(*meetings_);
+    totals = reduce_over_workers(group_->communicator(), inside, totals, how);
+  }
   std::vector<DistributedValue> results;
   for (size_t i = 0; i < totals.size(); ++i) {
     const auto count = static_cast<int64_t>(here[i].value.size()) * num_workers();
@@ -232,6 +237,7 @@ DistributedValue MultiWorkerExtended::gather_to(const DistributedValue& value,
   const CommunicationOptions how = completed(options);
   const DistributedValue local =
       cross_device_ops().gather(contributions(value), destinations.devices()[0], axis, how);
+  const MeetingClock::Scope meeting(*meetings_);
   const Tensor all = gather_over_workers(group_->communicator(), local[0].dense(), axis, how);
   return cross_device_ops().broadcast(all, destinations);
 }

@@ -82,6 +82,7 @@ class MultiWorkerExtended : public MirroredExtended {
   const MultiWorkerOptions options_;
   const WorkerList workers_;
   bool is_newcomer_ = false;
+  const std::shared_ptr<MeetingClock> meetings_ = std::make_shared<MeetingClock>();
   std::unique_ptr<WorkerGroup> group_;          // null for one worker, as the next
   std::unique_ptr<WorkerGradients> gradients_;  // replica 0's
 };

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <thread>
 
 #include "cohort/cohort.h"
 #include "support/expect_error.h"
@@ -340,6 +341,31 @@ TEST(MultiWorkerTraining, DifferentStepsAreNamedOnEveryWorker) {
     EXPECT_NE(status.message.find("task:0"), std::string::npos) << status.message;
     EXPECT_NE(status.message.find("task:1"), std::string::npos) << status.message;
   }
+}
+
+// One worker computes longer than the other; the chief says who.
+TEST(MultiWorkerTraining, NamesTheWorkerThatOthersWaitFor) {
+  testing::internal::CaptureStderr();
+  on_workers(2, [](MultiWorkerMirroredStrategy& strategy) {
+    const auto scope = strategy.scope();
+    Variable w(0.f);
+    optim::Sgd optimizer({.learning_rate = 1.0});
+    const auto batches =
+        with_policy(data::from_tensor_slices(zeros({50, 2})).batch(2), AutoShardPolicy::Data);
+    for (const auto& batch : strategy.distribute_dataset(batches)) {
+      strategy.run(
+          [&](const Tensor&) {
+            const auto until = std::chrono::steady_clock::now() +
+                               std::chrono::milliseconds(strategy.worker_id() == 1 ? 8 : 2);
+            while (std::chrono::steady_clock::now() < until) std::this_thread::yield();
+            optimizer.apply_gradients({Tensor(1.f)}, {w});
+          },
+          batch);
+    }
+  });
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_NE(said.find("the others wait for /job:worker/replica:0/task:1"), std::string::npos)
+      << said;
 }
 
 // --- Guards

@@ -4,6 +4,7 @@
 #include <map>
 #include <utility>
 
+#include "base/log.h"
 #include "cohort/ops.h"
 #include "distribute/sparse_reduction.h"
 #include "distribute/worker_reductions.h"
@@ -44,11 +45,13 @@ bool is_same(const Gradient& a, const Gradient& b) {
 
 }  // namespace
 
-WorkerGradients::WorkerGradients(Communicator workers, bool overlap, CommunicationOptions options)
+WorkerGradients::WorkerGradients(Communicator workers, bool overlap, CommunicationOptions options,
+                                 std::shared_ptr<const MeetingClock> meetings)
     : workers_(std::move(workers)),
       overlap_(overlap),
       options_(options),
-      how_(collective_options(options)) {}
+      how_(collective_options(options)),
+      meetings_(std::move(meetings)) {}
 
 WorkerGradients::~WorkerGradients() {
   (void)capture_status([&] { end_early_packs(); });
@@ -57,18 +60,22 @@ WorkerGradients::~WorkerGradients() {
 std::vector<Gradient> WorkerGradients::sum(const std::vector<Gradient>& own,
                                            const std::vector<Variable>& variables) {
   const std::lock_guard lock(mutex_);
+  const float busy = busy_seconds();
   Layout& layout = layout_for(own, variables);
   const bool as_announced = is_as_announced(layout, own);
   if (!layout.is_early) reduce_first_packs(layout, own);
-  reduce_last_pack(layout, own, as_announced);
+  reduce_last_pack(layout, own, as_announced, busy);
   const std::span<const float> counts = layout.packs.back().data<float>(layout.counts.index);
   const bool all_as_announced = counts[own.size()] == 0;
   if (layout.is_early) {
     end_early_packs();
     if (!all_as_announced) reduce_first_packs(layout, own);
   }
+  look_for_slow_worker(counts.subspan(own.size() + 1));
   layout.is_early = overlap_ && all_as_announced && layout.packs.size() > 1;
   announced_.reset();
+  last_end_ = MeetingClock::Clock::now();
+  met_before_ = meetings_->total();
   std::vector<Gradient> sums(own.size());
   for (size_t i = 0; i < own.size(); ++i) {
     if (counts[i] == 0) continue;
@@ -79,6 +86,22 @@ std::vector<Gradient> WorkerGradients::sum(const std::vector<Gradient>& own,
     }
   }
   return sums;
+}
+
+float WorkerGradients::busy_seconds() const {
+  const auto since = MeetingClock::Clock::now() - last_end_;
+  const auto met = meetings_->total() - met_before_;
+  return std::chrono::duration<float>(since - met).count();
+}
+
+void WorkerGradients::look_for_slow_worker(std::span<const float> busy_seconds) {
+  const auto found = watch_.add(busy_seconds);
+  if (!found || workers_.rank() != 0) return;
+  log_warning(
+      "[MultiWorkerMirroredStrategy] the others wait for {}: its steps take {:.1f} ms, theirs "
+      "{:.1f} ms",
+      workers_.member(static_cast<int>(found->worker)), found->seconds * 1e3,
+      found->others_seconds * 1e3);
 }
 
 // ---- Packs
@@ -154,7 +177,8 @@ void WorkerGradients::make_packs(Layout& layout, const std::vector<Variable>& va
     std::swap(plans[open[kFloat32]], plans.back());
   }
   layout.counts = {plans.size() - 1, plans.back().shapes.size()};
-  plans.back().shapes.push_back(Shape{static_cast<int64_t>(variables.size()) + 1});
+  plans.back().shapes.push_back(
+      Shape{static_cast<int64_t>(variables.size()) + 1 + workers_.size()});
   layout.places.resize(variables.size());
   for (size_t number = 0; number < plans.size(); ++number) {
     const Plan& plan = plans[number];
@@ -183,7 +207,7 @@ void WorkerGradients::reduce_first_packs(Layout& layout, const std::vector<Gradi
 }
 
 void WorkerGradients::reduce_last_pack(Layout& layout, const std::vector<Gradient>& own,
-                                       bool as_announced) {
+                                       bool as_announced, float busy_seconds) {
   Pack& last = layout.packs.back();
   const std::span<float> counts = last.data<float>(layout.counts.index);
   for (size_t i = 0; i < own.size(); ++i) {
@@ -193,6 +217,9 @@ void WorkerGradients::reduce_last_pack(Layout& layout, const std::vector<Gradien
     }
   }
   counts[own.size()] = as_announced ? 0 : 1;
+  const std::span<float> busy = counts.subspan(own.size() + 1);
+  std::fill(busy.begin(), busy.end(), 0.f);
+  busy[static_cast<size_t>(workers_.rank())] = busy_seconds;
   workers_.all_reduce(last, ReduceOp::Sum, how_);
 }
 

@@ -9,6 +9,7 @@
 #include "autodiff/gradient_listener.h"
 #include "cohort/collective.h"
 #include "cohort/cross_device_ops.h"
+#include "distribute/slow_worker.h"
 #include "ops/variable_cell.h"
 
 namespace cohort::internal {
@@ -25,7 +26,9 @@ namespace cohort::internal {
 // reduced again.
 class WorkerGradients : public GradientListener {
  public:
-  WorkerGradients(Communicator workers, bool overlap, CommunicationOptions options);
+  // `meetings` counts what else this worker does together with others.
+  WorkerGradients(Communicator workers, bool overlap, CommunicationOptions options,
+                  std::shared_ptr<const MeetingClock> meetings);
   ~WorkerGradients() override;
 
   // One for each variable; undefined where no worker has one. Dense ones lie in the packs: they are
@@ -53,7 +56,7 @@ class WorkerGradients : public GradientListener {
     std::vector<Place> places = {};  // of those without rows
     std::vector<size_t> sizes = {};  // how many gradients each pack has
     // The last one also has, for each variable, how many workers have a gradient; then how many
-    // apply something else than their tape gave.
+    // apply something else than their tape gave; then how long each worker was busy.
     std::vector<Pack> packs = {};
     Place counts = {};
     bool is_early = false;  // packs go as soon as they are complete
@@ -78,18 +81,27 @@ class WorkerGradients : public GradientListener {
   void write(Layout& layout, size_t variable, const Gradient& gradient);
   // Writes and reduces those before the last.
   void reduce_first_packs(Layout& layout, const std::vector<Gradient>& own);
-  void reduce_last_pack(Layout& layout, const std::vector<Gradient>& own, bool as_announced);
+  void reduce_last_pack(Layout& layout, const std::vector<Gradient>& own, bool as_announced,
+                        float busy_seconds);
   void end_early_packs();
+  // Since the last call, outside of meetings.
+  float busy_seconds() const;
+  void look_for_slow_worker(std::span<const float> busy_seconds);
 
   Communicator workers_;
   const bool overlap_;
   const CommunicationOptions options_;
   const CollectiveOptions how_;
+  const std::shared_ptr<const MeetingClock> meetings_;
   std::mutex mutex_;
   // Guarded by mutex_:
   std::vector<std::unique_ptr<Layout>> layouts_;
   std::optional<Announced> announced_;
   int64_t early_packs_ = 0;
+  SlowWorkerWatch watch_;
+  // When the last call ended, and how long this worker had been in meetings by then.
+  MeetingClock::Clock::time_point last_end_ = MeetingClock::Clock::now();
+  MeetingClock::Clock::duration met_before_{};
 };
 
 }  // namespace cohort::internal

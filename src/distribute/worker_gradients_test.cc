@@ -12,7 +12,8 @@ namespace {
 // Three variables, and the gradients of one worker for them.
 struct Worker {
   explicit Worker(const Communicator& member, bool overlap)
-      : rank(member.rank()), gradients(member, overlap, {.bytes_per_pack = 1}) {}
+      : rank(member.rank()),
+        gradients(member, overlap, {.bytes_per_pack = 1}, std::make_shared<MeetingClock>()) {}
 
   Gradients own(float scale = 1) const {
     const auto value = static_cast<float>(rank + 1) * scale;

@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <filesystem>
+#include <random>
 
 #include "support/process_workers.h"
 #include "support/temporary_file.h"
@@ -70,18 +72,16 @@ std::string result_of(const std::string& output) {
 
 class Backups : public testing::Test {
  protected:
-  static constexpr int kSteps = 60;
-
   std::unique_ptr<ProcessWorkers> start(const std::string& folder) const {
     return std::make_unique<ProcessWorkers>(
-        2, std::vector<std::string>{COHORT_TEST_WORKER, "backup", folder, std::to_string(kSteps)});
+        2, std::vector<std::string>{COHORT_TEST_WORKER, "backup", folder, std::to_string(steps_)});
   }
 
   void expect_end(ProcessWorkers& workers, const std::string& result) {
     for (int id = 0; id < workers.size(); ++id) {
       EXPECT_EQ(workers[id].wait(seconds(60)), 0) << workers[id].output();
       EXPECT_EQ(result_of(workers[id].output()), result) << workers[id].output();
-      EXPECT_NE(workers[id].output().find("steps 60"), std::string::npos);
+      EXPECT_NE(workers[id].output().find("steps " + std::to_string(steps_)), std::string::npos);
     }
   }
 
@@ -92,6 +92,8 @@ class Backups : public testing::Test {
     EXPECT_EQ((*workers)[1].wait(seconds(60)), 0) << (*workers)[1].output();
     return result_of((*workers)[0].output());
   }
+
+  int steps_ = 60;
 };
 
 TEST_F(Backups, ARestartedWorkerRejoinsAndTheResultIsThatOfTheUndisturbedRun) {
@@ -108,6 +110,29 @@ TEST_F(Backups, ARestartedWorkerRejoinsAndTheResultIsThatOfTheUndisturbedRun) {
     EXPECT_NE(survivor.find("recoveries 1"), std::string::npos) << survivor;
     EXPECT_NE(survivor.find("steps are lost and made again"), std::string::npos) << survivor;
   }
+}
+
+// COHORT_TEST_KILLS says how many, when it is to be more than a few.
+TEST_F(Backups, RandomKillsDoNotChangeTheResult) {
+  const char* const asked = std::getenv("COHORT_TEST_KILLS");
+  const int kills = asked != nullptr ? std::stoi(asked) : 4;
+  steps_ = 60 + 40 * kills;
+  const std::string result = undisturbed();
+  std::mt19937 random(17);
+  const TemporaryFolder folder;
+  const auto workers = start(folder.path());
+  for (int kill = 0; kill < kills; ++kill) {
+    const int killed = static_cast<int>(random() % 2);
+    // It has begun to train, wherever it is by now.
+    ASSERT_TRUE(workers->await_output(killed, "made"))
+        << kill << ": " << (*workers)[killed].output();
+    const auto moment = milliseconds(random() % 80);
+    if ((*workers)[killed].wait(moment) != -1000) break;  // it has done all its steps
+    (*workers)[killed].send(SIGKILL);
+    (*workers)[killed].wait();
+    workers->start(killed);
+  }
+  expect_end(*workers, result);
 }
 
 TEST_F(Backups, AProgramThatIsStartedAgainGoesOn) {

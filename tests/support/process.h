@@ -59,7 +59,7 @@ class Process {
 
   // How it ended: its exit code, or minus the signal that ended it. -1000 when it still runs after
   // the limit.
-  int wait(std::chrono::seconds limit = std::chrono::seconds(60)) {
+  int wait(std::chrono::milliseconds limit = std::chrono::seconds(60)) {
     const auto deadline = std::chrono::steady_clock::now() + limit;
     while (!ended_) {
       int status = 0;
