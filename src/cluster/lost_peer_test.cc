@@ -48,7 +48,7 @@ TEST(LostPeer, EndsAStepThatWaitsForItsTensors) {
   const RegisterPlan message = plan_of_worker();
   EXPECT_EQ(message.sources, std::vector<std::string>{kPs});
   const auto state = std::make_shared<DeviceState>();
-  const auto session = std::make_shared<WorkerSession>(1, link, state);
+  const auto session = std::make_shared<WorkerSession>(1, link, state, kWorker);
   session->add(make_worker_plan(message, state, {}, kWorker, "master"));
   session->run({.session = 1, .plan = 7, .step = 1});
   session->lost("/job:ps/replica:0/task:1", {.code = Code::Unavailable, .message = "another"});

@@ -119,7 +119,7 @@ TEST_F(SessionProtocol, ATensorThatIsNotThereYetIsNotFound) {
     EXPECT_ERROR(Code::NotFound, "has no tensor", prepare(link, session, name));
   }
   extend(link, session, 1, "y");
-  EXPECT_EQ(error_of([&] { prepare(link, session, "y:0"); }).code, Code::OK);
+  EXPECT_EQ(error_of([&] { prepare(link, session, "y:0"); }).code, Code::Ok);
 }
 
 TEST_F(SessionProtocol, WhatIsOverCannotBeComputedFrom) {

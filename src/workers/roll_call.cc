@@ -29,7 +29,7 @@ bool may_pass(Code code) {
 
 }  // namespace
 
-RollCall::RollCall(WorkerList workers, Options options)
+WorkerRollCall::WorkerRollCall(WorkerList workers, Options options)
     : workers_(std::move(workers)),
       options_(std::move(options)),
       deadline_(Clock::now() + std::chrono::duration_cast<Clock::duration>(options_.timeout)),
@@ -44,13 +44,13 @@ RollCall::RollCall(WorkerList workers, Options options)
   throw Error(status);
 }
 
-RollCall::~RollCall() {
+WorkerRollCall::~WorkerRollCall() {
   visitor_ = {};
   endpoint_.reset();
   visits_.reset();
 }
 
-void RollCall::listen() {
+void WorkerRollCall::listen() {
   own_ = {.version = COHORT_VERSION,
           .peer = {.name = workers_.own().name},
           .id = static_cast<uint64_t>(workers_.self),
@@ -79,7 +79,7 @@ void RollCall::listen() {
       .cause = std::make_shared<const Status>(failure)});
 }
 
-std::vector<Introduction> RollCall::run() {
+std::vector<Introduction> WorkerRollCall::run() {
   const Status status = capture_status([&] { workers_.self == 0 ? lead() : follow(); });
   visitor_ = {};
   if (!status.ok()) {
@@ -97,14 +97,14 @@ std::vector<Introduction> RollCall::run() {
   return all_;
 }
 
-void RollCall::note_loss() {
+void WorkerRollCall::note_loss() {
   const std::lock_guard lock(mutex_);
   is_broken_ = true;
 }
 
 // ---- The leader
 
-void RollCall::lead() {
+void WorkerRollCall::lead() {
   visitor_ = Thread("roll call", [this](const std::stop_token& stop) { visit_missing(stop); });
   Lock lock(mutex_);
   while (problem_.ok() && !missing().empty()) {
@@ -127,10 +127,11 @@ void RollCall::lead() {
   }
 }
 
-void RollCall::visit_missing(const std::stop_token& stop) {
+void WorkerRollCall::visit_missing(const std::stop_token& stop) {
   std::vector<std::shared_ptr<Connection>> open;
   const auto end_visits = [&] {
-    for (const auto& visit : open) visit->close({Code::Cancelled, "[RollCall] the visit is over"});
+    for (const auto& visit : open)
+      visit->close({Code::Cancelled, "[WorkerRollCall] the visit is over"});
     open.clear();
   };
   while (!stop.stop_requested()) {
@@ -150,14 +151,14 @@ void RollCall::visit_missing(const std::stop_token& stop) {
   }
 }
 
-void RollCall::tell_who_is_missing(Lock&) {
+void WorkerRollCall::tell_who_is_missing(Lock&) {
   const Message told = waiting("it waits for " + describe_missing());
   for (const auto& [id, arrival] : arrived_) {
     (void)capture_status([&] { arrival.connection->send(told); });
   }
 }
 
-void RollCall::note_failed_visit(int worker, const Status& why) {
+void WorkerRollCall::note_failed_visit(int worker, const Status& why) {
   const std::lock_guard lock(mutex_);
   if (may_pass(why.code)) {
     reasons_[worker] = why.message;
@@ -167,7 +168,8 @@ void RollCall::note_failed_visit(int worker, const Status& why) {
   }
 }
 
-void RollCall::take_hello(const std::shared_ptr<Connection>& from, const Introduction& theirs) {
+void WorkerRollCall::take_hello(const std::shared_ptr<Connection>& from,
+                                const Introduction& theirs) {
   const std::lock_guard lock(mutex_);
   if (is_broken_) return from->send(waiting("its group has lost a worker; it forms a new one"));
   if (is_over_) {
@@ -188,7 +190,7 @@ void RollCall::take_hello(const std::shared_ptr<Connection>& from, const Introdu
 
 // ---- The others
 
-void RollCall::follow() {
+void WorkerRollCall::follow() {
   for (;;) {
     // A leader that is there gives up first, and says who is missing.
     ask_leader(deadline_ + kLateComers);
@@ -202,7 +204,7 @@ void RollCall::follow() {
   }
 }
 
-void RollCall::ask_leader(Deadline deadline) {
+void WorkerRollCall::ask_leader(Deadline deadline) {
   const std::string& address = workers_.workers[0].address;
   std::shared_ptr<Connection> visit;
   const Status status = capture_status([&] {
@@ -223,7 +225,7 @@ void RollCall::ask_leader(Deadline deadline) {
   }
 }
 
-void RollCall::pause_while_busy() {
+void WorkerRollCall::pause_while_busy() {
   Lock lock(mutex_);
   if (!busy_.empty() && !options_.resumes && Clock::now() - began_ > kBusyTime) {
     raise(Code::AlreadyExists,
@@ -236,7 +238,7 @@ void RollCall::pause_while_busy() {
 
 // ---- What comes
 
-void RollCall::visited(const std::shared_ptr<Connection>& from, const Message& message) {
+void WorkerRollCall::visited(const std::shared_ptr<Connection>& from, const Message& message) {
   const Status status = capture_status([&] {
     MessageReader reader(message, "an introduction");
     switch (read_kind(reader)) {
@@ -251,7 +253,7 @@ void RollCall::visited(const std::shared_ptr<Connection>& from, const Message& m
   if (status.code == Code::FailedPrecondition) take_problem(status, false);
 }
 
-void RollCall::answered(const Message& message) {
+void WorkerRollCall::answered(const Message& message) {
   const Status status = capture_status([&] {
     MessageReader reader(message, "an answer to an introduction");
     switch (read_kind(reader)) {
@@ -276,14 +278,14 @@ void RollCall::answered(const Message& message) {
   if (status.code == Code::FailedPrecondition) take_problem(status, false);
 }
 
-void RollCall::ended(const std::shared_ptr<Connection>& visit) {
+void WorkerRollCall::ended(const std::shared_ptr<Connection>& visit) {
   const std::lock_guard lock(mutex_);
   if (with_leader_ != visit) return;
   with_leader_.reset();
   changed_.notify_all();
 }
 
-void RollCall::take_welcome(std::vector<Introduction> all) {
+void WorkerRollCall::take_welcome(std::vector<Introduction> all) {
   const std::lock_guard lock(mutex_);
   const auto id = static_cast<size_t>(workers_.self);
   if (all.size() <= id || all[id].peer.incarnation != own_.peer.incarnation) return;
@@ -291,7 +293,7 @@ void RollCall::take_welcome(std::vector<Introduction> all) {
   changed_.notify_all();
 }
 
-void RollCall::take_problem(const Status& why, bool told_by_others) {
+void WorkerRollCall::take_problem(const Status& why, bool told_by_others) {
   const std::lock_guard lock(mutex_);
   if (is_over_ || !all_.empty()) {
     return log_warning("[MultiWorkerMirroredStrategy] somebody could not join this group: {}",
@@ -305,7 +307,7 @@ void RollCall::take_problem(const Status& why, bool told_by_others) {
 
 // ---- Who is missing
 
-std::vector<int> RollCall::missing() const {
+std::vector<int> WorkerRollCall::missing() const {
   if (workers_.self != 0) return {0};
   std::vector<int> absent;
   for (int id = 1; id < workers_.size(); ++id) {
@@ -314,7 +316,7 @@ std::vector<int> RollCall::missing() const {
   return absent;
 }
 
-std::string RollCall::describe_missing() const {
+std::string WorkerRollCall::describe_missing() const {
   std::vector<std::string> texts;
   for (const int id : missing()) {
     const WorkerList::Worker& worker = workers_.workers[static_cast<size_t>(id)];
@@ -325,7 +327,7 @@ std::string RollCall::describe_missing() const {
   return fmt::format("{}", fmt::join(texts, ", "));
 }
 
-void RollCall::log_missing(Lock&) {
+void WorkerRollCall::log_missing(Lock&) {
   const auto now = Clock::now();
   if (now < next_log_) return;
   next_log_ = now + (next_log_ - began_);
@@ -333,7 +335,7 @@ void RollCall::log_missing(Lock&) {
               std::chrono::duration<double>(now - began_).count(), describe_missing());
 }
 
-void RollCall::give_up(Lock&) {
+void WorkerRollCall::give_up(Lock&) {
   raise(Code::DeadlineExceeded,
         "[MultiWorkerMirroredStrategy] {}: {} did not come within {:.1f} s; start all workers of "
         "{}",
@@ -341,7 +343,7 @@ void RollCall::give_up(Lock&) {
         std::chrono::duration<double>(Clock::now() - began_).count(), workers_.cluster);
 }
 
-void RollCall::tell_everybody(const Status& why) {
+void WorkerRollCall::tell_everybody(const Status& why) {
   const std::string self = workers_.own().name;
   std::map<int, Arrival> arrived;
   {

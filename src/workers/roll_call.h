@@ -20,7 +20,7 @@ namespace cohort::internal {
 // everybody's introduction to everybody. Until then the leader also visits those who are missing,
 // because they may wait for somebody else. Whoever finds something wrong tells all that can be
 // reached, so that all fail with the same words. Afterwards it answers those who come too late.
-class RollCall {
+class WorkerRollCall {
  public:
   struct Options {
     Credentials credentials = {};
@@ -30,8 +30,8 @@ class RollCall {
     bool resumes = false;       // this worker was in the group before
   };
   // Begins to listen. Throws what keeps it from that, and tells the others.
-  RollCall(WorkerList workers, Options options);
-  ~RollCall();
+  WorkerRollCall(WorkerList workers, Options options);
+  ~WorkerRollCall();
 
   // Waits for the others. Everybody's introduction, by id. Throws DeadlineExceeded with the names
   // of those who are missing, FailedPrecondition when somebody does not belong here.

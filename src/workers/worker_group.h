@@ -14,10 +14,10 @@ namespace cohort::internal {
 class WorkerGroup {
  public:
   struct Options {
-    RollCall::Options start = {};
+    WorkerRollCall::Options start = {};
     std::chrono::milliseconds silence_limit{10'000};
   };
-  // Waits for all workers. Throws as RollCall and Communicator do.
+  // Waits for all workers. Throws as WorkerRollCall and Communicator do.
   WorkerGroup(const WorkerList& workers, const Options& options);
   ~WorkerGroup();  // leaves; the address is free afterwards
 
@@ -31,7 +31,7 @@ class WorkerGroup {
  private:
   void watch(const Options& options);
 
-  RollCall roll_call_;
+  WorkerRollCall roll_call_;
   const std::vector<Introduction> all_;
   size_t workers_on_host_ = 0;
   bool is_newcomer_ = false;
