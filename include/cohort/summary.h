@@ -5,6 +5,8 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <variant>
+#include <vector>
 
 #include "cohort/graph.h"
 #include "cohort/tensor.h"
@@ -66,5 +68,34 @@ class SummaryWriter : public ScalarSink {
  private:
   std::unique_ptr<internal::EventFile> file_;
 };
+
+// Values in an event file that are not one number.
+struct SummaryHistogram {
+  double min = 0, max = 0, sum = 0;
+  int64_t count = 0;
+};
+struct SummaryImage {
+  int height = 0, width = 0, channels = 0;
+  std::string png = {};
+};
+struct SummaryText {
+  std::string text = {};
+};
+struct SummaryGraph {
+  int64_t nodes = 0;
+};
+
+// One value in an event file.
+struct SummaryEvent {
+  std::chrono::system_clock::time_point time = {};
+  int64_t step = 0;
+  std::string tag = {};
+  std::variant<double, SummaryHistogram, SummaryImage, SummaryText, SummaryGraph> value = {};
+};
+
+// What is in an event file, of this library or another, in its order; values of other kinds are
+// left out. NotFound without such a file; DataLoss, with its place, for a record that is damaged or
+// cut short.
+std::vector<SummaryEvent> read_events(const std::string& path);
 
 }  // namespace cohort

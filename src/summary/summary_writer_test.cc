@@ -149,6 +149,32 @@ TEST_F(SummaryWriterTest, FlushesByItselfAfterTheInterval) {
   EXPECT_EQ(read_events(writer.path()).size(), 2u);
 }
 
+TEST_F(SummaryWriterTest, EventFilesAreRead) {
+  SummaryWriter writer(folder_.path());
+  writer.add_scalar("loss", 0.5, 7);
+  writer.add_histogram("w", Tensor({1.f, 3.f}), 8);
+  writer.add_image("digit", zeros({3, 4, 5}, kFloat32), 8);
+  writer.add_text("note", "begun", 9);
+  writer.close();
+  const std::vector<SummaryEvent> events = read_events(writer.path());
+  ASSERT_EQ(events.size(), 4u);
+  EXPECT_EQ(events[0].tag, "loss");
+  EXPECT_EQ(events[0].step, 7);
+  EXPECT_EQ(std::get<double>(events[0].value), 0.5);
+  EXPECT_EQ(std::get<SummaryHistogram>(events[1].value).sum, 4);
+  EXPECT_EQ(std::get<SummaryImage>(events[2].value).width, 5);
+  EXPECT_EQ(std::get<SummaryText>(events[3].value).text, "begun");
+}
+
+TEST_F(SummaryWriterTest, ADamagedEventFileIsAnErrorThatSaysWhere) {
+  SummaryWriter writer(folder_.path());
+  writer.add_scalar("loss", 0.5, 7);
+  writer.close();
+  std::filesystem::resize_file(writer.path(), std::filesystem::file_size(writer.path()) - 1);
+  EXPECT_ERROR(Code::DataLoss, writer.path(), read_events(writer.path()));
+  EXPECT_ERROR(Code::NotFound, "/no/such", read_events("/no/such/file"));
+}
+
 TEST_F(SummaryWriterTest, RefusesWhatCannotBeShown) {
   SummaryWriter writer(folder_.path());
   EXPECT_ERROR(Code::InvalidArgument, "tag", writer.add_scalar("", 1, 1));
