@@ -38,7 +38,7 @@ void compile(const RegisterPlan& plan) {
   const cohort::Status status = cohort::capture_status([&] {
     (void)make_worker_plan(plan, std::make_shared<DeviceState>(),
                            std::vector<Link::Pointer>(plan.peers.size()),
-                           "/job:ps/replica:0/task:0");
+                           "/job:ps/replica:0/task:0", "master");
   });
   require(status.ok() || status.code == Code::InvalidArgument ||
           status.code == Code::Unimplemented || status.code == Code::FailedPrecondition);
