@@ -15,7 +15,7 @@
 namespace cohort {
 namespace {
 
-std::vector<events::Event> read_events(const std::string& path) {
+std::vector<events::Event> raw_events(const std::string& path) {
   std::vector<events::Event> all;
   for (const data::Element& record : data::tfrecord(path)) {
     EXPECT_TRUE(all.emplace_back().ParseFromString(record.tensor().to<std::string>()));
@@ -34,7 +34,7 @@ class SummaryWriterTest : public testing::Test {
     SummaryWriter writer(folder_.path() + "/run");
     add(writer);
     writer.close();
-    const std::vector<events::Event> events = read_events(writer.path());
+    const std::vector<events::Event> events = raw_events(writer.path());
     EXPECT_EQ(events.size(), 2u);
     return events.back();
   }
@@ -43,7 +43,7 @@ class SummaryWriterTest : public testing::Test {
 
 TEST_F(SummaryWriterTest, BeginsAsTensorBoardExpects) {
   SummaryWriter writer(folder_.path() + "/a/b");
-  const std::vector<events::Event> events = read_events(writer.path());
+  const std::vector<events::Event> events = raw_events(writer.path());
   ASSERT_EQ(events.size(), 1u);
   EXPECT_EQ(events[0].file_version(), "brain.Event:2");
   EXPECT_GT(events[0].wall_time(), 1.7e9);
@@ -140,13 +140,13 @@ TEST_F(SummaryWriterTest, WhatIsFlushedCanBeRead) {
   SummaryWriter writer(folder_.path());
   writer.add_scalar("loss", 1, 1);
   writer.flush();
-  EXPECT_EQ(read_events(writer.path()).size(), 2u);
+  EXPECT_EQ(raw_events(writer.path()).size(), 2u);
 }
 
 TEST_F(SummaryWriterTest, FlushesByItselfAfterTheInterval) {
   SummaryWriter writer(folder_.path(), {.flush_interval = std::chrono::milliseconds(0)});
   writer.add_scalar("loss", 1, 1);
-  EXPECT_EQ(read_events(writer.path()).size(), 2u);
+  EXPECT_EQ(raw_events(writer.path()).size(), 2u);
 }
 
 TEST_F(SummaryWriterTest, EventFilesAreRead) {
