@@ -72,6 +72,11 @@ Tensor logical_and(const Tensor& a, const Tensor& b, Site site = Site::here());
 Tensor logical_or(const Tensor& a, const Tensor& b, Site site = Site::here());
 Tensor logical_xor(const Tensor& a, const Tensor& b, Site site = Site::here());
 Tensor logical_not(const Tensor& x, Site site = Site::here());
+// Bit by bit on integer tensors; on bool tensors the same as the logical ones.
+Tensor bitwise_and(const Tensor& a, const Tensor& b, Site site = Site::here());
+Tensor bitwise_or(const Tensor& a, const Tensor& b, Site site = Site::here());
+Tensor bitwise_xor(const Tensor& a, const Tensor& b, Site site = Site::here());
+Tensor bitwise_not(const Tensor& x, Site site = Site::here());
 
 // a where condition holds, else b; all three broadcast.
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b, Site site = Site::here());

@@ -80,7 +80,10 @@ class Variable {
   Variable deep_copy() const;
 
   Tensor read_value() const;
+  Tensor value() const { return read_value(); }
   operator Tensor() const;
+  // Part `index` of the value's first dimension.
+  Tensor operator[](int64_t index) const { return static_cast<Tensor>(*this)[index]; }
 
   // Each returns the new value. The value converts to the variable's dtype when that loses nothing
   // but precision (a float to an integer variable is InvalidArgument), and must fit its shape.

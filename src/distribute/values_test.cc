@@ -141,6 +141,37 @@ TEST_F(Values, MirroredOnesStandForTheirValue) {
             "}");
 }
 
+TEST_F(Values, MirroredOnesHaveTheOperatorsOfTensors) {
+  const DistributedValue six =
+      strategy_.extended().broadcast_to(Tensor({6}), Destinations::of_devices({"CPU:0", "CPU:1"}));
+  const std::vector<std::pair<Tensor, int>> cases = {
+      {six + 2, 8},  {2 - six, -4},  {six * six, 36},   {six % 4, 2},
+      {-six, -6},    {abs(-six), 6}, {pow(2, six), 64}, {floor_div(six, 4), 1},
+      {six & 3, 2},  {six | 1, 7},   {six ^ 3, 5},      {~six, -7},
+      {six == 6, 1}, {six != 6, 0},  {six < 7, 1},      {six >= 7, 0},
+  };
+  for (size_t i = 0; i < cases.size(); ++i)
+    EXPECT_EQ(cases[i].first.to<int>(), cases[i].second) << i;
+  const DistributedValue square = strategy_.extended().broadcast_to(
+      Tensor({{1.f, 2.f}, {3.f, 4.f}}), Destinations::of_devices({"CPU:0", "CPU:1"}));
+  EXPECT_EQ(matmul(square, square).at<float>({0, 0}), 7.f);
+  EXPECT_EQ(strategy_.run([&] { return (six / 4).to<float>(); }).value(), 1.5f);
+}
+
+TEST_F(Values, VariablesHaveTheOperatorsOfTensors) {
+  const Variable v = strategy_.create([] { return Variable({4, 6}); });
+  const auto check = [&] {
+    EXPECT_EQ((v + 1).to_vector<int>(), (std::vector<int>{5, 7}));
+    EXPECT_EQ((v & 6).to_vector<int>(), (std::vector<int>{4, 6}));
+    EXPECT_EQ((~v).to_vector<int>(), (std::vector<int>{-5, -7}));
+    EXPECT_EQ((v > 5).to_vector<bool>(), (std::vector<bool>{false, true}));
+    EXPECT_EQ(v[-1].to<int>(), 6);
+    EXPECT_EQ(v.value().to_vector<int>(), v.read_value().to_vector<int>());
+  };
+  check();
+  strategy_.run(check);
+}
+
 TEST_F(Values, DistributedOnesKnowTheirDevices) {
   const DistributedValue value = strategy_.run([] { return Tensor({1.f}); });
   EXPECT_EQ(value.devices(), strategy_.extended().worker_devices());

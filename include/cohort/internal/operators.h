@@ -57,9 +57,9 @@ COHORT_BINARY_OPERATOR(<, less)
 COHORT_BINARY_OPERATOR(<=, less_equal)
 COHORT_BINARY_OPERATOR(>, greater)
 COHORT_BINARY_OPERATOR(>=, greater_equal)
-COHORT_BINARY_OPERATOR(&, logical_and)
-COHORT_BINARY_OPERATOR(|, logical_or)
-COHORT_BINARY_OPERATOR(^, logical_xor)
+COHORT_BINARY_OPERATOR(&, bitwise_and)
+COHORT_BINARY_OPERATOR(|, bitwise_or)
+COHORT_BINARY_OPERATOR(^, bitwise_xor)
 #undef COHORT_BINARY_OPERATOR
 
 template <internal::TensorLike T>
@@ -69,6 +69,10 @@ Tensor operator-(const T& x) {
 template <internal::TensorLike T>
 Tensor operator!(const T& x) {
   return logical_not(internal::as_operand(x));
+}
+template <internal::TensorLike T>
+Tensor operator~(const T& x) {
+  return bitwise_not(internal::as_operand(x));
 }
 
 }  // namespace cohort

@@ -58,6 +58,14 @@ OpExample of_bools(std::string_view op, Function2 function, Torch2 torch) {
   return example;
 }
 
+OpExample of_integers(std::string_view op, Function2 function, Torch2 torch) {
+  OpExample example = binary(op, function, torch, Tensor({{6, -5}, {12, 7}}), Tensor({3, 10}));
+  example.more_inputs = {{Tensor({6}), Tensor({{3}, {1}})},
+                         {zeros({0}, kInt64), Tensor({int64_t{1}})}};
+  example.bad_calls = {{[=] { function(ones({2}), ones({2}), {}); }, "input 0 is float32"}};
+  return example;
+}
+
 std::vector<OpExample> unary_examples() {
   return {
       unary("Neg", neg, at::neg, matrix()),
@@ -88,6 +96,14 @@ std::vector<OpExample> unary_examples() {
              return std::vector<at::Tensor>{at::logical_not(in[0])};
            },
        .bad_calls = {{[] { logical_not(Tensor({1.f})); }, "must be one of bool"}}},
+      {.op = "BitwiseNot",
+       .inputs = {Tensor({6, -5})},
+       .call = [](std::span<const Tensor> in) { return Tensors{bitwise_not(in[0])}; },
+       .torch =
+           [](const std::vector<at::Tensor>& in) {
+             return std::vector<at::Tensor>{at::bitwise_not(in[0])};
+           },
+       .bad_calls = {{[] { bitwise_not(Tensor({1.f})); }, "input 0 is float32"}}},
       {.op = "Cast",
        .inputs = {matrix()},
        .call = [](std::span<const Tensor> in) { return Tensors{cast(in[0], kFloat32)}; },
@@ -161,6 +177,12 @@ std::vector<OpExample> comparison_examples() {
       of_bools("LogicalAnd", logical_and, at::logical_and),
       of_bools("LogicalOr", logical_or, at::logical_or),
       of_bools("LogicalXor", logical_xor, at::logical_xor),
+      of_integers("BitwiseAnd", bitwise_and,
+                  [](const at::Tensor& a, const at::Tensor& b) { return at::bitwise_and(a, b); }),
+      of_integers("BitwiseOr", bitwise_or,
+                  [](const at::Tensor& a, const at::Tensor& b) { return at::bitwise_or(a, b); }),
+      of_integers("BitwiseXor", bitwise_xor,
+                  [](const at::Tensor& a, const at::Tensor& b) { return at::bitwise_xor(a, b); }),
   };
 }
 
