@@ -41,6 +41,7 @@ struct Size {
   int64_t bytes;
   double times_as_fast;
   int calls;
+  int rounds;
 };
 
 }  // namespace
@@ -56,15 +57,15 @@ void push_and_pull() {
       {own_path(), cluster.task_address("ps", 0), cluster.task_address("worker", 0), "ps", "0"});
   const Server worker(cluster, {.job_name = "worker", .task_index = 0});
   for (const Size& size :
-       {Size{"4 KB", int64_t{4} << 10, 5, 200}, Size{"1 MB", int64_t{1} << 20, 4, 20},
-        Size{"64 MB", int64_t{64} << 20, 3, 1}}) {
+       {Size{"4 KB", int64_t{4} << 10, 5, 200, 31}, Size{"1 MB", int64_t{1} << 20, 4, 20, 31},
+        Size{"64 MB", int64_t{64} << 20, 3, 1, 11}}) {
     PushPull ours(worker.target(), size.bytes / 4);
     ZeroMq theirs(own_path(), static_cast<size_t>(size.bytes));
     run({.name = std::string("push and pull of ") + size.name + " over ZeroMQ",
          .ours = [&] { ours(); },
          .theirs = [&] { theirs.push_and_pull(); },
          .calls = size.calls,
-         .rounds = 11,
+         .rounds = size.rounds,
          .limit = 1 / size.times_as_fast});
   }
 }

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "cluster/peers.h"
 #include "cluster/worker_step.h"
@@ -41,6 +42,7 @@ class WorkerSession : public std::enable_shared_from_this<WorkerSession> {
  private:
   // The step, made when it is not there; null when it is over, or the plan unknown.
   std::shared_ptr<WorkerStep> step(uint64_t plan, uint64_t step);
+  void note_early(uint64_t step);
   void finish(PlanDone done);
 
   const uint64_t id_;
@@ -51,7 +53,8 @@ class WorkerSession : public std::enable_shared_from_this<WorkerSession> {
   mutable std::mutex mutex_;
   std::unordered_map<uint64_t, std::shared_ptr<const WorkerPlan>> plans_;  // guarded, as all below
   std::unordered_map<uint64_t, std::shared_ptr<WorkerStep>> steps_;
-  std::array<uint64_t, 1024> over_{};  // the last steps that ended, each at its number modulo
+  std::unordered_set<uint64_t> early_;  // steps that tensors came for, and nothing else
+  std::array<uint64_t, 1024> over_{};   // the last steps that ended, each at its number modulo
   Status closed_;
 };
 

@@ -10,7 +10,6 @@
 #include "graph/partition.h"
 #include "graph/serialize.h"
 #include "runtime/compiled_run.h"
-#include "tensor/devices.h"
 
 namespace cohort::internal {
 
@@ -105,7 +104,7 @@ class PlanMaker {
 
   WorkerPlan::Part compiled(const PlanPart& from, const Partition& part) {
     WorkerPlan::Part made{
-        .device = local_device(from.device),
+        .device = &local_device(from.device),
         .told_device = part.device.to_string(),
         .table = &plan_->state->of(from.device),
         .plan = compile_part(part, from_.ordered ? StepOrder::AsMade : StepOrder::EffectsEarly),
@@ -117,9 +116,9 @@ class PlanMaker {
   }
 
   // Kernels run under the process's own device of that type and index.
-  std::string local_device(const std::string& device) {
+  const Device& local_device(const std::string& device) {
     const Status status = capture_status([&] { (void)find_device(device); });
-    if (status.ok()) return find_device(device).full_name;
+    if (status.ok()) return find_device(device);
     raise(Code::InvalidArgument, "[Cluster] {} has no device {}: {}", task_, device,
           status.message);
   }

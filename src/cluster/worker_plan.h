@@ -8,13 +8,14 @@
 #include "cluster/device_state.h"
 #include "cluster/link.h"
 #include "runtime/plan.h"
+#include "tensor/devices.h"
 
 namespace cohort::internal {
 
 // What a task does in the runs of one signature, compiled. Constant but for the measured cost.
 struct WorkerPlan {
   struct Part {
-    std::string device;       // of this process: "/job:localhost/replica:0/task:0/device:CPU:0"
+    const Device* device;     // of this process, in whose name kernels run
     std::string told_device;  // as others know it: "/job:ps/replica:0/task:1/device:CPU:0"
     ResourceTable* table;
     std::shared_ptr<const Plan> plan;

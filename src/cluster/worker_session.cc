@@ -9,6 +9,9 @@ namespace {
 
 size_t place_of(uint64_t step) { return step % 1024; }
 
+// Of which tensors have come and no word from the master. More than one client has under way.
+constexpr size_t kMostEarlySteps = 4096;
+
 Status unknown_plan(uint64_t plan) {
   return {.code = Code::Aborted,
           .message = fmt::format(
@@ -48,6 +51,10 @@ std::shared_ptr<WorkerStep> WorkerSession::step(uint64_t plan, uint64_t step) {
 }
 
 void WorkerSession::run(RunPlan run) {
+  {
+    const std::lock_guard lock(mutex_);
+    early_.erase(run.step);
+  }
   const std::shared_ptr<WorkerStep> found = step(run.plan, run.step);
   if (!found || found->plan().id != run.plan) {
     finish({.session = id_, .step = run.step, .status = unknown_plan(run.plan)});
@@ -66,6 +73,7 @@ void WorkerSession::finish(PlanDone done) {
   {
     const std::lock_guard lock(mutex_);
     over_[place_of(done.step)] = done.step;
+    early_.erase(done.step);
     if (const auto found = steps_.find(done.step); found != steps_.end()) {
       ended = std::move(found->second);
       steps_.erase(found);
@@ -74,7 +82,20 @@ void WorkerSession::finish(PlanDone done) {
   master_->post(write(done, task_));
 }
 
+// A step that nobody has been told to run yet costs memory until somebody is.
+void WorkerSession::note_early(uint64_t step) {
+  const std::lock_guard lock(mutex_);
+  if (over_[place_of(step)] == step || steps_.contains(step)) return;
+  if (early_.size() >= kMostEarlySteps) {
+    raise(Code::ResourceExhausted,
+          "[Cluster] tensors came for {} steps that were never run; the peer is out of step",
+          early_.size());
+  }
+  early_.insert(step);
+}
+
 void WorkerSession::arrive(const StepTensors& tensors) {
+  note_early(tensors.step);
   const std::shared_ptr<WorkerStep> found = step(tensors.plan, tensors.step);
   if (found && found->plan().id == tensors.plan) found->arrive(tensors);
 }

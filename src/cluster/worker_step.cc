@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include "base/raise.h"
-#include "cohort/device.h"
 #include "runtime/outcome.h"
 #include "runtime/worker_pool.h"
+#include "tensor/device_guard.h"
 
 namespace cohort::internal {
 
@@ -123,7 +123,7 @@ void WorkerStep::run_part(int part) {
   bool ended = false;
   const auto before = std::chrono::steady_clock::now();
   Status status = capture_status([&] {
-    const DeviceScope on(plan_->parts[static_cast<size_t>(part)].device);
+    const DeviceGuard on(*plan_->parts[static_cast<size_t>(part)].device);
     ended = run.advance();
     if (ended) flush_at_end(run);
   });

@@ -8,6 +8,7 @@
 
 #include "base/raise.h"
 #include "base/scope_stack.h"
+#include "tensor/device_guard.h"
 #include "tensor/kernel_library.h"
 
 namespace cohort {
@@ -30,6 +31,12 @@ struct DeviceTable {
 DeviceTable& device_table() {
   static DeviceTable table;
   return table;
+}
+
+// CPU:0, which is there from the beginning.
+const Device& first_device() {
+  static const Device& first = device_table().devices.front();
+  return first;
 }
 
 // One open scope: a pattern, a function, or (with neither) the end of the walk.
@@ -111,17 +118,31 @@ size_t device_scope_depth() { return thread_scopes().entries.size(); }
 const Device& current_device() {
   ThreadScopes& scopes = thread_scopes();
   if (scopes.resolved == nullptr) {
-    scopes.resolved = &find_device(scopes.entries.empty() ? "" : requested_now().to_string());
+    scopes.resolved =
+        scopes.entries.empty() ? &first_device() : &find_device(requested_now().to_string());
   }
   return *scopes.resolved;
 }
 
 const Device& value_device() {
   ThreadScopes& scopes = thread_scopes();
-  if (scopes.resolved != nullptr) return *scopes.resolved;
+  if (scopes.resolved != nullptr || scopes.entries.empty()) return current_device();
   const DeviceName name = requested_now();
   const bool elsewhere = name.job.value_or("localhost") != "localhost";
-  return elsewhere ? find_device("") : current_device();
+  return elsewhere ? first_device() : current_device();
+}
+
+DeviceGuard::DeviceGuard(const Device& device)
+    : before_(thread_scopes().resolved),
+      depth_(device_scope_depth()),
+      ticket_(push({.name = device.name})) {
+  thread_scopes().resolved = &device;
+}
+
+DeviceGuard::~DeviceGuard() {
+  ThreadScopes& scopes = thread_scopes();
+  scopes.entries.leave(ticket_);
+  scopes.resolved = scopes.entries.size() == depth_ ? before_ : nullptr;
 }
 
 }  // namespace internal

@@ -8,6 +8,7 @@
 
 #include "cohort/tensor.h"
 #include "support/expect_error.h"
+#include "tensor/device_guard.h"
 
 namespace cohort {
 namespace {
@@ -99,6 +100,24 @@ TEST(DeviceScope, ThatEndsEarlyLeavesThoseInsideIt) {
   EXPECT_EQ(internal::requested_device("node", "Add").to_string(), "/task:1");
   inner.reset();
   EXPECT_EQ(internal::requested_device("node", "Add"), DeviceName{});
+}
+
+TEST(DeviceGuard, IsAScopeThatOthersNestIn) {
+  internal::ensure_cpu_devices(2);
+  const internal::Device& second = internal::find_device("CPU:1");
+  {
+    const internal::DeviceGuard on(second);
+    EXPECT_EQ(&internal::current_device(), &second);
+    {
+      const DeviceScope inner("CPU:0");
+      EXPECT_EQ(internal::current_device().name.to_string(),
+                internal::find_device("CPU:0").full_name);
+    }
+    EXPECT_EQ(&internal::value_device(), &second);
+    EXPECT_EQ(&internal::current_device(), &second);
+  }
+  EXPECT_EQ(&internal::current_device(), &internal::find_device("CPU:0"));
+  EXPECT_EQ(internal::device_scope_depth(), 0u);
 }
 
 }  // namespace

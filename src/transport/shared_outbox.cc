@@ -11,6 +11,8 @@ namespace {
 constexpr uint32_t kBlocks = SharedDirection::kMaxBlocks;
 // So that the receiver copies one while the sender writes the next.
 constexpr uint64_t kMaxPart = uint64_t{8} << 20;
+// Copying this much takes about as long as waking a sleeping thread.
+constexpr uint64_t kWorthWaking = uint64_t{128} << 10;
 
 // The receiver keeps at most half of the blocks and half of the arena (SharedInbox). However these
 // lie, there is a gap of this size once everything else has come back: so sending always goes on.
@@ -145,6 +147,7 @@ bool SharedOutbox::write_whole(const Outgoing& outgoing) {
   const size_t size = outgoing.image.size();
   const auto block = blocks_.allocate(size);
   if (!block) return false;
+  if (size >= kWorthWaking) ring_reader();  // it wakes up meanwhile
   outgoing.image.copy_out(0, arena_.subspan(block->offset, size));
   write_record({.kind = SharedRecord::Whole,
                 .block = block->number,

@@ -1,0 +1,105 @@
+// What a worker keeps for a session, driven by messages.
+
+#include <gtest/gtest.h>
+
+#include <future>
+
+#include "cluster/master_plan.h"
+#include "cluster/worker.h"
+#include "cohort/cohort.h"
+#include "support/expect_error.h"
+#include "transport/direct.h"
+
+namespace cohort::internal {
+namespace {
+
+constexpr char kPs[] = "/job:ps/replica:0/task:0";
+constexpr char kWorker[] = "/job:worker/replica:0/task:0";
+
+// What the worker does in a run that takes a tensor from the ps.
+RegisterPlan plan_of_worker() {
+  Graph graph;
+  auto building = graph.as_default();
+  Tensor x;
+  {
+    auto on = device(std::string(kPs) + "/device:CPU:0");
+    x = neg(placeholder_with_default(constant(1.f), {}));
+  }
+  auto on = device(std::string(kWorker) + "/device:CPU:0");
+  const Tensor y = neg(x);
+  const std::shared_ptr<GraphImpl> impl = graph_of(y);
+  std::vector<DeviceName> devices;
+  for (int id = 0; id < impl->size(); ++id) devices.push_back(impl->node(id).device);
+  RunRequest request;
+  request.fetches.push_back(impl->endpoint(y));
+  MasterPlan plan = make_master_plan(7, partition(*impl, devices, request), request, kWorker);
+  EXPECT_EQ(plan.tasks.back().name, kWorker);
+  plan.tasks.back().message.session = 1;
+  return plan.tasks.back().message;
+}
+
+struct WorkerSessionTest : testing::Test {
+  std::promise<PlanDone> told_;
+  std::shared_ptr<DirectConnection> master_;
+  Link::Pointer link_;
+  RegisterPlan message_ = plan_of_worker();
+  std::shared_ptr<WorkerSession> session_;
+
+  WorkerSessionTest() {
+    const auto [ours, theirs] = connect_directly({.name = kWorker}, {.name = "master"});
+    master_ = theirs;
+    master_->start({[this](const Message& message) { told_.set_value(read_plan_done(message)); },
+                    [](const Status&) {}});
+    link_ = Link::start(ours, kWorker,
+                        {.received = [](const Link::Pointer&, const Message&) {},
+                         .ended = [](const Link::Pointer&, const Status&) {}});
+    const auto state = std::make_shared<DeviceState>();
+    session_ = std::make_shared<WorkerSession>(1, link_, state, kWorker);
+    session_->add(make_worker_plan(message_, state, {}, kWorker, "master"));
+  }
+  ~WorkerSessionTest() override {
+    master_->close({.code = Code::Cancelled, .message = "the test is over"});
+  }
+
+  PlanDone await_answer() {
+    std::future<PlanDone> answer = told_.get_future();
+    if (answer.wait_for(std::chrono::seconds(20)) != std::future_status::ready) {
+      return {.status = {.code = Code::Unknown, .message = "no answer came"}};
+    }
+    return answer.get();
+  }
+  StepTensors tensors_of(uint64_t step) const {
+    return {.session = 1, .plan = 7, .step = step, .edges = {0}, .tensors = {Tensor(2.f)}};
+  }
+};
+
+TEST_F(WorkerSessionTest, ALostTaskEndsTheStepsThatWaitForItsTensors) {
+  EXPECT_EQ(message_.sources, std::vector<std::string>{kPs});
+  session_->run({.session = 1, .plan = 7, .step = 1});
+  session_->lost("/job:ps/replica:0/task:1", {.code = Code::Unavailable, .message = "another"});
+  EXPECT_EQ(session_->num_running(), 1u);
+  session_->lost(kPs, {.code = Code::Unavailable, .message = "cut"});
+  const Status status = await_answer().status;
+  EXPECT_EQ(status.code, Code::Unavailable);
+  EXPECT_FALSE(status.derived);
+  EXPECT_NE(status.message.find(kPs), std::string::npos) << status.message;
+}
+
+TEST_F(WorkerSessionTest, TensorsMayComeBeforeTheirStep) {
+  session_->arrive(tensors_of(1));
+  session_->run({.session = 1, .plan = 7, .step = 1});
+  const PlanDone done = await_answer();
+  ASSERT_TRUE(done.status.ok()) << done.status.to_string();
+  EXPECT_EQ(done.fetches.at(0).to<float>(), -2);
+}
+
+TEST_F(WorkerSessionTest, APeerCannotFillTheMemoryWithStepsThatNobodyRuns) {
+  const Status status = error_of([&] {
+    for (uint64_t step = 1; step <= 100'000; ++step) session_->arrive(tensors_of(step));
+  });
+  EXPECT_EQ(status.code, Code::ResourceExhausted);
+  EXPECT_LE(session_->num_running(), 4096u);
+}
+
+}  // namespace
+}  // namespace cohort::internal
