@@ -253,5 +253,20 @@ TEST_F(CheckpointTest, ManagersMayGoWhileTheirSaveIsWritten) {
   EXPECT_EQ(latest_checkpoint(folder()), path("ckpt-1"));
 }
 
+TEST_F(CheckpointTest, WhatWasSavedBeforeTheFirstUpdateSetsSlotsBack) {
+  Variable w(1.f);
+  optim::Adagrad optimizer({.learning_rate = 0.1});
+  const auto update = [&] { optimizer.apply_gradients({Tensor(2.f)}, {w}); };
+  Checkpoint checkpoint({{"w", w}, {"optimizer", optimizer}});
+  const std::string saved = checkpoint.save(path("ckpt"));
+  update();
+  const float once = w.read_value().to<float>();
+  update();
+  checkpoint.restore(saved).assert_consumed();
+  EXPECT_EQ(optimizer.iterations().read_value().to<int64_t>(), 0);
+  update();
+  EXPECT_EQ(w.read_value().to<float>(), once);
+}
+
 }  // namespace
 }  // namespace cohort

@@ -273,6 +273,11 @@ Gradients MultiWorkerExtended::replica_sum_gradients(ReplicaContext& context, co
 
 void MultiWorkerExtended::sum_gradients(const ReplicaCalls& calls,
                                         const std::vector<Variable>& variables) {
+  if (calls.size() == 1) {
+    calls[0].results = gradients_->sum(
+        std::vector<Gradient>(calls[0].values.begin(), calls[0].values.end()), variables);
+    return;
+  }
   calls.check_same();
   const std::string here = worker_devices()[0];
   std::vector<ReduceRequest> requests;

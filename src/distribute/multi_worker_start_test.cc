@@ -7,6 +7,8 @@
 #include "cohort/cohort.h"
 #include "support/expect_error.h"
 #include "support/local_workers.h"
+#include "support/scoped_environment.h"
+#include "support/test_authority.h"
 
 namespace cohort {
 namespace {
@@ -132,6 +134,26 @@ TEST(MultiWorkerStart, EverybodyHearsOfTwoWorkersWithOneIndex) {
   for (const Status& status : statuses) {
     EXPECT_FALSE(status.ok());
     EXPECT_NE(status.to_string().find("worker 1"), std::string::npos) << status.to_string();
+  }
+}
+
+TEST(MultiWorkerStart, WorkersShowTheirCertificates) {
+  const ScopedEnvironment remote(ScopedEnvironment::Variables{{"COHORT_TRANSPORT", "grpc"}});
+  const ClusterSpec cluster = free_workers(2);
+  const TestAuthority authority;
+  const TestAuthority stranger("somebody else");
+  const auto credentials = [&](const TestAuthority& by, int id) {
+    return by.issue(
+        {.name = "/job:worker/replica:0/task:" + std::to_string(id), .token = "0123456789abcdef"});
+  };
+  expect_all(start({cluster, cluster}, {{.credentials = credentials(authority, 0)},
+                                        {.credentials = credentials(authority, 1)}}),
+             Code::Ok, {});
+  for (const Status& status :
+       start({cluster, cluster},
+             {{.credentials = credentials(authority, 0), .start_timeout = milliseconds(2000)},
+              {.credentials = credentials(stranger, 1), .start_timeout = milliseconds(2000)}})) {
+    EXPECT_FALSE(status.ok());
   }
 }
 

@@ -64,6 +64,16 @@ TEST(MultiWorker, ReducesRaggedValuesAlongAnAxis) {
         [&] { return Tensor::from(values[static_cast<size_t>(strategy.worker_id())]); });
     EXPECT_EQ(strategy.reduce(ReduceOp::Sum, own, 0).to<float>(), 12);
     EXPECT_EQ(strategy.reduce(ReduceOp::Mean, own, 0).to<float>(), 4);
+    EXPECT_EQ(strategy.reduce(ReduceOp::Max, own, 0).to<float>(), 6);
+    EXPECT_EQ(strategy.reduce(ReduceOp::Min, own, 0).to<float>(), 2);
+    const auto whole = strategy.run([&] {
+      return cast(Tensor::from(values[static_cast<size_t>(strategy.worker_id())]), kInt64);
+    });
+    EXPECT_EQ(strategy.reduce(ReduceOp::Max, whole, 0).to<int64_t>(), 6);
+    EXPECT_EQ(strategy.reduce(ReduceOp::Min, whole, 0).to<int64_t>(), 2);
+    const auto none = strategy.run([] { return zeros({0}); });
+    EXPECT_ERROR(Code::InvalidArgument, "all replicas' values are empty",
+                 strategy.reduce(ReduceOp::Max, none, 0));
   });
 }
 

@@ -1,3 +1,5 @@
+#include <limits>
+
 #include "base/raise.h"
 #include "cohort/ops.h"
 #include "cohort/strategy.h"
@@ -52,27 +54,56 @@ bool is_empty(const Tensor& value) {
   return !value.is_symbolic() && value.shape().num_elements() == 0;
 }
 
+[[noreturn]] void raise_empty(ReduceOp op) {
+  raise(Code::InvalidArgument, "[reduce] {} of no elements: all replicas' values are empty",
+        to_string(op));
+}
+
 // What each replica has along the axes, and of how many elements.
 struct LocalParts {
   std::vector<Gradient> reduced = {};
   std::vector<Gradient> counts = {};
 };
 
-LocalParts reduce_components(ReduceOp op, const DistributedValue& value, const Axes& axes) {
+// The smallest and the largest number of a dtype; infinities where there are.
+Tensor bound_of(DType dtype, bool largest) {
+  if (is_floating(dtype)) {
+    const double infinity = std::numeric_limits<double>::infinity();
+    return cast(Tensor(largest ? infinity : -infinity), dtype);
+  }
+  const auto bits = static_cast<int>(8 * size_of(dtype));
+  if (dtype == kUInt8) return cast(Tensor(int64_t{largest ? 255 : 0}), dtype);
+  const auto most = static_cast<int64_t>((uint64_t{1} << (bits - 1)) - 1);
+  return cast(Tensor(largest ? most : -most - 1), dtype);
+}
+
+// What changes no minimum, or no maximum, in the shape that reducing `whole` would have.
+Tensor neutral(ReduceOp op, const Tensor& whole, const Axes& axes) {
+  const Tensor shape_only = sum(cast(zeros_like(whole), kFloat32), axes);
+  return fill(shape_only.shape(), bound_of(whole.dtype(), op == ReduceOp::Min));
+}
+
+LocalParts reduce_components(ReduceOp op, const DistributedValue& value, const Axes& axes,
+                             bool of_workers) {
   const bool of_some = op == ReduceOp::Min || op == ReduceOp::Max;
   LocalParts parts;
   for (const Gradient& component : value.components()) {
     const Tensor whole = component.dense();
-    if (of_some && value.size() > 1 && is_empty(whole)) continue;  // has no extreme
+    if (of_some && (value.size() > 1 || of_workers) && is_empty(whole)) continue;  // no extreme
     const DeviceScope there(whole.device());
     const bool is_mean = op == ReduceOp::Mean;
     parts.reduced.emplace_back(
         reduce_locally(is_mean ? ReduceOp::Sum : op, is_mean ? widened(whole) : whole, axes));
     if (is_mean) parts.counts.emplace_back(count_along(whole, axes));
   }
-  if (parts.reduced.empty()) {
-    raise(Code::InvalidArgument, "[reduce] {} of no elements: all replicas' values are empty",
-          to_string(op));
+  if (of_workers && of_some) {
+    // Other workers may have some; all of them find out whether one has.
+    parts.counts.emplace_back(Tensor(static_cast<int64_t>(parts.reduced.size())));
+    if (parts.reduced.empty()) {
+      parts.reduced.emplace_back(neutral(op, value[0].dense(), axes));
+    }
+  } else if (parts.reduced.empty()) {
+    raise_empty(op);
   }
   return parts;
 }
@@ -93,19 +124,23 @@ Tensor Strategy::reduce_value(ReduceOp op, const DistributedValue& value, const 
 Tensor Strategy::reduce_along(ReduceOp op, const DistributedValue& value, const ReduceAxes& axes) {
   const Axes along(axes.axes);
   const bool of_workers =
-      value.kind() == DistributedValue::Kind::Plain &&
       num_replicas_in_sync() > static_cast<int>(extended_->num_local_replicas());
-  if (!of_workers && internal::is_common(value)) {
+  const bool is_plain = value.kind() == DistributedValue::Kind::Plain;
+  if (internal::is_common(value) && !(of_workers && is_plain)) {
     return reduce_locally(op, reduce_value(op, value, {}), along);
   }
-  const LocalParts parts = reduce_components(op, value, along);
-  const auto combine = [&](const std::vector<Gradient>& all) {
-    const ReduceOp between = op == ReduceOp::Mean ? ReduceOp::Sum : op;
+  const LocalParts parts = reduce_components(op, value, along, of_workers);
+  const auto combine = [&](ReduceOp between, const std::vector<Gradient>& all) {
     return reduce_value(between, {DistributedValue::Kind::PerReplica, all}, {});
   };
-  const Tensor combined = combine(parts.reduced);
-  if (op != ReduceOp::Mean) return combined;
-  const Tensor quotient = div(combined, cast(combine(parts.counts), combined.dtype()));
+  const Tensor combined = combine(op == ReduceOp::Mean ? ReduceOp::Sum : op, parts.reduced);
+  if (parts.counts.empty()) return combined;
+  const Tensor count = combine(ReduceOp::Sum, parts.counts);
+  if (op != ReduceOp::Mean) {
+    if (count.to<int64_t>() == 0) raise_empty(op);
+    return combined;
+  }
+  const Tensor quotient = div(combined, cast(count, combined.dtype()));
   return cast(quotient, mean_dtype(value[0].dense().dtype()));
 }
 

@@ -85,8 +85,8 @@ int main(int argc, char** argv) {
   const std::vector<std::string> words(argv + 1, argv + argc);
   const cohort::Status status = cohort::capture_status([&] {
     cohort::random::set_seed(11);
-    cohort::MultiWorkerMirroredStrategy strategy(
-        cohort::MultiWorkerOptions{.start_timeout = std::chrono::seconds(30)});
+    cohort::MultiWorkerMirroredStrategy strategy(cohort::MultiWorkerOptions{
+        .start_timeout = std::chrono::seconds(30), .silence_limit = std::chrono::seconds(3)});
     if (words.at(0) == "endless") return train_for_ever(strategy);
     train_with_backups(strategy, words.at(1), std::stoll(words.at(2)));
   });

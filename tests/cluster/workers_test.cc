@@ -63,6 +63,19 @@ TEST(Workers, OverGrpcAKilledOneIsNamedWithinTwoSeconds) {
   expect_loss_is_named(workers, 1);
 }
 
+TEST(Workers, AFrozenOneIsNamedWhenItHasBeenSilentForTooLong) {
+  ProcessWorkers workers(2, {COHORT_TEST_WORKER, "endless"});
+  for (int id = 0; id < 2; ++id) {
+    ASSERT_TRUE(workers.await_output(id, "trains")) << workers[id].output();
+  }
+  workers[0].freeze();
+  EXPECT_EQ(workers[1].wait(seconds(15)), 1);
+  const std::string said = workers[1].output();
+  EXPECT_NE(said.find("failed: UNAVAILABLE"), std::string::npos) << said;
+  EXPECT_NE(said.find("(" + name_of(0) + ")"), std::string::npos) << said;
+  EXPECT_NE(said.find("frozen"), std::string::npos) << said;
+}
+
 // The line with the result, without how often something went wrong.
 std::string result_of(const std::string& output) {
   const size_t at = output.find("result");
