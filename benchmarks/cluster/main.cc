@@ -13,6 +13,7 @@
 
 #include "bare_grpc.h"
 #include "parts.h"
+#include "zeromq/zeromq.h"
 
 namespace cohort::bench {
 namespace {

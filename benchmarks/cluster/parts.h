@@ -18,7 +18,6 @@ void training();
 void opening();
 
 // What other processes of the benchmark do; none returns.
-[[noreturn]] void serve_zeromq(const std::string& address);
 [[noreturn]] void train_worker(const ClusterSpec& cluster, int index);
 
 // Where this program is.

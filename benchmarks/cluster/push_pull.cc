@@ -3,7 +3,7 @@
 
 #include "parts.h"
 #include "ratio.h"
-#include "zeromq.h"
+#include "zeromq/zeromq.h"
 
 namespace cohort::bench {
 namespace {

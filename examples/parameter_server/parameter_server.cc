@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <thread>
 
 using namespace cohort;
 
@@ -90,6 +91,31 @@ void run_chief(const ClusterResolver& resolver, const std::string& folder) {
   coordinator.shutdown_cluster();
 }
 
+// Follows the checkpoints of the others, and takes no part in the training.
+void run_evaluator(const std::string& folder) {
+  const auto [train, unseen] = data::fashion_mnist();
+  Model model;
+  Checkpoint checkpoint({{"model", model.layers}, {"optimizer", model.optimizer}});
+  const int64_t last = int64_t{setting("EPOCHS", 3)} * kStepsPerEpoch;
+  std::string seen;
+  while (model.optimizer.iterations().read_value().to<int64_t>() < last) {
+    const std::optional<std::string> newest = latest_checkpoint(folder);
+    if (!newest || *newest == seen) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      continue;
+    }
+    checkpoint.restore(seen = *newest);
+    int64_t right = 0;
+    for (const auto& [images, labels] : unseen.batch(1000)) {
+      right += model.count_right(images, labels).to<int64_t>();
+    }
+    std::printf("step %ld  accuracy %.3f\n",
+                model.optimizer.iterations().read_value().to<int64_t>(),
+                static_cast<double>(right) / 10'000);
+    std::fflush(stdout);
+  }
+}
+
 void run(const std::string& folder) {
   const TFConfigClusterResolver resolver;
   const std::string type = resolver.task_type().value_or("");
@@ -99,7 +125,7 @@ void run(const std::string& folder) {
     server.join();
     return;
   }
-  run_chief(resolver, folder);
+  type == "evaluator" ? run_evaluator(folder) : run_chief(resolver, folder);
 }
 
 }  // namespace

@@ -57,9 +57,7 @@ class Copy {
 
   ShippedFunction run(std::span<const Tensor> arguments) {
     bind_arguments(arguments);
-    for (int id = 0; id < body_.size(); ++id) {
-      if (body_.node(id).op->name != "Argument") copy(id);
-    }
+    copy_all();
     for (const Endpoint result : function_.results) made_.fetches.push_back(at(result));
     std::vector<int> effects;
     for (const int id : function_.effects) effects.push_back(ids_[static_cast<size_t>(id)]);
@@ -94,6 +92,30 @@ class Copy {
     }
   }
 
+  void copy_all() {
+    const std::vector<bool> needed = find_needed();
+    for (int id = 0; id < body_.size(); ++id) {
+      if (needed[static_cast<size_t>(id)] && body_.node(id).op->name != "Argument") copy(id);
+    }
+  }
+
+  // What results and effects are made of. A table that is only looked up in is not: while somebody
+  // holds the whole of it, every change would copy it.
+  std::vector<bool> find_needed() const {
+    std::vector<bool> needed(static_cast<size_t>(body_.size()));
+    for (const Endpoint result : function_.results) needed[size_t(result.node)] = true;
+    for (const int effect : function_.effects) needed[static_cast<size_t>(effect)] = true;
+    for (int id = body_.size(); id-- > 0;) {
+      const Node& node = body_.node(id);
+      if (!needed[static_cast<size_t>(id)]) continue;
+      const size_t first = lookup_in(node).empty() ? 0 : 1;
+      for (size_t i = first; i < node.inputs.size(); ++i) {
+        needed[static_cast<size_t>(node.inputs[i].node)] = true;
+      }
+    }
+    return needed;
+  }
+
   void copy(int id) {
     const Node& node = body_.node(id);
     if (const std::vector<int> reads = lookup_in(node); !reads.empty()) return look_up(id, reads);
@@ -122,9 +144,7 @@ class Copy {
 
   bool changes_variable(const Node& node) const {
     if (!node.op->stateful || node.op->name == "ReadVariable" || node.inputs.empty()) return false;
-    const auto handle = device_of_handle_.find(node.inputs[0]);
-    return handle != device_of_handle_.end() && !handle->second.same_task(to_.home) &&
-           node.attrs.has("dtype") && node.attrs.has("shape");
+    return is_far(node.inputs[0]) && node.attrs.has("dtype") && node.attrs.has("shape");
   }
 
   DeviceName device_for(const Node& node) const {
@@ -158,10 +178,14 @@ class Copy {
     const auto is_far_read = [&](int id) {
       const Node& read = body_.node(id);
       return read.op->name == "ReadVariable" && is_numeric(read.outputs[0].dtype) &&
-             read.outputs[0].shape.is_fully_known() &&
-             !device_of_handle_.at(read.inputs[0]).same_task(to_.home);
+             read.outputs[0].shape.is_fully_known() && is_far(read.inputs[0]);
     };
     return std::ranges::all_of(reads, is_far_read) ? reads : std::vector<int>();
+  }
+
+  bool is_far(Endpoint handle) const {
+    const auto found = device_of_handle_.find(handle);
+    return found != device_of_handle_.end() && !found->second.same_task(to_.home);
   }
 
   // Only ids go to where the variable is, each once, and only their rows come back.
@@ -201,9 +225,7 @@ class Copy {
       places_[function_.arguments[i]] = arguments[i].endpoint;
       if (arguments[i].device) device_of_handle_[function_.arguments[i]] = *arguments[i].device;
     }
-    for (int id = 0; id < body_.size(); ++id) {
-      if (body_.node(id).op->name != "Argument") copy(id);
-    }
+    copy_all();
     return at(function_.results[0]);
   }
 

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
-#include <regex>
 
 #include "cohort/cohort.h"
 #include "support/process_cluster.h"
@@ -15,7 +14,8 @@ using std::chrono::seconds;
 
 class ParameterServerExample : public testing::Test {
  protected:
-  ParameterServerExample() {
+  explicit ParameterServerExample(std::string program = PARAMETER_SERVER)
+      : program_(std::move(program)) {
     std::filesystem::remove_all(folder_);
     for (const char* job : {"ps", "worker"}) {
       for (int i = 0; i < 2; ++i) servers_[std::string(job) + std::to_string(i)] = start(job, i);
@@ -32,8 +32,8 @@ class ParameterServerExample : public testing::Test {
                                list("ps", 1, 2) + ", " + list("worker", 3, 2) +
                                "}, \"task\": {\"type\": \"" + job +
                                "\", \"index\": " + std::to_string(index) + "}}";
-    return std::make_unique<test::Process>(
-        std::vector<std::string>{"/usr/bin/env", config, "EPOCHS=2", PARAMETER_SERVER, folder_});
+    return std::make_unique<test::Process>(std::vector<std::string>{
+        "/usr/bin/env", config, "EPOCHS=2", "STEPS=1000", program_, folder_});
   }
   static void wait_for(const test::Process& process, const std::string& text) {
     const auto deadline = std::chrono::steady_clock::now() + seconds(100);
@@ -47,15 +47,19 @@ class ParameterServerExample : public testing::Test {
     return at == std::string::npos ? 0 : std::stod(output.substr(at + 9));
   }
 
+  const std::string program_;
   const std::string folder_ = testing::TempDir() + "/parameter_server_example";
   const std::vector<std::string> addresses_ = test::free_addresses(5);
   std::map<std::string, std::unique_ptr<test::Process>> servers_;
 };
 
 TEST_F(ParameterServerExample, LearnsAndEndsEverything) {
+  const auto evaluator = start("evaluator", 0);
   const auto chief = start("chief", 0);
   ASSERT_EQ(chief->wait(seconds(150)), 0) << chief->output();
   EXPECT_GT(accuracy(chief->output()), 0.78) << chief->output();
+  ASSERT_EQ(evaluator->wait(seconds(60)), 0) << evaluator->output();
+  EXPECT_EQ(accuracy(evaluator->output()), accuracy(chief->output())) << evaluator->output();
   EXPECT_NE(chief->output().find("dense/kernel"), std::string::npos) << chief->output();
   for (const auto& [name, server] : servers_) {
     EXPECT_EQ(server->wait(seconds(20)), 0) << name << server->output();
@@ -72,6 +76,20 @@ TEST_F(ParameterServerExample, GoesOnWhenTasksAreKilled) {
   ASSERT_EQ(chief->wait(seconds(150)), 0) << chief->output();
   EXPECT_EQ(chief->output().find("epoch 1"), std::string::npos) << chief->output();
   EXPECT_GT(accuracy(chief->output()), 0.78) << chief->output();
+}
+
+class ClickModelExample : public ParameterServerExample {
+ protected:
+  ClickModelExample() : ParameterServerExample(CLICK_MODEL) {}
+};
+
+TEST_F(ClickModelExample, LearnsRowByRow) {
+  const auto chief = start("chief", 0);
+  ASSERT_EQ(chief->wait(seconds(150)), 0) << chief->output();
+  const size_t at = chief->output().find("steps 1000  loss ");
+  ASSERT_NE(at, std::string::npos) << chief->output();
+  EXPECT_LT(std::stod(chief->output().substr(at + 17)), 0.66) << chief->output();
+  EXPECT_NE(chief->output().find("users/part_3"), std::string::npos) << chief->output();
 }
 
 }  // namespace

@@ -21,4 +21,6 @@ class ZeroMq {
   std::unique_ptr<State> state_;
 };
 
+[[noreturn]] void serve_zeromq(const std::string& address);
+
 }  // namespace cohort::bench

@@ -1,7 +1,6 @@
 #include <cstdlib>
 
-#include "parts.h"
-#include "zeromq.h"
+#include "zeromq/zeromq.h"
 
 namespace cohort::bench {
 

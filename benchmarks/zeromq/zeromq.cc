@@ -1,11 +1,10 @@
-#include "zeromq.h"
+#include "zeromq/zeromq.h"
 
 #include <zmq.h>
 
 #include <cstdlib>
 #include <vector>
 
-#include "parts.h"
 #include "support/free_ports.h"
 #include "support/process.h"
 

@@ -1,0 +1,223 @@
+// A chief, parameter servers and workers as real processes of this host.
+//
+//   bench_parameter_server             all of it
+//   bench_parameter_server functions   one part: functions, dense, embedding, training
+
+#include <cohort/cohort.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <functional>
+
+#include "models.h"
+#include "ratio.h"
+#include "support/process_cluster.h"
+#include "zeromq/zeromq.h"
+
+namespace {
+
+using namespace cohort;  // NOLINT: a program
+using Clock = std::chrono::steady_clock;
+
+std::string own_path() {
+  char path[4096] = {};
+  return readlink("/proc/self/exe", path, sizeof path - 1) > 0 ? path : "";
+}
+
+using bench::seconds_of;
+
+// A cluster whose messages go that way, and a coordinator of its workers.
+struct Cluster {
+  Cluster(const std::string& way, int num_ps, int num_workers,
+          const ParameterServerOptions& options = {}) {
+    setenv("COHORT_TRANSPORT", way.c_str(), 1);
+    tasks = std::make_unique<test::ProcessCluster>(own_path(), num_ps, num_workers);
+    resolver = std::make_unique<SimpleClusterResolver>(tasks->spec());
+    strategy = std::make_unique<ParameterServerStrategy>(*resolver, options);
+    coordinator = std::make_unique<ClusterCoordinator>(*strategy);
+  }
+  ~Cluster() { unsetenv("COHORT_TRANSPORT"); }
+  std::unique_ptr<test::ProcessCluster> tasks;
+  std::unique_ptr<SimpleClusterResolver> resolver;
+  std::unique_ptr<ParameterServerStrategy> strategy;
+  std::unique_ptr<ClusterCoordinator> coordinator;
+};
+
+void bench_functions(const std::string& way, double wanted) {
+  Cluster cluster(way, 1, 2);
+  ClusterCoordinator& coordinator = *cluster.coordinator;
+  const auto nothing = function([] {});
+  const auto run = [&](int count) {
+    for (int i = 0; i < count; ++i) coordinator.schedule(nothing);
+    coordinator.join();
+  };
+  run(2000);
+  constexpr int kCount = 20'000;
+  const double seconds = seconds_of([&] { run(kCount); });
+  std::vector<double> latencies;
+  for (int i = 0; i < 2000; ++i) {
+    latencies.push_back(1e6 *
+                        seconds_of([&] { coordinator.fetch(coordinator.schedule(nothing)); }));
+  }
+  std::nth_element(latencies.begin(), latencies.begin() + 1000, latencies.end());
+  std::printf(
+      "%-14s %8.0f empty functions/s (limit %.0f); schedule and fetch %.0f us (limit 200)\n",
+      way.c_str(), kCount / seconds, wanted, latencies[1000]);
+}
+
+void bench_dense() {
+  constexpr int64_t kBytes = int64_t{64} << 20;
+  Cluster cluster("shared-memory", 1, 1);
+  Variable v = cluster.strategy->create([] { return Variable(zeros({kBytes / 4})); });
+  const auto exchange = function([&] {
+    const Tensor value = v.read_value();
+    v.assign_add(zeros({kBytes / 4}));
+    return slice(value, {{0, 1}});
+  });
+  if (!bench::ZeroMq::is_there()) {
+    std::printf("push and pull of 64 MB: left out, built without ZeroMQ (libzmq3-dev)\n");
+    return;
+  }
+  bench::ZeroMq theirs(own_path(), size_t{kBytes});
+  bench::run({.name = "push and pull of 64 MB over ZeroMQ",
+              .ours = [&] { cluster.coordinator->fetch(cluster.coordinator->schedule(exchange)); },
+              .theirs = [&] { theirs.push_and_pull(); },
+              .rounds = 9,
+              .limit = 1. / 3});
+}
+
+// Looks rows up and trains them, or the whole table.
+double rows_per_second(Cluster& cluster, int64_t rows, bool sparse, int steps) {
+  constexpr int64_t kIds = 4096, kWidth = 64;
+  const Variable table = cluster.strategy->create([&] {
+    return Variable([&] { return ones({rows, kWidth}); });
+  });
+  optim::Adagrad optimizer({.learning_rate = 0.01});
+  const auto step = function([&](Tensor ids) {
+    cluster.strategy->run(
+        [&](Tensor own) {
+          GradientTape tape;
+          const Tensor whole = sparse ? Tensor(table) : Tensor(table) * 1.f;
+          const Tensor loss = sum(nn::embedding_lookup(whole, own));
+          const Gradients found = tape.gradient(loss, std::vector{table});
+          optimizer.apply_gradients({sparse ? found[0] : Gradient(found[0].dense())}, {table});
+        },
+        ids);
+  });
+  const auto run = [&](int count) {
+    for (int i = 0; i < count; ++i) {
+      cluster.coordinator->schedule(step, random::randint({kIds}, 0, rows));
+    }
+    cluster.coordinator->join();
+  };
+  run(1);
+  return static_cast<double>(steps * kIds) / seconds_of([&] { run(steps); });
+}
+
+void bench_embedding() {
+  constexpr int64_t kRows = 1'000'000;
+  Cluster cluster("shared-memory", 1, 1);
+  const double sparse = rows_per_second(cluster, kRows, true, 20);
+  const double dense = rows_per_second(cluster, kRows, false, 2);
+  std::printf(
+      "sparse Adagrad on 4,096 of 1,000,000 rows of 64: %.0f rows/s, densely %.0f, %.1f "
+      "times as fast (limit 5)\n",
+      sparse, dense, sparse / dense);
+}
+
+constexpr int kBatch = 128;
+
+double mirrored_examples_per_second(int steps) {
+  MirroredStrategy strategy({"CPU:0", "CPU:1"});
+  const auto scope = strategy.scope();
+  nn::Sequential model = bench::mlp();
+  optim::Sgd optimizer({.learning_rate = 0.01});
+  const Tensor x = random::uniform({kBatch, 784}), y = zeros({kBatch}, kInt64);
+  const auto step = [&] {
+    strategy.run([&] {
+      GradientTape tape;
+      const Tensor loss = nn::softmax_cross_entropy(model(x), y);
+      optimizer.apply_gradients(tape.gradient(loss, model.variables()), model.variables());
+    });
+  };
+  step();
+  return 2.0 * kBatch * steps / seconds_of([&] {
+           for (int i = 0; i < steps; ++i) step();
+         });
+}
+
+double coordinated_examples_per_second(int workers, int steps) {
+  Cluster cluster("shared-memory", 1, workers);
+  const auto scope = cluster.strategy->scope();
+  nn::Sequential model = bench::mlp();
+  optim::Sgd optimizer({.learning_rate = 0.01});
+  const auto batches = cluster.coordinator->create_per_worker_dataset(
+      data::from_tensors(data::Element::tuple(std::vector<Tensor>{random::uniform({kBatch, 784}),
+                                                                  zeros({kBatch}, kInt64)}))
+          .repeat());
+  const auto iterator = batches.iterator();
+  const auto step = function([&](Iterator it) {
+    cluster.strategy->run(
+        [&](Tensor x, Tensor y) {
+          GradientTape tape;
+          const Tensor loss = nn::softmax_cross_entropy(model(x), y);
+          optimizer.apply_gradients(tape.gradient(loss, model.variables()), model.variables());
+        },
+        it.next());
+  });
+  const auto run = [&](int count) {
+    for (int i = 0; i < count; ++i) cluster.coordinator->schedule(step, iterator);
+    cluster.coordinator->join();
+  };
+  run(10);
+  return static_cast<double>(kBatch * steps) / seconds_of([&] { run(steps); });
+}
+
+void bench_training() {
+  const double one = coordinated_examples_per_second(1, 200);
+  const double two = coordinated_examples_per_second(2, 200);
+  const double mirrored = mirrored_examples_per_second(100);
+  std::printf(
+      "MLP: 1 worker %.0f examples/s, 2 workers %.0f, %.2f times (limit 1.6); Mirrored with "
+      "2 replicas %.0f, 2 workers %.2f of it (limit 0.7)\n",
+      one, two, two / one, mirrored, two / mirrored);
+}
+
+int serve(char** words) {
+  const auto split = [](const std::string& list) {
+    TaskList parts;
+    for (size_t from = 0; from < list.size();) {
+      const size_t comma = std::min(list.find(',', from), list.size());
+      parts.push_back(list.substr(from, comma - from));
+      from = comma + 1;
+    }
+    return parts;
+  };
+  const ClusterSpec cluster(
+      std::map<std::string, TaskList>{{"ps", split(words[0])}, {"worker", split(words[1])}});
+  Server(cluster, {.job_name = words[2], .task_index = std::stoi(words[3])}).join();
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) try {
+  if (argc > 2) prctl(PR_SET_PDEATHSIG, SIGKILL);  // not longer than who measures
+  if (argc == 5) return serve(argv + 1);
+  if (argc == 3) bench::serve_zeromq(argv[2]);
+  const std::string part = argc > 1 ? argv[1] : "";
+  const auto wanted = [&](const char* name) { return part.empty() || part == name; };
+  if (wanted("functions")) {
+    bench_functions("shared-memory", 20'000);
+    bench_functions("grpc", 2'000);
+  }
+  if (wanted("dense")) bench_dense();
+  if (wanted("embedding")) bench_embedding();
+  if (wanted("training")) bench_training();
+} catch (const Error& error) {
+  std::fprintf(stderr, "bench_parameter_server: %s\n", error.what());
+  return 1;
+}
