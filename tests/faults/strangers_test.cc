@@ -19,7 +19,7 @@ using test::RawSocket;
 class Job {
  public:
   explicit Job(const std::string& target) : thread_([this, target] { outcome_ = work(target); }) {}
-  ~Job() { stop(); }
+  ~Job() { (void)stop(); }
 
   int64_t steps() const { return steps_; }
   Status stop() {
