@@ -20,7 +20,6 @@
 namespace {
 
 using namespace cohort;  // NOLINT: a program
-using Clock = std::chrono::steady_clock;
 
 std::string own_path() {
   char path[4096] = {};
