@@ -58,6 +58,7 @@ class GrpcEndpoint : public Party {
   bool may_go(Way way) const { return options_.way == Way::Nearest || options_.way == way; }
   Greeting greeting() const;
   std::shared_ptr<Connection> connect_in_process(const std::string& address, Deadline deadline);
+  void check_fits(Connection& connection);
   std::shared_ptr<Connection> connect_by_memory(const Dialer::Answered& answered,
                                                 Deadline deadline);
   std::shared_ptr<Connection> connect_by_grpc(const Dialer::Answered& answered, Deadline deadline);
@@ -76,6 +77,7 @@ class GrpcEndpoint : public Party {
 
 GrpcEndpoint::GrpcEndpoint(EndpointOptions options, Accept accept)
     : options_(std::move(options)), accept_(std::move(accept)) {
+  options_.self.cluster = options_.cluster;
   check_credentials(options_.credentials, options_.self.name);
   if (options_.self.address.empty()) {
     pump_ = std::make_shared<Pump>(std::make_unique<grpc::CompletionQueue>());
@@ -128,11 +130,24 @@ std::shared_ptr<Connection> GrpcEndpoint::connect_in_process(const std::string& 
   // Tasks have threads that read; a client has only those that wait.
   const auto hand = options_.self.address.empty() ? InProcessNetwork::Hand::Directly
                                                   : InProcessNetwork::Hand::Queued;
+  std::shared_ptr<Connection> connection;
   if (options_.way == Way::InProcess) {
-    return network_of_process().connect(address, options_.self, deadline, hand);
+    connection = network_of_process().connect(address, options_.self, deadline, hand);
+  } else if (may_go(Way::InProcess)) {
+    connection = network_of_process().try_connect(address, options_.self, hand);
   }
-  return may_go(Way::InProcess) ? network_of_process().try_connect(address, options_.self, hand)
-                                : nullptr;
+  if (connection) check_fits(*connection);
+  return connection;
+}
+
+// What greetings tell where there are some.
+void GrpcEndpoint::check_fits(Connection& connection) {
+  const Peer& peer = connection.peer();
+  const Status problem =
+      capture_status([&] { check_greeting({.peer = peer, .cluster = peer.cluster}, greeting()); });
+  if (problem.ok()) return;
+  connection.close(problem);
+  throw Error(problem);
 }
 
 // Null when it is not possible, unless no other way is allowed.

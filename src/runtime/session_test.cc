@@ -262,6 +262,19 @@ TEST(Session, TrainsWithMinimize) {
   EXPECT_EQ(session.run(global_step().read_value()).to<int64_t>(), 50);
 }
 
+TEST(Session, TrainsWithAnOptimizerThatIsOlderThanTheGraph) {
+  optim::Adam optimizer({.learning_rate = 0.1});
+  Graph graph;
+  auto building = graph.as_default();
+  Variable w = get_variable("w", {.shape = {}, .initializer = zeros()});
+  const Tensor train = optimizer.minimize(square(w - 1.f));
+  EXPECT_FALSE(Graph::deserialize(graph.serialize()).nodes().empty());
+  Session session;
+  session.run(global_variables_initializer());
+  for (int i = 0; i < 3; ++i) session.run(train);
+  EXPECT_EQ(session.run(optimizer.iterations().read_value()).to<int64_t>(), 3);
+}
+
 TEST(ControlFlow, CondRunsOneBranchAndHasAGradient) {
   Graph graph;
   auto building = graph.as_default();

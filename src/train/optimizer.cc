@@ -12,6 +12,7 @@
 #include "cohort/ops.h"
 #include "ops/dispatch.h"
 #include "ops/variable_ops.h"
+#include "train/graph_variable.h"
 #include "train/update_route.h"
 
 namespace cohort::optim {
@@ -38,6 +39,9 @@ struct OptimizerState {
   std::map<std::pair<std::shared_ptr<VariableImpl>, std::string>, Tensor> awaited = {};
   std::set<std::string> warned = {};
 
+  // In a session's graph, counts the updates of that graph: the optimizer may have been made
+  // before.
+  void enter_graph();
   // Moves the count of updates to where the variables are.
   void settle(const UpdateRoute& route, const Variable& neighbour);
   const std::vector<Variable>& slots_of(const Variable& variable, const UpdateRoute* route);
@@ -83,6 +87,15 @@ Variable make_slot(const Variable& variable, const VariableRequest& request,
 }
 
 }  // namespace
+
+void OptimizerState::enter_graph() {
+  const auto* builder = cohort::internal::thread_dispatch().builder;
+  if (builder == nullptr || !builder->makes_variables()) return;
+  const std::lock_guard lock(mutex);
+  const VariableImpl* impl = VariableAccess::impl(iterations).get();
+  if (dynamic_cast<const cohort::internal::GraphVariable*>(impl) != nullptr) return;
+  iterations = Variable(int64_t{0}, iterations_options());
+}
 
 void OptimizerState::settle(const UpdateRoute& route, const Variable& neighbour) {
   const std::lock_guard lock(mutex);
@@ -227,6 +240,7 @@ Tensor Optimizer::apply_gradients(const Gradients& gradients,
   if (const auto parts = cohort::internal::expand_variables(gradients, variables)) {
     return apply_gradients(parts->gradients, parts->variables);
   }
+  state_->enter_graph();
   const auto route = cohort::internal::find_update_route(variables);
   if (route == nullptr) return state_->step({&gradients, 1}, variables, nullptr);
   state_->settle(*route, variables[0]);

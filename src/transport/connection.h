@@ -19,6 +19,7 @@ struct Peer {
   std::string name = {};     // a task, "/job:worker/replica:0/task:1", or "client 4711 on host"
   uint64_t incarnation = 0;  // random, new with every start of the task
   std::string address = {};  // where it listens; empty for a client
+  uint64_t cluster = 0;      // fingerprint of the cluster that it belongs to; 0: none
 };
 
 // What has gone over a connection, payloads and headers.

@@ -11,6 +11,7 @@
 #include "cluster/server_status.h"
 #include "cluster/worker_plan.h"
 #include "cohort/error.h"
+#include "transport/direct.h"
 
 namespace {
 
@@ -34,10 +35,20 @@ Message message_of(const uint8_t* data, size_t size) {
   return message;
 }
 
+// Somebody to send tensors to.
+const Link::Pointer& somebody() {
+  static const Link::Pointer link = Link::start(
+      connect_directly({.name = "/job:ps/replica:0/task:0"}, {.name = "somebody"}).first,
+      "/job:ps/replica:0/task:0",
+      {.received = [](const Link::Pointer&, const Message&) {},
+       .ended = [](const Link::Pointer&, const cohort::Status&) {}});
+  return link;
+}
+
 void compile(const RegisterPlan& plan) {
   const cohort::Status status = cohort::capture_status([&] {
     (void)make_worker_plan(plan, std::make_shared<DeviceState>(),
-                           std::vector<Link::Pointer>(plan.peers.size()),
+                           std::vector<Link::Pointer>(plan.peers.size(), somebody()),
                            "/job:ps/replica:0/task:0", "master");
   });
   require(status.ok() || status.code == Code::InvalidArgument ||
