@@ -30,7 +30,7 @@ void ClosureQueue::add(const ClosurePtr& closure) {
   Lock lock(mutex_);
   changed_.wait(lock, [&] {
     const bool full = capacity_ > 0 && waiting_ >= capacity_;
-    return error_ || stopped_ || (!full && joining_ == 0);
+    return stopped_ || (!cancelling_ && (error_ || (!full && joining_ == 0)));
   });
   if (stopped_) throw Error(*stopped_);
   closure->number = next_number_++;
@@ -44,7 +44,7 @@ void ClosureQueue::add(const ClosurePtr& closure) {
 void ClosureQueue::join() {
   Lock lock(mutex_);
   ++joining_;
-  changed_.wait(lock, [&] { return error_ || stopped_ || (idle() && !cancelling_); });
+  changed_.wait(lock, [&] { return stopped_ || (!cancelling_ && (error_ || idle())); });
   --joining_;
   changed_.notify_all();
   if (stopped_) throw Error(*stopped_);
