@@ -1,6 +1,8 @@
 // Training of an MLP on Fashion-MNIST: two workers that share variables on a ps and do not wait for
 // each other, beside two replicas of a MirroredStrategy.
 
+#include <thread>
+
 #include "models.h"
 #include "parts.h"
 #include "ratio.h"
@@ -43,7 +45,7 @@ FifoQueue signals(const char* name) {
 // One worker's graph.
 struct Tower {
   Graph graph;
-  Tensor images, labels, step, initialize, go, done;
+  Tensor images, labels, step, initialize, missing, go, done;
 
   explicit Tower(int index) {
     auto building = graph.as_default();
@@ -60,6 +62,7 @@ struct Tower {
     const Tensor loss = nn::softmax_cross_entropy(dense("last", more, {512, 10}), labels);
     step = optim::Sgd({.learning_rate = 0.01}).minimize(loss);
     initialize = global_variables_initializer();
+    missing = report_uninitialized_variables();
   }
 
   static Tensor dense(const std::string& name, const Tensor& x, const Shape& shape) {
@@ -150,6 +153,10 @@ void train_worker(const ClusterSpec& cluster, int index) {
   const Tower tower(index);
   Session session(tower.graph, server.target());
   if (index == 0) session.run(tower.initialize);
+  // The others wait for that.
+  while (session.run(tower.missing).size() > 0) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
   const Callable step = session.make_callable({tower.images, tower.labels}, {tower.step});
   for (;;) {
     session.run(tower.go);
