@@ -17,7 +17,7 @@ using Letter = MergePoint::Letter;
 // Values of at most this many bytes travel in letters: copying more costs more than a meeting.
 constexpr int64_t kMostMailed = Letter::kMostBytes;
 // Results of fewer bytes than this are added up by each replica for itself.
-constexpr int64_t kWorthSharing = 16 << 10;
+constexpr int64_t kWorthSharing = 4 << 10;
 // Borders between slices, and the places where tensors begin, keep apart what caches keep together.
 constexpr int64_t kCacheLine = 64;
 
@@ -194,6 +194,7 @@ void for_each_mailed(const Part& own, const Use& use) {
 void write_letter(Letter& letter, Part& own) {
   letter.signature = own.signature;
   letter.sender = static_cast<ReplicaCall*>(&own);
+  letter.results = own.results_memory.get();
   for (size_t i = 0; i < std::min(own.sources.size(), Letter::kMostAddresses); ++i) {
     letter.addresses[i] = own.sources[i].data;
   }
@@ -218,7 +219,7 @@ void reduce_mail(const Letters& letters, Part& own) {
 void reduce_values(const Letters& letters, size_t replica, Part& own) {
   const auto data = [&](size_t r, size_t i) { return letters.data(r, i); };
   if (own.is_shared()) {
-    const SharedResults& results = *letters.part(0).results_memory;
+    const auto& results = *static_cast<const SharedResults*>(letters[0].results);
     hand_out(results.handles[replica], own);
     add_up(own, results, Slice(own.result_bytes, replica, letters.size()), data);
   } else {
@@ -259,7 +260,7 @@ std::vector<Gradient> ParallelAllReduce::run(MergePoint& meeting, size_t replica
     reduce_mail(letters, own);
   } else {
     reduce_values(letters, replica, own);
-    meeting.meet(replica, departure, nullptr, nullptr);
+    meeting.meet_again(replica);
   }
   return std::move(own.results);
 }
