@@ -106,6 +106,7 @@ void for_each_mailed(const ReplicaPart& own, const Use& use) {
 void write_letter(Letter& letter, ReplicaPart& own) {
   letter.signature = own.signature;
   letter.sender = static_cast<ReplicaCall*>(&own);
+  letter.results = own.results_memory.get();
   for (size_t i = 0; i < std::min(own.sources.size(), Letter::kMostAddresses); ++i) {
     letter.addresses[i] = own.sources[i].data;
   }
@@ -130,7 +131,7 @@ void reduce_mail(const Letters& letters, ReplicaPart& own) {
 void reduce_values(const Letters& letters, size_t replica, ReplicaPart& own) {
   const auto data = [&](size_t r, size_t i) { return letters.data(r, i); };
   if (own.is_shared()) {
-    const SharedResults& results = *letters.part(0).results_memory;
+    const auto& results = *static_cast<const SharedResults*>(letters[0].results);
     hand_out(results.handles[replica], own);
     add_up(own, results, Slice(own.result_bytes, replica, letters.size()), data);
   } else {
@@ -170,7 +171,7 @@ std::vector<Gradient> ParallelAllReduce::run(MergePoint& meeting, size_t replica
     reduce_mail(letters, own);
   } else {
     reduce_values(letters, replica, own);
-    meeting.meet(replica, departure, nullptr, nullptr);
+    meeting.meet_again(replica);
   }
   return std::move(own.results);
 }

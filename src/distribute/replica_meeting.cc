@@ -34,7 +34,7 @@ std::span<void* const> ReplicaMeeting::meet(size_t replica, const Call& call, co
   seat.call = call;
   seat.has_once = static_cast<bool>(once);
   seat.has_each = static_cast<bool>(each);
-  arrive(replica);
+  arrive(replica, &ReplicaMeeting::open);
   if (!mismatch_.ok()) throw Error(mismatch_);
   if (once) {
     if (replica == 0) {
@@ -48,6 +48,8 @@ std::span<void* const> ReplicaMeeting::meet(size_t replica, const Call& call, co
   return owns_;
 }
 
+void ReplicaMeeting::meet_again(size_t replica) { arrive(replica, &ReplicaMeeting::open_again); }
+
 MergePoint::Letter& ReplicaMeeting::letter(size_t replica) {
   Letters& own = letters_[replica];
   own.next = 1 - own.next;
@@ -56,13 +58,13 @@ MergePoint::Letter& ReplicaMeeting::letter(size_t replica) {
   return *letter;
 }
 
-void ReplicaMeeting::arrive(size_t replica) {
+void ReplicaMeeting::arrive(size_t replica, void (ReplicaMeeting::*prepare)()) {
   if ((phase_.load(std::memory_order_acquire) & kBroken) != 0) throw_broken(replica);
   Seat& seat = seats_[replica];
   seat.awaits.store(seat.phase, std::memory_order_relaxed);
   const uint32_t counts = counts_.fetch_add(kArrived) + kArrived;
   if (arrived(counts) == size()) {
-    open();
+    (this->*prepare)();
     publish(replica);
     await_turn(replica);
   } else {
@@ -74,12 +76,15 @@ void ReplicaMeeting::arrive(size_t replica) {
 
 void ReplicaMeeting::open() {
   for (size_t r = 0; r < size(); ++r) owns_[r] = seats_[r].call.own;
+  // What all read afterwards is written only when it changes: else it would travel between cores.
   if (thrown_ != nullptr) thrown_ = nullptr;
-  once_failed_ = false;
+  if (once_failed_) once_failed_ = false;
   finished_ = 0;
   check_calls();
-  counts_.fetch_sub(static_cast<uint32_t>(size()) * kArrived);
+  open_again();
 }
+
+void ReplicaMeeting::open_again() { counts_.fetch_sub(static_cast<uint32_t>(size()) * kArrived); }
 
 void ReplicaMeeting::check_calls() {
   if (!mismatch_.ok()) mismatch_ = {};

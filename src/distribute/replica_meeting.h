@@ -21,6 +21,7 @@ class ReplicaMeeting final : public MergePoint {
   size_t size() const override { return seats_.size(); }
   std::span<void* const> meet(size_t replica, const Call& call, const Work& once,
                               const Work& each) override;
+  void meet_again(size_t replica) override;
   Letter& letter(size_t replica) override;
   const GraphBuilder* shared_graph() const override { return shared_graph_; }
 
@@ -70,8 +71,10 @@ class ReplicaMeeting final : public MergePoint {
     size_t next = 0;
   };
 
-  void arrive(size_t replica);
-  void open();               // by the last to arrive
+  // `prepare` is done by the last to arrive, while the others wait.
+  void arrive(size_t replica, void (ReplicaMeeting::*prepare)());
+  void open();
+  void open_again();
   void check_calls();        // sets mismatch_
   void break_off_unequal();  // some wait, the others have left
   void run_once(const Work& once);

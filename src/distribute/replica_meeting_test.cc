@@ -47,6 +47,33 @@ TEST(ReplicaMeeting, RunsOnceThenEach) {
   EXPECT_EQ(each, 600);
 }
 
+TEST(ReplicaMeeting, LetsNobodyPassASecondTimeBeforeAllHaveCome) {
+  ReplicaMeeting meeting(3);
+  meeting.begin(nullptr);
+  std::array<std::atomic<int>, 3> done{};
+  in_threads(meeting, [&](size_t replica) {
+    for (int i = 1; i <= 200; ++i) {
+      meeting.meet(replica, {"test", 0, nullptr}, nullptr, nullptr);
+      ++done[replica];
+      meeting.meet_again(replica);
+      for (const std::atomic<int>& each : done) EXPECT_GE(each, i);
+    }
+  });
+}
+
+TEST(ReplicaMeeting, DoesNotWaitASecondTimeForOneThatHasFailed) {
+  ReplicaMeeting meeting(2);
+  meeting.begin(nullptr);
+  in_threads(meeting, [&](size_t replica) {
+    meeting.meet(replica, {"test", 0, nullptr}, nullptr, nullptr);
+    if (replica == 1) {
+      meeting.fail(1, std::make_exception_ptr(std::domain_error("second")));
+    } else {
+      EXPECT_THROW(meeting.meet_again(0), Error);
+    }
+  });
+}
+
 TEST(ReplicaMeeting, ThrowsInAllWhatOneThrowsInItsShare) {
   ReplicaMeeting meeting(2);
   meeting.begin(nullptr);

@@ -40,7 +40,7 @@ struct ReplicaPart : ReplicaCall {
   // Values of few bytes travel in letters: copying more costs more than a meeting.
   bool is_mailed() const { return bytes <= static_cast<int64_t>(MergePoint::Letter::kMostBytes); }
   // Results of fewer bytes are added up by each replica for itself.
-  bool is_shared() const { return result_bytes >= (16 << 10); }
+  bool is_shared() const { return result_bytes >= (4 << 10); }
   // Of the results.
   Specs specs() const;
 };

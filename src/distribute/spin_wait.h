@@ -27,14 +27,11 @@ class SpinWait {
 
   // The same, but without the sleep: returns `old` when that is still the value.
   uint32_t spin(const std::atomic<uint32_t>& word, uint32_t old) const {
-    uint32_t now = word.load(std::memory_order_acquire);
+    uint32_t now = look(word, old);
     if (now != old) return now;
     const Clock::time_point end = Clock::now() + kBudget;
     do {
-      for (int i = 0; i < kLooksPerClock && now == old; ++i) {
-        pause();
-        now = word.load(std::memory_order_acquire);
-      }
+      now = look(word, old);
     } while (now == old && Clock::now() < end);
     return now;
   }
@@ -44,6 +41,16 @@ class SpinWait {
   // Longer than waking up takes: else two who wait for each other would wake each other for ever.
   static constexpr std::chrono::microseconds kBudget{200};
   static constexpr int kLooksPerClock = 32;
+
+  // A while short enough to do without a clock, which costs as much as a short wait.
+  uint32_t look(const std::atomic<uint32_t>& word, uint32_t old) const {
+    uint32_t now = word.load(std::memory_order_acquire);
+    for (int i = 0; i < kLooksPerClock && now == old; ++i) {
+      pause();
+      now = word.load(std::memory_order_acquire);
+    }
+    return now;
+  }
 
   void pause() const {
     if (crowded_) {
