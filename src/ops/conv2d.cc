@@ -81,7 +81,7 @@ at::Tensor forward(const Kernel& k, const at::Tensor& x, const at::Tensor& kerne
   const Window2d window = window_of(k.attrs, kernel);
   const int64_t groups = k.attrs.integer("groups");
   const GemmConv2d conv(window, x, kernel);
-  if (groups == 1 && conv.is_quicker_for(kernel.size(0))) return conv.forward(x, kernel, bias);
+  if (groups == 1 && conv.forward_is_quicker()) return conv.forward(x, kernel, bias);
   const PaddedPlanes planes(window, x);
   return at::convolution(planes.extended(x, 0), kernel, bias, window.stride, planes.padding,
                          window.dilation, false, {0, 0}, groups);
@@ -93,9 +93,8 @@ at::Tensor backward(const Kernel& k, const at::Tensor& x, const at::Tensor& kern
   const at::Tensor g = widened(in(k, 0));
   const int64_t groups = k.attrs.integer("groups");
   const GemmConv2d conv(window, x, kernel);
-  if (groups == 1 && conv.is_quicker_for(which == 0 ? x.size(1) : kernel.size(0))) {
-    return which == 0 ? conv.input_grad(g, kernel) : conv.kernel_grad(g, x);
-  }
+  if (groups == 1 && which == 0 && conv.input_grad_is_quicker()) return conv.input_grad(g, kernel);
+  if (groups == 1 && which == 1 && conv.kernel_grad_is_quicker()) return conv.kernel_grad(g, x);
   const PaddedPlanes planes(window, x);
   const at::Tensor input = which == 0 ? planes.like_extended(x) : planes.extended(x, 0);
   const auto gradients = at::convolution_backward(g, input, kernel, c10::nullopt, window.stride,

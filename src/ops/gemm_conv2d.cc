@@ -127,10 +127,9 @@ GemmConv2d::GemmConv2d(const Window2d& window, const at::Tensor& x, const at::Te
   }
 }
 
-bool GemmConv2d::is_quicker_for(int64_t channels) const {
-  constexpr int64_t kBlock = 16;
+bool GemmConv2d::is_possible() const {
   constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
-  return channels < kBlock && at::get_num_threads() == 1 && can_multiply() &&
+  return at::get_num_threads() == 1 && can_multiply() &&
          c10::multiply_integers(kernel_sizes()) <= kMost &&
          layout_.output[0] * layout_.output[1] <= kMost;
 }

@@ -12,10 +12,13 @@ class GemmConv2d {
   // The convolution of `x` with `kernel`, of which only the sizes are looked at.
   GemmConv2d(const Window2d& window, const at::Tensor& x, const at::Tensor& kernel);
 
-  // Whether it is quicker than the kernel library, and possible, for a result of so many channels:
-  // those of the output, or for the gradient of the input that one's. The kernel library computes
-  // channels in blocks, which few do not fill, and shares the images among threads.
-  bool is_quicker_for(int64_t channels) const;
+  // Whether it is possible here and quicker than the kernel library, which computes channels in
+  // blocks that few do not fill, and shares the images among threads. The limits were measured.
+  bool forward_is_quicker() const {
+    return is_possible() && layout_.channels == 1 && filters_ <= 8;
+  }
+  bool input_grad_is_quicker() const { return is_possible() && layout_.channels < 8; }
+  bool kernel_grad_is_quicker() const { return is_possible() && layout_.channels == 1; }
 
   // `bias` may be undefined.
   at::Tensor forward(const at::Tensor& x, const at::Tensor& kernel, const at::Tensor& bias) const;
@@ -26,6 +29,7 @@ class GemmConv2d {
   template <typename T>
   class Run;
 
+  bool is_possible() const;
   at::DimVector input_sizes() const;
   at::Tensor padded(const at::Tensor& x) const;
   at::Tensor cropped(const at::Tensor& x) const;

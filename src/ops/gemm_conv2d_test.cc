@@ -118,12 +118,15 @@ TEST(GemmConv2d, RefusesTensorsOfOtherSizes) {
 
 TEST(GemmConv2d, IsForFewChannelsAndOneThread) {
   const int before = at::get_num_threads();
-  const GemmConv2d conv = Contest(cases()[0], at::kFloat).conv();
+  const GemmConv2d gray = Contest(cases()[1], at::kFloat).conv();     // 1 channel, 6 filters
+  const GemmConv2d colored = Contest(cases()[3], at::kFloat).conv();  // 3 channels
   at::set_num_threads(1);
-  EXPECT_TRUE(conv.is_quicker_for(6));
-  EXPECT_FALSE(conv.is_quicker_for(16));
+  EXPECT_TRUE(gray.forward_is_quicker() && gray.kernel_grad_is_quicker());
+  EXPECT_TRUE(gray.input_grad_is_quicker() && colored.input_grad_is_quicker());
+  EXPECT_FALSE(colored.forward_is_quicker() || colored.kernel_grad_is_quicker());
   at::set_num_threads(2);
-  EXPECT_FALSE(conv.is_quicker_for(6));
+  EXPECT_FALSE(gray.forward_is_quicker() || gray.kernel_grad_is_quicker());
+  EXPECT_FALSE(gray.input_grad_is_quicker());
   at::set_num_threads(before);
 }
 
