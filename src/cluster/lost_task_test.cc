@@ -8,6 +8,7 @@
 #include "cohort/cohort.h"
 #include "support/expect_error.h"
 #include "support/local_cluster.h"
+#include "support/scoped_environment.h"
 
 namespace cohort {
 namespace {
@@ -108,6 +109,7 @@ TEST(MissingTask, IsNamedWithTheReason) {
 
 // Reasons that no waiting mends are told at once.
 TEST(MissingTask, MayBelongToAnotherCluster) {
+  const ScopedEnvironment way({{"COHORT_TRANSPORT", "grpc"}});  // in one process nobody looks
   test::LocalCluster cluster(1, 1);
   cluster.stop("ps", 0);
   const std::string address = cluster.spec().task_address("ps", 0);
