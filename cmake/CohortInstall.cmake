@@ -1,4 +1,4 @@
-# What `cmake --install` puts in place: headers, libcohort.so, and the two descriptions by which other
+# What `cmake --install` puts in place: headers, libcohort.so, the command, and the two descriptions by which other
 # builds find them (find_package(cohort) and pkg-config).
 
 include(GNUInstallDirs)
@@ -8,6 +8,14 @@ set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/cohort)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
         FILES_MATCHING PATTERN "*.h")
 install(TARGETS cohort EXPORT cohort LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+
+# The command, and what it starts or loads, which is nobody else's.
+file(RELATIVE_PATH library_from_compute /prefix/${CMAKE_INSTALL_LIBEXECDIR}/cohort /prefix/${CMAKE_INSTALL_LIBDIR})
+set_target_properties(cohort_compute PROPERTIES INSTALL_RPATH "$ORIGIN/${library_from_compute}")
+install(TARGETS cohort_command RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+install(TARGETS cohort_compute RUNTIME DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/cohort)
+install(TARGETS cohort_crash_report LIBRARY DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/cohort)
+
 if(TARGET cohort_mpi)
   install(TARGETS cohort_mpi EXPORT cohort LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 endif()

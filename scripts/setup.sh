@@ -29,6 +29,7 @@ libprotobuf-dev         # serialized graphs and datasets, tf.Example
 protobuf-compiler       # the same
 nlohmann-json3-dev      # JSON: TF_CONFIG, what clouds answer, manifests
 libcpp-httplib-dev      # HTTP and HTTPS: asking Kubernetes and clouds for a cluster
+libcli11-dev            # the command line of the cohort command
 libssl-dev              # certificates; cpp-httplib stands on it
 libgrpc++-dev           # connections between hosts
 libgtest-dev            # tests

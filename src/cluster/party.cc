@@ -34,13 +34,14 @@ uint64_t random_number() {
 }
 
 std::unique_ptr<Party> make_task_party(const ServerDef& def, const Credentials& credentials,
-                                       Party::Accept accept) {
+                                       Party::Accept accept, std::function<std::string()> details) {
   return make_endpoint({.self = {.name = task_name(def.job_name, def.task_index),
                                  .incarnation = random_number(),
                                  .address = def.address()},
                         .cluster = fingerprint(def.cluster),
                         .credentials = credentials,
-                        .spans_hosts = spans_hosts(def.cluster)},
+                        .spans_hosts = spans_hosts(def.cluster),
+                        .details = std::move(details)},
                        std::move(accept));
 }
 

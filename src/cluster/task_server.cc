@@ -74,7 +74,8 @@ void TaskServer::start() {
   // What comes before this function ends waits: see receive_request.
   party_ = make_task_party(
       def_, options_.credentials,
-      [this](std::shared_ptr<Connection> connection) { peers_->accept(std::move(connection)); });
+      [this](std::shared_ptr<Connection> connection) { peers_->accept(std::move(connection)); },
+      [this] { return write_server_status(status()); });
   def_.cluster = with_address(def_, party_->self().address);
   peers_->start(party_, [self = party_->self(), credentials = options_.credentials] {
     return make_visitor_party(self, credentials);

@@ -5,10 +5,10 @@
 #include <future>
 
 #include "cohort/cohort.h"
+#include "rpc/run_authority.h"
 #include "support/expect_error.h"
 #include "support/local_workers.h"
 #include "support/scoped_environment.h"
-#include "support/test_authority.h"
 
 namespace cohort {
 namespace {
@@ -140,9 +140,9 @@ TEST(MultiWorkerStart, EverybodyHearsOfTwoWorkersWithOneIndex) {
 TEST(MultiWorkerStart, WorkersShowTheirCertificates) {
   const ScopedEnvironment remote(ScopedEnvironment::Variables{{"COHORT_TRANSPORT", "grpc"}});
   const ClusterSpec cluster = free_workers(2);
-  const TestAuthority authority;
-  const TestAuthority stranger("somebody else");
-  const auto credentials = [&](const TestAuthority& by, int id) {
+  const internal::RunAuthority authority;
+  const internal::RunAuthority stranger;
+  const auto credentials = [&](const internal::RunAuthority& by, int id) {
     return by.issue(
         {.name = "/job:worker/replica:0/task:" + std::to_string(id), .token = "0123456789abcdef"});
   };

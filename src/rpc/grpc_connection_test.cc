@@ -2,8 +2,8 @@
 #include <thread>
 
 #include "rpc/endpoint.h"
+#include "rpc/run_authority.h"
 #include "support/message_log.h"
-#include "support/test_authority.h"
 #include "transport/connection_conformance.h"
 
 namespace cohort::internal {
@@ -41,7 +41,7 @@ ConnectionWay by_grpc() {
 }
 
 ConnectionWay by_grpc_and_tls() {
-  const auto authority = std::make_shared<TestAuthority>();
+  const auto authority = std::make_shared<RunAuthority>();
   return {.name = "GrpcWithTls",
           .kind = "grpc",
           .connect =

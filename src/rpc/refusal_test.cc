@@ -5,10 +5,10 @@
 #include "rpc/dialer.h"
 #include "rpc/endpoint.h"
 #include "rpc/listener.h"
+#include "rpc/run_authority.h"
 #include "rpc/task_status.h"
 #include "support/expect_error.h"
 #include "support/message_log.h"
-#include "support/test_authority.h"
 
 namespace cohort::internal {
 namespace {
@@ -51,7 +51,7 @@ class Refusal : public testing::Test {
     EXPECT_EQ(accepted_, 0);
   }
 
-  Credentials issue(TestAuthority::Request request) const {
+  Credentials issue(CertificateRequest request) const {
     request.token = kToken;
     return authority_.issue(request);
   }
@@ -70,7 +70,7 @@ class Refusal : public testing::Test {
     }
   }
 
-  const TestAuthority authority_;
+  const RunAuthority authority_;
   std::atomic<int> accepted_ = 0;
   std::unique_ptr<Party> server_;
 };
@@ -89,16 +89,16 @@ TEST_F(Refusal, NoCertificate) {
 }
 
 TEST_F(Refusal, ACertificateOfAnotherAuthority) {
-  Credentials theirs = TestAuthority("another").issue({.name = kWorker, .token = kToken});
+  Credentials theirs = RunAuthority().issue({.name = kWorker, .token = kToken});
   theirs.authority = issue({.name = kWorker}).authority;  // it believes the server
   expect_refusal(Code::Unauthenticated, "refused this side's certificate",
                  outcome(greeting(kWorker), theirs));
 }
 
 TEST_F(Refusal, AServerOfAnotherAuthority) {
-  expect_refusal(Code::Unauthenticated, "was not signed by this side's authority",
-                 outcome(greeting(kWorker),
-                         TestAuthority("another").issue({.name = kWorker, .token = kToken})));
+  expect_refusal(
+      Code::Unauthenticated, "was not signed by this side's authority",
+      outcome(greeting(kWorker), RunAuthority().issue({.name = kWorker, .token = kToken})));
 }
 
 TEST_F(Refusal, AnExpiredCertificate) {
@@ -187,7 +187,7 @@ TEST_F(Refusal, AServerWithoutTls) {
 }
 
 TEST(Credentials, ThatCanNotWorkAreRefusedAtTheStart) {
-  const TestAuthority authority;
+  const RunAuthority authority;
   const auto start = [&](const Credentials& credentials) {
     make_endpoint({.self = {.name = kWorker, .address = "127.0.0.1:0"}, .credentials = credentials},
                   [](const auto&) {});

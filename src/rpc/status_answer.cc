@@ -1,5 +1,7 @@
 #include "rpc/status_answer.h"
 
+#include <chrono>
+
 #include "cohort/rpc.pb.h"
 #include "rpc/byte_buffers.h"
 #include "rpc/grpc_errors.h"
@@ -16,6 +18,9 @@ std::string encoded_status(const StatusSource& source, bool with_details) {
   reply.set_cluster(source.greeting.cluster);
   reply.set_address(source.greeting.peer.address);
   reply.set_seconds_up(source.seconds_up);
+  const std::chrono::duration<double> since_1970 =
+      std::chrono::system_clock::now().time_since_epoch();
+  reply.set_clock(since_1970.count());
   if (with_details && source.details) reply.set_details(source.details());
   return reply.SerializeAsString();
 }

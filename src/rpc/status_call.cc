@@ -46,6 +46,7 @@ TaskStatus StatusRequestCall::answer() {
           .version = reply.version(),
           .cluster = reply.cluster(),
           .seconds_up = reply.seconds_up(),
+          .clock = reply.clock(),
           .details = reply.details()};
 }
 

@@ -6,10 +6,10 @@
 #include <random>
 
 #include "rpc/endpoint.h"
+#include "rpc/run_authority.h"
 #include "rpc/wire_names.h"
 #include "support/expect_error.h"
 #include "support/message_log.h"
-#include "support/test_authority.h"
 #include "topology/address.h"
 
 namespace cohort::internal {
@@ -58,7 +58,7 @@ class Strangers : public testing::TestWithParam<bool> {
     another->connect(server_->self().address, MessageLog::soon());
   }
 
-  const TestAuthority authority_;
+  const RunAuthority authority_;
   std::atomic<int> accepted_ = 0;
   std::mutex mutex_;
   std::vector<std::shared_ptr<Connection>> connections_;

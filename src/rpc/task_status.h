@@ -14,6 +14,7 @@ struct TaskStatus {
   std::string version = {};  // of the library
   uint64_t cluster = 0;      // fingerprint
   double seconds_up = 0;
+  double clock = 0;  // its own, in seconds since 1970
   std::string details = {};
 };
 

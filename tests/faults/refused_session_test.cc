@@ -4,10 +4,10 @@
 #include <gtest/gtest.h>
 
 #include "cohort/cohort.h"
+#include "rpc/run_authority.h"
 #include "support/expect_error.h"
 #include "support/free_ports.h"
 #include "support/scoped_environment.h"
-#include "support/test_authority.h"
 
 namespace cohort {
 namespace {
@@ -19,13 +19,13 @@ class RefusedSession : public testing::Test {
   RefusedSession() { serve("worker", authority_); }
   ~RefusedSession() override { EXPECT_TRUE(servers_.front()->status().sessions.empty()); }
 
-  void serve(const std::string& job, const TestAuthority& authority) {
+  void serve(const std::string& job, const internal::RunAuthority& authority) {
     const std::string name = "/job:" + job + "/replica:0/task:0";
     servers_.push_back(std::make_unique<Server>(
         cluster_, ServerTask{.job_name = job, .task_index = 0},
         ServerOptions{.credentials = authority.issue({.name = name, .token = kToken})}));
   }
-  Credentials client(TestAuthority::Request request = {}) const {
+  Credentials client(internal::CertificateRequest request = {}) const {
     request.token = kToken;
     return authority_.issue(request);
   }
@@ -48,7 +48,7 @@ class RefusedSession : public testing::Test {
   }
 
   const ScopedEnvironment way_{{{"COHORT_TRANSPORT", "grpc"}}};
-  const TestAuthority authority_;
+  const internal::RunAuthority authority_;
   const ClusterSpec cluster_ = test::free_cluster(1, 1);
   std::vector<std::unique_ptr<Server>> servers_;
 };
@@ -64,7 +64,7 @@ TEST_F(RefusedSession, HasNoCertificate) {
 }
 
 TEST_F(RefusedSession, HasOneOfAnotherAuthority) {
-  Credentials theirs = TestAuthority("another").issue({.token = kToken});
+  Credentials theirs = internal::RunAuthority().issue({.token = kToken});
   expect(Code::Unauthenticated, "was not signed by this side's authority", outcome(theirs));
   theirs.authority = client().authority;  // it believes the server
   expect(Code::Unauthenticated, "refused this side's certificate", outcome(theirs));
@@ -93,7 +93,7 @@ TEST_F(RefusedSession, IsAServerUnderAnotherTasksName) {
 
 // The task is there, and the master says why it does not count.
 TEST_F(RefusedSession, NamesATaskOfAnotherAuthority) {
-  serve("ps", TestAuthority("another"));
+  serve("ps", internal::RunAuthority());
   const Status status = outcome(client());
   expect(Code::Unauthenticated, "/job:ps/replica:0/task:0", status);
   expect(Code::Unauthenticated, "certificate", status);

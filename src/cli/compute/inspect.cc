@@ -1,0 +1,42 @@
+#include <filesystem>
+#include <fstream>
+
+#include "base/raise.h"
+#include "cli/compute/compute.h"
+#include "cli/compute/inspect_kinds.h"
+
+namespace cohort::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+// What the name says, or the first bytes do.
+std::string kind_of(const std::string& path) {
+  const std::string name = fs::path(path).filename().string();
+  if (fs::is_directory(path)) return "checkpoint";
+  if (!fs::exists(path)) return "checkpoint";  // the prefix of one is no file
+  if (name.find("tfevents") != std::string::npos) return "events";
+  if (name.ends_with(".safetensors")) return "safetensors";
+  if (name.ends_with(".manifest.json")) return "checkpoint";
+  std::ifstream file(path, std::ios::binary);
+  uint64_t length = 0;
+  file.read(reinterpret_cast<char*>(&length), sizeof length);
+  return file && length < fs::file_size(path) ? "tfrecord" : "graph";
+}
+
+}  // namespace
+
+void inspect(const std::string& kind, const std::string& path, const InspectOptions& options) {
+  const std::string what = kind == "auto" ? kind_of(path) : kind;
+  if (what == "checkpoint") return inspect_checkpoint(path, options);
+  if (what == "events") return inspect_events(path, options);
+  if (what == "tfrecord") return inspect_tfrecord(path, options);
+  if (what == "safetensors") return inspect_safetensors(path, options);
+  if (what == "graph") return inspect_graph(path, options);
+  internal::raise(Code::InvalidArgument,
+                  "[Inspect] '{}' is no kind; those are checkpoint, events, tfrecord, safetensors "
+                  "and graph",
+                  what);
+}
+
+}  // namespace cohort::cli

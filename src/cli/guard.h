@@ -1,0 +1,34 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+
+namespace cohort::cli {
+
+// A process that sees to it that nothing is left behind when the launcher is killed: it then kills
+// the process groups that are still there, and removes the folder of the run's secrets.
+//
+// It hears of a group from the group's first process, before that becomes the task's program, so
+// that there is no moment in which one is not known.
+class Guard {
+ public:
+  // Forks: make it before any thread. ResourceExhausted when that is not possible.
+  explicit Guard(const std::string& secrets_folder);
+  // The launcher ends as it should; the guard does its work and ends as well.
+  ~Guard();
+  Guard(const Guard&) = delete;
+  Guard& operator=(const Guard&) = delete;
+
+  // For the new process: writes its id. Async-signal-safe.
+  static void announce(int guard_end);
+  int end() const { return end_; }
+  // The group is gone, and its number may soon be another's.
+  void ended(pid_t group) const;
+
+ private:
+  int end_;
+  pid_t process_;
+};
+
+}  // namespace cohort::cli

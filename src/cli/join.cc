@@ -1,0 +1,155 @@
+#include "cli/join.h"
+
+#include <csignal>
+#include <filesystem>
+#include <optional>
+
+#include "base/raise.h"
+#include "cli/held_port.h"
+#include "cli/local_tasks.h"
+#include "cli/mailbox.h"
+#include "cli/node_messages.h"
+#include "cli/route.h"
+#include "cli/run_folder.h"
+#include "cli/run_plan.h"
+#include "cli/run_secrets.h"
+#include "cli/signals.h"
+#include "rpc/endpoint.h"
+#include "topology/address.h"
+
+namespace cohort::cli {
+namespace {
+
+using internal::raise;
+constexpr auto kConnectLimit = std::chrono::seconds(30);
+constexpr auto kJoinTick = std::chrono::milliseconds(1000);
+constexpr char kEverywhere[] = "0.0.0.0";
+
+TaskId id_of(const std::string& label) {
+  const size_t colon = label.rfind(':');
+  if (colon == std::string::npos) raise(Code::DataLoss, "[Join] '{}' is no task", label);
+  return {label.substr(0, colon), std::stoi(label.substr(colon + 1))};
+}
+
+// This machine in the run of another one.
+class JoinedRun {
+ public:
+  explicit JoinedRun(const JoinOptions& options);
+  int run();
+
+ private:
+  void receive(const internal::Message& message);
+  void hold_ports(const std::vector<int>& count);
+  void start(TaskStart start);
+  void on_signal();
+
+  const std::string folder_ = make_run_folder();
+  Signals signals_{SIGCHLD, SIGINT, SIGTERM, SIGHUP};
+  const Guard guard_{folder_ + "/secrets"};
+  const internal::RunAuthority authority_;
+  const RunSecrets secrets_{authority_, folder_ + "/secrets"};
+  std::vector<HeldPort> ports_;
+  Mailbox mailbox_;
+  Poller poller_;
+  std::unique_ptr<internal::Party> party_;
+  std::shared_ptr<internal::Connection> connection_;
+  LocalTasks tasks_;
+  bool over_ = false;
+  Status problem_;
+};
+
+JoinedRun::JoinedRun(const JoinOptions& options)
+    : authority_(options.token),
+      tasks_(poller_, guard_,
+             {.folder = folder_, .preload = companion_file("libcohort_crash_report.so")},
+             {.line =
+                  [this](size_t task, Stream stream, std::string_view line) {
+                    connection_->send(write_line({task, stream, std::string(line)}));
+                  },
+              .ended =
+                  [this](size_t task, const Ending& ending) {
+                    connection_->send(write_ending({task, ending}));
+                  }}) {
+  party_ = internal::make_endpoint(
+      {.self = {.name = "machine", .incarnation = 1},
+       .credentials = authority_.issue({.name = "machine", .token = authority_.token()})});
+  connection_ = party_->connect(options.launcher, std::chrono::steady_clock::now() + kConnectLimit);
+  connection_->start({.received =
+                          [this](const internal::Message& message) {
+                            mailbox_.post([this, message] { receive(message); });
+                          },
+                      .ended =
+                          [this](const Status& why) {
+                            mailbox_.post([this, why] {
+                              if (!over_) problem_ = why;
+                              over_ = true;
+                            });
+                          }});
+  const std::string host = internal::parse_address(options.launcher).host;
+  connection_->send(write_offer(
+      {options.name, options.address.empty() ? own_address_towards(host) : options.address}));
+  poller_.watch(mailbox_.file(), [this] { mailbox_.deliver(); });
+  poller_.watch(signals_.file(), [this] { on_signal(); });
+}
+
+void JoinedRun::on_signal() {
+  while (const int signal = signals_.next()) {
+    if (signal == SIGCHLD) {
+      tasks_.reap();
+    } else {
+      over_ = true;
+      problem_ = {.code = Code::Cancelled, .message = "[Join] interrupted"};
+    }
+  }
+}
+
+void JoinedRun::hold_ports(const std::vector<int>& count) {
+  constexpr int kMostPorts = 4096;
+  if (count.size() != 1 || count[0] > kMostPorts) raise(Code::DataLoss, "[Join] a wrong number");
+  std::vector<int> numbers;
+  for (int i = 0; i < count[0]; ++i) numbers.push_back(ports_.emplace_back(kEverywhere).number());
+  connection_->send(write_numbers(NodeMessage::Held, numbers));
+}
+
+void JoinedRun::start(TaskStart start) {
+  // Certificates are made here: they do not travel.
+  start.environment.try_emplace("COHORT_CREDENTIALS", secrets_.for_task(id_of(start.label)));
+  if (!std::filesystem::is_directory(start.folder)) start.folder.clear();
+  tasks_.start(start);
+}
+
+void JoinedRun::receive(const internal::Message& message) {
+  switch (kind_of(message)) {
+    case NodeMessage::Hold:
+      return hold_ports(read_numbers(message));
+    case NodeMessage::Start:
+      return start(read_start(message));
+    case NodeMessage::Signal: {
+      const NodeSignal signal = read_signal(message);
+      return tasks_.signal(signal.task, signal.signal);
+    }
+    case NodeMessage::Goodbye:
+      over_ = true;
+      return;
+    default:
+      return;
+  }
+}
+
+int JoinedRun::run() {
+  while (!over_) {
+    poller_.wait(kJoinTick);
+    tasks_.look_for_deadlocks();
+  }
+  if (!problem_.ok()) {
+    raise(problem_.code, "[Join] the launcher was lost, the tasks here are killed: {}",
+          problem_.message);
+  }
+  return 0;
+}
+
+}  // namespace
+
+int join_run(const JoinOptions& options) { return JoinedRun(options).run(); }
+
+}  // namespace cohort::cli

@@ -1,0 +1,191 @@
+#include "cli/local_tasks.h"
+
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdlib>
+#include <utility>
+
+#include "cli/deadlock.h"
+#include "cohort/error.h"
+
+namespace cohort::cli {
+namespace {
+
+constexpr size_t kLastLines = 50;
+constexpr auto kDeadlockPatience = std::chrono::seconds(5);
+constexpr auto kAbortPatience = std::chrono::seconds(3);
+
+std::string joined(const char* name, const std::string& added, char separator) {
+  const char* const present = std::getenv(name);
+  if (present == nullptr || *present == '\0') return added;
+  return std::string(present) + separator + added;
+}
+
+// What a task that has ended leaves behind.
+void kill_rest(pid_t group) {
+  kill(-group, SIGKILL);
+  while (waitpid(-group, nullptr, 0) > 0) {
+  }
+}
+
+}  // namespace
+
+LocalTasks::LocalTasks(Poller& poller, const Guard& guard, Options options, TaskEvents events)
+    : poller_(poller),
+      guard_(guard),
+      options_(std::move(options)),
+      events_(std::move(events)),
+      memory_kills_(memory_.kills()) {
+  // What a task has started and left behind becomes this process's to wait for.
+  prctl(PR_SET_CHILD_SUBREAPER, 1);
+}
+
+LocalTasks::~LocalTasks() {
+  for (const auto& [task, running] : running_) {
+    kill_rest(running->child.id);
+    forget(*running);
+  }
+}
+
+std::string LocalTasks::crash_file(const TaskStart& start) const {
+  return options_.folder + "/crash-" + start.label;
+}
+
+Environment LocalTasks::with_crash_report(const TaskStart& start) const {
+  Environment variables = start.environment;
+  if (options_.preload.empty()) return variables;
+  variables["COHORT_CRASH_FILE"] = crash_file(start);
+  variables["LD_PRELOAD"] = joined("LD_PRELOAD", options_.preload, ':');
+  // AddressSanitizer wants to be the first library, and is content with this.
+  variables["ASAN_OPTIONS"] = joined("ASAN_OPTIONS", "verify_asan_link_order=0", ':');
+  return variables;
+}
+
+void LocalTasks::start(const TaskStart& start) {
+  unlink(crash_file(start).c_str());
+  Child child;
+  const Status status = capture_status([&] {
+    child = start_child({.command = start.command,
+                         .environment = with_crash_report(start),
+                         .folder = start.folder,
+                         .input = start.input,
+                         .guard_end = guard_.end(),
+                         .memory_limit_bytes = start.memory_limit_bytes});
+  });
+  if (!status.ok()) return events_.ended(start.task, {.not_started = status.message});
+  const auto take = [this, task = start.task](Stream stream) {
+    return [this, task, stream](std::string_view line) {
+      std::vector<std::string>& last = running_.at(task)->last_lines;
+      if (last.size() == kLastLines) last.erase(last.begin());
+      last.emplace_back(line);
+      events_.line(task, stream, line);
+    };
+  };
+  Running& running = *(running_[start.task] = std::unique_ptr<Running>(
+                           new Running{.child = child,
+                                       .start = start,
+                                       .output = LineCutter(take(Stream::Output)),
+                                       .errors = LineCutter(take(Stream::Errors)),
+                                       .last_lines = {}}));
+  for (const auto& [fd, lines] :
+       {std::pair{child.output, &running.output}, std::pair{child.errors, &running.errors}}) {
+    fcntl(fd, F_SETFL, O_NONBLOCK);
+    poller_.watch(fd, [this, fd = fd, lines = lines] { read_from(fd, *lines); });
+  }
+}
+
+void LocalTasks::read_from(int fd, LineCutter& lines) {
+  char block[64 << 10];
+  for (;;) {
+    const ssize_t size = read(fd, block, sizeof block);
+    if (size > 0) {
+      lines.add({block, static_cast<size_t>(size)});
+      continue;
+    }
+    if (size == 0) poller_.forget(fd);  // closed, also by what the task has started
+    return;
+  }
+}
+
+void LocalTasks::read_rest(Running& running) {
+  read_from(running.child.output, running.output);
+  read_from(running.child.errors, running.errors);
+  running.output.finish();
+  running.errors.finish();
+}
+
+void LocalTasks::signal(size_t task, int signal) {
+  const auto found = running_.find(task);
+  if (found != running_.end()) kill(-found->second->child.id, signal);
+}
+
+Ending LocalTasks::ending_of(const Running& running, int status, uint64_t peak_bytes) {
+  const std::chrono::duration<double> lasted = Clock::now() - running.began;
+  Ending ending{.status = status,
+                .seconds = lasted.count(),
+                .peak_bytes = peak_bytes,
+                .memory_limit_bytes = running.start.memory_limit_bytes,
+                .deadlocked_seconds = running.deadlocked_seconds,
+                .crash = read_crash_record(crash_file(running.start)),
+                .last_lines = running.last_lines};
+  const uint64_t kills = memory_.kills();
+  ending.killed_for_memory = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL &&
+                             kills > std::exchange(memory_kills_, kills);
+  if (!ending.memory_limit_bytes) ending.memory_limit_bytes = memory_.limit_bytes();
+  return ending;
+}
+
+void LocalTasks::forget(Running& running) {
+  for (const int fd : {running.child.output, running.child.errors}) {
+    poller_.forget(fd);
+    close(fd);
+  }
+  unlink(crash_file(running.start).c_str());
+  guard_.ended(running.child.id);
+}
+
+void LocalTasks::reap() {
+  for (auto at = running_.begin(); at != running_.end();) {
+    const auto [task, running] = std::pair{at->first, at->second.get()};
+    ++at;
+    int status = 0;
+    rusage used{};
+    if (wait4(running->child.id, &status, WNOHANG, &used) != running->child.id) continue;
+    kill_rest(running->child.id);
+    read_rest(*running);
+    const Ending ending = ending_of(*running, status, static_cast<uint64_t>(used.ru_maxrss) << 10);
+    forget(*running);
+    running_.erase(task);
+    events_.ended(task, ending);
+  }
+}
+
+void LocalTasks::check_deadlock(Running& running) {
+  const auto now = Clock::now();
+  if (running.deadlocked_seconds > 0) {
+    if (now > running.locked_since + kDeadlockPatience + kAbortPatience) {
+      kill(-running.child.id, SIGKILL);
+    }
+    return;
+  }
+  if (!all_threads_wait_for_locks(running.child.id)) {
+    running.locked_since = Clock::time_point::max();
+    return;
+  }
+  running.locked_since = std::min(running.locked_since, now);
+  if (now - running.locked_since < kDeadlockPatience) return;
+  running.deadlocked_seconds = std::chrono::duration<double>(now - running.locked_since).count();
+  kill(running.child.id, SIGABRT);  // it writes down where it is
+}
+
+void LocalTasks::look_for_deadlocks() {
+  for (const auto& [task, running] : running_) check_deadlock(*running);
+}
+
+}  // namespace cohort::cli

@@ -1,0 +1,85 @@
+#include "cli/node.h"
+
+#include <utility>
+
+namespace cohort::cli {
+
+Node::Node(std::shared_ptr<internal::Connection> connection, Mailbox& mailbox, TaskEvents events,
+           std::function<void()> changed)
+    : connection_(std::move(connection)), events_(std::move(events)), changed_(std::move(changed)) {
+  const std::weak_ptr<bool> alive = alive_;
+  connection_->start({.received =
+                          [this, alive, &mailbox](const internal::Message& message) {
+                            mailbox.post([this, alive, message] {
+                              if (!alive.expired()) receive(message);
+                            });
+                          },
+                      .ended =
+                          [this, alive, &mailbox](const Status& why) {
+                            mailbox.post([this, alive, why] {
+                              if (!alive.expired()) lose(why);
+                            });
+                          }});
+}
+
+Node::~Node() { connection_->close({.code = Code::Cancelled, .message = "the run is over"}); }
+
+void Node::send(internal::Message message) {
+  const Status status = capture_status([&] { connection_->send(std::move(message)); });
+  if (!status.ok()) lose(status);
+}
+
+void Node::receive(const internal::Message& message) {
+  const Status status = capture_status([&] {
+    switch (kind_of(message)) {
+      case NodeMessage::Offer:
+        offer_ = read_offer(message);
+        return changed_();
+      case NodeMessage::Held:
+        ports_ = read_numbers(message);
+        return changed_();
+      case NodeMessage::Line: {
+        const NodeLine line = read_line(message);
+        return events_.line(line.task, line.stream, line.text);
+      }
+      case NodeMessage::Ended: {
+        const NodeEnding ended = read_ending(message);
+        if (std::erase(running_, ended.task) > 0) events_.ended(ended.task, ended.ending);
+        return;
+      }
+      default:
+        return;
+    }
+  });
+  if (!status.ok()) lose(status);
+}
+
+void Node::lose(const Status& why) {
+  if (!lost_.ok()) return;
+  lost_ = why.ok() ? Status{.code = Code::Unavailable, .message = "it left"} : why;
+  for (const size_t task : std::exchange(running_, {})) {
+    events_.ended(
+        task, {.not_started = "the machine at " + offer_.address + " was lost: " + lost_.message});
+  }
+  changed_();
+}
+
+void Node::hold_ports(int count) { send(write_numbers(NodeMessage::Hold, {count})); }
+
+void Node::start(const TaskStart& start) {
+  if (!lost_.ok()) {
+    return events_.ended(start.task, {.not_started = "the machine was lost: " + lost_.message});
+  }
+  running_.push_back(start.task);
+  send(write_start(start));
+}
+
+void Node::signal(size_t task, int signal) {
+  if (lost_.ok()) send(write_signal({task, signal}));
+}
+
+void Node::say_goodbye() {
+  if (lost_.ok()) send(write_numbers(NodeMessage::Goodbye, {}));
+}
+
+}  // namespace cohort::cli

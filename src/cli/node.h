@@ -1,0 +1,47 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cli/mailbox.h"
+#include "cli/node_messages.h"
+#include "transport/connection.h"
+
+namespace cohort::cli {
+
+// A machine that joined the run of this launcher.
+class Node : public TaskHost {
+ public:
+  // What it tells comes through the mailbox, which outlives it. `changed` is called when it has
+  // offered itself, has ports, or is lost.
+  Node(std::shared_ptr<internal::Connection> connection, Mailbox& mailbox, TaskEvents events,
+       std::function<void()> changed);
+  ~Node() override;
+
+  const NodeOffer& offer() const { return offer_; }
+  const std::vector<int>& ports() const { return ports_; }
+  const Status& lost() const { return lost_; }  // why, when it is
+
+  void hold_ports(int count);
+  void start(const TaskStart& start) override;
+  void signal(size_t task, int signal) override;
+  void say_goodbye();
+
+ private:
+  void receive(const internal::Message& message);
+  void lose(const Status& why);
+  void send(internal::Message message);
+
+  const std::shared_ptr<internal::Connection> connection_;
+  const TaskEvents events_;
+  const std::function<void()> changed_;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // for what waits in the mailbox
+  NodeOffer offer_;
+  std::vector<int> ports_;
+  std::vector<size_t> running_;
+  Status lost_;
+};
+
+}  // namespace cohort::cli

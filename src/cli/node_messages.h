@@ -1,0 +1,57 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/task_host.h"
+#include "transport/message.h"
+
+namespace cohort::cli {
+
+// What a launcher and the machines that joined its run say to each other. Reading throws DataLoss
+// for what is no such message.
+enum class NodeMessage : uint8_t {
+  Offer,  // machine: here I am
+  Hold,   // launcher: choose so many ports and hold them
+  Held,   // machine: these
+  Start,  // launcher: start a task
+  Signal,
+  Line,     // machine: a task wrote
+  Ended,    // machine: a task ended
+  Goodbye,  // launcher: the run is over
+};
+NodeMessage kind_of(const internal::Message& message);
+
+struct NodeOffer {
+  std::string name = {};     // by which the launcher expects it; may be empty
+  std::string address = {};  // at which others reach its tasks
+};
+struct NodeLine {
+  size_t task = 0;
+  Stream stream = Stream::Output;
+  std::string text = {};
+};
+struct NodeEnding {
+  size_t task = 0;
+  Ending ending = {};
+};
+struct NodeSignal {
+  size_t task = 0;
+  int signal = 0;
+};
+
+internal::Message write_offer(const NodeOffer& offer);
+NodeOffer read_offer(const internal::Message& message);
+// Hold has one number, Held a list of them, Goodbye none.
+internal::Message write_numbers(NodeMessage kind, const std::vector<int>& numbers);
+std::vector<int> read_numbers(const internal::Message& message);
+internal::Message write_start(const TaskStart& start);
+TaskStart read_start(const internal::Message& message);
+internal::Message write_signal(const NodeSignal& signal);
+NodeSignal read_signal(const internal::Message& message);
+internal::Message write_line(const NodeLine& line);
+NodeLine read_line(const internal::Message& message);
+internal::Message write_ending(const NodeEnding& ending);
+NodeEnding read_ending(const internal::Message& message);
+
+}  // namespace cohort::cli

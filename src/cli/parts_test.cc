@@ -1,0 +1,131 @@
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "cli/cluster_text.h"
+#include "cli/crash_record.h"
+#include "cli/doctor.h"
+#include "cli/held_port.h"
+#include "cli/node_messages.h"
+#include "cli/run_plan.h"
+#include "cli/task_output.h"
+#include "support/expect_error.h"
+
+namespace cohort::cli {
+namespace {
+
+TEST(LineCutter, GivesLinesHoweverTheyArrive) {
+  std::vector<std::string> lines;
+  LineCutter cutter([&](std::string_view line) { lines.emplace_back(line); });
+  cutter.add("on");
+  cutter.add("e\n\ntwo\nthr");
+  cutter.add("ee");
+  EXPECT_EQ(lines, (std::vector<std::string>{"one", "", "two"}));
+  cutter.finish();
+  cutter.finish();
+  EXPECT_EQ(lines.back(), "three");
+  EXPECT_EQ(lines.size(), 4U);
+}
+
+TEST(HeldPort, IsNotGivenToOthers) {
+  const HeldPort one("127.0.0.1"), two("127.0.0.1");
+  EXPECT_NE(one.number(), 0);
+  EXPECT_NE(one.number(), two.number());
+  EXPECT_ERROR(Code::ResourceExhausted, "no port can be had at 203.0.113.1",
+               HeldPort("203.0.113.1"));
+}
+
+TEST(RunPlan, CountsTheRanksOfThoseWhoTrain) {
+  RunPlan plan{.master_host = "a", .master_port = 7};
+  const std::vector<TaskId> tasks =
+      tasks_of({.workers = 2, .ps = 1, .chief = true, .evaluator = true});
+  for (size_t i = 0; i < tasks.size(); ++i) {
+    plan.places.push_back({tasks[i], i < 2 ? "a" : "b", static_cast<int>(100 + i)});
+  }
+  const Environment second_worker = environment_of(plan, 2);
+  EXPECT_EQ(second_worker.at("RANK"), "2");
+  EXPECT_EQ(second_worker.at("WORLD_SIZE"), "3");
+  EXPECT_EQ(second_worker.at("LOCAL_RANK"), "0");
+  EXPECT_EQ(second_worker.at("LOCAL_WORLD_SIZE"), "1");
+  EXPECT_EQ(second_worker.at("MASTER_PORT"), "7");
+  EXPECT_FALSE(environment_of(plan, 3).contains("RANK"));
+  EXPECT_FALSE(cluster_of(plan).has_job("evaluator"));
+  EXPECT_EQ(cluster_of(plan).task_address("worker", 1), "b:102");
+  EXPECT_ERROR(Code::InvalidArgument, "nobody who trains", tasks_of({.ps = 1}));
+}
+
+TEST(ClusterText, IsWordsOrJson) {
+  const ClusterSpec expected({{"ps", {"h0:1"}}, {"worker", {"h1:1", "h2:1"}}});
+  EXPECT_EQ(parse_cluster("ps=h0:1;worker=h1:1,h2:1"), expected);
+  EXPECT_EQ(parse_cluster(R"({"ps": ["h0:1"], "worker": ["h1:1", "h2:1"]})"), expected);
+  EXPECT_ERROR(Code::InvalidArgument, "is not job=host:port", parse_cluster("h0:1"));
+  EXPECT_ERROR(Code::InvalidArgument, "has no addresses", parse_cluster("ps="));
+  EXPECT_ERROR(Code::InvalidArgument, "no JSON of jobs", parse_cluster("{\"ps\": 3}"));
+}
+
+TEST(Doctor, GuessesWhatATfConfigWasMeantToBe) {
+  EXPECT_EQ(corrected_tf_config(R"({"cluster":{"workers":"h:1"}})"),
+            R"({"cluster":{"worker":["h:1"]}})");
+  EXPECT_FALSE(corrected_tf_config(R"({"cluster":{"worker":["h:1"]}})"));
+  EXPECT_FALSE(corrected_tf_config("{"));
+}
+
+TEST(CrashRecord, OfNonsenseIsEmpty) { EXPECT_TRUE(read_crash_record("/no/such/file").empty()); }
+
+TaskStart sample_start() {
+  return {.task = 3,
+          .label = "worker:1",
+          .command = {"./train", "--epochs", "3"},
+          .environment = {{"RANK", "1"}, {"EMPTY", ""}},
+          .folder = "/home/me",
+          .memory_limit_bytes = 1 << 30};
+}
+
+NodeEnding sample_ending() {
+  return {.task = 2,
+          .ending = {.status = 11,
+                     .seconds = 1.5,
+                     .peak_bytes = 77,
+                     .killed_for_memory = true,
+                     .crash = {.signal = 11, .address = 8, .frames = {"f at a.cc:1"}},
+                     .last_lines = {"one", "two"}}};
+}
+
+TEST(NodeMessages, ArriveAsTheyWereSent) {
+  const TaskStart start = read_start(write_start(sample_start()));
+  EXPECT_EQ(start.command, sample_start().command);
+  EXPECT_EQ(start.environment, sample_start().environment);
+  EXPECT_EQ(start.memory_limit_bytes, sample_start().memory_limit_bytes);
+  const NodeEnding ending = read_ending(write_ending(sample_ending()));
+  EXPECT_EQ(ending.task, 2U);
+  EXPECT_EQ(ending.ending.status, 11);
+  EXPECT_EQ(ending.ending.seconds, 1.5);
+  EXPECT_EQ(ending.ending.crash.frames, sample_ending().ending.crash.frames);
+  EXPECT_EQ(ending.ending.last_lines, sample_ending().ending.last_lines);
+  EXPECT_EQ(read_numbers(write_numbers(NodeMessage::Held, {1, 65535})),
+            (std::vector<int>{1, 65535}));
+  EXPECT_EQ(read_line(write_line({1, Stream::Errors, "\xff\n"})).text, "\xff\n");
+  EXPECT_EQ(read_signal(write_signal({4, 15})).signal, 15);
+  EXPECT_EQ(read_offer(write_offer({"a", "10.0.0.1"})).address, "10.0.0.1");
+}
+
+// Damaged at any byte, or cut anywhere, they are read or refused.
+TEST(NodeMessages, ThatAreDamagedAreRefusedAndNothingWorse) {
+  std::mt19937 random(1);
+  for (const internal::Message& good :
+       {write_start(sample_start()), write_ending(sample_ending())}) {
+    for (int i = 0; i < 2000; ++i) {
+      internal::Message bad = good;
+      bad.header[random() % bad.header.size()] = static_cast<char>(random());
+      if (i % 3 == 0) bad.header.resize(random() % bad.header.size());
+      for (const Status& status :
+           {capture_status([&] { read_start(bad); }), capture_status([&] { read_ending(bad); }),
+            capture_status([&] { (void)kind_of(bad); })}) {
+        EXPECT_TRUE(status.ok() || status.code == Code::DataLoss) << status;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace cohort::cli

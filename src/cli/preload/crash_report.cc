@@ -1,0 +1,175 @@
+// Loaded into the tasks that `cohort run` starts (LD_PRELOAD), whatever they are made of. A task
+// that is about to die writes down why: the signal, the exception that nobody caught, where every
+// frame of the stack is. The launcher reads that file, src/cli/crash_record.cc. Lines of output are
+// not held back either, so that the launcher has the last ones.
+//
+// What runs inside a signal handler calls only what is safe there.
+
+#include <cxxabi.h>
+#include <execinfo.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <string_view>
+#include <typeinfo>
+
+namespace {
+
+constexpr std::array kSignals = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP};
+constexpr int kMaxFrames = 64;
+constexpr size_t kHandlerStackBytes = 256 << 10;
+// How far from the stack pointer an access may be that still is the stack's growth.
+constexpr uintptr_t kNearStack = 64 << 10;
+
+char report_path[4096];
+std::terminate_handler earlier_terminate = nullptr;
+volatile std::sig_atomic_t reported = 0;
+
+// A file that is written piece by piece.
+class Report {
+ public:
+  Report() : fd_(open(report_path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600)) {}
+  ~Report() { close(fd_); }
+  Report(const Report&) = delete;
+  Report& operator=(const Report&) = delete;
+
+  Report& operator<<(std::string_view text) {
+    [[maybe_unused]] const ssize_t written = write(fd_, text.data(), text.size());
+    return *this;
+  }
+  Report& operator<<(uintptr_t number) {
+    char digits[20];
+    const auto end = std::to_chars(digits, digits + sizeof digits, number, 16).ptr;
+    return *this << std::string_view(digits, static_cast<size_t>(end - digits));
+  }
+  // Without its newlines, so that it stays one line.
+  void line(std::string_view key, std::string_view value) {
+    *this << key << " ";
+    for (size_t begin = 0; begin <= value.size();) {
+      const size_t end = std::min(value.find('\n', begin), value.size());
+      *this << value.substr(begin, end - begin) << (end < value.size() ? " " : "");
+      begin = end + 1;
+    }
+    *this << "\n";
+  }
+  void frames() {
+    void* addresses[kMaxFrames];
+    const int count = backtrace(addresses, kMaxFrames);
+    for (int i = 0; i < count; ++i) {
+      *this << "frame " << reinterpret_cast<uintptr_t>(addresses[i]) << "\n";
+    }
+  }
+  // Which file lies where.
+  void maps() {
+    *this << "maps\n";
+    const int maps = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+    char block[4096];
+    for (ssize_t size; (size = read(maps, block, sizeof block)) > 0;) {
+      *this << std::string_view(block, static_cast<size_t>(size));
+    }
+    close(maps);
+  }
+
+ private:
+  const int fd_;
+};
+
+uintptr_t stack_pointer([[maybe_unused]] const ucontext_t& context) {
+#if defined(__x86_64__)
+  return static_cast<uintptr_t>(context.uc_mcontext.gregs[REG_RSP]);
+#elif defined(__aarch64__)
+  return context.uc_mcontext.sp;
+#else
+  return 0;
+#endif
+}
+
+bool is_stack_overflow(const siginfo_t& info, const void* context) {
+  if (info.si_signo != SIGSEGV) return false;
+  const auto address = reinterpret_cast<uintptr_t>(info.si_addr);
+  const uintptr_t top = stack_pointer(*static_cast<const ucontext_t*>(context));
+  return address < top + kNearStack && top < address + kNearStack;
+}
+
+void on_signal(int signal, siginfo_t* info, void* context) {
+  if (reported == 0) {
+    reported = 1;
+    Report report;
+    report << "signal " << static_cast<uintptr_t>(signal) << "\n";
+    report << "code " << static_cast<uintptr_t>(info->si_code) << "\n";
+    report << "address " << reinterpret_cast<uintptr_t>(info->si_addr) << "\n";
+    if (is_stack_overflow(*info, context)) report << "stack_overflow\n";
+    report.frames();
+    report.maps();
+  }
+  std::signal(signal, SIG_DFL);
+  raise(signal);
+}
+
+// Writes type and text of the exception that nobody catches. The stack is still that of the throw.
+void on_terminate() {
+  if (reported == 0) {
+    reported = 1;
+    Report report;
+    if (const std::type_info* const type = abi::__cxa_current_exception_type()) {
+      int status = 0;
+      char* const name = abi::__cxa_demangle(type->name(), nullptr, nullptr, &status);
+      report.line("exception", status == 0 ? name : type->name());
+      std::free(name);
+      try {
+        throw;
+      } catch (const std::exception& error) {
+        report.line("what", error.what());
+      } catch (...) {
+      }
+    }
+    report.frames();
+    report.maps();
+  }
+  if (earlier_terminate != nullptr) earlier_terminate();
+  std::abort();
+}
+
+// A stack of its own for handlers: an overflow leaves no other.
+void make_handler_stack() {
+  void* const memory = mmap(nullptr, kHandlerStackBytes, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+  if (memory == MAP_FAILED) return;
+  const stack_t stack{.ss_sp = memory, .ss_flags = 0, .ss_size = kHandlerStackBytes};
+  sigaltstack(&stack, nullptr);
+}
+
+// A program that already handles the signal keeps its handler.
+void handle(int signal) {
+  struct sigaction present {};
+  if (sigaction(signal, nullptr, &present) != 0 || present.sa_handler != SIG_DFL) return;
+  struct sigaction action {};
+  action.sa_sigaction = &on_signal;
+  action.sa_flags = SA_SIGINFO | SA_ONSTACK;
+  sigemptyset(&action.sa_mask);
+  sigaction(signal, &action, nullptr);
+}
+
+__attribute__((constructor)) void install() {
+  const char* const path = std::getenv("COHORT_CRASH_FILE");
+  if (path == nullptr || std::strlen(path) >= sizeof report_path) return;
+  std::strcpy(report_path, path);
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);
+  void* first[1];
+  backtrace(first, 1);  // loads what it needs now, and not in a handler
+  make_handler_stack();
+  for (const int signal : kSignals) handle(signal);
+  earlier_terminate = std::set_terminate(&on_terminate);
+}
+
+}  // namespace

@@ -1,0 +1,107 @@
+#include "cli/run_core.h"
+
+#include <fmt/format.h>
+
+#include <csignal>
+#include <cstdio>
+#include <filesystem>
+
+#include "cli/report.h"
+
+namespace cohort::cli {
+namespace {
+
+constexpr auto kTick = std::chrono::milliseconds(1000);
+constexpr auto kBusyTick = std::chrono::milliseconds(50);  // while something is due soon
+
+std::vector<std::string> labels_of(const RunPlan& plan) {
+  std::vector<std::string> labels;
+  for (const RunPlan::Place& place : plan.places) labels.push_back(label_of(place.task));
+  return labels;
+}
+
+}  // namespace
+
+void say(const std::string& text) { fmt::print(stderr, "cohort: {}\n", text); }
+
+RunCore::RunCore(const RunOptions& options, Poller& poller, const std::string& log_folder)
+    : options_(options),
+      poller_(poller),
+      log_folder_(options.log_folder.empty() ? log_folder : options.log_folder) {
+  std::filesystem::create_directories(log_folder_);
+}
+
+TaskEvents RunCore::events() {
+  return {.line =
+              [this](size_t task, Stream stream, std::string_view line) {
+                logs_.at(task)->add(line);
+                printer_->line(task, stream, line);
+              },
+          .ended = [this](size_t task, const Ending& ending) { supervisor_->ended(task, ending); }};
+}
+
+std::vector<SupervisedTask> RunCore::supervised_tasks(const Work& work) {
+  std::vector<SupervisedTask> all;
+  for (size_t i = 0; i < work.plan.places.size(); ++i) {
+    const TaskId& task = work.plan.places[i].task;
+    logs_.push_back(
+        std::make_unique<TaskLog>(fmt::format("{}/{}-{}.log", log_folder_, task.job, task.index)));
+    Environment environment = environment_of(work.plan, i);
+    environment.merge(work.environment(task));
+    all.push_back({.start = {.task = i,
+                             .label = label_of(task),
+                             .command = options_.command,
+                             .environment = environment,
+                             .folder = std::filesystem::current_path().string(),
+                             .memory_limit_bytes = options_.memory_limit_bytes},
+                   .id = task,
+                   .host = work.machines.at(i)});
+  }
+  return all;
+}
+
+void RunCore::on_signal(const Work& work, Signals& signals) {
+  while (const int signal = signals.next()) {
+    if (signal == SIGCHLD) {
+      work.child_ended();
+    } else {
+      say("stopping the tasks; once more to kill them");
+      supervisor_->stop(signal);
+    }
+  }
+}
+
+void RunCore::loop(const Work& work, Signals& signals) {
+  poller_.watch(signals.file(), [&] { on_signal(work, signals); });
+  auto next_look = Supervisor::Clock::now();
+  while (!supervisor_->over()) {
+    poller_.wait(supervisor_->something_is_due() ? kBusyTick : kTick);
+    supervisor_->tick();
+    if (Supervisor::Clock::now() < next_look) continue;
+    next_look = Supervisor::Clock::now() + kTick;
+    work.each_second();
+  }
+  poller_.forget(signals.file());
+}
+
+int RunCore::run(const Work& work, Signals& signals) {
+  std::signal(SIGPIPE, SIG_IGN);  // nobody reads the output any more: the files have it
+  printer_ = std::make_unique<Printer>(labels_of(work.plan));
+  supervisor_ = std::make_unique<Supervisor>(
+      supervised_tasks(work),
+      SupervisorOptions{.max_restarts = options_.max_restarts, .grace = options_.grace}, &say);
+  supervisor_->start();
+  loop(work, signals);
+  report();
+  return supervisor_->exit_code();
+}
+
+void RunCore::report() const {
+  const auto guilty = supervisor_->guilty();
+  if (!guilty) return;
+  std::vector<std::string> files;
+  for (const auto& log : logs_) files.push_back(log->path());
+  fmt::print(stderr, "\n{}", failure_report(*supervisor_, *guilty, files));
+}
+
+}  // namespace cohort::cli

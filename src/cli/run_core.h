@@ -1,0 +1,53 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cli/poller.h"
+#include "cli/run.h"
+#include "cli/signals.h"
+#include "cli/supervisor.h"
+
+namespace cohort::cli {
+
+// One line for the person in front of the launcher.
+void say(const std::string& text);
+
+// What every run does, wherever its tasks are: prints and keeps what they write, decides what
+// happens when one ends, and reports. One thread.
+class RunCore {
+ public:
+  // `options` and `poller` outlive it. `log_folder` is made.
+  RunCore(const RunOptions& options, Poller& poller, const std::string& log_folder);
+
+  // For the machines.
+  TaskEvents events();
+  // Runs the plan, each task on the machine of that place, until all have ended. `environment` is
+  // added to what each task gets. `each_second` is called about that often; `child_ended` when a
+  // child of this process did.
+  struct Work {
+    RunPlan plan = {};
+    std::vector<TaskHost*> machines = {};
+    std::function<Environment(const TaskId&)> environment = {};
+    std::function<void()> each_second = {};
+    std::function<void()> child_ended = {};
+  };
+  int run(const Work& work, Signals& signals);
+
+ private:
+  std::vector<SupervisedTask> supervised_tasks(const Work& work);
+  void loop(const Work& work, Signals& signals);
+  void on_signal(const Work& work, Signals& signals);
+  void report() const;
+
+  const RunOptions& options_;
+  Poller& poller_;
+  const std::string log_folder_;
+  std::vector<std::unique_ptr<TaskLog>> logs_;
+  std::unique_ptr<Printer> printer_;
+  std::unique_ptr<Supervisor> supervisor_;
+};
+
+}  // namespace cohort::cli

@@ -1,0 +1,49 @@
+#include <CLI/CLI.hpp>
+
+#include "cli/cluster_text.h"
+#include "cli/command.h"
+#include "cli/companion.h"
+
+namespace cohort::cli {
+namespace {
+
+constexpr char kServeExample[] =
+    "Examples:\n"
+    "  cohort serve --job ps --task 0 --cluster 'ps=h0:2222;worker=h1:2222,h2:2222'\n"
+    "  cohort serve                 # the task that TF_CONFIG, Slurm or torchrun name\n"
+    "Certificates are those of COHORT_CREDENTIALS, or of --credentials.";
+
+struct TypedServe {
+  std::string job = {};
+  int task = 0;
+  std::string cluster = {};
+  std::string credentials = {};
+};
+
+[[noreturn]] void serve(const TypedServe& typed) {
+  Environment environment;
+  if (!typed.cluster.empty()) {
+    environment["TF_CONFIG"] = tf_config_of(parse_cluster(typed.cluster), typed.job, typed.task);
+  }
+  if (!typed.credentials.empty()) environment["COHORT_CREDENTIALS"] = typed.credentials;
+  become_compute({"serve"}, environment);
+}
+
+}  // namespace
+
+void add_serve(CLI::App& app, int&) {
+  CLI::App* const command = app.add_subcommand("serve", "Serve one task of a cluster");
+  command->footer(kServeExample);
+  const auto typed = std::make_shared<TypedServe>();
+  auto* const job = command->add_option("--job", typed->job, "The task's job, such as ps");
+  command->add_option("--task", typed->task, "Its index there (0)")->check(CLI::NonNegativeNumber);
+  auto* const cluster = command->add_option("--cluster", typed->cluster,
+                                            "Jobs and addresses, as in the example or as JSON");
+  job->needs(cluster);
+  cluster->needs(job);
+  command->add_option("--credentials", typed->credentials,
+                      "A folder with certificates, or the word insecure");
+  command->callback([typed] { serve(*typed); });
+}
+
+}  // namespace cohort::cli

@@ -1,0 +1,34 @@
+#include "cli/signals.h"
+
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+
+#include "base/raise.h"
+
+namespace cohort::cli {
+
+Signals::Signals(std::initializer_list<int> signals) {
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int signal : signals) sigaddset(&set, signal);
+  sigprocmask(SIG_BLOCK, &set, nullptr);
+  file_ = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+  if (file_ < 0) {
+    internal::raise(Code::ResourceExhausted, "[Run] no file descriptor is left: {}",
+                    std::strerror(errno));
+  }
+}
+
+// Those that came too late stay blocked: the program is about to end.
+Signals::~Signals() { close(file_); }
+
+int Signals::next() {
+  signalfd_siginfo info{};
+  return read(file_, &info, sizeof info) == sizeof info ? static_cast<int>(info.ssi_signo) : 0;
+}
+
+}  // namespace cohort::cli

@@ -1,0 +1,80 @@
+#include "cli/status.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <thread>
+
+namespace cohort::cli {
+namespace {
+
+constexpr auto kAnswerLimit = std::chrono::seconds(3);
+
+// What is counted up in a server.
+struct Counts {
+  uint64_t steps = 0, sent = 0, received = 0;
+};
+Counts counts_of(const ServerStatus& server) {
+  Counts counts;
+  for (const auto& session : server.sessions) counts.steps += session.steps;
+  for (const auto& peer : server.peers) {
+    counts.sent += peer.bytes_sent;
+    counts.received += peer.bytes_received;
+  }
+  return counts;
+}
+
+// 0 where a task was started anew in between.
+double rate(uint64_t before, uint64_t now, double seconds) {
+  return now < before ? 0 : static_cast<double>(now - before) / seconds;
+}
+
+std::string name_of(const AskedTask& task) {
+  return task.label.empty() ? task.address : task.label;
+}
+
+std::string line_of(const AskedTask& before, const AskedTask& now, double seconds) {
+  if (!now.problem.ok()) return fmt::format("{:<14} {}\n", name_of(now), now.problem.message);
+  const Counts a = counts_of(before.server), b = counts_of(now.server);
+  return fmt::format("{:<14} {:<22} {:>7.0f} s {:>8} {:>8} {:>10.1f} {:>8} {:>10.2f} {:>10.2f}\n",
+                     name_of(now), now.status.peer.address, now.status.seconds_up,
+                     now.server.sessions.size(), b.steps, rate(a.steps, b.steps, seconds),
+                     now.server.running_steps, rate(a.sent, b.sent, seconds) * 1e-6,
+                     rate(a.received, b.received, seconds) * 1e-6);
+}
+
+}  // namespace
+
+std::string status_table(const std::vector<AskedTask>& before, const std::vector<AskedTask>& now,
+                         double seconds) {
+  std::string table =
+      fmt::format("{:<14} {:<22} {:>9} {:>8} {:>8} {:>10} {:>8} {:>10} {:>10}\n", "task", "address",
+                  "up", "sessions", "steps", "steps/s", "running", "sent MB/s", "got MB/s");
+  for (size_t i = 0; i < now.size(); ++i) table += line_of(before.at(i), now[i], seconds);
+  return table;
+}
+
+int show_status(const StatusOptions& options) {
+  KnownTasks known = find_tasks(options.addresses, options.credentials);
+  ask_tasks(known.tasks, known.credentials, kAnswerLimit);
+  const bool rewrites = options.watch && isatty(STDOUT_FILENO) == 1;
+  fmt::print("tasks of {}\n", known.where);
+  do {
+    const std::vector<AskedTask> before = known.tasks;
+    const auto asked = std::chrono::steady_clock::now();
+    std::this_thread::sleep_for(options.interval);
+    ask_tasks(known.tasks, known.credentials, kAnswerLimit);
+    const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - asked;
+    fmt::print("{}{}", rewrites ? "\033[H\033[J" : "",
+               status_table(before, known.tasks, passed.count()));
+    std::fflush(stdout);
+  } while (options.watch);
+  return std::all_of(known.tasks.begin(), known.tasks.end(),
+                     [](const AskedTask& task) { return task.problem.ok(); })
+             ? 0
+             : 1;
+}
+
+}  // namespace cohort::cli

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <chrono>
+#include <string>
+
+#include "cli/known_tasks.h"
+
+namespace cohort::cli {
+
+// A table with a line for each task: whether it answers, its steps, those per second and its
+// traffic in the time between two askings.
+std::string status_table(const std::vector<AskedTask>& before, const std::vector<AskedTask>& now,
+                         double seconds);
+
+struct StatusOptions {
+  std::vector<std::string> addresses = {};
+  std::string credentials = {};
+  bool watch = false;  // again and again, until it is interrupted
+  std::chrono::milliseconds interval{1'000};
+};
+// Returns the exit code: 0 when all answered.
+int show_status(const StatusOptions& options);
+
+}  // namespace cohort::cli

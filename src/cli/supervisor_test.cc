@@ -1,0 +1,128 @@
+#include "cli/supervisor.h"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <csignal>
+
+#include "cli/report.h"
+
+namespace cohort::cli {
+namespace {
+
+using namespace std::chrono_literals;
+
+// A machine that notes what it is told to do.
+class Notes : public TaskHost {
+ public:
+  void start(const TaskStart& start) override { text += "start " + start.label + "\n"; }
+  void signal(size_t task, int signal) override {
+    text += std::to_string(task) + " gets " + std::to_string(signal) + "\n";
+  }
+  std::string text;
+};
+
+Ending died_of(int signal) { return {.status = signal}; }
+Ending exited_with(int code) { return {.status = code << 8}; }
+
+struct WatchedRun {
+  explicit WatchedRun(const Roles& roles, SupervisorOptions options = {.grace = 0ms})
+      : supervisor(tasks(roles), std::move(options),
+                   [this](const std::string& line) { said += line; }) {
+    supervisor.start();
+    notes.text.clear();
+  }
+  std::vector<SupervisedTask> tasks(const Roles& roles) {
+    std::vector<SupervisedTask> all;
+    for (const TaskId& id : tasks_of(roles)) {
+      all.push_back(
+          {.start = {.task = all.size(), .label = label_of(id)}, .id = id, .host = &notes});
+    }
+    return all;
+  }
+  Notes notes;
+  std::string said;
+  Supervisor supervisor;
+};
+
+TEST(Supervisor, StopsTheParameterServersWhenAllWorkersAreDone) {
+  WatchedRun run({.workers = 2, .ps = 1});
+  run.supervisor.ended(0, {});
+  run.supervisor.tick();
+  EXPECT_EQ(run.notes.text, "");
+  run.supervisor.ended(1, {});
+  run.supervisor.tick();
+  EXPECT_EQ(run.notes.text, "2 gets 15\n");
+  run.supervisor.tick();
+  EXPECT_EQ(run.notes.text, "2 gets 15\n2 gets 9\n");  // there is no grace
+  run.supervisor.ended(2, died_of(SIGTERM));
+  EXPECT_TRUE(run.supervisor.over());
+  EXPECT_EQ(run.supervisor.exit_code(), 0);
+  EXPECT_FALSE(run.supervisor.guilty());
+}
+
+TEST(Supervisor, EndsTheRunWithItsChief) {
+  WatchedRun run({.workers = 1, .chief = true});
+  run.supervisor.ended(0, {});
+  run.supervisor.tick();
+  run.supervisor.tick();
+  EXPECT_EQ(run.notes.text, "1 gets 15\n1 gets 9\n");
+}
+
+TEST(Supervisor, RestartsEachTaskAsOftenAsItsJobMay) {
+  WatchedRun run({.workers = 2, .ps = 1}, {.max_restarts = {{"worker", 1}}});
+  run.supervisor.ended(0, died_of(SIGSEGV));
+  run.supervisor.ended(1, exited_with(3));
+  EXPECT_EQ(run.notes.text, "start worker:0\nstart worker:1\n");
+  EXPECT_NE(run.said.find("worker:0 died: segmentation fault (signal 11). Restart 1 of 1"),
+            std::string::npos)
+      << run.said;
+  run.supervisor.ended(0, died_of(SIGSEGV));
+  EXPECT_EQ(run.supervisor.guilty(), 0U);
+  EXPECT_EQ(run.supervisor.exit_code(), 128 + SIGSEGV);
+}
+
+TEST(Supervisor, DoesNotRestartWhatCannotBeStarted) {
+  WatchedRun run({.workers = 1}, {.max_restarts = {{"worker", 9}}});
+  run.supervisor.ended(0, {.not_started = "no such program"});
+  EXPECT_EQ(run.notes.text, "");
+  EXPECT_EQ(run.supervisor.exit_code(), 127);
+}
+
+TEST(Supervisor, TakesNoConsequenceForTheCause) {
+  WatchedRun run({.workers = 3});
+  Ending noticed = died_of(SIGABRT);
+  noticed.crash.exception = "cohort::Error";
+  noticed.crash.what = "UNAVAILABLE: [Run] worker 1 is gone";
+  run.supervisor.ended(0, noticed);
+  run.supervisor.ended(1, died_of(SIGKILL));
+  run.supervisor.ended(2, exited_with(1));
+  EXPECT_EQ(run.supervisor.guilty(), 1U);
+}
+
+TEST(Supervisor, KillsAtTheSecondInterruption) {
+  WatchedRun run({.workers = 1}, {.grace = 1h});
+  run.supervisor.stop(SIGINT);
+  EXPECT_EQ(run.notes.text, "0 gets 15\n");
+  run.supervisor.stop(SIGINT);
+  EXPECT_EQ(run.notes.text, "0 gets 15\n0 gets 9\n");
+  run.supervisor.ended(0, died_of(SIGKILL));
+  EXPECT_EQ(run.supervisor.exit_code(), 128 + SIGINT);
+}
+
+TEST(Report, FoldsTheOthers) {
+  WatchedRun run({.workers = 4});
+  Ending dead = exited_with(7);
+  dead.last_lines = {"first", "last"};
+  run.supervisor.ended(1, dead);
+  const std::string report = failure_report(run.supervisor, 1, {"a", "b.log", "c", "d"});
+  EXPECT_NE(report.find("worker:1 died after 0.0 s: exited with code 7"), std::string::npos)
+      << report;
+  EXPECT_NE(report.find("    | last\n"), std::string::npos) << report;
+  EXPECT_NE(report.find("worker:0, worker:2, worker:3: still running"), std::string::npos)
+      << report;
+  EXPECT_NE(report.find("b.log"), std::string::npos) << report;
+}
+
+}  // namespace
+}  // namespace cohort::cli

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/child.h"
+#include "cli/ending.h"
+#include "cli/task_output.h"
+
+namespace cohort::cli {
+
+// A task as its machine has to know it.
+struct TaskStart {
+  size_t task = 0;  // its number in the run
+  std::string label = {};
+  std::vector<std::string> command = {};
+  Environment environment = {};
+  std::string folder = {};
+  std::string input = {};  // see ChildStart; stays on this machine
+  std::optional<uint64_t> memory_limit_bytes = std::nullopt;
+};
+
+// What a machine tells about its tasks. Called by the thread that polls.
+struct TaskEvents {
+  std::function<void(size_t task, Stream stream, std::string_view line)> line;
+  std::function<void(size_t task, const Ending& ending)> ended;
+};
+
+// A machine on which tasks run: this one, or another that joined.
+class TaskHost {
+ public:
+  virtual ~TaskHost() = default;
+  // A program that cannot be started is an ending.
+  virtual void start(const TaskStart& start) = 0;
+  // To the task and what it has started. Nothing when it has ended.
+  virtual void signal(size_t task, int signal) = 0;
+};
+
+}  // namespace cohort::cli

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <string>
+
+#include "cohort/credentials.h"
+
+namespace cohort::internal {
+
+struct CertificateRequest {
+  std::string name = "client";      // of the party: "/job:worker/replica:0/task:0", or a client's
+  long valid_from_seconds = -3600;  // from now on; before now, since clocks differ
+  long valid_to_seconds = 30 * 24 * 3600;
+  std::string token = {};  // for the credentials; not in the certificate
+};
+
+// Signs the certificates of one run. Its key is made from a secret: whoever knows the secret is the
+// same authority, so that one line of text lets another machine join a run.
+class RunAuthority {
+ public:
+  // With a new secret.
+  RunAuthority();
+  // InvalidArgument for a text that is no secret of an authority.
+  explicit RunAuthority(std::string secret);
+
+  const std::string& secret() const { return secret_; }  // 64 letters and digits
+  std::string token() const;  // follows from the secret, and does not tell it
+  // A new key with a certificate, and what its holder demands of others.
+  Credentials issue(const CertificateRequest& request) const;
+
+ private:
+  const std::string secret_;
+  std::string certificate_;  // PEM
+};
+
+// Writes what read_credentials reads: a folder and files that only this user may open.
+void write_credentials(const std::string& folder, const Credentials& credentials);
+
+}  // namespace cohort::internal

@@ -1,0 +1,138 @@
+// The commands beside `run`.
+
+#include <gtest/gtest.h>
+
+#include "launch/launch.h"
+
+namespace cohort::test {
+namespace {
+
+Launched command(std::vector<std::string> words) {
+  words.insert(words.begin(), COHORT_COMMAND);
+  Process process(words);
+  const int code = process.wait();
+  return {code, process.output()};
+}
+
+TEST(Commands, HaveHelpWithAnExample) {
+  for (const char* name : {"run", "join", "serve", "status", "doctor", "inspect", "completion"}) {
+    const Launched help = command({name, "--help"});
+    EXPECT_EQ(help.code, 0) << help.output;
+    EXPECT_TRUE(contains(help.output, std::string("  cohort ") + name)) << help.output;
+    EXPECT_TRUE(contains(command({"--help"}).output, std::string("  cohort ") + name));
+  }
+}
+
+TEST(Completion, KnowsCommandsAndOptions) {
+  for (const char* shell : {"bash", "zsh"}) {
+    const Launched script = command({"completion", shell});
+    EXPECT_TRUE(contains(script.output, "run join serve status")) << script.output;
+    EXPECT_TRUE(contains(script.output, "--max-restarts")) << script.output;
+  }
+  EXPECT_TRUE(contains(command({"completion", "fish"}).output, "-l max-restarts"));
+  EXPECT_NE(command({"completion", "tcsh"}).code, 0);
+}
+
+// bash itself completes "cohort st" and "cohort run --max".
+TEST(Completion, WorksInBash) {
+  const LaunchFolder folder;
+  const std::string script = folder.path() + "/completion";
+  std::ofstream(script) << command({"completion", "bash"}).output;
+  const auto completed = [&](const std::string& words, int at) {
+    Process bash({"/bin/bash", "-c",
+                  "source " + script + "; COMP_WORDS=(" + words +
+                      "); COMP_CWORD=" + std::to_string(at) + "; _cohort; echo ${COMPREPLY[@]}"});
+    EXPECT_EQ(bash.wait(), 0) << bash.output();
+    return bash.output();
+  };
+  EXPECT_EQ(completed("cohort st", 1), "status\n");
+  EXPECT_EQ(completed("cohort run --max", 2), "--max-restarts\n");
+}
+
+TEST(Serve, ServesATaskUntilItIsStoppedAndAnswersStatus) {
+  const LaunchFolder folder;
+  Process server(
+      {COHORT_COMMAND, "serve", "--job", "ps", "--task", "0", "--cluster", "ps=127.0.0.1:0"});
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  while (!contains(server.output(), "\n") && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  const std::string output = server.output();
+  ASSERT_TRUE(output.starts_with("serving /job:ps/task:0 at grpc://127.0.0.1:")) << output;
+  std::string address = output.substr(output.find("grpc://") + 7);
+  address.resize(address.find('\n'));
+  const Launched status = command({"status", address});
+  EXPECT_EQ(status.code, 0) << status.output;
+  EXPECT_TRUE(contains(status.output, "steps/s")) << status.output;
+  server.send(SIGTERM);
+  EXPECT_EQ(server.wait(), 0) << server.output();
+  EXPECT_EQ(command({"status", address}).code, 1);
+}
+
+TEST(Status, FindsTheRunThatGoesOn) {
+  const LaunchFolder folder;
+  EXPECT_TRUE(contains(command({"status"}).output, "whom to ask?"));
+  Process run(run_words({"--workers", "1", "--ps", "1", TRAIN_TASK}));
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  // The worker waits for a second one that never comes.
+  std::string output;
+  while (!contains(output, "127.0.0.1") && std::chrono::steady_clock::now() < deadline) {
+    output = command({"status"}).output;
+  }
+  EXPECT_TRUE(contains(output, "tasks of the run of process")) << output;
+  EXPECT_TRUE(contains(output, "ps:0")) << output;
+}
+
+TEST(Doctor, DialsEveryPairOfTasks) {
+  const LaunchFolder folder;
+  const Launched run = launch({"-n", "3", COHORT_COMMAND, "doctor", "--timeout", "40"});
+  EXPECT_EQ(run.code, 0) << run.output;
+  for (int from = 0; from < 3; ++from) {
+    for (int to = 0; to < 3; ++to) {
+      if (from == to) continue;
+      EXPECT_TRUE(contains(run.output, "[worker:" + std::to_string(from) +
+                                           "] ok   connection   worker:" + std::to_string(to)))
+          << from << " to " << to << " in " << run.output;
+    }
+  }
+  EXPECT_TRUE(contains(run.output, "certificates they fit")) << run.output;
+}
+
+TEST(Doctor, NamesTheTaskThatDoesNotListenAndTheNameThatIsNone) {
+  const Launched result = command(
+      {"doctor", "--timeout", "1", "--cluster", "ps=127.0.0.1:1;worker=no-such-host.invalid:2222"});
+  EXPECT_EQ(result.code, 1);
+  EXPECT_TRUE(contains(result.output, "BAD  connection   ps:0 at 127.0.0.1:1")) << result.output;
+  EXPECT_TRUE(contains(result.output, "'no-such-host.invalid' has no address")) << result.output;
+}
+
+TEST(Doctor, PrintsTheTfConfigThatWasMeant) {
+  const ScopedEnvironment variables(ScopedEnvironment::Variables{
+      {"TF_CONFIG", R"({"cluster":{"wroker":["h:1"]},"task":{"type":"worker","index":"0"}})"}});
+  const Launched result = command({"doctor"});
+  EXPECT_EQ(result.code, 1);
+  EXPECT_TRUE(
+      contains(result.output,
+               R"(TF_CONFIG='{"cluster":{"worker":["h:1"]},"task":{"index":0,"type":"worker"}}')"))
+      << result.output;
+}
+
+TEST(Inspect, SaysWhatIsInAFile) {
+  const LaunchFolder folder;
+  Process writer({TRAIN_TASK, folder.path()});
+  ASSERT_EQ(writer.wait(), 0) << writer.output();
+  const Launched checkpoint = command({"inspect", "--verify", folder.path() + "/ckpt-1"});
+  EXPECT_TRUE(contains(checkpoint.output, "float32  (2, 3)")) << checkpoint.output;
+  EXPECT_TRUE(contains(checkpoint.output, "all checksums are right")) << checkpoint.output;
+  EXPECT_EQ(command({"inspect", folder.path()}).output.find("checkpoint "), 0U);
+  const Launched graph = command({"inspect", folder.path() + "/graph"});
+  EXPECT_TRUE(contains(graph.output, "Placeholder")) << graph.output;
+  EXPECT_TRUE(contains(command({"inspect", "--dot", folder.path() + "/graph"}).output, "digraph"));
+  const Launched records = command({"inspect", folder.path() + "/records"});
+  EXPECT_TRUE(contains(records.output, "2 records")) << records.output;
+  const Launched missing = command({"inspect", folder.path() + "/nothing"});
+  EXPECT_EQ(missing.code, 1);
+}
+
+}  // namespace
+}  // namespace cohort::test

@@ -1,0 +1,93 @@
+// However a launcher ends, it leaves nothing behind.
+
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include "launch/launch.h"
+
+namespace cohort::test {
+namespace {
+
+// A run of two tasks, each with a child of its own, that wait to be stopped.
+class WaitingRun {
+ public:
+  explicit WaitingRun(const std::string& way = "wait")
+      : launcher_(run_words({"-n", "2", "--grace", "1", DYING_TASK, way, file()})) {}
+
+  std::string file() const { return folder_.path() + "/groups"; }
+  Process& launcher() { return launcher_; }
+  const LaunchFolder& folder() const { return folder_; }
+  // The process groups of its tasks, once both have started.
+  std::vector<pid_t> groups() {
+    EXPECT_TRUE(eventually([&] { return read_groups().size() == 2; })) << launcher_.output();
+    return read_groups();
+  }
+
+ private:
+  std::vector<pid_t> read_groups() const {
+    std::ifstream from(file());
+    std::vector<pid_t> found;
+    for (pid_t group; from >> group;) found.push_back(group);
+    return found;
+  }
+
+  LaunchFolder folder_;
+  Process launcher_;
+};
+
+bool all_gone(const std::vector<pid_t>& groups) {
+  for (const pid_t group : groups) {
+    if (kill(-group, 0) == 0) return false;
+  }
+  return true;
+}
+
+int times(const char* variable, int otherwise) {
+  const char* const text = std::getenv(variable);
+  return text == nullptr ? otherwise : std::atoi(text);
+}
+
+TEST(Launcher, ThatIsKilledLeavesNoOrphansAndNoSecrets) {
+  for (int i = 0; i < times("COHORT_KILLS", 10); ++i) {
+    WaitingRun run;
+    const std::vector<pid_t> groups = run.groups();
+    EXPECT_FALSE(run.folder().files("private_key.pem").empty());
+    run.launcher().send(SIGKILL);
+    EXPECT_EQ(run.launcher().wait(), -SIGKILL);
+    EXPECT_TRUE(eventually([&] { return all_gone(groups); }, std::chrono::seconds(5)));
+    EXPECT_TRUE(eventually([&] { return run.folder().files("private_key.pem").empty(); },
+                           std::chrono::seconds(5)));
+  }
+}
+
+TEST(Launcher, StopsEverybodyWhenItIsInterrupted) {
+  WaitingRun run;
+  const std::vector<pid_t> groups = run.groups();
+  run.launcher().send(SIGINT);
+  EXPECT_EQ(run.launcher().wait(), 128 + SIGINT) << run.launcher().output();
+  EXPECT_TRUE(all_gone(groups));
+  EXPECT_TRUE(run.folder().files("private_key.pem").empty());
+}
+
+TEST(Launcher, KillsWhoDoesNotEndWhenAsked) {
+  WaitingRun run("stubborn");
+  const std::vector<pid_t> groups = run.groups();
+  run.launcher().send(SIGTERM);
+  EXPECT_EQ(run.launcher().wait(), 128 + SIGTERM) << run.launcher().output();
+  EXPECT_TRUE(all_gone(groups));
+}
+
+TEST(Launchers, AtTheSameTimeDoNotMeetAtAPort) {
+  const int launches = times("COHORT_LAUNCHES", 20);
+  const LaunchFolder folder;
+  for (int done = 0; done < launches; done += 10) {
+    std::vector<std::unique_ptr<Process>> group;
+    for (int i = 0; i < 10; ++i) {
+      group.push_back(std::make_unique<Process>(run_words({"-n", "4", DYING_TASK, "listen"})));
+    }
+    for (const auto& process : group) EXPECT_EQ(process->wait(), 0) << process->output();
+  }
+}
+
+}  // namespace
+}  // namespace cohort::test

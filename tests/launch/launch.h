@@ -1,0 +1,81 @@
+#pragma once
+
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "support/process.h"
+#include "support/scoped_environment.h"
+
+namespace cohort::test {
+
+// A folder for the runs of one test, removed with all that is in it.
+class LaunchFolder {
+ public:
+  LaunchFolder() {
+    char name[] = "/tmp/cohort_launch_XXXXXX";
+    path_ = mkdtemp(name);
+    variables_.emplace(ScopedEnvironment::Variables{{"TMPDIR", path_}});
+  }
+  ~LaunchFolder() { std::filesystem::remove_all(path_); }
+  LaunchFolder(const LaunchFolder&) = delete;
+  LaunchFolder& operator=(const LaunchFolder&) = delete;
+
+  const std::string& path() const { return path_; }
+  // All files below it with that name.
+  std::vector<std::string> files(const std::string& name) const {
+    std::vector<std::string> found;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(path_)) {
+      if (entry.path().filename() == name) found.push_back(entry.path().string());
+    }
+    return found;
+  }
+
+ private:
+  std::string path_;
+  std::optional<ScopedEnvironment> variables_;
+};
+
+inline std::string text_of(const std::string& path) {
+  std::ifstream file(path);
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+// `cohort run` with these words behind it.
+inline std::vector<std::string> run_words(const std::vector<std::string>& words) {
+  std::vector<std::string> all{COHORT_COMMAND, "run"};
+  all.insert(all.end(), words.begin(), words.end());
+  return all;
+}
+
+inline bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+// Whether `what` comes true within the limit.
+template <typename What>
+bool eventually(const What& what, std::chrono::seconds limit = std::chrono::seconds(30)) {
+  const auto deadline = std::chrono::steady_clock::now() + limit;
+  while (!what()) {
+    if (std::chrono::steady_clock::now() >= deadline) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return true;
+}
+
+struct Launched {
+  int code;
+  std::string output;
+};
+inline Launched launch(const std::vector<std::string>& words) {
+  Process process(run_words(words));
+  const int code = process.wait();
+  return {code, process.output()};
+}
+
+}  // namespace cohort::test

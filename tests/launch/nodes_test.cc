@@ -1,0 +1,142 @@
+// Runs on several machines, which are several `cohort join` here.
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include "launch/launch.h"
+
+namespace cohort::test {
+namespace {
+
+// A launcher that waits for two machines, and these.
+class TwoMachines {
+ public:
+  explicit TwoMachines(const std::vector<std::string>& program) : launcher_(words(program)) {
+    EXPECT_TRUE(eventually([&] { return !join_words().empty(); })) << launcher_.output();
+    for (int i = 0; i < 2; ++i) machines_.push_back(std::make_unique<Process>(join_words()));
+  }
+  Process& launcher() { return launcher_; }
+  Process& machine(size_t i) { return *machines_[i]; }
+
+ private:
+  static std::vector<std::string> words(const std::vector<std::string>& program) {
+    std::vector<std::string> all =
+        run_words({"-n", "3", "--nodes", "2", "--listen", "127.0.0.1", "--grace", "1"});
+    all.insert(all.end(), program.begin(), program.end());
+    return all;
+  }
+  // What the launcher says is to be typed.
+  std::vector<std::string> join_words() const {
+    std::istringstream text(launcher_.output());
+    for (std::string line; std::getline(text, line);) {
+      std::istringstream parts(line);
+      std::string cohort, join, address, token;
+      if (parts >> cohort >> join >> address >> token && join == "join") {
+        return {COHORT_COMMAND, join, address, token};
+      }
+    }
+    return {};
+  }
+
+  LaunchFolder folder_;
+  Process launcher_;
+  std::vector<std::unique_ptr<Process>> machines_;
+};
+
+TEST(Nodes, RunTheTasksBetweenThem) {
+  TwoMachines run({DYING_TASK, "print", "RANK"});
+  EXPECT_EQ(run.launcher().wait(), 0) << run.launcher().output();
+  for (const char* line :
+       {"[worker:0] variable 0", "[worker:1] variable 1", "[worker:2] variable 2"}) {
+    EXPECT_TRUE(contains(run.launcher().output(), line)) << run.launcher().output();
+  }
+  EXPECT_EQ(run.machine(0).wait(), 0) << run.machine(0).output();
+  EXPECT_EQ(run.machine(1).wait(), 0) << run.machine(1).output();
+}
+
+TEST(Nodes, TellHowATaskThereDied) {
+  const ScopedEnvironment variables(ScopedEnvironment::Variables{{"COHORT_DIES", "worker:2"}});
+  TwoMachines run({DYING_TASK, "segv"});
+  EXPECT_EQ(run.launcher().wait(), 139) << run.launcher().output();
+  EXPECT_TRUE(contains(run.launcher().output(), "worker:2 died after")) << run.launcher().output();
+  EXPECT_TRUE(contains(run.launcher().output(), "a null pointer was used"))
+      << run.launcher().output();
+  EXPECT_TRUE(contains(run.launcher().output(), "write_to_null")) << run.launcher().output();
+}
+
+TEST(Nodes, ThatAreLostEndTheRun) {
+  const LaunchFolder files;
+  TwoMachines run({DYING_TASK, "wait", files.path() + "/groups"});
+  EXPECT_TRUE(eventually([&] {
+    const std::string text = text_of(files.path() + "/groups");
+    return std::count(text.begin(), text.end(), '\n') == 3;
+  }));
+  run.machine(1).send(SIGKILL);
+  EXPECT_EQ(run.launcher().wait(), 127) << run.launcher().output();
+  EXPECT_TRUE(contains(run.launcher().output(), "the machine at 127.0.0.1 was lost"))
+      << run.launcher().output();
+}
+
+TEST(Nodes, KillTheirTasksWhenTheLauncherIsLost) {
+  const LaunchFolder files;
+  TwoMachines run({DYING_TASK, "wait", files.path() + "/groups"});
+  EXPECT_TRUE(eventually([&] {
+    const std::string text = text_of(files.path() + "/groups");
+    return std::count(text.begin(), text.end(), '\n') == 3;
+  }));
+  run.launcher().send(SIGKILL);
+  EXPECT_EQ(run.machine(0).wait(), 1) << run.machine(0).output();
+  EXPECT_EQ(run.machine(1).wait(), 1) << run.machine(1).output();
+  EXPECT_TRUE(contains(run.machine(0).output(), "the launcher was lost"));
+  std::ifstream groups(files.path() + "/groups");
+  for (pid_t group; groups >> group;) {
+    EXPECT_TRUE(eventually([&] { return kill(-group, 0) != 0; })) << group;
+  }
+}
+
+TEST(Nodes, ThatDoNotComeAreWaitedForInBoundedTime) {
+  const LaunchFolder folder;
+  const Launched run = launch({"-n", "2", "--nodes", "2", "--listen", "127.0.0.1", "--join-timeout",
+                               "1", DYING_TASK, "print", "RANK"});
+  EXPECT_EQ(run.code, 1) << run.output;
+  EXPECT_TRUE(contains(run.output, "0 of 2 machines came within 1 s")) << run.output;
+}
+
+// Programs that stand for ssh: they get options, the host, and what to run there.
+class Ssh {
+ public:
+  explicit Ssh(const std::string& script) : path_(folder_.path() + "/ssh") {
+    std::ofstream(path_) << "#!/bin/sh\n" << script << "\n";
+    chmod(path_.c_str(), 0700);
+  }
+  Launched run(const std::vector<std::string>& program) const {
+    std::vector<std::string> words{"--hosts", "127.0.0.1:1,localhost:2", "--ssh", path_};
+    words.insert(words.end(), program.begin(), program.end());
+    return launch(words);
+  }
+
+ private:
+  LaunchFolder folder_;
+  std::string path_;
+};
+
+TEST(Hosts, AreStartedBySsh) {
+  const std::string folder = std::filesystem::path(COHORT_COMMAND).parent_path().string();
+  const Ssh ssh("shift 5; PATH=" + folder + ":$PATH exec \"$@\"");
+  const Launched run = ssh.run({DYING_TASK, "print", "WORLD_SIZE"});
+  EXPECT_EQ(run.code, 0) << run.output;
+  EXPECT_TRUE(contains(run.output, "[worker:2] variable 3")) << run.output;
+}
+
+TEST(Hosts, ThatSshDoesNotReachAreNamed) {
+  const Ssh ssh("echo no route to host >&2; exit 255");
+  const auto begin = std::chrono::steady_clock::now();
+  const Launched run = ssh.run({DYING_TASK, "print", "WORLD_SIZE"});
+  EXPECT_EQ(run.code, 1) << run.output;
+  EXPECT_TRUE(contains(run.output, "no route to host")) << run.output;
+  EXPECT_TRUE(contains(run.output, "127.0.0.1: exited with code 255")) << run.output;
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(15));
+}
+
+}  // namespace
+}  // namespace cohort::test
