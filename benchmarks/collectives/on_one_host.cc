@@ -66,10 +66,10 @@ void measure(Communicator& group, size_t bytes, const AllReduce& mpi, const AllR
 }
 
 void measure_all(const std::string& folder, int rank, int members, const AllReduce& mpi) {
-  pin(rank);
-  Communicator group = internal::make_communicator(meet_in_folder(folder, rank, members));
   std::filesystem::create_directories(folder + "/gloo");
   const AllReduce gloo = gloo_all_reduce(folder + "/gloo", rank, members);
+  pin(rank);  // but for Gloo's own threads
+  Communicator group = internal::make_communicator(meet_in_folder(folder, rank, members));
   for (const size_t bytes : {4ul << 10, 64ul << 10, 1ul << 20, 16ul << 20, 100ul << 20}) {
     measure(group, bytes, mpi, gloo);
   }

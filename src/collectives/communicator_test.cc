@@ -165,6 +165,22 @@ TEST(Communicator, MakesGroupsOfSomeRanks) {
   EXPECT_ERROR(Code::InvalidArgument, "got 1, 9", group[1].subgroup({1, 9}));
 }
 
+TEST(Communicator, ResultsThatSomebodyHoldsStay) {
+  std::vector<Communicator> group = make_local_group(2);
+  on_each(group, [](Communicator& member) {
+    for (const int64_t length : {int64_t{3}, int64_t{1000}, int64_t{100000}}) {
+      std::vector<Tensor> held;
+      for (int time = 0; time < 6; ++time) {
+        held.push_back(member.all_reduce(vector_of(static_cast<float>(time), length)));
+        member.all_reduce(vector_of(100, length));  // nobody holds this one
+      }
+      for (size_t time = 0; time < held.size(); ++time) {
+        EXPECT_EQ(held[time].at<float>({length - 1}), 2 * static_cast<float>(time));
+      }
+    }
+  });
+}
+
 TEST(Communicator, CalibrationChangesNoResult) {
   for (const bool share : {false, true}) {
     std::vector<Communicator> group = make_group(3, {.share_memory = share});

@@ -126,8 +126,11 @@ Call pack_call(ReduceOp op, const PackMemory& pack) {
 }
 
 Tensor all_reduce_dense(CollectiveGroup& group, Call& call, const Tensor& value) {
-  const WritableTensor result = allocate_tensor(reduced_dtype(call.op, call.dtype), call.shape);
-  run(group, call, [&](Engine& engine) { engine.all_reduce(call, buffer_of(value), result.data); });
+  WritableTensor result;
+  run(group, call, [&](Engine& engine) {
+    result = group.results().take(reduced_dtype(call.op, call.dtype), call.shape);
+    engine.all_reduce(call, buffer_of(value), result.data);
+  });
   return result.tensor;
 }
 

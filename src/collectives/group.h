@@ -9,6 +9,7 @@
 #include "collectives/call_order.h"
 #include "collectives/links.h"
 #include "collectives/mailbox.h"
+#include "collectives/result_memory.h"
 #include "collectives/roll_call.h"
 #include "collectives/work_queue.h"
 
@@ -63,6 +64,8 @@ class CollectiveGroup : public Links::Receiver,
   uint64_t id() const { return id_; }
   const GroupSettings& settings() const { return settings_; }
   Engine& engine() const { return *engine_; }
+  // For results of the call that runs.
+  ResultMemory& results() { return results_; }
 
   // Runs `body` as the call with that number (one of next_number()), after all calls before it. A
   // failure of it closes the group: the others wait for this member.
@@ -158,6 +161,7 @@ class CollectiveGroup : public Links::Receiver,
   CallLog log_;
   Mailbox mailbox_;
   RollCall roll_call_;
+  ResultMemory results_;  // used by the call that runs
   // Calls from this number on fail.
   std::atomic<uint64_t> over_from_{UINT64_MAX};
 

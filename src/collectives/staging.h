@@ -9,13 +9,18 @@ namespace cohort::internal {
 // a member is putting in the next chunk while others still take the last one.
 class Staging {
  public:
-  static constexpr size_t kChunkBytes = size_t{128} << 10;
   static constexpr uint64_t kSlots = 4;
 
-  static size_t bytes(int members) { return static_cast<size_t>(members) * kSlots * kChunkBytes; }
+  static size_t bytes(int members) {
+    return static_cast<size_t>(members) * kSlots * chunk_bytes(members);
+  }
 
   Staging(CollectiveGroup& group, SharedBoard& board, std::byte* memory)
-      : group_(group), board_(board), memory_(memory) {}
+      : group_(group), board_(board), memory_(memory), chunk_bytes_(chunk_bytes(group.size())) {}
+
+  size_t chunk_bytes() const { return chunk_bytes_; }
+  // Chunks that so many bytes make.
+  uint64_t chunks_of(size_t bytes) const { return (bytes + chunk_bytes_ - 1) / chunk_bytes_; }
 
   // A call of so many rounds, numbered from 0. All members make the same.
   void begin(const Call& call, uint64_t rounds) {
@@ -39,7 +44,7 @@ class Staging {
   }
   std::byte* slot(int rank, uint64_t round) const {
     const uint64_t number = static_cast<uint64_t>(rank) * kSlots + (first_ + round) % kSlots;
-    return memory_ + number * kChunkBytes;
+    return memory_ + number * chunk_bytes_;
   }
   // This member's part of a round is in its slot; wait until another one's is.
   void reduced(uint64_t round) {
@@ -57,9 +62,13 @@ class Staging {
   int size() const { return group_.size(); }
 
  private:
+  // Two members, who mostly run at the same time, meet often; more may have to wake each other.
+  static size_t chunk_bytes(int members) { return size_t{members <= 2 ? 64u : 128u} << 10; }
+
   CollectiveGroup& group_;
   SharedBoard& board_;
   std::byte* const memory_;
+  const size_t chunk_bytes_;
   const Call* call_ = nullptr;
   uint64_t first_ = 0;  // the call's first round, counted from the beginning of the group
   uint64_t next_ = 0;
@@ -75,10 +84,5 @@ void staged_reduce_scatter(Staging& staging, const Call& call, const Buffer& val
 void staged_broadcast(Staging& staging, const Call& call, const Buffer& values, std::byte* out);
 void staged_all_gather(Staging& staging, const Call& call, const Buffer& own,
                        const std::function<std::byte*(std::span<const size_t>)>& allocate);
-
-// Chunks that so many bytes make.
-inline uint64_t chunks_of(size_t bytes) {
-  return (bytes + Staging::kChunkBytes - 1) / Staging::kChunkBytes;
-}
 
 }  // namespace cohort::internal
