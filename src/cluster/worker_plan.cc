@@ -70,7 +70,7 @@ class PlanMaker {
     check_sends();
     require(fetched_.size() == from_.num_fetches, "a fetch comes from nowhere");
     for (size_t i = 0; i < peers.size(); ++i) {
-      if (peers[i]->peer().name == master) plan_->master = static_cast<int>(i);
+      if (from_.peers[i].name == master) plan_->master = static_cast<int>(i);
     }
     plan_->peers = std::move(peers);
     plan_->sources = from_.sources;
