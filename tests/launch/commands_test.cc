@@ -130,6 +130,9 @@ TEST(Inspect, SaysWhatIsInAFile) {
   EXPECT_TRUE(contains(command({"inspect", "--dot", folder.path() + "/graph"}).output, "digraph"));
   const Launched records = command({"inspect", folder.path() + "/records"});
   EXPECT_TRUE(contains(records.output, "2 records")) << records.output;
+  const Launched events = command({"inspect", "--kind", "events", folder.path() + "/events"});
+  EXPECT_TRUE(contains(events.output, "1 values of 1 tags")) << events.output;
+  EXPECT_TRUE(contains(events.output, "loss")) << events.output;
   const Launched missing = command({"inspect", folder.path() + "/nothing"});
   EXPECT_EQ(missing.code, 1);
 }

@@ -6,6 +6,7 @@
 #include <cohort/cohort.h>
 
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <thread>
 
@@ -53,6 +54,10 @@ void write_files(const std::string& folder) {
     (void)(placeholder(kFloat32, {2}, "x") + 1.f);
   }
   std::ofstream(folder + "/graph", std::ios::binary) << graph.serialize();
+  SummaryWriter summaries(folder);
+  summaries.add_scalar("loss", 0.5, 1);
+  summaries.close();
+  std::filesystem::rename(summaries.path(), folder + "/events");
   data::TFRecordWriter records(folder + "/records");
   records.write("one");
   records.write("three");
