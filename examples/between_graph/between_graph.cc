@@ -72,11 +72,12 @@ void train(const Options& options, const Server& server) {
   const Examples examples(options.data, "train"), unseen(options.data, "t10k");
   random::set_seed(1);
   Tower tower(options);
-  const auto building = tower.graph.as_default();
+  auto building = tower.graph.as_default();
   MonitoredTrainingSession session({.master = server.target(),
                                     .is_chief = options.task == 0,
                                     .checkpoint_dir = options.checkpoints,
                                     .hooks = tower.hooks});
+  building.close();
   session.manage([&] {
     for (int epoch = 1; epoch <= options.epochs; ++epoch) {
       const double loss = train_epoch(session, tower, share_of(examples, options));
