@@ -19,12 +19,13 @@ data::Dataset share_of(const Examples& examples, const Options& options) {
 
 // The graph of one worker: variables go to the ps tasks in turn, everything else to this worker.
 struct Tower {
-  // Steps are as large as those of as many workers as an update takes gradients of.
-  explicit Tower(const Options& options) : sgd({.learning_rate = 0.1 * std::max(options.sync, 1)}) {
+  explicit Tower(const Options& options) {
     const auto building = graph.as_default();
     const auto on = device(replica_device_setter(
         options.cluster(), {.worker_device = "/job:worker/task:" + std::to_string(options.task)}));
     const Variable steps = global_step();
+    // Steps are as large as those of as many workers as an update takes gradients of.
+    sgd.emplace(optim::SgdOptions{.learning_rate = 0.1 * std::max(options.sync, 1)});
     images = placeholder(kUInt8, {-1, 784});
     labels = placeholder(kUInt8, {-1});
     logits = Model()(images);
@@ -32,15 +33,15 @@ struct Tower {
     if (options.sync > 0) {
       synchronise(options, steps);
     } else {
-      train = sgd.minimize(loss, {}, steps);
+      train = sgd->minimize(loss, {}, steps);
     }
   }
 
   // Updates with the mean of the gradients of `sync` workers.
   void synchronise(const Options& options, const Variable& steps) {
     replicas.emplace(
-        sgd, SyncReplicasOptions{.replicas_to_aggregate = options.sync,
-                                 .total_num_replicas = static_cast<int>(options.workers.size())});
+        *sgd, SyncReplicasOptions{.replicas_to_aggregate = options.sync,
+                                  .total_num_replicas = static_cast<int>(options.workers.size())});
     train = replicas->minimize(loss, {}, steps);
     hooks.push_back(replicas->make_session_run_hook(options.task == 0));
   }
@@ -48,7 +49,7 @@ struct Tower {
   Graph graph;
   Tensor images, labels;  // to be fed
   Tensor logits, loss, train;
-  optim::Sgd sgd;
+  std::optional<optim::Sgd> sgd;
   std::optional<SyncReplicasOptimizer> replicas;
   Hooks hooks;
 };
@@ -71,11 +72,12 @@ void train(const Options& options, const Server& server) {
   const Examples examples(options.data, "train"), unseen(options.data, "t10k");
   random::set_seed(1);
   Tower tower(options);
-  const auto building = tower.graph.as_default();
+  auto building = tower.graph.as_default();
   MonitoredTrainingSession session({.master = server.target(),
                                     .is_chief = options.task == 0,
                                     .checkpoint_dir = options.checkpoints,
                                     .hooks = tower.hooks});
+  building.close();
   session.manage([&] {
     for (int epoch = 1; epoch <= options.epochs; ++epoch) {
       const double loss = train_epoch(session, tower, share_of(examples, options));
