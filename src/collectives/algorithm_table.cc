@@ -32,8 +32,8 @@ AlgorithmTable default_table(Distance distance, int members) {
   constexpr size_t kAny = SIZE_MAX;
   switch (distance) {
     case Distance::SharedMemory:
-      return {{{(members <= 2 ? 16 : 8) * kKilobyte, Algorithm::Everything},
-               {kAny, Algorithm::Slices}}};
+      if (members <= 2) return {{{kAny, Algorithm::Everything}}};
+      return {{{8 * kKilobyte, Algorithm::Everything}, {kAny, Algorithm::Slices}}};
     case Distance::SameHost:
       return {{{16 * kKilobyte, Algorithm::Doubling},
                {256 * kKilobyte, Algorithm::HalvingDoubling},

@@ -10,6 +10,9 @@
 namespace cohort::internal {
 namespace {
 
+// Results from this size on are not in the caches any more when somebody reads them.
+constexpr size_t kLargeBytes = size_t{8} << 20;
+
 // The chunks of a call.
 class Chunks {
  public:
@@ -18,7 +21,7 @@ class Chunks {
         values_(values),
         element_(static_cast<size_t>(size_of(call.dtype))),
         result_(static_cast<size_t>(size_of(reduced_dtype(call.op, call.dtype)))),
-        rounds_(staging.chunks_of(values.bytes.size())) {
+        rounds_(Staging::chunks_of(values.bytes.size())) {
     staging_.begin(call, rounds_);
   }
 
@@ -27,13 +30,13 @@ class Chunks {
   size_t result() const { return result_; }
   // Where a round's chunk begins, and where its results do.
   const std::byte* values(uint64_t round) const {
-    return values_.bytes.data() + round * staging_.chunk_bytes();
+    return values_.bytes.data() + round * Staging::kChunkBytes;
   }
   std::byte* results(uint64_t round, std::byte* out) const {
-    return out + round * (staging_.chunk_bytes() / element_) * result_;
+    return out + round * (Staging::kChunkBytes / element_) * result_;
   }
   size_t bytes(uint64_t round) const {
-    const size_t chunk = staging_.chunk_bytes();
+    const size_t chunk = Staging::kChunkBytes;
     return std::min(chunk, values_.bytes.size() - round * chunk);
   }
   int64_t count(uint64_t round) const { return static_cast<int64_t>(bytes(round) / element_); }
@@ -152,7 +155,8 @@ void reduce_everything(Staging& staging, const Call& call, const Buffer& values,
     reduce_elements({.op = call.op,
                      .dtype = call.dtype,
                      .sources = sources,
-                     .target = chunks.results(round, out)},
+                     .target = chunks.results(round, out),
+                     .past_caches = values.bytes.size() >= kLargeBytes},
                     0, chunks.count(round));
     staging.taken(round);
   }

@@ -27,22 +27,22 @@ void staged_reduce(Staging& staging, const Call& call, const Buffer& values, std
   // The root alone has work to do.
   if (staging.rank() == call.root) return reduce_everything(staging, call, values, out);
   const size_t bytes = values.bytes.size();
-  const uint64_t rounds = staging.chunks_of(bytes);
+  const uint64_t rounds = Staging::chunks_of(bytes);
   staging.begin(call, rounds);
   for (uint64_t round = 0; round < rounds; ++round) {
-    const size_t at = round * staging.chunk_bytes();
-    staging.put(round, values.bytes.data() + at, std::min(staging.chunk_bytes(), bytes - at));
+    const size_t at = round * Staging::kChunkBytes;
+    staging.put(round, values.bytes.data() + at, std::min(Staging::kChunkBytes, bytes - at));
     staging.taken(round);
   }
 }
 
 void staged_broadcast(Staging& staging, const Call& call, const Buffer& values, std::byte* out) {
   const size_t bytes = values.bytes.size();
-  const uint64_t rounds = staging.chunks_of(bytes);
+  const uint64_t rounds = Staging::chunks_of(bytes);
   staging.begin(call, rounds);
   for (uint64_t round = 0; round < rounds; ++round) {
-    const size_t at = round * staging.chunk_bytes();
-    const size_t length = std::min(staging.chunk_bytes(), bytes - at);
+    const size_t at = round * Staging::kChunkBytes;
+    const size_t length = std::min(Staging::kChunkBytes, bytes - at);
     if (staging.rank() == call.root) {
       staging.put(round, values.bytes.data() + at, length);
     } else {
@@ -65,12 +65,12 @@ void staged_all_gather(Staging& staging, const Call& call, const Buffer& own,
   }
   staging.taken(0);
   std::byte* out = allocate(sizes);
-  const uint64_t rounds = staging.chunks_of(*std::max_element(sizes.begin(), sizes.end()));
+  const uint64_t rounds = Staging::chunks_of(*std::max_element(sizes.begin(), sizes.end()));
   staging.begin(call, rounds);
   for (uint64_t round = 0; round < rounds; ++round) {
-    const size_t at = round * staging.chunk_bytes();
+    const size_t at = round * Staging::kChunkBytes;
     const auto length = [&](size_t size) {
-      return at < size ? std::min(staging.chunk_bytes(), size - at) : 0;
+      return at < size ? std::min(Staging::kChunkBytes, size - at) : 0;
     };
     staging.put(round, own.bytes.data() + (length(own.bytes.size()) > 0 ? at : 0),
                 length(own.bytes.size()));
@@ -94,7 +94,7 @@ void staged_reduce_scatter(Staging& staging, const Call& call, const Buffer& val
   const auto element = static_cast<size_t>(size_of(call.dtype));
   const auto result = static_cast<size_t>(size_of(reduced_dtype(call.op, call.dtype)));
   const size_t part = values.bytes.size() / size;
-  const size_t share = staging.chunk_bytes() / size / 64 * 64;  // of a chunk
+  const size_t share = Staging::kChunkBytes / size / 64 * 64;  // of a chunk
   const uint64_t rounds = (part + share - 1) / share;
   staging.begin(call, rounds);
   std::vector<const std::byte*> sources(size);

@@ -9,18 +9,16 @@ namespace cohort::internal {
 // a member is putting in the next chunk while others still take the last one.
 class Staging {
  public:
+  static constexpr size_t kChunkBytes = size_t{128} << 10;
   static constexpr uint64_t kSlots = 4;
 
-  static size_t bytes(int members) {
-    return static_cast<size_t>(members) * kSlots * chunk_bytes(members);
-  }
+  static size_t bytes(int members) { return static_cast<size_t>(members) * kSlots * kChunkBytes; }
 
   Staging(CollectiveGroup& group, SharedBoard& board, std::byte* memory)
-      : group_(group), board_(board), memory_(memory), chunk_bytes_(chunk_bytes(group.size())) {}
+      : group_(group), board_(board), memory_(memory) {}
 
-  size_t chunk_bytes() const { return chunk_bytes_; }
   // Chunks that so many bytes make.
-  uint64_t chunks_of(size_t bytes) const { return (bytes + chunk_bytes_ - 1) / chunk_bytes_; }
+  static uint64_t chunks_of(size_t bytes) { return (bytes + kChunkBytes - 1) / kChunkBytes; }
 
   // A call of so many rounds, numbered from 0. All members make the same.
   void begin(const Call& call, uint64_t rounds) {
@@ -44,7 +42,7 @@ class Staging {
   }
   std::byte* slot(int rank, uint64_t round) const {
     const uint64_t number = static_cast<uint64_t>(rank) * kSlots + (first_ + round) % kSlots;
-    return memory_ + number * chunk_bytes_;
+    return memory_ + number * kChunkBytes;
   }
   // This member's part of a round is in its slot; wait until another one's is.
   void reduced(uint64_t round) {
@@ -62,13 +60,9 @@ class Staging {
   int size() const { return group_.size(); }
 
  private:
-  // Two members, who mostly run at the same time, meet often; more may have to wake each other.
-  static size_t chunk_bytes(int members) { return size_t{members <= 2 ? 64u : 128u} << 10; }
-
   CollectiveGroup& group_;
   SharedBoard& board_;
   std::byte* const memory_;
-  const size_t chunk_bytes_;
   const Call* call_ = nullptr;
   uint64_t first_ = 0;  // the call's first round, counted from the beginning of the group
   uint64_t next_ = 0;

@@ -172,12 +172,13 @@ template <typename Op, typename T>
   finish_streaming();
 }
 
-// Whether the result is large enough to go past the caches; such stores need aligned addresses.
+// Whether the result goes past the caches; such stores need aligned addresses.
 template <typename Out>
 bool is_streamed(const ElementReduction& reduction, int64_t begin, int64_t end) {
   const auto size = static_cast<int64_t>(sizeof(Out));
   const auto first = reinterpret_cast<uintptr_t>(reduction.target + begin * size);
-  return (end - begin) * size >= kStreamedBytes && first % 16 == 0;
+  const bool is_large = reduction.past_caches || (end - begin) * size >= kStreamedBytes;
+  return is_large && first % 16 == 0;
 }
 
 // A block of results on its way to several targets.

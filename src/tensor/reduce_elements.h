@@ -18,6 +18,7 @@ struct ElementReduction {
   std::span<const std::byte* const> sources;  // at least one
   std::byte* target = nullptr;                // of reduced_dtype(); apart from the sources
   int64_t divisor = 0;                        // of Mean; 0: the number of sources
+  bool past_caches = false;                   // part of a large result, as whole large ranges are
 };
 
 // Elements `begin` to `end` of the target, from the sources in their order: the same bits whoever
