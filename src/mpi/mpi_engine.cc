@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <climits>
 #include <cstring>
 #include <numeric>
+#include <thread>
 
 #include "base/raise.h"
 #include "collectives/arithmetic.h"
@@ -21,6 +23,8 @@ constexpr size_t kMostElements = size_t{1} << 30;
 // MPI moves data while somebody looks.
 constexpr Patience kPatience{.awake = std::chrono::milliseconds(2),
                              .long_sleep = std::chrono::microseconds(50)};
+// What everybody has begun ends in less.
+constexpr std::chrono::milliseconds kLastLooks{500};
 
 std::optional<MPI_Datatype> mpi_dtype(DType dtype) {
   switch (dtype) {
@@ -184,8 +188,20 @@ class MpiEngine : public MessageEngine {
     const Status status =
         capture_status([&] { wait_patiently(group_, awaited_of(call), look, kPatience); });
     if (status.ok()) return;
-    world_.abandon();
+    if (!ends_soon(look)) world_.abandon();
     throw_if_error(status);
+  }
+
+  // Whether a collective of a closed group ends all the same. It does when all members have begun
+  // it and one was quick to find that they differ; MPI can then be used further.
+  template <typename Look>
+  static bool ends_soon(const Look& look) {
+    const auto end = std::chrono::steady_clock::now() + kLastLooks;
+    while (!look()) {
+      if (std::chrono::steady_clock::now() > end) return false;
+      std::this_thread::yield();
+    }
+    return true;
   }
 
   static CollectiveGroup::Awaited awaited_of(const Call& call) {
