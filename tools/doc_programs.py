@@ -17,6 +17,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import tempfile
 
 MARKER = re.compile(r"<!-- program: ([a-z0-9_]+)(, output varies)? -->")
 PATH = re.compile(r"`((?:include|src|tests|tools|cmake|docs|examples|scripts|benchmarks)/[\w./-]*)`")
@@ -130,7 +131,8 @@ def check(root, paths):
 
 
 def run(program, expected):
-    done = subprocess.run([program], stdout=subprocess.PIPE, text=True)
+    with tempfile.TemporaryDirectory() as folder:  # programs may leave files behind
+        done = subprocess.run([pathlib.Path(program).resolve()], stdout=subprocess.PIPE, text=True, cwd=folder)
     if done.returncode != 0:
         sys.exit(f"{program} ended with {done.returncode} after printing:\n{done.stdout}")
     expected = pathlib.Path(expected)

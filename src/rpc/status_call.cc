@@ -41,7 +41,8 @@ TaskStatus StatusRequestCall::answer() {
   }
   return {.peer = {.name = reply.name(),
                    .incarnation = reply.incarnation(),
-                   .address = reply.address()},
+                   .address = reply.address(),
+                   .cluster = reply.cluster()},
           .protocol = reply.protocol(),
           .version = reply.version(),
           .cluster = reply.cluster(),
