@@ -1,6 +1,8 @@
 #include "data/auto_shard.h"
 
 #include <algorithm>
+#include <mutex>
+#include <set>
 
 #include "base/log.h"
 #include "data/byte_source.h"
@@ -157,6 +159,19 @@ NodePtr shard_by(AutoShardPolicy policy, const NodePtr& node, const Share& share
   return shard_elements(node, share);
 }
 
+// Once for each pipeline, which a program may distribute again in every epoch.
+void warn_of_sharing(const Dataset& dataset, int64_t workers) {
+  static std::mutex mutex;
+  static std::set<std::string> said;
+  const std::string stages = dataset.to_string();
+  const std::lock_guard lock(mutex);
+  if (!said.insert(stages).second) return;
+  cohort::internal::log_warning(
+      "[AutoShard] no reader of files in {}: every worker reads everything and keeps one batch "
+      "in {}; set AutoShardPolicy::Data or Off to say that this is meant",
+      stages, workers);
+}
+
 }  // namespace
 
 AutoShardPolicy resolve_policy(const Dataset& dataset, AutoShardPolicy policy) {
@@ -178,10 +193,7 @@ Dataset auto_shard(const Dataset& dataset, AutoShardPolicy policy, int64_t worke
   if (workers == 1 && policy != AutoShardPolicy::Hint) return dataset;
   const AutoShardPolicy resolved = resolve_policy(dataset, policy);
   if (policy == AutoShardPolicy::Auto && resolved == AutoShardPolicy::Data) {
-    cohort::internal::log_warning(
-        "[AutoShard] no reader of files in {}: every worker reads everything and keeps one batch "
-        "in {}; set AutoShardPolicy::Data or Off to say that this is meant",
-        dataset.to_string(), workers);
+    warn_of_sharing(dataset, workers);
   }
   return DatasetAccess::make(shard_by(resolved, DatasetAccess::node(dataset), {workers, worker}));
 }

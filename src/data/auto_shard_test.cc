@@ -228,5 +228,16 @@ TEST(AutoShard, AnElementThatFailsKeepsTheDivision) {
   EXPECT_EQ(again.next().to<int>(), 1);
 }
 
+TEST(AutoShard, AutoSaysOnceForAPipelineThatElementsAreDivided) {
+  const Dataset numbers = range(4711).batch(3);
+  testing::internal::CaptureStderr();
+  for (int epoch = 0; epoch < 3; ++epoch) auto_shard(numbers, AutoShardPolicy::Auto, 2, 1);
+  auto_shard(numbers, AutoShardPolicy::Data, 2, 1);
+  const std::string said = testing::internal::GetCapturedStderr();
+  const size_t first = said.find("every worker reads everything");
+  EXPECT_NE(first, std::string::npos) << said;
+  EXPECT_EQ(said.find("every worker reads everything", first + 1), std::string::npos) << said;
+}
+
 }  // namespace
 }  // namespace cohort::data

@@ -38,7 +38,7 @@ class SlowWorkerWatch {
  public:
   static constexpr int64_t kSteps = 20;      // that are looked at together
   static constexpr double kSlower = 1.2;     // so many times as long as the others
-  static constexpr double kLeastGap = 2e-4;  // seconds by which they wait; less is noise
+  static constexpr double kLeastGap = 2e-3;  // seconds by which they wait; less is not worth a line
 
   struct Finding {
     size_t worker;
