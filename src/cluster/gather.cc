@@ -56,17 +56,18 @@ class Gatherer {
   }
 
   Link::Pointer reach(size_t i) {
+    Status told;  // the last reason that is more than silence, where there was one
     while (true) {
       Link::Pointer link;
       Status status = capture_status([&] {
         link = directory_.get(tasks_[i], std::min(gathering_.deadline, Clock::now() + kOneTry));
       });
       if (status.ok()) return link;
-      if (!is_missing(status.code) || Clock::now() >= gathering_.deadline) {
-        throw Error(std::move(status));
-      }
+      if (!is_missing(status.code)) throw Error(std::move(status));
+      if (told.ok() || status.code != Code::DeadlineExceeded) told = std::move(status);
+      if (Clock::now() >= gathering_.deadline) throw Error(told);
       const std::lock_guard lock(mutex_);
-      reasons_[i] = std::move(status);
+      reasons_[i] = told;
     }
   }
 
