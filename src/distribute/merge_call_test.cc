@@ -1,25 +1,11 @@
 #include <gtest/gtest.h>
 
-#include <sstream>
-
 #include "cohort/cohort.h"
 #include "support/expect_error.h"
+#include "support/replica_values.h"
 
 namespace cohort {
 namespace {
-
-int replica_id() { return get_replica_context()->replica_id_in_sync_group(); }
-
-template <typename T>
-std::string printed(const T& value) {
-  std::ostringstream out;
-  out << value;
-  return out.str();
-}
-
-std::string device_name(int index) {
-  return "/job:localhost/replica:0/task:0/device:CPU:" + std::to_string(index);
-}
 
 class MergeCall : public ::testing::Test {
  protected:

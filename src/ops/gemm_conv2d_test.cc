@@ -42,16 +42,16 @@ class Contest {
         bias(at::randn({from.kernel[0]}, dtype)) {
     window_.size = {from.kernel[2], from.kernel[3]};
     planes_.emplace(window_, x);
-    g = at::randn_like(library_forward());
+    g = at::randn_like(reference_forward());
   }
 
   GemmConv2d conv() const { return {window_, x, kernel}; }
 
-  at::Tensor library_forward() const {
+  at::Tensor reference_forward() const {
     return at::convolution(planes_->extended(x, 0), kernel, bias, window_.stride, planes_->padding,
                            window_.dilation, false, {0, 0}, 1);
   }
-  std::pair<at::Tensor, at::Tensor> library_grads() const {
+  std::pair<at::Tensor, at::Tensor> reference_grads() const {
     const auto [x_grad, kernel_grad, none] = at::convolution_backward(
         g, planes_->extended(x, 0), kernel, c10::nullopt, window_.stride, planes_->padding,
         window_.dilation, false, {0, 0}, 1, {true, true, false});
@@ -83,10 +83,10 @@ TEST_P(GemmConv2dTest, ComputesWhatTheKernelLibraryDoes) {
     SCOPED_TRACE(each.name);
     const Contest contest(each, GetParam());
     const GemmConv2d conv = contest.conv();
-    const auto [x_grad, kernel_grad] = contest.library_grads();
-    expect_near(conv.forward(contest.x, contest.kernel, contest.bias), contest.library_forward());
+    const auto [x_grad, kernel_grad] = contest.reference_grads();
+    expect_near(conv.forward(contest.x, contest.kernel, contest.bias), contest.reference_forward());
     expect_near(conv.forward(contest.x, contest.kernel, {}),
-                contest.library_forward() - contest.bias.view({-1, 1, 1}));
+                contest.reference_forward() - contest.bias.view({-1, 1, 1}));
     expect_near(conv.input_grad(contest.g, contest.kernel), x_grad);
     expect_near(conv.kernel_grad(contest.g, contest.x), kernel_grad);
   }
