@@ -1,0 +1,68 @@
+// Certificates that scripts/make_credentials.sh made with openssl, as docs/security.md tells.
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "cohort/cohort.h"
+#include "support/expect_error.h"
+#include "support/free_ports.h"
+#include "support/scoped_environment.h"
+#include "support/temporary_file.h"
+
+namespace cohort {
+namespace {
+
+class OwnCertificates : public testing::Test {
+ protected:
+  int make(const std::string& folder, const std::string& tasks) {
+    const std::string script = MAKE_CREDENTIALS;
+    return std::system((script + " " + folder + " " + tasks + " 2> /dev/null").c_str());
+  }
+  Server worker(const std::string& party) {
+    return Server(cluster_, {.job_name = "worker", .task_index = 0},
+                  {.credentials = read_credentials(folder_.path() + "/" + party)});
+  }
+  static float doubled(const Server& server, const Credentials& credentials) {
+    Graph graph;
+    const auto building = graph.as_default();
+    const Tensor x = placeholder(kFloat32, {});
+    const Tensor y = 2 * x;
+    Session session(graph, server.target(),
+                    {.timeout = std::chrono::seconds(5), .credentials = credentials});
+    return session.run(y, {{x, Tensor(4.f)}}).to<float>();
+  }
+
+  const ScopedEnvironment way_{{{"COHORT_TRANSPORT", "grpc"}}};
+  const TemporaryFolder folder_;
+  const ClusterSpec cluster_ = test::free_cluster(1, 1);
+};
+
+TEST_F(OwnCertificates, LetClientsIn) {
+  ASSERT_EQ(make(folder_.path(), "worker:0"), 0);
+  const Server server = worker("worker_0");
+  EXPECT_EQ(doubled(server, read_credentials(folder_.path() + "/client")), 8);
+}
+
+TEST_F(OwnCertificates, OfAnotherAuthorityDoNot) {
+  ASSERT_EQ(make(folder_.path(), "worker:0"), 0);
+  ASSERT_EQ(make(folder_.path() + "/other", "worker:0"), 0);
+  const Server server = worker("worker_0");
+  EXPECT_FALSE(
+      error_of([&] { doubled(server, read_credentials(folder_.path() + "/other/client")); }).ok());
+}
+
+TEST_F(OwnCertificates, AreAddedToAnAuthorityThatThereIs) {
+  ASSERT_EQ(make(folder_.path(), "ps:0"), 0);
+  const Credentials client = read_credentials(folder_.path() + "/client");
+  ASSERT_EQ(make(folder_.path(), "worker:0"), 0);
+  EXPECT_EQ(doubled(worker("worker_0"), client), 8);
+}
+
+TEST_F(OwnCertificates, AreNotMadeForWhatIsNoTask) {
+  EXPECT_NE(make(folder_.path(), "worker"), 0);
+  EXPECT_NE(make(folder_.path(), ""), 0);
+}
+
+}  // namespace
+}  // namespace cohort
