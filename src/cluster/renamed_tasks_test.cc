@@ -113,7 +113,7 @@ TEST_P(RenamedTasks, ThatAreNotThereAreNamed) {
   auto on = device("/job:store/task:0");
   const Tensor y = neg(x);
   Session session(first_.target(),
-                  {.timeout = std::chrono::milliseconds(300),
+                  {.timeout = std::chrono::seconds(2),
                    .cluster = ClusterSpec{{"trainer", {address(first_)}}, {"store", {nobody}}}});
   EXPECT_ERROR(Code::Unavailable, "/job:store/replica:0/task:0 at " + nobody,
                session.run(y, {{x, Tensor(1.f)}}));

@@ -3,6 +3,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <csignal>
 #include <cstdint>
 #include <mutex>
@@ -12,9 +13,10 @@ namespace {
 
 // Signals are a fact about the process, so there is one of each.
 std::mutex mutex;
-int users = 0;               // guarded by mutex
-bool installed = false;      // guarded by mutex
-volatile int event_fd = -1;  // set before the handler is installed
+int users = 0;                                         // guarded by mutex
+bool installed = false;                                // guarded by mutex
+std::atomic<int> event_fd = -1;                        // set before the handler is installed
+static_assert(std::atomic<int>::is_always_lock_free);  // for the handler
 
 void note_signal(int) {
   const uint64_t one = 1;

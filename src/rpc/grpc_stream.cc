@@ -213,10 +213,11 @@ void GrpcStream::write_next(Lock& lock) {
     return;
   }
   writing_ = true;
+  const std::shared_ptr<StreamCall> call = call_;  // it may be over before write() returns
   lock.unlock();
-  call_->write(to_byte_buffer(chunk), Pump::tag([self = shared_from_this(), bytes](bool ok) {
-                 self->on_written(ok, bytes);
-               }));
+  call->write(to_byte_buffer(chunk), Pump::tag([self = shared_from_this(), bytes](bool ok) {
+                self->on_written(ok, bytes);
+              }));
   lock.lock();
 }
 
