@@ -57,7 +57,8 @@ std::string position_of(Cursor& cursor) {
 
 // What both kinds of cache share: a position is a number of elements, and of failures, and where
 // the input began. A pass that is not complete is made again when it is restored, and so is one
-// that is not the stored one.
+// that is not the stored one: that of an iterator, or of another walk of the same one, which came
+// first.
 class CacheCursor : public Cursor {
  public:
   CacheCursor(const CacheNode& node, const Context& context) : node_(node), context_(context) {}
@@ -74,10 +75,8 @@ class CacheCursor : public Cursor {
     const int64_t failures = state.integer(0, INT64_MAX);
     const std::string start = state.text();
     if (start != start_) {
-      if (!input_) begin_pass();
-      StateReader begin(start);
-      input_->restore(begin);
-      start_ = start;
+      begin_pass_at(start);
+      remember("");
     }
     pass_over(count, failures);
   }
@@ -90,6 +89,19 @@ class CacheCursor : public Cursor {
   }
 
  protected:
+  // Called by the constructors of derived classes once start_ says where the stored pass began, if
+  // there is one. A walk that had to make its first pass goes on making passes until one is
+  // complete, and then hands on that one: what others store meanwhile changes nothing.
+  void open() {
+    const std::optional<std::string> own = context_.iteration->cached_pass(context_.walk(node_));
+    if (own ? own->empty() : start_.empty()) begin_pass();
+    if (own && !own->empty() && *own != start_) begin_pass_at(*own);
+    remember(input_ ? own.value_or("") : start_);
+  }
+  void remember(const std::string& start) {
+    context_.iteration->set_cached_pass(context_.walk(node_), start);
+  }
+
   virtual bool next_stored(Element& out) = 0;
   // An element of input_, and the end of a pass without failures.
   virtual void keep(const Element& element) = 0;
@@ -99,11 +111,17 @@ class CacheCursor : public Cursor {
     input_ = node_.input().open(context_);
     start_ = position_of(*input_);
   }
+  void begin_pass_at(const std::string& start) {
+    if (!input_) begin_pass();
+    StateReader begin(start);
+    input_->restore(begin);
+    start_ = start;
+  }
 
   const CacheNode& node_;
   const Context context_;
   CursorPtr input_;       // null when the elements are stored
-  std::string start_;     // the input's position before its first element
+  std::string start_;     // the input's position before its first element; empty before open()
   int64_t at_ = 0;        // elements handed on
   int64_t failures_ = 0;  // elements of the input that failed instead
   bool ended_ = false;
@@ -115,7 +133,10 @@ class CacheCursor : public Cursor {
     if (!failure.ok()) ++failures_;
     throw_if_error(failure);
     if (!ended_) keep(out);
-    if (ended_ && failures_ == 0) complete();
+    if (ended_ && failures_ == 0) {
+      complete();
+      remember(start_);
+    }
     return !ended_;
   }
 
@@ -135,11 +156,8 @@ class MemoryCacheCursor : public CacheCursor {
  public:
   MemoryCacheCursor(const CacheNode& node, const Context& context)
       : CacheCursor(node, context), stored_(node.stored()) {
-    if (stored_) {
-      start_ = stored_->start;
-    } else {
-      begin_pass();
-    }
+    if (stored_) start_ = stored_->start;
+    open();
   }
 
  private:
@@ -165,11 +183,8 @@ constexpr std::string_view kFileEnd = "end of cohort cache";
 class FileCacheCursor : public CacheCursor {
  public:
   FileCacheCursor(const CacheNode& node, const Context& context) : CacheCursor(node, context) {
-    if (std::filesystem::exists(node.file)) {
-      open_stored();
-    } else {
-      begin_pass();
-    }
+    if (std::filesystem::exists(node.file)) open_stored();
+    open();
   }
   ~FileCacheCursor() override { drop_partial(); }
 
@@ -228,8 +243,13 @@ class FileCacheCursor : public CacheCursor {
     start();
     write(kFileEnd);
     writer_->close();
-    writer_.reset();
-    std::filesystem::rename(partial_, node_.file);
+    // The first pass to be complete stays. Where files cannot have two names, the last one does.
+    std::error_code failure;
+    std::filesystem::create_hard_link(partial_, node_.file, failure);
+    if (failure && failure != std::errc::file_exists) {
+      std::filesystem::rename(partial_, node_.file);
+    }
+    drop_partial();
   }
 
   void write(std::string_view record) {

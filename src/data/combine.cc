@@ -16,7 +16,9 @@ void check_inputs(std::string_view stage, const Node& node) {
 class ManyCursor : public Cursor {
  public:
   ManyCursor(const Node& node, const Context& context) : node_(node), context_(context) {
-    for (const NodePtr& input : node.inputs) inputs_.push_back(input->open(context));
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      inputs_.push_back(node.inputs[i]->open(context.for_input(i)));
+    }
   }
 
  protected:

@@ -41,7 +41,7 @@ class InterleaveNode : public NodeOf<InterleaveNode> {
   }
   // The order that begins now, from which the orders of shuffles in the datasets follow.
   ShuffleEpoch begin(const Context& context) const {
-    return context.iteration->begin_epoch(this, 0, iterators_);
+    return context.iteration->begin_epoch(context.walk(*this), 0, iterators_);
   }
 
   DatasetFunction function = DatasetAccess::empty_dataset_function();
@@ -98,7 +98,7 @@ class InterleaveCursor : public StageCursor {
     state.stage(interleave_.kind());
     epoch_.iterator = state.integer();
     epoch_.epoch = state.integer();
-    context_.iteration->set_epoch(&interleave_, epoch_);
+    context_.iteration->set_epoch(context_.walk(interleave_), epoch_);
     index_ = state.integer();
     ended_ = state.flag();
     at_ = static_cast<size_t>(state.integer(0, interleave_.cycle));

@@ -4,23 +4,42 @@
 
 namespace cohort::data::internal {
 
-ShuffleEpoch Iteration::begin_epoch(const Node* node, uint64_t seed,
+ShuffleEpoch Iteration::begin_epoch(const Walk& walk, uint64_t seed,
                                     const IteratorCount& iterators) {
   const std::lock_guard lock(mutex_);
-  const auto found = epochs_.find(node);
-  if (found != epochs_.end()) {
+  std::map<uint64_t, ShuffleEpoch>& walks = epochs_[walk.node];
+  const auto found = walks.find(walk.branch);
+  if (found != walks.end()) {
     ++found->second.epoch;
     return found->second;
   }
-  const int64_t iterator = number_ ? *number_ : iterators.take();
-  return epochs_[node] = {.seed = seed, .iterator = iterator};
+  const auto new_iterator = [&] { return number_ ? *number_ : iterators.take(); };
+  const int64_t iterator = walks.empty() ? new_iterator() : walks.begin()->second.iterator;
+  const int64_t first = static_cast<int64_t>(walks.size()) << 32;
+  return walks[walk.branch] = {.seed = seed, .iterator = iterator, .epoch = first};
 }
 
-void Iteration::set_epoch(const Node* node, const ShuffleEpoch& epoch) {
+void Iteration::set_epoch(const Walk& walk, const ShuffleEpoch& epoch) {
   const std::lock_guard lock(mutex_);
-  ShuffleEpoch& current = epochs_[node];
-  const bool same = current.seed == epoch.seed && current.iterator == epoch.iterator;
-  if (!same || current.epoch < epoch.epoch) current = epoch;
+  epochs_[walk.node][walk.branch] = epoch;
+}
+
+std::optional<std::string> Iteration::cached_pass(const Walk& cache) {
+  const std::lock_guard lock(mutex_);
+  const auto found = cached_passes_.find({cache.node, cache.branch});
+  if (found == cached_passes_.end()) return std::nullopt;
+  return found->second;
+}
+
+void Iteration::set_cached_pass(const Walk& cache, const std::string& start) {
+  const std::lock_guard lock(mutex_);
+  cached_passes_[{cache.node, cache.branch}] = start;
+}
+
+Context Context::for_input(size_t number) const {
+  Context inside = *this;
+  inside.branch = Random(branch + number + 1).next();
+  return inside;
 }
 
 Random::Random(const ShuffleEpoch& epoch) : state_(epoch.seed) {

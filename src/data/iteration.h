@@ -6,6 +6,8 @@
 #include <mutex>
 #include <optional>
 #include <stop_token>
+#include <string>
+#include <utility>
 
 #include "cohort/data.h"
 
@@ -18,6 +20,14 @@ struct ShuffleEpoch {
   uint64_t seed = 0;
   int64_t iterator = 0;  // how many iterators the dataset had before
   int64_t epoch = 0;     // how often this iterator began the stage before
+};
+
+// One of an iterator's walks over a stage. A stage that is used twice, say by both inputs of a zip,
+// is walked over twice, maybe by threads that read ahead: nothing that a walk is to give may depend
+// on which of them comes first.
+struct Walk {
+  const Node* node;
+  uint64_t branch;  // says by which inputs of which stages one gets to the node
 };
 
 // Counts the iterators that begin a stage. Part of the stage; a copy of the stage starts anew.
@@ -40,15 +50,22 @@ class Iteration {
   // that their orders depend on nothing else.
   explicit Iteration(int64_t number) : number_(number) {}
 
-  // The epoch that begins now at `node`.
-  ShuffleEpoch begin_epoch(const Node* node, uint64_t seed, const IteratorCount& iterators);
-  // Makes `epoch` the current one, unless a later one is: a restored position.
-  void set_epoch(const Node* node, const ShuffleEpoch& epoch);
+  // The epoch that the walk begins now. The epochs of a second walk over the node are far from
+  // those of the first; which is which is settled when the iterator opens them all, on one thread.
+  ShuffleEpoch begin_epoch(const Walk& walk, uint64_t seed, const IteratorCount& iterators);
+  // Makes `epoch` the walk's current one: a restored position.
+  void set_epoch(const Walk& walk, const ShuffleEpoch& epoch);
+
+  // Where the pass began that a walk over a cache hands on in all its epochs; empty while it has
+  // none, because those that it made are not complete; nullopt when it has not begun.
+  std::optional<std::string> cached_pass(const Walk& cache);
+  void set_cached_pass(const Walk& cache, const std::string& start);
 
  private:
   const std::optional<int64_t> number_;
   std::mutex mutex_;
-  std::map<const Node*, ShuffleEpoch> epochs_;
+  std::map<const Node*, std::map<uint64_t, ShuffleEpoch>> epochs_;         // by branch
+  std::map<std::pair<const Node*, uint64_t>, std::string> cached_passes_;  // by node and branch
 };
 
 // What a cursor gets from the iterator that it works for.
@@ -56,6 +73,11 @@ struct Context {
   std::stop_token stop;  // requested when the iterator, or the stage around, is being destroyed
   std::shared_ptr<Iteration> iteration;
   DatasetOptions options;  // those in force at the end of the whole dataset
+  uint64_t branch = 0;     // of the walk
+
+  Walk walk(const Node& node) const { return {&node, branch}; }
+  // That of a stage's input, where it has several.
+  Context for_input(size_t number) const;
 };
 
 // Numbers that look random; the whole state is one number, which makes positions small.

@@ -310,6 +310,49 @@ TEST(Position, OfACacheThatAnotherIteratorFilledInAnotherOrder) {
   EXPECT_EQ(rest_of(restored), rest_of(it));
 }
 
+TEST(Position, OfACacheThatWasEmptyStaysInItsOwnOrder) {
+  for (const bool file : {false, true}) {
+    const Dataset shuffled = range(12).shuffle(12, {.seed = 4});
+    const Dataset cached = file ? shuffled.cache(new_cache_file()) : shuffled.cache();
+    const Dataset dataset = sample_from(
+        {cached.repeat(2), cached.map([](int64_t x) { return x + 100; }).repeat(2)}, {.seed = 5});
+    const std::string position = dataset.iterate().save();
+    const auto expected = rest_of(dataset.iterate(position));  // completes the cache
+    EXPECT_EQ(rest_of(dataset.iterate(position)), expected);
+    const Dataset again = sample_from({cached.skip(0)}, {.seed = 5});
+    EXPECT_EQ(rest_of(again.iterate()), rest_of(cached.iterate()));  // those who come later share
+  }
+}
+
+TEST(Shuffle, WalksThatReadAheadDoNotTakeEachOthersEpochs) {
+  const Dataset shuffled = range(40).shuffle(40, {.seed = 4}).repeat(3);
+  const auto slowly = [](int64_t x) { return x; };
+  const Dataset ahead = shuffled.map(slowly, {.parallel = 3}).prefetch(2);
+  const std::string position = zip({ahead, ahead}).iterate().save();
+  const Dataset dataset = zip({ahead, ahead});
+  const auto expected = rest_of(dataset.iterate(position));
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(rest_of(dataset.iterate(position)), expected);
+}
+
+TEST(Shuffle, WalksOverOneStageHaveOrdersOfTheirOwn) {
+  const Dataset shuffled = range(40).shuffle(40, {.seed = 4}).repeat(2);
+  std::vector<std::vector<int64_t>> orders(4);
+  int64_t at = 0;
+  for (const Element& pair : zip({shuffled, shuffled})) {
+    const auto epoch = static_cast<size_t>(at++ / 40);
+    orders[epoch].push_back(pair[0].tensor().to<int64_t>());
+    orders[2 + epoch].push_back(pair[1].tensor().to<int64_t>());
+  }
+  for (size_t i = 0; i < 4; ++i) {
+    for (size_t j = 0; j < i; ++j) EXPECT_NE(orders[i], orders[j]) << i << " " << j;
+  }
+  // Two stages with one seed go together, as images and their labels want it.
+  for (const Element& pair :
+       zip({range(9).shuffle(9, {.seed = 1}), range(9).shuffle(9, {.seed = 1})})) {
+    EXPECT_EQ(pair[0].tensor().to<int64_t>(), pair[1].tensor().to<int64_t>());
+  }
+}
+
 TEST(Position, OfAPassWithFailuresCountsThem) {
   for (const bool file : {false, true}) {
     const Dataset failing =

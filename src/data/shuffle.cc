@@ -20,7 +20,7 @@ class ShuffleNode : public PassThroughNode<ShuffleNode> {
   // The order that begins now.
   ShuffleEpoch begin(const Context& context) const {
     if (!reshuffle) return {.seed = seed};
-    return context.iteration->begin_epoch(this, seed, iterators_);
+    return context.iteration->begin_epoch(context.walk(*this), seed, iterators_);
   }
 
   int64_t buffer = 1;
@@ -69,7 +69,7 @@ class ShuffleCursor : public SelectingCursor {
     epoch_.iterator = state.integer();
     epoch_.epoch = state.integer();
     random_ = Random(static_cast<uint64_t>(state.integer()));
-    if (shuffle_.reshuffle) context_.iteration->set_epoch(&shuffle_, epoch_);
+    if (shuffle_.reshuffle) context_.iteration->set_epoch(context_.walk(shuffle_), epoch_);
     ended_ = state.flag();
     if (state.flag() != (table() != nullptr)) raise_bad_state("the shuffle's input is different");
     const int64_t count = state.integer(0, shuffle_.buffer);
