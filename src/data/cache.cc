@@ -55,10 +55,10 @@ std::string position_of(Cursor& cursor) {
   return state.bytes();
 }
 
-// What both kinds of cache share: a position is a number of elements, and of failures, and where
-// the input began. A pass that is not complete is made again when it is restored, and so is one
-// that is not the stored one: that of an iterator, or of another walk of the same one, which came
-// first.
+// What both kinds of cache share: a position is a number of elements, and of failures, where the
+// input began, and whether the walk has settled on this pass. A pass that is not complete is made
+// again when it is restored, and so is one that is not the stored one: that of an iterator, or of
+// another walk of the same one, which came first.
 class CacheCursor : public Cursor {
  public:
   CacheCursor(const CacheNode& node, const Context& context) : node_(node), context_(context) {}
@@ -68,16 +68,16 @@ class CacheCursor : public Cursor {
     state.integer(at_);
     state.integer(failures_);
     state.text(start_);
+    state.flag(!context_.iteration->cached_pass(context_.walk(node_)).value_or("").empty());
   }
   void restore(StateReader& state) override {
     state.stage("Cache");
     const int64_t count = state.integer(0, INT64_MAX);
     const int64_t failures = state.integer(0, INT64_MAX);
     const std::string start = state.text();
-    if (start != start_) {
-      begin_pass_at(start);
-      remember("");
-    }
+    const bool settled = state.flag();
+    if (start != start_) begin_pass_at(start);
+    remember(settled ? start : "");
     pass_over(count, failures);
   }
 
@@ -85,6 +85,7 @@ class CacheCursor : public Cursor {
     check_running(context_);
     const bool found = input_ ? next_made(out) : next_stored(out);
     at_ += found ? 1 : 0;
+    if (!found && failures_ == 0) remember(start_);
     return found;
   }
 
@@ -133,10 +134,7 @@ class CacheCursor : public Cursor {
     if (!failure.ok()) ++failures_;
     throw_if_error(failure);
     if (!ended_) keep(out);
-    if (ended_ && failures_ == 0) {
-      complete();
-      remember(start_);
-    }
+    if (ended_ && failures_ == 0) complete();
     return !ended_;
   }
 

@@ -324,6 +324,16 @@ TEST(Position, OfACacheThatWasEmptyStaysInItsOwnOrder) {
   }
 }
 
+TEST(Position, OfACacheAtTheEndOfAPassHandsItOnAgain) {
+  const Dataset dataset =
+      range(6).shuffle(6, {.seed = 4}).cache().shuffle(2, {.seed = 1}).repeat(3);
+  Iterator it = dataset.iterate();
+  for (int i = 0; i < 5; ++i) it.next();  // the second shuffle has seen the end
+  const std::string position = it.save();
+  rest_of(dataset.iterate());  // completes the cache, in another order
+  EXPECT_EQ(rest_of(dataset.iterate(position)), rest_of(it));
+}
+
 TEST(Shuffle, WalksThatReadAheadDoNotTakeEachOthersEpochs) {
   const Dataset shuffled = range(40).shuffle(40, {.seed = 4}).repeat(3);
   const auto slowly = [](int64_t x) { return x; };

@@ -24,6 +24,8 @@ class MergePoint {
   // Long enough that only a program that is stuck waits for it.
   static constexpr std::chrono::minutes kDefaultTimeout{30};
 
+  using Work = std::function<void(std::span<void* const> owns)>;
+
   struct Call {
     std::string_view what;  // "merge_call", "all_reduce"; a literal
     size_t detail;          // a hash of the rest: types, op, shapes
@@ -31,6 +33,8 @@ class MergePoint {
     // How long the others may take to come; 0 = for ever. Whoever waits longer throws
     // DeadlineExceeded that names them, and the meeting is over for all.
     std::chrono::duration<double> timeout = kDefaultTimeout;
+    // That of replica 0 is run by whoever comes last, while the others wait; it does not throw.
+    const Work* last = nullptr;
   };
 
   virtual ~MergePoint() = default;
@@ -43,7 +47,6 @@ class MergePoint {
   // them at the same time, then lets all go on together. Either may be empty. An exception of
   // either is thrown in every replica.
   // Returns everybody's `own`, which with neither of them may be gone already.
-  using Work = std::function<void(std::span<void* const> owns)>;
   virtual std::span<void* const> meet(size_t replica, const Call& call, const Work& once,
                                       const Work& each) = 0;
 

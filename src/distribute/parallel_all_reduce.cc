@@ -1,7 +1,9 @@
 #include "distribute/parallel_all_reduce.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
+#include <thread>
 
 #include "distribute/replica_part.h"
 #include "tensor/reduce_elements.h"
@@ -74,16 +76,34 @@ class Slice {
   int64_t at_ = 0;  // where the next tensor begins
 };
 
+// One address for each replica; of a few without a call of the allocator.
+class Terms {
+ public:
+  explicit Terms(size_t replicas)
+      : many_(replicas > few_.size() ? replicas : 0),
+        all_(many_.empty() ? few_.data() : many_.data(), replicas) {}
+  Terms(const Terms&) = delete;
+  Terms& operator=(const Terms&) = delete;
+  std::span<const std::byte*> all() const { return all_; }
+
+ private:
+  std::array<const std::byte*, 8> few_;
+  std::vector<const std::byte*> many_;
+  std::span<const std::byte*> all_;
+};
+
 // The terms of all results are where `data(replica, number of the result)` says.
 template <typename Data>
-void add_up(ReplicaPart& own, const SharedResults& results, Slice slice, const Data& data) {
+void add_up(const Letters& letters, const ReplicaPart& own, const SharedResults& results,
+            Slice slice, const Data& data) {
+  const Terms terms(letters.size());
   for (size_t i = 0; i < results.specs.size(); ++i) {
     const Slice::Range range = slice.of_next(results.specs[i]);
     if (range.begin >= range.end) continue;
-    for (size_t r = 0; r < own.terms.size(); ++r) own.terms[r] = data(r, i);
+    for (size_t r = 0; r < letters.size(); ++r) terms.all()[r] = data(r, i);
     reduce_elements({.op = own.op,
                      .dtype = own.sources[i].body->dtype,
-                     .sources = own.terms,
+                     .sources = terms.all(),
                      .target = results.data[i]},
                     range.begin, range.end);
   }
@@ -122,7 +142,7 @@ void reduce_mail(const Letters& letters, ReplicaPart& own) {
   hand_out(own.results_memory->handles[0], own);
   std::vector<int64_t> places;
   for_each_mailed(own, [&](int64_t at, const Source&) { places.push_back(at); });
-  add_up(own, *own.results_memory, Slice(own.result_bytes, 0, 1),
+  add_up(letters, own, *own.results_memory, Slice(own.result_bytes, 0, 1),
          [&](size_t r, size_t i) { return letters[r].content.data() + places[i]; });
 }
 
@@ -133,23 +153,34 @@ void reduce_values(const Letters& letters, size_t replica, ReplicaPart& own) {
   if (own.is_shared()) {
     const auto& results = *static_cast<const SharedResults*>(letters[0].results);
     hand_out(results.handles[replica], own);
-    add_up(own, results, Slice(own.result_bytes, replica, letters.size()), data);
+    add_up(letters, own, results, Slice(own.result_bytes, replica, letters.size()), data);
   } else {
     hand_out(own.results_memory->handles[0], own);
-    add_up(own, *own.results_memory, Slice(own.result_bytes, 0, 1), data);
+    add_up(letters, own, *own.results_memory, Slice(own.result_bytes, 0, 1), data);
   }
+}
+
+// All of it, for everybody, while they wait; into memory that replica 0 brought. `part` is one of
+// theirs.
+void reduce_for_everybody(const Letters& letters, const ReplicaPart& part) {
+  const auto& results = *static_cast<const SharedResults*>(letters[0].results);
+  add_up(letters, part, results, Slice(part.result_bytes, 0, 1),
+         [&](size_t r, size_t i) { return letters.data(r, i); });
+  for (size_t r = 0; r < letters.size(); ++r) hand_out(results.handles[r], letters.part(r));
 }
 
 }  // namespace
 
-ParallelAllReduce::ParallelAllReduce(const std::vector<std::string>& devices) : shared_(devices) {
+ParallelAllReduce::ParallelAllReduce(const std::vector<std::string>& devices)
+    : most_at_once_(devices.size() > std::thread::hardware_concurrency() ? kMostAtOnceCrowded
+                                                                         : kMostAtOnce),
+      shared_(devices) {
   for (const std::string& device : devices) private_.emplace_back(std::vector{device});
 }
 
 std::vector<Gradient> ParallelAllReduce::run(MergePoint& meeting, size_t replica,
                                              const ReplicaCall& call, const Otherwise& otherwise) {
   ReplicaPart own(call);
-  own.terms.resize(meeting.size());
   own.results.resize(own.values.size());
   if (own.signature != 0 && (replica == 0 || !own.is_shared())) {
     const auto specs = [&] { return own.specs(); };
@@ -160,6 +191,12 @@ std::vector<Gradient> ParallelAllReduce::run(MergePoint& meeting, size_t replica
   write_letter(letter, own);
   MergePoint::Call arrival = own.at_meeting();
   arrival.own = &letter;
+  const bool at_once = own.is_shared() && own.result_bytes <= most_at_once_;
+  const MergePoint::Work reduce_all = [&own](std::span<void* const> owns) {
+    const Letters all(owns);
+    if (all.agree()) reduce_for_everybody(all, own);
+  };
+  if (at_once) arrival.last = &reduce_all;
   const Letters letters(meeting.meet(replica, arrival, nullptr, nullptr));
   // From here on nobody can fail before all have met again.
   MergePoint::Call departure{call.what, 0, static_cast<ReplicaCall*>(&own), {}};
@@ -169,7 +206,7 @@ std::vector<Gradient> ParallelAllReduce::run(MergePoint& meeting, size_t replica
         nullptr);
   } else if (own.is_mailed()) {
     reduce_mail(letters, own);
-  } else {
+  } else if (!at_once) {
     reduce_values(letters, replica, own);
     meeting.meet_again(replica);
   }

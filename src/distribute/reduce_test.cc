@@ -179,6 +179,25 @@ TEST_F(Reduce, GathersAlongAnAxis) {
   const IndexedSlices rows{Tensor({{1.f}}), Tensor({int64_t{0}}), Shape{3, 1}};
   const DistributedValue sparse(Kind::PerReplica, {rows, rows});
   EXPECT_ERROR(Code::Unimplemented, "", two_.gather(sparse, 0));
+  EXPECT_ERROR(Code::Unimplemented, "", two_.gather(DistributedValue(rows), 0));
+  EXPECT_ERROR(Code::Unimplemented, "",
+               OneDeviceStrategy("CPU:0").gather(DistributedValue(rows), 0));
+}
+
+// --- batches
+
+TEST_F(Reduce, BatchesComeBackInOrderWhateverIsInThem) {
+  const std::vector<ReduceRequest> requests{
+      {per_replica({Tensor({1.f}), Tensor({2.f})}), "CPU:0"},
+      {per_replica({Tensor({3}), Tensor({4})}), Destinations::of_devices({"CPU:0", "CPU:1"})},
+      {per_replica({Tensor({5}), Tensor({6})}), "CPU:1"}};
+  const auto sums = two_.extended().batch_reduce_to(ReduceOp::Sum, requests);
+  ASSERT_EQ(sums.size(), 3u);
+  EXPECT_EQ(sums[0][0].dense().to<float>(), 3.f);
+  EXPECT_EQ(sums[1].size(), 2u);
+  EXPECT_EQ(sums[1][1].dense().to<int>(), 7);
+  EXPECT_EQ(sums[2][0].dense().to<int>(), 11);
+  EXPECT_EQ(sums[2].devices(), std::vector<std::string>{canonical_device("CPU:1")});
 }
 
 // --- update
@@ -191,6 +210,18 @@ TEST_F(Reduce, UpdateGivesEachCopyItsPart) {
   const std::vector<Variable> copies = two_.local_results(variable);
   EXPECT_EQ(copies.at(0).read_value().to<float>(), 4.f);
   EXPECT_EQ(copies.at(1).read_value().to<float>(), 3.f);
+}
+
+TEST_F(Reduce, UpdateReturnsWhatEachCopyGave) {
+  Variable variable = two_.create([] { return Variable(5.f); });
+  const DistributedValue made = two_.extended().update(
+      variable, [](Variable copy, Tensor delta) { return copy.assign_sub(delta); },
+      per_replica({1.f, 2.f}));
+  const std::vector<Gradient> each = two_.local_results(made);
+  ASSERT_EQ(each.size(), 2u);
+  EXPECT_EQ(each[0].dense().to<float>(), 4.f);
+  EXPECT_EQ(each[1].dense().to<float>(), 3.f);
+  EXPECT_EQ(made.devices(), two_.extended().worker_devices());
 }
 
 TEST_F(Reduce, UpdateInAReplicaIsAMerge) {

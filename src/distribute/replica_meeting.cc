@@ -81,6 +81,8 @@ void ReplicaMeeting::open() {
   if (once_failed_) once_failed_ = false;
   finished_ = 0;
   check_calls();
+  const Work* last = seats_.front().call.last;
+  if (last != nullptr && mismatch_.ok()) (*last)(owns_);
   open_again();
 }
 

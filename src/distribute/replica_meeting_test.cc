@@ -47,6 +47,30 @@ TEST(ReplicaMeeting, RunsOnceThenEach) {
   EXPECT_EQ(each, 600);
 }
 
+TEST(ReplicaMeeting, LetsWhoComesLastWorkForAllBeforeTheyGoOn) {
+  ReplicaMeeting meeting(3);
+  meeting.begin(nullptr);
+  int worked = 0;
+  in_threads(meeting, [&](size_t replica) {
+    for (int i = 1; i <= 200; ++i) {
+      int own = 0;
+      const MergePoint::Work work = [&](std::span<void* const> owns) {
+        ++worked;
+        for (void* each : owns) *static_cast<int*>(each) = i;
+      };
+      meeting.meet(replica,
+                   {.what = "test",
+                    .detail = 0,
+                    .own = &own,
+                    .timeout = MergePoint::kDefaultTimeout,
+                    .last = &work},
+                   nullptr, nullptr);
+      EXPECT_EQ(own, i);
+    }
+  });
+  EXPECT_EQ(worked, 200);
+}
+
 TEST(ReplicaMeeting, LetsNobodyPassASecondTimeBeforeAllHaveCome) {
   ReplicaMeeting meeting(3);
   meeting.begin(nullptr);

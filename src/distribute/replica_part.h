@@ -34,8 +34,6 @@ struct ReplicaPart : ReplicaCall {
   int64_t result_bytes = 0;
   std::vector<Source> sources = {};  // the values that are defined
   std::shared_ptr<SharedResults> results_memory = nullptr;
-  // While adding up: one value of every replica.
-  std::vector<const std::byte*> terms = {};
 
   // Values of few bytes travel in letters: copying more costs more than a meeting.
   bool is_mailed() const { return bytes <= static_cast<int64_t>(MergePoint::Letter::kMostBytes); }

@@ -83,6 +83,28 @@ TEST_P(AllReduce, TakesEverySize) {
   }
 }
 
+TEST_P(AllReduce, OfAFewKilobytesKeepsWhatItGaveBefore) {
+  const auto results = two_.run([] {
+    std::vector<Tensor> all;
+    for (int i = 0; i < 20; ++i) {
+      const Tensor own = fill({1024}, static_cast<float>(i * (replica_id() + 1)));
+      all.push_back(all_reduce(ReduceOp::Sum, own));
+    }
+    return all;
+  });
+  for (size_t i = 0; i < 20; ++i) {
+    for (size_t r = 0; r < 2; ++r) {
+      EXPECT_EQ(results[r][i].to_vector<float>(), std::vector<float>(1024, 3.f * i)) << i;
+      EXPECT_EQ(results[r][i].device(), two_.extended().worker_devices()[r]);
+    }
+  }
+}
+
+TEST_P(AllReduce, OfAFewKilobytesOfOtherShapesIsAnError) {
+  const auto step = [] { return all_reduce(ReduceOp::Sum, zeros({1024 + replica_id()})); };
+  EXPECT_ERROR(Code::InvalidArgument, "", two_.run(step));
+}
+
 TEST_P(AllReduce, TakesViewsThatAreNotContiguous) {
   const auto result = two_.run([] {
     const Tensor matrix = reshape(range(6, kFloat32), {2, 3}) + static_cast<float>(replica_id());

@@ -3,6 +3,7 @@
 #include "base/raise.h"
 #include "cohort/ops.h"
 #include "cohort/strategy.h"
+#include "distribute/check_components.h"
 #include "distribute/context.h"
 #include "distribute/undistributed.h"
 
@@ -145,6 +146,9 @@ Tensor Strategy::reduce_along(ReduceOp op, const DistributedValue& value, const 
 }
 
 Tensor Strategy::gather_value(const DistributedValue& value, int axis) {
+  for (const Gradient& part : value.components()) {
+    if (part.is_sparse()) internal::check_gatherable("gather", {&part, 1}, axis);
+  }
   return here(extended_->gather_to(value, this_device(), axis).value().dense());
 }
 

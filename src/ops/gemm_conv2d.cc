@@ -17,19 +17,22 @@ template <typename T>
 class GemmConv2d::Run {
  public:
   explicit Run(const GemmConv2d& conv, const at::Tensor& like)
-      : layout_(conv.layout_),
+      : conv_(conv),
+        layout_(conv.layout_),
         images_(conv.images_),
         filters_(conv.filters_),
         rows_at_once_(std::clamp<int64_t>(kMostElements / (layout_.rows() * layout_.output[1]), 1,
                                           layout_.output[0])),
         matrix_(at::empty({layout_.rows() * rows_at_once_ * layout_.output[1]}, like.options())),
-        columns_(matrix_.data_ptr<T>()) {}
+        columns_(matrix_.data_ptr<T>()) {
+    if (conv.is_padded()) padded_ = at::zeros({image_size()}, like.options());
+  }
 
-  void forward(const T* image, const T* kernel, const T* bias, T* out) const {
+  void forward(const T* x, const T* kernel, const T* bias, T* out) const {
     for_each_block([&](const Block& block) {
       T* const to = out + block.outputs;
       if (bias != nullptr) fill_with_bias(block, bias, to);
-      write_columns(layout_, block.rows, image + block.image, columns_);
+      write_columns(layout_, block.rows, padded_image(x, block), columns_);
       multiply(MatrixProduct<T>{.rows = filters_,
                                 .columns = block.count,
                                 .inner = layout_.rows(),
@@ -50,13 +53,13 @@ class GemmConv2d::Run {
                                 .b = {g + block.outputs, plane()},
                                 .out = columns_,
                                 .out_stride = block.count});
-      add_columns(layout_, block.rows, columns_, x_grad + block.image);
+      add_columns(layout_, block.rows, columns_, x_grad + block.image * image_size());
     });
   }
 
-  void kernel_grad(const T* g, const T* image, T* kernel_grad) const {
+  void kernel_grad(const T* g, const T* x, T* kernel_grad) const {
     for_each_block([&](const Block& block) {
-      write_columns(layout_, block.rows, image + block.image, columns_);
+      write_columns(layout_, block.rows, padded_image(x, block), columns_);
       multiply(MatrixProduct<T>{.rows = filters_,
                                 .columns = layout_.rows(),
                                 .inner = block.count,
@@ -75,21 +78,22 @@ class GemmConv2d::Run {
   struct Block {
     OutputRows rows;
     int64_t count;    // of outputs in one channel
-    int64_t image;    // where the image begins
+    int64_t image;    // its number
     int64_t outputs;  // where the first output is
   };
 
   int64_t plane() const { return layout_.output[0] * layout_.output[1]; }
+  // With its padding.
+  int64_t image_size() const { return layout_.channels * layout_.plane[0] * layout_.plane[1]; }
 
   template <typename Use>
   void for_each_block(const Use& use) const {
-    const int64_t image_size = layout_.channels * layout_.plane[0] * layout_.plane[1];
     for (int64_t image = 0; image < images_; ++image) {
       for (int64_t row = 0; row < layout_.output[0]; row += rows_at_once_) {
         const int64_t end = std::min(row + rows_at_once_, layout_.output[0]);
         use(Block{.rows = {row, end},
                   .count = (end - row) * layout_.output[1],
-                  .image = image * image_size,
+                  .image = image,
                   .outputs = image * filters_ * plane() + row * layout_.output[1]});
       }
     }
@@ -101,12 +105,32 @@ class GemmConv2d::Run {
     }
   }
 
+  // The block's image out of `x`; where there is padding, put between it by its first block.
+  const T* padded_image(const T* x, const Block& block) const {
+    const auto [height, width] = conv_.plane_;
+    const T* const image = x + block.image * layout_.channels * height * width;
+    if (!padded_.defined()) return image;
+    T* const inside =
+        padded_.data_ptr<T>() + conv_.before_[0] * layout_.plane[1] + conv_.before_[1];
+    for (int64_t channel = 0; block.rows.begin == 0 && channel < layout_.channels; ++channel) {
+      copy_lines(LinePairs<T>{.from = image + channel * height * width,
+                              .from_step = width,
+                              .to = inside + channel * layout_.plane[0] * layout_.plane[1],
+                              .to_step = layout_.plane[1],
+                              .count = height,
+                              .length = width});
+    }
+    return padded_.data_ptr<T>();
+  }
+
+  const GemmConv2d& conv_;
   const ColumnLayout& layout_;
   const int64_t images_;
   const int64_t filters_;
   const int64_t rows_at_once_;
   const at::Tensor matrix_;
   T* const columns_;
+  at::Tensor padded_;  // one image with its padding; undefined when there is none
 };
 
 GemmConv2d::GemmConv2d(const Window2d& window, const at::Tensor& x, const at::Tensor& kernel)
@@ -158,20 +182,14 @@ at::Tensor checked(const at::Tensor& given, at::IntArrayRef sizes) {
 
 }  // namespace
 
-at::Tensor GemmConv2d::padded(const at::Tensor& x) const {
-  if (layout_.plane == plane_) return x;
-  return at::constant_pad_nd(x, {before_[1], layout_.plane[1] - before_[1] - plane_[1], before_[0],
-                                 layout_.plane[0] - before_[0] - plane_[0]});
-}
-
 at::Tensor GemmConv2d::cropped(const at::Tensor& x) const {
-  if (layout_.plane == plane_) return x;
+  if (!is_padded()) return x;
   return x.narrow(2, before_[0], plane_[0]).narrow(3, before_[1], plane_[1]).contiguous();
 }
 
 at::Tensor GemmConv2d::forward(const at::Tensor& x, const at::Tensor& kernel,
                                const at::Tensor& bias) const {
-  const at::Tensor image = padded(checked(x, input_sizes()));
+  const at::Tensor image = checked(x, input_sizes());
   const at::Tensor filter = checked(kernel, kernel_sizes());
   const at::Tensor offset = bias.defined() ? checked(bias, {filters_}) : bias;
   const at::Tensor out = at::empty(output_sizes(), x.options());
@@ -197,7 +215,7 @@ at::Tensor GemmConv2d::input_grad(const at::Tensor& g, const at::Tensor& kernel)
 
 at::Tensor GemmConv2d::kernel_grad(const at::Tensor& g, const at::Tensor& x) const {
   const at::Tensor slope = checked(g, output_sizes());
-  const at::Tensor image = padded(checked(x, input_sizes()));
+  const at::Tensor image = checked(x, input_sizes());
   const at::Tensor kernel_grad = at::zeros(kernel_sizes(), g.options());
   AT_DISPATCH_FLOATING_TYPES(g.scalar_type(), "conv2d_kernel_grad", [&] {
     Run<scalar_t>(*this, g).kernel_grad(slope.data_ptr<scalar_t>(), image.data_ptr<scalar_t>(),

@@ -31,7 +31,7 @@ class GemmConv2d {
 
   bool is_possible() const;
   at::DimVector input_sizes() const;
-  at::Tensor padded(const at::Tensor& x) const;
+  bool is_padded() const { return layout_.plane != plane_; }
   at::Tensor cropped(const at::Tensor& x) const;
   at::DimVector kernel_sizes() const;
   at::DimVector output_sizes() const;

@@ -20,8 +20,6 @@ struct ColumnLayout {
 
   // Of the matrix.
   int64_t rows() const { return channels * size[0] * size[1]; }
-  // The image's element that a row of the matrix begins with.
-  int64_t offset(int64_t row) const;
 };
 
 // The output's rows whose columns are looked at.
@@ -29,6 +27,19 @@ struct OutputRows {
   int64_t begin;
   int64_t end;
 };
+
+// Lines of one length, each as far behind the one before as the others.
+template <typename T>
+struct LinePairs {
+  const T* from;
+  int64_t from_step;
+  T* to;
+  int64_t to_step;
+  int64_t count;
+  int64_t length;
+};
+void copy_lines(const LinePairs<float>& lines);
+void copy_lines(const LinePairs<double>& lines);
 
 // Fills the matrix.
 void write_columns(const ColumnLayout& layout, OutputRows rows, const float* image, float* matrix);

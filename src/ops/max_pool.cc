@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/instruction_set.h"
+#include "ops/max_pool_pairs.h"
 
 // A row of results at a time: each element of the windows is compared for all of them at once, in
 // whole vectors. What is remembered of the best one is how far it is from where its window begins,
@@ -198,6 +199,7 @@ void pool(const PoolPlan& plan, int64_t planes, const T* x, T* values, int64_t* 
 
 void max_pool(const PoolPlan& plan, int64_t planes, const float* x, float* values,
               int64_t* indices) {
+  if (can_pool_pairs(plan)) return max_pool_pairs(plan, planes, x, values, indices);
   pool(plan, planes, x, values, indices);
 }
 

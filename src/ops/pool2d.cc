@@ -1,6 +1,10 @@
 // Two-dimensional pooling.
 
 #include <ATen/Dispatch.h>
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+#include <atomic>
 
 #include "base/raise.h"
 #include "cohort/nn_ops.h"
@@ -61,20 +65,53 @@ Specs infer_pool_grad(const OpInputs& inputs) {
   return {{inputs.dtype(0), inputs.shape(1)}};
 }
 
-// The kernel library writes wherever the indices say. They are of shape `like`, contiguous when
-// this returns.
-at::Tensor checked_indices(const at::Tensor& given, const at::Tensor& like, int64_t plane) {
-  const at::Tensor indices = given.contiguous();
-  if (indices.scalar_type() != at::kLong || indices.sizes() != like.sizes()) {
+bool are_inside(const int64_t* indices, int64_t count, int64_t plane) {
+  bool inside = true;
+  for (int64_t i = 0; i < count; ++i) {
+    inside &= static_cast<uint64_t>(indices[i]) < static_cast<uint64_t>(plane);
+  }
+  return inside;
+}
+
+// Adds each element of `g` to the one of its plane that its index names. Plane by plane, which
+// stays in the nearest cache from its zeros on.
+template <typename T>
+void scatter_planes(const at::Tensor& g, const at::Tensor& indices, const at::Tensor& out) {
+  const int64_t plane = out.size(2) * out.size(3);
+  const int64_t pooled = g.size(2) * g.size(3);
+  std::atomic<bool> inside = true;
+  at::parallel_for(0, out.size(0) * out.size(1), 16, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const T* const from = g.data_ptr<T>() + i * pooled;
+      const int64_t* const index = indices.data_ptr<int64_t>() + i * pooled;
+      T* const to = out.data_ptr<T>() + i * plane;
+      if (!are_inside(index, pooled, plane)) {
+        inside = false;
+        return;
+      }
+      std::fill_n(to, plane, T(0));
+      for (int64_t j = 0; j < pooled; ++j) to[index[j]] += from[j];
+    }
+  });
+  if (!inside) raise(Code::InvalidArgument, "[MaxPool2dGrad] an index is outside of the plane");
+}
+
+// In a graph sizes may be known only now.
+at::Tensor max_pool_grad(const Window2d& window, const at::Tensor& x, const at::Tensor& g,
+                         const at::Tensor& indices) {
+  const Window2d::Sides output = window.output("MaxPool2dGrad", x.size(2), x.size(3));
+  const PaddedPlanes planes(window, x);
+  const at::Tensor out =
+      at::empty({x.size(0), x.size(1), x.size(2) + planes.extra[0], x.size(3) + planes.extra[1]},
+                x.options());
+  const at::DimVector sizes = {x.size(0), x.size(1), output[0], output[1]};
+  if (indices.scalar_type() != at::kLong || indices.sizes() != sizes || g.sizes() != sizes) {
     raise(Code::InvalidArgument, "[MaxPool2dGrad] the indices do not fit the output");
   }
-  const int64_t* index = indices.data_ptr<int64_t>();
-  bool inside = true;
-  for (int64_t i = 0; i < indices.numel(); ++i) {
-    inside &= static_cast<uint64_t>(index[i]) < static_cast<uint64_t>(plane);
-  }
-  if (!inside) raise(Code::InvalidArgument, "[MaxPool2dGrad] an index is outside of the plane");
-  return indices;
+  AT_DISPATCH_ALL_TYPES(g.scalar_type(), "max_pool2d_grad", [&] {
+    scatter_planes<scalar_t>(g.contiguous(), indices.contiguous(), out);
+  });
+  return planes.cropped(out);
 }
 
 struct MaxPooled {
@@ -138,14 +175,8 @@ extern constexpr OpDef kMaxPool2dGrad{
     .infer = infer_pool_grad,
     .compute =
         [](Kernel& k) {
-          const Window2d window = window_of(k.attrs);
-          const at::Tensor g = widened(in(k, 0));
-          const PaddedPlanes planes(window, in(k, 1));
-          const at::Tensor x = planes.like_extended(widened(in(k, 1)));
-          const at::Tensor indices = checked_indices(in(k, 2), g, x.size(2) * x.size(3));
           set_narrowed(
-              k, planes.cropped(at::max_pool2d_with_indices_backward(
-                     g, x, window.size, window.stride, planes.padding, {1, 1}, false, indices)));
+              k, max_pool_grad(window_of(k.attrs), widened(in(k, 1)), widened(in(k, 0)), in(k, 2)));
         },
     .gradient = [](const OpCall& call, Grads g) -> Gradients {
       return {apply(kMaxPool2dPick, {g[0], call.inputs[2]}, call.attrs), {}, {}};

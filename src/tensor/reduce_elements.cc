@@ -78,6 +78,19 @@ template <typename Op, typename T>
   for (int64_t i = 0; i < count; ++i) out[i] = Op::of(a[i], static_cast<Work<T>>(b[i]));
 }
 
+// The first kCount sources in one go: what is in between stays in registers.
+template <typename Op, size_t kCount, typename T, typename Source>
+[[gnu::always_inline]] inline void combine_first(T* out, const Source& source, int64_t count) {
+  const T* from[kCount];
+  for (size_t k = 0; k < kCount; ++k) from[k] = source(k);
+#pragma GCC ivdep
+  for (int64_t i = 0; i < count; ++i) {
+    T result = from[0][i];
+    for (size_t k = 1; k < kCount; ++k) result = Op::of(result, from[k][i]);
+    out[i] = result;
+  }
+}
+
 // The first `count` elements at `at` of all sources, into `out`.
 template <typename Op, typename T>
 [[gnu::always_inline]] inline void reduce_block(const ElementReduction& reduction, int64_t at,
@@ -85,14 +98,18 @@ template <typename Op, typename T>
   const auto source = [&](size_t k) {
     return reinterpret_cast<const T*>(reduction.sources[k]) + at;
   };
-  size_t next = 1;
+  size_t next = std::min<size_t>(reduction.sources.size(), is_half<T> ? 1 : 4);
   if constexpr (is_half<T>) {
     const T* first = source(0);
     for (int64_t i = 0; i < count; ++i) out[i] = first[i];
-  } else if (reduction.sources.size() == 1) {
+  } else if (next == 1) {
     std::memcpy(out, source(0), static_cast<size_t>(count) * sizeof(T));
+  } else if (next == 2) {
+    combine_first<Op, 2>(out, source, count);
+  } else if (next == 3) {
+    combine_first<Op, 3>(out, source, count);
   } else {
-    combine<Op, T>(out, source(0), source(next++), count);
+    combine_first<Op, 4>(out, source, count);
   }
   for (; next < reduction.sources.size(); ++next) combine<Op, T>(out, out, source(next), count);
 }
