@@ -89,7 +89,7 @@ struct RecoveryOptions {
 
 struct MonitoredSessionOptions {
   std::shared_ptr<SessionCreator> session_creator = nullptr;  // nullptr: a ChiefSessionCreator
-  Hooks hooks = {};
+  Hooks hooks = {};                                           // none of them null (InvalidArgument)
   std::chrono::milliseconds stop_grace_period{120'000};
   RecoveryOptions recovery = {};
 };
@@ -165,12 +165,12 @@ struct MonitoredTrainingSessionOptions {
   Scaffold scaffold = {};
   Hooks hooks = {};
   Hooks chief_only_hooks = {};
-  // Checkpoints: by default every 600 s. Needs a checkpoint_dir; without a scaffold.saver
-  // all variables are saved.
+  // Checkpoints: by default every 600 s; {} writes none. Needs a checkpoint_dir; without a
+  // scaffold.saver all variables are saved.
   Every save_checkpoint = {.secs = 600};
   std::shared_ptr<ScalarSink> summary_writer = nullptr;
-  std::map<std::string, Tensor> summaries = {};  // scalars by tag
-  Every save_summaries = {.steps = 100};
+  std::map<std::string, Tensor> summaries = {};       // scalars by tag
+  Every save_summaries = {.steps = 100};              // {}: none
   std::optional<int64_t> log_step_count_steps = 100;  // nullopt: not
   std::chrono::milliseconds stop_grace_period{120'000};
   std::chrono::milliseconds max_wait{7'200'000};  // of a worker for the chief

@@ -78,8 +78,8 @@ class Server {
 
   // Begins to serve. Harmless when it does. FailedPrecondition after stop().
   void start();
-  // Returns when the server has stopped: by stop(), by SIGTERM, or because a coordinator shut the
-  // cluster down. A client or a master that dies does not end it.
+  // Returns when the server has stopped, at once when it has: by stop(), by SIGTERM, or because a
+  // coordinator shut the cluster down. A client or a master that dies does not end it.
   void join();
   // Ends all sessions and connections. The port is free when it returns.
   void stop();

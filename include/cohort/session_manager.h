@@ -77,9 +77,9 @@ class SessionManager {
 
   std::unique_ptr<Session> open(const std::string& target, const SessionOptions& config) const;
   bool restore(Session& session, const RestoreOptions& options) const;
-  static Reason check(Session& session, const Tensor& op);
-  Reason try_local_init(Session& session) const;
-  Reason why_not_ready(Session& session) const;
+  static Reason check(Session& session, const Tensor& op, const RunOptions& limit);
+  Reason try_local_init(Session& session, const RunOptions& limit = {}) const;
+  Reason why_not_ready(Session& session, const RunOptions& limit = {}) const;
 
   const SessionManagerOptions options_;
   const Graph graph_;

@@ -72,12 +72,12 @@ class Coordinator {
   std::shared_ptr<CoordinatedThread> start_loop(std::string name,
                                                 std::chrono::milliseconds interval,
                                                 std::function<void()> body);
-  // Makes join() wait for a thread that somebody else started.
+  // Makes join() wait for a thread that somebody else started. InvalidArgument for a null one.
   void register_thread(std::shared_ptr<CoordinatedThread> thread);
 
   void request_stop();
   // The same because of an error: the first one reported is thrown by join(), later ones are
-  // dropped, those with a clean stop code are none. After join() is through, the error is thrown at
+  // dropped, those with a clean stop code are none. After join() is through, an error is thrown at
   // once: nobody else would hear of it.
   void request_stop(const Status& error);
   bool should_stop() const;

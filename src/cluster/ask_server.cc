@@ -36,6 +36,10 @@ Answer ask_at(const std::string& address, const Credentials& credentials,
 Answer ask(std::string_view target, const Link::Request& request) {
   const auto parsed = internal::parse_target(target);
   if (!parsed) internal::raise(Code::NotFound, "[Server] the target is empty");
+  if (parsed->protocol != "grpc") {
+    internal::raise(Code::NotFound,
+                    "[Server] nothing serves target '{}'; expected grpc://host:port", target);
+  }
   return ask_at(internal::address_text(parsed->address.host, parsed->address.port),
                 credentials_from_environment(), kConnectLimit, request);
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <condition_variable>
 #include <mutex>
+#include <utility>
 
 #include "base/raise.h"
 #include "cluster/lost_task.h"
@@ -15,8 +16,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr auto kNoticeEvery = std::chrono::seconds(5);
-constexpr auto kOneTry = std::chrono::seconds(2);
+// Who waits is told soon for whom, when a try has shown why, and then now and again.
+constexpr auto kFirstNotice = std::chrono::milliseconds(2500);
+constexpr auto kNoticeEvery = std::chrono::milliseconds(5000);
+constexpr auto kOneTry = std::chrono::milliseconds(2000);
 
 bool is_missing(Code code) { return code == Code::Unavailable || code == Code::DeadlineExceeded; }
 
@@ -73,7 +76,9 @@ class Gatherer {
 
   void wait() {
     std::unique_lock lock(mutex_);
-    while (!ended_.wait_for(lock, kNoticeEvery, [&] { return open_ == 0; })) {
+    std::chrono::milliseconds patience = kFirstNotice;
+    while (
+        !ended_.wait_for(lock, std::exchange(patience, kNoticeEvery), [&] { return open_ == 0; })) {
       const std::string text =
           fmt::format("[{}] waiting for {}", gathering_.what, fmt::join(missing(), "; "));
       lock.unlock();

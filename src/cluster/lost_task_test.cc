@@ -143,7 +143,7 @@ TEST(MissingTask, IsToldWhileItIsWaitedFor) {
   Session session(cluster.target());
   testing::internal::CaptureStderr();
   const auto status = error_of([&] {
-    session.run(graph.y, {{graph.x, Tensor(1.f)}}, {.timeout = std::chrono::milliseconds(5'500)});
+    session.run(graph.y, {{graph.x, Tensor(1.f)}}, {.timeout = std::chrono::milliseconds(3'000)});
   });
   const std::string told = testing::internal::GetCapturedStderr();
   EXPECT_EQ(status.code, Code::Unavailable);

@@ -38,12 +38,12 @@ class RemoteSession : public SessionImpl, public std::enable_shared_from_this<Re
     StepDone result;
   };
 
+  void check_open() const override;
   std::shared_ptr<const PreparedRun> prepare(const RunRequest& request,
                                              std::chrono::milliseconds limit) override;
   std::vector<Tensor> execute(const PreparedRun& run, const std::vector<Tensor>& values,
                               const RunOptions& options, RunMetadata* metadata) override;
 
-  void check_open() const;
   void extend(Deadline deadline);
   Link::Pointer connect(Deadline deadline);
   void receive(const Message& message);

@@ -18,7 +18,9 @@ using std::chrono::milliseconds;
 TEST(RemoteSession, NobodyListensThere) {
   const std::string address = test::free_addresses(1)[0];
   const Graph graph;
+  const auto start = std::chrono::steady_clock::now();
   EXPECT_ERROR(Code::Unavailable, address, Session(graph, address, {.timeout = milliseconds(100)}));
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5));
 }
 
 TEST(RemoteSession, AnEmptyGraphDoesNotRun) {
@@ -48,6 +50,35 @@ TEST(RemoteSession, FetchesComeInTheOrderAskedForAndMayBeFed) {
   EXPECT_EQ(all[3].to<float>(), 7);
   EXPECT_EQ(session.run({z, y}, {{y, Tensor(10.f)}})[0].to<float>(), 11);
   EXPECT_TRUE(session.run(std::vector<Tensor>{}, {{x, Tensor(1.f)}}).empty());
+}
+
+TEST(RemoteSession, TheOrderOfFeedsAndFetchesMakesNoOtherSignature) {
+  test::LocalCluster cluster(1, 1);
+  Graph graph;
+  auto building = graph.as_default();
+  const Tensor x = placeholder(kFloat32, {});
+  const Tensor y = placeholder(kFloat32, {});
+  Tensor minus, half;
+  {
+    auto on = device("/job:ps/task:0");
+    minus = x - y;
+    half = x / y;
+  }
+  Session session(cluster.target());
+  const auto plans = [&] { return cluster.server("ps", 0).status().plans; };
+  const Feeds feeds{{x, Tensor(4.f)}, {y, Tensor(8.f)}}, turned{{y, Tensor(8.f)}, {x, Tensor(4.f)}};
+  EXPECT_EQ(session.run(minus, feeds).to<float>(), -4);
+  EXPECT_EQ(session.run(minus, turned).to<float>(), -4);
+  EXPECT_EQ(session.run({minus, minus}, turned)[1].to<float>(), -4);
+  EXPECT_EQ(plans(), 1u);
+  for (const Feeds& fed : {feeds, turned}) {
+    EXPECT_EQ(session.run({minus, half}, fed)[1].to<float>(), 0.5);
+    const std::vector<Tensor> three = session.run({half, minus, half}, fed);
+    EXPECT_EQ(three[0].to<float>(), 0.5);
+    EXPECT_EQ(three[1].to<float>(), -4);
+    EXPECT_EQ(three[2].to<float>(), 0.5);
+  }
+  EXPECT_EQ(plans(), 2u);
 }
 
 TEST(RemoteSession, FeedsAreCheckedBeforeAnythingIsSent) {
@@ -162,6 +193,10 @@ TEST(RemoteSession, ACallableRunsByPosition) {
   session.close();
   EXPECT_ERROR(Code::FailedPrecondition, "closed", call({Tensor(1.f), Tensor(5.f)}));
   EXPECT_ERROR(Code::FailedPrecondition, "closed", session.run(z));
+  EXPECT_ERROR(Code::FailedPrecondition, "closed", session.make_callable({y, x}, {z}));
+  EXPECT_ERROR(Code::FailedPrecondition, "closed", session.partial_run_setup({z}, {x, y}));
+  EXPECT_ERROR(Code::FailedPrecondition, "closed", session.list_devices());
+  session.close();
 }
 
 TEST(RemoteSession, ListsTheDevicesOfAllTasks) {
@@ -345,6 +380,27 @@ TEST(RemoteSession, AnErrorNamesTaskNodeAndCause) {
   EXPECT_FALSE(status.derived);
   for (const char* part : {"From /job:ps/replica:0/task:0", "here/", "(3, 2)"}) {
     EXPECT_NE(status.message.find(part), std::string::npos) << status.message;
+  }
+}
+
+TEST(RemoteSession, ALongErrorIsCutAndHarmsNothing) {
+  test::LocalCluster cluster(1, 1);
+  Graph graph;
+  auto building = graph.as_default();
+  const Tensor x = placeholder(kFloat32, {});
+  Tensor y;
+  {
+    auto on = device("/job:ps/task:0");
+    y = check_numerics(log(x), "too small" + std::string(1'000'000, '!'));
+  }
+  Session session(cluster.target());
+  for (int i = 0; i < 3; ++i) {
+    const Status status = error_of([&] { session.run(y, {{x, Tensor(-1.f)}}); });
+    EXPECT_EQ(status.code, Code::InvalidArgument);
+    EXPECT_EQ(status.origin, "/job:ps/replica:0/task:0");
+    EXPECT_NE(status.message.find("too small"), std::string::npos);
+    EXPECT_LE(status.message.size(), 4096u);
+    EXPECT_EQ(session.run(y, {{x, Tensor(1.f)}}).to<float>(), 0);
   }
 }
 

@@ -1,6 +1,7 @@
 #include "cohort/server.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <future>
@@ -33,6 +34,9 @@ TEST(Server, SaysWhatIsWrongWithItsDefinition) {
   EXPECT_ERROR(Code::Internal, "chief", Server(two, {.job_name = "chief", .task_index = 0}));
   EXPECT_ERROR(Code::InvalidArgument, "port", Server(ClusterSpec{{"a", {"localhost"}}}));
   EXPECT_ERROR(Code::InvalidArgument, "port", Server(ClusterSpec{{"a", {"localhost:abc"}}}));
+  EXPECT_ERROR(Code::InvalidArgument, "port", Server(ClusterSpec{{"a", {"localhost:70000"}}}));
+  EXPECT_ERROR(Code::InvalidArgument, "the job 'a b'",
+               Server(ClusterSpec{{"a b", {"localhost:0"}}}));
   EXPECT_ERROR(Code::InvalidArgument, "protocol",
                Server(ClusterSpec{{"a", {"localhost:0"}}}, {.protocol = "http"}));
   EXPECT_ERROR(Code::Unimplemented, "libopenmpi-dev",
@@ -48,7 +52,30 @@ TEST(Server, OfASparseJobIsItsOnlyTask) {
 TEST(Server, ASecondOneAtAPortFails) {
   const ClusterSpec spec{{"a", {test::free_addresses(1)[0]}}};
   Server first(spec);
-  EXPECT_ERROR(Code::Unknown, "port", Server(spec));
+  EXPECT_ERROR(Code::Unknown, "is in use by process " + std::to_string(getpid()), Server(spec));
+}
+
+TEST(Server, IsADefinitionWithWhatIsGivenInstead) {
+  const ClusterSpec spec{{"ps", {"localhost:0"}}, {"worker", {{2, "localhost:0"}, {5, "h:1"}}}};
+  const ServerDef def{spec, "worker", 5, "http"};
+  Server server(def, {.task_index = 2, .protocol = "grpc"});
+  EXPECT_EQ(server.server_def().job_name, "worker");
+  EXPECT_EQ(server.server_def().task_index, 2);
+  // The port that was chosen stands in the server's own view, and nothing else has changed.
+  EXPECT_EQ("grpc://" + server.server_def().cluster.task_address("worker", 2), server.target());
+  EXPECT_FALSE(server.target().ends_with(":0"));
+  EXPECT_EQ(server.server_def().cluster.task_address("worker", 5), "h:1");
+  EXPECT_EQ(server.server_def().cluster.task_address("ps", 0), "localhost:0");
+}
+
+TEST(Server, ListensBeyondLoopbackOnlyWhenToldInSoManyWords) {
+  for (const char* own : {"0.0.0.0:0", "10.1.2.3:0", "no-such-host.invalid:0"}) {
+    EXPECT_ERROR(Code::FailedPrecondition, "Credentials::insecure",
+                 Server(ClusterSpec{{"a", {own}}}));
+  }
+  const ClusterSpec everywhere{{"a", {"0.0.0.0:0"}}};
+  Server insecure(everywhere, {}, {.credentials = {.insecure = true}});
+  EXPECT_EQ(insecure.status().task, "/job:a/replica:0/task:0");
 }
 
 TEST(Server, StoppingFreesThePort) {
@@ -74,6 +101,22 @@ TEST(Server, StartsWhenToldTo) {
   server.start();
   Session session(server.target());
   EXPECT_EQ(session.run(x).to<float>(), 1);
+}
+
+TEST(Server, StartingTwiceIsHarmlessAndJoiningAStoppedOneReturns) {
+  Server server = Server::create_local_server();
+  const std::string target = server.target();
+  server.start();
+  EXPECT_EQ(server.target(), target);
+  server.stop();
+  server.join();
+  EXPECT_EQ(server.target(), target);
+  EXPECT_TRUE(server.status().devices.empty());
+  Server never = Server::create_local_server({.start = false});
+  EXPECT_EQ(never.target(), "grpc://localhost:0");
+  never.stop();
+  never.join();
+  EXPECT_ERROR(Code::FailedPrecondition, "stopped", never.start());
 }
 
 TEST(Server, JoinEndsWhenItIsStopped) {
@@ -127,6 +170,7 @@ TEST(Server, TellsItsStatus) {
   EXPECT_NE(worker.sessions[0].client.find("client"), std::string::npos);
   EXPECT_EQ(worker.plans, 1u);
   EXPECT_EQ(worker.devices[0], "/job:worker/replica:0/task:0/device:CPU:0");
+  EXPECT_EQ(worker.running_steps, 0u);
   const ServerStatus ps = cluster.server("ps", 0).status();
   EXPECT_EQ(ps.sessions.size(), 0u);
   EXPECT_EQ(ps.worker_sessions, 1u);
@@ -135,6 +179,25 @@ TEST(Server, TellsItsStatus) {
   EXPECT_EQ(ps.peers[0].name, "/job:worker/replica:0/task:0");
   EXPECT_FALSE(ps.peers[0].transport.empty());
   EXPECT_GE(ps.peers[0].messages_received, 3u);
+  EXPECT_GE(ps.peers[0].messages_sent, 3u);
+  const auto sent = ps.peers[0].bytes_sent;
+  const auto received = ps.peers[0].bytes_received;
+  session.run(y);
+  const ServerStatus later = cluster.server("ps", 0).status();
+  EXPECT_GT(later.peers[0].bytes_received, received);
+  EXPECT_GT(later.peers[0].bytes_sent, sent);
+  session.close();
+  EXPECT_TRUE(server_status(cluster.target()).sessions.empty());
+  // The other tasks are told, and nobody waits for them.
+  while (cluster.server("ps", 0).status().worker_sessions > 0) std::this_thread::yield();
+  EXPECT_EQ(cluster.server("ps", 0).status().plans, 0u);
+}
+
+TEST(Server, IsAskedAtItsTargetOnly) {
+  for (const char* target : {"local", "http://localhost:1", "grpc+verbs://localhost:1", ""}) {
+    EXPECT_ERROR(Code::NotFound, "target", server_status(target));
+    EXPECT_ERROR(Code::NotFound, "target", reset(target));
+  }
 }
 
 }  // namespace

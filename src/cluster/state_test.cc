@@ -48,6 +48,70 @@ TEST(TaskState, OutlivesTheSession) {
   EXPECT_EQ(session.run(counter.value).to<float>(), 1);
 }
 
+// A variable "counter" as another program may declare it.
+struct OtherCounter {
+  Graph graph;
+  Graph::Scope building = graph.as_default();
+  Tensor initialize, value, add, rows, set_rows;
+
+  OtherCounter(const Shape& shape, DType dtype) {
+    auto on = device("/job:ps/task:0");
+    Variable v = get_variable("counter", {.shape = shape, .dtype = dtype, .initializer = zeros()});
+    initialize = global_variables_initializer();
+    value = v.read_value();
+    add = v.assign_add(cast(ones(shape), dtype));
+    if (shape.rank() == 0) return;
+    const Tensor first({int64_t{0}});
+    rows = gather(v, first);
+    set_rows = v.scatter_add({cast(ones(shape.with(0, 1)), dtype), first, shape});
+  }
+};
+
+TEST(TaskState, OfAnotherShapeIsReadAsItIsAndNotOverwritten) {
+  test::LocalCluster cluster(1, 2);
+  Counter mine({2});
+  Session first(mine.graph, cluster.target("worker", 0));
+  first.run(mine.initialize);
+  for (const Shape& shape : {Shape{3}, Shape{3, 2}}) {
+    OtherCounter other(shape, kFloat32);
+    Session second(other.graph, cluster.target("worker", 1));
+    EXPECT_EQ(second.run(other.value).shape(), (Shape{2}));
+    EXPECT_ERROR(Code::InvalidArgument, "'counter' holds float32 of shape (2,)",
+                 second.run(other.initialize));
+    EXPECT_ERROR(Code::InvalidArgument, "AssignAdd", second.run(other.add));
+  }
+  EXPECT_EQ(first.run(mine.value).to_vector<float>(), (std::vector<float>{0, 0}));
+}
+
+TEST(TaskState, OfAnotherDtypeIsAnErrorWhateverIsDoneWithIt) {
+  test::LocalCluster cluster(1, 2);
+  Counter mine({2});
+  Session first(mine.graph, cluster.target("worker", 0));
+  first.run(mine.initialize);
+  for (const DType dtype : {kFloat64, kInt32, kInt8}) {
+    OtherCounter other({2}, dtype);
+    Session second(other.graph, cluster.target("worker", 1));
+    for (const Tensor& use :
+         {other.initialize, other.value, other.add, other.rows, other.set_rows}) {
+      EXPECT_ERROR(Code::InvalidArgument, "'counter' holds float32", second.run(use));
+    }
+  }
+  EXPECT_EQ(first.run(mine.value).to_vector<float>(), (std::vector<float>{0, 0}));
+}
+
+TEST(TaskState, OfAnotherRankHarmsNothing) {
+  test::LocalCluster cluster(1, 1);
+  Counter mine;
+  Session first(mine.graph, cluster.target());
+  first.run(mine.initialize);
+  OtherCounter other({2}, kFloat32);
+  Session second(other.graph, cluster.target());
+  EXPECT_ERROR(Code::InvalidArgument, "'counter' of shape ()", second.run(other.set_rows));
+  EXPECT_NE(error_of([&] { second.run(other.rows); }).message.find("node 'Gather'"),
+            std::string::npos);
+  EXPECT_EQ(first.run(mine.value).to<float>(), 0);
+}
+
 TEST(TaskState, BelongsToItsTask) {
   test::LocalCluster cluster(2, 1);
   Counter counter;

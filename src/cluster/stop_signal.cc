@@ -29,6 +29,8 @@ StopSignal::StopSignal() {
   const std::lock_guard lock(mutex);
   if (event_fd < 0) event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (users++ > 0 || event_fd < 0) return;
+  uint64_t earlier = 0;  // a signal that ended those who waited before
+  [[maybe_unused]] const ssize_t taken = ::read(event_fd, &earlier, sizeof earlier);
   struct sigaction before {};
   sigaction(SIGTERM, nullptr, &before);
   if ((before.sa_flags & SA_SIGINFO) != 0 || before.sa_handler != SIG_DFL) return;

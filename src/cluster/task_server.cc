@@ -30,9 +30,11 @@ ClusterSpec with_address(const ServerDef& def, const std::string& address) {
 void check_protocol(const std::string& protocol) {
   if (protocol == "grpc") return;
   if (protocol == "grpc+verbs") {
-    raise(Code::Unimplemented,
-          "[Server] protocol 'grpc+verbs' needs the MPI engine, which this build does not have; "
-          "install libopenmpi-dev (with UCX) and build again, or use 'grpc'");
+    raise(
+        Code::Unimplemented,
+        "[Server] protocol 'grpc+verbs' needs an MPI/UCX engine (libopenmpi-dev) that carries what "
+        "servers exchange, and there is none: here MPI carries collectives only (cohort/mpi.h); "
+        "use 'grpc'");
   }
   raise(Code::InvalidArgument, "[Server] protocol '{}' is neither 'grpc' nor 'grpc+verbs'",
         protocol);
@@ -177,6 +179,10 @@ void TaskServer::request_stop() {
 }
 
 void TaskServer::join() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (state_ == State::Stopped) return;
+  }
   start();
   const StopSignal signal;
   pollfd events[] = {{.fd = stop_event_, .events = POLLIN, .revents = 0},

@@ -5,6 +5,7 @@
 #include "base/raise.h"
 #include "cohort/ops.h"
 #include "ops/checks.h"
+#include "ops/declared_dtype.h"
 #include "ops/kernel.h"
 #include "ops/rows.h"
 #include "ops/variable_ops.h"
@@ -53,6 +54,8 @@ extern constexpr OpDef kReadRows{
           at::Tensor found;
           // Nothing changes; but nobody else may change it meanwhile, or would have to copy it all.
           cell.update([&](const Tensor& table) {
+            check_declared(cell, table, k.attrs.get<DType>("dtype"));
+            require_rank_at_least("ReadRows", table.shape(), 1, "the variable's value");
             const at::Tensor whole = aten(table);
             found = take_rows(whole, 0, checked_rows("ReadRows", in(k, 1), whole.size(0)));
           });

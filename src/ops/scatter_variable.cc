@@ -2,6 +2,7 @@
 
 #include "base/raise.h"
 #include "ops/checks.h"
+#include "ops/declared_dtype.h"
 #include "ops/kernel.h"
 #include "ops/row_update.h"
 #include "ops/variable_ops.h"
@@ -76,7 +77,12 @@ extern constexpr OpDef kScatterVariable{
     .dtypes = kNumericTypes | kResourceType,
     .infer = [](const OpInputs& inputs) -> Specs {
       require_integers(inputs, 1, "the indices");
-      return {{inputs.attrs.get<DType>("dtype"), inputs.attrs.get<Shape>("shape")}};
+      const auto dtype = inputs.attrs.get<DType>("dtype");
+      if (inputs.dtype(2) != dtype) {
+        raise(Code::InvalidArgument, "[{}] the variable is {}, but the values are {}", inputs.op,
+              to_string(dtype), to_string(inputs.dtype(2)));
+      }
+      return {{dtype, inputs.attrs.get<Shape>("shape")}};
     },
     .compute =
         [](Kernel& k) {
@@ -85,6 +91,7 @@ extern constexpr OpDef kScatterVariable{
           const at::Tensor values = in(k, 2).contiguous();
           check_division(op, values);
           k.outputs[0] = cell.update([&](const Tensor& table) {
+            check_declared(cell, table, k.attrs.get<DType>("dtype"));
             const RowUpdate update(cell.name(), aten(table), in(k, 1), values);
             visit_numeric(table.dtype(), [&]<typename T>(T) {
               scatter_rows(update, static_cast<T*>(aten(table).data_ptr()),

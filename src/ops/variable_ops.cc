@@ -2,6 +2,7 @@
 
 #include "base/raise.h"
 #include "cohort/ops.h"
+#include "ops/declared_dtype.h"
 #include "ops/dispatch.h"
 #include "ops/kernel.h"
 
@@ -84,7 +85,12 @@ extern constexpr OpDef kReadVariable{
     .name = "ReadVariable",
     .dtypes = kResourceType,
     .infer = infer_variable,
-    .compute = [](Kernel& k) { k.outputs[0] = cell_of(k.inputs[0]).read(); },
+    .compute =
+        [](Kernel& k) {
+          const VariableCell& cell = cell_of(k.inputs[0]);
+          k.outputs[0] = cell.read();
+          check_declared(cell, k.outputs[0], k.attrs.get<DType>("dtype"));
+        },
     .gradient = nullptr,
     .no_gradient_because = "a variable's gradient is collected where it is read",
     .stateful = true,
@@ -130,7 +136,9 @@ extern constexpr OpDef kAssignAddVariable{
     .infer = infer_delta,
     .compute =
         [](Kernel& k) {
-          k.outputs[0] = cell_of(k.inputs[0]).update([&](const Tensor& value) {
+          VariableCell& cell = cell_of(k.inputs[0]);
+          k.outputs[0] = cell.update([&](const Tensor& value) {
+            check_declared(cell, value, k.attrs.get<DType>("dtype"));
             check_broadcasts("AssignAdd", k.inputs[1].shape(), value.shape());
             at::Tensor target = aten(value);
             target.add_(in(k, 1));
@@ -147,7 +155,9 @@ extern constexpr OpDef kAssignSubVariable{
     .infer = infer_delta,
     .compute =
         [](Kernel& k) {
-          k.outputs[0] = cell_of(k.inputs[0]).update([&](const Tensor& value) {
+          VariableCell& cell = cell_of(k.inputs[0]);
+          k.outputs[0] = cell.update([&](const Tensor& value) {
+            check_declared(cell, value, k.attrs.get<DType>("dtype"));
             check_broadcasts("AssignSub", k.inputs[1].shape(), value.shape());
             at::Tensor target = aten(value);
             target.sub_(in(k, 1));
@@ -157,6 +167,14 @@ extern constexpr OpDef kAssignSubVariable{
     .no_gradient_because = kState,
     .stateful = true,
 };
+
+void check_declared(const VariableCell& cell, const Tensor& stored, DType declared) {
+  if (stored.dtype() == declared) return;
+  raise(Code::InvalidArgument,
+        "[Variable] '{}' holds {}, but this graph declares it {}; graphs that share a variable "
+        "must agree on its dtype",
+        cell.name(), to_string(stored.dtype()), to_string(declared));
+}
 
 VariableCell& cell_of(const Tensor& handle) {
   auto* cell = dynamic_cast<VariableCell*>(resource_of(handle).get());

@@ -27,17 +27,10 @@ StatusRequestCall::StatusRequestCall(const Target& target, grpc::CompletionQueue
   call_->Finish(&reply_, &outcome_, tag);
 }
 
-TaskStatus StatusRequestCall::answer() {
-  if (!outcome_.ok()) throw Error(explain_failure(outcome_, address_, with_certificates_).status);
+TaskStatus decode_status(std::string_view bytes, const std::string& address) {
   proto::StatusReply reply;
-  if (!reply.ParseFromString(ReceivedBytes(reply_).to_string())) {
-    raise(Code::DataLoss, "[Status] {} answered what is no status", address_);
-  }
-  if (with_certificates_ &&
-      !may_be_called(reply.name(), peer_certificate_names(*context_.auth_context()))) {
-    raise(Code::PermissionDenied,
-          "[Status] who answers at {} says that it is {}, and has not its certificate", address_,
-          reply.name());
+  if (!reply.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
+    raise(Code::DataLoss, "[Status] {} answered what is no status", address);
   }
   return {.peer = {.name = reply.name(),
                    .incarnation = reply.incarnation(),
@@ -49,6 +42,18 @@ TaskStatus StatusRequestCall::answer() {
           .seconds_up = reply.seconds_up(),
           .clock = reply.clock(),
           .details = reply.details()};
+}
+
+TaskStatus StatusRequestCall::answer() {
+  if (!outcome_.ok()) throw Error(explain_failure(outcome_, address_, with_certificates_).status);
+  TaskStatus status = decode_status(ReceivedBytes(reply_).to_string(), address_);
+  if (with_certificates_ &&
+      !may_be_called(status.peer.name, peer_certificate_names(*context_.auth_context()))) {
+    raise(Code::PermissionDenied,
+          "[Status] who answers at {} says that it is {}, and has not its certificate", address_,
+          status.peer.name);
+  }
+  return status;
 }
 
 TaskStatus ask_status(const std::string& address, const Credentials& credentials,

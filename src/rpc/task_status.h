@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "cohort/credentials.h"
 #include "transport/connection.h"
@@ -17,6 +18,9 @@ struct TaskStatus {
   double clock = 0;  // its own, in seconds since 1970
   std::string details = {};
 };
+
+// What a task sent. DataLoss, naming the address, for bytes that are none.
+TaskStatus decode_status(std::string_view bytes, const std::string& address);
 
 // Asks who listens at "host:port", once. Throws as Party::connect does, without trying again.
 TaskStatus ask_status(const std::string& address, const Credentials& credentials,

@@ -19,7 +19,7 @@ std::vector<DeviceName> local_devices() {
 struct LocalSession::RunHandle {
   explicit RunHandle(LocalSession& owner) : session(owner) {
     const std::lock_guard lock(session.mutex_);
-    session.check_open();
+    session.check_open_locked();
     id = session.next_run_++;
     session.running_[id] = &cancellation;
   }
@@ -43,13 +43,18 @@ LocalSession::LocalSession(std::shared_ptr<GraphImpl> graph, const SessionOption
 }
 
 void LocalSession::check_open() const {
+  const std::lock_guard lock(mutex_);
+  check_open_locked();
+}
+
+void LocalSession::check_open_locked() const {
   if (closed_) raise(Code::FailedPrecondition, "[Session] the session is closed");
 }
 
 std::shared_ptr<const PreparedRun> LocalSession::prepare(const RunRequest& request,
                                                          std::chrono::milliseconds /*limit*/) {
   const std::lock_guard lock(mutex_);
-  check_open();
+  check_open_locked();
   std::shared_ptr<const CompiledRun>& entry = cache_[signature_of(request)];
   if (!entry) entry = compile_run(request);
   return entry;

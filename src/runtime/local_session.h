@@ -24,12 +24,13 @@ class LocalSession : public SessionImpl {
  private:
   struct RunHandle;
 
+  void check_open() const override;
   std::shared_ptr<const PreparedRun> prepare(const RunRequest& request,
                                              std::chrono::milliseconds limit) override;
   std::vector<Tensor> execute(const PreparedRun& run, const std::vector<Tensor>& values,
                               const RunOptions& options, RunMetadata* metadata) override;
 
-  void check_open() const;  // mutex_ is held
+  void check_open_locked() const;  // mutex_ is held
   std::shared_ptr<const CompiledRun> compile_run(const RunRequest& request);
   void place_new_nodes();
 

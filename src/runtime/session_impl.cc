@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <tuple>
+#include <utility>
 
 #include "base/raise.h"
 #include "runtime/partial_run.h"
@@ -13,18 +15,52 @@ namespace {
 
 void check_value(const GraphImpl& graph, Endpoint endpoint, const Tensor& tensor,
                  const Tensor& value) {
+  const bool has_value = value.defined() && !value.is_symbolic();
+  if (has_value && value.dtype() == tensor.dtype() &&
+      value.shape().is_compatible_with(tensor.shape())) {
+    return;
+  }
   const std::string name = endpoint_name(graph, endpoint);
-  if (value.is_symbolic() || !value.defined()) {
+  if (!has_value) {
     raise(Code::InvalidArgument, "[Session] '{}' was fed something without a value", name);
   }
   if (value.dtype() != tensor.dtype()) {
     raise(Code::InvalidArgument, "[Session] '{}' is {}, but was fed {}", name,
           to_string(tensor.dtype()), to_string(value.dtype()));
   }
-  if (!value.shape().is_compatible_with(tensor.shape())) {
-    raise(Code::InvalidArgument, "[Session] '{}' has shape {}, but was fed {}", name,
-          tensor.shape().to_string(), value.shape().to_string());
+  raise(Code::InvalidArgument, "[Session] '{}' has shape {}, but was fed {}", name,
+        tensor.shape().to_string(), value.shape().to_string());
+}
+
+// Runs that feed and fetch the same share a signature, in whatever order they ask.
+void sort_feeds(std::vector<Endpoint>& feeds, std::vector<Tensor>& values) {
+  if (std::is_sorted(feeds.begin(), feeds.end())) return;
+  std::vector<std::pair<Endpoint, Tensor>> both;
+  for (size_t i = 0; i < feeds.size(); ++i) both.emplace_back(feeds[i], values[i]);
+  std::sort(both.begin(), both.end(),
+            [](const auto& a, const auto& b) { return a.first < b.first; });
+  for (size_t i = 0; i < both.size(); ++i) std::tie(feeds[i], values[i]) = std::move(both[i]);
+}
+
+// Returns them as they were, or nothing when they were in order, each once.
+std::vector<Endpoint> sort_fetches(std::vector<Endpoint>& fetches) {
+  const auto out_of_order = [](const Endpoint& a, const Endpoint& b) { return !(a < b); };
+  if (std::adjacent_find(fetches.begin(), fetches.end(), out_of_order) == fetches.end()) return {};
+  std::vector<Endpoint> asked = fetches;
+  std::sort(fetches.begin(), fetches.end());
+  fetches.erase(std::unique(fetches.begin(), fetches.end()), fetches.end());
+  return asked;
+}
+
+std::vector<Tensor> as_asked(const std::vector<Endpoint>& asked,
+                             const std::vector<Endpoint>& sorted,
+                             const std::vector<Tensor>& results) {
+  std::vector<Tensor> all;
+  for (const Endpoint& endpoint : asked) {
+    const auto found = std::lower_bound(sorted.begin(), sorted.end(), endpoint);
+    all.push_back(results[static_cast<size_t>(found - sorted.begin())]);
   }
+  return all;
 }
 
 }  // namespace
@@ -69,9 +105,12 @@ RunRequest SessionImpl::request_for(const std::vector<Tensor>& fetches, const Fe
 std::vector<Tensor> SessionImpl::run(const std::vector<Tensor>& fetches, const Feeds& feeds,
                                      const RunOptions& options, RunMetadata* metadata) {
   std::vector<Tensor> values;
-  const RunRequest request = request_for(fetches, feeds, values);
-  return execute(*prepare(request, options.timeout), values, options,
-                 options.trace ? metadata : nullptr);
+  RunRequest request = request_for(fetches, feeds, values);
+  sort_feeds(request.feeds, values);
+  const std::vector<Endpoint> asked = sort_fetches(request.fetches);
+  std::vector<Tensor> results = execute(*prepare(request, options.timeout), values, options,
+                                        options.trace ? metadata : nullptr);
+  return asked.empty() ? results : as_asked(asked, request.fetches, results);
 }
 
 int SessionImpl::make_callable(const std::vector<Tensor>& feeds, const std::vector<Tensor>& fetches,
@@ -101,6 +140,7 @@ std::vector<Tensor> SessionImpl::run_callable(int id, const std::vector<Tensor>&
 
 std::shared_ptr<PartialRunState> SessionImpl::partial_run_setup(const std::vector<Tensor>& fetches,
                                                                 const std::vector<Tensor>& feeds) {
+  check_open();
   return std::make_shared<PartialRunState>(graph_, request_for(fetches, feeds));
 }
 

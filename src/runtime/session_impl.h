@@ -45,6 +45,8 @@ class SessionImpl {
  protected:
   const GraphImpl& graph() const { return *graph_; }
 
+  // Throws FailedPrecondition once it is closed.
+  virtual void check_open() const = 0;
   // Found among those prepared before, or made. Within the limit, which 0 leaves to the session.
   virtual std::shared_ptr<const PreparedRun> prepare(const RunRequest& request,
                                                      std::chrono::milliseconds limit) = 0;

@@ -12,11 +12,14 @@ namespace {
 // What TensorBoard's own writers add to the tag of a text.
 constexpr std::string_view kTextSuffix = "/text_summary";
 
+// A number that an integer holds; 0 for what is none.
+double within(double number, double most) { return number > 0 ? std::min(number, most) : 0; }
+
 SummaryHistogram read_histogram(const events::Histogram& from) {
   return {.min = from.min(),
           .max = from.max(),
           .sum = from.sum(),
-          .count = static_cast<int64_t>(from.num())};
+          .count = static_cast<int64_t>(within(from.num(), 1e18))};
 }
 
 SummaryImage read_image(const events::Summary::Image& from) {
@@ -51,7 +54,7 @@ bool read_value(const events::Summary::Value& from, SummaryEvent& to) {
 }
 
 std::chrono::system_clock::time_point time_of(const events::Event& event) {
-  const std::chrono::duration<double> seconds(std::clamp(event.wall_time(), 0.0, 4e9));
+  const std::chrono::duration<double> seconds(within(event.wall_time(), 4e9));
   return std::chrono::system_clock::time_point(
       std::chrono::duration_cast<std::chrono::system_clock::duration>(seconds));
 }

@@ -13,11 +13,10 @@ namespace {
 
 using internal::raise;
 
-void add_task(TaskMap& tasks, int index, std::string address) {
-  if (!tasks.emplace(index, std::move(address)).second) {
-    raise(Code::InvalidArgument, "[ClusterSpec] task {} of a job is given twice: '{}' and another",
-          index, tasks.at(index));
-  }
+void add_task(TaskMap& tasks, int index, const std::string& address, std::string_view job) {
+  if (tasks.emplace(index, address).second) return;
+  raise(Code::InvalidArgument, "[ClusterSpec] task {} of {} is given twice, as '{}' and as '{}'",
+        index, job, tasks.at(index), address);
 }
 
 int index_of(std::string_view text) {
@@ -59,7 +58,7 @@ JobTasks::JobTasks(std::initializer_list<internal::BracedText> addresses) {
 }
 
 JobTasks::JobTasks(std::initializer_list<internal::IndexedAddress> sparse_tasks) {
-  for (const auto& task : sparse_tasks) add_task(by_index_, task.index, task.address);
+  for (const auto& task : sparse_tasks) add_task(by_index_, task.index, task.address, "a job");
 }
 
 JobTasks::JobTasks(const TaskList& addresses) {
@@ -69,7 +68,7 @@ JobTasks::JobTasks(const TaskList& addresses) {
 }
 
 JobTasks::JobTasks(const std::map<std::string, std::string>& tasks) {
-  for (const auto& [index, address] : tasks) add_task(by_index_, index_of(index), address);
+  for (const auto& [index, address] : tasks) add_task(by_index_, index_of(index), address, "a job");
 }
 
 JobTasks::JobTasks(const std::variant<TaskList, TaskMap>& tasks)
@@ -98,7 +97,10 @@ ClusterSpec::ClusterSpec(const ClusterDict& jobs) {
 ClusterSpec::ClusterSpec(const ClusterDef& def) {
   for (const ClusterDef::Job& job : def.jobs) {
     TaskMap tasks;
-    for (const ClusterDef::Task& task : job.tasks) add_task(tasks, task.index, task.address);
+    const std::string name = fmt::format("job '{}'", job.name);
+    for (const ClusterDef::Task& task : job.tasks) {
+      add_task(tasks, task.index, task.address, name);
+    }
     add(job.name, std::move(tasks));
   }
 }

@@ -117,7 +117,7 @@ TEST(ClusterSpec, RefusesWhatIsGivenTwiceAndNegativeIndices) {
                ClusterSpec({{"w", {"x:1"}}, {"w", {"y:1"}}}));
   EXPECT_ERROR(Code::InvalidArgument, "job 'w' is given twice",
                ClusterSpec(ClusterDef{{{"w", {}}, {"w", {}}}}));
-  EXPECT_ERROR(Code::InvalidArgument, "task 2 of a job is given twice",
+  EXPECT_ERROR(Code::InvalidArgument, "task 2 of job 'w' is given twice, as 'x:1' and as 'y:1'",
                ClusterSpec(ClusterDef{{{"w", {{2, "x:1"}, {2, "y:1"}}}}}));
   EXPECT_ERROR(Code::InvalidArgument, "given twice", ClusterSpec({{"w", {{1, "x"}, {1, "y"}}}}));
   EXPECT_ERROR(Code::InvalidArgument, "index -1", ClusterSpec({{"w", {{-1, "x:1"}}}}));

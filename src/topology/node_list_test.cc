@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include <set>
+
 #include "support/expect_error.h"
 
 namespace cohort::internal {
@@ -71,6 +73,17 @@ TEST(NodeList, WhatCannotBeReadSaysWhy) {
     SCOPED_TRACE(text);
     EXPECT_ERROR(Code::InvalidArgument, why, parse_node_list(text));
     EXPECT_ERROR(Code::InvalidArgument, "[Slurm] the host list", parse_node_list(text));
+  }
+}
+
+TEST(NodeList, SaysDifferentThingsOfDifferentMistakes) {
+  std::set<std::string> said;
+  for (const char* text : {"", "a[1-3", "a1-3]", "a[1-[2]]", "a[]", "a[x]", "a[1-2-3]", "a[5-3]",
+                           "a[9-010]", "a[0-60000],b[0-60000]", "[1-3]", "a b"}) {
+    const std::string message = error_of([&] { (void)parse_node_list(text); }).message;
+    const size_t reason = message.find("cannot be read: ");
+    ASSERT_NE(reason, std::string::npos) << message;
+    EXPECT_TRUE(said.insert(message.substr(reason)).second) << message;
   }
 }
 

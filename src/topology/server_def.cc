@@ -25,9 +25,17 @@ int only_task(const ClusterSpec& cluster, const std::string& job) {
 }
 
 void check_job(const ClusterSpec& cluster, const std::string& job) {
-  if (cluster.has_job(job)) return;
-  raise(Code::Internal, "[Server] job '{}' is not in the cluster; its jobs are {}{}", job,
-        internal::quoted_list(cluster.jobs()), internal::did_you_mean(job, cluster.jobs()));
+  if (!cluster.has_job(job)) {
+    raise(Code::Internal, "[Server] job '{}' is not in the cluster; its jobs are {}{}", job,
+          internal::quoted_list(cluster.jobs()), internal::did_you_mean(job, cluster.jobs()));
+  }
+  // The devices of the task have the job in their names.
+  const std::optional<DeviceName> name = DeviceName::try_parse("/job:" + job);
+  if (name && name->job) return;
+  raise(Code::InvalidArgument,
+        "[Server] the job '{}' cannot be part of a device name; expected a letter, then letters, "
+        "digits and _",
+        internal::excerpt(job));
 }
 
 }  // namespace

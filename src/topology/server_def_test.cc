@@ -44,6 +44,10 @@ TEST(ServerDef, SaysWhatIsMissing) {
                make_server_def(ClusterSpec{{"w", {}}}));
   EXPECT_ERROR(Code::InvalidArgument, "no task 2",
                make_server_def(two_jobs(), {.job_name = "worker", .task_index = 2}));
+  for (const char* job : {"a b", "1a", "a-b", "*", ""}) {
+    EXPECT_ERROR(Code::InvalidArgument, "cannot be part of a device name",
+                 make_server_def(ClusterSpec{{job, {"localhost:0"}}}));
+  }
   EXPECT_ERROR(Code::Internal, "did you mean 'worker'?",
                make_server_def(two_jobs(), {.job_name = "workers", .task_index = 0}));
 }

@@ -142,6 +142,26 @@ TEST(SlurmClusterResolver, SaysWhichVariableIsMissing) {
   }
 }
 
+TEST(SlurmClusterResolver, AsksForNothingThatItWasGiven) {
+  const ScopedEnvironment environment({{"SLURM_PROCID", "2"},
+                                       {"SLURM_STEP_NUM_TASKS", std::nullopt},
+                                       {"SLURM_STEP_NODELIST", std::nullopt},
+                                       {"SLURM_STEP_TASKS_PER_NODE", std::nullopt},
+                                       {"CUDA_VISIBLE_DEVICES", std::nullopt}});
+  const SlurmClusterResolver resolver({.jobs = {{"ps", 1}, {"worker", 2}},
+                                       .port_base = 100,
+                                       .gpus_per_node = 0,
+                                       .tasks_per_node = Jobs{{"b", 1}, {"a", 2}},
+                                       .rpc_layer = ""});
+  EXPECT_EQ(resolver.cluster_spec(),
+            ClusterSpec({{"ps", {"a:100"}}, {"worker", {"a:101", "b:100"}}}));
+  EXPECT_EQ(resolver.task_type(), "worker");
+  EXPECT_EQ(resolver.task_id(), 1);
+  EXPECT_EQ(resolver.master(), "b:100");
+  EXPECT_EQ(resolver.num_accelerators(), (Jobs{{"GPU", 0}}));
+  EXPECT_EQ(visible_gpus(), "unset");
+}
+
 struct BadStep {
   Variables variables;
   SlurmOptions options;

@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include <set>
+#include <map>
 
 #include "cohort/cluster_resolver.h"
 #include "support/expect_error.h"
@@ -93,6 +93,29 @@ TEST(TFConfigClusterResolver, InALargerClusterItAsksWhichTaskThisIs) {
   EXPECT_ERROR(Code::InvalidArgument, "which task of ClusterSpec(", resolver.master());
   EXPECT_ERROR(Code::InvalidArgument, "no task 2", resolver.master("worker", 2));
   EXPECT_ERROR(Code::InvalidArgument, "no job 'ps'", resolver.master("ps", 0));
+}
+
+// A machine that sees the GPUs of two tasks.
+class WithGpus : public TFConfigClusterResolver {
+ public:
+  using TFConfigClusterResolver::TFConfigClusterResolver;
+
+ protected:
+  std::vector<std::string> visible_devices() const override {
+    return {
+        "/job:worker/replica:0/task:0/device:GPU:0", "/job:worker/replica:0/task:1/device:CPU:0",
+        "/job:worker/replica:0/task:1/device:GPU:0", "/job:worker/replica:0/task:1/device:GPU:1"};
+  }
+};
+
+TEST(TFConfigClusterResolver, CountsTheAcceleratorsOfItsOwnTaskUnlessAnotherIsGiven) {
+  using Counts = std::map<std::string, int>;
+  const auto environment = tf_config(kExample);
+  EXPECT_EQ(WithGpus().num_accelerators(), (Counts{{"GPU", 2}}));
+  EXPECT_EQ(WithGpus().num_accelerators("worker", 0), (Counts{{"GPU", 1}}));
+  EXPECT_EQ(WithGpus().num_accelerators({}, 0), (Counts{{"GPU", 1}}));
+  EXPECT_TRUE(WithGpus().num_accelerators("ps", 0).empty());
+  EXPECT_EQ(WithGpus({.task_id = 0}).num_accelerators(), (Counts{{"GPU", 1}}));
 }
 
 TEST(TFConfigClusterResolver, ReadsSparseJobsAndNumbersAsTexts) {
@@ -221,7 +244,16 @@ TEST(TFConfigText, EachBadTextHasAMessageOfItsOwn) {
     EXPECT_ERROR(Code::InvalidArgument, bad.message, internal::parse_tf_config(bad.text));
     EXPECT_ERROR(Code::InvalidArgument, "TF_CONFIG", internal::parse_tf_config(bad.text));
   }
-  EXPECT_GE(std::size(kBadConfigs), 60u);
+}
+
+// At least 60 ways to be wrong are told apart by what is said about them.
+TEST(TFConfigText, SaysDifferentThingsOfDifferentMistakes) {
+  std::map<std::string, std::string> mistakes;  // by what was said
+  for (const BadConfig& bad : kBadConfigs) {
+    const Status status = error_of([&] { (void)internal::parse_tf_config(bad.text); });
+    mistakes.emplace(status.message, bad.text);
+  }
+  EXPECT_GE(mistakes.size(), 60u);
 }
 
 TEST(TFConfigText, MessagesDoNotRepeatALongText) {

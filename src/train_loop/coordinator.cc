@@ -97,8 +97,8 @@ void Coordinator::stop_on_exception(const std::function<void()>& body) {
 bool Coordinator::joined() const { return state_->joined(); }
 
 void Coordinator::join(const JoinOptions& options) {
-  CoordinatedThreads threads = state_->threads();
-  threads.insert(threads.end(), options.threads.begin(), options.threads.end());
+  for (const auto& thread : options.threads) state_->register_thread(thread);
+  const CoordinatedThreads threads = state_->threads();
   internal::wait_for_end_or_stop(*state_, threads);
   internal::wait_for_end(threads, options.stop_grace_period);
   const std::vector<std::string> alive = internal::running_names(threads);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/raise.h"
+
 namespace cohort::internal {
 
 bool CoordinatorState::is_clean(Code code) const {
@@ -11,7 +13,7 @@ bool CoordinatorState::is_clean(Code code) const {
 
 void CoordinatorState::request_stop(const Status& error) {
   const std::lock_guard lock(mutex_);
-  if (joined_) throw_if_error(error);
+  if (joined_ && !is_clean(error.code)) throw Error(error);
   if (!stop_ && !is_clean(error.code)) error_ = error;
   stop_ = true;
   stopped_.notify_all();
@@ -48,6 +50,7 @@ void CoordinatorState::stop_on_exception(const std::function<void()>& body) {
 }
 
 void CoordinatorState::register_thread(std::shared_ptr<CoordinatedThread> thread) {
+  if (!thread) raise(Code::InvalidArgument, "[Coordinator] the thread to wait for is null");
   const std::lock_guard lock(mutex_);
   std::erase_if(threads_, [](const auto& known) { return !known->running(); });
   threads_.push_back(std::move(thread));

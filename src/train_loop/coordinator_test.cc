@@ -86,6 +86,14 @@ TEST(Coordinator, ThrowsAtOnceWhatIsReportedAfterJoin) {
   coordinator.join();
   EXPECT_ERROR(Code::Internal, "unheard", coordinator.request_stop(failure("unheard")));
   coordinator.request_stop();
+  coordinator.request_stop(failure("no more", Code::OutOfRange));  // no error
+}
+
+TEST(Coordinator, RefusesThreadsThatAreNone) {
+  Coordinator coordinator;
+  EXPECT_ERROR(Code::InvalidArgument, "null", coordinator.register_thread(nullptr));
+  EXPECT_ERROR(Code::InvalidArgument, "null", coordinator.join({.threads = {nullptr}}));
+  coordinator.join();
 }
 
 TEST(Coordinator, IsAsNewAfterClearStop) {

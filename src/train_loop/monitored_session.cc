@@ -66,6 +66,8 @@ SessionCreatorOptions creator_options(const MonitoredTrainingSessionOptions& opt
           .max_wait = options.max_wait};
 }
 
+bool is_wanted(const Every& every) { return every.steps || every.secs; }
+
 Hooks chief_hooks(const MonitoredTrainingSessionOptions& options) {
   Hooks hooks = options.chief_only_hooks;
   if (options.log_step_count_steps && find_global_step()) {
@@ -73,13 +75,15 @@ Hooks chief_hooks(const MonitoredTrainingSessionOptions& options) {
         StepCounterOptions{.every = {.steps = *options.log_step_count_steps},
                            .summary_writer = options.summary_writer}));
   }
-  if (options.summary_writer && !options.summaries.empty()) {
+  const bool summarises = options.summary_writer && !options.summaries.empty();
+  if (summarises && is_wanted(options.save_summaries)) {
     hooks.push_back(std::make_shared<SummarySaverHook>(
         SummarySaverOptions{.scalars = options.summaries,
                             .every = options.save_summaries,
                             .summary_writer = options.summary_writer}));
   }
-  if (!options.checkpoint_dir.empty() && options.scaffold.saver) {
+  const bool saves = !options.checkpoint_dir.empty() && options.scaffold.saver;
+  if (saves && is_wanted(options.save_checkpoint)) {
     hooks.push_back(std::make_shared<CheckpointSaverHook>(
         CheckpointSaverOptions{.checkpoint_dir = options.checkpoint_dir,
                                .every = options.save_checkpoint,

@@ -1,5 +1,6 @@
 #include "train_loop/monitored_session_impl.h"
 
+#include <algorithm>
 #include <thread>
 
 #include "base/log.h"
@@ -8,6 +9,17 @@
 #include "train_loop/hooked_run.h"
 
 namespace cohort::internal {
+namespace {
+
+MonitoredSessionOptions checked(MonitoredSessionOptions options) {
+  if (std::count(options.hooks.begin(), options.hooks.end(), nullptr) > 0) {
+    raise(Code::InvalidArgument, "[MonitoredSession] one of the {} hooks is null",
+          options.hooks.size());
+  }
+  return options;
+}
+
+}  // namespace
 
 struct MonitoredSessionImpl::Live {
   // The coordinator ends before the session: its threads run there.
@@ -32,7 +44,7 @@ struct MonitoredSessionImpl::Live {
 };
 
 MonitoredSessionImpl::MonitoredSessionImpl(MonitoredSessionOptions options)
-    : options_(std::move(options)), graph_(get_default_graph()) {
+    : options_(checked(std::move(options))), graph_(get_default_graph()) {
   if (!options_.session_creator) options_.session_creator = std::make_shared<ChiefSessionCreator>();
   for (const auto& hook : options_.hooks) hook->begin();
   options_.session_creator->prepare_graph();

@@ -363,6 +363,27 @@ TEST_F(MonitoredSessions, GiveTheChiefItsHooks) {
   EXPECT_EQ(lines_.front(), "chief begin");
 }
 
+TEST_F(MonitoredSessions, WriteNoCheckpointsAndSummariesWhenTold) {
+  Variable step = global_step();
+  const Tensor train = step.assign_add(int64_t{1});
+  const auto saver = std::make_shared<MemorySaver>();
+  const TemporaryFolder folder;
+  MonitoredTrainingSession session(
+      {.checkpoint_dir = folder.path(),
+       .scaffold = {.saver = saver},
+       .save_checkpoint = {},
+       .summary_writer = std::make_shared<SummaryWriter>(folder.path()),
+       .summaries = {{"three", three_}},
+       .save_summaries = {}});
+  session.manage([&] { session.run(train); });
+  EXPECT_TRUE(saver->paths().empty());
+}
+
+TEST_F(MonitoredSessions, RefuseHooksThatAreNone) {
+  EXPECT_ERROR(Code::InvalidArgument, "one of the 1 hooks is null",
+               MonitoredSession({.hooks = {nullptr}}));
+}
+
 TEST_F(MonitoredSessions, GoOnFromTheLastCheckpoint) {
   const TemporaryFolder folder;
   const auto count_to = [&](int64_t last) {

@@ -15,11 +15,33 @@ using internal::raise;
 using std::chrono::milliseconds;
 
 constexpr milliseconds kFirstWait{50};
+constexpr milliseconds kOpening{30'000};  // the longest that opening a session takes
 
 // The point in time after that long; far away for waits without end.
 std::chrono::steady_clock::time_point after(milliseconds wait) {
   constexpr milliseconds kForEver = std::chrono::hours(24 * 365);
   return std::chrono::steady_clock::now() + std::min(wait, kForEver);
+}
+
+milliseconds time_until(std::chrono::steady_clock::time_point deadline) {
+  const auto left = deadline - std::chrono::steady_clock::now();
+  return std::max(std::chrono::duration_cast<milliseconds>(left), milliseconds(1));
+}
+
+// Runs that end in time for that point, or as early as the session says.
+RunOptions ending_by(std::chrono::steady_clock::time_point deadline, const SessionOptions& config) {
+  const bool limited = config.timeout.count() > 0;
+  return {.timeout =
+              limited ? std::min(config.timeout, time_until(deadline)) : time_until(deadline)};
+}
+
+// A session without a limit of its own is opened for longer than there may be time: whether anybody
+// serves the target is asked first, within that time.
+void find_server(const std::string& target, std::chrono::steady_clock::time_point deadline,
+                 SessionOptions config) {
+  if (target.empty() || time_until(deadline) > kOpening || config.timeout.count() > 0) return;
+  config.timeout = time_until(deadline);
+  const Session opened(Graph(), target, config);
 }
 
 bool too_late(std::chrono::steady_clock::time_point deadline, milliseconds next_wait) {
@@ -60,10 +82,12 @@ std::unique_ptr<Session> SessionManager::open(const std::string& target,
   return std::make_unique<Session>(graph_, target, config);
 }
 
-SessionManager::Reason SessionManager::check(Session& session, const Tensor& op) {
+SessionManager::Reason SessionManager::check(Session& session, const Tensor& op,
+                                             const RunOptions& limit) {
   if (!op.defined()) return std::nullopt;
   std::vector<std::string> reasons;
-  const Status status = capture_status([&] { reasons = session.run(op).to_vector<std::string>(); });
+  const Status status =
+      capture_status([&] { reasons = session.run(op, {}, limit).to_vector<std::string>(); });
   // A check may itself need what is not initialised yet.
   if (status.code == Code::FailedPrecondition) return status.message;
   throw_if_error(status);
@@ -71,15 +95,17 @@ SessionManager::Reason SessionManager::check(Session& session, const Tensor& op)
   return fmt::format("not initialised: {}", fmt::join(reasons, ", "));
 }
 
-SessionManager::Reason SessionManager::try_local_init(Session& session) const {
+SessionManager::Reason SessionManager::try_local_init(Session& session,
+                                                      const RunOptions& limit) const {
   if (!options_.local_init_op.defined()) return std::nullopt;
-  const Reason reason = check(session, options_.ready_for_local_init_op);
-  if (!reason) session.run(options_.local_init_op);
+  const Reason reason = check(session, options_.ready_for_local_init_op, limit);
+  if (!reason) session.run(options_.local_init_op, {}, limit);
   return reason;
 }
 
-SessionManager::Reason SessionManager::why_not_ready(Session& session) const {
-  return check(session, options_.ready_op);
+SessionManager::Reason SessionManager::why_not_ready(Session& session,
+                                                     const RunOptions& limit) const {
+  return check(session, options_.ready_op, limit);
 }
 
 bool SessionManager::restore(Session& session, const RestoreOptions& options) const {
@@ -149,9 +175,12 @@ std::unique_ptr<Session> SessionManager::wait_for_session(const std::string& tar
   while (true) {
     Reason reason;
     const Status status = capture_status([&] {
-      if (!session) session = open(target, options.config);
-      reason = try_local_init(*session);
-      if (!reason) reason = why_not_ready(*session);
+      if (!session) {
+        find_server(target, deadline, options.config);
+        session = open(target, options.config);
+      }
+      reason = try_local_init(*session, ending_by(deadline, options.config));
+      if (!reason) reason = why_not_ready(*session, ending_by(deadline, options.config));
     });
     if (status.ok() && !reason) return session;
     if (!status.ok()) {

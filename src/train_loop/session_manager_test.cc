@@ -201,6 +201,19 @@ TEST_F(SessionManagers, GiveUpWaitingInTime) {
                slow.wait_for_session("", {.max_wait = milliseconds(1)}));
 }
 
+// Neither a server that does not listen nor a check that does not end takes longer.
+TEST_F(SessionManagers, GiveUpInTimeWhateverTheyWaitFor) {
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_ERROR(Code::DeadlineExceeded, "nobody listens at localhost:1",
+               SessionManager({.ready_op = ready_})
+                   .wait_for_session("localhost:1", {.max_wait = milliseconds(200)}));
+  const Tensor never = FifoQueue({.dtypes = {kString}, .shapes = {{-1}}}).dequeue()[0];
+  EXPECT_ERROR(
+      Code::DeadlineExceeded, "was not ready within 100 ms",
+      SessionManager({.ready_op = never}).wait_for_session("", {.max_wait = milliseconds(100)}));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
+}
+
 TEST_F(SessionManagers, PassOtherErrorsOnWhileWaiting) {
   const Tensor broken =
       gather(constant(Tensor({"a"})), cast(check_numerics(log(Tensor({-1.f})), "no"), kInt64));

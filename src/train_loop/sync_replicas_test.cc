@@ -355,6 +355,38 @@ TEST_F(SyncReplicasRules, GiveNothingBeforeGradientsAreApplied) {
   EXPECT_ERROR(Code::FailedPrecondition, "initial tokens", optimizer.get_init_tokens_op());
 }
 
+// Tokens to begin with: at least R - N, 0 where all workers are needed once, any larger number.
+TEST(SyncReplicas, BeginWithEnoughTokens) {
+  const auto init_tokens = [](int to_aggregate, int total, int num_tokens) {
+    Graph graph;
+    const auto building = graph.as_default();
+    Variable v(1.f, {.name = "v"});
+    optim::Sgd sgd;
+    SyncReplicasOptimizer optimizer(
+        sgd, {.replicas_to_aggregate = to_aggregate, .total_num_replicas = total});
+    optimizer.minimize(v * 2.f, {v}, global_step());
+    const Tensor give = optimizer.get_init_tokens_op(num_tokens);
+    const Tensor count = FifoQueue({.dtypes = {kInt64},
+                                    .shapes = {{}},
+                                    .name = "tokens",
+                                    .shared_name = "sync_replicas/tokens"})
+                             .size();
+    const Tensor init = global_variables_initializer();
+    Session session;
+    session.run(init);
+    session.run(give);
+    return session.run(count).to<int64_t>();
+  };
+  EXPECT_EQ(init_tokens(2, 3, -1), 0);
+  EXPECT_EQ(init_tokens(2, 3, 0), 0);
+  EXPECT_EQ(init_tokens(2, 2, 0), 0);
+  EXPECT_EQ(init_tokens(2, 3, 7), 7);
+  EXPECT_EQ(init_tokens(5, 2, -1), 3);
+  EXPECT_EQ(init_tokens(5, 2, 3), 3);
+  EXPECT_ERROR(Code::InvalidArgument, "it needs 3", init_tokens(5, 2, 2));
+  EXPECT_ERROR(Code::InvalidArgument, "-2 initial tokens", init_tokens(2, 2, -2));
+}
+
 TEST_F(SyncReplicasRules, HaveSensibleNumbers) {
   EXPECT_ERROR(Code::InvalidArgument, "replicas_to_aggregate 0",
                SyncReplicasOptimizer(sgd_, {.replicas_to_aggregate = 0}));
