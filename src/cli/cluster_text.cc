@@ -5,6 +5,7 @@
 
 #include "base/raise.h"
 #include "topology/address.h"
+#include "topology/json_text.h"
 
 namespace cohort::cli {
 namespace {
@@ -35,14 +36,18 @@ ClusterSpec parse_words(const std::string& text) {
             "[Cluster] '{}' is not job=host:port,host:port; jobs are separated by ;", part);
     }
     const std::string job = part.substr(0, equals);
-    jobs[job] = parse_addresses(part.substr(equals + 1), job);
+    if (!jobs.emplace(job, parse_addresses(part.substr(equals + 1), job)).second) {
+      raise(Code::InvalidArgument,
+            "[Cluster] the job '{}' is given twice; list all its addresses behind one =", job);
+    }
   }
   return ClusterSpec(jobs);
 }
 
 ClusterSpec parse_json(const std::string& text) {
+  const nlohmann::json jobs = internal::parse_sorted_json(text, {"Cluster", "the cluster"});
   try {
-    return ClusterSpec(nlohmann::json::parse(text).get<std::map<std::string, TaskList>>());
+    return ClusterSpec(jobs.get<std::map<std::string, TaskList>>());
   } catch (const nlohmann::json::exception& error) {
     raise(Code::InvalidArgument, "[Cluster] that is no JSON of jobs with lists of addresses: {}",
           error.what());

@@ -61,6 +61,10 @@ TEST(ClusterText, IsWordsOrJson) {
   EXPECT_ERROR(Code::InvalidArgument, "is not job=host:port", parse_cluster("h0:1"));
   EXPECT_ERROR(Code::InvalidArgument, "has no addresses", parse_cluster("ps="));
   EXPECT_ERROR(Code::InvalidArgument, "no JSON of jobs", parse_cluster("{\"ps\": 3}"));
+  EXPECT_ERROR(Code::InvalidArgument, "'ps' is given twice", parse_cluster("ps=h0:1;ps=h1:1"));
+  EXPECT_ERROR(Code::InvalidArgument, "the key 'ps' twice",
+               parse_cluster(R"({"ps": ["h0:1"], "ps": ["h1:1"]})"));
+  EXPECT_ERROR(Code::InvalidArgument, "[Cluster] the cluster is not JSON", parse_cluster("{"));
 }
 
 TEST(Doctor, GuessesWhatATfConfigWasMeantToBe) {

@@ -81,6 +81,40 @@ TEST(InGraph, AServersDefaultsApplyToSessionsThatDidNotAsk) {
             std::string::npos);
 }
 
+TEST(InGraph, AServersLimitHoldsUnlessTheSessionOrTheRunSaysOtherwise) {
+  using std::chrono::milliseconds;
+  test::LocalCluster cluster(
+      1, 1, {.session = {.allow_soft_placement = true, .timeout = milliseconds(60)}});
+  Graph graph;
+  auto building = graph.as_default();
+  Tensor soft, never;
+  {
+    auto on = device("/job:ps/task:0/device:GPU:3");
+    soft = neg(constant(1.f));
+  }
+  {
+    auto on = device("/job:ps/task:0");
+    never = FifoQueue({.dtypes = {kFloat32}, .name = "never"}).dequeue()[0];
+  }
+  Session session(cluster.target()), other(cluster.target(), {.timeout = milliseconds(90)});
+  EXPECT_EQ(session.run(soft).to<float>(), -1);
+  EXPECT_ERROR(Code::DeadlineExceeded, "longer than 60 ms", session.run(never));
+  EXPECT_ERROR(Code::DeadlineExceeded, "longer than 90 ms", other.run(never));
+  EXPECT_ERROR(Code::DeadlineExceeded, "longer than 75 ms",
+               other.run(never, {}, {.timeout = milliseconds(75)}));
+}
+
+TEST(InGraph, AServersFiltersHoldUnlessTheSessionHasItsOwn) {
+  test::LocalCluster cluster(1, 2, {.session = {.device_filters = {"/job:ps"}}});
+  Graph graph;
+  auto building = graph.as_default();
+  auto on = device("/job:worker/task:1");
+  const Tensor elsewhere = neg(constant(1.f));
+  Session session(cluster.target()), wider(cluster.target(), {.device_filters = {"/job:worker"}});
+  EXPECT_ERROR(Code::InvalidArgument, "/job:worker/task:1", session.run(elsewhere));
+  EXPECT_EQ(wider.run(elsewhere).to<float>(), -1);
+}
+
 TEST(InGraph, AnUnfedPlaceholderIsNamed) {
   test::LocalCluster cluster(1, 1);
   Linear model;

@@ -146,6 +146,13 @@ TEST(ServerDeathTest, JoinEndsBySigterm) {
         });
         server.join();
         killer.join();
+        // The signal was for those who waited then.
+        Server next = Server::create_local_server();
+        auto joined = std::async(std::launch::async, [&] { next.join(); });
+        if (joined.wait_for(std::chrono::milliseconds(50)) == std::future_status::ready)
+          std::exit(1);
+        next.stop();
+        joined.get();
         std::exit(7);
       },
       testing::ExitedWithCode(7), "");

@@ -48,6 +48,7 @@ TEST(SessionRules, AClosedSessionCompilesNothing) {
   EXPECT_ERROR(Code::FailedPrecondition, "closed", session.make_callable({}, {x}));
   EXPECT_ERROR(Code::FailedPrecondition, "closed", session.run(x));
   EXPECT_ERROR(Code::FailedPrecondition, "closed", made_before({}));
+  EXPECT_ERROR(Code::FailedPrecondition, "closed", session.partial_run_setup({x}));
 }
 
 TEST(SessionRules, HandlesAreNeitherFedNorFetched) {
@@ -123,6 +124,40 @@ TEST(SessionRules, ATensorThatArrivesOrdersToo) {
   int sends = 0;
   for (const NodeTiming& node : metadata.nodes) sends += node.op == "Send" ? 1 : 0;
   EXPECT_EQ(sends, 1);
+}
+
+int num_sends(Session& session, const std::vector<Tensor>& fetches, const Feeds& feeds) {
+  RunMetadata metadata;
+  session.run(fetches, feeds, {.trace = true}, &metadata);
+  int sends = 0;
+  for (const NodeTiming& node : metadata.nodes) sends += node.op == "Send" ? 1 : 0;
+  return sends;
+}
+
+// However many nodes of a device want a value, or wait for a node, it is sent there once.
+TEST(SessionRules, AValueIsSentToADeviceOnce) {
+  internal::ensure_cpu_devices(3);
+  Graph graph;
+  auto building = graph.as_default();
+  const Tensor x = placeholder(kFloat32, {});
+  Tensor source;
+  {
+    auto on = device("CPU:0");
+    source = x * 2.f;
+  }
+  std::vector<Tensor> users, followers;
+  for (const char* place : {"CPU:1", "CPU:1", "CPU:1", "CPU:2"}) {
+    auto on = device(place);
+    users.push_back(source + static_cast<float>(users.size()));
+    const ControlDependencies after({source});
+    followers.push_back(random::uniform({}));
+  }
+  Session session;
+  const Feeds feeds{{x, Tensor(1.f)}};
+  EXPECT_EQ(num_sends(session, users, feeds), 2);
+  EXPECT_EQ(num_sends(session, followers, feeds), 2);
+  users.insert(users.end(), followers.begin(), followers.end());
+  EXPECT_EQ(num_sends(session, users, feeds), 2);
 }
 
 TEST(SessionRules, NodesMayBeCalledLikeThoseOfACut) {

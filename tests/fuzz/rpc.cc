@@ -14,6 +14,7 @@
 #include "rpc/certificates.h"
 #include "rpc/chunks.h"
 #include "rpc/greeting.h"
+#include "rpc/task_status.h"
 
 namespace cohort::internal {
 namespace {
@@ -48,10 +49,13 @@ void fuzz_certificate(std::string_view bytes) {
                     "/job:ps/replica:0/task:0");
 }
 
+void fuzz_status_reply(std::string_view bytes) { (void)decode_status(bytes, "input"); }
+
 constexpr std::pair<std::string_view, void (*)(std::string_view)> kTargets[] = {
     {"certificate", fuzz_certificate},
     {"chunks", fuzz_chunks},
     {"greeting", fuzz_greeting},
+    {"status_reply", fuzz_status_reply},
 };
 
 }  // namespace

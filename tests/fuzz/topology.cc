@@ -8,10 +8,12 @@
 #include <utility>
 
 #include "chosen_target.h"
+#include "cohort/device.h"
 #include "cohort/error.h"
 #include "cohort/scheduler_resolvers.h"
 #include "topology/address.h"
 #include "topology/hostfile_text.h"
+#include "topology/instance_list.h"
 #include "topology/node_list.h"
 #include "topology/tf_config_text.h"
 
@@ -19,6 +21,13 @@ namespace cohort::internal {
 namespace {
 
 void fuzz_address(std::string_view text) { (void)parse_target(text); }
+// What is read prints as a name that means the same.
+void fuzz_device_name(std::string_view text) {
+  (void)capture_status([&] { (void)DeviceName::parse_any_form(text); });
+  (void)capture_status([&] { (void)DeviceName::parse_local(text); });
+  const DeviceName name = DeviceName::parse(text);
+  if (DeviceName::parse(name.to_string()) != name) std::abort();
+}
 void fuzz_hostfile(std::string_view text) { (void)parse_hostfile(text, "input"); }
 void fuzz_node_list(std::string_view text) { (void)parse_node_list(text); }
 void fuzz_task_counts(std::string_view text) { (void)parse_task_counts(text); }
@@ -33,6 +42,7 @@ void fuzz_pods(std::string_view text) {
       {.list_pods = [&](const std::string&) { return std::string(text); }});
   (void)resolver.cluster_spec();
 }
+void fuzz_instances(std::string_view text) { (void)read_instance_page(text, {.url = "input"}); }
 // An environment cannot hold a zero.
 void fuzz_sagemaker_hosts(std::string_view text) {
   setenv("SM_HOSTS", std::string(text).c_str(), 1);
@@ -42,7 +52,9 @@ void fuzz_sagemaker_hosts(std::string_view text) {
 
 constexpr std::pair<std::string_view, void (*)(std::string_view)> kTargets[] = {
     {"address", fuzz_address},
+    {"device_name", fuzz_device_name},
     {"hostfile", fuzz_hostfile},
+    {"instances", fuzz_instances},
     {"node_list", fuzz_node_list},
     {"pods", fuzz_pods},
     {"sagemaker_hosts", fuzz_sagemaker_hosts},

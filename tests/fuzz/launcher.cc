@@ -1,0 +1,75 @@
+// One fuzz target per kind of text and message that the command `cohort` reads; the variable
+// COHORT_FUZZ_TARGET chooses. Whatever the bytes are, they are taken or refused with an Error that
+// is not Internal.
+
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "chosen_target.h"
+#include "cli/cluster_text.h"
+#include "cli/crash_record.h"
+#include "cli/node_messages.h"
+#include "cohort/error.h"
+
+namespace cohort::cli {
+namespace {
+
+void fuzz_cluster_text(std::string_view text) { (void)parse_cluster(std::string(text)); }
+
+// What a task that died left behind; it may have died of anything.
+void fuzz_crash_record(std::string_view text) {
+  static const std::string path = "/dev/shm/cohort_fuzz_crash_" + std::to_string(::getpid());
+  std::ofstream(path, std::ios::binary) << text;
+  (void)read_crash_record(path);
+  ::unlink(path.c_str());
+}
+
+void fuzz_launcher_message(std::string_view bytes) {
+  const internal::Message message{std::string(bytes)};
+  switch (kind_of(message)) {
+    case NodeMessage::Offer:
+      (void)read_offer(message);
+      return;
+    case NodeMessage::Hold:
+    case NodeMessage::Held:
+    case NodeMessage::Goodbye:
+      (void)read_numbers(message);
+      return;
+    case NodeMessage::Start:
+      (void)read_start(message);
+      return;
+    case NodeMessage::Signal:
+      (void)read_signal(message);
+      return;
+    case NodeMessage::Line:
+      (void)read_line(message);
+      return;
+    case NodeMessage::Ended:
+      (void)read_ending(message);
+      return;
+  }
+}
+
+constexpr std::pair<std::string_view, void (*)(std::string_view)> kTargets[] = {
+    {"cluster_text", fuzz_cluster_text},
+    {"crash_record", fuzz_crash_record},
+    {"launcher_message", fuzz_launcher_message}};
+
+}  // namespace
+}  // namespace cohort::cli
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  static const auto target = cohort::chosen_target(cohort::cli::kTargets);
+  const std::string_view bytes(reinterpret_cast<const char*>(data), size);
+  const cohort::Status status = cohort::capture_status([&] { target(bytes); });
+  const bool meant = status.ok() || status.message.starts_with('[');
+  if (!meant || status.code == cohort::Code::Internal) std::abort();
+  return 0;
+}
