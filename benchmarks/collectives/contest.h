@@ -23,9 +23,10 @@ class GroupContest {
  public:
   explicit GroupContest(Communicator group) : group_(std::move(group)) {}
 
-  // `calls` in each round.
-  void add(std::string name, int calls, std::function<void()> body) {
-    contestants_.push_back({std::move(name), calls, std::move(body), {}});
+  // `calls` in each round; before each round `prepare`, which is not timed.
+  void add(std::string name, int calls, std::function<void()> body,
+           std::function<void()> prepare = {}) {
+    contestants_.push_back({std::move(name), calls, std::move(body), std::move(prepare), {}});
   }
 
   void run(int rounds) {
@@ -64,12 +65,14 @@ class GroupContest {
     std::string name;
     int calls;
     std::function<void()> body;
+    std::function<void()> prepare;
     std::vector<double> seconds;  // of the slowest member, one for each round
 
     double best() const { return *std::min_element(seconds.begin(), seconds.end()); }
   };
 
   double time(const Contestant& contestant) {
+    if (contestant.prepare) contestant.prepare();
     group_.barrier();
     const double seconds = seconds_of([&] {
                              for (int i = 0; i < contestant.calls; ++i) contestant.body();

@@ -25,9 +25,9 @@ struct MultiWorkerOptions {
   std::vector<std::string> devices = {};
   Credentials credentials = credentials_from_environment();
   GuardOptions guards = {};  // the same on all workers
-  // Whether gradients are reduced while the backward pass goes on: those of a tape inside of `run`
-  // that are given to an optimizer as they are, where workers have one replica. By default where
-  // that pays: between machines, and where cores are free. The same on all workers.
+  // Whether gradients are reduced while the backward pass goes on: those of a tape, or of a torch
+  // module, inside of `run` that are given to an optimizer as they are. By default where that pays:
+  // between machines, and where cores are free. The same on all workers.
   std::optional<bool> overlap = std::nullopt;
   // So long the workers may take to find each other. Who is missing is in the log after 2 s.
   std::chrono::milliseconds start_timeout{60'000};
@@ -68,16 +68,6 @@ class MultiWorkerMirroredStrategy : public Strategy {
   bool is_chief() const;  // whether this worker saves and logs for all
   // The group of the workers, by their ids; undefined where there is one worker.
   Communicator communicator() const;
-
-  // After a worker was lost: leaves the group and waits for all workers, the lost one's successor
-  // among them, to form a new one. All that are left call it; variables keep their values. Throws
-  // as the constructor.
-  void rejoin(std::chrono::milliseconds timeout);
-  // Whether this process came to workers that had trained before: it does not have their values
-  // yet.
-  bool is_newcomer() const;
-  // Ends that: it has them.
-  void end_newcomer();
 
  private:
   internal::MultiWorkerExtended& impl() const;

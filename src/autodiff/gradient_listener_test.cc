@@ -1,4 +1,4 @@
-#include "autodiff/gradient_listener.h"
+#include "cohort/internal/gradient_listener.h"
 
 #include <gtest/gtest.h>
 

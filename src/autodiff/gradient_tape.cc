@@ -3,10 +3,10 @@
 #include <optional>
 
 #include "autodiff/backward.h"
-#include "autodiff/gradient_listener.h"
 #include "autodiff/tape.h"
 #include "base/raise.h"
 #include "cohort/gradient.h"
+#include "cohort/internal/gradient_listener.h"
 #include "cohort/ops.h"
 #include "ops/variable_cell.h"
 

@@ -24,6 +24,10 @@ struct CollectiveAccess {
   static const std::shared_ptr<PackMemory>& memory(const Pack& pack);
 };
 
+// Returns when every member has called it with its pack, whose memory they share: the others may
+// read from then on what each wrote before.
+void share_pack(const Communicator& group, const Pack& pack, const CollectiveOptions& options);
+
 // The group of all that `rendezvous` knows. A call that all of them make at the same time.
 Communicator make_communicator(std::shared_ptr<Rendezvous> rendezvous, GroupSettings settings = {});
 

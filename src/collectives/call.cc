@@ -12,7 +12,7 @@ struct Names {
   std::string_view as_called;
 };
 
-constexpr std::array<Names, 11> kNames = {{{"Meet", "the first meeting"},
+constexpr std::array<Names, 12> kNames = {{{"Meet", "the first meeting"},
                                            {"AllReduce", "all_reduce"},
                                            {"Broadcast", "broadcast"},
                                            {"Reduce", "reduce"},
@@ -22,7 +22,8 @@ constexpr std::array<Names, 11> kNames = {{{"Meet", "the first meeting"},
                                            {"Barrier", "barrier"},
                                            {"MakePack", "make_pack"},
                                            {"Split", "split"},
-                                           {"Calibrate", "calibrate"}}};
+                                           {"Calibrate", "calibrate"},
+                                           {"SharePack", "share_pack"}}};
 
 bool has_op(CallKind kind) {
   return kind == CallKind::AllReduce || kind == CallKind::Reduce || kind == CallKind::ReduceScatter;
@@ -30,7 +31,7 @@ bool has_op(CallKind kind) {
 bool has_root(CallKind kind) { return kind == CallKind::Broadcast || kind == CallKind::Reduce; }
 bool has_values(CallKind kind) {
   return has_op(kind) || kind == CallKind::Broadcast || kind == CallKind::AllGather ||
-         kind == CallKind::MakePack;
+         kind == CallKind::MakePack || kind == CallKind::SharePack;
 }
 
 uint64_t hash_text(std::string_view text) {

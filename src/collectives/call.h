@@ -22,6 +22,7 @@ enum class CallKind : uint8_t {
   MakePack = 8,
   Split = 9,
   Calibrate = 10,
+  SharePack = 11,
 };
 
 // A collective that a member makes: what all of them must agree on, and how long it may take.

@@ -178,6 +178,19 @@ void Communicator::barrier(const CollectiveOptions& options) {
   });
 }
 
+void internal::share_pack(const Communicator& members, const Pack& pack,
+                          const CollectiveOptions& options) {
+  CollectiveGroup& group = CollectiveAccess::group(members);
+  const PackMemory& memory = *CollectiveAccess::memory(pack);
+  int64_t elements = 0;
+  for (const Shape& shape : memory.shapes) elements += shape.num_elements();
+  const Call call{.kind = CallKind::SharePack, .dtype = memory.dtype, .shape = {elements}};
+  run_now(group, call, options, [&](Call& now) {
+    const auto body = [&] { group.engine().barrier(now); };
+    group.run(now, std::ref(body));
+  });
+}
+
 void Communicator::send(const Tensor& value, int to, uint32_t tag) {
   CollectiveGroup& group = CollectiveAccess::group(*this);
   check_rank(group, to, "the receiver");

@@ -15,7 +15,11 @@ class PackMemory {
   // Bytes that every member needs.
   size_t bytes() const { return static_cast<size_t>(count() * size_of(dtype)); }
   int64_t count() const { return offsets_.back(); }
-  std::byte* data(size_t index) const { return own + offsets_[index] * size_of(dtype); }
+  std::byte* data(size_t index) const { return own + offset(index); }
+  // That of another member, where memory is shared.
+  std::byte* data_of(int rank, size_t index) const {
+    return all[static_cast<size_t>(rank)] + offset(index);
+  }
 
   const DType dtype;
   const std::vector<Shape> shapes;
@@ -26,6 +30,8 @@ class PackMemory {
   std::shared_ptr<const void> holder;     // keeps both mapped
 
  private:
+  int64_t offset(size_t index) const { return offsets_[index] * size_of(dtype); }
+
   std::vector<int64_t> offsets_;  // of the tensors, in elements; then the number of all elements
 };
 

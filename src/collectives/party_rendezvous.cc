@@ -7,6 +7,14 @@
 #include "base/raise.h"
 
 namespace cohort::internal {
+namespace {
+
+// Whether it is a later or an earlier one of the name, where that is known.
+bool is_another(const Peer& found, const Peer& wanted) {
+  return wanted.incarnation != 0 && found.incarnation != wanted.incarnation;
+}
+
+}  // namespace
 
 struct MemberDoor::State {
   using Came = std::shared_ptr<Connection>;
@@ -48,8 +56,7 @@ struct MemberDoor::State {
       return {.code = Code::FailedPrecondition,
               .message = fmt::format("[Collective] {} is no member of the group", peer.name)};
     }
-    const uint64_t known = members[static_cast<size_t>(found->second)].incarnation;
-    if (known == 0 || known == peer.incarnation) return {};
+    if (!is_another(peer, members[static_cast<size_t>(found->second)])) return {};
     return {.code = Code::Aborted,
             .message = fmt::format("[Collective] {} has been started again since the group began",
                                    peer.name)};
@@ -86,9 +93,16 @@ class PartyRendezvous : public Rendezvous {
     const auto party = party_.lock();
     if (!party) raise(Code::Unavailable, "[Collective] this task's endpoint has ended");
     auto connection = party->connect(wanted.address, deadline);
-    if (connection->peer().name == wanted.name) return connection;
-    raise(Code::FailedPrecondition, "[Collective] expected {} at {}, found {}", wanted.name,
-          wanted.address, connection->peer().name);
+    const Peer& found = connection->peer();
+    if (found.name != wanted.name) {
+      raise(Code::FailedPrecondition, "[Collective] expected {} at {}, found {}", wanted.name,
+            wanted.address, found.name);
+    }
+    if (is_another(found, wanted)) {
+      raise(Code::Unavailable, "[Collective] {} at {} has been started again since the group began",
+            wanted.name, wanted.address);
+    }
+    return connection;
   }
 
  private:

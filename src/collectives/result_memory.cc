@@ -5,6 +5,14 @@
 #include "tensor/body.h"
 
 namespace cohort::internal {
+namespace {
+
+int64_t bytes_of(const WritableTensor& one) {
+  const TensorBody& known = body(one.tensor);
+  return known.shape.num_elements() * size_of(known.dtype);
+}
+
+}  // namespace
 
 WritableTensor ResultMemory::take(DType dtype, const Shape& shape) {
   const Device* const device = &value_device();
@@ -17,10 +25,18 @@ WritableTensor ResultMemory::take(DType dtype, const Shape& shape) {
     std::rotate(found.base() - 1, found.base(), kept_.end());
     return kept_.back();
   }
-  WritableTensor made = allocate_tensor(dtype, shape);
-  if (shape.num_elements() * size_of(dtype) > kMostBytes) return made;
-  if (kept_.size() == kMostKept) kept_.erase(kept_.begin());
-  return kept_.emplace_back(std::move(made));
+  const int64_t bytes = shape.num_elements() * size_of(dtype);
+  if (bytes > kMostBytes) return allocate_tensor(dtype, shape);
+  make_room(bytes);
+  kept_bytes_ += bytes;
+  return kept_.emplace_back(allocate_tensor(dtype, shape));
+}
+
+void ResultMemory::make_room(int64_t bytes) {
+  while (kept_.size() == kMostKept || (!kept_.empty() && kept_bytes_ + bytes > kMostBytes)) {
+    kept_bytes_ -= bytes_of(kept_.front());
+    kept_.erase(kept_.begin());
+  }
 }
 
 }  // namespace cohort::internal

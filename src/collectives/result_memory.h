@@ -16,9 +16,13 @@ class ResultMemory {
 
  private:
   static constexpr size_t kMostKept = 4;
-  static constexpr int64_t kMostBytes = int64_t{32} << 20;  // of one; larger ones are not kept
+  static constexpr int64_t kMostBytes = int64_t{256} << 20;  // of all; a larger one is not kept
+
+  // Makes room for one of that size, at the cost of those that were used least recently.
+  void make_room(int64_t bytes);
 
   std::vector<WritableTensor> kept_;  // used last comes last
+  int64_t kept_bytes_ = 0;
 };
 
 }  // namespace cohort::internal

@@ -6,6 +6,7 @@
 #include "base/raise.h"
 #include "cohort/backup.h"
 #include "cohort/random.h"
+#include "distribute/multi_worker_extended.h"
 #include "distribute/worker_reductions.h"
 
 namespace cohort {
@@ -14,8 +15,8 @@ namespace {
 using internal::raise;
 
 // Null for strategies of one process.
-MultiWorkerMirroredStrategy* several_workers(Strategy& strategy) {
-  auto* workers = dynamic_cast<MultiWorkerMirroredStrategy*>(&strategy);
+internal::MultiWorkerExtended* several_workers(Strategy& strategy) {
+  auto* workers = dynamic_cast<internal::MultiWorkerExtended*>(&strategy.extended());
   return workers != nullptr && workers->num_workers() > 1 ? workers : nullptr;
 }
 

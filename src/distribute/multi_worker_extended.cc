@@ -11,7 +11,6 @@
 #include "distribute/context.h"
 #include "distribute/replica_reductions.h"
 #include "distribute/sparse_reduction.h"
-#include "distribute/undefined_gradients.h"
 #include "distribute/undistributed.h"
 #include "distribute/variables.h"
 #include "distribute/worker_reductions.h"
@@ -31,6 +30,14 @@ WorkerList workers_of(const ClusterResolver& resolver) {
   return list_workers(cluster, *type, *id);
 }
 
+void check_times(const MultiWorkerOptions& options) {
+  if (options.start_timeout.count() > 0 && options.silence_limit.count() > 0) return;
+  raise(Code::InvalidArgument,
+        "[MultiWorkerMirroredStrategy] start_timeout is {} ms and silence_limit {} ms; both are at "
+        "least 1",
+        options.start_timeout.count(), options.silence_limit.count());
+}
+
 // What all workers must have alike, because collectives depend on it.
 std::string describe(const MultiWorkerOptions& options) {
   const GuardOptions& guards = options.guards;
@@ -43,7 +50,7 @@ std::string describe(const MultiWorkerOptions& options) {
       options.overlap ? (*options.overlap ? "on" : "off") : "by itself");
 }
 
-// Inside of a replica of a multi-worker strategy, which has one, whose variables these are.
+// Inside of a replica of a multi-worker strategy whose variables these are.
 GradientListener* listener_of_replica(const std::vector<Variable>& sources) {
   const ReplicaContext* const replica = get_replica_context();
   if (replica == nullptr || sources.empty() || thread_dispatch().builder != nullptr) return nullptr;
@@ -51,7 +58,7 @@ GradientListener* listener_of_replica(const std::vector<Variable>& sources) {
       dynamic_cast<const MultiWorkerExtended*>(&replica->strategy().extended());
   const bool is_ours =
       extended != nullptr && VariableAccess::impl(sources[0])->strategy == &replica->strategy();
-  return is_ours ? extended->gradient_listener() : nullptr;
+  return is_ours ? extended->gradient_listener(replica->local_replica()) : nullptr;
 }
 
 // One component per replica, or one for the worker when all replicas have the same.
@@ -87,6 +94,7 @@ MultiWorkerExtended::MultiWorkerExtended(std::shared_ptr<const ClusterResolver> 
       options_(options),
       workers_(workers_of(*resolver_)) {
   check(options_.communication);
+  check_times(options_);
   join(options_.start_timeout, false);
 }
 
@@ -103,8 +111,14 @@ void MultiWorkerExtended::join(std::chrono::milliseconds timeout, bool resumes) 
                                                .settings = describe(options_),
                                                .resumes = resumes},
                                      .silence_limit = options_.silence_limit});
-  gradients_ = std::make_unique<WorkerGradients>(group_->communicator(), should_overlap(),
-                                                 options_.communication, meetings_);
+  together_.set_group(group_->communicator());
+  gradients_ = std::make_unique<WorkerGradients>(
+      group_->communicator(),
+      WorkerGradients::Options{.overlap = should_overlap(),
+                               .communication = options_.communication,
+                               .replicas = num_local_replicas(),
+                               .add = [this](const auto& values) { return add_up(values); }},
+      meetings_);
   if (gradients_->overlaps()) set_gradient_listener_finder(listener_of_replica);
   is_newcomer_ = group_->is_newcomer();
   log_info("[MultiWorkerMirroredStrategy] {} is worker {} of {}, with {} replicas each",
@@ -113,7 +127,6 @@ void MultiWorkerExtended::join(std::chrono::milliseconds timeout, bool resumes) 
 
 // The same on all workers: the way, and what is known of the machine, may differ.
 bool MultiWorkerExtended::should_overlap() const {
-  if (num_local_replicas() > 1) return false;
   const bool pays = group_->communicator().way() != "shared-memory" ||
                     replicas_on_host() < std::thread::hardware_concurrency();
   const Tensor votes =
@@ -121,8 +134,16 @@ bool MultiWorkerExtended::should_overlap() const {
   return votes.to<bool>();
 }
 
-GradientListener* MultiWorkerExtended::gradient_listener() const {
-  return gradients_ != nullptr && gradients_->overlaps() ? gradients_.get() : nullptr;
+GradientListener* MultiWorkerExtended::gradient_listener(size_t local_replica) const {
+  const bool listens = gradients_ != nullptr && gradients_->overlaps();
+  return listens ? &gradients_->listener(local_replica) : nullptr;
+}
+
+std::vector<Gradients> MultiWorkerExtended::gradient_terms(const Gradients& own,
+                                                           const std::vector<Variable>& variables) {
+  if (gradients_ == nullptr) return {};
+  const RecordingPause unheard;
+  return gradients_->terms(own, variables);
 }
 
 void MultiWorkerExtended::rejoin(std::chrono::milliseconds timeout) { join(timeout, true); }
@@ -165,9 +186,7 @@ std::vector<std::string> MultiWorkerExtended::gather_from_workers(const std::str
 }
 
 Tensor MultiWorkerExtended::from_first_worker(const Tensor& value) {
-  if (is_alone() || value.is_symbolic()) return value;
-  const MeetingClock::Scope meeting(*meetings_);
-  return group_->communicator().broadcast(value, 0, collective_options(options_.communication));
+  return is_alone() ? value : together_.from_first(value, options_.communication);
 }
 
 Variable MultiWorkerExtended::create_variable(const NextCreator& next,
@@ -179,6 +198,7 @@ Variable MultiWorkerExtended::create_variable(const NextCreator& next,
   told.initializer = [this, own = request.initializer, name = request.options.name] {
     const Tensor value = own();
     if (value.is_symbolic()) return value;
+    const PlainDispatch now;  // though a function may be traced meanwhile
     check_same_on_workers(group_->communicator(), "Variable",
                           fmt::format("variable '{}' {} {}", name, to_string(value.dtype()),
                                       value.shape().to_string()));
@@ -216,10 +236,7 @@ std::vector<DistributedValue> MultiWorkerExtended::batch_reduce_to(
   for (const DistributedValue& local : cross_device_ops().batch_reduce(inside, here, how)) {
     totals.push_back(local[0]);
   }
-  {
-    const MeetingClock::Scope meeting(*meetings_);
-    totals = reduce_over_workers(group_->communicator(), inside, totals, how);
-  }
+  totals = together_.reduce(inside, totals, how);
   std::vector<DistributedValue> results;
   for (size_t i = 0; i < totals.size(); ++i) {
     const auto count = static_cast<int64_t>(here[i].value.size()) * num_workers();
@@ -237,8 +254,7 @@ DistributedValue MultiWorkerExtended::gather_to(const DistributedValue& value,
   const CommunicationOptions how = completed(options);
   const DistributedValue local =
       cross_device_ops().gather(contributions(value), destinations.devices()[0], axis, how);
-  const MeetingClock::Scope meeting(*meetings_);
-  const Tensor all = gather_over_workers(group_->communicator(), local[0].dense(), axis, how);
+  const Tensor all = together_.gather(local[0].dense(), axis, how);
   return cross_device_ops().broadcast(all, destinations);
 }
 
@@ -271,30 +287,36 @@ Gradients MultiWorkerExtended::replica_sum_gradients(ReplicaContext& context, co
   return std::move(call.results);
 }
 
-void MultiWorkerExtended::sum_gradients(const ReplicaCalls& calls,
-                                        const std::vector<Variable>& variables) {
-  if (calls.size() == 1) {
-    calls[0].results = gradients_->sum(
-        std::vector<Gradient>(calls[0].values.begin(), calls[0].values.end()), variables);
-    return;
-  }
-  calls.check_same();
+std::vector<Gradient> MultiWorkerExtended::add_up(
+    const std::vector<std::vector<Gradient>>& values) const {
   const std::string here = worker_devices()[0];
   std::vector<ReduceRequest> requests;
-  std::vector<size_t> places;
-  for (size_t i = 0; i < variables.size(); ++i) {
-    std::vector<Gradient> values = calls.at(i);
-    if (!fill_undefined(ReduceOp::Sum, values)) continue;
-    check_reducible("apply_gradients", values);
-    requests.push_back({{Kind::PerReplica, std::move(values)}, here});
-    places.push_back(i);
+  for (const std::vector<Gradient>& each : values) {
+    check_reducible("apply_gradients", each);
+    requests.push_back({{Kind::PerReplica, each}, here});
+  }
+  const RecordingPause unheard;
+  std::vector<Gradient> sums;
+  for (const DistributedValue& sum :
+       cross_device_ops().batch_reduce(ReduceOp::Sum, requests, options_.communication)) {
+    sums.push_back(sum[0]);
+  }
+  return sums;
+}
+
+void MultiWorkerExtended::sum_gradients(const ReplicaCalls& calls,
+                                        const std::vector<Variable>& variables) {
+  calls.check_same();
+  ReplicaGradients own;
+  for (size_t replica = 0; replica < calls.size(); ++replica) {
+    own.emplace_back(calls[replica].values.begin(), calls[replica].values.end());
   }
   const ModeScope cross({&strategy(), nullptr});
-  const CommunicationOptions& how = calls[0].options;
-  std::vector<Gradient> own(variables.size());
-  const auto local = cross_device_ops().batch_reduce(ReduceOp::Sum, requests, how);
-  for (size_t k = 0; k < places.size(); ++k) own[places[k]] = local[k][0];
   const std::vector<Gradient> sums = gradients_->sum(own, variables);
+  if (calls.size() == 1) {
+    calls[0].results = sums;
+    return;
+  }
   const Destinations everywhere = Destinations::of_devices(worker_devices());
   for (size_t replica = 0; replica < calls.size(); ++replica) {
     calls[replica].results.resize(sums.size());
@@ -318,14 +340,10 @@ GatheredValue MultiWorkerExtended::replica_all_gather(ReplicaContext& context, c
   meet(context, own, [&](const ReplicaCalls& calls) {
     const std::vector<Gradient> values = calls.at(0);
     check_gatherable("all_gather", values, axis);
-    int64_t rows = 0;
-    for (const Gradient& each : values) rows += each.dense().shape()[axis];
-    const std::vector<int64_t> all = group_->communicator()
-                                         .all_gather(Tensor::from(std::vector<int64_t>{rows}))
-                                         .to_vector<int64_t>();
-    int64_t before = 0;
-    for (int worker = 0; worker < worker_id(); ++worker) before += all[static_cast<size_t>(worker)];
-    gather_for_all(*this, calls, before);
+    const Tensor rows = reshape(rows_of_all(values, axis), {1});
+    const Tensor all = together_.gather(rows, 0, own.options);
+    const std::vector<Range> lower{{.begin = 0, .end = worker_id()}};
+    gather_for_all(*this, calls, sum(slice(all, lower)));
   });
   return {own.results[0].dense(), own.results[1].dense()};
 }

@@ -6,6 +6,7 @@
 
 #include "cohort/multi_worker.h"
 #include "distribute/mirrored_extended.h"
+#include "distribute/worker_collectives.h"
 #include "distribute/worker_gradients.h"
 #include "workers/worker_group.h"
 
@@ -58,12 +59,21 @@ class MultiWorkerExtended : public MirroredExtended {
   int num_workers() const { return workers_.size(); }
   int worker_id() const { return workers_.self; }
   bool is_chief() const { return workers_.is_chief; }
-  bool is_newcomer() const { return is_newcomer_; }
-  void end_newcomer() { is_newcomer_ = false; }
   Communicator communicator() const;
+
+  // For BackupAndRestore. After a worker was lost: leaves the group and waits for all workers, the
+  // lost one's successor among them, to form a new one. All that are left call it; variables keep
+  // their values. Throws as the constructor.
   void rejoin(std::chrono::milliseconds timeout);
-  // Who listens to the tapes of the replica; null when nobody does.
-  GradientListener* gradient_listener() const;
+  // This process came to workers that had trained before, and now has their values. Until then,
+  // variables are made without the others.
+  void end_newcomer() { is_newcomer_ = false; }
+  // In a replica: the gradients of every worker, where an optimizer had better add them up itself;
+  // else empty. All workers call it.
+  std::vector<Gradients> gradient_terms(const Gradients& own,
+                                        const std::vector<Variable>& variables);
+  // Who listens to the tapes of a replica; null when nobody does.
+  GradientListener* gradient_listener(size_t local_replica) const;
 
  private:
   bool is_alone() const { return num_workers() == 1; }
@@ -75,6 +85,8 @@ class MultiWorkerExtended : public MirroredExtended {
   // `once` for all replicas of this worker, which all call it with their own part.
   void meet(ReplicaContext& context, ReplicaCall& own,
             const std::function<void(const ReplicaCalls&)>& once);
+  // The sums of gradients: for each, one of every replica of this worker.
+  std::vector<Gradient> add_up(const std::vector<std::vector<Gradient>>& values) const;
   // Sets everybody's results.
   void sum_gradients(const ReplicaCalls& calls, const std::vector<Variable>& variables);
 
@@ -83,8 +95,9 @@ class MultiWorkerExtended : public MirroredExtended {
   const WorkerList workers_;
   bool is_newcomer_ = false;
   const std::shared_ptr<MeetingClock> meetings_ = std::make_shared<MeetingClock>();
-  std::unique_ptr<WorkerGroup> group_;          // null for one worker, as the next
-  std::unique_ptr<WorkerGradients> gradients_;  // replica 0's
+  WorkerCollectives together_{meetings_};
+  std::unique_ptr<WorkerGroup> group_;  // null for one worker, as the next
+  std::unique_ptr<WorkerGradients> gradients_;
 };
 
 }  // namespace cohort::internal

@@ -179,6 +179,12 @@ TEST(MultiWorkerStart, ChecksTheTask) {
   EXPECT_ERROR(Code::InvalidArgument, "bytes_per_pack",
                MultiWorkerMirroredStrategy(SimpleClusterResolver(ClusterSpec()),
                                            {.communication = {.bytes_per_pack = -1}}));
+  EXPECT_ERROR(Code::InvalidArgument, "start_timeout is 0 ms",
+               MultiWorkerMirroredStrategy(SimpleClusterResolver(ClusterSpec()),
+                                           {.start_timeout = milliseconds(0)}));
+  EXPECT_ERROR(Code::InvalidArgument, "silence_limit -1 ms",
+               MultiWorkerMirroredStrategy(SimpleClusterResolver(ClusterSpec()),
+                                           {.silence_limit = milliseconds(-1)}));
 }
 
 TEST(MultiWorkerStart, AnEvaluatorIsAlone) {

@@ -51,10 +51,5 @@ int MultiWorkerMirroredStrategy::num_workers() const { return impl().num_workers
 int MultiWorkerMirroredStrategy::worker_id() const { return impl().worker_id(); }
 bool MultiWorkerMirroredStrategy::is_chief() const { return impl().is_chief(); }
 Communicator MultiWorkerMirroredStrategy::communicator() const { return impl().communicator(); }
-void MultiWorkerMirroredStrategy::rejoin(std::chrono::milliseconds timeout) {
-  impl().rejoin(timeout);
-}
-bool MultiWorkerMirroredStrategy::is_newcomer() const { return impl().is_newcomer(); }
-void MultiWorkerMirroredStrategy::end_newcomer() { impl().end_newcomer(); }
 
 }  // namespace cohort

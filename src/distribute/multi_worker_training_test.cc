@@ -212,8 +212,20 @@ TEST(MultiWorkerTraining, EqualsOneReplica) {
   }
 }
 
+class MultiWorkerOverlap : public testing::TestWithParam<int> {
+ protected:
+  MultiWorkerOptions options(bool overlap) const {
+    MultiWorkerOptions options;
+    options.communication.bytes_per_pack = 1;
+    for (int i = 0; i < GetParam(); ++i) options.devices.push_back("CPU:" + std::to_string(i));
+    options.overlap = overlap;
+    return options;
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Replicas, MultiWorkerOverlap, testing::Values(1, 2));
+
 // Packs of one gradient each, reduced as soon as that is final.
-TEST(MultiWorkerTraining, OverlapChangesNothing) {
+TEST_P(MultiWorkerOverlap, ChangesNothing) {
   const auto make = [] {
     return std::make_unique<optim::Adam>(optim::AdamOptions{.learning_rate = 0.01});
   };
@@ -221,64 +233,71 @@ TEST(MultiWorkerTraining, OverlapChangesNothing) {
   for (const bool overlap : {false, true}) {
     const ClusterSpec cluster = test::free_workers(2);
     Result first;
-    on_workers(2,
-               [&](MultiWorkerMirroredStrategy& strategy) {
-                 const Result found = train(strategy, make);
-                 if (strategy.is_chief()) first = found;
-               },
-               {.communication = {.bytes_per_pack = 1}, .overlap = overlap});
+    on_workers(
+        2,
+        [&](MultiWorkerMirroredStrategy& strategy) {
+          const Result found = train(strategy, make);
+          if (strategy.is_chief()) first = found;
+        },
+        options(overlap));
     results.push_back(first);
   }
   EXPECT_EQ(results[0].losses, results[1].losses);  // bit for bit
   EXPECT_EQ(results[0].variables, results[1].variables);
 }
 
-// One worker applies something else than its tape gave; all notice, and the sums are right.
-TEST(MultiWorkerTraining, OverlapNoticesGradientsThatWereChanged) {
-  on_workers(2,
-             [](MultiWorkerMirroredStrategy& strategy) {
-               const auto scope = strategy.scope();
-               Variable a(0.f);
-               Variable b(0.f);
-               optim::Sgd optimizer({.learning_rate = 1.0});
-               float expected = 0;
-               for (int step = 0; step < 6; ++step) {
-                 const bool changes = step == 3 && strategy.worker_id() == 1;
-                 strategy.run([&] {
-                   GradientTape tape;
-                   const Tensor loss = a * 2.f + b * 3.f;
-                   Gradients gradients = tape.gradient(loss, std::vector{a, b});
-                   if (changes) gradients[0] = gradients[0].dense() * 10.f;
-                   optimizer.apply_gradients(gradients, {a, b});
-                 });
-                 expected -= step == 3 ? 22 : 4;
-                 EXPECT_EQ(a.read_value().to<float>(), expected) << step;
-                 EXPECT_EQ(b.read_value().to<float>(), -6.f * static_cast<float>(step + 1));
-               }
-             },
-             {.communication = {.bytes_per_pack = 1}, .overlap = true});
+// One replica applies something else than its tape gave; all notice, and the sums are right.
+TEST_P(MultiWorkerOverlap, NoticesGradientsThatWereChanged) {
+  on_workers(
+      2,
+      [](MultiWorkerMirroredStrategy& strategy) {
+        const auto n = static_cast<float>(strategy.num_replicas_in_sync());
+        const auto scope = strategy.scope();
+        Variable a(0.f);
+        Variable b(0.f);
+        optim::Sgd optimizer({.learning_rate = 1.0});
+        float expected = 0;
+        for (int step = 0; step < 6; ++step) {
+          strategy.run([&] {
+            const int last = strategy.num_replicas_in_sync() - 1;
+            const bool changes =
+                step == 3 && get_replica_context()->replica_id_in_sync_group() == last;
+            GradientTape tape;
+            const Tensor loss = a * 2.f + b * 3.f;
+            Gradients gradients = tape.gradient(loss, std::vector{a, b});
+            if (changes) gradients[0] = gradients[0].dense() * 10.f;
+            optimizer.apply_gradients(gradients, {a, b});
+          });
+          expected -= 2 * n + (step == 3 ? 18.f : 0.f);
+          EXPECT_EQ(a.read_value().to<float>(), expected) << step;
+          EXPECT_EQ(b.read_value().to<float>(), -3.f * n * static_cast<float>(step + 1));
+        }
+      },
+      options(true));
 }
 
 // Gradients that are computed and never applied do no harm.
-TEST(MultiWorkerTraining, OverlapSurvivesGradientsThatNobodyApplies) {
-  on_workers(2,
-             [](MultiWorkerMirroredStrategy& strategy) {
-               const auto scope = strategy.scope();
-               Variable a(0.f);
-               Variable b(0.f);
-               optim::Sgd optimizer({.learning_rate = 1.0});
-               for (int step = 0; step < 8; ++step) {
-                 strategy.run([&] {
-                   GradientTape tape;
-                   const Tensor loss = a * 2.f + b * 3.f;
-                   const Gradients gradients = tape.gradient(loss, std::vector{a, b});
-                   if (step % 2 == 1) optimizer.apply_gradients(gradients, {a, b});
-                 });
-               }
-               EXPECT_EQ(a.read_value().to<float>(), -16);
-               EXPECT_EQ(strategy.reduce(ReduceOp::Sum, Tensor(1.f)).to<float>(), 2);
-             },
-             {.communication = {.bytes_per_pack = 1}, .overlap = true});
+TEST_P(MultiWorkerOverlap, SurvivesGradientsThatNobodyApplies) {
+  on_workers(
+      2,
+      [](MultiWorkerMirroredStrategy& strategy) {
+        const auto scope = strategy.scope();
+        Variable a(0.f);
+        Variable b(0.f);
+        optim::Sgd optimizer({.learning_rate = 1.0});
+        for (int step = 0; step < 8; ++step) {
+          strategy.run([&] {
+            GradientTape tape;
+            const Tensor loss = a * 2.f + b * 3.f;
+            const Gradients gradients = tape.gradient(loss, std::vector{a, b});
+            if (step % 2 == 1) optimizer.apply_gradients(gradients, {a, b});
+          });
+        }
+        const auto n = static_cast<float>(strategy.num_replicas_in_sync());
+        EXPECT_EQ(a.read_value().to<float>(), -8 * n);
+        EXPECT_EQ(strategy.reduce(ReduceOp::Sum, Tensor(1.f)).to<float>(), 2);
+      },
+      options(true));
 }
 
 TEST(MultiWorkerTraining, TracedStepsWork) {
@@ -387,7 +406,9 @@ TEST(MultiWorkerGuards, NameTheReplicaOfAGradientThatIsNotFinite) {
   };
   for (const Status& status : run_workers(2, step, guarded(GuardAction::Stop))) {
     EXPECT_EQ(status.code, Code::InvalidArgument) << status.to_string();
-    EXPECT_NE(status.message.find("variable 'w' is not finite in replica 1"), std::string::npos)
+    EXPECT_NE(status.message.find("step 1: the gradient of variable 'w' is not finite in replica 1 "
+                                  "(/job:worker/replica:0/task:1)"),
+              std::string::npos)
         << status.message;
   }
   for (const Status& status : run_workers(2, step, guarded(GuardAction::Skip))) {
@@ -408,7 +429,9 @@ TEST(MultiWorkerGuards, FindCopiesThatDiffer) {
       guarded(GuardAction::Off));
   for (const Status& status : statuses) {
     EXPECT_EQ(status.code, Code::DataLoss) << status.to_string();
-    EXPECT_NE(status.message.find("variable 'w' of replica 1"), std::string::npos)
+    EXPECT_NE(status.message.find("after step 1: variable 'w' of replica 1 "
+                                  "(/job:worker/replica:0/task:1)"),
+              std::string::npos)
         << status.message;
   }
 }

@@ -77,9 +77,9 @@ ReplicaCrew::ReplicaCrew(Strategy& strategy)
       meeting_(devices_.size()),
       variables_(meeting_, devices_.size()) {
   const StrategyExtended& extended = strategy.extended();
+  const bool alone = extended.num_replicas_in_sync() == 1;
   for (size_t r = 0; r < devices_.size(); ++r) {
-    contexts_.emplace_back(strategy, extended.replica_id(r), r,
-                           devices_.size() == 1 ? nullptr : &meeting_);
+    contexts_.emplace_back(strategy, extended.replica_id(r), r, alone ? nullptr : &meeting_);
   }
   for (size_t r = 1; r < devices_.size(); ++r) {
     threads_.emplace_back(fmt::format("replica_{}", r),

@@ -155,7 +155,14 @@ void reduce_for_all(StrategyExtended& extended, const ReplicaCalls& calls) {
   }
 }
 
-void gather_for_all(StrategyExtended& extended, const ReplicaCalls& calls, int64_t rows_before) {
+Tensor rows_of_all(std::span<const Gradient> values, int axis) {
+  Tensor rows = cast(Tensor(0), kInt64);
+  for (const Gradient& value : values) rows = rows + size_along(value.dense(), axis);
+  return rows;
+}
+
+void gather_for_all(StrategyExtended& extended, const ReplicaCalls& calls,
+                    const Tensor& rows_before) {
   calls.check_same();
   const int axis = calls[0].axis;
   const std::vector<Gradient> values = calls.at(0);
@@ -165,7 +172,8 @@ void gather_for_all(StrategyExtended& extended, const ReplicaCalls& calls, int64
       {DistributedValue::Kind::PerReplica, values},
       Destinations::of_devices(extended.worker_devices()), axis, calls[0].options);
   for (size_t replica = 0; replica < calls.size(); ++replica) {
-    calls[replica].results = {gathered[replica], own_rows(values, replica, axis) + rows_before};
+    const Tensor rows = own_rows(values, replica, axis);
+    calls[replica].results = {gathered[replica], rows_before.defined() ? rows + rows_before : rows};
   }
 }
 

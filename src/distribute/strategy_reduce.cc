@@ -97,7 +97,7 @@ LocalParts reduce_components(ReduceOp op, const DistributedValue& value, const A
         reduce_locally(is_mean ? ReduceOp::Sum : op, is_mean ? widened(whole) : whole, axes));
     if (is_mean) parts.counts.emplace_back(count_along(whole, axes));
   }
-  if (of_workers && of_some) {
+  if (of_workers && of_some && !value[0].dense().is_symbolic()) {
     // Other workers may have some; all of them find out whether one has.
     parts.counts.emplace_back(Tensor(static_cast<int64_t>(parts.reduced.size())));
     if (parts.reduced.empty()) {

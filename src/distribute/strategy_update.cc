@@ -10,6 +10,7 @@
 #include "distribute/distributed_variable.h"
 #include "distribute/gradient_terms.h"
 #include "distribute/mirrored_variable.h"
+#include "distribute/multi_worker_extended.h"
 #include "distribute/update_guards.h"
 #include "distribute/variables.h"
 #include "ops/dispatch.h"
@@ -42,17 +43,14 @@ class StrategyUpdate : public UpdateRoute {
     return create_in(strategy_, make_ordinary_variable, request);
   }
 
-  Tensor apply(const Gradients& own, const std::vector<Variable>& variables, const Step& step,
-               bool adds) const override {
+  Tensor apply(const Gradients& own, const std::vector<Variable>& variables,
+               const Step& step) const override {
     const EnterOrAssert inside(strategy_, "apply_gradients");
     ReplicaContext* replica = get_replica_context();
     if (replica == nullptr) return across(own, variables, step);
     const bool mirrored = std::all_of(variables.begin(), variables.end(), has_own_copies);
-    if (adds && mirrored && may_share(*replica)) {
-      const std::vector<Gradients> terms = gradient_terms(*replica, own);
-      if (!terms.empty()) {
-        const Tensor count = own_copy(*replica, terms, variables, step);
-        end_of_terms(*replica);
+    if (step.adds && mirrored && may_add_up(*replica)) {
+      if (const Tensor count = with_terms(*replica, own, variables, step); count.defined()) {
         return count;
       }
     }
@@ -60,7 +58,11 @@ class StrategyUpdate : public UpdateRoute {
   }
 
  private:
-  bool may_share(const ReplicaContext& replica) const;
+  // Whether the step may be given everybody's gradients to add up.
+  bool may_add_up(const ReplicaContext& replica) const;
+  // Nothing where they do not fit.
+  Tensor with_terms(ReplicaContext& replica, const Gradients& own,
+                    const std::vector<Variable>& variables, const Step& step) const;
   Tensor with_sums(ReplicaContext& replica, const Gradients& own,
                    const std::vector<Variable>& variables, const Step& step, bool mirrored) const;
   // Each replica its own copy, all at the same time.
@@ -74,10 +76,25 @@ class StrategyUpdate : public UpdateRoute {
   Strategy& strategy_;
 };
 
-bool StrategyUpdate::may_share(const ReplicaContext& replica) const {
-  const StrategyExtended& extended = strategy_.extended();
+bool StrategyUpdate::may_add_up(const ReplicaContext& replica) const {
   return thread_dispatch().builder == nullptr && replica.num_replicas_in_sync() > 1 &&
-         extended.shares_gradients() && extended.guards().non_finite == GuardAction::Off;
+         strategy_.extended().guards().non_finite == GuardAction::Off;
+}
+
+Tensor StrategyUpdate::with_terms(ReplicaContext& replica, const Gradients& own,
+                                  const std::vector<Variable>& variables, const Step& step) const {
+  StrategyExtended& extended = strategy_.extended();
+  auto* const workers = dynamic_cast<MultiWorkerExtended*>(&extended);
+  if (workers != nullptr && workers->num_workers() > 1) {
+    const std::vector<Gradients> terms = workers->gradient_terms(own, variables);
+    return terms.empty() ? Tensor() : own_copy(replica, terms, variables, step);
+  }
+  if (!extended.shares_gradients()) return {};
+  const std::vector<Gradients> terms = gradient_terms(replica, own);
+  if (terms.empty()) return {};
+  Tensor count = own_copy(replica, terms, variables, step);
+  end_of_terms(replica);
+  return count;
 }
 
 Tensor StrategyUpdate::with_sums(ReplicaContext& replica, const Gradients& own,
@@ -87,8 +104,7 @@ Tensor StrategyUpdate::with_sums(ReplicaContext& replica, const Gradients& own,
                              ? own
                              : strategy_.extended().replica_sum_gradients(replica, own, variables);
   const bool now = thread_dispatch().builder == nullptr;
-  const GuardAction action = strategy_.extended().guards().non_finite;
-  if (now && !passes_finite_guard(replica, action, own, sums, variables)) return {};
+  if (now && !passes_finite_guard(replica, {own, sums, variables, step.taken})) return {};
   if (mirrored) return own_copy(replica, {&sums, 1}, variables, step);
   return once_for_all(replica, [&] { return across(sums, variables, step); });
 }
@@ -118,7 +134,7 @@ Tensor StrategyUpdate::one_copy(size_t index, std::span<const Gradients> terms,
                                 const Step& step) const {
   const ModeScope across({&strategy_, nullptr});
   const UpdateScope updating(index);
-  return step(terms);
+  return step.take(terms);
 }
 
 void check_maker(const Strategy& strategy, const Variable& variable) {

@@ -11,6 +11,7 @@
 #include "base/raise.h"
 #include "cohort/ops.h"
 #include "distribute/distributed_variable.h"
+#include "distribute/multi_worker_extended.h"
 
 namespace cohort::internal {
 namespace {
@@ -61,31 +62,42 @@ Tensor row_of(std::vector<T> values) {
   return Tensor::from(std::move(values), Shape{1, columns});
 }
 
-std::vector<size_t> replicas_with(const Table<int>& found, size_t variable) {
-  std::vector<size_t> replicas;
+// "replica 3", with the task that it is on where there are several.
+std::string name_of_replica(const Strategy& strategy, size_t replica) {
+  const auto* workers = dynamic_cast<const MultiWorkerExtended*>(&strategy.extended());
+  if (workers == nullptr || workers->num_workers() == 1) return fmt::format("replica {}", replica);
+  const size_t worker = replica / workers->num_local_replicas();
+  return fmt::format("replica {} ({})", replica,
+                     workers->communicator().member(static_cast<int>(worker)));
+}
+
+std::vector<std::string> replicas_with(const Strategy& strategy, const Table<int>& found,
+                                       size_t variable) {
+  std::vector<std::string> replicas;
   for (size_t r = 0; r < found.replicas(); ++r) {
-    if (found.at(r, variable) != 0) replicas.push_back(r);
+    if (found.at(r, variable) != 0) replicas.push_back(name_of_replica(strategy, r));
   }
   return replicas;
 }
 
-std::string describe(const Table<int>& findings, const std::vector<int>& sums,
-                     const std::vector<Variable>& variables) {
+std::string describe(const Strategy& strategy, const Table<int>& findings,
+                     const std::vector<int>& sums, const std::vector<Variable>& variables) {
   std::string text;
   for (size_t i = 0; i < variables.size(); ++i) {
     if (sums[i] == 0) continue;
-    const std::vector<size_t> replicas = replicas_with(findings, i);
+    const std::vector<std::string> replicas = replicas_with(strategy, findings, i);
     text += fmt::format("{}the gradient of variable '{}' is not finite in {}",
                         text.empty() ? "" : "; ", variables[i].name(),
                         replicas.empty() ? "the sum over replicas, though it is in each"
-                                         : fmt::format("replica {}", fmt::join(replicas, ", ")));
+                                         : fmt::format("{}", fmt::join(replicas, ", ")));
   }
   return text;
 }
 
-void report(GuardAction action, const std::string& text) {
-  if (action == GuardAction::Stop) raise(Code::InvalidArgument, "[NanGuard] {}", text);
-  log_warning("[NanGuard] {}{}", text,
+void report(GuardAction action, int64_t step, const std::string& text) {
+  if (action == GuardAction::Stop)
+    raise(Code::InvalidArgument, "[NanGuard] step {}: {}", step, text);
+  log_warning("[NanGuard] step {}: {}{}", step, text,
               action == GuardAction::Skip ? "; this update is left out" : "");
 }
 
@@ -121,13 +133,15 @@ std::vector<int64_t> own_hashes(const ReplicaContext& replica,
   return hashes;
 }
 
-std::string describe(const Table<int64_t>& hashes, const std::vector<Variable>& variables) {
+std::string describe(const Strategy& strategy, const Table<int64_t>& hashes,
+                     const std::vector<Variable>& variables) {
   std::string text;
   for (size_t i = 0; i < variables.size(); ++i) {
     for (size_t r = 1; r < hashes.replicas(); ++r) {
       if (hashes.at(r, i) == hashes.at(0, i)) continue;
-      text += fmt::format("{}variable '{}' of replica {} differs from replica 0's",
-                          text.empty() ? "" : "; ", variables[i].name(), r);
+      text +=
+          fmt::format("{}variable '{}' of {} differs from replica 0's", text.empty() ? "" : "; ",
+                      variables[i].name(), name_of_replica(strategy, r));
     }
   }
   return text;
@@ -135,16 +149,18 @@ std::string describe(const Table<int64_t>& hashes, const std::vector<Variable>& 
 
 }  // namespace
 
-bool passes_finite_guard(ReplicaContext& replica, GuardAction action, const Gradients& own,
-                         const Gradients& sums, const std::vector<Variable>& variables) {
+bool passes_finite_guard(ReplicaContext& replica, const PlannedUpdate& update) {
+  const GuardAction action = replica.strategy().extended().guards().non_finite;
   if (action == GuardAction::Off) return true;
-  const std::vector<int> found = non_finite(sums);  // the same in all replicas
+  const std::vector<int> found = non_finite(update.sums);  // the same in all replicas
   if (std::find(found.begin(), found.end(), 1) == found.end()) return true;
+  const int64_t step = update.steps_before.read_value().to<int64_t>() + 1;
   replica.merge_call(
       [&](Strategy& strategy, const PerReplica<Tensor>& findings) {
-        report(action, describe(Table<int>(strategy, findings), found, variables));
+        const Table<int> table(strategy, findings);
+        report(action, step, describe(strategy, table, found, update.variables));
       },
-      row_of(non_finite(own)));
+      row_of(non_finite(update.own)));
   return action != GuardAction::Skip;
 }
 
@@ -154,7 +170,7 @@ void guard_against_divergence(ReplicaContext& replica, const GuardOptions& optio
   const std::vector<Variable> compared = comparable(variables);
   replica.merge_call(
       [&](Strategy& strategy, const PerReplica<Tensor>& hashes) {
-        const std::string found = describe(Table<int64_t>(strategy, hashes), compared);
+        const std::string found = describe(strategy, Table<int64_t>(strategy, hashes), compared);
         if (found.empty()) return;
         if (options.divergence == GuardAction::Warn) {
           log_warning("[DivergenceGuard] after step {}: {}", step, found);

@@ -7,10 +7,16 @@
 
 namespace cohort::internal {
 
-// Whether an update with these gradients is to be made: `sums` are those of all replicas, `own`
-// this one's. Does what `action` says when a sum is not finite. All replicas must call it.
-bool passes_finite_guard(ReplicaContext& replica, GuardAction action, const Gradients& own,
-                         const Gradients& sums, const std::vector<Variable>& variables);
+// An update that is about to be made.
+struct PlannedUpdate {
+  const Gradients& own;   // of this replica
+  const Gradients& sums;  // over all replicas
+  const std::vector<Variable>& variables;
+  const Variable& steps_before;
+};
+// Whether it is to be made. Does what the strategy's guards say when a sum is not finite, which
+// names the step, the variables, and the replicas with their workers. All replicas must call it.
+bool passes_finite_guard(ReplicaContext& replica, const PlannedUpdate& update);
 
 // Compares the copies of the variables when update `step` is due for it. All replicas must call it,
 // after they changed their own copies.

@@ -1,11 +1,11 @@
 #include "distribute/worker_gradients.h"
 
 #include <algorithm>
-#include <map>
 #include <utility>
 
 #include "base/log.h"
 #include "cohort/ops.h"
+#include "collectives/access.h"
 #include "distribute/sparse_reduction.h"
 #include "distribute/worker_reductions.h"
 
@@ -15,15 +15,8 @@ namespace {
 // While one pack of this size is reduced the next one is written.
 constexpr int64_t kBytesPerPack = 8 << 20;
 
-std::vector<VariableImpl*> identities(const std::vector<Variable>& variables) {
-  std::vector<VariableImpl*> all;
-  for (const Variable& variable : variables) all.push_back(VariableAccess::impl(variable).get());
-  return all;
-}
-
-int64_t bytes_of(const Variable& variable) {
-  return variable.shape().num_elements() * size_of(variable.dtype());
-}
+// With more of them it is quicker when each reduces a part for all.
+constexpr int kMostTerms = 2;
 
 // The rows of a gradient of any form.
 IndexedSlices as_rows(const Gradient& gradient, const Variable& variable) {
@@ -37,61 +30,124 @@ IndexedSlices as_rows(const Gradient& gradient, const Variable& variable) {
   return join_slices(ReduceOp::Sum, parts);
 }
 
-bool is_same(const Gradient& a, const Gradient& b) {
-  if (!a.defined() || !b.defined()) return a.defined() == b.defined();
-  if (a.is_sparse() || b.is_sparse()) return a.is_sparse() == b.is_sparse();
-  return TensorAccess::id(a.dense()) == TensorAccess::id(b.dense());
+// Whether some replica's gradient of the variable is so.
+template <typename Property>
+bool any_replica(const ReplicaGradients& own, size_t variable, const Property& property) {
+  return std::any_of(own.begin(), own.end(),
+                     [&](const Gradients& each) { return property(each[variable]); });
 }
+
+bool is_defined(const Gradient& gradient) { return gradient.defined(); }
+bool has_rows(const Gradient& gradient) { return gradient.defined() && gradient.is_sparse(); }
 
 }  // namespace
 
-WorkerGradients::WorkerGradients(Communicator workers, bool overlap, CommunicationOptions options,
+WorkerGradients::WorkerGradients(Communicator workers, Options options,
                                  std::shared_ptr<const MeetingClock> meetings)
-    : workers_(std::move(workers)),
-      overlap_(overlap),
-      options_(options),
-      how_(collective_options(options)),
-      meetings_(std::move(meetings)) {}
-
-WorkerGradients::~WorkerGradients() {
-  (void)capture_status([&] { end_early_packs(); });
+    : workers_(workers),
+      options_(std::move(options)),
+      how_(collective_options(options_.communication)),
+      meetings_(std::move(meetings)),
+      rounds_(workers, options_.replicas, options_.add, how_) {
+  for (size_t replica = 0; replica < options_.replicas; ++replica) {
+    listeners_.emplace_back(*this, replica);
+  }
 }
 
-std::vector<Gradient> WorkerGradients::sum(const std::vector<Gradient>& own,
+WorkerGradients::~WorkerGradients() {
+  (void)capture_status([&] { rounds_.await_all(); });
+}
+
+std::vector<Gradient> WorkerGradients::sum(const ReplicaGradients& own,
                                            const std::vector<Variable>& variables) {
   const std::lock_guard lock(mutex_);
+  end_terms();
   const float busy = busy_seconds();
-  Layout& layout = layout_for(own, variables);
-  const bool as_announced = is_as_announced(layout, own);
-  if (!layout.is_early) reduce_first_packs(layout, own);
+  GradientLayout& layout = layout_for(own, variables);
+  const bool as_announced = rounds_.gave(layout, own);
+  if (layout.is_early) {
+    rounds_.start_rest(layout);
+  } else {
+    reduce_first_packs(layout, own);
+  }
   reduce_last_pack(layout, own, as_announced, busy);
   const std::span<const float> counts = layout.packs.back().data<float>(layout.counts.index);
-  const bool all_as_announced = counts[own.size()] == 0;
-  if (layout.is_early) {
-    end_early_packs();
-    if (!all_as_announced) reduce_first_packs(layout, own);
-  }
-  look_for_slow_worker(counts.subspan(own.size() + 1));
-  layout.is_early = overlap_ && all_as_announced && layout.packs.size() > 1;
-  announced_.reset();
-  last_end_ = MeetingClock::Clock::now();
-  met_before_ = meetings_->total();
-  std::vector<Gradient> sums(own.size());
-  for (size_t i = 0; i < own.size(); ++i) {
+  const bool all_as_announced = counts[variables.size()] == 0;
+  rounds_.await_all();
+  if (layout.is_early && !all_as_announced) reduce_first_packs(layout, own);
+  look_for_slow_worker(counts.subspan(variables.size() + 1));
+  layout.is_early = options_.overlap && all_as_announced && layout.packs.size() > 1;
+  rounds_.clear();
+  end_call();
+  std::vector<Gradient> sums(variables.size());
+  for (size_t i = 0; i < variables.size(); ++i) {
     if (counts[i] == 0) continue;
-    if (layout.has_rows[i]) {
-      sums[i] = workers_.all_reduce(as_rows(own[i], variables[i]), ReduceOp::Sum, how_);
-    } else {
-      sums[i] = layout.packs[layout.places[i].pack].view(layout.places[i].index);
-    }
+    sums[i] = layout.has_rows[i]
+                  ? sum_rows(own, variables[i], i)
+                  : Gradient(layout.packs[layout.places[i].pack].view(layout.places[i].index));
   }
   return sums;
+}
+
+std::vector<Gradients> WorkerGradients::terms(const Gradients& own,
+                                              const std::vector<Variable>& variables) {
+  if (options_.overlap || options_.replicas > 1 || workers_.size() > kMostTerms) return {};
+  const std::lock_guard lock(mutex_);
+  const float busy = busy_seconds();
+  GradientLayout& known = layout_for({own}, variables);
+  if (!known.is_within_reach()) return {};
+  GradientLayout& layout = next_twin(known, variables);
+  for (size_t number = 0; number < layout.packs.size(); ++number) write(layout, number, {own});
+  write_counts(layout, {own}, false, busy);
+  share_pack(workers_, layout.packs.back(), how_);
+  gave_terms_ = true;
+  std::vector<float> busy_of_all;
+  for (int rank = 0; rank < workers_.size(); ++rank) {
+    busy_of_all.push_back(layout.counts_of(rank)[variables.size() + 1 + static_cast<size_t>(rank)]);
+  }
+  look_for_slow_worker(busy_of_all);
+  end_call();
+  std::vector<Gradients> all;
+  for (int rank = 0; rank < workers_.size(); ++rank) all.push_back(layout.of_worker(rank));
+  for (size_t i = 0; i < variables.size(); ++i) {
+    float have = 0;
+    for (int rank = 0; rank < workers_.size(); ++rank) have += layout.counts_of(rank)[i];
+    for (Gradients& each : all) {
+      if (have == 0) each[i] = {};
+    }
+  }
+  return all;
+}
+
+GradientLayout& WorkerGradients::next_twin(GradientLayout& layout,
+                                           const std::vector<Variable>& variables) {
+  if (layout.twin == nullptr) {
+    layout.twin = make_layout({Gradients(variables.size())}, variables);
+  }
+  layout.is_twins_turn = !layout.is_twins_turn;
+  return layout.is_twins_turn ? *layout.twin : layout;
+}
+
+void WorkerGradients::end_terms() {
+  if (gave_terms_) workers_.barrier(how_);
+  gave_terms_ = false;
+}
+
+Gradient WorkerGradients::sum_rows(const ReplicaGradients& own, const Variable& variable,
+                                   size_t index) {
+  const Gradient here = totals_of(own, {index}, options_.add)[0];
+  return workers_.all_reduce(as_rows(here, variable), ReduceOp::Sum, how_);
 }
 
 float WorkerGradients::busy_seconds() const {
   const auto since = MeetingClock::Clock::now() - last_end_;
   const auto met = meetings_->total() - met_before_;
   return std::chrono::duration<float>(since - met).count();
+}
+
+void WorkerGradients::end_call() {
+  last_end_ = MeetingClock::Clock::now();
+  met_before_ = meetings_->total();
 }
 
 void WorkerGradients::look_for_slow_worker(std::span<const float> busy_seconds) {
@@ -106,167 +162,77 @@ void WorkerGradients::look_for_slow_worker(std::span<const float> busy_seconds) 
 
 // ---- Packs
 
-WorkerGradients::Layout* WorkerGradients::known_layout(
-    const std::vector<VariableImpl*>& variables) {
+GradientLayout* WorkerGradients::known_layout(const std::vector<VariableImpl*>& variables) {
   for (const auto& known : layouts_) {
     if (known->variables == variables) return known.get();
   }
   return nullptr;
 }
 
-WorkerGradients::Layout& WorkerGradients::layout_for(const std::vector<Gradient>& own,
-                                                     const std::vector<Variable>& variables) {
-  std::vector<VariableImpl*> wanted = identities(variables);
-  if (Layout* const known = known_layout(wanted)) return *known;
-  auto made = std::make_unique<Layout>(Layout{.variables = std::move(wanted)});
-  agree_on_rows(*made, own);
-  make_packs(*made, variables);
-  return *layouts_.emplace_back(std::move(made));
+GradientLayout& WorkerGradients::layout_for(const ReplicaGradients& own,
+                                            const std::vector<Variable>& variables) {
+  const std::vector<VariableImpl*> wanted = identities(variables);
+  if (GradientLayout* const known = known_layout(wanted)) return *known;
+  return *layouts_.emplace_back(make_layout(own, variables));
 }
 
-void WorkerGradients::agree_on_rows(Layout& layout, const std::vector<Gradient>& own) {
-  std::vector<int32_t> rows;
-  for (const Gradient& gradient : own) rows.push_back(gradient.defined() && gradient.is_sparse());
-  const Tensor any = workers_.all_reduce(Tensor::from(rows), ReduceOp::Max, how_);
-  for (const int32_t each : any.to_vector<int32_t>()) layout.has_rows.push_back(each != 0);
+std::unique_ptr<GradientLayout> WorkerGradients::make_layout(
+    const ReplicaGradients& own, const std::vector<Variable>& variables) {
+  GradientLayout::Proposal proposal{.has_rows = {},
+                                    .order = rounds_.order_of(identities(variables))};
+  for (size_t i = 0; i < variables.size(); ++i) {
+    proposal.has_rows.push_back(any_replica(own, i, has_rows));
+  }
+  const int64_t asked = options_.communication.bytes_per_pack;
+  return std::make_unique<GradientLayout>(workers_, variables, proposal,
+                                          asked > 0 ? asked : kBytesPerPack, how_);
 }
 
-// In which the gradients became final at the first worker; the last ones first where no tape said.
-std::vector<size_t> WorkerGradients::agree_on_order(const Layout& layout) {
-  std::vector<int64_t> order;
-  const bool known = announced_ && announced_->variables == layout.variables &&
-                     announced_->order.size() == layout.variables.size();
-  for (size_t i = 0; i < layout.variables.size(); ++i) {
-    order.push_back(
-        static_cast<int64_t>(known ? announced_->order[i] : layout.variables.size() - 1 - i));
-  }
-  std::vector<size_t> agreed;
-  for (const int64_t each : workers_.broadcast(Tensor::from(order), 0, how_).to_vector<int64_t>()) {
-    agreed.push_back(static_cast<size_t>(each));
-  }
-  return agreed;
+void WorkerGradients::write(GradientLayout& layout, size_t pack, const ReplicaGradients& own) {
+  const std::vector<size_t> members = layout.members(pack);
+  const std::vector<Gradient> totals = totals_of(own, members, options_.add);
+  for (size_t k = 0; k < members.size(); ++k) layout.write(members[k], totals[k]);
 }
 
-void WorkerGradients::make_packs(Layout& layout, const std::vector<Variable>& variables) {
-  const int64_t limit = options_.bytes_per_pack > 0 ? options_.bytes_per_pack : kBytesPerPack;
-  struct Plan {
-    DType dtype;
-    std::vector<Shape> shapes = {};
-    std::vector<size_t> members = {};
-    int64_t bytes = 0;
-  };
-  std::vector<Plan> plans;
-  std::map<DType, size_t> open;  // the plan that is being filled, by dtype
-  for (const size_t i : agree_on_order(layout)) {
-    if (layout.has_rows[i]) continue;
-    const DType dtype = variables[i].dtype();
-    const auto found = open.find(dtype);
-    if (found == open.end() || plans[found->second].bytes > limit) {
-      open[dtype] = plans.size();
-      plans.push_back({.dtype = dtype});
-    }
-    Plan& plan = plans[open[dtype]];
-    plan.shapes.push_back(variables[i].shape());
-    plan.members.push_back(i);
-    plan.bytes += bytes_of(variables[i]);
-  }
-  // The last one has to be of float32, for the counts.
-  if (!open.contains(kFloat32)) {
-    plans.push_back({.dtype = kFloat32});
-  } else {
-    std::swap(plans[open[kFloat32]], plans.back());
-  }
-  layout.counts = {plans.size() - 1, plans.back().shapes.size()};
-  plans.back().shapes.push_back(
-      Shape{static_cast<int64_t>(variables.size()) + 1 + workers_.size()});
-  layout.places.resize(variables.size());
-  for (size_t number = 0; number < plans.size(); ++number) {
-    const Plan& plan = plans[number];
-    for (size_t k = 0; k < plan.members.size(); ++k) layout.places[plan.members[k]] = {number, k};
-    layout.sizes.push_back(plan.members.size());
-    layout.packs.push_back(workers_.make_pack(plan.dtype, plan.shapes, how_));
-  }
-}
-
-void WorkerGradients::write(Layout& layout, size_t variable, const Gradient& gradient) {
-  const Place place = layout.places[variable];
-  Pack& pack = layout.packs[place.pack];
-  pack.write(place.index,
-             gradient.defined() ? gradient.dense() : zeros(pack.shape(place.index), pack.dtype()));
-}
-
-void WorkerGradients::reduce_first_packs(Layout& layout, const std::vector<Gradient>& own) {
+void WorkerGradients::reduce_first_packs(GradientLayout& layout, const ReplicaGradients& own) {
   std::vector<std::future<void>> running;
   for (size_t number = 0; number + 1 < layout.packs.size(); ++number) {
-    for (size_t i = 0; i < own.size(); ++i) {
-      if (!layout.has_rows[i] && layout.places[i].pack == number) write(layout, i, own[i]);
-    }
+    write(layout, number, own);
     running.push_back(workers_.start_all_reduce(layout.packs[number], ReduceOp::Sum, how_));
   }
   for (std::future<void>& each : running) each.get();
 }
 
-void WorkerGradients::reduce_last_pack(Layout& layout, const std::vector<Gradient>& own,
+void WorkerGradients::reduce_last_pack(GradientLayout& layout, const ReplicaGradients& own,
                                        bool as_announced, float busy_seconds) {
-  Pack& last = layout.packs.back();
-  const std::span<float> counts = last.data<float>(layout.counts.index);
-  for (size_t i = 0; i < own.size(); ++i) {
-    counts[i] = own[i].defined() ? 1 : 0;
-    if (!layout.has_rows[i] && layout.places[i].pack == layout.counts.pack) {
-      write(layout, i, own[i]);
-    }
-  }
-  counts[own.size()] = as_announced ? 0 : 1;
-  const std::span<float> busy = counts.subspan(own.size() + 1);
+  write(layout, layout.counts.pack, own);
+  write_counts(layout, own, as_announced, busy_seconds);
+  workers_.all_reduce(layout.packs.back(), ReduceOp::Sum, how_);
+}
+
+void WorkerGradients::write_counts(GradientLayout& layout, const ReplicaGradients& own,
+                                   bool as_announced, float busy_seconds) {
+  const std::span<float> counts = layout.packs.back().data<float>(layout.counts.index);
+  const size_t variables = layout.variables.size();
+  for (size_t i = 0; i < variables; ++i) counts[i] = any_replica(own, i, is_defined) ? 1 : 0;
+  counts[variables] = as_announced ? 0 : 1;
+  const std::span<float> busy = counts.subspan(variables + 1);
   std::fill(busy.begin(), busy.end(), 0.f);
   busy[static_cast<size_t>(workers_.rank())] = busy_seconds;
-  workers_.all_reduce(last, ReduceOp::Sum, how_);
 }
 
 // ---- Tapes
 
-bool WorkerGradients::is_as_announced(const Layout& layout,
-                                      const std::vector<Gradient>& own) const {
-  return announced_ && announced_->variables == layout.variables &&
-         announced_->order.size() == own.size() &&
-         std::equal(own.begin(), own.end(), announced_->gradients.begin(), is_same);
+void WorkerGradients::Listener::begin(const std::vector<Variable>& sources) {
+  const std::lock_guard lock(all_.mutex_);
+  const std::vector<VariableImpl*> variables = identities(sources);
+  GradientLayout* const layout = all_.known_layout(variables);
+  all_.rounds_.begin(replica_, variables, layout != nullptr && layout->is_early ? layout : nullptr);
 }
 
-void WorkerGradients::begin(const std::vector<Variable>& sources) {
-  const std::lock_guard lock(mutex_);
-  end_early_packs();  // nobody applied them
-  announced_.emplace();
-  announced_->variables = identities(sources);
-  announced_->gradients.resize(sources.size());
-  Layout* const layout = known_layout(announced_->variables);
-  if (layout == nullptr || !layout->is_early) return;
-  announced_->layout = layout;
-  announced_->missing = layout->sizes;
-}
-
-void WorkerGradients::ready(size_t index, const Gradient& gradient) {
-  const std::lock_guard lock(mutex_);
-  announced_->gradients[index] = gradient;
-  announced_->order.push_back(index);
-  Layout* const layout = announced_->layout;
-  if (layout == nullptr || layout->has_rows[index]) return;
-  const size_t pack = layout->places[index].pack;
-  if (pack == layout->counts.pack) return;
-  write(*layout, index, gradient);
-  --announced_->missing[pack];
-  // All workers reduce them in the same order.
-  for (size_t& next = announced_->next;
-       next + 1 < layout->packs.size() && announced_->missing[next] == 0; ++next) {
-    announced_->running.push_back(
-        workers_.start_all_reduce(layout->packs[next], ReduceOp::Sum, how_));
-    ++early_packs_;
-  }
-}
-
-void WorkerGradients::end_early_packs() {
-  if (!announced_) return;
-  for (std::future<void>& each : announced_->running) each.get();
-  announced_->running.clear();
+void WorkerGradients::Listener::ready(size_t index, const Gradient& gradient) {
+  const std::lock_guard lock(all_.mutex_);
+  all_.rounds_.ready(replica_, index, gradient);
 }
 
 }  // namespace cohort::internal

@@ -1,16 +1,12 @@
 #pragma once
 
-#include <future>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <vector>
 
-#include "autodiff/gradient_listener.h"
-#include "cohort/collective.h"
-#include "cohort/cross_device_ops.h"
+#include "cohort/internal/gradient_listener.h"
+#include "distribute/gradient_rounds.h"
 #include "distribute/slow_worker.h"
-#include "ops/variable_cell.h"
 
 namespace cohort::internal {
 
@@ -19,85 +15,82 @@ namespace cohort::internal {
 // workers agree once for each list of variables which of them have rows; from then on a gradient
 // that a worker does not have, or has in the other form, is no disagreement. Thread-safe.
 //
-// With `overlap` it listens to tapes. Once all workers have seen that what a tape gave for a list
-// of variables is what was applied, packs are reduced as soon as their gradients are final, while
-// the backward pass goes on; all but the last one, which goes when the gradients are applied, and
-// tells whether each worker still applies what its tape gave. If one does not, the packs are
-// reduced again.
-class WorkerGradients : public GradientListener {
+// With `overlap` it listens to the tapes of the worker's replicas. Once all workers have seen that
+// what the tapes gave for a list of variables is what was applied, packs are reduced as soon as
+// their gradients are final in all replicas, while the backward pass goes on; all but the last one,
+// which goes when the gradients are applied, and tells whether each worker still applies what its
+// tapes gave. If one does not, the packs are reduced again.
+class WorkerGradients {
  public:
+  struct Options {
+    bool overlap = false;
+    CommunicationOptions communication = {};
+    size_t replicas = 1;     // of this worker
+    GradientAdder add = {};  // where there are several
+  };
   // `meetings` counts what else this worker does together with others.
-  WorkerGradients(Communicator workers, bool overlap, CommunicationOptions options,
+  WorkerGradients(Communicator workers, Options options,
                   std::shared_ptr<const MeetingClock> meetings);
-  ~WorkerGradients() override;
+  ~WorkerGradients();
 
   // One for each variable; undefined where no worker has one. Dense ones lie in the packs: they are
-  // good until the next call. All workers call it.
-  std::vector<Gradient> sum(const std::vector<Gradient>& own,
-                            const std::vector<Variable>& variables);
-  bool overlaps() const { return overlap_; }
-
-  void begin(const std::vector<Variable>& sources) override;
-  void ready(size_t index, const Gradient& gradient) override;
+  // good until the next call. All workers call it, once for all their replicas.
+  std::vector<Gradient> sum(const ReplicaGradients& own, const std::vector<Variable>& variables);
+  // Of each worker, in their order, for an optimizer that adds them up as it updates: each lies
+  // where its worker wrote it, which saves a pass over all of them. Only for a few workers that
+  // share memory, of one replica each, without overlap, and for dense gradients: otherwise empty.
+  // Good until the next call. All workers call it.
+  std::vector<Gradients> terms(const Gradients& own, const std::vector<Variable>& variables);
+  bool overlaps() const { return options_.overlap; }
+  // Of the tapes of a replica.
+  GradientListener& listener(size_t replica) { return listeners_[replica]; }
 
   // How many packs were reduced before their gradients were applied.
-  int64_t early_packs() const { return early_packs_; }
+  int64_t early_packs() const { return rounds_.early_packs(); }
 
  private:
-  // Where the dense gradient of a variable lies.
-  struct Place {
-    size_t pack;
-    size_t index;
-  };
-  // What the workers have agreed on for a list of variables.
-  struct Layout {
-    std::vector<VariableImpl*> variables = {};
-    std::vector<bool> has_rows = {};
-    std::vector<Place> places = {};  // of those without rows
-    std::vector<size_t> sizes = {};  // how many gradients each pack has
-    // The last one also has, for each variable, how many workers have a gradient; then how many
-    // apply something else than their tape gave; then how long each worker was busy.
-    std::vector<Pack> packs = {};
-    Place counts = {};
-    bool is_early = false;  // packs go as soon as they are complete
-  };
-  // What the tape has given since it began.
-  struct Announced {
-    std::vector<VariableImpl*> variables = {};
-    std::vector<Gradient> gradients = {};
-    std::vector<size_t> order = {};    // in which they came
-    Layout* layout = nullptr;          // when packs go early
-    std::vector<size_t> missing = {};  // by pack
-    size_t next = 0;                   // the first pack that has not gone
-    std::vector<std::future<void>> running = {};
+  class Listener final : public GradientListener {
+   public:
+    Listener(WorkerGradients& all, size_t replica) : all_(all), replica_(replica) {}
+    void begin(const std::vector<Variable>& sources) override;
+    void ready(size_t index, const Gradient& gradient) override;
+
+   private:
+    WorkerGradients& all_;
+    const size_t replica_;
   };
 
-  Layout& layout_for(const std::vector<Gradient>& own, const std::vector<Variable>& variables);
-  Layout* known_layout(const std::vector<VariableImpl*>& variables);
-  void agree_on_rows(Layout& layout, const std::vector<Gradient>& own);
-  std::vector<size_t> agree_on_order(const Layout& layout);
-  void make_packs(Layout& layout, const std::vector<Variable>& variables);
-  bool is_as_announced(const Layout& layout, const std::vector<Gradient>& own) const;
-  void write(Layout& layout, size_t variable, const Gradient& gradient);
+  GradientLayout& layout_for(const ReplicaGradients& own, const std::vector<Variable>& variables);
+  GradientLayout* known_layout(const std::vector<VariableImpl*>& variables);
+  // The one of the two that nobody reads from.
+  GradientLayout& next_twin(GradientLayout& layout, const std::vector<Variable>& variables);
+  std::unique_ptr<GradientLayout> make_layout(const ReplicaGradients& own,
+                                              const std::vector<Variable>& variables);
+  void end_terms();
+  void write(GradientLayout& layout, size_t pack, const ReplicaGradients& own);
+  // What each worker says beside the gradients of the last pack.
+  void write_counts(GradientLayout& layout, const ReplicaGradients& own, bool as_announced,
+                    float busy_seconds);
   // Writes and reduces those before the last.
-  void reduce_first_packs(Layout& layout, const std::vector<Gradient>& own);
-  void reduce_last_pack(Layout& layout, const std::vector<Gradient>& own, bool as_announced,
+  void reduce_first_packs(GradientLayout& layout, const ReplicaGradients& own);
+  void reduce_last_pack(GradientLayout& layout, const ReplicaGradients& own, bool as_announced,
                         float busy_seconds);
-  void end_early_packs();
+  Gradient sum_rows(const ReplicaGradients& own, const Variable& variable, size_t index);
   // Since the last call, outside of meetings.
   float busy_seconds() const;
+  void end_call();
   void look_for_slow_worker(std::span<const float> busy_seconds);
 
   Communicator workers_;
-  const bool overlap_;
-  const CommunicationOptions options_;
+  const Options options_;
   const CollectiveOptions how_;
   const std::shared_ptr<const MeetingClock> meetings_;
+  std::vector<Listener> listeners_;
   std::mutex mutex_;
   // Guarded by mutex_:
-  std::vector<std::unique_ptr<Layout>> layouts_;
-  std::optional<Announced> announced_;
-  int64_t early_packs_ = 0;
+  std::vector<std::unique_ptr<GradientLayout>> layouts_;
+  GradientRounds rounds_;
+  bool gave_terms_ = false;  // which others may still read
   SlowWorkerWatch watch_;
   // When the last call ended, and how long this worker had been in meetings by then.
   MeetingClock::Clock::time_point last_end_ = MeetingClock::Clock::now();

@@ -4,6 +4,7 @@
 
 #include <thread>
 
+#include "cohort/error.h"
 #include "cohort/ops.h"
 
 namespace cohort::internal {
@@ -13,7 +14,8 @@ namespace {
 struct Worker {
   explicit Worker(const Communicator& member, bool overlap)
       : rank(member.rank()),
-        gradients(member, overlap, {.bytes_per_pack = 1}, std::make_shared<MeetingClock>()) {}
+        gradients(member, {.overlap = overlap, .communication = {.bytes_per_pack = 1}},
+                  std::make_shared<MeetingClock>()) {}
 
   Gradients own(float scale = 1) const {
     const auto value = static_cast<float>(rank + 1) * scale;
@@ -21,11 +23,12 @@ struct Worker {
   }
   // As a tape does that finds them in this order.
   void announce(const Gradients& found, const std::vector<size_t>& order) {
-    gradients.begin(variables);
-    for (const size_t i : order) gradients.ready(i, found[i]);
+    GradientListener& listener = gradients.listener(0);
+    listener.begin(variables);
+    for (const size_t i : order) listener.ready(i, found[i]);
   }
   float sum_of(const Gradients& applied, size_t index) {
-    return gradients.sum(applied, variables)[index].dense().to_vector<float>()[0];
+    return gradients.sum({applied}, variables)[index].dense().to_vector<float>()[0];
   }
 
   const int rank;
@@ -95,6 +98,115 @@ TEST(WorkerGradients, ThatNoTapeGaveAreReducedToo) {
     EXPECT_EQ(worker.sum_of(own, 1), 30);
     EXPECT_EQ(worker.sum_of(worker.own(2), 1), 60);
   });
+}
+
+// --- Terms
+
+float first_of(const Gradient& gradient) { return gradient.dense().to_vector<float>()[0]; }
+
+TEST(WorkerGradients, AreGivenAsTermsInTheOrderOfTheWorkers) {
+  on_both(false, [](Worker& worker) {
+    for (int step = 0; step < 5; ++step) {
+      const auto scale = static_cast<float>(step + 1);
+      const std::vector<Gradients> terms =
+          worker.gradients.terms(worker.own(scale), worker.variables);
+      ASSERT_EQ(terms.size(), 2u);
+      for (size_t i = 0; i < 3; ++i) {
+        const float unit = scale * (i == 0 ? 1.f : i == 1 ? 10.f : 100.f);
+        EXPECT_EQ(first_of(terms[0][i]), unit);
+        EXPECT_EQ(first_of(terms[1][i]), 2 * unit);
+      }
+    }
+  });
+}
+
+TEST(WorkerGradients, AreTermsOrSumsInAnyOrder) {
+  on_both(false, [](Worker& worker) {
+    for (int step = 0; step < 6; ++step) {
+      const Gradients own = worker.own();
+      if (step % 3 == 0) {
+        EXPECT_EQ(worker.sum_of(own, 1), 30);
+      } else {
+        EXPECT_EQ(first_of(worker.gradients.terms(own, worker.variables)[1][1]), 20);
+      }
+    }
+  });
+}
+
+TEST(WorkerGradients, ThatAWorkerDoesNotHaveAreTermsOfZeros) {
+  on_both(false, [](Worker& worker) {
+    for (int step = 0; step < 3; ++step) {
+      Gradients own = worker.own();
+      own[0] = {};
+      if (worker.rank == 1) own[2] = {};
+      const std::vector<Gradients> terms = worker.gradients.terms(own, worker.variables);
+      EXPECT_FALSE(terms[0][0].defined() || terms[1][0].defined());
+      EXPECT_EQ(first_of(terms[0][2]), 100);
+      EXPECT_EQ(first_of(terms[1][2]), 0);
+    }
+  });
+}
+
+TEST(WorkerGradients, WithRowsAreNoTerms) {
+  on_both(false, [](Worker& worker) {
+    Gradients own = worker.own();
+    own[1] = IndexedSlices{ones({1}), Tensor({int64_t{2}}), {3}};
+    EXPECT_TRUE(worker.gradients.terms(own, worker.variables).empty());
+    EXPECT_EQ(worker.sum_of(own, 0), 3);
+  });
+}
+
+TEST(WorkerGradients, OfOtherVariablesAreAnErrorOnBoth) {
+  on_both(false, [](Worker& worker) {
+    const std::vector<Variable> two(worker.variables.begin(), worker.variables.end() - 1);
+    Gradients own = worker.own();
+    Gradients own_two(own.begin(), own.end() - 1);
+    for (int step = 0; step < 2; ++step) {
+      (void)worker.gradients.terms(own, worker.variables);
+      (void)worker.gradients.terms(own_two, two);
+    }
+    const Status status = capture_status([&] {
+      worker.rank == 0 ? worker.gradients.terms(own, worker.variables)
+                       : worker.gradients.terms(own_two, two);
+    });
+    EXPECT_EQ(status.code, Code::FailedPrecondition) << status.to_string();
+  });
+}
+
+// --- Several replicas
+
+TEST(WorkerGradients, OfSeveralReplicasGoEarlyOnceAllHaveThem) {
+  const auto add = [](const std::vector<std::vector<Gradient>>& values) {
+    std::vector<Gradient> sums;
+    for (const auto& each : values) sums.emplace_back(each[0].dense() + each[1].dense());
+    return sums;
+  };
+  std::vector<Communicator> members = make_local_group(2);
+  std::vector<std::jthread> threads;
+  for (const Communicator& member : members) {
+    threads.emplace_back([&, member] {
+      const std::vector<Variable> variables{Variable(zeros({2})), Variable(zeros({3}))};
+      WorkerGradients gradients(
+          member,
+          {.overlap = true, .communication = {.bytes_per_pack = 1}, .replicas = 2, .add = add},
+          std::make_shared<MeetingClock>());
+      const ReplicaGradients own{{fill({2}, 1.f), fill({3}, 10.f)},
+                                 {fill({2}, 2.f), fill({3}, 20.f)}};
+      for (int step = 0; step < 3; ++step) {
+        for (const size_t replica : {size_t{0}, size_t{1}}) {
+          GradientListener& listener = gradients.listener(replica);
+          listener.begin(variables);
+          EXPECT_EQ(gradients.early_packs(), step == 0 ? 0 : step - 1);
+          listener.ready(1, own[replica][1]);
+          listener.ready(0, own[replica][0]);
+        }
+        EXPECT_EQ(gradients.early_packs(), step);
+        const std::vector<Gradient> sums = gradients.sum(own, variables);
+        EXPECT_EQ(first_of(sums[0]), 6);
+        EXPECT_EQ(first_of(sums[1]), 60);
+      }
+    });
+  }
 }
 
 }  // namespace

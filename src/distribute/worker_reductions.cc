@@ -9,17 +9,6 @@
 namespace cohort::internal {
 namespace {
 
-void check_not_symbolic(const std::vector<Gradient>& values) {
-  for (const Gradient& value : values) {
-    if (value.is_sparse() ? !value.slices().values.is_symbolic() : !value.dense().is_symbolic()) {
-      continue;
-    }
-    raise(Code::Unimplemented,
-          "[MultiWorkerMirroredStrategy] workers cannot reduce in a function that is traced around "
-          "run(); trace the step instead: strategy.run(function(step), x)");
-  }
-}
-
 // The order of axes that brings `axis` to the front; its own inverse brings it back.
 std::vector<int64_t> front_and_back(int rank, int axis, bool back) {
   std::vector<int64_t> order;
@@ -74,7 +63,6 @@ CollectiveOptions collective_options(const CommunicationOptions& options) {
 std::vector<Gradient> reduce_over_workers(Communicator& workers, ReduceOp op,
                                           const std::vector<Gradient>& values,
                                           const CommunicationOptions& options) {
-  check_not_symbolic(values);
   const CollectiveOptions how = collective_options(options);
   std::vector<Gradient> results(values.size());
   std::vector<Tensor> dense;
@@ -92,7 +80,6 @@ std::vector<Gradient> reduce_over_workers(Communicator& workers, ReduceOp op,
 
 Tensor gather_over_workers(Communicator& workers, const Tensor& value, int axis,
                            const CommunicationOptions& options) {
-  check_not_symbolic({Gradient(value)});
   const Gradient one(value);
   check_gatherable("gather", {&one, 1}, axis);
   check_gatherable_everywhere(workers, value, axis);

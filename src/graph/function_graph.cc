@@ -16,6 +16,10 @@ namespace {
 
 bool reads_only(const OpDef& op) { return op.name == "ReadVariable"; }
 
+// Whether it may meet others, who must see all meetings in one order: what is bound to no resource,
+// and the next step of a distributed dataset, whose end workers agree on.
+bool may_meet(const OpDef& op, bool bound) { return !bound || op.name == "IteratorNext"; }
+
 }  // namespace
 
 Tensor FunctionGraph::add_argument(DType dtype, const Shape& shape) {
@@ -50,7 +54,7 @@ std::vector<int> FunctionGraph::effects_before(const OpDef& op, std::span<const 
       before.insert(before.end(), use.reads_since.begin(), use.reads_since.end());
     }
   }
-  if (!bound && last_unbound_effect_ >= 0) before.push_back(last_unbound_effect_);
+  if (may_meet(op, bound) && last_unbound_effect_ >= 0) before.push_back(last_unbound_effect_);
   return before;
 }
 
@@ -68,7 +72,7 @@ void FunctionGraph::note_effect(int id) {
       use = {.last_write = id, .reads_since = {}};
     }
   }
-  if (!bound) last_unbound_effect_ = id;
+  if (may_meet(*added.op, bound)) last_unbound_effect_ = id;
   if (!reads_only(*added.op)) effects_.push_back(id);
 }
 

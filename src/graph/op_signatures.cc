@@ -244,6 +244,11 @@ constexpr Line kLines[] = {
     {"WhileGrad", 0, kMany,
      "condition:function body:function num_state:int maximum_iterations:int "
      "body_gradient:function"},
+    {"WorkerAllGather", 1, 1,
+     "axis:int port:int bytes_per_pack:int timeout:float implementation:int"},
+    {"WorkerAllReduce", 1, kMany,
+     "op:int port:int bytes_per_pack:int timeout:float implementation:int"},
+    {"WorkerBroadcast", 1, 1, "port:int bytes_per_pack:int timeout:float implementation:int"},
     {"WriteShard", 2, 2, "slot:text"},
     {"Zeros", 0, 0, "shape:shape dtype:dtype"},
     {"ZerosLike", 1, 1, ""},

@@ -5,10 +5,9 @@
 
 #include "base/raise.h"
 #include "cohort/ops.h"
-#include "ops/kernel.h"
+#include "ops/meeting_kernel.h"
 #include "ops/promotion.h"
 #include "ops/replica_port.h"
-#include "ops/scoped_kernel.h"
 
 namespace cohort::internal {
 
@@ -26,42 +25,12 @@ std::atomic<Finder>& port_finder() {
   return finder;
 }
 
-constexpr double kNoTimeout = -1;
-
 int64_t num_replicas(const ReplicaPort* port) { return port != nullptr ? port->num_replicas() : 1; }
 
 // The attributes that both ops have: for how many replicas the call is made, and how they meet.
 void set_common(Attrs& attrs, const CommunicationOptions& options) {
   attrs.set("replicas", num_replicas(replica_port()));
-  attrs.set("bytes_per_pack", options.bytes_per_pack);
-  attrs.set("timeout", options.timeout_seconds.value_or(kNoTimeout));
-  attrs.set("implementation", static_cast<int64_t>(options.implementation));
-}
-
-CommunicationOptions options_of(const Attrs& attrs) {
-  CommunicationOptions options;
-  options.bytes_per_pack = attrs.integer("bytes_per_pack");
-  if (attrs.number("timeout") != kNoTimeout) options.timeout_seconds = attrs.number("timeout");
-  options.implementation =
-      static_cast<CommunicationImplementation>(attrs.integer("implementation"));
-  return options;
-}
-
-ReduceOp op_of(const Attrs& attrs) { return static_cast<ReduceOp>(attrs.integer("op")); }
-
-void check_op(const OpInputs& inputs) {
-  const int64_t number = inputs.attrs.integer("op");
-  if (number >= 0 && number <= static_cast<int64_t>(ReduceOp::Product)) return;
-  raise(Code::InvalidArgument, "[{}] there is no reduction number {}", inputs.op, number);
-}
-
-// Runs what may be anybody's code as if it were called from outside of a kernel.
-template <typename Body>
-void set_outputs(Kernel& k, const Body& body) {
-  const PlainDispatch plain;
-  const OutsideKernel outside;
-  const std::vector<Tensor> results = body();
-  std::copy(results.begin(), results.end(), k.outputs.begin());
+  set_options(attrs, options);
 }
 
 // Whether a call reaches the other replicas here and now, instead of through a node of a graph that
@@ -106,7 +75,7 @@ ReplicaPort* port_for(const Kernel& k, std::string_view op) {
 void pass_on(Kernel& k) {
   for (size_t i = 0; i < k.inputs.size(); ++i) {
     const DType dtype = k.inputs[i].dtype();
-    const bool divides = op_of(k.attrs) == ReduceOp::Mean;
+    const bool divides = reduce_op_of(k.attrs) == ReduceOp::Mean;
     set(k, in(k, i).to(to_aten(divides ? division_dtype(dtype) : dtype)).alias(), i);
   }
 }
@@ -114,7 +83,8 @@ void pass_on(Kernel& k) {
 void compute_all_reduce(Kernel& k) {
   ReplicaPort* port = port_for(k, "ReplicaAllReduce");
   if (port == nullptr) return pass_on(k);
-  set_outputs(k, [&] { return port->all_reduce(op_of(k.attrs), k.inputs, options_of(k.attrs)); });
+  set_outputs(
+      k, [&] { return port->all_reduce(reduce_op_of(k.attrs), k.inputs, options_of(k.attrs)); });
 }
 
 void compute_all_gather(Kernel& k) {
@@ -180,7 +150,7 @@ Tensor gradient_of_product(const Tensor& x, const Tensor& g, const Communication
 }
 
 Gradients all_reduce_gradient(const OpCall& call, Grads g) {
-  const ReduceOp op = op_of(call.attrs);
+  const ReduceOp op = reduce_op_of(call.attrs);
   const CommunicationOptions options = options_of(call.attrs);
   if (op == ReduceOp::Sum || op == ReduceOp::Mean) return reduced_gradients(op, g, options);
   Gradients gradients(call.inputs.size());
@@ -199,8 +169,8 @@ extern constexpr OpDef kReplicaAllReduce{
     .name = "ReplicaAllReduce",
     .dtypes = kNumberTypes,
     .infer = [](const OpInputs& inputs) -> Specs {
-      check_op(inputs);
-      const bool divides = op_of(inputs.attrs) == ReduceOp::Mean;
+      check_reduce_op(inputs);
+      const bool divides = reduce_op_of(inputs.attrs) == ReduceOp::Mean;
       Specs specs;
       for (size_t i = 0; i < inputs.size(); ++i) {
         const DType dtype = inputs.dtype(i);
@@ -219,14 +189,9 @@ extern constexpr OpDef kReplicaAllGather{
     .infer = [](const OpInputs& inputs) -> Specs {
       const Shape& shape = inputs.shape(0);
       if (!shape.has_rank()) return {{inputs.dtype(0), shape}, {kInt64, Shape{-1}}};
-      require_rank_at_least(inputs.op, shape, 1, "a value to gather");
-      const int64_t axis = inputs.attrs.integer("axis");
-      if (axis < 0 || axis >= shape.rank()) {
-        raise(Code::InvalidArgument, "[{}] axis {} is outside of 0 to {} of shape {}", inputs.op,
-              axis, shape.rank() - 1, shape.to_string());
-      }
-      return {{inputs.dtype(0), shape.with(static_cast<int>(axis), Shape::kUnknownDim)},
-              {kInt64, Shape{shape[static_cast<int>(axis)]}}};
+      const int axis = checked_gather_axis(inputs);
+      return {{inputs.dtype(0), shape.with(axis, Shape::kUnknownDim)},
+              {kInt64, Shape{shape[axis]}}};
     },
     .compute = compute_all_gather,
     .gradient = [](const OpCall& call, Grads g) -> Gradients {

@@ -28,9 +28,13 @@ class UpdateRoute {
   //
   // They come as one list, or where the step `adds` as several, which are dense and alike, to be
   // added up in their order.
-  using Step = std::function<Tensor(std::span<const Gradients> terms)>;
+  struct Step {
+    std::function<Tensor(std::span<const Gradients> terms)> take;
+    bool adds;
+    Variable taken;  // how many the optimizer has taken before
+  };
   virtual Tensor apply(const Gradients& own, const std::vector<Variable>& variables,
-                       const Step& step, bool adds) const = 0;
+                       const Step& step) const = 0;
 };
 
 // The route to these variables from where this thread is; null without a strategy. Throws

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/thread.h"
+#include "workers/absent_workers.h"
 #include "workers/introduction.h"
 #include "workers/visits.h"
 #include "workers/worker_endpoint.h"
@@ -66,10 +67,8 @@ class WorkerRollCall {
   void visit_missing(const std::stop_token& stop);
   void tell_who_is_missing(Lock& lock);
   void note_failed_visit(int worker, const Status& why);
-  void log_missing(Lock& lock);
-  [[noreturn]] void give_up(Lock& lock);
+  // Those that this worker waits for.
   std::vector<int> missing() const;
-  std::string describe_missing() const;
   // Tells those who have come, and visits the others.
   void tell_everybody(const Status& why);
 
@@ -83,16 +82,15 @@ class WorkerRollCall {
   std::mutex mutex_;
   std::condition_variable_any changed_;
   // Guarded by mutex_:
-  std::map<int, Arrival> arrived_;           // at the leader
-  std::map<int, std::string> reasons_;       // why those who are missing cannot be reached
+  std::map<int, Arrival> arrived_;  // at the leader
+  AbsentWorkers absent_;
   std::vector<Introduction> all_;            // once everybody is there
   Status problem_;                           // the first
   bool told_ = false;                        // the problem came from others, who tell everybody
   std::string busy_;                         // what a leader said that has begun already
   std::shared_ptr<Connection> with_leader_;  // the visit that is waited for
-  Clock::time_point next_log_;
-  bool is_broken_ = false;  // the group has begun and lost somebody
-  bool is_over_ = false;    // the group has begun
+  bool is_broken_ = false;                   // the group has begun and lost somebody
+  bool is_over_ = false;                     // the group has begun
 
   std::unique_ptr<WorkerEndpoint> endpoint_;
   Thread visitor_;  // of the leader

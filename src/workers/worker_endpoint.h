@@ -1,13 +1,12 @@
 #pragma once
 
 #include <functional>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <vector>
 
 #include "cohort/credentials.h"
-#include "collectives/rendezvous.h"
+#include "collectives/party_rendezvous.h"
 #include "transport/party.h"
 #include "workers/worker_list.h"
 
@@ -29,14 +28,11 @@ class WorkerEndpoint {
   std::shared_ptr<Rendezvous> meet(int rank, std::vector<Peer> members);
 
  private:
-  class Meeting;
-  struct Arrivals;
-
   void accept(std::shared_ptr<Connection> connection);
 
   const std::vector<WorkerList::Worker> workers_;
   const Visited visited_;
-  const std::shared_ptr<Arrivals> arrivals_;
+  const MemberDoor door_;  // for workers, who may come before the group meets
   std::mutex mutex_;
   std::vector<std::shared_ptr<Connection>> visitors_;  // guarded by mutex_
   std::shared_ptr<Party> party_;

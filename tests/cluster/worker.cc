@@ -2,6 +2,8 @@
 //
 //   worker endless           trains until something goes wrong, and says what
 //   worker backup FOLDER N   makes N steps with a backup every 5, and prints the result
+//   worker eager N, worker traced N   makes N steps, as they are or in a function around run(), and
+//                                     prints the losses and the result
 
 #include <cohort/cohort.h>
 #include <sys/prctl.h>
@@ -19,18 +21,31 @@ using namespace cohort;
 struct Training {
   explicit Training(MultiWorkerMirroredStrategy& with) : strategy(with) {}
 
-  void step(const DistributedElement& batch) {
-    strategy.run(
+  Tensor step(const DistributedElement& batch) {
+    const auto losses = strategy.run(
         [&](const Tensor& x, const Tensor& y) {
           GradientTape tape;
-          const Tensor noise = random::uniform({2}, {.low = 0.9, .high = 1.1});
-          const Tensor loss = sum(square(model(x * noise) - y)) / 16.f;
+          const Tensor loss = sum(square(model(x * noise()) - y)) / 16.f;
           optimizer.apply_gradients(tape.gradient(loss, model.variables()), model.variables());
+          return loss;
         },
         batch);
+    return strategy.reduce(ReduceOp::Sum, losses);
+  }
+
+  Tensor noise() const {
+    return is_noisy ? random::uniform({2}, {.low = 0.9, .high = 1.1}) : ones({2});
+  }
+
+  void print() const {
+    for (const Variable& variable : model.variables()) {
+      std::printf(" %.9g", sum(variable.read_value()).to<double>());
+    }
+    std::puts("");
   }
 
   MultiWorkerMirroredStrategy& strategy;
+  bool is_noisy = true;
   nn::Sequential model{nn::Dense(2, 8), nn::relu, nn::Dense(8, 1)};
   optim::Adam optimizer{{.learning_rate = 0.01}};
 };
@@ -72,10 +87,20 @@ void train_with_backups(MultiWorkerMirroredStrategy& strategy, const std::string
   });
   std::printf("steps %lld recoveries %lld lost %lld result", static_cast<long long>(report.steps),
               static_cast<long long>(report.recoveries), static_cast<long long>(report.lost_steps));
-  for (const Variable& variable : training.model.variables()) {
-    std::printf(" %.9g", sum(variable.read_value()).to<double>());
+  training.print();
+}
+
+void train_with_or_without_function(MultiWorkerMirroredStrategy& strategy, bool traced,
+                                    int64_t steps) {
+  const auto scope = strategy.scope();
+  Training training(strategy);
+  training.is_noisy = false;
+  const auto step = function([&](const DistributedElement& batch) { return training.step(batch); });
+  std::printf("result");
+  for (const auto& batch : strategy.distribute_dataset(batches(steps))) {
+    std::printf(" %.6g", (traced ? step(batch) : training.step(batch)).to<double>());
   }
-  std::puts("");
+  training.print();
 }
 
 }  // namespace
@@ -88,6 +113,10 @@ int main(int argc, char** argv) {
     cohort::MultiWorkerMirroredStrategy strategy(cohort::MultiWorkerOptions{
         .start_timeout = std::chrono::seconds(30), .silence_limit = std::chrono::seconds(3)});
     if (words.at(0) == "endless") return train_for_ever(strategy);
+    if (words.at(0) != "backup") {
+      return train_with_or_without_function(strategy, words.at(0) == "traced",
+                                            std::stoll(words.at(1)));
+    }
     train_with_backups(strategy, words.at(1), std::stoll(words.at(2)));
   });
   if (!status.ok()) std::cout << "failed: " << status.to_string() << std::endl;

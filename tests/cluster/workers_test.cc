@@ -83,6 +83,18 @@ std::string result_of(const std::string& output) {
                                  : output.substr(at, output.find('\n', at) - at);
 }
 
+TEST(Workers, AFunctionAroundRunTrainsAsTheStepsDoWithout) {
+  std::vector<std::string> results;
+  for (const std::string how : {"eager", "traced"}) {
+    ProcessWorkers workers(2, {COHORT_TEST_WORKER, how, "30"});
+    for (int id = 0; id < 2; ++id) {
+      EXPECT_EQ(workers[id].wait(seconds(60)), 0) << workers[id].output();
+      results.push_back(result_of(workers[id].output()));
+    }
+  }
+  EXPECT_EQ(results, std::vector<std::string>(4, results[0]));
+}
+
 class Backups : public testing::Test {
  protected:
   std::unique_ptr<ProcessWorkers> start(const std::string& folder) const {

@@ -1,8 +1,9 @@
-// Ops that meet other replicas. Outside of a strategy there is one, which gets what it gives; with
-// several they are tested beside the strategies.
+// Ops that meet other replicas or workers. Outside of a strategy there is one, which gets what it
+// gives; with several they are tested beside the strategies.
 
 #include "conformance/examples/graph.h"
 #include "ops/replica_port.h"
+#include "ops/worker_port.h"
 
 namespace cohort::testing {
 namespace {
@@ -13,6 +14,52 @@ OpExample all_reduce(ReduceOp op) {
           .call = [op](In in) { return internal::replica_all_reduce(op, in, {}); },
           .torch = [](const std::vector<at::Tensor>& in) { return in; },
           .more_inputs = {{Tensor(2.5)}, {zeros({0, 3}, kFloat64)}}};
+}
+
+Attrs of_port(int64_t port) {
+  return Attrs{{"port", port},
+               {"bytes_per_pack", int64_t{0}},
+               {"timeout", 1.0},
+               {"implementation", int64_t{0}}};
+}
+
+Attrs with(Attrs attrs, std::string_view name, int64_t value) {
+  attrs.set(name, value);
+  return attrs;
+}
+
+std::vector<OpExample> worker_examples(const Tensor& matrix) {
+  using internal::kNoWorkerPort;
+  const auto same = [](const std::vector<at::Tensor>& in) { return in; };
+  return {
+      {.op = "WorkerAllReduce",
+       .inputs = {matrix, Tensor({5.0})},
+       .call =
+           [](In in) { return internal::worker_all_reduce(kNoWorkerPort, ReduceOp::Max, in, {}); },
+       .torch = same,
+       .more_inputs = {{Tensor(2.5)}, {zeros({0, 3}, kFloat64)}},
+       .bad_calls = {bad("WorkerAllReduce", {matrix}, with(of_port(0), "op", 5),
+                         "no reduction number 5"),
+                     bad("WorkerAllReduce", {matrix}, with(of_port(0), "op", 1), "then divide"),
+                     bad("WorkerAllReduce", {matrix}, with(of_port(7), "op", 0),
+                         "has ended, or is one of another process", Code::FailedPrecondition)}},
+      {.op = "WorkerAllGather",
+       .inputs = {matrix},
+       .call =
+           [](In in) { return Tensors{internal::worker_all_gather(kNoWorkerPort, in[0], 0, {})}; },
+       .torch = same,
+       .more_inputs = {{Tensor({1.0})}, {zeros({0, 2}, kFloat64)}},
+       .bad_calls = {{[=] { internal::worker_all_gather(kNoWorkerPort, matrix, 2, {}); },
+                      "axis 2 is outside of 0 to 1"},
+                     {[] { internal::worker_all_gather(kNoWorkerPort, Tensor(1.0), 0, {}); },
+                      "at least 1 dimension"}}},
+      {.op = "WorkerBroadcast",
+       .inputs = {matrix},
+       .call = [](In in) { return Tensors{internal::worker_broadcast(kNoWorkerPort, in[0], {})}; },
+       .torch = same,
+       .more_inputs = {{Tensor(1.0)}, {zeros({0, 2}, kFloat64)}},
+       .bad_calls = {bad("WorkerBroadcast", {matrix}, of_port(7),
+                         "has ended, or is one of another process", Code::FailedPrecondition)}}};
 }
 
 }  // namespace
@@ -35,7 +82,7 @@ std::vector<OpExample> replica_examples() {
                       internal::replica_all_reduce(ReduceOp::Sum, {&text, 1}, {});
                     },
                     "string"}};
-  return {
+  std::vector<OpExample> examples{
       sum,
       all_reduce(ReduceOp::Mean),
       all_reduce(ReduceOp::Min),
@@ -50,6 +97,8 @@ std::vector<OpExample> replica_examples() {
            {{[=] { internal::replica_all_gather(matrix, 2, {}); }, "axis 2 is outside of 0 to 1"},
             {[=] { internal::replica_all_gather(matrix, -1, {}); }, "axis -1 is outside of 0 to 1"},
             {[] { internal::replica_all_gather(Tensor(1.0), 0, {}); }, "at least 1 dimension"}}}};
+  for (OpExample& example : worker_examples(matrix)) examples.push_back(std::move(example));
+  return examples;
 }
 
 }  // namespace cohort::testing

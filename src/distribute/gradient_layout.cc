@@ -1,0 +1,144 @@
+#include "distribute/gradient_layout.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "cohort/ops.h"
+#include "collectives/access.h"
+
+namespace cohort::internal {
+namespace {
+
+int64_t bytes_of(const Variable& variable) {
+  return variable.shape().num_elements() * size_of(variable.dtype());
+}
+
+std::vector<size_t> agree_on_order(Communicator& workers, const std::vector<size_t>& own,
+                                   const CollectiveOptions& how) {
+  const Tensor order = Tensor::from(std::vector<int64_t>(own.begin(), own.end()));
+  std::vector<size_t> agreed;
+  for (const int64_t each : workers.broadcast(order, 0, how).to_vector<int64_t>()) {
+    agreed.push_back(static_cast<size_t>(each));
+  }
+  return agreed;
+}
+
+// Which tensors lie side by side.
+struct PackPlan {
+  DType dtype;
+  std::vector<Shape> shapes = {};
+  std::vector<size_t> members = {};
+  int64_t bytes = 0;
+};
+
+// In this order, a new pack when the one of the dtype exceeds the limit. The last one is of
+// float32, for the counts.
+std::vector<PackPlan> plan_packs(const std::vector<Variable>& variables,
+                                 const std::vector<bool>& has_rows,
+                                 const std::vector<size_t>& order, int64_t limit) {
+  std::vector<PackPlan> plans;
+  std::map<DType, size_t> open;  // the plan that is being filled, by dtype
+  for (const size_t i : order) {
+    if (has_rows[i]) continue;
+    const DType dtype = variables[i].dtype();
+    const auto found = open.find(dtype);
+    if (found == open.end() || plans[found->second].bytes > limit) {
+      open[dtype] = plans.size();
+      plans.push_back({.dtype = dtype});
+    }
+    PackPlan& plan = plans[open[dtype]];
+    plan.shapes.push_back(variables[i].shape());
+    plan.members.push_back(i);
+    plan.bytes += bytes_of(variables[i]);
+  }
+  if (!open.contains(kFloat32)) {
+    plans.push_back({.dtype = kFloat32});
+  } else {
+    std::swap(plans[open[kFloat32]], plans.back());
+  }
+  return plans;
+}
+
+}  // namespace
+
+std::vector<VariableImpl*> identities(const std::vector<Variable>& variables) {
+  std::vector<VariableImpl*> all;
+  for (const Variable& variable : variables) all.push_back(VariableAccess::impl(variable).get());
+  return all;
+}
+
+GradientLayout::GradientLayout(Communicator& workers, const std::vector<Variable>& of,
+                               const Proposal& own, int64_t bytes_per_pack,
+                               const CollectiveOptions& how)
+    : variables(identities(of)) {
+  agree_on_rows(workers, own, how);
+  make_packs(workers, of, agree_on_order(workers, own.order, how), bytes_per_pack, how);
+}
+
+void GradientLayout::agree_on_rows(Communicator& workers, const Proposal& own,
+                                   const CollectiveOptions& how) {
+  const Tensor rows = Tensor::from(std::vector<int32_t>(own.has_rows.begin(), own.has_rows.end()));
+  const Tensor any = workers.all_reduce(rows, ReduceOp::Max, how);
+  for (const int32_t each : any.to_vector<int32_t>()) has_rows.push_back(each != 0);
+}
+
+void GradientLayout::make_packs(Communicator& workers, const std::vector<Variable>& of,
+                                const std::vector<size_t>& order, int64_t bytes_per_pack,
+                                const CollectiveOptions& how) {
+  std::vector<PackPlan> plans = plan_packs(of, has_rows, order, bytes_per_pack);
+  counts = {plans.size() - 1, plans.back().shapes.size()};
+  plans.back().shapes.push_back(Shape{static_cast<int64_t>(of.size()) + 1 + workers.size()});
+  places.resize(of.size());
+  for (size_t number = 0; number < plans.size(); ++number) {
+    const PackPlan& plan = plans[number];
+    for (size_t k = 0; k < plan.members.size(); ++k) places[plan.members[k]] = {number, k};
+    sizes.push_back(plan.members.size());
+    packs.push_back(workers.make_pack(plan.dtype, plan.shapes, how));
+  }
+}
+
+void GradientLayout::write(size_t variable, const Gradient& gradient) {
+  const Place place = places[variable];
+  Pack& pack = packs[place.pack];
+  pack.write(place.index,
+             gradient.defined() ? gradient.dense() : zeros(pack.shape(place.index), pack.dtype()));
+}
+
+bool GradientLayout::is_within_reach() const {
+  const auto fits = [](const Pack& pack) {
+    return pack.is_shared() && (pack.dtype() == kFloat32 || pack.dtype() == kFloat64);
+  };
+  return std::none_of(has_rows.begin(), has_rows.end(), [](bool rows) { return rows; }) &&
+         std::all_of(packs.begin(), packs.end(), fits);
+}
+
+const Gradients& GradientLayout::of_worker(int rank) {
+  while (of_workers_.size() <= static_cast<size_t>(rank)) {
+    const int next = static_cast<int>(of_workers_.size());
+    Gradients& views = of_workers_.emplace_back();
+    for (const Place place : places) {
+      const auto memory = CollectiveAccess::memory(packs[place.pack]);
+      views.emplace_back(Tensor::from_memory(memory->data_of(next, place.index), memory->dtype,
+                                             memory->shapes[place.index],
+                                             [held = memory]() mutable { held.reset(); }));
+    }
+  }
+  return of_workers_[static_cast<size_t>(rank)];
+}
+
+std::span<const float> GradientLayout::counts_of(int rank) const {
+  const auto& memory = CollectiveAccess::memory(packs[counts.pack]);
+  const auto size = static_cast<size_t>(memory->shapes[counts.index].num_elements());
+  return {reinterpret_cast<const float*>(memory->data_of(rank, counts.index)), size};
+}
+
+std::vector<size_t> GradientLayout::members(size_t pack) const {
+  std::vector<size_t> all;
+  for (size_t i = 0; i < places.size(); ++i) {
+    if (!has_rows[i] && places[i].pack == pack) all.push_back(i);
+  }
+  return all;
+}
+
+}  // namespace cohort::internal

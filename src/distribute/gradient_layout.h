@@ -1,0 +1,67 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "cohort/collective.h"
+#include "cohort/cross_device_ops.h"
+#include "ops/variable_cell.h"
+
+namespace cohort::internal {
+
+std::vector<VariableImpl*> identities(const std::vector<Variable>& variables);
+
+// What workers have agreed on for the gradients of a list of variables: which of them have rows,
+// and where in packs the others lie.
+struct GradientLayout {
+  struct Place {
+    size_t pack;
+    size_t index;
+  };
+  // What one worker knows beforehand, for each variable. The order is that in which gradients
+  // become final: the first worker's counts.
+  struct Proposal {
+    std::vector<bool> has_rows = {};
+    std::vector<size_t> order = {};
+  };
+
+  // A call that all workers make. The packs are about `bytes_per_pack` large.
+  GradientLayout(Communicator& workers, const std::vector<Variable>& of, const Proposal& own,
+                 int64_t bytes_per_pack, const CollectiveOptions& how);
+
+  // An undefined one counts as zeros.
+  void write(size_t variable, const Gradient& gradient);
+  // The variables whose gradients lie in that pack.
+  std::vector<size_t> members(size_t pack) const;
+  // Whether all gradients are float32 or float64, in memory that the workers share. The same on all
+  // workers.
+  bool is_within_reach() const;
+  // What a worker has written, where it is within reach.
+  const Gradients& of_worker(int rank);
+  std::span<const float> counts_of(int rank) const;
+
+  std::vector<VariableImpl*> variables;
+  std::vector<bool> has_rows = {};
+  std::vector<Place> places = {};  // of those without rows
+  std::vector<size_t> sizes = {};  // how many gradients each pack has
+  // The last one also has, for each variable, how many workers have a gradient; then how many
+  // apply something else than their tapes gave; then how long each worker was busy.
+  std::vector<Pack> packs = {};
+  Place counts = {};
+  bool is_early = false;  // packs go as soon as they are complete
+  // Another one like it, for gradients that workers read from each other: one is written while
+  // others may still read the other one.
+  std::unique_ptr<GradientLayout> twin = {};
+  bool is_twins_turn = false;
+
+ private:
+  void agree_on_rows(Communicator& workers, const Proposal& own, const CollectiveOptions& how);
+  void make_packs(Communicator& workers, const std::vector<Variable>& of,
+                  const std::vector<size_t>& order, int64_t bytes_per_pack,
+                  const CollectiveOptions& how);
+
+  std::vector<Gradients> of_workers_;  // views, by rank
+};
+
+}  // namespace cohort::internal

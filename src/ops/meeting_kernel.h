@@ -1,0 +1,35 @@
+#pragma once
+
+#include <algorithm>
+#include <vector>
+
+#include "cohort/cross_device_ops.h"
+#include "ops/dispatch.h"
+#include "ops/kernel.h"
+#include "ops/scoped_kernel.h"
+
+// What the ops have in common whose kernels wait for others: replicas of this process, or workers.
+namespace cohort::internal {
+
+// How they meet, as attributes "bytes_per_pack", "timeout" and "implementation".
+void set_options(Attrs& attrs, const CommunicationOptions& options);
+CommunicationOptions options_of(const Attrs& attrs);
+
+// The attribute "op". InvalidArgument for a number that is none.
+ReduceOp reduce_op_of(const Attrs& attrs);
+void check_reduce_op(const OpInputs& inputs);
+
+// The attribute "axis" of a value of known rank. InvalidArgument for a scalar, or one outside of
+// its axes.
+int checked_gather_axis(const OpInputs& inputs);
+
+// Runs what may be anybody's code as if it were called from outside of a kernel.
+template <typename Body>
+void set_outputs(Kernel& k, const Body& body) {
+  const PlainDispatch plain;
+  const OutsideKernel outside;
+  const std::vector<Tensor> results = body();
+  std::copy(results.begin(), results.end(), k.outputs.begin());
+}
+
+}  // namespace cohort::internal
