@@ -60,11 +60,12 @@ WorkerGradients::~WorkerGradients() {
 std::vector<Gradient> WorkerGradients::sum(const std::vector<Gradient>& own,
                                            const std::vector<Variable>& variables) {
   const std::lock_guard lock(mutex_);
-  const float busy = busy_seconds();
+  const auto began = MeetingClock::Clock::now();
+  const OwnTimes times = own_times();
   Layout& layout = layout_for(own, variables);
   const bool as_announced = is_as_announced(layout, own);
   if (!layout.is_early) reduce_first_packs(layout, own);
-  reduce_last_pack(layout, own, as_announced, busy);
+  reduce_last_pack(layout, own, as_announced, times);
   const std::span<const float> counts = layout.packs.back().data<float>(layout.counts.index);
   const bool all_as_announced = counts[own.size()] == 0;
   if (layout.is_early) {
@@ -76,6 +77,9 @@ std::vector<Gradient> WorkerGradients::sum(const std::vector<Gradient>& own,
   announced_.reset();
   last_end_ = MeetingClock::Clock::now();
   met_before_ = meetings_->total();
+  input_before_ = total_input();
+  note_meeting(last_end_ - began);
+  note_step();
   std::vector<Gradient> sums(own.size());
   for (size_t i = 0; i < own.size(); ++i) {
     if (counts[i] == 0) continue;
@@ -88,19 +92,23 @@ std::vector<Gradient> WorkerGradients::sum(const std::vector<Gradient>& own,
   return sums;
 }
 
-float WorkerGradients::busy_seconds() const {
+WorkerGradients::OwnTimes WorkerGradients::own_times() const {
+  using Seconds = std::chrono::duration<float>;
   const auto since = MeetingClock::Clock::now() - last_end_;
   const auto met = meetings_->total() - met_before_;
-  return std::chrono::duration<float>(since - met).count();
+  return {.busy = Seconds(since - met).count(),
+          .input = Seconds(total_input() - input_before_).count()};
 }
 
-void WorkerGradients::look_for_slow_worker(std::span<const float> busy_seconds) {
-  const auto found = watch_.add(busy_seconds);
+void WorkerGradients::look_for_slow_worker(std::span<const float> times) {
+  const auto middle = times.begin() + workers_.size();
+  const auto found = watch_.add({.total = {times.begin(), middle}, .input = {middle, times.end()}});
   if (!found || workers_.rank() != 0) return;
   log_warning(
-      "[MultiWorkerMirroredStrategy] the others wait for {}: its steps take {:.1f} ms, theirs "
-      "{:.1f} ms",
+      "[MultiWorkerMirroredStrategy] the others wait for {}: its steps take {:.1f} ms ({:.1f} ms "
+      "input, {:.1f} ms compute), theirs {:.1f} ms",
       workers_.member(static_cast<int>(found->worker)), found->seconds * 1e3,
+      found->input_seconds * 1e3, (found->seconds - found->input_seconds) * 1e3,
       found->others_seconds * 1e3);
 }
 
@@ -178,7 +186,7 @@ void WorkerGradients::make_packs(Layout& layout, const std::vector<Variable>& va
   }
   layout.counts = {plans.size() - 1, plans.back().shapes.size()};
   plans.back().shapes.push_back(
-      Shape{static_cast<int64_t>(variables.size()) + 1 + workers_.size()});
+      Shape{static_cast<int64_t>(variables.size()) + 1 + 2 * workers_.size()});
   layout.places.resize(variables.size());
   for (size_t number = 0; number < plans.size(); ++number) {
     const Plan& plan = plans[number];
@@ -207,7 +215,7 @@ void WorkerGradients::reduce_first_packs(Layout& layout, const std::vector<Gradi
 }
 
 void WorkerGradients::reduce_last_pack(Layout& layout, const std::vector<Gradient>& own,
-                                       bool as_announced, float busy_seconds) {
+                                       bool as_announced, OwnTimes times) {
   Pack& last = layout.packs.back();
   const std::span<float> counts = last.data<float>(layout.counts.index);
   for (size_t i = 0; i < own.size(); ++i) {
@@ -217,9 +225,11 @@ void WorkerGradients::reduce_last_pack(Layout& layout, const std::vector<Gradien
     }
   }
   counts[own.size()] = as_announced ? 0 : 1;
-  const std::span<float> busy = counts.subspan(own.size() + 1);
-  std::fill(busy.begin(), busy.end(), 0.f);
-  busy[static_cast<size_t>(workers_.rank())] = busy_seconds;
+  const std::span<float> told = counts.subspan(own.size() + 1);
+  const auto rank = static_cast<size_t>(workers_.rank());
+  std::fill(told.begin(), told.end(), 0.f);
+  told[rank] = times.busy;
+  told[rank + static_cast<size_t>(workers_.size())] = times.input;
   workers_.all_reduce(last, ReduceOp::Sum, how_);
 }
 

@@ -56,10 +56,16 @@ class WorkerGradients : public GradientListener {
     std::vector<Place> places = {};  // of those without rows
     std::vector<size_t> sizes = {};  // how many gradients each pack has
     // The last one also has, for each variable, how many workers have a gradient; then how many
-    // apply something else than their tape gave; then how long each worker was busy.
+    // apply something else than their tape gave; then how long each worker was busy; then how much
+    // of that each spent getting its input.
     std::vector<Pack> packs = {};
     Place counts = {};
     bool is_early = false;  // packs go as soon as they are complete
+  };
+  // Seconds since the last call, outside of meetings.
+  struct OwnTimes {
+    float busy = 0;
+    float input = 0;  // a part of busy
   };
   // What the tape has given since it began.
   struct Announced {
@@ -82,11 +88,10 @@ class WorkerGradients : public GradientListener {
   // Writes and reduces those before the last.
   void reduce_first_packs(Layout& layout, const std::vector<Gradient>& own);
   void reduce_last_pack(Layout& layout, const std::vector<Gradient>& own, bool as_announced,
-                        float busy_seconds);
+                        OwnTimes times);
   void end_early_packs();
-  // Since the last call, outside of meetings.
-  float busy_seconds() const;
-  void look_for_slow_worker(std::span<const float> busy_seconds);
+  OwnTimes own_times() const;
+  void look_for_slow_worker(std::span<const float> times);
 
   Communicator workers_;
   const bool overlap_;
@@ -99,9 +104,10 @@ class WorkerGradients : public GradientListener {
   std::optional<Announced> announced_;
   int64_t early_packs_ = 0;
   SlowWorkerWatch watch_;
-  // When the last call ended, and how long this worker had been in meetings by then.
+  // When the last call ended, and how long this worker had been in meetings and input by then.
   MeetingClock::Clock::time_point last_end_ = MeetingClock::Clock::now();
   MeetingClock::Clock::duration met_before_{};
+  std::chrono::nanoseconds input_before_ = total_input();
 };
 
 }  // namespace cohort::internal

@@ -81,6 +81,7 @@ void WorkerRollCall::listen() {
 
 std::vector<Introduction> WorkerRollCall::run() {
   const Status status = capture_status([&] { workers_.self == 0 ? lead() : follow(); });
+  note_ = {};
   visitor_ = {};
   if (!status.ok()) {
     bool told = false;
@@ -327,8 +328,20 @@ std::string WorkerRollCall::describe_missing() const {
   return fmt::format("{}", fmt::join(texts, ", "));
 }
 
+void WorkerRollCall::note_missing() {
+  const std::vector<int> absent = missing();
+  if (absent == noted_) return;
+  std::vector<std::string> names;
+  for (const int id : absent) names.push_back(workers_.workers[static_cast<size_t>(id)].name);
+  // A leader that is there may itself wait for somebody.
+  const WaitKind kind = workers_.self == 0 ? WaitKind::Tensor : WaitKind::Answer;
+  note_ = WaitNote(kind, "the beginning of MultiWorkerMirroredStrategy", names, began_);
+  noted_ = absent;
+}
+
 void WorkerRollCall::log_missing(Lock&) {
   const auto now = Clock::now();
+  if (now >= began_ + stall_patience()) note_missing();
   if (now < next_log_) return;
   next_log_ = now + (next_log_ - began_);
   log_warning("[MultiWorkerMirroredStrategy] {} has waited {:.0f} s for {}", own_.peer.name,

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <vector>
 
+#include "base/activity.h"
 #include "base/thread.h"
 #include "workers/introduction.h"
 #include "workers/visits.h"
@@ -66,6 +67,7 @@ class WorkerRollCall {
   void visit_missing(const std::stop_token& stop);
   void tell_who_is_missing(Lock& lock);
   void note_failed_visit(int worker, const Status& why);
+  void note_missing();
   void log_missing(Lock& lock);
   [[noreturn]] void give_up(Lock& lock);
   std::vector<int> missing() const;
@@ -91,6 +93,8 @@ class WorkerRollCall {
   std::string busy_;                         // what a leader said that has begun already
   std::shared_ptr<Connection> with_leader_;  // the visit that is waited for
   Clock::time_point next_log_;
+  std::vector<int> noted_;  // who is missing in note_
+  WaitNote note_;
   bool is_broken_ = false;  // the group has begun and lost somebody
   bool is_over_ = false;    // the group has begun
 
