@@ -69,6 +69,14 @@ JoinedRun::JoinedRun(const JoinOptions& options)
               .ended =
                   [this](size_t task, const Ending& ending) {
                     connection_->send(write_ending({task, ending}));
+                  },
+              .waits =
+                  [this](size_t task, const LongWaits& waits) {
+                    connection_->send(write_waits({task, waits}));
+                  },
+              .place =
+                  [this](size_t task, const TaskPlace& place) {
+                    connection_->send(write_place({task, place}));
                   }}) {
   party_ = internal::make_endpoint(
       {.self = {.name = "machine", .incarnation = 1},
@@ -128,6 +136,9 @@ void JoinedRun::receive(const internal::Message& message) {
       const NodeSignal signal = read_signal(message);
       return tasks_.signal(signal.task, signal.signal);
     }
+    case NodeMessage::Where:
+      for (const int task : read_numbers(message)) tasks_.ask_place(static_cast<size_t>(task));
+      return;
     case NodeMessage::Goodbye:
       over_ = true;
       return;
@@ -139,7 +150,7 @@ void JoinedRun::receive(const internal::Message& message) {
 int JoinedRun::run() {
   while (!over_) {
     poller_.wait(kJoinTick);
-    tasks_.look_for_deadlocks();
+    tasks_.look();
   }
   if (!problem_.ok()) {
     raise(problem_.code, "[Join] the launcher was lost, the tasks here are killed: {}",

@@ -44,6 +44,7 @@ LocalTasks::LocalTasks(Poller& poller, const Guard& guard, Options options, Task
       memory_kills_(memory_.kills()) {
   // What a task has started and left behind becomes this process's to wait for.
   prctl(PR_SET_CHILD_SUBREAPER, 1);
+  poller_.watch(places_.file(), [this] { places_.deliver(); });
 }
 
 LocalTasks::~LocalTasks() {
@@ -51,16 +52,22 @@ LocalTasks::~LocalTasks() {
     kill_rest(running->child.id);
     forget(*running);
   }
+  poller_.forget(places_.file());
 }
 
 std::string LocalTasks::crash_file(const TaskStart& start) const {
   return options_.folder + "/crash-" + start.label;
 }
 
+std::string LocalTasks::activity_file(const TaskStart& start) const {
+  return options_.folder + "/activity-" + start.label;
+}
+
 Environment LocalTasks::with_crash_report(const TaskStart& start) const {
   Environment variables = start.environment;
   if (options_.preload.empty()) return variables;
   variables["COHORT_CRASH_FILE"] = crash_file(start);
+  variables["COHORT_ACTIVITY_FILE"] = activity_file(start);
   variables["LD_PRELOAD"] = joined("LD_PRELOAD", options_.preload, ':');
   // AddressSanitizer wants to be the first library, and is content with this.
   variables["ASAN_OPTIONS"] = joined("ASAN_OPTIONS", "verify_asan_link_order=0", ':');
@@ -69,6 +76,7 @@ Environment LocalTasks::with_crash_report(const TaskStart& start) const {
 
 void LocalTasks::start(const TaskStart& start) {
   unlink(crash_file(start).c_str());
+  unlink(activity_file(start).c_str());
   Child child;
   const Status status = capture_status([&] {
     child = start_child({.command = start.command,
@@ -147,6 +155,7 @@ void LocalTasks::forget(Running& running) {
     close(fd);
   }
   unlink(crash_file(running.start).c_str());
+  unlink(activity_file(running.start).c_str());
   guard_.ended(running.child.id);
 }
 
@@ -184,8 +193,30 @@ void LocalTasks::check_deadlock(Running& running) {
   kill(running.child.id, SIGABRT);  // it writes down where it is
 }
 
-void LocalTasks::look_for_deadlocks() {
-  for (const auto& [task, running] : running_) check_deadlock(*running);
+void LocalTasks::check_activity(size_t task, Running& running) {
+  const auto activity = internal::read_activity(activity_file(running.start));
+  if (!activity) return;
+  const bool waits = !activity->waits.empty();
+  if (std::exchange(running.waited, waits) || waits) events_.waits(task, activity->waits);
+}
+
+void LocalTasks::look() {
+  for (const auto& [task, running] : running_) {
+    check_deadlock(*running);
+    check_activity(task, *running);
+  }
+}
+
+void LocalTasks::ask_place(size_t task) {
+  const auto found = running_.find(task);
+  if (found == running_.end()) return;
+  const TaskStart& start = found->second->start;
+  // A task may be a script that started the program.
+  internal::Activity activity{.process = found->second->child.id};
+  if (auto read = internal::read_activity(activity_file(start))) activity = *std::move(read);
+  askers_.emplace_back([this, task, activity, file = crash_file(start)] {
+    places_.post([this, task, place = find_place(activity, file)] { events_.place(task, place); });
+  });
 }
 
 }  // namespace cohort::cli

@@ -4,8 +4,10 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <thread>
 
 #include "cli/guard.h"
+#include "cli/mailbox.h"
 #include "cli/memory_group.h"
 #include "cli/poller.h"
 #include "cli/task_host.h"
@@ -27,11 +29,13 @@ class LocalTasks : public TaskHost {
 
   void start(const TaskStart& start) override;
   void signal(size_t task, int signal) override;
+  void ask_place(size_t task) override;
 
   // Takes down those that have ended. Call it when SIGCHLD came.
   void reap();
-  // Ends tasks that wait for themselves. Call it about once a second.
-  void look_for_deadlocks();
+  // Ends tasks that wait for themselves, and tells of those that wait for others. Call it about
+  // once a second.
+  void look();
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -43,15 +47,18 @@ class LocalTasks : public TaskHost {
     Clock::time_point began = Clock::now();
     Clock::time_point locked_since = Clock::time_point::max();
     double deadlocked_seconds = 0;
+    bool waited = false;  // for another task, when it was looked at last
   };
 
   std::string crash_file(const TaskStart& start) const;
+  std::string activity_file(const TaskStart& start) const;
   Environment with_crash_report(const TaskStart& start) const;
   void read_from(int fd, LineCutter& lines);
   void read_rest(Running& running);
   Ending ending_of(const Running& running, int status, uint64_t peak_bytes);
   void forget(Running& running);
   void check_deadlock(Running& running);
+  void check_activity(size_t task, Running& running);
 
   Poller& poller_;
   const Guard& guard_;
@@ -60,6 +67,8 @@ class LocalTasks : public TaskHost {
   const MemoryGroup memory_;
   uint64_t memory_kills_;
   std::map<size_t, std::unique_ptr<Running>> running_;
+  Mailbox places_;  // from these threads:
+  std::vector<std::jthread> askers_;
 };
 
 }  // namespace cohort::cli

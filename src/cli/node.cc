@@ -1,5 +1,6 @@
 #include "cli/node.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace cohort::cli {
@@ -47,6 +48,16 @@ void Node::receive(const internal::Message& message) {
         if (std::erase(running_, ended.task) > 0) events_.ended(ended.task, ended.ending);
         return;
       }
+      case NodeMessage::Waits: {
+        const NodeWaits told = read_waits(message);
+        if (runs(told.task)) events_.waits(told.task, told.waits);
+        return;
+      }
+      case NodeMessage::Place: {
+        const NodePlace told = read_place(message);
+        if (runs(told.task)) events_.place(told.task, told.place);
+        return;
+      }
       default:
         return;
     }
@@ -76,6 +87,14 @@ void Node::start(const TaskStart& start) {
 
 void Node::signal(size_t task, int signal) {
   if (lost_.ok()) send(write_signal({task, signal}));
+}
+
+void Node::ask_place(size_t task) {
+  if (lost_.ok()) send(write_numbers(NodeMessage::Where, {static_cast<int>(task)}));
+}
+
+bool Node::runs(size_t task) const {
+  return std::find(running_.begin(), running_.end(), task) != running_.end();
 }
 
 void Node::say_goodbye() {

@@ -27,11 +27,13 @@ class Node : public TaskHost {
   void hold_ports(int count);
   void start(const TaskStart& start) override;
   void signal(size_t task, int signal) override;
+  void ask_place(size_t task) override;
   void say_goodbye();
 
  private:
   void receive(const internal::Message& message);
   void lose(const Status& why);
+  bool runs(size_t task) const;
   void send(internal::Message message);
 
   const std::shared_ptr<internal::Connection> connection_;

@@ -193,4 +193,49 @@ NodeEnding read_ending(const Message& message) {
   return of;
 }
 
+Message write_waits(const NodeWaits& of) {
+  Message message = begun(NodeMessage::Waits);
+  MessageWriter writer(message);
+  writer.number(of.task).number(of.waits.size());
+  for (const internal::ActivityWait& wait : of.waits) {
+    writer.number(wait.kind == internal::WaitKind::Answer ? 1 : 0).text(wait.what);
+    write_texts(writer, wait.whom);
+    writer.number(milliseconds(wait.seconds));
+  }
+  return message;
+}
+NodeWaits read_waits(const Message& message) {
+  MessageReader reader = reader_of(message);
+  NodeWaits of;
+  of.task = read_task(reader);
+  of.waits.resize(reader.count());
+  for (internal::ActivityWait& wait : of.waits) {
+    wait.kind = reader.number(1) == 1 ? internal::WaitKind::Answer : internal::WaitKind::Tensor;
+    wait.what = reader.text();
+    wait.whom = read_texts(reader);
+    wait.seconds = seconds(reader.number());
+  }
+  reader.expect_end();
+  return of;
+}
+
+Message write_place(const NodePlace& of) {
+  Message message = begun(NodeMessage::Place);
+  MessageWriter writer(message);
+  writer.number(of.task).text(of.place.doing);
+  writer.number(milliseconds(of.place.input_seconds));
+  write_texts(writer, of.place.frames);
+  return message;
+}
+NodePlace read_place(const Message& message) {
+  MessageReader reader = reader_of(message);
+  NodePlace of;
+  of.task = read_task(reader);
+  of.place.doing = reader.text();
+  of.place.input_seconds = seconds(reader.number());
+  of.place.frames = read_texts(reader);
+  reader.expect_end();
+  return of;
+}
+
 }  // namespace cohort::cli

@@ -18,6 +18,9 @@ enum class NodeMessage : uint8_t {
   Signal,
   Line,     // machine: a task wrote
   Ended,    // machine: a task ended
+  Waits,    // machine: a task waits for long, or not any more
+  Where,    // launcher: where are these tasks?
+  Place,    // machine: one is there
   Goodbye,  // launcher: the run is over
 };
 NodeMessage kind_of(const internal::Message& message);
@@ -35,6 +38,14 @@ struct NodeEnding {
   size_t task = 0;
   Ending ending = {};
 };
+struct NodeWaits {
+  size_t task = 0;
+  LongWaits waits = {};
+};
+struct NodePlace {
+  size_t task = 0;
+  TaskPlace place = {};
+};
 struct NodeSignal {
   size_t task = 0;
   int signal = 0;
@@ -42,7 +53,7 @@ struct NodeSignal {
 
 internal::Message write_offer(const NodeOffer& offer);
 NodeOffer read_offer(const internal::Message& message);
-// Hold has one number, Held a list of them, Goodbye none.
+// Hold has one number, Held and Where a list of them, Goodbye none.
 internal::Message write_numbers(NodeMessage kind, const std::vector<int>& numbers);
 std::vector<int> read_numbers(const internal::Message& message);
 internal::Message write_start(const TaskStart& start);
@@ -53,5 +64,9 @@ internal::Message write_line(const NodeLine& line);
 NodeLine read_line(const internal::Message& message);
 internal::Message write_ending(const NodeEnding& ending);
 NodeEnding read_ending(const internal::Message& message);
+internal::Message write_waits(const NodeWaits& waits);
+NodeWaits read_waits(const internal::Message& message);
+internal::Message write_place(const NodePlace& place);
+NodePlace read_place(const internal::Message& message);
 
 }  // namespace cohort::cli

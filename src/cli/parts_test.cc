@@ -95,6 +95,19 @@ NodeEnding sample_ending() {
                      .last_lines = {"one", "two"}}};
 }
 
+NodeWaits sample_waits() {
+  return {
+      .task = 5,
+      .waits = {{.kind = internal::WaitKind::Answer,
+                 .what = "step 7",
+                 .whom = {"ps:0", "h:2222"},
+                 .seconds = 6.25},
+                {.kind = internal::WaitKind::Tensor, .what = "call 3", .whom = {}, .seconds = 5}}};
+}
+NodePlace sample_place() {
+  return {.task = 1, .place = {.doing = "sleeps", .input_seconds = 2.5, .frames = {"f", "main"}}};
+}
+
 TEST(NodeMessages, ArriveAsTheyWereSent) {
   const TaskStart start = read_start(write_start(sample_start()));
   EXPECT_EQ(start.command, sample_start().command);
@@ -110,20 +123,32 @@ TEST(NodeMessages, ArriveAsTheyWereSent) {
             (std::vector<int>{1, 65535}));
   EXPECT_EQ(read_line(write_line({1, Stream::Errors, "\xff\n"})).text, "\xff\n");
   EXPECT_EQ(read_signal(write_signal({4, 15})).signal, 15);
+  const NodeWaits told = read_waits(write_waits(sample_waits()));
+  EXPECT_EQ(told.task, 5U);
+  ASSERT_EQ(told.waits.size(), 2U);
+  EXPECT_EQ(told.waits[0].kind, internal::WaitKind::Answer);
+  EXPECT_EQ(told.waits[0].whom, sample_waits().waits[0].whom);
+  EXPECT_EQ(told.waits[0].seconds, 6.25);
+  EXPECT_EQ(told.waits[1].what, "call 3");
+  const NodePlace place = read_place(write_place(sample_place()));
+  EXPECT_EQ(place.place.doing, "sleeps");
+  EXPECT_EQ(place.place.input_seconds, 2.5);
+  EXPECT_EQ(place.place.frames, sample_place().place.frames);
   EXPECT_EQ(read_offer(write_offer({"a", "10.0.0.1"})).address, "10.0.0.1");
 }
 
 // Damaged at any byte, or cut anywhere, they are read or refused.
 TEST(NodeMessages, ThatAreDamagedAreRefusedAndNothingWorse) {
   std::mt19937 random(1);
-  for (const internal::Message& good :
-       {write_start(sample_start()), write_ending(sample_ending())}) {
+  for (const internal::Message& good : {write_start(sample_start()), write_ending(sample_ending()),
+                                        write_waits(sample_waits()), write_place(sample_place())}) {
     for (int i = 0; i < 2000; ++i) {
       internal::Message bad = good;
       bad.header[random() % bad.header.size()] = static_cast<char>(random());
       if (i % 3 == 0) bad.header.resize(random() % bad.header.size());
       for (const Status& status :
            {capture_status([&] { read_start(bad); }), capture_status([&] { read_ending(bad); }),
+            capture_status([&] { read_waits(bad); }), capture_status([&] { read_place(bad); }),
             capture_status([&] { (void)kind_of(bad); })}) {
         EXPECT_TRUE(status.ok() || status.code == Code::DataLoss) << status;
       }

@@ -29,7 +29,7 @@ std::string back_trace(const std::vector<std::string>& frames) {
   if (frames.empty()) return "";
   std::string text = "  where it was:\n";
   for (size_t i = 0; i < std::min(kFrames, frames.size()); ++i) {
-    text += fmt::format("    #{:<2} {}\n", i, shortened(frames[i]));
+    text += fmt::format("    #{:<2} {}\n", i, shortened_frame(frames[i]));
   }
   if (frames.size() > kFrames) text += fmt::format("    ... {} more\n", frames.size() - kFrames);
   return text;
@@ -57,6 +57,12 @@ std::string others(const Supervisor& run, size_t guilty) {
 }
 
 }  // namespace
+
+std::string shortened_frame(const std::string& frame) {
+  const size_t place = std::min(frame.rfind(" at "), frame.size());
+  const size_t room = kWidth - std::min(kWidth, frame.size() - place + 3);
+  return place <= room ? frame : frame.substr(0, room) + "..." + frame.substr(place);
+}
 
 std::string failure_report(const Supervisor& run, size_t guilty,
                            const std::vector<std::string>& log_files) {

@@ -47,7 +47,7 @@ int run_here(const RunOptions& options) {
        .environment = [&](const TaskId& task) -> Environment {
          return {{"COHORT_CREDENTIALS", options.insecure ? "insecure" : secrets.for_task(task)}};
        },
-       .each_second = [&] { tasks.look_for_deadlocks(); },
+       .each_second = [&] { tasks.look(); },
        .child_ended = [&] { tasks.reap(); }},
       signals);
 }

@@ -129,6 +129,10 @@ void add_options(CLI::App& command, TypedRun& typed) {
       ->check(CLI::Range(0.0, 3600.0));
   command.add_option("--memory", typed.memory_bytes, "Limit of each task's data, such as 2GB")
       ->transform(CLI::AsSizeValue(false));
+  command
+      .add_option("--stall-after", typed.run.stall_seconds,
+                  "Seconds that tasks wait for another before it is said who and why (5)")
+      ->check(CLI::Range(0.1, 86400.0));
   command.add_option("--log-dir", typed.run.log_folder, "Where what the tasks write is kept");
   command.add_flag("--insecure", typed.run.insecure,
                    "No certificates: whoever reaches the ports may do everything");

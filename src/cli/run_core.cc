@@ -37,7 +37,34 @@ TaskEvents RunCore::events() {
                 logs_.at(task)->add(line);
                 printer_->line(task, stream, line);
               },
-          .ended = [this](size_t task, const Ending& ending) { supervisor_->ended(task, ending); }};
+          .ended = [this](size_t task, const Ending& ending) { task_ended(task, ending); },
+          .waits = [this](size_t task, const LongWaits& waits) { stalls_->heard(task, waits); },
+          .place = [this](size_t task, const TaskPlace& place) { place_found(task, place); }};
+}
+
+void RunCore::task_ended(size_t task, const Ending& ending) {
+  stalls_->ended(task);
+  supervisor_->ended(task, ending);
+  if (!supervisor_->outcomes()[task].ending) stalls_->started_again(task);
+}
+
+void RunCore::place_found(size_t task, const TaskPlace& place) {
+  stalls_->place_found(task, place);
+  stalls_->look();
+}
+
+std::unique_ptr<StallWatch> RunCore::watch_stalls(const Work& work) {
+  std::vector<NamedTask> tasks;
+  for (const RunPlan::Place& place : work.plan.places) {
+    tasks.push_back({.label = label_of(place.task),
+                     .full_name = full_name_of(place.task),
+                     .address = fmt::format("{}:{}", place.host, place.port)});
+  }
+  return std::make_unique<StallWatch>(
+      std::move(tasks),
+      StallWatch::Events{
+          .ask_place = [machines = work.machines](size_t task) { machines[task]->ask_place(task); },
+          .say = &say});
 }
 
 std::vector<SupervisedTask> RunCore::supervised_tasks(const Work& work) {
@@ -48,6 +75,9 @@ std::vector<SupervisedTask> RunCore::supervised_tasks(const Work& work) {
         std::make_unique<TaskLog>(fmt::format("{}/{}-{}.log", log_folder_, task.job, task.index)));
     Environment environment = environment_of(work.plan, i);
     environment.merge(work.environment(task));
+    if (options_.stall_seconds > 0) {
+      environment["COHORT_STALL_SECONDS"] = std::to_string(options_.stall_seconds);
+    }
     all.push_back({.start = {.task = i,
                              .label = label_of(task),
                              .command = options_.command,
@@ -80,6 +110,7 @@ void RunCore::loop(const Work& work, Signals& signals) {
     if (Supervisor::Clock::now() < next_look) continue;
     next_look = Supervisor::Clock::now() + kTick;
     work.each_second();
+    if (!supervisor_->something_is_due()) stalls_->look();
   }
   poller_.forget(signals.file());
 }
@@ -90,6 +121,7 @@ int RunCore::run(const Work& work, Signals& signals) {
   supervisor_ = std::make_unique<Supervisor>(
       supervised_tasks(work),
       SupervisorOptions{.max_restarts = options_.max_restarts, .grace = options_.grace}, &say);
+  stalls_ = watch_stalls(work);
   supervisor_->start();
   loop(work, signals);
   report();

@@ -8,6 +8,7 @@
 #include "cli/poller.h"
 #include "cli/run.h"
 #include "cli/signals.h"
+#include "cli/stall_watch.h"
 #include "cli/supervisor.h"
 
 namespace cohort::cli {
@@ -40,6 +41,9 @@ class RunCore {
   std::vector<SupervisedTask> supervised_tasks(const Work& work);
   void loop(const Work& work, Signals& signals);
   void on_signal(const Work& work, Signals& signals);
+  void task_ended(size_t task, const Ending& ending);
+  void place_found(size_t task, const TaskPlace& place);
+  std::unique_ptr<StallWatch> watch_stalls(const Work& work);
   void report() const;
 
   const RunOptions& options_;
@@ -48,6 +52,7 @@ class RunCore {
   std::vector<std::unique_ptr<TaskLog>> logs_;
   std::unique_ptr<Printer> printer_;
   std::unique_ptr<Supervisor> supervisor_;
+  std::unique_ptr<StallWatch> stalls_;
 };
 
 }  // namespace cohort::cli

@@ -19,6 +19,7 @@ class Notes : public TaskHost {
   void signal(size_t task, int signal) override {
     text += std::to_string(task) + " gets " + std::to_string(signal) + "\n";
   }
+  void ask_place(size_t) override {}
   std::string text;
 };
 

@@ -6,9 +6,11 @@
 #include <string_view>
 #include <vector>
 
+#include "base/activity.h"
 #include "cli/child.h"
 #include "cli/ending.h"
 #include "cli/task_output.h"
+#include "cli/task_place.h"
 
 namespace cohort::cli {
 
@@ -23,10 +25,16 @@ struct TaskStart {
   std::optional<uint64_t> memory_limit_bytes = std::nullopt;
 };
 
+using LongWaits = std::vector<internal::ActivityWait>;
+
 // What a machine tells about its tasks. Called by the thread that polls.
 struct TaskEvents {
   std::function<void(size_t task, Stream stream, std::string_view line)> line;
   std::function<void(size_t task, const Ending& ending)> ended;
+  // While a task has waited for others for long; once more, with nothing, when it does not any
+  // more.
+  std::function<void(size_t task, const LongWaits& waits)> waits = {};
+  std::function<void(size_t task, const TaskPlace& place)> place = {};
 };
 
 // A machine on which tasks run: this one, or another that joined.
@@ -37,6 +45,8 @@ class TaskHost {
   virtual void start(const TaskStart& start) = 0;
   // To the task and what it has started. Nothing when it has ended.
   virtual void signal(size_t task, int signal) = 0;
+  // Where the task is. The answer is an event; there is none when it has ended.
+  virtual void ask_place(size_t task) = 0;
 };
 
 }  // namespace cohort::cli

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <utility>
 
+#include "base/activity.h"
 #include "base/raise.h"
 #include "cluster/lost_task.h"
 #include "runtime/worker_pool.h"
@@ -33,7 +34,8 @@ class Gatherer {
         tasks_(tasks),
         gathering_(gathering),
         body_(body),
-        reasons_(tasks.size()) {}
+        reasons_(tasks.size()),
+        is_done_(tasks.size()) {}
 
   void go() {
     open_ = tasks_.size();
@@ -54,6 +56,7 @@ class Gatherer {
     if (!status.ok() && link && link->ended()) status = lost_task(tasks_[i], status);
     const std::lock_guard lock(mutex_);
     reasons_[i] = std::move(status);
+    is_done_[i] = true;
     --open_;
     ended_.notify_all();
   }
@@ -76,15 +79,26 @@ class Gatherer {
 
   void wait() {
     std::unique_lock lock(mutex_);
-    std::chrono::milliseconds patience = kFirstNotice;
-    while (
-        !ended_.wait_for(lock, std::exchange(patience, kNoticeEvery), [&] { return open_ == 0; })) {
+    WaitNote note;
+    const auto began = Clock::now();
+    Clock::duration patience = std::min<Clock::duration>(kFirstNotice, stall_patience());
+    while (!ended_.wait_for(lock, patience, [&] { return open_ == 0; })) {
+      patience = std::min<Clock::duration>(kNoticeEvery, stall_patience());
+      note = WaitNote(WaitKind::Answer, fmt::format("[{}]", gathering_.what), open_tasks(), began);
       const std::string text =
           fmt::format("[{}] waiting for {}", gathering_.what, fmt::join(missing(), "; "));
       lock.unlock();
       gathering_.notice(text);
       lock.lock();
     }
+  }
+
+  std::vector<std::string> open_tasks() const {  // mutex_ is held
+    std::vector<std::string> names;
+    for (size_t i = 0; i < tasks_.size(); ++i) {
+      if (!is_done_[i]) names.push_back(tasks_[i]);
+    }
+    return names;
   }
 
   std::vector<std::string> missing() const {  // mutex_ is held
@@ -116,7 +130,8 @@ class Gatherer {
   std::mutex mutex_;
   std::condition_variable ended_;
   std::vector<Status> reasons_;  // why a task failed, or is not there yet; guarded by mutex_
-  size_t open_ = 0;              // guarded by mutex_
+  std::vector<bool> is_done_;    // guarded by mutex_, as the next
+  size_t open_ = 0;
 };
 
 }  // namespace

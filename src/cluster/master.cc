@@ -149,6 +149,14 @@ void Master::lost(const Link::Pointer& link, const Status& why) {
 
 void Master::stop(const Status& why) { close_all(why); }
 
+std::vector<LongWait> Master::waits(std::chrono::steady_clock::time_point before) const {
+  std::vector<LongWait> all;
+  for (const SessionPointer& session : sessions()) {
+    for (LongWait& wait : session->waits(before)) all.push_back(std::move(wait));
+  }
+  return all;
+}
+
 std::vector<ServerStatus::Session> Master::status() const {
   std::vector<ServerStatus::Session> told;
   for (const SessionPointer& session : sessions()) {

@@ -36,6 +36,9 @@ class Master {
   void stop(const Status& why);
 
   std::vector<ServerStatus::Session> status() const;
+  // For answers of other tasks, since before that time.
+  std::vector<LongWait> waits(std::chrono::steady_clock::time_point before) const;
+  const std::shared_ptr<Timers>& timers() const { return timers_; }
 
  private:
   using SessionPointer = std::shared_ptr<MasterSession>;

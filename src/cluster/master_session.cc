@@ -283,6 +283,14 @@ std::optional<Errand> MasterSession::errand() const {
   return std::nullopt;
 }
 
+std::vector<LongWait> MasterSession::waits(std::chrono::steady_clock::time_point before) const {
+  std::vector<LongWait> all;
+  for (const StepPointer& step : running()) {
+    if (std::optional<LongWait> wait = step->wait(before)) all.push_back(*std::move(wait));
+  }
+  return all;
+}
+
 void MasterSession::close(const Status& why) {
   std::map<std::string, Link::Pointer> tasks;
   {

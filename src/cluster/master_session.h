@@ -36,6 +36,8 @@ class MasterSession : public std::enable_shared_from_this<MasterSession> {
   void lost(const Link::Pointer& task, const Status& why);
   // What a run waits for, if that is another task.
   std::optional<Errand> errand() const;
+  // What its runs have waited for since before that time.
+  std::vector<LongWait> waits(std::chrono::steady_clock::time_point before) const;
 
   // Ends what runs with `why`, which later calls get too, and tells the tasks. Waits, not for ever,
   // until nothing runs.

@@ -120,6 +120,19 @@ std::vector<std::string> MasterStep::waited_for() const {
   return names;
 }
 
+std::optional<LongWait> MasterStep::wait(Clock::time_point before) {
+  if (began_ > before) return std::nullopt;
+  LongWait found{.kind = WaitKind::Answer,
+                 .what = fmt::format("step {} of a session", setting_.id),
+                 .whom = {},
+                 .since = began_};
+  const std::lock_guard lock(mutex_);
+  found.whom = waited_for();
+  std::erase(found.whom, setting_.own_task);
+  if (finished_once_ || found.whom.empty()) return std::nullopt;
+  return found;
+}
+
 void MasterStep::run_out_of_time() {
   std::vector<std::string> names;
   {

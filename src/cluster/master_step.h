@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "cluster/long_waits.h"
 #include "cluster/master_plan.h"
 #include "cluster/timers.h"
 #include "transport/direct.h"
@@ -38,6 +39,8 @@ class MasterStep : public std::enable_shared_from_this<MasterStep> {
   void cancel(const Status& why);
   // The connection with a task that has not answered; none when only this one has not.
   std::optional<Errand> errand();
+  // What it has waited for since before that time, if that is other tasks.
+  std::optional<LongWait> wait(std::chrono::steady_clock::time_point before);
 
  private:
   void settle(size_t task, PlanDone outcome);
@@ -52,6 +55,7 @@ class MasterStep : public std::enable_shared_from_this<MasterStep> {
   RunStep run_;
   const Setting setting_;
   const Finished finished_;
+  const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
 
   std::mutex mutex_;
   std::vector<std::optional<Status>> outcomes_;  // of the tasks; guarded by mutex_, as all below

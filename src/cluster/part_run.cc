@@ -1,6 +1,7 @@
 #include "cluster/part_run.h"
 
 #include "base/raise.h"
+#include "base/timeline.h"
 #include "cluster/worker_step.h"
 
 namespace cohort::internal {
@@ -31,7 +32,7 @@ PartRun::PartRun(WorkerStep& step, int index)
       part_(step.plan().parts[static_cast<size_t>(index)]),
       outboxes_(step.plan().peers.size()),
       run_(*part_.plan, feeds_of(part_, step.run_.feeds), *this,
-           step.run_.trace ? &times_ : nullptr, this) {}
+           step.run_.trace || timeline_is_on() ? &times_ : nullptr, this) {}
 
 ResourceTable& PartRun::resources() { return *part_.table; }
 Cancellation& PartRun::cancellation() { return step_.cancellation_; }

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include "base/activity.h"
 #include "base/log.h"
 #include "base/raise.h"
 #include "cluster/buffers.h"
@@ -203,7 +204,13 @@ StepDone RemoteSession::wait_for(Call& call, uint64_t id, Link& link,
                                  std::chrono::milliseconds limit) {
   const Deadline deadline = limit.count() > 0 ? Clock::now() + limit + kGrace : Deadline::max();
   const Status status = capture_status([&] {
-    if (link.connection()->deliver_until([&] { return call.done.load(); }, deadline)) return;
+    const auto done = [&] { return call.done.load(); };
+    const auto began = Clock::now();
+    const Deadline patient = std::min<Deadline>(deadline, began + stall_patience());
+    if (link.connection()->deliver_until(done, patient)) return;
+    const WaitNote note(WaitKind::Answer, "a run of a session at " + address_, {link.peer().name},
+                        began);
+    if (link.connection()->deliver_until(done, deadline)) return;
     link.post(write(CancelStep{.session = session_, .call = id}));
     raise(Code::DeadlineExceeded, "[Session] the run took longer than {} ms", limit.count());
   });

@@ -83,6 +83,18 @@ void TaskServer::start() {
     return make_visitor_party(self, credentials);
   });
   state_ = State::Started;
+  if (is_watched()) note_waits();
+}
+
+void TaskServer::note_waits() {
+  using std::chrono::steady_clock;
+  const auto now = steady_clock::now();
+  std::vector<LongWait> waits = worker_->waits(now - stall_patience());
+  for (LongWait& wait : master_->waits(now - stall_patience())) waits.push_back(std::move(wait));
+  wait_notes_ = notes_of(std::move(waits));
+  const steady_clock::duration pause =
+      std::min<steady_clock::duration>(std::chrono::seconds(1), stall_patience() / 4);
+  watch_.at(now + pause, [this] { note_waits(); });
 }
 
 void TaskServer::receive(const Link::Pointer& from, const Message& message) {

@@ -33,6 +33,8 @@ class TaskServer {
   Answer answer_to(const Link::Pointer& from, const Message& message);
   void link_ended(const Link::Pointer& link, const Status& why);
   void request_stop();
+  // Again and again: what takes long becomes part of the process's Activity.
+  void note_waits();
 
   ServerDef def_;  // guarded by mutex_ until started
   const ServerOptions options_;
@@ -46,6 +48,9 @@ class TaskServer {
   State state_ = State::New;  // guarded by mutex_, as all below
   size_t open_requests_ = 0;
   std::condition_variable answered_;
+
+  std::vector<WaitNote> wait_notes_;  // written by the thread of the next one alone
+  Timers watch_;
 };
 
 }  // namespace cohort::internal

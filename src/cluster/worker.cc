@@ -128,6 +128,14 @@ std::vector<Worker::SessionPointer> Worker::all_sessions() const {
   return all;
 }
 
+std::vector<LongWait> Worker::waits(std::chrono::steady_clock::time_point before) const {
+  std::vector<LongWait> all;
+  for (const SessionPointer& session : all_sessions()) {
+    for (LongWait& wait : session->waits(before)) all.push_back(std::move(wait));
+  }
+  return all;
+}
+
 size_t Worker::num_sessions() const { return all_sessions().size(); }
 
 size_t Worker::num_plans() const {

@@ -27,6 +27,7 @@ class WorkerSession : public std::enable_shared_from_this<WorkerSession> {
   const std::string& task() const { return task_; }
   size_t num_plans() const;
   size_t num_running() const;
+  std::vector<LongWait> waits(std::chrono::steady_clock::time_point before) const;
 
   // Throws AlreadyExists for a number that is taken.
   void add(std::shared_ptr<const WorkerPlan> plan);
@@ -81,6 +82,8 @@ class Worker {
   size_t num_sessions() const;
   size_t num_plans() const;
   size_t num_running() const;
+  // For tensors of other tasks, since before that time.
+  std::vector<LongWait> waits(std::chrono::steady_clock::time_point before) const;
 
  private:
   using SessionPointer = std::shared_ptr<WorkerSession>;

@@ -143,7 +143,10 @@ class PlanMaker {
     require(place == WorkerPlan::kNone, "two nodes take the tensor of one edge");
     require(node.outputs[0].dtype != kResource, "a handle cannot leave its device");
     place = static_cast<int>(plan_->arrivals.size());
-    plan_->arrivals.push_back({node.outputs[0].dtype, node.outputs[0].shape});
+    plan_->arrivals.push_back({.dtype = node.outputs[0].dtype,
+                               .shape = node.outputs[0].shape,
+                               .tensor = node.attrs.get<std::string>("tensor"),
+                               .sender = node.attrs.get<std::string>("sender")});
   }
 
   // Every edge that a part sends goes to a peer, or is taken by a part here.

@@ -25,6 +25,8 @@ struct WorkerPlan {
   struct Arrival {
     DType dtype;
     Shape shape;
+    std::string tensor;  // by the name of the node that computes it
+    std::string sender;  // the task
   };
   static constexpr int kNone = -1;
 

@@ -32,6 +32,19 @@ size_t WorkerSession::num_running() const {
   return steps_.size();
 }
 
+std::vector<LongWait> WorkerSession::waits(std::chrono::steady_clock::time_point before) const {
+  std::vector<std::shared_ptr<WorkerStep>> running;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [id, step] : steps_) running.push_back(step);
+  }
+  std::vector<LongWait> all;
+  for (const auto& step : running) {
+    for (LongWait& wait : step->waits(before)) all.push_back(std::move(wait));
+  }
+  return all;
+}
+
 void WorkerSession::add(std::shared_ptr<const WorkerPlan> plan) {
   const std::lock_guard lock(mutex_);
   throw_if_error(closed_);

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include "base/raise.h"
+#include "base/timeline.h"
+#include "runtime/node_spans.h"
 #include "runtime/outcome.h"
 #include "runtime/worker_pool.h"
 #include "tensor/device_guard.h"
@@ -70,7 +72,23 @@ bool WorkerStep::await(int64_t edge, int part) {
   Slot& slot = slots_[static_cast<size_t>(plan_->arrival_places[static_cast<size_t>(edge)])];
   if (slot.there || cancellation_.cancelled()) return true;
   slot.waiting = part;
+  slot.since = std::chrono::steady_clock::now();
   return false;
+}
+
+std::vector<LongWait> WorkerStep::waits(std::chrono::steady_clock::time_point before) {
+  std::vector<LongWait> found;
+  const std::lock_guard lock(mutex_);
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    const Slot& slot = slots_[i];
+    if (slot.waiting == WorkerPlan::kNone || slot.since > before) continue;
+    const WorkerPlan::Arrival& missing = plan_->arrivals[i];
+    found.push_back({.kind = WaitKind::Tensor,
+                     .what = fmt::format("step {} of a session, tensor '{}'", id_, missing.tensor),
+                     .whom = {missing.sender},
+                     .since = slot.since});
+  }
+  return found;
 }
 
 Tensor WorkerStep::take(int64_t edge) {
@@ -161,7 +179,9 @@ void WorkerStep::part_ended(int part, Status status) {
       const std::vector<Tensor> fetched = run.fetches();
       for (size_t i = 0; i < fetched.size(); ++i) done_.fetches[made.fetches[i]] = fetched[i];
     }
+    if (timeline_is_on()) add_nodes_to_timeline(run.times(), made.told_device);
     for (const StepTime& time : run.times()) {
+      if (!run_.trace) break;
       done_.timings.push_back({.node = time.node->name,
                                .op = std::string(time.node->op->name),
                                .device = made.told_device,

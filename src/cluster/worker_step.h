@@ -5,6 +5,7 @@
 #include <mutex>
 #include <vector>
 
+#include "cluster/long_waits.h"
 #include "cluster/part_run.h"
 #include "cluster/worker_plan.h"
 
@@ -28,6 +29,9 @@ class WorkerStep : public std::enable_shared_from_this<WorkerStep> {
   // Ends the step soon with `why`. Harmless when it is over.
   void cancel(Status why);
 
+  // What its parts have waited for since before that time.
+  std::vector<LongWait> waits(std::chrono::steady_clock::time_point before);
+
   uint64_t id() const { return id_; }
   const WorkerPlan& plan() const { return *plan_; }
 
@@ -36,7 +40,8 @@ class WorkerStep : public std::enable_shared_from_this<WorkerStep> {
   struct Slot {
     Tensor value = {};
     bool there = false;
-    int waiting = WorkerPlan::kNone;  // the part that stopped for it
+    int waiting = WorkerPlan::kNone;                   // the part that stopped for it
+    std::chrono::steady_clock::time_point since = {};  // when that stopped
   };
 
   // For PartRun.

@@ -4,6 +4,7 @@
 
 #include "base/log.h"
 #include "base/raise.h"
+#include "base/timeline.h"
 #include "collectives/engine.h"
 #include "transport/status_message.h"
 #include "transport/tensor_message.h"
@@ -62,6 +63,7 @@ int CollectiveGroup::rank_of(int member) const { return position(members_, membe
 
 void CollectiveGroup::run(Call& call, const std::function<void()>& body) {
   order_.wait_for_turn(call.number);
+  const TimelineSpan span("collective", timeline_is_on() ? to_string(call) : "");
   const Status status = capture_status([&] { run_checked(call, body); });
   const bool is_cause = !status.ok() && !is_over(call.number);
   if (is_cause) {

@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 
+#include "base/activity.h"
 #include "base/thread.h"
 #include "collectives/call_log.h"
 #include "collectives/call_order.h"
@@ -29,8 +30,8 @@ struct GroupSettings {
   // Members with the same text share memory, unless one of them does not want to.
   std::string host = {};
   bool share_memory = true;
-  // After so long a wait the log says who is missing.
-  std::chrono::nanoseconds report_after = std::chrono::seconds(5);
+  // After so long a wait the log says who is missing, and so does the process's Activity.
+  std::chrono::nanoseconds report_after = stall_patience();
   // So long the members may take to come to the first meeting.
   std::chrono::nanoseconds meeting_time = std::chrono::seconds(60);
   EngineChoice engine = {};
@@ -107,8 +108,14 @@ class CollectiveGroup : public Links::Receiver,
     std::chrono::steady_clock::time_point began = std::chrono::steady_clock::now();
     std::chrono::nanoseconds next_report;
     bool has_asked = false;  // for the next report, or for the error at the deadline
+    WaitNote note = {};      // since the first report
   };
-  Wait begin_wait() const { return {.next_report = settings_.report_after}; }
+  Wait begin_wait() const {
+    return {.began = std::chrono::steady_clock::now(),
+            .next_report = settings_.report_after,
+            .has_asked = false,
+            .note = {}};
+  }
   // At the deadline throws DeadlineExceeded, after settings().report_after, and again after twice
   // the time, logs: who is truly missing, who may be somebody else than the one that is waited for,
   // and what they were last doing. For that it asks all members shortly before. Returns when to
@@ -145,7 +152,7 @@ class CollectiveGroup : public Links::Receiver,
   void pass_answer_on(MessageReader& reader);
   std::vector<Missing> find_missing(const Awaited& awaited) const;
   std::string text_of(const Awaited& awaited) const;
-  void report(const Wait& wait, const Awaited& awaited) const;
+  void report(Wait& wait, const Awaited& awaited) const;
   [[noreturn]] void give_up(const Wait& wait, const Awaited& awaited);
 
   const std::shared_ptr<Links> links_;

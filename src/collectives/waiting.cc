@@ -113,11 +113,13 @@ std::string CollectiveGroup::text_of(const Awaited& awaited) const {
                      to_string(call));
 }
 
-void CollectiveGroup::report(const Wait& wait, const Awaited& awaited) const {
+void CollectiveGroup::report(Wait& wait, const Awaited& awaited) const {
   const std::string text = text_of(awaited);
   const double waited = seconds(steady_clock::now() - wait.began);
   const std::vector<Missing> missing = find_missing(awaited);
+  std::vector<std::string> names;
   for (const Missing& one : missing) {
+    names.push_back(name_of(one.rank));
     log_warning("{}: {} waits for {}, for {:.1f} s; {}", text, describe(rank_), describe(one.rank),
                 waited, one.activity);
   }
@@ -125,6 +127,7 @@ void CollectiveGroup::report(const Wait& wait, const Awaited& awaited) const {
     log_warning("{}: {} waits, for {:.1f} s, although all have come", text, describe(rank_),
                 waited);
   }
+  wait.note = WaitNote(WaitKind::Tensor, text, names, wait.began);
 }
 
 void CollectiveGroup::give_up(const Wait& wait, const Awaited& awaited) {

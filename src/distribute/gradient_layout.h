@@ -46,7 +46,8 @@ struct GradientLayout {
   std::vector<Place> places = {};  // of those without rows
   std::vector<size_t> sizes = {};  // how many gradients each pack has
   // The last one also has, for each variable, how many workers have a gradient; then how many
-  // apply something else than their tapes gave; then how long each worker was busy.
+  // apply something else than their tapes gave; then how long each worker was busy; then
+  // how much of that each spent getting its input.
   std::vector<Pack> packs = {};
   Place counts = {};
   bool is_early = false;  // packs go as soon as they are complete

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "base/activity.h"
 #include "base/raise.h"
+#include "base/timeline.h"
 #include "cohort/strategy.h"
 #include "data/dummy.h"
 #include "data/element_access.h"
@@ -81,6 +83,8 @@ std::optional<DistributedElement> DistributedInputIterator::next_step(LastStep l
 }
 
 void DistributedInputIterator::draw() {
+  const InputNote input;
+  const TimelineSpan span("input", "input");
   while (drawn_.size() < input_->replicas()) {
     data::Iterator& from = iterators_[drawn_.size() % iterators_.size()];
     drawn_.push_back(from.next_optional());

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "base/timeline.h"
 #include "cohort/device.h"
 #include "cohort/graph.h"
 #include "cohort/ops.h"
@@ -105,6 +106,7 @@ void ReplicaCrew::wait_for_work(size_t replica) {
 }
 
 void ReplicaCrew::perform(size_t replica) {
+  const TimelineSpan span("step", "step");
   try {
     if (meeting_.enter(replica)) {
       const Inside inside(*this, replica);

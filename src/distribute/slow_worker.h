@@ -4,8 +4,9 @@
 #include <chrono>
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <vector>
+
+#include "base/activity.h"
 
 namespace cohort::internal {
 
@@ -17,7 +18,11 @@ class MeetingClock {
   class [[nodiscard]] Scope {
    public:
     explicit Scope(MeetingClock& clock) : clock_(clock) {}
-    ~Scope() { clock_.total_ += (Clock::now() - began_).count(); }
+    ~Scope() {
+      const Clock::duration lasted = Clock::now() - began_;
+      clock_.total_ += lasted.count();
+      note_meeting(lasted);
+    }
     Scope(const Scope&) = delete;
     Scope& operator=(const Scope&) = delete;
 
@@ -32,8 +37,13 @@ class MeetingClock {
   std::atomic<Clock::rep> total_{0};
 };
 
-// Finds the worker that all others wait for, from the time that each is busy by itself between two
-// meetings.
+// What a worker does by itself between two meetings, in seconds.
+struct BusyTimes {
+  std::vector<float> total = {};  // by worker
+  std::vector<float> input = {};  // of that, getting elements of datasets
+};
+
+// Finds the worker that all others wait for.
 class SlowWorkerWatch {
  public:
   static constexpr int64_t kSteps = 20;      // that are looked at together
@@ -43,15 +53,17 @@ class SlowWorkerWatch {
   struct Finding {
     size_t worker;
     double seconds;         // that its steps take, on average
+    double input_seconds;   // of that, getting elements of datasets
     double others_seconds;  // that the steps of the others take
   };
 
-  // Takes in one step: how long each was busy. What the last steps say when it is time to say
+  // Takes in one step. What the last steps say when it is time to say
   // something: after kSteps, then after twice as many, and so on.
-  std::optional<Finding> add(std::span<const float> busy_seconds);
+  std::optional<Finding> add(const BusyTimes& busy);
 
  private:
   std::vector<double> sums_;
+  std::vector<double> input_sums_;
   int64_t steps_ = 0;
   int64_t next_ = kSteps;
 };

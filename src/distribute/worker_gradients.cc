@@ -61,8 +61,9 @@ WorkerGradients::~WorkerGradients() {
 std::vector<Gradient> WorkerGradients::sum(const ReplicaGradients& own,
                                            const std::vector<Variable>& variables) {
   const std::lock_guard lock(mutex_);
+  const auto began = MeetingClock::Clock::now();
+  const OwnTimes times = own_times();
   end_terms();
-  const float busy = busy_seconds();
   GradientLayout& layout = layout_for(own, variables);
   const bool as_announced = rounds_.gave(layout, own);
   if (layout.is_early) {
@@ -70,7 +71,7 @@ std::vector<Gradient> WorkerGradients::sum(const ReplicaGradients& own,
   } else {
     reduce_first_packs(layout, own);
   }
-  reduce_last_pack(layout, own, as_announced, busy);
+  reduce_last_pack(layout, own, as_announced, times);
   const std::span<const float> counts = layout.packs.back().data<float>(layout.counts.index);
   const bool all_as_announced = counts[variables.size()] == 0;
   rounds_.await_all();
@@ -78,7 +79,7 @@ std::vector<Gradient> WorkerGradients::sum(const ReplicaGradients& own,
   look_for_slow_worker(counts.subspan(variables.size() + 1));
   layout.is_early = options_.overlap && all_as_announced && layout.packs.size() > 1;
   rounds_.clear();
-  end_call();
+  end_call(began);
   std::vector<Gradient> sums(variables.size());
   for (size_t i = 0; i < variables.size(); ++i) {
     if (counts[i] == 0) continue;
@@ -93,20 +94,24 @@ std::vector<Gradients> WorkerGradients::terms(const Gradients& own,
                                               const std::vector<Variable>& variables) {
   if (options_.overlap || options_.replicas > 1 || workers_.size() > kMostTerms) return {};
   const std::lock_guard lock(mutex_);
-  const float busy = busy_seconds();
+  const auto began = MeetingClock::Clock::now();
+  const OwnTimes times = own_times();
   GradientLayout& known = layout_for({own}, variables);
   if (!known.is_within_reach()) return {};
   GradientLayout& layout = next_twin(known, variables);
   for (size_t number = 0; number < layout.packs.size(); ++number) write(layout, number, {own});
-  write_counts(layout, {own}, false, busy);
+  write_counts(layout, {own}, false, times);
   share_pack(workers_, layout.packs.back(), how_);
   gave_terms_ = true;
-  std::vector<float> busy_of_all;
-  for (int rank = 0; rank < workers_.size(); ++rank) {
-    busy_of_all.push_back(layout.counts_of(rank)[variables.size() + 1 + static_cast<size_t>(rank)]);
+  const auto count = static_cast<size_t>(workers_.size());
+  std::vector<float> of_all(2 * count);
+  for (size_t rank = 0; rank < count; ++rank) {
+    const auto told = layout.counts_of(static_cast<int>(rank)).subspan(variables.size() + 1);
+    of_all[rank] = told[rank];
+    of_all[rank + count] = told[rank + count];
   }
-  look_for_slow_worker(busy_of_all);
-  end_call();
+  look_for_slow_worker(of_all);
+  end_call(began);
   std::vector<Gradients> all;
   for (int rank = 0; rank < workers_.size(); ++rank) all.push_back(layout.of_worker(rank));
   for (size_t i = 0; i < variables.size(); ++i) {
@@ -139,24 +144,31 @@ Gradient WorkerGradients::sum_rows(const ReplicaGradients& own, const Variable& 
   return workers_.all_reduce(as_rows(here, variable), ReduceOp::Sum, how_);
 }
 
-float WorkerGradients::busy_seconds() const {
+WorkerGradients::OwnTimes WorkerGradients::own_times() const {
+  using Seconds = std::chrono::duration<float>;
   const auto since = MeetingClock::Clock::now() - last_end_;
   const auto met = meetings_->total() - met_before_;
-  return std::chrono::duration<float>(since - met).count();
+  return {.busy = Seconds(since - met).count(),
+          .input = Seconds(total_input() - input_before_).count()};
 }
 
-void WorkerGradients::end_call() {
+void WorkerGradients::end_call(MeetingClock::Clock::time_point began) {
   last_end_ = MeetingClock::Clock::now();
   met_before_ = meetings_->total();
+  input_before_ = total_input();
+  note_meeting(last_end_ - began);
+  note_step();
 }
 
-void WorkerGradients::look_for_slow_worker(std::span<const float> busy_seconds) {
-  const auto found = watch_.add(busy_seconds);
+void WorkerGradients::look_for_slow_worker(std::span<const float> times) {
+  const auto middle = times.begin() + workers_.size();
+  const auto found = watch_.add({.total = {times.begin(), middle}, .input = {middle, times.end()}});
   if (!found || workers_.rank() != 0) return;
   log_warning(
-      "[MultiWorkerMirroredStrategy] the others wait for {}: its steps take {:.1f} ms, theirs "
-      "{:.1f} ms",
+      "[MultiWorkerMirroredStrategy] the others wait for {}: its steps take {:.1f} ms ({:.1f} ms "
+      "input, {:.1f} ms compute), theirs {:.1f} ms",
       workers_.member(static_cast<int>(found->worker)), found->seconds * 1e3,
+      found->input_seconds * 1e3, (found->seconds - found->input_seconds) * 1e3,
       found->others_seconds * 1e3);
 }
 
@@ -204,21 +216,23 @@ void WorkerGradients::reduce_first_packs(GradientLayout& layout, const ReplicaGr
 }
 
 void WorkerGradients::reduce_last_pack(GradientLayout& layout, const ReplicaGradients& own,
-                                       bool as_announced, float busy_seconds) {
+                                       bool as_announced, OwnTimes times) {
   write(layout, layout.counts.pack, own);
-  write_counts(layout, own, as_announced, busy_seconds);
+  write_counts(layout, own, as_announced, times);
   workers_.all_reduce(layout.packs.back(), ReduceOp::Sum, how_);
 }
 
 void WorkerGradients::write_counts(GradientLayout& layout, const ReplicaGradients& own,
-                                   bool as_announced, float busy_seconds) {
+                                   bool as_announced, OwnTimes times) {
   const std::span<float> counts = layout.packs.back().data<float>(layout.counts.index);
   const size_t variables = layout.variables.size();
   for (size_t i = 0; i < variables; ++i) counts[i] = any_replica(own, i, is_defined) ? 1 : 0;
   counts[variables] = as_announced ? 0 : 1;
-  const std::span<float> busy = counts.subspan(variables + 1);
-  std::fill(busy.begin(), busy.end(), 0.f);
-  busy[static_cast<size_t>(workers_.rank())] = busy_seconds;
+  const std::span<float> told = counts.subspan(variables + 1);
+  const auto rank = static_cast<size_t>(workers_.rank());
+  std::fill(told.begin(), told.end(), 0.f);
+  told[rank] = times.busy;
+  told[rank + static_cast<size_t>(workers_.size())] = times.input;
 }
 
 // ---- Tapes

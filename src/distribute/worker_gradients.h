@@ -60,6 +60,12 @@ class WorkerGradients {
     const size_t replica_;
   };
 
+  // Seconds since the last call, outside of meetings.
+  struct OwnTimes {
+    float busy = 0;
+    float input = 0;  // a part of busy
+  };
+
   GradientLayout& layout_for(const ReplicaGradients& own, const std::vector<Variable>& variables);
   GradientLayout* known_layout(const std::vector<VariableImpl*>& variables);
   // The one of the two that nobody reads from.
@@ -70,16 +76,16 @@ class WorkerGradients {
   void write(GradientLayout& layout, size_t pack, const ReplicaGradients& own);
   // What each worker says beside the gradients of the last pack.
   void write_counts(GradientLayout& layout, const ReplicaGradients& own, bool as_announced,
-                    float busy_seconds);
+                    OwnTimes times);
   // Writes and reduces those before the last.
   void reduce_first_packs(GradientLayout& layout, const ReplicaGradients& own);
   void reduce_last_pack(GradientLayout& layout, const ReplicaGradients& own, bool as_announced,
-                        float busy_seconds);
+                        OwnTimes times);
   Gradient sum_rows(const ReplicaGradients& own, const Variable& variable, size_t index);
-  // Since the last call, outside of meetings.
-  float busy_seconds() const;
-  void end_call();
-  void look_for_slow_worker(std::span<const float> busy_seconds);
+  OwnTimes own_times() const;
+  void end_call(MeetingClock::Clock::time_point began);
+  // How long each worker was busy, then how much of that was input.
+  void look_for_slow_worker(std::span<const float> times);
 
   Communicator workers_;
   const Options options_;
@@ -92,9 +98,10 @@ class WorkerGradients {
   GradientRounds rounds_;
   bool gave_terms_ = false;  // which others may still read
   SlowWorkerWatch watch_;
-  // When the last call ended, and how long this worker had been in meetings by then.
+  // When the last call ended, and how long this worker had been in meetings and input by then.
   MeetingClock::Clock::time_point last_end_ = MeetingClock::Clock::now();
   MeetingClock::Clock::duration met_before_{};
+  std::chrono::nanoseconds input_before_ = total_input();
 };
 
 }  // namespace cohort::internal

@@ -181,7 +181,7 @@ constexpr Line kLines[] = {
     {"ReadShard", 2, 2, ""},
     {"ReadVariable", 1, 1, "dtype:dtype shape:shape trainable:bool"},
     {"Reciprocal", 1, 1, ""},
-    {"Recv", 0, 0, "edge:int dtype:dtype shape:shape"},
+    {"Recv", 0, 0, "edge:int sender:text tensor:text dtype:dtype shape:shape"},
     {"ReduceLoss", 1, 1, "mean:bool global_batch_size:int"},
     {"ReduceLossGrad", 2, 2, "mean:bool global_batch_size:int"},
     {"Relu", 1, 1, ""},

@@ -250,8 +250,12 @@ class Cutter {
     Spec spec = wanted.output == kOrderOnly ? Spec{kBool, Shape{0}} : spec_of(wanted);
     const bool is_short = is_shortened(spec);
     if (is_short) spec.dtype = kBFloat16;
-    const Endpoint arrived =
-        add_source(device, "recv", spec, kRecv, {{"edge", arrivals_.at({device, wanted})}});
+    // For those who wait for it and want to say so.
+    const std::string sender = part_of(wanted.node).device.split().first;
+    const Endpoint arrived = add_source(device, "recv", spec, kRecv,
+                                        {{"edge", arrivals_.at({device, wanted})},
+                                         {"sender", sender},
+                                         {"tensor", graph_.node(wanted.node).name}});
     return is_short ? cast(part(device), arrived, {kFloat32, spec.shape}) : arrived;
   }
 

@@ -5,7 +5,9 @@
 #include <unordered_map>
 
 #include "base/raise.h"
+#include "base/timeline.h"
 #include "runtime/call_plan.h"
+#include "runtime/node_spans.h"
 #include "runtime/outcome.h"
 #include "runtime/worker_pool.h"
 
@@ -114,6 +116,7 @@ class PartsRun {
     others.wait();
     throw_if_error(root_cause(statuses_));
     if (is_traced()) fill(*setting_.metadata, start);
+    if (timeline_is_on()) add_to_rows();
     return std::move(results_);
   }
 
@@ -127,7 +130,7 @@ class PartsRun {
       PartContext context(setting_.resources.at(part.device.to_string()), cancellation_, edges_,
                           number_);
       const std::vector<Tensor> fetched =
-          run_plan(*part.plan, feeds, context, is_traced() ? &times_[index] : nullptr);
+          run_plan(*part.plan, feeds, context, keeps_times() ? &times_[index] : nullptr);
       for (size_t i = 0; i < fetched.size(); ++i) results_[part.fetches[i]] = fetched[i];
     });
     if (statuses_[index].ok()) return;
@@ -137,6 +140,13 @@ class PartsRun {
   }
 
   bool is_traced() const { return setting_.metadata != nullptr; }
+  bool keeps_times() const { return is_traced() || timeline_is_on(); }
+
+  void add_to_rows() const {
+    for (size_t i = 0; i < times_.size(); ++i) {
+      add_nodes_to_timeline(times_[i], run_.parts[i].device.to_string());
+    }
+  }
 
   void fill(RunMetadata& metadata, std::chrono::steady_clock::time_point start) const {
     metadata.nodes.clear();

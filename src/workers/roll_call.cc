@@ -62,6 +62,7 @@ void WorkerRollCall::listen() {
 
 std::vector<Introduction> WorkerRollCall::run() {
   const Status status = capture_status([&] { workers_.self == 0 ? lead() : follow(); });
+  absent_.end_wait();
   visitor_ = {};
   if (!status.ok()) {
     bool told = false;

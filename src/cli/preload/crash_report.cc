@@ -1,7 +1,8 @@
 // Loaded into the tasks that `cohort run` starts (LD_PRELOAD), whatever they are made of. A task
 // that is about to die writes down why: the signal, the exception that nobody caught, where every
-// frame of the stack is. The launcher reads that file, src/cli/crash_record.cc. Lines of output are
-// not held back either, so that the launcher has the last ones.
+// frame of the stack is. The launcher reads that file, src/cli/crash_record.cc. A thread that is
+// asked where it is (stack_question.h) writes that down and goes on. Lines of output are not held
+// back either, so that the launcher has the last ones.
 //
 // What runs inside a signal handler calls only what is safe there.
 
@@ -14,6 +15,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <charconv>
 #include <csignal>
 #include <cstdio>
@@ -22,6 +24,8 @@
 #include <exception>
 #include <string_view>
 #include <typeinfo>
+
+#include "cli/preload/stack_question.h"
 
 namespace {
 
@@ -32,13 +36,19 @@ constexpr size_t kHandlerStackBytes = 256 << 10;
 constexpr uintptr_t kNearStack = 64 << 10;
 
 char report_path[4096];
+char stack_path[sizeof report_path];
 std::terminate_handler earlier_terminate = nullptr;
 volatile std::sig_atomic_t reported = 0;
 
 // A file that is written piece by piece.
 class Report {
  public:
-  Report() : fd_(open(report_path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600)) {}
+  enum class Before { Removed, Kept };
+  Report(const char* path, Before what_was_there)
+      : fd_(open(path,
+                 O_WRONLY | O_CREAT | O_CLOEXEC |
+                     (what_was_there == Before::Removed ? O_TRUNC : O_APPEND),
+                 0600)) {}
   ~Report() { close(fd_); }
   Report(const Report&) = delete;
   Report& operator=(const Report&) = delete;
@@ -104,7 +114,7 @@ bool is_stack_overflow(const siginfo_t& info, const void* context) {
 void on_signal(int signal, siginfo_t* info, void* context) {
   if (reported == 0) {
     reported = 1;
-    Report report;
+    Report report(report_path, Report::Before::Removed);
     report << "signal " << static_cast<uintptr_t>(signal) << "\n";
     report << "code " << static_cast<uintptr_t>(info->si_code) << "\n";
     report << "address " << reinterpret_cast<uintptr_t>(info->si_addr) << "\n";
@@ -116,11 +126,21 @@ void on_signal(int signal, siginfo_t* info, void* context) {
   raise(signal);
 }
 
+void on_stack_question(int) {
+  const int error = errno;
+  {
+    Report report(stack_path, Report::Before::Kept);
+    report.frames();
+    report << "end\n";
+  }
+  errno = error;
+}
+
 // Writes type and text of the exception that nobody catches. The stack is still that of the throw.
 void on_terminate() {
   if (reported == 0) {
     reported = 1;
-    Report report;
+    Report report(report_path, Report::Before::Removed);
     if (const std::type_info* const type = abi::__cxa_current_exception_type()) {
       int status = 0;
       char* const name = abi::__cxa_demangle(type->name(), nullptr, nullptr, &status);
@@ -160,15 +180,29 @@ void handle(int signal) {
   sigaction(signal, &action, nullptr);
 }
 
+void handle_stack_question() {
+  struct sigaction action {};
+  action.sa_handler = &on_stack_question;
+  action.sa_flags = SA_RESTART;
+  sigfillset(&action.sa_mask);
+  sigaction(cohort::cli::stack_question(), &action, nullptr);
+}
+
 __attribute__((constructor)) void install() {
   const char* const path = std::getenv("COHORT_CRASH_FILE");
-  if (path == nullptr || std::strlen(path) >= sizeof report_path) return;
+  if (path == nullptr ||
+      std::strlen(path) + sizeof cohort::cli::kStackSuffix > sizeof report_path) {
+    return;
+  }
   std::strcpy(report_path, path);
+  std::strcpy(stack_path, path);
+  std::strcat(stack_path, cohort::cli::kStackSuffix);
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
   void* first[1];
   backtrace(first, 1);  // loads what it needs now, and not in a handler
   make_handler_stack();
   for (const int signal : kSignals) handle(signal);
+  handle_stack_question();
   earlier_terminate = std::set_terminate(&on_terminate);
 }
 

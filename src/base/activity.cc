@@ -1,0 +1,214 @@
+#include "base/activity.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <memory>
+#include <utility>
+
+#include "base/activity_board.h"
+
+namespace cohort::internal {
+namespace {
+
+using Clock = WaitNote::Clock;
+constexpr char kFileVariable[] = "COHORT_ACTIVITY_FILE";
+constexpr auto kRelaxed = std::memory_order_relaxed;
+
+int64_t nanoseconds(Clock::time_point time) {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();
+}
+double seconds(int64_t nanoseconds) { return static_cast<double>(nanoseconds) * 1e-9; }
+double seconds_since(int64_t time) {
+  return time == 0 ? 0 : std::max(0.0, seconds(nanoseconds(Clock::now()) - time));
+}
+
+ActivityBoard* map_file(const char* path) {
+  const int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  if (fd < 0) return nullptr;
+  void* memory = MAP_FAILED;
+  if (ftruncate(fd, sizeof(ActivityBoard)) == 0) {
+    memory = mmap(nullptr, sizeof(ActivityBoard), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  }
+  close(fd);
+  return memory == MAP_FAILED ? nullptr : static_cast<ActivityBoard*>(memory);
+}
+
+// A board belongs to the first process that takes it; to the next one when that is gone.
+bool take_over(ActivityBoard& board) {
+  int32_t owner = board.process.load();
+  const bool free = owner == 0 || owner == getpid() || (kill(owner, 0) != 0 && errno == ESRCH);
+  return free && board.process.compare_exchange_strong(owner, getpid());
+}
+
+ActivityBoard* make_board() {
+  if (const char* const path = std::getenv(kFileVariable)) {
+    ActivityBoard* const shared = map_file(path);
+    if (shared != nullptr && take_over(*shared)) {
+      shared->tag = ActivityBoard::kTag;
+      return shared;
+    }
+  }
+  auto* const own = new ActivityBoard{};  // lives as long as the process
+  own->tag = ActivityBoard::kTag;
+  own->process = getpid();
+  return own;
+}
+
+ActivityBoard& board() {
+  static ActivityBoard& made = *make_board();
+  return made;
+}
+
+void write_text(ActivityBoard::Text& to, std::string_view text) {
+  const size_t size = std::min(text.size(), to.size());
+  for (size_t i = 0; i < size; ++i) to[i].store(text[i], kRelaxed);
+  if (size < to.size()) to[size].store('\0', kRelaxed);
+}
+
+std::string read_text(const ActivityBoard::Text& from) {
+  std::string text;
+  for (const std::atomic<char>& letter : from) {
+    const char read = letter.load(kRelaxed);
+    if (read == '\0') break;
+    // It goes to somebody's terminal.
+    text += static_cast<unsigned char>(read) < ' ' ? ' ' : read;
+  }
+  return text;
+}
+
+std::string joined(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ",") + name;
+  return text;
+}
+
+std::vector<std::string> separated(const std::string& text) {
+  std::vector<std::string> names;
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find(',', begin), text.size());
+    names.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return names;
+}
+
+std::optional<ActivityWait> read_slot(const ActivityBoard::Slot& slot) {
+  const uint32_t before = slot.version.load(std::memory_order_acquire);
+  const int64_t since = slot.since.load(kRelaxed);
+  const ActivityWait wait{
+      .kind = slot.kind.load(kRelaxed) == 0 ? WaitKind::Tensor : WaitKind::Answer,
+      .what = read_text(slot.what),
+      .whom = separated(read_text(slot.whom)),
+      .seconds = seconds_since(since)};
+  std::atomic_thread_fence(std::memory_order_acquire);
+  const bool whole = before % 2 == 0 && slot.version.load(kRelaxed) == before;
+  return since != 0 && whole ? std::optional(wait) : std::nullopt;
+}
+
+Activity read_board(const ActivityBoard& board) {
+  Activity activity{.process = board.process.load(kRelaxed),
+                    .waits = {},
+                    .steps = board.steps.load(kRelaxed),
+                    .input_seconds = seconds(board.input_ns.load(kRelaxed)),
+                    .wait_seconds = seconds(board.wait_ns.load(kRelaxed)),
+                    .current_input_seconds = seconds_since(board.input_since.load(kRelaxed))};
+  for (const ActivityBoard::Slot& slot : board.slots) {
+    if (auto wait = read_slot(slot)) activity.waits.push_back(*std::move(wait));
+  }
+  return activity;
+}
+
+// Writes a slot's contents; since 0 empties it.
+template <typename Fill>
+void change(ActivityBoard::Slot& slot, const Fill& fill) {
+  slot.version.fetch_add(1, kRelaxed);
+  std::atomic_thread_fence(std::memory_order_release);
+  fill();
+  slot.version.fetch_add(1, std::memory_order_release);
+}
+
+}  // namespace
+
+Activity own_activity() { return read_board(board()); }
+
+std::optional<Activity> read_activity(const std::string& file) {
+  const int fd = open(file.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return std::nullopt;
+  // Copies: the file may become shorter at any time. What changed between the two is a mixture.
+  const auto copy = std::make_unique<ActivityBoard>(), later = std::make_unique<ActivityBoard>();
+  constexpr auto kBytes = static_cast<ssize_t>(sizeof(ActivityBoard));
+  const bool whole =
+      pread(fd, copy.get(), kBytes, 0) == kBytes && pread(fd, later.get(), kBytes, 0) == kBytes;
+  close(fd);
+  if (!whole || copy->tag != ActivityBoard::kTag) return std::nullopt;
+  for (size_t i = 0; i < ActivityBoard::kSlots; ++i) {
+    if (copy->slots[i].version != later->slots[i].version) copy->slots[i].since = 0;
+  }
+  return read_board(*copy);
+}
+
+bool is_watched() { return std::getenv(kFileVariable) != nullptr; }
+
+std::chrono::nanoseconds stall_patience() {
+  static const std::chrono::nanoseconds patience = [] {
+    const char* const text = std::getenv("COHORT_STALL_SECONDS");
+    const double wanted = text == nullptr ? 0 : std::strtod(text, nullptr);
+    const std::chrono::duration<double> time(wanted > 0 && wanted < 1e6 ? wanted : 5);
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(time);
+  }();
+  return patience;
+}
+
+WaitNote::WaitNote(WaitKind kind, std::string_view what, const std::vector<std::string>& whom,
+                   Clock::time_point since) {
+  for (size_t i = 0; i < ActivityBoard::kSlots && slot_ < 0; ++i) {
+    if (!board().slots[i].taken.exchange(true)) slot_ = static_cast<int>(i);
+  }
+  if (slot_ < 0) return;
+  ActivityBoard::Slot& slot = board().slots[static_cast<size_t>(slot_)];
+  change(slot, [&] {
+    slot.kind.store(kind == WaitKind::Tensor ? 0 : 1, kRelaxed);
+    write_text(slot.what, what);
+    write_text(slot.whom, joined(whom));
+    slot.since.store(nanoseconds(since), kRelaxed);
+  });
+}
+
+WaitNote::~WaitNote() {
+  if (slot_ < 0) return;
+  ActivityBoard::Slot& slot = board().slots[static_cast<size_t>(slot_)];
+  change(slot, [&] { slot.since.store(0, kRelaxed); });
+  slot.taken.store(false);
+}
+
+WaitNote::WaitNote(WaitNote&& other) noexcept : slot_(std::exchange(other.slot_, -1)) {}
+
+WaitNote& WaitNote::operator=(WaitNote&& other) noexcept {
+  std::swap(slot_, other.slot_);
+  return *this;
+}
+
+InputNote::InputNote() : began_(Clock::now()) {
+  board().input_since.store(nanoseconds(began_), kRelaxed);
+}
+
+InputNote::~InputNote() {
+  board().input_since.store(0, kRelaxed);
+  board().input_ns.fetch_add(duration().count(), kRelaxed);
+}
+
+std::chrono::nanoseconds total_input() {
+  return std::chrono::nanoseconds(board().input_ns.load(kRelaxed));
+}
+void note_step() { board().steps.fetch_add(1, kRelaxed); }
+void note_meeting(std::chrono::nanoseconds duration) {
+  board().wait_ns.fetch_add(duration.count(), kRelaxed);
+}
+
+}  // namespace cohort::internal

@@ -1,0 +1,115 @@
+#include "base/activity.h"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <fstream>
+#include <thread>
+
+namespace cohort::internal {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+TEST(Activity, NamesAWaitForAsLongAsItsNoteLives) {
+  {
+    WaitNote moved;
+    {
+      WaitNote note(WaitKind::Answer, "step 7\nof a session", {"/job:ps/task:0", "h:2222"},
+                    steady_clock::now() - milliseconds(1500));
+      moved = std::move(note);
+    }
+    const Activity activity = own_activity();
+    ASSERT_EQ(activity.waits.size(), 1U);
+    EXPECT_EQ(activity.process, getpid());
+    EXPECT_EQ(activity.waits[0].kind, WaitKind::Answer);
+    EXPECT_EQ(activity.waits[0].what, "step 7 of a session");
+    EXPECT_EQ(activity.waits[0].whom, (std::vector<std::string>{"/job:ps/task:0", "h:2222"}));
+    EXPECT_GE(activity.waits[0].seconds, 1.5);
+    EXPECT_LT(activity.waits[0].seconds, 30);
+  }
+  EXPECT_TRUE(own_activity().waits.empty());
+}
+
+TEST(Activity, CutsWhatDoesNotFitAndDropsWhatIsTooMuch) {
+  const std::string text(1000, 'x');
+  std::vector<WaitNote> notes;
+  for (int i = 0; i < 100; ++i) {
+    notes.emplace_back(WaitKind::Tensor, text, std::vector<std::string>{}, steady_clock::now());
+  }
+  const Activity activity = own_activity();
+  EXPECT_EQ(activity.waits.size(), 16U);
+  EXPECT_EQ(activity.waits.at(0).what, text.substr(0, 256));
+  notes.clear();
+  EXPECT_TRUE(own_activity().waits.empty());
+}
+
+TEST(Activity, IsNeverReadHalfWritten) {
+  std::atomic<bool> over = false;
+  std::thread writer([&] {
+    for (int i = 0; !over; ++i) {
+      const std::string name(static_cast<size_t>(1 + i % 200), static_cast<char>('a' + i % 20));
+      const WaitNote note(WaitKind::Tensor, name, {name}, steady_clock::now());
+    }
+  });
+  for (int i = 0; i < 20'000; ++i) {
+    for (const ActivityWait& wait : own_activity().waits) {
+      ASSERT_EQ(wait.whom, std::vector<std::string>{wait.what});
+    }
+  }
+  over = true;
+  writer.join();
+}
+
+TEST(Activity, CountsInputMeetingsAndSteps) {
+  const Activity before = own_activity();
+  {
+    const InputNote input;
+    while (input.duration() < milliseconds(2)) std::this_thread::yield();
+    EXPECT_GE(own_activity().current_input_seconds, 2e-3);
+  }
+  note_meeting(milliseconds(250));
+  note_step();
+  const Activity after = own_activity();
+  EXPECT_GE(after.input_seconds - before.input_seconds, 2e-3);
+  EXPECT_NEAR(after.wait_seconds - before.wait_seconds, 0.25, 1e-6);
+  EXPECT_EQ(after.steps, before.steps + 1);
+  EXPECT_EQ(after.current_input_seconds, 0);
+}
+
+// A path that is removed again.
+struct TemporaryFile {
+  TemporaryFile() { close(mkstemp(path)); }
+  ~TemporaryFile() { unlink(path); }
+  char path[32] = "/tmp/cohort_activity_XXXXXX";
+};
+
+TEST(Activity, OfAnotherProcessIsReadFromItsFile) {
+  const TemporaryFile file;
+  setenv("COHORT_ACTIVITY_FILE", file.path, 1);
+  const std::string program = testing::internal::GetArgvs()[0];
+  // The other process is this test program, which runs the test above.
+  const std::string command = program + " --gtest_filter=Activity.CountsInput* > /dev/null";
+  const int status = std::system(command.c_str());
+  unsetenv("COHORT_ACTIVITY_FILE");
+  ASSERT_EQ(status, 0);
+  const auto activity = read_activity(file.path);
+  ASSERT_TRUE(activity.has_value());
+  EXPECT_EQ(activity->steps, 1U);
+  EXPECT_NEAR(activity->wait_seconds, 0.25, 1e-6);
+  EXPECT_NE(activity->process, getpid());
+}
+
+TEST(Activity, OfAFileThatIsNoneIsNothing) {
+  const TemporaryFile file;
+  EXPECT_FALSE(read_activity(file.path).has_value());
+  std::ofstream(file.path) << std::string(100'000, 'x');
+  EXPECT_FALSE(read_activity(file.path).has_value());
+  EXPECT_FALSE(read_activity("/nowhere/at/all").has_value());
+}
+
+}  // namespace
+}  // namespace cohort::internal

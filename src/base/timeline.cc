@@ -1,0 +1,135 @@
+#include "base/timeline.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include "base/thread.h"
+
+namespace cohort::internal {
+namespace {
+
+constexpr char kFileVariable[] = "COHORT_TRACE_FILE";
+constexpr size_t kMostEvents = 1'000'000;
+constexpr auto kWriteEvery = std::chrono::milliseconds(500);
+
+double microseconds(std::chrono::nanoseconds time) {
+  return static_cast<double>(time.count()) / 1e3;
+}
+
+std::string json_text(std::string_view text) {
+  std::string escaped;
+  for (const char letter : text) {
+    if (letter == '\\' || letter == '"') escaped += '\\';
+    escaped += static_cast<unsigned char>(letter) < ' ' ? ' ' : letter;
+  }
+  return escaped;
+}
+
+// Events wait here, since making text of them takes longer than keeping them. Thread-safe.
+class Timeline {
+ public:
+  explicit Timeline(const char* path)
+      : file_(open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600)) {}
+  ~Timeline() {
+    const std::lock_guard lock(mutex_);
+    write_all();
+  }
+  Timeline(const Timeline&) = delete;
+  Timeline& operator=(const Timeline&) = delete;
+
+  int row(std::string_view name) {
+    const std::lock_guard lock(mutex_);
+    const auto [found, fresh] =
+        rows_.try_emplace(std::string(name), static_cast<int>(rows_.size()));
+    if (fresh) {
+      text_ +=
+          fmt::format(R"({{"name":"thread_name","ph":"M","pid":0,"tid":{},"args":{{"name":"{}"}}}})"
+                      "\n",
+                      found->second, json_text(name));
+    }
+    return found->second;
+  }
+
+  void add(int row, const char* category, std::string name, TimelineTime begin, TimelineTime end) {
+    const std::lock_guard lock(mutex_);
+    if (++count_ > kMostEvents) return;
+    events_.push_back({row, category, std::move(name), begin, end});
+    if (end < next_write_) return;
+    next_write_ = end + kWriteEvery;
+    write_all();
+  }
+
+ private:
+  struct Event {
+    int row;
+    const char* category;
+    std::string name;
+    TimelineTime begin, end;
+  };
+
+  void write_all() {  // mutex_ is held
+    for (const Event& event : events_) {
+      fmt::format_to(
+          std::back_inserter(text_),
+          R"({{"name":"{}","cat":"{}","ph":"X","ts":{:.3f},"dur":{:.3f},"pid":0,"tid":{}}})"
+          "\n",
+          json_text(event.name), event.category, microseconds(event.begin.time_since_epoch()),
+          microseconds(event.end - event.begin), event.row);
+    }
+    events_.clear();
+    // What cannot be written is lost: this is not what the program is for.
+    [[maybe_unused]] const ssize_t written = write(file_, text_.data(), text_.size());
+    text_.clear();
+  }
+
+  const int file_;
+  std::mutex mutex_;
+  std::map<std::string, int, std::less<>> rows_;  // guarded by mutex_, as all below
+  std::vector<Event> events_;
+  std::string text_;  // that is made and not written
+  size_t count_ = 0;
+  TimelineTime next_write_ = {};
+};
+
+Timeline& timeline() {
+  static Timeline made(std::getenv(kFileVariable));
+  return made;
+}
+
+}  // namespace
+
+bool timeline_is_on() {
+  static const bool on = std::getenv(kFileVariable) != nullptr;
+  return on;
+}
+
+int timeline_row(std::string_view name) { return timeline().row(name); }
+
+int timeline_row() {
+  thread_local const int row = timeline_row(thread_name());
+  return row;
+}
+
+void add_to_timeline(int row, const char* category, std::string name, TimelineTime begin,
+                     TimelineTime end) {
+  timeline().add(row, category, std::move(name), begin, end);
+}
+
+TimelineSpan::TimelineSpan(const char* category, std::string_view name)
+    : category_(category),
+      name_(timeline_is_on() ? name : ""),
+      began_(timeline_is_on() ? std::chrono::steady_clock::now() : TimelineTime{}) {}
+
+TimelineSpan::~TimelineSpan() {
+  if (!timeline_is_on()) return;
+  add_to_timeline(timeline_row(), category_, std::move(name_), began_,
+                  std::chrono::steady_clock::now());
+}
+
+}  // namespace cohort::internal
