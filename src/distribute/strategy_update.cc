@@ -10,6 +10,7 @@
 #include "distribute/distributed_variable.h"
 #include "distribute/gradient_terms.h"
 #include "distribute/mirrored_variable.h"
+#include "distribute/remote_workers.h"
 #include "distribute/update_guards.h"
 #include "distribute/variables.h"
 #include "ops/dispatch.h"
@@ -42,13 +43,13 @@ class StrategyUpdate : public UpdateRoute {
     return create_in(strategy_, make_ordinary_variable, request);
   }
 
-  Tensor apply(const Gradients& own, const std::vector<Variable>& variables, const Step& step,
-               bool adds) const override {
+  Tensor apply(const Gradients& own, const std::vector<Variable>& variables,
+               const Step& step) const override {
     const EnterOrAssert inside(strategy_, "apply_gradients");
     ReplicaContext* replica = get_replica_context();
-    if (replica == nullptr) return across(own, variables, step);
+    if (replica == nullptr) return now_or_later(own, variables, step);
     const bool mirrored = std::all_of(variables.begin(), variables.end(), has_own_copies);
-    if (adds && mirrored && may_share(*replica)) {
+    if (step.adds && mirrored && may_share(*replica)) {
       const std::vector<Gradients> terms = gradient_terms(*replica, own);
       if (!terms.empty()) {
         const Tensor count = own_copy(*replica, terms, variables, step);
@@ -66,6 +67,9 @@ class StrategyUpdate : public UpdateRoute {
   // Each replica its own copy, all at the same time.
   Tensor own_copy(ReplicaContext& replica, std::span<const Gradients> terms,
                   const std::vector<Variable>& variables, const Step& step) const;
+  // Across all copies; later where the gradients of several workers are waited for.
+  Tensor now_or_later(const Gradients& gradients, const std::vector<Variable>& variables,
+                      const Step& step) const;
   // Every copy in turn.
   Tensor across(const Gradients& gradients, const std::vector<Variable>& variables,
                 const Step& step) const;
@@ -90,7 +94,17 @@ Tensor StrategyUpdate::with_sums(ReplicaContext& replica, const Gradients& own,
   const GuardAction action = strategy_.extended().guards().non_finite;
   if (now && !passes_finite_guard(replica, action, own, sums, variables)) return {};
   if (mirrored) return own_copy(replica, {&sums, 1}, variables, step);
-  return once_for_all(replica, [&] { return across(sums, variables, step); });
+  return once_for_all(replica, [&] { return now_or_later(sums, variables, step); });
+}
+
+Tensor StrategyUpdate::now_or_later(const Gradients& gradients,
+                                    const std::vector<Variable>& variables,
+                                    const Step& step) const {
+  auto* workers = dynamic_cast<RemoteWorkers*>(&strategy_.extended());
+  if (workers == nullptr || !workers->groups_gradients()) return across(gradients, variables, step);
+  return workers->add_to_group(gradients, variables, step.count, [&](const Gradients& of_group) {
+    return across(of_group, variables, step);
+  });
 }
 
 Tensor StrategyUpdate::own_copy(ReplicaContext& replica, std::span<const Gradients> terms,
@@ -118,7 +132,7 @@ Tensor StrategyUpdate::one_copy(size_t index, std::span<const Gradients> terms,
                                 const Step& step) const {
   const ModeScope across({&strategy_, nullptr});
   const UpdateScope updating(index);
-  return step(terms);
+  return step.run(terms);
 }
 
 void check_maker(const Strategy& strategy, const Variable& variable) {

@@ -244,10 +244,10 @@ Tensor Optimizer::apply_gradients(const Gradients& gradients,
   const auto route = cohort::internal::find_update_route(variables);
   if (route == nullptr) return state_->step({&gradients, 1}, variables, nullptr);
   state_->settle(*route, variables[0]);
-  const auto step = [&](std::span<const Gradients> terms) {
+  const auto run = [&](std::span<const Gradients> terms) {
     return state_->step(terms, variables, route.get());
   };
-  const Tensor done = route->apply(gradients, variables, step, state_->adds());
+  const Tensor done = route->apply(gradients, variables, {run, state_->adds(), state_->iterations});
   return done.defined() ? done : state_->iterations.read_value();
 }
 

@@ -28,9 +28,13 @@ class UpdateRoute {
   //
   // They come as one list, or where the step `adds` as several, which are dense and alike, to be
   // added up in their order.
-  using Step = std::function<Tensor(std::span<const Gradients> terms)>;
+  struct Step {
+    std::function<Tensor(std::span<const Gradients> terms)> run;
+    bool adds;
+    Variable count;  // of the optimizer's updates: it tells an optimizer from others
+  };
   virtual Tensor apply(const Gradients& own, const std::vector<Variable>& variables,
-                       const Step& step, bool adds) const = 0;
+                       const Step& step) const = 0;
 };
 
 // The route to these variables from where this thread is; null without a strategy. Throws
@@ -45,10 +49,18 @@ struct VariableParts {
 // nullopt when none of them is made of others.
 std::optional<VariableParts> expand_variables(const Gradients& gradients,
                                               const std::vector<Variable>& variables);
-// What expand_variables asks: set by the module that has such variables when the first one is made.
-using VariableExpander = std::optional<VariableParts> (*)(const Gradients& gradients,
-                                                          const std::vector<Variable>& variables);
-void set_variable_expander(VariableExpander expander);
+// The variables that this one is made of, in the order of their rows; empty when it is one.
+std::vector<Variable> parts_of_variable(const Variable& variable);
+// Variables with consecutive rows as one that is made of them, for who reads and writes them all.
+Variable join_variables(const std::vector<Variable>& parts, const std::string& name);
+
+// What those ask: set by the module that has such variables when the first one is made.
+struct VariableJointer {
+  std::optional<VariableParts> (*expand)(const Gradients& gradients,
+                                         const std::vector<Variable>& variables);
+  Variable (*join)(const std::vector<Variable>& parts, const std::string& name);
+};
+void set_variable_jointer(const VariableJointer& jointer);  // which lives for ever
 
 // What find_update_route asks: set by the module that has strategies when the first one is made.
 using UpdateRouteFinder = std::unique_ptr<UpdateRoute> (*)(const std::vector<Variable>& variables);
