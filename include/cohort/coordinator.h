@@ -21,6 +21,9 @@ struct ClusterCoordinatorOptions {
   int64_t queue_capacity = 262'144;
   // How many run on a worker at the same time.
   int functions_per_worker = 2;
+  // Whether results may be arguments of later functions. They are kept on the workers that made
+  // them as long as somebody has the RemoteValue, and go from worker to worker.
+  bool remote_arguments = false;
   // A function that takes longer fails with DeadlineExceeded; 0 = no limit.
   std::chrono::milliseconds function_timeout{0};
   // How long a worker that is lost may stay away before that is an error.
@@ -56,9 +59,10 @@ class ClusterCoordinator {
 
   // Lets a worker run the function, and returns at once unless the queue is full. A traced function
   // (cohort::function) is sent to each worker once; any other callable is traced at each call.
-  // Per-worker iterators among the arguments are those of the worker that runs it. Throws
-  // InvalidArgument for a RemoteValue among the arguments, FailedPrecondition, naming it, for what
-  // cannot travel.
+  // Per-worker iterators and values among the arguments are those of the worker that runs it. It
+  // waits for the RemoteValues among them, and fails as they do. Throws InvalidArgument for a
+  // RemoteValue unless there are `remote_arguments`, FailedPrecondition, naming it, for what cannot
+  // travel.
   template <typename F, typename... Args>
   auto schedule(const F& f, const Args&... args) {
     return schedule_at(std::nullopt, f, args...);
@@ -68,6 +72,9 @@ class ClusterCoordinator {
   auto schedule_on(int worker, const F& f, const Args&... args) {
     return schedule_at(worker, f, args...);
   }
+  // The same on every worker, each with a result of its own.
+  template <typename F, typename... Args>
+  auto run_on_each_worker(const F& f, const Args&... args);
   // The function that the workers' program has registered under this name, see
   // cohort/native_function.h.
   RemoteValue<std::vector<Tensor>> schedule_native(std::string_view name,
@@ -87,17 +94,25 @@ class ClusterCoordinator {
   void fetch(const RemoteValue<void>& nothing) const { nothing.fetch(); }
 
   // A dataset for each worker, from a function that gives one (called once for each worker, with
-  // its InputContext), from a dataset that all of them walk over, or from one that the strategy
-  // distributes. Throws InvalidArgument when the function makes variables, FailedPrecondition when
-  // a dataset cannot travel.
+  // its InputContext, also for one that comes later), from a dataset that all of them walk over, or
+  // from one that the strategy distributes. Throws InvalidArgument when the function makes
+  // variables, FailedPrecondition when a dataset cannot travel.
   template <std::invocable F>
   PerWorkerDataset create_per_worker_dataset(const F& make) {
-    return make_per_worker([&make] { return internal::PerWorkerSpec(make()); });
+    return make_per_worker([make] { return internal::PerWorkerSpec(make()); });
   }
   PerWorkerDataset create_per_worker_dataset(const data::Dataset& dataset);
   PerWorkerDataset create_per_worker_dataset(const DistributedDataset& dataset);
 
+  // What each worker's variable is, in the order of the workers.
+  std::vector<Tensor> read_all(const PerWorkerVariable& variable);
+
   int num_workers() const;
+  // Lets a worker that was not in the cluster before take part from here on: the server at this
+  // "host:port", whose own cluster has it as the worker of the number that is returned and which
+  // says that it `joins_later`. Functions with PerWorkerValues that were made before do not run
+  // there.
+  int add_worker(const std::string& address);
   // Ends the servers of all tasks, and with them this coordinator's work.
   void shutdown_cluster();
 
@@ -106,7 +121,7 @@ class ClusterCoordinator {
   auto schedule_at(std::optional<int> worker, const F& f, const Args&... args);
   std::shared_ptr<internal::RemoteResult> enqueue(
       std::optional<int> worker, const std::function<internal::TracedCall()>& trace,
-      std::shared_ptr<const void>& structure);
+      const internal::RemoteArguments& remote, std::shared_ptr<const void>& structure);
   PerWorkerDataset make_per_worker(const std::function<internal::PerWorkerSpec()>& make);
 
   std::shared_ptr<internal::ClusterCoordinatorState> state_;

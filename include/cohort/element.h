@@ -16,9 +16,13 @@ namespace cohort::data {
 
 class Dataset;  // cohort/data.h
 
+class Element;
 namespace internal {
 struct Structure;
 struct ElementAccess;
+// What replica `index` gets of an element: its own of one that was dealt out, else the whole.
+// Throws OutOfRange.
+Element element_of_replica(const Element& element, size_t index);
 }  // namespace internal
 
 // One element of a dataset: a tensor, a tuple of elements, or a map from names to elements.

@@ -26,10 +26,17 @@ struct ParameterServerOptions {
   // The devices of each worker, one replica for each: {"CPU:0", "CPU:1"}. One CPU when empty.
   std::vector<std::string> devices = {};
   VariablePlacement placement = VariablePlacement::RoundRobin;
+  // Scheduled functions whose optimizers update variables run in groups, one function for each
+  // worker. All of a group see the same variables; when they are over there is one update, with the
+  // mean of their gradients. ClusterCoordinator::join() makes the update of a last, smaller group.
+  bool sync = false;
   // What is shown to the servers, and demanded of them.
   Credentials credentials = credentials_from_environment();
   // How long to look for a parameter server.
   std::chrono::milliseconds connect_timeout{60'000};
+  // How many bytes of variables each parameter server has room for; 0: as many as it can get. A
+  // variable that does not fit is ResourceExhausted, naming the server and what it holds.
+  int64_t ps_memory_bytes = 0;
 };
 
 // Where one variable, or one part of one, is.
@@ -53,7 +60,8 @@ struct ParameterServerPlan {
 };
 
 // Every variable has one copy, on a ps task. Code for the workers is scheduled by a
-// ClusterCoordinator. Workers do not wait for each other; the replicas of one worker are in sync.
+// ClusterCoordinator. The replicas of one worker are in sync; workers do not wait for each other,
+// unless `sync` says so.
 class ParameterServerStrategy : public Strategy {
  public:
   // The resolver must outlive it. Throws InvalidArgument for a cluster without ps or workers, with

@@ -1,10 +1,12 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <variant>
 
 #include "cohort/data.h"
 #include "cohort/distributed_dataset.h"
+#include "cohort/variable.h"
 
 // What each worker has one of.
 
@@ -29,6 +31,20 @@ class PerWorkerIterator {
 
  private:
   data::Iterator stand_in_;
+};
+
+// A variable of which each worker has one of its own, that nobody keeps in step: it is not trained
+// and not saved. Functions that workers run use it as the Variable that it is; elsewhere every use
+// throws FailedPrecondition. A worker that is started again begins with the initial value again.
+class PerWorkerVariable {
+ public:
+  explicit PerWorkerVariable(const Tensor& initial_value,
+                             const std::string& name = "PerWorkerVariable");
+  operator Variable() const { return variable_; }
+  const Variable& variable() const { return variable_; }
+
+ private:
+  Variable variable_;
 };
 
 // A dataset for each worker. Cheap to copy.

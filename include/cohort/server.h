@@ -28,6 +28,9 @@ struct ServerOptions {
   std::chrono::milliseconds silence_limit{10'000};
   // Whether the constructor starts it.
   bool start = true;
+  // The other tasks were started with a cluster that does not have this one: a worker that a
+  // ClusterCoordinator is told of later. Otherwise tasks of different clusters do not connect.
+  bool joins_later = false;
 };
 
 // What a server does at the moment.

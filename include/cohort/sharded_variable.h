@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,28 @@ namespace cohort {
 namespace internal {
 class ShardedVariableImpl;
 }
+
+// Makes the initial value of a variable part by part: of a variable that a strategy's partitioner
+// cuts, `make` is called for each shard with the shard's shape and where it begins, so that nobody
+// needs memory for the whole; of any other once, with the whole.
+//   Variable table(PartInitializer({1'000'000, 64}, make), {.name = "table"});
+class PartInitializer {
+ public:
+  using Make = std::function<Tensor(const Shape& part, const std::vector<int64_t>& offset)>;
+  PartInitializer(Shape shape, Make make, DType dtype = kFloat32)
+      : shape_(std::move(shape)), make_(std::move(make)), dtype_(dtype) {}
+
+  const Shape& shape() const { return shape_; }
+  DType dtype() const { return dtype_; }
+  // Throws InvalidArgument when it is made with another shape or dtype.
+  Tensor part(const Shape& shape, const std::vector<int64_t>& offset) const;
+  Tensor operator()() const;
+
+ private:
+  Shape shape_;
+  Make make_;
+  DType dtype_;
+};
 
 // One variable whose rows are spread over several, the shards: what a large table is on parameter
 // servers. A handle, and everywhere a Variable like any other: it is read, assigned, saved and

@@ -7,6 +7,7 @@
 #include "cohort/ops.h"
 #include "topology/text.h"
 #include "train/optimizer.h"
+#include "train/update_route.h"
 
 namespace cohort {
 namespace internal {
@@ -23,6 +24,20 @@ std::string some_of(const std::set<std::string>& names) {
   }
   const size_t rest = names.size() - first.size();
   return quoted_list(first) + (rest > 0 ? fmt::format(" and {} more", rest) : "");
+}
+
+// Each part of a variable that is made of parts gets its rows.
+void await_slot(optim::Optimizer& optimizer, const TrackedState::AwaitedSlot& slot,
+                const Tensor& value) {
+  const std::vector<Variable> parts = parts_of_variable(slot.variable);
+  if (parts.empty()) return OptimizerAccess::await(optimizer, slot.variable, slot.slot, value);
+  int64_t begin = 0;
+  for (const Variable& part : parts) {
+    const int64_t end = begin + part.shape()[0];
+    OptimizerAccess::await(optimizer, part, slot.slot,
+                           identity(slice(value, {{.begin = begin, .end = end}})));
+    begin = end;
+  }
 }
 
 }  // namespace
@@ -111,7 +126,7 @@ void RestoreState::apply(const TrackedState& state) {
     VariableAccess::impl(variable)->restore(value);
   }
   for (const auto& [optimizer, slot, value] : values.slots) {
-    OptimizerAccess::await(*optimizer, slot.variable, slot.slot, value);
+    await_slot(*optimizer, slot, value);
   }
   for (const std::string& name : values.used) unused_.erase(name);
 }

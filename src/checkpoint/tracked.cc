@@ -4,6 +4,7 @@
 #include "cohort/metrics.h"
 #include "cohort/optim.h"
 #include "train/optimizer.h"
+#include "train/update_route.h"
 
 namespace cohort {
 namespace internal {
@@ -44,6 +45,49 @@ struct TrackedOptimizer : Tracked {
   optim::Optimizer& optimizer;
 };
 
+// The tracked variable that another is a part of.
+using Wholes = std::map<const VariableImpl*, const Variable*>;
+
+Wholes wholes_of_parts(const std::map<std::string, Variable>& variables) {
+  Wholes wholes;
+  for (const auto& [path, variable] : variables) {
+    for (const Variable& part : parts_of_variable(variable)) {
+      wholes.emplace(VariableAccess::impl(part).get(), &variable);
+    }
+  }
+  return wholes;
+}
+
+// The slots with those of a variable's parts as one each: what is saved does not depend on how the
+// variable was cut.
+std::vector<OptimizerAccess::Slot> joined(const std::vector<OptimizerAccess::Slot>& slots,
+                                          const Wholes& wholes) {
+  std::vector<OptimizerAccess::Slot> all;
+  std::map<std::pair<const Variable*, std::string>, std::map<const VariableImpl*, Variable>> parts;
+  std::map<std::string, double> beginnings;
+  for (const OptimizerAccess::Slot& slot : slots) {
+    const VariableImpl* owner = VariableAccess::impl(slot.variable).get();
+    const auto whole = wholes.find(owner);
+    if (whole == wholes.end()) {
+      all.push_back(slot);
+      continue;
+    }
+    parts[{whole->second, slot.name}].emplace(owner, slot.value);
+    beginnings[slot.name] = slot.initial_value;
+  }
+  for (const auto& [which, values] : parts) {
+    const auto& [whole, name] = which;
+    std::vector<Variable> in_order;
+    for (const Variable& part : parts_of_variable(*whole)) {
+      const auto value = values.find(VariableAccess::impl(part).get());
+      if (value != values.end()) in_order.push_back(value->second);
+    }
+    all.push_back(
+        {*whole, name, join_variables(in_order, whole->name() + "/" + name), beginnings.at(name)});
+  }
+  return all;
+}
+
 nn::NamedVariables sums_of(const metrics::Metric& metric) {
   nn::NamedVariables named;
   for (const Variable& sum : metric.variables()) named.emplace_back(last_part_of(sum.name()), sum);
@@ -73,8 +117,11 @@ void TrackedState::add_slots() {
   for (const auto& [path, variable] : variables) {
     paths.emplace(VariableAccess::impl(variable).get(), path);
   }
+  const Wholes wholes = wholes_of_parts(variables);
   for (const auto& [path, optimizer] : optimizers) {
-    for (const OptimizerAccess::Slot& slot : OptimizerAccess::slots(*optimizer)) {
+    const std::vector<OptimizerAccess::Slot> slots =
+        joined(OptimizerAccess::slots(*optimizer), wholes);
+    for (const OptimizerAccess::Slot& slot : slots) {
       const auto known = paths.find(VariableAccess::impl(slot.variable).get());
       // Variables that nobody tracks go by their names.
       const std::string owner = known != paths.end() ? known->second : slot.variable.name();

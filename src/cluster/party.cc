@@ -33,13 +33,13 @@ uint64_t random_number() {
   return (uint64_t{random()} << 32) | random();
 }
 
-std::unique_ptr<Party> make_task_party(const ServerDef& def, const Credentials& credentials,
+std::unique_ptr<Party> make_task_party(const ServerDef& def, const ServerOptions& options,
                                        Party::Accept accept, std::function<std::string()> details) {
   return make_endpoint({.self = {.name = task_name(def.job_name, def.task_index),
                                  .incarnation = random_number(),
                                  .address = def.address()},
-                        .cluster = fingerprint(def.cluster),
-                        .credentials = credentials,
+                        .cluster = options.joins_later ? 0 : fingerprint(def.cluster),
+                        .credentials = options.credentials,
                         .spans_hosts = spans_hosts(def.cluster),
                         .details = std::move(details)},
                        std::move(accept));

@@ -75,8 +75,9 @@ Link::Pointer Peers::live_link(Entry& entry) const {
 void Peers::accept(std::shared_ptr<Connection> connection) {
   const std::string name = connection->peer().name;
   // One that calls from another cluster may have the name of a task of this one, but no address.
-  const bool is_task = !connection->peer().address.empty() && name != self_ &&
-                       capture_status([&] { (void)address_of(cluster_, name); }).ok();
+  // One that joins later is not in this one's cluster; it is reached by the connections that it
+  // makes.
+  const bool is_task = !connection->peer().address.empty() && name != self_;
   const auto direct = std::dynamic_pointer_cast<DirectConnection>(connection);
   const Link::Pointer link = begin(std::move(connection));
   if (direct) {
@@ -86,11 +87,11 @@ void Peers::accept(std::shared_ptr<Connection> connection) {
     });
   }
   if (is_task) entry(name);
+  close_when_stopped(*link);
   Link::Pointer outdated;
+  if (!is_task) return;
   {
     const std::lock_guard lock(mutex_);
-    if (stopped_) link->close({.code = Code::Cancelled, .message = "[Server] it was stopped"});
-    if (!is_task) return;
     Link::Pointer& known = entries_.at(name)->link;
     const bool restarted = known && known->peer().incarnation != link->peer().incarnation;
     if (restarted) outdated = known;
@@ -98,6 +99,16 @@ void Peers::accept(std::shared_ptr<Connection> connection) {
   }
   if (outdated) outdated->close({.code = Code::Aborted, .message = name + " was restarted"});
   watch(link);
+}
+
+// Who stops closes the links that it finds; one that is made meanwhile is closed here. Outside of
+// the lock: the end is told at once.
+void Peers::close_when_stopped(Link& link) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!stopped_) return;
+  }
+  link.close({.code = Code::Cancelled, .message = "[Server] it was stopped"});
 }
 
 // One that dies ends its connections; one that is silent has to be found out.
@@ -149,8 +160,8 @@ Link::Pointer Peers::get_or_make(const std::string& key, const Connect& connect,
   if (Link::Pointer link = live_link(known)) return link;
   Link::Pointer made = begin(connect(deadline));
   watch(made);
+  close_when_stopped(*made);
   const std::lock_guard lock(mutex_);
-  if (stopped_) made->close({.code = Code::Cancelled, .message = "[Server] it was stopped"});
   // The other side may have been quicker; both links stay, and one of them is used.
   if (!known.link || known.link->ended()) known.link = made;
   return made;

@@ -65,6 +65,7 @@ class Peers {
   Party& visitor();
   Link::Pointer begin(std::shared_ptr<Connection> connection);
   void note_end();
+  void close_when_stopped(Link& link);
   void watch(const Link::Pointer& link);
   std::vector<Link::Pointer> live_links() const;
   void close_links_with(const Peer& peer, const Status& why);

@@ -68,22 +68,24 @@ Link::Pointer RemoteSession::connect(Deadline deadline) {
   std::shared_ptr<Connection> connection;
   const Status status = capture_status([&] { connection = party_->connect(address_, deadline); });
   if (!status.ok()) raise_lost(status);
-  const std::lock_guard lock(mutex_);
-  link_ = Link::start(std::move(connection), "",
-                      {.received =
-                           [self = weak_from_this()](const Link::Pointer&, const Message& message) {
-                             if (const auto alive = self.lock()) alive->receive(message);
-                           },
-                       .ended =
-                           [self = weak_from_this()](const Link::Pointer&, const Status& why) {
-                             if (const auto alive = self.lock()) alive->fail_calls(why);
-                           }});
-  if (link_->connection()->kind() != "in-process") {
-    heartbeat_.watch(link_->peer(), [weak = std::weak_ptr<Link>(link_)](const Status& why) {
+  // Outside of the lock: one that has ended already says so at once.
+  const Link::Pointer made =
+      Link::start(std::move(connection), "",
+                  {.received =
+                       [self = weak_from_this()](const Link::Pointer&, const Message& message) {
+                         if (const auto alive = self.lock()) alive->receive(message);
+                       },
+                   .ended =
+                       [self = weak_from_this()](const Link::Pointer&, const Status& why) {
+                         if (const auto alive = self.lock()) alive->fail_calls(why);
+                       }});
+  if (made->connection()->kind() != "in-process") {
+    heartbeat_.watch(made->peer(), [weak = std::weak_ptr<Link>(made)](const Status& why) {
       if (const Link::Pointer alive = weak.lock()) alive->close(why);
     });
   }
-  return link_;
+  const std::lock_guard lock(mutex_);
+  return link_ = made;
 }
 
 void RemoteSession::raise_lost(const Status& status) const {

@@ -75,7 +75,7 @@ void TaskServer::start() {
   master_ = std::make_unique<Master>(peers_, *worker_, options_.session);
   // What comes before this function ends waits: see receive_request.
   party_ = make_task_party(
-      def_, options_.credentials,
+      def_, options_,
       [this](std::shared_ptr<Connection> connection) { peers_->accept(std::move(connection)); },
       [this] { return write_server_status(status()); });
   def_.cluster = with_address(def_, party_->self().address);

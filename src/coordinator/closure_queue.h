@@ -7,6 +7,8 @@
 #include <set>
 #include <stop_token>
 
+#include "coordinator/closure_group.h"
+#include "coordinator/remote_arguments.h"
 #include "coordinator/remote_result.h"
 #include "runtime/traces.h"
 
@@ -16,29 +18,46 @@ namespace cohort::internal {
 struct Closure {
   std::shared_ptr<const Trace> trace;
   std::vector<Tensor> arguments;
+  // For each argument that is the result of another function; empty when none is.
+  std::vector<std::optional<RemoteArgument>> remote = {};
   std::shared_ptr<RemoteResult> result;
   std::optional<int> worker;  // the only one that may run it
+  Updates updates = {};       // that it adds gradients to
   int64_t number = 0;         // given by the queue, in the order of scheduling
+  // Whether results go from worker to worker; else by way of this process, which has them too.
+  bool direct = true;
+  bool in_group = false;  // the queue's own, as the next
+  int missing = 0;        // results that it waits for
 };
 using ClosurePtr = std::shared_ptr<Closure>;
+
+// What a closure gave.
+struct Results {
+  std::vector<Tensor> tensors = {};
+  std::optional<KeptOn> kept = std::nullopt;
+};
 
 // The functions that wait for a worker, and those that run; what fails is kept here until somebody
 // asks. Thread-safe.
 class ClosureQueue {
  public:
   // `capacity` <= 0: any number. `cancel_running` ends what runs, soon, with Cancelled.
-  ClosureQueue(int64_t capacity, int workers, std::function<void()> cancel_running);
+  ClosureQueue(int64_t capacity, int workers, std::function<void()> cancel_running,
+               Grouping grouping = {});
 
   // --- For those who schedule. All three throw the first error, after everything has ended.
   // Waits while the queue is full or somebody joins.
   void add(const ClosurePtr& closure);
+  // Makes the updates of a group that is not complete.
   void join();
   bool done();
 
   // --- For the workers' threads. Everything taken is settled by one of the three below.
   // Waits; null when asked to stop.
   ClosurePtr take(int worker, const std::stop_token& stop);
-  void succeed(const ClosurePtr& closure, std::vector<Tensor> results);
+  // Makes the updates of the closure's group when it is the last. Where that fails the status tells
+  // so, and the closure is not settled yet.
+  [[nodiscard]] Status succeed(const ClosurePtr& closure, Results results);
   void fail(const ClosurePtr& closure, const Status& status);
   // It did not run to its end, for no fault of its own: another worker is to run it.
   void put_back(const ClosurePtr& closure);
@@ -49,18 +68,24 @@ class ClosureQueue {
   bool cancelling() const;
   // All closures with smaller numbers are over.
   int64_t all_done_below() const;
+  // Another worker takes closures, and a group has another function.
+  void add_worker();
   // Nobody takes closures until as many calls of resume().
   void pause();
   void resume();
   // Cancels what runs, and waits for it.
   void end_running();
+  // The gradients of the group that have come so far are lost.
+  void restart_group();
 
   // Cancels everything and waits for what runs: the end.
   void stop(const Status& why);
 
  private:
   using Lock = std::unique_lock<std::mutex>;
-  bool idle() const { return waiting_ == 0 && running_ == 0; }
+  bool idle() const { return waiting_ == 0 && running_ == 0 && !updating_; }
+  bool may_run(const std::deque<ClosurePtr>& from, int worker) const;
+  void update_rest(Lock& lock);
   std::deque<ClosurePtr>* source_for(int worker);
   void append(const ClosurePtr& closure);
   // Ends everything and throws the error, if there is one.
@@ -68,14 +93,22 @@ class ClosureQueue {
   void cancel_waiting(const Status& why);
   void cancel_until_idle(Lock& lock);
   void settle(const ClosurePtr& closure);
+  // Those that wait for a result that is there now, or never will be.
+  void wake(const RemoteResult& result);
+  // It will not run.
+  void drop(const ClosurePtr& closure, const Status& why);
 
   const int64_t capacity_;
   const std::function<void()> cancel_running_;
+  const Grouping grouping_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;           // for those who schedule
   std::condition_variable to_do_;             // for the workers
   std::deque<ClosurePtr> any_;                // guarded by mutex_, as all below
   std::vector<std::deque<ClosurePtr>> only_;  // by worker
+  std::map<const RemoteResult*, std::vector<ClosurePtr>> waiters_;  // for results of others
+  ClosureGroup group_;
+  bool updating_ = false;  // with the gradients of a group that is not complete
   int64_t waiting_ = 0;
   int64_t running_ = 0;
   std::set<int64_t> open_;  // numbers of those that are not over

@@ -29,12 +29,6 @@ std::shared_ptr<ClusterCoordinatorState> state_of(Strategy& strategy,
 
 }  // namespace
 
-void throw_remote_argument() {
-  raise(Code::InvalidArgument,
-        "[Coordinator] a RemoteValue is no argument of a scheduled function: fetch() it first, or "
-        "do both in one function");
-}
-
 }  // namespace internal
 
 ClusterCoordinator::ClusterCoordinator(Strategy& strategy, const ClusterCoordinatorOptions& options)
@@ -42,8 +36,8 @@ ClusterCoordinator::ClusterCoordinator(Strategy& strategy, const ClusterCoordina
 
 std::shared_ptr<internal::RemoteResult> ClusterCoordinator::enqueue(
     std::optional<int> worker, const std::function<internal::TracedCall()>& trace,
-    std::shared_ptr<const void>& structure) {
-  return state_->schedule(worker, trace, structure);
+    const internal::RemoteArguments& remote, std::shared_ptr<const void>& structure) {
+  return state_->schedule(worker, trace, remote.impl(), structure);
 }
 
 RemoteValue<std::vector<Tensor>> ClusterCoordinator::schedule_native(
@@ -59,6 +53,13 @@ void ClusterCoordinator::join() { state_->join(); }
 bool ClusterCoordinator::done() { return state_->done(); }
 int ClusterCoordinator::num_workers() const { return state_->num_workers(); }
 void ClusterCoordinator::shutdown_cluster() { state_->shut_down(); }
+int ClusterCoordinator::add_worker(const std::string& address) {
+  return state_->add_worker(address);
+}
+
+std::vector<Tensor> ClusterCoordinator::read_all(const PerWorkerVariable& variable) {
+  return fetch(run_on_each_worker([&] { return variable.variable().read_value(); }));
+}
 
 PerWorkerDataset ClusterCoordinator::make_per_worker(
     const std::function<internal::PerWorkerSpec()>& make) {
@@ -67,11 +68,11 @@ PerWorkerDataset ClusterCoordinator::make_per_worker(
 }
 
 PerWorkerDataset ClusterCoordinator::create_per_worker_dataset(const data::Dataset& dataset) {
-  return make_per_worker([&] { return internal::PerWorkerSpec(dataset); });
+  return make_per_worker([dataset] { return internal::PerWorkerSpec(dataset); });
 }
 
 PerWorkerDataset ClusterCoordinator::create_per_worker_dataset(const DistributedDataset& dataset) {
-  return make_per_worker([&] {
+  return make_per_worker([dataset] {
     const auto& input = dataset.input();
     return internal::PerWorkerSpec(input->rebuild ? DistributedDataset(input->rebuild()) : dataset);
   });

@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <condition_variable>
+#include <cstdlib>
 
 #include "base/log.h"
 #include "base/raise.h"
@@ -40,28 +42,25 @@ Status lost_server(const std::string& ps, const Status& cause) {
           .cause = std::make_shared<const Status>(cause)};
 }
 
+double seconds_from_environment(const char* name) {
+  const char* text = std::getenv(name);
+  return text == nullptr ? 0 : std::max(0., std::strtod(text, nullptr));
+}
+
+// How long a worker waits before it takes its first function, so that not all begin at once.
+std::chrono::milliseconds start_delay(int worker) {
+  const double most = seconds_from_environment("TF_COORDINATOR_SCHEDULE_START_DELAY_MAX");
+  double seconds = worker * seconds_from_environment("TF_COORDINATOR_SCHEDULE_START_DELAY");
+  if (most > 0) seconds = std::min(seconds, most);
+  return std::chrono::milliseconds(static_cast<int64_t>(1000 * std::min(seconds, 3600.)));
+}
+
 // Until `stop`, at most.
 void pause_for(std::chrono::milliseconds time, const std::stop_token& stop) {
   std::mutex mutex;
   std::condition_variable_any woken;
   std::unique_lock lock(mutex);
   woken.wait_for(lock, stop, time, [] { return false; });
-}
-
-std::vector<std::unique_ptr<WorkerChannel>> make_channels(
-    const ParameterServerExtended& extended, const ClusterCoordinatorOptions& options) {
-  std::vector<std::unique_ptr<WorkerChannel>> channels;
-  const ClusterSpec& cluster = extended.cluster();
-  for (const int task : cluster.task_indices("worker")) {
-    channels.push_back(std::make_unique<WorkerChannel>(WorkerChannelOptions{
-        .worker = static_cast<int>(channels.size()),
-        .home = DeviceName::parse(fmt::format("/job:worker/replica:0/task:{}/device:CPU:0", task)),
-        .address = cluster.task_address("worker", task),
-        .container = extended.servers().container(),
-        .credentials = extended.options().credentials,
-        .function_timeout = options.function_timeout}));
-  }
-  return channels;
 }
 
 }  // namespace
@@ -74,17 +73,61 @@ ClusterCoordinatorState::ClusterCoordinatorState(Strategy& strategy,
       options_(std::move(options)),
       number_(now_as_number()),
       failures_(limits_of(options_, extended.cluster().num_tasks("worker"))),
-      channels_(make_channels(extended, options_)),
-      queue_(options_.queue_capacity, static_cast<int>(channels_.size()), [this] {
-        for (const auto& channel : channels_) channel->cancel();
-      }) {
-  for (const auto& channel : channels_) {
-    for (int i = 0; i < std::max(1, options_.functions_per_worker); ++i) {
-      threads_.emplace_back(
-          fmt::format("worker{}", channel->worker()),
-          [this, &channel = *channel](const std::stop_token& stop) { serve(channel, stop); });
-    }
+      queue_(options_.queue_capacity, extended.cluster().num_tasks("worker"),
+             [this] {
+               for (const auto& channel : channels()) channel->cancel();
+             },
+             {.size = extended.options().sync ? extended.cluster().num_tasks("worker") : 0,
+              .update = [this](const Updates& updates) { update(updates); },
+              .update_rest = [this](const Updates& updates) { update_rest(updates); }}) {
+  const ClusterSpec& cluster = extended_.cluster();
+  for (const int task : cluster.task_indices("worker")) {
+    add_channel(task, cluster.task_address("worker", task));
   }
+  for (const auto& channel : channels()) start_threads(channel);
+}
+
+ClusterCoordinatorState::Channels ClusterCoordinatorState::channels() const {
+  const std::lock_guard lock(channels_mutex_);
+  return channels_;
+}
+
+void ClusterCoordinatorState::add_channel(int task, const std::string& address) {
+  const std::lock_guard lock(channels_mutex_);
+  workers_[task] = address;
+  channels_.push_back(std::make_shared<WorkerChannel>(WorkerChannelOptions{
+      .worker = static_cast<int>(channels_.size()),
+      .home = DeviceName::parse(fmt::format("/job:worker/replica:0/task:{}/device:CPU:0", task)),
+      .address = address,
+      .container = extended_.servers().container(),
+      .credentials = extended_.options().credentials,
+      .function_timeout = options_.function_timeout,
+      .keep_results = options_.remote_arguments,
+      .find_kept = [this](const KeptOn& kept) { return find_kept(kept); }}));
+}
+
+void ClusterCoordinatorState::start_threads(const std::shared_ptr<WorkerChannel>& channel) {
+  const std::lock_guard lock(mutex_);
+  for (int i = 0; i < std::max(1, options_.functions_per_worker); ++i) {
+    threads_.emplace_back(fmt::format("worker{}", channel->worker()),
+                          [this, channel](const std::stop_token& stop) { serve(*channel, stop); });
+  }
+}
+
+int ClusterCoordinatorState::add_worker(const std::string& address) {
+  int task = 0;
+  {
+    const std::lock_guard lock(channels_mutex_);
+    task = workers_.rbegin()->first + 1;
+  }
+  queue_.add_worker();
+  add_channel(task, address);
+  start_threads(channels().back());
+  return channels().back()->worker();
+}
+
+std::optional<DeviceName> ClusterCoordinatorState::find_kept(const KeptOn& kept) const {
+  return channels()[static_cast<size_t>(kept.worker)]->home_in(kept.state);
 }
 
 ClusterCoordinatorState::~ClusterCoordinatorState() {
@@ -93,35 +136,57 @@ ClusterCoordinatorState::~ClusterCoordinatorState() {
 
 void ClusterCoordinatorState::stop(const Status& why) {
   queue_.stop(why);
-  for (Thread& thread : threads_) thread.request_stop();
-  for (Thread& thread : threads_) thread.join();
+  std::vector<Thread> ending;
+  {
+    const std::lock_guard lock(mutex_);
+    ending = std::move(threads_);
+    threads_.clear();
+  }
+  for (Thread& thread : ending) thread.request_stop();
+  for (Thread& thread : ending) thread.join();
 }
 
-TracedCall ClusterCoordinatorState::traced(const std::function<TracedCall()>& trace) {
+ClosurePtr ClusterCoordinatorState::traced(const std::function<TracedCall()>& trace,
+                                           const RemoteArguments::Impl& remote) {
   const StrategyScope inside(strategy_);
   const TracingForWorkers tracing;
   TracedCall call = trace();
+  remote.check(num_workers(), options_.remote_arguments);
   const std::lock_guard lock(mutex_);
-  if (checked_.contains(call.trace.get())) return call;
-  check_can_travel(call.trace->function(), call.arguments);
-  checked_.insert(call.trace.get());
-  traces_.push_back(call.trace);
-  return call;
+  auto checked = checked_.find(call.trace);
+  if (checked == checked_.end()) {
+    check_can_travel(call.trace->function(), call.arguments);
+    checked = checked_.emplace(call.trace, GroupUpdates::of(call.trace->function())).first;
+  }
+  const GraphFunction& function = call.trace->function();
+  Specs results;
+  for (const Endpoint result : function.results) {
+    results.push_back(function.body->node(result.node).outputs[static_cast<size_t>(result.output)]);
+  }
+  return std::make_shared<Closure>(Closure{.trace = call.trace,
+                                           .arguments = std::move(call.arguments),
+                                           .remote = {},
+                                           .result = std::make_shared<RemoteResult>(results),
+                                           .worker = std::nullopt,
+                                           .updates = checked->second});
 }
 
 std::shared_ptr<RemoteResult> ClusterCoordinatorState::schedule(
     std::optional<int> worker, const std::function<TracedCall()>& trace,
-    std::shared_ptr<const void>& structure) {
+    const RemoteArguments::Impl& remote, std::shared_ptr<const void>& structure) {
   if (worker && (*worker < 0 || *worker >= num_workers())) {
     raise(Code::InvalidArgument, "[Coordinator] there is no worker {}; there are {}", *worker,
           num_workers());
   }
-  TracedCall call = traced(trace);
-  structure = call.trace->structure();
-  const auto closure = std::make_shared<Closure>(Closure{.trace = std::move(call.trace),
-                                                         .arguments = std::move(call.arguments),
-                                                         .result = std::make_shared<RemoteResult>(),
-                                                         .worker = worker});
+  const ClosurePtr closure = traced(trace, remote);
+  for (const Tensor& argument : closure->arguments) {
+    if (argument.is_symbolic()) closure->remote.resize(closure->arguments.size());
+  }
+  for (size_t i = 0; i < closure->remote.size(); ++i) {
+    closure->remote[i] = remote.find(closure->arguments[i]);
+  }
+  closure->worker = worker;
+  structure = closure->trace->structure();
   const std::shared_ptr<RemoteResult> result = closure->result;
   queue_.add(closure);
   return result;
@@ -130,20 +195,22 @@ std::shared_ptr<RemoteResult> ClusterCoordinatorState::schedule(
 void ClusterCoordinatorState::shut_down() {
   stop({.code = Code::Cancelled, .message = "[Coordinator] the cluster was shut down"});
   const ClusterSpec& cluster = extended_.cluster();
-  for (const std::string job : {"worker", "ps"}) {
-    for (const int task : cluster.task_indices(job)) {
-      const Status status = capture_status([&] {
-        shut_down_server(cluster.task_address(job, task), extended_.options().credentials,
-                         kShutdownLimit);
-      });
-      if (!status.ok()) {
-        log_warning("[Coordinator] shutting down {} {}: {}", job, task, status.message);
-      }
+  std::vector<std::string> addresses;
+  for (const auto& channel : channels()) addresses.push_back(channel->address());
+  for (const int task : cluster.task_indices("ps")) {
+    addresses.push_back(cluster.task_address("ps", task));
+  }
+  for (const std::string& address : addresses) {
+    const Status status = capture_status(
+        [&] { shut_down_server(address, extended_.options().credentials, kShutdownLimit); });
+    if (!status.ok()) {
+      log_warning("[Coordinator] shutting down the server at {}: {}", address, status.message);
     }
   }
 }
 
 void ClusterCoordinatorState::serve(WorkerChannel& channel, const std::stop_token& stop) {
+  pause_for(start_delay(channel.worker()), stop);
   while (!stop.stop_requested()) {
     if (!connect(channel, stop)) continue;
     const ClosurePtr closure = queue_.take(channel.worker(), stop);
@@ -182,14 +249,33 @@ Tensor ClusterCoordinatorState::claim_of(const Closure& closure) const {
 
 void ClusterCoordinatorState::run(WorkerChannel& channel, const ClosurePtr& closure) {
   const uint64_t generation = channel.generation();
-  std::vector<Tensor> results;
-  const Status status =
-      capture_status([&] { results = channel.run(*closure, claim_of(*closure)); });
-  if (status.ok()) {
-    queue_.succeed(closure, std::move(results));
-  } else {
-    handle(channel, closure, status, generation);
+  Results results;
+  Status status = capture_status([&] { results = channel.run(*closure, claim_of(*closure)); });
+  if (status.ok()) status = queue_.succeed(closure, std::move(results));
+  if (!status.ok()) handle(channel, closure, status, generation);
+}
+
+void ClusterCoordinatorState::update(const Updates& updates) {
+  for (const GroupUpdate* update : updates) {
+    Status status = capture_status([&] { extended_.servers().make(*update); });
+    if (status.ok()) continue;
+    if (parameter_server_in(status).empty()) {
+      status.message = fmt::format("From {}: {}", update->home.split().first, status.message);
+    }
+    throw Error(status);
   }
+}
+
+void ClusterCoordinatorState::update_rest(const Updates& updates) {
+  const Status status = capture_status([&] { update(updates); });
+  if (status.ok()) return;
+  const bool lost = failures_.classify(status) == FailureKind::ParameterServer;
+  const std::string ps = parameter_server_in(status);
+  if (!lost || extended_.servers().examine(ps) == ParameterServers::Condition::Sound) {
+    throw Error(status);
+  }
+  if (!options_.restore) throw Error(lost_server(ps, status));
+  recover(ps, status);
 }
 
 void ClusterCoordinatorState::handle(WorkerChannel& channel, const ClosurePtr& closure,
@@ -206,6 +292,9 @@ void ClusterCoordinatorState::handle(WorkerChannel& channel, const ClosurePtr& c
     case FailureKind::Transient:
       return queue_.put_back(closure);
     case FailureKind::Worker:
+      if (std::exchange(closure->direct, closure->remote.empty()) && !closure->remote.empty()) {
+        return queue_.put_back(closure);  // perhaps it was another worker that had an argument
+      }
       if (channel.drop(generation, true)) {
         log_warning("[Coordinator] worker {} is lost, its functions run elsewhere: {}",
                     channel.task(), status.message);
@@ -259,8 +348,10 @@ void ClusterCoordinatorState::restore(const std::string& ps) {
       "[Coordinator] parameter server {} was restarted without its variables; they are restored, "
       "and what functions up to number {} have changed since they were saved is lost",
       ps, queue_.all_done_below() - 1);
-  for (const auto& channel : channels_) channel->drop(channel->generation(), false);
+  for (const auto& channel : channels()) channel->drop(channel->generation(), false);
   extended_.servers().accept(ps);
+  extended_.servers().forget_gathered();
+  queue_.restart_group();
   number_ = now_as_number();  // what was applied before is undone: let it be applied again
   const TracingForWorkers quiet;
   options_.restore();

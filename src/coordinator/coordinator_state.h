@@ -21,15 +21,24 @@ class ClusterCoordinatorState {
 
   std::shared_ptr<RemoteResult> schedule(std::optional<int> worker,
                                          const std::function<TracedCall()>& trace,
+                                         const RemoteArguments::Impl& remote,
                                          std::shared_ptr<const void>& structure);
   void join() { queue_.join(); }
   bool done() { return queue_.done(); }
-  int num_workers() const { return static_cast<int>(channels_.size()); }
+  int num_workers() const { return static_cast<int>(channels().size()); }
+  int add_worker(const std::string& address);
   void shut_down();
 
  private:
+  using Channels = std::vector<std::shared_ptr<WorkerChannel>>;
+  // By the numbers of the workers.
+  Channels channels() const;
+  void add_channel(int task, const std::string& address);
+  void start_threads(const std::shared_ptr<WorkerChannel>& channel);
+  std::optional<DeviceName> find_kept(const KeptOn& kept) const;
+
   // Traces for the workers. Throws FailedPrecondition for what cannot travel.
-  TracedCall traced(const std::function<TracedCall()>& trace);
+  ClosurePtr traced(const std::function<TracedCall()>& trace, const RemoteArguments::Impl& remote);
   void stop(const Status& why);
 
   // A thread of a worker: takes closures and has them run, while there is a session.
@@ -37,6 +46,10 @@ class ClusterCoordinatorState {
   // Whether there is a session; tries to get one, and pauses when that fails.
   bool connect(WorkerChannel& channel, const std::stop_token& stop);
   void run(WorkerChannel& channel, const ClosurePtr& closure);
+  // With the gradients that have been gathered. Throws what names the parameter server at fault.
+  void update(const Updates& updates);
+  // The same when no function is there that would be run again where a parameter server is lost.
+  void update_rest(const Updates& updates);
   void handle(WorkerChannel& channel, const ClosurePtr& closure, const Status& status,
               uint64_t generation);
   void handle_lost_ps(WorkerChannel& channel, const ClosurePtr& closure, const Status& status,
@@ -52,17 +65,19 @@ class ClusterCoordinatorState {
   // Later coordinators of a cluster have larger ones; so has this one after it restored variables.
   std::atomic<int64_t> number_;
   FailureClassifier failures_;
-  std::vector<std::unique_ptr<WorkerChannel>> channels_;
+  mutable std::mutex channels_mutex_;
+  Channels channels_;                   // guarded by channels_mutex_, as the next
+  std::map<int, std::string> workers_;  // addresses by task
   ClosureQueue queue_;
 
   std::mutex recovering_;  // one at a time; before mutex_
   int restores_ = 0;       // guarded by recovering_
 
   std::mutex mutex_;
-  std::set<const Trace*> checked_;                    // that can travel; guarded, as the next
-  std::vector<std::shared_ptr<const Trace>> traces_;  // keep them apart from later ones
+  // Those that can travel, which keeps them apart from later ones; guarded by mutex_, as the next.
+  std::map<std::shared_ptr<const Trace>, Updates> checked_;
   std::map<int, std::chrono::steady_clock::time_point> lost_since_;  // workers
-  std::vector<Thread> threads_;
+  std::vector<Thread> threads_;                                      // guarded by mutex_
 };
 
 }  // namespace cohort::internal

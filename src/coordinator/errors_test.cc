@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <latch>
 #include <thread>
 
 #include "coordinator/closure_queue.h"
@@ -71,6 +72,69 @@ TEST_F(FailingFunctions, CannotRunForEver) {
   EXPECT_ERROR(Code::DeadlineExceeded, "200 ms", impatient.join());
 }
 
+std::latch released(1);
+
+Tensor throws(Tensor) { throw std::runtime_error("the disk is full"); }
+COHORT_FUNCTION(coordinator_test_throws, throws);
+Tensor wrong_shape(Tensor) { return Tensor({1.f, 2.f}); }
+COHORT_FUNCTION(coordinator_test_wrong_shape, wrong_shape);
+Tensor waits(Tensor x) {
+  released.wait();
+  return x;
+}
+COHORT_FUNCTION(coordinator_test_waits, waits);
+
+TEST_F(FailingFunctions, AreNamedWhenTheyAreTheProgramsOwn) {
+  const auto call = [&](const char* name) {
+    return coordinator.schedule_native(name, {Tensor(1.f)}, {{kFloat32, {}}});
+  };
+  for (const auto& [name, what] :
+       std::map<const char*, const char*>{{"coordinator_test_throws", "the disk is full"},
+                                          {"coordinator_test_wrong_shape", "(2,)"}}) {
+    const Status status = capture_status([&] { coordinator.fetch(call(name)); });
+    EXPECT_NE(status.to_string().find(name), std::string::npos) << status.to_string();
+    EXPECT_NE(status.to_string().find(what), std::string::npos) << status.to_string();
+    EXPECT_EQ(capture_status([&] { coordinator.join(); }).code, status.code);
+  }
+  EXPECT_EQ(coordinator.fetch(good()).to<float>(), 1);
+}
+
+TEST_F(FailingFunctions, AreLeftBehindWhenTheyNeverReturn) {
+  test::CoordinatedCluster other(1, 1);
+  ClusterCoordinator impatient(other.strategy, {.function_timeout = milliseconds(200)});
+  impatient.schedule_native("coordinator_test_waits", {Tensor(1.f)}, {{kFloat32, {}}});
+  EXPECT_ERROR(Code::DeadlineExceeded, "200 ms", impatient.join());
+  released.count_down();
+}
+
+TEST_F(FailingFunctions, SayWhatTheyUseThatCannotTravel) {
+  data::Iterator here = data::range(3).map([](int64_t x) { return x + 1; }).iterate();
+  EXPECT_ERROR(Code::FailedPrecondition, "[Map]",
+               coordinator.schedule(function([&] { return here.next().tensor(); })));
+  MirroredStrategy mirrored({"CPU:0", "CPU:1"});
+  const Variable elsewhere = mirrored.create([] { return Variable(1.f, {.name = "elsewhere"}); });
+  EXPECT_ERROR(Code::FailedPrecondition, "variable 'elsewhere'",
+               coordinator.schedule(function([&] { return elsewhere.read_value(); })));
+  EXPECT_TRUE(coordinator.done());
+}
+
+TEST_F(FailingFunctions, AreToldThatTheirInputCannotBeMade) {
+  static std::atomic<bool> gone{false};
+  const auto numbers = data::register_generator("coordinator_test_numbers", [] {
+    if (gone) throw Error(Code::NotFound, "the numbers are gone");
+    return data::NextFunction([] { return data::Element(Tensor(1.f)); });
+  });
+  const auto dataset = coordinator.create_per_worker_dataset(data::generator(numbers));
+  const auto iterator = dataset.iterator();
+  const auto next = function([](Iterator it) { return it.next().tensor(); });
+  EXPECT_EQ(coordinator.fetch(coordinator.schedule_on(0, next, iterator)).to<float>(), 1);
+  gone = true;
+  const RemoteValue result = coordinator.schedule_on(1, next, iterator);
+  EXPECT_ERROR(Code::NotFound, "[Input] iterator", coordinator.fetch(result));
+  EXPECT_ERROR(Code::NotFound, "the numbers are gone", coordinator.join());
+  EXPECT_EQ(coordinator.fetch(good()).to<float>(), 1);  // who does not use it is not harmed
+}
+
 TEST_F(FailingFunctions, EndWithTheCoordinator) {
   std::optional<RemoteValue<std::vector<Tensor>>> left;
   {
@@ -104,7 +168,7 @@ TEST(ClosureQueue, IsBounded) {
   third.join();
   EXPECT_TRUE(added);
   EXPECT_EQ(queue.all_done_below(), 1);
-  queue.succeed(first, {});
+  EXPECT_TRUE(queue.succeed(first, {}).ok());
   EXPECT_EQ(queue.all_done_below(), 2);
   queue.stop({.code = Code::Cancelled, .message = "over"});
 }

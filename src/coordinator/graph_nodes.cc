@@ -24,6 +24,18 @@ Endpoint add_variable_handle(GraphImpl& graph, const std::string& container,
                    {{"container", container}, {"shared_name", name}}, device)};
 }
 
+Endpoint add_accumulator_handle(GraphImpl& graph, const std::string& container,
+                                const RemoteAccumulator& accumulator) {
+  return {add_node(graph, "AccumulatorHandle", "AccumulatorHandle", {},
+                   {{"dtype", accumulator.dtype()},
+                    {"shape", accumulator.shape()},
+                    {"mean", true},
+                    {"sparse", accumulator.sparse()},
+                    {"container", gathering_container(container)},
+                    {"shared_name", accumulator.name()}},
+                   accumulator.device())};
+}
+
 Endpoint add_iterator_handle(GraphImpl& graph, const IteratorState& state,
                              const DeviceName& device) {
   return {add_node(graph, "IteratorHandle", "IteratorHandle", {},
@@ -31,6 +43,23 @@ Endpoint add_iterator_handle(GraphImpl& graph, const IteratorState& state,
                     {"container", state.container},
                     {"shared_name", state.name}},
                    device)};
+}
+
+Endpoint add_kept_result(GraphImpl& graph, Endpoint call, const KeptState& state,
+                         const DeviceName& device) {
+  return {add_node(graph, "KeptResult", "KeptResult", {call},
+                   {{"container", state.container},
+                    {"output", static_cast<int64_t>(state.output)},
+                    {"dtype", state.spec.dtype},
+                    {"shape", state.spec.shape}},
+                   device)};
+}
+
+int add_keep(GraphImpl& graph, Endpoint numbers, const std::vector<Endpoint>& results,
+             const std::string& container, const DeviceName& device) {
+  std::vector<Endpoint> inputs{numbers};
+  inputs.insert(inputs.end(), results.begin(), results.end());
+  return add_node(graph, "KeepResults", "KeepResults", inputs, {{"container", container}}, device);
 }
 
 Endpoint add_placeholder(GraphImpl& graph, std::string_view name, const Spec& spec,

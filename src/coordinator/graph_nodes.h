@@ -1,5 +1,6 @@
 #pragma once
 
+#include "coordinator/group_updates.h"
 #include "graph/graph_impl.h"
 
 namespace cohort::internal {
@@ -13,6 +14,9 @@ int add_node(GraphImpl& graph, std::string_view name, std::string_view op,
 // The handle of the variable that `device` keeps under this name.
 Endpoint add_variable_handle(GraphImpl& graph, const std::string& container,
                              const std::string& name, const DeviceName& device);
+// The handle of the accumulator that stands for itself here.
+Endpoint add_accumulator_handle(GraphImpl& graph, const std::string& container,
+                                const RemoteAccumulator& accumulator);
 // The handle of the iterator of this name; made over the described dataset when there is none yet.
 struct IteratorState {
   std::string container;
@@ -21,6 +25,18 @@ struct IteratorState {
 };
 Endpoint add_iterator_handle(GraphImpl& graph, const IteratorState& state,
                              const DeviceName& device);
+// A result that `device` keeps of the call whose number `call` gives.
+struct KeptState {
+  std::string container;
+  size_t output;
+  Spec spec;
+};
+Endpoint add_kept_result(GraphImpl& graph, Endpoint call, const KeptState& state,
+                         const DeviceName& device);
+// Keeps results. `numbers` gives the number of their call, then those of calls to forget. Returns
+// the node.
+int add_keep(GraphImpl& graph, Endpoint numbers, const std::vector<Endpoint>& results,
+             const std::string& container, const DeviceName& device);
 Endpoint add_placeholder(GraphImpl& graph, std::string_view name, const Spec& spec,
                          const DeviceName& device);
 // Something to fetch that is there when all of `nodes` have run.

@@ -8,7 +8,6 @@
 #include "base/raise.h"
 #include "cohort/ops.h"
 #include "coordinator/cluster_roles.h"
-#include "coordinator/remote_variable.h"
 #include "distribute/caching_variable.h"
 #include "distribute/context.h"
 #include "distribute/div_sharding.h"
@@ -105,7 +104,21 @@ Variable ParameterServerExtended::create_variable(const NextCreator& next,
           "outside, or place the graph's variables with replica_device_setter()",
           request.options.name);
   }
-  // Creators that were there before the scope see the request, and may open a device scope.
+  const auto* in_parts = request.initializer.target<PartInitializer>();
+  if (in_parts != nullptr) {
+    const DType dtype = request.options.dtype.value_or(in_parts->dtype());
+    const int64_t parts = parts_of(request.options.name, {dtype, in_parts->shape()});
+    if (parts > 1) return create_in_parts(next, request, *in_parts, parts);
+  }
+  const Made made = make_here(next, request);
+  const VariableRequest settled{request.initializer, made.options};
+  const int64_t parts = parts_of(made.options.name, {made.value.dtype(), made.value.shape()});
+  return parts == 1 ? place(settled, made.value, made.asked)
+                    : place_parts(settled, made.value, parts);
+}
+
+ParameterServerExtended::Made ParameterServerExtended::make_here(const NextCreator& next,
+                                                                 const VariableRequest& request) {
   const ValuesAreMadeHere here_first;
   const DeviceName outside = requested_device("", "");
   DeviceName inside = outside;
@@ -117,28 +130,46 @@ Variable ParameterServerExtended::create_variable(const NextCreator& next,
     };
   }
   const Variable here = next(observed);
-  std::optional<DeviceName> asked;
-  if (inside != outside && inside.job == "ps") asked = inside;
-  VariableRequest settled{request.initializer, VariableAccess::impl(here)->options()};
+  Made made{.value = {}, .options = VariableAccess::impl(here)->options(), .asked = std::nullopt};
+  if (inside != outside && inside.job == "ps") made.asked = inside;
   const Graph::Scope untraced(nullptr);
-  const Tensor value = read_copy(here);
-  const int64_t parts = parts_of(settled.options.name, value);
-  return parts == 1 ? place(settled, value, asked) : place_parts(settled, value, parts);
+  made.value = read_copy(here);
+  return made;
 }
 
-int64_t ParameterServerExtended::parts_of(const std::string& variable, const Tensor& value) const {
+Variable ParameterServerExtended::create_in_parts(const NextCreator& next,
+                                                  const VariableRequest& request,
+                                                  const PartInitializer& initializer,
+                                                  int64_t parts) {
+  const Shape& whole = initializer.shape();
+  const DivSharding sizes(whole[0], parts);
+  std::vector<Variable> shards;
+  for (int64_t i = 0; i < sizes.parts(); ++i) {
+    std::vector<int64_t> offset(static_cast<size_t>(whole.rank()));
+    offset[0] = sizes.begin(i);
+    VariableRequest one{[&] { return initializer.part(whole.with(0, sizes.size(i)), offset); },
+                        request.options};
+    one.options.name = fmt::format("{}/part_{}", request.options.name, i);
+    one.options.shape = Shape::unknown();
+    const Made made = make_here(next, one);
+    shards.push_back(place({one.initializer, made.options}, made.value, made.asked));
+  }
+  return make_sharded(std::move(shards), request.options.name);
+}
+
+int64_t ParameterServerExtended::parts_of(const std::string& variable, const Spec& spec) const {
   const bool together = !CreationDevices::current({}).empty();
-  if (!options_.variable_partitioner || value.shape().rank() == 0 || together) return 1;
-  const std::vector<int64_t> parts = options_.variable_partitioner(value.shape(), value.dtype(), 0);
-  const bool fits = parts.size() == static_cast<size_t>(value.shape().rank()) && parts[0] >= 1 &&
+  if (!options_.variable_partitioner || spec.shape.rank() == 0 || together) return 1;
+  const std::vector<int64_t> parts = options_.variable_partitioner(spec.shape, spec.dtype, 0);
+  const bool fits = parts.size() == static_cast<size_t>(spec.shape.rank()) && parts[0] >= 1 &&
                     std::all_of(parts.begin() + 1, parts.end(), [](int64_t n) { return n == 1; });
   if (!fits) {
     raise(Code::InvalidArgument,
           "[ParameterServerStrategy] the partitioner cuts variable '{}' of shape {} into ({}) "
           "parts; only the first dimension is cut, and the others have one part",
-          variable, value.shape().to_string(), fmt::join(parts, ", "));
+          variable, spec.shape.to_string(), fmt::join(parts, ", "));
   }
-  return std::max(int64_t{1}, std::min(parts[0], value.shape()[0]));
+  return std::max(int64_t{1}, std::min(parts[0], spec.shape[0]));
 }
 
 Variable ParameterServerExtended::place_parts(const VariableRequest& request, const Tensor& value,
@@ -169,11 +200,40 @@ Variable ParameterServerExtended::place(const VariableRequest& request, const Te
         wanted.options, shape, value.dtype(),
         RemoteVariable::Place{servers_, device, servers_->unique_name(wanted.options.name)});
     far->strategy = &strategy();
-    far->assign(value);
+    check_room(far->unique_name(), device, bytes_of(value));
+    begin(*far, value);
     note(far->unique_name(), device, value, far->trainable());
     return VariableAccess::make(std::make_shared<CachingVariable>(VariableAccess::make(far)));
   };
   return make_aggregating_variable(strategy(), device.to_string(), make_there, one);
+}
+
+void ParameterServerExtended::check_room(const std::string& variable, const DeviceName& device,
+                                         int64_t bytes) const {
+  const ParameterServerPlan now = plan();
+  for (size_t ps = 0; ps < servers_->size(); ++ps) {
+    const int64_t wanted = now.bytes_per_ps[ps] + bytes;
+    if (servers_->device(ps) != device || options_.ps_memory_bytes <= 0 ||
+        wanted <= options_.ps_memory_bytes) {
+      continue;
+    }
+    raise(Code::ResourceExhausted,
+          "[ParameterServerStrategy] {} has room for {} bytes of variables; with '{}', which has "
+          "{}, it would hold {}. Use more ps tasks, a partitioner, or VariablePlacement::ByBytes. "
+          "The plan so far:\n{}",
+          device.split().first, options_.ps_memory_bytes, variable, bytes, wanted, now.to_string());
+  }
+}
+
+void ParameterServerExtended::begin(RemoteVariable& variable, const Tensor& value) const {
+  const Status status = capture_status([&] { variable.assign(value); });
+  if (status.ok()) return;
+  if (status.code != Code::ResourceExhausted) throw Error(status);
+  raise(Code::ResourceExhausted,
+        "[ParameterServerStrategy] {} has no memory for variable '{}' of {} bytes: {}. Use more ps "
+        "tasks, a partitioner, or VariablePlacement::ByBytes. The plan so far:\n{}",
+        variable.device(), variable.unique_name(), bytes_of(value), status.message,
+        plan().to_string());
 }
 
 void ParameterServerExtended::warn_outside(std::string_view what) const {
@@ -217,6 +277,16 @@ DistributedValue ParameterServerExtended::update_copies(const Variable& variable
                                                         const Change& change) {
   require_cross_replica_or_default(strategy(), "update");
   return change_copies(variable, change);
+}
+
+bool ParameterServerExtended::groups_gradients() const {
+  return options_.sync && thread_dispatch().builder != nullptr;
+}
+
+Tensor ParameterServerExtended::add_to_group(const Gradients& gradients,
+                                             const std::vector<Variable>& variables,
+                                             const Variable& count, const Update& update) {
+  return group_updates_.add(gradients, variables, count, update);
 }
 
 ParameterServerPlan ParameterServerExtended::plan() const {

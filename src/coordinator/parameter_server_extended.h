@@ -3,7 +3,10 @@
 #include <mutex>
 
 #include "cohort/parameter_server.h"
+#include "cohort/sharded_variable.h"
+#include "coordinator/group_updates.h"
 #include "coordinator/parameter_servers.h"
+#include "coordinator/remote_variable.h"
 #include "distribute/remote_workers.h"
 
 namespace cohort::internal {
@@ -31,6 +34,9 @@ class ParameterServerExtended : public StrategyExtended, public RemoteWorkers {
   DistributedValue gather_to(const DistributedValue& value, const Destinations& destinations,
                              int axis, const CommunicationOptions& options) override;
   DistributedValue update_copies(const Variable& variable, const Change& change) override;
+  bool groups_gradients() const override;
+  Tensor add_to_group(const Gradients& gradients, const std::vector<Variable>& variables,
+                      const Variable& count, const Update& update) override;
 
   const ParameterServerOptions& options() const { return options_; }
   const ClusterSpec& cluster() const { return cluster_; }
@@ -44,9 +50,23 @@ class ParameterServerExtended : public StrategyExtended, public RemoteWorkers {
   // A variable on one server, as replicas use it.
   Variable place(const VariableRequest& request, const Tensor& value,
                  const std::optional<DeviceName>& asked);
+  // The value that creators which were there before the scope, and saw the request, make; and the
+  // device that they asked for.
+  struct Made {
+    Tensor value;
+    VariableOptions options;
+    std::optional<DeviceName> asked;
+  };
+  static Made make_here(const NextCreator& next, const VariableRequest& request);
+  Variable create_in_parts(const NextCreator& next, const VariableRequest& request,
+                           const PartInitializer& initializer, int64_t parts);
   // Into how many parts the partitioner cuts the variable.
-  int64_t parts_of(const std::string& variable, const Tensor& value) const;
+  int64_t parts_of(const std::string& variable, const Spec& spec) const;
   Variable place_parts(const VariableRequest& request, const Tensor& value, int64_t parts);
+  // Throws ResourceExhausted when it has no room for so many bytes more.
+  void check_room(const std::string& variable, const DeviceName& device, int64_t bytes) const;
+  // Assigns the first value. An error for want of memory is told with the plan.
+  void begin(RemoteVariable& variable, const Tensor& value) const;
   const DeviceName& next_server();
   void note(const std::string& variable, const DeviceName& device, const Tensor& value,
             bool trainable);
@@ -58,6 +78,7 @@ class ParameterServerExtended : public StrategyExtended, public RemoteWorkers {
   const std::vector<std::string> devices_;
   const std::shared_ptr<ParameterServers> servers_;
   ReductionToOneDevice cross_device_ops_;
+  GroupUpdates group_updates_;
 
   mutable std::mutex mutex_;
   size_t variables_ = 0;  // counted for the round; guarded by mutex_, as the next

@@ -11,6 +11,8 @@ namespace {
 
 // A server that is there answers at once.
 constexpr std::chrono::milliseconds kExamineLimit{1000};
+// For an update whose gradients are all there.
+constexpr std::chrono::milliseconds kUpdateLimit{60'000};
 
 // A session that cannot be used any more, and what it was asked has not happened.
 bool is_stale(const Status& status) { return status.code == Code::Aborted; }
@@ -34,8 +36,9 @@ void ParameterServers::take_over() {
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
         deadline - std::chrono::steady_clock::now());
     const Status status = capture_status([&] {
-      clear_containers(channel->address, {options_.container}, options_.credentials,
-                       std::max(left, std::chrono::milliseconds(100)));
+      clear_containers(channel->address,
+                       {options_.container, gathering_container(options_.container)},
+                       options_.credentials, std::max(left, std::chrono::milliseconds(100)));
       const std::lock_guard lock(channel->mutex);
       open(*channel);
       channel->incarnation = channel->session->server_incarnation();
@@ -101,6 +104,18 @@ void ParameterServers::accept(const std::string& task) {
   at.incarnation = at.session->server_incarnation();
 }
 
+void ParameterServers::make(const GroupUpdate& update) {
+  run(
+      update.home, update.name, [&] { return update.function; }, {}, kUpdateLimit);
+}
+
+void ParameterServers::forget_gathered() {
+  for (const auto& channel : channels_) {
+    clear_containers(channel->address, {gathering_container(options_.container)},
+                     options_.credentials, kExamineLimit);
+  }
+}
+
 void ParameterServers::open(Channel& channel) {
   auto graph = std::make_shared<GraphImpl>();
   SessionOptions options;
@@ -131,13 +146,14 @@ ParameterServers::Ready ParameterServers::prepare(Channel& channel, const std::s
 }
 
 std::vector<Tensor> ParameterServers::run(const DeviceName& device, const std::string& key,
-                                          const Make& make, const std::vector<Tensor>& values) {
+                                          const Make& make, const std::vector<Tensor>& values,
+                                          std::chrono::milliseconds limit) {
   Channel& at = channel(device);
   for (int attempt = 0;; ++attempt) {
     std::vector<Tensor> results;
     const Status status = capture_status([&] {
       const Ready ready = prepare(at, key, make, values);
-      results = ready.session->run_callable(ready.callable, values);
+      results = ready.session->run_callable(ready.callable, values, {.timeout = limit});
     });
     if (status.ok()) {
       results.pop_back();  // that it is done

@@ -9,6 +9,7 @@
 
 #include "cluster/remote_session.h"
 #include "cohort/cluster.h"
+#include "coordinator/group_updates.h"
 #include "graph/function_graph.h"
 
 namespace cohort::internal {
@@ -47,7 +48,12 @@ class ParameterServers {
   // Runs a function of `values` on one of them. `make` traces it the first time that `key` is used.
   using Make = std::function<std::shared_ptr<const GraphFunction>()>;
   std::vector<Tensor> run(const DeviceName& device, const std::string& key, const Make& make,
-                          const std::vector<Tensor>& values);
+                          const std::vector<Tensor>& values, std::chrono::milliseconds limit = {});
+
+  // Makes the update with the gradients that are there, at least one for each variable.
+  void make(const GroupUpdate& update);
+  // Forgets the gradients that wait for updates.
+  void forget_gathered();
 
  private:
   struct Channel {

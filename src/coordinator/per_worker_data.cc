@@ -16,30 +16,45 @@ namespace {
         "ClusterCoordinator::schedule and take them in the function");
 }
 
-data::Dataset dataset_in(const PerWorkerSpec& spec) {
-  if (const auto* plain = std::get_if<data::Dataset>(&spec)) return *plain;
+}  // namespace
+
+PerWorkerData::Pipeline PerWorkerData::pipeline_in(const PerWorkerSpec& spec) {
+  if (const auto* plain = std::get_if<data::Dataset>(&spec)) return {*plain, 1};
   const DistributedInput& input = *std::get<DistributedDataset>(spec).input();
-  if (input.rebuild) return input.pipelines[0];
+  if (input.rebuild) return {input.pipelines[0], input.replicas()};
   raise(Code::InvalidArgument,
         "[create_per_worker_dataset] the dataset is distributed by a strategy that has no workers "
         "elsewhere; use the ParameterServerStrategy's");
 }
 
-}  // namespace
-
-PerWorkerData::PerWorkerData(int workers, const std::function<PerWorkerSpec()>& make) {
+PerWorkerData::Pipeline PerWorkerData::build(int worker, int workers) const {
   const VariableCreatorScope refuse([](const NextCreator&,
                                        const VariableRequest& request) -> Variable {
     raise(Code::InvalidArgument,
           "[create_per_worker_dataset] the function makes variable '{}'; make variables outside",
           request.options.name);
   });
+  const BuildForWorker building(worker, workers);
+  return pipeline_in(make_());
+}
+
+PerWorkerData::PerWorkerData(int workers, std::function<PerWorkerSpec()> make)
+    : make_(std::move(make)) {
   for (int worker = 0; worker < workers; ++worker) {
-    const BuildForWorker building(worker, workers);
-    const data::Dataset dataset = dataset_in(make());
-    if (!first_) first_ = dataset;
-    descriptions_.push_back(dataset.serialize());
+    const Pipeline pipeline = build(worker, workers);
+    if (!first_) first_ = pipeline.dataset;
+    replicas_ = pipeline.replicas;
+    descriptions_.push_back(pipeline.dataset.serialize());
   }
+}
+
+std::string PerWorkerData::description(int worker) const {
+  const std::lock_guard lock(mutex_);
+  while (descriptions_.size() <= static_cast<size_t>(worker)) {
+    const auto late = static_cast<int>(descriptions_.size());
+    descriptions_.push_back(build(late, late + 1).dataset.serialize());
+  }
+  return descriptions_[static_cast<size_t>(worker)];
 }
 
 std::optional<data::Element> PerWorkerSource::next() { raise_not_here(); }

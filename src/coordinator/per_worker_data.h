@@ -5,20 +5,33 @@
 
 namespace cohort::internal {
 
-// The datasets of all workers, as what is sent to them. Constant.
+// The datasets of all workers, as what is sent to them. Thread-safe.
 class PerWorkerData {
  public:
   // `make` gives one worker's. Throws what create_per_worker_dataset says.
-  PerWorkerData(int workers, const std::function<PerWorkerSpec()>& make);
+  PerWorkerData(int workers, std::function<PerWorkerSpec()> make);
 
   const data::Dataset& first() const { return *first_; }
-  const std::string& description(int worker) const {
-    return descriptions_.at(static_cast<size_t>(worker));
-  }
+  // How many replicas of a worker share its elements out.
+  size_t replicas() const { return replicas_; }
+  // Of a worker that came later too.
+  std::string description(int worker) const;
 
  private:
+  // One worker's dataset, and how many replicas share it out: one that no strategy has distributed
+  // goes to each of them whole.
+  struct Pipeline {
+    data::Dataset dataset;
+    size_t replicas;
+  };
+  static Pipeline pipeline_in(const PerWorkerSpec& spec);
+  Pipeline build(int worker, int workers) const;
+
+  const std::function<PerWorkerSpec()> make_;
   std::optional<data::Dataset> first_;
-  std::vector<std::string> descriptions_;
+  size_t replicas_ = 1;
+  mutable std::mutex mutex_;
+  mutable std::vector<std::string> descriptions_;  // guarded by mutex_
 };
 
 // What stands here for the iterators that the workers have.
@@ -26,8 +39,9 @@ class PerWorkerSource : public data::internal::IteratorBase {
  public:
   explicit PerWorkerSource(std::shared_ptr<const PerWorkerData> data) : data_(std::move(data)) {}
 
-  const std::string& description(int worker) const { return data_->description(worker); }
+  std::string description(int worker) const { return data_->description(worker); }
   std::string describe_dataset() const override { return data_->description(0); }
+  size_t replicas() const override { return data_->replicas(); }
   std::optional<data::Element> next() override;
   std::string save() override;
 

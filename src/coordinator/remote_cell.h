@@ -18,4 +18,20 @@ class RemoteCell : public VariableCell {
   const DeviceName device_;
 };
 
+// What stands here for a variable of which each worker has one of its own.
+class WorkerCell : public VariableCell {
+ public:
+  WorkerCell(std::string name, std::string unique_name, Tensor initial_value)
+      : VariableCell(std::move(name)),
+        unique_name_(std::move(unique_name)),
+        initial_value_(std::move(initial_value)) {}
+
+  const std::string& unique_name() const { return unique_name_; }
+  const Tensor& initial_value() const { return initial_value_; }
+
+ private:
+  const std::string unique_name_;
+  const Tensor initial_value_;
+};
+
 }  // namespace cohort::internal

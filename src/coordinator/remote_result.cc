@@ -2,11 +2,16 @@
 
 namespace cohort::internal {
 
-void RemoteResult::set(std::vector<Tensor> tensors) {
+RemoteResult::~RemoteResult() {
+  if (kept_) kept_->unneeded->add(kept_->call);
+}
+
+void RemoteResult::set(std::vector<Tensor> tensors, std::optional<KeptOn> kept) {
   {
     const std::lock_guard lock(mutex_);
     if (status_ != RemoteValueStatus::NotReady) return;
     tensors_ = std::move(tensors);
+    kept_ = std::move(kept);
     status_ = RemoteValueStatus::Ready;
   }
   settled_.notify_all();
@@ -25,6 +30,11 @@ void RemoteResult::fail(Status status) {
 RemoteValueStatus RemoteResult::status() const {
   const std::lock_guard lock(mutex_);
   return status_;
+}
+
+Status RemoteResult::error() const {
+  const std::lock_guard lock(mutex_);
+  return error_;
 }
 
 const std::vector<Tensor>& RemoteResult::wait() const {

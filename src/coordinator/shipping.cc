@@ -70,22 +70,38 @@ class Copy {
     for (size_t i = 0; i < function_.arguments.size(); ++i) {
       const bool own = i < arguments.size();
       const Tensor& given = own ? arguments[i] : function_.captured[i - arguments.size()];
-      bind(function_.arguments[i], given);
+      if (given.dtype() == kResource) {
+        bind_state(function_.arguments[i], given);
+      } else {
+        bind_value(function_.arguments[i], i);
+      }
     }
   }
 
-  void bind(Endpoint argument, const Tensor& given) {
+  void bind_value(Endpoint argument, size_t number) {
     const Node& node = body_.node(argument.node);
-    if (given.dtype() != kResource) {
-      places_[argument] = add_placeholder(to_.graph, name_of(node), node.outputs[0], to_.home);
-      made_.feeds.push_back(places_[argument]);
-      return;
-    }
+    const std::optional<KeptPlace> kept = to_.kept ? to_.kept(number) : std::nullopt;
+    const Spec fed = kept ? Spec{kInt64, Shape{}} : node.outputs[0];
+    const Endpoint feed = add_placeholder(to_.graph, name_of(node), fed, to_.home);
+    made_.feeds.push_back(feed);
+    places_[argument] =
+        kept ? add_kept_result(to_.graph, feed, {to_.container, kept->output, node.outputs[0]},
+                               kept->device)
+             : feed;
+  }
+
+  void bind_state(Endpoint argument, const Tensor& given) {
     const Resource* resource = resource_of(given).get();
     if (const auto* cell = dynamic_cast<const RemoteCell*>(resource)) {
       places_[argument] =
           add_variable_handle(to_.graph, to_.container, cell->name(), cell->device());
       device_of_handle_[argument] = cell->device();
+    } else if (const auto* gathering = dynamic_cast<const RemoteAccumulator*>(resource)) {
+      places_[argument] = add_accumulator_handle(to_.graph, to_.container, *gathering);
+      device_of_handle_[argument] = gathering->device();
+    } else if (const auto* own = dynamic_cast<const WorkerCell*>(resource)) {
+      places_[argument] = to_.bind_variable(*own);
+      device_of_handle_[argument] = to_.home;
     } else {
       places_[argument] = to_.bind_iterator(dynamic_cast<const ElementSource&>(*resource));
       device_of_handle_[argument] = to_.home;
@@ -294,6 +310,7 @@ void check_can_travel(const GraphFunction& function, std::span<const Tensor> arg
     }
     const Resource* resource = resource_of(captured).get();
     if (dynamic_cast<const RemoteCell*>(resource) != nullptr) continue;
+    if (dynamic_cast<const WorkerCell*>(resource) != nullptr) continue;
     if (const auto* cell = dynamic_cast<const VariableCell*>(resource)) {
       raise(Code::FailedPrecondition,
             "[Coordinator] function '{}' uses variable '{}' of this process, which workers do not "
@@ -307,9 +324,15 @@ void check_can_travel(const GraphFunction& function, std::span<const Tensor> arg
        {.graph = *graph,
         .home = home,
         .container = "",
-        .bind_iterator = [&](const ElementSource& source) {
-          return add_iterator_handle(*graph, {"", source.name(), source.describe_dataset()}, home);
-        }});
+        .bind_iterator =
+            [&](const ElementSource& source) {
+              return add_iterator_handle(*graph, {"", source.name(), source.describe_dataset()},
+                                         home);
+            },
+        .bind_variable =
+            [&](const WorkerCell& cell) {
+              return add_variable_handle(*graph, "", cell.unique_name(), home);
+            }});
   (void)serialize_graph(*graph);
 }
 

@@ -3,10 +3,19 @@
 #include <functional>
 #include <optional>
 
+#include "coordinator/remote_cell.h"
 #include "graph/function_graph.h"
 #include "ops/element_source.h"
 
 namespace cohort::internal {
+
+// Where a result of an earlier function is kept.
+struct KeptPlace {
+  DeviceName device;
+  size_t output;  // which result of that function it is
+
+  friend bool operator==(const KeptPlace&, const KeptPlace&) = default;
+};
 
 // The graph of a session on another task, which functions of this process become part of.
 struct Destination {
@@ -15,13 +24,18 @@ struct Destination {
   std::string container;  // of the variables on the parameter servers
   // The handle of the iterator that stands for `source` there. Empty where there are none.
   std::function<Endpoint(const ElementSource& source)> bind_iterator = {};
+  // The handle of that task's own copy of a variable. Empty as above.
+  std::function<Endpoint(const WorkerCell& cell)> bind_variable = {};
+  // Where the value of an argument is, whose number is fed then; nullopt when it is fed itself.
+  // Empty when all are.
+  std::function<std::optional<KeptPlace>(size_t argument)> kept = {};
   // What tells a call from its repetition, see kOnce; none when calls are never repeated.
   std::optional<Endpoint> claim = std::nullopt;
 };
 
 // A function in the graph of a session.
 struct ShippedFunction {
-  std::vector<Endpoint> feeds;    // one for each argument that is a tensor
+  std::vector<Endpoint> feeds;    // one for each argument that is a tensor, or a kept result
   std::vector<Endpoint> fetches;  // the results, then what tells that it is done
 };
 

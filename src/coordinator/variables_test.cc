@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "support/coordinated_cluster.h"
+#include "support/temporary_file.h"
 
 namespace cohort {
 namespace {
@@ -76,7 +77,7 @@ TEST_F(RemoteVariables, AreTrainedByTheWorkers) {
   ClusterCoordinator coordinator(strategy);
   const auto scope = strategy.scope();
   nn::Sequential model{nn::Dense(2, 8), nn::relu, nn::Dense(8, 1)};
-  optim::Adam optimizer({.learning_rate = 0.02});
+  optim::Adam optimizer({.learning_rate = 0.01});
   const auto step = function([&](Tensor x, Tensor y) {
     return strategy.run(
         [&](Tensor input, Tensor wanted) {
@@ -90,11 +91,11 @@ TEST_F(RemoteVariables, AreTrainedByTheWorkers) {
   const Tensor x = random::uniform({64, 2});
   const Tensor y = sum(x, 1, KeepDims::Yes);
   const float first = coordinator.fetch(coordinator.schedule(step, x, y)).value().to<float>();
-  for (int i = 0; i < 300; ++i) coordinator.schedule(step, x, y);
+  for (int i = 0; i < 1000; ++i) coordinator.schedule(step, x, y);
   coordinator.join();
   const float last = coordinator.fetch(coordinator.schedule(step, x, y)).value().to<float>();
-  EXPECT_LT(last, first / 10) << first;
-  EXPECT_EQ(optimizer.iterations().read_value().to<int64_t>(), 302);
+  EXPECT_LT(last, first / 4) << first;  // steps of late gradients may lead away again
+  EXPECT_EQ(optimizer.iterations().read_value().to<int64_t>(), 1002);
   const Variable weights = model.variables()[0];
   EXPECT_EQ(optimizer.slot(weights, "mean").device(), weights.device());
 }
@@ -193,6 +194,98 @@ TEST(PartitionedVariables, NeedAPartitionerThatCutsRows) {
   EXPECT_ERROR(Code::InvalidArgument, "(1, 2) parts", here.strategy.create([] {
     return Variable(ones({4, 4}));
   }));
+}
+
+// A table with a sparse optimizer, cut into so many parts.
+struct Table : test::CoordinatedCluster {
+  explicit Table(int parts)
+      : CoordinatedCluster(2, 1, {.variable_partitioner = FixedShardsPartitioner(parts)}) {}
+
+  ClusterCoordinator coordinator{strategy};
+  Variable rows = strategy.create([] { return Variable(ones({5, 2}), {.name = "table"}); });
+  optim::Adagrad optimizer{{.learning_rate = 0.1}};
+  Checkpoint checkpoint{{{"rows", rows}, {"optimizer", optimizer}}};
+
+  void train(const std::vector<int>& ids) {
+    const auto step = function([&](Tensor wanted) {
+      GradientTape tape;
+      const Tensor loss = sum(square(nn::embedding_lookup(rows, wanted)));
+      optimizer.apply_gradients(tape.gradient(loss, std::vector{rows}), {rows});
+    });
+    coordinator.fetch(coordinator.schedule(step, Tensor::from(ids)));
+  }
+  std::vector<float> values() const { return rows.read_value().to_vector<float>(); }
+};
+
+TEST(PartitionedVariables, AreRestoredIntoAnotherNumberOfPartsWithTheirSlots) {
+  const TemporaryFolder folder;
+  Table three(3);
+  three.train({0, 4});
+  three.train({4, 2});
+  const std::string saved = three.checkpoint.save(folder.path() + "/three");
+  three.train({4, 1});
+  for (const int parts : {1, 2, 5}) {
+    Table fresh(parts);
+    fresh.checkpoint.restore(saved);  // before there are slots
+    fresh.train({4, 1});
+    EXPECT_EQ(fresh.values(), three.values()) << parts;
+    fresh.train({3, 3});
+    fresh.checkpoint.restore(saved).assert_consumed();  // into those that there are
+    fresh.train({4, 1});
+    EXPECT_EQ(fresh.values(), three.values()) << parts;
+  }
+}
+
+TEST(PartitionedVariables, MayBeMadePartByPart) {
+  test::CoordinatedCluster here(2, 1, {.variable_partitioner = FixedShardsPartitioner(3)});
+  std::vector<std::string> calls;
+  const auto make = [&](const Shape& part, const std::vector<int64_t>& offset) {
+    calls.push_back(part.to_string() + " at " + std::to_string(offset[0]));
+    return reshape(range(part.num_elements(), kFloat32) + static_cast<float>(2 * offset[0]), part);
+  };
+  const Variable table = here.strategy.create([&] {
+    return Variable(PartInitializer({7, 2}, make), {.name = "table"});
+  });
+  EXPECT_EQ(calls, (std::vector<std::string>{"(3, 2) at 0", "(2, 2) at 3", "(2, 2) at 5"}));
+  EXPECT_EQ(table.read_value().to_vector<float>(), range(14, kFloat32).to_vector<float>());
+  EXPECT_EQ(ShardedVariable(table).variables()[1].name(), "table/part_1");
+  const Variable small = here.strategy.create([&] {
+    const auto beside = here.strategy.extended().colocate_vars_with(table);
+    return Variable(PartInitializer({2, 2}, make));
+  });
+  EXPECT_EQ(calls.back(), "(2, 2) at 0");  // not cut: once, the whole
+  EXPECT_ERROR(Code::InvalidArgument, "is to be float32 (3, 2)", here.strategy.create([&] {
+    return Variable(PartInitializer(
+        {7, 2}, [](const Shape&, const std::vector<int64_t>&) { return Tensor({1.f}); }));
+  }));
+}
+
+TEST(PartitionedVariables, ThatAreNotPartInitialisedAreMadeWholeOnce) {
+  test::CoordinatedCluster here(2, 1, {.variable_partitioner = FixedShardsPartitioner(3)});
+  int calls = 0;
+  const Variable table = here.strategy.create([&] {
+    return Variable([&] {
+      ++calls;
+      return reshape(range(14, kFloat32), {7, 2});
+    });
+  });
+  EXPECT_EQ(calls, 1);
+  EXPECT_EQ(table.read_value().to_vector<float>(), range(14, kFloat32).to_vector<float>());
+}
+
+TEST(RemoteVariablePlacement, NamesTheServerThatHasNoRoom) {
+  test::CoordinatedCluster here(2, 1, {.ps_memory_bytes = 1000});
+  const auto scope = here.strategy.scope();
+  const Variable first(zeros({200}), {.name = "first"});
+  const Variable second(zeros({100}), {.name = "second"});
+  const Status status = capture_status([] { Variable(zeros({100}), {.name = "third"}); });
+  EXPECT_EQ(status.code, Code::ResourceExhausted);
+  for (const char* part :
+       {"/job:ps/replica:0/task:0 has room for 1000 bytes",
+        "'third', which has 400, it would hold 1200", "ps 0: 800 bytes", "ps 1: 400 bytes"}) {
+    EXPECT_NE(status.message.find(part), std::string::npos) << part << "\n" << status.message;
+  }
+  EXPECT_EQ(here.strategy.plan().total_bytes(), 1200);
 }
 
 TEST_F(RemoteVariables, AreSavedAndRestored) {

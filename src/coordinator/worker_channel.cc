@@ -2,11 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/raise.h"
 #include "cluster/ask_server.h"
 #include "coordinator/graph_nodes.h"
 #include "coordinator/per_worker_data.h"
-#include "coordinator/shipping.h"
 
 namespace cohort::internal {
 namespace {
@@ -38,6 +39,8 @@ void WorkerChannel::open() {
   auto made = std::make_unique<Connected>();
   made->graph = std::make_shared<GraphImpl>();
   made->claim = add_placeholder(*made->graph, "claim", {kInt64, Shape{3}}, options_.home);
+  made->keep =
+      add_placeholder(*made->graph, "keep", {kInt64, Shape{Shape::kUnknownDim}}, options_.home);
   SessionOptions options;
   options.credentials = options_.credentials;
   made->session = std::make_shared<RemoteSession>(made->graph, options_.address, options);
@@ -64,61 +67,149 @@ void WorkerChannel::cancel() {
   if (session) session->cancel_runs();
 }
 
+std::optional<DeviceName> WorkerChannel::home_in(uint64_t state) const {
+  const std::lock_guard lock(mutex_);
+  return connected_ && state == state_ ? std::optional(options_.home) : std::nullopt;
+}
+
 Endpoint WorkerChannel::bind_iterator(Connected& to, const ElementSource& source) const {
   const std::string name = fmt::format("{}_{}", source.name(), state_);
-  const auto known = to.iterators.find(name);
-  if (known != to.iterators.end()) return known->second;
+  const auto known = to.handles.find(name);
+  if (known != to.handles.end()) return known->second;
   const auto* per_worker = dynamic_cast<const PerWorkerSource*>(&source);
   const std::string description =
       per_worker ? per_worker->description(options_.worker) : source.describe_dataset();
-  return to.iterators[name] =
+  return to.handles[name] =
              add_iterator_handle(*to.graph, {options_.container, name, description}, options_.home);
 }
 
-int WorkerChannel::ship_to(Connected& to, const Closure& closure) {
-  const ShippedFunction shipped =
-      ship(closure.trace->function(), closure.arguments,
-           {.graph = *to.graph,
-            .home = options_.home,
-            .container = options_.container,
-            .bind_iterator = [&](const ElementSource& source) { return bind_iterator(to, source); },
-            .claim = to.claim});
+Endpoint WorkerChannel::bind_variable(Connected& to, const WorkerCell& cell) {
+  const std::string name = fmt::format("{}_{}", cell.unique_name(), state_);
+  const auto known = to.handles.find(name);
+  if (known != to.handles.end()) return known->second;
+  const Endpoint handle = add_variable_handle(*to.graph, options_.container, name, options_.home);
+  if (!variables_.contains(name)) begin_variable(to, cell, handle);
+  variables_.insert(name);
+  return to.handles[name] = handle;
+}
+
+void WorkerChannel::begin_variable(Connected& to, const WorkerCell& cell, Endpoint handle) {
+  const Tensor& value = cell.initial_value();
+  const Spec spec{value.dtype(), value.shape()};
+  const Endpoint given = add_placeholder(*to.graph, "initial_value", spec, options_.home);
+  const int assign = add_node(*to.graph, "Begin", "AssignVariable", {handle, given},
+                              {{"dtype", spec.dtype}, {"shape", spec.shape}}, options_.home);
+  const int callable = to.session->make_callable(
+      {to.graph->symbol(given)},
+      {to.graph->symbol(add_completion(*to.graph, {assign}, options_.home))}, kPrepareLimit);
+  to.session->run_callable(callable, {value}, {.timeout = kPrepareLimit});
+}
+
+Destination WorkerChannel::destination(Connected& to, const Places& places) {
+  return {.graph = *to.graph,
+          .home = options_.home,
+          .container = options_.container,
+          .bind_iterator = [&](const ElementSource& source) { return bind_iterator(to, source); },
+          .bind_variable = [&](const WorkerCell& cell) { return bind_variable(to, cell); },
+          .kept =
+              [&](size_t argument) {
+                return argument < places.size() ? places[argument] : std::nullopt;
+              },
+          .claim = to.claim};
+}
+
+int WorkerChannel::ship_to(Connected& to, const Closure& closure, const Places& places) {
+  ShippedFunction shipped =
+      ship(closure.trace->function(), closure.arguments, destination(to, places));
   std::vector<Tensor> feeds{to.graph->symbol(to.claim)};
+  if (options_.keep_results) {
+    const Endpoint done = shipped.fetches.back();
+    shipped.fetches.pop_back();
+    const int keep =
+        add_keep(*to.graph, to.keep, shipped.fetches, options_.container, options_.home);
+    shipped.fetches.push_back(add_completion(*to.graph, {done.node, keep}, options_.home));
+    feeds.push_back(to.graph->symbol(to.keep));
+  }
   std::vector<Tensor> fetches;
   for (const Endpoint feed : shipped.feeds) feeds.push_back(to.graph->symbol(feed));
   for (const Endpoint fetch : shipped.fetches) fetches.push_back(to.graph->symbol(fetch));
   return to.session->make_callable(feeds, fetches, kPrepareLimit);
 }
 
-std::pair<std::shared_ptr<RemoteSession>, int> WorkerChannel::prepare(const Closure& closure) {
+WorkerChannel::Places WorkerChannel::places_of(const Closure& closure) const {
+  Places places;
+  if (!closure.direct || !options_.keep_results) return places;
+  for (const std::optional<RemoteArgument>& argument : closure.remote) {
+    places.emplace_back();
+    if (!argument) continue;
+    const std::optional<KeptOn>& kept = argument->of(options_.worker)->kept();
+    const std::optional<DeviceName> device = kept ? options_.find_kept(*kept) : std::nullopt;
+    if (device) places.back() = KeptPlace{*device, argument->output};
+  }
+  return places;
+}
+
+WorkerChannel::Ready WorkerChannel::prepare(const Closure& closure, const Places& places) {
   std::vector<std::shared_ptr<const Resource>> resources;
-  Key key{closure.trace.get(), {}};
+  Key key{closure.trace.get(), {}, ""};
   for (const Tensor& argument : closure.arguments) {
-    if (argument.dtype() != kResource) continue;
+    if (argument.is_symbolic() || argument.dtype() != kResource) continue;
     resources.push_back(resource_of(argument));
-    key.second.push_back(resources.back().get());
+    std::get<1>(key).push_back(resources.back().get());
+  }
+  for (const std::optional<KeptPlace>& place : places) {
+    std::get<2>(key) +=
+        place ? fmt::format("{} {};", place->device.to_string(), place->output) : ";";
   }
   const std::lock_guard lock(mutex_);
   if (!connected_) raise(Code::Unavailable, "[Coordinator] worker {} is lost", task());
   auto found = connected_->functions.find(key);
   if (found == connected_->functions.end()) {
-    const int callable = ship_to(*connected_, closure);
+    const int callable = ship_to(*connected_, closure, places);
     found =
         connected_->functions.emplace(key, Shipped{closure.trace, std::move(resources), callable})
             .first;
   }
-  return {connected_->session, found->second.callable};
+  return {connected_->session, found->second.callable, state_};
 }
 
-std::vector<Tensor> WorkerChannel::run(const Closure& closure, const Tensor& claim) {
-  const auto [session, callable] = prepare(closure);
-  std::vector<Tensor> values{claim};
-  for (const Tensor& argument : closure.arguments) {
-    if (argument.dtype() != kResource) values.push_back(argument);
+std::vector<Tensor> WorkerChannel::values_of(const Closure& closure, const Places& places) const {
+  std::vector<Tensor> values;
+  for (size_t i = 0; i < closure.arguments.size(); ++i) {
+    const Tensor& argument = closure.arguments[i];
+    if (argument.dtype() == kResource) continue;
+    if (closure.remote.empty() || !closure.remote[i]) {
+      values.push_back(argument);
+      continue;
+    }
+    const RemoteArgument& remote = *closure.remote[i];
+    const RemoteResult& result = *remote.of(options_.worker);
+    const bool direct = i < places.size() && places[i];
+    values.push_back(direct ? Tensor(result.kept()->call) : result.wait()[remote.output]);
   }
-  std::vector<Tensor> results =
-      session->run_callable(callable, values, {.timeout = options_.function_timeout});
-  results.pop_back();  // that it is done
+  return values;
+}
+
+Tensor WorkerChannel::keep_numbers(const Closure& closure) {
+  constexpr int64_t kNothing = -1;
+  const bool wanted = closure.result.use_count() > 1;
+  std::vector<int64_t> numbers = unneeded_->take();
+  numbers.insert(numbers.begin(), wanted ? closure.number : kNothing);
+  return Tensor::from(numbers);
+}
+
+Results WorkerChannel::run(const Closure& closure, const Tensor& claim) {
+  const Places places = places_of(closure);
+  const Ready ready = prepare(closure, places);
+  std::vector<Tensor> values{claim};
+  if (options_.keep_results) values.push_back(keep_numbers(closure));
+  std::ranges::move(values_of(closure, places), std::back_inserter(values));
+  Results results{.tensors = ready.session->run_callable(ready.callable, values,
+                                                         {.timeout = options_.function_timeout})};
+  results.tensors.pop_back();  // that it is done
+  if (options_.keep_results) {
+    results.kept = KeptOn{options_.worker, ready.state, closure.number, unneeded_};
+  }
   return results;
 }
 

@@ -3,10 +3,13 @@
 #include <condition_variable>
 #include <map>
 #include <mutex>
+#include <set>
 #include <stop_token>
+#include <tuple>
 
 #include "cluster/remote_session.h"
 #include "coordinator/closure_queue.h"
+#include "coordinator/shipping.h"
 
 namespace cohort::internal {
 
@@ -17,6 +20,9 @@ struct WorkerChannelOptions {
   std::string container = {};
   Credentials credentials = {};
   std::chrono::milliseconds function_timeout{0};
+  bool keep_results = false;
+  // The device that still keeps a result; nullopt when none does.
+  std::function<std::optional<DeviceName>(const KeptOn&)> find_kept = {};
 };
 
 // The way to one worker: a session on its server, which is the master of what the worker runs, and
@@ -32,7 +38,9 @@ class WorkerChannel {
   // Opens a session when there is none. Throws Unavailable when the worker does not answer soon.
   void open();
   // Runs a closure. `claim` names it to parameter servers, see kOnce.
-  std::vector<Tensor> run(const Closure& closure, const Tensor& claim);
+  Results run(const Closure& closure, const Tensor& claim);
+  // Where results are kept that were made in that state of the worker; nullopt when it was lost.
+  std::optional<DeviceName> home_in(uint64_t state) const;
   // Ends the session; the next one gets all functions again, and after `lost_state` new iterators.
   // False when somebody else did.
   bool drop(uint64_t generation, bool lost_state);
@@ -42,8 +50,10 @@ class WorkerChannel {
   void cancel();
 
  private:
-  // A function with the state that its arguments stand for.
-  using Key = std::pair<const Trace*, std::vector<const Resource*>>;
+  // For each argument of a call where it is kept; empty when all are fed.
+  using Places = std::vector<std::optional<KeptPlace>>;
+  // A function with the state that its arguments stand for, and where others are kept.
+  using Key = std::tuple<const Trace*, std::vector<const Resource*>, std::string>;
   struct Shipped {
     std::shared_ptr<const Trace> trace;                      // keeps the key's
     std::vector<std::shared_ptr<const Resource>> resources;  // the same
@@ -53,20 +63,37 @@ class WorkerChannel {
     std::shared_ptr<GraphImpl> graph;
     std::shared_ptr<RemoteSession> session;
     Endpoint claim;
+    Endpoint keep;  // the number of the call, and of those to forget
     std::map<Key, Shipped> functions;
-    std::map<std::string, Endpoint> iterators;  // handles, by the name of the state
+    std::map<std::string, Endpoint> handles;  // by the name of the state
   };
 
-  std::pair<std::shared_ptr<RemoteSession>, int> prepare(const Closure& closure);
-  int ship_to(Connected& to, const Closure& closure);
+  // A call that is ready to be made.
+  struct Ready {
+    std::shared_ptr<RemoteSession> session;
+    int callable;
+    uint64_t state;
+  };
+  Places places_of(const Closure& closure) const;
+  Ready prepare(const Closure& closure, const Places& places);
+  int ship_to(Connected& to, const Closure& closure, const Places& places);
+  Destination destination(Connected& to, const Places& places);
   Endpoint bind_iterator(Connected& to, const ElementSource& source) const;
+  // Makes the variable when the worker has none yet.
+  Endpoint bind_variable(Connected& to, const WorkerCell& cell);
+  void begin_variable(Connected& to, const WorkerCell& cell, Endpoint handle);
+  std::vector<Tensor> values_of(const Closure& closure, const Places& places) const;
+  // What the worker is to keep, and to forget.
+  Tensor keep_numbers(const Closure& closure);
 
   const WorkerChannelOptions options_;
   mutable std::mutex mutex_;
   std::unique_ptr<Connected> connected_;  // guarded by mutex_, as all below
   uint64_t generation_ = 1;
-  uint64_t state_ = 1;  // counts how often the worker's state was lost
+  uint64_t state_ = 1;               // counts how often the worker's state was lost
+  std::set<std::string> variables_;  // that the worker has, by the names of their state
   bool cleared_ = false;
+  std::shared_ptr<Unneeded> unneeded_ = std::make_shared<Unneeded>();
 };
 
 }  // namespace cohort::internal

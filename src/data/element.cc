@@ -203,6 +203,20 @@ std::ostream& operator<<(std::ostream& out, const ElementSpec& spec) {
 
 namespace internal {
 
+Element dealt_element(const std::vector<Element>& parts) {
+  std::vector<StructurePtr> structures;
+  std::vector<Tensor> tensors;
+  for (const Element& part : parts) {
+    structures.push_back(structure_of(part));
+    tensors.insert(tensors.end(), tensors_of(part).begin(), tensors_of(part).end());
+  }
+  return ElementAccess::make(dealt_structure(std::move(structures)), std::move(tensors));
+}
+
+Element element_of_replica(const Element& element, size_t index) {
+  return structure_of(element)->kind == Structure::Kind::Dealt ? element[index] : element;
+}
+
 Arguments::Arguments(const Element& element, size_t count) : element_(element), mode_(Mode::Whole) {
   const Structure& structure = *structure_of(element);
   const bool tuple = structure.kind == Structure::Kind::Tuple;

@@ -22,6 +22,9 @@ inline const StructurePtr& structure_of(const Element& element) {
   return ElementAccess::structure(element);
 }
 
+// One element of several, one for each replica.
+Element dealt_element(const std::vector<Element>& parts);
+
 // Throws InvalidArgument "[stage] ..." unless both have the same structure.
 void check_same_structure(std::string_view stage, const Structure& expected,
                           const Structure& found);

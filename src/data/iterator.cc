@@ -37,6 +37,7 @@ const IteratorBase::Known& IteratorBase::known() const {
     if (known_.spec) known_.layout = layout_for(*known_.spec);
     known_.kind =
         "Iterator over " + (known_.spec ? known_.spec->to_string() : "elements of any kind");
+    if (replicas() > 1) known_.kind += fmt::format(" for {} replicas", replicas());
   });
   return known_;
 }
@@ -108,8 +109,13 @@ Iterator::Iterator(std::shared_ptr<internal::IteratorBase> base)
 
 Element Iterator::next(Site site) {
   if (handle_.is_symbolic() || internal::tracing()) {
-    std::vector<Tensor> tensors = cohort::internal::iterator_next(handle_, base_->layout(), site);
-    return internal::ElementAccess::make(base_->element_spec()->structure(), std::move(tensors));
+    std::vector<Element> parts;
+    while (parts.size() < base_->replicas()) {
+      parts.push_back(internal::ElementAccess::make(
+          base_->element_spec()->structure(),
+          cohort::internal::iterator_next(handle_, base_->layout(), site)));
+    }
+    return parts.size() == 1 ? parts[0] : internal::dealt_element(parts);
   }
   std::optional<Element> element = base_->next();
   if (!element) internal::raise(Code::OutOfRange, "[Iterator] the dataset has no more elements");

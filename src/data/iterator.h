@@ -23,6 +23,8 @@ class IteratorBase : public cohort::internal::ElementSource {
   virtual std::string save() = 0;
 
   const std::optional<ElementSpec>& element_spec() const { return known().spec; }
+  // How many replicas share the elements out in traced code: next() there gives each its own.
+  virtual size_t replicas() const { return 1; }
   // "Iterator over (float32 (), int64 ())"
   const std::string& kind() const { return known().kind; }
 

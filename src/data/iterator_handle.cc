@@ -47,14 +47,27 @@ Specs infer_handle(const OpInputs& inputs) {
   return {{kResource, Shape{}}};
 }
 
+// Who uses the iterator is told that the input is at fault, with what happened as the cause.
+std::shared_ptr<NamedIterator> make(const std::string& name, const Tensor& dataset) {
+  std::shared_ptr<NamedIterator> made;
+  const Status status =
+      capture_status([&] { made = std::make_shared<NamedIterator>(name, dataset); });
+  if (status.ok()) return made;
+  throw Error(Status{
+      .code = status.code,
+      .message = fmt::format("[Input] iterator '{}' cannot be made: {}", name, status.message),
+      .origin = status.origin,
+      .cause = std::make_shared<const Status>(status)});
+}
+
 void compute_handle(Kernel& k) {
   const auto& name = k.attrs.get<std::string>("shared_name");
   const Tensor& dataset = dataset_of(k.attrs);
-  const auto iterator = cohort::internal::require_run(k.run, "IteratorHandle")
-                            .resources()
-                            .find_or_make<NamedIterator>(
-                                k.attrs.get<std::string>("container"), "iterator", name,
-                                [&] { return std::make_shared<NamedIterator>(name, dataset); });
+  const auto iterator =
+      cohort::internal::require_run(k.run, "IteratorHandle")
+          .resources()
+          .find_or_make<NamedIterator>(k.attrs.get<std::string>("container"), "iterator", name,
+                                       [&] { return make(name, dataset); });
   if (!iterator->is_over(dataset)) {
     raise(Code::InvalidArgument, "[Iterator] '{}' exists, over another dataset", name);
   }

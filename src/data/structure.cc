@@ -130,6 +130,10 @@ StructurePtr sequence_structure(size_t count) {
   return make(Structure::Kind::Sequence, {}, std::vector(count, leaf_structure()));
 }
 
+StructurePtr dealt_structure(std::vector<StructurePtr> parts) {
+  return make(Structure::Kind::Dealt, {}, std::move(parts));
+}
+
 bool holds_sequences(const Structure& structure) {
   if (structure.kind == Structure::Kind::Sequence) return true;
   return std::ranges::any_of(structure.parts,
@@ -137,7 +141,16 @@ bool holds_sequences(const Structure& structure) {
 }
 
 std::string_view brackets(Structure::Kind kind) {
-  return kind == Structure::Kind::Map ? "{}" : kind == Structure::Kind::Sequence ? "[]" : "()";
+  switch (kind) {
+    case Structure::Kind::Map:
+      return "{}";
+    case Structure::Kind::Sequence:
+      return "[]";
+    case Structure::Kind::Dealt:
+      return "<>";
+    default:
+      return "()";
+  }
 }
 
 std::string to_string(const Structure& structure) {

@@ -10,8 +10,9 @@ namespace cohort::data::internal {
 // How the tensors of an element hang together. An element is this tree and its leaves' tensors from
 // left to right, so stages that treat all tensors alike never look at the tree.
 struct Structure {
-  // Sequence: the tensors are the elements of a dataset in memory.
-  enum class Kind : uint8_t { Leaf, Tuple, Map, Sequence };
+  // Sequence: the tensors are the elements of a dataset in memory. Dealt: each part is an element
+  // of its own, for one replica; only in the process that deals, so it has no text to be read.
+  enum class Kind : uint8_t { Leaf, Tuple, Map, Sequence, Dealt };
 
   Kind kind = Kind::Leaf;
   std::vector<std::string> names = {};  // of a map's parts, sorted
@@ -28,6 +29,7 @@ StructurePtr tuple_structure(std::vector<StructurePtr> parts);
 StructurePtr map_structure(std::vector<std::string> names, std::vector<StructurePtr> parts);
 
 StructurePtr sequence_structure(size_t count);
+StructurePtr dealt_structure(std::vector<StructurePtr> parts);
 // Whether a part is a sequence.
 bool holds_sequences(const Structure& structure);
 

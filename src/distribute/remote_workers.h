@@ -1,5 +1,7 @@
 #pragma once
 
+#include <functional>
+
 #include "cohort/distributed_dataset.h"
 
 namespace cohort::internal {
@@ -10,6 +12,15 @@ namespace cohort::internal {
 class RemoteWorkers {
  public:
   virtual ~RemoteWorkers() = default;
+
+  // Whether an optimizer's update, here and now, is to be made once for the steps of several
+  // workers.
+  virtual bool groups_gradients() const = 0;
+  // In code that is traced: adds the gradients to those of the group. `update` makes the update
+  // with their mean; it is traced too, and called at most once. `count` tells the optimizer.
+  using Update = std::function<Tensor(const Gradients& mean)>;
+  virtual Tensor add_to_group(const Gradients& gradients, const std::vector<Variable>& variables,
+                              const Variable& count, const Update& update) = 0;
 };
 
 // While it lives, this thread builds the input of one of several workers.

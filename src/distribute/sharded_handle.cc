@@ -9,6 +9,19 @@ namespace cohort {
 using internal::ScatterOp;
 using internal::VariableAccess;
 
+Tensor PartInitializer::part(const Shape& shape, const std::vector<int64_t>& offset) const {
+  Tensor made = make_(shape, offset);
+  if (made.shape() == shape && made.dtype() == dtype_) return made;
+  internal::raise(Code::InvalidArgument,
+                  "[PartInitializer] the part is to be {} {}, but what was made is {} {}",
+                  to_string(dtype_), shape.to_string(), to_string(made.dtype()),
+                  made.shape().to_string());
+}
+
+Tensor PartInitializer::operator()() const {
+  return part(shape_, std::vector<int64_t>(static_cast<size_t>(shape_.rank())));
+}
+
 ShardedVariable::ShardedVariable(const std::vector<Variable>& shards, const std::string& name)
     : impl_(internal::sharded(internal::make_sharded(shards, name))) {}
 

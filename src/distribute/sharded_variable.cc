@@ -51,6 +51,12 @@ std::optional<VariableParts> expand(const Gradients& gradients,
   return parts;
 }
 
+Variable join(const std::vector<Variable>& parts, const std::string& name) {
+  return VariableAccess::make(std::make_shared<ShardedVariableImpl>(parts, name));
+}
+
+constexpr VariableJointer kJointer{expand, join};
+
 }  // namespace
 
 ShardedVariableImpl::ShardedVariableImpl(std::vector<Variable> shards, const std::string& name)
@@ -177,7 +183,7 @@ std::string ShardedVariableImpl::to_string() const {
 }
 
 Variable make_sharded(std::vector<Variable> shards, const std::string& name) {
-  set_variable_expander(expand);
+  set_variable_jointer(kJointer);
   const auto made = std::make_shared<ShardedVariableImpl>(std::move(shards), name);
   for (const Variable& shard : made->shards()) VariableAccess::impl(shard)->whole = made;
   return VariableAccess::make(made);

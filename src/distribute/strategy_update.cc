@@ -11,6 +11,7 @@
 #include "distribute/gradient_terms.h"
 #include "distribute/mirrored_variable.h"
 #include "distribute/multi_worker_extended.h"
+#include "distribute/remote_workers.h"
 #include "distribute/update_guards.h"
 #include "distribute/variables.h"
 #include "ops/dispatch.h"
@@ -47,7 +48,7 @@ class StrategyUpdate : public UpdateRoute {
                const Step& step) const override {
     const EnterOrAssert inside(strategy_, "apply_gradients");
     ReplicaContext* replica = get_replica_context();
-    if (replica == nullptr) return across(own, variables, step);
+    if (replica == nullptr) return now_or_later(own, variables, step);
     const bool mirrored = std::all_of(variables.begin(), variables.end(), has_own_copies);
     if (step.adds && mirrored && may_add_up(*replica)) {
       if (const Tensor count = with_terms(*replica, own, variables, step); count.defined()) {
@@ -68,6 +69,9 @@ class StrategyUpdate : public UpdateRoute {
   // Each replica its own copy, all at the same time.
   Tensor own_copy(ReplicaContext& replica, std::span<const Gradients> terms,
                   const std::vector<Variable>& variables, const Step& step) const;
+  // Across all copies; later where the gradients of several workers are waited for.
+  Tensor now_or_later(const Gradients& gradients, const std::vector<Variable>& variables,
+                      const Step& step) const;
   // Every copy in turn.
   Tensor across(const Gradients& gradients, const std::vector<Variable>& variables,
                 const Step& step) const;
@@ -106,7 +110,17 @@ Tensor StrategyUpdate::with_sums(ReplicaContext& replica, const Gradients& own,
   const bool now = thread_dispatch().builder == nullptr;
   if (now && !passes_finite_guard(replica, {own, sums, variables, step.taken})) return {};
   if (mirrored) return own_copy(replica, {&sums, 1}, variables, step);
-  return once_for_all(replica, [&] { return across(sums, variables, step); });
+  return once_for_all(replica, [&] { return now_or_later(sums, variables, step); });
+}
+
+Tensor StrategyUpdate::now_or_later(const Gradients& gradients,
+                                    const std::vector<Variable>& variables,
+                                    const Step& step) const {
+  auto* workers = dynamic_cast<RemoteWorkers*>(&strategy_.extended());
+  if (workers == nullptr || !workers->groups_gradients()) return across(gradients, variables, step);
+  return workers->add_to_group(gradients, variables, step.taken, [&](const Gradients& of_group) {
+    return across(of_group, variables, step);
+  });
 }
 
 Tensor StrategyUpdate::own_copy(ReplicaContext& replica, std::span<const Gradients> terms,

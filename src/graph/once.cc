@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/raise.h"
+#include "cohort/ops.h"
 #include "graph/call_function.h"
 #include "ops/run_context.h"
 #include "ops/variable_ops.h"
@@ -31,7 +32,7 @@ struct Claim {
 // Which updates a task has made. Thread-safe.
 class UpdateLedger : public Resource {
  public:
-  using Update = std::pair<const VariableCell*, int64_t>;
+  using Update = std::pair<const Resource*, int64_t>;
 
   // Whether the update is to be made: it was not before, and somebody still waits for it.
   bool take(const Claim& claim, const Update& update) {
@@ -72,16 +73,23 @@ std::vector<Tensor> make_update(Kernel& k) {
   return call_function(*k.attrs.get<FunctionPtr>("update"), k.inputs.subspan(1), k.run);
 }
 
+// What an update gives that is not made again: the variable as it is, or nothing where the state is
+// no variable.
+Tensor unchanged(const Resource& state) {
+  const auto* cell = dynamic_cast<const VariableCell*>(&state);
+  return cell != nullptr ? cell->read() : zeros({0}, kBool);
+}
+
 void update_once(Kernel& k) {
   if (k.run == nullptr) {  // called at once, it is not repeated
     k.outputs[0] = make_update(k).at(0);
     return;
   }
   const Claim claim = Claim::from(k.inputs[0]);
-  const UpdateLedger::Update update{&cell_of(k.inputs[1]), k.attrs.integer("number")};
+  const UpdateLedger::Update update{resource_of(k.inputs[1]).get(), k.attrs.integer("number")};
   const std::shared_ptr<UpdateLedger> ledger = ledger_of(k);
   if (!ledger->take(claim, update)) {
-    k.outputs[0] = update.first->read();
+    k.outputs[0] = unchanged(*update.first);
     return;
   }
   const Status status = capture_status([&] { k.outputs[0] = make_update(k).at(0); });
@@ -96,7 +104,7 @@ Specs infer_once(const OpInputs& inputs) {
           to_string(inputs.dtype(0)), inputs.shape(0).to_string());
   }
   if (inputs.dtype(1) != kResource) {
-    raise(Code::InvalidArgument, "[Once] input 1 must be a variable's handle, got {}",
+    raise(Code::InvalidArgument, "[Once] input 1 must be the handle of state, got {}",
           to_string(inputs.dtype(1)));
   }
   const GraphFunction& update = *inputs.attrs.get<FunctionPtr>("update");
@@ -111,8 +119,9 @@ Specs infer_once(const OpInputs& inputs) {
 
 }  // namespace
 
-// Makes the update of the variable behind input 1, unless the call that input 0 names has made its
-// update of that number before, or is over: then the result is the value as it is. Input 0 is the
+// Makes the update of the state behind input 1, a variable or gradients that are gathered, unless
+// the call that input 0 names has made its update of that number before, or is over: then the
+// result is the variable as it is, or nothing. Input 0 is the
 // coordinator's number, the call's, and the number below which all calls are over; inputs from 1 on
 // are the update's.
 extern constexpr OpDef kOnce{

@@ -116,6 +116,8 @@ constexpr Line kLines[] = {
     {"IsNan", 1, 1, ""},
     {"IteratorHandle", 0, 0, "dataset:tensor container:text shared_name:text"},
     {"IteratorNext", 1, 1, "structure:text components:ints"},
+    {"KeepResults", 1, kMany, "container:text"},
+    {"KeptResult", 1, 1, "container:text output:int dtype:dtype shape:shape"},
     {"L2Loss", 1, 1, ""},
     {"LayerNorm", 3, 3, "epsilon:float"},
     {"LayerNormGrad", 5, 5, ""},

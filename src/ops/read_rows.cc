@@ -50,16 +50,12 @@ extern constexpr OpDef kReadRows{
     .infer = infer_read_rows,
     .compute =
         [](Kernel& k) {
-          VariableCell& cell = cell_of(k.inputs[0]);
-          at::Tensor found;
-          // Nothing changes; but nobody else may change it meanwhile, or would have to copy it all.
-          cell.update([&](const Tensor& table) {
-            check_declared(cell, table, k.attrs.get<DType>("dtype"));
-            require_rank_at_least("ReadRows", table.shape(), 1, "the variable's value");
-            const at::Tensor whole = aten(table);
-            found = take_rows(whole, 0, checked_rows("ReadRows", in(k, 1), whole.size(0)));
-          });
-          set(k, found);
+          const VariableCell& cell = cell_of(k.inputs[0]);
+          const Tensor table = cell.read();
+          check_declared(cell, table, k.attrs.get<DType>("dtype"));
+          require_rank_at_least("ReadRows", table.shape(), 1, "the variable's value");
+          const at::Tensor& whole = aten(table);
+          set(k, take_rows(whole, 0, checked_rows("ReadRows", in(k, 1), whole.size(0))));
         },
     .gradient = nullptr,
     .no_gradient_because = "a variable's gradient is collected where it is read",

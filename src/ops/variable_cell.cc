@@ -1,10 +1,31 @@
 #include "ops/variable_cell.h"
 
+#include <chrono>
+#include <thread>
+
 #include "base/raise.h"
 #include "ops/in_place.h"
 #include "ops/scoped_kernel.h"
 
 namespace cohort::internal {
+namespace {
+
+// Who reads a large value has often let it go before it could be copied: waits for that, at most as
+// long as copying would take.
+void await_readers(const Tensor& value) {
+  constexpr int64_t kSmall = int64_t{1} << 20;
+  constexpr int64_t kBytesPerMicrosecond = 2000;
+  constexpr std::chrono::microseconds kPause{20};
+  const int64_t bytes = value.size() * size_of(value.dtype());
+  if (bytes < kSmall) return;
+  const auto deadline =
+      std::chrono::steady_clock::now() + std::chrono::microseconds(bytes / kBytesPerMicrosecond);
+  while (!is_exclusive(value) && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(kPause);
+  }
+}
+
+}  // namespace
 
 VariableCell::VariableCell(std::string name, Tensor value)
     : name_(std::move(name)), value_(std::move(value)) {}
@@ -36,6 +57,7 @@ Tensor VariableCell::update(const std::function<void(const Tensor& exclusive)>& 
   const std::lock_guard lock(mutex_);
   check_initialized();
   const ScopedKernel kernel;
+  await_readers(value_);
   if (!is_exclusive(value_)) value_ = from_aten(aten(value_).clone(at::MemoryFormat::Contiguous));
   change(value_);
   return value_;

@@ -31,7 +31,7 @@ class UpdateRoute {
   struct Step {
     std::function<Tensor(std::span<const Gradients> terms)> take;
     bool adds;
-    Variable taken;  // how many the optimizer has taken before
+    Variable taken;  // how many the optimizer has taken before; it tells one optimizer from others
   };
   virtual Tensor apply(const Gradients& own, const std::vector<Variable>& variables,
                        const Step& step) const = 0;
@@ -49,10 +49,18 @@ struct VariableParts {
 // nullopt when none of them is made of others.
 std::optional<VariableParts> expand_variables(const Gradients& gradients,
                                               const std::vector<Variable>& variables);
-// What expand_variables asks: set by the module that has such variables when the first one is made.
-using VariableExpander = std::optional<VariableParts> (*)(const Gradients& gradients,
-                                                          const std::vector<Variable>& variables);
-void set_variable_expander(VariableExpander expander);
+// The variables that this one is made of, in the order of their rows; empty when it is one.
+std::vector<Variable> parts_of_variable(const Variable& variable);
+// Variables with consecutive rows as one that is made of them, for who reads and writes them all.
+Variable join_variables(const std::vector<Variable>& parts, const std::string& name);
+
+// What those ask: set by the module that has such variables when the first one is made.
+struct VariableJointer {
+  std::optional<VariableParts> (*expand)(const Gradients& gradients,
+                                         const std::vector<Variable>& variables);
+  Variable (*join)(const std::vector<Variable>& parts, const std::string& name);
+};
+void set_variable_jointer(const VariableJointer& jointer);  // which lives for ever
 
 // What find_update_route asks: set by the module that has strategies when the first one is made.
 using UpdateRouteFinder = std::unique_ptr<UpdateRoute> (*)(const std::vector<Variable>& variables);

@@ -1,28 +1,41 @@
-// A coordinator and real processes that are killed. The history is in the variables themselves:
-// each function adds one to the number that is its own, so one that is not 1 in the end was lost
-// or was applied twice.
+// A coordinator and real processes that are killed, COHORT_KILLS times. The history is in the
+// variables themselves: each function adds one to the number that is its own, so one that is not 1
+// in the end was lost or was applied twice.
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <filesystem>
+#include <fstream>
 #include <random>
 
 #include "cohort/cohort.h"
 #include "support/process_cluster.h"
+#include "support/temporary_file.h"
 
 namespace cohort {
 namespace {
 
-constexpr int64_t kFunctions = 400;
+// Of workers; of servers two fifths as often, and of the chief one fifth.
+int kills() {
+  const char* asked = std::getenv("COHORT_KILLS");
+  return asked != nullptr ? std::atoi(asked) : 5;
+}
 
 class CoordinatorFaults : public testing::Test {
  protected:
+  // How many functions are about when something is killed.
+  static constexpr int64_t kRound = 60;
+
+  const int64_t functions_ = kRound * kills();
   test::ProcessCluster cluster_{COHORT_TEST_TASK, 2, 2};
   SimpleClusterResolver resolver_{cluster_.spec()};
   ParameterServerStrategy strategy_{resolver_};
   // On different servers.
-  Variable left_ = strategy_.create([] { return Variable(zeros({kFunctions}), {.name = "left"}); });
+  Variable left_ =
+      strategy_.create([&] { return Variable(zeros({functions_}), {.name = "left"}); });
   Variable right_ =
-      strategy_.create([] { return Variable(zeros({kFunctions}), {.name = "right"}); });
+      strategy_.create([&] { return Variable(zeros({functions_}), {.name = "right"}); });
   std::mt19937 random_{17};
 
   // Adds one to the entry that is its argument, and takes a little while.
@@ -30,8 +43,8 @@ class CoordinatorFaults : public testing::Test {
     return function([this](Tensor which) {
       const Tensor work = matmul(ones({64, 64}), ones({64, 64}));
       const Tensor one = reshape(work, {-1})[0] / 64.f;
-      left_.scatter_add({reshape(one, {1}), which, {kFunctions}});
-      right_.scatter_add({reshape(one, {1}), which, {kFunctions}});
+      left_.scatter_add({reshape(one, {1}), which, {functions_}});
+      right_.scatter_add({reshape(one, {1}), which, {functions_}});
     });
   }
   void kill(const std::string& job, int index) {
@@ -39,36 +52,123 @@ class CoordinatorFaults : public testing::Test {
     cluster_.task(job, index).wait();
     cluster_.start(job, index);
   }
-  static std::vector<float> once() { return std::vector<float>(kFunctions, 1.f); }
+  int any(int below) { return static_cast<int>(random_() % static_cast<unsigned>(below)); }
+  std::vector<float> once() const {
+    return std::vector<float>(static_cast<size_t>(functions_), 1.f);
+  }
 };
 
 TEST_F(CoordinatorFaults, KilledWorkersLoseAndRepeatNothing) {
   ClusterCoordinator coordinator(strategy_);
   const auto add = note();
-  for (int64_t i = 0; i < kFunctions; ++i) {
+  for (int64_t i = 0, at = 0; i < functions_; ++i) {
+    if (i % kRound == 0) at = i + any(kRound);
     coordinator.schedule(add, Tensor({i}));
-    if (i % 80 == 40) kill("worker", static_cast<int>(random_() % 2));
+    if (i == at) kill("worker", any(2));
   }
   coordinator.join();
   EXPECT_EQ(left_.read_value().to_vector<float>(), once());
   EXPECT_EQ(right_.read_value().to_vector<float>(), once());
 }
 
-TEST_F(CoordinatorFaults, AKilledServerIsRestored) {
+TEST_F(CoordinatorFaults, KilledServersAreRestoredAndRepeatNothing) {
+  const int times = std::max(1, kills() * 2 / 5);
+  TemporaryFolder folder;
   Checkpoint checkpoint({{"left", left_}, {"right", right_}});
-  std::string saved = checkpoint.save(testing::TempDir() + "/coordinator_faults");
-  ClusterCoordinator coordinator(strategy_, {.restore = [&] { checkpoint.restore(saved); }});
+  std::string saved;
+  ClusterCoordinator coordinator(
+      strategy_, {.restore = [&] { checkpoint.restore(saved); }, .restore_limit = times});
   const auto add = note();
-  const auto run_half = [&](int64_t from) {
-    for (int64_t i = from; i < from + kFunctions / 2; ++i) coordinator.schedule(add, Tensor({i}));
+  // Those that were over before the server was killed, and after what was saved, are lost.
+  const auto make_up = [&] {
+    const std::vector<float> left = left_.read_value().to_vector<float>();
+    ASSERT_EQ(left, right_.read_value().to_vector<float>());
+    for (int64_t i = 0; i < functions_; ++i) {
+      const float times_made = left[static_cast<size_t>(i)];
+      ASSERT_TRUE(times_made == 0 || times_made == 1) << i << ": " << times_made;
+      if (times_made == 0) coordinator.schedule(add, Tensor({i}));
+    }
     coordinator.join();
   };
-  run_half(0);
-  saved = checkpoint.save(testing::TempDir() + "/coordinator_faults");
-  kill("ps", 1);
-  run_half(kFunctions / 2);  // begins with what was saved, on both servers
+  for (int round = 0; round < times; ++round) {
+    saved = checkpoint.save(folder.path() + "/saved");
+    const int64_t from = round * kRound;
+    const int64_t at = from + any(kRound / 2);  // functions after it notice
+    for (int64_t i = from; i < from + kRound; ++i) {
+      coordinator.schedule(add, Tensor({i}));
+      if (i == at) kill("ps", any(2));
+    }
+    coordinator.join();
+  }
+  make_up();
   EXPECT_EQ(left_.read_value().to_vector<float>(), once());
   EXPECT_EQ(right_.read_value().to_vector<float>(), once());
+}
+
+TEST_F(CoordinatorFaults, AKilledChiefGoesOnWhereItSaved) {
+  const int times = std::max(1, kills() / 5);
+  TemporaryFolder folder;
+  const std::vector<std::string> words{COHORT_TEST_CHIEF, cluster_.joined("ps"),
+                                       cluster_.joined("worker"), folder.path(),
+                                       std::to_string(200 * (times + 1))};
+  for (int i = 0; i < times; ++i) {
+    test::Process chief(words);
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (chief.output().find("saved") == std::string::npos) {
+      ASSERT_LT(std::chrono::steady_clock::now(), deadline) << chief.output();
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(any(100)));  // anywhere in what it does
+    chief.send(SIGKILL);
+    chief.wait();
+  }
+  test::Process last(words);
+  EXPECT_EQ(last.wait(std::chrono::seconds(120)), 0) << last.output();
+}
+
+// What a process of this host has in memory, in megabytes, and how many files are open.
+struct Footprint {
+  explicit Footprint(pid_t process) {
+    const std::string folder = "/proc/" + std::to_string(process);
+    std::ifstream status(folder + "/status");
+    for (std::string line; std::getline(status, line);) {
+      if (line.starts_with("VmRSS:")) megabytes = std::stoll(line.substr(6)) / 1024;
+    }
+    for ([[maybe_unused]] const auto& file : std::filesystem::directory_iterator(folder + "/fd")) {
+      ++files;
+    }
+  }
+  int64_t megabytes = 0;
+  int64_t files = 0;
+};
+
+// COHORT_CALLS says how many functions; memory that is needed for good is there after a quarter.
+TEST_F(CoordinatorFaults, ManyFunctionsLeaveNothingBehind) {
+  const char* asked = std::getenv("COHORT_CALLS");
+  const int calls = asked != nullptr ? std::atoi(asked) : 8000;
+  ClusterCoordinator coordinator(strategy_);
+  const auto add = note();
+  const auto run = [&](int count) {
+    for (int i = 0; i < count; ++i) coordinator.schedule(add, Tensor({int64_t{0}}));
+    coordinator.join();
+  };
+  const auto look = [&] {
+    std::map<std::string, Footprint> all{{"chief", Footprint(getpid())}};
+    for (const char* job : {"ps", "worker"}) {
+      for (int i = 0; i < 2; ++i) {
+        all.emplace(job + std::to_string(i), Footprint(cluster_.task(job, i).id()));
+      }
+    }
+    return all;
+  };
+  run(calls / 4);
+  const auto before = look();
+  run(calls - calls / 4);
+  for (const auto& [task, after] : look()) {
+    EXPECT_LE(after.files, before.at(task).files) << task;
+    EXPECT_LE(after.megabytes, before.at(task).megabytes + 8) << task;
+  }
+  EXPECT_EQ(left_.read_value().to_vector<float>()[0], static_cast<float>(calls));
 }
 
 TEST_F(CoordinatorFaults, AKilledServerIsAnErrorOtherwise) {

@@ -49,6 +49,7 @@ class Process {
     unlink(output_.c_str());
   }
 
+  pid_t id() const { return id_; }
   void send(int signal) const { ::kill(id_, signal); }
   // Stops it; it does nothing more when this returns, until SIGCONT.
   void freeze() const {

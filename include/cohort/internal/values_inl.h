@@ -114,7 +114,8 @@ struct HoldsLeaf<std::pair<A, B>, Kind> : HoldsLeaf<std::tuple<A, B>, Kind> {};
 // The fields of a struct may be distributed.
 template <typename T>
 using MayBeDistributed =
-    std::bool_constant<PerReplicaType<T> || std::same_as<T, DistributedValue> || HasFields<T>>;
+    std::bool_constant<PerReplicaType<T> || std::same_as<T, DistributedValue> ||
+                       std::same_as<T, data::Element> || HasFields<T>>;
 template <typename T>
 using IsVariable = std::is_same<T, Variable>;
 
@@ -130,6 +131,8 @@ struct SelectLeaf {
       return leaf[index];
     } else if constexpr (std::same_as<T, DistributedValue>) {
       return component_of(leaf, index);
+    } else if constexpr (std::same_as<T, data::Element>) {
+      return data::internal::element_of_replica(leaf, index);
     } else {
       return leaf;
     }

@@ -159,13 +159,22 @@ std::vector<OpExample> updates() {
                                                  {{"dtype", kFloat32}, {"shape", Shape{}}});
                                            })},
                     {"number", int64_t{0}}};
+  const Attrs kept{{"container", std::string("localhost")}};
+  const Attrs result{{"container", std::string("localhost")},
+                     {"output", int64_t{0}},
+                     {"dtype", kFloat32},
+                     {"shape", Shape{}}};
   return {calling("Once",
                   [=](In) {
                     return apply_op("Once", {claim, variable(), two}, attrs);
                   },
                   {bad("Once", {two, variable(), two}, attrs, "must be three int64"),
-                   bad("Once", {claim, two, two}, attrs, "a variable's handle"),
-                   bad("Once", {claim, variable()}, attrs, "takes 2 tensors, got 1")})};
+                   bad("Once", {claim, two, two}, attrs, "the handle of state"),
+                   bad("Once", {claim, variable()}, attrs, "takes 2 tensors, got 1")}),
+          adding("KeepResults", {Tensor({int64_t{7}}), two}, kept,
+                 {bad("KeepResults", {two, two}, kept, "the int64 number of a call")}),
+          adding("KeptResult", {Tensor(int64_t{7})}, result,
+                 {bad("KeptResult", {claim}, result, "the int64 number of a call")})};
 }
 
 Tensor times(const Tensor& x, const Tensor& y) { return x * y; }

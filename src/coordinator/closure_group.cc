@@ -1,0 +1,48 @@
+#include "coordinator/closure_group.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "coordinator/closure_queue.h"
+
+namespace cohort::internal {
+
+bool ClosureGroup::is_grouped(const Closure& closure) const {
+  return size_ > 0 && !closure.updates.empty();
+}
+
+bool ClosureGroup::admits(const Closure& closure) const {
+  return !is_grouped(closure) || closure.in_group || members_ < size_;
+}
+
+void ClosureGroup::begin(Closure& closure) {
+  if (!is_grouped(closure) || closure.in_group) return;
+  closure.in_group = true;
+  ++members_;
+}
+
+void ClosureGroup::leave(Closure& closure) {
+  if (!closure.in_group) return;
+  closure.in_group = false;
+  --members_;
+}
+
+bool ClosureGroup::finish(const Closure& closure) {
+  if (!closure.in_group) return false;
+  ++finished_;
+  for (const GroupUpdate* update : closure.updates) {
+    if (std::ranges::find(updates_, update) == updates_.end()) updates_.push_back(update);
+  }
+  return finished_ == size_;
+}
+
+void ClosureGroup::take_back(const Closure& closure) {
+  if (closure.in_group) --finished_;
+}
+
+void ClosureGroup::restart() {
+  members_ -= std::exchange(finished_, 0);
+  updates_.clear();
+}
+
+}  // namespace cohort::internal

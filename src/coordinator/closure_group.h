@@ -1,0 +1,52 @@
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "coordinator/group_updates.h"
+
+namespace cohort::internal {
+
+struct Closure;
+using Updates = std::vector<const GroupUpdate*>;
+
+// How functions that update variables together are grouped.
+struct Grouping {
+  int size = 0;  // functions of a group; 0: each is on its own
+  // Makes the updates of a group that is complete, and of one that never will be. Throw.
+  std::function<void(const Updates&)> update = {};
+  std::function<void(const Updates&)> update_rest = {};
+};
+
+// The functions whose gradients make up the next updates. The queue that has it guards it.
+class ClosureGroup {
+ public:
+  explicit ClosureGroup(int size) : size_(size) {}
+
+  // Whether the closure may run now: it does not belong to groups, or is of this one, or may be.
+  bool admits(const Closure& closure) const;
+  void begin(Closure& closure);
+  // It did not add its gradients, and will not.
+  void leave(Closure& closure);
+  // It has added its gradients. Whether the group is complete with it.
+  [[nodiscard]] bool finish(const Closure& closure);
+  // It has not finished after all: it is to run again.
+  void take_back(const Closure& closure);
+
+  // That those wait for which have finished.
+  const Updates& updates() const { return updates_; }
+  bool has_gradients() const { return finished_ > 0; }
+  // Forgets those that have finished: their gradients are used, or lost.
+  void restart();
+  void grow() { ++size_; }
+
+ private:
+  bool is_grouped(const Closure& closure) const;
+
+  int size_;
+  int members_ = 0;  // that run, wait to run again, or have finished
+  int finished_ = 0;
+  Updates updates_;
+};
+
+}  // namespace cohort::internal

@@ -1,0 +1,198 @@
+// Synchronous training: groups of functions, one update for each.
+
+#include <gtest/gtest.h>
+
+#include "support/coordinated_cluster.h"
+
+namespace cohort {
+namespace {
+
+struct SyncCluster : test::CoordinatedCluster {
+  SyncCluster(int num_ps, int num_workers, const ClusterCoordinatorOptions& options = {})
+      : CoordinatedCluster(num_ps, num_workers, {.sync = true}), coordinator(strategy, options) {}
+
+  ClusterCoordinator coordinator;
+  Variable v = strategy.create([] { return Variable(10.f, {.name = "v"}); });
+  optim::Sgd optimizer{{.learning_rate = 0.5}};
+
+  // Moves `v` against the number it is given, and returns what `v` was.
+  RemoteValue<Tensor> push(float gradient) { return coordinator.schedule(step_, Tensor(gradient)); }
+  float value() const { return v.read_value().to<float>(); }
+  int64_t updates() const { return optimizer.iterations().read_value().to<int64_t>(); }
+
+ private:
+  const std::function<Tensor(Tensor)> body_ = [this](Tensor gradient) {
+    const Tensor before = v.read_value();
+    strategy.run([&](Tensor own) { optimizer.apply_gradients({Gradient(own)}, {v}); }, gradient);
+    return before;
+  };
+  const Function<std::function<Tensor(Tensor)>> step_ = function(body_);
+};
+
+TEST(SyncTraining, UpdatesWithTheMeanOfAGroup) {
+  SyncCluster here(1, 2);
+  const auto first = here.push(2), second = here.push(4);
+  EXPECT_EQ(here.coordinator.fetch(first).to<float>(), 10);
+  EXPECT_EQ(here.coordinator.fetch(second).to<float>(), 10);
+  here.coordinator.join();
+  EXPECT_EQ(here.value(), 8.5);
+  EXPECT_EQ(here.updates(), 1);
+}
+
+TEST(SyncTraining, MakesTheUpdateOfALastSmallerGroupAtJoin) {
+  SyncCluster here(1, 2);
+  for (const float gradient : {2.f, 4.f}) here.push(gradient);
+  const auto last = here.push(6);
+  EXPECT_EQ(here.coordinator.fetch(last).to<float>(), 8.5);  // nobody waits for a fourth
+  EXPECT_EQ(here.updates(), 1);
+  here.coordinator.join();
+  EXPECT_EQ(here.value(), 5.5);
+  EXPECT_EQ(here.updates(), 2);
+  here.coordinator.join();
+  EXPECT_EQ(here.updates(), 2);
+}
+
+TEST(SyncTraining, ShowsTheSameVariablesToAGroup) {
+  SyncCluster here(2, 3);
+  std::vector<RemoteValue<Tensor>> seen;
+  for (int i = 0; i < 30; ++i) seen.push_back(here.push(2));
+  here.coordinator.join();
+  for (int i = 0; i < 30; ++i) {
+    EXPECT_EQ(seen[static_cast<size_t>(i)].fetch().to<float>(), 10 - i / 3) << i;
+  }
+  EXPECT_EQ(here.value(), 0);
+}
+
+TEST(SyncTraining, LeavesOtherFunctionsAlone) {
+  SyncCluster here(1, 2);
+  here.push(2);
+  Variable counter = here.strategy.create([] { return Variable(0.f); });
+  for (int i = 0; i < 5; ++i) here.coordinator.schedule([&] { counter.assign_add(1.f); });
+  here.push(4);
+  here.coordinator.join();
+  EXPECT_EQ(counter.read_value().to<float>(), 5);
+  EXPECT_EQ(here.value(), 8.5);
+}
+
+TEST(SyncTraining, GoesOnAfterAFunctionThatFails) {
+  SyncCluster here(1, 2);
+  here.coordinator.fetch(here.push(2));
+  EXPECT_ERROR(
+      Code::OutOfRange, "Gather",
+      here.coordinator.fetch(here.coordinator.schedule(
+          [](Tensor x, Tensor i) { return gather(x, i, 0); }, Tensor({1.f}), Tensor({5}))));
+  EXPECT_ERROR(Code::OutOfRange, "Gather", here.coordinator.join());
+  here.push(4);
+  here.coordinator.join();
+  EXPECT_EQ(here.value(), 8.5);  // what was added before is not lost
+}
+
+TEST(SyncTraining, CountsEveryGradientOnceWhenWorkersAreLost) {
+  SyncCluster here(1, 2);
+  for (int i = 0; i < 20; ++i) here.push(0.5);
+  here.cluster.stop("worker", 0);
+  for (int i = 0; i < 20; ++i) here.push(0.5);
+  here.coordinator.join();
+  EXPECT_EQ(here.updates(), 20);
+  EXPECT_EQ(here.value(), 5);
+}
+
+TEST(SyncTraining, BeginsTheGroupAgainWhenAParameterServerIsRestored) {
+  test::CoordinatedCluster here(1, 2, {.sync = true});
+  Variable v = here.strategy.create([] { return Variable(10.f); });
+  optim::Sgd optimizer({.learning_rate = 0.5});
+  ClusterCoordinator coordinator(here.strategy, {.restore = [&] {
+                                   v.assign(100.f);
+                                   optimizer.iterations().assign(int64_t{0});
+                                 }});
+  const auto step =
+      function([&](Tensor gradient) { optimizer.apply_gradients({Gradient(gradient)}, {v}); });
+  coordinator.fetch(coordinator.schedule(step, Tensor(2.f)));  // waits for a second one
+  here.cluster.stop("ps", 0);
+  here.cluster.start("ps", 0);
+  coordinator.schedule(step, Tensor(4.f));
+  coordinator.schedule(step, Tensor(8.f));
+  coordinator.join();
+  EXPECT_EQ(v.read_value().to<float>(), 97);  // the first is lost with what it was added to
+}
+
+TEST(SyncTraining, TrainsTablesInParts) {
+  test::CoordinatedCluster here(2, 2,
+                                {.variable_partitioner = FixedShardsPartitioner(2), .sync = true});
+  ClusterCoordinator coordinator(here.strategy);
+  const Variable table = here.strategy.create([] { return Variable(ones({5, 2})); });
+  optim::Sgd optimizer({.learning_rate = 1});
+  const auto step = function([&](Tensor ids) {
+    GradientTape tape;
+    const Tensor loss = sum(nn::embedding_lookup(table, ids));
+    optimizer.apply_gradients(tape.gradient(loss, std::vector{table}), {table});
+  });
+  coordinator.schedule(step, Tensor({0, 4}));
+  coordinator.schedule(step, Tensor({0, 0, 1}));
+  coordinator.join();
+  // Each row by the mean over those that have it: 1 and 2; 1; 1.
+  EXPECT_EQ(table.read_value().to_vector<float>(),
+            (std::vector<float>{-0.5f, -0.5f, 0, 0, 1, 1, 1, 1, 0, 0}));
+  EXPECT_EQ(optimizer.iterations().read_value().to<int64_t>(), 1);
+}
+
+TEST(WorkersWithSeveralReplicas, ShareTheirElementsOut) {
+  test::CoordinatedCluster here(1, 2, {.devices = {"CPU:0", "CPU:1"}});
+  ClusterCoordinator coordinator(here.strategy);
+  const auto dataset = coordinator.create_per_worker_dataset([&] {
+    return here.strategy.distribute_datasets_from_function([](const InputContext& input) {
+      EXPECT_EQ(input.num_replicas_in_sync(), 2);
+      return data::range(100 * input.input_pipeline_id(), 100 * input.input_pipeline_id() + 5);
+    });
+  });
+  const auto iterator = dataset.iterator();
+  const auto step = function([&](Iterator it) {
+    const auto parts = here.strategy.run(
+        [](Tensor own) {
+          const int replica = get_replica_context()->replica_id_in_sync_group();
+          return own * int64_t{replica == 0 ? 1 : 1000};
+        },
+        it.next());
+    return here.strategy.reduce(ReduceOp::Sum, parts);
+  });
+  const auto run = [&](int worker) {
+    return coordinator.fetch(coordinator.schedule_on(worker, step, iterator)).to<int64_t>();
+  };
+  EXPECT_EQ(run(0), 0 + 1000 * 1);
+  EXPECT_EQ(run(1), 100 + 1000 * 101);
+  EXPECT_EQ(run(0), 2 + 1000 * 3);
+  EXPECT_ERROR(Code::OutOfRange, "no more elements", run(0));  // the fifth has no partner
+  EXPECT_ERROR(Code::OutOfRange, "no more elements", coordinator.join());
+}
+
+TEST(WorkersWithSeveralReplicas, AllGetWhatNobodyDistributed) {
+  test::CoordinatedCluster here(1, 1, {.devices = {"CPU:0", "CPU:1"}});
+  ClusterCoordinator coordinator(here.strategy);
+  const auto iterator = coordinator.create_per_worker_dataset(data::range(7, 9)).iterator();
+  const auto step = function([&](Iterator it) {
+    return here.strategy.reduce(ReduceOp::Sum,
+                                here.strategy.run([](Tensor own) { return own; }, it.next()));
+  });
+  EXPECT_EQ(coordinator.fetch(coordinator.schedule(step, iterator)).to<int64_t>(), 14);
+}
+
+TEST(WorkersWithSeveralReplicas, TrainInSyncAndWithoutWaitingForOtherWorkers) {
+  test::CoordinatedCluster here(2, 2, {.devices = {"CPU:0", "CPU:1"}});
+  ClusterCoordinator coordinator(here.strategy);
+  Variable v = here.strategy.create([] { return Variable(10.f); });
+  optim::Sgd optimizer({.learning_rate = 0.5});
+  const auto step = function([&] {
+    here.strategy.run([&] {
+      const int replica = get_replica_context()->replica_id_in_sync_group();
+      optimizer.apply_gradients({Gradient(Tensor(replica == 0 ? 1.f : 3.f))}, {v});
+    });
+  });
+  coordinator.fetch(coordinator.schedule(step));
+  EXPECT_EQ(v.read_value().to<float>(), 8);  // the sum over the replicas, at once
+  coordinator.fetch(coordinator.schedule(step));
+  EXPECT_EQ(v.read_value().to<float>(), 6);
+  EXPECT_EQ(optimizer.iterations().read_value().to<int64_t>(), 2);
+}
+
+}  // namespace
+}  // namespace cohort
