@@ -109,7 +109,8 @@ class PlanMaker {
         .table = &plan_->state->of(from.device),
         .plan = compile_part(part, from_.ordered ? StepOrder::AsMade : StepOrder::EffectsEarly),
         .feeds = {},
-        .fetches = {}};
+        .fetches = {},
+        .settled = std::make_shared<SettledValues>(&plan_->state->clears())};
     for (const auto& [position, unused] : part.feeds) made.feeds.push_back(position);
     for (const auto& [position, unused] : part.fetches) made.fetches.push_back(position);
     return made;
@@ -143,7 +144,9 @@ class PlanMaker {
     require(place == WorkerPlan::kNone, "two nodes take the tensor of one edge");
     require(node.outputs[0].dtype != kResource, "a handle cannot leave its device");
     place = static_cast<int>(plan_->arrivals.size());
-    plan_->arrivals.push_back({node.outputs[0].dtype, node.outputs[0].shape});
+    plan_->arrivals.push_back({.dtype = node.outputs[0].dtype,
+                               .shape = node.outputs[0].shape,
+                               .part = static_cast<int>(plan_->parts.size())});
   }
 
   // Every edge that a part sends goes to a peer, or is taken by a part here.
