@@ -5,7 +5,6 @@
 
 #include <cohort/cohort.h>
 #include <sys/prctl.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
@@ -13,7 +12,9 @@
 #include <functional>
 
 #include "models.h"
+#include "own_path.h"
 #include "ratio.h"
+#include "support/listed_cluster.h"
 #include "support/process_cluster.h"
 #include "zeromq/zeromq.h"
 
@@ -21,11 +22,7 @@ namespace {
 
 using namespace cohort;  // NOLINT: a program
 
-std::string own_path() {
-  char path[4096] = {};
-  return readlink("/proc/self/exe", path, sizeof path - 1) > 0 ? path : "";
-}
-
+using bench::own_path;
 using bench::seconds_of;
 
 // A cluster whose messages go that way, and a coordinator of its workers.
@@ -189,17 +186,7 @@ void bench_training() {
 }
 
 int serve(char** words) {
-  const auto split = [](const std::string& list) {
-    TaskList parts;
-    for (size_t from = 0; from < list.size();) {
-      const size_t comma = std::min(list.find(',', from), list.size());
-      parts.push_back(list.substr(from, comma - from));
-      from = comma + 1;
-    }
-    return parts;
-  };
-  const ClusterSpec cluster(
-      std::map<std::string, TaskList>{{"ps", split(words[0])}, {"worker", split(words[1])}});
+  const ClusterSpec cluster = test::listed_cluster(words[0], words[1]);
   Server(cluster, {.job_name = words[2], .task_index = std::stoi(words[3])}).join();
   return 0;
 }

@@ -6,33 +6,21 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <csignal>
 #include <cstdio>
-#include <span>
 
 #include "bare_grpc.h"
 #include "parts.h"
+#include "support/listed_cluster.h"
 #include "zeromq/zeromq.h"
 
 namespace cohort::bench {
 namespace {
 
-TaskList split(const std::string& list) {
-  TaskList parts;
-  for (size_t from = 0; from < list.size();) {
-    const size_t comma = std::min(list.find(',', from), list.size());
-    parts.push_back(list.substr(from, comma - from));
-    from = comma + 1;
-  }
-  return parts;
-}
-
 // A task: addresses of the ps tasks, those of the workers, job, number; "train" for one that
 // trains.
 int be_task(const std::vector<std::string>& words) {
-  const ClusterSpec cluster(
-      std::map<std::string, TaskList>{{"ps", split(words[0])}, {"worker", split(words[1])}});
+  const ClusterSpec cluster = test::listed_cluster(words[0], words[1]);
   const int index = std::stoi(words[3]);
   if (words.size() > 4) train_worker(cluster, index);
   Server(cluster, {.job_name = words[2], .task_index = index}).join();
@@ -56,12 +44,6 @@ void measure(const std::string& part) {
 }
 
 }  // namespace
-
-std::string own_path() {
-  char path[4096] = {};
-  return readlink("/proc/self/exe", path, sizeof path - 1) > 0 ? path : "";
-}
-
 }  // namespace cohort::bench
 
 int main(int argc, char** argv) try {

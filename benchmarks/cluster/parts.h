@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "own_path.h"
 #include "support/process_cluster.h"
 
 // The parts of the benchmark of clusters. Each prints its figures beside their limits.
@@ -19,9 +20,6 @@ void opening();
 
 // What other processes of the benchmark do; none returns.
 [[noreturn]] void train_worker(const ClusterSpec& cluster, int index);
-
-// Where this program is.
-std::string own_path();
 
 // Servers in processes of their own whose messages go one way: "shared-memory" or "grpc".
 class Tasks {

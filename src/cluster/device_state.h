@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <map>
 #include <mutex>
 #include <string>
@@ -20,9 +21,13 @@ class DeviceState {
   void clear(const std::string& container) {
     const std::lock_guard lock(mutex_);
     for (auto& [device, table] : tables_) table.clear(container);
+    ++clears_;  // afterwards: who finds something before that notes the old number
   }
+  // How often something was forgotten.
+  const std::atomic<uint64_t>& clears() const { return clears_; }
 
  private:
+  std::atomic<uint64_t> clears_ = 0;
   std::mutex mutex_;
   std::map<std::string, ResourceTable> tables_;  // guarded by mutex_
 };

@@ -52,10 +52,15 @@ Answer Link::call(const Request& request, Deadline deadline) {
 
 void Link::receive(const Message& message) {
   const Status status = capture_status([&] {
-    if (kind_of(message) == MessageKind::Answer) {
-      take_answer(message);
-    } else {
-      events_.received(shared_from_this(), message);
+    switch (kind_of(message)) {
+      case MessageKind::Answer:
+        return take_answer(message);
+      case MessageKind::Ping:
+        return post(write_ping(MessageKind::Pong, read_ping(message)));
+      case MessageKind::Pong:
+        return;  // that it came is all that it says
+      default:
+        return events_.received(shared_from_this(), message);
     }
   });
   if (status.ok()) return;

@@ -20,8 +20,8 @@ class Link : public std::enable_shared_from_this<Link> {
   using Request = std::function<Message(uint64_t number)>;
   using Answered = std::function<void(Answer)>;
   struct Events {
-    // Everything but answers. What it throws ends the connection: the peer does not keep to the
-    // protocol.
+    // Everything but answers, and pings, which are answered. What it throws ends the connection:
+    // the peer does not keep to the protocol.
     std::function<void(const Pointer&, const Message&)> received;
     std::function<void(const Pointer&, const Status&)> ended;
   };

@@ -31,8 +31,11 @@ PartRun::PartRun(WorkerStep& step, int index)
       index_(index),
       part_(step.plan().parts[static_cast<size_t>(index)]),
       outboxes_(step.plan().peers.size()),
+      arrived_(step.plan().arrivals.size()),
       run_(*part_.plan, feeds_of(part_, step.run_.feeds), *this,
-           step.run_.trace || timeline_is_on() ? &times_ : nullptr, this) {}
+           {.times = step.run_.trace || timeline_is_on() ? &times_ : nullptr,
+            .arrivals = this,
+            .settled = part_.settled.get()}) {}
 
 ResourceTable& PartRun::resources() { return *part_.table; }
 Cancellation& PartRun::cancellation() { return step_.cancellation_; }
@@ -45,12 +48,19 @@ void PartRun::send(int64_t edge, const Tensor& value) {
     return;
   }
   Outbox& outbox = outboxes_[static_cast<size_t>(peer)];
-  const auto now = std::chrono::steady_clock::now();
-  if (outbox.tensors.edges.empty()) outbox.since = now;
   outbox.tensors.edges.push_back(static_cast<uint64_t>(edge));
   outbox.tensors.tensors.push_back(value);
   outbox.bytes += bytes_of(value);
-  if (outbox.bytes >= kMuch || now - outbox.since > kOld) flush(static_cast<size_t>(peer));
+  if (outbox.bytes >= kMuch || is_old(outbox)) flush(static_cast<size_t>(peer));
+}
+
+bool PartRun::is_old(Outbox& outbox) {
+  constexpr size_t kLooksAtClock = 16;  // once for so many tensors
+  const size_t count = outbox.tensors.edges.size();
+  if (count % kLooksAtClock != 1) return false;
+  const auto now = std::chrono::steady_clock::now();
+  if (count == 1) outbox.since = now;
+  return now - outbox.since > kOld;
 }
 
 void PartRun::flush() {
@@ -85,18 +95,24 @@ StepTensors PartRun::take(size_t peer) {
 }
 
 bool PartRun::await(int64_t edge) {
-  const bool is_there = step_.await(edge, WorkerPlan::kNone);
+  using IfMissing = WorkerStep::IfMissing;
+  const int place = step_.plan().arrival_places[static_cast<size_t>(edge)];
+  const bool is_there = arrived_[static_cast<size_t>(place)].defined() ||
+                        step_.collect(index_, place, arrived_, IfMissing::Return);
   // Those who are to send it may be waiting for this. When it is there, others may be; and what was
   // read from a variable and is still held here would be copied when the variable changes.
   for (size_t peer = 0; peer < outboxes_.size(); ++peer) {
     if (!is_there || outboxes_[peer].bytes >= kSome) flush(peer);
   }
-  return is_there || step_.await(edge, index_);
+  return is_there || step_.collect(index_, place, arrived_, IfMissing::Stop);
 }
 
 Tensor PartRun::receive(int64_t edge, Cancellation& cancellation) {
   cancellation.check();
-  return step_.take(edge);
+  const int place = step_.plan().arrival_places[static_cast<size_t>(edge)];
+  Tensor taken = std::move(arrived_[static_cast<size_t>(place)]);
+  if (!taken.defined()) raise(Code::Internal, "[Cluster] edge {} is taken twice", edge);
+  return taken;
 }
 
 }  // namespace cohort::internal

@@ -44,6 +44,7 @@ class PartRun : public FunctionCaller, public EdgeTable, public Arrivals {
     int64_t bytes = 0;
     std::chrono::steady_clock::time_point since = {};
   };
+  static bool is_old(Outbox& outbox);
   void flush(size_t peer);
   StepTensors take(size_t peer);
 
@@ -51,6 +52,7 @@ class PartRun : public FunctionCaller, public EdgeTable, public Arrivals {
   const int index_;
   const WorkerPlan::Part& part_;
   std::vector<Outbox> outboxes_;  // one for each peer
+  std::vector<Tensor> arrived_;   // and not taken yet; one for each arrival of the task's plan
   std::vector<StepTime> times_;
   PlanRun run_;
 };

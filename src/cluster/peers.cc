@@ -26,7 +26,8 @@ Peers::Peers(ClusterSpec cluster, std::string self, const HeartbeatOptions& hear
       self_(std::move(self)),
       events_(std::move(events)),
       errand_of_(std::move(errand_of)),
-      heartbeat_(heartbeat) {}
+      heartbeat_(heartbeat),
+      clients_(heartbeat.limit) {}
 
 void Peers::start(std::shared_ptr<Party> party, MakeParty make_visitor) {
   make_visitor_ = std::move(make_visitor);
@@ -87,9 +88,9 @@ void Peers::accept(std::shared_ptr<Connection> connection) {
     });
   }
   if (is_task) entry(name);
-  close_when_stopped(*link);
+  if (close_if_stopped(link)) return;
+  if (!is_task) return watch_client(link);
   Link::Pointer outdated;
-  if (!is_task) return;
   {
     const std::lock_guard lock(mutex_);
     Link::Pointer& known = entries_.at(name)->link;
@@ -101,14 +102,14 @@ void Peers::accept(std::shared_ptr<Connection> connection) {
   watch(link);
 }
 
-// Who stops closes the links that it finds; one that is made meanwhile is closed here. Outside of
-// the lock: the end is told at once.
-void Peers::close_when_stopped(Link& link) {
+// Without the lock: the end may be told before close() returns.
+bool Peers::close_if_stopped(const Link::Pointer& link) {
   {
     const std::lock_guard lock(mutex_);
-    if (!stopped_) return;
+    if (!stopped_) return false;
   }
-  link.close({.code = Code::Cancelled, .message = "[Server] it was stopped"});
+  link->close({.code = Code::Cancelled, .message = "[Server] it was stopped"});
+  return true;
 }
 
 // One that dies ends its connections; one that is silent has to be found out.
@@ -116,6 +117,10 @@ void Peers::watch(const Link::Pointer& link) {
   if (link->connection()->kind() == "in-process") return;
   heartbeat_.watch(link->peer(),
                    [this, peer = link->peer()](const Status& why) { close_links_with(peer, why); });
+}
+
+void Peers::watch_client(const Link::Pointer& link) {
+  if (link->connection()->kind() != "in-process") clients_.watch(link);
 }
 
 // Both sides may have opened one.
@@ -160,7 +165,7 @@ Link::Pointer Peers::get_or_make(const std::string& key, const Connect& connect,
   if (Link::Pointer link = live_link(known)) return link;
   Link::Pointer made = begin(connect(deadline));
   watch(made);
-  close_when_stopped(*made);
+  close_if_stopped(made);
   const std::lock_guard lock(mutex_);
   // The other side may have been quicker; both links stay, and one of them is used.
   if (!known.link || known.link->ended()) known.link = made;

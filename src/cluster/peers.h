@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "cluster/link.h"
+#include "cluster/client_watch.h"
 #include "cohort/cluster.h"
 #include "cohort/server.h"
 #include "rpc/heartbeat.h"
@@ -65,8 +65,10 @@ class Peers {
   Party& visitor();
   Link::Pointer begin(std::shared_ptr<Connection> connection);
   void note_end();
-  void close_when_stopped(Link& link);
   void watch(const Link::Pointer& link);
+  // Of a link that stop() may have missed. Whether it was.
+  bool close_if_stopped(const Link::Pointer& link);
+  void watch_client(const Link::Pointer& link);
   std::vector<Link::Pointer> live_links() const;
   void close_links_with(const Peer& peer, const Status& why);
 
@@ -88,7 +90,9 @@ class Peers {
   size_t alive_ = 0;  // links whose end has not been told
   std::condition_variable all_ended_;
 
-  Heartbeat heartbeat_;  // calls back until it is gone, so it goes first
+  // These call back until they are gone, so they go first.
+  Heartbeat heartbeat_;
+  ClientWatch clients_;
 };
 
 }  // namespace cohort::internal

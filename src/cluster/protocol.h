@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -129,6 +130,7 @@ struct RunStep {
   std::chrono::milliseconds limit{0};  // 0 = the session's
   bool trace = false;
   std::vector<Tensor> feeds = {};
+  std::shared_ptr<const void> charge = {};  // does not travel: see PeerQuotas
 };
 struct StepDone {
   uint64_t call = 0;
@@ -147,13 +149,15 @@ struct RunPlan {
   uint64_t number = 0;  // of the run among those that draw, see RunNumber
   bool trace = false;
   std::vector<Tensor> feeds = {};
+  std::shared_ptr<const void> charge = {};  // as RunStep's
 };
 struct StepTensors {
   uint64_t session = 0;
   uint64_t plan = 0;
   uint64_t step = 0;
   std::vector<uint64_t> edges = {};
-  std::vector<Tensor> tensors = {};  // one for each edge
+  std::vector<Tensor> tensors = {};         // one for each edge
+  std::shared_ptr<const void> charge = {};  // as RunStep's
 };
 struct PlanDone {
   uint64_t session = 0;

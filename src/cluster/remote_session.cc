@@ -115,13 +115,14 @@ void RemoteSession::receive(const Message& message) {
 
 void RemoteSession::fail_calls(const Status& why) {
   const std::lock_guard lock(mutex_);
+  link_end_ = why;
   for (const auto& [id, call] : calls_) {
     if (call->done) continue;
-    call->result.status = {
-        .code = Code::Unavailable,
-        .message = fmt::format("[Session] the server at grpc://{} is lost", address_),
-        .origin = link_->peer().name,
-        .cause = std::make_shared<const Status>(why)};
+    call->result.status = {.code = Code::Unavailable,
+                           .message = fmt::format("[Session] the server at grpc://{} is lost: {}",
+                                                  address_, why.message),
+                           .origin = link_->peer().name,
+                           .cause = std::make_shared<const Status>(why)};
     call->done = true;
   }
 }
@@ -132,10 +133,26 @@ void RemoteSession::extend(Deadline deadline) {
   const ExtendSession request{
       .session = session_, .version = version_, .graph = buffer_of(writer_.next())};
   const Answer answer =
-      connect(Clock::now() + kServerReturnLimit)
-          ->call([&](uint64_t number) { return write_request(number, request); }, deadline);
-  if (answer.numbers.size() != 1) raise(Code::Internal, "[Session] the server's answer is short");
+      ask([&](uint64_t number) { return write_request(number, request); }, deadline);
   version_ = answer.numbers[0];
+}
+
+Answer RemoteSession::ask(const Link::Request& request, Deadline deadline) {
+  const Link::Pointer link = connect(Clock::now() + kServerReturnLimit);
+  Answer answer;
+  throw_explained(capture_status([&] { answer = link->call(request, deadline); }));
+  if (answer.numbers.size() != 1) raise(Code::Internal, "[Session] the server's answer is short");
+  return answer;
+}
+
+void RemoteSession::throw_explained(Status status) const {
+  if (status.code == Code::Aborted) {
+    const std::lock_guard lock(mutex_);
+    if (!link_end_.ok()) {
+      status.message += "; before that the connection ended: " + link_end_.message;
+    }
+  }
+  throw_if_error(status);
 }
 
 std::shared_ptr<const PreparedRun> RemoteSession::prepare(const RunRequest& request,
@@ -159,10 +176,8 @@ std::shared_ptr<const PreparedRun> RemoteSession::prepare(const RunRequest& requ
     message.fetches.push_back(endpoint_name(graph(), fetch));
   }
   for (const int node : request.over) message.over.push_back(graph().node(node).name);
-  const Answer answer = connect(Clock::now() + kServerReturnLimit)
-                            ->call([&](uint64_t number) { return write_request(number, message); },
-                                   deadline + kGrace);
-  if (answer.numbers.size() != 1) raise(Code::Internal, "[Session] the server's answer is short");
+  const Answer answer =
+      ask([&](uint64_t number) { return write_request(number, message); }, deadline + kGrace);
   for (const std::string& line : answer.texts) print_placement(line);
   auto made = std::make_shared<Run>();
   made->id = answer.numbers[0];
@@ -197,7 +212,7 @@ std::vector<Tensor> RemoteSession::execute(const PreparedRun& run,
     calls_.erase(message.call);
   }
   if (!status.ok()) raise_lost(status);
-  throw_if_error(result.status);
+  throw_explained(std::move(result.status));
   if (metadata != nullptr) metadata->nodes = std::move(result.timings);
   return std::move(result.fetches);
 }

@@ -51,6 +51,11 @@ class RemoteSession : public SessionImpl, public std::enable_shared_from_this<Re
   StepDone wait_for(Call& call, uint64_t id, Link& link, std::chrono::milliseconds limit);
   // How an error of the connection is told: with the server that it was to.
   [[noreturn]] void raise_lost(const Status& status) const;
+  // Throws unless it is good. A server that does not know the session any more does not say why;
+  // the end of the connection before did.
+  void throw_explained(Status status) const;
+  // A request whose answer has one number.
+  Answer ask(const Link::Request& request, Deadline deadline);
 
   const std::string address_;
   const SessionOptions options_;
@@ -68,6 +73,7 @@ class RemoteSession : public SessionImpl, public std::enable_shared_from_this<Re
   std::map<uint64_t, std::shared_ptr<Call>> calls_;
   uint64_t next_call_ = 1;
   bool closed_ = false;
+  Status link_end_;  // why the last connection ended, if one did
 };
 
 }  // namespace cohort::internal

@@ -112,6 +112,19 @@ TEST(TaskState, OfAnotherRankHarmsNothing) {
   EXPECT_EQ(first.run(mine.value).to<float>(), 0);
 }
 
+TEST(TaskState, IsForgottenAlsoByPlansThatUsedItBefore) {
+  test::LocalCluster cluster(1, 2);
+  Counter counter;
+  Session session(cluster.target("worker", 0));
+  session.run(counter.initialize);
+  session.run(counter.add);
+  EXPECT_EQ(session.run(counter.value).to<float>(), 1);
+  reset(cluster.target("worker", 1));  // closes the sessions of that master only
+  EXPECT_ERROR(Code::FailedPrecondition, "counter", session.run(counter.value));
+  session.run(counter.initialize);
+  EXPECT_EQ(session.run(counter.value).to<float>(), 0);
+}
+
 TEST(TaskState, BelongsToItsTask) {
   test::LocalCluster cluster(2, 1);
   Counter counter;

@@ -71,6 +71,7 @@ void TaskServer::start() {
                              const Message& message) { receive(from, message); },
           .ended = [this](const Link::Pointer& link, const Status& why) { link_ended(link, why); }},
       [this](const Link::Pointer& client) { return master_->errand(client); });
+  quotas_ = std::make_unique<PeerQuotas>(name, PeerQuotas::limit_from_environment());
   worker_ = std::make_unique<Worker>(peers_);
   master_ = std::make_unique<Master>(peers_, *worker_, options_.session);
   // What comes before this function ends waits: see receive_request.
@@ -100,20 +101,17 @@ void TaskServer::note_waits() {
 void TaskServer::receive(const Link::Pointer& from, const Message& message) {
   switch (kind_of(message)) {
     case MessageKind::RunStep:
-      return master_->run(from, read_run_step(message));
+      return run_step(from, message);
     case MessageKind::CancelStep:
       return master_->cancel(from, read_cancel_step(message));
     case MessageKind::PlanDone:
-      return plan_done(from, read_plan_done(message));
+      return plan_done(from, message);
     case MessageKind::RunPlan:
-      return worker_->run(from, read_run_plan(message));
+      return run_plan(from, message);
     case MessageKind::AbortPlan:
       return worker_->abort(from, read_abort_plan(message));
     case MessageKind::StepTensors:
-      return worker_->arrive(read_step_tensors(message));
-    case MessageKind::Ping:
-      return from->post(write_ping(MessageKind::Pong, read_ping(message)));
-    case MessageKind::Pong:
+      return arrive(from, message, read_step_tensors(message));
     case MessageKind::Notice:
     case MessageKind::StepDone:
     case MessageKind::Answer:
@@ -123,8 +121,38 @@ void TaskServer::receive(const Link::Pointer& from, const Message& message) {
   }
 }
 
-void TaskServer::plan_done(const Link::Pointer& from, PlanDone outcome) {
-  if (!outcome.last_tensors.edges.empty()) worker_->arrive(outcome.last_tensors);
+void TaskServer::run_step(const Link::Pointer& from, const Message& message) {
+  RunStep run = read_run_step(message);
+  const Status status =
+      capture_status([&] { run.charge = quotas_->charge(from->peer(), message); });
+  if (status.ok()) return master_->run(from, std::move(run));
+  from->post(write(StepDone{.call = run.call, .status = status}, peers_->self()));
+}
+
+void TaskServer::run_plan(const Link::Pointer& from, const Message& message) {
+  RunPlan run = read_run_plan(message);
+  const Status status =
+      capture_status([&] { run.charge = quotas_->charge(from->peer(), message); });
+  if (status.ok()) return worker_->run(from, std::move(run));
+  from->post(
+      write(PlanDone{.session = run.session, .step = run.step, .status = status}, peers_->self()));
+}
+
+void TaskServer::arrive(const Link::Pointer& from, const Message& message, StepTensors tensors) {
+  const Status status =
+      capture_status([&] { tensors.charge = quotas_->charge(from->peer(), message); });
+  if (status.ok()) {
+    worker_->arrive(std::move(tensors));
+  } else {
+    worker_->refuse(tensors, status);
+  }
+}
+
+void TaskServer::plan_done(const Link::Pointer& from, const Message& message) {
+  PlanDone outcome = read_plan_done(message);
+  if (!outcome.last_tensors.edges.empty()) {
+    arrive(from, message, std::move(outcome.last_tensors));
+  }
   master_->done(from, std::move(outcome));
 }
 
@@ -136,7 +164,10 @@ void TaskServer::receive_request(const Link::Pointer& from, const Message& messa
   }
   run_pool().submit([this, from, message, request] {
     Answer answer;
-    const Status status = capture_status([&] { answer = answer_to(from, message); });
+    const Status status = capture_status([&] {
+      const PeerQuotas::Charge charge = quotas_->charge(from->peer(), message);
+      answer = answer_to(from, message);
+    });
     answer.request = request;
     answer.status = status;
     from->answer(answer);

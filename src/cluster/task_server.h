@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "cluster/master.h"
+#include "cluster/peer_quotas.h"
 #include "cohort/server.h"
 
 namespace cohort::internal {
@@ -27,7 +28,11 @@ class TaskServer {
   enum class State { New, Started, Stopped };
 
   void receive(const Link::Pointer& from, const Message& message);
-  void plan_done(const Link::Pointer& from, PlanDone outcome);
+  void run_step(const Link::Pointer& from, const Message& message);
+  void run_plan(const Link::Pointer& from, const Message& message);
+  // Tensors that came with that message.
+  void arrive(const Link::Pointer& from, const Message& message, StepTensors tensors);
+  void plan_done(const Link::Pointer& from, const Message& message);
   // Does what is asked for on a thread of the pool, and answers.
   void receive_request(const Link::Pointer& from, const Message& message);
   Answer answer_to(const Link::Pointer& from, const Message& message);
@@ -39,6 +44,7 @@ class TaskServer {
   ServerDef def_;  // guarded by mutex_ until started
   const ServerOptions options_;
   std::shared_ptr<Peers> peers_;
+  std::unique_ptr<PeerQuotas> quotas_;
   std::unique_ptr<Worker> worker_;
   std::unique_ptr<Master> master_;
   std::shared_ptr<Party> party_;

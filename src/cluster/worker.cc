@@ -86,8 +86,12 @@ void Worker::run(const Link::Pointer& master, RunPlan run) {
       peers_->self()));
 }
 
-void Worker::arrive(const StepTensors& tensors) {
-  if (const SessionPointer session = find(tensors.session)) session->arrive(tensors);
+void Worker::arrive(StepTensors tensors) {
+  if (const SessionPointer session = find(tensors.session)) session->arrive(std::move(tensors));
+}
+
+void Worker::refuse(const StepTensors& tensors, const Status& why) {
+  if (const SessionPointer session = find(tensors.session)) session->refuse(tensors, why);
 }
 
 void Worker::abort(const Link::Pointer& master, const AbortPlan& abort) {

@@ -33,7 +33,9 @@ class WorkerSession : public std::enable_shared_from_this<WorkerSession> {
   void add(std::shared_ptr<const WorkerPlan> plan);
   // The answer goes to the master, also when it is that there is no such plan.
   void run(RunPlan run);
-  void arrive(const StepTensors& tensors);
+  void arrive(StepTensors tensors);
+  // Ends the step that they are for with `why`.
+  void refuse(const StepTensors& tensors, const Status& why);
   void abort(const AbortPlan& abort);
   // Fails what waits for tensors of that task: its master may be able to reach it still.
   void lost(const std::string& task, const Status& why);
@@ -72,7 +74,8 @@ class Worker {
 
   // Messages of steps; short, or long only when the plan is.
   void run(const Link::Pointer& master, RunPlan run);
-  void arrive(const StepTensors& tensors);
+  void arrive(StepTensors tensors);
+  void refuse(const StepTensors& tensors, const Status& why);
   void abort(const Link::Pointer& master, const AbortPlan& abort);
 
   // Ends the sessions of that master, and the steps that wait for tensors of that task.

@@ -109,7 +109,8 @@ class PlanMaker {
         .table = &plan_->state->of(from.device),
         .plan = compile_part(part, from_.ordered ? StepOrder::AsMade : StepOrder::EffectsEarly),
         .feeds = {},
-        .fetches = {}};
+        .fetches = {},
+        .settled = std::make_shared<SettledValues>(&plan_->state->clears())};
     for (const auto& [position, unused] : part.feeds) made.feeds.push_back(position);
     for (const auto& [position, unused] : part.fetches) made.fetches.push_back(position);
     return made;
@@ -146,7 +147,8 @@ class PlanMaker {
     plan_->arrivals.push_back({.dtype = node.outputs[0].dtype,
                                .shape = node.outputs[0].shape,
                                .tensor = node.attrs.get<std::string>("tensor"),
-                               .sender = node.attrs.get<std::string>("sender")});
+                               .sender = node.attrs.get<std::string>("sender"),
+                               .part = static_cast<int>(plan_->parts.size())});
   }
 
   // Every edge that a part sends goes to a peer, or is taken by a part here.

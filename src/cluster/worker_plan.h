@@ -8,6 +8,7 @@
 #include "cluster/device_state.h"
 #include "cluster/link.h"
 #include "runtime/plan.h"
+#include "runtime/settled.h"
 #include "tensor/devices.h"
 
 namespace cohort::internal {
@@ -21,12 +22,14 @@ struct WorkerPlan {
     std::shared_ptr<const Plan> plan;
     std::vector<size_t> feeds;  // positions among the task's, in the plan's order
     std::vector<size_t> fetches;
+    std::shared_ptr<SettledValues> settled;
   };
   struct Arrival {
     DType dtype;
     Shape shape;
     std::string tensor;  // by the name of the node that computes it
     std::string sender;  // the task
+    int part;            // that takes it
   };
   static constexpr int kNone = -1;
 

@@ -107,10 +107,16 @@ void WorkerSession::note_early(uint64_t step) {
   early_.insert(step);
 }
 
-void WorkerSession::arrive(const StepTensors& tensors) {
+void WorkerSession::arrive(StepTensors tensors) {
   note_early(tensors.step);
   const std::shared_ptr<WorkerStep> found = step(tensors.plan, tensors.step);
-  if (found && found->plan().id == tensors.plan) found->arrive(tensors);
+  if (found && found->plan().id == tensors.plan) found->arrive(std::move(tensors));
+}
+
+void WorkerSession::refuse(const StepTensors& tensors, const Status& why) {
+  note_early(tensors.step);
+  const std::shared_ptr<WorkerStep> found = step(tensors.plan, tensors.step);
+  if (found && found->plan().id == tensors.plan) found->cancel(why);
 }
 
 void WorkerSession::abort(const AbortPlan& abort) {

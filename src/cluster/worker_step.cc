@@ -12,7 +12,7 @@
 namespace cohort::internal {
 
 WorkerStep::WorkerStep(std::shared_ptr<const WorkerPlan> plan, uint64_t id)
-    : plan_(std::move(plan)), id_(id), slots_(plan_->arrivals.size()) {}
+    : plan_(std::move(plan)), id_(id), incoming_(plan_->parts.size()) {}
 
 void WorkerStep::start(RunPlan run, Finished finished) {
   if (run.feeds.size() != plan_->num_feeds) {
@@ -37,76 +37,87 @@ void WorkerStep::start(RunPlan run, Finished finished) {
   drive();
 }
 
-void WorkerStep::arrive(const StepTensors& tensors) {
+void WorkerStep::arrive(StepTensors tensors) {
+  std::vector<int> places;
+  places.reserve(tensors.edges.size());
   for (size_t i = 0; i < tensors.edges.size(); ++i) {
-    const uint64_t edge = tensors.edges[i];
-    const int place = edge < plan_->arrival_places.size()
-                          ? plan_->arrival_places[static_cast<size_t>(edge)]
-                          : WorkerPlan::kNone;
-    if (place == WorkerPlan::kNone) raise(Code::InvalidArgument, "[Cluster] no edge {}", edge);
-    const WorkerPlan::Arrival& expected = plan_->arrivals[static_cast<size_t>(place)];
-    const Tensor& tensor = tensors.tensors[i];
-    if (!tensor.defined() || tensor.dtype() != expected.dtype ||
-        !tensor.shape().is_compatible_with(expected.shape)) {
-      raise(Code::InvalidArgument, "[Cluster] edge {} carries {} {}, but something else arrived",
-            edge, to_string(expected.dtype), expected.shape.to_string());
+    places.push_back(checked_place(tensors.edges[i], tensors.tensors[i]));
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    if (tensors.charge) charges_.push_back(std::move(tensors.charge));
+    for (size_t i = 0; i < places.size(); ++i) {
+      add_fresh(places[i], std::move(tensors.tensors[i]));
     }
-    put(static_cast<int64_t>(edge), tensor);
   }
   drive();
 }
 
-void WorkerStep::put(int64_t edge, const Tensor& value) {
-  const int place = plan_->arrival_places[static_cast<size_t>(edge)];
-  const std::lock_guard lock(mutex_);
-  Slot& slot = slots_[static_cast<size_t>(place)];
-  slot.value = value;
-  slot.there = true;
-  if (slot.waiting == WorkerPlan::kNone) return;
-  make_ready(slot.waiting);
-  slot.waiting = WorkerPlan::kNone;
+int WorkerStep::checked_place(uint64_t edge, const Tensor& tensor) const {
+  const int place = edge < plan_->arrival_places.size()
+                        ? plan_->arrival_places[static_cast<size_t>(edge)]
+                        : WorkerPlan::kNone;
+  if (place == WorkerPlan::kNone) raise(Code::InvalidArgument, "[Cluster] no edge {}", edge);
+  const WorkerPlan::Arrival& expected = plan_->arrivals[static_cast<size_t>(place)];
+  if (!tensor.defined() || tensor.dtype() != expected.dtype ||
+      !tensor.shape().is_compatible_with(expected.shape)) {
+    raise(Code::InvalidArgument, "[Cluster] edge {} carries {} {}, but something else arrived",
+          edge, to_string(expected.dtype), expected.shape.to_string());
+  }
+  return place;
 }
 
-bool WorkerStep::await(int64_t edge, int part) {
+void WorkerStep::put(int64_t edge, const Tensor& value) {
   const std::lock_guard lock(mutex_);
-  Slot& slot = slots_[static_cast<size_t>(plan_->arrival_places[static_cast<size_t>(edge)])];
-  if (slot.there || cancellation_.cancelled()) return true;
-  slot.waiting = part;
-  slot.since = std::chrono::steady_clock::now();
+  add_fresh(plan_->arrival_places[static_cast<size_t>(edge)], value);
+}
+
+void WorkerStep::add_fresh(int place, Tensor value) {
+  const int part = plan_->arrivals[static_cast<size_t>(place)].part;
+  Incoming& incoming = incoming_[static_cast<size_t>(part)];
+  incoming.fresh.emplace_back(place, std::move(value));
+  if (incoming.awaited != place) return;
+  incoming.awaited = WorkerPlan::kNone;
+  make_ready(part);
+}
+
+bool WorkerStep::collect(int part, int place, std::vector<Tensor>& arrived, IfMissing if_missing) {
+  const std::lock_guard lock(mutex_);
+  Incoming& incoming = incoming_[static_cast<size_t>(part)];
+  for (auto& [where, value] : incoming.fresh) {
+    arrived[static_cast<size_t>(where)] = std::move(value);
+  }
+  incoming.fresh.clear();
+  if (arrived[static_cast<size_t>(place)].defined() || cancellation_.cancelled()) return true;
+  if (if_missing == IfMissing::Stop) {
+    incoming.awaited = place;
+    incoming.since = std::chrono::steady_clock::now();
+  }
   return false;
 }
 
 std::vector<LongWait> WorkerStep::waits(std::chrono::steady_clock::time_point before) {
   std::vector<LongWait> found;
   const std::lock_guard lock(mutex_);
-  for (size_t i = 0; i < slots_.size(); ++i) {
-    const Slot& slot = slots_[i];
-    if (slot.waiting == WorkerPlan::kNone || slot.since > before) continue;
-    const WorkerPlan::Arrival& missing = plan_->arrivals[i];
+  for (const Incoming& incoming : incoming_) {
+    if (incoming.awaited == WorkerPlan::kNone || incoming.since > before) continue;
+    const WorkerPlan::Arrival& missing = plan_->arrivals[static_cast<size_t>(incoming.awaited)];
     found.push_back({.kind = WaitKind::Tensor,
                      .what = fmt::format("step {} of a session, tensor '{}'", id_, missing.tensor),
                      .whom = {missing.sender},
-                     .since = slot.since});
+                     .since = incoming.since});
   }
   return found;
-}
-
-Tensor WorkerStep::take(int64_t edge) {
-  const std::lock_guard lock(mutex_);
-  Slot& slot = slots_[static_cast<size_t>(plan_->arrival_places[static_cast<size_t>(edge)])];
-  if (!slot.there) raise(Code::Internal, "[Cluster] edge {} is taken twice", edge);
-  slot.there = false;
-  return std::move(slot.value);
 }
 
 void WorkerStep::cancel(Status why) {
   cancellation_.cancel(std::move(why));
   {
     const std::lock_guard lock(mutex_);
-    for (Slot& slot : slots_) {
-      if (slot.waiting == WorkerPlan::kNone) continue;
-      make_ready(slot.waiting);
-      slot.waiting = WorkerPlan::kNone;
+    for (size_t part = 0; part < incoming_.size(); ++part) {
+      if (incoming_[part].awaited == WorkerPlan::kNone) continue;
+      incoming_[part].awaited = WorkerPlan::kNone;
+      make_ready(static_cast<int>(part));
     }
   }
   drive();

@@ -25,7 +25,7 @@ class WorkerStep : public std::enable_shared_from_this<WorkerStep> {
   // Throws InvalidArgument, before anything runs, for feeds that are not the plan's.
   void start(RunPlan run, Finished finished);
   // From another task. Throws InvalidArgument for what the plan does not expect.
-  void arrive(const StepTensors& tensors);
+  void arrive(StepTensors tensors);
   // Ends the step soon with `why`. Harmless when it is over.
   void cancel(Status why);
 
@@ -37,19 +37,25 @@ class WorkerStep : public std::enable_shared_from_this<WorkerStep> {
 
  private:
   friend class PartRun;
-  struct Slot {
-    Tensor value = {};
-    bool there = false;
-    int waiting = WorkerPlan::kNone;                   // the part that stopped for it
-    std::chrono::steady_clock::time_point since = {};  // when that stopped
+  // What has come for a part since that looked last.
+  struct Incoming {
+    std::vector<std::pair<int, Tensor>> fresh = {};    // by place among the plan's arrivals
+    int awaited = WorkerPlan::kNone;                   // the place of what the part stopped for
+    std::chrono::steady_clock::time_point since = {};  // when it did
   };
 
   // For PartRun.
   void put(int64_t edge, const Tensor& value);
-  bool await(int64_t edge, int part);
-  Tensor take(int64_t edge);
+  // Moves what has come for the part to its places in `arrived`, and says whether there is
+  // something at `place`, or will never be. If not, and `stop`, the part is run again when there
+  // is.
+  enum class IfMissing { Stop, Return };
+  bool collect(int part, int place, std::vector<Tensor>& arrived, IfMissing if_missing);
 
-  void make_ready(int part);  // mutex_ is held
+  // The place of an edge's tensor, which comes from outside.
+  int checked_place(uint64_t edge, const Tensor& tensor) const;
+  void add_fresh(int place, Tensor value);  // mutex_ is held, as for the next
+  void make_ready(int part);
   void drive();
   void run_part(int part);
   void flush_at_end(PartRun& run);
@@ -66,7 +72,8 @@ class WorkerStep : public std::enable_shared_from_this<WorkerStep> {
   std::vector<std::unique_ptr<PartRun>> parts_;
 
   std::mutex mutex_;
-  std::vector<Slot> slots_;  // guarded by mutex_, as all below; one for each arrival of the plan
+  std::vector<Incoming> incoming_;                    // by part; guarded by mutex_, as all below
+  std::vector<std::shared_ptr<const void>> charges_;  // for tensors that came from peers
   std::deque<int> ready_;
   bool driving_ = false;
   size_t running_ = 0;  // parts that have not ended

@@ -6,6 +6,7 @@
 #include "cohort/ops.h"
 #include "ops/kernel.h"
 #include "ops/numerics.h"
+#include "tensor/borrow.h"
 
 namespace cohort {
 namespace internal {
@@ -16,11 +17,8 @@ using Grads = std::span<const Tensor>;
 // The same memory as a tensor of its own: a tape tells tensors apart by identity. Strings have no
 // gradient, so there the tensor itself will do.
 void pass_on(Kernel& k) {
-  if (k.inputs[0].dtype() == kString) {
-    k.outputs[0] = k.inputs[0];
-  } else {
-    set(k, in(k));
-  }
+  const Tensor& x = k.inputs[0];
+  k.outputs[0] = x.dtype() == kString ? x : share_memory(x);
 }
 
 Gradients pass_back(const OpCall&, Grads g) { return {g[0]}; }

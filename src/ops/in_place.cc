@@ -8,9 +8,9 @@ namespace cohort::internal {
 
 bool is_exclusive(const Tensor& value) {
   const at::Tensor& held = aten(value);
-  // A small value is made anew sooner than it is written over.
-  const bool small = !static_cast<const NumericBody&>(body(value)).value.defined();
-  if (small || TensorAccess::shared(value).use_count() != 1 || held.use_count() != 1 ||
+  // A small value is made anew sooner than it is written over; other plain memory is not ours.
+  const bool plain = !static_cast<const NumericBody&>(body(value)).value.defined();
+  if (plain || TensorAccess::shared(value).use_count() != 1 || held.use_count() != 1 ||
       held.storage().use_count() != 1 || held.storage().allocator() == nullptr ||
       !held.is_contiguous()) {
     return false;

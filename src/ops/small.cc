@@ -9,7 +9,7 @@ const std::byte* few_elements(const Tensor& input) {
     return nullptr;
   }
   const auto& numeric = static_cast<const NumericBody&>(held);
-  if (const std::byte* bytes = small_bytes(numeric)) return bytes;
+  if (const std::byte* bytes = plain_bytes(numeric)) return bytes;
   return aten(input).is_cpu() ? element_bytes(input) : nullptr;
 }
 

@@ -70,7 +70,7 @@ void expect_pieces_agree(Binary op, const std::string& what) {
   for (size_t at = 0; at + 3 < a.size(); ++at) {
     const size_t count = at % 3 + 1;
     const Tensor piece = op(part_of(a, at, count), part_of(b, at, count), Site{});
-    EXPECT_NE(small_bytes(static_cast<const NumericBody&>(body(piece))), nullptr) << what;
+    EXPECT_NE(plain_bytes(static_cast<const NumericBody&>(body(piece))), nullptr) << what;
     expect_same(piece.to_vector<R>(), whole, at, what);
     const T left = a[at];
     const T right = b[at];

@@ -1,10 +1,13 @@
 #include "ops/variable_ops.h"
 
+#include <typeinfo>
+
 #include "base/raise.h"
 #include "cohort/ops.h"
 #include "ops/declared_dtype.h"
 #include "ops/dispatch.h"
 #include "ops/kernel.h"
+#include "tensor/memory.h"
 
 namespace cohort::internal {
 namespace {
@@ -71,6 +74,52 @@ Specs infer_delta(const OpInputs& inputs) {
   return specs;
 }
 
+// target += sign * delta, for as much as one thread does anyway. Calling the kernel library takes
+// longer than adding a few thousand numbers.
+template <typename T>
+void add_elements(at::Tensor& target, const std::byte* delta, int sign) {
+  T* const to = target.data_ptr<T>();
+  const T* const from = reinterpret_cast<const T*>(delta);
+  const int64_t count = target.numel();
+  if (sign > 0) {
+    for (int64_t i = 0; i < count; ++i) to[i] += from[i];
+  } else {
+    for (int64_t i = 0; i < count; ++i) to[i] -= from[i];
+  }
+}
+
+// Changes `value`, which nobody else sees. False when that is not for such a loop.
+bool add_plainly(const Tensor& value, const Tensor& delta, int sign) {
+  constexpr int64_t kMost = 32768;
+  const DType dtype = value.dtype();
+  if ((dtype != kFloat32 && dtype != kFloat64) || dtype != delta.dtype() || value.size() > kMost ||
+      body(value).shape != body(delta).shape) {
+    return false;
+  }
+  at::Tensor target = aten(value);
+  if (dtype == kFloat32) {
+    add_elements<float>(target, element_bytes(delta), sign);
+  } else {
+    add_elements<double>(target, element_bytes(delta), sign);
+  }
+  return true;
+}
+
+void add_to_variable(Kernel& k, std::string_view operation, int sign) {
+  VariableCell& cell = cell_of(k.inputs[0]);
+  k.outputs[0] = cell.update([&](const Tensor& value) {
+    check_declared(cell, value, k.attrs.get<DType>("dtype"));
+    if (add_plainly(value, k.inputs[1], sign)) return;
+    check_broadcasts(operation, k.inputs[1].shape(), value.shape());
+    at::Tensor target = aten(value);
+    if (sign > 0) {
+      target.add_(in(k, 1));
+    } else {
+      target.sub_(in(k, 1));
+    }
+  });
+}
+
 Attrs attrs_of(const VariableHandle& variable) {
   return {{"dtype", variable.dtype}, {"shape", variable.shape}};
 }
@@ -134,16 +183,7 @@ extern constexpr OpDef kAssignAddVariable{
     .name = "AssignAddVariable",
     .dtypes = kHandleAndValue,
     .infer = infer_delta,
-    .compute =
-        [](Kernel& k) {
-          VariableCell& cell = cell_of(k.inputs[0]);
-          k.outputs[0] = cell.update([&](const Tensor& value) {
-            check_declared(cell, value, k.attrs.get<DType>("dtype"));
-            check_broadcasts("AssignAdd", k.inputs[1].shape(), value.shape());
-            at::Tensor target = aten(value);
-            target.add_(in(k, 1));
-          });
-        },
+    .compute = [](Kernel& k) { add_to_variable(k, "AssignAdd", 1); },
     .gradient = nullptr,
     .no_gradient_because = kState,
     .stateful = true,
@@ -153,16 +193,7 @@ extern constexpr OpDef kAssignSubVariable{
     .name = "AssignSubVariable",
     .dtypes = kHandleAndValue,
     .infer = infer_delta,
-    .compute =
-        [](Kernel& k) {
-          VariableCell& cell = cell_of(k.inputs[0]);
-          k.outputs[0] = cell.update([&](const Tensor& value) {
-            check_declared(cell, value, k.attrs.get<DType>("dtype"));
-            check_broadcasts("AssignSub", k.inputs[1].shape(), value.shape());
-            at::Tensor target = aten(value);
-            target.sub_(in(k, 1));
-          });
-        },
+    .compute = [](Kernel& k) { add_to_variable(k, "AssignSub", -1); },
     .gradient = nullptr,
     .no_gradient_because = kState,
     .stateful = true,
@@ -177,7 +208,10 @@ void check_declared(const VariableCell& cell, const Tensor& stored, DType declar
 }
 
 VariableCell& cell_of(const Tensor& handle) {
-  auto* cell = dynamic_cast<VariableCell*>(resource_of(handle).get());
+  Resource* const resource = resource_of(handle).get();
+  // Mostly it is one, and not a kind of one.
+  if (typeid(*resource) == typeid(VariableCell)) return static_cast<VariableCell&>(*resource);
+  auto* cell = dynamic_cast<VariableCell*>(resource);
   if (cell == nullptr) raise(Code::InvalidArgument, "[Variable] the handle is not a variable's");
   return *cell;
 }

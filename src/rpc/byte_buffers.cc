@@ -3,15 +3,15 @@
 namespace cohort::internal {
 namespace {
 
-// Below this, copying costs less than counting references.
-constexpr size_t kCopiedBytes = 1024;
+// Below this, copying costs less than a slice: its references, and its place in system calls.
+constexpr size_t kCopiedBytes = 8192;
 
-grpc::Slice slice_of(const Buffer& buffer) {
-  using Owner = std::shared_ptr<const void>;
-  auto* const owner = new Owner(buffer.owner);
-  // gRPC reads it only.
-  return {const_cast<std::byte*>(buffer.bytes.data()), buffer.bytes.size(),
-          [](void* kept) { delete static_cast<Owner*>(kept); }, owner};
+// `owner` keeps the bytes alive. gRPC reads them only.
+template <typename Owner>
+grpc::Slice slice_of(const void* bytes, size_t size, Owner owner) {
+  auto* const kept = new Owner(std::move(owner));
+  return {const_cast<void*>(bytes), size, [](void* held) { delete static_cast<Owner*>(held); },
+          kept};
 }
 
 // Collects pieces into slices.
@@ -22,7 +22,7 @@ class Slices {
       joined_.append(reinterpret_cast<const char*>(piece.bytes.data()), piece.bytes.size());
     } else {
       flush();
-      slices_.push_back(slice_of(piece));
+      slices_.push_back(slice_of(piece.bytes.data(), piece.bytes.size(), piece.owner));
     }
   }
   std::vector<grpc::Slice> take() {
@@ -32,8 +32,9 @@ class Slices {
 
  private:
   void flush() {
-    if (!joined_.empty()) slices_.emplace_back(joined_);
-    joined_.clear();
+    if (joined_.empty()) return;
+    const auto joined = std::make_shared<const std::string>(std::exchange(joined_, {}));
+    slices_.push_back(slice_of(joined->data(), joined->size(), joined));
   }
 
   std::string joined_;

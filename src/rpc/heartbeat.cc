@@ -55,12 +55,15 @@ class Heartbeat::Impl {
   void on_failure(Watched& watched, const Status& why);
   void give_up(Watched& watched, const Status& why);
   void drain();
+  // Nobody is blamed for the silence of this process itself, which was frozen or suspended.
+  void forgive_own_pause();
   // The next thing to do, and when: nothing for a peer that is being asked.
   Deadline ask_who_is_due(Lock& lock);
 
   const HeartbeatOptions options_;
   grpc::CompletionQueue queue_;
-  std::set<Handle> asked_;  // whose answer is awaited; belongs to the thread
+  std::set<Handle> asked_;  // whose answer is awaited; belongs to the thread, as the next
+  Deadline last_look_ = steady_clock::now();
 
   std::mutex mutex_;
   std::condition_variable_any changed_;
@@ -104,6 +107,14 @@ void Heartbeat::Impl::ask(const Handle& watched) {
   asked_.insert(watched);
 }
 
+void Heartbeat::Impl::forgive_own_pause() {
+  const Lock lock(mutex_);
+  const auto now = steady_clock::now();
+  const auto pause = now - std::exchange(last_look_, now);
+  if (pause < std::max(2 * options_.interval, options_.limit / 2)) return;
+  for (const auto& [address, watched] : watched_) watched->last_answer = now;
+}
+
 Deadline Heartbeat::Impl::ask_who_is_due(Lock&) {
   Deadline next = Deadline::max();
   for (const auto& [address, watched] : watched_) {
@@ -126,6 +137,9 @@ void Heartbeat::Impl::run(const std::stop_token& stop) {
       const size_t known = watched_.size();
       changed_.wait_until(lock, stop, std::min(next, steady_clock::now() + std::chrono::hours(1)),
                           [&] { return watched_.size() != known; });
+      lock.unlock();
+      forgive_own_pause();
+      lock.lock();
       continue;
     }
     lock.unlock();
@@ -133,7 +147,9 @@ void Heartbeat::Impl::run(const std::stop_token& stop) {
     bool ok = false;
     // New peers, and the end, are noticed after an interval at the latest.
     const Deadline until = std::min(next, steady_clock::now() + options_.interval / 4);
-    if (queue_.AsyncNext(&tag, &ok, to_grpc_time(until)) == grpc::CompletionQueue::GOT_EVENT) {
+    const auto event = queue_.AsyncNext(&tag, &ok, to_grpc_time(until));
+    forgive_own_pause();
+    if (event == grpc::CompletionQueue::GOT_EVENT) {
       const std::unique_ptr<Handle> handle(static_cast<Handle*>(tag));
       asked_.erase(*handle);
       on_answer(**handle);

@@ -12,7 +12,7 @@ constexpr size_t kAlignment = 64;
 constexpr uint64_t kMaxMessageBytes = uint64_t{1} << 42;
 constexpr uint64_t kMaxHeaderBytes = uint64_t{1} << 31;
 // Payloads of a message that is smaller share one block of memory.
-constexpr uint64_t kMaxSharedBytes = uint64_t{1} << 18;
+constexpr uint64_t kMaxSharedBytes = uint64_t{1} << 20;
 
 size_t aligned(size_t size) { return (size + kAlignment - 1) / kAlignment * kAlignment; }
 

@@ -8,6 +8,7 @@
 #include "graph/prune.h"
 #include "runtime/plan.h"
 #include "runtime/session_impl.h"
+#include "runtime/settled.h"
 
 namespace cohort::internal {
 
@@ -18,6 +19,8 @@ struct CompiledRun : PreparedRun {
     std::shared_ptr<const Plan> plan;
     std::vector<size_t> feeds;  // positions in the request, in the plan's order
     std::vector<size_t> fetches;
+    // Of the session that the run was compiled for.
+    std::shared_ptr<SettledValues> settled = std::make_shared<SettledValues>();
   };
   std::vector<Part> parts;
   size_t num_fetches = 0;

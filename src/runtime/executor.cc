@@ -32,15 +32,28 @@ int64_t bytes_of(std::span<const Tensor> tensors) {
 }  // namespace
 
 PlanRun::PlanRun(const Plan& plan, std::span<const Tensor> feeds, RunContext& context,
-                 std::vector<StepTime>* times, Arrivals* arrivals)
+                 Setting setting)
     : plan_(plan),
       context_(context),
-      times_(times),
-      arrivals_(arrivals),
+      setting_(setting),
       slots_(static_cast<size_t>(plan.num_slots)) {
   for (size_t i = 0; i < feeds.size(); ++i) {
     slots_[static_cast<size_t>(plan.feed_slots[i])] = feeds[i];
   }
+}
+
+void PlanRun::settle() {
+  // Who wants to see all steps sees these too.
+  SettledValues* const kept = setting_.times == nullptr ? setting_.settled : nullptr;
+  const auto first = slots_.begin() + plan_.first_settled_slot;
+  const SettledValues::Kept before = kept == nullptr ? SettledValues::Kept{} : kept->get();
+  if (before.values) {
+    std::copy(before.values->begin(), before.values->end(), first);
+  } else {
+    for (size_t i = 0; i < plan_.num_settled; ++i) run_step(plan_.steps[i]);
+    if (kept != nullptr) kept->put(before.clears, {first, first + plan_.num_settled_slots});
+  }
+  next_ = plan_.num_settled;
 }
 
 // Moves or copies them out of their slots.
@@ -57,20 +70,38 @@ void PlanRun::take_inputs(const Plan::Step& step) {
   }
 }
 
-void PlanRun::run_step(const Plan::Step& step) {
+void PlanRun::compute(const Plan::Step& step, std::span<Tensor> outputs) {
   take_inputs(step);
+  if (step.check_inputs) step.op->infer({step.op->name, inputs_, step.node->attrs});
+  execute(*step.op, inputs_, step.node->attrs, outputs, &context_);
+}
+
+void PlanRun::send(const Plan::Step& step) {
+  Tensor& slot =
+      slots_[static_cast<size_t>(plan_.input_slots[static_cast<size_t>(step.first_input)])];
+  context_.edges().send(step.leaves_by, slot);
+  if ((step.last_uses & 1) != 0) slot = Tensor();
+}
+
+void PlanRun::run_step(const Plan::Step& step) {
   const std::span<Tensor> outputs(slots_.data() + step.first_output,
                                   static_cast<size_t>(step.num_outputs));
-  const auto start = times_ != nullptr ? std::chrono::steady_clock::now()
-                                       : std::chrono::steady_clock::time_point();
+  const auto start = setting_.times != nullptr ? std::chrono::steady_clock::now()
+                                               : std::chrono::steady_clock::time_point();
   try {
-    if (step.check_inputs) step.op->infer({step.op->name, inputs_, step.node->attrs});
-    execute(*step.op, inputs_, step.node->attrs, outputs, &context_);
+    if (step.leaves_by >= 0) {
+      send(step);
+    } else if (step.arrives_by >= 0) {
+      outputs[0] = context_.edges().receive(step.arrives_by, context_.cancellation());
+    } else {
+      compute(step, outputs);
+    }
   } catch (const Error& error) {
     raise_for(*step.node, error.status());
   }
-  if (times_ != nullptr) {
-    times_->push_back({step.node, start, std::chrono::steady_clock::now(), bytes_of(outputs)});
+  if (setting_.times != nullptr) {
+    setting_.times->push_back(
+        {step.node, start, std::chrono::steady_clock::now(), bytes_of(outputs)});
   }
   for (int i = step.first_unused; i < step.first_unused + step.num_unused; ++i) {
     slots_[static_cast<size_t>(plan_.unused_outputs[static_cast<size_t>(i)])] = Tensor();
@@ -81,10 +112,12 @@ bool PlanRun::advance() {
   // Kernels that call ops mean to run them, also when this thread builds a graph or has a tape.
   const PlainDispatch outside;
   const KernelScope scope;
+  if (next_ < plan_.num_settled) settle();
   for (; next_ < plan_.steps.size(); ++next_) {
     const Plan::Step& step = plan_.steps[next_];
     context_.cancellation().check();
-    if (step.arrives_by >= 0 && arrivals_ != nullptr && !arrivals_->await(step.arrives_by)) {
+    if (step.arrives_by >= 0 && setting_.arrivals != nullptr &&
+        !setting_.arrivals->await(step.arrives_by)) {
       return false;
     }
     run_step(step);
@@ -99,8 +132,8 @@ std::vector<Tensor> PlanRun::fetches() const {
 }
 
 std::vector<Tensor> run_plan(const Plan& plan, std::span<const Tensor> feeds, RunContext& context,
-                             std::vector<StepTime>* times) {
-  PlanRun run(plan, feeds, context, times);
+                             PlanRun::Setting setting) {
+  PlanRun run(plan, feeds, context, setting);
   run.advance();
   return run.fetches();
 }

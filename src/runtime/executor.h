@@ -6,6 +6,7 @@
 
 #include "ops/run_context.h"
 #include "runtime/plan.h"
+#include "runtime/settled.h"
 
 namespace cohort::internal {
 
@@ -31,10 +32,14 @@ class Arrivals {
 // is handed to that use alone, so that kernels may write their result over it.
 class PlanRun {
  public:
-  // Without `arrivals` a step that takes a tensor from another part blocks until it is there. Fills
-  // `times` when given.
-  PlanRun(const Plan& plan, std::span<const Tensor> feeds, RunContext& context,
-          std::vector<StepTime>* times = nullptr, Arrivals* arrivals = nullptr);
+  struct Setting {
+    std::vector<StepTime>* times = nullptr;  // filled when given
+    // Without, a step that takes a tensor from another part blocks until it is there.
+    Arrivals* arrivals = nullptr;
+    // Of this plan on the context's device. Without, the settled steps run each time.
+    SettledValues* settled = nullptr;
+  };
+  PlanRun(const Plan& plan, std::span<const Tensor> feeds, RunContext& context, Setting setting);
 
   // True at the end. False when a tensor is missing: touch nothing then, another thread may be in
   // here already. Throws what a kernel throws, with the node, its device and where in the program
@@ -44,13 +49,15 @@ class PlanRun {
   std::vector<Tensor> fetches() const;
 
  private:
+  void settle();
   void take_inputs(const Plan::Step& step);
+  void compute(const Plan::Step& step, std::span<Tensor> outputs);
+  void send(const Plan::Step& step);
   void run_step(const Plan::Step& step);
 
   const Plan& plan_;
   RunContext& context_;
-  std::vector<StepTime>* const times_;
-  Arrivals* const arrivals_;
+  const Setting setting_;
   std::vector<Tensor> slots_;
   std::vector<Tensor> inputs_;  // of the step that runs
   size_t next_ = 0;
@@ -58,6 +65,6 @@ class PlanRun {
 
 // Runs a plan from beginning to end and returns the fetches.
 std::vector<Tensor> run_plan(const Plan& plan, std::span<const Tensor> feeds, RunContext& context,
-                             std::vector<StepTime>* times = nullptr);
+                             PlanRun::Setting setting = {});
 
 }  // namespace cohort::internal

@@ -11,11 +11,16 @@
 namespace cohort::internal {
 
 extern const OpDef kRecv;
+extern const OpDef kSend;
 
 namespace {
 
 bool is_variable_read(const Node& node) { return node.op->name == "ReadVariable"; }
 bool is_constant(const Node& node) { return node.op->name == "Const"; }
+// One that waits for others says by its value that they have run.
+bool is_settled(const Node& node) {
+  return node.controls.empty() && (is_constant(node) || node.op->name == "VariableHandle");
+}
 
 // Makes a plan; exists for the time of one compile().
 class Compiler {
@@ -31,7 +36,7 @@ class Compiler {
   std::shared_ptr<const Plan> compile() {
     plan_->graph = graph_;
     for (const Endpoint feed : request_.feeds) plan_->feed_slots.push_back(feed_slot(feed));
-    for (const int id : ordered()) add_step(id);
+    add_steps(ordered());
     for (const Endpoint fetch : request_.fetches) plan_->fetch_slots.push_back(slot_of(fetch));
     mark_last_uses();
     return std::move(plan_);
@@ -141,6 +146,16 @@ class Compiler {
     return first_slots_[static_cast<size_t>(endpoint.node)] + endpoint.output;
   }
 
+  void add_steps(std::vector<int> order) {
+    const auto rest = std::stable_partition(order.begin(), order.end(),
+                                            [&](int id) { return is_settled(graph_->node(id)); });
+    plan_->first_settled_slot = plan_->num_slots;
+    for (auto id = order.begin(); id != rest; ++id) add_step(*id);
+    plan_->num_settled = plan_->steps.size();
+    plan_->num_settled_slots = plan_->num_slots - plan_->first_settled_slot;
+    for (auto id = rest; id != order.end(); ++id) add_step(*id);
+  }
+
   void add_step(int id) {
     const Node& node = graph_->node(id);
     const int count = static_cast<int>(node.outputs.size());
@@ -156,6 +171,7 @@ class Compiler {
       step.check_inputs |= spec.dtype != kResource && !spec.shape.is_fully_known();
     }
     if (node.op == &kRecv) step.arrives_by = node.attrs.integer("edge");
+    if (node.op == &kSend) step.leaves_by = node.attrs.integer("edge");
     first_slots_[static_cast<size_t>(id)] = plan_->num_slots;
     plan_->num_slots += count;
     plan_->steps.push_back(step);

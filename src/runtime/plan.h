@@ -22,11 +22,17 @@ struct Plan {
     bool check_inputs = false;  // a shape was not known when the node was made
     int first_unused = 0;       // into unused_outputs
     int num_unused = 0;
-    int64_t arrives_by = -1;  // the edge, when the step takes a tensor from another part
+    int64_t arrives_by = -1;  // the edge, when the step takes a tensor from another part,
+    int64_t leaves_by = -1;   // or gives one to another part
   };
 
   std::shared_ptr<const GraphImpl> graph;  // keeps nodes alive
+  // The first ones are settled: they give the same in every run on one device (constants, handles
+  // of variables), and fill the slots right behind those of the feeds.
   std::vector<Step> steps;
+  size_t num_settled = 0;
+  int first_settled_slot = 0;
+  int num_settled_slots = 0;
   std::vector<int> input_slots;
   std::vector<int> feed_slots;
   std::vector<int> fetch_slots;

@@ -129,8 +129,9 @@ class PartsRun {
       for (const size_t position : part.feeds) feeds.push_back(values_[position]);
       PartContext context(setting_.resources.at(part.device.to_string()), cancellation_, edges_,
                           number_);
-      const std::vector<Tensor> fetched =
-          run_plan(*part.plan, feeds, context, keeps_times() ? &times_[index] : nullptr);
+      const std::vector<Tensor> fetched = run_plan(
+          *part.plan, feeds, context,
+          {.times = keeps_times() ? &times_[index] : nullptr, .settled = part.settled.get()});
       for (size_t i = 0; i < fetched.size(); ++i) results_[part.fetches[i]] = fetched[i];
     });
     if (statuses_[index].ok()) return;

@@ -35,7 +35,7 @@ const at::Tensor& dense_value(const Tensor& tensor) {
 const std::byte* dense_bytes(const Tensor& tensor) {
   const TensorBody& held = body(tensor);
   if (held.kind == TensorBody::Kind::Numeric) {
-    const std::byte* bytes = small_bytes(static_cast<const NumericBody&>(held));
+    const std::byte* bytes = plain_bytes(static_cast<const NumericBody&>(held));
     if (bytes != nullptr) return bytes;
   }
   return static_cast<const std::byte*>(dense_value(tensor).data_ptr());

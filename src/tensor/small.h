@@ -8,17 +8,23 @@
 
 namespace cohort::internal {
 
-// What make_small() makes. `value` stays undefined; aten() makes a tensor of the kernel library's
-// own when it is asked for one, and from then on that one is the value.
-struct SmallBody : NumericBody {
-  alignas(16) std::array<std::byte, kSmallBytes> bytes;
+// Elements in plain memory. `value` stays undefined; aten() makes a tensor of the kernel library's
+// own when it is asked for one, which costs more than all the rest.
+struct LateBody : NumericBody {
+  const std::byte* bytes = nullptr;
+  std::shared_ptr<const void> owner;  // of the bytes; null when they lie in the body
   mutable std::atomic<bool> is_made = false;
   mutable std::once_flag made_once;
   mutable at::Tensor made;
 };
 
-// The bytes of a value that lies in its body; null for all others.
-const std::byte* small_bytes(const NumericBody& body);
+// What make_small() makes. Once the kernel library has a tensor of it, that one is the value.
+struct SmallBody : LateBody {
+  alignas(16) std::array<std::byte, kSmallBytes> own;
+};
+
+// The elements of a value that is such memory; null for all others.
+const std::byte* plain_bytes(const NumericBody& body);
 
 // What aten() gives for such a body.
 const at::Tensor& made_value(const NumericBody& body);

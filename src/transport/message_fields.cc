@@ -11,11 +11,13 @@ constexpr unsigned kMore = 0x80;
 }  // namespace
 
 MessageWriter& MessageWriter::number(uint64_t value) {
-  while (value >= kMore) {
-    message_.header.push_back(static_cast<char>((value & (kMore - 1)) | kMore));
-    value >>= kBitsPerByte;
+  char bytes[10];
+  size_t count = 0;
+  for (; value >= kMore; value >>= kBitsPerByte) {
+    bytes[count++] = static_cast<char>((value & (kMore - 1)) | kMore);
   }
-  message_.header.push_back(static_cast<char>(value));
+  bytes[count++] = static_cast<char>(value);
+  message_.header.append(bytes, count);
   return *this;
 }
 

@@ -114,8 +114,13 @@ bool SharedInbox::has_news_for(Reader reader) const {
   return has_news() && (reader == Reader::Foreground || !attended_);
 }
 
+// Where threads come to read for themselves, the background only takes their cores by looking.
+bool SharedInbox::is_worth_spinning(Reader reader) {
+  return reader == Reader::Foreground || !was_attended_.exchange(false);
+}
+
 void SharedInbox::wait(Reader reader, Deadline deadline) {
-  if (spin_until([&] { return has_news_for(reader); })) return;
+  if (is_worth_spinning(reader) && spin_until([&] { return has_news_for(reader); })) return;
   auto& attendance = reader == Reader::Foreground ? side_->in.foreground : side_->in.background;
   attendance.store(SharedDirection::Asleep);
   if (!has_news_for(reader)) {
@@ -133,6 +138,7 @@ void SharedInbox::wake(Reader reader) { side_->bells->wake(bell_of(reader)); }
 
 void SharedInbox::attend(bool in_foreground) {
   attended_ = in_foreground;
+  was_attended_ = true;
   side_->in.foreground.store(in_foreground ? SharedDirection::Awake : SharedDirection::Absent);
   if (!in_foreground && (has_news() || side_->outbox.has_queue())) wake(Reader::Background);
 }

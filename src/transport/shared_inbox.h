@@ -50,10 +50,12 @@ class SharedInbox : public Inbox {
   std::optional<Message> add_part(const SharedRecord& record);
   bool has_news() const { return ring_.has_record() || side_->end.may_have_ended(); }
   bool has_news_for(Reader reader) const;
+  bool is_worth_spinning(Reader reader);
 
   const std::shared_ptr<SharedSide> side_;
   RingReader ring_;
   std::atomic<bool> attended_ = false;
+  std::atomic<bool> was_attended_ = false;  // since the background looked last
   // Of the thread that takes:
   std::vector<std::byte> record_;
   std::vector<std::byte> meta_;

@@ -5,6 +5,7 @@
 
 #include "base/raise.h"
 #include "tensor/body.h"
+#include "tensor/borrow.h"
 #include "tensor/memory.h"
 
 namespace cohort::internal {
@@ -88,10 +89,10 @@ Tensor read_numbers(DType dtype, const Shape& shape, MessageReader& reader) {
     reader.fail("a tensor has more bytes than fit into 64 bits");
   }
   Buffer bytes = read_bytes(static_cast<size_t>(size), reader);
-  if (dtype == kBool || !bytes.owner) return copied(bytes, dtype, shape);
   const std::byte* data = bytes.bytes.data();
-  return Tensor::from_memory(data, dtype, shape,
-                             [owner = std::move(bytes.owner)]() mutable { owner.reset(); });
+  const bool aligned = reinterpret_cast<uintptr_t>(data) % size_of(dtype) == 0;
+  if (dtype == kBool || !bytes.owner || !aligned) return copied(bytes, dtype, shape);
+  return borrow_memory(data, dtype, shape, std::move(bytes.owner));
 }
 
 Shape read_shape(MessageReader& reader) {
@@ -120,7 +121,7 @@ void write_tensor(const Tensor& tensor, MessageWriter& writer) {
           "[Message] a resource (variable, queue) can not be sent to another task; send its value, "
           "or place what uses it on the resource's device");
   }
-  const Shape shape = tensor.shape();
+  const Shape& shape = body(tensor).shape;
   writer.number(1 + static_cast<uint64_t>(tensor.dtype())).number(shape.rank());
   for (const int64_t size : shape) writer.number(size);
   if (tensor.dtype() == kString) {

@@ -8,16 +8,10 @@
 
 #include <csignal>
 #include <cstdio>
-#include <sstream>
+
+#include "support/listed_cluster.h"
 
 namespace {
-
-cohort::TaskList split(const std::string& list) {
-  cohort::TaskList parts;
-  std::istringstream stream(list);
-  for (std::string part; std::getline(stream, part, ',');) parts.push_back(part);
-  return parts;
-}
 
 void wait_in_a_step(const std::string& target) {
   cohort::Graph graph;
@@ -34,8 +28,7 @@ int main(int argc, char** argv) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);  // not longer than the test
   if (argc == 2) wait_in_a_step(argv[1]);
   if (argc != 5) return 2;
-  const cohort::ClusterSpec cluster(
-      std::map<std::string, cohort::TaskList>{{"ps", split(argv[1])}, {"worker", split(argv[2])}});
+  const cohort::ClusterSpec cluster = cohort::test::listed_cluster(argv[1], argv[2]);
   const cohort::Status status = cohort::capture_status([&] {
     cohort::Server server(cluster, {.job_name = argv[3], .task_index = std::stoi(argv[4])},
                           {.silence_limit = std::chrono::seconds(3)});

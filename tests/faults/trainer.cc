@@ -6,6 +6,9 @@
 //
 // trainer count PS WORKER: worker 0 of a cluster of two tasks, with a client of its own that counts
 // a variable on the ps up. Prints the count; ends, with the code of the error, when it cannot.
+//
+// trainer visit TARGET count|wait: a client that does the same on somebody else's server, or waits
+// in a step for ever once it has counted to 1.
 
 #include <cohort/cohort.h>
 #include <sys/prctl.h>
@@ -71,6 +74,22 @@ void count(const std::string& ps, const std::string& worker) {
   while (true) tell("counted", session.run(counted).to<double>());
 }
 
+void visit(const std::string& target, bool wait) {
+  Graph graph;
+  const auto building = graph.as_default();
+  const auto on = device("/job:ps/task:0");
+  Variable v(0.0, {.name = "v"});
+  const Tensor initialize = global_variables_initializer();
+  const Tensor counted = v.assign_add(Tensor(1.0));
+  const Tensor never = FifoQueue({.dtypes = {kFloat32}, .name = "never"}).dequeue()[0];
+  Session session(target);
+  session.run(initialize);
+  do {
+    tell("counted", session.run(counted).to<double>());
+  } while (!wait);
+  session.run(never);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -79,6 +98,7 @@ int main(int argc, char** argv) {
   const Status status = capture_status([&] {
     if (std::strcmp(argv[1], "train") == 0) train(argv[2], argv[3]);
     if (std::strcmp(argv[1], "count") == 0) count(argv[2], argv[3]);
+    if (std::strcmp(argv[1], "visit") == 0) visit(argv[2], std::strcmp(argv[3], "wait") == 0);
   });
   std::fprintf(stderr, "%s\n", status.to_string().c_str());
   return 100 + static_cast<int>(status.code);
