@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "cohort/internal/gradient_listener.h"
 #include "cohort/optim.h"
 #include "cohort/strategy.h"
 
@@ -152,6 +153,77 @@ inline Gradients torch_gradients(const at::Tensor& loss,
   return gradients;
 }
 
+// During a backward pass, tells a listener of each parameter's gradient as soon as torch's autograd
+// has it. What the parameters' grad() was before is there again afterwards.
+class AnnouncedBackward {
+ public:
+  AnnouncedBackward(GradientListener& listener, const std::vector<at::Tensor>& parameters)
+      : listener_(listener), parameters_(parameters), gradients_(parameters.size()) {
+    for (size_t i = 0; i < parameters_.size(); ++i) {
+      before_.push_back(parameters_[i].grad());
+      at::Tensor(parameters_[i]).mutable_grad() = at::Tensor();
+      const auto accumulator = torch::autograd::impl::grad_accumulator(parameters_[i]);
+      keys_.push_back(accumulator->add_post_hook(std::make_unique<Hook>(*this, i)));
+      accumulators_.push_back(accumulator);
+    }
+  }
+  ~AnnouncedBackward() {
+    for (size_t i = 0; i < parameters_.size(); ++i) {
+      accumulators_[i]->del_post_hook(keys_[i]);
+      at::Tensor(parameters_[i]).mutable_grad() = before_[i];
+    }
+  }
+  AnnouncedBackward(const AnnouncedBackward&) = delete;
+  AnnouncedBackward& operator=(const AnnouncedBackward&) = delete;
+
+  Gradients run(const at::Tensor& loss) {
+    torch::autograd::backward({loss}, {}, /*retain_graph=*/false, /*create_graph=*/false,
+                              parameters_);
+    for (size_t i = 0; i < gradients_.size(); ++i) {
+      if (!gradients_[i].defined()) listener_.ready(i, {});
+    }
+    return gradients_;
+  }
+
+ private:
+  class Hook : public torch::autograd::FunctionPostHook {
+   public:
+    Hook(AnnouncedBackward& pass, size_t index) : pass_(pass), index_(index) {}
+    torch::autograd::variable_list operator()(const torch::autograd::variable_list& outputs,
+                                              const torch::autograd::variable_list&) override {
+      pass_.announce(index_);
+      return outputs;
+    }
+
+   private:
+    AnnouncedBackward& pass_;
+    const size_t index_;
+  };
+
+  void announce(size_t index) {
+    gradients_[index] = to_gradient(parameters_[index].grad());
+    listener_.ready(index, gradients_[index]);
+  }
+
+  GradientListener& listener_;
+  const std::vector<at::Tensor>& parameters_;
+  Gradients gradients_;
+  std::vector<at::Tensor> before_;
+  std::vector<std::shared_ptr<torch::autograd::Node>> accumulators_;
+  std::vector<uintptr_t> keys_;
+};
+
+// The same as torch_gradients, which whoever listens to the gradients of `variables` is told of one
+// by one. On a CPU only: elsewhere a gradient may not be there yet when autograd goes on.
+inline Gradients announced_gradients(const at::Tensor& loss,
+                                     const std::vector<at::Tensor>& parameters,
+                                     const std::vector<Variable>& variables) {
+  GradientListener* const listener = loss.is_cpu() ? find_gradient_listener(variables) : nullptr;
+  if (listener == nullptr) return torch_gradients(loss, parameters);
+  listener->begin(variables);
+  return AnnouncedBackward(*listener, parameters).run(loss);
+}
+
 // Over all replicas; one that is undefined everywhere stays so.
 inline std::vector<at::Tensor> sum_over_replicas(const Gradients& own,
                                                  const std::vector<at::Tensor>& parameters) {
@@ -201,7 +273,7 @@ TorchModule<Net>::TorchModule(const Args&... args) {
 
 template <typename Net>
 void TorchModule<Net>::minimize(const at::Tensor& loss, optim::Optimizer& optimizer) const {
-  const Gradients gradients = internal::torch_gradients(loss, parameters());
+  const Gradients gradients = internal::announced_gradients(loss, parameters(), variables());
   parameters_.release_values(own());
   const Status status = capture_status([&] { optimizer.apply_gradients(gradients, variables()); });
   parameters_.take_values(own());

@@ -203,6 +203,40 @@ TEST(TorchModule, TrainsOnSeveralWorkers) {
   expect_near(found[0], {1, 1, 1, 2, -3, 1});
 }
 
+// Packs of one gradient each, reduced as soon as torch's autograd has it.
+TEST(TorchModule, IsReducedWhileTheBackwardPassGoesOn) {
+  std::vector<std::vector<double>> found;
+  for (const bool overlap : {false, true}) {
+    std::vector<double> first;
+    const auto train_one = [&](MultiWorkerMirroredStrategy& strategy) {
+      const auto scope = strategy.scope();
+      torch::manual_seed(3);
+      const TorchModule<Linear> net{2};
+      optim::Adam optimizer({.learning_rate = 0.05});
+      for (int step = 0; step < 6; ++step) {
+        strategy.run([&] {
+          const auto id = get_replica_context()->replica_id_in_sync_group();
+          const torch::Tensor mark = torch::ones_like(net->layer->bias);
+          net->layer->bias.mutable_grad() = mark;
+          const torch::Tensor x = torch::Tensor(inputs()) * (id + 1);
+          optimizer.minimize((net->forward(x) - torch::Tensor(targets())).square().sum() / 4, net);
+          EXPECT_TRUE(net->layer->bias.grad().is_same(mark));  // the program's own
+        });
+      }
+      if (!strategy.is_chief()) return;
+      for (const Variable& variable : net.variables()) {
+        for (const double value : Tensor(variable).to_vector<double>()) first.push_back(value);
+      }
+    };
+    test::on_workers(2, train_one,
+                     {.communication = {.bytes_per_pack = 1},
+                      .devices = {"CPU:0", "CPU:1"},
+                      .overlap = overlap});
+    found.push_back(first);
+  }
+  EXPECT_EQ(found[0], found[1]);  // bit for bit
+}
+
 TEST(TorchModule, WorksWithoutAStrategy) {
   torch::manual_seed(3);
   const TorchModule<Linear> net{2};
