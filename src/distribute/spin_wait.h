@@ -29,7 +29,7 @@ class SpinWait {
   uint32_t spin(const std::atomic<uint32_t>& word, uint32_t old) const {
     uint32_t now = look(word, old);
     if (now != old) return now;
-    const Clock::time_point end = Clock::now() + kBudget;
+    const Clock::time_point end = Clock::now() + (crowded_ ? kCrowdedBudget : kBudget);
     do {
       now = look(word, old);
     } while (now == old && Clock::now() < end);
@@ -40,6 +40,8 @@ class SpinWait {
   using Clock = std::chrono::steady_clock;
   // Longer than waking up takes: else two who wait for each other would wake each other for ever.
   static constexpr std::chrono::microseconds kBudget{200};
+  // Others have their turns meanwhile, and those who are waited for may need several.
+  static constexpr std::chrono::microseconds kCrowdedBudget{1000};
   static constexpr int kLooksPerClock = 32;
 
   // A while short enough to do without a clock, which costs as much as a short wait.
