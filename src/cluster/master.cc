@@ -37,6 +37,19 @@ Master::SessionPointer Master::find(uint64_t session) const {
   return found == sessions_.end() ? nullptr : found->second;
 }
 
+Master::SessionPointer Master::find_running(uint64_t session) const {
+  if (SessionPointer found = find(session)) return found;
+  const std::lock_guard lock(mutex_);
+  const auto found = closing_.find(session);
+  return found == closing_.end() ? nullptr : found->second.lock();
+}
+
+void Master::begin_closing(const SessionPointer& session) {
+  std::erase_if(closing_, [](const auto& entry) { return entry.second.expired(); });
+  closing_[session->id()] = session;
+  sessions_.erase(session->id());
+}
+
 Master::SessionPointer Master::get(const Link::Pointer& client, uint64_t session) const {
   SessionPointer found = find(session);
   if (!found || !found->is_of(client)) throw Error(unknown_session());
@@ -78,19 +91,19 @@ Answer Master::close(const Link::Pointer& client, uint64_t session) {
   if (!closing || !closing->is_of(client)) return {};
   {
     const std::lock_guard lock(mutex_);
-    sessions_.erase(session);
+    begin_closing(closing);
   }
   closing->close({.code = Code::Cancelled, .message = "[Session] the session was closed"});
   return {};
 }
 
 void Master::close_all(const Status& why) {
-  std::unordered_map<uint64_t, SessionPointer> closing;
+  const std::vector<SessionPointer> closing = sessions();
   {
     const std::lock_guard lock(mutex_);
-    closing.swap(sessions_);
+    for (const SessionPointer& session : closing) begin_closing(session);
   }
-  for (const auto& [id, session] : closing) session->close(why);
+  for (const SessionPointer& session : closing) session->close(why);
 }
 
 Answer Master::reset(const std::vector<std::string>& containers) {
@@ -124,7 +137,8 @@ void Master::cancel(const Link::Pointer& client, const CancelStep& cancel) {
 }
 
 void Master::done(const Link::Pointer& task, PlanDone outcome) {
-  if (const SessionPointer session = find(outcome.session)) session->done(task, std::move(outcome));
+  const SessionPointer session = find_running(outcome.session);
+  if (session) session->done(task, std::move(outcome));
 }
 
 std::optional<Errand> Master::errand(const Link::Pointer& client) const {
@@ -143,7 +157,7 @@ void Master::lost(const Link::Pointer& link, const Status& why) {
       this_session->close({.code = Code::Cancelled, .message = "[Session] the client is gone"});
     });
     const std::lock_guard lock(mutex_);
-    sessions_.erase(session->id());
+    begin_closing(session);
   }
 }
 

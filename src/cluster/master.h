@@ -47,6 +47,9 @@ class Master {
   // Throws Aborted when the client has no such session.
   SessionPointer get(const Link::Pointer& client, uint64_t session) const;
   std::vector<SessionPointer> sessions() const;
+  // As find(), also among those that are being closed.
+  SessionPointer find_running(uint64_t session) const;
+  void begin_closing(const SessionPointer& session);  // mutex_ is held
   void close_all(const Status& why);
 
   const std::shared_ptr<Peers> peers_;
@@ -54,7 +57,9 @@ class Master {
   const SessionOptions defaults_;
   const std::shared_ptr<Timers> timers_ = std::make_shared<Timers>();
   mutable std::mutex mutex_;
-  std::unordered_map<uint64_t, SessionPointer> sessions_;  // guarded by mutex_
+  std::unordered_map<uint64_t, SessionPointer> sessions_;  // guarded by mutex_, as the next
+  // Clients know them no more, but their steps still end.
+  std::unordered_map<uint64_t, std::weak_ptr<MasterSession>> closing_;
 };
 
 }  // namespace cohort::internal

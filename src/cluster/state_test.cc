@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <future>
+#include <thread>
+
 #include "cohort/cohort.h"
 #include "support/expect_error.h"
 #include "support/local_cluster.h"
@@ -211,6 +214,26 @@ TEST(Reset, ForgetsStateAndEndsSessions) {
   EXPECT_ERROR(Code::Aborted, "open a new", session.run(counter.value));
   EXPECT_ERROR(Code::Aborted, "open a new", session.run(counter.add));
   EXPECT_ERROR(Code::FailedPrecondition, "counter", elsewhere.run(counter.value));
+}
+
+TEST(Reset, EndsWhatRuns) {
+  test::LocalCluster cluster(1, 1);
+  Graph graph;
+  auto building = graph.as_default();
+  Tensor got;
+  {
+    auto on = device("/job:ps/task:0");
+    got = FifoQueue({.dtypes = {kFloat32}, .name = "never"}).dequeue()[0];
+  }
+  Session session(cluster.target());
+  auto run = std::async(std::launch::async, [&] { return error_of([&] { session.run(got); }); });
+  while (cluster.server("ps", 0).status().running_steps == 0) std::this_thread::yield();
+  const auto start = std::chrono::steady_clock::now();
+  reset(cluster.target());
+  const Status status = run.get();
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(1500));
+  EXPECT_EQ(status.code, Code::Cancelled) << status.to_string();
+  EXPECT_TRUE(status.message.ends_with("the session was closed")) << status.to_string();
 }
 
 TEST(Reset, OfAnUnknownContainerClearsNothingButEndsSessions) {

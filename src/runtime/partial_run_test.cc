@@ -83,6 +83,16 @@ TEST_P(PartialRuns, MayBeFedFirstAndFetchedLater) {
   EXPECT_EQ(both[1].to<float>(), 5);
 }
 
+TEST_P(PartialRuns, EndWithTheirSession) {
+  const Tensor x = placeholder(kFloat32, {});
+  const Tensor y = neg(x);
+  Session session(target());
+  const PartialRun run = session.partial_run_setup({y}, {x});
+  session.close();
+  EXPECT_ERROR(Code::FailedPrecondition, "closed", session.partial_run(run, y, {{x, Tensor(1.f)}}));
+  EXPECT_ERROR(Code::FailedPrecondition, "closed", session.partial_run_setup({y}, {x}));
+}
+
 TEST_P(PartialRuns, SayWhatDoesNotBelong) {
   const Tensor x = placeholder(kFloat32, {}, "x"), y = placeholder(kFloat32, {}, "y");
   const Tensor z = x + y, w = neg(x);

@@ -110,7 +110,8 @@ std::vector<Tensor> SessionImpl::run(const std::vector<Tensor>& fetches, const F
   const std::vector<Endpoint> asked = sort_fetches(request.fetches);
   std::vector<Tensor> results = execute(*prepare(request, options.timeout), values, options,
                                         options.trace ? metadata : nullptr);
-  return asked.empty() ? results : as_asked(asked, request.fetches, results);
+  if (asked.empty()) return results;
+  return as_asked(asked, request.fetches, results);
 }
 
 int SessionImpl::make_callable(const std::vector<Tensor>& feeds, const std::vector<Tensor>& fetches,
@@ -147,6 +148,7 @@ std::shared_ptr<PartialRunState> SessionImpl::partial_run_setup(const std::vecto
 std::vector<Tensor> SessionImpl::partial_run(PartialRunState& run,
                                              const std::vector<Tensor>& fetches,
                                              const Feeds& feeds) {
+  check_open();
   std::vector<Tensor> values;
   const RunRequest asked = request_for(fetches, feeds, values);
   return run.advance(*graph_, asked, values,
