@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "base/activity.h"
 #include "cohort/credentials.h"
 #include "transport/connection.h"
 
@@ -16,6 +17,7 @@ struct TaskStatus {
   double seconds_up = 0;
   double clock = 0;  // its own, in seconds since 1970
   std::string details = {};
+  Activity activity = {};  // of its process
 };
 
 // Asks who listens at "host:port", once. Throws as Party::connect does, without trying again.
