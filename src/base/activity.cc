@@ -153,8 +153,6 @@ std::optional<Activity> read_activity(const std::string& file) {
   return read_board(*copy);
 }
 
-bool is_watched() { return std::getenv(kFileVariable) != nullptr; }
-
 std::chrono::nanoseconds stall_patience() {
   static const std::chrono::nanoseconds patience = [] {
     const char* const text = std::getenv("COHORT_STALL_SECONDS");

@@ -47,8 +47,6 @@ Activity own_activity();
 // has written none.
 std::optional<Activity> read_activity(const std::string& file);
 
-// Whether somebody watches this process.
-bool is_watched();
 // A wait shorter than this is nobody's concern: 5 s, or what COHORT_STALL_SECONDS says.
 std::chrono::nanoseconds stall_patience();
 

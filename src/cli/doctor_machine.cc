@@ -130,7 +130,9 @@ void examine_host(const std::string& host, bool spans_hosts, const Tell& tell) {
 void examine_own_host(const std::string& host, const Tell& tell) {
   const auto here = interfaces();
   for (const std::string& address : addresses_of(host)) {
-    if (const auto found = here.find(address); found != here.end()) {
+    // All of these are the loopback interface's, though it lists but one.
+    const auto found = here.find(address.starts_with("127.") ? "127.0.0.1" : address);
+    if (found != here.end()) {
       return tell(Finding::Good, "interface", fmt::format("{} ({})", found->second, address));
     }
   }

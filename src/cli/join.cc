@@ -39,6 +39,8 @@ class JoinedRun {
 
  private:
   void receive(const internal::Message& message);
+  // A launcher that does not hear it any more is lost, or has ended the run: `ended` says so.
+  void tell(internal::Message message);
   void hold_ports(const std::vector<int>& count);
   void start(TaskStart start);
   void on_signal();
@@ -64,19 +66,23 @@ JoinedRun::JoinedRun(const JoinOptions& options)
              {.folder = folder_, .preload = companion_file("libcohort_crash_report.so")},
              {.line =
                   [this](size_t task, Stream stream, std::string_view line) {
-                    connection_->send(write_line({task, stream, std::string(line)}));
+                    tell(write_line({task, stream, std::string(line)}));
                   },
               .ended =
                   [this](size_t task, const Ending& ending) {
-                    connection_->send(write_ending({task, ending}));
+                    tell(write_ending({task, ending}));
                   },
               .waits =
                   [this](size_t task, const LongWaits& waits) {
-                    connection_->send(write_waits({task, waits}));
+                    tell(write_waits({task, waits}));
                   },
               .place =
                   [this](size_t task, const TaskPlace& place) {
-                    connection_->send(write_place({task, place}));
+                    tell(write_place({task, place}));
+                  },
+              .timeline =
+                  [this](size_t task, std::string_view lines) {
+                    tell(write_timeline({task, std::string(lines)}));
                   }}) {
   party_ = internal::make_endpoint(
       {.self = {.name = "machine", .incarnation = 1},
@@ -98,6 +104,10 @@ JoinedRun::JoinedRun(const JoinOptions& options)
       {options.name, options.address.empty() ? own_address_towards(host) : options.address}));
   poller_.watch(mailbox_.file(), [this] { mailbox_.deliver(); });
   poller_.watch(signals_.file(), [this] { on_signal(); });
+}
+
+void JoinedRun::tell(internal::Message message) {
+  (void)capture_status([&] { connection_->send(std::move(message)); });
 }
 
 void JoinedRun::on_signal() {
@@ -136,6 +146,8 @@ void JoinedRun::receive(const internal::Message& message) {
       const NodeSignal signal = read_signal(message);
       return tasks_.signal(signal.task, signal.signal);
     }
+    case NodeMessage::Clock:
+      return tell(write_clock(std::chrono::steady_clock::now()));
     case NodeMessage::Where:
       for (const int task : read_numbers(message)) tasks_.ask_place(static_cast<size_t>(task));
       return;

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdlib>
+#include <fstream>
 #include <utility>
 
 #include "cli/deadlock.h"
@@ -63,8 +64,13 @@ std::string LocalTasks::activity_file(const TaskStart& start) const {
   return options_.folder + "/activity-" + start.label;
 }
 
+std::string LocalTasks::trace_file(const TaskStart& start) const {
+  return options_.folder + "/trace-" + start.label;
+}
+
 Environment LocalTasks::with_crash_report(const TaskStart& start) const {
   Environment variables = start.environment;
+  if (start.trace) variables["COHORT_TRACE_FILE"] = trace_file(start);
   if (options_.preload.empty()) return variables;
   variables["COHORT_CRASH_FILE"] = crash_file(start);
   variables["COHORT_ACTIVITY_FILE"] = activity_file(start);
@@ -169,10 +175,26 @@ void LocalTasks::reap() {
     kill_rest(running->child.id);
     read_rest(*running);
     const Ending ending = ending_of(*running, status, static_cast<uint64_t>(used.ru_maxrss) << 10);
+    if (running->start.trace) hand_over_timeline(running->start);
     forget(*running);
     running_.erase(task);
     events_.ended(task, ending);
   }
+}
+
+// In parts of whole lines, each small enough for a message.
+void LocalTasks::hand_over_timeline(const TaskStart& start) {
+  constexpr size_t kPartBytes = 32 << 10;
+  std::ifstream file(trace_file(start));
+  std::string part;
+  for (std::string line; std::getline(file, line);) {
+    part += line + "\n";
+    if (part.size() < kPartBytes) continue;
+    events_.timeline(start.task, part);
+    part.clear();
+  }
+  events_.timeline(start.task, part);
+  unlink(trace_file(start).c_str());
 }
 
 void LocalTasks::check_deadlock(Running& running) {

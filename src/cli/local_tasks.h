@@ -52,11 +52,13 @@ class LocalTasks : public TaskHost {
 
   std::string crash_file(const TaskStart& start) const;
   std::string activity_file(const TaskStart& start) const;
+  std::string trace_file(const TaskStart& start) const;
   Environment with_crash_report(const TaskStart& start) const;
   void read_from(int fd, LineCutter& lines);
   void read_rest(Running& running);
   Ending ending_of(const Running& running, int status, uint64_t peak_bytes);
   void forget(Running& running);
+  void hand_over_timeline(const TaskStart& start);
   void check_deadlock(Running& running);
   void check_activity(size_t task, Running& running);
 

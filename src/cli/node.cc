@@ -35,6 +35,7 @@ void Node::receive(const internal::Message& message) {
     switch (kind_of(message)) {
       case NodeMessage::Offer:
         offer_ = read_offer(message);
+        ask_clock();
         return changed_();
       case NodeMessage::Held:
         ports_ = read_numbers(message);
@@ -51,6 +52,13 @@ void Node::receive(const internal::Message& message) {
       case NodeMessage::Waits: {
         const NodeWaits told = read_waits(message);
         if (runs(told.task)) events_.waits(told.task, told.waits);
+        return;
+      }
+      case NodeMessage::Clock:
+        return take_clock(read_clock(message));
+      case NodeMessage::Timeline: {
+        const NodeTimeline told = read_timeline(message);
+        if (runs(told.task)) events_.timeline(told.task, told.lines);
         return;
       }
       case NodeMessage::Place: {
@@ -91,6 +99,23 @@ void Node::signal(size_t task, int signal) {
 
 void Node::ask_place(size_t task) {
   if (lost_.ok()) send(write_numbers(NodeMessage::Where, {static_cast<int>(task)}));
+}
+
+void Node::ask_clock() {
+  constexpr int kQuestions = 8;
+  if (!lost_.ok() || clock_questions_++ == kQuestions) return;
+  clock_asked_at_ = std::chrono::steady_clock::now();
+  send(write_clock(clock_asked_at_));
+}
+
+// They looked at it somewhere between question and answer.
+void Node::take_clock(std::chrono::steady_clock::time_point theirs) {
+  const std::chrono::nanoseconds took = std::chrono::steady_clock::now() - clock_asked_at_;
+  if (took < quickest_) {
+    quickest_ = took;
+    clock_ahead_ = theirs - (clock_asked_at_ + took / 2);
+  }
+  ask_clock();
 }
 
 bool Node::runs(size_t task) const {

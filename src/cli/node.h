@@ -28,12 +28,15 @@ class Node : public TaskHost {
   void start(const TaskStart& start) override;
   void signal(size_t task, int signal) override;
   void ask_place(size_t task) override;
+  std::chrono::nanoseconds clock_ahead() const override { return clock_ahead_; }
   void say_goodbye();
 
  private:
   void receive(const internal::Message& message);
   void lose(const Status& why);
   bool runs(size_t task) const;
+  void ask_clock();
+  void take_clock(std::chrono::steady_clock::time_point theirs);
   void send(internal::Message message);
 
   const std::shared_ptr<internal::Connection> connection_;
@@ -44,6 +47,11 @@ class Node : public TaskHost {
   std::vector<int> ports_;
   std::vector<size_t> running_;
   Status lost_;
+  // Their clock, by the quickest of some questions.
+  int clock_questions_ = 0;
+  std::chrono::steady_clock::time_point clock_asked_at_;
+  std::chrono::nanoseconds quickest_ = std::chrono::nanoseconds::max();
+  std::chrono::nanoseconds clock_ahead_{};
 };
 
 }  // namespace cohort::cli

@@ -109,7 +109,7 @@ std::vector<int> read_numbers(const Message& message) {
 Message write_start(const TaskStart& start) {
   Message message = begun(NodeMessage::Start);
   MessageWriter writer(message);
-  writer.number(start.task).text(start.label).text(start.folder);
+  writer.number(start.task).text(start.label).text(start.folder).number(start.trace ? 1 : 0);
   write_texts(writer, start.command);
   writer.number(start.environment.size());
   for (const auto& [name, value] : start.environment) writer.text(name).text(value);
@@ -122,6 +122,7 @@ TaskStart read_start(const Message& message) {
   start.task = read_task(reader);
   start.label = reader.text();
   start.folder = reader.text();
+  start.trace = reader.number(1) == 1;
   start.command = read_texts(reader);
   for (size_t left = reader.count(); left > 0; --left) {
     const std::string name(reader.text());
@@ -236,6 +237,33 @@ NodePlace read_place(const Message& message) {
   of.place.frames = read_texts(reader);
   reader.expect_end();
   return of;
+}
+
+Message write_timeline(const NodeTimeline& of) {
+  Message message = begun(NodeMessage::Timeline);
+  MessageWriter(message).number(of.task).text(of.lines);
+  return message;
+}
+NodeTimeline read_timeline(const Message& message) {
+  MessageReader reader = reader_of(message);
+  NodeTimeline of;
+  of.task = read_task(reader);
+  of.lines = reader.text();
+  reader.expect_end();
+  return of;
+}
+
+Message write_clock(std::chrono::steady_clock::time_point time) {
+  Message message = begun(NodeMessage::Clock);
+  const std::chrono::nanoseconds since = time.time_since_epoch();
+  MessageWriter(message).number(static_cast<uint64_t>(since.count()));
+  return message;
+}
+std::chrono::steady_clock::time_point read_clock(const Message& message) {
+  MessageReader reader = reader_of(message);
+  const std::chrono::nanoseconds since(static_cast<int64_t>(reader.number()));
+  reader.expect_end();
+  return std::chrono::steady_clock::time_point(since);
 }
 
 }  // namespace cohort::cli

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <string>
 #include <vector>
 
@@ -16,12 +17,14 @@ enum class NodeMessage : uint8_t {
   Held,   // machine: these
   Start,  // launcher: start a task
   Signal,
-  Line,     // machine: a task wrote
-  Ended,    // machine: a task ended
-  Waits,    // machine: a task waits for long, or not any more
-  Where,    // launcher: where are these tasks?
-  Place,    // machine: one is there
-  Goodbye,  // launcher: the run is over
+  Line,      // machine: a task wrote
+  Ended,     // machine: a task ended
+  Waits,     // machine: a task waits for long, or not any more
+  Where,     // launcher: where are these tasks?
+  Place,     // machine: one is there
+  Timeline,  // machine: what a task did when
+  Clock,     // launcher: how late is it? machine: so late
+  Goodbye,   // launcher: the run is over
 };
 NodeMessage kind_of(const internal::Message& message);
 
@@ -46,6 +49,10 @@ struct NodePlace {
   size_t task = 0;
   TaskPlace place = {};
 };
+struct NodeTimeline {
+  size_t task = 0;
+  std::string lines = {};
+};
 struct NodeSignal {
   size_t task = 0;
   int signal = 0;
@@ -68,5 +75,10 @@ internal::Message write_waits(const NodeWaits& waits);
 NodeWaits read_waits(const internal::Message& message);
 internal::Message write_place(const NodePlace& place);
 NodePlace read_place(const internal::Message& message);
+internal::Message write_timeline(const NodeTimeline& timeline);
+NodeTimeline read_timeline(const internal::Message& message);
+// Of the steady clock.
+internal::Message write_clock(std::chrono::steady_clock::time_point time);
+std::chrono::steady_clock::time_point read_clock(const internal::Message& message);
 
 }  // namespace cohort::cli

@@ -24,6 +24,7 @@ struct RunOptions {
   std::chrono::milliseconds grace{5'000};
   std::optional<uint64_t> memory_limit_bytes = std::nullopt;  // of each task
   std::string log_folder = {};                                // empty: in the run's own folder
+  std::string trace = {};                                     // the file for it; empty: none
   double stall_seconds = 0;                                   // 0: as the tasks have it
   bool insecure = false;                                      // no certificates between the tasks
   // Several machines: those of `hosts`, where ssh starts `cohort join`, or so many that join by

@@ -15,6 +15,7 @@ constexpr char kRunExample[] =
     "  cohort run -n 4 ./train --epochs 3\n"
     "  cohort run --workers 2 --ps 1 --chief ./train\n"
     "  cohort run -n 4 --max-restarts worker=3 --memory 2GB ./train\n"
+    "  cohort run -n 4 --trace run.json ./train   # then open it in ui.perfetto.dev\n"
     "  cohort run --hosts a:2,b:2 ./train   # over ssh; the program is there as well\n"
     "  cohort run -n 4 --nodes 2 ./train    # two machines that `cohort join`\n"
     "The program finds its place in TF_CONFIG (resolver_from_environment reads it), in RANK,\n"
@@ -133,6 +134,8 @@ void add_options(CLI::App& command, TypedRun& typed) {
       .add_option("--stall-after", typed.run.stall_seconds,
                   "Seconds that tasks wait for another before it is said who and why (5)")
       ->check(CLI::Range(0.1, 86400.0));
+  command.add_option("--trace", typed.run.trace,
+                     "A file for what the tasks do when, which ui.perfetto.dev opens");
   command.add_option("--log-dir", typed.run.log_folder, "Where what the tasks write is kept");
   command.add_flag("--insecure", typed.run.insecure,
                    "No certificates: whoever reaches the ports may do everything");

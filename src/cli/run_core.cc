@@ -39,7 +39,11 @@ TaskEvents RunCore::events() {
               },
           .ended = [this](size_t task, const Ending& ending) { task_ended(task, ending); },
           .waits = [this](size_t task, const LongWaits& waits) { stalls_->heard(task, waits); },
-          .place = [this](size_t task, const TaskPlace& place) { place_found(task, place); }};
+          .place = [this](size_t task, const TaskPlace& place) { place_found(task, place); },
+          .timeline =
+              [this](size_t task, std::string_view lines) {
+                trace_->add(task, lines, supervisor_->tasks()[task].host->clock_ahead());
+              }};
 }
 
 void RunCore::task_ended(size_t task, const Ending& ending) {
@@ -83,7 +87,8 @@ std::vector<SupervisedTask> RunCore::supervised_tasks(const Work& work) {
                              .command = options_.command,
                              .environment = environment,
                              .folder = std::filesystem::current_path().string(),
-                             .memory_limit_bytes = options_.memory_limit_bytes},
+                             .memory_limit_bytes = options_.memory_limit_bytes,
+                             .trace = trace_ != nullptr},
                    .id = task,
                    .host = work.machines.at(i)});
   }
@@ -118,12 +123,19 @@ void RunCore::loop(const Work& work, Signals& signals) {
 int RunCore::run(const Work& work, Signals& signals) {
   std::signal(SIGPIPE, SIG_IGN);  // nobody reads the output any more: the files have it
   printer_ = std::make_unique<Printer>(labels_of(work.plan));
+  if (!options_.trace.empty()) {
+    trace_ = std::make_unique<TraceFile>(options_.trace, labels_of(work.plan));
+  }
   supervisor_ = std::make_unique<Supervisor>(
       supervised_tasks(work),
       SupervisorOptions{.max_restarts = options_.max_restarts, .grace = options_.grace}, &say);
   stalls_ = watch_stalls(work);
   supervisor_->start();
   loop(work, signals);
+  if (trace_) {
+    trace_->write();
+    say(fmt::format("the timelines are in {}; ui.perfetto.dev opens it", trace_->path()));
+  }
   report();
   return supervisor_->exit_code();
 }

@@ -10,6 +10,7 @@
 #include "cli/signals.h"
 #include "cli/stall_watch.h"
 #include "cli/supervisor.h"
+#include "cli/trace_file.h"
 
 namespace cohort::cli {
 
@@ -53,6 +54,7 @@ class RunCore {
   std::unique_ptr<Printer> printer_;
   std::unique_ptr<Supervisor> supervisor_;
   std::unique_ptr<StallWatch> stalls_;
+  std::unique_ptr<TraceFile> trace_;  // when one is wanted
 };
 
 }  // namespace cohort::cli

@@ -1,6 +1,6 @@
 #include "cli/status.h"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,12 +12,14 @@ namespace {
 
 constexpr auto kAnswerLimit = std::chrono::seconds(3);
 
-// What is counted up in a server.
+// What is counted up in a task.
 struct Counts {
   uint64_t steps = 0, sent = 0, received = 0;
 };
-Counts counts_of(const ServerStatus& server) {
+Counts counts_of(const AskedTask& task) {
+  const ServerStatus& server = task.server;
   Counts counts;
+  counts.steps = task.status.activity.steps;
   for (const auto& session : server.sessions) counts.steps += session.steps;
   for (const auto& peer : server.peers) {
     counts.sent += peer.bytes_sent;
@@ -31,27 +33,45 @@ double rate(uint64_t before, uint64_t now, double seconds) {
   return now < before ? 0 : static_cast<double>(now - before) / seconds;
 }
 
+// "37 %" of the time.
+std::string share(double before, double now, double seconds) {
+  return fmt::format("{:.0f} %", std::clamp((now - before) / seconds, 0.0, 1.0) * 100);
+}
+
+// A line below the task's for each.
+std::string waits_of(const AskedTask& task) {
+  std::string text;
+  for (const internal::ActivityWait& wait : task.status.activity.waits) {
+    text += fmt::format("  waits for {}, for {:.1f} s: {}\n", fmt::join(wait.whom, ", "),
+                        wait.seconds, wait.what);
+  }
+  return text;
+}
+
 std::string name_of(const AskedTask& task) {
   return task.label.empty() ? task.address : task.label;
 }
 
 std::string line_of(const AskedTask& before, const AskedTask& now, double seconds) {
   if (!now.problem.ok()) return fmt::format("{:<14} {}\n", name_of(now), now.problem.message);
-  const Counts a = counts_of(before.server), b = counts_of(now.server);
-  return fmt::format("{:<14} {:<22} {:>7.0f} s {:>8} {:>8} {:>10.1f} {:>8} {:>10.2f} {:>10.2f}\n",
-                     name_of(now), now.status.peer.address, now.status.seconds_up,
-                     now.server.sessions.size(), b.steps, rate(a.steps, b.steps, seconds),
-                     now.server.running_steps, rate(a.sent, b.sent, seconds) * 1e-6,
-                     rate(a.received, b.received, seconds) * 1e-6);
+  const Counts a = counts_of(before), b = counts_of(now);
+  const internal::Activity &then = before.status.activity, &activity = now.status.activity;
+  return fmt::format(
+      "{:<14} {:<22} {:>7.0f} s {:>8} {:>8} {:>10.1f} {:>8} {:>10.2f} {:>10.2f} {:>7} {:>7}\n{}",
+      name_of(now), now.status.peer.address, now.status.seconds_up, now.server.sessions.size(),
+      b.steps, rate(a.steps, b.steps, seconds), now.server.running_steps,
+      rate(a.sent, b.sent, seconds) * 1e-6, rate(a.received, b.received, seconds) * 1e-6,
+      share(then.input_seconds, activity.input_seconds, seconds),
+      share(then.wait_seconds, activity.wait_seconds, seconds), waits_of(now));
 }
 
 }  // namespace
 
 std::string status_table(const std::vector<AskedTask>& before, const std::vector<AskedTask>& now,
                          double seconds) {
-  std::string table =
-      fmt::format("{:<14} {:<22} {:>9} {:>8} {:>8} {:>10} {:>8} {:>10} {:>10}\n", "task", "address",
-                  "up", "sessions", "steps", "steps/s", "running", "sent MB/s", "got MB/s");
+  std::string table = fmt::format(
+      "{:<14} {:<22} {:>9} {:>8} {:>8} {:>10} {:>8} {:>10} {:>10} {:>7} {:>7}\n", "task", "address",
+      "up", "sessions", "steps", "steps/s", "running", "sent MB/s", "got MB/s", "input", "wait");
   for (size_t i = 0; i < now.size(); ++i) table += line_of(before.at(i), now[i], seconds);
   return table;
 }

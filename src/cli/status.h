@@ -7,8 +7,9 @@
 
 namespace cohort::cli {
 
-// A table with a line for each task: whether it answers, its steps, those per second and its
-// traffic in the time between two askings.
+// A table with a line for each task: whether it answers, its steps; in the time between two askings
+// those per second, its traffic, and the shares of it that went to getting input and to meetings
+// with other tasks. Then, a line each, whom it has waited for for long.
 std::string status_table(const std::vector<AskedTask>& before, const std::vector<AskedTask>& now,
                          double seconds);
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <optional>
 #include <string>
@@ -23,6 +24,7 @@ struct TaskStart {
   std::string folder = {};
   std::string input = {};  // see ChildStart; stays on this machine
   std::optional<uint64_t> memory_limit_bytes = std::nullopt;
+  bool trace = false;  // it is to write its timeline
 };
 
 using LongWaits = std::vector<internal::ActivityWait>;
@@ -35,6 +37,8 @@ struct TaskEvents {
   // more.
   std::function<void(size_t task, const LongWaits& waits)> waits = {};
   std::function<void(size_t task, const TaskPlace& place)> place = {};
+  // Lines of the timeline of a task that was to write one, before it is told that it has ended.
+  std::function<void(size_t task, std::string_view lines)> timeline = {};
 };
 
 // A machine on which tasks run: this one, or another that joined.
@@ -47,6 +51,8 @@ class TaskHost {
   virtual void signal(size_t task, int signal) = 0;
   // Where the task is. The answer is an event; there is none when it has ended.
   virtual void ask_place(size_t task) = 0;
+  // By how much its steady clock is ahead of this machine's.
+  virtual std::chrono::nanoseconds clock_ahead() const { return {}; }
 };
 
 }  // namespace cohort::cli

@@ -84,7 +84,7 @@ void TaskServer::start() {
     return make_visitor_party(self, credentials);
   });
   state_ = State::Started;
-  if (is_watched()) note_waits();
+  note_waits();
 }
 
 void TaskServer::note_waits() {

@@ -23,7 +23,9 @@ constexpr char kLoopback[] = "127.0.0.1";
 
 std::string host_to_listen_at(const EndpointOptions& options) {
   if (!options.listen_host.empty()) return options.listen_host;
-  return options.spans_hosts ? parse_address(options.self.address).host : kLoopback;
+  const std::string host = parse_address(options.self.address).host;
+  // The loopback interface has many addresses; others dial the one that they were told.
+  return options.spans_hosts || host.starts_with("127.") ? host : kLoopback;
 }
 
 void check_exposure(const EndpointOptions& options, const std::string& host) {

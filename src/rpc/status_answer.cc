@@ -2,12 +2,28 @@
 
 #include <chrono>
 
+#include "base/activity.h"
 #include "cohort/rpc.pb.h"
 #include "rpc/byte_buffers.h"
 #include "rpc/grpc_errors.h"
 
 namespace cohort::internal {
 namespace {
+
+void write_activity(const Activity& activity, proto::TaskActivity& to) {
+  to.set_process(activity.process);
+  to.set_steps(activity.steps);
+  to.set_input_seconds(activity.input_seconds);
+  to.set_wait_seconds(activity.wait_seconds);
+  to.set_current_input_seconds(activity.current_input_seconds);
+  for (const ActivityWait& wait : activity.waits) {
+    proto::TaskActivity::Wait& told = *to.add_waits();
+    told.set_for_answer(wait.kind == WaitKind::Answer);
+    told.set_what(wait.what);
+    for (const std::string& name : wait.whom) told.add_whom(name);
+    told.set_seconds(wait.seconds);
+  }
+}
 
 std::string encoded_status(const StatusSource& source, bool with_details) {
   proto::StatusReply reply;
@@ -22,6 +38,7 @@ std::string encoded_status(const StatusSource& source, bool with_details) {
       std::chrono::system_clock::now().time_since_epoch();
   reply.set_clock(since_1970.count());
   if (with_details && source.details) reply.set_details(source.details());
+  if (with_details) write_activity(own_activity(), *reply.mutable_activity());
   return reply.SerializeAsString();
 }
 

@@ -11,6 +11,25 @@
 #include "rpc/wire_names.h"
 
 namespace cohort::internal {
+namespace {
+
+Activity read_activity(const proto::TaskActivity& from) {
+  Activity activity{.process = static_cast<pid_t>(from.process()),
+                    .waits = {},
+                    .steps = from.steps(),
+                    .input_seconds = from.input_seconds(),
+                    .wait_seconds = from.wait_seconds(),
+                    .current_input_seconds = from.current_input_seconds()};
+  for (const proto::TaskActivity::Wait& told : from.waits()) {
+    activity.waits.push_back({.kind = told.for_answer() ? WaitKind::Answer : WaitKind::Tensor,
+                              .what = told.what(),
+                              .whom = {told.whom().begin(), told.whom().end()},
+                              .seconds = told.seconds()});
+  }
+  return activity;
+}
+
+}  // namespace
 
 StatusRequestCall::StatusRequestCall(const Target& target, grpc::CompletionQueue* queue,
                                      Deadline deadline, void* tag)
@@ -41,7 +60,8 @@ TaskStatus decode_status(std::string_view bytes, const std::string& address) {
           .cluster = reply.cluster(),
           .seconds_up = reply.seconds_up(),
           .clock = reply.clock(),
-          .details = reply.details()};
+          .details = reply.details(),
+          .activity = read_activity(reply.activity())};
 }
 
 TaskStatus StatusRequestCall::answer() {

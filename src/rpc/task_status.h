@@ -3,6 +3,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/activity.h"
 #include "cohort/credentials.h"
 #include "transport/connection.h"
 
@@ -17,6 +18,7 @@ struct TaskStatus {
   double seconds_up = 0;
   double clock = 0;  // its own, in seconds since 1970
   std::string details = {};
+  Activity activity = {};  // of its process
 };
 
 // What a task sent. DataLoss, naming the address, for bytes that are none.

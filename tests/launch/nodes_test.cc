@@ -54,6 +54,29 @@ TEST(Nodes, RunTheTasksBetweenThem) {
   EXPECT_EQ(run.machine(1).wait(), 0) << run.machine(1).output();
 }
 
+TEST(Nodes, SendTheirTimelinesInTheLaunchersTime) {
+  const LaunchFolder files;
+  const std::string file = files.path() + "/run.json";
+  const ScopedEnvironment steps(ScopedEnvironment::Variables{{"COHORT_STEPS", "30"}});
+  TwoMachines run({"--trace", file, STALLING_TASK, "none"});
+  EXPECT_EQ(run.launcher().wait(), 0) << run.launcher().output();
+  const std::string text = text_of(file);
+  for (const char* part : {R"("name":"worker:2")", R"("cat":"step")", R"("cat":"collective")"}) {
+    EXPECT_TRUE(contains(text, part)) << part;
+  }
+}
+
+TEST(Nodes, SayWhoIsWaitedForAndWhereThatOneIs) {
+  const ScopedEnvironment variables(ScopedEnvironment::Variables{{"COHORT_STALLS", "worker:2"}});
+  TwoMachines run({"--stall-after", "1", STALLING_TASK, "loop"});
+  EXPECT_TRUE(eventually([&] {
+    return contains(run.launcher().output(), "everybody waits for worker:2") &&
+           contains(run.launcher().output(), "compute_for_ever");
+  })) << run.launcher().output();
+  run.launcher().send(SIGTERM);
+  EXPECT_EQ(run.launcher().wait(), 128 + SIGTERM);
+}
+
 TEST(Nodes, TellHowATaskThereDied) {
   const ScopedEnvironment variables(ScopedEnvironment::Variables{{"COHORT_DIES", "worker:2"}});
   TwoMachines run({DYING_TASK, "segv"});

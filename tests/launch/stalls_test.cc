@@ -102,6 +102,20 @@ TEST(Stall, OfAParameterServerIsToldWithTheTensorThatIsMissing) {
   EXPECT_EQ(StalledRun(parameter_server()).missing(kLimit), "");
 }
 
+TEST(Status, SaysWhoWaitsForWhom) {
+  const StalledRun run(loop("worker:1"));
+  std::string output;
+  const auto all = [&] {
+    Process status({COHORT_COMMAND, "status"});
+    status.wait();
+    output = status.output();
+    return contains(output, "waits for /job:worker/replica:0/task:1, for ") &&
+           contains(output, "all_reduce(Sum)");
+  };
+  EXPECT_TRUE(eventually(all)) << output;
+  EXPECT_TRUE(contains(output, "input    wait")) << output;
+}
+
 // What takes long without anybody waiting for it is nobody's fault.
 TEST(Stall, IsNotSeenWhereThereIsNone) {
   const LaunchFolder folder;
@@ -116,7 +130,7 @@ TEST(Stall, IsNotSeenWhereThereIsNone) {
 TEST(Stalls, AreAllToldRightly) {
   const char* const text = std::getenv("COHORT_STALL_COUNT");
   std::mt19937 random(17);
-  for (int left = text == nullptr ? 0 : std::atoi(text); left > 0;) {
+  for (int left = text == nullptr ? 2 : std::atoi(text); left > 0;) {
     std::vector<std::unique_ptr<StalledRun>> group;
     for (int i = 0; i < 2 && left > 0; ++i, --left) {
       const std::string guilty = "worker:" + std::to_string(random() % 3);

@@ -1,0 +1,112 @@
+// The timelines of all tasks of a run, in one file.
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "launch/launch.h"
+
+namespace cohort::test {
+namespace {
+
+using Json = nlohmann::json;
+
+struct Span {
+  double begin = 0;
+  double end = 0;
+};
+
+// A trace as ui.perfetto.dev reads it: checks what that demands of every event.
+class Trace {
+ public:
+  explicit Trace(const std::string& path) {
+    const Json all = Json::parse(text_of(path), nullptr, false);
+    EXPECT_TRUE(all.is_object() && all["displayTimeUnit"] == "ms" && all["traceEvents"].is_array());
+    for (const Json& event : all.value("traceEvents", Json::array())) add(event);
+  }
+
+  const std::map<int, std::string>& processes() const { return processes_; }
+  const std::set<std::string>& categories() const { return categories_; }
+  // Of a process, by category and in their order.
+  std::vector<Span> spans(int process, const std::string& category) const {
+    const auto found = spans_.find({process, category});
+    return found == spans_.end() ? std::vector<Span>() : found->second;
+  }
+
+ private:
+  void add(const Json& event) {
+    ASSERT_TRUE(event["name"].is_string() && event["pid"].is_number_integer() &&
+                event["tid"].is_number_integer())
+        << event;
+    const int process = event["pid"];
+    if (event["ph"] == "M") {
+      ASSERT_TRUE(event["args"].is_object()) << event;
+      if (event["name"] == "process_name") processes_[process] = event["args"]["name"];
+      return;
+    }
+    ASSERT_EQ(event["ph"], "X") << event;
+    const double begin = event["ts"], lasted = event["dur"];
+    EXPECT_GE(begin, 0) << event;
+    EXPECT_GE(lasted, 0) << event;
+    EXPECT_LT(begin + lasted, 60e6) << event;  // microseconds: none of the runs takes longer
+    categories_.insert(event["cat"]);
+    spans_[{process, event["cat"]}].push_back({begin, begin + lasted});
+  }
+
+  std::map<int, std::string> processes_;
+  std::set<std::string> categories_;
+  std::map<std::pair<int, std::string>, std::vector<Span>> spans_;
+};
+
+// Nobody leaves a collective before all have come: with clocks that are aligned all are in each of
+// them at the same time.
+void expect_same_collectives(const Trace& trace, int tasks) {
+  const std::vector<Span> first = trace.spans(0, "collective");
+  EXPECT_GT(first.size(), 20U);
+  for (int task = 1; task < tasks; ++task) {
+    const std::vector<Span> other = trace.spans(task, "collective");
+    ASSERT_EQ(other.size(), first.size());
+    for (size_t i = 0; i < first.size(); ++i) {
+      EXPECT_LT(first[i].begin, other[i].end) << i;
+      EXPECT_LT(other[i].begin, first[i].end) << i;
+    }
+  }
+}
+
+TEST(Trace, HasTheStepsInputAndCollectivesOfAllTasks) {
+  const LaunchFolder folder;
+  const std::string file = folder.path() + "/run.json";
+  const ScopedEnvironment steps(ScopedEnvironment::Variables{{"COHORT_STEPS", "30"}});
+  const Launched run = launch({"-n", "2", "--trace", file, STALLING_TASK, "none"});
+  ASSERT_EQ(run.code, 0) << run.output;
+  EXPECT_TRUE(contains(run.output, "the timelines are in " + file)) << run.output;
+  const Trace trace(file);
+  EXPECT_EQ(trace.processes(), (std::map<int, std::string>{{0, "worker:0"}, {1, "worker:1"}}));
+  EXPECT_EQ(trace.categories(), (std::set<std::string>{"collective", "input", "step"}));
+  for (const int task : {0, 1}) {
+    EXPECT_EQ(trace.spans(task, "step").size(), 30U);
+    EXPECT_GE(trace.spans(task, "input").size(), 30U);
+  }
+  expect_same_collectives(trace, 2);
+}
+
+TEST(Trace, ThatCannotBeWrittenIsAnErrorBeforeAnythingRuns) {
+  const LaunchFolder folder;
+  const Launched run =
+      launch({"-n", "1", "--trace", "/no/such/folder/run.json", DYING_TASK, "print", "RANK"});
+  EXPECT_EQ(run.code, 1) << run.output;
+  EXPECT_TRUE(contains(run.output, "'/no/such/folder/run.json' cannot be written")) << run.output;
+  EXPECT_FALSE(contains(run.output, "variable 0")) << run.output;
+}
+
+TEST(Trace, OfATaskThatDiedHasWhatItDidBefore) {
+  const LaunchFolder folder;
+  const std::string file = folder.path() + "/run.json";
+  const Launched run = launch({"-n", "2", "--trace", file, DYING_TASK, "segv"});
+  EXPECT_NE(run.code, 0);
+  EXPECT_EQ(Trace(file).processes().size(), 2U);
+}
+
+}  // namespace
+}  // namespace cohort::test
