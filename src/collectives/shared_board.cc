@@ -3,17 +3,6 @@
 #include "collectives/patience.h"
 
 namespace cohort::internal {
-namespace {
-
-// Where two members share a core, giving it to each other is quicker than sleeping, which takes
-// longer than most calls. Where more do, they had better not all be awake.
-Patience patience_of(int members) {
-  const bool is_crowded = static_cast<unsigned>(members) > 2 * std::thread::hardware_concurrency();
-  return {.awake = std::chrono::microseconds(is_crowded ? 200 : 1000)};
-}
-
-}  // namespace
-
 SharedBoard::SharedBoard(CollectiveGroup& group, MemberSlot* slots)
     : group_(group),
       slots_(slots),
@@ -42,8 +31,7 @@ void SharedBoard::meet(const Call& call) {
 void SharedBoard::await_long(const Call& call, int rank, const std::atomic<uint64_t>& counter,
                              uint64_t value) {
   const auto is_there = [&] { return counter.load(std::memory_order_acquire) >= value; };
-  wait_patiently(group_, {.call = &call, .from = rank, .deadline = call.deadline}, is_there,
-                 patience_of(group_.size()));
+  wait_patiently(group_, {.call = &call, .from = rank, .deadline = call.deadline}, is_there);
 }
 
 }  // namespace cohort::internal
