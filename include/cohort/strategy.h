@@ -92,9 +92,10 @@ class ReplicaContext {
 
   // Waits for all replicas, then calls replica 0's `merge(strategy, arguments...)` once, in
   // cross-replica context. An argument of type T arrives as PerReplica<T>, which converts to T when
-  // it is the same object on all replicas; a structure arrives with such leaves. Each replica gets
-  // its component of the result. Throws what `merge` throws, in all replicas; FailedPrecondition,
-  // naming the replicas, when some never come.
+  // it is the same object on all replicas; a structure arrives with such leaves. A variable arrives
+  // as itself; a merge that takes a PerReplica<Variable> gets that, and the replicas may give
+  // different ones. Each replica gets its component of the result. Throws what `merge` throws, in
+  // all replicas; FailedPrecondition, naming the replicas, when some never come.
   template <typename Merge, typename... Args>
   auto merge_call(const Merge& merge, const Args&... args);
 

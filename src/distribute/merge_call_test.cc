@@ -51,6 +51,34 @@ TEST_F(MergeCall, MergeArgumentsArriveRegrouped) {
   });
 }
 
+TEST_F(MergeCall, DifferentVariablesArriveApartWhereTheMergeTakesThemSo) {
+  const Variable a = strategy_.create([] { return Variable(1.f); });
+  const Variable b = strategy_.create([] { return Variable(2.f); });
+  const auto apart = [&](Strategy&, const PerReplica<Variable>& all) {
+    EXPECT_TRUE(internal::same_variable(all[0], a));
+    return all;
+  };
+  const auto own = strategy_.run([&] {
+    const Variable mine = get_replica_context()->merge_call(apart, replica_id() == 0 ? a : b);
+    return internal::same_variable(mine, replica_id() == 0 ? a : b);
+  });
+  EXPECT_TRUE(own[0] && own[1]);
+  strategy_.run([&] {
+    get_replica_context()->merge_call(
+        [&](Strategy&, const PerReplica<Variable>& all) { EXPECT_TRUE(all.collapsed()); }, a);
+  });
+}
+
+TEST_F(MergeCall, DifferentVariablesAreAnErrorWhereTheMergeTakesOne) {
+  const Variable a = strategy_.create([] { return Variable(1.f, {.name = "a"}); });
+  const Variable b = strategy_.create([] { return Variable(2.f, {.name = "b"}); });
+  EXPECT_ERROR(Code::InvalidArgument, "variable 'a' and replica 1 another one, 'b'",
+               strategy_.run([&] {
+                 get_replica_context()->merge_call([](Strategy&, const Variable&) {},
+                                                   replica_id() == 0 ? a : b);
+               }));
+}
+
 TEST_F(MergeCall, EachReplicaGetsItsComponentOfAMergesResult) {
   const auto results = strategy_.run([&] {
     const std::vector<Tensor> own = get_replica_context()->merge_call(

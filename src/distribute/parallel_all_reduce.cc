@@ -172,8 +172,7 @@ void reduce_for_everybody(const Letters& letters, const ReplicaPart& part) {
 }  // namespace
 
 ParallelAllReduce::ParallelAllReduce(const std::vector<std::string>& devices)
-    : most_at_once_(devices.size() > std::thread::hardware_concurrency() ? kMostAtOnceCrowded
-                                                                         : kMostAtOnce),
+    : most_at_once_(devices.size() > std::thread::hardware_concurrency() ? kMostAtOnceCrowded : 0),
       shared_(devices) {
   for (const std::string& device : devices) private_.emplace_back(std::vector{device});
 }

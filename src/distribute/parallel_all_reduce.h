@@ -14,8 +14,9 @@ namespace cohort::internal {
 // The quickest all-reduce between replicas that are threads of this process: each adds up its slice
 // of all values, in the order of the replicas, into memory that all of them share afterwards. What
 // is small each adds up for itself, in the same order: so nobody waits for another one's memory.
-// What is smaller still is copied into letters, and they meet only once. So they do where a second
-// meeting would cost more than to let the last one who comes add up everything for all.
+// What is smaller still is copied into letters, and they meet only once. So they do where replicas
+// share cores, and a second meeting would cost more than to let the last one who comes add up
+// everything for all.
 class ParallelAllReduce {
  public:
   explicit ParallelAllReduce(const std::vector<std::string>& devices);
@@ -27,9 +28,8 @@ class ParallelAllReduce {
                             const Otherwise& otherwise);
 
  private:
-  // The most bytes that one adds up for all. Where replicas share cores, a meeting takes several
-  // turns of each.
-  static constexpr int64_t kMostAtOnce = 4 << 10;
+  // The most bytes that one adds up for all: none where each replica has a core to itself, whose
+  // cache keeps what it wrote the last time.
   static constexpr int64_t kMostAtOnceCrowded = 16 << 10;
 
   const int64_t most_at_once_;

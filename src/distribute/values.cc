@@ -94,7 +94,7 @@ Variable regroup_variables(std::span<const Variable* const> variables) {
     raise(
         Code::InvalidArgument,
         "[Strategy] replica 0 gives variable '{}' and replica {} another one, '{}'; replicas must "
-        "give the same variable",
+        "give the same variable, except to a merge function that takes a PerReplica<Variable>",
         first.name(), r, variables[r]->name());
   }
   return first;

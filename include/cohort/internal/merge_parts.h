@@ -3,6 +3,7 @@
 // What replicas bring to merge_call() and take away. Not for inclusion by users: include
 // cohort/strategy.h.
 
+#include <concepts>
 #include <functional>
 #include <optional>
 #include <span>
@@ -30,23 +31,47 @@ struct MergePart<void, Args...> {
   std::tuple<const Args*...> arguments;
 };
 
-template <size_t I, typename Part>
+// Regroups as RegroupLeaf does, except that the replicas may mean different variables.
+struct RegroupVariablesApart {
+  template <typename T>
+  auto operator()(std::span<const T* const> leaves) const {
+    if constexpr (std::same_as<T, Variable>) {
+      std::vector<std::optional<Variable>> all;
+      for (size_t r = 0; r < leaves.size(); ++r) all.emplace_back(whole_of_copy(*leaves[r], r));
+      const bool collapsed = leaves.size() == 1 || all_same(all);
+      return PerReplica<Variable>(std::move(all), collapsed);
+    } else {
+      return RegroupLeaf{}(leaves);
+    }
+  }
+};
+
+// How a merge wants its arguments: variables as the one that all replicas mean, where it can be
+// called with that, else as PerReplica<Variable>.
+template <typename Merge, typename... Args>
+using RegroupFor =
+    std::conditional_t<std::is_invocable_v<const Merge&, Strategy&, Regrouped<Args>...>,
+                       RegroupLeaf, RegroupVariablesApart>;
+
+template <size_t I, typename Part, typename Regroup>
 auto regrouped_argument(std::span<void* const> parts) {
   using Arg = std::remove_cvref_t<decltype(*std::get<I>(std::declval<const Part&>().arguments))>;
   std::vector<const Arg*> all;
   for (void* part : parts) all.push_back(std::get<I>(static_cast<Part*>(part)->arguments));
-  return regroup(std::span<const Arg* const>(all));
+  return zip_leaves(Regroup{}, std::span<const Arg* const>(all));
 }
 
-template <typename Part, typename Merge, size_t... I>
+template <typename Part, typename Regroup, typename Merge, size_t... I>
 decltype(auto) call_merge(const Merge& merge, Strategy& strategy,
                           [[maybe_unused]] std::span<void* const> parts,
                           std::index_sequence<I...>) {
-  return std::invoke(merge, strategy, regrouped_argument<I, Part>(parts)...);
+  return std::invoke(merge, strategy, regrouped_argument<I, Part, Regroup>(parts)...);
 }
 
 template <typename Merge, typename... Args>
-using MergeResult = std::decay_t<std::invoke_result_t<const Merge&, Strategy&, Regrouped<Args>...>>;
+using MergeResult =
+    std::decay_t<std::invoke_result_t<const Merge&, Strategy&,
+                                      ZippedLeaves<RegroupFor<Merge, Args...>, Args>...>>;
 
 }  // namespace internal
 }  // namespace cohort

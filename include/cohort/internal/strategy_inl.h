@@ -155,18 +155,19 @@ struct LocalLeaf {
 template <typename Merge, typename... Args>
 auto ReplicaContext::merge_call(const Merge& merge, const Args&... args) {
   using Merged = internal::MergeResult<Merge, Args...>;
+  using Regroup = internal::RegroupFor<Merge, Args...>;
   constexpr auto kIndices = std::index_sequence_for<Args...>();
   if constexpr (std::is_void_v<Merged>) {
     using Part = internal::MergePart<void, Args...>;
     Part own{{&args...}};
     this->merge(typeid(Part), &own, [&](std::span<void* const> parts) {
-      internal::call_merge<Part>(merge, strategy_, parts, kIndices);
+      internal::call_merge<Part, Regroup>(merge, strategy_, parts, kIndices);
     });
   } else {
     using Part = internal::MergePart<std::decay_t<internal::Selected<Merged>>, Args...>;
     Part own{{&args...}};
     this->merge(typeid(Part), &own, [&](std::span<void* const> parts) {
-      const Merged merged = internal::call_merge<Part>(merge, strategy_, parts, kIndices);
+      const Merged merged = internal::call_merge<Part, Regroup>(merge, strategy_, parts, kIndices);
       for (size_t r = 0; r < parts.size(); ++r) {
         static_cast<Part*>(parts[r])->result.emplace(internal::select(r, merged));
       }
