@@ -144,13 +144,16 @@ struct Footprint {
 
 // COHORT_CALLS says how many functions; memory that is needed for good is there after a quarter.
 TEST_F(CoordinatorFaults, ManyFunctionsLeaveNothingBehind) {
+  constexpr int64_t kNoise = 24;  // the heaps of many threads grow for a while, and then no more
   const char* asked = std::getenv("COHORT_CALLS");
   const int calls = asked != nullptr ? std::atoi(asked) : 8000;
   ClusterCoordinator coordinator(strategy_);
   const auto add = note();
   const auto run = [&](int count) {
-    for (int i = 0; i < count; ++i) coordinator.schedule(add, Tensor({int64_t{0}}));
-    coordinator.join();
+    for (int i = 1; i <= count; ++i) {
+      coordinator.schedule(add, Tensor({int64_t{0}}));
+      if (i % 500 == 0 || i == count) coordinator.join();  // those that wait need memory, too
+    }
   };
   const auto look = [&] {
     std::map<std::string, Footprint> all{{"chief", Footprint(getpid())}};
@@ -166,7 +169,7 @@ TEST_F(CoordinatorFaults, ManyFunctionsLeaveNothingBehind) {
   run(calls - calls / 4);
   for (const auto& [task, after] : look()) {
     EXPECT_LE(after.files, before.at(task).files) << task;
-    EXPECT_LE(after.megabytes, before.at(task).megabytes + 8) << task;
+    EXPECT_LE(after.megabytes, before.at(task).megabytes + kNoise) << task;
   }
   EXPECT_EQ(left_.read_value().to_vector<float>()[0], static_cast<float>(calls));
 }
