@@ -145,6 +145,8 @@ TaskPlace find_place(const internal::Activity& activity, const std::string& cras
   if (!other) return place;
   // What a thread works at comes before what the main one waits in.
   std::vector<std::string> frames = frames_of(process, *other, crash_file);
+  // A thread of a dataset that waits for room leaves its work to the main one.
+  if (frames.empty() || frames[0].find("WorkerQueue::run") != std::string::npos) return place;
   frames.emplace_back("the main thread:");
   frames.insert(frames.end(), place.frames.begin(), place.frames.end());
   place.frames = std::move(frames);
