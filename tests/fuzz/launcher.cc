@@ -39,6 +39,7 @@ void fuzz_launcher_message(std::string_view bytes) {
       return;
     case NodeMessage::Hold:
     case NodeMessage::Held:
+    case NodeMessage::Where:
     case NodeMessage::Goodbye:
       (void)read_numbers(message);
       return;
@@ -53,6 +54,18 @@ void fuzz_launcher_message(std::string_view bytes) {
       return;
     case NodeMessage::Ended:
       (void)read_ending(message);
+      return;
+    case NodeMessage::Waits:
+      (void)read_waits(message);
+      return;
+    case NodeMessage::Place:
+      (void)read_place(message);
+      return;
+    case NodeMessage::Timeline:
+      (void)read_timeline(message);
+      return;
+    case NodeMessage::Clock:
+      (void)read_clock(message);
       return;
   }
 }
