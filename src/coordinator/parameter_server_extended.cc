@@ -111,6 +111,8 @@ Variable ParameterServerExtended::create_variable(const NextCreator& next,
     if (parts > 1) return create_in_parts(next, request, *in_parts, parts);
   }
   const Made made = make_here(next, request);
+  const ValuesAreMadeHere here_first;
+  const Graph::Scope untraced(nullptr);  // the value is sent now, also while a function is traced
   const VariableRequest settled{request.initializer, made.options};
   const int64_t parts = parts_of(made.options.name, {made.value.dtype(), made.value.shape()});
   return parts == 1 ? place(settled, made.value, made.asked)
@@ -152,6 +154,8 @@ Variable ParameterServerExtended::create_in_parts(const NextCreator& next,
     one.options.name = fmt::format("{}/part_{}", request.options.name, i);
     one.options.shape = Shape::unknown();
     const Made made = make_here(next, one);
+    const ValuesAreMadeHere here_first;
+    const Graph::Scope untraced(nullptr);
     shards.push_back(place({one.initializer, made.options}, made.value, made.asked));
   }
   return make_sharded(std::move(shards), request.options.name);

@@ -217,6 +217,15 @@ struct Table : test::CoordinatedCluster {
   std::vector<float> values() const { return rows.read_value().to_vector<float>(); }
 };
 
+TEST(PartitionedVariables, HaveSlotsThatBeginAsTheOptimizerSays) {
+  Table table(2);
+  table.train({0});  // makes them, while the function is traced
+  for (const Variable& shard : ShardedVariable(table.rows)) {
+    const Tensor slot = table.optimizer.slot(shard, "accumulator").read_value();
+    EXPECT_FLOAT_EQ(slot.at<float>({-1, 0}), 0.1f);
+  }
+}
+
 TEST(PartitionedVariables, AreRestoredIntoAnotherNumberOfPartsWithTheirSlots) {
   const TemporaryFolder folder;
   Table three(3);

@@ -44,6 +44,8 @@ std::vector<OpExample> sources_and_edges() {
   const Attrs declared{{"dtype", kFloat32}, {"shape", Shape{2, -1}}};
   Attrs received = declared;
   received.set("edge", int64_t{3});
+  received.set("tensor", std::string("x"));
+  received.set("sender", std::string("/job:ps/replica:0/task:0"));
   return {
       adding("Placeholder", {}, declared,
              {bad("Placeholder", {}, declared, "no value was fed"),
