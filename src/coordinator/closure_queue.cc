@@ -164,8 +164,12 @@ bool ClosureQueue::may_run(const std::deque<ClosurePtr>& from, int worker) const
 }
 
 ClosurePtr ClosureQueue::take(int worker, const std::stop_token& stop) {
+  // With the mutex: who has just seen that there is nothing to do must not miss it.
+  const std::stop_callback wake_up(stop, [this] {
+    const std::lock_guard lock(mutex_);
+    to_do_.notify_all();
+  });
   Lock lock(mutex_);
-  const std::stop_callback wake(stop, [this] { to_do_.notify_all(); });
   std::deque<ClosurePtr>* from = nullptr;
   to_do_.wait(lock, [&] { return stop.stop_requested() || (from = source_for(worker)); });
   if (stop.stop_requested()) return nullptr;
