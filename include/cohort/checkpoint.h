@@ -227,8 +227,11 @@ class Saver {
 class Trackable {
  public:
   Trackable(const Variable& variable);
-  // Its variables, by path.
-  template <std::derived_from<nn::Module> Part>
+  // A module's variables, by path: one of ours, or a TorchModule.
+  template <typename Part>
+  requires requires(const Part& module) {
+    { module.named_variables() } -> std::same_as<nn::NamedVariables>;
+  }
   Trackable(const Part& module)
       : Trackable([module] { return module.named_variables(); }, nullptr) {}
   // The number of updates and the slots. Slots that do not exist yet begin with what was saved. The

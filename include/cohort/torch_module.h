@@ -12,6 +12,8 @@
 #include <vector>
 
 #include "cohort/internal/gradient_listener.h"
+#include "cohort/internal/held_value.h"
+#include "cohort/nn_layers.h"
 #include "cohort/optim.h"
 #include "cohort/strategy.h"
 
@@ -34,17 +36,32 @@ class TorchModule {
   template <typename... Args>
   explicit TorchModule(const Args&... args);
 
-  Net* operator->() const { return copies_[own()].get(); }
-  Net& operator*() const { return *copies_[own()]; }
-  // The copy of a local replica.
-  Net& copy(size_t replica) const { return *copies_.at(replica); }
+  Net* operator->() const { return &copy(own()); }
+  Net& operator*() const { return copy(own()); }
+  // The copy of a local replica, with the values that its variables have now.
+  Net& copy(size_t replica) const {
+    Net& net = *copies_.at(replica);
+    parameters_.follow(replica);
+    buffers_.follow(replica);
+    return net;
+  }
   size_t num_copies() const { return copies_.size(); }
 
   // The parameters that learn, in torch's order.
   const std::vector<Variable>& variables() const { return parameters_.variables; }
   const std::vector<Variable>& buffers() const { return buffers_.variables; }
+  // Both, by torch's names: what a Checkpoint of the module keeps.
+  nn::NamedVariables named_variables() const {
+    nn::NamedVariables named;
+    for (const Variable& variable : variables()) named.emplace_back(variable.name(), variable);
+    for (const Variable& buffer : buffers()) named.emplace_back(buffer.name(), buffer);
+    return named;
+  }
   // The own copy's tensors, in the order of variables().
-  const std::vector<at::Tensor>& parameters() const { return parameters_.tensors[own()]; }
+  const std::vector<at::Tensor>& parameters() const {
+    parameters_.follow(own());
+    return parameters_.tensors[own()];
+  }
 
   // One update along the gradients of `loss`, summed over all replicas: optimizer.minimize(loss,
   // net) in other words.
@@ -76,6 +93,23 @@ class TorchModule {
         const auto& own = components[i];
         const Tensor value = own[std::min(copy, own.size() - 1)].read_value();
         at::Tensor(tensors[copy][i]).set_data(at::Tensor(value));
+      }
+    }
+    // The same for variables that were given another value since, by assign() or a checkpoint. Who
+    // gave it may hold it still, and torch writes into what it has: it gets memory of its own.
+    void follow(size_t copy) const {
+      for (size_t i = 0; i < variables.size(); ++i) {
+        const auto& own = components[i];
+        const Variable& component = own[std::min(copy, own.size() - 1)];
+        const Tensor held = internal::held_value(component);
+        if (!held.defined()) continue;
+        at::Tensor value = held;
+        if (value.data_ptr() == tensors[copy][i].data_ptr()) continue;
+        if (own.size() == tensors.size()) {  // else the copies share one value
+          value = value.clone();
+          internal::set_held_value(component, Tensor(value));
+        }
+        at::Tensor(tensors[copy][i]).set_data(value);
       }
     }
     // Leaves the memory to the variables alone, which can then be changed in place.

@@ -5,6 +5,7 @@
 
 #include "support/expect_error.h"
 #include "support/local_workers.h"
+#include "support/temporary_file.h"
 
 using namespace cohort;
 
@@ -140,6 +141,37 @@ TEST(TorchModule, SharesMemoryWithItsVariables) {
     net->unused.fill_(5);
   }
   EXPECT_EQ(Tensor(net.variables()[0]).to_vector<double>(), (std::vector<double>{5, 5, 5}));
+}
+
+TEST(TorchModule, HasTheValuesThatItsVariablesWereGiven) {
+  MirroredStrategy strategy({"CPU:0", "CPU:1"});
+  const auto scope = strategy.scope();
+  const TorchModule<Linear> net{2};
+  const Tensor given({5.f, 6.f, 7.f});
+  Variable unused = net.variables()[0];
+  unused.assign(given);
+  EXPECT_EQ(Tensor(net->unused.detach()).to_vector<float>(), given.to_vector<float>());
+  strategy.run([&] {
+    const torch::NoGradGuard unrecorded;
+    net->unused.add_(1);
+  });
+  EXPECT_EQ(Tensor(unused).to_vector<double>(), (std::vector<double>{6, 7, 8}));  // added once
+  EXPECT_EQ(given.to_vector<double>(), (std::vector<double>{5, 6, 7}));           // not shared
+}
+
+TEST(TorchModule, IsRestoredFromACheckpoint) {
+  const TemporaryFolder folder;
+  MirroredStrategy strategy({"CPU:0", "CPU:1"});
+  const auto scope = strategy.scope();
+  const auto x = torch::randn({4, 2});
+  const TorchModule<Normed> saved;
+  strategy.run([&] { saved->forward(x); });
+  const std::string prefix = Checkpoint({{"net", saved}}).save(folder.path() + "/model");
+  const TorchModule<Normed> restored;
+  Checkpoint({{"net", restored}}).restore(prefix).assert_existing_objects_matched();
+  saved->eval();
+  restored->eval();
+  EXPECT_TRUE(torch::equal(restored->forward(x), saved->forward(x)));
 }
 
 TEST(TorchModule, AveragesTheStatisticsOfABatchNorm) {
