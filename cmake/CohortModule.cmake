@@ -15,6 +15,8 @@ function(cohort_module name)
       target_precompile_headers(cohort_${name} REUSE_FROM cohort_pch)
     endif()
   endif()
+  # Reading headers takes most of the time: several files at once read them once.
+  set_target_properties(cohort_${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
   set_property(GLOBAL APPEND PROPERTY COHORT_MODULES cohort_${name})
 endfunction()
 

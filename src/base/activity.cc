@@ -16,16 +16,15 @@
 namespace cohort::internal {
 namespace {
 
-using Clock = WaitNote::Clock;
-constexpr char kFileVariable[] = "COHORT_ACTIVITY_FILE";
+constexpr char kPageVariable[] = "COHORT_ACTIVITY_FILE";
 constexpr auto kRelaxed = std::memory_order_relaxed;
 
-int64_t nanoseconds(Clock::time_point time) {
+int64_t nanoseconds(WaitNote::Clock::time_point time) {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();
 }
 double seconds(int64_t nanoseconds) { return static_cast<double>(nanoseconds) * 1e-9; }
 double seconds_since(int64_t time) {
-  return time == 0 ? 0 : std::max(0.0, seconds(nanoseconds(Clock::now()) - time));
+  return time == 0 ? 0 : std::max(0.0, seconds(nanoseconds(WaitNote::Clock::now()) - time));
 }
 
 ActivityBoard* map_file(const char* path) {
@@ -47,7 +46,7 @@ bool take_over(ActivityBoard& board) {
 }
 
 ActivityBoard* make_board() {
-  if (const char* const path = std::getenv(kFileVariable)) {
+  if (const char* const path = std::getenv(kPageVariable)) {
     ActivityBoard* const shared = map_file(path);
     if (shared != nullptr && take_over(*shared)) {
       shared->tag = ActivityBoard::kTag;
@@ -192,7 +191,7 @@ WaitNote& WaitNote::operator=(WaitNote&& other) noexcept {
   return *this;
 }
 
-InputNote::InputNote() : began_(Clock::now()) {
+InputNote::InputNote() : began_(WaitNote::Clock::now()) {
   board().input_since.store(nanoseconds(began_), kRelaxed);
 }
 
