@@ -1,9 +1,12 @@
 #pragma once
 
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <string_view>
 #include <utility>
+
+#include "cohort/error.h"
 
 namespace cohort {
 
@@ -21,6 +24,18 @@ Function chosen_target(const std::pair<std::string_view, Function> (&targets)[co
   }
   std::fputs("\n", stderr);
   std::exit(2);
+}
+
+// Gives it the input as text. Aborts unless it takes that or refuses it in words of ours.
+template <typename Function, size_t count>
+int try_text(const std::pair<std::string_view, Function> (&targets)[count], const uint8_t* data,
+             size_t size) {
+  static const auto target = chosen_target(targets);
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  const Status status = capture_status([&] { target(text); });
+  const bool meant = status.ok() || status.message.starts_with('[');
+  if (!meant || status.code == Code::Internal) std::abort();
+  return 0;
 }
 
 }  // namespace cohort

@@ -65,10 +65,5 @@ constexpr std::pair<std::string_view, void (*)(std::string_view)> kTargets[] = {
 }  // namespace cohort::internal
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  static const auto target = cohort::chosen_target(cohort::internal::kTargets);
-  const std::string_view text(reinterpret_cast<const char*>(data), size);
-  const cohort::Status status = cohort::capture_status([&] { target(text); });
-  const bool meant = status.ok() || status.message.starts_with('[');
-  if (!meant || status.code == cohort::Code::Internal) std::abort();
-  return 0;
+  return cohort::try_text(cohort::internal::kTargets, data, size);
 }
