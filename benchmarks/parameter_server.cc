@@ -126,63 +126,86 @@ void bench_embedding() {
 
 constexpr int kBatch = 128;
 
-double mirrored_examples_per_second(int steps) {
-  MirroredStrategy strategy({"CPU:0", "CPU:1"});
-  const auto scope = strategy.scope();
-  nn::Sequential model = bench::mlp();
-  optim::Sgd optimizer({.learning_rate = 0.01});
-  const Tensor x = random::uniform({kBatch, 784}), y = zeros({kBatch}, kInt64);
-  const auto step = [&] {
-    strategy.run([&] {
-      GradientTape tape;
-      const Tensor loss = nn::softmax_cross_entropy(model(x), y);
-      optimizer.apply_gradients(tape.gradient(loss, model.variables()), model.variables());
-    });
-  };
-  step();
-  return 2.0 * kBatch * steps / seconds_of([&] {
-           for (int i = 0; i < steps; ++i) step();
-         });
-}
+class Mirrored {
+ public:
+  // Of both replicas.
+  void train(int steps) {
+    const auto scope = strategy_.scope();
+    for (int i = 0; i < steps / 2; ++i) {
+      strategy_.run([&] {
+        GradientTape tape;
+        const Tensor loss = nn::softmax_cross_entropy(model_(x_), y_);
+        optimizer_.apply_gradients(tape.gradient(loss, model_.variables()), model_.variables());
+      });
+    }
+  }
+
+ private:
+  MirroredStrategy strategy_{"CPU:0", "CPU:1"};
+  nn::Sequential model_ = strategy_.create([] { return bench::mlp(); });
+  optim::Sgd optimizer_ = strategy_.create([] { return optim::Sgd({.learning_rate = 0.01}); });
+  const Tensor x_ = random::uniform({kBatch, 784}), y_ = zeros({kBatch}, kInt64);
+};
 
 // A worker has one step under way, so that it takes one core and others have the rest: with several
 // one worker alone would take them all.
-double coordinated_examples_per_second(int workers, int steps) {
-  Cluster cluster("shared-memory", 1, workers, {.functions_per_worker = 1});
-  const auto scope = cluster.strategy->scope();
-  nn::Sequential model = bench::mlp();
-  optim::Sgd optimizer({.learning_rate = 0.01});
-  const auto batches = cluster.coordinator->create_per_worker_dataset(
-      data::from_tensors(data::Element::tuple(std::vector<Tensor>{random::uniform({kBatch, 784}),
-                                                                  zeros({kBatch}, kInt64)}))
-          .repeat());
-  const auto iterator = batches.iterator();
-  const auto step = function([&](Iterator it) {
-    cluster.strategy->run(
-        [&](Tensor x, Tensor y) {
-          GradientTape tape;
-          const Tensor loss = nn::softmax_cross_entropy(model(x), y);
-          optimizer.apply_gradients(tape.gradient(loss, model.variables()), model.variables());
-        },
-        it.next());
-  });
-  const auto run = [&](int count) {
-    for (int i = 0; i < count; ++i) cluster.coordinator->schedule(step, iterator);
-    cluster.coordinator->join();
-  };
-  run(10);
-  return static_cast<double>(kBatch * steps) / seconds_of([&] { run(steps); });
-}
+class Coordinated {
+ public:
+  explicit Coordinated(int workers)
+      : cluster_("shared-memory", 1, workers, {.functions_per_worker = 1}) {
+    const auto scope = cluster_.strategy->scope();
+    model_ = std::make_unique<nn::Sequential>(bench::mlp());
+    batches_ = std::make_unique<PerWorkerDataset>(cluster_.coordinator->create_per_worker_dataset(
+        data::from_tensors(data::Element::tuple(std::vector<Tensor>{random::uniform({kBatch, 784}),
+                                                                    zeros({kBatch}, kInt64)}))
+            .repeat()));
+    const auto iterator = batches_->iterator();
+    const auto step = function([this](Iterator it) {
+      cluster_.strategy->run(
+          [&](Tensor x, Tensor y) {
+            GradientTape tape;
+            const Tensor loss = nn::softmax_cross_entropy((*model_)(x), y);
+            const std::vector<Variable> variables = model_->variables();
+            optimizer_.apply_gradients(tape.gradient(loss, variables), variables);
+          },
+          it.next());
+    });
+    schedule_ = [this, step, iterator] { cluster_.coordinator->schedule(step, iterator); };
+  }
+
+  // Of all workers.
+  void train(int steps) {
+    const auto scope = cluster_.strategy->scope();
+    for (int i = 0; i < steps; ++i) schedule_();
+    cluster_.coordinator->join();
+  }
+
+ private:
+  Cluster cluster_;
+  std::unique_ptr<nn::Sequential> model_;
+  optim::Sgd optimizer_{{.learning_rate = 0.01}};
+  std::unique_ptr<PerWorkerDataset> batches_;
+  std::function<void()> schedule_;
+};
 
 void bench_training() {
-  const double one = coordinated_examples_per_second(1, 200);
-  const double two = coordinated_examples_per_second(2, 200);
-  const double mirrored = mirrored_examples_per_second(100);
-  std::printf(
-      "MLP, one step per worker under way: 1 worker %.0f examples/s, 2 workers %.0f, %.2f times "
-      "(limit 1.6); Mirrored with "
-      "2 replicas %.0f, 2 workers %.2f of it (limit 0.7)\n",
-      one, two, two / one, mirrored, two / mirrored);
+  constexpr int kSteps = 60;
+  Coordinated one(1);
+  Coordinated two(2);
+  Mirrored mirrored;
+  const auto train = [](auto& trained) { return [&trained] { trained.train(kSteps); }; };
+  bench::run({.name = "MLP, 2 workers over 1, a step at a time each",
+              .ours = train(two),
+              .theirs = train(one),
+              .times = kSteps,
+              .rounds = 9,
+              .limit = 1 / 1.6});
+  bench::run({.name = "MLP, 2 workers over Mirrored with 2 replicas",
+              .ours = train(two),
+              .theirs = train(mirrored),
+              .times = kSteps,
+              .rounds = 9,
+              .limit = 1 / 0.7});
 }
 
 int serve(char** words) {
