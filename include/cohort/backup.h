@@ -15,6 +15,10 @@
 
 namespace cohort {
 
+namespace internal {
+class TrainingBackup;
+}
+
 struct BackupOptions {
   std::string folder = {};  // of the backups; all workers must see it
   int64_t every_steps = 100;
@@ -60,18 +64,15 @@ class BackupAndRestore {
   const BackupReport& report() const { return report_; }
 
  private:
-  struct State;
-
   void train(const DistributedDataset& data, const Step& step);
   // All workers: from the last backup, or from the beginning.
   void resume(const DistributedDataset& data);
   void back_up(DistributedIterator& iterator);
   void recover(const DistributedDataset& data, const Status& why);
-  bool is_lost_worker(const Status& why) const;
 
-  Strategy& strategy_;
-  const BackupOptions options_;
-  std::unique_ptr<State> state_;
+  const int64_t every_steps_;
+  std::unique_ptr<internal::TrainingBackup> backup_;
+  std::string position_;  // of this worker; empty: the beginning
   BackupReport report_;
 };
 

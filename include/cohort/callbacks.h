@@ -87,10 +87,14 @@ class EarlyStopping : public Callback {
 class LearningRateScheduler : public Callback {
  public:
   explicit LearningRateScheduler(std::function<double(int epoch, double rate)> rate);
+  void on_fit_begin(Trainer& trainer) override;
   void on_epoch_begin(Trainer& trainer) override;
+  std::string save() const override;
+  void restore(const std::string& saved) override;
 
  private:
   const std::function<double(int, double)> rate_;
+  double set_ = std::numeric_limits<double>::quiet_NaN();  // the rate that is to be in force
 };
 
 struct ReduceOnPlateauOptions {
@@ -114,7 +118,8 @@ class ReduceOnPlateau : public Callback {
   const ReduceOnPlateauOptions options_;
   internal::Monitor monitor_;
   int waited_ = 0;
-  double rate_ = std::numeric_limits<double>::quiet_NaN();  // that it has set, if any
+  double rate_ = std::numeric_limits<double>::quiet_NaN();    // that it has set, if any
+  double before_ = std::numeric_limits<double>::quiet_NaN();  // its first change of it, if any
 };
 
 // A line for each epoch in a CSV file: "epoch,accuracy,loss,...". A file that has such lines is

@@ -75,4 +75,13 @@ class ParameterServerStrategy : public Strategy {
   ParameterServerPlan plan() const;
 };
 
+// For programs that are every task of their cluster: where the resolver says that this task is a ps
+// or a worker, serves until the chief has shut the cluster down (or SIGTERM), and returns true
+// then; elsewhere returns false at once.
+//
+//   const TFConfigClusterResolver resolver;
+//   if (serve_task(resolver)) return 0;
+//   ParameterServerStrategy strategy(resolver);
+bool serve_task(const ClusterResolver& resolver);
+
 }  // namespace cohort

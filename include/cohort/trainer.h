@@ -12,6 +12,7 @@
 
 #include "cohort/checkpoint.h"
 #include "cohort/data.h"
+#include "cohort/internal/trained_model.h"
 #include "cohort/metrics.h"
 #include "cohort/nn.h"
 #include "cohort/optim.h"
@@ -29,7 +30,8 @@ class TrainerImpl;
 // Figures by name: {"loss", 0.25}, {"accuracy", 0.9}; those of the validation begin with "val_".
 using Logs = std::map<std::string, double>;
 
-// Where the time of steps went, in seconds, as the first replica sees it.
+// Where the time of steps went, in seconds, as the first replica sees it. Where workers run steps
+// on their own, as this process sees it: waiting for them is `compute`.
 struct StepTimes {
   double input = 0;    // waiting for the next batch
   double compute = 0;  // loss, gradients
@@ -49,11 +51,13 @@ struct TrainingProgress {
 };
 
 // Something that happens around the steps of fit(), called in the order in which they were given,
-// outside of replicas, on every worker. What it keeps from step to step survives a restart with
-// FitOptions::backup when save() and restore() turn it into bytes and back.
+// outside of replicas, on every worker that runs the program. What it keeps from step to step
+// survives a restart with FitOptions::backup when save() and restore() turn it into bytes and back.
 class Callback {
  public:
   virtual ~Callback() = default;
+  // Also when it goes on from a backup, behind restore(); an epoch that had begun then does not
+  // begin again.
   virtual void on_fit_begin(Trainer& /*trainer*/) {}
   virtual void on_epoch_begin(Trainer& /*trainer*/) {}
   virtual void on_step_end(Trainer& /*trainer*/, const Logs& /*so_far*/) {}
@@ -85,26 +89,10 @@ class LossFunction {
   std::function<Tensor(const Tensor&, const Tensor&, const nn::LossOptions&)> call_;
 };
 
-// A figure over labels and outputs, besides the loss:
-// std::make_shared<metrics::SparseCategoricalAccuracy>("accuracy").
-class MeasuredMetric {
- public:
-  template <std::derived_from<metrics::Metric> M>
-  MeasuredMetric(std::shared_ptr<M> metric)
-      : metric_(metric), update_([metric](const Tensor& labels, const Tensor& outputs) {
-          metric->update(labels, outputs);
-        }) {}
-
-  metrics::Metric& metric() const { return *metric_; }
-  void update(const Tensor& labels, const Tensor& outputs) const { update_(labels, outputs); }
-
- private:
-  std::shared_ptr<metrics::Metric> metric_;
-  std::function<void(const Tensor&, const Tensor&)> update_;
-};
-
 struct TrainerOptions {
-  std::vector<MeasuredMetric> metrics = {};
+  // Figures over labels and outputs, besides the loss:
+  // std::make_shared<metrics::SparseCategoricalAccuracy>("accuracy").
+  std::vector<internal::MeasuredMetric> metrics = {};
   // Between batches as the dataset gives them and the model: [](Tensor x) { return x / 255; }.
   std::function<Tensor(const Tensor&)> input = nullptr;
 };
@@ -113,9 +101,11 @@ struct FitOptions {
   int epochs = 1;
   std::optional<data::Dataset> validation = std::nullopt;  // evaluated behind each epoch
   Callbacks callbacks = {};
-  // A folder for what is needed to go on after a crash: the state is saved there behind each epoch
-  // and, when not 0, each `backup_steps`; fit() begins with what it finds there. The undisturbed
-  // run would have given the same. Empty: none.
+  // A folder, which all workers see, for what is needed to go on after a crash: the state is saved
+  // there behind each epoch and, when not 0, each `backup_steps`; fit() begins with what it finds
+  // there. Where other tasks are left when one is lost, they wait until it is started again, and
+  // all go on from the last backup. The undisturbed run would have given the same: give shuffles a
+  // seed. Empty: none.
   std::string backup = {};
   int64_t backup_steps = 0;
   // A line on standard output, on the chief only, that says how far it is, how well it does, and
@@ -125,21 +115,6 @@ struct FitOptions {
 
 struct History {
   std::vector<Logs> epochs = {};  // of each epoch, those before a restart included
-};
-
-// What fit() needs of a model.
-struct TrainedModel {
-  template <std::derived_from<nn::Module> Model>
-  TrainedModel(const Model& model)
-      : call([model](const Tensor& x) -> Tensor { return model(x); }),
-        variables([model] { return model.trainable_variables(); }),
-        set_training([copy = model](bool on) mutable { on ? copy.train() : copy.eval(); }),
-        state(model) {}
-
-  std::function<Tensor(const Tensor&)> call;
-  std::function<std::vector<Variable>()> variables;
-  std::function<void(bool)> set_training;
-  Trackable state;
 };
 
 // Trains a model with the strategy in whose scope it is made, as the model is:
@@ -153,10 +128,17 @@ struct TrainedModel {
 //
 // Datasets give batches of (inputs, labels) of the global size. Means count every example once,
 // also where the last batch is short. The optimizer must outlive it. Use it from one thread.
+//
+// With a ParameterServerStrategy it is for the chief alone (see serve_task()) and a coordinator of
+// its own has the workers make the steps: each of them takes a whole batch, which travels with the
+// step, and does not wait for the others.
 class Trainer {
  public:
-  Trainer(const TrainedModel& model, LossFunction loss, optim::Optimizer& optimizer,
-          const TrainerOptions& options = {});
+  // Throws FailedPrecondition in a task that only serves.
+  template <std::derived_from<nn::Module> Model>
+  Trainer(const Model& model, LossFunction loss, optim::Optimizer& optimizer,
+          const TrainerOptions& options = {})
+      : Trainer(internal::TrainedModel(model), std::move(loss), optimizer, options) {}
   ~Trainer();
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
@@ -172,7 +154,7 @@ class Trainer {
 
   // For callbacks.
   const TrainingProgress& progress() const;
-  // fit() ends behind the running step, with the running epoch's figures so far.
+  // fit() ends behind the steps that run, with the running epoch's figures so far.
   void stop();
   // Whether this is the worker that writes files and speaks.
   bool is_chief() const;
@@ -182,6 +164,9 @@ class Trainer {
   Strategy& strategy() const;
 
  private:
+  Trainer(const internal::TrainedModel& model, LossFunction loss, optim::Optimizer& optimizer,
+          const TrainerOptions& options);
+
   std::unique_ptr<internal::TrainerImpl> impl_;
 };
 

@@ -3,6 +3,7 @@
 #include <numeric>
 #include <ostream>
 
+#include "cohort/server.h"
 #include "coordinator/cluster_roles.h"
 #include "coordinator/parameter_server_extended.h"
 
@@ -23,6 +24,14 @@ ParameterServerStrategy::ParameterServerStrategy(const ClusterResolver& resolver
 
 ParameterServerPlan ParameterServerStrategy::plan() const {
   return static_cast<internal::ParameterServerExtended&>(extended()).plan();
+}
+
+bool serve_task(const ClusterResolver& resolver) {
+  const std::string job = resolver.task_type().value_or("");
+  if (job != "ps" && job != "worker") return false;
+  internal::check_roles(resolver);
+  Server(resolver.cluster_spec(), {.job_name = job, .task_index = resolver.task_id()}).join();
+  return true;
 }
 
 int64_t ParameterServerPlan::total_bytes() const {

@@ -37,6 +37,11 @@ Status RemoteResult::error() const {
   return error_;
 }
 
+bool RemoteResult::is_ready_within(std::chrono::milliseconds time) const {
+  std::unique_lock lock(mutex_);
+  return settled_.wait_for(lock, time, [&] { return status_ != RemoteValueStatus::NotReady; });
+}
+
 const std::vector<Tensor>& RemoteResult::wait() const {
   std::unique_lock lock(mutex_);
   settled_.wait(lock, [&] { return status_ != RemoteValueStatus::NotReady; });

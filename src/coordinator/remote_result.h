@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <mutex>
 #include <optional>
@@ -50,6 +51,8 @@ class RemoteResult {
   RemoteValueStatus status() const;
   // What there is instead of tensors; Ok when there is none, or not yet.
   Status error() const;
+  // Whether there is one or the other, at the latest after that time.
+  bool is_ready_within(std::chrono::milliseconds time) const;
   // Waits. Throws the error that there is instead.
   const std::vector<Tensor>& wait() const;
   // Of one that is ready.

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "base/raise.h"
 #include "coordinator/remote_cell.h"
 #include "ops/dispatch.h"
 #include "ops/variable_ops.h"
@@ -48,10 +49,15 @@ Tensor RemoteVariable::there(std::string_view what, const std::vector<Tensor>& v
       .at(0);
 }
 
+// It had a value when it was made. Who saves it must not take it for one that never had any.
 bool RemoteVariable::is_initialized() const {
-  return there("is_initialized", {},
-               [this](std::span<const Tensor>) { return is_variable_initialized(handle_); })
-      .to<bool>();
+  const Tensor has_value = there("is_initialized", {}, [this](std::span<const Tensor>) {
+    return is_variable_initialized(handle_);
+  });
+  if (has_value.to<bool>()) return true;
+  raise(Code::Unavailable,
+        "[Variable] '{}' is lost: {} was started again without it; restore a checkpoint", name(),
+        place_.device.split().first);
 }
 
 Tensor RemoteVariable::read() const {

@@ -58,11 +58,12 @@ std::optional<std::vector<Tensor>> IteratorBase::next_tensors() {
   return std::move(ElementAccess::tensors(*element));
 }
 
-LocalIterator::LocalIterator(NodePtr node, std::string name)
+LocalIterator::LocalIterator(NodePtr node, std::string name, std::optional<int64_t> number)
     : IteratorBase(std::move(name)), node_(std::move(node)) {
-  cursor_ = node_->open({.stop = stop_.get_token(),
-                         .iteration = std::make_shared<Iteration>(),
-                         .options = node_->options()});
+  cursor_ = node_->open(
+      {.stop = stop_.get_token(),
+       .iteration = number ? std::make_shared<Iteration>(*number) : std::make_shared<Iteration>(),
+       .options = node_->options()});
 }
 
 LocalIterator::~LocalIterator() {
@@ -100,6 +101,11 @@ std::optional<ElementSpec> LocalIterator::find_spec() const {
 
 std::string LocalIterator::describe_dataset() const {
   return DatasetAccess::make(node_).serialize();
+}
+
+Iterator iterate_as(const Dataset& dataset, int64_t number) {
+  return Iterator(
+      std::make_shared<LocalIterator>(DatasetAccess::node(dataset), std::string(), number));
 }
 
 }  // namespace internal

@@ -52,7 +52,9 @@ class IteratorBase : public cohort::internal::ElementSource {
 // A walk over a description in this process.
 class LocalIterator : public IteratorBase {
  public:
-  explicit LocalIterator(NodePtr node, std::string name = {});
+  // With a number: what shuffles give depends on it, not on how many iterators there were before.
+  explicit LocalIterator(NodePtr node, std::string name = {},
+                         std::optional<int64_t> number = std::nullopt);
   ~LocalIterator() override;
 
   // Before the first next(). Throws InvalidArgument for bytes that are not this dataset's position.
@@ -71,5 +73,8 @@ class LocalIterator : public IteratorBase {
   std::mutex mutex_;
   CursorPtr cursor_;  // guarded by mutex_
 };
+
+// Iterates as the iterator of that number over the dataset, the first being 0, in any process.
+Iterator iterate_as(const Dataset& dataset, int64_t number);
 
 }  // namespace cohort::data::internal

@@ -38,13 +38,17 @@ Element element_on(const Device* device, Element element) {
 }  // namespace
 
 DistributedInputIterator::DistributedInputIterator(std::shared_ptr<const DistributedInput> input,
-                                                   const std::string* position)
+                                                   const std::string* position,
+                                                   std::optional<int64_t> number)
     : input_(std::move(input)), spec_(input_->static_spec()) {
   if (position != nullptr) {
     restore(*position);
     return;
   }
-  for (const data::Dataset& pipeline : input_->pipelines) iterators_.push_back(pipeline.iterate());
+  for (const data::Dataset& pipeline : input_->pipelines) {
+    iterators_.push_back(number ? data::internal::iterate_as(pipeline, *number)
+                                : pipeline.iterate());
+  }
 }
 
 void DistributedInputIterator::check_caller() const {

@@ -21,9 +21,10 @@ enum class LastStep : uint8_t { ByRule, Filled };
 // tuples of those of the local replicas.
 class DistributedInputIterator : public data::internal::IteratorBase {
  public:
-  // With a position: goes on there.
+  // With a position: goes on there. With a number: as data::internal::iterate_as.
   explicit DistributedInputIterator(std::shared_ptr<const DistributedInput> input,
-                                    const std::string* position = nullptr);
+                                    const std::string* position = nullptr,
+                                    std::optional<int64_t> number = std::nullopt);
 
   // nullopt at the end.
   std::optional<DistributedElement> next_step(LastStep last_step);

@@ -27,6 +27,7 @@ using cohort::internal::VariableImpl;
 // Replicas of a strategy use one state at the same time.
 struct OptimizerState {
   LearningRate rate;
+  int64_t rate_changes = 0;
   Clipping clipping;
   Rule rule;
   Variable iterations;
@@ -214,6 +215,10 @@ bool OptimizerAccess::has_slot(const Optimizer& optimizer, std::string_view name
                      [&](const SlotSpec& spec) { return spec.name == name; });
 }
 
+int64_t OptimizerAccess::rate_changes(const Optimizer& optimizer) {
+  return optimizer.state_->rate_changes;
+}
+
 void OptimizerAccess::await(Optimizer& optimizer, const Variable& variable, const std::string& slot,
                             Tensor value) {
   const std::lock_guard lock(optimizer.state_->mutex);
@@ -227,6 +232,7 @@ using internal::raise;
 Optimizer::Optimizer(LearningRate rate, Clipping clipping, internal::Rule rule)
     : state_(new internal::OptimizerState{
           .rate = std::move(rate),
+          .rate_changes = 0,
           .clipping = internal::checked(clipping),
           .rule = std::move(rule),
           .iterations = Variable(int64_t{0}, internal::iterations_options())}) {}
@@ -278,7 +284,10 @@ Tensor Optimizer::minimize(const std::function<Tensor()>& loss,
 
 Variable Optimizer::iterations() const { return state_->iterations; }
 Tensor Optimizer::learning_rate() const { return state_->rate_now(); }
-void Optimizer::set_learning_rate(LearningRate rate) { state_->rate = std::move(rate); }
+void Optimizer::set_learning_rate(LearningRate rate) {
+  state_->rate = std::move(rate);
+  ++state_->rate_changes;
+}
 
 Variable Optimizer::slot(const Variable& variable, const std::string& name) const {
   const std::lock_guard lock(state_->mutex);

@@ -3,39 +3,47 @@
 #include <optional>
 #include <string>
 
+#include "distribute/training_backup.h"
 #include "trainer/trainer_impl.h"
 
 namespace cohort::internal {
 
-// What fit() keeps in a folder to go on after a crash: model, optimizer, metrics, callbacks, the
-// figures so far and the position in the data.
+// What fit() keeps to go on after a crash: a TrainingBackup of the model, the optimizer, the
+// metrics, the callbacks and the figures so far. Without a folder it does nothing.
 class Backup {
  public:
-  // Without a folder it does nothing.
-  Backup(TrainerImpl& trainer, const FitOptions& options, const DistributedDataset& dataset);
+  Backup(TrainerImpl& trainer, const FitOptions& options);
+  ~Backup();
+  Backup(const Backup&) = delete;
+  Backup& operator=(const Backup&) = delete;
 
-  // What the last backup says, where there is one. The epoch that it is in goes on with `input`.
-  struct Restored {
-    TrainerImpl::Totals totals;
-    std::optional<DistributedIterator> input;  // none: the next epoch begins
+  // Where an epoch is. No position: the next one is to begin.
+  struct Place {
+    TrainerImpl::Totals totals = {};
+    std::string position = {};
   };
-  std::optional<Restored> restore(History& history);
+  // What the last backup says, where there is one, and this process is as it was then.
+  std::optional<Place> restore(History& history);
+  // The first one, where there was none.
+  void begin(const History& history);
+  // Whether one is to be made behind so many steps.
+  bool is_due(int64_t steps) const;
+  void save(const Place& place, const History& history);
 
-  // Behind a step, when one is due; `input` is where the next step will read.
-  void after_step(const TrainerImpl::Totals& totals, DistributedIterator& input,
-                  const History& history);
-  void after_epoch(const History& history);
+  // Whether the training can go on from the last backup after this error; it waits until all tasks
+  // are there again, and says so in the log.
+  bool can_recover(const Status& why) const;
+  void await_tasks(const Status& why);
 
  private:
-  void save();
+  // Makes `progress_` and what callbacks keep; gives where this worker is.
+  TrainingPlace collect(const Place& place, const History& history);
 
   TrainerImpl& trainer_;
   const FitOptions& options_;
-  const DistributedDataset& dataset_;
   std::string progress_;  // as it is in the files
-  std::string position_;
   std::vector<std::string> callbacks_;
-  std::optional<CheckpointManager> manager_;
+  std::optional<TrainingBackup> backup_;
 };
 
 }  // namespace cohort::internal

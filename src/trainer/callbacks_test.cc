@@ -122,7 +122,7 @@ TEST(CsvLogger, WritesALineForEachEpochAndGoesOn) {
   EXPECT_TRUE(text.starts_with("epoch,loss\n1,")) << text;
   rig.fit(1, {std::make_shared<CsvLogger>(path)});
   EXPECT_EQ(std::ranges::count(text_of(path), '\n'), 4);
-  EXPECT_ERROR(Code::Unavailable, "/no/such",
+  EXPECT_ERROR(Code::PermissionDenied, "/no/such",
                rig.fit(1, {std::make_shared<CsvLogger>("/no/such/folder/log.csv")}));
 }
 

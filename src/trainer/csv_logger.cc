@@ -26,7 +26,7 @@ void CsvLogger::on_epoch_end(Trainer& trainer, const Logs& logs) {
   if (is_new) file << header << '\n';
   file << line << '\n' << std::flush;
   if (!file) {
-    internal::raise(Code::Unavailable, "[CsvLogger] cannot write '{}': {}", path_,
+    internal::raise(Code::PermissionDenied, "[CsvLogger] cannot write '{}': {}", path_,
                     std::strerror(errno));
   }
 }

@@ -16,14 +16,30 @@ double rate_of(const Trainer& trainer) { return trainer.optimizer().learning_rat
 LearningRateScheduler::LearningRateScheduler(std::function<double(int epoch, double rate)> rate)
     : rate_(std::move(rate)) {}
 
+void LearningRateScheduler::on_fit_begin(Trainer& trainer) {
+  if (std::isnan(set_)) {
+    set_ = rate_of(trainer);
+  } else if (set_ != rate_of(trainer)) {
+    trainer.optimizer().set_learning_rate(set_);
+  }
+}
+
 void LearningRateScheduler::on_epoch_begin(Trainer& trainer) {
-  const double rate = rate_(trainer.progress().epoch, rate_of(trainer));
+  const double now = rate_of(trainer);
+  const double rate = rate_(trainer.progress().epoch, now);
   if (!(rate >= 0)) {
     internal::raise(Code::InvalidArgument,
                     "[LearningRateScheduler] expected a rate of at least 0 for epoch {}, got {}",
                     trainer.progress().epoch, rate);
   }
-  trainer.optimizer().set_learning_rate(rate);
+  set_ = rate;
+  if (rate != now) trainer.optimizer().set_learning_rate(rate);
+}
+
+std::string LearningRateScheduler::save() const { return internal::save_numbers({set_}); }
+
+void LearningRateScheduler::restore(const std::string& saved) {
+  set_ = internal::restore_numbers("LearningRateScheduler", saved, 1)[0];
 }
 
 ReduceOnPlateau::ReduceOnPlateau(const ReduceOnPlateauOptions& options)
@@ -31,7 +47,9 @@ ReduceOnPlateau::ReduceOnPlateau(const ReduceOnPlateauOptions& options)
       monitor_("ReduceOnPlateau", options.monitor, options.mode, options.min_delta) {}
 
 void ReduceOnPlateau::on_fit_begin(Trainer& trainer) {
-  if (!std::isnan(rate_)) trainer.optimizer().set_learning_rate(rate_);
+  // What this process has lowered since the backup that it goes on from is not lowered any more.
+  const double rate = std::isnan(rate_) ? before_ : rate_;
+  if (!std::isnan(rate)) trainer.optimizer().set_learning_rate(rate);
 }
 
 void ReduceOnPlateau::on_epoch_end(Trainer& trainer, const Logs& logs) {
@@ -39,6 +57,7 @@ void ReduceOnPlateau::on_epoch_end(Trainer& trainer, const Logs& logs) {
   if (waited_ < options_.patience) return;
   waited_ = 0;
   const double now = rate_of(trainer);
+  if (std::isnan(before_)) before_ = now;
   rate_ = std::max(now * options_.factor, options_.min_rate);
   internal::log_info("[ReduceOnPlateau] learning rate {} -> {}", now, rate_);
   trainer.optimizer().set_learning_rate(rate_);

@@ -49,6 +49,8 @@ std::string progress_text(const TrainingProgress& progress, const Logs& logs, do
 
 ProgressLine::ProgressLine() : terminal_(isatty(STDOUT_FILENO) == 1) {}
 
+void ProgressLine::on_fit_begin(Trainer& trainer) { on_epoch_begin(trainer); }
+
 void ProgressLine::on_epoch_begin(Trainer&) {
   began_ = shown_ = Clock::now();
   quarter_ = 0;

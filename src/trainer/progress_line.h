@@ -16,6 +16,7 @@ std::string progress_text(const TrainingProgress& progress, const Logs& logs, do
 class ProgressLine : public Callback {
  public:
   ProgressLine();
+  void on_fit_begin(Trainer& trainer) override;
   void on_epoch_begin(Trainer& trainer) override;
   void on_step_end(Trainer& trainer, const Logs& so_far) override;
   void on_epoch_end(Trainer& trainer, const Logs& logs) override;

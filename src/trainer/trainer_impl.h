@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "cohort/trainer.h"
+#include "trainer/step_runner.h"
 
 namespace cohort::internal {
 
@@ -12,15 +13,22 @@ class TrainerImpl {
   TrainerImpl(const TrainedModel& model, LossFunction loss, optim::Optimizer& optimizer,
               const TrainerOptions& options);
 
-  // One pass over the data with the outcome of each step added up.
+  // The outcomes of steps, added up.
   struct Totals {
     double loss = 0;  // of all examples together
     int64_t examples = 0;
+
+    void add(const Tensor& mean_loss, int64_t count);
   };
-  // The loss of this batch, a mean over it.
-  double train_step(const DistributedElement& batch, int64_t examples, StepTimes& times);
-  double evaluate_step(const DistributedElement& batch, int64_t examples);
+
+  // What all replicas do with one batch, as it is or traced; see StepRunner. `times` may be null.
+  Tensor train_step(const DistributedElement& batch, int64_t examples, StepTimes* times);
+  Tensor evaluate_step(const DistributedElement& batch, int64_t examples);
   Tensor outputs(const DistributedElement& batch);
+
+  // A step for every batch of the dataset, and `finish` with what each gave, in order.
+  using Begin = std::function<StepRunner::Outcome(const DistributedElement&, int64_t examples)>;
+  void walk(const data::Dataset& dataset, const Begin& begin, const StepsUnderWay::Finish& finish);
 
   // "loss" and the metrics.
   Logs logs(const Totals& totals) const;
@@ -33,6 +41,7 @@ class TrainerImpl {
   const LossFunction loss;
   optim::Optimizer& optimizer;
   const TrainerOptions options;
+  const std::unique_ptr<StepRunner> runner;
   TrainingProgress progress;
   bool stopping = false;
 };

@@ -4,11 +4,8 @@
 
 #include <cmath>
 
-#include "cohort/callbacks.h"
 #include "cohort/ops.h"
-#include "cohort/random.h"
 #include "support/expect_error.h"
-#include "support/temporary_file.h"
 
 namespace cohort {
 namespace {
@@ -116,51 +113,6 @@ TEST(Trainer, LayersAreInEvaluationModeOnlyWhileEvaluating) {
   const Tensor first = trainer.predict(batches());
   EXPECT_EQ(first.to_string(), trainer.predict(batches()).to_string());
   EXPECT_TRUE(model.is_training());
-}
-
-// What a crash in the middle of an epoch looks like to the caller.
-struct Crash {};
-
-TEST(Trainer, ResumesAsIfNothingHadHappened) {
-  const TemporaryFolder folder;
-  Rig undisturbed;
-  const History expected = undisturbed.fit(4);
-  const FitOptions with_backup = {.backup = folder.path(), .backup_steps = 2};
-  {
-    Rig crashing;
-    FitOptions options = with_backup;
-    options.callbacks = {std::make_shared<LambdaCallback>(
-        LambdaCallbacks{.on_step_end = [](Trainer& trainer, const Logs&) {
-          if (trainer.progress().step == 9) throw Crash();
-        }})};
-    EXPECT_THROW(crashing.fit(4, options), Crash);
-  }
-  Rig resumed;
-  FitOptions options = with_backup;
-  int64_t first_step = 0;
-  options.callbacks = {std::make_shared<LambdaCallback>(
-      LambdaCallbacks{.on_step_end = [&](Trainer& trainer, const Logs&) {
-        if (first_step == 0) first_step = trainer.progress().step;
-      }})};
-  const History history = resumed.fit(4, options);
-  EXPECT_EQ(first_step, 9) << "behind the backup of step 8";
-  ASSERT_EQ(history.epochs.size(), 4u);
-  for (size_t epoch = 0; epoch < 4; ++epoch) {
-    EXPECT_EQ(history.epochs[epoch].at("loss"), expected.epochs[epoch].at("loss")) << epoch;
-  }
-  EXPECT_EQ(resumed.model.kernel().read_value().to_string(),
-            undisturbed.model.kernel().read_value().to_string());
-}
-
-TEST(Trainer, AFinishedBackupTrainsNoFurther) {
-  const TemporaryFolder folder;
-  Rig first;
-  first.fit(2, {.backup = folder.path()});
-  Rig again;
-  EXPECT_EQ(again.fit(2, {.backup = folder.path()}).epochs.size(), 2u);
-  EXPECT_EQ(again.model.kernel().read_value().to_string(),
-            first.model.kernel().read_value().to_string());
-  EXPECT_EQ(again.trainer.progress().step, 12);
 }
 
 TEST(Trainer, SaysWhatIsWrong) {

@@ -1,25 +1,10 @@
-#include <chrono>
-#include <utility>
-
-#include "base/raise.h"
 #include "trainer/trainer_impl.h"
 
-// What a Trainer does with one batch.
+#include "base/raise.h"
+#include "trainer/stopwatch.h"
 
 namespace cohort::internal {
 namespace {
-
-// Seconds since it was made or asked last.
-class Stopwatch {
- public:
-  double lap() {
-    const auto now = std::chrono::steady_clock::now();
-    return std::chrono::duration<double>(now - std::exchange(last_, now)).count();
-  }
-
- private:
-  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
-};
 
 void check_pair(const data::Element& element) {
   if (element.size() == 2 && !element.is_tensor()) return;
@@ -37,7 +22,8 @@ TrainerImpl::TrainerImpl(const TrainedModel& the_model, LossFunction the_loss,
       model(the_model),
       loss(std::move(the_loss)),
       optimizer(the_optimizer),
-      options(the_options) {}
+      options(the_options),
+      runner(make_step_runner(*this)) {}
 
 int64_t global_examples(const Strategy& strategy, const DistributedElement& batch) {
   const InputContext input = strategy.extended().input_context();
@@ -49,8 +35,13 @@ int64_t global_examples(const Strategy& strategy, const DistributedElement& batc
   return counted.ok() ? here : here * input.num_input_pipelines();
 }
 
-double TrainerImpl::train_step(const DistributedElement& batch, int64_t examples,
-                               StepTimes& times) {
+void TrainerImpl::Totals::add(const Tensor& mean_loss, int64_t count) {
+  loss += mean_loss.to<double>() * static_cast<double>(count);
+  examples += count;
+}
+
+Tensor TrainerImpl::train_step(const DistributedElement& batch, int64_t examples,
+                               StepTimes* times) {
   const auto step = [&](const data::Element& element) {
     check_pair(element);
     Stopwatch clock;
@@ -62,23 +53,23 @@ double TrainerImpl::train_step(const DistributedElement& batch, int64_t examples
     const double compute = clock.lap();
     optimizer.apply_gradients(gradients, variables);
     for (const MeasuredMetric& metric : options.metrics) metric.update(element[1], y);
-    if (get_replica_context()->local_replica() == 0) {
-      times.compute += compute;
-      times.update += clock.lap();
+    if (times != nullptr && get_replica_context()->local_replica() == 0) {
+      times->compute += compute;
+      times->update += clock.lap();
     }
     return value;
   };
-  return strategy.reduce(ReduceOp::Sum, strategy.run(step, batch)).to<double>();
+  return strategy.reduce(ReduceOp::Sum, strategy.run(step, batch));
 }
 
-double TrainerImpl::evaluate_step(const DistributedElement& batch, int64_t examples) {
+Tensor TrainerImpl::evaluate_step(const DistributedElement& batch, int64_t examples) {
   const auto step = [&](const data::Element& element) {
     check_pair(element);
     const Tensor y = model.call(to_input(element[0]));
     for (const MeasuredMetric& metric : options.metrics) metric.update(element[1], y);
     return loss(y, element[1], {.global_batch_size = examples});
   };
-  return strategy.reduce(ReduceOp::Sum, strategy.run(step, batch)).to<double>();
+  return strategy.reduce(ReduceOp::Sum, strategy.run(step, batch));
 }
 
 Tensor TrainerImpl::outputs(const DistributedElement& batch) {
@@ -86,6 +77,18 @@ Tensor TrainerImpl::outputs(const DistributedElement& batch) {
     return model.call(to_input(element.is_tensor() ? element : element[0]));
   };
   return strategy.gather(strategy.run(step, batch), 0);
+}
+
+void TrainerImpl::walk(const data::Dataset& dataset, const Begin& begin,
+                       const StepsUnderWay::Finish& finish) {
+  StepsUnderWay under_way(*runner, finish);
+  const DistributedDataset batches = runner->distribute(dataset);
+  DistributedIterator input = batches.iterator();
+  while (const std::optional<DistributedElement> batch = input.next_optional()) {
+    const int64_t examples = global_examples(strategy, *batch);
+    under_way.add(begin(*batch, examples), examples);
+  }
+  under_way.finish_all();
 }
 
 Logs TrainerImpl::logs(const Totals& totals) const {

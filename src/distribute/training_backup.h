@@ -1,0 +1,54 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cohort/backup.h"
+
+namespace cohort::internal {
+
+// Where a training is: how many steps are made, and this worker's position in the data.
+struct TrainingPlace {
+  int64_t steps = 0;
+  std::string position = {};
+};
+
+// Keeps a training in files and goes back to them: the program's objects and, of each worker, its
+// random numbers and its position in the data. All workers make all calls together, in the same
+// order. Not thread-safe.
+class TrainingBackup {
+ public:
+  TrainingBackup(Strategy& strategy, const std::vector<Checkpoint::Item>& objects,
+                 const BackupOptions& options);
+
+  // The first one. Workers that came later than others have the same objects then.
+  void begin(const TrainingPlace& place);
+  // Nobody goes on before the chief has written it.
+  void save(const TrainingPlace& place);
+  // Objects and random numbers become what they were in the last backup. nullopt when there is
+  // none. Throws InvalidArgument when it is of fewer workers.
+  std::optional<TrainingPlace> restore();
+  // The program's objects alone, on this process alone, where the last backup has them.
+  void restore_objects();
+
+  // Whether that is the loss of another worker, which may be started again.
+  bool is_lost_worker(const Status& why) const;
+  // Waits until all workers are there again. Throws DeadlineExceeded when they do not come in time.
+  void await_workers();
+
+ private:
+  // Everybody's text, by worker.
+  std::vector<std::string> texts_of_all(const std::string& own) const;
+  std::string find_latest() const;
+  TrainingPlace take_own(const std::string& prefix) const;
+
+  Strategy& strategy_;
+  const BackupOptions options_;
+  // The number of steps; then, for each worker, its random numbers; then their positions.
+  std::vector<std::string> saved_;
+  Checkpoint checkpoint_;
+  CheckpointManager manager_;
+};
+
+}  // namespace cohort::internal

@@ -1,0 +1,204 @@
+// A Trainer whose steps are made by the workers of parameter servers.
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "cohort/callbacks.h"
+#include "support/coordinated_cluster.h"
+#include "support/temporary_file.h"
+
+namespace cohort {
+namespace {
+
+data::Dataset line() {
+  const Tensor x = reshape(cast(range(21), kFloat32), {21, 1}) / 21.f;
+  return data::from_tensor_slices(x, 2.f * x + 1.f);
+}
+
+// A dataset of C++ code, which could not travel.
+data::Dataset batches() {
+  return line().map([](Tensor x, Tensor y) { return std::tuple(x, y); }).batch(4);
+}
+
+struct LabelMean : metrics::Mean {
+  LabelMean() : Mean("labels") {}
+  void update(const Tensor& labels, const Tensor&) { Mean::update(labels); }
+};
+
+struct Rig {
+  nn::Dense model{1, 1, {.kernel_initializer = nn::zeros()}};
+  optim::Sgd optimizer{{.learning_rate = 0.1, .momentum = 0.5}};
+  Trainer trainer{
+      model, nn::mean_squared_error, optimizer, {.metrics = {std::make_shared<LabelMean>()}}};
+
+  History fit(int epochs, FitOptions options = {}) {
+    options.epochs = epochs;
+    options.progress = false;
+    return trainer.fit(batches(), options);
+  }
+  int64_t updates() const { return optimizer.iterations().read_value().to<int64_t>(); }
+  float kernel() const { return model.kernel().read_value().to<float>(); }
+};
+
+TEST(CoordinatedTrainer, FitsEvaluatesAndPredicts) {
+  test::CoordinatedCluster here(2, 2);
+  const auto scope = here.strategy.scope();
+  Rig rig;
+  const History history = rig.fit(40, {.validation = batches()});
+  ASSERT_EQ(history.epochs.size(), 40u);
+  EXPECT_LT(history.epochs.back().at("val_loss"), 0.01);
+  EXPECT_EQ(rig.updates(), 40 * 6) << "every batch once";
+  EXPECT_EQ(rig.trainer.progress().step, 40 * 6);
+  // Labels are 1, 1 + 2/21, ..., 1 + 40/21, whichever worker had them.
+  for (const char* name : {"labels", "val_labels"}) {
+    EXPECT_NEAR(history.epochs.back().at(name), 1 + 20.0 / 21, 1e-6) << name;
+  }
+  const Logs logs = rig.trainer.evaluate(batches());
+  EXPECT_NEAR(logs.at("loss"), history.epochs.back().at("val_loss"), 1e-7);
+  const Tensor outputs = rig.trainer.predict(batches());
+  ASSERT_EQ(outputs.shape(), (Shape{21, 1}));
+  for (int64_t i = 1; i < 21; ++i) {
+    EXPECT_GT(outputs[i].to<float>(), outputs[i - 1].to<float>()) << "in the dataset's order";
+  }
+}
+
+TEST(CoordinatedTrainer, GivesWhatOneProcessGives) {
+  Rig alone;
+  const double expected = alone.trainer.evaluate(batches()).at("loss");
+  alone.trainer.fit(line().batch(21), {.epochs = 1, .progress = false});
+  const float expected_kernel = alone.kernel();
+  test::CoordinatedCluster here(1, 1, {.devices = {"CPU:0", "CPU:1"}});
+  const auto scope = here.strategy.scope();
+  Rig rig;
+  EXPECT_NEAR(rig.trainer.evaluate(batches()).at("loss"), expected, 1e-6);
+  EXPECT_NEAR(rig.trainer.evaluate(line().batch(21)).at("loss"), expected, 1e-6);
+  EXPECT_EQ(rig.trainer.predict(batches()).shape(), (Shape{21, 1}));
+  rig.trainer.fit(line().batch(21), {.epochs = 1, .progress = false});
+  EXPECT_NEAR(rig.kernel(), expected_kernel, 1e-6) << "one step of two replicas";
+}
+
+TEST(CoordinatedTrainer, FollowsTheLearningRate) {
+  test::CoordinatedCluster here(1, 2);
+  const auto scope = here.strategy.scope();
+  Rig rig;
+  std::vector<float> kernels;
+  rig.fit(4, {.callbacks = {std::make_shared<LearningRateScheduler>(
+                                [](int epoch, double) { return epoch == 1 ? 0.1 : 0.0; }),
+                            std::make_shared<LambdaCallback>(
+                                LambdaCallbacks{.on_epoch_end = [&](Trainer&, const Logs&) {
+                                  kernels.push_back(rig.kernel());
+                                }})}});
+  EXPECT_NE(kernels[0], 0);
+  EXPECT_EQ(kernels[1], kernels[0]);
+  EXPECT_EQ(kernels[3], kernels[0]);
+}
+
+TEST(CoordinatedTrainer, CallsBackInOrderAndStops) {
+  test::CoordinatedCluster here(1, 2);
+  const auto scope = here.strategy.scope();
+  Rig rig;
+  std::vector<int64_t> steps;
+  rig.fit(50, {.callbacks = {std::make_shared<LambdaCallback>(
+                   LambdaCallbacks{.on_step_end = [&](Trainer& trainer, const Logs& so_far) {
+                     steps.push_back(trainer.progress().step);
+                     EXPECT_TRUE(so_far.contains("loss"));
+                     if (steps.size() == 9) trainer.stop();
+                   }})}});
+  for (size_t i = 0; i < steps.size(); ++i) EXPECT_EQ(steps[i], static_cast<int64_t>(i) + 1);
+  EXPECT_GE(steps.size(), 9u);
+  EXPECT_LE(steps.size(), 12u) << "not beyond the epoch";
+  EXPECT_EQ(rig.updates(), rig.trainer.progress().step);
+}
+
+TEST(CoordinatedTrainer, ALostWorkerChangesNothing) {
+  test::CoordinatedCluster here(1, 2);
+  const auto scope = here.strategy.scope();
+  Rig rig;
+  const auto lose_one = std::make_shared<LambdaCallback>(
+      LambdaCallbacks{.on_step_end = [&](Trainer& trainer, const Logs&) {
+        if (trainer.progress().step == 7) here.cluster.stop("worker", 0);
+      }});
+  const History history = rig.fit(5, {.callbacks = {lose_one}});
+  EXPECT_EQ(history.epochs.size(), 5u);
+  EXPECT_EQ(rig.updates(), 30);
+}
+
+TEST(CoordinatedTrainer, GoesBackToTheBackupWhenAParameterServerIsLost) {
+  const TemporaryFolder folder;
+  test::CoordinatedCluster here(2, 2);
+  const auto scope = here.strategy.scope();
+  Rig rig;
+  bool lost = false;
+  const auto lose_one = std::make_shared<LambdaCallback>(
+      LambdaCallbacks{.on_step_end = [&](Trainer& trainer, const Logs&) {
+        if (trainer.progress().step != 8 || std::exchange(lost, true)) return;
+        here.cluster.stop("ps", 0);
+        here.cluster.start("ps", 0);
+      }});
+  const History history =
+      rig.fit(4, {.callbacks = {lose_one}, .backup = folder.path(), .backup_steps = 3});
+  EXPECT_TRUE(lost);
+  EXPECT_EQ(history.epochs.size(), 4u);
+  EXPECT_EQ(rig.updates(), 24) << "none is lost, none is made twice";
+  EXPECT_EQ(rig.trainer.progress().step, 24);
+}
+
+// Between the last step and a backup nobody but the backup meets the variables.
+TEST(CoordinatedTrainer, MakesNoBackupOfVariablesThatAreLost) {
+  const TemporaryFolder folder;
+  test::CoordinatedCluster here(1, 1);
+  const auto scope = here.strategy.scope();
+  Rig rig;
+  bool lost = false;
+  const auto lose_one = std::make_shared<LambdaCallback>(
+      LambdaCallbacks{.on_epoch_end = [&](Trainer& trainer, const Logs&) {
+        if (trainer.progress().epoch != 2 || std::exchange(lost, true)) return;
+        here.cluster.stop("ps", 0);
+        here.cluster.start("ps", 0);
+      }});
+  const History history = rig.fit(3, {.callbacks = {lose_one}, .backup = folder.path()});
+  EXPECT_TRUE(lost);
+  EXPECT_EQ(history.epochs.size(), 3u);
+  EXPECT_EQ(rig.updates(), 18);
+}
+
+TEST(CoordinatedTrainer, SaysWhatIsWrong) {
+  test::CoordinatedCluster here(1, 1);
+  const auto scope = here.strategy.scope();
+  Rig rig;
+  EXPECT_ERROR(Code::InvalidArgument, "(inputs, labels)",
+               rig.trainer.fit(data::range(4).batch(2), {.progress = false}));
+  EXPECT_ERROR(Code::InvalidArgument, "no element", rig.trainer.evaluate(line().take(0).batch(2)));
+  EXPECT_EQ(rig.fit(1).epochs.size(), 1u) << "and goes on";
+}
+
+TEST(CoordinatedTrainer, IsForTheChief) {
+  test::LocalCluster cluster(1, 1);
+  const SimpleClusterResolver worker(cluster.spec(), {.task_type = "worker", .task_id = 0});
+  ParameterServerStrategy strategy(worker);
+  const auto scope = strategy.scope();
+  optim::Sgd optimizer;
+  EXPECT_ERROR(Code::FailedPrecondition, "serve_task",
+               Trainer(nn::Sequential{nn::relu}, nn::mean_squared_error, optimizer));
+}
+
+TEST(ServeTask, ServesUntilTheClusterIsShutDown) {
+  const ClusterSpec cluster = test::free_cluster(1, 1);
+  const auto serve = [&](const std::string& job) {
+    return std::jthread([&cluster, job] {
+      const SimpleClusterResolver own(cluster, {.task_type = job, .task_id = 0});
+      EXPECT_TRUE(serve_task(own));
+    });
+  };
+  const auto ps = serve("ps"), worker = serve("worker");
+  const SimpleClusterResolver chief(cluster);
+  EXPECT_FALSE(serve_task(chief));
+  ParameterServerStrategy strategy(chief);
+  ClusterCoordinator coordinator(strategy);
+  EXPECT_EQ(coordinator.fetch(coordinator.schedule([] { return Tensor(3.f); })).to<float>(), 3);
+  coordinator.shutdown_cluster();
+}
+
+}  // namespace
+}  // namespace cohort

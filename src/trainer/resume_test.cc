@@ -1,0 +1,149 @@
+// Going on after a crash: as if nothing had happened.
+
+#include <gtest/gtest.h>
+
+#include "cohort/callbacks.h"
+#include "cohort/multi_worker.h"
+#include "cohort/ops.h"
+#include "cohort/random.h"
+#include "support/expect_error.h"
+#include "support/local_workers.h"
+#include "support/temporary_file.h"
+
+namespace cohort {
+namespace {
+
+constexpr int kEpochs = 4;
+constexpr int64_t kStepsPerEpoch = 6;
+
+// 21 points in another order in each epoch; the last batch of 4 is short.
+data::Dataset shuffled_line() {
+  const Tensor x = reshape(cast(range(21), kFloat32), {21, 1}) / 21.f;
+  return data::from_tensor_slices(x, 2.f * x + 1.f).shuffle(21, {.seed = 5}).batch(4);
+}
+
+// What throws at a step looks like a crash to what comes after it.
+struct Crash {};
+
+std::shared_ptr<Callback> crash_at(int64_t step) {
+  return std::make_shared<LambdaCallback>(
+      LambdaCallbacks{.on_step_end = [step](Trainer& trainer, const Logs&) {
+        if (trainer.progress().step == step) throw Crash();
+      }});
+}
+
+// A model whose training depends on everything that a backup has to keep: momentum, the order of
+// the data, random numbers, a rate that is halved again and again.
+struct Rig {
+  Rig() { random::set_seed(7); }
+  nn::Sequential model{nn::Dense(1, 8, {.kernel_initializer = nn::ones()}), nn::Dropout(0.5),
+                       nn::Dense(8, 1, {.kernel_initializer = nn::ones()})};
+  optim::Sgd optimizer{{.learning_rate = 0.02, .momentum = 0.5}};
+  Trainer trainer{model, nn::mean_squared_error, optimizer};
+
+  std::vector<double> losses(FitOptions options, int64_t crash = -1) {
+    options.epochs = kEpochs;
+    options.progress = false;
+    options.callbacks = {std::make_shared<LearningRateScheduler>(
+                             [](int epoch, double rate) { return epoch == 1 ? rate : rate / 2; }),
+                         crash_at(crash)};
+    std::vector<double> all;
+    for (const Logs& logs : trainer.fit(shuffled_line(), options).epochs) {
+      all.push_back(logs.at("loss"));
+    }
+    return all;
+  }
+  std::string weights() const { return model.variables()[0].read_value().to_string(); }
+};
+
+class ResumedTraining : public testing::TestWithParam<int64_t> {};
+
+TEST_P(ResumedTraining, GivesTheSameBits) {
+  const TemporaryFolder folder;
+  Rig undisturbed;
+  const std::vector<double> expected = undisturbed.losses({});
+  const FitOptions with_backup = {.backup = folder.path(), .backup_steps = 4};
+  EXPECT_THROW(Rig().losses(with_backup, GetParam()), Crash);
+  Rig resumed;
+  random::set_seed(99);  // the backup has the numbers that count
+  EXPECT_EQ(resumed.losses(with_backup), expected);
+  EXPECT_EQ(resumed.weights(), undisturbed.weights());
+}
+
+// Before the first backup, within an epoch, behind its end, at its last step, in the last one.
+INSTANTIATE_TEST_SUITE_P(Everywhere, ResumedTraining, testing::Values(1, 9, 13, 18, 23));
+
+TEST(Resuming, GoesOnBehindTheLastBackup) {
+  const TemporaryFolder folder;
+  const FitOptions options = {.epochs = kEpochs,
+                              .callbacks = {crash_at(9)},
+                              .backup = folder.path(),
+                              .backup_steps = 2,
+                              .progress = false};
+  EXPECT_THROW(Rig().trainer.fit(shuffled_line(), options), Crash);
+  std::vector<int64_t> steps;
+  FitOptions again = options;
+  again.callbacks = {std::make_shared<LambdaCallback>(
+      LambdaCallbacks{.on_step_end = [&](Trainer& trainer, const Logs&) {
+        steps.push_back(trainer.progress().step);
+      }})};
+  Rig resumed;
+  EXPECT_EQ(resumed.trainer.fit(shuffled_line(), again).epochs.size(), size_t{kEpochs});
+  EXPECT_EQ(steps.front(), 9);
+  EXPECT_EQ(steps.back(), kEpochs * kStepsPerEpoch);
+}
+
+TEST(Resuming, TrainsNoFurtherWhenItWasFinished) {
+  const TemporaryFolder folder;
+  Rig first;
+  const std::vector<double> losses = first.losses({.backup = folder.path()});
+  Rig again;
+  EXPECT_EQ(again.losses({.backup = folder.path()}), losses);
+  EXPECT_EQ(again.weights(), first.weights());
+  EXPECT_EQ(again.trainer.progress().step, kEpochs * kStepsPerEpoch);
+}
+
+TEST(Resuming, RefusesTheBackupOfSomethingElse) {
+  const TemporaryFolder folder;
+  Rig rig;
+  Checkpoint({{"model", rig.model}}).save(folder.path() + "/backup");
+  EXPECT_ERROR(Code::InvalidArgument, "another folder", rig.losses({.backup = folder.path()}));
+}
+
+// Two workers, of which one throws its training away and comes back as another process would: with
+// a strategy, variables and a trainer of its own. The other one is in fit() all the time.
+TEST(Resuming, OtherWorkersWaitForALostOne) {
+  std::vector<std::string> expected(2), results(2);
+  const auto train = [](MultiWorkerMirroredStrategy& strategy, const FitOptions& options,
+                        int64_t crash) {
+    const auto scope = strategy.scope();
+    nn::Dense model(1, 1, {.kernel_initializer = nn::zeros()});
+    optim::Sgd optimizer({.learning_rate = 0.1, .momentum = 0.5});
+    Trainer trainer(model, nn::mean_squared_error, optimizer);
+    FitOptions fit = options;
+    fit.epochs = kEpochs;
+    fit.progress = false;
+    fit.callbacks = {crash_at(crash)};
+    trainer.fit(shuffled_line(), fit);
+    return model.kernel().read_value().to_string();
+  };
+  test::on_workers(2, [&](MultiWorkerMirroredStrategy& strategy) {
+    expected[static_cast<size_t>(strategy.worker_id())] = train(strategy, {}, -1);
+  });
+  const TemporaryFolder folder;
+  const FitOptions options = {.backup = folder.path(), .backup_steps = 4};
+  const ClusterSpec cluster = test::free_workers(2);
+  const auto statuses = test::run_threads(2, [&](int id) {
+    if (id == 1) {
+      MultiWorkerMirroredStrategy strategy(test::worker_of(cluster, id));
+      EXPECT_THROW(train(strategy, options, 10), Crash);
+    }
+    MultiWorkerMirroredStrategy strategy(test::worker_of(cluster, id));
+    results[static_cast<size_t>(id)] = train(strategy, options, -1);
+  });
+  for (const Status& status : statuses) EXPECT_TRUE(status.ok()) << status.to_string();
+  EXPECT_EQ(results, expected);
+}
+
+}  // namespace
+}  // namespace cohort
