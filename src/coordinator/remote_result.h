@@ -48,6 +48,7 @@ class RemoteResult {
 
   const Specs& specs() const { return specs_; }
   RemoteValueStatus status() const;
+  bool is_settled() const { return status() != RemoteValueStatus::NotReady; }
   // What there is instead of tensors; Ok when there is none, or not yet.
   Status error() const;
   // Waits. Throws the error that there is instead.
