@@ -228,6 +228,10 @@ class LayerNorm : public Module {
   Variable offset_;
 };
 
+// Rows of a variable, as of its value. They are always those that it has now, also where
+// cache_variable_reads() keeps what is read.
+Tensor embedding_lookup(const Variable& table, const Tensor& ids, Site site = Site::here());
+
 struct EmbeddingOptions {
   Initializer initializer = uniform();
   DType dtype = kFloat32;

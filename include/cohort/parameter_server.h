@@ -46,12 +46,20 @@ struct PlacedVariable {
   int64_t bytes = 0;
 };
 
+// What a task needs for the variables: a parameter server for its own, a worker for the values and
+// gradients of a step that uses every trainable variable densely.
+struct TaskMemory {
+  std::string task;  // "/job:ps/replica:0/task:0"
+  int64_t bytes = 0;
+};
+
 // What a strategy has put where.
 struct ParameterServerPlan {
   std::vector<PlacedVariable> variables = {};  // in the order of their making
   std::vector<int64_t> bytes_per_ps = {};
   // What a worker reads and sends back in a step that uses every trainable variable densely.
   int64_t bytes_per_step = 0;
+  std::vector<TaskMemory> memory_per_task = {};  // of parameter servers, then of workers
 
   int64_t total_bytes() const;
   // A table for people.

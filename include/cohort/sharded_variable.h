@@ -4,14 +4,18 @@
 #include <string>
 #include <vector>
 
+#include "cohort/nn_layers.h"
 #include "cohort/ops.h"
 #include "cohort/variable.h"
 
 namespace cohort {
 
+class ShardedVariable;
 namespace internal {
 class ShardedVariableImpl;
-}
+template <>
+inline constexpr bool is_tensor_like<ShardedVariable> = true;
+}  // namespace internal
 
 // Makes the initial value of a variable part by part: of a variable that a strategy's partitioner
 // cuts, `make` is called for each shard with the shard's shape and where it begins, so that nobody
@@ -90,5 +94,13 @@ class ShardedVariable {
  private:
   std::shared_ptr<internal::ShardedVariableImpl> impl_;
 };
+
+namespace nn {
+inline Tensor embedding_lookup(const ShardedVariable& table, const Tensor& ids,
+                               Site site = Site::here()) {
+  const Variable whole = table;
+  return embedding_lookup(whole, ids, site);
+}
+}  // namespace nn
 
 }  // namespace cohort

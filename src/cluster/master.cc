@@ -68,6 +68,7 @@ Answer Master::open(const Link::Pointer& client, OpenSession request) {
   const auto session = std::make_shared<MasterSession>(random_number(), client, request, peers_,
                                                        timers_, worker_.devices());
   const std::lock_guard lock(mutex_);
+  throw_if_error(stopped_);
   if (client->ended()) raise(Code::Cancelled, "[Session] the client is gone");
   sessions_[session->id()] = session;
   return {.numbers = {session->id(), 1}};
@@ -161,7 +162,13 @@ void Master::lost(const Link::Pointer& link, const Status& why) {
   }
 }
 
-void Master::stop(const Status& why) { close_all(why); }
+void Master::stop(const Status& why) {
+  {
+    const std::lock_guard lock(mutex_);
+    stopped_ = why;
+  }
+  close_all(why);
+}
 
 std::vector<LongWait> Master::waits(std::chrono::steady_clock::time_point before) const {
   std::vector<LongWait> all;

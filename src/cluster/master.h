@@ -33,6 +33,7 @@ class Master {
 
   // Fails the steps that need the task, and closes the sessions of the client, whichever it was.
   void lost(const Link::Pointer& link, const Status& why);
+  // The same for all clients; those that come later are told `why`.
   void stop(const Status& why);
 
   std::vector<ServerStatus::Session> status() const;
@@ -60,6 +61,7 @@ class Master {
   std::unordered_map<uint64_t, SessionPointer> sessions_;  // guarded by mutex_, as the next
   // Clients know them no more, but their steps still end.
   std::unordered_map<uint64_t, std::weak_ptr<MasterSession>> closing_;
+  Status stopped_;
 };
 
 }  // namespace cohort::internal

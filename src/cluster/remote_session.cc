@@ -235,6 +235,11 @@ StepDone RemoteSession::wait_for(Call& call, uint64_t id, Link& link,
   return std::move(call.result);
 }
 
+bool RemoteSession::is_lost() const {
+  const std::lock_guard lock(mutex_);
+  return !link_ || link_->ended() || !link_end_.ok();
+}
+
 uint64_t RemoteSession::server_incarnation() const {
   const std::lock_guard lock(mutex_);
   return link_->peer().incarnation;

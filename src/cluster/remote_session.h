@@ -25,6 +25,10 @@ class RemoteSession : public SessionImpl, public std::enable_shared_from_this<Re
   // Ends the runs under way with Cancelled, as far as the server answers.
   void cancel_runs();
 
+  // Whether the connection to the server has ended, and with it what the server kept for the
+  // session.
+  bool is_lost() const;
+
   // Tells a server from one that was started later at the same address.
   uint64_t server_incarnation() const;
 

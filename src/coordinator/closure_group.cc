@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "coordinator/closure_queue.h"
-
 namespace cohort::internal {
 
 bool ClosureGroup::is_grouped(const Closure& closure) const {

@@ -1,21 +1,18 @@
 #pragma once
 
 #include <functional>
-#include <vector>
 
-#include "coordinator/group_updates.h"
+#include "coordinator/closure.h"
 
 namespace cohort::internal {
-
-struct Closure;
-using Updates = std::vector<const GroupUpdate*>;
 
 // How functions that update variables together are grouped.
 struct Grouping {
   int size = 0;  // functions of a group; 0: each is on its own
-  // Makes the updates of a group that is complete, and of one that never will be. Throw.
-  std::function<void(const Updates&)> update = {};
-  std::function<void(const Updates&)> update_rest = {};
+  // Makes the updates of a group that is complete, and of one that never will be. They have numbers
+  // of calls, from the one that is given on: the same when they are made again. Throw.
+  std::function<void(const Updates&, int64_t number)> update = {};
+  std::function<void(const Updates&, int64_t number)> update_rest = {};
 };
 
 // The functions whose gradients make up the next updates. The queue that has it guards it.

@@ -1,6 +1,7 @@
 #include "coordinator/closure_queue.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "base/raise.h"
 
@@ -14,14 +15,6 @@ Status cancelled(std::string_view why) {
           .message = fmt::format("[Coordinator] the function did not run: {}", why)};
 }
 
-// Whether a worker, which may have come later than what each had its own of, has all arguments.
-bool has_arguments(const Closure& closure, int worker) {
-  return std::ranges::all_of(closure.remote, [worker](const auto& argument) {
-    return !argument || argument->results.size() == 1 ||
-           static_cast<size_t>(worker) < argument->results.size();
-  });
-}
-
 }  // namespace
 
 ClosureQueue::ClosureQueue(int64_t capacity, int workers, std::function<void()> cancel_running,
@@ -29,16 +22,8 @@ ClosureQueue::ClosureQueue(int64_t capacity, int workers, std::function<void()> 
     : capacity_(capacity),
       cancel_running_(std::move(cancel_running)),
       grouping_(std::move(grouping)),
-      only_(static_cast<size_t>(workers)),
+      lines_(workers),
       group_(grouping_.size) {}
-
-void ClosureQueue::append(const ClosurePtr& closure) {
-  std::deque<ClosurePtr>& into =
-      closure->worker ? only_[static_cast<size_t>(*closure->worker)] : any_;
-  // Those behind one that is of a group may have to wait for it.
-  closure->in_group ? into.push_front(closure) : into.push_back(closure);
-  ++waiting_;
-}
 
 void ClosureQueue::add(const ClosurePtr& closure) {
   Lock lock(mutex_);
@@ -47,19 +32,14 @@ void ClosureQueue::add(const ClosurePtr& closure) {
     return stopped_ || (!cancelling_ && (error_ || (!full && joining_ == 0)));
   });
   if (stopped_) throw Error(*stopped_);
-  closure->number = next_number_++;
-  open_.insert(open_.end(), closure->number);
-  for (const std::optional<RemoteArgument>& argument : closure->remote) {
-    for (const auto& result : argument ? argument->results : RemoteArguments::Results()) {
-      if (result->status() != RemoteValueStatus::NotReady) continue;
-      waiters_[result.get()].push_back(closure);
-      ++closure->missing;
-    }
-  }
-  closure->missing == 0 ? append(closure) : void(++waiting_);
+  closure->number = numbers_.begin();
+  ++waiting_;
+  if (!waiters_.add(closure)) lines_.append(closure);
   throw_error(lock);
   lock.unlock();
-  closure->worker ? to_do_.notify_all() : to_do_.notify_one();
+  // One that not every worker may run must not wake a thread that leaves it.
+  const bool for_any = !closure->worker && closure->remote.empty();
+  for_any ? to_do_.notify_one() : to_do_.notify_all();
 }
 
 void ClosureQueue::join() {
@@ -77,12 +57,29 @@ void ClosureQueue::update_rest(Lock& lock) {
   const Updates updates = group_.updates();
   group_.restart();
   updating_ = true;
+  const int64_t number = begin_update(updates);
   lock.unlock();
-  const Status status = capture_status([&] { grouping_.update_rest(updates); });
+  const Status status = capture_status([&] { grouping_.update_rest(updates, number); });
   lock.lock();
   updating_ = false;
+  end_update();
   changed_.notify_all();
   if (!status.ok() && !error_) error_ = status;
+}
+
+int64_t ClosureQueue::begin_update(const Updates& updates) {
+  if (!update_number_) update_number_ = numbers_.begin(static_cast<int64_t>(updates.size()));
+  return *update_number_;
+}
+
+void ClosureQueue::end_update() {
+  if (update_number_) numbers_.end(*std::exchange(update_number_, std::nullopt));
+}
+
+// The others of the group make another update than it would have been a part of.
+void ClosureQueue::leave_group(Closure& closure) {
+  if (closure.in_group) end_update();
+  group_.leave(closure);
 }
 
 bool ClosureQueue::done() {
@@ -113,54 +110,38 @@ void ClosureQueue::cancel_until_idle(Lock& lock) {
 }
 
 void ClosureQueue::cancel_waiting(const Status& why) {
-  std::vector<ClosurePtr> all(any_.begin(), any_.end());
-  for (std::deque<ClosurePtr>& closures : only_) {
-    all.insert(all.end(), closures.begin(), closures.end());
-    closures.clear();
-  }
-  for (const auto& [result, closures] : waiters_) {
-    all.insert(all.end(), closures.begin(), closures.end());
-  }
-  any_.clear();
-  waiters_.clear();
+  std::vector<ClosurePtr> all = lines_.take_all();
+  std::ranges::move(waiters_.take_all(), std::back_inserter(all));
   for (const ClosurePtr& closure : all) drop(closure, why);
 }
 
 void ClosureQueue::drop(const ClosurePtr& closure, const Status& why) {
-  if (closure->result->status() != RemoteValueStatus::NotReady) return;
+  if (closure->result->is_settled()) return;
   closure->result->fail(why);
-  group_.leave(*closure);
-  open_.erase(closure->number);
+  leave_group(*closure);
+  numbers_.end(closure->number);
   --waiting_;
   wake(*closure->result);
 }
 
 void ClosureQueue::wake(const RemoteResult& result) {
-  auto found = waiters_.extract(&result);
-  if (found.empty()) return;
+  const std::vector<ClosurePtr> waited = waiters_.take(result);
+  if (waited.empty()) return;
   const Status error = result.error();
-  for (const ClosurePtr& closure : found.mapped()) {
+  for (const ClosurePtr& closure : waited) {
     if (!error.ok()) {
       drop(closure, error);
-    } else if (--closure->missing == 0) {
-      --waiting_;
-      append(closure);
-      to_do_.notify_all();
+    } else if (closure->missing == 0 && !closure->result->is_settled()) {
+      lines_.append(closure);  // unless another argument has failed
     }
   }
+  to_do_.notify_all();
   changed_.notify_all();
 }
 
-std::deque<ClosurePtr>* ClosureQueue::source_for(int worker) {
+ClosurePtr ClosureQueue::next_for(int worker) {
   if (cancelling_ || paused_ > 0 || stopped_) return nullptr;
-  std::deque<ClosurePtr>& own = only_[static_cast<size_t>(worker)];
-  if (!may_run(own, worker)) return may_run(any_, worker) ? &any_ : nullptr;
-  const bool own_first = !may_run(any_, worker) || own.front()->number < any_.front()->number;
-  return own_first ? &own : &any_;
-}
-
-bool ClosureQueue::may_run(const std::deque<ClosurePtr>& from, int worker) const {
-  return !from.empty() && group_.admits(*from.front()) && has_arguments(*from.front(), worker);
+  return lines_.take(worker, group_);
 }
 
 ClosurePtr ClosureQueue::take(int worker, const std::stop_token& stop) {
@@ -170,11 +151,9 @@ ClosurePtr ClosureQueue::take(int worker, const std::stop_token& stop) {
     to_do_.notify_all();
   });
   Lock lock(mutex_);
-  std::deque<ClosurePtr>* from = nullptr;
-  to_do_.wait(lock, [&] { return stop.stop_requested() || (from = source_for(worker)); });
-  if (stop.stop_requested()) return nullptr;
-  ClosurePtr closure = std::move(from->front());
-  from->pop_front();
+  ClosurePtr closure;
+  to_do_.wait(lock, [&] { return stop.stop_requested() || (closure = next_for(worker)); });
+  if (!closure) return nullptr;
   group_.begin(*closure);
   const bool was_full = capacity_ > 0 && waiting_ >= capacity_;
   --waiting_;
@@ -185,7 +164,7 @@ ClosurePtr ClosureQueue::take(int worker, const std::stop_token& stop) {
 
 void ClosureQueue::settle(const ClosurePtr& closure) {
   --running_;
-  open_.erase(closure->number);
+  numbers_.end(closure->number);
   wake(*closure->result);
   if (running_ == 0) changed_.notify_all();
 }
@@ -194,13 +173,15 @@ Status ClosureQueue::succeed(const ClosurePtr& closure, Results results) {
   Lock lock(mutex_);  // who sees the result finds it settled
   if (group_.finish(*closure)) {
     const Updates updates = group_.updates();
+    const int64_t number = begin_update(updates);
     lock.unlock();
-    const Status status = capture_status([&] { grouping_.update(updates); });
+    const Status status = capture_status([&] { grouping_.update(updates, number); });
     lock.lock();
     if (!status.ok()) {
       group_.take_back(*closure);
       return status;
     }
+    end_update();
     group_.restart();
     to_do_.notify_all();
   }
@@ -213,7 +194,7 @@ void ClosureQueue::fail(const ClosurePtr& closure, const Status& status) {
   const std::lock_guard lock(mutex_);
   if (!cancelling_ && !error_) error_ = status;
   closure->result->fail(status);
-  group_.leave(*closure);
+  leave_group(*closure);
   settle(closure);
   to_do_.notify_all();
   changed_.notify_all();
@@ -223,12 +204,13 @@ void ClosureQueue::put_back(const ClosurePtr& closure) {
   const std::lock_guard lock(mutex_);
   if (error_ || cancelling_ || stopped_) {
     closure->result->fail(stopped_ ? *stopped_ : cancelled("another one failed meanwhile"));
-    group_.leave(*closure);
+    leave_group(*closure);
     settle(closure);
     return;
   }
   --running_;
-  append(closure);
+  ++waiting_;
+  lines_.append(closure);
   if (running_ == 0) changed_.notify_all();
   to_do_.notify_all();
 }
@@ -246,7 +228,7 @@ bool ClosureQueue::cancelling() const {
 
 int64_t ClosureQueue::all_done_below() const {
   const std::lock_guard lock(mutex_);
-  return open_.empty() ? next_number_ : *open_.begin();
+  return numbers_.all_done_below();
 }
 
 void ClosureQueue::pause() {
@@ -267,7 +249,7 @@ void ClosureQueue::end_running() {
 
 void ClosureQueue::add_worker() {
   const std::lock_guard lock(mutex_);
-  only_.emplace_back();
+  lines_.add_worker();
   if (grouping_.size > 0) group_.grow();
   to_do_.notify_all();
 }
@@ -275,6 +257,7 @@ void ClosureQueue::add_worker() {
 void ClosureQueue::restart_group() {
   const std::lock_guard lock(mutex_);
   group_.restart();
+  end_update();
   to_do_.notify_all();
 }
 

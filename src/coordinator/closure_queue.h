@@ -1,41 +1,16 @@
 #pragma once
 
 #include <condition_variable>
-#include <deque>
 #include <mutex>
 #include <optional>
-#include <set>
 #include <stop_token>
 
+#include "coordinator/call_numbers.h"
 #include "coordinator/closure_group.h"
-#include "coordinator/remote_arguments.h"
-#include "coordinator/remote_result.h"
-#include "runtime/traces.h"
+#include "coordinator/closure_lines.h"
+#include "coordinator/closure_waiters.h"
 
 namespace cohort::internal {
-
-// A scheduled call of a function.
-struct Closure {
-  std::shared_ptr<const Trace> trace;
-  std::vector<Tensor> arguments;
-  // For each argument that is the result of another function; empty when none is.
-  std::vector<std::optional<RemoteArgument>> remote = {};
-  std::shared_ptr<RemoteResult> result;
-  std::optional<int> worker;  // the only one that may run it
-  Updates updates = {};       // that it adds gradients to
-  int64_t number = 0;         // given by the queue, in the order of scheduling
-  // Whether results go from worker to worker; else by way of this process, which has them too.
-  bool direct = true;
-  bool in_group = false;  // the queue's own, as the next
-  int missing = 0;        // results that it waits for
-};
-using ClosurePtr = std::shared_ptr<Closure>;
-
-// What a closure gave.
-struct Results {
-  std::vector<Tensor> tensors = {};
-  std::optional<KeptOn> kept = std::nullopt;
-};
 
 // The functions that wait for a worker, and those that run; what fails is kept here until somebody
 // asks. Thread-safe.
@@ -84,10 +59,13 @@ class ClosureQueue {
  private:
   using Lock = std::unique_lock<std::mutex>;
   bool idle() const { return waiting_ == 0 && running_ == 0 && !updating_; }
-  bool may_run(const std::deque<ClosurePtr>& from, int worker) const;
   void update_rest(Lock& lock);
-  std::deque<ClosurePtr>* source_for(int worker);
-  void append(const ClosurePtr& closure);
+  // Of the group's updates, while they are made, also again.
+  int64_t begin_update(const Updates& updates);
+  void end_update();
+  void leave_group(Closure& closure);
+  // Takes what the worker may run out of its line; null when there is nothing.
+  ClosurePtr next_for(int worker);
   // Ends everything and throws the error, if there is one.
   void throw_error(Lock& lock);
   void cancel_waiting(const Status& why);
@@ -102,17 +80,16 @@ class ClosureQueue {
   const std::function<void()> cancel_running_;
   const Grouping grouping_;
   mutable std::mutex mutex_;
-  std::condition_variable changed_;           // for those who schedule
-  std::condition_variable to_do_;             // for the workers
-  std::deque<ClosurePtr> any_;                // guarded by mutex_, as all below
-  std::vector<std::deque<ClosurePtr>> only_;  // by worker
-  std::map<const RemoteResult*, std::vector<ClosurePtr>> waiters_;  // for results of others
+  std::condition_variable changed_;  // for those who schedule
+  std::condition_variable to_do_;    // for the workers
+  ClosureLines lines_;               // guarded by mutex_, as all below
+  ClosureWaiters waiters_;
   ClosureGroup group_;
+  CallNumbers numbers_;
   bool updating_ = false;  // with the gradients of a group that is not complete
-  int64_t waiting_ = 0;
+  std::optional<int64_t> update_number_;
+  int64_t waiting_ = 0;  // in lines, or for results
   int64_t running_ = 0;
-  std::set<int64_t> open_;  // numbers of those that are not over
-  int64_t next_number_ = 1;
   int joining_ = 0;
   int paused_ = 0;
   bool cancelling_ = false;

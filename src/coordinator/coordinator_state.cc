@@ -78,8 +78,9 @@ ClusterCoordinatorState::ClusterCoordinatorState(Strategy& strategy,
                for (const auto& channel : channels()) channel->cancel();
              },
              {.size = extended.options().sync ? extended.cluster().num_tasks("worker") : 0,
-              .update = [this](const Updates& updates) { update(updates); },
-              .update_rest = [this](const Updates& updates) { update_rest(updates); }}) {
+              .update = [this](const Updates& all, int64_t number) { update(all, number); },
+              .update_rest = [this](const Updates& all,
+                                    int64_t number) { update_rest(all, number); }}) {
   const ClusterSpec& cluster = extended_.cluster();
   for (const int task : cluster.task_indices("worker")) {
     add_channel(task, cluster.task_address("worker", task));
@@ -243,21 +244,23 @@ bool ClusterCoordinatorState::connect(WorkerChannel& channel, const std::stop_to
   return false;
 }
 
-Tensor ClusterCoordinatorState::claim_of(const Closure& closure) const {
-  return Tensor({number_.load(), closure.number, queue_.all_done_below()});
+Tensor ClusterCoordinatorState::claim_of(int64_t call) const {
+  return Tensor({number_.load(), call, queue_.all_done_below()});
 }
 
 void ClusterCoordinatorState::run(WorkerChannel& channel, const ClosurePtr& closure) {
   const uint64_t generation = channel.generation();
   Results results;
-  Status status = capture_status([&] { results = channel.run(*closure, claim_of(*closure)); });
+  Status status =
+      capture_status([&] { results = channel.run(*closure, claim_of(closure->number)); });
   if (status.ok()) status = queue_.succeed(closure, std::move(results));
   if (!status.ok()) handle(channel, closure, status, generation);
 }
 
-void ClusterCoordinatorState::update(const Updates& updates) {
+void ClusterCoordinatorState::update(const Updates& updates, int64_t number) {
   for (const GroupUpdate* update : updates) {
-    Status status = capture_status([&] { extended_.servers().make(*update); });
+    const Tensor claim = claim_of(number++);
+    Status status = capture_status([&] { extended_.servers().make(*update, claim); });
     if (status.ok()) continue;
     if (parameter_server_in(status).empty()) {
       status.message = fmt::format("From {}: {}", update->home.split().first, status.message);
@@ -266,22 +269,28 @@ void ClusterCoordinatorState::update(const Updates& updates) {
   }
 }
 
-void ClusterCoordinatorState::update_rest(const Updates& updates) {
-  const Status status = capture_status([&] { update(updates); });
-  if (status.ok()) return;
-  const bool lost = failures_.classify(status) == FailureKind::ParameterServer;
-  const std::string ps = parameter_server_in(status);
-  if (!lost || extended_.servers().examine(ps) == ParameterServers::Condition::Sound) {
-    throw Error(status);
+void ClusterCoordinatorState::update_rest(const Updates& updates, int64_t number) {
+  using Condition = ParameterServers::Condition;
+  while (true) {
+    const Status status = capture_status([&] { update(updates, number); });
+    if (status.ok()) return;
+    if (failures_.classify(status) != FailureKind::ParameterServer) throw Error(status);
+    const std::string ps = parameter_server_in(status);
+    const Condition condition = extended_.servers().examine(ps);
+    if (condition != Condition::Sound && options_.restore) return recover(ps, status);
+    if (condition == Condition::Restarted || failures_.is_lost(ps)) {
+      throw Error(lost_server(ps, status));
+    }
   }
-  if (!options_.restore) throw Error(lost_server(ps, status));
-  recover(ps, status);
 }
 
 void ClusterCoordinatorState::handle(WorkerChannel& channel, const ClosurePtr& closure,
                                      const Status& status, uint64_t generation) {
-  if (queue_.cancelling()) return queue_.fail(closure, status);
-  switch (failures_.classify(status)) {
+  if (queue_.cancelling()) return queue_.fail(closure, told_when_cancelling(status));
+  // What a worker says that is about to go, or nobody could ask, tells nothing of anybody else.
+  const FailureKind kind =
+      channel.is_gone(generation) ? FailureKind::Worker : failures_.classify(status);
+  switch (kind) {
     case FailureKind::Function:
       // A variable without value may be one that a server had before it was restarted.
       if (status.code == Code::FailedPrecondition &&

@@ -46,10 +46,11 @@ class ClusterCoordinatorState {
   // Whether there is a session; tries to get one, and pauses when that fails.
   bool connect(WorkerChannel& channel, const std::stop_token& stop);
   void run(WorkerChannel& channel, const ClosurePtr& closure);
-  // With the gradients that have been gathered. Throws what names the parameter server at fault.
-  void update(const Updates& updates);
+  // With the gradients that have been gathered; `number` is the first one's, see Grouping. Throws
+  // what names the parameter server at fault.
+  void update(const Updates& updates, int64_t number);
   // The same when no function is there that would be run again where a parameter server is lost.
-  void update_rest(const Updates& updates);
+  void update_rest(const Updates& updates, int64_t number);
   void handle(WorkerChannel& channel, const ClosurePtr& closure, const Status& status,
               uint64_t generation);
   void handle_lost_ps(WorkerChannel& channel, const ClosurePtr& closure, const Status& status,
@@ -57,7 +58,8 @@ class ClusterCoordinatorState {
   // Waits for the server and has the variables restored. Throws Unavailable when that fails.
   void recover(const std::string& ps, const Status& why);
   void restore(const std::string& ps);
-  Tensor claim_of(const Closure& closure) const;
+  // Names a call to parameter servers, see kOnce.
+  Tensor claim_of(int64_t call) const;
 
   Strategy& strategy_;
   ParameterServerExtended& extended_;

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <sstream>
+#include <thread>
 
 #include "support/coordinated_cluster.h"
 
@@ -164,6 +165,34 @@ TEST_F(Coordinating, IsOneForOneStrategy) {
   EXPECT_EQ(v.read_value().to<float>(), 1);
   MirroredStrategy other({"CPU:0"});
   EXPECT_ERROR(Code::InvalidArgument, "needs a ParameterServerStrategy", ClusterCoordinator(other));
+}
+
+TEST_F(Coordinating, MayBeMadeAgain) {
+  test::CoordinatedCluster here(1, 1);
+  Variable v = here.strategy.create([] { return Variable(0.f); });
+  for (int i = 1; i <= 3; ++i) {
+    ClusterCoordinator again(here.strategy);
+    again.join();  // with nothing to do
+    again.schedule([&] { v.assign_add(1.f); });
+    again.join();
+    again.join();
+    EXPECT_EQ(v.read_value().to<float>(), i);
+  }
+}
+
+TEST_F(Coordinating, TakesFunctionsFromManyThreads) {
+  Variable v = strategy.create([] { return Variable(0.f); });
+  const auto add = function([&] { v.assign_add(1.f); });
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&] {
+      for (int k = 0; k < 25; ++k) coordinator.schedule(add);
+      coordinator.join();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_TRUE(coordinator.done());
+  EXPECT_EQ(v.read_value().to<float>(), 100);
 }
 
 TEST_F(Coordinating, EndsTheServers) {

@@ -3,9 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <latch>
-#include <thread>
 
-#include "coordinator/closure_queue.h"
 #include "support/coordinated_cluster.h"
 
 namespace cohort {
@@ -42,7 +40,9 @@ TEST_F(FailingFunctions, AreToldOnceAndEndTheRest) {
   const auto b = bad();
   const auto d = endless();
   const auto e = endless();
+  EXPECT_EQ(e.status(), RemoteValueStatus::NotReady);
   EXPECT_ERROR(Code::OutOfRange, "Gather", coordinator.join());
+  EXPECT_EQ(e.status(), RemoteValueStatus::Ready);
   EXPECT_EQ(coordinator.fetch(a).to<float>(), 1);
   EXPECT_ERROR(Code::OutOfRange, "Gather", coordinator.fetch(b));
   for (const auto& cancelled : {c, d, e}) {
@@ -62,6 +62,16 @@ TEST_F(FailingFunctions, AreToldByScheduleAndByDone) {
   EXPECT_TRUE(coordinator.done());
 }
 
+TEST_F(FailingFunctions, KeepTheCoordinatorBusyUntilTheyEnd) {
+  EXPECT_TRUE(coordinator.done());
+  const auto runs = endless();
+  EXPECT_FALSE(coordinator.done());
+  EXPECT_ERROR(Code::OutOfRange, "Gather", coordinator.fetch(bad()));
+  EXPECT_ERROR(Code::OutOfRange, "Gather", coordinator.done());
+  EXPECT_ERROR(Code::Cancelled, "", coordinator.fetch(runs));
+  EXPECT_TRUE(coordinator.done());
+}
+
 TEST_F(FailingFunctions, CannotRunForEver) {
   test::CoordinatedCluster other(1, 1);
   ClusterCoordinator impatient(other.strategy, {.function_timeout = milliseconds(200)});
@@ -70,6 +80,39 @@ TEST_F(FailingFunctions, CannotRunForEver) {
     return queue.dequeue();
   }));
   EXPECT_ERROR(Code::DeadlineExceeded, "200 ms", impatient.join());
+}
+
+TEST_F(FailingFunctions, DoNotRunWhenTheyAreScheduledAfterAnother) {
+  EXPECT_ERROR(Code::OutOfRange, "Gather", coordinator.fetch(bad()));
+  Variable count = v;
+  EXPECT_ERROR(Code::OutOfRange, "Gather", coordinator.schedule([&] { count.assign_add(1.f); }));
+  coordinator.join();
+  EXPECT_EQ(v.read_value().to<float>(), 0);
+}
+
+TEST_F(FailingFunctions, AreToldOnceThoughSeveralFail) {
+  for (int round = 0; round < 3; ++round) {
+    const Status outcome = capture_status([&] {
+      for (int i = 0; i < 10; ++i) bad();
+      coordinator.join();
+    });
+    EXPECT_EQ(outcome.code, Code::OutOfRange) << outcome.to_string();
+    EXPECT_TRUE(coordinator.done());
+    coordinator.join();
+  }
+}
+
+TEST_F(FailingFunctions, MayTakeTooLongAFewTimesWhereThatIsForgiven) {
+  test::CoordinatedCluster other(1, 1);
+  ClusterCoordinator patient(other.strategy,
+                             {.function_timeout = milliseconds(100), .timeouts_until_error = 3});
+  const auto start = std::chrono::steady_clock::now();
+  patient.schedule(function([] {
+    FifoQueue queue({.dtypes = {kFloat32}, .shapes = {{}}, .name = "never"});
+    return queue.dequeue();
+  }));
+  EXPECT_ERROR(Code::DeadlineExceeded, "100 ms", patient.join());
+  EXPECT_GE(std::chrono::steady_clock::now() - start, milliseconds(300));
 }
 
 std::latch released(1);
@@ -146,44 +189,6 @@ TEST_F(FailingFunctions, EndWithTheCoordinator) {
     }));
   }
   EXPECT_ERROR(Code::Cancelled, "", left->fetch());
-}
-
-TEST(ClosureQueue, IsBounded) {
-  internal::ClosureQueue queue(2, 1, [] {});
-  const auto closure = [] {
-    auto made = std::make_shared<internal::Closure>();
-    made->result = std::make_shared<internal::RemoteResult>();
-    return made;
-  };
-  queue.add(closure());
-  queue.add(closure());
-  std::atomic<bool> added = false;
-  std::thread third([&] {
-    queue.add(closure());
-    added = true;
-  });
-  std::stop_source never;
-  EXPECT_FALSE(added);
-  const auto first = queue.take(0, never.get_token());
-  third.join();
-  EXPECT_TRUE(added);
-  EXPECT_EQ(queue.all_done_below(), 1);
-  EXPECT_TRUE(queue.succeed(first, {}).ok());
-  EXPECT_EQ(queue.all_done_below(), 2);
-  queue.stop({.code = Code::Cancelled, .message = "over"});
-}
-
-TEST(ClosureQueue, PutsBackAtTheEnd) {
-  internal::ClosureQueue queue(0, 1, [] {});
-  std::stop_source never;
-  for (int i = 0; i < 2; ++i) {
-    auto made = std::make_shared<internal::Closure>();
-    made->result = std::make_shared<internal::RemoteResult>();
-    queue.add(made);
-  }
-  queue.put_back(queue.take(0, never.get_token()));
-  EXPECT_EQ(queue.take(0, never.get_token())->number, 2);
-  EXPECT_EQ(queue.take(0, never.get_token())->number, 1);
 }
 
 }  // namespace

@@ -39,6 +39,14 @@ std::string parameter_server_in(const Status& status) {
   return text.substr(at, std::min(end, text.size()) - at);
 }
 
+Status told_when_cancelling(const Status& status) {
+  if (!is_lost_peer(status.code)) return status;
+  return {.code = Code::Cancelled,
+          .message = "[Coordinator] the function was cancelled while it ran",
+          .origin = status.origin,
+          .cause = std::make_shared<const Status>(status)};
+}
+
 FailureKind FailureClassifier::classify(const Status& status) {
   if (is_lost_peer(status.code)) {
     return parameter_server_in(status).empty() ? FailureKind::Worker : FailureKind::ParameterServer;

@@ -39,6 +39,10 @@ class FailureClassifier {
   int timeouts_ = 0;
 };
 
+// What a function ended with while everything was being cancelled: that somebody was lost meanwhile
+// is no failure of its own.
+Status told_when_cancelling(const Status& status);
+
 // The parameter server that a failure names: "/job:ps/replica:0/task:0"; "" when none.
 std::string parameter_server_in(const Status& status);
 

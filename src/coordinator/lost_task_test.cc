@@ -22,6 +22,23 @@ TEST(LostWorkers, HaveTheirFunctionsRunElsewhere) {
   EXPECT_EQ(v.read_value().to<float>(), 101);
 }
 
+// What they say of others while they end is not believed.
+TEST(LostWorkers, AreNoFailureOfParameterServers) {
+  test::CoordinatedCluster here(1, 2);
+  ClusterCoordinator coordinator(here.strategy, {.ps_failures_until_error = 1});
+  Variable v = here.strategy.create([] { return Variable(0.f); });
+  const auto add = function([&] { v.assign_add(1.f); });
+  constexpr int kRounds = 5;
+  for (int round = 0; round < kRounds; ++round) {
+    for (int i = 0; i < 40; ++i) coordinator.schedule(add);
+    here.cluster.stop("worker", round % 2);
+    for (int i = 0; i < 10; ++i) coordinator.schedule(add);
+    coordinator.join();
+    here.cluster.start("worker", round % 2);
+  }
+  EXPECT_EQ(v.read_value().to<float>(), 50 * kRounds);
+}
+
 TEST(LostWorkers, GetNewIteratorsWhenTheyAreBack) {
   test::CoordinatedCluster here(1, 1);
   ClusterCoordinator coordinator(here.strategy);

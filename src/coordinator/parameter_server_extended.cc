@@ -107,33 +107,25 @@ Variable ParameterServerExtended::create_variable(const NextCreator& next,
   const auto* in_parts = request.initializer.target<PartInitializer>();
   if (in_parts != nullptr) {
     const DType dtype = request.options.dtype.value_or(in_parts->dtype());
-    const int64_t parts = parts_of(request.options.name, {dtype, in_parts->shape()});
-    if (parts > 1) return create_in_parts(next, request, *in_parts, parts);
+    const auto parts = parts_of(request.options.name, {dtype, in_parts->shape()});
+    if (parts) return create_in_parts(next, request, *in_parts, *parts);
   }
   const Made made = make_here(next, request);
   const ValuesAreMadeHere here_first;
   const Graph::Scope untraced(nullptr);  // the value is sent now, also while a function is traced
   const VariableRequest settled{request.initializer, made.options};
-  const int64_t parts = parts_of(made.options.name, {made.value.dtype(), made.value.shape()});
-  return parts == 1 ? place(settled, made.value, made.asked)
-                    : place_parts(settled, made.value, parts);
+  const auto parts = parts_of(made.options.name, {made.value.dtype(), made.value.shape()});
+  return parts ? place_parts(settled, made.value, *parts, made.asked)
+               : place(settled, made.value, made.asked);
 }
 
 ParameterServerExtended::Made ParameterServerExtended::make_here(const NextCreator& next,
                                                                  const VariableRequest& request) {
   const ValuesAreMadeHere here_first;
-  const DeviceName outside = requested_device("", "");
-  DeviceName inside = outside;
-  VariableRequest observed = request;
-  if (request.initializer) {
-    observed.initializer = [&] {
-      inside = requested_device("", "");
-      return request.initializer();
-    };
-  }
-  const Variable here = next(observed);
+  const Variable here = next(request);
   Made made{.value = {}, .options = VariableAccess::impl(here)->options(), .asked = std::nullopt};
-  if (inside != outside && inside.job == "ps") made.asked = inside;
+  const DeviceName& asked = here_first.asked();
+  if (asked != requested_device("", "") && asked.job == "ps") made.asked = asked;
   const Graph::Scope untraced(nullptr);
   made.value = read_copy(here);
   return made;
@@ -161,9 +153,10 @@ Variable ParameterServerExtended::create_in_parts(const NextCreator& next,
   return make_sharded(std::move(shards), request.options.name);
 }
 
-int64_t ParameterServerExtended::parts_of(const std::string& variable, const Spec& spec) const {
+std::optional<int64_t> ParameterServerExtended::parts_of(const std::string& variable,
+                                                         const Spec& spec) const {
   const bool together = !CreationDevices::current({}).empty();
-  if (!options_.variable_partitioner || spec.shape.rank() == 0 || together) return 1;
+  if (!options_.variable_partitioner || spec.shape.rank() == 0 || together) return std::nullopt;
   const std::vector<int64_t> parts = options_.variable_partitioner(spec.shape, spec.dtype, 0);
   const bool fits = parts.size() == static_cast<size_t>(spec.shape.rank()) && parts[0] >= 1 &&
                     std::all_of(parts.begin() + 1, parts.end(), [](int64_t n) { return n == 1; });
@@ -173,11 +166,13 @@ int64_t ParameterServerExtended::parts_of(const std::string& variable, const Spe
           "parts; only the first dimension is cut, and the others have one part",
           variable, spec.shape.to_string(), fmt::join(parts, ", "));
   }
-  return std::max(int64_t{1}, std::min(parts[0], spec.shape[0]));
+  if (parts[0] == 1) return std::nullopt;
+  return parts[0];
 }
 
 Variable ParameterServerExtended::place_parts(const VariableRequest& request, const Tensor& value,
-                                              int64_t parts) {
+                                              int64_t parts,
+                                              const std::optional<DeviceName>& asked) {
   const DivSharding sizes(value.shape()[0], parts);
   std::vector<Variable> shards;
   for (int64_t i = 0; i < sizes.parts(); ++i) {
@@ -185,9 +180,8 @@ Variable ParameterServerExtended::place_parts(const VariableRequest& request, co
     one.options.name = fmt::format("{}/part_{}", request.options.name, i);
     one.options.shape = Shape::unknown();
     const int64_t begin = sizes.begin(i);
-    shards.push_back(place(one,
-                           identity(slice(value, {{.begin = begin, .end = begin + sizes.size(i)}})),
-                           std::nullopt));
+    const Tensor rows = identity(slice(value, {{.begin = begin, .end = begin + sizes.size(i)}}));
+    shards.push_back(place(one, rows, asked));
   }
   return make_sharded(std::move(shards), request.options.name);
 }
@@ -294,8 +288,19 @@ Tensor ParameterServerExtended::add_to_group(const Gradients& gradients,
 }
 
 ParameterServerPlan ParameterServerExtended::plan() const {
-  const std::lock_guard lock(mutex_);
-  return plan_;
+  ParameterServerPlan made;
+  {
+    const std::lock_guard lock(mutex_);
+    made = plan_;
+  }
+  for (size_t ps = 0; ps < servers_->size(); ++ps) {
+    made.memory_per_task.push_back({servers_->device(ps).split().first, made.bytes_per_ps[ps]});
+  }
+  for (const int task : cluster_.task_indices("worker")) {
+    made.memory_per_task.push_back(
+        {fmt::format("/job:worker/replica:0/task:{}", task), made.bytes_per_step});
+  }
+  return made;
 }
 
 }  // namespace cohort::internal

@@ -60,9 +60,10 @@ class ParameterServerExtended : public StrategyExtended, public RemoteWorkers {
   static Made make_here(const NextCreator& next, const VariableRequest& request);
   Variable create_in_parts(const NextCreator& next, const VariableRequest& request,
                            const PartInitializer& initializer, int64_t parts);
-  // Into how many parts the partitioner cuts the variable.
-  int64_t parts_of(const std::string& variable, const Spec& spec) const;
-  Variable place_parts(const VariableRequest& request, const Tensor& value, int64_t parts);
+  // Into how many parts the partitioner cuts the variable; nullopt when it stays whole.
+  std::optional<int64_t> parts_of(const std::string& variable, const Spec& spec) const;
+  Variable place_parts(const VariableRequest& request, const Tensor& value, int64_t parts,
+                       const std::optional<DeviceName>& asked);
   // Throws ResourceExhausted when it has no room for so many bytes more.
   void check_room(const std::string& variable, const DeviceName& device, int64_t bytes) const;
   // Assigns the first value. An error for want of memory is told with the plan.

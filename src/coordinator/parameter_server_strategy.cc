@@ -46,6 +46,9 @@ std::string ParameterServerPlan::to_string() const {
   for (size_t ps = 0; ps < bytes_per_ps.size(); ++ps) {
     text += fmt::format("ps {}: {} bytes\n", ps, bytes_per_ps[ps]);
   }
+  for (const TaskMemory& task : memory_per_task) {
+    text += fmt::format("{} needs {} bytes\n", task.task, task.bytes);
+  }
   return text + fmt::format("a worker's step reads and sends at most {} bytes\n", bytes_per_step);
 }
 

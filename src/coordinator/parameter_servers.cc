@@ -2,8 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/raise.h"
 #include "cluster/ask_server.h"
+#include "coordinator/graph_nodes.h"
 #include "coordinator/shipping.h"
 
 namespace cohort::internal {
@@ -13,6 +16,8 @@ namespace {
 constexpr std::chrono::milliseconds kExamineLimit{1000};
 // For an update whose gradients are all there.
 constexpr std::chrono::milliseconds kUpdateLimit{60'000};
+// To find the server again that is to make one; whether it is lost is for others to find out.
+constexpr std::chrono::milliseconds kUpdatePatience{5000};
 
 // A session that cannot be used any more, and what it was asked has not happened.
 bool is_stale(const Status& status) { return status.code == Code::Aborted; }
@@ -40,7 +45,7 @@ void ParameterServers::take_over() {
                        {options_.container, gathering_container(options_.container)},
                        options_.credentials, std::max(left, std::chrono::milliseconds(100)));
       const std::lock_guard lock(channel->mutex);
-      open(*channel);
+      open(*channel, options_.connect_timeout);
       channel->incarnation = channel->session->server_incarnation();
     });
     if (status.ok()) continue;
@@ -100,13 +105,17 @@ std::string ParameterServers::find_restarted() {
 void ParameterServers::accept(const std::string& task) {
   Channel& at = channel(task);
   const std::lock_guard lock(at.mutex);
-  open(at);
+  open(at, options_.connect_timeout);
   at.incarnation = at.session->server_incarnation();
 }
 
-void ParameterServers::make(const GroupUpdate& update) {
-  run(
-      update.home, update.name, [&] { return update.function; }, {}, kUpdateLimit);
+void ParameterServers::make(const GroupUpdate& update, const Tensor& claim) {
+  run(update.home, {.key = update.name,
+                    .make = [&] { return update.function; },
+                    .values = {},
+                    .claim = claim,
+                    .limit = kUpdateLimit,
+                    .patience = std::min(kUpdatePatience, options_.connect_timeout)});
 }
 
 void ParameterServers::forget_gathered() {
@@ -116,44 +125,57 @@ void ParameterServers::forget_gathered() {
   }
 }
 
-void ParameterServers::open(Channel& channel) {
+void ParameterServers::open(Channel& channel, std::chrono::milliseconds limit) {
   auto graph = std::make_shared<GraphImpl>();
   SessionOptions options;
   options.credentials = options_.credentials;
   auto session = std::make_shared<RemoteSession>(graph, channel.address, options);
-  session->open(options_.connect_timeout);
+  session->open(limit);
   channel.graph = std::move(graph);
   channel.session = std::move(session);
   channel.callables.clear();
 }
 
-ParameterServers::Ready ParameterServers::prepare(Channel& channel, const std::string& key,
-                                                  const Make& make,
-                                                  const std::vector<Tensor>& values) {
+ParameterServers::Ready ParameterServers::prepare(Channel& channel, const Call& call) {
   const std::lock_guard lock(channel.mutex);
-  if (channel.session == nullptr) open(channel);
-  auto found = channel.callables.find(key);
+  if (channel.session == nullptr) {
+    open(channel, call.patience.count() > 0 ? call.patience : options_.connect_timeout);
+  }
+  auto found = channel.callables.find(call.key);
   if (found == channel.callables.end()) {
     GraphImpl& graph = *channel.graph;
-    const ShippedFunction shipped = ship(
-        *make(), values, {.graph = graph, .home = channel.device, .container = options_.container});
+    Destination to{.graph = graph, .home = channel.device, .container = options_.container};
     std::vector<Tensor> feeds, fetches;
+    if (call.claim) {
+      to.claim = add_placeholder(graph, "claim", {kInt64, Shape{3}}, channel.device);
+      feeds.push_back(graph.symbol(*to.claim));
+    }
+    const ShippedFunction shipped = ship(*call.make(), call.values, to);
     for (const Endpoint feed : shipped.feeds) feeds.push_back(graph.symbol(feed));
     for (const Endpoint fetch : shipped.fetches) fetches.push_back(graph.symbol(fetch));
-    found = channel.callables.emplace(key, channel.session->make_callable(feeds, fetches)).first;
+    const int made = channel.session->make_callable(feeds, fetches, call.patience);
+    found = channel.callables.emplace(call.key, made).first;
   }
   return {channel.session, found->second};
 }
 
-std::vector<Tensor> ParameterServers::run(const DeviceName& device, const std::string& key,
-                                          const Make& make, const std::vector<Tensor>& values,
-                                          std::chrono::milliseconds limit) {
+ParameterServers::Ready ParameterServers::prepare_in_time(Channel& channel, const Call& call) {
+  Ready ready;
+  Status status = capture_status([&] { ready = prepare(channel, call); });
+  if (status.code == Code::DeadlineExceeded) status.code = Code::Unavailable;
+  throw_if_error(status);
+  return ready;
+}
+
+std::vector<Tensor> ParameterServers::run(const DeviceName& device, const Call& call) {
   Channel& at = channel(device);
+  std::vector<Tensor> values = call.values;
+  if (call.claim) values.insert(values.begin(), *call.claim);
   for (int attempt = 0;; ++attempt) {
     std::vector<Tensor> results;
     const Status status = capture_status([&] {
-      const Ready ready = prepare(at, key, make, values);
-      results = ready.session->run_callable(ready.callable, values, {.timeout = limit});
+      const Ready ready = prepare_in_time(at, call);
+      results = ready.session->run_callable(ready.callable, values, {.timeout = call.limit});
     });
     if (status.ok()) {
       results.pop_back();  // that it is done

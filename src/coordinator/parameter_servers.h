@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 
 #include "cluster/remote_session.h"
@@ -45,13 +46,22 @@ class ParameterServers {
   // From here on the server that is there now counts, empty as it is.
   void accept(const std::string& task);
 
-  // Runs a function of `values` on one of them. `make` traces it the first time that `key` is used.
-  using Make = std::function<std::shared_ptr<const GraphFunction>()>;
-  std::vector<Tensor> run(const DeviceName& device, const std::string& key, const Make& make,
-                          const std::vector<Tensor>& values, std::chrono::milliseconds limit = {});
+  // A function of `values` that is to run on one of them. `make` traces it the first time that
+  // `key` is used.
+  struct Call {
+    std::string key;
+    std::function<std::shared_ptr<const GraphFunction>()> make;
+    std::vector<Tensor> values = {};
+    // Where the call may be repeated: what tells it from its repetition, see kOnce.
+    std::optional<Tensor> claim = std::nullopt;
+    std::chrono::milliseconds limit{0};     // of the run; 0 = none
+    std::chrono::milliseconds patience{0};  // to find the server; 0 = the connect_timeout
+  };
+  std::vector<Tensor> run(const DeviceName& device, const Call& call);
 
-  // Makes the update with the gradients that are there, at least one for each variable.
-  void make(const GroupUpdate& update);
+  // Makes the update with the gradients that are there, at least one for each variable. Made again
+  // with the same claim, it changes nothing that it has changed before.
+  void make(const GroupUpdate& update, const Tensor& claim);
   // Forgets the gradients that wait for updates.
   void forget_gathered();
 
@@ -67,15 +77,16 @@ class ParameterServers {
   };
   // A function that is ready to run.
   struct Ready {
-    std::shared_ptr<RemoteSession> session;
-    int callable;
+    std::shared_ptr<RemoteSession> session = {};
+    int callable = 0;
   };
 
   Channel& channel(const DeviceName& device);
   Channel& channel(const std::string& task);
-  Ready prepare(Channel& channel, const std::string& key, const Make& make,
-                const std::vector<Tensor>& values);
-  void open(Channel& channel);
+  Ready prepare(Channel& channel, const Call& call);
+  // The same; a server that takes too long is Unavailable.
+  Ready prepare_in_time(Channel& channel, const Call& call);
+  void open(Channel& channel, std::chrono::milliseconds limit);
 
   const ParameterServersOptions options_;
   std::vector<std::unique_ptr<Channel>> channels_;

@@ -49,6 +49,7 @@ class RemoteResult {
 
   const Specs& specs() const { return specs_; }
   RemoteValueStatus status() const;
+  bool is_settled() const { return status() != RemoteValueStatus::NotReady; }
   // What there is instead of tensors; Ok when there is none, or not yet.
   Status error() const;
   // Whether there is one or the other, at the latest after that time.

@@ -45,7 +45,9 @@ Tensor RemoteVariable::there(std::string_view what, const std::vector<Tensor>& v
     });
   };
   const RecordingPause unheard;
-  return place_.servers->run(place_.device, key_of(what, place_.unique_name, specs), make, values)
+  return place_.servers
+      ->run(place_.device,
+            {.key = key_of(what, place_.unique_name, specs), .make = make, .values = values})
       .at(0);
 }
 

@@ -7,6 +7,7 @@
 #include "coordinator/failure.h"
 #include "support/expect_error.h"
 #include "support/free_ports.h"
+#include "support/scoped_environment.h"
 
 namespace cohort {
 namespace {
@@ -68,6 +69,31 @@ TEST(Failures, AreToldApart) {
   EXPECT_FALSE(failures.is_lost("ps 0"));
   EXPECT_FALSE(failures.is_lost("ps 1"));
   EXPECT_TRUE(failures.is_lost("ps 0"));
+}
+
+TEST(Failures, AreCancellationsWhileEverythingIsCancelled) {
+  const Status lost{.code = Code::Unavailable, .message = "worker 1 is lost"};
+  const Status told = internal::told_when_cancelling(lost);
+  EXPECT_EQ(told.code, Code::Cancelled);
+  EXPECT_EQ(told.root().message, "worker 1 is lost");
+  const Status own{.code = Code::OutOfRange, .message = "no more elements"};
+  EXPECT_EQ(internal::told_when_cancelling(own).code, Code::OutOfRange);
+}
+
+TEST(FailureLimits, ComeFromTheEnvironment) {
+  const auto limits = [](const char* ps, const char* timeouts) {
+    const ScopedEnvironment given({{"TF_COORDINATOR_IGNORE_TRANSIENT_PS_FAILURES", ps},
+                                   {"TF_COORDINATOR_IGNORE_TRANSIENT_TIMEOUTS", timeouts}});
+    const internal::FailureLimits found = internal::FailureLimits::of(25);
+    return std::pair{found.ps_failures, found.timeouts};
+  };
+  EXPECT_EQ(internal::FailureLimits::of(25).ps_failures, 3);
+  EXPECT_EQ(internal::FailureLimits::of(25).timeouts, 2);
+  EXPECT_EQ(internal::FailureLimits::of(9).timeouts, 0);
+  EXPECT_EQ(limits("7", "0"), (std::pair{7, 0}));
+  EXPECT_EQ(limits("many", "-1"), (std::pair{3, 2}));
+  internal::FailureClassifier none({.ps_failures = 0, .timeouts = 0});
+  EXPECT_TRUE(none.is_lost("ps 0"));
 }
 
 }  // namespace

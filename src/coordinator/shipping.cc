@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "base/raise.h"
 #include "cohort/ops.h"
@@ -96,9 +97,11 @@ class Copy {
       places_[argument] =
           add_variable_handle(to_.graph, to_.container, cell->name(), cell->device());
       device_of_handle_[argument] = cell->device();
+      shared_.insert(argument);
     } else if (const auto* gathering = dynamic_cast<const RemoteAccumulator*>(resource)) {
       places_[argument] = add_accumulator_handle(to_.graph, to_.container, *gathering);
       device_of_handle_[argument] = gathering->device();
+      shared_.insert(argument);
     } else if (const auto* own = dynamic_cast<const WorkerCell*>(resource)) {
       places_[argument] = to_.bind_variable(*own);
       device_of_handle_[argument] = to_.home;
@@ -160,7 +163,7 @@ class Copy {
 
   bool changes_variable(const Node& node) const {
     if (!node.op->stateful || node.op->name == "ReadVariable" || node.inputs.empty()) return false;
-    return is_far(node.inputs[0]) && node.attrs.has("dtype") && node.attrs.has("shape");
+    return shared_.contains(node.inputs[0]) && node.attrs.has("dtype") && node.attrs.has("shape");
   }
 
   DeviceName device_for(const Node& node) const {
@@ -291,6 +294,7 @@ class Copy {
   std::vector<DeviceName> devices_;                  // of copied nodes
   std::map<Endpoint, Endpoint> places_;              // of arguments
   std::map<Endpoint, DeviceName> device_of_handle_;  // by endpoint of the body
+  std::set<Endpoint> shared_;                        // handles of state on parameter servers
   std::map<int, std::vector<int>> with_read_;        // what reads rows in the place of a read
   std::vector<int> first_;                           // run before everything with effects
   std::vector<int> stateful_;                        // made so far

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "coordinator/parameter_server_extended.h"
+#include "runtime/traces.h"
 #include "support/coordinated_cluster.h"
 
 namespace cohort {
@@ -19,6 +21,12 @@ struct SyncCluster : test::CoordinatedCluster {
   RemoteValue<Tensor> push(float gradient) { return coordinator.schedule(step_, Tensor(gradient)); }
   float value() const { return v.read_value().to<float>(); }
   int64_t updates() const { return optimizer.iterations().read_value().to<int64_t>(); }
+  // That what push() schedules belongs to.
+  std::vector<const internal::GroupUpdate*> group_updates() {
+    const auto scope = strategy.scope();
+    const internal::TracingForWorkers tracing;
+    return internal::GroupUpdates::of(step_.trace(Tensor(0.f)).trace->function());
+  }
 
  private:
   const std::function<Tensor(Tensor)> body_ = [this](Tensor gradient) {
@@ -95,6 +103,20 @@ TEST(SyncTraining, CountsEveryGradientOnceWhenWorkersAreLost) {
   here.coordinator.join();
   EXPECT_EQ(here.updates(), 20);
   EXPECT_EQ(here.value(), 5);
+}
+
+// The answer to the first request may have been lost on its way.
+TEST(SyncTraining, MakesAnUpdateOnceThoughAskedTwice) {
+  SyncCluster here(2, 2);
+  here.coordinator.fetch(here.push(2));  // waits for a second one
+  const std::vector<const internal::GroupUpdate*> updates = here.group_updates();
+  ASSERT_EQ(updates.size(), 1u);
+  auto& servers =
+      static_cast<internal::ParameterServerExtended&>(here.strategy.extended()).servers();
+  const Tensor claim({std::numeric_limits<int64_t>::max(), int64_t{1}, int64_t{1}});
+  for (int i = 0; i < 3; ++i) servers.make(*updates[0], claim);
+  EXPECT_EQ(here.value(), 9);
+  EXPECT_EQ(here.updates(), 1);
 }
 
 TEST(SyncTraining, BeginsTheGroupAgainWhenAParameterServerIsRestored) {

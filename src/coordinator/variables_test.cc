@@ -137,6 +137,21 @@ TEST_F(RemoteVariables, AreCachedWhereAsked) {
   EXPECT_EQ(seen, (std::vector<float>{1, 1, 9}));
 }
 
+TEST_F(RemoteVariables, HaveTheirRowsLookedUpAnewWhereReadsAreCached) {
+  ClusterCoordinator coordinator(strategy);
+  Variable table = strategy.create([] { return Variable({{1.f}, {2.f}}); });
+  const RemoteValue result = coordinator.schedule([&] {
+    const auto caching = cache_variable_reads();
+    std::vector<Tensor> seen{nn::embedding_lookup(table, Tensor({1}))};
+    table.assign_add(Tensor(10.f));
+    seen.push_back(nn::embedding_lookup(table, Tensor({1})));
+    return seen;
+  });
+  const std::vector<Tensor> seen = coordinator.fetch(result);
+  EXPECT_EQ(seen[0].to_vector<float>()[0], 2);
+  EXPECT_EQ(seen[1].to_vector<float>()[0], 12);
+}
+
 TEST(PartitionedVariables, AreSpreadAndLookedUpWhereTheyAre) {
   test::CoordinatedCluster here(2, 2, {.variable_partitioner = FixedShardsPartitioner(3)});
   ClusterCoordinator coordinator(here.strategy);

@@ -29,6 +29,11 @@ uint64_t WorkerChannel::generation() const {
   return generation_;
 }
 
+bool WorkerChannel::is_gone(uint64_t generation) const {
+  const std::lock_guard lock(mutex_);
+  return generation != generation_ || !connected_ || connected_->session->is_lost();
+}
+
 void WorkerChannel::open() {
   const std::lock_guard lock(mutex_);
   if (connected_) return;
@@ -118,6 +123,17 @@ Destination WorkerChannel::destination(Connected& to, const Places& places) {
           .claim = to.claim};
 }
 
+int WorkerChannel::ship_in_time(Connected& to, const Closure& closure, const Places& places) {
+  int callable = 0;
+  const Status status = capture_status([&] { callable = ship_to(to, closure, places); });
+  if (status.code == Code::DeadlineExceeded) {
+    raise(Code::Unavailable, "[Coordinator] worker {} does not get function '{}' ready: {}", task(),
+          closure.trace->function().name, status.message);
+  }
+  throw_if_error(status);
+  return callable;
+}
+
 int WorkerChannel::ship_to(Connected& to, const Closure& closure, const Places& places) {
   ShippedFunction shipped =
       ship(closure.trace->function(), closure.arguments, destination(to, places));
@@ -165,7 +181,7 @@ WorkerChannel::Ready WorkerChannel::prepare(const Closure& closure, const Places
   if (!connected_) raise(Code::Unavailable, "[Coordinator] worker {} is lost", task());
   auto found = connected_->functions.find(key);
   if (found == connected_->functions.end()) {
-    const int callable = ship_to(*connected_, closure, places);
+    const int callable = ship_in_time(*connected_, closure, places);
     found =
         connected_->functions.emplace(key, Shipped{closure.trace, std::move(resources), callable})
             .first;

@@ -46,6 +46,8 @@ class WorkerChannel {
   bool drop(uint64_t generation, bool lost_state);
   // Of the session: what a failed run is to be reported with.
   uint64_t generation() const;
+  // Whether that session is of no use any more: its connection has ended, or it was dropped.
+  bool is_gone(uint64_t generation) const;
   // Ends what runs with Cancelled.
   void cancel();
 
@@ -76,6 +78,8 @@ class WorkerChannel {
   };
   Places places_of(const Closure& closure) const;
   Ready prepare(const Closure& closure, const Places& places);
+  // Throws Unavailable when the worker takes too long.
+  int ship_in_time(Connected& to, const Closure& closure, const Places& places);
   int ship_to(Connected& to, const Closure& closure, const Places& places);
   Destination destination(Connected& to, const Places& places);
   Endpoint bind_iterator(Connected& to, const ElementSource& source) const;

@@ -5,6 +5,7 @@
 #include "distribute/variable_scopes.h"
 #include "ops/dispatch.h"
 #include "ops/variable_ops.h"
+#include "train/row_reads.h"
 
 namespace cohort::internal {
 
@@ -14,7 +15,7 @@ CachingVariable::CachingVariable(const Variable& far) : far_(far) {
 
 Tensor CachingVariable::read() const {
   const std::shared_ptr<ReadCache> cache = read_cache();
-  if (cache == nullptr) return impl().read();
+  if (cache == nullptr || RowReads::active()) return impl().read();
   const Tensor near = cache->get(*this, [this] {
     const RecordingPause unheard;  // tapes hear of every use below
     const DeviceScope here("CPU:0");

@@ -5,7 +5,7 @@
 namespace cohort::internal {
 
 // A variable that is far away: inside a CacheVariableReadsScope the first read is kept nearby and
-// serves the later ones. Writes go to the variable itself.
+// serves the later ones. Writes go to the variable itself, and so do reads of rows.
 class CachingVariable : public VariableImpl {
  public:
   explicit CachingVariable(const Variable& far);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "cohort/ops.h"
+#include "cohort/sharded_variable.h"
 #include "distribute/variable_scopes.h"
 #include "distribute/variable_test_strategies.h"
 #include "ops/expect_error.h"
@@ -44,6 +45,27 @@ TEST(CachingVariable, ReadsAnewInEveryScopeHoweverManyThereWere) {
 TEST(CachingVariable, ScopesDoNotNest) {
   const auto caching = cache_variable_reads();
   internal::expect_error([] { const auto inner = cache_variable_reads(); }, "nest");
+}
+
+TEST(CachingVariable, IsNeverCachedRowByRow) {
+  const auto far = [](const std::vector<float>& rows) {
+    return internal::VariableAccess::make(
+        std::make_shared<internal::CachingVariable>(Variable(Tensor::from(rows))));
+  };
+  Variable table = far({1, 2});
+  const ShardedVariable sharded({far({3, 4}), far({5, 6})});
+  const auto caching = cache_variable_reads();
+  const Tensor second({int64_t{1}});
+  EXPECT_EQ(nn::embedding_lookup(table, second).to_vector<float>()[0], 2);
+  EXPECT_EQ(sharded.sparse_read(second).to_vector<float>()[0], 4);
+  table.assign_add(Tensor({10.f, 10.f}));
+  for (Variable shard : sharded) shard.assign_add(Tensor({10.f, 10.f}));
+  EXPECT_EQ(nn::embedding_lookup(table, second).to_vector<float>()[0], 12);
+  EXPECT_EQ(nn::embedding_lookup(sharded, second).to_vector<float>()[0], 14);
+  EXPECT_EQ(sharded.sparse_read(second).to_vector<float>()[0], 14);
+  EXPECT_EQ(table.read_value().to_vector<float>()[1], 12);  // and fills no cache
+  table.assign_add(Tensor({10.f, 10.f}));
+  EXPECT_EQ(table.read_value().to_vector<float>()[1], 12);
 }
 
 TEST(CachingVariable, CachesForTheReplicasOfARun) {

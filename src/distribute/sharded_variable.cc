@@ -8,6 +8,7 @@
 #include "ops/dispatch.h"
 #include "ops/read_rows.h"
 #include "ops/variable_ops.h"
+#include "train/row_reads.h"
 #include "train/update_route.h"
 
 namespace cohort::internal {
@@ -159,6 +160,7 @@ Gradient ShardedVariableImpl::part_of(const Gradient& gradient, size_t shard) co
 Tensor ShardedVariableImpl::sparse_read(const Tensor& rows) const {
   require_div_sizes("sparse_read");
   require_row_vector(rows, "sparse_read", name());
+  const RowReads never_cached;
   return gather(read(), rows, 0);
 }
 

@@ -57,6 +57,32 @@ TEST_F(Sharded, IsSlicedAsTheTensorIs) {
   EXPECT_ERROR(Code::InvalidArgument, "step 0", s.slice({{0, 3, 0}}));
 }
 
+TEST_F(Sharded, IsSlicedInFurtherDimensionsToo) {
+  const auto rows = [](int64_t first, int64_t count) {
+    return Variable(
+        reshape(range(count * 3, kFloat32) + static_cast<float>(first * 3), {count, 3}));
+  };
+  const ShardedVariable table({rows(0, 3), rows(3, 1), rows(4, 2)});
+  const Tensor all = table;
+  for (const std::vector<Range>& ranges :
+       {std::vector<Range>{{1, 5}, {0, 2}}, std::vector<Range>{{5, 0, -2}, {2, std::nullopt, -1}},
+        std::vector<Range>{{3, 3}, {1, 2}}, std::vector<Range>{{-100, 100}},
+        std::vector<Range>{}}) {
+    const Tensor part = table.slice(ranges);
+    EXPECT_EQ(part.shape(), slice(all, ranges).shape());
+    EXPECT_EQ(numbers(part), numbers(slice(all, ranges)));
+  }
+  EXPECT_EQ(numbers(table[3]), (Floats{9, 10, 11}));
+  EXPECT_EQ(numbers(table[-6]), (Floats{0, 1, 2}));
+  EXPECT_ERROR(Code::OutOfRange, "no row -7", table[-7]);
+}
+
+TEST_F(Sharded, IsCalculatedWithAsOneTensor) {
+  EXPECT_EQ(numbers(s * 2.f)[9], 18);
+  EXPECT_EQ(numbers(1.f + s)[0], 1);
+  EXPECT_EQ(sum(s).to<float>(), 45);
+}
+
 TEST_F(Sharded, IsAssignedPartByPart) {
   s.assign_add(ones({10})).assign_sub(ones({10}) * 3.f);
   EXPECT_EQ(numbers(s.variables()[1]), (Floats{2, 3, 4}));
@@ -72,8 +98,27 @@ TEST_F(Sharded, HasRows) {
   s.scatter_update({Tensor({-1.f}), Tensor({int64_t{4}}), {10}});
   EXPECT_EQ(s[4].to<float>(), -1);
   EXPECT_ERROR(Code::InvalidArgument, "vector", s.sparse_read(Tensor({{1}, {2}})));
+  EXPECT_ERROR(Code::OutOfRange, "", s.sparse_read(Tensor({10})));
+  const IndexedSlices first{Tensor({2.f}), Tensor({int64_t{0}}), {3}};
+  EXPECT_ERROR(Code::InvalidArgument, "vector",
+               s.scatter_add({ones({1, 1}), Tensor({{int64_t{0}}}), {10}}));
   ShardedVariable uneven({part({1}), part({2, 3})});
   EXPECT_ERROR(Code::Unimplemented, "sizes", uneven.sparse_read(Tensor({1})));
+  EXPECT_ERROR(Code::Unimplemented, "sizes", uneven.scatter_add(first));
+  ShardedVariable with_nothing({part({1}), part({})});
+  EXPECT_EQ(numbers(with_nothing), (Floats{1}));
+  EXPECT_ERROR(Code::Unimplemented, "sizes", with_nothing.sparse_read(Tensor({0})));
+}
+
+TEST_F(Sharded, ChangesRowsInEveryWay) {
+  const IndexedSlices rows{Tensor({2.f, 4.f}), Tensor({int64_t{9}, int64_t{3}}), {10}};
+  const auto now = [&] { return std::pair{s[9].to<float>(), s[3].to<float>()}; };
+  using Two = std::pair<float, float>;
+  EXPECT_EQ((s.scatter_mul(rows), now()), (Two{18, 12}));
+  EXPECT_EQ((s.scatter_div(rows), now()), (Two{9, 3}));
+  EXPECT_EQ((s.scatter_sub(rows), now()), (Two{7, -1}));
+  EXPECT_EQ((s.scatter_max(rows), now()), (Two{7, 4}));
+  EXPECT_EQ((s.scatter_min(rows), now()), (Two{2, 4}));
 }
 
 TEST_F(Sharded, ChecksItsShards) {

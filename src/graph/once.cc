@@ -2,8 +2,12 @@
 // lost in the middle of a step has its step done again by another, and nobody knows how far it
 // came.
 
+#include <algorithm>
+#include <condition_variable>
+#include <functional>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <set>
 
 #include "base/raise.h"
@@ -29,29 +33,45 @@ struct Claim {
   }
 };
 
-// Which updates a task has made. Thread-safe.
+// Which updates a task has made, and what they gave where that cannot be had again. Thread-safe.
 class UpdateLedger : public Resource {
  public:
   using Update = std::pair<const Resource*, int64_t>;
+  using Given = std::vector<Tensor>;
 
-  // Whether the update is to be made: it was not before, and somebody still waits for it.
-  bool take(const Claim& claim, const Update& update) {
-    const std::lock_guard lock(mutex_);
-    if (claim.coordinator < coordinator_) return false;
+  // Makes the update, unless it was made before or nobody waits for it any more: then nullopt is
+  // what it gives, or what it gave before when that was kept. One that is being made is waited for,
+  // so that who repeats a call does not go on before the update is there.
+  std::optional<Given> make(const Claim& claim, const Update& update, bool keep,
+                            const std::function<Given()>& body) {
+    std::unique_lock lock(mutex_);
+    const std::pair<Update, int64_t> one{update, claim.call};
+    made_now_.wait(lock, [&] { return !making_.contains(one); });
+    if (claim.coordinator < coordinator_) return std::nullopt;
     if (claim.coordinator > coordinator_) begin(claim.coordinator);
     all_done_below_ = std::max(all_done_below_, claim.all_done_below);
-    if (claim.call < all_done_below_) return false;
-    std::set<int64_t>& calls = made_[update];
+    if (claim.call < all_done_below_) return std::nullopt;
+    Calls& calls = made_[update];
     calls.erase(calls.begin(), calls.lower_bound(all_done_below_));
-    return calls.insert(claim.call).second;
-  }
-  // It failed after all.
-  void give_back(const Claim& claim, const Update& update) {
-    const std::lock_guard lock(mutex_);
-    if (claim.coordinator == coordinator_) made_[update].erase(claim.call);
+    if (const auto before = calls.find(claim.call); before != calls.end()) return before->second;
+    making_.insert(one);
+    lock.unlock();
+    Given given;
+    const Status status = capture_status([&] { given = body(); });
+    lock.lock();
+    making_.erase(one);
+    made_now_.notify_all();
+    throw_if_error(status);
+    if (claim.coordinator == coordinator_) {
+      made_[update][claim.call] = keep ? std::optional(given) : std::nullopt;
+    }
+    return given;
   }
 
  private:
+  // By number; with what was given, where that is kept.
+  using Calls = std::map<int64_t, std::optional<Given>>;
+
   void begin(int64_t coordinator) {
     coordinator_ = coordinator;
     all_done_below_ = 0;
@@ -59,9 +79,11 @@ class UpdateLedger : public Resource {
   }
 
   std::mutex mutex_;
+  std::condition_variable made_now_;
   int64_t coordinator_ = 0;  // guarded by mutex_, as all below
   int64_t all_done_below_ = 0;
-  std::map<Update, std::set<int64_t>> made_;  // calls that are not known to be over
+  std::map<Update, Calls> made_;  // that are not known to be over
+  std::set<std::pair<Update, int64_t>> making_;
 };
 
 std::shared_ptr<UpdateLedger> ledger_of(Kernel& k) {
@@ -73,29 +95,27 @@ std::vector<Tensor> make_update(Kernel& k) {
   return call_function(*k.attrs.get<FunctionPtr>("update"), k.inputs.subspan(1), k.run);
 }
 
-// What an update gives that is not made again: the variable as it is, or nothing where the state is
-// no variable.
-Tensor unchanged(const Resource& state) {
+// What an update of a call that is over gives: the variable as it is. Who still asks for gradients
+// that were gathered for that call is too late.
+std::vector<Tensor> unchanged(const Resource& state) {
   const auto* cell = dynamic_cast<const VariableCell*>(&state);
-  return cell != nullptr ? cell->read() : zeros({0}, kBool);
+  if (cell != nullptr) return {cell->read()};
+  raise(Code::Cancelled, "[Once] the call that this is part of is over");
 }
 
 void update_once(Kernel& k) {
+  std::vector<Tensor> given;
   if (k.run == nullptr) {  // called at once, it is not repeated
-    k.outputs[0] = make_update(k).at(0);
-    return;
+    given = make_update(k);
+  } else {
+    const UpdateLedger::Update update{resource_of(k.inputs[1]).get(), k.attrs.integer("number")};
+    // A variable tells its value again; what is taken from an accumulator is there once.
+    const bool keep = dynamic_cast<const VariableCell*>(update.first) == nullptr;
+    auto made =
+        ledger_of(k)->make(Claim::from(k.inputs[0]), update, keep, [&] { return make_update(k); });
+    given = made ? *std::move(made) : unchanged(*update.first);
   }
-  const Claim claim = Claim::from(k.inputs[0]);
-  const UpdateLedger::Update update{resource_of(k.inputs[1]).get(), k.attrs.integer("number")};
-  const std::shared_ptr<UpdateLedger> ledger = ledger_of(k);
-  if (!ledger->take(claim, update)) {
-    k.outputs[0] = unchanged(*update.first);
-    return;
-  }
-  const Status status = capture_status([&] { k.outputs[0] = make_update(k).at(0); });
-  if (status.ok()) return;
-  ledger->give_back(claim, update);
-  throw Error(status);
+  std::ranges::move(given, k.outputs.begin());
 }
 
 Specs infer_once(const OpInputs& inputs) {
@@ -109,19 +129,14 @@ Specs infer_once(const OpInputs& inputs) {
   }
   const GraphFunction& update = *inputs.attrs.get<FunctionPtr>("update");
   require_arguments(inputs.op, update, inputs.tensors.subspan(1));
-  Specs results = result_specs(update);
-  if (results.size() != 1) {
-    raise(Code::InvalidArgument, "[Once] an update gives the new value, '{}' gives {} tensors",
-          update.name, results.size());
-  }
-  return results;
+  return result_specs(update);
 }
 
 }  // namespace
 
 // Makes the update of the state behind input 1, a variable or gradients that are gathered, unless
-// the call that input 0 names has made its update of that number before, or is over: then the
-// result is the variable as it is, or nothing. Input 0 is the
+// the call that input 0 names has made its update of that number before, or is over: then a
+// variable gives its value as it is, and gathered gradients what they gave before. Input 0 is the
 // coordinator's number, the call's, and the number below which all calls are over; inputs from 1 on
 // are the update's.
 extern constexpr OpDef kOnce{

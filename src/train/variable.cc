@@ -21,16 +21,16 @@ std::vector<VariableCreator>& variable_creators() {
 
 namespace {
 
-bool& values_are_made_here() {
-  thread_local bool here = false;
+ValuesAreMadeHere*& values_are_made_here() {
+  thread_local ValuesAreMadeHere* here = nullptr;
   return here;
 }
 
 }  // namespace
 
-ValuesAreMadeHere::ValuesAreMadeHere() : outer_(std::exchange(values_are_made_here(), true)) {}
+ValuesAreMadeHere::ValuesAreMadeHere() : outer_(std::exchange(values_are_made_here(), this)) {}
 ValuesAreMadeHere::~ValuesAreMadeHere() { values_are_made_here() = outer_; }
-bool ValuesAreMadeHere::active() { return values_are_made_here(); }
+ValuesAreMadeHere* ValuesAreMadeHere::innermost() { return values_are_made_here(); }
 
 namespace {
 // What a copy of the graph must know of the variable.
@@ -54,7 +54,10 @@ Variable make_ordinary_variable(const VariableRequest& request) {
   }
   const Graph::Scope outside(nullptr);
   std::optional<DeviceScope> here;
-  if (ValuesAreMadeHere::active()) here.emplace(value_device().full_name);
+  if (ValuesAreMadeHere* elsewhere = ValuesAreMadeHere::innermost()) {
+    elsewhere->note(requested_device("", ""));
+    here.emplace(value_device().full_name);
+  }
   return VariableAccess::make(std::make_shared<LocalVariable>(request));
 }
 

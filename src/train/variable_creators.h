@@ -1,7 +1,9 @@
 #pragma once
 
+#include <utility>
 #include <vector>
 
+#include "cohort/device.h"
 #include "cohort/variable.h"
 
 namespace cohort::internal {
@@ -24,10 +26,16 @@ class [[nodiscard]] ValuesAreMadeHere {
   ~ValuesAreMadeHere();
   ValuesAreMadeHere(const ValuesAreMadeHere&) = delete;
   ValuesAreMadeHere& operator=(const ValuesAreMadeHere&) = delete;
-  static bool active();
+  // This thread's; null when there is none.
+  static ValuesAreMadeHere* innermost();
+
+  // What the scopes asked for when the last variable was made, those of creators included.
+  const DeviceName& asked() const { return asked_; }
+  void note(DeviceName asked) { asked_ = std::move(asked); }
 
  private:
-  const bool outer_;
+  ValuesAreMadeHere* const outer_;
+  DeviceName asked_;
 };
 
 // Makes the variable without asking them: a node of the graph being built, or, outside of graphs

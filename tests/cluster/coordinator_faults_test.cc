@@ -10,6 +10,7 @@
 #include <random>
 
 #include "cohort/cohort.h"
+#include "support/eventually.h"
 #include "support/process_cluster.h"
 #include "support/temporary_file.h"
 
@@ -113,11 +114,8 @@ TEST_F(CoordinatorFaults, AKilledChiefGoesOnWhereItSaved) {
                                        std::to_string(200 * (times + 1))};
   for (int i = 0; i < times; ++i) {
     test::Process chief(words);
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-    while (chief.output().find("saved") == std::string::npos) {
-      ASSERT_LT(std::chrono::steady_clock::now(), deadline) << chief.output();
-      std::this_thread::sleep_for(std::chrono::milliseconds(2));
-    }
+    ASSERT_TRUE(test::eventually([&] { return chief.output().find("saved") != std::string::npos; }))
+        << chief.output();
     std::this_thread::sleep_for(std::chrono::milliseconds(any(100)));  // anywhere in what it does
     chief.send(SIGKILL);
     chief.wait();

@@ -5,13 +5,28 @@
 
 #include <cohort/cohort.h>
 #include <sys/prctl.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <cstdio>
+#include <stdexcept>
 
 #include "support/listed_cluster.h"
 
 namespace {
+
+// Functions of the program that tests schedule.
+cohort::Tensor twice(cohort::Tensor x) { return x * 2.f; }
+COHORT_FUNCTION(cluster_test_twice, twice);
+cohort::Tensor throws(cohort::Tensor) { throw std::runtime_error("the disk is full"); }
+COHORT_FUNCTION(cluster_test_throws, throws);
+cohort::Tensor wrong_shape(cohort::Tensor) { return cohort::Tensor({1.f, 2.f}); }
+COHORT_FUNCTION(cluster_test_wrong_shape, wrong_shape);
+cohort::Tensor waits(cohort::Tensor x) {
+  pause();  // until the process ends
+  return x;
+}
+COHORT_FUNCTION(cluster_test_waits, waits);
 
 void wait_in_a_step(const std::string& target) {
   cohort::Graph graph;
