@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "support/coordinated_cluster.h"
+#include "support/temporary_file.h"
 
 namespace cohort {
 namespace {
@@ -72,6 +73,20 @@ TEST(LostParameterServers, AreAnError) {
   coordinator.schedule(add);
   EXPECT_ERROR(Code::Unavailable, "/job:ps/replica:0/task:0 is lost with its variables",
                coordinator.join());
+}
+
+// A checkpoint without them would be taken for a good one.
+TEST(LostParameterServers, CannotBeSaved) {
+  const TemporaryFolder folder;
+  test::CoordinatedCluster here(1, 1);
+  const Variable v = here.strategy.create([] { return Variable(0.f, {.name = "v"}); });
+  Checkpoint checkpoint({{"v", v}});
+  const std::string good = checkpoint.save(folder.path() + "/ckpt");
+  here.cluster.stop("ps", 0);
+  here.cluster.start("ps", 0);
+  EXPECT_ERROR(Code::Unavailable, "'v' is lost: /job:ps/replica:0/task:0",
+               checkpoint.save(folder.path() + "/ckpt"));
+  EXPECT_EQ(latest_checkpoint(folder.path()), good);
 }
 
 TEST(LostParameterServers, AreRestoredWhereAsked) {
