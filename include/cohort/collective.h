@@ -76,7 +76,8 @@ class Pack {
 // Every member makes the same calls in the same order. Before values are combined the members
 // compare call number, operation, dtype and shape: a difference throws FailedPrecondition with both
 // calls and ranks, on every member, instead of hanging. (A member that had nothing to wait for, as
-// the root of a broadcast, gets it from its next call.)
+// the root of a broadcast, gets it from its next call.) So does a call that one member cannot make,
+// for its arguments, unless that one makes another in its place within two seconds.
 //
 // Results are bit-identical on every member and from run to run. 16-bit floats are computed as
 // float32. Bools have Min and Product ("all") and Max ("any"); counting them needs a cast.
@@ -107,7 +108,8 @@ class Communicator {
   // and Mean only (InvalidArgument). Numbers of rows may differ, the rest of the shape not.
   IndexedSlices all_reduce(const IndexedSlices& rows, ReduceOp op = ReduceOp::Sum,
                            const CollectiveOptions& options = {});
-  // In place, in every member's pack. Of a pack of integers there is no Mean (InvalidArgument).
+  // In place, in every member's pack, which this group made. Of a pack of integers there is no Mean
+  // (InvalidArgument).
   void all_reduce(Pack& pack, ReduceOp op = ReduceOp::Sum, const CollectiveOptions& options = {});
 
   // Memory for tensors of these shapes. A call that all members make.
@@ -126,7 +128,7 @@ class Communicator {
   Tensor reduce_scatter(const Tensor& value, ReduceOp op = ReduceOp::Sum,
                         const CollectiveOptions& options = {});
   // parts[k] goes to rank k; the result has one from each, in the order of the ranks. One part for
-  // each member (InvalidArgument), of any dtypes and shapes.
+  // each member (InvalidArgument), defined, of any dtypes and shapes.
   std::vector<Tensor> all_to_all(const std::vector<Tensor>& parts,
                                  const CollectiveOptions& options = {});
   // Returns when every member has called it.

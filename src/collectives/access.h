@@ -24,6 +24,14 @@ struct CollectiveAccess {
   static const std::shared_ptr<PackMemory>& memory(const Pack& pack);
 };
 
+// When a call with these options is given up.
+Deadline deadline_of(const CollectiveOptions& options);
+
+// An all_reduce of a list in which members also compare what the values are, in words for people.
+std::vector<Tensor> all_reduce_named(Communicator& members, const std::vector<Tensor>& values,
+                                     ReduceOp op, const std::string& what,
+                                     const CollectiveOptions& options);
+
 // Returns when every member has called it with its pack, whose memory they share: the others may
 // read from then on what each wrote before.
 void share_pack(const Communicator& group, const Pack& pack, const CollectiveOptions& options);

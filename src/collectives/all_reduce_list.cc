@@ -1,5 +1,3 @@
-#include <fmt/ranges.h>
-
 #include <cstring>
 #include <map>
 
@@ -16,19 +14,10 @@ constexpr int64_t kPackBytes = int64_t{4} << 20;
 
 int64_t bytes_of(const Tensor& value) { return value.size() * size_of(value.dtype()); }
 
-// Shows the first few, and stands for all.
 std::string describe(const std::vector<Tensor>& values, const std::vector<size_t>& pack) {
-  constexpr size_t kShown = 3;
-  std::vector<std::string> shapes;
-  uint64_t all = 0;
-  for (const size_t i : pack) {
-    if (shapes.size() < kShown) shapes.push_back(values[i].shape().to_string());
-    for (const int64_t size : values[i].shape()) all = mix(all, static_cast<uint64_t>(size));
-    all = mix(all, static_cast<uint64_t>(values[i].rank()));
-  }
-  return fmt::format("{} tensors of {}: {}{} [{:x}]", pack.size(),
-                     to_string(values[pack[0]].dtype()), fmt::join(shapes, ", "),
-                     pack.size() > kShown ? ", ..." : "", all & 0xffffff);
+  std::vector<Shape> shapes;
+  for (const size_t i : pack) shapes.push_back(values[i].shape());
+  return describe_tensors(values[pack[0]].dtype(), shapes);
 }
 
 // All tensors of a pack behind each other.
@@ -48,10 +37,11 @@ Tensor joined(const std::vector<Tensor>& values, const std::vector<size_t>& pack
 }  // namespace
 
 std::vector<Tensor> all_reduce_list(CollectiveGroup& group, const std::vector<Tensor>& values,
-                                    ReduceOp op, Deadline deadline) {
+                                    ReduceOp op, const std::string& what, Deadline deadline) {
   std::map<DType, std::vector<size_t>> by_dtype;
   for (size_t i = 0; i < values.size(); ++i) {
-    dense_call(CallKind::AllReduce, op, values[i]);  // checks all before anything happens
+    // Checks all before anything happens.
+    or_refuse(group, [&] { return dense_call(CallKind::AllReduce, op, values[i]); });
     by_dtype[values[i].dtype()].push_back(i);
   }
   std::vector<Tensor> results(values.size());
@@ -63,7 +53,7 @@ std::vector<Tensor> all_reduce_list(CollectiveGroup& group, const std::vector<Te
       const bool is_alone = pack.size() == 1;
       const Tensor whole = is_alone ? values[pack[0]] : joined(values, pack);
       Call call = dense_call(CallKind::AllReduce, op, whole);
-      if (!is_alone) call.detail = describe(values, pack);
+      if (!is_alone || !what.empty()) call.detail = what + describe(values, pack);
       call.number = group.next_number();
       call.deadline = deadline;
       const Tensor reduced = all_reduce_dense(group, call, whole);

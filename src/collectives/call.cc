@@ -1,6 +1,6 @@
 #include "collectives/call.h"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <array>
 
@@ -65,7 +65,22 @@ std::string to_string(const Call& call) {
   const std::string_view place = call.on_gpu ? " on GPUs" : "";
   if (!call.detail.empty()) return fmt::format("{} of {}{}", text, call.detail, place);
   if (!has_values(call.kind)) return text;
-  return fmt::format("{} of {} {}{}", text, to_string(call.dtype), call.shape.to_string(), place);
+  const std::string pack = call.pack != 0 ? fmt::format(", the pack of call {}", call.pack) : "";
+  return fmt::format("{} of {} {}{}{}", text, to_string(call.dtype), call.shape.to_string(), place,
+                     pack);
+}
+
+std::string describe_tensors(DType dtype, std::span<const Shape> shapes) {
+  constexpr size_t kShown = 3;
+  std::vector<std::string> shown;
+  uint64_t all = 0;
+  for (const Shape& shape : shapes) {
+    if (shown.size() < kShown) shown.push_back(shape.to_string());
+    for (const int64_t size : shape) all = mix(all, static_cast<uint64_t>(size));
+    all = mix(all, static_cast<uint64_t>(shape.rank()));
+  }
+  return fmt::format("{} tensors of {}: {}{} [{:x}]", shapes.size(), to_string(dtype),
+                     fmt::join(shown, ", "), shapes.size() > kShown ? ", ..." : "", all & 0xffffff);
 }
 
 uint64_t fingerprint(const Call& call) {
@@ -74,6 +89,7 @@ uint64_t fingerprint(const Call& call) {
               static_cast<uint64_t>(call.dtype) << 16 | static_cast<uint64_t>(call.on_gpu) << 24,
           static_cast<uint64_t>(call.root));
   for (const int64_t size : call.shape) hash = mix(hash, static_cast<uint64_t>(size));
+  if (call.pack != 0) hash = mix(hash, call.pack);
   return call.detail.empty() ? hash : mix(hash, hash_text(call.detail));
 }
 
@@ -83,7 +99,7 @@ void write_call(const Call& call, MessageWriter& writer) {
   writer.number(static_cast<uint64_t>(call.root));
   writer.number(static_cast<uint64_t>(call.shape.rank()));
   for (const int64_t size : call.shape) writer.number(to_wire(size));
-  writer.text(call.detail).number(call.on_gpu ? 1 : 0);
+  writer.text(call.detail).number(call.on_gpu ? 1 : 0).number(call.pack);
 }
 
 Call read_call(MessageReader& reader) {
@@ -97,6 +113,7 @@ Call read_call(MessageReader& reader) {
   for (uint64_t i = 0; i < rank; ++i) call.shape.push_back(from_wire(reader.number(INT64_MAX)));
   call.detail = reader.text();
   call.on_gpu = reader.number(1) != 0;
+  call.pack = reader.number();
   return call;
 }
 

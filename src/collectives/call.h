@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 
 #include "cohort/values.h"
@@ -34,6 +35,7 @@ struct Call {
   Shape shape = {};
   std::string detail = {};  // more that must agree, for people to read
   bool on_gpu = false;      // where the values are
+  uint64_t pack = 0;        // that the values lie in: the number of the call that made it; 0: none
   uint64_t number = 0;      // in the order of the group's calls; the first meeting is 0
   // Not compared:
   Deadline deadline = Deadline::max();
@@ -45,6 +47,9 @@ struct Call {
 std::string_view name_of(CallKind kind);
 // "all_reduce(Sum) of float32 (3,)".
 std::string to_string(const Call& call);
+
+// "2 tensors of float32: (3,), (2, 4) [5f3a01]": shows the first few, and stands for all.
+std::string describe_tensors(DType dtype, std::span<const Shape> shapes);
 
 // Of everything that must agree, but the number.
 uint64_t fingerprint(const Call& call);

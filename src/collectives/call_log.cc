@@ -38,6 +38,11 @@ void CallLog::end() {
 
 std::optional<CallLog::Difference> CallLog::announced(int other, const Call& theirs) {
   const std::lock_guard lock(mutex_);
+  const auto refused = refusals_.find(other);
+  if (refused != refusals_.end() && refused->second.number <= theirs.number) {
+    refusals_.erase(refused);
+    has_refusals_ = !refusals_.empty();
+  }
   if (theirs.number >= begun_) {
     announced_.try_emplace({theirs.number, other}, theirs);
     return std::nullopt;
@@ -46,6 +51,24 @@ std::optional<CallLog::Difference> CallLog::announced(int other, const Call& the
   const bool forgotten = mine.number != theirs.number;
   if (forgotten || fingerprint(theirs) == fingerprint(mine)) return std::nullopt;
   return Difference{mine, other, theirs};
+}
+
+void CallLog::refused(Refusal refusal) {
+  const std::lock_guard lock(mutex_);
+  const int other = refusal.other;
+  refusals_.insert_or_assign(other, std::move(refusal));
+  has_refusals_ = true;
+}
+
+std::optional<CallLog::Refusal> CallLog::refusal(uint64_t number,
+                                                 std::chrono::nanoseconds age) const {
+  if (!has_refusals_.load(std::memory_order_acquire)) return std::nullopt;
+  const auto before = std::chrono::steady_clock::now() - age;
+  const std::lock_guard lock(mutex_);
+  for (const auto& [other, refusal] : refusals_) {
+    if (refusal.number <= number && refusal.when <= before) return refusal;
+  }
+  return std::nullopt;
 }
 
 uint64_t CallLog::begun() const {

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <array>
+#include <atomic>
+#include <chrono>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -9,7 +11,8 @@
 
 namespace cohort::internal {
 
-// Which calls this member has made lately, and which ones others have announced. Thread-safe.
+// Which calls this member has made lately, and which ones others have announced or refused.
+// Thread-safe.
 class CallLog {
  public:
   // Two members that disagree on one call.
@@ -24,6 +27,17 @@ class CallLog {
   void end();
   // Another member makes `theirs`. Compared now, or when this member gets that far.
   std::optional<Difference> announced(int other, const Call& theirs);
+
+  // Another member was asked for a call that cannot be; it is the next one that it owes the others.
+  struct Refusal {
+    int other = 0;
+    uint64_t number = 0;
+    std::string why = {};
+    std::chrono::steady_clock::time_point when = std::chrono::steady_clock::now();
+  };
+  void refused(Refusal refusal);
+  // Somebody's of that call, or one before, who has announced no other in its place for so long.
+  std::optional<Refusal> refusal(uint64_t number, std::chrono::nanoseconds age) const;
 
   // How many calls have begun; the last of them.
   uint64_t begun() const;
@@ -45,6 +59,9 @@ class CallLog {
   bool is_running_ = false;
   Seconds since_ = now();
   std::map<std::pair<uint64_t, int>, Call> announced_;  // by number and member; not begun here
+  std::map<int, Refusal> refusals_;                     // by member
+  // Whether there are any: a wait asks again and again.
+  std::atomic<bool> has_refusals_{false};
 };
 
 }  // namespace cohort::internal

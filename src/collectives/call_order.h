@@ -1,7 +1,11 @@
 #pragma once
 
+#include <sched.h>
+
 #include <atomic>
+#include <chrono>
 #include <cstdint>
+#include <thread>
 
 namespace cohort::internal {
 
@@ -11,6 +15,8 @@ class CallOrder {
  public:
   // The numbers begin with 0.
   uint64_t next_number() { return next_.fetch_add(1, std::memory_order_relaxed); }
+  // The number that the next call will have, if no other thread makes one before.
+  uint64_t peek() const { return next_.load(std::memory_order_relaxed); }
 
   // Waits until all calls before are done.
   void wait_for_turn(uint64_t number) const {
@@ -21,12 +27,36 @@ class CallOrder {
     }
   }
 
+  // Whether that was before the deadline.
+  bool wait_for_turn(uint64_t number, std::chrono::steady_clock::time_point deadline) const {
+    using std::chrono::steady_clock;
+    if (deadline == steady_clock::time_point::max()) {
+      wait_for_turn(number);
+      return true;
+    }
+    const auto began = steady_clock::now();
+    for (auto now = began; turn_.load(std::memory_order_acquire) != number;
+         now = steady_clock::now()) {
+      if (now >= deadline) return false;
+      if (now - began < kAwake) {
+        sched_yield();
+      } else {
+        std::this_thread::sleep_for(kNap);
+      }
+    }
+    return true;
+  }
+
   void done(uint64_t number) {
     turn_.store(number + 1, std::memory_order_release);
     turn_.notify_all();
   }
 
  private:
+  // There is no atomic wait with an end.
+  static constexpr std::chrono::microseconds kAwake{200};
+  static constexpr std::chrono::microseconds kNap{100};
+
   std::atomic<uint64_t> next_{0};
   std::atomic<uint64_t> turn_{0};
 };

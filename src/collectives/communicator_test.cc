@@ -1,4 +1,5 @@
 #include "cohort/collective.h"
+#include "cohort/ops.h"
 #include "support/expect_error.h"
 #include "support/members.h"
 
@@ -34,6 +35,8 @@ TEST(Communicator, RefusesWhatCanNotBeReducedBeforeItWaits) {
   EXPECT_ERROR(Code::InvalidArgument, "2 equal parts", one.reduce_scatter(vector_of(1)));
   EXPECT_ERROR(Code::OutOfRange, "0 to 1", one.broadcast(vector_of(1), 2));
   EXPECT_ERROR(Code::InvalidArgument, "one for each", one.all_to_all({vector_of(1)}));
+  EXPECT_ERROR(Code::InvalidArgument, "the part for rank 1 holds nothing",
+               one.all_to_all({vector_of(1), Tensor()}));
   EXPECT_ERROR(Code::InvalidArgument, "not string", one.make_pack(kString, {{2}}));
   EXPECT_ERROR(Code::FailedPrecondition, "", one.all_reduce(Tensor()));
   const IndexedSlices rows{Tensor({{1.f}}), Tensor({int64_t{0}}), {4, 1}};
@@ -74,6 +77,48 @@ TEST(Communicator, RowsTravelInTheOrderOfTheRanks) {
     const IndexedSlices mean = member.all_reduce(own, ReduceOp::Mean);
     EXPECT_EQ(mean.values.to_vector<float>(), (std::vector<float>{4, 0, .5, .5, 1, 2}));
   });
+}
+
+TEST(Communicator, RefusesRowsThatDoNotFit) {
+  Communicator alone = make_local_group(1)[0];
+  const Tensor two_rows = ones({2, 3});
+  const Tensor indices({int64_t{0}, int64_t{1}});
+  const auto refuse = [&](const IndexedSlices& rows) {
+    EXPECT_ERROR(Code::InvalidArgument, "are no rows of a tensor", alone.all_reduce(rows));
+  };
+  refuse({two_rows, Tensor({int64_t{0}}), {4, 3}});
+  refuse({two_rows, Tensor({0, 1}), {4, 3}});  // int32
+  refuse({two_rows, indices, {4, 2}});
+  refuse({two_rows, indices, {4}});
+  EXPECT_EQ(alone.all_reduce(IndexedSlices{two_rows, indices, {4, 3}}).values.size(), 6);
+}
+
+TEST(Communicator, GathersRowsWithoutElements) {
+  for (const bool share : {false, true}) {
+    std::vector<Communicator> group = make_group(3, {.share_memory = share});
+    on_each(group, [](Communicator& member) {
+      EXPECT_EQ(member.all_gather(zeros({member.rank() + 1, 0, 4})).shape(), (Shape{6, 0, 4}));
+      EXPECT_EQ(member.all_gather(zeros({0, 4})).shape(), (Shape{0, 4}));
+    });
+  }
+  EXPECT_EQ(make_local_group(1)[0].all_gather(zeros({2, 0})).shape(), (Shape{2, 0}));
+}
+
+TEST(Communicator, TakesTimesThatClocksDoNotReach) {
+  constexpr CollectiveOptions kForEver{.timeout = std::chrono::nanoseconds::max()};
+  std::vector<Communicator> group = make_group(2);
+  on_each(group, [&](Communicator& member) {
+    EXPECT_EQ(member.all_reduce(vector_of(1), ReduceOp::Sum, kForEver).at<float>({0}), 2);
+    EXPECT_EQ(member.split(member.rank(), 0, kForEver).size(), 1);
+  });
+}
+
+TEST(Communicator, ATimeCountsFromTheCallThoughItIsNotItsTurn) {
+  std::vector<Communicator> group = make_group(2);
+  std::future<Tensor> first = group[0].start_all_reduce(vector_of(1));
+  EXPECT_ERROR(Code::DeadlineExceeded, "call 2, barrier",
+               group[0].barrier({.timeout = milliseconds(50)}));
+  EXPECT_ERROR(Code::DeadlineExceeded, "it is in call 1, all_reduce", first.get());
 }
 
 TEST(Communicator, StartedCallsRunInTheOrderOfAllCalls) {
@@ -134,6 +179,12 @@ TEST(Communicator, SendsFromOneMemberToAnother) {
   });
   EXPECT_ERROR(Code::DeadlineExceeded, "tag 9 from rank 1 (task 1)",
                group[0].receive(1, 9, {.timeout = milliseconds(10)}));
+}
+
+TEST(Communicator, SendsToItself) {
+  Communicator alone = make_local_group(1)[0];
+  for (int i = 0; i < 2; ++i) alone.send(Tensor(i), 0, 7);
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(alone.receive(0, 7).to<int>(), i);
 }
 
 TEST(Communicator, SplitsByColourAndKey) {
@@ -209,6 +260,16 @@ TEST(Pack, HasElementsToWriteAndTensorsToRead) {
   Pack integers = group[0].make_pack(kInt32, {{2}});
   EXPECT_ERROR(Code::InvalidArgument, "does not fit",
                group[0].all_reduce(integers, ReduceOp::Mean));
+}
+
+TEST(Pack, IsOfOneGroup) {
+  std::vector<Communicator> group = make_group(2, {.share_memory = true});
+  on_each(group, [](Communicator& member) {
+    Pack pack = member.make_pack(kFloat32, {{2}});
+    Communicator other = member.subgroup({0, 1});
+    EXPECT_ERROR(Code::InvalidArgument, "made by another group", other.all_reduce(pack));
+    member.all_reduce(pack);
+  });
 }
 
 TEST(Pack, OutlivesItsGroup) {

@@ -1,6 +1,7 @@
 #include "collectives/dense.h"
 
 #include <cstring>
+#include <numeric>
 
 #include "base/raise.h"
 #include "collectives/arithmetic.h"
@@ -36,16 +37,21 @@ bool is_on_gpu(const Tensor& value) {
   return device != nullptr && device->name.type == "GPU";
 }
 
-// Runs body(engine) as that call.
+void check_place(const Call& call, const Engine& engine) {
+  if (!call.on_gpu || engine.takes_gpus()) return;
+  raise(Code::InvalidArgument,
+        "[{}] the values are on a GPU, but the members talk by {}, which takes host memory; make "
+        "the group with NCCL, or move the values to a CPU",
+        name_of(call.kind), engine.way());
+}
+
+// Runs body(engine) as that call, whose number is taken: everything that can fail belongs into it.
 template <typename Body>
 void run(CollectiveGroup& group, Call& call, const Body& body) {
-  if (call.on_gpu && !group.engine().takes_gpus()) {
-    raise(Code::InvalidArgument,
-          "[{}] the values are on a GPU, but the members talk by {}, which takes host memory; make "
-          "the group with NCCL, or move the values to a CPU",
-          name_of(call.kind), group.engine().way());
-  }
-  const auto bound = [&] { body(group.engine()); };
+  const auto bound = [&] {
+    check_place(call, group.engine());
+    body(group.engine());
+  };
   group.run(call, std::ref(bound));
 }
 
@@ -101,7 +107,7 @@ Call gather_call(const Tensor& value) {
   return {.kind = CallKind::AllGather,
           .dtype = value.dtype(),
           .shape = with_rows(value.shape(), Shape::kUnknownDim),
-          .on_gpu = is_on_gpu(value)};
+          .on_gpu = row_bytes(value) > 0 && is_on_gpu(value)};
 }
 
 Call scatter_call(const CollectiveGroup& group, ReduceOp op, const Tensor& value) {
@@ -115,14 +121,22 @@ Call scatter_call(const CollectiveGroup& group, ReduceOp op, const Tensor& value
   return call;
 }
 
-Call pack_call(ReduceOp op, const PackMemory& pack) {
+Call pack_call(const CollectiveGroup& group, ReduceOp op, const PackMemory& pack) {
+  if (pack.maker != &group) {
+    raise(Code::InvalidArgument,
+          "[AllReduce] the pack was made by another group; make one with this group's make_pack");
+  }
   check_dtype(CallKind::AllReduce, op, pack.dtype);
   if (op == ReduceOp::Mean && !is_floating(pack.dtype)) {
     raise(Code::InvalidArgument,
           "[AllReduce] the mean of {} does not fit into the pack; take the Sum, or a floating pack",
           to_string(pack.dtype));
   }
-  return {.kind = CallKind::AllReduce, .op = op, .dtype = pack.dtype, .shape = {pack.count()}};
+  return {.kind = CallKind::AllReduce,
+          .op = op,
+          .dtype = pack.dtype,
+          .shape = {pack.count()},
+          .pack = pack.number};
 }
 
 Tensor all_reduce_dense(CollectiveGroup& group, Call& call, const Tensor& value) {
@@ -139,27 +153,46 @@ void all_reduce_pack(CollectiveGroup& group, Call& call, PackMemory& pack) {
 }
 
 Tensor broadcast_dense(CollectiveGroup& group, Call& call, const Tensor& value) {
-  const WritableTensor result = allocate_tensor(call.dtype, call.shape);
-  run(group, call, [&](Engine& engine) { engine.broadcast(call, buffer_of(value), result.data); });
+  WritableTensor result;
+  run(group, call, [&](Engine& engine) {
+    result = allocate_tensor(call.dtype, call.shape);
+    engine.broadcast(call, buffer_of(value), result.data);
+  });
   return result.tensor;
 }
 
 Tensor reduce_dense(CollectiveGroup& group, Call& call, const Tensor& value) {
   WritableTensor result;
-  if (group.rank() == call.root) {
-    result = allocate_tensor(reduced_dtype(call.op, call.dtype), call.shape);
-  }
-  run(group, call, [&](Engine& engine) { engine.reduce(call, buffer_of(value), result.data); });
+  run(group, call, [&](Engine& engine) {
+    if (group.rank() == call.root) {
+      result = allocate_tensor(reduced_dtype(call.op, call.dtype), call.shape);
+    }
+    engine.reduce(call, buffer_of(value), result.data);
+  });
   return result.tensor;
 }
 
+// Rows without elements: only how many there are travels.
+Tensor gather_empty_rows(CollectiveGroup& group, Call& call, const Tensor& value) {
+  std::vector<int64_t> rows(static_cast<size_t>(group.size()));
+  const int64_t own = value.shape()[0];
+  const Buffer sent = copy_of({std::as_bytes(std::span(&own, 1)), nullptr});
+  const auto allocate = [&](std::span<const size_t>) {
+    return reinterpret_cast<std::byte*>(rows.data());
+  };
+  run(group, call, [&](Engine& engine) { engine.all_gather(call, sent, std::ref(allocate)); });
+  const int64_t all = std::accumulate(rows.begin(), rows.end(), int64_t{0});
+  return allocate_tensor(call.dtype, with_rows(value.shape(), all)).tensor;
+}
+
 Tensor gather_dense(CollectiveGroup& group, Call& call, const Tensor& value) {
-  WritableTensor result;
   const int64_t each = row_bytes(value);
+  if (each == 0) return gather_empty_rows(group, call, value);
+  WritableTensor result;
   const auto allocate = [&](std::span<const size_t> sizes) {
     int64_t bytes = 0;
     for (const size_t size : sizes) bytes += static_cast<int64_t>(size);
-    result = allocate_tensor(call.dtype, with_rows(value.shape(), each == 0 ? 0 : bytes / each));
+    result = allocate_tensor(call.dtype, with_rows(value.shape(), bytes / each));
     return result.data;
   };
   run(group, call,
@@ -168,19 +201,21 @@ Tensor gather_dense(CollectiveGroup& group, Call& call, const Tensor& value) {
 }
 
 Tensor reduce_scatter_dense(CollectiveGroup& group, Call& call, const Tensor& value) {
-  const Shape part = with_rows(call.shape, call.shape[0] / group.size());
-  const WritableTensor result = allocate_tensor(reduced_dtype(call.op, call.dtype), part);
-  run(group, call,
-      [&](Engine& engine) { engine.reduce_scatter(call, buffer_of(value), result.data); });
+  WritableTensor result;
+  run(group, call, [&](Engine& engine) {
+    const Shape part = with_rows(call.shape, call.shape[0] / group.size());
+    result = allocate_tensor(reduced_dtype(call.op, call.dtype), part);
+    engine.reduce_scatter(call, buffer_of(value), result.data);
+  });
   return result.tensor;
 }
 
 std::vector<Tensor> all_to_all_dense(CollectiveGroup& group, Call& call,
                                      const std::vector<Tensor>& parts) {
-  Engine::Parts buffers;
-  for (const Tensor& part : parts) buffers.push_back(to_buffers(part));
   std::vector<Tensor> result;
   run(group, call, [&](Engine& engine) {
+    Engine::Parts buffers;
+    for (const Tensor& part : parts) buffers.push_back(to_buffers(part));
     for (std::vector<Buffer>& came : engine.all_to_all(call, std::move(buffers))) {
       result.push_back(to_tensor(std::move(came)));
     }

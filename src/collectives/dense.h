@@ -11,11 +11,7 @@ namespace cohort::internal {
 Call dense_call(CallKind kind, ReduceOp op, const Tensor& value);
 Call gather_call(const Tensor& value);  // the first dimension may differ
 Call scatter_call(const CollectiveGroup& group, ReduceOp op, const Tensor& value);
-Call pack_call(ReduceOp op, const PackMemory& pack);
-inline Call rooted(Call call, int root) {
-  call.root = root;
-  return call;
-}
+Call pack_call(const CollectiveGroup& group, ReduceOp op, const PackMemory& pack);
 
 Tensor all_reduce_dense(CollectiveGroup& group, Call& call, const Tensor& value);
 void all_reduce_pack(CollectiveGroup& group, Call& call, PackMemory& pack);
@@ -26,9 +22,20 @@ Tensor reduce_scatter_dense(CollectiveGroup& group, Call& call, const Tensor& va
 std::vector<Tensor> all_to_all_dense(CollectiveGroup& group, Call& call,
                                      const std::vector<Tensor>& parts);
 
-// Several calls each.
+// What make() gives. When it throws, the call cannot be: the others are told that.
+template <typename Make>
+auto or_refuse(CollectiveGroup& group, const Make& make) {
+  try {
+    return make();
+  } catch (const Error& error) {
+    group.refuse(error.message());
+    throw;
+  }
+}
+
+// Several calls each. `what` the values are is compared, too.
 std::vector<Tensor> all_reduce_list(CollectiveGroup& group, const std::vector<Tensor>& values,
-                                    ReduceOp op, Deadline deadline);
+                                    ReduceOp op, const std::string& what, Deadline deadline);
 IndexedSlices all_reduce_rows(CollectiveGroup& group, const IndexedSlices& rows, ReduceOp op,
                               Deadline deadline);
 void calibrate_group(CollectiveGroup& group, Deadline deadline);

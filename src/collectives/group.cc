@@ -62,7 +62,7 @@ int CollectiveGroup::rank_of(int member) const { return position(members_, membe
 // Calls
 
 void CollectiveGroup::run(Call& call, const std::function<void()>& body) {
-  order_.wait_for_turn(call.number);
+  await_turn(call);
   const TimelineSpan span("collective", timeline_is_on() ? to_string(call) : "");
   const Status status = capture_status([&] { run_checked(call, body); });
   const bool is_cause = !status.ok() && !is_over(call.number);
@@ -82,15 +82,39 @@ void CollectiveGroup::run(Call& call, const std::function<void()>& body) {
   throw_if_error(status);
 }
 
+// A call that still waits for others closes the group at the end of this one's time, and ends.
+void CollectiveGroup::await_turn(const Call& call) {
+  if (order_.wait_for_turn(call.number, call.deadline)) return;
+  fail({.code = Code::DeadlineExceeded,
+        .message = fmt::format("[{}] call {}, {}: {} has not come to it in time, because {}; the "
+                               "group is closed",
+                               internal::name_of(call.kind), call.number, to_string(call),
+                               describe(rank_), log_.activity()),
+        .origin = name_of(rank_)});
+  order_.wait_for_turn(call.number);
+}
+
 void CollectiveGroup::run_checked(Call& call, const std::function<void()>& body) {
   check(log_.begin(call));
   throw_if_over(call.number);
+  if (call.number == refused_) {
+    for (int rank = 0; rank < size(); ++rank) {
+      if (rank != rank_) announce(call, rank);
+    }
+  }
   body();
 }
 
 void CollectiveGroup::start(std::function<void(uint64_t)> work) {
   const std::lock_guard lock(starting_);
   thread_.push([number = next_number(), work = std::move(work)] { work(number); });
+}
+
+void CollectiveGroup::refuse(const std::string& why) {
+  refused_ = order_.peek();
+  Message told = message(Kind::Refused);
+  MessageWriter(told).number(refused_).text(why);
+  tell_all(told);
 }
 
 uint64_t CollectiveGroup::count_subgroup(const std::vector<int>& ranks) {
@@ -157,12 +181,26 @@ void CollectiveGroup::differ(const Call& call, int rank) {
         describe(rank));
 }
 
+void CollectiveGroup::throw_if_refused(const Call& call) {
+  const auto refusal = log_.refusal(call.number, settings_.refusal_time);
+  if (!refusal) return;
+  fail({.code = Code::FailedPrecondition,
+        .message = fmt::format(
+            "[Collective] call {} differs: {} makes {}, {} was asked for one that cannot be: {}; "
+            "every member must make the same calls in the same order",
+            refusal->number, describe(rank_), to_string(call), describe(refusal->other),
+            refusal->why),
+        .origin = name_of(rank_)});
+  throw_if_over(call.number);
+}
+
 void CollectiveGroup::send_tagged(int to, uint32_t tag, const Tensor& value) {
   Message sent = message(Kind::Tagged);
   MessageWriter writer(sent);
   writer.number(tag);
   write_tensor(value, writer);
   throw_if_over(0);
+  if (to == rank_) return received(members_[static_cast<size_t>(to)], std::move(sent));
   links_->send(members_[static_cast<size_t>(to)], std::move(sent));
 }
 
@@ -203,7 +241,7 @@ void CollectiveGroup::received(int from, Message message) {
 void CollectiveGroup::dispatch(int from, Message message) {
   MessageReader reader(message, "a collective");
   reader.number();  // the group
-  switch (static_cast<Kind>(reader.number(static_cast<uint64_t>(Kind::Answer)))) {
+  switch (static_cast<Kind>(reader.number(static_cast<uint64_t>(Kind::Refused)))) {
     case Kind::Step: {
       const uint64_t step = reader.number();
       const Call theirs = read_call(reader);
@@ -227,6 +265,10 @@ void CollectiveGroup::dispatch(int from, Message message) {
       return answer_question(from, reader);
     case Kind::Answer:
       return pass_answer_on(reader);
+    case Kind::Refused: {
+      const uint64_t number = reader.number();
+      return log_.refused({.other = from, .number = number, .why = std::string(reader.text())});
+    }
   }
 }
 

@@ -32,6 +32,8 @@ struct GroupSettings {
   bool share_memory = true;
   // After so long a wait the log says who is missing, and so does the process's Activity.
   std::chrono::nanoseconds report_after = stall_patience();
+  // So long a member whose call cannot be may take to make another one in its place.
+  std::chrono::nanoseconds refusal_time = std::chrono::seconds(2);
   // So long the members may take to come to the first meeting.
   std::chrono::nanoseconds meeting_time = std::chrono::seconds(60);
   EngineChoice engine = {};
@@ -74,6 +76,10 @@ class CollectiveGroup : public Links::Receiver,
   void run(Call& call, const std::function<void()>& body);
   // Takes the next number; `work` gets it on the group's thread.
   void start(std::function<void(uint64_t number)> work);
+  // This member was asked for a call that cannot be, and has not made it. The others are told, who
+  // may have made theirs: unless this one makes another in its place within
+  // settings().refusal_time, the group is closed for all.
+  void refuse(const std::string& why);
   // How many groups of these members were made of this one before.
   uint64_t count_subgroup(const std::vector<int>& ranks);
 
@@ -126,7 +132,7 @@ class CollectiveGroup : public Links::Receiver,
   void lost(int member, const Status& why) override;
 
  private:
-  enum class Kind : uint8_t { Step, Announce, Tagged, Failed, Left, Question, Answer };
+  enum class Kind : uint8_t { Step, Announce, Tagged, Failed, Left, Question, Answer, Refused };
 
   CollectiveGroup(std::shared_ptr<Links> links, uint64_t id, std::vector<int> members,
                   const GroupSettings& settings, std::weak_ptr<CollectiveGroup> outer);
@@ -141,6 +147,8 @@ class CollectiveGroup : public Links::Receiver,
   [[noreturn]] void throw_left(int rank, uint64_t calls) const;
   void tell_all(const Message& message, int except = -1);
   void run_checked(Call& call, const std::function<void()>& body);
+  void await_turn(const Call& call);
+  void throw_if_refused(const Call& call);
 
   // Who is missing, in waiting.cc.
   struct Missing {
@@ -169,6 +177,8 @@ class CollectiveGroup : public Links::Receiver,
   Mailbox mailbox_;
   RollCall roll_call_;
   ResultMemory results_;  // used by the call that runs
+  // The call that this member last refused; what it makes in its place all others are told.
+  std::atomic<uint64_t> refused_{UINT64_MAX};
   // Calls from this number on fail.
   std::atomic<uint64_t> over_from_{UINT64_MAX};
 

@@ -102,6 +102,31 @@ TEST_P(Group, ListsOfOtherShapesAreAnErrorEverywhere) {
       "2 tensors of float32: (3,), (2,)", "2 tensors of float32: (3,), (1, 2)");
 }
 
+TEST_P(Group, PacksOfOtherShapesAreAnErrorEverywhere) {
+  expect_difference(
+      make(3),
+      [](Communicator& member) {
+        member.make_pack(kFloat32, {member.rank() == 1 ? Shape{2, 3} : Shape{3, 2}, {4}});
+      },
+      "make_pack of 2 tensors of float32: (2, 3), (4,)", "float32: (3, 2), (4,)");
+}
+
+TEST_P(Group, DifferentPacksAreAnErrorEverywhere) {
+  std::vector<Communicator> group = make(3);
+  std::vector<std::vector<Pack>> packs(3);
+  on_each(group, [&](Communicator& member) {
+    for (int i = 0; i < 2; ++i) {
+      packs[static_cast<size_t>(member.rank())].push_back(member.make_pack(kFloat32, {{4}}));
+    }
+  });
+  expect_difference(
+      group,
+      [&](Communicator& member) {
+        member.all_reduce(packs[static_cast<size_t>(member.rank())][member.rank() == 1 ? 1 : 0]);
+      },
+      "the pack of call 1", "the pack of call 2");
+}
+
 TEST_P(Group, OneCallMoreIsAnErrorWhenTheOthersLeave) {
   std::vector<Communicator> group = make(3);
   const std::vector<Status> statuses = run_members(3, [&](int rank) {

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/raise.h"
 #include "collectives/algorithms.h"
+#include "collectives/deadline_after.h"
 #include "collectives/segment_exchange.h"
 #include "collectives/shared_engine.h"
 #include "collectives/two_level_engine.h"
@@ -17,7 +18,7 @@
 namespace cohort::internal {
 namespace {
 
-constexpr uint64_t kProtocol = 2;
+constexpr uint64_t kProtocol = 3;
 
 // What a member tells the others of itself.
 struct Introduction {
@@ -112,7 +113,7 @@ void CollectiveGroup::meet() {
             .shape = {size()},
             .detail = fmt::format("{} members", size()),
             .number = next_number(),
-            .deadline = std::chrono::steady_clock::now() + settings_.meeting_time};
+            .deadline = deadline_after(settings_.meeting_time)};
   std::vector<std::vector<int>> hosts;
   run(call, [&] {
     for (const int rank : partners(rank_, size())) {

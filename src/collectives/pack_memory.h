@@ -23,6 +23,9 @@ class PackMemory {
 
   const DType dtype;
   const std::vector<Shape> shapes;
+  // Set by the group that makes it:
+  const void* maker = nullptr;  // only compared
+  uint64_t number = 0;          // of the call, the same on all members
   // Set by the engine that makes it:
   std::byte* own = nullptr;
   std::vector<std::byte*> all;            // by rank; empty where memory is not shared

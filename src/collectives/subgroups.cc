@@ -33,8 +33,9 @@ Communicator open(const CollectiveGroup& parent, uint64_t id, const std::vector<
 
 Communicator Communicator::split(int colour, int key, const CollectiveOptions& options) {
   CollectiveGroup& group = CollectiveAccess::group(*this);
-  Call call{.kind = CallKind::Split, .number = group.next_number()};
-  if (options.timeout) call.deadline = std::chrono::steady_clock::now() + *options.timeout;
+  Call call{.kind = CallKind::Split,
+            .number = group.next_number(),
+            .deadline = internal::deadline_of(options)};
   std::vector<std::array<int32_t, 2>> all(static_cast<size_t>(group.size()));
   const std::array<int32_t, 2> own{colour, key};
   group.run(call, [&] {

@@ -29,6 +29,7 @@ steady_clock::time_point CollectiveGroup::look_at_clock(Wait& wait, const Awaite
     const Call call = outer->log_.last();
     return outer->look_at_clock(wait, {.call = &call, .from = -1, .deadline = awaited.deadline});
   }
+  if (awaited.call != nullptr) throw_if_refused(*awaited.call);
   const auto now = steady_clock::now();
   const auto due =
       std::min<steady_clock::time_point>(wait.began + wait.next_report, awaited.deadline);

@@ -1,11 +1,16 @@
 #include "distribute/gradient_layout.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
+#include <sstream>
 #include <utility>
 
+#include "base/raise.h"
 #include "cohort/ops.h"
 #include "collectives/access.h"
+#include "distribute/worker_reductions.h"
 
 namespace cohort::internal {
 namespace {
@@ -22,6 +27,26 @@ std::vector<size_t> agree_on_order(Communicator& workers, const std::vector<size
     agreed.push_back(static_cast<size_t>(each));
   }
   return agreed;
+}
+
+struct Difference {
+  int place = 0;
+  std::string one = {};
+  std::string other = {};
+};
+// The first line that differs, counted from 0.
+Difference first_difference(const std::string& one, const std::string& other) {
+  std::istringstream ones(one);
+  std::istringstream others(other);
+  const auto next = [](std::istringstream& from) {
+    std::string line;
+    return std::getline(from, line) ? line : std::string("missing");
+  };
+  for (int place = 0;; ++place) {
+    const std::string here = next(ones);
+    const std::string there = next(others);
+    if (here != there) return {place, here, there};
+  }
 }
 
 // Which tensors lie side by side.
@@ -72,8 +97,28 @@ GradientLayout::GradientLayout(Communicator& workers, const std::vector<Variable
                                const Proposal& own, int64_t bytes_per_pack,
                                const CollectiveOptions& how)
     : variables(identities(of)) {
+  agree_on_variables(workers, of, how);
   agree_on_rows(workers, own, how);
   make_packs(workers, of, agree_on_order(workers, own.order, how), bytes_per_pack, how);
+}
+
+void GradientLayout::agree_on_variables(Communicator& workers, const std::vector<Variable>& of,
+                                        const CollectiveOptions& how) {
+  std::string own;
+  for (const Variable& variable : of) {
+    own += fmt::format("'{}' {} {}\n", variable.name(), to_string(variable.dtype()),
+                       variable.shape().to_string());
+  }
+  const std::vector<std::string> all = texts_of_workers(workers, own, how);
+  for (int rank = 1; rank < workers.size(); ++rank) {
+    const std::string& other = all[static_cast<size_t>(rank)];
+    if (other == all[0]) continue;
+    const auto [place, here, there] = first_difference(all[0], other);
+    raise(Code::FailedPrecondition,
+          "[apply_gradients] the workers update different variables: number {} is {} on {}, {} on "
+          "{}; give all the same list in the same order",
+          place, here, workers.member(0), there, workers.member(rank));
+  }
 }
 
 void GradientLayout::agree_on_rows(Communicator& workers, const Proposal& own,

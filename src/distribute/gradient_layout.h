@@ -57,6 +57,9 @@ struct GradientLayout {
   bool is_twins_turn = false;
 
  private:
+  // FailedPrecondition on all workers when they do not have the same variables in the same order.
+  static void agree_on_variables(Communicator& workers, const std::vector<Variable>& of,
+                                 const CollectiveOptions& how);
   void agree_on_rows(Communicator& workers, const Proposal& own, const CollectiveOptions& how);
   void make_packs(Communicator& workers, const std::vector<Variable>& of,
                   const std::vector<size_t>& order, int64_t bytes_per_pack,

@@ -1,5 +1,7 @@
 #include "distribute/input_iterator.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 
 #include "base/activity.h"
@@ -112,13 +114,22 @@ InputTotals DistributedInputIterator::totals_of_all_workers(const Status& drawin
   InputTotals here = totals(drawing);
   here.undescribed_workers = lacks_empty_element() ? 1 : 0;
   const InputTotals all = input_->sum_over_workers(here);
-  if (all.failed_workers > 0 && drawing.ok()) {
-    raise(Code::Aborted,
-          "[DistributedIterator] the input pipelines of {} other workers failed in this step; "
-          "their logs say why",
-          all.failed_workers);
-  }
+  if (all.failed_workers > 0) hear_of_failures(drawing);
   return all;
+}
+
+void DistributedInputIterator::hear_of_failures(const Status& drawing) const {
+  const std::vector<std::string> told =
+      input_->gather_from_workers(drawing.ok() ? "" : drawing.to_string());
+  if (!drawing.ok()) return;  // and throws its own
+  std::vector<std::string> failures;
+  for (size_t worker = 0; worker < told.size(); ++worker) {
+    if (!told[worker].empty())
+      failures.push_back(fmt::format("worker {}: {}", worker, told[worker]));
+  }
+  raise(Code::Aborted,
+        "[DistributedIterator] the input pipelines of other workers failed in this step; {}",
+        failures.empty() ? "their logs say why" : fmt::format("{}", fmt::join(failures, "; ")));
 }
 
 bool DistributedInputIterator::is_complete() const {

@@ -48,6 +48,8 @@ class DistributedInputIterator : public data::internal::IteratorBase {
   // Of the local replicas, given how drawing went.
   InputTotals totals(const Status& drawing) const;
   InputTotals totals_of_all_workers(const Status& drawing);
+  // After some worker's drawing failed: throws Aborted, saying whose, unless it was this one's.
+  void hear_of_failures(const Status& drawing) const;
   bool is_complete() const;
   bool is_alone() const { return input_->replicas() == 1 && !input_->several_workers(); }
   DistributedElement deliver(std::optional<int64_t> global_samples);

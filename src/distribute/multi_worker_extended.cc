@@ -1,7 +1,9 @@
 #include "distribute/multi_worker_extended.h"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
+#include <numeric>
 #include <thread>
 
 #include "base/log.h"
@@ -59,6 +61,18 @@ GradientListener* listener_of_replica(const std::vector<Variable>& sources) {
   const bool is_ours =
       extended != nullptr && VariableAccess::impl(sources[0])->strategy == &replica->strategy();
   return is_ours ? extended->gradient_listener(replica->local_replica()) : nullptr;
+}
+
+// Which variables have none is decided when a function is traced: the workers compare it, instead
+// of adding up the gradients of different variables.
+std::string describe_gradients(const std::vector<Gradient>& sums,
+                               const std::vector<Variable>& variables) {
+  std::vector<std::string> without;
+  for (size_t i = 0; i < sums.size(); ++i) {
+    if (!sums[i].defined()) without.push_back("'" + variables[i].name() + "'");
+  }
+  return fmt::format("the gradients of {} variables{}{}: ", variables.size(),
+                     without.empty() ? "" : ", none for ", fmt::join(without, ", "));
 }
 
 // One component per replica, or one for the worker when all replicas have the same.
@@ -171,12 +185,15 @@ InputContext MultiWorkerExtended::input_context() const {
 InputTotals MultiWorkerExtended::sum_over_workers(const InputTotals& here) {
   if (is_alone()) return here;
   const MeetingClock::Scope meeting(*meetings_);
-  const Tensor own =
-      Tensor::from(std::vector{here.replicas_with_data, here.samples, here.failed_workers});
+  const Tensor own = Tensor::from(std::vector{here.replicas_with_data, here.samples,
+                                              here.failed_workers, here.undescribed_workers});
   const Tensor all = group_->communicator().all_reduce(own, ReduceOp::Sum,
                                                        collective_options(options_.communication));
   const std::vector<int64_t> sums = all.to_vector<int64_t>();
-  return {.replicas_with_data = sums[0], .samples = sums[1], .failed_workers = sums[2]};
+  return {.replicas_with_data = sums[0],
+          .samples = sums[1],
+          .failed_workers = sums[2],
+          .undescribed_workers = sums[3]};
 }
 
 std::vector<std::string> MultiWorkerExtended::gather_from_workers(const std::string& here) {
@@ -278,7 +295,7 @@ std::vector<Gradient> MultiWorkerExtended::replica_all_reduce(ReplicaContext& co
 
 Gradients MultiWorkerExtended::replica_sum_gradients(ReplicaContext& context, const Gradients& own,
                                                      const std::vector<Variable>& variables) {
-  if (is_alone() || thread_dispatch().builder != nullptr) {
+  if (is_alone() || is_tracing_alone(context)) {
     return MirroredExtended::replica_sum_gradients(context, own, variables);
   }
   const RecordingPause unheard;
@@ -304,6 +321,24 @@ std::vector<Gradient> MultiWorkerExtended::add_up(
   return sums;
 }
 
+std::vector<Gradient> MultiWorkerExtended::trace_sums(const ReplicaGradients& own,
+                                                      const std::vector<Variable>& variables) {
+  std::vector<size_t> everywhere(variables.size());
+  std::iota(everywhere.begin(), everywhere.end(), size_t{0});
+  std::vector<Gradient> sums =
+      totals_of(own, everywhere, [this](const auto& values) { return add_up(values); });
+  std::vector<Gradient> present;
+  std::copy_if(sums.begin(), sums.end(), std::back_inserter(present),
+               [](const Gradient& sum) { return sum.defined(); });
+  present = together_.reduce(ReduceOp::Sum, present, options_.communication,
+                             describe_gradients(sums, variables));
+  auto next = present.begin();
+  for (Gradient& sum : sums) {
+    if (sum.defined()) sum = std::move(*next++);
+  }
+  return sums;
+}
+
 void MultiWorkerExtended::sum_gradients(const ReplicaCalls& calls,
                                         const std::vector<Variable>& variables) {
   calls.check_same();
@@ -312,7 +347,9 @@ void MultiWorkerExtended::sum_gradients(const ReplicaCalls& calls,
     own.emplace_back(calls[replica].values.begin(), calls[replica].values.end());
   }
   const ModeScope cross({&strategy(), nullptr});
-  const std::vector<Gradient> sums = gradients_->sum(own, variables);
+  const bool as_nodes = thread_dispatch().builder != nullptr;
+  const std::vector<Gradient> sums =
+      as_nodes ? trace_sums(own, variables) : gradients_->sum(own, variables);
   if (calls.size() == 1) {
     calls[0].results = sums;
     return;

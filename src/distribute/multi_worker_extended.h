@@ -87,6 +87,9 @@ class MultiWorkerExtended : public MirroredExtended {
             const std::function<void(const ReplicaCalls&)>& once);
   // The sums of gradients: for each, one of every replica of this worker.
   std::vector<Gradient> add_up(const std::vector<std::vector<Gradient>>& values) const;
+  // The sums of all workers' gradients, as nodes of the graph that is being built.
+  std::vector<Gradient> trace_sums(const ReplicaGradients& own,
+                                   const std::vector<Variable>& variables);
   // Sets everybody's results.
   void sum_gradients(const ReplicaCalls& calls, const std::vector<Variable>& variables);
 

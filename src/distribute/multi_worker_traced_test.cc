@@ -272,6 +272,37 @@ TEST_P(MultiWorkerTraced, DifferentFunctionsAreNamedOnEveryWorker) {
   }
 }
 
+// They are of the same shape: without a comparison they would be added up.
+TEST_P(MultiWorkerTraced, NamesVariablesWhoseGradientsOnlySomeWorkersHave) {
+  const auto statuses = run_workers(
+      2,
+      [](MultiWorkerMirroredStrategy& strategy) {
+        const auto scope = strategy.scope();
+        Variable first(1.f, {.name = "first"});
+        Variable second(2.f, {.name = "second"});
+        optim::Sgd optimizer({.learning_rate = 0.1});
+        const auto replica_step = [&](const Tensor& x) {
+          GradientTape tape;
+          const Tensor loss = sum((strategy.worker_id() == 0 ? first : second) * x);
+          const std::vector<Variable> all{first, second};
+          optimizer.apply_gradients(tape.gradient(loss, all), all);
+          return loss;
+        };
+        const auto step = function([&](const PerReplica<Tensor>& x) {
+          return strategy.reduce(ReduceOp::Sum, strategy.run(replica_step, x));
+        });
+        step(from(strategy, 1));
+      },
+      options());
+  for (const Status& status : statuses) {
+    EXPECT_EQ(status.root().code, Code::FailedPrecondition) << status.to_string();
+    for (const char* const part : {"task:0", "task:1", "none for 'first'", "none for 'second'"}) {
+      EXPECT_NE(status.to_string().find(part), std::string::npos)
+          << part << " in " << status.to_string();
+    }
+  }
+}
+
 TEST(MultiWorkerTracedEnd, AFunctionDoesNotOutliveItsStrategy) {
   const ClusterSpec cluster = test::free_workers(2);
   const auto statuses = test::run_threads(2, [&](int id) {

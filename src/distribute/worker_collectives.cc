@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "collectives/access.h"
 #include "distribute/worker_reductions.h"
 #include "ops/dispatch.h"
 
@@ -21,8 +22,9 @@ bool becomes_node(std::span<const Gradient> values) {
 }  // namespace
 
 std::vector<Gradient> WorkerCollectives::reduce(ReduceOp op, const std::vector<Gradient>& values,
-                                                const CommunicationOptions& options) {
-  if (becomes_node(values)) return trace_reduce(op, values, options);
+                                                const CommunicationOptions& options,
+                                                const std::string& what) {
+  if (becomes_node(values)) return trace_reduce(op, values, options, what);
   const MeetingClock::Scope meeting(*meetings_);
   return reduce_over_workers(workers_, op, values, options);
 }
@@ -42,33 +44,39 @@ Tensor WorkerCollectives::from_first(const Tensor& value, const CommunicationOpt
 
 std::vector<Gradient> WorkerCollectives::trace_reduce(ReduceOp op,
                                                       const std::vector<Gradient>& values,
-                                                      const CommunicationOptions& options) const {
+                                                      const CommunicationOptions& options,
+                                                      const std::string& what) const {
   const int64_t port = entry_.number();
-  std::vector<Gradient> results(values.size());
+  const auto joins_rows = [&](const Gradient& value) {
+    return value.is_sparse() && op == ReduceOp::Sum;
+  };
   std::vector<Tensor> dense;
-  for (size_t i = 0; i < values.size(); ++i) {
-    if (values[i].is_sparse() && op == ReduceOp::Sum) {
-      const IndexedSlices& own = values[i].slices();
-      results[i] = IndexedSlices{worker_all_gather(port, own.values, 0, options),
-                                 worker_all_gather(port, own.indices, 0, options), own.dense_shape};
-    } else {
-      dense.push_back(values[i].dense());
-    }
+  for (const Gradient& value : values) {
+    if (!joins_rows(value)) dense.push_back(value.dense());
   }
-  if (dense.empty()) return results;
-  const std::vector<Tensor> reduced = worker_all_reduce(port, op, dense, options);
+  // First of all, because there `what` is compared.
+  if (!dense.empty()) dense = worker_all_reduce(port, op, dense, what, options);
+  std::vector<Gradient> results;
   size_t next = 0;
-  for (Gradient& result : results) {
-    if (!result.defined()) result = reduced[next++];
+  for (const Gradient& value : values) {
+    if (!joins_rows(value)) {
+      results.emplace_back(dense[next++]);
+      continue;
+    }
+    const IndexedSlices& own = value.slices();
+    results.emplace_back(IndexedSlices{worker_all_gather(port, own.values, 0, options),
+                                       worker_all_gather(port, own.indices, 0, options),
+                                       own.dense_shape});
   }
   return results;
 }
 
 std::vector<Tensor> WorkerCollectives::all_reduce(ReduceOp op, std::span<const Tensor> values,
+                                                  const std::string& what,
                                                   const CommunicationOptions& options) {
   const MeetingClock::Scope meeting(*meetings_);
-  return workers_.all_reduce(std::vector<Tensor>(values.begin(), values.end()), op,
-                             collective_options(options));
+  return all_reduce_named(workers_, std::vector<Tensor>(values.begin(), values.end()), op, what,
+                          collective_options(options));
 }
 
 Tensor WorkerCollectives::all_gather(const Tensor& value, int axis,

@@ -21,9 +21,10 @@ class WorkerCollectives final : private WorkerPort {
 
   void set_group(Communicator workers) { workers_ = std::move(workers); }
 
-  // Sum, Min, Max or Product of each value over the workers; rows are joined.
+  // Sum, Min, Max or Product of each value over the workers; rows are joined. As nodes the workers
+  // also compare `what` the values are, in words for people.
   std::vector<Gradient> reduce(ReduceOp op, const std::vector<Gradient>& values,
-                               const CommunicationOptions& options);
+                               const CommunicationOptions& options, const std::string& what = "");
   // Everybody's `value`, one after the other along `axis`. InvalidArgument, naming the workers,
   // when dtypes, ranks or other sizes differ.
   Tensor gather(const Tensor& value, int axis, const CommunicationOptions& options);
@@ -32,12 +33,14 @@ class WorkerCollectives final : private WorkerPort {
 
  private:
   std::vector<Tensor> all_reduce(ReduceOp op, std::span<const Tensor> values,
+                                 const std::string& what,
                                  const CommunicationOptions& options) override;
   Tensor all_gather(const Tensor& value, int axis, const CommunicationOptions& options) override;
   Tensor broadcast(const Tensor& value, const CommunicationOptions& options) override;
   // As nodes.
   std::vector<Gradient> trace_reduce(ReduceOp op, const std::vector<Gradient>& values,
-                                     const CommunicationOptions& options) const;
+                                     const CommunicationOptions& options,
+                                     const std::string& what) const;
 
   const std::shared_ptr<MeetingClock> meetings_;
   Communicator workers_;

@@ -173,6 +173,22 @@ TEST(WorkerGradients, OfOtherVariablesAreAnErrorOnBoth) {
   });
 }
 
+TEST(WorkerGradients, OfVariablesInAnotherOrderAreAnErrorOnBoth) {
+  on_both(false, [](Worker& worker) {
+    const Variable a(zeros({2}), {.name = "a"});
+    const Variable b(zeros({2}), {.name = "b"});
+    const auto list = worker.rank == 0 ? std::vector{a, b} : std::vector{b, a};
+    const Status status = capture_status([&] {
+      worker.gradients.sum({{ones({2}), zeros({2})}}, list);
+    });
+    EXPECT_EQ(status.code, Code::FailedPrecondition) << status.to_string();
+    EXPECT_NE(status.message.find("number 0 is 'a' float32 (2,) on /job:local/replica:0/task:0, "
+                                  "'b' float32 (2,) on /job:local/replica:0/task:1"),
+              std::string::npos)
+        << status.message;
+  });
+}
+
 // --- Several replicas
 
 TEST(WorkerGradients, OfSeveralReplicasGoEarlyOnceAllHaveThem) {

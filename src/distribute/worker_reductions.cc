@@ -30,13 +30,14 @@ std::string describe(const Tensor& value) {
 }
 
 // Sizes along the axis may differ.
-void check_gatherable_everywhere(Communicator& workers, const Tensor& value, int axis) {
+void check_gatherable_everywhere(Communicator& workers, const Tensor& value, int axis,
+                                 const CollectiveOptions& how) {
   const Shape shape = value.shape();
   std::vector<int64_t> sizes(shape.begin(), shape.end());
   sizes[static_cast<size_t>(axis)] = Shape::kUnknownDim;
   const std::string own = to_string(value.dtype()) + " " + Shape(sizes).to_string();
   const std::vector<std::string> all =
-      texts_of_workers(workers, fmt::format("{}\n{}\n{}", own, axis, describe(value)));
+      texts_of_workers(workers, fmt::format("{}\n{}\n{}", own, axis, describe(value)), how);
   for (int rank = 1; rank < workers.size(); ++rank) {
     const std::string& first = all[0];
     const std::string& other = all[static_cast<size_t>(rank)];
@@ -53,7 +54,9 @@ void check_gatherable_everywhere(Communicator& workers, const Tensor& value, int
 
 CollectiveOptions collective_options(const CommunicationOptions& options) {
   CollectiveOptions result;
-  if (options.timeout_seconds && *options.timeout_seconds > 0) {
+  // What is longer than nanoseconds count is no limit.
+  constexpr double kMost = 9e9;
+  if (options.timeout_seconds && *options.timeout_seconds > 0 && *options.timeout_seconds < kMost) {
     result.timeout = std::chrono::duration_cast<std::chrono::nanoseconds>(
         std::chrono::duration<double>(*options.timeout_seconds));
   }
@@ -82,8 +85,8 @@ Tensor gather_over_workers(Communicator& workers, const Tensor& value, int axis,
                            const CommunicationOptions& options) {
   const Gradient one(value);
   check_gatherable("gather", {&one, 1}, axis);
-  check_gatherable_everywhere(workers, value, axis);
   const CollectiveOptions how = collective_options(options);
+  check_gatherable_everywhere(workers, value, axis, how);
   if (axis == 0) return workers.all_gather(value, how);
   const int rank = value.rank();
   const Tensor joined =
@@ -91,11 +94,12 @@ Tensor gather_over_workers(Communicator& workers, const Tensor& value, int axis,
   return transpose(joined, front_and_back(rank, axis, true));
 }
 
-std::vector<std::string> texts_of_workers(Communicator& workers, const std::string& text) {
+std::vector<std::string> texts_of_workers(Communicator& workers, const std::string& text,
+                                          const CollectiveOptions& how) {
   const auto size = Tensor::from(std::vector<int64_t>{static_cast<int64_t>(text.size())});
-  const std::vector<int64_t> sizes = workers.all_gather(size).to_vector<int64_t>();
+  const std::vector<int64_t> sizes = workers.all_gather(size, how).to_vector<int64_t>();
   const Tensor bytes = Tensor::from(std::vector<uint8_t>(text.begin(), text.end()));
-  const std::vector<uint8_t> joined = workers.all_gather(bytes).to_vector<uint8_t>();
+  const std::vector<uint8_t> joined = workers.all_gather(bytes, how).to_vector<uint8_t>();
   std::vector<std::string> texts;
   auto at = joined.begin();
   for (const int64_t each : sizes) {

@@ -25,6 +25,7 @@ Tensor gather_over_workers(Communicator& workers, const Tensor& value, int axis,
 void check_same_on_workers(Communicator& workers, const std::string& what, const std::string& text);
 
 // Everybody's text, by rank.
-std::vector<std::string> texts_of_workers(Communicator& workers, const std::string& text);
+std::vector<std::string> texts_of_workers(Communicator& workers, const std::string& text,
+                                          const CollectiveOptions& how = {});
 
 }  // namespace cohort::internal

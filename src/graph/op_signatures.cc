@@ -249,7 +249,7 @@ constexpr Line kLines[] = {
     {"WorkerAllGather", 1, 1,
      "axis:int port:int bytes_per_pack:int timeout:float implementation:int"},
     {"WorkerAllReduce", 1, kMany,
-     "op:int port:int bytes_per_pack:int timeout:float implementation:int"},
+     "op:int what:text port:int bytes_per_pack:int timeout:float implementation:int"},
     {"WorkerBroadcast", 1, 1, "port:int bytes_per_pack:int timeout:float implementation:int"},
     {"WriteShard", 2, 2, "slot:text"},
     {"Zeros", 0, 0, "shape:shape dtype:dtype"},

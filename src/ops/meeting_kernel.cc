@@ -9,7 +9,9 @@ constexpr double kNoTimeout = -1;
 
 }  // namespace
 
-void set_options(Attrs& attrs, const CommunicationOptions& options) {
+void set_meeting(Attrs& attrs, std::string_view name, int64_t number,
+                 const CommunicationOptions& options) {
+  attrs.set(name, number);
   attrs.set("bytes_per_pack", options.bytes_per_pack);
   attrs.set("timeout", options.timeout_seconds.value_or(kNoTimeout));
   attrs.set("implementation", static_cast<int64_t>(options.implementation));

@@ -11,8 +11,10 @@
 // What the ops have in common whose kernels wait for others: replicas of this process, or workers.
 namespace cohort::internal {
 
-// How they meet, as attributes "bytes_per_pack", "timeout" and "implementation".
-void set_options(Attrs& attrs, const CommunicationOptions& options);
+// Where they meet, a number by that name, and how: the attributes "bytes_per_pack", "timeout" and
+// "implementation".
+void set_meeting(Attrs& attrs, std::string_view name, int64_t number,
+                 const CommunicationOptions& options);
 CommunicationOptions options_of(const Attrs& attrs);
 
 // The attribute "op". InvalidArgument for a number that is none.

@@ -29,8 +29,7 @@ int64_t num_replicas(const ReplicaPort* port) { return port != nullptr ? port->n
 
 // The attributes that both ops have: for how many replicas the call is made, and how they meet.
 void set_common(Attrs& attrs, const CommunicationOptions& options) {
-  attrs.set("replicas", num_replicas(replica_port()));
-  set_options(attrs, options);
+  set_meeting(attrs, "replicas", num_replicas(replica_port()), options);
 }
 
 // Whether a call reaches the other replicas here and now, instead of through a node of a graph that

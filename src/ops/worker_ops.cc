@@ -77,7 +77,8 @@ void meet_workers(Kernel& k, std::string_view op, const Body& body) {
 
 void compute_worker_all_reduce(Kernel& k) {
   meet_workers(k, "WorkerAllReduce", [&](WorkerPort& port, const CommunicationOptions& options) {
-    return port.all_reduce(reduce_op_of(k.attrs), k.inputs, options);
+    return port.all_reduce(reduce_op_of(k.attrs), k.inputs, k.attrs.get<std::string>("what"),
+                           options);
   });
 }
 
@@ -96,8 +97,7 @@ void compute_worker_broadcast(Kernel& k) {
 
 std::vector<Tensor> call_workers(const OpDef& op, int64_t port, std::span<const Tensor> values,
                                  Attrs attrs, const CommunicationOptions& options) {
-  attrs.set("port", port);
-  set_options(attrs, options);
+  set_meeting(attrs, "port", port, options);
   return apply_many(op, values, std::move(attrs), {});
 }
 
@@ -155,8 +155,10 @@ WorkerPortEntry::WorkerPortEntry(WorkerPort& port) : number_(port_table().add(po
 WorkerPortEntry::~WorkerPortEntry() { port_table().remove(number_); }
 
 std::vector<Tensor> worker_all_reduce(int64_t port, ReduceOp op, std::span<const Tensor> values,
+                                      const std::string& what,
                                       const CommunicationOptions& options) {
-  return call_workers(kWorkerAllReduce, port, values, {{"op", static_cast<int64_t>(op)}}, options);
+  return call_workers(kWorkerAllReduce, port, values,
+                      {{"op", static_cast<int64_t>(op)}, {"what", what}}, options);
 }
 
 Tensor worker_all_gather(int64_t port, const Tensor& value, int axis,

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "cohort/cross_device_ops.h"
@@ -16,7 +17,9 @@ class WorkerPort {
  public:
   virtual ~WorkerPort() = default;
   // One result per value, of the same dtype and shape: Sum, Min, Max or Product over the workers.
+  // `what` the values are is compared between them, in words for people.
   virtual std::vector<Tensor> all_reduce(ReduceOp op, std::span<const Tensor> values,
+                                         const std::string& what,
                                          const CommunicationOptions& options) = 0;
   // All workers' values along `axis`.
   virtual Tensor all_gather(const Tensor& value, int axis, const CommunicationOptions& options) = 0;
@@ -45,7 +48,7 @@ inline constexpr int64_t kNoWorkerPort = 0;
 // At once, or as nodes where a graph is built. Without gradients: what replicas call in a graph is
 // recorded as their own reduction, which has one.
 std::vector<Tensor> worker_all_reduce(int64_t port, ReduceOp op, std::span<const Tensor> values,
-                                      const CommunicationOptions& options);
+                                      const std::string& what, const CommunicationOptions& options);
 Tensor worker_all_gather(int64_t port, const Tensor& value, int axis,
                          const CommunicationOptions& options);
 Tensor worker_broadcast(int64_t port, const Tensor& value, const CommunicationOptions& options);

@@ -12,6 +12,8 @@
 
 namespace cohort::test {
 
+inline const MultiWorkerOptions kTwoReplicas{.devices = {"CPU:0", "CPU:1"}};
+
 inline ClusterSpec free_workers(int count) {
   return ClusterSpec(std::map<std::string, TaskList>{{"worker", free_addresses(count)}});
 }

@@ -19,6 +19,7 @@ struct GroupPlan {
   std::optional<internal::Algorithm> algorithm = std::nullopt;
   std::chrono::milliseconds report_after{5000};
   internal::EngineChoice engine = {};
+  std::chrono::milliseconds refusal_time{2000};
 };
 
 // Runs `body` as each member of a group at the same time, and returns what each threw.
@@ -40,6 +41,7 @@ inline std::vector<Communicator> make_group(
   const auto statuses = run_members(static_cast<int>(meetings.size()), [&](int rank) {
     internal::GroupSettings settings{.share_memory = plan.share_memory,
                                      .report_after = plan.report_after,
+                                     .refusal_time = plan.refusal_time,
                                      .engine = plan.engine};
     if (plan.members_per_host > 0) {
       settings.host = "host " + std::to_string(rank / plan.members_per_host);

@@ -23,8 +23,10 @@ Attrs of_port(int64_t port) {
                {"implementation", int64_t{0}}};
 }
 
-Attrs with(Attrs attrs, std::string_view name, int64_t value) {
-  attrs.set(name, value);
+Attrs reduction(int64_t op, int64_t port) {
+  Attrs attrs = of_port(port);
+  attrs.set("op", op);
+  attrs.set("what", std::string("numbers"));
   return attrs;
 }
 
@@ -35,13 +37,14 @@ std::vector<OpExample> worker_examples(const Tensor& matrix) {
       {.op = "WorkerAllReduce",
        .inputs = {matrix, Tensor({5.0})},
        .call =
-           [](In in) { return internal::worker_all_reduce(kNoWorkerPort, ReduceOp::Max, in, {}); },
+           [](In in) {
+             return internal::worker_all_reduce(kNoWorkerPort, ReduceOp::Max, in, "", {});
+           },
        .torch = same,
        .more_inputs = {{Tensor(2.5)}, {zeros({0, 3}, kFloat64)}},
-       .bad_calls = {bad("WorkerAllReduce", {matrix}, with(of_port(0), "op", 5),
-                         "no reduction number 5"),
-                     bad("WorkerAllReduce", {matrix}, with(of_port(0), "op", 1), "then divide"),
-                     bad("WorkerAllReduce", {matrix}, with(of_port(7), "op", 0),
+       .bad_calls = {bad("WorkerAllReduce", {matrix}, reduction(5, 0), "no reduction number 5"),
+                     bad("WorkerAllReduce", {matrix}, reduction(1, 0), "then divide"),
+                     bad("WorkerAllReduce", {matrix}, reduction(0, 7),
                          "has ended, or is one of another process", Code::FailedPrecondition)}},
       {.op = "WorkerAllGather",
        .inputs = {matrix},

@@ -1,0 +1,79 @@
+#include <fmt/format.h>
+
+#include "support/expect_error.h"
+#include "support/members.h"
+
+// Calls that one member cannot make, for its arguments, while the others make theirs.
+
+namespace cohort {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+Tensor vector_of(int64_t count) {
+  return Tensor::from(std::vector<float>(static_cast<size_t>(count), 1.f));
+}
+
+class RefusedCall : public testing::TestWithParam<GroupPlan> {
+ protected:
+  static std::vector<Communicator> make(int size) {
+    GroupPlan plan = GetParam();
+    plan.refusal_time = milliseconds(200);
+    return make_group(size, plan);
+  }
+};
+
+TEST_P(RefusedCall, IsNamedOnEveryMember) {
+  std::vector<Communicator> group = make(5);
+  const auto began = steady_clock::now();
+  const std::vector<Status> statuses = run_members(5, [&](int rank) {
+    group[static_cast<size_t>(rank)].reduce_scatter(vector_of(rank == 1 ? 4 : 5));
+  });
+  EXPECT_LT(steady_clock::now() - began, std::chrono::seconds(5));
+  for (size_t rank = 0; rank < statuses.size(); ++rank) {
+    const Status& status = statuses[rank];
+    if (rank == 1) {
+      EXPECT_EQ(status.code, Code::InvalidArgument) << status.to_string();
+      continue;
+    }
+    EXPECT_EQ(status.code, Code::FailedPrecondition) << status.to_string();
+    for (const char* const part : {"call 1 differs", "makes reduce_scatter(Sum) of float32 (5,)",
+                                   "rank 1 (task 1)", "do not make 5 equal parts"}) {
+      EXPECT_NE(status.message.find(part), std::string::npos) << part << " in " << status.message;
+    }
+  }
+  EXPECT_ERROR(Code::FailedPrecondition, "rank 1 (task 1)", group[1].barrier());
+}
+
+// Somebody else is late: that must not be taken for it.
+TEST_P(RefusedCall, MayBeFollowedByAnotherOne) {
+  std::vector<Communicator> group = make(3);
+  const auto refuse_and_reduce = [&](Communicator& member) {
+    if (member.rank() == 1) {
+      EXPECT_ERROR(Code::InvalidArgument, "not string", member.all_reduce(Tensor({"a"})));
+    }
+    if (member.rank() == 2) std::this_thread::sleep_for(milliseconds(500));
+    EXPECT_EQ(member.all_reduce(vector_of(3)).at<float>({0}), 3);
+  };
+  on_each(group, refuse_and_reduce);
+}
+
+TEST_P(RefusedCall, OfAllMembersChangesNothing) {
+  std::vector<Communicator> group = make(3);
+  on_each(group, [](Communicator& member) {
+    EXPECT_ERROR(Code::OutOfRange, "the ranks are 0 to 2", member.broadcast(vector_of(1), 3));
+    EXPECT_ERROR(Code::OutOfRange, "the ranks are 0 to 2",
+                 member.start_broadcast(vector_of(1), -1));
+    EXPECT_EQ(member.all_reduce(vector_of(3)).at<float>({0}), 3);
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Ways, RefusedCall,
+                         testing::Values(GroupPlan{.name = "Messages"},
+                                         GroupPlan{.name = "SharedMemory", .share_memory = true},
+                                         GroupPlan{.name = "TwoLevel", .members_per_host = 2}),
+                         [](const auto& tested) { return tested.param.name; });
+
+}  // namespace
+}  // namespace cohort

@@ -1,0 +1,93 @@
+// What watches over the variables of several workers, and keeps them.
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "cohort/cohort.h"
+#include "support/local_workers.h"
+#include "support/temporary_file.h"
+
+namespace cohort {
+namespace {
+
+using test::kTwoReplicas;
+using test::on_workers;
+using test::run_workers;
+
+MultiWorkerOptions guarded(GuardAction non_finite) {
+  return {.guards = {.divergence_interval = 1, .non_finite = non_finite}};
+}
+
+TEST(MultiWorkerGuards, NameTheReplicaOfAGradientThatIsNotFinite) {
+  const auto step = [](MultiWorkerMirroredStrategy& strategy) {
+    const auto scope = strategy.scope();
+    Variable w(1.f, {.name = "w"});
+    optim::Sgd optimizer({.learning_rate = 1.0});
+    strategy.run([&] {
+      const float bad = strategy.worker_id() == 1 ? std::numeric_limits<float>::quiet_NaN() : 1.f;
+      optimizer.apply_gradients({Tensor(bad)}, {w});
+    });
+    EXPECT_EQ(w.read_value().to<float>(), 1);
+  };
+  for (const Status& status : run_workers(2, step, guarded(GuardAction::Stop))) {
+    EXPECT_EQ(status.code, Code::InvalidArgument) << status.to_string();
+    EXPECT_NE(status.message.find("step 1: the gradient of variable 'w' is not finite in replica 1 "
+                                  "(/job:worker/replica:0/task:1)"),
+              std::string::npos)
+        << status.message;
+  }
+  for (const Status& status : run_workers(2, step, guarded(GuardAction::Skip))) {
+    EXPECT_TRUE(status.ok()) << status.to_string();
+  }
+}
+
+TEST(MultiWorkerGuards, FindCopiesThatDiffer) {
+  const auto statuses = run_workers(
+      2,
+      [](MultiWorkerMirroredStrategy& strategy) {
+        const auto scope = strategy.scope();
+        Variable w({1.f, 2.f}, {.name = "w"});
+        optim::Sgd optimizer({.learning_rate = 1.0});
+        if (strategy.worker_id() == 1) w.assign(Tensor({1.f, 2.5f}));
+        strategy.run([&] { optimizer.apply_gradients({Tensor({1.f, 1.f})}, {w}); });
+      },
+      guarded(GuardAction::Off));
+  for (const Status& status : statuses) {
+    EXPECT_EQ(status.code, Code::DataLoss) << status.to_string();
+    EXPECT_NE(status.message.find("after step 1: variable 'w' of replica 1 "
+                                  "(/job:worker/replica:0/task:1)"),
+              std::string::npos)
+        << status.message;
+  }
+}
+
+TEST(MultiWorkerCheckpoint, TheChiefWritesAndAllRestore) {
+  const TemporaryFolder folder;
+  on_workers(
+      2,
+      [&](MultiWorkerMirroredStrategy& strategy) {
+        const auto scope = strategy.scope();
+        Variable w(5.f);
+        Variable seen(0.f, {.synchronization = VariableSynchronization::OnRead,
+                            .aggregation = VariableAggregation::Sum});
+        strategy.run([&] { seen.assign_add(1.f); });
+        // Each worker names a folder of its own: only the chief's comes into being.
+        const std::string own = folder.path() + "/" + std::to_string(strategy.worker_id());
+        Checkpoint checkpoint({{"w", w}, {"seen", seen}});
+        checkpoint.save(own + "/ckpt");
+        strategy.communicator().barrier();
+        EXPECT_TRUE(checkpoint_exists(folder.path() + "/0/ckpt-1"));
+        EXPECT_FALSE(checkpoint_exists(folder.path() + "/1/ckpt-1"));
+        w.assign(0.f);
+        seen.assign(0.f);
+        checkpoint.restore(folder.path() + "/0/ckpt-1").assert_consumed();
+        EXPECT_EQ(w.read_value().to<float>(), 5);
+        EXPECT_EQ(seen.read_value().to<float>(), 4);
+        EXPECT_EQ(strategy.local_results(seen)[0].read_value().to<float>(), 1);
+      },
+      kTwoReplicas);
+}
+
+}  // namespace
+}  // namespace cohort
