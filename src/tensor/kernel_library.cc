@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "base/log.h"
+#include "tensor/small_blocks.h"
 
 namespace cohort::internal {
 namespace {
@@ -17,6 +18,7 @@ bool keep_freed_memory() {
   mallopt(M_MMAP_THRESHOLD, kNever);
   mallopt(M_TRIM_THRESHOLD, kNever);
   mallopt(M_TOP_PAD, 64 << 20);
+  take_small_blocks_from_malloc();
   return true;
 }
 

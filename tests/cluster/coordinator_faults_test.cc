@@ -142,7 +142,7 @@ struct Footprint {
 
 // COHORT_CALLS says how many functions; memory that is needed for good is there after a quarter.
 TEST_F(CoordinatorFaults, ManyFunctionsLeaveNothingBehind) {
-  constexpr int64_t kNoise = 24;  // the heaps of many threads grow for a while, and then no more
+  constexpr int64_t kNoise = 4;  // the heaps of many threads grow for a while, and then no more
   const char* asked = std::getenv("COHORT_CALLS");
   const int calls = asked != nullptr ? std::atoi(asked) : 8000;
   ClusterCoordinator coordinator(strategy_);
