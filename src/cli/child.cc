@@ -118,8 +118,10 @@ void check_started(pid_t id, const Pipe& problem, const ChildStart& start) {
   }
   if (size != sizeof why) return;
   waitpid(id, nullptr, 0);
-  const char* const remedy =
-      why == ENOENT ? "; is the path right (./program), or is it in PATH?" : "";
+  const char* const remedy = why == ENOENT ? "; is the path right (./program), or is it in PATH?"
+                             : why == EACCES
+                                 ? "; is it a program, and may it be executed (chmod +x)?"
+                                 : "";
   internal::raise(Code::InvalidArgument, "[Run] '{}' cannot be started: {}{}", start.command.at(0),
                   std::strerror(why), remedy);
 }

@@ -1,5 +1,6 @@
 #include <CLI/CLI.hpp>
 
+#include "cli/cluster_text.h"
 #include "cli/command.h"
 #include "cli/doctor.h"
 
@@ -26,6 +27,7 @@ void add_doctor(CLI::App& app, int& exit_code) {
   command->add_option("--timeout", *seconds, "Seconds to wait for other tasks (10)")
       ->check(CLI::Range(0.0, 3600.0));
   command->callback([typed, seconds, &exit_code] {
+    if (!typed->cluster.empty()) (void)parse_cluster(typed->cluster);  // says what is wrong with it
     typed->limit = std::chrono::milliseconds(static_cast<int64_t>(*seconds * 1000));
     exit_code = examine(*typed);
   });

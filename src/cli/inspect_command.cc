@@ -33,7 +33,7 @@ void add_inspect(CLI::App& app, int&) {
   command->add_flag("--verify", typed->verify, "Read everything and compare checksums");
   command->add_flag("--dot", typed->dot, "A graph as a picture for Graphviz");
   command->add_option("--limit", typed->limit, "How many entries to show; 0 for all (20)")
-      ->check(CLI::NonNegativeNumber);
+      ->check(CLI::Range(0, 1'000'000'000));
   command->callback([typed] {
     become_compute({"inspect", typed->kind, typed->path, typed->verify ? "1" : "0",
                     typed->dot ? "1" : "0", std::to_string(typed->limit)});

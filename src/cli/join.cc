@@ -21,7 +21,7 @@ namespace cohort::cli {
 namespace {
 
 using internal::raise;
-constexpr auto kConnectLimit = std::chrono::seconds(30);
+constexpr auto kConnectLimit = std::chrono::seconds(10);
 constexpr auto kJoinTick = std::chrono::milliseconds(1000);
 constexpr char kEverywhere[] = "0.0.0.0";
 
@@ -173,6 +173,9 @@ int JoinedRun::run() {
 
 }  // namespace
 
-int join_run(const JoinOptions& options) { return JoinedRun(options).run(); }
+int join_run(const JoinOptions& options) {
+  (void)internal::parse_address(options.launcher);
+  return JoinedRun(options).run();
+}
 
 }  // namespace cohort::cli

@@ -12,6 +12,7 @@
 #include "cli/cluster_text.h"
 #include "cli/run_folder.h"
 #include "cohort/scheduler_resolvers.h"
+#include "topology/address.h"
 
 namespace cohort::cli {
 namespace {
@@ -77,7 +78,10 @@ void write_run_file(const std::string& run_folder, const RunPlan& plan,
 
 KnownTasks find_tasks(const std::vector<std::string>& addresses, const std::string& credentials) {
   KnownTasks known{.credentials = credentials_named(credentials), .where = "the command line"};
-  for (const std::string& address : addresses) known.tasks.push_back({.address = address});
+  for (const std::string& address : addresses) {
+    (void)internal::parse_address(address);
+    known.tasks.push_back({.address = address});
+  }
   if (!addresses.empty()) return known;
   known.tasks = tasks_of(resolver_from_environment()->cluster_spec());
   known.where = "the environment";

@@ -1,12 +1,14 @@
 // The `cohort` command. It computes nothing and does not load LibTorch, so that it starts at once;
 // what needs the library is done by a second program, cohort-compute.
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 
+#include "base/raise.h"
 #include "cli/command.h"
-#include "cohort/error.h"
+#include "topology/text.h"
 
 namespace {
 
@@ -22,6 +24,21 @@ constexpr char kExamples[] =
     "  cohort completion bash               # so that the shell knows these\n"
     "Each has more: cohort run --help.";
 
+constexpr int kBadInput = 2;
+
+// A first word that is no command. (The parser would say that a command is missing.)
+void check_command(const CLI::App& app, const std::string& word) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    names.push_back(command->get_name());
+  }
+  const bool is_option = word.starts_with("-") && app.get_option_no_throw(word) != nullptr;
+  if (is_option || std::find(names.begin(), names.end(), word) != names.end()) return;
+  cohort::internal::raise(cohort::Code::InvalidArgument,
+                          "there is no command '{}'{}; there are {}, see cohort --help", word,
+                          cohort::internal::did_you_mean(word, names), fmt::join(names, ", "));
+}
+
 int run(int argc, char** argv) {
   int exit_code = 0;
   CLI::App app{"Cohort: distributed training for C++", "cohort"};
@@ -35,10 +52,14 @@ int run(int argc, char** argv) {
   cohort::cli::add_doctor(app, exit_code);
   cohort::cli::add_inspect(app, exit_code);
   cohort::cli::add_completion(app, exit_code);
+  if (argc > 1) check_command(app, argv[1]);
   try {
     app.parse(argc, argv);
+  } catch (const CLI::Success& asked) {  // --help and --version
+    return app.exit(asked);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error);
+    app.exit(error);
+    return kBadInput;
   }
   return exit_code;
 }
@@ -50,6 +71,9 @@ int main(int argc, char** argv) {
     return run(argc, argv);
   } catch (const cohort::Error& error) {
     fmt::print(stderr, "cohort: {}\n", error.message());
-    return error.code() == cohort::Code::InvalidArgument ? 2 : 1;
+    return error.code() == cohort::Code::InvalidArgument ? kBadInput : 1;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "cohort: {}\n", error.what());
+    return 1;
   }
 }

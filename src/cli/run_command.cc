@@ -58,11 +58,11 @@ void add_restarts(const std::string& text, std::map<std::string, int>& restarts)
 HostSlots parse_host(const std::string& text) {
   const size_t colon = text.rfind(':');
   HostSlots host{.host = text.substr(0, colon)};
-  if (colon == std::string::npos) return host;
-  const std::string slots = text.substr(colon + 1);
+  const std::string slots = colon == std::string::npos ? "1" : text.substr(colon + 1);
   const auto [end, problem] =
       std::from_chars(slots.data(), slots.data() + slots.size(), host.slots);
-  if (problem != std::errc() || end != slots.data() + slots.size() || host.slots < 1) {
+  const bool is_number = problem == std::errc() && end == slots.data() + slots.size();
+  if (host.host.empty() || !is_number || host.slots < 1) {
     raise(Code::InvalidArgument, "[Run] --hosts takes host or host:tasks such as a:2, not '{}'",
           text);
   }

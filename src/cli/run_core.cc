@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "base/raise.h"
 #include "cli/report.h"
 
 namespace cohort::cli {
@@ -28,7 +29,12 @@ RunCore::RunCore(const RunOptions& options, Poller& poller, const std::string& l
     : options_(options),
       poller_(poller),
       log_folder_(options.log_folder.empty() ? log_folder : options.log_folder) {
-  std::filesystem::create_directories(log_folder_);
+  std::error_code problem;
+  std::filesystem::create_directories(log_folder_, problem);
+  if (problem) {
+    internal::raise(Code::InvalidArgument, "[Run] --log-dir: '{}' cannot be made: {}", log_folder_,
+                    problem.message());
+  }
 }
 
 TaskEvents RunCore::events() {

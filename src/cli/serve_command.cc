@@ -1,8 +1,10 @@
 #include <CLI/CLI.hpp>
 
+#include "base/raise.h"
 #include "cli/cluster_text.h"
 #include "cli/command.h"
 #include "cli/companion.h"
+#include "topology/text.h"
 
 namespace cohort::cli {
 namespace {
@@ -20,10 +22,20 @@ struct TypedServe {
   std::string credentials = {};
 };
 
+void check_task(const ClusterSpec& cluster, const TypedServe& typed) {
+  if (cluster.has_job(typed.job) && cluster.has_task(typed.job, typed.task)) return;
+  const std::vector<std::string> jobs = cluster.jobs();
+  internal::raise(Code::InvalidArgument,
+                  "[Serve] the cluster has no task {} of a job '{}'{}; it is {}", typed.task,
+                  typed.job, internal::did_you_mean(typed.job, jobs), cluster.to_string());
+}
+
 [[noreturn]] void serve(const TypedServe& typed) {
   Environment environment;
   if (!typed.cluster.empty()) {
-    environment["TF_CONFIG"] = tf_config_of(parse_cluster(typed.cluster), typed.job, typed.task);
+    const ClusterSpec cluster = parse_cluster(typed.cluster);
+    check_task(cluster, typed);
+    environment["TF_CONFIG"] = tf_config_of(cluster, typed.job, typed.task);
   }
   if (!typed.credentials.empty()) environment["COHORT_CREDENTIALS"] = typed.credentials;
   become_compute({"serve"}, environment);
@@ -36,7 +48,8 @@ void add_serve(CLI::App& app, int&) {
   command->footer(kServeExample);
   const auto typed = std::make_shared<TypedServe>();
   auto* const job = command->add_option("--job", typed->job, "The task's job, such as ps");
-  command->add_option("--task", typed->task, "Its index there (0)")->check(CLI::NonNegativeNumber);
+  command->add_option("--task", typed->task, "Its index there (0)")
+      ->check(CLI::Range(0, 1'000'000));
   auto* const cluster = command->add_option("--cluster", typed->cluster,
                                             "Jobs and addresses, as in the example or as JSON");
   job->needs(cluster);

@@ -24,10 +24,7 @@ std::string kind_of(const std::string& path) {
   return file && length < fs::file_size(path) ? "tfrecord" : "graph";
 }
 
-}  // namespace
-
-void inspect(const std::string& kind, const std::string& path, const InspectOptions& options) {
-  const std::string what = kind == "auto" ? kind_of(path) : kind;
+void inspect_as(const std::string& what, const std::string& path, const InspectOptions& options) {
   if (what == "checkpoint") return inspect_checkpoint(path, options);
   if (what == "events") return inspect_events(path, options);
   if (what == "tfrecord") return inspect_tfrecord(path, options);
@@ -37,6 +34,16 @@ void inspect(const std::string& kind, const std::string& path, const InspectOpti
                   "[Inspect] '{}' is no kind; those are checkpoint, events, tfrecord, safetensors "
                   "and graph",
                   what);
+}
+
+}  // namespace
+
+void inspect(const std::string& kind, const std::string& path, const InspectOptions& options) {
+  const std::string what = kind == "auto" ? kind_of(path) : kind;
+  const Status status = capture_status([&] { inspect_as(what, path, options); });
+  if (status.ok()) return;
+  internal::raise(Code::DataLoss, "[Inspect] '{}' cannot be read as {}: {}{}", path, what,
+                  status.message, kind == "auto" ? "; --kind says what it is" : "");
 }
 
 }  // namespace cohort::cli

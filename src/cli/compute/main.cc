@@ -43,5 +43,5 @@ int main(int argc, char** argv) {
   });
   if (status.ok()) return code;
   std::fprintf(stderr, "cohort: %s\n", status.message.c_str());
-  return 1;
+  return status.code == cohort::Code::InvalidArgument ? 2 : 1;
 }

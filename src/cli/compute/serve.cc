@@ -1,5 +1,6 @@
 #include <cstdio>
 
+#include "base/raise.h"
 #include "cli/compute/compute.h"
 #include "cohort/cluster_resolver.h"
 #include "cohort/scheduler_resolvers.h"
@@ -9,6 +10,11 @@ namespace cohort::cli {
 
 void serve() {
   const auto resolver = resolver_from_environment();
+  if (!resolver->cluster_spec()) {
+    internal::raise(Code::InvalidArgument,
+                    "[Serve] which task? Give --job, --task and --cluster, or TF_CONFIG; see "
+                    "cohort serve --help");
+  }
   Server server(resolver->cluster_spec(),
                 {.job_name = resolver->task_type(), .task_index = resolver->task_id()});
   const ServerDef def = server.server_def();

@@ -1,0 +1,93 @@
+// A task that trains with a Trainer: trainer_task ps|workers FOLDER [JOB:INDEX@STEP].
+//
+// The chief ends a task with SIGKILL behind that step, once in all lives of it. Numbers of
+// processes, backups and that it has happened are in the folder.
+
+#include <cohort/cohort.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+using namespace cohort;
+
+namespace {
+
+struct Plan {
+  std::string folder;
+  std::string victim;  // "worker:1"
+  int64_t step = -1;
+};
+
+Plan plan_from(int argc, char** argv) {
+  Plan plan{.folder = argv[2], .victim = {}};
+  if (argc < 4) return plan;
+  const std::string text = argv[3];
+  const size_t at = text.find('@');
+  plan.victim = text.substr(0, at);
+  plan.step = std::stoll(text.substr(at + 1));
+  return plan;
+}
+
+std::string process_file(const Plan& plan, const std::string& task) {
+  return plan.folder + "/process_of_" + task;
+}
+
+void note_process(const Plan& plan) {
+  std::ofstream(process_file(plan, std::getenv("COHORT_TASK"))) << getpid();
+}
+
+void kill_victim(const Plan& plan, Trainer& trainer) {
+  const std::string happened = plan.folder + "/happened";
+  if (trainer.progress().step != plan.step || !trainer.is_chief()) return;
+  if (std::filesystem::exists(happened)) return;
+  std::ofstream(happened) << 1;
+  pid_t process = 0;
+  std::ifstream(process_file(plan, plan.victim)) >> process;
+  kill(process, SIGKILL);
+}
+
+void train(const Plan& plan) {
+  const Tensor x = reshape(cast(range(24), kFloat32), {24, 1}) / 24.f;
+  const auto batches = data::from_tensor_slices(x, 3.f * x + 1.f).shuffle(24, {.seed = 4}).batch(4);
+  nn::Dense model(1, 1, {.kernel_initializer = nn::zeros()});
+  optim::Sgd optimizer({.learning_rate = 0.05, .momentum = 0.5});
+  Trainer trainer(model, nn::mean_squared_error, optimizer);
+  const auto kill = std::make_shared<LambdaCallback>(
+      LambdaCallbacks{.on_step_end = [&](Trainer& at, const Logs&) { kill_victim(plan, at); }});
+  const History history = trainer.fit(batches, {.epochs = 6,
+                                                .callbacks = {kill},
+                                                .backup = plan.folder + "/backup",
+                                                .backup_steps = 4,
+                                                .progress = false});
+  const bool learnt = trainer.evaluate(batches).at("loss") < history.epochs.front().at("loss");
+  if (!trainer.is_chief()) return;
+  std::printf("updates %lld\n",
+              static_cast<long long>(optimizer.iterations().read_value().to<int64_t>()));
+  std::printf("result %s", model.kernel().read_value().to_string().c_str());
+  for (const Logs& logs : history.epochs) std::printf(" %.17g", logs.at("loss"));
+  std::printf("\nloss %s\n", learnt ? "smaller" : "larger");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 3) return 2;
+  const Plan plan = plan_from(argc, argv);
+  note_process(plan);
+  if (std::string(argv[1]) == "workers") {
+    MultiWorkerMirroredStrategy strategy;
+    const auto scope = strategy.scope();
+    train(plan);
+    return 0;
+  }
+  const TFConfigClusterResolver resolver;
+  if (serve_task(resolver)) return 0;
+  ParameterServerStrategy strategy(resolver);
+  const auto scope = strategy.scope();
+  train(plan);
+  ClusterCoordinator(strategy).shutdown_cluster();
+}
