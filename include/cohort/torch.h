@@ -24,4 +24,5 @@ Tensor::Tensor(const T& tensor) : Tensor(internal::from_torch(tensor)) {}
 
 }  // namespace cohort
 
-#include "cohort/torch_module.h"  // IWYU pragma: export
+#include "cohort/torch_module.h"     // IWYU pragma: export
+#include "cohort/torch_optimizer.h"  // IWYU pragma: export

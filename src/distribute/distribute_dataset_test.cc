@@ -211,6 +211,8 @@ TEST(InputContext, DividesGlobalBatches) {
   EXPECT_ERROR(Code::InvalidArgument, "a global batch of 13",
                context.get_per_replica_batch_size(13));
   EXPECT_ERROR(Code::InvalidArgument, "-6", context.get_per_replica_batch_size(-6));
+  EXPECT_ERROR(Code::InvalidArgument, "among 0",
+               InputContext(1, 0, 0).get_per_replica_batch_size(6));
   EXPECT_EQ(context.to_string(),
             "InputContext(input pipeline id 1, total: 3, replicas in sync: 6)");
 }

@@ -8,7 +8,7 @@
 namespace cohort {
 
 int64_t InputContext::get_per_replica_batch_size(int64_t global_batch_size) const {
-  if (global_batch_size < 0 || global_batch_size % replicas_ != 0) {
+  if (replicas_ < 1 || global_batch_size < 0 || global_batch_size % replicas_ != 0) {
     internal::raise(Code::InvalidArgument,
                     "[InputContext] a global batch of {} cannot be divided evenly among {} "
                     "replicas; choose a multiple of {}",

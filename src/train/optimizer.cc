@@ -3,9 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <mutex>
-#include <set>
 
-#include "base/log.h"
 #include "base/raise.h"
 #include "cohort/graph.h"
 #include "cohort/graph_variable.h"
@@ -13,6 +11,7 @@
 #include "ops/dispatch.h"
 #include "ops/variable_ops.h"
 #include "train/graph_variable.h"
+#include "train/update_count.h"
 #include "train/update_route.h"
 
 namespace cohort::optim {
@@ -38,7 +37,7 @@ struct OptimizerState {
   std::vector<Variable> made = {};
   // What slots that are not made yet begin with, by variable and slot.
   std::map<std::pair<std::shared_ptr<VariableImpl>, std::string>, Tensor> awaited = {};
-  std::set<std::string> warned = {};
+  cohort::internal::IdleVariables idle = {};
 
   // In a session's graph, counts the updates of that graph: the optimizer may have been made
   // before.
@@ -55,17 +54,10 @@ struct OptimizerState {
                 std::span<const Gradient> terms, const Tensor& rate_now, const Tensor& step);
   // What is awaited for the slot, which is no longer awaited then; undefined when nothing is.
   Tensor take_awaited(const Variable& variable, const std::string& slot);
-  void warn_without_gradient(const Variable& variable);
   Tensor rate_now() const;
 };
 
 namespace {
-
-VariableOptions iterations_options() {
-  return {.name = "iterations",
-          .trainable = false,
-          .aggregation = VariableAggregation::OnlyFirstReplica};
-}
 
 // `saved`, when defined, is what the slot begins with.
 VariableRequest slot_request(const Variable& variable, const SlotSpec& spec, const Tensor& saved) {
@@ -95,15 +87,12 @@ void OptimizerState::enter_graph() {
   const std::lock_guard lock(mutex);
   const VariableImpl* impl = VariableAccess::impl(iterations).get();
   if (dynamic_cast<const cohort::internal::GraphVariable*>(impl) != nullptr) return;
-  iterations = Variable(int64_t{0}, iterations_options());
+  iterations = cohort::internal::make_update_count();
 }
 
 void OptimizerState::settle(const UpdateRoute& route, const Variable& neighbour) {
   const std::lock_guard lock(mutex);
-  if (route.owns(iterations)) return;
-  const Graph::Scope untraced(nullptr);
-  const Tensor count = VariableAccess::impl(iterations)->value_across();
-  iterations = route.make_beside(neighbour, {[count] { return count; }, iterations_options()});
+  cohort::internal::settle_update_count(iterations, route, neighbour);
 }
 
 const std::vector<Variable>& OptimizerState::slots_of(const Variable& variable,
@@ -125,13 +114,6 @@ Tensor OptimizerState::take_awaited(const Variable& variable, const std::string&
   return found != awaited.end() ? std::move(awaited.extract(found).mapped()) : Tensor();
 }
 
-void OptimizerState::warn_without_gradient(const Variable& variable) {
-  const std::lock_guard lock(mutex);
-  if (!warned.insert(variable.name()).second) return;
-  cohort::internal::log_warning("[Optimizer] variable '{}' has no gradient and stays as it is",
-                                variable.name());
-}
-
 Tensor OptimizerState::rate_now() const {
   const Tensor now = rate.at(iterations);
   if (is_floating(now.dtype()) && now.shape().is_compatible_with({})) return now;
@@ -147,13 +129,7 @@ bool OptimizerState::adds() const {
 Tensor OptimizerState::step(std::span<const Gradients> terms,
                             const std::vector<Variable>& variables, const UpdateRoute* route) {
   const Gradients& gradients = terms.front();
-  if (std::none_of(gradients.begin(), gradients.end(),
-                   [](const Gradient& gradient) { return gradient.defined(); })) {
-    raise(Code::InvalidArgument,
-          "[Optimizer] none of the {} variables has a gradient; was the loss computed from them "
-          "while the tape recorded?",
-          variables.size());
-  }
+  cohort::internal::require_some_gradient(gradients);
   const Gradients limited = clipped(gradients, clipping);
   const Tensor now = rate_now();
   // The rate depends on the updates before this one.
@@ -162,7 +138,7 @@ Tensor OptimizerState::step(std::span<const Gradients> terms,
   std::vector<Tensor> updates{count};
   for (size_t i = 0; i < variables.size(); ++i) {
     if (!limited[i].defined()) {
-      warn_without_gradient(variables[i]);
+      idle.name_once(variables[i]);
       continue;
     }
     std::vector<Gradient> all{limited[i]};
@@ -230,12 +206,11 @@ void OptimizerAccess::await(Optimizer& optimizer, const Variable& variable, cons
 using internal::raise;
 
 Optimizer::Optimizer(LearningRate rate, Clipping clipping, internal::Rule rule)
-    : state_(new internal::OptimizerState{
-          .rate = std::move(rate),
-          .rate_changes = 0,
-          .clipping = internal::checked(clipping),
-          .rule = std::move(rule),
-          .iterations = Variable(int64_t{0}, internal::iterations_options())}) {}
+    : state_(new internal::OptimizerState{.rate = std::move(rate),
+                                          .rate_changes = 0,
+                                          .clipping = internal::checked(clipping),
+                                          .rule = std::move(rule),
+                                          .iterations = cohort::internal::make_update_count()}) {}
 
 Optimizer::~Optimizer() = default;
 

@@ -1,0 +1,147 @@
+#pragma once
+
+// Gradients by torch's autograd. Not for inclusion by users: include cohort/torch.h.
+
+#include <torch/torch.h>
+
+#include <memory>
+#include <vector>
+
+#include "cohort/error.h"
+#include "cohort/gradient.h"
+#include "cohort/internal/gradient_listener.h"
+#include "cohort/variable.h"
+
+namespace cohort::internal {
+
+inline Gradient to_gradient(const at::Tensor& gradient) {
+  if (!gradient.defined()) return {};
+  if (!gradient.is_sparse()) return Tensor(gradient);
+  const at::Tensor rows = gradient.coalesce();
+  return IndexedSlices{Tensor(rows.values()), Tensor(rows.indices()[0]), Shape(gradient.sizes())};
+}
+
+inline void check_loss(const at::Tensor& loss) {
+  if (loss.defined() && loss.numel() == 1) return;
+  throw Error(Code::InvalidArgument,
+              "[minimize] the loss is " +
+                  (loss.defined() ? "of shape " + Shape(loss.sizes()).to_string()
+                                  : std::string("an undefined tensor")) +
+                  ", but an update goes along the gradient of one number; sum() makes one");
+}
+
+// Which of the parameters `loss` may have a gradient for; a frozen one has none.
+inline std::vector<size_t> learning_now(const at::Tensor& loss,
+                                        const std::vector<at::Tensor>& parameters) {
+  std::vector<size_t> places;
+  for (size_t i = 0; loss.requires_grad() && i < parameters.size(); ++i) {
+    if (parameters[i].requires_grad()) places.push_back(i);
+  }
+  return places;
+}
+
+inline std::vector<at::Tensor> tensors_at(const std::vector<at::Tensor>& all,
+                                          const std::vector<size_t>& places) {
+  std::vector<at::Tensor> chosen;
+  for (const size_t place : places) chosen.push_back(all[place]);
+  return chosen;
+}
+
+// By torch's autograd: one per parameter, undefined for those that are frozen or had no part in the
+// loss. Frees what autograd kept of it. Throws InvalidArgument unless the loss is one number.
+inline Gradients torch_gradients(const at::Tensor& loss,
+                                 const std::vector<at::Tensor>& parameters) {
+  check_loss(loss);
+  Gradients gradients(parameters.size());
+  const std::vector<size_t> learning = learning_now(loss, parameters);
+  if (learning.empty()) return gradients;
+  const auto found = torch::autograd::grad({loss}, tensors_at(parameters, learning), {},
+                                           /*retain_graph=*/false, /*create_graph=*/false,
+                                           /*allow_unused=*/true);
+  for (size_t k = 0; k < learning.size(); ++k) gradients[learning[k]] = to_gradient(found[k]);
+  return gradients;
+}
+
+// During a backward pass, tells a listener of each parameter's gradient as soon as torch's autograd
+// has it. What the parameters' grad() was before is there again afterwards.
+class AnnouncedBackward {
+ public:
+  AnnouncedBackward(GradientListener& listener, const at::Tensor& loss,
+                    const std::vector<at::Tensor>& parameters)
+      : listener_(listener),
+        loss_(loss),
+        places_(learning_now(loss, parameters)),
+        learning_(tensors_at(parameters, places_)),
+        gradients_(parameters.size()) {
+    for (size_t k = 0; k < learning_.size(); ++k) {
+      before_.push_back(learning_[k].grad());
+      learning_[k].mutable_grad() = at::Tensor();
+      const auto accumulator = torch::autograd::impl::grad_accumulator(learning_[k]);
+      keys_.push_back(accumulator->add_post_hook(std::make_unique<Hook>(*this, k)));
+      accumulators_.push_back(accumulator);
+    }
+  }
+  ~AnnouncedBackward() {
+    for (size_t k = 0; k < learning_.size(); ++k) {
+      accumulators_[k]->del_post_hook(keys_[k]);
+      learning_[k].mutable_grad() = before_[k];
+    }
+  }
+  AnnouncedBackward(const AnnouncedBackward&) = delete;
+  AnnouncedBackward& operator=(const AnnouncedBackward&) = delete;
+
+  Gradients run() {
+    if (!learning_.empty()) {
+      torch::autograd::backward({loss_}, {}, /*retain_graph=*/false, /*create_graph=*/false,
+                                learning_);
+    }
+    for (size_t i = 0; i < gradients_.size(); ++i) {
+      if (!gradients_[i].defined()) listener_.ready(i, {});
+    }
+    return gradients_;
+  }
+
+ private:
+  class Hook : public torch::autograd::FunctionPostHook {
+   public:
+    Hook(AnnouncedBackward& pass, size_t index) : pass_(pass), index_(index) {}
+    torch::autograd::variable_list operator()(const torch::autograd::variable_list& outputs,
+                                              const torch::autograd::variable_list&) override {
+      pass_.announce(index_);
+      return outputs;
+    }
+
+   private:
+    AnnouncedBackward& pass_;
+    const size_t index_;
+  };
+
+  void announce(size_t k) {
+    Gradient& gradient = gradients_[places_[k]];
+    gradient = to_gradient(learning_[k].grad());
+    listener_.ready(places_[k], gradient);
+  }
+
+  GradientListener& listener_;
+  const at::Tensor loss_;
+  const std::vector<size_t> places_;  // of those that learn, among all
+  std::vector<at::Tensor> learning_;
+  Gradients gradients_;  // of all
+  std::vector<at::Tensor> before_;
+  std::vector<std::shared_ptr<torch::autograd::Node>> accumulators_;
+  std::vector<uintptr_t> keys_;
+};
+
+// The same as torch_gradients, which whoever listens to the gradients of `variables` is told of one
+// by one. On a CPU only: elsewhere a gradient may not be there yet when autograd goes on.
+inline Gradients announced_gradients(const at::Tensor& loss,
+                                     const std::vector<at::Tensor>& parameters,
+                                     const std::vector<Variable>& variables) {
+  check_loss(loss);
+  GradientListener* const listener = loss.is_cpu() ? find_gradient_listener(variables) : nullptr;
+  if (listener == nullptr) return torch_gradients(loss, parameters);
+  listener->begin(variables);
+  return AnnouncedBackward(*listener, loss, parameters).run();
+}
+
+}  // namespace cohort::internal

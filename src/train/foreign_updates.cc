@@ -1,0 +1,49 @@
+#include "cohort/internal/foreign_updates.h"
+
+#include "ops/dispatch.h"
+#include "train/optimizer.h"
+#include "train/update_count.h"
+
+namespace cohort::internal {
+
+struct ForeignUpdates::State {
+  std::mutex mutex = {};  // guards the moving of `iterations`
+  Variable iterations = make_update_count();
+  IdleVariables idle = {};
+
+  void settle(const UpdateRoute& route, const Variable& neighbour) {
+    const std::lock_guard lock(mutex);
+    settle_update_count(iterations, route, neighbour);
+  }
+};
+
+ForeignUpdates::ForeignUpdates() : state_(std::make_unique<State>()) {}
+ForeignUpdates::~ForeignUpdates() = default;
+ForeignUpdates::ForeignUpdates(ForeignUpdates&&) noexcept = default;
+ForeignUpdates& ForeignUpdates::operator=(ForeignUpdates&&) noexcept = default;
+
+void ForeignUpdates::apply(const Gradients& own, const std::vector<Variable>& variables,
+                           const std::function<void(const Gradients& sums)>& change) {
+  optim::internal::check_all(own, variables);
+  const RecordingPause pause;
+  const auto take = [&](std::span<const Gradients> terms) {
+    const Gradients& sums = terms.front();
+    require_some_gradient(sums);
+    for (size_t i = 0; i < sums.size(); ++i) {
+      if (!sums[i].defined()) state_->idle.name_once(variables[i]);
+    }
+    change(sums);
+    return state_->iterations.assign_add(int64_t{1});
+  };
+  const auto route = find_update_route(variables);
+  if (route == nullptr) {
+    take({&own, 1});
+    return;
+  }
+  state_->settle(*route, variables[0]);
+  route->apply(own, variables, {take, /*adds=*/false, state_->iterations});
+}
+
+Variable ForeignUpdates::iterations() const { return state_->iterations; }
+
+}  // namespace cohort::internal

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "train/update_route.h"
+
+namespace cohort::internal {
+
+// A new variable that counts updates.
+Variable make_update_count();
+// Moves the count to where the variables are that the updates are of.
+void settle_update_count(Variable& count, const UpdateRoute& route, const Variable& neighbour);
+
+// Throws InvalidArgument unless one of the gradients is defined.
+void require_some_gradient(const Gradients& gradients);
+
+// Variables that an update left as they are. Thread-safe.
+class IdleVariables {
+ public:
+  // Warns, the first time.
+  void name_once(const Variable& variable);
+
+ private:
+  std::mutex mutex_;
+  std::set<std::string> named_;  // guarded by mutex_
+};
+
+}  // namespace cohort::internal
