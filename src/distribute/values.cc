@@ -8,6 +8,7 @@
 
 #include "base/raise.h"
 #include "distribute/context.h"
+#include "distribute/distributed_variable.h"
 #include "distribute/variables.h"
 #include "ops/variable_cell.h"
 #include "tensor/devices.h"
@@ -112,6 +113,7 @@ DistributedValue::DistributedValue(Gradient value) : kind_(Kind::Plain), compone
 
 DistributedValue::DistributedValue(const Variable& variable)
     : kind_(Kind::Variable), variable_(variable) {
+  if (const auto whole = internal::distributed(variable)) whole->use("use");
   for (const Variable& copy : internal::copies_of(variable)) {
     components_.emplace_back(internal::read_copy(copy));
   }
