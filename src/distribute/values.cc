@@ -77,7 +77,9 @@ bool same_variable(const Variable& a, const Variable& b) {
 }
 
 Gradient component_of(const DistributedValue& value, size_t index) {
-  return value.kind() == DistributedValue::Kind::Plain ? value[0] : value[index];
+  // Equal ones may be fewer than there are replicas: those of a variable with one copy.
+  const bool own = value.kind() == DistributedValue::Kind::PerReplica || index < value.size();
+  return value[own ? index : 0];
 }
 
 std::vector<Variable> local_copies(const Variable& variable) { return copies_of(variable); }
