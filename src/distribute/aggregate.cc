@@ -88,6 +88,9 @@ Tensor aggregate_values(ReplicaContext& replica, const DistributedVariable& vari
   if (aggregation != VariableAggregation::OnlyFirstReplica) {
     return replica.all_reduce(reduce_op_of(aggregation), value);
   }
+  if (value.dtype() == kBool) {  // has no sum
+    return cast(aggregate_values(replica, variable, cast(value, kUInt8)), kBool);
+  }
   const bool first = replica.replica_id_in_sync_group() == 0;
   return replica.all_reduce(ReduceOp::Sum, first ? value : zeros_like(value));
 }

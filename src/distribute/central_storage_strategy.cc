@@ -55,6 +55,7 @@ class CentralStorageExtended : public StrategyExtended {
 
   DistributedValue update_copies(const Variable& variable, const Change& change) override {
     internal::require_cross_replica_or_default(strategy(), "update");
+    const internal::EnterOrAssert inside(strategy(), "update");
     return internal::change_copies(variable, change);
   }
 

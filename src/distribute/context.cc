@@ -117,7 +117,7 @@ EnterOrAssert::EnterOrAssert(Strategy& strategy, std::string_view what) {
   }
 }
 
-UpdateScope::UpdateScope(size_t index) : outer_(update_slot()) {
+UpdateScope::UpdateScope(std::optional<size_t> index) : outer_(update_slot()) {
   update_slot() = index;
   note_place();
 }

@@ -48,10 +48,10 @@ class [[nodiscard]] EnterOrAssert {
 };
 
 // While it lives, this thread updates copy `index` of a variable: what it writes to variables of
-// the strategy goes to that copy alone, and reads come from it.
+// the strategy goes to that copy alone, and reads come from it. With nullopt it updates none.
 class [[nodiscard]] UpdateScope {
  public:
-  explicit UpdateScope(size_t index);
+  explicit UpdateScope(std::optional<size_t> index);
   ~UpdateScope();
   UpdateScope(const UpdateScope&) = delete;
   UpdateScope& operator=(const UpdateScope&) = delete;

@@ -105,6 +105,8 @@ TEST(DistributedScatter, DoesNotExistForVariablesThatSyncOnRead) {
   expect_error([&] { v.scatter_add(delta); }, "scatter", Code::Unimplemented);
   expect_error([&] { strategy->run([&] { v.scatter_add(own_delta()); }); }, "scatter",
                Code::Unimplemented);
+  const auto updated = [&](const Variable&) { v.scatter_add(delta); };
+  expect_error([&] { strategy->extended().update(v, updated); }, "scatter", Code::Unimplemented);
 }
 
 TEST(DistributedScatter, OnOneCopyHappensOnce) {

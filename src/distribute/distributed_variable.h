@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -77,6 +78,8 @@ class DistributedVariable : public VariableImpl,
   // Writes one copy, on its device.
   Tensor write_copy(size_t index, Write how, const Tensor& value) const;
   [[noreturn]] void refuse_parts(std::string_view reason) const;
+  // Held while all copies are written, so that those of two threads end with the same write.
+  std::mutex& writing_all() const { return writing_all_; }
 
  private:
   friend Variable adopt_copies(Strategy& strategy, std::shared_ptr<DistributedVariable> variable);
@@ -84,6 +87,7 @@ class DistributedVariable : public VariableImpl,
 
   const std::vector<Variable> copies_;
   const VariableOptions options_;  // as they are in effect: no Auto, trainable decided
+  mutable std::mutex writing_all_;
 };
 
 // The variable as its strategy's, with its copies knowing of it.

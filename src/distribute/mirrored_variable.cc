@@ -28,6 +28,7 @@ Tensor MirroredVariable::write_across(Write how, const Tensor& value) {
 }
 
 Tensor MirroredVariable::write_across_parts(Write how, const std::vector<Tensor>& values) {
+  const std::lock_guard lock(writing_all());
   std::vector<Tensor> written;
   for (size_t i = 0; i < values.size(); ++i) written.push_back(write_copy(i, how, values[i]));
   if (how == Write::Assign) differs_.store(false, std::memory_order_relaxed);
@@ -47,6 +48,7 @@ Tensor MirroredVariable::write_in_replica(ReplicaContext& replica, Write how, co
 
 Tensor MirroredVariable::scatter_across(ScatterOp op, const IndexedSlices& slices) {
   require_scatter(*this, op);
+  const std::lock_guard lock(writing_all());
   std::vector<Tensor> written;
   for (size_t i = 0; i < copies().size(); ++i) {
     const DeviceScope there(copy(i).device());

@@ -34,7 +34,9 @@ class ReplicaCrew::Inside {
     if (crew.devices_.size() == 1) return;
     unheard_.emplace();
     creator_.emplace([&crew, replica](const NextCreator& next, const VariableRequest& request) {
-      return crew.variables_.make(replica, next, request);
+      // What a merge function makes, in the thread of replica 0, is not one of the replicas'.
+      const bool merging = get_replica_context() != &crew.contexts_[replica];
+      return merging ? next(request) : crew.variables_.make(replica, next, request);
     });
   }
 
@@ -52,6 +54,7 @@ class ReplicaCrew::Inside {
     name_.emplace(fmt::format("{}replica_{}", around.name_prefix, replica_));
     if (!around.controls.empty()) controls_.emplace(around.controls);
     if (around.numerics_guarded) numerics_.emplace();
+    if (around.syncs_on_read) syncs_on_read_.emplace();
     cache_.emplace(around.cache);
   }
 
@@ -64,6 +67,7 @@ class ReplicaCrew::Inside {
   std::optional<NameScope> name_;
   std::optional<ControlDependencies> controls_;
   std::optional<NumericsGuard> numerics_;
+  std::optional<VariableSyncOnReadScope> syncs_on_read_;
   std::optional<ReadCacheAdoption> cache_;
   std::optional<GeneratorScope> random_;
   std::optional<RecordingPause> unheard_;  // by tapes around run(), which see no other replica
@@ -147,6 +151,7 @@ void ReplicaCrew::start_others() {
   surroundings_.name_prefix = name_prefix();
   surroundings_.controls = open_controls();
   surroundings_.numerics_guarded = numerics_guarded();
+  surroundings_.syncs_on_read = syncs_on_read();
   auto* graph = dynamic_cast<GraphImpl*>(thread_dispatch().builder);
   surroundings_.graph = graph != nullptr ? graph->shared_from_this() : nullptr;
   surroundings_.cache = read_cache();

@@ -43,6 +43,7 @@ class ReplicaCrew {
     std::string name_prefix;
     std::vector<Tensor> controls;
     bool numerics_guarded = false;
+    bool syncs_on_read = false;
     std::shared_ptr<ReadCache> cache;
     std::optional<ReplicaRandom> random;  // none for one replica, which draws as its caller
   };

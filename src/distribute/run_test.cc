@@ -41,6 +41,31 @@ TEST_F(Run, ReturnsAnyType) {
   EXPECT_EQ(printed(pairs), "PerReplica:{\n  0: (0, 2.5),\n  1: (1, 2.5)\n}");
 }
 
+TEST_F(Run, GivesEveryReplicaWhatAllReplicasOfAnotherStrategyShare) {
+  OneDeviceStrategy one("CPU:0");
+  const auto number = one.run([] { return 5; });
+  EXPECT_EQ(strategy_.run([](int x) { return x; }, number).value(), 5);
+  const Tensor shared({1.f});
+  const auto tensor = strategy_.run([&] { return shared; });
+  MirroredStrategy three({"CPU:0", "CPU:1", "CPU:2"});
+  EXPECT_TRUE(three.run([](const Tensor& x) { return x; }, tensor).collapsed());
+  const auto merged = three.run([&] {
+    return get_replica_context()->merge_call(
+        [](Strategy&, const PerReplica<int>& all) { return all[0] + all[2]; }, number);
+  });
+  EXPECT_EQ(merged.value(), 10);
+  const auto differ = strategy_.run([] { return replica_id(); });
+  EXPECT_ERROR(Code::OutOfRange, "no component 2", three.run([](int) {}, differ));
+}
+
+TEST_F(Run, PrintsStructuresInStructures) {
+  using Named = std::map<std::string, std::vector<int>>;
+  const auto all = strategy_.run([] {
+    return std::tuple(std::vector<Named>{{{"a", {1, 2}}}}, std::pair(Named{}, std::array{0.5}));
+  });
+  EXPECT_EQ(printed(all), "([{'a': [1, 2]}], ({}, (0.5)))");
+}
+
 TEST_F(Run, SpreadsADatasetsElementOverTheParameters) {
   std::vector<std::optional<data::Element>> elements;
   for (const float value : {1.f, 2.f}) {

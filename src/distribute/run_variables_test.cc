@@ -44,6 +44,31 @@ TEST_F(RunVariables, VariablesMadeInsideAppearOnce) {
   EXPECT_EQ(made[1].at(1).read_value().to<float>(), 2.f);
 }
 
+TEST_F(RunVariables, VariablesThatAMergeMakesAreNotTheReplicas) {
+  std::vector<Variable> merged;
+  const auto made = strategy_.run([&] {
+    get_replica_context()->merge_call([&](Strategy&) { merged.emplace_back(7.f); });
+    const Variable own(1.f);
+    return own;
+  });
+  EXPECT_TRUE(made.collapsed());
+  EXPECT_EQ(made[1].read_value().to<float>(), 1.f);
+  EXPECT_EQ(merged.at(0).read_value().to<float>(), 7.f);
+  EXPECT_TRUE(strategy_.extended().variable_created_in_scope(merged[0]));
+}
+
+TEST_F(RunVariables, VariablesOfARunInAMergeAreThatRuns) {
+  const auto made = strategy_.run([&] {
+    get_replica_context()->merge_call([](Strategy& s) {
+      const auto inner = s.run([] { return Variable(5.f); });
+      EXPECT_TRUE(inner.collapsed());
+    });
+    return Variable(1.f);
+  });
+  EXPECT_TRUE(made.collapsed());
+  EXPECT_EQ(made[1].read_value().to<float>(), 1.f);
+}
+
 TEST_F(RunVariables, TheCallersCreatorsSeeVariablesMadeInside) {
   std::atomic<int> asked{0};
   const VariableCreatorScope counting([&](const NextCreator& next, const VariableRequest& request) {

@@ -21,6 +21,7 @@ DistributedValue SingleReplicaExtended::gather_to(const DistributedValue& value,
 DistributedValue SingleReplicaExtended::update_copies(const Variable& variable,
                                                       const Change& change) {
   require_cross_replica_or_default(strategy(), "update");
+  const EnterOrAssert inside(strategy(), "update");
   const UpdateScope updating(0);
   const DeviceScope there(variable.device());
   return DistributedValue(Gradient(change(variable, 0)));

@@ -58,6 +58,7 @@ ReplicaContext* StrategyExtended::own_replica() const {
 DistributedValue StrategyExtended::update_places(const Destinations& where,
                                                  const std::function<Tensor(size_t)>& change) {
   internal::require_cross_replica_or_default(strategy(), "update_non_slot");
+  const internal::EnterOrAssert inside(strategy(), "update_non_slot");
   std::vector<Gradient> results;
   for (size_t k = 0; k < where.devices().size(); ++k) {
     const internal::UpdateScope updating(k);
@@ -73,6 +74,7 @@ std::vector<std::string> StrategyExtended::non_slot_devices(const std::vector<Va
 
 Tensor StrategyExtended::read_var(const Variable& variable) {
   const internal::ModeScope cross({&strategy(), nullptr});
+  const internal::UpdateScope no_copy_alone(std::nullopt);
   return variable.read_value();
 }
 

@@ -3,6 +3,7 @@
 #include "base/raise.h"
 #include "cohort/ops.h"
 #include "distribute/aggregate.h"
+#include "distribute/context.h"
 #include "distribute/variable_scopes.h"
 
 namespace cohort::internal {
@@ -36,6 +37,7 @@ void SyncOnReadVariable::accumulate(const Tensor& delta) {
 
 Tensor SyncOnReadVariable::read_across() const {
   require_aggregation("read");
+  const ModeScope across({&owner(), nullptr});
   if (options().aggregation == VariableAggregation::OnlyFirstReplica) {
     return owner().extended().from_first_worker(copy(0).read());
   }
@@ -91,8 +93,11 @@ Tensor SyncOnReadVariable::write_across_parts(Write how, const std::vector<Tenso
         "nobody knows which copy to change; do it in a replica, or assign() the new sum",
         name_of(how), name());
   }
-  for (size_t i = 0; i < values.size(); ++i) {
-    write_copy(i, how, sums ? share_of(values[i], i) : values[i]);
+  {
+    const std::lock_guard lock(writing_all());
+    for (size_t i = 0; i < values.size(); ++i) {
+      write_copy(i, how, sums ? share_of(values[i], i) : values[i]);
+    }
   }
   return read_across();
 }
@@ -100,6 +105,11 @@ Tensor SyncOnReadVariable::write_across_parts(Write how, const std::vector<Tenso
 Tensor SyncOnReadVariable::write_in_replica(ReplicaContext& replica, Write how,
                                             const Tensor& value) {
   return write_to(copy(replica.local_replica()), how, value);
+}
+
+Tensor SyncOnReadVariable::scatter(ScatterOp op, const IndexedSlices& slices) {
+  use("scatter");
+  return scatter_across(op, slices);
 }
 
 Tensor SyncOnReadVariable::scatter_across(ScatterOp, const IndexedSlices&) {

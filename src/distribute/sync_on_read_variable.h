@@ -18,6 +18,8 @@ class SyncOnReadVariable : public DistributedVariable {
   Tensor convert() const override;
   // Outside of replicas the first copy grows, where the sum over copies is what counts.
   void accumulate(const Tensor& delta) override;
+  // Throws Unimplemented, wherever it is called.
+  Tensor scatter(ScatterOp op, const IndexedSlices& slices) override;
 
  protected:
   std::string_view kind() const override { return "SyncOnReadVariable"; }

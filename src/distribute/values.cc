@@ -8,6 +8,7 @@
 
 #include "base/raise.h"
 #include "distribute/context.h"
+#include "distribute/distributed_variable.h"
 #include "distribute/variables.h"
 #include "ops/variable_cell.h"
 #include "tensor/devices.h"
@@ -76,7 +77,9 @@ bool same_variable(const Variable& a, const Variable& b) {
 }
 
 Gradient component_of(const DistributedValue& value, size_t index) {
-  return value.kind() == DistributedValue::Kind::Plain ? value[0] : value[index];
+  // Equal ones may be fewer than there are replicas: those of a variable with one copy.
+  const bool own = value.kind() == DistributedValue::Kind::PerReplica || index < value.size();
+  return value[own ? index : 0];
 }
 
 std::vector<Variable> local_copies(const Variable& variable) { return copies_of(variable); }
@@ -112,6 +115,7 @@ DistributedValue::DistributedValue(Gradient value) : kind_(Kind::Plain), compone
 
 DistributedValue::DistributedValue(const Variable& variable)
     : kind_(Kind::Variable), variable_(variable) {
+  if (const auto whole = internal::distributed(variable)) whole->use("use");
   for (const Variable& copy : internal::copies_of(variable)) {
     components_.emplace_back(internal::read_copy(copy));
   }

@@ -70,6 +70,25 @@ TEST(VariableReads, InAnUpdateGiveTheCopyBeingUpdated) {
   EXPECT_EQ(seen, (std::vector<float>{3, 5, 10, 2}));
 }
 
+TEST(VariableReads, AcrossReplicasAreThatInAnUpdateToo) {
+  const auto strategy = mirrored_strategy(4);
+  const Variable v = on_read(*strategy, VariableAggregation::Sum);
+  StrategyExtended& extended = strategy->extended();
+  std::vector<float> seen;
+  extended.update(v, [&](const Variable&) { seen.push_back(extended.read_var(v).to<float>()); });
+  EXPECT_EQ(seen, std::vector<float>(4, 20));
+}
+
+TEST(VariableReads, WhereTheDefaultStrategyIsAreThoseOfNoStrategy) {
+  const auto strategy = mirrored_strategy(4);
+  Variable v = on_read(*strategy, VariableAggregation::Sum);
+  const auto sum = [&] { return v.read_value().to<float>(); };
+  EXPECT_EQ(get_replica_context()->merge_call([&](Strategy&) { return sum(); }), 20);
+  EXPECT_EQ(get_strategy().run(sum).value(), 20);
+  get_strategy().run([&] { v.assign(8.f); });
+  EXPECT_EQ(copy_values(v), std::vector<float>(4, 2));
+}
+
 TEST(VariableReads, WithoutAggregationExistOnlyInReplicas) {
   const auto strategy = mirrored_strategy(4);
   const Variable v = on_read(*strategy, VariableAggregation::None);
@@ -134,6 +153,28 @@ TEST(VariableReads, CanBeForcedToAgreeInReplicas) {
         },
         "variable_sync_on_read_context", Code::Unimplemented);
   }
+}
+
+TEST(VariableReads, CanBeForcedToTheFirstReplicasTruth) {
+  const auto strategy = mirrored_strategy(2);
+  Variable v = strategy->create([&] {
+    return Variable(
+        false, {.synchronization = kOnRead, .aggregation = VariableAggregation::OnlyFirstReplica});
+  });
+  strategy->run([&] { v.assign(Tensor(replica_id() == 0)); });
+  const auto forced = strategy->run([&] {
+    const auto sync = variable_sync_on_read_context();
+    return Tensor(v).to<bool>();
+  });
+  EXPECT_TRUE(forced[0] && forced[1]);
+}
+
+TEST(VariableReads, AreForcedInAllReplicasByTheCallerOfRun) {
+  const auto strategy = mirrored_strategy(4);
+  const Variable v = on_read(*strategy, VariableAggregation::Sum);
+  const auto sync = variable_sync_on_read_context();
+  const auto forced = strategy->run([&] { return (v + 1.f).to<float>(); });
+  EXPECT_EQ(forced.value(), 21);
 }
 
 TEST(VariableCreation, EvaluatesTheInitialValueOnce) {

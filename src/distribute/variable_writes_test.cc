@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <barrier>
 #include <iterator>
 #include <numeric>
+#include <thread>
 
 #include "cohort/function.h"
 #include "distribute/variable_test_strategies.h"
@@ -428,9 +430,86 @@ TEST(VariableWrites, InAnotherStrategysScopeAreAnError) {
   expect_error([&] { v.assign(3.f); }, "another strategy", Code::FailedPrecondition);
   expect_error([&] { v.read_value(); }, "another strategy", Code::FailedPrecondition);
   expect_error([&] { v.deep_copy(); }, "another strategy", Code::FailedPrecondition);
+  expect_error([&] { second->reduce(ReduceOp::Mean, v); }, "another strategy",
+               Code::FailedPrecondition);
+  expect_error([&] { second->gather(v, 0); }, "another strategy", Code::FailedPrecondition);
   expect_error([&] { second->run([&] { return v.assign(3.f); }); }, "another strategy",
                Code::FailedPrecondition);
   EXPECT_EQ(copy_values(v), (std::vector<float>{2, 2}));
+}
+
+TEST(VariableWrites, OfAnotherStrategysUpdateAreAnError) {
+  const auto first = mirrored_strategy(2);
+  Variable v = first->create([] { return Variable(1.f); });
+  OneDeviceStrategy one("CPU:0");
+  const auto central = central_strategy(2);
+  for (Strategy* other : {static_cast<Strategy*>(&one), central.get()}) {
+    const auto write = [](Variable copy) { copy.assign(3.f); };
+    expect_error([&] { other->extended().update(v, write); }, "another strategy",
+                 Code::FailedPrecondition);
+  }
+  EXPECT_EQ(copy_values(v), (std::vector<float>{1, 1}));
+}
+
+TEST(VariableWrites, InAnUpdateOfOneCopyAreEveryReplicas) {
+  const auto strategy = central_strategy(2);
+  const Variable v = strategy->create([] { return Variable(1.f); });
+  const auto add = [](Variable copy, const Tensor& delta) { return copy.assign_add(delta); };
+  const auto seen = strategy->run([&] {
+    return Tensor(strategy->extended().update(v, add, Tensor(2.f))).to<float>();
+  });
+  EXPECT_EQ(seen.value(), 3);
+  EXPECT_EQ(copy_values(v), (std::vector<float>{3}));
+}
+
+TEST(VariableWrites, InAnUpdateOfPlacesGoToTheirCopies) {
+  const auto strategy = mirrored_strategy(2);
+  Variable v = strategy->create([] { return Variable(0.f); });
+  const auto update = [&] {
+    strategy->extended().update_non_slot(Destinations(v), [&] {
+      EXPECT_TRUE(in_cross_replica_context());
+      v.assign_add(1.f);
+    });
+  };
+  update();
+  EXPECT_EQ(copy_values(v), (std::vector<float>{1, 1}));
+  const StrategyScope scope(*strategy);
+  update();
+  EXPECT_EQ(copy_values(v), (std::vector<float>{2, 2}));
+}
+
+TEST(VariableWrites, OfTwoThreadsLeaveTheCopiesAlike) {
+  constexpr int kRounds = 500;
+  const auto strategy = mirrored_strategy(8);
+  Variable v = strategy->create([] { return Variable(0.f); });
+  std::barrier together(2);
+  const auto write = [&](float value) {
+    together.arrive_and_wait();
+    for (int i = 0; i < 4; ++i) v.assign(value);
+    together.arrive_and_wait();
+  };
+  std::thread other([&] {
+    for (int round = 0; round < kRounds; ++round) write(-1.f);
+  });
+  int different = 0;
+  for (int round = 0; round < kRounds; ++round) {
+    write(1.f);
+    const std::vector<float> copies = copy_values(v);
+    different += copies != std::vector<float>(copies.size(), copies[0]) ? 1 : 0;
+  }
+  other.join();
+  EXPECT_EQ(different, 0);
+}
+
+TEST(VariableWrites, OfTheFirstReplicasTruthAreTraced) {
+  const auto strategy = mirrored_strategy(2);
+  Variable v = strategy->create(
+      [] { return Variable(false, {.aggregation = VariableAggregation::OnlyFirstReplica}); });
+  const auto step = function([&](const Tensor& value) { return v.assign(value); });
+  const auto truths = strategy->distribute_values_from_function(
+      [](ValueContext context) { return Tensor(context.replica_id_in_sync_group == 0); });
+  const auto written = strategy->run(step, truths);
+  EXPECT_TRUE(written[0].to<bool>() && written[1].to<bool>());
 }
 
 TEST(VariableWrites, OfAnOrdinaryVariableHappenOncePerReplica) {

@@ -47,6 +47,7 @@ DistributedValue change_copies(const Variable& variable, const StrategyExtended:
   const auto whole = distributed(variable);
   std::optional<ModeScope> across;
   if (whole != nullptr) {
+    whole->use("update");
     across.emplace(Mode{&whole->owner(), nullptr});
     whole->note_own_write();  // `change` may do something else for each copy
   }

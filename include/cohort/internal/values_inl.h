@@ -122,14 +122,17 @@ using IsVariable = std::is_same<T, Variable>;
 // --- select: what replica (or copy) `index` sees of a value. Variables pass whole.
 
 Gradient component_of(const DistributedValue& value, size_t index);
+// One that all replicas share is that for every index, whichever strategy it comes from.
+template <typename T>
+const T& component_of(const PerReplica<T>& value, size_t index) {
+  return value[value.collapsed() ? 0 : index];
+}
 
 struct SelectLeaf {
   size_t index;
   template <typename T>
   auto operator()(const T& leaf) const {
-    if constexpr (PerReplicaType<T>) {
-      return leaf[index];
-    } else if constexpr (std::same_as<T, DistributedValue>) {
+    if constexpr (PerReplicaType<T> || std::same_as<T, DistributedValue>) {
       return component_of(leaf, index);
     } else if constexpr (std::same_as<T, data::Element>) {
       return data::internal::element_of_replica(leaf, index);
@@ -184,7 +187,7 @@ struct RegroupLeaf {
     } else if constexpr (PerReplicaType<T>) {
       // Each replica holds the whole; what it means by it is its component.
       std::vector<std::optional<ComponentOf<T>>> own;
-      for (size_t r = 0; r < leaves.size(); ++r) own.emplace_back((*leaves[r])[r]);
+      for (size_t r = 0; r < leaves.size(); ++r) own.emplace_back(component_of(*leaves[r], r));
       return PerReplica<ComponentOf<T>>(std::move(own));
     } else {
       std::vector<std::optional<T>> values;
@@ -266,8 +269,13 @@ concept Streamable = requires(std::ostream& out, const T& value) {
   out << value;
 };
 
+// All declared first: structures hold one another in any order.
 template <typename T>
 void print_to(std::ostream& out, const T& value);
+template <typename T>
+void print_to(std::ostream& out, const std::vector<T>& values);
+template <typename Key, typename T, typename Less>
+void print_to(std::ostream& out, const std::map<Key, T, Less>& values);
 
 template <typename Tuple>
 void print_parts(std::ostream& out, const Tuple& parts) {
