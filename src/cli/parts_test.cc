@@ -8,6 +8,7 @@
 #include "cli/held_port.h"
 #include "cli/node_messages.h"
 #include "cli/run_plan.h"
+#include "cli/status.h"
 #include "cli/task_output.h"
 #include "support/expect_error.h"
 
@@ -25,6 +26,19 @@ TEST(LineCutter, GivesLinesHoweverTheyArrive) {
   cutter.finish();
   EXPECT_EQ(lines.back(), "three");
   EXPECT_EQ(lines.size(), 4U);
+}
+
+TEST(StatusTable, DoesNotBlameAChiefThatOnlyCoordinates) {
+  std::vector<AskedTask> tasks(2);
+  tasks[0].label = "chief:0";
+  tasks[1].label = "worker:0";
+  for (AskedTask& task : tasks) {
+    task.problem.code = Code::Unavailable;
+    task.problem.message = "nobody listens";
+  }
+  const std::string table = status_table(tasks, tasks, 1);
+  EXPECT_NE(table.find("chief:0        does not listen; a chief"), std::string::npos) << table;
+  EXPECT_NE(table.find("worker:0       nobody listens"), std::string::npos) << table;
 }
 
 TEST(HeldPort, IsNotGivenToOthers) {

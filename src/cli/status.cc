@@ -52,7 +52,16 @@ std::string name_of(const AskedTask& task) {
   return task.label.empty() ? task.address : task.label;
 }
 
+// A chief that has the others do the work is nobody's server.
+bool is_silent_chief(const AskedTask& task) {
+  return !task.problem.ok() && task.label == "chief:0" && task.problem.code == Code::Unavailable;
+}
+
 std::string line_of(const AskedTask& before, const AskedTask& now, double seconds) {
+  if (is_silent_chief(now)) {
+    return fmt::format("{:<14} does not listen; a chief that only coordinates need not\n",
+                       name_of(now));
+  }
   if (!now.problem.ok()) return fmt::format("{:<14} {}\n", name_of(now), now.problem.message);
   const Counts a = counts_of(before), b = counts_of(now);
   const internal::Activity &then = before.status.activity, &activity = now.status.activity;
@@ -91,8 +100,9 @@ int show_status(const StatusOptions& options) {
                status_table(before, known.tasks, passed.count()));
     std::fflush(stdout);
   } while (options.watch);
-  return std::all_of(known.tasks.begin(), known.tasks.end(),
-                     [](const AskedTask& task) { return task.problem.ok(); })
+  return std::all_of(
+             known.tasks.begin(), known.tasks.end(),
+             [](const AskedTask& task) { return task.problem.ok() || is_silent_chief(task); })
              ? 0
              : 1;
 }

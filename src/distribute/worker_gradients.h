@@ -100,7 +100,7 @@ class WorkerGradients {
   SlowWorkerWatch watch_;
   // When the last call ended, and how long this worker had been in meetings and input by then.
   MeetingClock::Clock::time_point last_end_ = MeetingClock::Clock::now();
-  MeetingClock::Clock::duration met_before_{};
+  MeetingClock::Clock::duration met_before_ = meetings_->total();
   std::chrono::nanoseconds input_before_ = total_input();
 };
 
