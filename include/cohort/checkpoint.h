@@ -308,8 +308,9 @@ class Checkpoint {
                       const CheckpointOptions& options = {});
   explicit Checkpoint(const std::vector<Item>& items, const CheckpointOptions& options = {});
 
-  // A name is not empty and has no '/' (InvalidArgument), and comes once (AlreadyExists). An object
-  // that is tracked after restore() gets its value now.
+  // A name is not empty and has no '/' (InvalidArgument), and comes once (AlreadyExists). A
+  // checkpoint cannot have itself inside (InvalidArgument). An object that is tracked after
+  // restore() gets its value now.
   Checkpoint& track(const std::string& name, const Trackable& object);
 
   // Writes "prefix-n", where n counts the saves of this checkpoint, restored ones included, and

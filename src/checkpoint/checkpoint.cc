@@ -21,6 +21,9 @@ struct TrackedCheckpoint : Tracked {
   void collect(const std::string& path, TrackedState& state) const override {
     checkpoint->collect(path, state);
   }
+  bool contains(const CheckpointImpl& other) const override {
+    return checkpoint.get() == &other || checkpoint->contains(other);
+  }
   const std::shared_ptr<const CheckpointImpl> checkpoint;
 };
 
@@ -92,6 +95,10 @@ void CheckpointImpl::track(const std::string& name, const Trackable& object) {
           "not '{}'",
           name, kSaveCounter);
   }
+  if (object.tracked_->contains(*this)) {
+    raise(Code::InvalidArgument, "[Checkpoint] '{}' would put the checkpoint inside of itself",
+          name);
+  }
   std::shared_ptr<RestoreState> restoring;
   {
     const std::lock_guard lock(mutex_);
@@ -108,18 +115,22 @@ void CheckpointImpl::track(const std::string& name, const Trackable& object) {
 
 void CheckpointImpl::collect(const std::string& path, TrackedState& state) const {
   if (++state.depth > kDeepest) {
-    raise(Code::InvalidArgument, "[Checkpoint] '{}' is inside of itself, or {} levels deep", path,
-          kDeepest);
+    raise(Code::InvalidArgument, "[Checkpoint] '{}' is more than {} levels deep", path, kDeepest);
   }
-  std::vector<Item> items;
-  {
-    const std::lock_guard lock(mutex_);
-    items = items_;
-  }
-  for (const Item& item : items) {
+  for (const Item& item : items()) {
     item.tracked->collect(path.empty() ? item.name : path + "/" + item.name, state);
   }
   --state.depth;
+}
+
+bool CheckpointImpl::contains(const CheckpointImpl& other) const {
+  return std::ranges::any_of(items(),
+                             [&](const Item& item) { return item.tracked->contains(other); });
+}
+
+std::vector<CheckpointImpl::Item> CheckpointImpl::items() const {
+  const std::lock_guard lock(mutex_);
+  return items_;
 }
 
 TrackedState CheckpointImpl::collect_all() const {

@@ -19,6 +19,7 @@ class CheckpointImpl {
   void track(const std::string& name, const Trackable& object);
   // What is tracked, below `path` when that is not empty.
   void collect(const std::string& path, TrackedState& state) const;
+  bool contains(const CheckpointImpl& other) const;
 
   // Takes the values now and writes them to `prefix`; then `written` is called, on the thread that
   // wrote. With a number, that is the checkpoint's, and the save counts.
@@ -33,12 +34,13 @@ class CheckpointImpl {
   SaveQueue& queue() { return queue_; }
 
  private:
-  TrackedState collect_all() const;
-
   struct Item {
     std::string name;
     std::shared_ptr<const Tracked> tracked;
   };
+  std::vector<Item> items() const;
+  TrackedState collect_all() const;
+
   mutable std::mutex mutex_;
   std::vector<Item> items_;                  // guarded by mutex_, as all below
   std::shared_ptr<RestoreState> restoring_;  // for objects that are yet to be tracked

@@ -49,6 +49,7 @@ struct TrackedState {
 struct Tracked {
   virtual ~Tracked() = default;
   virtual void collect(const std::string& path, TrackedState& state) const = 0;
+  virtual bool contains(const CheckpointImpl& /*checkpoint*/) const { return false; }
 };
 
 }  // namespace cohort::internal

@@ -2,81 +2,24 @@
 
 #include "cohort/cross_device_ops.h"
 
-#include <dlfcn.h>
-
 #include <cmath>
-#include <cstdlib>
 #include <limits>
 
-#include "base/log.h"
-#include "cohort/device.h"
-#include "cohort/ops.h"
 #include "support/expect_error.h"
-#include "tensor/devices.h"
+#include "support/spread_values.h"
 #include "tensor/memory.h"
 
 namespace cohort {
 namespace {
 
-using Kind = DistributedValue::Kind;
-
-std::string cpu(size_t index) { return canonical_device("CPU:" + std::to_string(index)); }
-
-// Component k on CPU:k.
-DistributedValue spread(const std::vector<Gradient>& values) {
-  internal::ensure_cpu_devices(static_cast<int>(values.size()));
-  std::vector<Gradient> placed;
-  for (size_t i = 0; i < values.size(); ++i) {
-    const DeviceScope on(cpu(i));
-    if (values[i].is_sparse()) {
-      const IndexedSlices& slices = values[i].slices();
-      placed.emplace_back(
-          IndexedSlices{identity(slices.values), identity(slices.indices), slices.dense_shape});
-    } else {
-      placed.emplace_back(identity(values[i].dense()));
-    }
-  }
-  return {Kind::PerReplica, std::move(placed)};
-}
-
-// `count` components of one shape; component k is filled with numbers of its own.
-DistributedValue numbered(size_t count, const Shape& shape, DType dtype = kFloat32) {
-  std::vector<Gradient> values;
-  for (size_t k = 0; k < count; ++k) {
-    const Tensor base = reshape(range(shape.num_elements()), shape);
-    values.emplace_back(cast(base + static_cast<int64_t>(100 * k + 1), dtype));
-  }
-  return spread(values);
-}
-
-Tensor serial_sum(const DistributedValue& value) {
-  Tensor total = value[0].dense();
-  for (size_t k = 1; k < value.size(); ++k) total = total + value[k].dense();
-  return total;
-}
-
-void expect_mirrored(const DistributedValue& result, const Tensor& expected,
-                     const std::vector<std::string>& devices) {
-  EXPECT_EQ(result.kind(), Kind::Mirrored);
-  EXPECT_EQ(result.devices(), devices);
-  for (size_t k = 0; k < result.size(); ++k) {
-    const Tensor copy = result[k].dense();
-    ASSERT_EQ(copy.dtype(), expected.dtype());
-    ASSERT_EQ(copy.shape(), expected.shape());
-    EXPECT_EQ(copy.to_vector<double>(), expected.to_vector<double>());
-  }
-}
-
-// NCCL's calls, made on host memory by the stand-in.
-class HostNccl : public NcclAllReduce {
- public:
-  explicit HostNccl(int num_packs = 1) : NcclAllReduce(num_packs) {}
-
- protected:
-  bool reaches(const DeviceName&) const override { return true; }
-};
-
-void use_stand_in() { setenv("COHORT_NCCL_LIBRARY", COHORT_NCCL_STAND_IN, 1); }
+using test::cpu;
+using test::expect_mirrored;
+using test::HostNccl;
+using test::Kind;
+using test::numbered;
+using test::serial_sum;
+using test::spread;
+using test::use_stand_in;
 
 struct Algorithm {
   std::string name;
@@ -403,106 +346,6 @@ TEST(CrossDeviceOps, TapesSeeReductionsOnOneDevice) {
   tape.watch(value[1].dense());
   const Tensor mean = ReductionToOneDevice().reduce(ReduceOp::Mean, value, "CPU:0")[0];
   EXPECT_EQ(tape.gradient(mean * 3.f, value[1].dense()).dense().to<float>(), 1.5f);
-}
-
-// What the stand-in has counted.
-int stand_in(const char* counter) {
-  void* handle = dlopen(COHORT_NCCL_STAND_IN, RTLD_NOW | RTLD_NOLOAD);
-  return handle == nullptr ? 0 : reinterpret_cast<int (*)()>(dlsym(handle, counter))();
-}
-
-class Nccl : public ::testing::Test {
- protected:
-  void SetUp() override { use_stand_in(); }
-  void TearDown() override { unsetenv("COHORT_NCCL_LIBRARY"); }
-};
-
-TEST_F(Nccl, IsAskedOncePerPackAndDevice) {
-  const DistributedValue value = numbered(3, {100});
-  const std::vector<ReduceRequest> requests{{value, value}, {value, value}};
-  for (const auto& [packs, calls] : {std::pair{1, 1}, {4, 4}, {0, 2}}) {
-    const int before = stand_in("stand_in_all_reduces");
-    HostNccl(packs).batch_reduce(ReduceOp::Sum, requests);
-    EXPECT_EQ(stand_in("stand_in_all_reduces") - before, 3 * calls) << packs << " packs";
-  }
-}
-
-TEST_F(Nccl, IsNotAskedForWhatItCannotDo) {
-  const int before = stand_in("stand_in_all_reduces");
-  const DistributedValue value = numbered(2, {10});
-  expect_mirrored(HostNccl().reduce(ReduceOp::Sum, value, "CPU:0"), serial_sum(value), {cpu(0)});
-  const DistributedValue shorts = numbered(2, {10}, kInt16);
-  expect_mirrored(HostNccl().reduce(ReduceOp::Sum, shorts, shorts), serial_sum(shorts),
-                  shorts.devices());
-  expect_mirrored(NcclAllReduce().reduce(ReduceOp::Sum, value, value), serial_sum(value),
-                  value.devices());
-  EXPECT_EQ(stand_in("stand_in_all_reduces"), before);
-}
-
-TEST_F(Nccl, CommunicatorsEndWithTheAlgorithm) {
-  const DistributedValue value = numbered(3, {10});
-  {
-    HostNccl ops;
-    ops.reduce(ReduceOp::Sum, value, value);
-    ops.reduce(ReduceOp::Sum, value, value);
-    EXPECT_EQ(stand_in("stand_in_live_comms"), 3);
-  }
-  EXPECT_EQ(stand_in("stand_in_live_comms"), 0);
-}
-
-TEST_F(Nccl, FailuresAreErrorsWithItsText) {
-  const Tensor unknown = cast(Tensor({1}), kFloat16);  // to the stand-in
-  const DistributedValue value = spread({unknown, unknown});
-  EXPECT_ERROR(Code::Internal, "invalid argument", HostNccl().reduce(ReduceOp::Sum, value, value));
-}
-
-TEST_F(Nccl, IsSaidToBeMissingOnceAndReplaced) {
-  setenv("COHORT_NCCL_LIBRARY", "/nowhere/libnccl.so.2", 1);
-  const DistributedValue value = numbered(2, {10});
-  testing::internal::CaptureStderr();
-  for (int i = 0; i < 3; ++i) {
-    expect_mirrored(HostNccl().reduce(ReduceOp::Sum, value, value), serial_sum(value),
-                    value.devices());
-  }
-  const std::string log = testing::internal::GetCapturedStderr();
-  const size_t said = log.find("/nowhere/libnccl.so.2 cannot be used");
-  ASSERT_NE(said, std::string::npos) << log;
-  EXPECT_EQ(log.find("cannot be used", said + 30), std::string::npos) << log;
-}
-
-TEST_F(Nccl, RefusesALibraryThatIsNotNccl) {
-  setenv("COHORT_NCCL_LIBRARY", "libc.so.6", 1);
-  const DistributedValue value = numbered(2, {10});
-  testing::internal::CaptureStderr();
-  expect_mirrored(HostNccl().reduce(ReduceOp::Sum, value, value), serial_sum(value),
-                  value.devices());
-  EXPECT_NE(testing::internal::GetCapturedStderr().find("ncclGetVersion"), std::string::npos);
-}
-
-TEST(DefaultCrossDeviceOps, DependOnTheDevices) {
-  use_stand_in();
-  const auto chosen = [](std::vector<std::string> devices) {
-    return default_cross_device_ops(devices)->to_string();
-  };
-  EXPECT_EQ(chosen({"CPU:0", "CPU:1"}), "DirectAllReduce()");
-  EXPECT_EQ(chosen({"CPU:0"}), "DirectAllReduce()");
-  EXPECT_EQ(chosen({"CPU:0", "GPU:0"}), "ReductionToOneDevice(first destination)");
-  EXPECT_EQ(chosen({"GPU:0", "GPU:1"}), "NcclAllReduce(num_packs=1)");
-  setenv("COHORT_NCCL_LIBRARY", "/nowhere/else", 1);
-  EXPECT_EQ(chosen({"GPU:0", "GPU:1"}), "ReductionToOneDevice(first destination)");
-  unsetenv("COHORT_NCCL_LIBRARY");
-}
-
-TEST(DefaultCrossDeviceOps, AreExplainedInOneLine) {
-  internal::set_log_level(internal::LogLevel::Info);
-  testing::internal::CaptureStderr();
-  default_cross_device_ops(std::vector<std::string>{"CPU:0", "CPU:1"});
-  const std::string log = testing::internal::GetCapturedStderr();
-  internal::set_log_level(internal::LogLevel::Warning);
-  EXPECT_NE(log.find("using DirectAllReduce() between 2 devices, because all devices are CPUs"),
-            std::string::npos)
-      << log;
-  EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), 1);
 }
 
 TEST(Destinations, AreTheDevicesOfWhatTheyAreMadeFrom) {

@@ -455,9 +455,8 @@ TEST(VariableWrites, InAnUpdateOfOneCopyAreEveryReplicas) {
   const auto strategy = central_strategy(2);
   const Variable v = strategy->create([] { return Variable(1.f); });
   const auto add = [](Variable copy, const Tensor& delta) { return copy.assign_add(delta); };
-  const auto seen = strategy->run([&] {
-    return Tensor(strategy->extended().update(v, add, Tensor(2.f))).to<float>();
-  });
+  const auto seen = strategy->run(
+      [&] { return Tensor(strategy->extended().update(v, add, Tensor(2.f))).to<float>(); });
   EXPECT_EQ(seen.value(), 3);
   EXPECT_EQ(copy_values(v), (std::vector<float>{3}));
 }

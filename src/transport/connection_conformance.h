@@ -31,12 +31,19 @@ inline std::ostream& operator<<(std::ostream& out, const ConnectionWay& way) {
   return out << way.name;
 }
 
-// What every kind of connection must do. A test program lists connection_conformance_test.cc among
-// its sources and says INSTANTIATE_TEST_SUITE_P(Name, ConnectionConformance,
-// testing::Values(way...)).
+// What every kind of connection must do. A test program lists connection_conformance_test.cc,
+// connection_endings_test.cc and connection_events_test.cc among its sources and says
+// INSTANTIATE_TEST_SUITE_P(Name, ConnectionConformance, testing::Values(way...)).
 class ConnectionConformance : public testing::TestWithParam<ConnectionWay> {
  protected:
+  // Everything goes back.
+  static Connection::Events echo(Connection& connection) {
+    return {[&connection](Message message) { connection.send(std::move(message)); },
+            [](const Status&) {}};
+  }
+
   ConnectedPair pair_ = GetParam().connect();
+  inline static const Status kFinished{Code::Aborted, "[Test] finished"};
 };
 
 }  // namespace cohort::internal
