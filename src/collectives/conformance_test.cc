@@ -1,6 +1,6 @@
 #include <random>
 
-#include "collectives/conformance_values.h"
+#include "support/conformance_values.h"
 
 // Every algorithm inside of one process, for many numbers of members and elements, against a serial
 // loop.

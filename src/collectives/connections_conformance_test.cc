@@ -1,4 +1,4 @@
-#include "collectives/conformance_values.h"
+#include "support/conformance_values.h"
 #include "support/endpoint_meetings.h"
 
 // The algorithms of messages over connections between processes' endpoints, against a serial loop.
