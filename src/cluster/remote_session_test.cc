@@ -8,6 +8,7 @@
 #include "cohort/cohort.h"
 #include "support/expect_error.h"
 #include "support/local_cluster.h"
+#include "support/on_ps.h"
 #include "tensor/devices.h"
 
 namespace cohort {
@@ -36,11 +37,7 @@ TEST(RemoteSession, FetchesComeInTheOrderAskedForAndMayBeFed) {
   Graph graph;
   auto building = graph.as_default();
   const Tensor x = placeholder(kFloat32, {});
-  Tensor y;
-  {
-    auto on = device("/job:ps/task:0");
-    y = x * 2.f;
-  }
+  const Tensor y = test::on_ps([&] { return x * 2.f; });
   const Tensor z = y + 1.f;
   Session session(cluster.target());
   const std::vector<Tensor> all = session.run({z, x, y, z}, {{x, Tensor(3.f)}});
@@ -107,11 +104,7 @@ TEST(RemoteSession, EveryDtypeTravelsEvenWithoutElements) {
       Graph graph;
       auto building = graph.as_default();
       const Tensor x = placeholder(dtype, {2, -1, 3});
-      Tensor y;
-      {
-        auto on = device("/job:ps/task:0");
-        y = identity(x);
-      }
+      const Tensor y = test::on_ps([&] { return identity(x); });
       Session session(cluster.target());
       const Tensor result = session.run(y, {{x, value}});
       EXPECT_EQ(result.dtype(), dtype);
@@ -122,11 +115,7 @@ TEST(RemoteSession, EveryDtypeTravelsEvenWithoutElements) {
   Graph graph;
   auto building = graph.as_default();
   const Tensor x = placeholder(kString, {2});
-  Tensor y;
-  {
-    auto on = device("/job:ps/task:0");
-    y = identity(x);
-  }
+  const Tensor y = test::on_ps([&] { return identity(x); });
   Session session(cluster.target());
   EXPECT_EQ(session.run(y, {{x, Tensor::from(texts)}}).to_vector<std::string>(), texts);
 }
@@ -135,11 +124,8 @@ TEST(RemoteSession, TheGraphMayGrow) {
   test::LocalCluster cluster(1, 1);
   Graph graph;
   auto building = graph.as_default();
-  Tensor x;
-  {
-    auto on = device("/job:ps/task:0");
-    x = get_variable("x", {.shape = {}, .initializer = ones()});
-  }
+  const Tensor x = test::on_ps(
+      [&]() -> Tensor { return get_variable("x", {.shape = {}, .initializer = ones()}); });
   Session session(cluster.target());
   session.run(global_variables_initializer());
   Tensor sum = x;
@@ -154,11 +140,7 @@ TEST(RemoteSession, ManyThreadsRunAndExtendAtTheSameTime) {
   test::LocalCluster cluster(1, 1);
   Graph graph;
   auto building = graph.as_default();
-  Tensor x;
-  {
-    auto on = device("/job:ps/task:0");
-    x = placeholder(kFloat32, {});
-  }
+  const Tensor x = test::on_ps([&] { return placeholder(kFloat32, {}); });
   Session session(cluster.target());
   std::vector<std::thread> threads;
   std::atomic<int> right{0};
@@ -302,11 +284,8 @@ TEST(RemoteSession, ALimitEndsALongRun) {
   test::LocalCluster cluster(1, 1);
   Graph graph;
   auto building = graph.as_default();
-  Tensor got;
-  {
-    auto on = device("/job:ps/task:0");
-    got = FifoQueue({.dtypes = {kFloat32}, .name = "never"}).dequeue()[0];
-  }
+  const Tensor got =
+      test::on_ps([&] { return FifoQueue({.dtypes = {kFloat32}, .name = "never"}).dequeue()[0]; });
   const Tensor used = neg(got);
   Session session(cluster.target());
   const auto start = std::chrono::steady_clock::now();
@@ -390,11 +369,8 @@ TEST(RemoteSession, ALongErrorIsCutAndHarmsNothing) {
   Graph graph;
   auto building = graph.as_default();
   const Tensor x = placeholder(kFloat32, {});
-  Tensor y;
-  {
-    auto on = device("/job:ps/task:0");
-    y = check_numerics(log(x), "too small" + std::string(1'000'000, '!'));
-  }
+  const Tensor y = test::on_ps(
+      [&] { return check_numerics(log(x), "too small" + std::string(1'000'000, '!')); });
   Session session(cluster.target());
   for (int i = 0; i < 3; ++i) {
     const Status status = error_of([&] { session.run(y, {{x, Tensor(-1.f)}}); });
@@ -411,11 +387,7 @@ TEST(RemoteSession, AFailedRunLeavesTheSessionUsable) {
   Graph graph;
   auto building = graph.as_default();
   const Tensor x = placeholder(kFloat32, {-1});
-  Tensor y;
-  {
-    auto on = device("/job:ps/task:0");
-    y = x + constant({1.f, 2.f});
-  }
+  const Tensor y = test::on_ps([&] { return x + constant({1.f, 2.f}); });
   const Tensor z = neg(y);
   Session session(cluster.target());
   for (int i = 0; i < 20; ++i) {

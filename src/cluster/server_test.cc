@@ -10,6 +10,7 @@
 #include "cohort/cohort.h"
 #include "support/expect_error.h"
 #include "support/local_cluster.h"
+#include "support/on_ps.h"
 
 namespace cohort {
 namespace {
@@ -162,11 +163,7 @@ TEST(Server, TellsItsStatus) {
   test::LocalCluster cluster(1, 1);
   Graph graph;
   auto building = graph.as_default();
-  Tensor x;
-  {
-    auto on = device("/job:ps/task:0");
-    x = neg(constant(1.f));
-  }
+  const Tensor x = test::on_ps([&] { return neg(constant(1.f)); });
   const Tensor y = neg(x);
   Session session(cluster.target());
   for (int i = 0; i < 3; ++i) session.run(y);

@@ -8,6 +8,7 @@
 #include "cohort/cohort.h"
 #include "support/expect_error.h"
 #include "support/local_cluster.h"
+#include "support/on_ps.h"
 
 namespace cohort {
 namespace {
@@ -220,11 +221,8 @@ TEST(Reset, EndsWhatRuns) {
   test::LocalCluster cluster(1, 1);
   Graph graph;
   auto building = graph.as_default();
-  Tensor got;
-  {
-    auto on = device("/job:ps/task:0");
-    got = FifoQueue({.dtypes = {kFloat32}, .name = "never"}).dequeue()[0];
-  }
+  const Tensor got =
+      test::on_ps([&] { return FifoQueue({.dtypes = {kFloat32}, .name = "never"}).dequeue()[0]; });
   Session session(cluster.target());
   auto run = std::async(std::launch::async, [&] { return error_of([&] { session.run(got); }); });
   while (cluster.server("ps", 0).status().running_steps == 0) std::this_thread::yield();

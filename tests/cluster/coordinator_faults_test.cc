@@ -72,6 +72,26 @@ TEST_F(CoordinatorFaults, KilledWorkersLoseAndRepeatNothing) {
   EXPECT_EQ(right_.read_value().to_vector<float>(), once());
 }
 
+// Each batch is a function of its own; the last one is smaller.
+TEST_F(CoordinatorFaults, EvaluationCountsEverySampleOnceThoughAWorkerIsKilled) {
+  ClusterCoordinator coordinator(strategy_);
+  Variable seen = strategy_.create([] { return Variable(int64_t{0}, {.name = "seen"}); });
+  const auto judge = function([&](Tensor batch) {
+    seen.assign_add(sum(ones_like(batch)));
+    return sum(batch);
+  });
+  std::vector<RemoteValue<Tensor>> sums;
+  for (const data::Element& batch : data::range(1000).batch(7)) {
+    sums.push_back(coordinator.schedule(judge, batch.tensor()));
+    if (sums.size() == 50) kill("worker", any(2));
+  }
+  int64_t total = 0;
+  for (const Tensor& one : coordinator.fetch(sums)) total += one.to<int64_t>();
+  EXPECT_EQ(total, 999 * 1000 / 2);
+  coordinator.join();
+  EXPECT_EQ(seen.read_value().to<int64_t>(), 1000);
+}
+
 TEST_F(CoordinatorFaults, KilledServersAreRestoredAndRepeatNothing) {
   const int times = std::max(1, kills() * 2 / 5);
   TemporaryFolder folder;

@@ -6,6 +6,7 @@
 #include <future>
 
 #include "cohort/cohort.h"
+#include "support/eventually.h"
 #include "support/expect_error.h"
 #include "support/process_cluster.h"
 
@@ -121,23 +122,15 @@ TEST_F(Processes, AKilledMasterIsNoticedDuringAStep) {
   EXPECT_ERROR(Code::Aborted, "open a new", session.run(graph_.value));
 }
 
-// Waits until `holds`, for a while.
-bool soon(const std::function<bool()>& holds) {
-  for (const auto start = Clock::now(); Clock::now() - start < seconds(20);) {
-    if (holds()) return true;
-    std::this_thread::yield();
-  }
-  return false;
-}
-
 TEST_F(Processes, AKilledClientLeavesNothingBehind) {
   expect_works();
   test::Process client({COHORT_TEST_TASK, cluster_.target()});
-  ASSERT_TRUE(soon([&] { return server_status(cluster_.target("ps")).running_steps == 1; }))
-      << client.output();
+  ASSERT_TRUE(test::eventually([&] {
+    return server_status(cluster_.target("ps")).running_steps == 1;
+  })) << client.output();
   client.send(SIGKILL);
-  EXPECT_TRUE(soon([&] { return server_status(cluster_.target()).sessions.empty(); }));
-  EXPECT_TRUE(soon([&] {
+  EXPECT_TRUE(test::eventually([&] { return server_status(cluster_.target()).sessions.empty(); }));
+  EXPECT_TRUE(test::eventually([&] {
     const ServerStatus ps = server_status(cluster_.target("ps"));
     return ps.running_steps == 0 && ps.worker_sessions == 0;
   }));

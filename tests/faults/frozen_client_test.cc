@@ -33,14 +33,14 @@ class FrozenClient : public testing::TestWithParam<Freezing> {
 
 TEST_P(FrozenClient, IsGivenUpAndLearnsIt) {
   const bool waits = GetParam().doing == std::string("wait");
-  ASSERT_TRUE(test::soon([&] { return counted() >= 1; })) << client_.output();
+  ASSERT_TRUE(test::eventually([&] { return counted() >= 1; })) << client_.output();
   if (waits) {
-    ASSERT_TRUE(test::soon([&] { return running_steps() == 1; }));
+    ASSERT_TRUE(test::eventually([&] { return running_steps() == 1; }));
   }
   client_.freeze();
   // The limit of these tasks is 3 s.
-  EXPECT_TRUE(test::soon([&] { return keeps_nothing("worker") && keeps_nothing("ps"); },
-                         std::chrono::seconds(20)));
+  EXPECT_TRUE(test::eventually([&] { return keeps_nothing("worker") && keeps_nothing("ps"); },
+                               std::chrono::seconds(20)));
 
   client_.send(SIGCONT);
   const int code = client_.wait(std::chrono::seconds(20));
@@ -52,7 +52,7 @@ TEST_P(FrozenClient, IsGivenUpAndLearnsIt) {
 }
 
 TEST_P(FrozenClient, StaysWhenItIsFrozenForLess) {
-  ASSERT_TRUE(test::soon([&] { return counted() >= 1; })) << client_.output();
+  ASSERT_TRUE(test::eventually([&] { return counted() >= 1; })) << client_.output();
   client_.freeze();
   std::this_thread::sleep_for(std::chrono::milliseconds(1200));  // how long it is frozen
   client_.send(SIGCONT);
@@ -62,7 +62,7 @@ TEST_P(FrozenClient, StaysWhenItIsFrozenForLess) {
     return;
   }
   const double before = counted();
-  EXPECT_TRUE(test::soon([&] { return counted() > before + 10; })) << client_.output();
+  EXPECT_TRUE(test::eventually([&] { return counted() > before + 10; })) << client_.output();
 }
 
 INSTANTIATE_TEST_SUITE_P(Ways, FrozenClient,

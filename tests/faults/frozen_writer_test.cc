@@ -27,9 +27,9 @@ class FrozenWriter : public testing::TestWithParam<const char*> {
 };
 
 TEST_P(FrozenWriter, DoesNotWriteWhenItWakes) {
-  ASSERT_TRUE(test::soon([&] { return counted() >= 10; })) << writer_.output();
+  ASSERT_TRUE(test::eventually([&] { return counted() >= 10; })) << writer_.output();
   writer_.freeze();
-  ASSERT_TRUE(test::soon([&] { return is_given_up(); }, std::chrono::seconds(20)));
+  ASSERT_TRUE(test::eventually([&] { return is_given_up(); }, std::chrono::seconds(20)));
 
   Graph graph;
   const auto building = graph.as_default();

@@ -41,7 +41,7 @@ class KilledJob : public testing::Test {
   double saved() const { return test::last_number(client_->output(), "saved"); }
   void await_progress() {
     const double before = saved();
-    ASSERT_TRUE(test::soon([&] { return saved() > before; })) << client_->output();
+    ASSERT_TRUE(test::eventually([&] { return saved() > before; })) << client_->output();
   }
 
   void pause_for_up_to(int microseconds) {

@@ -67,7 +67,7 @@ TEST_P(PeerQuota, StepsUnderWayCountTogether) {
   for (Status& status : statuses) {
     threads.emplace_back([&] { status = status_of([&] { session.run(waits, {{x, value}}); }); });
   }
-  EXPECT_TRUE(test::soon([&] { return running_steps() == 2; }));
+  EXPECT_TRUE(test::eventually([&] { return running_steps() == 2; }));
   expect_refused(status_of([&] {
                    session.run(waits, {{x, value}});
                  }),

@@ -55,7 +55,7 @@ class Job {
 class StrangersAtACluster : public testing::Test {
  protected:
   void SetUp() override {
-    ASSERT_TRUE(test::soon([&] { return job_.steps() > 0; }));
+    ASSERT_TRUE(test::eventually([&] { return job_.steps() > 0; }));
     for (const char* task : {"ps", "worker"}) {
       ports_.push_back(internal::parse_address(cluster_.spec().task_address(task, 0)).port);
     }
@@ -63,7 +63,7 @@ class StrangersAtACluster : public testing::Test {
   // The job runs on, and others are let in.
   void TearDown() override {
     const int64_t before = job_.steps();
-    EXPECT_TRUE(test::soon([&] { return job_.steps() > before + 10; }));
+    EXPECT_TRUE(test::eventually([&] { return job_.steps() > before + 10; }));
     EXPECT_EQ(server_status(cluster_.target("ps")).task, "/job:ps/replica:0/task:0");
     const Status outcome = job_.stop();
     EXPECT_TRUE(outcome.ok()) << outcome.to_string();
@@ -111,7 +111,7 @@ TEST_F(StrangersAtACluster, Dawdle) {
   for (const char byte : std::string_view(test::kPreface).substr(0, 6)) {
     const int64_t before = job_.steps();
     for (const auto& stranger : slow) stranger->send({&byte, 1});
-    EXPECT_TRUE(test::soon([&] { return job_.steps() > before + 5; }));
+    EXPECT_TRUE(test::eventually([&] { return job_.steps() > before + 5; }));
   }
 }
 
