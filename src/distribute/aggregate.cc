@@ -95,8 +95,8 @@ Tensor aggregate_values(ReplicaContext& replica, const DistributedVariable& vari
   return replica.all_reduce(ReduceOp::Sum, first ? value : zeros_like(value));
 }
 
-Tensor aggregate(ReplicaContext& replica, const DistributedVariable& variable,
-                 const Tensor& value) {
+Tensor aggregate(ReplicaContext& replica, const DistributedVariable& variable, const Tensor& value,
+                 WritersTurn* turn) {
   if (replica.num_replicas_in_sync() == 1) return value;
   const RecordingPause unheard;
   if (is_tracing_alone(replica)) {
@@ -106,9 +106,11 @@ Tensor aggregate(ReplicaContext& replica, const DistributedVariable& variable,
     return aggregate_values(replica, variable, value);
   }
   return replica.merge_call(
-      [](Strategy&, const Owners& owners, const PerReplica<Tensor>& values) {
+      [turn](Strategy&, const Owners& owners, const PerReplica<Tensor>& values) {
         check_same_variable(owners);
-        return combined(*owners[0], values);
+        PerReplica<Tensor> parts = combined(*owners[0], values);
+        if (turn != nullptr) turn->lock();
+        return parts;
       },
       &variable, value);
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <mutex>
 
 #include "distribute/distributed_variable.h"
 
@@ -10,7 +11,11 @@ namespace cohort::internal {
 
 // By the variable's aggregation, which is not None. A number that all replicas give, or one tensor
 // that all of them share, is no sum's part: InvalidArgument for Sum; the others take it as it is.
-Tensor aggregate(ReplicaContext& replica, const DistributedVariable& variable, const Tensor& value);
+// `turn` is locked in replica 0 before any replica goes on: writes of other runs wait until it has
+// been unlocked.
+using WritersTurn = std::unique_lock<std::mutex>;
+Tensor aggregate(ReplicaContext& replica, const DistributedVariable& variable, const Tensor& value,
+                 WritersTurn* turn = nullptr);
 // Sum and Mean join the rows of all replicas.
 IndexedSlices aggregate(ReplicaContext& replica, const DistributedVariable& variable,
                         const IndexedSlices& slices);

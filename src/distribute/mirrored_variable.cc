@@ -38,7 +38,8 @@ Tensor MirroredVariable::write_across_parts(Write how, const std::vector<Tensor>
 Tensor MirroredVariable::write_in_replica(ReplicaContext& replica, Write how, const Tensor& value) {
   VariableImpl& own = copy(replica.local_replica());
   if (options().aggregation != VariableAggregation::None) {
-    Tensor written = write_to(own, how, aggregate(replica, *this, value));
+    WritersTurn turn(writing_all(), std::defer_lock);
+    Tensor written = write_to(own, how, aggregate(replica, *this, value, &turn));
     await_other_copies(replica);
     return written;
   }
