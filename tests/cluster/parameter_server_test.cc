@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "cohort/cohort.h"
+#include "support/eventually.h"
 #include "support/process_cluster.h"
 
 namespace cohort {
@@ -36,11 +37,9 @@ class ParameterServerExample : public testing::Test {
         "/usr/bin/env", config, "EPOCHS=2", "STEPS=1000", program_, folder_});
   }
   static void wait_for(const test::Process& process, const std::string& text) {
-    const auto deadline = std::chrono::steady_clock::now() + seconds(100);
-    while (process.output().find(text) == std::string::npos &&
-           std::chrono::steady_clock::now() < deadline) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    }
+    EXPECT_TRUE(test::eventually([&] { return process.output().find(text) != std::string::npos; },
+                                 seconds(100)))
+        << process.output();
   }
   static double accuracy(const std::string& output) {
     const size_t at = output.rfind("accuracy ");

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "support/eventually.h"
 #include "support/process.h"
 #include "support/scoped_environment.h"
 
@@ -55,17 +56,6 @@ inline std::vector<std::string> run_words(const std::vector<std::string>& words)
 
 inline bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
-}
-
-// Whether `what` comes true within the limit.
-template <typename What>
-bool eventually(const What& what, std::chrono::seconds limit = std::chrono::seconds(30)) {
-  const auto deadline = std::chrono::steady_clock::now() + limit;
-  while (!what()) {
-    if (std::chrono::steady_clock::now() >= deadline) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
-  return true;
 }
 
 struct Launched {
