@@ -203,6 +203,7 @@ void MasterStep::finish() {
           fmt::format("; {} did not end the run when told to", fmt::join(silent_, ", "));
     }
     for (const Timers::Key& key : timers_) setting_.timers->forget(key);
+    run_.charge.reset();  // who hears the end may begin the next step at once
   }
   if (!result.status.ok()) result.fetches.clear();
   finished_(std::move(result));

@@ -213,6 +213,8 @@ void WorkerStep::finish() {
     done = std::move(done_);
     done.status = root_cause(statuses_);
     if (done.status.ok()) plan_->cost_ns.store(busy_ns_, std::memory_order_relaxed);
+    run_.charge.reset();  // who hears the end may begin the next step at once
+    charges_.clear();
   }
   if (!done.status.ok()) {
     done.fetches.clear();
