@@ -21,7 +21,13 @@ class LaunchFolder {
     path_ = mkdtemp(name);
     variables_.emplace(ScopedEnvironment::Variables{{"TMPDIR", path_}});
   }
-  ~LaunchFolder() { std::filesystem::remove_all(path_); }
+  ~LaunchFolder() {
+    std::error_code failed;  // where a launcher that ends deletes files at the same time
+    for (int tries = 0; tries < 100; ++tries) {
+      std::filesystem::remove_all(path_, failed);
+      if (!failed) return;
+    }
+  }
   LaunchFolder(const LaunchFolder&) = delete;
   LaunchFolder& operator=(const LaunchFolder&) = delete;
 
@@ -29,8 +35,10 @@ class LaunchFolder {
   // All files below it with that name.
   std::vector<std::string> files(const std::string& name) const {
     std::vector<std::string> found;
-    for (const auto& entry : std::filesystem::recursive_directory_iterator(path_)) {
-      if (entry.path().filename() == name) found.push_back(entry.path().string());
+    std::error_code gone;  // what is deleted meanwhile ends the list
+    std::filesystem::recursive_directory_iterator at(path_, gone);
+    for (; !gone && at != std::filesystem::recursive_directory_iterator(); at.increment(gone)) {
+      if (at->path().filename() == name) found.push_back(at->path().string());
     }
     return found;
   }
