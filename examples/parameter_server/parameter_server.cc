@@ -24,7 +24,7 @@ Tensor pictures(const Tensor& bytes) { return reshape(cast(bytes, kFloat32), {-1
 
 struct Model {
   nn::Sequential layers{nn::Dense(784, 128), nn::relu, nn::Dense(128, 10)};
-  optim::Sgd optimizer{{.learning_rate = 0.1}};
+  optim::Adam optimizer{{.learning_rate = 1e-3}};
 
   Tensor train(const Tensor& images, const Tensor& labels) {
     GradientTape tape;

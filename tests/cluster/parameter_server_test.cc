@@ -2,11 +2,10 @@
 
 #include <gtest/gtest.h>
 
-#include <filesystem>
-
 #include "cohort/cohort.h"
 #include "support/eventually.h"
 #include "support/process_cluster.h"
+#include "support/temporary_file.h"
 
 namespace cohort {
 namespace {
@@ -17,7 +16,6 @@ class ParameterServerExample : public testing::Test {
  protected:
   explicit ParameterServerExample(std::string program = PARAMETER_SERVER)
       : program_(std::move(program)) {
-    std::filesystem::remove_all(folder_);
     for (const char* job : {"ps", "worker"}) {
       for (int i = 0; i < 2; ++i) servers_[std::string(job) + std::to_string(i)] = start(job, i);
     }
@@ -34,7 +32,7 @@ class ParameterServerExample : public testing::Test {
                                "}, \"task\": {\"type\": \"" + job +
                                "\", \"index\": " + std::to_string(index) + "}}";
     return std::make_unique<test::Process>(std::vector<std::string>{
-        "/usr/bin/env", config, "EPOCHS=2", "STEPS=1000", program_, folder_});
+        "/usr/bin/env", config, "EPOCHS=2", "STEPS=1000", program_, folder_.path() + "/saved"});
   }
   static void wait_for(const test::Process& process, const std::string& text) {
     EXPECT_TRUE(test::eventually([&] { return process.output().find(text) != std::string::npos; },
@@ -47,7 +45,7 @@ class ParameterServerExample : public testing::Test {
   }
 
   const std::string program_;
-  const std::string folder_ = testing::TempDir() + "/parameter_server_example";
+  const TemporaryFolder folder_;
   const std::vector<std::string> addresses_ = test::free_addresses(5);
   std::map<std::string, std::unique_ptr<test::Process>> servers_;
 };
