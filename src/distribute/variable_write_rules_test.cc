@@ -1,0 +1,215 @@
+// Rules of writes to a strategy's variables that are no line of the table in
+// variable_writes_test.cc: what they return, who sees them, and writes at the same time.
+
+#include <gtest/gtest.h>
+
+#include <barrier>
+#include <functional>
+#include <thread>
+
+#include "cohort/function.h"
+#include "distribute/variable_test_strategies.h"
+#include "ops/expect_error.h"
+
+namespace cohort {
+namespace {
+
+using internal::expect_error;
+
+TEST(VariableWrites, OfACommonNumberToASumAreRefusedInTracedFunctionsToo) {
+  const auto strategy = mirrored_strategy(2);
+  Variable v =
+      strategy->create([] { return Variable(1.f, {.aggregation = VariableAggregation::Sum}); });
+  expect_error([&] { strategy->run(function([&] { return v.assign_add(1.f); })); }, "'Variable'");
+  expect_error(
+      [&] { function([&] { return strategy->run([&] { return v.assign_add(1.f); }); })(); },
+      "'Variable'");
+}
+
+TEST(VariableWrites, ReturnTheNewValueAsTheContextSeesIt) {
+  const auto strategy = mirrored_strategy(2);
+  const StrategyScope scope(*strategy);
+  Variable mean(1.f, {.aggregation = VariableAggregation::Mean});
+  EXPECT_EQ(mean.assign_add(2.f).to<float>(), 3);
+  const auto seen = strategy->run([&] {
+    return mean.assign_add(Tensor({2.f, 4.f})[get_replica_context()->replica_id_in_sync_group()]);
+  });
+  EXPECT_EQ(seen[0].to<float>(), 6);
+  EXPECT_EQ(seen[1].to<float>(), 6);
+  Variable sum(0.f, {.synchronization = VariableSynchronization::OnRead,
+                     .aggregation = VariableAggregation::Sum});
+  EXPECT_EQ(sum.assign(8.f).to<float>(), 8);
+}
+
+TEST(VariableWrites, HaveReachedEveryCopyWhenTheyReturn) {
+  MirroredStrategy strategy({"CPU:0", "CPU:1", "CPU:2"});
+  const Variable variable = strategy.create(
+      [] { return Variable(Tensor({0.f}), {.aggregation = VariableAggregation::Sum}); });
+  const std::vector<Variable> copies = strategy.local_results(variable);
+  const IndexedSlices row{Tensor({1.f}), Tensor({int64_t{0}}), {1}};
+  float wanted = 0;
+  const auto step = [&](const auto& write) {
+    wanted += 3;
+    strategy.run([&] {
+      write();
+      for (const Variable& copy : copies) EXPECT_EQ(copy.read_value().to<float>(), wanted);
+      get_replica_context()->merge_call([](Strategy&) {});
+    });
+  };
+  for (int i = 0; i < 100; ++i) {
+    step([&] { Variable(variable).assign_add(ones({1})); });
+    step([&] { Variable(variable).scatter_add(row); });
+  }
+}
+
+TEST(VariableWrites, OfAMirroredVariableGoCopyByCopy) {
+  const auto strategy = mirrored_strategy(2);
+  const StrategyScope scope(*strategy);
+  Variable from(0.f);
+  Variable to(10.f);
+  strategy->run([&] {
+    from.assign(static_cast<float>(get_replica_context()->replica_id_in_sync_group() + 1));
+  });
+  to.assign_add(from);
+  EXPECT_EQ(copy_values(to), (std::vector<float>{11, 12}));
+}
+
+TEST(VariableWrites, OnOneTensorForEachReplicaCollapse) {
+  const auto strategy = mirrored_strategy(2);
+  const StrategyScope scope(*strategy);
+  Variable v(0.f);
+  const Tensor same({3.f});
+  v.assign(strategy->run([&] { return same[0]; })[0]);
+  const Tensor one = same[0];
+  v.assign_add(strategy->run([&] { return one; }));
+  EXPECT_EQ(copy_values(v), (std::vector<float>{6, 6}));
+}
+
+TEST(VariableWrites, OfDifferentVariablesAtOneMeetingNameBoth) {
+  const auto strategy = mirrored_strategy(2);
+  const StrategyScope scope(*strategy);
+  Variable a(0.f, {.name = "a", .aggregation = VariableAggregation::Sum});
+  Variable b(0.f, {.name = "b", .aggregation = VariableAggregation::Sum});
+  expect_error(
+      [&] {
+        strategy->run([&] {
+          const int r = get_replica_context()->replica_id_in_sync_group();
+          (r == 0 ? a : b).assign_add(static_cast<float>(r));
+        });
+      },
+      "'b'", Code::FailedPrecondition);
+}
+
+TEST(VariableWrites, InAnotherStrategysScopeAreAnError) {
+  const auto first = mirrored_strategy(2);
+  const auto second = mirrored_strategy(2);
+  Variable v = first->create([] { return Variable(1.f); });
+  v.assign(2.f);  // no scope: the variable's own is opened for the call
+  EXPECT_EQ(copy_values(v), (std::vector<float>{2, 2}));
+  const StrategyScope scope(*second);
+  expect_error([&] { v.assign(3.f); }, "another strategy", Code::FailedPrecondition);
+  expect_error([&] { v.read_value(); }, "another strategy", Code::FailedPrecondition);
+  expect_error([&] { v.deep_copy(); }, "another strategy", Code::FailedPrecondition);
+  expect_error([&] { second->reduce(ReduceOp::Mean, v); }, "another strategy",
+               Code::FailedPrecondition);
+  expect_error([&] { second->gather(v, 0); }, "another strategy", Code::FailedPrecondition);
+  expect_error([&] { second->run([&] { return v.assign(3.f); }); }, "another strategy",
+               Code::FailedPrecondition);
+  EXPECT_EQ(copy_values(v), (std::vector<float>{2, 2}));
+}
+
+TEST(VariableWrites, OfAnotherStrategysUpdateAreAnError) {
+  const auto first = mirrored_strategy(2);
+  Variable v = first->create([] { return Variable(1.f); });
+  OneDeviceStrategy one("CPU:0");
+  const auto central = central_strategy(2);
+  for (Strategy* other : {static_cast<Strategy*>(&one), central.get()}) {
+    const auto write = [](Variable copy) { copy.assign(3.f); };
+    expect_error([&] { other->extended().update(v, write); }, "another strategy",
+                 Code::FailedPrecondition);
+  }
+  EXPECT_EQ(copy_values(v), (std::vector<float>{1, 1}));
+}
+
+TEST(VariableWrites, InAnUpdateOfOneCopyAreEveryReplicas) {
+  const auto strategy = central_strategy(2);
+  const Variable v = strategy->create([] { return Variable(1.f); });
+  const auto add = [](Variable copy, const Tensor& delta) { return copy.assign_add(delta); };
+  const auto seen = strategy->run(
+      [&] { return Tensor(strategy->extended().update(v, add, Tensor(2.f))).to<float>(); });
+  EXPECT_EQ(seen.value(), 3);
+  EXPECT_EQ(copy_values(v), (std::vector<float>{3}));
+}
+
+TEST(VariableWrites, InAnUpdateOfPlacesGoToTheirCopies) {
+  const auto strategy = mirrored_strategy(2);
+  Variable v = strategy->create([] { return Variable(0.f); });
+  const auto update = [&] {
+    strategy->extended().update_non_slot(Destinations(v), [&] {
+      EXPECT_TRUE(in_cross_replica_context());
+      v.assign_add(1.f);
+    });
+  };
+  update();
+  EXPECT_EQ(copy_values(v), (std::vector<float>{1, 1}));
+  const StrategyScope scope(*strategy);
+  update();
+  EXPECT_EQ(copy_values(v), (std::vector<float>{2, 2}));
+}
+
+// How often the copies differ after two threads have called `write` at the same time.
+int divergences(const Variable& v, const std::function<void(float)>& write) {
+  constexpr int kRounds = 300;
+  std::barrier together(2);
+  const auto round_of = [&](float value) {
+    together.arrive_and_wait();
+    for (int i = 0; i < 4; ++i) write(value);
+    together.arrive_and_wait();
+  };
+  std::thread other([&] {
+    for (int round = 0; round < kRounds; ++round) round_of(-1.f);
+  });
+  int different = 0;
+  for (int round = 0; round < kRounds; ++round) {
+    round_of(1.f);
+    const std::vector<float> copies = copy_values(v);
+    different += copies != std::vector<float>(copies.size(), copies[0]) ? 1 : 0;
+  }
+  other.join();
+  return different;
+}
+
+TEST(VariableWrites, OfTwoThreadsLeaveTheCopiesAlike) {
+  const auto strategy = mirrored_strategy(64);  // many, so that writes overlap
+  Variable v = strategy->create([] { return Variable(0.f); });
+  EXPECT_EQ(divergences(v, [&](float value) { v.assign(value); }), 0);
+}
+
+TEST(VariableWrites, OfTwoRunsLeaveTheCopiesAlike) {
+  const auto strategy = mirrored_strategy(3);
+  Variable v =
+      strategy->create([] { return Variable(0.f, {.aggregation = VariableAggregation::Mean}); });
+  const auto run = [&](float value) { strategy->run([&] { v.assign(Tensor({value})[0]); }); };
+  EXPECT_EQ(divergences(v, run), 0);
+}
+
+TEST(VariableWrites, OfTheFirstReplicasTruthAreTraced) {
+  const auto strategy = mirrored_strategy(2);
+  Variable v = strategy->create(
+      [] { return Variable(false, {.aggregation = VariableAggregation::OnlyFirstReplica}); });
+  const auto step = function([&](const Tensor& value) { return v.assign(value); });
+  const auto truths = strategy->distribute_values_from_function(
+      [](ValueContext context) { return Tensor(context.replica_id_in_sync_group == 0); });
+  const auto written = strategy->run(step, truths);
+  EXPECT_TRUE(written[0].to<bool>() && written[1].to<bool>());
+}
+
+TEST(VariableWrites, OfAnOrdinaryVariableHappenOncePerReplica) {
+  const auto strategy = mirrored_strategy(3);
+  Variable v(0.f);
+  strategy->run([&] { v.assign_add(1.f); });
+  EXPECT_EQ(v.read_value().to<float>(), 3);
+}
+
+}  // namespace
+}  // namespace cohort
