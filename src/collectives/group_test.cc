@@ -15,10 +15,6 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-Tensor vector_of(int64_t count) {
-  return Tensor::from(std::vector<float>(static_cast<size_t>(count), 1.f));
-}
-
 class Group : public testing::TestWithParam<bool> {
  protected:
   static std::vector<Communicator> make(int size, milliseconds report_after = milliseconds(5000)) {
@@ -46,8 +42,7 @@ void expect_difference(std::vector<Communicator> group,
 
 TEST_P(Group, DifferentShapesAreAnErrorEverywhere) {
   expect_difference(
-      make(4),
-      [](Communicator& member) { member.all_reduce(vector_of(member.rank() == 1 ? 4 : 3)); },
+      make(4), [](Communicator& member) { member.all_reduce(ones_of(member.rank() == 1 ? 4 : 3)); },
       "all_reduce(Sum) of float32 (4,)", "all_reduce(Sum) of float32 (3,)");
 }
 
@@ -58,7 +53,7 @@ TEST_P(Group, DifferentDTypesAreAnErrorEverywhere) {
         if (member.rank() == 1) {
           member.all_reduce(Tensor({1, 2, 3}));
         } else {
-          member.all_reduce(vector_of(3));
+          member.all_reduce(ones_of(3));
         }
       },
       "int32 (3,)", "float32 (3,)");
@@ -68,7 +63,7 @@ TEST_P(Group, DifferentReductionsAreAnErrorEverywhere) {
   expect_difference(
       make(2),
       [](Communicator& member) {
-        member.all_reduce(vector_of(3), member.rank() == 1 ? ReduceOp::Max : ReduceOp::Sum);
+        member.all_reduce(ones_of(3), member.rank() == 1 ? ReduceOp::Max : ReduceOp::Sum);
       },
       "all_reduce(Max)", "all_reduce(Sum)");
 }
@@ -78,9 +73,9 @@ TEST_P(Group, DifferentOperationsAreAnErrorEverywhere) {
       make(5),
       [](Communicator& member) {
         if (member.rank() == 1) {
-          member.all_to_all(std::vector<Tensor>(5, vector_of(1)));
+          member.all_to_all(std::vector<Tensor>(5, ones_of(1)));
         } else {
-          member.all_reduce(vector_of(3));
+          member.all_reduce(ones_of(3));
         }
       },
       "all_to_all", "all_reduce(Sum) of float32 (3,)");
@@ -88,7 +83,7 @@ TEST_P(Group, DifferentOperationsAreAnErrorEverywhere) {
 
 TEST_P(Group, DifferentRootsAreAnErrorEverywhere) {
   expect_difference(
-      make(2), [](Communicator& member) { member.broadcast(vector_of(3), 1 - member.rank()); },
+      make(2), [](Communicator& member) { member.broadcast(ones_of(3), 1 - member.rank()); },
       "broadcast(from rank 0)", "broadcast(from rank 1)");
 }
 
@@ -97,7 +92,7 @@ TEST_P(Group, ListsOfOtherShapesAreAnErrorEverywhere) {
       make(3),
       [](Communicator& member) {
         const Tensor two = member.rank() == 1 ? Tensor({{1.f, 2.f}}) : Tensor({1.f, 2.f});
-        member.all_reduce(std::vector<Tensor>{vector_of(3), two});
+        member.all_reduce(std::vector<Tensor>{ones_of(3), two});
       },
       "2 tensors of float32: (3,), (2,)", "2 tensors of float32: (3,), (1, 2)");
 }
@@ -131,8 +126,8 @@ TEST_P(Group, OneCallMoreIsAnErrorWhenTheOthersLeave) {
   std::vector<Communicator> group = make(3);
   const std::vector<Status> statuses = run_members(3, [&](int rank) {
     Communicator& member = group[static_cast<size_t>(rank)];
-    member.all_reduce(vector_of(3));
-    if (rank == 1) member.all_reduce(vector_of(3));
+    member.all_reduce(ones_of(3));
+    if (rank == 1) member.all_reduce(ones_of(3));
     member.close();
   });
   EXPECT_TRUE(statuses[0].ok());
@@ -148,8 +143,8 @@ TEST_P(Group, WhoLeavesDoesNotDisturbCallsThatItHasDone) {
     const std::vector<Status> statuses = run_members(4, [&](int rank) {
       Communicator member = std::move(group[static_cast<size_t>(rank)]);
       for (int i = 0; i < 3; ++i) {
-        EXPECT_EQ(member.all_reduce(vector_of(100)).at<float>({99}), 4);
-        member.broadcast(vector_of(100), i);
+        EXPECT_EQ(member.all_reduce(ones_of(100)).at<float>({99}), 4);
+        member.broadcast(ones_of(100), i);
       }
     });
     for (const Status& status : statuses) EXPECT_TRUE(status.ok()) << status.to_string();
@@ -159,10 +154,10 @@ TEST_P(Group, WhoLeavesDoesNotDisturbCallsThatItHasDone) {
 TEST_P(Group, ACallThatTakesTooLongNamesWhoIsMissing) {
   std::vector<Communicator> group = make(2);
   EXPECT_ERROR(Code::DeadlineExceeded, "rank 1 (task 1) did not come",
-               group[0].all_reduce(vector_of(3), ReduceOp::Sum, {.timeout = milliseconds(100)}));
+               group[0].all_reduce(ones_of(3), ReduceOp::Sum, {.timeout = milliseconds(100)}));
   // What rank 0 sent before it gave up may be enough for this call; it is not for the next one.
-  (void)capture_status([&] { group[1].all_reduce(vector_of(3)); });
-  EXPECT_ERROR(Code::DeadlineExceeded, "the group is closed", group[1].all_reduce(vector_of(3)));
+  (void)capture_status([&] { group[1].all_reduce(ones_of(3)); });
+  EXPECT_ERROR(Code::DeadlineExceeded, "the group is closed", group[1].all_reduce(ones_of(3)));
 }
 
 TEST_P(Group, AFailureOfOneMemberIsTheCauseEverywhere) {
@@ -171,7 +166,7 @@ TEST_P(Group, AFailureOfOneMemberIsTheCauseEverywhere) {
       {.code = Code::Aborted, .message = "out of memory", .origin = "task 1"});
   for (Communicator& member : group) {
     const Status status = error_of([&] {
-      for (;;) member.all_reduce(vector_of(3), ReduceOp::Sum, {.timeout = std::chrono::seconds(5)});
+      for (;;) member.all_reduce(ones_of(3), ReduceOp::Sum, {.timeout = std::chrono::seconds(5)});
     });
     EXPECT_EQ(status.code, Code::Aborted);
     EXPECT_EQ(status.message, "out of memory");
@@ -181,9 +176,9 @@ TEST_P(Group, AFailureOfOneMemberIsTheCauseEverywhere) {
 
 TEST_P(Group, ALongWaitSaysWhoIsMissingAndWhatItDoes) {
   std::vector<Communicator> group = make(2, milliseconds(50));
-  on_each(group, [](Communicator& member) { member.broadcast(vector_of(7), 0); });
+  on_each(group, [](Communicator& member) { member.broadcast(ones_of(7), 0); });
   testing::internal::CaptureStderr();
-  std::future<Tensor> waiting = group[0].start_all_reduce(vector_of(3));
+  std::future<Tensor> waiting = group[0].start_all_reduce(ones_of(3));
   EXPECT_EQ(waiting.wait_for(milliseconds(500)), std::future_status::timeout);
   const std::string log = testing::internal::GetCapturedStderr();
   EXPECT_NE(log.find("call 2, all_reduce(Sum) of float32 (3,): rank 0 (task 0) waits for rank 1 "
@@ -193,7 +188,7 @@ TEST_P(Group, ALongWaitSaysWhoIsMissingAndWhatItDoes) {
   EXPECT_NE(log.find("; it finished call 1, broadcast(from rank 0) of float32 (7,)"),
             std::string::npos)
       << log;
-  group[1].all_reduce(vector_of(3));
+  group[1].all_reduce(ones_of(3));
   waiting.get();
 }
 
@@ -216,7 +211,7 @@ void expect_named(const std::vector<Status>& statuses, const std::set<int>& miss
 std::vector<Status> reduce_without(std::vector<Communicator>& group, const std::set<int>& missing) {
   return run_members(static_cast<int>(group.size()), [&](int rank) {
     if (missing.contains(rank)) return;
-    group[static_cast<size_t>(rank)].all_reduce(vector_of(3), ReduceOp::Sum,
+    group[static_cast<size_t>(rank)].all_reduce(ones_of(3), ReduceOp::Sum,
                                                 {.timeout = milliseconds(400)});
   });
 }
@@ -241,9 +236,9 @@ TEST_P(Group, WhoIsInTheCallIsNotReported) {
   testing::internal::CaptureStderr();
   std::vector<std::future<Tensor>> waiting;
   for (const size_t rank : {0, 1, 2, 4})
-    waiting.push_back(group[rank].start_all_reduce(vector_of(3)));
+    waiting.push_back(group[rank].start_all_reduce(ones_of(3)));
   EXPECT_EQ(waiting[0].wait_for(milliseconds(700)), std::future_status::timeout);
-  group[3].all_reduce(vector_of(3));
+  group[3].all_reduce(ones_of(3));
   for (std::future<Tensor>& one : waiting) one.get();
   const std::string log = testing::internal::GetCapturedStderr();
   EXPECT_NE(log.find("rank 0 (task 0) waits for rank 3 (task 3)"), std::string::npos) << log;
@@ -279,7 +274,7 @@ TEST(TwoLevelGroup, ClosesOnAllLevels) {
   const std::vector<Status> statuses = run_members(4, [&](int rank) {
     Communicator& member = group[static_cast<size_t>(rank)];
     if (rank == 3) return member.close();
-    for (;;) member.all_reduce(vector_of(3));
+    for (;;) member.all_reduce(ones_of(3));
   });
   for (const int rank : {0, 1, 2}) {
     EXPECT_EQ(statuses[static_cast<size_t>(rank)].code, Code::Unavailable)

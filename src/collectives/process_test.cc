@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "collectives/shared_segment.h"
+#include "support/eventually.h"
 #include "support/member_processes.h"
 
 // Members that are processes, and what is left of a group when one of them is killed. COHORT_KILLS
@@ -155,11 +156,7 @@ std::multiset<std::string> resources() {
 
 // Whether all is gone but what was there before, soon: gRPC closes sockets on threads of its own.
 bool all_gone(const std::multiset<std::string>& before) {
-  const auto limit = steady_clock::now() + std::chrono::seconds(5);
-  while (resources() != before && steady_clock::now() < limit) {
-    std::this_thread::sleep_for(milliseconds(5));
-  }
-  return resources() == before;
+  return test::eventually([&] { return resources() == before; }, std::chrono::seconds(5));
 }
 
 TEST_P(Processes, LeaveNothingBehind) {

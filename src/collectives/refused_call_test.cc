@@ -11,10 +11,6 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-Tensor vector_of(int64_t count) {
-  return Tensor::from(std::vector<float>(static_cast<size_t>(count), 1.f));
-}
-
 class RefusedCall : public testing::TestWithParam<GroupPlan> {
  protected:
   static std::vector<Communicator> make(int size) {
@@ -28,7 +24,7 @@ TEST_P(RefusedCall, IsNamedOnEveryMember) {
   std::vector<Communicator> group = make(5);
   const auto began = steady_clock::now();
   const std::vector<Status> statuses = run_members(5, [&](int rank) {
-    group[static_cast<size_t>(rank)].reduce_scatter(vector_of(rank == 1 ? 4 : 5));
+    group[static_cast<size_t>(rank)].reduce_scatter(ones_of(rank == 1 ? 4 : 5));
   });
   EXPECT_LT(steady_clock::now() - began, std::chrono::seconds(5));
   for (size_t rank = 0; rank < statuses.size(); ++rank) {
@@ -54,7 +50,7 @@ TEST_P(RefusedCall, MayBeFollowedByAnotherOne) {
       EXPECT_ERROR(Code::InvalidArgument, "not string", member.all_reduce(Tensor({"a"})));
     }
     if (member.rank() == 2) std::this_thread::sleep_for(milliseconds(500));
-    EXPECT_EQ(member.all_reduce(vector_of(3)).at<float>({0}), 3);
+    EXPECT_EQ(member.all_reduce(ones_of(3)).at<float>({0}), 3);
   };
   on_each(group, refuse_and_reduce);
 }
@@ -62,10 +58,9 @@ TEST_P(RefusedCall, MayBeFollowedByAnotherOne) {
 TEST_P(RefusedCall, OfAllMembersChangesNothing) {
   std::vector<Communicator> group = make(3);
   on_each(group, [](Communicator& member) {
-    EXPECT_ERROR(Code::OutOfRange, "the ranks are 0 to 2", member.broadcast(vector_of(1), 3));
-    EXPECT_ERROR(Code::OutOfRange, "the ranks are 0 to 2",
-                 member.start_broadcast(vector_of(1), -1));
-    EXPECT_EQ(member.all_reduce(vector_of(3)).at<float>({0}), 3);
+    EXPECT_ERROR(Code::OutOfRange, "the ranks are 0 to 2", member.broadcast(ones_of(1), 3));
+    EXPECT_ERROR(Code::OutOfRange, "the ranks are 0 to 2", member.start_broadcast(ones_of(1), -1));
+    EXPECT_EQ(member.all_reduce(ones_of(3)).at<float>({0}), 3);
   });
 }
 

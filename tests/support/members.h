@@ -22,6 +22,11 @@ struct GroupPlan {
   std::chrono::milliseconds refusal_time{2000};
 };
 
+// That many ones.
+inline Tensor ones_of(int64_t count) {
+  return Tensor::from(std::vector<float>(static_cast<size_t>(count), 1.f));
+}
+
 // Runs `body` as each member of a group at the same time, and returns what each threw.
 inline std::vector<Status> run_members(int size, const std::function<void(int rank)>& body) {
   std::vector<Status> statuses(static_cast<size_t>(size));
