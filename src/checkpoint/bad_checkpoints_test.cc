@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "checkpoint/contents.h"
+#include "checkpoint/file_names.h"
 #include "checkpoint/json_fields.h"
 #include "checkpoint/saving.h"
 #include "cohort/checkpoint.h"

@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "base/raise.h"
+#include "checkpoint/file_names.h"
 #include "checkpoint/tensor_bytes.h"
 #include "cohort/device.h"
 #include "data/crc32c.h"

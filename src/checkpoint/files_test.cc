@@ -11,6 +11,7 @@
 #include <fstream>
 
 #include "checkpoint/contents.h"
+#include "checkpoint/file_names.h"
 #include "checkpoint/saving.h"
 #include "cohort/checkpoint.h"
 #include "support/expect_error.h"

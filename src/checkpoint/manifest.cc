@@ -1,13 +1,11 @@
 #include "checkpoint/manifest.h"
 
 #include <algorithm>
-#include <cctype>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "base/raise.h"
-#include "checkpoint/durable_file.h"
 #include "checkpoint/json_fields.h"
 #include "data/crc32c.h"
 
@@ -18,8 +16,6 @@ using data::internal::crc32c;
 
 constexpr int64_t kVersion = 1;
 constexpr std::string_view kFormat = "cohort checkpoint";
-constexpr std::string_view kDataEnding = ".safetensors";
-constexpr size_t kIdDigits = 16;  // of random_id()
 // The text before what the checksum is of: {"crc32c":"1a2b3c4d",
 constexpr std::string_view kBeforeChecksum = "{\"crc32c\":\"";
 constexpr size_t kChecksumDigits = 8;
@@ -67,70 +63,6 @@ FileJson to_json(const Manifest& manifest) {
   for (const auto& [name, entry] : manifest.tensors) value["tensors"][name] = to_json(entry);
   return value;
 }
-
-}  // namespace
-
-int64_t to_ms(std::chrono::system_clock::time_point time) {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(time.time_since_epoch()).count();
-}
-
-std::chrono::system_clock::time_point from_ms(int64_t ms) {
-  using Time = std::chrono::system_clock::time_point;
-  const int64_t most = to_ms(Time::max());
-  return Time(std::chrono::milliseconds(std::clamp(ms, -most, most)));
-}
-
-std::string manifest_path(std::string_view prefix) {
-  return std::string(prefix) + ".manifest.json";
-}
-
-std::string data_file_name(std::string_view prefix, const std::string& id, size_t index,
-                           size_t count) {
-  return fmt::format("{}.{}-{:05}-of-{:05}{}", file_name_of(prefix), id, index, count, kDataEnding);
-}
-
-namespace {
-
-// ".0123456789abcdef-00000-of-00001.safetensors", where 0 is any digit of its kind.
-bool is_data_ending(std::string_view ending) {
-  static const std::string pattern = data_file_name("", std::string(kIdDigits, 'x'), 0, 0);
-  if (ending.size() != pattern.size()) return false;
-  for (size_t i = 0; i < pattern.size(); ++i) {
-    const auto c = static_cast<unsigned char>(ending[i]);
-    const bool fits = pattern[i] == 'x'   ? std::isxdigit(c) != 0
-                      : pattern[i] == '0' ? std::isdigit(c) != 0
-                                          : ending[i] == pattern[i];
-    if (!fits) return false;
-  }
-  return true;
-}
-
-size_t data_ending_size() { return data_file_name("", std::string(kIdDigits, 'x'), 0, 0).size(); }
-
-}  // namespace
-
-bool is_data_file_name(std::string_view name) {
-  const size_t size = data_ending_size();
-  return name.size() > size && is_data_ending(name.substr(name.size() - size));
-}
-
-bool is_checkpoint_file_name(std::string_view name) {
-  return is_data_file_name(name) || name.ends_with(manifest_path(""));
-}
-
-bool is_data_file_of(std::string_view prefix, std::string_view name) {
-  return is_data_file_name(name) &&
-         name.substr(0, name.size() - data_ending_size()) == file_name_of(prefix);
-}
-
-std::string manifest_text(const Manifest& manifest) {
-  // Without its first brace, which stands before the checksum.
-  const std::string checked = dump_json(to_json(manifest)).substr(1) + "\n";
-  return fmt::format("{}{}{}{}", kBeforeChecksum, checksum_text(crc32c(checked)), kAfterChecksum,
-                     checked);
-}
-
-namespace {
 
 // Reads one manifest; exists for the time of one parse_manifest().
 class ManifestParser {
@@ -314,6 +246,23 @@ void check_checksum(std::string_view text, const std::string& file) {
 }
 
 }  // namespace
+
+int64_t to_ms(std::chrono::system_clock::time_point time) {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(time.time_since_epoch()).count();
+}
+
+std::chrono::system_clock::time_point from_ms(int64_t ms) {
+  using Time = std::chrono::system_clock::time_point;
+  const int64_t most = to_ms(Time::max());
+  return Time(std::chrono::milliseconds(std::clamp(ms, -most, most)));
+}
+
+std::string manifest_text(const Manifest& manifest) {
+  // Without its first brace, which stands before the checksum.
+  const std::string checked = dump_json(to_json(manifest)).substr(1) + "\n";
+  return fmt::format("{}{}{}{}", kBeforeChecksum, checksum_text(crc32c(checked)), kAfterChecksum,
+                     checked);
+}
 
 Manifest parse_manifest(std::string_view text, const std::string& file) {
   check_checksum(text, file);

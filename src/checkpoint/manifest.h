@@ -49,17 +49,6 @@ struct Manifest {
 int64_t to_ms(std::chrono::system_clock::time_point time);
 std::chrono::system_clock::time_point from_ms(int64_t ms);
 
-std::string manifest_path(std::string_view prefix);
-// The name, without folder, of file `index` of `count` of one writing of the checkpoint. Each
-// writing has an id of its own, so that a prefix that is written again leaves the old files alone.
-std::string data_file_name(std::string_view prefix, const std::string& id, size_t index,
-                           size_t count);
-// Whether data_file_name gives such names, for this prefix or for any; whether it may be a file of
-// a checkpoint at all.
-bool is_data_file_of(std::string_view prefix, std::string_view name);
-bool is_data_file_name(std::string_view name);
-bool is_checkpoint_file_name(std::string_view name);
-
 // The manifest's text, and back: the text begins with a checksum of the rest of it. Reading trusts
 // nothing: DataLoss names the file and the tensor; a newer version is Unimplemented.
 std::string manifest_text(const Manifest& manifest);

@@ -10,6 +10,7 @@
 
 #include "base/log.h"
 #include "checkpoint/contents.h"
+#include "checkpoint/file_names.h"
 
 namespace cohort::internal {
 namespace {

@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/raise.h"
 #include "checkpoint/contents.h"
+#include "checkpoint/file_names.h"
 #include "cohort/checkpoint.h"
 
 namespace cohort {

@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "base/raise.h"
+#include "checkpoint/file_names.h"
 #include "checkpoint/json_fields.h"
 #include "checkpoint/shard.h"
 #include "checkpoint/tensor_bytes.h"

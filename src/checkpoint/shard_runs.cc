@@ -2,6 +2,7 @@
 
 #include "base/log.h"
 #include "base/raise.h"
+#include "checkpoint/file_names.h"
 #include "checkpoint/save_intent.h"
 
 namespace cohort::internal {

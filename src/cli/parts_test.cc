@@ -105,7 +105,7 @@ NodeEnding sample_ending() {
                      .seconds = 1.5,
                      .peak_bytes = 77,
                      .killed_for_memory = true,
-                     .crash = {.signal = 11, .address = 8, .frames = {"f at a.cc:1"}},
+                     .crash = {.signal = 11, .code = -6, .address = 8, .frames = {"f at a.cc:1"}},
                      .last_lines = {"one", "two"}}};
 }
 
@@ -131,6 +131,7 @@ TEST(NodeMessages, ArriveAsTheyWereSent) {
   EXPECT_EQ(ending.task, 2U);
   EXPECT_EQ(ending.ending.status, 11);
   EXPECT_EQ(ending.ending.seconds, 1.5);
+  EXPECT_EQ(ending.ending.crash.code, -6);
   EXPECT_EQ(ending.ending.crash.frames, sample_ending().ending.crash.frames);
   EXPECT_EQ(ending.ending.last_lines, sample_ending().ending.last_lines);
   EXPECT_EQ(read_numbers(write_numbers(NodeMessage::Held, {1, 65535})),

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 
+#include "checkpoint/file_names.h"
 #include "checkpoint/restore_in_place.h"
 #include "checkpoint/save_intent.h"
 #include "checkpoint/shard_runs.h"

@@ -100,6 +100,37 @@ void check_fits(const Introduction& own, const std::string& self, const Introduc
   }
 }
 
+// What all members tell of themselves, by rank. Throws FailedPrecondition when they do not fit.
+std::vector<Introduction> introduce(const CollectiveGroup& group, Exchange& exchange) {
+  const GroupSettings& settings = group.settings();
+  const Introduction own{.host = settings.share_memory ? settings.host : "",
+                         .engine = settings.engine.name};
+  std::vector<Introduction> all;
+  for (const Buffer& buffer : ring_all_gather(exchange, own.to_buffer())) {
+    all.push_back(Introduction::from(buffer));
+  }
+  for (int rank = 0; rank < group.size(); ++rank) {
+    check_fits(own, group.describe(group.rank()), all[static_cast<size_t>(rank)],
+               group.describe(rank));
+  }
+  return all;
+}
+
+// Null when the members are to meet once more, by the levels of a two-level engine.
+std::unique_ptr<Engine> choose_engine(CollectiveGroup& group, Exchange& exchange, const Call& call,
+                                      const std::vector<std::vector<int>>& hosts) {
+  const bool is_near = hosts.size() == 1;
+  const bool is_alone = group.size() == 1;
+  if (is_near && !is_alone) {
+    const auto segment = share_segment(exchange, SharedEngine::segment_bytes(group.size()));
+    if (segment) return std::make_unique<SharedEngine>(group, segment);
+  }
+  if (shares_some(hosts)) return nullptr;
+  const EngineChoice& choice = group.settings().engine;
+  if (choice.make && !is_alone) return choice.make(group, call);
+  return make_message_engine(group, is_near ? Distance::SameHost : Distance::Network);
+}
+
 }  // namespace
 
 std::string this_host() {
@@ -120,30 +151,8 @@ void CollectiveGroup::meet() {
       links_->expect(members_[static_cast<size_t>(rank)], call.deadline);
     }
     Exchange exchange(*this, call);
-    const Introduction own{.host = settings_.share_memory ? settings_.host : "",
-                           .engine = settings_.engine.name};
-    std::vector<Introduction> all;
-    for (const Buffer& buffer : ring_all_gather(exchange, own.to_buffer())) {
-      all.push_back(Introduction::from(buffer));
-    }
-    for (int rank = 0; rank < size(); ++rank) {
-      check_fits(own, describe(rank_), all[static_cast<size_t>(rank)], describe(rank));
-    }
-    hosts = by_host(all);
-    std::shared_ptr<SharedSegment> segment;
-    if (hosts.size() == 1 && size() > 1) {
-      segment = share_segment(exchange, SharedEngine::segment_bytes(size()));
-    }
-    if (segment) {
-      engine_ = std::make_unique<SharedEngine>(*this, segment);
-    } else if (shares_some(hosts)) {
-      return;  // the levels meet next
-    } else if (settings_.engine.make && size() > 1) {
-      engine_ = settings_.engine.make(*this, call);
-    } else {
-      const bool is_near = hosts.size() == 1;
-      engine_ = make_message_engine(*this, is_near ? Distance::SameHost : Distance::Network);
-    }
+    hosts = by_host(introduce(*this, exchange));
+    engine_ = choose_engine(*this, exchange, call, hosts);
   });
   if (!engine_) engine_ = make_two_level_engine(*this, hosts);
   met_engine_ = engine_.get();

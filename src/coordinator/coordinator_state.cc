@@ -16,7 +16,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::milliseconds kRetryPause{200};
 constexpr std::chrono::milliseconds kShutdownLimit{5000};
 
 FailureLimits limits_of(const ClusterCoordinatorOptions& options, int workers) {
@@ -24,22 +23,6 @@ FailureLimits limits_of(const ClusterCoordinatorOptions& options, int workers) {
   if (options.ps_failures_until_error) limits.ps_failures = *options.ps_failures_until_error;
   if (options.timeouts_until_error) limits.timeouts = *options.timeouts_until_error;
   return limits;
-}
-
-int64_t now_as_number() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
-
-Status lost_server(const std::string& ps, const Status& cause) {
-  return {.code = Code::Unavailable,
-          .message = fmt::format("[Coordinator] parameter server {} is lost with its variables; "
-                                 "start this program again and restore a checkpoint, or give "
-                                 "ClusterCoordinatorOptions a `restore`",
-                                 ps),
-          .origin = ps,
-          .cause = std::make_shared<const Status>(cause)};
 }
 
 double seconds_from_environment(const char* name) {
@@ -71,7 +54,7 @@ ClusterCoordinatorState::ClusterCoordinatorState(Strategy& strategy,
     : strategy_(strategy),
       extended_(extended),
       options_(std::move(options)),
-      number_(now_as_number()),
+      number_(new_number()),
       failures_(limits_of(options_, extended.cluster().num_tasks("worker"))),
       queue_(options_.queue_capacity, extended.cluster().num_tasks("worker"),
              [this] {
@@ -86,6 +69,12 @@ ClusterCoordinatorState::ClusterCoordinatorState(Strategy& strategy,
     add_channel(task, cluster.task_address("worker", task));
   }
   for (const auto& channel : channels()) start_threads(channel);
+}
+
+int64_t ClusterCoordinatorState::new_number() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
 }
 
 ClusterCoordinatorState::Channels ClusterCoordinatorState::channels() const {
@@ -267,103 +256,6 @@ void ClusterCoordinatorState::update(const Updates& updates, int64_t number) {
     }
     throw Error(status);
   }
-}
-
-void ClusterCoordinatorState::update_rest(const Updates& updates, int64_t number) {
-  using Condition = ParameterServers::Condition;
-  while (true) {
-    const Status status = capture_status([&] { update(updates, number); });
-    if (status.ok()) return;
-    if (failures_.classify(status) != FailureKind::ParameterServer) throw Error(status);
-    const std::string ps = parameter_server_in(status);
-    const Condition condition = extended_.servers().examine(ps);
-    if (condition != Condition::Sound && options_.restore) return recover(ps, status);
-    if (condition == Condition::Restarted || failures_.is_lost(ps)) {
-      throw Error(lost_server(ps, status));
-    }
-  }
-}
-
-void ClusterCoordinatorState::handle(WorkerChannel& channel, const ClosurePtr& closure,
-                                     const Status& status, uint64_t generation) {
-  if (queue_.cancelling()) return queue_.fail(closure, told_when_cancelling(status));
-  // What a worker says that is about to go, or nobody could ask, tells nothing of anybody else.
-  const FailureKind kind =
-      channel.is_gone(generation) ? FailureKind::Worker : failures_.classify(status);
-  switch (kind) {
-    case FailureKind::Function:
-      // A variable without value may be one that a server had before it was restarted.
-      if (status.code == Code::FailedPrecondition &&
-          !extended_.servers().find_restarted().empty()) {
-        return handle_lost_ps(channel, closure, status, generation);
-      }
-      return queue_.fail(closure, status);
-    case FailureKind::Transient:
-      return queue_.put_back(closure);
-    case FailureKind::Worker:
-      if (std::exchange(closure->direct, closure->remote.empty()) && !closure->remote.empty()) {
-        return queue_.put_back(closure);  // perhaps it was another worker that had an argument
-      }
-      if (channel.drop(generation, true)) {
-        log_warning("[Coordinator] worker {} is lost, its functions run elsewhere: {}",
-                    channel.task(), status.message);
-      }
-      return queue_.put_back(closure);
-    case FailureKind::ParameterServer:
-      return handle_lost_ps(channel, closure, status, generation);
-  }
-}
-
-void ClusterCoordinatorState::handle_lost_ps(WorkerChannel& channel, const ClosurePtr& closure,
-                                             const Status& status, uint64_t generation) {
-  using Condition = ParameterServers::Condition;
-  std::string ps = parameter_server_in(status);
-  if (ps.empty()) ps = extended_.servers().find_restarted();
-  channel.drop(generation, false);
-  const Condition condition = extended_.servers().examine(ps);
-  log_warning("[Coordinator] {}: {}", ps, status.message);
-  if (condition != Condition::Sound && options_.restore) {
-    queue_.pause();
-    queue_.put_back(closure);
-    const Status recovery = capture_status([&] { recover(ps, status); });
-    if (!recovery.ok()) queue_.report(recovery);
-    queue_.resume();
-  } else if (condition == Condition::Restarted || failures_.is_lost(ps)) {
-    queue_.fail(closure, lost_server(ps, status));
-  } else {
-    queue_.put_back(closure);
-  }
-}
-
-void ClusterCoordinatorState::recover(const std::string& ps, const Status& why) {
-  using Condition = ParameterServers::Condition;
-  const std::lock_guard one_at_a_time(recovering_);
-  const auto deadline = Clock::now() + options_.ps_recovery_timeout;
-  Condition condition = extended_.servers().examine(ps);
-  while (condition == Condition::Unreachable && Clock::now() < deadline && !queue_.cancelling()) {
-    std::this_thread::sleep_for(kRetryPause);
-    condition = extended_.servers().examine(ps);
-  }
-  if (condition == Condition::Sound) return;  // somebody else did it, or only the network failed
-  if (condition == Condition::Unreachable || ++restores_ > options_.restore_limit) {
-    throw Error(lost_server(ps, why));
-  }
-  restore(ps);
-}
-
-void ClusterCoordinatorState::restore(const std::string& ps) {
-  queue_.end_running();
-  log_warning(
-      "[Coordinator] parameter server {} was restarted without its variables; they are restored, "
-      "and what functions up to number {} have changed since they were saved is lost",
-      ps, queue_.all_done_below() - 1);
-  for (const auto& channel : channels()) channel->drop(channel->generation(), false);
-  extended_.servers().accept(ps);
-  extended_.servers().forget_gathered();
-  queue_.restart_group();
-  number_ = now_as_number();  // what was applied before is undone: let it be applied again
-  const TracingForWorkers quiet;
-  options_.restore();
 }
 
 }  // namespace cohort::internal

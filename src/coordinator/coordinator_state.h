@@ -60,12 +60,15 @@ class ClusterCoordinatorState {
   void restore(const std::string& ps);
   // Names a call to parameter servers, see kOnce.
   Tensor claim_of(int64_t call) const;
+  // Larger than any before, also of earlier coordinators.
+  static int64_t new_number();
+
+  static constexpr std::chrono::milliseconds kRetryPause{200};
 
   Strategy& strategy_;
   ParameterServerExtended& extended_;
   const ClusterCoordinatorOptions options_;
-  // Later coordinators of a cluster have larger ones; so has this one after it restored variables.
-  std::atomic<int64_t> number_;
+  std::atomic<int64_t> number_;  // a new one after variables were restored
   FailureClassifier failures_;
   mutable std::mutex channels_mutex_;
   Channels channels_;                   // guarded by channels_mutex_, as the next

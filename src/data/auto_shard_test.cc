@@ -7,8 +7,6 @@ namespace {
 
 using internal::auto_shard;
 using internal::resolve_policy;
-using Numbers = std::vector<int64_t>;
-using Rows = std::vector<std::vector<int64_t>>;
 using Texts = std::vector<std::string>;
 
 // Files "0".."count-1" whose lines are "<file>a" and "<file>b".

@@ -18,8 +18,6 @@ using internal::InputShare;
 using internal::replica_batch_sizes;
 using internal::replica_input;
 using internal::spec_or_probe;
-using Numbers = std::vector<int64_t>;
-using Rows = std::vector<std::vector<int64_t>>;
 
 TEST(ReplicaBatchSizes, DifferByAtMostOneAndAddUpInEveryStep) {
   EXPECT_EQ(replica_batch_sizes(10, {2, 0, 3}), (Numbers{2, 2, 2, 2, 1, 1}));

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "base/raise.h"
+#include "graph/named_fetches.h"
 #include "runtime/local_session.h"
 
 namespace cohort {
@@ -79,13 +80,9 @@ std::vector<Tensor> Session::run(std::initializer_list<Tensor> fetches, const Fe
 std::map<std::string, Tensor> Session::run(const std::map<std::string, Tensor>& fetches,
                                            const Feeds& feeds, const RunOptions& options,
                                            RunMetadata* metadata) {
-  std::vector<Tensor> list;
-  for (const auto& [name, fetch] : fetches) list.push_back(fetch);
-  const std::vector<Tensor> values = impl_->run(list, feeds, options, metadata);
-  std::map<std::string, Tensor> results;
-  size_t next = 0;
-  for (const auto& [name, fetch] : fetches) results[name] = values[next++];
-  return results;
+  return internal::run_by_name(fetches, [&](const std::vector<Tensor>& tensors) {
+    return impl_->run(tensors, feeds, options, metadata);
+  });
 }
 
 Callable Session::make_callable(const std::vector<Tensor>& feeds,

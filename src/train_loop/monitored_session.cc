@@ -1,5 +1,6 @@
 #include "cohort/monitored_session.h"
 
+#include "graph/named_fetches.h"
 #include "train_loop/monitored_session_impl.h"
 
 namespace cohort {
@@ -28,13 +29,9 @@ std::vector<Tensor> MonitoredSession::run(std::initializer_list<Tensor> fetches,
 std::map<std::string, Tensor> MonitoredSession::run(const std::map<std::string, Tensor>& fetches,
                                                     const Feeds& feeds, const RunOptions& options,
                                                     RunMetadata* metadata) {
-  std::vector<Tensor> list;
-  for (const auto& [name, fetch] : fetches) list.push_back(fetch);
-  const std::vector<Tensor> values = impl_->run(list, feeds, options, metadata);
-  std::map<std::string, Tensor> results;
-  size_t next = 0;
-  for (const auto& [name, fetch] : fetches) results[name] = values[next++];
-  return results;
+  return internal::run_by_name(fetches, [&](const std::vector<Tensor>& tensors) {
+    return impl_->run(tensors, feeds, options, metadata);
+  });
 }
 
 bool MonitoredSession::should_stop() { return impl_->should_stop(); }

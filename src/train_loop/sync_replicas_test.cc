@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "support/expect_error.h"
 #include "support/sync_cluster.h"
 
 namespace cohort {

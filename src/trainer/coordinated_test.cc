@@ -124,18 +124,24 @@ TEST(CoordinatedTrainer, ALostWorkerChangesNothing) {
   EXPECT_EQ(rig.updates(), 30);
 }
 
+// The first time that `is_there`, a parameter server is lost with its variables.
+auto lose_server(test::CoordinatedCluster& here, bool& lost,
+                 const std::function<bool(const TrainingProgress&)>& is_there) {
+  return [&here, &lost, is_there](Trainer& trainer, const Logs&) {
+    if (!is_there(trainer.progress()) || std::exchange(lost, true)) return;
+    here.cluster.stop("ps", 0);
+    here.cluster.start("ps", 0);
+  };
+}
+
 TEST(CoordinatedTrainer, GoesBackToTheBackupWhenAParameterServerIsLost) {
   const TemporaryFolder folder;
   test::CoordinatedCluster here(2, 2);
   const auto scope = here.strategy.scope();
   Rig rig;
   bool lost = false;
-  const auto lose_one = std::make_shared<LambdaCallback>(
-      LambdaCallbacks{.on_step_end = [&](Trainer& trainer, const Logs&) {
-        if (trainer.progress().step != 8 || std::exchange(lost, true)) return;
-        here.cluster.stop("ps", 0);
-        here.cluster.start("ps", 0);
-      }});
+  const auto lose_one = std::make_shared<LambdaCallback>(LambdaCallbacks{
+      .on_step_end = lose_server(here, lost, [](const auto& at) { return at.step == 8; })});
   const History history =
       rig.fit(4, {.callbacks = {lose_one}, .backup = folder.path(), .backup_steps = 3});
   EXPECT_TRUE(lost);
@@ -151,12 +157,8 @@ TEST(CoordinatedTrainer, MakesNoBackupOfVariablesThatAreLost) {
   const auto scope = here.strategy.scope();
   Rig rig;
   bool lost = false;
-  const auto lose_one = std::make_shared<LambdaCallback>(
-      LambdaCallbacks{.on_epoch_end = [&](Trainer& trainer, const Logs&) {
-        if (trainer.progress().epoch != 2 || std::exchange(lost, true)) return;
-        here.cluster.stop("ps", 0);
-        here.cluster.start("ps", 0);
-      }});
+  const auto lose_one = std::make_shared<LambdaCallback>(LambdaCallbacks{
+      .on_epoch_end = lose_server(here, lost, [](const auto& at) { return at.epoch == 2; })});
   const History history = rig.fit(3, {.callbacks = {lose_one}, .backup = folder.path()});
   EXPECT_TRUE(lost);
   EXPECT_EQ(history.epochs.size(), 3u);

@@ -4,6 +4,7 @@
 
 #include "base/raise.h"
 #include "transport/status_message.h"
+#include "transport/two_way_fields.h"
 
 namespace cohort::internal {
 namespace {
@@ -17,11 +18,20 @@ Message begin(IntroductionKind kind) {
   return message;
 }
 
-void write_introduction(const Introduction& from, MessageWriter& writer) {
-  writer.text(from.version).text(from.peer.name).number(from.peer.incarnation);
-  writer.text(from.peer.address).number(from.id).text(from.cluster).number(from.workers);
-  writer.number(from.replicas).text(from.settings).text(from.host).text(from.process);
-  writer.number(from.resumes ? 1 : 0);
+// For writing and reading.
+void list_fields(auto& fields, EitherWay<Introduction> auto& of) {
+  fields.text(of.version);
+  fields.text(of.peer.name);
+  fields.number(of.peer.incarnation);
+  fields.text(of.peer.address);
+  fields.number(of.id);
+  fields.text(of.cluster);
+  fields.number(of.workers);
+  fields.number(of.replicas);
+  fields.text(of.settings);
+  fields.text(of.host);
+  fields.text(of.process);
+  fields.flag(of.resumes);
 }
 
 Status differ(const Introduction& one, const Introduction& other, const std::string& how) {
@@ -35,16 +45,15 @@ Status differ(const Introduction& one, const Introduction& other, const std::str
 
 Message hello(const Introduction& own) {
   Message message = begin(IntroductionKind::Hello);
-  MessageWriter writer(message);
-  write_introduction(own, writer);
+  FieldsOut fields(message);
+  list_fields(fields, own);
   return message;
 }
 
 Message welcome(const std::vector<Introduction>& all) {
   Message message = begin(IntroductionKind::Welcome);
-  MessageWriter writer(message);
-  writer.number(all.size());
-  for (const Introduction& each : all) write_introduction(each, writer);
+  FieldsOut fields(message);
+  fields.values(all, [&](const Introduction& each) { list_fields(fields, each); });
   return message;
 }
 
@@ -81,18 +90,8 @@ IntroductionKind read_kind(MessageReader& reader) {
 
 Introduction read_introduction(MessageReader& reader) {
   Introduction read;
-  read.version = reader.text();
-  read.peer.name = reader.text();
-  read.peer.incarnation = reader.number();
-  read.peer.address = reader.text();
-  read.id = reader.number();
-  read.cluster = reader.text();
-  read.workers = reader.number();
-  read.replicas = reader.number();
-  read.settings = reader.text();
-  read.host = reader.text();
-  read.process = reader.text();
-  read.resumes = reader.number(1) == 1;
+  FieldsIn fields(reader);
+  list_fields(fields, read);
   return read;
 }
 

@@ -9,20 +9,14 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
-#include <sstream>
+
+#include "support/listed_cluster.h"
 
 namespace {
 
 using namespace cohort;  // NOLINT: a program
 
 constexpr int64_t kBetweenSaves = 20;
-
-TaskList split(const std::string& list) {
-  TaskList parts;
-  std::istringstream stream(list);
-  for (std::string part; std::getline(stream, part, ',');) parts.push_back(part);
-  return parts;
-}
 
 void say(const std::string& text) {
   std::puts(text.c_str());
@@ -63,9 +57,7 @@ bool train(const ClusterSpec& cluster, const std::string& folder, int64_t count)
 int main(int argc, char** argv) try {
   prctl(PR_SET_PDEATHSIG, SIGKILL);  // not longer than the test
   if (argc != 5) return 2;
-  const ClusterSpec cluster(
-      std::map<std::string, TaskList>{{"ps", split(argv[1])}, {"worker", split(argv[2])}});
-  const bool exact = train(cluster, argv[3], std::stoll(argv[4]));
+  const bool exact = train(test::listed_cluster(argv[1], argv[2]), argv[3], std::stoll(argv[4]));
   say(exact ? "each of them once" : "lost or repeated");
   return exact ? 0 : 1;
 } catch (const cohort::Error& error) {

@@ -45,6 +45,21 @@ class Processes : public testing::Test {
     Session session(graph_.graph, cluster_.target());
     EXPECT_EQ(session.run(graph_.y, feeds_).to_vector<float>(), (std::vector<float>{3, 5}));
   }
+
+  // Kills the job's task while a step waits on the ps, and expects the step to end soon, with this
+  // in its message.
+  void kill_during_step(Session& session, const char* job, const std::string& expected) {
+    auto run =
+        std::async(std::launch::async, [&] { return error_of([&] { session.run(graph_.got); }); });
+    while (server_status(cluster_.target("ps")).running_steps == 0) {
+    }
+    const auto start = Clock::now();
+    cluster_.task(job, 0).send(SIGKILL);
+    const Status outcome = run.get();
+    EXPECT_LT(Clock::now() - start, seconds(2));
+    EXPECT_EQ(outcome.code, Code::Unavailable) << outcome.to_string();
+    EXPECT_NE(outcome.message.find(expected), std::string::npos) << outcome.message;
+  }
 };
 
 TEST_F(Processes, RunAGraphTogether) {
@@ -79,16 +94,7 @@ TEST_F(Processes, EndBySigtermAndFreeThePort) {
 TEST_F(Processes, AKilledPsIsNoticedDuringAStep) {
   Session session(graph_.graph, cluster_.target());
   session.run(graph_.initialize);
-  auto run =
-      std::async(std::launch::async, [&] { return error_of([&] { session.run(graph_.got); }); });
-  while (server_status(cluster_.target("ps")).running_steps == 0) {
-  }
-  const auto start = Clock::now();
-  cluster_.task("ps", 0).send(SIGKILL);
-  const Status outcome = run.get();
-  EXPECT_LT(Clock::now() - start, seconds(2));
-  EXPECT_EQ(outcome.code, Code::Unavailable) << outcome.to_string();
-  EXPECT_NE(outcome.message.find("/job:ps/replica:0/task:0"), std::string::npos) << outcome.message;
+  kill_during_step(session, "ps", "/job:ps/replica:0/task:0");
   EXPECT_ERROR(Code::Unavailable, "/job:ps/replica:0/task:0", session.run(graph_.value));
   cluster_.start("ps", 0);
   Session again(graph_.graph, cluster_.target());
@@ -101,21 +107,10 @@ TEST_F(Processes, AKilledPsIsNoticedDuringAStep) {
 TEST_F(Processes, AKilledMasterIsNoticedDuringAStep) {
   Session session(graph_.graph, cluster_.target());
   session.run(graph_.initialize);
-  auto run =
-      std::async(std::launch::async, [&] { return error_of([&] { session.run(graph_.got); }); });
-  while (server_status(cluster_.target("ps")).running_steps == 0) {
-  }
-  const auto start = Clock::now();
-  cluster_.task("worker", 0).send(SIGKILL);
-  const Status outcome = run.get();
-  EXPECT_LT(Clock::now() - start, seconds(2));
-  EXPECT_EQ(outcome.code, Code::Unavailable) << outcome.to_string();
-  EXPECT_NE(outcome.message.find(cluster_.spec().task_address("worker", 0)), std::string::npos);
-  // What it had under way on the ps ends with it.
-  while (server_status(cluster_.target("ps")).running_steps != 0 &&
-         Clock::now() - start < seconds(5)) {
-  }
-  EXPECT_EQ(server_status(cluster_.target("ps")).running_steps, 0u);
+  kill_during_step(session, "worker", cluster_.spec().task_address("worker", 0));
+  const auto is_idle = [&] { return server_status(cluster_.target("ps")).running_steps == 0; };
+  EXPECT_TRUE(test::eventually(is_idle, seconds(5)))
+      << "what it had under way on the ps ends with it";
   cluster_.start("worker", 0);
   Session again(graph_.graph, cluster_.target());
   EXPECT_EQ(again.run(graph_.value).to<float>(), 1);

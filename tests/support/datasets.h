@@ -1,6 +1,6 @@
 #pragma once
 
-// What the tests of this folder share.
+// What tests of datasets share.
 
 #include <unistd.h>
 
@@ -15,16 +15,19 @@
 
 namespace cohort::data {
 
+using Numbers = std::vector<int64_t>;
+using Rows = std::vector<Numbers>;
+
 // The elements of a dataset of one int64 tensor each, flat.
-inline std::vector<std::vector<int64_t>> rows(const Dataset& dataset) {
-  std::vector<std::vector<int64_t>> all;
+inline Rows rows(const Dataset& dataset) {
+  Rows all;
   for (const Element& element : dataset) all.push_back(element.tensor().to_vector<int64_t>());
   return all;
 }
 
 // The elements of a dataset of scalars.
-inline std::vector<int64_t> numbers(const Dataset& dataset) {
-  std::vector<int64_t> all;
+inline Numbers numbers(const Dataset& dataset) {
+  Numbers all;
   for (const Element& element : dataset) all.push_back(element.to<int64_t>());
   return all;
 }

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 
+#include "checkpoint/file_names.h"
 #include "checkpoint/shard.h"
 #include "conformance/examples/graph.h"
 #include "ops/spec_list.h"

@@ -1,0 +1,101 @@
+// How a group ends: members leave, are lost, or fail, and everybody hears of it.
+
+#include <algorithm>
+
+#include "base/raise.h"
+#include "collectives/engine.h"
+#include "collectives/group.h"
+#include "transport/status_message.h"
+
+namespace cohort::internal {
+
+void CollectiveGroup::throw_if_over(uint64_t call) const {
+  if (!is_over(call)) return;
+  const std::lock_guard lock(mutex_);
+  if (failure_) throw Error(*failure_);
+  if (is_left_) {
+    raise(Code::FailedPrecondition, "[Collective] {} has left the group", describe(rank_));
+  }
+  for (const auto& [rank, calls] : left_) {
+    if (calls <= call) throw_left(rank, calls);
+  }
+}
+
+void CollectiveGroup::throw_if_left(int rank) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = left_.find(rank);
+  if (found != left_.end()) throw_left(rank, found->second);
+}
+
+void CollectiveGroup::throw_left(int rank, uint64_t calls) const {
+  throw Error(Status{.code = Code::Unavailable,
+                     .message = fmt::format("[Collective] {} has left the group, after {} calls",
+                                            describe(rank), calls == 0 ? 0 : calls - 1),
+                     .origin = name_of(rank)});
+}
+
+void CollectiveGroup::fail(Status why) {
+  if (const auto outer = outer_.lock()) outer->fail(why);
+  {
+    const std::lock_guard lock(mutex_);
+    if (failure_ || is_left_) return;
+    failure_ = why;
+    over_from_.store(0, std::memory_order_release);
+  }
+  Message told = message(Kind::Failed);
+  MessageWriter writer(told);
+  write_status(why, name_of(rank_), writer);
+  tell_all(told);
+  if (Engine* engine = met_engine_.load()) engine->group_failed(why);
+}
+
+void CollectiveGroup::lost(int member, const Status& why) {
+  const int rank = rank_of(member);
+  if (rank == size()) return;
+  {
+    const std::lock_guard lock(mutex_);
+    if (left_.contains(rank)) return;
+  }
+  fail({.code = Code::Unavailable,
+        .message = fmt::format("[Collective] lost {}; the group is closed, make a new one to go on",
+                               describe(rank)),
+        .origin = name_of(rank),
+        .cause = std::make_shared<Status>(why)});
+}
+
+void CollectiveGroup::member_left(int rank, uint64_t calls) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!left_.emplace(rank, calls).second) return;
+    over_from_.store(std::min(over_from_.load(), calls), std::memory_order_release);
+  }
+  Message told = message(Kind::Left);
+  MessageWriter(told).number(static_cast<uint64_t>(rank)).number(calls);
+  tell_all(told);
+}
+
+void CollectiveGroup::leave() {
+  const uint64_t calls = log_.ended();
+  {
+    const std::lock_guard lock(mutex_);
+    if (is_left_) return;
+    is_left_ = true;
+    over_from_.store(0, std::memory_order_release);
+  }
+  Message told = message(Kind::Left);
+  MessageWriter(told).number(static_cast<uint64_t>(rank_)).number(calls);
+  tell_all(told);
+  if (Engine* engine = met_engine_.load()) engine->group_left();
+  links_->detach(id_);
+}
+
+// To everybody with whom there is a connection; they pass it on. Who is gone does not matter.
+void CollectiveGroup::tell_all(const Message& message, int except) {
+  for (int rank = 0; rank < size(); ++rank) {
+    const int member = members_[static_cast<size_t>(rank)];
+    if (rank == rank_ || rank == except || !links_->is_connected(member)) continue;
+    (void)capture_status([&] { links_->send(member, message); });
+  }
+}
+
+}  // namespace cohort::internal

@@ -1,0 +1,190 @@
+// How a ParameterServerStrategy makes variables: their values here, then the variables on servers.
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "base/raise.h"
+#include "cohort/ops.h"
+#include "coordinator/parameter_server_extended.h"
+#include "distribute/caching_variable.h"
+#include "distribute/context.h"
+#include "distribute/div_sharding.h"
+#include "distribute/sharded_variable.h"
+#include "distribute/strategy_devices.h"
+#include "distribute/variables.h"
+#include "ops/dispatch.h"
+#include "train/variable_creators.h"
+
+namespace cohort::internal {
+namespace {
+
+int64_t bytes_of(const Tensor& value) { return value.size() * size_of(value.dtype()); }
+
+VariableOptions options_of_part(const VariableOptions& whole, int64_t part) {
+  VariableOptions options = whole;
+  options.name = fmt::format("{}/part_{}", whole.name, part);
+  options.shape = Shape::unknown();
+  return options;
+}
+
+}  // namespace
+
+const DeviceName& ParameterServerExtended::next_server() {
+  const std::lock_guard lock(mutex_);
+  size_t chosen = variables_++ % servers_->size();
+  if (options_.placement == VariablePlacement::ByBytes) {
+    const auto& bytes = plan_.bytes_per_ps;
+    chosen = static_cast<size_t>(std::ranges::min_element(bytes) - bytes.begin());
+  }
+  return servers_->device(chosen);
+}
+
+void ParameterServerExtended::note(const std::string& variable, const DeviceName& device,
+                                   const Tensor& value, bool trainable) {
+  const int64_t bytes = bytes_of(value);
+  const std::lock_guard lock(mutex_);
+  plan_.variables.push_back({variable, device.to_string(), bytes});
+  for (size_t ps = 0; ps < servers_->size(); ++ps) {
+    if (servers_->device(ps) == device) plan_.bytes_per_ps[ps] += bytes;
+  }
+  if (trainable) plan_.bytes_per_step += 2 * bytes;
+}
+
+Variable ParameterServerExtended::create_variable(const NextCreator& next,
+                                                  const VariableRequest& request) {
+  const GraphBuilder* builder = thread_dispatch().builder;
+  if (builder != nullptr && builder->makes_variables()) {
+    raise(Code::Unimplemented,
+          "[ParameterServerStrategy] variable '{}' was made while a graph is being built; make it "
+          "outside, or place the graph's variables with replica_device_setter()",
+          request.options.name);
+  }
+  const auto* in_parts = request.initializer.target<PartInitializer>();
+  if (in_parts != nullptr) {
+    const DType dtype = request.options.dtype.value_or(in_parts->dtype());
+    const auto parts = parts_of(request.options.name, {dtype, in_parts->shape()});
+    if (parts) return create_in_parts(next, request, *in_parts, *parts);
+  }
+  const Made made = make_here(next, request);
+  const ValuesAreMadeHere here_first;
+  const Graph::Scope untraced(nullptr);  // the value is sent now, also while a function is traced
+  const VariableRequest settled{request.initializer, made.options};
+  const auto parts = parts_of(made.options.name, {made.value.dtype(), made.value.shape()});
+  return parts ? place_parts(settled, made.value, *parts, made.asked)
+               : place(settled, made.value, made.asked);
+}
+
+ParameterServerExtended::Made ParameterServerExtended::make_here(const NextCreator& next,
+                                                                 const VariableRequest& request) {
+  const ValuesAreMadeHere here_first;
+  const Variable here = next(request);
+  Made made{.value = {}, .options = VariableAccess::impl(here)->options(), .asked = std::nullopt};
+  const DeviceName& asked = here_first.asked();
+  if (asked != requested_device("", "") && asked.job == "ps") made.asked = asked;
+  const Graph::Scope untraced(nullptr);
+  made.value = read_copy(here);
+  return made;
+}
+
+Variable ParameterServerExtended::create_in_parts(const NextCreator& next,
+                                                  const VariableRequest& request,
+                                                  const PartInitializer& initializer,
+                                                  int64_t parts) {
+  const Shape& whole = initializer.shape();
+  const DivSharding sizes(whole[0], parts);
+  std::vector<Variable> shards;
+  for (int64_t i = 0; i < sizes.parts(); ++i) {
+    std::vector<int64_t> offset(static_cast<size_t>(whole.rank()));
+    offset[0] = sizes.begin(i);
+    const VariableRequest one{
+        [&] { return initializer.part(whole.with(0, sizes.size(i)), offset); },
+        options_of_part(request.options, i)};
+    const Made made = make_here(next, one);
+    const ValuesAreMadeHere here_first;
+    const Graph::Scope untraced(nullptr);
+    shards.push_back(place({one.initializer, made.options}, made.value, made.asked));
+  }
+  return make_sharded(std::move(shards), request.options.name);
+}
+
+std::optional<int64_t> ParameterServerExtended::parts_of(const std::string& variable,
+                                                         const Spec& spec) const {
+  const bool together = !CreationDevices::current({}).empty();
+  if (!options_.variable_partitioner || spec.shape.rank() == 0 || together) return std::nullopt;
+  const std::vector<int64_t> parts = options_.variable_partitioner(spec.shape, spec.dtype, 0);
+  const bool fits = parts.size() == static_cast<size_t>(spec.shape.rank()) && parts[0] >= 1 &&
+                    std::all_of(parts.begin() + 1, parts.end(), [](int64_t n) { return n == 1; });
+  if (!fits) {
+    raise(Code::InvalidArgument,
+          "[ParameterServerStrategy] the partitioner cuts variable '{}' of shape {} into ({}) "
+          "parts; only the first dimension is cut, and the others have one part",
+          variable, spec.shape.to_string(), fmt::join(parts, ", "));
+  }
+  if (parts[0] == 1) return std::nullopt;
+  return parts[0];
+}
+
+Variable ParameterServerExtended::place_parts(const VariableRequest& request, const Tensor& value,
+                                              int64_t parts,
+                                              const std::optional<DeviceName>& asked) {
+  const DivSharding sizes(value.shape()[0], parts);
+  std::vector<Variable> shards;
+  for (int64_t i = 0; i < sizes.parts(); ++i) {
+    const VariableRequest one{request.initializer, options_of_part(request.options, i)};
+    const int64_t begin = sizes.begin(i);
+    const Tensor rows = identity(slice(value, {{.begin = begin, .end = begin + sizes.size(i)}}));
+    shards.push_back(place(one, rows, asked));
+  }
+  return make_sharded(std::move(shards), request.options.name);
+}
+
+Variable ParameterServerExtended::place(const VariableRequest& request, const Tensor& value,
+                                        const std::optional<DeviceName>& asked) {
+  const std::vector<std::string> together = CreationDevices::current({});
+  DeviceName device = together.empty() ? next_server() : DeviceName::parse(together[0]);
+  if (asked) device = asked->filled_from(device);
+  const VariableRequest one{ConstantInitializer{value}, request.options};
+  const auto make_there = [&](const VariableRequest& wanted) {
+    const Shape shape = wanted.options.shape.has_rank() ? wanted.options.shape : value.shape();
+    const auto far = std::make_shared<RemoteVariable>(
+        wanted.options, shape, value.dtype(),
+        RemoteVariable::Place{servers_, device, servers_->unique_name(wanted.options.name)});
+    far->strategy = &strategy();
+    check_room(far->unique_name(), device, bytes_of(value));
+    begin(*far, value);
+    note(far->unique_name(), device, value, far->trainable());
+    return VariableAccess::make(std::make_shared<CachingVariable>(VariableAccess::make(far)));
+  };
+  return make_aggregating_variable(strategy(), device.to_string(), make_there, one);
+}
+
+void ParameterServerExtended::check_room(const std::string& variable, const DeviceName& device,
+                                         int64_t bytes) const {
+  const ParameterServerPlan now = plan();
+  for (size_t ps = 0; ps < servers_->size(); ++ps) {
+    const int64_t wanted = now.bytes_per_ps[ps] + bytes;
+    if (servers_->device(ps) != device || options_.ps_memory_bytes <= 0 ||
+        wanted <= options_.ps_memory_bytes) {
+      continue;
+    }
+    raise(Code::ResourceExhausted,
+          "[ParameterServerStrategy] {} has room for {} bytes of variables; with '{}', which has "
+          "{}, it would hold {}. Use more ps tasks, a partitioner, or VariablePlacement::ByBytes. "
+          "The plan so far:\n{}",
+          device.split().first, options_.ps_memory_bytes, variable, bytes, wanted, now.to_string());
+  }
+}
+
+void ParameterServerExtended::begin(RemoteVariable& variable, const Tensor& value) const {
+  const Status status = capture_status([&] { variable.assign(value); });
+  if (status.ok()) return;
+  if (status.code != Code::ResourceExhausted) throw Error(status);
+  raise(Code::ResourceExhausted,
+        "[ParameterServerStrategy] {} has no memory for variable '{}' of {} bytes: {}. Use more ps "
+        "tasks, a partitioner, or VariablePlacement::ByBytes. The plan so far:\n{}",
+        variable.device(), variable.unique_name(), bytes_of(value), status.message,
+        plan().to_string());
+}
+
+}  // namespace cohort::internal

@@ -1,0 +1,82 @@
+// Elements put together, and taken apart again.
+
+#include "support/datasets.h"
+
+namespace cohort::data {
+namespace {
+
+TEST(Batch, StacksAndKeepsTheRemainder) {
+  EXPECT_EQ(rows(range(5).batch(2)), (Rows{{0, 1}, {2, 3}, {4}}));
+  EXPECT_EQ(rows(range(5).batch(2, {.drop_remainder = true})), (Rows{{0, 1}, {2, 3}}));
+  EXPECT_EQ(rows(range(5).batch(2, {.parallel = 2})), (Rows{{0, 1}, {2, 3}, {4}}));
+  EXPECT_EQ(range(5).batch(2).cardinality(), 3);
+  EXPECT_EQ(range(5).batch(2, {.drop_remainder = true}).cardinality(), 2);
+  EXPECT_EQ(range(4).batch(2).element_spec()->to_string(), "int64 (None,)");
+  EXPECT_ERROR(Code::InvalidArgument, "at least 1, got 0", range(5).batch(0));
+}
+
+TEST(Batch, NamesBothShapesThatDoNotBatch) {
+  const auto ragged = range(3).map([](int64_t n) { return std::vector<float>(n + 1); });
+  EXPECT_ERROR(Code::InvalidArgument, "(1,) and, in place 1, (2,)", rows(ragged.batch(2)));
+  const auto mixed = from_tensors(Tensor(1)).concatenate(from_tensors(Tensor(1.f)));
+  EXPECT_ERROR(Code::InvalidArgument, "int32 and, in place 1, float32", rows(mixed.batch(2)));
+  const auto odd = from_tensors(Tensor(1)).concatenate(
+      from_tensors(Element::tuple(std::vector<Tensor>{Tensor(1)})));
+  EXPECT_ERROR(Code::InvalidArgument, "differ in structure", rows(odd.batch(2)));
+}
+
+TEST(PaddedBatch, PadsToTheLargest) {
+  const auto ragged = range(3).map([](int64_t n) { return std::vector<int64_t>(n, 7); });
+  EXPECT_EQ(rows(ragged.padded_batch(3)), (Rows{{0, 0, 7, 0, 7, 7}}));
+  EXPECT_EQ(rows(ragged.padded_batch(2, {.shapes = {{3}}, .padding = {Tensor(int64_t{-1})}})),
+            (Rows{{-1, -1, -1, 7, -1, -1}, {7, 7, -1}}));
+  EXPECT_ERROR(Code::InvalidArgument, "larger than (1,)",
+               rows(ragged.padded_batch(3, {.shapes = {{1}}})));
+  EXPECT_ERROR(Code::InvalidArgument, "cannot be padded with a float32 value",
+               rows(ragged.padded_batch(3, {.padding = {Tensor(1.f)}})));
+}
+
+TEST(Unbatch, ReversesBatch) {
+  EXPECT_EQ(numbers(range(5).batch(2).unbatch()), (Numbers{0, 1, 2, 3, 4}));
+  EXPECT_EQ(rows(range(8).batch(4).unbatch().batch(3)), (Rows{{0, 1, 2}, {3, 4, 5}, {6, 7}}));
+  EXPECT_ERROR(Code::InvalidArgument, "call batch() before", numbers(range(2).unbatch()));
+}
+
+TEST(Rebatch, CutsTheStreamByACyclicList) {
+  EXPECT_EQ(rows(range(14).batch(7).rebatch({3, 2, 2})),
+            (Rows{{0, 1, 2}, {3, 4}, {5, 6}, {7, 8, 9}, {10, 11}, {12, 13}}));
+  EXPECT_EQ(rows(range(9).batch(6).rebatch({3, 3})), (Rows{{0, 1, 2}, {3, 4, 5}, {6, 7, 8}}));
+  EXPECT_EQ(rows(range(6).batch(3).rebatch({1, 1, 1, 0})),
+            (Rows{{0}, {1}, {2}, {}, {3}, {4}, {5}, {}}));
+  EXPECT_EQ(rows(range(5).batch(3).repeat(2).rebatch({2, 1})),
+            (Rows{{0, 1}, {2}, {3, 4}, {0}, {1, 2}, {3}, {4}}));
+  EXPECT_EQ(rows(range(3).batch(3).rebatch({0, 1, 1})), (Rows{{}, {0}, {1}, {}, {2}}));
+  EXPECT_EQ(rows(range(5).batch(5).rebatch({2}, {.drop_remainder = true})), (Rows{{0, 1}, {2, 3}}));
+  EXPECT_ERROR(Code::InvalidArgument, "all sizes are 0", range(2).batch(2).rebatch({0}));
+  EXPECT_ERROR(Code::InvalidArgument, "got -1", range(2).batch(2).rebatch({-1}));
+  EXPECT_ERROR(Code::InvalidArgument, "empty", range(2).batch(2).rebatch({}));
+}
+
+TEST(SplitBatches, CutsEachBatchByItself) {
+  EXPECT_EQ(rows(range(14).batch(7).split_batches(3)),
+            (Rows{{0, 1, 2}, {3, 4, 5}, {6}, {7, 8, 9}, {10, 11, 12}, {13}}));
+  EXPECT_EQ(rows(range(9).batch(6).split_batches(2)), (Rows{{0, 1, 2}, {3, 4, 5}, {6, 7}, {8}}));
+  EXPECT_EQ(rows(range(6).batch(3).split_batches(4)), (Rows{{0}, {1}, {2}, {}, {3}, {4}, {5}, {}}));
+  EXPECT_EQ(rows(range(5).batch(3).repeat(2).split_batches(2)),
+            (Rows{{0, 1}, {2}, {3}, {4}, {0, 1}, {2}, {3}, {4}}));
+  EXPECT_ERROR(Code::InvalidArgument, "call batch() before", rows(range(2).split_batches(2)));
+}
+
+TEST(Bucket, GroupsByLength) {
+  const auto words = range(1, 7).map([](int64_t n) { return std::vector<int64_t>(n, n); });
+  const auto batches = words.bucket_by_length(
+      [](std::span<const int64_t> word) { return static_cast<int64_t>(word.size()); }, {3, 5},
+      {2, 2, 2});
+  EXPECT_EQ(rows(batches),
+            (Rows{{1, 0, 2, 2}, {3, 3, 3, 0, 4, 4, 4, 4}, {5, 5, 5, 5, 5, 0, 6, 6, 6, 6, 6, 6}}));
+  EXPECT_ERROR(Code::InvalidArgument, "batch sizes",
+               words.bucket_by_length([](Tensor) { return int64_t{1}; }, {3}, {2}));
+}
+
+}  // namespace
+}  // namespace cohort::data

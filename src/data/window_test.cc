@@ -1,0 +1,56 @@
+#include "support/datasets.h"
+
+namespace cohort::data {
+namespace {
+
+// The elements of each window of scalars.
+Rows windows(const Dataset& dataset) {
+  Rows all;
+  for (const Dataset window : dataset) all.push_back(numbers(window));
+  return all;
+}
+
+TEST(Window, OverlapsAndStrides) {
+  EXPECT_EQ(windows(range(5).window(3, {.shift = 1, .drop_remainder = true})),
+            (Rows{{0, 1, 2}, {1, 2, 3}, {2, 3, 4}}));
+  EXPECT_EQ(windows(range(5).window(2, {.shift = 3})), (Rows{{0, 1}, {3, 4}}));
+  EXPECT_EQ(windows(range(6).window(2, {.shift = 1, .stride = 2, .drop_remainder = true})),
+            (Rows{{0, 2}, {1, 3}, {2, 4}, {3, 5}}));
+  EXPECT_EQ(windows(range(3).window(2, {.shift = 1})), (Rows{{0, 1}, {1, 2}, {2}}));
+  EXPECT_ERROR(Code::InvalidArgument, "size", range(3).window(0));
+}
+
+TEST(Window, ElementsAreDatasetsToBatchAndMap) {
+  const auto sums = range(4).window(2, {.shift = 1}).flat_map([](Dataset window) {
+    return window.map([](int64_t x) { return x * 10; }).batch(2);
+  });
+  EXPECT_EQ(rows(sums), (Rows{{0, 10}, {10, 20}, {20, 30}, {30}}));
+  const Element first = *range(4).window(3).begin();
+  EXPECT_TRUE(first.is_dataset());
+  EXPECT_EQ(first.size(), 3u);
+  EXPECT_EQ(first.dataset().cardinality(), 3);
+  EXPECT_EQ(first.dataset().element_spec()->to_string(), "int64 ()");
+  EXPECT_ERROR(Code::InvalidArgument, "a dataset was asked for", Element(Tensor(1)).dataset());
+}
+
+TEST(Window, TurnsEachTensorIntoADataset) {
+  const auto pairs = zip({range(4), range(10, 14)}).window(2).flat_map([](Dataset a, Dataset b) {
+    return zip({a.batch(2), b.batch(2)});
+  });
+  const auto [a, b] = *pairs.begin();
+  EXPECT_EQ(a.to_vector<int64_t>(), (Numbers{0, 1}));
+  EXPECT_EQ(b.to_vector<int64_t>(), (Numbers{10, 11}));
+}
+
+TEST(Window, HoldsElementsOfAnyShape) {
+  const auto words = range(1, 4).map([](int64_t n) { return std::vector<int64_t>(n, n); });
+  const auto padded =
+      words.window(3).flat_map([](Dataset window) { return window.padded_batch(3); });
+  EXPECT_EQ(rows(padded), (Rows{{1, 0, 0, 2, 2, 0, 3, 3, 3}}));
+  EXPECT_ERROR(Code::InvalidArgument, "cannot be stacked", rows(range(4).window(2).batch(2)));
+  EXPECT_ERROR(Code::InvalidArgument, "windows of windows",
+               range(4).window(2).window(2).iterate().next());
+}
+
+}  // namespace
+}  // namespace cohort::data
