@@ -6,7 +6,7 @@ REPEAT ?= 20
 DEMO_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run build test format asan tsan soak bench install clean
+.PHONY: help setup run build test format asan tsan soak bench compare install clean
 
 help:            ## this list
 	@sed -nE 's/^([a-z ]+):[^#]*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -46,6 +46,10 @@ soak: build      ## run the unit and conformance tests REPEAT times, until one f
 bench: setup     ## build and run the benchmarks
 	cmake --preset release -DCOHORT_BENCHMARKS=ON
 	cmake --build --preset release --target bench -j $(JOBS)
+
+compare: setup   ## run Cohort beside every peer that is installed
+	cmake --preset release -DCOHORT_BENCHMARKS=ON
+	cmake --build --preset release --target compare -j $(JOBS)
 
 install: setup   ## build the library and install it under PREFIX
 	cmake --preset release -DCOHORT_TESTS=OFF -DCOHORT_EXAMPLES=OFF -DCOHORT_BENCHMARKS=OFF

@@ -74,7 +74,7 @@ void bench_dense() {
     return slice(value, {{0, 1}});
   });
   if (!bench::ZeroMq::is_there()) {
-    std::printf("push and pull of 64 MB: left out, built without ZeroMQ (libzmq3-dev)\n");
+    std::printf("ZeroMQ: left out, built without it (libzmq3-dev)\n");
     return;
   }
   bench::ZeroMq theirs(own_path(), size_t{kBytes});

@@ -15,7 +15,10 @@ void train(const std::string& backup) {
   random::set_seed(1);
   const Tensor x = random::uniform({512, 2}, {.low = -1, .high = 1});
   const Tensor labels = cast(greater(sum(square(x), 1), 0.5f), kInt32);
-  const auto dataset = data::from_tensor_slices(x, labels).shuffle(512, {.seed = 1}).batch(32);
+  const auto dataset = data::from_tensor_slices(x, labels)
+                           .shuffle(512, {.seed = 1})
+                           .batch(32)
+                           .options({.auto_shard_policy = data::AutoShardPolicy::Data});
 
   nn::Sequential model{nn::Dense(2, 32), nn::relu, nn::Dense(32, 2)};
   optim::Adam optimizer({.learning_rate = 0.01});

@@ -48,8 +48,7 @@ struct Size {
 
 void push_and_pull() {
   if (!ZeroMq::is_there()) {
-    std::printf(
-        "built without ZeroMQ (libzmq3-dev): nothing to compare pushing and pulling with\n");
+    std::printf("ZeroMQ: left out, built without it (libzmq3-dev)\n");
     return;
   }
   const ClusterSpec cluster = test::free_cluster(1, 1);

@@ -1,4 +1,4 @@
-// All-reduces beside hand-written loops that do no more than they must, Open MPI and Gloo, where
+// All-reduces beside hand-written loops that do no more than they must, MPI and Gloo, where
 // the build found them. What is compared runs in turn, in the same processes.
 //
 // Without arguments: everything. "host 2", "grpc 4", "many": that part.

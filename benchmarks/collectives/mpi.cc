@@ -7,12 +7,20 @@
 
 namespace cohort::bench {
 
+#ifdef OPEN_MPI  // as its header says
+std::string mpi_name() { return "Open MPI"; }
+constexpr char kOptions[] =
+    "--allow-run-as-root --oversubscribe --bind-to none --mca btl self,vader";
+#else
+std::string mpi_name() { return "MPICH"; }
+constexpr char kOptions[] = "";
+#endif
+
 std::string mpi_launcher(int members) {
-  return "mpirun --allow-run-as-root --oversubscribe --bind-to none --mca btl self,vader -n " +
-         std::to_string(members);
+  return std::string(COHORT_MPIEXEC) + " " + kOptions + " -n " + std::to_string(members);
 }
 
-AllReduce open_mpi() {
+AllReduce mpi_all_reduce() {
   MPI_Init(nullptr, nullptr);
   std::atexit([] { MPI_Finalize(); });
   return [](float* values, size_t count) {
@@ -21,7 +29,7 @@ AllReduce open_mpi() {
   };
 }
 
-int open_mpi_rank() {
+int mpi_rank() {
   int rank = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   return rank;

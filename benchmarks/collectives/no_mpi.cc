@@ -2,8 +2,9 @@
 
 namespace cohort::bench {
 
+std::string mpi_name() { return "MPI"; }
 std::string mpi_launcher(int) { return ""; }
-AllReduce open_mpi() { return {}; }
-int open_mpi_rank() { return 0; }
+AllReduce mpi_all_reduce() { return {}; }
+int mpi_rank() { return 0; }
 
 }  // namespace cohort::bench

@@ -70,7 +70,7 @@ void measure(Communicator& group, size_t bytes, const AllReduce& mpi, const AllR
       "tensor", calls, [&] { group.all_reduce(tensor); }, bound);
   if (mpi)
     contest.add(
-        "Open MPI", calls, [&] { mpi(with_mpi.data(), count); }, bound);
+        mpi_name(), calls, [&] { mpi(with_mpi.data(), count); }, bound);
   if (gloo)
     contest.add(
         "Gloo", slow_calls, [&] { gloo(with_gloo.data(), count); }, unpin);
@@ -79,8 +79,8 @@ void measure(Communicator& group, size_t bytes, const AllReduce& mpi, const AllR
   const bool is_small = bytes < 64 << 10;
   contest.compare("pack", "limit, shared", 0.7);
   contest.compare("tensor", "limit, staged", 0.7);
-  contest.compare("pack", "Open MPI", is_small ? 1 : 3);
-  contest.compare("tensor", "Open MPI", is_small ? 1 : 1.2);
+  contest.compare("pack", mpi_name(), is_small ? 1 : 3);
+  contest.compare("tensor", mpi_name(), is_small ? 1 : 1.2);
   contest.compare("pack", "Gloo", 6);
   contest.compare("tensor", "Gloo", 4);
 }
@@ -88,6 +88,8 @@ void measure(Communicator& group, size_t bytes, const AllReduce& mpi, const AllR
 void measure_all(const std::string& folder, int rank, int members, const AllReduce& mpi) {
   std::filesystem::create_directories(folder + "/gloo");
   const AllReduce gloo = gloo_all_reduce(folder + "/gloo", rank, members);
+  if (rank == 0 && !mpi) std::printf("MPI: left out, built without it (libopenmpi-dev)\n");
+  if (rank == 0 && !gloo) std::printf("Gloo: left out, built without it (libgloo-dev)\n");
   Communicator group = internal::make_communicator(meet_in_folder(folder, rank, members));
   for (const size_t bytes : {4ul << 10, 64ul << 10, 1ul << 20, 16ul << 20, 100ul << 20}) {
     measure(group, bytes, mpi, gloo);
@@ -111,8 +113,8 @@ int fork_members(const std::string& folder, int members) {
 }  // namespace
 
 void run_member(const std::string& folder, int members) {
-  const AllReduce mpi = open_mpi();
-  measure_all(folder, open_mpi_rank(), members, mpi);
+  const AllReduce mpi = mpi_all_reduce();
+  measure_all(folder, mpi_rank(), members, mpi);
 }
 
 int on_one_host(const std::string& program, int members) {

@@ -5,7 +5,7 @@
 // The parts of this benchmark. Each returns how many members failed.
 namespace cohort::bench {
 
-// Packs in shared memory and ordinary tensors, beside hand-written loops, Open MPI and Gloo.
+// Packs in shared memory and ordinary tensors, beside hand-written loops, MPI and Gloo.
 int on_one_host(const std::string& program, int members);
 // A member of that, in a process that MPI's launcher started.
 void run_member(const std::string& folder, int members);

@@ -10,11 +10,13 @@ namespace cohort::bench {
 
 using AllReduce = std::function<void(float* values, size_t count)>;
 
+// Which MPI it is: "Open MPI".
+std::string mpi_name();
 // The command that starts `members` of this program, up to the program's name; empty: fork.
 std::string mpi_launcher(int members);
 // In a process that the launcher started.
-AllReduce open_mpi();
-int open_mpi_rank();
+AllReduce mpi_all_reduce();
+int mpi_rank();
 
 // `folder`: an empty one that the members share.
 AllReduce gloo_all_reduce(const std::string& folder, int rank, int size);

@@ -5,8 +5,8 @@ usage: compare.py PROGRAMS OUT [PART...]   PROGRAMS: the folder of the benchmark
        compare.py --read TEXT OUT          what a program printed before, instead of running it
 
 Writes OUT/compare.md (a table), OUT/compare.json and OUT/compare.svg (a picture). A part is one of
-those below; all of them by default. Peers that are not installed are left out by the programs, which
-say so.
+those below; all of them by default. What is left out, because a peer is not installed or a program
+did not end well, is named below the table.
 """
 import dataclasses
 import html
@@ -28,9 +28,13 @@ PARTS = {
     "push and pull": ("bench_cluster", ["push"], "ZeroMQ"),
 }
 # "name   12.3 us   45.6 us ...": ours, theirs.
-PAIR = re.compile(r"(?P<name>\S.*?)\s{2,}(?P<ours>[\d.]+) us\s+(?P<theirs>[\d.]+) us\b")
+PAIR = re.compile(r"(?P<name>\S.*?)\s+(?P<ours>[\d.]+) us\s+(?P<theirs>[\d.]+) us\b")
 # "  packs is 3.2 times Open MPI  best ...", under a title.
 TIMES = re.compile(r"\s+(?P<ours>\S+)\s+is\s+(?P<times>[\d.]+) times (?P<peer>\S.*?)\s{2,}")
+# "MLP, beside one process", "map.batch / hand loop (0.7)": a name that says who runs beside Cohort.
+NAMED = re.compile(r"(?P<work>.+?)(?:, beside | / | over )(?P<peer>[^/]+?)(?: \([\d.x]+\))?$")
+LEFT_OUT = ": left out, "
+LIMIT = 1200  # seconds that a program may take
 
 
 @dataclasses.dataclass
@@ -41,35 +45,68 @@ class Figure:
     times: float  # how many times as quick Cohort is
 
 
-def read_figures(part, peer, text):
-    figures, title = [], ""
+@dataclasses.dataclass
+class Results:
+    figures: list = dataclasses.field(default_factory=list)
+    left_out: list = dataclasses.field(default_factory=list)  # a line for each
+
+    def add(self, other):
+        self.figures += other.figures
+        self.left_out += [line for line in other.left_out if line not in self.left_out]
+
+
+def pair_figure(part, name, peer, times):
+    if named := NAMED.match(name):
+        name, peer = named["work"], named["peer"]
+    return Figure(part, name, peer, times)
+
+
+def read_results(part, peer, text):
+    results, title = Results(), ""
     for line in text.splitlines():
-        if found := PAIR.match(line):
+        if LEFT_OUT in line:
+            results.left_out.append(line.strip())
+        elif found := PAIR.match(line):
             if float(found["ours"]) > 0:
-                figures.append(Figure(part, found["name"], peer, float(found["theirs"]) / float(found["ours"])))
+                times = float(found["theirs"]) / float(found["ours"])
+                results.figures.append(pair_figure(part, found["name"], peer, times))
         elif found := TIMES.match(line):
-            figures.append(Figure(part, f"{title}: {found['ours']}", found["peer"], float(found["times"])))
+            figure = Figure(part, f"{title}: {found['ours']}", found["peer"], float(found["times"]))
+            results.figures.append(figure)
         elif line and not line.startswith(" "):
             title = line.strip()
-    return figures
+    return results
+
+
+def run_program(path, arguments):
+    """What it printed, and what went wrong, or nothing."""
+    if not path.exists():
+        return "", f"{path} was not built"
+    try:
+        done = subprocess.run([path, *arguments], text=True, capture_output=True, timeout=LIMIT)
+    except subprocess.TimeoutExpired as late:
+        return (late.stdout or b"").decode(), f"{path.name} was not done after {LIMIT} s"
+    if done.returncode != 0:
+        last = done.stderr.strip().splitlines()[-1:]
+        return done.stdout, " ".join([f"{path.name} ended with {done.returncode}", *last])
+    return done.stdout, ""
 
 
 def run_part(programs, name):
     program, arguments, peer = PARTS[name]
-    path = pathlib.Path(programs) / program
-    if not path.exists():
-        print(f"{name}: left out, {path} was not built", file=sys.stderr)
-        return []
     print(f"{name} ...", file=sys.stderr, flush=True)
-    done = subprocess.run([path, *arguments], text=True, capture_output=True)
-    if done.returncode != 0:
-        print(f"{name}: {program} ended with {done.returncode}: {done.stderr[-400:]}", file=sys.stderr)
-    return read_figures(name, peer, done.stdout)
+    text, problem = run_program(pathlib.Path(programs) / program, arguments)
+    results = read_results(name, peer, text)
+    if problem:
+        results.left_out.append(f"{name}{LEFT_OUT}{problem}")
+    return results
 
 
-def markdown(figures):
-    rows = [f"| {f.part} | {f.name} | {f.peer} | {f.times:.2f} |" for f in figures]
-    return "\n".join(["| part | work | beside | times as quick |", "|---|---|---|---|", *rows, ""])
+def markdown(results):
+    rows = [f"| {f.part} | {f.name} | {f.peer} | {f.times:.2f} |" for f in results.figures]
+    notes = [f"- {line}" for line in results.left_out]
+    table = ["| part | work | beside | times as quick |", "|---|---|---|---|", *rows]
+    return "\n".join([*table, "", *notes, ""] if notes else [*table, ""])
 
 
 def picture(figures):
@@ -90,23 +127,28 @@ def picture(figures):
     ) + "\n</svg>\n"
 
 
-def main(arguments):
+def results_for(arguments):
+    """The results, and the folder that they go to."""
     if len(arguments) == 3 and arguments[0] == "--read":
-        figures = read_figures("read", "peer", pathlib.Path(arguments[1]).read_text())
-        out = arguments[2]
-    elif len(arguments) >= 2 and set(arguments[2:]) <= set(PARTS):
-        out = arguments[1]
-        figures = [f for name in arguments[2:] or PARTS for f in run_part(arguments[0], name)]
-    else:
+        return read_results("read", "peer", pathlib.Path(arguments[1]).read_text()), arguments[2]
+    if len(arguments) < 2 or not set(arguments[2:]) <= set(PARTS):
         sys.exit(__doc__ + f"\nparts: {', '.join(PARTS)}")
-    if not figures:
-        sys.exit("nothing was compared: no program was built, or none printed a figure")
+    results = Results()
+    for name in arguments[2:] or PARTS:
+        results.add(run_part(arguments[0], name))
+    return results, arguments[1]
+
+
+def main(arguments):
+    results, out = results_for(arguments)
+    if not results.figures:
+        sys.exit("\n".join(["nothing was compared: no program was built, or none printed a figure", *results.left_out]))
     folder = pathlib.Path(out)
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "compare.md").write_text(markdown(figures))
-    (folder / "compare.json").write_text(json.dumps([dataclasses.asdict(f) for f in figures], indent=1) + "\n")
-    (folder / "compare.svg").write_text(picture(figures))
-    print(markdown(figures))
+    (folder / "compare.md").write_text(markdown(results))
+    (folder / "compare.json").write_text(json.dumps(dataclasses.asdict(results), indent=1) + "\n")
+    (folder / "compare.svg").write_text(picture(results.figures))
+    print(markdown(results))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 // MultiWorkerMirroredStrategy with two workers of one replica each, as processes of this host,
 // beside MirroredStrategy with two replicas in one process, and beside PyTorch's
-// DistributedDataParallel with two ranks.
+// DistributedDataParallel and tf.distribute's MultiWorkerMirroredStrategy, two processes each,
+// where those are installed.
 //
 //   bench_multi_worker                  all of it
 //   bench_multi_worker worker TASK      one of the workers: TF_CONFIG says which
@@ -12,9 +13,10 @@
 #include <cstdlib>
 #include <iostream>
 
-#include "ddp.h"
+#include "peers.h"
 #include "ratio.h"
 #include "support/free_ports.h"
+#include "train_as_told.h"
 #include "training_loop.h"
 
 namespace cohort::bench {
@@ -28,23 +30,14 @@ const Task& task_named(const std::string& name) {
   return all[0].short_name == name ? all[0] : all[1];
 }
 
-// Does as many steps as worker 0 reads, which tells the others.
 int run_worker(const std::string& name) {
   auto strategy = std::make_unique<MultiWorkerMirroredStrategy>();
-  Communicator workers = strategy->communicator();
+  const Communicator workers = strategy->communicator();
   Training training(std::move(strategy), task_named(name));
   for (int i = 0; i < kSteps; ++i) training.step();
   std::cout << "ready" << std::endl;
-  for (;;) {
-    int64_t steps = 0;
-    if (workers.rank() == 0 && !(std::cin >> steps)) steps = 0;
-    steps = workers.broadcast(Tensor(steps)).to<int64_t>();
-    if (steps == 0) return 0;
-    const double seconds = seconds_of([&] {
-      for (int64_t i = 0; i < steps; ++i) training.step();
-    });
-    if (workers.rank() == 0) std::cout << seconds << std::endl;
-  }
+  train_as_told(workers, std::cin, std::cout, [&] { training.step(); });
+  return 0;
 }
 
 // Two of these processes.
@@ -86,23 +79,42 @@ void report(const std::string& name, const std::vector<double>& ours,
   std::fflush(stdout);
 }
 
-void bench_task(const std::string& program, const Task& task, double aim) {
+// Somebody else's training of the same.
+struct Peer {
+  std::string name;
+  double aim;
+  std::unique_ptr<ProcessTraining> training = {};
+  std::vector<double> times = {};
+};
+
+std::vector<Peer> installed_peers(const Task& task, double ddp_aim) {
+  std::vector<Peer> peers;
+  if (DdpTraining::is_installed()) {
+    peers.push_back({"PyTorch DDP", ddp_aim, std::make_unique<DdpTraining>(task.short_name)});
+  }
+  if (TensorFlowTraining::is_installed()) {
+    peers.push_back({"TensorFlow", 1, std::make_unique<TensorFlowTraining>(task.short_name)});
+  }
+  return peers;
+}
+
+void bench_task(const std::string& program, const Task& task, double ddp_aim) {
+  std::vector<Peer> peers = installed_peers(task, ddp_aim);
   Workers workers(program, task);
   Training mirrored(cpus(2), task);
-  std::unique_ptr<DdpTraining> ddp;
-  if (DdpTraining::is_installed()) ddp = std::make_unique<DdpTraining>(task.short_name);
   std::vector<double> ours;
   std::vector<double> in_process;
-  std::vector<double> theirs;
   for (int round = 0; round < kRounds; ++round) {
     ours.push_back(workers.seconds_of(kSteps));
     in_process.push_back(seconds_of([&] {
       for (int i = 0; i < kSteps; ++i) mirrored.step();
     }));
-    if (ddp) theirs.push_back(ddp->seconds_of(kSteps));
+    for (Peer& peer : peers) peer.times.push_back(peer.training->seconds_of(kSteps));
   }
   report(task.name + ", beside one process", ours, in_process, 0.93);
-  if (ddp) report(task.name + ", beside PyTorch DDP", ours, theirs, aim);
+  for (const Peer& peer : peers) {
+    report(task.name + ", beside " + peer.name, ours, peer.times, peer.aim);
+  }
 }
 
 }  // namespace
@@ -114,7 +126,10 @@ int main(int argc, char** argv) {
   at::set_num_threads(1);
   std::printf("%-44s %13s %13s\n", "2 workers, 128 examples each", "cohort", "other");
   if (!DdpTraining::is_installed()) {
-    std::printf("PyTorch DDP: left out, because python3-torch is not installed\n");
+    std::printf("PyTorch DDP: left out, python3-torch is not installed\n");
+  }
+  if (!TensorFlowTraining::is_installed()) {
+    std::printf("TensorFlow: left out, python3 has no package tensorflow\n");
   }
   bench_task("/proc/self/exe", tasks()[0], 1.9);
   bench_task("/proc/self/exe", tasks()[1], 1.5);

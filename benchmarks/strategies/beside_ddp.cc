@@ -1,6 +1,6 @@
 #include <cstdio>
 
-#include "ddp.h"
+#include "peers.h"
 #include "ratio.h"
 #include "training_loop.h"
 
@@ -32,7 +32,7 @@ void bench_task(const Task& task, double aim) {
 
 void training_beside_ddp() {
   if (!DdpTraining::is_installed()) {
-    std::printf("\nPyTorch DDP: left out, because python3-torch is not installed\n");
+    std::printf("\nPyTorch DDP: left out, python3-torch is not installed\n");
     return;
   }
   std::printf("\n%-44s %13s %13s\n", "2 replicas, 128 examples each", "cohort", "PyTorch DDP");

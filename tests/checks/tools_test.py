@@ -231,9 +231,35 @@ MLP step                                        10.00 us      15.00 us  ratio 0.
         code, said = self.run_tool(tool, "--read", self.root / "text", self.root / "out")
         self.assertEqual(code, 0, said)
         self.assertIn("| MLP step | peer | 1.50 |", said)
-        figures = json.loads((self.root / "out/compare.json").read_text())
+        figures = json.loads((self.root / "out/compare.json").read_text())["figures"]
         self.assertEqual([(f["peer"], f["times"]) for f in figures], [("peer", 1.5), ("Open MPI", 3.25)])
         self.assertEqual((self.root / "out/compare.svg").read_text().count("<rect"), 2)
+
+    def test_takes_the_peer_from_a_line_that_names_it(self):
+        self.write("text", "LeNet, beside one process   10.00 us   5.00 us  0.5\n"
+                           "map.batch / torch DataLoader (5x) 1000000.00 us 5000000.00 us  ratio 0.2\n")
+        code, said = self.run_tool(ROOT / "benchmarks/compare/compare.py", "--read", self.root / "text", self.root / "out")
+        self.assertEqual(code, 0, said)
+        self.assertIn("| LeNet | one process | 0.50 |", said)
+        self.assertIn("| map.batch | torch DataLoader | 5.00 |", said)
+
+    def run_with_programs(self, **programs):
+        for name, text in programs.items():
+            self.write(f"programs/{name}", "#!/bin/sh\n" + text, 0o755)
+        return self.run_tool(ROOT / "benchmarks/compare/compare.py", self.root / "programs", self.root / "out")
+
+    def test_names_what_is_left_out(self):
+        code, said = self.run_with_programs(
+            bench_foundation="echo 'MLP step   10.00 us   15.00 us'\n",
+            bench_cluster="echo 'ZeroMQ: left out, built without it (libzmq3-dev)'\n",
+            bench_data="echo 'no room' >&2\nexit 3\n")
+        self.assertEqual(code, 0, said)
+        left_out = json.loads((self.root / "out/compare.json").read_text())["left_out"]
+        self.assertIn("ZeroMQ: left out, built without it (libzmq3-dev)", left_out)
+        self.assertIn("input: left out, bench_data ended with 3 no room", left_out)
+        self.assertTrue(any("bench_strategies was not built" in line for line in left_out), left_out)
+        for line in left_out:
+            self.assertIn(f"- {line}", (self.root / "out/compare.md").read_text())
 
     def test_says_when_there_is_nothing(self):
         self.write("text", "nothing\n")

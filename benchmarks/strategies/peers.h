@@ -37,4 +37,11 @@ class DdpTraining : public ProcessTraining {
   explicit DdpTraining(const std::string& model);
 };
 
+// With tf.distribute's MultiWorkerMirroredStrategy, in two processes; see tf_distribute.py.
+class TensorFlowTraining : public ProcessTraining {
+ public:
+  static bool is_installed();
+  explicit TensorFlowTraining(const std::string& model);
+};
+
 }  // namespace cohort::bench

@@ -1,4 +1,4 @@
-#include "ddp.h"
+#include "peers.h"
 
 #include <spawn.h>
 #include <sys/socket.h>
@@ -23,6 +23,16 @@ bool DdpTraining::is_installed() {
 
 DdpTraining::DdpTraining(const std::string& model)
     : ProcessTraining({kPython, COHORT_DDP_PROGRAM, model}) {
+  await();
+}
+
+// No package of Debian's: whatever python3 is.
+bool TensorFlowTraining::is_installed() {
+  return std::system("python3 -c 'import tensorflow' >/dev/null 2>&1") == 0;
+}
+
+TensorFlowTraining::TensorFlowTraining(const std::string& model)
+    : ProcessTraining({"/usr/bin/env", "python3", COHORT_TENSORFLOW_PROGRAM, model}) {
   await();
 }
 
