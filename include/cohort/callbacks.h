@@ -29,9 +29,12 @@ class Monitor {
   bool improved(const Logs& logs);
   double best() const { return best_; }
   void set_best(double best) { best_ = best; }
+  void forget() { best_ = worst(); }
   const std::string& figure() const { return figure_; }
 
  private:
+  double worst() const;  // than which everything is better
+
   std::string callback_;
   std::string figure_;
   bool larger_is_better_;
@@ -69,17 +72,23 @@ struct EarlyStoppingOptions {
   double min_delta = 0;  // what counts as better
   int patience = 3;      // so many epochs without improvement end the training
 };
+// A training that it has ended is not taken up again by a program that is started again with the
+// same FitOptions::backup. Another fit() without one begins to wait anew.
 class EarlyStopping : public Callback {
  public:
   explicit EarlyStopping(const EarlyStoppingOptions& options = {});
+  void on_fit_begin(Trainer& trainer) override;
   void on_epoch_end(Trainer& trainer, const Logs& logs) override;
   std::string save() const override;
   void restore(const std::string& saved) override;
 
  private:
+  bool is_enough() const { return waited_ > 0 && waited_ >= options_.patience; }
+
   const EarlyStoppingOptions options_;
   internal::Monitor monitor_;
   int waited_ = 0;
+  bool restored_ = false;  // and not begun since
 };
 
 // Sets the learning rate before each epoch: rate(epoch, rate now), epochs counting from 1. For
@@ -95,6 +104,7 @@ class LearningRateScheduler : public Callback {
  private:
   const std::function<double(int, double)> rate_;
   double set_ = std::numeric_limits<double>::quiet_NaN();  // the rate that is to be in force
+  bool restored_ = false;                                  // and not begun since
 };
 
 struct ReduceOnPlateauOptions {
@@ -120,17 +130,21 @@ class ReduceOnPlateau : public Callback {
   int waited_ = 0;
   double rate_ = std::numeric_limits<double>::quiet_NaN();    // that it has set, if any
   double before_ = std::numeric_limits<double>::quiet_NaN();  // its first change of it, if any
+  bool restored_ = false;                                     // and not begun since
 };
 
 // A line for each epoch in a CSV file: "epoch,accuracy,loss,...". A file that has such lines is
-// continued.
+// continued; one with other columns is InvalidArgument. An epoch that is run again, since it ended
+// behind the backup that the training goes on from, has its line written again, not twice.
 class CsvLogger : public Callback {
  public:
   explicit CsvLogger(std::string path);
   void on_epoch_end(Trainer& trainer, const Logs& logs) override;
+  void restore(const std::string& saved) override;
 
  private:
   const std::string path_;
+  bool restored_ = false;  // and no line written since
 };
 
 struct TensorBoardOptions {
@@ -143,6 +157,7 @@ class TensorBoard : public Callback {
   // Throws InvalidArgument without a folder.
   explicit TensorBoard(const TensorBoardOptions& options);
   void on_fit_begin(Trainer& trainer) override;
+  void on_epoch_begin(Trainer& trainer) override;
   void on_step_end(Trainer& trainer, const Logs& so_far) override;
   void on_epoch_end(Trainer& trainer, const Logs& logs) override;
   void on_fit_end(Trainer& trainer) override;
@@ -152,6 +167,7 @@ class TensorBoard : public Callback {
 
   const TensorBoardOptions options_;
   std::unique_ptr<SummaryWriter> writer_;  // the chief's
+  int64_t examples_before_ = 0;            // of the epoch, before this process took it up
 };
 
 // One's own, without a class; those that are not given do nothing.

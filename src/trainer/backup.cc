@@ -61,6 +61,7 @@ std::optional<Backup::Place> Backup::restore(History& history) {
   trainer_.progress.epoch = json.at("epoch");
   trainer_.progress.step = found->steps;
   trainer_.progress.step_of_epoch = json.at("step_of_epoch");
+  trainer_.progress.examples = json.at("examples");
   history.epochs = json.at("history").get<std::vector<Logs>>();
   for (size_t i = 0; i < callbacks_.size(); ++i) options_.callbacks[i]->restore(callbacks_[i]);
   if (found->steps > 0) {

@@ -79,6 +79,43 @@ TEST(EarlyStopping, RemembersWhatItWaitedFor) {
   EXPECT_ERROR(Code::DataLoss, "EarlyStopping", after.restore("other"));
 }
 
+TEST(EarlyStopping, BeginsAnewWithAnotherFit) {
+  Rig rig;
+  const auto stopping = std::make_shared<EarlyStopping>(
+      EarlyStoppingOptions{.monitor = "loss", .min_delta = 1e9, .patience = 2});
+  for (int i = 0; i < 2; ++i) {
+    rig.fit(6, {stopping});
+    EXPECT_EQ(rig.trainer.progress().epoch, 3);
+  }
+}
+
+TEST(EarlyStopping, WithoutPatienceEndsWithTheFirstEpochThatIsNoBetter) {
+  Rig rig;
+  EarlyStopping stopping({.monitor = "loss", .patience = 0});
+  int epochs = 0;
+  rig.fit(6, {std::make_shared<LambdaCallback>(
+                 LambdaCallbacks{.on_epoch_end = [&](Trainer& trainer, const Logs&) {
+                   const double losses[] = {3, 2, 2, 1, 0, 0};
+                   stopping.on_epoch_end(trainer, {{"loss", losses[epochs++]}});
+                 }})});
+  EXPECT_EQ(epochs, 3);
+}
+
+TEST(Callbacks, MayStopBeforeAnEpochsFirstStep) {
+  Rig rig;
+  std::string calls;
+  rig.fit(3, {std::make_shared<LambdaCallback>(
+                 LambdaCallbacks{.on_epoch_begin =
+                                     [](Trainer& trainer) {
+                                       if (trainer.progress().epoch == 2) trainer.stop();
+                                     },
+                                 .on_epoch_end = [&](Trainer&, const Logs&) { calls += ")"; },
+                                 .on_fit_end = [&](Trainer&) { calls += ">"; }})});
+  EXPECT_EQ(calls, ")>");
+  EXPECT_EQ(rig.trainer.progress().epoch, 1);
+  EXPECT_ERROR(Code::InvalidArgument, "callback 0 is null", rig.fit(1, {nullptr}));
+}
+
 TEST(Monitor, NamesTheFiguresThereAre) {
   Rig rig;
   EXPECT_ERROR(Code::InvalidArgument, "there are: loss",
@@ -124,6 +161,44 @@ TEST(CsvLogger, WritesALineForEachEpochAndGoesOn) {
   EXPECT_EQ(std::ranges::count(text_of(path), '\n'), 4);
   EXPECT_ERROR(Code::PermissionDenied, "/no/such",
                rig.fit(1, {std::make_shared<CsvLogger>("/no/such/folder/log.csv")}));
+}
+
+TEST(CsvLogger, RefusesAFileWithOtherColumns) {
+  const TemporaryFolder folder;
+  const std::string path = folder.path() + "/log.csv";
+  std::ofstream(path) << "epoch,accuracy\n1,0.5\n";
+  Rig rig;
+  EXPECT_ERROR(Code::InvalidArgument, "'epoch,accuracy', and this training has 'epoch,loss'",
+               rig.fit(1, {std::make_shared<CsvLogger>(path)}));
+}
+
+// The second line was written behind the backup, and the third one is torn.
+TEST(CsvLogger, WritesTheLineOfARepeatedEpochOnce) {
+  const TemporaryFolder folder;
+  const std::string path = folder.path() + "/log.csv";
+  Rig rig;
+  for (const char* before :
+       {"epoch,loss\n1,0.5\n2,0.25\n", "epoch,loss\n1,0.5\n2,0.25\n3", "epoch,loss\n1,0.5\n2,"}) {
+    std::ofstream(path) << before;
+    CsvLogger logger(path);
+    logger.restore(logger.save());
+    int epoch = 0;
+    rig.fit(3, {std::make_shared<LambdaCallback>(
+                   LambdaCallbacks{.on_epoch_end = [&](Trainer& trainer, const Logs&) {
+                     if (++epoch > 1) logger.on_epoch_end(trainer, {{"loss", 7}});
+                   }})});
+    EXPECT_EQ(text_of(path), "epoch,loss\n1,0.5\n2,7\n3,7\n") << before;
+  }
+}
+
+TEST(LearningRateScheduler, TakesTheRateThatAnotherFitBeginsWith) {
+  Rig rig;
+  const auto halve = std::make_shared<LearningRateScheduler>(
+      [](int epoch, double rate) { return epoch == 1 ? rate : rate / 2; });
+  rig.fit(2, {halve});
+  rig.optimizer.set_learning_rate(4);
+  rig.fit(2, {halve});
+  EXPECT_EQ(rig.rate(), 2);
 }
 
 TEST(ModelCheckpoint, KeepsTheBestAndTheLast) {

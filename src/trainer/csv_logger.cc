@@ -4,31 +4,68 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
+#include <utility>
 
 #include "base/raise.h"
 #include "cohort/callbacks.h"
 
 namespace cohort {
+namespace {
+
+std::string text_in(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+void check_columns(const std::string& path, const std::string& text, const std::string& header) {
+  const std::string present = text.substr(0, text.find('\n'));
+  if (present == header) return;
+  internal::raise(
+      Code::InvalidArgument,
+      "[CsvLogger] '{}' has the columns '{}', and this training has '{}'; choose another "
+      "file",
+      path, present, header);
+}
+
+// Of the text, what stays when this epoch's line is written again: not a line that was cut short,
+// nor one of the same epoch at the end.
+size_t kept_size(const std::string& text, int epoch) {
+  const size_t end = text.rfind('\n') + 1;
+  if (end < 2) return end;
+  const size_t last = text.rfind('\n', end - 2) + 1;
+  return text.substr(last).starts_with(fmt::format("{},", epoch)) ? last : end;
+}
+
+}  // namespace
 
 CsvLogger::CsvLogger(std::string path) : path_(std::move(path)) {}
 
 void CsvLogger::on_epoch_end(Trainer& trainer, const Logs& logs) {
   if (!trainer.is_chief()) return;
-  std::error_code missing;
-  const bool is_new = std::filesystem::file_size(path_, missing) == 0 || missing;
+  const int epoch = trainer.progress().epoch;
   std::string header = "epoch";
-  std::string line = std::to_string(trainer.progress().epoch);
+  std::string line = std::to_string(epoch);
   for (const auto& [name, value] : logs) {
     header += ',' + name;
     line += fmt::format(",{}", value);
   }
+  std::string text = text_in(path_);
+  if (std::exchange(restored_, false)) {
+    text.resize(kept_size(text, epoch));
+    std::error_code missing;
+    std::filesystem::resize_file(path_, text.size(), missing);
+  }
+  if (!text.empty()) check_columns(path_, text, header);
   std::ofstream file(path_, std::ios::app);
-  if (is_new) file << header << '\n';
+  if (text.empty()) file << header << '\n';
   file << line << '\n' << std::flush;
   if (!file) {
     internal::raise(Code::PermissionDenied, "[CsvLogger] cannot write '{}': {}", path_,
                     std::strerror(errno));
   }
 }
+
+void CsvLogger::restore(const std::string& /*saved*/) { restored_ = true; }
 
 }  // namespace cohort

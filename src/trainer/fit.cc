@@ -22,6 +22,15 @@ DistributedIterator input_of_epoch(const DistributedDataset& batches, int epoch)
       std::make_shared<DistributedInputIterator>(batches.input(), nullptr, epoch - 1));
 }
 
+const Callbacks& checked(const Callbacks& callbacks) {
+  for (size_t i = 0; i < callbacks.size(); ++i) {
+    if (callbacks[i] == nullptr) {
+      raise(Code::InvalidArgument, "[Trainer::fit] callback {} is null; leave it out", i);
+    }
+  }
+  return callbacks;
+}
+
 }  // namespace
 
 Fit::Fit(Trainer& trainer, TrainerImpl& impl, const data::Dataset& dataset,
@@ -31,7 +40,7 @@ Fit::Fit(Trainer& trainer, TrainerImpl& impl, const data::Dataset& dataset,
       options_(options),
       batches_(impl.runner->distribute(dataset)),
       backup_(impl, options),
-      callbacks_(options.callbacks) {
+      callbacks_(checked(options.callbacks)) {
   if (options.progress && trainer.is_chief()) {
     callbacks_.push_back(std::make_shared<ProgressLine>());
   }
@@ -129,6 +138,10 @@ void Fit::finish_step(const Tensor& loss, int64_t examples) {
 }
 
 void Fit::end_epoch() {
+  if (place_.totals.examples == 0 && impl_.stopping) {  // before its first step
+    --impl_.progress.epoch;
+    return;
+  }
   if (place_.totals.examples == 0) {
     raise(Code::InvalidArgument, "[Trainer::fit] the dataset has no element");
   }

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "base/log.h"
 #include "base/raise.h"
@@ -17,7 +18,7 @@ LearningRateScheduler::LearningRateScheduler(std::function<double(int epoch, dou
     : rate_(std::move(rate)) {}
 
 void LearningRateScheduler::on_fit_begin(Trainer& trainer) {
-  if (std::isnan(set_)) {
+  if (!std::exchange(restored_, false)) {
     set_ = rate_of(trainer);
   } else if (set_ != rate_of(trainer)) {
     trainer.optimizer().set_learning_rate(set_);
@@ -40,6 +41,7 @@ std::string LearningRateScheduler::save() const { return internal::save_numbers(
 
 void LearningRateScheduler::restore(const std::string& saved) {
   set_ = internal::restore_numbers("LearningRateScheduler", saved, 1)[0];
+  restored_ = true;
 }
 
 ReduceOnPlateau::ReduceOnPlateau(const ReduceOnPlateauOptions& options)
@@ -47,6 +49,12 @@ ReduceOnPlateau::ReduceOnPlateau(const ReduceOnPlateauOptions& options)
       monitor_("ReduceOnPlateau", options.monitor, options.mode, options.min_delta) {}
 
 void ReduceOnPlateau::on_fit_begin(Trainer& trainer) {
+  if (!std::exchange(restored_, false)) {  // another training
+    monitor_.forget();
+    waited_ = 0;
+    rate_ = before_ = std::numeric_limits<double>::quiet_NaN();
+    return;
+  }
   // What this process has lowered since the backup that it goes on from is not lowered any more.
   const double rate = std::isnan(rate_) ? before_ : rate_;
   if (!std::isnan(rate)) trainer.optimizer().set_learning_rate(rate);
@@ -54,7 +62,7 @@ void ReduceOnPlateau::on_fit_begin(Trainer& trainer) {
 
 void ReduceOnPlateau::on_epoch_end(Trainer& trainer, const Logs& logs) {
   waited_ = monitor_.improved(logs) ? 0 : waited_ + 1;
-  if (waited_ < options_.patience) return;
+  if (waited_ == 0 || waited_ < options_.patience) return;
   waited_ = 0;
   const double now = rate_of(trainer);
   if (std::isnan(before_)) before_ = now;
@@ -72,6 +80,7 @@ void ReduceOnPlateau::restore(const std::string& saved) {
   monitor_.set_best(numbers[0]);
   waited_ = static_cast<int>(numbers[1]);
   rate_ = numbers[2];
+  restored_ = true;
 }
 
 }  // namespace cohort

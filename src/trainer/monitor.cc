@@ -22,8 +22,12 @@ Monitor::Monitor(std::string callback, std::string figure, MonitorMode mode, dou
       figure_(std::move(figure)),
       larger_is_better_(is_larger_better(figure_, mode)),
       min_delta_(min_delta),
-      best_(larger_is_better_ ? -std::numeric_limits<double>::infinity()
-                              : std::numeric_limits<double>::infinity()) {}
+      best_(worst()) {}
+
+double Monitor::worst() const {
+  return larger_is_better_ ? -std::numeric_limits<double>::infinity()
+                           : std::numeric_limits<double>::infinity();
+}
 
 bool Monitor::improved(const Logs& logs) {
   const auto found = logs.find(figure_);

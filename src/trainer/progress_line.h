@@ -7,9 +7,19 @@
 
 namespace cohort::internal {
 
+// How long this process has run the epoch, and what was done of that before.
+struct Pace {
+  double seconds = 0;
+  int64_t steps_before = 0;
+  int64_t examples_before = 0;
+};
+
 // "epoch 2/5 [=====     ] step 355  loss 0.31  91,000 examples/s  12 s left  input 1 % ..."
-// `seconds`: how long the epoch has run.
-std::string progress_text(const TrainingProgress& progress, const Logs& logs, double seconds);
+std::string progress_text(const TrainingProgress& progress, const Logs& logs, const Pace& pace);
+
+// What takes the place of a line of that length on a terminal of so many columns (0: not known):
+// never more than one row, which the next one could not write over.
+std::string over_line(const std::string& text, size_t length, size_t columns);
 
 // Shows that line on standard output: rewritten in place on a terminal, elsewhere one for each
 // quarter of an epoch.
@@ -30,8 +40,9 @@ class ProgressLine : public Callback {
   const bool terminal_;
   Clock::time_point began_;
   Clock::time_point shown_;
+  Pace pace_;
   int64_t quarter_ = 0;
-  int64_t length_ = 0;  // of the line that is on the terminal
+  size_t length_ = 0;  // of the line that is on the terminal
 };
 
 }  // namespace cohort::internal

@@ -103,6 +103,20 @@ TEST(Resuming, TrainsNoFurtherWhenItWasFinished) {
   EXPECT_EQ(again.trainer.progress().step, kEpochs * kStepsPerEpoch);
 }
 
+TEST(Resuming, TrainsNoFurtherWhenItWasStoppedEarly) {
+  const TemporaryFolder folder;
+  for (int i = 0; i < 3; ++i) {
+    Rig rig;
+    const auto stopping = std::make_shared<EarlyStopping>(
+        EarlyStoppingOptions{.monitor = "loss", .min_delta = 1e9, .patience = 1});
+    const History history = rig.trainer.fit(
+        shuffled_line(),
+        {.epochs = kEpochs, .callbacks = {stopping}, .backup = folder.path(), .progress = false});
+    EXPECT_EQ(history.epochs.size(), 2u) << i;
+    EXPECT_EQ(rig.trainer.progress().step, 2 * kStepsPerEpoch) << i;
+  }
+}
+
 TEST(Resuming, RefusesTheBackupOfSomethingElse) {
   const TemporaryFolder folder;
   Rig rig;

@@ -10,13 +10,19 @@ TensorBoard::TensorBoard(const TensorBoardOptions& options) : options_(options) 
 
 void TensorBoard::on_fit_begin(Trainer& trainer) {
   if (trainer.is_chief()) writer_ = std::make_unique<SummaryWriter>(options_.folder);
+  on_epoch_begin(trainer);
+}
+
+void TensorBoard::on_epoch_begin(Trainer& trainer) {
+  examples_before_ = trainer.progress().examples;
 }
 
 void TensorBoard::on_step_end(Trainer& trainer, const Logs& so_far) {
   const TrainingProgress& progress = trainer.progress();
   if (options_.every_steps == 0 || progress.step % options_.every_steps != 0) return;
   Logs logs = so_far;
-  logs["examples_per_second"] = static_cast<double>(progress.examples) / progress.times.total();
+  logs["examples_per_second"] =
+      static_cast<double>(progress.examples - examples_before_) / progress.times.total();
   add("step/", logs, progress.step);
 }
 
