@@ -1,27 +1,16 @@
 #include "distribute/multi_worker_extended.h"
 
-#include <fmt/ranges.h>
-
-#include <algorithm>
-#include <numeric>
 #include <thread>
 
 #include "base/log.h"
 #include "base/raise.h"
-#include "cohort/ops.h"
-#include "distribute/check_components.h"
 #include "distribute/context.h"
-#include "distribute/replica_reductions.h"
-#include "distribute/sparse_reduction.h"
-#include "distribute/undistributed.h"
 #include "distribute/variables.h"
 #include "distribute/worker_reductions.h"
 #include "ops/dispatch.h"
 
 namespace cohort::internal {
 namespace {
-
-using Kind = DistributedValue::Kind;
 
 WorkerList workers_of(const ClusterResolver& resolver) {
   const ClusterSpec cluster = resolver.cluster_spec();
@@ -61,41 +50,6 @@ GradientListener* listener_of_replica(const std::vector<Variable>& sources) {
   const bool is_ours =
       extended != nullptr && VariableAccess::impl(sources[0])->strategy == &replica->strategy();
   return is_ours ? extended->gradient_listener(replica->local_replica()) : nullptr;
-}
-
-// Which variables have none is decided when a function is traced: the workers compare it, instead
-// of adding up the gradients of different variables.
-std::string describe_gradients(const std::vector<Gradient>& sums,
-                               const std::vector<Variable>& variables) {
-  std::vector<std::string> without;
-  for (size_t i = 0; i < sums.size(); ++i) {
-    if (!sums[i].defined()) without.push_back("'" + variables[i].name() + "'");
-  }
-  return fmt::format("the gradients of {} variables{}{}: ", variables.size(),
-                     without.empty() ? "" : ", none for ", fmt::join(without, ", "));
-}
-
-// One component per replica, or one for the worker when all replicas have the same.
-DistributedValue contributions(const DistributedValue& value) {
-  if (value.kind() == Kind::Plain) return {Kind::PerReplica, {value[0]}};
-  return value;
-}
-
-Gradient divided(const Gradient& total, int64_t count) {
-  if (!total.is_sparse()) return div(total.dense(), count);
-  const IndexedSlices& rows = total.slices();
-  return IndexedSlices{div(rows.values, count), rows.indices, rows.dense_shape};
-}
-
-DistributedValue spread(const Gradient& total, const Destinations& destinations,
-                        CrossDeviceOps& copying) {
-  if (!total.is_sparse()) return copying.broadcast(total.dense(), destinations);
-  std::vector<Gradient> copies;
-  for (const std::string& device : destinations.devices()) {
-    const DeviceScope on(device);
-    copies.emplace_back(join_slices(ReduceOp::Sum, {&total, 1}));
-  }
-  return {Kind::Mirrored, std::move(copies)};
 }
 
 }  // namespace
@@ -222,167 +176,6 @@ Variable MultiWorkerExtended::create_variable(const NextCreator& next,
     return from_first_worker(value);
   };
   return MirroredExtended::create_variable(next, told);
-}
-
-DistributedValue MultiWorkerExtended::reduce_to(ReduceOp op, const DistributedValue& value,
-                                                const Destinations& destinations,
-                                                const CommunicationOptions& options) {
-  if (is_alone()) return MirroredExtended::reduce_to(op, value, destinations, options);
-  require_cross_replica_or_default(strategy(), "reduce_to");
-  if (value.kind() != Kind::Plain) {
-    if (auto common = reduce_undistributed(op, value, destinations, cross_device_ops(),
-                                           num_replicas_in_sync())) {
-      return *std::move(common);
-    }
-  }
-  const ReduceRequest request{value, destinations};
-  return batch_reduce_to(op, {&request, 1}, options)[0];
-}
-
-std::vector<DistributedValue> MultiWorkerExtended::batch_reduce_to(
-    ReduceOp op, std::span<const ReduceRequest> requests, const CommunicationOptions& options) {
-  if (is_alone()) return MirroredExtended::batch_reduce_to(op, requests, options);
-  require_cross_replica_or_default(strategy(), "batch_reduce_to");
-  const CommunicationOptions how = completed(options);
-  const ReduceOp inside = op == ReduceOp::Mean ? ReduceOp::Sum : op;
-  std::vector<ReduceRequest> here;
-  for (const ReduceRequest& request : requests) {
-    here.push_back({contributions(request.value), request.destinations.devices()[0]});
-  }
-  std::vector<Gradient> totals;
-  for (const DistributedValue& local : cross_device_ops().batch_reduce(inside, here, how)) {
-    totals.push_back(local[0]);
-  }
-  totals = together_.reduce(inside, totals, how);
-  std::vector<DistributedValue> results;
-  for (size_t i = 0; i < totals.size(); ++i) {
-    const auto count = static_cast<int64_t>(here[i].value.size()) * num_workers();
-    results.push_back(spread(op == ReduceOp::Mean ? divided(totals[i], count) : totals[i],
-                             requests[i].destinations, cross_device_ops()));
-  }
-  return results;
-}
-
-DistributedValue MultiWorkerExtended::gather_to(const DistributedValue& value,
-                                                const Destinations& destinations, int axis,
-                                                const CommunicationOptions& options) {
-  if (is_alone()) return MirroredExtended::gather_to(value, destinations, axis, options);
-  require_cross_replica_or_default(strategy(), "gather_to");
-  const CommunicationOptions how = completed(options);
-  const DistributedValue local =
-      cross_device_ops().gather(contributions(value), destinations.devices()[0], axis, how);
-  const Tensor all = together_.gather(local[0].dense(), axis, how);
-  return cross_device_ops().broadcast(all, destinations);
-}
-
-void MultiWorkerExtended::meet(ReplicaContext& context, ReplicaCall& own,
-                               const std::function<void(const ReplicaCalls&)>& once) {
-  const MergePoint::Call call = own.at_meeting();
-  if (context.meeting() == nullptr) return once(ReplicaCalls({&call.own, 1}));
-  context.meeting()->meet(
-      context.local_replica(), call, [&](std::span<void* const> owns) { once(ReplicaCalls(owns)); },
-      nullptr);
-}
-
-std::vector<Gradient> MultiWorkerExtended::replica_all_reduce(ReplicaContext& context, ReduceOp op,
-                                                              const std::vector<Gradient>& values,
-                                                              const CommunicationOptions& options) {
-  if (is_alone()) return MirroredExtended::replica_all_reduce(context, op, values, options);
-  ReplicaCall own{.what = "all_reduce", .op = op, .values = values, .options = completed(options)};
-  meet(context, own, [&](const ReplicaCalls& calls) { reduce_for_all(*this, calls); });
-  return std::move(own.results);
-}
-
-Gradients MultiWorkerExtended::replica_sum_gradients(ReplicaContext& context, const Gradients& own,
-                                                     const std::vector<Variable>& variables) {
-  if (is_alone() || is_tracing_alone(context)) {
-    return MirroredExtended::replica_sum_gradients(context, own, variables);
-  }
-  const RecordingPause unheard;
-  ReplicaCall call{.what = "apply_gradients", .values = own, .options = options_.communication};
-  meet(context, call, [&](const ReplicaCalls& calls) { sum_gradients(calls, variables); });
-  return std::move(call.results);
-}
-
-std::vector<Gradient> MultiWorkerExtended::add_up(
-    const std::vector<std::vector<Gradient>>& values) const {
-  const std::string here = worker_devices()[0];
-  std::vector<ReduceRequest> requests;
-  for (const std::vector<Gradient>& each : values) {
-    check_reducible("apply_gradients", each);
-    requests.push_back({{Kind::PerReplica, each}, here});
-  }
-  const RecordingPause unheard;
-  std::vector<Gradient> sums;
-  for (const DistributedValue& sum :
-       cross_device_ops().batch_reduce(ReduceOp::Sum, requests, options_.communication)) {
-    sums.push_back(sum[0]);
-  }
-  return sums;
-}
-
-std::vector<Gradient> MultiWorkerExtended::trace_sums(const ReplicaGradients& own,
-                                                      const std::vector<Variable>& variables) {
-  std::vector<size_t> everywhere(variables.size());
-  std::iota(everywhere.begin(), everywhere.end(), size_t{0});
-  std::vector<Gradient> sums =
-      totals_of(own, everywhere, [this](const auto& values) { return add_up(values); });
-  std::vector<Gradient> present;
-  std::copy_if(sums.begin(), sums.end(), std::back_inserter(present),
-               [](const Gradient& sum) { return sum.defined(); });
-  present = together_.reduce(ReduceOp::Sum, present, options_.communication,
-                             describe_gradients(sums, variables));
-  auto next = present.begin();
-  for (Gradient& sum : sums) {
-    if (sum.defined()) sum = std::move(*next++);
-  }
-  return sums;
-}
-
-void MultiWorkerExtended::sum_gradients(const ReplicaCalls& calls,
-                                        const std::vector<Variable>& variables) {
-  calls.check_same();
-  ReplicaGradients own;
-  for (size_t replica = 0; replica < calls.size(); ++replica) {
-    own.emplace_back(calls[replica].values.begin(), calls[replica].values.end());
-  }
-  const ModeScope cross({&strategy(), nullptr});
-  const bool as_nodes = thread_dispatch().builder != nullptr;
-  const std::vector<Gradient> sums =
-      as_nodes ? trace_sums(own, variables) : gradients_->sum(own, variables);
-  if (calls.size() == 1) {
-    calls[0].results = sums;
-    return;
-  }
-  const Destinations everywhere = Destinations::of_devices(worker_devices());
-  for (size_t replica = 0; replica < calls.size(); ++replica) {
-    calls[replica].results.resize(sums.size());
-  }
-  for (size_t i = 0; i < sums.size(); ++i) {
-    if (!sums[i].defined()) continue;
-    const DistributedValue spread_out = spread(sums[i], everywhere, cross_device_ops());
-    for (size_t replica = 0; replica < calls.size(); ++replica) {
-      calls[replica].results[i] = spread_out[replica];
-    }
-  }
-}
-
-GatheredValue MultiWorkerExtended::replica_all_gather(ReplicaContext& context, const Tensor& value,
-                                                      int axis,
-                                                      const CommunicationOptions& options) {
-  if (is_alone()) return MirroredExtended::replica_all_gather(context, value, axis, options);
-  const Gradient gathered = value;
-  ReplicaCall own{
-      .what = "all_gather", .axis = axis, .values = {&gathered, 1}, .options = completed(options)};
-  meet(context, own, [&](const ReplicaCalls& calls) {
-    const std::vector<Gradient> values = calls.at(0);
-    check_gatherable("all_gather", values, axis);
-    const Tensor rows = reshape(rows_of_all(values, axis), {1});
-    const Tensor all = together_.gather(rows, 0, own.options);
-    const std::vector<Range> lower{{.begin = 0, .end = worker_id()}};
-    gather_for_all(*this, calls, sum(slice(all, lower)));
-  });
-  return {own.results[0].dense(), own.results[1].dense()};
 }
 
 std::unique_ptr<StrategyExtended> MultiWorkerExtended::clone() const {

@@ -40,6 +40,30 @@ bool any_replica(const ReplicaGradients& own, size_t variable, const Property& p
 bool is_defined(const Gradient& gradient) { return gradient.defined(); }
 bool has_rows(const Gradient& gradient) { return gradient.defined() && gradient.is_sparse(); }
 
+// What each worker has written of its own times behind its counts, for look_for_slow_worker.
+std::vector<float> times_told(const GradientLayout& layout, int workers, size_t variables) {
+  const auto count = static_cast<size_t>(workers);
+  std::vector<float> all(2 * count);
+  for (size_t rank = 0; rank < count; ++rank) {
+    const auto told = layout.counts_of(static_cast<int>(rank)).subspan(variables + 1);
+    all[rank] = told[rank];
+    all[rank + count] = told[rank + count];
+  }
+  return all;
+}
+
+// A variable of which no worker has a gradient has none, rather than zeros.
+void drop_where_nobody_has_one(const GradientLayout& layout, std::vector<Gradients>& of_workers) {
+  for (size_t i = 0; i < of_workers[0].size(); ++i) {
+    float have = 0;
+    for (size_t rank = 0; rank < of_workers.size(); ++rank) {
+      have += layout.counts_of(static_cast<int>(rank))[i];
+    }
+    if (have != 0) continue;
+    for (Gradients& each : of_workers) each[i] = {};
+  }
+}
+
 }  // namespace
 
 WorkerGradients::WorkerGradients(Communicator workers, Options options,
@@ -103,24 +127,11 @@ std::vector<Gradients> WorkerGradients::terms(const Gradients& own,
   write_counts(layout, {own}, false, times);
   share_pack(workers_, layout.packs.back(), how_);
   gave_terms_ = true;
-  const auto count = static_cast<size_t>(workers_.size());
-  std::vector<float> of_all(2 * count);
-  for (size_t rank = 0; rank < count; ++rank) {
-    const auto told = layout.counts_of(static_cast<int>(rank)).subspan(variables.size() + 1);
-    of_all[rank] = told[rank];
-    of_all[rank + count] = told[rank + count];
-  }
-  look_for_slow_worker(of_all);
+  look_for_slow_worker(times_told(layout, workers_.size(), variables.size()));
   end_call(began);
   std::vector<Gradients> all;
   for (int rank = 0; rank < workers_.size(); ++rank) all.push_back(layout.of_worker(rank));
-  for (size_t i = 0; i < variables.size(); ++i) {
-    float have = 0;
-    for (int rank = 0; rank < workers_.size(); ++rank) have += layout.counts_of(rank)[i];
-    for (Gradients& each : all) {
-      if (have == 0) each[i] = {};
-    }
-  }
+  drop_where_nobody_has_one(layout, all);
   return all;
 }
 
