@@ -36,7 +36,7 @@ std::vector<Status> start(const std::vector<ClusterSpec>& clusters,
     const MultiWorkerMirroredStrategy strategy(worker_of(clusters[i], id),
                                                options[std::min(i, options.size() - 1)]);
   });
-  EXPECT_LT(steady_clock::now() - began, std::chrono::seconds(6));
+  EXPECT_LT(steady_clock::now() - began, std::chrono::seconds(15));  // of kPatient's 20
   return statuses;
 }
 
@@ -130,7 +130,7 @@ TEST(MultiWorkerStart, EverybodyHearsOfTwoWorkersWithOneIndex) {
   const auto statuses = run_threads(3, [&](int id) {
     const MultiWorkerMirroredStrategy strategy(worker_of(cluster, std::min(id, 1)), kPatient);
   });
-  EXPECT_LT(steady_clock::now() - began, std::chrono::seconds(6));
+  EXPECT_LT(steady_clock::now() - began, std::chrono::seconds(15));  // of kPatient's 20
   for (const Status& status : statuses) {
     EXPECT_FALSE(status.ok());
     EXPECT_NE(status.to_string().find("worker 1"), std::string::npos) << status.to_string();
