@@ -33,7 +33,17 @@ bool Supervisor::restart(size_t task, const Ending& ending) {
   say_(fmt::format("{} died: {}. Restart {} of {}", label_of(tasks_[task].id), explain(ending),
                    restarts, limit));
   tasks_[task].host->start(tasks_[task].start);
+  if (tasks_[task].id.job == "chief") call_back();
   return true;
+}
+
+void Supervisor::call_back() {
+  for (size_t i = 0; i < tasks_.size(); ++i) {
+    if (running(i) || !outcomes_[i].ending->good()) continue;
+    say_(fmt::format("{} was done, and is started again for the chief", label_of(tasks_[i].id)));
+    outcomes_[i].ending.reset();
+    tasks_[i].host->start(tasks_[i].start);
+  }
 }
 
 void Supervisor::ended(size_t task, const Ending& ending) {
