@@ -78,6 +78,7 @@ class Supervisor {
   std::vector<Outcome> outcomes_;
   Clock::time_point stop_at_ = Clock::time_point::max();  // ask all to end
   Clock::time_point kill_at_ = Clock::time_point::max();
+  Clock::time_point call_back_until_ = Clock::time_point::min();
   bool failed_ = false;
   bool stopping_ = false;
   int stop_signal_ = 0;

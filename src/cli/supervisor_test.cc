@@ -77,6 +77,8 @@ TEST(Supervisor, RestartsAChiefWithThoseWhoAreDone) {
   run.supervisor.ended(3, {});
   run.supervisor.ended(0, died_of(SIGKILL));
   EXPECT_EQ(run.notes.text, "start chief:0\nstart worker:0\nstart ps:0\n");
+  run.supervisor.ended(2, {});  // it had been told by then
+  EXPECT_TRUE(run.notes.text.ends_with("start worker:1\n")) << run.notes.text;
   for (const size_t task : {0, 1, 2, 3}) {
     EXPECT_FALSE(run.supervisor.over());
     run.supervisor.ended(task, {});
