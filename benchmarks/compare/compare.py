@@ -111,17 +111,20 @@ def markdown(results):
 
 def picture(figures):
     """A bar for each figure, from 1 (as quick) to the right or the left, on a logarithmic scale."""
-    row, middle, unit = 22, 560, 60  # a bar of `unit` is a factor of two
-    shapes = [f'<line x1="{middle}" y1="0" x2="{middle}" y2="{row * len(figures)}" stroke="#888"/>']
-    for i, figure in enumerate(figures):
-        length = unit * math.log2(max(figure.times, 1e-3))
+    row, unit, letter = 22, 60, 6.2  # a bar of `unit` is a factor of two
+    lengths = [unit * math.log2(max(figure.times, 1e-3)) for figure in figures]
+    labels = [f"{figure.name} / {figure.peer}" for figure in figures]
+    names = letter * max(map(len, labels)) + 10  # where these end, and bars to the left may begin
+    middle = names + 10 - min(0, *lengths)
+    width, height = middle + max(0, *lengths) + 80, row * len(figures) + 8
+    shapes = [f'<line x1="{middle:.0f}" y1="0" x2="{middle:.0f}" y2="{height - 8}" stroke="#888"/>']
+    for i, (figure, label, length) in enumerate(zip(figures, labels, lengths)):
         left, y = middle + min(length, 0), row * i + 4
         colour = "#2a7f4f" if figure.times >= 1 else "#b5483a"
-        label = html.escape(f"{figure.name} / {figure.peer}")
-        shapes.append(f'<text x="{middle - 250}" y="{y + 11}" text-anchor="end">{label}</text>')
+        shapes.append(f'<text x="{names:.0f}" y="{y + 11}" text-anchor="end">{html.escape(label)}</text>')
         shapes.append(f'<rect x="{left:.1f}" y="{y}" width="{abs(length):.1f}" height="14" fill="{colour}"/>')
         shapes.append(f'<text x="{middle + max(length, 0) + 6:.1f}" y="{y + 11}">{figure.times:.2f}</text>')
-    size = f'width="1100" height="{row * len(figures) + 8}"'
+    size = f'width="{width:.0f}" height="{height}"'
     return f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif" font-size="11">\n' + "\n".join(
         shapes
     ) + "\n</svg>\n"

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Trains a network with tf.distribute.MultiWorkerMirroredStrategy: two processes, one thread each.
+"""Trains a network with tf.distribute.MultiWorkerMirroredStrategy: two processes, one thread for each op.
 
     tf_distribute.py mlp|lenet
 

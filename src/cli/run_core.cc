@@ -55,7 +55,9 @@ TaskEvents RunCore::events() {
 void RunCore::task_ended(size_t task, const Ending& ending) {
   stalls_->ended(task);
   supervisor_->ended(task, ending);
-  if (!supervisor_->outcomes()[task].ending) stalls_->started_again(task);
+  for (size_t i = 0; i < supervisor_->outcomes().size(); ++i) {
+    if (!supervisor_->outcomes()[i].ending) stalls_->runs(i);
+  }
 }
 
 void RunCore::place_found(size_t task, const TaskPlace& place) {

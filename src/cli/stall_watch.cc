@@ -37,7 +37,9 @@ void StallWatch::ended(size_t task) {
   tasks_[task].runs = false;
 }
 
-void StallWatch::started_again(size_t task) { tasks_.at(task) = {}; }
+void StallWatch::runs(size_t task) {
+  if (!tasks_.at(task).runs) tasks_[task] = {};
+}
 
 std::vector<Stall> StallWatch::find() const {
   std::vector<std::vector<internal::ActivityWait>> waits;

@@ -28,7 +28,7 @@ class StallWatch {
   void place_found(size_t task, const TaskPlace& place);
   // All tasks run at the beginning.
   void ended(size_t task);
-  void started_again(size_t task);
+  void runs(size_t task);  // also again
   // Call it about once a second, and after the others.
   void look(Clock::time_point now = Clock::now());
 

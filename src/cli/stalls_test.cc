@@ -144,7 +144,7 @@ TEST(StallWatch, SaysWhenItIsOverAndWhoHasEnded) {
   run.watch.look(run.now);
   ASSERT_EQ(run.said.size(), 1U);
   EXPECT_NE(run.said[0].find("worker:1 has ended"), std::string::npos) << run.said[0];
-  run.watch.started_again(1);
+  run.watch.runs(1);
   for (const size_t task : {0, 2, 3}) run.watch.heard(task, {});
   run.watch.look(run.now);
   EXPECT_EQ(run.said.back(), "nobody waits for worker:1 any more, after 6.0 s");

@@ -10,6 +10,8 @@ namespace {
 
 // A task that dies because another did is often noticed at the same moment.
 constexpr auto kSettling = std::chrono::milliseconds(300);
+// Who ends so soon after a chief was started again ends by the word of the one before.
+constexpr auto kFarewell = std::chrono::seconds(2);
 
 }  // namespace
 
@@ -33,7 +35,19 @@ bool Supervisor::restart(size_t task, const Ending& ending) {
   say_(fmt::format("{} died: {}. Restart {} of {}", label_of(tasks_[task].id), explain(ending),
                    restarts, limit));
   tasks_[task].host->start(tasks_[task].start);
+  if (tasks_[task].id.job != "chief") return true;
+  call_back_until_ = Clock::now() + kFarewell;
+  call_back();
   return true;
+}
+
+void Supervisor::call_back() {
+  for (size_t i = 0; i < tasks_.size(); ++i) {
+    if (running(i) || !outcomes_[i].ending->good()) continue;
+    say_(fmt::format("{} was done, and is started again for the chief", label_of(tasks_[i].id)));
+    outcomes_[i].ending.reset();
+    tasks_[i].host->start(tasks_[i].start);
+  }
 }
 
 void Supervisor::ended(size_t task, const Ending& ending) {
@@ -46,6 +60,8 @@ void Supervisor::ended(size_t task, const Ending& ending) {
   if (!ending.good()) {
     failed_ = true;
     stop_at_ = std::min(stop_at_, Clock::now() + kSettling);
+  } else if (Clock::now() < call_back_until_ && !chief_is_done()) {
+    call_back();
   } else if (everybody_trained()) {
     stop_at_ = Clock::now();
   } else if (chief_is_done()) {

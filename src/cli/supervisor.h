@@ -26,9 +26,10 @@ struct SupervisedTask {
 
 // Decides what happens when a task of a run ends, or somebody wants the run to end.
 //
-// A task that dies is started again while it has restarts left; else it ends the run, and the
-// others are stopped. A run is over when everybody who trains is done, or the chief is, if there is
-// one, and the others have had time to end; ps and evaluator are stopped then.
+// A task that dies is started again while it has restarts left, a chief with all who are done
+// already; else it ends the run, and the others are stopped. A run is over when everybody who
+// trains is done, or the chief is, if there is one, and the others have had time to end; ps and
+// evaluator are stopped then.
 class Supervisor {
  public:
   using Clock = std::chrono::steady_clock;
@@ -64,6 +65,8 @@ class Supervisor {
  private:
   bool running(size_t task) const { return !outcomes_[task].ending.has_value(); }
   bool restart(size_t task, const Ending& ending);
+  // Those who were done: a chief that begins anew needs them to come to its end again.
+  void call_back();
   bool everybody_trained() const;
   bool chief_is_done() const;
   void ask_to_end();
@@ -75,6 +78,7 @@ class Supervisor {
   std::vector<Outcome> outcomes_;
   Clock::time_point stop_at_ = Clock::time_point::max();  // ask all to end
   Clock::time_point kill_at_ = Clock::time_point::max();
+  Clock::time_point call_back_until_ = Clock::time_point::min();
   bool failed_ = false;
   bool stopping_ = false;
   int stop_signal_ = 0;

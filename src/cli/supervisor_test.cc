@@ -70,6 +70,23 @@ TEST(Supervisor, EndsTheRunWithItsChief) {
   EXPECT_EQ(run.notes.text, "1 gets 15\n1 gets 9\n");
 }
 
+// It dies after it has sent the others home; alone it would wait for them in vain.
+TEST(Supervisor, RestartsAChiefWithThoseWhoAreDone) {
+  WatchedRun run({.workers = 2, .ps = 1, .chief = true}, {.max_restarts = {{"chief", 1}}});
+  run.supervisor.ended(1, {});
+  run.supervisor.ended(3, {});
+  run.supervisor.ended(0, died_of(SIGKILL));
+  EXPECT_EQ(run.notes.text, "start chief:0\nstart worker:0\nstart ps:0\n");
+  run.supervisor.ended(2, {});  // it had been told by then
+  EXPECT_TRUE(run.notes.text.ends_with("start worker:1\n")) << run.notes.text;
+  for (const size_t task : {0, 1, 2, 3}) {
+    EXPECT_FALSE(run.supervisor.over());
+    run.supervisor.ended(task, {});
+  }
+  EXPECT_TRUE(run.supervisor.over());
+  EXPECT_EQ(run.supervisor.exit_code(), 0);
+}
+
 TEST(Supervisor, RestartsEachTaskAsOftenAsItsJobMay) {
   WatchedRun run({.workers = 2, .ps = 1}, {.max_restarts = {{"worker", 1}}});
   run.supervisor.ended(0, died_of(SIGSEGV));

@@ -5,6 +5,7 @@ usage: tools_test.py ROOT
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -260,6 +261,17 @@ MLP step                                        10.00 us      15.00 us  ratio 0.
         self.assertTrue(any("bench_strategies was not built" in line for line in left_out), left_out)
         for line in left_out:
             self.assertIn(f"- {line}", (self.root / "out/compare.md").read_text())
+
+    def test_the_picture_has_room_for_names_and_bars(self):
+        self.write("text", "X" * 60 + " over Gloo  1.00 us  4096.00 us\nslow over Gloo  4.00 us  1.00 us\n")
+        code, said = self.run_tool(ROOT / "benchmarks/compare/compare.py", "--read", self.root / "text", self.root / "out")
+        self.assertEqual(code, 0, said)
+        picture = (self.root / "out/compare.svg").read_text()
+        width = float(re.search(r'width="(\d+)"', picture)[1])
+        names = [float(x) for x in re.findall(r'<text x="(\d+)" y="\d+" text-anchor', picture)]
+        bars = [(float(x), float(w)) for x, w in re.findall(r'<rect x="([\d.]+)" y="\d+" width="([\d.]+)"', picture)]
+        self.assertGreater(names[0], 60 * 6)
+        self.assertTrue(all(names[0] < x and x + w < width for x, w in bars), picture)
 
     def test_says_when_there_is_nothing(self):
         self.write("text", "nothing\n")
