@@ -51,7 +51,9 @@ std::optional<uint64_t> read_optional(MessageReader& reader) {
 
 void write_crash(MessageWriter& writer, const CrashRecord& crash) {
   writer.number(static_cast<uint64_t>(crash.signal)).number(static_cast<uint32_t>(crash.code));
-  writer.number(crash.address).number(crash.stack_overflow ? 1 : 0);
+  writer.number(crash.address)
+      .number(crash.stack_overflow ? 1 : 0)
+      .number(crash.terminated ? 1 : 0);
   writer.text(crash.exception).text(crash.what);
   write_texts(writer, crash.frames);
 }
@@ -61,6 +63,7 @@ CrashRecord read_crash(MessageReader& reader) {
   crash.code = static_cast<int>(reader.number(UINT32_MAX));
   crash.address = reader.number();
   crash.stack_overflow = reader.number(1) == 1;
+  crash.terminated = reader.number(1) == 1;
   crash.exception = reader.text();
   crash.what = reader.text();
   crash.frames = read_texts(reader);
