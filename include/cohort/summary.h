@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -47,7 +48,7 @@ class SummaryWriter : public ScalarSink {
   SummaryWriter(const SummaryWriter&) = delete;
   SummaryWriter& operator=(const SummaryWriter&) = delete;
 
-  // An empty tag is InvalidArgument, here and below.
+  // An empty tag, or one that is not UTF-8, is InvalidArgument, here and below.
   void add_scalar(const std::string& tag, double value, int64_t step) override;
   // How the elements of `values` are distributed. Elements that are not finite are left out, with a
   // warning; strings are InvalidArgument.
@@ -97,5 +98,7 @@ struct SummaryEvent {
 // left out. NotFound without such a file; DataLoss, with its place, for a record that is damaged or
 // cut short.
 std::vector<SummaryEvent> read_events(const std::string& path);
+// The same one by one, so that what comes before a damaged record is had.
+void read_events(const std::string& path, const std::function<void(const SummaryEvent&)>& take);
 
 }  // namespace cohort

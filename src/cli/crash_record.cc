@@ -35,6 +35,7 @@ void take_line(const std::string& line, CrashRecord& record, std::vector<uint64_
     frames.push_back(hex_number(value));
   }
   if (line == "stack_overflow") record.stack_overflow = true;
+  if (line == "terminate") record.terminated = true;
 }
 
 }  // namespace

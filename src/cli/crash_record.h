@@ -13,11 +13,12 @@ struct CrashRecord {
   int code = 0;  // as siginfo_t has it
   uint64_t address = 0;
   bool stack_overflow = false;
+  bool terminated = false;               // std::terminate() without an exception
   std::string exception = {};            // its type
   std::string what = {};                 // its text
   std::vector<std::string> frames = {};  // innermost first: "train_step at train.cc:17"
 
-  bool empty() const { return signal == 0 && exception.empty() && frames.empty(); }
+  bool empty() const { return signal == 0 && exception.empty() && !terminated && frames.empty(); }
 };
 
 // Reads the file of that name; frames get names and lines as far as addr2line finds them. Nothing

@@ -74,17 +74,26 @@ bool all_answered(const std::vector<AskedTask>& tasks) {
                      [](const AskedTask& task) { return task.problem.ok(); });
 }
 
-// Asks those who have not answered, again and again.
+// Asks those who have not answered, all at the same time.
+void ask_silent(std::vector<AskedTask>& tasks, const Credentials& credentials) {
+  std::vector<AskedTask> silent;
+  std::copy_if(tasks.begin(), tasks.end(), std::back_inserter(silent),
+               [](const AskedTask& task) { return !task.problem.ok(); });
+  ask_tasks(silent, credentials, kTryLimit);
+  for (AskedTask& task : tasks) {
+    const auto asked = std::find_if(silent.begin(), silent.end(), [&](const AskedTask& other) {
+      return other.label == task.label;
+    });
+    if (asked != silent.end()) task = *asked;
+  }
+}
+
+// Again and again, until all have answered.
 void dial(std::vector<AskedTask>& tasks, const Credentials& credentials, internal::Deadline until) {
   ask_tasks(tasks, credentials, kTryLimit);
   while (!all_answered(tasks) && std::chrono::steady_clock::now() < until) {
     std::this_thread::sleep_for(kBetweenTries);
-    for (AskedTask& task : tasks) {
-      if (task.problem.ok()) continue;
-      std::vector<AskedTask> one{task};
-      ask_tasks(one, credentials, kTryLimit);
-      task = one[0];
-    }
+    ask_silent(tasks, credentials);
   }
 }
 

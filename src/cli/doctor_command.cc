@@ -3,6 +3,7 @@
 #include "cli/cluster_text.h"
 #include "cli/command.h"
 #include "cli/doctor.h"
+#include "cli/number_between.h"
 
 namespace cohort::cli {
 namespace {
@@ -25,7 +26,7 @@ void add_doctor(CLI::App& app, int& exit_code) {
   command->add_option("--credentials", typed->credentials,
                       "A folder with certificates, or the word insecure");
   command->add_option("--timeout", *seconds, "Seconds to wait for other tasks (10)")
-      ->check(CLI::Range(0.0, 3600.0));
+      ->check(number_between(0, 3600));
   command->callback([typed, seconds, &exit_code] {
     if (!typed->cluster.empty()) (void)parse_cluster(typed->cluster);  // says what is wrong with it
     typed->limit = std::chrono::milliseconds(static_cast<int64_t>(*seconds * 1000));

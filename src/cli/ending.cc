@@ -7,6 +7,8 @@
 #include <csignal>
 #include <cstring>
 
+#include "cli/task_output.h"
+
 namespace cohort::cli {
 namespace {
 
@@ -54,6 +56,10 @@ std::string explain_segmentation_fault(const CrashRecord& crash) {
 std::string explain_abort(const Ending& ending) {
   const std::string assertion = failed_assertion(ending.last_lines);
   if (!assertion.empty()) return "assertion failed: " + assertion;
+  if (ending.crash.terminated) {
+    return "std::terminate() was called without an exception (signal 6): was a std::thread "
+           "destroyed before join() or detach()?";
+  }
   return "abort() was called (signal 6)";
 }
 
@@ -83,6 +89,12 @@ std::string explain_signal(int signal, const Ending& ending) {
   }
 }
 
+// What is no std::exception has no text.
+std::string explain_exception(const CrashRecord& crash) {
+  return fmt::format("exception {} that nobody caught{}{}", crash.exception,
+                     crash.what.empty() ? "" : ": ", crash.what);
+}
+
 // A task that noticed another one's end.
 bool is_consequence(const CrashRecord& crash) {
   for (const char* code : {"UNAVAILABLE", "ABORTED", "CANCELLED"}) {
@@ -91,21 +103,24 @@ bool is_consequence(const CrashRecord& crash) {
   return false;
 }
 
-}  // namespace
-
-std::string explain(const Ending& ending) {
+std::string cause_of(const Ending& ending) {
   if (!ending.not_started.empty()) return ending.not_started;
   if (ending.killed_for_memory || is_want_of_memory(ending.crash)) return out_of_memory(ending);
   if (ending.deadlocked_seconds > 0) {
     return fmt::format("deadlock: all of its threads waited for locks for {:.0f} s",
                        ending.deadlocked_seconds);
   }
-  if (!ending.crash.exception.empty()) {
-    return fmt::format("exception {} that nobody caught: {}", ending.crash.exception,
-                       ending.crash.what);
-  }
+  if (!ending.crash.exception.empty()) return explain_exception(ending.crash);
   if (WIFSIGNALED(ending.status)) return explain_signal(WTERMSIG(ending.status), ending);
   return fmt::format("exited with code {}", WEXITSTATUS(ending.status));
+}
+
+}  // namespace
+
+// What a program has to say of an exception may be long, and anything.
+std::string explain(const Ending& ending) {
+  constexpr size_t kWidth = 2000;
+  return shortened(printable(cause_of(ending)), kWidth);
 }
 
 int exit_code_of(const Ending& ending) {

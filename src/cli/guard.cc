@@ -12,6 +12,7 @@
 #include <set>
 
 #include "base/raise.h"
+#include "cli/leftovers.h"
 
 namespace cohort::cli {
 namespace {
@@ -37,17 +38,19 @@ void read_notices(int from, std::set<pid_t>& groups) {
 // not to wait for this process.
 void detach() {
   setsid();
-  prctl(PR_SET_NAME, "cohort-guard");
+  prctl(PR_SET_NAME, Guard::kProcessName);
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) std::signal(signal, SIG_IGN);
   const int nothing = open("/dev/null", O_RDWR);
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) dup2(nothing, fd);
 }
 
-[[noreturn]] void watch(int from, const std::string& secrets_folder) {
+[[noreturn]] void watch(int from, const std::string& run_folder,
+                        const std::string& secrets_folder) {
   detach();
   std::set<pid_t> groups;
   read_notices(from, groups);
   for (const pid_t group : groups) kill(-group, SIGKILL);
+  kill_marked(run_folder);
   std::error_code ignored;
   std::filesystem::remove_all(secrets_folder, ignored);
   _exit(0);
@@ -55,7 +58,7 @@ void detach() {
 
 }  // namespace
 
-Guard::Guard(const std::string& secrets_folder) {
+Guard::Guard(const std::string& run_folder, const std::string& secrets_folder) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0 || (process_ = fork()) < 0) {
     internal::raise(Code::ResourceExhausted, "[Run] the guard of the run could not be started: {}",
@@ -63,7 +66,7 @@ Guard::Guard(const std::string& secrets_folder) {
   }
   if (process_ == 0) {
     close(ends[1]);
-    watch(ends[0], secrets_folder);
+    watch(ends[0], run_folder, secrets_folder);
   }
   close(ends[0]);
   end_ = ends[1];

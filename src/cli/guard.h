@@ -7,14 +7,16 @@
 namespace cohort::cli {
 
 // A process that sees to it that nothing is left behind when the launcher is killed: it then kills
-// the process groups that are still there, and removes the folder of the run's secrets.
+// the process groups that are still there, what tasks have started outside of them (see
+// leftovers.h), and removes the folder of the run's secrets.
 //
 // It hears of a group from the group's first process, before that becomes the task's program, so
 // that there is no moment in which one is not known.
 class Guard {
  public:
+  static constexpr char kProcessName[] = "cohort-guard";
   // Forks: make it before any thread. ResourceExhausted when that is not possible.
-  explicit Guard(const std::string& secrets_folder);
+  Guard(const std::string& run_folder, const std::string& secrets_folder);
   // The launcher ends as it should; the guard does its work and ends as well.
   ~Guard();
   Guard(const Guard&) = delete;

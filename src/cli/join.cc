@@ -10,6 +10,7 @@
 #include "cli/mailbox.h"
 #include "cli/node_messages.h"
 #include "cli/route.h"
+#include "cli/run_core.h"
 #include "cli/run_folder.h"
 #include "cli/run_plan.h"
 #include "cli/run_secrets.h"
@@ -38,6 +39,7 @@ class JoinedRun {
   int run();
 
  private:
+  void connect(const std::string& launcher);
   void receive(const internal::Message& message);
   // A launcher that does not hear it any more is lost, or has ended the run: `ended` says so.
   void tell(internal::Message message);
@@ -47,7 +49,7 @@ class JoinedRun {
 
   const std::string folder_ = make_run_folder();
   Signals signals_{SIGCHLD, SIGINT, SIGTERM, SIGHUP};
-  const Guard guard_{folder_ + "/secrets"};
+  const Guard guard_{folder_, folder_ + "/secrets"};
   const internal::RunAuthority authority_;
   const RunSecrets secrets_{authority_, folder_ + "/secrets"};
   std::vector<HeldPort> ports_;
@@ -57,6 +59,7 @@ class JoinedRun {
   std::shared_ptr<internal::Connection> connection_;
   LocalTasks tasks_;
   bool over_ = false;
+  int interrupted_by_ = 0;  // a signal
   Status problem_;
 };
 
@@ -87,7 +90,7 @@ JoinedRun::JoinedRun(const JoinOptions& options)
   party_ = internal::make_endpoint(
       {.self = {.name = "machine", .incarnation = 1},
        .credentials = authority_.issue({.name = "machine", .token = authority_.token()})});
-  connection_ = party_->connect(options.launcher, std::chrono::steady_clock::now() + kConnectLimit);
+  connect(options.launcher);
   connection_->start({.received =
                           [this](const internal::Message& message) {
                             mailbox_.post([this, message] { receive(message); });
@@ -106,6 +109,17 @@ JoinedRun::JoinedRun(const JoinOptions& options)
   poller_.watch(signals_.file(), [this] { on_signal(); });
 }
 
+void JoinedRun::connect(const std::string& launcher) {
+  const Status status = capture_status([&] {
+    connection_ = party_->connect(launcher, std::chrono::steady_clock::now() + kConnectLimit);
+  });
+  if (status.ok()) return;
+  const bool nobody = status.code == Code::Unavailable || status.code == Code::DeadlineExceeded;
+  raise(status.code, "{}; {}", status.message,
+        nobody ? "does the launcher still wait there, as it printed?"
+               : "is the token that of this launcher, and of this run?");
+}
+
 void JoinedRun::tell(internal::Message message) {
   (void)capture_status([&] { connection_->send(std::move(message)); });
 }
@@ -116,7 +130,7 @@ void JoinedRun::on_signal() {
       tasks_.reap();
     } else {
       over_ = true;
-      problem_ = {.code = Code::Cancelled, .message = "[Join] interrupted"};
+      interrupted_by_ = signal;
     }
   }
 }
@@ -163,6 +177,10 @@ int JoinedRun::run() {
   while (!over_) {
     poller_.wait(kJoinTick);
     tasks_.look();
+  }
+  if (interrupted_by_ != 0) {
+    say("this machine leaves the run: its tasks are killed");
+    return 128 + interrupted_by_;
   }
   if (!problem_.ok()) {
     raise(problem_.code, "[Join] the launcher was lost, the tasks here are killed: {}",

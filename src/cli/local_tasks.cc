@@ -1,6 +1,7 @@
 #include "cli/local_tasks.h"
 
 #include <fcntl.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -13,12 +14,14 @@
 #include <utility>
 
 #include "cli/deadlock.h"
+#include "cli/leftovers.h"
 #include "cohort/error.h"
 
 namespace cohort::cli {
 namespace {
 
 constexpr size_t kLastLines = 50;
+constexpr size_t kLastLineBytes = 4096;
 constexpr auto kDeadlockPatience = std::chrono::seconds(5);
 constexpr auto kAbortPatience = std::chrono::seconds(3);
 
@@ -70,6 +73,7 @@ std::string LocalTasks::trace_file(const TaskStart& start) const {
 
 Environment LocalTasks::with_crash_report(const TaskStart& start) const {
   Environment variables = start.environment;
+  add_mark(variables, options_.folder, start.label);
   if (start.trace) variables["COHORT_TRACE_FILE"] = trace_file(start);
   if (options_.preload.empty()) return variables;
   variables["COHORT_CRASH_FILE"] = crash_file(start);
@@ -97,7 +101,7 @@ void LocalTasks::start(const TaskStart& start) {
     return [this, task, stream](std::string_view line) {
       std::vector<std::string>& last = running_.at(task)->last_lines;
       if (last.size() == kLastLines) last.erase(last.begin());
-      last.emplace_back(line);
+      last.emplace_back(line.substr(0, kLastLineBytes));
       events_.line(task, stream, line);
     };
   };
@@ -114,24 +118,25 @@ void LocalTasks::start(const TaskStart& start) {
   }
 }
 
+// One block: a task that writes without end is not to keep the others, and signals, waiting.
 void LocalTasks::read_from(int fd, LineCutter& lines) {
   char block[64 << 10];
-  for (;;) {
-    const ssize_t size = read(fd, block, sizeof block);
-    if (size > 0) {
-      lines.add({block, static_cast<size_t>(size)});
-      continue;
-    }
-    if (size == 0) poller_.forget(fd);  // closed, also by what the task has started
-    return;
-  }
+  const ssize_t size = read(fd, block, sizeof block);
+  if (size > 0) lines.add({block, static_cast<size_t>(size)});
+  if (size == 0) poller_.forget(fd);  // closed, also by what the task has started
 }
 
+// What is there now: something else may still have the file and go on writing.
 void LocalTasks::read_rest(Running& running) {
-  read_from(running.child.output, running.output);
-  read_from(running.child.errors, running.errors);
-  running.output.finish();
-  running.errors.finish();
+  for (const auto& [fd, lines] : {std::pair{running.child.output, &running.output},
+                                  std::pair{running.child.errors, &running.errors}}) {
+    int left = 0;
+    if (ioctl(fd, FIONREAD, &left) != 0) left = 0;
+    std::string rest(static_cast<size_t>(left), '\0');
+    const ssize_t size = read(fd, rest.data(), rest.size());
+    if (size > 0) lines->add({rest.data(), static_cast<size_t>(size)});
+    lines->finish();
+  }
 }
 
 void LocalTasks::signal(size_t task, int signal) {
@@ -173,6 +178,7 @@ void LocalTasks::reap() {
     rusage used{};
     if (wait4(running->child.id, &status, WNOHANG, &used) != running->child.id) continue;
     kill_rest(running->child.id);
+    kill_marked(options_.folder, running->start.label);
     read_rest(*running);
     const Ending ending = ending_of(*running, status, static_cast<uint64_t>(used.ru_maxrss) << 10);
     if (running->start.trace) hand_over_timeline(running->start);

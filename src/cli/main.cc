@@ -1,10 +1,15 @@
 // The `cohort` command. It computes nothing and does not load LibTorch, so that it starts at once;
 // what needs the library is done by a second program, cohort-compute.
 
+#include <fcntl.h>
 #include <fmt/ranges.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
 
 #include "base/raise.h"
 #include "cli/command.h"
@@ -39,6 +44,16 @@ void check_command(const CLI::App& app, const std::string& word) {
                           cohort::internal::did_you_mean(word, names), fmt::join(names, ", "));
 }
 
+// Also where nobody reads it, which is no reason to throw once more.
+void complain(const std::string& text) { std::fprintf(stderr, "cohort: %s\n", text.c_str()); }
+
+// What was printed may have nowhere to go: a disk is full.
+int flushed(int exit_code) {
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return exit_code;
+  complain(std::string("the output cannot be written: ") + std::strerror(errno));
+  return exit_code == 0 ? 1 : exit_code;
+}
+
 int run(int argc, char** argv) {
   int exit_code = 0;
   CLI::App app{"Cohort: distributed training for C++", "cohort"};
@@ -64,16 +79,24 @@ int run(int argc, char** argv) {
   return exit_code;
 }
 
+// Files that are opened later are not to become the standard streams.
+void open_standard_streams() {
+  int fd = 0;
+  while (fd >= 0 && fd <= STDERR_FILENO) fd = open("/dev/null", O_RDWR);
+  if (fd > STDERR_FILENO) close(fd);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  open_standard_streams();
   try {
-    return run(argc, argv);
+    return flushed(run(argc, argv));
   } catch (const cohort::Error& error) {
-    fmt::print(stderr, "cohort: {}\n", error.message());
+    complain(error.message());
     return error.code() == cohort::Code::InvalidArgument ? kBadInput : 1;
   } catch (const std::exception& error) {
-    fmt::print(stderr, "cohort: {}\n", error.what());
+    complain(error.what());
     return 1;
   }
 }

@@ -53,6 +53,7 @@ void list_fields(auto& fields, EitherWay<CrashRecord> auto& crash) {
   fields.integer(crash.code);
   fields.number(crash.address);
   fields.flag(crash.stack_overflow);
+  fields.flag(crash.terminated);
   fields.text(crash.exception);
   fields.text(crash.what);
   fields.texts(crash.frames);

@@ -28,6 +28,27 @@ TEST(LineCutter, GivesLinesHoweverTheyArrive) {
   EXPECT_EQ(lines.size(), 4U);
 }
 
+TEST(TaskLog, SaysWhyALineIsNotKept) {
+  TaskLog log("/dev/full");
+  EXPECT_EQ(log.add("a line"), "No space left on device");
+  EXPECT_EQ(log.add("another"), "No space left on device");
+  EXPECT_EQ(TaskLog("/dev/null").add("a line"), "");
+}
+
+TEST(Text, OfProgramsIsMadePrintable) {
+  EXPECT_EQ(printable("plain \xc3\xbc"), "plain \xc3\xbc");
+  EXPECT_EQ(printable("1 %\r2 %\r"), "2 %");
+  EXPECT_EQ(printable("\033[1;31mred\033[0m \a\x7f"), "red   ");
+  EXPECT_EQ(printable("cut \033[3"), "cut ");
+  EXPECT_EQ(shortened("12345678", 8), "12345678");
+  EXPECT_EQ(shortened("123456789", 8), "12345...");
+  EXPECT_EQ(shortened("1234\xc3\xbc"
+                      "789",
+                      8),
+            "1234...")
+      << "no half letter";
+}
+
 TEST(StatusTable, DoesNotBlameAChiefThatOnlyCoordinates) {
   std::vector<AskedTask> tasks(2);
   tasks[0].label = "chief:0";

@@ -11,16 +11,12 @@ constexpr size_t kLines = 10;   // of output
 constexpr size_t kFrames = 12;  // of the stack
 constexpr size_t kWidth = 160;
 
-std::string shortened(const std::string& text) {
-  return text.size() <= kWidth ? text : text.substr(0, kWidth - 3) + "...";
-}
-
 std::string last_lines(const Ending& ending) {
   if (ending.last_lines.empty()) return "  it wrote nothing\n";
   const size_t count = std::min(kLines, ending.last_lines.size());
   std::string text = fmt::format("  its last {}:\n", count == 1 ? "line" : "lines");
   for (size_t i = ending.last_lines.size() - count; i < ending.last_lines.size(); ++i) {
-    text += "    | " + shortened(ending.last_lines[i]) + "\n";
+    text += "    | " + shortened(printable(ending.last_lines[i]), kWidth) + "\n";
   }
   return text;
 }
@@ -40,7 +36,7 @@ std::string fate_of(const Supervisor::Outcome& outcome) {
   if (!outcome.ending->not_started.empty()) return "was not started either";
   if (outcome.ending->good()) return outcome.asked_to_stop ? "stopped" : "finished";
   if (outcome.asked_to_stop) return "stopped";
-  return shortened(explain(*outcome.ending));
+  return shortened(explain(*outcome.ending), kWidth);
 }
 
 // Those with one fate share a line.
@@ -51,7 +47,8 @@ std::string others(const Supervisor& run, size_t guilty) {
   }
   std::string text;
   for (const auto& [fate, labels] : by_fate) {
-    text += fmt::format("  {}: {}\n", shortened(fmt::format("{}", fmt::join(labels, ", "))), fate);
+    text += fmt::format("  {}: {}\n", shortened(fmt::format("{}", fmt::join(labels, ", ")), kWidth),
+                        fate);
   }
   return text;
 }

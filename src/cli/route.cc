@@ -41,7 +41,11 @@ std::string own_address_towards(const std::string& host) {
   wanted.ai_socktype = SOCK_DGRAM;
   addrinfo* first = nullptr;
   if (getaddrinfo(host.c_str(), kAnyPort, &wanted, &first) != 0) {
-    internal::raise(Code::NotFound, "[Run] '{}' has no address: is the name right?", host);
+    internal::raise(
+        Code::NotFound,
+        "[Run] '{}' has no address: is the name right? Where only ssh knows it, --listen "
+        "gives this machine's address",
+        host);
   }
   const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> all(first, &freeaddrinfo);
   const std::string address = local_end(*first);

@@ -29,7 +29,7 @@ int run_here(const RunOptions& options) {
   const std::string folder = make_run_folder();
   const std::string secrets_folder = folder + "/secrets";
   Signals signals{SIGCHLD, SIGINT, SIGTERM, SIGHUP};
-  const Guard guard(secrets_folder);
+  const Guard guard(folder, secrets_folder);
   std::vector<HeldPort> ports;
   const RunPlan plan = plan_here(options.roles, ports);
   const internal::RunAuthority authority;

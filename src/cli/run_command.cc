@@ -1,8 +1,12 @@
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cctype>
 #include <charconv>
+#include <cstring>
 
 #include "base/raise.h"
 #include "cli/command.h"
+#include "cli/number_between.h"
 #include "cli/run.h"
 
 namespace cohort::cli {
@@ -54,17 +58,30 @@ void add_restarts(const std::string& text, std::map<std::string, int>& restarts)
   restarts[job] = number;
 }
 
+// Names and addresses that ssh takes for a host, and shells for one word.
+bool is_host_name(const std::string& text) {
+  const auto is_allowed = [](char letter) {
+    return std::isalnum(static_cast<unsigned char>(letter)) != 0 ||
+           std::strchr(".-_@", letter) != nullptr;
+  };
+  return !text.empty() && text[0] != '-' && std::all_of(text.begin(), text.end(), is_allowed);
+}
+
 // "host" or "host:slots".
 HostSlots parse_host(const std::string& text) {
+  constexpr int kMostSlots = 1024;
   const size_t colon = text.rfind(':');
   HostSlots host{.host = text.substr(0, colon)};
   const std::string slots = colon == std::string::npos ? "1" : text.substr(colon + 1);
   const auto [end, problem] =
       std::from_chars(slots.data(), slots.data() + slots.size(), host.slots);
   const bool is_number = problem == std::errc() && end == slots.data() + slots.size();
-  if (host.host.empty() || !is_number || host.slots < 1) {
-    raise(Code::InvalidArgument, "[Run] --hosts takes host or host:tasks such as a:2, not '{}'",
-          text);
+  const bool good_slots = is_number && host.slots >= 1 && host.slots <= kMostSlots;
+  if (!is_host_name(host.host) || !good_slots) {
+    raise(Code::InvalidArgument,
+          "[Run] --hosts takes host or host:tasks such as a:2, with names, IPv4 addresses and at "
+          "most {} tasks each, not '{}'",
+          kMostSlots, text);
   }
   return host;
 }
@@ -81,6 +98,18 @@ void check_command(const std::vector<std::string>& command) {
   }
 }
 
+void check_places(const RunOptions& options, bool roles_given) {
+  if (options.hosts.empty() || !roles_given) return;
+  const size_t tasks = tasks_of(options.roles).size();
+  size_t places = 0;
+  for (const HostSlots& host : options.hosts) places += static_cast<size_t>(host.slots);
+  if (tasks > places) {
+    raise(Code::InvalidArgument,
+          "[Run] there are {} tasks and {} places on the machines of --hosts; a:3 gives a three",
+          tasks, places);
+  }
+}
+
 RunOptions options_of(const TypedRun& typed, std::vector<std::string> command) {
   RunOptions options = typed.run;
   check_command(command);
@@ -93,6 +122,7 @@ RunOptions options_of(const TypedRun& typed, std::vector<std::string> command) {
   for (const HostSlots& host : options.hosts) {
     if (!roles_given) options.roles.workers += host.slots;
   }
+  check_places(options, roles_given);
   options.join_limit = std::chrono::milliseconds(static_cast<int64_t>(typed.join_seconds * 1000));
   if (typed.memory_bytes > 0) options.memory_limit_bytes = typed.memory_bytes;
   return options;
@@ -109,7 +139,17 @@ void add_machine_options(CLI::App& command, TypedRun& typed) {
   command.add_option("--listen", typed.run.listen, "This machine's address for the others");
   command.add_option("--ssh", typed.run.ssh, "What is called to start on another machine (ssh)");
   command.add_option("--join-timeout", typed.join_seconds, "Seconds to wait for machines (60)")
-      ->check(CLI::Range(0.0, 86400.0));
+      ->check(number_between(0, 86400));
+}
+
+// The last one that is given is the first that looks: less than 0 would be taken for a large
+// number.
+CLI::Validator not_negative() {
+  return CLI::Validator(
+      [](const std::string& text) -> std::string {
+        return text.starts_with("-") ? "'" + text + "' is less than nothing" : "";
+      },
+      "");
 }
 
 void add_options(CLI::App& command, TypedRun& typed) {
@@ -127,13 +167,14 @@ void add_options(CLI::App& command, TypedRun& typed) {
       ->delimiter(',')
       ->allow_extra_args(false);
   command.add_option("--grace", typed.grace_seconds, "Seconds to end in, when asked to (5)")
-      ->check(CLI::Range(0.0, 3600.0));
+      ->check(number_between(0, 3600));
   command.add_option("--memory", typed.memory_bytes, "Limit of each task's data, such as 2GB")
-      ->transform(CLI::AsSizeValue(false));
+      ->transform(CLI::AsSizeValue(false))
+      ->transform(not_negative());
   command
       .add_option("--stall-after", typed.run.stall_seconds,
                   "Seconds that tasks wait for another before it is said who and why (5)")
-      ->check(CLI::Range(0.1, 86400.0));
+      ->check(number_between(0.1, 86400));
   command.add_option("--trace", typed.run.trace,
                      "A file for what the tasks do when, which ui.perfetto.dev opens");
   command.add_option("--log-dir", typed.run.log_folder, "Where what the tasks write is kept");

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <csignal>
-#include <cstdio>
 #include <filesystem>
+#include <utility>
 
 #include "base/raise.h"
 #include "cli/report.h"
@@ -21,14 +21,24 @@ std::vector<std::string> labels_of(const RunPlan& plan) {
   return labels;
 }
 
+std::string own_folder() {
+  std::error_code problem;
+  const std::filesystem::path folder = std::filesystem::current_path(problem);
+  if (!problem) return folder.string();
+  internal::raise(Code::InvalidArgument,
+                  "[Run] the folder in which this is run is not there: {}; cd to another one",
+                  problem.message());
+}
+
 }  // namespace
 
-void say(const std::string& text) { fmt::print(stderr, "cohort: {}\n", text); }
+void say(const std::string& text) { write_out(Stream::Errors, fmt::format("cohort: {}\n", text)); }
 
 RunCore::RunCore(const RunOptions& options, Poller& poller, const std::string& log_folder)
     : options_(options),
       poller_(poller),
       log_folder_(options.log_folder.empty() ? log_folder : options.log_folder) {
+  std::signal(SIGPIPE, SIG_IGN);  // nobody reads the output any more: the files have it
   std::error_code problem;
   std::filesystem::create_directories(log_folder_, problem);
   if (problem) {
@@ -40,7 +50,7 @@ RunCore::RunCore(const RunOptions& options, Poller& poller, const std::string& l
 TaskEvents RunCore::events() {
   return {.line =
               [this](size_t task, Stream stream, std::string_view line) {
-                logs_.at(task)->add(line);
+                keep(task, line);
                 printer_->line(task, stream, line);
               },
           .ended = [this](size_t task, const Ending& ending) { task_ended(task, ending); },
@@ -50,6 +60,13 @@ TaskEvents RunCore::events() {
               [this](size_t task, std::string_view lines) {
                 trace_->add(task, lines, supervisor_->tasks()[task].host->clock_ahead());
               }};
+}
+
+void RunCore::keep(size_t task, std::string_view line) {
+  const std::string problem = logs_.at(task)->add(line);
+  if (problem.empty() || std::exchange(lines_lost_, true)) return;
+  say(fmt::format("what the tasks write is not kept whole: '{}': {}; see --log-dir",
+                  logs_[task]->path(), problem));
 }
 
 void RunCore::task_ended(size_t task, const Ending& ending) {
@@ -94,7 +111,7 @@ std::vector<SupervisedTask> RunCore::supervised_tasks(const Work& work) {
                              .label = label_of(task),
                              .command = options_.command,
                              .environment = environment,
-                             .folder = std::filesystem::current_path().string(),
+                             .folder = own_folder(),
                              .memory_limit_bytes = options_.memory_limit_bytes,
                              .trace = trace_ != nullptr},
                    .id = task,
@@ -108,6 +125,7 @@ void RunCore::on_signal(const Work& work, Signals& signals) {
     if (signal == SIGCHLD) {
       work.child_ended();
     } else {
+      do_not_wait_for_readers();
       say("stopping the tasks; once more to kill them");
       supervisor_->stop(signal);
     }
@@ -129,7 +147,6 @@ void RunCore::loop(const Work& work, Signals& signals) {
 }
 
 int RunCore::run(const Work& work, Signals& signals) {
-  std::signal(SIGPIPE, SIG_IGN);  // nobody reads the output any more: the files have it
   printer_ = std::make_unique<Printer>(labels_of(work.plan));
   if (!options_.trace.empty()) {
     trace_ = std::make_unique<TraceFile>(options_.trace, labels_of(work.plan));
@@ -140,12 +157,18 @@ int RunCore::run(const Work& work, Signals& signals) {
   stalls_ = watch_stalls(work);
   supervisor_->start();
   loop(work, signals);
-  if (trace_) {
-    trace_->write();
-    say(fmt::format("the timelines are in {}; ui.perfetto.dev opens it", trace_->path()));
-  }
   report();
-  return supervisor_->exit_code();
+  const bool traced = write_trace();
+  const int code = supervisor_->exit_code();
+  return code == 0 && !traced ? 1 : code;
+}
+
+bool RunCore::write_trace() const {
+  if (!trace_) return true;
+  const Status status = capture_status([&] { trace_->write(); });
+  say(status.ok() ? fmt::format("the timelines are in {}; ui.perfetto.dev opens it", trace_->path())
+                  : status.message);
+  return status.ok();
 }
 
 void RunCore::report() const {
@@ -153,7 +176,7 @@ void RunCore::report() const {
   if (!guilty) return;
   std::vector<std::string> files;
   for (const auto& log : logs_) files.push_back(log->path());
-  fmt::print(stderr, "\n{}", failure_report(*supervisor_, *guilty, files));
+  write_out(Stream::Errors, "\n" + failure_report(*supervisor_, *guilty, files));
 }
 
 }  // namespace cohort::cli

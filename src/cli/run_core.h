@@ -45,7 +45,10 @@ class RunCore {
   void task_ended(size_t task, const Ending& ending);
   void place_found(size_t task, const TaskPlace& place);
   std::unique_ptr<StallWatch> watch_stalls(const Work& work);
+  void keep(size_t task, std::string_view line);
   void report() const;
+  // False when a trace is wanted and could not be written; that is said.
+  bool write_trace() const;
 
   const RunOptions& options_;
   Poller& poller_;
@@ -55,6 +58,7 @@ class RunCore {
   std::unique_ptr<Supervisor> supervisor_;
   std::unique_ptr<StallWatch> stalls_;
   std::unique_ptr<TraceFile> trace_;  // when one is wanted
+  bool lines_lost_ = false;           // and it was said
 };
 
 }  // namespace cohort::cli

@@ -35,7 +35,8 @@ void make_private_folder(const std::string& path) {
 std::string runs_folder() {
   const char* const chosen = std::getenv("TMPDIR");
   const std::string temporary = chosen == nullptr || *chosen == '\0' ? "/tmp" : chosen;
-  return fmt::format("{}/cohort-{}", temporary, getuid());
+  // Tasks may change their folder.
+  return fmt::format("{}/cohort-{}", std::filesystem::absolute(temporary).string(), getuid());
 }
 
 std::string make_run_folder() {

@@ -44,7 +44,7 @@ class NodesRun {
   const RunOptions& options_;
   const std::string folder_ = make_run_folder();
   Signals signals_{SIGCHLD, SIGINT, SIGTERM, SIGHUP};
-  const Guard guard_{folder_ + "/secrets"};
+  const Guard guard_{folder_, folder_ + "/secrets"};
   const internal::RunAuthority authority_;
   const RunSecrets secrets_{authority_, folder_ + "/secrets"};
   Mailbox mailbox_;
@@ -58,7 +58,9 @@ class NodesRun {
 
 std::string listening_host(const RunOptions& options) {
   if (!options.listen.empty()) return options.listen;
-  return options.hosts.empty() ? own_address() : own_address_towards(options.hosts[0].host);
+  if (options.hosts.empty()) return own_address();
+  const std::string& first = options.hosts[0].host;  // host, or user@host
+  return own_address_towards(first.substr(first.rfind('@') + 1));
 }
 
 NodesRun::NodesRun(const RunOptions& options)
@@ -154,7 +156,8 @@ std::vector<int> NodesRun::slots() const {
 }
 
 RunPlan NodesRun::make_plan(std::vector<TaskHost*>& machines) {
-  const std::vector<Node*> nodes = joined();
+  std::vector<Node*> nodes = joined();
+  nodes.resize(num_nodes());  // one more may have come at the same time
   const std::vector<int> counts = slots();
   // One more on the first, for programs that meet by themselves.
   for (size_t i = 0; i < nodes.size(); ++i) nodes[i]->hold_ports(counts[i] + (i == 0 ? 1 : 0));

@@ -10,11 +10,21 @@
 #include "base/raise.h"
 
 namespace cohort::cli {
+namespace {
+
+bool is_ignored(int signal) {
+  struct sigaction present {};
+  return sigaction(signal, nullptr, &present) == 0 && present.sa_handler == SIG_IGN;
+}
+
+}  // namespace
 
 Signals::Signals(std::initializer_list<int> signals) {
   sigset_t set;
   sigemptyset(&set);
-  for (const int signal : signals) sigaddset(&set, signal);
+  for (const int signal : signals) {
+    if (!is_ignored(signal)) sigaddset(&set, signal);
+  }
   sigprocmask(SIG_BLOCK, &set, nullptr);
   file_ = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
   if (file_ < 0) {

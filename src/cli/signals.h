@@ -4,8 +4,8 @@
 
 namespace cohort::cli {
 
-// Signals of this process as a file to read, for as long as the object lives. Make it before
-// threads.
+// Signals of this process as a file to read, for as long as the object lives; those that this
+// process was started to ignore, as by nohup, stay ignored. Make it before threads.
 class Signals {
  public:
   explicit Signals(std::initializer_list<int> signals);

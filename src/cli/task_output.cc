@@ -1,35 +1,86 @@
 #include "cli/task_output.h"
 
 #include <fmt/format.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
+#include <climits>
+#include <csignal>
 #include <cstdlib>
+#include <cstring>
 
 #include "base/raise.h"
 
 namespace cohort::cli {
 namespace {
 
-constexpr size_t kLongLine = 64 << 10;
+constexpr size_t kLongLine = 1 << 20;
+constexpr int kLookForSignals = 100;  // milliseconds
 // Of terminals: readable on dark and on light.
 constexpr std::array kColours = {36, 33, 35, 32, 34, 31};
 
 int descriptor(Stream stream) { return stream == Stream::Output ? STDOUT_FILENO : STDERR_FILENO; }
 
-// All of it, in as few calls as there can be, so that lines of tasks do not mix.
-void write_all(int fd, std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t written = write(fd, text.data(), text.size());
-    if (written < 0 && errno == EINTR) continue;
+std::atomic<bool> waits_for_readers = true;
+
+// Whether a signal that asks this process to end waits to be read.
+bool is_asked_to_end() {
+  sigset_t pending;
+  if (sigpending(&pending) != 0) return false;
+  return sigismember(&pending, SIGINT) == 1 || sigismember(&pending, SIGTERM) == 1 ||
+         sigismember(&pending, SIGHUP) == 1;
+}
+
+// Whether some can be written without waiting; false when nobody is to wait any longer.
+bool wait_until_writable(int fd) {
+  pollfd file{.fd = fd, .events = POLLOUT, .revents = 0};
+  for (;;) {
+    const int limit = waits_for_readers ? kLookForSignals : 0;
+    if (poll(&file, 1, limit) > 0) return true;
+    if (is_asked_to_end()) do_not_wait_for_readers();
+    if (!waits_for_readers) return false;
+  }
+}
+
+// Behind the last "\r" that something follows.
+std::string_view last_state(std::string_view line) {
+  while (line.ends_with('\r')) line.remove_suffix(1);
+  return line.substr(line.rfind('\r') + 1);
+}
+
+bool is_control(char letter) { return static_cast<unsigned char>(letter) < 0x20 || letter == 0x7f; }
+
+}  // namespace
+
+void do_not_wait_for_readers() { waits_for_readers = false; }
+
+void write_out(Stream stream, std::string_view text) {
+  const int fd = descriptor(stream);
+  while (!text.empty() && wait_until_writable(fd)) {
+    // So much a pipe that is ready takes at once.
+    const ssize_t written = write(fd, text.data(), std::min<size_t>(text.size(), PIPE_BUF));
+    if (written < 0 && (errno == EINTR || errno == EAGAIN)) continue;
     if (written <= 0) return;
     text.remove_prefix(static_cast<size_t>(written));
   }
 }
 
-}  // namespace
+std::string printable(std::string_view text) {
+  std::string result;
+  text = last_state(text);
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text.substr(i).starts_with("\033[")) {  // up to its final letter
+      i = std::min(text.find_first_not_of("0123456789;?", i + 2), text.size());
+    } else {
+      result += is_control(text[i]) ? ' ' : text[i];
+    }
+  }
+  return result;
+}
 
 void LineCutter::add(std::string_view bytes) {
   for (size_t end; (end = bytes.find('\n')) != std::string_view::npos;) {
@@ -54,27 +105,42 @@ TaskLog::TaskLog(std::string path) : path_(std::move(path)), file_(path_, std::i
   }
 }
 
-void TaskLog::add(std::string_view line) { file_ << line << '\n' << std::flush; }
+std::string shortened(const std::string& text, size_t width) {
+  if (text.size() <= width) return text;
+  size_t end = width - 3;
+  while (end > 0 && (text[end] & 0xc0) == 0x80) --end;
+  return text.substr(0, end) + "...";
+}
 
-bool is_colourful(int fd) { return isatty(fd) == 1 && std::getenv("NO_COLOR") == nullptr; }
+std::string TaskLog::add(std::string_view line) {
+  errno = 0;
+  if (file_ << line << '\n' << std::flush) return "";
+  file_.clear();  // there may be room for the next one
+  return std::strerror(errno);
+}
 
 Printer::Printer(std::vector<std::string> labels) {
   size_t width = 0;
   for (const std::string& label : labels) width = std::max(width, label.size());
   for (const Stream stream : {Stream::Output, Stream::Errors}) {
-    const bool colourful = is_colourful(descriptor(stream));
+    Look& look = looks_[static_cast<size_t>(stream)];
+    look.terminal = isatty(descriptor(stream)) == 1;
+    look.colourful = look.terminal && std::getenv("NO_COLOR") == nullptr;
     for (size_t i = 0; i < labels.size(); ++i) {
       const std::string plain = fmt::format("[{}]{:{}} ", labels[i], "", width - labels[i].size());
-      prefixes_[static_cast<size_t>(stream)].push_back(
-          colourful ? fmt::format("\033[{}m{}\033[0m", kColours[i % kColours.size()], plain)
-                    : plain);
+      look.prefixes.push_back(
+          look.colourful ? fmt::format("\033[{}m{}\033[0m", kColours[i % kColours.size()], plain)
+                         : plain);
     }
   }
 }
 
 void Printer::line(size_t task, Stream stream, std::string_view text) {
-  write_all(descriptor(stream),
-            fmt::format("{}{}\n", prefixes_[static_cast<size_t>(stream)].at(task), text));
+  const Look& look = looks_[static_cast<size_t>(stream)];
+  if (look.terminal) text = last_state(text);
+  const bool coloured = look.terminal && text.find('\033') != std::string_view::npos;
+  write_out(stream,
+            fmt::format("{}{}{}\n", look.prefixes.at(task), text, coloured ? "\033[0m" : ""));
 }
 
 }  // namespace cohort::cli

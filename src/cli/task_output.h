@@ -10,6 +10,12 @@ namespace cohort::cli {
 
 enum class Stream { Output, Errors };
 
+// Writes all of it to this process's own stream. Waits for a reader that is slow; one that is gone
+// is no error: the files have everything.
+void write_out(Stream stream, std::string_view text);
+// From now on what a reader does not take at once is left out: somebody wants this process to end.
+void do_not_wait_for_readers();
+
 // Bytes as they come, given on as lines. One without an end is given on when it is long, or by
 // finish().
 class LineCutter {
@@ -29,7 +35,8 @@ class TaskLog {
  public:
   // PermissionDenied when it cannot be written.
   explicit TaskLog(std::string path);
-  void add(std::string_view line);
+  // Why the line could not be kept; empty when it was.
+  std::string add(std::string_view line);
   const std::string& path() const { return path_; }
 
  private:
@@ -38,17 +45,25 @@ class TaskLog {
 };
 
 // Writes the lines of all tasks to this process's own streams, each behind its task's name; in
-// colours on a terminal, unless NO_COLOR is set.
+// colours on a terminal, unless NO_COLOR is set. On a terminal, of a line that a program wrote over
+// again and again ("\r") the last state is shown, and colours end with their line.
 class Printer {
  public:
   explicit Printer(std::vector<std::string> labels);
   void line(size_t task, Stream stream, std::string_view text);
 
  private:
-  std::vector<std::string> prefixes_[2];  // of each stream
+  struct Look {
+    bool terminal = false, colourful = false;
+    std::vector<std::string> prefixes = {};
+  };
+  Look looks_[2];  // of each stream
 };
 
-// Whether colours make sense there.
-bool is_colourful(int fd);
+// Text as it may stand in a report, whatever a program wrote: the last state of a line that was
+// written over, without what would move the cursor or change colours.
+std::string printable(std::string_view text);
+// At most so many bytes of it, and no half letter (UTF-8).
+std::string shortened(const std::string& text, size_t width);
 
 }  // namespace cohort::cli

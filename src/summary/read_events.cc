@@ -59,33 +59,37 @@ std::chrono::system_clock::time_point time_of(const events::Event& event) {
       std::chrono::duration_cast<std::chrono::system_clock::duration>(seconds));
 }
 
-void read_event(const events::Event& event, std::vector<SummaryEvent>& all) {
+void read_event(const events::Event& event, const std::function<void(const SummaryEvent&)>& take) {
   SummaryEvent read{.time = time_of(event), .step = event.step()};
   for (const events::Summary::Value& value : event.summary().value()) {
-    if (read_value(value, read)) all.push_back(read);
+    if (read_value(value, read)) take(read);
   }
   events::GraphDef graph;
   if (event.has_graph_def() && graph.ParseFromString(event.graph_def())) {
     read.tag = "graph";
     read.value = SummaryGraph{graph.node_size()};
-    all.push_back(read);
+    take(read);
   }
 }
 
 }  // namespace
 
 std::vector<SummaryEvent> read_events(const std::string& path) {
-  data::internal::TFRecordFile file(data::internal::open_file(path), {});
   std::vector<SummaryEvent> all;
+  read_events(path, [&](const SummaryEvent& event) { all.push_back(event); });
+  return all;
+}
+
+void read_events(const std::string& path, const std::function<void(const SummaryEvent&)>& take) {
+  data::internal::TFRecordFile file(data::internal::open_file(path), {});
   std::string record;
   while (file.next(record)) {
     events::Event event;
     if (!event.ParseFromString(record)) {
       internal::raise(Code::DataLoss, "[Events] '{}' has a record that is no event", path);
     }
-    read_event(event, all);
+    read_event(event, take);
   }
-  return all;
 }
 
 }  // namespace cohort

@@ -52,6 +52,13 @@ INSTANTIATE_TEST_SUITE_P(
         BadLine{{"run", "--workres", "2", kProgram}, 2, "no option '--workres'"},
         BadLine{{"run", "--ps", "2", kProgram}, 2, "nobody who trains"},
         BadLine{{"run", "-n", "1", "--grace", "-1", kProgram}, 2, "--grace"},
+        BadLine{{"run", "-n", "1", "--grace", "nan", kProgram}, 2, "--grace"},
+        BadLine{{"run", "-n", "1", "--stall-after", "nan", kProgram}, 2, "--stall-after"},
+        BadLine{{"run", "-n", "1", "--memory", "-1", kProgram}, 2, "--memory"},
+        BadLine{{"run", "--hosts", "-oProxyCommand=ls", kProgram}, 2, "--hosts"},
+        BadLine{{"run", "--hosts", "::1", kProgram}, 2, "IPv4"},
+        BadLine{{"run", "--hosts", "a;ls:1", kProgram}, 2, "--hosts"},
+        BadLine{{"run", "-n", "3", "--hosts", "127.0.0.1:2", kProgram}, 2, "3 tasks and 2 places"},
         BadLine{{"run", "-n", "1", "--memory", "2XB", kProgram}, 2, "--memory"},
         BadLine{{"run", "-n", "1", "--max-restarts", "many", kProgram}, 2, "worker=3"},
         BadLine{{"run", "-n", "1", "--max-restarts", "wroker=1", kProgram}, 2, "no job"},
@@ -102,12 +109,32 @@ INSTANTIATE_TEST_SUITE_P(
                     BadLine{{"status", "--credentials", "/none", "127.0.0.1:1"}, 1, "/none"},
                     BadLine{{"doctor", "--cluster", "x"}, 2, "job=host:port"},
                     BadLine{{"doctor", "--timeout", "-1"}, 2, "--timeout"},
+                    BadLine{{"doctor", "--timeout", "nan"}, 2, "--timeout"},
                     BadLine{{"inspect"}, 2, "path"},
                     BadLine{{"inspect", "/no/such/file"}, 1, "/no/such/file"},
                     BadLine{{"inspect", "--kind", "novel", "x"}, 2, "novel"},
                     BadLine{{"inspect", "--limit", "-1", "x"}, 2, "--limit"},
                     BadLine{{"inspect", "/etc/hostname"}, 1, "/etc/hostname"},
                     BadLine{{"inspect", "/"}, 1, "/"}));
+
+TEST(Output, ThatCannotBeWrittenIsAnError) {
+  for (const char* words : {"completion bash", "--version", "--help"}) {
+    Process process(
+        {"/bin/sh", "-c", std::string("exec " COHORT_COMMAND " ") + words + " >/dev/full"});
+    EXPECT_EQ(process.wait(), 1) << words;
+    EXPECT_TRUE(contains(process.output(), "No space left on device")) << process.output();
+  }
+}
+
+TEST(Folder, ThatIsGoneIsTold) {
+  const LaunchFolder folder;
+  const std::string gone = folder.path() + "/gone";
+  Process process({"/bin/sh", "-c",
+                   "mkdir " + gone + " && cd " + gone + " && rmdir " + gone +
+                       " && exec " COHORT_COMMAND " run -n 1 " DYING_TASK " exit 0"});
+  EXPECT_EQ(process.wait(), 2) << process.output();
+  EXPECT_TRUE(contains(process.output(), "cd to another one")) << process.output();
+}
 
 // A port that somebody has, and who that is.
 TEST(TakenPort, IsToldWithItsOwner) {

@@ -137,5 +137,27 @@ TEST(Inspect, SaysWhatIsInAFile) {
   EXPECT_EQ(missing.code, 1);
 }
 
+// Of a training that was killed, the end is missing; what comes before is of interest.
+TEST(Inspect, ShowsWhatComesBeforeTheDamage) {
+  const LaunchFolder folder;
+  Process writer({TRAIN_TASK, folder.path()});
+  ASSERT_EQ(writer.wait(), 0) << writer.output();
+  std::filesystem::resize_file(folder.path() + "/records",
+                               std::filesystem::file_size(folder.path() + "/records") - 3);
+  const Launched records = command({"inspect", folder.path() + "/records"});
+  EXPECT_EQ(records.code, 1);
+  EXPECT_TRUE(contains(records.output, "1 records")) << records.output;
+  EXPECT_TRUE(contains(records.output, "record 1")) << records.output;
+  const std::string board = folder.path() + "/board";
+  std::filesystem::create_directory(board);
+  std::filesystem::rename(folder.path() + "/events", board + "/events.out.tfevents.1.h");
+  EXPECT_EQ(command({"inspect", board}).code, 0);
+  std::ofstream(board + "/events.out.tfevents.1.h", std::ios::app) << "torn";
+  const Launched events = command({"inspect", board});
+  EXPECT_EQ(events.code, 1);
+  EXPECT_TRUE(contains(events.output, "1 values of 1 tags")) << events.output;
+  EXPECT_TRUE(contains(events.output, "events.out.tfevents.1.h")) << events.output;
+}
+
 }  // namespace
 }  // namespace cohort::test

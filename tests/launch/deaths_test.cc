@@ -46,7 +46,7 @@ TEST_P(Deaths, AreExplained) {
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    Twelve, Deaths,
+    All, Deaths,
     testing::Values(
         Death{"throw",
               {},
@@ -64,6 +64,13 @@ INSTANTIATE_TEST_SUITE_P(
         Death{"exit", {"7"}, 7, "exited with code 7", ""},
         Death{"memory", {}, 134, "out of memory (limit 300 MB, peak 2", "take_all_memory"},
         Death{"stack", {}, 139, "stack overflow (limit ", "recurse"},
+        Death{"thread", {}, 139, "stack overflow (limit ", "recurse"},
+        Death{"text",
+              {},
+              134,
+              "exception char const* that nobody caught: a text and no exception",
+              "main"},
+        Death{"terminate", {}, 134, "std::terminate() was called without an exception", "main"},
         Death{"term", {}, 143, "terminated (signal 15) by somebody else", ""},
         Death{"kill", {}, 137, "killed (signal 9) by somebody else, not for want of memory", ""},
         Death{"deadlock",
@@ -108,6 +115,25 @@ TEST(Death, ByTheKernelForWantOfMemoryIsToldApart) {
   EXPECT_NE(process.output().find("worker:1 died after"), std::string::npos) << process.output();
   EXPECT_NE(process.output().find("out of memory (limit 150 MB, peak 1"), std::string::npos)
       << process.output();
+}
+
+// What a program wrote is not to move the cursor of who reads the report.
+TEST(Death, IsReportedInPlainText) {
+  const LaunchFolder folder;
+  const Launched run = launch({"-n", "1", DYING_TASK, "colours"});
+  EXPECT_EQ(run.code, 3);
+  EXPECT_NE(run.output.find("    | 100 % \n"), std::string::npos) << run.output;
+}
+
+TEST(Death, HasItsExitCodeWhereNobodyReadsTheReport) {
+  const LaunchFolder folder;
+  for (const char* where : {"2>/dev/full", "2>&-", "2>&- >&-", "--trace /dev/full"}) {
+    const bool is_option = std::string(where).starts_with("--");
+    Process process({"/bin/sh", "-c",
+                     std::string("exec " COHORT_COMMAND " run -n 1 ") + (is_option ? where : "") +
+                         " " DYING_TASK " exit 7 " + (is_option ? "" : where)});
+    EXPECT_EQ(process.wait(), 7) << where << process.output();
+  }
 }
 
 TEST(Death, OfAProgramThatDoesNotExistNamesIt) {

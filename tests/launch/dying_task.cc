@@ -85,6 +85,32 @@ void wait(const std::string& file) {
   for (;;) pause();
 }
 
+// As a daemon does: out of the task's group and session. Writes both numbers to the file.
+void leave_a_daemon(const std::string& file) {
+  if (fork() == 0) {
+    setsid();
+    if (fork() != 0) _exit(0);
+    std::ofstream(file + ".tmp") << getpid();
+    std::rename((file + ".tmp").c_str(), file.c_str());
+    for (;;) pause();
+  }
+  while (access(file.c_str(), F_OK) != 0) usleep(1000);
+}
+
+void write_without_end() {
+  for (;;) std::puts("one line after the other");
+}
+
+void overflow_in_a_thread() {
+  std::thread([] { recurse(0); }).join();
+}
+
+void forget_a_thread() {
+  std::thread([] {
+    for (;;) pause();
+  });
+}
+
 // Listens for a moment at the port that belongs to this task, as a server does.
 int listen_at(const std::string& port) {
   const int on = 1;
@@ -135,6 +161,21 @@ int end(const std::string& way, const std::vector<std::string>& arguments) {
       {"memory", take_all_memory},
       {"term", [] { std::raise(SIGTERM); }},
       {"kill", [] { std::raise(SIGKILL); }},
+      {"text", [] { throw "a text and no exception"; }},
+      {"terminate", forget_a_thread},
+      {"thread", overflow_in_a_thread},
+      {"endless", write_without_end},
+      {"colours",
+       [] {
+         std::puts("10 %\r90 %\r\033[31m100 %\033[0m\a");
+         std::exit(3);
+       }},
+      {"daemon", [&] { leave_a_daemon(arguments.at(0)); }},
+      {"daemon_and_wait",
+       [&] {
+         leave_a_daemon(arguments.at(0));
+         for (;;) pause();
+       }},
       {"wait", [&] { wait(arguments.at(0)); }},
       {"stubborn", [&] {
          std::signal(SIGTERM, SIG_IGN);

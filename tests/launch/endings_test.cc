@@ -1,7 +1,10 @@
 // However a launcher ends, it leaves nothing behind.
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
 
 #include "launch/launch.h"
 
@@ -75,6 +78,66 @@ TEST(Launcher, KillsWhoDoesNotEndWhenAsked) {
   run.launcher().send(SIGTERM);
   EXPECT_EQ(run.launcher().wait(), 128 + SIGTERM) << run.launcher().output();
   EXPECT_TRUE(all_gone(groups));
+}
+
+// A shell that becomes the launcher, with these words in front of it and behind it.
+std::vector<std::string> shell_run(const std::string& before, const std::string& words) {
+  return {"/bin/sh", "-c", before + " exec " COHORT_COMMAND " run --grace 1 " + words};
+}
+
+TEST(Launcher, StopsATaskThatWritesWithoutEnd) {
+  const LaunchFolder folder;
+  Process launcher(shell_run("", "-n 2 " DYING_TASK " endless > /dev/null"));
+  EXPECT_TRUE(eventually([&] {
+    const std::vector<std::string> logs = folder.files("worker-0.log");
+    return !logs.empty() && std::filesystem::file_size(logs[0]) > (1 << 20);
+  }));
+  launcher.send(SIGINT);
+  EXPECT_EQ(launcher.wait(std::chrono::seconds(20)), 128 + SIGINT) << launcher.output();
+}
+
+TEST(Launcher, DoesNotWaitForAReaderWhenItIsAskedToEnd) {
+  const LaunchFolder folder;
+  const std::string pipe = folder.path() + "/pipe";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  const int reader = open(pipe.c_str(), O_RDWR | O_CLOEXEC);  // which does not read
+  Process launcher(shell_run("", "-n 1 " DYING_TASK " endless > " + pipe));
+  EXPECT_TRUE(eventually([&] {
+    int unread = 0;
+    return ioctl(reader, FIONREAD, &unread) == 0 && unread > (48 << 10);
+  }));
+  launcher.send(SIGTERM);
+  EXPECT_EQ(launcher.wait(std::chrono::seconds(20)), 128 + SIGTERM) << launcher.output();
+  close(reader);
+}
+
+TEST(Launcher, IgnoresWhatItWasStartedToIgnore) {
+  const LaunchFolder folder;
+  Process launcher(
+      shell_run("trap '' HUP;", "-n 1 " DYING_TASK " wait " + folder.path() + "/groups"));
+  EXPECT_TRUE(eventually([&] { return !text_of(folder.path() + "/groups").empty(); }));
+  launcher.send(SIGHUP);
+  launcher.send(SIGTERM);
+  EXPECT_EQ(launcher.wait(), 128 + SIGTERM) << launcher.output();
+}
+
+// Also where nobody has waited for it.
+bool has_ended(pid_t process) {
+  const std::string about = text_of("/proc/" + std::to_string(process) + "/stat");
+  const size_t state = about.rfind(')') + 2;
+  return about.empty() || about.at(state) == 'Z' || about.at(state) == 'X';
+}
+
+TEST(Launcher, LeavesNoDaemonThatATaskStarted) {
+  const LaunchFolder folder;
+  const std::string file = folder.path() + "/daemon";
+  EXPECT_EQ(launch({"-n", "1", DYING_TASK, "daemon", file}).code, 0);
+  EXPECT_TRUE(has_ended(std::stoi(text_of(file))));
+  std::filesystem::remove(file);
+  Process launcher(run_words({"-n", "1", DYING_TASK, "daemon_and_wait", file}));
+  ASSERT_TRUE(eventually([&] { return !text_of(file).empty(); })) << launcher.output();
+  launcher.send(SIGKILL);
+  EXPECT_TRUE(eventually([&] { return has_ended(std::stoi(text_of(file))); }));
 }
 
 TEST(Launchers, AtTheSameTimeDoNotMeetAtAPort) {

@@ -117,6 +117,20 @@ TEST(Nodes, KillTheirTasksWhenTheLauncherIsLost) {
   }
 }
 
+TEST(Nodes, SayThatTheyWereInterruptedThemselves) {
+  const LaunchFolder files;
+  TwoMachines run({DYING_TASK, "wait", files.path() + "/groups"});
+  EXPECT_TRUE(eventually([&] {
+    const std::string text = text_of(files.path() + "/groups");
+    return std::count(text.begin(), text.end(), '\n') == 3;
+  }));
+  run.machine(1).send(SIGTERM);
+  EXPECT_EQ(run.machine(1).wait(), 128 + SIGTERM);
+  EXPECT_TRUE(contains(run.machine(1).output(), "this machine leaves the run"))
+      << run.machine(1).output();
+  EXPECT_EQ(run.launcher().wait(), 127) << run.launcher().output();
+}
+
 TEST(Nodes, ThatDoNotComeAreWaitedForInBoundedTime) {
   const LaunchFolder folder;
   const Launched run = launch({"-n", "2", "--nodes", "2", "--listen", "127.0.0.1", "--join-timeout",

@@ -10,12 +10,23 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// Of checkpoints, unless it only has files of events.
+std::string kind_of_folder(const std::string& path) {
+  bool events = false;
+  for (const auto& entry : fs::directory_iterator(path)) {
+    const std::string name = entry.path().filename().string();
+    if (name.ends_with(".manifest.json")) return "checkpoint";
+    events = events || is_event_file(name);
+  }
+  return events ? "events" : "checkpoint";
+}
+
 // What the name says, or the first bytes do.
 std::string kind_of(const std::string& path) {
   const std::string name = fs::path(path).filename().string();
-  if (fs::is_directory(path)) return "checkpoint";
+  if (fs::is_directory(path)) return kind_of_folder(path);
   if (!fs::exists(path)) return "checkpoint";  // the prefix of one is no file
-  if (name.find("tfevents") != std::string::npos) return "events";
+  if (is_event_file(name)) return "events";
   if (name.ends_with(".safetensors")) return "safetensors";
   if (name.ends_with(".manifest.json")) return "checkpoint";
   std::ifstream file(path, std::ios::binary);

@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <map>
+#include <set>
 
 #include "cli/compute/inspect_kinds.h"
 #include "cohort/summary.h"
@@ -37,24 +39,26 @@ struct ValueText {
   }
 };
 
-std::map<std::string, Series> series_of(const std::vector<SummaryEvent>& events) {
-  std::map<std::string, Series> all;
-  for (const SummaryEvent& event : events) {
-    Series& series = all[event.tag];
-    if (series.count++ == 0) series.first_step = event.step;
-    series.kind = kind_of(event);
-    series.last_step = event.step;
-    series.last_value = std::visit(ValueText{}, event.value);
-  }
-  return all;
+void add(const SummaryEvent& event, std::map<std::string, Series>& all) {
+  Series& series = all[event.tag];
+  if (series.count++ == 0) series.first_step = event.step;
+  series.kind = kind_of(event);
+  series.last_step = event.step;
+  series.last_value = std::visit(ValueText{}, event.value);
 }
 
-}  // namespace
-
-void inspect_events(const std::string& path, const InspectOptions& options) {
-  const std::vector<SummaryEvent> events = read_events(path);
-  const auto all = series_of(events);
-  fmt::print("event file {}\n{} values of {} tags\n", path, events.size(), all.size());
+void inspect_file(const std::string& path, const InspectOptions& options) {
+  std::map<std::string, Series> all;
+  size_t values = 0;
+  // Of a training that was killed, or goes on, the end is missing.
+  const Status status = capture_status([&] {
+    read_events(path, [&](const SummaryEvent& event) {
+      ++values;
+      add(event, all);
+    });
+  });
+  if (!status.ok() && values == 0) throw_if_error(status);
+  fmt::print("event file {}\n{} values of {} tags\n", path, values, all.size());
   size_t left = shown(all.size(), options);
   for (const auto& [tag, series] : all) {
     if (left-- == 0) break;
@@ -62,6 +66,20 @@ void inspect_events(const std::string& path, const InspectOptions& options) {
                series.first_step, series.last_step, series.last_value);
   }
   print_rest(all.size(), options);
+  throw_if_error(status);
 }
+
+}  // namespace
+
+void inspect_events(const std::string& path, const InspectOptions& options) {
+  if (!std::filesystem::is_directory(path)) return inspect_file(path, options);
+  std::set<std::string> files;  // by time
+  for (const auto& entry : std::filesystem::directory_iterator(path)) {
+    if (is_event_file(entry.path().filename().string())) files.insert(entry.path().string());
+  }
+  for (const std::string& file : files) inspect_file(file, options);
+}
+
+bool is_event_file(const std::string& name) { return name.find("tfevents") != std::string::npos; }
 
 }  // namespace cohort::cli

@@ -13,6 +13,9 @@ void inspect_graph(const std::string& path, const InspectOptions& options);
 void inspect_safetensors(const std::string& path, const InspectOptions& options);
 void inspect_tfrecord(const std::string& path, const InspectOptions& options);
 
+// By its name.
+bool is_event_file(const std::string& name);
+
 // How many of `count` entries are shown; and the line that says how many are not.
 size_t shown(size_t count, const InspectOptions& options);
 void print_rest(size_t count, const InspectOptions& options);

@@ -33,19 +33,23 @@ std::string example_text(const std::string& record) {
 void inspect_tfrecord(const std::string& path, const InspectOptions&) {
   size_t count = 0, bytes = 0, shortest = SIZE_MAX, longest = 0;
   std::string first;
-  for (const data::Element& element : data::tfrecord(path)) {
-    const auto record = element.to<std::string>();
-    if (count++ == 0) first = record;
-    bytes += record.size();
-    shortest = std::min(shortest, record.size());
-    longest = std::max(longest, record.size());
-  }
+  const Status status = capture_status([&] {
+    for (const data::Element& element : data::tfrecord(path)) {
+      const auto record = element.to<std::string>();
+      if (count++ == 0) first = record;
+      bytes += record.size();
+      shortest = std::min(shortest, record.size());
+      longest = std::max(longest, record.size());
+    }
+  });
+  if (!status.ok() && count == 0) throw_if_error(status);
   fmt::print("TFRecord file {}\n{} records, {:.1f} MB", path, count,
              static_cast<double>(bytes) * 1e-6);
   if (count > 0) fmt::print(", of {} to {} bytes", shortest, longest);
   const std::string features = example_text(first);
   if (!features.empty()) fmt::print("\nthe first is a tf.Example with\n{}", features);
   if (features.empty()) fmt::print("\n");
+  throw_if_error(status);  // behind what came before the damage
 }
 
 }  // namespace cohort::cli

@@ -1,9 +1,12 @@
 // cohort-compute: the commands that need LibTorch. `cohort` starts it; its options are that
 // command's business.
 
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 
+#include "base/raise.h"
 #include "cli/compute/compute.h"
 #include "cohort/error.h"
 
@@ -40,6 +43,9 @@ int main(int argc, char** argv) {
   int code = 0;
   const cohort::Status status = cohort::capture_status([&] {
     code = run({argv + 1, argv + argc});
+    if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return;
+    cohort::internal::raise(cohort::Code::DataLoss, "the output cannot be written: {}",
+                            std::strerror(errno));
   });
   if (status.ok()) return code;
   std::fprintf(stderr, "cohort: %s\n", status.message.c_str());

@@ -7,8 +7,10 @@
 // What runs inside a signal handler calls only what is safe there.
 
 #include <cxxabi.h>
+#include <dlfcn.h>
 #include <execinfo.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <sys/mman.h>
 #include <ucontext.h>
 #include <unistd.h>
@@ -22,6 +24,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <new>
+#include <string>
 #include <string_view>
 #include <typeinfo>
 
@@ -31,7 +35,7 @@ namespace {
 
 constexpr std::array kSignals = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP};
 constexpr int kMaxFrames = 64;
-constexpr size_t kHandlerStackBytes = 256 << 10;
+constexpr size_t kHandlerStackBytes = 64 << 10;
 // How far from the stack pointer an access may be that still is the stack's growth.
 constexpr uintptr_t kNearStack = 64 << 10;
 
@@ -150,8 +154,14 @@ void on_terminate() {
         throw;
       } catch (const std::exception& error) {
         report.line("what", error.what());
+      } catch (const std::string& text) {
+        report.line("what", text);
+      } catch (const char* text) {
+        report.line("what", text == nullptr ? "" : text);
       } catch (...) {
       }
+    } else {
+      report << "terminate\n";
     }
     report.frames();
     report.maps();
@@ -160,13 +170,40 @@ void on_terminate() {
   std::abort();
 }
 
-// A stack of its own for handlers: an overflow leaves no other.
-void make_handler_stack() {
+// A stack of its own for handlers, of the calling thread: an overflow leaves no other. Returns
+// null when there is none, or the thread had one.
+void* make_handler_stack() {
+  stack_t present{};
+  if (sigaltstack(nullptr, &present) != 0 || (present.ss_flags & SS_DISABLE) == 0) return nullptr;
   void* const memory = mmap(nullptr, kHandlerStackBytes, PROT_READ | PROT_WRITE,
                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
-  if (memory == MAP_FAILED) return;
+  if (memory == MAP_FAILED) return nullptr;
   const stack_t stack{.ss_sp = memory, .ss_flags = 0, .ss_size = kHandlerStackBytes};
   sigaltstack(&stack, nullptr);
+  return memory;
+}
+
+// At the end of a thread, unless somebody else has taken it away.
+void remove_handler_stack(void* memory) {
+  stack_t present{};
+  if (sigaltstack(nullptr, &present) != 0 || present.ss_sp != memory) return;
+  const stack_t none{.ss_sp = nullptr, .ss_flags = SS_DISABLE, .ss_size = 0};
+  if (sigaltstack(&none, nullptr) == 0) munmap(memory, kHandlerStackBytes);
+}
+
+pthread_key_t stack_of_thread;
+bool threads_get_stacks = false;
+
+struct ThreadStart {
+  void* (*run)(void*);
+  void* argument;
+};
+
+void* run_with_handler_stack(void* memory) {
+  const ThreadStart start = *static_cast<ThreadStart*>(memory);
+  std::free(memory);
+  pthread_setspecific(stack_of_thread, make_handler_stack());
+  return start.run(start.argument);
 }
 
 // A program that already handles the signal keeps its handler.
@@ -201,9 +238,23 @@ __attribute__((constructor)) void install() {
   void* first[1];
   backtrace(first, 1);  // loads what it needs now, and not in a handler
   make_handler_stack();
+  threads_get_stacks = pthread_key_create(&stack_of_thread, &remove_handler_stack) == 0;
   for (const int signal : kSignals) handle(signal);
   handle_stack_question();
   earlier_terminate = std::set_terminate(&on_terminate);
 }
 
 }  // namespace
+
+// In place of the library's: as that, but the thread has a stack for handlers.
+extern "C" int pthread_create(pthread_t* thread, const pthread_attr_t* attributes,
+                              void* (*run)(void*), void* argument) {
+  using Create = int (*)(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*);
+  static const auto create = reinterpret_cast<Create>(dlsym(RTLD_NEXT, "pthread_create"));
+  void* const memory = threads_get_stacks ? std::malloc(sizeof(ThreadStart)) : nullptr;
+  if (memory == nullptr) return create(thread, attributes, run, argument);
+  auto* const start = new (memory) ThreadStart{run, argument};
+  const int problem = create(thread, attributes, &run_with_handler_stack, start);
+  if (problem != 0) std::free(memory);
+  return problem;
+}
