@@ -47,11 +47,13 @@ class SyncReplicas;
 //  - R > N: workers contribute several batches to one update.
 // Gradients are averaged, so scale the learning rate.
 //
-// A worker that ends, or is reported lost by mark_left(), no longer counts: with W workers left an
-// update takes min(R, W + max(0, R - N)) gradients, at least one, also one that is waited for
-// already, and as many tokens are given out as those workers can use. The register of absent
-// workers lives beside the global step; one that comes back is counted again. A chief that is done
-// serves the others until they have left, or make no progress for idle_limit.
+// A worker that ends no longer counts, nor does one whose process is lost: the task that has the
+// global step notices that by itself, of workers that it knows by number and that use the hook, and
+// mark_left() says it of others. With W workers left an update takes min(R, W + max(0, R - N))
+// gradients, at least one, also one that is waited for already, and as many tokens are given out as
+// those workers can use. The register of absent workers lives beside the global step; one that
+// comes back is counted again. A chief that is done serves the others until they have left, or make
+// no progress for idle_limit.
 //
 //   optim::Sgd sgd({.learning_rate = 0.1});
 //   SyncReplicasOptimizer optimizer(sgd, {.replicas_to_aggregate = 3});

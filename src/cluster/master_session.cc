@@ -299,9 +299,9 @@ void MasterSession::close(const Status& why) {
     closed_ = why;
     tasks.swap(tasks_);
   }
-  for (const StepPointer& step : running()) {
-    step->cancel({.code = Code::Cancelled, .message = "[Session] the session was closed"});
-  }
+  const bool lost = why.code == Code::Unavailable;  // nobody wanted the session's end
+  const Status closed{.code = Code::Cancelled, .message = "[Session] the session was closed"};
+  for (const StepPointer& step : running()) step->cancel(lost ? why : closed);
   std::unique_lock lock(mutex_);
   idle_.wait_for(lock, kCloseLimit, [&] { return steps_.empty(); });
   plans_.clear();

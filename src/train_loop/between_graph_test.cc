@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cmath>
 #include <thread>
 
@@ -133,6 +134,31 @@ TEST(BetweenGraph, SynchronousWorkersGoOnWithoutALostOne) {
     while (!session.should_stop()) session.run(chief.train);
   });
   watchdog.join();
+}
+
+// Nobody says that it is gone: the ps notices.
+TEST(BetweenGraph, SynchronousWorkersGoOnWithoutOneThatDies) {
+  test::LocalCluster cluster(1, 2);
+  std::atomic<bool> trains = false;
+  std::thread dying([&] {
+    Client client(cluster, 1, 2);
+    MonitoredTrainingSessionOptions options = client.options();
+    options.recovery.max_attempts = 0;
+    const Status end = capture_status([&] {
+      MonitoredTrainingSession session(options);
+      for (;; trains = true) session.run(client.train);
+    });
+    EXPECT_EQ(end.code, Code::Unavailable) << end;
+  });
+  Client chief(cluster, 0, 2);
+  MonitoredTrainingSession session(chief.options());
+  while (!trains) session.run(chief.train);
+  cluster.stop("worker", 1);
+  const auto start = std::chrono::steady_clock::now();
+  for (int i = 0; i < 5; ++i) session.run(chief.train);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
+  dying.join();
+  session.close();
 }
 
 TEST(BetweenGraph, TheChiefRestoresAPsThatWasRestarted) {

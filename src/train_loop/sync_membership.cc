@@ -40,7 +40,8 @@ Tensor zeros_unless_initialized(const Variable& absent, const Tensor& initialize
 
 SyncMembership::SyncMembership(const std::string& name, int num_workers,
                                const Variable& global_step)
-    : num_workers_(num_workers),
+    : name_(name),
+      num_workers_(num_workers),
       anchor_(handle_of(global_step)),
       absent_([&] {
         const Colocation together(handle_of(global_step));

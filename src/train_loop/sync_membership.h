@@ -33,10 +33,20 @@ class SyncMembership {
   // Ends such a wait.
   const Tensor& poke_op() const { return poke_; }
 
+  // That a worker is there, as a run that lasts until it leaves: when its process is lost, the task
+  // that has the register ends the run and notes that the worker is absent.
+  struct Presence {
+    Tensor hold;     // returns when it is released
+    Tensor release;  // from another thread
+  };
+  // Adds the nodes for one of the workers to the graph being built.
+  Presence presence_of(int worker) const;
+
   // Says whether it is noted: while the register has no value all are taken to be present.
   bool mark(Session& session, int worker, Event event) const;
 
  private:
+  const std::string name_;
   const int num_workers_;
   const Tensor anchor_;  // the global step's handle: everything is where it is
   Variable absent_;

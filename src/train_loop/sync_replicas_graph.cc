@@ -48,6 +48,7 @@ SyncReplicas::SyncReplicas(optim::Optimizer& optimizer, const SyncReplicasOption
       local_step_(make_local_step(options.name + "/local_step", global_step)),
       worker_(worker_number(options, local_step_, counts_.total)),
       tokens_(make_token_queue(options.name + "/tokens", global_step)) {
+  if (worker_ != SyncMembership::kAnonymous) presence_ = membership_.presence_of(worker_);
   accumulate(options.name, gradients, variables);
   train_op_ = build_train_op(gradients);
   const Tensor update = build_update(optimizer, options, variables);

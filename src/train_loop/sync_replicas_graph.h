@@ -48,6 +48,8 @@ class SyncReplicas {
   int worker() const { return worker_; }
   const ReplicaCounts& counts() const { return counts_; }
   const SyncMembership& membership() const { return membership_; }
+  // None when nobody said which worker it is.
+  const std::optional<SyncMembership::Presence>& presence() const { return presence_; }
   const Variable& local_step() const { return local_step_; }
   const Tensor& train_op() const { return train_op_; }
   const QueueRunner& chief_runner() const { return *chief_runner_; }
@@ -78,6 +80,7 @@ class SyncReplicas {
   SyncMembership membership_;
   Variable local_step_;
   int worker_;
+  std::optional<SyncMembership::Presence> presence_;
   FifoQueue tokens_;
   std::vector<std::optional<GradientAccumulator>> accumulators_;  // by variable
   std::optional<QueueRunner> chief_runner_;

@@ -14,6 +14,13 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 using Event = SyncMembership::Event;
 
+namespace {
+
+constexpr std::chrono::hours kLongerThanAnyRun(24 * 365);
+constexpr milliseconds kBetweenHolds(1000);
+
+}  // namespace
+
 SyncReplicasHook::SyncReplicasHook(std::shared_ptr<SyncReplicas> replicas, bool is_chief,
                                    Tensor init_tokens, Tensor restart_tokens, Limits limits)
     : replicas_(std::move(replicas)),
@@ -45,7 +52,29 @@ void SyncReplicasHook::after_create_session(Session& session, Coordinator& coord
   coordinator.start_thread("sync_replicas/leave", [this, &session, &coordinator] {
     coordinator.wait_for_stop();
     leave(session);
+    release(session);
   });
+  if (!replicas_->presence()) return;
+  coordinator.start_thread("sync_replicas/present",
+                           [this, &session, &coordinator] { stay_present(session, coordinator); });
+}
+
+void SyncReplicasHook::stay_present(Session& session, Coordinator& coordinator) {
+  while (true) {
+    const Status end = capture_status(
+        [&] { session.run(replicas_->presence()->hold, {}, {.timeout = kLongerThanAnyRun}); });
+    if (coordinator.should_stop()) return;
+    if (end.ok()) continue;  // the end of an earlier session
+    log_info("[SyncReplicas] being present gave {}", end.to_string());
+    if (coordinator.wait_for_stop(kBetweenHolds) || left_) return;
+    (void)capture_status(
+        [&] { replicas_->membership().mark(session, replicas_->worker(), Event::Join); });
+  }
+}
+
+void SyncReplicasHook::release(Session& session) const {
+  if (!replicas_->presence()) return;
+  (void)capture_status([&] { session.run(replicas_->presence()->release); });
 }
 
 // Where the register is known already, a chief was here before: it may have been lost between

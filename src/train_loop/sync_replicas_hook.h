@@ -24,7 +24,10 @@ class SyncReplicasHook : public SessionRunHook {
  private:
   void start_chief(Session& session, Coordinator& coordinator);
   void serve_others(Session& session);
+  // Lets the others go on should this process be lost: in a thread, until the coordinator stops.
+  void stay_present(Session& session, Coordinator& coordinator);
   void leave(Session& session);
+  void release(Session& session) const;
 
   const std::shared_ptr<SyncReplicas> replicas_;
   const bool is_chief_;

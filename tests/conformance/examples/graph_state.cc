@@ -4,6 +4,7 @@
 #include "ops/accumulator.h"
 #include "ops/fifo_queue.h"
 #include "ops/spec_list.h"
+#include "ops/variable_cell.h"
 
 namespace cohort::testing {
 namespace {
@@ -19,6 +20,15 @@ Tensor queue_handle(const Specs& components, const std::vector<Tensors>& element
                                                             internal::pack_specs(components));
   queue->enqueue(elements, internal::cancellation_of(nullptr));
   return internal::make_resource(queue);
+}
+
+Tensor numbers_handle(const std::vector<Tensors>& elements = {}) {
+  return queue_handle({{kInt64, {}}}, elements);
+}
+
+Tensor register_handle() {
+  return internal::make_resource(
+      std::make_shared<internal::VariableCell>("absent", Tensor({int64_t{0}, int64_t{0}})));
 }
 
 Tensor dense_handle(const std::vector<Tensor>& gradients = {}) {
@@ -97,6 +107,21 @@ std::vector<OpExample> queue_examples() {
                 return apply_op("QueueClose", {queue_handle(components)},
                                 {{"cancel_pending_enqueues", true}});
               }),
+      calling(
+          "HoldPresence",
+          [=](In) {
+            return apply_op("HoldPresence",
+                            {numbers_handle({{Tensor(int64_t{1})}}), register_handle(),
+                             numbers_handle(), Tensor(int64_t{0})},
+                            {});
+          },
+          {bad("HoldPresence", {Tensor(1), register_handle(), numbers_handle(), Tensor(int64_t{0})},
+               {}, "input 0 must be a handle"),
+           bad("HoldPresence",
+               {numbers_handle(), register_handle(), queue_handle(components), Tensor(int64_t{0})},
+               {}, "input 2 must be a queue of int64 scalars"),
+           bad("HoldPresence", {numbers_handle(), register_handle(), numbers_handle(), Tensor(1)},
+               {}, "the number must be one int64")}),
   };
 }
 
