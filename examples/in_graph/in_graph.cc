@@ -33,19 +33,31 @@ struct Towers {
     for (int i = 1; i < count; ++i) loss = loss + losses[i];
     train = optim::Sgd({.learning_rate = 0.3}).apply_gradients(sums, model.variables());
   }
+
+  // A batch, cut into equal shares.
+  Feeds feeds(const Tensor& batch_images, const Tensor& batch_labels) const {
+    const auto count = static_cast<int64_t>(images.size());
+    const int64_t share = batch_labels.size() / count;
+    Feeds all;
+    for (int64_t i = 0; i < count; ++i) {
+      all.push_back({images[i], slice(batch_images, {{i * share, (i + 1) * share}})});
+      all.push_back({labels[i], slice(batch_labels, {{i * share, (i + 1) * share}})});
+    }
+    return all;
+  }
 };
 
 void train(const Options& options) {
   const Examples examples(options.data, "train"), unseen(options.data, "t10k");
   const int workers = static_cast<int>(options.workers.size());
   const int ps = static_cast<int>(options.ps.size());
-  const int share = options.batch / workers;
+  const int batch = options.batch / workers * workers;
   random::set_seed(1);
 
   Graph graph;
   auto building = graph.as_default();
   const Model model([&](int layer) { return "/job:ps/task:" + std::to_string(layer % ps); });
-  const Towers towers(model, workers, share * workers);
+  const Towers towers(model, workers, batch);
   const Tensor pictures = placeholder(kUInt8, {-1, 784});
   const Tensor logits = model(pictures);
   const Tensor initialize = global_variables_initializer();
@@ -58,13 +70,9 @@ void train(const Options& options) {
     int64_t steps = 0;
     const auto batches = data::from_tensor_slices(examples.images, examples.labels)
                              .shuffle(60'000)
-                             .batch(share * workers, {.drop_remainder = true});
+                             .batch(batch, {.drop_remainder = true});
     for (const auto& [images, labels] : batches) {
-      Feeds feeds;
-      for (int i = 0; i < workers; ++i) {
-        feeds.push_back({towers.images[i], slice(images, {{i * share, (i + 1) * share}})});
-        feeds.push_back({towers.labels[i], slice(labels, {{i * share, (i + 1) * share}})});
-      }
+      const Feeds feeds = towers.feeds(images, labels);
       loss += session.run({towers.loss, towers.train}, feeds)[0].to<double>();
       ++steps;
     }

@@ -39,7 +39,10 @@ class JoinedRun {
   int run();
 
  private:
+  // The launcher is told of everything that happens to the tasks.
+  TaskEvents events_told();
   void connect(const std::string& launcher);
+  std::shared_ptr<internal::Connection> connected(const std::string& launcher);
   void receive(const internal::Message& message);
   // A launcher that does not hear it any more is lost, or has ended the run: `ended` says so.
   void tell(internal::Message message);
@@ -67,30 +70,43 @@ JoinedRun::JoinedRun(const JoinOptions& options)
     : authority_(options.token),
       tasks_(poller_, guard_,
              {.folder = folder_, .preload = companion_file("libcohort_crash_report.so")},
-             {.line =
-                  [this](size_t task, Stream stream, std::string_view line) {
-                    tell(write_line({task, stream, std::string(line)}));
-                  },
-              .ended =
-                  [this](size_t task, const Ending& ending) {
-                    tell(write_ending({task, ending}));
-                  },
-              .waits =
-                  [this](size_t task, const LongWaits& waits) {
-                    tell(write_waits({task, waits}));
-                  },
-              .place =
-                  [this](size_t task, const TaskPlace& place) {
-                    tell(write_place({task, place}));
-                  },
-              .timeline =
-                  [this](size_t task, std::string_view lines) {
-                    tell(write_timeline({task, std::string(lines)}));
-                  }}) {
+             events_told()) {
+  connect(options.launcher);
+  const std::string host = internal::parse_address(options.launcher).host;
+  connection_->send(write_offer(
+      {options.name, options.address.empty() ? own_address_towards(host) : options.address}));
+  poller_.watch(mailbox_.file(), [this] { mailbox_.deliver(); });
+  poller_.watch(signals_.file(), [this] { on_signal(); });
+}
+
+TaskEvents JoinedRun::events_told() {
+  return {.line =
+              [this](size_t task, Stream stream, std::string_view line) {
+                tell(write_line({task, stream, std::string(line)}));
+              },
+          .ended =
+              [this](size_t task, const Ending& ending) {
+                tell(write_ending({task, ending}));
+              },
+          .waits =
+              [this](size_t task, const LongWaits& waits) {
+                tell(write_waits({task, waits}));
+              },
+          .place =
+              [this](size_t task, const TaskPlace& place) {
+                tell(write_place({task, place}));
+              },
+          .timeline =
+              [this](size_t task, std::string_view lines) {
+                tell(write_timeline({task, std::string(lines)}));
+              }};
+}
+
+void JoinedRun::connect(const std::string& launcher) {
   party_ = internal::make_endpoint(
       {.self = {.name = "machine", .incarnation = 1},
        .credentials = authority_.issue({.name = "machine", .token = authority_.token()})});
-  connect(options.launcher);
+  connection_ = connected(launcher);
   connection_->start({.received =
                           [this](const internal::Message& message) {
                             mailbox_.post([this, message] { receive(message); });
@@ -102,18 +118,14 @@ JoinedRun::JoinedRun(const JoinOptions& options)
                               over_ = true;
                             });
                           }});
-  const std::string host = internal::parse_address(options.launcher).host;
-  connection_->send(write_offer(
-      {options.name, options.address.empty() ? own_address_towards(host) : options.address}));
-  poller_.watch(mailbox_.file(), [this] { mailbox_.deliver(); });
-  poller_.watch(signals_.file(), [this] { on_signal(); });
 }
 
-void JoinedRun::connect(const std::string& launcher) {
+std::shared_ptr<internal::Connection> JoinedRun::connected(const std::string& launcher) {
+  std::shared_ptr<internal::Connection> connection;
   const Status status = capture_status([&] {
-    connection_ = party_->connect(launcher, std::chrono::steady_clock::now() + kConnectLimit);
+    connection = party_->connect(launcher, std::chrono::steady_clock::now() + kConnectLimit);
   });
-  if (status.ok()) return;
+  if (status.ok()) return connection;
   const bool nobody = status.code == Code::Unavailable || status.code == Code::DeadlineExceeded;
   raise(status.code, "{}; {}", status.message,
         nobody ? "does the launcher still wait there, as it printed?"

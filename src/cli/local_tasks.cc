@@ -97,25 +97,26 @@ void LocalTasks::start(const TaskStart& start) {
                          .memory_limit_bytes = start.memory_limit_bytes});
   });
   if (!status.ok()) return events_.ended(start.task, {.not_started = status.message});
-  const auto take = [this, task = start.task](Stream stream) {
-    return [this, task, stream](std::string_view line) {
-      std::vector<std::string>& last = running_.at(task)->last_lines;
-      if (last.size() == kLastLines) last.erase(last.begin());
-      last.emplace_back(line.substr(0, kLastLineBytes));
-      events_.line(task, stream, line);
-    };
-  };
   Running& running = *(running_[start.task] = std::unique_ptr<Running>(
                            new Running{.child = child,
                                        .start = start,
-                                       .output = LineCutter(take(Stream::Output)),
-                                       .errors = LineCutter(take(Stream::Errors)),
+                                       .output = lines_of(start.task, Stream::Output),
+                                       .errors = lines_of(start.task, Stream::Errors),
                                        .last_lines = {}}));
   for (const auto& [fd, lines] :
        {std::pair{child.output, &running.output}, std::pair{child.errors, &running.errors}}) {
     fcntl(fd, F_SETFL, O_NONBLOCK);
     poller_.watch(fd, [this, fd = fd, lines = lines] { read_from(fd, *lines); });
   }
+}
+
+LineCutter LocalTasks::lines_of(size_t task, Stream stream) {
+  return LineCutter([this, task, stream](std::string_view line) {
+    std::vector<std::string>& last = running_.at(task)->last_lines;
+    if (last.size() == kLastLines) last.erase(last.begin());
+    last.emplace_back(line.substr(0, kLastLineBytes));
+    events_.line(task, stream, line);
+  });
 }
 
 // One block: a task that writes without end is not to keep the others, and signals, waiting.

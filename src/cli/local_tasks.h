@@ -54,6 +54,8 @@ class LocalTasks : public TaskHost {
   std::string activity_file(const TaskStart& start) const;
   std::string trace_file(const TaskStart& start) const;
   Environment with_crash_report(const TaskStart& start) const;
+  // Lines of a stream of the task: the last ones are kept, all are told.
+  LineCutter lines_of(size_t task, Stream stream);
   void read_from(int fd, LineCutter& lines);
   void read_rest(Running& running);
   Ending ending_of(const Running& running, int status, uint64_t peak_bytes);

@@ -73,47 +73,57 @@ class Reader {
     int depth = 0;  // of the functions that the nodes use
   };
 
+  [[noreturn]] static void raise_at(const message::GraphVariable& variable,
+                                    std::string_view reason) {
+    raise(Code::InvalidArgument, "[Graph] variable {}: {}", quoted(variable.handle()), reason);
+  }
+
   void read_variable(const message::GraphVariable& from, GraphImpl& graph) {
-    const auto fault = [&](std::string_view reason) {
-      raise(Code::InvalidArgument, "[Graph] variable {}: {}", quoted(from.handle()), reason);
-    };
-    const Status status = capture_status([&] {
-      const Endpoint handle = read_endpoint(graph, from.handle());
-      const Endpoint initializer = read_endpoint(graph, from.initializer());
-      const Node& node = graph.node(handle.node);
-      const Node& assign = graph.node(initializer.node);
-      if (node.op->name != "VariableHandle") fault("its node is not a variable's");
-      if (!variables_.insert(handle.node).second) fault("it comes twice");
-      if (assign.op->name != "AssignVariable" || assign.inputs[0] != handle) {
-        fault("what is to initialize it does not");
-      }
-      if (from.synchronization() > static_cast<uint32_t>(VariableSynchronization::OnRead) ||
-          from.aggregation() > static_cast<uint32_t>(VariableAggregation::OnlyFirstReplica)) {
-        fault("it is synchronized or aggregated in a way that does not exist");
-      }
-      const Spec spec = read_spec(from.spec());
-      const Spec& assigned = assign.outputs[0];
-      if (spec.dtype != assigned.dtype || !spec.shape.is_compatible_with(assigned.shape)) {
-        fault("it is not of the kind of its first value");
-      }
-      graph.add_variable(
-          {.variable = nullptr,
-           .initializer = graph.symbol(initializer),
-           .handle = {.handle = graph.symbol(handle),
-                      .name = node.attrs.get<std::string>("shared_name"),
-                      .dtype = spec.dtype,
-                      .shape = spec.shape},
-           .options = {
-               .name = node.name,
-               .trainable = from.trainable(),
-               .dtype = spec.dtype,
-               .shape = spec.shape,
-               .synchronization = static_cast<VariableSynchronization>(from.synchronization()),
-               .aggregation = static_cast<VariableAggregation>(from.aggregation())}});
-    });
-    if (!status.ok()) {
-      if (status.message.starts_with("[Graph] ")) throw Error(status);
-      fault(status.message);
+    const Status status = capture_status([&] { add_variable(from, graph); });
+    if (status.ok()) return;
+    if (status.message.starts_with("[Graph] ")) throw Error(status);
+    raise_at(from, status.message);
+  }
+
+  void add_variable(const message::GraphVariable& from, GraphImpl& graph) {
+    const Endpoint handle = read_endpoint(graph, from.handle());
+    const Endpoint initializer = read_endpoint(graph, from.initializer());
+    check_variable(from, graph, handle, initializer);
+    const Spec spec = read_spec(from.spec());
+    const Spec& assigned = graph.node(initializer.node).outputs[0];
+    if (spec.dtype != assigned.dtype || !spec.shape.is_compatible_with(assigned.shape)) {
+      raise_at(from, "it is not of the kind of its first value");
+    }
+    const Node& node = graph.node(handle.node);
+    graph.add_variable(
+        {.variable = nullptr,
+         .initializer = graph.symbol(initializer),
+         .handle = {.handle = graph.symbol(handle),
+                    .name = node.attrs.get<std::string>("shared_name"),
+                    .dtype = spec.dtype,
+                    .shape = spec.shape},
+         .options = {
+             .name = node.name,
+             .trainable = from.trainable(),
+             .dtype = spec.dtype,
+             .shape = spec.shape,
+             .synchronization = static_cast<VariableSynchronization>(from.synchronization()),
+             .aggregation = static_cast<VariableAggregation>(from.aggregation())}});
+  }
+
+  void check_variable(const message::GraphVariable& from, const GraphImpl& graph, Endpoint handle,
+                      Endpoint initializer) {
+    const Node& assign = graph.node(initializer.node);
+    if (graph.node(handle.node).op->name != "VariableHandle") {
+      raise_at(from, "its node is not a variable's");
+    }
+    if (!variables_.insert(handle.node).second) raise_at(from, "it comes twice");
+    if (assign.op->name != "AssignVariable" || assign.inputs[0] != handle) {
+      raise_at(from, "what is to initialize it does not");
+    }
+    if (from.synchronization() > static_cast<uint32_t>(VariableSynchronization::OnRead) ||
+        from.aggregation() > static_cast<uint32_t>(VariableAggregation::OnlyFirstReplica)) {
+      raise_at(from, "it is synchronized or aggregated in a way that does not exist");
     }
   }
 

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "cohort/control_flow.h"
 #include "cohort/graph.h"
 #include "cohort/nn.h"
 #include "cohort/ops.h"
@@ -70,6 +71,31 @@ inline std::shared_ptr<const internal::GraphFunction> sample_function(Variable& 
     variable.assign(sum(y, 0));
     return std::vector<Tensor>{y, variable + 1};
   });
+}
+
+// x (a placeholder of shape (2, 4)), c (a constant), s = Split(x), y = Add(s:1, s), z = Neg(y)
+inline Graph small_graph() {
+  Graph graph;
+  const auto building = graph.as_default();
+  const Tensor x = placeholder(kFloat32, {2, 4}, "x");
+  constant(Tensor({1.f, 2.f}), "c");
+  const std::vector<Tensor> parts = split(x, 2, 1);
+  neg(parts[1] + parts[0]);
+  return graph;
+}
+
+// cond inside of cond, `depth` deep.
+inline Tensor nested(const Tensor& x, int depth) {
+  if (depth == 0) return x * 2;
+  return cond(
+      sum(x) > 0, [&] { return nested(x, depth - 1); }, [&] { return x; });
+}
+
+inline Graph graph_of_depth(int depth) {
+  Graph graph;
+  const auto building = graph.as_default();
+  nested(placeholder(kFloat32, {2}, "x"), depth);
+  return graph;
 }
 
 }  // namespace cohort::testing

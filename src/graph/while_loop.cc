@@ -53,6 +53,17 @@ std::vector<Tensor> run_loop(const Kernel& k, LoopInputs& loop, const Visit& vis
   return loop.state;
 }
 
+// Adds each of `more` to the sum in its place; sums that are not there yet begin with it.
+void add_each(std::vector<Tensor>& sums, std::span<const Tensor> more) {
+  for (size_t i = 0; i < more.size(); ++i) {
+    if (i == sums.size()) {
+      sums.push_back(more[i]);
+    } else {
+      sums[i] = sums[i] + more[i];
+    }
+  }
+}
+
 // Gradients of the state's and the captures' floating members, walking the iterations backwards.
 void run_backwards(Kernel& k) {
   LoopInputs loop(k.attrs, k.inputs);
@@ -70,14 +81,7 @@ void run_backwards(Kernel& k) {
     const std::vector<Tensor> found = call_function(gradient, inputs, k.run);
     state_gradients.assign(found.begin(),
                            found.begin() + static_cast<std::ptrdiff_t>(num_floating_state));
-    for (size_t j = num_floating_state; j < found.size(); ++j) {
-      const size_t at = j - num_floating_state;
-      if (at == capture_gradients.size()) {
-        capture_gradients.push_back(found[j]);
-      } else {
-        capture_gradients[at] = capture_gradients[at] + found[j];
-      }
-    }
+    add_each(capture_gradients, std::span(found).subspan(num_floating_state));
   }
   size_t next = 0;
   for (const Tensor& found : state_gradients) k.outputs[next++] = found;

@@ -31,16 +31,20 @@ struct Case {
   std::vector<int64_t> b;
 };
 
+// Tensors whose product has these sizes once those of them are transposed that are to be.
+std::pair<Tensor, Tensor> factors(Case sizes, bool transpose_a, bool transpose_b) {
+  if (transpose_a) std::swap(sizes.a.rbegin()[0], sizes.a.rbegin()[1]);
+  if (transpose_b) std::swap(sizes.b.rbegin()[0], sizes.b.rbegin()[1]);
+  const Tensor a = random_tensor(sizes.a);
+  return {a, random_tensor(sizes.b)};
+}
+
 class MatmulOf : public ::testing::TestWithParam<Case> {};
 
 TEST_P(MatmulOf, AgreesWithTorchForAllTransposes) {
   for (const bool ta : {false, true}) {
     for (const bool tb : {false, true}) {
-      Case sizes = GetParam();
-      if (ta) std::swap(sizes.a.rbegin()[0], sizes.a.rbegin()[1]);
-      if (tb) std::swap(sizes.b.rbegin()[0], sizes.b.rbegin()[1]);
-      const Tensor a = random_tensor(sizes.a);
-      const Tensor b = random_tensor(sizes.b);
+      const auto [a, b] = factors(GetParam(), ta, tb);
       const Tensor product = matmul(a, b, {.transpose_a = ta, .transpose_b = tb});
       expect_close(product, at::matmul(seen(a, ta), seen(b, tb)));
     }
@@ -50,11 +54,7 @@ TEST_P(MatmulOf, AgreesWithTorchForAllTransposes) {
 TEST_P(MatmulOf, HasTheGradientThatTorchHas) {
   for (const bool ta : {false, true}) {
     for (const bool tb : {false, true}) {
-      Case sizes = GetParam();
-      if (ta) std::swap(sizes.a.rbegin()[0], sizes.a.rbegin()[1]);
-      if (tb) std::swap(sizes.b.rbegin()[0], sizes.b.rbegin()[1]);
-      const Tensor a = random_tensor(sizes.a);
-      const Tensor b = random_tensor(sizes.b);
+      const auto [a, b] = factors(GetParam(), ta, tb);
       GradientTape tape;
       tape.watch(a);
       tape.watch(b);

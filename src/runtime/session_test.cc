@@ -138,30 +138,31 @@ TEST(Session, RefusesToRunWhenClosed) {
   EXPECT_NE(message.find("closed"), std::string::npos);
 }
 
+// A loop that never ends.
+Tensor endless() {
+  return while_loop(
+      [](std::span<const Tensor>) { return constant(true); },
+      [](std::span<const Tensor> state) { return std::vector<Tensor>{state[0] + 1.f}; },
+      {constant(0.f)})[0];
+}
+
 TEST(Session, EndsARunAtItsDeadline) {
   Graph graph;
   auto building = graph.as_default();
-  const std::vector<Tensor> forever =
-      while_loop([](std::span<const Tensor>) { return constant(true); },
-                 [](std::span<const Tensor> state) { return std::vector<Tensor>{state[0] + 1.f}; },
-                 {constant(0.f)});
+  const Tensor forever = endless();
   Session session;
-  EXPECT_EQ(
-      code_of([&] { session.run(forever[0], {}, {.timeout = std::chrono::milliseconds(50)}); }),
-      Code::DeadlineExceeded);
+  EXPECT_EQ(code_of([&] { session.run(forever, {}, {.timeout = std::chrono::milliseconds(50)}); }),
+            Code::DeadlineExceeded);
 }
 
 TEST(Session, CloseEndsRunsUnderWayAsCancelled) {
   Graph graph;
   auto building = graph.as_default();
-  const std::vector<Tensor> forever =
-      while_loop([](std::span<const Tensor>) { return constant(true); },
-                 [](std::span<const Tensor> state) { return std::vector<Tensor>{state[0] + 1.f}; },
-                 {constant(0.f)});
+  const Tensor forever = endless();
   const Tensor quick = constant(1.f);
   Session session;
   Code code = Code::Ok;
-  std::thread runner([&] { code = code_of([&] { session.run(forever[0]); }); });
+  std::thread runner([&] { code = code_of([&] { session.run(forever); }); });
   session.run(quick);
   session.close();
   runner.join();

@@ -2,6 +2,7 @@
 
 // Datasets of doubles made up at random.
 
+#include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
 #include <numeric>
