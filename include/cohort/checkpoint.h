@@ -298,9 +298,8 @@ struct CheckpointOptions {
 // Tensors are saved by path: "model/0/kernel". A strategy's variables are saved as one value each
 // and restored to any number of replicas, or to ordinary variables. Of several workers the chief
 // alone writes; those that call save() with it only take part in reading the values. Use it outside
-// of replicas;
-// save and restore are not for two threads at the same time. A handle: copies are the same
-// checkpoint.
+// of replicas; save and restore are not for two threads at the same time. A handle: copies are the
+// same checkpoint.
 class Checkpoint {
  public:
   using Item = std::pair<std::string, Trackable>;
