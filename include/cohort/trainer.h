@@ -99,6 +99,9 @@ struct TrainerOptions {
 
 struct FitOptions {
   int epochs = 1;
+  // So many steps make an epoch, and the next one goes on in the data where it ended; data that
+  // ends begins anew. For data without end. 0: an epoch is once through the data.
+  int64_t steps_per_epoch = 0;
   std::optional<data::Dataset> validation = std::nullopt;  // evaluated behind each epoch
   Callbacks callbacks = {};
   // A folder, which all workers see, for what is needed to go on after a crash: the state is saved
@@ -144,7 +147,7 @@ class Trainer {
   Trainer& operator=(const Trainer&) = delete;
 
   // Throws InvalidArgument for elements that are no pairs and for datasets without an element, and
-  // what callbacks throw.
+  // what callbacks throw. Data without end is InvalidArgument for evaluate() and predict().
   History fit(const data::Dataset& dataset, const FitOptions& options = {});
   // "loss" and the metrics, over everything, with layers in evaluation mode.
   Logs evaluate(const data::Dataset& dataset);

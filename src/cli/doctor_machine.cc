@@ -1,5 +1,5 @@
 #include <arpa/inet.h>
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netdb.h>
@@ -143,6 +143,24 @@ void examine_own_host(const std::string& host, const Tell& tell) {
                    host, all));
 }
 
+// Two tasks at one address are one task, to all others.
+void examine_addresses(const ClusterSpec& cluster, const Tell& tell) {
+  std::map<std::string, std::vector<std::string>> by_address;
+  for (const std::string& job : cluster.jobs()) {
+    for (const int index : cluster.task_indices(job)) {
+      const std::string address = cluster.task_address(job, index);
+      if (internal::parse_address(address).port != 0) {
+        by_address[address].push_back(label_of({job, index}));
+      }
+    }
+  }
+  for (const auto& [address, labels] : by_address) {
+    if (labels.size() == 1) continue;
+    tell(Finding::Bad, "names",
+         fmt::format("{} have the same address, {}", fmt::join(labels, " and "), address));
+  }
+}
+
 }  // namespace
 
 void examine_machine(const Tell& tell) {
@@ -153,6 +171,7 @@ void examine_machine(const Tell& tell) {
 }
 
 void examine_names(const DoctorCluster& cluster, const Tell& tell) {
+  examine_addresses(cluster.cluster, tell);
   std::set<std::string> hosts;
   for (const std::string& job : cluster.cluster.jobs()) {
     for (const int index : cluster.cluster.task_indices(job)) {

@@ -125,7 +125,7 @@ void RunCore::on_signal(const Work& work, Signals& signals) {
     if (signal == SIGCHLD) {
       work.child_ended();
     } else {
-      do_not_wait_for_readers();
+      hurry_readers();
       say("stopping the tasks; once more to kill them");
       supervisor_->stop(signal);
     }

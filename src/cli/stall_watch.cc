@@ -136,6 +136,10 @@ std::string StallWatch::place_of(size_t task) const {
   if (input > kLongInput)
     text += fmt::format(" has been getting its input for {:.1f} s and", input);
   text += " " + (guilty.place ? guilty.place->doing : "does not say where it is") + "\n";
+  for (const internal::ActivityWait& wait : guilty.waits) {
+    if (wait.whom != std::vector<std::string>{internal::kAnybody}) continue;
+    text += fmt::format("    {}, for {:.1f} s\n", wait.what, wait.seconds);
+  }
   if (!guilty.place) return text;
   const std::vector<std::string>& frames = guilty.place->frames;
   for (size_t i = 0; i < std::min(kMostFrames, frames.size()); ++i) {

@@ -22,9 +22,17 @@ class WaitMap {
     for (size_t task = 0; task < waits.size(); ++task) {
       for (const ActivityWait& wait : waits[task]) add(task, wait);
     }
+    for (size_t task = 0; task < waits.size(); ++task) {
+      if (is_server(task) && waits_for_anybody(waits[task])) add_idle_workers(task);
+    }
   }
 
   bool waits(size_t task) const { return !for_all_[task].empty() || !strangers_[task].empty(); }
+  // At a queue of its own, and nobody waits for it: which may be as it should be.
+  bool is_idle_server(size_t task) const {
+    const auto is_awaited = [&](const Tasks& others) { return others.contains(task); };
+    return at_queue_.contains(task) && !std::any_of(for_all_.begin(), for_all_.end(), is_awaited);
+  }
   const std::set<std::string>& strangers(size_t task) const { return strangers_[task]; }
 
   // Everybody whom the task waits for, and whom those wait for, and so on.
@@ -53,8 +61,23 @@ class WaitMap {
   }
 
  private:
+  bool is_server(size_t task) const { return tasks_[task].label.starts_with("ps:"); }
+  static bool waits_for_anybody(const std::vector<ActivityWait>& waits) {
+    return std::any_of(waits.begin(), waits.end(), [](const ActivityWait& wait) {
+      return wait.whom == std::vector<std::string>{internal::kAnybody};
+    });
+  }
+  void add_idle_workers(size_t task) {
+    for (size_t other = 0; other < tasks_.size(); ++other) {
+      if (is_server(other) || waits(other)) continue;
+      for_all_[task].insert(other);
+      for_tensors_[task].insert(other);
+      at_queue_.insert(task);
+    }
+  }
   void add(size_t task, const ActivityWait& wait) {
     for (const std::string& name : wait.whom) {
+      if (name == internal::kAnybody) continue;
       const auto found = std::find_if(tasks_.begin(), tasks_.end(), [&](const NamedTask& known) {
         return name == known.full_name || name == known.label || name == known.address;
       });
@@ -73,6 +96,7 @@ class WaitMap {
   std::vector<Tasks> for_tensors_;
   std::vector<Tasks> for_all_;
   std::vector<std::set<std::string>> strangers_;
+  Tasks at_queue_;
 };
 
 // The wait that says most: the longest one for a tensor, else the longest.
@@ -92,7 +116,7 @@ std::vector<Stall> find_stalls(const std::vector<NamedTask>& tasks,
   const WaitMap who(tasks, waits);
   std::map<std::pair<Tasks, std::set<std::string>>, Stall> by_guilty;
   for (size_t task = 0; task < tasks.size(); ++task) {
-    if (!who.waits(task)) continue;
+    if (!who.waits(task) || who.is_idle_server(task)) continue;
     const Tasks reached = who.reached_from(task);
     std::set<std::string> strangers = who.strangers(task);
     for (const size_t each : reached) {

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/activity.h"
+#include "base/anybody.h"
 
 namespace cohort::cli {
 
@@ -28,8 +29,9 @@ struct Stall {
 };
 
 // Follows who waits for whom, from everybody who has waited for long: worker:0 for a parameter
-// server, and that for worker:1. One for each set of guilty tasks. `waits` has a place for each of
-// the tasks.
+// server, and that for worker:1. A parameter server at whose queue something is waited for waits
+// for the workers that do not wait. One for each set of guilty tasks. `waits` has a place for each
+// of the tasks.
 std::vector<Stall> find_stalls(const std::vector<NamedTask>& tasks,
                                const std::vector<std::vector<internal::ActivityWait>>& waits);
 

@@ -56,6 +56,25 @@ TEST(Stalls, BlameWhomATensorIsWaitedForOfWhenTwoWaitForEachOther) {
   EXPECT_EQ(stalls[0].waiting[0].task, 3U);
 }
 
+TEST(Stalls, AtAQueueAreThoseOfWhoeverIsToFillIt) {
+  ActivityWait queue = tensor_of({internal::kAnybody});
+  queue.what = "[Queue] dequeue from 'tokens', which is empty";
+  const auto stalls =
+      find_stalls(four_tasks(), {{answer_of({"h:4"})}, {}, {answer_of({"h:4"})}, {queue}});
+  ASSERT_EQ(stalls.size(), 1U);
+  EXPECT_EQ(stalls[0].guilty, std::vector<size_t>{1});
+  ASSERT_EQ(stalls[0].waiting.size(), 3U);
+  EXPECT_EQ(stalls[0].waiting[2].what, queue.what);
+  // Nobody is left who could.
+  const auto all = find_stalls(
+      four_tasks(), {{answer_of({"h:4"})}, {answer_of({"h:4"})}, {answer_of({"h:4"})}, {queue}});
+  ASSERT_EQ(all.size(), 1U);
+  EXPECT_EQ(all[0].guilty, std::vector<size_t>{3});
+  // A task that waits at a queue of its own is nobody's concern.
+  EXPECT_TRUE(find_stalls(four_tasks(), {{}, {}, {}, {queue}}).empty());
+  EXPECT_TRUE(find_stalls(four_tasks(), {{queue}, {}, {}, {}}).empty());
+}
+
 TEST(Stalls, TellCirclesAndStrangersAndSelfApart) {
   const auto circle =
       find_stalls(four_tasks(), {{tensor_of({"worker:1"})}, {tensor_of({"worker:0"})}, {}, {}});

@@ -6,12 +6,13 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <climits>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 
 #include "base/raise.h"
 
@@ -19,13 +20,14 @@ namespace cohort::cli {
 namespace {
 
 constexpr size_t kLongLine = 1 << 20;
-constexpr int kLookForSignals = 100;  // milliseconds
+constexpr std::chrono::milliseconds kLookForSignals{100};
 // Of terminals: readable on dark and on light.
 constexpr std::array kColours = {36, 33, 35, 32, 34, 31};
 
 int descriptor(Stream stream) { return stream == Stream::Output ? STDOUT_FILENO : STDERR_FILENO; }
 
-std::atomic<bool> waits_for_readers = true;
+// Readers may take so much longer; nothing: as long as they like.
+std::optional<std::chrono::milliseconds> patience;
 
 // Whether a signal that asks this process to end waits to be read.
 bool is_asked_to_end() {
@@ -39,10 +41,11 @@ bool is_asked_to_end() {
 bool wait_until_writable(int fd) {
   pollfd file{.fd = fd, .events = POLLOUT, .revents = 0};
   for (;;) {
-    const int limit = waits_for_readers ? kLookForSignals : 0;
-    if (poll(&file, 1, limit) > 0) return true;
-    if (is_asked_to_end()) do_not_wait_for_readers();
-    if (!waits_for_readers) return false;
+    const auto limit = std::min(patience.value_or(kLookForSignals), kLookForSignals);
+    if (poll(&file, 1, static_cast<int>(limit.count())) > 0) return true;
+    if (patience) *patience -= limit;
+    if (patience && patience->count() <= 0) return false;
+    if (is_asked_to_end()) hurry_readers();
   }
 }
 
@@ -56,7 +59,9 @@ bool is_control(char letter) { return static_cast<unsigned char>(letter) < 0x20 
 
 }  // namespace
 
-void do_not_wait_for_readers() { waits_for_readers = false; }
+void hurry_readers() {
+  if (!patience) patience = std::chrono::seconds(2);
+}
 
 void write_out(Stream stream, std::string_view text) {
   const int fd = descriptor(stream);

@@ -13,8 +13,9 @@ enum class Stream { Output, Errors };
 // Writes all of it to this process's own stream. Waits for a reader that is slow; one that is gone
 // is no error: the files have everything.
 void write_out(Stream stream, std::string_view text);
-// From now on what a reader does not take at once is left out: somebody wants this process to end.
-void do_not_wait_for_readers();
+// Somebody wants this process to end: from now on readers are waited for two seconds, all in all,
+// and then what they do not take at once is left out. One thread writes.
+void hurry_readers();
 
 // Bytes as they come, given on as lines. One without an end is given on when it is long, or by
 // finish().

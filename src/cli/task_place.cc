@@ -135,7 +135,8 @@ TaskPlace find_place(const internal::Activity& activity, const std::string& cras
     place.doing = fmt::format("is stopped (SIGSTOP); kill -CONT {} lets it go on", process);
   }
   if (!place.doing.empty()) return place;
-  const bool busy = computes(process);
+  // On a busy machine it may have got no processor meanwhile.
+  const bool busy = computes(process) || (state == 'R' && is_running(folder_of(process)));
   place.doing = busy ? "computes" : state == 'D' ? "waits for a disk" : "sleeps";
   if (!handles(process, stack_question())) return place;
   place.frames = frames_of(process, process, crash_file);

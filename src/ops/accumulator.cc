@@ -49,6 +49,11 @@ void Accumulator::raise_cancelled() const {
         name_);
 }
 
+std::string Accumulator::waits_for(int64_t required) const {
+  return fmt::format("[Accumulator] take from '{}', which has {} of {} gradients", name_, count_,
+                     required);
+}
+
 void Accumulator::check_required(int64_t required) const {
   if (required > 0) return;
   raise(Code::InvalidArgument, "[Accumulator] at least 1 gradient must be taken of '{}', not {}",

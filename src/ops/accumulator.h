@@ -59,14 +59,16 @@ class Accumulator : public Resource {
     check_required(required);
     WaitingLine::Place place(takers_, mutex_, cancellation);
     const int64_t cancels = cancels_;
-    const bool finished = place.wait([&] {
-      if (cancels_ != cancels) raise_cancelled();
-      if (count_ < (limit_ > 0 ? std::min(required, limit_) : required)) return false;
-      remove(count_);
-      count_ = 0;
-      ++step_;
-      return true;
-    });
+    const bool finished = place.wait(
+        [&] {
+          if (cancels_ != cancels) raise_cancelled();
+          if (count_ < (limit_ > 0 ? std::min(required, limit_) : required)) return false;
+          remove(count_);
+          count_ = 0;
+          ++step_;
+          return true;
+        },
+        [&] { return waits_for(required); });
     if (!finished) cancellation.check();
   }
 
@@ -78,6 +80,7 @@ class Accumulator : public Resource {
  private:
   void check_required(int64_t required) const;
   [[noreturn]] void raise_cancelled() const;
+  std::string waits_for(int64_t required) const;  // in words; the mutex is held
 
   const std::string name_;
   const Kind kind_;

@@ -45,17 +45,19 @@ std::vector<QueueState::Element> QueueState::dequeue(int64_t count, Cancellation
   std::vector<Element> taken;
   WaitingLine::Place place(dequeuers_, mutex_, cancellation);
   // Elements are taken as they come, so that more may be wanted than there is room for.
-  const bool finished = place.wait([&] {
-    while (taken.size() < wanted && !elements_.empty()) {
-      taken.push_back(std::move(elements_.front()));
-      elements_.pop_front();
-      enqueuers_.wake_first();
-    }
-    if (taken.size() == wanted || !is_finished()) return taken.size() == wanted;
-    put_back(taken);
-    raise(Code::OutOfRange, "[Queue] '{}' is closed and has {} elements, but {} were asked for",
-          name_, elements_.size(), count);
-  });
+  const bool finished = place.wait(
+      [&] {
+        while (taken.size() < wanted && !elements_.empty()) {
+          taken.push_back(std::move(elements_.front()));
+          elements_.pop_front();
+          enqueuers_.wake_first();
+        }
+        if (taken.size() == wanted || !is_finished()) return taken.size() == wanted;
+        put_back(taken);
+        raise(Code::OutOfRange, "[Queue] '{}' is closed and has {} elements, but {} were asked for",
+              name_, elements_.size(), count);
+      },
+      [&] { return fmt::format("[Queue] dequeue from '{}', which is empty", name_); });
   if (!finished) {
     put_back(taken);
     cancellation.check();

@@ -4,6 +4,8 @@
 #include <list>
 #include <mutex>
 
+#include "base/activity.h"
+#include "base/anybody.h"
 #include "ops/run_context.h"
 
 namespace cohort::internal {
@@ -49,16 +51,31 @@ class WaitingLine::Place {
   template <typename Step>
   bool wait(const Step& step) {
     bool finished = false;
-    look_again_.wait(lock_, [&] {
-      if (cancellation_.cancelled()) return true;
-      finished = line_.places_.front() == this && step();
-      return finished;
-    });
+    look_again_.wait(lock_, [&] { return is_over(step, finished); });
+    return finished;
+  }
+  // The same; one that takes long is noted as the wait that `what` names, for something that other
+  // tasks may have to give.
+  template <typename Step, typename What>
+  bool wait(const Step& step, const What& what) {
+    bool finished = false;
+    const auto since = WaitNote::Clock::now();
+    const auto over = [&] { return is_over(step, finished); };
+    if (look_again_.wait_for(lock_, stall_patience(), over)) return finished;
+    const WaitNote note(WaitKind::Tensor, what(), {kAnybody}, since);
+    look_again_.wait(lock_, over);
     return finished;
   }
 
  private:
   friend class WaitingLine;
+
+  template <typename Step>
+  bool is_over(const Step& step, bool& finished) {
+    if (cancellation_.cancelled()) return true;
+    finished = line_.places_.front() == this && step();
+    return finished;
+  }
 
   WaitingLine& line_;
   Cancellation& cancellation_;

@@ -1,3 +1,5 @@
+#include <google/protobuf/stubs/common.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -14,11 +16,19 @@ namespace {
 
 using internal::raise;
 
+bool is_utf8(const std::string& text) {
+  return google::protobuf::internal::IsStructurallyValidUTF8(text.data(),
+                                                             static_cast<int>(text.size()));
+}
+
 // An event with one value.
 class ValueEvent {
  public:
   ValueEvent(std::string_view what, const std::string& tag, int64_t step) {
     if (tag.empty()) raise(Code::InvalidArgument, "[{}] the tag is empty; name what it is", what);
+    if (!is_utf8(tag)) {  // readers would refuse the event, and all behind it
+      raise(Code::InvalidArgument, "[{}] the tag is not UTF-8; write it in letters of that", what);
+    }
     event_.set_step(step);
     value_ = event_.mutable_summary()->add_value();
     value_->set_tag(tag);

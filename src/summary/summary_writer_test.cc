@@ -178,6 +178,7 @@ TEST_F(SummaryWriterTest, ADamagedEventFileIsAnErrorThatSaysWhere) {
 TEST_F(SummaryWriterTest, RefusesWhatCannotBeShown) {
   SummaryWriter writer(folder_.path());
   EXPECT_ERROR(Code::InvalidArgument, "tag", writer.add_scalar("", 1, 1));
+  EXPECT_ERROR(Code::InvalidArgument, "not UTF-8", writer.add_text("\xff", "text", 1));
   EXPECT_ERROR(Code::InvalidArgument, "strings", writer.add_histogram("s", Tensor("text"), 1));
   for (const Tensor& image :
        {zeros({2, 4, 5}, kUInt8), zeros({4, 5}, kInt32), zeros({0, 5}, kUInt8)}) {

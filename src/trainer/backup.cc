@@ -16,12 +16,14 @@ Trackable kept_in(std::string& text) {
 }
 
 // MessagePack, which keeps doubles as they are, infinite ones and NaN included.
-std::string to_bytes(const TrainingProgress& progress, const TrainerImpl::Totals& totals,
+std::string to_bytes(const TrainingProgress& progress, const Backup::Place& place,
                      const History& history) {
   const Json json = {{"epoch", progress.epoch},
                      {"step_of_epoch", progress.step_of_epoch},
-                     {"examples", totals.examples},
-                     {"loss", totals.loss},
+                     {"examples", place.totals.examples},
+                     {"loss", place.totals.loss},
+                     {"walks", place.walks},
+                     {"ended", place.ended},
                      {"history", history.epochs}};
   const std::vector<uint8_t> bytes = Json::to_msgpack(json);
   return {bytes.begin(), bytes.end()};
@@ -68,11 +70,13 @@ std::optional<Backup::Place> Backup::restore(History& history) {
     log_info("[Trainer] goes on behind step {}, from '{}'", found->steps, options_.backup);
   }
   return Place{.totals = {.loss = json.at("loss"), .examples = json.at("examples")},
-               .position = found->position};
+               .position = found->position,
+               .walks = json.value("walks", json.at("epoch").get<int64_t>()),
+               .ended = json.value("ended", found->position.empty())};
 }
 
 TrainingPlace Backup::collect(const Place& place, const History& history) {
-  progress_ = to_bytes(trainer_.progress, place.totals, history);
+  progress_ = to_bytes(trainer_.progress, place, history);
   for (size_t i = 0; i < callbacks_.size(); ++i) callbacks_[i] = options_.callbacks[i]->save();
   return {.steps = trainer_.progress.step, .position = place.position};
 }

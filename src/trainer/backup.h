@@ -17,10 +17,12 @@ class Backup {
   Backup(const Backup&) = delete;
   Backup& operator=(const Backup&) = delete;
 
-  // Where an epoch is. No position: the next one is to begin.
+  // Where an epoch is. No position: the next one is to begin, at the beginning of the data.
   struct Place {
     TrainerImpl::Totals totals = {};
     std::string position = {};
+    int64_t walks = 0;   // through the data, that were begun
+    bool ended = false;  // the epoch; the next one goes on from the position
   };
   // What the last backup says, where there is one, and this process is as it was then.
   std::optional<Place> restore(History& history);

@@ -16,12 +16,6 @@ std::optional<int64_t> known_count(int64_t cardinality) {
   return cardinality >= 0 ? std::optional(cardinality) : std::nullopt;
 }
 
-// The order of a shuffle depends on the epoch alone, not on how often a process began one.
-DistributedIterator input_of_epoch(const DistributedDataset& batches, int epoch) {
-  return DistributedIterator(
-      std::make_shared<DistributedInputIterator>(batches.input(), nullptr, epoch - 1));
-}
-
 const Callbacks& checked(const Callbacks& callbacks) {
   for (size_t i = 0; i < callbacks.size(); ++i) {
     if (callbacks[i] == nullptr) {
@@ -46,7 +40,9 @@ Fit::Fit(Trainer& trainer, TrainerImpl& impl, const data::Dataset& dataset,
   }
   impl.stopping = false;
   impl.progress = {.epochs = options.epochs};
-  impl.progress.steps_per_epoch = known_count(batches_.cardinality());
+  impl.progress.steps_per_epoch = options.steps_per_epoch > 0
+                                      ? std::optional(options.steps_per_epoch)
+                                      : known_count(batches_.cardinality());
 }
 
 History Fit::run() {
@@ -75,12 +71,14 @@ bool Fit::happens_again(const Status& error) {
 void Fit::resume() {
   const std::optional<Backup::Place> found = backup_.restore(history_);
   place_ = found.value_or(Backup::Place());
+  input_.reset();
   call([&](Callback& callback) { callback.on_fit_begin(trainer_); });
   if (!found) backup_.begin(history_);
 }
 
 void Fit::train() {
-  if (!place_.position.empty()) run_epoch(batches_.iterator(place_.position));
+  if (!place_.position.empty()) input_.emplace(batches_.iterator(place_.position));
+  if (input_ && !place_.ended) run_epoch();
   while (impl_.progress.epoch < options_.epochs && !impl_.stopping) begin_epoch();
   call([&](Callback& callback) { callback.on_fit_end(trainer_); });
 }
@@ -89,37 +87,50 @@ void Fit::begin_epoch() {
   TrainingProgress& progress = impl_.progress;
   ++progress.epoch;
   progress.step_of_epoch = 0;
-  place_ = {};
+  place_ = {.totals = {}, .position = {}, .walks = place_.walks, .ended = false};
   impl_.reset_metrics();
-  run_epoch(input_of_epoch(batches_, progress.epoch));
+  if (options_.steps_per_epoch == 0 || !input_) begin_walk();
+  run_epoch();
 }
 
-void Fit::run_epoch(DistributedIterator input) {
+// The order of a shuffle depends on the walk alone, not on how often a process began one.
+void Fit::begin_walk() {
+  input_.emplace(
+      std::make_shared<DistributedInputIterator>(batches_.input(), nullptr, place_.walks++));
+}
+
+void Fit::run_epoch() {
   TrainingProgress& progress = impl_.progress;
   progress.examples = place_.totals.examples;
   progress.times = {};
   const bool begins = place_.position.empty();
   if (begins) call([&](Callback& callback) { callback.on_epoch_begin(trainer_); });
   int64_t begun = progress.step;
+  const int64_t steps = options_.steps_per_epoch;
+  const int64_t end = steps == 0 ? -1 : begun - progress.step_of_epoch + steps;
   StepsUnderWay under_way(
       *impl_.runner, [this](const Tensor& loss, int64_t examples) { finish_step(loss, examples); });
-  while (!impl_.stopping) {
-    const std::optional<DistributedElement> batch = next_batch(input);
+  while (!impl_.stopping && begun != end) {
+    const std::optional<DistributedElement> batch = next_batch();
     if (!batch) break;
     const int64_t examples = global_examples(impl_.strategy, *batch);
     under_way.add(impl_.runner->train(*batch, examples, progress.times), examples);
     if (!backup_.is_due(++begun)) continue;
     under_way.finish_all();
-    place_.position = input.save();
+    place_.position = input_->save();
     backup_.save(place_, history_);
   }
   under_way.finish_all();
   end_epoch();
 }
 
-std::optional<DistributedElement> Fit::next_batch(DistributedIterator& input) {
+std::optional<DistributedElement> Fit::next_batch() {
   Stopwatch clock;
-  std::optional<DistributedElement> batch = input.next_optional();
+  std::optional<DistributedElement> batch = input_->next_optional();
+  if (!batch && options_.steps_per_epoch > 0) {
+    begin_walk();
+    batch = input_->next_optional();
+  }
   impl_.progress.times.input += clock.lap();
   return batch;
 }
@@ -155,7 +166,11 @@ void Fit::end_epoch() {
   check_restored();
   history_.epochs.push_back(logs);
   call([&](Callback& callback) { callback.on_epoch_end(trainer_, logs); });
-  backup_.save({}, history_);
+  backup_.save({.totals = {},
+                .position = options_.steps_per_epoch > 0 ? input_->save() : "",
+                .walks = place_.walks,
+                .ended = true},
+               history_);
 }
 
 void Fit::check_restored() const {

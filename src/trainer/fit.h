@@ -24,8 +24,9 @@ class Fit {
   void resume();
   void train();
   void begin_epoch();
-  void run_epoch(DistributedIterator input);
-  std::optional<DistributedElement> next_batch(DistributedIterator& input);
+  void begin_walk();
+  void run_epoch();
+  std::optional<DistributedElement> next_batch();
   void finish_step(const Tensor& loss, int64_t examples);
   void end_epoch();
   // Throws Aborted when variables went back to the last backup without this loop.
@@ -39,6 +40,7 @@ class Fit {
   Callbacks callbacks_;
   History history_;
   Backup::Place place_;  // where the running epoch is
+  std::optional<DistributedIterator> input_;
   std::string last_error_;
   int64_t last_step_ = 0;
   int times_ = 0;  // that error, at that step

@@ -73,6 +73,24 @@ TEST_P(ResumedTraining, GivesTheSameBits) {
 // Before the first backup, within an epoch, behind its end, at its last step, in the last one.
 INSTANTIATE_TEST_SUITE_P(Everywhere, ResumedTraining, testing::Values(1, 9, 13, 18, 23));
 
+// Epochs that end within the data: 4 of 6 steps.
+class ResumedWithinData : public testing::TestWithParam<int64_t> {};
+
+TEST_P(ResumedWithinData, GivesTheSameBits) {
+  const TemporaryFolder folder;
+  Rig undisturbed;
+  const std::vector<double> expected = undisturbed.losses({.steps_per_epoch = 4});
+  const FitOptions with_backup = {.steps_per_epoch = 4, .backup = folder.path(), .backup_steps = 3};
+  EXPECT_THROW(Rig().losses(with_backup, GetParam()), Crash);
+  Rig resumed;
+  EXPECT_EQ(resumed.losses(with_backup), expected);
+  EXPECT_EQ(resumed.weights(), undisturbed.weights());
+  EXPECT_EQ(resumed.trainer.progress().step, 4 * kEpochs);
+}
+
+// In the first walk, at an epoch's end, in the second walk, behind an epoch's end.
+INSTANTIATE_TEST_SUITE_P(Everywhere, ResumedWithinData, testing::Values(2, 4, 7, 8, 9, 13));
+
 TEST(Resuming, GoesOnBehindTheLastBackup) {
   const TemporaryFolder folder;
   const FitOptions options = {.epochs = kEpochs,

@@ -27,6 +27,12 @@ class EvaluationMode {
   internal::raise(Code::InvalidArgument, "[Trainer::{}] the dataset has no element", what);
 }
 
+void check_end(std::string_view what, const data::Dataset& dataset) {
+  if (dataset.cardinality() != data::kInfinite) return;
+  internal::raise(Code::InvalidArgument,
+                  "[Trainer::{}] the dataset has no end; take(n) gives its first n batches", what);
+}
+
 }  // namespace
 
 Trainer::Trainer(const internal::TrainedModel& model, LossFunction loss,
@@ -36,16 +42,18 @@ Trainer::Trainer(const internal::TrainedModel& model, LossFunction loss,
 Trainer::~Trainer() = default;
 
 History Trainer::fit(const data::Dataset& dataset, const FitOptions& options) {
-  if (options.epochs < 1 || options.backup_steps < 0) {
-    internal::raise(Code::InvalidArgument,
-                    "[Trainer::fit] epochs must be at least 1 and backup_steps not negative, got "
-                    "{} and {}",
-                    options.epochs, options.backup_steps);
+  if (options.epochs < 1 || options.backup_steps < 0 || options.steps_per_epoch < 0) {
+    internal::raise(
+        Code::InvalidArgument,
+        "[Trainer::fit] epochs must be at least 1, steps_per_epoch and backup_steps not "
+        "negative, got {}, {} and {}",
+        options.epochs, options.steps_per_epoch, options.backup_steps);
   }
   return internal::Fit(*this, *impl_, dataset, options).run();
 }
 
 Logs Trainer::evaluate(const data::Dataset& dataset) {
+  check_end("evaluate", dataset);
   const EvaluationMode mode(impl_->model);
   impl_->reset_metrics();
   TrainerImpl::Totals totals;
@@ -60,6 +68,7 @@ Logs Trainer::evaluate(const data::Dataset& dataset) {
 }
 
 Tensor Trainer::predict(const data::Dataset& dataset) {
+  check_end("predict", dataset);
   const EvaluationMode mode(impl_->model);
   std::vector<Tensor> outputs;
   impl_->walk(

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "cohort/callbacks.h"
 #include "cohort/ops.h"
 #include "support/expect_error.h"
 
@@ -62,6 +63,34 @@ TEST(Trainer, GivesTheSameUnderEveryStrategy) {
           << *strategy << " epoch " << epoch;
     }
   }
+}
+
+// What the model has seen, by the first number of each batch.
+std::vector<int> seen_batches(const data::Dataset& dataset, const FitOptions& options) {
+  nn::Dense model(1, 1);
+  optim::Sgd optimizer({.learning_rate = 0});
+  std::vector<int> seen;
+  Trainer trainer(model, nn::mean_squared_error, optimizer, {.input = [&](const Tensor& x) {
+                    seen.push_back(static_cast<int>(reshape(x, {-1})[0].to<float>()));
+                    return x;
+                  }});
+  trainer.fit(dataset, options);
+  return seen;
+}
+
+TEST(Trainer, StepsPerEpochGoOnInTheData) {
+  const Tensor x = reshape(cast(range(5), kFloat32), {5, 1});
+  const data::Dataset five = data::from_tensor_slices(x, x).batch(1);
+  std::vector<int64_t> ends;
+  const auto note = std::make_shared<LambdaCallback>(LambdaCallbacks{
+      .on_epoch_end = [&](Trainer& t, const Logs&) { ends.push_back(t.progress().step); }});
+  const FitOptions options = {
+      .epochs = 3, .steps_per_epoch = 3, .callbacks = {note}, .progress = false};
+  const std::vector<int> expected = {0, 1, 2, 3, 4, 0, 1, 2, 3};
+  EXPECT_EQ(seen_batches(five, options), expected);
+  EXPECT_EQ(seen_batches(five.repeat(), options), expected);
+  EXPECT_EQ(ends, (std::vector<int64_t>{3, 6, 9, 3, 6, 9}));
+  EXPECT_ERROR(Code::InvalidArgument, "no element", seen_batches(five.take(0), options));
 }
 
 TEST(Trainer, EvaluationCountsEveryExampleOnce) {

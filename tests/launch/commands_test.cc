@@ -106,6 +106,14 @@ TEST(Doctor, NamesTheTaskThatDoesNotListenAndTheNameThatIsNone) {
   EXPECT_TRUE(contains(result.output, "'no-such-host.invalid' has no address")) << result.output;
 }
 
+TEST(Doctor, NamesTasksThatHaveOneAddress) {
+  const Launched result =
+      command({"doctor", "--timeout", "0", "--cluster", "ps=127.0.0.1:1;worker=h:2,127.0.0.1:1"});
+  EXPECT_EQ(result.code, 1);
+  EXPECT_TRUE(contains(result.output, "ps:0 and worker:1 have the same address, 127.0.0.1:1"))
+      << result.output;
+}
+
 TEST(Doctor, PrintsTheTfConfigThatWasMeant) {
   const ScopedEnvironment variables(ScopedEnvironment::Variables{
       {"TF_CONFIG", R"({"cluster":{"wroker":["h:1"]},"task":{"type":"worker","index":"0"}})"}});
@@ -148,6 +156,11 @@ TEST(Inspect, ShowsWhatComesBeforeTheDamage) {
   EXPECT_EQ(records.code, 1);
   EXPECT_TRUE(contains(records.output, "1 records")) << records.output;
   EXPECT_TRUE(contains(records.output, "record 1")) << records.output;
+  for (const auto& entry : std::filesystem::directory_iterator(folder.path())) {
+    if (entry.path().extension() == ".safetensors") std::filesystem::remove(entry.path());
+  }
+  const Launched checkpoint = command({"inspect", folder.path() + "/ckpt-1"});
+  EXPECT_TRUE(contains(checkpoint.output, "is not on this machine")) << checkpoint.output;
   const std::string board = folder.path() + "/board";
   std::filesystem::create_directory(board);
   std::filesystem::rename(folder.path() + "/events", board + "/events.out.tfevents.1.h");

@@ -6,6 +6,7 @@
 //   input   it waits for its data
 //   late    it does not come to the first meeting
 //   ps      a parameter server is stopped while workers use it
+//   tokens  it puts nothing more into a queue that the others take from, on a parameter server
 //
 // With COHORT_STALLS unset nobody does, and the tasks end after so many steps as COHORT_STEPS says.
 
@@ -100,17 +101,34 @@ void use_ps(const std::string& target) {
   for (;;) session.run(twice);
 }
 
-void train_with_ps() {
+void use_queue(const std::string& target) {
+  Graph graph;
+  auto building = graph.as_default();
+  auto on_ps = device("/job:ps/task:0");
+  FifoQueue tokens({.capacity = 100, .dtypes = {kFloat32}, .shapes = {{}}, .name = "tokens"});
+  const Tensor put = tokens.enqueue({Tensor(1.f)});
+  const Tensor take = tokens.dequeue()[0];
+  on_ps.close();
+  building.close();
+  Session session(graph, target);
+  for (int step = 0; stalls(); ++step) {
+    session.run(put);
+    disturb("loop", step);
+  }
+  for (;;) session.run(take);
+}
+
+void train_with_ps(const std::string& way) {
   const auto resolver = resolver_from_environment();
   Server server(resolver->cluster_spec(),
                 {.job_name = resolver->task_type(), .task_index = resolver->task_id()});
   if (resolver->task_type() == "ps") return serve(server);
-  use_ps(server.target());
+  way == "tokens" ? use_queue(server.target()) : use_ps(server.target());
 }
 
 }  // namespace
 
 int main(int, char** argv) {
   const std::string way = argv[1];
-  way == "ps" ? train_with_ps() : train_together(way);
+  way == "ps" || way == "tokens" ? train_with_ps(way) : train_together(way);
 }

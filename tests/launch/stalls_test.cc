@@ -46,6 +46,15 @@ Way parameter_server() {
       {"worker:0 waits for ps:0", "step ", "tensor 'ReadVariable", "ps:0 is stopped (SIGSTOP)"}};
 }
 
+Way tokens() {
+  return {"tokens",
+          {"--workers", "2", "--ps", "1"},
+          "worker:1",
+          {"everybody waits for worker:1, for",
+           "ps:0: in [Queue] dequeue from 'tokens', which is empty", "worker:1 computes",
+           "compute_for_ever"}};
+}
+
 // A run with a stall in it.
 class StalledRun {
  public:
@@ -100,6 +109,10 @@ TEST(Stall, OfATaskThatDoesNotBeginIsTold) {
 }
 TEST(Stall, OfAParameterServerIsToldWithTheTensorThatIsMissing) {
   EXPECT_EQ(StalledRun(parameter_server()).missing(kLimit), "");
+}
+
+TEST(Stall, AtAQueueOnAParameterServerIsThatOfTheWorkerThatIsToFillIt) {
+  EXPECT_EQ(StalledRun(tokens()).missing(kLimit), "");
 }
 
 TEST(Status, SaysWhoWaitsForWhom) {

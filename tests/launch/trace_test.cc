@@ -91,6 +91,18 @@ TEST(Trace, HasTheStepsInputAndCollectivesOfAllTasks) {
   expect_same_collectives(trace, 2);
 }
 
+TEST(Trace, HasTheStepsOfServersThatSessionsUse) {
+  const LaunchFolder folder;
+  const std::string file = folder.path() + "/run.json";
+  const Launched run = launch({"--workers", "2", "--ps", "1", "--trace", file, TRAIN_TASK});
+  ASSERT_EQ(run.code, 0) << run.output;
+  const Trace trace(file);
+  ASSERT_EQ(trace.processes().size(), 3U);
+  const int ps = 2;  // behind the workers
+  EXPECT_EQ(trace.processes().at(ps), "ps:0");
+  EXPECT_GT(trace.spans(ps, "step").size(), 10U);
+}
+
 TEST(Trace, ThatCannotBeWrittenIsAnErrorBeforeAnythingRuns) {
   const LaunchFolder folder;
   const Launched run =

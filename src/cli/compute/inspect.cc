@@ -13,7 +13,8 @@ namespace fs = std::filesystem;
 // Of checkpoints, unless it only has files of events.
 std::string kind_of_folder(const std::string& path) {
   bool events = false;
-  for (const auto& entry : fs::directory_iterator(path)) {
+  std::error_code unreadable;  // which the reader of checkpoints tells
+  for (const auto& entry : fs::directory_iterator(path, unreadable)) {
     const std::string name = entry.path().filename().string();
     if (name.ends_with(".manifest.json")) return "checkpoint";
     events = events || is_event_file(name);
@@ -32,7 +33,8 @@ std::string kind_of(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   uint64_t length = 0;
   file.read(reinterpret_cast<char*>(&length), sizeof length);
-  return file && length < fs::file_size(path) ? "tfrecord" : "graph";
+  std::error_code unknown;
+  return file && length < fs::file_size(path, unknown) && !unknown ? "tfrecord" : "graph";
 }
 
 void inspect_as(const std::string& what, const std::string& path, const InspectOptions& options) {
@@ -53,8 +55,9 @@ void inspect(const std::string& kind, const std::string& path, const InspectOpti
   const std::string what = kind == "auto" ? kind_of(path) : kind;
   const Status status = capture_status([&] { inspect_as(what, path, options); });
   if (status.ok()) return;
+  const bool is_guess = what == "graph" || what == "tfrecord";  // by its bytes
   internal::raise(Code::DataLoss, "[Inspect] '{}' cannot be read as {}: {}{}", path, what,
-                  status.message, kind == "auto" ? "; --kind says what it is" : "");
+                  status.message, kind == "auto" && is_guess ? "; --kind says what it is" : "");
 }
 
 }  // namespace cohort::cli

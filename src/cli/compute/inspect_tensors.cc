@@ -57,6 +57,9 @@ void inspect_checkpoint(const std::string& path, const InspectOptions& options) 
   fmt::print("checkpoint {}\n", reader.prefix());
   if (reader.step()) fmt::print("step {}, ", *reader.step());
   fmt::print("saved {:%Y-%m-%d %H:%M:%S} UTC, {} files\n", saved, reader.files().size());
+  for (const std::string& file : reader.files()) {
+    if (!std::filesystem::exists(file)) fmt::print("  '{}' is not on this machine\n", file);
+  }
   print_tensors(reader.tensors(), options);
   if (!options.verify) return;
   reader.verify();

@@ -48,6 +48,7 @@ int main(int argc, char** argv) {
                             std::strerror(errno));
   });
   if (status.ok()) return code;
+  std::fflush(stdout);  // what was found before it
   std::fprintf(stderr, "cohort: %s\n", status.message.c_str());
   return status.code == cohort::Code::InvalidArgument ? 2 : 1;
 }
