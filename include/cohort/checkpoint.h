@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -136,7 +137,8 @@ struct SavedPart {
   std::vector<int64_t> offset;
 };
 
-// Variables that a Saver is for: each is saved under its own name, or under the one given.
+// Variables that a Saver is for: each is saved under its own name, or under the one given. The
+// shards of a ShardedVariable are saved as parts of one tensor, which has its name.
 class SaverVariables {
  public:
   SaverVariables() = default;
@@ -191,9 +193,13 @@ class Saver {
   explicit Saver(const SaverOptions& options = {});
   // These. Two under one name are InvalidArgument, and so is none at all.
   explicit Saver(const SaverVariables& variables, const SaverOptions& options = {});
-  // Whole variables, and parts of larger tensors.
-  Saver(const SaverVariables& variables, const std::vector<SavedPart>& parts,
+  // Whole variables, and parts of larger tensors. A list in braces is for the first of the two, so
+  // that braces with options are not taken for one.
+  Saver(const SaverVariables& variables, std::initializer_list<SavedPart> parts,
         const SaverOptions& options = {});
+  template <std::same_as<std::vector<SavedPart>> Parts>
+  Saver(const SaverVariables& variables, const Parts& parts, const SaverOptions& options = {})
+      : Saver(std::span<const SavedPart>(parts), variables, options) {}
 
   // Returns the prefix of the new checkpoint, which exists then, unless saving is asynchronous.
   // Missing folders are made. Throws FailedPrecondition naming a variable that has no value, and
@@ -218,6 +224,9 @@ class Saver {
   SaveProgress progress() const;
 
  private:
+  Saver(std::span<const SavedPart> parts, const SaverVariables& variables,
+        const SaverOptions& options);
+
   std::shared_ptr<internal::SaverImpl> impl_;
 };
 

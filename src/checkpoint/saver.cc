@@ -167,9 +167,13 @@ Saver::Saver(const SaverOptions& options)
     : impl_(std::make_shared<SaverImpl>(internal::items_of(global_variables(), {}), options)) {}
 
 Saver::Saver(const SaverVariables& variables, const SaverOptions& options)
-    : Saver(variables, {}, options) {}
+    : Saver(std::span<const SavedPart>(), variables, options) {}
 
-Saver::Saver(const SaverVariables& variables, const std::vector<SavedPart>& parts,
+Saver::Saver(const SaverVariables& variables, std::initializer_list<SavedPart> parts,
+             const SaverOptions& options)
+    : Saver(std::span<const SavedPart>(parts), variables, options) {}
+
+Saver::Saver(std::span<const SavedPart> parts, const SaverVariables& variables,
              const SaverOptions& options)
     : impl_(std::make_shared<SaverImpl>(internal::items_of(variables, parts), options)) {}
 

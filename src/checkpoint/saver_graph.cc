@@ -6,6 +6,7 @@
 #include "base/raise.h"
 #include "checkpoint/shard_ops.h"
 #include "cohort/ops.h"
+#include "cohort/sharded_variable.h"
 #include "graph/scopes.h"
 
 namespace cohort {
@@ -20,6 +21,22 @@ SaverItem part_item(const SavedPart& part) {
   SaverItem item = whole_item(part.name, VariableAccess::impl(part.variable));
   item.saved.part = {part.full_shape, {part.offset, item.variable->first_copy().shape}};
   return item;
+}
+
+// One, or the parts of a variable whose rows are spread over several.
+void add_items(std::vector<SaverItem>& items, const std::string& name,
+               const std::shared_ptr<VariableImpl>& variable) {
+  const Variable handle = VariableAccess::make(variable);
+  if (!ShardedVariable::is_sharded(handle)) {
+    items.push_back(whole_item(name, variable));
+    return;
+  }
+  const ShardedVariable table(handle);
+  std::vector<int64_t> offset(static_cast<size_t>(table.shape().rank()), 0);
+  for (const Variable& shard : table) {
+    items.push_back(part_item({name, shard, table.shape(), offset}));
+    offset[0] += shard.shape()[0];
+  }
 }
 
 void check_graphs_own(const std::vector<SaverItem>& items) {
@@ -181,18 +198,15 @@ std::vector<SaveItem> SaverGraph::items_of(const Shard& shard) const {
   return result;
 }
 
-std::vector<SaverItem> items_of(const SaverVariables& variables,
-                                const std::vector<SavedPart>& parts) {
+std::vector<SaverItem> items_of(const SaverVariables& variables, std::span<const SavedPart> parts) {
   std::vector<SaverItem> items;
-  std::set<const VariableImpl*> copied;
+  std::set<const VariableImpl*> added;
   for (const auto& [name, variable] : variables.items()) {
     const std::shared_ptr<VariableImpl>& impl = VariableAccess::impl(variable);
     const std::shared_ptr<VariableImpl> whole = impl->whole.lock();
-    if (!whole) {
-      items.push_back(whole_item(name, impl));
-    } else if (copied.insert(whole.get()).second) {
-      items.push_back(whole_item(whole->name(), whole));
-    }
+    const std::shared_ptr<VariableImpl>& saved = whole ? whole : impl;
+    const bool fresh = added.insert(saved.get()).second;
+    if (fresh || !whole) add_items(items, whole ? whole->name() : name, saved);
   }
   for (const SavedPart& part : parts) items.push_back(part_item(part));
   return items;

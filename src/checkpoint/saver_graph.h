@@ -61,7 +61,6 @@ struct SaverGraph {
 };
 
 // What a strategy keeps copies of comes once, whichever copies are given.
-std::vector<SaverItem> items_of(const SaverVariables& variables,
-                                const std::vector<SavedPart>& parts);
+std::vector<SaverItem> items_of(const SaverVariables& variables, std::span<const SavedPart> parts);
 
 }  // namespace cohort::internal

@@ -282,5 +282,33 @@ TEST_F(SaverTest, RestoresPartsFromAnyOtherCut) {
   EXPECT_EQ(session.run(whole).at<float>({4, 1}), 9);
 }
 
+// Ten numbers in rows of two, in a table of shards with so many rows each.
+ShardedVariable table_of(const std::vector<int64_t>& sizes, float first) {
+  std::vector<Variable> shards;
+  for (const SavedPart& part : cut(sizes, 5, first)) shards.push_back(part.variable);
+  return ShardedVariable(shards, "table");
+}
+
+TEST_F(SaverTest, ATableInShardsIsOneTensor) {
+  {
+    Graph graph;
+    const auto building = graph.as_default();
+    const ShardedVariable table = table_of({3, 2}, 0);
+    Saver saver;  // of the shards, as the graph's variables
+    Session session;
+    session.run(global_variables_initializer());
+    saver.save(session, path("model"));
+  }
+  EXPECT_EQ(CheckpointReader(path("model")).tensors().size(), 1u);
+  Graph graph;
+  const auto building = graph.as_default();
+  const ShardedVariable table = table_of({2, 2, 1}, 100);
+  Saver saver({table}, {.max_to_keep = 2});
+  Session session;
+  saver.restore(session, path("model"));
+  EXPECT_EQ(session.run(table.read_value()).to_vector<float>(),
+            (Floats{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}));
+}
+
 }  // namespace
 }  // namespace cohort

@@ -63,8 +63,8 @@ Gathering MasterSession::gathering(std::chrono::milliseconds limit) const {
   return {.what = "Session",
           .deadline = Clock::now() + limit,
           .notice = [client = client_](const std::string& text) {
-            log_warning("{}", text);
-            client->post(write_notice(text));
+            client->post(write_notice(text));  // which logs it
+            if (client->connection()->kind() != "in-process") log_warning("{}", text);
           }};
 }
 

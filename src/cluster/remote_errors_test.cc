@@ -23,6 +23,16 @@ TEST(RemoteSession, NobodyListensThere) {
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5));
 }
 
+TEST(RemoteSession, AServerThatIsNotThereIsToldWhileItIsWaitedFor) {
+  const std::string address = test::free_addresses(1)[0];
+  testing::internal::CaptureStderr();
+  (void)error_of([&] { Session(Graph(), address, {.timeout = milliseconds(4500)}); });
+  const std::string told = testing::internal::GetCapturedStderr();
+  EXPECT_NE(told.find("still trying to reach " + address + ": [Connect] nobody listens"),
+            std::string::npos)
+      << told;
+}
+
 TEST(RemoteSession, ALimitEndsALongRun) {
   test::LocalCluster cluster(1, 1);
   Graph graph;

@@ -136,6 +136,22 @@ void await_handler_of(int number) {
   }
 }
 
+// Nobody closed the session: whoever recovers from lost tasks may try again.
+TEST(Server, ThatIsStoppedIsLostForRunsUnderWay) {
+  test::LocalCluster cluster(1, 1);
+  Graph graph;
+  auto building = graph.as_default();
+  const Tensor got =
+      test::on_ps([&] { return FifoQueue({.dtypes = {kFloat32}, .name = "never"}).dequeue()[0]; });
+  Session session(cluster.target());
+  auto run = std::async(std::launch::async, [&] { return error_of([&] { session.run(got); }); });
+  while (cluster.server("ps", 0).status().running_steps == 0) std::this_thread::yield();
+  cluster.server("worker", 0).stop();
+  const Status end = run.get();
+  EXPECT_EQ(end.code, Code::Unavailable) << end;
+  EXPECT_NE(end.message.find("/job:worker/replica:0/task:0 was stopped"), std::string::npos) << end;
+}
+
 TEST(ServerDeathTest, JoinEndsBySigterm) {
   testing::FLAGS_gtest_death_test_style = "threadsafe";
   EXPECT_EXIT(

@@ -87,6 +87,7 @@ Tensor placeholder_with_default(const Tensor& value, const Shape& shape, std::st
 
 Tensor constant(const Tensor& value, std::string_view name, Site site) {
   if (!building_graph()) return value;
+  if (value.is_symbolic()) return identity(value, site);  // it is a node already
   return internal::add_named(name, internal::kConst, {}, {{"value", value}},
                              {{value.dtype(), value.shape()}}, site);
 }

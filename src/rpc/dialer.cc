@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/log.h"
 #include "base/raise.h"
 #include "rpc/byte_buffers.h"
 #include "rpc/certificates.h"
@@ -16,6 +17,9 @@ using std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kFirstPause{10};
 constexpr std::chrono::milliseconds kLongestPause{1000};
 constexpr int kAccidentsInARow = 3;  // are none
+// Who waits is told soon what for, and then now and again.
+constexpr std::chrono::milliseconds kFirstNotice{2500};
+constexpr std::chrono::milliseconds kNoticeEvery{5000};
 
 // For one operation, shared with its tag.
 struct Operation {
@@ -104,6 +108,7 @@ Dialer::Answered Dialer::dial(const std::string& address, Deadline deadline) {
   std::optional<Status> last_reason;  // that is more than silence
   int accidents = 0;
   auto next_pause = kFirstPause;
+  auto next_notice = began + kFirstNotice;
   for (int tries = 1;; ++tries) {
     check_stopped();
     if (auto answered = try_once(address, deadline, failure)) return std::move(*answered);
@@ -118,6 +123,11 @@ Dialer::Answered Dialer::dial(const std::string& address, Deadline deadline) {
       const std::chrono::duration<double> spent = steady_clock::now() - began;
       status.message += fmt::format("; tried {} times in {:.1f} s", tries, spent.count());
       throw Error(status);
+    }
+    if (steady_clock::now() >= next_notice) {
+      next_notice += kNoticeEvery;
+      log_warning("[Connect] still trying to reach {}: {}", address,
+                  last_reason.value_or(failure.status).message);
     }
     pause(steady_clock::now() + next_pause);
     next_pause = std::min(next_pause * 2, kLongestPause);

@@ -116,6 +116,14 @@ TEST(Session, SeesNodesThatAreAddedBetweenRuns) {
   EXPECT_EQ(session.run(b).to<float>(), 6.f);
 }
 
+TEST(Session, AConstantOfWhatIsComputedIsThat) {
+  Graph graph;
+  auto building = graph.as_default();
+  const Tensor sum = constant(zeros({2}) + 1.f) + 1.f;  // zeros() is a node here
+  Session session;
+  EXPECT_EQ(session.run(sum).to_vector<float>(), (std::vector<float>{2, 2}));
+}
+
 TEST(Session, CallsBySignature) {
   Graph graph;
   auto building = graph.as_default();
