@@ -16,6 +16,11 @@ struct LongWait {
   std::chrono::steady_clock::time_point since = {};
 };
 
+// Whether a run with that limit is there to wait, so that nobody need hear that it does.
+inline bool waits_on_purpose(std::chrono::milliseconds limit) {
+  return limit > std::chrono::hours(24);
+}
+
 // The longest of them, as an Activity tells.
 std::vector<WaitNote> notes_of(std::vector<LongWait> waits);
 

@@ -121,7 +121,7 @@ std::vector<std::string> MasterStep::waited_for() const {
 }
 
 std::optional<LongWait> MasterStep::wait(Clock::time_point before) {
-  if (began_ > before) return std::nullopt;
+  if (began_ > before || waits_on_purpose(setting_.limit)) return std::nullopt;
   LongWait found{.kind = WaitKind::Answer,
                  .what = fmt::format("step {} of a session", setting_.id),
                  .whom = {},

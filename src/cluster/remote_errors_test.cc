@@ -2,10 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <future>
 #include <thread>
 
+#include "base/activity.h"
 #include "cohort/cohort.h"
+#include "support/eventually.h"
 #include "support/expect_error.h"
 #include "support/local_cluster.h"
 #include "support/on_ps.h"
@@ -31,6 +34,34 @@ TEST(RemoteSession, AServerThatIsNotThereIsToldWhileItIsWaitedFor) {
   EXPECT_NE(told.find("still trying to reach " + address + ": [Connect] nobody listens"),
             std::string::npos)
       << told;
+}
+
+size_t noted_runs() {
+  const auto waits = internal::own_activity().waits;
+  return static_cast<size_t>(std::count_if(waits.begin(), waits.end(), [](const auto& wait) {
+    return wait.what.starts_with("a run of a session");
+  }));
+}
+
+// Of two runs that wait, the first has a limit of days.
+TEST(RemoteSession, ARunThatIsThereToWaitIsNoStall) {
+  test::LocalCluster cluster(1, 1);
+  Graph graph;
+  auto building = graph.as_default();
+  const Tensor got =
+      test::on_ps([&] { return FifoQueue({.dtypes = {kFloat32}, .name = "never"}).dequeue()[0]; });
+  Session session(cluster.target());
+  std::vector<std::future<Status>> runs;
+  for (const std::chrono::hours limit : {std::chrono::hours(48), std::chrono::hours(0)}) {
+    runs.push_back(std::async(std::launch::async, [&, limit] {
+      return error_of([&] { session.run(got, {}, {.timeout = limit}); });
+    }));
+    ASSERT_TRUE(test::eventually(
+        [&] { return cluster.server("ps", 0).status().running_steps == runs.size(); }));
+  }
+  EXPECT_TRUE(test::eventually([] { return noted_runs() > 0; }));
+  EXPECT_EQ(noted_runs(), 1u);
+  session.close();
 }
 
 TEST(RemoteSession, ALimitEndsALongRun) {

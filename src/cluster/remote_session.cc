@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/raise.h"
 #include "cluster/buffers.h"
+#include "cluster/long_waits.h"
 #include "cluster/party.h"
 
 namespace cohort::internal {
@@ -223,7 +224,8 @@ StepDone RemoteSession::wait_for(Call& call, uint64_t id, Link& link,
   const Status status = capture_status([&] {
     const auto done = [&] { return call.done.load(); };
     const auto began = Clock::now();
-    const Deadline patient = std::min<Deadline>(deadline, began + stall_patience());
+    const Deadline patient =
+        waits_on_purpose(limit) ? deadline : std::min<Deadline>(deadline, began + stall_patience());
     if (link.connection()->deliver_until(done, patient)) return;
     const WaitNote note(WaitKind::Answer, "a run of a session at " + address_, {link.peer().name},
                         began);

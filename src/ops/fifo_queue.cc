@@ -40,25 +40,26 @@ void QueueState::put_back(std::vector<Element>& elements) {
                    std::make_move_iterator(elements.end()));
 }
 
-std::vector<QueueState::Element> QueueState::dequeue(int64_t count, Cancellation& cancellation) {
+std::vector<QueueState::Element> QueueState::dequeue(int64_t count, Cancellation& cancellation,
+                                                     LongWait wait) {
   const auto wanted = static_cast<size_t>(count);
   std::vector<Element> taken;
   WaitingLine::Place place(dequeuers_, mutex_, cancellation);
   // Elements are taken as they come, so that more may be wanted than there is room for.
-  const bool finished = place.wait(
-      [&] {
-        while (taken.size() < wanted && !elements_.empty()) {
-          taken.push_back(std::move(elements_.front()));
-          elements_.pop_front();
-          enqueuers_.wake_first();
-        }
-        if (taken.size() == wanted || !is_finished()) return taken.size() == wanted;
-        put_back(taken);
-        raise(Code::OutOfRange, "[Queue] '{}' is closed and has {} elements, but {} were asked for",
-              name_, elements_.size(), count);
-      },
-      [&] { return fmt::format("[Queue] dequeue from '{}', which is empty", name_); });
-  if (!finished) {
+  const auto take = [&] {
+    while (taken.size() < wanted && !elements_.empty()) {
+      taken.push_back(std::move(elements_.front()));
+      elements_.pop_front();
+      enqueuers_.wake_first();
+    }
+    if (taken.size() == wanted || !is_finished()) return taken.size() == wanted;
+    put_back(taken);
+    raise(Code::OutOfRange, "[Queue] '{}' is closed and has {} elements, but {} were asked for",
+          name_, elements_.size(), count);
+  };
+  const auto what = [&] { return fmt::format("[Queue] dequeue from '{}', which is empty", name_); };
+  const bool on_purpose = wait == LongWait::IsOnPurpose;
+  if (!(on_purpose ? place.wait(take) : place.wait(take, what))) {
     put_back(taken);
     cancellation.check();
   }

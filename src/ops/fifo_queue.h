@@ -29,7 +29,10 @@ class QueueState : public Resource {
 
   // Takes `count` elements, waiting for those that are not there yet. Throws OutOfRange when the
   // queue is closed and there will never be so many, and what cancels the run; then none is taken.
-  std::vector<Element> dequeue(int64_t count, Cancellation& cancellation);
+  // A long wait is noted as an activity, unless it is there on purpose.
+  enum class LongWait { IsNoted, IsOnPurpose };
+  std::vector<Element> dequeue(int64_t count, Cancellation& cancellation,
+                               LongWait wait = LongWait::IsNoted);
 
   // From here on enqueue() throws. Those that wait already go on, or end with Cancelled when
   // `cancel_pending`. Closing again is harmless.

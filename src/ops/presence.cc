@@ -48,7 +48,7 @@ void hold(Kernel& k) {
   VariableCell& absent = cell_of(k.inputs[kAbsent]);
   const auto row = k.inputs[kRow].to<int64_t>();
   try {
-    place.dequeue(1, cancellation_of(k.run));
+    place.dequeue(1, cancellation_of(k.run), QueueState::LongWait::IsOnPurpose);
   } catch (...) {
     (void)capture_status([&] { leave(absent, row, place, changes); });
     throw;
