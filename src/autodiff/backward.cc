@@ -18,6 +18,12 @@ using Id = const TensorBody*;
 
 Id id(const Tensor& tensor) { return TensorAccess::id(tensor); }
 
+// What is computed with a variable's handle depends on the variable only where functions read it:
+// elsewhere the reads are sources of their own.
+bool has_influence(const OpCall& call, size_t input) {
+  return call.inputs[input].dtype() != kResource || call.op->gradient != nullptr;
+}
+
 // Marks in each call which inputs depend on a source, and drops the calls where none does or where
 // the dependence ends (stop_gradient, steps): what comes after them need not have a gradient.
 void keep_influenced(std::vector<OpCall>& calls, std::span<const Tensor> sources) {
@@ -27,7 +33,7 @@ void keep_influenced(std::vector<OpCall>& calls, std::span<const Tensor> sources
     bool any = false;
     call.wanted = call.inputs.size() > 32 ? ~0u : 0u;
     for (size_t i = 0; i < call.inputs.size(); ++i) {
-      if (!influenced.contains(id(call.inputs[i]))) continue;
+      if (!influenced.contains(id(call.inputs[i])) || !has_influence(call, i)) continue;
       any = true;
       if (i < 32) call.wanted |= 1u << i;
     }
@@ -89,7 +95,8 @@ void visit(const OpCall& call, GradientSums& sums) {
   if (!reached) return;
   const Gradients gradients = input_gradients(call, sums);
   for (size_t i = 0; i < gradients.size(); ++i) {
-    if (call.wants(i) && is_floating(call.inputs[i].dtype()))
+    const DType dtype = call.inputs[i].dtype();
+    if (call.wants(i) && (is_floating(dtype) || dtype == kResource))
       sums.add(call.inputs[i], gradients[i]);
   }
 }

@@ -42,6 +42,9 @@ bool Tape::wants(std::span<const Tensor> inputs) const {
 void Tape::record(const OpCall& call) {
   // The way ends where a value is put into a variable; reading it begins a new one.
   if (call.op->stateful && call.op->gradient == nullptr) return;
+  for (const Tensor& input : call.inputs) {
+    if (input.dtype() == kResource) used_handles_.insert(TensorAccess::id(input));
+  }
   for (const Tensor& output : call.outputs) {
     if (is_floating(output.dtype())) watched_.insert(TensorAccess::id(output));
   }
@@ -61,6 +64,8 @@ void Tape::note_read(const Tensor& handle, const Tensor& value) {
   Reads& reads = reads_[TensorAccess::id(handle)];
   reads.handle = handle;
   reads.values.push_back(value);
+  // A function of the graph may have read it, and takes the handle.
+  if (value.is_symbolic()) watched_.insert(TensorAccess::id(handle));
 }
 
 void Tape::watch(const Tensor& tensor) {
@@ -76,7 +81,10 @@ void Tape::watch(const Tensor& handle, const Tensor& value) {
 
 std::vector<Tensor> Tape::reads(const Tensor& handle) const {
   const auto found = reads_.find(TensorAccess::id(handle));
-  return found == reads_.end() ? std::vector<Tensor>() : found->second.values;
+  if (found == reads_.end()) return {};
+  std::vector<Tensor> values = found->second.values;
+  if (used_handles_.contains(TensorAccess::id(handle))) values.push_back(handle);
+  return values;
 }
 
 std::vector<OpCall> Tape::take_calls() {
@@ -99,6 +107,7 @@ void Tape::forget() {
   watched_tensors_.clear();
   reads_.clear();
   watched_handles_.clear();
+  used_handles_.clear();
 }
 
 void Tape::reset() {

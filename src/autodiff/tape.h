@@ -27,7 +27,8 @@ class Tape : public Recorder {
   bool is_watched(const Tensor& tensor) const {
     return watched_.contains(TensorAccess::id(tensor));
   }
-  // The values of a variable that computations on this tape started from.
+  // The values of a variable that computations on this tape started from, and its handle where
+  // functions of a graph took it to read the variable themselves.
   std::vector<Tensor> reads(const Tensor& handle) const;
 
   // What was recorded. A tape that is not persistent gives it away, stops recording and holds
@@ -60,6 +61,7 @@ class Tape : public Recorder {
   };
   std::unordered_map<const TensorBody*, Reads> reads_;
   std::unordered_set<const TensorBody*> watched_handles_;
+  std::unordered_set<const TensorBody*> used_handles_;  // by calls on the tape
 };
 
 }  // namespace cohort::internal

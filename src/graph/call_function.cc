@@ -1,8 +1,9 @@
 #include "graph/call_function.h"
 
 #include "base/raise.h"
-#include "cohort/gradient.h"
 #include "cohort/ops.h"
+#include "graph/gradients.h"
+#include "graph/inner_reads.h"
 #include "ops/run_context.h"
 
 namespace cohort::internal {
@@ -10,6 +11,14 @@ namespace cohort::internal {
 std::vector<Tensor> call_function(const GraphFunction& function, std::span<const Tensor> inputs,
                                   RunContext* run) {
   return run != nullptr ? run->call(function, inputs) : call_inline(function, inputs);
+}
+
+std::vector<Tensor> own_results(std::vector<Tensor> results) {
+  if (thread_dispatch().recorder == nullptr) return results;
+  for (Tensor& result : results) {
+    if (result.dtype() != kResource) result = identity(result);
+  }
+  return results;
 }
 
 std::shared_ptr<const GraphFunction> closed(const GraphFunction& function) {
@@ -41,6 +50,26 @@ std::vector<Tensor> select(std::span<const Tensor> tensors, const std::vector<si
 
 }  // namespace
 
+Specs gradient_specs(const GraphFunction& function) {
+  Specs specs = argument_specs(function);
+  for (size_t i = 0; i < specs.size(); ++i) {
+    if (specs[i].dtype != kResource) continue;
+    if (const auto read = read_of_argument(function, i)) {
+      specs[i] = {read->value.dtype(), read->value.shape()};
+    }
+  }
+  return specs;
+}
+
+Tensor zero_gradient(const Spec& spec, const Tensor& argument) {
+  if (argument.dtype() != kResource) return zeros_like(argument);
+  if (spec.shape.is_fully_known()) return zeros(spec.shape, spec.dtype);
+  raise(Code::Unimplemented,
+        "[Gradient] a function of the graph reads a variable of shape {}, whose gradient needs a "
+        "shape that is known; read the variable outside of it",
+        spec.shape.to_string());
+}
+
 Specs result_specs(const GraphFunction& function) { return specs_at(function, function.results); }
 Specs argument_specs(const GraphFunction& function) {
   return specs_at(function, function.arguments);
@@ -70,21 +99,30 @@ std::vector<size_t> floating(std::span<const Spec> specs) {
 
 std::shared_ptr<const GraphFunction> gradient_of(const GraphFunction& function) {
   const Specs own = argument_specs(function);
+  const Specs slopes = gradient_specs(function);
   const Specs results = result_specs(function);
   Specs arguments = own;
   for (const size_t i : floating(results)) arguments.push_back(results[i]);
   return trace(function.name + "_gradient", arguments, [&](std::span<const Tensor> given) {
     const std::span<const Tensor> inputs = given.first(own.size());
-    const std::span<const Tensor> seeds = given.subspan(own.size());
-    GradientTape tape;
-    const std::vector<Tensor> sources = select(inputs, floating(own));
-    for (const Tensor& source : sources) tape.watch(source);
     const std::vector<Tensor> targets = select(call_inline(function, inputs), floating(results));
+    std::vector<OpCall> calls = graph_of(given[0])->calls();
+    std::vector<std::vector<Tensor>> sources;
+    for (const size_t i : floating(slopes)) {
+      const bool handle = own[i].dtype == kResource;
+      sources.push_back(handle ? sources_of(calls, inputs[i]) : std::vector{inputs[i]});
+    }
+    // The way ends where a value is put into a variable.
+    std::erase_if(calls, [](const OpCall& call) {
+      return call.op->stateful && call.op->gradient == nullptr;
+    });
+    const Gradients found =
+        group_gradients(std::move(calls), targets, given.subspan(own.size()), sources);
     std::vector<Tensor> gradients;
-    for (const Gradient& gradient : tape.gradient(targets, sources,
-                                                  {.output_gradients = {seeds.begin(), seeds.end()},
-                                                  .unconnected = Unconnected::Zero})) {
-      gradients.push_back(gradient.dense());
+    for (const size_t i : floating(slopes)) {
+      const Gradient& gradient = found[gradients.size()];
+      gradients.push_back(gradient.defined() ? gradient.dense()
+                                             : zero_gradient(slopes[i], inputs[i]));
     }
     return gradients;
   });

@@ -53,7 +53,7 @@ void run_branch(Kernel& k) {
   const FunctionPtr& chosen = branch(k.attrs, holds ? "then_branch" : "else_branch");
   const size_t first = holds ? 1 : 1 + num_then_inputs(k.attrs);
   const std::vector<Tensor> results =
-      call_function(*chosen, k.inputs.subspan(first, chosen->arguments.size()), k.run);
+      own_results(call_function(*chosen, k.inputs.subspan(first, chosen->arguments.size()), k.run));
   std::copy(results.begin(), results.end(), k.outputs.begin());
 }
 
@@ -62,16 +62,20 @@ std::vector<Tensor> apply_cond(const Tensor& predicate, const FunctionPtr& then_
                                std::span<const Tensor> else_inputs, Site site);
 
 // A branch that returns the gradients of its own inputs and zeros for the other's, so that both
-// return the same. `others` are further arguments, behind its own and the gradients.
-FunctionPtr branch_gradient(const GraphFunction& own, const Specs& others, bool own_first) {
+// return the same. The other's arguments are further ones, behind its own and the gradients.
+FunctionPtr branch_gradient(const GraphFunction& own, const GraphFunction& other, bool own_first) {
   const FunctionPtr gradient = gradient_of(own);
   Specs arguments = argument_specs(*gradient);
   const size_t num_own = arguments.size();
+  const Specs others = argument_specs(other);
+  const Specs slopes = gradient_specs(other);
   arguments.insert(arguments.end(), others.begin(), others.end());
   return closed(*trace(gradient->name, arguments, [&](std::span<const Tensor> given) {
     std::vector<Tensor> mine = call_inline(*gradient, given.first(num_own));
     std::vector<Tensor> theirs;
-    for (const size_t i : floating(others)) theirs.push_back(zeros_like(given[num_own + i]));
+    for (const size_t i : floating(slopes)) {
+      theirs.push_back(zero_gradient(slopes[i], given[num_own + i]));
+    }
     std::vector<Tensor>& first = own_first ? mine : theirs;
     const std::vector<Tensor>& second = own_first ? theirs : mine;
     first.insert(first.end(), second.begin(), second.end());
@@ -93,11 +97,11 @@ Gradients cond_gradient(const OpCall& call, std::span<const Tensor> output_gradi
   const auto else_inputs = inputs.subspan(1 + then_inputs.size());
   std::vector<Tensor> seeds;
   for (const size_t i : floating(result_specs(then_branch))) seeds.push_back(output_gradients[i]);
-  const Specs then_specs = argument_specs(then_branch);
-  const Specs else_specs = argument_specs(else_branch);
+  const Specs then_specs = gradient_specs(then_branch);
+  const Specs else_specs = gradient_specs(else_branch);
   const std::vector<Tensor> flat = apply_cond(
-      inputs[0], branch_gradient(then_branch, else_specs, true),
-      branch_gradient(else_branch, then_specs, false), joined({then_inputs, seeds, else_inputs}),
+      inputs[0], branch_gradient(then_branch, else_branch, true),
+      branch_gradient(else_branch, then_branch, false), joined({then_inputs, seeds, else_inputs}),
       joined({else_inputs, seeds, then_inputs}), {});
   Gradients gradients(call.inputs.size());
   size_t next = 0;

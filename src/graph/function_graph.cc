@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "base/raise.h"
+#include "graph/inner_reads.h"
 #include "ops/random_ops.h"
 
 namespace cohort::internal {
@@ -138,8 +139,11 @@ class InlineCall {
     std::vector<Tensor> inputs;
     for (const Endpoint input : node.inputs) inputs.push_back(values_.at(input));
     const DeviceScope on(node.device.to_string());
+    if (thread_dispatch().recorder != nullptr) tell_inner_reads(node, inputs);
     const std::vector<Tensor> outputs = apply_many(*node.op, inputs, attrs_of(node), node.site);
-    if (reads_only(*node.op)) tell_variable_read(node, inputs[0], outputs[0]);
+    if (reads_only(*node.op)) {
+      tell_variable_read(inputs[0], outputs[0], node.attrs.flag("trainable"));
+    }
     for (size_t i = 0; i < outputs.size(); ++i) values_[{id, static_cast<int>(i)}] = outputs[i];
   }
 
@@ -150,9 +154,18 @@ class InlineCall {
             {"call", number_}};
   }
 
-  static void tell_variable_read(const Node& node, const Tensor& handle, const Tensor& value) {
+  // Recorders must know which handles count before the call that takes them.
+  static void tell_inner_reads(const Node& node, std::span<const Tensor> inputs) {
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      if (inputs[i].dtype() != kResource) continue;
+      const auto read = read_of_input(node, i);
+      if (read) tell_variable_read(inputs[i], read->value, read->trainable);
+    }
+  }
+
+  static void tell_variable_read(const Tensor& handle, const Tensor& value, bool trainable) {
     for (Recorder* recorder = thread_dispatch().recorder; recorder; recorder = recorder->outer) {
-      recorder->variable_read(handle, value, node.attrs.flag("trainable"));
+      recorder->variable_read(handle, value, trainable);
     }
   }
 

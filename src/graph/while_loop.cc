@@ -86,17 +86,27 @@ void run_backwards(Kernel& k) {
   size_t next = 0;
   for (const Tensor& found : state_gradients) k.outputs[next++] = found;
   for (const Tensor& found : capture_gradients) k.outputs[next++] = found;
+  if (next == k.outputs.size()) return;
   // No iteration: nothing depends on what the body captured.
-  for (const Tensor& capture : loop.body_captures) {
-    if (next == k.outputs.size()) break;
-    if (is_floating(capture.dtype())) k.outputs[next++] = zeros_like(capture);
+  const Specs slopes = gradient_specs(loop.body);
+  for (const size_t i : floating(slopes)) {
+    if (i < loop.num_state) continue;
+    k.outputs[next++] = zero_gradient(slopes[i], loop.body_captures[i - loop.num_state]);
   }
 }
 
-Specs floating_specs(std::span<const Tensor> tensors) {
+// What WhileGrad gives: the gradients of the state and of what the body captured.
+Specs specs_of_gradients(const LoopInputs& loop) {
   Specs specs;
-  for (const Tensor& tensor : tensors) {
-    if (is_floating(tensor.dtype())) specs.push_back({tensor.dtype(), tensor.shape()});
+  const Specs slopes = gradient_specs(loop.body);
+  for (const size_t i : floating(slopes)) {
+    if (i < loop.num_state) {
+      specs.push_back({slopes[i].dtype, loop.state[i].shape()});
+      continue;
+    }
+    const Tensor& capture = loop.body_captures[i - loop.num_state];
+    const bool handle = capture.dtype() == kResource;
+    specs.push_back({slopes[i].dtype, handle ? slopes[i].shape : capture.shape()});
   }
   return specs;
 }
@@ -150,7 +160,7 @@ void check_gradient_inputs(const OpInputs& inputs) {
   const LoopInputs loop(inputs.attrs, inputs.tensors);
   const std::vector<Tensor> own = with(loop.state, loop.body_captures);
   require_arguments(inputs.op, gradient, with(own, inputs.tensors.last(seeds)));
-  if (gradient.results.size() != floating(argument_specs(body)).size()) {
+  if (gradient.results.size() != floating(gradient_specs(body)).size()) {
     raise(Code::InvalidArgument, "[{}] the gradient returns {} tensors", inputs.op,
           gradient.results.size());
   }
@@ -163,10 +173,7 @@ extern constexpr OpDef kWhileGrad{
     .dtypes = kAnyType | kResourceType,
     .infer = [](const OpInputs& inputs) -> Specs {
       check_gradient_inputs(inputs);
-      const LoopInputs loop(inputs.attrs, inputs.tensors);
-      Specs specs = floating_specs(loop.state);
-      for (const Spec& spec : floating_specs(loop.body_captures)) specs.push_back(spec);
-      return specs;
+      return specs_of_gradients(LoopInputs(inputs.attrs, inputs.tensors));
     },
     .compute = run_backwards,
     .gradient = nullptr,
@@ -187,7 +194,8 @@ extern constexpr OpDef kWhile{
     .compute =
         [](Kernel& k) {
           LoopInputs loop(k.attrs, k.inputs);
-          const std::vector<Tensor> state = run_loop(k, loop, [](const std::vector<Tensor>&) {});
+          const std::vector<Tensor> state =
+              own_results(run_loop(k, loop, [](const std::vector<Tensor>&) {}));
           std::copy(state.begin(), state.end(), k.outputs.begin());
         },
     .gradient = [](const OpCall& call, std::span<const Tensor> output_gradients) -> Gradients {
@@ -200,10 +208,9 @@ extern constexpr OpDef kWhile{
       const std::vector<Tensor> found = apply_many(kWhileGrad, inputs, std::move(attrs), {});
       Gradients gradients(call.inputs.size());
       size_t next = 0;
-      const size_t first_body_capture = loop.num_state + loop.condition_captures.size();
-      for (size_t i = 0; i < call.inputs.size(); ++i) {
-        const bool counts = i < loop.num_state || i >= first_body_capture;
-        if (counts && is_floating(call.inputs[i].dtype())) gradients[i] = found[next++];
+      for (const size_t i : floating(gradient_specs(loop.body))) {
+        const size_t behind = i < loop.num_state ? 0 : loop.condition_captures.size();
+        gradients[i + behind] = found[next++];
       }
       return gradients;
     },
