@@ -108,7 +108,7 @@ constexpr Line kLines[] = {
     {"Gelu", 1, 1, ""},
     {"GeluGrad", 2, 2, "", kOneDType},
     {"Group", 0, kMany, ""},
-    {"HoldPresence", 4, 4, ""},
+    {"HoldPresence", 5, 5, ""},
     {"HoldTensors", 0, kMany, "slot:text"},
     {"Identity", 1, 1, ""},
     {"Index", 1, 1, "index:int"},

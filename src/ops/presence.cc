@@ -14,9 +14,10 @@ namespace {
 constexpr size_t kPlace = 0;    // a queue: one waits there for each who is present
 constexpr size_t kAbsent = 1;   // a variable, int64: 1 for each who is not
 constexpr size_t kChanges = 2;  // a queue that tells of changes of the variable
-constexpr size_t kRow = 3;      // which of them this is
+constexpr size_t kArrived = 3;  // a queue that is told as soon as this counts as present
+constexpr size_t kRow = 4;      // which of them this is
 
-// Both queues hold single numbers.
+// All queues hold single numbers.
 QueueState& queue_at(const Kernel& k, size_t input) {
   auto* queue = dynamic_cast<QueueState*>(resource_of(k.inputs[input]).get());
   const Spec number{kInt64, Shape{}};
@@ -48,6 +49,7 @@ void hold(Kernel& k) {
   VariableCell& absent = cell_of(k.inputs[kAbsent]);
   const auto row = k.inputs[kRow].to<int64_t>();
   try {
+    queue_at(k, kArrived).enqueue({{Tensor(row)}}, cancellation_of(k.run));
     place.dequeue(1, cancellation_of(k.run), QueueState::LongWait::IsOnPurpose);
   } catch (...) {
     (void)capture_status([&] { leave(absent, row, place, changes); });
@@ -63,7 +65,7 @@ extern constexpr OpDef kHoldPresence{
     .name = "HoldPresence",
     .dtypes = kResourceType | kIntegerTypes,
     .infer = [](const OpInputs& inputs) -> Specs {
-      for (const size_t handle : {kPlace, kAbsent, kChanges}) {
+      for (const size_t handle : {kPlace, kAbsent, kChanges, kArrived}) {
         if (inputs.dtype(handle) == kResource) continue;
         raise(Code::InvalidArgument, "[{}] input {} must be a handle, got {}", inputs.op, handle,
               to_string(inputs.dtype(handle)));

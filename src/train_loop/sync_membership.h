@@ -37,6 +37,7 @@ class SyncMembership {
   // that has the register ends the run and notes that the worker is absent.
   struct Presence {
     Tensor hold;     // returns when it is released
+    Tensor held;     // returns when a hold has begun
     Tensor release;  // from another thread
   };
   // Adds the nodes for one of the workers to the graph being built.

@@ -57,6 +57,8 @@ void SyncReplicasHook::after_create_session(Session& session, Coordinator& coord
   if (!replicas_->presence()) return;
   coordinator.start_thread("sync_replicas/present",
                            [this, &session, &coordinator] { stay_present(session, coordinator); });
+  // One that is lost before nobody would miss.
+  session.run(replicas_->presence()->held, {}, {.timeout = limits_.step_timeout});
 }
 
 void SyncReplicasHook::stay_present(Session& session, Coordinator& coordinator) {

@@ -30,11 +30,15 @@ Tensor handle_of_queue(const std::string& name) {
 SyncMembership::Presence SyncMembership::presence_of(int worker) const {
   const Colocation together(anchor_);
   const std::string place = name_ + "/present/" + std::to_string(worker);
-  const Tensor hold = apply(kHoldPresence,
-                            {handle_of_queue(place), handle_of(absent_),
-                             handle_of_queue(changes_.name()), Tensor(int64_t{worker})},
-                            {});
-  return {.hold = hold, .release = numbers_queue(place).enqueue({Tensor(int64_t{0})})};
+  const std::string arrived = name_ + "/arrived/" + std::to_string(worker);
+  const Tensor hold =
+      apply(kHoldPresence,
+            {handle_of_queue(place), handle_of(absent_), handle_of_queue(changes_.name()),
+             handle_of_queue(arrived), Tensor(int64_t{worker})},
+            {});
+  return {.hold = hold,
+          .held = numbers_queue(arrived).dequeue()[0],
+          .release = numbers_queue(place).enqueue({Tensor(int64_t{0})})};
 }
 
 }  // namespace cohort::internal

@@ -100,7 +100,7 @@ TEST(Trace, HasTheStepsOfServersThatSessionsUse) {
   ASSERT_EQ(trace.processes().size(), 3U);
   const int ps = 2;  // behind the workers
   EXPECT_EQ(trace.processes().at(ps), "ps:0");
-  EXPECT_GT(trace.spans(ps, "step").size(), 10U);
+  EXPECT_GE(trace.spans(ps, "step").size(), 7U);  // one, and three of each worker at least
 }
 
 TEST(Trace, ThatCannotBeWrittenIsAnErrorBeforeAnythingRuns) {

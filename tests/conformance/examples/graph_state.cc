@@ -112,15 +112,19 @@ std::vector<OpExample> queue_examples() {
           [=](In) {
             return apply_op("HoldPresence",
                             {numbers_handle({{Tensor(int64_t{1})}}), register_handle(),
-                             numbers_handle(), Tensor(int64_t{0})},
+                             numbers_handle(), numbers_handle(), Tensor(int64_t{0})},
                             {});
           },
-          {bad("HoldPresence", {Tensor(1), register_handle(), numbers_handle(), Tensor(int64_t{0})},
+          {bad("HoldPresence",
+               {Tensor(1), register_handle(), numbers_handle(), numbers_handle(),
+                Tensor(int64_t{0})},
                {}, "input 0 must be a handle"),
            bad("HoldPresence",
-               {numbers_handle(), register_handle(), queue_handle(components), Tensor(int64_t{0})},
+               {numbers_handle(), register_handle(), queue_handle(components), numbers_handle(),
+                Tensor(int64_t{0})},
                {}, "input 2 must be a queue of int64 scalars"),
-           bad("HoldPresence", {numbers_handle(), register_handle(), numbers_handle(), Tensor(1)},
+           bad("HoldPresence",
+               {numbers_handle(), register_handle(), numbers_handle(), numbers_handle(), Tensor(1)},
                {}, "the number must be one int64")}),
   };
 }
