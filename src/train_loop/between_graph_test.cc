@@ -148,7 +148,8 @@ TEST(BetweenGraph, SynchronousWorkersGoOnWithoutOneThatDies) {
       MonitoredTrainingSession session(options);
       for (;; trains = true) session.run(client.train);
     });
-    EXPECT_EQ(end.code, Code::Unavailable) << end;
+    // Aborted when the run comes after its session is gone and before its connection is.
+    EXPECT_TRUE(end.code == Code::Unavailable || end.code == Code::Aborted) << end;
   });
   Client chief(cluster, 0, 2);
   MonitoredTrainingSession session(chief.options());
