@@ -18,6 +18,7 @@ namespace {
 
 constexpr std::chrono::hours kLongerThanAnyRun(24 * 365);
 constexpr milliseconds kBetweenHolds(1000);
+constexpr milliseconds kBetweenLooks(500);
 
 }  // namespace
 
@@ -87,6 +88,12 @@ void SyncReplicasHook::start_chief(Session& session, Coordinator& coordinator) {
   session.run(replicas_->chief_init_op());
   session.run(restarted ? restart_tokens_ : init_tokens_);
   replicas_->chief_runner().create_threads(session, coordinator);
+  // It waits for changes, which is no stall however few there are: so it looks again now and then.
+  coordinator.start_thread("sync_replicas/look", [this, &session, &coordinator] {
+    while (!coordinator.wait_for_stop(kBetweenLooks)) {
+      (void)capture_status([&] { session.run(replicas_->membership().poke_op()); });
+    }
+  });
 }
 
 SessionRunArgs SyncReplicasHook::before_run(SessionRunContext&) {
