@@ -28,6 +28,17 @@ class ShardedSaverTest : public SaverTest {
     variables.emplace_back(value, VariableOptions{.name = "anywhere"});
     return variables;
   }
+
+  // Their graph, with values, and what saves it.
+  struct SpreadModel {
+    Graph graph;
+    Graph::Scope building = graph.as_default();
+    std::vector<Variable> variables = spread_variables(10);
+    Saver saver{SaverOptions{.sharded = true}};
+    Session session;
+
+    SpreadModel() { session.run(global_variables_initializer()); }
+  };
 };
 
 TEST_F(ShardedSaverTest, WritesOneFileForEachDevice) {
@@ -110,40 +121,27 @@ TEST_F(ShardedSaverTest, RestoresToOtherDevicesAndOthersCheckpoints) {
 }
 
 TEST_F(ShardedSaverTest, LeavesNoFilesWhenAShardFails) {
-  Graph graph;
-  const auto building = graph.as_default();
-  spread_variables(10);
-  Saver saver({.sharded = true});
-  Session session;
-  session.run(global_variables_initializer());
+  SpreadModel model;
   std::ofstream(path("file")) << "in the way";
-  EXPECT_ERROR(Code::FailedPrecondition, "file", saver.save(session, path("file/model")));
-  saver.save(session, path("model"));
+  EXPECT_ERROR(Code::FailedPrecondition, "file",
+               model.saver.save(model.session, path("file/model")));
+  model.saver.save(model.session, path("model"));
   EXPECT_EQ(count_ending(folder(), ".safetensors"), 3u);
 }
 
 TEST_F(ShardedSaverTest, LeavesNoFilesWhenTheManifestFails) {
-  Graph graph;
-  const auto building = graph.as_default();
-  spread_variables(10);
-  Saver saver({.sharded = true});
-  Session session;
-  session.run(global_variables_initializer());
+  SpreadModel model;
   std::filesystem::create_directories(path("model.manifest.json/in the way"));
-  EXPECT_ERROR(Code::Unavailable, "model.manifest.json", saver.save(session, path("model")));
+  EXPECT_ERROR(Code::Unavailable, "model.manifest.json",
+               model.saver.save(model.session, path("model")));
   EXPECT_EQ(count_ending(folder(), ".safetensors"), 0u);
   EXPECT_EQ(count_ending(folder(), ".saving"), 0u);
 }
 
 // A program died after its files were written and before its manifest was, or just after it.
 TEST_F(ShardedSaverTest, DeletesTheFilesOfSavesThatWereNotFinished) {
-  Graph graph;
-  const auto building = graph.as_default();
-  spread_variables(10);
-  Saver saver({.sharded = true});
-  Session session;
-  session.run(global_variables_initializer());
-  saver.save(session, path("model"), {.global_step = 1});
+  SpreadModel model;
+  model.saver.save(model.session, path("model"), {.global_step = 1});
   const std::vector<internal::SavedFile> finished =
       internal::CheckpointFiles(path("model-1")).manifest().files;
   const std::string lost = "model-2.0123456789abcdef-00000-of-00001.safetensors";
@@ -155,7 +153,7 @@ TEST_F(ShardedSaverTest, DeletesTheFilesOfSavesThatWereNotFinished) {
   }
   const internal::SaveIntent alive(path("model-3"), "0123456789abcdef", {{.name = "model-3"}});
   EXPECT_EQ(count_ending(folder(), ".saving"), 3u);
-  saver.save(session, path("model"), {.global_step = 4});
+  model.saver.save(model.session, path("model"), {.global_step = 4});
   EXPECT_FALSE(std::filesystem::exists(path(lost)));
   EXPECT_EQ(count_ending(folder(), ".saving"), 1u);  // of the one that lives
   CheckpointReader(path("model-1")).verify();
@@ -163,26 +161,16 @@ TEST_F(ShardedSaverTest, DeletesTheFilesOfSavesThatWereNotFinished) {
 }
 
 TEST_F(ShardedSaverTest, SaysWhenTheSessionIsClosed) {
-  Graph graph;
-  const auto building = graph.as_default();
-  spread_variables(10);
-  Saver saver({.sharded = true});
-  Session session;
-  session.run(global_variables_initializer());
-  session.close();
-  EXPECT_ERROR(Code::FailedPrecondition, "closed", saver.save(session, path("model")));
+  SpreadModel model;
+  model.session.close();
+  EXPECT_ERROR(Code::FailedPrecondition, "closed", model.saver.save(model.session, path("model")));
 }
 
 TEST_F(ShardedSaverTest, AFileThatNobodyHasIsNamed) {
-  Graph graph;
-  const auto building = graph.as_default();
-  spread_variables(10);
-  Saver saver({.sharded = true});
-  Session session;
-  session.run(global_variables_initializer());
-  saver.save(session, path("model"));
+  SpreadModel model;
+  model.saver.save(model.session, path("model"));
   std::filesystem::remove(CheckpointReader(path("model")).files()[1]);
-  EXPECT_ERROR(Code::NotFound, "shard_devices", saver.restore(session, path("model")));
+  EXPECT_ERROR(Code::NotFound, "shard_devices", model.saver.restore(model.session, path("model")));
   EXPECT_EQ(latest_checkpoint(folder()), std::nullopt);
 }
 

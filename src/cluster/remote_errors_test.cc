@@ -48,8 +48,7 @@ TEST(RemoteSession, ARunThatIsThereToWaitIsNoStall) {
   test::LocalCluster cluster(1, 1);
   Graph graph;
   auto building = graph.as_default();
-  const Tensor got =
-      test::on_ps([&] { return FifoQueue({.dtypes = {kFloat32}, .name = "never"}).dequeue()[0]; });
+  const Tensor got = test::never_on_ps();
   Session session(cluster.target());
   std::vector<std::future<Status>> runs;
   for (const std::chrono::hours limit : {std::chrono::hours(48), std::chrono::hours(0)}) {
@@ -68,8 +67,7 @@ TEST(RemoteSession, ALimitEndsALongRun) {
   test::LocalCluster cluster(1, 1);
   Graph graph;
   auto building = graph.as_default();
-  const Tensor got =
-      test::on_ps([&] { return FifoQueue({.dtypes = {kFloat32}, .name = "never"}).dequeue()[0]; });
+  const Tensor got = test::never_on_ps();
   const Tensor used = neg(got);
   Session session(cluster.target());
   const auto start = std::chrono::steady_clock::now();

@@ -221,8 +221,7 @@ TEST(Reset, EndsWhatRuns) {
   test::LocalCluster cluster(1, 1);
   Graph graph;
   auto building = graph.as_default();
-  const Tensor got =
-      test::on_ps([&] { return FifoQueue({.dtypes = {kFloat32}, .name = "never"}).dequeue()[0]; });
+  const Tensor got = test::never_on_ps();
   Session session(cluster.target());
   auto run = std::async(std::launch::async, [&] { return error_of([&] { session.run(got); }); });
   while (cluster.server("ps", 0).status().running_steps == 0) std::this_thread::yield();
