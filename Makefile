@@ -4,9 +4,11 @@ JOBS ?= $(shell nproc)
 PREFIX ?= /usr/local
 REPEAT ?= 20
 DEMO_ARGS ?=
+# What `make fresh` runs, each in quotes.
+FRESH ?= 'make run' 'make test'
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run build test optional format asan tsan soak bench compare install clean
+.PHONY: help setup run build test optional fresh format asan tsan soak bench compare install clean
 
 help:            ## this list
 	@sed -nE 's/^([a-z ]+):[^#]*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -36,6 +38,9 @@ optional:        ## install the packages of the optional parts too, and test the
 	cmake --preset dev
 	cmake --build --preset dev -j $(JOBS)
 	@ctest --preset dev -j $(JOBS) -L optional; code=$$?; tools/left_out.py build/dev; exit $$code
+
+fresh:           ## run FRESH ('make run' 'make test') on a clean Debian 12 of its own, as an ordinary user (needs root)
+	@scripts/fresh.sh $(FRESH)
 
 format:          ## bring every source file into the project's form
 	tools/check_format.py --fix .

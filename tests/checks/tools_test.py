@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -313,6 +314,23 @@ class Setup(Scratch):
         page = (ROOT / "docs/dependencies.md").read_text()
         for name in self.run_tool(ROOT / "scripts/setup.sh", "--optional", "--list")[1].split():
             self.assertIn(f"`{name}`", page)
+
+
+class Fresh(Scratch):
+    """scripts/fresh.sh where it can make no clean system. `make fresh` itself is its test where it can."""
+
+    def fresh(self, **options):
+        env = {"PATH": f"{self.root}/bin", "HOME": str(self.root)}
+        for tool in ("bash", "dirname", "cat"):
+            (self.root / "bin").mkdir(exist_ok=True)
+            (self.root / "bin" / tool).symlink_to(shutil.which(tool))
+        return self.run_tool("bash", "-s", env=env, input=(ROOT / "scripts/fresh.sh").read_text(), **options)
+
+    def test_an_ordinary_user_reads_what_to_type(self):
+        self.root.chmod(0o777)
+        code, output = self.fresh(**({"user": "nobody"} if os.geteuid() == 0 else {}))
+        self.assertEqual(code, 1, output)
+        self.assertIn("sudo make fresh", output)
 
 
 class Compare(Scratch):
