@@ -4,9 +4,11 @@ JOBS ?= $(shell nproc)
 PREFIX ?= /usr/local
 REPEAT ?= 20
 DEMO_ARGS ?=
+# What `make fresh` runs, each in quotes.
+FRESH ?= 'make run' 'make test'
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run build test format asan tsan soak bench compare install clean
+.PHONY: help setup run build test optional fresh format asan tsan soak bench compare install clean
 
 help:            ## this list
 	@sed -nE 's/^([a-z ]+):[^#]*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -24,8 +26,21 @@ build: setup     ## build everything, warnings as errors
 	cmake --build --preset dev -j $(JOBS)
 
 # Property tests draw the same cases in every run of `test`, and new ones in every run of `soak`.
-test: build      ## build everything and run all tests
-	RC_PARAMS=seed=20261116 ctest --preset dev -j $(JOBS)
+test: build      ## build everything, run all tests, and list what was left out
+	@RC_PARAMS=seed=20261116 ctest --preset dev -j $(JOBS); code=$$?; tools/left_out.py build/dev; exit $$code
+
+# Debian does not have TensorBoard. Where PyPI can not be reached, its test is left out.
+optional:        ## install the packages of the optional parts too, and test these parts
+	@scripts/setup.sh --optional
+	@build/python/bin/python3 -c 'import tensorboard' 2>/dev/null || \
+	  { python3 -m venv --system-site-packages build/python && build/python/bin/pip install --quiet tensorboard; } || \
+	  echo "make: TensorBoard could not be installed from PyPI"
+	cmake --preset dev
+	cmake --build --preset dev -j $(JOBS)
+	@ctest --preset dev -j $(JOBS) -L optional; code=$$?; tools/left_out.py build/dev; exit $$code
+
+fresh:           ## run FRESH ('make run' 'make test') on a clean Debian 12 of its own, as an ordinary user (needs root)
+	@scripts/fresh.sh $(FRESH)
 
 format:          ## bring every source file into the project's form
 	tools/check_format.py --fix .

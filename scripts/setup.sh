@@ -2,8 +2,9 @@
 # Installs the Debian packages that Cohort is built, tested and shown with: those that are missing,
 # and nothing else. When all are there it does nothing and needs no network.
 #
-#   scripts/setup.sh           install what is missing (as root, or through sudo without a password)
-#   scripts/setup.sh --list    print the packages, one per line
+#   scripts/setup.sh               install what is missing (as root, or through sudo without a password)
+#   scripts/setup.sh --list        print the packages, one per line
+#   scripts/setup.sh --optional …  the same, with the packages of the optional parts
 #
 # COHORT_NO_SETUP=1 skips it: for machines where the libraries were put in place some other way.
 set -euo pipefail
@@ -42,7 +43,22 @@ git                     # which files belong to the project
 dataset-fashion-mnist   # what the demo learns
 '
 
-packages() { sed -E 's/[[:space:]]*#.*//; /^$/d' <<<"$PACKAGES"; }
+# What the optional parts need: without these, CMake leaves the parts out.
+readonly OPTIONAL_PACKAGES='
+libopenmpi-dev          # cohort::mpi
+openmpi-bin             # mpirun, which starts its tests
+openssh-client          # tests of cohort run --hosts; mpirun looks for it, too
+openssh-server          # tests of cohort run --hosts
+slurmctld               # a Slurm on this host, for the test of its resolver
+slurmd                  # the same
+slurm-client            # the same
+munge                   # the same
+python3-venv            # a place for TensorBoard, which is on PyPI only
+python3-torch           # DistributedDataParallel, which benchmarks compare with
+'
+
+chosen=$PACKAGES
+packages() { sed -E 's/[[:space:]]*#.*//; /^$/d' <<<"$chosen"; }
 
 # Prints the packages that are not installed.
 missing_packages() {
@@ -90,10 +106,14 @@ check_blas() {
 }
 
 main() {
+  if [[ ${1:-} == --optional ]]; then
+    chosen+=$OPTIONAL_PACKAGES
+    shift
+  fi
   case ${1:-} in
     '') ;;
     --list) packages && return ;;
-    *) echo "usage: scripts/setup.sh [--list]" >&2 && exit 2 ;;
+    *) echo "usage: scripts/setup.sh [--optional] [--list]" >&2 && exit 2 ;;
   esac
   [[ -z ${COHORT_NO_SETUP:-} ]] || return 0
   if ! command -v dpkg-query >/dev/null; then

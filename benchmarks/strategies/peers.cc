@@ -6,33 +6,21 @@
 #include <unistd.h>
 
 #include <array>
-#include <cstdlib>
 #include <stdexcept>
 
 namespace cohort::bench {
-namespace {
 
-// Debian's, which its python3-torch belongs to.
-constexpr const char* kPython = "/usr/bin/python3";
-
-}  // namespace
-
-bool DdpTraining::is_installed() {
-  return std::system("/usr/bin/python3 -c 'import torch.distributed' >/dev/null 2>&1") == 0;
-}
+bool DdpTraining::is_installed() { return !std::string(COHORT_PYTORCH_PYTHON).empty(); }
 
 DdpTraining::DdpTraining(const std::string& model)
-    : ProcessTraining({kPython, COHORT_DDP_PROGRAM, model}) {
+    : ProcessTraining({COHORT_PYTORCH_PYTHON, COHORT_DDP_PROGRAM, model}) {
   await();
 }
 
-// No package of Debian's: whatever python3 is.
-bool TensorFlowTraining::is_installed() {
-  return std::system("python3 -c 'import tensorflow' >/dev/null 2>&1") == 0;
-}
+bool TensorFlowTraining::is_installed() { return !std::string(COHORT_TENSORFLOW_PYTHON).empty(); }
 
 TensorFlowTraining::TensorFlowTraining(const std::string& model)
-    : ProcessTraining({"/usr/bin/env", "python3", COHORT_TENSORFLOW_PROGRAM, model}) {
+    : ProcessTraining({COHORT_TENSORFLOW_PYTHON, COHORT_TENSORFLOW_PROGRAM, model}) {
   await();
 }
 

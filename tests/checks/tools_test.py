@@ -1,4 +1,4 @@
-"""Tests of the checks in tools/ and of scripts/setup.sh: each must fail when it should.
+"""Tests of the tools in tools/ and of the scripts: each check must fail when it should.
 
 usage: tools_test.py ROOT
 """
@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -111,13 +112,106 @@ class Format(Scratch):
         self.assertEqual(self.run_tool(ROOT / "tools/check_format.py", self.root)[0], 0)
 
 
+LEFT_OUT = "MPI\tcohort::mpi\tno MPI was found\tapt-get install mpi\tsrc/mpi/mpi_test.cc\n"
+
+
 class TestSources(Scratch):
+    """A tree with a test of an optional part that CMake left out."""
+
+    def setUp(self):
+        super().setUp()
+        self.write("src/mpi/mpi_test.cc", "")
+        self.write("src/a/a_test.cc", "")
+
+    def check(self, left_out, *built):
+        commands = [{"directory": str(self.root), "file": name} for name in built]
+        return self.run_tool(ROOT / "tools/check_test_sources.py", self.root,
+                             self.write("commands.json", json.dumps(commands)), self.write("left_out.txt", left_out))
+
     def test_a_test_that_is_not_built_is_named(self):
-        commands = self.write("commands.json", "[]")
-        self.write("src/a/b_test.cc", "")
-        code, output = self.run_tool(ROOT / "tools/check_test_sources.py", self.root, commands)
-        self.assertEqual(code, 1)
-        self.assertIn("src/a/b_test.cc", output)
+        code, output = self.check("", "src/mpi/mpi_test.cc")
+        self.assertEqual(code, 1, output)
+        self.assertIn("src/a/a_test.cc is in the tree but in no CMakeLists.txt", output)
+
+    def test_a_test_of_a_part_that_was_left_out_passes_and_is_listed(self):
+        code, output = self.check(LEFT_OUT, "src/a/a_test.cc")
+        self.assertEqual(code, 0, output)
+        self.assertIn("src/mpi/mpi_test.cc is left out: no MPI was found", output)
+
+    def test_a_test_beside_those_of_a_part_that_was_left_out_is_named(self):
+        self.write("src/mpi/other_test.cc", "")
+        code, output = self.check(LEFT_OUT, "src/a/a_test.cc")
+        self.assertEqual(code, 1, output)
+        self.assertIn("src/mpi/other_test.cc is in the tree but in no CMakeLists.txt", output)
+
+    def test_a_test_of_a_part_that_was_found_is_named(self):
+        code, output = self.check("", "src/a/a_test.cc")
+        self.assertEqual(code, 1, output)
+        self.assertIn("src/mpi/mpi_test.cc is in the tree", output)
+
+
+class Optional(Scratch):
+    """cmake/CohortOptional.cmake in a project of its own."""
+
+    PROJECT = """cmake_minimum_required(VERSION 3.25)
+project(optional NONE)
+set(Python3_EXECUTABLE {python})
+include({root}/cmake/CohortOptional.cmake)
+cohort_python_with(json with_json)
+cohort_python_with(no_such_module with_nothing)
+cohort_optional(FOUND "${{with_json}}" PART a REASON b REMEDY c TEST_SOURCES a_test.cc)
+cohort_optional(MISSING "${{with_nothing}}" PART "d e" REASON "f; g" REMEDY h TEST_SOURCES b_test.cc c_test.cc)
+message("FOUND ${{COHORT_HAS_FOUND}}, MISSING ${{COHORT_HAS_MISSING}}")
+"""
+
+    def test_only_what_is_not_found_is_listed(self):
+        self.write("CMakeLists.txt", self.PROJECT.format(python=sys.executable, root=ROOT))
+        code, output = self.run_tool("cmake", "-S", self.root, "-B", self.root / "build")
+        self.assertEqual(code, 0, output)
+        self.assertIn("FOUND ON, MISSING OFF", output)
+        lines = (self.root / "build/left_out.txt").read_text().splitlines()
+        self.assertIn("MISSING\td e\tf; g\th\tb_test.cc c_test.cc", lines)
+        self.assertFalse([line for line in lines if line.startswith("FOUND")])
+
+
+class LeftOut(Scratch):
+    """What a run left out, from what CMake and ctest write."""
+
+    LOG = """1/2 Testing: launch_test
+1/2 Test: launch_test
+Output:
+[ RUN      ] RealSsh.StartsTasks
+ssh_test.cc:73: Skipped
+openssh-server is not installed
+[  SKIPPED ] RealSsh.StartsTasks (0 ms)
+[ RUN      ] RealSsh.EndsTasks
+ssh_test.cc:73: Skipped
+openssh-server is not installed
+
+[  SKIPPED ] RealSsh.EndsTasks (0 ms)
+[  SKIPPED ] 2 tests, listed below:
+[  SKIPPED ] RealSsh.StartsTasks
+2/2 Testing: other_test
+2/2 Test: other_test
+Output:
+[       OK ] Other.Passes (0 ms)
+"""
+
+    def summary(self, left_out, log):
+        self.write("left_out.txt", left_out)
+        self.write("Testing/Temporary/LastTest.log", log)
+        code, output = self.run_tool(ROOT / "tools/left_out.py", self.root)
+        self.assertEqual(code, 0, output)
+        return output.strip().splitlines()
+
+    def test_parts_and_skipped_tests_are_listed_with_their_reasons(self):
+        self.assertEqual(self.summary(LEFT_OUT, self.LOG), [
+            "Left out, and why:",
+            "  cohort::mpi: no MPI was found (apt-get install mpi)",
+            "  launch_test: RealSsh.StartsTasks and 1 more: openssh-server is not installed"])
+
+    def test_a_run_that_left_nothing_out_says_so(self):
+        self.assertEqual(self.summary("", ""), ["Nothing was left out."])
 
 
 class DocPrograms(Scratch):
@@ -183,12 +277,12 @@ class Setup(Scratch):
         lines = "".join(f"installed {name}\\n" for name in names if name not in without)
         self.write("bin/dpkg-query", f"#!/bin/sh\nprintf '{lines}'\n", 0o755)
 
-    def setup_as_user(self, **variables):
+    def setup_as_user(self, *arguments, **variables):
         env = {**os.environ, "PATH": f"{self.root}/bin:{os.environ['PATH']}", **variables}
         env.pop("COHORT_NO_SETUP", None)
         user = {"user": "nobody"} if os.geteuid() == 0 else {}
         self.root.chmod(0o777)
-        return self.run_tool("bash", "-s", env=env, input=(ROOT / "scripts/setup.sh").read_text(), **user)
+        return self.run_tool("bash", "-s", "--", *arguments, env=env, input=(ROOT / "scripts/setup.sh").read_text(), **user)
 
     def test_it_does_nothing_when_all_is_there(self):
         self.installed()
@@ -203,6 +297,12 @@ class Setup(Scratch):
         self.assertEqual(self.log.read_text().splitlines()[-1],
                          "apt-get install --yes --no-install-recommends ccache lld")
 
+    def test_it_installs_optional_packages_when_asked(self):
+        self.installed()
+        code, output = self.setup_as_user("--optional", MAY_SUDO="1")
+        self.assertEqual(code, 0, output)
+        self.assertIn("libopenmpi-dev", self.log.read_text())
+
     def test_without_the_right_to_install_it_prints_the_command(self):
         self.installed("lld", "ccache")
         code, output = self.setup_as_user(MAY_SUDO="")
@@ -212,8 +312,25 @@ class Setup(Scratch):
 
     def test_every_package_has_a_reason_in_the_documents(self):
         page = (ROOT / "docs/dependencies.md").read_text()
-        for name in self.run_tool(ROOT / "scripts/setup.sh", "--list")[1].split():
+        for name in self.run_tool(ROOT / "scripts/setup.sh", "--optional", "--list")[1].split():
             self.assertIn(f"`{name}`", page)
+
+
+class Fresh(Scratch):
+    """scripts/fresh.sh where it can make no clean system. `make fresh` itself is its test where it can."""
+
+    def fresh(self, **options):
+        env = {"PATH": f"{self.root}/bin", "HOME": str(self.root)}
+        for tool in ("bash", "dirname", "cat"):
+            (self.root / "bin").mkdir(exist_ok=True)
+            (self.root / "bin" / tool).symlink_to(shutil.which(tool))
+        return self.run_tool("bash", "-s", env=env, input=(ROOT / "scripts/fresh.sh").read_text(), **options)
+
+    def test_an_ordinary_user_reads_what_to_type(self):
+        self.root.chmod(0o777)
+        code, output = self.fresh(**({"user": "nobody"} if os.geteuid() == 0 else {}))
+        self.assertEqual(code, 1, output)
+        self.assertIn("sudo make fresh", output)
 
 
 class Compare(Scratch):

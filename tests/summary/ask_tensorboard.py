@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Lets TensorBoard read what write_events wrote. Answers 77 where it is not installed.
+"""Lets TensorBoard read what write_events wrote.
 
 usage: ask_tensorboard.py WRITE_EVENTS
 """
@@ -7,11 +7,7 @@ import subprocess
 import sys
 import tempfile
 
-try:
-    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-except ImportError as missing:
-    print(f"skipped: {missing}; pip install tensorboard")
-    sys.exit(77)
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 with tempfile.TemporaryDirectory() as folder:
     subprocess.run([sys.argv[1], folder], check=True)
