@@ -13,7 +13,6 @@ namespace cohort {
 namespace {
 
 using test::on_workers;
-using test::run_workers;
 
 constexpr int kReplicas = 4;
 constexpr float kStart = 9;
@@ -38,9 +37,8 @@ INSTANTIATE_TEST_SUITE_P(OfFourReplicas, Workers, testing::Values(1, 2, 4));
 
 // The workers have met as often as each other: none has one's value for another call.
 void expect_in_step(MultiWorkerMirroredStrategy& strategy) {
-  const auto ones =
-      strategy.distribute_values_from_function([](ValueContext) { return ones({1}); });
-  EXPECT_EQ(strategy.reduce(ReduceOp::Sum, ones).to<float>(), kReplicas);
+  const auto own = strategy.distribute_values_from_function([](ValueContext) { return ones({1}); });
+  EXPECT_EQ(strategy.reduce(ReduceOp::Sum, own).to<float>(), kReplicas);
 }
 
 enum class Form { Plain, TracedInside, TracedAround };
@@ -63,7 +61,7 @@ struct Values {
       : equal_parts(
             strategy.distribute_values_from_function([](ValueContext) { return Tensor(2.f); })),
         equal_numbers(strategy.distribute_values_from_function([](ValueContext) { return 2.f; })) {}
-  const Tensor shared{2.f};
+  const Tensor shared = Tensor(2.f);
   PerReplica<Tensor> equal_parts;
   PerReplica<float> equal_numbers;
 };
