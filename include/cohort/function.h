@@ -23,17 +23,8 @@ class Trace;
 // Appends an argument.
 template <typename T>
 void add_argument(const T& argument, Flat& flat) {
-  describe_layout(argument, flat.kinds);
-  visit_leaves(
-      [&]<typename Leaf>(const Leaf& leaf) {
-        if constexpr (HoldsTensors<Leaf>) {
-          LeafTensors<Leaf>::collect(leaf, flat.tensors);
-          LeafTensors<Leaf>::describe(leaf, flat.kinds);
-        } else {
-          describe_constant(leaf, flat.kinds);
-        }
-      },
-      argument);
+  collect_tensors(argument, flat.tensors);
+  describe_structure(argument, flat.kinds);
 }
 
 // What a call gives: tensors, and the structure that they were in when the body was traced.

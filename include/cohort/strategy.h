@@ -320,9 +320,9 @@ class Strategy {
   template <typename T>
   Tensor gather(const T& value, int axis);
 
-  // One entry per local replica; one alone for what is not distributed, or is no longer because all
-  // replicas returned one and the same thing. A structure has an entry per local replica, with each
-  // distributed leaf replaced by that replica's part.
+  // One entry per local replica, also where all replicas returned one and the same thing; one alone
+  // for what is not distributed. A structure has an entry per local replica, with each distributed
+  // leaf replaced by that replica's part.
   template <typename T>
   auto local_results(const T& value) const;
   // What `f(ValueContext)` gives for each local replica, called one after the other.

@@ -94,7 +94,9 @@ class DistributedValue {
   DistributedValue(Tensor value) : DistributedValue(Gradient(std::move(value))) {}
   DistributedValue(IndexedSlices value) : DistributedValue(Gradient(std::move(value))) {}
   template <TensorElement T>
-  DistributedValue(T value) : DistributedValue(Tensor(value)) {}
+  DistributedValue(T value) : DistributedValue(Tensor(value)) {
+    is_number_ = internal::Number<T>;
+  }
   DistributedValue(const Variable& variable);
   template <typename T>
   requires(!std::same_as<T, data::Element> &&
@@ -105,6 +107,8 @@ class DistributedValue {
   DistributedValue(Kind kind, std::vector<Gradient> components);
 
   Kind kind() const { return kind_; }
+  // Whether it was made of a C++ number, not of a tensor.
+  bool is_number() const { return is_number_; }
   size_t size() const { return components_.size(); }
   const std::vector<Gradient>& components() const { return components_; }
   // Throws OutOfRange.
@@ -138,6 +142,7 @@ class DistributedValue {
   }
 
   Kind kind_;
+  bool is_number_ = false;
   std::vector<Gradient> components_;
   std::optional<Variable> variable_;
 };

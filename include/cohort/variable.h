@@ -22,6 +22,9 @@ inline constexpr bool is_distributed = false;
 template <typename T>
 concept Distributed = is_distributed<T>;
 enum class Write { Assign, AssignAdd, AssignSub };
+// The C++ types that are numbers; a value of another type is a tensor.
+template <typename T>
+concept Number = TensorElement<T> && !std::same_as<T, std::string>;
 }  // namespace internal
 
 // When the copies that a strategy keeps of a variable are made equal: at each write, or only when
@@ -90,6 +93,21 @@ class Variable {
   Tensor assign(const Tensor& value);
   Tensor assign_add(const Tensor& delta);
   Tensor assign_sub(const Tensor& delta);
+  // A C++ number is one value for all replicas, however they got it. A variable that sums what
+  // replicas write cannot know whether to add such a number once or once per replica: with several
+  // replicas the write throws InvalidArgument. A Tensor is added once per replica.
+  template <internal::Number T>
+  Tensor assign(T value) {
+    return write_number(internal::Write::Assign, value);
+  }
+  template <internal::Number T>
+  Tensor assign_add(T delta) {
+    return write_number(internal::Write::AssignAdd, delta);
+  }
+  template <internal::Number T>
+  Tensor assign_sub(T delta) {
+    return write_number(internal::Write::AssignSub, delta);
+  }
   // With a value that has a part for each copy, each copy takes its own. Only a strategy's
   // variables do; others take the value that it converts to.
   template <internal::Distributed T>
@@ -122,6 +140,7 @@ class Variable {
  private:
   friend struct internal::VariableAccess;
   explicit Variable(std::shared_ptr<internal::VariableImpl> impl);
+  Tensor write_number(internal::Write how, const Tensor& number);
 
   std::shared_ptr<internal::VariableImpl> impl_;
 };

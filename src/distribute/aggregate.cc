@@ -1,5 +1,7 @@
 #include "distribute/aggregate.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "base/raise.h"
@@ -7,6 +9,8 @@
 #include "distribute/merge_point.h"
 #include "distribute/replica_reductions.h"
 #include "ops/dispatch.h"
+#include "ops/require.h"
+#include "ops/variable_ops.h"
 
 namespace cohort::internal {
 namespace {
@@ -24,54 +28,98 @@ void check_same_variable(const Owners& owners) {
   }
 }
 
-bool is_number(const Tensor& value) { return body(value).weak; }
-
-bool equal_numbers(const Tensor& a, const Tensor& b) {
-  return is_number(a) && is_number(b) && a.to<double>() == b.to<double>();
+std::string number_in_sum(const DistributedVariable& variable) {
+  return fmt::format(
+      "[Variable] '{}' sums what replicas write, but at least one of the {} replicas of {} wrote a "
+      "C++ number, which does not say whether to add it once or once per replica; pass a Tensor to "
+      "add it once per replica, or write outside run()",
+      variable.name(), variable.owner().num_replicas_in_sync(), variable.owner().extended().name());
 }
 
-// Whether all replicas gave one and the same thing. What one replica of several workers gives is
-// its own, unless it is a number.
-bool is_common(const PerReplica<Tensor>& values, int replicas) {
-  if (values.size() == 1 && replicas > 1) return is_number(values[0]);
-  for (size_t i = 1; i < values.size(); ++i) {
-    if (TensorAccess::id(values[i]) != TensorAccess::id(values[0]) &&
-        !equal_numbers(values[i], values[0])) {
-      return false;
-    }
+[[noreturn]] void refuse_number(const DistributedVariable& variable) {
+  raise(Code::InvalidArgument, "{}", number_in_sum(variable));
+}
+
+bool sums(const DistributedVariable& variable) {
+  return variable.options().aggregation == VariableAggregation::Sum;
+}
+
+// Whether other workers have replicas too. Then only an exchange shows what these were given.
+bool spans_workers(const DistributedVariable& variable) {
+  const StrategyExtended& extended = variable.owner().extended();
+  return extended.num_replicas_in_sync() > static_cast<int>(extended.num_local_replicas());
+}
+
+// What a replica adds to the count of numbers, in a dtype that travels with the values where it
+// can. A sum of ones is never 0 in it.
+Tensor count_of(const DistributedVariable& variable, bool is_number) {
+  const DType dtype = variable.first_copy().dtype;
+  return cast(Tensor(is_number ? 1 : 0), is_floating(dtype) ? dtype : kInt64);
+}
+
+// `sum`, unless some replica wrote a number.
+Tensor unless_numbers(const DistributedVariable& variable, const Tensor& sum, const Tensor& count) {
+  return require_true(sum, equal(count, zeros_like(count)), number_in_sum(variable));
+}
+
+Tensor part(const DistributedValue& reduced, size_t replica) {
+  return reduced[std::min(replica, reduced.size() - 1)].dense();
+}
+
+// All replicas' values, and how many of them are numbers, in one reduction: a worker that was given
+// numbers takes part in it, and all workers throw.
+PerReplica<Tensor> summed_over_workers(const DistributedVariable& variable,
+                                       const PerReplica<Tensor>& values,
+                                       const PerReplica<bool>& are_numbers) {
+  std::vector<std::optional<Tensor>> counts;
+  for (size_t i = 0; i < values.size(); ++i) {
+    counts.emplace_back(count_of(variable, are_numbers[i]));
   }
-  return true;
-}
-
-[[noreturn]] void refuse_common(const DistributedVariable& variable) {
-  raise(Code::InvalidArgument,
-        "[Variable] '{}' sums what replicas write, but was given one value that all {} replicas of "
-        "{} share, so that nobody knows whether to count it once or for each; compute the value in "
-        "the replica, or write outside of run()",
-        variable.name(), variable.owner().num_replicas_in_sync(),
-        variable.owner().extended().name());
-}
-
-PerReplica<Tensor> for_all(const Tensor& value, size_t replicas) {
-  return PerReplica<Tensor>(std::vector<std::optional<Tensor>>(replicas, value), true);
-}
-
-PerReplica<Tensor> combined(const DistributedVariable& variable, const PerReplica<Tensor>& values) {
-  const VariableAggregation aggregation = variable.options().aggregation;
-  if (aggregation == VariableAggregation::OnlyFirstReplica) {
-    return for_all(variable.owner().extended().from_first_worker(values[0]), values.size());
-  }
-  if (is_common(values, variable.owner().num_replicas_in_sync())) {
-    if (aggregation == VariableAggregation::Sum) refuse_common(variable);
-    return for_all(values[0], values.size());
-  }
-  const DistributedValue reduced = variable.owner().extended().reduce_to(
-      reduce_op_of(aggregation), values, Destinations(variable.self()));
+  const Destinations copies(variable.self());
+  const std::vector<ReduceRequest> requests{{values, copies},
+                                            {PerReplica<Tensor>(std::move(counts)), copies}};
+  const std::vector<DistributedValue> reduced =
+      variable.owner().extended().batch_reduce_to(ReduceOp::Sum, requests);
   std::vector<std::optional<Tensor>> parts;
   for (size_t i = 0; i < values.size(); ++i) {
-    parts.emplace_back(reduced[std::min(i, reduced.size() - 1)].dense());
+    parts.emplace_back(unless_numbers(variable, part(reduced[0], i), part(reduced[1], i)));
   }
   return PerReplica<Tensor>(std::move(parts));
+}
+
+PerReplica<Tensor> combined(const DistributedVariable& variable, const PerReplica<Tensor>& values,
+                            const PerReplica<bool>& are_numbers) {
+  StrategyExtended& extended = variable.owner().extended();
+  const VariableAggregation aggregation = variable.options().aggregation;
+  if (aggregation == VariableAggregation::OnlyFirstReplica) {
+    const Tensor first = extended.from_first_worker(values[0]);
+    return PerReplica<Tensor>(std::vector<std::optional<Tensor>>(values.size(), first));
+  }
+  if (sums(variable)) {
+    if (spans_workers(variable)) return summed_over_workers(variable, values, are_numbers);
+    for (size_t i = 0; i < values.size(); ++i) {
+      if (are_numbers[i]) refuse_number(variable);
+    }
+  }
+  const DistributedValue reduced =
+      extended.reduce_to(reduce_op_of(aggregation), values, Destinations(variable.self()));
+  std::vector<std::optional<Tensor>> parts;
+  for (size_t i = 0; i < values.size(); ++i) parts.emplace_back(part(reduced, i));
+  return PerReplica<Tensor>(std::move(parts));
+}
+
+// In a function that the replica traces by itself there is no meeting the others: what they give is
+// not known before the function runs.
+Tensor trace_aggregate(ReplicaContext& replica, const DistributedVariable& variable,
+                       const WrittenValue& given) {
+  if (!sums(variable)) return aggregate_values(replica, variable, given.value);
+  if (!spans_workers(variable)) {
+    if (given.is_number) refuse_number(variable);
+    return aggregate_values(replica, variable, given.value);
+  }
+  const std::vector<Tensor> reduced = replica.all_reduce(
+      ReduceOp::Sum, std::vector<Tensor>{given.value, count_of(variable, given.is_number)});
+  return unless_numbers(variable, reduced[0], reduced[1]);
 }
 
 // No rows, of the same kind.
@@ -95,24 +143,25 @@ Tensor aggregate_values(ReplicaContext& replica, const DistributedVariable& vari
   return replica.all_reduce(ReduceOp::Sum, first ? value : zeros_like(value));
 }
 
-Tensor aggregate(ReplicaContext& replica, const DistributedVariable& variable, const Tensor& value,
-                 WritersTurn* turn) {
-  if (replica.num_replicas_in_sync() == 1) return value;
+Tensor aggregate(ReplicaContext& replica, const DistributedVariable& variable,
+                 const WrittenValue& given, WritersTurn* turn) {
+  if (replica.num_replicas_in_sync() == 1) return given.value;
   const RecordingPause unheard;
-  if (is_tracing_alone(replica)) {
-    // Nobody to meet: what the others give is not known before the function runs.
-    const bool sums = variable.options().aggregation == VariableAggregation::Sum;
-    if (sums && is_number(value)) refuse_common(variable);
-    return aggregate_values(replica, variable, value);
-  }
+  // A number takes the variable's dtype, so that it meets the tensors of other replicas.
+  const WrittenValue own{given.is_number
+                             ? fit_to_variable(variable.first_copy(), given.value, "Variable")
+                             : given.value,
+                         given.is_number};
+  if (is_tracing_alone(replica)) return trace_aggregate(replica, variable, own);
   return replica.merge_call(
-      [turn](Strategy&, const Owners& owners, const PerReplica<Tensor>& values) {
+      [turn](Strategy&, const Owners& owners, const PerReplica<Tensor>& values,
+             const PerReplica<bool>& are_numbers) {
         check_same_variable(owners);
-        PerReplica<Tensor> parts = combined(*owners[0], values);
+        PerReplica<Tensor> parts = combined(*owners[0], values, are_numbers);
         if (turn != nullptr) turn->lock();
         return parts;
       },
-      &variable, value);
+      &variable, own.value, own.is_number);
 }
 
 IndexedSlices aggregate(ReplicaContext& replica, const DistributedVariable& variable,

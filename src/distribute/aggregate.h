@@ -9,18 +9,18 @@
 // and gets the value for its own copy.
 namespace cohort::internal {
 
-// By the variable's aggregation, which is not None. A number that all replicas give, or one tensor
-// that all of them share, is no sum's part: InvalidArgument for Sum; the others take it as it is.
+// By the variable's aggregation, which is not None. A C++ number is no part of a sum: when a
+// replica of any worker gives one, Sum throws InvalidArgument in every replica of every worker.
 // `turn` is locked in replica 0 before any replica goes on: writes of other runs wait until it has
 // been unlocked.
 using WritersTurn = std::unique_lock<std::mutex>;
-Tensor aggregate(ReplicaContext& replica, const DistributedVariable& variable, const Tensor& value,
-                 WritersTurn* turn = nullptr);
+Tensor aggregate(ReplicaContext& replica, const DistributedVariable& variable,
+                 const WrittenValue& given, WritersTurn* turn = nullptr);
 // Sum and Mean join the rows of all replicas.
 IndexedSlices aggregate(ReplicaContext& replica, const DistributedVariable& variable,
                         const IndexedSlices& slices);
 
-// The same for a value that every replica computed for itself, even when all are one tensor.
+// The same for what every replica has in its copy.
 Tensor aggregate_values(ReplicaContext& replica, const DistributedVariable& variable,
                         const Tensor& value);
 

@@ -16,9 +16,9 @@ void AggregatingVariable::require_aggregation(std::string_view what) const {
 }
 
 Tensor AggregatingVariable::write_in_replica(ReplicaContext& replica, Write how,
-                                             const Tensor& value) {
+                                             const WrittenValue& given) {
   require_aggregation(name_of(how));
-  const Tensor one = aggregate(replica, *this, value);
+  const Tensor one = aggregate(replica, *this, given);
   return once_for_all(replica, [&] { return write_copy(0, how, one); });
 }
 

@@ -19,7 +19,7 @@ class AggregatingVariable : public DistributedVariable {
     return write_copy(0, how, values[0]);
   }
   // Throws InvalidArgument for aggregation None.
-  Tensor write_in_replica(ReplicaContext& replica, Write how, const Tensor& value) override;
+  Tensor write_in_replica(ReplicaContext& replica, Write how, const WrittenValue& given) override;
   Tensor scatter_across(ScatterOp op, const IndexedSlices& slices) override;
   Tensor scatter_in_replica(ReplicaContext& replica, ScatterOp op,
                             const IndexedSlices& slices) override;

@@ -22,6 +22,9 @@ class CachingVariable : public VariableImpl {
   Tensor assign(const Tensor& value) override { return impl().assign(value); }
   Tensor assign_add(const Tensor& delta) override { return impl().assign_add(delta); }
   Tensor assign_sub(const Tensor& delta) override { return impl().assign_sub(delta); }
+  Tensor write_number(Write how, const Tensor& number) override {
+    return impl().write_number(how, number);
+  }
   Tensor scatter(ScatterOp op, const IndexedSlices& slices) override {
     return impl().scatter(op, slices);
   }

@@ -7,27 +7,17 @@
 #include "base/raise.h"
 #include "cohort/device.h"
 #include "distribute/context.h"
+#include "distribute/variables.h"
 
 namespace cohort::internal {
 namespace {
 
-bool same_objects(const std::vector<Gradient>& components) {
-  return std::all_of(components.begin(), components.end(), [&](const Gradient& each) {
-    return !each.is_sparse() &&
-           TensorAccess::id(each.dense()) == TensorAccess::id(components[0].dense());
-  });
-}
-
-// Whether the components are different values, which no rule makes into one.
-bool is_per_replica(const DistributedValue& value) {
-  return value.kind() == DistributedValue::Kind::PerReplica && value.size() > 1 &&
-         !same_objects(value.components());
-}
+using Kind = DistributedValue::Kind;
 
 // A value for each of `copies` copies, where `value` has them.
 std::optional<std::vector<Tensor>> parts_of(const DistributedValue& value, size_t copies) {
-  using Kind = DistributedValue::Kind;
-  const bool apart = value.kind() == Kind::Mirrored || value.kind() == Kind::Variable;
+  const bool apart = value.kind() == Kind::Mirrored ||
+                     (value.kind() == Kind::Variable && is_mirrored(value.variable()));
   if (!apart || value.size() != copies) return std::nullopt;
   std::vector<Tensor> parts;
   for (const Gradient& component : value.components()) parts.push_back(component.dense());
@@ -46,18 +36,6 @@ std::string_view name_of(Write how) {
       return "assign_sub";
   }
   return "write";
-}
-
-Tensor write_to(VariableImpl& variable, Write how, const Tensor& value) {
-  switch (how) {
-    case Write::Assign:
-      return variable.assign(value);
-    case Write::AssignAdd:
-      return variable.assign_add(value);
-    case Write::AssignSub:
-      return variable.assign_sub(value);
-  }
-  raise(Code::Internal, "[Variable] there is no such write");
 }
 
 DistributedVariable::DistributedVariable(std::vector<Variable> copies, VariableOptions options)
@@ -106,29 +84,35 @@ Tensor DistributedVariable::read() const {
   return own ? copy(*own).read() : read_across();
 }
 
-Tensor DistributedVariable::write(Write how, const Tensor& value) {
+Tensor DistributedVariable::write_value(Write how, const WrittenValue& given) {
   const VariableUse use = this->use(name_of(how));
-  if (use.replica != nullptr) return write_in_replica(*use.replica, how, value);
-  if (!use.copy) return write_across(how, value);
+  if (use.replica != nullptr) return write_in_replica(*use.replica, how, given);
+  if (!use.copy) return write_across(how, given.value);
   note_own_write();
-  return write_to(copy(*use.copy), how, value);
+  return write_to(copy(*use.copy), how, given.value);
 }
 
 Tensor DistributedVariable::write(Write how, const DistributedValue& value) {
   const VariableUse use = this->use(name_of(how));
+  const bool across = !use.copy && use.replica == nullptr;
   const bool in_update = use.copy && use.replica == nullptr;
-  if (in_update || value.size() == 1) return write(how, value.value().dense());
-  if (is_per_replica(value)) {
-    const bool merges = options_.synchronization == VariableSynchronization::OnWrite &&
-                        options_.aggregation != VariableAggregation::None;
-    if (use.replica == nullptr) {
-      refuse_parts("reduce it, or give copies different values with extended().update()");
-    }
-    if (!merges) refuse_parts("nothing says how they become one: take the replica's own value");
+  // One local component of several workers is a part too: the others have theirs.
+  const bool has_parts =
+      value.kind() == Kind::PerReplica && (value.size() > 1 || owner().num_replicas_in_sync() > 1);
+  if (has_parts && !in_update) check_takes_parts(use);
+  if (across) {
+    if (const auto parts = parts_of(value, copies_.size())) return write_across_parts(how, *parts);
   }
-  if (use.replica != nullptr) return write(how, value.value().dense());
-  if (const auto parts = parts_of(value, copies_.size())) return write_across_parts(how, *parts);
-  return write(how, value[0].dense());
+  return write(how, value.value().dense());
+}
+
+void DistributedVariable::check_takes_parts(const VariableUse& use) const {
+  if (use.replica == nullptr) {
+    refuse_parts("reduce it, or give copies different values with extended().update()");
+  }
+  const bool merges = options_.synchronization == VariableSynchronization::OnWrite &&
+                      options_.aggregation != VariableAggregation::None;
+  if (!merges) refuse_parts("nothing says how they become one: take the replica's own value");
 }
 
 Tensor DistributedVariable::scatter(ScatterOp op, const IndexedSlices& slices) {

@@ -17,6 +17,12 @@ struct VariableUse {
   ReplicaContext* replica = nullptr;  // set inside of a replica, but not while it updates one copy
 };
 
+// What a write was given.
+struct WrittenValue {
+  Tensor value;
+  bool is_number = false;  // the C++ type at the call was a number's
+};
+
 // A variable of which a strategy keeps copies. The subclasses say how they are written and read;
 // what they have in common is here. Using one where another strategy is current throws
 // FailedPrecondition.
@@ -41,6 +47,9 @@ class DistributedVariable : public VariableImpl,
   Tensor assign(const Tensor& value) override { return write(Write::Assign, value); }
   Tensor assign_add(const Tensor& delta) override { return write(Write::AssignAdd, delta); }
   Tensor assign_sub(const Tensor& delta) override { return write(Write::AssignSub, delta); }
+  Tensor write_number(Write how, const Tensor& number) override {
+    return write_value(how, {number, true});
+  }
   Tensor scatter(ScatterOp op, const IndexedSlices& slices) override;
   Tensor value_across() const override { return read_across(); }
   void restore(const Tensor& value) override;
@@ -49,7 +58,7 @@ class DistributedVariable : public VariableImpl,
   std::string to_string() const override;
 
   // A write of one value, or of one that may have a part for each copy.
-  Tensor write(Write how, const Tensor& value);
+  Tensor write(Write how, const Tensor& value) { return write_value(how, {value}); }
   Tensor write(Write how, const DistributedValue& value);
 
   // Whether copies may legally differ: they were written one by one since all were last set alike.
@@ -67,7 +76,8 @@ class DistributedVariable : public VariableImpl,
   virtual Tensor write_across(Write how, const Tensor& value) = 0;
   // `values` has one for each copy.
   virtual Tensor write_across_parts(Write how, const std::vector<Tensor>& values) = 0;
-  virtual Tensor write_in_replica(ReplicaContext& replica, Write how, const Tensor& value) = 0;
+  virtual Tensor write_in_replica(ReplicaContext& replica, Write how,
+                                  const WrittenValue& given) = 0;
   virtual Tensor scatter_across(ScatterOp op, const IndexedSlices& slices) = 0;
   virtual Tensor scatter_in_replica(ReplicaContext& replica, ScatterOp op,
                                     const IndexedSlices& slices) = 0;
@@ -82,6 +92,9 @@ class DistributedVariable : public VariableImpl,
   std::mutex& writing_all() const { return writing_all_; }
 
  private:
+  Tensor write_value(Write how, const WrittenValue& given);
+  // Throws InvalidArgument where the variable's rules want one value for all copies.
+  void check_takes_parts(const VariableUse& use) const;
   friend Variable adopt_copies(Strategy& strategy, std::shared_ptr<DistributedVariable> variable);
   void take_over(Strategy& strategy);
 
@@ -98,6 +111,5 @@ std::shared_ptr<DistributedVariable> distributed(const Variable& variable);
 
 // "assign_add"
 std::string_view name_of(Write how);
-Tensor write_to(VariableImpl& variable, Write how, const Tensor& value);
 
 }  // namespace cohort::internal

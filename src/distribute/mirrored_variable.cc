@@ -35,16 +35,17 @@ Tensor MirroredVariable::write_across_parts(Write how, const std::vector<Tensor>
   return written[copy_across()];
 }
 
-Tensor MirroredVariable::write_in_replica(ReplicaContext& replica, Write how, const Tensor& value) {
+Tensor MirroredVariable::write_in_replica(ReplicaContext& replica, Write how,
+                                          const WrittenValue& given) {
   VariableImpl& own = copy(replica.local_replica());
   if (options().aggregation != VariableAggregation::None) {
     WritersTurn turn(writing_all(), std::defer_lock);
-    Tensor written = write_to(own, how, aggregate(replica, *this, value, &turn));
+    Tensor written = write_to(own, how, aggregate(replica, *this, given, &turn));
     await_other_copies(replica);
     return written;
   }
   note_lone_write(replica, name_of(how));
-  return write_to(own, how, value);
+  return write_to(own, how, given.value);
 }
 
 Tensor MirroredVariable::scatter_across(ScatterOp op, const IndexedSlices& slices) {

@@ -34,7 +34,7 @@ std::string describe_gradients(const std::vector<Gradient>& sums,
 
 // One component per replica, or one for the worker when all replicas have the same.
 DistributedValue contributions(const DistributedValue& value) {
-  if (value.kind() == Kind::Plain) return {Kind::PerReplica, {value[0]}};
+  if (is_of_this_worker(value)) return {Kind::PerReplica, {value[0]}};
   return value;
 }
 
@@ -81,7 +81,7 @@ DistributedValue MultiWorkerExtended::reduce_to(ReduceOp op, const DistributedVa
                                                 const CommunicationOptions& options) {
   if (is_alone()) return MirroredExtended::reduce_to(op, value, destinations, options);
   require_cross_replica_or_default(strategy(), "reduce_to");
-  if (value.kind() != Kind::Plain) {
+  if (!is_of_this_worker(value)) {
     if (auto common = reduce_undistributed(op, value, destinations, cross_device_ops(),
                                            num_replicas_in_sync())) {
       return *std::move(common);

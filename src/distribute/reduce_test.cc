@@ -104,6 +104,7 @@ TEST_F(Reduce, OfWhatIsTheSameForAllReplicas) {
   EXPECT_ERROR(Code::InvalidArgument, "same for all", two_.reduce(ReduceOp::Sum, 5));
   EXPECT_ERROR(Code::InvalidArgument, "same for all", two_.reduce(ReduceOp::Sum, zeros({1})));
   EXPECT_EQ(two_.reduce(ReduceOp::Sum, 0).to<int>(), 0);
+  EXPECT_ERROR(Code::InvalidArgument, "same for all", two_.reduce(ReduceOp::Sum, Tensor(0)));
   EXPECT_EQ(two_.reduce(ReduceOp::Mean, Tensor({1.f, 3.f}), 0).to<float>(), 2.f);
   EXPECT_ERROR(Code::InvalidArgument, "same for all", two_.reduce(ReduceOp::Sum, five, 0));
   MirroredStrategy one({"CPU:0"});

@@ -41,14 +41,16 @@ TEST_F(Run, ReturnsAnyType) {
   EXPECT_EQ(printed(pairs), "PerReplica:{\n  0: (0, 2.5),\n  1: (1, 2.5)\n}");
 }
 
-TEST_F(Run, GivesEveryReplicaWhatAllReplicasOfAnotherStrategyShare) {
+TEST_F(Run, GivesEveryReplicaWhatTheOneReplicaOfAnotherStrategyGave) {
   OneDeviceStrategy one("CPU:0");
   const auto number = one.run([] { return 5; });
   EXPECT_EQ(strategy_.run([](int x) { return x; }, number).value(), 5);
   const Tensor shared({1.f});
   const auto tensor = strategy_.run([&] { return shared; });
   MirroredStrategy three({"CPU:0", "CPU:1", "CPU:2"});
-  EXPECT_TRUE(three.run([](const Tensor& x) { return x; }, tensor).collapsed());
+  // Two components are two, also where they are one tensor.
+  EXPECT_ERROR(Code::OutOfRange, "no component 2", three.run([](const Tensor&) {}, tensor));
+  EXPECT_TRUE(three.run([](const Tensor& x) { return x; }, Tensor(tensor)).collapsed());
   const auto merged = three.run([&] {
     return get_replica_context()->merge_call(
         [](Strategy&, const PerReplica<int>& all) { return all[0] + all[2]; }, number);

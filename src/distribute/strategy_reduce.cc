@@ -126,8 +126,7 @@ Tensor Strategy::reduce_along(ReduceOp op, const DistributedValue& value, const 
   const Axes along(axes.axes);
   const bool of_workers =
       num_replicas_in_sync() > static_cast<int>(extended_->num_local_replicas());
-  const bool is_plain = value.kind() == DistributedValue::Kind::Plain;
-  if (internal::is_common(value) && !(of_workers && is_plain)) {
+  if (internal::is_common(value) && !(of_workers && internal::is_of_this_worker(value))) {
     return reduce_locally(op, reduce_value(op, value, {}), along);
   }
   const LocalParts parts = reduce_components(op, value, along, of_workers);

@@ -103,8 +103,8 @@ Tensor SyncOnReadVariable::write_across_parts(Write how, const std::vector<Tenso
 }
 
 Tensor SyncOnReadVariable::write_in_replica(ReplicaContext& replica, Write how,
-                                            const Tensor& value) {
-  return write_to(copy(replica.local_replica()), how, value);
+                                            const WrittenValue& given) {
+  return write_to(copy(replica.local_replica()), how, given.value);
 }
 
 Tensor SyncOnReadVariable::scatter(ScatterOp op, const IndexedSlices& slices) {

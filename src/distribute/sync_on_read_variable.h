@@ -28,7 +28,7 @@ class SyncOnReadVariable : public DistributedVariable {
   size_t copy_across() const override;
   Tensor write_across(Write how, const Tensor& value) override;
   Tensor write_across_parts(Write how, const std::vector<Tensor>& values) override;
-  Tensor write_in_replica(ReplicaContext& replica, Write how, const Tensor& value) override;
+  Tensor write_in_replica(ReplicaContext& replica, Write how, const WrittenValue& given) override;
   Tensor scatter_across(ScatterOp op, const IndexedSlices& slices) override;
   Tensor scatter_in_replica(ReplicaContext& replica, ScatterOp op,
                             const IndexedSlices& slices) override;

@@ -202,6 +202,36 @@ TEST_F(Traced, StructuresOfOtherLengthsOrKeysAreTracedAnew) {
   EXPECT_EQ(second(Lists({Tensor(1.f), Tensor(2.f)}, {Tensor(3.f)})).to<float>(), 3.f);
 }
 
+TEST_F(Traced, ComponentsThatHappenToBeOneAreNotTracedAnew) {
+  const auto step = function([&](const PerReplica<Tensor>& x) {
+    return strategy_.run([](const Tensor& own) { return own * 2.f; }, x);
+  });
+  const Tensor one({4.f});
+  EXPECT_EQ(step(strategy_.run([&] { return one; }))[1].to<float>(), 8.f);
+  EXPECT_EQ(step(numbers(1.f))[1].to<float>(), 4.f);
+  EXPECT_EQ(step(numbers(1.f))[0].to<float>(), 2.f);
+  EXPECT_EQ(step.num_traces(), 1u);
+}
+
+TEST_F(Traced, NumbersAmongComponentsAreTracedAnewWhenTheyChange) {
+  const auto step = function([&](const PerReplica<float>& x) {
+    return strategy_.run([](float own) { return ones({1}) * own; }, x);
+  });
+  const auto from = [&](float first) {
+    return strategy_.run([=] { return first + static_cast<float>(replica_id()); });
+  };
+  EXPECT_EQ(step(from(1.f))[1].to<float>(), 2.f);
+  EXPECT_EQ(step(from(5.f))[1].to<float>(), 6.f);
+  EXPECT_EQ(step(strategy_.run([] { return 7.f; }))[0].to<float>(), 7.f);
+}
+
+TEST_F(Traced, AResultThatAllReplicasShareIsOneValue) {
+  const Tensor given({3.f});
+  const auto share = [&](const Tensor& x) { return strategy_.run([&] { return x; }); };
+  EXPECT_EQ(Tensor(share(given)).to<float>(), 3.f);
+  EXPECT_EQ(Tensor(function(share)(given)).to<float>(), 3.f);
+}
+
 TEST_F(Traced, EachPlaceHasItsTraces) {
   const Variable variable = strategy_.create([] { return Variable(1.f); });
   strategy_.extended().update(

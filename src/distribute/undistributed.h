@@ -6,8 +6,13 @@
 
 namespace cohort::internal {
 
-// Whether the value has no component for each replica: it is plain, or has equal copies.
+// Whether the value has no component for each replica: it is plain, or has equal copies. Its kind
+// decides; how many components it has here, and whether they are equal, does not.
 bool is_common(const DistributedValue& value);
+
+// Whether it is a common value that no strategy keeps equal on all workers: another worker may have
+// another one, and each counts once.
+bool is_of_this_worker(const DistributedValue& value);
 
 // The reduction over `replicas` replicas of a value that has no component for each of them: a plain
 // one, the same for all, or one with equal copies. Its mean is itself; its sum is InvalidArgument,
@@ -20,8 +25,5 @@ std::optional<DistributedValue> reduce_undistributed(ReduceOp op, const Distribu
 // `value` on every destination; a C++ number stays one.
 DistributedValue broadcast_value(const Tensor& value, const Destinations& destinations,
                                  CrossDeviceOps& copying);
-
-// Whether the tensor was made from a C++ number.
-bool is_literal(const Tensor& value);
 
 }  // namespace cohort::internal

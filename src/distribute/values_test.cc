@@ -113,9 +113,12 @@ TEST_F(Values, LocalResultsHaveOneEntryForEachReplica) {
   EXPECT_EQ(strategy_.local_results(DistributedValue(values)).size(), 2u);
 
   const auto collapsed = strategy_.run([] { return 7; });
-  EXPECT_EQ(strategy_.local_results(collapsed), std::vector<int>{7});
+  EXPECT_EQ(strategy_.local_results(collapsed), (std::vector<int>{7, 7}));
   const Tensor same({1.f});
-  EXPECT_EQ(strategy_.local_results(strategy_.run([&] { return same; })).size(), 1u);
+  EXPECT_EQ(strategy_.local_results(strategy_.run([&] { return same; })).size(), 2u);
+  const auto pairs = strategy_.run([&] { return std::pair(same, 7); });
+  EXPECT_EQ(strategy_.local_results(pairs).size(), 2u);
+  EXPECT_EQ(strategy_.local_results(std::vector{collapsed, collapsed}).size(), 2u);
 
   OneDeviceStrategy one("CPU:0");
   EXPECT_EQ(one.local_results(std::vector<int>{1, 2}).size(), 1u);

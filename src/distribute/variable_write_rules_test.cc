@@ -16,6 +16,21 @@ namespace {
 
 using internal::expect_error;
 
+TEST(VariableWrites, OfEqualComponentsAreAddedUpInEveryForm) {
+  const auto strategy = mirrored_strategy(2);
+  const auto n =
+      strategy->distribute_values_from_function([](ValueContext) { return Tensor(2.f); });
+  Variable total =
+      strategy->create([] { return Variable(0.f, {.aggregation = VariableAggregation::Sum}); });
+  strategy->run([&] { total.assign(n); });
+  EXPECT_EQ(copy_values(total), (std::vector<float>{4, 4}));
+  strategy->run(function([&](const Tensor& own) { total.assign_add(own); }), n);
+  EXPECT_EQ(copy_values(total), (std::vector<float>{8, 8}));
+  function([&](const PerReplica<Tensor>& all) { strategy->run([&] { total.assign_add(all); }); })(
+      n);
+  EXPECT_EQ(copy_values(total), (std::vector<float>{12, 12}));
+}
+
 TEST(VariableWrites, OfACommonNumberToASumAreRefusedInTracedFunctionsToo) {
   const auto strategy = mirrored_strategy(2);
   Variable v =
@@ -74,15 +89,15 @@ TEST(VariableWrites, OfAMirroredVariableGoCopyByCopy) {
   EXPECT_EQ(copy_values(to), (std::vector<float>{11, 12}));
 }
 
-TEST(VariableWrites, OnOneTensorForEachReplicaCollapse) {
+TEST(VariableWrites, OfOneTensorFromAllReplicasAreWritesOfComponents) {
   const auto strategy = mirrored_strategy(2);
   const StrategyScope scope(*strategy);
   Variable v(0.f);
-  const Tensor same({3.f});
-  v.assign(strategy->run([&] { return same[0]; })[0]);
-  const Tensor one = same[0];
-  v.assign_add(strategy->run([&] { return one; }));
-  EXPECT_EQ(copy_values(v), (std::vector<float>{6, 6}));
+  const Tensor one(3.f);
+  const auto both = strategy->run([&] { return one; });
+  expect_error([&] { v.assign_add(both); }, "PerReplica");
+  v.assign_add(Tensor(both));  // which it converts to, since it is one
+  EXPECT_EQ(copy_values(v), (std::vector<float>{3, 3}));
 }
 
 TEST(VariableWrites, OfDifferentVariablesAtOneMeetingNameBoth) {
@@ -94,7 +109,7 @@ TEST(VariableWrites, OfDifferentVariablesAtOneMeetingNameBoth) {
       [&] {
         strategy->run([&] {
           const int r = get_replica_context()->replica_id_in_sync_group();
-          (r == 0 ? a : b).assign_add(static_cast<float>(r));
+          (r == 0 ? a : b).assign_add(Tensor(static_cast<float>(r)));
         });
       },
       "'b'", Code::FailedPrecondition);

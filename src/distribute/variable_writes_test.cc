@@ -49,7 +49,7 @@ constexpr Rule kRules[] = {
     {Mirrored, InReplica, kNone, AnyOp, PerReplicas, Refused},
     {Mirrored, InReplica, kNone, AnyOp, AnyGiven, Each},
     {Mirrored, InReplica, kSum, AnyOp, Number, Refused},
-    {Mirrored, InReplica, kSum, AnyOp, OneTensor, Refused},
+    {Mirrored, InReplica, kSum, AnyOp, Numbers, Refused},
     {Mirrored, InReplica, kSum, AnyOp, AnyGiven, Sum},
     {Mirrored, InReplica, kMean, AnyOp, AnyGiven, Mean},
     {Mirrored, InReplica, kFirst, AnyOp, AnyGiven, First},
@@ -67,7 +67,7 @@ constexpr Rule kRules[] = {
     {Shared, Across, kAnyAggregation, AnyOp, AnyGiven, All},
     {Shared, InReplica, kNone, AnyOp, AnyGiven, Refused},
     {Shared, InReplica, kSum, AnyOp, Number, Refused},
-    {Shared, InReplica, kSum, AnyOp, OneTensor, Refused},
+    {Shared, InReplica, kSum, AnyOp, Numbers, Refused},
     {Shared, InReplica, kSum, AnyOp, AnyGiven, Sum},
     {Shared, InReplica, kMean, AnyOp, AnyGiven, Mean},
     {Shared, InReplica, kFirst, AnyOp, AnyGiven, First},
@@ -130,7 +130,6 @@ float given_by(const Case& c, int r) {
 float combined(const Case& c, Effect effect, int copy) {
   std::vector<float> all;
   for (int r = 0; r < c.replicas; ++r) all.push_back(given_by(c, r));
-  const bool common = c.given == Number || c.given == OneTensor;
   const float total = std::accumulate(all.begin(), all.end(), 0.f);
   switch (effect) {
     case Each:
@@ -138,7 +137,7 @@ float combined(const Case& c, Effect effect, int copy) {
     case Sum:
       return total;
     case Mean:
-      return common ? kCommon : total / static_cast<float>(c.replicas);
+      return total / static_cast<float>(c.replicas);
     case Share:
       return all[copy] / static_cast<float>(c.replicas);
     default:

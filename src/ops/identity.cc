@@ -1,4 +1,4 @@
-// Ops that pass their input on: identity, stop_gradient, group, print, check_numerics.
+// Ops that pass their input on: identity, stop_gradient, group, print, check_numerics, require.
 
 #include <cstdio>
 
@@ -6,6 +6,7 @@
 #include "cohort/ops.h"
 #include "ops/kernel.h"
 #include "ops/numerics.h"
+#include "ops/require.h"
 #include "tensor/borrow.h"
 
 namespace cohort {
@@ -87,6 +88,33 @@ extern constexpr OpDef kCheckNumerics{
         },
     .gradient = pass_back,
 };
+
+extern constexpr OpDef kRequire{
+    .name = "Require",
+    .dtypes = kAnyType,
+    .infer = [](const OpInputs& inputs) -> Specs {
+      if (inputs.dtype(1) != kBool || !inputs.shape(1).is_compatible_with(Shape{})) {
+        raise(Code::InvalidArgument,
+              "[{}] the condition must be a boolean scalar, got {} of shape {}", inputs.op,
+              to_string(inputs.dtype(1)), inputs.shape(1).to_string());
+      }
+      return {{inputs.dtype(0), inputs.shape(0)}};
+    },
+    .compute =
+        [](Kernel& k) {
+          if (!k.inputs[1].to<bool>()) {
+            raise(Code::InvalidArgument, "{}", k.attrs.get<std::string>("text"));
+          }
+          pass_on(k);
+        },
+    .gradient = [](const OpCall&, Grads g) -> Gradients {
+      return {g[0], Gradient()};
+    },
+};
+
+Tensor require_true(const Tensor& x, const Tensor& holds, const std::string& text) {
+  return apply(kRequire, {x, holds}, {{"text", text}});
+}
 
 }  // namespace internal
 

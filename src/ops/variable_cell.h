@@ -72,6 +72,8 @@ class VariableImpl {
   virtual Tensor assign(const Tensor& value) = 0;
   virtual Tensor assign_add(const Tensor& delta) = 0;
   virtual Tensor assign_sub(const Tensor& delta) = 0;
+  // A write of a C++ number, which is one value for all replicas.
+  virtual Tensor write_number(Write how, const Tensor& number);
   // Makes the value over all replicas larger by `delta`, wherever the thread is: for running sums.
   virtual void accumulate(const Tensor& delta) { assign_add(delta); }
   virtual Tensor scatter(ScatterOp op, const IndexedSlices& slices) = 0;
@@ -88,6 +90,8 @@ class VariableImpl {
   Strategy* strategy = nullptr;
   std::weak_ptr<VariableImpl> whole = {};
 };
+
+Tensor write_to(VariableImpl& variable, Write how, const Tensor& value);
 
 struct VariableAccess {
   static Variable make(std::shared_ptr<VariableImpl> impl) { return Variable(std::move(impl)); }

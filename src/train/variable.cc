@@ -101,6 +101,9 @@ Variable::operator Tensor() const { return impl_->convert(); }
 Tensor Variable::assign(const Tensor& value) { return impl_->assign(value); }
 Tensor Variable::assign_add(const Tensor& delta) { return impl_->assign_add(delta); }
 Tensor Variable::assign_sub(const Tensor& delta) { return impl_->assign_sub(delta); }
+Tensor Variable::write_number(internal::Write how, const Tensor& number) {
+  return impl_->write_number(how, number);
+}
 
 Tensor Variable::scatter_update(const IndexedSlices& slices) {
   return impl_->scatter(ScatterOp::Update, slices);

@@ -239,9 +239,8 @@ Tensor Strategy::gather(const T& value, int axis) {
 template <typename T>
 auto Strategy::local_results(const T& value) const {
   if constexpr (internal::PerReplicaType<T>) {
-    const size_t entries = value.collapsed() ? 1 : value.size();
     std::vector<internal::ComponentOf<T>> all;
-    for (size_t r = 0; r < entries; ++r) all.push_back(value[r]);
+    for (size_t r = 0; r < value.size(); ++r) all.push_back(value[r]);
     return all;
   } else if constexpr (std::same_as<T, DistributedValue>) {
     return value.components();

@@ -156,6 +156,21 @@ void describe_layout([[maybe_unused]] const T& value, [[maybe_unused]] std::stri
   }
 }
 
+// Appends all that tells structures apart besides their tensors.
+template <typename T>
+void describe_structure(const T& value, std::string& text) {
+  describe_layout(value, text);
+  visit_leaves(
+      [&]<typename Leaf>(const Leaf& leaf) {
+        if constexpr (HoldsTensors<Leaf>) {
+          LeafTensors<Leaf>::describe(leaf, text);
+        } else {
+          describe_constant(leaf, text);
+        }
+      },
+      value);
+}
+
 template <typename T>
 concept TensorConvertible = std::convertible_to<const T&, Tensor>;
 

@@ -122,10 +122,10 @@ using IsVariable = std::is_same<T, Variable>;
 // --- select: what replica (or copy) `index` sees of a value. Variables pass whole.
 
 Gradient component_of(const DistributedValue& value, size_t index);
-// One that all replicas share is that for every index, whichever strategy it comes from.
+// That of a strategy with one replica is the same for every index, whichever strategy asks.
 template <typename T>
 const T& component_of(const PerReplica<T>& value, size_t index) {
-  return value[value.collapsed() ? 0 : index];
+  return value[value.size() == 1 ? 0 : index];
 }
 
 struct SelectLeaf {
@@ -228,8 +228,10 @@ requires(!std::is_void_v<T>) struct LeafTensors<PerReplica<T>> {
   static void collect(const PerReplica<T>& leaf, std::vector<Tensor>& flat) {
     for (size_t r = 0; r < leaf.size(); ++r) collect_tensors(leaf[r], flat);
   }
+  // Whether the values happen to be one is not part of it.
   static void describe(const PerReplica<T>& leaf, std::string& text) {
-    text += std::to_string(leaf.size()) + (leaf.collapsed() ? 'c' : 'p');
+    text += std::to_string(leaf.size()) + 'p';
+    for (size_t r = 0; r < leaf.size(); ++r) describe_structure(leaf[r], text);
   }
   static PerReplica<T> replace(const PerReplica<T>& like, std::span<const Tensor> flat,
                                size_t& next) {
@@ -237,7 +239,8 @@ requires(!std::is_void_v<T>) struct LeafTensors<PerReplica<T>> {
     for (size_t r = 0; r < like.size(); ++r) {
       values.emplace_back(replace_tensors(like[r], flat, next));
     }
-    return PerReplica<T>(std::move(values), like.collapsed());
+    const bool collapsed = like.collapsed() && all_same(values);
+    return PerReplica<T>(std::move(values), collapsed);
   }
 };
 

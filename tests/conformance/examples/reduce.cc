@@ -2,6 +2,7 @@
 
 #include "conformance/op_example.h"
 #include "ops/op.h"
+#include "ops/require.h"
 
 namespace cohort::testing {
 namespace {
@@ -278,6 +279,15 @@ std::vector<OpExample> passing_examples() {
        .more_inputs = {{Tensor(1.0)}, {empty({0})}},
        .bad_calls = {{[] { check_numerics(log(Tensor({-1.0})), "the loss"); },
                       "the loss: 1 NaN and 0 infinite"}}},
+      {.op = "Require",
+       .inputs = {matrix()},
+       .call = [](In x) -> Tensors { return {internal::require_true(x[0], Tensor(true), "")}; },
+       .torch = same,
+       .more_inputs = {{Tensor(1.0)}, {empty({0})}},
+       .bad_calls = {{[] { internal::require_true(Tensor(1.0), Tensor(false), "not so"); },
+                      "not so"},
+                     {[] { internal::require_true(Tensor(1.0), Tensor(1), ""); },
+                      "must be a boolean scalar, got int32"}}},
   };
 }
 
