@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cohort/gradient.h"
+#include "cohort/site.h"
 #include "cohort/variable.h"
 
 // Optimizers: how gradients change variables.
@@ -98,14 +99,16 @@ class Optimizer {
   // One update. Variables whose gradient is undefined stay as they are (a warning names them once);
   // none at all, unequal numbers, and wrong shapes are InvalidArgument, and then nothing changes.
   // In a graph the update happens when the returned tensor is run.
-  Tensor apply_gradients(const Gradients& gradients, const std::vector<Variable>& variables);
+  Tensor apply_gradients(const Gradients& gradients, const std::vector<Variable>& variables,
+                         Site site = Site::here());
 
   // Runs `loss` under a tape and applies its gradients. Returns the loss.
-  Tensor minimize(const std::function<Tensor()>& loss, const std::vector<Variable>& variables);
+  Tensor minimize(const std::function<Tensor()>& loss, const std::vector<Variable>& variables,
+                  Site site = Site::here());
   // The same for a tensor of the graph being built: one update of the graph's trainable variables,
   // or of those given, for each run of the returned tensor. `step`, when given, is counted up.
   Tensor minimize(const Tensor& loss, const std::vector<Variable>& variables = {},
-                  std::optional<Variable> step = std::nullopt);
+                  std::optional<Variable> step = std::nullopt, Site site = Site::here());
   // The same for a module of LibTorch, by torch's autograd. Defined in <cohort/torch.h>.
   template <typename Net>
   void minimize(const at::Tensor& loss, const TorchModule<Net>& net);

@@ -17,6 +17,7 @@
 #include "cohort/data.h"
 #include "cohort/distributed_dataset.h"
 #include "cohort/guards.h"
+#include "cohort/site.h"
 #include "cohort/values.h"
 
 // Strategies: where the replicas of a training step run and how their values meet.
@@ -102,16 +103,22 @@ class ReplicaContext {
   // Every replica gets `op` over all replicas' values, leaf by leaf of a structure. All must call
   // it, in the same order and with equal shapes; if not, FailedPrecondition (InvalidArgument for
   // shapes) names the replicas and both calls. Differentiable. A variable contributes the own copy.
+  // Of gradients, Sum and Mean take one that is undefined in some replicas as zeros; the result is
+  // undefined where all replicas' are. In a function that each replica traces, and between the
+  // functions of several workers, all must have the same ones (FailedPrecondition).
   template <typename T>
-  auto all_reduce(ReduceOp op, const T& value, const CommunicationOptions& options = {});
+  auto all_reduce(ReduceOp op, const T& value, const CommunicationOptions& options = {},
+                  Site site = Site::here());
   // The same by name: "sum", in any letter case. Throws InvalidArgument for an unknown one.
   template <typename T>
-  auto all_reduce(std::string_view op, const T& value, const CommunicationOptions& options = {}) {
-    return all_reduce(parse_reduce_op(op), value, options);
+  auto all_reduce(std::string_view op, const T& value, const CommunicationOptions& options = {},
+                  Site site = Site::here()) {
+    return all_reduce(parse_reduce_op(op), value, options, site);
   }
   // Every replica gets all values, one after the other along `axis`. Differentiable.
   template <typename T>
-  auto all_gather(const T& value, int axis, const CommunicationOptions& options = {});
+  auto all_gather(const T& value, int axis, const CommunicationOptions& options = {},
+                  Site site = Site::here());
 
   std::string to_string() const;
 
@@ -123,9 +130,12 @@ class ReplicaContext {
   // `body` runs once, on all replicas' `own`s, in the order of the replicas.
   void merge(const std::type_info& kind, void* own,
              const std::function<void(std::span<void* const>)>& body);
+  // `may_lack`: the values' types let some be undefined, here or on other workers.
   std::vector<Gradient> all_reduce_values(ReduceOp op, const std::vector<Gradient>& values,
-                                          const CommunicationOptions& options);
-  Tensor all_gather_value(const Gradient& value, int axis, const CommunicationOptions& options);
+                                          bool may_lack, const CommunicationOptions& options,
+                                          Site site);
+  Tensor all_gather_value(const Gradient& value, int axis, const CommunicationOptions& options,
+                          Site site);
 
   Strategy& strategy_;
   int id_;
@@ -310,15 +320,16 @@ class Strategy {
   // `op` over the replicas' values, as one value on the current device; with axes, over them too,
   // where Mean divides by the number of elements there are. Leaf by leaf of a structure.
   template <typename T>
-  auto reduce(ReduceOp op, const T& value, const ReduceAxes& axes = {});
+  auto reduce(ReduceOp op, const T& value, const ReduceAxes& axes = {}, Site site = Site::here());
   // The same by name: "sum", in any letter case. Throws InvalidArgument for an unknown one.
   template <typename T>
-  auto reduce(std::string_view op, const T& value, const ReduceAxes& axes = {}) {
-    return reduce(parse_reduce_op(op), value, axes);
+  auto reduce(std::string_view op, const T& value, const ReduceAxes& axes = {},
+              Site site = Site::here()) {
+    return reduce(parse_reduce_op(op), value, axes, site);
   }
   // All replicas' values, one after the other along `axis`.
   template <typename T>
-  Tensor gather(const T& value, int axis);
+  Tensor gather(const T& value, int axis, Site site = Site::here());
 
   // One entry per local replica, also where all replicas returned one and the same thing; one alone
   // for what is not distributed. A structure has an entry per local replica, with each distributed
@@ -356,9 +367,10 @@ class Strategy {
   friend struct internal::ReduceLeaf;
   // Opens the scope and calls `body` for each local replica.
   void run_replicas(const std::function<void(ReplicaContext&)>& body);
-  Tensor reduce_value(ReduceOp op, const DistributedValue& value, const ReduceAxes& axes);
+  Tensor reduce_value(ReduceOp op, const DistributedValue& value, const ReduceAxes& axes,
+                      Site site);
   Tensor reduce_along(ReduceOp op, const DistributedValue& value, const ReduceAxes& axes);
-  Tensor gather_value(const DistributedValue& value, int axis);
+  Tensor gather_value(const DistributedValue& value, int axis, Site site);
   void check_cross_replica(std::string_view what) const;
 
   const uint64_t id_;

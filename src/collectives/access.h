@@ -27,14 +27,13 @@ struct CollectiveAccess {
 // When a call with these options is given up.
 Deadline deadline_of(const CollectiveOptions& options);
 
-// An all_reduce of a list in which members also compare what the values are, in words for people.
-std::vector<Tensor> all_reduce_named(Communicator& members, const std::vector<Tensor>& values,
-                                     ReduceOp op, const std::string& what,
-                                     const CollectiveOptions& options);
-
 // Returns when every member has called it with its pack, whose memory they share: the others may
 // read from then on what each wrote before.
 void share_pack(const Communicator& group, const Pack& pack, const CollectiveOptions& options);
+
+// The same members as a group of its own, for calls that one of them may begin long before the
+// others: nobody is reported as missing. A call that all of them make at the same time.
+Communicator make_background_group(const Communicator& members);
 
 // The group of all that `rendezvous` knows. A call that all of them make at the same time.
 Communicator make_communicator(std::shared_ptr<Rendezvous> rendezvous, GroupSettings settings = {});

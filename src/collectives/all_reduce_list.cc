@@ -37,7 +37,7 @@ Tensor joined(const std::vector<Tensor>& values, const std::vector<size_t>& pack
 }  // namespace
 
 std::vector<Tensor> all_reduce_list(CollectiveGroup& group, const std::vector<Tensor>& values,
-                                    ReduceOp op, const std::string& what, Deadline deadline) {
+                                    ReduceOp op, Deadline deadline) {
   std::map<DType, std::vector<size_t>> by_dtype;
   for (size_t i = 0; i < values.size(); ++i) {
     // Checks all before anything happens.
@@ -53,7 +53,7 @@ std::vector<Tensor> all_reduce_list(CollectiveGroup& group, const std::vector<Te
       const bool is_alone = pack.size() == 1;
       const Tensor whole = is_alone ? values[pack[0]] : joined(values, pack);
       Call call = dense_call(CallKind::AllReduce, op, whole);
-      if (!is_alone || !what.empty()) call.detail = what + describe(values, pack);
+      if (!is_alone) call.detail = describe(values, pack);
       call.number = group.next_number();
       call.deadline = deadline;
       const Tensor reduced = all_reduce_dense(group, call, whole);

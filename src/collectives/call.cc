@@ -4,6 +4,8 @@
 
 #include <array>
 
+#include "base/purpose.h"
+
 namespace cohort::internal {
 namespace {
 
@@ -40,6 +42,28 @@ uint64_t hash_text(std::string_view text) {
   return hash;
 }
 
+// The same wherever the program was built.
+std::string_view without_folders(std::string_view file) {
+  return file.substr(file.find_last_of('/') + 1);
+}
+
+// Without what it is for.
+std::string operation(const Call& call) {
+  std::string text(kNames[static_cast<size_t>(call.kind)].as_called);
+  if (has_op(call.kind)) {
+    text += fmt::format("({}{})", to_string(call.op),
+                        has_root(call.kind) ? fmt::format(", to rank {}", call.root) : "");
+  } else if (has_root(call.kind)) {
+    text += fmt::format("(from rank {})", call.root);
+  }
+  const std::string_view place = call.on_gpu ? " on GPUs" : "";
+  if (!call.detail.empty()) return fmt::format("{} of {}{}", text, call.detail, place);
+  if (!has_values(call.kind)) return text;
+  const std::string pack = call.pack != 0 ? fmt::format(", the pack of call {}", call.pack) : "";
+  return fmt::format("{} of {} {}{}{}", text, to_string(call.dtype), call.shape.to_string(), place,
+                     pack);
+}
+
 // Unknown sizes are -1.
 uint64_t to_wire(int64_t size) { return static_cast<uint64_t>(size + 1); }
 int64_t from_wire(uint64_t size) { return static_cast<int64_t>(size) - 1; }
@@ -55,19 +79,18 @@ uint64_t mix(uint64_t a, uint64_t b) {
 std::string_view name_of(CallKind kind) { return kNames[static_cast<size_t>(kind)].in_brackets; }
 
 std::string to_string(const Call& call) {
-  std::string text(kNames[static_cast<size_t>(call.kind)].as_called);
-  if (has_op(call.kind)) {
-    text += fmt::format("({}{})", to_string(call.op),
-                        has_root(call.kind) ? fmt::format(", to rank {}", call.root) : "");
-  } else if (has_root(call.kind)) {
-    text += fmt::format("(from rank {})", call.root);
-  }
-  const std::string_view place = call.on_gpu ? " on GPUs" : "";
-  if (!call.detail.empty()) return fmt::format("{} of {}{}", text, call.detail, place);
-  if (!has_values(call.kind)) return text;
-  const std::string pack = call.pack != 0 ? fmt::format(", the pack of call {}", call.pack) : "";
-  return fmt::format("{} of {} {}{}{}", text, to_string(call.dtype), call.shape.to_string(), place,
-                     pack);
+  std::string text = operation(call);
+  if (!call.purpose.empty()) text += " for " + call.purpose;
+  if (call.line != 0) text += fmt::format(" at {}:{}", call.file, call.line);
+  return text;
+}
+
+void set_purpose(Call& call) {
+  const CollectivePurpose* const purpose = CollectivePurpose::current();
+  if (purpose == nullptr || call.kind == CallKind::Meet) return;
+  call.purpose = purpose->what();
+  call.file = purpose->site().file;
+  call.line = purpose->site().line;
 }
 
 std::string describe_tensors(DType dtype, std::span<const Shape> shapes) {
@@ -90,7 +113,10 @@ uint64_t fingerprint(const Call& call) {
           static_cast<uint64_t>(call.root));
   for (const int64_t size : call.shape) hash = mix(hash, static_cast<uint64_t>(size));
   if (call.pack != 0) hash = mix(hash, call.pack);
-  return call.detail.empty() ? hash : mix(hash, hash_text(call.detail));
+  if (!call.detail.empty()) hash = mix(hash, hash_text(call.detail));
+  if (!call.purpose.empty()) hash = mix(hash, ~hash_text(call.purpose));
+  if (call.line == 0 || !compares_sites()) return hash;
+  return mix(hash, mix(hash_text(without_folders(call.file)), static_cast<uint64_t>(call.line)));
 }
 
 void write_call(const Call& call, MessageWriter& writer) {
@@ -100,6 +126,7 @@ void write_call(const Call& call, MessageWriter& writer) {
   writer.number(static_cast<uint64_t>(call.shape.rank()));
   for (const int64_t size : call.shape) writer.number(to_wire(size));
   writer.text(call.detail).number(call.on_gpu ? 1 : 0).number(call.pack);
+  writer.text(call.purpose).text(call.file).number(static_cast<uint64_t>(call.line));
 }
 
 Call read_call(MessageReader& reader) {
@@ -114,6 +141,9 @@ Call read_call(MessageReader& reader) {
   call.detail = reader.text();
   call.on_gpu = reader.number(1) != 0;
   call.pack = reader.number();
+  call.purpose = reader.text();
+  call.file = reader.text();
+  call.line = static_cast<int>(reader.number(INT32_MAX));
   return call;
 }
 

@@ -33,10 +33,14 @@ struct Call {
   DType dtype = kUInt8;
   int root = 0;
   Shape shape = {};
-  std::string detail = {};  // more that must agree, for people to read
-  bool on_gpu = false;      // where the values are
-  uint64_t pack = 0;        // that the values lie in: the number of the call that made it; 0: none
-  uint64_t number = 0;      // in the order of the group's calls; the first meeting is 0
+  std::string detail = {};   // more that must agree, for people to read
+  std::string purpose = {};  // what the strategy makes it for; must agree
+  bool on_gpu = false;       // where the values are
+  uint64_t pack = 0;         // that the values lie in: the number of the call that made it; 0: none
+  uint64_t number = 0;       // in the order of the group's calls; the first meeting is 0
+  // Where in the program it was asked for; line 0: not known. Compared when compares_sites().
+  std::string file = {};
+  int line = 0;
   // Not compared:
   Deadline deadline = Deadline::max();
 
@@ -45,11 +49,15 @@ struct Call {
 
 // "AllReduce": what messages begin with, in brackets.
 std::string_view name_of(CallKind kind);
-// "all_reduce(Sum) of float32 (3,)".
+// "all_reduce(Sum) of float32 (3,) for apply_gradients at train.cc:12".
 std::string to_string(const Call& call);
 
 // "2 tensors of float32: (3,), (2, 4) [5f3a01]": shows the first few, and stands for all.
 std::string describe_tensors(DType dtype, std::span<const Shape> shapes);
+
+// Gives a call the purpose of this thread, and its site. A group's first meeting has none: a worker
+// that starts again meets others that recover.
+void set_purpose(Call& call);
 
 // Of everything that must agree, but the number.
 uint64_t fingerprint(const Call& call);

@@ -59,6 +59,7 @@ auto run_later(CollectiveGroup& group, const Make& make, const CollectiveOptions
                Body body) {
   Call call = or_refuse(group, make);
   call.deadline = deadline_of(options);
+  set_purpose(call);  // of this thread
   using Result = std::invoke_result_t<Body, Call&>;
   auto task = std::make_shared<std::packaged_task<Result(uint64_t)>>(
       [call = std::move(call), body = std::move(body)](uint64_t number) mutable {
@@ -236,14 +237,7 @@ Tensor Communicator::receive(int from, uint32_t tag, const CollectiveOptions& op
 
 std::vector<Tensor> Communicator::all_reduce(const std::vector<Tensor>& values, ReduceOp op,
                                              const CollectiveOptions& options) {
-  return internal::all_reduce_named(*this, values, op, "", options);
-}
-
-std::vector<Tensor> internal::all_reduce_named(Communicator& members,
-                                               const std::vector<Tensor>& values, ReduceOp op,
-                                               const std::string& what,
-                                               const CollectiveOptions& options) {
-  return all_reduce_list(CollectiveAccess::group(members), values, op, what, deadline_of(options));
+  return all_reduce_list(CollectiveAccess::group(*this), values, op, deadline_of(options));
 }
 
 IndexedSlices Communicator::all_reduce(const IndexedSlices& rows, ReduceOp op,

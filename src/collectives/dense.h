@@ -33,9 +33,9 @@ auto or_refuse(CollectiveGroup& group, const Make& make) {
   }
 }
 
-// Several calls each. `what` the values are is compared, too.
+// Several calls each.
 std::vector<Tensor> all_reduce_list(CollectiveGroup& group, const std::vector<Tensor>& values,
-                                    ReduceOp op, const std::string& what, Deadline deadline);
+                                    ReduceOp op, Deadline deadline);
 IndexedSlices all_reduce_rows(CollectiveGroup& group, const IndexedSlices& rows, ReduceOp op,
                               Deadline deadline);
 void calibrate_group(CollectiveGroup& group, Deadline deadline);

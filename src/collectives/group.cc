@@ -62,6 +62,7 @@ int CollectiveGroup::rank_of(int member) const { return position(members_, membe
 // Calls
 
 void CollectiveGroup::run(Call& call, const std::function<void()>& body) {
+  if (call.purpose.empty()) set_purpose(call);
   await_turn(call);
   const TimelineSpan span("collective", timeline_is_on() ? to_string(call) : "");
   const Status status = capture_status([&] { run_checked(call, body); });
@@ -122,8 +123,8 @@ uint64_t CollectiveGroup::count_subgroup(const std::vector<int>& ranks) {
   return subgroups_[ranks]++;
 }
 
-void CollectiveGroup::check(std::optional<CallLog::Difference> difference) {
-  if (!difference) return;
+bool CollectiveGroup::check(const std::optional<CallLog::Difference>& difference) {
+  if (!difference) return true;
   fail({.code = Code::FailedPrecondition,
         .message = fmt::format(
             "[Collective] call {} differs: {} makes {}, {} makes {}; every member must make the "
@@ -131,6 +132,7 @@ void CollectiveGroup::check(std::optional<CallLog::Difference> difference) {
             difference->mine.number, describe(rank_), to_string(difference->mine),
             describe(difference->other), to_string(difference->theirs)),
         .origin = name_of(rank_)});
+  return false;
 }
 
 // Messages
@@ -245,11 +247,13 @@ void CollectiveGroup::dispatch(int from, Message message) {
     case Kind::Step: {
       const uint64_t step = reader.number();
       const Call theirs = read_call(reader);
-      check(log_.announced(from, theirs));
+      // Values of another call are not combined with those of this one.
+      if (!check(log_.announced(from, theirs))) return;
       return mailbox_.put({.from = from, .call = theirs.number, .step = step}, std::move(message));
     }
     case Kind::Announce:
-      return check(log_.announced(from, read_call(reader)));
+      check(log_.announced(from, read_call(reader)));
+      return;
     case Kind::Tagged: {
       const uint64_t tag = reader.number(UINT32_MAX);
       return mailbox_.put({.kind = MailKey::Kind::Tagged, .from = from, .call = tag},

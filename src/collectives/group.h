@@ -140,7 +140,8 @@ class CollectiveGroup : public Links::Receiver,
   int rank_of(int member) const;
   Message message(Kind kind) const;
   void dispatch(int from, Message message);
-  void check(std::optional<CallLog::Difference> difference);
+  // Whether there is none; else the group is closed.
+  bool check(const std::optional<CallLog::Difference>& difference);
   Message await_mail(const MailKey& key, const Awaited& awaited);
   void member_left(int rank, uint64_t calls);
   void throw_if_left(int rank) const;

@@ -43,6 +43,8 @@ class Links : public std::enable_shared_from_this<Links> {
   bool is_connected(int member) const;
   // Opens a connection where there is none.
   void send(int to, Message message);
+  // Tells all groups that the member is gone, as when its connection ends.
+  void lost(int member, const Status& why);
   // As Connection's.
   bool deliver_until(int from, const std::function<bool()>& done, Deadline deadline);
 
@@ -63,7 +65,6 @@ class Links : public std::enable_shared_from_this<Links> {
   std::shared_ptr<Connection> existing(int member) const;
   std::shared_ptr<Connection> connection(int member);
   void received(int from, Message message);
-  void lost(int member, const Status& why);
 
   const std::shared_ptr<Rendezvous> rendezvous_;
   mutable std::mutex mutex_;

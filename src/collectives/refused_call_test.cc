@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "base/purpose.h"
 #include "support/expect_error.h"
 #include "support/members.h"
 
@@ -69,6 +70,45 @@ INSTANTIATE_TEST_SUITE_P(Ways, RefusedCall,
                                          GroupPlan{.name = "SharedMemory", .share_memory = true},
                                          GroupPlan{.name = "TwoLevel", .members_per_host = 2}),
                          [](const auto& tested) { return tested.param.name; });
+
+// --- What calls are for
+
+// Everything else about the calls is the same.
+TEST_P(RefusedCall, OfAnotherPurposeIsNamedOnEveryMember) {
+  for (const bool now : {true, false}) {
+    std::vector<Communicator> group = make(3);
+    const std::vector<Status> statuses = run_members(3, [&](int rank) {
+      const internal::CollectivePurpose purpose(rank == 1 ? "input totals" : "reduce",
+                                                {rank == 1 ? "one.cc" : "two.cc", 10});
+      Communicator& member = group[static_cast<size_t>(rank)];
+      now ? member.all_reduce(ones_of(3)) : member.start_all_reduce(ones_of(3)).get();
+    });
+    for (const Status& status : statuses) {
+      EXPECT_EQ(status.code, Code::FailedPrecondition) << status.to_string();
+      for (const char* const part :
+           {"call 1 differs", "for reduce at two.cc:10", "for input totals at one.cc:10"}) {
+        EXPECT_NE(status.message.find(part), std::string::npos) << part << " in " << status.message;
+      }
+    }
+  }
+}
+
+// Unless the program asks for it: COHORT_CHECK_LOCKSTEP=1.
+TEST_P(RefusedCall, LinesOfOnePurposeMayDiffer) {
+  std::vector<Communicator> group = make(2);
+  const std::vector<Status> statuses = run_members(2, [&](int rank) {
+    const internal::CollectivePurpose purpose("reduce", {"steps.cc", 10 + rank});
+    const internal::CollectivePurpose inside("gather");
+    EXPECT_EQ(group[static_cast<size_t>(rank)].all_reduce(ones_of(3)).at<float>({0}), 2);
+  });
+  const Code expected = internal::compares_sites() ? Code::FailedPrecondition : Code::Ok;
+  for (const Status& status : statuses) {
+    EXPECT_EQ(status.code, expected) << status.to_string();
+    if (status.ok()) continue;
+    EXPECT_NE(status.message.find("for gather at steps.cc:10"), std::string::npos);
+    EXPECT_NE(status.message.find("for gather at steps.cc:11"), std::string::npos);
+  }
+}
 
 }  // namespace
 }  // namespace cohort

@@ -73,6 +73,15 @@ Communicator Communicator::subgroup(const std::vector<int>& ranks,
   return open(group, id, ranks, options);
 }
 
+Communicator internal::make_background_group(const Communicator& members) {
+  CollectiveGroup& group = CollectiveAccess::group(members);
+  GroupSettings settings = group.settings();
+  settings.report_after = std::chrono::hours(24 * 365);
+  const uint64_t id = mix(mix(group.id() + 1, 1), group.count_subgroup(group.members()));
+  return CollectiveAccess::make(
+      CollectiveGroup::open(group.links(), id, group.members(), settings));
+}
+
 std::vector<Communicator> make_local_group(int size) {
   if (size < 1) {
     internal::raise(Code::InvalidArgument, "[Communicator] a group of {} members", size);

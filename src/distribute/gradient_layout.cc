@@ -7,6 +7,7 @@
 #include <sstream>
 #include <utility>
 
+#include "base/purpose.h"
 #include "base/raise.h"
 #include "cohort/ops.h"
 #include "collectives/access.h"
@@ -87,19 +88,28 @@ std::vector<PackPlan> plan_packs(const std::vector<Variable>& variables,
 
 }  // namespace
 
-std::vector<VariableImpl*> identities(const std::vector<Variable>& variables) {
-  std::vector<VariableImpl*> all;
-  for (const Variable& variable : variables) all.push_back(VariableAccess::impl(variable).get());
-  return all;
+VariableList::VariableList(const std::vector<Variable>& variables) {
+  for (const Variable& variable : variables) all_.emplace_back(VariableAccess::impl(variable));
 }
 
-GradientLayout::GradientLayout(Communicator& workers, const std::vector<Variable>& of,
-                               const Proposal& own, int64_t bytes_per_pack,
-                               const CollectiveOptions& how)
-    : variables(identities(of)) {
-  agree_on_variables(workers, of, how);
-  agree_on_rows(workers, own, how);
-  make_packs(workers, of, agree_on_order(workers, own.order, how), bytes_per_pack, how);
+bool VariableList::operator==(const VariableList& other) const {
+  return std::equal(all_.begin(), all_.end(), other.all_.begin(), other.all_.end(),
+                    [](const auto& one, const auto& another) {
+                      return !one.owner_before(another) && !another.owner_before(one);
+                    });
+}
+
+bool VariableList::is_gone() const {
+  return std::any_of(all_.begin(), all_.end(), [](const auto& each) { return each.expired(); });
+}
+
+GradientLayout::GradientLayout(Groups& groups, const std::vector<Variable>& of, const Proposal& own,
+                               int64_t bytes_per_pack, const CollectiveOptions& how)
+    : variables(of) {
+  const CollectivePurpose purpose("where the gradients of variables lie");
+  agree_on_variables(groups.workers, of, how);
+  agree_on_rows(groups.workers, own, how);
+  make_packs(groups, of, agree_on_order(groups.workers, own.order, how), bytes_per_pack, how);
 }
 
 void GradientLayout::agree_on_variables(Communicator& workers, const std::vector<Variable>& of,
@@ -128,18 +138,20 @@ void GradientLayout::agree_on_rows(Communicator& workers, const Proposal& own,
   for (const int32_t each : any.to_vector<int32_t>()) has_rows.push_back(each != 0);
 }
 
-void GradientLayout::make_packs(Communicator& workers, const std::vector<Variable>& of,
+void GradientLayout::make_packs(Groups& groups, const std::vector<Variable>& of,
                                 const std::vector<size_t>& order, int64_t bytes_per_pack,
                                 const CollectiveOptions& how) {
   std::vector<PackPlan> plans = plan_packs(of, has_rows, order, bytes_per_pack);
   counts = {plans.size() - 1, plans.back().shapes.size()};
-  plans.back().shapes.push_back(Shape{static_cast<int64_t>(of.size()) + 1 + 2 * workers.size()});
+  plans.back().shapes.push_back(
+      Shape{static_cast<int64_t>(of.size()) + 1 + 2 * groups.workers.size()});
   places.resize(of.size());
   for (size_t number = 0; number < plans.size(); ++number) {
     const PackPlan& plan = plans[number];
     for (size_t k = 0; k < plan.members.size(); ++k) places[plan.members[k]] = {number, k};
     sizes.push_back(plan.members.size());
-    packs.push_back(workers.make_pack(plan.dtype, plan.shapes, how));
+    Communicator& group = number < counts.pack ? groups.early : groups.workers;
+    packs.push_back(group.make_pack(plan.dtype, plan.shapes, how));
   }
 }
 

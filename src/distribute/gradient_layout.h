@@ -10,7 +10,21 @@
 
 namespace cohort::internal {
 
-std::vector<VariableImpl*> identities(const std::vector<Variable>& variables);
+// A list of variables, which it does not keep alive. Another list is the same only if it has the
+// same variables: one that is made where another one was is not.
+class VariableList {
+ public:
+  VariableList() = default;
+  explicit VariableList(const std::vector<Variable>& variables);
+
+  size_t size() const { return all_.size(); }
+  bool operator==(const VariableList& other) const;
+  // Whether a variable has ended: nobody can ask for this list again.
+  bool is_gone() const;
+
+ private:
+  std::vector<std::weak_ptr<VariableImpl>> all_;
+};
 
 // What workers have agreed on for the gradients of a list of variables: which of them have rows,
 // and where in packs the others lie.
@@ -26,8 +40,14 @@ struct GradientLayout {
     std::vector<size_t> order = {};
   };
 
+  // The group in which workers agree and reduce the last pack, and the one for the packs before.
+  struct Groups {
+    Communicator workers;
+    Communicator early;
+  };
+
   // A call that all workers make. The packs are about `bytes_per_pack` large.
-  GradientLayout(Communicator& workers, const std::vector<Variable>& of, const Proposal& own,
+  GradientLayout(Groups& groups, const std::vector<Variable>& of, const Proposal& own,
                  int64_t bytes_per_pack, const CollectiveOptions& how);
 
   // An undefined one counts as zeros.
@@ -41,7 +61,7 @@ struct GradientLayout {
   const Gradients& of_worker(int rank);
   std::span<const float> counts_of(int rank) const;
 
-  std::vector<VariableImpl*> variables;
+  const VariableList variables;
   std::vector<bool> has_rows = {};
   std::vector<Place> places = {};  // of those without rows
   std::vector<size_t> sizes = {};  // how many gradients each pack has
@@ -50,7 +70,13 @@ struct GradientLayout {
   // how much of that each spent getting its input.
   std::vector<Pack> packs = {};
   Place counts = {};
-  bool is_early = false;  // packs go as soon as they are complete
+  // What all workers know alike of the updates so far: the number of this layout among all that
+  // were made, whether each worker applied what its tapes gave the last time, and the layout of the
+  // update that came next, which is likely to come again if it came twice.
+  uint64_t id = 0;
+  bool is_announced = false;
+  uint64_t successor = 0;
+  bool is_successor_likely = true;
   // Another one like it, for gradients that workers read from each other: one is written while
   // others may still read the other one.
   std::unique_ptr<GradientLayout> twin = {};
@@ -61,9 +87,8 @@ struct GradientLayout {
   static void agree_on_variables(Communicator& workers, const std::vector<Variable>& of,
                                  const CollectiveOptions& how);
   void agree_on_rows(Communicator& workers, const Proposal& own, const CollectiveOptions& how);
-  void make_packs(Communicator& workers, const std::vector<Variable>& of,
-                  const std::vector<size_t>& order, int64_t bytes_per_pack,
-                  const CollectiveOptions& how);
+  void make_packs(Groups& groups, const std::vector<Variable>& of, const std::vector<size_t>& order,
+                  int64_t bytes_per_pack, const CollectiveOptions& how);
 
   std::vector<Gradients> of_workers_;  // views, by rank
 };

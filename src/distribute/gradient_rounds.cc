@@ -1,7 +1,11 @@
 #include "distribute/gradient_rounds.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
+#include "base/purpose.h"
+#include "collectives/access.h"
 #include "distribute/undefined_gradients.h"
 
 namespace cohort::internal {
@@ -37,122 +41,122 @@ std::vector<Gradient> totals_of(const ReplicaGradients& own, const std::vector<s
   return totals;
 }
 
-void GradientRounds::begin(size_t replica, const std::vector<VariableImpl*>& variables,
-                           GradientLayout* layout) {
-  const size_t number = begun_[replica]++;
-  if (number < rounds_.size()) {
-    // No pack of it has gone, since this replica has given nothing to it.
-    if (rounds_[number].variables != variables) rounds_[number].layout = nullptr;
-    return;
+void GradientRounds::begin_round(GradientLayout* expected) {
+  for (Replica& replica : replicas_) replica = {};
+  expected_ = expected;
+  missing_.clear();
+  if (expected != nullptr) {
+    for (const size_t size : expected->sizes) missing_.push_back(size * replicas_.size());
   }
-  Round& made = rounds_.emplace_back();
-  made.variables = variables;
-  made.gradients.assign(replicas_, Gradients(variables.size()));
-  made.order.resize(replicas_);
-  made.layout = layout;
-  if (layout != nullptr) {
-    for (const size_t size : layout->sizes) made.missing.push_back(size * replicas_);
-  }
-  forget_passed();
+  next_ = 0;
+  went_empty_ = false;
 }
 
-// Rounds that nobody is in any more were for nothing: nobody applied what they gave.
-void GradientRounds::forget_passed() {
-  while (std::all_of(begun_.begin(), begun_.end(), [](size_t begun) { return begun > 1; })) {
-    await(rounds_.front());
-    rounds_.pop_front();
-    for (size_t& begun : begun_) --begun;
+void GradientRounds::begin(size_t replica, const std::vector<Variable>& sources) {
+  Replica& its = replicas_[replica];
+  const VariableList variables(sources);
+  std::erase_if(its.passes, [](const Pass& pass) { return pass.variables.is_gone(); });
+  its.is_first = find(replica, variables) == nullptr;
+  its.is_expected = its.is_first && expected_ != nullptr && expected_->variables == variables;
+  if (its.is_first) its.passes.push_back({variables, Gradients(sources.size())});
+}
+
+const GradientRounds::Pass* GradientRounds::find(size_t replica,
+                                                 const VariableList& variables) const {
+  for (const Pass& pass : replicas_[replica].passes) {
+    if (pass.variables == variables) return &pass;
   }
+  return nullptr;
 }
 
 void GradientRounds::ready(size_t replica, size_t index, const Gradient& gradient) {
-  Round& round = rounds_[begun_[replica] - 1];
-  round.order[replica].push_back(index);
-  if (index >= round.variables.size()) return;  // the tape of another list
-  round.gradients[replica][index] = gradient;
-  if (round.layout == nullptr || round.layout->has_rows[index]) return;
-  const size_t pack = round.layout->places[index].pack;
-  if (pack == round.layout->counts.pack) return;
-  if (replicas_ == 1) round.layout->write(index, gradient);  // while it is at hand
-  if (--round.missing[pack] == 0) start(round);
+  Replica& its = replicas_[replica];
+  if (!its.is_first) return;
+  Pass& pass = its.passes.back();
+  pass.order.push_back(index);
+  pass.gradients[index] = gradient;
+  if (!its.is_expected || expected_->has_rows[index]) return;
+  const size_t pack = expected_->places[index].pack;
+  if (pack == expected_->counts.pack || pack < next_) return;
+  if (replicas_.size() == 1) expected_->write(index, gradient);  // while it is at hand
+  if (--missing_[pack] == 0) start_complete();
 }
 
-// Those that are complete.
-void GradientRounds::start(Round& round) {
-  GradientLayout& layout = *round.layout;
-  for (; round.next + 1 < layout.packs.size() && round.missing[round.next] == 0; ++round.next) {
-    if (replicas_ > 1) write_totals(round);
-    round.running.push_back(
-        workers_.start_all_reduce(layout.packs[round.next], ReduceOp::Sum, how_));
+void GradientRounds::start_complete() {
+  for (; next_ < expected_->counts.pack && missing_[next_] == 0; ++next_) {
+    if (replicas_.size() > 1) write_totals(next_);
+    start(next_);
     ++early_packs_;
   }
 }
 
-void GradientRounds::write_totals(Round& round) {
-  await_before(round);  // the same pack, perhaps
-  const std::vector<size_t> members = round.layout->members(round.next);
-  const std::vector<Gradient> totals = totals_of(round.gradients, members, add_);
-  for (size_t k = 0; k < members.size(); ++k) round.layout->write(members[k], totals[k]);
+// Without a limit: a pass may be this worker's alone, and the others come with their next step. For
+// one purpose, whether a pass lets the pack go or an update.
+void GradientRounds::start(size_t pack) {
+  const AdoptedPurpose nobodys(nullptr);
+  const CollectivePurpose purpose("gradients of the next update");
+  running_.push_back(early_.start_all_reduce(expected_->packs[pack], ReduceOp::Sum));
+}
+
+void GradientRounds::write_totals(size_t pack) {
+  const std::vector<size_t> members = expected_->members(pack);
+  std::vector<size_t> all;
+  ReplicaGradients own(replicas_.size());
+  for (size_t k = 0; k < members.size(); ++k) {
+    all.push_back(k);
+    for (size_t r = 0; r < own.size(); ++r) {
+      own[r].push_back(find(r, expected_->variables)->gradients[members[k]]);
+    }
+  }
+  const std::vector<Gradient> totals = totals_of(own, all, add_);
+  for (size_t k = 0; k < members.size(); ++k) expected_->write(members[k], totals[k]);
 }
 
 bool GradientRounds::gave(const GradientLayout& layout, const ReplicaGradients& own) const {
-  if (rounds_.empty() || rounds_.back().variables != layout.variables) return false;
-  const Round& last = rounds_.back();
-  for (size_t replica = 0; replica < replicas_; ++replica) {
-    if (begun_[replica] != rounds_.size() || last.order[replica].size() != own[replica].size() ||
-        !std::equal(own[replica].begin(), own[replica].end(), last.gradients[replica].begin(),
-                    is_same)) {
+  if (&layout == expected_ && went_empty_) return false;
+  for (size_t replica = 0; replica < own.size(); ++replica) {
+    const Pass* const pass = find(replica, layout.variables);
+    if (pass == nullptr || pass->order.size() != own[replica].size() ||
+        !std::equal(own[replica].begin(), own[replica].end(), pass->gradients.begin(), is_same)) {
       return false;
     }
   }
   return true;
 }
 
-std::vector<size_t> GradientRounds::order_of(const std::vector<VariableImpl*>& variables) const {
-  if (!rounds_.empty() && rounds_.back().variables == variables &&
-      rounds_.back().order[0].size() == variables.size()) {
-    return rounds_.back().order[0];
-  }
+std::vector<size_t> GradientRounds::order_of(const std::vector<Variable>& variables) const {
+  const Pass* const pass = find(0, VariableList(variables));
+  if (pass != nullptr && pass->order.size() == variables.size()) return pass->order;
   std::vector<size_t> order;
   for (size_t i = variables.size(); i > 0; --i) order.push_back(i - 1);
   return order;
 }
 
-void GradientRounds::start_rest(GradientLayout& layout) {
-  const bool is_last = !rounds_.empty() && rounds_.back().layout == &layout;
-  Round& round = is_last ? rounds_.back() : rounds_.emplace_back();
-  for (; round.next + 1 < layout.packs.size(); ++round.next) {
-    await_before(round);
-    round.running.push_back(
-        workers_.start_all_reduce(layout.packs[round.next], ReduceOp::Sum, how_));
+void GradientRounds::start_rest() {
+  for (; expected_ != nullptr && next_ < expected_->counts.pack; ++next_) {
+    start(next_);
+    went_empty_ = true;
   }
 }
 
-void GradientRounds::await(Round& round) {
+void GradientRounds::await(const CollectiveOptions& how) {
   std::vector<std::future<void>> running;
-  running.swap(round.running);
+  running.swap(running_);
+  const Deadline deadline = deadline_of(how);
   Status first;
   for (std::future<void>& each : running) {
+    if (how.timeout && each.wait_until(deadline) == std::future_status::timeout) {
+      CollectiveAccess::group(early_).fail(
+          {.code = Code::DeadlineExceeded,
+           .message = fmt::format("[apply_gradients] the workers did not reduce their gradients "
+                                  "within {} s; CommunicationOptions sets how long they may take",
+                                  std::chrono::duration<double>(*how.timeout).count()),
+           .origin = early_.member(early_.rank())});
+    }
     const Status status = capture_status([&] { each.get(); });
     if (first.ok()) first = status;
   }
   throw_if_error(first);
-}
-
-void GradientRounds::await_before(const Round& round) {
-  for (Round& earlier : rounds_) {
-    if (&earlier == &round) return;
-    await(earlier);
-  }
-}
-
-void GradientRounds::await_all() {
-  for (Round& round : rounds_) await(round);
-}
-
-void GradientRounds::clear() {
-  rounds_.clear();
-  std::fill(begun_.begin(), begun_.end(), 0);
 }
 
 }  // namespace cohort::internal

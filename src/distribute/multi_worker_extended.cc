@@ -3,6 +3,7 @@
 #include <thread>
 
 #include "base/log.h"
+#include "base/purpose.h"
 #include "base/raise.h"
 #include "distribute/context.h"
 #include "distribute/variables.h"
@@ -34,11 +35,12 @@ std::string describe(const MultiWorkerOptions& options) {
   const GuardOptions& guards = options.guards;
   return fmt::format(
       "guards (divergence {} every {} steps, non_finite {}, lone_writes {}), bytes_per_pack {}, "
-      "overlap {}",
+      "overlap {}, COHORT_CHECK_LOCKSTEP {}",
       static_cast<int>(guards.divergence), guards.divergence_interval,
       static_cast<int>(guards.non_finite), static_cast<int>(guards.lone_writes),
       options.communication.bytes_per_pack,
-      options.overlap ? (*options.overlap ? "on" : "off") : "by itself");
+      options.overlap ? (*options.overlap ? "on" : "off") : "by itself",
+      compares_sites() ? "on" : "off");
 }
 
 // Inside of a replica of a multi-worker strategy whose variables these are.
@@ -70,6 +72,8 @@ MultiWorkerExtended::~MultiWorkerExtended() = default;
 
 void MultiWorkerExtended::join(std::chrono::milliseconds timeout, bool resumes) {
   if (is_alone()) return;
+  const AdoptedPurpose nobodys(nullptr);  // a worker that starts meets others that recover
+  const CollectivePurpose purpose("the start of the strategy");
   gradients_.reset();
   group_.reset();
   group_ = std::make_unique<WorkerGroup>(
@@ -138,6 +142,7 @@ InputContext MultiWorkerExtended::input_context() const {
 
 InputTotals MultiWorkerExtended::sum_over_workers(const InputTotals& here) {
   if (is_alone()) return here;
+  const CollectivePurpose purpose("input totals");
   const MeetingClock::Scope meeting(*meetings_);
   const Tensor own = Tensor::from(std::vector{here.replicas_with_data, here.samples,
                                               here.failed_workers, here.undescribed_workers});
@@ -170,6 +175,7 @@ Variable MultiWorkerExtended::create_variable(const NextCreator& next,
     const Tensor value = own();
     if (value.is_symbolic()) return value;
     const PlainDispatch now;  // though a function may be traced meanwhile
+    const CollectivePurpose purpose("a variable's first value");
     check_same_on_workers(group_->communicator(), "Variable",
                           fmt::format("variable '{}' {} {}", name, to_string(value.dtype()),
                                       value.shape().to_string()));

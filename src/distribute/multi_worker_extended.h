@@ -68,6 +68,11 @@ class MultiWorkerExtended : public MirroredExtended {
   // This process came to workers that had trained before, and now has their values. Until then,
   // variables are made without the others.
   void end_newcomer() { is_newcomer_ = false; }
+  // In a replica: as replica_all_reduce(), of values some of which may be undefined, or rows, in
+  // some replicas and not in others.
+  std::vector<Gradient> all_reduce_gradients(ReplicaContext& context, ReduceOp op,
+                                             const std::vector<Gradient>& values,
+                                             const CommunicationOptions& options);
   // In a replica: the gradients of every worker, where an optimizer had better add them up itself;
   // else empty. All workers call it.
   std::vector<Gradients> gradient_terms(const Gradients& own,
@@ -90,7 +95,8 @@ class MultiWorkerExtended : public MirroredExtended {
   // The sums of all workers' gradients, as nodes of the graph that is being built.
   std::vector<Gradient> trace_sums(const ReplicaGradients& own,
                                    const std::vector<Variable>& variables);
-  // Sets everybody's results.
+  // Set everybody's results.
+  void reduce_gradients(const ReplicaCalls& calls);
   void sum_gradients(const ReplicaCalls& calls, const std::vector<Variable>& variables);
 
   const std::shared_ptr<const ClusterResolver> resolver_;

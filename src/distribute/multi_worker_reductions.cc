@@ -1,8 +1,6 @@
 // How MultiWorkerExtended reduces and gathers: what the replicas of this worker have first, then
 // what the workers have.
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <numeric>
 
@@ -12,6 +10,7 @@
 #include "distribute/multi_worker_extended.h"
 #include "distribute/replica_reductions.h"
 #include "distribute/sparse_reduction.h"
+#include "distribute/undefined_gradients.h"
 #include "distribute/undistributed.h"
 #include "ops/dispatch.h"
 
@@ -19,18 +18,6 @@ namespace cohort::internal {
 namespace {
 
 using Kind = DistributedValue::Kind;
-
-// Which variables have none is decided when a function is traced: the workers compare it, instead
-// of adding up the gradients of different variables.
-std::string describe_gradients(const std::vector<Gradient>& sums,
-                               const std::vector<Variable>& variables) {
-  std::vector<std::string> without;
-  for (size_t i = 0; i < sums.size(); ++i) {
-    if (!sums[i].defined()) without.push_back(fmt::format("'{}'", variables[i].name()));
-  }
-  return fmt::format("the gradients of {} variables{}{}: ", variables.size(),
-                     without.empty() ? "" : ", none for ", fmt::join(without, ", "));
-}
 
 // One component per replica, or one for the worker when all replicas have the same.
 DistributedValue contributions(const DistributedValue& value) {
@@ -132,7 +119,12 @@ void MultiWorkerExtended::meet(ReplicaContext& context, ReplicaCall& own,
   const MergePoint::Call call = own.at_meeting();
   if (context.meeting() == nullptr) return once(ReplicaCalls({&call.own, 1}));
   context.meeting()->meet(
-      context.local_replica(), call, [&](std::span<void* const> owns) { once(ReplicaCalls(owns)); },
+      context.local_replica(), call,
+      [&](std::span<void* const> owns) {
+        const ReplicaCalls calls(owns);
+        const AdoptedPurpose of_the_first(calls[0].purpose);  // whichever replica this is
+        once(calls);
+      },
       nullptr);
 }
 
@@ -143,6 +135,48 @@ std::vector<Gradient> MultiWorkerExtended::replica_all_reduce(ReplicaContext& co
   ReplicaCall own{.what = "all_reduce", .op = op, .values = values, .options = completed(options)};
   meet(context, own, [&](const ReplicaCalls& calls) { reduce_for_all(*this, calls); });
   return std::move(own.results);
+}
+
+std::vector<Gradient> MultiWorkerExtended::all_reduce_gradients(
+    ReplicaContext& context, ReduceOp op, const std::vector<Gradient>& values,
+    const CommunicationOptions& options) {
+  if (is_alone()) return MirroredExtended::replica_all_reduce(context, op, values, options);
+  ReplicaCall own{.what = "all_reduce", .op = op, .values = values, .options = completed(options)};
+  meet(context, own, [&](const ReplicaCalls& calls) { reduce_gradients(calls); });
+  return std::move(own.results);
+}
+
+// What this worker's replicas have decides nothing but its part: others may have more, or less.
+void MultiWorkerExtended::reduce_gradients(const ReplicaCalls& calls) {
+  calls.check_same();
+  const ModeScope cross({&strategy(), nullptr});
+  const bool is_mean = calls[0].op == ReduceOp::Mean;
+  const ReduceOp op = is_mean ? ReduceOp::Sum : calls[0].op;
+  const size_t count = calls[0].values.size();
+  std::vector<bool> lacks(count);
+  std::vector<ReduceRequest> here;
+  std::vector<size_t> places;
+  for (size_t i = 0; i < count; ++i) {
+    std::vector<Gradient> values = calls.at(i);
+    if (!fill_undefined(op, values)) continue;
+    lacks[i] = !std::all_of(values.begin(), values.end(),
+                            [](const Gradient& value) { return value.defined(); });
+    if (lacks[i]) continue;
+    check_reducible("all_reduce", values);
+    here.push_back({{Kind::PerReplica, std::move(values)}, worker_devices()[0]});
+    places.push_back(i);
+  }
+  std::vector<Gradient> totals(count);
+  const std::vector<DistributedValue> local =
+      cross_device_ops().batch_reduce(op, here, calls[0].options);
+  for (size_t k = 0; k < places.size(); ++k) totals[places[k]] = local[k][0];
+  const bool as_nodes = thread_dispatch().builder != nullptr;
+  const CollectivePurpose purpose(as_nodes ? describe_presence(totals) : "all_reduce");
+  totals = together_.reduce_some(op, std::move(totals), lacks, calls[0].options);
+  for (Gradient& total : totals) {
+    if (is_mean && total.defined()) total = divided(total, num_replicas_in_sync());
+  }
+  give_sums(totals, calls, Destinations::of_devices(worker_devices()), cross_device_ops());
 }
 
 Gradients MultiWorkerExtended::replica_sum_gradients(ReplicaContext& context, const Gradients& own,
@@ -179,16 +213,10 @@ std::vector<Gradient> MultiWorkerExtended::trace_sums(const ReplicaGradients& ow
   std::iota(everywhere.begin(), everywhere.end(), size_t{0});
   std::vector<Gradient> sums =
       totals_of(own, everywhere, [this](const auto& values) { return add_up(values); });
-  std::vector<Gradient> present;
-  std::copy_if(sums.begin(), sums.end(), std::back_inserter(present),
-               [](const Gradient& sum) { return sum.defined(); });
-  present = together_.reduce(ReduceOp::Sum, present, options_.communication,
-                             describe_gradients(sums, variables));
-  auto next = present.begin();
-  for (Gradient& sum : sums) {
-    if (sum.defined()) sum = std::move(*next++);
-  }
-  return sums;
+  // Which variables have none is decided here, on each worker by itself. The workers compare it,
+  // instead of adding up the gradients of different variables.
+  const CollectivePurpose purpose(describe_presence(sums, variables));
+  return together_.reduce_some(ReduceOp::Sum, std::move(sums), {}, options_.communication);
 }
 
 void MultiWorkerExtended::sum_gradients(const ReplicaCalls& calls,

@@ -293,5 +293,123 @@ TEST(MultiWorker, CannotBeCopied) {
   });
 }
 
+// --- Gradients that not all have
+
+// One for each of three variables of shape (2,): worker 0 lacks the first, worker 1 the second.
+Gradients lacking(const MultiWorkerMirroredStrategy& strategy) {
+  const auto own = static_cast<float>(strategy.worker_id() + 1);
+  Gradients all{fill({2}, own), fill({2}, 10 * own), fill({2}, 100 * own)};
+  all[static_cast<size_t>(strategy.worker_id())] = {};
+  return all;
+}
+
+TEST(MultiWorker, AllReduceNeverAddsUpDifferentGradients) {
+  for (const MultiWorkerOptions& options : {MultiWorkerOptions{}, kTwoReplicas}) {
+    on_workers(
+        2,
+        [](MultiWorkerMirroredStrategy& strategy) {
+          const auto each = static_cast<float>(strategy.num_replicas_in_sync()) / 2;
+          for (const ReduceOp op : {ReduceOp::Sum, ReduceOp::Mean}) {
+            const float unit = op == ReduceOp::Sum ? each : 0.5f;
+            const auto sums = strategy.run(
+                [&] { return get_replica_context()->all_reduce(op, lacking(strategy)); });
+            for (size_t r = 0; r < sums.size(); ++r) {
+              EXPECT_EQ(floats(sums[r][0].dense()), std::vector<float>(2, 2 * unit));
+              EXPECT_EQ(floats(sums[r][1].dense()), std::vector<float>(2, 10 * unit));
+              EXPECT_EQ(floats(sums[r][2].dense()), std::vector<float>(2, 300 * unit));
+            }
+          }
+          EXPECT_EQ(strategy.reduce(ReduceOp::Sum, Tensor(1.f)).to<float>(), 2);
+        },
+        options);
+  }
+}
+
+TEST(MultiWorker, AllReduceMeetsOthersWithoutAnyGradient) {
+  on_workers(2, [](MultiWorkerMirroredStrategy& strategy) {
+    const bool has = strategy.worker_id() == 1;
+    const auto sums = strategy.run([&] {
+      const Gradients own{has ? Gradient(Tensor({1.f, 2.f})) : Gradient(), Gradient()};
+      return get_replica_context()->all_reduce(ReduceOp::Sum, own);
+    });
+    EXPECT_EQ(floats(sums[0][0].dense()), (std::vector<float>{1, 2}));
+    EXPECT_FALSE(sums[0][1].defined());
+    const auto none =
+        strategy.run([] { return get_replica_context()->all_reduce(ReduceOp::Max, Gradients(2)); });
+    EXPECT_FALSE(none[0][0].defined() || none[0][1].defined());
+  });
+}
+
+TEST(MultiWorker, AllReduceJoinsRowsWithDenseGradientsAndNone) {
+  on_workers(3, [](MultiWorkerMirroredStrategy& strategy) {
+    const int id = strategy.worker_id();
+    const auto sums = strategy.run([&] {
+      const Gradient own = id == 0 ? Gradient()
+                           : id == 1
+                               ? Gradient(IndexedSlices{ones({1, 2}), Tensor({int64_t{2}}), {3, 2}})
+                               : Gradient(fill({3, 2}, 5.f));
+      return get_replica_context()->all_reduce(ReduceOp::Sum, Gradients{own});
+    });
+    EXPECT_TRUE(sums[0][0].is_sparse());
+    EXPECT_EQ(floats(sums[0][0].dense()), (std::vector<float>{5, 5, 5, 5, 6, 6}));
+  });
+}
+
+TEST(MultiWorker, AMaximumOfGradientsThatSomeLackIsAnErrorOnEveryWorker) {
+  on_workers(
+      2,
+      [](MultiWorkerMirroredStrategy& strategy) {
+        EXPECT_ERROR(Code::InvalidArgument, "task:1 does not have it in all of its replicas",
+                     strategy.run([&] {
+                       const int id = get_replica_context()->replica_id_in_sync_group();
+                       const Gradients own{id < 3 ? Gradient(Tensor(1.f)) : Gradient()};
+                       return get_replica_context()->all_reduce(ReduceOp::Max, own);
+                     }));
+        EXPECT_EQ(strategy.reduce(ReduceOp::Sum, Tensor(1.f)).to<float>(), 2);
+      },
+      kTwoReplicas);
+}
+
+TEST(MultiWorker, AnUpdateTakesWhatOnlyOtherWorkersHave) {
+  on_workers(2, [](MultiWorkerMirroredStrategy& strategy) {
+    const auto scope = strategy.scope();
+    Variable a(0.f);
+    Variable b(0.f);
+    optim::Sgd optimizer({.learning_rate = 1.0});
+    for (int step = 0; step < 3; ++step) {
+      strategy.run([&] {
+        Gradients own(2);
+        if (strategy.worker_id() == 1) own[0] = Tensor(2.f);
+        optimizer.apply_gradients(own, {a, b});
+      });
+    }
+    EXPECT_EQ(a.read_value().to<float>(), -6);
+    EXPECT_EQ(b.read_value().to<float>(), 0);
+  });
+}
+
+// --- Programs that diverge
+
+// Both calls reduce one float32: without a comparison of what they are for they would be added up.
+TEST(MultiWorker, NamesBothCallsOfProgramsThatDiverge) {
+  const auto statuses = run_workers(2, [](MultiWorkerMirroredStrategy& strategy) {
+    const auto own = strategy.run([] { return Tensor(1.f); });
+    if (strategy.worker_id() == 0) {
+      strategy.reduce(ReduceOp::Sum, own);
+    } else {
+      strategy.run([] { return get_replica_context()->all_reduce(ReduceOp::Sum, Tensor(1.f)); });
+    }
+  });
+  for (const Status& status : statuses) {
+    EXPECT_EQ(status.root().code, Code::FailedPrecondition) << status.to_string();
+    for (const char* const part :
+         {"/task:0) makes all_reduce(Sum)", "/task:1) makes all_reduce(Sum)", " for reduce at ",
+          " for all_reduce at ", "multi_worker_test.cc:"}) {
+      EXPECT_NE(status.to_string().find(part), std::string::npos)
+          << part << " in " << status.to_string();
+    }
+  }
+}
+
 }  // namespace
 }  // namespace cohort

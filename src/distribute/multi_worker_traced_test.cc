@@ -316,5 +316,62 @@ TEST(MultiWorkerTracedEnd, AFunctionDoesNotOutliveItsStrategy) {
   for (const Status& status : statuses) EXPECT_TRUE(status.ok()) << status.to_string();
 }
 
+TEST_P(MultiWorkerTraced, NamesTheWorkerWithoutGradients) {
+  const auto statuses = run_workers(
+      2,
+      [](MultiWorkerMirroredStrategy& strategy) {
+        const auto step = function([&](const PerReplica<Tensor>& x) {
+          return strategy.run(
+              [&](const Tensor& own) {
+                const Gradients all{strategy.worker_id() == 0 ? Gradient(own) : Gradient()};
+                const Gradients sums = get_replica_context()->all_reduce(ReduceOp::Sum, all);
+                return sums[0].defined() ? sums[0].dense() : own;
+              },
+              x);
+        });
+        step(from(strategy, 1));
+        strategy.communicator().barrier();
+      },
+      options());
+  for (const Status& status : statuses) {
+    EXPECT_EQ(status.root().code, Code::FailedPrecondition) << status.to_string();
+    for (const char* const part :
+         {"task:0", "task:1", "all_reduce of 1 values, none for number 0"}) {
+      EXPECT_NE(status.to_string().find(part), std::string::npos)
+          << part << " in " << status.to_string();
+    }
+  }
+}
+
+// In functions that the replicas trace: the replicas of one worker, or of two, differ.
+TEST_P(MultiWorkerTraced, NamesVariablesWhoseGradientsOnlySomeReplicasHave) {
+  const auto statuses = run_workers(
+      2,
+      [](MultiWorkerMirroredStrategy& strategy) {
+        const auto scope = strategy.scope();
+        Variable first(1.f, {.name = "first"});
+        Variable second(2.f, {.name = "second"});
+        optim::Sgd optimizer({.learning_rate = 0.1});
+        const auto step = function([&](const Tensor& x) {
+          const bool is_last = replica_id() == strategy.num_replicas_in_sync() - 1;
+          GradientTape tape;
+          const Tensor loss = sum((is_last ? second : first) * x);
+          const std::vector<Variable> all{first, second};
+          optimizer.apply_gradients(tape.gradient(loss, all), all);
+          return loss;
+        });
+        strategy.run(step, from(strategy, 1));
+        strategy.communicator().barrier();
+      },
+      options());
+  // With two replicas for each worker, the last worker's own differ.
+  const Status& last = statuses[1];
+  EXPECT_EQ(last.root().code, Code::FailedPrecondition) << last.to_string();
+  for (const char* const part : {"none for 'first'", "none for 'second'"}) {
+    EXPECT_NE(last.to_string().find(part), std::string::npos) << part << " in " << last.to_string();
+  }
+  EXPECT_FALSE(statuses[0].ok());
+}
+
 }  // namespace
 }  // namespace cohort

@@ -33,7 +33,8 @@ MergePoint::Call ReplicaCall::at_meeting() {
 std::string ReplicaCall::to_string() const {
   const std::string how =
       what == "all_reduce" ? cohort::to_string(op) : fmt::format("axis {}", axis);
-  return fmt::format("{}({}{})", what, how, listed(values));
+  const std::string reason_given = reason() != what ? fmt::format(" for {}", reason()) : "";
+  return fmt::format("{}({}{}){}", what, how, listed(values), reason_given);
 }
 
 std::vector<Gradient> ReplicaCalls::at(size_t position) const {
@@ -49,7 +50,7 @@ void ReplicaCalls::check_same() const {
   for (size_t replica = 1; replica < size(); ++replica) {
     const ReplicaCall& other = (*this)[replica];
     if (first.op == other.op && first.axis == other.axis &&
-        first.values.size() == other.values.size()) {
+        first.values.size() == other.values.size() && first.reason() == other.reason()) {
       continue;
     }
     raise(Code::FailedPrecondition,

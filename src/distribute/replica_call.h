@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "base/purpose.h"
 #include "cohort/cross_device_ops.h"
 #include "distribute/merge_point.h"
 
@@ -17,10 +18,16 @@ struct ReplicaCall {
   std::span<const Gradient> values = {};
   CommunicationOptions options = {};
   std::vector<Gradient> results = {};
+  const CollectivePurpose* purpose = CollectivePurpose::current();
 
+  // What it is for; the same in all replicas.
+  std::string_view reason() const {
+    const bool is_known = purpose != nullptr && !purpose->what().empty();
+    return is_known ? std::string_view(purpose->what()) : what;
+  }
   // This as the meeting sees it: ReplicaCalls makes it out again.
   MergePoint::Call at_meeting();
-  // "all_reduce(Sum, float32 (2,))"
+  // "all_reduce(Sum, float32 (2,))", and what for where that says more.
   std::string to_string() const;
 };
 
@@ -34,7 +41,8 @@ class ReplicaCalls {
   }
   // All replicas' values at one place of the list.
   std::vector<Gradient> at(size_t position) const;
-  // Throws unless all ask for the same: FailedPrecondition, naming replicas and both calls.
+  // Throws unless all ask for the same, for the same purpose: FailedPrecondition, naming replicas
+  // and both calls.
   void check_same() const;
 
  private:

@@ -56,6 +56,7 @@ class ReplicaCrew::Inside {
     if (around.numerics_guarded) numerics_.emplace();
     if (around.syncs_on_read) syncs_on_read_.emplace();
     cache_.emplace(around.cache);
+    purpose_.emplace(around.purpose);
   }
 
   const size_t replica_;
@@ -69,6 +70,7 @@ class ReplicaCrew::Inside {
   std::optional<NumericsGuard> numerics_;
   std::optional<VariableSyncOnReadScope> syncs_on_read_;
   std::optional<ReadCacheAdoption> cache_;
+  std::optional<AdoptedPurpose> purpose_;
   std::optional<GeneratorScope> random_;
   std::optional<RecordingPause> unheard_;  // by tapes around run(), which see no other replica
   std::optional<VariableCreatorScope> creator_;
@@ -155,6 +157,7 @@ void ReplicaCrew::start_others() {
   auto* graph = dynamic_cast<GraphImpl*>(thread_dispatch().builder);
   surroundings_.graph = graph != nullptr ? graph->shared_from_this() : nullptr;
   surroundings_.cache = read_cache();
+  surroundings_.purpose = CollectivePurpose::current();
   running_ = static_cast<uint32_t>(threads_.size());
   orders_.fetch_add(1);
   orders_.notify_all();

@@ -8,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/purpose.h"
 #include "base/thread.h"
 #include "cohort/strategy.h"
 #include "distribute/replica_meeting.h"
@@ -45,6 +46,7 @@ class ReplicaCrew {
     bool numerics_guarded = false;
     bool syncs_on_read = false;
     std::shared_ptr<ReadCache> cache;
+    const CollectivePurpose* purpose = nullptr;
     std::optional<ReplicaRandom> random;  // none for one replica, which draws as its caller
   };
 

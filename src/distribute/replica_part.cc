@@ -62,6 +62,7 @@ ReplicaPart::ReplicaPart(const ReplicaCall& call) : ReplicaCall(call) {
     sources.push_back(*source);
   }
   hash.add(values.size());
+  if (reason() != what) hash.add(std::hash<std::string_view>()(reason()));
   signature = hash.value();
 }
 

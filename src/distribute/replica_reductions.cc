@@ -5,6 +5,7 @@
 #include "distribute/check_components.h"
 #include "distribute/context.h"
 #include "distribute/merge_point.h"
+#include "distribute/multi_worker_extended.h"
 #include "distribute/reduce_tensors.h"
 #include "distribute/undefined_gradients.h"
 #include "ops/dispatch.h"
@@ -84,6 +85,8 @@ Tensor own_rows(std::span<const Gradient> values, size_t replica, int axis) {
 }
 
 // Nodes of a function that this replica traces by itself: rows are gathered, the rest is reduced.
+// There is at least one reduction, so that all replicas meet and compare what they have, which is
+// this thread's purpose.
 std::vector<Gradient> trace_all_reduce(ReduceOp op, const std::vector<Gradient>& values,
                                        int replicas, const CommunicationOptions& options) {
   const bool adds = op == ReduceOp::Sum || op == ReduceOp::Mean;
@@ -92,20 +95,21 @@ std::vector<Gradient> trace_all_reduce(ReduceOp op, const std::vector<Gradient>&
   std::vector<size_t> positions;
   for (size_t i = 0; i < values.size(); ++i) {
     if (!values[i].defined()) continue;
-    if (values[i].is_sparse() && adds) {
-      const IndexedSlices& own = values[i].slices();
-      Tensor rows = replica_all_gather(own.values, 0, options);
-      if (op == ReduceOp::Mean) rows = div(rows, replicas);
-      results[i] =
-          IndexedSlices{rows, replica_all_gather(own.indices, 0, options), own.dense_shape};
-    } else {
-      dense.push_back(values[i].dense());
-      positions.push_back(i);
-    }
+    if (values[i].is_sparse() && adds) continue;
+    dense.push_back(values[i].dense());
+    positions.push_back(i);
   }
+  if (dense.empty() && !values.empty()) dense.push_back(zeros(Shape{}));
   if (dense.empty()) return results;
   const std::vector<Tensor> reduced = replica_all_reduce(op, dense, options);
   for (size_t k = 0; k < positions.size(); ++k) results[positions[k]] = reduced[k];
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (!values[i].defined() || !values[i].is_sparse() || !adds) continue;
+    const IndexedSlices& own = values[i].slices();
+    Tensor rows = replica_all_gather(own.values, 0, options);
+    if (op == ReduceOp::Mean) rows = div(rows, replicas);
+    results[i] = IndexedSlices{rows, replica_all_gather(own.indices, 0, options), own.dense_shape};
+  }
   return results;
 }
 
@@ -197,8 +201,12 @@ std::vector<Gradient> StrategyExtended::replica_all_reduce(ReplicaContext& conte
 }
 
 Gradients StrategyExtended::replica_sum_gradients(ReplicaContext& context, const Gradients& own,
-                                                  const std::vector<Variable>&) {
-  return context.all_reduce(ReduceOp::Sum, own);
+                                                  const std::vector<Variable>& variables) {
+  if (!internal::is_tracing_alone(context)) {
+    return context.all_reduce(ReduceOp::Sum, own, {}, Site());
+  }
+  const internal::CollectivePurpose purpose(internal::describe_presence(own, variables));
+  return internal::trace_all_reduce(ReduceOp::Sum, own, context.num_replicas_in_sync(), {});
 }
 
 GatheredValue StrategyExtended::replica_all_gather(ReplicaContext& context, const Tensor& value,
@@ -215,24 +223,34 @@ GatheredValue StrategyExtended::replica_all_gather(ReplicaContext& context, cons
 
 std::vector<Gradient> ReplicaContext::all_reduce_values(ReduceOp op,
                                                         const std::vector<Gradient>& values,
-                                                        const CommunicationOptions& options) {
+                                                        bool may_lack,
+                                                        const CommunicationOptions& options,
+                                                        Site site) {
   check_current("all_reduce");
   check(options);
   if (num_replicas_in_sync() == 1) return values;
-  if (internal::is_tracing_alone(*this)) {
+  const bool is_tracing = internal::is_tracing_alone(*this);
+  const internal::CollectivePurpose purpose(
+      is_tracing ? internal::describe_presence(values) : "all_reduce", site);
+  if (is_tracing) {
     return internal::trace_all_reduce(op, values, num_replicas_in_sync(), options);
   }
   std::vector<Gradient> results;
   {
     const internal::RecordingPause unheard;
-    results = strategy_.extended().replica_all_reduce(*this, op, values, options);
+    StrategyExtended& extended = strategy_.extended();
+    auto* const workers =
+        may_lack ? dynamic_cast<internal::MultiWorkerExtended*>(&extended) : nullptr;
+    results = workers != nullptr ? workers->all_reduce_gradients(*this, op, values, options)
+                                 : extended.replica_all_reduce(*this, op, values, options);
   }
   internal::record_dense(op, values, results, options);
   return results;
 }
 
 Tensor ReplicaContext::all_gather_value(const Gradient& value, int axis,
-                                        const CommunicationOptions& options) {
+                                        const CommunicationOptions& options, Site site) {
+  const internal::CollectivePurpose purpose("all_gather", site);
   check_current("all_gather");
   check(options);
   const bool alone = num_replicas_in_sync() == 1;

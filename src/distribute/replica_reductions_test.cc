@@ -355,5 +355,29 @@ TEST(DirectReplicas, UseMemoryAgainThatNobodyHolds) {
   }
 }
 
+// The target of each replica depends on another one of the two results.
+TEST_P(AllReduce, HasGradientsWhereReplicasUseDifferentResults) {
+  for (const ReduceOp op : {ReduceOp::Sum, ReduceOp::Mean, ReduceOp::Max, ReduceOp::Product}) {
+    const auto gradients = two_.run([&] {
+      const bool first = replica_id() == 0;
+      const std::vector<Tensor> own{Tensor(first ? 3.f : 2.f), Tensor(first ? 5.f : 7.f)};
+      GradientTape tape;
+      for (const Tensor& each : own) tape.watch(each);
+      const std::vector<Tensor> results = all_reduce(op, own);
+      const Gradients found = tape.gradient(first ? results[0] * 10.f : results[1], own);
+      return std::vector<Tensor>{found[0].dense(), found[1].dense()};
+    });
+    const std::map<ReduceOp, std::vector<float>> expected{{ReduceOp::Sum, {10, 1, 10, 1}},
+                                                          {ReduceOp::Mean, {5, .5, 5, .5}},
+                                                          {ReduceOp::Max, {10, 0, 0, 1}},
+                                                          {ReduceOp::Product, {20, 7, 30, 5}}};
+    std::vector<float> found;
+    for (size_t r = 0; r < 2; ++r) {
+      for (const Tensor& each : gradients[r]) found.push_back(each.to<float>());
+    }
+    EXPECT_EQ(found, expected.at(op)) << to_string(op);
+  }
+}
+
 }  // namespace
 }  // namespace cohort

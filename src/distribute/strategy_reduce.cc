@@ -1,5 +1,6 @@
 #include <limits>
 
+#include "base/purpose.h"
 #include "base/raise.h"
 #include "cohort/ops.h"
 #include "cohort/strategy.h"
@@ -117,7 +118,9 @@ DType mean_dtype(DType dtype) {
 
 }  // namespace
 
-Tensor Strategy::reduce_value(ReduceOp op, const DistributedValue& value, const ReduceAxes& axes) {
+Tensor Strategy::reduce_value(ReduceOp op, const DistributedValue& value, const ReduceAxes& axes,
+                              Site site) {
+  const internal::CollectivePurpose purpose("reduce", site);
   if (!axes.axes.empty()) return reduce_along(op, value, axes);
   return here(extended_->reduce_to(op, value, this_device()).value().dense());
 }
@@ -126,12 +129,13 @@ Tensor Strategy::reduce_along(ReduceOp op, const DistributedValue& value, const 
   const Axes along(axes.axes);
   const bool of_workers =
       num_replicas_in_sync() > static_cast<int>(extended_->num_local_replicas());
-  if (internal::is_common(value) && !(of_workers && internal::is_of_this_worker(value))) {
-    return reduce_locally(op, reduce_value(op, value, {}), along);
+  const bool is_plain = value.kind() == DistributedValue::Kind::Plain;
+  if (internal::is_common(value) && !(of_workers && is_plain)) {
+    return reduce_locally(op, reduce_value(op, value, {}, {}), along);
   }
   const LocalParts parts = reduce_components(op, value, along, of_workers);
   const auto combine = [&](ReduceOp between, const std::vector<Gradient>& all) {
-    return reduce_value(between, {DistributedValue::Kind::PerReplica, all}, {});
+    return reduce_value(between, {DistributedValue::Kind::PerReplica, all}, {}, {});
   };
   const Tensor combined = combine(op == ReduceOp::Mean ? ReduceOp::Sum : op, parts.reduced);
   if (parts.counts.empty()) return combined;
@@ -144,7 +148,8 @@ Tensor Strategy::reduce_along(ReduceOp op, const DistributedValue& value, const 
   return cast(quotient, mean_dtype(value[0].dense().dtype()));
 }
 
-Tensor Strategy::gather_value(const DistributedValue& value, int axis) {
+Tensor Strategy::gather_value(const DistributedValue& value, int axis, Site site) {
+  const internal::CollectivePurpose purpose("gather", site);
   for (const Gradient& part : value.components()) {
     if (part.is_sparse()) internal::check_gatherable("gather", {&part, 1}, axis);
   }

@@ -86,6 +86,40 @@ TEST_P(TracedReductions, AreErrorsWhenTheReplicasDisagree) {
                two_.run([&] { return reduce(zeros({replica_id() + 2})); }));
 }
 
+// Without a comparison the gradients of different variables would be added up.
+TEST_P(TracedReductions, NameVariablesWhoseGradientsOnlySomeReplicasHave) {
+  const auto scope = two_.scope();
+  Variable first(1.f, {.name = "first"});
+  Variable second(2.f, {.name = "second"});
+  optim::Sgd optimizer({.learning_rate = 1.0});
+  const std::vector<Variable> all{first, second};
+  const auto step = function([&](const Tensor& x) {
+    GradientTape tape;
+    const Tensor loss = (replica_id() == 0 ? first : second) * x;
+    optimizer.apply_gradients(tape.gradient(loss, all), all);
+    return loss;
+  });
+  const Status status = capture_status([&] { two_.run(step, Tensor(1.f)); });
+  EXPECT_EQ(status.root().code, Code::FailedPrecondition) << status.to_string();
+  for (const char* const part :
+       {"none for 'first'", "none for 'second'", "replica 0", "replica 1"}) {
+    EXPECT_NE(status.to_string().find(part), std::string::npos)
+        << part << " in " << status.to_string();
+  }
+  EXPECT_EQ(first.read_value().to<float>(), 1);
+  EXPECT_EQ(second.read_value().to<float>(), 2);
+}
+
+TEST_P(TracedReductions, NameTheReplicaWithoutAnyGradient) {
+  const auto step = function([](const Tensor& x) {
+    const Gradients own{replica_id() == 0 ? Gradient(x) : Gradient()};
+    const Gradients sums = all_reduce(ReduceOp::Sum, own);
+    return sums[0].defined() ? sums[0].dense() : x;
+  });
+  EXPECT_ERROR(Code::FailedPrecondition, "for all_reduce of 1 values, none for number 0",
+               two_.run(step, Tensor(1.f)));
+}
+
 // One graph for all replicas.
 using ReductionsInOneGraph = EveryWay;
 INSTANTIATE_TEST_SUITE_P(Ways, ReductionsInOneGraph, kWays, name_of_way);

@@ -1,5 +1,7 @@
 #include "distribute/undefined_gradients.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 
 #include "cohort/ops.h"
@@ -14,7 +16,46 @@ Gradient zero_like(const Gradient& other) {
   return IndexedSlices{slice(slices.values, none), slice(slices.indices, none), slices.dense_shape};
 }
 
+bool comes_as_rows(const Gradient& value) { return value.defined() && value.is_sparse(); }
+bool is_missing(const Gradient& value) { return !value.defined(); }
+
+// ", none for 'a', 'b'": the values with that property, by their names.
+template <typename Name>
+std::string named_where(std::string_view what, const std::vector<Gradient>& values,
+                        bool (*has)(const Gradient&), const Name& name) {
+  std::vector<std::string> found;
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (has(values[i])) found.push_back(name(i));
+  }
+  return found.empty() ? "" : fmt::format(", {} for {}", what, fmt::join(found, ", "));
+}
+
+template <typename Name>
+std::string presence_text(const std::vector<Gradient>& values, const Name& name) {
+  return named_where("none", values, is_missing, name) +
+         named_where("rows", values, comes_as_rows, name);
+}
+
 }  // namespace
+
+Gradient zero_gradient(DType dtype, const Shape& shape, bool has_rows) {
+  if (!has_rows) return zeros(shape, dtype);
+  return IndexedSlices{zeros(shape.with(0, 0), dtype), zeros({0}, kInt64), shape};
+}
+
+std::string describe_presence(const std::vector<Gradient>& values) {
+  const std::string different =
+      presence_text(values, [](size_t i) { return fmt::format("number {}", i); });
+  if (different.empty()) return "all_reduce";
+  return fmt::format("all_reduce of {} values{}", values.size(), different);
+}
+
+std::string describe_presence(const std::vector<Gradient>& gradients,
+                              const std::vector<Variable>& variables) {
+  return fmt::format(
+      "the gradients of {} variables{}", variables.size(),
+      presence_text(gradients, [&](size_t i) { return fmt::format("'{}'", variables[i].name()); }));
+}
 
 bool fill_undefined(ReduceOp op, std::vector<Gradient>& parts) {
   const auto known =

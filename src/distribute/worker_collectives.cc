@@ -2,14 +2,16 @@
 
 #include <algorithm>
 
-#include "collectives/access.h"
+#include "cohort/ops.h"
 #include "distribute/worker_reductions.h"
 #include "ops/dispatch.h"
 
 namespace cohort::internal {
 namespace {
 
+bool is_present(const Gradient& value) { return value.defined(); }
 bool is_symbolic(const Gradient& value) {
+  if (!value.defined()) return false;
   return value.is_sparse() ? value.slices().values.is_symbolic() : value.dense().is_symbolic();
 }
 
@@ -22,11 +24,33 @@ bool becomes_node(std::span<const Gradient> values) {
 }  // namespace
 
 std::vector<Gradient> WorkerCollectives::reduce(ReduceOp op, const std::vector<Gradient>& values,
-                                                const CommunicationOptions& options,
-                                                const std::string& what) {
-  if (becomes_node(values)) return trace_reduce(op, values, options, what);
+                                                const CommunicationOptions& options) {
+  if (becomes_node(values)) return trace_reduce(op, values, options);
   const MeetingClock::Scope meeting(*meetings_);
   return reduce_over_workers(workers_, op, values, options);
+}
+
+std::vector<Gradient> WorkerCollectives::reduce_some(ReduceOp op, std::vector<Gradient> values,
+                                                     const std::vector<bool>& lacks,
+                                                     const CommunicationOptions& options) {
+  const bool as_nodes = becomes_node(values);
+  if (!as_nodes) {
+    const MeetingClock::Scope meeting(*meetings_);
+    values = fill_from_workers(workers_, op, std::move(values), lacks, options);
+  }
+  std::vector<Gradient> present;
+  std::copy_if(values.begin(), values.end(), std::back_inserter(present), is_present);
+  // Others may have some: they meet, and see that.
+  if (present.empty() && as_nodes && !values.empty()) {
+    const Tensor nothing = zeros(Shape{});
+    worker_all_reduce(entry_.number(), op, {&nothing, 1}, options);
+  }
+  present = reduce(op, present, options);
+  auto next = present.begin();
+  for (Gradient& value : values) {
+    if (value.defined()) value = std::move(*next++);
+  }
+  return values;
 }
 
 Tensor WorkerCollectives::gather(const Tensor& value, int axis,
@@ -44,8 +68,7 @@ Tensor WorkerCollectives::from_first(const Tensor& value, const CommunicationOpt
 
 std::vector<Gradient> WorkerCollectives::trace_reduce(ReduceOp op,
                                                       const std::vector<Gradient>& values,
-                                                      const CommunicationOptions& options,
-                                                      const std::string& what) const {
+                                                      const CommunicationOptions& options) const {
   const int64_t port = entry_.number();
   const auto joins_rows = [&](const Gradient& value) {
     return value.is_sparse() && op == ReduceOp::Sum;
@@ -54,8 +77,7 @@ std::vector<Gradient> WorkerCollectives::trace_reduce(ReduceOp op,
   for (const Gradient& value : values) {
     if (!joins_rows(value)) dense.push_back(value.dense());
   }
-  // First of all, because there `what` is compared.
-  if (!dense.empty()) dense = worker_all_reduce(port, op, dense, what, options);
+  if (!dense.empty()) dense = worker_all_reduce(port, op, dense, options);
   std::vector<Gradient> results;
   size_t next = 0;
   for (const Gradient& value : values) {
@@ -72,11 +94,10 @@ std::vector<Gradient> WorkerCollectives::trace_reduce(ReduceOp op,
 }
 
 std::vector<Tensor> WorkerCollectives::all_reduce(ReduceOp op, std::span<const Tensor> values,
-                                                  const std::string& what,
                                                   const CommunicationOptions& options) {
   const MeetingClock::Scope meeting(*meetings_);
-  return all_reduce_named(workers_, std::vector<Tensor>(values.begin(), values.end()), op, what,
-                          collective_options(options));
+  return workers_.all_reduce(std::vector<Tensor>(values.begin(), values.end()), op,
+                             collective_options(options));
 }
 
 Tensor WorkerCollectives::all_gather(const Tensor& value, int axis,

@@ -21,10 +21,15 @@ class WorkerCollectives final : private WorkerPort {
 
   void set_group(Communicator workers) { workers_ = std::move(workers); }
 
-  // Sum, Min, Max or Product of each value over the workers; rows are joined. As nodes the workers
-  // also compare `what` the values are, in words for people.
+  // Sum, Min, Max or Product of each value over the workers; rows are joined.
   std::vector<Gradient> reduce(ReduceOp op, const std::vector<Gradient>& values,
-                               const CommunicationOptions& options, const std::string& what = "");
+                               const CommunicationOptions& options);
+  // The same where some may be undefined, or rows, here and not on other workers: as
+  // fill_from_workers(). Nodes cannot make up for a difference, since they have one form: there the
+  // workers compare purposes, which must say what this one has.
+  std::vector<Gradient> reduce_some(ReduceOp op, std::vector<Gradient> values,
+                                    const std::vector<bool>& lacks,
+                                    const CommunicationOptions& options);
   // Everybody's `value`, one after the other along `axis`. InvalidArgument, naming the workers,
   // when dtypes, ranks or other sizes differ.
   Tensor gather(const Tensor& value, int axis, const CommunicationOptions& options);
@@ -33,14 +38,12 @@ class WorkerCollectives final : private WorkerPort {
 
  private:
   std::vector<Tensor> all_reduce(ReduceOp op, std::span<const Tensor> values,
-                                 const std::string& what,
                                  const CommunicationOptions& options) override;
   Tensor all_gather(const Tensor& value, int axis, const CommunicationOptions& options) override;
   Tensor broadcast(const Tensor& value, const CommunicationOptions& options) override;
   // As nodes.
   std::vector<Gradient> trace_reduce(ReduceOp op, const std::vector<Gradient>& values,
-                                     const CommunicationOptions& options,
-                                     const std::string& what) const;
+                                     const CommunicationOptions& options) const;
 
   const std::shared_ptr<MeetingClock> meetings_;
   Communicator workers_;

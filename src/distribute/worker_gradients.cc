@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/purpose.h"
 #include "cohort/ops.h"
 #include "collectives/access.h"
 #include "distribute/sparse_reduction.h"
@@ -72,14 +73,17 @@ WorkerGradients::WorkerGradients(Communicator workers, Options options,
       options_(std::move(options)),
       how_(collective_options(options_.communication)),
       meetings_(std::move(meetings)),
-      rounds_(workers, options_.replicas, options_.add, how_) {
+      groups_{workers, options_.overlap ? make_background_group(workers) : workers},
+      rounds_(groups_.early, options_.replicas, options_.add) {
   for (size_t replica = 0; replica < options_.replicas; ++replica) {
     listeners_.emplace_back(*this, replica);
   }
 }
 
+// Packs that went and that the others will not reduce any more end with their group.
 WorkerGradients::~WorkerGradients() {
-  (void)capture_status([&] { rounds_.await_all(); });
+  if (options_.overlap) groups_.early.close();
+  (void)capture_status([&] { rounds_.await({}); });
 }
 
 std::vector<Gradient> WorkerGradients::sum(const ReplicaGradients& own,
@@ -88,21 +92,23 @@ std::vector<Gradient> WorkerGradients::sum(const ReplicaGradients& own,
   const auto began = MeetingClock::Clock::now();
   const OwnTimes times = own_times();
   end_terms();
+  rounds_.start_rest();
   GradientLayout& layout = layout_for(own, variables);
+  const bool is_expected = &layout == rounds_.expected();
   const bool as_announced = rounds_.gave(layout, own);
-  if (layout.is_early) {
-    rounds_.start_rest(layout);
-  } else {
-    reduce_first_packs(layout, own);
-  }
+  Reductions running;
+  if (!is_expected) running = start_first_packs(layout, own);
+  // Here the workers see that all of them are at this update. Only then may one wait for the packs
+  // before, whose group does not know what else the others do.
   reduce_last_pack(layout, own, as_announced, times);
   const std::span<const float> counts = layout.packs.back().data<float>(layout.counts.index);
   const bool all_as_announced = counts[variables.size()] == 0;
-  rounds_.await_all();
-  if (layout.is_early && !all_as_announced) reduce_first_packs(layout, own);
+  rounds_.await(how_);
+  if (is_expected && !all_as_announced) running = start_first_packs(layout, own);
+  for (std::future<void>& each : running) each.get();
   look_for_slow_worker(counts.subspan(variables.size() + 1));
-  layout.is_early = options_.overlap && all_as_announced && layout.packs.size() > 1;
-  rounds_.clear();
+  layout.is_announced = all_as_announced;
+  rounds_.begin_round(expect_after(layout));
   end_call(began);
   std::vector<Gradient> sums(variables.size());
   for (size_t i = 0; i < variables.size(); ++i) {
@@ -112,6 +118,18 @@ std::vector<Gradient> WorkerGradients::sum(const ReplicaGradients& own,
                   : Gradient(layout.packs[layout.places[i].pack].view(layout.places[i].index));
   }
   return sums;
+}
+
+// What came after this one before; itself where nothing has.
+GradientLayout* WorkerGradients::expect_after(GradientLayout& layout) {
+  if (GradientLayout* const before = numbered_layout(last_applied_)) {
+    before->is_successor_likely = before->successor == layout.id;
+    before->successor = layout.id;
+  }
+  last_applied_ = layout.id;
+  if (!options_.overlap || !layout.is_successor_likely) return nullptr;
+  GradientLayout* const next = numbered_layout(layout.successor);
+  return next != nullptr && next->is_announced && next->packs.size() > 1 ? next : nullptr;
 }
 
 std::vector<Gradients> WorkerGradients::terms(const Gradients& own,
@@ -185,29 +203,49 @@ void WorkerGradients::look_for_slow_worker(std::span<const float> times) {
 
 // ---- Packs
 
-GradientLayout* WorkerGradients::known_layout(const std::vector<VariableImpl*>& variables) {
+GradientLayout* WorkerGradients::numbered_layout(uint64_t number) {
   for (const auto& known : layouts_) {
-    if (known->variables == variables) return known.get();
+    if (known->id == number) return known.get();
   }
   return nullptr;
 }
 
 GradientLayout& WorkerGradients::layout_for(const ReplicaGradients& own,
                                             const std::vector<Variable>& variables) {
-  const std::vector<VariableImpl*> wanted = identities(variables);
-  if (GradientLayout* const known = known_layout(wanted)) return *known;
-  return *layouts_.emplace_back(make_layout(own, variables));
+  const VariableList wanted(variables);
+  for (const auto& known : layouts_) {
+    if (known->variables == wanted) return *known;
+  }
+  forget_gone();
+  GradientLayout& made = *layouts_.emplace_back(make_layout(own, variables));
+  made.id = made.successor = ++layouts_made_;
+  return made;
+}
+
+// A variable may end on one worker before it does on another. All workers forget the same layouts.
+void WorkerGradients::forget_gone() {
+  if (layouts_.empty()) return;
+  std::vector<int32_t> own;
+  for (const auto& known : layouts_) {
+    const bool is_wanted = known.get() == rounds_.expected() || !known->variables.is_gone();
+    own.push_back(is_wanted ? 1 : 0);
+  }
+  const CollectivePurpose purpose("which gradients are no longer wanted");
+  const auto wanted =
+      workers_.all_reduce(Tensor::from(own), ReduceOp::Max, how_).to_vector<int32_t>();
+  for (size_t i = layouts_.size(); i > 0; --i) {
+    if (wanted[i - 1] == 0) layouts_.erase(layouts_.begin() + static_cast<ptrdiff_t>(i - 1));
+  }
 }
 
 std::unique_ptr<GradientLayout> WorkerGradients::make_layout(
     const ReplicaGradients& own, const std::vector<Variable>& variables) {
-  GradientLayout::Proposal proposal{.has_rows = {},
-                                    .order = rounds_.order_of(identities(variables))};
+  GradientLayout::Proposal proposal{.has_rows = {}, .order = rounds_.order_of(variables)};
   for (size_t i = 0; i < variables.size(); ++i) {
     proposal.has_rows.push_back(any_replica(own, i, has_rows));
   }
   const int64_t asked = options_.communication.bytes_per_pack;
-  return std::make_unique<GradientLayout>(workers_, variables, proposal,
+  return std::make_unique<GradientLayout>(groups_, variables, proposal,
                                           asked > 0 ? asked : kBytesPerPack, how_);
 }
 
@@ -217,13 +255,14 @@ void WorkerGradients::write(GradientLayout& layout, size_t pack, const ReplicaGr
   for (size_t k = 0; k < members.size(); ++k) layout.write(members[k], totals[k]);
 }
 
-void WorkerGradients::reduce_first_packs(GradientLayout& layout, const ReplicaGradients& own) {
-  std::vector<std::future<void>> running;
-  for (size_t number = 0; number + 1 < layout.packs.size(); ++number) {
+WorkerGradients::Reductions WorkerGradients::start_first_packs(GradientLayout& layout,
+                                                               const ReplicaGradients& own) {
+  Reductions running;
+  for (size_t number = 0; number < layout.counts.pack; ++number) {
     write(layout, number, own);
-    running.push_back(workers_.start_all_reduce(layout.packs[number], ReduceOp::Sum, how_));
+    running.push_back(groups_.early.start_all_reduce(layout.packs[number], ReduceOp::Sum, how_));
   }
-  for (std::future<void>& each : running) each.get();
+  return running;
 }
 
 void WorkerGradients::reduce_last_pack(GradientLayout& layout, const ReplicaGradients& own,
@@ -250,9 +289,7 @@ void WorkerGradients::write_counts(GradientLayout& layout, const ReplicaGradient
 
 void WorkerGradients::Listener::begin(const std::vector<Variable>& sources) {
   const std::lock_guard lock(all_.mutex_);
-  const std::vector<VariableImpl*> variables = identities(sources);
-  GradientLayout* const layout = all_.known_layout(variables);
-  all_.rounds_.begin(replica_, variables, layout != nullptr && layout->is_early ? layout : nullptr);
+  all_.rounds_.begin(replica_, sources);
 }
 
 void WorkerGradients::Listener::ready(size_t index, const Gradient& gradient) {

@@ -13,13 +13,15 @@ namespace cohort::internal {
 // The sums over workers of the gradients of variables. Dense ones are written into packs, memory
 // that the workers of one machine share, and reduced there; of sparse ones the rows travel. The
 // workers agree once for each list of variables which of them have rows; from then on a gradient
-// that a worker does not have, or has in the other form, is no disagreement. Thread-safe.
+// that a worker does not have, or has in the other form, is no disagreement. Lists are told apart
+// by their variables, which all workers make alike: so either all workers know a list or none does.
+// Thread-safe.
 //
 // With `overlap` it listens to the tapes of the worker's replicas. Once all workers have seen that
 // what the tapes gave for a list of variables is what was applied, packs are reduced as soon as
 // their gradients are final in all replicas, while the backward pass goes on; all but the last one,
 // which goes when the gradients are applied, and tells whether each worker still applies what its
-// tapes gave. If one does not, the packs are reduced again.
+// tapes gave. If one does not, the packs are reduced again. GradientRounds says which packs go.
 class WorkerGradients {
  public:
   struct Options {
@@ -28,7 +30,7 @@ class WorkerGradients {
     size_t replicas = 1;     // of this worker
     GradientAdder add = {};  // where there are several
   };
-  // `meetings` counts what else this worker does together with others.
+  // `meetings` counts what else this worker does together with others. All workers call it.
   WorkerGradients(Communicator workers, Options options,
                   std::shared_ptr<const MeetingClock> meetings);
   ~WorkerGradients();
@@ -47,6 +49,8 @@ class WorkerGradients {
 
   // How many packs were reduced before their gradients were applied.
   int64_t early_packs() const { return rounds_.early_packs(); }
+  // For how many lists of variables it holds packs.
+  size_t num_layouts() const { return layouts_.size(); }
 
  private:
   class Listener final : public GradientListener {
@@ -67,7 +71,10 @@ class WorkerGradients {
   };
 
   GradientLayout& layout_for(const ReplicaGradients& own, const std::vector<Variable>& variables);
-  GradientLayout* known_layout(const std::vector<VariableImpl*>& variables);
+  GradientLayout* numbered_layout(uint64_t number);
+  void forget_gone();
+  // The layout whose packs go before the next update; null: none do.
+  GradientLayout* expect_after(GradientLayout& layout);
   // The one of the two that nobody reads from.
   GradientLayout& next_twin(GradientLayout& layout, const std::vector<Variable>& variables);
   std::unique_ptr<GradientLayout> make_layout(const ReplicaGradients& own,
@@ -77,8 +84,9 @@ class WorkerGradients {
   // What each worker says beside the gradients of the last pack.
   void write_counts(GradientLayout& layout, const ReplicaGradients& own, bool as_announced,
                     OwnTimes times);
-  // Writes and reduces those before the last.
-  void reduce_first_packs(GradientLayout& layout, const ReplicaGradients& own);
+  // Writes those before the last, and begins to reduce them.
+  using Reductions = std::vector<std::future<void>>;
+  Reductions start_first_packs(GradientLayout& layout, const ReplicaGradients& own);
   void reduce_last_pack(GradientLayout& layout, const ReplicaGradients& own, bool as_announced,
                         OwnTimes times);
   Gradient sum_rows(const ReplicaGradients& own, const Variable& variable, size_t index);
@@ -94,7 +102,10 @@ class WorkerGradients {
   std::vector<Listener> listeners_;
   std::mutex mutex_;
   // Guarded by mutex_:
-  std::vector<std::unique_ptr<GradientLayout>> layouts_;
+  GradientLayout::Groups groups_;
+  std::vector<std::unique_ptr<GradientLayout>> layouts_;  // the same on all workers
+  uint64_t layouts_made_ = 0;
+  uint64_t last_applied_ = 0;  // the layout of the last update; 0: none
   GradientRounds rounds_;
   bool gave_terms_ = false;  // which others may still read
   SlowWorkerWatch watch_;

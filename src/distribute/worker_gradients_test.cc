@@ -100,6 +100,93 @@ TEST(WorkerGradients, ThatNoTapeGaveAreReducedToo) {
   });
 }
 
+// The chief computes gradients for its log, before and after those that it applies. In between the
+// workers do something else together.
+TEST(WorkerGradients, OfAPassThatOneWorkerMakesAloneAreLeftOut) {
+  std::vector<Communicator> members = make_local_group(2);
+  std::vector<std::jthread> threads;
+  for (Communicator& member : members) {
+    threads.emplace_back([&] {
+      Worker worker(member, true);
+      for (int step = 0; step < 8; ++step) {
+        const bool logs = worker.rank == 0 && step > 1;
+        if (logs && step % 3 == 0) worker.announce(worker.own(7), {2, 1, 0});
+        EXPECT_EQ(member.all_reduce(Tensor(1)).to<int>(), 2);
+        const Gradients own = worker.own();
+        worker.announce(own, {2, 1, 0});
+        if (logs && step % 3 == 1) worker.announce(worker.own(8), {2, 1, 0});
+        EXPECT_EQ(member.all_reduce(Tensor(2)).to<int>(), 4);
+        const auto index = static_cast<size_t>(step % 3);
+        EXPECT_EQ(worker.sum_of(own, index), index == 0 ? 3.f : index == 1 ? 30.f : 300.f);
+        if (logs && step % 3 == 2) worker.announce(worker.own(9), {2, 1, 0});
+      }
+      EXPECT_GT(worker.gradients.early_packs(), 0);
+    });
+  }
+}
+
+// Two optimizers, each with variables of its own, in turn; then out of turn.
+TEST(WorkerGradients, OfSeveralListsGoEarlyInTheOrderOfTheirUpdates) {
+  on_both(true, [](Worker& worker) {
+    const std::vector<Variable> others{Variable(zeros({2})), Variable(zeros({2}))};
+    int64_t early = 0;
+    for (int step = 0; step < 12; ++step) {
+      const bool first = step < 8 ? step % 2 == 0 : step < 10;
+      if (first) {
+        const Gradients own = worker.own();
+        worker.announce(own, {2, 1, 0});
+        if (worker.rank == 0) worker.announce(worker.own(2), {2, 1, 0});
+        EXPECT_EQ(worker.sum_of(own, 2), 300);
+      } else {
+        const Gradients own{fill({2}, worker.rank + 1.f), fill({2}, 5.f)};
+        GradientListener& listener = worker.gradients.listener(0);
+        listener.begin(others);
+        listener.ready(1, own[1]);
+        listener.ready(0, own[0]);
+        const std::vector<Gradient> sums = worker.gradients.sum({own}, others);
+        EXPECT_EQ(sums[0].dense().to_vector<float>()[0], 3);
+        EXPECT_EQ(sums[1].dense().to_vector<float>()[0], 10);
+      }
+      if (step == 7) early = worker.gradients.early_packs();
+    }
+    EXPECT_GE(early, 3);
+  });
+}
+
+// --- Lists of variables
+
+// What is made where other variables were is not taken for them, and nothing is kept for those.
+TEST(WorkerGradients, OfVariablesThatAreGoneAreForgotten) {
+  on_both(false, [](Worker& worker) {
+    for (int64_t size = 2; size < 8; ++size) {
+      const std::vector<Variable> fresh{Variable(zeros({size})), Variable(zeros({2 * size}))};
+      const std::vector<Gradient> sums =
+          worker.gradients.sum({{fill({size}, worker.rank + 1.f), fill({2 * size}, 1.f)}}, fresh);
+      EXPECT_EQ(sums[0].dense().to_vector<float>(),
+                std::vector<float>(static_cast<size_t>(size), 3));
+      EXPECT_EQ(sums[1].dense().shape(), (Shape{2 * size}));
+      EXPECT_EQ(worker.gradients.num_layouts(), 1u);
+    }
+  });
+}
+
+// One worker's variables live longer; the workers forget them together.
+TEST(WorkerGradients, AreForgottenOnceNoWorkerCanAskForThem) {
+  on_both(true, [](Worker& worker) {
+    std::vector<Variable> kept;
+    for (int i = 0; i < 4; ++i) {
+      const std::vector<Variable> fresh{Variable(zeros({2})), Variable(zeros({3}))};
+      if (worker.rank == 1 && i == 0) kept = fresh;
+      if (i == 3) kept.clear();
+      for (int step = 0; step < 3; ++step) {
+        const Gradients own{fill({2}, 1.f), fill({3}, 2.f)};
+        EXPECT_EQ(worker.gradients.sum({own}, fresh)[1].dense().to_vector<float>()[0], 4);
+      }
+      EXPECT_EQ(worker.gradients.num_layouts(), i == 1 || i == 2 ? 2u : 1u);
+    }
+  });
+}
+
 // --- Terms
 
 float first_of(const Gradient& gradient) { return gradient.dense().to_vector<float>()[0]; }

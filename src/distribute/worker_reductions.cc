@@ -2,9 +2,15 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <sstream>
+
+#include "base/purpose.h"
 #include "base/raise.h"
 #include "cohort/ops.h"
 #include "distribute/check_components.h"
+#include "distribute/sparse_reduction.h"
+#include "distribute/undefined_gradients.h"
 
 namespace cohort::internal {
 namespace {
@@ -50,7 +56,108 @@ void check_gatherable_everywhere(Communicator& workers, const Tensor& value, int
   }
 }
 
+// What a worker has of a gradient.
+enum class Form : uint8_t { None, Dense, Rows, Some };
+
+struct KnownGradient {
+  Form form = Form::None;
+  int dtype = 0;
+  std::vector<int64_t> sizes = {};
+};
+
+std::vector<uint8_t> forms_of(const std::vector<Gradient>& values, const std::vector<bool>& lacks) {
+  std::vector<uint8_t> forms;
+  for (size_t i = 0; i < values.size(); ++i) {
+    const Form form = lacks[i]                ? Form::Some
+                      : !values[i].defined()  ? Form::None
+                      : values[i].is_sparse() ? Form::Rows
+                                              : Form::Dense;
+    forms.push_back(static_cast<uint8_t>(form));
+  }
+  return forms;
+}
+
+// One line for each: its form, dtype and sizes.
+std::string write_gradients(const std::vector<Gradient>& values,
+                            const std::vector<uint8_t>& forms) {
+  std::string text;
+  for (size_t i = 0; i < values.size(); ++i) {
+    text += std::to_string(forms[i]);
+    if (values[i].defined()) {
+      const bool has_rows = values[i].is_sparse();
+      const Tensor& held = has_rows ? values[i].slices().values : values[i].dense();
+      text += fmt::format(" {}", static_cast<int>(held.dtype()));
+      const Shape shape = has_rows ? values[i].slices().dense_shape : held.shape();
+      for (const int64_t size : shape) text += fmt::format(" {}", size);
+    }
+    text += '\n';
+  }
+  return text;
+}
+
+std::vector<KnownGradient> read_gradients(const std::string& text) {
+  std::vector<KnownGradient> all;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream fields(line);
+    KnownGradient known;
+    int form = 0;
+    fields >> form >> known.dtype;
+    known.form = static_cast<Form>(form);
+    for (int64_t size = 0; fields >> size;) known.sizes.push_back(size);
+    all.push_back(std::move(known));
+  }
+  return all;
+}
+
+// Of number `i`, as the workers have it; the first of them that has one says what it is like.
+Gradient filled(ReduceOp op, const Gradient& own, size_t i, const Communicator& workers,
+                const std::vector<std::vector<KnownGradient>>& all) {
+  const KnownGradient* known = nullptr;
+  bool has_rows = false;
+  int without = -1;
+  for (size_t rank = 0; rank < all.size(); ++rank) {
+    const KnownGradient& its = all[rank][i];
+    if (its.form == Form::None || its.form == Form::Some) without = static_cast<int>(rank);
+    if (known == nullptr && its.form != Form::None) known = &its;
+    has_rows |= its.form == Form::Rows;
+  }
+  if (known == nullptr) return {};
+  if (op != ReduceOp::Sum && without >= 0) {
+    raise(Code::InvalidArgument,
+          "[all_reduce] {} of number {}: {} does not have it in all of its replicas; only Sum and "
+          "Mean take what is undefined as zeros",
+          to_string(op), i, workers.member(without));
+  }
+  const Gradient zero =
+      zero_gradient(static_cast<DType>(known->dtype), Shape(known->sizes), has_rows);
+  if (!own.defined()) return zero;
+  if (!has_rows || own.is_sparse()) return own;
+  const std::vector<Gradient> parts{own, zero};
+  return join_slices(ReduceOp::Sum, parts);
+}
+
 }  // namespace
+
+std::vector<Gradient> fill_from_workers(Communicator& workers, ReduceOp op,
+                                        std::vector<Gradient> values,
+                                        const std::vector<bool>& lacks,
+                                        const CommunicationOptions& options) {
+  if (values.empty()) return values;
+  const CollectivePurpose purpose(fmt::format("which of {} values there are", values.size()));
+  const CollectiveOptions how = collective_options(options);
+  const std::vector<uint8_t> own = forms_of(values, lacks);
+  const auto forms = workers.all_gather(Tensor::from(own), how).to_vector<uint8_t>();
+  bool is_same = std::find(own.begin(), own.end(), static_cast<uint8_t>(Form::Some)) == own.end();
+  for (size_t k = 0; k < forms.size(); ++k) is_same &= forms[k] == own[k % own.size()];
+  if (is_same) return values;
+  std::vector<std::vector<KnownGradient>> all;
+  for (const std::string& text : texts_of_workers(workers, write_gradients(values, own), how)) {
+    all.push_back(read_gradients(text));
+  }
+  for (size_t i = 0; i < values.size(); ++i) values[i] = filled(op, values[i], i, workers, all);
+  return values;
+}
 
 CollectiveOptions collective_options(const CommunicationOptions& options) {
   CollectiveOptions result;

@@ -16,6 +16,15 @@ std::vector<Gradient> reduce_over_workers(Communicator& workers, ReduceOp op,
                                           const std::vector<Gradient>& values,
                                           const CommunicationOptions& options);
 
+// Gradients of which some may be undefined, or rows, here and not on other workers. Where workers
+// differ, Sum takes what one does not have as zeros, and dense values as rows; what no worker has
+// stays undefined. Other reductions, and `lacks` (for each: only some replicas of this worker have
+// it), are InvalidArgument on all workers then. Returns what reduce_over_workers can reduce.
+std::vector<Gradient> fill_from_workers(Communicator& workers, ReduceOp op,
+                                        std::vector<Gradient> values,
+                                        const std::vector<bool>& lacks,
+                                        const CommunicationOptions& options);
+
 // Everybody's `value`, one after the other along `axis`. InvalidArgument, naming the workers, when
 // dtypes, ranks or other sizes differ.
 Tensor gather_over_workers(Communicator& workers, const Tensor& value, int axis,

@@ -194,10 +194,11 @@ constexpr Line kLines[] = {
     {"RemoveShards", 1, 1, ""},
     {"Repeat", 2, 2, ""},
     {"ReplicaAllGather", 1, 1,
-     "axis:int replicas:int bytes_per_pack:int timeout:float implementation:int"},
+     "axis:int replicas:int bytes_per_pack:int timeout:float implementation:int what:text "
+     "file:text line:int"},
     {"ReplicaAllReduce", 1, kMany,
-     "op:int replicas:int bytes_per_pack:int timeout:float implementation:int"},
-    {"Require", 2, 2, "text:text"},
+     "op:int replicas:int bytes_per_pack:int timeout:float implementation:int what:text "
+     "file:text line:int"},
     {"Reshape", 1, 1, "shape:shape"},
     {"ReshapeLike", 2, 2, ""},
     {"Round", 1, 1, ""},
@@ -249,10 +250,13 @@ constexpr Line kLines[] = {
      "condition:function body:function num_state:int maximum_iterations:int "
      "body_gradient:function"},
     {"WorkerAllGather", 1, 1,
-     "axis:int port:int bytes_per_pack:int timeout:float implementation:int"},
+     "axis:int port:int bytes_per_pack:int timeout:float implementation:int what:text "
+     "file:text line:int"},
     {"WorkerAllReduce", 1, kMany,
-     "op:int what:text port:int bytes_per_pack:int timeout:float implementation:int"},
-    {"WorkerBroadcast", 1, 1, "port:int bytes_per_pack:int timeout:float implementation:int"},
+     "op:int port:int bytes_per_pack:int timeout:float implementation:int what:text "
+     "file:text line:int"},
+    {"WorkerBroadcast", 1, 1,
+     "port:int bytes_per_pack:int timeout:float implementation:int what:text file:text line:int"},
     {"WriteShard", 2, 2, "slot:text"},
     {"Zeros", 0, 0, "shape:shape dtype:dtype"},
     {"ZerosLike", 1, 1, ""},

@@ -15,6 +15,11 @@ void set_meeting(Attrs& attrs, std::string_view name, int64_t number,
   attrs.set("bytes_per_pack", options.bytes_per_pack);
   attrs.set("timeout", options.timeout_seconds.value_or(kNoTimeout));
   attrs.set("implementation", static_cast<int64_t>(options.implementation));
+  const CollectivePurpose* const purpose = CollectivePurpose::current();
+  const Site site = purpose != nullptr ? purpose->site() : Site();
+  attrs.set("what", purpose != nullptr ? purpose->what() : std::string());
+  attrs.set("file", std::string(site.file));
+  attrs.set("line", int64_t{site.line});
 }
 
 CommunicationOptions options_of(const Attrs& attrs) {
@@ -24,6 +29,12 @@ CommunicationOptions options_of(const Attrs& attrs) {
   options.implementation =
       static_cast<CommunicationImplementation>(attrs.integer("implementation"));
   return options;
+}
+
+CollectivePurpose purpose_of(const Attrs& attrs) {
+  return CollectivePurpose(attrs.get<std::string>("what"),
+                           {.file = attrs.get<std::string>("file").c_str(),
+                            .line = static_cast<int>(attrs.integer("line"))});
 }
 
 ReduceOp reduce_op_of(const Attrs& attrs) { return static_cast<ReduceOp>(attrs.integer("op")); }

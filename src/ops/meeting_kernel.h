@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/purpose.h"
 #include "cohort/cross_device_ops.h"
 #include "ops/dispatch.h"
 #include "ops/kernel.h"
@@ -11,11 +12,13 @@
 // What the ops have in common whose kernels wait for others: replicas of this process, or workers.
 namespace cohort::internal {
 
-// Where they meet, a number by that name, and how: the attributes "bytes_per_pack", "timeout" and
-// "implementation".
+// Where they meet, a number by that name, how: the attributes "bytes_per_pack", "timeout" and
+// "implementation"; and this thread's purpose and its site: "what", "file" and "line".
 void set_meeting(Attrs& attrs, std::string_view name, int64_t number,
                  const CommunicationOptions& options);
 CommunicationOptions options_of(const Attrs& attrs);
+// The purpose that it was made for, again; the attributes must outlive it.
+CollectivePurpose purpose_of(const Attrs& attrs);
 
 // The attribute "op". InvalidArgument for a number that is none.
 ReduceOp reduce_op_of(const Attrs& attrs);
@@ -30,6 +33,7 @@ template <typename Body>
 void set_outputs(Kernel& k, const Body& body) {
   const PlainDispatch plain;
   const OutsideKernel outside;
+  const CollectivePurpose purpose = purpose_of(k.attrs);
   const std::vector<Tensor> results = body();
   std::copy(results.begin(), results.end(), k.outputs.begin());
 }

@@ -116,20 +116,20 @@ Tensor sum_over_replicas(const Tensor& x, const CommunicationOptions& options) {
   return replica_all_reduce(ReduceOp::Sum, {&x, 1}, options)[0];
 }
 
-// The same reduction of the incoming gradients, those that there are in one go.
-Gradients reduced_gradients(ReduceOp op, Grads g, const CommunicationOptions& options) {
-  std::vector<Tensor> incoming;
-  for (const Tensor& gradient : g) {
-    if (gradient.defined()) incoming.push_back(gradient);
+// What comes in for the outputs that have gradients: zeros where this replica's target does not
+// depend on one, since that of another replica may. All of them reduce the same list.
+struct Incoming {
+  std::vector<Tensor> values = {};
+  std::vector<size_t> places = {};
+
+  Incoming(const OpCall& call, Grads g) {
+    for (size_t i = 0; i < g.size(); ++i) {
+      if (!is_floating(call.outputs[i].dtype()) || !is_floating(call.inputs[i].dtype())) continue;
+      values.push_back(g[i].defined() ? g[i] : zeros_like(call.outputs[i]));
+      places.push_back(i);
+    }
   }
-  const std::vector<Tensor> reduced = replica_all_reduce(op, incoming, options);
-  Gradients gradients(g.size());
-  size_t next = 0;
-  for (size_t i = 0; i < g.size(); ++i) {
-    if (g[i].defined()) gradients[i] = reduced[next++];
-  }
-  return gradients;
-}
+};
 
 // Of the summed gradient, the share of a replica that holds the extreme.
 Tensor gradient_of_extreme(const Tensor& x, const Tensor& extreme, const Tensor& g,
@@ -151,13 +151,19 @@ Tensor gradient_of_product(const Tensor& x, const Tensor& g, const Communication
 Gradients all_reduce_gradient(const OpCall& call, Grads g) {
   const ReduceOp op = reduce_op_of(call.attrs);
   const CommunicationOptions options = options_of(call.attrs);
-  if (op == ReduceOp::Sum || op == ReduceOp::Mean) return reduced_gradients(op, g, options);
+  const Incoming incoming(call, g);
   Gradients gradients(call.inputs.size());
-  for (size_t i = 0; i < gradients.size(); ++i) {
-    if (!g[i].defined()) continue;
+  if (op == ReduceOp::Sum || op == ReduceOp::Mean) {
+    const std::vector<Tensor> reduced = replica_all_reduce(op, incoming.values, options);
+    for (size_t k = 0; k < reduced.size(); ++k) gradients[incoming.places[k]] = reduced[k];
+    return gradients;
+  }
+  for (size_t k = 0; k < incoming.places.size(); ++k) {
+    const size_t i = incoming.places[k];
+    const Tensor& from = incoming.values[k];
     gradients[i] = op == ReduceOp::Product
-                       ? gradient_of_product(call.inputs[i], g[i], options)
-                       : gradient_of_extreme(call.inputs[i], call.outputs[i], g[i], options);
+                       ? gradient_of_product(call.inputs[i], from, options)
+                       : gradient_of_extreme(call.inputs[i], call.outputs[i], from, options);
   }
   return gradients;
 }

@@ -77,8 +77,7 @@ void meet_workers(Kernel& k, std::string_view op, const Body& body) {
 
 void compute_worker_all_reduce(Kernel& k) {
   meet_workers(k, "WorkerAllReduce", [&](WorkerPort& port, const CommunicationOptions& options) {
-    return port.all_reduce(reduce_op_of(k.attrs), k.inputs, k.attrs.get<std::string>("what"),
-                           options);
+    return port.all_reduce(reduce_op_of(k.attrs), k.inputs, options);
   });
 }
 
@@ -155,10 +154,8 @@ WorkerPortEntry::WorkerPortEntry(WorkerPort& port) : number_(port_table().add(po
 WorkerPortEntry::~WorkerPortEntry() { port_table().remove(number_); }
 
 std::vector<Tensor> worker_all_reduce(int64_t port, ReduceOp op, std::span<const Tensor> values,
-                                      const std::string& what,
                                       const CommunicationOptions& options) {
-  return call_workers(kWorkerAllReduce, port, values,
-                      {{"op", static_cast<int64_t>(op)}, {"what", what}}, options);
+  return call_workers(kWorkerAllReduce, port, values, {{"op", static_cast<int64_t>(op)}}, options);
 }
 
 Tensor worker_all_gather(int64_t port, const Tensor& value, int axis,

@@ -12,14 +12,13 @@
 // for each meeting of the workers, after each has combined what its own replicas gave.
 namespace cohort::internal {
 
-// How a node reaches the other workers. All workers call the same in the same order.
+// How a node reaches the other workers. All workers call the same in the same order, for the
+// purpose that the node was made for.
 class WorkerPort {
  public:
   virtual ~WorkerPort() = default;
   // One result per value, of the same dtype and shape: Sum, Min, Max or Product over the workers.
-  // `what` the values are is compared between them, in words for people.
   virtual std::vector<Tensor> all_reduce(ReduceOp op, std::span<const Tensor> values,
-                                         const std::string& what,
                                          const CommunicationOptions& options) = 0;
   // All workers' values along `axis`.
   virtual Tensor all_gather(const Tensor& value, int axis, const CommunicationOptions& options) = 0;
@@ -48,7 +47,7 @@ inline constexpr int64_t kNoWorkerPort = 0;
 // At once, or as nodes where a graph is built. Without gradients: what replicas call in a graph is
 // recorded as their own reduction, which has one.
 std::vector<Tensor> worker_all_reduce(int64_t port, ReduceOp op, std::span<const Tensor> values,
-                                      const std::string& what, const CommunicationOptions& options);
+                                      const CommunicationOptions& options);
 Tensor worker_all_gather(int64_t port, const Tensor& value, int axis,
                          const CommunicationOptions& options);
 Tensor worker_broadcast(int64_t port, const Tensor& value, const CommunicationOptions& options);

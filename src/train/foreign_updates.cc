@@ -1,5 +1,6 @@
 #include "cohort/internal/foreign_updates.h"
 
+#include "base/purpose.h"
 #include "ops/dispatch.h"
 #include "train/optimizer.h"
 #include "train/update_count.h"
@@ -24,6 +25,7 @@ ForeignUpdates& ForeignUpdates::operator=(ForeignUpdates&&) noexcept = default;
 
 void ForeignUpdates::apply(const Gradients& own, const std::vector<Variable>& variables,
                            const std::function<void(const Gradients& sums)>& change) {
+  const CollectivePurpose purpose("apply_gradients");
   optim::internal::check_all(own, variables);
   const RecordingPause pause;
   const auto take = [&](std::span<const Gradients> terms) {

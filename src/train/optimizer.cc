@@ -4,6 +4,7 @@
 #include <map>
 #include <mutex>
 
+#include "base/purpose.h"
 #include "base/raise.h"
 #include "cohort/graph.h"
 #include "cohort/graph_variable.h"
@@ -215,11 +216,12 @@ Optimizer::Optimizer(LearningRate rate, Clipping clipping, internal::Rule rule)
 Optimizer::~Optimizer() = default;
 
 Tensor Optimizer::apply_gradients(const Gradients& gradients,
-                                  const std::vector<Variable>& variables) {
+                                  const std::vector<Variable>& variables, Site site) {
+  const cohort::internal::CollectivePurpose purpose("apply_gradients", site);
   internal::check_all(gradients, variables);
   const cohort::internal::RecordingPause pause;
   if (const auto parts = cohort::internal::expand_variables(gradients, variables)) {
-    return apply_gradients(parts->gradients, parts->variables);
+    return apply_gradients(parts->gradients, parts->variables, site);
   }
   state_->enter_graph();
   const auto route = cohort::internal::find_update_route(variables);
@@ -234,7 +236,7 @@ Tensor Optimizer::apply_gradients(const Gradients& gradients,
 }
 
 Tensor Optimizer::minimize(const Tensor& loss, const std::vector<Variable>& variables,
-                           std::optional<Variable> step) {
+                           std::optional<Variable> step, Site site) {
   if (!loss.is_symbolic()) {
     raise(
         Code::InvalidArgument,
@@ -242,18 +244,18 @@ Tensor Optimizer::minimize(const Tensor& loss, const std::vector<Variable>& vari
         "and apply_gradients(), or minimize() with a function that computes it");
   }
   const std::vector<Variable> all = variables.empty() ? trainable_variables() : variables;
-  const Tensor update = apply_gradients(gradients({loss}, all), all);
+  const Tensor update = apply_gradients(gradients({loss}, all), all, site);
   if (!step) return update;
   const ControlDependencies after({update});
   return group({step->assign_add(int64_t{1})});
 }
 
 Tensor Optimizer::minimize(const std::function<Tensor()>& loss,
-                           const std::vector<Variable>& variables) {
+                           const std::vector<Variable>& variables, Site site) {
   GradientTape tape;
   for (const Variable& variable : variables) tape.watch(variable);
   const Tensor value = loss();
-  apply_gradients(tape.gradient(value, variables), variables);
+  apply_gradients(tape.gradient(value, variables), variables, site);
   return value;
 }
 

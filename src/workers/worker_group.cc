@@ -42,7 +42,7 @@ void WorkerGroup::watch(const Options& options) {
     heartbeat_->watch(all_[static_cast<size_t>(rank)].peer,
                       [this, group = communicator_, rank](const Status& why) {
                         roll_call_.note_loss();
-                        CollectiveAccess::group(group).lost(rank, why);
+                        CollectiveAccess::group(group).links()->lost(rank, why);
                       });
   }
 }

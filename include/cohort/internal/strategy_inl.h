@@ -24,13 +24,14 @@ struct ReduceLeaf {
   Strategy& strategy;
   ReduceOp op;
   const ReduceAxes& axes;
+  Site site;
 
   template <typename T>
   auto operator()(const T& leaf) const {
     if constexpr (PerReplicaType<T>) {
       return of_replicas(leaf);
     } else {
-      return strategy.reduce_value(op, DistributedValue(leaf), axes);
+      return strategy.reduce_value(op, DistributedValue(leaf), axes, site);
     }
   }
 
@@ -43,7 +44,7 @@ struct ReduceLeaf {
     } else if constexpr (HasFields<T>) {
       return of_fields(values);
     } else {
-      return strategy.reduce_value(op, DistributedValue(values), axes);
+      return strategy.reduce_value(op, DistributedValue(values), axes, site);
     }
   }
 
@@ -95,6 +96,9 @@ Gradient as_contribution(const T& leaf) {
     return static_cast<Tensor>(leaf);
   }
 }
+// Whether a leaf of that type may hold nothing, and so may differ from replica to replica.
+template <typename T>
+inline constexpr bool kMayLack = std::same_as<T, Gradient> || std::same_as<T, DistributedValue>;
 // What stands in the place of such a leaf afterwards.
 template <typename T>
 auto as_result(const T&, const Gradient& value) {
@@ -177,24 +181,28 @@ auto ReplicaContext::merge_call(const Merge& merge, const Args&... args) {
 }
 
 template <typename T>
-auto ReplicaContext::all_reduce(ReduceOp op, const T& value, const CommunicationOptions& options) {
+auto ReplicaContext::all_reduce(ReduceOp op, const T& value, const CommunicationOptions& options,
+                                Site site) {
   std::vector<Gradient> leaves;
+  bool may_lack = false;
   const auto collect = [&](const auto& leaf) {
     leaves.push_back(internal::as_contribution(leaf));
+    may_lack |= internal::kMayLack<std::remove_cvref_t<decltype(leaf)>>;
     return internal::as_result(leaf, leaves.back());
   };
   internal::map_leaves(collect, value);
-  const std::vector<Gradient> reduced = all_reduce_values(op, leaves, options);
+  const std::vector<Gradient> reduced = all_reduce_values(op, leaves, may_lack, options, site);
   size_t next = 0;
   return internal::map_leaves(
       [&](const auto& leaf) { return internal::as_result(leaf, reduced[next++]); }, value);
 }
 
 template <typename T>
-auto ReplicaContext::all_gather(const T& value, int axis, const CommunicationOptions& options) {
+auto ReplicaContext::all_gather(const T& value, int axis, const CommunicationOptions& options,
+                                Site site) {
   return internal::map_leaves(
       [&](const auto& leaf) {
-        return all_gather_value(internal::as_contribution(leaf), axis, options);
+        return all_gather_value(internal::as_contribution(leaf), axis, options, site);
       },
       value);
 }
@@ -225,15 +233,15 @@ auto Strategy::run(F&& f, const Args&... args) {
 }
 
 template <typename T>
-auto Strategy::reduce(ReduceOp op, const T& value, const ReduceAxes& axes) {
+auto Strategy::reduce(ReduceOp op, const T& value, const ReduceAxes& axes, Site site) {
   check_cross_replica("reduce");
-  return internal::map_leaves(internal::ReduceLeaf{*this, op, axes}, value);
+  return internal::map_leaves(internal::ReduceLeaf{*this, op, axes, site}, value);
 }
 
 template <typename T>
-Tensor Strategy::gather(const T& value, int axis) {
+Tensor Strategy::gather(const T& value, int axis, Site site) {
   check_cross_replica("gather");
-  return gather_value(DistributedValue(value), axis);
+  return gather_value(DistributedValue(value), axis, site);
 }
 
 template <typename T>

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <string>
+
+#include "cohort/site.h"
+
+namespace cohort::internal {
+
+// While it lives, what this thread does together with other replicas and workers is for `what`, and
+// `site` in the program asked for it. Members compare what a collective is for before they combine
+// values: programs that diverge get an error that names both purposes and both sites, never a wrong
+// sum. `what` must be the same on all members, so it names nothing that only this one knows.
+// Purposes nest: the innermost counts, with the innermost site that is known.
+//
+//   const CollectivePurpose purpose("apply_gradients", site);
+class CollectivePurpose {
+ public:
+  explicit CollectivePurpose(std::string what, Site site = {});
+  ~CollectivePurpose();
+  CollectivePurpose(const CollectivePurpose&) = delete;
+  CollectivePurpose& operator=(const CollectivePurpose&) = delete;
+
+  const std::string& what() const { return what_; }
+  Site site() const { return site_; }
+  // The innermost of this thread; null outside of all.
+  static const CollectivePurpose* current();
+
+ private:
+  const std::string what_;
+  const CollectivePurpose* const outer_;
+  const Site site_;
+};
+
+// While it lives, this thread acts for one that waits, and has that one's purpose; null: none.
+class AdoptedPurpose {
+ public:
+  explicit AdoptedPurpose(const CollectivePurpose* purpose);
+  ~AdoptedPurpose();
+  AdoptedPurpose(const AdoptedPurpose&) = delete;
+  AdoptedPurpose& operator=(const AdoptedPurpose&) = delete;
+
+ private:
+  const CollectivePurpose* const before_;
+};
+
+// Whether members compare the sites too: COHORT_CHECK_LOCKSTEP=1. All members of a group must have
+// the same setting.
+bool compares_sites();
+
+}  // namespace cohort::internal
