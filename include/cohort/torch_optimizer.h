@@ -64,6 +64,7 @@ class TorchOptimizer {
   size_t own() const { return internal::own_torch_copy(copies_.size()); }
   // That of the first copy, for all of them: copies step alike.
   Trackable torch_state() const;
+  static void load(Optimizer& copy, const std::string& saved);
 
   std::vector<std::unique_ptr<Optimizer>> copies_;
   internal::ForeignUpdates updates_;
@@ -78,18 +79,34 @@ Trackable TorchOptimizer<Optimizer>::torch_state() const {
         return bytes.str();
       },
       [this](const std::string& saved) {
-        try {
-          for (const auto& copy : copies_) {
-            std::istringstream bytes(saved);
-            torch::load(*copy, bytes);
-          }
-        } catch (const c10::Error& error) {
-          throw Error(Code::DataLoss,
-                      std::string("[TorchOptimizer] the saved state is not that of an optimizer of "
-                                  "this kind: ") +
-                          error.what_without_backtrace());
-        }
+        for (const auto& copy : copies_) load(*copy, saved);
       });
+}
+
+template <typename Optimizer>
+void TorchOptimizer<Optimizer>::load(Optimizer& copy, const std::string& saved) {
+  // Torch adds to the state that is there, and leaves the options alone.
+  auto before = std::move(copy.state());
+  copy.state().clear();
+  try {
+    std::istringstream bytes(saved);
+    torch::serialize::InputArchive archive, groups;
+    archive.load_from(bytes);
+    copy.load(archive);
+    archive.read("param_groups", groups);
+    for (size_t i = 0; i < copy.param_groups().size(); ++i) {
+      torch::serialize::InputArchive group, options;
+      groups.read("param_groups/" + std::to_string(i), group);
+      group.read("options", options);
+      copy.param_groups()[i].options().serialize(options);
+    }
+  } catch (const c10::Error& error) {
+    copy.state() = std::move(before);
+    throw Error(Code::DataLoss,
+                std::string("[TorchOptimizer] the saved state is not that of an optimizer of this "
+                            "kind: ") +
+                    error.what_without_backtrace());
+  }
 }
 
 template <typename Optimizer>

@@ -18,6 +18,7 @@ BackupReport BackupAndRestore::run(const DistributedDataset& data, const Step& s
   });
   while (!status.ok()) {
     if (!backup_->is_lost_worker(status)) throw Error(status);
+    backup_->note_loss(status, report_.steps);
     status = capture_status([&, why = status] {
       recover(data, why);
       train(data, step);

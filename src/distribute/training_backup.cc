@@ -84,6 +84,7 @@ void TrainingBackup::save(const FindPlace& find) {
 std::string TrainingBackup::find_latest() {
   std::string latest;
   share([&] {
+    if (gives_up()) throw Error(last_loss_);
     if (!strategy_.extended().should_checkpoint()) return;
     if (!lock_) lock_.emplace(options_.folder);
     latest = manager_.latest_checkpoint().value_or("");
@@ -126,6 +127,13 @@ void TrainingBackup::restore_objects() {
 bool TrainingBackup::is_lost_worker(const Status& why) const {
   return several_workers(strategy_) != nullptr &&
          (why.code == Code::Unavailable || why.code == Code::Aborted);
+}
+
+void TrainingBackup::note_loss(const Status& why, int64_t steps) {
+  const bool same = why.message == last_loss_.message && steps == last_loss_steps_;
+  same_losses_ = same ? same_losses_ + 1 : 1;
+  last_loss_ = why;
+  last_loss_steps_ = steps;
 }
 
 void TrainingBackup::await_workers() {

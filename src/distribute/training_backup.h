@@ -43,10 +43,17 @@ class TrainingBackup {
 
   // Whether that is the loss of another worker, which may be started again.
   bool is_lost_worker(const Status& why) const;
+  // Takes note of what looks like a loss after so many steps. The same error at the same step again
+  // and again is none: after it was met too often here, the next restore() throws it, on all
+  // workers.
+  void note_loss(const Status& why, int64_t steps);
+  bool gives_up() const { return same_losses_ > kMaxSameLosses; }
   // Waits until all workers are there again. Throws DeadlineExceeded when they do not come in time.
   void await_workers();
 
  private:
+  static constexpr int kMaxSameLosses = 2;
+
   // Each worker's text, by worker.
   std::vector<std::string> texts_of_all(const std::string& own) const;
   // What the chief finds.
@@ -60,6 +67,9 @@ class TrainingBackup {
   Checkpoint checkpoint_;
   CheckpointManager manager_;
   std::optional<BackupLock> lock_;  // of the chief
+  Status last_loss_;
+  int64_t last_loss_steps_ = 0;
+  int same_losses_ = 0;  // how often that error was met at that step, one after the other
 };
 
 }  // namespace cohort::internal

@@ -162,6 +162,21 @@ TEST_F(WorkerCheckpoints, BackupsThatOneWorkerCannotReadFailOnAllWorkers) {
   });
 }
 
+// It is of a code that says that another worker is lost.
+TEST_F(WorkerCheckpoints, AnErrorThatComesBackEndsATrainingWithBackupsOnAllWorkers) {
+  test::on_workers(kWorkers, [&](MultiWorkerMirroredStrategy& strategy) {
+    BackupAndRestore backup(strategy, {}, backup_in(path("backup")));
+    int met = 0;
+    const auto fail = [&](const DistributedElement&) {
+      if (strategy.is_chief()) return expect_in_step(strategy);
+      ++met;
+      throw Error(Code::Unavailable, "the meter does not answer");
+    };
+    EXPECT_ERROR(Code::FailedPrecondition, "ends on all", backup.run(four_steps(strategy), fail));
+    EXPECT_EQ(met, strategy.is_chief() ? 0 : 3);
+  });
+}
+
 TEST_F(WorkerCheckpoints, ASecondRunIsKeptFromTheBackupsOfTheFirst) {
   OneDeviceStrategy strategy("CPU:0");
   const auto scope = strategy.scope();

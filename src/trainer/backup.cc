@@ -97,12 +97,14 @@ void Backup::save(const FindPlace& find, const History& history) {
 }
 
 bool Backup::can_recover(const Status& why) const {
-  return backup_ && (backup_->is_lost_worker(why) || trainer_.runner->is_loss(why));
+  if (!backup_ || backup_->gives_up()) return false;
+  return backup_->is_lost_worker(why) || trainer_.runner->is_loss(why);
 }
 
 void Backup::await_tasks(const Status& why) {
   log_warning("[Trainer] after step {}: {}; goes back to the last backup when all tasks are there",
               trainer_.progress.step, why.to_string());
+  backup_->note_loss(why, trainer_.progress.step);
   trainer_.runner->await_tasks();
   if (backup_->is_lost_worker(why)) backup_->await_workers();
 }

@@ -39,6 +39,7 @@ class Backup {
   // Whether the training can go on from the last backup after this error; it waits until all tasks
   // are there again, and says so in the log.
   bool can_recover(const Status& why) const;
+  // Throws, at the next restore(), what was met too often.
   void await_tasks(const Status& why);
 
  private:

@@ -15,10 +15,6 @@
 namespace cohort::internal {
 namespace {
 
-// So often one error at one step is taken for the loss of another task. What a callback throws here
-// each time may look like one.
-constexpr int kSameErrors = 2;
-
 std::optional<int64_t> known_count(int64_t cardinality) {
   return cardinality >= 0 ? std::optional(cardinality) : std::nullopt;
 }
@@ -54,16 +50,16 @@ Fit::Fit(Trainer& trainer, TrainerImpl& impl, const data::Dataset& dataset,
 }
 
 History Fit::run() {
+  std::optional<Status> lost;
   while (true) {
     try {
-      if (lost_) backup_.await_tasks(*lost_);
+      if (lost) backup_.await_tasks(*lost);
       resume();
       train();
       return history_;
     } catch (const Error& error) {
-      if (gives_up_ || !backup_.can_recover(error.status())) throw;
-      gives_up_ = happens_again(error.status());
-      lost_ = error.status();
+      if (!backup_.can_recover(error.status())) throw;
+      lost = error.status();
     }
   }
 }
@@ -107,31 +103,17 @@ std::string Fit::settings() const {
 
 int64_t Fit::agree_on_start() {
   const std::string pass = std::to_string(data::internal::next_pass(dataset_));
-  const std::string why = gives_up_ ? lost_->message : "";
   const std::vector<std::string> all =
-      impl_.strategy.extended().gather_from_workers(join_texts({settings(), why, pass}));
-  if (gives_up_) throw Error(*lost_);
+      impl_.strategy.extended().gather_from_workers(join_texts({settings(), pass}));
   const std::vector<std::string> first = split_texts(all[0]);
-  for (size_t worker = 0; worker < all.size(); ++worker) {
-    const std::vector<std::string> other = split_texts(all[worker]);
-    if (!other.at(1).empty()) {
-      raise(Code::FailedPrecondition, "[Trainer] worker {} gives up, and with it all: {}", worker,
-            other[1]);
-    }
-    if (other.at(0) == first.at(0)) continue;
+  for (size_t worker = 1; worker < all.size(); ++worker) {
+    const std::string other = split_texts(all[worker]).at(0);
+    if (other == first.at(0)) continue;
     raise(Code::InvalidArgument,
           "[Trainer::fit] all workers must train alike: worker 0 has {}; worker {} has {}",
-          first[0], worker, other[0]);
+          first[0], worker, other);
   }
-  return std::stoll(first.at(2));
-}
-
-bool Fit::happens_again(const Status& error) {
-  const bool same = error.message == last_error_ && impl_.progress.step == last_step_;
-  times_ = same ? times_ + 1 : 1;
-  last_error_ = error.message;
-  last_step_ = impl_.progress.step;
-  return times_ > kSameErrors;
+  return std::stoll(first.at(1));
 }
 
 void Fit::resume() {

@@ -25,12 +25,10 @@ class Fit {
   // worker that failed throw Aborted.
   void together(const std::function<void()>& part);
   [[noreturn]] void throw_failures(const std::exception_ptr& own);
-  // All workers: that they train alike, that none gives up, and from which pass on.
+  // All workers: that they train alike, and from which pass on.
   int64_t agree_on_start();
   std::string settings() const;
 
-  // Whether this error was met too often at this step.
-  bool happens_again(const Status& error);
   // From the last backup, or from the beginning.
   void resume();
   void train();
@@ -55,12 +53,7 @@ class Fit {
   History history_;
   Backup::Place place_;  // where the running epoch is
   std::optional<DistributedIterator> input_;
-  bool stopping_ = false;       // on all workers
-  std::optional<Status> lost_;  // why this worker is to begin again
-  bool gives_up_ = false;
-  std::string last_error_;
-  int64_t last_step_ = 0;
-  int times_ = 0;  // that error, at that step
+  bool stopping_ = false;  // on all workers
 };
 
 }  // namespace cohort::internal

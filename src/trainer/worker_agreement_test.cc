@@ -34,21 +34,23 @@ struct Outcome {
   bool operator==(const Outcome&) const = default;
 };
 
+// Epochs of so many steps are of data without end.
 Outcome fit(MultiWorkerMirroredStrategy& strategy, FitOptions options) {
   const auto scope = strategy.scope();
   nn::Dense model(1, 1, {.kernel_initializer = nn::zeros()});
   optim::Sgd optimizer({.learning_rate = 0.1});
   Trainer trainer(model, nn::mean_squared_error, optimizer);
   options.progress = false;
-  const History history = trainer.fit(batches(), options);
+  const History history =
+      trainer.fit(options.steps_per_epoch > 0 ? batches().repeat() : batches(), options);
   return {.steps = trainer.progress().step,
           .epochs = history.epochs.size(),
           .weights = model.kernel().read_value().to_string()};
 }
 
 // Stops at that step, on that worker alone.
-FitOptions stopping(const Strategy& strategy, int worker, int64_t step) {
-  const bool here = strategy.extended().input_context().input_pipeline_id() == worker;
+FitOptions stopping(const MultiWorkerMirroredStrategy& strategy, int worker, int64_t step) {
+  const bool here = strategy.worker_id() == worker;
   return {.epochs = 3,
           .callbacks = {std::make_shared<LambdaCallback>(
               LambdaCallbacks{.on_step_end = [=](Trainer& trainer, const Logs&) {
@@ -56,20 +58,26 @@ FitOptions stopping(const Strategy& strategy, int worker, int64_t step) {
               }})}};
 }
 
+void expect_same_stop(int worker, int64_t step, int64_t steps_per_epoch) {
+  std::vector<Outcome> found(kWorkers);
+  test::on_workers(
+      kWorkers,
+      [&](MultiWorkerMirroredStrategy& strategy) {
+        FitOptions options = stopping(strategy, worker, step);
+        options.steps_per_epoch = steps_per_epoch;
+        found[static_cast<size_t>(strategy.worker_id())] = fit(strategy, options);
+      },
+      kBounded);
+  EXPECT_EQ(found[0], found[1]) << worker << " at " << step;
+  EXPECT_EQ(found[0].steps, step) << worker;
+}
+
 TEST(WorkersOfATrainer, StopAfterTheSameStepWhicheverOneStops) {
-  for (const int who : {0, 1}) {
+  for (const int worker : {0, 1}) {
     for (const int64_t step : {int64_t{1}, int64_t{9}, 2 * kStepsPerEpoch}) {
-      std::vector<Outcome> found(kWorkers);
-      test::on_workers(
-          kWorkers,
-          [&](MultiWorkerMirroredStrategy& strategy) {
-            found[static_cast<size_t>(strategy.worker_id())] =
-                fit(strategy, stopping(strategy, who, step));
-          },
-          kBounded);
-      EXPECT_EQ(found[0], found[1]) << who << " at " << step;
-      EXPECT_EQ(found[0].steps, step) << who;
+      expect_same_stop(worker, step, 0);
     }
+    expect_same_stop(worker, 8, kStepsPerEpoch);
   }
 }
 
@@ -173,11 +181,12 @@ TEST(WorkersOfATrainer, GiveUpTogether) {
         fit(strategy, {.callbacks = {fail}, .backup = folder.path()});
       },
       kBounded);
-  EXPECT_EQ(statuses[1].code, Code::Unavailable) << statuses[1].to_string();
-  EXPECT_EQ(statuses[0].code, Code::FailedPrecondition) << statuses[0].to_string();
-  EXPECT_NE(statuses[0].message.find("worker 1 gives up"), std::string::npos)
-      << statuses[0].to_string();
-  EXPECT_NE(statuses[0].message.find("does not answer"), std::string::npos);
+  for (const Status& status : statuses) {
+    EXPECT_EQ(status.code, Code::FailedPrecondition) << status.to_string();
+    EXPECT_NE(status.message.find("on worker 1"), std::string::npos) << status.to_string();
+    EXPECT_NE(status.message.find("does not answer"), std::string::npos) << status.to_string();
+  }
+  EXPECT_EQ(chiefs_errors, 3);
 }
 
 TEST(WorkersOfATrainer, HearThatTheChiefCannotWrite) {

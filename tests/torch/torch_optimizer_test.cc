@@ -120,7 +120,9 @@ TEST(TorchOptimizer, IsKeptByACheckpoint) {
   const TorchModule<Scales> net;
   TorchOptimizer<torch::optim::SGD> optimizer(net, kMomentum);
   Checkpoint checkpoint({{"net", net}, {"optimizer", optimizer}});
+  checkpoint.write(prefix + "-0");
   step(strategy, net, optimizer);
+  const Doubles first = values(net.variables()[0]);
   step(strategy, net, optimizer);
   checkpoint.write(prefix);
   step(strategy, net, optimizer);
@@ -137,6 +139,9 @@ TEST(TorchOptimizer, IsKeptByACheckpoint) {
   checkpoint.read(prefix);  // back again
   step(strategy, net, optimizer);
   EXPECT_EQ(values(net.variables()[0]), expected);
+  checkpoint.read(prefix + "-0");  // when there was no momentum
+  step(strategy, net, optimizer);
+  EXPECT_EQ(values(net.variables()[0]), first);
 
   TorchOptimizer<torch::optim::Adam> adam(again);
   EXPECT_ERROR(Code::DataLoss, "optimizer of this kind",
