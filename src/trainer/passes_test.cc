@@ -1,4 +1,4 @@
-// In which order fit() sees shuffled data: each pass has another number, whoever makes it.
+// In which order fit() sees shuffled data: each pass has a number of its own.
 
 #include <gtest/gtest.h>
 
@@ -66,7 +66,7 @@ TEST(Passes, TrainersOfOneDatasetSeeDifferentOrders) {
   EXPECT_EQ(distinct(orders), 4u);
 }
 
-// As in a loop that batches inside of it.
+// As in a loop that calls batch() each time.
 TEST(Passes, DatasetsThatShareAShuffleSeeDifferentOrders) {
   const data::Dataset shuffle = numbers().shuffle(kSamples, {.seed = 5});
   Rig rig;
