@@ -20,7 +20,7 @@ class TrainingBackup;
 }
 
 struct BackupOptions {
-  std::string folder = {};  // of the backups; all workers must see it
+  std::string folder = {};  // of the backups; all workers must see it, and no other run may use it
   int64_t every_steps = 100;
   int max_to_keep = 2;
   // So long those who are left wait for a lost worker to be started again.
@@ -46,7 +46,9 @@ struct BackupReport {
 //              [&](const DistributedElement& batch) { strategy.run(step, batch); });
 //
 // All workers do the same. Variables are made before run(), and seeds are set before the dataset is
-// made. Not thread-safe.
+// made. From the first run() until the end of this object, other runs are kept from the folder; the
+// folder of a killed process is free. A backup that cannot be written or read is an error on all
+// workers. Not thread-safe.
 class BackupAndRestore {
  public:
   using Step = std::function<void(const DistributedElement& element)>;
@@ -59,7 +61,8 @@ class BackupAndRestore {
   BackupAndRestore& operator=(const BackupAndRestore&) = delete;
 
   // Calls `step` for every element that no backup has behind it. Throws what it throws, other than
-  // the loss of a worker; DeadlineExceeded when a lost worker does not come back in time.
+  // the loss of a worker; DeadlineExceeded when a lost worker does not come back in time;
+  // FailedPrecondition, naming host, process and run, when another run uses the folder.
   BackupReport run(const DistributedDataset& data, const Step& step);
   const BackupReport& report() const { return report_; }
 

@@ -249,13 +249,15 @@ class Trackable {
   Trackable(const metrics::Metric& metric);
   Trackable(const Checkpoint& part);
 
-  // Bytes that the program makes and takes.
+  // Bytes that the program makes and takes. Workers that save together keep those of each, and get
+  // their own back; another number of workers gets the chief's.
   using SaveBytes = std::function<std::string()>;
   using RestoreBytes = std::function<void(const std::string& saved)>;
   static Trackable bytes(SaveBytes save, RestoreBytes restore);
 
   // How far `iterator` is in `dataset`, buffers and all; restoring replaces the iterator, which
-  // must outlive the checkpoint. For distributed datasets too.
+  // must outlive the checkpoint. For distributed datasets too, of each worker its own; then the
+  // checkpoint has variables of the strategy, or is saved and restored in the strategy's scope.
   template <typename Dataset, typename Iterator>
   static Trackable position(const Dataset& dataset, Iterator& iterator) {
     return bytes([&iterator] { return iterator.save(); },
@@ -306,7 +308,8 @@ struct CheckpointOptions {
 //
 // Tensors are saved by path: "model/0/kernel". A strategy's variables are saved as one value each
 // and restored to any number of replicas, or to ordinary variables. Of several workers the chief
-// alone writes; those that call save() with it only take part in reading the values. Use it outside
+// alone writes, but all call save() or write(): values may be made of all workers' together, and
+// what goes wrong on one of them is thrown on all. Use it outside
 // of replicas; save and restore are not for two threads at the same time. A handle: copies are the
 // same checkpoint.
 class Checkpoint {

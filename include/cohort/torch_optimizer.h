@@ -5,8 +5,11 @@
 #include <torch/torch.h>
 
 #include <memory>
+#include <sstream>
+#include <string>
 #include <vector>
 
+#include "cohort/checkpoint.h"
 #include "cohort/internal/foreign_updates.h"
 #include "cohort/torch_module.h"
 
@@ -14,7 +17,7 @@ namespace cohort {
 
 // One of torch's own optimizers under a strategy: TorchOptimizer<torch::optim::Adam> adam(net,
 // torch::optim::AdamOptions(1e-3)), one for each copy of the module. The strategy's guards watch
-// over its updates.
+// over its updates. A Checkpoint keeps it, as it keeps a module: {"optimizer", adam}.
 template <typename Optimizer>
 class TorchOptimizer {
  public:
@@ -34,6 +37,13 @@ class TorchOptimizer {
   // Number of steps made.
   Variable iterations() const { return updates_.iterations(); }
 
+  // The number of steps and what torch's optimizer keeps: its state and its options, learning rate
+  // included. The optimizer must outlive the checkpoint.
+  operator Trackable() const {
+    const Count count{updates_};
+    return Checkpoint({{"iterations", count}, {"torch", torch_state()}});
+  }
+
   // The own replica's; outside of `run` the first. A change of its options is that copy's alone:
   // configure() reaches all.
   Optimizer& operator*() const { return *copies_[own()]; }
@@ -45,11 +55,59 @@ class TorchOptimizer {
   }
 
  private:
+  // The variable is another one after the first step.
+  struct Count {
+    nn::NamedVariables named_variables() const { return {{"", updates.iterations()}}; }
+    const internal::ForeignUpdates& updates;
+  };
+
   size_t own() const { return internal::own_torch_copy(copies_.size()); }
+  // That of the first copy, for all of them: copies step alike.
+  Trackable torch_state() const;
+  static void load(Optimizer& copy, const std::string& saved);
 
   std::vector<std::unique_ptr<Optimizer>> copies_;
   internal::ForeignUpdates updates_;
 };
+
+template <typename Optimizer>
+Trackable TorchOptimizer<Optimizer>::torch_state() const {
+  return Trackable::bytes(
+      [this] {
+        std::ostringstream bytes;
+        torch::save(*copies_[0], bytes);
+        return bytes.str();
+      },
+      [this](const std::string& saved) {
+        for (const auto& copy : copies_) load(*copy, saved);
+      });
+}
+
+template <typename Optimizer>
+void TorchOptimizer<Optimizer>::load(Optimizer& copy, const std::string& saved) {
+  // Torch adds to the state that is there, and leaves the options alone.
+  auto before = std::move(copy.state());
+  copy.state().clear();
+  try {
+    std::istringstream bytes(saved);
+    torch::serialize::InputArchive archive, groups;
+    archive.load_from(bytes);
+    copy.load(archive);
+    archive.read("param_groups", groups);
+    for (size_t i = 0; i < copy.param_groups().size(); ++i) {
+      torch::serialize::InputArchive group, options;
+      groups.read("param_groups/" + std::to_string(i), group);
+      group.read("options", options);
+      copy.param_groups()[i].options().serialize(options);
+    }
+  } catch (const c10::Error& error) {
+    copy.state() = std::move(before);
+    throw Error(Code::DataLoss,
+                std::string("[TorchOptimizer] the saved state is not that of an optimizer of this "
+                            "kind: ") +
+                    error.what_without_backtrace());
+  }
+}
 
 template <typename Optimizer>
 template <typename Net>

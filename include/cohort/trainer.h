@@ -51,8 +51,10 @@ struct TrainingProgress {
 };
 
 // Something that happens around the steps of fit(), called in the order in which they were given,
-// outside of replicas, on every worker that runs the program. What it keeps from step to step
-// survives a restart with FitOptions::backup when save() and restore() turn it into bytes and back.
+// outside of replicas, on every worker that runs the program. The figures are those of the chief on
+// all workers. When a callback of one worker throws, fit() ends on all: with its error there, with
+// Aborted, which names it, on the others. What a callback keeps from step to step survives a
+// restart with FitOptions::backup when save() and restore() turn it into bytes and back.
 class Callback {
  public:
   virtual ~Callback() = default;
@@ -108,7 +110,8 @@ struct FitOptions {
   // there behind each epoch and, when not 0, each `backup_steps`; fit() begins with what it finds
   // there. Where other tasks are left when one is lost, they wait until it is started again, and
   // all go on from the last backup. The undisturbed run would have given the same: give shuffles a
-  // seed. Empty: none.
+  // seed. While fit() runs, other runs are kept from the folder: theirs is FailedPrecondition,
+  // which names the host, the process and the run that has it. Empty: none.
   std::string backup = {};
   int64_t backup_steps = 0;
   // A line on standard output, on the chief only, that says how far it is, how well it does, and
@@ -146,8 +149,10 @@ class Trainer {
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
 
-  // Throws InvalidArgument for elements that are no pairs and for datasets without an element, and
-  // what callbacks throw. Data without end is InvalidArgument for evaluate() and predict().
+  // Throws InvalidArgument for elements that are no pairs, for datasets without an element and for
+  // workers whose options differ, and what callbacks throw. Data without end is InvalidArgument for
+  // evaluate() and predict(). A dataset that shuffles has another order in each epoch of each call,
+  // whichever Trainer makes it; a training that goes on from a backup continues the orders it had.
   History fit(const data::Dataset& dataset, const FitOptions& options = {});
   // "loss" and the metrics, over everything, with layers in evaluation mode.
   Logs evaluate(const data::Dataset& dataset);
@@ -157,7 +162,8 @@ class Trainer {
 
   // For callbacks.
   const TrainingProgress& progress() const;
-  // fit() ends behind the steps that run, with the running epoch's figures so far.
+  // fit() ends behind the steps that run, with the running epoch's figures so far. When one of
+  // several workers calls it, all end after the same step. Any thread may call it.
   void stop();
   // Whether this is the worker that writes files and speaks.
   bool is_chief() const;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/raise.h"
+#include "base/worker_texts.h"
 #include "checkpoint/checkpoint_impl.h"
 #include "checkpoint/saving.h"
 #include "checkpoint/state_file.h"
@@ -49,7 +50,7 @@ void check_exists_at_once(const std::string& path, const VariableImpl& variable)
         path);
 }
 
-// Values as they are now. A variable without one is left out.
+// The variables' values as they are now. A variable without one is left out.
 Snapshot snapshot_of(const TrackedState& state) {
   Snapshot snapshot;
   for (const auto& [path, variable] : state.variables) {
@@ -57,17 +58,52 @@ Snapshot snapshot_of(const TrackedState& state) {
     check_exists_at_once(path, impl);
     if (impl.is_initialized()) snapshot.add(path, impl.value_across());
   }
-  for (const auto& [path, bytes] : state.bytes) snapshot.add(path, Tensor(bytes.save()));
   return snapshot;
 }
 
 // Of several workers that save together the chief writes. All read the values, because some are
 // made of all workers' together.
-bool writes_here(const TrackedState& state) {
-  return std::all_of(state.variables.begin(), state.variables.end(), [](const auto& entry) {
-    const Strategy* const made_by = VariableAccess::impl(entry.second)->strategy;
-    return made_by == nullptr || made_by->extended().should_checkpoint();
+bool writes_here(const StrategyExtended* strategy) {
+  return strategy == nullptr || strategy->should_checkpoint();
+}
+
+// What each worker says, by worker.
+std::vector<std::string> texts_of_all(StrategyExtended* strategy, const std::string& own) {
+  return strategy == nullptr ? std::vector{own} : strategy->gather_from_workers(own);
+}
+
+// The program's own bytes as they are now. Several workers save those of each: positions in the
+// data differ. Throws on all workers what one of them met before or meets here.
+void add_bytes(const TrackedState& state, StrategyExtended* strategy,
+               const std::exception_ptr& before, Snapshot& snapshot) {
+  std::vector<std::string> own;
+  const std::exception_ptr thrown = capture_exception([&] {
+    if (before != nullptr) std::rethrow_exception(before);
+    for (const auto& [path, bytes] : state.bytes) own.push_back(bytes.save());
   });
+  std::vector<std::string> outcomes;
+  std::vector<std::vector<std::string>> bytes;
+  for (const std::string& text :
+       texts_of_all(strategy, join_texts({outcome_text(thrown), join_texts(own)}))) {
+    const std::vector<std::string> parts = split_texts(text);
+    outcomes.push_back(parts.at(0));
+    bytes.push_back(split_texts(parts.at(1)));
+  }
+  throw_first_failure("Checkpoint", thrown, outcomes);
+  for (size_t worker = 1; worker < bytes.size(); ++worker) {
+    if (bytes[worker].size() == bytes[0].size()) continue;
+    raise(Code::InvalidArgument,
+          "[Checkpoint] worker 0 tracks {} objects that are bytes, and worker {} tracks {}; track "
+          "the same on all workers",
+          bytes[0].size(), worker, bytes[worker].size());
+  }
+  size_t index = 0;
+  for (const auto& [path, unused] : state.bytes) {
+    std::vector<std::string> of_workers;
+    for (const auto& worker : bytes) of_workers.push_back(worker.at(index));
+    ++index;
+    snapshot.add(path, of_workers.size() == 1 ? Tensor(of_workers[0]) : Tensor::from(of_workers));
+  }
 }
 
 // The list with one more at its end, in a folder that nobody else keeps books of.
@@ -140,21 +176,27 @@ TrackedState CheckpointImpl::collect_all() const {
   return state;
 }
 
+// What fails on one worker alone must not keep it from what all do together: the failure is kept
+// until the workers tell each other how it went.
 void CheckpointImpl::save(const std::string& prefix, std::optional<int64_t> number,
                           const std::function<void()>& written) {
   const PlainDispatch plain;
-  queue_.wait();
+  const std::exception_ptr before = capture_exception([&] { queue_.wait(); });
   const int64_t counter = save_counter() + (number ? 1 : 0);
   const TrackedState state = collect_all();
+  StrategyExtended* const strategy = state.strategy();
   Snapshot snapshot = snapshot_of(state);
+  add_bytes(state, strategy, before, snapshot);
   snapshot.add(kSaveCounter, Tensor::from(std::vector<int64_t>{counter}, Shape{}));
   const int64_t bytes = snapshot.bytes();
-  if (writes_here(state)) {
+  const std::exception_ptr thrown = capture_exception([&] {
+    if (!writes_here(strategy)) return;
     queue_.run(prefix, bytes, [=, made = std::move(snapshot)](BytesWritten& progress) {
       write_checkpoint(prefix, number, made.items, made.values, &progress);
       if (written) written();
     });
-  }
+  });
+  throw_first_failure("Checkpoint", thrown, texts_of_all(strategy, outcome_text(thrown)));
   set_save_counter(counter);
 }
 

@@ -73,6 +73,24 @@ void RestoreState::check_fits(const std::string& name, DType dtype, const Shape&
         shape.to_string());
 }
 
+// One text, or one of each worker.
+Shape RestoreState::bytes_shape(const std::string& path) const {
+  const auto& saved = files_.manifest().tensors;
+  const auto found = saved.find(path);
+  const bool several =
+      found != saved.end() && found->second.shape.rank() == 1 && found->second.shape[0] > 1;
+  return several ? found->second.shape : Shape{};
+}
+
+std::string RestoreState::read_bytes(const std::string& path, const TrackedState& state) const {
+  const std::vector<std::string> of_workers = files_.read(path).to_vector<std::string>();
+  if (of_workers.size() == 1) return of_workers[0];
+  const StrategyExtended* const strategy = state.strategy();
+  const InputContext worker = strategy == nullptr ? InputContext() : strategy->input_context();
+  const bool as_many = static_cast<size_t>(worker.num_input_pipelines()) == of_workers.size();
+  return of_workers.at(as_many ? static_cast<size_t>(worker.input_pipeline_id()) : 0);
+}
+
 RestoreState::Values RestoreState::read_values(const TrackedState& state) {
   Values values;
   const auto wanted = [&](const std::string& path, DType dtype, const Shape& shape) {
@@ -83,8 +101,8 @@ RestoreState::Values RestoreState::read_values(const TrackedState& state) {
     return true;
   };
   for (const auto& [path, bytes] : state.bytes) {
-    if (wanted(path, kString, {})) {
-      values.bytes.emplace_back(bytes.restore, files_.read(path).to<std::string>());
+    if (wanted(path, kString, bytes_shape(path))) {
+      values.bytes.emplace_back(bytes.restore, read_bytes(path, state));
     }
   }
   for (const auto& [path, variable] : state.variables) {

@@ -32,6 +32,9 @@ struct RestoreState {
   Values read_values(const TrackedState& state);
   // What a slot goes back to whose optimizer was saved before it had that slot.
   std::optional<double> beginning_of(const TrackedState& state, const std::string& path) const;
+  Shape bytes_shape(const std::string& path) const;
+  // This worker's, where each of as many workers saved its own; else the chief's.
+  std::string read_bytes(const std::string& path, const TrackedState& state) const;
   void check_fits(const std::string& name, DType dtype, const Shape& shape) const;
 
   const CheckpointFiles files_;

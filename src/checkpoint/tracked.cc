@@ -148,6 +148,17 @@ std::optional<TrackedState::AwaitedSlot> TrackedState::awaited_slot(
   return AwaitedSlot{owner->second, slot};
 }
 
+StrategyExtended* TrackedState::strategy() const {
+  StrategyExtended* found = has_strategy() ? &get_strategy().extended() : nullptr;
+  for (const auto& [path, variable] : variables) {
+    const Strategy* const made_by = VariableAccess::impl(variable)->strategy;
+    if (made_by == nullptr) continue;
+    found = &made_by->extended();
+    if (found->input_context().num_input_pipelines() > 1) break;
+  }
+  return found;
+}
+
 }  // namespace internal
 
 using internal::TrackedBytes;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "cohort/checkpoint.h"
+#include "cohort/strategy.h"
 #include "ops/variable_cell.h"
 
 namespace cohort::internal {
@@ -40,6 +41,9 @@ struct TrackedState {
   };
   std::optional<AwaitedSlot> awaited_slot(const std::string& optimizer_path,
                                           const std::string& tensor) const;
+  // Whose workers save and restore this together: the strategy of the variables, else the one in
+  // whose scope this thread is; null without either.
+  StrategyExtended* strategy() const;
 
  private:
   void check_new(const std::string& path) const;

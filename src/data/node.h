@@ -12,6 +12,7 @@
 #include "cohort/data.h"
 #include "data/element_access.h"
 #include "data/iteration.h"
+#include "data/pass_count.h"
 #include "data/state.h"
 
 namespace cohort::data::internal {
@@ -106,6 +107,7 @@ class Node : public std::enable_shared_from_this<Node> {
   const Node& input(size_t index = 0) const { return *inputs[index]; }
 
   std::vector<std::shared_ptr<const Node>> inputs;
+  PassCount passes;
 };
 using NodePtr = std::shared_ptr<const Node>;
 

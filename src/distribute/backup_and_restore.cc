@@ -18,6 +18,7 @@ BackupReport BackupAndRestore::run(const DistributedDataset& data, const Step& s
   });
   while (!status.ok()) {
     if (!backup_->is_lost_worker(status)) throw Error(status);
+    backup_->note_loss(status, report_.steps);
     status = capture_status([&, why = status] {
       recover(data, why);
       train(data, step);
@@ -27,17 +28,19 @@ BackupReport BackupAndRestore::run(const DistributedDataset& data, const Step& s
 }
 
 void BackupAndRestore::train(const DistributedDataset& data, const Step& step) {
-  DistributedIterator iterator = position_.empty() ? data.iterator() : data.iterator(position_);
-  while (const auto element = iterator.next_optional()) {
+  std::optional<DistributedIterator> iterator;
+  backup_->share(
+      [&] { iterator.emplace(position_.empty() ? data.iterator() : data.iterator(position_)); });
+  while (const auto element = iterator->next_optional()) {
     step(*element);
     ++report_.steps;
-    if (report_.steps % every_steps_ == 0) back_up(iterator);
+    if (report_.steps % every_steps_ == 0) back_up(*iterator);
   }
-  if (report_.steps % every_steps_ != 0) back_up(iterator);
+  if (report_.steps % every_steps_ != 0) back_up(*iterator);
 }
 
 void BackupAndRestore::back_up(DistributedIterator& iterator) {
-  backup_->save({.steps = report_.steps, .position = iterator.save()});
+  backup_->save([&] { return internal::TrainingPlace{report_.steps, iterator.save()}; });
 }
 
 void BackupAndRestore::resume(const DistributedDataset& data) {
@@ -45,7 +48,7 @@ void BackupAndRestore::resume(const DistributedDataset& data) {
     report_.steps = place->steps;
     position_ = place->position;
   } else {
-    backup_->begin({.steps = 0, .position = data.iterator().save()});
+    backup_->begin([&] { return internal::TrainingPlace{0, data.iterator().save()}; });
   }
 }
 

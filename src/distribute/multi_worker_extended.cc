@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/purpose.h"
 #include "base/raise.h"
+#include "collectives/access.h"
 #include "distribute/context.h"
 #include "distribute/variables.h"
 #include "distribute/worker_reductions.h"
@@ -76,6 +77,7 @@ void MultiWorkerExtended::join(std::chrono::milliseconds timeout, bool resumes) 
   const CollectivePurpose purpose("the start of the strategy");
   gradients_.reset();
   group_.reset();
+  updates_.clear();
   group_ = std::make_unique<WorkerGroup>(
       workers_, WorkerGroup::Options{.start = {.credentials = options_.credentials,
                                                .timeout = timeout,
@@ -118,6 +120,17 @@ std::vector<Gradients> MultiWorkerExtended::gradient_terms(const Gradients& own,
   return gradients_->terms(own, variables);
 }
 
+int64_t MultiWorkerExtended::count_update(const Variable& optimizers_count, size_t local_replica) {
+  const std::lock_guard lock(updates_mutex_);
+  const std::shared_ptr<const VariableImpl> key = VariableAccess::impl(optimizers_count);
+  auto found = updates_.find(key);
+  if (found == updates_.end()) {
+    std::erase_if(updates_, [](const auto& entry) { return entry.first.expired(); });
+    found = updates_.emplace(key, std::vector<int64_t>(num_local_replicas())).first;
+  }
+  return ++found->second[local_replica];
+}
+
 void MultiWorkerExtended::rejoin(std::chrono::milliseconds timeout) { join(timeout, true); }
 
 Communicator MultiWorkerExtended::communicator() const {
@@ -153,6 +166,16 @@ InputTotals MultiWorkerExtended::sum_over_workers(const InputTotals& here) {
           .samples = sums[1],
           .failed_workers = sums[2],
           .undescribed_workers = sums[3]};
+}
+
+std::vector<int64_t> MultiWorkerExtended::sum_numbers(const std::vector<int64_t>& here,
+                                                      const std::string& what) {
+  if (is_alone()) return here;
+  const MeetingClock::Scope meeting(*meetings_);
+  Communicator workers = group_->communicator();
+  return all_reduce_named(workers, {Tensor::from(here)}, ReduceOp::Sum, what,
+                          collective_options(options_.communication))[0]
+      .to_vector<int64_t>();
 }
 
 std::vector<std::string> MultiWorkerExtended::gather_from_workers(const std::string& here) {

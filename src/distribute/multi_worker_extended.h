@@ -1,6 +1,8 @@
 #pragma once
 
+#include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -60,6 +62,8 @@ class MultiWorkerExtended : public MirroredExtended {
   int worker_id() const { return workers_.self; }
   bool is_chief() const { return workers_.is_chief; }
   Communicator communicator() const;
+  // The sums over all workers, which call it together and compare `what` the numbers are.
+  std::vector<int64_t> sum_numbers(const std::vector<int64_t>& here, const std::string& what);
 
   // For BackupAndRestore. After a worker was lost: leaves the group and waits for all workers, the
   // lost one's successor among them, to form a new one. All that are left call it; variables keep
@@ -77,6 +81,10 @@ class MultiWorkerExtended : public MirroredExtended {
   // else empty. All workers call it.
   std::vector<Gradients> gradient_terms(const Gradients& own,
                                         const std::vector<Variable>& variables);
+  // In a replica that made an update which `optimizers_count` counts: how many of them the workers
+  // have made since they came together. All know that alike, while the optimizer of a worker that
+  // was started again may count anew.
+  int64_t count_update(const Variable& optimizers_count, size_t local_replica);
   // Who listens to the tapes of a replica; null when nobody does.
   GradientListener* gradient_listener(size_t local_replica) const;
 
@@ -107,6 +115,9 @@ class MultiWorkerExtended : public MirroredExtended {
   WorkerCollectives together_{meetings_};
   std::unique_ptr<WorkerGroup> group_;  // null for one worker, as the next
   std::unique_ptr<WorkerGradients> gradients_;
+  std::mutex updates_mutex_;
+  // Guarded by updates_mutex_: by an optimizer's count of updates, those of each local replica.
+  std::map<std::weak_ptr<const VariableImpl>, std::vector<int64_t>, std::owner_less<>> updates_;
 };
 
 }  // namespace cohort::internal

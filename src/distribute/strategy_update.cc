@@ -126,9 +126,14 @@ Tensor StrategyUpdate::now_or_later(const Gradients& gradients,
 Tensor StrategyUpdate::own_copy(ReplicaContext& replica, std::span<const Gradients> terms,
                                 const std::vector<Variable>& variables, const Step& step) const {
   const Tensor count = one_copy(replica.local_replica(), terms, step);
-  if (thread_dispatch().builder == nullptr) {
-    guard_against_divergence(replica, strategy_.extended().guards(), variables,
-                             count.to<int64_t>());
+  if (thread_dispatch().builder != nullptr) return count;
+  const GuardOptions guards = strategy_.extended().guards();
+  auto* const workers = dynamic_cast<MultiWorkerExtended*>(&strategy_.extended());
+  const int64_t updates = workers == nullptr
+                              ? count.to<int64_t>()
+                              : workers->count_update(step.taken, replica.local_replica());
+  if (divergence_guard_is_due(guards, updates)) {
+    guard_against_divergence(replica, guards, variables, count.to<int64_t>());
   }
   return count;
 }

@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "base/raise.h"
+#include "base/worker_texts.h"
 #include "cohort/random.h"
 #include "distribute/multi_worker_extended.h"
 
@@ -28,25 +29,6 @@ Tensor numbers_of(const std::string& text) {
   return Tensor::from(std::move(numbers));
 }
 
-// Several texts as one, each after its length.
-std::string joined(const std::vector<std::string>& texts) {
-  std::string all;
-  for (const std::string& text : texts) all += fmt::format("{} {}", text.size(), text);
-  return all;
-}
-
-std::vector<std::string> separated(const std::string& all) {
-  std::vector<std::string> texts;
-  for (size_t at = 0; at < all.size();) {
-    const size_t space = all.find(' ', at);
-    if (space == std::string::npos) break;
-    const size_t size = std::stoul(all.substr(at, space - at));
-    texts.push_back(all.substr(space + 1, size));
-    at = space + 1 + size;
-  }
-  return texts;
-}
-
 const BackupOptions& checked(const BackupOptions& options) {
   if (options.folder.empty()) raise(Code::InvalidArgument, "[BackupAndRestore] needs a folder");
   if (options.every_steps < 1 || options.max_to_keep < 1) {
@@ -66,46 +48,59 @@ TrainingBackup::TrainingBackup(Strategy& strategy, const std::vector<Checkpoint:
       checkpoint_(objects),
       manager_(checkpoint_, options_.folder,
                {.max_to_keep = options_.max_to_keep, .checkpoint_name = "backup"}) {
-  checkpoint_.track("backup_and_restore",
-                    Trackable::bytes([this] { return joined(saved_); },
-                                     [this](const std::string& all) { saved_ = separated(all); }));
+  checkpoint_.track("backup_and_restore", Trackable::bytes([this] { return join_texts(saved_); },
+                                                           [this](const std::string& all) {
+                                                             saved_ = split_texts(all);
+                                                           }));
 }
 
 std::vector<std::string> TrainingBackup::texts_of_all(const std::string& own) const {
   return strategy_.extended().gather_from_workers(own);
 }
 
-void TrainingBackup::begin(const TrainingPlace& place) {
-  save(place);
+void TrainingBackup::share(const std::function<void()>& part) const {
+  const std::exception_ptr thrown = capture_exception(part);
+  throw_first_failure("Backup", thrown, texts_of_all(outcome_text(thrown)));
+}
+
+void TrainingBackup::begin(const FindPlace& find) {
+  save(find);
   if (several_workers(strategy_) != nullptr) restore();
 }
 
-void TrainingBackup::save(const TrainingPlace& place) {
-  std::vector<std::string> all{std::to_string(place.steps)};
+void TrainingBackup::save(const FindPlace& find) {
+  TrainingPlace place;
+  share([&] { place = find(); });
   const std::string random = text_of(random::default_generator().state());
+  std::vector<std::string> all{std::to_string(place.steps)};
   for (std::string& text : texts_of_all(random)) all.push_back(std::move(text));
   for (std::string& text : texts_of_all(place.position)) all.push_back(std::move(text));
   saved_ = std::move(all);
-  const Status status = capture_status([&] { manager_.save(place.steps); });
-  const std::string problem = texts_of_all(status.message)[0];
-  throw_if_error(status);
-  if (!problem.empty()) {
-    raise(Code::FailedPrecondition, "[BackupAndRestore] the chief could not write the backup: {}",
-          problem);
-  }
+  const auto scope = strategy_.scope();  // also objects without variables are saved by the chief
+  manager_.save(place.steps);
   if (auto* workers = several_workers(strategy_)) workers->end_newcomer();
 }
 
-std::string TrainingBackup::find_latest() const {
-  const bool writes = strategy_.extended().should_checkpoint();
-  return texts_of_all(writes ? manager_.latest_checkpoint().value_or("") : "")[0];
+std::string TrainingBackup::find_latest() {
+  std::string latest;
+  share([&] {
+    if (gives_up()) throw Error(last_loss_);
+    if (!strategy_.extended().should_checkpoint()) return;
+    if (!lock_) lock_.emplace(options_.folder);
+    latest = manager_.latest_checkpoint().value_or("");
+  });
+  return texts_of_all(latest)[0];
 }
 
 std::optional<TrainingPlace> TrainingBackup::restore() {
   const std::string latest = find_latest();
   if (latest.empty()) return std::nullopt;
-  checkpoint_.restore(latest);
-  const TrainingPlace place = take_own(latest);
+  TrainingPlace place;
+  share([&] {
+    const auto scope = strategy_.scope();
+    checkpoint_.restore(latest);
+    place = take_own(latest);
+  });
   if (auto* workers = several_workers(strategy_)) workers->end_newcomer();
   return place;
 }
@@ -132,6 +127,13 @@ void TrainingBackup::restore_objects() {
 bool TrainingBackup::is_lost_worker(const Status& why) const {
   return several_workers(strategy_) != nullptr &&
          (why.code == Code::Unavailable || why.code == Code::Aborted);
+}
+
+void TrainingBackup::note_loss(const Status& why, int64_t steps) {
+  const bool same = why.message == last_loss_.message && steps == last_loss_steps_;
+  same_losses_ = same ? same_losses_ + 1 : 1;
+  last_loss_ = why;
+  last_loss_steps_ = steps;
 }
 
 void TrainingBackup::await_workers() {

@@ -103,11 +103,6 @@ void report(GuardAction action, int64_t step, const std::string& text) {
 
 // --- Equal copies
 
-bool is_due(const GuardOptions& options, int64_t step) {
-  if (options.divergence == GuardAction::Off || options.divergence_interval <= 0) return false;
-  return step == 1 || step % options.divergence_interval == 0;
-}
-
 // The variables whose copies must be equal.
 std::vector<Variable> comparable(const std::vector<Variable>& variables) {
   std::vector<Variable> all;
@@ -164,9 +159,14 @@ bool passes_finite_guard(ReplicaContext& replica, const PlannedUpdate& update) {
   return action != GuardAction::Skip;
 }
 
+bool divergence_guard_is_due(const GuardOptions& options, int64_t updates) {
+  if (options.divergence == GuardAction::Off || options.divergence_interval <= 0) return false;
+  return updates == 1 || updates % options.divergence_interval == 0;
+}
+
 void guard_against_divergence(ReplicaContext& replica, const GuardOptions& options,
                               const std::vector<Variable>& variables, int64_t step) {
-  if (!is_due(options, step) || replica.num_replicas_in_sync() == 1) return;
+  if (replica.num_replicas_in_sync() == 1) return;
   const std::vector<Variable> compared = comparable(variables);
   replica.merge_call(
       [&](Strategy& strategy, const PerReplica<Tensor>& hashes) {

@@ -18,8 +18,10 @@ struct PlannedUpdate {
 // names the step, the variables, and the replicas with their workers. All replicas must call it.
 bool passes_finite_guard(ReplicaContext& replica, const PlannedUpdate& update);
 
-// Compares the copies of the variables when update `step` is due for it. All replicas must call it,
-// after they changed their own copies.
+// Whether the copies are to be compared after so many updates.
+bool divergence_guard_is_due(const GuardOptions& options, int64_t updates);
+// Compares the copies of the variables after update `step`. All replicas must call it, after they
+// changed their own copies.
 void guard_against_divergence(ReplicaContext& replica, const GuardOptions& options,
                               const std::vector<Variable>& variables, int64_t step);
 

@@ -65,7 +65,6 @@ std::optional<Backup::Place> Backup::restore(History& history) {
   trainer_.progress.step_of_epoch = json.at("step_of_epoch");
   trainer_.progress.examples = json.at("examples");
   history.epochs = json.at("history").get<std::vector<Logs>>();
-  for (size_t i = 0; i < callbacks_.size(); ++i) options_.callbacks[i]->restore(callbacks_[i]);
   if (found->steps > 0) {
     log_info("[Trainer] goes on behind step {}, from '{}'", found->steps, options_.backup);
   }
@@ -75,31 +74,37 @@ std::optional<Backup::Place> Backup::restore(History& history) {
                .ended = json.value("ended", found->position.empty())};
 }
 
+void Backup::restore_callbacks() const {
+  for (size_t i = 0; i < callbacks_.size(); ++i) options_.callbacks[i]->restore(callbacks_[i]);
+}
+
 TrainingPlace Backup::collect(const Place& place, const History& history) {
   progress_ = to_bytes(trainer_.progress, place, history);
   for (size_t i = 0; i < callbacks_.size(); ++i) callbacks_[i] = options_.callbacks[i]->save();
   return {.steps = trainer_.progress.step, .position = place.position};
 }
 
-void Backup::begin(const History& history) {
-  if (backup_) backup_->begin(collect({}, history));
+void Backup::begin(const Place& place, const History& history) {
+  if (backup_) backup_->begin([&] { return collect(place, history); });
 }
 
 bool Backup::is_due(int64_t steps) const {
   return backup_ && options_.backup_steps > 0 && steps % options_.backup_steps == 0;
 }
 
-void Backup::save(const Place& place, const History& history) {
-  if (backup_) backup_->save(collect(place, history));
+void Backup::save(const FindPlace& find, const History& history) {
+  if (backup_) backup_->save([&] { return collect(find(), history); });
 }
 
 bool Backup::can_recover(const Status& why) const {
-  return backup_ && (backup_->is_lost_worker(why) || trainer_.runner->is_loss(why));
+  if (!backup_ || backup_->gives_up()) return false;
+  return backup_->is_lost_worker(why) || trainer_.runner->is_loss(why);
 }
 
 void Backup::await_tasks(const Status& why) {
   log_warning("[Trainer] after step {}: {}; goes back to the last backup when all tasks are there",
               trainer_.progress.step, why.to_string());
+  backup_->note_loss(why, trainer_.progress.step);
   trainer_.runner->await_tasks();
   if (backup_->is_lost_worker(why)) backup_->await_workers();
 }

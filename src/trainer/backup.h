@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -21,20 +22,24 @@ class Backup {
   struct Place {
     TrainerImpl::Totals totals = {};
     std::string position = {};
-    int64_t walks = 0;   // through the data, that were begun
+    int64_t walks = 0;   // the number of the next pass over the data
     bool ended = false;  // the epoch; the next one goes on from the position
   };
-  // What the last backup says, where there is one, and this process is as it was then.
+  // What the last backup says, where there is one, and this process is as it was then, but for the
+  // callbacks.
   std::optional<Place> restore(History& history);
+  void restore_callbacks() const;
   // The first one, where there was none.
-  void begin(const History& history);
+  void begin(const Place& place, const History& history);
   // Whether one is to be made behind so many steps.
   bool is_due(int64_t steps) const;
-  void save(const Place& place, const History& history);
+  using FindPlace = std::function<Place()>;
+  void save(const FindPlace& find, const History& history);
 
   // Whether the training can go on from the last backup after this error; it waits until all tasks
   // are there again, and says so in the log.
   bool can_recover(const Status& why) const;
+  // Throws, at the next restore(), what was met too often.
   void await_tasks(const Status& why);
 
  private:

@@ -1,16 +1,19 @@
 #include "trainer/fit.h"
 
+#include <fmt/ranges.h>
+
+#include <nlohmann/json.hpp>
+
 #include "base/raise.h"
+#include "base/worker_texts.h"
+#include "data/pass_count.h"
 #include "distribute/input_iterator.h"
+#include "distribute/multi_worker_extended.h"
 #include "trainer/progress_line.h"
 #include "trainer/stopwatch.h"
 
 namespace cohort::internal {
 namespace {
-
-// So often one error at one step is taken for the loss of another task. What a callback throws here
-// each time may look like one.
-constexpr int kSameErrors = 2;
 
 std::optional<int64_t> known_count(int64_t cardinality) {
   return cardinality >= 0 ? std::optional(cardinality) : std::nullopt;
@@ -32,13 +35,14 @@ Fit::Fit(Trainer& trainer, TrainerImpl& impl, const data::Dataset& dataset,
     : trainer_(trainer),
       impl_(impl),
       options_(options),
+      dataset_(dataset),
       batches_(impl.runner->distribute(dataset)),
       backup_(impl, options),
       callbacks_(checked(options.callbacks)) {
   if (options.progress && trainer.is_chief()) {
     callbacks_.push_back(std::make_shared<ProgressLine>());
   }
-  impl.stopping = false;
+  impl.stop_requested = false;
   impl.progress = {.epochs = options.epochs};
   impl.progress.steps_per_epoch = options.steps_per_epoch > 0
                                       ? std::optional(options.steps_per_epoch)
@@ -54,32 +58,83 @@ History Fit::run() {
       train();
       return history_;
     } catch (const Error& error) {
-      if (!backup_.can_recover(error.status()) || happens_again(error.status())) throw;
+      if (!backup_.can_recover(error.status())) throw;
       lost = error.status();
     }
   }
 }
 
-bool Fit::happens_again(const Status& error) {
-  const bool same = error.message == last_error_ && impl_.progress.step == last_step_;
-  times_ = same ? times_ + 1 : 1;
-  last_error_ = error.message;
-  last_step_ = impl_.progress.step;
-  return times_ > kSameErrors;
+void Fit::together(const std::function<void()>& part) {
+  const std::exception_ptr own = capture_exception(part);
+  std::vector<int64_t> counts = {impl_.stop_requested ? 1 : 0, own != nullptr ? 1 : 0};
+  if (auto* workers = dynamic_cast<MultiWorkerExtended*>(&impl_.strategy.extended())) {
+    const Status telling = capture_status([&] {
+      counts = workers->sum_numbers(counts, "Trainer: workers that stop, workers that failed");
+    });
+    if (own == nullptr) throw_if_error(telling);
+  }
+  if (counts[1] > 0) throw_failures(own);
+  stopping_ = counts[0] > 0;
+}
+
+void Fit::throw_failures(const std::exception_ptr& own) {
+  std::vector<std::string> failures;
+  const Status telling = capture_status([&] {
+    const std::vector<std::string> all =
+        impl_.strategy.extended().gather_from_workers(outcome_text(own));
+    for (size_t worker = 0; worker < all.size(); ++worker) {
+      if (all[worker].empty()) continue;
+      failures.push_back(fmt::format("worker {}: {}", worker, split_texts(all[worker]).back()));
+    }
+  });
+  if (own != nullptr) std::rethrow_exception(own);
+  throw_if_error(telling);
+  raise(Code::Aborted, "[Trainer] after step {} other workers failed; {}", impl_.progress.step,
+        fmt::join(failures, "; "));
+}
+
+std::string Fit::settings() const {
+  return fmt::format(
+      "epochs {}, steps_per_epoch {}, validation {}, backup {}, backup_steps {}, {} metrics",
+      options_.epochs, options_.steps_per_epoch, options_.validation ? "given" : "none",
+      options_.backup.empty() ? "none" : "given", options_.backup_steps,
+      impl_.options.metrics.size());
+}
+
+int64_t Fit::agree_on_start() {
+  const std::string pass = std::to_string(data::internal::next_pass(dataset_));
+  const std::vector<std::string> all =
+      impl_.strategy.extended().gather_from_workers(join_texts({settings(), pass}));
+  const std::vector<std::string> first = split_texts(all[0]);
+  for (size_t worker = 1; worker < all.size(); ++worker) {
+    const std::string other = split_texts(all[worker]).at(0);
+    if (other == first.at(0)) continue;
+    raise(Code::InvalidArgument,
+          "[Trainer::fit] all workers must train alike: worker 0 has {}; worker {} has {}",
+          first[0], worker, other);
+  }
+  return std::stoll(first.at(1));
 }
 
 void Fit::resume() {
+  const int64_t first_pass = agree_on_start();
   const std::optional<Backup::Place> found = backup_.restore(history_);
-  place_ = found.value_or(Backup::Place());
+  place_ = found.value_or(Backup::Place{.walks = first_pass});
+  data::internal::set_next_pass(dataset_, place_.walks);
   input_.reset();
+  if (found) {
+    together([&] {
+      backup_.restore_callbacks();
+      if (!place_.position.empty()) input_.emplace(batches_.iterator(place_.position));
+    });
+  }
   call([&](Callback& callback) { callback.on_fit_begin(trainer_); });
-  if (!found) backup_.begin(history_);
+  if (!found) backup_.begin(place_, history_);
 }
 
 void Fit::train() {
-  if (!place_.position.empty()) input_.emplace(batches_.iterator(place_.position));
   if (input_ && !place_.ended) run_epoch();
-  while (impl_.progress.epoch < options_.epochs && !impl_.stopping) begin_epoch();
+  while (impl_.progress.epoch < options_.epochs && !stopping_) begin_epoch();
   call([&](Callback& callback) { callback.on_fit_end(trainer_); });
 }
 
@@ -93,10 +148,12 @@ void Fit::begin_epoch() {
   run_epoch();
 }
 
-// The order of a shuffle depends on the walk alone, not on how often a process began one.
+// The order of a shuffle depends on the number of the pass alone, which goes on from one fit() to
+// the next and from a process to the one that resumes its training.
 void Fit::begin_walk() {
   input_.emplace(
       std::make_shared<DistributedInputIterator>(batches_.input(), nullptr, place_.walks++));
+  data::internal::set_next_pass(dataset_, place_.walks);
 }
 
 void Fit::run_epoch() {
@@ -110,15 +167,19 @@ void Fit::run_epoch() {
   const int64_t end = steps == 0 ? -1 : begun - progress.step_of_epoch + steps;
   StepsUnderWay under_way(
       *impl_.runner, [this](const Tensor& loss, int64_t examples) { finish_step(loss, examples); });
-  while (!impl_.stopping && begun != end) {
+  while (!stopping_ && begun != end) {
     const std::optional<DistributedElement> batch = next_batch();
     if (!batch) break;
     const int64_t examples = global_examples(impl_.strategy, *batch);
     under_way.add(impl_.runner->train(*batch, examples, progress.times), examples);
     if (!backup_.is_due(++begun)) continue;
     under_way.finish_all();
-    place_.position = input_->save();
-    backup_.save(place_, history_);
+    backup_.save(
+        [&] {
+          place_.position = input_->save();
+          return place_;
+        },
+        history_);
   }
   under_way.finish_all();
   end_epoch();
@@ -149,7 +210,7 @@ void Fit::finish_step(const Tensor& loss, int64_t examples) {
 }
 
 void Fit::end_epoch() {
-  if (place_.totals.examples == 0 && impl_.stopping) {  // before its first step
+  if (place_.totals.examples == 0 && stopping_) {  // before its first step
     --impl_.progress.epoch;
     return;
   }
@@ -157,20 +218,32 @@ void Fit::end_epoch() {
     raise(Code::InvalidArgument, "[Trainer::fit] the dataset has no element");
   }
   impl_.progress.steps_per_epoch = impl_.progress.step_of_epoch;
+  const Logs logs = epoch_logs();
+  check_restored();
+  history_.epochs.push_back(logs);
+  call([&](Callback& callback) { callback.on_epoch_end(trainer_, logs); });
+  backup_.save(
+      [&]() -> Backup::Place {
+        return {.totals = {},
+                .position = options_.steps_per_epoch > 0 ? input_->save() : "",
+                .walks = place_.walks,
+                .ended = true};
+      },
+      history_);
+}
+
+Logs Fit::epoch_logs() {
   Logs logs = impl_.logs(place_.totals);
   if (options_.validation) {
     for (const auto& [name, value] : trainer_.evaluate(*options_.validation)) {
       logs["val_" + name] = value;
     }
   }
-  check_restored();
-  history_.epochs.push_back(logs);
-  call([&](Callback& callback) { callback.on_epoch_end(trainer_, logs); });
-  backup_.save({.totals = {},
-                .position = options_.steps_per_epoch > 0 ? input_->save() : "",
-                .walks = place_.walks,
-                .ended = true},
-               history_);
+  // Callbacks decide by these figures, and a metric of the program may be each worker's own.
+  const std::vector<uint8_t> own = nlohmann::json::to_msgpack(logs);
+  const std::string chiefs =
+      impl_.strategy.extended().gather_from_workers({own.begin(), own.end()})[0];
+  return nlohmann::json::from_msgpack(chiefs).get<Logs>();
 }
 
 void Fit::check_restored() const {

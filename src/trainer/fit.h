@@ -4,7 +4,8 @@
 
 namespace cohort::internal {
 
-// One call of Trainer::fit.
+// One call of Trainer::fit. Where several workers train together, whether they go on is decided by
+// all of them: callbacks, which are each worker's own, only say what they want.
 class Fit {
  public:
   Fit(Trainer& trainer, TrainerImpl& impl, const data::Dataset& dataset, const FitOptions& options);
@@ -15,11 +16,19 @@ class Fit {
  private:
   template <typename F>
   void call(const F& f) {
-    for (const std::shared_ptr<Callback>& callback : callbacks_) f(*callback);
+    together([&] {
+      for (const std::shared_ptr<Callback>& callback : callbacks_) f(*callback);
+    });
   }
+  // Runs `part` on each worker and tells the others what came of it: all stop when a callback of
+  // one worker stopped the training, and a failure on one ends the training on all. Others than the
+  // worker that failed throw Aborted.
+  void together(const std::function<void()>& part);
+  [[noreturn]] void throw_failures(const std::exception_ptr& own);
+  // All workers: that they train alike, and from which pass on.
+  int64_t agree_on_start();
+  std::string settings() const;
 
-  // Whether this error was met too often at this step.
-  bool happens_again(const Status& error);
   // From the last backup, or from the beginning.
   void resume();
   void train();
@@ -28,6 +37,8 @@ class Fit {
   void run_epoch();
   std::optional<DistributedElement> next_batch();
   void finish_step(const Tensor& loss, int64_t examples);
+  // The figures of the epoch, those of the chief on all workers.
+  Logs epoch_logs();
   void end_epoch();
   // Throws Aborted when variables went back to the last backup without this loop.
   void check_restored() const;
@@ -35,15 +46,14 @@ class Fit {
   Trainer& trainer_;
   TrainerImpl& impl_;
   const FitOptions& options_;
+  const data::Dataset dataset_;
   const DistributedDataset batches_;
   Backup backup_;
   Callbacks callbacks_;
   History history_;
   Backup::Place place_;  // where the running epoch is
   std::optional<DistributedIterator> input_;
-  std::string last_error_;
-  int64_t last_step_ = 0;
-  int times_ = 0;  // that error, at that step
+  bool stopping_ = false;  // on all workers
 };
 
 }  // namespace cohort::internal

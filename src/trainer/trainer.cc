@@ -80,7 +80,7 @@ Tensor Trainer::predict(const data::Dataset& dataset) {
 }
 
 const TrainingProgress& Trainer::progress() const { return impl_->progress; }
-void Trainer::stop() { impl_->stopping = true; }
+void Trainer::stop() { impl_->stop_requested = true; }
 bool Trainer::is_chief() const { return impl_->strategy.extended().should_checkpoint(); }
 optim::Optimizer& Trainer::optimizer() const { return impl_->optimizer; }
 Strategy& Trainer::strategy() const { return impl_->strategy; }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <memory>
 
 #include "cohort/trainer.h"
@@ -43,7 +44,7 @@ class TrainerImpl {
   const TrainerOptions options;
   const std::unique_ptr<StepRunner> runner;
   TrainingProgress progress;
-  bool stopping = false;
+  std::atomic<bool> stop_requested = false;  // on this worker; Fit asks the others
 };
 
 // Examples of all replicas in this step.

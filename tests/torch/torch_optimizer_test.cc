@@ -3,7 +3,10 @@
 #include <cohort/torch.h>
 #include <gtest/gtest.h>
 
+#include "cohort/backup.h"
 #include "support/expect_error.h"
+#include "support/local_workers.h"
+#include "support/temporary_file.h"
 
 using namespace cohort;
 
@@ -106,5 +109,93 @@ TEST(TorchOptimizer, IsGuardedAgainstDivergence) {
   set_rate(0.125)(*optimizer);  // of the first copy alone
   EXPECT_ERROR(Code::DataLoss, "variable 'a' of replica 1", step(strategy, net, optimizer));
 }
+
+const torch::optim::SGDOptions kMomentum = torch::optim::SGDOptions(0.25).momentum(0.5);
+
+TEST(TorchOptimizer, IsKeptByACheckpoint) {
+  const TemporaryFolder folder;
+  const std::string prefix = folder.path() + "/ckpt";
+  MirroredStrategy strategy({"CPU:0", "CPU:1"});
+  const auto scope = strategy.scope();
+  const TorchModule<Scales> net;
+  TorchOptimizer<torch::optim::SGD> optimizer(net, kMomentum);
+  Checkpoint checkpoint({{"net", net}, {"optimizer", optimizer}});
+  checkpoint.write(prefix + "-0");
+  step(strategy, net, optimizer);
+  const Doubles first = values(net.variables()[0]);
+  step(strategy, net, optimizer);
+  checkpoint.write(prefix);
+  step(strategy, net, optimizer);
+  const Doubles expected = values(net.variables()[0]);
+
+  const TorchModule<Scales> again;
+  TorchOptimizer<torch::optim::SGD> restored(again, kQuarter);
+  Checkpoint({{"net", again}, {"optimizer", restored}}).read(prefix).assert_consumed();
+  EXPECT_EQ(Tensor(restored.iterations()).to<int64_t>(), 2);
+  step(strategy, again, restored);
+  EXPECT_EQ(values(again.variables()[0]), expected);
+  for (size_t i = 0; i < 2; ++i) EXPECT_EQ(again.copy(i).a[1].item<double>(), expected[1]);
+  EXPECT_EQ(Tensor(restored.iterations()).to<int64_t>(), 3);
+  checkpoint.read(prefix);  // back again
+  step(strategy, net, optimizer);
+  EXPECT_EQ(values(net.variables()[0]), expected);
+  checkpoint.read(prefix + "-0");  // when there was no momentum
+  step(strategy, net, optimizer);
+  EXPECT_EQ(values(net.variables()[0]), first);
+
+  TorchOptimizer<torch::optim::Adam> adam(again);
+  EXPECT_ERROR(Code::DataLoss, "optimizer of this kind",
+               Checkpoint({{"optimizer", adam}}).read(prefix).expect_partial());
+}
+
+// Two workers, of which one is started again. The guard compares copies after the first update that
+// the workers make together and after every third.
+class RestartedTorchWorker : public testing::TestWithParam<bool> {};
+
+TEST_P(RestartedTorchWorker, TrainsOnWithTheOthers) {
+  const bool tracked = GetParam();
+  const auto train = [&](MultiWorkerMirroredStrategy& strategy, const std::string& folder,
+                         int64_t crash) {
+    const auto scope = strategy.scope();
+    const TorchModule<Scales> net;
+    TorchOptimizer<torch::optim::SGD> optimizer(net, tracked ? kMomentum : kQuarter);
+    std::vector<Checkpoint::Item> objects{{"net", net}};
+    if (tracked) objects.emplace_back("optimizer", optimizer);
+    BackupAndRestore backup(strategy, objects, {.folder = folder, .every_steps = 2});
+    int64_t made = 0;
+    backup.run(strategy.distribute_dataset(data::range(24).batch(2)),
+               [&](const DistributedElement& batch) {
+                 strategy.run(
+                     [&](const Tensor& x) {
+                       const double factor = sum(x).to<double>() / 64;
+                       optimizer.minimize(net->a.sum() * factor, net);
+                     },
+                     batch);
+                 if (++made == crash) throw Error(Code::Internal, "power cut");
+               });
+    return values(net.variables()[0]);
+  };
+  const MultiWorkerOptions options{.guards = {.divergence_interval = 3}};
+  const auto run = [&](int64_t crash) {
+    const TemporaryFolder folder;
+    const ClusterSpec cluster = test::free_workers(2);
+    std::vector<Doubles> results(2);
+    const auto statuses = test::run_threads(2, [&](int id) {
+      if (id == 1 && crash > 0) {
+        MultiWorkerMirroredStrategy strategy(test::worker_of(cluster, id), options);
+        EXPECT_ERROR(Code::Internal, "power cut", train(strategy, folder.path(), crash));
+      }
+      MultiWorkerMirroredStrategy strategy(test::worker_of(cluster, id), options);
+      results[static_cast<size_t>(id)] = train(strategy, folder.path(), -1);
+    });
+    for (const Status& status : statuses) EXPECT_TRUE(status.ok()) << status.to_string();
+    return results;
+  };
+  const std::vector<Doubles> expected = run(-1);
+  EXPECT_EQ(expected[0], expected[1]);
+  EXPECT_EQ(run(5), expected);
+}
+
+INSTANTIATE_TEST_SUITE_P(OptimizerInTheBackupOrNot, RestartedTorchWorker, testing::Bool());
 
 }  // namespace

@@ -1,0 +1,43 @@
+#include "base/worker_texts.h"
+
+#include <gtest/gtest.h>
+
+#include "support/expect_error.h"
+
+namespace cohort::internal {
+namespace {
+
+using Texts = std::vector<std::string>;
+
+TEST(WorkerTexts, ComeApartAsTheyWereJoined) {
+  for (const Texts& texts : {Texts{}, Texts{""}, Texts{"", "3 abc", std::string("\0 \n", 3), ""}}) {
+    EXPECT_EQ(split_texts(join_texts(texts)), texts);
+  }
+  for (const char* damaged : {"x", "3", "3abc", "4 abc", "-1 a", "99999999999999999999 a"}) {
+    EXPECT_ERROR(Code::DataLoss, "damaged", split_texts(damaged));
+  }
+}
+
+TEST(WorkerTexts, TheFirstFailureIsThrownOnAllWorkersAndNamesItsWorker) {
+  const auto thrown = [](Code code, const char* message) {
+    return capture_exception([&] { throw Error(code, message); });
+  };
+  const auto full = thrown(Code::ResourceExhausted, "[Disk] is full");
+  const auto away = thrown(Code::Unavailable, "[Disk] is away");
+  const auto good = capture_exception([] {});
+  const auto throw_first = [](const std::vector<std::exception_ptr>& all) {
+    Texts outcomes;
+    for (const std::exception_ptr& each : all) outcomes.push_back(outcome_text(each));
+    throw_first_failure("Save", all[0], outcomes);
+  };
+  throw_first({good});
+  throw_first({good, good});
+  EXPECT_ERROR(Code::ResourceExhausted, "[Save] failed on worker 1",
+               throw_first({good, full, away}));
+  EXPECT_ERROR(Code::FailedPrecondition, "is away", throw_first({away, good}));
+  EXPECT_ERROR(Code::Unavailable, "[Disk] is away", throw_first({away}));
+  EXPECT_THROW(throw_first({capture_exception([] { throw 7; })}), int);
+}
+
+}  // namespace
+}  // namespace cohort::internal

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace cohort::data {
+class Dataset;
+}
+
+namespace cohort::data::internal {
+
+// How many numbered passes over a dataset have gone through a stage. Part of the stage; a copy of
+// the stage starts anew.
+class PassCount {
+ public:
+  PassCount() = default;
+  PassCount(const PassCount&) {}
+  int64_t next() const { return next_.load(std::memory_order_relaxed); }
+  void set_next(int64_t number) const { next_.store(number, std::memory_order_relaxed); }
+
+ private:
+  mutable std::atomic<int64_t> next_ = 0;
+};
+
+// The number of the next pass over the dataset: no stage of it has had a pass of that number or a
+// higher one. Passes of other datasets that share a stage, say the shuffle below two batch()
+// stages, count too.
+int64_t next_pass(const Dataset& dataset);
+// Says which number comes next, for the dataset's stages.
+void set_next_pass(const Dataset& dataset, int64_t number);
+
+}  // namespace cohort::data::internal

@@ -1,0 +1,217 @@
+// Workers that train together go on together, and end together.
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <future>
+
+#include "cohort/callbacks.h"
+#include "cohort/ops.h"
+#include "cohort/trainer.h"
+#include "support/expect_error.h"
+#include "support/local_workers.h"
+#include "support/temporary_file.h"
+
+namespace cohort {
+namespace {
+
+constexpr int kWorkers = 2;
+constexpr int64_t kStepsPerEpoch = 6;
+
+// A worker that waits for what never comes ends with DeadlineExceeded.
+const MultiWorkerOptions kBounded{.communication = {.timeout_seconds = 60}};
+
+data::Dataset batches() {
+  const Tensor x = reshape(cast(range(24), kFloat32), {24, 1}) / 24.f;
+  return data::from_tensor_slices(x, 2.f * x + 1.f).batch(4);
+}
+
+// What became of each worker's fit().
+struct Outcome {
+  int64_t steps = 0;
+  size_t epochs = 0;
+  std::string weights;
+  bool operator==(const Outcome&) const = default;
+};
+
+// Epochs of so many steps are of data without end.
+Outcome fit(MultiWorkerMirroredStrategy& strategy, FitOptions options) {
+  const auto scope = strategy.scope();
+  nn::Dense model(1, 1, {.kernel_initializer = nn::zeros()});
+  optim::Sgd optimizer({.learning_rate = 0.1});
+  Trainer trainer(model, nn::mean_squared_error, optimizer);
+  options.progress = false;
+  const History history =
+      trainer.fit(options.steps_per_epoch > 0 ? batches().repeat() : batches(), options);
+  return {.steps = trainer.progress().step,
+          .epochs = history.epochs.size(),
+          .weights = model.kernel().read_value().to_string()};
+}
+
+// Stops at that step, on that worker alone.
+FitOptions stopping(const MultiWorkerMirroredStrategy& strategy, int worker, int64_t step) {
+  const bool here = strategy.worker_id() == worker;
+  return {.epochs = 3,
+          .callbacks = {std::make_shared<LambdaCallback>(
+              LambdaCallbacks{.on_step_end = [=](Trainer& trainer, const Logs&) {
+                if (here && trainer.progress().step == step) trainer.stop();
+              }})}};
+}
+
+void expect_same_stop(int worker, int64_t step, int64_t steps_per_epoch) {
+  std::vector<Outcome> found(kWorkers);
+  test::on_workers(
+      kWorkers,
+      [&](MultiWorkerMirroredStrategy& strategy) {
+        FitOptions options = stopping(strategy, worker, step);
+        options.steps_per_epoch = steps_per_epoch;
+        found[static_cast<size_t>(strategy.worker_id())] = fit(strategy, options);
+      },
+      kBounded);
+  EXPECT_EQ(found[0], found[1]) << worker << " at " << step;
+  EXPECT_EQ(found[0].steps, step) << worker;
+}
+
+TEST(WorkersOfATrainer, StopAfterTheSameStepWhicheverOneStops) {
+  for (const int worker : {0, 1}) {
+    for (const int64_t step : {int64_t{1}, int64_t{9}, 2 * kStepsPerEpoch}) {
+      expect_same_stop(worker, step, 0);
+    }
+    expect_same_stop(worker, 8, kStepsPerEpoch);
+  }
+}
+
+TEST(WorkersOfATrainer, StopAfterTheSameEpochWhenOneStopsThere) {
+  std::vector<Outcome> found(kWorkers);
+  test::on_workers(
+      kWorkers,
+      [&](MultiWorkerMirroredStrategy& strategy) {
+        const auto stop = std::make_shared<LambdaCallback>(
+            LambdaCallbacks{.on_epoch_end = [&](Trainer& trainer, const Logs&) {
+              if (!strategy.is_chief()) trainer.stop();
+            }});
+        found[static_cast<size_t>(strategy.worker_id())] =
+            fit(strategy, {.epochs = 3, .callbacks = {stop}});
+      },
+      kBounded);
+  EXPECT_EQ(found[0], found[1]);
+  EXPECT_EQ(found[0].epochs, 1u);
+}
+
+// A metric whose sums are each worker's own gives each another figure.
+TEST(WorkersOfATrainer, DecideByTheSameFigures) {
+  std::vector<std::vector<Logs>> histories(kWorkers);
+  test::on_workers(
+      kWorkers,
+      [&](MultiWorkerMirroredStrategy& strategy) {
+        auto lone = std::make_shared<metrics::SparseCategoricalAccuracy>("accuracy");
+        const auto scope = strategy.scope();
+        nn::Dense model(1, 2, {.kernel_initializer = nn::zeros()});
+        optim::Sgd optimizer({.learning_rate = 0});
+        Trainer trainer(model, nn::softmax_cross_entropy, optimizer, {.metrics = {lone}});
+        const Tensor x = zeros({8, 1});
+        const Tensor labels = Tensor({0, 1, 0, 1, 0, 1, 0, 1});  // one worker has the zeros
+        const auto stop = std::make_shared<EarlyStopping>(
+            EarlyStoppingOptions{.monitor = "accuracy", .patience = 1});
+        histories[static_cast<size_t>(strategy.worker_id())] =
+            trainer
+                .fit(data::from_tensor_slices(x, labels).batch(2),
+                     {.epochs = 4, .callbacks = {stop}, .progress = false})
+                .epochs;
+      },
+      kBounded);
+  EXPECT_EQ(histories[0], histories[1]);
+  EXPECT_EQ(histories[0].size(), 2u);
+}
+
+// The worker whose callback failed does not leave.
+TEST(WorkersOfATrainer, HearOfTheCallbackThatFailedOnAnother) {
+  std::promise<void> ended;
+  const std::shared_future<void> other_ended = ended.get_future().share();
+  const auto statuses = test::run_workers(
+      kWorkers,
+      [&](MultiWorkerMirroredStrategy& strategy) {
+        const auto fail = std::make_shared<LambdaCallback>(
+            LambdaCallbacks{.on_step_end = [&](Trainer& trainer, const Logs&) {
+              if (strategy.is_chief() || trainer.progress().step != 3) return;
+              throw Error(Code::DataLoss, "the disk is gone");
+            }});
+        const Status status =
+            capture_status([&] { fit(strategy, {.epochs = 2, .callbacks = {fail}}); });
+        if (strategy.is_chief()) ended.set_value();
+        other_ended.wait();
+        throw_if_error(status);
+      },
+      kBounded);
+  EXPECT_EQ(statuses[1].code, Code::DataLoss) << statuses[1].to_string();
+  EXPECT_EQ(statuses[0].code, Code::Aborted) << statuses[0].to_string();
+  EXPECT_NE(statuses[0].message.find("worker 1: the disk is gone"), std::string::npos)
+      << statuses[0].to_string();
+}
+
+TEST(WorkersOfATrainer, AreRefusedWhenTheyWouldTrainDifferently) {
+  const auto statuses = test::run_workers(
+      kWorkers,
+      [](MultiWorkerMirroredStrategy& strategy) {
+        fit(strategy, {.epochs = strategy.is_chief() ? 3 : 4});
+      },
+      kBounded);
+  for (const Status& status : statuses) {
+    EXPECT_EQ(status.code, Code::InvalidArgument) << status.to_string();
+    EXPECT_NE(status.message.find("epochs 3"), std::string::npos) << status.to_string();
+    EXPECT_NE(status.message.find("epochs 4"), std::string::npos) << status.to_string();
+  }
+}
+
+// What looks like the loss of a task is an error that one worker meets again and again. The chief,
+// whose errors are all different, would go on.
+TEST(WorkersOfATrainer, GiveUpTogether) {
+  const TemporaryFolder folder;
+  int chiefs_errors = 0;
+  const auto statuses = test::run_workers(
+      kWorkers,
+      [&](MultiWorkerMirroredStrategy& strategy) {
+        const auto fail = std::make_shared<LambdaCallback>(
+            LambdaCallbacks{.on_step_end = [&](Trainer& trainer, const Logs&) {
+              if (trainer.progress().step != 3) return;
+              throw Error(Code::Unavailable, strategy.is_chief()
+                                                 ? "error " + std::to_string(++chiefs_errors)
+                                                 : "the meter does not answer");
+            }});
+        fit(strategy, {.callbacks = {fail}, .backup = folder.path()});
+      },
+      kBounded);
+  for (const Status& status : statuses) {
+    EXPECT_EQ(status.code, Code::FailedPrecondition) << status.to_string();
+    EXPECT_NE(status.message.find("on worker 1"), std::string::npos) << status.to_string();
+    EXPECT_NE(status.message.find("does not answer"), std::string::npos) << status.to_string();
+  }
+  EXPECT_EQ(chiefs_errors, 3);
+}
+
+TEST(WorkersOfATrainer, HearThatTheChiefCannotWrite) {
+  const TemporaryFolder folder;
+  const std::string in_the_way = folder.path() + "/file";
+  std::ofstream(in_the_way) << "no folder";
+  for (const bool backup : {false, true}) {
+    const auto statuses = test::run_workers(
+        kWorkers,
+        [&](MultiWorkerMirroredStrategy& strategy) {
+          if (backup) {
+            fit(strategy, {.backup = in_the_way + "/below"});
+          } else {
+            fit(strategy, {.callbacks = {std::make_shared<ModelCheckpoint>(ModelCheckpointOptions{
+                               .folder = in_the_way + "/below", .monitor = "loss"})}});
+          }
+        },
+        kBounded);
+    for (const Status& status : statuses) {
+      EXPECT_EQ(status.code, Code::FailedPrecondition) << status.to_string();
+      EXPECT_NE(status.message.find("on worker 0"), std::string::npos) << status.to_string();
+      EXPECT_NE(status.message.find(in_the_way), std::string::npos) << status.to_string();
+    }
+  }
+}
+
+}  // namespace
+}  // namespace cohort
