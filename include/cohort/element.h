@@ -118,6 +118,9 @@ class ElementSpec {
   ElementSpec(const ElementSpec& like, std::vector<TensorSpec> tensors);
   ElementSpec(std::shared_ptr<const internal::Structure> structure,
               std::vector<TensorSpec> tensors);
+  // Of tuples and maps of tensors, as Element::tuple() and Element::map() make them.
+  static ElementSpec tuple(std::vector<TensorSpec> tensors);
+  static ElementSpec map(std::vector<std::pair<std::string, TensorSpec>> tensors);
 
   std::vector<TensorSpec> tensors() const { return tensors_; }
   const std::shared_ptr<const internal::Structure>& structure() const { return structure_; }

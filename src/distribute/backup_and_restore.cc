@@ -45,7 +45,8 @@ void BackupAndRestore::resume(const DistributedDataset& data) {
     report_.steps = place->steps;
     position_ = place->position;
   } else {
-    backup_->begin({.steps = 0, .position = data.iterator().save()});
+    position_ = data.iterator().save();
+    backup_->begin({.steps = 0, .position = position_});
   }
 }
 

@@ -159,6 +159,7 @@ class NumberFiles {
       paths_.push_back(directory_.file("numbers" + std::to_string(i), content));
     }
   }
+  const std::vector<std::string>& paths() const { return paths_; }
   data::Dataset dataset() const {
     return data::text_lines(paths_).map(
         [](const std::string& line) { return int64_t{std::stol(line)}; });
