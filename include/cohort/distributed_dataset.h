@@ -75,7 +75,7 @@ class DistributedElement : public PerReplica<data::Element> {
   // that is no batch is one sample. Throws FailedPrecondition in traced code that does not know the
   // sizes; there an element's own shape tells.
   const std::vector<int64_t>& sample_counts() const;
-  // Whether the local replica has a sample. Throws OutOfRange.
+  // Whether the local replica has a sample. Throws InvalidArgument.
   bool has_data(size_t replica) const;
   // Samples of all replicas of all workers. Throws FailedPrecondition where they are not counted:
   // for endless data of several workers whose batches are not of one static size, because the
