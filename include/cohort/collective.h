@@ -48,7 +48,7 @@ class Pack {
   bool is_shared() const;
 
   // The elements of a tensor, in row-major order, to be read and written. T must be the dtype's own
-  // type (InvalidArgument); an index that there is not is OutOfRange.
+  // type (InvalidArgument); and so is an index that does not exist.
   template <TensorElement T>
   std::span<T> data(size_t index) {
     return {static_cast<T*>(elements(dtype_of<T>, index)),
@@ -92,7 +92,7 @@ class Communicator {
   bool defined() const { return group_ != nullptr; }
   int rank() const;
   int size() const;
-  // The name of a member: "/job:worker/replica:0/task:1". OutOfRange.
+  // The name of a member: "/job:worker/replica:0/task:1". Throws InvalidArgument.
   std::string member(int rank) const;
   // How the members reach each other: "shared-memory", "messages", "two-level", "alone".
   std::string way() const;

@@ -120,8 +120,8 @@ class Iterator {
   // it.
   std::optional<Element> next_optional();
 
-  // What is known of the elements: what the dataset knows, else what a first element shows that is
-  // made to find out, with its first size unknown. nullopt when there is none.
+  // What is known of the elements: what the dataset knows, else what the next element shows, with
+  // its first size unknown; it is made for that, and next() gives it. nullopt when there is none.
   std::optional<ElementSpec> element_spec() const;
 
   // The position, buffers of shuffles and results of parallel stages included: bytes from which
@@ -195,7 +195,10 @@ class Dataset {
   // empty.
   Dataset split_batches(int64_t parts) const;
 
-  // Each element is drawn from the next `buffer` ones at random.
+  // Each element is drawn from the next `buffer` ones at random. Each iterator over one dataset
+  // has an order of its own, which follows from the seed and from how many there were before. A
+  // strategy counts the passes over what it distributes by itself, the same on all workers, which
+  // take the chief's seed where none is given.
   Dataset shuffle(int64_t buffer, const ShuffleOptions& options = {}) const;
   // The whole sequence `count` times; without a count for ever.
   Dataset repeat(int64_t count = -1) const;
@@ -203,7 +206,8 @@ class Dataset {
   Dataset skip(int64_t count) const;
   // Up to the first element for which `predicate` gives false.
   Dataset take_while(Function predicate) const;
-  // The elements whose number modulo `count` is `index`.
+  // The elements whose number modulo `count` is `index`. All stages before it keep their order,
+  // deterministic or not: the other shards count the same elements.
   Dataset shard(int64_t count, int64_t index, const ShardOptions& options = {}) const;
   // Overlapping groups of `size` elements, each a dataset; the last ones may be shorter. Elements
   // of several tensors become as many datasets:
@@ -312,7 +316,12 @@ Dataset from_tensor_slices(const Tensor& first, const Tensor& second, const More
 // int64 numbers from `start` on, below `stop` (above, for a negative step).
 Dataset range(int64_t stop);
 Dataset range(int64_t start, int64_t stop, int64_t step = 1);
+// What the elements are is not known before the first is made: element_spec() of an iterator, and
+// a traced function that takes one, make it early and hand it on later.
 Dataset generator(GeneratorFunction function);
+// The same with what all elements are, of which sizes may be unknown. An element that is something
+// else is InvalidArgument.
+Dataset generator(GeneratorFunction function, ElementSpec elements);
 // Tuples of one element each; ends with the shortest.
 Dataset zip(std::vector<Dataset> datasets);
 Dataset concatenate(std::vector<Dataset> datasets);

@@ -75,11 +75,13 @@ class DistributedElement : public PerReplica<data::Element> {
   // that is no batch is one sample. Throws FailedPrecondition in traced code that does not know the
   // sizes; there an element's own shape tells.
   const std::vector<int64_t>& sample_counts() const;
-  // Whether the local replica has a sample. Throws OutOfRange.
+  // Whether the local replica has a sample. Throws InvalidArgument.
   bool has_data(size_t replica) const;
-  // Samples of all replicas of all workers. Throws FailedPrecondition for endless data on several
-  // workers: they do not wait for each other, so nobody counts.
+  // Samples of all replicas of all workers. Throws FailedPrecondition where they are not counted:
+  // for endless data of several workers whose batches are not of one static size, because the
+  // workers do not wait for each other, and in traced functions. All workers count, or none does.
   int64_t global_sample_count() const;
+  bool knows_global_samples() const { return global_.has_value(); }
 
  private:
   std::vector<int64_t> counts_;
@@ -105,8 +107,8 @@ class DistributedIterator {
   // nullopt at the end. Throws FailedPrecondition in code that is traced, which cannot branch on
   // it.
   std::optional<DistributedElement> next_optional();
-  // Of one replica's elements. Throws FailedPrecondition when neither the description nor any
-  // element tells.
+  // Of one replica's elements: what the description tells, else what the next one shows, which is
+  // made for that and delivered later. Throws FailedPrecondition when there is none.
   data::ElementSpec element_spec() const;
   // The position, for going on after a restart: see data::Iterator::save().
   std::string save();
@@ -126,8 +128,10 @@ class DistributedIterator {
 };
 
 // A dataset spread over the replicas of a strategy, which must outlive it. Cheap to copy; each
-// iterator starts anew. Element k of a worker's pipeline goes to its replica k mod R of R. With one
-// replica in all, the elements come collapsed.
+// iterator starts anew, with the next pass, whose first step all workers take together: they
+// compare their datasets then, and take the chief's seeds and division of the data.
+// Element k of a worker's pipeline goes to its replica k mod R of R. With one replica in all, the
+// elements come collapsed.
 //
 // distribute_dataset() takes batches of the global size, cuts them for the replicas and shards them
 // between workers by the dataset's auto_shard policy; distribute_datasets_from_function() takes
@@ -146,7 +150,7 @@ class DistributedDataset {
 
   // As DistributedIterator::element_spec().
   data::ElementSpec element_spec() const;
-  // Of the dataset it was made from; of one worker's for a function's datasets.
+  // Of the dataset it was made from; of this worker's for a function's datasets.
   int64_t cardinality() const;
   // f(f(initial, element), element)... over all elements, a last uneven step included.
   template <typename T, typename F>

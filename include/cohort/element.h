@@ -21,7 +21,7 @@ namespace internal {
 struct Structure;
 struct ElementAccess;
 // What replica `index` gets of an element: its own of one that was dealt out, else the whole.
-// Throws OutOfRange.
+// Throws InvalidArgument.
 Element element_of_replica(const Element& element, size_t index);
 }  // namespace internal
 
@@ -52,7 +52,7 @@ class Element {
   bool is_dataset() const;
   // Number of parts; 1 for a tensor.
   size_t size() const;
-  // Part of a tuple or map. Throws OutOfRange, or NotFound with the names there are.
+  // Part of a tuple or map. Throws InvalidArgument, or NotFound with the names there are.
   Element operator[](size_t index) const;
   Element operator[](std::string_view name) const;
   std::vector<std::string> names() const;  // of a map
@@ -118,6 +118,9 @@ class ElementSpec {
   ElementSpec(const ElementSpec& like, std::vector<TensorSpec> tensors);
   ElementSpec(std::shared_ptr<const internal::Structure> structure,
               std::vector<TensorSpec> tensors);
+  // Of tuples and maps of tensors, as Element::tuple() and Element::map() make them.
+  static ElementSpec tuple(std::vector<TensorSpec> tensors);
+  static ElementSpec map(std::vector<std::pair<std::string, TensorSpec>> tensors);
 
   std::vector<TensorSpec> tensors() const { return tensors_; }
   const std::shared_ptr<const internal::Structure>& structure() const { return structure_; }

@@ -26,7 +26,7 @@ enum class Code : uint8_t {
   ResourceExhausted = 8,
   FailedPrecondition = 9,
   Aborted = 10,
-  OutOfRange = 11,
+  OutOfRange = 11,  // the end of the data, of an iterator or a closed queue; nothing else
   Unimplemented = 12,
   Internal = 13,
   Unavailable = 14,

@@ -170,7 +170,7 @@ Tensor tile(const Tensor& x, const std::vector<int64_t>& multiples, Site site = 
 Tensor broadcast_to(const Tensor& x, const Shape& shape, Site site = Site::here());
 
 // Rows of `x` along `axis` at `indices` (integers, any shape), whose shape replaces that dimension.
-// An index outside of it is OutOfRange. For axis 0 the gradient is IndexedSlices.
+// An index outside it is InvalidArgument. For axis 0 the gradient is IndexedSlices.
 Tensor gather(const Tensor& x, const Tensor& indices, int axis = 0, Site site = Site::here());
 // Zeros of shape `shape` to which row values[i] is added at indices[i] of the first dimension, in
 // order. `values` has the shape of the indices (any), then that of one row.

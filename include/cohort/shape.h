@@ -29,7 +29,7 @@ class Shape {
   bool has_rank() const { return rank_ >= 0; }
   // Number of dimensions; -1 for Shape::unknown().
   int rank() const { return rank_; }
-  // Size of dimension `axis`; a negative axis counts from the end. Throws OutOfRange.
+  // Size of dimension `axis`; a negative axis counts from the end. Throws InvalidArgument.
   int64_t operator[](int axis) const;
   bool is_fully_known() const;
   // Product of all sizes, 1 for a scalar. Throws InvalidArgument when a size is unknown or the

@@ -80,11 +80,11 @@ class ShardedVariable {
   ShardedVariable& scatter_min(const IndexedSlices& slices);
   ShardedVariable& scatter_max(const IndexedSlices& slices);
   // The rows that a vector of integers names, in its order. Throws InvalidArgument for another
-  // shape, Unimplemented as above, OutOfRange for a row that there is not.
+  // shape, Unimplemented as above, InvalidArgument for a row that does not exist.
   Tensor sparse_read(const Tensor& rows) const;
 
   // As for the tensor of all rows; only the shards that are needed are read. A negative row counts
-  // from the end; OutOfRange when there is none.
+  // from the end; InvalidArgument when there is none.
   Tensor operator[](int64_t row) const;
   Tensor slice(const std::vector<Range>& ranges) const;
 

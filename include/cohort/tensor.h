@@ -82,11 +82,12 @@ class Tensor {
   std::string device() const;
 
   // The value of a tensor that has exactly one element, converted to T. Here and below: fractions
-  // are cut off, what is not zero is true, and a number outside of an integer type is OutOfRange.
+  // are cut off, what is not zero is true, and a number outside an integer type is InvalidArgument.
   template <TensorElement T>
   T to() const;
   explicit operator bool() const;
-  // One element, converted to T. Negative indices count from the end; OutOfRange beyond the ends.
+  // One element, converted to T. Negative indices count from the end; InvalidArgument beyond the
+  // ends.
   template <TensorElement T>
   T at(std::initializer_list<int64_t> index) const;
   // All elements in row-major order, converted to T.

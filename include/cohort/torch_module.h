@@ -43,7 +43,8 @@ class TorchModule {
 
   Net* operator->() const { return &own_copy(); }
   Net& operator*() const { return own_copy(); }
-  // The copy of a local replica, with the values that its variables have now. Throws OutOfRange.
+  // The copy of a local replica, with the values that its variables have now. Throws
+  // InvalidArgument.
   Net& copy(size_t replica) const {
     if (replica >= num_copies()) internal::throw_no_component(replica, num_copies());
     for (const internal::SharedTensors* kind : {&parameters_, &frozen_, &buffers_}) {

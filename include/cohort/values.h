@@ -48,7 +48,7 @@ class PerReplica {
   // Number of local replicas.
   size_t size() const { return values_.size(); }
   bool collapsed() const { return collapsed_; }
-  // The value of a local replica. Throws OutOfRange.
+  // The value of a local replica. Throws InvalidArgument.
   const T& operator[](size_t replica) const {
     if (replica >= values_.size()) internal::throw_no_component(replica, values_.size());
     return *values_[replica];
@@ -111,7 +111,7 @@ class DistributedValue {
   bool is_number() const { return is_number_; }
   size_t size() const { return components_.size(); }
   const std::vector<Gradient>& components() const { return components_; }
-  // Throws OutOfRange.
+  // Throws InvalidArgument.
   const Gradient& operator[](size_t index) const;
   // Where the components are, in order; a variable's copies for a variable.
   std::vector<std::string> devices() const;

@@ -39,8 +39,8 @@ namespace {
 
 void check_rank(const CollectiveGroup& group, int rank, std::string_view what) {
   if (rank >= 0 && rank < group.size()) return;
-  internal::raise(Code::OutOfRange, "[Communicator] {} is rank {}; the ranks are 0 to {}", what,
-                  rank, group.size() - 1);
+  internal::raise(Code::InvalidArgument, "[Communicator] {} is rank {}; the ranks are 0 to {}",
+                  what, rank, group.size() - 1);
 }
 
 // The call with the next number, done now. `make` gives it, or throws when it cannot be.

@@ -25,7 +25,7 @@ namespace {
 const PackMemory& checked(const Pack& pack, size_t index) {
   const PackMemory& memory = *CollectiveAccess::memory(pack);
   if (index >= memory.shapes.size()) {
-    internal::raise(Code::OutOfRange, "[Pack] there is no tensor {} among {}", index,
+    internal::raise(Code::InvalidArgument, "[Pack] there is no tensor {} among {}", index,
                     memory.shapes.size());
   }
   return memory;

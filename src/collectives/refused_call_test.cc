@@ -59,8 +59,9 @@ TEST_P(RefusedCall, MayBeFollowedByAnotherOne) {
 TEST_P(RefusedCall, OfAllMembersChangesNothing) {
   std::vector<Communicator> group = make(3);
   on_each(group, [](Communicator& member) {
-    EXPECT_ERROR(Code::OutOfRange, "the ranks are 0 to 2", member.broadcast(ones_of(1), 3));
-    EXPECT_ERROR(Code::OutOfRange, "the ranks are 0 to 2", member.start_broadcast(ones_of(1), -1));
+    EXPECT_ERROR(Code::InvalidArgument, "the ranks are 0 to 2", member.broadcast(ones_of(1), 3));
+    EXPECT_ERROR(Code::InvalidArgument, "the ranks are 0 to 2",
+                 member.start_broadcast(ones_of(1), -1));
     EXPECT_EQ(member.all_reduce(ones_of(3)).at<float>({0}), 3);
   });
 }

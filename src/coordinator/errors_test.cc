@@ -41,10 +41,10 @@ TEST_F(FailingFunctions, AreToldOnceAndEndTheRest) {
   const auto d = endless();
   const auto e = endless();
   EXPECT_EQ(e.status(), RemoteValueStatus::NotReady);
-  EXPECT_ERROR(Code::OutOfRange, "Gather", coordinator.join());
+  EXPECT_ERROR(Code::InvalidArgument, "Gather", coordinator.join());
   EXPECT_EQ(e.status(), RemoteValueStatus::Ready);
   EXPECT_EQ(coordinator.fetch(a).to<float>(), 1);
-  EXPECT_ERROR(Code::OutOfRange, "Gather", coordinator.fetch(b));
+  EXPECT_ERROR(Code::InvalidArgument, "Gather", coordinator.fetch(b));
   for (const auto& cancelled : {c, d, e}) {
     EXPECT_ERROR(Code::Cancelled, "", coordinator.fetch(cancelled));
   }
@@ -54,11 +54,11 @@ TEST_F(FailingFunctions, AreToldOnceAndEndTheRest) {
 }
 
 TEST_F(FailingFunctions, AreToldByScheduleAndByDone) {
-  EXPECT_ERROR(Code::OutOfRange, "Gather", coordinator.fetch(bad()));
-  EXPECT_ERROR(Code::OutOfRange, "Gather", good());
+  EXPECT_ERROR(Code::InvalidArgument, "Gather", coordinator.fetch(bad()));
+  EXPECT_ERROR(Code::InvalidArgument, "Gather", good());
   coordinator.join();
-  EXPECT_ERROR(Code::OutOfRange, "Gather", coordinator.fetch(bad()));
-  EXPECT_ERROR(Code::OutOfRange, "Gather", coordinator.done());
+  EXPECT_ERROR(Code::InvalidArgument, "Gather", coordinator.fetch(bad()));
+  EXPECT_ERROR(Code::InvalidArgument, "Gather", coordinator.done());
   EXPECT_TRUE(coordinator.done());
 }
 
@@ -66,8 +66,8 @@ TEST_F(FailingFunctions, KeepTheCoordinatorBusyUntilTheyEnd) {
   EXPECT_TRUE(coordinator.done());
   const auto runs = endless();
   EXPECT_FALSE(coordinator.done());
-  EXPECT_ERROR(Code::OutOfRange, "Gather", coordinator.fetch(bad()));
-  EXPECT_ERROR(Code::OutOfRange, "Gather", coordinator.done());
+  EXPECT_ERROR(Code::InvalidArgument, "Gather", coordinator.fetch(bad()));
+  EXPECT_ERROR(Code::InvalidArgument, "Gather", coordinator.done());
   EXPECT_ERROR(Code::Cancelled, "", coordinator.fetch(runs));
   EXPECT_TRUE(coordinator.done());
 }
@@ -83,9 +83,10 @@ TEST_F(FailingFunctions, CannotRunForEver) {
 }
 
 TEST_F(FailingFunctions, DoNotRunWhenTheyAreScheduledAfterAnother) {
-  EXPECT_ERROR(Code::OutOfRange, "Gather", coordinator.fetch(bad()));
+  EXPECT_ERROR(Code::InvalidArgument, "Gather", coordinator.fetch(bad()));
   Variable count = v;
-  EXPECT_ERROR(Code::OutOfRange, "Gather", coordinator.schedule([&] { count.assign_add(1.f); }));
+  EXPECT_ERROR(Code::InvalidArgument, "Gather",
+               coordinator.schedule([&] { count.assign_add(1.f); }));
   coordinator.join();
   EXPECT_EQ(v.read_value().to<float>(), 0);
 }
@@ -96,7 +97,7 @@ TEST_F(FailingFunctions, AreToldOnceThoughSeveralFail) {
       for (int i = 0; i < 10; ++i) bad();
       coordinator.join();
     });
-    EXPECT_EQ(outcome.code, Code::OutOfRange) << outcome.to_string();
+    EXPECT_EQ(outcome.code, Code::InvalidArgument) << outcome.to_string();
     EXPECT_TRUE(coordinator.done());
     coordinator.join();
   }

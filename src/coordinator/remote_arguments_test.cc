@@ -58,11 +58,11 @@ TEST(RemoteArguments, FailWithWhatTheyComeFrom) {
     const RemoteValue later = here.coordinator.schedule(kAddOne, after);
     here.coordinator.fetch(later);
   });
-  EXPECT_TRUE(outcome.code == Code::OutOfRange || outcome.code == Code::Cancelled)
+  EXPECT_TRUE(outcome.code == Code::InvalidArgument || outcome.code == Code::Cancelled)
       << outcome.to_string();
-  EXPECT_ERROR(Code::OutOfRange, "Gather", here.coordinator.fetch(bad));
+  EXPECT_ERROR(Code::InvalidArgument, "Gather", here.coordinator.fetch(bad));
   (void)capture_status([&] { here.coordinator.join(); });
-  EXPECT_ERROR(Code::OutOfRange, "Gather", here.coordinator.schedule(kAddOne, bad));
+  EXPECT_ERROR(Code::InvalidArgument, "Gather", here.coordinator.schedule(kAddOne, bad));
   EXPECT_EQ(here.coordinator.fetch(here.coordinator.schedule(kAddOne, Tensor(1.f))).to<float>(), 2);
 }
 

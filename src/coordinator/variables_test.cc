@@ -172,9 +172,9 @@ TEST(PartitionedVariables, AreSpreadAndLookedUpWhereTheyAre) {
   };
   EXPECT_EQ(rows(Tensor({6, 0, 3, 6})), (std::vector<float>{12, 13, 0, 1, 6, 7, 12, 13}));
   EXPECT_EQ(rows(Tensor({{2}, {5}})), (std::vector<float>{4, 5, 10, 11}));
-  EXPECT_ERROR(Code::OutOfRange, "ReadRows",
+  EXPECT_ERROR(Code::InvalidArgument, "ReadRows",
                coordinator.fetch(coordinator.schedule(look_up, Tensor({7}))));
-  EXPECT_ERROR(Code::OutOfRange, "", coordinator.join());
+  EXPECT_ERROR(Code::InvalidArgument, "", coordinator.join());
 }
 
 TEST(PartitionedVariables, AreTrainedSparsely) {

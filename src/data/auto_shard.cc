@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "data/byte_source.h"
 #include "data/flat_map.h"
+#include "data/iterator.h"
 #include "data/shard.h"
 
 namespace cohort::data::internal {
@@ -38,32 +39,36 @@ void check_policy(AutoShardPolicy policy) {
         static_cast<int>(policy));
 }
 
-// Whether ask(first element of the input) gives true; not when there is none, or it fails.
-template <typename Ask>
-bool first_element_tells(const Node& node, const Ask& ask) {
-  bool answer = false;
-  (void)capture_status([&] {
-    const Dataset input = DatasetAccess::make(node.inputs[0]);
-    const std::optional<Element> first = input.iterate().next_optional();
-    answer = first && ask(*first);
-  });
-  return answer;
-}
-
 bool takes_file_names(const Node& node);
+bool reads_files(const Node& node);
 
-// Whether `node` is a map whose function opens the file that a string names.
-bool maps_file_names(const Node& node) {
-  const Function* function = node.element_function();
-  if (function == nullptr || node.input().spec() != ElementSpec(TensorSpec{kString, {}})) {
-    return false;
-  }
-  return first_element_tells(node, [&](const Element& name) {
-    const int64_t before = files_opened_here();
-    (void)capture_status([&] { (*function)(name); });
-    return files_opened_here() > before;
-  });
+std::optional<Element> first_element(const Node& node) {
+  return look_at_first(DatasetAccess::make(node.inputs[0]));
 }
+
+// Whether the datasets that flat_map or interleave makes read files: the first one tells.
+bool expands_to_files(const Node& node) {
+  const std::optional<Element> first = first_element(node);
+  return first && reads_files(*DatasetAccess::node((*node.dataset_function())(*first)));
+}
+
+bool maps_strings(const Node& node) {
+  return node.element_function() != nullptr &&
+         node.input().spec() == ElementSpec(TensorSpec{kString, {}});
+}
+
+// Whether the function of a map of strings opens the file that the first one names.
+bool opens_its_string(const Node& node) {
+  const std::optional<Element> name = first_element(node);
+  if (!name) return false;
+  const int64_t before = files_opened_here();
+  const Status outcome = capture_status([&] { (*node.element_function())(*name); });
+  if (files_opened_here() > before) return true;
+  throw_if_error(outcome);
+  return false;
+}
+
+bool maps_file_names(const Node& node) { return maps_strings(node) && opens_its_string(node); }
 
 bool reads_files(const Node& node) {
   return takes_file_names(node) ||
@@ -72,18 +77,60 @@ bool reads_files(const Node& node) {
          maps_file_names(node);
 }
 
-// Whether the datasets that flat_map or interleave makes read files: the first one tells.
-bool expands_to_files(const Node& node) {
-  return first_element_tells(node, [&](const Element& first) {
-    return reads_files(*DatasetAccess::node((*node.dataset_function())(first)));
-  });
-}
-
 // Whether the input of `node` is, by its kind, a stream of file names.
 bool takes_file_names(const Node& node) {
   if (node.role() == NodeRole::Reader) return true;
   return node.role() == NodeRole::Expand && expands_to_files(node);
 }
+
+// Asks the stages of a dataset whether they read files, or knows what they told another process.
+class Answers {
+ public:
+  Answers() = default;
+  explicit Answers(std::string known) : known_(std::move(known)) {}
+
+  bool expands_to_files(const Node& node) {
+    return answer(node, [&] { return internal::expands_to_files(node); });
+  }
+  bool opens_its_string(const Node& node) {
+    return answer(node, [&] { return internal::opens_its_string(node); });
+  }
+  const std::string& all() const { return given_; }
+
+ private:
+  template <typename Ask>
+  bool answer(const Node& node, const Ask& ask) {
+    if (known_ && given_.size() >= known_->size()) {
+      raise(Code::InvalidArgument,
+            "[AutoShard] the plan is not for this dataset: it says nothing "
+            "of stage {}",
+            node.kind());
+    }
+    bool yes = false;
+    if (known_) {
+      yes = (*known_)[given_.size()] == '1';
+    } else {
+      const Status failure = capture_status([&] { yes = ask(); });
+      if (!failure.ok()) raise_undecided(node, failure);
+    }
+    given_ += yes ? '1' : '0';
+    return yes;
+  }
+
+  [[noreturn]] static void raise_undecided(const Node& node, const Status& failure) {
+    throw Error(Status{
+        .code = failure.code,
+        .message = fmt::format("[AutoShard] whether stage {} reads files cannot be found out, "
+                               "because its first element fails: {}; set AutoShardPolicy::Data or "
+                               "Off where it does not",
+                               node.kind(), failure.message),
+        .origin = failure.origin,
+        .cause = failure.cause});
+  }
+
+  std::optional<std::string> known_;
+  std::string given_;
+};
 
 bool is_shuffle(const Node& node) { return node.kind() == "Shuffle"; }
 
@@ -103,38 +150,40 @@ NodePtr shard_names(const NodePtr& names, const Share& share) {
   return divided;
 }
 
+// Files cannot be divided. A type of its own: a function's NotFound is something else.
+class NoFiles : public Error {
+  using Error::Error;
+};
+
 [[noreturn]] void raise_no_files(const Node& node) {
-  raise(Code::NotFound,
-        "[AutoShard] files cannot be divided among workers, because no reader of files is found "
-        "before stage {}; use AutoShardPolicy::Data or Off",
-        node.kind());
+  throw NoFiles(
+      Code::NotFound,
+      fmt::format("[AutoShard] files cannot be divided among workers, because no reader of files "
+                  "is found before stage {}; use AutoShardPolicy::Data or Off",
+                  node.kind()));
 }
 
 // The dataset with the names of its files divided. Without a share nothing changes, and only
 // whether it could is found out.
-NodePtr shard_files(const NodePtr& node, const std::optional<Share>& share) {
+NodePtr shard_files(const NodePtr& node, const std::optional<Share>& share, Answers& answers) {
   const auto names_divided = [&] {
     return share ? with_inputs(*node, {shard_names(node->inputs[0], *share)}) : node;
   };
-  if (takes_file_names(*node)) return names_divided();
   const NodeRole role = node->role();
+  if (role == NodeRole::Reader) return names_divided();
+  if (role == NodeRole::Expand && answers.expands_to_files(*node)) return names_divided();
   if (role != NodeRole::PassThrough && role != NodeRole::Transform && role != NodeRole::Join) {
     raise_no_files(*node);
   }
   NodePtr changed;
-  const Status failure = capture_status([&] {
-    changed =
-        with_changed_inputs(*node, [&](const NodePtr& input) { return shard_files(input, share); });
-  });
-  if (failure.code == Code::NotFound && maps_file_names(*node)) return names_divided();
-  throw_if_error(failure);
+  try {
+    changed = with_changed_inputs(
+        *node, [&](const NodePtr& input) { return shard_files(input, share, answers); });
+  } catch (const NoFiles&) {
+    if (!maps_strings(*node) || !answers.opens_its_string(*node)) throw;
+    return names_divided();
+  }
   return changed;
-}
-
-bool can_shard_files(const Dataset& dataset) {
-  const Status failure = capture_status([&] { shard_files(DatasetAccess::node(dataset), {}); });
-  if (failure.code != Code::NotFound) throw_if_error(failure);
-  return failure.ok();
 }
 
 NodePtr shard_elements(const NodePtr& node, const Share& share) {
@@ -152,50 +201,50 @@ NodePtr fill_hints(const NodePtr& node, const Share& share) {
   return shard_of(filled->inputs[0], share.workers, share.worker);
 }
 
-NodePtr shard_by(AutoShardPolicy policy, const NodePtr& node, const Share& share) {
-  if (policy == AutoShardPolicy::Hint) return fill_hints(node, share);
-  if (policy == AutoShardPolicy::Off) return node;
-  if (policy == AutoShardPolicy::File) return shard_files(node, share);
-  return shard_elements(node, share);
+NodePtr shard_by(const ShardPlan& plan, const NodePtr& node, const Share& share) {
+  if (plan.policy == AutoShardPolicy::Hint) return fill_hints(node, share);
+  if (plan.policy == AutoShardPolicy::Off) return node;
+  if (plan.policy == AutoShardPolicy::Data) return shard_elements(node, share);
+  Answers answers(plan.reads_files);
+  return shard_files(node, share, answers);
 }
 
-// Once for each pipeline, which a program may distribute again in every epoch.
-void warn_of_sharing(const Dataset& dataset, int64_t workers) {
+}  // namespace
+
+ShardPlan plan_shards(const Dataset& dataset, AutoShardPolicy policy) {
+  check_policy(policy);
+  if (policy != AutoShardPolicy::Auto && policy != AutoShardPolicy::File) return {policy};
+  Answers answers;
+  try {
+    shard_files(DatasetAccess::node(dataset), {}, answers);
+  } catch (const NoFiles&) {
+    if (policy == AutoShardPolicy::Auto) return {AutoShardPolicy::Data};
+  }
+  return {AutoShardPolicy::File, answers.all()};
+}
+
+void warn_of_data_sharding(const Dataset& dataset, int64_t workers) {
   static std::mutex mutex;
   static std::set<std::string> said;
   const std::string stages = dataset.to_string();
   const std::lock_guard lock(mutex);
-  if (!said.insert(stages).second) return;
+  if (!said.insert(stages).second) return;  // a program may distribute it again in every epoch
   cohort::internal::log_warning(
       "[AutoShard] no reader of files in {}: every worker reads everything and keeps one batch "
       "in {}; set AutoShardPolicy::Data or Off to say that this is meant",
       stages, workers);
 }
 
-}  // namespace
-
-AutoShardPolicy resolve_policy(const Dataset& dataset, AutoShardPolicy policy) {
-  check_policy(policy);
-  if (policy != AutoShardPolicy::Auto) return policy;
-  return can_shard_files(dataset) ? AutoShardPolicy::File : AutoShardPolicy::Data;
-}
-
 Dataset fill_shard_hints(const Dataset& dataset, int64_t workers, int64_t worker) {
   return DatasetAccess::make(fill_hints(DatasetAccess::node(dataset), {workers, worker}));
 }
 
-Dataset auto_shard(const Dataset& dataset, AutoShardPolicy policy, int64_t workers,
-                   int64_t worker) {
+Dataset auto_shard(const Dataset& dataset, const ShardPlan& plan, int64_t workers, int64_t worker) {
   if (workers < 1 || worker < 0 || worker >= workers) {
     raise(Code::InvalidArgument, "[AutoShard] there is no worker {} of {}", worker, workers);
   }
-  check_policy(policy);
-  if (workers == 1 && policy != AutoShardPolicy::Hint) return dataset;
-  const AutoShardPolicy resolved = resolve_policy(dataset, policy);
-  if (policy == AutoShardPolicy::Auto && resolved == AutoShardPolicy::Data) {
-    warn_of_sharing(dataset, workers);
-  }
-  return DatasetAccess::make(shard_by(resolved, DatasetAccess::node(dataset), {workers, worker}));
+  if (workers == 1 && plan.policy != AutoShardPolicy::Hint) return dataset;
+  return DatasetAccess::make(shard_by(plan, DatasetAccess::node(dataset), {workers, worker}));
 }
 
 }  // namespace cohort::data::internal

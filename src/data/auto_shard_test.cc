@@ -1,13 +1,22 @@
 #include "data/auto_shard.h"
 
+#include "data/replica_input.h"
 #include "support/datasets.h"
 
 namespace cohort::data {
 namespace {
 
-using internal::auto_shard;
-using internal::resolve_policy;
+using internal::plan_shards;
 using Texts = std::vector<std::string>;
+
+AutoShardPolicy resolve_policy(const Dataset& dataset, AutoShardPolicy policy) {
+  return plan_shards(dataset, policy).policy;
+}
+
+Dataset auto_shard(const Dataset& dataset, AutoShardPolicy policy, int64_t workers,
+                   int64_t worker) {
+  return internal::auto_shard(dataset, plan_shards(dataset, policy), workers, worker);
+}
 
 // Files "0".."count-1" whose lines are "<file>a" and "<file>b".
 class LineFiles {
@@ -165,7 +174,9 @@ TEST(AutoShard, OneWorkerGetsTheDatasetAsItIs) {
     return range(n);
   });
   for (const auto policy : {AutoShardPolicy::Auto, AutoShardPolicy::File, AutoShardPolicy::Data}) {
-    EXPECT_EQ(auto_shard(expanded, policy, 1, 0).to_string(), expanded.to_string());
+    const Dataset with_policy = expanded.options({.auto_shard_policy = policy});
+    const internal::ShardPlan plan = internal::plan_input(with_policy, {});
+    EXPECT_EQ(internal::auto_shard(expanded, plan, 1, 0).to_string(), expanded.to_string());
   }
   EXPECT_EQ(calls, 0);
 }
@@ -229,8 +240,9 @@ TEST(AutoShard, AnElementThatFailsKeepsTheDivision) {
 TEST(AutoShard, AutoSaysOnceForAPipelineThatElementsAreDivided) {
   const Dataset numbers = range(4711).batch(3);
   testing::internal::CaptureStderr();
-  for (int epoch = 0; epoch < 3; ++epoch) auto_shard(numbers, AutoShardPolicy::Auto, 2, 1);
-  auto_shard(numbers, AutoShardPolicy::Data, 2, 1);
+  for (int epoch = 0; epoch < 3; ++epoch) internal::plan_input(numbers, {.workers = 2});
+  internal::plan_input(numbers.options({.auto_shard_policy = AutoShardPolicy::Data}),
+                       {.workers = 2});
   const std::string said = testing::internal::GetCapturedStderr();
   const size_t first = said.find("every worker reads everything");
   EXPECT_NE(first, std::string::npos) << said;

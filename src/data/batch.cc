@@ -152,7 +152,7 @@ class ParallelBatchCursor : public Cursor {
       : queue_(context.stop, {.threads = threads,
                               .capacity = 2 * threads,
                               .max_capacity = 2 * threads,
-                              .ordered = context.options.deterministic.value_or(true),
+                              .ordered = context.keeps_order(),
                               .name = "batch"}),
         collector_(node, with_stop(context, queue_.stop())),
         input_(node.input().open(with_stop(context, queue_.stop()))) {

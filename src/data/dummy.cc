@@ -2,7 +2,8 @@
 
 #include <cstring>
 
-#include "data/node.h"
+#include "data/iterator.h"
+#include "ops/spec_list.h"
 #include "tensor/memory.h"
 
 namespace cohort::data::internal {
@@ -40,9 +41,15 @@ ElementSpec with_unknown_rows(const ElementSpec& spec) {
   return ElementSpec(spec, std::move(tensors));
 }
 
+std::vector<int64_t> packed_tensors(const ElementSpec& spec) {
+  cohort::internal::Specs specs;
+  for (const TensorSpec& tensor : spec.tensors()) specs.push_back({tensor.dtype, tensor.shape});
+  return cohort::internal::pack_specs(specs);
+}
+
 std::optional<ElementSpec> spec_or_probe(const Dataset& dataset) {
   if (std::optional<ElementSpec> spec = dataset.element_spec()) return spec;
-  const std::optional<Element> first = dataset.iterate().next_optional();
+  const std::optional<Element> first = look_at_first(dataset);
   if (!first) return std::nullopt;
   return with_unknown_rows(ElementSpec(*first));
 }

@@ -115,7 +115,8 @@ size_t Element::size() const { return is_tensor() ? 1 : structure_->parts.size()
 
 Element Element::operator[](size_t index) const {
   if (is_tensor() || index >= structure_->parts.size()) {
-    raise(Code::OutOfRange, "[Element] there is no part {} in {}", index, describe(*structure_));
+    raise(Code::InvalidArgument, "[Element] there is no part {} in {}", index,
+          describe(*structure_));
   }
   const StructurePtr& part = structure_->parts[index];
   const auto first = tensors_.begin() + static_cast<ptrdiff_t>(leaf_offset(*structure_, index));
@@ -179,6 +180,19 @@ ElementSpec::ElementSpec(StructurePtr structure, std::vector<TensorSpec> tensors
     raise(Code::InvalidArgument, "[ElementSpec] {} tensors do not make up {}", tensors_.size(),
           describe(*structure_));
   }
+}
+
+ElementSpec ElementSpec::tuple(std::vector<TensorSpec> tensors) {
+  return {flat_tuple(tensors.size()), std::move(tensors)};
+}
+
+ElementSpec ElementSpec::map(std::vector<std::pair<std::string, TensorSpec>> tensors) {
+  std::vector<std::pair<std::string, Element>> parts;
+  for (const auto& [name, tensor] : tensors) parts.emplace_back(name, Element(Tensor(0)));
+  std::ranges::stable_sort(tensors, {}, &std::pair<std::string, TensorSpec>::first);
+  std::vector<TensorSpec> sorted;
+  for (auto& [name, tensor] : tensors) sorted.push_back(std::move(tensor));
+  return {ElementSpec(Element::map(std::move(parts))), std::move(sorted)};
 }
 
 std::string ElementSpec::to_string() const {

@@ -19,7 +19,8 @@ TEST(Element, ErrorsNameWhatThereIs) {
   const Element map = Element::map({{"x", Tensor(1)}});
   EXPECT_ERROR(Code::NotFound, "'z' in {'x': Tensor}", map["z"]);
   EXPECT_ERROR(Code::InvalidArgument, "the element is {'x': Tensor}", map.tensor());
-  EXPECT_ERROR(Code::OutOfRange, "no part 3", (Element::tuple(std::vector<Tensor>{Tensor(1)})[3]));
+  EXPECT_ERROR(Code::InvalidArgument, "no part 3",
+               (Element::tuple(std::vector<Tensor>{Tensor(1)})[3]));
   EXPECT_ERROR(Code::InvalidArgument, "two parts of the name 'a'",
                (Element::map({{"a", Tensor(1)}, {"a", Tensor(2)}})));
   EXPECT_ERROR(Code::FailedPrecondition, "holds nothing", Element(Tensor()));

@@ -2,6 +2,9 @@
 
 #include <limits>
 
+#include "data/dummy.h"
+#include "ops/spec_list.h"
+
 namespace cohort::data::internal {
 
 // The less common types travel as those that every implementation has.
@@ -27,10 +30,29 @@ void Fields::field(std::string_view name, uint64_t& value) {
   value = static_cast<uint64_t>(number);
 }
 
+void Fields::field(std::string_view name, Seed& value) {
+  field(name, value.value);
+  field(fmt::format("{}_drawn", name), value.drawn);
+}
+
 void Fields::field(std::string_view name, std::optional<bool>& value) {
   int64_t number = value ? (*value ? 1 : 0) : -1;
   field(name, number);
   value = number < 0 ? std::nullopt : std::optional(number != 0);
+}
+
+void Fields::field(std::string_view name, std::optional<ElementSpec>& value) {
+  std::string structure = value ? to_string(*value->structure()) : "";  // empty: no spec
+  std::vector<int64_t> packed = value ? packed_tensors(*value) : std::vector<int64_t>();
+  field(fmt::format("{}_structure", name), structure);
+  field(fmt::format("{}_tensors", name), packed);
+  value.reset();
+  if (structure.empty()) return;
+  std::vector<TensorSpec> tensors;
+  for (const auto& [dtype, shape] : cohort::internal::unpack_specs("Dataset", packed)) {
+    tensors.push_back({dtype, shape});
+  }
+  value.emplace(parse_structure(structure), std::move(tensors));
 }
 
 void Fields::field(std::string_view name, std::vector<int64_t>& value) {

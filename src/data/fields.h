@@ -24,7 +24,9 @@ class Fields {
   void field(std::string_view name, bool& value);
   void field(std::string_view name, int& value);
   void field(std::string_view name, uint64_t& value);
+  void field(std::string_view name, Seed& value);
   void field(std::string_view name, std::optional<bool>& value);
+  void field(std::string_view name, std::optional<ElementSpec>& value);
   void field(std::string_view name, std::vector<int64_t>& value);
   void field(std::string_view name, std::vector<double>& value);
   void field(std::string_view name, std::vector<Tensor>& value);

@@ -3,6 +3,7 @@
 #include "data/flat_map.h"
 
 #include "data/auto_shard.h"
+#include "data/common_description.h"
 #include "data/stage.h"
 
 namespace cohort::data {
@@ -11,6 +12,7 @@ namespace {
 
 class InterleaveNode : public NodeOf<InterleaveNode> {
  public:
+  InterleaveNode() { seed.emplace(); }
   std::string_view kind() const override { return flat ? "FlatMap" : "Interleave"; }
   NodeRole role() const override { return NodeRole::Expand; }
   const DatasetFunction* dataset_function() const override { return &function; }
@@ -25,6 +27,7 @@ class InterleaveNode : public NodeOf<InterleaveNode> {
   }
   void fields(Fields& fields) override {
     fields.field("function", function);
+    fields.field("seed", *seed);
     fields.field("hint_count", hint_count);
     fields.field("hint_index", hint_index);
     if (flat) return;
@@ -33,15 +36,16 @@ class InterleaveNode : public NodeOf<InterleaveNode> {
     fields.field("parallel", parallel);
   }
 
-  // The dataset that belongs to an element.
-  Dataset make(const Element& from) const {
-    Dataset made = function(from);
+  // The dataset that belongs to an element. `seeds` takes the place of the seeds that its stages
+  // drew, so that all workers have the same, and an iterator that goes on at a saved position.
+  Dataset make(const Element& from, const Random& seeds) const {
+    Dataset made = with_drawn_seeds(function(from), seeds);
     if (hint_count > 0) made = fill_shard_hints(made, hint_count, hint_index);
     return parallel == 1 ? made : made.prefetch();
   }
   // The order that begins now, from which the orders of shuffles in the datasets follow.
   ShuffleEpoch begin(const Context& context) const {
-    return context.iteration->begin_epoch(context.walk(*this), 0, iterators_);
+    return context.iteration->begin_epoch(context.walk(*this), seed->value, iterators_);
   }
 
   DatasetFunction function = DatasetAccess::empty_dataset_function();
@@ -78,6 +82,7 @@ class InterleaveCursor : public StageCursor {
 
   void save(StateWriter& state) override {
     state.stage(interleave_.kind());
+    state.integer(static_cast<int64_t>(epoch_.seed));
     state.integer(epoch_.iterator);
     state.integer(epoch_.epoch);
     state.integer(index_);
@@ -96,6 +101,7 @@ class InterleaveCursor : public StageCursor {
   }
   void restore(StateReader& state) override {
     state.stage(interleave_.kind());
+    epoch_.seed = static_cast<uint64_t>(state.integer());
     epoch_.iterator = state.integer();
     epoch_.epoch = state.integer();
     context_.iteration->set_epoch(context_.walk(interleave_), epoch_);
@@ -153,7 +159,8 @@ class InterleaveCursor : public StageCursor {
   }
 
   Open open(int64_t index, Element from) const {
-    const NodePtr node = DatasetAccess::node(interleave_.make(from));
+    const Random seeds({.seed = epoch_.seed, .iterator = index});
+    const NodePtr node = DatasetAccess::node(interleave_.make(from, seeds));
     Random number({static_cast<uint64_t>(index), epoch_.iterator, epoch_.epoch});
     Context inside = context_;
     inside.iteration = std::make_shared<Iteration>(static_cast<int64_t>(number.next()));
@@ -196,6 +203,7 @@ std::shared_ptr<Node> make_flat_map() {
 Dataset Dataset::flat_map(DatasetFunction function) const {
   auto node = internal::stage_on<internal::InterleaveNode>(node_);
   node->function = std::move(function);
+  node->seed = internal::seed_or_drawn({});
   node->flat = true;
   return internal::finish(node);
 }
@@ -203,6 +211,7 @@ Dataset Dataset::flat_map(DatasetFunction function) const {
 Dataset Dataset::interleave(DatasetFunction function, const InterleaveOptions& options) const {
   auto node = internal::stage_on<internal::InterleaveNode>(node_);
   node->function = std::move(function);
+  node->seed = internal::seed_or_drawn({});
   node->cycle = options.cycle;
   node->block = options.block;
   node->parallel = options.parallel;

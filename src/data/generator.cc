@@ -1,18 +1,90 @@
+#include <mutex>
+
 #include "data/stage.h"
 
 namespace cohort::data {
 namespace internal {
 namespace {
 
+// What a generator has begun to make.
+struct BegunWalk {
+  NextFunction next;
+  std::vector<Element> made;  // so far; only while elements are looked at
+};
+
+// The walk that a look at a first element began: the next iterator goes on with it, so that sources
+// which cannot begin anew lose nothing.
+class LookedAt {
+ public:
+  std::optional<BegunWalk> take() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(walk_, std::nullopt);
+  }
+  void keep(BegunWalk walk) {
+    const std::lock_guard lock(mutex_);
+    walk_ = std::move(walk);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::optional<BegunWalk> walk_;
+};
+
+class GeneratorNode : public NodeOf<GeneratorNode> {
+ public:
+  std::string_view kind() const override { return "Generator"; }
+  CursorPtr open(const Context& context) const override;
+  int64_t cardinality() const override { return kUnknownCardinality; }
+  std::optional<ElementSpec> spec() const override { return elements; }
+  NodeRole role() const override { return NodeRole::Source; }
+  void fields(Fields& fields) override {
+    fields.field("function", start);
+    fields.field("elements", elements);
+  }
+
+  GeneratorFunction start = DatasetAccess::empty_generator();
+  std::optional<ElementSpec> elements;
+  const std::shared_ptr<LookedAt> looked_at = std::make_shared<LookedAt>();  // of copies too
+};
+
+bool fits(const Shape& shape, const Shape& expected) {
+  if (!expected.has_rank()) return true;
+  if (shape.rank() != expected.rank()) return false;
+  for (int axis = 0; axis < shape.rank(); ++axis) {
+    if (expected[axis] >= 0 && shape[axis] != expected[axis]) return false;
+  }
+  return true;
+}
+
+void check_element(const Element& element, const ElementSpec& expected) {
+  const ElementSpec found(element);
+  const std::vector<TensorSpec> wanted = expected.tensors();
+  bool right = *found.structure() == *expected.structure();
+  for (size_t i = 0; right && i < wanted.size(); ++i) {
+    const TensorSpec tensor = found.tensors()[i];
+    right = tensor.dtype == wanted[i].dtype && fits(tensor.shape, wanted[i].shape);
+  }
+  if (right) return;
+  raise(Code::InvalidArgument, "the generator was declared to make {}, but made {}",
+        expected.to_string(), found.to_string());
+}
+
 class GeneratorCursor : public Cursor {
  public:
-  GeneratorCursor(const GeneratorFunction& start, Context context)
-      : context_(std::move(context)), next_(in_stage("Generator", 0, [&] { return start(); })) {}
+  GeneratorCursor(const GeneratorNode& node, Context context)
+      : node_(node), context_(std::move(context)) {
+    std::optional<BegunWalk> begun = node.looked_at->take();
+    walk_ = begun ? *std::move(begun)
+                  : BegunWalk{in_stage("Generator", 0, [&] { return node.start(); }), {}};
+  }
+  ~GeneratorCursor() override {
+    if (context_.looks) node_.looked_at->keep(std::move(walk_));
+  }
 
   bool next(Element& out) override {
     if (ended_) return false;
     check_running(context_);
-    std::optional<Element> made = in_stage("Generator", count_++, [&] { return next_(); });
+    std::optional<Element> made = in_stage("Generator", count_++, [&] { return make(); });
     ended_ = !made;
     if (made) out = *std::move(made);
     return !ended_;
@@ -31,31 +103,35 @@ class GeneratorCursor : public Cursor {
     for (; count_ < count && !ended_; ++count_) {
       check_running(context_);
       std::optional<Element> skipped;
-      const Status failure = capture_status([&] { skipped = next_(); });
+      const Status failure = capture_status([&] { skipped = make(); });
       if (failure.ok() && !skipped) raise_bad_state("the generator makes fewer elements");
     }
     count_ = count;
   }
 
  private:
+  std::optional<Element> make() {
+    if (at_ < walk_.made.size()) return walk_.made[at_++];
+    std::optional<Element> made = walk_.next();
+    if (made && node_.elements) check_element(*made, *node_.elements);
+    if (made && context_.looks) {
+      walk_.made.push_back(*made);
+      ++at_;
+    }
+    return made;
+  }
+
+  const GeneratorNode& node_;
   const Context context_;
-  NextFunction next_;
+  BegunWalk walk_;
+  size_t at_ = 0;  // in walk_.made
   int64_t count_ = 0;
   bool ended_ = false;
 };
 
-class GeneratorNode : public NodeOf<GeneratorNode> {
- public:
-  std::string_view kind() const override { return "Generator"; }
-  CursorPtr open(const Context& context) const override {
-    return std::make_unique<GeneratorCursor>(start, context);
-  }
-  int64_t cardinality() const override { return kUnknownCardinality; }
-  NodeRole role() const override { return NodeRole::Source; }
-  void fields(Fields& fields) override { fields.field("function", start); }
-
-  GeneratorFunction start = DatasetAccess::empty_generator();
-};
+CursorPtr GeneratorNode::open(const Context& context) const {
+  return std::make_unique<GeneratorCursor>(*this, context);
+}
 
 }  // namespace
 
@@ -66,6 +142,13 @@ std::shared_ptr<Node> make_generator() { return std::make_shared<GeneratorNode>(
 Dataset generator(GeneratorFunction function) {
   auto node = std::make_shared<internal::GeneratorNode>();
   node->start = std::move(function);
+  return internal::finish(node);
+}
+
+Dataset generator(GeneratorFunction function, ElementSpec elements) {
+  auto node = std::make_shared<internal::GeneratorNode>();
+  node->start = std::move(function);
+  node->elements = std::move(elements);
   return internal::finish(node);
 }
 

@@ -70,6 +70,10 @@ int64_t Random::below(int64_t count) {
   return static_cast<int64_t>(product >> 64);
 }
 
+Seed seed_or_drawn(const std::optional<uint64_t>& chosen) {
+  return chosen ? Seed{.value = *chosen} : Seed{.value = random_seed(), .drawn = true};
+}
+
 uint64_t random_seed() {
   std::random_device device;
   return static_cast<uint64_t>(device()) << 32 | device();

@@ -30,12 +30,28 @@ struct Walk {
   uint64_t branch;  // says by which inputs of which stages one gets to the node
 };
 
+// What a stage draws its random numbers from.
+struct Seed {
+  uint64_t value = 0;
+  // The user did not choose it. Where several workers walk over one dataset, all take the chief's.
+  bool drawn = false;
+};
+
+// The seed that the user chose, or a random one.
+Seed seed_or_drawn(const std::optional<uint64_t>& chosen);
+
 // Counts the iterators that begin a stage. Part of the stage; a copy of the stage starts anew.
 class IteratorCount {
  public:
   IteratorCount() = default;
   IteratorCount(const IteratorCount&) {}
   int64_t take() const { return count_.fetch_add(1, std::memory_order_relaxed); }
+  int64_t value() const { return count_.load(std::memory_order_relaxed); }
+  void raise_to(int64_t least) const {
+    int64_t now = value();
+    while (now < least && !count_.compare_exchange_weak(now, least, std::memory_order_relaxed)) {
+    }
+  }
 
  private:
   mutable std::atomic<int64_t> count_ = 0;
@@ -74,7 +90,17 @@ struct Context {
   std::shared_ptr<Iteration> iteration;
   DatasetOptions options;  // those in force at the end of the whole dataset
   uint64_t branch = 0;     // of the walk
+  // A later stage counts elements whose other parts are counted elsewhere: all stages before it
+  // hand elements on in order, whatever they were told about that.
+  bool counted = false;
 
+  // The iterator only looks at an element: a source that cannot begin anew keeps what it makes.
+  bool looks = false;
+
+  // Whether a parallel stage, with that option of its own, keeps the order.
+  bool keeps_order(const std::optional<bool>& deterministic = std::nullopt) const {
+    return counted || deterministic.value_or(options.deterministic.value_or(true));
+  }
   Walk walk(const Node& node) const { return {&node, branch}; }
   // That of a stage's input, where it has several.
   Context for_input(size_t number) const;

@@ -4,7 +4,6 @@
 
 #include "data/dummy.h"
 #include "ops/dispatch.h"
-#include "ops/spec_list.h"
 
 namespace cohort::data {
 namespace internal {
@@ -16,9 +15,7 @@ std::string next_name() {
 }
 
 ElementLayout layout_for(const ElementSpec& spec) {
-  cohort::internal::Specs specs;
-  for (const TensorSpec& tensor : spec.tensors()) specs.push_back({tensor.dtype, tensor.shape});
-  return {to_string(*spec.structure()), cohort::internal::pack_specs(specs)};
+  return {to_string(*spec.structure()), packed_tensors(spec)};
 }
 
 }  // namespace
@@ -58,12 +55,14 @@ std::optional<std::vector<Tensor>> IteratorBase::next_tensors() {
   return std::move(ElementAccess::tensors(*element));
 }
 
-LocalIterator::LocalIterator(NodePtr node, std::string name, std::optional<int64_t> number)
+LocalIterator::LocalIterator(NodePtr node, std::string name, std::optional<int64_t> number,
+                             bool looks)
     : IteratorBase(std::move(name)), node_(std::move(node)) {
   cursor_ = node_->open(
       {.stop = stop_.get_token(),
        .iteration = number ? std::make_shared<Iteration>(*number) : std::make_shared<Iteration>(),
-       .options = node_->options()});
+       .options = node_->options(),
+       .looks = looks});
 }
 
 LocalIterator::~LocalIterator() {
@@ -75,6 +74,7 @@ std::optional<Element> LocalIterator::next() {
   // The stages' functions compute, also when this thread builds a graph or has a tape.
   const cohort::internal::PlainDispatch outside;
   const std::lock_guard lock(mutex_);
+  if (seen_) return std::exchange(seen_, std::nullopt);
   Element element;
   if (!cursor_->next(element)) return std::nullopt;
   return element;
@@ -83,6 +83,8 @@ std::optional<Element> LocalIterator::next() {
 std::string LocalIterator::save() {
   const std::lock_guard lock(mutex_);
   StateWriter position;
+  position.flag(seen_.has_value());
+  if (seen_) position.element(*seen_);
   cursor_->save(position);
   return sealed(position);
 }
@@ -90,17 +92,27 @@ std::string LocalIterator::save() {
 void LocalIterator::restore(std::string_view position) {
   StateReader state(unsealed(position));
   const std::lock_guard lock(mutex_);
+  if (state.flag()) seen_ = state.element();
   cursor_->restore(state);
   if (!state.at_end()) raise_bad_state("it has more stages");
 }
 
 std::optional<ElementSpec> LocalIterator::find_spec() const {
+  if (std::optional<ElementSpec> known = node_->spec()) return known;
   const cohort::internal::PlainDispatch outside;
-  return spec_or_probe(DatasetAccess::make(node_));
+  const std::lock_guard lock(mutex_);
+  Element element;
+  if (!seen_ && cursor_->next(element)) seen_ = std::move(element);
+  if (!seen_) return std::nullopt;
+  return with_unknown_rows(ElementSpec(*seen_));
 }
 
 std::string LocalIterator::describe_dataset() const {
   return DatasetAccess::make(node_).serialize();
+}
+
+std::optional<Element> look_at_first(const Dataset& dataset) {
+  return LocalIterator(DatasetAccess::node(dataset), {}, 0, true).next();
 }
 
 Iterator iterate_as(const Dataset& dataset, int64_t number) {

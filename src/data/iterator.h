@@ -53,8 +53,9 @@ class IteratorBase : public cohort::internal::ElementSource {
 class LocalIterator : public IteratorBase {
  public:
   // With a number: what shuffles give depends on it, not on how many iterators there were before.
+  // `looks`: see Context.
   explicit LocalIterator(NodePtr node, std::string name = {},
-                         std::optional<int64_t> number = std::nullopt);
+                         std::optional<int64_t> number = std::nullopt, bool looks = false);
   ~LocalIterator() override;
 
   // Before the first next(). Throws InvalidArgument for bytes that are not this dataset's position.
@@ -70,9 +71,15 @@ class LocalIterator : public IteratorBase {
  private:
   std::stop_source stop_;
   const NodePtr node_;
-  std::mutex mutex_;
-  CursorPtr cursor_;  // guarded by mutex_
+  mutable std::mutex mutex_;
+  CursorPtr cursor_;                     // guarded by mutex_
+  mutable std::optional<Element> seen_;  // guarded by mutex_; made to describe it, next() gives it
 };
+
+// The first element of a walk of its own; nullopt when there is none. A generator keeps what it
+// makes for the next iterator. Functions of stages have been called once more than elements are
+// delivered: an iterator that delivers the element it looked at is better where there is one.
+std::optional<Element> look_at_first(const Dataset& dataset);
 
 // Iterates as the iterator of that number over the dataset, the first being 0, in any process.
 Iterator iterate_as(const Dataset& dataset, int64_t number);

@@ -210,13 +210,11 @@ class MapCursor : public StageCursor {
 class ParallelMapCursor : public Cursor {
  public:
   ParallelMapCursor(const MapNode& node, const Context& context, int threads)
-      : queue_(
-            context.stop,
-            {.threads = threads,
-             .capacity = 2 * threads,
-             .max_capacity = 2 * threads,
-             .ordered = node.deterministic.value_or(context.options.deterministic.value_or(true)),
-             .name = "map"}) {
+      : queue_(context.stop, {.threads = threads,
+                              .capacity = 2 * threads,
+                              .max_capacity = 2 * threads,
+                              .ordered = context.keeps_order(node.deterministic),
+                              .name = "map"}) {
     Context inner = context;
     inner.stop = queue_.stop();
     input_ = node.input().open(inner);

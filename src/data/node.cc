@@ -28,7 +28,9 @@ DatasetOptions Node::options() const {
 }
 
 void raise_in_stage(std::string_view stage, int64_t index, const Status& failure) {
-  Status status{.code = failure.code,
+  // The end of other data, which the function read, is not the end of this.
+  const bool end = failure.code == Code::OutOfRange;
+  Status status{.code = end ? Code::InvalidArgument : failure.code,
                 .message = fmt::format("[{}] element {}: {}", stage, index, failure.message)};
   status.origin = failure.origin;
   status.cause = failure.cause;

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/raise.h"
-#include "data/auto_shard.h"
 #include "data/batch_size.h"
 
 namespace cohort::data::internal {
@@ -29,19 +28,31 @@ Dataset rebatch_for_replicas(const Dataset& dataset, AutoShardPolicy resolved,
   return dataset.rebatch(replica_batch_sizes(global_batch, share));
 }
 
-Dataset replica_input(const Dataset& dataset, const InputShare& share) {
+ShardPlan plan_input(const Dataset& dataset, const InputShare& share) {
   if (share.workers < 1 || share.replicas_per_worker < 1) {
     raise(Code::InvalidArgument, "[DistributeDataset] {} workers with {} replicas each",
           share.workers, share.replicas_per_worker);
   }
   const AutoShardPolicy policy =
       dataset.options().auto_shard_policy.value_or(AutoShardPolicy::Auto);
+  // No function is called to find out what does not matter.
+  const bool matters =
+      share.workers > 1 || (share.replicas_per_worker > 1 && policy == AutoShardPolicy::Auto);
+  const ShardPlan plan = matters ? plan_shards(dataset, policy) : ShardPlan{.policy = policy};
+  if (share.workers > 1 && policy == AutoShardPolicy::Auto &&
+      plan.policy == AutoShardPolicy::Data) {
+    warn_of_data_sharding(dataset, share.workers);
+  }
+  return plan;
+}
+
+Dataset replica_input(const Dataset& dataset, const InputShare& share, const ShardPlan& plan) {
   Dataset input = dataset;
   if (share.replicas() > 1) {
-    input = rebatch_for_replicas(input, resolve_policy(input, policy), share)
+    input = rebatch_for_replicas(input, plan.policy, share)
                 .prefetch(static_cast<int>(share.replicas_per_worker));
   }
-  return auto_shard(input, policy, share.workers, share.worker);
+  return auto_shard(input, plan, share.workers, share.worker);
 }
 
 }  // namespace cohort::data::internal

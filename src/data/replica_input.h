@@ -1,6 +1,7 @@
 #pragma once
 
 #include "cohort/data.h"
+#include "data/auto_shard.h"
 
 namespace cohort::data::internal {
 
@@ -23,9 +24,12 @@ std::vector<int64_t> replica_batch_sizes(int64_t global_batch, const InputShare&
 Dataset rebatch_for_replicas(const Dataset& dataset, AutoShardPolicy resolved,
                              const InputShare& share);
 
-// What a worker iterates when a dataset of global batches is distributed by the policy of its
-// options: rebatched for its replicas, so many elements prefetched, and sharded. Element k is for
-// local replica k mod replicas_per_worker.
-Dataset replica_input(const Dataset& dataset, const InputShare& share);
+// How the dataset, of global batches, goes to the workers by the policy of its options. One worker
+// decides for all.
+ShardPlan plan_input(const Dataset& dataset, const InputShare& share);
+
+// What a worker iterates then: rebatched for its replicas, so many elements prefetched, and
+// sharded. Element k is for local replica k mod replicas_per_worker.
+Dataset replica_input(const Dataset& dataset, const InputShare& share, const ShardPlan& plan);
 
 }  // namespace cohort::data::internal

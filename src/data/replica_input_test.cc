@@ -16,8 +16,11 @@ using internal::batch_size_of;
 using internal::dummy_element;
 using internal::InputShare;
 using internal::replica_batch_sizes;
-using internal::replica_input;
 using internal::spec_or_probe;
+
+Dataset replica_input(const Dataset& dataset, const InputShare& share) {
+  return internal::replica_input(dataset, share, internal::plan_input(dataset, share));
+}
 
 TEST(ReplicaBatchSizes, DifferByAtMostOneAndAddUpInEveryStep) {
   EXPECT_EQ(replica_batch_sizes(10, {2, 0, 3}), (Numbers{2, 2, 2, 2, 1, 1}));

@@ -9,6 +9,7 @@ namespace {
 
 class SampleNode : public NodeOf<SampleNode> {
  public:
+  SampleNode() { seed.emplace(); }
   std::string_view kind() const override { return "SampleFrom"; }
   CursorPtr open(const Context& context) const override;
   int64_t cardinality() const override {
@@ -33,19 +34,21 @@ class SampleNode : public NodeOf<SampleNode> {
   }
   void fields(Fields& fields) override {
     fields.field("weights", weights);
-    fields.field("seed", seed);
+    fields.field("seed", *seed);
     fields.field("stop_on_empty", stop_on_empty);
   }
 
   std::vector<double> weights;
-  uint64_t seed = 0;
   bool stop_on_empty = false;
 };
 
 class SampleCursor : public ManyCursor {
  public:
   SampleCursor(const SampleNode& node, const Context& context)
-      : ManyCursor(node, context), sample_(node), weights_(node.weights), random_(node.seed) {}
+      : ManyCursor(node, context),
+        sample_(node),
+        weights_(node.weights),
+        random_(node.seed->value) {}
 
   bool next(Element& out) override {
     for (;;) {
@@ -104,7 +107,7 @@ Dataset sample_from(std::vector<Dataset> datasets, const SampleOptions& options)
   node->inputs = internal::nodes_of(datasets);
   node->weights =
       options.weights.empty() ? std::vector<double>(datasets.size(), 1.0) : options.weights;
-  node->seed = options.seed ? *options.seed : internal::random_seed();
+  node->seed = internal::seed_or_drawn(options.seed);
   node->stop_on_empty = options.stop_on_empty_dataset;
   return internal::finish(node);
 }

@@ -41,6 +41,9 @@ TEST(Serialize, EveryKindOfStageTravels) {
   expect_same_after_travel(range(9).shuffle(4, {.seed = 1}).repeat(2).take(11).skip(1).shard(2, 1));
   expect_same_after_travel(range(4).flat_map(f.again).interleave(f.again, {.cycle = 3}));
   expect_same_after_travel(generator(f.three).enumerate(5).prefetch(2).cache());
+  const Dataset declared = generator(f.three, ElementSpec(TensorSpec{kInt64, Shape::unknown()}));
+  expect_same_after_travel(declared);
+  EXPECT_EQ(Dataset::deserialize(declared.serialize()).element_spec(), declared.element_spec());
   expect_same_after_travel(zip({range(3), range(4)}).concatenate(zip({range(2), range(2)})));
   expect_same_after_travel(sample_from({range(5), range(6)}, {.weights = {1, 2}, .seed = 7}));
   expect_same_after_travel(range(8).batch(4).rebatch({1, 2}).split_batches(2).unbatch().window(2));

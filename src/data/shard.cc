@@ -38,7 +38,7 @@ class ShardNode : public PassThroughNode<ShardNode> {
 class ShardCursor : public SelectingCursor {
  public:
   ShardCursor(const ShardNode& node, const Context& context)
-      : SelectingCursor(node, context), shard_(node) {
+      : SelectingCursor(node, counting(context)), shard_(node) {
     if (node.count == kShardHint) {
       raise(Code::FailedPrecondition,
             "[Shard] the number of shards is kShardHint, which only a strategy with "
@@ -71,6 +71,11 @@ class ShardCursor : public SelectingCursor {
   }
 
  private:
+  static Context counting(Context context) {
+    context.counted = true;
+    return context;
+  }
+
   // What the count of the elements came across: an element, or a row of the input's table.
   struct First {
     Element element;

@@ -6,25 +6,25 @@ namespace {
 
 class ShuffleNode : public PassThroughNode<ShuffleNode> {
  public:
+  ShuffleNode() { seed.emplace(); }
   std::string_view kind() const override { return "Shuffle"; }
   CursorPtr open(const Context& context) const override;
   int64_t cardinality() const override { return input().cardinality(); }
   void check() const override { check_at_least("Shuffle", "buffer", buffer, 1); }
   void fields(Fields& fields) override {
     fields.field("buffer", buffer);
-    fields.field("seed", seed);
+    fields.field("seed", *seed);
     fields.field("reshuffle", reshuffle);
   }
   std::string details() const override { return fmt::format("({})", buffer); }
 
   // The order that begins now.
   ShuffleEpoch begin(const Context& context) const {
-    if (!reshuffle) return {.seed = seed};
-    return context.iteration->begin_epoch(context.walk(*this), seed, iterators_);
+    if (!reshuffle) return {.seed = seed->value};
+    return context.iteration->begin_epoch(context.walk(*this), seed->value, iterators_);
   }
 
   int64_t buffer = 1;
-  uint64_t seed = 0;
   bool reshuffle = true;
 
  private:
@@ -128,7 +128,7 @@ std::shared_ptr<Node> make_shuffle() { return std::make_shared<ShuffleNode>(); }
 Dataset Dataset::shuffle(int64_t buffer, const ShuffleOptions& options) const {
   auto node = internal::stage_on<internal::ShuffleNode>(node_);
   node->buffer = buffer;
-  node->seed = options.seed ? *options.seed : internal::random_seed();
+  node->seed = internal::seed_or_drawn(options.seed);
   node->reshuffle = options.reshuffle_each_iteration;
   return internal::finish(node);
 }

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <atomic>
 
 #include "cohort/function.h"
 #include "cohort/ops.h"
@@ -149,6 +150,93 @@ TEST(Iterator, RangeForIsNotForTracedFunctions) {
 
 TEST(Dataset, PrintsItsStages) {
   EXPECT_EQ(range(9).shuffle(3).batch(2).to_string(), "Range(0, 9, 1) -> Shuffle(3) -> Batch(2)");
+}
+
+NextFunction count_up(const std::shared_ptr<int64_t>& next) {
+  return [next]() -> std::optional<Element> {
+    if (*next == 4) return std::nullopt;
+    return Element((*next)++);
+  };
+}
+
+TEST(Iterator, DeliversTheElementThatDescribesTheOthers) {
+  const auto next = std::make_shared<int64_t>(0);
+  const Dataset live = generator([next] { return count_up(next); });
+  Iterator it = live.iterate();
+  EXPECT_EQ(it.element_spec()->to_string(), "int64 ()");
+  EXPECT_EQ(it.next().to<int64_t>(), 0);
+  EXPECT_EQ(it.next().to<int64_t>(), 1);
+}
+
+TEST(Iterator, KeepsTheElementThatDescribesTheOthersInItsPosition) {
+  const Dataset mapped = range(3).map([](Tensor x) { return x; });
+  Iterator it = mapped.iterate();
+  (void)it.element_spec();
+  Iterator same = mapped.iterate(it.save());
+  EXPECT_EQ(same.next().to<int64_t>(), 0);
+  EXPECT_EQ(same.next().to<int64_t>(), 1);
+}
+
+TEST(Generator, MayDeclareItsElements) {
+  const auto next = std::make_shared<int64_t>(0);
+  const auto start = [next] { return count_up(next); };
+  const Dataset declared = generator(start, ElementSpec(TensorSpec{kInt64, {}}));
+  EXPECT_EQ(declared.batch(2).element_spec()->to_string(), "int64 (None,)");
+  EXPECT_EQ(numbers(declared), (Numbers{0, 1, 2, 3}));
+  const auto spec = ElementSpec::map({{"y", {kInt64, {}}}, {"x", {kFloat32, {-1, 2}}}});
+  EXPECT_EQ(spec.to_string(), "{'x': float32 (None, 2), 'y': int64 ()}");
+  EXPECT_EQ(ElementSpec::tuple({{kInt64, {}}, {kString, Shape::unknown()}}).to_string(),
+            "(int64 (), string <unknown>)");
+}
+
+TEST(Generator, MakesWhatItDeclares) {
+  const auto made = [](const Element& element, const ElementSpec& spec) {
+    const auto start = [element] { return [element] { return std::optional(element); }; };
+    return generator(start, spec).take(1);
+  };
+  const Element row(Tensor({1.f, 2.f}));
+  EXPECT_EQ(made(row, ElementSpec(TensorSpec{kFloat32, {-1}})).iterate().next().size(), 1u);
+  const auto refused = [&](const ElementSpec& spec) {
+    EXPECT_ERROR(Code::InvalidArgument, "declared", made(row, spec).iterate().next());
+  };
+  refused(ElementSpec(TensorSpec{kFloat32, {3}}));
+  refused(ElementSpec(TensorSpec{kInt64, {2}}));
+  refused(ElementSpec(TensorSpec{kFloat32, {2, 1}}));
+  refused(ElementSpec::tuple({{kFloat32, {2}}}));
+}
+
+TEST(Shard, CountsElementsInOrderWhateverStagesBeforeItMayDo) {
+  const auto gate = std::make_shared<std::atomic<bool>>(false);
+  const auto late = [gate](int64_t x) {  // the second element is ready before the first
+    if (x == 0) gate->wait(false);
+    if (x == 1) {
+      gate->store(true);
+      gate->notify_all();
+    }
+    return x;
+  };
+  const Dataset mapped = range(4).map(late, {.parallel = 2, .deterministic = false});
+  EXPECT_EQ(numbers(mapped.shard(2, 0)), (Numbers{0, 2}));
+}
+
+TEST(FlatMap, RestoresShufflesThatNobodyGaveASeed) {
+  const auto make = [] {
+    return range(5).flat_map([](int64_t x) { return range(10 * x, 10 * x + 8).shuffle(8); });
+  };
+  Iterator it = make().iterate();
+  it.next();
+  const std::string position = it.save();
+  EXPECT_EQ(rest_of(make().iterate(position)), rest_of(it));
+}
+
+// The end of other data, read by a function, does not look like the end of this.
+TEST(EndOfData, InsideOfAFunctionIsAnError) {
+  Iterator few = range(1).iterate();
+  const Dataset zipped = range(3).map([few](Tensor) mutable { return few.next().tensor(); });
+  Iterator it = zipped.iterate();
+  it.next();
+  EXPECT_ERROR(Code::InvalidArgument, "[Map] element 1: [Iterator] the dataset has no more",
+               it.next());
 }
 
 }  // namespace

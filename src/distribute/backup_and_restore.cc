@@ -48,7 +48,8 @@ void BackupAndRestore::resume(const DistributedDataset& data) {
     report_.steps = place->steps;
     position_ = place->position;
   } else {
-    backup_->begin([&] { return internal::TrainingPlace{0, data.iterator().save()}; });
+    position_ = data.iterator().save();
+    backup_->begin({.steps = 0, .position = position_});
   }
 }
 

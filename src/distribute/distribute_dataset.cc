@@ -2,14 +2,15 @@
 
 #include "base/raise.h"
 #include "cohort/strategy.h"
-#include "data/replica_input.h"
+#include "data/batch_size.h"
 #include "distribute/default_strategy.h"
-#include "distribute/distributed_input.h"
+#include "distribute/input_walks.h"
 #include "distribute/remote_workers.h"
 
 namespace cohort {
 
 using internal::DistributedInput;
+using internal::InputSource;
 using internal::raise;
 
 namespace {
@@ -75,16 +76,26 @@ DistributedInput input_of(Strategy& strategy, const InputOptions& options) {
   return input;
 }
 
-// Fills in what follows from the pipelines.
-DistributedDataset finish(DistributedInput input, const StrategyExtended& extended,
-                          const InputOptions& options) {
-  input.fills_partial_steps = extended.handles_partial_batches() && may_end_within_a_step(input);
+// Fills in what follows from the source. One worker knows its pipelines at once. Several agree on
+// theirs when a walk begins, because a worker that is started again comes to that, and not to this
+// call, together with the others.
+DistributedDataset finish(DistributedInput input, InputSource source,
+                          const StrategyExtended& extended, const InputOptions& options) {
   if (options.fetch_to_device && input.strategy != nullptr) {
-    const auto replicas = static_cast<int64_t>(input.replicas() / input.pipelines.size());
-    for (data::Dataset& pipeline : input.pipelines) {
-      pipeline = internal::read_ahead(pipeline, replicas * options.per_replica_buffer_size);
-    }
+    const auto replicas = static_cast<int64_t>(input.replicas() / source.datasets.size());
+    source.read_ahead = replicas * options.per_replica_buffer_size;
   }
+  input.cardinality = internal::common_cardinality(source.datasets);
+  input.walks = std::make_shared<internal::InputWalks>(source);
+  if (source.share.workers == 1) {
+    input.pipelines = input.walks->build_alone();
+  } else if (source.is_shared) {
+    data::internal::check_batched("DistributeDataset", source.datasets[0]);
+    input.pipelines = {source.datasets[0].split_batches(source.share.replicas())};
+  } else {
+    input.pipelines = source.datasets;
+  }
+  input.fills_partial_steps = extended.handles_partial_batches() && may_end_within_a_step(input);
   return DistributedDataset(std::make_shared<const DistributedInput>(std::move(input)));
 }
 
@@ -107,21 +118,21 @@ DistributedDataset Strategy::distribute_dataset(const data::Dataset& dataset,
   }
   check_options(options);
   DistributedInput input = input_of(*this, options);
-  input.cardinality = dataset.cardinality();
-  input.whole = dataset;
   // Workers that do not wait for each other do not share the data out either.
   const InputContext among =
       has_remote_workers(*extended_) ? InputContext(1, 0, num_replicas_in_sync()) : input.context;
-  input.pipelines = {data::internal::replica_input(
-      dataset, {.workers = among.num_input_pipelines(),
+  const InputSource source{
+      .datasets = {dataset},
+      .is_shared = true,
+      .share = {.workers = among.num_input_pipelines(),
                 .worker = among.input_pipeline_id(),
-                .replicas_per_worker = static_cast<int64_t>(input.replicas())})};
+                .replicas_per_worker = static_cast<int64_t>(input.replicas())}};
   if (has_remote_workers(*extended_)) {
     input.rebuild = [this, dataset, options] {
       return distribute_dataset(dataset, options).input();
     };
   }
-  return finish(std::move(input), *extended_, options);
+  return finish(std::move(input), source, *extended_, options);
 }
 
 DistributedDataset Strategy::distribute_datasets_from_function(
@@ -134,18 +145,19 @@ DistributedDataset Strategy::distribute_datasets_from_function(
   DistributedInput input = input_of(*this, options);
   const std::vector<std::string> devices = extended_->input_devices();
   const int pipelines = per_replica ? static_cast<int>(devices.size()) : 1;
+  InputSource source{.share = {.workers = input.context.num_input_pipelines(),
+                               .worker = input.context.input_pipeline_id()}};
   for (int i = 0; i < pipelines; ++i) {
     const DeviceScope on(pipeline_device(devices[static_cast<size_t>(i)], options));
-    input.pipelines.push_back(
+    source.datasets.push_back(
         f(per_replica ? InputContext(pipelines, i, num_replicas_in_sync()) : input.context));
   }
-  input.cardinality = internal::common_cardinality(input.pipelines);
   if (has_remote_workers(*extended_)) {
     input.rebuild = [this, f, options] {
       return distribute_datasets_from_function(f, options).input();
     };
   }
-  return finish(std::move(input), *extended_, options);
+  return finish(std::move(input), std::move(source), *extended_, options);
 }
 
 }  // namespace cohort

@@ -47,9 +47,7 @@ DistributedIterator DistributedIterator::with_handle(Tensor handle) const {
 
 std::string DistributedIterator::kind() const { return "Distributed" + impl_->kind(); }
 
-data::ElementSpec DistributedIterator::element_spec() const {
-  return impl_->input().element_spec();
-}
+data::ElementSpec DistributedIterator::element_spec() const { return impl_->replica_spec(); }
 
 std::string DistributedIterator::save() { return impl_->save(); }
 
@@ -79,7 +77,9 @@ DistributedIterator DistributedDataset::iterator(const std::string& position) co
   return DistributedIterator(std::make_shared<DistributedInputIterator>(impl_, &position));
 }
 
-data::ElementSpec DistributedDataset::element_spec() const { return impl_->element_spec(); }
+data::ElementSpec DistributedDataset::element_spec() const {
+  return impl_->walks->element_spec(*impl_);
+}
 
 int64_t DistributedDataset::cardinality() const {
   check_is_here(*impl_, "cardinality()");

@@ -24,17 +24,6 @@ std::optional<data::ElementSpec> DistributedInput::static_spec() const {
   return spec;
 }
 
-data::ElementSpec DistributedInput::element_spec() const {
-  if (const auto known = static_spec()) return *known;
-  if (const auto seen = data::internal::spec_or_probe(pipelines[0])) return *seen;
-  const auto elsewhere = whole ? data::internal::spec_or_probe(*whole) : std::nullopt;
-  if (elsewhere) return data::internal::with_unknown_rows(*elsewhere);
-  raise(Code::FailedPrecondition,
-        "[DistributedDataset] the elements of {} cannot be described: a stage runs C++ code that "
-        "only an element would tell about, and there is none",
-        pipelines[0].to_string());
-}
-
 int64_t common_cardinality(const std::vector<data::Dataset>& pipelines) {
   const int64_t first = pipelines[0].cardinality();
   const bool same = std::ranges::all_of(
@@ -43,7 +32,6 @@ int64_t common_cardinality(const std::vector<data::Dataset>& pipelines) {
 }
 
 bool may_end_within_a_step(const DistributedInput& input) {
-  if (input.cardinality == data::kInfinite) return false;
   if (input.several_workers()) return true;
   return std::ranges::any_of(input.pipelines, [](const data::Dataset& pipeline) {
     const std::optional<data::ElementSpec> spec = pipeline.element_spec();

@@ -25,7 +25,7 @@ int64_t DivSharding::begin(int64_t part) const { return part * base_ + std::min(
 
 DivSharding::Place DivSharding::place(int64_t row) const {
   if (row < 0 || row >= rows_) {
-    raise(Code::OutOfRange, "[DivSharding] there is no row {} of {}", row, rows_);
+    raise(Code::InvalidArgument, "[DivSharding] there is no row {} of {}", row, rows_);
   }
   const int64_t part = std::max(row / (base_ + 1), (row - longer_) / base_);
   return {part, row - begin(part)};

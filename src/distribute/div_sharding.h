@@ -24,7 +24,7 @@ class DivSharding {
 
     friend bool operator==(const Place&, const Place&) = default;
   };
-  // Throws OutOfRange.
+  // Throws InvalidArgument.
   Place place(int64_t row) const;
 
  private:

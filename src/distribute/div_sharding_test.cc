@@ -37,8 +37,8 @@ TEST(DivSharding, FindsEveryRow) {
 TEST(DivSharding, RefusesWhatMakesNoSense) {
   EXPECT_ERROR(Code::InvalidArgument, "0 parts", DivSharding(3, 0));
   EXPECT_ERROR(Code::InvalidArgument, "-1 rows", DivSharding(-1, 1));
-  EXPECT_ERROR(Code::OutOfRange, "no row 3", DivSharding(3, 2).place(3));
-  EXPECT_ERROR(Code::OutOfRange, "no row 0", DivSharding(0, 2).place(0));
+  EXPECT_ERROR(Code::InvalidArgument, "no row 3", DivSharding(3, 2).place(3));
+  EXPECT_ERROR(Code::InvalidArgument, "no row 0", DivSharding(0, 2).place(0));
 }
 
 }  // namespace

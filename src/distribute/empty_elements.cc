@@ -11,13 +11,18 @@ using data::Element;
 
 const Element& DistributedInputIterator::empty_element() {
   if (empty_) return *empty_;
-  if (!spec_) spec_ = input_->element_spec();
+  if (!spec_) spec_ = input_->walks->spec_of_whole();
+  if (!spec_) {
+    raise(Code::FailedPrecondition,
+          "[DistributedIterator] this worker has had no element that would show what empty ones "
+          "look like");
+  }
   empty_ = data::internal::dummy_element(*spec_);
   return *empty_;
 }
 
 bool DistributedInputIterator::lacks_empty_element() {
-  if (!input_->several_workers() || is_complete()) return false;
+  if (!input_->several_workers() || !walk_ || is_complete()) return false;
   return !capture_status([this] { empty_element(); }).ok();
 }
 

@@ -42,15 +42,10 @@ Element element_on(const Device* device, Element element) {
 DistributedInputIterator::DistributedInputIterator(std::shared_ptr<const DistributedInput> input,
                                                    const std::string* position,
                                                    std::optional<int64_t> number)
-    : input_(std::move(input)), spec_(input_->static_spec()) {
-  if (position != nullptr) {
-    restore(*position);
-    return;
-  }
-  for (const data::Dataset& pipeline : input_->pipelines) {
-    iterators_.push_back(number ? data::internal::iterate_as(pipeline, *number)
-                                : pipeline.iterate());
-  }
+    : input_(std::move(input)), number_(number), spec_(input_->static_spec()) {
+  if (position == nullptr) return;
+  restore(*position);
+  if (!input_->several_workers()) begin();
 }
 
 void DistributedInputIterator::check_caller() const {
@@ -72,8 +67,9 @@ void DistributedInputIterator::check_caller() const {
 std::optional<DistributedElement> DistributedInputIterator::next_step(LastStep last_step) {
   const std::lock_guard lock(mutex_);
   if (ended_) return std::nullopt;
-  const bool always = last_step == LastStep::Filled && input_->cardinality != data::kInfinite;
-  const bool filled = input_->fills_partial_steps || always;
+  agree();
+  const bool wanted = input_->fills_partial_steps || last_step == LastStep::Filled;
+  const bool filled = wanted && !terms_->endless;
 
   const Status drawing = capture_status([this] { draw(); });
   const InputTotals found = filled ? totals_of_all_workers(drawing) : totals(drawing);
@@ -81,28 +77,53 @@ std::optional<DistributedElement> DistributedInputIterator::next_step(LastStep l
   if (found.undescribed_workers > 0 && found.replicas_with_data > 0) learn_empty_element();
   ended_ = filled ? found.replicas_with_data == 0 : !is_complete();
   if (ended_) {
-    drawn_.clear();
+    walk_->drawn.clear();
     return std::nullopt;
   }
-  if (!filled && input_->several_workers()) return deliver(std::nullopt);
+  if (!filled && input_->several_workers()) return deliver(terms_->samples);
   return deliver(found.samples);
+}
+
+void DistributedInputIterator::agree() const {
+  if (!terms_) terms_ = input_->walks->agree(*input_, number_);
+}
+
+void DistributedInputIterator::begin() const {
+  agree();
+  if (walk_) return;
+  walk_ = input_->walks->open(*terms_, restored_ ? &restored_->positions : nullptr);
+  if (restored_) walk_->drawn = restored_->drawn;
+  for (const std::optional<Element>& element : walk_->drawn) learn_spec(element);
+}
+
+void DistributedInputIterator::learn_spec(const std::optional<Element>& element) const {
+  if (spec_ || !element) return;
+  spec_ = data::internal::with_unknown_rows(data::ElementSpec(*element));
+}
+
+int64_t DistributedInputIterator::pass() {
+  const std::lock_guard lock(mutex_);
+  agree();
+  return terms_->pass;
+}
+
+void DistributedInputIterator::draw_one() const {
+  std::vector<std::optional<Element>>& drawn = walk_->drawn;
+  drawn.push_back(walk_->iterators[drawn.size() % walk_->iterators.size()].next_optional());
+  learn_spec(drawn.back());
 }
 
 void DistributedInputIterator::draw() {
   const InputNote input;
   const TimelineSpan span("input", "input");
-  while (drawn_.size() < input_->replicas()) {
-    data::Iterator& from = iterators_[drawn_.size() % iterators_.size()];
-    drawn_.push_back(from.next_optional());
-    if (!spec_ && drawn_.back()) {
-      spec_ = data::internal::with_unknown_rows(data::ElementSpec(*drawn_.back()));
-    }
-  }
+  begin();
+  while (walk_->drawn.size() < input_->replicas()) draw_one();
 }
 
 InputTotals DistributedInputIterator::totals(const Status& drawing) const {
   InputTotals here{.failed_workers = drawing.ok() ? 0 : 1};
-  for (const std::optional<Element>& element : drawn_) {
+  if (!walk_) return here;
+  for (const std::optional<Element>& element : walk_->drawn) {
     if (!element) continue;
     ++here.replicas_with_data;
     here.samples += sample_count(*element);
@@ -133,19 +154,19 @@ void DistributedInputIterator::hear_of_failures(const Status& drawing) const {
 }
 
 bool DistributedInputIterator::is_complete() const {
-  return std::ranges::all_of(drawn_, [](const auto& element) { return element.has_value(); });
+  return std::ranges::all_of(walk_->drawn, [](const auto& element) { return element.has_value(); });
 }
 
 DistributedElement DistributedInputIterator::deliver(std::optional<int64_t> global_samples) {
   std::vector<int64_t> counts;
-  for (size_t replica = 0; replica < drawn_.size(); ++replica) {
-    std::optional<Element>& element = drawn_[replica];
+  std::vector<std::optional<Element>> drawn = std::exchange(walk_->drawn, {});
+  for (size_t replica = 0; replica < drawn.size(); ++replica) {
+    std::optional<Element>& element = drawn[replica];
     counts.push_back(element ? sample_count(*element) : 0);
     if (!element) element = empty_element();
     element = element_on(input_->devices[replica], *std::move(element));
   }
-  return DistributedElement(std::exchange(drawn_, {}), is_alone(), std::move(counts),
-                            global_samples);
+  return DistributedElement(std::move(drawn), is_alone(), std::move(counts), global_samples);
 }
 
 std::string DistributedInputIterator::save() {
@@ -155,13 +176,15 @@ std::string DistributedInputIterator::save() {
   state.integer(input_->context.num_input_pipelines());
   state.integer(input_->context.input_pipeline_id());
   state.integer(static_cast<int64_t>(input_->replicas()));
+  begin();
+  state.integer(terms_->pass);
   state.flag(ended_);
-  state.integer(static_cast<int64_t>(drawn_.size()));
-  for (const std::optional<Element>& element : drawn_) {
+  state.integer(static_cast<int64_t>(walk_->drawn.size()));
+  for (const std::optional<Element>& element : walk_->drawn) {
     state.flag(element.has_value());
     if (element) state.element(*element);
   }
-  for (data::Iterator& iterator : iterators_) state.text(iterator.save());
+  for (data::Iterator& iterator : walk_->iterators) state.text(iterator.save());
   return sealed(state);
 }
 
@@ -173,13 +196,14 @@ void DistributedInputIterator::restore(const std::string& position) {
       state.integer() != input_->context.input_pipeline_id() || state.integer() != replicas) {
     data::internal::raise_bad_state("it is of another worker or number of replicas");
   }
+  number_ = state.integer(0, INT64_MAX - 1);
   ended_ = state.flag();
-  const int64_t drawn = state.integer(0, replicas);
-  for (int64_t i = 0; i < drawn; ++i) {
-    drawn_.push_back(state.flag() ? std::optional(state.element()) : std::nullopt);
+  Restored& restored = restored_.emplace();
+  for (int64_t left = state.integer(0, replicas); left > 0; --left) {
+    restored.drawn.push_back(state.flag() ? std::optional(state.element()) : std::nullopt);
   }
-  for (const data::Dataset& pipeline : input_->pipelines) {
-    iterators_.push_back(pipeline.iterate(state.text()));
+  while (restored.positions.size() < input_->pipelines.size()) {
+    restored.positions.push_back(state.text());
   }
   if (!state.at_end()) data::internal::raise_bad_state("it has more pipelines");
 }

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "data/iterator.h"
-#include "distribute/distributed_input.h"
+#include "distribute/input_walks.h"
 
 namespace cohort::internal {
 
@@ -21,7 +21,8 @@ enum class LastStep : uint8_t { ByRule, Filled };
 // tuples of those of the local replicas.
 class DistributedInputIterator : public data::internal::IteratorBase {
  public:
-  // With a position: goes on there. With a number: as data::internal::iterate_as.
+  // With a position: goes on there. With a number: as the pass of that number, from 0 on, instead
+  // of the next one.
   explicit DistributedInputIterator(std::shared_ptr<const DistributedInput> input,
                                     const std::string* position = nullptr,
                                     std::optional<int64_t> number = std::nullopt);
@@ -31,6 +32,10 @@ class DistributedInputIterator : public data::internal::IteratorBase {
   std::optional<data::Element> next() override;
   std::string save() override;
   std::string describe_dataset() const override;
+  // Of one replica's elements. Throws FailedPrecondition when there is none to tell.
+  data::ElementSpec replica_spec() const;
+  // The number of the pass; begins it, on all workers.
+  int64_t pass();
 
   // Throws unless this thread may call next().
   void check_caller() const;
@@ -43,7 +48,14 @@ class DistributedInputIterator : public data::internal::IteratorBase {
 
  private:
   void restore(const std::string& position);
-  // Completes `drawn_`.
+  // Together with all workers: settles what the walk is over.
+  void agree() const;
+  // Opens the pipelines unless they are open.
+  void begin() const;
+  void learn_spec(const std::optional<data::Element>& element) const;
+  // Draws for the next replica.
+  void draw_one() const;
+  // Completes what is drawn for the step to come.
   void draw();
   // Of the local replicas, given how drawing went.
   InputTotals totals(const Status& drawing) const;
@@ -59,16 +71,24 @@ class DistributedInputIterator : public data::internal::IteratorBase {
   // Together with all workers, one of which lacks it.
   void learn_empty_element();
 
+  // A position that was restored, until its walk begins.
+  struct Restored {
+    std::vector<std::string> positions;
+    std::vector<std::optional<data::Element>> drawn;
+  };
+
   const std::shared_ptr<const DistributedInput> input_;
 
-  std::mutex mutex_;  // guards everything below
-  std::vector<data::Iterator> iterators_;
-  // For the step to come, one for each replica; nullopt where the data has ended. Between calls
-  // there is something only after an error: nothing that was drawn is lost by it.
-  std::vector<std::optional<data::Element>> drawn_;
+  mutable std::mutex mutex_;  // guards everything below
+  std::optional<int64_t> number_;
+  std::optional<Restored> restored_;
+  mutable std::optional<InputTerms> terms_;  // once the workers have agreed
+  // Once it has begun. Between calls something is drawn only after an error, or after a look at the
+  // elements: nothing is lost by either.
+  mutable std::optional<InputWalk> walk_;
+  mutable std::optional<data::ElementSpec> spec_;  // of the elements; once known
   bool ended_ = false;
-  std::optional<data::ElementSpec> spec_;  // of the elements; once known
-  std::optional<data::Element> empty_;     // for replicas without data; once needed
+  std::optional<data::Element> empty_;  // for replicas without data; once needed
 };
 
 }  // namespace cohort::internal

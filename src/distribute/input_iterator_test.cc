@@ -25,7 +25,7 @@ TEST(PartialStep, ReplicasWithoutDataGetEmptyElements) {
   EXPECT_EQ(last.sample_counts(), (std::vector<int64_t>{1, 0, 0}));
   EXPECT_TRUE(last.has_data(0));
   EXPECT_FALSE(last.has_data(1));
-  EXPECT_ERROR(Code::OutOfRange, "3", last.has_data(3));
+  EXPECT_ERROR(Code::InvalidArgument, "3", last.has_data(3));
   EXPECT_EQ(last.global_sample_count(), 1);
   EXPECT_ERROR(Code::OutOfRange, "no more elements", it.next());
   EXPECT_ERROR(Code::OutOfRange, "no more elements", it.next());
@@ -224,6 +224,91 @@ TEST(DistributedIterator, EachElementGoesToOneThread) {
     }
   }
   EXPECT_EQ(counts[0] + counts[1] + counts[2], 400);
+}
+
+// A source that goes on from pass to pass: each number is there once.
+data::Dataset live_numbers(const std::shared_ptr<int64_t>& next) {
+  return data::generator(
+      [next] { return [next]() -> std::optional<Element> { return Element((*next)++); }; });
+}
+
+data::Dataset stateful_map(const std::shared_ptr<int64_t>& next) {
+  return range(100).map([next](Tensor) { return Tensor((*next)++); });
+}
+
+template <typename Make>
+void expect_nothing_lost(const Make& numbers) {
+  const auto strategy = mirrored(2);
+  const Steps first_two = {{{0}, {1}}, {{2}, {3}}};
+  const auto step = function([&](DistributedIterator it) {
+    const DistributedElement element = it.next();
+    return std::vector<Tensor>{element[0], element[1]};
+  });
+  const auto in_trace = [&](const DistributedIterator& it) {
+    Rows rows;
+    for (const Tensor& part : step(it)) rows.push_back(part.to_vector<int64_t>());
+    return rows;
+  };
+  const auto fresh = [&] {
+    return strategy->distribute_dataset(numbers(std::make_shared<int64_t>(0)).batch(2),
+                                        {.fetch_to_device = false});
+  };
+  {
+    DistributedIterator it = fresh().iterator();
+    EXPECT_EQ((Steps{in_trace(it), in_trace(it)}), first_two) << "traced";
+  }
+  {
+    const DistributedDataset dist = fresh();
+    EXPECT_EQ(dist.element_spec().to_string(), "int64 (None,)");
+    DistributedIterator it = dist.iterator();
+    EXPECT_EQ(it.element_spec().to_string(), "int64 (None,)");
+    EXPECT_EQ((Steps{rows_of(it.next()), in_trace(it)}), first_two) << "element_spec()";
+  }
+  {
+    DistributedIterator it = fresh().iterator();
+    DistributedIterator other = it;
+    (void)it.element_spec();
+    EXPECT_EQ((Steps{rows_of(other.next()), rows_of(it.next())}), first_two) << "copies";
+  }
+}
+
+TEST(LookingAtElements, LosesNoneOfALiveSource) { expect_nothing_lost(live_numbers); }
+TEST(LookingAtElements, LosesNoneOfAStatefulMap) { expect_nothing_lost(stateful_map); }
+
+// The chief calls the function of flat_map to see whether it reads files.
+TEST(LookingAtElements, ForFilesLosesNoneOfALiveSource) {
+  const auto strategy = mirrored(2);
+  const auto numbers = live_numbers(std::make_shared<int64_t>(0)).flat_map([](int64_t x) {
+    return range(x, x + 1);
+  });
+  auto it = strategy->distribute_dataset(numbers.batch(2), {.fetch_to_device = false}).iterator();
+  EXPECT_EQ(rows_of(it.next()), (Rows{{0}, {1}}));
+}
+
+TEST(LookingAtElements, MakesNoneWhereTheGeneratorDeclaresThem) {
+  const auto strategy = mirrored(2);
+  const auto made = std::make_shared<int64_t>(0);
+  const auto start = [made] {
+    return [made]() -> std::optional<Element> { return Element(Tensor({(*made)++, int64_t{7}})); };
+  };
+  const auto numbers = data::generator(start, data::ElementSpec(data::TensorSpec{kInt64, {-1}}));
+  DistributedIterator it = from(*strategy, numbers).iterator();
+  EXPECT_EQ(it.element_spec().to_string(), "int64 (None,)");
+  EXPECT_EQ(*made, 0);
+  const auto step = function([&](DistributedIterator of) { return Tensor(of.next()[1]); });
+  EXPECT_EQ(step(it).to_vector<int64_t>(), (std::vector<int64_t>{1, 7}));
+}
+
+TEST(LookingAtElements, IsPartOfASavedPosition) {
+  const auto strategy = mirrored(2);
+  const auto dist = from(*strategy, range(6).map([](Tensor x) { return x; }));
+  auto it = dist.iterator();
+  (void)it.element_spec();
+  const std::string position = it.save();
+  EXPECT_EQ(rest_of(dist.iterator(position)), rest_of(it));
+  auto later = dist.iterator(position);
+  (void)later.element_spec();
+  EXPECT_EQ(rest_of(later), (Steps{{{0}, {1}}, {{2}, {3}}, {{4}, {5}}}));
 }
 
 TEST(Position, IsWhereTheNextIteratorGoesOn) {

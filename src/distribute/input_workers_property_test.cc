@@ -84,5 +84,200 @@ RC_GTEST_PROP(Workers, FileShardingGivesEverySampleOnce, ()) {
   for (const Steps& steps : found) RC_ASSERT(steps.size() == found[0].size());
 }
 
+using data::Dataset;
+
+// A stage, or several, on a dataset of numbers. `seed` is the user's, if there is one.
+struct StageCase {
+  const char* name;
+  Dataset (*add)(const Dataset& dataset, std::optional<uint64_t> seed);
+  bool splits_files = true;  // whether files before it can be divided
+};
+
+Dataset numbers_around(int64_t x, std::optional<uint64_t> seed) {
+  return range(4 * x, 4 * x + 4).shuffle(4, {.seed = seed});
+}
+
+constexpr StageCase kStages[] = {
+    {"none", [](const Dataset& d, std::optional<uint64_t>) { return d; }},
+    {"shuffle",
+     [](const Dataset& d, std::optional<uint64_t> seed) { return d.shuffle(100, {.seed = seed}); }},
+    {"small shuffle",
+     [](const Dataset& d, std::optional<uint64_t> seed) { return d.shuffle(3, {.seed = seed}); }},
+    {"shuffle, once and for all",
+     [](const Dataset& d, std::optional<uint64_t> seed) {
+       return d.shuffle(100, {.seed = seed, .reshuffle_each_iteration = false});
+     }},
+    {"shuffle and repeat",
+     [](const Dataset& d, std::optional<uint64_t> seed) {
+       return d.shuffle(100, {.seed = seed}).repeat(2);
+     }},
+    {"shuffle and cache",
+     [](const Dataset& d, std::optional<uint64_t> seed) {
+       return d.shuffle(100, {.seed = seed}).cache();
+     }},
+    {"cache and shuffle",
+     [](const Dataset& d, std::optional<uint64_t> seed) {
+       return d.cache().shuffle(100, {.seed = seed}).prefetch(2);
+     }},
+    {"sample_from",
+     [](const Dataset& d, std::optional<uint64_t> seed) {
+       return data::sample_from({d, range(1000, 1020)}, {.weights = {2, 1}, .seed = seed});
+     },
+     false},
+    {"flat_map with shuffles",
+     [](const Dataset& d, std::optional<uint64_t> seed) {
+       return d.flat_map([seed](int64_t x) { return numbers_around(x, seed); });
+     },
+     false},
+    {"interleave with shuffles",
+     [](const Dataset& d, std::optional<uint64_t> seed) {
+       return d.shuffle(100, {.seed = seed})
+           .interleave([seed](int64_t x) { return numbers_around(x, seed); },
+                       {.cycle = 3, .parallel = 2});
+     },
+     false},
+    {"nested flat_map",
+     [](const Dataset& d, std::optional<uint64_t> seed) {
+       return d.flat_map([seed](int64_t x) {
+         return range(2 * x, 2 * x + 2).shuffle(2, {.seed = seed}).flat_map([seed](int64_t y) {
+           return numbers_around(y, seed);
+         });
+       });
+     },
+     false},
+    {"two walks over one shuffle",
+     [](const Dataset& d, std::optional<uint64_t> seed) {
+       const Dataset both = d.shuffle(100, {.seed = seed});
+       return both.concatenate(both.map([](int64_t x) { return x + 1000; }));
+     }},
+    {"parallel map in any order",
+     [](const Dataset& d, std::optional<uint64_t> seed) {
+       return d.shuffle(100, {.seed = seed})
+           .map([](int64_t x) { return x; }, {
+                                                 .parallel = 3,
+                                                 .deterministic = false,
+                                             });
+     }},
+    {"all stages in any order",
+     [](const Dataset& d, std::optional<uint64_t> seed) {
+       return d.options({.deterministic = false})
+           .map([](Tensor x) { return x; }, {.parallel = 3})
+           .batch(3, {.parallel = 2})
+           .shuffle(4, {.seed = seed})
+           .unbatch();
+     }},
+    {"window and filter",
+     [](const Dataset& d, std::optional<uint64_t> seed) {
+       return d.window(3)
+           .flat_map([seed](Dataset window) { return window.shuffle(3, {.seed = seed}); })
+           .filter([](int64_t x) { return x % 5 != 0; });
+     },
+     false},
+    {"a declared generator",
+     [](const Dataset&, std::optional<uint64_t> seed) {
+       const auto start = [] {
+         return [i = int64_t{0}]() mutable -> std::optional<data::Element> {
+           if (i == 30) return std::nullopt;
+           return data::Element(i++);
+         };
+       };
+       return data::generator(start, data::ElementSpec(data::TensorSpec{kInt64, {}}))
+           .shuffle(30, {.seed = seed});
+     },
+     false},
+};
+
+// What each worker gets in two passes. Every worker makes its own dataset, as processes do, and the
+// first one looks at it beforehand.
+std::vector<std::vector<Steps>> two_passes(const Cluster& cluster, const StageCase& stage,
+                                           std::optional<uint64_t> seed,
+                                           const std::function<Dataset(Dataset)>& finish,
+                                           const std::function<Dataset()>& source) {
+  return on_all_workers(cluster, [&](Strategy& strategy) {
+    const Dataset before = stage.add(source(), seed);
+    if (strategy.extended().input_context().input_pipeline_id() == 0) (void)*before.begin();
+    const DistributedDataset dist = strategy.distribute_dataset(finish(before));
+    return std::vector<Steps>{steps_of(dist), steps_of(dist)};
+  });
+}
+
+std::vector<Steps> of_pass(const std::vector<std::vector<Steps>>& workers, size_t pass) {
+  std::vector<Steps> steps;
+  for (const auto& passes : workers) steps.push_back(passes[pass]);
+  return steps;
+}
+
+template <typename Check>
+void for_each_case(const Check& check) {
+  for (int workers = 1; workers <= 4; ++workers) {
+    for (const StageCase& stage : kStages) {
+      for (const bool seeded : {true, false}) {
+        const Cluster cluster{.workers = workers, .replicas_per_worker = workers % 2 + 1};
+        SCOPED_TRACE(fmt::format("{} workers with {} replicas, {}, {}", workers,
+                                 cluster.replicas_per_worker, stage.name,
+                                 seeded ? "seeded" : "unseeded"));
+        check(cluster, stage, seeded ? std::optional<uint64_t>(17) : std::nullopt);
+      }
+    }
+  }
+}
+
+Dataset source_in_memory() { return range(37); }
+
+std::vector<int64_t> expected_of(const StageCase& stage, const Dataset& source) {
+  std::vector<int64_t> all = data::numbers(stage.add(source, 17));
+  std::ranges::sort(all);
+  return all;
+}
+
+// Every stage with every policy that deals elements out.
+TEST(EveryStage, GivesEachSampleOnceWhereElementsAreDivided) {
+  for_each_case([](const Cluster& cluster, const StageCase& stage, std::optional<uint64_t> seed) {
+    const std::vector<int64_t> expected = expected_of(stage, source_in_memory());
+    for (const auto policy :
+         {AutoShardPolicy::Data, AutoShardPolicy::Auto, AutoShardPolicy::Hint}) {
+      const auto finish = [&](const Dataset& d) {
+        const bool hint = policy == AutoShardPolicy::Hint;
+        return with_policy((hint ? d.shard(data::kShardHint, 0) : d).batch(4), policy);
+      };
+      const auto found = two_passes(cluster, stage, seed, finish, source_in_memory);
+      for (const size_t pass : {0u, 1u}) {
+        EXPECT_EQ(sorted_samples(of_pass(found, pass)), expected)
+            << "policy " << static_cast<int>(policy) << ", pass " << pass;
+      }
+    }
+  });
+}
+
+TEST(EveryStage, GivesEachWorkerEachSampleWhereNothingIsDivided) {
+  for_each_case([](const Cluster& cluster, const StageCase& stage, std::optional<uint64_t> seed) {
+    const std::vector<int64_t> expected = expected_of(stage, source_in_memory());
+    const auto finish = [](const Dataset& d) {
+      return with_policy(d.batch(4), AutoShardPolicy::Off);
+    };
+    for (const auto& passes : two_passes(cluster, stage, seed, finish, source_in_memory)) {
+      EXPECT_EQ(sorted_samples({passes[0]}), expected);
+      EXPECT_EQ(sorted_samples({passes[1]}), expected);
+    }
+  });
+}
+
+TEST(EveryStage, GivesEachSampleOnceWhereFilesAreDivided) {
+  const NumberFiles files({{0, 1, 2, 3, 4}, {5}, {6, 7, 8}, {9, 10, 11, 12}, {13, 14}, {15}});
+  for_each_case([&](const Cluster& cluster, const StageCase& stage, std::optional<uint64_t> seed) {
+    const auto source = [&] { return files.dataset(); };
+    for (const auto policy : {AutoShardPolicy::File, AutoShardPolicy::Auto}) {
+      // Elsewhere File is refused, and Auto means Data.
+      if (policy == AutoShardPolicy::File && !stage.splits_files) continue;
+      const auto finish = [&](const Dataset& d) { return with_policy(d.batch(4), policy); };
+      const auto found = two_passes(cluster, stage, seed, finish, source);
+      for (const size_t pass : {0u, 1u}) {
+        EXPECT_EQ(sorted_samples(of_pass(found, pass)), expected_of(stage, source()))
+            << "policy " << static_cast<int>(policy) << ", pass " << pass;
+      }
+    }
+  });
+}
+
 }  // namespace
 }  // namespace cohort

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <atomic>
 #include <map>
 
 #include "support/feeding_workers.h"
@@ -80,16 +82,259 @@ TEST(Workers, WrapElementsEvenOfOneReplica) {
   EXPECT_EQ(found[0][0], 0);
 }
 
+// Each walk begins together; then one worker takes many steps and the other none.
 TEST(Workers, DoNotWaitForEachOtherInEndlessData) {
   const auto endless = range(4).batch(2).repeat();
-  // Alone: a meeting would never end.
-  Meeting nobody(2);
-  Strategy strategy = feeding(InputContext(2, 1, 2), 1, nobody);
-  auto it = strategy.distribute_dataset(endless).iterator();
-  EXPECT_EQ(rows_of(it.next()), (Rows{{1}}));
-  const DistributedElement element = *it.next_optional();
-  EXPECT_EQ(rows_of(element), (Rows{{3}}));
-  EXPECT_ERROR(Code::FailedPrecondition, "endless", element.global_sample_count());
+  const auto found = on_all_workers({.workers = 2}, [&](Strategy& strategy) {
+    auto it = strategy.distribute_dataset(endless).iterator();
+    Steps steps = {rows_of(it.next())};
+    if (strategy.extended().input_context().input_pipeline_id() == 0) return steps;
+    const DistributedElement element = *it.next_optional();
+    EXPECT_ERROR(Code::FailedPrecondition, "endless", element.global_sample_count());
+    steps.push_back(rows_of(element));
+    for (int i = 0; i < 50; ++i) it.next();
+    return steps;
+  });
+  EXPECT_EQ(found, (std::vector<Steps>{{{{0}}}, {{{1}}, {{3}}}}));
+}
+
+TEST(Workers, KnowTheSamplesOfEndlessDataWhereSizesAreStatic) {
+  const auto counts = on_all_workers({.workers = 2}, [&](Strategy& strategy) {
+    const auto dataset = range(8).batch(4, {.drop_remainder = true}).repeat();
+    return strategy.distribute_dataset(dataset).iterator().next().global_sample_count();
+  });
+  EXPECT_EQ(counts, (std::vector<int64_t>{4, 4}));
+}
+
+// Whether workers count together follows from what all of them have.
+TEST(Workers, CountTogetherUnlessTheDataOfAllIsEndless) {
+  const auto totals = on_all_workers({.workers = 2}, [](Strategy& strategy) {
+    const auto dist = strategy.distribute_datasets_from_function([](const InputContext& input) {
+      const auto few = range(3).batch(1);
+      return input.input_pipeline_id() == 0 ? few.repeat() : few;
+    });
+    auto it = dist.iterator();
+    std::vector<int64_t> all;
+    for (int step = 0; step < 5; ++step) all.push_back(it.next().global_sample_count());
+    return all;
+  });
+  EXPECT_EQ(totals[0], (std::vector<int64_t>{2, 2, 2, 1, 1}));
+  EXPECT_EQ(totals[1], totals[0]);
+}
+
+int worker_of(Strategy& strategy) {
+  return strategy.extended().input_context().input_pipeline_id();
+}
+
+std::vector<int64_t> samples_of(const Steps& steps) {
+  std::vector<int64_t> all;
+  for (const Rows& rows : steps) {
+    for (const auto& row : rows) all.insert(all.end(), row.begin(), row.end());
+  }
+  return all;
+}
+
+std::vector<int64_t> all_samples(const std::vector<Steps>& workers) {
+  std::vector<int64_t> all;
+  for (const Steps& steps : workers) std::ranges::copy(samples_of(steps), std::back_inserter(all));
+  std::ranges::sort(all);
+  return all;
+}
+
+TEST(Workers, ShuffleInOneOrderThatNobodyChose) {
+  const auto found = on_all_workers({.workers = 2}, [](Strategy& strategy) {
+    return steps_of(strategy.distribute_dataset(range(100).shuffle(100).batch(10)));
+  });
+  EXPECT_EQ(all_samples(found), data::numbers(range(100)));
+}
+
+TEST(Workers, TakeTheChiefsSeedsInTheirOwnPipelinesToo) {
+  const auto found = on_all_workers({.workers = 2}, [](Strategy& strategy) {
+    return steps_of(strategy.distribute_datasets_from_function([](const InputContext& input) {
+      return range(60).shuffle(60).shard(2, input.input_pipeline_id()).batch(5);
+    }));
+  });
+  EXPECT_EQ(all_samples(found), data::numbers(range(60)));
+}
+
+// A look at the data by the chief alone, before and between the passes, changes nothing.
+TEST(Workers, LoseNothingWhenTheChiefPeeks) {
+  for (const bool seeded : {true, false}) {
+    for (const bool cached : {true, false}) {
+      const auto found = on_all_workers({.workers = 2}, [&](Strategy& strategy) {
+        const auto seed = seeded ? std::optional<uint64_t>(7) : std::nullopt;
+        const auto shuffled = range(40).shuffle(40, {.seed = seed});
+        const auto dataset = (cached ? shuffled.cache() : shuffled).batch(4);
+        const auto peek = [&] {
+          if (worker_of(strategy) != 0) return;
+          (void)*dataset.begin();
+          (void)data::rows(dataset);
+        };
+        peek();
+        const auto dist = strategy.distribute_dataset(dataset);
+        if (worker_of(strategy) == 0) (void)dist.element_spec();
+        std::vector<Steps> passes;
+        for (int pass = 0; pass < 2; ++pass) {
+          peek();
+          passes.push_back(steps_of(dist));
+        }
+        return passes;
+      });
+      for (const size_t pass : {0u, 1u}) {
+        EXPECT_EQ(all_samples({found[0][pass], found[1][pass]}), data::numbers(range(40)))
+            << seeded << cached << pass;
+      }
+      EXPECT_EQ(found[0][0] == found[0][1], cached) << "each pass is shuffled anew";
+    }
+  }
+}
+
+TEST(Workers, ShuffleAnewWhenADatasetIsDistributedAgain) {
+  const auto found = on_all_workers({.workers = 2}, [](Strategy& strategy) {
+    const auto dataset = range(40).shuffle(40, {.seed = 3}).batch(4);
+    std::vector<Steps> passes;
+    for (int epoch = 0; epoch < 3; ++epoch) {
+      passes.push_back(steps_of(strategy.distribute_dataset(dataset)));
+    }
+    return passes;
+  });
+  for (const size_t epoch : {0u, 1u, 2u}) {
+    EXPECT_EQ(all_samples({found[0][epoch], found[1][epoch]}), data::numbers(range(40)));
+  }
+  EXPECT_NE(found[0][0], found[0][1]);
+  EXPECT_NE(found[0][1], found[0][2]);
+}
+
+// One worker and several see the samples in one order, the first time and later.
+TEST(Workers, SeeTheOrderThatOneWorkerSees) {
+  const auto passes = [](int workers) {
+    return on_all_workers({.workers = workers}, [](Strategy& strategy) {
+      const auto dist = strategy.distribute_dataset(
+          with_policy(range(24).shuffle(24, {.seed = 5}).batch(4), AutoShardPolicy::Off));
+      return std::vector{samples_of(steps_of(dist)), samples_of(steps_of(dist))};
+    })[0];
+  };
+  EXPECT_EQ(passes(1), passes(3));
+}
+
+TEST(Workers, GoOnWithThePassesAfterARestart) {
+  const auto make = [] { return range(24).shuffle(24, {.seed = 5}).batch(4); };
+  const auto found = on_all_workers({.workers = 2}, [&](Strategy& strategy) {
+    const auto before = strategy.distribute_dataset(make());
+    steps_of(before);
+    auto it = before.iterator();
+    it.next();
+    const std::string position = it.save();
+    std::vector<Steps> rest = {rest_of(it), steps_of(before)};
+    const auto after = strategy.distribute_dataset(make());
+    EXPECT_EQ(rest_of(after.iterator(position)), rest[0]);
+    EXPECT_EQ(steps_of(after), rest[1]);
+    return rest[1];
+  });
+  EXPECT_EQ(all_samples(found), data::numbers(range(24)));
+}
+
+TEST(Workers, ThatUseOtherIteratorsHearOfIt) {
+  const auto told = on_all_workers({.workers = 2}, [](Strategy& strategy) {
+    const auto dist = strategy.distribute_dataset(range(8).batch(4));
+    steps_of(dist);
+    const std::string second = dist.iterator().save();
+    auto it = worker_of(strategy) == 0 ? dist.iterator() : dist.iterator(second);
+    return capture_status([&] { it.next(); }).to_string();
+  });
+  for (const std::string& text : told) {
+    EXPECT_NE(text.find("pass"), std::string::npos) << text;
+    EXPECT_NE(text.find("FAILED_PRECONDITION"), std::string::npos) << text;
+  }
+}
+
+// Orders that parallel stages need not keep would differ between workers.
+TEST(Workers, CountElementsInOrderWhateverAStageMayDo) {
+  const auto found = on_all_workers({.workers = 2}, [](Strategy& strategy) {
+    const auto gate = std::make_shared<std::atomic<bool>>(false);
+    const int own = worker_of(strategy);
+    // On one worker the second element is ready before the first.
+    const auto late = [gate, own](int64_t x) {
+      if (own == 1 && x == 0) gate->wait(false);
+      if (x == 1) {
+        gate->store(true);
+        gate->notify_all();
+      }
+      return x;
+    };
+    return steps_of(strategy.distribute_dataset(
+        range(16).map(late, {.parallel = 2, .deterministic = false}).batch(2)));
+  });
+  EXPECT_EQ(all_samples(found), data::numbers(range(16)));
+}
+
+// A worker whose function would tell something else about files divides them as the chief says.
+TEST(Workers, DivideDataAsTheChiefDecides) {
+  const NumberFiles files({{0, 1}, {2, 3}, {4, 5}, {6, 7}});
+  const auto found = on_all_workers({.workers = 2}, [&](Strategy& strategy) {
+    const auto begun = std::make_shared<bool>(worker_of(strategy) == 0);
+    const auto open = [begun](std::string path) {
+      if (!*begun) throw std::runtime_error("not yet");
+      return data::text_lines(path);
+    };
+    const auto numbers = data::from_tensor_slices(data::Element(Tensor::from(files.paths())))
+                             .interleave(open)
+                             .map([](const std::string& line) { return int64_t{std::stol(line)}; });
+    const auto dist = strategy.distribute_dataset(numbers.batch(2));
+    *begun = true;
+    return steps_of(dist);
+  });
+  EXPECT_EQ(all_samples(found), data::numbers(range(8)));
+  EXPECT_EQ(samples_of(found[0]), (std::vector<int64_t>{0, 4, 1, 5}));
+}
+
+TEST(Workers, HearThatTheChiefCannotDecide) {
+  const auto told = on_all_workers({.workers = 2}, [&](Strategy& strategy) {
+    const int own = worker_of(strategy);
+    const auto open = [own](const std::string& path) {
+      if (own == 0) throw Error(Code::PermissionDenied, "no access");
+      return data::text_lines(path);
+    };
+    const auto lines = data::from_tensor_slices(Tensor({"a", "b"})).flat_map(open).batch(2);
+    return capture_status([&] { strategy.distribute_dataset(lines).iterator().next(); });
+  });
+  EXPECT_EQ(told[0].code, Code::PermissionDenied) << told[0].to_string();
+  EXPECT_NE(told[0].message.find("set AutoShardPolicy"), std::string::npos) << told[0].message;
+  EXPECT_EQ(told[1].code, Code::Aborted) << told[1].to_string();
+  EXPECT_NE(told[1].message.find("no access"), std::string::npos) << told[1].message;
+}
+
+TEST(Workers, MustShareOneDataset) {
+  const auto told = [](AutoShardPolicy policy, const auto& make) {
+    return on_all_workers({.workers = 2}, [&](Strategy& strategy) {
+      const auto dist = strategy.distribute_dataset(with_policy(make(worker_of(strategy)), policy));
+      return capture_status([&] { dist.begin(); });
+    });
+  };
+  const auto seeds = [](int own) {
+    return range(8).shuffle(8, {.seed = static_cast<uint64_t>(own)}).batch(2);
+  };
+  for (const Status& status : told(AutoShardPolicy::Data, seeds)) {
+    EXPECT_EQ(status.code, Code::InvalidArgument);
+    EXPECT_NE(status.message.find("seed=0"), std::string::npos) << status.message;
+    EXPECT_NE(status.message.find("seed=1"), std::string::npos) << status.message;
+  }
+  const auto parts = [](int own) { return range(own * 8, own * 8 + 8).batch(2); };
+  EXPECT_EQ(told(AutoShardPolicy::Auto, parts)[0].code, Code::InvalidArgument);
+  EXPECT_TRUE(told(AutoShardPolicy::Off, parts)[1].ok());
+  const auto threads = [](int own) {
+    return range(8).map([](Tensor x) { return x; }, {.parallel = own + 1}).batch(2);
+  };
+  EXPECT_TRUE(told(AutoShardPolicy::Data, threads)[0].ok());
+}
+
+TEST(Workers, ThatCannotTellEachOtherNeedSeeds) {
+  const auto told = on_all_workers({.workers = 2}, [](Strategy& strategy) {
+    dynamic_cast<FeedingExtended&>(strategy.extended()).set_tells(false);
+    return capture_status(
+        [&] { strategy.distribute_dataset(range(8).shuffle(8).batch(2)).begin(); });
+  });
+  EXPECT_EQ(told[0].code, Code::FailedPrecondition) << told[0].to_string();
 }
 
 TEST(Workers, WithoutAnyElementCanStillMakeEmptyOnes) {

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <mutex>
+
 #include "cohort/cohort.h"
 #include "support/local_workers.h"
 #include "support/temporary_file.h"
@@ -102,6 +105,39 @@ TEST(MultiWorkerInput, MeansAreRightForEverySplit) {
       }
     });
   }
+}
+
+TEST(MultiWorkerInput, AShuffleWithoutASeedGivesEverySampleOnce) {
+  std::mutex mutex;
+  std::vector<int64_t> all;
+  on_workers(2, [&](MultiWorkerMirroredStrategy& strategy) {
+    const auto steps = steps_of(strategy, data::range(100).shuffle(100).batch(10));
+    const std::lock_guard lock(mutex);
+    for (const auto& replicas : steps)
+      all.insert(all.end(), replicas[0].begin(), replicas[0].end());
+  });
+  std::ranges::sort(all);
+  EXPECT_EQ(all.size(), 100u);
+  EXPECT_EQ(std::ranges::unique(all).size(), 0u);
+}
+
+// A function that is traced takes the steps that a plain loop would, from a source that begins
+// once.
+TEST(MultiWorkerInput, ATracedStepLosesNothingOfALiveSource) {
+  on_workers(2, [](MultiWorkerMirroredStrategy& strategy) {
+    const auto next = std::make_shared<int64_t>(0);
+    const auto live = data::generator([next] {
+      return
+          [next]() -> std::optional<data::Element> { return data::Element(Tensor({(*next)++})); };
+    });
+    auto it = strategy
+                  .distribute_datasets_from_function([&](const InputContext&) { return live; },
+                                                     {.fetch_to_device = false})
+                  .iterator();
+    const auto step = function([&](DistributedIterator from) { return Tensor(from.next()[0]); });
+    EXPECT_EQ(step(it).to_vector<int64_t>(), (std::vector<int64_t>{0}));
+    EXPECT_EQ(step(it).to_vector<int64_t>(), (std::vector<int64_t>{1}));
+  });
 }
 
 TEST(MultiWorkerInput, FunctionsKnowTheirWorker) {

@@ -57,7 +57,7 @@ TEST_F(Run, GivesEveryReplicaWhatTheOneReplicaOfAnotherStrategyGave) {
   });
   EXPECT_EQ(merged.value(), 10);
   const auto differ = strategy_.run([] { return replica_id(); });
-  EXPECT_ERROR(Code::OutOfRange, "no component 2", three.run([](int) {}, differ));
+  EXPECT_ERROR(Code::InvalidArgument, "no component 2", three.run([](int) {}, differ));
 }
 
 TEST_F(Run, PrintsStructuresInStructures) {

@@ -74,7 +74,7 @@ Tensor row_of_shards(const ShardedVariableImpl& variable, int64_t row) {
   const int64_t rows = variable.begin(count);
   const int64_t found = row < 0 ? row + rows : row;
   if (found < 0 || found >= rows) {
-    raise(Code::OutOfRange, "[ShardedVariable] '{}' has {} rows, there is no row {}",
+    raise(Code::InvalidArgument, "[ShardedVariable] '{}' has {} rows, there is no row {}",
           variable.name(), rows, row);
   }
   return squeeze(slice_shards(variable, {{.begin = found, .end = found + 1}}), {0});

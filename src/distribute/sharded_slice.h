@@ -6,7 +6,7 @@ namespace cohort::internal {
 
 // slice() of all rows, of which only the shards that are needed are read.
 Tensor slice_shards(const ShardedVariableImpl& variable, const std::vector<Range>& ranges);
-// One row; negative ones count from the end. Throws OutOfRange.
+// One row; negative ones count from the end. Throws InvalidArgument.
 Tensor row_of_shards(const ShardedVariableImpl& variable, int64_t row);
 
 // Throws InvalidArgument unless it is a vector of integers.

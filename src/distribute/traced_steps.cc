@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/raise.h"
-#include "data/dummy.h"
 #include "data/element_access.h"
 #include "distribute/input_iterator.h"
 #include "ops/dispatch.h"
@@ -21,10 +20,19 @@ std::optional<Element> DistributedInputIterator::next() {
   return Element::tuple(std::move(parts));
 }
 
+ElementSpec DistributedInputIterator::replica_spec() const {
+  const std::lock_guard lock(mutex_);
+  if (!spec_ && walk_ && walk_->drawn.empty() && !ended_) draw_one();
+  return spec_ ? *spec_ : input_->walks->element_spec(*input_);
+}
+
+// All workers trace the step that they are about to make, so they may agree on the data here.
 std::optional<ElementSpec> DistributedInputIterator::find_spec() const {
   const PlainDispatch outside;
-  std::optional<ElementSpec> one = input_->static_spec();
-  if (!one) one = data::internal::spec_or_probe(input_->pipelines[0]);
+  const std::lock_guard lock(mutex_);
+  if (!spec_ && !ended_) begin();
+  if (!spec_ && !ended_ && walk_->drawn.empty()) draw_one();
+  const std::optional<ElementSpec> one = spec_;
   if (!one) return std::nullopt;
   const std::vector<data::TensorSpec> tensors = one->tensors();
   std::vector<data::TensorSpec> all;

@@ -24,7 +24,7 @@ void throw_not_one_value(size_t components) {
 }
 
 void throw_no_component(size_t index, size_t components) {
-  raise(Code::OutOfRange, "[PerReplica] has no component {}: it has {}", index, components);
+  raise(Code::InvalidArgument, "[PerReplica] has no component {}: it has {}", index, components);
 }
 
 void throw_lengths_differ(size_t replica, size_t length, size_t first_length) {

@@ -63,7 +63,7 @@ TEST_F(Values, ConvertOnlyWhereOneValueIsMeant) {
   EXPECT_ERROR(Code::Unimplemented, "local_results()", Tensor(values));
   EXPECT_ERROR(Code::Unimplemented, "2 values", values + 1.f);
   EXPECT_EQ(strategy_.run([&] { return (values * 10.f).to<float>(); })[1], 20.f);
-  EXPECT_ERROR(Code::OutOfRange, "no component 2", values[2]);
+  EXPECT_ERROR(Code::InvalidArgument, "no component 2", values[2]);
   const internal::UpdateScope updating(1);
   EXPECT_EQ((values + 1.f).to<float>(), 3.f);
 }
@@ -182,7 +182,7 @@ TEST_F(Values, DistributedOnesKnowTheirDevices) {
   EXPECT_EQ(DistributedValue(3).kind(), Kind::Plain);
   EXPECT_EQ(DistributedValue(3).value().dense().to<int>(), 3);
   EXPECT_ERROR(Code::InvalidArgument, "not a variable", value.variable());
-  EXPECT_ERROR(Code::OutOfRange, "no component 5", value[5]);
+  EXPECT_ERROR(Code::InvalidArgument, "no component 5", value[5]);
   EXPECT_ERROR(Code::InvalidArgument, "at least one", DistributedValue(Kind::Mirrored, {}));
 }
 

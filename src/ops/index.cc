@@ -15,7 +15,8 @@ int64_t index_of(const Attrs& attrs, int64_t size) {
   const int64_t given = attrs.integer("index");
   const int64_t index = given < 0 ? given + size : given;
   if (index >= 0 && index < size) return index;
-  raise(Code::OutOfRange, "[Index] index {} is outside of a dimension of size {}", given, size);
+  raise(Code::InvalidArgument, "[Index] index {} is outside of a dimension of size {}", given,
+        size);
 }
 
 Shape part_shape(const OpInputs& inputs, const Shape& shape) {

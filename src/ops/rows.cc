@@ -34,7 +34,8 @@ at::DimVector with_size(at::IntArrayRef sizes, int64_t axis, int64_t size) {
 
 [[noreturn]] void raise_outside(std::string_view op, const int64_t* rows, int64_t size) {
   while (*rows >= 0 && *rows < size) ++rows;
-  raise(Code::OutOfRange, "[{}] index {} is outside of a dimension of size {}", op, *rows, size);
+  raise(Code::InvalidArgument, "[{}] index {} is outside of a dimension of size {}", op, *rows,
+        size);
 }
 
 template <typename T>

@@ -7,7 +7,7 @@
 // Rows of a tensor along one axis, chosen by number.
 namespace cohort::internal {
 
-// `indices`, of any integer dtype and shape, as a contiguous int64 vector. Throws OutOfRange,
+// `indices`, of any integer dtype and shape, as a contiguous int64 vector. Throws InvalidArgument,
 // naming the first one that is not in [0, size).
 at::Tensor checked_rows(std::string_view op, const at::Tensor& indices, int64_t size);
 

@@ -64,7 +64,8 @@ To convert(From value) {
     return To(static_cast<float>(value));
   } else {
     if (!fits<To>(value)) {
-      raise(Code::OutOfRange, "[Tensor] {} does not fit into {}", value, to_string(dtype_of<To>));
+      raise(Code::InvalidArgument, "[Tensor] {} does not fit into {}", value,
+            to_string(dtype_of<To>));
     }
     return static_cast<To>(value);
   }
@@ -124,7 +125,7 @@ int64_t offset_of(const Tensor& tensor, std::span<const int64_t> index) {
     const int64_t size = shape[axis];
     const int64_t at = index[axis] < 0 ? index[axis] + size : index[axis];
     if (at < 0 || at >= size) {
-      raise(Code::OutOfRange, "[Tensor] index {} is outside of dimension {} of shape {}",
+      raise(Code::InvalidArgument, "[Tensor] index {} is outside of dimension {} of shape {}",
             index[axis], axis, shape.to_string());
     }
     offset = offset * size + at;

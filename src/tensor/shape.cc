@@ -43,7 +43,7 @@ int64_t checked_size(int64_t size) {
 int checked_axis(int axis, int rank, const Shape& shape) {
   const int positive = axis < 0 ? axis + rank : axis;
   if (positive < 0 || positive >= rank) {
-    raise(Code::OutOfRange, "[Shape] axis {} is outside of shape {}", axis, shape.to_string());
+    raise(Code::InvalidArgument, "[Shape] axis {} is outside of shape {}", axis, shape.to_string());
   }
   return positive;
 }

@@ -34,10 +34,10 @@ TEST(Shape, CountsAxesFromTheEndWhenNegative) {
   EXPECT_EQ(shape[1], 3);
   EXPECT_EQ(shape[-1], 3);
   EXPECT_EQ(shape[-2], 2);
-  EXPECT_ERROR(Code::OutOfRange, "axis 2 is outside of shape (2, 3)", shape[2]);
-  EXPECT_ERROR(Code::OutOfRange, "axis -3 is outside of shape (2, 3)", shape[-3]);
-  EXPECT_ERROR(Code::OutOfRange, "axis 0 is outside of shape ()", Shape{}[0]);
-  EXPECT_ERROR(Code::OutOfRange, "<unknown>", Shape::unknown()[0]);
+  EXPECT_ERROR(Code::InvalidArgument, "axis 2 is outside of shape (2, 3)", shape[2]);
+  EXPECT_ERROR(Code::InvalidArgument, "axis -3 is outside of shape (2, 3)", shape[-3]);
+  EXPECT_ERROR(Code::InvalidArgument, "axis 0 is outside of shape ()", Shape{}[0]);
+  EXPECT_ERROR(Code::InvalidArgument, "<unknown>", Shape::unknown()[0]);
 }
 
 TEST(Shape, RejectsNegativeSizesButUnknown) {
@@ -90,9 +90,9 @@ TEST(Shape, MakesChangedCopies) {
   EXPECT_EQ(shape.with_inserted(2, 7), Shape({2, 3, 7}));
   EXPECT_EQ(shape.with_inserted(-1, 7), Shape({2, 3, 7}));
   EXPECT_EQ(shape, Shape({2, 3}));
-  EXPECT_ERROR(Code::OutOfRange, "axis 2", shape.with(2, 1));
-  EXPECT_ERROR(Code::OutOfRange, "axis 2", shape.without(2));
-  EXPECT_ERROR(Code::OutOfRange, "axis 3", shape.with_inserted(3, 1));
+  EXPECT_ERROR(Code::InvalidArgument, "axis 2", shape.with(2, 1));
+  EXPECT_ERROR(Code::InvalidArgument, "axis 2", shape.without(2));
+  EXPECT_ERROR(Code::InvalidArgument, "axis 3", shape.with_inserted(3, 1));
 }
 
 TEST(Shape, IsCompatibleWhenSomeShapeAgreesWithBoth) {

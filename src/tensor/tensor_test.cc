@@ -244,13 +244,15 @@ TEST(TensorElements, ConvertToTheTypeAskedFor) {
 }
 
 TEST(TensorElements, NumbersThatDoNotFitAreAnError) {
-  EXPECT_ERROR(Code::OutOfRange, "300 does not fit into int8", Tensor(300).to<int8_t>());
-  EXPECT_ERROR(Code::OutOfRange, "-1 does not fit into uint8", Tensor(-1).to<uint8_t>());
-  EXPECT_ERROR(Code::OutOfRange, "200 does not fit into int8", Tensor(uint8_t{200}).to<int8_t>());
-  EXPECT_ERROR(Code::OutOfRange, "1e+20 does not fit into int64", Tensor(1e20).to<int64_t>());
-  EXPECT_ERROR(Code::OutOfRange, "nan does not fit into int32", Tensor(std::nan("")).to<int>());
-  EXPECT_ERROR(Code::OutOfRange, "inf does not fit", Tensor(float16(INFINITY)).to<int64_t>());
-  EXPECT_ERROR(Code::OutOfRange, "into int64", Tensor(9223372036854775808.).to<int64_t>());
+  EXPECT_ERROR(Code::InvalidArgument, "300 does not fit into int8", Tensor(300).to<int8_t>());
+  EXPECT_ERROR(Code::InvalidArgument, "-1 does not fit into uint8", Tensor(-1).to<uint8_t>());
+  EXPECT_ERROR(Code::InvalidArgument, "200 does not fit into int8",
+               Tensor(uint8_t{200}).to<int8_t>());
+  EXPECT_ERROR(Code::InvalidArgument, "1e+20 does not fit into int64", Tensor(1e20).to<int64_t>());
+  EXPECT_ERROR(Code::InvalidArgument, "nan does not fit into int32",
+               Tensor(std::nan("")).to<int>());
+  EXPECT_ERROR(Code::InvalidArgument, "inf does not fit", Tensor(float16(INFINITY)).to<int64_t>());
+  EXPECT_ERROR(Code::InvalidArgument, "into int64", Tensor(9223372036854775808.).to<int64_t>());
   EXPECT_EQ(Tensor(-9223372036854775808.).to<int64_t>(), std::numeric_limits<int64_t>::min());
   EXPECT_EQ(Tensor(255.9).to<uint8_t>(), 255);
   EXPECT_EQ(Tensor(-0.9).to<uint8_t>(), 0);
@@ -270,9 +272,10 @@ TEST(TensorElements, IndicesMustBeWithinTheShape) {
   EXPECT_EQ(tensor.at<int>({1, 2}), 6);
   EXPECT_EQ(tensor.at<int>({-1, -3}), 4);
   EXPECT_EQ(Tensor(5).at<int>({}), 5);
-  EXPECT_ERROR(Code::OutOfRange, "index 2 is outside of dimension 0 of shape (2, 3)",
+  EXPECT_ERROR(Code::InvalidArgument, "index 2 is outside of dimension 0 of shape (2, 3)",
                tensor.at<int>({2, 0}));
-  EXPECT_ERROR(Code::OutOfRange, "index -4 is outside of dimension 1", tensor.at<int>({0, -4}));
+  EXPECT_ERROR(Code::InvalidArgument, "index -4 is outside of dimension 1",
+               tensor.at<int>({0, -4}));
   EXPECT_ERROR(Code::InvalidArgument, "1 indices for a tensor of shape (2, 3)",
                tensor.at<int>({0}));
 }

@@ -131,6 +131,17 @@ TEST_F(MonitoredSessions, PassOtherErrorsOnWithoutEnd) {
   EXPECT_TRUE(session.should_stop());
 }
 
+TEST_F(MonitoredSessions, DoNotTakeABadIndexForTheEndOfTheInput) {
+  Graph graph;
+  const auto building = graph.as_default();
+  const Tensor index = placeholder(kInt64, {1});
+  const Tensor row = gather(constant(Tensor({1.f, 2.f})), index);
+  MonitoredSession session;
+  EXPECT_ERROR(Code::InvalidArgument, "index 5", session.manage([&] {
+    session.run(row, {{index, Tensor({int64_t{5}})}});
+  }));
+}
+
 TEST_F(MonitoredSessions, MayBeClosedInsideOfManage) {
   MonitoredSession session;
   session.manage([&] { session.close(); });

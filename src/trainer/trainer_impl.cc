@@ -26,13 +26,11 @@ TrainerImpl::TrainerImpl(const TrainedModel& the_model, LossFunction the_loss,
       runner(make_step_runner(*this)) {}
 
 int64_t global_examples(const Strategy& strategy, const DistributedElement& batch) {
-  const InputContext input = strategy.extended().input_context();
-  if (input.num_input_pipelines() == 1) return batch.global_sample_count();
-  // Workers of endless data do not count together; their batches are equal.
-  int64_t here = 0;
-  for (const int64_t count : batch.sample_counts()) here += count;
-  const Status counted = capture_status([&] { here = batch.global_sample_count(); });
-  return counted.ok() ? here : here * input.num_input_pipelines();
+  if (batch.knows_global_samples()) return batch.global_sample_count();
+  // Workers of endless data do not count together, and their batches need not be equal.
+  InputTotals here;
+  for (const int64_t count : batch.sample_counts()) here.samples += count;
+  return strategy.extended().sum_over_workers(here).samples;
 }
 
 void TrainerImpl::Totals::add(const Tensor& mean_loss, int64_t count) {

@@ -7,6 +7,7 @@
 #include "cohort/callbacks.h"
 #include "cohort/ops.h"
 #include "support/expect_error.h"
+#include "support/local_workers.h"
 
 namespace cohort {
 namespace {
@@ -91,6 +92,21 @@ TEST(Trainer, StepsPerEpochGoOnInTheData) {
   EXPECT_EQ(seen_batches(five.repeat(), options), expected);
   EXPECT_EQ(ends, (std::vector<int64_t>{3, 6, 9, 3, 6, 9}));
   EXPECT_ERROR(Code::InvalidArgument, "no element", seen_batches(five.take(0), options));
+}
+
+// The parts of a short batch differ from worker to worker, also in data without an end.
+TEST(Trainer, WeighsExamplesAlikeInEndlessDataOfSeveralWorkers) {
+  const auto train = [] {
+    Rig rig;
+    rig.trainer.fit(batches().repeat(), {.epochs = 2, .steps_per_epoch = 6, .progress = false});
+    return rig.model.kernel().read_value().to_vector<float>();
+  };
+  const std::vector<float> expected = train();
+  test::on_workers(2, [&](MultiWorkerMirroredStrategy& strategy) {
+    const auto scope = strategy.scope();
+    const std::vector<float> found = train();
+    for (size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(found[i], expected[i], 1e-5);
+  });
 }
 
 TEST(Trainer, EvaluationCountsEveryExampleOnce) {

@@ -33,6 +33,22 @@ class Scratch(unittest.TestCase):
         return done.returncode, done.stdout + done.stderr
 
 
+class EndOfData(Scratch):
+    def check(self):
+        return self.run_tool(ROOT / "tools/check_end_of_data.py", self.root)
+
+    def test_a_bad_index_with_the_code_of_the_end_fails(self):
+        self.write("src/ops/rows.cc", 'raise(\n    Code::OutOfRange, "[{}] index {}");\n')
+        code, output = self.check()
+        self.assertEqual(code, 1, output)
+        self.assertIn("src/ops/rows.cc: OutOfRange is the end of data", output)
+
+    def test_iterators_and_comparisons_pass(self):
+        self.write("src/data/iterator.cc", 'raise(Code::OutOfRange, "no more elements");\n')
+        self.write("src/a/b.cc", "if (status.code == Code::OutOfRange) return;\n")
+        self.assertEqual(self.check()[0], 0, self.check()[1])
+
+
 class Layers(Scratch):
     """A tree of two modules that keeps to its page, and what happens when it does not."""
 

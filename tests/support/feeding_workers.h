@@ -35,8 +35,8 @@ class Meeting {
   std::vector<std::string> gather(int worker, const std::string& here) {
     std::unique_lock lock(mutex_);
     texts_[static_cast<size_t>(worker)] = here;
-    await_all(lock, [] {});
-    return texts_;
+    await_all(lock, [this] { result_texts_ = texts_; });
+    return result_texts_;
   }
 
  private:
@@ -59,6 +59,7 @@ class Meeting {
   InputTotals sum_;
   InputTotals result_;
   std::vector<std::string> texts_;
+  std::vector<std::string> result_texts_;  // of the last round, while others begin the next
   int arrived_ = 0;
   int64_t round_ = 0;
 };
@@ -159,6 +160,7 @@ class NumberFiles {
       paths_.push_back(directory_.file("numbers" + std::to_string(i), content));
     }
   }
+  const std::vector<std::string>& paths() const { return paths_; }
   data::Dataset dataset() const {
     return data::text_lines(paths_).map(
         [](const std::string& line) { return int64_t{std::stol(line)}; });

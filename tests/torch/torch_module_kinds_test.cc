@@ -311,7 +311,7 @@ TEST(TorchModule, OfAnotherScopeIsNamed) {
                two().run([&] { return net->b.item<float>(); }));
   EXPECT_ERROR(Code::FailedPrecondition, "replica 1 has no copy",
                two().run([&] { return net.parameters().size(); }));
-  EXPECT_ERROR(Code::OutOfRange, "1", net.copy(1));
+  EXPECT_ERROR(Code::InvalidArgument, "1", net.copy(1));
 }
 
 TEST(TorchModule, StaysWhatItIsWhenMoved) {

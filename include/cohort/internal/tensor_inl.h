@@ -23,7 +23,7 @@ std::string to_text(const char* text);
 // Writes element `offset` (row-major), converted to `dtype`, to `out`.
 void read_element(const Tensor& tensor, int64_t offset, DType dtype, void* out);
 void read_elements(const Tensor& tensor, DType dtype, void* out);
-// Row-major offset of `index`; throws OutOfRange.
+// Row-major offset of `index`; throws InvalidArgument.
 int64_t offset_of(const Tensor& tensor, std::span<const int64_t> index);
 // Number of elements; throws FailedPrecondition when there are no values.
 int64_t count_values(const Tensor& tensor);

@@ -135,8 +135,9 @@ std::vector<OpExample> view_examples() {
           {{numbers({})}, {numbers({1, 3, 4})}}),
       one_output(
           "Index", {cube}, [](In in) { return in[0][-1]; }, [](TorchIn in) { return in[0][-1]; },
-          {{[] { ones({2})[2]; }, "index 2 is outside of a dimension of size 2", Code::OutOfRange},
-           {[] { ones({2})[-3]; }, "index -3", Code::OutOfRange},
+          {{[] { ones({2})[2]; }, "index 2 is outside of a dimension of size 2",
+            Code::InvalidArgument},
+           {[] { ones({2})[-3]; }, "index -3", Code::InvalidArgument},
            {[] { ones({})[0]; }, "at least 1 dimension"}},
           {{numbers({5})}, {numbers({2, 0})}}),
       one_output(

@@ -139,10 +139,10 @@ std::vector<OpExample> row_examples() {
            {[] {
               gather(ones({3}), Tensor({0, 3}));
             },
-            "index 3 is outside of a dimension of size 3", Code::OutOfRange},
-           {[] { gather(ones({3}), Tensor({-1})); }, "index -1", Code::OutOfRange},
+            "index 3 is outside of a dimension of size 3", Code::InvalidArgument},
+           {[] { gather(ones({3}), Tensor({-1})); }, "index -1", Code::InvalidArgument},
            {[] { gather(ones({3}), Tensor({0}), 1); }, "axis 1 does not exist"},
-           {[] { gather(ones({0}), Tensor({0})); }, "size 0", Code::OutOfRange},
+           {[] { gather(ones({0}), Tensor({0})); }, "size 0", Code::InvalidArgument},
            {[] {
               gather(ones({1, 1, 1, 1, 1, 1, 1, 1}), zeros({1, 1}, kInt32));
             },
@@ -164,7 +164,7 @@ std::vector<OpExample> row_examples() {
           {{[second] {
               run("GatherGrad", Tensors{ones({2, 1}), Tensor({3}), ones({2, 3})}, second);
             },
-            "index 3", Code::OutOfRange}}),
+            "index 3", Code::InvalidArgument}}),
       one_output(
           "Scatter", {Tensor({int64_t{2}, int64_t{0}, int64_t{2}}), numbers({3, 2})},
           [](In in) {
@@ -176,7 +176,7 @@ std::vector<OpExample> row_examples() {
           {{[] { scatter(Tensor({1.0}), ones({1}), {2}); }, "the indices must be integers"},
            {[] { scatter(Tensor({0}), ones({2}), {2}); },
             "the values must have shape (1,), got (2,)"},
-           {[] { scatter(Tensor({2}), ones({1}), {2}); }, "index 2", Code::OutOfRange},
+           {[] { scatter(Tensor({2}), ones({1}), {2}); }, "index 2", Code::InvalidArgument},
            {[] { scatter(Tensor({0}), ones({1}), {}); }, "at least 1 dimension"},
            {[] { scatter(Tensor({0}), ones({1}), {-1}); }, "every size must be given"},
            {[] { scatter(Tensor({0}), ones({1}), {1L << 60}); }, "too large"}},
