@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/raise.h"
 #include "distribute/context.h"
+#include "distribute/lone_process.h"
 #include "distribute/variables.h"
 #include "distribute/worker_reductions.h"
 #include "ops/dispatch.h"
@@ -70,6 +71,7 @@ MultiWorkerExtended::~MultiWorkerExtended() = default;
 
 void MultiWorkerExtended::join(std::chrono::milliseconds timeout, bool resumes) {
   if (is_alone()) return;
+  note_joint_training();
   gradients_.reset();
   group_.reset();
   group_ = std::make_unique<WorkerGroup>(
