@@ -50,7 +50,7 @@ struct MultiWorkerOptions {
 // names of those who did not come in time; Unknown when the address is taken.
 class MultiWorkerMirroredStrategy : public Strategy {
  public:
-  // The cluster of TF_CONFIG.
+  // The cluster that resolver_from_environment() finds: of TF_CONFIG, Slurm, mpirun, torchrun.
   explicit MultiWorkerMirroredStrategy(const MultiWorkerOptions& options = {});
   // InvalidArgument for a null pointer.
   explicit MultiWorkerMirroredStrategy(std::shared_ptr<const ClusterResolver> resolver,

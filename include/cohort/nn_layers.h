@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "cohort/formula.h"
 #include "cohort/nn_ops.h"
 #include "cohort/variable.h"
 
@@ -182,13 +183,18 @@ class Dropout : public Module {
   double rate_;
 };
 
+// Defaults that differ stand as "torch's; TensorFlow's".
 struct BatchNormOptions {
-  double epsilon = 1e-5;
-  double momentum = 0.1;  // share of the batch's statistics in the new moving averages
+  // torch moves the average variance towards the unbiased variance of the batch (divided by one
+  // less than the number of elements), TensorFlow towards the biased one.
+  Formula formula = Formula::Torch;
+  std::optional<double> epsilon = {};  // 1e-5; 1e-3
+  // The share in the new moving averages of the batch's statistics; of the old averages.
+  std::optional<double> momentum = {};  // 0.1; 0.99
   DType dtype = kFloat32;
 };
 // batch_norm() with the batch's statistics in training mode, which also moves the averages, and
-// with those averages otherwise.
+// with those averages otherwise. Channels are dimension 1 in either formula.
 class BatchNorm : public Module {
  public:
   explicit BatchNorm(int64_t channels, const BatchNormOptions& options = {});
@@ -200,7 +206,11 @@ class BatchNorm : public Module {
   Variable moving_variance() const { return moving_variance_; }
 
  private:
-  BatchNormOptions options_;
+  void move_averages(const Tensor& x, const BatchNormResult& batch) const;
+
+  Formula formula_;
+  double epsilon_;
+  double share_;  // of the batch's statistics in the new moving averages
   Variable scale_;
   Variable offset_;
   Variable moving_mean_;
@@ -208,7 +218,8 @@ class BatchNorm : public Module {
 };
 
 struct LayerNormOptions {
-  double epsilon = 1e-5;
+  Formula formula = Formula::Torch;
+  std::optional<double> epsilon = {};  // torch's 1e-5; TensorFlow's 1e-3
   DType dtype = kFloat32;
 };
 // layer_norm() over the last dimensions, which have these sizes.
@@ -223,7 +234,7 @@ class LayerNorm : public Module {
   Variable offset() const { return offset_; }
 
  private:
-  LayerNormOptions options_;
+  double epsilon_;
   Variable scale_;
   Variable offset_;
 };

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "cohort/formula.h"
 #include "cohort/gradient.h"
 #include "cohort/site.h"
 #include "cohort/variable.h"
@@ -133,7 +134,15 @@ class Optimizer {
   std::unique_ptr<internal::OptimizerState> state_;
 };
 
+// Each optimizer has torch's formula, or TensorFlow's where `formula` asks for it. A default that
+// differs stands as "torch's; TensorFlow's". In TensorFlow's formulas weight_decay shrinks the
+// variable itself, by learning_rate * weight_decay of it before the update, and does not pass
+// through the gradient.
+
 struct SgdOptions {
+  // With momentum, torch multiplies the sum of past gradients by the rate of this update.
+  // TensorFlow adds up past updates, each with the rate that it had, in a slot named "velocity".
+  Formula formula = Formula::Torch;
   LearningRate learning_rate = 0.01;
   double momentum = 0;
   bool nesterov = false;
@@ -146,10 +155,12 @@ class Sgd : public Optimizer {
 };
 
 struct AdamOptions {
+  // TensorFlow adds epsilon before it corrects the bias of the second moment.
+  Formula formula = Formula::Torch;
   LearningRate learning_rate = 0.001;
   double beta1 = 0.9;
   double beta2 = 0.999;
-  double epsilon = 1e-8;
+  std::optional<double> epsilon = {};  // 1e-8; 1e-7
   double weight_decay = 0;
   Clipping clipping = {};
 };
@@ -159,11 +170,13 @@ class Adam : public Optimizer {
 };
 
 struct AdamWOptions {
+  Formula formula = Formula::Torch;  // as for Adam
   LearningRate learning_rate = 0.001;
   double beta1 = 0.9;
   double beta2 = 0.999;
-  double epsilon = 1e-8;
-  double weight_decay = 0.01;  // shrinks the variable itself, not through the gradient
+  std::optional<double> epsilon = {};  // 1e-8; 1e-7
+  // Shrinks the variable itself, not through the gradient.
+  std::optional<double> weight_decay = {};  // 0.01; 0.004
   Clipping clipping = {};
 };
 class AdamW : public Optimizer {
@@ -172,9 +185,11 @@ class AdamW : public Optimizer {
 };
 
 struct AdagradOptions {
-  LearningRate learning_rate = 0.01;
-  double initial_accumulator = 0;
-  double epsilon = 1e-10;
+  // torch divides by sqrt(accumulator) + epsilon, TensorFlow by sqrt(accumulator + epsilon).
+  Formula formula = Formula::Torch;
+  std::optional<LearningRate> learning_rate = {};  // 0.01; 0.001
+  std::optional<double> initial_accumulator = {};  // 0; 0.1
+  std::optional<double> epsilon = {};              // 1e-10; 1e-7
   double weight_decay = 0;
   Clipping clipping = {};
 };
@@ -184,9 +199,12 @@ class Adagrad : public Optimizer {
 };
 
 struct RmsPropOptions {
-  LearningRate learning_rate = 0.01;
-  double rho = 0.99;
-  double epsilon = 1e-8;
+  // torch divides by sqrt(mean square) + epsilon, TensorFlow by sqrt(mean square + epsilon), and
+  // its momentum is that of Sgd.
+  Formula formula = Formula::Torch;
+  std::optional<LearningRate> learning_rate = {};  // 0.01; 0.001
+  std::optional<double> rho = {};                  // 0.99; 0.9
+  std::optional<double> epsilon = {};              // 1e-8; 1e-7
   double momentum = 0;
   bool centered = false;
   double weight_decay = 0;
@@ -197,8 +215,9 @@ class RmsProp : public Optimizer {
   explicit RmsProp(const RmsPropOptions& options = {});
 };
 
+// TensorFlow's formula; torch has none.
 struct FtrlOptions {
-  LearningRate learning_rate = 0.05;
+  LearningRate learning_rate = 0.001;
   double learning_rate_power = -0.5;
   double initial_accumulator = 0.1;
   double l1 = 0;

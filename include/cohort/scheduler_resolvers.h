@@ -17,9 +17,13 @@
 
 namespace cohort {
 
-// Chooses by the variables that are set: TF_CONFIG, then those of Slurm, Open MPI, torchrun and
-// SageMaker. Without any of them a resolver of the empty cluster. The cluster has been looked up
-// once, so that the task is known.
+// Chooses by the variables that are set: TF_CONFIG if it describes a cluster, then those of the
+// launcher that started this process (Slurm, Open MPI, PMI, torchrun), then those of SageMaker.
+// Without any of them a resolver of the empty cluster. The cluster has been looked up once, so that
+// the task is known.
+//
+// Where one launcher ran inside a job step of Slurm, the launcher counts. FailedPrecondition names
+// the variables when some are missing (WORLD_SIZE without RANK) and when two launchers disagree.
 std::shared_ptr<ClusterResolver> resolver_from_environment();
 
 // A cluster of processes that are numbered: the list of their addresses is dealt to the jobs by
@@ -50,13 +54,15 @@ class RankedClusterResolver : public ClusterResolver {
 
 struct SlurmOptions {
   std::map<std::string, int> jobs = {};  // tasks of each job; empty = all are workers
-  int port_base = 8888;
+  // Default: derived from SLURM_JOB_ID and SLURM_STEP_ID, so that two jobs on one host do not meet;
+  // 8888 where Slurm names no job.
+  std::optional<int> port_base = {};
   std::optional<int> gpus_per_node =
       {};  // default: those that CUDA_VISIBLE_DEVICES names, else all
   std::optional<int> gpus_per_task = {};  // default: an even share
   // Nothing: as Slurm says. A number: on every host. A map: on each host.
   std::variant<std::monostate, int, std::map<std::string, int>> tasks_per_node = {};
-  bool auto_set_gpu = true;  // let cluster_spec() set CUDA_VISIBLE_DEVICES to this task's GPUs
+  bool auto_set_gpu = false;  // let cluster_spec() set CUDA_VISIBLE_DEVICES to this task's GPUs
   std::string rpc_layer = "grpc";
 };
 
@@ -101,7 +107,9 @@ class HostfileClusterResolver : public RankedClusterResolver {
 struct LauncherOptions {
   std::map<std::string, int> jobs = {};
   std::string hostfile = {};  // needed when the processes are on several hosts
-  int port_base = 8888;
+  // Default: derived from the launcher's name for the job, so that two jobs on one host do not
+  // meet; 8888 where the launcher names none.
+  std::optional<int> port_base = {};
   std::optional<std::string> rpc_layer = "grpc";
 };
 
@@ -113,8 +121,17 @@ class OpenMpiClusterResolver : public RankedClusterResolver {
   explicit OpenMpiClusterResolver(const LauncherOptions& options = {});
 };
 
+// Processes that a launcher with PMI started: mpiexec of MPICH and its relatives, Slurm's
+// srun --mpi=pmi2 (PMI_RANK, PMI_SIZE, MPI_LOCALRANKID, MPI_LOCALNRANKS). On several hosts a
+// hostfile is needed, as above.
+class PmiClusterResolver : public RankedClusterResolver {
+ public:
+  explicit PmiClusterResolver(const LauncherOptions& options = {});
+};
+
 // Processes that torchrun started (RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR).
-// On several hosts a hostfile is needed, as above.
+// RANK and WORLD_SIZE suffice where MASTER_ADDR is this host or not set: all processes are on this
+// host then. On several hosts a hostfile is needed, as above.
 class TorchrunClusterResolver : public RankedClusterResolver {
  public:
   explicit TorchrunClusterResolver(const LauncherOptions& options = {});

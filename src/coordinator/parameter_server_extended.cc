@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "coordinator/cluster_roles.h"
 #include "distribute/context.h"
+#include "distribute/lone_process.h"
 #include "distribute/strategy_devices.h"
 #include "distribute/undistributed.h"
 #include "distribute/variables.h"
@@ -50,6 +51,7 @@ ParameterServerExtended::ParameterServerExtended(const ClusterResolver& resolver
                                             .credentials = options.credentials,
                                             .connect_timeout = options.connect_timeout})),
       cross_device_ops_(canonical_device(kHost)) {
+  note_joint_training();
   plan_.bytes_per_ps.resize(servers_->size());
   if (is_chief(resolver)) servers_->take_over();
 }

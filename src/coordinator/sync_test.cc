@@ -158,6 +158,20 @@ TEST(SyncTraining, TrainsTablesInParts) {
   EXPECT_EQ(optimizer.iterations().read_value().to<int64_t>(), 1);
 }
 
+TEST(CoordinatedTraining, HasTheFormulaThatWasChosen) {
+  test::CoordinatedCluster here(1, 1);
+  ClusterCoordinator coordinator(here.strategy);
+  Variable v = here.strategy.create([] { return Variable(1.f); });
+  optim::Sgd optimizer({.formula = Formula::TensorFlow,
+                        .learning_rate = optim::piecewise_constant({1}, {0.1, 0.01}),
+                        .momentum = 0.9});
+  const auto step =
+      function([&](Tensor gradient) { optimizer.apply_gradients({Gradient(gradient)}, {v}); });
+  for (int i = 0; i < 4; ++i) coordinator.schedule(step, Tensor(1.f));
+  coordinator.join();
+  EXPECT_NEAR(v.read_value().to<float>(), 0.3561, 1e-5);  // torch's: 0.6485
+}
+
 TEST(WorkersWithSeveralReplicas, ShareTheirElementsOut) {
   test::CoordinatedCluster here(1, 2, {.devices = {"CPU:0", "CPU:1"}});
   ClusterCoordinator coordinator(here.strategy);

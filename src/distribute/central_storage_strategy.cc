@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "base/raise.h"
 #include "distribute/context.h"
+#include "distribute/lone_process.h"
 #include "distribute/strategy_devices.h"
 #include "distribute/undistributed.h"
 #include "distribute/variables.h"
@@ -77,6 +78,7 @@ std::unique_ptr<StrategyExtended> make_extended(const CentralStorageOptions& opt
   parameter = internal::resolve_devices(kName, {parameter}).front();
   internal::log_info("[CentralStorageStrategy] computes on {} and keeps variables on {}",
                      fmt::join(compute, ", "), parameter);
+  internal::warn_if_one_of_several(kName);
   return std::make_unique<CentralStorageExtended>(std::move(compute), std::move(parameter));
 }
 

@@ -84,6 +84,13 @@ std::vector<NamedOptimizer> optimizers() {
       {"rms_prop", make<RmsProp>(RmsPropOptions{.learning_rate = 0.005})},
       {"rms_prop_centered",
        make<RmsProp>(RmsPropOptions{.learning_rate = 0.005, .momentum = 0.5, .centered = true})},
+      {"tensorflow_momentum", make<Sgd>(SgdOptions{.formula = Formula::TensorFlow,
+                                                   .learning_rate = exponential_decay(
+                                                       {.initial_rate = 0.1, .decay_steps = 5}),
+                                                   .momentum = 0.9})},
+      {"tensorflow_rms_prop",
+       make<RmsProp>(RmsPropOptions{
+           .formula = Formula::TensorFlow, .learning_rate = 0.005, .momentum = 0.5})},
       {"ftrl", make<Ftrl>(FtrlOptions{.learning_rate = 0.1, .l1 = 1e-3, .l2 = 1e-3})},
   };
 }

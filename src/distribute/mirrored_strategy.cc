@@ -1,8 +1,7 @@
 #include <fmt/ranges.h>
 
-#include <cstdlib>
-
 #include "base/log.h"
+#include "distribute/lone_process.h"
 #include "distribute/mirrored_extended.h"
 #include "distribute/strategy_devices.h"
 
@@ -13,11 +12,7 @@ std::unique_ptr<StrategyExtended> make_extended(const std::vector<std::string>& 
                                                 const MirroredOptions& options) {
   std::vector<std::string> devices = internal::resolve_devices("MirroredStrategy", names);
   internal::log_info("[MirroredStrategy] uses the devices {}", fmt::join(devices, ", "));
-  if (std::getenv("TF_CONFIG") != nullptr) {
-    internal::log_info(
-        "[MirroredStrategy] ignores TF_CONFIG: it runs in one process; "
-        "MultiWorkerMirroredStrategy reads it");
-  }
+  internal::warn_if_one_of_several("MirroredStrategy");
   return std::make_unique<internal::MirroredExtended>(std::move(devices), options);
 }
 

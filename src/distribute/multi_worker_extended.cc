@@ -7,6 +7,7 @@
 #include "base/raise.h"
 #include "collectives/access.h"
 #include "distribute/context.h"
+#include "distribute/lone_process.h"
 #include "distribute/variables.h"
 #include "distribute/worker_reductions.h"
 #include "ops/dispatch.h"
@@ -73,8 +74,7 @@ MultiWorkerExtended::~MultiWorkerExtended() = default;
 
 void MultiWorkerExtended::join(std::chrono::milliseconds timeout, bool resumes) {
   if (is_alone()) return;
-  const AdoptedPurpose nobodys(nullptr);  // a worker that starts meets others that recover
-  const CollectivePurpose purpose("the start of the strategy");
+  note_joint_training();
   gradients_.reset();
   group_.reset();
   updates_.clear();

@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "base/raise.h"
 #include "cohort/multi_worker.h"
+#include "cohort/scheduler_resolvers.h"
 #include "distribute/multi_worker_extended.h"
 #include "distribute/strategy_devices.h"
 
@@ -14,7 +15,7 @@ std::unique_ptr<StrategyExtended> make_extended(std::shared_ptr<const ClusterRes
   if (resolver == nullptr) {
     internal::raise(Code::InvalidArgument,
                     "[MultiWorkerMirroredStrategy] the cluster resolver is nullptr; leave it out "
-                    "to read TF_CONFIG");
+                    "to find the cluster by the environment's variables");
   }
   std::vector<std::string> devices =
       internal::resolve_devices("MultiWorkerMirroredStrategy", options.devices);
@@ -26,7 +27,7 @@ std::unique_ptr<StrategyExtended> make_extended(std::shared_ptr<const ClusterRes
 std::shared_ptr<const ClusterResolver> or_environment(
     std::shared_ptr<const ClusterResolver> resolver) {
   if (resolver != nullptr) return resolver;
-  return std::make_shared<const TFConfigClusterResolver>();
+  return resolver_from_environment();
 }
 
 }  // namespace

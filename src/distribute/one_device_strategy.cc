@@ -1,5 +1,6 @@
 #include "base/raise.h"
 #include "distribute/context.h"
+#include "distribute/lone_process.h"
 #include "distribute/single_replica.h"
 #include "distribute/strategy_devices.h"
 #include "distribute/variables.h"
@@ -31,10 +32,15 @@ class OneDeviceExtended : public internal::SingleReplicaExtended {
   const std::string device_;
 };
 
+std::unique_ptr<StrategyExtended> make_extended(std::string_view device) {
+  constexpr std::string_view kName = "OneDeviceStrategy";
+  std::string resolved = internal::resolve_devices(kName, {std::string(device)}).front();
+  internal::warn_if_one_of_several(kName);
+  return std::make_unique<OneDeviceExtended>(std::move(resolved));
+}
+
 }  // namespace
 
-OneDeviceStrategy::OneDeviceStrategy(std::string_view device)
-    : Strategy(std::make_unique<OneDeviceExtended>(
-          internal::resolve_devices("OneDeviceStrategy", {std::string(device)}).front())) {}
+OneDeviceStrategy::OneDeviceStrategy(std::string_view device) : Strategy(make_extended(device)) {}
 
 }  // namespace cohort

@@ -12,19 +12,22 @@ extern constexpr OpDef kApplyAdagrad{
         [](Kernel& k) {
           const double epsilon = k.attrs.number("epsilon");
           const double decay = k.attrs.number("weight_decay");
+          const bool tensorflow = k.attrs.flag("tensorflow");
           OptimizerUpdate<1>(k).run([=]<typename T>(const UpdateStep& step,
                                                     std::array<T*, 2> values, auto gradient,
                                                     int64_t count) {
             const T rate = static_cast<T>(step.learning_rate);
-            const T small = static_cast<T>(epsilon);
-            const T l2 = static_cast<T>(decay);
+            const DecayIn<T> weights(tensorflow, step.learning_rate, decay);
+            const EpsilonIn<T> small(tensorflow, epsilon);
             T* parameter = values[0];
             T* accumulator = values[1];
 #pragma GCC ivdep
             for (int64_t i = 0; i < count; ++i) {
-              const T slope = gradient[i] + l2 * parameter[i];
+              const T slope = gradient[i] + weights.gradient * parameter[i];
               accumulator[i] += slope * slope;
-              parameter[i] -= rate * slope / (std::sqrt(accumulator[i]) + small);
+              parameter[i] =
+                  weights.parameter * parameter[i] -
+                  rate * slope / (std::sqrt(accumulator[i] + small.inside) + small.outside);
             }
           });
         },

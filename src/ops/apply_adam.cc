@@ -16,6 +16,7 @@ extern constexpr OpDef kApplyAdam{
           const double decay = k.attrs.number("weight_decay");
           // Decoupled (AdamW): the parameter shrinks by itself instead of through the gradient.
           const bool decoupled = k.attrs.flag("decoupled");
+          const bool tensorflow = k.attrs.flag("tensorflow");
           OptimizerUpdate<2>(k).run([=]<typename T>(const UpdateStep& step,
                                                     std::array<T*, 3> values, auto gradient,
                                                     int64_t count) {
@@ -26,20 +27,21 @@ extern constexpr OpDef kApplyAdam{
             const T take1 = static_cast<T>(1 - beta1);
             const T take2 = static_cast<T>(1 - beta2);
             const T rate = static_cast<T>(step.learning_rate / (1 - std::pow(beta1, step.step)));
-            const T unbias = static_cast<T>(1 / std::sqrt(1 - std::pow(beta2, step.step)));
-            const T small = static_cast<T>(epsilon);
-            const T l2 = static_cast<T>(decoupled ? 0 : decay);
-            const T shrink = static_cast<T>(decoupled ? 1 - step.learning_rate * decay : 1);
+            const double unbias_exact = 1 / std::sqrt(1 - std::pow(beta2, step.step));
+            const T unbias = static_cast<T>(unbias_exact);
+            // TensorFlow's epsilon is added to the root before that is unbiased.
+            const T small = static_cast<T>(tensorflow ? epsilon * unbias_exact : epsilon);
+            const DecayIn<T> weights(decoupled, step.learning_rate, decay);
             T* parameter = values[0];
             T* mean = values[1];
             T* square = values[2];
 #pragma GCC ivdep
             for (int64_t i = 0; i < count; ++i) {
-              const T slope = gradient[i] + l2 * parameter[i];
+              const T slope = gradient[i] + weights.gradient * parameter[i];
               mean[i] = keep1 * mean[i] + take1 * slope;
               square[i] = keep2 * square[i] + take2 * slope * slope;
-              parameter[i] =
-                  shrink * parameter[i] - rate * mean[i] / (std::sqrt(square[i]) * unbias + small);
+              parameter[i] = weights.parameter * parameter[i] -
+                             rate * mean[i] / (std::sqrt(square[i]) * unbias + small);
             }
           });
         },

@@ -39,19 +39,21 @@ extern constexpr OpDef kApplyMomentum{
           const double decay = k.attrs.number("weight_decay");
           const double momentum = k.attrs.number("momentum");
           const bool nesterov = k.attrs.flag("nesterov");
+          const bool tensorflow = k.attrs.flag("tensorflow");
           OptimizerUpdate<1>(k).run([=]<typename T>(const UpdateStep& step,
                                                     std::array<T*, 2> values, auto gradient,
                                                     int64_t count) {
-            const T rate = static_cast<T>(step.learning_rate);
-            const T shrink = static_cast<T>(decay);
+            const RateIn<T> rate(tensorflow, step.learning_rate);
+            const DecayIn<T> weights(tensorflow, step.learning_rate, decay);
             const T keep = static_cast<T>(momentum);
             T* parameter = values[0];
             T* velocity = values[1];
 #pragma GCC ivdep
             for (int64_t i = 0; i < count; ++i) {
-              const T slope = gradient[i] + shrink * parameter[i];
+              const T slope = rate.velocity * (gradient[i] + weights.gradient * parameter[i]);
               velocity[i] = keep * velocity[i] + slope;
-              parameter[i] -= rate * (nesterov ? slope + keep * velocity[i] : velocity[i]);
+              const T way = nesterov ? slope + keep * velocity[i] : velocity[i];
+              parameter[i] = weights.parameter * parameter[i] - rate.parameter * way;
             }
           });
         },

@@ -23,6 +23,39 @@ struct UpdateStep {
   double step;
 };
 
+// torch's and TensorFlow's formulas differ in where a constant goes. A rule has both places, and
+// where it is not the constant has no effect, to the last bit.
+
+// Where weights decay: through the gradient, or (decoupled) the parameter shrinks by itself.
+template <typename T>
+struct DecayIn {
+  DecayIn(bool decoupled, double rate, double decay)
+      : gradient(static_cast<T>(decoupled ? 0 : decay)),
+        parameter(static_cast<T>(decoupled ? 1 - rate * decay : 1)) {}
+  T gradient;
+  T parameter;
+};
+
+// What keeps a root that is divided by from 0: added to the root, or inside it (TensorFlow).
+template <typename T>
+struct EpsilonIn {
+  EpsilonIn(bool tensorflow, double epsilon)
+      : inside(static_cast<T>(tensorflow ? epsilon : 0)),
+        outside(static_cast<T>(tensorflow ? 0 : epsilon)) {}
+  T inside;
+  T outside;
+};
+
+// Where the rate goes: it multiplies the velocity, or (TensorFlow) what is added to the velocity.
+template <typename T>
+struct RateIn {
+  RateIn(bool tensorflow, double rate)
+      : velocity(static_cast<T>(tensorflow ? rate : 1)),
+        parameter(static_cast<T>(tensorflow ? 1 : rate)) {}
+  T velocity;
+  T parameter;
+};
+
 // A gradient that is two arrays, added up as it is read: going over each array once, side by side,
 // takes half the time of adding them up first, even block by block.
 template <typename T>

@@ -234,6 +234,7 @@ TEST(OptimizerOps, OneVariableTwiceIsAnErrorAndNoDeadlock) {
                        {"weight_decay", 0.0},
                        {"momentum", 0.9},
                        {"nesterov", false},
+                       {"tensorflow", false},
                        {"sparse", false}}));
 }
 

@@ -1,26 +1,180 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/raise.h"
 #include "cohort/scheduler_resolvers.h"
+#include "topology/launcher.h"
 #include "topology/text.h"
 
 namespace cohort {
 namespace {
 
-bool is_set(const std::string& name) { return internal::environment_variable(name).has_value(); }
+using internal::raise;
+using Resolver = std::shared_ptr<ClusterResolver>;
 
-std::shared_ptr<ClusterResolver> resolver_by_variables() {
-  if (is_set("TF_CONFIG")) return std::make_shared<TFConfigClusterResolver>();
-  // Outside of a job step (in a batch script) Slurm sets the rank, but there are no other ranks.
-  if (is_set("SLURM_PROCID") && is_set("SLURM_STEP_NODELIST")) {
-    return std::make_shared<SlurmClusterResolver>();
+constexpr const char* kEnvironment = "ClusterResolver";
+
+bool is_set(const char* name) { return internal::environment_variable(name).has_value(); }
+
+template <typename Kind>
+Resolver make() {
+  return std::make_shared<Kind>();
+}
+
+struct Launcher {
+  const char* name;
+  const char* rank;  // variables
+  const char* size;
+  std::vector<const char*> others;  // each shows that the launcher was there
+  Resolver (*make)();
+};
+
+const std::vector<Launcher>& launchers() {
+  static const std::vector<Launcher> all = {
+      {"Open MPI's mpirun",
+       "OMPI_COMM_WORLD_RANK",
+       "OMPI_COMM_WORLD_SIZE",
+       {"OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"},
+       make<OpenMpiClusterResolver>},
+      {"torchrun",
+       "RANK",
+       "WORLD_SIZE",
+       {"LOCAL_RANK", "LOCAL_WORLD_SIZE"},
+       make<TorchrunClusterResolver>},
+      {"a launcher with PMI",
+       "PMI_RANK",
+       "PMI_SIZE",
+       {"PMI_ID", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"},
+       make<PmiClusterResolver>},
+  };
+  return all;
+}
+
+// In a batch script Slurm sets the rank too, but only a job step has other ranks.
+const Launcher& slurm_launcher() {
+  static const Launcher launcher = {"srun",
+                                    "SLURM_PROCID",
+                                    "SLURM_STEP_NUM_TASKS",
+                                    {"SLURM_STEP_NODELIST"},
+                                    make<SlurmClusterResolver>};
+  return launcher;
+}
+
+// What a launcher says of this process.
+struct Claim {
+  const Launcher* launcher;
+  int rank;
+  int size;
+
+  bool same_place(const Claim& other) const { return rank == other.rank && size == other.size; }
+  std::string to_string() const {
+    return fmt::format("{}={}, {}={} of {}", launcher->rank, rank, launcher->size, size,
+                       launcher->name);
   }
-  if (is_set("OMPI_COMM_WORLD_RANK")) return std::make_shared<OpenMpiClusterResolver>();
-  if (is_set("RANK") && is_set("LOCAL_WORLD_SIZE")) {
-    return std::make_shared<TorchrunClusterResolver>();
+};
+
+[[noreturn]] void raise_incomplete(const Launcher& launcher) {
+  std::vector<const char*> all = {launcher.rank, launcher.size};
+  all.insert(all.end(), launcher.others.begin(), launcher.others.end());
+  const char* const found = *std::find_if(all.begin(), all.end(), is_set);
+  raise(Code::FailedPrecondition,
+        "[{}] {} is set, but {} is not: {} sets both {} and {} for each process; set what is "
+        "missing, unset what is left over, or describe the cluster in TF_CONFIG",
+        kEnvironment, found, is_set(launcher.rank) ? launcher.size : launcher.rank, launcher.name,
+        launcher.rank, launcher.size);
+}
+
+std::optional<Claim> claim_of(const Launcher& launcher) {
+  if (is_set(launcher.rank) && is_set(launcher.size)) {
+    return Claim{&launcher, internal::require_number(launcher.rank, kEnvironment),
+                 internal::require_number(launcher.size, kEnvironment)};
   }
+  const bool was_there = is_set(launcher.rank) || is_set(launcher.size) ||
+                         std::any_of(launcher.others.begin(), launcher.others.end(), is_set);
+  if (was_there) raise_incomplete(launcher);
+  return std::nullopt;
+}
+
+std::optional<Claim> claim_of_slurm() {
+  if (!is_set("SLURM_STEP_NUM_TASKS") && !is_set("SLURM_STEP_NODELIST")) return std::nullopt;
+  return claim_of(slurm_launcher());
+}
+
+// A launcher that started one process tells nothing where another started several.
+std::optional<Claim> claim_of_launchers() {
+  std::optional<Claim> chosen;
+  for (const Launcher& launcher : launchers()) {
+    const std::optional<Claim> claim = claim_of(launcher);
+    if (!claim || (chosen && claim->size <= 1)) continue;
+    if (chosen && chosen->size > 1 && !chosen->same_place(*claim)) {
+      raise(Code::FailedPrecondition,
+            "[{}] two launchers claim this process: {}, but {}; unset the variables that do not "
+            "belong to this run, or describe the cluster in TF_CONFIG",
+            kEnvironment, chosen->to_string(), claim->to_string());
+    }
+    if (!chosen || chosen->size <= 1) chosen = claim;
+  }
+  return chosen;
+}
+
+// srun starts other launchers' processes, which inherit the place of what it started. Where all
+// agree on the place Slurm's variables are the better ones: they name the hosts.
+std::optional<Claim> claim_on_this_process() {
+  const std::optional<Claim> launched = claim_of_launchers();
+  const std::optional<Claim> step = claim_of_slurm();
+  if (!launched || (step && (launched->same_place(*step) || launched->size <= 1))) return step;
+  return launched;
+}
+
+// PMIx says which process this is, but not of how many.
+void check_no_other_launcher() {
+  if (!is_set("PMIX_RANK")) return;
+  raise(Code::FailedPrecondition,
+        "[{}] PMIX_RANK is set, so a launcher started this process as one of several, but no "
+        "variable that is known here says of how many (OMPI_COMM_WORLD_SIZE, PMI_SIZE, "
+        "SLURM_STEP_NUM_TASKS); describe the cluster in TF_CONFIG",
+        kEnvironment);
+}
+
+Resolver resolver_by_variables() {
+  // A TF_CONFIG without a cluster says nothing about other processes.
+  const auto tf_config = std::make_shared<TFConfigClusterResolver>();
+  if (tf_config->cluster_spec()) return tf_config;
+  if (const std::optional<Claim> claim = claim_on_this_process()) return claim->launcher->make();
+  check_no_other_launcher();
   if (is_set("SM_HOSTS")) return std::make_shared<SageMakerClusterResolver>();
-  return std::make_shared<SimpleClusterResolver>(ClusterSpec());
+  return tf_config;
+}
+
+// The tasks of TF_CONFIG that train together; 1 for an evaluator, which belongs to no group.
+int processes_of_tf_config() {
+  const TFConfigClusterResolver resolver;
+  const ClusterSpec cluster = resolver.cluster_spec();
+  if (resolver.task_type() == "evaluator") return 1;
+  int tasks = 0;
+  for (const std::string& job : cluster.jobs()) {
+    if (job != "evaluator") tasks += cluster.num_tasks(job);
+  }
+  return tasks;
 }
 
 }  // namespace
+
+namespace internal {
+
+std::optional<LaunchOfSeveral> launch_of_several() {
+  LaunchOfSeveral found{"TF_CONFIG", processes_of_tf_config()};
+  if (found.processes == 0) {
+    const std::optional<Claim> claim = claim_on_this_process();
+    if (!claim) return std::nullopt;
+    const Launcher& launcher = *claim->launcher;
+    found = {fmt::format("{} ({}, {})", launcher.name, launcher.rank, launcher.size), claim->size};
+  }
+  return found.processes > 1 ? std::optional(found) : std::nullopt;
+}
+
+}  // namespace internal
 
 std::shared_ptr<ClusterResolver> resolver_from_environment() {
   std::shared_ptr<ClusterResolver> resolver = resolver_by_variables();

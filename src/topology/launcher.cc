@@ -1,6 +1,7 @@
 #include "topology/launcher.h"
 
 #include <algorithm>
+#include <cstdint>
 
 #include "base/raise.h"
 #include "topology/hostfile_text.h"
@@ -9,13 +10,14 @@ namespace cohort::internal {
 namespace {
 
 void check_process(const LaunchedProcess& process) {
-  if (process.world_size >= 1 && process.rank < process.world_size && process.local_size >= 1 &&
-      process.local_rank < process.local_size && process.local_size <= process.world_size) {
+  const LaunchedProcess::Local local = process.local.value_or(LaunchedProcess::Local{0, 1});
+  if (process.world_size >= 1 && process.rank < process.world_size && local.size >= 1 &&
+      local.rank < local.size && local.size <= process.world_size) {
     return;
   }
   raise(Code::InvalidArgument,
         "[{}] the variables do not fit together: rank {} of {}, on this host {} of {}",
-        process.launcher, process.rank, process.world_size, process.local_rank, process.local_size);
+        process.launcher, process.rank, process.world_size, local.rank, local.size);
 }
 
 // The hosts with as many slots as processes are on them: filled in order until all have a place.
@@ -37,10 +39,11 @@ std::vector<HostSlots> filled(std::vector<HostSlots> hosts, const LaunchedProces
 }
 
 void check_place(const std::vector<HostSlots>& hosts, const LaunchedProcess& process) {
+  if (!process.local) return;
   int first = 0;
   for (const HostSlots& host : hosts) {
     if (process.rank < first + host.slots) {
-      if (process.rank - first == process.local_rank && host.slots == process.local_size) return;
+      if (process.rank - first == process.local->rank && host.slots == process.local->size) return;
       break;
     }
     first += host.slots;
@@ -48,7 +51,39 @@ void check_place(const std::vector<HostSlots>& hosts, const LaunchedProcess& pro
   raise(Code::FailedPrecondition,
         "[{}] rank {} is number {} of {} on its host, but not by the hostfile; the processes must "
         "fill the hosts in the file's order, slot by slot",
-        process.launcher, process.rank, process.local_rank, process.local_size);
+        process.launcher, process.rank, process.local->rank, process.local->size);
+}
+
+// Without a hostfile all processes must be on this host.
+void check_one_host(const LaunchedProcess& process) {
+  if (!process.local && process.world_size > 1) {
+    raise(Code::FailedPrecondition,
+          "[{0}] the variables do not say how many of the {1} processes are on this host; set {2}, "
+          "give the strategy a {0}ClusterResolver with the hostfile, or set TF_CONFIG",
+          process.launcher, process.world_size, process.local_variables);
+  }
+  if (process.local && process.local->size != process.world_size) {
+    raise(Code::FailedPrecondition,
+          "[{0}] {1} of {2} processes are on this host, and the variables do not name the others; "
+          "give the hostfile to a {0}ClusterResolver, or set TF_CONFIG",
+          process.launcher, process.local->size, process.world_size);
+  }
+}
+
+int most_slots(const std::vector<HostSlots>& hosts) {
+  return std::max_element(hosts.begin(), hosts.end(),
+                          [](const HostSlots& a, const HostSlots& b) { return a.slots < b.slots; })
+      ->slots;
+}
+
+std::vector<HostSlots> hosts_of(const LaunchedProcess& process, const LauncherOptions& options) {
+  if (options.hostfile.empty()) {
+    check_one_host(process);
+    return {{process.this_host, process.world_size}};
+  }
+  const std::vector<HostSlots> hosts = filled(read_hostfile(options.hostfile), process);
+  check_place(hosts, process);
+  return hosts;
 }
 
 }  // namespace
@@ -56,19 +91,21 @@ void check_place(const std::vector<HostSlots>& hosts, const LaunchedProcess& pro
 std::vector<std::string> launched_addresses(const LaunchedProcess& process,
                                             const LauncherOptions& options) {
   check_process(process);
-  if (!options.hostfile.empty()) {
-    const std::vector<HostSlots> hosts = filled(read_hostfile(options.hostfile), process);
-    check_place(hosts, process);
-    return slot_addresses(hosts, options.port_base, process.launcher);
-  }
-  if (process.local_size != process.world_size) {
-    raise(Code::FailedPrecondition,
-          "[{}] {} of {} processes are on this host, and the variables do not name the others; "
-          "give the hostfile",
-          process.launcher, process.local_size, process.world_size);
-  }
-  return slot_addresses({{process.this_host, process.world_size}}, options.port_base,
+  const std::vector<HostSlots> hosts = hosts_of(process, options);
+  return slot_addresses(hosts, job_port_base(options.port_base, process.job, most_slots(hosts)),
                         process.launcher);
+}
+
+int job_port_base(std::optional<int> given, const std::optional<std::string>& job, int tasks) {
+  constexpr int kUnnamed = 8888;
+  // Below 32768, where Linux begins to hand out ports to programs that do not ask for one.
+  constexpr int kFirst = 10'000;
+  constexpr int kCount = 22'000;
+  if (given) return *given;
+  if (!job || tasks >= kCount) return kUnnamed;
+  uint64_t hash = 0xcbf29ce484222325;  // FNV-1a: the same in every process, whatever its library
+  for (const char c : *job) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  return kFirst + static_cast<int>(hash % static_cast<uint64_t>(kCount - tasks));
 }
 
 }  // namespace cohort::internal

@@ -6,6 +6,7 @@
 #include "cohort/scheduler_resolvers.h"
 #include "topology/address.h"
 #include "topology/gpus.h"
+#include "topology/launcher.h"
 #include "topology/node_list.h"
 #include "topology/text.h"
 
@@ -93,6 +94,13 @@ std::string block_of_gpus(const std::vector<std::string>& gpus, int share, int p
   return text;
 }
 
+// Steps of one job may run at the same time.
+std::optional<std::string> slurm_job() {
+  const std::optional<std::string> job = internal::environment_variable("SLURM_JOB_ID");
+  if (!job) return std::nullopt;
+  return *job + "." + internal::environment_variable("SLURM_STEP_ID").value_or("");
+}
+
 }  // namespace
 
 SlurmClusterResolver::SlurmClusterResolver(const SlurmOptions& options) {
@@ -104,6 +112,7 @@ SlurmClusterResolver::SlurmClusterResolver(const SlurmOptions& options) {
   const std::vector<std::string> gpus = gpus_of_node(options);
   gpus_per_task_ = share_of_gpus(options, static_cast<int>(gpus.size()), most);
   rpc_layer_ = options.rpc_layer;
+  const int port_base = internal::job_port_base(options.port_base, slurm_job(), most);
   std::vector<std::string> addresses;
   for (const auto& [host, count] : hosts) {
     for (int place = 0; place < count; ++place) {
@@ -112,7 +121,7 @@ SlurmClusterResolver::SlurmClusterResolver(const SlurmOptions& options) {
         own_gpus_ = block_of_gpus(gpus, gpus_per_task_, place);
       }
       addresses.push_back(
-          internal::address_text(host, internal::port_at(options.port_base, place, kSlurm)));
+          internal::address_text(host, internal::port_at(port_base, place, kSlurm)));
     }
   }
   deal({std::move(addresses), std::move(jobs), rank, kSlurm});

@@ -13,11 +13,9 @@ using Jobs = std::map<std::string, int>;
 // What srun sets, as recorded on a cluster; each test changes what it is about.
 Variables step(const std::string& rank, const std::string& tasks, const std::string& nodes,
                const std::string& counts) {
-  return {{"SLURM_PROCID", rank},
-          {"SLURM_STEP_NUM_TASKS", tasks},
-          {"SLURM_STEP_NODELIST", nodes},
-          {"SLURM_STEP_TASKS_PER_NODE", counts},
-          {"CUDA_VISIBLE_DEVICES", std::nullopt}};
+  return {{"SLURM_PROCID", rank},         {"SLURM_STEP_NUM_TASKS", tasks},
+          {"SLURM_STEP_NODELIST", nodes}, {"SLURM_STEP_TASKS_PER_NODE", counts},
+          {"SLURM_JOB_ID", std::nullopt}, {"CUDA_VISIBLE_DEVICES", std::nullopt}};
 }
 
 std::string visible_gpus() {
@@ -52,7 +50,8 @@ TEST(SlurmClusterResolver, KnowsItsTaskOnlyAfterTheClusterWasAskedFor) {
 
 TEST(SlurmClusterResolver, DealsTasksOfSortedHostsToSortedJobs) {
   const ScopedEnvironment environment(step("2", "4", "b,a", "2(x2)"));
-  const SlurmClusterResolver resolver({.jobs = {{"worker", 3}, {"ps", 1}}, .gpus_per_node = 4});
+  const SlurmClusterResolver resolver(
+      {.jobs = {{"worker", 3}, {"ps", 1}}, .gpus_per_node = 4, .auto_set_gpu = true});
   const ClusterSpec spec = resolver.cluster_spec();
   EXPECT_EQ(spec, ClusterSpec({{"ps", {"a:8888"}}, {"worker", {"a:8889", "b:8888", "b:8889"}}}));
   EXPECT_EQ(spec.jobs(), (std::vector<std::string>{"ps", "worker"}));
@@ -74,7 +73,8 @@ TEST(SlurmClusterResolver, EveryRankFindsItsPlaceAndItsGpus) {
                 {"3", "worker", 2, "2,3"}};
   for (const auto& place : kCases) {
     const ScopedEnvironment environment(step(place.rank, "4", "b,a", "2(x2)"));
-    const SlurmClusterResolver resolver({.jobs = {{"worker", 3}, {"ps", 1}}, .gpus_per_node = 4});
+    const SlurmClusterResolver resolver(
+        {.jobs = {{"worker", 3}, {"ps", 1}}, .gpus_per_node = 4, .auto_set_gpu = true});
     (void)resolver.cluster_spec();
     EXPECT_EQ(resolver.task_type(), place.type);
     EXPECT_EQ(resolver.task_id(), place.id);
@@ -96,6 +96,7 @@ TEST(SlurmClusterResolver, TasksPerNodeMayBeANumberOrAMap) {
                                        {"SLURM_STEP_NUM_TASKS", "4"},
                                        {"SLURM_STEP_NODELIST", "n[1-2]"},
                                        {"SLURM_STEP_TASKS_PER_NODE", std::nullopt},
+                                       {"SLURM_JOB_ID", std::nullopt},
                                        {"CUDA_VISIBLE_DEVICES", std::nullopt}});
   const ClusterSpec two_each{{"worker", {"n1:8888", "n1:8889", "n2:8888", "n2:8889"}}};
   EXPECT_EQ(SlurmClusterResolver({.tasks_per_node = 2}).cluster_spec(), two_each);
@@ -115,7 +116,7 @@ TEST(SlurmClusterResolver, TheGpusThatAreNamedAreTheNodes) {
   Variables variables = step("1", "2", "a", "2");
   variables["CUDA_VISIBLE_DEVICES"] = "4,5,6,7";
   const ScopedEnvironment environment(variables);
-  const SlurmClusterResolver resolver;
+  const SlurmClusterResolver resolver({.auto_set_gpu = true});
   EXPECT_EQ(resolver.num_accelerators(), (Jobs{{"GPU", 2}}));
   EXPECT_EQ(visible_gpus(), "4,5,6,7");
   (void)resolver.cluster_spec();
@@ -123,10 +124,9 @@ TEST(SlurmClusterResolver, TheGpusThatAreNamedAreTheNodes) {
   EXPECT_EQ(visible_gpus(), "6,7");
 }
 
-TEST(SlurmClusterResolver, LeavesTheGpusAloneWhenAskedTo) {
+TEST(SlurmClusterResolver, LeavesTheGpusAloneUnlessAskedNotTo) {
   const ScopedEnvironment environment(step("0", "2", "a", "2"));
-  const SlurmClusterResolver resolver(
-      {.gpus_per_node = 4, .gpus_per_task = 1, .auto_set_gpu = false});
+  const SlurmClusterResolver resolver({.gpus_per_node = 4, .gpus_per_task = 1});
   (void)resolver.cluster_spec();
   EXPECT_EQ(visible_gpus(), "unset");
   EXPECT_EQ(resolver.num_accelerators(), (Jobs{{"GPU", 1}}));
@@ -147,6 +147,7 @@ TEST(SlurmClusterResolver, AsksForNothingThatItWasGiven) {
                                        {"SLURM_STEP_NUM_TASKS", std::nullopt},
                                        {"SLURM_STEP_NODELIST", std::nullopt},
                                        {"SLURM_STEP_TASKS_PER_NODE", std::nullopt},
+                                       {"SLURM_JOB_ID", std::nullopt},
                                        {"CUDA_VISIBLE_DEVICES", std::nullopt}});
   const SlurmClusterResolver resolver({.jobs = {{"ps", 1}, {"worker", 2}},
                                        .port_base = 100,

@@ -8,32 +8,46 @@ extern const OpDef kApplyAdam;
 namespace optim {
 namespace {
 
+struct Decay {
+  double weight;
+  bool decoupled;
+};
+
 // Adam and AdamW differ in how weights decay and in nothing else.
 template <typename Options>
-internal::Rule rule(std::string_view name, const Options& options, bool decoupled) {
+internal::Rule rule(std::string_view name, const Options& options, Decay decay) {
+  const bool tensorflow = options.formula == Formula::TensorFlow;
+  const double epsilon = options.epsilon.value_or(tensorflow ? 1e-7 : 1e-8);
   internal::require(options.beta1 >= 0 && options.beta1 < 1, name, "beta1 must be in [0, 1)",
                     options.beta1);
   internal::require(options.beta2 >= 0 && options.beta2 < 1, name, "beta2 must be in [0, 1)",
                     options.beta2);
-  internal::require(options.epsilon >= 0, name, "epsilon must not be negative", options.epsilon);
-  internal::require(options.weight_decay >= 0, name, "weight_decay must not be negative",
-                    options.weight_decay);
+  internal::require(epsilon >= 0, name, "epsilon must not be negative", epsilon);
+  internal::require(decay.weight >= 0, name, "weight_decay must not be negative", decay.weight);
   return {&cohort::internal::kApplyAdam,
           {{"beta1", options.beta1},
            {"beta2", options.beta2},
-           {"epsilon", options.epsilon},
-           {"weight_decay", options.weight_decay},
-           {"decoupled", decoupled}},
+           {"epsilon", epsilon},
+           {"weight_decay", decay.weight},
+           {"decoupled", decay.decoupled || tensorflow},
+           {"tensorflow", tensorflow}},
           {{.name = "mean"}, {.name = "square"}}};
+}
+
+Decay decay_of(const AdamWOptions& options) {
+  const double usual = options.formula == Formula::TensorFlow ? 0.004 : 0.01;
+  return {.weight = options.weight_decay.value_or(usual), .decoupled = true};
 }
 
 }  // namespace
 
 Adam::Adam(const AdamOptions& options)
-    : Optimizer(options.learning_rate, options.clipping, rule("Adam", options, false)) {}
+    : Optimizer(options.learning_rate, options.clipping,
+                rule("Adam", options, {options.weight_decay, false})) {}
 
 AdamW::AdamW(const AdamWOptions& options)
-    : Optimizer(options.learning_rate, options.clipping, rule("AdamW", options, true)) {}
+    : Optimizer(options.learning_rate, options.clipping,
+                rule("AdamW", options, decay_of(options))) {}
 
 }  // namespace optim
 }  // namespace cohort

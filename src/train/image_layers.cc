@@ -42,12 +42,24 @@ Shape channels_shape(int64_t channels) {
   return {channels};
 }
 
-const BatchNormOptions& checked(const BatchNormOptions& options) {
-  if (!(options.momentum >= 0 && options.momentum <= 1)) {
-    raise(Code::InvalidArgument, "[BatchNorm] momentum must be between 0 and 1, got {}",
-          options.momentum);
+// The share of the batch's statistics in the new moving averages.
+double share_of_batch(const BatchNormOptions& options) {
+  const bool tensorflow = options.formula == Formula::TensorFlow;
+  const double momentum = options.momentum.value_or(tensorflow ? 0.99 : 0.1);
+  if (!(momentum >= 0 && momentum <= 1)) {
+    raise(Code::InvalidArgument, "[BatchNorm] momentum must be between 0 and 1, got {}", momentum);
   }
-  return options;
+  return tensorflow ? 1 - momentum : momentum;
+}
+
+double epsilon_of(Formula formula, std::optional<double> given) {
+  return given.value_or(formula == Formula::TensorFlow ? 1e-3 : 1e-5);
+}
+
+// The variance of all elements of the batch, from the estimate for what the batch was drawn from.
+Tensor biased(const Tensor& variance, const Tensor& x) {
+  const Tensor count = cast(size(x), variance.dtype()) / cast(size(variance), variance.dtype());
+  return variance * ((count - 1) / maximum(count, ones_like(count)));
 }
 
 const Shape& checked_sizes(const Shape& sizes) {
@@ -91,7 +103,9 @@ Tensor Conv2d::operator()(const Tensor& x) const {
 }
 
 BatchNorm::BatchNorm(int64_t channels, const BatchNormOptions& options)
-    : options_(checked(options)),
+    : formula_(options.formula),
+      epsilon_(epsilon_of(options.formula, options.epsilon)),
+      share_(share_of_batch(options)),
       scale_(register_variable("scale", make_variable("batch_norm/scale", ones(),
                                                       channels_shape(channels), options.dtype))),
       offset_(register_variable(
@@ -106,20 +120,22 @@ BatchNorm::BatchNorm(int64_t channels, const BatchNormOptions& options)
 Tensor BatchNorm::operator()(const Tensor& x) const {
   require_size("BatchNorm", x, 1, scale_.shape()[0], "channels");
   if (!is_training()) {
-    return batch_norm(x, scale_, offset_, moving_mean_, moving_variance_,
-                      {.epsilon = options_.epsilon});
+    return batch_norm(x, scale_, offset_, moving_mean_, moving_variance_, {.epsilon = epsilon_});
   }
-  const BatchNormResult result = batch_norm(x, scale_, offset_, {.epsilon = options_.epsilon});
+  const BatchNormResult result = batch_norm(x, scale_, offset_, {.epsilon = epsilon_});
   // An empty share of a batch says nothing.
-  if (x.is_symbolic() || x.size() > 0) {
-    move_average(moving_mean_, result.mean, options_.momentum);
-    move_average(moving_variance_, result.variance, options_.momentum);
-  }
+  if (x.is_symbolic() || x.size() > 0) move_averages(x, result);
   return result.y;
 }
 
+void BatchNorm::move_averages(const Tensor& x, const BatchNormResult& batch) const {
+  move_average(moving_mean_, batch.mean, share_);
+  const bool is_biased = formula_ == Formula::TensorFlow;
+  move_average(moving_variance_, is_biased ? biased(batch.variance, x) : batch.variance, share_);
+}
+
 LayerNorm::LayerNorm(const Shape& sizes, const LayerNormOptions& options)
-    : options_(options),
+    : epsilon_(epsilon_of(options.formula, options.epsilon)),
       scale_(register_variable(
           "scale", make_variable("layer_norm/scale", ones(), checked_sizes(sizes), options.dtype))),
       offset_(register_variable(
@@ -130,7 +146,7 @@ Tensor LayerNorm::operator()(const Tensor& x) const {
   for (int i = 1; i <= sizes.rank(); ++i) {
     require_size("LayerNorm", x, -i, sizes[-i], "elements");
   }
-  return layer_norm(x, scale_, offset_, {.epsilon = options_.epsilon});
+  return layer_norm(x, scale_, offset_, {.epsilon = epsilon_});
 }
 
 }  // namespace cohort::nn

@@ -41,6 +41,10 @@ struct OptimizerAccess {
                     Tensor value);
 };
 
+// What the slot for momentum is called. The formulas keep different things in it: a checkpoint of
+// one must not be read as that of the other.
+std::string velocity_name(Formula formula);
+
 // Throws InvalidArgument "[optimizer] name must be ..., got value" unless `holds`.
 void require(bool holds, std::string_view optimizer, std::string_view what, double value);
 

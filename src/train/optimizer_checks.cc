@@ -9,6 +9,10 @@ void require(bool holds, std::string_view optimizer, std::string_view what, doub
   if (!holds) raise(Code::InvalidArgument, "[{}] {}, got {}", optimizer, what, value);
 }
 
+std::string velocity_name(Formula formula) {
+  return formula == Formula::TensorFlow ? "velocity" : "momentum";
+}
+
 namespace {
 
 // Rows that name what the variable has, one index for each.

@@ -35,6 +35,10 @@ std::vector<Kind> kinds() {
       kind<Adagrad>("Adagrad", AdagradOptions{.learning_rate = 0.1}, {"accumulator"}),
       kind<RmsProp>("RmsProp", RmsPropOptions{.learning_rate = 0.1, .centered = true},
                     {"square", "momentum", "mean"}),
+      kind<RmsProp>(
+          "TensorFlowRmsProp",
+          RmsPropOptions{.formula = Formula::TensorFlow, .learning_rate = 0.1, .momentum = 0.5},
+          {"square", "velocity", "mean"}),
       kind<Ftrl>("Ftrl", FtrlOptions{.learning_rate = 0.1}, {"accumulator", "linear"}),
   };
 }
@@ -209,7 +213,7 @@ TEST(Ftrl, FollowsItsRule) {
       Doubles gradient;
       for (size_t i = 0; i < 3; ++i) {
         gradient.push_back(std::sin(1.3 * step + static_cast<double>(i)));
-        references[i].step(gradient.back(), options, 0.05);
+        references[i].step(gradient.back(), options, 0.001);
       }
       optimizer.apply_gradients({Tensor::from(gradient)}, {v});
       for (size_t i = 0; i < 3; ++i) EXPECT_NEAR(values(v)[i], references[i].parameter, 1e-12);

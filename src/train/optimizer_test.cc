@@ -42,7 +42,7 @@ Pair adam(std::string name, AdamOptions options) {
       std::move(name), options,
       torch::optim::AdamOptions(0.1)
           .betas(std::make_tuple(options.beta1, options.beta2))
-          .eps(options.epsilon)
+          .eps(options.epsilon.value_or(1e-8))
           .weight_decay(options.weight_decay));
 }
 
@@ -51,16 +51,16 @@ Pair adam_w(std::string name, AdamWOptions options) {
       std::move(name), options,
       torch::optim::AdamWOptions(0.1)
           .betas(std::make_tuple(options.beta1, options.beta2))
-          .eps(options.epsilon)
-          .weight_decay(options.weight_decay));
+          .eps(options.epsilon.value_or(1e-8))
+          .weight_decay(options.weight_decay.value_or(0.01)));
 }
 
 Pair adagrad(std::string name, AdagradOptions options) {
   return pair<Adagrad, AdagradOptions, torch::optim::Adagrad>(
       std::move(name), options,
       torch::optim::AdagradOptions(0.1)
-          .initial_accumulator_value(options.initial_accumulator)
-          .eps(options.epsilon)
+          .initial_accumulator_value(options.initial_accumulator.value_or(0))
+          .eps(options.epsilon.value_or(1e-10))
           .weight_decay(options.weight_decay));
 }
 
@@ -68,8 +68,8 @@ Pair rms_prop(std::string name, RmsPropOptions options) {
   return pair<RmsProp, RmsPropOptions, torch::optim::RMSprop>(
       std::move(name), options,
       torch::optim::RMSpropOptions(0.1)
-          .alpha(options.rho)
-          .eps(options.epsilon)
+          .alpha(options.rho.value_or(0.99))
+          .eps(options.epsilon.value_or(1e-8))
           .momentum(options.momentum)
           .centered(options.centered)
           .weight_decay(options.weight_decay));

@@ -22,8 +22,9 @@ internal::Rule rule(const SgdOptions& options) {
   return {&cohort::internal::kApplyMomentum,
           {{"weight_decay", options.weight_decay},
            {"momentum", options.momentum},
-           {"nesterov", options.nesterov}},
-          {{.name = "momentum"}}};
+           {"nesterov", options.nesterov},
+           {"tensorflow", options.formula == Formula::TensorFlow}},
+          {{.name = internal::velocity_name(options.formula)}}};
 }
 
 }  // namespace

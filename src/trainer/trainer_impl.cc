@@ -1,6 +1,7 @@
 #include "trainer/trainer_impl.h"
 
 #include "base/raise.h"
+#include "distribute/lone_process.h"
 #include "trainer/stopwatch.h"
 
 namespace cohort::internal {
@@ -23,7 +24,9 @@ TrainerImpl::TrainerImpl(const TrainedModel& the_model, LossFunction the_loss,
       loss(std::move(the_loss)),
       optimizer(the_optimizer),
       options(the_options),
-      runner(make_step_runner(*this)) {}
+      runner(make_step_runner(*this)) {
+  if (!has_strategy()) warn_if_one_of_several("Trainer");
+}
 
 int64_t global_examples(const Strategy& strategy, const DistributedElement& batch) {
   if (batch.knows_global_samples()) return batch.global_sample_count();

@@ -1,9 +1,11 @@
-// A worker of a MultiWorkerMirroredStrategy, as a process; its place is in TF_CONFIG.
+// A worker of a MultiWorkerMirroredStrategy, as a process; the environment says its place.
 //
 //   worker endless           trains until something goes wrong, and says what
 //   worker backup FOLDER N   makes N steps with a backup every 5, and prints the result
 //   worker eager N, worker traced N   makes N steps, as they are or in a function around run(), and
 //                                     prints the losses and the result
+//   worker alone             makes strategies of one process
+//   worker trainer           makes a Trainer without a strategy
 
 #include <cohort/cohort.h>
 #include <sys/prctl.h>
@@ -103,12 +105,27 @@ void train_with_or_without_function(MultiWorkerMirroredStrategy& strategy, bool 
   training.print();
 }
 
+void make_strategies_of_one_process() {
+  const MirroredStrategy mirrored({"CPU:0", "CPU:1"});
+  const MirroredStrategy again({"CPU:0"});
+  const OneDeviceStrategy one("CPU:0");
+  const CentralStorageStrategy central;
+}
+
+void make_trainer() {
+  const nn::Sequential model{nn::Dense(2, 2)};
+  optim::Sgd optimizer;
+  const Trainer trainer(model, nn::softmax_cross_entropy, optimizer);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);  // not longer than the test
   const std::vector<std::string> words(argv + 1, argv + argc);
   const cohort::Status status = cohort::capture_status([&] {
+    if (words.at(0) == "alone") return make_strategies_of_one_process();
+    if (words.at(0) == "trainer") return make_trainer();
     cohort::random::set_seed(11);
     cohort::MultiWorkerMirroredStrategy strategy(cohort::MultiWorkerOptions{
         .start_timeout = std::chrono::seconds(30), .silence_limit = std::chrono::seconds(3)});

@@ -173,26 +173,111 @@ TEST_F(Backups, AProgramThatIsStartedAgainGoesOn) {
   expect_end(*workers, result);
 }
 
-TEST_F(Backups, ASecondRunIsRefusedUntilTheFirstHasEndedHoweverItEnds) {
-  const std::string result = undisturbed();
-  const TemporaryFolder folder;
-  const auto first = start(folder.path());
-  ASSERT_TRUE(first->await_output(0, "made 10")) << (*first)[0].output();
-  (*first)[1].freeze();  // it does not end before the second run has begun
-  const auto second = start(folder.path());
-  for (int id = 0; id < 2; ++id) {
-    EXPECT_EQ((*second)[id].wait(seconds(30)), 1) << (*second)[id].output();
-    const std::string said = (*second)[id].output();
-    EXPECT_NE(said.find("failed: FAILED_PRECONDITION"), std::string::npos) << said;
-    EXPECT_NE(said.find("in use by process " + std::to_string((*first)[0].id()) + " on host"),
-              std::string::npos)
-        << said;
+// What each launcher sets for process `rank` of two on this host.
+using Launcher = ScopedEnvironment::Variables (*)(const std::string& rank, const std::string& job);
+
+ScopedEnvironment::Variables as_torchrun(const std::string& rank, const std::string& job) {
+  return {{"RANK", rank}, {"WORLD_SIZE", "2"}, {"MASTER_PORT", job}, {"MASTER_ADDR", "localhost"}};
+}
+
+ScopedEnvironment::Variables as_open_mpi(const std::string& rank, const std::string& job) {
+  return {{"OMPI_COMM_WORLD_RANK", rank},
+          {"OMPI_COMM_WORLD_SIZE", "2"},
+          {"OMPI_COMM_WORLD_LOCAL_RANK", rank},
+          {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"},
+          {"PMIX_NAMESPACE", job}};
+}
+
+ScopedEnvironment::Variables as_pmi(const std::string& rank, const std::string& job) {
+  return {{"PMI_RANK", rank},
+          {"PMI_SIZE", "2"},
+          {"MPI_LOCALRANKID", rank},
+          {"MPI_LOCALNRANKS", "2"},
+          {"PMI_JOBID", job}};
+}
+
+std::vector<std::unique_ptr<test::Process>> launch(Launcher launcher, const std::string& job) {
+  std::vector<std::unique_ptr<test::Process>> processes;
+  for (const char* rank : {"0", "1"}) {
+    ScopedEnvironment::Variables variables = launcher(rank, job);
+    variables.insert({{"TF_CONFIG", std::nullopt}, {"COHORT_LOG", "info"}});
+    const ScopedEnvironment place(variables);
+    processes.push_back(std::make_unique<test::Process>(
+        std::vector<std::string>{COHORT_TEST_WORKER, "eager", "3"}));
   }
-  // Its successor finds the folder free although it was killed.
-  for (int id = 0; id < 2; ++id) (*first)[id].send(SIGKILL);
-  for (int id = 0; id < 2; ++id) (*first)[id].wait();
-  const auto third = start(folder.path());
-  expect_end(*third, result);
+  return processes;
+}
+
+void expect_trained_together(const std::vector<std::unique_ptr<test::Process>>& processes) {
+  for (const auto& process : processes) {
+    EXPECT_EQ(process->wait(seconds(60)), 0) << process->output();
+    EXPECT_NE(process->output().find(" of 2, with 1 replicas each"), std::string::npos)
+        << process->output();
+  }
+}
+
+TEST(LaunchedWorkers, TrainTogetherWhoeverStartedThem) {
+  for (const Launcher launcher : {as_torchrun, as_open_mpi, as_pmi}) {
+    expect_trained_together(launch(launcher, std::to_string(getpid())));
+  }
+}
+
+TEST(LaunchedWorkers, OfTwoJobsOnOneHostDoNotMeet) {
+  const auto first = launch(as_open_mpi, std::to_string(getpid()));
+  const auto second = launch(as_open_mpi, std::to_string(getpid()) + "@2");
+  expect_trained_together(first);
+  expect_trained_together(second);
+}
+
+TEST(LaunchedWorkers, WithoutARankFailInsteadOfTrainingAlone) {
+  const ScopedEnvironment place({{"WORLD_SIZE", "2"}, {"TF_CONFIG", std::nullopt}});
+  test::Process worker({COHORT_TEST_WORKER, "eager", "3"});
+  EXPECT_EQ(worker.wait(), 1);
+  EXPECT_NE(worker.output().find("WORLD_SIZE is set, but RANK is not"), std::string::npos)
+      << worker.output();
+}
+
+TEST(LaunchedWorkers, ARealMpirunStartsOneTraining) {
+  const char* const kMpirun = "/usr/bin/mpirun";
+  if (access(kMpirun, X_OK) != 0) GTEST_SKIP() << kMpirun << " is not installed";
+  const ScopedEnvironment quiet({{"TF_CONFIG", std::nullopt},
+                                 {"COHORT_LOG", "info"},
+                                 {"OMPI_ALLOW_RUN_AS_ROOT", "1"},
+                                 {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"},
+                                 {"OMPI_MCA_rmaps_base_oversubscribe", "1"}});
+  test::Process mpirun({kMpirun, "-n", "2", COHORT_TEST_WORKER, "eager", "3"});
+  EXPECT_EQ(mpirun.wait(seconds(90)), 0) << mpirun.output();
+  for (const char* line : {"worker 0 of 2", "worker 1 of 2"}) {
+    EXPECT_NE(mpirun.output().find(line), std::string::npos) << mpirun.output();
+  }
+}
+
+// How often `word` is in the text.
+size_t count(const std::string& text, const std::string& word) {
+  size_t found = 0;
+  for (size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) ++found;
+  return found;
+}
+
+std::string output_of(const std::string& what, const ScopedEnvironment::Variables& variables) {
+  const ScopedEnvironment place(variables);
+  test::Process process({COHORT_TEST_WORKER, what});
+  EXPECT_EQ(process.wait(), 0) << process.output();
+  return process.output();
+}
+
+TEST(LaunchedWorkers, AStrategyOfOneProcessWarnsOnceThatOthersTrainToo) {
+  const std::string said = output_of("alone", as_torchrun("0", "29500"));
+  EXPECT_EQ(count(said, "trains in this process alone"), 1u) << said;
+  EXPECT_EQ(count(said, "[MirroredStrategy]"), 1u) << said;
+  EXPECT_EQ(count(said, "use MultiWorkerMirroredStrategy"), 1u) << said;
+  EXPECT_EQ(output_of("alone", {{"RANK", "0"}, {"WORLD_SIZE", "1"}}), "");
+  EXPECT_EQ(count(output_of("alone", {{"WORLD_SIZE", "4"}}), "RANK is not"), 1u);
+}
+
+TEST(LaunchedWorkers, ATrainerWithoutAStrategyWarnsTheSame) {
+  const std::string said = output_of("trainer", as_open_mpi("0", "1"));
+  EXPECT_EQ(count(said, "[Trainer] trains in this process alone"), 1u) << said;
 }
 
 }  // namespace

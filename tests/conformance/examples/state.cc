@@ -119,20 +119,24 @@ std::vector<OpExample> state_examples() {
                                     {handle, Tensor({int64_t{0}}), ones({1, 2}, kFloat64)}, all);
                   }),
       update("ApplySgd", 0, {{"weight_decay", 0.0}}),
-      update("ApplyMomentum", 1, {{"weight_decay", 0.0}, {"momentum", 0.9}, {"nesterov", false}}),
+      update(
+          "ApplyMomentum", 1,
+          {{"weight_decay", 0.0}, {"momentum", 0.9}, {"nesterov", false}, {"tensorflow", false}}),
       update("ApplyAdam", 2,
              {{"beta1", 0.9},
               {"beta2", 0.999},
               {"epsilon", 1e-8},
               {"weight_decay", 0.0},
-              {"decoupled", false}}),
-      update("ApplyAdagrad", 1, {{"epsilon", 1e-10}, {"weight_decay", 0.0}}),
+              {"decoupled", false},
+              {"tensorflow", false}}),
+      update("ApplyAdagrad", 1, {{"epsilon", 1e-10}, {"weight_decay", 0.0}, {"tensorflow", true}}),
       update("ApplyRmsProp", 3,
              {{"rho", 0.99},
               {"epsilon", 1e-8},
               {"momentum", 0.0},
               {"weight_decay", 0.0},
-              {"centered", false}}),
+              {"centered", false},
+              {"tensorflow", false}}),
       update("ApplyFtrl", 2, {{"learning_rate_power", -0.5}, {"l1", 0.0}, {"l2", 0.0}}),
   };
 }

@@ -1,0 +1,37 @@
+#include "distribute/lone_process.h"
+
+#include <atomic>
+
+#include "base/log.h"
+#include "cohort/error.h"
+#include "topology/launcher.h"
+
+namespace cohort::internal {
+namespace {
+
+std::atomic<bool> nothing_to_warn_of = false;
+
+}  // namespace
+
+void note_joint_training() { nothing_to_warn_of = true; }
+
+void warn_if_one_of_several(std::string_view strategy) {
+  if (nothing_to_warn_of) return;
+  std::optional<LaunchOfSeveral> launch;
+  const Status problem = capture_status([&] { launch = launch_of_several(); });
+  if (problem.ok() && !launch) return;
+  if (nothing_to_warn_of.exchange(true)) return;
+  if (launch) {
+    log_warning(
+        "[{}] trains in this process alone, but {} names {} processes: each of them trains a model "
+        "of its own; use MultiWorkerMirroredStrategy to train one model together",
+        strategy, launch->launcher, launch->processes);
+  } else {
+    log_warning(
+        "[{}] trains in this process alone, but the environment may mean several: {}; "
+        "MultiWorkerMirroredStrategy trains one model together",
+        strategy, problem.message);
+  }
+}
+
+}  // namespace cohort::internal
