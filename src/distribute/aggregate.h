@@ -1,7 +1,6 @@
 #pragma once
 
 #include <functional>
-#include <mutex>
 
 #include "distribute/distributed_variable.h"
 
@@ -13,7 +12,6 @@ namespace cohort::internal {
 // that all of them share, is no sum's part: InvalidArgument for Sum; the others take it as it is.
 // `turn` is locked in replica 0 before any replica goes on: writes of other runs wait until it has
 // been unlocked.
-using WritersTurn = std::unique_lock<std::mutex>;
 Tensor aggregate(ReplicaContext& replica, const DistributedVariable& variable, const Tensor& value,
                  WritersTurn* turn = nullptr);
 // Sum and Mean join the rows of all replicas.

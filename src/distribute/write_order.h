@@ -1,0 +1,58 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+
+#include "cohort/strategy.h"
+
+namespace cohort::internal {
+
+// Puts the writes to the variables of one strategy in an order that all copies see: one writer at a
+// time. A writer is a thread, or all replicas of a run together, each of which ends its part when
+// it has written its copy. Thread-safe.
+class WriteOrder {
+ public:
+  // A writer with one part.
+  void lock() { begin(nullptr, 1); }
+  void unlock() { end_part(nullptr); }
+
+  // Waits until nobody writes; then `run` does, until it has ended all parts.
+  void begin(const void* run, uint32_t parts);
+  // The same, but throws FailedPrecondition while another run writes.
+  void begin_alone(const void* run, uint32_t parts);
+  void end_part(const void* run);
+  // Ends all parts that `run` has left.
+  void end(const void* run);
+
+ private:
+  bool try_begin(const void* run, uint32_t parts);
+
+  std::atomic<uint32_t> writing_{0};  // parts that have not ended
+  std::atomic<const void*> run_{nullptr};
+};
+
+// That of one thread.
+using WritersTurn = std::unique_lock<WriteOrder>;
+
+// A replica's part in a write that all replicas of its run make, each to its own copy. Replica 0
+// waits for the run's turn before the replicas meet, so that no replica writes earlier. Does
+// nothing while a graph is built, and where there is one replica.
+class [[nodiscard]] ReplicaTurn {
+ public:
+  ReplicaTurn(ReplicaContext& replica, WriteOrder& order);
+  ~ReplicaTurn();
+  ReplicaTurn(const ReplicaTurn&) = delete;
+  ReplicaTurn& operator=(const ReplicaTurn&) = delete;
+
+  // After the replicas have met: now each of them writes.
+  void all_met() { met_ = true; }
+
+ private:
+  WriteOrder* order_ = nullptr;
+  const void* run_;
+  const bool first_;
+  bool met_ = false;
+};
+
+}  // namespace cohort::internal
