@@ -52,6 +52,16 @@ int64_t row_elements(const Shape& shape) {
   return product;
 }
 
+Element in_row_order(const Element& batch) {
+  std::vector<Tensor> parts;
+  for (const Tensor& tensor : tensors_of(batch)) {
+    parts.push_back(is_numeric(tensor.dtype())
+                        ? cohort::internal::view_elements(tensor, 0, tensor.shape())
+                        : tensor);
+  }
+  return ElementAccess::make(structure_of(batch), std::move(parts));
+}
+
 Tensor row_of(const Tensor& tensor, int64_t index) {
   const Shape shape = tensor.shape().without(0);
   const int64_t width = shape.num_elements();
