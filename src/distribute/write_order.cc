@@ -6,45 +6,42 @@
 
 namespace cohort::internal {
 
-bool WriteOrder::try_begin(const void* run, uint32_t parts) {
-  uint32_t nobody = 0;
-  if (!writing_.compare_exchange_strong(nobody, parts)) return false;
+void WriteOrder::begin(const void* run, size_t parts) {
+  std::unique_lock lock(mutex_);
+  ended_.wait(lock, [&] { return parts_ == 0; });
   run_ = run;
-  return true;
+  parts_ = parts;
 }
 
-void WriteOrder::begin(const void* run, uint32_t parts) {
-  while (!try_begin(run, parts)) {
-    if (const uint32_t now = writing_.load(); now != 0) writing_.wait(now);
-  }
-}
-
-void WriteOrder::begin_alone(const void* run, uint32_t parts) {
-  while (!try_begin(run, parts)) {
-    const uint32_t now = writing_.load();
-    if (now == 0) continue;
+void WriteOrder::begin_alone(const void* run, size_t parts) {
+  std::unique_lock lock(mutex_);
+  ended_.wait(lock, [&] {
     // Replicas of this run may still be at its last write.
-    if (const void* other = run_.load(); other != nullptr && other != run) {
-      raise(Code::FailedPrecondition,
-            "[run] two runs of one strategy write variables at the same time, and other workers "
-            "may see them in another order; let one thread at a time call run()");
-    }
-    writing_.wait(now);
-  }
+    if (parts_ == 0 || run_ == run || run_ == nullptr) return parts_ == 0;
+    raise(Code::FailedPrecondition,
+          "[run] two runs of one strategy write variables at the same time, and other workers may "
+          "see them in another order; let one thread at a time call run()");
+  });
+  run_ = run;
+  parts_ = parts;
 }
 
 void WriteOrder::end_part(const void* run) {
-  if (run_.load() != run) return;  // end() has come before
-  uint32_t left = writing_.load();
-  while (left != 0 && !writing_.compare_exchange_weak(left, left - 1)) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (parts_ == 0 || run_ != run) return;  // end() has come before
+    if (--parts_ > 0) return;
   }
-  if (left == 1) writing_.notify_all();
+  ended_.notify_all();
 }
 
 void WriteOrder::end(const void* run) {
-  if (writing_.load() == 0 || run_.load() != run) return;
-  writing_ = 0;
-  writing_.notify_all();
+  {
+    const std::lock_guard lock(mutex_);
+    if (parts_ == 0 || run_ != run) return;
+    parts_ = 0;
+  }
+  ended_.notify_all();
 }
 
 ReplicaTurn::ReplicaTurn(ReplicaContext& replica, WriteOrder& order)
@@ -53,8 +50,8 @@ ReplicaTurn::ReplicaTurn(ReplicaContext& replica, WriteOrder& order)
   if (meeting == nullptr || thread_dispatch().builder != nullptr) return;
   order_ = &order;
   if (!first_) return;
-  const auto parts = static_cast<uint32_t>(meeting->size());
-  if (static_cast<uint32_t>(replica.num_replicas_in_sync()) > parts) {
+  const size_t parts = meeting->size();
+  if (static_cast<size_t>(replica.num_replicas_in_sync()) > parts) {
     order.begin_alone(run_, parts);  // who waits could wait for a worker that waits for this one
   } else {
     order.begin(run_, parts);

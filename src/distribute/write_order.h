@@ -1,7 +1,6 @@
 #pragma once
 
-#include <atomic>
-#include <cstdint>
+#include <condition_variable>
 #include <mutex>
 
 #include "cohort/strategy.h"
@@ -18,18 +17,18 @@ class WriteOrder {
   void unlock() { end_part(nullptr); }
 
   // Waits until nobody writes; then `run` does, until it has ended all parts.
-  void begin(const void* run, uint32_t parts);
+  void begin(const void* run, size_t parts);
   // The same, but throws FailedPrecondition while another run writes.
-  void begin_alone(const void* run, uint32_t parts);
+  void begin_alone(const void* run, size_t parts);
   void end_part(const void* run);
   // Ends all parts that `run` has left.
   void end(const void* run);
 
  private:
-  bool try_begin(const void* run, uint32_t parts);
-
-  std::atomic<uint32_t> writing_{0};  // parts that have not ended
-  std::atomic<const void*> run_{nullptr};
+  std::mutex mutex_;
+  std::condition_variable ended_;
+  size_t parts_ = 0;           // that have not ended; guarded by mutex_, as the next
+  const void* run_ = nullptr;  // whose they are
 };
 
 // That of one thread.
