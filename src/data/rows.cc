@@ -55,9 +55,10 @@ int64_t row_elements(const Shape& shape) {
 Element in_row_order(const Element& batch) {
   std::vector<Tensor> parts;
   for (const Tensor& tensor : tensors_of(batch)) {
-    parts.push_back(is_numeric(tensor.dtype())
-                        ? cohort::internal::view_elements(tensor, 0, tensor.shape())
-                        : tensor);
+    parts.push_back(tensor);
+    if (!is_numeric(tensor.dtype()) || is_small(tensor.dtype(), tensor.size())) continue;
+    const Tensor ordered = cohort::internal::view_elements(tensor, 0, tensor.shape());
+    if (!cohort::internal::same_memory(ordered, tensor)) parts.back() = ordered;
   }
   return ElementAccess::make(structure_of(batch), std::move(parts));
 }
