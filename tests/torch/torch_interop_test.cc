@@ -104,6 +104,18 @@ TEST(FromTorch, KeepsSpansOfViewsUpToDate) {
   EXPECT_EQ(before[3], 2);
 }
 
+TEST(FromTorch, GivesDatasetsTheRowsOfAView) {
+  const Tensor turned = torch::arange(40, torch::kFloat32).reshape({20, 2}).t();
+  std::vector<float> seen;
+  for (const data::Element& row : data::from_tensor_slices(turned)) {
+    seen.push_back(row.tensor().at<float>({1}));
+  }
+  for (const data::Element& row : data::from_tensors(turned).unbatch()) {
+    seen.push_back(row.tensor().at<float>({-1}));
+  }
+  EXPECT_EQ(seen, (std::vector<float>{2, 3, 38, 39}));
+}
+
 TEST(FromTorch, ShowsWhatTorchWritesIntoASmallTensor) {
   const Tensor ours(1.f);
   EXPECT_EQ(ours.to<float>(), 1);
