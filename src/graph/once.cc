@@ -31,6 +31,10 @@ struct Claim {
 
   static Claim from(const Tensor& numbers) {
     const std::span<const int64_t> all = numbers.data<int64_t>();
+    if (all.size() < 3) {
+      raise(Code::InvalidArgument, "[Once] input 0 must be three int64 or more, got {}",
+            all.size());
+    }
     return {all[0], all[1], all[2], {all.begin() + 3, all.end()}};
   }
 };
@@ -135,7 +139,9 @@ void update_once(Kernel& k) {
 
 Specs infer_once(const OpInputs& inputs) {
   const Shape& claim = inputs.shape(0);
-  if (inputs.dtype(0) != kInt64 || !claim.has_rank() || claim.rank() != 1 || claim[0] < 3) {
+  const bool fits =
+      !claim.has_rank() || (claim.rank() == 1 && (claim[0] == Shape::kUnknownDim || claim[0] >= 3));
+  if (inputs.dtype(0) != kInt64 || !fits) {
     raise(Code::InvalidArgument, "[Once] input 0 must be three int64 or more, got {} {}",
           to_string(inputs.dtype(0)), claim.to_string());
   }
