@@ -36,8 +36,9 @@ class TorchModule {
  public:
   // Each copy is made with these arguments, which are therefore never moved from. Where they bring
   // parts of the module with them (torch::nn::SequentialImpl), the first copy is cloned; throws
-  // InvalidArgument when it cannot be. Throws FailedPrecondition inside of `run`: every replica
-  // would make a module of its own.
+  // InvalidArgument when it cannot be. Throws FailedPrecondition inside of `run`, where every
+  // replica would make a module of its own, and where variables are not in this process's memory:
+  // in the scope of a ParameterServerStrategy, and in a graph.
   template <typename... Args>
   explicit TorchModule(const Args&... args);
 

@@ -23,6 +23,29 @@ TEST(LostWorkers, HaveTheirFunctionsRunElsewhere) {
   EXPECT_EQ(v.read_value().to<float>(), 101);
 }
 
+TEST(LostWorkers, HaveWhatTheirLoopsChangedCountedOnce) {
+  test::CoordinatedCluster here(1, 2);
+  ClusterCoordinator coordinator(here.strategy);
+  Variable v = here.strategy.create([] { return Variable(0.f); });
+  const auto add = function([&] {
+    while_loop([](std::span<const Tensor> i) { return i[0] < 20; },
+               [&](std::span<const Tensor> i) {
+                 cond(
+                     v >= 0.f, [&] { return std::vector{v.assign_add(1.f)}; },
+                     [&] { return std::vector{v.assign_add(100.f)}; });
+                 return std::vector{i[0] + 1};
+               },
+               {Tensor(0)});
+  });
+  for (int round = 0; round < 4; ++round) {
+    for (int i = 0; i < 30; ++i) coordinator.schedule(add);
+    here.cluster.stop("worker", round % 2);
+    coordinator.join();
+    here.cluster.start("worker", round % 2);
+  }
+  EXPECT_EQ(v.read_value().to<float>(), 4 * 30 * 20);
+}
+
 // What they say of others while they end is not believed.
 TEST(LostWorkers, AreNoFailureOfParameterServers) {
   test::CoordinatedCluster here(1, 2);

@@ -1,29 +1,340 @@
 #include "coordinator/once.h"
 
-#include "graph/call_function.h"
+#include <algorithm>
+#include <map>
+
+#include "cohort/device.h"
+#include "cohort/ops.h"
+#include "coordinator/graph_nodes.h"
 
 namespace cohort::internal {
 namespace {
 
-// The update alone, as a function of its inputs.
-std::shared_ptr<const GraphFunction> function_of(const Node& update, const GraphImpl& graph) {
-  Specs inputs;
-  for (const Endpoint input : update.inputs) {
-    inputs.push_back(graph.node(input.node).outputs[static_cast<size_t>(input.output)]);
-  }
+using FunctionPtr = std::shared_ptr<const GraphFunction>;
+using Places = std::vector<bool>;  // which of a node's inputs are handles of guarded state
+
+// Whether it changes the state that its first input is the handle of.
+bool is_change(const OpDef& op, const Attrs& attrs) {
+  if (!op.stateful || op.name == "ReadVariable" || op.name == "ReadRows") return false;
+  return op.name == "IteratorNext" || (attrs.has("dtype") && attrs.has("shape"));
+}
+
+bool calls_functions(const OpDef& op) { return op.name == "Cond" || op.name == "While"; }
+
+// An op's call as a function of its inputs.
+FunctionPtr function_of(const OpDef& op, const Attrs& attrs, const Specs& inputs, Site site) {
   return closed(*trace("update", inputs, [&](std::span<const Tensor> symbols) {
-    return apply_many(*update.op, symbols, update.attrs, update.site);
+    return apply_many(op, symbols, attrs, site);
   }));
+}
+
+// A predicate, by the handle of guarded state and itself: Once keeps what it was.
+FunctionPtr decision() {
+  const Specs inputs{{kResource, Shape{}}, {kBool, Shape{}}};
+  return closed(*trace("decision", inputs, [](std::span<const Tensor> symbols) {
+    return std::vector{identity(symbols[1])};
+  }));
+}
+
+Attrs once_attrs(FunctionPtr update, int64_t number) {
+  return {{"update", std::move(update)}, {"number", number}};
+}
+
+// A call of a function of the graph with its changes made once: the same op with other functions,
+// which take more.
+struct GuardedCall {
+  static constexpr int kClaim = -1;
+  static constexpr int kHandle = -2;
+  static constexpr int kDecided = -3;  // the predicate, as it was when it was first known
+  static constexpr int kZero = -4;
+
+  Attrs attrs;
+  std::vector<int> inputs;  // places of the original call's inputs, or one of the above
+};
+
+class Loop;
+
+// Writes functions anew.
+class Rewriter {
+ public:
+  explicit Rewriter(int64_t& next_number) : next_number_(next_number) {}
+
+  GuardedCall rewrite(const OpDef& op, const Attrs& attrs, const Places& handles, int claim_size) {
+    return op.name == "Cond" ? cond(attrs, handles, claim_size)
+                             : while_loop(attrs, handles, claim_size);
+  }
+
+ private:
+  class Body;
+
+  GuardedCall cond(const Attrs& attrs, const Places& handles, int claim_size);
+  GuardedCall while_loop(const Attrs& attrs, const Places& handles, int claim_size);
+  FunctionPtr loop_condition(const Loop& loop, int claim_size);
+  FunctionPtr loop_body(const Loop& loop, int claim_size);
+  FunctionPtr branch(const GraphFunction& function, const Places& handles, int claim_size);
+
+  int64_t& next_number_;  // of a change or a decision
+};
+
+// One call of a function that is written anew, in the function being traced.
+class Rewriter::Body {
+ public:
+  Body(Rewriter& rewriter, const GraphFunction& function, const Places& handles, Tensor claim)
+      : rewriter_(rewriter), function_(function), claim_(std::move(claim)) {
+    for (size_t i = 0; i < function.arguments.size(); ++i) {
+      if (handles[i]) guarded_.insert(function.arguments[i]);
+    }
+  }
+
+  std::vector<Tensor> call(std::span<const Tensor> arguments) {
+    for (size_t i = 0; i < arguments.size(); ++i) values_[function_.arguments[i]] = arguments[i];
+    for (int id = 0; id < function_.body->size(); ++id) {
+      if (function_.body->node(id).op->name != "Argument") copy(id);
+    }
+    std::vector<Tensor> results;
+    for (const Endpoint result : function_.results) results.push_back(values_.at(result));
+    return results;
+  }
+
+ private:
+  void copy(int id) {
+    const Node& node = function_.body->node(id);
+    const DeviceScope on(node.device.to_string());
+    std::vector<Tensor> inputs;
+    Places handles;
+    for (const Endpoint input : node.inputs) {
+      inputs.push_back(values_.at(input));
+      handles.push_back(guarded_.contains(input));
+    }
+    const std::vector<Tensor> outputs = called(node, inputs, handles);
+    for (size_t i = 0; i < node.outputs.size(); ++i) {
+      values_[{id, static_cast<int>(i)}] = outputs[i];
+    }
+  }
+
+  std::vector<Tensor> called(const Node& node, const std::vector<Tensor>& inputs,
+                             const Places& handles) {
+    if (std::ranges::find(handles, true) == handles.end()) {
+      return apply_many(*node.op, inputs, node.attrs, node.site);
+    }
+    if (handles[0] && is_change(*node.op, node.attrs)) {
+      Specs specs;
+      for (const Tensor& input : inputs) specs.push_back({input.dtype(), input.shape()});
+      return once(function_of(*node.op, node.attrs, specs, node.site), inputs, node.site);
+    }
+    if (calls_functions(*node.op)) return call_guarded(node, inputs, handles);
+    return apply_many(*node.op, inputs, node.attrs, node.site);
+  }
+
+  std::vector<Tensor> once(FunctionPtr update, std::vector<Tensor> inputs, Site site) {
+    inputs.insert(inputs.begin(), claim_);
+    return apply_many(find_op("Once"), inputs,
+                      once_attrs(std::move(update), rewriter_.next_number_++), site);
+  }
+
+  std::vector<Tensor> call_guarded(const Node& node, const std::vector<Tensor>& inputs,
+                                   const Places& handles) {
+    const auto claim_size = static_cast<int>(claim_.shape()[0]);
+    const GuardedCall made = rewriter_.rewrite(*node.op, node.attrs, handles, claim_size);
+    const size_t handle = static_cast<size_t>(std::ranges::find(handles, true) - handles.begin());
+    std::vector<Tensor> given;
+    for (const int place : made.inputs) {
+      if (place >= 0) {
+        given.push_back(inputs[static_cast<size_t>(place)]);
+      } else if (place == GuardedCall::kClaim) {
+        given.push_back(claim_);
+      } else if (place == GuardedCall::kHandle) {
+        given.push_back(inputs[handle]);
+      } else if (place == GuardedCall::kDecided) {
+        given.push_back(once(decision(), {inputs[handle], inputs[0]}, node.site)[0]);
+      } else {
+        given.push_back(Tensor::from(std::vector<int64_t>{0}, {}));
+      }
+    }
+    return apply_many(*node.op, given, made.attrs, node.site);
+  }
+
+  Rewriter& rewriter_;
+  const GraphFunction& function_;
+  const Tensor claim_;
+  std::set<Endpoint> guarded_;
+  std::map<Endpoint, Tensor> values_;
+};
+
+Spec claim_spec(int size) { return {kInt64, Shape{size}}; }
+
+Places part(const Places& handles, size_t begin, size_t count) {
+  const auto first = handles.begin() + static_cast<std::ptrdiff_t>(begin);
+  return {first, first + static_cast<std::ptrdiff_t>(count)};
+}
+
+void add_places(std::vector<int>& places, size_t begin, size_t count) {
+  for (size_t i = 0; i < count; ++i) places.push_back(static_cast<int>(begin + i));
+}
+
+FunctionPtr Rewriter::branch(const GraphFunction& function, const Places& handles, int claim_size) {
+  Specs specs = argument_specs(function);
+  specs.push_back(claim_spec(claim_size));
+  return closed(*trace(function.name, specs, [&](std::span<const Tensor> given) {
+    return Body(*this, function, handles, given.back()).call(given.first(given.size() - 1));
+  }));
+}
+
+GuardedCall Rewriter::cond(const Attrs& attrs, const Places& handles, int claim_size) {
+  const FunctionPtr& then_branch = attrs.get<FunctionPtr>("then_branch");
+  const FunctionPtr& else_branch = attrs.get<FunctionPtr>("else_branch");
+  const size_t num_then = then_branch->arguments.size();
+  const size_t num_else = else_branch->arguments.size();
+  GuardedCall made;
+  made.attrs = {
+      {"then_branch", branch(*then_branch, part(handles, 1, num_then), claim_size)},
+      {"else_branch", branch(*else_branch, part(handles, 1 + num_then, num_else), claim_size)}};
+  made.inputs = {GuardedCall::kDecided};
+  add_places(made.inputs, 1, num_then);
+  made.inputs.push_back(GuardedCall::kClaim);
+  add_places(made.inputs, 1 + num_then, num_else);
+  made.inputs.push_back(GuardedCall::kClaim);
+  return made;
+}
+
+// A loop that is written anew: the number of the iteration becomes part of its state, and what
+// names the call inside of an iteration ends with it.
+class Loop {
+ public:
+  Loop(const Attrs& attrs, const Places& handles)
+      : condition(attrs.get<FunctionPtr>("condition")),
+        body(attrs.get<FunctionPtr>("body")),
+        num_state(static_cast<size_t>(attrs.integer("num_state"))),
+        num_condition(condition->arguments.size() - num_state),
+        num_body(body->arguments.size() - num_state),
+        handles_(handles) {}
+
+  // Of what the condition or the body captured, from `begin` on: which arguments are handles.
+  Places handles_of(size_t begin, size_t captures) const {
+    Places all = part(handles_, 0, num_state);
+    const Places captured = part(handles_, begin, captures);
+    all.insert(all.end(), captured.begin(), captured.end());
+    return all;
+  }
+  // What the new function takes: state, iteration, captures and claim.
+  Specs specs_of(const GraphFunction& function, int claim_size) const {
+    Specs specs = argument_specs(function);
+    specs.insert(specs.begin() + static_cast<std::ptrdiff_t>(num_state), Spec{kInt64, Shape{}});
+    specs.push_back(claim_spec(claim_size));
+    return specs;
+  }
+  // The old function's part of that.
+  std::vector<Tensor> arguments(std::span<const Tensor> given, size_t captures) const {
+    const auto state = given.first(num_state);
+    const auto captured = given.subspan(num_state + 1, captures);
+    std::vector<Tensor> all(state.begin(), state.end());
+    all.insert(all.end(), captured.begin(), captured.end());
+    return all;
+  }
+  Tensor claim(std::span<const Tensor> given, size_t captures) const {
+    return concat({given[num_state + 1 + captures], reshape(given[num_state], {1})}, 0);
+  }
+
+  const FunctionPtr condition;
+  const FunctionPtr body;
+  const size_t num_state;
+  const size_t num_condition;  // captures, as the next
+  const size_t num_body;
+
+ private:
+  const Places& handles_;
+};
+
+// The handle of guarded state comes behind the claim.
+FunctionPtr Rewriter::loop_condition(const Loop& loop, int claim_size) {
+  Specs specs = loop.specs_of(*loop.condition, claim_size);
+  specs.push_back({kResource, Shape{}});
+  const Places handles = loop.handles_of(loop.num_state, loop.num_condition);
+  return closed(*trace(loop.condition->name, specs, [&](std::span<const Tensor> given) {
+    const Tensor claim = loop.claim(given, loop.num_condition);
+    const std::vector<Tensor> go = Body(*this, *loop.condition, handles, claim)
+                                       .call(loop.arguments(given, loop.num_condition));
+    return apply_many(find_op("Once"), std::vector{claim, given.back(), go[0]},
+                      once_attrs(decision(), next_number_++), {});
+  }));
+}
+
+FunctionPtr Rewriter::loop_body(const Loop& loop, int claim_size) {
+  const Places handles = loop.handles_of(loop.num_state + loop.num_condition, loop.num_body);
+  const Specs specs = loop.specs_of(*loop.body, claim_size);
+  return closed(*trace(loop.body->name, specs, [&](std::span<const Tensor> given) {
+    const Tensor claim = loop.claim(given, loop.num_body);
+    std::vector<Tensor> next =
+        Body(*this, *loop.body, handles, claim).call(loop.arguments(given, loop.num_body));
+    next.push_back(given[loop.num_state] + int64_t{1});
+    return next;
+  }));
+}
+
+GuardedCall Rewriter::while_loop(const Attrs& attrs, const Places& handles, int claim_size) {
+  const Loop loop(attrs, handles);
+  GuardedCall made;
+  made.attrs = {{"condition", loop_condition(loop, claim_size)},
+                {"body", loop_body(loop, claim_size)},
+                {"num_state", static_cast<int64_t>(loop.num_state + 1)},
+                {"maximum_iterations", attrs.integer("maximum_iterations")}};
+  add_places(made.inputs, 0, loop.num_state);
+  made.inputs.push_back(GuardedCall::kZero);
+  add_places(made.inputs, loop.num_state, loop.num_condition);
+  made.inputs.insert(made.inputs.end(), {GuardedCall::kClaim, GuardedCall::kHandle});
+  add_places(made.inputs, loop.num_state + loop.num_condition, loop.num_body);
+  made.inputs.push_back(GuardedCall::kClaim);
+  return made;
 }
 
 }  // namespace
 
-Node once(const Node& update, GraphImpl& graph, Endpoint claim, int64_t number) {
-  Node guarded = update;
-  guarded.op = &find_op("Once");
-  guarded.attrs = {{"update", function_of(update, graph)}, {"number", number}};
-  guarded.inputs.insert(guarded.inputs.begin(), claim);
-  return guarded;
+Node OnceGuard::guard(Node node, const std::set<Endpoint>& guarded) {
+  const auto handle = std::ranges::find_if(
+      node.inputs, [&](const Endpoint input) { return guarded.contains(input); });
+  if (handle == node.inputs.end()) return node;
+  if (calls_functions(*node.op)) return guard_calls(std::move(node), guarded);
+  if (handle != node.inputs.begin() || !is_change(*node.op, node.attrs)) return node;
+  Specs specs;
+  for (const Endpoint input : node.inputs) {
+    specs.push_back(graph_.node(input.node).outputs[static_cast<size_t>(input.output)]);
+  }
+  node.attrs = once_attrs(function_of(*node.op, node.attrs, specs, node.site), next_number_++);
+  node.op = &find_op("Once");
+  node.inputs.insert(node.inputs.begin(), claim_);
+  return node;
+}
+
+Node OnceGuard::guard_calls(Node node, const std::set<Endpoint>& guarded) {
+  Places handles;
+  for (const Endpoint input : node.inputs) handles.push_back(guarded.contains(input));
+  const Endpoint handle =
+      node.inputs[static_cast<size_t>(std::ranges::find(handles, true) - handles.begin())];
+  const Shape& claim = graph_.node(claim_.node).outputs[size_t(claim_.output)].shape;
+  GuardedCall made =
+      Rewriter(next_number_).rewrite(*node.op, node.attrs, handles, static_cast<int>(claim[0]));
+  std::vector<Endpoint> inputs;
+  for (const int place : made.inputs) {
+    if (place >= 0) {
+      inputs.push_back(node.inputs[static_cast<size_t>(place)]);
+    } else if (place == GuardedCall::kClaim) {
+      inputs.push_back(claim_);
+    } else if (place == GuardedCall::kHandle) {
+      inputs.push_back(handle);
+    } else if (place == GuardedCall::kDecided) {
+      inputs.push_back(
+          {add_node(graph_, "Decided", "Once", {claim_, handle, node.inputs[0]},
+                    once_attrs(decision(), next_number_++), node.device, node.controls)});
+    } else {
+      inputs.push_back(
+          {add_node(graph_, "Zero", "Const", {},
+                    {{"value", Tensor::from(std::vector<int64_t>{0}, {})}}, node.device)});
+    }
+  }
+  node.attrs = std::move(made.attrs);
+  node.inputs = std::move(inputs);
+  if (node.op->name == "While") node.outputs.push_back({kInt64, Shape{}});
+  return node;
 }
 
 }  // namespace cohort::internal

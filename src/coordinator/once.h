@@ -1,13 +1,32 @@
 #pragma once
 
-#include "graph/graph_impl.h"
+#include <set>
+
+#include "graph/call_function.h"
 
 namespace cohort::internal {
 
-// `update`, a node that changes a variable and is not yet part of the graph, as one that does so
-// once for each call: when a call is repeated because its worker was lost, what it had changed
-// before is not changed again. `claim` names the call (see kOnce), `number` the update among those
-// of the call.
-Node once(const Node& update, GraphImpl& graph, Endpoint claim, int64_t number);
+// Makes the changes that a call makes of state on other tasks happen once: when the call is
+// repeated because its worker was lost, what it changed before is not changed again. In cond() and
+// while_loop() too: there a repetition also takes the branches, and makes the iterations, that were
+// decided on before. One for all changes of a function, which it numbers.
+class OnceGuard {
+ public:
+  // `graph` is where the function goes; `claim` names the call, see kOnce.
+  OnceGuard(GraphImpl& graph, Endpoint claim) : graph_(graph), claim_(claim) {}
+
+  // `node`, which is not yet part of the graph and all inputs of which are, as one that makes its
+  // changes once. `guarded` are the handles of the state that this is about, in the graph. May add
+  // nodes that the node needs.
+  Node guard(Node node, const std::set<Endpoint>& guarded);
+
+ private:
+  // Of cond() and while_loop().
+  Node guard_calls(Node node, const std::set<Endpoint>& guarded);
+
+  GraphImpl& graph_;
+  const Endpoint claim_;
+  int64_t next_number_ = 0;
+};
 
 }  // namespace cohort::internal

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <future>
 
 #include "cluster/remote_session.h"
@@ -43,7 +44,7 @@ class Gathering : public testing::Test {
                     .controls = {},
                     .device = home_,
                     .outputs = {{kFloat32, Shape{}}}};
-    const Endpoint taken{graph_->add(once(take, *graph_, claim_, 0))};
+    const Endpoint taken{graph_->add(OnceGuard(*graph_, claim_).guard(take, {handle_}))};
     Attrs named = kind_;
     named.set("accumulator", std::string("sum"));
     const Endpoint applied{add_node(*graph_, "apply", "AccumulatorApply",
@@ -80,6 +81,171 @@ TEST_F(Gathering, IsWaitedForByTheRepetitionOfACallThatIsAtIt) {
   push(3);
   EXPECT_EQ(first.get(), 3);
   EXPECT_EQ(again.get(), 3);
+}
+
+// How often the next calls of the function below fail as if their worker had been cancelled.
+std::atomic<int> g_failures{0};
+
+Tensor pass_or_fail(Tensor value) {
+  if (g_failures.fetch_sub(1) > 0) throw Error(Code::Cancelled, "[Test] once more");
+  return value;
+}
+COHORT_FUNCTION(once_test_pass_or_fail, pass_or_fail);
+
+// Runs where it is called.
+Tensor may_fail(const Tensor& value) {
+  return call_native("once_test_pass_or_fail", {value}, {{value.dtype(), value.shape()}})[0];
+}
+
+// A cluster on which functions fail after they have changed something, and are called again.
+class RepeatedCalls : public testing::Test, public test::CoordinatedCluster {
+ protected:
+  RepeatedCalls() : CoordinatedCluster(1, 1) {}
+
+  template <typename F, typename... Args>
+  float value_of(int failures, const F& f, const Args&... args) {
+    g_failures = failures;
+    const float value = coordinator_.fetch(coordinator_.schedule(f, args...)).template to<float>();
+    EXPECT_LT(g_failures, 0) << "it did not fail";
+    return value;
+  }
+
+  ClusterCoordinator coordinator_{strategy};
+  Variable v = strategy.create([] { return Variable(0.f); });
+  Variable w = strategy.create([] { return Variable(0.f); });
+};
+
+TEST_F(RepeatedCalls, ChangeVariablesOnce) {
+  EXPECT_EQ(value_of(2, [&] { return may_fail(v.assign_add(1.f)); }), 1);
+  EXPECT_EQ(v.read_value().to<float>(), 1);
+}
+
+TEST_F(RepeatedCalls, ReadRowsAnew) {
+  Variable table = strategy.create([] { return Variable({{1.f}, {2.f}, {3.f}}); });
+  const auto rows = [&] { return may_fail(sum(gather(table, Tensor({0, 2}), 0))); };
+  EXPECT_EQ(value_of(1, rows), 4);
+}
+
+TEST_F(RepeatedCalls, ChangeVariablesOnceInBranches) {
+  const auto step = function([&](Tensor x) {
+    const auto changed = cond(
+        x > 0.f, [&] { return std::vector{v.assign_add(x)}; },
+        [&] { return std::vector{v.assign_sub(10.f * x)}; });
+    return may_fail(changed[0]);
+  });
+  EXPECT_EQ(value_of(2, step, Tensor(3.f)), 3);
+  EXPECT_EQ(value_of(1, step, Tensor(-1.f)), 13);
+  EXPECT_EQ(v.read_value().to<float>(), 13);
+}
+
+TEST_F(RepeatedCalls, TakeTheBranchThatTheyTookBefore) {
+  const auto toggle = function([&] {
+    const auto changed = cond(
+        v < 1.f, [&] { return std::vector{v.assign_add(1.f)}; },
+        [&] { return std::vector{v.assign_sub(1.f)}; });
+    return may_fail(changed[0]);
+  });
+  EXPECT_EQ(value_of(1, toggle), 1);
+  EXPECT_EQ(v.read_value().to<float>(), 1);
+  EXPECT_EQ(value_of(3, toggle), 0);
+}
+
+TEST_F(RepeatedCalls, ChangeVariablesOnceInEachIteration) {
+  const auto loop = function([&] {
+    const auto last = while_loop([](std::span<const Tensor> i) { return i[0] < 5.f; },
+                                 [&](std::span<const Tensor> i) {
+                                   v.assign_add(i[0] + 1.f);
+                                   return std::vector{i[0] + 1.f};
+                                 },
+                                 {Tensor(0.f)});
+    return may_fail(last[0]);
+  });
+  EXPECT_EQ(value_of(2, loop), 5);
+  EXPECT_EQ(v.read_value().to<float>(), 15);
+}
+
+TEST_F(RepeatedCalls, GoOnInTheMiddleOfALoop) {
+  const auto loop = function([&](Tensor times) {
+    return while_loop([&](std::span<const Tensor> i) { return i[0] < times; },
+                      [&](std::span<const Tensor> i) {
+                        const Tensor one = may_fail(v.assign_add(1.f)) * 0.f + 1.f;
+                        w.assign_add(one);
+                        return std::vector{i[0] + one};
+                      },
+                      {Tensor(0.f)})[0];
+  });
+  for (const int failures : {1, 4}) {
+    const float before = v.read_value().to<float>();
+    EXPECT_EQ(value_of(failures, loop, Tensor(6.f)), 6);
+    EXPECT_EQ(v.read_value().to<float>(), before + 6);
+    EXPECT_EQ(w.read_value().to<float>(), before + 6);
+  }
+}
+
+// The first call has made the condition false, but not come to the end of the iteration.
+TEST_F(RepeatedCalls, EndIterationsThatTheyBegan) {
+  const auto loop = function([&] {
+    return while_loop([&](std::span<const Tensor>) { return v < 3.f; },
+                      [&](std::span<const Tensor> i) {
+                        const Tensor three = may_fail(v.assign_add(3.f)) * 0.f + 3.f;
+                        return std::vector{i[0] + w.assign_add(three)};
+                      },
+                      {Tensor(0.f)})[0];
+  });
+  EXPECT_EQ(value_of(1, loop), 3);
+  EXPECT_EQ(v.read_value().to<float>(), 3);
+  EXPECT_EQ(w.read_value().to<float>(), 3);
+}
+
+TEST_F(RepeatedCalls, ChangeVariablesOnceInBranchesOfLoopsInLoops) {
+  const auto count_to = [](float end, const std::function<Tensor(const Tensor& i)>& body) {
+    return while_loop([=](std::span<const Tensor> i) { return i[0] < end; },
+                      [&](std::span<const Tensor> i) {
+                        return std::vector{i[0] + 1.f, i[1] + body(i[0])};
+                      },
+                      {Tensor(0.f), Tensor(0.f)})[1];
+  };
+  const auto step = function([&] {
+    return count_to(3, [&](const Tensor& i) {
+      return count_to(2, [&](const Tensor& j) {
+        const auto changed = cond(
+            v < 2.f, [&] { return std::vector{v.assign_add(i + j)}; },
+            [&] { return std::vector{v.assign_sub(1.f)}; });
+        return may_fail(changed[0]) * 0.f + 1.f;
+      });
+    });
+  });
+  g_failures = 0;
+  coordinator_.fetch(coordinator_.schedule(step));
+  const float expected = v.read_value().to<float>();
+  for (const int failures : {1, 2, 7}) {
+    v.assign(0.f);
+    EXPECT_EQ(value_of(failures, step), 6);
+    EXPECT_EQ(v.read_value().to<float>(), expected);
+  }
+}
+
+TEST_F(RepeatedCalls, ChangeTheirWorkersVariablesOnce) {
+  const PerWorkerVariable seen(Tensor(0.f), "seen");
+  const auto count = function([&] {
+    Variable own = seen;
+    const auto twice = cond(
+        own < 10.f, [&] { return std::vector{own.assign_add(1.f)}; },
+        [&] { return std::vector{own.assign_sub(1.f)}; });
+    return may_fail(own.assign_add(twice[0] * 0.f + 1.f));
+  });
+  EXPECT_EQ(value_of(2, count), 2);
+  EXPECT_EQ(coordinator_.read_all(seen)[0].to<float>(), 2);
+}
+
+TEST_F(RepeatedCalls, TakeTheElementThatTheyTookBefore) {
+  const auto iterator = coordinator_.create_per_worker_dataset(data::range(100)).iterator();
+  const auto next = function([](Iterator it) {
+    const Tensor first = cast(it.next().tensor(), kFloat32);
+    return may_fail(first * 10.f + cast(it.next().tensor(), kFloat32));
+  });
+  EXPECT_EQ(value_of(2, next, iterator), 1);
+  EXPECT_EQ(value_of(1, next, iterator), 23);
 }
 
 }  // namespace

@@ -53,7 +53,9 @@ class Copy {
         body_(*function.body),
         to_(destination),
         ids_(static_cast<size_t>(body_.size()), -1),
-        devices_(static_cast<size_t>(body_.size())) {}
+        devices_(static_cast<size_t>(body_.size())) {
+    if (to_.claim) once_.emplace(to_.graph, *to_.claim);
+  }
 
   ShippedFunction run(std::span<const Tensor> arguments) {
     bind_arguments(arguments);
@@ -96,11 +98,9 @@ class Copy {
       places_[argument] =
           add_variable_handle(to_.graph, to_.container, cell->name(), cell->device());
       device_of_handle_[argument] = cell->device();
-      shared_.insert(argument);
     } else if (const auto* gathering = dynamic_cast<const RemoteAccumulator*>(resource)) {
       places_[argument] = add_accumulator_handle(to_.graph, to_.container, *gathering);
       device_of_handle_[argument] = gathering->device();
-      shared_.insert(argument);
     } else if (const auto* own = dynamic_cast<const WorkerCell*>(resource)) {
       places_[argument] = to_.bind_variable(*own);
       device_of_handle_[argument] = to_.home;
@@ -108,6 +108,7 @@ class Copy {
       places_[argument] = to_.bind_iterator(dynamic_cast<const ElementSource&>(*resource));
       device_of_handle_[argument] = to_.home;
     }
+    state_.insert(places_[argument]);
   }
 
   void copy_all() {
@@ -151,18 +152,13 @@ class Copy {
               .device = device,
               .outputs = node.outputs,
               .site = node.site};
-    if (to_.claim && changes_variable(node)) made = once(made, to_.graph, *to_.claim, updates_++);
+    if (once_) made = once_->guard(std::move(made), state_);
     ids_[static_cast<size_t>(id)] = to_.graph.add(std::move(made));
     if (node.op->stateful) stateful_.push_back(ids_[static_cast<size_t>(id)]);
     devices_[static_cast<size_t>(id)] = device;
     for (size_t i = 0; i < node.outputs.size(); ++i) {
       if (node.outputs[i].dtype == kResource) device_of_handle_[{id, static_cast<int>(i)}] = device;
     }
-  }
-
-  bool changes_variable(const Node& node) const {
-    if (!node.op->stateful || node.op->name == "ReadVariable" || node.inputs.empty()) return false;
-    return shared_.contains(node.inputs[0]) && node.attrs.has("dtype") && node.attrs.has("shape");
   }
 
   DeviceName device_for(const Node& node) const {
@@ -293,11 +289,11 @@ class Copy {
   std::vector<DeviceName> devices_;                  // of copied nodes
   std::map<Endpoint, Endpoint> places_;              // of arguments
   std::map<Endpoint, DeviceName> device_of_handle_;  // by endpoint of the body
-  std::set<Endpoint> shared_;                        // handles of state on parameter servers
+  std::set<Endpoint> state_;                         // handles, in the target graph
   std::map<int, std::vector<int>> with_read_;        // what reads rows in the place of a read
   std::vector<int> first_;                           // run before everything with effects
   std::vector<int> stateful_;                        // made so far
-  int64_t updates_ = 0;
+  std::optional<OnceGuard> once_;                    // where calls may be repeated
   ShippedFunction made_;
 };
 

@@ -52,6 +52,17 @@ int64_t row_elements(const Shape& shape) {
   return product;
 }
 
+Element in_row_order(const Element& batch) {
+  std::vector<Tensor> parts;
+  for (const Tensor& tensor : tensors_of(batch)) {
+    parts.push_back(tensor);
+    if (!is_numeric(tensor.dtype()) || is_small(tensor.dtype(), tensor.size())) continue;
+    const Tensor ordered = cohort::internal::view_elements(tensor, 0, tensor.shape());
+    if (!cohort::internal::same_memory(ordered, tensor)) parts.back() = ordered;
+  }
+  return ElementAccess::make(structure_of(batch), std::move(parts));
+}
+
 Tensor row_of(const Tensor& tensor, int64_t index) {
   const Shape shape = tensor.shape().without(0);
   const int64_t width = shape.num_elements();

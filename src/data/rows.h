@@ -15,6 +15,9 @@ std::span<const std::byte> raw_bytes(const Tensor& tensor);
 // Elements of one row of the first dimension; 1 for a vector.
 int64_t row_elements(const Shape& shape);
 
+// The batch with its numbers in row-major memory: who takes many of its rows, one after the other,
+// puts views in order once and not for each row.
+Element in_row_order(const Element& batch);
 // Row `index` of the first dimension, and rows [begin, end); without a copy for numbers, unless
 // a row has only a few bytes.
 Tensor row_of(const Tensor& tensor, int64_t index);

@@ -168,7 +168,9 @@ std::shared_ptr<Node> make_range() { return std::make_shared<RangeNode>(); }
 Dataset from_tensor_slices(Element element) {
   auto node = std::make_shared<internal::SlicesNode>();
   node->tensors = std::move(element);
-  return internal::finish(node);
+  Dataset made = internal::finish(node);  // checks them
+  node->tensors = internal::in_row_order(node->tensors);
+  return made;
 }
 
 Dataset from_tensors(Element element) {

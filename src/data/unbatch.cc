@@ -68,6 +68,7 @@ class UnbatchCursor : public StageCursor {
       at_ = rows_ = 0;
       if (!input_->next(batch_)) return false;
       rows_ = in_stage("Unbatch", index_++, [&] { return batch_rows("Unbatch", batch_); });
+      batch_ = in_row_order(batch_);
     }
     return true;
   }

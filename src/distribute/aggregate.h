@@ -1,7 +1,6 @@
 #pragma once
 
 #include <functional>
-#include <mutex>
 
 #include "distribute/distributed_variable.h"
 
@@ -13,9 +12,8 @@ namespace cohort::internal {
 // replica of any worker gives one, Sum throws InvalidArgument in every replica of every worker.
 // `turn` is locked in replica 0 before any replica goes on: writes of other runs wait until it has
 // been unlocked.
-using WritersTurn = std::unique_lock<std::mutex>;
-Tensor aggregate(ReplicaContext& replica, const DistributedVariable& variable,
-                 const WrittenValue& given, WritersTurn* turn = nullptr);
+Tensor aggregate(ReplicaContext& replica, const DistributedVariable& variable, const Tensor& value,
+                 WritersTurn* turn = nullptr);
 // Sum and Mean join the rows of all replicas.
 IndexedSlices aggregate(ReplicaContext& replica, const DistributedVariable& variable,
                         const IndexedSlices& slices);

@@ -7,7 +7,7 @@
 #include "base/raise.h"
 #include "cohort/device.h"
 #include "distribute/context.h"
-#include "distribute/variables.h"
+#include "ops/dispatch.h"
 
 namespace cohort::internal {
 namespace {
@@ -131,6 +131,7 @@ std::shared_ptr<VariableImpl> DistributedVariable::deep_copy() const {
   for (const Variable& each : copies_) fresh.push_back(each.deep_copy());
   const std::shared_ptr<DistributedVariable> made = like_this(std::move(fresh));
   made->take_over(*strategy);
+  made->share_order(order_);
   return made;
 }
 
@@ -170,6 +171,12 @@ Variable adopt_copies(Strategy& strategy, std::shared_ptr<DistributedVariable> v
 
 std::shared_ptr<DistributedVariable> distributed(const Variable& variable) {
   return std::dynamic_pointer_cast<DistributedVariable>(VariableAccess::impl(variable));
+}
+
+WritersTurn turn_to_write(const Variable& variable) {
+  const auto whole = distributed(variable);
+  if (whole == nullptr || update_index() || thread_dispatch().builder != nullptr) return {};
+  return WritersTurn(whole->writing_all());
 }
 
 Tensor write_parts(const Variable& target, Write write, const DistributedValue& value) {

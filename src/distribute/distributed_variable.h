@@ -1,12 +1,12 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string_view>
 #include <vector>
 
 #include "cohort/strategy.h"
+#include "distribute/write_order.h"
 #include "ops/variable_cell.h"
 
 namespace cohort::internal {
@@ -61,6 +61,11 @@ class DistributedVariable : public VariableImpl,
   Tensor write(Write how, const Tensor& value) { return write_value(how, {value}); }
   Tensor write(Write how, const DistributedValue& value);
 
+  // Held while all copies are written, so that those of two threads end with the same write: for
+  // all variables of a strategy one.
+  WriteOrder& writing_all() const { return *order_; }
+  void share_order(std::shared_ptr<WriteOrder> order) { order_ = std::move(order); }
+
   // Whether copies may legally differ: they were written one by one since all were last set alike.
   virtual bool may_differ() const { return true; }
   virtual void note_own_write() {}
@@ -88,8 +93,6 @@ class DistributedVariable : public VariableImpl,
   // Writes one copy, on its device.
   Tensor write_copy(size_t index, Write how, const Tensor& value) const;
   [[noreturn]] void refuse_parts(std::string_view reason) const;
-  // Held while all copies are written, so that those of two threads end with the same write.
-  std::mutex& writing_all() const { return writing_all_; }
 
  private:
   Tensor write_value(Write how, const WrittenValue& given);
@@ -100,7 +103,7 @@ class DistributedVariable : public VariableImpl,
 
   const std::vector<Variable> copies_;
   const VariableOptions options_;  // as they are in effect: no Auto, trainable decided
-  mutable std::mutex writing_all_;
+  std::shared_ptr<WriteOrder> order_ = std::make_shared<WriteOrder>();
 };
 
 // The variable as its strategy's, with its copies knowing of it.
@@ -108,6 +111,10 @@ Variable adopt_copies(Strategy& strategy, std::shared_ptr<DistributedVariable> v
 
 // What stands behind `variable` when a strategy keeps copies of it, else null.
 std::shared_ptr<DistributedVariable> distributed(const Variable& variable);
+
+// Held while code outside of replicas writes all copies one by one. Locked unless there are none, a
+// graph is built, or the thread is inside such a write.
+WritersTurn turn_to_write(const Variable& variable);
 
 // "assign_add"
 std::string_view name_of(Write how);

@@ -64,7 +64,10 @@ Tensor MirroredVariable::scatter_in_replica(ReplicaContext& replica, ScatterOp o
   require_scatter(*this, op);
   VariableImpl& own = copy(replica.local_replica());
   if (options().aggregation != VariableAggregation::None) {
-    Tensor written = own.scatter(op, aggregate(replica, *this, slices));
+    ReplicaTurn turn(replica, writing_all());
+    const IndexedSlices joined = aggregate(replica, *this, slices);
+    turn.all_met();
+    Tensor written = own.scatter(op, joined);
     await_other_copies(replica);
     return written;
   }

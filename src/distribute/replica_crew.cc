@@ -76,8 +76,9 @@ class ReplicaCrew::Inside {
   std::optional<VariableCreatorScope> creator_;
 };
 
-ReplicaCrew::ReplicaCrew(Strategy& strategy)
+ReplicaCrew::ReplicaCrew(Strategy& strategy, WriteOrder& order)
     : strategy_(strategy),
+      order_(order),
       devices_(strategy.extended().worker_devices()),
       sharers_(strategy.extended().replicas_on_host()),
       waiting_(devices_.size()),
@@ -131,6 +132,7 @@ void ReplicaCrew::run(const Body& body) {
   start_others();
   perform(0);
   await_others();
+  order_.end(static_cast<const MergePoint*>(&meeting_));  // what replicas that failed left
   meeting_.rethrow_failure();
 }
 
@@ -176,7 +178,7 @@ ReplicaCrews::Lease::Lease(ReplicaCrews& from, Strategy& strategy) : from_(from)
       from_.free_.pop_back();
     }
   }
-  if (crew_ == nullptr) crew_ = std::make_unique<ReplicaCrew>(strategy);
+  if (crew_ == nullptr) crew_ = std::make_unique<ReplicaCrew>(strategy, *from_.order_);
 }
 
 ReplicaCrews::Lease::~Lease() {

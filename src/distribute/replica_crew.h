@@ -15,6 +15,7 @@
 #include "distribute/replica_random.h"
 #include "distribute/shared_variables.h"
 #include "distribute/variable_scopes.h"
+#include "distribute/write_order.h"
 #include "graph/graph_impl.h"
 #include "tensor/devices.h"
 
@@ -24,7 +25,7 @@ namespace cohort::internal {
 // the others are kept, and between runs wait on their devices.
 class ReplicaCrew {
  public:
-  explicit ReplicaCrew(Strategy& strategy);
+  ReplicaCrew(Strategy& strategy, WriteOrder& order);
   ~ReplicaCrew();
   ReplicaCrew(const ReplicaCrew&) = delete;
   ReplicaCrew& operator=(const ReplicaCrew&) = delete;
@@ -56,6 +57,7 @@ class ReplicaCrew {
   void await_others();
 
   Strategy& strategy_;
+  WriteOrder& order_;
   const std::vector<std::string> devices_;
   const size_t sharers_;  // of the cores, other workers' replicas among them
   const SpinWait waiting_;
@@ -88,7 +90,11 @@ class ReplicaCrews {
     std::unique_ptr<ReplicaCrew> crew_;
   };
 
+  // Of the writes of all runs.
+  const std::shared_ptr<WriteOrder>& order() const { return order_; }
+
  private:
+  const std::shared_ptr<WriteOrder> order_ = std::make_shared<WriteOrder>();
   std::mutex mutex_;
   std::vector<std::unique_ptr<ReplicaCrew>> free_;  // guarded by mutex_
 };

@@ -2,6 +2,7 @@
 #include "cohort/strategy.h"
 #include "distribute/context.h"
 #include "distribute/default_strategy.h"
+#include "distribute/distributed_variable.h"
 #include "distribute/replica_crew.h"
 #include "distribute/replica_reductions.h"
 #include "distribute/strategy_devices.h"
@@ -110,8 +111,10 @@ std::vector<std::string> StrategyExtended::resolve_devices(std::string_view stra
 Variable StrategyExtended::create_mirrored_variable(const std::vector<std::string>& devices,
                                                     const NextCreator& next,
                                                     const VariableRequest& request) {
-  return internal::make_mirrored_variable(strategy(), internal::CreationDevices::current(devices),
-                                          next, request);
+  const Variable made = internal::make_mirrored_variable(
+      strategy(), internal::CreationDevices::current(devices), next, request);
+  internal::distributed(made)->share_order(crews_->order());
+  return made;
 }
 
 DistributedValue StrategyExtended::update_mirrored_copies(const Variable& variable,

@@ -49,13 +49,16 @@ class StrategyUpdate : public UpdateRoute {
     const EnterOrAssert inside(strategy_, "apply_gradients");
     ReplicaContext* replica = get_replica_context();
     if (replica == nullptr) return now_or_later(own, variables, step);
-    const bool mirrored = std::all_of(variables.begin(), variables.end(), has_own_copies);
-    if (step.adds && mirrored && may_add_up(*replica)) {
-      if (const Tensor count = with_terms(*replica, own, variables, step); count.defined()) {
+    if (!std::all_of(variables.begin(), variables.end(), has_own_copies)) {
+      return with_sums(*replica, own, variables, step, nullptr);
+    }
+    ReplicaTurn turn(*replica, distributed(variables[0])->writing_all());
+    if (step.adds && may_add_up(*replica)) {
+      if (const Tensor count = with_terms(*replica, own, variables, step, turn); count.defined()) {
         return count;
       }
     }
-    return with_sums(*replica, own, variables, step, mirrored);
+    return with_sums(*replica, own, variables, step, &turn);
   }
 
  private:
@@ -63,9 +66,12 @@ class StrategyUpdate : public UpdateRoute {
   bool may_add_up(const ReplicaContext& replica) const;
   // Nothing where they do not fit.
   Tensor with_terms(ReplicaContext& replica, const Gradients& own,
-                    const std::vector<Variable>& variables, const Step& step) const;
+                    const std::vector<Variable>& variables, const Step& step,
+                    ReplicaTurn& turn) const;
+  // Without a turn the replicas have no copies of their own.
   Tensor with_sums(ReplicaContext& replica, const Gradients& own,
-                   const std::vector<Variable>& variables, const Step& step, bool mirrored) const;
+                   const std::vector<Variable>& variables, const Step& step,
+                   ReplicaTurn* turn) const;
   // Each replica its own copy, all at the same time.
   Tensor own_copy(ReplicaContext& replica, std::span<const Gradients> terms,
                   const std::vector<Variable>& variables, const Step& step) const;
@@ -86,16 +92,20 @@ bool StrategyUpdate::may_add_up(const ReplicaContext& replica) const {
 }
 
 Tensor StrategyUpdate::with_terms(ReplicaContext& replica, const Gradients& own,
-                                  const std::vector<Variable>& variables, const Step& step) const {
+                                  const std::vector<Variable>& variables, const Step& step,
+                                  ReplicaTurn& turn) const {
   StrategyExtended& extended = strategy_.extended();
   auto* const workers = dynamic_cast<MultiWorkerExtended*>(&extended);
   if (workers != nullptr && workers->num_workers() > 1) {
     const std::vector<Gradients> terms = workers->gradient_terms(own, variables);
-    return terms.empty() ? Tensor() : own_copy(replica, terms, variables, step);
+    if (terms.empty()) return {};
+    turn.all_met();
+    return own_copy(replica, terms, variables, step);
   }
   if (!extended.shares_gradients()) return {};
   const std::vector<Gradients> terms = gradient_terms(replica, own);
   if (terms.empty()) return {};
+  turn.all_met();
   Tensor count = own_copy(replica, terms, variables, step);
   end_of_terms(replica);
   return count;
@@ -103,13 +113,16 @@ Tensor StrategyUpdate::with_terms(ReplicaContext& replica, const Gradients& own,
 
 Tensor StrategyUpdate::with_sums(ReplicaContext& replica, const Gradients& own,
                                  const std::vector<Variable>& variables, const Step& step,
-                                 bool mirrored) const {
+                                 ReplicaTurn* turn) const {
   const Gradients sums = replica.num_replicas_in_sync() == 1
                              ? own
                              : strategy_.extended().replica_sum_gradients(replica, own, variables);
   const bool now = thread_dispatch().builder == nullptr;
   if (now && !passes_finite_guard(replica, {own, sums, variables, step.taken})) return {};
-  if (mirrored) return own_copy(replica, {&sums, 1}, variables, step);
+  if (turn != nullptr) {
+    turn->all_met();
+    return own_copy(replica, {&sums, 1}, variables, step);
+  }
   return once_for_all(replica, [&] { return now_or_later(sums, variables, step); });
 }
 
@@ -142,6 +155,7 @@ Tensor StrategyUpdate::across(const Gradients& gradients, const std::vector<Vari
                               const Step& step) const {
   std::vector<Tensor> results;
   const std::vector<Variable> copies = copies_of(variables[0]);
+  const WritersTurn turn = turn_to_write(variables[0]);
   for (size_t i = 0; i < copies.size(); ++i) {
     const DeviceScope there(copies[i].device());
     results.push_back(one_copy(i, {&gradients, 1}, step));

@@ -7,7 +7,9 @@
 #include <functional>
 #include <thread>
 
+#include "base/raise.h"
 #include "cohort/function.h"
+#include "cohort/optim.h"
 #include "distribute/variable_test_strategies.h"
 #include "ops/expect_error.h"
 
@@ -206,6 +208,72 @@ TEST(VariableWrites, OfTwoRunsLeaveTheCopiesAlike) {
       strategy->create([] { return Variable(0.f, {.aggregation = VariableAggregation::Mean}); });
   const auto run = [&](float value) { strategy->run([&] { v.assign(Tensor({value})[0]); }); };
   EXPECT_EQ(divergences(v, run), 0);
+}
+
+TEST(VariableWrites, OfRowsByTwoRunsLeaveTheCopiesAlike) {
+  const auto strategy = mirrored_strategy(3);
+  Variable v = strategy->create(
+      [] { return Variable({0.f}, {.aggregation = VariableAggregation::OnlyFirstReplica}); });
+  const auto run = [&](float value) {
+    strategy->run([&] { v.scatter_update({Tensor({value}), Tensor({0}), Shape{1}}); });
+  };
+  EXPECT_EQ(divergences(v, run), 0);
+}
+
+TEST(VariableWrites, ByOptimizersOfTwoRunsLeaveTheCopiesAlike) {
+  for (const int replicas : {2, 3}) {  // two add up the gradients as they update, three before
+    const auto strategy = mirrored_strategy(replicas);
+    const StrategyScope scope(*strategy);
+    const Variable v(0.f);
+    optim::Adam optimizer({.learning_rate = 0.1});
+    const auto run = [&](float value) {
+      strategy->run([&] { optimizer.apply_gradients({Tensor({value})[0]}, {v}); });
+    };
+    run(1.f);  // makes what the optimizer keeps
+    EXPECT_EQ(divergences(v, run), 0);
+  }
+}
+
+TEST(VariableWrites, ByUpdatesOfTwoThreadsLeaveTheCopiesAlike) {
+  const auto strategy = mirrored_strategy(64);
+  Variable v = strategy->create([] { return Variable(0.f); });
+  const auto update = [&](float value) {
+    strategy->extended().update(v, [&](Variable copy) { copy.assign(value); });
+  };
+  EXPECT_EQ(divergences(v, update), 0);
+}
+
+TEST(VariableWrites, GoOnAfterOneThatFailed) {
+  const auto strategy = mirrored_strategy(2);
+  Variable v =
+      strategy->create([] { return Variable({0.f}, {.aggregation = VariableAggregation::Sum}); });
+  const auto add = [&](int64_t row) {
+    strategy->run([&] {
+      if (row < 0 && get_replica_context()->replica_id_in_sync_group() == 1) {
+        internal::raise(Code::Aborted, "no rows");
+      }
+      v.scatter_add({Tensor({1.f}), Tensor({row}), Shape{1}});
+    });
+  };
+  add(0);
+  expect_error([&] { add(-1); }, "no rows", Code::Aborted);
+  EXPECT_FALSE(capture_status([&] { add(7); }).ok());
+  add(0);
+  EXPECT_EQ(copy_values(v), (std::vector<float>{4, 4}));
+}
+
+TEST(WriteOrder, RefusesASecondRunWhereWorkersCouldSeeAnotherOrder) {
+  internal::WriteOrder order;
+  const int one = 1, other = 2;
+  order.begin_alone(&one, 2);
+  expect_error([&] { order.begin_alone(&other, 1); }, "two runs of one strategy",
+               Code::FailedPrecondition);
+  order.end_part(&one);
+  order.end_part(&one);
+  order.begin_alone(&other, 1);
+  order.end(&other);
+  order.lock();
+  order.unlock();
 }
 
 TEST(VariableWrites, OfTheFirstReplicasTruthAreTraced) {

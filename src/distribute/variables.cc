@@ -51,6 +51,7 @@ DistributedValue change_copies(const Variable& variable, const StrategyExtended:
     across.emplace(Mode{&whole->owner(), nullptr});
     whole->note_own_write();  // `change` may do something else for each copy
   }
+  const WritersTurn turn = turn_to_write(variable);
   std::vector<Gradient> results;
   for (size_t k = 0; k < copies.size(); ++k) {
     const UpdateScope updating(k);

@@ -4,6 +4,7 @@
 #include "cohort/control_flow.h"
 #include "cohort/ops.h"
 #include "graph/call_function.h"
+#include "graph/without_effects.h"
 #include "ops/infer.h"
 
 namespace cohort {
@@ -70,7 +71,7 @@ FunctionPtr branch_gradient(const GraphFunction& own, const GraphFunction& other
   const Specs others = argument_specs(other);
   const Specs slopes = gradient_specs(other);
   arguments.insert(arguments.end(), others.begin(), others.end());
-  return closed(*trace(gradient->name, arguments, [&](std::span<const Tensor> given) {
+  return without_effects(*trace(gradient->name, arguments, [&](std::span<const Tensor> given) {
     std::vector<Tensor> mine = call_inline(*gradient, given.first(num_own));
     std::vector<Tensor> theirs;
     for (const size_t i : floating(slopes)) {

@@ -7,6 +7,7 @@
 
 #include "base/raise.h"
 #include "graph/scopes.h"
+#include "tensor/borrow.h"
 #include "tensor/devices.h"
 
 namespace cohort::internal {
@@ -201,7 +202,8 @@ Tensor GraphImpl::import(const Tensor& tensor) {
     raise(Code::InvalidArgument,
           "[Graph] an input belongs to another graph; build both sides inside one as_default()");
   }
-  return append(kConst, {}, {{"value", tensor}}, {{tensor.dtype(), tensor.shape()}}, {})[0];
+  return append(kConst, {}, {{"value", constant_of(tensor)}}, {{tensor.dtype(), tensor.shape()}},
+                {})[0];
 }
 
 std::vector<OpCall> GraphImpl::calls() const {

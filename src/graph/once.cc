@@ -26,10 +26,16 @@ struct Claim {
   int64_t coordinator;  // later ones have larger numbers
   int64_t call;
   int64_t all_done_below;  // calls with smaller numbers are over
+  // Of the loops around, from the outermost to the innermost.
+  std::vector<int64_t> iterations;
 
   static Claim from(const Tensor& numbers) {
-    const std::vector<int64_t> three = numbers.to_vector<int64_t>();
-    return {three[0], three[1], three[2]};
+    const std::span<const int64_t> all = numbers.data<int64_t>();
+    if (all.size() < 3) {
+      raise(Code::InvalidArgument, "[Once] input 0 must be three int64 or more, got {}",
+            all.size());
+    }
+    return {all[0], all[1], all[2], {all.begin() + 3, all.end()}};
   }
 };
 
@@ -45,32 +51,40 @@ class UpdateLedger : public Resource {
   std::optional<Given> make(const Claim& claim, const Update& update, bool keep,
                             const std::function<Given()>& body) {
     std::unique_lock lock(mutex_);
-    const std::pair<Update, int64_t> one{update, claim.call};
+    const Time time{claim.call, claim.iterations};
+    const std::pair<Update, Time> one{update, time};
     made_now_.wait(lock, [&] { return !making_.contains(one); });
     if (claim.coordinator < coordinator_) return std::nullopt;
     if (claim.coordinator > coordinator_) begin(claim.coordinator);
     all_done_below_ = std::max(all_done_below_, claim.all_done_below);
     if (claim.call < all_done_below_) return std::nullopt;
-    Calls& calls = made_[update];
-    calls.erase(calls.begin(), calls.lower_bound(all_done_below_));
-    if (const auto before = calls.find(claim.call); before != calls.end()) return before->second;
+    Times& times = made_[update];
+    times.erase(times.begin(), times.lower_bound({all_done_below_, {}}));
+    if (const auto before = times.find(time); before != times.end()) return before->second;
     making_.insert(one);
     lock.unlock();
     Given given;
-    const Status status = capture_status([&] { given = body(); });
+    std::exception_ptr failure;
+    try {
+      given = body();
+    } catch (...) {
+      failure = std::current_exception();
+    }
     lock.lock();
     making_.erase(one);
     made_now_.notify_all();
-    throw_if_error(status);
+    if (failure) std::rethrow_exception(failure);
     if (claim.coordinator == coordinator_) {
-      made_[update][claim.call] = keep ? std::optional(given) : std::nullopt;
+      made_[update][time] = keep ? std::optional(given) : std::nullopt;
     }
     return given;
   }
 
  private:
-  // By number; with what was given, where that is kept.
-  using Calls = std::map<int64_t, std::optional<Given>>;
+  // The number of a call, and the iterations in it.
+  using Time = std::pair<int64_t, std::vector<int64_t>>;
+  // With what was given, where that is kept.
+  using Times = std::map<Time, std::optional<Given>>;
 
   void begin(int64_t coordinator) {
     coordinator_ = coordinator;
@@ -82,8 +96,8 @@ class UpdateLedger : public Resource {
   std::condition_variable made_now_;
   int64_t coordinator_ = 0;  // guarded by mutex_, as all below
   int64_t all_done_below_ = 0;
-  std::map<Update, Calls> made_;  // that are not known to be over
-  std::set<std::pair<Update, int64_t>> making_;
+  std::map<Update, Times> made_;  // in calls that are not known to be over
+  std::set<std::pair<Update, Time>> making_;
 };
 
 std::shared_ptr<UpdateLedger> ledger_of(Kernel& k) {
@@ -95,11 +109,17 @@ std::vector<Tensor> make_update(Kernel& k) {
   return call_function(*k.attrs.get<FunctionPtr>("update"), k.inputs.subspan(1), k.run);
 }
 
-// What an update of a call that is over gives: the variable as it is. Who still asks for gradients
-// that were gathered for that call is too late.
-std::vector<Tensor> unchanged(const Resource& state) {
-  const auto* cell = dynamic_cast<const VariableCell*>(&state);
-  if (cell != nullptr) return {cell->read()};
+// Whether what the update gives must be kept for its repetition. A variable tells its value again;
+// what is taken from an accumulator or an iterator is there once, as is what was decided.
+bool must_be_kept(const Kernel& k, const Resource& state) {
+  return dynamic_cast<const VariableCell*>(&state) == nullptr ||
+         k.attrs.get<FunctionPtr>("update")->effects.empty();
+}
+
+// What an update of a call that is over gives: the variable as it is. Who still asks for what that
+// call has taken or decided is too late.
+std::vector<Tensor> unchanged(const Resource& state, bool kept) {
+  if (!kept) return {dynamic_cast<const VariableCell&>(state).read()};
   raise(Code::Cancelled, "[Once] the call that this is part of is over");
 }
 
@@ -109,19 +129,21 @@ void update_once(Kernel& k) {
     given = make_update(k);
   } else {
     const UpdateLedger::Update update{resource_of(k.inputs[1]).get(), k.attrs.integer("number")};
-    // A variable tells its value again; what is taken from an accumulator is there once.
-    const bool keep = dynamic_cast<const VariableCell*>(update.first) == nullptr;
+    const bool keep = must_be_kept(k, *update.first);
     auto made =
         ledger_of(k)->make(Claim::from(k.inputs[0]), update, keep, [&] { return make_update(k); });
-    given = made ? *std::move(made) : unchanged(*update.first);
+    given = made ? *std::move(made) : unchanged(*update.first, keep);
   }
   std::ranges::move(given, k.outputs.begin());
 }
 
 Specs infer_once(const OpInputs& inputs) {
-  if (inputs.dtype(0) != kInt64 || !inputs.shape(0).is_compatible_with(Shape{3})) {
-    raise(Code::InvalidArgument, "[Once] input 0 must be three int64, got {} {}",
-          to_string(inputs.dtype(0)), inputs.shape(0).to_string());
+  const Shape& claim = inputs.shape(0);
+  const bool fits =
+      !claim.has_rank() || (claim.rank() == 1 && (claim[0] == Shape::kUnknownDim || claim[0] >= 3));
+  if (inputs.dtype(0) != kInt64 || !fits) {
+    raise(Code::InvalidArgument, "[Once] input 0 must be three int64 or more, got {} {}",
+          to_string(inputs.dtype(0)), claim.to_string());
   }
   if (inputs.dtype(1) != kResource) {
     raise(Code::InvalidArgument, "[Once] input 1 must be the handle of state, got {}",
@@ -134,11 +156,12 @@ Specs infer_once(const OpInputs& inputs) {
 
 }  // namespace
 
-// Makes the update of the state behind input 1, a variable or gradients that are gathered, unless
-// the call that input 0 names has made its update of that number before, or is over: then a
-// variable gives its value as it is, and gathered gradients what they gave before. Input 0 is the
-// coordinator's number, the call's, and the number below which all calls are over; inputs from 1 on
-// are the update's.
+// Makes the update of the state behind input 1 (a variable, gradients that are gathered, an
+// iterator) unless the call that input 0 names has made its update of that number before, or is
+// over: then a variable gives its value as it is, and the others what they gave before. An update
+// without effects is something that is decided on; a repetition decides the same. Input 0 is the
+// coordinator's number, the call's, the number below which all calls are over, and the iterations
+// of the loops around; inputs from 1 on are the update's.
 extern constexpr OpDef kOnce{
     .name = "Once",
     .dtypes = kAnyType | kResourceType,

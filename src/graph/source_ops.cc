@@ -5,6 +5,7 @@
 #include "cohort/ops.h"
 #include "graph/graph_impl.h"
 #include "ops/infer.h"
+#include "tensor/borrow.h"
 
 namespace cohort {
 namespace internal {
@@ -88,7 +89,7 @@ Tensor placeholder_with_default(const Tensor& value, const Shape& shape, std::st
 Tensor constant(const Tensor& value, std::string_view name, Site site) {
   if (!building_graph()) return value;
   if (value.is_symbolic()) return identity(value, site);  // it is a node already
-  return internal::add_named(name, internal::kConst, {}, {{"value", value}},
+  return internal::add_named(name, internal::kConst, {}, {{"value", internal::constant_of(value)}},
                              {{value.dtype(), value.shape()}}, site);
 }
 

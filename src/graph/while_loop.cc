@@ -4,6 +4,7 @@
 #include "cohort/control_flow.h"
 #include "cohort/ops.h"
 #include "graph/call_function.h"
+#include "graph/without_effects.h"
 #include "ops/infer.h"
 #include "ops/run_context.h"
 
@@ -166,6 +167,19 @@ void check_gradient_inputs(const OpInputs& inputs) {
   }
 }
 
+// The gradient of a loop makes its iterations again. Throws unless the condition gives the same
+// then: it must not look at what the body changes.
+void check_condition_again(const LoopInputs& loop) {
+  std::set<const TensorBody*> changed;
+  for (const size_t argument : changed_arguments(loop.body)) {
+    if (argument < loop.num_state) continue;
+    changed.insert(TensorAccess::id(loop.body_captures[argument - loop.num_state]));
+  }
+  for (const Tensor& captured : loop.condition_captures) {
+    if (changed.contains(TensorAccess::id(captured))) refuse_to_compute_again(loop.condition.name);
+  }
+}
+
 }  // namespace
 
 extern constexpr OpDef kWhileGrad{
@@ -200,12 +214,18 @@ extern constexpr OpDef kWhile{
         },
     .gradient = [](const OpCall& call, std::span<const Tensor> output_gradients) -> Gradients {
       const LoopInputs loop(call.attrs, call.inputs);
+      check_condition_again(loop);
       std::vector<Tensor> inputs = call.inputs;
       for (const size_t i : floating(result_specs(loop.body)))
         inputs.push_back(output_gradients[i]);
-      Attrs attrs = call.attrs;
-      attrs.set("body_gradient", closed(*gradient_of(loop.body)));
-      const std::vector<Tensor> found = apply_many(kWhileGrad, inputs, std::move(attrs), {});
+      const std::vector<Tensor> found =
+          apply_many(kWhileGrad, inputs,
+                     {{"condition", without_effects(loop.condition)},
+                      {"body", without_effects(loop.body)},
+                      {"num_state", call.attrs.integer("num_state")},
+                      {"maximum_iterations", call.attrs.integer("maximum_iterations")},
+                      {"body_gradient", without_effects(*gradient_of(loop.body))}},
+                     {});
       Gradients gradients(call.inputs.size());
       size_t next = 0;
       for (const size_t i : floating(gradient_specs(loop.body))) {

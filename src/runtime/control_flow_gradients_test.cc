@@ -161,6 +161,76 @@ TEST_F(ControlFlowGradients, AreNoneOfAVariableThatABranchOnlyAssigns) {
   EXPECT_EQ(at(-1, gradients({y}, std::vector<Tensor>{x_})[0].dense()), Floats({3}));
 }
 
+TEST_F(ControlFlowGradients, ChangeNothingAgain) {
+  Variable branches = variable("branches");
+  Variable iterations = variable("iterations");
+  const Tensor once = cond(
+      x_ > 0.f,
+      [&] {
+        branches.assign_add(1.f);
+        return x_ * x_;
+      },
+      [&] { return x_; });
+  const Tensor thrice = while_loop([](std::span<const Tensor> now) { return now[0] < 3; },
+                                   [&](std::span<const Tensor> now) {
+                                     iterations.assign_add(1.f);
+                                     return std::vector<Tensor>{now[0] + 1, now[1] * x_};
+                                   },
+                                   {constant(0), once})[1];
+  const Tensor slope = gradients({thrice}, std::vector<Tensor>{x_})[0].dense();
+  EXPECT_EQ(at(2, slope), Floats({80}));  // of x^5
+  EXPECT_EQ(at(2, branches), Floats({6}));
+  EXPECT_EQ(at(2, iterations), Floats({8}));
+}
+
+TEST_F(ControlFlowGradients, AreRefusedWhereTheResultDependsOnWhatIsChanged) {
+  Variable v = variable("v");
+  const auto expect_refusal = [&](const Tensor& y) {
+    try {
+      gradients({y}, std::vector<Tensor>{x_});
+      ADD_FAILURE() << "gave a gradient";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Code::Unimplemented);
+      EXPECT_NE(std::string(error.what()).find("GradientTape inside"), std::string::npos);
+    }
+  };
+  const auto in_branch = [&](const std::function<Tensor()>& body) {
+    return cond(x_ > 0.f, body, [&] { return x_; });
+  };
+  expect_refusal(in_branch([&] { return x_ * v.assign_add(1.f); }));
+  expect_refusal(in_branch([&] {
+    const Tensor y = x_ * v;  // before it is changed
+    v.assign_add(1.f);
+    return y;
+  }));
+  expect_refusal(while_loop([&](std::span<const Tensor>) { return v < 9.f; },
+                            [&](std::span<const Tensor> now) {
+                              v.assign_add(1.f);
+                              return std::vector<Tensor>{now[0] * x_};
+                            },
+                            {x_})[0]);
+}
+
+// At once, on a tape.
+TEST(TracedCalls, ChangeNothingAgainForTheirGradient) {
+  Variable v(0.f);
+  const auto square = function([&](Tensor x) {
+    return cond(
+        x > 0.f,
+        [&] {
+          v.assign_add(1.f);
+          return x * x;
+        },
+        [&] { return x; });
+  });
+  const Tensor x(3.f);
+  GradientTape tape;
+  tape.watch(x);
+  const Tensor y = square(x);
+  EXPECT_EQ(tape.gradient(y, x).dense().to<float>(), 6);
+  EXPECT_EQ(v.read_value().to<float>(), 1);
+}
+
 TEST_F(ControlFlowGradients, EndWhereABranchReturnsWhatItAssigned) {
   Variable v = variable("v");
   const Tensor y = cond(

@@ -15,4 +15,8 @@ Tensor borrow_memory(const std::byte* data, DType dtype, const Shape& shape,
 // Another numeric tensor of the same memory, which belongs to the current device.
 Tensor share_memory(const Tensor& tensor);
 
+// The tensor, for who keeps it as a constant: a copy where somebody else holds its memory, who may
+// be a torch program that writes to it.
+Tensor constant_of(const Tensor& tensor);
+
 }  // namespace cohort::internal

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <mutex>
 #include <utility>
 
 #include "base/raise.h"
@@ -16,29 +17,47 @@ namespace cohort {
 namespace internal {
 namespace {
 
-bool is_dense(const at::Tensor& value) {
-  return value.is_contiguous() && value.device().is_cpu() &&
-         reinterpret_cast<uintptr_t>(value.data_ptr()) % value.element_size() == 0;
-}
+bool is_dense(const at::Tensor& value) { return value.is_contiguous() && value.is_cpu(); }
 
-// The value as row-major, aligned memory: itself, or a copy kept with it.
-const at::Tensor& dense_value(const Tensor& tensor) {
-  const at::Tensor& value = aten(tensor);
-  if (is_dense(value)) return value;
-  const auto& held = static_cast<const NumericBody&>(body(tensor));
-  std::call_once(held.dense_once,
-                 [&] { held.dense = value.cpu().clone(at::MemoryFormat::Contiguous); });
-  return held.dense;
-}
-
-// The elements in row-major order, wherever they are.
-const std::byte* dense_bytes(const Tensor& tensor) {
+// Where the elements lie in row-major order as they are; null where they do not.
+const std::byte* bytes_in_place(const Tensor& tensor) {
   const TensorBody& held = body(tensor);
   if (held.kind == TensorBody::Kind::Numeric) {
     const std::byte* bytes = plain_bytes(static_cast<const NumericBody&>(held));
     if (bytes != nullptr) return bytes;
   }
-  return static_cast<const std::byte*>(dense_value(tensor).data_ptr());
+  const at::Tensor& value = aten(tensor);
+  return is_dense(value) ? static_cast<const std::byte*>(value.data_ptr()) : nullptr;
+}
+
+// The elements as they are now, in row-major order.
+at::Tensor dense_copy(const at::Tensor& value) {
+  return value.cpu().clone(at::MemoryFormat::Contiguous);
+}
+
+// Element `offset` in row-major order of a value with strides.
+at::Tensor strided_element(const at::Tensor& value, int64_t offset) {
+  int64_t place = value.storage_offset();
+  for (int64_t axis = value.dim(); axis-- > 0;) {
+    place += offset % value.size(axis) * value.stride(axis);
+    offset /= value.size(axis);
+  }
+  return value.as_strided({}, {}, place).cpu();
+}
+
+// A row-major, aligned copy of the value that lives as long as it, brought up to date: torch may
+// have written to the value since it was made. Who reads at the same time sees no write unless the
+// value has changed.
+const std::byte* kept_copy(const Tensor& tensor) {
+  static std::mutex updating;  // one for all: such values are rare
+  const auto& held = static_cast<const NumericBody&>(body(tensor));
+  const at::Tensor now = dense_copy(aten(tensor));
+  std::call_once(held.dense_once, [&] { held.dense = now; });
+  const std::lock_guard lock(updating);
+  if (now.nbytes() > 0 && std::memcmp(held.dense.data_ptr(), now.data_ptr(), now.nbytes()) != 0) {
+    std::memcpy(held.dense.data_ptr(), now.data_ptr(), now.nbytes());
+  }
+  return static_cast<const std::byte*>(held.dense.data_ptr());
 }
 
 template <typename To, typename From>
@@ -94,8 +113,12 @@ void read_element(const Tensor& tensor, int64_t offset, DType dtype, void* out) 
     *static_cast<std::string*>(out) = strings(tensor).at(static_cast<size_t>(offset));
     return;
   }
-  const std::byte* element = dense_bytes(tensor) + offset * size_of(tensor.dtype());
-  convert_elements(element, tensor.dtype(), 1, dtype, out);
+  if (const std::byte* bytes = bytes_in_place(tensor)) {
+    convert_elements(bytes + offset * size_of(tensor.dtype()), tensor.dtype(), 1, dtype, out);
+  } else {
+    const at::Tensor element = strided_element(aten(tensor), offset);
+    convert_elements(element.data_ptr(), tensor.dtype(), 1, dtype, out);
+  }
 }
 
 void read_elements(const Tensor& tensor, DType dtype, void* out) {
@@ -105,7 +128,12 @@ void read_elements(const Tensor& tensor, DType dtype, void* out) {
     std::copy(values.begin(), values.end(), static_cast<std::string*>(out));
     return;
   }
-  const std::byte* bytes = dense_bytes(tensor);
+  const void* bytes = bytes_in_place(tensor);
+  at::Tensor copy;
+  if (bytes == nullptr) {
+    copy = dense_copy(aten(tensor));
+    bytes = copy.data_ptr();
+  }
   if (tensor.dtype() != dtype) {
     convert_elements(bytes, tensor.dtype(), tensor.size(), dtype, out);
   } else if (tensor.size() > 0) {
@@ -152,7 +180,10 @@ const void* element_data(const Tensor& tensor, DType dtype) {
           to_string(tensor.dtype()), to_string(dtype));
   }
   if (dtype == kString) return strings(tensor).data();
-  return dense_bytes(tensor);
+  const std::byte* bytes = bytes_in_place(tensor);
+  const auto size = static_cast<uintptr_t>(size_of(dtype));
+  if (bytes != nullptr && reinterpret_cast<uintptr_t>(bytes) % size == 0) return bytes;
+  return kept_copy(tensor);
 }
 
 }  // namespace internal

@@ -61,6 +61,18 @@ Tensor share_memory(const Tensor& tensor) {
   return from_aten(aten(tensor));
 }
 
+Tensor constant_of(const Tensor& tensor) {
+  const TensorBody& held = body(tensor);
+  if (held.kind != TensorBody::Kind::Numeric) return tensor;
+  if (plain_bytes(static_cast<const NumericBody&>(held)) != nullptr) return tensor;
+  const at::Tensor& value = aten(tensor);
+  if (value.use_count() == 1 && value.storage().use_count() == 1) return tensor;
+  auto made = std::make_shared<NumericBody>();
+  static_cast<TensorBody&>(*made) = held;
+  made->value = value.detach().clone();
+  return TensorAccess::make(std::move(made));
+}
+
 const std::byte* plain_bytes(const NumericBody& body) {
   if (body.value.defined()) return nullptr;
   const auto& late = static_cast<const LateBody&>(body);

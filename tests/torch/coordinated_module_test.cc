@@ -48,4 +48,19 @@ TEST(TorchModulesOnWorkers, TrainVariablesOnParameterServers) {
   EXPECT_LT(last, first / 100);
 }
 
+// It would keep weights of its own, which nobody trains.
+TEST(TorchModulesOnWorkers, AreRefusedWhereVariablesAreOnParameterServers) {
+  test::CoordinatedCluster here(1, 1);
+  const auto scope = here.strategy.scope();
+  EXPECT_ERROR(Code::FailedPrecondition, "MultiWorkerMirroredStrategy",
+               TorchModule<torch::nn::LinearImpl>(2, 1));
+}
+
+TEST(TorchModulesOnWorkers, AreRefusedInGraphs) {
+  Graph graph;
+  const auto building = graph.as_default();
+  EXPECT_ERROR(Code::FailedPrecondition, "part of a graph",
+               TorchModule<torch::nn::LinearImpl>(2, 1));
+}
+
 }  // namespace

@@ -42,6 +42,105 @@ TEST(FromTorch, TakesViews) {
   EXPECT_EQ((spread + spread).to_vector<double>(), Doubles({2, 2, 2}));
 }
 
+TEST(FromTorch, ShowsWhatTorchWritesLater) {
+  const torch::Tensor memory = torch::zeros({2, 3});
+  const torch::Tensor wide = torch::zeros({2, 6});
+  const torch::Tensor one = torch::zeros({1});
+  const torch::Tensor shifted = torch::zeros({7});
+  const std::pair<torch::Tensor, torch::Tensor> kViews[] = {
+      {memory, memory},                // dense
+      {memory, memory.t()},            // turned
+      {wide, wide.slice(1, 0, 6, 2)},  // every second column
+      {one, one.expand({6})},          // one element, six times
+      {shifted, shifted.slice(0, 1)},  // a part of it
+      {memory, memory.t().unsqueeze(0).expand({2, 3, 2})}};
+  for (const auto& [written, view] : kViews) {
+    written.zero_();
+    const Tensor ours = view;
+    const auto seen = [&](float value) {
+      const auto all = static_cast<size_t>(ours.size());
+      EXPECT_EQ(ours.to_vector<double>(), Doubles(all, value));
+      EXPECT_EQ(ours.to_vector<float>(), std::vector<float>(all, value));
+      EXPECT_EQ(ours.data<float>().back(), value);
+      EXPECT_EQ(sum(ours).to<float>(), value * static_cast<float>(all));
+      EXPECT_EQ(ours.to_string(), (ours + 0.f).to_string());
+      EXPECT_EQ((ours.rank() == 1   ? ours.at<float>({-1})
+                 : ours.rank() == 2 ? ours.at<float>({-1, -1})
+                                    : ours.at<float>({-1, -1, -1})),
+                value);
+    };
+    seen(0);
+    written.fill_(3);
+    seen(3);
+    written.data().fill_(4);  // torch does not count this as a change
+    seen(4);
+    for (int64_t i = 0; i < written.numel(); ++i) written.data_ptr<float>()[i] = 5;
+    seen(5);
+  }
+}
+
+TEST(FromTorch, ReadsElementsOfViewsInRowOrder) {
+  const torch::Tensor theirs = torch::arange(24, torch::kFloat32).reshape({2, 3, 4});
+  const Tensor ours = theirs.permute({2, 0, 1});
+  for (int64_t i = 0; i < 4; ++i) {
+    for (int64_t j = 0; j < 2; ++j) {
+      for (int64_t k = 0; k < 3; ++k) {
+        const float expected = theirs[j][k][i].item<float>();
+        EXPECT_EQ(ours.at<float>({i, j, k}), expected);
+        EXPECT_EQ(ours.data<float>()[static_cast<size_t>(i * 6 + j * 3 + k)], expected);
+      }
+    }
+  }
+  const Tensor empty = torch::empty({3, 0}).t();
+  EXPECT_TRUE(empty.data<float>().empty());
+}
+
+TEST(FromTorch, KeepsSpansOfViewsUpToDate) {
+  const torch::Tensor memory = torch::zeros({2, 2});
+  const Tensor ours = memory.t();
+  const auto before = ours.data<float>();
+  memory.fill_(2);
+  EXPECT_EQ(ours.data<float>().data(), before.data());  // both live as long as the tensor
+  EXPECT_EQ(before[3], 2);
+}
+
+TEST(FromTorch, GivesDatasetsTheRowsOfAView) {
+  const Tensor turned = torch::arange(40, torch::kFloat32).reshape({20, 2}).t();
+  std::vector<float> seen;
+  for (const data::Element& row : data::from_tensor_slices(turned)) {
+    seen.push_back(row.tensor().at<float>({1}));
+  }
+  for (const data::Element& row : data::from_tensors(turned).unbatch()) {
+    seen.push_back(row.tensor().at<float>({-1}));
+  }
+  EXPECT_EQ(seen, (std::vector<float>{2, 3, 38, 39}));
+}
+
+TEST(FromTorch, ShowsWhatTorchWritesIntoASmallTensor) {
+  const Tensor ours(1.f);
+  EXPECT_EQ(ours.to<float>(), 1);
+  torch::Tensor(ours).fill_(2);
+  EXPECT_EQ(ours.to<float>(), 2);
+  EXPECT_EQ(ours.data<float>()[0], 2);
+  EXPECT_EQ(format_values(ours), "2.");
+}
+
+// What torch writes later is not part of a function that was traced before.
+TEST(FromTorch, IsAConstantOfTracedFunctions) {
+  const torch::Tensor memory = torch::ones({3});
+  for (const torch::Tensor& view : {memory, memory.slice(0, 0, 3), memory.expand({2, 3})}) {
+    memory.fill_(1);
+    const Tensor ours = view;
+    const auto add = function([&](Tensor x) { return x + ours; });
+    const auto folded = function([&](Tensor x) { return x + (ours * 2.f - ours); });
+    const Tensor zeros({0.f, 0.f, 0.f});
+    EXPECT_EQ(sum(add(zeros)).to<float>(), sum(folded(zeros)).to<float>());
+    memory.fill_(5);
+    EXPECT_EQ(mean(add(zeros)).to<float>(), 1);
+    EXPECT_EQ(mean(folded(zeros)).to<float>(), 1);
+  }
+}
+
 TEST(FromTorch, TakesEmptyScalarAndUndefinedOnes) {
   EXPECT_EQ(Tensor(torch::empty({0, 3})).shape(), Shape({0, 3}));
   EXPECT_EQ(Tensor(torch::tensor(2.5)).to<double>(), 2.5);

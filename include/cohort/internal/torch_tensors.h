@@ -28,6 +28,7 @@ class SharedTensors {
   void add_variable(const Variable& variable) {
     variables_.push_back(variable);
     components_.push_back(get_strategy().local_results(variable));
+    for (const Variable& component : components_.back()) require_held(component);
   }
   // Of one copy after the other, in the order of the variables, whose values they get. Each copy
   // has memory of its own: torch writes into it.
@@ -72,6 +73,18 @@ class SharedTensors {
     std::mutex mutex;  // guards what follows
     std::vector<Common> values;
   };
+
+  // What torch cannot share the memory of, it would have values of its own for, which nobody
+  // trains.
+  static void require_held(const Variable& component) {
+    if (held_value(component).defined()) return;
+    throw Error(Code::FailedPrecondition,
+                "[TorchModule] the value of '" + component.name() +
+                    "' is not in the memory of this process, where torch needs it: it is on a "
+                    "parameter server, or part of a graph that is being built. Use a strategy "
+                    "that keeps variables here (MirroredStrategy, MultiWorkerMirroredStrategy), "
+                    "or make Variables and call torch in a COHORT_FUNCTION that the workers run");
+  }
 
   static void follow_own(const Variable& component, at::Tensor tensor) {
     const Tensor held = held_value(component);

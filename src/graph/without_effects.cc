@@ -1,0 +1,129 @@
+#include "graph/without_effects.h"
+
+#include <algorithm>
+#include <map>
+
+#include "base/raise.h"
+#include "graph/call_function.h"
+
+namespace cohort::internal {
+namespace {
+
+using FunctionPtr = std::shared_ptr<const GraphFunction>;
+
+bool is_handle(const GraphImpl& graph, Endpoint endpoint) {
+  return graph.node(endpoint.node).outputs[static_cast<size_t>(endpoint.output)].dtype == kResource;
+}
+
+bool only_reads(const OpDef& op) {
+  // The gradient of a loop calls functions that are without effects already.
+  constexpr std::string_view kReading[] = {"ReadVariable",     "ReadRows",  "VariableIsInitialized",
+                                           "AccumulatorCount", "QueueSize", "WhileGrad"};
+  return !op.stateful || std::ranges::find(kReading, op.name) != std::end(kReading);
+}
+
+// Adds the node's inputs from `first` on that are `function`'s arguments from `skipped` on, where
+// the function changes what they stand for.
+void add_changed(const Node& node, const GraphFunction& function, size_t first, size_t skipped,
+                 std::set<Endpoint>& all) {
+  for (const size_t argument : changed_arguments(function)) {
+    if (argument >= skipped) all.insert(node.inputs[first + argument - skipped]);
+  }
+}
+
+// The handles of what the node changes.
+std::set<Endpoint> changed_by(const GraphImpl& graph, const Node& node) {
+  std::set<Endpoint> all;
+  if (node.op->name == "Cond") {
+    const auto& then_branch = node.attrs.get<FunctionPtr>("then_branch");
+    add_changed(node, *then_branch, 1, 0, all);
+    add_changed(node, *node.attrs.get<FunctionPtr>("else_branch"),
+                1 + then_branch->arguments.size(), 0, all);
+  } else if (node.op->name == "While") {
+    const auto num_state = static_cast<size_t>(node.attrs.integer("num_state"));
+    const auto& condition = node.attrs.get<FunctionPtr>("condition");
+    add_changed(node, *condition, num_state, num_state, all);
+    add_changed(node, *node.attrs.get<FunctionPtr>("body"), condition->arguments.size(), num_state,
+                all);
+  } else if (!only_reads(*node.op)) {
+    for (const Endpoint input : node.inputs) {
+      if (is_handle(graph, input)) all.insert(input);
+    }
+  }
+  return all;
+}
+
+std::set<Endpoint> changed_in(const GraphImpl& body) {
+  std::set<Endpoint> all;
+  for (int id = 0; id < body.size(); ++id) all.merge(changed_by(body, body.node(id)));
+  return all;
+}
+
+// What the results are made of.
+std::vector<bool> needed_in(const GraphFunction& function) {
+  const GraphImpl& body = *function.body;
+  std::vector<bool> needed(static_cast<size_t>(body.size()));
+  for (const Endpoint result : function.results) needed[static_cast<size_t>(result.node)] = true;
+  for (int id = body.size(); id-- > 0;) {
+    if (!needed[static_cast<size_t>(id)]) continue;
+    for (const Endpoint input : body.node(id).inputs) {
+      needed[static_cast<size_t>(input.node)] = true;
+    }
+  }
+  return needed;
+}
+
+// Calls the marked nodes, in the function that is being traced.
+std::vector<Tensor> call_marked(const GraphFunction& function, const std::vector<bool>& marked,
+                                std::span<const Tensor> given) {
+  std::map<Endpoint, Tensor> values;
+  for (size_t i = 0; i < given.size(); ++i) values[function.arguments[i]] = given[i];
+  for (int id = 0; id < function.body->size(); ++id) {
+    const Node& node = function.body->node(id);
+    if (!marked[static_cast<size_t>(id)] || node.op->name == "Argument") continue;
+    std::vector<Tensor> inputs;
+    for (const Endpoint input : node.inputs) inputs.push_back(values.at(input));
+    const DeviceScope on(node.device.to_string());
+    const std::vector<Tensor> outputs = apply_many(*node.op, inputs, node.attrs, node.site);
+    for (size_t i = 0; i < outputs.size(); ++i) values[{id, static_cast<int>(i)}] = outputs[i];
+  }
+  std::vector<Tensor> results;
+  for (const Endpoint result : function.results) results.push_back(values.at(result));
+  return results;
+}
+
+}  // namespace
+
+void refuse_to_compute_again(std::string_view function) {
+  raise(Code::Unimplemented,
+        "[Gradient] '{}' of a cond() or while_loop() changes a variable, or takes an element of an "
+        "iterator, that its results depend on; the gradient computes it again and would find "
+        "another value. Use a GradientTape inside of it, or read, change and take outside",
+        function);
+}
+
+std::shared_ptr<const GraphFunction> without_effects(const GraphFunction& function) {
+  const std::set<Endpoint> changed = changed_in(*function.body);
+  if (changed.empty()) return closed(function);
+  const std::vector<bool> needed = needed_in(function);
+  for (int id = 0; id < function.body->size(); ++id) {
+    if (!needed[static_cast<size_t>(id)]) continue;
+    for (const Endpoint input : function.body->node(id).inputs) {
+      if (changed.contains(input)) refuse_to_compute_again(function.name);
+    }
+  }
+  return closed(*trace(function.name, argument_specs(function), [&](std::span<const Tensor> given) {
+    return call_marked(function, needed, given);
+  }));
+}
+
+std::set<size_t> changed_arguments(const GraphFunction& function) {
+  const std::set<Endpoint> changed = changed_in(*function.body);
+  std::set<size_t> found;
+  for (size_t i = 0; i < function.arguments.size(); ++i) {
+    if (changed.contains(function.arguments[i])) found.insert(i);
+  }
+  return found;
+}
+
+}  // namespace cohort::internal
