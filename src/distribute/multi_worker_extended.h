@@ -61,6 +61,9 @@ class MultiWorkerExtended : public MirroredExtended {
   bool is_chief() const { return workers_.is_chief; }
   Communicator communicator() const;
 
+  // Whether other workers make the same calls now.
+  bool meets_others() const { return !is_alone() && !is_newcomer_; }
+
   // For BackupAndRestore. After a worker was lost: leaves the group and waits for all workers, the
   // lost one's successor among them, to form a new one. All that are left call it; variables keep
   // their values. Throws as the constructor.
