@@ -11,21 +11,35 @@
 
 #include "cohort/internal/torch_copies.h"
 #include "cohort/internal/torch_gradients.h"
-#include "cohort/internal/torch_tensors.h"
+#include "cohort/internal/torch_random.h"
+#include "cohort/internal/torch_state.h"
 #include "cohort/nn_layers.h"
 #include "cohort/optim.h"
 #include "cohort/strategy.h"
 
 namespace cohort {
 
+struct TorchModuleOptions {
+  // In training mode inside `run`, batch norms (torch::nn::BatchNorm1d, 2d and 3d) normalize with
+  // the mean and variance of the examples of all replicas, as one process with the whole batch
+  // does. All replicas must run them, and go backward, in the same order. Throws InvalidArgument
+  // for a module without a batch norm.
+  bool sync_batch_norm = false;
+};
+
 // A torch module, one copy for each replica of the strategy in whose scope it is made; the copies
-// start equal. `net->forward(x)` uses the own replica's copy, and outside of `run` the first.
+// start equal, and random numbers are drawn for the first alone. `net->forward(x)` uses the own
+// replica's copy, and outside of `run` the first.
 //
-// Parameters and buffers are also Cohort variables, with which they share their memory: whoever
-// changes one has changed the other, and a value read from such a variable changes with it.
-// Parameters stay equal because every replica makes the same update; floating buffers (a batch
-// norm's statistics) may differ and count with their mean, others with the first replica's value.
-// Where a strategy keeps one copy of each variable, the first replica's buffers count.
+// Parameters and buffers are also Cohort variables, with which they share their memory: a value
+// read from such a variable changes with it. Parameters stay equal because every replica makes the
+// same update. With several replicas, on one worker or more, whatever else writes a parameter (a
+// torch optimizer's step(), a function in place) is found at the end of the run, or when the module
+// is used next: FailedPrecondition names the parameter and the call to make instead.
+//
+// Each replica writes its own buffers (a batch norm's statistics). At the end of each `run` all
+// replicas of all workers get the mean of floating buffers that were written, and the first
+// replica's value of the others. What forward passes outside of `run` write to them is undone.
 //
 // What is set outside of `run` holds for all copies: net->eval(), net->train(), and parameters that
 // are frozen (requires_grad) after the module was made.
@@ -40,7 +54,9 @@ class TorchModule {
   // replica would make a module of its own, and where variables are not in this process's memory:
   // in the scope of a ParameterServerStrategy, and in a graph.
   template <typename... Args>
-  explicit TorchModule(const Args&... args);
+  explicit TorchModule(const Args&... args) : TorchModule(TorchModuleOptions(), args...) {}
+  template <typename... Args>
+  explicit TorchModule(const TorchModuleOptions& options, const Args&... args);
 
   Net* operator->() const { return &own_copy(); }
   Net& operator*() const { return own_copy(); }
@@ -48,21 +64,20 @@ class TorchModule {
   // InvalidArgument.
   Net& copy(size_t replica) const {
     if (replica >= num_copies()) internal::throw_no_component(replica, num_copies());
-    for (const internal::SharedTensors* kind : {&parameters_, &frozen_, &buffers_}) {
-      kind->follow(replica);
-    }
+    state_->follow(replica);
     return *copies_[replica];
   }
   size_t num_copies() const { return copies_.size(); }
 
   // The parameters that learn, in torch's order; one that several parts share comes once. Those
   // that are frozen when the module is made never learn.
-  const std::vector<Variable>& variables() const { return parameters_.variables(); }
-  const std::vector<Variable>& buffers() const { return buffers_.variables(); }
+  const std::vector<Variable>& variables() const { return state_->parameters.variables(); }
+  const std::vector<Variable>& buffers() const { return state_->buffers.variables(); }
   // All of them and the frozen parameters, by torch's names: what a Checkpoint of the module keeps.
   nn::NamedVariables named_variables() const {
     nn::NamedVariables named;
-    for (const internal::SharedTensors* kind : {&parameters_, &frozen_, &buffers_}) {
+    for (const internal::SharedTensors* kind :
+         {&state_->parameters, &state_->frozen, &state_->buffers}) {
       for (const Variable& variable : kind->variables()) {
         named.emplace_back(variable.name(), variable);
       }
@@ -72,8 +87,9 @@ class TorchModule {
   // The tensors of a copy that learn, in the order of variables(); of the own copy.
   const std::vector<at::Tensor>& parameters(size_t replica) const {
     if (replica >= num_copies()) internal::throw_no_component(replica, num_copies());
-    parameters_.follow(replica);
-    return parameters_.of_copy(replica);
+    if (!internal::current_component()) state_->settle();
+    state_->parameters.follow(replica);
+    return state_->parameters.of_copy(replica);
   }
   const std::vector<at::Tensor>& parameters() const { return parameters(own()); }
 
@@ -81,13 +97,24 @@ class TorchModule {
   // net) in other words.
   void minimize(const at::Tensor& loss, optim::Optimizer& optimizer) const;
 
+  // Lets `change(copy)` write parameters and buffers: new initial values, limits on weights, a
+  // moving average of another module, load(). Outside of `run` it gets the first copy, and all
+  // copies get the values that it has then; of several workers, those of the first. Inside `run`
+  // each replica must make the same change of its own copy, in place.
+  template <typename F>
+  void configure(const F& change) const;
+
  private:
+  template <typename Optimizer>
+  friend class TorchOptimizer;
+
   size_t own() const { return internal::own_torch_copy(num_copies()); }
   Net& own_copy() const {
     if (internal::current_component()) {
-      modes_->spread(copies_);
+      state_->modes.spread(copies_);
     } else {
-      modes_->handed_out();
+      state_->settle();
+      state_->modes.handed_out();
     }
     return copy(own());
   }
@@ -95,35 +122,38 @@ class TorchModule {
   void collect_tensors(const Net& copy);
 
   std::vector<std::shared_ptr<Net>> copies_;
-  internal::SharedTensors parameters_{/*replicas_write=*/false};
-  internal::SharedTensors frozen_{/*replicas_write=*/false};
-  internal::SharedTensors buffers_{/*replicas_write=*/true};
-  std::shared_ptr<internal::TorchModes> modes_ = std::make_shared<internal::TorchModes>();
+  std::shared_ptr<internal::TorchState> state_;
 };
 
 template <typename Net>
 template <typename... Args>
-TorchModule<Net>::TorchModule(const Args&... args) {
-  copies_.resize(internal::copies_for_this_scope());
-  for (auto& copy : copies_) {
-    copy = std::make_shared<Net>(args...);
-    if (copy != copies_[0]) copy = internal::apart_from(copies_[0], copy);
+TorchModule<Net>::TorchModule(const TorchModuleOptions& options, const Args&... args) {
+  state_ = std::make_shared<internal::TorchState>(internal::copies_for_this_scope());
+  copies_.push_back(std::make_shared<Net>(args...));
+  while (num_copies() < state_->copies) {
+    // What the others draw is overwritten: the number of replicas must not show afterwards.
+    const internal::TorchRandomScope aside(0);
+    copies_.push_back(internal::apart_from(copies_[0], std::make_shared<Net>(args...)));
   }
   make_variables();
   for (const auto& copy : copies_) collect_tensors(*copy);
   for (size_t i = 0; i < copies_.size(); ++i) copy(i);  // gives it the variables' values
+  for (size_t i = 0; options.sync_batch_norm && i < copies_.size(); ++i) {
+    state_->synced_norms.emplace_back(*copies_[i]);
+  }
+  if (state_->several_replicas) internal::observe_runs(state_->strategy, state_);
 }
 
 template <typename Net>
 void TorchModule<Net>::make_variables() {
   for (const auto& [name, value] : internal::each_once(copies_[0]->named_parameters())) {
     const bool learns = value.requires_grad();
-    (learns ? parameters_ : frozen_)
+    (learns ? state_->parameters : state_->frozen)
         .add_variable(
             Variable(Tensor(value.detach().clone()), {.name = name, .trainable = learns}));
   }
   for (const auto& [name, value] : internal::each_once(copies_[0]->named_buffers())) {
-    buffers_.add_variable(Variable(Tensor(value.clone()), internal::buffer_options(name, value)));
+    state_->buffers.add_variable(Variable(Tensor(value.clone()), internal::buffer_options(name)));
   }
 }
 
@@ -138,18 +168,37 @@ void TorchModule<Net>::collect_tensors(const Net& copy) {
   for (const auto& [name, value] : internal::each_once(copy.named_buffers())) {
     buffers.push_back(value);
   }
-  parameters_.add_copy(std::move(learning));
-  frozen_.add_copy(std::move(frozen));
-  buffers_.add_copy(std::move(buffers));
+  state_->parameters.add_copy(std::move(learning));
+  state_->frozen.add_copy(std::move(frozen));
+  state_->buffers.add_copy(std::move(buffers));
 }
 
 template <typename Net>
 void TorchModule<Net>::minimize(const at::Tensor& loss, optim::Optimizer& optimizer) const {
   const Gradients gradients = internal::announced_gradients(loss, parameters(), variables());
-  parameters_.release_values(own());
+  state_->parameters.release_values(own());
   const Status status = capture_status([&] { optimizer.apply_gradients(gradients, variables()); });
-  parameters_.take_values(own());
+  state_->parameters.take_values(own());
   throw_if_error(status);
+}
+
+template <typename Net>
+template <typename F>
+void TorchModule<Net>::configure(const F& change) const {
+  Net& own_net = **this;
+  const torch::NoGradGuard unrecorded;
+  change(own_net);
+  internal::TorchState& state = *state_;
+  if (internal::current_component()) {
+    for (internal::SharedTensors* kind : {&state.parameters, &state.frozen, &state.buffers}) {
+      kind->require_same_memory(own());
+      kind->note_writes(own());
+    }
+    return;
+  }
+  for (internal::SharedTensors* kind : {&state.parameters, &state.frozen, &state.buffers}) {
+    kind->spread_first_copy(state.strategy.extended());
+  }
 }
 
 namespace optim {

@@ -109,6 +109,16 @@ void require_replica(const ReplicaContext& context, std::string_view what) {
         what, wanted, here());
 }
 
+void require_own_replica(const Strategy& strategy, std::string_view what) {
+  if (strategy.num_replicas_in_sync() == 1) return;
+  const Mode* mode = current_mode();
+  if (mode != nullptr && mode->strategy == &strategy && mode->replica != nullptr) return;
+  raise(Code::FailedPrecondition,
+        "[{}] must be called inside the function given to run() of {}, which has {} replicas, but "
+        "{}; write strategy.run([&] {{ … }}), where the gradients of all replicas are added up",
+        what, strategy.extended().name(), strategy.num_replicas_in_sync(), here());
+}
+
 EnterOrAssert::EnterOrAssert(Strategy& strategy, std::string_view what) {
   if (!has_strategy()) {
     if (&get_strategy() != &strategy) opened_.emplace(strategy);

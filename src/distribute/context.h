@@ -36,6 +36,10 @@ class [[nodiscard]] ModeScope {
 void require_cross_replica_or_default(const Strategy& strategy, std::string_view what);
 void require_scope(const Strategy& strategy, std::string_view what);
 void require_replica(const ReplicaContext& context, std::string_view what);
+// For what each replica does with values of its own: outside of replicas, the values of this thread
+// would stand for all replicas, and on several workers each worker would use other values. A
+// strategy with one replica may do it everywhere.
+void require_own_replica(const Strategy& strategy, std::string_view what);
 
 // Opens the strategy's scope when no strategy is current; throws FailedPrecondition when another
 // is.

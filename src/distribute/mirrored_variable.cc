@@ -6,6 +6,7 @@
 #include "base/raise.h"
 #include "cohort/device.h"
 #include "distribute/aggregate.h"
+#include "distribute/update_guards.h"
 
 namespace cohort::internal {
 
@@ -28,6 +29,15 @@ Tensor MirroredVariable::write_across(Write how, const Tensor& value) {
 }
 
 Tensor MirroredVariable::write_across_parts(Write how, const std::vector<Tensor>& values) {
+  guard_write_across(owner(), name_of(how), name(), values[0]);
+  return write_all(how, values);
+}
+
+void MirroredVariable::restore(const Tensor& value) {
+  write_all(Write::Assign, std::vector<Tensor>(copies().size(), value));
+}
+
+Tensor MirroredVariable::write_all(Write how, const std::vector<Tensor>& values) {
   const std::lock_guard lock(writing_all());
   std::vector<Tensor> written;
   for (size_t i = 0; i < values.size(); ++i) written.push_back(write_copy(i, how, values[i]));
@@ -50,6 +60,8 @@ Tensor MirroredVariable::write_in_replica(ReplicaContext& replica, Write how,
 
 Tensor MirroredVariable::scatter_across(ScatterOp op, const IndexedSlices& slices) {
   require_scatter(*this, op);
+  guard_write_across(owner(), "scatter", name(), slices.values);
+  guard_write_across(owner(), "scatter", name(), slices.indices);
   const std::lock_guard lock(writing_all());
   std::vector<Tensor> written;
   for (size_t i = 0; i < copies().size(); ++i) {

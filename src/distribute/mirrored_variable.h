@@ -16,6 +16,8 @@ class MirroredVariable : public DistributedVariable {
 
   bool may_differ() const override { return differs_.load(std::memory_order_relaxed); }
   void note_own_write() override { differs_.store(true, std::memory_order_relaxed); }
+  // From a checkpoint, which all workers read: it is not compared.
+  void restore(const Tensor& value) override;
   // The value of each copy.
   DistributedValue parts() const;
 
@@ -33,6 +35,7 @@ class MirroredVariable : public DistributedVariable {
   std::shared_ptr<DistributedVariable> like_this(std::vector<Variable> copies) const override;
 
  private:
+  Tensor write_all(Write how, const std::vector<Tensor>& values);
   // Before the replica writes its copy alone.
   void note_lone_write(const ReplicaContext& replica, std::string_view what);
 

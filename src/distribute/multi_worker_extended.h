@@ -65,6 +65,9 @@ class MultiWorkerExtended : public MirroredExtended {
   // The sums over all workers, which call it together and compare `what` the numbers are.
   std::vector<int64_t> sum_numbers(const std::vector<int64_t>& here, const std::string& what);
 
+  // Whether other workers make the same calls now.
+  bool meets_others() const { return !is_alone() && !is_newcomer_; }
+
   // For BackupAndRestore. After a worker was lost: leaves the group and waits for all workers, the
   // lost one's successor among them, to form a new one. All that are left call it; variables keep
   // their values. Throws as the constructor.

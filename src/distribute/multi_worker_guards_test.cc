@@ -49,7 +49,9 @@ TEST(MultiWorkerGuards, FindCopiesThatDiffer) {
         const auto scope = strategy.scope();
         Variable w({1.f, 2.f}, {.name = "w"});
         optim::Sgd optimizer({.learning_rate = 1.0});
-        if (strategy.worker_id() == 1) w.assign(Tensor({1.f, 2.5f}));
+        if (strategy.worker_id() == 1) {
+          strategy.local_results(w)[0].assign(Tensor({1.f, 2.5f}));  // one copy alone
+        }
         strategy.run([&] { optimizer.apply_gradients({Tensor({1.f, 1.f})}, {w}); });
       },
       guarded(GuardAction::Off));
@@ -59,6 +61,52 @@ TEST(MultiWorkerGuards, FindCopiesThatDiffer) {
                                   "(/job:worker/replica:0/task:1)"),
               std::string::npos)
         << status.message;
+  }
+}
+
+// Each worker would go on with a value of its own.
+TEST(MultiWorkerGuards, FindValuesThatDifferOutsideOfReplicas) {
+  const auto expect_refused = [](const std::string& name, const auto& write) {
+    const auto statuses = run_workers(2, [&](MultiWorkerMirroredStrategy& strategy) {
+      const auto scope = strategy.scope();
+      const Variable w({{1.f}, {2.f}}, {.name = "w"});
+      write(w, static_cast<float>(strategy.worker_id()));
+    });
+    for (const Status& status : statuses) {
+      EXPECT_EQ(status.code, Code::FailedPrecondition) << name << status.to_string();
+      EXPECT_NE(status.message.find("the workers must write the same value"), std::string::npos)
+          << name << status.message;
+      EXPECT_NE(status.message.find("variable 'w'"), std::string::npos) << status.message;
+    }
+  };
+  expect_refused("assign", [](Variable w, float id) { w.assign(ones({2, 1}) * id); });
+  expect_refused("assign_add", [](Variable w, float id) { w.assign_add(id); });
+  expect_refused("another call",
+                 [](Variable w, float id) { id == 0 ? w.assign_add(1.f) : w.assign_sub(1.f); });
+  expect_refused("rows", [](Variable w, float id) {
+    w.scatter_add({Tensor({{1.f}}), Tensor({static_cast<int64_t>(id)}), {2, 1}});
+  });
+}
+
+TEST(MultiWorkerGuards, LetAllWorkersWriteOneValue) {
+  on_workers(2, [](MultiWorkerMirroredStrategy& strategy) {
+    const auto scope = strategy.scope();
+    Variable w({1.f, 2.f});
+    w.assign(Tensor({3.f, 4.f}) * 2.f);
+    w.assign_add(1.f);
+    EXPECT_EQ(w.read_value().to_vector<float>(), (std::vector<float>{7, 9}));
+  });
+}
+
+TEST(MultiWorkerGuards, RefuseAnUpdateOutsideOfReplicas) {
+  for (const Status& status : run_workers(2, [](MultiWorkerMirroredStrategy& strategy) {
+         const auto scope = strategy.scope();
+         const Variable w(1.f);
+         optim::Sgd optimizer({.learning_rate = 1.0});
+         optimizer.minimize([&] { return w * (1.f + strategy.worker_id()); }, {w});
+       })) {
+    EXPECT_EQ(status.code, Code::FailedPrecondition) << status.to_string();
+    EXPECT_NE(status.message.find("strategy.run("), std::string::npos) << status.message;
   }
 }
 

@@ -28,8 +28,9 @@ class ReplicaCrew::Inside {
       adopt(crew.surroundings_);
     }
     if (crew.surroundings_.random) {
-      random_.emplace(
-          crew.surroundings_.random->of(crew.contexts_[replica].replica_id_in_sync_group()));
+      const int id = crew.contexts_[replica].replica_id_in_sync_group();
+      random_.emplace(crew.surroundings_.random->of(id));
+      torch_random_.emplace(crew.surroundings_.random->torch_seed_of(id));
     }
     if (crew.devices_.size() == 1) return;
     unheard_.emplace();
@@ -72,6 +73,7 @@ class ReplicaCrew::Inside {
   std::optional<ReadCacheAdoption> cache_;
   std::optional<AdoptedPurpose> purpose_;
   std::optional<GeneratorScope> random_;
+  std::optional<TorchRandomScope> torch_random_;
   std::optional<RecordingPause> unheard_;  // by tapes around run(), which see no other replica
   std::optional<VariableCreatorScope> creator_;
 };

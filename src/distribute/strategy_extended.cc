@@ -5,6 +5,7 @@
 #include "distribute/distributed_variable.h"
 #include "distribute/replica_crew.h"
 #include "distribute/replica_reductions.h"
+#include "distribute/run_observers.h"
 #include "distribute/strategy_devices.h"
 #include "distribute/variables.h"
 #include "ops/variable_cell.h"
@@ -33,8 +34,12 @@ InputContext StrategyExtended::input_context() const {
 
 void StrategyExtended::call_for_each_replica(const std::function<void(ReplicaContext&)>& body) {
   internal::require_cross_replica_or_default(strategy(), "call_for_each_replica");
-  const internal::ReplicaCrews::Lease crew(*crews_, strategy());
-  crew->run(body);
+  internal::ObservedRun run(strategy());
+  {
+    const internal::ReplicaCrews::Lease crew(*crews_, strategy());
+    crew->run(body);
+  }
+  run.end();
 }
 
 std::vector<DistributedValue> StrategyExtended::batch_reduce_to(

@@ -188,6 +188,7 @@ std::unique_ptr<UpdateRoute> find_route(const std::vector<Variable>& variables) 
   }
   if (strategy == nullptr) return nullptr;
   for (const Variable& variable : variables) check_maker(*strategy, variable);
+  require_own_replica(*strategy, "apply_gradients");
   return std::make_unique<StrategyUpdate>(*strategy);
 }
 

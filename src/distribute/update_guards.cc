@@ -12,6 +12,8 @@
 #include "cohort/ops.h"
 #include "distribute/distributed_variable.h"
 #include "distribute/multi_worker_extended.h"
+#include "distribute/worker_reductions.h"
+#include "ops/dispatch.h"
 
 namespace cohort::internal {
 namespace {
@@ -142,6 +144,14 @@ std::string describe(const Strategy& strategy, const Table<int64_t>& hashes,
   return text;
 }
 
+// "float32 (2,) with hash 1f"; a number is there, too.
+std::string describe_written(const Tensor& value) {
+  if (value.dtype() == kString) return value.to_string();
+  const std::string number = value.rank() == 0 ? fmt::format("{} ", value.to<double>()) : "";
+  return fmt::format("{}{} {} with hash {:x}", number, to_string(value.dtype()),
+                     value.shape().to_string(), static_cast<uint64_t>(hash_of(value)));
+}
+
 }  // namespace
 
 bool passes_finite_guard(ReplicaContext& replica, const PlannedUpdate& update) {
@@ -159,9 +169,22 @@ bool passes_finite_guard(ReplicaContext& replica, const PlannedUpdate& update) {
   return action != GuardAction::Skip;
 }
 
-bool divergence_guard_is_due(const GuardOptions& options, int64_t updates) {
-  if (options.divergence == GuardAction::Off || options.divergence_interval <= 0) return false;
-  return updates == 1 || updates % options.divergence_interval == 0;
+void guard_write_across(const Strategy& strategy, std::string_view what,
+                        const std::string& variable, const Tensor& value) {
+  const auto* workers = dynamic_cast<const MultiWorkerExtended*>(&strategy.extended());
+  const bool is_traced = thread_dispatch().builder != nullptr;
+  if (workers == nullptr || !workers->meets_others() || is_traced) return;
+  Communicator group = workers->communicator();
+  const std::vector<std::string> all = texts_of_workers(
+      group, fmt::format("{} of variable '{}' = {}", what, variable, describe_written(value)));
+  for (size_t i = 1; i < all.size(); ++i) {
+    if (all[i] == all[0]) continue;
+    raise(Code::FailedPrecondition,
+          "[{}] outside of run() the workers must write the same value, but {} calls {}, and {} "
+          "calls {}; write inside run() to a variable with an aggregation, or give all workers "
+          "one value with strategy.reduce()",
+          what, group.member(0), all[0], group.member(static_cast<int>(i)), all[i]);
+  }
 }
 
 void guard_against_divergence(ReplicaContext& replica, const GuardOptions& options,

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "cohort/guards.h"
@@ -24,5 +26,11 @@ bool divergence_guard_is_due(const GuardOptions& options, int64_t updates);
 // changed their own copies.
 void guard_against_divergence(ReplicaContext& replica, const GuardOptions& options,
                               const std::vector<Variable>& variables, int64_t step);
+
+// A write of all copies of a variable outside of replicas. On several workers, which all must call
+// it, the values are compared by their hashes: throws FailedPrecondition when they differ. Writes
+// that are traced are not compared.
+void guard_write_across(const Strategy& strategy, std::string_view what,
+                        const std::string& variable, const Tensor& value);
 
 }  // namespace cohort::internal

@@ -111,13 +111,12 @@ std::shared_ptr<Net> apart_from(const std::shared_ptr<Net>& first, std::shared_p
   }
 }
 
-// Floating values count with their mean over the replicas; a count is the first replica's.
-inline VariableOptions buffer_options(const std::string& name, const at::Tensor& value) {
+// Replicas write their own; TorchStatistics makes them equal after each run.
+inline VariableOptions buffer_options(const std::string& name) {
   return {.name = name,
           .trainable = false,
           .synchronization = VariableSynchronization::OnRead,
-          .aggregation = value.is_floating_point() ? VariableAggregation::Mean
-                                                   : VariableAggregation::OnlyFirstReplica};
+          .aggregation = VariableAggregation::OnlyFirstReplica};
 }
 
 }  // namespace cohort::internal

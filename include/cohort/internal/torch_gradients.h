@@ -47,11 +47,47 @@ inline std::vector<at::Tensor> tensors_at(const std::vector<at::Tensor>& all,
   return chosen;
 }
 
+// Gradients that backward() left in the parameters would not count.
+inline void check_no_gradients(const std::vector<at::Tensor>& parameters,
+                               const std::vector<Variable>& variables) {
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    if (!parameters[i].grad().defined()) continue;
+    throw Error(Code::InvalidArgument,
+                "[minimize] parameter '" + variables[i].name() +
+                    "' has a gradient already, which backward() left there and minimize() would "
+                    "not use: it computes the gradients of its loss itself, and adds them up over "
+                    "the replicas. Leave backward() out; limit the sums with .clipping or a "
+                    "function given to TorchOptimizer::minimize(); give gradients of several "
+                    "losses to apply_gradients(); call net->zero_grad(true) to drop this one");
+  }
+}
+
+// While it lives, the sums are the parameters' gradients.
+class [[nodiscard]] GradientsInPlace {
+ public:
+  GradientsInPlace(const std::vector<at::Tensor>& parameters, const Gradients& sums)
+      : parameters_(parameters) {
+    for (size_t i = 0; i < parameters.size(); ++i) {
+      if (sums[i].defined()) parameters_[i].mutable_grad() = at::Tensor(sums[i].dense());
+    }
+  }
+  ~GradientsInPlace() {
+    for (at::Tensor& parameter : parameters_) parameter.mutable_grad() = at::Tensor();
+  }
+  GradientsInPlace(const GradientsInPlace&) = delete;
+  GradientsInPlace& operator=(const GradientsInPlace&) = delete;
+
+ private:
+  std::vector<at::Tensor> parameters_;
+};
+
 // By torch's autograd: one per parameter, undefined for those that are frozen or had no part in the
-// loss. Frees what autograd kept of it. Throws InvalidArgument unless the loss is one number.
-inline Gradients torch_gradients(const at::Tensor& loss,
-                                 const std::vector<at::Tensor>& parameters) {
+// loss. Frees what autograd kept of it. Throws InvalidArgument unless the loss is one number, and
+// where a parameter has a gradient already.
+inline Gradients torch_gradients(const at::Tensor& loss, const std::vector<at::Tensor>& parameters,
+                                 const std::vector<Variable>& variables) {
   check_loss(loss);
+  check_no_gradients(parameters, variables);
   Gradients gradients(parameters.size());
   const std::vector<size_t> learning = learning_now(loss, parameters);
   if (learning.empty()) return gradients;
@@ -63,7 +99,7 @@ inline Gradients torch_gradients(const at::Tensor& loss,
 }
 
 // During a backward pass, tells a listener of each parameter's gradient as soon as torch's autograd
-// has it. What the parameters' grad() was before is there again afterwards.
+// has it. The parameters' grad() is empty before and afterwards.
 class AnnouncedBackward {
  public:
   AnnouncedBackward(GradientListener& listener, const at::Tensor& loss,
@@ -74,8 +110,6 @@ class AnnouncedBackward {
         learning_(tensors_at(parameters, places_)),
         gradients_(parameters.size()) {
     for (size_t k = 0; k < learning_.size(); ++k) {
-      before_.push_back(learning_[k].grad());
-      learning_[k].mutable_grad() = at::Tensor();
       const auto accumulator = torch::autograd::impl::grad_accumulator(learning_[k]);
       keys_.push_back(accumulator->add_post_hook(std::make_unique<Hook>(*this, k)));
       accumulators_.push_back(accumulator);
@@ -84,7 +118,7 @@ class AnnouncedBackward {
   ~AnnouncedBackward() {
     for (size_t k = 0; k < learning_.size(); ++k) {
       accumulators_[k]->del_post_hook(keys_[k]);
-      learning_[k].mutable_grad() = before_[k];
+      learning_[k].mutable_grad() = at::Tensor();
     }
   }
   AnnouncedBackward(const AnnouncedBackward&) = delete;
@@ -127,7 +161,6 @@ class AnnouncedBackward {
   const std::vector<size_t> places_;  // of those that learn, among all
   std::vector<at::Tensor> learning_;
   Gradients gradients_;  // of all
-  std::vector<at::Tensor> before_;
   std::vector<std::shared_ptr<torch::autograd::Node>> accumulators_;
   std::vector<uintptr_t> keys_;
 };
@@ -137,9 +170,11 @@ class AnnouncedBackward {
 inline Gradients announced_gradients(const at::Tensor& loss,
                                      const std::vector<at::Tensor>& parameters,
                                      const std::vector<Variable>& variables) {
+  GradientListener* const listener =
+      loss.defined() && loss.is_cpu() ? find_gradient_listener(variables) : nullptr;
+  if (listener == nullptr) return torch_gradients(loss, parameters, variables);
   check_loss(loss);
-  GradientListener* const listener = loss.is_cpu() ? find_gradient_listener(variables) : nullptr;
-  if (listener == nullptr) return torch_gradients(loss, parameters);
+  check_no_gradients(parameters, variables);
   listener->begin(variables);
   return AnnouncedBackward(*listener, loss, parameters).run();
 }

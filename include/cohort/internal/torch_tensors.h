@@ -5,8 +5,10 @@
 
 #include <torch/torch.h>
 
-#include <memory>
+#include <algorithm>
+#include <cstring>
 #include <mutex>
+#include <string>
 #include <vector>
 
 #include "cohort/internal/held_value.h"
@@ -17,9 +19,17 @@ namespace cohort::internal {
 // Tensors of one kind. Where a strategy keeps one copy of a variable for all replicas, the copies
 // of the module share its memory; of what the replicas write by themselves the first one's copy
 // does, and the others have their own, which begins with what the variable was given.
+//
+// Where there are several replicas, of this worker or of all, a tensor must not be written past its
+// variable: no other replica would follow. After each write that is allowed, this class remembers
+// how many writes torch has counted, and a few of the elements: torch's SGD is not counted.
 class SharedTensors {
  public:
-  explicit SharedTensors(bool replicas_write) : replicas_write_(replicas_write) {}
+  struct Options {
+    bool several_replicas;
+    bool replicas_write;  // each its own, as statistics
+  };
+  explicit SharedTensors(Options options) : options_(options) {}
 
   const std::vector<Variable>& variables() const { return variables_; }
   const std::vector<at::Tensor>& of_copy(size_t copy) const { return tensors_[copy]; }
@@ -34,83 +44,161 @@ class SharedTensors {
   // has memory of its own: torch writes into it.
   void add_copy(std::vector<at::Tensor> tensors) {
     tensors_.push_back(std::move(tensors));
-    given_->values.resize(variables_.size());
+    known_.emplace_back(variables_.size());
+    common_.resize(variables_.size());
+    note_writes(tensors_.size() - 1);
   }
 
   // Gives a copy the values of variables that were given another one since, by assign() or a
   // checkpoint. Who gave it may hold it still, and torch writes into what it has: it gets memory of
-  // its own.
-  void follow(size_t copy) const {
+  // its own. Throws FailedPrecondition where something else than this class gave a tensor other
+  // memory; of one replica the variable takes that over.
+  void follow(size_t copy) {
     for (size_t i = 0; i < variables_.size(); ++i) {
-      if (components_[i].size() == tensors_.size()) {
-        follow_own(components_[i][copy], tensors_[copy][i]);
+      if (tensors_[copy][i].data_ptr() != known_[copy][i].memory) take_over(copy, i);
+      if (has_own(i)) {
+        follow_own(copy, i);
       } else {
         follow_common(copy, i);
       }
     }
   }
   // Leaves the memory to the variables alone, which can then be changed in place.
-  void release_values(size_t copy) const {
-    for (at::Tensor tensor : tensors_[copy]) tensor.set_data(torch::empty({0}, tensor.options()));
+  void release_values(size_t copy) {
+    for (size_t i = 0; i < variables_.size(); ++i) {
+      set(copy, i, torch::empty({0}, tensors_[copy][i].options()));
+    }
   }
   // Afterwards.
-  void take_values(size_t copy) const {
+  void take_values(size_t copy) {
     for (size_t i = 0; i < variables_.size(); ++i) {
-      const auto& own = components_[i];
-      const Tensor value = own[own.size() == tensors_.size() ? copy : 0].read_value();
-      at::Tensor(tensors_[copy][i]).set_data(at::Tensor(value));
+      set(copy, i, components_[i][has_own(i) ? copy : 0].read_value());
+    }
+  }
+
+  // The tensors of the copy were written in place, by who may.
+  void note_writes(size_t copy) {
+    for (size_t i = 0; i < variables_.size(); ++i) {
+      // Copies that share the memory have the new value, too.
+      for (size_t other = 0; !has_own(i) && other < tensors_.size(); ++other) note(other, i);
+      note(copy, i);
+    }
+  }
+  // Throws FailedPrecondition, naming the tensor, when one was written otherwise.
+  void require_no_other_writes() const {
+    if (!options_.several_replicas || options_.replicas_write) return;
+    for (size_t copy = 0; copy < tensors_.size(); ++copy) {
+      for (size_t i = 0; i < variables_.size(); ++i) {
+        const Known& known = known_[copy][i];
+        const at::Tensor& tensor = tensors_[copy][i];
+        if (tensor._version() != known.writes || sample(tensor) != known.sample) {
+          throw_written(copy, i);
+        }
+      }
+    }
+  }
+  // Makes what the first copy has now the value of the variables, for all copies; of several
+  // workers, what the first worker has. Outside of `run`.
+  void spread_first_copy(StrategyExtended& extended) {
+    note_writes(0);
+    for (size_t i = 0; i < variables_.size(); ++i) {
+      const Tensor value(tensors_[0][i].detach().clone());
+      variables_[i].assign(extended.from_first_worker(value));
+    }
+    for (size_t copy = 0; copy < tensors_.size(); ++copy) follow(copy);
+  }
+  // Throws FailedPrecondition where a tensor of the copy has other memory than it was given.
+  void require_same_memory(size_t copy) const {
+    for (size_t i = 0; i < variables_.size(); ++i) {
+      if (tensors_[copy][i].data_ptr() != known_[copy][i].memory) throw_written(copy, i);
     }
   }
 
  private:
+  struct Known {
+    const void* memory = nullptr;
+    int64_t writes = 0;
+    uint64_t sample = 0;
+  };
   // What is known of a variable that has one copy for all.
   struct Common {
     const void* memory = nullptr;  // that is its own
     at::Tensor start = {};         // what it was given, for copies with memory of their own
     std::vector<bool> started = {};
   };
-  struct Given {
-    std::mutex mutex;  // guards what follows
-    std::vector<Common> values;
-  };
 
-  // What torch cannot share the memory of, it would have values of its own for, which nobody
-  // trains.
-  static void require_held(const Variable& component) {
-    if (held_value(component).defined()) return;
-    throw Error(Code::FailedPrecondition,
-                "[TorchModule] the value of '" + component.name() +
-                    "' is not in the memory of this process, where torch needs it: it is on a "
-                    "parameter server, or part of a graph that is being built. Use a strategy "
-                    "that keeps variables here (MirroredStrategy, MultiWorkerMirroredStrategy), "
-                    "or make Variables and call torch in a COHORT_FUNCTION that the workers run");
+  bool has_own(size_t variable) const { return components_[variable].size() == tensors_.size(); }
+
+  // A number that depends on some of the elements, spread over the tensor.
+  static uint64_t sample(const at::Tensor& tensor) {
+    constexpr size_t kSamples = 8;
+    if (!tensor.is_non_overlapping_and_dense()) return 0;
+    const auto* bytes = static_cast<const unsigned char*>(tensor.data_ptr());
+    const auto count = static_cast<size_t>(tensor.numel());
+    const size_t size = tensor.element_size();
+    const size_t step = std::max<size_t>(count / kSamples, 1);
+    uint64_t hash = 0;
+    for (size_t i = 0; i < count; i += step) {
+      uint64_t element = 0;
+      std::memcpy(&element, bytes + i * size, std::min(size, sizeof element));
+      hash = (hash ^ element) * 0x9e3779b97f4a7c15;
+      hash ^= hash >> 29;
+    }
+    return hash;
   }
 
-  static void follow_own(const Variable& component, at::Tensor tensor) {
+  void note(size_t copy, size_t variable) {
+    const at::Tensor& tensor = tensors_[copy][variable];
+    const bool sampled = options_.several_replicas && !options_.replicas_write;
+    known_[copy][variable] = {tensor.data_ptr(), tensor._version(), sampled ? sample(tensor) : 0};
+  }
+
+  // Gives the tensor other memory, which torch does not count as a write.
+  void set(size_t copy, size_t variable, const at::Tensor& value) {
+    const int64_t writes = known_[copy][variable].writes;
+    at::Tensor(tensors_[copy][variable]).set_data(value);
+    note(copy, variable);
+    known_[copy][variable].writes = writes;
+  }
+
+  // Module::load() and Module::to() give tensors other memory.
+  void take_over(size_t copy, size_t variable) {
+    const at::Tensor& tensor = tensors_[copy][variable];
+    const Tensor held = held_value(components_[variable][0]);
+    if (options_.several_replicas || !held.defined() || held.shape() != Shape(tensor.sizes()) ||
+        at::Tensor(held).scalar_type() != tensor.scalar_type()) {
+      throw_written(copy, variable);
+    }
+    known_[copy][variable].memory = tensor.data_ptr();
+    set_held_value(components_[variable][0], Tensor(tensor.detach()));
+  }
+
+  void follow_own(size_t copy, size_t variable) {
+    const Variable& component = components_[variable][copy];
     const Tensor held = held_value(component);
     if (!held.defined()) return;
     const at::Tensor value = held;
-    if (value.data_ptr() != tensor.data_ptr()) tensor.set_data(owned(component, value));
+    if (value.data_ptr() == tensors_[copy][variable].data_ptr()) return;
+    set(copy, variable, owned(component, value));
   }
 
-  void follow_common(size_t copy, size_t variable) const {
+  void follow_common(size_t copy, size_t variable) {
     const Variable& component = components_[variable][0];
     const Tensor held = held_value(component);
     if (!held.defined()) return;
-    const std::lock_guard lock(given_->mutex);
-    Common& known = given_->values[variable];
+    const std::lock_guard lock(mutex_);
+    Common& known = common_[variable];
     at::Tensor value = held_value(component);
     if (value.data_ptr() != known.memory) {
-      if (replicas_write_) known.start = value;
+      if (options_.replicas_write) known.start = value;
       known.started.assign(tensors_.size(), false);
       value = owned(component, value);
       known.memory = value.data_ptr();
     }
-    at::Tensor tensor = tensors_[copy][variable];
-    if (copy == 0 || !replicas_write_) {
-      if (tensor.data_ptr() != value.data_ptr()) tensor.set_data(value);
+    if (copy == 0 || !options_.replicas_write) {
+      if (tensors_[copy][variable].data_ptr() != value.data_ptr()) set(copy, variable, value);
     } else if (!known.started[copy]) {
-      tensor.set_data(known.start.clone());
+      set(copy, variable, known.start.clone());
       known.started[copy] = true;
     }
   }
@@ -122,11 +210,24 @@ class SharedTensors {
     return own;
   }
 
-  bool replicas_write_;
+  [[noreturn]] void throw_written(size_t copy, size_t variable) const {
+    throw Error(Code::FailedPrecondition,
+                "[TorchModule] '" + variables_[variable].name() + "' of local replica " +
+                    std::to_string(copy) +
+                    " was written past its variable, by step() of a torch optimizer, in place, or "
+                    "by load() or to(), so that replicas and workers no longer have one value; "
+                    "call minimize(loss, net) of a cohort::TorchOptimizer or an optimizer of "
+                    "cohort::optim inside run(), make other changes in net.configure(f), or "
+                    "assign() to net.variables()");
+  }
+
+  const Options options_;
   std::vector<Variable> variables_;
   std::vector<std::vector<Variable>> components_;  // of each variable, by replica, or one
   std::vector<std::vector<at::Tensor>> tensors_;   // of each copy, by variable
-  std::shared_ptr<Given> given_ = std::make_shared<Given>();
+  std::vector<std::vector<Known>> known_;          // the same; each replica uses its own
+  std::mutex mutex_;
+  std::vector<Common> common_;  // by variable; guarded by mutex_
 };
 
 }  // namespace cohort::internal

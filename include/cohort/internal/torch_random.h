@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+namespace cohort::internal {
+
+struct TorchGenerator;
+
+// A number of the generator that torch's functions draw from on this thread.
+uint64_t draw_torch_seed();
+
+// While it lives, torch's functions that are given no generator draw on this thread, for tensors on
+// the CPU, from a generator of the scope's own, and leave torch's alone. Torch's own is one for all
+// threads: replicas would draw from it in any order.
+class [[nodiscard]] TorchRandomScope {
+ public:
+  explicit TorchRandomScope(uint64_t seed);
+  ~TorchRandomScope();
+  TorchRandomScope(const TorchRandomScope&) = delete;
+  TorchRandomScope& operator=(const TorchRandomScope&) = delete;
+
+ private:
+  std::unique_ptr<TorchGenerator> own_;
+};
+
+}  // namespace cohort::internal

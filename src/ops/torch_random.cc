@@ -1,0 +1,103 @@
+#include "cohort/internal/torch_random.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Context.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <torch/library.h>
+
+#include <algorithm>
+#include <mutex>
+#include <string>
+
+namespace cohort::internal {
+
+namespace {
+
+// Torch has this key for code that wants to see the calls of a thread. Calls that nothing is
+// registered for fall through at no cost.
+constexpr c10::DispatchKey kKey = c10::DispatchKey::TESTING_ONLY_GenericMode;
+
+thread_local TorchGenerator* innermost = nullptr;
+
+}  // namespace
+
+struct TorchGenerator {
+  explicit TorchGenerator(uint64_t first) : seed(first), outer(innermost), included(kKey) {}
+
+  // Made when it is first drawn from: most runs draw nothing, and making it takes microseconds.
+  at::Generator& get() {
+    if (!generator.defined()) generator = at::make_generator<at::CPUGeneratorImpl>(seed);
+    return generator;
+  }
+
+  const uint64_t seed;
+  TorchGenerator* const outer;
+  at::Generator generator;
+  const c10::impl::IncludeDispatchKeyGuard included;
+};
+
+namespace {
+
+// The place of the argument that names the generator; the number of arguments when none does.
+size_t generator_place(const c10::FunctionSchema& schema) {
+  const auto& arguments = schema.arguments();
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (arguments[i].type()->str() == "Generator?") return i;
+  }
+  return arguments.size();
+}
+
+bool is_elsewhere(const c10::IValue& argument) {
+  if (argument.isTensor()) return argument.toTensor().defined() && !argument.toTensor().is_cpu();
+  return argument.isDevice() && !argument.toDevice().is_cpu();
+}
+
+// Calls the op with the scope's generator, unless the caller gave one or means another device.
+void call_with_generator(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
+                         torch::jit::Stack* stack) {
+  const size_t count = op.schema().arguments().size();
+  const auto arguments = stack->end() - static_cast<std::ptrdiff_t>(count);
+  c10::IValue& given = arguments[static_cast<std::ptrdiff_t>(generator_place(op.schema()))];
+  const bool here = std::none_of(arguments, stack->end(), is_elsewhere);
+  if (innermost != nullptr && here && given.isNone()) given = innermost->get();
+  op.redispatchBoxed(keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kKey), stack);
+}
+
+// Every op whose schema has a generator, whichever version of torch this is. The others that draw
+// (dropout, randn of a size alone) call one of these.
+void register_kernels() {
+  // Never destroyed: threads may still draw when the process ends.
+  auto* const rest = new torch::Library(torch::Library::IMPL, "_", kKey, __FILE__, __LINE__);
+  rest->fallback(torch::CppFunction::makeFallthrough());
+  auto* const random = new torch::Library(torch::Library::IMPL, "aten", kKey, __FILE__, __LINE__);
+  c10::Dispatcher& all = c10::Dispatcher::singleton();
+  for (const c10::OperatorName& name : all.getAllOpNames()) {
+    if (name.name.rfind("aten::", 0) != 0) continue;
+    const auto op = all.findSchema(name);
+    if (!op || generator_place(op->schema()) == op->schema().arguments().size()) continue;
+    random->impl(c10::toString(name).c_str(),
+                 torch::CppFunction::makeFromBoxedFunction<&call_with_generator>());
+  }
+}
+
+}  // namespace
+
+uint64_t draw_torch_seed() {
+  at::Generator torchs = innermost != nullptr
+                             ? innermost->get()
+                             : at::globalContext().defaultGenerator(c10::DeviceType::CPU);
+  const std::lock_guard lock(torchs.mutex());
+  return at::check_generator<at::CPUGeneratorImpl>(torchs)->random64();
+}
+
+TorchRandomScope::TorchRandomScope(uint64_t seed) {
+  static std::once_flag registered;
+  std::call_once(registered, register_kernels);
+  own_ = std::make_unique<TorchGenerator>(seed);
+  innermost = own_.get();
+}
+
+TorchRandomScope::~TorchRandomScope() { innermost = own_->outer; }
+
+}  // namespace cohort::internal

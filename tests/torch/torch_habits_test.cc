@@ -1,0 +1,208 @@
+// What torch users write by habit, and what would train one copy of a module alone.
+
+#include <cohort/torch.h>
+#include <gtest/gtest.h>
+
+#include "support/expect_error.h"
+#include "support/local_workers.h"
+
+using namespace cohort;
+
+namespace {
+
+using Doubles = std::vector<double>;
+
+Doubles values(const Tensor& tensor) { return tensor.to_vector<double>(); }
+
+struct Scales : torch::nn::Module {
+  Scales()
+      : a(register_parameter("a", torch::ones({2}))),
+        b(register_parameter("b", torch::ones({1}))),
+        fixed(register_parameter("fixed", torch::ones({1}), /*requires_grad=*/false)) {}
+  torch::Tensor loss() { return a.sum() + b.sum(); }
+  torch::Tensor a, b, fixed;
+};
+
+MirroredStrategy& two() {
+  static MirroredStrategy strategy({"CPU:0", "CPU:1"});
+  return strategy;
+}
+
+int replica_id() { return get_replica_context()->replica_id_in_sync_group(); }
+
+using Theirs = TorchOptimizer<torch::optim::SGD>;
+const torch::optim::SGDOptions kQuarter(0.25);
+
+TEST(TorchHabits, StepsOfTheCopysOwnOptimizerAreNamed) {
+  const auto scope = two().scope();
+  const TorchModule<Scales> net;
+  Theirs optimizer(net, kQuarter);
+  const auto train = [&] {
+    net->loss().backward();
+    optimizer->step();
+  };
+  EXPECT_ERROR(Code::FailedPrecondition, "'a' of local replica 0 was written past its variable",
+               two().run(train));
+  EXPECT_ERROR(Code::FailedPrecondition, "minimize(loss, net)", net->loss());
+  EXPECT_ERROR(Code::FailedPrecondition, "minimize(loss, net)", two().run([&] { net->loss(); }));
+}
+
+TEST(TorchHabits, StepsOfARawOptimizerOutsideOfRunAreNamed) {
+  const auto scope = two().scope();
+  const TorchModule<Scales> net;
+  torch::optim::SGD raw(net->parameters(), 0.1);
+  net->loss().backward();
+  raw.step();
+  EXPECT_ERROR(Code::FailedPrecondition, "'a' of local replica 0", net->loss());
+  EXPECT_ERROR(Code::FailedPrecondition, "'a' of local replica 0", two().run([] {}));
+}
+
+// The workers' weights would drift apart.
+TEST(TorchHabits, StepsOfARawOptimizerOnWorkersOfOneReplicaAreNamed) {
+  for (const Status& status : test::run_workers(2, [](MultiWorkerMirroredStrategy& strategy) {
+         const auto scope = strategy.scope();
+         const TorchModule<Scales> net;
+         torch::optim::SGD raw(net->parameters(), 0.1);
+         strategy.run([&] {
+           (net->loss() * (replica_id() + 1)).backward();
+           raw.step();
+         });
+       })) {
+    EXPECT_EQ(status.code, Code::FailedPrecondition) << status.to_string();
+    EXPECT_NE(status.message.find("'a' of local replica 0"), std::string::npos) << status.message;
+  }
+}
+
+TEST(TorchHabits, WritesOfFrozenParametersAreNamed) {
+  const auto scope = two().scope();
+  const TorchModule<Scales> net;
+  EXPECT_ERROR(Code::FailedPrecondition, "'fixed' of local replica 1", two().run([&] {
+    if (replica_id() == 1) net->fixed.fill_(2);
+  }));
+}
+
+TEST(TorchHabits, OtherMemoryForAParameterIsNamed) {
+  const auto scope = two().scope();
+  const TorchModule<Scales> net;
+  net->a.set_data(torch::zeros({2}));  // as Module::load() does
+  EXPECT_ERROR(Code::FailedPrecondition, "'a' of local replica 0", net->loss());
+}
+
+TEST(TorchHabits, OtherMemoryIsTakenOverByTheVariablesOfOneReplica) {
+  OneDeviceStrategy strategy("CPU:0");
+  const auto scope = strategy.scope();
+  const TorchModule<Scales> net;
+  net->a.set_data(torch::full({2}, 3.f));
+  EXPECT_EQ(net->loss().item<float>(), 7);
+  EXPECT_EQ(values(net.variables()[0]), (Doubles{3, 3}));
+  strategy.run([&] { net->a.detach().add_(1); });
+  EXPECT_EQ(values(net.variables()[0]), (Doubles{4, 4}));
+}
+
+TEST(TorchHabits, UpdatesThatAreMeantAreNotNamed) {
+  CentralStorageStrategy central({.compute_devices = {"CPU:0", "CPU:1"}});
+  for (Strategy* strategy : std::initializer_list<Strategy*>{&two(), &central}) {
+    const auto scope = strategy->scope();
+    const TorchModule<Scales> net;
+    Theirs theirs(net, kQuarter);
+    optim::Sgd ours({.learning_rate = 0.25});
+    for (int i = 0; i < 2; ++i) {
+      strategy->run([&] {
+        theirs.minimize(net->loss(), net);
+        ours.minimize(net->loss(), net);
+      });
+    }
+    Variable(net.variables()[1]).assign_add(1.f);
+    strategy->run([&] { theirs.minimize(net->loss(), net); });
+    EXPECT_EQ(values(net.variables()[0]), (Doubles{-1.5, -1.5}));  // 1 - 5 / 2
+    EXPECT_EQ(values(net.variables()[1]), Doubles{-0.5});
+  }
+}
+
+TEST(TorchHabits, GradientsThatBackwardLeftAreNamed) {
+  const auto scope = two().scope();
+  const TorchModule<Scales> net;
+  Theirs theirs(net, kQuarter);
+  optim::Sgd ours({.learning_rate = 0.25});
+  const auto train = [&](auto& optimizer) {
+    const torch::Tensor loss = net->loss();
+    loss.backward({}, /*retain_graph=*/true);
+    torch::nn::utils::clip_grad_norm_(net->parameters(), 0.1);
+    optimizer.minimize(loss, net);
+  };
+  EXPECT_ERROR(Code::InvalidArgument, "parameter 'a' has a gradient already",
+               two().run([&] { train(theirs); }));
+  two().run([&] { net->zero_grad(true); });
+  EXPECT_ERROR(Code::InvalidArgument, "parameter 'a' has a gradient already",
+               two().run([&] { train(ours); }));
+}
+
+TEST(TorchHabits, SummedGradientsCanBeLimited) {
+  const auto scope = two().scope();
+  const TorchModule<Scales> net;
+  Theirs optimizer(net, torch::optim::SGDOptions(1));
+  const auto norms = two().run([&] {
+    double norm = 0;
+    optimizer.minimize(net->a.sum() * (replica_id() + 1), net,
+                       [&](const std::vector<torch::Tensor>& parameters) {
+                         norm = torch::nn::utils::clip_grad_norm_(parameters, 1.5 * std::sqrt(2));
+                       });
+    return norm;
+  });
+  for (size_t i = 0; i < 2; ++i) {
+    EXPECT_NEAR(norms[i], 3 * std::sqrt(2), 1e-5);  // of (3, 3), the sum
+    EXPECT_NEAR(net.copy(i).a[0].item<double>(), -0.5, 1e-5);
+  }
+}
+
+TEST(TorchHabits, OptionsSetOutsideOfRunReachAllCopies) {
+  const auto scope = two().scope();
+  const TorchModule<Scales> net;
+  Theirs optimizer(net, kQuarter);
+  const auto expect_step = [&](double rate) {
+    const double before = values(net.variables()[0])[0];
+    two().run([&] { optimizer.minimize(net->a.sum(), net); });
+    for (size_t i = 0; i < 2; ++i) EXPECT_EQ(net.copy(i).a[0].item<double>(), before - 2 * rate);
+  };
+  optimizer.set_learning_rate(0.5);
+  expect_step(0.5);
+  static_cast<torch::optim::SGDOptions&>(optimizer->param_groups()[0].options()).lr(0.125);
+  expect_step(0.125);
+  torch::optim::StepLR schedule(*optimizer, 1, 0.5);  // keeps a reference
+  schedule.step();
+  expect_step(0.125);
+  schedule.step();
+  expect_step(0.0625);
+}
+
+TEST(TorchHabits, ChangesOfTheModuleReachAllCopies) {
+  CentralStorageStrategy central({.compute_devices = {"CPU:0", "CPU:1"}});
+  for (Strategy* strategy : std::initializer_list<Strategy*>{&two(), &central}) {
+    const auto scope = strategy->scope();
+    const TorchModule<Scales> net;
+    net.configure([](Scales& first) {
+      for (torch::Tensor parameter : first.parameters()) parameter.fill_(4);
+      first.b.set_data(torch::full({1}, 5.f));
+    });
+    for (size_t i = 0; i < 2; ++i) EXPECT_EQ(net.copy(i).loss().item<float>(), 13);
+    EXPECT_EQ(net.copy(1).fixed.item<float>(), 4);
+    EXPECT_EQ(values(net.variables()[1]), Doubles{5});
+    if (strategy == &central) continue;
+    strategy->run([&] { net.configure([](Scales& own) { own.a.clamp_(-2, 2); }); });
+    for (size_t i = 0; i < 2; ++i) EXPECT_EQ(net.copy(i).loss().item<float>(), 9);
+  }
+}
+
+TEST(TorchHabits, ChangesOfTheModuleAreTheFirstWorkers) {
+  std::vector<Doubles> found(2);
+  test::on_workers(2, [&](MultiWorkerMirroredStrategy& strategy) {
+    const auto scope = strategy.scope();
+    const TorchModule<Scales> net;
+    net.configure([&](Scales& first) { first.a.fill_(7 + strategy.worker_id()); });
+    strategy.run([] {});
+    found[static_cast<size_t>(strategy.worker_id())] = values(net.variables()[0]);
+  });
+  EXPECT_EQ(found, (std::vector<Doubles>{{7, 7}, {7, 7}}));
+}
+
+}  // namespace

@@ -1,0 +1,238 @@
+// Statistics of batch norms under strategies.
+
+#include <cohort/torch.h>
+#include <gtest/gtest.h>
+
+#include "support/expect_error.h"
+#include "support/local_workers.h"
+#include "support/temporary_file.h"
+
+using namespace cohort;
+
+namespace {
+
+using Floats = std::vector<float>;
+
+struct Normed : torch::nn::Module {
+  Normed()
+      : norm(register_module("norm", torch::nn::BatchNorm1d(2))),
+        layer(register_module("layer", torch::nn::Linear(2, 1))),
+        mask(register_buffer("mask", torch::ones({3}))) {}
+  torch::Tensor forward(const torch::Tensor& x) { return layer(norm(x)); }
+  torch::nn::BatchNorm1d norm;
+  torch::nn::Linear layer;
+  torch::Tensor mask;
+};
+
+// Different in each replica and step, with means and variances that are not round numbers.
+torch::Tensor batch(int step) {
+  const int id = get_replica_context()->replica_id_in_sync_group();
+  const torch::Tensor places = torch::arange(8, torch::kFloat32).reshape({4, 2});
+  return torch::sin(places * (0.7 + id) + step) * (1 + id) / 3;
+}
+
+void train(Strategy& strategy, const TorchModule<Normed>& net, int begin, int end) {
+  optim::Sgd optimizer({.learning_rate = 0.1});
+  for (int step = begin; step < end; ++step) {
+    strategy.run([&] { optimizer.minimize(net->forward(batch(step)).square().mean(), net); });
+  }
+}
+
+Floats floats(const torch::Tensor& tensor) {
+  return Tensor(tensor.detach().to(torch::kFloat32).reshape({-1})).to_vector<float>();
+}
+
+Floats outputs(const TorchModule<Normed>& net) {
+  net->eval();
+  const Floats found = floats(net->forward(torch::tensor({{1.f, 2.f}, {-3.f, 0.5f}})));
+  net->train();
+  return found;
+}
+
+Floats all_values(const TorchModule<Normed>& net) {
+  Floats all;
+  for (const auto& [name, variable] : net.named_variables()) {
+    for (const float value : cast(variable.read_value(), kFloat32).to_vector<float>()) {
+      all.push_back(value);
+    }
+  }
+  return all;
+}
+
+TEST(TorchStatistics, AreEqualInAllCopiesAfterARun) {
+  MirroredStrategy strategy({"CPU:0", "CPU:1", "CPU:2"});
+  const auto scope = strategy.scope();
+  const TorchModule<Normed> net;
+  torch::Tensor expected = torch::zeros({2});
+  strategy.run([&] { net->forward(batch(0)); });
+  const auto means = strategy.run([&] { return Tensor(batch(0).mean(0)); });
+  for (size_t i = 0; i < 3; ++i) expected += 0.1 * torch::Tensor(means[i]) / 3;
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_TRUE(torch::allclose(net.copy(i).norm->running_mean, expected));
+    EXPECT_EQ(floats(net.copy(i).norm->running_mean), floats(net.copy(0).norm->running_mean));
+    EXPECT_EQ(floats(net.copy(i).norm->running_var), floats(net.copy(0).norm->running_var));
+    EXPECT_EQ(net.copy(i).norm->num_batches_tracked.item<int64_t>(), 1);
+  }
+}
+
+TEST(TorchStatistics, AreOneForEvaluationOnAllWorkers) {
+  std::vector<Floats> found(2);
+  std::vector<Floats> of_chief_alone(2);
+  test::on_workers(
+      2,
+      [&](MultiWorkerMirroredStrategy& strategy) {
+        const auto scope = strategy.scope();
+        const TorchModule<Normed> net;
+        train(strategy, net, 0, 5);
+        const auto id = static_cast<size_t>(strategy.worker_id());
+        found[id] = outputs(net);
+        if (strategy.is_chief()) of_chief_alone[id] = outputs(net);  // meets no other worker
+        train(strategy, net, 5, 6);
+      },
+      test::kTwoReplicas);
+  EXPECT_EQ(found[0], found[1]);
+  EXPECT_EQ(of_chief_alone[0], found[0]);
+}
+
+TEST(TorchStatistics, AreThoseThatACheckpointKeeps) {
+  const TemporaryFolder folder;
+  MirroredStrategy strategy({"CPU:0", "CPU:1", "CPU:2"});
+  const auto scope = strategy.scope();
+  const TorchModule<Normed> net;
+  train(strategy, net, 0, 3);
+  const Floats saved = all_values(net);
+  const Floats evaluated = outputs(net);
+  const std::string prefix = Checkpoint({{"net", net}}).save(folder.path() + "/model");
+  train(strategy, net, 3, 6);
+  const Floats uninterrupted = all_values(net);
+  const TorchModule<Normed> resumed;
+  Checkpoint({{"net", resumed}}).restore(prefix).assert_existing_objects_matched();
+  EXPECT_EQ(all_values(resumed), saved);  // bit for bit
+  EXPECT_EQ(outputs(resumed), evaluated);
+  train(strategy, resumed, 3, 6);
+  EXPECT_EQ(all_values(resumed), uninterrupted);
+}
+
+TEST(TorchStatistics, DoNotChangeInEvaluation) {
+  MirroredStrategy strategy({"CPU:0", "CPU:1"});
+  const auto scope = strategy.scope();
+  const TorchModule<Normed> net;
+  train(strategy, net, 0, 2);
+  const Floats before = all_values(net);
+  net->eval();
+  strategy.run([&] { net->forward(batch(0)); });
+  EXPECT_EQ(all_values(net), before);
+}
+
+TEST(TorchStatistics, KeepTheirValueInForwardPassesOutsideOfRun) {
+  MirroredStrategy strategy({"CPU:0", "CPU:1"});
+  const auto scope = strategy.scope();
+  const TorchModule<Normed> net;
+  train(strategy, net, 0, 2);
+  const Floats before = all_values(net);
+  ::testing::internal::CaptureStderr();
+  net->forward(torch::ones({2, 2}));  // in training mode
+  strategy.run([] {});
+  const std::string log = ::testing::internal::GetCapturedStderr();
+  EXPECT_NE(log.find("'norm.running_mean' was changed outside of run()"), std::string::npos) << log;
+  EXPECT_EQ(all_values(net), before);
+}
+
+TEST(TorchStatistics, OfOneReplicaAreTorchs) {
+  OneDeviceStrategy strategy("CPU:0");
+  const auto scope = strategy.scope();
+  const TorchModule<Normed> net;
+  const torch::nn::BatchNorm1d plain(2);
+  const torch::Tensor x = torch::tensor({{1.f, 2.f}, {-3.f, 0.5f}});
+  torch::nn::BatchNorm1d(plain)->forward(x);
+  net->forward(x);
+  strategy.run([] {});
+  EXPECT_EQ(floats(net->norm->running_mean), floats(plain->running_mean));
+}
+
+// Two norms, one after the other, over images.
+struct Images : torch::nn::Module {
+  Images()
+      : first(register_module("first", torch::nn::BatchNorm2d(3))),
+        conv(register_module("conv", torch::nn::Conv2d(3, 2, 2))),
+        second(register_module(
+            "second", torch::nn::BatchNorm2d(torch::nn::BatchNorm2dOptions(2).affine(false)))) {}
+  torch::Tensor forward(const torch::Tensor& x) { return second(torch::tanh(conv(first(x)))); }
+  torch::nn::BatchNorm2d first;
+  torch::nn::Conv2d conv;
+  torch::nn::BatchNorm2d second;
+};
+
+torch::Tensor images() {
+  return torch::sin(torch::arange(6 * 3 * 4 * 4, torch::kFloat32)).reshape({6, 3, 4, 4});
+}
+
+// What the module has learned from the images, which the replicas share out as `ends` says.
+Floats learned(Strategy& strategy, const TorchModuleOptions& options,
+               const std::vector<int64_t>& ends) {
+  const auto scope = strategy.scope();
+  const TorchModule<Images> net{options};
+  net.configure([](Images& first) {
+    for (torch::Tensor each : first.parameters()) {
+      each.copy_(torch::cos(torch::arange(each.numel())).reshape(each.sizes()));
+    }
+  });
+  TorchOptimizer<torch::optim::SGD> optimizer(net, torch::optim::SGDOptions(0.5));
+  for (int step = 0; step < 3; ++step) {
+    strategy.run([&] {
+      const auto id = static_cast<size_t>(get_replica_context()->replica_id_in_sync_group());
+      const torch::Tensor own = images().slice(0, id == 0 ? 0 : ends[id - 1], ends[id]);
+      optimizer.minimize((net->forward(own) - 0.5).pow(3).sum() / 100, net);
+    });
+  }
+  Floats all;
+  for (const auto& [name, variable] : net.named_variables()) {
+    if (name.ends_with("num_batches_tracked")) continue;
+    for (const float value : variable.read_value().to_vector<float>()) all.push_back(value);
+  }
+  return all;
+}
+
+void expect_near(const Floats& a, const Floats& b) {
+  ASSERT_EQ(a.size(), b.size());
+  for (size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i], b[i], 1e-5 * (1 + std::abs(b[i])));
+}
+
+TEST(SyncBatchNorm, TrainsAsOneReplicaOnTheWholeBatch) {
+  OneDeviceStrategy one("CPU:0");
+  const Floats whole = learned(one, {}, {6});
+  MirroredStrategy two({"CPU:0", "CPU:1"});
+  expect_near(learned(two, {.sync_batch_norm = true}, {2, 6}), whole);
+  MirroredStrategy three({"CPU:0", "CPU:1", "CPU:2"});
+  expect_near(learned(three, {.sync_batch_norm = true}, {1, 3, 6}), whole);
+  const Floats apart = learned(two, {}, {2, 6});
+  EXPECT_GT(std::abs(apart[0] - whole[0]), 1e-3);  // each replica with its own statistics
+}
+
+TEST(SyncBatchNorm, TrainsOnSeveralWorkers) {
+  OneDeviceStrategy one("CPU:0");
+  const Floats whole = learned(one, {}, {6});
+  std::vector<Floats> found(2);
+  for (const bool overlap : {false, true}) {
+    test::on_workers(2,
+                     [&](MultiWorkerMirroredStrategy& strategy) {
+                       found[static_cast<size_t>(strategy.worker_id())] =
+                           learned(strategy, {.sync_batch_norm = true}, {1, 2, 4, 6});
+                     },
+                     {.communication = {.bytes_per_pack = 1},
+                      .devices = {"CPU:0", "CPU:1"},
+                      .overlap = overlap});
+    EXPECT_EQ(found[0], found[1]);
+    expect_near(found[0], whole);
+  }
+}
+
+TEST(SyncBatchNorm, NeedsABatchNorm) {
+  MirroredStrategy strategy({"CPU:0", "CPU:1"});
+  const auto scope = strategy.scope();
+  EXPECT_ERROR(
+      Code::InvalidArgument, "has none",
+      TorchModule<torch::nn::LinearImpl>(TorchModuleOptions{.sync_batch_norm = true}, 2, 1));
+}
+
+}  // namespace
