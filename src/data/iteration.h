@@ -46,12 +46,6 @@ class IteratorCount {
   IteratorCount() = default;
   IteratorCount(const IteratorCount&) {}
   int64_t take() const { return count_.fetch_add(1, std::memory_order_relaxed); }
-  int64_t value() const { return count_.load(std::memory_order_relaxed); }
-  void raise_to(int64_t least) const {
-    int64_t now = value();
-    while (now < least && !count_.compare_exchange_weak(now, least, std::memory_order_relaxed)) {
-    }
-  }
 
  private:
   mutable std::atomic<int64_t> count_ = 0;

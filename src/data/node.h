@@ -107,10 +107,8 @@ class Node : public std::enable_shared_from_this<Node> {
   const Node& input(size_t index = 0) const { return *inputs[index]; }
 
   std::vector<std::shared_ptr<const Node>> inputs;
+  PassCount passes;
   std::optional<Seed> seed;  // of a stage that draws
-  // The passes that strategies began over the dataset that ends here. Iterators of this process
-  // alone do not count, because other workers do not know of them.
-  IteratorCount distributed_passes;
 };
 using NodePtr = std::shared_ptr<const Node>;
 

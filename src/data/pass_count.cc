@@ -33,4 +33,8 @@ void set_next_pass(const Dataset& dataset, int64_t number) {
   for_each_stage(dataset, [&](const Node& node) { node.passes.set_next(number); });
 }
 
+void raise_next_pass(const Dataset& dataset, int64_t least) {
+  for_each_stage(dataset, [&](const Node& node) { node.passes.raise_next(least); });
+}
+
 }  // namespace cohort::data::internal

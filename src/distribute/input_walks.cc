@@ -4,6 +4,7 @@
 #include "data/common_description.h"
 #include "data/dummy.h"
 #include "data/iterator.h"
+#include "data/pass_count.h"
 #include "distribute/input_agreement.h"
 
 namespace cohort::internal {
@@ -32,9 +33,7 @@ std::vector<Dataset> build_pipelines(const InputSource& source, const InputTerms
 
 }  // namespace
 
-int64_t InputWalks::next_pass() const {
-  return DatasetAccess::node(source_.datasets[0])->distributed_passes.value();
-}
+int64_t InputWalks::next_pass() const { return data::internal::next_pass(source_.datasets[0]); }
 
 InputTerms InputWalks::own_terms(std::optional<int64_t> pass) {
   InputTerms terms{.pass = pass.value_or(looked_at_ ? looked_at_->pass : next_pass())};
@@ -60,7 +59,7 @@ InputTerms InputWalks::agree(const DistributedInput& input, std::optional<int64_
   } else {
     throw_if_error(failure);
   }
-  DatasetAccess::node(source_.datasets[0])->distributed_passes.raise_to(terms.pass + 1);
+  data::internal::raise_next_pass(source_.datasets[0], terms.pass + 1);
   return terms;
 }
 
