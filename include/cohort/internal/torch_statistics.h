@@ -39,17 +39,16 @@ class TorchStatistics {
     }
   }
 
-  // After a run. All workers call it, and their replicas wrote the same buffers.
+  // After a run. All workers call it.
   void aggregate(Strategy& strategy, size_t copies) {
     const torch::NoGradGuard unrecorded;
-    const std::vector<size_t> written = find_written(copies);
+    const std::vector<size_t> written = written_anywhere(strategy, copies);
     if (written.empty()) return;
     std::vector<std::optional<Tensor>> packs;
     for (size_t copy = 0; copy < copies; ++copy) {
       packs.emplace_back(pack(strategy, copy, written));
     }
     const at::Tensor means = strategy.reduce(ReduceOp::Mean, PerReplica<Tensor>(std::move(packs)));
-    if (means[0].item<double>() != mark_of(written)) throw_other_buffers(written);
     for (size_t copy = 0; copy < copies; ++copy) unpack(means, copy, written);
     for (const size_t i : written) agreed_[i].value.copy_(buffers_.of_copy(0)[i]);
   }
@@ -74,30 +73,35 @@ class TorchStatistics {
     warned_ = true;
   }
 
-  std::vector<size_t> find_written(size_t copies) const {
-    std::vector<size_t> written;
-    for (size_t i = 0; i < agreed_.size(); ++i) {
-      bool same = true;
-      for (size_t copy = 0; same && copy < copies; ++copy) {
-        same = same_bytes(buffers_.of_copy(copy)[i], agreed_[i].value);
-      }
-      if (!same) written.push_back(i);
+  bool is_written(size_t buffer, size_t copies) const {
+    for (size_t copy = 0; copy < copies; ++copy) {
+      if (!same_bytes(buffers_.of_copy(copy)[buffer], agreed_[buffer].value)) return true;
     }
-    return written;
+    return false;
   }
 
-  // Tells sets of buffers apart; small enough for sums of it to be exact.
-  static double mark_of(const std::vector<size_t>& written) {
-    uint64_t mark = 0;
-    for (const size_t i : written) mark = (mark * 1000003 + i + 1) % 0xffffffff;
-    return static_cast<double>(mark);
+  // What a replica of any worker wrote. Workers can differ, as when one has no data, so they
+  // exchange it.
+  std::vector<size_t> written_anywhere(Strategy& strategy, size_t copies) const {
+    if (agreed_.empty()) return {};
+    std::vector<int32_t> flags;
+    for (size_t i = 0; i < agreed_.size(); ++i) flags.push_back(is_written(i, copies) ? 1 : 0);
+    if (strategy.num_replicas_in_sync() > static_cast<int>(copies)) {
+      const std::vector<std::optional<Tensor>> parts(copies, Tensor::from(flags));
+      flags = strategy.reduce(ReduceOp::Max, PerReplica<Tensor>(parts)).to_vector<int32_t>();
+    }
+    std::vector<size_t> written;
+    for (size_t i = 0; i < flags.size(); ++i) {
+      if (flags[i] != 0) written.push_back(i);
+    }
+    return written;
   }
 
   // In double precision, where the mean of equal numbers is that number.
   Tensor pack(const Strategy& strategy, size_t copy, const std::vector<size_t>& written) const {
     const int id = strategy.extended().replica_id(copy);
     const double share = id == 0 ? strategy.num_replicas_in_sync() : 0;
-    std::vector<at::Tensor> parts{torch::full({1}, mark_of(written), torch::kFloat64)};
+    std::vector<at::Tensor> parts;
     for (const size_t i : written) {
       const at::Tensor value = buffers_.of_copy(copy)[i];
       const at::Tensor part = value.reshape({-1}).to(torch::kFloat64);
@@ -107,21 +111,12 @@ class TorchStatistics {
   }
 
   void unpack(const at::Tensor& means, size_t copy, const std::vector<size_t>& written) {
-    int64_t at = 1;
+    int64_t at = 0;
     for (const size_t i : written) {
       at::Tensor value = buffers_.of_copy(copy)[i];
       value.copy_(means.slice(0, at, at + value.numel()).reshape(value.sizes()));
       at += value.numel();
     }
-  }
-
-  [[noreturn]] void throw_other_buffers(const std::vector<size_t>& written) const {
-    throw Error(Code::FailedPrecondition,
-                "[TorchModule] the replicas of this worker wrote '" +
-                    buffers_.variables()[written[0]].name() + "' and " +
-                    std::to_string(written.size() - 1) +
-                    " other buffers in this run, but those of another worker wrote others; all "
-                    "replicas must run the same layers in training mode");
   }
 
   SharedTensors& buffers_;
