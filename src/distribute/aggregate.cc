@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/purpose.h"
 #include "base/raise.h"
 #include "cohort/ops.h"
 #include "distribute/merge_point.h"
@@ -118,7 +119,8 @@ Tensor trace_aggregate(ReplicaContext& replica, const DistributedVariable& varia
     return aggregate_values(replica, variable, given.value);
   }
   const std::vector<Tensor> reduced = replica.all_reduce(
-      ReduceOp::Sum, std::vector<Tensor>{given.value, count_of(variable, given.is_number)});
+      ReduceOp::Sum, std::vector<Tensor>{given.value, count_of(variable, given.is_number)}, {},
+      Site());
   return unless_numbers(variable, reduced[0], reduced[1]);
 }
 
@@ -134,19 +136,20 @@ Tensor aggregate_values(ReplicaContext& replica, const DistributedVariable& vari
                         const Tensor& value) {
   const VariableAggregation aggregation = variable.options().aggregation;
   if (aggregation != VariableAggregation::OnlyFirstReplica) {
-    return replica.all_reduce(reduce_op_of(aggregation), value);
+    return replica.all_reduce(reduce_op_of(aggregation), value, {}, Site());
   }
   if (value.dtype() == kBool) {  // has no sum
     return cast(aggregate_values(replica, variable, cast(value, kUInt8)), kBool);
   }
   const bool first = replica.replica_id_in_sync_group() == 0;
-  return replica.all_reduce(ReduceOp::Sum, first ? value : zeros_like(value));
+  return replica.all_reduce(ReduceOp::Sum, first ? value : zeros_like(value), {}, Site());
 }
 
 Tensor aggregate(ReplicaContext& replica, const DistributedVariable& variable,
                  const WrittenValue& given, WritersTurn* turn) {
   if (replica.num_replicas_in_sync() == 1) return given.value;
   const RecordingPause unheard;
+  const CollectivePurpose purpose(fmt::format("a write of variable '{}'", variable.name()));
   // A number takes the variable's dtype, so that it meets the tensors of other replicas.
   const WrittenValue own{given.is_number
                              ? fit_to_variable(variable.first_copy(), given.value, "Variable")
@@ -168,11 +171,12 @@ IndexedSlices aggregate(ReplicaContext& replica, const DistributedVariable& vari
                         const IndexedSlices& slices) {
   if (replica.num_replicas_in_sync() == 1) return slices;
   const RecordingPause unheard;
+  const CollectivePurpose purpose(fmt::format("a scatter to variable '{}'", variable.name()));
   if (variable.options().aggregation != VariableAggregation::OnlyFirstReplica) {
-    return replica.all_reduce(reduce_op_of(variable.options().aggregation), slices);
+    return replica.all_reduce(reduce_op_of(variable.options().aggregation), slices, {}, Site());
   }
   const bool first = replica.replica_id_in_sync_group() == 0;
-  return replica.all_reduce(ReduceOp::Sum, first ? slices : without_rows(slices));
+  return replica.all_reduce(ReduceOp::Sum, first ? slices : without_rows(slices), {}, Site());
 }
 
 void await_other_copies(ReplicaContext& replica) {

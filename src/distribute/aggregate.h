@@ -12,8 +12,8 @@ namespace cohort::internal {
 // replica of any worker gives one, Sum throws InvalidArgument in every replica of every worker.
 // `turn` is locked in replica 0 before any replica goes on: writes of other runs wait until it has
 // been unlocked.
-Tensor aggregate(ReplicaContext& replica, const DistributedVariable& variable, const Tensor& value,
-                 WritersTurn* turn = nullptr);
+Tensor aggregate(ReplicaContext& replica, const DistributedVariable& variable,
+                 const WrittenValue& given, WritersTurn* turn = nullptr);
 // Sum and Mean join the rows of all replicas.
 IndexedSlices aggregate(ReplicaContext& replica, const DistributedVariable& variable,
                         const IndexedSlices& slices);

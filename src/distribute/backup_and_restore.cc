@@ -48,8 +48,10 @@ void BackupAndRestore::resume(const DistributedDataset& data) {
     report_.steps = place->steps;
     position_ = place->position;
   } else {
-    position_ = data.iterator().save();
-    backup_->begin({.steps = 0, .position = position_});
+    backup_->begin([&] {
+      position_ = data.iterator().save();
+      return internal::TrainingPlace{0, position_};
+    });
   }
 }
 

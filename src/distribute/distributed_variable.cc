@@ -7,6 +7,7 @@
 #include "base/raise.h"
 #include "cohort/device.h"
 #include "distribute/context.h"
+#include "distribute/variables.h"
 #include "ops/dispatch.h"
 
 namespace cohort::internal {

@@ -74,6 +74,8 @@ MultiWorkerExtended::~MultiWorkerExtended() = default;
 
 void MultiWorkerExtended::join(std::chrono::milliseconds timeout, bool resumes) {
   if (is_alone()) return;
+  const AdoptedPurpose nobodys(nullptr);  // a worker that starts meets others that recover
+  const CollectivePurpose purpose("the start of the strategy");
   note_joint_training();
   gradients_.reset();
   group_.reset();
@@ -172,9 +174,9 @@ std::vector<int64_t> MultiWorkerExtended::sum_numbers(const std::vector<int64_t>
                                                       const std::string& what) {
   if (is_alone()) return here;
   const MeetingClock::Scope meeting(*meetings_);
-  Communicator workers = group_->communicator();
-  return all_reduce_named(workers, {Tensor::from(here)}, ReduceOp::Sum, what,
-                          collective_options(options_.communication))[0]
+  const CollectivePurpose purpose(what);
+  return group_->communicator()
+      .all_reduce(Tensor::from(here), ReduceOp::Sum, collective_options(options_.communication))
       .to_vector<int64_t>();
 }
 

@@ -5,6 +5,8 @@
 #include <numeric>
 
 #include "cohort/ops.h"
+#include "collectives/access.h"
+#include "collectives/dense.h"
 #include "distribute/check_components.h"
 #include "distribute/context.h"
 #include "distribute/multi_worker_extended.h"
@@ -122,6 +124,8 @@ void MultiWorkerExtended::meet(ReplicaContext& context, ReplicaCall& own,
       context.local_replica(), call,
       [&](std::span<void* const> owns) {
         const ReplicaCalls calls(owns);
+        // Other workers, which may make the call, would wait for this one.
+        or_refuse(CollectiveAccess::group(group_->communicator()), [&] { calls.check_same(); });
         const AdoptedPurpose of_the_first(calls[0].purpose);  // whichever replica this is
         once(calls);
       },
@@ -148,7 +152,6 @@ std::vector<Gradient> MultiWorkerExtended::all_reduce_gradients(
 
 // What this worker's replicas have decides nothing but its part: others may have more, or less.
 void MultiWorkerExtended::reduce_gradients(const ReplicaCalls& calls) {
-  calls.check_same();
   const ModeScope cross({&strategy(), nullptr});
   const bool is_mean = calls[0].op == ReduceOp::Mean;
   const ReduceOp op = is_mean ? ReduceOp::Sum : calls[0].op;
@@ -185,6 +188,8 @@ Gradients MultiWorkerExtended::replica_sum_gradients(ReplicaContext& context, co
     return MirroredExtended::replica_sum_gradients(context, own, variables);
   }
   const RecordingPause unheard;
+  std::optional<CollectivePurpose> purpose;
+  if (thread_dispatch().builder != nullptr) purpose.emplace(describe_presence(own, variables));
   ReplicaCall call{.what = "apply_gradients", .values = own, .options = options_.communication};
   meet(context, call, [&](const ReplicaCalls& calls) { sum_gradients(calls, variables); });
   return std::move(call.results);
@@ -221,7 +226,6 @@ std::vector<Gradient> MultiWorkerExtended::trace_sums(const ReplicaGradients& ow
 
 void MultiWorkerExtended::sum_gradients(const ReplicaCalls& calls,
                                         const std::vector<Variable>& variables) {
-  calls.check_same();
   ReplicaGradients own;
   for (size_t replica = 0; replica < calls.size(); ++replica) {
     own.emplace_back(calls[replica].values.begin(), calls[replica].values.end());

@@ -391,6 +391,16 @@ TEST(MultiWorker, AnUpdateTakesWhatOnlyOtherWorkersHave) {
 // --- Programs that diverge
 
 // Both calls reduce one float32: without a comparison of what they are for they would be added up.
+void expect_on_all(const std::vector<Status>& statuses, std::initializer_list<const char*> parts) {
+  for (const Status& status : statuses) {
+    EXPECT_EQ(status.root().code, Code::FailedPrecondition) << status.to_string();
+    for (const char* const part : parts) {
+      EXPECT_NE(status.to_string().find(part), std::string::npos)
+          << part << " in " << status.to_string();
+    }
+  }
+}
+
 TEST(MultiWorker, NamesBothCallsOfProgramsThatDiverge) {
   const auto statuses = run_workers(2, [](MultiWorkerMirroredStrategy& strategy) {
     const auto own = strategy.run([] { return Tensor(1.f); });
@@ -400,15 +410,31 @@ TEST(MultiWorker, NamesBothCallsOfProgramsThatDiverge) {
       strategy.run([] { return get_replica_context()->all_reduce(ReduceOp::Sum, Tensor(1.f)); });
     }
   });
-  for (const Status& status : statuses) {
-    EXPECT_EQ(status.root().code, Code::FailedPrecondition) << status.to_string();
-    for (const char* const part :
-         {"/task:0) makes all_reduce(Sum)", "/task:1) makes all_reduce(Sum)", " for reduce at ",
-          " for all_reduce at ", "multi_worker_test.cc:"}) {
-      EXPECT_NE(status.to_string().find(part), std::string::npos)
-          << part << " in " << status.to_string();
+  expect_on_all(statuses, {"/task:0) makes all_reduce(Sum)", "/task:1) makes all_reduce(Sum)",
+                           " for reduce at ", " for all_reduce at ", "multi_worker_test.cc:"});
+}
+
+TEST(MultiWorker, NamesBothVariablesWhereWorkersWriteDifferentOnes) {
+  const auto statuses = run_workers(2, [](MultiWorkerMirroredStrategy& strategy) {
+    std::vector<Variable> variables;
+    for (const char* const name : {"a", "b"}) {
+      variables.push_back(strategy.create([name] {
+        return Variable(0.f, {.name = name, .aggregation = VariableAggregation::Sum});
+      }));
     }
-  }
+    Variable& own = variables[static_cast<size_t>(strategy.worker_id())];
+    strategy.run([&] { own.assign_add(Tensor(1.f)); });
+  });
+  expect_on_all(statuses, {"a write of variable 'a'", "a write of variable 'b'"});
+}
+
+TEST(MultiWorker, DoesNotReduceOneValuePerWorkerWithOnePerReplica) {
+  const auto statuses = run_workers(2, [](MultiWorkerMirroredStrategy& strategy) {
+    const auto own = strategy.run([] { return Tensor(1.f); });
+    strategy.worker_id() == 0 ? strategy.reduce(ReduceOp::Mean, own)
+                              : strategy.reduce(ReduceOp::Mean, Tensor(1.f));
+  });
+  expect_on_all(statuses, {"for reduce at", "for reduce of one value per worker at"});
 }
 
 }  // namespace

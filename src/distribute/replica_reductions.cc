@@ -1,5 +1,7 @@
 #include "distribute/replica_reductions.h"
 
+#include <optional>
+
 #include "base/raise.h"
 #include "cohort/ops.h"
 #include "distribute/check_components.h"
@@ -202,11 +204,16 @@ std::vector<Gradient> StrategyExtended::replica_all_reduce(ReplicaContext& conte
 
 Gradients StrategyExtended::replica_sum_gradients(ReplicaContext& context, const Gradients& own,
                                                   const std::vector<Variable>& variables) {
-  if (!internal::is_tracing_alone(context)) {
+  if (internal::thread_dispatch().builder == nullptr) {
     return context.all_reduce(ReduceOp::Sum, own, {}, Site());
   }
+  // A traced step has one form, so the replicas compare which gradients they have.
   const internal::CollectivePurpose purpose(internal::describe_presence(own, variables));
-  return internal::trace_all_reduce(ReduceOp::Sum, own, context.num_replicas_in_sync(), {});
+  if (internal::is_tracing_alone(context)) {
+    return internal::trace_all_reduce(ReduceOp::Sum, own, context.num_replicas_in_sync(), {});
+  }
+  const internal::RecordingPause unheard;
+  return replica_all_reduce(context, ReduceOp::Sum, own, {});
 }
 
 GatheredValue StrategyExtended::replica_all_gather(ReplicaContext& context, const Tensor& value,
@@ -230,8 +237,11 @@ std::vector<Gradient> ReplicaContext::all_reduce_values(ReduceOp op,
   check(options);
   if (num_replicas_in_sync() == 1) return values;
   const bool is_tracing = internal::is_tracing_alone(*this);
-  const internal::CollectivePurpose purpose(
-      is_tracing ? internal::describe_presence(values) : "all_reduce", site);
+  // What the library itself reduces is for the purpose that its caller has.
+  std::optional<internal::CollectivePurpose> purpose;
+  if (site.line != 0 || internal::CollectivePurpose::current() == nullptr) {
+    purpose.emplace(is_tracing ? internal::describe_presence(values) : "all_reduce", site);
+  }
   if (is_tracing) {
     return internal::trace_all_reduce(op, values, num_replicas_in_sync(), options);
   }

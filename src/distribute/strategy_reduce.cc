@@ -120,7 +120,10 @@ DType mean_dtype(DType dtype) {
 
 Tensor Strategy::reduce_value(ReduceOp op, const DistributedValue& value, const ReduceAxes& axes,
                               Site site) {
-  const internal::CollectivePurpose purpose("reduce", site);
+  // One value per worker and one per replica are counted differently.
+  const bool per_worker = internal::is_of_this_worker(value);
+  const internal::CollectivePurpose purpose(
+      per_worker ? "reduce of one value per worker" : "reduce", site);
   if (!axes.axes.empty()) return reduce_along(op, value, axes);
   return here(extended_->reduce_to(op, value, this_device()).value().dense());
 }
@@ -129,8 +132,7 @@ Tensor Strategy::reduce_along(ReduceOp op, const DistributedValue& value, const 
   const Axes along(axes.axes);
   const bool of_workers =
       num_replicas_in_sync() > static_cast<int>(extended_->num_local_replicas());
-  const bool is_plain = value.kind() == DistributedValue::Kind::Plain;
-  if (internal::is_common(value) && !(of_workers && is_plain)) {
+  if (internal::is_common(value) && !(of_workers && internal::is_of_this_worker(value))) {
     return reduce_locally(op, reduce_value(op, value, {}, {}), along);
   }
   const LocalParts parts = reduce_components(op, value, along, of_workers);

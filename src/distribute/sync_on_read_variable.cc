@@ -1,5 +1,8 @@
 #include "distribute/sync_on_read_variable.h"
 
+#include <fmt/format.h>
+
+#include "base/purpose.h"
 #include "base/raise.h"
 #include "cohort/ops.h"
 #include "distribute/aggregate.h"
@@ -7,6 +10,13 @@
 #include "distribute/variable_scopes.h"
 
 namespace cohort::internal {
+namespace {
+
+std::string read_purpose(const DistributedVariable& variable) {
+  return fmt::format("a read of variable '{}'", variable.name());
+}
+
+}  // namespace
 
 Tensor SyncOnReadVariable::read() const {
   const VariableUse where = use("read");
@@ -23,6 +33,7 @@ Tensor SyncOnReadVariable::convert() const {
   const VariableUse where = use("read");
   if (where.replica == nullptr || !syncs_on_read()) return read();
   require_aggregation("read");
+  const CollectivePurpose purpose(read_purpose(*this));
   return aggregate_values(*where.replica, *this, copy(*where.copy).read());
 }
 
@@ -37,6 +48,7 @@ void SyncOnReadVariable::accumulate(const Tensor& delta) {
 
 Tensor SyncOnReadVariable::read_across() const {
   require_aggregation("read");
+  const CollectivePurpose purpose(read_purpose(*this));
   const ModeScope across({&owner(), nullptr});
   if (options().aggregation == VariableAggregation::OnlyFirstReplica) {
     return owner().extended().from_first_worker(copy(0).read());

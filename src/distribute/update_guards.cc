@@ -169,6 +169,11 @@ bool passes_finite_guard(ReplicaContext& replica, const PlannedUpdate& update) {
   return action != GuardAction::Skip;
 }
 
+bool divergence_guard_is_due(const GuardOptions& options, int64_t updates) {
+  if (options.divergence == GuardAction::Off || options.divergence_interval <= 0) return false;
+  return updates == 1 || updates % options.divergence_interval == 0;
+}
+
 void guard_write_across(const Strategy& strategy, std::string_view what,
                         const std::string& variable, const Tensor& value) {
   const auto* workers = dynamic_cast<const MultiWorkerExtended*>(&strategy.extended());

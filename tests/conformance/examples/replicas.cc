@@ -20,13 +20,15 @@ Attrs of_port(int64_t port) {
   return Attrs{{"port", port},
                {"bytes_per_pack", int64_t{0}},
                {"timeout", 1.0},
-               {"implementation", int64_t{0}}};
+               {"implementation", int64_t{0}},
+               {"what", std::string("numbers")},
+               {"file", std::string("program.cc")},
+               {"line", int64_t{1}}};
 }
 
 Attrs reduction(int64_t op, int64_t port) {
   Attrs attrs = of_port(port);
   attrs.set("op", op);
-  attrs.set("what", std::string("numbers"));
   return attrs;
 }
 
@@ -37,9 +39,7 @@ std::vector<OpExample> worker_examples(const Tensor& matrix) {
       {.op = "WorkerAllReduce",
        .inputs = {matrix, Tensor({5.0})},
        .call =
-           [](In in) {
-             return internal::worker_all_reduce(kNoWorkerPort, ReduceOp::Max, in, "", {});
-           },
+           [](In in) { return internal::worker_all_reduce(kNoWorkerPort, ReduceOp::Max, in, {}); },
        .torch = same,
        .more_inputs = {{Tensor(2.5)}, {zeros({0, 3}, kFloat64)}},
        .bad_calls = {bad("WorkerAllReduce", {matrix}, reduction(5, 0), "no reduction number 5"),
@@ -74,7 +74,10 @@ std::vector<OpExample> replica_examples() {
                  {"replicas", replicas},
                  {"bytes_per_pack", int64_t{0}},
                  {"timeout", 1.0},
-                 {"implementation", int64_t{0}}};
+                 {"implementation", int64_t{0}},
+                 {"what", std::string("numbers")},
+                 {"file", std::string("program.cc")},
+                 {"line", int64_t{1}}};
   };
   OpExample sum = all_reduce(ReduceOp::Sum);
   sum.bad_calls = {bad("ReplicaAllReduce", {matrix}, attrs(5, 1), "no reduction number 5"),
