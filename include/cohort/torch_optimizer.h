@@ -49,6 +49,13 @@ class TorchOptimizer {
   // Number of steps made.
   Variable iterations() const { return updates_.iterations(); }
 
+  // The number of steps and what torch's optimizer keeps: its state and its options, learning rate
+  // included. The optimizer must outlive the checkpoint.
+  operator Trackable() const {
+    const Count count{updates_};
+    return Checkpoint({{"iterations", count}, {"torch", torch_state()}});
+  }
+
   // The own replica's; outside of `run` the first, whose options the others get before the next
   // run. Its step() is not for users: it moves one copy alone.
   Optimizer& operator*() const { return own_copy(); }
@@ -66,6 +73,11 @@ class TorchOptimizer {
   }
 
  private:
+  // The variable is another one after the first step.
+  struct Count {
+    nn::NamedVariables named_variables() const { return {{"", updates.iterations()}}; }
+    const internal::ForeignUpdates& updates;
+  };
   struct State : internal::RunObserver {
     void before_run() override {
       if (handed_out) spread_options();
@@ -90,10 +102,52 @@ class TorchOptimizer {
     if (!internal::current_component()) state_->handed_out = true;
     return *state_->copies[internal::own_torch_copy(state_->copies.size())];
   }
+  // That of the first copy, for all of them: copies step alike.
+  Trackable torch_state() const;
+  static void load(Optimizer& copy, const std::string& saved);
 
   std::shared_ptr<State> state_ = std::make_shared<State>();
   internal::ForeignUpdates updates_;
 };
+
+template <typename Optimizer>
+Trackable TorchOptimizer<Optimizer>::torch_state() const {
+  return Trackable::bytes(
+      [this] {
+        std::ostringstream bytes;
+        torch::save(*state_->copies[0], bytes);
+        return bytes.str();
+      },
+      [this](const std::string& saved) {
+        for (const auto& copy : state_->copies) load(*copy, saved);
+      });
+}
+
+template <typename Optimizer>
+void TorchOptimizer<Optimizer>::load(Optimizer& copy, const std::string& saved) {
+  // Torch adds to the state that is there, and leaves the options alone.
+  auto before = std::move(copy.state());
+  copy.state().clear();
+  try {
+    std::istringstream bytes(saved);
+    torch::serialize::InputArchive archive, groups;
+    archive.load_from(bytes);
+    copy.load(archive);
+    archive.read("param_groups", groups);
+    for (size_t i = 0; i < copy.param_groups().size(); ++i) {
+      torch::serialize::InputArchive group, options;
+      groups.read("param_groups/" + std::to_string(i), group);
+      group.read("options", options);
+      copy.param_groups()[i].options().serialize(options);
+    }
+  } catch (const c10::Error& error) {
+    copy.state() = std::move(before);
+    throw Error(Code::DataLoss,
+                std::string("[TorchOptimizer] the saved state is not that of an optimizer of this "
+                            "kind: ") +
+                    error.what_without_backtrace());
+  }
+}
 
 template <typename Optimizer>
 template <typename Net, typename F>

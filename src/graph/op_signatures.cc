@@ -203,6 +203,7 @@ constexpr Line kLines[] = {
     {"ReplicaAllReduce", 1, kMany,
      "op:int replicas:int bytes_per_pack:int timeout:float implementation:int what:text "
      "file:text line:int"},
+    {"Require", 2, 2, "text:text"},
     {"Reshape", 1, 1, "shape:shape"},
     {"ReshapeLike", 2, 2, ""},
     {"Round", 1, 1, ""},

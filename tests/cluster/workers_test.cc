@@ -173,6 +173,28 @@ TEST_F(Backups, AProgramThatIsStartedAgainGoesOn) {
   expect_end(*workers, result);
 }
 
+TEST_F(Backups, ASecondRunIsRefusedUntilTheFirstHasEndedHoweverItEnds) {
+  const std::string result = undisturbed();
+  const TemporaryFolder folder;
+  const auto first = start(folder.path());
+  ASSERT_TRUE(first->await_output(0, "made 10")) << (*first)[0].output();
+  (*first)[1].freeze();  // it does not end before the second run has begun
+  const auto second = start(folder.path());
+  for (int id = 0; id < 2; ++id) {
+    EXPECT_EQ((*second)[id].wait(seconds(30)), 1) << (*second)[id].output();
+    const std::string said = (*second)[id].output();
+    EXPECT_NE(said.find("failed: FAILED_PRECONDITION"), std::string::npos) << said;
+    EXPECT_NE(said.find("in use by process " + std::to_string((*first)[0].id()) + " on host"),
+              std::string::npos)
+        << said;
+  }
+  // Its successor finds the folder free although it was killed.
+  for (int id = 0; id < 2; ++id) (*first)[id].send(SIGKILL);
+  for (int id = 0; id < 2; ++id) (*first)[id].wait();
+  const auto third = start(folder.path());
+  expect_end(*third, result);
+}
+
 // What each launcher sets for process `rank` of two on this host.
 using Launcher = ScopedEnvironment::Variables (*)(const std::string& rank, const std::string& job);
 

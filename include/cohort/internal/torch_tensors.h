@@ -127,6 +127,18 @@ class SharedTensors {
     std::vector<bool> started = {};
   };
 
+  // What torch cannot share the memory of, it would have values of its own for, which nobody
+  // trains.
+  static void require_held(const Variable& component) {
+    if (held_value(component).defined()) return;
+    throw Error(Code::FailedPrecondition,
+                "[TorchModule] the value of '" + component.name() +
+                    "' is not in the memory of this process, where torch needs it: it is on a "
+                    "parameter server, or part of a graph that is being built. Use a strategy "
+                    "that keeps variables here (MirroredStrategy, MultiWorkerMirroredStrategy), "
+                    "or make Variables and call torch in a COHORT_FUNCTION that the workers run");
+  }
+
   bool has_own(size_t variable) const { return components_[variable].size() == tensors_.size(); }
 
   // A number that depends on some of the elements, spread over the tensor.
