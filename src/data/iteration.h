@@ -91,9 +91,11 @@ struct Context {
   // The iterator only looks at an element: a source that cannot begin anew keeps what it makes.
   bool looks = false;
 
-  // Whether a parallel stage, with that option of its own, keeps the order.
-  bool keeps_order(const std::optional<bool>& deterministic = std::nullopt) const {
-    return counted || deterministic.value_or(options.deterministic.value_or(true));
+  // Whether a parallel stage keeps the order.
+  bool keeps_order() const { return counted || options.deterministic.value_or(true); }
+  // The same for a stage that has the option itself.
+  bool keeps_order(const std::optional<bool>& deterministic) const {
+    return deterministic ? counted || *deterministic : keeps_order();
   }
   Walk walk(const Node& node) const { return {&node, branch}; }
   // That of a stage's input, where it has several.
