@@ -149,7 +149,7 @@ class Trainer {
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
 
-  // Throws InvalidArgument for elements that are no pairs, for datasets without an element and for
+  // Throws InvalidArgument for elements that are not pairs, for datasets without an element and for
   // workers whose options differ, and what callbacks throw. Data without end is InvalidArgument for
   // evaluate() and predict(). A dataset that shuffles has another order in each epoch of each call,
   // whichever Trainer makes it; a training that goes on from a backup continues the orders it had.
@@ -162,7 +162,7 @@ class Trainer {
 
   // For callbacks.
   const TrainingProgress& progress() const;
-  // fit() ends behind the steps that run, with the running epoch's figures so far. When one of
+  // fit() ends after the steps that run, with the running epoch's figures so far. When one of
   // several workers calls it, all end after the same step. Any thread may call it.
   void stop();
   // Whether this is the worker that writes files and speaks.

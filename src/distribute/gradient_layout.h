@@ -19,7 +19,7 @@ class VariableList {
 
   size_t size() const { return all_.size(); }
   bool operator==(const VariableList& other) const;
-  // Whether a variable has ended: nobody can ask for this list again.
+  // Whether a variable has ended. Then no call can use this list again.
   bool is_gone() const;
 
  private:

@@ -106,7 +106,7 @@ class MultiWorkerExtended : public MirroredExtended {
   // The sums of all workers' gradients, as nodes of the graph that is being built.
   std::vector<Gradient> trace_sums(const ReplicaGradients& own,
                                    const std::vector<Variable>& variables);
-  // Set everybody's results.
+  // Set the results of all replicas.
   void reduce_gradients(const ReplicaCalls& calls);
   void sum_gradients(const ReplicaCalls& calls, const std::vector<Variable>& variables);
 

@@ -16,7 +16,7 @@ class WriteOrder {
   void lock() { begin(nullptr, 1); }
   void unlock() { end_part(nullptr); }
 
-  // Waits until nobody writes; then `run` does, until it has ended all parts.
+  // Waits until no run writes. Then `run` writes, until it has ended all parts.
   void begin(const void* run, size_t parts);
   // The same, but throws FailedPrecondition while another run writes.
   void begin_alone(const void* run, size_t parts);

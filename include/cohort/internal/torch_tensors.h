@@ -127,8 +127,8 @@ class SharedTensors {
     std::vector<bool> started = {};
   };
 
-  // What torch cannot share the memory of, it would have values of its own for, which nobody
-  // trains.
+  // Torch must share the memory of each variable. Otherwise the module would compute with a second
+  // set of values, which no optimizer updates.
   static void require_held(const Variable& component) {
     if (held_value(component).defined()) return;
     throw Error(Code::FailedPrecondition,
