@@ -9,6 +9,7 @@
 #include "cohort/ops.h"
 #include "distribute/merge_point.h"
 #include "distribute/replica_reductions.h"
+#include "distribute/undefined_gradients.h"
 #include "ops/dispatch.h"
 #include "ops/require.h"
 #include "ops/variable_ops.h"
@@ -18,14 +19,19 @@ namespace {
 
 using Owners = PerReplica<const DistributedVariable*>;
 
-// Replicas that write different variables at one meeting have lost step.
-void check_same_variable(const Owners& owners) {
+// What members compare.
+std::string purpose_of(std::string_view write, const DistributedVariable& variable) {
+  return fmt::format("{} of variable {}", write, variable.label());
+}
+
+// Replicas that write something else at one meeting have lost step.
+void check_same_write(const Owners& owners, const PerReplica<Write>& hows) {
   for (size_t i = 1; i < owners.size(); ++i) {
-    if (owners[i] == owners[0]) continue;
+    if (owners[i] == owners[0] && hows[i] == hows[0]) continue;
     raise(Code::FailedPrecondition,
-          "[Variable] replica 0 writes variable '{}' while replica {} writes '{}'; writes with an "
-          "aggregation must come in the same order in all replicas",
-          owners[0]->name(), i, owners[i]->name());
+          "[Variable] replica 0 calls {}, while replica {} calls {}; writes with an aggregation "
+          "must come in the same order in all replicas",
+          purpose_of(name_of(hows[0]), *owners[0]), i, purpose_of(name_of(hows[i]), *owners[i]));
   }
 }
 
@@ -54,13 +60,21 @@ bool spans_workers(const DistributedVariable& variable) {
 // What a replica adds to the count of numbers, in a dtype that travels with the values where it
 // can. A sum of ones is never 0 in it.
 Tensor count_of(const DistributedVariable& variable, bool is_number) {
+  constexpr int kMostInOneByte = 127;
   const DType dtype = variable.first_copy().dtype;
-  return cast(Tensor(is_number ? 1 : 0), is_floating(dtype) ? dtype : kInt64);
+  const bool holds_count =
+      size_of(dtype) > 1 || variable.owner().num_replicas_in_sync() <= kMostInOneByte;
+  const bool fits = is_floating(dtype) || (is_integer(dtype) && holds_count);
+  return cast(Tensor(is_number ? 1 : 0), fits ? dtype : kInt64);
 }
 
-// `sum`, unless some replica wrote a number.
+// `sum`, unless some replica wrote a number. In a graph that is found out when it runs.
 Tensor unless_numbers(const DistributedVariable& variable, const Tensor& sum, const Tensor& count) {
-  return require_true(sum, equal(count, zeros_like(count)), number_in_sum(variable));
+  if (count.is_symbolic()) {
+    return require_true(sum, equal(count, zeros_like(count)), number_in_sum(variable));
+  }
+  if (count.to<double>() != 0) refuse_number(variable);
+  return sum;
 }
 
 Tensor part(const DistributedValue& reduced, size_t replica) {
@@ -124,12 +138,6 @@ Tensor trace_aggregate(ReplicaContext& replica, const DistributedVariable& varia
   return unless_numbers(variable, reduced[0], reduced[1]);
 }
 
-// No rows, of the same kind.
-IndexedSlices without_rows(const IndexedSlices& slices) {
-  const std::vector<Range> none{{.begin = 0, .end = 0}};
-  return {slice(slices.values, none), slice(slices.indices, none), slices.dense_shape};
-}
-
 }  // namespace
 
 Tensor aggregate_values(ReplicaContext& replica, const DistributedVariable& variable,
@@ -145,11 +153,11 @@ Tensor aggregate_values(ReplicaContext& replica, const DistributedVariable& vari
   return replica.all_reduce(ReduceOp::Sum, first ? value : zeros_like(value), {}, Site());
 }
 
-Tensor aggregate(ReplicaContext& replica, const DistributedVariable& variable,
-                 const WrittenValue& given, WritersTurn* turn) {
+Tensor aggregate(ReplicaContext& replica, const DistributedVariable& variable, Write how,
+                 const WrittenValue& given) {
   if (replica.num_replicas_in_sync() == 1) return given.value;
   const RecordingPause unheard;
-  const CollectivePurpose purpose(fmt::format("a write of variable '{}'", variable.name()));
+  const CollectivePurpose purpose(purpose_of(name_of(how), variable));
   // A number takes the variable's dtype, so that it meets the tensors of other replicas.
   const WrittenValue own{given.is_number
                              ? fit_to_variable(variable.first_copy(), given.value, "Variable")
@@ -157,26 +165,25 @@ Tensor aggregate(ReplicaContext& replica, const DistributedVariable& variable,
                          given.is_number};
   if (is_tracing_alone(replica)) return trace_aggregate(replica, variable, own);
   return replica.merge_call(
-      [turn](Strategy&, const Owners& owners, const PerReplica<Tensor>& values,
-             const PerReplica<bool>& are_numbers) {
-        check_same_variable(owners);
-        PerReplica<Tensor> parts = combined(*owners[0], values, are_numbers);
-        if (turn != nullptr) turn->lock();
-        return parts;
+      [](Strategy&, const Owners& owners, const PerReplica<Write>& hows,
+         const PerReplica<Tensor>& values, const PerReplica<bool>& are_numbers) {
+        check_same_write(owners, hows);
+        return combined(*owners[0], values, are_numbers);
       },
-      &variable, own.value, own.is_number);
+      &variable, how, own.value, own.is_number);
 }
 
-IndexedSlices aggregate(ReplicaContext& replica, const DistributedVariable& variable,
+IndexedSlices aggregate(ReplicaContext& replica, const DistributedVariable& variable, ScatterOp op,
                         const IndexedSlices& slices) {
   if (replica.num_replicas_in_sync() == 1) return slices;
   const RecordingPause unheard;
-  const CollectivePurpose purpose(fmt::format("a scatter to variable '{}'", variable.name()));
+  const CollectivePurpose purpose(purpose_of(name_of(op), variable));
   if (variable.options().aggregation != VariableAggregation::OnlyFirstReplica) {
     return replica.all_reduce(reduce_op_of(variable.options().aggregation), slices, {}, Site());
   }
   const bool first = replica.replica_id_in_sync_group() == 0;
-  return replica.all_reduce(ReduceOp::Sum, first ? slices : without_rows(slices), {}, Site());
+  const Gradient rows = first ? Gradient(slices) : zero_like(slices);
+  return replica.all_reduce(ReduceOp::Sum, rows.slices(), {}, Site());
 }
 
 void await_other_copies(ReplicaContext& replica) {
@@ -195,10 +202,10 @@ void require_scatter(const DistributedVariable& variable, ScatterOp op) {
       aggregation == VariableAggregation::Sum || aggregation == VariableAggregation::Mean;
   if (!replaces || !merges) return;
   raise(Code::Unimplemented,
-        "[Variable] scatter_{} on '{}': rows that it replaces cannot be {}; use aggregation None "
-        "or OnlyFirstReplica, or scatter_add, _sub, _mul or _div",
-        op == ScatterOp::Update ? "update" : (op == ScatterOp::Min ? "min" : "max"),
-        variable.name(), aggregation == VariableAggregation::Sum ? "summed" : "averaged");
+        "[Variable] {} on '{}': rows that it replaces cannot be {}; use aggregation None or "
+        "OnlyFirstReplica, or scatter_add, _sub, _mul or _div",
+        name_of(op), variable.name(),
+        aggregation == VariableAggregation::Sum ? "summed" : "averaged");
 }
 
 }  // namespace cohort::internal

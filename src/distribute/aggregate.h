@@ -10,12 +10,11 @@ namespace cohort::internal {
 
 // By the variable's aggregation, which is not None. A C++ number is no part of a sum: when a
 // replica of any worker gives one, Sum throws InvalidArgument in every replica of every worker.
-// `turn` is locked in replica 0 before any replica goes on: writes of other runs wait until it has
-// been unlocked.
-Tensor aggregate(ReplicaContext& replica, const DistributedVariable& variable,
-                 const WrittenValue& given, WritersTurn* turn = nullptr);
+// Replicas that do not make the same write of the same variable throw FailedPrecondition.
+Tensor aggregate(ReplicaContext& replica, const DistributedVariable& variable, Write how,
+                 const WrittenValue& given);
 // Sum and Mean join the rows of all replicas.
-IndexedSlices aggregate(ReplicaContext& replica, const DistributedVariable& variable,
+IndexedSlices aggregate(ReplicaContext& replica, const DistributedVariable& variable, ScatterOp op,
                         const IndexedSlices& slices);
 
 // The same for what every replica has in its copy.

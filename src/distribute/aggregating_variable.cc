@@ -18,7 +18,7 @@ void AggregatingVariable::require_aggregation(std::string_view what) const {
 Tensor AggregatingVariable::write_in_replica(ReplicaContext& replica, Write how,
                                              const WrittenValue& given) {
   require_aggregation(name_of(how));
-  const Tensor one = aggregate(replica, *this, given);
+  const Tensor one = aggregate(replica, *this, how, given);
   return once_for_all(replica, [&] { return write_copy(0, how, one); });
 }
 
@@ -32,7 +32,7 @@ Tensor AggregatingVariable::scatter_in_replica(ReplicaContext& replica, ScatterO
                                                const IndexedSlices& slices) {
   require_aggregation("scatter");
   require_scatter(*this, op);
-  const IndexedSlices joined = aggregate(replica, *this, slices);
+  const IndexedSlices joined = aggregate(replica, *this, op, slices);
   return once_for_all(replica, [&] { return scatter_across(op, joined); });
 }
 

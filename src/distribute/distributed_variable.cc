@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
+#include <set>
 
 #include "base/raise.h"
 #include "cohort/device.h"
@@ -25,6 +27,11 @@ std::optional<std::vector<Tensor>> parts_of(const DistributedValue& value, size_
   return parts;
 }
 
+int64_t next_number() {
+  static std::atomic<int64_t> numbers = 0;
+  return numbers.fetch_add(1, std::memory_order_relaxed);
+}
+
 }  // namespace
 
 std::string_view name_of(Write how) {
@@ -39,8 +46,28 @@ std::string_view name_of(Write how) {
   return "write";
 }
 
+std::string_view name_of(ScatterOp op) {
+  switch (op) {
+    case ScatterOp::Update:
+      return "scatter_update";
+    case ScatterOp::Add:
+      return "scatter_add";
+    case ScatterOp::Sub:
+      return "scatter_sub";
+    case ScatterOp::Mul:
+      return "scatter_mul";
+    case ScatterOp::Div:
+      return "scatter_div";
+    case ScatterOp::Min:
+      return "scatter_min";
+    case ScatterOp::Max:
+      return "scatter_max";
+  }
+  return "scatter";
+}
+
 DistributedVariable::DistributedVariable(std::vector<Variable> copies, VariableOptions options)
-    : copies_(std::move(copies)), options_(std::move(options)) {}
+    : copies_(std::move(copies)), options_(std::move(options)), number_here_(next_number()) {}
 
 VariableUse DistributedVariable::use(std::string_view what) const {
   const Mode* mode = current_mode();
@@ -60,6 +87,23 @@ VariableUse DistributedVariable::use(std::string_view what) const {
 
 Variable DistributedVariable::self() const {
   return VariableAccess::make(std::const_pointer_cast<DistributedVariable>(shared_from_this()));
+}
+
+std::string DistributedVariable::label() const {
+  const StrategyExtended& extended = owner().extended();
+  const bool is_alone =
+      static_cast<size_t>(extended.num_replicas_in_sync()) == extended.num_local_replicas();
+  if (is_alone) return fmt::format("'{}' (number {})", name(), number_here_);
+  const bool is_agreed = agreement_holds_ != nullptr && agreement_holds_->load() &&
+                         thread_dispatch().builder == nullptr;
+  return is_agreed ? fmt::format("'{}' (number {})", name(), agreed_number_)
+                   : fmt::format("'{}'", name());
+}
+
+void DistributedVariable::agree_on_number(int64_t number,
+                                          std::shared_ptr<const std::atomic<bool>> holds) {
+  agreed_number_ = number;
+  agreement_holds_ = std::move(holds);
 }
 
 const std::string& DistributedVariable::name() const { return copy(0).name(); }
@@ -172,6 +216,29 @@ Variable adopt_copies(Strategy& strategy, std::shared_ptr<DistributedVariable> v
 
 std::shared_ptr<DistributedVariable> distributed(const Variable& variable) {
   return std::dynamic_pointer_cast<DistributedVariable>(VariableAccess::impl(variable));
+}
+
+std::string label_of(const Variable& variable) {
+  const auto whole = distributed(variable);
+  return whole != nullptr ? whole->label() : fmt::format("'{}'", variable.name());
+}
+
+std::vector<std::string> labels_of(const std::vector<Variable>& variables) {
+  const auto number = [](const Variable& variable) {
+    const auto whole = distributed(variable);
+    return whole != nullptr ? whole->number_here() : -1;
+  };
+  std::vector<std::string> labels;
+  std::map<std::string, std::set<int64_t>> made;  // by label
+  for (const Variable& variable : variables) {
+    made[labels.emplace_back(label_of(variable))].insert(number(variable));
+  }
+  for (size_t i = 0; i < variables.size(); ++i) {
+    const std::set<int64_t>& alike = made[labels[i]];
+    const auto later = std::distance(alike.begin(), alike.find(number(variables[i])));
+    if (later > 0) labels[i] += fmt::format(" (made {} later)", later);
+  }
+  return labels;
 }
 
 WritersTurn turn_to_write(const Variable& variable) {

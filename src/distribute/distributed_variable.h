@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <string_view>
@@ -35,6 +36,14 @@ class DistributedVariable : public VariableImpl,
   VariableUse use(std::string_view what) const;
   // This, as users hold it.
   Variable self() const;
+  // Its name, and what tells it apart from others of that name: "'w' (number 3)". Members of the
+  // strategy compare it. On several workers the number is there while all know that they gave it to
+  // the same variable; not in a graph, which goes on when a worker is started again.
+  std::string label() const;
+  // In the order in which this process makes them.
+  int64_t number_here() const { return number_here_; }
+  // On several workers: a number that all of them gave to the variable. It holds while `*holds`.
+  void agree_on_number(int64_t number, std::shared_ptr<const std::atomic<bool>> holds);
 
   const std::string& name() const override;
   const VariableOptions& options() const override { return options_; }
@@ -104,6 +113,9 @@ class DistributedVariable : public VariableImpl,
   const std::vector<Variable> copies_;
   const VariableOptions options_;  // as they are in effect: no Auto, trainable decided
   std::shared_ptr<WriteOrder> order_ = std::make_shared<WriteOrder>();
+  const int64_t number_here_;
+  int64_t agreed_number_ = 0;
+  std::shared_ptr<const std::atomic<bool>> agreement_holds_ = nullptr;
 };
 
 // The variable as its strategy's, with its copies knowing of it.
@@ -116,7 +128,15 @@ std::shared_ptr<DistributedVariable> distributed(const Variable& variable);
 // graph is built, or the thread is inside such a write.
 WritersTurn turn_to_write(const Variable& variable);
 
+// Its label, or its name in quotes where no strategy keeps copies of it.
+std::string label_of(const Variable& variable);
+// For a list. Those that have one label are told apart by the order in which they were made, which
+// is the same on all workers: "'w'", "'w' (made 1 later)".
+std::vector<std::string> labels_of(const std::vector<Variable>& variables);
+
 // "assign_add"
 std::string_view name_of(Write how);
+// "scatter_add"
+std::string_view name_of(ScatterOp op);
 
 }  // namespace cohort::internal

@@ -11,6 +11,7 @@
 #include "base/raise.h"
 #include "cohort/ops.h"
 #include "collectives/access.h"
+#include "distribute/distributed_variable.h"
 #include "distribute/worker_reductions.h"
 
 namespace cohort::internal {
@@ -114,10 +115,11 @@ GradientLayout::GradientLayout(Groups& groups, const std::vector<Variable>& of, 
 
 void GradientLayout::agree_on_variables(Communicator& workers, const std::vector<Variable>& of,
                                         const CollectiveOptions& how) {
+  const std::vector<std::string> labels = labels_of(of);
   std::string own;
-  for (const Variable& variable : of) {
-    own += fmt::format("'{}' {} {}\n", variable.name(), to_string(variable.dtype()),
-                       variable.shape().to_string());
+  for (size_t i = 0; i < of.size(); ++i) {
+    own +=
+        fmt::format("{} {} {}\n", labels[i], to_string(of[i].dtype()), of[i].shape().to_string());
   }
   const std::vector<std::string> all = texts_of_workers(workers, own, how);
   for (int rank = 1; rank < workers.size(); ++rank) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "distribute/merge_point.h"
+#include "distribute/replica_call.h"
 
 namespace cohort::internal {
 namespace {
@@ -19,7 +20,19 @@ bool can_be_added(const Gradient& one, const Gradient& other) {
          a.shape() == b.shape();
 }
 
-const Gradients& gradients_of(void* brought) { return *static_cast<const Gradients*>(brought); }
+// What a replica brings.
+struct Own {
+  const Gradients& gradients;
+  const std::vector<Variable>& variables;
+};
+const Own& own_of(void* brought) { return *static_cast<const Own*>(brought); }
+const Gradients& gradients_of(void* brought) { return own_of(brought).gradients; }
+
+void check_variables(std::span<void* const> brought) {
+  for (size_t replica = 1; replica < brought.size(); ++replica) {
+    check_same_variables(own_of(brought[0]).variables, own_of(brought[replica]).variables, replica);
+  }
+}
 
 bool all_fit(std::span<void* const> brought) {
   const Gradients& first = gradients_of(brought[0]);
@@ -31,16 +44,18 @@ bool all_fit(std::span<void* const> brought) {
 
 }  // namespace
 
-std::vector<Gradients> gradient_terms(ReplicaContext& replica, const Gradients& own) {
+std::vector<Gradients> gradient_terms(ReplicaContext& replica, const Gradients& gradients,
+                                      const std::vector<Variable>& variables) {
   MergePoint* meeting = replica.meeting();
   if (meeting == nullptr || meeting->size() > kMostTerms) return {};
   std::vector<Gradients> terms;
+  Own own{gradients, variables};
   const auto take = [&](std::span<void* const> brought) {
+    check_variables(brought);
     if (!all_fit(brought)) return;
     for (void* each : brought) terms.push_back(gradients_of(each));
   };
-  meeting->meet(replica.local_replica(), {"apply_gradients", 0, const_cast<Gradients*>(&own)},
-                nullptr, std::ref(take));
+  meeting->meet(replica.local_replica(), {"apply_gradients", 0, &own}, nullptr, std::ref(take));
   return terms;
 }
 

@@ -10,7 +10,9 @@ namespace cohort::internal {
 // pass over memory instead of two. Empty, in all replicas alike, where they are better reduced
 // first: they are not all dense floating numbers of the same shapes, or there are so many that
 // reading all of them costs more than sharing the work. All replicas must call it.
-std::vector<Gradients> gradient_terms(ReplicaContext& replica, const Gradients& own);
+// Throws FailedPrecondition when the replicas do not update the same variables.
+std::vector<Gradients> gradient_terms(ReplicaContext& replica, const Gradients& own,
+                                      const std::vector<Variable>& variables);
 
 // After the update: waits until all replicas have read the terms, whose memory may be somebody
 // else's, who goes on to write to it.

@@ -7,6 +7,7 @@
 #include "cohort/device.h"
 #include "distribute/aggregate.h"
 #include "distribute/update_guards.h"
+#include "ops/dispatch.h"
 
 namespace cohort::internal {
 
@@ -18,6 +19,16 @@ size_t MirroredVariable::copy_across() const {
   return 0;
 }
 
+bool MirroredVariable::may_differ() const {
+  return differs_.load(std::memory_order_relaxed) ||
+         is_traced_to_differ_.load(std::memory_order_relaxed);
+}
+
+void MirroredVariable::note_own_write() {
+  const bool is_traced = thread_dispatch().builder != nullptr;
+  (is_traced ? is_traced_to_differ_ : differs_).store(true, std::memory_order_relaxed);
+}
+
 DistributedValue MirroredVariable::parts() const {
   std::vector<Gradient> values;
   for (const Variable& each : copies()) values.emplace_back(each.read_value());
@@ -25,23 +36,28 @@ DistributedValue MirroredVariable::parts() const {
 }
 
 Tensor MirroredVariable::write_across(Write how, const Tensor& value) {
-  return write_across_parts(how, std::vector<Tensor>(copies().size(), value));
+  const std::lock_guard lock(writing_all());  // before the workers meet, so that all see one order
+  const Tensor same = guard_write_across(*this, name_of(how), {value})[0];
+  return write_all(how, std::vector<Tensor>(copies().size(), same));
 }
 
 Tensor MirroredVariable::write_across_parts(Write how, const std::vector<Tensor>& values) {
-  guard_write_across(owner(), name_of(how), name(), values[0]);
-  return write_all(how, values);
+  const std::lock_guard lock(writing_all());
+  std::vector<Tensor> parts = values;
+  parts[0] = guard_write_across(*this, name_of(how), {values[0]})[0];
+  return write_all(how, parts);
 }
 
 void MirroredVariable::restore(const Tensor& value) {
+  const std::lock_guard lock(writing_all());
   write_all(Write::Assign, std::vector<Tensor>(copies().size(), value));
 }
 
 Tensor MirroredVariable::write_all(Write how, const std::vector<Tensor>& values) {
-  const std::lock_guard lock(writing_all());
   std::vector<Tensor> written;
   for (size_t i = 0; i < values.size(); ++i) written.push_back(write_copy(i, how, values[i]));
-  if (how == Write::Assign) differs_.store(false, std::memory_order_relaxed);
+  const bool is_traced = thread_dispatch().builder != nullptr;
+  if (how == Write::Assign && !is_traced) differs_.store(false, std::memory_order_relaxed);
   return written[copy_across()];
 }
 
@@ -49,8 +65,10 @@ Tensor MirroredVariable::write_in_replica(ReplicaContext& replica, Write how,
                                           const WrittenValue& given) {
   VariableImpl& own = copy(replica.local_replica());
   if (options().aggregation != VariableAggregation::None) {
-    WritersTurn turn(writing_all(), std::defer_lock);
-    Tensor written = write_to(own, how, aggregate(replica, *this, given, &turn));
+    ReplicaTurn turn(replica, writing_all());
+    const Tensor one = aggregate(replica, *this, how, given);
+    turn.all_met();
+    Tensor written = write_to(own, how, one);
     await_other_copies(replica);
     return written;
   }
@@ -60,13 +78,13 @@ Tensor MirroredVariable::write_in_replica(ReplicaContext& replica, Write how,
 
 Tensor MirroredVariable::scatter_across(ScatterOp op, const IndexedSlices& slices) {
   require_scatter(*this, op);
-  guard_write_across(owner(), "scatter", name(), slices.values);
-  guard_write_across(owner(), "scatter", name(), slices.indices);
   const std::lock_guard lock(writing_all());
+  const std::vector<Tensor> same =
+      guard_write_across(*this, name_of(op), {slices.values, slices.indices});
   std::vector<Tensor> written;
   for (size_t i = 0; i < copies().size(); ++i) {
     const DeviceScope there(copy(i).device());
-    written.push_back(copy(i).scatter(op, slices));
+    written.push_back(copy(i).scatter(op, {same[0], same[1], slices.dense_shape}));
   }
   return written[copy_across()];
 }
@@ -77,13 +95,13 @@ Tensor MirroredVariable::scatter_in_replica(ReplicaContext& replica, ScatterOp o
   VariableImpl& own = copy(replica.local_replica());
   if (options().aggregation != VariableAggregation::None) {
     ReplicaTurn turn(replica, writing_all());
-    const IndexedSlices joined = aggregate(replica, *this, slices);
+    const IndexedSlices joined = aggregate(replica, *this, op, slices);
     turn.all_met();
     Tensor written = own.scatter(op, joined);
     await_other_copies(replica);
     return written;
   }
-  note_lone_write(replica, "scatter");
+  note_lone_write(replica, name_of(op));
   return own.scatter(op, slices);
 }
 

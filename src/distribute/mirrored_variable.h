@@ -14,8 +14,8 @@ class MirroredVariable : public DistributedVariable {
   MirroredVariable(std::vector<Variable> copies, VariableOptions options)
       : DistributedVariable(std::move(copies), std::move(options)) {}
 
-  bool may_differ() const override { return differs_.load(std::memory_order_relaxed); }
-  void note_own_write() override { differs_.store(true, std::memory_order_relaxed); }
+  bool may_differ() const override;
+  void note_own_write() override;
   // From a checkpoint, which all workers read: it is not compared.
   void restore(const Tensor& value) override;
   // The value of each copy.
@@ -35,11 +35,13 @@ class MirroredVariable : public DistributedVariable {
   std::shared_ptr<DistributedVariable> like_this(std::vector<Variable> copies) const override;
 
  private:
+  // In this writer's turn.
   Tensor write_all(Write how, const std::vector<Tensor>& values);
   // Before the replica writes its copy alone.
   void note_lone_write(const ReplicaContext& replica, std::string_view what);
 
   std::atomic<bool> differs_ = false;
+  std::atomic<bool> is_traced_to_differ_ = false;  // by a function that may run at any time
   std::atomic<bool> warned_ = false;
 };
 

@@ -7,6 +7,7 @@
 #include "base/raise.h"
 #include "collectives/access.h"
 #include "distribute/context.h"
+#include "distribute/distributed_variable.h"
 #include "distribute/lone_process.h"
 #include "distribute/variables.h"
 #include "distribute/worker_reductions.h"
@@ -80,6 +81,9 @@ void MultiWorkerExtended::join(std::chrono::milliseconds timeout, bool resumes) 
   gradients_.reset();
   group_.reset();
   updates_.clear();
+  if (is_current_group_ != nullptr) *is_current_group_ = false;
+  is_current_group_ = std::make_shared<std::atomic<bool>>(true);
+  variables_made_ = 0;
   group_ = std::make_unique<WorkerGroup>(
       workers_, WorkerGroup::Options{.start = {.credentials = options_.credentials,
                                                .timeout = timeout,
@@ -196,7 +200,8 @@ Variable MultiWorkerExtended::create_variable(const NextCreator& next,
     return MirroredExtended::create_variable(next, request);
   }
   VariableRequest told = request;
-  told.initializer = [this, own = request.initializer, name = request.options.name] {
+  const auto number = std::make_shared<std::optional<int64_t>>();
+  told.initializer = [this, own = request.initializer, name = request.options.name, number] {
     const Tensor value = own();
     if (value.is_symbolic()) return value;
     const PlainDispatch now;  // though a function may be traced meanwhile
@@ -204,9 +209,13 @@ Variable MultiWorkerExtended::create_variable(const NextCreator& next,
     check_same_on_workers(group_->communicator(), "Variable",
                           fmt::format("variable '{}' {} {}", name, to_string(value.dtype()),
                                       value.shape().to_string()));
-    return from_first_worker(value);
+    const Tensor first = from_first_worker(value);
+    *number = variables_made_++;
+    return first;
   };
-  return MirroredExtended::create_variable(next, told);
+  const Variable made = MirroredExtended::create_variable(next, told);
+  if (*number) distributed(made)->agree_on_number(**number, is_current_group_);
+  return made;
 }
 
 std::unique_ptr<StrategyExtended> MultiWorkerExtended::clone() const {

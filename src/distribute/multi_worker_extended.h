@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -65,6 +66,9 @@ class MultiWorkerExtended : public MirroredExtended {
   // The sums over all workers, which call it together and compare `what` the numbers are.
   std::vector<int64_t> sum_numbers(const std::vector<int64_t>& here, const std::string& what);
 
+  // Whether `holds`, a boolean scalar, is true on all workers, which call it together.
+  Tensor on_all_workers(const Tensor& holds);
+
   // Whether other workers make the same calls now.
   bool meets_others() const { return !is_alone() && !is_newcomer_; }
 
@@ -118,6 +122,9 @@ class MultiWorkerExtended : public MirroredExtended {
   WorkerCollectives together_{meetings_};
   std::unique_ptr<WorkerGroup> group_;  // null for one worker, as the next
   std::unique_ptr<WorkerGradients> gradients_;
+  // Variables that this group of workers has made together, and whether it is still the group.
+  std::atomic<int64_t> variables_made_ = 0;
+  std::shared_ptr<std::atomic<bool>> is_current_group_ = nullptr;
   std::mutex updates_mutex_;
   // Guarded by updates_mutex_: by an optimizer's count of updates, those of each local replica.
   std::map<std::weak_ptr<const VariableImpl>, std::vector<int64_t>, std::owner_less<>> updates_;

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "cohort/cohort.h"
+#include "ops/variable_cell.h"
 #include "support/local_workers.h"
 #include "support/temporary_file.h"
 
@@ -88,6 +89,114 @@ TEST(MultiWorkerGuards, FindValuesThatDifferOutsideOfReplicas) {
   });
 }
 
+TEST(MultiWorkerGuards, FindValuesThatDifferInTracedWritesOutsideOfReplicas) {
+  const auto expect_refused = [](const std::string& name, const auto& write) {
+    const auto statuses = run_workers(2, [&](MultiWorkerMirroredStrategy& strategy) {
+      const auto scope = strategy.scope();
+      const Variable w({{1.f}, {2.f}}, {.name = "w"});
+      const auto traced = function([&](const Tensor& own) {
+        write(w, own);
+        return own;
+      });
+      traced(Tensor(3.f));
+      traced(Tensor(static_cast<float>(strategy.worker_id())));
+    });
+    for (const Status& status : statuses) {
+      EXPECT_EQ(status.code, Code::InvalidArgument) << name << status.to_string();
+      EXPECT_NE(status.message.find("the workers must write the same value"), std::string::npos)
+          << name << status.message;
+      EXPECT_NE(status.message.find("variable 'w'"), std::string::npos) << status.message;
+    }
+  };
+  expect_refused("assign", [](Variable w, const Tensor& own) { w.assign(ones({2, 1}) * own); });
+  expect_refused("assign_add", [](Variable w, const Tensor& own) {
+    w.assign_add(ones({2, 1}) * own);
+  });
+  expect_refused("rows", [](Variable w, const Tensor& own) {
+    w.scatter_add({reshape(own, {1, 1}), Tensor({int64_t{1}}), {2, 1}});
+  });
+}
+
+TEST(MultiWorkerGuards, LetAllWorkersWriteOneValueInTracedFunctions) {
+  on_workers(2, [](MultiWorkerMirroredStrategy& strategy) {
+    const auto scope = strategy.scope();
+    Variable w({1.f, 2.f});
+    Variable even(false);
+    const auto step = function([&](const Tensor& value) {
+      w.assign(value);
+      even.assign(value[0] > 0.f);
+      w.scatter_add({Tensor({1.f}), Tensor({int64_t{1}}), {2}});
+      return w.assign_add(1.f);
+    });
+    const float none = std::numeric_limits<float>::quiet_NaN();
+    EXPECT_EQ(step(Tensor({3.f, 4.f})).to_vector<float>(), (std::vector<float>{4, 6}));
+    EXPECT_TRUE(even.read_value().to<bool>());
+    EXPECT_EQ(step(Tensor({none, 4.f})).to_vector<float>()[1], 6);
+  });
+}
+
+TEST(MultiWorkerGuards, FindValuesThatDifferInWritesOfSums) {
+  for (const auto aggregation : {VariableAggregation::Sum, VariableAggregation::Mean,
+                                 VariableAggregation::OnlyFirstReplica}) {
+    for (const Status& status : run_workers(2, [&](MultiWorkerMirroredStrategy& strategy) {
+           const auto scope = strategy.scope();
+           Variable v(0.f, {.synchronization = VariableSynchronization::OnRead,
+                            .aggregation = aggregation});
+           v.assign(2.f);
+           EXPECT_EQ(v.read_value().to<float>(), 2);
+           v.assign(strategy.worker_id() == 0 ? 1.f : 3.f);
+         })) {
+      EXPECT_EQ(status.code, Code::FailedPrecondition) << status.to_string();
+    }
+  }
+}
+
+// As with one process.
+TEST(MultiWorkerGuards, LetAMetricCountOnceWhatAllWorkersGiveItOutsideOfReplicas) {
+  on_workers(2, [](MultiWorkerMirroredStrategy& strategy) {
+    const auto scope = strategy.scope();
+    metrics::Mean mean;
+    mean.update(Tensor({1.f, 2.f}));
+    strategy.run([&] { mean.update(Tensor(5.f)); });
+    EXPECT_EQ(mean.result().to<float>(), 13.f / 4);
+  });
+  for (const Status& status : run_workers(2, [](MultiWorkerMirroredStrategy& strategy) {
+         const auto scope = strategy.scope();
+         metrics::Mean mean;
+         mean.update(Tensor(static_cast<float>(strategy.worker_id())));
+       })) {
+    EXPECT_EQ(status.code, Code::FailedPrecondition) << status.to_string();
+    EXPECT_NE(status.message.find("inside run()"), std::string::npos) << status.message;
+  }
+}
+
+// One worker knows that its copy may differ, the other one does not.
+TEST(MultiWorkerGuards, LeaveVariablesAloneThatOneWorkerWroteForItself) {
+  on_workers(
+      2,
+      [](MultiWorkerMirroredStrategy& strategy) {
+        const auto scope = strategy.scope();
+        Variable a(1.f, {.name = "a"});
+        Variable b(2.f, {.name = "b"});
+        Variable c(3.f, {.name = "c"});
+        optim::Sgd optimizer({.learning_rate = 1.0});
+        const auto update = [&] {
+          strategy.run([&] {
+            optimizer.apply_gradients({Tensor(1.f), Tensor(1.f), Tensor(1.f)}, {a, b, c});
+          });
+        };
+        strategy.run([&] {
+          if (strategy.worker_id() == 0) a.assign(5.f);
+        });
+        update();
+        strategy.run([&] {
+          if (strategy.worker_id() == 1) b.assign(6.f);
+        });
+        update();
+      },
+      guarded(GuardAction::Off));
+}
+
 TEST(MultiWorkerGuards, LetAllWorkersWriteOneValue) {
   on_workers(2, [](MultiWorkerMirroredStrategy& strategy) {
     const auto scope = strategy.scope();
@@ -108,6 +217,23 @@ TEST(MultiWorkerGuards, RefuseAnUpdateOutsideOfReplicas) {
     EXPECT_EQ(status.code, Code::FailedPrecondition) << status.to_string();
     EXPECT_NE(status.message.find("strategy.run("), std::string::npos) << status.message;
   }
+}
+
+// As one that was started again does.
+TEST(MultiWorkerCheckpoint, OneWorkerRestoresAlone) {
+  on_workers(2, [](MultiWorkerMirroredStrategy& strategy) {
+    const auto scope = strategy.scope();
+    for (const auto aggregation : {VariableAggregation::Sum, VariableAggregation::Mean,
+                                   VariableAggregation::OnlyFirstReplica}) {
+      const Variable v(
+          0.f, {.synchronization = VariableSynchronization::OnRead, .aggregation = aggregation});
+      if (strategy.worker_id() == 1) internal::VariableAccess::impl(v)->restore(Tensor(4.f));
+      strategy.communicator().barrier();
+      const float copy = strategy.local_results(v)[0].read_value().to<float>();
+      const float restored = aggregation == VariableAggregation::Sum ? 2 : 4;
+      EXPECT_EQ(copy, strategy.worker_id() == 1 ? restored : 0);
+    }
+  });
 }
 
 TEST(MultiWorkerCheckpoint, TheChiefWritesAndAllRestore) {

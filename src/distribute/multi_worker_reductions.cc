@@ -116,6 +116,12 @@ DistributedValue MultiWorkerExtended::gather_to(const DistributedValue& value,
   return cross_device_ops().broadcast(all, destinations);
 }
 
+Tensor MultiWorkerExtended::on_all_workers(const Tensor& holds) {
+  if (is_alone()) return holds;
+  const Gradient own = cast(holds, kInt32);
+  return cast(together_.reduce(ReduceOp::Min, {own}, options_.communication)[0].dense(), kBool);
+}
+
 void MultiWorkerExtended::meet(ReplicaContext& context, ReplicaCall& own,
                                const std::function<void(const ReplicaCalls&)>& once) {
   const MergePoint::Call call = own.at_meeting();
@@ -188,6 +194,7 @@ Gradients MultiWorkerExtended::replica_sum_gradients(ReplicaContext& context, co
     return MirroredExtended::replica_sum_gradients(context, own, variables);
   }
   const RecordingPause unheard;
+  const UpdatedVariables updated(variables);
   std::optional<CollectivePurpose> purpose;
   if (thread_dispatch().builder != nullptr) purpose.emplace(describe_presence(own, variables));
   ReplicaCall call{.what = "apply_gradients", .values = own, .options = options_.communication};

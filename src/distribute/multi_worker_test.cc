@@ -425,7 +425,7 @@ TEST(MultiWorker, NamesBothVariablesWhereWorkersWriteDifferentOnes) {
     Variable& own = variables[static_cast<size_t>(strategy.worker_id())];
     strategy.run([&] { own.assign_add(Tensor(1.f)); });
   });
-  expect_on_all(statuses, {"a write of variable 'a'", "a write of variable 'b'"});
+  expect_on_all(statuses, {"assign_add of variable 'a'", "assign_add of variable 'b'"});
 }
 
 TEST(MultiWorker, DoesNotReduceOneValuePerWorkerWithOnePerReplica) {

@@ -215,6 +215,31 @@ TEST(MultiWorkerTraining, GradientsThatSomeWorkersDoNotHaveCountAsZero) {
   });
 }
 
+// By workers, and by replicas of one worker.
+TEST(MultiWorkerTraining, UpdatesOfListsInAnotherOrderAreRefusedOnEveryWorker) {
+  for (const MultiWorkerOptions& options : {MultiWorkerOptions{}, test::kTwoReplicas}) {
+    for (const bool traced : {false, true}) {
+      const auto statuses = run_workers(
+          2,
+          [&](MultiWorkerMirroredStrategy& strategy) {
+            const auto scope = strategy.scope();
+            const Variable a(1.f);
+            const Variable b(1.f);
+            optim::Sgd optimizer({.learning_rate = 1.0});
+            const auto step = [&] {
+              const bool turned = get_replica_context()->replica_id_in_sync_group() == 1;
+              const auto list = turned ? std::vector{b, a} : std::vector{a, b};
+              return optimizer.apply_gradients({Tensor(1.f) + 0.f, Tensor(10.f) + 0.f}, list);
+            };
+            traced ? strategy.run(function(step)) : strategy.run(step);
+          },
+          options);
+      EXPECT_EQ(statuses[0].root().code, Code::FailedPrecondition) << statuses[0].to_string();
+      EXPECT_FALSE(statuses[1].ok());
+    }
+  }
+}
+
 TEST(MultiWorkerTraining, DifferentStepsAreNamedOnEveryWorker) {
   const auto statuses = run_workers(2, [](MultiWorkerMirroredStrategy& strategy) {
     strategy.run([&] {

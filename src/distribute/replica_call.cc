@@ -2,7 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <utility>
+
 #include "base/raise.h"
+#include "distribute/distributed_variable.h"
 #include "distribute/reduce_tensors.h"
 
 namespace cohort::internal {
@@ -21,7 +25,35 @@ std::string listed(std::span<const Gradient> values) {
   return text;
 }
 
+thread_local const std::vector<Variable>* updated = nullptr;
+
 }  // namespace
+
+UpdatedVariables::UpdatedVariables(const std::vector<Variable>& variables)
+    : outer_(std::exchange(updated, &variables)) {}
+UpdatedVariables::~UpdatedVariables() { updated = outer_; }
+const std::vector<Variable>* UpdatedVariables::current() { return updated; }
+
+bool are_same(const std::vector<Variable>& one, const std::vector<Variable>& other) {
+  return std::equal(one.begin(), one.end(), other.begin(), other.end(),
+                    [](const Variable& a, const Variable& b) {
+                      return VariableAccess::impl(a) == VariableAccess::impl(b);
+                    });
+}
+
+void check_same_variables(const std::vector<Variable>& first, const std::vector<Variable>& own,
+                          size_t replica) {
+  if (are_same(first, own)) return;
+  const auto label = [](const std::vector<Variable>& list, size_t place) {
+    return place < list.size() ? label_of(list[place]) : std::string("missing");
+  };
+  size_t place = 0;
+  while (label(first, place) == label(own, place) && place < first.size()) ++place;
+  raise(Code::FailedPrecondition,
+        "[apply_gradients] the replicas update different variables: number {} is {} in replica 0, "
+        "{} in replica {}; give all the same list in the same order",
+        place, label(first, place), label(own, place), replica);
+}
 
 MergePoint::Call ReplicaCall::at_meeting() {
   MergePoint::Call call{what, 0, this};
@@ -49,6 +81,9 @@ void ReplicaCalls::check_same() const {
   const ReplicaCall& first = (*this)[0];
   for (size_t replica = 1; replica < size(); ++replica) {
     const ReplicaCall& other = (*this)[replica];
+    if (first.variables != nullptr && other.variables != nullptr) {
+      check_same_variables(*first.variables, *other.variables, replica);
+    }
     if (first.op == other.op && first.axis == other.axis &&
         first.values.size() == other.values.size() && first.reason() == other.reason()) {
       continue;

@@ -10,6 +10,27 @@
 
 namespace cohort::internal {
 
+// While it lives, what this thread reduces are the gradients of these variables, which must be the
+// same in all replicas.
+class UpdatedVariables {
+ public:
+  explicit UpdatedVariables(const std::vector<Variable>& variables);
+  ~UpdatedVariables();
+  UpdatedVariables(const UpdatedVariables&) = delete;
+  UpdatedVariables& operator=(const UpdatedVariables&) = delete;
+  // Null outside of all.
+  static const std::vector<Variable>* current();
+
+ private:
+  const std::vector<Variable>* const outer_;
+};
+
+// Whether they are the same variables in the same order.
+bool are_same(const std::vector<Variable>& one, const std::vector<Variable>& other);
+// Throws FailedPrecondition, naming a difference, unless replica 0 and `replica` update the same.
+void check_same_variables(const std::vector<Variable>& first, const std::vector<Variable>& own,
+                          size_t replica);
+
 // What one replica brings to a meeting that reduces or gathers, and takes away.
 struct ReplicaCall {
   std::string_view what;  // "all_reduce"; a literal
@@ -19,6 +40,7 @@ struct ReplicaCall {
   CommunicationOptions options = {};
   std::vector<Gradient> results = {};
   const CollectivePurpose* purpose = CollectivePurpose::current();
+  const std::vector<Variable>* variables = UpdatedVariables::current();
 
   // What it is for; the same in all replicas.
   std::string_view reason() const {
@@ -41,8 +63,8 @@ class ReplicaCalls {
   }
   // All replicas' values at one place of the list.
   std::vector<Gradient> at(size_t position) const;
-  // Throws unless all ask for the same, for the same purpose: FailedPrecondition, naming replicas
-  // and both calls.
+  // Throws unless all ask for the same, for the same purpose and the same variables:
+  // FailedPrecondition, naming replicas and both calls.
   void check_same() const;
 
  private:

@@ -3,6 +3,7 @@
 #include <bit>
 #include <optional>
 
+#include "ops/variable_cell.h"
 #include "tensor/memory.h"
 #include "tensor/reduce_elements.h"
 
@@ -63,6 +64,11 @@ ReplicaPart::ReplicaPart(const ReplicaCall& call) : ReplicaCall(call) {
   }
   hash.add(values.size());
   if (reason() != what) hash.add(std::hash<std::string_view>()(reason()));
+  if (variables != nullptr) {
+    for (const Variable& variable : *variables) {
+      hash.add(reinterpret_cast<uintptr_t>(VariableAccess::impl(variable).get()));
+    }
+  }
   signature = hash.value();
 }
 

@@ -29,7 +29,7 @@ struct ReplicaPart : ReplicaCall {
   // Undefined values are left out: fine when all replicas leave out the same.
   explicit ReplicaPart(const ReplicaCall& call);
 
-  uint64_t signature = 0;  // of op, dtypes and shapes; 0: not dense numbers
+  uint64_t signature = 0;  // of op, dtypes, shapes, what for; 0: not dense numbers
   int64_t bytes = 0;       // of the values, and of the results
   int64_t result_bytes = 0;
   std::vector<Source> sources = {};  // the values that are defined

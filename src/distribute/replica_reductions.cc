@@ -204,6 +204,7 @@ std::vector<Gradient> StrategyExtended::replica_all_reduce(ReplicaContext& conte
 
 Gradients StrategyExtended::replica_sum_gradients(ReplicaContext& context, const Gradients& own,
                                                   const std::vector<Variable>& variables) {
+  const internal::UpdatedVariables updated(variables);
   if (internal::thread_dispatch().builder == nullptr) {
     return context.all_reduce(ReduceOp::Sum, own, {}, Site());
   }

@@ -103,7 +103,7 @@ Tensor StrategyUpdate::with_terms(ReplicaContext& replica, const Gradients& own,
     return own_copy(replica, terms, variables, step);
   }
   if (!extended.shares_gradients()) return {};
-  const std::vector<Gradients> terms = gradient_terms(replica, own);
+  const std::vector<Gradients> terms = gradient_terms(replica, own, variables);
   if (terms.empty()) return {};
   turn.all_met();
   Tensor count = own_copy(replica, terms, variables, step);

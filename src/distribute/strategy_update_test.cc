@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "cohort/function.h"
 #include "cohort/metrics.h"
 #include "cohort/nn.h"
 #include "cohort/ops.h"
@@ -118,6 +119,31 @@ TEST(StrategyUpdate, NamesReplicasThatCallSomethingElse) {
   expect_error([&] { strategy->run(train); },
                "replica 0 calls apply_gradients, while replica 1 calls all_reduce",
                Code::FailedPrecondition);
+}
+
+TEST(StrategyUpdate, OfListsInAnotherOrderIsAnErrorInAllReplicas) {
+  const std::unique_ptr<Strategy> strategies[] = {mirrored_strategy(2), mirrored_strategy(3),
+                                                  central_strategy(3)};
+  for (const auto& strategy : strategies) {
+    const StrategyScope scope(*strategy);
+    const Variable a(1.f);
+    const Variable b(1.f);
+    optim::Sgd optimizer({.learning_rate = 1});
+    const auto step = [&] {
+      const auto list = replica_id() == 1 ? std::vector{b, a} : std::vector{a, b};
+      return optimizer.apply_gradients({Tensor(1.f) + 0.f, Tensor(10.f) + 0.f}, list);
+    };
+    const auto expect_refused = [&](const std::function<void()>& run, const std::string& message) {
+      expect_error(run, message, Code::FailedPrecondition);
+    };
+    expect_refused([&] { strategy->run(step); }, "give all the same list in the same order");
+    expect_refused([&] { function([&] { return strategy->run(step)[0]; })(); },
+                   "give all the same list in the same order");
+    expect_refused([&] { strategy->run(function(step)); }, "variables");
+    for (const Variable& variable : {a, b}) {
+      for (const float copy : copy_values(variable)) EXPECT_EQ(copy, 1);
+    }
+  }
 }
 
 TEST(StrategyUpdate, ReturnsTheNumberOfTheUpdateInEveryReplica) {

@@ -7,13 +7,14 @@
 #include "cohort/ops.h"
 #include "distribute/aggregate.h"
 #include "distribute/context.h"
+#include "distribute/update_guards.h"
 #include "distribute/variable_scopes.h"
 
 namespace cohort::internal {
 namespace {
 
 std::string read_purpose(const DistributedVariable& variable) {
-  return fmt::format("a read of variable '{}'", variable.name());
+  return fmt::format("a read of variable {}", variable.label());
 }
 
 }  // namespace
@@ -38,12 +39,19 @@ Tensor SyncOnReadVariable::convert() const {
 }
 
 void SyncOnReadVariable::accumulate(const Tensor& delta) {
-  const bool outside = !use("accumulate").copy;
-  if (outside && options().aggregation == VariableAggregation::Sum) {
-    write_copy(0, Write::AssignAdd, delta);
-  } else {
+  if (use("accumulate").copy || !sums()) {
     assign_add(delta);
+    return;
   }
+  const Tensor same = guard_write_across(*this, "accumulate", {delta})[0];
+  const bool is_first = owner().extended().replica_id(0) == 0;
+  write_copy(0, Write::AssignAdd, is_first ? same : where(Tensor(true), zeros_like(same), same));
+}
+
+void SyncOnReadVariable::restore(const Tensor& value) {
+  require_aggregation("restore");
+  const std::lock_guard lock(writing_all());
+  write_copies(Write::Assign, std::vector<Tensor>(copies().size(), value));
 }
 
 Tensor SyncOnReadVariable::read_across() const {
@@ -97,21 +105,26 @@ Tensor SyncOnReadVariable::write_across(Write how, const Tensor& value) {
 
 Tensor SyncOnReadVariable::write_across_parts(Write how, const std::vector<Tensor>& values) {
   require_aggregation(name_of(how));
-  const bool sums = options().aggregation == VariableAggregation::Sum;
-  if (sums && how != Write::Assign) {
+  if (sums() && how != Write::Assign) {
     raise(
         Code::InvalidArgument,
-        "[SyncOnReadVariable] {} on '{}' outside of replicas: its copies are summed when read, so "
-        "nobody knows which copy to change; do it in a replica, or assign() the new sum",
+        "[SyncOnReadVariable] {} on '{}' outside of replicas: its copies are summed when read, and "
+        "nothing says which copy to change; do it in a replica, or assign() the new sum",
         name_of(how), name());
   }
   {
     const std::lock_guard lock(writing_all());
-    for (size_t i = 0; i < values.size(); ++i) {
-      write_copy(i, how, sums ? share_of(values[i], i) : values[i]);
-    }
+    std::vector<Tensor> parts = values;
+    parts[0] = guard_write_across(*this, name_of(how), {values[0]})[0];
+    write_copies(how, parts);
   }
   return read_across();
+}
+
+void SyncOnReadVariable::write_copies(Write how, const std::vector<Tensor>& values) {
+  for (size_t i = 0; i < values.size(); ++i) {
+    write_copy(i, how, sums() ? share_of(values[i], i) : values[i]);
+  }
 }
 
 Tensor SyncOnReadVariable::write_in_replica(ReplicaContext& replica, Write how,

@@ -16,8 +16,11 @@ class SyncOnReadVariable : public DistributedVariable {
   // value over all replicas.
   Tensor read() const override;
   Tensor convert() const override;
-  // Outside of replicas the first copy grows, where the sum over copies is what counts.
+  // Outside of replicas the first copy of the first worker grows, where the sum over copies is what
+  // counts.
   void accumulate(const Tensor& delta) override;
+  // From a checkpoint, which each worker reads for itself: it is not compared.
+  void restore(const Tensor& value) override;
   // Throws Unimplemented, wherever it is called.
   Tensor scatter(ScatterOp op, const IndexedSlices& slices) override;
 
@@ -36,6 +39,8 @@ class SyncOnReadVariable : public DistributedVariable {
 
  private:
   void require_aggregation(std::string_view what) const;
+  void write_copies(Write how, const std::vector<Tensor>& values);
+  bool sums() const { return options().aggregation == VariableAggregation::Sum; }
   // What copy `index` holds of a sum that is `value`.
   Tensor share_of(const Tensor& value, size_t index) const;
 };

@@ -1,20 +1,15 @@
 #include "distribute/undefined_gradients.h"
 
 #include <fmt/ranges.h>
+#include <xxhash.h>
 
 #include <algorithm>
 
 #include "cohort/ops.h"
+#include "distribute/distributed_variable.h"
 
 namespace cohort::internal {
 namespace {
-
-Gradient zero_like(const Gradient& other) {
-  if (!other.is_sparse()) return zeros_like(other.dense());
-  const IndexedSlices& slices = other.slices();
-  const std::vector<Range> none{{.begin = 0, .end = 0}};
-  return IndexedSlices{slice(slices.values, none), slice(slices.indices, none), slices.dense_shape};
-}
 
 bool comes_as_rows(const Gradient& value) { return value.defined() && value.is_sparse(); }
 bool is_missing(const Gradient& value) { return !value.defined(); }
@@ -38,6 +33,13 @@ std::string presence_text(const std::vector<Gradient>& values, const Name& name)
 
 }  // namespace
 
+Gradient zero_like(const Gradient& other) {
+  if (!other.is_sparse()) return zeros_like(other.dense());
+  const IndexedSlices& slices = other.slices();
+  const std::vector<Range> none{{.begin = 0, .end = 0}};
+  return IndexedSlices{slice(slices.values, none), slice(slices.indices, none), slices.dense_shape};
+}
+
 Gradient zero_gradient(DType dtype, const Shape& shape, bool has_rows) {
   if (!has_rows) return zeros(shape, dtype);
   return IndexedSlices{zeros(shape.with(0, 0), dtype), zeros({0}, kInt64), shape};
@@ -52,8 +54,12 @@ std::string describe_presence(const std::vector<Gradient>& values) {
 
 std::string describe_presence(const std::vector<Gradient>& gradients,
                               const std::vector<Variable>& variables) {
+  uint64_t list = 0;
+  for (const std::string& label : labels_of(variables)) {
+    list = XXH3_64bits_withSeed(label.data(), label.size(), list);
+  }
   return fmt::format(
-      "the gradients of {} variables{}", variables.size(),
+      "the gradients of {} variables [{:x}]{}", variables.size(), list,
       presence_text(gradients, [&](size_t i) { return fmt::format("'{}'", variables[i].name()); }));
 }
 

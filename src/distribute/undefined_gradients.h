@@ -12,6 +12,8 @@ namespace cohort::internal {
 // add leave them as they are.
 bool fill_undefined(ReduceOp op, std::vector<Gradient>& parts);
 
+// Zeros as the other is: of its shape, or no rows.
+Gradient zero_like(const Gradient& other);
 // Zeros like another worker's gradient, of which this one only knows that.
 Gradient zero_gradient(DType dtype, const Shape& shape, bool has_rows);
 
@@ -19,7 +21,7 @@ Gradient zero_gradient(DType dtype, const Shape& shape, bool has_rows);
 // of 3 values, none for number 0, rows for number 2". All dense: "all_reduce".
 std::string describe_presence(const std::vector<Gradient>& values);
 // The same with the names of the variables that they are the gradients of: "the gradients of 3
-// variables, none for 'a'".
+// variables [5f3a01], none for 'a'". What is in brackets stands for the list.
 std::string describe_presence(const std::vector<Gradient>& gradients,
                               const std::vector<Variable>& variables);
 

@@ -8,12 +8,14 @@
 #include <string>
 
 #include "base/log.h"
+#include "base/purpose.h"
 #include "base/raise.h"
 #include "cohort/ops.h"
 #include "distribute/distributed_variable.h"
 #include "distribute/multi_worker_extended.h"
 #include "distribute/worker_reductions.h"
 #include "ops/dispatch.h"
+#include "ops/require.h"
 
 namespace cohort::internal {
 namespace {
@@ -105,36 +107,35 @@ void report(GuardAction action, int64_t step, const std::string& text) {
 
 // --- Equal copies
 
-// The variables whose copies must be equal.
-std::vector<Variable> comparable(const std::vector<Variable>& variables) {
-  std::vector<Variable> all;
-  for (const Variable& variable : variables) {
-    const auto copies = distributed(variable);
-    if (copies != nullptr && !copies->may_differ()) all.push_back(variable);
-  }
-  return all;
-}
-
 int64_t hash_of(const Tensor& value) {
   const auto bytes = static_cast<size_t>(value.size() * size_of(value.dtype()));
   if (bytes == 0) return 0;
   return static_cast<int64_t>(XXH3_64bits(element_data(value, value.dtype()), bytes));
 }
 
+// The hash of each variable's copy; then, for each, whether this worker knows that copies may
+// differ, which another one need not know.
 std::vector<int64_t> own_hashes(const ReplicaContext& replica,
                                 const std::vector<Variable>& variables) {
-  std::vector<int64_t> hashes;
-  for (const Variable& variable : variables) {
-    hashes.push_back(hash_of(distributed(variable)->copies()[replica.local_replica()]));
+  std::vector<int64_t> row(2 * variables.size());
+  for (size_t i = 0; i < variables.size(); ++i) {
+    const auto copies = distributed(variables[i]);
+    const bool may_differ = copies == nullptr || copies->may_differ();
+    row[i] = may_differ ? 0 : hash_of(copies->copies()[replica.local_replica()]);
+    row[i + variables.size()] = may_differ ? 1 : 0;
   }
-  return hashes;
+  return row;
 }
 
 std::string describe(const Strategy& strategy, const Table<int64_t>& hashes,
                      const std::vector<Variable>& variables) {
   std::string text;
   for (size_t i = 0; i < variables.size(); ++i) {
-    for (size_t r = 1; r < hashes.replicas(); ++r) {
+    bool may_differ = false;
+    for (size_t r = 0; r < hashes.replicas(); ++r) {
+      may_differ |= hashes.at(r, i + variables.size()) != 0;
+    }
+    for (size_t r = 1; r < hashes.replicas() && !may_differ; ++r) {
       if (hashes.at(r, i) == hashes.at(0, i)) continue;
       text +=
           fmt::format("{}variable '{}' of {} differs from replica 0's", text.empty() ? "" : "; ",
@@ -144,12 +145,70 @@ std::string describe(const Strategy& strategy, const Table<int64_t>& hashes,
   return text;
 }
 
+// --- Equal writes
+
 // "float32 (2,) with hash 1f"; a number is there, too.
 std::string describe_written(const Tensor& value) {
   if (value.dtype() == kString) return value.to_string();
   const std::string number = value.rank() == 0 ? fmt::format("{} ", value.to<double>()) : "";
   return fmt::format("{}{} {} with hash {:x}", number, to_string(value.dtype()),
                      value.shape().to_string(), static_cast<uint64_t>(hash_of(value)));
+}
+
+// "assign of variable 'w' (number 3) = 1 float32 () with hash 1f".
+std::string describe_write(const std::string& call, const std::vector<Tensor>& values) {
+  std::vector<std::string> written;
+  for (const Tensor& value : values) written.push_back(describe_written(value));
+  return fmt::format("{} = {}", call, fmt::join(written, " at "));
+}
+
+constexpr std::string_view kSameValue =
+    "write inside run() to a variable with an aggregation, or give all workers one value with "
+    "strategy.reduce()";
+
+// One small message where the writes are the same, as nearly always.
+void compare_written(const MultiWorkerExtended& workers, std::string_view what,
+                     const std::string& call, const std::vector<Tensor>& values) {
+  const CollectivePurpose purpose("a write outside of run()");
+  Communicator group = workers.communicator();
+  const std::string own = describe_write(call, values);
+  const XXH128_hash_t digest = XXH3_128bits(own.data(), own.size());
+  const std::vector<int64_t> halves{static_cast<int64_t>(digest.low64),
+                                    static_cast<int64_t>(digest.high64)};
+  const auto digests = group.all_gather(Tensor::from(halves)).to_vector<int64_t>();
+  bool is_same = true;
+  for (size_t i = 2; i < digests.size(); ++i) is_same &= digests[i] == digests[i % 2];
+  if (is_same) return;
+  const std::vector<std::string> all = texts_of_workers(group, own);
+  for (size_t i = 1; i < all.size(); ++i) {
+    if (all[i] == all[0]) continue;
+    raise(Code::FailedPrecondition,
+          "[{}] outside of run() the workers must write the same value, but {} calls {}, and {} "
+          "calls {}; {}",
+          what, group.member(0), all[0], group.member(static_cast<int>(i)), all[i], kSameValue);
+  }
+}
+
+// Whether all workers have the value of the first one, a boolean scalar. NaN is as NaN here.
+Tensor is_same_on_workers(MultiWorkerExtended& workers, const Tensor& value) {
+  const RecordingPause unheard;
+  const Tensor own = value.dtype() == kBool ? cast(value, kUInt8) : value;
+  const Tensor first = workers.from_first_worker(own);
+  const Tensor neither = logical_and(not_equal(own, own), not_equal(first, first));
+  return workers.on_all_workers(all(logical_or(equal(own, first), neither)));
+}
+
+std::vector<Tensor> compared_when_run(MultiWorkerExtended& workers, const std::string& call,
+                                      std::vector<Tensor> values) {
+  const CollectivePurpose purpose(call);
+  for (Tensor& value : values) {
+    if (value.dtype() == kString) continue;
+    value = require_true(value, is_same_on_workers(workers, value),
+                         fmt::format("[function] outside of run() the workers must write the same "
+                                     "value, but they call {} with different ones; {}",
+                                     call, kSameValue));
+  }
+  return values;
 }
 
 }  // namespace
@@ -174,31 +233,22 @@ bool divergence_guard_is_due(const GuardOptions& options, int64_t updates) {
   return updates == 1 || updates % options.divergence_interval == 0;
 }
 
-void guard_write_across(const Strategy& strategy, std::string_view what,
-                        const std::string& variable, const Tensor& value) {
-  const auto* workers = dynamic_cast<const MultiWorkerExtended*>(&strategy.extended());
-  const bool is_traced = thread_dispatch().builder != nullptr;
-  if (workers == nullptr || !workers->meets_others() || is_traced) return;
-  Communicator group = workers->communicator();
-  const std::vector<std::string> all = texts_of_workers(
-      group, fmt::format("{} of variable '{}' = {}", what, variable, describe_written(value)));
-  for (size_t i = 1; i < all.size(); ++i) {
-    if (all[i] == all[0]) continue;
-    raise(Code::FailedPrecondition,
-          "[{}] outside of run() the workers must write the same value, but {} calls {}, and {} "
-          "calls {}; write inside run() to a variable with an aggregation, or give all workers "
-          "one value with strategy.reduce()",
-          what, group.member(0), all[0], group.member(static_cast<int>(i)), all[i]);
-  }
+std::vector<Tensor> guard_write_across(const DistributedVariable& variable, std::string_view what,
+                                       std::vector<Tensor> values) {
+  auto* workers = dynamic_cast<MultiWorkerExtended*>(&variable.owner().extended());
+  if (workers == nullptr || workers->num_workers() == 1) return values;
+  const std::string call = fmt::format("{} of variable {}", what, variable.label());
+  if (thread_dispatch().builder != nullptr) return compared_when_run(*workers, call, values);
+  if (workers->meets_others()) compare_written(*workers, what, call, values);
+  return values;
 }
 
 void guard_against_divergence(ReplicaContext& replica, const GuardOptions& options,
                               const std::vector<Variable>& variables, int64_t step) {
   if (replica.num_replicas_in_sync() == 1) return;
-  const std::vector<Variable> compared = comparable(variables);
   replica.merge_call(
       [&](Strategy& strategy, const PerReplica<Tensor>& hashes) {
-        const std::string found = describe(strategy, Table<int64_t>(strategy, hashes), compared);
+        const std::string found = describe(strategy, Table<int64_t>(strategy, hashes), variables);
         if (found.empty()) return;
         if (options.divergence == GuardAction::Warn) {
           log_warning("[DivergenceGuard] after step {}: {}", step, found);
@@ -209,7 +259,7 @@ void guard_against_divergence(ReplicaContext& replica, const GuardOptions& optio
               "something wrote one copy alone, or a replica computed something else",
               strategy.extended().name(), step, found);
       },
-      row_of(own_hashes(replica, compared)));
+      row_of(own_hashes(replica, variables)));
 }
 
 }  // namespace cohort::internal

@@ -9,6 +9,8 @@
 
 namespace cohort::internal {
 
+class DistributedVariable;
+
 // An update that is about to be made.
 struct PlannedUpdate {
   const Gradients& own;   // of this replica
@@ -28,9 +30,10 @@ void guard_against_divergence(ReplicaContext& replica, const GuardOptions& optio
                               const std::vector<Variable>& variables, int64_t step);
 
 // A write of all copies of a variable outside of replicas. On several workers, which all must call
-// it, the values are compared by their hashes: throws FailedPrecondition when they differ. Writes
-// that are traced are not compared.
-void guard_write_across(const Strategy& strategy, std::string_view what,
-                        const std::string& variable, const Tensor& value);
+// it, the values are compared by their hashes: throws FailedPrecondition when they differ. Returns
+// what to write: the values, which in a graph are compared when it runs and throw InvalidArgument
+// then. Strings in a graph are not compared.
+std::vector<Tensor> guard_write_across(const DistributedVariable& variable, std::string_view what,
+                                       std::vector<Tensor> values);
 
 }  // namespace cohort::internal

@@ -4,6 +4,8 @@
 
 #include <limits>
 
+#include "cohort/control_flow.h"
+#include "cohort/function.h"
 #include "cohort/ops.h"
 #include "cohort/optim.h"
 #include "distribute/variable_test_strategies.h"
@@ -78,6 +80,38 @@ TEST(DivergenceGuard, LeavesVariablesAloneThatReplicasWroteForThemselves) {
   Variable copy = internal::distributed(v)->copies()[1];
   copy.assign(2.f);
   expect_error([&] { strategy->run([&] { step(optimizer, 1, v); }); }, "differs", Code::DataLoss);
+}
+
+// What a function writes counts when it runs, not when it is traced.
+TEST(DivergenceGuard, LeavesVariablesAloneThatTracedReplicasWriteForThemselves) {
+  const auto strategy = mirrored_strategy(2, {.guards = {.divergence_interval = 1}});
+  const StrategyScope scope(*strategy);
+  Variable v(1.f);
+  optim::Sgd optimizer;
+  const auto ids = strategy->distribute_values_from_function([](ValueContext context) {
+    return Tensor(static_cast<float>(context.replica_id_in_sync_group));
+  });
+  const auto write = function([&](const Tensor& own) { return v.assign(own); });
+  strategy->run(write, ids);
+  v.assign(1.f);
+  strategy->run(write, ids);
+  EXPECT_EQ(copy_values(v), (std::vector<float>{0, 1}));
+  strategy->run([&] { step(optimizer, 1, v); });
+}
+
+TEST(DivergenceGuard, IsNotMisledByATracedWriteThatDoesNotRun) {
+  const auto strategy = mirrored_strategy(2, {.guards = {.divergence_interval = 1}});
+  const StrategyScope scope(*strategy);
+  Variable v(1.f);
+  optim::Sgd optimizer;
+  strategy->run([&] { v.assign(static_cast<float>(replica_id())); });
+  const auto set = function([&](const Tensor& wanted) {
+    return cond(
+        wanted, [&] { return v.assign(7.f); }, [] { return Tensor(0.f); });
+  });
+  set(Tensor(false));
+  EXPECT_EQ(copy_values(v), (std::vector<float>{0, 1}));
+  strategy->run([&] { step(optimizer, 1, v); });
 }
 
 TEST(DivergenceGuard, LeavesVariablesAloneThatUpdatesGaveDifferentValues) {

@@ -117,6 +117,55 @@ TEST(VariableWrites, OfDifferentVariablesAtOneMeetingNameBoth) {
       "'b'", Code::FailedPrecondition);
 }
 
+// In a traced step, too: replica 1 calls `other`.
+void expect_told_apart(Strategy& strategy, const std::string& message,
+                       const std::function<void()>& first, const std::function<void()>& other) {
+  const auto step = [&] {
+    get_replica_context()->replica_id_in_sync_group() == 1 ? other() : first();
+    return Tensor(0.f);
+  };
+  expect_error([&] { strategy.run(step); }, message, Code::FailedPrecondition);
+  expect_error([&] { strategy.run(function(step)); }, message, Code::FailedPrecondition);
+  expect_error([&] { function([&] { return strategy.run(step)[0]; })(); }, message,
+               Code::FailedPrecondition);
+}
+
+TEST(VariableWrites, OfDifferentKindsAtOneMeetingNameBoth) {
+  const std::unique_ptr<Strategy> strategies[] = {mirrored_strategy(2), mirrored_strategy(3),
+                                                  central_strategy(2)};
+  for (const auto& strategy : strategies) {
+    Variable v = strategy->create([] {
+      return Variable({1.f, 2.f}, {.name = "v", .aggregation = VariableAggregation::Mean});
+    });
+    const Tensor value({4.f, 4.f});
+    const IndexedSlices row{Tensor({3.f}), Tensor({int64_t{0}}), {2}};
+    expect_told_apart(
+        *strategy, "assign_add", [&] { v.assign(value); }, [&] { v.assign_add(value); });
+    expect_told_apart(
+        *strategy, "assign_sub", [&] { v.assign_add(value); }, [&] { v.assign_sub(value); });
+    expect_told_apart(
+        *strategy, "scatter_mul", [&] { v.scatter_add(row); }, [&] { v.scatter_mul(row); });
+    EXPECT_EQ(v.read_value().to_vector<float>(), (std::vector<float>{1, 2}));
+  }
+}
+
+TEST(VariableWrites, OfVariablesWithOneNameAreToldApart) {
+  const std::unique_ptr<Strategy> strategies[] = {mirrored_strategy(2), mirrored_strategy(3),
+                                                  central_strategy(2)};
+  for (const auto& strategy : strategies) {
+    const StrategyScope scope(*strategy);
+    Variable a({1.f}, {.aggregation = VariableAggregation::Sum});
+    Variable b({1.f}, {.aggregation = VariableAggregation::Sum});
+    const IndexedSlices row{Tensor({3.f}), Tensor({int64_t{0}}), {1}};
+    expect_told_apart(
+        *strategy, "Variable", [&] { a.assign_add(ones({1})); }, [&] { b.assign_add(ones({1})); });
+    expect_told_apart(
+        *strategy, "Variable", [&] { a.scatter_add(row); }, [&] { b.scatter_add(row); });
+    EXPECT_EQ(copy_values(a), std::vector<float>(copy_values(a).size(), 1));
+    EXPECT_EQ(copy_values(b), copy_values(a));
+  }
+}
+
 TEST(VariableWrites, InAnotherStrategysScopeAreAnError) {
   const auto first = mirrored_strategy(2);
   const auto second = mirrored_strategy(2);
@@ -241,6 +290,32 @@ TEST(VariableWrites, ByUpdatesOfTwoThreadsLeaveTheCopiesAlike) {
     strategy->extended().update(v, [&](Variable copy) { copy.assign(value); });
   };
   EXPECT_EQ(divergences(v, update), 0);
+}
+
+// As a dataset may whose elements a replica waits for.
+TEST(VariableWrites, OfAThreadThatAReplicaWaitsForHappen) {
+  const auto strategy = mirrored_strategy(2);
+  const StrategyScope scope(*strategy);
+  Variable v({0.f}, {.aggregation = VariableAggregation::Sum});
+  Variable seen(0.f);
+  optim::Sgd optimizer({.learning_rate = 1});
+  strategy->run([&] { optimizer.apply_gradients({ones({1})}, {v}); });
+  const std::function<void()> writes[] = {
+      [&] { v.assign_add(ones({1})); },
+      [&] {
+        v.scatter_add({Tensor({1.f}), Tensor({int64_t{0}}), Shape{1}});
+      },
+      [&] { optimizer.apply_gradients({ones({1})}, {v}); }};
+  for (const auto& write : writes) {
+    strategy->run([&] {
+      if (get_replica_context()->replica_id_in_sync_group() == 1) {
+        std::thread([&] { seen.assign_add(1.f); }).join();
+      }
+      write();
+    });
+  }
+  EXPECT_EQ(copy_values(seen), (std::vector<float>{3, 3}));
+  EXPECT_EQ(copy_values(v), (std::vector<float>{0, 0}));
 }
 
 TEST(VariableWrites, GoOnAfterOneThatFailed) {

@@ -8,6 +8,7 @@
 #include "cohort/ops.h"
 #include "collectives/access.h"
 #include "distribute/sparse_reduction.h"
+#include "distribute/undefined_gradients.h"
 #include "distribute/worker_reductions.h"
 
 namespace cohort::internal {
@@ -22,12 +23,9 @@ constexpr int kMostTerms = 2;
 // The rows of a gradient of any form.
 IndexedSlices as_rows(const Gradient& gradient, const Variable& variable) {
   if (gradient.defined() && gradient.is_sparse()) return gradient.slices();
-  const Shape shape = variable.shape();
-  std::vector<int64_t> sizes(shape.begin(), shape.end());
-  sizes[0] = 0;
-  const IndexedSlices empty{zeros(Shape(sizes), variable.dtype()), zeros({0}, kInt64), shape};
-  if (!gradient.defined()) return empty;
-  const std::vector<Gradient> parts{gradient, Gradient(empty)};
+  const Gradient empty = zero_gradient(variable.dtype(), variable.shape(), true);
+  if (!gradient.defined()) return empty.slices();
+  const std::vector<Gradient> parts{gradient, empty};
   return join_slices(ReduceOp::Sum, parts);
 }
 

@@ -6,9 +6,17 @@
 
 namespace cohort::internal {
 
-void WriteOrder::begin(const void* run, size_t parts) {
+void WriteOrder::lock() {
   std::unique_lock lock(mutex_);
   ended_.wait(lock, [&] { return parts_ == 0; });
+  run_ = nullptr;
+  parts_ = 1;
+}
+
+void WriteOrder::join(const void* run, size_t parts) {
+  std::unique_lock lock(mutex_);
+  ended_.wait(lock, [&] { return parts_ == 0 || run_ == run; });
+  if (parts_ > 0) return;  // another replica was here before
   run_ = run;
   parts_ = parts;
 }
@@ -49,20 +57,23 @@ ReplicaTurn::ReplicaTurn(ReplicaContext& replica, WriteOrder& order)
   const MergePoint* meeting = replica.meeting();
   if (meeting == nullptr || thread_dispatch().builder != nullptr) return;
   order_ = &order;
-  if (!first_) return;
-  const size_t parts = meeting->size();
-  if (static_cast<size_t>(replica.num_replicas_in_sync()) > parts) {
-    order.begin_alone(run_, parts);  // who waits could wait for a worker that waits for this one
-  } else {
-    order.begin(run_, parts);
-  }
+  parts_ = meeting->size();
+  spans_workers_ = static_cast<size_t>(replica.num_replicas_in_sync()) > parts_;
+  // Who waits could wait for a worker that waits for this one.
+  if (spans_workers_ && first_) order.begin_alone(run_, parts_);
+}
+
+void ReplicaTurn::all_met() {
+  if (order_ == nullptr) return;
+  if (!spans_workers_) order_->join(run_, parts_);
+  met_ = true;
 }
 
 ReplicaTurn::~ReplicaTurn() {
   if (order_ == nullptr) return;
   if (met_) {
     order_->end_part(run_);
-  } else if (first_) {
+  } else if (spans_workers_ && first_) {
     order_->end(run_);  // something went wrong, and no replica writes
   }
 }

@@ -13,12 +13,13 @@ namespace cohort::internal {
 class WriteOrder {
  public:
   // A writer with one part.
-  void lock() { begin(nullptr, 1); }
+  void lock();
   void unlock() { end_part(nullptr); }
 
-  // Waits until no run writes. Then `run` writes, until it has ended all parts.
-  void begin(const void* run, size_t parts);
-  // The same, but throws FailedPrecondition while another run writes.
+  // In each replica of `run`, after all have ended their parts of its last write. Waits until
+  // nothing else writes. Then `run` writes, until its replicas have ended their `parts` parts.
+  void join(const void* run, size_t parts);
+  // In one replica, for all of them. Throws FailedPrecondition while another run writes.
   void begin_alone(const void* run, size_t parts);
   void end_part(const void* run);
   // Ends all parts that `run` has left.
@@ -34,9 +35,11 @@ class WriteOrder {
 // That of one thread.
 using WritersTurn = std::unique_lock<WriteOrder>;
 
-// A replica's part in a write that all replicas of its run make, each to its own copy. Replica 0
-// waits for the run's turn before the replicas meet, so that no replica writes earlier. Does
-// nothing while a graph is built, and where there is one replica.
+// A replica's part in a write that all replicas of its run make, each to its own copy. The run's
+// turn comes after the replicas have met: until then one of them may wait for what another thread
+// does, which may write variables. On several workers it begins before, or not at all: the meeting
+// reduces over the workers, which must see one order. Does nothing while a graph is built, and
+// where there is one replica.
 class [[nodiscard]] ReplicaTurn {
  public:
   ReplicaTurn(ReplicaContext& replica, WriteOrder& order);
@@ -45,11 +48,13 @@ class [[nodiscard]] ReplicaTurn {
   ReplicaTurn& operator=(const ReplicaTurn&) = delete;
 
   // After the replicas have met: now each of them writes.
-  void all_met() { met_ = true; }
+  void all_met();
 
  private:
   WriteOrder* order_ = nullptr;
   const void* run_;
+  size_t parts_ = 0;
+  bool spans_workers_ = false;
   const bool first_;
   bool met_ = false;
 };
