@@ -1,3 +1,5 @@
+#include "coordinator/once.h"
+
 #include <algorithm>
 #include <functional>
 #include <map>
@@ -5,7 +7,6 @@
 #include "cohort/device.h"
 #include "cohort/ops.h"
 #include "coordinator/graph_nodes.h"
-#include "coordinator/once.h"
 #include "graph/without_effects.h"
 
 namespace cohort::internal {
@@ -320,12 +321,13 @@ GuardedCall Rewriter::while_loop(const Attrs& attrs, const Places& handles, int 
 
 }  // namespace
 
-Node OnceGuard::guard(Node node, const std::set<Endpoint>& guarded) {
+Node OnceGuard::guard(Node node, const std::set<Endpoint>& guarded, Endpoint claim) {
   const auto handle = std::ranges::find_if(
       node.inputs, [&](const Endpoint input) { return guarded.contains(input); });
   if (handle == node.inputs.end()) return node;
   if (calls_functions(*node.op)) {
-    return changes_some_of(guarded, graph_, node) ? guard_calls(std::move(node), guarded) : node;
+    return changes_some_of(guarded, graph_, node) ? guard_calls(std::move(node), guarded, claim)
+                                                  : node;
   }
   if (handle != node.inputs.begin() || !is_change(*node.op, node.attrs)) return node;
   Specs specs;
@@ -334,25 +336,25 @@ Node OnceGuard::guard(Node node, const std::set<Endpoint>& guarded) {
   }
   node.attrs = once_attrs(function_of(*node.op, node.attrs, specs, node.site), next_number_++);
   node.op = &find_op("Once");
-  node.inputs.insert(node.inputs.begin(), claim_);
+  node.inputs.insert(node.inputs.begin(), claim);
   return node;
 }
 
-Node OnceGuard::guard_calls(Node node, const std::set<Endpoint>& guarded) {
+Node OnceGuard::guard_calls(Node node, const std::set<Endpoint>& guarded, Endpoint claim) {
   Places handles;
   for (const Endpoint input : node.inputs) handles.push_back(guarded.contains(input));
   const Endpoint handle =
       node.inputs[static_cast<size_t>(std::ranges::find(handles, true) - handles.begin())];
-  const Shape& claim = graph_.node(claim_.node).outputs[size_t(claim_.output)].shape;
+  const Shape& size = graph_.node(claim.node).outputs[size_t(claim.output)].shape;
   GuardedCall made =
-      Rewriter(next_number_).rewrite(*node.op, node.attrs, handles, static_cast<int>(claim[0]));
+      Rewriter(next_number_).rewrite(*node.op, node.attrs, handles, static_cast<int>(size[0]));
   const CallInputs<Endpoint> given{
       .original = node.inputs,
-      .claim = claim_,
+      .claim = claim,
       .handle = handle,
       .decided =
           [&] {
-            return Endpoint{add_node(graph_, "Decided", "Once", {claim_, handle, node.inputs[0]},
+            return Endpoint{add_node(graph_, "Decided", "Once", {claim, handle, node.inputs[0]},
                                      once_attrs(decision(), next_number_++), node.device,
                                      node.controls)};
           },

@@ -1,5 +1,7 @@
 // Updates that are asked for again are made once.
 
+#include "coordinator/once.h"
+
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -7,7 +9,6 @@
 
 #include "cluster/remote_session.h"
 #include "coordinator/graph_nodes.h"
-#include "coordinator/once.h"
 #include "support/coordinated_cluster.h"
 
 namespace cohort::internal {
@@ -43,7 +44,7 @@ class Gathering : public testing::Test {
                     .controls = {},
                     .device = home_,
                     .outputs = {{kFloat32, Shape{}}}};
-    const Endpoint taken{graph_->add(OnceGuard(*graph_, claim_).guard(take, {handle_}))};
+    const Endpoint taken{graph_->add(OnceGuard(*graph_).guard(take, {handle_}, claim_))};
     Attrs named = kind_;
     named.set("accumulator", std::string("sum"));
     const Endpoint applied{add_node(*graph_, "apply", "AccumulatorApply",
@@ -90,7 +91,7 @@ class Calls : public testing::Test {
     GraphImpl& impl = *GraphAccess::impl(graph_);
     const Node& call = impl.node(impl.endpoint(result).node);
     const Endpoint claim = add_placeholder(impl, "claim", {kInt64, Shape{3}}, {});
-    const Node made = OnceGuard(impl, claim).guard(call, {impl.endpoint(graph_.tensor("v"))});
+    const Node made = OnceGuard(impl).guard(call, {impl.endpoint(graph_.tensor("v"))}, claim);
     return made.inputs != call.inputs;
   }
   Tensor branch(const std::function<Tensor()>& body) const {
