@@ -51,7 +51,7 @@ asan tsan: setup ## run the unit and conformance tests under a sanitizer
 	ctest --preset $@ -j $(JOBS)
 
 soak: build      ## run the unit and conformance tests REPEAT times, until one fails; kill processes as often; fuzz; random programs
-	ctest --preset dev -j $(JOBS) -L '^(unit|conformance)$$' --repeat until-fail:$(REPEAT)
+	ctest --preset dev -j $(JOBS) -L '^(unit|conformance)$$' -E '^differential_test$$' --repeat until-fail:$(REPEAT)
 	COHORT_FUZZ_COPIES=$$((1000 * $(REPEAT))) COHORT_FUZZ_SEED=$$(date +%s) ctest --preset dev -j $(JOBS) -R '^fuzz\.' --timeout 3600
 	COHORT_KILLS=$$((50 * $(REPEAT))) ctest --preset dev -R '^(checkpoint_kill|collectives_process)_test$$' --timeout 3600
 	COHORT_KILLS=$$((50 * $(REPEAT))) ctest --preset dev -R '^faults_test$$' --timeout 7200

@@ -4,6 +4,7 @@
 #   scripts/fresh.sh                     runs `make run`, then `make test`
 #   scripts/fresh.sh 'make test' …       runs these instead, one after the other, until one fails
 #
+# Exits with 3 where no clean system can be made, and else as the last command did.
 # Needs root, and a network for the packages. The tree is that of the last commit. The base system is built once, by
 # debootstrap, from where this machine's apt gets Debian 12, and kept in ${XDG_CACHE_HOME:-~/.cache}/cohort. The
 # compiler cache of this machine is used and filled. Everything else is gone afterwards.
@@ -16,9 +17,16 @@ readonly ROOT=$CACHE/root
 TREE=$(cd "$(dirname "$0")/.." && pwd)
 COMPILER_CACHE=$(ccache --get-config cache_dir 2>/dev/null || echo "${CCACHE_DIR:-$HOME/.cache/ccache}")
 child=
+is_ready=
 
 say() { echo "fresh: $*" >&2; }
-fail() { say "$@" && exit 1; }
+fail() { say "$@" && exit 3; }
+
+# Argument: the exit code, which stays that of a signal or of the last command.
+finish() {
+  clean_up
+  [[ -n $is_ready || $1 -eq 0 || $1 -gt 128 ]] || exit 3
+}
 
 # Runs a command whose mounts and processes end with it, however it ends.
 contained() {
@@ -30,7 +38,7 @@ contained() {
 clean_up() {
   [[ -z $child ]] || { kill -KILL "$child" && wait "$child"; } 2>/dev/null || true
   for _ in {1..20}; do # processes that were just killed may still write
-    rm -rf --one-file-system "$ROOT" 2>/dev/null && return
+    rm -rf --one-file-system "$ROOT" 2>/dev/null && return 0
     sleep 0.5
   done
   say "$ROOT could not be removed"
@@ -128,7 +136,7 @@ boot() {
   mount -t tmpfs -o mode=1777 tmpfs "$root/dev/shm"
   mount --bind "$compiler_cache" "$root/home/cohort/.cache/ccache"
   as_user() { chroot --userspec=cohort:cohort "$root" env --default-signal=INT,QUIT "$@"; }
-  as_user sudo -n true || { echo "fresh: sudo does not work there: is $root on a file system without setuid?" >&2 && exit 1; }
+  as_user sudo -n true || { echo "fresh: sudo does not work there: is $root on a file system without setuid?" >&2 && exit 3; }
   for command in "${@:3}"; do
     echo "fresh: \$ $command" >&2
     as_user bash -c "cd ~/cohort && $command"
@@ -152,13 +160,14 @@ main() {
   mkdir -p "$CACHE"
   exec {lock}>"$CACHE/lock"
   flock --nonblock "$lock" || { say "waiting for another run" && flock "$lock"; }
-  trap clean_up EXIT
+  trap 'finish $?' EXIT
   trap 'exit 130' INT
   trap 'exit 143' TERM HUP
   rm -rf --one-file-system "$ROOT" # of a run that was killed
   build_base
   unpack_base
   add_user_and_tree
+  is_ready=yes
   run_commands "$@"
 }
 

@@ -58,8 +58,10 @@ class Workers {
                                addresses_[1] + R"("]}, "task": {"type": "worker", "index": )" +
                                std::to_string(id) + "}}";
     setenv("TF_CONFIG", config.c_str(), 1);
-    return std::make_unique<ProcessTraining>(
+    auto started = std::make_unique<ProcessTraining>(
         std::vector<std::string>{program, "worker", task.short_name});
+    unsetenv("TF_CONFIG");  // this process trains alone
+    return started;
   }
 
   const std::vector<std::string> addresses_;

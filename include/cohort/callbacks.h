@@ -151,7 +151,8 @@ struct TensorBoardOptions {
   std::string folder = {};
   int64_t every_steps = 100;  // the loss so far and examples/s; 0: only behind epochs
 };
-// Figures for TensorBoard: those of steps under "step/", those of epochs under "epoch/".
+// Figures for TensorBoard: those of steps under "step/", those of epochs under "epoch/". A resumed
+// training has TensorBoard drop the figures of the steps that it makes again.
 class TensorBoard : public Callback {
  public:
   // Throws InvalidArgument without a folder.
@@ -161,6 +162,7 @@ class TensorBoard : public Callback {
   void on_step_end(Trainer& trainer, const Logs& so_far) override;
   void on_epoch_end(Trainer& trainer, const Logs& logs) override;
   void on_fit_end(Trainer& trainer) override;
+  void restore(const std::string& saved) override;
 
  private:
   void add(const std::string& prefix, const Logs& logs, int64_t step);
@@ -168,6 +170,7 @@ class TensorBoard : public Callback {
   const TensorBoardOptions options_;
   std::unique_ptr<SummaryWriter> writer_;  // the chief's
   int64_t examples_before_ = 0;            // of the epoch, before this process took it up
+  bool restored_ = false;                  // and not begun since
 };
 
 // One's own, without a class; those that are not given do nothing.

@@ -88,9 +88,10 @@ struct Rule;
 // Changes variables along their gradients and keeps what it needs for that in slot variables, which
 // are named after theirs ("kernel/momentum") and made at the first update.
 //
-// A sparse gradient (IndexedSlices) touches only its rows, in the variable and in the slots; rows
-// named twice count once, with their sum. Use one optimizer from one thread at a time, or inside a
-// strategy, which sums the gradients of all replicas first.
+// A sparse gradient (IndexedSlices), as that of nn::Embedding, changes the rows that it names; rows
+// named twice count once, with their sum. `lazy_rows` says whether other rows move as well. Use one
+// optimizer from one thread at a time, or inside a strategy, which sums the gradients of all
+// replicas first.
 class Optimizer {
  public:
   virtual ~Optimizer();
@@ -138,6 +139,11 @@ class Optimizer {
 // differs stands as "torch's; TensorFlow's". In TensorFlow's formulas weight_decay shrinks the
 // variable itself, by learning_rate * weight_decay of it before the update, and does not pass
 // through the gradient.
+//
+// With lazy_rows a sparse gradient changes only the rows that it names, in the variable and in the
+// slots, as torch.optim.SparseAdam does. Without it the gradient of all other rows is 0: they move
+// by what past gradients left in the slots, and all weights decay. That is what Keras does, and
+// torch with the dense gradient that torch.nn.Embedding has unless it is made with sparse=True.
 
 struct SgdOptions {
   // With momentum, torch multiplies the sum of past gradients by the rate of this update.
@@ -146,7 +152,8 @@ struct SgdOptions {
   LearningRate learning_rate = 0.01;
   double momentum = 0;
   bool nesterov = false;
-  double weight_decay = 0;  // adds weight_decay * variable to the gradient
+  double weight_decay = 0;             // adds weight_decay * variable to the gradient
+  std::optional<bool> lazy_rows = {};  // true; false
   Clipping clipping = {};
 };
 class Sgd : public Optimizer {
@@ -162,6 +169,7 @@ struct AdamOptions {
   double beta2 = 0.999;
   std::optional<double> epsilon = {};  // 1e-8; 1e-7
   double weight_decay = 0;
+  std::optional<bool> lazy_rows = {};  // true; false
   Clipping clipping = {};
 };
 class Adam : public Optimizer {
@@ -177,6 +185,7 @@ struct AdamWOptions {
   std::optional<double> epsilon = {};  // 1e-8; 1e-7
   // Shrinks the variable itself, not through the gradient.
   std::optional<double> weight_decay = {};  // 0.01; 0.004
+  std::optional<bool> lazy_rows = {};       // true; false
   Clipping clipping = {};
 };
 class AdamW : public Optimizer {
@@ -191,6 +200,7 @@ struct AdagradOptions {
   std::optional<double> initial_accumulator = {};  // 0; 0.1
   std::optional<double> epsilon = {};              // 1e-10; 1e-7
   double weight_decay = 0;
+  std::optional<bool> lazy_rows = {};  // true; false
   Clipping clipping = {};
 };
 class Adagrad : public Optimizer {
@@ -208,6 +218,7 @@ struct RmsPropOptions {
   double momentum = 0;
   bool centered = false;
   double weight_decay = 0;
+  std::optional<bool> lazy_rows = {};  // true; false
   Clipping clipping = {};
 };
 class RmsProp : public Optimizer {
@@ -215,7 +226,8 @@ class RmsProp : public Optimizer {
   explicit RmsProp(const RmsPropOptions& options = {});
 };
 
-// TensorFlow's formula; torch has none.
+// TensorFlow's formula; torch has none. Rows are lazy, as in TensorFlow's own op for sparse
+// gradients.
 struct FtrlOptions {
   LearningRate learning_rate = 0.001;
   double learning_rate_power = -0.5;

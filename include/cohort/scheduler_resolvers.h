@@ -17,6 +17,11 @@
 
 namespace cohort {
 
+namespace internal {
+struct LaunchedProcess;
+}
+struct LauncherOptions;
+
 // Chooses by the variables that are set: TF_CONFIG if it describes a cluster, then those of the
 // launcher that started this process (Slurm, Open MPI, PMI, torchrun), then those of SageMaker.
 // Without any of them a resolver of the empty cluster. The cluster has been looked up once, so that
@@ -45,6 +50,7 @@ class RankedClusterResolver : public ClusterResolver {
     const char* operation;            // for messages: "Slurm"
   };
   void deal(Ranks ranks);
+  void deal(const internal::LaunchedProcess& process, const LauncherOptions& options);
 
  private:
   std::vector<ClusterJob> jobs_;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -33,6 +34,9 @@ struct SummaryWriterOptions {
   // What was added is in the file at the latest with the first addition after so much time.
   std::chrono::milliseconds flush_interval{10'000};
   std::string filename_suffix = {};
+  // For a training that goes on: TensorBoard drops the points of this step and later ones that are
+  // in older files of the folder.
+  std::optional<int64_t> purge_step = {};
 };
 
 // Writes one event file, "folder/events.out.tfevents.<seconds>.<host>.<process>.<number>". Runs

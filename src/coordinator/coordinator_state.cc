@@ -54,7 +54,8 @@ ClusterCoordinatorState::ClusterCoordinatorState(Strategy& strategy,
     : strategy_(strategy),
       extended_(extended),
       options_(std::move(options)),
-      number_(new_number()),
+      first_number_(new_number()),
+      number_(first_number_),
       failures_(limits_of(options_, extended.cluster().num_tasks("worker"))),
       queue_(options_.queue_capacity, extended.cluster().num_tasks("worker"),
              [this] {
@@ -233,15 +234,18 @@ bool ClusterCoordinatorState::connect(WorkerChannel& channel, const std::stop_to
   return false;
 }
 
-Tensor ClusterCoordinatorState::claim_of(int64_t call) const {
-  return Tensor({number_.load(), call, queue_.all_done_below()});
+Tensor ClusterCoordinatorState::claim_of(int64_t call, int64_t coordinator) const {
+  return Tensor({coordinator, call, queue_.all_done_below()});
 }
 
 void ClusterCoordinatorState::run(WorkerChannel& channel, const ClosurePtr& closure) {
   const uint64_t generation = channel.generation();
   Results results;
-  Status status =
-      capture_status([&] { results = channel.run(*closure, claim_of(closure->number)); });
+  const int64_t call = closure->number;
+  Status status = capture_status([&] {
+    results =
+        channel.run(*closure, {.servers = claim_of(call), .own = claim_of(call, first_number_)});
+  });
   if (status.ok()) status = queue_.succeed(closure, std::move(results));
   if (!status.ok()) handle(channel, closure, status, generation);
 }

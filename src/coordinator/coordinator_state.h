@@ -58,8 +58,9 @@ class ClusterCoordinatorState {
   // Waits for the server and has the variables restored. Throws Unavailable when that fails.
   void recover(const std::string& ps, const Status& why);
   void restore(const std::string& ps);
-  // Names a call to parameter servers, see kOnce.
-  Tensor claim_of(int64_t call) const;
+  // Names a call to parameter servers, see kOnce, or under another number of this coordinator.
+  Tensor claim_of(int64_t call) const { return claim_of(call, number_); }
+  Tensor claim_of(int64_t call, int64_t coordinator) const;
   // Larger than any before, also of earlier coordinators.
   static int64_t new_number();
 
@@ -68,6 +69,7 @@ class ClusterCoordinatorState {
   Strategy& strategy_;
   ParameterServerExtended& extended_;
   const ClusterCoordinatorOptions options_;
+  const int64_t first_number_;
   std::atomic<int64_t> number_;  // a new one after variables were restored
   FailureClassifier failures_;
   mutable std::mutex channels_mutex_;

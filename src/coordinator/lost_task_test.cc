@@ -137,6 +137,37 @@ TEST(LostParameterServers, AreRestoredWhereAsked) {
   EXPECT_EQ(b.read_value().to<float>(), 210);
 }
 
+// What happens, once, in the middle of the function below.
+std::function<void()> g_interruption;
+
+Tensor interrupt(Tensor value) {
+  if (const auto happen = std::exchange(g_interruption, nullptr)) happen();
+  return value;
+}
+COHORT_FUNCTION(lost_task_test_interrupt, interrupt);
+
+// No restore undoes what a worker has of its own.
+TEST(LostParameterServers, AreRestoredWithoutARepetitionOnTheWorker) {
+  test::CoordinatedCluster here(1, 1);
+  Variable v = here.strategy.create([] { return Variable(0.f); });
+  ClusterCoordinator coordinator(here.strategy, {.restore = [&] { v.assign(100.f); }});
+  const PerWorkerVariable seen(Tensor(0.f), "seen");
+  const auto elements = coordinator.create_per_worker_dataset(data::range(100)).iterator();
+  const auto step = function([&](Iterator it) {
+    Variable own = seen;
+    const Tensor element = own.assign_add(1.f) * 0.f + cast(it.next().tensor(), kFloat32);
+    return v.assign_add(call_native("lost_task_test_interrupt", {element}, {{kFloat32, {}}})[0]);
+  });
+  coordinator.fetch(coordinator.schedule(step, elements));
+  g_interruption = [&] {
+    here.cluster.stop("ps", 0);
+    here.cluster.start("ps", 0);
+  };
+  EXPECT_EQ(coordinator.fetch(coordinator.schedule(step, elements)).to<float>(), 101);
+  EXPECT_EQ(coordinator.fetch(coordinator.schedule(step, elements)).to<float>(), 103);
+  EXPECT_EQ(coordinator.read_all(seen)[0].to<float>(), 3);
+}
+
 TEST(Chiefs, MayBeStartedAgain) {
   test::LocalCluster cluster(1, 1);
   const SimpleClusterResolver resolver(cluster.spec());

@@ -1,11 +1,13 @@
 #include "coordinator/once.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 
 #include "cohort/device.h"
 #include "cohort/ops.h"
 #include "coordinator/graph_nodes.h"
+#include "graph/without_effects.h"
 
 namespace cohort::internal {
 namespace {
@@ -20,6 +22,11 @@ bool is_change(const OpDef& op, const Attrs& attrs) {
 }
 
 bool calls_functions(const OpDef& op) { return op.name == "Cond" || op.name == "While"; }
+
+bool changes_some_of(const std::set<Endpoint>& guarded, const GraphImpl& graph, const Node& node) {
+  const std::set<Endpoint> changed = changed_by(graph, node);
+  return std::ranges::any_of(changed, [&](const Endpoint each) { return guarded.contains(each); });
+}
 
 // An op's call as a function of its inputs.
 FunctionPtr function_of(const OpDef& op, const Attrs& attrs, const Specs& inputs, Site site) {
@@ -51,6 +58,34 @@ struct GuardedCall {
   Attrs attrs;
   std::vector<int> inputs;  // places of the original call's inputs, or one of the above
 };
+
+// What a GuardedCall's inputs are: endpoints of a graph, or tensors of a trace.
+template <typename Value>
+struct CallInputs {
+  const std::vector<Value>& original;
+  const Value& claim;
+  const Value& handle;
+  std::function<Value()> decided;
+  std::function<Value()> zero;
+
+  std::vector<Value> of(const GuardedCall& call) const {
+    std::vector<Value> all;
+    for (const int place : call.inputs) {
+      if (place >= 0) {
+        all.push_back(original[static_cast<size_t>(place)]);
+      } else if (place == GuardedCall::kClaim) {
+        all.push_back(claim);
+      } else if (place == GuardedCall::kHandle) {
+        all.push_back(handle);
+      } else {
+        all.push_back(place == GuardedCall::kDecided ? decided() : zero());
+      }
+    }
+    return all;
+  }
+};
+
+Tensor first_iteration() { return Tensor::from(std::vector<int64_t>{0}, {}); }
 
 class Loop;
 
@@ -122,7 +157,9 @@ class Rewriter::Body {
       for (const Tensor& input : inputs) specs.push_back({input.dtype(), input.shape()});
       return once(function_of(*node.op, node.attrs, specs, node.site), inputs, node.site);
     }
-    if (calls_functions(*node.op)) return call_guarded(node, inputs, handles);
+    if (calls_functions(*node.op) && changes_some_of(guarded_, *function_.body, node)) {
+      return call_guarded(node, inputs, handles);
+    }
     return apply_many(*node.op, inputs, node.attrs, node.site);
   }
 
@@ -137,21 +174,16 @@ class Rewriter::Body {
     const auto claim_size = static_cast<int>(claim_.shape()[0]);
     const GuardedCall made = rewriter_.rewrite(*node.op, node.attrs, handles, claim_size);
     const size_t handle = static_cast<size_t>(std::ranges::find(handles, true) - handles.begin());
-    std::vector<Tensor> given;
-    for (const int place : made.inputs) {
-      if (place >= 0) {
-        given.push_back(inputs[static_cast<size_t>(place)]);
-      } else if (place == GuardedCall::kClaim) {
-        given.push_back(claim_);
-      } else if (place == GuardedCall::kHandle) {
-        given.push_back(inputs[handle]);
-      } else if (place == GuardedCall::kDecided) {
-        given.push_back(once(decision(), {inputs[handle], inputs[0]}, node.site)[0]);
-      } else {
-        given.push_back(Tensor::from(std::vector<int64_t>{0}, {}));
-      }
-    }
-    return apply_many(*node.op, given, made.attrs, node.site);
+    const CallInputs<Tensor> given{
+        .original = inputs,
+        .claim = claim_,
+        .handle = inputs[handle],
+        .decided =
+            [&] {
+              return once(decision(), {inputs[handle], inputs[0]}, node.site)[0];
+            },
+        .zero = first_iteration};
+    return apply_many(*node.op, given.of(made), made.attrs, node.site);
   }
 
   Rewriter& rewriter_;
@@ -245,7 +277,7 @@ class Loop {
   const Places& handles_;
 };
 
-// The handle of guarded state comes behind the claim.
+// The handle of guarded state comes after the claim.
 FunctionPtr Rewriter::loop_condition(const Loop& loop, int claim_size) {
   Specs specs = loop.specs_of(*loop.condition, claim_size);
   specs.push_back({kResource, Shape{}});
@@ -289,11 +321,14 @@ GuardedCall Rewriter::while_loop(const Attrs& attrs, const Places& handles, int 
 
 }  // namespace
 
-Node OnceGuard::guard(Node node, const std::set<Endpoint>& guarded) {
+Node OnceGuard::guard(Node node, const std::set<Endpoint>& guarded, Endpoint claim) {
   const auto handle = std::ranges::find_if(
       node.inputs, [&](const Endpoint input) { return guarded.contains(input); });
   if (handle == node.inputs.end()) return node;
-  if (calls_functions(*node.op)) return guard_calls(std::move(node), guarded);
+  if (calls_functions(*node.op)) {
+    return changes_some_of(guarded, graph_, node) ? guard_calls(std::move(node), guarded, claim)
+                                                  : node;
+  }
   if (handle != node.inputs.begin() || !is_change(*node.op, node.attrs)) return node;
   Specs specs;
   for (const Endpoint input : node.inputs) {
@@ -301,38 +336,35 @@ Node OnceGuard::guard(Node node, const std::set<Endpoint>& guarded) {
   }
   node.attrs = once_attrs(function_of(*node.op, node.attrs, specs, node.site), next_number_++);
   node.op = &find_op("Once");
-  node.inputs.insert(node.inputs.begin(), claim_);
+  node.inputs.insert(node.inputs.begin(), claim);
   return node;
 }
 
-Node OnceGuard::guard_calls(Node node, const std::set<Endpoint>& guarded) {
+Node OnceGuard::guard_calls(Node node, const std::set<Endpoint>& guarded, Endpoint claim) {
   Places handles;
   for (const Endpoint input : node.inputs) handles.push_back(guarded.contains(input));
   const Endpoint handle =
       node.inputs[static_cast<size_t>(std::ranges::find(handles, true) - handles.begin())];
-  const Shape& claim = graph_.node(claim_.node).outputs[size_t(claim_.output)].shape;
+  const Shape& size = graph_.node(claim.node).outputs[size_t(claim.output)].shape;
   GuardedCall made =
-      Rewriter(next_number_).rewrite(*node.op, node.attrs, handles, static_cast<int>(claim[0]));
-  std::vector<Endpoint> inputs;
-  for (const int place : made.inputs) {
-    if (place >= 0) {
-      inputs.push_back(node.inputs[static_cast<size_t>(place)]);
-    } else if (place == GuardedCall::kClaim) {
-      inputs.push_back(claim_);
-    } else if (place == GuardedCall::kHandle) {
-      inputs.push_back(handle);
-    } else if (place == GuardedCall::kDecided) {
-      inputs.push_back(
-          {add_node(graph_, "Decided", "Once", {claim_, handle, node.inputs[0]},
-                    once_attrs(decision(), next_number_++), node.device, node.controls)});
-    } else {
-      inputs.push_back(
-          {add_node(graph_, "Zero", "Const", {},
-                    {{"value", Tensor::from(std::vector<int64_t>{0}, {})}}, node.device)});
-    }
-  }
+      Rewriter(next_number_).rewrite(*node.op, node.attrs, handles, static_cast<int>(size[0]));
+  const CallInputs<Endpoint> given{
+      .original = node.inputs,
+      .claim = claim,
+      .handle = handle,
+      .decided =
+          [&] {
+            return Endpoint{add_node(graph_, "Decided", "Once", {claim, handle, node.inputs[0]},
+                                     once_attrs(decision(), next_number_++), node.device,
+                                     node.controls)};
+          },
+      .zero =
+          [&] {
+            return Endpoint{
+                add_node(graph_, "Zero", "Const", {}, {{"value", first_iteration()}}, node.device)};
+          }};
+  node.inputs = given.of(made);
   node.attrs = std::move(made.attrs);
-  node.inputs = std::move(inputs);
   if (node.op->name == "While") node.outputs.push_back({kInt64, Shape{}});
   return node;
 }

@@ -12,20 +12,19 @@ namespace cohort::internal {
 // decided on before. One for all changes of a function, which it numbers.
 class OnceGuard {
  public:
-  // `graph` is where the function goes; `claim` names the call, see kOnce.
-  OnceGuard(GraphImpl& graph, Endpoint claim) : graph_(graph), claim_(claim) {}
+  // `graph` is where the function goes.
+  explicit OnceGuard(GraphImpl& graph) : graph_(graph) {}
 
   // `node`, which is not yet part of the graph and all inputs of which are, as one that makes its
-  // changes once. `guarded` are the handles of the state that this is about, in the graph. May add
-  // nodes that the node needs.
-  Node guard(Node node, const std::set<Endpoint>& guarded);
+  // changes once. `guarded` are the handles of the state that this is about, in the graph; `claim`
+  // names the call to the task that has the state, see kOnce. May add nodes that the node needs.
+  Node guard(Node node, const std::set<Endpoint>& guarded, Endpoint claim);
 
  private:
   // Of cond() and while_loop().
-  Node guard_calls(Node node, const std::set<Endpoint>& guarded);
+  Node guard_calls(Node node, const std::set<Endpoint>& guarded, Endpoint claim);
 
   GraphImpl& graph_;
-  const Endpoint claim_;
   int64_t next_number_ = 0;
 };
 

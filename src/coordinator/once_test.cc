@@ -44,7 +44,7 @@ class Gathering : public testing::Test {
                     .controls = {},
                     .device = home_,
                     .outputs = {{kFloat32, Shape{}}}};
-    const Endpoint taken{graph_->add(OnceGuard(*graph_, claim_).guard(take, {handle_}))};
+    const Endpoint taken{graph_->add(OnceGuard(*graph_).guard(take, {handle_}, claim_))};
     Attrs named = kind_;
     named.set("accumulator", std::string("sum"));
     const Endpoint applied{add_node(*graph_, "apply", "AccumulatorApply",
@@ -81,6 +81,46 @@ TEST_F(Gathering, IsWaitedForByTheRepetitionOfACallThatIsAtIt) {
   push(3);
   EXPECT_EQ(first.get(), 3);
   EXPECT_EQ(again.get(), 3);
+}
+
+// A variable, and branches and loops that use it, in a graph.
+class Calls : public testing::Test {
+ protected:
+  // Whether the call that gave `result` is written anew.
+  bool is_guarded(const Tensor& result) const {
+    GraphImpl& impl = *GraphAccess::impl(graph_);
+    const Node& call = impl.node(impl.endpoint(result).node);
+    const Endpoint claim = add_placeholder(impl, "claim", {kInt64, Shape{3}}, {});
+    const Node made = OnceGuard(impl).guard(call, {impl.endpoint(graph_.tensor("v"))}, claim);
+    return made.inputs != call.inputs;
+  }
+  Tensor branch(const std::function<Tensor()>& body) const {
+    return cond(
+        v_ > 0.f, [&] { return std::vector{body()}; }, [&] { return std::vector{body()}; })[0];
+  }
+  Tensor loop(const std::function<Tensor()>& body) const {
+    return while_loop([&](std::span<const Tensor> i) { return i[0] < v_; },
+                      [&](std::span<const Tensor> i) { return std::vector{i[0] + body()}; },
+                      {constant(Tensor(0.f))})[0];
+  }
+
+  Graph graph_;
+  const Graph::Scope building_ = graph_.as_default();
+  Variable v_ = get_variable("v", {.shape = {}, .initializer = nn::ones()});
+};
+
+TEST_F(Calls, ThatOnlyReadStayAsTheyAre) {
+  const auto read = [&] { return v_.read_value(); };
+  EXPECT_FALSE(is_guarded(branch(read)));
+  EXPECT_FALSE(is_guarded(loop(read)));
+  EXPECT_FALSE(is_guarded(loop([&] { return branch(read); })));
+}
+
+TEST_F(Calls, ThatChangeStateAreGuardedHoweverDeepTheChangeIs) {
+  const auto change = [&] { return v_.assign_add(1.f); };
+  EXPECT_TRUE(is_guarded(branch(change)));
+  EXPECT_TRUE(is_guarded(loop(change)));
+  EXPECT_TRUE(is_guarded(loop([&] { return branch(change); })));
 }
 
 // How often the next calls of the function below fail as if their worker had been cancelled.

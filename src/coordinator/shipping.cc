@@ -54,7 +54,7 @@ class Copy {
         to_(destination),
         ids_(static_cast<size_t>(body_.size()), -1),
         devices_(static_cast<size_t>(body_.size())) {
-    if (to_.claim) once_.emplace(to_.graph, *to_.claim);
+    if (to_.claim) once_.emplace(to_.graph);
   }
 
   ShippedFunction run(std::span<const Tensor> arguments) {
@@ -102,13 +102,17 @@ class Copy {
       places_[argument] = add_accumulator_handle(to_.graph, to_.container, *gathering);
       device_of_handle_[argument] = gathering->device();
     } else if (const auto* own = dynamic_cast<const WorkerCell*>(resource)) {
-      places_[argument] = to_.bind_variable(*own);
-      device_of_handle_[argument] = to_.home;
+      bind_own_state(argument, to_.bind_variable(*own));
     } else {
-      places_[argument] = to_.bind_iterator(dynamic_cast<const ElementSource&>(*resource));
-      device_of_handle_[argument] = to_.home;
+      bind_own_state(argument, to_.bind_iterator(dynamic_cast<const ElementSource&>(*resource)));
     }
     state_.insert(places_[argument]);
+  }
+
+  void bind_own_state(Endpoint argument, Endpoint handle) {
+    places_[argument] = handle;
+    device_of_handle_[argument] = to_.home;
+    own_state_.insert(handle);
   }
 
   void copy_all() {
@@ -152,13 +156,21 @@ class Copy {
               .device = device,
               .outputs = node.outputs,
               .site = node.site};
-    if (once_) made = once_->guard(std::move(made), state_);
+    if (once_) {
+      const Endpoint claim = uses_own_state(made) ? *to_.own_claim : *to_.claim;
+      made = once_->guard(std::move(made), state_, claim);
+    }
     ids_[static_cast<size_t>(id)] = to_.graph.add(std::move(made));
     if (node.op->stateful) stateful_.push_back(ids_[static_cast<size_t>(id)]);
     devices_[static_cast<size_t>(id)] = device;
     for (size_t i = 0; i < node.outputs.size(); ++i) {
       if (node.outputs[i].dtype == kResource) device_of_handle_[{id, static_cast<int>(i)}] = device;
     }
+  }
+
+  bool uses_own_state(const Node& node) const {
+    return std::ranges::any_of(node.inputs,
+                               [&](const Endpoint each) { return own_state_.contains(each); });
   }
 
   DeviceName device_for(const Node& node) const {
@@ -290,6 +302,7 @@ class Copy {
   std::map<Endpoint, Endpoint> places_;              // of arguments
   std::map<Endpoint, DeviceName> device_of_handle_;  // by endpoint of the body
   std::set<Endpoint> state_;                         // handles, in the target graph
+  std::set<Endpoint> own_state_;                     // those of the task's own state
   std::map<int, std::vector<int>> with_read_;        // what reads rows in the place of a read
   std::vector<int> first_;                           // run before everything with effects
   std::vector<int> stateful_;                        // made so far

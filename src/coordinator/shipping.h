@@ -29,8 +29,11 @@ struct Destination {
   // Where the value of an argument is, whose number is fed then; nullopt when it is fed itself.
   // Empty when all are.
   std::function<std::optional<KeptPlace>(size_t argument)> kept = {};
-  // What tells a call from its repetition, see kOnce; none when calls are never repeated.
+  // What tells a call from its repetition, see kOnce: for the parameter servers, where a restore
+  // undoes what calls have changed, and for that task's own state, where none does. None when calls
+  // are never repeated.
   std::optional<Endpoint> claim = std::nullopt;
+  std::optional<Endpoint> own_claim = std::nullopt;
 };
 
 // A function in the graph of a session.

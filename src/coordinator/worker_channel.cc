@@ -44,6 +44,7 @@ void WorkerChannel::open() {
   auto made = std::make_unique<Connected>();
   made->graph = std::make_shared<GraphImpl>();
   made->claim = add_placeholder(*made->graph, "claim", {kInt64, Shape{3}}, options_.home);
+  made->own_claim = add_placeholder(*made->graph, "own_claim", {kInt64, Shape{3}}, options_.home);
   made->keep =
       add_placeholder(*made->graph, "keep", {kInt64, Shape{Shape::kUnknownDim}}, options_.home);
   SessionOptions options;
@@ -120,7 +121,8 @@ Destination WorkerChannel::destination(Connected& to, const Places& places) {
               [&](size_t argument) {
                 return argument < places.size() ? places[argument] : std::nullopt;
               },
-          .claim = to.claim};
+          .claim = to.claim,
+          .own_claim = to.own_claim};
 }
 
 int WorkerChannel::ship_in_time(Connected& to, const Closure& closure, const Places& places) {
@@ -137,7 +139,7 @@ int WorkerChannel::ship_in_time(Connected& to, const Closure& closure, const Pla
 int WorkerChannel::ship_to(Connected& to, const Closure& closure, const Places& places) {
   ShippedFunction shipped =
       ship(closure.trace->function(), closure.arguments, destination(to, places));
-  std::vector<Tensor> feeds{to.graph->symbol(to.claim)};
+  std::vector<Tensor> feeds{to.graph->symbol(to.claim), to.graph->symbol(to.own_claim)};
   if (options_.keep_results) {
     const Endpoint done = shipped.fetches.back();
     shipped.fetches.pop_back();
@@ -214,10 +216,10 @@ Tensor WorkerChannel::keep_numbers(const Closure& closure) {
   return Tensor::from(numbers);
 }
 
-Results WorkerChannel::run(const Closure& closure, const Tensor& claim) {
+Results WorkerChannel::run(const Closure& closure, const Claims& claims) {
   const Places places = places_of(closure);
   const Ready ready = prepare(closure, places);
-  std::vector<Tensor> values{claim};
+  std::vector<Tensor> values{claims.servers, claims.own};
   if (options_.keep_results) values.push_back(keep_numbers(closure));
   std::ranges::move(values_of(closure, places), std::back_inserter(values));
   Results results{.tensors = ready.session->run_callable(ready.callable, values,

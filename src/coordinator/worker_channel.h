@@ -37,8 +37,12 @@ class WorkerChannel {
   bool is_open() const;
   // Opens a session when there is none. Throws Unavailable when the worker does not answer soon.
   void open();
-  // Runs a closure. `claim` names it to parameter servers, see kOnce.
-  Results run(const Closure& closure, const Tensor& claim);
+  // Names a call, see kOnce.
+  struct Claims {
+    Tensor servers;  // to parameter servers
+    Tensor own;      // to the worker
+  };
+  Results run(const Closure& closure, const Claims& claims);
   // Where results are kept that were made in that state of the worker; nullopt when it was lost.
   std::optional<DeviceName> home_in(uint64_t state) const;
   // Ends the session; the next one gets all functions again, and after `lost_state` new iterators.
@@ -65,6 +69,7 @@ class WorkerChannel {
     std::shared_ptr<GraphImpl> graph;
     std::shared_ptr<RemoteSession> session;
     Endpoint claim;
+    Endpoint own_claim;
     Endpoint keep;  // the number of the call, and of those to forget
     std::map<Key, Shipped> functions;
     std::map<std::string, Endpoint> handles;  // by the name of the state

@@ -45,11 +45,12 @@ std::string time_now() {
   return text.data();
 }
 
-// The host, and on a line of its own what people want to know of the run.
+std::string this_process() { return fmt::format("process {} on host {},", getpid(), host_name()); }
+
+// The host, and on the next line what people want to know of the run.
 std::string own_note() {
   const char* const job = std::getenv("SLURM_JOB_ID");
-  return fmt::format("{}\nprocess {} on host {}, run '{}'{}, since {}\n", host_name(), getpid(),
-                     host_name(), command_line(),
+  return fmt::format("{}\n{} run '{}'{}, since {}\n", host_name(), this_process(), command_line(),
                      job == nullptr ? "" : fmt::format(" of Slurm job {}", job), time_now());
 }
 
@@ -66,6 +67,19 @@ std::string owner_in(const std::string& note) {
   const size_t end = begin == std::string::npos ? begin : note.find('\n', begin + 1);
   if (end == std::string::npos) return "a process that has just begun";
   return note.substr(begin + 1, end - begin - 1);
+}
+
+[[noreturn]] void raise_in_use(const std::string& folder, const std::string& owner) {
+  if (owner.starts_with(this_process())) {
+    raise(Code::FailedPrecondition,
+          "[Backup] the folder '{}' is in use by another backup of this same process, {}; end that "
+          "one first, or choose another folder",
+          folder, owner);
+  }
+  raise(Code::FailedPrecondition,
+        "[Backup] the folder '{}' is in use by {}; wait until that run has ended, or choose "
+        "another folder",
+        folder, owner);
 }
 
 int open_lock(const std::string& folder, const std::string& path) {
@@ -92,10 +106,7 @@ BackupLock::BackupLock(const std::string& folder)
   const std::string note = read_note(file_);
   if (problem == EWOULDBLOCK) {
     ::close(file_);
-    raise(Code::FailedPrecondition,
-          "[Backup] the folder '{}' is in use by {}; wait until that run has ended, or choose "
-          "another folder",
-          folder, owner_in(note));
+    raise_in_use(folder, owner_in(note));
   }
   if (!locked) {
     log_warning("[Backup] '{}' cannot be locked ({}): no other run may use the folder", path_,

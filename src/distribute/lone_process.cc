@@ -15,7 +15,7 @@ std::atomic<bool> nothing_to_warn_of = false;
 
 void note_joint_training() { nothing_to_warn_of = true; }
 
-void warn_if_one_of_several(std::string_view strategy) {
+void warn_if_one_of_several(std::string_view strategy, std::string_view remedy) {
   if (nothing_to_warn_of) return;
   std::optional<LaunchOfSeveral> launch;
   const Status problem = capture_status([&] { launch = launch_of_several(); });
@@ -23,14 +23,14 @@ void warn_if_one_of_several(std::string_view strategy) {
   if (nothing_to_warn_of.exchange(true)) return;
   if (launch) {
     log_warning(
-        "[{}] trains in this process alone, but {} names {} processes: each of them trains a model "
-        "of its own; use MultiWorkerMirroredStrategy to train one model together",
-        strategy, launch->launcher, launch->processes);
+        "[{}] trains in this process alone, but {} names {} processes, each of which trains its "
+        "own model; {} to train one model together",
+        strategy, launch->launcher, launch->processes, remedy);
   } else {
     log_warning(
-        "[{}] trains in this process alone, but the environment may mean several: {}; "
-        "MultiWorkerMirroredStrategy trains one model together",
-        strategy, problem.message);
+        "[{}] trains in this process alone, but the environment may mean several: {}; {} to train "
+        "one model together",
+        strategy, problem.message, remedy);
   }
 }
 

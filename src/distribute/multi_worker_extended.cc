@@ -18,7 +18,11 @@ namespace {
 
 WorkerList workers_of(const ClusterResolver& resolver) {
   const ClusterSpec cluster = resolver.cluster_spec();
-  if (!cluster) return {.workers = {{.name = "this process"}}};
+  if (!cluster) {
+    warn_if_one_of_several("MultiWorkerMirroredStrategy",
+                           "leave the resolver, which names no cluster, out of its arguments");
+    return {.workers = {{.name = "this process"}}};
+  }
   const auto type = resolver.task_type();
   const auto id = resolver.task_id();
   validate_task(cluster, type, id);

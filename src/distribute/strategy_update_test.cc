@@ -379,6 +379,41 @@ TEST(LayersUnderStrategies, AverageBatchStatisticsWhenRead) {
   }
 }
 
+// Steps of two replicas, the second of which has `examples[i]` in step i: both replicas' moving
+// means, then the variances.
+std::vector<float> moved_statistics(bool traced, Formula formula, std::vector<int64_t> examples) {
+  const auto strategy = mirrored_strategy(2);
+  const StrategyScope scope(*strategy);
+  const nn::BatchNorm norm(1, {.formula = formula, .momentum = 0.5});
+  const auto plain = [&](Tensor x) { return norm(x); };
+  const auto step = function(plain);
+  for (const int64_t count : examples) {
+    strategy->run([&] {
+      const Tensor x = cast(range(replica_id() == 0 ? 2 : count), kFloat32) + 5.f;
+      return traced ? step(reshape(x, {-1, 1})) : plain(reshape(x, {-1, 1}));
+    });
+  }
+  std::vector<float> values = copy_values(norm.moving_mean());
+  for (const float variance : copy_values(norm.moving_variance())) values.push_back(variance);
+  return values;
+}
+
+TEST(LayersUnderStrategies, AnEmptyShareOfABatchLeavesItsReplicasStatistics) {
+  for (const Formula formula : {Formula::Torch, Formula::TensorFlow}) {
+    for (const bool traced : {false, true}) {
+      SCOPED_TRACE(traced ? "traced" : "plain");
+      const std::vector<float> moved = moved_statistics(traced, formula, {0});
+      EXPECT_EQ(moved[1], 0);
+      EXPECT_EQ(moved[3], 1);
+      // After so many sizes a trace does not know them.
+      const std::vector<float> before = moved_statistics(traced, formula, {2, 3, 4, 5, 6, 7});
+      const std::vector<float> after = moved_statistics(traced, formula, {2, 3, 4, 5, 6, 7, 0});
+      EXPECT_EQ(after[1], before[1]);
+      EXPECT_EQ(after[3], before[3]);
+    }
+  }
+}
+
 TEST(LayersUnderStrategies, DropDifferentElementsInEachReplicaReproducibly) {
   const auto strategy = mirrored_strategy(3);
   const auto draw = [&] {

@@ -188,8 +188,9 @@ TEST_F(WorkerCheckpoints, ASecondRunIsKeptFromTheBackupsOfTheFirst) {
   train([&](const DistributedElement&) {
     const Status status = capture_status([&] { train(no_step); });
     EXPECT_EQ(status.code, Code::FailedPrecondition) << status.to_string();
-    for (const std::string& part : {"process " + std::to_string(getpid()) + " on host",
-                                    std::string("run '"), path("backup")}) {
+    for (const std::string& part :
+         {"of this same process, process " + std::to_string(getpid()) + " on host",
+          std::string("run '"), path("backup")}) {
       EXPECT_NE(status.message.find(part), std::string::npos) << status.message;
     }
     refused = true;

@@ -48,21 +48,24 @@ constexpr Line kLines[] = {
     {"All", 1, 1, kReduction},
     {"Any", 1, 1, kReduction},
     {"ApplyAdagrad", 5, 6,
-     "epsilon:float weight_decay:float tensorflow:bool sparse:bool dtype:dtype shape:shape"},
+     "epsilon:float weight_decay:float tensorflow:bool sparse:bool all_rows:bool dtype:dtype "
+     "shape:shape"},
     {"ApplyAdam", 6, 7,
      "beta1:float beta2:float epsilon:float weight_decay:float decoupled:bool "
-     "tensorflow:bool sparse:bool "
+     "tensorflow:bool sparse:bool all_rows:bool "
      "dtype:dtype shape:shape"},
     {"ApplyFtrl", 6, 7,
-     "learning_rate_power:float l1:float l2:float sparse:bool dtype:dtype shape:shape"},
+     "learning_rate_power:float l1:float l2:float sparse:bool all_rows:bool dtype:dtype "
+     "shape:shape"},
     {"ApplyMomentum", 5, 6,
-     "weight_decay:float momentum:float nesterov:bool tensorflow:bool sparse:bool dtype:dtype "
+     "weight_decay:float momentum:float nesterov:bool tensorflow:bool sparse:bool all_rows:bool "
+     "dtype:dtype "
      "shape:shape"},
     {"ApplyRmsProp", 7, 8,
      "rho:float epsilon:float momentum:float weight_decay:float centered:bool "
-     "tensorflow:bool sparse:bool "
+     "tensorflow:bool sparse:bool all_rows:bool "
      "dtype:dtype shape:shape"},
-    {"ApplySgd", 4, 5, "weight_decay:float sparse:bool dtype:dtype shape:shape"},
+    {"ApplySgd", 4, 5, "weight_decay:float sparse:bool all_rows:bool dtype:dtype shape:shape"},
     {"ArgMax", 1, 1, "axis:int"},
     {"ArgMin", 1, 1, "axis:int"},
     {"Argument", 0, 0, kDeclared},

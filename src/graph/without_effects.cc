@@ -22,35 +22,13 @@ bool only_reads(const OpDef& op) {
   return !op.stateful || std::ranges::find(kReading, op.name) != std::end(kReading);
 }
 
-// Adds the node's inputs from `first` on that are `function`'s arguments from `skipped` on, where
-// the function changes what they stand for.
-void add_changed(const Node& node, const GraphFunction& function, size_t first, size_t skipped,
+// Adds the node's inputs that are `function`'s arguments, where the function changes what they
+// stand for: the first `shared` of the node's inputs, and those from `first` on.
+void add_changed(const Node& node, const GraphFunction& function, size_t first, size_t shared,
                  std::set<Endpoint>& all) {
   for (const size_t argument : changed_arguments(function)) {
-    if (argument >= skipped) all.insert(node.inputs[first + argument - skipped]);
+    all.insert(node.inputs[argument < shared ? argument : first + argument - shared]);
   }
-}
-
-// The handles of what the node changes.
-std::set<Endpoint> changed_by(const GraphImpl& graph, const Node& node) {
-  std::set<Endpoint> all;
-  if (node.op->name == "Cond") {
-    const auto& then_branch = node.attrs.get<FunctionPtr>("then_branch");
-    add_changed(node, *then_branch, 1, 0, all);
-    add_changed(node, *node.attrs.get<FunctionPtr>("else_branch"),
-                1 + then_branch->arguments.size(), 0, all);
-  } else if (node.op->name == "While") {
-    const auto num_state = static_cast<size_t>(node.attrs.integer("num_state"));
-    const auto& condition = node.attrs.get<FunctionPtr>("condition");
-    add_changed(node, *condition, num_state, num_state, all);
-    add_changed(node, *node.attrs.get<FunctionPtr>("body"), condition->arguments.size(), num_state,
-                all);
-  } else if (!only_reads(*node.op)) {
-    for (const Endpoint input : node.inputs) {
-      if (is_handle(graph, input)) all.insert(input);
-    }
-  }
-  return all;
 }
 
 std::set<Endpoint> changed_in(const GraphImpl& body) {
@@ -115,6 +93,27 @@ std::shared_ptr<const GraphFunction> without_effects(const GraphFunction& functi
   return closed(*trace(function.name, argument_specs(function), [&](std::span<const Tensor> given) {
     return call_marked(function, needed, given);
   }));
+}
+
+std::set<Endpoint> changed_by(const GraphImpl& graph, const Node& node) {
+  std::set<Endpoint> all;
+  if (node.op->name == "Cond") {
+    const auto& then_branch = node.attrs.get<FunctionPtr>("then_branch");
+    add_changed(node, *then_branch, 1, 0, all);
+    add_changed(node, *node.attrs.get<FunctionPtr>("else_branch"),
+                1 + then_branch->arguments.size(), 0, all);
+  } else if (node.op->name == "While") {
+    const auto num_state = static_cast<size_t>(node.attrs.integer("num_state"));
+    const auto& condition = node.attrs.get<FunctionPtr>("condition");
+    add_changed(node, *condition, num_state, num_state, all);
+    add_changed(node, *node.attrs.get<FunctionPtr>("body"), condition->arguments.size(), num_state,
+                all);
+  } else if (!only_reads(*node.op)) {
+    for (const Endpoint input : node.inputs) {
+      if (is_handle(graph, input)) all.insert(input);
+    }
+  }
+  return all;
 }
 
 std::set<size_t> changed_arguments(const GraphFunction& function) {

@@ -12,7 +12,8 @@
 // What the optimizers' update ops share. Their inputs are: the variable's handle, one handle per
 // slot, the gradient, for a sparse gradient the row indices, for a dense one any number of terms
 // that are added to it, the learning rate and the step number (1 for the first update). The
-// constants are attributes.
+// constants are attributes; "all_rows" says that a sparse gradient is one of zeros in the rows that
+// it does not name.
 namespace cohort::internal {
 
 Specs infer_update(const OpInputs& inputs);
@@ -68,8 +69,9 @@ struct SumOfTwo {
 // Runs one update rule with kSlots slots. rule(step, {parameter, slots...}, gradient, count) is
 // called for every run of consecutive elements that is to be updated: once for a dense gradient of
 // one or two terms, block by block for one of more, once per row (rows named twice added up) for a
-// sparse one. The gradient is a pointer, or reads like one; all are to float or double, and none
-// overlap; 16-bit variables are updated in float. All cells are locked meanwhile.
+// sparse one unless "all_rows" is set. The gradient is a pointer, or reads like one; all are to
+// float or double, and none overlap; 16-bit variables are updated in float. All cells are locked
+// meanwhile.
 template <int kSlots>
 class OptimizerUpdate {
  public:
@@ -214,6 +216,9 @@ class OptimizerUpdate {
   void update_rows(const UpdateStep& step, const Values& values, const Rule& rule) {
     const UniqueRows unique(in(k_, kSlots + 2), in(k_, kSlots + 1).to(values[0].scalar_type()));
     const RowUpdate rows(cell_of(k_.inputs[0]).name(), values[0], unique.indices, unique.values);
+    if (k_.attrs.flag("all_rows")) {
+      return apply_to(step, values, unique.among_zeros(values[0]), 0, 0, values[0].numel(), rule);
+    }
     for (int64_t i = 0; i < rows.count; ++i) {
       apply_to(step, values, unique.values, rows.rows[i] * rows.width, i * rows.width, rows.width,
                rule);

@@ -66,4 +66,8 @@ UniqueRows::UniqueRows(const at::Tensor& given_indices, const at::Tensor& given_
   values = add_rows(shape, 0, at::tensor(target, at::kLong), given_values);
 }
 
+at::Tensor UniqueRows::among_zeros(const at::Tensor& table) const {
+  return at::zeros(table.sizes(), values.options()).index_copy_(0, indices, values);
+}
+
 }  // namespace cohort::internal

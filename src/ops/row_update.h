@@ -21,6 +21,8 @@ struct RowUpdate {
 // The same rows with those named twice added up, in the order of first appearance.
 struct UniqueRows {
   UniqueRows(const at::Tensor& indices, const at::Tensor& values);
+  // A table of the shape of `table`: these rows, all of which it has, and zeros.
+  at::Tensor among_zeros(const at::Tensor& table) const;
 
   at::Tensor indices;
   at::Tensor values;

@@ -12,6 +12,8 @@
 namespace cohort::internal {
 namespace {
 
+constexpr int kStart = 1;  // SessionLog.SessionStatus.START
+
 double seconds_since_1970() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
@@ -41,6 +43,12 @@ EventFile::EventFile(const std::string& folder, const SummaryWriterOptions& opti
   events::Event first;
   first.set_file_version("brain.Event:2");
   add(std::move(first));
+  if (options.purge_step) {
+    events::Event start;
+    start.set_step(*options.purge_step);
+    start.mutable_session_log()->set_status(kStart);
+    add(std::move(start));
+  }
   flush();
 }
 

@@ -57,6 +57,14 @@ TEST_F(SummaryWriterTest, TwoWritersOfOneFolderHaveTwoFiles) {
   EXPECT_TRUE(second.path().ends_with(".eval"));
 }
 
+TEST_F(SummaryWriterTest, TellsTensorBoardWhichPointsOfOlderFilesToDrop) {
+  SummaryWriter writer(folder_.path(), {.purge_step = 7});
+  const std::vector<events::Event> events = raw_events(writer.path());
+  ASSERT_EQ(events.size(), 2u);
+  EXPECT_EQ(events[1].step(), 7);
+  EXPECT_EQ(events[1].session_log().status(), 1);
+}
+
 TEST_F(SummaryWriterTest, WritesScalars) {
   const events::Event event = added([](auto& writer) { writer.add_scalar("loss", 0.5, 7); });
   EXPECT_EQ(event.step(), 7);

@@ -137,19 +137,8 @@ void check_no_other_launcher() {
         kEnvironment);
 }
 
-Resolver resolver_by_variables() {
-  // A TF_CONFIG without a cluster says nothing about other processes.
-  const auto tf_config = std::make_shared<TFConfigClusterResolver>();
-  if (tf_config->cluster_spec()) return tf_config;
-  if (const std::optional<Claim> claim = claim_on_this_process()) return claim->launcher->make();
-  check_no_other_launcher();
-  if (is_set("SM_HOSTS")) return std::make_shared<SageMakerClusterResolver>();
-  return tf_config;
-}
-
-// The tasks of TF_CONFIG that train together; 1 for an evaluator, which belongs to no group.
-int processes_of_tf_config() {
-  const TFConfigClusterResolver resolver;
+// The tasks that train together; 1 for an evaluator, which belongs to no group.
+int count_processes(const ClusterResolver& resolver) {
   const ClusterSpec cluster = resolver.cluster_spec();
   if (resolver.task_type() == "evaluator") return 1;
   int tasks = 0;
@@ -159,25 +148,46 @@ int processes_of_tf_config() {
   return tasks;
 }
 
+// What the environment says of the processes that train together.
+struct Description {
+  std::string source;
+  int processes;
+  Resolver (*make)();  // who the processes are
+};
+
+Description described_by_environment() {
+  // A TF_CONFIG without a cluster says nothing about other processes.
+  const TFConfigClusterResolver tf_config;
+  if (tf_config.cluster_spec()) {
+    return {"TF_CONFIG", count_processes(tf_config), make<TFConfigClusterResolver>};
+  }
+  if (const std::optional<Claim> claim = claim_on_this_process()) {
+    const Launcher& launcher = *claim->launcher;
+    return {fmt::format("{} ({}, {})", launcher.name, launcher.rank, launcher.size), claim->size,
+            launcher.make};
+  }
+  check_no_other_launcher();
+  if (is_set("SM_HOSTS")) {
+    return {"SageMaker (SM_HOSTS)", count_processes(SageMakerClusterResolver()),
+            make<SageMakerClusterResolver>};
+  }
+  return {"nothing", 1, make<TFConfigClusterResolver>};
+}
+
 }  // namespace
 
 namespace internal {
 
 std::optional<LaunchOfSeveral> launch_of_several() {
-  LaunchOfSeveral found{"TF_CONFIG", processes_of_tf_config()};
-  if (found.processes == 0) {
-    const std::optional<Claim> claim = claim_on_this_process();
-    if (!claim) return std::nullopt;
-    const Launcher& launcher = *claim->launcher;
-    found = {fmt::format("{} ({}, {})", launcher.name, launcher.rank, launcher.size), claim->size};
-  }
-  return found.processes > 1 ? std::optional(found) : std::nullopt;
+  const Description found = described_by_environment();
+  if (found.processes <= 1) return std::nullopt;
+  return LaunchOfSeveral{found.source, found.processes};
 }
 
 }  // namespace internal
 
 std::shared_ptr<ClusterResolver> resolver_from_environment() {
-  std::shared_ptr<ClusterResolver> resolver = resolver_by_variables();
+  std::shared_ptr<ClusterResolver> resolver = described_by_environment().make();
   (void)resolver->cluster_spec();
   return resolver;
 }

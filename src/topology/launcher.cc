@@ -109,3 +109,14 @@ int job_port_base(std::optional<int> given, const std::optional<std::string>& jo
 }
 
 }  // namespace cohort::internal
+
+namespace cohort {
+
+void RankedClusterResolver::deal(const internal::LaunchedProcess& process,
+                                 const LauncherOptions& options) {
+  rpc_layer_ = options.rpc_layer;
+  deal({internal::launched_addresses(process, options), options.jobs, process.rank,
+        process.launcher});
+}
+
+}  // namespace cohort

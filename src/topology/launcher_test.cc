@@ -353,5 +353,23 @@ TEST(LaunchOfSeveral, IsNoticedByWhateverNamesSeveralProcesses) {
   EXPECT_FALSE(internal::launch_of_several());
 }
 
+TEST(LaunchOfSeveral, IsNoticedOnSageMaker) {
+  Environment environment({{"SM_HOSTS", R"(["s"])"}, {"SM_CURRENT_HOST", "s"}});
+  EXPECT_FALSE(internal::launch_of_several());
+  environment.set({{"SM_HOSTS", R"(["s", "t"])"}});
+  EXPECT_EQ(internal::launch_of_several()->processes, 2);
+  EXPECT_EQ(internal::launch_of_several()->launcher, "SageMaker (SM_HOSTS)");
+}
+
+TEST(LaunchOfSeveral, IsAnErrorWhereTheResolverThrows) {
+  for (const Variables& variables :
+       {Variables{{"PMIX_RANK", "0"}}, Variables{{"SM_HOSTS", "no list"}},
+        Variables{{"WORLD_SIZE", "2"}}}) {
+    const Environment environment(variables);
+    EXPECT_THROW(resolver_from_environment(), Error);
+    EXPECT_THROW(internal::launch_of_several(), Error);
+  }
+}
+
 }  // namespace
 }  // namespace cohort

@@ -7,15 +7,15 @@ namespace cohort {
 namespace {
 
 using internal::environment_variable;
+using internal::require_number;
 using Local = internal::LaunchedProcess::Local;
 
 constexpr const char* kPmi = "Pmi";
 
-int pmi_number(const char* name) { return internal::require_number(name, kPmi); }
-
 std::optional<Local> pmi_local_place(int world_size) {
   if (environment_variable("MPI_LOCALRANKID") && environment_variable("MPI_LOCALNRANKS")) {
-    return Local{.rank = pmi_number("MPI_LOCALRANKID"), .size = pmi_number("MPI_LOCALNRANKS")};
+    return Local{.rank = require_number("MPI_LOCALRANKID", kPmi),
+                 .size = require_number("MPI_LOCALNRANKS", kPmi)};
   }
   return world_size == 1 ? std::optional<Local>({.rank = 0, .size = 1}) : std::nullopt;
 }
@@ -42,17 +42,16 @@ std::optional<std::string> pmi_job(bool one_host) {
 }  // namespace
 
 PmiClusterResolver::PmiClusterResolver(const LauncherOptions& options) {
-  const int world_size = pmi_number("PMI_SIZE");
+  const int world_size = require_number("PMI_SIZE", kPmi);
   const std::optional<Local> local = pmi_local_place(world_size);
   const internal::LaunchedProcess process{.launcher = kPmi,
                                           .local_variables = "MPI_LOCALRANKID and MPI_LOCALNRANKS",
-                                          .rank = pmi_number("PMI_RANK"),
+                                          .rank = require_number("PMI_RANK", kPmi),
                                           .world_size = world_size,
                                           .local = local,
                                           .this_host = "localhost",
                                           .job = pmi_job(options.hostfile.empty())};
-  rpc_layer_ = options.rpc_layer;
-  deal({internal::launched_addresses(process, options), options.jobs, process.rank, kPmi});
+  deal(process, options);
 }
 
 }  // namespace cohort

@@ -8,14 +8,14 @@ namespace cohort {
 namespace {
 
 using internal::environment_variable;
+using internal::require_number;
 using Local = internal::LaunchedProcess::Local;
 
 constexpr const char* kTorchrun = "Torchrun";
 
-int torchrun_number(const char* name) { return internal::require_number(name, kTorchrun); }
-
-std::optional<int> torchrun_number_if_set(const char* name) {
-  return environment_variable(name) ? std::optional<int>(torchrun_number(name)) : std::nullopt;
+std::optional<int> number_if_set(const char* name) {
+  if (!environment_variable(name)) return std::nullopt;
+  return require_number(name, kTorchrun);
 }
 
 bool is_this_host(const std::string& name) {
@@ -28,8 +28,8 @@ bool is_this_host(const std::string& name) {
 // other processes are on this host then follows from where they meet.
 std::optional<Local> torchrun_local_place(int rank, int world_size,
                                           const LauncherOptions& options) {
-  std::optional<int> size = torchrun_number_if_set("LOCAL_WORLD_SIZE");
-  const std::optional<int> local_rank = torchrun_number_if_set("LOCAL_RANK");
+  std::optional<int> size = number_if_set("LOCAL_WORLD_SIZE");
+  const std::optional<int> local_rank = number_if_set("LOCAL_RANK");
   const std::string master = environment_variable("MASTER_ADDR").value_or("localhost");
   const bool may_share_host = local_rank.value_or(rank) == rank && is_this_host(master);
   if (!size && options.hostfile.empty() && may_share_host) size = world_size;
@@ -49,8 +49,8 @@ std::optional<std::string> torchrun_job() {
 }  // namespace
 
 TorchrunClusterResolver::TorchrunClusterResolver(const LauncherOptions& options) {
-  const int rank = torchrun_number("RANK");
-  const int world_size = torchrun_number("WORLD_SIZE");
+  const int rank = require_number("RANK", kTorchrun);
+  const int world_size = require_number("WORLD_SIZE", kTorchrun);
   const std::string master = environment_variable("MASTER_ADDR").value_or("localhost");
   const internal::LaunchedProcess process{
       .launcher = kTorchrun,
@@ -61,8 +61,7 @@ TorchrunClusterResolver::TorchrunClusterResolver(const LauncherOptions& options)
       // By another name than the loopback's, other hosts could reach the processes.
       .this_host = internal::is_loopback(master) ? master : "localhost",
       .job = torchrun_job()};
-  rpc_layer_ = options.rpc_layer;
-  deal({internal::launched_addresses(process, options), options.jobs, process.rank, kTorchrun});
+  deal(process, options);
 }
 
 }  // namespace cohort

@@ -19,10 +19,13 @@ internal::Rule rule(const AdagradOptions& options) {
   internal::require(epsilon >= 0, "Adagrad", "epsilon must not be negative", epsilon);
   internal::require(options.weight_decay >= 0, "Adagrad", "weight_decay must not be negative",
                     options.weight_decay);
-  return {
-      &cohort::internal::kApplyAdagrad,
-      {{"epsilon", epsilon}, {"weight_decay", options.weight_decay}, {"tensorflow", tensorflow}},
-      {{.name = "accumulator", .initial_value = accumulator}}};
+  return {&cohort::internal::kApplyAdagrad,
+          {{"epsilon", epsilon},
+           {"weight_decay", options.weight_decay},
+           {"tensorflow", tensorflow},
+           // Without a gradient nothing but decay moves a row.
+           {"all_rows", options.weight_decay > 0 && !options.lazy_rows.value_or(!tensorflow)}},
+          {{.name = "accumulator", .initial_value = accumulator}}};
 }
 
 }  // namespace

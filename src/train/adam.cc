@@ -30,7 +30,8 @@ internal::Rule rule(std::string_view name, const Options& options, Decay decay) 
            {"epsilon", epsilon},
            {"weight_decay", decay.weight},
            {"decoupled", decay.decoupled || tensorflow},
-           {"tensorflow", tensorflow}},
+           {"tensorflow", tensorflow},
+           {"all_rows", !options.lazy_rows.value_or(!tensorflow)}},
           {{.name = "mean"}, {.name = "square"}}};
 }
 

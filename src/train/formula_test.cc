@@ -58,6 +58,13 @@ Case make_case(std::string name, Options options) {
           }};
 }
 
+// Those of torch with the gradients that torch.nn.Embedding has by default.
+template <typename Kind, typename Options>
+Case with_all_rows(std::string name, Options options) {
+  options.lazy_rows = false;
+  return make_case<Kind, Options>(std::move(name), options);
+}
+
 template <typename Kind, typename Options>
 Case defaults(std::string name) {
   Case made = make_case<Kind, Options>(std::move(name), {});
@@ -178,6 +185,30 @@ TEST_P(Formulas, GiveTheSameForRows) {
                   });
 }
 
+// The rows of odd numbers in every second step, those of even ones between.
+void apply_half(Optimizer& optimizer, const Tensor& gradient, const Variable& v, bool as_rows) {
+  const int64_t first = optimizer.iterations().read_value().to<int64_t>() % 2;
+  const Tensor rows = range(kElements / 2) * int64_t{2} + first;
+  const IndexedSlices half{gather(gradient, rows), rows, {kElements}};
+  optimizer.apply_gradients({as_rows ? Gradient(half) : Gradient(Gradient(half).dense())}, {v});
+}
+
+void expect_same_as_dense(const Case& each, Formula formula) {
+  SCOPED_TRACE(formula == Formula::Torch ? "torch" : "TensorFlow");
+  const auto after = [&](bool as_rows) {
+    const Step half = [=](Optimizer& optimizer, const Tensor& gradient, const Variable& v) {
+      apply_half(optimizer, gradient, v, as_rows);
+    };
+    return take_steps(each, formula, kFloat64, half).to_vector<double>();
+  };
+  EXPECT_EQ(after(true), after(false));
+}
+
+TEST_P(Formulas, OfTensorFlowMoveRowsWithoutAGradientAsKerasDoes) {
+  if (GetParam().name == "FtrlDefaults") return;  // its rows are lazy
+  expect_same_as_dense(GetParam(), Formula::TensorFlow);
+}
+
 TEST_P(Formulas, GiveTheSameInATracedFunction) {
   expect_recorded(kFloat64, kRounding,
                   [](Optimizer& optimizer, const Tensor& gradient, const Variable& v) {
@@ -187,6 +218,19 @@ TEST_P(Formulas, GiveTheSameInATracedFunction) {
 
 INSTANTIATE_TEST_SUITE_P(All, Formulas, ::testing::ValuesIn(cases()),
                          [](const auto& param) { return param.param.name; });
+
+TEST(OptimizerRows, MoveWithoutAGradientInTorchsFormulasWhereTheyAreNotLazy) {
+  for (const Case& each :
+       {with_all_rows<Sgd, SgdOptions>("Momentum", {.momentum = 0.9}),
+        with_all_rows<Sgd, SgdOptions>("SgdDecay", {.weight_decay = 0.5}),
+        with_all_rows<Adam, AdamOptions>("Adam", {}),
+        with_all_rows<AdamW, AdamWOptions>("AdamW", {}),
+        with_all_rows<Adagrad, AdagradOptions>("AdagradDecay", {.weight_decay = 0.5}),
+        with_all_rows<RmsProp, RmsPropOptions>("RmsProp", {})}) {
+    SCOPED_TRACE(each.name);
+    expect_same_as_dense(each, Formula::Torch);
+  }
+}
 
 TEST(OptimizerFormula, SurvivesSerialization) {
   const std::string bytes = [] {

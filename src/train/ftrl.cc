@@ -19,7 +19,8 @@ internal::Rule rule(const FtrlOptions& options) {
       &cohort::internal::kApplyFtrl,
       {{"learning_rate_power", options.learning_rate_power},
        {"l1", options.l1},
-       {"l2", options.l2}},
+       {"l2", options.l2},
+       {"all_rows", false}},
       {{.name = "accumulator", .initial_value = options.initial_accumulator}, {.name = "linear"}}};
 }
 

@@ -71,9 +71,17 @@ const Shape& checked_sizes(const Shape& sizes) {
   return sizes;
 }
 
-// Moves `average` towards `value` by `share` of the way.
-void move_average(Variable average, const Tensor& value, double share) {
-  average.assign_add((value - average.read_value()) * share);
+// In a graph, whether a batch is empty may show only when the graph runs.
+bool may_be_empty(const Tensor& x) {
+  return !x.shape().is_fully_known() || x.shape().num_elements() == 0;
+}
+
+// Moves `average` towards `value`, a statistic of x, by `share` of the way. An empty share of a
+// batch says nothing.
+void move_average(Variable average, const Tensor& value, double share, const Tensor& x) {
+  Tensor change = (value - average.read_value()) * share;
+  if (may_be_empty(x)) change = change * cast(minimum(size(x), int64_t{1}), change.dtype());
+  average.assign_add(change);
 }
 
 }  // namespace
@@ -123,15 +131,14 @@ Tensor BatchNorm::operator()(const Tensor& x) const {
     return batch_norm(x, scale_, offset_, moving_mean_, moving_variance_, {.epsilon = epsilon_});
   }
   const BatchNormResult result = batch_norm(x, scale_, offset_, {.epsilon = epsilon_});
-  // An empty share of a batch says nothing.
-  if (x.is_symbolic() || x.size() > 0) move_averages(x, result);
+  move_averages(x, result);
   return result.y;
 }
 
 void BatchNorm::move_averages(const Tensor& x, const BatchNormResult& batch) const {
-  move_average(moving_mean_, batch.mean, share_);
+  move_average(moving_mean_, batch.mean, share_, x);
   const bool is_biased = formula_ == Formula::TensorFlow;
-  move_average(moving_variance_, is_biased ? biased(batch.variance, x) : batch.variance, share_);
+  move_average(moving_variance_, is_biased ? biased(batch.variance, x) : batch.variance, share_, x);
 }
 
 LayerNorm::LayerNorm(const Shape& sizes, const LayerNormOptions& options)

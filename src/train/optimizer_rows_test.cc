@@ -35,10 +35,12 @@ std::vector<Kind> kinds() {
       kind<Adagrad>("Adagrad", AdagradOptions{.learning_rate = 0.1}, {"accumulator"}),
       kind<RmsProp>("RmsProp", RmsPropOptions{.learning_rate = 0.1, .centered = true},
                     {"square", "momentum", "mean"}),
-      kind<RmsProp>(
-          "TensorFlowRmsProp",
-          RmsPropOptions{.formula = Formula::TensorFlow, .learning_rate = 0.1, .momentum = 0.5},
-          {"square", "velocity", "mean"}),
+      kind<RmsProp>("TensorFlowRmsProp",
+                    RmsPropOptions{.formula = Formula::TensorFlow,
+                                   .learning_rate = 0.1,
+                                   .momentum = 0.5,
+                                   .lazy_rows = true},
+                    {"square", "velocity", "mean"}),
       kind<Ftrl>("Ftrl", FtrlOptions{.learning_rate = 0.1}, {"accumulator", "linear"}),
   };
 }

@@ -27,7 +27,8 @@ internal::Rule rule(const RmsPropOptions& options) {
        {"momentum", options.momentum},
        {"weight_decay", options.weight_decay},
        {"centered", options.centered},
-       {"tensorflow", tensorflow}},
+       {"tensorflow", tensorflow},
+       {"all_rows", !options.lazy_rows.value_or(!tensorflow)}},
       {{.name = "square"}, {.name = internal::velocity_name(options.formula)}, {.name = "mean"}}};
 }
 

@@ -236,5 +236,22 @@ TEST(TensorBoardCallback, WritesFiguresOfStepsAndEpochs) {
   }
 }
 
+TEST(TensorBoardCallback, DropsTheFiguresOfStepsThatAResumedTrainingMakesAgain) {
+  // An event of step 1 with a SessionLog whose status is 1.
+  const std::string purge("\x10\x01\x3a\x02\x08\x01", 6);
+  for (const bool resumed : {false, true}) {
+    const TemporaryFolder folder;
+    const auto board = std::make_shared<TensorBoard>(TensorBoardOptions{.folder = folder.path()});
+    if (resumed) board->restore(board->save());
+    Rig rig;
+    rig.fit(1, {board});
+    std::string all;
+    for (const data::Element& record : data::tfrecord(data::files({folder.path() + "/events*"}))) {
+      all += record.tensor().to<std::string>();
+    }
+    EXPECT_EQ(all.find(purge) != std::string::npos, resumed);
+  }
+}
+
 }  // namespace
 }  // namespace cohort

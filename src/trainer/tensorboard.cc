@@ -1,3 +1,5 @@
+#include <utility>
+
 #include "base/raise.h"
 #include "cohort/callbacks.h"
 
@@ -9,7 +11,9 @@ TensorBoard::TensorBoard(const TensorBoardOptions& options) : options_(options) 
 }
 
 void TensorBoard::on_fit_begin(Trainer& trainer) {
-  if (trainer.is_chief()) writer_ = std::make_unique<SummaryWriter>(options_.folder);
+  SummaryWriterOptions options;
+  if (std::exchange(restored_, false)) options.purge_step = trainer.progress().step + 1;
+  if (trainer.is_chief()) writer_ = std::make_unique<SummaryWriter>(options_.folder, options);
   on_epoch_begin(trainer);
 }
 
@@ -31,6 +35,8 @@ void TensorBoard::on_epoch_end(Trainer& trainer, const Logs& logs) {
 }
 
 void TensorBoard::on_fit_end(Trainer&) { writer_.reset(); }
+
+void TensorBoard::restore(const std::string& /*saved*/) { restored_ = true; }
 
 void TensorBoard::add(const std::string& prefix, const Logs& logs, int64_t step) {
   if (!writer_) return;

@@ -6,6 +6,7 @@
 //                                     prints the losses and the result
 //   worker alone             makes strategies of one process
 //   worker trainer           makes a Trainer without a strategy
+//   worker tf_config         makes a strategy that looks at TF_CONFIG only
 
 #include <cohort/cohort.h>
 #include <sys/prctl.h>
@@ -112,6 +113,10 @@ void make_strategies_of_one_process() {
   const CentralStorageStrategy central;
 }
 
+void make_strategy_by_tf_config() {
+  const MultiWorkerMirroredStrategy strategy(std::make_shared<TFConfigClusterResolver>());
+}
+
 void make_trainer() {
   const nn::Sequential model{nn::Dense(2, 2)};
   optim::Sgd optimizer;
@@ -126,6 +131,7 @@ int main(int argc, char** argv) {
   const cohort::Status status = cohort::capture_status([&] {
     if (words.at(0) == "alone") return make_strategies_of_one_process();
     if (words.at(0) == "trainer") return make_trainer();
+    if (words.at(0) == "tf_config") return make_strategy_by_tf_config();
     cohort::random::set_seed(11);
     cohort::MultiWorkerMirroredStrategy strategy(cohort::MultiWorkerOptions{
         .start_timeout = std::chrono::seconds(30), .silence_limit = std::chrono::seconds(3)});

@@ -302,5 +302,12 @@ TEST(LaunchedWorkers, ATrainerWithoutAStrategyWarnsTheSame) {
   EXPECT_EQ(count(said, "[Trainer] trains in this process alone"), 1u) << said;
 }
 
+TEST(LaunchedWorkers, AResolverThatNamesNoClusterWarnsToLeaveItOut) {
+  const std::string said = output_of("tf_config", as_torchrun("0", "29500"));
+  EXPECT_EQ(count(said, "[MultiWorkerMirroredStrategy] trains in this process alone"), 1u) << said;
+  EXPECT_EQ(count(said, "leave the resolver"), 1u) << said;
+  EXPECT_EQ(output_of("tf_config", {{"RANK", "0"}, {"WORLD_SIZE", "1"}}), "");
+}
+
 }  // namespace
 }  // namespace cohort

@@ -47,6 +47,7 @@ OpExample update(std::string_view op, size_t slots, const internal::Attrs& const
       internal::Attrs all = constants;
       for (const auto& [name, value] : attrs.entries()) all.set(name, value);
       all.set("sparse", sparse);
+      all.set("all_rows", sparse);
       internal::apply(internal::find_op(op), inputs, all, {});
     }
   });
