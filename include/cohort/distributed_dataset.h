@@ -108,7 +108,8 @@ class DistributedIterator {
   // it.
   std::optional<DistributedElement> next_optional();
   // Of one replica's elements: what the description tells, else what the next one shows, which is
-  // made for that and delivered later. Throws FailedPrecondition when there is none.
+  // made for that and delivered later. All workers call it then, as they call next(). Throws
+  // FailedPrecondition when there is none.
   data::ElementSpec element_spec() const;
   // The position, for going on after a restart: see data::Iterator::save().
   std::string save();
@@ -148,7 +149,10 @@ class DistributedDataset {
   StepIterator begin() const;
   std::default_sentinel_t end() const { return {}; }
 
-  // As DistributedIterator::element_spec().
+  // Of one replica's elements: what the description tells, else what an element showed that was
+  // delivered, else what the first one of the next pass shows, which is made for that and delivered
+  // later. Throws FailedPrecondition when there is none, and for several workers before the first
+  // step where only an element tells: ask an iterator, on all workers.
   data::ElementSpec element_spec() const;
   // Of the dataset it was made from; of this worker's for a function's datasets.
   int64_t cardinality() const;

@@ -55,7 +55,9 @@ class PerWorkerDataset {
   // New iterators, from the beginning. Each worker makes its own when it first needs it. Throws
   // FailedPrecondition in code that is traced.
   PerWorkerIterator iterator() const;
-  // Of one worker's elements.
+  // Of one worker's elements. Where only an element tells, functions of the first worker's dataset
+  // make one here, once. Throws FailedPrecondition when there is none, and for a generator that
+  // does not declare its elements, from which such an element would be lost.
   data::ElementSpec element_spec() const;
 
  private:

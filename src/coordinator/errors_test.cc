@@ -168,7 +168,8 @@ TEST_F(FailingFunctions, AreToldThatTheirInputCannotBeMade) {
     if (gone) throw Error(Code::NotFound, "the numbers are gone");
     return data::NextFunction([] { return data::Element(Tensor(1.f)); });
   });
-  const auto dataset = coordinator.create_per_worker_dataset(data::generator(numbers));
+  const data::ElementSpec number(data::TensorSpec{kFloat32, {}});
+  const auto dataset = coordinator.create_per_worker_dataset(data::generator(numbers, number));
   const auto iterator = dataset.iterator();
   const auto next = function([](Iterator it) { return it.next().tensor(); });
   EXPECT_EQ(coordinator.fetch(coordinator.schedule_on(0, next, iterator)).to<float>(), 1);

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+
 #include "support/coordinated_cluster.h"
 
 namespace cohort {
@@ -41,6 +43,28 @@ TEST_F(WorkersInput, MayComeFromADistributedDataset) {
   const auto next = function([](Iterator it) { return it.next().tensor(); });
   const auto got = coordinator.fetch(coordinator.schedule_on(1, next, dataset.iterator()));
   EXPECT_EQ(got.to_vector<int64_t>(), (Numbers{0, 1}));
+}
+
+TEST_F(WorkersInput, IsShuffledDifferentlyUnlessTheUserChoseASeed) {
+  const auto unseeded = coordinator.create_per_worker_dataset(data::range(40).shuffle(40));
+  EXPECT_NE(first(unseeded, 0, 40), first(unseeded, 1, 40));
+  const auto seeded =
+      coordinator.create_per_worker_dataset(data::range(40).shuffle(40, {.seed = 3}));
+  EXPECT_EQ(first(seeded, 0, 40), first(seeded, 1, 40));
+}
+
+// The coordinator would take an element from a source that it shares with the workers.
+TEST_F(WorkersInput, OfAGeneratorIsDeclared) {
+  static std::atomic<int64_t> made{0};
+  const auto numbers = data::register_generator("input_test_numbers", [] {
+    return data::NextFunction([] { return data::Element(made++); });
+  });
+  const auto undeclared = coordinator.create_per_worker_dataset(data::generator(numbers));
+  EXPECT_ERROR(Code::FailedPrecondition, "generator(f, spec)", undeclared.element_spec());
+  EXPECT_ERROR(Code::FailedPrecondition, "generator(f, spec)", first(undeclared, 0, 1));
+  const data::ElementSpec number(data::TensorSpec{kInt64, {}});
+  const auto declared = coordinator.create_per_worker_dataset(data::generator(numbers, number));
+  EXPECT_EQ(first(declared, 0, 2), (Numbers{0, 1}));
 }
 
 TEST_F(WorkersInput, IsAskedForOncePerWorkerWithItsPlace) {

@@ -1,7 +1,9 @@
 #include "coordinator/per_worker_data.h"
 
 #include "base/raise.h"
+#include "data/common_description.h"
 #include "data/dummy.h"
+#include "data/node.h"
 #include "distribute/distributed_input.h"
 #include "distribute/remote_workers.h"
 #include "ops/dispatch.h"
@@ -14,6 +16,17 @@ namespace {
   raise(Code::Unimplemented,
         "[PerWorkerIterator] its elements are on the workers; pass it to "
         "ClusterCoordinator::schedule and take them in the function");
+}
+
+// An element that a generator makes here may be one that its source does not give the workers.
+void check_probe(const data::Dataset& dataset) {
+  for (const auto& stage :
+       data::internal::all_stages(data::internal::DatasetAccess::node(dataset))) {
+    if (stage->kind() != "Generator" || stage->spec()) continue;
+    raise(Code::FailedPrecondition,
+          "[PerWorkerDataset] what a generator makes on the workers is not known here; declare its "
+          "elements, data::generator(f, spec)");
+  }
 }
 
 }  // namespace
@@ -35,7 +48,11 @@ PerWorkerData::Pipeline PerWorkerData::build(int worker, int workers) const {
           request.options.name);
   });
   const BuildForWorker building(worker, workers);
-  return pipeline_in(make_());
+  Pipeline pipeline = pipeline_in(make_());
+  // Workers shuffle differently unless the user chose the seed, also where they get one dataset.
+  pipeline.dataset = data::internal::with_drawn_seeds(
+      pipeline.dataset, data::internal::Random(data::internal::random_seed()));
+  return pipeline;
 }
 
 PerWorkerData::PerWorkerData(int workers, std::function<PerWorkerSpec()> make)
@@ -57,12 +74,20 @@ std::string PerWorkerData::description(int worker) const {
   return descriptions_[static_cast<size_t>(worker)];
 }
 
+const std::optional<data::ElementSpec>& PerWorkerData::element_spec() const {
+  std::call_once(spec_once_, [this] {
+    const PlainDispatch outside;
+    if (!first_->element_spec()) check_probe(*first_);
+    spec_ = data::internal::spec_or_probe(*first_);
+  });
+  return spec_;
+}
+
 std::optional<data::Element> PerWorkerSource::next() { raise_not_here(); }
 std::string PerWorkerSource::save() { raise_not_here(); }
 
 std::optional<data::ElementSpec> PerWorkerSource::find_spec() const {
-  const PlainDispatch outside;
-  return data::internal::spec_or_probe(data_->first());
+  return data_->element_spec();
 }
 
 }  // namespace internal
@@ -79,8 +104,7 @@ PerWorkerIterator PerWorkerDataset::iterator() const {
 }
 
 data::ElementSpec PerWorkerDataset::element_spec() const {
-  const std::optional<data::ElementSpec> spec = data::internal::spec_or_probe(data_->first());
-  if (spec) return *spec;
+  if (const auto& spec = data_->element_spec()) return *spec;
   internal::raise(Code::FailedPrecondition, "[PerWorkerDataset] there is no element to tell");
 }
 

@@ -11,7 +11,8 @@ class PerWorkerData {
   // `make` gives one worker's. Throws what create_per_worker_dataset says.
   PerWorkerData(int workers, std::function<PerWorkerSpec()> make);
 
-  const data::Dataset& first() const { return *first_; }
+  // Of the elements; nullopt when there are none.
+  const std::optional<data::ElementSpec>& element_spec() const;
   // How many replicas of a worker share its elements out.
   size_t replicas() const { return replicas_; }
   // Of a worker that came later too.
@@ -29,6 +30,8 @@ class PerWorkerData {
 
   const std::function<PerWorkerSpec()> make_;
   std::optional<data::Dataset> first_;
+  mutable std::once_flag spec_once_;
+  mutable std::optional<data::ElementSpec> spec_;
   size_t replicas_ = 1;
   mutable std::mutex mutex_;
   mutable std::vector<std::string> descriptions_;  // guarded by mutex_

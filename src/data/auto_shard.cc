@@ -119,7 +119,7 @@ class Answers {
 
   [[noreturn]] static void raise_undecided(const Node& node, const Status& failure) {
     throw Error(Status{
-        .code = failure.code,
+        .code = code_in_stage(failure),
         .message = fmt::format("[AutoShard] whether stage {} reads files cannot be found out, "
                                "because its first element fails: {}; set AutoShardPolicy::Data or "
                                "Off where it does not",

@@ -154,6 +154,17 @@ TEST(AutoShard, FileIsNotFoundWithoutAReader) {
   EXPECT_EQ(numbers(auto_shard(range(2), AutoShardPolicy::File, 1, 0)), (Numbers{0, 1}));
 }
 
+// The end of other data, which the function reads, is not the end of this.
+TEST(AutoShard, AutoKeepsNoFailureThatLooksLikeTheEndOfData) {
+  Iterator none = range(0).iterate();
+  const auto expanded = range(2).flat_map([none](int64_t) mutable {
+    none.next();
+    return range(1);
+  });
+  EXPECT_ERROR(Code::InvalidArgument, "no more elements",
+               plan_shards(expanded, AutoShardPolicy::Auto));
+}
+
 TEST(AutoShard, AutoDecidesByStructureOnly) {
   const LineFiles files(1);
   const Dataset lines = text_lines(files.paths());

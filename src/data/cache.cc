@@ -37,6 +37,12 @@ CursorPtr CacheNode::open(const Context& context) const {
   return std::make_unique<MemoryCacheCursor>(*this, context);
 }
 
+std::string CacheNode::stored_start() const {
+  if (!file.empty()) return start_in_file(file);
+  const std::shared_ptr<const StoredPass> pass = stored();
+  return pass ? pass->start : std::string();
+}
+
 std::shared_ptr<Node> make_cache() { return std::make_shared<CacheNode>(); }
 
 }  // namespace internal

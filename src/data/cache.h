@@ -34,6 +34,9 @@ class CacheNode : public PassThroughNode<CacheNode> {
     if (!stored_) stored_ = std::move(complete);
   }
 
+  // Where the stored pass began; empty when none is stored.
+  std::string stored_start() const;
+
   std::string file;  // empty: memory
 
  private:
@@ -71,14 +74,15 @@ class CacheCursor : public Cursor {
     check_running(context_);
     const bool found = input_ ? next_made(out) : next_stored(out);
     at_ += found ? 1 : 0;
-    if (!found && failures_ == 0) remember(start_);
+    if (!found) remember(start_);
     return found;
   }
 
  protected:
   // Called by the constructors of derived classes once start_ says where the stored pass began, if
-  // there is one. A walk that had to make its first pass goes on making passes until one is
-  // complete, and then hands on that one: what others store meanwhile changes nothing.
+  // there is one. A walk that had to make its first pass goes on making passes until one comes to
+  // its end, and then hands on that one: what others store meanwhile changes nothing, nor do
+  // elements that failed, which other workers may have had.
   void open() {
     const std::optional<std::string> own = context_.iteration->cached_pass(context_.walk(node_));
     if (own ? own->empty() : start_.empty()) begin_pass();
@@ -139,6 +143,7 @@ class CacheCursor : public Cursor {
 };
 
 // For a node with a file.
+std::string start_in_file(const std::string& file);
 CursorPtr open_file_cache(const CacheNode& node, const Context& context);
 
 }  // namespace cohort::data::internal

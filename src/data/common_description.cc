@@ -1,55 +1,78 @@
 #include "data/common_description.h"
 
-#include <algorithm>
 #include <functional>
 #include <unordered_map>
+#include <unordered_set>
 
+#include "data/cache.h"
+#include "data/crc32c.h"
 #include "data/fields.h"
+#include "data/rows.h"
 
 namespace cohort::data::internal {
 namespace {
 
-// The stages, each once, after its inputs.
-class Stages {
- public:
-  explicit Stages(const Dataset& dataset) { add(DatasetAccess::node(dataset)); }
-
-  const std::vector<NodePtr>& all() const { return all_; }
-  size_t place(const NodePtr& node) const { return places_.at(node.get()); }
-
- private:
-  void add(const NodePtr& node) {
-    if (places_.contains(node.get())) return;
-    for (const NodePtr& input : node->inputs) add(input);
-    places_.emplace(node.get(), all_.size());
-    all_.push_back(node);
-  }
-
-  std::vector<NodePtr> all_;
-  std::unordered_map<const Node*, size_t> places_;
-};
-
 bool drew(const Node& node) { return node.seed && node.seed->drawn; }
 
-// A dataset in which each stage that `is_new` says, and all that comes after it, is a copy with
-// what `next_seed` gives in place of a drawn seed.
-Dataset copied(const Dataset& dataset, const std::function<bool(const Node&)>& is_new,
-               const std::function<uint64_t()>& next_seed) {
-  const Stages stages(dataset);
-  std::vector<NodePtr> made;
-  for (const NodePtr& node : stages.all()) {
-    std::vector<NodePtr> inputs;
-    for (const NodePtr& input : node->inputs) inputs.push_back(made[stages.place(input)]);
-    if (!is_new(*node) && inputs == node->inputs) {
-      made.push_back(node);
-      continue;
+// The stages of a pipeline, and whether their elements are divided later.
+class Stages {
+ public:
+  explicit Stages(const Dataset& dataset) : all_(all_stages(DatasetAccess::node(dataset))) {
+    for (auto stage = all_.rbegin(); stage != all_.rend(); ++stage) {
+      if (!(*stage)->divides() && !is_divided(**stage)) continue;
+      for (const NodePtr& input : (*stage)->inputs) divided_.insert(input.get());
     }
+  }
+
+  const std::vector<NodePtr>& all() const { return all_; }
+  bool is_divided(const Node& stage) const { return divided_.contains(&stage); }
+  bool has_common_seed(const Node& stage) const {
+    return drew(stage) && (is_divided(stage) || stage.role() == NodeRole::Expand);
+  }
+
+ private:
+  std::vector<NodePtr> all_;
+  std::unordered_set<const Node*> divided_;
+};
+
+// A dataset in which each stage that `is_new` says, and all that comes after it, is a copy.
+// `change` may change the copies.
+Dataset copied(const std::vector<NodePtr>& stages, const std::function<bool(const Node&)>& is_new,
+               const std::function<void(const Node&, Node&)>& change) {
+  std::unordered_map<const Node*, NodePtr> made;
+  for (const NodePtr& node : stages) {
+    std::vector<NodePtr> inputs;
+    for (const NodePtr& input : node->inputs) inputs.push_back(made.at(input.get()));
+    NodePtr& result = made[node.get()] = node;
+    if (!is_new(*node) && inputs == node->inputs) continue;
     const std::shared_ptr<Node> copy = node->clone();
     copy->inputs = std::move(inputs);
-    if (drew(*node)) copy->seed->value = next_seed();
-    made.push_back(copy);
+    change(*node, *copy);
+    result = copy;
   }
-  return DatasetAccess::make(made.back());
+  return DatasetAccess::make(made.at(stages.back().get()));
+}
+
+struct FoundCache {
+  const CacheNode* node;
+  std::string stages;
+};
+
+std::vector<FoundCache> find_common_caches(const Dataset& pipeline) {
+  const Stages stages(pipeline);
+  std::vector<FoundCache> found;
+  for (const NodePtr& node : stages.all()) {
+    const auto* cache = dynamic_cast<const CacheNode*>(node.get());
+    if (cache == nullptr || !stages.is_divided(*cache)) continue;
+    bool seeded = false;
+    std::string before;
+    for (const NodePtr& stage : all_stages(node)) {
+      seeded = seeded || stage->seed.has_value();
+      before += fmt::format("{} ", stage->kind());
+    }
+    if (seeded) found.push_back({cache, std::move(before)});
+  }
+  return found;
 }
 
 class FieldTexts : public Fields {
@@ -64,7 +87,10 @@ class FieldTexts : public Fields {
     constexpr int64_t kFew = 16;  // sizes and weights, not data
     add(name, ElementSpec(value).to_string());
     for (const Tensor& tensor : tensors_of(value)) {
-      if (is_numeric(tensor.dtype()) && tensor.size() <= kFew) text += " " + tensor.to_string();
+      if (!is_numeric(tensor.dtype())) continue;
+      const bool few = tensor.size() <= kFew;
+      text += few ? " " + tensor.to_string()
+                  : fmt::format(" of checksum {:08x}", crc32c(as_text(raw_bytes(tensor))));
     }
   }
   void field(std::string_view, Function&) override {}
@@ -82,37 +108,62 @@ class FieldTexts : public Fields {
 
 }  // namespace
 
-std::vector<uint64_t> drawn_seeds(const Dataset& dataset) {
-  const Stages stages(dataset);
+std::vector<uint64_t> common_seeds(const Dataset& pipeline) {
+  const Stages stages(pipeline);
   std::vector<uint64_t> seeds;
   for (const NodePtr& node : stages.all()) {
-    if (drew(*node)) seeds.push_back(node->seed->value);
+    if (stages.has_common_seed(*node)) seeds.push_back(node->seed->value);
   }
   return seeds;
 }
 
-Dataset with_common_seeds(const Dataset& dataset, std::span<const uint64_t> seeds) {
+Dataset with_common_seeds(const Dataset& pipeline, std::span<const uint64_t> seeds) {
+  const Stages stages(pipeline);
+  const bool fit = seeds.size() == common_seeds(pipeline).size();
   size_t next = 0;
   return copied(
-      dataset, [](const Node& node) { return node.seed.has_value(); },
-      [&] { return seeds[next++]; });
+      stages.all(), [](const Node& node) { return node.seed.has_value(); },
+      [&](const Node& node, Node& copy) {
+        if (fit && stages.has_common_seed(node)) copy.seed->value = seeds[next++];
+      });
 }
 
 Dataset with_drawn_seeds(const Dataset& dataset, Random seeds) {
-  return copied(dataset, drew, [&] { return seeds.next(); });
+  return copied(all_stages(DatasetAccess::node(dataset)), drew, [&](const Node& node, Node& copy) {
+    if (drew(node)) copy.seed->value = seeds.next();
+  });
+}
+
+std::vector<CommonCache> common_caches(const Dataset& pipeline) {
+  std::vector<CommonCache> caches;
+  for (const FoundCache& cache : find_common_caches(pipeline)) {
+    caches.push_back({cache.stages, cache.node->stored_start()});
+  }
+  return caches;
+}
+
+CachedPasses cached_passes(const Dataset& pipeline, const std::vector<CommonCache>& caches) {
+  const std::vector<FoundCache> own = find_common_caches(pipeline);
+  CachedPasses passes;
+  if (own.size() != caches.size()) return passes;
+  for (size_t i = 0; i < own.size(); ++i) {
+    if (own[i].stages == caches[i].stages) passes[own[i].node] = caches[i].start;
+  }
+  return passes;
 }
 
 std::vector<std::string> describe_stages(const Dataset& dataset) {
-  const Stages stages(dataset);
+  std::unordered_map<const Node*, size_t> places;
   std::vector<std::string> texts;
-  for (const NodePtr& node : stages.all()) {
+  for (const NodePtr& node : all_stages(DatasetAccess::node(dataset))) {
     const std::shared_ptr<Node> copy = node->clone();
     if (drew(*node)) copy->seed->value = 0;
     FieldTexts fields;
     copy->fields(fields);
     for (const NodePtr& input : node->inputs) {
-      fields.text += fmt::format(" of stage {}", stages.place(input));
+      fields.text += fmt::format(" of stage {}", places.at(input.get()));
     }
+    places.emplace(node.get(), texts.size());
     texts.push_back(std::string(node->kind()) + fields.text);
   }
   return texts;

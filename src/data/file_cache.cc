@@ -14,26 +14,29 @@ namespace {
 constexpr std::string_view kFileHead = "cohort cache 1";
 constexpr std::string_view kFileEnd = "end of cohort cache";
 
-// The file is a TFRecord file: a head, one record per element, an end. It gets its name when it is
-// complete.
+// The file is a TFRecord file: a head, where the pass began, one record per element, an end. It
+// gets its name when it is complete.
+
+// The file before its first element; nullopt when there is none.
+std::optional<TFRecordFile> open_stored(const std::string& name, std::string& start) {
+  if (!std::filesystem::exists(name)) return std::nullopt;
+  TFRecordFile file(open_bytes(name), TFRecordOptions{.max_record_bytes = int64_t{1} << 40});
+  std::string head;
+  if (!file.next(head) || head != kFileHead || !file.next(start)) {
+    raise(Code::DataLoss, "[Cache] '{}' is not a cache; delete it, or give another name", name);
+  }
+  return file;
+}
+
 class FileCacheCursor : public CacheCursor {
  public:
   FileCacheCursor(const CacheNode& node, const Context& context) : CacheCursor(node, context) {
-    if (std::filesystem::exists(node.file)) open_stored();
+    file_ = open_stored(node.file, start_);
     open();
   }
   ~FileCacheCursor() override { drop_partial(); }
 
  private:
-  void open_stored() {
-    file_.emplace(open_bytes(node_.file), TFRecordOptions{.max_record_bytes = int64_t{1} << 40});
-    std::string record;
-    if (!file_->next(record) || record != kFileHead || !file_->next(start_)) {
-      raise(Code::DataLoss, "[Cache] '{}' is not a cache; delete it, or give another name",
-            node_.file);
-    }
-  }
-
   bool next_stored(Element& out) override {
     if (ended_) return false;
     std::string record;
@@ -108,6 +111,12 @@ class FileCacheCursor : public CacheCursor {
 };
 
 }  // namespace
+
+std::string start_in_file(const std::string& file) {
+  std::string start;
+  open_stored(file, start);
+  return start;
+}
 
 CursorPtr open_file_cache(const CacheNode& node, const Context& context) {
   return std::make_unique<FileCacheCursor>(node, context);

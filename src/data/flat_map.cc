@@ -16,6 +16,7 @@ class InterleaveNode : public NodeOf<InterleaveNode> {
   std::string_view kind() const override { return flat ? "FlatMap" : "Interleave"; }
   NodeRole role() const override { return NodeRole::Expand; }
   const DatasetFunction* dataset_function() const override { return &function; }
+  bool divides() const override { return hint_count > 0; }
   CursorPtr open(const Context& context) const override;
   int64_t cardinality() const override {
     return input().cardinality() == 0 ? 0 : kUnknownCardinality;
@@ -46,6 +47,10 @@ class InterleaveNode : public NodeOf<InterleaveNode> {
   // The order that begins now, from which the orders of shuffles in the datasets follow.
   ShuffleEpoch begin(const Context& context) const {
     return context.iteration->begin_epoch(context.walk(*this), seed->value, iterators_);
+  }
+
+  void restore(const Context& context, const ShuffleEpoch& epoch) const {
+    context.iteration->set_epoch(context.walk(*this), epoch, iterators_);
   }
 
   DatasetFunction function = DatasetAccess::empty_dataset_function();
@@ -104,7 +109,7 @@ class InterleaveCursor : public StageCursor {
     epoch_.seed = static_cast<uint64_t>(state.integer());
     epoch_.iterator = state.integer();
     epoch_.epoch = state.integer();
-    context_.iteration->set_epoch(context_.walk(interleave_), epoch_);
+    interleave_.restore(context_, epoch_);
     index_ = state.integer();
     ended_ = state.flag();
     at_ = static_cast<size_t>(state.integer(0, interleave_.cycle));
@@ -114,7 +119,7 @@ class InterleaveCursor : public StageCursor {
       slots_.emplace_back();
       if (!state.flag()) continue;
       const int64_t index = state.integer();
-      slots_.back() = open(index, state.element());
+      slots_.back() = open_in_stage(index, state.element());
       slots_.back()->cursor->restore(state);
     }
     input_->restore(state);
@@ -148,14 +153,17 @@ class InterleaveCursor : public StageCursor {
       if (!ended_) ended_ = !input_->next(from);
       if (!ended_) {
         const int64_t index = index_++;
-        slots_[at_] =
-            in_stage(interleave_.kind(), index, [&] { return open(index, std::move(from)); });
+        slots_[at_] = open_in_stage(index, std::move(from));
         return true;
       }
       end_turn();
       ++empty;
     }
     return false;
+  }
+
+  Open open_in_stage(int64_t index, Element from) const {
+    return in_stage(interleave_.kind(), index, [&] { return open(index, std::move(from)); });
   }
 
   Open open(int64_t index, Element from) const {

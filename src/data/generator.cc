@@ -1,3 +1,4 @@
+#include <deque>
 #include <mutex>
 
 #include "data/stage.h"
@@ -9,25 +10,29 @@ namespace {
 // What a generator has begun to make.
 struct BegunWalk {
   NextFunction next;
-  std::vector<Element> made;  // so far; only while elements are looked at
+  std::vector<Element> made = {};  // so far; only while elements are looked at
+  bool ended = false;              // `next` has told the end, so it is not called again
 };
 
-// The walk that a look at a first element began: the next iterator goes on with it, so that sources
-// which cannot begin anew lose nothing.
+// The walks that a look at a first element began: the next iterator goes on with them, so that
+// sources which cannot begin anew lose nothing.
 class LookedAt {
  public:
   std::optional<BegunWalk> take() {
     const std::lock_guard lock(mutex_);
-    return std::exchange(walk_, std::nullopt);
+    if (walks_.empty()) return std::nullopt;
+    BegunWalk first = std::move(walks_.front());
+    walks_.pop_front();
+    return first;
   }
   void keep(BegunWalk walk) {
     const std::lock_guard lock(mutex_);
-    walk_ = std::move(walk);
+    walks_.push_back(std::move(walk));
   }
 
  private:
   std::mutex mutex_;
-  std::optional<BegunWalk> walk_;
+  std::deque<BegunWalk> walks_;
 };
 
 class GeneratorNode : public NodeOf<GeneratorNode> {
@@ -75,7 +80,7 @@ class GeneratorCursor : public Cursor {
       : node_(node), context_(std::move(context)) {
     std::optional<BegunWalk> begun = node.looked_at->take();
     walk_ = begun ? *std::move(begun)
-                  : BegunWalk{in_stage("Generator", 0, [&] { return node.start(); }), {}};
+                  : BegunWalk{in_stage("Generator", 0, [&] { return node.start(); })};
   }
   ~GeneratorCursor() override {
     if (context_.looks) node_.looked_at->keep(std::move(walk_));
@@ -112,7 +117,9 @@ class GeneratorCursor : public Cursor {
  private:
   std::optional<Element> make() {
     if (at_ < walk_.made.size()) return walk_.made[at_++];
+    if (walk_.ended) return std::nullopt;
     std::optional<Element> made = walk_.next();
+    walk_.ended = !made;
     if (made && node_.elements) check_element(*made, *node_.elements);
     if (made && context_.looks) {
       walk_.made.push_back(*made);

@@ -19,7 +19,9 @@ ShuffleEpoch Iteration::begin_epoch(const Walk& walk, uint64_t seed,
   return walks[walk.branch] = {.seed = seed, .iterator = iterator, .epoch = first};
 }
 
-void Iteration::set_epoch(const Walk& walk, const ShuffleEpoch& epoch) {
+void Iteration::set_epoch(const Walk& walk, const ShuffleEpoch& epoch,
+                          const IteratorCount& iterators) {
+  if (!number_) iterators.include(epoch.iterator);
   const std::lock_guard lock(mutex_);
   epochs_[walk.node][walk.branch] = epoch;
 }
@@ -27,8 +29,9 @@ void Iteration::set_epoch(const Walk& walk, const ShuffleEpoch& epoch) {
 std::optional<std::string> Iteration::cached_pass(const Walk& cache) {
   const std::lock_guard lock(mutex_);
   const auto found = cached_passes_.find({cache.node, cache.branch});
-  if (found == cached_passes_.end()) return std::nullopt;
-  return found->second;
+  if (found != cached_passes_.end()) return found->second;
+  const auto told = told_passes_.find(cache.node);
+  return told == told_passes_.end() ? std::nullopt : std::optional(told->second);
 }
 
 void Iteration::set_cached_pass(const Walk& cache, const std::string& start) {

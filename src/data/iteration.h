@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -46,33 +47,48 @@ class IteratorCount {
   IteratorCount() = default;
   IteratorCount(const IteratorCount&) {}
   int64_t take() const { return count_.fetch_add(1, std::memory_order_relaxed); }
+  // Says that an iterator of that number began, maybe in another process.
+  void include(int64_t number) const {
+    int64_t now = count_.load(std::memory_order_relaxed);
+    while (now <= number && number < INT64_MAX &&
+           !count_.compare_exchange_weak(now, number + 1, std::memory_order_relaxed)) {
+    }
+  }
 
  private:
   mutable std::atomic<int64_t> count_ = 0;
 };
+
+// Where the passes begin that caches hand on.
+using CachedPasses = std::map<const Node*, std::string>;
 
 // What all cursors of one iterator share, or those of one dataset that a function made on the way.
 // Thread-safe.
 class Iteration {
  public:
   Iteration() = default;
-  // Of a dataset that was made on the way: `number` counts as the iterator's in all its stages, so
-  // that their orders depend on nothing else.
-  explicit Iteration(int64_t number) : number_(number) {}
+  // `number` counts as the iterator's in all stages, so that their orders depend on nothing else:
+  // of a dataset that was made on the way, or of a pass that other processes make too. The walks
+  // over the caches in `cached_passes` hand on the passes that began there, whatever is stored; an
+  // empty start means a pass that begins now.
+  explicit Iteration(int64_t number, CachedPasses cached_passes = {})
+      : number_(number), told_passes_(std::move(cached_passes)) {}
 
   // The epoch that the walk begins now. The epochs of a second walk over the node are far from
   // those of the first; which is which is settled when the iterator opens them all, on one thread.
   ShuffleEpoch begin_epoch(const Walk& walk, uint64_t seed, const IteratorCount& iterators);
-  // Makes `epoch` the walk's current one: a restored position.
-  void set_epoch(const Walk& walk, const ShuffleEpoch& epoch);
+  // Makes `epoch` the walk's current one: a restored position. Later iterators of a process that
+  // counts them come after its number.
+  void set_epoch(const Walk& walk, const ShuffleEpoch& epoch, const IteratorCount& iterators);
 
   // Where the pass began that a walk over a cache hands on in all its epochs; empty while it has
-  // none, because those that it made are not complete; nullopt when it has not begun.
+  // none, because those that it made have not come to their end; nullopt when it has not begun.
   std::optional<std::string> cached_pass(const Walk& cache);
   void set_cached_pass(const Walk& cache, const std::string& start);
 
  private:
   const std::optional<int64_t> number_;
+  const CachedPasses told_passes_;
   std::mutex mutex_;
   std::map<const Node*, std::map<uint64_t, ShuffleEpoch>> epochs_;         // by branch
   std::map<std::pair<const Node*, uint64_t>, std::string> cached_passes_;  // by node and branch

@@ -55,14 +55,13 @@ std::optional<std::vector<Tensor>> IteratorBase::next_tensors() {
   return std::move(ElementAccess::tensors(*element));
 }
 
-LocalIterator::LocalIterator(NodePtr node, std::string name, std::optional<int64_t> number,
+LocalIterator::LocalIterator(NodePtr node, std::string name, std::shared_ptr<Iteration> iteration,
                              bool looks)
     : IteratorBase(std::move(name)), node_(std::move(node)) {
-  cursor_ = node_->open(
-      {.stop = stop_.get_token(),
-       .iteration = number ? std::make_shared<Iteration>(*number) : std::make_shared<Iteration>(),
-       .options = node_->options(),
-       .looks = looks});
+  cursor_ = node_->open({.stop = stop_.get_token(),
+                         .iteration = std::move(iteration),
+                         .options = node_->options(),
+                         .looks = looks});
 }
 
 LocalIterator::~LocalIterator() {
@@ -112,12 +111,17 @@ std::string LocalIterator::describe_dataset() const {
 }
 
 std::optional<Element> look_at_first(const Dataset& dataset) {
-  return LocalIterator(DatasetAccess::node(dataset), {}, 0, true).next();
+  return LocalIterator(DatasetAccess::node(dataset), {}, std::make_shared<Iteration>(0), true)
+      .next();
 }
 
-Iterator iterate_as(const Dataset& dataset, int64_t number) {
-  return Iterator(
-      std::make_shared<LocalIterator>(DatasetAccess::node(dataset), std::string(), number));
+Iterator iterate_as(const Dataset& dataset, int64_t number, CachedPasses cached_passes,
+                    const std::string* position) {
+  auto iterator = std::make_shared<LocalIterator>(
+      DatasetAccess::node(dataset), std::string(),
+      std::make_shared<Iteration>(number, std::move(cached_passes)));
+  if (position != nullptr) iterator->restore(*position);
+  return Iterator(std::move(iterator));
 }
 
 }  // namespace internal

@@ -52,10 +52,10 @@ class IteratorBase : public cohort::internal::ElementSource {
 // A walk over a description in this process.
 class LocalIterator : public IteratorBase {
  public:
-  // With a number: what shuffles give depends on it, not on how many iterators there were before.
   // `looks`: see Context.
   explicit LocalIterator(NodePtr node, std::string name = {},
-                         std::optional<int64_t> number = std::nullopt, bool looks = false);
+                         std::shared_ptr<Iteration> iteration = std::make_shared<Iteration>(),
+                         bool looks = false);
   ~LocalIterator() override;
 
   // Before the first next(). Throws InvalidArgument for bytes that are not this dataset's position.
@@ -81,7 +81,9 @@ class LocalIterator : public IteratorBase {
 // delivered: an iterator that delivers the element it looked at is better where there is one.
 std::optional<Element> look_at_first(const Dataset& dataset);
 
-// Iterates as the iterator of that number over the dataset, the first being 0, in any process.
-Iterator iterate_as(const Dataset& dataset, int64_t number);
+// Iterates as the iterator of that number over the dataset, the first being 0, in any process: see
+// Iteration. With a position: goes on there.
+Iterator iterate_as(const Dataset& dataset, int64_t number, CachedPasses cached_passes = {},
+                    const std::string* position = nullptr);
 
 }  // namespace cohort::data::internal

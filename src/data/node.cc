@@ -1,6 +1,7 @@
 #include "data/node.h"
 
 #include <algorithm>
+#include <unordered_set>
 
 namespace cohort::data::internal {
 
@@ -27,10 +28,30 @@ DatasetOptions Node::options() const {
   return all;
 }
 
+namespace {
+
+void add_stages(const NodePtr& node, std::unordered_set<const Node*>& seen,
+                std::vector<NodePtr>& all) {
+  if (!seen.insert(node.get()).second) return;
+  for (const NodePtr& input : node->inputs) add_stages(input, seen, all);
+  all.push_back(node);
+}
+
+}  // namespace
+
+std::vector<NodePtr> all_stages(const NodePtr& last) {
+  std::unordered_set<const Node*> seen;
+  std::vector<NodePtr> all;
+  add_stages(last, seen, all);
+  return all;
+}
+
+Code code_in_stage(const Status& failure) {
+  return failure.code == Code::OutOfRange ? Code::InvalidArgument : failure.code;
+}
+
 void raise_in_stage(std::string_view stage, int64_t index, const Status& failure) {
-  // The end of other data, which the function read, is not the end of this.
-  const bool end = failure.code == Code::OutOfRange;
-  Status status{.code = end ? Code::InvalidArgument : failure.code,
+  Status status{.code = code_in_stage(failure),
                 .message = fmt::format("[{}] element {}: {}", stage, index, failure.message)};
   status.origin = failure.origin;
   status.cause = failure.cause;

@@ -92,6 +92,9 @@ class Node : public std::enable_shared_from_this<Node> {
   virtual const Function* element_function() const { return nullptr; }
   // Size of the batches that this stage itself makes; -1 when it makes none, or not of one size.
   virtual int64_t batch_size() const { return -1; }
+  // Whether it leaves elements out that other pipelines deliver, so that all of them need one order
+  // before it.
+  virtual bool divides() const { return false; }
   // Elements that a thread of this last stage makes ahead of the consumer.
   virtual int64_t read_ahead() const { return 0; }
   // Throws InvalidArgument for parameters that make no sense.
@@ -150,6 +153,12 @@ std::shared_ptr<N> stage_on(const NodePtr& input) {
   return node;
 }
 
+// The stages of a dataset that ends in `last`, each once, after its inputs.
+std::vector<NodePtr> all_stages(const NodePtr& last);
+
+// The code of a failure in a stage. The end of other data, which a user's function read, is not the
+// end of this.
+Code code_in_stage(const Status& failure);
 // Throws `failure` of element `index` in a stage, with its code and its cause.
 [[noreturn]] void raise_in_stage(std::string_view stage, int64_t index, const Status& failure);
 // Throws Cancelled once the iterator is being destroyed.

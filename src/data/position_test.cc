@@ -4,6 +4,7 @@
 #include <rapidcheck/gtest.h>
 
 #include <algorithm>
+#include <functional>
 
 #include "support/random_pipelines.h"
 
@@ -225,6 +226,25 @@ TEST(FlatMap, ShufflesInsideDependOnTheirSeedOnly) {
   const Dataset again = build();
   const auto epoch = numbers(again);
   EXPECT_NE(numbers(again), epoch);
+}
+
+// After a restart as before it, the order of the third iterator follows that of the second.
+TEST(Position, IsFollowedByTheOrderOfTheNextIterator) {
+  const auto shuffled = [] { return range(12).shuffle(12, {.seed = 4}); };
+  const auto expanded = [] {
+    return range(2).flat_map([](int64_t) { return range(12).shuffle(12, {.seed = 4}); });
+  };
+  const std::vector<std::function<Dataset()>> all = {shuffled, expanded};
+  for (const auto& make : all) {
+    const Dataset before = make();
+    rest_of(before.iterate());
+    Iterator second = before.iterate();
+    second.next();
+    const std::string position = second.save();
+    const Dataset after = make();
+    rest_of(after.iterate(position));
+    EXPECT_EQ(numbers(after), numbers(before));
+  }
 }
 
 TEST(Position, GoesOnInTheSameEpochAfterRepeat) {

@@ -29,6 +29,7 @@ class ShardNode : public PassThroughNode<ShardNode> {
     fields.field("require_each", require_each);
   }
   std::string details() const override { return fmt::format("({}, {})", count, index); }
+  bool divides() const override { return true; }
 
   int64_t count = 1;
   int64_t index = 0;

@@ -24,6 +24,10 @@ class ShuffleNode : public PassThroughNode<ShuffleNode> {
     return context.iteration->begin_epoch(context.walk(*this), seed->value, iterators_);
   }
 
+  void restore(const Context& context, const ShuffleEpoch& epoch) const {
+    if (reshuffle) context.iteration->set_epoch(context.walk(*this), epoch, iterators_);
+  }
+
   int64_t buffer = 1;
   bool reshuffle = true;
 
@@ -69,7 +73,7 @@ class ShuffleCursor : public SelectingCursor {
     epoch_.iterator = state.integer();
     epoch_.epoch = state.integer();
     random_ = Random(static_cast<uint64_t>(state.integer()));
-    if (shuffle_.reshuffle) context_.iteration->set_epoch(context_.walk(shuffle_), epoch_);
+    shuffle_.restore(context_, epoch_);
     ended_ = state.flag();
     if (state.flag() != (table() != nullptr)) raise_bad_state("the shuffle's input is different");
     const int64_t count = state.integer(0, shuffle_.buffer);

@@ -3,6 +3,7 @@
 
 #include "cohort/function.h"
 #include "cohort/ops.h"
+#include "data/iterator.h"
 #include "support/datasets.h"
 
 namespace cohort::data {
@@ -127,6 +128,34 @@ TEST(Generator, StartsAnewForEachIterator) {
   });
   EXPECT_EQ(numbers(dataset), (Numbers{0, 1, 2}));
   EXPECT_EQ(numbers(dataset.repeat(2)), (Numbers{0, 1, 2, 0, 1, 2}));
+}
+
+TEST(Generator, IsNotCalledAgainAfterALookThatReachedItsEnd) {
+  const auto calls = std::make_shared<int64_t>(0);
+  const auto dataset = generator([calls] {
+    return [calls]() -> std::optional<Element> {
+      if (++*calls > 3) return std::nullopt;
+      return Element(*calls);
+    };
+  });
+  EXPECT_TRUE(internal::look_at_first(dataset.shuffle(100)).has_value());
+  EXPECT_EQ(numbers(dataset), (Numbers{1, 2, 3}));
+  EXPECT_EQ(*calls, 4);
+}
+
+TEST(Generator, KeepsEachOfTheWalksThatALookBegan) {
+  const auto next = std::make_shared<int64_t>(0);
+  const auto live = generator(
+      [next] { return [next]() -> std::optional<Element> { return Element((*next)++); }; });
+  const auto pairs = zip({live, live});
+  EXPECT_TRUE(internal::look_at_first(pairs).has_value());
+  std::vector<int64_t> seen;
+  Iterator it = pairs.iterate();
+  for (int i = 0; i < 2; ++i) {
+    const Element pair = it.next();
+    for (const size_t part : {0u, 1u}) seen.push_back(pair[part].tensor().to<int64_t>());
+  }
+  EXPECT_EQ(seen, (Numbers{0, 1, 2, 3}));
 }
 
 TEST(Options, TheLastOneWins) {

@@ -11,7 +11,6 @@ using data::Element;
 
 const Element& DistributedInputIterator::empty_element() {
   if (empty_) return *empty_;
-  if (!spec_) spec_ = input_->walks->spec_of_whole();
   if (!spec_) {
     raise(Code::FailedPrecondition,
           "[DistributedIterator] this worker has had no element that would show what empty ones "

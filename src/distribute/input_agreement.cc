@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/raise.h"
-#include "data/common_description.h"
 #include "data/state.h"
 
 namespace cohort::internal {
@@ -15,9 +14,8 @@ using data::Dataset;
 // The terms of one worker as they travel.
 struct Letter {
   OwnTerms own = {};
-  std::vector<std::string> stages = {};  // of all its datasets
-  int64_t policy = 0;                    // that the dataset's options ask for
-  int64_t rows = -1;                     // of each batch, where that is static
+  int64_t policy = 0;  // that the dataset's options ask for
+  int64_t rows = -1;   // of each batch, where that is static
 };
 
 int64_t static_rows(const Dataset& dataset) {
@@ -31,10 +29,6 @@ int64_t static_rows(const Dataset& dataset) {
 Letter letter_of(const InputSource& source, const OwnTerms& own) {
   Letter letter{.own = own};
   const Status failure = capture_status([&] {
-    for (const Dataset& dataset : source.datasets) {
-      std::ranges::copy(data::internal::describe_stages(dataset),
-                        std::back_inserter(letter.stages));
-    }
     const Dataset& first = source.datasets[0];
     letter.policy =
         static_cast<int64_t>(first.options().auto_shard_policy.value_or(AutoShardPolicy::Auto));
@@ -58,8 +52,13 @@ std::string written(const Letter& letter) {
   out.integer(letter.rows);
   out.integer(static_cast<int64_t>(terms.seeds.size()));
   for (const uint64_t seed : terms.seeds) out.integer(static_cast<int64_t>(seed));
-  out.integer(static_cast<int64_t>(letter.stages.size()));
-  for (const std::string& stage : letter.stages) out.text(stage);
+  out.integer(static_cast<int64_t>(terms.caches.size()));
+  for (const data::internal::CommonCache& cache : terms.caches) {
+    out.text(cache.stages);
+    out.text(cache.start);
+  }
+  out.integer(static_cast<int64_t>(letter.own.stages.size()));
+  for (const std::string& stage : letter.own.stages) out.text(stage);
   return sealed(out);
 }
 
@@ -80,7 +79,12 @@ Letter read(const std::string& text) {
     terms.seeds.push_back(static_cast<uint64_t>(in.integer()));
   }
   for (int64_t left = in.integer(0, INT64_MAX); left > 0; --left) {
-    letter.stages.push_back(in.text());
+    data::internal::CommonCache& cache = terms.caches.emplace_back();
+    cache.stages = in.text();
+    cache.start = in.text();
+  }
+  for (int64_t left = in.integer(0, INT64_MAX); left > 0; --left) {
+    letter.own.stages.push_back(in.text());
   }
   return letter;
 }
@@ -115,7 +119,7 @@ void check_passes(const std::vector<Letter>& all) {
 }
 
 // The first stage in which two datasets differ, as each has it.
-std::pair<std::string, std::string> difference(const Letter& a, const Letter& b) {
+std::pair<std::string, std::string> difference(const OwnTerms& a, const OwnTerms& b) {
   const size_t both = std::min(a.stages.size(), b.stages.size());
   for (size_t i = 0; i < both; ++i) {
     if (a.stages[i] != b.stages[i]) return {a.stages[i], b.stages[i]};
@@ -132,8 +136,8 @@ void check_alike(const std::vector<Letter>& all) {
             worker, all[0].policy, all[worker].policy);
     }
     const bool divided = all[0].own.terms.plan.policy != AutoShardPolicy::Off;
-    if (!divided || all[worker].stages == all[0].stages) continue;
-    const auto [here, there] = difference(all[0], all[worker]);
+    if (!divided || all[worker].own.stages == all[0].own.stages) continue;
+    const auto [here, there] = difference(all[0].own, all[worker].own);
     raise(Code::InvalidArgument,
           "[DistributedIterator] workers 0 and {} distribute different datasets, of which elements "
           "would be lost or come twice: '{}' and '{}'; make the same dataset on all workers, or "
@@ -148,13 +152,16 @@ InputTerms without_agreement(const InputSource& source, const OwnTerms& own) {
   InputTerms terms = own.terms;
   terms.endless = false;
   if (!source.is_shared) return terms;
-  if (!terms.seeds.empty()) {
+  terms.plan = data::internal::plan_input(source.datasets[0], source.share);
+  const Dataset pipeline = divided_pipelines(source, terms.plan)[0];
+  if (!data::internal::common_seeds(pipeline).empty()) {
     raise(Code::FailedPrecondition,
           "[DistributedIterator] a stage has a random seed, which the workers of this strategy "
           "cannot tell each other; give shuffle() and sample_from() a seed, or implement "
           "StrategyExtended::gather_from_workers()");
   }
-  terms.plan = data::internal::plan_input(source.datasets[0], source.share);
+  terms.caches = data::internal::common_caches(pipeline);
+  for (auto& cache : terms.caches) cache.start.clear();  // what is stored may differ
   return terms;
 }
 
@@ -175,11 +182,6 @@ InputTerms agree_on_terms(const DistributedInput& input, const InputSource& sour
   if (source.is_shared) check_alike(all);
   const auto all_have = [&](const auto& what) { return std::ranges::all_of(all, what); };
   InputTerms terms = all[0].own.terms;
-  // Pipelines of their own may draw differently; then each keeps its seeds.
-  const size_t seeds = terms.seeds.size();
-  if (!all_have([&](const Letter& letter) { return letter.own.terms.seeds.size() == seeds; })) {
-    terms.seeds = own.terms.seeds;
-  }
   terms.endless = all_have([](const Letter& letter) { return letter.own.terms.endless; });
   const int64_t rows = all[0].rows;
   if (rows >= 0 && all_have([&](const Letter& letter) { return letter.rows == rows; })) {

@@ -45,6 +45,7 @@ DistributedInputIterator::DistributedInputIterator(std::shared_ptr<const Distrib
     : input_(std::move(input)), number_(number), spec_(input_->static_spec()) {
   if (position == nullptr) return;
   restore(*position);
+  input_->walks->include_pass(*number_);
   if (!input_->several_workers()) begin();
 }
 
@@ -75,6 +76,9 @@ std::optional<DistributedElement> DistributedInputIterator::next_step(LastStep l
   const InputTotals found = filled ? totals_of_all_workers(drawing) : totals(drawing);
   throw_if_error(drawing);
   if (found.undescribed_workers > 0 && found.replicas_with_data > 0) learn_empty_element();
+  if (!filled && terms_->endless && input_->several_workers() && !is_complete()) {
+    raise_end_of_endless_data();
+  }
   ended_ = filled ? found.replicas_with_data == 0 : !is_complete();
   if (ended_) {
     walk_->drawn.clear();
@@ -99,12 +103,7 @@ void DistributedInputIterator::begin() const {
 void DistributedInputIterator::learn_spec(const std::optional<Element>& element) const {
   if (spec_ || !element) return;
   spec_ = data::internal::with_unknown_rows(data::ElementSpec(*element));
-}
-
-int64_t DistributedInputIterator::pass() {
-  const std::lock_guard lock(mutex_);
-  agree();
-  return terms_->pass;
+  input_->walks->learn_spec(*spec_);
 }
 
 void DistributedInputIterator::draw_one() const {
@@ -151,6 +150,15 @@ void DistributedInputIterator::hear_of_failures(const Status& drawing) const {
   raise(Code::Aborted,
         "[DistributedIterator] the input pipelines of other workers failed in this step; {}",
         failures.empty() ? "their logs say why" : fmt::format("{}", fmt::join(failures, "; ")));
+}
+
+// The others do not exchange totals in endless data: they would wait in the step for this worker.
+void DistributedInputIterator::raise_end_of_endless_data() const {
+  raise(Code::FailedPrecondition,
+        "[DistributedIterator] the data of this worker has ended, although {} is endless by its "
+        "description: what is repeated has no element here; give each worker at least one, or use "
+        "AutoShardPolicy::Data",
+        input_->pipelines[0].to_string());
 }
 
 bool DistributedInputIterator::is_complete() const {

@@ -32,10 +32,9 @@ class DistributedInputIterator : public data::internal::IteratorBase {
   std::optional<data::Element> next() override;
   std::string save() override;
   std::string describe_dataset() const override;
-  // Of one replica's elements. Throws FailedPrecondition when there is none to tell.
+  // Of one replica's elements. Where only an element tells, begins the pass, on all workers, and
+  // draws one. Throws FailedPrecondition when there is none.
   data::ElementSpec replica_spec() const;
-  // The number of the pass; begins it, on all workers.
-  int64_t pass();
 
   // Throws unless this thread may call next().
   void check_caller() const;
@@ -53,6 +52,8 @@ class DistributedInputIterator : public data::internal::IteratorBase {
   // Opens the pipelines unless they are open.
   void begin() const;
   void learn_spec(const std::optional<data::Element>& element) const;
+  // Draws an element unless something is known of the elements.
+  void look() const;
   // Draws for the next replica.
   void draw_one() const;
   // Completes what is drawn for the step to come.
@@ -64,6 +65,7 @@ class DistributedInputIterator : public data::internal::IteratorBase {
   void hear_of_failures(const Status& drawing) const;
   bool is_complete() const;
   bool is_alone() const { return input_->replicas() == 1 && !input_->several_workers(); }
+  [[noreturn]] void raise_end_of_endless_data() const;
   DistributedElement deliver(std::optional<int64_t> global_samples);
   const data::Element& empty_element();
   // Whether it needs an empty element and cannot make one without the other workers.

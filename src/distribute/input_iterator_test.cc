@@ -275,6 +275,16 @@ void expect_nothing_lost(const Make& numbers) {
 TEST(LookingAtElements, LosesNoneOfALiveSource) { expect_nothing_lost(live_numbers); }
 TEST(LookingAtElements, LosesNoneOfAStatefulMap) { expect_nothing_lost(stateful_map); }
 
+TEST(LookingAtElements, AfterAStepLosesNone) {
+  const auto strategy = mirrored(2);
+  const auto dist = strategy->distribute_dataset(
+      live_numbers(std::make_shared<int64_t>(0)).batch(2), {.fetch_to_device = false});
+  DistributedIterator it = dist.iterator();
+  EXPECT_EQ(rows_of(it.next()), (Rows{{0}, {1}}));
+  EXPECT_EQ(dist.element_spec().to_string(), "int64 (None,)");
+  EXPECT_EQ(rows_of(it.next()), (Rows{{2}, {3}}));
+}
+
 // The chief calls the function of flat_map to see whether it reads files.
 TEST(LookingAtElements, ForFilesLosesNoneOfALiveSource) {
   const auto strategy = mirrored(2);

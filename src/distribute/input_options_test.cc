@@ -50,6 +50,42 @@ TEST(PerReplicaMode, GivesEachReplicaAPipelineOfItsOwn) {
   EXPECT_EQ(dist.cardinality(), data::kUnknownCardinality);
 }
 
+TEST(PerReplicaMode, ShufflesDividedElementsInOneOrder) {
+  const auto strategy = mirrored(2);
+  const auto dist = strategy->distribute_datasets_from_function(
+      [](const InputContext& input) {
+        return range(60)
+            .shuffle(60)
+            .shard(input.num_input_pipelines(), input.input_pipeline_id())
+            .batch(5);
+      },
+      kPerReplica);
+  const Steps first = steps_of(dist);
+  const Steps second = steps_of(dist);
+  EXPECT_EQ(all_samples({first}), data::numbers(range(60)));
+  EXPECT_EQ(all_samples({second}), data::numbers(range(60)));
+  EXPECT_NE(first, second);
+}
+
+// The second pipeline, which has fewer elements, comes to its end one step before the first.
+TEST(PerReplicaMode, CachesDividedElementsInOneOrder) {
+  const auto strategy = mirrored(2);
+  InputOptions options = kPerReplica;
+  options.fetch_to_device = false;
+  const auto dist = strategy->distribute_datasets_from_function(
+      [](const InputContext& input) {
+        return range(11)
+            .shuffle(11, {.seed = 3})
+            .cache()
+            .shard(input.num_input_pipelines(), input.input_pipeline_id())
+            .batch(1);
+      },
+      options);
+  auto it = dist.iterator();
+  for (int step = 0; step < 6; ++step) it.next();
+  EXPECT_EQ(all_samples({steps_of(dist)}), data::numbers(range(11)));
+}
+
 TEST(PerReplicaMode, ChangesNoLaterCall) {
   const auto strategy = mirrored(2);
   contexts(*strategy, kPerReplica);

@@ -1,7 +1,9 @@
 #include "distribute/input_walks.h"
 
+#include <algorithm>
+#include <iterator>
+
 #include "base/raise.h"
-#include "data/common_description.h"
 #include "data/dummy.h"
 #include "data/iterator.h"
 #include "data/pass_count.h"
@@ -10,28 +12,12 @@
 namespace cohort::internal {
 
 using data::Dataset;
-using data::internal::DatasetAccess;
 
-namespace {
-
-std::vector<Dataset> build_pipelines(const InputSource& source, const InputTerms& terms) {
-  std::vector<Dataset> pipelines;
-  std::span<const uint64_t> seeds = terms.seeds;
-  for (Dataset dataset : source.datasets) {
-    if (source.share.workers > 1) {
-      const size_t count = data::internal::drawn_seeds(dataset).size();
-      dataset = data::internal::with_common_seeds(dataset, seeds.first(count));
-      seeds = seeds.subspan(count);
-    }
-    if (source.is_shared) {
-      dataset = data::internal::replica_input(dataset, source.share, terms.plan);
-    }
-    pipelines.push_back(read_ahead(dataset, source.read_ahead));
-  }
-  return pipelines;
+std::vector<Dataset> divided_pipelines(const InputSource& source,
+                                       const data::internal::ShardPlan& plan) {
+  if (!source.is_shared) return source.datasets;
+  return {data::internal::replica_input(source.datasets[0], source.share, plan)};
 }
-
-}  // namespace
 
 int64_t InputWalks::next_pass() const { return data::internal::next_pass(source_.datasets[0]); }
 
@@ -43,49 +29,75 @@ InputTerms InputWalks::own_terms(std::optional<int64_t> pass) {
   } else if (source_.is_shared && source_.share.worker == 0) {
     terms.plan = data::internal::plan_input(source_.datasets[0], source_.share);
   }
-  if (source_.share.workers == 1) return terms;
-  for (const Dataset& dataset : source_.datasets) {
-    for (const uint64_t seed : data::internal::drawn_seeds(dataset)) terms.seeds.push_back(seed);
-  }
+  if (source_.share.worker != 0 || !has_peers()) return terms;
+  terms.seeds = pipelines_
+                    ? pipelines_->terms.seeds
+                    : data::internal::common_seeds(divided_pipelines(source_, terms.plan)[0]);
+  terms.caches = data::internal::common_caches(build(terms)[0]);
   return terms;
+}
+
+const std::vector<std::string>& InputWalks::stages() {
+  if (stages_) return *stages_;
+  std::vector<std::string> stages;
+  for (const Dataset& dataset : source_.datasets) {
+    std::ranges::copy(data::internal::describe_stages(dataset), std::back_inserter(stages));
+  }
+  return stages_.emplace(std::move(stages));
 }
 
 InputTerms InputWalks::agree(const DistributedInput& input, std::optional<int64_t> pass) {
   const std::lock_guard lock(mutex_);
-  InputTerms terms;
-  const Status failure = capture_status([&] { terms = own_terms(pass); });
+  OwnTerms own{.pass_is_set = pass.has_value()};
+  own.failure = capture_status([&] {
+    own.terms = own_terms(pass);
+    if (input.several_workers() && source_.is_shared) own.stages = stages();
+  });
+  InputTerms terms = own.terms;
   if (input.several_workers()) {
-    terms = agree_on_terms(input, source_, {failure, terms, pass.has_value()});
+    terms = agree_on_terms(input, source_, own);
   } else {
-    throw_if_error(failure);
+    throw_if_error(own.failure);
   }
-  data::internal::raise_next_pass(source_.datasets[0], terms.pass + 1);
+  include_pass(terms.pass);
   return terms;
+}
+
+void InputWalks::include_pass(int64_t number) {
+  data::internal::raise_next_pass(source_.datasets[0], number + 1);
 }
 
 const std::vector<Dataset>& InputWalks::build(const InputTerms& terms) {
   const bool same =
       pipelines_ && pipelines_->terms.plan == terms.plan && pipelines_->terms.seeds == terms.seeds;
-  if (!same) {
-    pipelines_ = {terms, build_pipelines(source_, terms)};
-    looked_at_.reset();
+  if (same) return pipelines_->all;
+  std::vector<Dataset> all = divided_pipelines(source_, terms.plan);
+  for (Dataset& pipeline : all) {
+    if (has_peers()) pipeline = data::internal::with_common_seeds(pipeline, terms.seeds);
+    pipeline = read_ahead(pipeline, source_.read_ahead);
   }
+  looked_at_.reset();
+  pipelines_ = {terms, std::move(all)};
   return pipelines_->all;
+}
+
+InputWalk InputWalks::begin(const InputTerms& terms, const std::vector<std::string>* positions) {
+  const std::vector<Dataset>& pipelines = build(terms);
+  InputWalk walk;
+  for (size_t i = 0; i < pipelines.size(); ++i) {
+    walk.iterators.push_back(data::internal::iterate_as(
+        pipelines[i], terms.pass, data::internal::cached_passes(pipelines[i], terms.caches),
+        positions != nullptr ? &(*positions)[i] : nullptr));
+  }
+  return walk;
 }
 
 InputWalk InputWalks::open(const InputTerms& terms, const std::vector<std::string>* positions) {
   const std::lock_guard lock(mutex_);
-  const std::vector<Dataset>& pipelines = build(terms);
   if (looked_at_ && looked_at_->pass == terms.pass && positions == nullptr) {
     return std::exchange(looked_at_, std::nullopt)->walk;
   }
-  InputWalk walk;
-  for (size_t i = 0; i < pipelines.size(); ++i) {
-    walk.iterators.push_back(positions != nullptr
-                                 ? pipelines[i].iterate((*positions)[i])
-                                 : data::internal::iterate_as(pipelines[i], terms.pass));
-  }
-  return walk;
+  return begin(terms, positions);
 }
 
 std::vector<Dataset> InputWalks::build_alone() {
@@ -94,13 +106,9 @@ std::vector<Dataset> InputWalks::build_alone() {
 }
 
 std::optional<data::Element> InputWalks::look() {
-  // Before workers have agreed, the part of this one is not known.
-  if (!pipelines_) return data::internal::look_at_first(source_.datasets[0]);
   if (!looked_at_) {
-    looked_at_ = LookedAt{.pass = next_pass(), .walk = {}};
-    for (const Dataset& pipeline : pipelines_->all) {
-      looked_at_->walk.iterators.push_back(data::internal::iterate_as(pipeline, looked_at_->pass));
-    }
+    const InputTerms terms = own_terms(std::nullopt);
+    looked_at_ = LookedAt{.pass = terms.pass, .walk = begin(terms, nullptr)};
   }
   auto& [iterators, drawn] = looked_at_->walk;
   if (drawn.empty()) drawn.push_back(iterators[0].next_optional());
@@ -109,24 +117,33 @@ std::optional<data::Element> InputWalks::look() {
 
 data::ElementSpec InputWalks::element_spec(const DistributedInput& input) {
   if (const auto known = input.static_spec()) return *known;
-  {
-    const std::lock_guard lock(mutex_);
-    if (const auto first = look()) {
-      return data::internal::with_unknown_rows(data::ElementSpec(*first));
-    }
+  const std::lock_guard lock(mutex_);
+  if (spec_) return *spec_;
+  if (!is_alone()) {
+    raise(
+        Code::FailedPrecondition,
+        "[DistributedDataset] a stage of {} runs C++ code, so that only an element tells what the "
+        "elements are, and only all workers together can begin to make some; take a step first, "
+        "call an iterator's element_spec() on all workers, or declare the elements, as "
+        "data::generator(f, spec) does",
+        source_.datasets[0].to_string());
   }
-  if (const auto whole = spec_of_whole()) return *whole;
+  const std::optional<data::Element> first = look();
+  if (!first) raise_undescribed();
+  spec_ = data::internal::with_unknown_rows(data::ElementSpec(*first));
+  return *spec_;
+}
+
+void InputWalks::learn_spec(const data::ElementSpec& spec) {
+  const std::lock_guard lock(mutex_);
+  spec_ = spec;
+}
+
+void InputWalks::raise_undescribed() const {
   raise(Code::FailedPrecondition,
         "[DistributedDataset] the elements of {} cannot be described: a stage runs C++ code that "
         "only an element would tell about, and there is none",
         source_.datasets[0].to_string());
-}
-
-std::optional<data::ElementSpec> InputWalks::spec_of_whole() const {
-  if (!source_.is_shared) return std::nullopt;
-  const auto seen = data::internal::spec_or_probe(source_.datasets[0]);
-  if (!seen) return std::nullopt;
-  return data::internal::with_unknown_rows(*seen);
 }
 
 }  // namespace cohort::internal

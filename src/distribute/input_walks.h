@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "data/common_description.h"
 #include "data/node.h"
 #include "data/replica_input.h"
 #include "distribute/distributed_input.h"
@@ -24,8 +25,10 @@ struct InputSource {
 struct InputTerms {
   int64_t pass = 0;  // its number: the orders of shuffles follow from it
   data::internal::ShardPlan plan = {};
-  std::vector<uint64_t> seeds = {};  // that no user chose; of the stages of `datasets` in order
-  bool endless = false;              // the data of all workers is
+  // What all pipelines take from the chief's first one.
+  std::vector<uint64_t> seeds = {};
+  std::vector<data::internal::CommonCache> caches = {};
+  bool endless = false;                           // the data of all workers is
   std::optional<int64_t> samples = std::nullopt;  // of all workers in each step, where it is static
 };
 
@@ -35,6 +38,10 @@ struct InputWalk {
   // For the step to come, one for each replica; nullopt where the data has ended.
   std::vector<std::optional<data::Element>> drawn = {};
 };
+
+// The pipelines of this worker before it takes the chief's seeds.
+std::vector<data::Dataset> divided_pipelines(const InputSource& source,
+                                             const data::internal::ShardPlan& plan);
 
 // Begins the walks over a distributed dataset. Thread-safe.
 //
@@ -49,16 +56,20 @@ class InputWalks {
   // where a dataset that is to be divided is not the same on all workers, FailedPrecondition where
   // they begin different passes.
   InputTerms agree(const DistributedInput& input, std::optional<int64_t> pass);
+  // Says that a pass of that number began, in this process or an earlier one.
+  void include_pass(int64_t number);
   // The pass from its beginning, or from the positions of the pipelines' iterators.
   InputWalk open(const InputTerms& terms, const std::vector<std::string>* positions = nullptr);
   // The pipelines of the only worker.
   std::vector<data::Dataset> build_alone();
-  // What one replica's elements are, from the description or from the first one. Where the
-  // pipelines are known, the next pass begins with it. Throws FailedPrecondition when there is
-  // none.
+  // What one replica's elements are, from the description, from what learn_spec() was told, or from
+  // the first element, with which the next pass begins. Several workers make no element for this,
+  // because only all of them together can begin a pass. Throws FailedPrecondition when it is not
+  // known.
   data::ElementSpec element_spec(const DistributedInput& input);
-  // What the elements of all workers are, for one whose share is empty.
-  std::optional<data::ElementSpec> spec_of_whole() const;
+  void learn_spec(const data::ElementSpec& spec);
+  // Throws FailedPrecondition: there is no element.
+  [[noreturn]] void raise_undescribed() const;
 
  private:
   struct Pipelines {
@@ -70,15 +81,22 @@ class InputWalks {
     InputWalk walk;
   };
 
+  bool is_alone() const { return source_.share.workers == 1; }
+  // Whether pipelines, of this worker or of several, must see one order.
+  bool has_peers() const { return !is_alone() || source_.datasets.size() > 1; }
   int64_t next_pass() const;
   InputTerms own_terms(std::optional<int64_t> pass);
+  const std::vector<std::string>& stages();
   const std::vector<data::Dataset>& build(const InputTerms& terms);
+  InputWalk begin(const InputTerms& terms, const std::vector<std::string>* positions);
   std::optional<data::Element> look();
 
   const InputSource source_;
-  std::mutex mutex_;                    // guards everything below
-  std::optional<Pipelines> pipelines_;  // of the last terms
-  std::optional<LookedAt> looked_at_;   // what the next pass begins with
+  std::mutex mutex_;                                // guards everything below
+  std::optional<Pipelines> pipelines_;              // of the last terms
+  std::optional<LookedAt> looked_at_;               // what the next pass begins with
+  std::optional<std::vector<std::string>> stages_;  // of all datasets, once described
+  std::optional<data::ElementSpec> spec_;           // once an element has shown it
 };
 
 }  // namespace cohort::internal

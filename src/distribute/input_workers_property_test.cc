@@ -13,17 +13,6 @@ namespace {
 using data::AutoShardPolicy;
 using data::range;
 
-std::vector<int64_t> sorted_samples(const std::vector<Steps>& workers) {
-  std::vector<int64_t> all;
-  for (const Steps& steps : workers) {
-    for (const Rows& rows : steps) {
-      for (const auto& row : rows) all.insert(all.end(), row.begin(), row.end());
-    }
-  }
-  std::ranges::sort(all);
-  return all;
-}
-
 int64_t samples_in_step(const std::vector<Steps>& workers, size_t step) {
   int64_t sum = 0;
   for (const Steps& steps : workers) {
@@ -49,7 +38,7 @@ RC_GTEST_PROP(Workers, DataShardingGivesEverySampleOnce, ()) {
   const auto count = *rc::gen::inRange<int64_t>(0, 50);
   const std::vector<Steps> found =
       distribute(cluster, AutoShardPolicy::Data, range(count).batch(batch));
-  RC_ASSERT(sorted_samples(found) == data::numbers(range(count)));
+  RC_ASSERT(all_samples(found) == data::numbers(range(count)));
   check_full_steps(found, batch);
 }
 
@@ -60,7 +49,7 @@ RC_GTEST_PROP(Workers, WithoutShardingEachGetsEverySampleOnce, ()) {
   const std::vector<Steps> found =
       distribute(cluster, AutoShardPolicy::Off, range(count).batch(batch));
   for (const Steps& steps : found) {
-    RC_ASSERT(sorted_samples({steps}) == data::numbers(range(count)));
+    RC_ASSERT(all_samples({steps}) == data::numbers(range(count)));
   }
   // Workers run out of data at different times; until then the sizes add up.
   for (int64_t step = 0; step < count / batch; ++step) {
@@ -80,7 +69,7 @@ RC_GTEST_PROP(Workers, FileShardingGivesEverySampleOnce, ()) {
   const NumberFiles files(content);
   const std::vector<Steps> found =
       distribute(cluster, AutoShardPolicy::File, files.dataset().batch(batch));
-  RC_ASSERT(sorted_samples(found) == data::numbers(range(next)));
+  RC_ASSERT(all_samples(found) == data::numbers(range(next)));
   for (const Steps& steps : found) RC_ASSERT(steps.size() == found[0].size());
 }
 
@@ -114,6 +103,14 @@ constexpr StageCase kStages[] = {
     {"shuffle and cache",
      [](const Dataset& d, std::optional<uint64_t> seed) {
        return d.shuffle(100, {.seed = seed}).cache();
+     }},
+    {"shuffle and cache in a file",
+     [](const Dataset& d, std::optional<uint64_t> seed) {
+       return d.shuffle(100, {.seed = seed}).cache(data::new_cache_file());
+     }},
+    {"shuffle, cache and repeat",
+     [](const Dataset& d, std::optional<uint64_t> seed) {
+       return d.shuffle(100, {.seed = seed}).cache().repeat(2);
      }},
     {"cache and shuffle",
      [](const Dataset& d, std::optional<uint64_t> seed) {
@@ -242,7 +239,7 @@ TEST(EveryStage, GivesEachSampleOnceWhereElementsAreDivided) {
       };
       const auto found = two_passes(cluster, stage, seed, finish, source_in_memory);
       for (const size_t pass : {0u, 1u}) {
-        EXPECT_EQ(sorted_samples(of_pass(found, pass)), expected)
+        EXPECT_EQ(all_samples(of_pass(found, pass)), expected)
             << "policy " << static_cast<int>(policy) << ", pass " << pass;
       }
     }
@@ -255,9 +252,65 @@ TEST(EveryStage, GivesEachWorkerEachSampleWhereNothingIsDivided) {
     const auto finish = [](const Dataset& d) {
       return with_policy(d.batch(4), AutoShardPolicy::Off);
     };
-    for (const auto& passes : two_passes(cluster, stage, seed, finish, source_in_memory)) {
-      EXPECT_EQ(sorted_samples({passes[0]}), expected);
-      EXPECT_EQ(sorted_samples({passes[1]}), expected);
+    const auto found = two_passes(cluster, stage, seed, finish, source_in_memory);
+    for (const size_t pass : {0u, 1u}) {
+      for (const auto& passes : found) EXPECT_EQ(all_samples({passes[pass]}), expected);
+      for (size_t step = 0; step < expected.size() / 4; ++step) {
+        EXPECT_EQ(samples_in_step(of_pass(found, pass), step), 4) << "step " << step;
+      }
+    }
+  });
+}
+
+// A pass that breaks off leaves caches as far as each worker's threads came; then a worker is
+// started again.
+TEST(EveryStage, GivesEachSampleOnceAfterABreakAndARestart) {
+  for_each_case([](const Cluster& cluster, const StageCase& stage, std::optional<uint64_t> seed) {
+    const std::vector<int64_t> expected = expected_of(stage, source_in_memory());
+    for (const int restarted : {0, cluster.workers - 1}) {
+      const auto found = on_all_workers(cluster, [&](Strategy& strategy) {
+        const auto distributed = [&] {
+          return strategy.distribute_dataset(
+              with_policy(stage.add(source_in_memory(), seed).batch(4), AutoShardPolicy::Data));
+        };
+        const DistributedDataset before = distributed();
+        {
+          auto it = before.iterator();
+          for (int step = 0; step < 5; ++step) it.next();
+        }
+        pass_of(before, 1);
+        const DistributedDataset after = worker_of(strategy) == restarted ? distributed() : before;
+        return std::vector<Steps>{pass_of(after, 2), pass_of(after, 3)};
+      });
+      for (const size_t pass : {0u, 1u}) {
+        EXPECT_EQ(all_samples(of_pass(found, pass)), expected) << restarted << ", pass " << pass;
+      }
+    }
+  });
+}
+
+Dataset own_part(const Dataset& dataset, const InputContext& input) {
+  return dataset.shard(input.num_input_pipelines(), input.input_pipeline_id()).batch(4);
+}
+
+TEST(EveryStage, GivesEachSampleOnceWherePipelinesDivideThemselves) {
+  for_each_case([](const Cluster& cluster, const StageCase& stage, std::optional<uint64_t> seed) {
+    const std::vector<int64_t> expected = expected_of(stage, source_in_memory());
+    const auto found = on_all_workers(cluster, [&](Strategy& strategy) {
+      const auto dist = strategy.distribute_datasets_from_function([&](const InputContext& input) {
+        return own_part(stage.add(source_in_memory(), seed), input);
+      });
+      return std::vector<Steps>{steps_of(dist), steps_of(dist)};
+    });
+    const auto replicas = mirrored(cluster.workers);
+    const auto dist = replicas->distribute_datasets_from_function(
+        [&](const InputContext& input) {
+          return own_part(stage.add(source_in_memory(), seed), input);
+        },
+        {.replication_mode = InputReplicationMode::PerReplica});
+    for (const size_t pass : {0u, 1u}) {
+      EXPECT_EQ(all_samples(of_pass(found, pass)), expected) << pass;
+      EXPECT_EQ(all_samples({steps_of(dist)}), expected) << pass;
     }
   });
 }
@@ -272,7 +325,7 @@ TEST(EveryStage, GivesEachSampleOnceWhereFilesAreDivided) {
       const auto finish = [&](const Dataset& d) { return with_policy(d.batch(4), policy); };
       const auto found = two_passes(cluster, stage, seed, finish, source);
       for (const size_t pass : {0u, 1u}) {
-        EXPECT_EQ(sorted_samples(of_pass(found, pass)), expected_of(stage, source()))
+        EXPECT_EQ(all_samples(of_pass(found, pass)), expected_of(stage, source()))
             << "policy " << static_cast<int>(policy) << ", pass " << pass;
       }
     }

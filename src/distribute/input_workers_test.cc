@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <map>
+#include <numeric>
 
 #include "support/feeding_workers.h"
 
@@ -122,118 +123,6 @@ TEST(Workers, CountTogetherUnlessTheDataOfAllIsEndless) {
   EXPECT_EQ(totals[1], totals[0]);
 }
 
-int worker_of(Strategy& strategy) {
-  return strategy.extended().input_context().input_pipeline_id();
-}
-
-std::vector<int64_t> samples_of(const Steps& steps) {
-  std::vector<int64_t> all;
-  for (const Rows& rows : steps) {
-    for (const auto& row : rows) all.insert(all.end(), row.begin(), row.end());
-  }
-  return all;
-}
-
-std::vector<int64_t> all_samples(const std::vector<Steps>& workers) {
-  std::vector<int64_t> all;
-  for (const Steps& steps : workers) std::ranges::copy(samples_of(steps), std::back_inserter(all));
-  std::ranges::sort(all);
-  return all;
-}
-
-TEST(Workers, ShuffleInOneOrderThatNobodyChose) {
-  const auto found = on_all_workers({.workers = 2}, [](Strategy& strategy) {
-    return steps_of(strategy.distribute_dataset(range(100).shuffle(100).batch(10)));
-  });
-  EXPECT_EQ(all_samples(found), data::numbers(range(100)));
-}
-
-TEST(Workers, TakeTheChiefsSeedsInTheirOwnPipelinesToo) {
-  const auto found = on_all_workers({.workers = 2}, [](Strategy& strategy) {
-    return steps_of(strategy.distribute_datasets_from_function([](const InputContext& input) {
-      return range(60).shuffle(60).shard(2, input.input_pipeline_id()).batch(5);
-    }));
-  });
-  EXPECT_EQ(all_samples(found), data::numbers(range(60)));
-}
-
-// A look at the data by the chief alone, before and between the passes, changes nothing.
-TEST(Workers, LoseNothingWhenTheChiefPeeks) {
-  for (const bool seeded : {true, false}) {
-    for (const bool cached : {true, false}) {
-      const auto found = on_all_workers({.workers = 2}, [&](Strategy& strategy) {
-        const auto seed = seeded ? std::optional<uint64_t>(7) : std::nullopt;
-        const auto shuffled = range(40).shuffle(40, {.seed = seed});
-        const auto dataset = (cached ? shuffled.cache() : shuffled).batch(4);
-        const auto peek = [&] {
-          if (worker_of(strategy) != 0) return;
-          (void)*dataset.begin();
-          (void)data::rows(dataset);
-        };
-        peek();
-        const auto dist = strategy.distribute_dataset(dataset);
-        if (worker_of(strategy) == 0) (void)dist.element_spec();
-        std::vector<Steps> passes;
-        for (int pass = 0; pass < 2; ++pass) {
-          peek();
-          passes.push_back(steps_of(dist));
-        }
-        return passes;
-      });
-      for (const size_t pass : {0u, 1u}) {
-        EXPECT_EQ(all_samples({found[0][pass], found[1][pass]}), data::numbers(range(40)))
-            << seeded << cached << pass;
-      }
-      EXPECT_EQ(found[0][0] == found[0][1], cached) << "each pass is shuffled anew";
-    }
-  }
-}
-
-TEST(Workers, ShuffleAnewWhenADatasetIsDistributedAgain) {
-  const auto found = on_all_workers({.workers = 2}, [](Strategy& strategy) {
-    const auto dataset = range(40).shuffle(40, {.seed = 3}).batch(4);
-    std::vector<Steps> passes;
-    for (int epoch = 0; epoch < 3; ++epoch) {
-      passes.push_back(steps_of(strategy.distribute_dataset(dataset)));
-    }
-    return passes;
-  });
-  for (const size_t epoch : {0u, 1u, 2u}) {
-    EXPECT_EQ(all_samples({found[0][epoch], found[1][epoch]}), data::numbers(range(40)));
-  }
-  EXPECT_NE(found[0][0], found[0][1]);
-  EXPECT_NE(found[0][1], found[0][2]);
-}
-
-// One worker and several see the samples in one order, the first time and later.
-TEST(Workers, SeeTheOrderThatOneWorkerSees) {
-  const auto passes = [](int workers) {
-    return on_all_workers({.workers = workers}, [](Strategy& strategy) {
-      const auto dist = strategy.distribute_dataset(
-          with_policy(range(24).shuffle(24, {.seed = 5}).batch(4), AutoShardPolicy::Off));
-      return std::vector{samples_of(steps_of(dist)), samples_of(steps_of(dist))};
-    })[0];
-  };
-  EXPECT_EQ(passes(1), passes(3));
-}
-
-TEST(Workers, GoOnWithThePassesAfterARestart) {
-  const auto make = [] { return range(24).shuffle(24, {.seed = 5}).batch(4); };
-  const auto found = on_all_workers({.workers = 2}, [&](Strategy& strategy) {
-    const auto before = strategy.distribute_dataset(make());
-    steps_of(before);
-    auto it = before.iterator();
-    it.next();
-    const std::string position = it.save();
-    std::vector<Steps> rest = {rest_of(it), steps_of(before)};
-    const auto after = strategy.distribute_dataset(make());
-    EXPECT_EQ(rest_of(after.iterator(position)), rest[0]);
-    EXPECT_EQ(steps_of(after), rest[1]);
-    return rest[1];
-  });
-  EXPECT_EQ(all_samples(found), data::numbers(range(24)));
-}
-
 TEST(Workers, ThatUseOtherIteratorsHearOfIt) {
   const auto told = on_all_workers({.workers = 2}, [](Strategy& strategy) {
     const auto dist = strategy.distribute_dataset(range(8).batch(4));
@@ -322,6 +211,13 @@ TEST(Workers, MustShareOneDataset) {
   const auto parts = [](int own) { return range(own * 8, own * 8 + 8).batch(2); };
   EXPECT_EQ(told(AutoShardPolicy::Auto, parts)[0].code, Code::InvalidArgument);
   EXPECT_TRUE(told(AutoShardPolicy::Off, parts)[1].ok());
+  const auto ids = [](int own) {
+    std::vector<int64_t> own_ids(100);
+    std::iota(own_ids.begin(), own_ids.end(), own * 100);
+    return data::from_tensor_slices(data::Element(Tensor::from(own_ids))).batch(2);
+  };
+  EXPECT_EQ(told(AutoShardPolicy::Auto, ids)[0].code, Code::InvalidArgument);
+  EXPECT_TRUE(told(AutoShardPolicy::Off, ids)[0].ok());
   const auto threads = [](int own) {
     return range(8).map([](Tensor x) { return x; }, {.parallel = own + 1}).batch(2);
   };
@@ -415,6 +311,45 @@ TEST(Workers, WithoutDataAreAnErrorOnAllWorkersWhereTheyCannotLearn) {
     return failure.code;
   });
   EXPECT_EQ(codes, (std::vector{Code::FailedPrecondition, Code::FailedPrecondition}));
+}
+
+// Repetition of nothing ends, while the data of the other worker goes on.
+TEST(Workers, WithoutDataAreAnErrorWhereTheDataIsEndless) {
+  const auto told = on_all_workers({.workers = 2}, [](Strategy& strategy) {
+    const auto dist = strategy.distribute_datasets_from_function([](const InputContext& input) {
+      const bool has_data = input.input_pipeline_id() == 0;
+      return range(4).filter([has_data](int64_t) { return has_data; }).batch(1).repeat();
+    });
+    auto it = dist.iterator();
+    const Status first = capture_status([&] { it.next(); });
+    const Status second = capture_status([&] { it.next_optional(); });
+    EXPECT_EQ(first.code, second.code);
+    return first;
+  });
+  EXPECT_TRUE(told[0].ok()) << told[0].to_string();
+  EXPECT_EQ(told[1].code, Code::FailedPrecondition);
+  EXPECT_NE(told[1].message.find("has ended"), std::string::npos) << told[1].message;
+}
+
+// What only an element tells, all workers find out together.
+TEST(Workers, LookAtElementsTogether) {
+  for (const auto policy : {AutoShardPolicy::Data, AutoShardPolicy::Hint}) {
+    const auto found = on_all_workers({.workers = 2}, [&](Strategy& strategy) {
+      const auto calls = std::make_shared<int64_t>(0);
+      const auto numbers = range(8).map([calls](Tensor x) { return x * 10 + (*calls)++; });
+      const auto parts =
+          policy == AutoShardPolicy::Hint ? numbers.shard(data::kShardHint, 0) : numbers;
+      const auto dist = strategy.distribute_dataset(with_policy(parts.batch(2), policy),
+                                                    {.fetch_to_device = false});
+      EXPECT_ERROR(Code::FailedPrecondition, "take a step", dist.element_spec());
+      auto it = dist.iterator();
+      EXPECT_EQ(it.element_spec().to_string(), "int64 (None,)");
+      const Steps steps = rest_of(it);
+      EXPECT_EQ(dist.element_spec().to_string(), "int64 (None,)");
+      return steps;
+    });
+    EXPECT_EQ(all_samples(found), (std::vector<int64_t>{0, 11, 22, 33, 44, 55, 66, 77}));
+  }
 }
 
 TEST(Workers, MustHaveEquallyManyReplicas) {

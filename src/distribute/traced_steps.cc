@@ -22,16 +22,22 @@ std::optional<Element> DistributedInputIterator::next() {
 
 ElementSpec DistributedInputIterator::replica_spec() const {
   const std::lock_guard lock(mutex_);
-  if (!spec_ && walk_ && walk_->drawn.empty() && !ended_) draw_one();
-  return spec_ ? *spec_ : input_->walks->element_spec(*input_);
+  look();
+  if (!spec_) input_->walks->raise_undescribed();
+  return *spec_;
+}
+
+void DistributedInputIterator::look() const {
+  if (spec_ || ended_) return;
+  begin();
+  if (!spec_ && walk_->drawn.empty()) draw_one();
 }
 
 // All workers trace the step that they are about to make, so they may agree on the data here.
 std::optional<ElementSpec> DistributedInputIterator::find_spec() const {
   const PlainDispatch outside;
   const std::lock_guard lock(mutex_);
-  if (!spec_ && !ended_) begin();
-  if (!spec_ && !ended_ && walk_->drawn.empty()) draw_one();
+  look();
   const std::optional<ElementSpec> one = spec_;
   if (!one) return std::nullopt;
   const std::vector<data::TensorSpec> tensors = one->tensors();

@@ -4,6 +4,7 @@
 
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -92,5 +93,12 @@ class TemporaryDirectory {
  private:
   std::string path_;
 };
+
+// The name of a file that does not exist.
+inline std::string new_cache_file() {
+  static const TemporaryDirectory directory;
+  static std::atomic<int> count = 0;
+  return directory.path("cache" + std::to_string(count++));
+}
 
 }  // namespace cohort::data

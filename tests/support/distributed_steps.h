@@ -2,6 +2,8 @@
 
 // What the tests of distributed datasets share.
 
+#include <algorithm>
+#include <iterator>
 #include <vector>
 
 #include "cohort/strategy.h"
@@ -36,6 +38,22 @@ inline Steps rest_of(DistributedIterator from) {
   Steps steps;
   while (const auto element = from.next_optional()) steps.push_back(rows_of(*element));
   return steps;
+}
+
+inline std::vector<int64_t> samples_of(const Steps& steps) {
+  std::vector<int64_t> all;
+  for (const Rows& rows : steps) {
+    for (const auto& row : rows) all.insert(all.end(), row.begin(), row.end());
+  }
+  return all;
+}
+
+// Of all workers, sorted.
+inline std::vector<int64_t> all_samples(const std::vector<Steps>& workers) {
+  std::vector<int64_t> all;
+  for (const Steps& steps : workers) std::ranges::copy(samples_of(steps), std::back_inserter(all));
+  std::ranges::sort(all);
+  return all;
 }
 
 // A strategy of that many logical devices.

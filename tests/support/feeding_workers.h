@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "base/raise.h"
+#include "distribute/input_iterator.h"
 #include "support/distributed_steps.h"
 #include "tensor/devices.h"
 
@@ -140,6 +141,10 @@ auto on_all_workers(const Cluster& cluster, const Body& body) {
   return results;
 }
 
+inline int worker_of(Strategy& strategy) {
+  return strategy.extended().input_context().input_pipeline_id();
+}
+
 // The steps of every worker.
 inline std::vector<Steps> distribute(const Cluster& cluster, const data::Dataset& dataset) {
   return on_all_workers(
@@ -148,6 +153,12 @@ inline std::vector<Steps> distribute(const Cluster& cluster, const data::Dataset
 inline std::vector<Steps> distribute(const Cluster& cluster, data::AutoShardPolicy policy,
                                      const data::Dataset& dataset) {
   return distribute(cluster, with_policy(dataset, policy));
+}
+
+// The pass of that number, as a Trainer that resumes makes it.
+inline Steps pass_of(const DistributedDataset& dataset, int64_t number) {
+  return rest_of(DistributedIterator(
+      std::make_shared<internal::DistributedInputIterator>(dataset.input(), nullptr, number)));
 }
 
 // One file of numbers for each list.

@@ -83,12 +83,6 @@ inline double fail_at_threes(double x) {
   return x;
 }
 
-inline std::string new_cache_file() {
-  static const TemporaryDirectory directory;
-  static int count = 0;
-  return directory.path("cache" + std::to_string(count++));
-}
-
 // One stage that keeps elements scalars.
 inline Dataset add_stage(const Dataset& dataset, int kind, int64_t n) {
   const int threads = static_cast<int>(n % 3) + 1;
