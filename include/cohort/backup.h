@@ -35,10 +35,10 @@ struct BackupReport {
 };
 
 // Trains over a dataset and keeps backups: the objects, the position in the data, the random
-// numbers. After a restart of the whole program it goes on from the last backup. When a worker is
-// lost, the others wait until it is started again; then all go back to the last backup and go on
-// from there, with the same result as if nothing had happened. No more is lost than the steps since
-// that backup; the log says how many.
+// numbers, torch's included. After a restart of the whole program it goes on from the last backup.
+// When a worker is lost, the others wait until it is started again; then all go back to the last
+// backup and go on from there, with the same result as if nothing had happened. No more is lost
+// than the steps since that backup; the log says how many.
 //
 //   BackupAndRestore backup(strategy, {{"model", model}, {"optimizer", optimizer}},
 //                           {.folder = "backups", .every_steps = 50});

@@ -17,8 +17,9 @@ using Doubles = std::vector<double>;
 struct Scales : torch::nn::Module {
   Scales()
       : a(register_parameter("a", torch::ones({2}))),
-        idle(register_parameter("idle", torch::ones({3}))) {}
-  torch::Tensor a, idle;
+        idle(register_parameter("idle", torch::ones({3}))),
+        seen(register_buffer("seen", torch::zeros({1}, torch::kFloat64))) {}
+  torch::Tensor a, idle, seen;
 };
 
 Doubles values(const Tensor& tensor) { return tensor.to_vector<double>(); }
@@ -172,6 +173,7 @@ TEST_P(RestartedTorchWorker, TrainsOnWithTheOthers) {
   const bool tracked = GetParam();
   const auto train = [&](MultiWorkerMirroredStrategy& strategy, const std::string& folder,
                          int64_t crash) {
+    const internal::TorchRandomScope process(1);  // the generator that a process has
     const auto scope = strategy.scope();
     const TorchModule<Scales> net;
     TorchOptimizer<torch::optim::SGD> optimizer(net, tracked ? kMomentum : kQuarter);
@@ -184,12 +186,15 @@ TEST_P(RestartedTorchWorker, TrainsOnWithTheOthers) {
                  strategy.run(
                      [&](const Tensor& x) {
                        const double factor = sum(x).to<double>() / 64;
-                       optimizer.minimize(net->a.sum() * factor, net);
+                       net->seen.add_(factor);
+                       optimizer.minimize((net->a * torch::rand({2})).sum() * factor, net);
                      },
                      batch);
                  if (++made == crash) throw Error(Code::Internal, "power cut");
                });
-    return values(net.variables()[0]);
+    Doubles found = values(net.variables()[0]);
+    found.push_back(net->seen.item<double>());
+    return found;
   };
   const MultiWorkerOptions options{.guards = {.divergence_interval = 3}};
   const auto run = [&](int64_t crash) {
