@@ -9,6 +9,7 @@
 #include "checkpoint/state_file.h"
 #include "cohort/strategy.h"
 #include "ops/dispatch.h"
+#include "tensor/borrow.h"
 
 namespace cohort {
 namespace internal {
@@ -35,6 +36,10 @@ struct Snapshot {
   void add(const std::string& name, Tensor value) {
     items.push_back({.name = name, .dtype = value.dtype()});
     values.push_back(std::move(value));
+  }
+  // Copies what a torch program may go on writing to.
+  void detach_from_torch() {
+    for (Tensor& value : values) value = constant_of(value);
   }
   int64_t bytes() const {
     KeyedTensors tensors;
@@ -191,6 +196,7 @@ void CheckpointImpl::save(const std::string& prefix, std::optional<int64_t> numb
   const int64_t bytes = snapshot.bytes();
   const std::exception_ptr thrown = capture_exception([&] {
     if (!writes_here(strategy)) return;
+    if (queue_.is_asynchronous()) snapshot.detach_from_torch();
     queue_.run(prefix, bytes, [=, made = std::move(snapshot)](BytesWritten& progress) {
       write_checkpoint(prefix, number, made.items, made.values, &progress);
       if (written) written();

@@ -113,6 +113,23 @@ TEST(TorchStatistics, AreThoseThatACheckpointKeeps) {
   EXPECT_EQ(all_values(resumed), uninterrupted);
 }
 
+struct Large : torch::nn::Module {
+  Large() : a(register_parameter("a", torch::zeros({1 << 20}))) {}
+  torch::Tensor a;
+};
+
+// The thread that saves writes the large variable first; the module changes meanwhile.
+TEST(TorchModule, IsSavedAsItWasWhenAnAsynchronousSaveBegan) {
+  const TemporaryFolder folder;
+  const Variable before(Tensor(torch::ones({1 << 22})));
+  const TorchModule<Large> net;
+  Checkpoint checkpoint({{"before", before}, {"net", net}}, {.asynchronous = true});
+  const std::string prefix = checkpoint.save(folder.path() + "/model");
+  net->a.data().fill_(1);
+  checkpoint.wait();
+  EXPECT_EQ(sum(CheckpointReader(prefix).read("net/a")).to<float>(), 0);
+}
+
 TEST(TorchStatistics, DoNotChangeInEvaluation) {
   MirroredStrategy strategy({"CPU:0", "CPU:1"});
   const auto scope = strategy.scope();
