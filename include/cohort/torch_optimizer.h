@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "cohort/checkpoint.h"
+#include "cohort/internal/common_bytes.h"
 #include "cohort/internal/foreign_updates.h"
 #include "cohort/internal/run_observer.h"
 #include "cohort/torch_module.h"
@@ -112,7 +113,7 @@ class TorchOptimizer {
 
 template <typename Optimizer>
 Trackable TorchOptimizer<Optimizer>::torch_state() const {
-  return Trackable::bytes(
+  return internal::common_bytes(
       [this] {
         std::ostringstream bytes;
         torch::save(*state_->copies[0], bytes);

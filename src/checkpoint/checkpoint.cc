@@ -77,14 +77,17 @@ std::vector<std::string> texts_of_all(StrategyExtended* strategy, const std::str
   return strategy == nullptr ? std::vector{own} : strategy->gather_from_workers(own);
 }
 
-// The program's own bytes as they are now. Several workers save those of each: positions in the
-// data differ. Throws on all workers what one of them met before or meets here.
+// The program's own bytes as they are now. Several workers save those of each, since positions in
+// the data differ, and of common bytes the chief's. Throws on all workers what one of them met
+// before or meets here.
 void add_bytes(const TrackedState& state, StrategyExtended* strategy,
                const std::exception_ptr& before, Snapshot& snapshot) {
   std::vector<std::string> own;
   const std::exception_ptr thrown = capture_exception([&] {
     if (before != nullptr) std::rethrow_exception(before);
-    for (const auto& [path, bytes] : state.bytes) own.push_back(bytes.save());
+    for (const auto& [path, bytes] : state.bytes) {
+      own.push_back(bytes.is_common && !writes_here(strategy) ? "" : bytes.save());
+    }
   });
   std::vector<std::string> outcomes;
   std::vector<std::vector<std::string>> bytes;
@@ -103,9 +106,10 @@ void add_bytes(const TrackedState& state, StrategyExtended* strategy,
           bytes[0].size(), worker, bytes[worker].size());
   }
   size_t index = 0;
-  for (const auto& [path, unused] : state.bytes) {
+  for (const auto& [path, tracked] : state.bytes) {
     std::vector<std::string> of_workers;
     for (const auto& worker : bytes) of_workers.push_back(worker.at(index));
+    if (tracked.is_common) of_workers.resize(1);
     ++index;
     snapshot.add(path, of_workers.size() == 1 ? Tensor(of_workers[0]) : Tensor::from(of_workers));
   }

@@ -165,6 +165,25 @@ TEST(TorchOptimizer, IsKeptByACheckpoint) {
                Checkpoint({{"optimizer", adam}}).read(prefix).expect_partial());
 }
 
+// The workers step alike.
+TEST(TorchOptimizer, IsKeptOnceForAllWorkers) {
+  const TemporaryFolder folder;
+  test::on_workers(2, [&](MultiWorkerMirroredStrategy& strategy) {
+    const auto scope = strategy.scope();
+    const TorchModule<Scales> net;
+    TorchOptimizer<torch::optim::SGD> optimizer(net, kMomentum);
+    Checkpoint checkpoint({{"net", net}, {"optimizer", optimizer}});
+    step(strategy, net, optimizer);
+    checkpoint.write(folder.path() + "/ckpt");
+    step(strategy, net, optimizer);
+    const Doubles expected = values(net.variables()[0]);
+    checkpoint.read(folder.path() + "/ckpt").assert_consumed();
+    step(strategy, net, optimizer);
+    EXPECT_EQ(values(net.variables()[0]), expected);
+  });
+  EXPECT_EQ(CheckpointReader(folder.path() + "/ckpt").read("optimizer/torch").shape(), Shape{});
+}
+
 // Two workers, of which one is started again. The guard compares copies after the first update that
 // the workers make together and after every third.
 class RestartedTorchWorker : public testing::TestWithParam<bool> {};
