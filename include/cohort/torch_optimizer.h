@@ -46,7 +46,15 @@ class TorchOptimizer {
   // are the sums over all replicas: torch::nn::utils::clip_grad_norm_(parameters, 1.0) limits the
   // gradient as one process would. Every copy must be adjusted alike.
   template <typename Net, typename F>
-  void minimize(const at::Tensor& loss, const TorchModule<Net>& net, const F& adjust);
+  void minimize(const at::Tensor& loss, const TorchModule<Net>& net, const F& adjust) {
+    apply(internal::torch_gradients(loss, net.parameters(), net.variables()), net, adjust);
+  }
+  // One step along gradients that the program has computed, one for each of net.variables(), summed
+  // over all replicas. Throws InvalidArgument for another number of them.
+  template <typename Net>
+  void apply_gradients(const Gradients& gradients, const TorchModule<Net>& net) {
+    apply(gradients, net, [](const std::vector<at::Tensor>&) {});
+  }
   // Number of steps made.
   Variable iterations() const { return updates_.iterations(); }
 
@@ -103,6 +111,8 @@ class TorchOptimizer {
     if (!internal::current_component()) state_->handed_out = true;
     return *state_->copies[internal::own_torch_copy(state_->copies.size())];
   }
+  template <typename Net, typename F>
+  void apply(const Gradients& gradients, const TorchModule<Net>& net, const F& adjust);
   // That of the first copy, for all of them: copies step alike.
   Trackable torch_state() const;
   static void load(Optimizer& copy, const std::string& saved);
@@ -152,9 +162,8 @@ void TorchOptimizer<Optimizer>::load(Optimizer& copy, const std::string& saved) 
 
 template <typename Optimizer>
 template <typename Net, typename F>
-void TorchOptimizer<Optimizer>::minimize(const at::Tensor& loss, const TorchModule<Net>& net,
-                                         const F& adjust) {
-  const Gradients gradients = internal::torch_gradients(loss, net.parameters(), net.variables());
+void TorchOptimizer<Optimizer>::apply(const Gradients& gradients, const TorchModule<Net>& net,
+                                      const F& adjust) {
   updates_.apply(gradients, net.variables(), [&](const Gradients& sums) {
     const std::vector<at::Tensor>& parameters = net.parameters();
     const internal::GradientsInPlace in_place(parameters, sums);

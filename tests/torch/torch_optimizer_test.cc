@@ -74,6 +74,24 @@ TEST(TorchOptimizer, WorksWithoutAStrategy) {
   EXPECT_EQ(Tensor(optimizer.iterations()).to<int64_t>(), 1);
 }
 
+// torch adds up what backward() finds; the replicas meet once, in the update.
+TEST(TorchOptimizer, AppliesGradientsOfSeveralLosses) {
+  MirroredStrategy strategy({"CPU:0", "CPU:1"});
+  const auto scope = strategy.scope();
+  const TorchModule<Scales> net;
+  TorchOptimizer<torch::optim::SGD> optimizer(net, kQuarter);
+  strategy.run([&] {
+    for (int i = 0; i < 3; ++i) (net->a.sum() * i).backward();
+    net->idle.sum().backward();
+    optimizer.apply_gradients({Tensor(net->a.grad()), Gradient()}, net);
+    EXPECT_FALSE(net->a.grad().defined());
+  });
+  for (size_t i = 0; i < 2; ++i) EXPECT_EQ(net.copy(i).a[0].item<float>(), 1 - 0.25f * 2 * 3);
+  EXPECT_EQ(net->idle[0].item<float>(), 1);  // what backward() left there does not count
+  EXPECT_ERROR(Code::InvalidArgument, "",
+               strategy.run([&] { optimizer.apply_gradients({Gradient()}, net); }));
+}
+
 TEST(TorchOptimizer, NamesParametersWithoutGradientOnce) {
   MirroredStrategy strategy({"CPU:0", "CPU:1"});
   const auto scope = strategy.scope();

@@ -62,13 +62,14 @@ inline void check_no_gradients(const std::vector<at::Tensor>& parameters,
   }
 }
 
-// While it lives, the sums are the parameters' gradients.
+// While it lives, the sums are the parameters' gradients; a parameter without a sum has none.
 class [[nodiscard]] GradientsInPlace {
  public:
   GradientsInPlace(const std::vector<at::Tensor>& parameters, const Gradients& sums)
       : parameters_(parameters) {
     for (size_t i = 0; i < parameters.size(); ++i) {
-      if (sums[i].defined()) parameters_[i].mutable_grad() = at::Tensor(sums[i].dense());
+      parameters_[i].mutable_grad() =
+          sums[i].defined() ? at::Tensor(sums[i].dense()) : at::Tensor();
     }
   }
   ~GradientsInPlace() {
