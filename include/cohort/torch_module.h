@@ -34,8 +34,9 @@ struct TorchModuleOptions {
 // Parameters and buffers are also Cohort variables, with which they share their memory: a value
 // read from such a variable changes with it. Parameters stay equal because every replica makes the
 // same update. With several replicas, on one worker or more, whatever else writes a parameter (a
-// torch optimizer's step(), a function in place) is found at the end of the run, or when the module
-// is used next: FailedPrecondition names the parameter and the call to make instead.
+// torch optimizer's step(), a function in place) is found before the next update, at the end of the
+// run, or when the module is used next: FailedPrecondition names the parameter and the call to make
+// instead.
 //
 // Each replica writes its own buffers (a batch norm's statistics). At the end of each `run` all
 // replicas of all workers get the mean of floating buffers that were written, and the first
@@ -70,14 +71,18 @@ class TorchModule {
   size_t num_copies() const { return copies_.size(); }
 
   // The parameters that learn, in torch's order; one that several parts share comes once. Those
-  // that are frozen when the module is made never learn.
+  // that are frozen when the module is made never learn: an update is FailedPrecondition while one
+  // of them has requires_grad.
   const std::vector<Variable>& variables() const { return state_->parameters.variables(); }
-  const std::vector<Variable>& buffers() const { return state_->buffers.variables(); }
+  const std::vector<Variable>& buffers() const {
+    settle_outside();
+    return state_->buffers.variables();
+  }
   // All of them and the frozen parameters, by torch's names: what a Checkpoint of the module keeps.
   nn::NamedVariables named_variables() const {
+    settle_outside();
     nn::NamedVariables named;
-    for (const internal::SharedTensors* kind :
-         {&state_->parameters, &state_->frozen, &state_->buffers}) {
+    for (const internal::SharedTensors* kind : state_->kinds()) {
       for (const Variable& variable : kind->variables()) {
         named.emplace_back(variable.name(), variable);
       }
@@ -87,7 +92,7 @@ class TorchModule {
   // The tensors of a copy that learn, in the order of variables(); of the own copy.
   const std::vector<at::Tensor>& parameters(size_t replica) const {
     if (replica >= num_copies()) internal::throw_no_component(replica, num_copies());
-    if (!internal::current_component()) state_->settle();
+    settle_outside();
     state_->parameters.follow(replica);
     return state_->parameters.of_copy(replica);
   }
@@ -117,6 +122,13 @@ class TorchModule {
       state_->modes.handed_out();
     }
     return copy(own());
+  }
+  void settle_outside() const {
+    if (!internal::current_component()) state_->settle();
+  }
+  void check_before_update() const {
+    state_->require_no_other_writes(own());
+    state_->require_frozen(own());
   }
   void make_variables();
   void collect_tensors(const Net& copy);
@@ -175,6 +187,7 @@ void TorchModule<Net>::collect_tensors(const Net& copy) {
 
 template <typename Net>
 void TorchModule<Net>::minimize(const at::Tensor& loss, optim::Optimizer& optimizer) const {
+  check_before_update();
   const Gradients gradients = internal::announced_gradients(loss, parameters(), variables());
   state_->parameters.release_values(own());
   const Status status = capture_status([&] { optimizer.apply_gradients(gradients, variables()); });

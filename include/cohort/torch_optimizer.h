@@ -47,12 +47,14 @@ class TorchOptimizer {
   // gradient as one process would. Every copy must be adjusted alike.
   template <typename Net, typename F>
   void minimize(const at::Tensor& loss, const TorchModule<Net>& net, const F& adjust) {
+    net.check_before_update();
     apply(internal::torch_gradients(loss, net.parameters(), net.variables()), net, adjust);
   }
   // One step along gradients that the program has computed, one for each of net.variables(), summed
   // over all replicas. Throws InvalidArgument for another number of them.
   template <typename Net>
   void apply_gradients(const Gradients& gradients, const TorchModule<Net>& net) {
+    net.check_before_update();
     apply(gradients, net, [](const std::vector<at::Tensor>&) {});
   }
   // Number of steps made.
