@@ -104,8 +104,10 @@ class TorchModule {
 
   // Lets `change(copy)` write parameters and buffers: new initial values, limits on weights, a
   // moving average of another module, load(). Outside of `run` it gets the first copy, and all
-  // copies get the values that it has then; of several workers, those of the first. Inside `run`
-  // each replica must make the same change of its own copy, in place.
+  // copies get the values that it has then; of several workers, those of the first. What it throws
+  // on one worker is thrown on all. Inside `run` each replica must make the same change of its own
+  // copy, in place; throws FailedPrecondition there where a strategy keeps one set of parameters
+  // for all replicas (CentralStorageStrategy).
   template <typename F>
   void configure(const F& change) const;
 
@@ -200,18 +202,19 @@ template <typename F>
 void TorchModule<Net>::configure(const F& change) const {
   Net& own_net = **this;
   const torch::NoGradGuard unrecorded;
-  change(own_net);
-  internal::TorchState& state = *state_;
   if (internal::current_component()) {
-    for (internal::SharedTensors* kind : {&state.parameters, &state.frozen, &state.buffers}) {
+    state_->require_own_memory();
+    state_->require_no_other_writes(own());
+    change(own_net);
+    for (internal::SharedTensors* kind : state_->kinds()) {
       kind->require_same_memory(own());
       kind->note_writes(own());
     }
     return;
   }
-  for (internal::SharedTensors* kind : {&state.parameters, &state.frozen, &state.buffers}) {
-    kind->spread_first_copy(state.strategy.extended());
-  }
+  StrategyExtended& extended = state_->strategy.extended();
+  internal::on_each_worker(extended, "TorchModule::configure", [&] { change(own_net); });
+  for (internal::SharedTensors* kind : state_->kinds()) kind->spread_first_copy(extended);
 }
 
 namespace optim {

@@ -89,6 +89,9 @@ TEST(TorchHabits, WritesBeforeAnUpdateAreNamed) {
   write_then([](const TorchModule<Scales>& net) {
     optim::Sgd({.learning_rate = 0.25}).minimize(net->loss(), net);
   });
+  write_then([](const TorchModule<Scales>& net) {
+    net.configure([](Scales& own) { own.a.clamp_(-2, 2); });
+  });
   const auto scope = two().scope();
   const TorchModule<Scales> net;
   Theirs theirs(net, kQuarter);
@@ -260,8 +263,12 @@ TEST(TorchHabits, ChangesOfTheModuleReachAllCopies) {
     for (size_t i = 0; i < 2; ++i) EXPECT_EQ(net.copy(i).loss().item<float>(), 13);
     EXPECT_EQ(net.copy(1).fixed.item<float>(), 4);
     EXPECT_EQ(values(net.variables()[1]), Doubles{5});
-    if (strategy == &central) continue;
-    strategy->run([&] { net.configure([](Scales& own) { own.a.clamp_(-2, 2); }); });
+    const auto limit = [&] { net.configure([](Scales& own) { own.a.clamp_(-2, 2); }); };
+    if (strategy == &central) {
+      EXPECT_ERROR(Code::FailedPrecondition, "configure() outside of run()", strategy->run(limit));
+      continue;
+    }
+    strategy->run(limit);
     for (size_t i = 0; i < 2; ++i) EXPECT_EQ(net.copy(i).loss().item<float>(), 9);
   }
 }
@@ -276,6 +283,19 @@ TEST(TorchHabits, ChangesOfTheModuleAreTheFirstWorkers) {
     found[static_cast<size_t>(strategy.worker_id())] = values(net.variables()[0]);
   });
   EXPECT_EQ(found, (std::vector<Doubles>{{7, 7}, {7, 7}}));
+}
+
+TEST(TorchHabits, ChangesThatFailOnOneWorkerFailOnAll) {
+  for (const Status& status : test::run_workers(2, [](MultiWorkerMirroredStrategy& strategy) {
+         const auto scope = strategy.scope();
+         const TorchModule<Scales> net;
+         net.configure([&](Scales&) {
+           if (strategy.worker_id() == 1) throw Error(Code::NotFound, "no such file");
+         });
+       })) {
+    EXPECT_EQ(status.code, Code::NotFound) << status.to_string();
+    EXPECT_NE(status.message.find("no such file"), std::string::npos) << status.message;
+  }
 }
 
 TEST(TorchHabits, ParametersThatWereFrozenWhenTheModuleWasMadeCannotLearn) {

@@ -12,6 +12,7 @@
 
 #include "cohort/internal/held_value.h"
 #include "cohort/internal/torch_writes.h"
+#include "cohort/internal/worker_agreement.h"
 #include "cohort/strategy.h"
 
 namespace cohort::internal {
@@ -106,7 +107,7 @@ class SharedTensors {
     note_writes(0);
     for (size_t i = 0; i < variables_.size(); ++i) {
       const Tensor value(tensors_[0][i].detach().clone());
-      variables_[i].assign(extended.from_first_worker(value));
+      variables_[i].assign(value_of_first_worker(extended, "TorchModule::configure", value));
     }
     for (size_t copy = 0; copy < tensors_.size(); ++copy) follow(copy);
   }
