@@ -42,8 +42,9 @@ struct TorchModuleOptions {
 // replicas of all workers get the mean of floating buffers that were written, and the first
 // replica's value of the others. What forward passes outside of `run` write to them is undone.
 //
-// What is set outside of `run` holds for all copies: net->eval(), net->train(), and parameters that
-// are frozen (requires_grad) after the module was made.
+// What is set outside of `run` holds for all copies from the next run on: net->eval(),
+// net->train(), and parameters that are frozen (requires_grad) after the module was made, by way of
+// `net` or of a reference to its parts.
 template <typename Net>
 class TorchModule {
   static_assert(std::derived_from<Net, torch::nn::Module>);
@@ -117,12 +118,7 @@ class TorchModule {
 
   size_t own() const { return internal::own_torch_copy(num_copies()); }
   Net& own_copy() const {
-    if (internal::current_component()) {
-      state_->modes.spread(copies_);
-    } else {
-      state_->settle();
-      state_->modes.handed_out();
-    }
+    settle_outside();
     return copy(own());
   }
   void settle_outside() const {
@@ -150,7 +146,10 @@ TorchModule<Net>::TorchModule(const TorchModuleOptions& options, const Args&... 
     copies_.push_back(internal::apart_from(copies_[0], std::make_shared<Net>(args...)));
   }
   make_variables();
-  for (const auto& copy : copies_) collect_tensors(*copy);
+  for (const auto& copy : copies_) {
+    collect_tensors(*copy);
+    state_->modes.add_copy(*copy);
+  }
   for (size_t i = 0; i < copies_.size(); ++i) copy(i);  // gives it the variables' values
   for (size_t i = 0; options.sync_batch_norm && i < copies_.size(); ++i) {
     state_->synced_norms.emplace_back(*copies_[i]);

@@ -39,10 +39,13 @@ class TorchState final : public RunObserver {
   }
   void before_run() override {
     settle();
+    if (runs_ == 0) modes.spread();
     ++runs_;
   }
   void after_run(bool failed) override {
-    if (--runs_ > 0 || failed) return;
+    if (--runs_ > 0) return;
+    modes.note();
+    if (failed) return;
     for (size_t copy = 0; copy < copies; ++copy) require_no_other_writes(copy);
     statistics.aggregate(strategy, copies);
   }
