@@ -28,8 +28,8 @@ struct TorchModuleOptions {
 };
 
 // A torch module, one copy for each replica of the strategy in whose scope it is made; the copies
-// start equal, and random numbers are drawn for the first alone. `net->forward(x)` uses the own
-// replica's copy, and outside of `run` the first.
+// start equal, and torch's generator goes on as after the first alone. `net->forward(x)` uses the
+// own replica's copy, and outside of `run` the first.
 //
 // Parameters and buffers are also Cohort variables, with which they share their memory: a value
 // read from such a variable changes with it. Parameters stay equal because every replica makes the
@@ -50,11 +50,13 @@ class TorchModule {
   static_assert(std::derived_from<Net, torch::nn::Module>);
 
  public:
-  // Each copy is made with these arguments, which are therefore never moved from. Where they bring
-  // parts of the module with them (torch::nn::SequentialImpl), the first copy is cloned; throws
-  // InvalidArgument when it cannot be. Throws FailedPrecondition inside of `run`, where every
-  // replica would make a module of its own, and where variables are not in this process's memory:
-  // in the scope of a ParameterServerStrategy, and in a graph.
+  // Each copy is made with these arguments, which are therefore never moved from, and draws the
+  // same numbers from torch's generator, on all workers those of the first; a worker that was
+  // started again draws its own, which are the same after the same torch::manual_seed(). Where the
+  // arguments bring parts of the module with them (torch::nn::SequentialImpl), the first copy is
+  // cloned; throws InvalidArgument when it cannot be. Throws FailedPrecondition inside of `run`,
+  // where each replica would make another module, and where variables are not in this process's
+  // memory: in the scope of a ParameterServerStrategy, and in a graph.
   template <typename... Args>
   explicit TorchModule(const Args&... args) : TorchModule(TorchModuleOptions(), args...) {}
   template <typename... Args>
@@ -139,11 +141,14 @@ template <typename Net>
 template <typename... Args>
 TorchModule<Net>::TorchModule(const TorchModuleOptions& options, const Args&... args) {
   state_ = std::make_shared<internal::TorchState>(internal::copies_for_this_scope());
-  copies_.push_back(std::make_shared<Net>(args...));
+  const auto make = [&] { return std::make_shared<Net>(args...); };
+  // All copies draw the same, also for members that are not registered, and the number of replicas
+  // does not show afterwards.
+  const std::string start = internal::common_torch_random(state_->strategy.extended());
+  const bool own_start = start == internal::torch_random_state();
+  copies_.push_back(own_start ? make() : internal::made_aside(start, make));
   while (num_copies() < state_->copies) {
-    // What the others draw is overwritten: the number of replicas must not show afterwards.
-    const internal::TorchRandomScope aside(0);
-    copies_.push_back(internal::apart_from(copies_[0], std::make_shared<Net>(args...)));
+    copies_.push_back(internal::apart_from(copies_[0], internal::made_aside(start, make)));
   }
   make_variables();
   for (const auto& copy : copies_) {

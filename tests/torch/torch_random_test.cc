@@ -159,4 +159,37 @@ TEST(TorchRandom, MakesEqualModulesForAnyNumberOfReplicas) {
   EXPECT_EQ(seconds[2], seconds[0]);
 }
 
+// Fourier features, say, which are neither parameters nor buffers.
+struct Unregistered : torch::nn::Module {
+  torch::Tensor features = torch::randn({2, 8});
+};
+
+TEST(TorchRandom, MakesEqualMembersOfAllCopies) {
+  MirroredStrategy strategy = mirrored(3);
+  const auto scope = strategy.scope();
+  torch::manual_seed(1);
+  const TorchModule<Unregistered> net;
+  const Floats after = floats(torch::rand({4}));
+  torch::manual_seed(1);
+  const Unregistered plain;
+  EXPECT_EQ(floats(torch::rand({4})), after);
+  for (size_t i = 0; i < 3; ++i) EXPECT_EQ(floats(net.copy(i).features), floats(plain.features));
+}
+
+TEST(TorchRandom, MakesEqualMembersOnAllWorkers) {
+  std::vector<std::vector<Floats>> found(2);
+  test::on_workers(
+      2,
+      [&](MultiWorkerMirroredStrategy& strategy) {
+        const auto id = static_cast<size_t>(strategy.worker_id());
+        const internal::TorchRandomScope process(id);
+        const auto scope = strategy.scope();
+        const TorchModule<Unregistered> net;
+        found[id] = {floats(net.copy(0).features), floats(net.copy(1).features)};
+      },
+      test::kTwoReplicas);
+  EXPECT_EQ(found[0][0], found[0][1]);
+  EXPECT_EQ(found[1], found[0]);
+}
+
 }  // namespace

@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "cohort/internal/torch_random.h"
+#include "cohort/internal/worker_agreement.h"
 #include "cohort/strategy.h"
 
 namespace cohort::internal {
@@ -78,6 +80,25 @@ inline size_t own_torch_copy(size_t copies) {
                                             std::to_string(copies) +
                                             (copies == 1 ? " replica" : " replicas") +
                                             "; make it in the scope of the strategy that runs it");
+}
+
+// The state of torch's generator from which each copy is made, on all workers the first one's.
+inline std::string common_torch_random(StrategyExtended& extended) {
+  const std::string own = torch_random_state();
+  const Tensor bytes = Tensor::from(std::vector<uint8_t>(own.begin(), own.end()));
+  const std::vector<uint8_t> first =
+      value_of_first_worker(extended, "a torch module's random numbers", bytes)
+          .to_vector<uint8_t>();
+  return {first.begin(), first.end()};
+}
+
+// What `make` makes where torch's generator begins with that state. Afterwards the generator is as
+// before.
+template <typename F>
+auto made_aside(const std::string& state, const F& make) {
+  const TorchRandomScope aside(0);
+  restore_torch_random(state);
+  return make();
 }
 
 // Each tensor under the first of its names: parts of a module may share it.
