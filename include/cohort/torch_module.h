@@ -40,7 +40,10 @@ struct TorchModuleOptions {
 //
 // Each replica writes its own buffers (a batch norm's statistics). At the end of each `run` all
 // replicas of all workers get the mean of floating buffers that were written, and the first
-// replica's value of the others. What forward passes outside of `run` write to them is undone.
+// replica's value of the others. For that, the workers meet at the end of each run of a strategy
+// that has a module with buffers, in evaluation, too: all of them must call run(). What forward
+// passes outside of `run` write to a norm's statistics is undone; a change of another buffer there
+// is FailedPrecondition.
 //
 // What is set outside of `run` holds for all copies from the next run on: net->eval(),
 // net->train(), and parameters that are frozen (requires_grad) after the module was made, by way of

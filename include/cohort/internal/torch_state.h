@@ -45,7 +45,7 @@ class TorchState final : public RunObserver {
   void after_run(bool failed) override {
     if (--runs_ > 0) return;
     modes.note();
-    if (failed) return;
+    if (failed) return statistics.undo_run(copies);
     for (size_t copy = 0; copy < copies; ++copy) require_no_other_writes(copy);
     statistics.aggregate(strategy, copies);
   }
