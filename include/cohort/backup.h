@@ -60,8 +60,8 @@ class BackupAndRestore {
   BackupAndRestore(const BackupAndRestore&) = delete;
   BackupAndRestore& operator=(const BackupAndRestore&) = delete;
 
-  // Calls `step` for every element that no backup has behind it. Throws what it throws, other than
-  // the loss of a worker; DeadlineExceeded when a lost worker does not come back in time;
+  // Calls `step` for every element that comes after the last backup. Throws what it throws, other
+  // than the loss of a worker; DeadlineExceeded when a lost worker does not come back in time;
   // FailedPrecondition, naming host, process and run, when another run uses the folder.
   BackupReport run(const DistributedDataset& data, const Step& step);
   const BackupReport& report() const { return report_; }

@@ -45,7 +45,7 @@ std::string time_now() {
   return text.data();
 }
 
-// The host, and on a line of its own what people want to know of the run.
+// The host, and on the next line what people want to know of the run.
 std::string own_note() {
   const char* const job = std::getenv("SLURM_JOB_ID");
   return fmt::format("{}\nprocess {} on host {}, run '{}'{}, since {}\n", host_name(), getpid(),

@@ -7,21 +7,19 @@
 #include <map>
 
 #include "support/local_workers.h"
+#include "support/torch_floats.h"
 
 using namespace cohort;
 
 namespace {
 
-using Floats = std::vector<float>;
+using test::Floats;
+using test::floats;
 
 struct Layer : torch::nn::Module {
   Layer() : linear(register_module("linear", torch::nn::Linear(8, 8))) {}
   torch::nn::Linear linear;
 };
-
-Floats floats(const torch::Tensor& tensor) {
-  return Tensor(tensor.detach().to(torch::kFloat32).reshape({-1})).to_vector<float>();
-}
 
 MirroredStrategy mirrored(int replicas) {
   std::vector<std::string> devices;
@@ -133,7 +131,7 @@ TEST(TorchRandom, DrawsFromAGeneratorThatIsGiven) {
   EXPECT_EQ(floats(torch::Tensor(found[0])), floats(torch::Tensor(found[1])));
 }
 
-// Each worker is a process with a generator of its own, which begins alike.
+// Each worker is a process with another generator, and all generators begin alike.
 TEST(TorchRandom, DiffersOnEachWorker) {
   std::vector<Floats> found(2);
   test::on_workers(2, [&](MultiWorkerMirroredStrategy& strategy) {

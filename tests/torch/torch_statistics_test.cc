@@ -6,12 +6,14 @@
 #include "support/expect_error.h"
 #include "support/local_workers.h"
 #include "support/temporary_file.h"
+#include "support/torch_floats.h"
 
 using namespace cohort;
 
 namespace {
 
-using Floats = std::vector<float>;
+using test::Floats;
+using test::floats;
 
 struct Normed : torch::nn::Module {
   Normed()
@@ -36,10 +38,6 @@ void train(Strategy& strategy, const TorchModule<Normed>& net, int begin, int en
   for (int step = begin; step < end; ++step) {
     strategy.run([&] { optimizer.minimize(net->forward(batch(step)).square().mean(), net); });
   }
-}
-
-Floats floats(const torch::Tensor& tensor) {
-  return Tensor(tensor.detach().to(torch::kFloat32).reshape({-1})).to_vector<float>();
 }
 
 Floats outputs(const TorchModule<Normed>& net) {
@@ -280,9 +278,13 @@ void expect_near(const Floats& a, const Floats& b) {
   for (size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i], b[i], 1e-5 * (1 + std::abs(b[i])));
 }
 
-TEST(SyncBatchNorm, TrainsAsOneReplicaOnTheWholeBatch) {
+Floats learned_from_the_whole_batch() {
   OneDeviceStrategy one("CPU:0");
-  const Floats whole = learned(one, {}, {6});
+  return learned(one, {}, {6});
+}
+
+TEST(SyncBatchNorm, TrainsAsOneReplicaOnTheWholeBatch) {
+  const Floats whole = learned_from_the_whole_batch();
   MirroredStrategy two({"CPU:0", "CPU:1"});
   expect_near(learned(two, {.sync_batch_norm = true}, {2, 6}), whole);
   MirroredStrategy three({"CPU:0", "CPU:1", "CPU:2"});
@@ -292,8 +294,7 @@ TEST(SyncBatchNorm, TrainsAsOneReplicaOnTheWholeBatch) {
 }
 
 TEST(SyncBatchNorm, TrainsOnSeveralWorkers) {
-  OneDeviceStrategy one("CPU:0");
-  const Floats whole = learned(one, {}, {6});
+  const Floats whole = learned_from_the_whole_batch();
   std::vector<Floats> found(2);
   for (const bool overlap : {false, true}) {
     test::on_workers(2,

@@ -76,7 +76,7 @@ inline size_t own_torch_copy(size_t copies) {
   const size_t own = current_component().value_or(0);
   if (own < copies) return own;
   throw Error(Code::FailedPrecondition, "[TorchModule] replica " + std::to_string(own) +
-                                            " has no copy of a module that was " + "made for " +
+                                            " has no copy of a module that was made for " +
                                             std::to_string(copies) +
                                             (copies == 1 ? " replica" : " replicas") +
                                             "; make it in the scope of the strategy that runs it");

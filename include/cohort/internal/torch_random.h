@@ -16,7 +16,7 @@ std::string torch_random_state();
 void restore_torch_random(const std::string& state);
 
 // While it lives, torch's functions that are given no generator draw on this thread, for tensors on
-// the CPU, from a generator of the scope's own, and leave torch's alone. Torch's own is one for all
+// the CPU, from the scope's generator, and leave torch's alone. Torch's own is one for all
 // threads: replicas would draw from it in any order.
 class [[nodiscard]] TorchRandomScope {
  public:

@@ -41,8 +41,8 @@ class SharedTensors {
     components_.push_back(get_strategy().local_results(variable));
     for (const Variable& component : components_.back()) require_held(component);
   }
-  // Of one copy after the other, in the order of the variables, whose values they get. Each copy
-  // has memory of its own: torch writes into it.
+  // Of one copy after the other, in the order of the variables, whose values they get. Copies do
+  // not share memory: torch writes into it.
   void add_copy(std::vector<at::Tensor> tensors) {
     tensors_.push_back(std::move(tensors));
     known_.emplace_back(variables_.size());
@@ -51,9 +51,9 @@ class SharedTensors {
   }
 
   // Gives a copy the values of variables that were given another one since, by assign() or a
-  // checkpoint. Who gave it may hold it still, and torch writes into what it has: it gets memory of
-  // its own. Throws FailedPrecondition where something else than this class gave a tensor other
-  // memory; of one replica the variable takes that over.
+  // checkpoint. The giver may hold that value still, and torch writes into what it has, so the copy
+  // gets a copy of the value. Throws FailedPrecondition where something else than this class gave a
+  // tensor other memory; of one replica the variable takes that over.
   void follow(size_t copy) {
     for (size_t i = 0; i < variables_.size(); ++i) {
       if (tensors_[copy][i].data_ptr() != known_[copy][i].memory) take_over(copy, i);
@@ -126,8 +126,8 @@ class SharedTensors {
   };
   // What is known of a variable that has one copy for all.
   struct Common {
-    const void* memory = nullptr;  // that is its own
-    at::Tensor start = {};         // what it was given, for copies with memory of their own
+    const void* memory = nullptr;  // that nothing else holds
+    at::Tensor start = {};         // what it was given, for copies that do not share its memory
     std::vector<bool> started = {};
   };
 
