@@ -35,10 +35,10 @@ struct BackupReport {
 };
 
 // Trains over a dataset and keeps backups: the objects, the position in the data, the random
-// numbers. After a restart of the whole program it goes on from the last backup. When a worker is
-// lost, the others wait until it is started again; then all go back to the last backup and go on
-// from there, with the same result as if nothing had happened. No more is lost than the steps since
-// that backup; the log says how many.
+// numbers, torch's included. After a restart of the whole program it goes on from the last backup.
+// When a worker is lost, the others wait until it is started again; then all go back to the last
+// backup and go on from there, with the same result as if nothing had happened. No more is lost
+// than the steps since that backup; the log says how many.
 //
 //   BackupAndRestore backup(strategy, {{"model", model}, {"optimizer", optimizer}},
 //                           {.folder = "backups", .every_steps = 50});
@@ -60,8 +60,8 @@ class BackupAndRestore {
   BackupAndRestore(const BackupAndRestore&) = delete;
   BackupAndRestore& operator=(const BackupAndRestore&) = delete;
 
-  // Calls `step` for every element that no backup has behind it. Throws what it throws, other than
-  // the loss of a worker; DeadlineExceeded when a lost worker does not come back in time;
+  // Calls `step` for every element that comes after the last backup. Throws what it throws, other
+  // than the loss of a worker; DeadlineExceeded when a lost worker does not come back in time;
   // FailedPrecondition, naming host, process and run, when another run uses the folder.
   BackupReport run(const DistributedDataset& data, const Step& step);
   const BackupReport& report() const { return report_; }

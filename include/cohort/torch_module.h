@@ -28,31 +28,38 @@ struct TorchModuleOptions {
 };
 
 // A torch module, one copy for each replica of the strategy in whose scope it is made; the copies
-// start equal, and random numbers are drawn for the first alone. `net->forward(x)` uses the own
-// replica's copy, and outside of `run` the first.
+// start equal, and torch's generator goes on as after the first alone. `net->forward(x)` uses the
+// own replica's copy, and outside of `run` the first.
 //
 // Parameters and buffers are also Cohort variables, with which they share their memory: a value
 // read from such a variable changes with it. Parameters stay equal because every replica makes the
 // same update. With several replicas, on one worker or more, whatever else writes a parameter (a
-// torch optimizer's step(), a function in place) is found at the end of the run, or when the module
-// is used next: FailedPrecondition names the parameter and the call to make instead.
+// torch optimizer's step(), a function in place) is found before the next update, at the end of the
+// run, or when the module is used next: FailedPrecondition names the parameter and the call to make
+// instead.
 //
 // Each replica writes its own buffers (a batch norm's statistics). At the end of each `run` all
 // replicas of all workers get the mean of floating buffers that were written, and the first
-// replica's value of the others. What forward passes outside of `run` write to them is undone.
+// replica's value of the others. For that, the workers meet at the end of each run of a strategy
+// that has a module with buffers, in evaluation, too: all of them must call run(). What forward
+// passes outside of `run` write to a norm's statistics is undone; a change of another buffer there
+// is FailedPrecondition.
 //
-// What is set outside of `run` holds for all copies: net->eval(), net->train(), and parameters that
-// are frozen (requires_grad) after the module was made.
+// What is set outside of `run` holds for all copies from the next run on: net->eval(),
+// net->train(), and parameters that are frozen (requires_grad) after the module was made, by way of
+// `net` or of a reference to its parts.
 template <typename Net>
 class TorchModule {
   static_assert(std::derived_from<Net, torch::nn::Module>);
 
  public:
-  // Each copy is made with these arguments, which are therefore never moved from. Where they bring
-  // parts of the module with them (torch::nn::SequentialImpl), the first copy is cloned; throws
-  // InvalidArgument when it cannot be. Throws FailedPrecondition inside of `run`, where every
-  // replica would make a module of its own, and where variables are not in this process's memory:
-  // in the scope of a ParameterServerStrategy, and in a graph.
+  // Each copy is made with these arguments, which are therefore never moved from, and draws the
+  // same numbers from torch's generator, on all workers those of the first; a worker that was
+  // started again draws its own, which are the same after the same torch::manual_seed(). Where the
+  // arguments bring parts of the module with them (torch::nn::SequentialImpl), the first copy is
+  // cloned; throws InvalidArgument when it cannot be. Throws FailedPrecondition inside of `run`,
+  // where each replica would make another module, and where variables are not in this process's
+  // memory: in the scope of a ParameterServerStrategy, and in a graph.
   template <typename... Args>
   explicit TorchModule(const Args&... args) : TorchModule(TorchModuleOptions(), args...) {}
   template <typename... Args>
@@ -70,14 +77,18 @@ class TorchModule {
   size_t num_copies() const { return copies_.size(); }
 
   // The parameters that learn, in torch's order; one that several parts share comes once. Those
-  // that are frozen when the module is made never learn.
+  // that are frozen when the module is made never learn: an update is FailedPrecondition while one
+  // of them has requires_grad.
   const std::vector<Variable>& variables() const { return state_->parameters.variables(); }
-  const std::vector<Variable>& buffers() const { return state_->buffers.variables(); }
+  const std::vector<Variable>& buffers() const {
+    settle_outside();
+    return state_->buffers.variables();
+  }
   // All of them and the frozen parameters, by torch's names: what a Checkpoint of the module keeps.
   nn::NamedVariables named_variables() const {
+    settle_outside();
     nn::NamedVariables named;
-    for (const internal::SharedTensors* kind :
-         {&state_->parameters, &state_->frozen, &state_->buffers}) {
+    for (const internal::SharedTensors* kind : state_->kinds()) {
       for (const Variable& variable : kind->variables()) {
         named.emplace_back(variable.name(), variable);
       }
@@ -87,7 +98,7 @@ class TorchModule {
   // The tensors of a copy that learn, in the order of variables(); of the own copy.
   const std::vector<at::Tensor>& parameters(size_t replica) const {
     if (replica >= num_copies()) internal::throw_no_component(replica, num_copies());
-    if (!internal::current_component()) state_->settle();
+    settle_outside();
     state_->parameters.follow(replica);
     return state_->parameters.of_copy(replica);
   }
@@ -99,8 +110,10 @@ class TorchModule {
 
   // Lets `change(copy)` write parameters and buffers: new initial values, limits on weights, a
   // moving average of another module, load(). Outside of `run` it gets the first copy, and all
-  // copies get the values that it has then; of several workers, those of the first. Inside `run`
-  // each replica must make the same change of its own copy, in place.
+  // copies get the values that it has then; of several workers, those of the first. What it throws
+  // on one worker is thrown on all. Inside `run` each replica must make the same change of its own
+  // copy, in place; throws FailedPrecondition there where a strategy keeps one set of parameters
+  // for all replicas (CentralStorageStrategy).
   template <typename F>
   void configure(const F& change) const;
 
@@ -110,13 +123,15 @@ class TorchModule {
 
   size_t own() const { return internal::own_torch_copy(num_copies()); }
   Net& own_copy() const {
-    if (internal::current_component()) {
-      state_->modes.spread(copies_);
-    } else {
-      state_->settle();
-      state_->modes.handed_out();
-    }
+    settle_outside();
     return copy(own());
+  }
+  void settle_outside() const {
+    if (!internal::current_component()) state_->settle();
+  }
+  void check_before_update() const {
+    state_->require_no_other_writes(own());
+    state_->require_frozen(own());
   }
   void make_variables();
   void collect_tensors(const Net& copy);
@@ -129,14 +144,20 @@ template <typename Net>
 template <typename... Args>
 TorchModule<Net>::TorchModule(const TorchModuleOptions& options, const Args&... args) {
   state_ = std::make_shared<internal::TorchState>(internal::copies_for_this_scope());
-  copies_.push_back(std::make_shared<Net>(args...));
+  const auto make = [&] { return std::make_shared<Net>(args...); };
+  // All copies draw the same, also for members that are not registered, and the number of replicas
+  // does not show afterwards.
+  const std::string start = internal::common_torch_random(state_->strategy.extended());
+  const bool own_start = start == internal::torch_random_state();
+  copies_.push_back(own_start ? make() : internal::made_aside(start, make));
   while (num_copies() < state_->copies) {
-    // What the others draw is overwritten: the number of replicas must not show afterwards.
-    const internal::TorchRandomScope aside(0);
-    copies_.push_back(internal::apart_from(copies_[0], std::make_shared<Net>(args...)));
+    copies_.push_back(internal::apart_from(copies_[0], internal::made_aside(start, make)));
   }
   make_variables();
-  for (const auto& copy : copies_) collect_tensors(*copy);
+  for (const auto& copy : copies_) {
+    collect_tensors(*copy);
+    state_->modes.add_copy(*copy);
+  }
   for (size_t i = 0; i < copies_.size(); ++i) copy(i);  // gives it the variables' values
   for (size_t i = 0; options.sync_batch_norm && i < copies_.size(); ++i) {
     state_->synced_norms.emplace_back(*copies_[i]);
@@ -175,6 +196,7 @@ void TorchModule<Net>::collect_tensors(const Net& copy) {
 
 template <typename Net>
 void TorchModule<Net>::minimize(const at::Tensor& loss, optim::Optimizer& optimizer) const {
+  check_before_update();
   const Gradients gradients = internal::announced_gradients(loss, parameters(), variables());
   state_->parameters.release_values(own());
   const Status status = capture_status([&] { optimizer.apply_gradients(gradients, variables()); });
@@ -187,18 +209,19 @@ template <typename F>
 void TorchModule<Net>::configure(const F& change) const {
   Net& own_net = **this;
   const torch::NoGradGuard unrecorded;
-  change(own_net);
-  internal::TorchState& state = *state_;
   if (internal::current_component()) {
-    for (internal::SharedTensors* kind : {&state.parameters, &state.frozen, &state.buffers}) {
+    state_->require_own_memory();
+    state_->require_no_other_writes(own());
+    change(own_net);
+    for (internal::SharedTensors* kind : state_->kinds()) {
       kind->require_same_memory(own());
       kind->note_writes(own());
     }
     return;
   }
-  for (internal::SharedTensors* kind : {&state.parameters, &state.frozen, &state.buffers}) {
-    kind->spread_first_copy(state.strategy.extended());
-  }
+  StrategyExtended& extended = state_->strategy.extended();
+  internal::on_each_worker(extended, "TorchModule::configure", [&] { change(own_net); });
+  for (internal::SharedTensors* kind : state_->kinds()) kind->spread_first_copy(extended);
 }
 
 namespace optim {

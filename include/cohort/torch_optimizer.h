@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "cohort/checkpoint.h"
+#include "cohort/internal/common_bytes.h"
 #include "cohort/internal/foreign_updates.h"
 #include "cohort/internal/run_observer.h"
 #include "cohort/torch_module.h"
@@ -45,7 +46,17 @@ class TorchOptimizer {
   // are the sums over all replicas: torch::nn::utils::clip_grad_norm_(parameters, 1.0) limits the
   // gradient as one process would. Every copy must be adjusted alike.
   template <typename Net, typename F>
-  void minimize(const at::Tensor& loss, const TorchModule<Net>& net, const F& adjust);
+  void minimize(const at::Tensor& loss, const TorchModule<Net>& net, const F& adjust) {
+    net.check_before_update();
+    apply(internal::torch_gradients(loss, net.parameters(), net.variables()), net, adjust);
+  }
+  // One step along gradients that the program has computed, one for each of net.variables(), summed
+  // over all replicas. Throws InvalidArgument for another number of them.
+  template <typename Net>
+  void apply_gradients(const Gradients& gradients, const TorchModule<Net>& net) {
+    net.check_before_update();
+    apply(gradients, net, [](const std::vector<at::Tensor>&) {});
+  }
   // Number of steps made.
   Variable iterations() const { return updates_.iterations(); }
 
@@ -102,6 +113,8 @@ class TorchOptimizer {
     if (!internal::current_component()) state_->handed_out = true;
     return *state_->copies[internal::own_torch_copy(state_->copies.size())];
   }
+  template <typename Net, typename F>
+  void apply(const Gradients& gradients, const TorchModule<Net>& net, const F& adjust);
   // That of the first copy, for all of them: copies step alike.
   Trackable torch_state() const;
   static void load(Optimizer& copy, const std::string& saved);
@@ -112,7 +125,7 @@ class TorchOptimizer {
 
 template <typename Optimizer>
 Trackable TorchOptimizer<Optimizer>::torch_state() const {
-  return Trackable::bytes(
+  return internal::common_bytes(
       [this] {
         std::ostringstream bytes;
         torch::save(*state_->copies[0], bytes);
@@ -151,9 +164,8 @@ void TorchOptimizer<Optimizer>::load(Optimizer& copy, const std::string& saved) 
 
 template <typename Optimizer>
 template <typename Net, typename F>
-void TorchOptimizer<Optimizer>::minimize(const at::Tensor& loss, const TorchModule<Net>& net,
-                                         const F& adjust) {
-  const Gradients gradients = internal::torch_gradients(loss, net.parameters(), net.variables());
+void TorchOptimizer<Optimizer>::apply(const Gradients& gradients, const TorchModule<Net>& net,
+                                      const F& adjust) {
   updates_.apply(gradients, net.variables(), [&](const Gradients& sums) {
     const std::vector<at::Tensor>& parameters = net.parameters();
     const internal::GradientsInPlace in_place(parameters, sums);

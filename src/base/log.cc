@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "base/thread.h"
+#include "cohort/internal/warn.h"
 
 namespace cohort::internal {
 namespace {
@@ -72,5 +73,7 @@ void write_log(LogLevel level, fmt::string_view text, fmt::format_args args) noe
     // Out of memory, or a broken formatter: the message is lost, the work goes on.
   }
 }
+
+void warn(const std::string& message) { log_warning("{}", message); }
 
 }  // namespace cohort::internal

@@ -9,6 +9,7 @@
 #include "checkpoint/state_file.h"
 #include "cohort/strategy.h"
 #include "ops/dispatch.h"
+#include "tensor/borrow.h"
 
 namespace cohort {
 namespace internal {
@@ -35,6 +36,10 @@ struct Snapshot {
   void add(const std::string& name, Tensor value) {
     items.push_back({.name = name, .dtype = value.dtype()});
     values.push_back(std::move(value));
+  }
+  // Copies what a torch program may go on writing to.
+  void detach_from_torch() {
+    for (Tensor& value : values) value = constant_of(value);
   }
   int64_t bytes() const {
     KeyedTensors tensors;
@@ -72,14 +77,17 @@ std::vector<std::string> texts_of_all(StrategyExtended* strategy, const std::str
   return strategy == nullptr ? std::vector{own} : strategy->gather_from_workers(own);
 }
 
-// The program's own bytes as they are now. Several workers save those of each: positions in the
-// data differ. Throws on all workers what one of them met before or meets here.
+// The program's own bytes as they are now. Several workers save those of each, since positions in
+// the data differ, and of common bytes the chief's. Throws on all workers what one of them met
+// before or meets here.
 void add_bytes(const TrackedState& state, StrategyExtended* strategy,
                const std::exception_ptr& before, Snapshot& snapshot) {
   std::vector<std::string> own;
   const std::exception_ptr thrown = capture_exception([&] {
     if (before != nullptr) std::rethrow_exception(before);
-    for (const auto& [path, bytes] : state.bytes) own.push_back(bytes.save());
+    for (const auto& [path, bytes] : state.bytes) {
+      own.push_back(bytes.is_common && !writes_here(strategy) ? "" : bytes.save());
+    }
   });
   std::vector<std::string> outcomes;
   std::vector<std::vector<std::string>> bytes;
@@ -98,9 +106,10 @@ void add_bytes(const TrackedState& state, StrategyExtended* strategy,
           bytes[0].size(), worker, bytes[worker].size());
   }
   size_t index = 0;
-  for (const auto& [path, unused] : state.bytes) {
+  for (const auto& [path, tracked] : state.bytes) {
     std::vector<std::string> of_workers;
     for (const auto& worker : bytes) of_workers.push_back(worker.at(index));
+    if (tracked.is_common) of_workers.resize(1);
     ++index;
     snapshot.add(path, of_workers.size() == 1 ? Tensor(of_workers[0]) : Tensor::from(of_workers));
   }
@@ -191,6 +200,7 @@ void CheckpointImpl::save(const std::string& prefix, std::optional<int64_t> numb
   const int64_t bytes = snapshot.bytes();
   const std::exception_ptr thrown = capture_exception([&] {
     if (!writes_here(strategy)) return;
+    if (queue_.is_asynchronous()) snapshot.detach_from_torch();
     queue_.run(prefix, bytes, [=, made = std::move(snapshot)](BytesWritten& progress) {
       write_checkpoint(prefix, number, made.items, made.values, &progress);
       if (written) written();

@@ -26,6 +26,9 @@ class CheckpointImpl {
   void save(const std::string& prefix, std::optional<int64_t> number,
             const std::function<void()>& written);
   std::shared_ptr<RestoreState> restore(std::string_view prefix);
+  static Trackable trackable(std::shared_ptr<const Tracked> tracked) {
+    return Trackable(std::move(tracked));
+  }
   RestoreStatus status_of(std::shared_ptr<RestoreState> state) const {
     return RestoreStatus(std::move(state));
   }

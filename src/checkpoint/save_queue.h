@@ -27,6 +27,7 @@ class SaveQueue {
   // Throws what the save before met.
   void wait();
   SaveProgress progress() const;
+  bool is_asynchronous() const { return asynchronous_; }
 
  private:
   void finish(std::unique_lock<std::mutex>& turn);

@@ -1,6 +1,8 @@
 #include "checkpoint/tracked.h"
 
 #include "base/raise.h"
+#include "checkpoint/checkpoint_impl.h"
+#include "cohort/internal/common_bytes.h"
 #include "cohort/metrics.h"
 #include "cohort/optim.h"
 #include "train/optimizer.h"
@@ -190,6 +192,11 @@ Trackable Trackable::bytes(SaveBytes save, RestoreBytes restore) {
   }
   return Trackable(std::make_shared<TrackedBytes>(
       internal::TrackedState::Bytes{std::move(save), std::move(restore)}));
+}
+
+Trackable internal::common_bytes(Trackable::SaveBytes save, Trackable::RestoreBytes restore) {
+  return CheckpointImpl::trackable(std::make_shared<TrackedBytes>(
+      TrackedState::Bytes{std::move(save), std::move(restore), /*is_common=*/true}));
 }
 
 }  // namespace cohort

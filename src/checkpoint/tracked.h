@@ -15,6 +15,7 @@ struct TrackedState {
   struct Bytes {
     Trackable::SaveBytes save;
     Trackable::RestoreBytes restore;
+    bool is_common = false;  // the same on all workers
   };
   std::map<std::string, Variable> variables;  // slots of optimizers included
   std::map<std::string, Bytes> bytes;

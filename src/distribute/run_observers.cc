@@ -4,8 +4,6 @@
 #include <map>
 #include <mutex>
 
-#include "base/log.h"
-
 namespace cohort::internal {
 namespace {
 
@@ -77,15 +75,6 @@ void ObservedRun::end() {
     begun_.erase(begun_.begin());
     observer->after_run(/*failed=*/false);
   }
-}
-
-void warn_of_undone_change(const std::string& buffer) {
-  log_warning(
-      "[TorchModule] buffer '{}' was changed outside of run(), or in a run that failed, and has "
-      "its "
-      "earlier value again; call net->eval() before forward passes outside of run(), or "
-      "net.configure(f) for a change of all copies",
-      buffer);
 }
 
 }  // namespace cohort::internal

@@ -6,6 +6,7 @@
 
 #include "base/raise.h"
 #include "base/worker_texts.h"
+#include "cohort/internal/torch_random.h"
 #include "cohort/random.h"
 #include "distribute/multi_worker_extended.h"
 
@@ -71,7 +72,8 @@ void TrainingBackup::begin(const FindPlace& find) {
 void TrainingBackup::save(const FindPlace& find) {
   TrainingPlace place;
   share([&] { place = find(); });
-  const std::string random = text_of(random::default_generator().state());
+  const std::string random =
+      join_texts({text_of(random::default_generator().state()), torch_random_state()});
   std::vector<std::string> all{std::to_string(place.steps)};
   for (std::string& text : texts_of_all(random)) all.push_back(std::move(text));
   for (std::string& text : texts_of_all(place.position)) all.push_back(std::move(text));
@@ -115,7 +117,9 @@ TrainingPlace TrainingBackup::take_own(const std::string& prefix) const {
           "before, or another folder",
           prefix, count, own);
   }
-  random::default_generator().restore(numbers_of(saved_[1 + own]));
+  const std::vector<std::string> random = split_texts(saved_[1 + own]);
+  random::default_generator().restore(numbers_of(random.at(0)));
+  restore_torch_random(random.at(1));
   return {.steps = std::stoll(saved_[0]), .position = saved_[1 + count + own]};
 }
 

@@ -17,9 +17,9 @@ struct TrainingPlace {
 };
 
 // Keeps a training in files and goes back to them: the program's objects and, of each worker, its
-// random numbers and its position in the data. All workers make all calls together, in the same
-// order, and what fails on one of them is thrown on all. From the first restore() on, the chief
-// keeps other runs away from the folder. Not thread-safe.
+// random numbers (Cohort's and torch's) and its position in the data. All workers make all calls
+// together, in the same order, and what fails on one of them is thrown on all. From the first
+// restore() on, the chief keeps other runs away from the folder. Not thread-safe.
 class TrainingBackup {
  public:
   TrainingBackup(Strategy& strategy, const std::vector<Checkpoint::Item>& objects,

@@ -10,6 +10,8 @@
 #include <mutex>
 #include <string>
 
+#include "base/raise.h"
+
 namespace cohort::internal {
 
 namespace {
@@ -83,12 +85,40 @@ void register_kernels() {
 
 }  // namespace
 
+namespace {
+
+// Of this thread.
+at::Generator current_generator() {
+  return innermost != nullptr ? innermost->get()
+                              : at::globalContext().defaultGenerator(c10::DeviceType::CPU);
+}
+
+}  // namespace
+
 uint64_t draw_torch_seed() {
-  at::Generator torchs = innermost != nullptr
-                             ? innermost->get()
-                             : at::globalContext().defaultGenerator(c10::DeviceType::CPU);
-  const std::lock_guard lock(torchs.mutex());
-  return at::check_generator<at::CPUGeneratorImpl>(torchs)->random64();
+  at::Generator generator = current_generator();
+  const std::lock_guard lock(generator.mutex());
+  return at::check_generator<at::CPUGeneratorImpl>(generator)->random64();
+}
+
+std::string torch_random_state() {
+  at::Generator generator = current_generator();
+  const std::lock_guard lock(generator.mutex());
+  const at::Tensor bytes = generator.get_state();
+  return {static_cast<const char*>(bytes.data_ptr()), bytes.nbytes()};
+}
+
+void restore_torch_random(const std::string& state) {
+  at::Tensor bytes = at::empty({static_cast<int64_t>(state.size())}, at::kByte);
+  std::copy(state.begin(), state.end(), static_cast<char*>(bytes.data_ptr()));
+  at::Generator generator = current_generator();
+  const std::lock_guard lock(generator.mutex());
+  try {
+    generator.set_state(bytes);
+  } catch (const c10::Error& error) {
+    raise(Code::DataLoss, "[Random] {} bytes are not a state of torch's generator: {}",
+          state.size(), error.what_without_backtrace());
+  }
 }
 
 TorchRandomScope::TorchRandomScope(uint64_t seed) {

@@ -66,7 +66,7 @@ std::optional<Backup::Place> Backup::restore(History& history) {
   trainer_.progress.examples = json.at("examples");
   history.epochs = json.at("history").get<std::vector<Logs>>();
   if (found->steps > 0) {
-    log_info("[Trainer] goes on behind step {}, from '{}'", found->steps, options_.backup);
+    log_info("[Trainer] goes on after step {}, from '{}'", found->steps, options_.backup);
   }
   return Place{.totals = {.loss = json.at("loss"), .examples = json.at("examples")},
                .position = found->position,

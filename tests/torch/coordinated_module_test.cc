@@ -48,7 +48,7 @@ TEST(TorchModulesOnWorkers, TrainVariablesOnParameterServers) {
   EXPECT_LT(last, first / 100);
 }
 
-// It would keep weights of its own, which nobody trains.
+// It would keep a second set of weights, which no optimizer trains.
 TEST(TorchModulesOnWorkers, AreRefusedWhereVariablesAreOnParameterServers) {
   test::CoordinatedCluster here(1, 1);
   const auto scope = here.strategy.scope();

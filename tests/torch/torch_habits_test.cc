@@ -5,6 +5,7 @@
 
 #include "support/expect_error.h"
 #include "support/local_workers.h"
+#include "support/temporary_file.h"
 
 using namespace cohort;
 
@@ -71,6 +72,81 @@ TEST(TorchHabits, StepsOfARawOptimizerOnWorkersOfOneReplicaAreNamed) {
     EXPECT_EQ(status.code, Code::FailedPrecondition) << status.to_string();
     EXPECT_NE(status.message.find("'a' of local replica 0"), std::string::npos) << status.message;
   }
+}
+
+// The update after it would hide the write.
+TEST(TorchHabits, WritesBeforeAnUpdateAreNamed) {
+  const auto write_then = [](auto update) {
+    const auto scope = two().scope();
+    const TorchModule<Scales> net;
+    EXPECT_ERROR(Code::FailedPrecondition, "was written past its variable", two().run([&] {
+      const torch::NoGradGuard unrecorded;
+      net->a.add_(replica_id() + 1);
+      const torch::AutoGradMode recorded(true);
+      update(net);
+    }));
+  };
+  write_then([](const TorchModule<Scales>& net) {
+    optim::Sgd({.learning_rate = 0.25}).minimize(net->loss(), net);
+  });
+  write_then([](const TorchModule<Scales>& net) {
+    net.configure([](Scales& own) { own.a.clamp_(-2, 2); });
+  });
+  const auto scope = two().scope();
+  const TorchModule<Scales> net;
+  Theirs theirs(net, kQuarter);
+  EXPECT_ERROR(Code::FailedPrecondition, "was written past its variable", two().run([&] {
+    torch::Tensor(net->a.data()).add_(replica_id() + 1);
+    theirs.minimize(net->loss(), net);
+  }));
+}
+
+struct Long : torch::nn::Module {
+  Long() : a(register_parameter("a", torch::ones({1000}))) {}
+  torch::Tensor a;
+};
+
+// Torch does not count such writes, and a look at a few elements can miss one.
+TEST(TorchHabits, RepeatedWritesOfOneElementAreNamed) {
+  const auto scope = two().scope();
+  const TorchModule<Long> net;
+  Theirs theirs(net, kQuarter);
+  const auto train = [&] {
+    for (int step = 0; step < 1000; ++step) {
+      two().run([&] {
+        net->a.data()[3].add_(1);
+        theirs.minimize(net->a.sum(), net);
+      });
+    }
+  };
+  EXPECT_ERROR(Code::FailedPrecondition, "'a' of local replica", train());
+}
+
+TEST(TorchHabits, RawStepsThatChangeOneElementAreNamed) {
+  const auto scope = two().scope();
+  const TorchModule<Long> net;
+  torch::optim::SGD raw(net->parameters(), 0.1);
+  const auto train = [&] {
+    for (int step = 0; step < 2; ++step) {
+      two().run([&] {
+        if (replica_id() != 0) return;
+        raw.zero_grad();
+        (net->a[3] * 2).backward();
+        raw.step();
+      });
+    }
+  };
+  EXPECT_ERROR(Code::FailedPrecondition, "'a' of local replica 0", train());
+}
+
+TEST(TorchHabits, WritesBeforeACheckpointAreNamed) {
+  const TemporaryFolder folder;
+  const auto scope = two().scope();
+  const TorchModule<Scales> net;
+  Checkpoint checkpoint({{"net", net}});
+  net->a.data().fill_(3);
+  EXPECT_ERROR(Code::FailedPrecondition, "was written past its variable",
+               checkpoint.save(folder.path() + "/model"));
 }
 
 TEST(TorchHabits, WritesOfFrozenParametersAreNamed) {
@@ -187,8 +263,12 @@ TEST(TorchHabits, ChangesOfTheModuleReachAllCopies) {
     for (size_t i = 0; i < 2; ++i) EXPECT_EQ(net.copy(i).loss().item<float>(), 13);
     EXPECT_EQ(net.copy(1).fixed.item<float>(), 4);
     EXPECT_EQ(values(net.variables()[1]), Doubles{5});
-    if (strategy == &central) continue;
-    strategy->run([&] { net.configure([](Scales& own) { own.a.clamp_(-2, 2); }); });
+    const auto limit = [&] { net.configure([](Scales& own) { own.a.clamp_(-2, 2); }); };
+    if (strategy == &central) {
+      EXPECT_ERROR(Code::FailedPrecondition, "configure() outside of run()", strategy->run(limit));
+      continue;
+    }
+    strategy->run(limit);
     for (size_t i = 0; i < 2; ++i) EXPECT_EQ(net.copy(i).loss().item<float>(), 9);
   }
 }
@@ -203,6 +283,35 @@ TEST(TorchHabits, ChangesOfTheModuleAreTheFirstWorkers) {
     found[static_cast<size_t>(strategy.worker_id())] = values(net.variables()[0]);
   });
   EXPECT_EQ(found, (std::vector<Doubles>{{7, 7}, {7, 7}}));
+}
+
+TEST(TorchHabits, ChangesThatFailOnOneWorkerFailOnAll) {
+  for (const Status& status : test::run_workers(2, [](MultiWorkerMirroredStrategy& strategy) {
+         const auto scope = strategy.scope();
+         const TorchModule<Scales> net;
+         net.configure([&](Scales&) {
+           if (strategy.worker_id() == 1) throw Error(Code::NotFound, "no such file");
+         });
+       })) {
+    EXPECT_EQ(status.code, Code::NotFound) << status.to_string();
+    EXPECT_NE(status.message.find("no such file"), std::string::npos) << status.message;
+  }
+}
+
+TEST(TorchHabits, ParametersThatWereFrozenWhenTheModuleWasMadeCannotLearn) {
+  for (const bool several : {false, true}) {
+    OneDeviceStrategy one("CPU:0");
+    Strategy& strategy = several ? static_cast<Strategy&>(two()) : one;
+    const auto scope = strategy.scope();
+    const TorchModule<Scales> net;
+    Theirs theirs(net, kQuarter);
+    optim::Sgd ours({.learning_rate = 0.25});
+    net->fixed.set_requires_grad(true);
+    EXPECT_ERROR(Code::FailedPrecondition, "'fixed' was frozen when the module was made",
+                 strategy.run([&] { theirs.minimize(net->loss() * net->fixed, net); }));
+    EXPECT_ERROR(Code::FailedPrecondition, "'fixed' was frozen when the module was made",
+                 strategy.run([&] { ours.minimize(net->loss() * net->fixed, net); }));
+  }
 }
 
 }  // namespace

@@ -130,6 +130,12 @@ TEST(TorchModule, HasOneModeInAllCopies) {
   net->drop->eval();  // a part alone
   EXPECT_TRUE(passes_all());
   EXPECT_TRUE(net.copy(1).is_training());
+  Dropped& kept = *net;
+  EXPECT_TRUE(passes_all());
+  kept.train();
+  EXPECT_FALSE(passes_all());
+  kept.eval();
+  EXPECT_TRUE(passes_all());
 }
 
 TEST(TorchModule, LetsEveryReplicaSetItsMode) {
@@ -153,6 +159,12 @@ TEST(TorchModule, FreezesAParameterInAllCopies) {
   step();
   EXPECT_EQ(values(net.variables()[0]), Doubles(6, 0.5));
   EXPECT_EQ(values(net.variables()[1]), Doubles{0});
+  torch::Tensor kept = net->b;
+  step();
+  kept.set_requires_grad(false);
+  step();
+  EXPECT_EQ(values(net.variables()[0]), Doubles(6, -0.5));
+  EXPECT_EQ(values(net.variables()[1]), Doubles{-0.5});
 }
 
 class TorchModuleOfDtype : public testing::TestWithParam<torch::Dtype> {};

@@ -200,7 +200,7 @@ TEST(TorchOptimizer, TrainsAsOneReplicaOnTheWholeBatch) {
   expect_near(results[1], results[0]);
 }
 
-// Each worker makes a module with random numbers of its own; all train the chief's.
+// Each worker draws other random numbers for its module; all train the chief's.
 TEST(TorchModule, TrainsOnSeveralWorkers) {
   std::vector<std::vector<double>> found(2);
   const auto batches = data::from_tensor_slices(inputs(), targets())

@@ -17,8 +17,9 @@ using Doubles = std::vector<double>;
 struct Scales : torch::nn::Module {
   Scales()
       : a(register_parameter("a", torch::ones({2}))),
-        idle(register_parameter("idle", torch::ones({3}))) {}
-  torch::Tensor a, idle;
+        idle(register_parameter("idle", torch::ones({3}))),
+        seen(register_buffer("seen", torch::zeros({1}, torch::kFloat64))) {}
+  torch::Tensor a, idle, seen;
 };
 
 Doubles values(const Tensor& tensor) { return tensor.to_vector<double>(); }
@@ -71,6 +72,24 @@ TEST(TorchOptimizer, WorksWithoutAStrategy) {
   optimizer.minimize(net->a.sum(), net);
   EXPECT_NEAR(net->a[0].item<float>(), 0.999, 1e-6);
   EXPECT_EQ(Tensor(optimizer.iterations()).to<int64_t>(), 1);
+}
+
+// torch adds up what backward() finds; the replicas meet once, in the update.
+TEST(TorchOptimizer, AppliesGradientsOfSeveralLosses) {
+  MirroredStrategy strategy({"CPU:0", "CPU:1"});
+  const auto scope = strategy.scope();
+  const TorchModule<Scales> net;
+  TorchOptimizer<torch::optim::SGD> optimizer(net, kQuarter);
+  strategy.run([&] {
+    for (int i = 0; i < 3; ++i) (net->a.sum() * i).backward();
+    net->idle.sum().backward();
+    optimizer.apply_gradients({Tensor(net->a.grad()), Gradient()}, net);
+    EXPECT_FALSE(net->a.grad().defined());
+  });
+  for (size_t i = 0; i < 2; ++i) EXPECT_EQ(net.copy(i).a[0].item<float>(), 1 - 0.25f * 2 * 3);
+  EXPECT_EQ(net->idle[0].item<float>(), 1);  // what backward() left there does not count
+  EXPECT_ERROR(Code::InvalidArgument, "",
+               strategy.run([&] { optimizer.apply_gradients({Gradient()}, net); }));
 }
 
 TEST(TorchOptimizer, NamesParametersWithoutGradientOnce) {
@@ -164,6 +183,25 @@ TEST(TorchOptimizer, IsKeptByACheckpoint) {
                Checkpoint({{"optimizer", adam}}).read(prefix).expect_partial());
 }
 
+// The workers step alike.
+TEST(TorchOptimizer, IsKeptOnceForAllWorkers) {
+  const TemporaryFolder folder;
+  test::on_workers(2, [&](MultiWorkerMirroredStrategy& strategy) {
+    const auto scope = strategy.scope();
+    const TorchModule<Scales> net;
+    TorchOptimizer<torch::optim::SGD> optimizer(net, kMomentum);
+    Checkpoint checkpoint({{"net", net}, {"optimizer", optimizer}});
+    step(strategy, net, optimizer);
+    checkpoint.write(folder.path() + "/ckpt");
+    step(strategy, net, optimizer);
+    const Doubles expected = values(net.variables()[0]);
+    checkpoint.read(folder.path() + "/ckpt").assert_consumed();
+    step(strategy, net, optimizer);
+    EXPECT_EQ(values(net.variables()[0]), expected);
+  });
+  EXPECT_EQ(CheckpointReader(folder.path() + "/ckpt").read("optimizer/torch").shape(), Shape{});
+}
+
 // Two workers, of which one is started again. The guard compares copies after the first update that
 // the workers make together and after every third.
 class RestartedTorchWorker : public testing::TestWithParam<bool> {};
@@ -172,6 +210,7 @@ TEST_P(RestartedTorchWorker, TrainsOnWithTheOthers) {
   const bool tracked = GetParam();
   const auto train = [&](MultiWorkerMirroredStrategy& strategy, const std::string& folder,
                          int64_t crash) {
+    const internal::TorchRandomScope process(1);  // the generator that a process has
     const auto scope = strategy.scope();
     const TorchModule<Scales> net;
     TorchOptimizer<torch::optim::SGD> optimizer(net, tracked ? kMomentum : kQuarter);
@@ -184,12 +223,15 @@ TEST_P(RestartedTorchWorker, TrainsOnWithTheOthers) {
                  strategy.run(
                      [&](const Tensor& x) {
                        const double factor = sum(x).to<double>() / 64;
-                       optimizer.minimize(net->a.sum() * factor, net);
+                       net->seen.add_(factor);
+                       optimizer.minimize((net->a * torch::rand({2})).sum() * factor, net);
                      },
                      batch);
                  if (++made == crash) throw Error(Code::Internal, "power cut");
                });
-    return values(net.variables()[0]);
+    Doubles found = values(net.variables()[0]);
+    found.push_back(net->seen.item<double>());
+    return found;
   };
   const MultiWorkerOptions options{.guards = {.divergence_interval = 3}};
   const auto run = [&](int64_t crash) {

@@ -7,21 +7,19 @@
 #include <map>
 
 #include "support/local_workers.h"
+#include "support/torch_floats.h"
 
 using namespace cohort;
 
 namespace {
 
-using Floats = std::vector<float>;
+using test::Floats;
+using test::floats;
 
 struct Layer : torch::nn::Module {
   Layer() : linear(register_module("linear", torch::nn::Linear(8, 8))) {}
   torch::nn::Linear linear;
 };
-
-Floats floats(const torch::Tensor& tensor) {
-  return Tensor(tensor.detach().to(torch::kFloat32).reshape({-1})).to_vector<float>();
-}
 
 MirroredStrategy mirrored(int replicas) {
   std::vector<std::string> devices;
@@ -133,7 +131,7 @@ TEST(TorchRandom, DrawsFromAGeneratorThatIsGiven) {
   EXPECT_EQ(floats(torch::Tensor(found[0])), floats(torch::Tensor(found[1])));
 }
 
-// Each worker is a process with a generator of its own, which begins alike.
+// Each worker is a process with another generator, and all generators begin alike.
 TEST(TorchRandom, DiffersOnEachWorker) {
   std::vector<Floats> found(2);
   test::on_workers(2, [&](MultiWorkerMirroredStrategy& strategy) {
@@ -157,6 +155,39 @@ TEST(TorchRandom, MakesEqualModulesForAnyNumberOfReplicas) {
   }
   EXPECT_EQ(seconds[1], seconds[0]);
   EXPECT_EQ(seconds[2], seconds[0]);
+}
+
+// Fourier features, say, which are neither parameters nor buffers.
+struct Unregistered : torch::nn::Module {
+  torch::Tensor features = torch::randn({2, 8});
+};
+
+TEST(TorchRandom, MakesEqualMembersOfAllCopies) {
+  MirroredStrategy strategy = mirrored(3);
+  const auto scope = strategy.scope();
+  torch::manual_seed(1);
+  const TorchModule<Unregistered> net;
+  const Floats after = floats(torch::rand({4}));
+  torch::manual_seed(1);
+  const Unregistered plain;
+  EXPECT_EQ(floats(torch::rand({4})), after);
+  for (size_t i = 0; i < 3; ++i) EXPECT_EQ(floats(net.copy(i).features), floats(plain.features));
+}
+
+TEST(TorchRandom, MakesEqualMembersOnAllWorkers) {
+  std::vector<std::vector<Floats>> found(2);
+  test::on_workers(
+      2,
+      [&](MultiWorkerMirroredStrategy& strategy) {
+        const auto id = static_cast<size_t>(strategy.worker_id());
+        const internal::TorchRandomScope process(id);
+        const auto scope = strategy.scope();
+        const TorchModule<Unregistered> net;
+        found[id] = {floats(net.copy(0).features), floats(net.copy(1).features)};
+      },
+      test::kTwoReplicas);
+  EXPECT_EQ(found[0][0], found[0][1]);
+  EXPECT_EQ(found[1], found[0]);
 }
 
 }  // namespace

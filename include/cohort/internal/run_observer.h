@@ -1,7 +1,6 @@
 #pragma once
 
 #include <memory>
-#include <string>
 
 #include "cohort/strategy.h"
 
@@ -21,8 +20,5 @@ class RunObserver {
 // The observer sees all runs of the strategy for as long as it lives. Observers are called in the
 // order in which they came.
 void observe_runs(const Strategy& strategy, const std::shared_ptr<RunObserver>& observer);
-
-// Logs that a module's buffer has its earlier value again, which code outside of run() changed.
-void warn_of_undone_change(const std::string& buffer);
 
 }  // namespace cohort::internal

@@ -6,49 +6,59 @@
 #include <torch/torch.h>
 
 #include <algorithm>
-#include <atomic>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "cohort/internal/torch_random.h"
+#include "cohort/internal/worker_agreement.h"
 #include "cohort/strategy.h"
 
 namespace cohort::internal {
 
-// What code outside of `run` sets in the first copy of a module: which parts of it train, and which
-// parameters learn. The other copies are told before a replica uses one of them. Thread-safe.
+// Which parts of a module train, and which of its parameters learn. What code outside of `run` sets
+// in the first copy, by way of the module or of a reference that it kept, holds for all copies from
+// the next run on. What a replica sets inside `run` is its copy's. Not thread-safe.
 class TorchModes {
  public:
-  // That code got hold of the first copy.
-  void handed_out() { changed_.store(true, std::memory_order_release); }
-
-  template <typename Net>
-  void spread(const std::vector<std::shared_ptr<Net>>& copies) {
-    if (!changed_.load(std::memory_order_acquire)) return;
-    const std::lock_guard lock(mutex_);
-    if (!changed_.load(std::memory_order_relaxed)) return;
-    for (size_t i = 1; i < copies.size(); ++i) set_modes(*copies[i], *copies[0]);
-    changed_.store(false, std::memory_order_release);
+  // One after the other. They begin alike.
+  void add_copy(const torch::nn::Module& copy) {
+    copies_.push_back({copy.modules(), copy.parameters()});
+    if (copies_.size() == 1) note();
   }
+  // Before a run.
+  void spread() {
+    if (of_first() == known_) return;
+    for (size_t i = 1; i < copies_.size(); ++i) set_modes(copies_[i], copies_[0]);
+    note();
+  }
+  // After a run.
+  void note() { known_ = of_first(); }
 
  private:
-  static void set_modes(const torch::nn::Module& target, const torch::nn::Module& like) {
-    const auto modules = target.modules();  // those above come before those below
-    const auto their_modules = like.modules();
-    for (size_t i = 0; i < std::min(modules.size(), their_modules.size()); ++i) {
-      modules[i]->train(their_modules[i]->is_training());
+  struct Parts {
+    std::vector<std::shared_ptr<torch::nn::Module>> modules;  // those above before those below
+    std::vector<at::Tensor> parameters;
+  };
+
+  std::vector<bool> of_first() const {
+    std::vector<bool> modes;
+    for (const auto& module : copies_[0].modules) modes.push_back(module->is_training());
+    for (const auto& parameter : copies_[0].parameters) modes.push_back(parameter.requires_grad());
+    return modes;
+  }
+  static void set_modes(const Parts& target, const Parts& like) {
+    for (size_t i = 0; i < std::min(target.modules.size(), like.modules.size()); ++i) {
+      target.modules[i]->train(like.modules[i]->is_training());
     }
-    const auto parameters = target.parameters();
-    const auto their_parameters = like.parameters();
-    for (size_t i = 0; i < std::min(parameters.size(), their_parameters.size()); ++i) {
-      parameters[i].set_requires_grad(their_parameters[i].requires_grad());
+    for (size_t i = 0; i < std::min(target.parameters.size(), like.parameters.size()); ++i) {
+      target.parameters[i].set_requires_grad(like.parameters[i].requires_grad());
     }
   }
 
-  std::atomic<bool> changed_ = false;
-  std::mutex mutex_;  // one spreads
+  std::vector<Parts> copies_;
+  std::vector<bool> known_;  // of the first copy
 };
 
 // One replica's worth of copies, or as many as the strategy has replicas here.
@@ -66,10 +76,29 @@ inline size_t own_torch_copy(size_t copies) {
   const size_t own = current_component().value_or(0);
   if (own < copies) return own;
   throw Error(Code::FailedPrecondition, "[TorchModule] replica " + std::to_string(own) +
-                                            " has no copy of a module that was " + "made for " +
+                                            " has no copy of a module that was made for " +
                                             std::to_string(copies) +
                                             (copies == 1 ? " replica" : " replicas") +
                                             "; make it in the scope of the strategy that runs it");
+}
+
+// The state of torch's generator from which each copy is made, on all workers the first one's.
+inline std::string common_torch_random(StrategyExtended& extended) {
+  const std::string own = torch_random_state();
+  const Tensor bytes = Tensor::from(std::vector<uint8_t>(own.begin(), own.end()));
+  const std::vector<uint8_t> first =
+      value_of_first_worker(extended, "a torch module's random numbers", bytes)
+          .to_vector<uint8_t>();
+  return {first.begin(), first.end()};
+}
+
+// What `make` makes where torch's generator begins with that state. Afterwards the generator is as
+// before.
+template <typename F>
+auto made_aside(const std::string& state, const F& make) {
+  const TorchRandomScope aside(0);
+  restore_torch_random(state);
+  return make();
 }
 
 // Each tensor under the first of its names: parts of a module may share it.

@@ -47,9 +47,11 @@ inline std::vector<at::Tensor> tensors_at(const std::vector<at::Tensor>& all,
   return chosen;
 }
 
-// Gradients that backward() left in the parameters would not count.
-inline void check_no_gradients(const std::vector<at::Tensor>& parameters,
-                               const std::vector<Variable>& variables) {
+// Throws InvalidArgument unless the loss is one number. Gradients that backward() left in the
+// parameters would not count, so those are InvalidArgument, too.
+inline void check_update(const at::Tensor& loss, const std::vector<at::Tensor>& parameters,
+                         const std::vector<Variable>& variables) {
+  check_loss(loss);
   for (size_t i = 0; i < parameters.size(); ++i) {
     if (!parameters[i].grad().defined()) continue;
     throw Error(Code::InvalidArgument,
@@ -62,13 +64,14 @@ inline void check_no_gradients(const std::vector<at::Tensor>& parameters,
   }
 }
 
-// While it lives, the sums are the parameters' gradients.
+// While it lives, the sums are the parameters' gradients; a parameter without a sum has none.
 class [[nodiscard]] GradientsInPlace {
  public:
   GradientsInPlace(const std::vector<at::Tensor>& parameters, const Gradients& sums)
       : parameters_(parameters) {
     for (size_t i = 0; i < parameters.size(); ++i) {
-      if (sums[i].defined()) parameters_[i].mutable_grad() = at::Tensor(sums[i].dense());
+      parameters_[i].mutable_grad() =
+          sums[i].defined() ? at::Tensor(sums[i].dense()) : at::Tensor();
     }
   }
   ~GradientsInPlace() {
@@ -86,8 +89,7 @@ class [[nodiscard]] GradientsInPlace {
 // where a parameter has a gradient already.
 inline Gradients torch_gradients(const at::Tensor& loss, const std::vector<at::Tensor>& parameters,
                                  const std::vector<Variable>& variables) {
-  check_loss(loss);
-  check_no_gradients(parameters, variables);
+  check_update(loss, parameters, variables);
   Gradients gradients(parameters.size());
   const std::vector<size_t> learning = learning_now(loss, parameters);
   if (learning.empty()) return gradients;
@@ -165,16 +167,15 @@ class AnnouncedBackward {
   std::vector<uintptr_t> keys_;
 };
 
-// The same as torch_gradients, which whoever listens to the gradients of `variables` is told of one
-// by one. On a CPU only: elsewhere a gradient may not be there yet when autograd goes on.
+// The same as torch_gradients; what listens to the gradients of `variables` gets them one by one.
+// On a CPU only: elsewhere a gradient may not be there yet when autograd goes on.
 inline Gradients announced_gradients(const at::Tensor& loss,
                                      const std::vector<at::Tensor>& parameters,
                                      const std::vector<Variable>& variables) {
   GradientListener* const listener =
       loss.defined() && loss.is_cpu() ? find_gradient_listener(variables) : nullptr;
   if (listener == nullptr) return torch_gradients(loss, parameters, variables);
-  check_loss(loss);
-  check_no_gradients(parameters, variables);
+  check_update(loss, parameters, variables);
   listener->begin(variables);
   return AnnouncedBackward(*listener, loss, parameters).run();
 }

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 namespace cohort::internal {
 
@@ -10,8 +11,12 @@ struct TorchGenerator;
 // A number of the generator that torch's functions draw from on this thread.
 uint64_t draw_torch_seed();
 
+// The state of that generator, as bytes. restore_torch_random() throws DataLoss for other bytes.
+std::string torch_random_state();
+void restore_torch_random(const std::string& state);
+
 // While it lives, torch's functions that are given no generator draw on this thread, for tensors on
-// the CPU, from a generator of the scope's own, and leave torch's alone. Torch's own is one for all
+// the CPU, from the scope's generator, and leave torch's alone. Torch's own is one for all
 // threads: replicas would draw from it in any order.
 class [[nodiscard]] TorchRandomScope {
  public:

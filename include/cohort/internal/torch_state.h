@@ -5,6 +5,7 @@
 
 #include <torch/torch.h>
 
+#include <array>
 #include <atomic>
 #include <deque>
 
@@ -24,27 +25,54 @@ class TorchState final : public RunObserver {
         copies(num_copies),
         several_replicas(strategy.num_replicas_in_sync() > 1) {}
 
+  std::array<SharedTensors*, 3> kinds() { return {&parameters, &frozen, &buffers}; }
   void follow(size_t copy) {
-    for (SharedTensors* kind : {&parameters, &frozen, &buffers}) kind->follow(copy);
+    for (SharedTensors* kind : kinds()) kind->follow(copy);
   }
 
   // Before code outside of `run` uses the module: throws FailedPrecondition when something wrote
   // parameters past their variables.
   void settle() {
     if (!several_replicas || runs_ > 0) return;
-    parameters.require_no_other_writes();
-    frozen.require_no_other_writes();
+    for (size_t copy = 0; copy < copies; ++copy) require_no_other_writes(copy);
     statistics.settle(copies);
   }
   void before_run() override {
     settle();
+    if (runs_ == 0) modes.spread();
     ++runs_;
   }
   void after_run(bool failed) override {
-    if (--runs_ > 0 || failed) return;
-    parameters.require_no_other_writes();
-    frozen.require_no_other_writes();
+    if (--runs_ > 0) return;
+    modes.note();
+    if (failed) return statistics.undo_run(copies);
+    for (size_t copy = 0; copy < copies; ++copy) require_no_other_writes(copy);
     statistics.aggregate(strategy, copies);
+  }
+
+  // Before an update or another change of a copy, which would hide writes before it.
+  void require_no_other_writes(size_t copy) {
+    for (SharedTensors* kind : kinds()) kind->require_no_other_writes(copy);
+  }
+  // Before an update of a copy. Throws FailedPrecondition, naming the parameter, where one should
+  // learn that cannot.
+  void require_frozen(size_t copy) const {
+    for (size_t i = 0; i < frozen.variables().size(); ++i) {
+      if (!frozen.of_copy(copy)[i].requires_grad()) continue;
+      throw Error(Code::FailedPrecondition,
+                  "[TorchModule] parameter '" + frozen.variables()[i].name() +
+                      "' was frozen when the module was made, so that no optimizer knows it, and "
+                      "has requires_grad now; leave it on in the module's constructor, and freeze "
+                      "the parameter with requires_grad_(false) afterwards");
+    }
+  }
+  // Before a replica changes its copy. Throws FailedPrecondition where copies share memory.
+  void require_own_memory() const {
+    if (!parameters.is_shared() && !frozen.is_shared()) return;
+    throw Error(Code::FailedPrecondition,
+                "[TorchModule] configure() inside of run() would make the change once for each "
+                "replica of one set of parameters, which this strategy keeps for all replicas; "
+                "call configure() outside of run()");
   }
 
   Strategy& strategy;

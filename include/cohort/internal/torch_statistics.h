@@ -7,10 +7,12 @@
 
 #include <cstring>
 #include <optional>
+#include <string>
 #include <vector>
 
-#include "cohort/internal/run_observer.h"
 #include "cohort/internal/torch_tensors.h"
+#include "cohort/internal/torch_writes.h"
+#include "cohort/internal/warn.h"
 
 namespace cohort::internal {
 
@@ -23,41 +25,68 @@ class TorchStatistics {
   explicit TorchStatistics(SharedTensors& buffers) : buffers_(buffers) {}
 
   // Before a run, and before code outside of `run` uses the module. What such code writes to the
-  // first copy, as a forward pass in training mode does, would be that worker's alone: it is
-  // undone.
+  // first copy would be that worker's alone. A norm's statistics, which a forward pass in training
+  // mode writes, get their earlier values again; another buffer is FailedPrecondition.
   void settle(size_t copies) {
     const torch::NoGradGuard unrecorded;
     for (size_t copy = 0; copy < copies; ++copy) buffers_.follow(copy);
     agreed_.resize(buffers_.variables().size());
     for (size_t i = 0; i < agreed_.size(); ++i) {
-      const at::Tensor first = buffers_.of_copy(0)[i];
-      if (agreed_[i].memory != first.data_ptr()) {  // the variable was given a value
-        agreed_[i] = {first.data_ptr(), first.clone()};
-        continue;
+      if (!agreed_[i].value.defined() || agreed_[i].times_given != buffers_.times_given(i)) {
+        agree_on_given(i, copies);
+      } else {
+        undo_outside(i, copies);
       }
-      for (size_t copy = 0; copy < copies; ++copy) undo(copy, i);
     }
   }
 
   // After a run. All workers call it.
   void aggregate(Strategy& strategy, size_t copies) {
+    if (agreed_.empty()) return;
     const torch::NoGradGuard unrecorded;
-    const std::vector<size_t> written = written_anywhere(strategy, copies);
+    const bool is_alone = strategy.num_replicas_in_sync() == static_cast<int>(copies);
+    const auto [written, known] =
+        is_alone ? Written{written_here(copies), {}} : written_anywhere(strategy, copies);
     if (written.empty()) return;
-    std::vector<std::optional<Tensor>> packs;
-    for (size_t copy = 0; copy < copies; ++copy) {
-      packs.emplace_back(pack(strategy, copy, written));
-    }
-    const at::Tensor means = strategy.reduce(ReduceOp::Mean, PerReplica<Tensor>(std::move(packs)));
+    const at::Tensor means = known.defined() ? known : mean(strategy, copies, written, {});
     for (size_t copy = 0; copy < copies; ++copy) unpack(means, copy, written);
-    for (const size_t i : written) agreed_[i].value.copy_(buffers_.of_copy(0)[i]);
+    for (const size_t i : written) {
+      agreed_[i].value.copy_(buffers_.of_copy(0)[i]);
+      note(i, copies);
+    }
+    last_written_ = written;
+  }
+
+  // After a run that failed: the buffers get their values from before it. Throws nothing.
+  void undo_run(size_t copies) {
+    last_written_.clear();
+    (void)capture_status([&] {
+      const torch::NoGradGuard unrecorded;
+      for (size_t i = 0; i < agreed_.size(); ++i) {
+        for (size_t copy = 0; copy < copies; ++copy) undo(copy, i);
+      }
+    });
   }
 
  private:
   struct Agreed {
-    const void* memory = nullptr;  // of the first copy
+    uint64_t times_given = 0;
     at::Tensor value = {};
+    std::vector<TensorMark> marks = {};  // by copy, of a large buffer
   };
+  struct Written {
+    std::vector<size_t> buffers;
+    at::Tensor means;  // their values, where they are known already
+  };
+  // Up to this size, buffers are compared byte by byte; of larger ones, as masks, a few elements
+  // are. A norm changes all elements of its statistics.
+  static constexpr size_t kSmallBytes = size_t{1} << 16;
+
+  static bool is_large(const at::Tensor& buffer) { return buffer.nbytes() > kSmallBytes; }
+  static bool is_of_norm(const std::string& name) {
+    return name.ends_with("running_mean") || name.ends_with("running_var") ||
+           name.ends_with("num_batches_tracked");
+  }
 
   // Compares bytes: batch norms do not count as writes what they write to their statistics.
   static bool same_bytes(const at::Tensor& a, const at::Tensor& b) {
@@ -65,49 +94,107 @@ class TorchStatistics {
     return a.nbytes() == 0 || std::memcmp(a.data_ptr(), b.data_ptr(), a.nbytes()) == 0;
   }
 
-  void undo(size_t copy, size_t buffer) {
-    at::Tensor now = buffers_.of_copy(copy)[buffer];
-    if (same_bytes(now, agreed_[buffer].value)) return;
-    now.copy_(agreed_[buffer].value);
-    if (!warned_) warn_of_undone_change(buffers_.variables()[buffer].name());
-    warned_ = true;
+  bool is_written(size_t copy, size_t buffer) {
+    const at::Tensor& now = buffers_.of_copy(copy)[buffer];
+    Agreed& agreed = agreed_[buffer];
+    return is_large(now) ? agreed.marks[copy].is_written(now) : !same_bytes(now, agreed.value);
   }
-
-  bool is_written(size_t buffer, size_t copies) const {
+  bool is_written_here(size_t buffer, size_t copies) {
     for (size_t copy = 0; copy < copies; ++copy) {
-      if (!same_bytes(buffers_.of_copy(copy)[buffer], agreed_[buffer].value)) return true;
+      if (is_written(copy, buffer)) return true;
     }
     return false;
   }
-
-  // What a replica of any worker wrote. Workers can differ, as when one has no data, so they
-  // exchange it.
-  std::vector<size_t> written_anywhere(Strategy& strategy, size_t copies) const {
-    if (agreed_.empty()) return {};
-    std::vector<int32_t> flags;
-    for (size_t i = 0; i < agreed_.size(); ++i) flags.push_back(is_written(i, copies) ? 1 : 0);
-    if (strategy.num_replicas_in_sync() > static_cast<int>(copies)) {
-      const std::vector<std::optional<Tensor>> parts(copies, Tensor::from(flags));
-      flags = strategy.reduce(ReduceOp::Max, PerReplica<Tensor>(parts)).to_vector<int32_t>();
+  // All copies of the buffer have the agreed value.
+  void note(size_t buffer, size_t copies) {
+    agreed_[buffer].marks.resize(copies);
+    for (size_t copy = 0; copy < copies; ++copy) {
+      const at::Tensor& now = buffers_.of_copy(copy)[buffer];
+      if (is_large(now)) agreed_[buffer].marks[copy].note(now);
     }
+  }
+
+  // The variable was given a value, on all workers.
+  void agree_on_given(size_t buffer, size_t copies) {
+    agreed_[buffer].times_given = buffers_.times_given(buffer);
+    agreed_[buffer].value = buffers_.of_copy(0)[buffer].clone();
+    note(buffer, copies);
+    last_written_.clear();  // a worker that was started again has none
+  }
+
+  void undo(size_t copy, size_t buffer) {
+    if (!is_written(copy, buffer)) return;
+    at::Tensor now = buffers_.of_copy(copy)[buffer];
+    now.copy_(agreed_[buffer].value);
+    if (is_large(now)) agreed_[buffer].marks[copy].note(now);
+  }
+  void undo_outside(size_t buffer, size_t copies) {
+    if (!is_written_here(buffer, copies)) return;
+    const std::string& name = buffers_.variables()[buffer].name();
+    if (!is_of_norm(name)) throw_changed(name);
+    for (size_t copy = 0; copy < copies; ++copy) undo(copy, buffer);
+    if (!warned_) {
+      warn("[TorchModule] buffer '" + name +
+           "' was changed outside of run(), and has its earlier value again; call net->eval() "
+           "before forward passes outside of run()");
+    }
+    warned_ = true;
+  }
+  [[noreturn]] static void throw_changed(const std::string& name) {
+    throw Error(Code::FailedPrecondition,
+                "[TorchModule] buffer '" + name +
+                    "' was changed outside of run(), where no other replica or worker follows; "
+                    "make the change in net.configure(f), or assign() to net.buffers(), and call "
+                    "net->eval() before forward passes outside of run()");
+  }
+
+  std::vector<size_t> written_here(size_t copies) {
     std::vector<size_t> written;
-    for (size_t i = 0; i < flags.size(); ++i) {
-      if (flags[i] != 0) written.push_back(i);
+    for (size_t i = 0; i < agreed_.size(); ++i) {
+      if (is_written_here(i, copies)) written.push_back(i);
     }
     return written;
   }
 
+  // What a replica of any worker wrote. Workers can differ, as when one has no data, so they
+  // exchange it, together with the values of what was written last time: as a rule it is the same.
+  Written written_anywhere(Strategy& strategy, size_t copies) {
+    std::vector<double> flags(agreed_.size());
+    for (const size_t i : written_here(copies)) flags[i] = 1;
+    const at::Tensor all =
+        mean(strategy, copies, last_written_, torch::tensor(flags, torch::kFloat64));
+    std::vector<size_t> written;
+    for (size_t i = 0; i < flags.size(); ++i) {
+      if (all.data_ptr<double>()[i] > 0) written.push_back(i);
+    }
+    if (written != last_written_) return {written, {}};
+    return {written, all.slice(0, static_cast<int64_t>(flags.size()))};
+  }
+
+  // Over all replicas: what `flags` has, then the values of the buffers.
+  at::Tensor mean(Strategy& strategy, size_t copies, const std::vector<size_t>& buffers,
+                  const at::Tensor& flags) const {
+    std::vector<std::optional<Tensor>> packs;
+    for (size_t copy = 0; copy < copies; ++copy) {
+      std::vector<at::Tensor> parts = values(strategy, copy, buffers);
+      if (flags.defined()) parts.insert(parts.begin(), flags);
+      packs.emplace_back(Tensor(torch::cat(parts)));
+    }
+    return strategy.reduce(ReduceOp::Mean, PerReplica<Tensor>(std::move(packs)));
+  }
+
   // In double precision, where the mean of equal numbers is that number.
-  Tensor pack(const Strategy& strategy, size_t copy, const std::vector<size_t>& written) const {
+  std::vector<at::Tensor> values(const Strategy& strategy, size_t copy,
+                                 const std::vector<size_t>& buffers) const {
     const int id = strategy.extended().replica_id(copy);
     const double share = id == 0 ? strategy.num_replicas_in_sync() : 0;
     std::vector<at::Tensor> parts;
-    for (const size_t i : written) {
+    for (const size_t i : buffers) {
       const at::Tensor value = buffers_.of_copy(copy)[i];
       const at::Tensor part = value.reshape({-1}).to(torch::kFloat64);
       parts.push_back(value.is_floating_point() ? part : part * share);
     }
-    return torch::cat(parts);
+    return parts;
   }
 
   void unpack(const at::Tensor& means, size_t copy, const std::vector<size_t>& written) {
@@ -120,7 +207,8 @@ class TorchStatistics {
   }
 
   SharedTensors& buffers_;
-  std::vector<Agreed> agreed_;  // by buffer: what all copies have
+  std::vector<Agreed> agreed_;        // by buffer: what all copies have
+  std::vector<size_t> last_written_;  // in the last run that wrote; the same on all workers
   bool warned_ = false;
 };
 

@@ -6,12 +6,13 @@
 #include <torch/torch.h>
 
 #include <algorithm>
-#include <cstring>
 #include <mutex>
 #include <string>
 #include <vector>
 
 #include "cohort/internal/held_value.h"
+#include "cohort/internal/torch_writes.h"
+#include "cohort/internal/worker_agreement.h"
 #include "cohort/strategy.h"
 
 namespace cohort::internal {
@@ -21,8 +22,8 @@ namespace cohort::internal {
 // does, and the others have their own, which begins with what the variable was given.
 //
 // Where there are several replicas, of this worker or of all, a tensor must not be written past its
-// variable: no other replica would follow. After each write that is allowed, this class remembers
-// how many writes torch has counted, and a few of the elements: torch's SGD is not counted.
+// variable: no other replica would follow. This class notes each write that is allowed, and finds
+// the others.
 class SharedTensors {
  public:
   struct Options {
@@ -40,8 +41,8 @@ class SharedTensors {
     components_.push_back(get_strategy().local_results(variable));
     for (const Variable& component : components_.back()) require_held(component);
   }
-  // Of one copy after the other, in the order of the variables, whose values they get. Each copy
-  // has memory of its own: torch writes into it.
+  // Of one copy after the other, in the order of the variables, whose values they get. Copies do
+  // not share memory: torch writes into it.
   void add_copy(std::vector<at::Tensor> tensors) {
     tensors_.push_back(std::move(tensors));
     known_.emplace_back(variables_.size());
@@ -50,9 +51,9 @@ class SharedTensors {
   }
 
   // Gives a copy the values of variables that were given another one since, by assign() or a
-  // checkpoint. Who gave it may hold it still, and torch writes into what it has: it gets memory of
-  // its own. Throws FailedPrecondition where something else than this class gave a tensor other
-  // memory; of one replica the variable takes that over.
+  // checkpoint. The giver may hold that value still, and torch writes into what it has, so the copy
+  // gets a copy of the value. Throws FailedPrecondition where something else than this class gave a
+  // tensor other memory; of one replica the variable takes that over.
   void follow(size_t copy) {
     for (size_t i = 0; i < variables_.size(); ++i) {
       if (tensors_[copy][i].data_ptr() != known_[copy][i].memory) take_over(copy, i);
@@ -84,26 +85,29 @@ class SharedTensors {
       note(copy, i);
     }
   }
-  // Throws FailedPrecondition, naming the tensor, when one was written otherwise.
-  void require_no_other_writes() const {
-    if (!options_.several_replicas || options_.replicas_write) return;
-    for (size_t copy = 0; copy < tensors_.size(); ++copy) {
-      for (size_t i = 0; i < variables_.size(); ++i) {
-        const Known& known = known_[copy][i];
-        const at::Tensor& tensor = tensors_[copy][i];
-        if (tensor._version() != known.writes || sample(tensor) != known.sample) {
-          throw_written(copy, i);
-        }
-      }
+  // Throws FailedPrecondition, naming the tensor, when one of the copy was written otherwise.
+  void require_no_other_writes(size_t copy) {
+    if (!finds_writes()) return;
+    for (size_t i = 0; i < variables_.size(); ++i) {
+      if (known_[copy][i].mark.is_written(tensors_[copy][i])) throw_written(copy, i);
     }
   }
+  // Whether copies share the memory of what only updates write.
+  bool is_shared() const {
+    for (size_t i = 0; i < variables_.size(); ++i) {
+      if (!has_own(i) && !options_.replicas_write) return true;
+    }
+    return false;
+  }
+  // How often the variable's tensor in the first copy was given a value.
+  uint64_t times_given(size_t variable) const { return known_[0][variable].times_given; }
   // Makes what the first copy has now the value of the variables, for all copies; of several
   // workers, what the first worker has. Outside of `run`.
   void spread_first_copy(StrategyExtended& extended) {
     note_writes(0);
     for (size_t i = 0; i < variables_.size(); ++i) {
       const Tensor value(tensors_[0][i].detach().clone());
-      variables_[i].assign(extended.from_first_worker(value));
+      variables_[i].assign(value_of_first_worker(extended, "TorchModule::configure", value));
     }
     for (size_t copy = 0; copy < tensors_.size(); ++copy) follow(copy);
   }
@@ -117,13 +121,13 @@ class SharedTensors {
  private:
   struct Known {
     const void* memory = nullptr;
-    int64_t writes = 0;
-    uint64_t sample = 0;
+    uint64_t times_given = 0;
+    TensorMark mark = {};
   };
   // What is known of a variable that has one copy for all.
   struct Common {
-    const void* memory = nullptr;  // that is its own
-    at::Tensor start = {};         // what it was given, for copies with memory of their own
+    const void* memory = nullptr;  // that nothing else holds
+    at::Tensor start = {};         // what it was given, for copies that do not share its memory
     std::vector<bool> started = {};
   };
 
@@ -141,36 +145,23 @@ class SharedTensors {
 
   bool has_own(size_t variable) const { return components_[variable].size() == tensors_.size(); }
 
-  // A number that depends on some of the elements, spread over the tensor.
-  static uint64_t sample(const at::Tensor& tensor) {
-    constexpr size_t kSamples = 8;
-    if (!tensor.is_non_overlapping_and_dense()) return 0;
-    const auto* bytes = static_cast<const unsigned char*>(tensor.data_ptr());
-    const auto count = static_cast<size_t>(tensor.numel());
-    const size_t size = tensor.element_size();
-    const size_t step = std::max<size_t>(count / kSamples, 1);
-    uint64_t hash = 0;
-    for (size_t i = 0; i < count; i += step) {
-      uint64_t element = 0;
-      std::memcpy(&element, bytes + i * size, std::min(size, sizeof element));
-      hash = (hash ^ element) * 0x9e3779b97f4a7c15;
-      hash ^= hash >> 29;
-    }
-    return hash;
-  }
+  bool finds_writes() const { return options_.several_replicas && !options_.replicas_write; }
 
   void note(size_t copy, size_t variable) {
     const at::Tensor& tensor = tensors_[copy][variable];
-    const bool sampled = options_.several_replicas && !options_.replicas_write;
-    known_[copy][variable] = {tensor.data_ptr(), tensor._version(), sampled ? sample(tensor) : 0};
+    Known& known = known_[copy][variable];
+    known.memory = tensor.data_ptr();
+    if (finds_writes()) known.mark.note(tensor);
   }
 
   // Gives the tensor other memory, which torch does not count as a write.
   void set(size_t copy, size_t variable, const at::Tensor& value) {
-    const int64_t writes = known_[copy][variable].writes;
-    at::Tensor(tensors_[copy][variable]).set_data(value);
-    note(copy, variable);
-    known_[copy][variable].writes = writes;
+    at::Tensor tensor = tensors_[copy][variable];
+    tensor.set_data(value);
+    Known& known = known_[copy][variable];
+    known.memory = tensor.data_ptr();
+    ++known.times_given;
+    if (finds_writes()) known.mark.note_memory(tensor);
   }
 
   // Module::load() and Module::to() give tensors other memory.
