@@ -22,7 +22,7 @@ std::optional<CallLog::Difference> CallLog::begin(const Call& mine) {
   std::optional<Difference> difference;
   while (!announced_.empty() && announced_.begin()->first.first <= mine.number) {
     const auto& [key, theirs] = *announced_.begin();
-    if (key.first == mine.number && !difference && fingerprint(theirs) != fingerprint(mine)) {
+    if (key.first == mine.number && !difference && !agree(theirs, mine)) {
       difference = Difference{mine, key.second, theirs};
     }
     announced_.erase(announced_.begin());
@@ -49,7 +49,7 @@ std::optional<CallLog::Difference> CallLog::announced(int other, const Call& the
   }
   const Call& mine = recent_[theirs.number % kRemembered];
   const bool forgotten = mine.number != theirs.number;
-  if (forgotten || fingerprint(theirs) == fingerprint(mine)) return std::nullopt;
+  if (forgotten || agree(theirs, mine)) return std::nullopt;
   return Difference{mine, other, theirs};
 }
 

@@ -125,12 +125,16 @@ uint64_t CollectiveGroup::count_subgroup(const std::vector<int>& ranks) {
 
 bool CollectiveGroup::check(const std::optional<CallLog::Difference>& difference) {
   if (!difference) return true;
+  const auto& [mine, other, theirs] = *difference;
+  const bool by_site_alone = fingerprint(mine) == fingerprint(theirs);
   fail({.code = Code::FailedPrecondition,
         .message = fmt::format(
             "[Collective] call {} differs: {} makes {}, {} makes {}; every member must make the "
-            "same calls in the same order",
-            difference->mine.number, describe(rank_), to_string(difference->mine),
-            describe(difference->other), to_string(difference->theirs)),
+            "same calls in the same order{}",
+            mine.number, describe(rank_), to_string(mine), describe(other), to_string(theirs),
+            by_site_alone ? "; make the call at one place in the program, or set "
+                            "COHORT_CHECK_LOCKSTEP=0 for all tasks"
+                          : ""),
         .origin = name_of(rank_)});
   return false;
 }

@@ -37,12 +37,11 @@ std::string describe(const MultiWorkerOptions& options) {
   const GuardOptions& guards = options.guards;
   return fmt::format(
       "guards (divergence {} every {} steps, non_finite {}, lone_writes {}), bytes_per_pack {}, "
-      "overlap {}, COHORT_CHECK_LOCKSTEP {}",
+      "overlap {}",
       static_cast<int>(guards.divergence), guards.divergence_interval,
       static_cast<int>(guards.non_finite), static_cast<int>(guards.lone_writes),
       options.communication.bytes_per_pack,
-      options.overlap ? (*options.overlap ? "on" : "off") : "by itself",
-      compares_sites() ? "on" : "off");
+      options.overlap ? (*options.overlap ? "on" : "off") : "by itself");
 }
 
 // Inside of a replica of a multi-worker strategy whose variables these are.
