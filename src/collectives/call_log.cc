@@ -71,6 +71,12 @@ std::optional<CallLog::Refusal> CallLog::refusal(uint64_t number,
   return std::nullopt;
 }
 
+std::optional<CallLog::Refusal> CallLog::refusal_of(int other) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = refusals_.find(other);
+  return found != refusals_.end() ? std::optional(found->second) : std::nullopt;
+}
+
 uint64_t CallLog::begun() const {
   const std::lock_guard lock(mutex_);
   return begun_;

@@ -189,15 +189,23 @@ void CollectiveGroup::differ(const Call& call, int rank) {
 
 void CollectiveGroup::throw_if_refused(const Call& call) {
   const auto refusal = log_.refusal(call.number, settings_.refusal_time);
-  if (!refusal) return;
-  fail({.code = Code::FailedPrecondition,
-        .message = fmt::format(
-            "[Collective] call {} differs: {} makes {}, {} was asked for one that cannot be: {}; "
-            "every member must make the same calls in the same order",
-            refusal->number, describe(rank_), to_string(call), describe(refusal->other),
-            refusal->why),
-        .origin = name_of(rank_)});
+  if (!refusal || refusal->number == refused_) return;
+  fail(status_of(*refusal));
   throw_if_over(call.number);
+}
+
+Status CollectiveGroup::status_of(const CallLog::Refusal& refusal) const {
+  const Call last = log_.last();
+  const std::string mine = last.number == refusal.number
+                               ? fmt::format("{} makes {}, ", describe(rank_), to_string(last))
+                               : "";
+  return {
+      .code = Code::FailedPrecondition,
+      .message = fmt::format(
+          "[Collective] call {} differs: {}{} was asked for one that cannot be: {}; every member "
+          "must make the same calls in the same order",
+          refusal.number, mine, describe(refusal.other), refusal.why),
+      .origin = name_of(rank_)};
 }
 
 void CollectiveGroup::send_tagged(int to, uint32_t tag, const Tensor& value) {
