@@ -179,10 +179,13 @@ std::vector<int64_t> MultiWorkerExtended::sum_numbers(const std::vector<int64_t>
       .to_vector<int64_t>();
 }
 
-std::vector<std::string> MultiWorkerExtended::gather_from_workers(const std::string& here) {
+std::vector<std::string> MultiWorkerExtended::gather_from_workers(const std::string& here,
+                                                                  const std::string& what) {
   if (is_alone()) return {here};
+  const MeetingClock::Scope meeting(*meetings_);
+  const CollectivePurpose purpose(what);
   Communicator workers = group_->communicator();
-  return texts_of_workers(workers, here);
+  return texts_of_workers(workers, here, collective_options(options_.communication));
 }
 
 Tensor MultiWorkerExtended::from_first_worker(const Tensor& value) {

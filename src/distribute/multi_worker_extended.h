@@ -37,7 +37,10 @@ class MultiWorkerExtended : public MirroredExtended {
   bool supports_replica_pipelines() const override { return false; }
   InputContext input_context() const override;
   InputTotals sum_over_workers(const InputTotals& here) override;
-  std::vector<std::string> gather_from_workers(const std::string& here) override;
+  std::vector<std::string> gather_from_workers(const std::string& here,
+                                               const std::string& what) override;
+  std::vector<int64_t> sum_numbers(const std::vector<int64_t>& here,
+                                   const std::string& what) override;
   Tensor from_first_worker(const Tensor& value) override;
 
   Variable create_variable(const NextCreator& next, const VariableRequest& request) override;
@@ -52,6 +55,9 @@ class MultiWorkerExtended : public MirroredExtended {
   std::vector<Gradient> replica_all_reduce(ReplicaContext& context, ReduceOp op,
                                            const std::vector<Gradient>& values,
                                            const CommunicationOptions& options) override;
+  std::vector<Gradient> replica_all_reduce_gradients(ReplicaContext& context, ReduceOp op,
+                                                     const std::vector<Gradient>& values,
+                                                     const CommunicationOptions& options) override;
   GatheredValue replica_all_gather(ReplicaContext& context, const Tensor& value, int axis,
                                    const CommunicationOptions& options) override;
   Gradients replica_sum_gradients(ReplicaContext& context, const Gradients& own,
@@ -62,8 +68,6 @@ class MultiWorkerExtended : public MirroredExtended {
   int worker_id() const { return workers_.self; }
   bool is_chief() const { return workers_.is_chief; }
   Communicator communicator() const;
-  // The sums over all workers, which call it together and compare `what` the numbers are.
-  std::vector<int64_t> sum_numbers(const std::vector<int64_t>& here, const std::string& what);
 
   // Whether other workers make the same calls now.
   bool meets_others() const { return !is_alone() && !is_newcomer_; }
@@ -75,11 +79,6 @@ class MultiWorkerExtended : public MirroredExtended {
   // This process came to workers that had trained before, and now has their values. Until then,
   // variables are made without the others.
   void end_newcomer() { is_newcomer_ = false; }
-  // In a replica: as replica_all_reduce(), of values some of which may be undefined, or rows, in
-  // some replicas and not in others.
-  std::vector<Gradient> all_reduce_gradients(ReplicaContext& context, ReduceOp op,
-                                             const std::vector<Gradient>& values,
-                                             const CommunicationOptions& options);
   // In a replica: the gradients of every worker, where an optimizer had better add them up itself;
   // else empty. All workers call it.
   std::vector<Gradients> gradient_terms(const Gradients& own,

@@ -141,7 +141,7 @@ std::vector<Gradient> MultiWorkerExtended::replica_all_reduce(ReplicaContext& co
   return std::move(own.results);
 }
 
-std::vector<Gradient> MultiWorkerExtended::all_reduce_gradients(
+std::vector<Gradient> MultiWorkerExtended::replica_all_reduce_gradients(
     ReplicaContext& context, ReduceOp op, const std::vector<Gradient>& values,
     const CommunicationOptions& options) {
   if (is_alone()) return MirroredExtended::replica_all_reduce(context, op, values, options);
