@@ -55,6 +55,17 @@ GradientListener* listener_of_replica(const std::vector<Variable>& sources) {
   return is_ours ? extended->gradient_listener(replica->local_replica()) : nullptr;
 }
 
+class RunCount {
+ public:
+  explicit RunCount(std::atomic<int>& runs) : runs_(runs) { ++runs_; }
+  ~RunCount() { --runs_; }
+  RunCount(const RunCount&) = delete;
+  RunCount& operator=(const RunCount&) = delete;
+
+ private:
+  std::atomic<int>& runs_;
+};
+
 }  // namespace
 
 MultiWorkerExtended::MultiWorkerExtended(std::shared_ptr<const ClusterResolver> resolver,
@@ -190,6 +201,33 @@ std::vector<std::string> MultiWorkerExtended::gather_from_workers(const std::str
 
 Tensor MultiWorkerExtended::from_first_worker(const Tensor& value) {
   return is_alone() ? value : together_.from_first(value, options_.communication);
+}
+
+void MultiWorkerExtended::call_for_each_replica(const std::function<void(ReplicaContext&)>& body) {
+  const RunCount run(runs_);
+  try {
+    MirroredExtended::call_for_each_replica(body);
+  } catch (const Error& error) {
+    if (!is_alone()) tell_workers(error);
+    throw;
+  }
+}
+
+// After other errors a worker may be started again, and the others wait for it.
+void MultiWorkerExtended::tell_workers(const Error& failure) const {
+  const Code code = failure.code();
+  if (code != Code::InvalidArgument && code != Code::FailedPrecondition &&
+      code != Code::Unimplemented) {
+    return;
+  }
+  CollectiveGroup& group = CollectiveAccess::group(group_->communicator());
+  if (runs_ == 1) return group.refuse(failure.message());
+  // The calls of another run could be taken for those of this one.
+  group.fail({.code = Code::FailedPrecondition,
+              .message = fmt::format("[run] {} failed in one of {} runs at the same time: {}",
+                                     workers_.own().name, runs_.load(), failure.message()),
+              .origin = workers_.own().name,
+              .cause = std::make_shared<Status>(failure.status())});
 }
 
 Variable MultiWorkerExtended::create_variable(const NextCreator& next,

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -44,6 +45,7 @@ class MultiWorkerExtended : public MirroredExtended {
   Tensor from_first_worker(const Tensor& value) override;
 
   Variable create_variable(const NextCreator& next, const VariableRequest& request) override;
+  void call_for_each_replica(const std::function<void(ReplicaContext&)>& body) override;
   DistributedValue reduce_to(ReduceOp op, const DistributedValue& value,
                              const Destinations& destinations,
                              const CommunicationOptions& options) override;
@@ -94,6 +96,8 @@ class MultiWorkerExtended : public MirroredExtended {
   bool is_alone() const { return num_workers() == 1; }
   void join(std::chrono::milliseconds timeout, bool resumes);
   bool should_overlap() const;
+  // A run failed here, in whose calls other workers may wait.
+  void tell_workers(const Error& failure) const;
   CommunicationOptions completed(const CommunicationOptions& options) const {
     return options_.communication.merged_with(options);
   }
@@ -113,6 +117,7 @@ class MultiWorkerExtended : public MirroredExtended {
   const MultiWorkerOptions options_;
   const WorkerList workers_;
   bool is_newcomer_ = false;
+  std::atomic<int> runs_{0};  // of this worker, that have not ended
   const std::shared_ptr<MeetingClock> meetings_ = std::make_shared<MeetingClock>();
   WorkerCollectives together_{meetings_};
   std::unique_ptr<WorkerGroup> group_;  // null for one worker, as the next
