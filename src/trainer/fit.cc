@@ -91,12 +91,17 @@ void Fit::throw_failures(const std::exception_ptr& own) {
         fmt::join(failures, "; "));
 }
 
+// The folder tells one fit() of a program from the next. A backup keeps the callbacks' states by
+// number; without one, callbacks are each worker's own.
 std::string Fit::settings() const {
+  const std::string backup =
+      options_.backup.empty()
+          ? "none"
+          : fmt::format("'{}' of {} callbacks", options_.backup, options_.callbacks.size());
   return fmt::format(
       "epochs {}, steps_per_epoch {}, validation {}, backup {}, backup_steps {}, {} metrics",
-      options_.epochs, options_.steps_per_epoch, options_.validation ? "given" : "none",
-      options_.backup.empty() ? "none" : "given", options_.backup_steps,
-      impl_.options.metrics.size());
+      options_.epochs, options_.steps_per_epoch, options_.validation ? "given" : "none", backup,
+      options_.backup_steps, impl_.options.metrics.size());
 }
 
 int64_t Fit::agree_on_start() {
