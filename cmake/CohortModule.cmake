@@ -38,7 +38,5 @@ function(cohort_test name)
     target_link_libraries(${name} PRIVATE cohort_torch)
   endif()
   add_test(NAME ${name} COMMAND ${name})
-  # Members compare the lines that their calls come from.
-  set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}"
-                       ENVIRONMENT COHORT_CHECK_LOCKSTEP=1)
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}")
 endfunction()

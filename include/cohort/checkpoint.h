@@ -16,6 +16,7 @@
 
 #include "cohort/nn_layers.h"
 #include "cohort/session.h"
+#include "cohort/site.h"
 #include "cohort/tensor.h"
 #include "cohort/variable.h"
 
@@ -308,10 +309,10 @@ struct CheckpointOptions {
 //
 // Tensors are saved by path: "model/0/kernel". A strategy's variables are saved as one value each
 // and restored to any number of replicas, or to ordinary variables. Of several workers the chief
-// alone writes, but all call save() or write(): values may be made of all workers' together, and
-// what goes wrong on one of them is thrown on all. Use it outside
-// of replicas; save and restore are not for two threads at the same time. A handle: copies are the
-// same checkpoint.
+// alone writes, but all call save() or write() at the same place of the program and with the same
+// name, in whatever folder: values may be made of all workers' together, and what goes wrong on one
+// of them is thrown on all. Use it outside of replicas; save and restore are not for two threads at
+// the same time. A handle: copies are the same checkpoint.
 class Checkpoint {
  public:
   using Item = std::pair<std::string, Trackable>;
@@ -326,9 +327,9 @@ class Checkpoint {
 
   // Writes "prefix-n", where n counts the saves of this checkpoint, restored ones included, and
   // makes it the latest of its folder, whose list keeps those before. Returns it.
-  std::string save(std::string_view prefix);
+  std::string save(std::string_view prefix, Site site = Site::here());
   // Writes exactly there, and lists it nowhere.
-  std::string write(std::string_view prefix);
+  std::string write(std::string_view prefix, Site site = Site::here());
   // Gives every tracked object its value. Wrong dtypes and shapes are InvalidArgument, and then
   // nothing has changed.
   RestoreStatus restore(std::string_view prefix);
@@ -360,7 +361,7 @@ class CheckpointManager {
 
   // Saves "folder/name-number", the number being the checkpoint's save counter unless given, and
   // deletes what is more than enough. Returns the prefix.
-  std::string save(std::optional<int64_t> number = std::nullopt);
+  std::string save(std::optional<int64_t> number = std::nullopt, Site site = Site::here());
   // The last good one, as latest_checkpoint() finds it.
   std::optional<std::string> latest_checkpoint() const;
   std::vector<std::string> checkpoints() const;  // those kept, oldest first

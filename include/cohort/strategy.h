@@ -209,10 +209,15 @@ class StrategyExtended {
   virtual bool supports_replica_pipelines() const { return false; }
   // The sum over all workers, which call it together, once per step.
   virtual InputTotals sum_over_workers(const InputTotals& here) { return here; }
-  // What every worker gives, in the order of the workers, which call it together. Needed when one
-  // has no data from the beginning and only others can tell it what elements look like; a strategy
-  // without it gets an error there, on all workers.
-  virtual std::vector<std::string> gather_from_workers(const std::string& here) { return {here}; }
+  // What every worker gives, in the order of the workers, which call it together, all with the same
+  // `what`: what the texts are for. Workers can compare it, so that two exchanges do not mix.
+  // Needed when one has no data from the beginning and only others can tell it what elements look
+  // like; a strategy without it gets an error there, on all workers.
+  virtual std::vector<std::string> gather_from_workers(const std::string& here,
+                                                       const std::string& what);
+  // The sums over all workers, which call it together, all with the same `what`.
+  virtual std::vector<int64_t> sum_numbers(const std::vector<int64_t>& here,
+                                           const std::string& what);
   // The value that the worker with replica 0 gives, on all workers, which call it together.
   virtual Tensor from_first_worker(const Tensor& value) { return value; }
 
@@ -238,6 +243,11 @@ class StrategyExtended {
   virtual std::vector<Gradient> replica_all_reduce(ReplicaContext& context, ReduceOp op,
                                                    const std::vector<Gradient>& values,
                                                    const CommunicationOptions& options);
+  // The same for values some of which may be undefined, or rows, in some replicas and not in
+  // others.
+  virtual std::vector<Gradient> replica_all_reduce_gradients(ReplicaContext& context, ReduceOp op,
+                                                             const std::vector<Gradient>& values,
+                                                             const CommunicationOptions& options);
   virtual GatheredValue replica_all_gather(ReplicaContext& context, const Tensor& value, int axis,
                                            const CommunicationOptions& options);
   // In a replica: the sums over all replicas of the gradients of `variables`, which an optimizer

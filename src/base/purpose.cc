@@ -31,7 +31,7 @@ AdoptedPurpose::~AdoptedPurpose() { innermost = before_; }
 bool compares_sites() {
   static const bool is_on = [] {
     const char* const value = std::getenv("COHORT_CHECK_LOCKSTEP");
-    return value != nullptr && std::string_view(value) == "1";
+    return value == nullptr || std::string_view(value) != "0";
   }();
   return is_on;
 }

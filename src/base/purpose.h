@@ -43,8 +43,9 @@ class AdoptedPurpose {
   const CollectivePurpose* const before_;
 };
 
-// Whether members compare the sites too: COHORT_CHECK_LOCKSTEP=1. All members of a group must have
-// the same setting.
+// Whether this process compares the sites of calls too. COHORT_CHECK_LOCKSTEP=0 switches it off,
+// for programs that make one call from several places. A call without a site matches every site, so
+// members may have different settings.
 bool compares_sites();
 
 }  // namespace cohort::internal

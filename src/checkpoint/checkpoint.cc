@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/purpose.h"
 #include "base/raise.h"
 #include "base/worker_texts.h"
 #include "checkpoint/checkpoint_impl.h"
@@ -72,15 +73,19 @@ bool writes_here(const StrategyExtended* strategy) {
   return strategy == nullptr || strategy->should_checkpoint();
 }
 
-// What each worker says, by worker.
-std::vector<std::string> texts_of_all(StrategyExtended* strategy, const std::string& own) {
-  return strategy == nullptr ? std::vector{own} : strategy->gather_from_workers(own);
+// What each worker says of that checkpoint, by worker. Workers compare its name without the folder,
+// which may be each worker's own: the chief alone writes.
+std::vector<std::string> texts_of_all(StrategyExtended* strategy, const std::string& own,
+                                      const std::string& prefix, std::string_view what) {
+  if (strategy == nullptr) return {own};
+  const std::string name = prefix.substr(prefix.find_last_of('/') + 1);
+  return strategy->gather_from_workers(own, fmt::format("checkpoint '{}': {}", name, what));
 }
 
 // The program's own bytes as they are now. Several workers save those of each, since positions in
 // the data differ, and of common bytes the chief's. Throws on all workers what one of them met
 // before or meets here.
-void add_bytes(const TrackedState& state, StrategyExtended* strategy,
+void add_bytes(const TrackedState& state, StrategyExtended* strategy, const std::string& prefix,
                const std::exception_ptr& before, Snapshot& snapshot) {
   std::vector<std::string> own;
   const std::exception_ptr thrown = capture_exception([&] {
@@ -92,7 +97,8 @@ void add_bytes(const TrackedState& state, StrategyExtended* strategy,
   std::vector<std::string> outcomes;
   std::vector<std::vector<std::string>> bytes;
   for (const std::string& text :
-       texts_of_all(strategy, join_texts({outcome_text(thrown), join_texts(own)}))) {
+       texts_of_all(strategy, join_texts({outcome_text(thrown), join_texts(own)}), prefix,
+                    "the bytes of each worker")) {
     const std::vector<std::string> parts = split_texts(text);
     outcomes.push_back(parts.at(0));
     bytes.push_back(split_texts(parts.at(1)));
@@ -187,15 +193,16 @@ TrackedState CheckpointImpl::collect_all() const {
 
 // What fails on one worker alone must not keep it from what all do together: the failure is kept
 // until the workers tell each other how it went.
-void CheckpointImpl::save(const std::string& prefix, std::optional<int64_t> number,
+void CheckpointImpl::save(const std::string& prefix, std::optional<int64_t> number, Site site,
                           const std::function<void()>& written) {
   const PlainDispatch plain;
+  const CollectivePurpose purpose("checkpoint", site);
   const std::exception_ptr before = capture_exception([&] { queue_.wait(); });
   const int64_t counter = save_counter() + (number ? 1 : 0);
   const TrackedState state = collect_all();
   StrategyExtended* const strategy = state.strategy();
   Snapshot snapshot = snapshot_of(state);
-  add_bytes(state, strategy, before, snapshot);
+  add_bytes(state, strategy, prefix, before, snapshot);
   snapshot.add(kSaveCounter, Tensor::from(std::vector<int64_t>{counter}, Shape{}));
   const int64_t bytes = snapshot.bytes();
   const std::exception_ptr thrown = capture_exception([&] {
@@ -206,7 +213,9 @@ void CheckpointImpl::save(const std::string& prefix, std::optional<int64_t> numb
       if (written) written();
     });
   });
-  throw_first_failure("Checkpoint", thrown, texts_of_all(strategy, outcome_text(thrown)));
+  throw_first_failure(
+      "Checkpoint", thrown,
+      texts_of_all(strategy, outcome_text(thrown), prefix, "whether the chief wrote it"));
   set_save_counter(counter);
 }
 
@@ -250,16 +259,16 @@ Checkpoint& Checkpoint::track(const std::string& name, const Trackable& object) 
   return *this;
 }
 
-std::string Checkpoint::save(std::string_view prefix) {
+std::string Checkpoint::save(std::string_view prefix, Site site) {
   const int64_t number = impl_->save_counter() + 1;
   const std::string target = internal::full_prefix("Checkpoint", prefix, number);
-  impl_->save(target, number, [target] { internal::list_checkpoint(target); });
+  impl_->save(target, number, site, [target] { internal::list_checkpoint(target); });
   return target;
 }
 
-std::string Checkpoint::write(std::string_view prefix) {
+std::string Checkpoint::write(std::string_view prefix, Site site) {
   const std::string target = internal::full_prefix("Checkpoint", prefix, std::nullopt);
-  impl_->save(target, std::nullopt, nullptr);
+  impl_->save(target, std::nullopt, site, nullptr);
   return target;
 }
 

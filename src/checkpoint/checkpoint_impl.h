@@ -22,8 +22,8 @@ class CheckpointImpl {
   bool contains(const CheckpointImpl& other) const;
 
   // Takes the values now and writes them to `prefix`; then `written` is called, on the thread that
-  // wrote. With a number, that is the checkpoint's, and the save counts.
-  void save(const std::string& prefix, std::optional<int64_t> number,
+  // wrote. With a number, that is the checkpoint's, and the save counts. `site` asked for it.
+  void save(const std::string& prefix, std::optional<int64_t> number, Site site,
             const std::function<void()>& written);
   std::shared_ptr<RestoreState> restore(std::string_view prefix);
   static Trackable trackable(std::shared_ptr<const Tracked> tracked) {

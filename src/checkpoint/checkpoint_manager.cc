@@ -59,11 +59,11 @@ class CheckpointManagerImpl {
     if (folder_.empty()) raise(Code::InvalidArgument, "[CheckpointManager] the folder is empty");
   }
 
-  std::string save(std::optional<int64_t> given) {
+  std::string save(std::optional<int64_t> given, Site site) {
     CheckpointImpl& impl = *checkpoint_.impl_;
     const int64_t number = given.value_or(impl.save_counter() + 1);
     const std::string prefix = full_prefix("CheckpointManager", in_folder(folder_, name_), number);
-    impl.save(prefix, number, [books = books_, prefix] { books->add(prefix); });
+    impl.save(prefix, number, site, [books = books_, prefix] { books->add(prefix); });
     return prefix;
   }
 
@@ -95,7 +95,9 @@ CheckpointManager::CheckpointManager(const Checkpoint& checkpoint, std::string f
     : impl_(std::make_shared<internal::CheckpointManagerImpl>(checkpoint, std::move(folder),
                                                               options)) {}
 
-std::string CheckpointManager::save(std::optional<int64_t> number) { return impl_->save(number); }
+std::string CheckpointManager::save(std::optional<int64_t> number, Site site) {
+  return impl_->save(number, site);
+}
 
 std::optional<std::string> CheckpointManager::latest_checkpoint() const { return impl_->latest(); }
 std::vector<std::string> CheckpointManager::checkpoints() const { return impl_->checkpoints(); }

@@ -89,8 +89,10 @@ void set_purpose(Call& call) {
   const CollectivePurpose* const purpose = CollectivePurpose::current();
   if (purpose == nullptr || call.kind == CallKind::Meet) return;
   call.purpose = purpose->what();
-  call.file = purpose->site().file;
   call.line = purpose->site().line;
+  if (call.line == 0) return;
+  call.file = without_folders(purpose->site().file);
+  if (compares_sites()) call.site = mix(hash_text(call.file), static_cast<uint64_t>(call.line));
 }
 
 std::string describe_tensors(DType dtype, std::span<const Shape> shapes) {
@@ -115,8 +117,11 @@ uint64_t fingerprint(const Call& call) {
   if (call.pack != 0) hash = mix(hash, call.pack);
   if (!call.detail.empty()) hash = mix(hash, hash_text(call.detail));
   if (!call.purpose.empty()) hash = mix(hash, ~hash_text(call.purpose));
-  if (call.line == 0 || !compares_sites()) return hash;
-  return mix(hash, mix(hash_text(without_folders(call.file)), static_cast<uint64_t>(call.line)));
+  return hash;
+}
+
+bool agree(const Call& a, const Call& b) {
+  return same_site(a.site, b.site) && fingerprint(a) == fingerprint(b);
 }
 
 void write_call(const Call& call, MessageWriter& writer) {
@@ -126,7 +131,8 @@ void write_call(const Call& call, MessageWriter& writer) {
   writer.number(static_cast<uint64_t>(call.shape.rank()));
   for (const int64_t size : call.shape) writer.number(to_wire(size));
   writer.text(call.detail).number(call.on_gpu ? 1 : 0).number(call.pack);
-  writer.text(call.purpose).text(call.file).number(static_cast<uint64_t>(call.line));
+  writer.text(call.purpose).number(call.site);
+  writer.text(call.file).number(static_cast<uint64_t>(call.line));
 }
 
 Call read_call(MessageReader& reader) {
@@ -142,6 +148,7 @@ Call read_call(MessageReader& reader) {
   call.on_gpu = reader.number(1) != 0;
   call.pack = reader.number();
   call.purpose = reader.text();
+  call.site = reader.number();
   call.file = reader.text();
   call.line = static_cast<int>(reader.number(INT32_MAX));
   return call;

@@ -38,10 +38,11 @@ struct Call {
   bool on_gpu = false;       // where the values are
   uint64_t pack = 0;         // that the values lie in: the number of the call that made it; 0: none
   uint64_t number = 0;       // in the order of the group's calls; the first meeting is 0
-  // Where in the program it was asked for; line 0: not known. Compared when compares_sites().
-  std::string file = {};
-  int line = 0;
+  // A hash of where in the program it was asked for; must agree, but 0 agrees with all others.
+  uint64_t site = 0;
   // Not compared:
+  std::string file = {};  // of the site, without folders
+  int line = 0;           // 0: not known
   Deadline deadline = Deadline::max();
 
   int64_t count() const { return shape.num_elements(); }
@@ -59,8 +60,11 @@ std::string describe_tensors(DType dtype, std::span<const Shape> shapes);
 // that starts again meets others that recover.
 void set_purpose(Call& call);
 
-// Of everything that must agree, but the number.
+// Of everything that must agree, but the number and the site.
 uint64_t fingerprint(const Call& call);
+inline bool same_site(uint64_t a, uint64_t b) { return a == b || a == 0 || b == 0; }
+// Whether two members' calls may be one.
+bool agree(const Call& a, const Call& b);
 
 void write_call(const Call& call, MessageWriter& writer);
 Call read_call(MessageReader& reader);

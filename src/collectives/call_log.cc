@@ -22,7 +22,7 @@ std::optional<CallLog::Difference> CallLog::begin(const Call& mine) {
   std::optional<Difference> difference;
   while (!announced_.empty() && announced_.begin()->first.first <= mine.number) {
     const auto& [key, theirs] = *announced_.begin();
-    if (key.first == mine.number && !difference && fingerprint(theirs) != fingerprint(mine)) {
+    if (key.first == mine.number && !difference && !agree(theirs, mine)) {
       difference = Difference{mine, key.second, theirs};
     }
     announced_.erase(announced_.begin());
@@ -49,7 +49,7 @@ std::optional<CallLog::Difference> CallLog::announced(int other, const Call& the
   }
   const Call& mine = recent_[theirs.number % kRemembered];
   const bool forgotten = mine.number != theirs.number;
-  if (forgotten || fingerprint(theirs) == fingerprint(mine)) return std::nullopt;
+  if (forgotten || agree(theirs, mine)) return std::nullopt;
   return Difference{mine, other, theirs};
 }
 
@@ -69,6 +69,12 @@ std::optional<CallLog::Refusal> CallLog::refusal(uint64_t number,
     if (refusal.number <= number && refusal.when <= before) return refusal;
   }
   return std::nullopt;
+}
+
+std::optional<CallLog::Refusal> CallLog::refusal_of(int other) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = refusals_.find(other);
+  return found != refusals_.end() ? std::optional(found->second) : std::nullopt;
 }
 
 uint64_t CallLog::begun() const {

@@ -39,6 +39,9 @@ class CallLog {
   // Somebody's of that call, or one before, who has announced no other in its place for so long.
   std::optional<Refusal> refusal(uint64_t number, std::chrono::nanoseconds age) const;
 
+  // That member's last one, in whose place it has announced no other.
+  std::optional<Refusal> refusal_of(int other) const;
+
   // How many calls have begun; the last of them.
   uint64_t begun() const;
   Call last() const;

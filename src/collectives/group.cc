@@ -125,12 +125,16 @@ uint64_t CollectiveGroup::count_subgroup(const std::vector<int>& ranks) {
 
 bool CollectiveGroup::check(const std::optional<CallLog::Difference>& difference) {
   if (!difference) return true;
+  const auto& [mine, other, theirs] = *difference;
+  const bool by_site_alone = fingerprint(mine) == fingerprint(theirs);
   fail({.code = Code::FailedPrecondition,
         .message = fmt::format(
             "[Collective] call {} differs: {} makes {}, {} makes {}; every member must make the "
-            "same calls in the same order",
-            difference->mine.number, describe(rank_), to_string(difference->mine),
-            describe(difference->other), to_string(difference->theirs)),
+            "same calls in the same order{}",
+            mine.number, describe(rank_), to_string(mine), describe(other), to_string(theirs),
+            by_site_alone ? "; make the call at one place in the program, or set "
+                            "COHORT_CHECK_LOCKSTEP=0 for all tasks"
+                          : ""),
         .origin = name_of(rank_)});
   return false;
 }
@@ -185,15 +189,23 @@ void CollectiveGroup::differ(const Call& call, int rank) {
 
 void CollectiveGroup::throw_if_refused(const Call& call) {
   const auto refusal = log_.refusal(call.number, settings_.refusal_time);
-  if (!refusal) return;
-  fail({.code = Code::FailedPrecondition,
-        .message = fmt::format(
-            "[Collective] call {} differs: {} makes {}, {} was asked for one that cannot be: {}; "
-            "every member must make the same calls in the same order",
-            refusal->number, describe(rank_), to_string(call), describe(refusal->other),
-            refusal->why),
-        .origin = name_of(rank_)});
+  if (!refusal || refusal->number == refused_) return;
+  fail(status_of(*refusal));
   throw_if_over(call.number);
+}
+
+Status CollectiveGroup::status_of(const CallLog::Refusal& refusal) const {
+  const Call last = log_.last();
+  const std::string mine = last.number == refusal.number
+                               ? fmt::format("{} makes {}, ", describe(rank_), to_string(last))
+                               : "";
+  return {
+      .code = Code::FailedPrecondition,
+      .message = fmt::format(
+          "[Collective] call {} differs: {}{} was asked for one that cannot be: {}; every member "
+          "must make the same calls in the same order",
+          refusal.number, mine, describe(refusal.other), refusal.why),
+      .origin = name_of(rank_)};
 }
 
 void CollectiveGroup::send_tagged(int to, uint32_t tag, const Tensor& value) {

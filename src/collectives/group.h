@@ -78,7 +78,8 @@ class CollectiveGroup : public Links::Receiver,
   void start(std::function<void(uint64_t number)> work);
   // This member was asked for a call that cannot be, and has not made it. The others are told, who
   // may have made theirs: unless this one makes another in its place within
-  // settings().refusal_time, the group is closed for all.
+  // settings().refusal_time, the group is closed for all. A member that has refused the same call
+  // goes on to wait.
   void refuse(const std::string& why);
   // How many groups of these members were made of this one before.
   uint64_t count_subgroup(const std::vector<int>& ranks);
@@ -150,6 +151,9 @@ class CollectiveGroup : public Links::Receiver,
   void run_checked(Call& call, const std::function<void()>& body);
   void await_turn(const Call& call);
   void throw_if_refused(const Call& call);
+  Status status_of(const CallLog::Refusal& refusal) const;
+  // Why that member, which is gone, did not make the call; nullopt when it did not say.
+  std::optional<Status> refusal_of(int rank, uint64_t call) const;
 
   // Who is missing, in waiting.cc.
   struct Missing {

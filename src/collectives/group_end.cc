@@ -17,8 +17,16 @@ void CollectiveGroup::throw_if_over(uint64_t call) const {
     raise(Code::FailedPrecondition, "[Collective] {} has left the group", describe(rank_));
   }
   for (const auto& [rank, calls] : left_) {
-    if (calls <= call) throw_left(rank, calls);
+    if (calls > call) continue;
+    if (const auto refusal = refusal_of(rank, call)) throw Error(*refusal);
+    throw_left(rank, calls);
   }
+}
+
+std::optional<Status> CollectiveGroup::refusal_of(int rank, uint64_t call) const {
+  const auto refusal = log_.refusal_of(rank);
+  const bool explains = refusal && refusal->number <= call && refusal->number != refused_;
+  return explains ? std::optional(status_of(*refusal)) : std::nullopt;
 }
 
 void CollectiveGroup::throw_if_left(int rank) const {
@@ -56,6 +64,7 @@ void CollectiveGroup::lost(int member, const Status& why) {
     const std::lock_guard lock(mutex_);
     if (left_.contains(rank)) return;
   }
+  if (const auto refusal = refusal_of(rank, UINT64_MAX)) return fail(*refusal);
   fail({.code = Code::Unavailable,
         .message = fmt::format("[Collective] lost {}; the group is closed, make a new one to go on",
                                describe(rank)),

@@ -18,7 +18,7 @@
 namespace cohort::internal {
 namespace {
 
-constexpr uint64_t kProtocol = 3;
+constexpr uint64_t kProtocol = 4;
 
 // What a member tells the others of itself.
 struct Introduction {

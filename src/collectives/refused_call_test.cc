@@ -43,6 +43,34 @@ TEST_P(RefusedCall, IsNamedOnEveryMember) {
   EXPECT_ERROR(Code::FailedPrecondition, "rank 1 (task 1)", group[1].barrier());
 }
 
+// Whoever waits for the member does not take it for a lost one, which may come back.
+TEST_P(RefusedCall, IsNamedWhenTheMemberLeavesAtOnce) {
+  std::vector<Communicator> group = make_group(3, GetParam());
+  const std::vector<Status> statuses = run_members(3, [&](int rank) {
+    Communicator& member = group[static_cast<size_t>(rank)];
+    const Status status =
+        capture_status([&] { member.reduce_scatter(ones_of(rank == 1 ? 4 : 3)); });
+    if (rank == 1) member.close();
+    throw_if_error(status);
+  });
+  EXPECT_EQ(statuses[1].code, Code::InvalidArgument) << statuses[1].to_string();
+  for (const size_t rank : {size_t{0}, size_t{2}}) {
+    EXPECT_EQ(statuses[rank].code, Code::FailedPrecondition) << statuses[rank].to_string();
+    EXPECT_NE(statuses[rank].message.find("do not make 3 equal parts"), std::string::npos)
+        << statuses[rank].message;
+  }
+}
+
+// One of them is late with the next call, for longer than a refusal alone would be waited for.
+TEST_P(RefusedCall, OfAllMembersMayBeFollowedByALateOne) {
+  std::vector<Communicator> group = make(3);
+  on_each(group, [](Communicator& member) {
+    EXPECT_ERROR(Code::InvalidArgument, "not string", member.all_reduce(Tensor({"a"})));
+    if (member.rank() == 2) std::this_thread::sleep_for(milliseconds(500));
+    EXPECT_EQ(member.all_reduce(ones_of(3)).at<float>({0}), 3);
+  });
+}
+
 // Somebody else is late: that must not be taken for it.
 TEST_P(RefusedCall, MayBeFollowedByAnotherOne) {
   std::vector<Communicator> group = make(3);
@@ -94,11 +122,11 @@ TEST_P(RefusedCall, OfAnotherPurposeIsNamedOnEveryMember) {
   }
 }
 
-// Unless the program asks for it: COHORT_CHECK_LOCKSTEP=1.
-TEST_P(RefusedCall, LinesOfOnePurposeMayDiffer) {
+// Unless COHORT_CHECK_LOCKSTEP=0 lets the lines differ.
+TEST_P(RefusedCall, FromAnotherLineIsNamedOnEveryMember) {
   std::vector<Communicator> group = make(2);
   const std::vector<Status> statuses = run_members(2, [&](int rank) {
-    const internal::CollectivePurpose purpose("reduce", {"steps.cc", 10 + rank});
+    const internal::CollectivePurpose purpose("reduce", {"/src/steps.cc", 10 + rank});
     const internal::CollectivePurpose inside("gather");
     EXPECT_EQ(group[static_cast<size_t>(rank)].all_reduce(ones_of(3)).at<float>({0}), 2);
   });
@@ -106,9 +134,31 @@ TEST_P(RefusedCall, LinesOfOnePurposeMayDiffer) {
   for (const Status& status : statuses) {
     EXPECT_EQ(status.code, expected) << status.to_string();
     if (status.ok()) continue;
-    EXPECT_NE(status.message.find("for gather at steps.cc:10"), std::string::npos);
-    EXPECT_NE(status.message.find("for gather at steps.cc:11"), std::string::npos);
+    for (const char* const part : {"for gather at steps.cc:10", "for gather at steps.cc:11",
+                                   "set COHORT_CHECK_LOCKSTEP=0 for all tasks"}) {
+      EXPECT_NE(status.message.find(part), std::string::npos) << part << " in " << status.message;
+    }
   }
+}
+
+TEST_P(RefusedCall, IsNotOneOfTheSameFileInAnotherFolder) {
+  std::vector<Communicator> group = make(2);
+  on_each(group, [](Communicator& member) {
+    const internal::CollectivePurpose purpose(
+        "reduce", {member.rank() == 0 ? "/home/a/steps.cc" : "steps.cc", 10});
+    EXPECT_EQ(member.all_reduce(ones_of(3)).at<float>({0}), 2);
+  });
+}
+
+// As those of a member that does not compare lines.
+TEST_P(RefusedCall, IsNotOneWithoutALine) {
+  std::vector<Communicator> group = make(3);
+  on_each(group, [](Communicator& member) {
+    const internal::CollectivePurpose purpose(
+        "reduce", member.rank() == 1 ? Site{} : Site{.file = "steps.cc", .line = 10});
+    EXPECT_EQ(member.all_reduce(ones_of(3)).at<float>({0}), 3);
+    EXPECT_EQ(member.all_gather(ones_of(1)).shape(), Shape({3}));
+  });
 }
 
 }  // namespace

@@ -12,6 +12,7 @@ SharedBoard::SharedBoard(CollectiveGroup& group, MemberSlot* slots)
 void SharedBoard::begin(const Call& call) {
   MemberSlot::Coming& coming = own().coming;
   coming.fingerprints[call.number % 2].store(fingerprint(call), std::memory_order_relaxed);
+  coming.sites[call.number % 2].store(call.site, std::memory_order_relaxed);
   coming.calls.store(call.number + 1, std::memory_order_release);
 }
 
@@ -22,7 +23,8 @@ void SharedBoard::meet(const Call& call) {
     const MemberSlot::Coming& coming = slots_[rank].coming;
     await(call, rank, coming.calls, call.number + 1);
     // A member gets at most one call ahead of others before it has to wait for them.
-    if (coming.fingerprints[call.number % 2].load(std::memory_order_relaxed) != mine) {
+    if (coming.fingerprints[call.number % 2].load(std::memory_order_relaxed) != mine ||
+        !same_site(coming.sites[call.number % 2].load(std::memory_order_relaxed), call.site)) {
       group_.differ(call, rank);
     }
   }

@@ -14,6 +14,7 @@ struct MemberSlot {
   struct alignas(128) Coming {
     std::atomic<uint64_t> calls;  // begun
     std::array<std::atomic<uint64_t>, 2> fingerprints;
+    std::array<std::atomic<uint64_t>, 2> sites;
     std::atomic<uint64_t> staged;  // rounds whose values are there
   } coming;
   struct alignas(128) Going {

@@ -29,8 +29,9 @@ BackupReport BackupAndRestore::run(const DistributedDataset& data, const Step& s
 
 void BackupAndRestore::train(const DistributedDataset& data, const Step& step) {
   std::optional<DistributedIterator> iterator;
-  backup_->share(
-      [&] { iterator.emplace(position_.empty() ? data.iterator() : data.iterator(position_)); });
+  backup_->share("whether the data begins", [&] {
+    iterator.emplace(position_.empty() ? data.iterator() : data.iterator(position_));
+  });
   while (const auto element = iterator->next_optional()) {
     step(*element);
     ++report_.steps;

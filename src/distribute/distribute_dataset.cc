@@ -66,7 +66,9 @@ DistributedInput input_of(Strategy& strategy, const InputOptions& options) {
       .sum_over_workers =
           [&extended](const InputTotals& here) { return extended.sum_over_workers(here); },
       .gather_from_workers =
-          [&extended](const std::string& here) { return extended.gather_from_workers(here); }};
+          [&extended](const std::string& here, const std::string& what) {
+            return extended.gather_from_workers(here, what);
+          }};
   const bool moved = options.fetch_to_device || options.place_dataset_on_device;
   for (const std::string& device : extended.input_devices()) {
     const bool stays = !moved || device.empty();

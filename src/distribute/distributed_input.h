@@ -31,7 +31,8 @@ struct DistributedInput {
   std::function<std::shared_ptr<const DistributedInput>()> rebuild = {};
   // See StrategyExtended.
   std::function<InputTotals(const InputTotals&)> sum_over_workers = {};
-  std::function<std::vector<std::string>(const std::string&)> gather_from_workers = {};
+  std::function<std::vector<std::string>(const std::string& here, const std::string& what)>
+      gather_from_workers = {};
 
   size_t replicas() const { return devices.size(); }
   bool several_workers() const { return context.num_input_pipelines() > 1; }

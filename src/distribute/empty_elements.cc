@@ -29,7 +29,7 @@ void DistributedInputIterator::learn_empty_element() {
   data::internal::StateWriter own;
   const bool known = capture_status([&] { own.element(empty_element()); }).ok();
   const std::vector<std::string> all =
-      input_->gather_from_workers(known ? sealed(own) : std::string());
+      input_->gather_from_workers(known ? sealed(own) : std::string(), "an empty element");
   const bool of_all = static_cast<int>(all.size()) == input_->context.num_input_pipelines();
   for (size_t worker = 0; of_all && worker < all.size(); ++worker) {
     if (all[worker].empty()) continue;

@@ -171,7 +171,8 @@ InputTerms agree_on_terms(const DistributedInput& input, const InputSource& sour
                           const OwnTerms& own) {
   const Letter here = letter_of(source, own);
   std::vector<Letter> all;
-  for (const std::string& text : input.gather_from_workers(written(here))) {
+  for (const std::string& text :
+       input.gather_from_workers(written(here), "the start of a walk over the data")) {
     all.push_back(read(text));
   }
   check_failures(all, here.own.failure);

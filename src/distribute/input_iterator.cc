@@ -140,7 +140,7 @@ InputTotals DistributedInputIterator::totals_of_all_workers(const Status& drawin
 
 void DistributedInputIterator::hear_of_failures(const Status& drawing) const {
   const std::vector<std::string> told =
-      input_->gather_from_workers(drawing.ok() ? "" : drawing.to_string());
+      input_->gather_from_workers(drawing.ok() ? "" : drawing.to_string(), "failures of input");
   if (!drawing.ok()) return;  // and throws its own
   std::vector<std::string> failures;
   for (size_t worker = 0; worker < told.size(); ++worker) {

@@ -1,5 +1,7 @@
 #include "distribute/mirrored_extended.h"
 
+#include <algorithm>
+
 #include "distribute/context.h"
 #include "distribute/replica_reductions.h"
 #include "distribute/undistributed.h"
@@ -29,6 +31,9 @@ DistributedValue MirroredExtended::reduce_to(ReduceOp op, const DistributedValue
 std::vector<DistributedValue> MirroredExtended::batch_reduce_to(
     ReduceOp op, std::span<const ReduceRequest> requests, const CommunicationOptions& options) {
   require_cross_replica_or_default(strategy(), "batch_reduce_to");
+  if (std::ranges::any_of(requests, is_common, &ReduceRequest::value)) {
+    return StrategyExtended::batch_reduce_to(op, requests, options);
+  }
   return cross_device_ops_->batch_reduce(op, requests, options);
 }
 

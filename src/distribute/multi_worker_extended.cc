@@ -42,12 +42,11 @@ std::string describe(const MultiWorkerOptions& options) {
   const GuardOptions& guards = options.guards;
   return fmt::format(
       "guards (divergence {} every {} steps, non_finite {}, lone_writes {}), bytes_per_pack {}, "
-      "overlap {}, COHORT_CHECK_LOCKSTEP {}",
+      "overlap {}",
       static_cast<int>(guards.divergence), guards.divergence_interval,
       static_cast<int>(guards.non_finite), static_cast<int>(guards.lone_writes),
       options.communication.bytes_per_pack,
-      options.overlap ? (*options.overlap ? "on" : "off") : "by itself",
-      compares_sites() ? "on" : "off");
+      options.overlap ? (*options.overlap ? "on" : "off") : "by itself");
 }
 
 // Inside of a replica of a multi-worker strategy whose variables these are.
@@ -60,6 +59,17 @@ GradientListener* listener_of_replica(const std::vector<Variable>& sources) {
       extended != nullptr && VariableAccess::impl(sources[0])->strategy == &replica->strategy();
   return is_ours ? extended->gradient_listener(replica->local_replica()) : nullptr;
 }
+
+class RunCount {
+ public:
+  explicit RunCount(std::atomic<int>& runs) : runs_(runs) { ++runs_; }
+  ~RunCount() { --runs_; }
+  RunCount(const RunCount&) = delete;
+  RunCount& operator=(const RunCount&) = delete;
+
+ private:
+  std::atomic<int>& runs_;
+};
 
 }  // namespace
 
@@ -188,14 +198,44 @@ std::vector<int64_t> MultiWorkerExtended::sum_numbers(const std::vector<int64_t>
       .to_vector<int64_t>();
 }
 
-std::vector<std::string> MultiWorkerExtended::gather_from_workers(const std::string& here) {
+std::vector<std::string> MultiWorkerExtended::gather_from_workers(const std::string& here,
+                                                                  const std::string& what) {
   if (is_alone()) return {here};
+  const MeetingClock::Scope meeting(*meetings_);
+  const CollectivePurpose purpose(what);
   Communicator workers = group_->communicator();
-  return texts_of_workers(workers, here);
+  return texts_of_workers(workers, here, collective_options(options_.communication));
 }
 
 Tensor MultiWorkerExtended::from_first_worker(const Tensor& value) {
   return is_alone() ? value : together_.from_first(value, options_.communication);
+}
+
+void MultiWorkerExtended::call_for_each_replica(const std::function<void(ReplicaContext&)>& body) {
+  const RunCount run(runs_);
+  try {
+    MirroredExtended::call_for_each_replica(body);
+  } catch (const Error& error) {
+    if (!is_alone()) tell_workers(error);
+    throw;
+  }
+}
+
+// After other errors a worker may be started again, and the others wait for it.
+void MultiWorkerExtended::tell_workers(const Error& failure) const {
+  const Code code = failure.code();
+  if (code != Code::InvalidArgument && code != Code::FailedPrecondition &&
+      code != Code::Unimplemented) {
+    return;
+  }
+  CollectiveGroup& group = CollectiveAccess::group(group_->communicator());
+  if (runs_ == 1) return group.refuse(failure.message());
+  // The calls of another run could be taken for those of this one.
+  group.fail({.code = Code::FailedPrecondition,
+              .message = fmt::format("[run] {} failed in one of {} runs at the same time: {}",
+                                     workers_.own().name, runs_.load(), failure.message()),
+              .origin = workers_.own().name,
+              .cause = std::make_shared<Status>(failure.status())});
 }
 
 Variable MultiWorkerExtended::create_variable(const NextCreator& next,

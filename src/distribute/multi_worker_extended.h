@@ -38,10 +38,14 @@ class MultiWorkerExtended : public MirroredExtended {
   bool supports_replica_pipelines() const override { return false; }
   InputContext input_context() const override;
   InputTotals sum_over_workers(const InputTotals& here) override;
-  std::vector<std::string> gather_from_workers(const std::string& here) override;
+  std::vector<std::string> gather_from_workers(const std::string& here,
+                                               const std::string& what) override;
+  std::vector<int64_t> sum_numbers(const std::vector<int64_t>& here,
+                                   const std::string& what) override;
   Tensor from_first_worker(const Tensor& value) override;
 
   Variable create_variable(const NextCreator& next, const VariableRequest& request) override;
+  void call_for_each_replica(const std::function<void(ReplicaContext&)>& body) override;
   DistributedValue reduce_to(ReduceOp op, const DistributedValue& value,
                              const Destinations& destinations,
                              const CommunicationOptions& options) override;
@@ -53,6 +57,9 @@ class MultiWorkerExtended : public MirroredExtended {
   std::vector<Gradient> replica_all_reduce(ReplicaContext& context, ReduceOp op,
                                            const std::vector<Gradient>& values,
                                            const CommunicationOptions& options) override;
+  std::vector<Gradient> replica_all_reduce_gradients(ReplicaContext& context, ReduceOp op,
+                                                     const std::vector<Gradient>& values,
+                                                     const CommunicationOptions& options) override;
   GatheredValue replica_all_gather(ReplicaContext& context, const Tensor& value, int axis,
                                    const CommunicationOptions& options) override;
   Gradients replica_sum_gradients(ReplicaContext& context, const Gradients& own,
@@ -63,8 +70,6 @@ class MultiWorkerExtended : public MirroredExtended {
   int worker_id() const { return workers_.self; }
   bool is_chief() const { return workers_.is_chief; }
   Communicator communicator() const;
-  // The sums over all workers, which call it together and compare `what` the numbers are.
-  std::vector<int64_t> sum_numbers(const std::vector<int64_t>& here, const std::string& what);
 
   // Whether `holds`, a boolean scalar, is true on all workers, which call it together.
   Tensor on_all_workers(const Tensor& holds);
@@ -79,11 +84,6 @@ class MultiWorkerExtended : public MirroredExtended {
   // This process came to workers that had trained before, and now has their values. Until then,
   // variables are made without the others.
   void end_newcomer() { is_newcomer_ = false; }
-  // In a replica: as replica_all_reduce(), of values some of which may be undefined, or rows, in
-  // some replicas and not in others.
-  std::vector<Gradient> all_reduce_gradients(ReplicaContext& context, ReduceOp op,
-                                             const std::vector<Gradient>& values,
-                                             const CommunicationOptions& options);
   // In a replica: the gradients of every worker, where an optimizer had better add them up itself;
   // else empty. All workers call it.
   std::vector<Gradients> gradient_terms(const Gradients& own,
@@ -99,6 +99,8 @@ class MultiWorkerExtended : public MirroredExtended {
   bool is_alone() const { return num_workers() == 1; }
   void join(std::chrono::milliseconds timeout, bool resumes);
   bool should_overlap() const;
+  // A run failed here, in whose calls other workers may wait.
+  void tell_workers(const Error& failure) const;
   CommunicationOptions completed(const CommunicationOptions& options) const {
     return options_.communication.merged_with(options);
   }
@@ -118,6 +120,7 @@ class MultiWorkerExtended : public MirroredExtended {
   const MultiWorkerOptions options_;
   const WorkerList workers_;
   bool is_newcomer_ = false;
+  std::atomic<int> runs_{0};  // of this worker, that have not ended
   const std::shared_ptr<MeetingClock> meetings_ = std::make_shared<MeetingClock>();
   WorkerCollectives together_{meetings_};
   std::unique_ptr<WorkerGroup> group_;  // null for one worker, as the next

@@ -236,6 +236,28 @@ TEST(MultiWorkerCheckpoint, OneWorkerRestoresAlone) {
   });
 }
 
+// The chief's sum would be of its accuracy and the other worker's next loss.
+TEST(MultiWorkerGuards, FindASumThatOnlyTheChiefMakes) {
+  const auto statuses = run_workers(2, [](MultiWorkerMirroredStrategy& strategy) {
+    const auto loss = strategy.run([] { return Tensor(0.5f); });
+    const auto accuracy = strategy.run([] { return Tensor(1.f); });
+    for (int pass = 0; pass < 3; ++pass) {
+      strategy.reduce(ReduceOp::Sum, loss);
+      if (strategy.is_chief()) strategy.reduce(ReduceOp::Sum, accuracy);
+    }
+  });
+  for (const Status& status : statuses) {
+    EXPECT_EQ(status.code, Code::FailedPrecondition) << status.to_string();
+    EXPECT_NE(status.message.find("make the call at one place"), std::string::npos)
+        << status.message;
+    const size_t first = status.message.find(" for reduce at multi_worker_guards_test.cc:");
+    EXPECT_NE(first, std::string::npos) << status.message;
+    EXPECT_NE(status.message.find(" for reduce at multi_worker_guards_test.cc:", first + 1),
+              std::string::npos)
+        << status.message;
+  }
+}
+
 TEST(MultiWorkerCheckpoint, TheChiefWritesAndAllRestore) {
   const TemporaryFolder folder;
   on_workers(

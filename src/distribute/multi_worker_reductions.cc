@@ -1,9 +1,12 @@
 // How MultiWorkerExtended reduces and gathers: what the replicas of this worker have first, then
 // what the workers have.
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <numeric>
 
+#include "base/purpose.h"
 #include "cohort/ops.h"
 #include "collectives/access.h"
 #include "collectives/dense.h"
@@ -63,6 +66,23 @@ void give_sums(const std::vector<Gradient>& sums, const ReplicaCalls& calls,
   }
 }
 
+// The copies are equal on all workers, so that each knows the result.
+bool is_common_to_workers(const ReduceRequest& request) {
+  return is_common(request.value) && !is_of_this_worker(request.value);
+}
+
+// " of one value per worker": which of the values are that; "" when none is.
+std::string describe_values_of_workers(std::span<const ReduceRequest> requests) {
+  std::vector<size_t> positions;
+  for (size_t i = 0; i < requests.size(); ++i) {
+    if (is_of_this_worker(requests[i].value)) positions.push_back(i);
+  }
+  if (positions.empty()) return "";
+  if (requests.size() == 1) return " of one value per worker";
+  return fmt::format(" of {} values, of which numbers {} are one per worker", requests.size(),
+                     fmt::join(positions, ", "));
+}
+
 }  // namespace
 
 DistributedValue MultiWorkerExtended::reduce_to(ReduceOp op, const DistributedValue& value,
@@ -70,30 +90,40 @@ DistributedValue MultiWorkerExtended::reduce_to(ReduceOp op, const DistributedVa
                                                 const CommunicationOptions& options) {
   if (is_alone()) return MirroredExtended::reduce_to(op, value, destinations, options);
   require_cross_replica_or_default(strategy(), "reduce_to");
-  if (!is_of_this_worker(value)) {
-    if (auto common = reduce_undistributed(op, value, destinations, cross_device_ops(),
-                                           num_replicas_in_sync())) {
-      return *std::move(common);
-    }
-  }
   const ReduceRequest request{value, destinations};
-  return batch_reduce_to(op, {&request, 1}, options)[0];
+  if (!is_common_to_workers(request)) return batch_reduce_to(op, {&request, 1}, options)[0];
+  return *or_refuse(CollectiveAccess::group(group_->communicator()), [&] {
+    return reduce_undistributed(op, value, destinations, cross_device_ops(),
+                                num_replicas_in_sync());
+  });
 }
 
 std::vector<DistributedValue> MultiWorkerExtended::batch_reduce_to(
     ReduceOp op, std::span<const ReduceRequest> requests, const CommunicationOptions& options) {
   if (is_alone()) return MirroredExtended::batch_reduce_to(op, requests, options);
   require_cross_replica_or_default(strategy(), "batch_reduce_to");
+  if (std::any_of(requests.begin(), requests.end(), is_common_to_workers)) {
+    return StrategyExtended::batch_reduce_to(op, requests, options);
+  }
+  // Values of workers and values of replicas are counted differently, so the workers compare which
+  // ones they have.
+  const std::string of_workers = describe_values_of_workers(requests);
+  const CollectivePurpose* const outer = CollectivePurpose::current();
+  std::optional<CollectivePurpose> purpose;
+  if (outer == nullptr || !of_workers.empty()) {
+    purpose.emplace((outer != nullptr ? outer->what() : "reduce") + of_workers);
+  }
   const CommunicationOptions how = completed(options);
   const ReduceOp inside = op == ReduceOp::Mean ? ReduceOp::Sum : op;
   std::vector<ReduceRequest> here;
   for (const ReduceRequest& request : requests) {
     here.push_back({contributions(request.value), request.destinations.devices()[0]});
   }
+  const std::vector<DistributedValue> local =
+      or_refuse(CollectiveAccess::group(group_->communicator()),
+                [&] { return cross_device_ops().batch_reduce(inside, here, how); });
   std::vector<Gradient> totals;
-  for (const DistributedValue& local : cross_device_ops().batch_reduce(inside, here, how)) {
-    totals.push_back(local[0]);
-  }
+  for (const DistributedValue& each : local) totals.push_back(each[0]);
   totals = together_.reduce(inside, totals, how);
   std::vector<DistributedValue> results;
   for (size_t i = 0; i < totals.size(); ++i) {
@@ -110,8 +140,9 @@ DistributedValue MultiWorkerExtended::gather_to(const DistributedValue& value,
   if (is_alone()) return MirroredExtended::gather_to(value, destinations, axis, options);
   require_cross_replica_or_default(strategy(), "gather_to");
   const CommunicationOptions how = completed(options);
-  const DistributedValue local =
-      cross_device_ops().gather(contributions(value), destinations.devices()[0], axis, how);
+  const DistributedValue local = or_refuse(CollectiveAccess::group(group_->communicator()), [&] {
+    return cross_device_ops().gather(contributions(value), destinations.devices()[0], axis, how);
+  });
   const Tensor all = together_.gather(local[0].dense(), axis, how);
   return cross_device_ops().broadcast(all, destinations);
 }
@@ -130,8 +161,7 @@ void MultiWorkerExtended::meet(ReplicaContext& context, ReplicaCall& own,
       context.local_replica(), call,
       [&](std::span<void* const> owns) {
         const ReplicaCalls calls(owns);
-        // Other workers, which may make the call, would wait for this one.
-        or_refuse(CollectiveAccess::group(group_->communicator()), [&] { calls.check_same(); });
+        calls.check_same();
         const AdoptedPurpose of_the_first(calls[0].purpose);  // whichever replica this is
         once(calls);
       },
@@ -147,7 +177,7 @@ std::vector<Gradient> MultiWorkerExtended::replica_all_reduce(ReplicaContext& co
   return std::move(own.results);
 }
 
-std::vector<Gradient> MultiWorkerExtended::all_reduce_gradients(
+std::vector<Gradient> MultiWorkerExtended::replica_all_reduce_gradients(
     ReplicaContext& context, ReduceOp op, const std::vector<Gradient>& values,
     const CommunicationOptions& options) {
   if (is_alone()) return MirroredExtended::replica_all_reduce(context, op, values, options);

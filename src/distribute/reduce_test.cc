@@ -201,6 +201,17 @@ TEST_F(Reduce, BatchesComeBackInOrderWhateverIsInThem) {
   EXPECT_EQ(sums[2].devices(), std::vector<std::string>{canonical_device("CPU:1")});
 }
 
+TEST_F(Reduce, BatchesRefuseTheSumOfAMirroredValue) {
+  const DistributedValue same(Kind::Mirrored, {Tensor({3.f}), Tensor({3.f})});
+  const std::vector<ReduceRequest> requests{{per_replica({Tensor({1.f}), Tensor({2.f})}), "CPU:0"},
+                                            {same, "CPU:0"}};
+  EXPECT_ERROR(Code::InvalidArgument, "the same for all of them",
+               two_.extended().batch_reduce_to(ReduceOp::Sum, requests));
+  const auto means = two_.extended().batch_reduce_to(ReduceOp::Mean, requests);
+  EXPECT_EQ(means[0][0].dense().to<float>(), 1.5f);
+  EXPECT_EQ(means[1][0].dense().to<float>(), 3.f);
+}
+
 // --- update
 
 TEST_F(Reduce, UpdateGivesEachCopyItsPart) {

@@ -7,7 +7,6 @@
 #include "distribute/check_components.h"
 #include "distribute/context.h"
 #include "distribute/merge_point.h"
-#include "distribute/multi_worker_extended.h"
 #include "distribute/reduce_tensors.h"
 #include "distribute/undefined_gradients.h"
 #include "ops/dispatch.h"
@@ -202,6 +201,12 @@ std::vector<Gradient> StrategyExtended::replica_all_reduce(ReplicaContext& conte
   return std::move(own.results);
 }
 
+std::vector<Gradient> StrategyExtended::replica_all_reduce_gradients(
+    ReplicaContext& context, ReduceOp op, const std::vector<Gradient>& values,
+    const CommunicationOptions& options) {
+  return replica_all_reduce(context, op, values, options);
+}
+
 Gradients StrategyExtended::replica_sum_gradients(ReplicaContext& context, const Gradients& own,
                                                   const std::vector<Variable>& variables) {
   const internal::UpdatedVariables updated(variables);
@@ -250,10 +255,8 @@ std::vector<Gradient> ReplicaContext::all_reduce_values(ReduceOp op,
   {
     const internal::RecordingPause unheard;
     StrategyExtended& extended = strategy_.extended();
-    auto* const workers =
-        may_lack ? dynamic_cast<internal::MultiWorkerExtended*>(&extended) : nullptr;
-    results = workers != nullptr ? workers->all_reduce_gradients(*this, op, values, options)
-                                 : extended.replica_all_reduce(*this, op, values, options);
+    results = may_lack ? extended.replica_all_reduce_gradients(*this, op, values, options)
+                       : extended.replica_all_reduce(*this, op, values, options);
   }
   internal::record_dense(op, values, results, options);
   return results;

@@ -32,6 +32,16 @@ InputContext StrategyExtended::input_context() const {
   return InputContext(1, 0, num_replicas_in_sync());
 }
 
+std::vector<std::string> StrategyExtended::gather_from_workers(const std::string& here,
+                                                               const std::string&) {
+  return {here};
+}
+
+std::vector<int64_t> StrategyExtended::sum_numbers(const std::vector<int64_t>& here,
+                                                   const std::string&) {
+  return here;
+}
+
 void StrategyExtended::call_for_each_replica(const std::function<void(ReplicaContext&)>& body) {
   internal::require_cross_replica_or_default(strategy(), "call_for_each_replica");
   internal::ObservedRun run(strategy());

@@ -120,10 +120,7 @@ DType mean_dtype(DType dtype) {
 
 Tensor Strategy::reduce_value(ReduceOp op, const DistributedValue& value, const ReduceAxes& axes,
                               Site site) {
-  // One value per worker and one per replica are counted differently.
-  const bool per_worker = internal::is_of_this_worker(value);
-  const internal::CollectivePurpose purpose(
-      per_worker ? "reduce of one value per worker" : "reduce", site);
+  const internal::CollectivePurpose purpose("reduce", site);
   if (!axes.axes.empty()) return reduce_along(op, value, axes);
   return here(extended_->reduce_to(op, value, this_device()).value().dense());
 }

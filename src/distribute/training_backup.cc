@@ -55,13 +55,14 @@ TrainingBackup::TrainingBackup(Strategy& strategy, const std::vector<Checkpoint:
                                                            }));
 }
 
-std::vector<std::string> TrainingBackup::texts_of_all(const std::string& own) const {
-  return strategy_.extended().gather_from_workers(own);
+std::vector<std::string> TrainingBackup::texts_of_all(const std::string& own,
+                                                      const std::string& what) const {
+  return strategy_.extended().gather_from_workers(own, "backup: " + what);
 }
 
-void TrainingBackup::share(const std::function<void()>& part) const {
+void TrainingBackup::share(const std::string& what, const std::function<void()>& part) const {
   const std::exception_ptr thrown = capture_exception(part);
-  throw_first_failure("Backup", thrown, texts_of_all(outcome_text(thrown)));
+  throw_first_failure("Backup", thrown, texts_of_all(outcome_text(thrown), what));
 }
 
 void TrainingBackup::begin(const FindPlace& find) {
@@ -71,12 +72,13 @@ void TrainingBackup::begin(const FindPlace& find) {
 
 void TrainingBackup::save(const FindPlace& find) {
   TrainingPlace place;
-  share([&] { place = find(); });
+  share("whether the place was found", [&] { place = find(); });
   const std::string random =
       join_texts({text_of(random::default_generator().state()), torch_random_state()});
   std::vector<std::string> all{std::to_string(place.steps)};
-  for (std::string& text : texts_of_all(random)) all.push_back(std::move(text));
-  for (std::string& text : texts_of_all(place.position)) all.push_back(std::move(text));
+  for (std::string& text : texts_of_all(random, "random numbers")) all.push_back(std::move(text));
+  for (std::string& text : texts_of_all(place.position, "positions"))
+    all.push_back(std::move(text));
   saved_ = std::move(all);
   const auto scope = strategy_.scope();  // also objects without variables are saved by the chief
   manager_.save(place.steps);
@@ -85,20 +87,20 @@ void TrainingBackup::save(const FindPlace& find) {
 
 std::string TrainingBackup::find_latest() {
   std::string latest;
-  share([&] {
+  share("whether the folder was read", [&] {
     if (gives_up()) throw Error(last_loss_);
     if (!strategy_.extended().should_checkpoint()) return;
     if (!lock_) lock_.emplace(options_.folder);
     latest = manager_.latest_checkpoint().value_or("");
   });
-  return texts_of_all(latest)[0];
+  return texts_of_all(latest, "the latest one")[0];
 }
 
 std::optional<TrainingPlace> TrainingBackup::restore() {
   const std::string latest = find_latest();
   if (latest.empty()) return std::nullopt;
   TrainingPlace place;
-  share([&] {
+  share("whether it was restored", [&] {
     const auto scope = strategy_.scope();
     checkpoint_.restore(latest);
     place = take_own(latest);

@@ -38,8 +38,8 @@ class TrainingBackup {
   // The program's objects alone, on this process alone, where the last backup has them.
   void restore_objects();
 
-  // Runs `part` on each worker and throws on all if one of them failed in it.
-  void share(const std::function<void()>& part) const;
+  // Runs `part` on each worker and throws on all if one of them failed in it. `what` names it.
+  void share(const std::string& what, const std::function<void()>& part) const;
 
   // Whether that is the loss of another worker, which may be started again.
   bool is_lost_worker(const Status& why) const;
@@ -54,8 +54,8 @@ class TrainingBackup {
  private:
   static constexpr int kMaxSameLosses = 2;
 
-  // Each worker's text, by worker.
-  std::vector<std::string> texts_of_all(const std::string& own) const;
+  // Each worker's text, by worker, for that phase.
+  std::vector<std::string> texts_of_all(const std::string& own, const std::string& what) const;
   // What the chief finds.
   std::string find_latest();
   TrainingPlace take_own(const std::string& prefix) const;

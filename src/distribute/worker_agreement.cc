@@ -18,8 +18,7 @@ void on_each_worker(StrategyExtended& extended, const std::string& what,
                     const std::function<void()>& part) {
   if (is_by_itself(extended)) return part();
   const std::exception_ptr thrown = capture_exception(part);
-  const CollectivePurpose purpose(what);
-  throw_first_failure(what, thrown, extended.gather_from_workers(outcome_text(thrown)));
+  throw_first_failure(what, thrown, extended.gather_from_workers(outcome_text(thrown), what));
 }
 
 Tensor value_of_first_worker(StrategyExtended& extended, const std::string& what,

@@ -128,6 +128,57 @@ TEST_F(WorkerCheckpoints, OfBytesThatOneWorkerCannotMakeFailOnAll) {
   EXPECT_FALSE(latest_checkpoint(path("")).has_value());
 }
 
+// What each worker threw names both calls.
+void expect_named(const std::vector<Status>& statuses, const std::vector<const char*>& parts) {
+  for (const Status& status : statuses) {
+    EXPECT_EQ(status.code, Code::FailedPrecondition) << status.to_string();
+    for (const char* const part : parts) {
+      EXPECT_NE(status.message.find(part), std::string::npos) << part << " in " << status.message;
+    }
+  }
+}
+
+Trackable own_bytes() {
+  return Trackable::bytes([] { return "bytes"; }, [](const std::string&) {});
+}
+
+TEST_F(WorkerCheckpoints, OfOneWorkerAreNotPutIntoAnotherOne) {
+  expect_named(test::run_workers(kWorkers,
+                                 [&](MultiWorkerMirroredStrategy& strategy) {
+                                   const auto scope = strategy.scope();
+                                   Checkpoint best({{"bytes", own_bytes()}});
+                                   Checkpoint last({{"bytes", own_bytes()}});
+                                   if (strategy.is_chief()) best.save(path("best"));
+                                   last.save(path("last"));
+                                 }),
+               {"checkpoint 'best-1'", "checkpoint 'last-1'"});
+}
+
+TEST_F(WorkerCheckpoints, OfOneNameAreToldApartByTheirLines) {
+  expect_named(test::run_workers(kWorkers,
+                                 [&](MultiWorkerMirroredStrategy& strategy) {
+                                   const auto scope = strategy.scope();
+                                   Checkpoint best({{"bytes", own_bytes()}});
+                                   Checkpoint last({{"bytes", own_bytes()}});
+                                   if (strategy.is_chief()) best.save(path("best/ckpt"));
+                                   last.save(path("last/ckpt"));
+                                 }),
+               {"checkpoint 'ckpt-1'", "at worker_checkpoint_test.cc:", "at one place"});
+}
+
+TEST_F(WorkerCheckpoints, ThatOnlyTheChiefSavesAreNamedBesideTheCallOfTheOther) {
+  expect_named(test::run_workers(kWorkers,
+                                 [&](MultiWorkerMirroredStrategy& strategy) {
+                                   const auto scope = strategy.scope();
+                                   const auto data =
+                                       strategy.distribute_dataset(data::range(8).batch(2));
+                                   Checkpoint checkpoint({{"bytes", own_bytes()}});
+                                   if (strategy.is_chief()) checkpoint.save(path("ckpt"));
+                                   data.iterator().next();
+                                 }),
+               {"checkpoint 'ckpt-1'", "the start of a walk over the data"});
+}
+
 BackupOptions backup_in(const std::string& folder) { return {.folder = folder, .every_steps = 2}; }
 
 void no_step(const DistributedElement&) {}

@@ -208,15 +208,17 @@ class MpiEngine : public MessageEngine {
     return {.call = &call, .from = -1, .deadline = call.deadline};
   }
 
-  // All members are in the same call, or all throw.
+  // All members are in the same call, or all throw. The largest of a number's complements is the
+  // complement of the smallest: the two meet when all members have the same number.
   void meet(const Call& call) {
     const uint64_t own = mix(fingerprint(call), call.number);
-    const std::array<uint64_t, 2> mine{own, ~own};
-    std::array<uint64_t, 2> largest{};
+    const std::array<uint64_t, 4> mine{own, ~own, call.site, call.site != 0 ? ~call.site : 0};
+    std::array<uint64_t, 4> largest{};
     run(call, "MPI_Iallreduce", [&](MPI_Request* request) {
-      return MPI_Iallreduce(mine.data(), largest.data(), 2, MPI_UINT64_T, MPI_MAX, comm_, request);
+      return MPI_Iallreduce(mine.data(), largest.data(), 4, MPI_UINT64_T, MPI_MAX, comm_, request);
     });
-    if (largest[0] != own || largest[1] != ~own) {
+    const bool same_sites = largest[2] == 0 || largest[2] == ~largest[3];
+    if (largest[0] != own || largest[1] != ~own || !same_sites) {
       group_.differ(call, (group_.rank() + 1) % group_.size());
     }
   }

@@ -8,7 +8,6 @@
 #include "base/worker_texts.h"
 #include "data/pass_count.h"
 #include "distribute/input_iterator.h"
-#include "distribute/multi_worker_extended.h"
 #include "trainer/progress_line.h"
 #include "trainer/stopwatch.h"
 
@@ -67,12 +66,11 @@ History Fit::run() {
 void Fit::together(const std::function<void()>& part) {
   const std::exception_ptr own = capture_exception(part);
   std::vector<int64_t> counts = {impl_.stop_requested ? 1 : 0, own != nullptr ? 1 : 0};
-  if (auto* workers = dynamic_cast<MultiWorkerExtended*>(&impl_.strategy.extended())) {
-    const Status telling = capture_status([&] {
-      counts = workers->sum_numbers(counts, "Trainer: workers that stop, workers that failed");
-    });
-    if (own == nullptr) throw_if_error(telling);
-  }
+  const Status telling = capture_status([&] {
+    counts = impl_.strategy.extended().sum_numbers(
+        counts, "Trainer: workers that stop, workers that failed");
+  });
+  if (own == nullptr) throw_if_error(telling);
   if (counts[1] > 0) throw_failures(own);
   stopping_ = counts[0] > 0;
 }
@@ -81,7 +79,7 @@ void Fit::throw_failures(const std::exception_ptr& own) {
   std::vector<std::string> failures;
   const Status telling = capture_status([&] {
     const std::vector<std::string> all =
-        impl_.strategy.extended().gather_from_workers(outcome_text(own));
+        impl_.strategy.extended().gather_from_workers(outcome_text(own), "Trainer: failures");
     for (size_t worker = 0; worker < all.size(); ++worker) {
       if (all[worker].empty()) continue;
       failures.push_back(fmt::format("worker {}: {}", worker, split_texts(all[worker]).back()));
@@ -93,18 +91,23 @@ void Fit::throw_failures(const std::exception_ptr& own) {
         fmt::join(failures, "; "));
 }
 
+// The folder tells one fit() of a program from the next. A backup keeps the callbacks' states by
+// number; without one, callbacks are each worker's own.
 std::string Fit::settings() const {
+  const std::string backup =
+      options_.backup.empty()
+          ? "none"
+          : fmt::format("'{}' of {} callbacks", options_.backup, options_.callbacks.size());
   return fmt::format(
       "epochs {}, steps_per_epoch {}, validation {}, backup {}, backup_steps {}, {} metrics",
-      options_.epochs, options_.steps_per_epoch, options_.validation ? "given" : "none",
-      options_.backup.empty() ? "none" : "given", options_.backup_steps,
-      impl_.options.metrics.size());
+      options_.epochs, options_.steps_per_epoch, options_.validation ? "given" : "none", backup,
+      options_.backup_steps, impl_.options.metrics.size());
 }
 
 int64_t Fit::agree_on_start() {
   const std::string pass = std::to_string(data::internal::next_pass(dataset_));
-  const std::vector<std::string> all =
-      impl_.strategy.extended().gather_from_workers(join_texts({settings(), pass}));
+  const std::vector<std::string> all = impl_.strategy.extended().gather_from_workers(
+      join_texts({settings(), pass}), "Trainer: the start of fit()");
   const std::vector<std::string> first = split_texts(all[0]);
   for (size_t worker = 1; worker < all.size(); ++worker) {
     const std::string other = split_texts(all[worker]).at(0);
@@ -241,8 +244,8 @@ Logs Fit::epoch_logs() {
   }
   // Callbacks decide by these figures, and a metric of the program may be each worker's own.
   const std::vector<uint8_t> own = nlohmann::json::to_msgpack(logs);
-  const std::string chiefs =
-      impl_.strategy.extended().gather_from_workers({own.begin(), own.end()})[0];
+  const std::string chiefs = impl_.strategy.extended().gather_from_workers(
+      {own.begin(), own.end()}, "Trainer: the figures of an epoch")[0];
   return nlohmann::json::from_msgpack(chiefs).get<Logs>();
 }
 

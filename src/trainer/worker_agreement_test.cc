@@ -163,6 +163,22 @@ TEST(WorkersOfATrainer, AreRefusedWhenTheyWouldTrainDifferently) {
   }
 }
 
+// As after a restart during the second of two calls of fit().
+TEST(WorkersOfATrainer, AreRefusedWhenTheirBackupsAreOfDifferentCalls) {
+  const TemporaryFolder folder;
+  const auto statuses = test::run_workers(
+      kWorkers,
+      [&](MultiWorkerMirroredStrategy& strategy) {
+        fit(strategy, {.backup = folder.path() + (strategy.is_chief() ? "/second" : "/first")});
+      },
+      kBounded);
+  for (const Status& status : statuses) {
+    EXPECT_EQ(status.code, Code::InvalidArgument) << status.to_string();
+    EXPECT_NE(status.message.find("/first' of 0 callbacks"), std::string::npos) << status.message;
+    EXPECT_NE(status.message.find("/second' of 0 callbacks"), std::string::npos) << status.message;
+  }
+}
+
 // What looks like the loss of a task is an error that one worker meets again and again. The chief,
 // whose errors are all different, would go on.
 TEST(WorkersOfATrainer, GiveUpTogether) {

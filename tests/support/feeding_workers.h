@@ -83,7 +83,8 @@ class FeedingExtended : public StrategyExtended {
   int num_replicas_in_sync() const override { return context_.num_replicas_in_sync(); }
   InputContext input_context() const override { return context_; }
   InputTotals sum_over_workers(const InputTotals& here) override { return meeting_.add(here); }
-  std::vector<std::string> gather_from_workers(const std::string& here) override {
+  std::vector<std::string> gather_from_workers(const std::string& here,
+                                               const std::string&) override {
     return tells_ ? meeting_.gather(context_.input_pipeline_id(), here) : std::vector{here};
   }
   // Whether workers tell each other more than numbers.
