@@ -57,7 +57,7 @@ class TorchModule {
   // same numbers from torch's generator, on all workers those of the first; a worker that was
   // started again draws its own, which are the same after the same torch::manual_seed(). Where the
   // arguments bring parts of the module with them (torch::nn::SequentialImpl), the first copy is
-  // cloned; throws InvalidArgument when it cannot be. Throws FailedPrecondition inside of `run`,
+  // cloned; throws InvalidArgument when it cannot be. Throws FailedPrecondition inside `run`,
   // where each replica would make another module, and where variables are not in this process's
   // memory: in the scope of a ParameterServerStrategy, and in a graph.
   template <typename... Args>

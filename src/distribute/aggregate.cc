@@ -60,10 +60,10 @@ bool spans_workers(const DistributedVariable& variable) {
 // What a replica adds to the count of numbers, in a dtype that travels with the values where it
 // can. A sum of ones is never 0 in it.
 Tensor count_of(const DistributedVariable& variable, bool is_number) {
-  constexpr int kMostInOneByte = 127;
+  constexpr int kMaxInOneByte = 127;
   const DType dtype = variable.first_copy().dtype;
   const bool holds_count =
-      size_of(dtype) > 1 || variable.owner().num_replicas_in_sync() <= kMostInOneByte;
+      size_of(dtype) > 1 || variable.owner().num_replicas_in_sync() <= kMaxInOneByte;
   const bool fits = is_floating(dtype) || (is_integer(dtype) && holds_count);
   return cast(Tensor(is_number ? 1 : 0), fits ? dtype : kInt64);
 }

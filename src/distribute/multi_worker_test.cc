@@ -536,7 +536,7 @@ TEST(MultiWorker, HearsThatTheReplicasOfAnotherWriteDifferentVariables) {
     });
   });
   EXPECT_EQ(statuses[0].code, Code::FailedPrecondition) << statuses[0].to_string();
-  expect_heard(statuses, "writes variable 'a' while replica 1 writes 'b'");
+  expect_heard(statuses, "while replica 1 calls assign_add of variable 'b'");
 }
 
 // The other thread's next step could be taken for the one that failed.

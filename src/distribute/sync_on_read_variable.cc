@@ -45,6 +45,7 @@ void SyncOnReadVariable::accumulate(const Tensor& delta) {
   }
   const Tensor same = guard_write_across(*this, "accumulate", {delta})[0];
   const bool is_first = owner().extended().replica_id(0) == 0;
+  // The zeros depend on the compared value, so that each worker's graph keeps the comparison.
   write_copy(0, Write::AssignAdd, is_first ? same : where(Tensor(true), zeros_like(same), same));
 }
 

@@ -70,9 +70,9 @@ class TorchState final : public RunObserver {
   void require_own_memory() const {
     if (!parameters.is_shared() && !frozen.is_shared()) return;
     throw Error(Code::FailedPrecondition,
-                "[TorchModule] configure() inside of run() would make the change once for each "
+                "[TorchModule] configure() inside run() would make the change once for each "
                 "replica of one set of parameters, which this strategy keeps for all replicas; "
-                "call configure() outside of run()");
+                "call configure() outside run()");
   }
 
   Strategy& strategy;

@@ -40,7 +40,7 @@ class TensorMark {
   static constexpr size_t kSamples = 8;
   static constexpr uint64_t kMix = 0x9e3779b97f4a7c15;
 
-  // A number that depends on about so many of the elements, spread over the tensor.
+  // A hash of about `elements` elements, spread over the tensor.
   uint64_t hash(const at::Tensor& tensor, size_t elements) const {
     if (!tensor.is_non_overlapping_and_dense()) return 0;
     const auto* bytes = static_cast<const unsigned char*>(tensor.data_ptr());
