@@ -9,14 +9,20 @@ namespace {
 
 thread_local const CollectivePurpose* innermost = nullptr;
 
+Site site_or_outer(Site site, const CollectivePurpose* outer) {
+  return site.line == 0 && outer != nullptr ? outer->site() : site;
+}
+
 }  // namespace
 
 CollectivePurpose::CollectivePurpose(std::string what, Site site)
-    : what_(std::move(what)),
-      outer_(innermost),
-      site_(site.line == 0 && outer_ != nullptr ? outer_->site() : site) {
-  innermost = this;
-}
+    : text_(std::move(what)),
+      what_(text_),
+      outer_(std::exchange(innermost, this)),
+      site_(site_or_outer(site, outer_)) {}
+
+CollectivePurpose::CollectivePurpose(const char* what, Site site)
+    : what_(what), outer_(std::exchange(innermost, this)), site_(site_or_outer(site, outer_)) {}
 
 CollectivePurpose::~CollectivePurpose() { innermost = outer_; }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "cohort/site.h"
 
@@ -16,17 +17,21 @@ namespace cohort::internal {
 class CollectivePurpose {
  public:
   explicit CollectivePurpose(std::string what, Site site = {});
+  // For a literal, which is not copied: an all_reduce of a few numbers takes less than a
+  // microsecond.
+  explicit CollectivePurpose(const char* what, Site site = {});
   ~CollectivePurpose();
   CollectivePurpose(const CollectivePurpose&) = delete;
   CollectivePurpose& operator=(const CollectivePurpose&) = delete;
 
-  const std::string& what() const { return what_; }
+  std::string_view what() const { return what_; }
   Site site() const { return site_; }
   // The innermost of this thread; null outside of all.
   static const CollectivePurpose* current();
 
  private:
-  const std::string what_;
+  const std::string text_;  // empty for a literal
+  const std::string_view what_;
   const CollectivePurpose* const outer_;
   const Site site_;
 };

@@ -111,7 +111,7 @@ std::vector<DistributedValue> MultiWorkerExtended::batch_reduce_to(
   const CollectivePurpose* const outer = CollectivePurpose::current();
   std::optional<CollectivePurpose> purpose;
   if (outer == nullptr || !of_workers.empty()) {
-    purpose.emplace((outer != nullptr ? outer->what() : "reduce") + of_workers);
+    purpose.emplace(std::string(outer != nullptr ? outer->what() : "reduce") + of_workers);
   }
   const CommunicationOptions how = completed(options);
   const ReduceOp inside = op == ReduceOp::Mean ? ReduceOp::Sum : op;

@@ -45,7 +45,7 @@ struct ReplicaCall {
   // What it is for; the same in all replicas.
   std::string_view reason() const {
     const bool is_known = purpose != nullptr && !purpose->what().empty();
-    return is_known ? std::string_view(purpose->what()) : what;
+    return is_known ? purpose->what() : what;
   }
   // This as the meeting sees it: ReplicaCalls makes it out again.
   MergePoint::Call at_meeting();

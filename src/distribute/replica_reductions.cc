@@ -246,7 +246,8 @@ std::vector<Gradient> ReplicaContext::all_reduce_values(ReduceOp op,
   // What the library itself reduces is for the purpose that its caller has.
   std::optional<internal::CollectivePurpose> purpose;
   if (site.line != 0 || internal::CollectivePurpose::current() == nullptr) {
-    purpose.emplace(is_tracing ? internal::describe_presence(values) : "all_reduce", site);
+    is_tracing ? purpose.emplace(internal::describe_presence(values), site)
+               : purpose.emplace("all_reduce", site);
   }
   if (is_tracing) {
     return internal::trace_all_reduce(op, values, num_replicas_in_sync(), options);
