@@ -9,6 +9,7 @@
 namespace cohort {
 namespace {
 
+using test::expect_on_all;
 using test::run_workers;
 using Use = std::function<void(Variable&)>;
 
@@ -17,16 +18,6 @@ const VariableOptions kOnRead{.synchronization = VariableSynchronization::OnRead
                               .aggregation = VariableAggregation::Sum};
 
 IndexedSlices one_row() { return {Tensor({3.f}), Tensor({int64_t{0}}), {1}}; }
-
-void expect_on_all(const std::vector<Status>& statuses, std::initializer_list<const char*> parts) {
-  for (const Status& status : statuses) {
-    EXPECT_EQ(status.root().code, Code::FailedPrecondition) << status.to_string();
-    for (const char* const part : parts) {
-      EXPECT_NE(status.to_string().find(part), std::string::npos)
-          << part << " in " << status.to_string();
-    }
-  }
-}
 
 // Each worker uses another one of two variables, as `use` says.
 void expect_told_apart(const VariableOptions& options,

@@ -70,9 +70,10 @@ void call_with_generator(const c10::OperatorHandle& op, c10::DispatchKeySet keys
 // (dropout, randn of a size alone) call one of these.
 void register_kernels() {
   // Never destroyed: threads may still draw when the process ends.
-  auto* const rest = new torch::Library(torch::Library::IMPL, "_", kKey, __FILE__, __LINE__);
+  static auto* const rest = new torch::Library(torch::Library::IMPL, "_", kKey, __FILE__, __LINE__);
   rest->fallback(torch::CppFunction::makeFallthrough());
-  auto* const random = new torch::Library(torch::Library::IMPL, "aten", kKey, __FILE__, __LINE__);
+  static auto* const random =
+      new torch::Library(torch::Library::IMPL, "aten", kKey, __FILE__, __LINE__);
   c10::Dispatcher& all = c10::Dispatcher::singleton();
   for (const c10::OperatorName& name : all.getAllOpNames()) {
     if (name.name.rfind("aten::", 0) != 0) continue;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <initializer_list>
 #include <string>
 #include <thread>
 #include <vector>
@@ -51,6 +52,18 @@ inline void on_workers(int workers, const std::function<void(MultiWorkerMirrored
                        const MultiWorkerOptions& options = {}) {
   for (const Status& status : run_workers(workers, body, options)) {
     EXPECT_TRUE(status.ok()) << status.to_string();
+  }
+}
+
+// Each of them threw FailedPrecondition with these parts in its text.
+inline void expect_on_all(const std::vector<Status>& statuses,
+                          std::initializer_list<const char*> parts) {
+  for (const Status& status : statuses) {
+    EXPECT_EQ(status.root().code, Code::FailedPrecondition) << status.to_string();
+    for (const char* const part : parts) {
+      EXPECT_NE(status.to_string().find(part), std::string::npos)
+          << part << " in " << status.to_string();
+    }
   }
 }
 

@@ -118,7 +118,8 @@ class SyncedLayers {
   static constexpr c10::DispatchKey kKey = c10::DispatchKey::TESTING_ONLY_GenericMode;
 
   SyncedLayers() : library_(torch::Library::IMPL, "aten", kKey, __FILE__, __LINE__) {
-    library_.impl("batch_norm", TORCH_FN(batch_norm));
+    // Not TORCH_FN: g++ 12 does not compile that under UndefinedBehaviorSanitizer.
+    library_.impl("batch_norm", &batch_norm);
   }
 
   static at::Tensor batch_norm(const at::Tensor& x, const c10::optional<at::Tensor>& weight,

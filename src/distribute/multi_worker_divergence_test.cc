@@ -1,0 +1,173 @@
+// Programs whose workers part: the error names both sides, on all workers.
+
+#include <gtest/gtest.h>
+
+#include <barrier>
+#include <future>
+#include <mutex>
+#include <thread>
+
+#include "cohort/cohort.h"
+#include "support/local_workers.h"
+
+namespace cohort {
+namespace {
+
+using test::expect_on_all;
+using test::kTwoReplicas;
+using test::run_workers;
+
+// Both calls reduce one float32: without a comparison of what they are for they would be added up.
+TEST(MultiWorkerDivergence, NamesBothCalls) {
+  const auto statuses = run_workers(2, [](MultiWorkerMirroredStrategy& strategy) {
+    const auto own = strategy.run([] { return Tensor(1.f); });
+    if (strategy.worker_id() == 0) {
+      strategy.reduce(ReduceOp::Sum, own);
+    } else {
+      strategy.run([] { return get_replica_context()->all_reduce(ReduceOp::Sum, Tensor(1.f)); });
+    }
+  });
+  expect_on_all(statuses,
+                {"/task:0) makes all_reduce(Sum)", "/task:1) makes all_reduce(Sum)",
+                 " for reduce at ", " for all_reduce at ", "multi_worker_divergence_test.cc:"});
+}
+
+TEST(MultiWorkerDivergence, NamesBothVariablesWhereWorkersWriteDifferentOnes) {
+  const auto statuses = run_workers(2, [](MultiWorkerMirroredStrategy& strategy) {
+    std::vector<Variable> variables;
+    for (const char* const name : {"a", "b"}) {
+      variables.push_back(strategy.create([name] {
+        return Variable(0.f, {.name = name, .aggregation = VariableAggregation::Sum});
+      }));
+    }
+    Variable& own = variables[static_cast<size_t>(strategy.worker_id())];
+    strategy.run([&] { own.assign_add(Tensor(1.f)); });
+  });
+  expect_on_all(statuses, {"assign_add of variable 'a'", "assign_add of variable 'b'"});
+}
+
+TEST(MultiWorkerDivergence, DoesNotReduceOneValuePerWorkerWithOnePerReplica) {
+  const auto statuses = run_workers(2, [](MultiWorkerMirroredStrategy& strategy) {
+    const auto own = strategy.run([] { return Tensor(1.f); });
+    strategy.worker_id() == 0 ? strategy.reduce(ReduceOp::Mean, own)
+                              : strategy.reduce(ReduceOp::Mean, Tensor(1.f));
+  });
+  expect_on_all(statuses, {"for reduce at", "for reduce of one value per worker at"});
+}
+
+TEST(MultiWorkerDivergence, ExtendedDoesNotReduceOneValuePerWorkerWithOnePerReplica) {
+  const auto statuses = run_workers(
+      2,
+      [](MultiWorkerMirroredStrategy& strategy) {
+        const PerReplica<Tensor> own = strategy.run([] { return Tensor(1.f); });
+        const DistributedValue value =
+            strategy.is_chief() ? DistributedValue(own) : DistributedValue(Tensor(1.f));
+        strategy.extended().reduce_to(ReduceOp::Mean, value, "CPU:0");
+      },
+      kTwoReplicas);
+  expect_on_all(statuses, {"of float32 () for reduce of one value per worker"});
+}
+
+// --- Calls that one worker cannot make, while the other one makes its own
+
+// Worker 0 stays until worker 1 has heard of it.
+std::vector<Status> run_with_refusal_on_first(
+    const std::function<void(MultiWorkerMirroredStrategy&)>& body) {
+  std::barrier<> ended(2);
+  return run_workers(2,
+                     [&](MultiWorkerMirroredStrategy& strategy) {
+                       const Status status = capture_status([&] { body(strategy); });
+                       ended.arrive_and_wait();
+                       throw_if_error(status);
+                     },
+                     {.communication = {.timeout_seconds = 30}, .devices = {"CPU:0", "CPU:1"}});
+}
+
+void expect_heard(const std::vector<Status>& statuses, const char* why) {
+  expect_on_all({statuses[1]}, {"was asked for one that cannot be", why});
+}
+
+// Shapes (2) and (3) on worker 0, (2) and (2) on worker 1.
+Tensor uneven_on_first() {
+  return zeros({get_replica_context()->replica_id_in_sync_group() == 1 ? 3 : 2});
+}
+
+TEST(MultiWorkerDivergence, HearsThatTheReplicasOfAnotherCannotBeReduced) {
+  const auto statuses = run_with_refusal_on_first([](MultiWorkerMirroredStrategy& strategy) {
+    strategy.run(
+        [] { return get_replica_context()->all_reduce(ReduceOp::Sum, uneven_on_first()); });
+  });
+  EXPECT_EQ(statuses[0].code, Code::InvalidArgument) << statuses[0].to_string();
+  expect_heard(statuses, "(3,)");
+}
+
+TEST(MultiWorkerDivergence, HearsThatTheValuesOfAnotherCannotBeReduced) {
+  const auto statuses = run_with_refusal_on_first([](MultiWorkerMirroredStrategy& strategy) {
+    const auto own = strategy.run(uneven_on_first);
+    strategy.reduce(ReduceOp::Sum, own);
+  });
+  EXPECT_EQ(statuses[0].code, Code::InvalidArgument) << statuses[0].to_string();
+  expect_heard(statuses, "(3,)");
+}
+
+TEST(MultiWorkerDivergence, HearsThatTheReplicasOfAnotherMakeDifferentCalls) {
+  const auto statuses = run_with_refusal_on_first([](MultiWorkerMirroredStrategy& strategy) {
+    strategy.run([] {
+      ReplicaContext& context = *get_replica_context();
+      if (context.replica_id_in_sync_group() != 1) {
+        context.all_reduce(ReduceOp::Sum, Tensor(1.f));
+      } else {
+        context.all_gather(Tensor({1.f}), 0);
+      }
+    });
+  });
+  EXPECT_EQ(statuses[0].code, Code::FailedPrecondition) << statuses[0].to_string();
+  expect_heard(statuses, "replica 0 calls all_reduce");
+}
+
+TEST(MultiWorkerDivergence, HearsThatTheReplicasOfAnotherWriteDifferentVariables) {
+  const auto statuses = run_with_refusal_on_first([](MultiWorkerMirroredStrategy& strategy) {
+    std::vector<Variable> variables;
+    for (const char* const name : {"a", "b"}) {
+      variables.push_back(strategy.create([name] {
+        return Variable(0.f, {.name = name, .aggregation = VariableAggregation::Sum});
+      }));
+    }
+    strategy.run([&] {
+      const bool other = get_replica_context()->replica_id_in_sync_group() == 1;
+      variables[other ? 1 : 0].assign_add(Tensor(1.f));
+    });
+  });
+  EXPECT_EQ(statuses[0].code, Code::FailedPrecondition) << statuses[0].to_string();
+  expect_heard(statuses, "while replica 1 calls assign_add of variable 'b'");
+}
+
+// The other thread's next step could be taken for the one that failed.
+TEST(MultiWorkerDivergence, ARunThatFailsBesideAnotherOneEndsTheGroup) {
+  std::promise<void> failed;
+  const auto statuses = run_workers(2, [&](MultiWorkerMirroredStrategy& strategy) {
+    Variable v =
+        strategy.create([] { return Variable({0.f}, {.aggregation = VariableAggregation::Sum}); });
+    const IndexedSlices row{Tensor({1.f}), Tensor({int64_t{0}}), Shape{1}};
+    const auto step = [&] { strategy.run([&] { v.scatter_add(row); }); };
+    if (!strategy.is_chief()) {
+      failed.get_future().wait();
+      return step();
+    }
+    std::vector<Status> both(2);
+    std::vector<std::jthread> threads;
+    std::once_flag first;
+    for (Status& status : both) {
+      threads.emplace_back([&] {
+        status = capture_status(step);
+        std::call_once(first, [&] { failed.set_value(); });
+      });
+    }
+    threads.clear();
+    for (const Status& status : both) throw_if_error(status);
+  });
+  expect_on_all(statuses, {"two runs of one strategy write variables at the same time"});
+}
+
+}  // namespace
+}  // namespace cohort
