@@ -265,7 +265,7 @@ TEST(TorchHabits, ChangesOfTheModuleReachAllCopies) {
     EXPECT_EQ(values(net.variables()[1]), Doubles{5});
     const auto limit = [&] { net.configure([](Scales& own) { own.a.clamp_(-2, 2); }); };
     if (strategy == &central) {
-      EXPECT_ERROR(Code::FailedPrecondition, "configure() outside of run()", strategy->run(limit));
+      EXPECT_ERROR(Code::FailedPrecondition, "configure() outside run()", strategy->run(limit));
       continue;
     }
     strategy->run(limit);
