@@ -68,7 +68,7 @@ class InputWalks {
   // known.
   data::ElementSpec element_spec(const DistributedInput& input);
   void learn_spec(const data::ElementSpec& spec);
-  // Throws FailedPrecondition: there is no element.
+  // Throws FailedPrecondition, which says that no element shows what elements are.
   [[noreturn]] void raise_undescribed() const;
 
  private:

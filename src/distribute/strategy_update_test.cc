@@ -405,7 +405,7 @@ TEST(LayersUnderStrategies, AnEmptyShareOfABatchLeavesItsReplicasStatistics) {
       const std::vector<float> moved = moved_statistics(traced, formula, {0});
       EXPECT_EQ(moved[1], 0);
       EXPECT_EQ(moved[3], 1);
-      // After so many sizes a trace does not know them.
+      // After several sizes the trace leaves the size open.
       const std::vector<float> before = moved_statistics(traced, formula, {2, 3, 4, 5, 6, 7});
       const std::vector<float> after = moved_statistics(traced, formula, {2, 3, 4, 5, 6, 7, 0});
       EXPECT_EQ(after[1], before[1]);

@@ -31,7 +31,7 @@ class Backup {
   void restore_callbacks() const;
   // The first one, where there was none.
   void begin(const Place& place, const History& history);
-  // Whether one is to be made after so many steps.
+  // Whether a backup is due after that many steps.
   bool is_due(int64_t steps) const;
   using FindPlace = std::function<Place()>;
   void save(const FindPlace& find, const History& history);
