@@ -16,9 +16,7 @@ class [[nodiscard]] DeviceGuard {
   DeviceGuard& operator=(const DeviceGuard&) = delete;
 
  private:
-  const Device* const before_;  // what the scopes outside mean; null when nobody has asked
-  const size_t depth_;
-  uint64_t ticket_;
+  const uint64_t ticket_;
 };
 
 }  // namespace cohort::internal

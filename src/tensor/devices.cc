@@ -39,32 +39,56 @@ const Device& first_device() {
   return first;
 }
 
+// Null when no local device has that full name.
+const Device* find_full_name(std::string_view name) {
+  DeviceTable& table = device_table();
+  const std::lock_guard lock(table.mutex);
+  const auto found = std::ranges::find(table.devices, name, &Device::full_name);
+  return found != table.devices.end() ? &*found : nullptr;
+}
+
 // One open scope: a pattern, a function, or (with neither) the end of the walk.
 struct ScopeEntry {
   std::optional<DeviceName> name = std::nullopt;
   DeviceFunction function = nullptr;
+  // The device that this scope and those around it mean; looked up when first needed. It stays
+  // while scopes open and close inside this one: a lookup takes longer than a small operation.
+  const Device* resolved = nullptr;
 };
 
-struct ThreadScopes {
-  ScopeStack<ScopeEntry> entries{"Device"};
-  const Device* resolved = nullptr;  // what they mean here; looked up when first needed
-};
+using Scopes = ScopeStack<ScopeEntry>;
 
-ThreadScopes& thread_scopes() {
-  thread_local ThreadScopes scopes;
+Scopes& thread_scopes() {
+  thread_local Scopes scopes{"Device"};
   return scopes;
 }
 
-uint64_t push(ScopeEntry entry) {
-  ThreadScopes& scopes = thread_scopes();
-  scopes.resolved = nullptr;
-  return scopes.entries.open(std::move(entry));
+ScopeEntry entry_of(const Device& device) { return {.name = device.name, .resolved = &device}; }
+
+// A full name of a local device says all, so that outer scopes add nothing to it.
+ScopeEntry entry_named(std::string_view name) {
+  const Device* const device = find_full_name(name);
+  if (device != nullptr) return entry_of(*device);
+  return {.name = DeviceName::parse_any_form(name)};
+}
+
+// Scopes that stay open inside one that closes early mean something else afterwards.
+void forget_inside(size_t place) {
+  Scopes& scopes = thread_scopes();
+  for (size_t i = place; i < scopes.size(); ++i) scopes[i].resolved = nullptr;
+}
+
+void leave(uint64_t ticket) {
+  Scopes& scopes = thread_scopes();
+  const size_t place = scopes.find(ticket);
+  scopes.leave(ticket);
+  forget_inside(place);
 }
 
 // The walk, innermost first; `ask` answers for a function.
 template <typename Ask>
 DeviceName walk_scopes(const Ask& ask) {
-  const ScopeStack<ScopeEntry>& entries = thread_scopes().entries;
+  const Scopes& entries = thread_scopes();
   DeviceName found;
   for (size_t i = entries.size(); i-- > 0;) {
     const ScopeEntry& entry = entries[i];
@@ -88,13 +112,7 @@ DeviceName requested_now() {
 
 const Device& find_device(std::string_view name) {
   const std::string full = canonical_device(name);
-  DeviceTable& table = device_table();
-  {
-    const std::lock_guard lock(table.mutex);
-    for (const Device& device : table.devices) {
-      if (device.full_name == full) return device;
-    }
-  }
+  if (const Device* const device = find_full_name(full)) return *device;
   raise(Code::InvalidArgument, "[Device] this process has no device '{}'; it has {}", full,
         fmt::join(list_devices(), ", "));
 }
@@ -113,37 +131,29 @@ DeviceName requested_device(const std::string& node_name, std::string_view op) {
   });
 }
 
-size_t device_scope_depth() { return thread_scopes().entries.size(); }
+size_t device_scope_depth() { return thread_scopes().size(); }
 
 const Device& current_device() {
-  ThreadScopes& scopes = thread_scopes();
-  if (scopes.resolved == nullptr) {
-    scopes.resolved =
-        scopes.entries.empty() ? &first_device() : &find_device(requested_now().to_string());
+  Scopes& scopes = thread_scopes();
+  if (scopes.empty()) return first_device();
+  ScopeEntry& innermost = scopes[scopes.size() - 1];
+  if (innermost.resolved == nullptr) {
+    innermost.resolved = &find_device(requested_now().to_string());
   }
-  return *scopes.resolved;
+  return *innermost.resolved;
 }
 
 const Device& value_device() {
-  ThreadScopes& scopes = thread_scopes();
-  if (scopes.resolved != nullptr || scopes.entries.empty()) return current_device();
+  const Scopes& scopes = thread_scopes();
+  if (scopes.empty() || scopes.innermost().resolved != nullptr) return current_device();
   const DeviceName name = requested_now();
   const bool elsewhere = name.job.value_or("localhost") != "localhost";
   return elsewhere ? first_device() : current_device();
 }
 
-DeviceGuard::DeviceGuard(const Device& device)
-    : before_(thread_scopes().resolved),
-      depth_(device_scope_depth()),
-      ticket_(push({.name = device.name})) {
-  thread_scopes().resolved = &device;
-}
+DeviceGuard::DeviceGuard(const Device& device) : ticket_(thread_scopes().open(entry_of(device))) {}
 
-DeviceGuard::~DeviceGuard() {
-  ThreadScopes& scopes = thread_scopes();
-  scopes.entries.leave(ticket_);
-  scopes.resolved = scopes.entries.size() == depth_ ? before_ : nullptr;
-}
+DeviceGuard::~DeviceGuard() { leave(ticket_); }
 
 }  // namespace internal
 
@@ -156,23 +166,15 @@ std::vector<std::string> list_devices() {
 }
 
 DeviceScope::DeviceScope(std::string_view name)
-    : ticket_(internal::push({.name = DeviceName::parse_any_form(name)})) {}
+    : ticket_(internal::thread_scopes().open(internal::entry_named(name))) {}
 
 DeviceScope::DeviceScope(DeviceFunction function)
-    : ticket_(internal::push({.function = std::move(function)})) {}
+    : ticket_(internal::thread_scopes().open({.function = std::move(function)})) {}
 
-DeviceScope::DeviceScope(std::nullptr_t) : ticket_(internal::push({})) {}
+DeviceScope::DeviceScope(std::nullptr_t) : ticket_(internal::thread_scopes().open({})) {}
 
-DeviceScope::~DeviceScope() {
-  internal::ThreadScopes& scopes = internal::thread_scopes();
-  scopes.entries.leave(ticket_);
-  scopes.resolved = nullptr;
-}
+DeviceScope::~DeviceScope() { internal::leave(ticket_); }
 
-void DeviceScope::close() {
-  internal::ThreadScopes& scopes = internal::thread_scopes();
-  scopes.entries.close(ticket_);
-  scopes.resolved = nullptr;
-}
+void DeviceScope::close() { internal::thread_scopes().close(ticket_); }
 
 }  // namespace cohort

@@ -102,6 +102,24 @@ TEST(DeviceScope, ThatEndsEarlyLeavesThoseInsideIt) {
   EXPECT_EQ(internal::requested_device("node", "Add"), DeviceName{});
 }
 
+TEST(DeviceScope, ThatEndsEarlyNoLongerDecidesWhereTensorsGo) {
+  internal::ensure_cpu_devices(2);
+  auto outer = std::make_unique<DeviceScope>("CPU:1");
+  auto inner = std::make_unique<DeviceScope>("/task:0");
+  EXPECT_EQ(&internal::current_device(), &internal::find_device("CPU:1"));
+  outer.reset();  // logged as an error
+  EXPECT_EQ(&internal::current_device(), &internal::find_device("CPU:0"));
+}
+
+TEST(DeviceScope, WithAFullNameOverridesAllOfTheOuter) {
+  internal::ensure_cpu_devices(2);
+  const DeviceScope outer("/job:elsewhere/task:3/GPU:2");
+  const internal::Device& second = internal::find_device("CPU:1");
+  const DeviceScope inner(second.full_name);
+  EXPECT_EQ(&internal::current_device(), &second);
+  EXPECT_EQ(internal::requested_device("node", "Add").to_string(), second.full_name);
+}
+
 TEST(DeviceGuard, IsAScopeThatOthersNestIn) {
   internal::ensure_cpu_devices(2);
   const internal::Device& second = internal::find_device("CPU:1");
