@@ -25,7 +25,8 @@ std::string listed(std::span<const Gradient> values) {
   return text;
 }
 
-thread_local const std::vector<Variable>* updated = nullptr;
+// As for purposes (base/purpose.cc), every all_reduce looks here.
+[[gnu::tls_model("initial-exec")]] thread_local const std::vector<Variable>* updated = nullptr;
 
 }  // namespace
 
