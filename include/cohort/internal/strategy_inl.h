@@ -102,6 +102,7 @@ inline constexpr bool kMayLack = std::same_as<T, Gradient> || std::same_as<T, Di
 // What stands in the place of such a leaf afterwards.
 template <typename T>
 auto as_result(const T&, const Gradient& value) {
+  static_assert(!HasFields<T>, "a structure that replicas reduce must have tensors as fields");
   if constexpr (std::same_as<T, IndexedSlices>) {
     return value.slices();
   } else if constexpr (std::same_as<T, Gradient> || std::same_as<T, DistributedValue>) {
@@ -188,9 +189,8 @@ auto ReplicaContext::all_reduce(ReduceOp op, const T& value, const Communication
   const auto collect = [&](const auto& leaf) {
     leaves.push_back(internal::as_contribution(leaf));
     may_lack |= internal::kMayLack<std::remove_cvref_t<decltype(leaf)>>;
-    return internal::as_result(leaf, leaves.back());
   };
-  internal::map_leaves(collect, value);
+  internal::visit_leaves(collect, value);
   const std::vector<Gradient> reduced = all_reduce_values(op, leaves, may_lack, options, site);
   size_t next = 0;
   return internal::map_leaves(
