@@ -2,8 +2,8 @@
 
 #include <map>
 #include <memory>
-#include <mutex>
 
+#include "base/mutex.h"
 #include "cluster/link.h"
 #include "graph/serialize.h"
 #include "rpc/heartbeat.h"
@@ -66,11 +66,11 @@ class RemoteSession : public SessionImpl, public std::enable_shared_from_this<Re
   std::unique_ptr<Party> party_;
   Heartbeat heartbeat_;
 
-  std::mutex extending_;  // one at a time; before mutex_
-  GraphWriter writer_;    // guarded by extending_, as the next
+  Turn extending_;      // before mutex_
+  GraphWriter writer_;  // guarded by extending_, as the next
   uint64_t version_ = 0;
 
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   Link::Pointer link_;  // guarded by mutex_, as all below
   uint64_t session_ = 0;
   std::map<std::vector<Endpoint>, std::shared_ptr<const Run>> prepared_;

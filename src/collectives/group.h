@@ -5,6 +5,7 @@
 #include <map>
 
 #include "base/activity.h"
+#include "base/mutex.h"
 #include "base/thread.h"
 #include "collectives/call_log.h"
 #include "collectives/call_order.h"
@@ -187,13 +188,13 @@ class CollectiveGroup : public Links::Receiver,
   // Calls from this number on fail.
   std::atomic<uint64_t> over_from_{UINT64_MAX};
 
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   // Guarded by mutex_:
   std::optional<Status> failure_;
   std::map<int, uint64_t> left_;  // how many calls they have done
   bool is_left_ = false;          // by this member
   std::map<std::vector<int>, uint64_t> subgroups_;
-  std::mutex starting_;  // so that numbers are taken in the order of the thread's work
+  Mutex starting_;  // so that numbers are taken in the order of the thread's work
 
   WorkQueue thread_;  // last: its work uses the rest
 };

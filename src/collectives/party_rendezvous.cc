@@ -1,9 +1,9 @@
 #include "collectives/party_rendezvous.h"
 
 #include <map>
-#include <mutex>
 
 #include "base/log.h"
+#include "base/mutex.h"
 #include "base/raise.h"
 
 namespace cohort::internal {
@@ -66,7 +66,7 @@ struct MemberDoor::State {
   std::vector<Peer> members;
   std::map<std::string, int> ranks;
 
-  std::mutex mutex;
+  Mutex mutex;
   // Guarded by mutex:
   std::vector<Came> waiting;
   Rendezvous::Accept accept;

@@ -4,10 +4,10 @@
 #include <chrono>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
 
+#include "base/mutex.h"
 #include "cluster/remote_session.h"
 #include "cohort/cluster.h"
 #include "coordinator/group_updates.h"
@@ -70,8 +70,8 @@ class ParameterServers {
     DeviceName device;
     std::string address;
     std::atomic<uint64_t> incarnation{0};  // of the server that has the variables; 0: unknown
-    std::mutex mutex = {};
-    std::shared_ptr<GraphImpl> graph = {};  // guarded by mutex, as all below
+    Turn turn = {};
+    std::shared_ptr<GraphImpl> graph = {};  // guarded by turn, as all below
     std::shared_ptr<RemoteSession> session = {};
     std::map<std::string, int> callables = {};
   };
@@ -90,7 +90,7 @@ class ParameterServers {
 
   const ParameterServersOptions options_;
   std::vector<std::unique_ptr<Channel>> channels_;
-  std::mutex mutex_;
+  Mutex mutex_;
   std::set<std::string> names_;         // given out; guarded by mutex_, as the next
   std::map<std::string, int> numbers_;  // the last one put behind a name
 };
