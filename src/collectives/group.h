@@ -149,6 +149,9 @@ class CollectiveGroup : public Links::Receiver,
   void throw_if_left(int rank) const;
   [[noreturn]] void throw_left(int rank, uint64_t calls) const;
   void tell_all(const Message& message, int except = -1);
+  void tell_failure(const Status& why);
+  // Reads what a member whose connection has ended said before: why the group is closed, perhaps.
+  void hear_out(int member, uint64_t call);
   void run_checked(Call& call, const std::function<void()>& body);
   void await_turn(const Call& call);
   void throw_if_refused(const Call& call);
