@@ -264,6 +264,15 @@ void RemoteSession::cancel_runs() {
   }
 }
 
+void RemoteSession::abandon(const Status& why) {
+  Link::Pointer link;
+  {
+    const std::lock_guard lock(mutex_);
+    link = link_;
+  }
+  link->close(why);
+}
+
 std::vector<std::string> RemoteSession::list_devices() const {
   check_open();
   auto& self = const_cast<RemoteSession&>(*this);

@@ -25,6 +25,9 @@ class RemoteSession : public SessionImpl, public std::enable_shared_from_this<Re
   // Ends the runs under way with Cancelled, as far as the server answers.
   void cancel_runs();
 
+  // Ends the connection without a word to the server, which does not answer any more.
+  void abandon(const Status& why);
+
   // Whether the connection to the server has ended, and with it what the server kept for the
   // session.
   bool is_lost() const;

@@ -14,8 +14,6 @@ namespace {
 
 // A server that is there answers at once.
 constexpr std::chrono::milliseconds kExamineLimit{1000};
-// For an update whose gradients are all there.
-constexpr std::chrono::milliseconds kUpdateLimit{60'000};
 // To find the server again that is to make one; whether it is lost is for others to find out.
 constexpr std::chrono::milliseconds kUpdatePatience{5000};
 
@@ -114,7 +112,7 @@ void ParameterServers::make(const GroupUpdate& update, const Tensor& claim) {
                     .make = [&] { return update.function; },
                     .values = {},
                     .claim = claim,
-                    .limit = kUpdateLimit,
+                    .limit = options_.silence_limit,
                     .patience = std::min(kUpdatePatience, options_.connect_timeout)});
 }
 
@@ -174,13 +172,17 @@ std::vector<Tensor> ParameterServers::run(const DeviceName& device, const Call& 
   for (int attempt = 0;; ++attempt) {
     std::vector<Tensor> results;
     Ready ready;
-    const Status status = capture_status([&] {
+    Status status = capture_status([&] {
       ready = prepare_in_time(at, call);
       results = ready.session->run_callable(ready.callable, values, {.timeout = call.limit});
     });
     if (status.ok()) {
       results.pop_back();  // that it is done
       return results;
+    }
+    if (call.limit.count() > 0 && status.code == Code::DeadlineExceeded) {
+      status.code = Code::Unavailable;
+      ready.session->abandon(status);
     }
     std::shared_ptr<RemoteSession> ended;  // let go of after the turn: its end may take a while
     const std::lock_guard one_at_a_time(at.turn);
