@@ -180,6 +180,10 @@ void Heartbeat::Impl::on_answer(Watched& watched) {
 
 void Heartbeat::Impl::on_failure(Watched& watched, const Status& why) {
   watched.channel = nullptr;                  // the next question makes its own connection
+  if (why.code == Code::ResourceExhausted) {  // this process could not ask
+    watched.last_answer = steady_clock::now();
+    return;
+  }
   ++watched.failures;
   const std::chrono::duration<double> silence = steady_clock::now() - watched.last_answer;
   if (silence >= options_.limit) {
