@@ -2,9 +2,9 @@
 
 #include <map>
 
-#include "base/log.h"
 #include "base/mutex.h"
 #include "base/raise.h"
+#include "base/rare_log.h"
 
 namespace cohort::internal {
 namespace {
@@ -40,13 +40,13 @@ struct MemberDoor::State {
     for (Came& connection : early) hand_over(listener, std::move(connection));
   }
 
-  void hand_over(const Rendezvous::Accept& listener, Came connection) const {
+  void hand_over(const Rendezvous::Accept& listener, Came connection) {
     const Status problem = check(connection->peer());
     if (problem.ok()) {
       const int rank = ranks.at(connection->peer().name);
       return listener(rank, std::move(connection));
     }
-    log_warning("{}", problem.message);
+    rare_log.warning("{}", problem.message);
     connection->close(problem);
   }
 
@@ -65,6 +65,8 @@ struct MemberDoor::State {
   // Constant once `accept` is set:
   std::vector<Peer> members;
   std::map<std::string, int> ranks;
+
+  RareLog rare_log;
 
   Mutex mutex;
   // Guarded by mutex:

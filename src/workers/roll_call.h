@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/mutex.h"
+#include "base/rare_log.h"
 #include "base/thread.h"
 #include "workers/absent_workers.h"
 #include "workers/introduction.h"
@@ -80,6 +81,7 @@ class WorkerRollCall {
   const Deadline deadline_;
   const Clock::time_point began_ = Clock::now();
   Introduction own_;
+  RareLog rare_log_;
   std::unique_ptr<Visits> visits_;
 
   Mutex mutex_;
