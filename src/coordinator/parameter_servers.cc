@@ -123,6 +123,14 @@ void ParameterServers::forget_gathered() {
   }
 }
 
+void ParameterServers::close_sessions() {
+  for (const auto& channel : channels_) {
+    std::shared_ptr<RemoteSession> ended;  // let go of after the turn: its end may take a while
+    const std::lock_guard one_at_a_time(channel->turn);
+    ended = std::move(channel->session);
+  }
+}
+
 void ParameterServers::open(Channel& channel, std::chrono::milliseconds limit) {
   auto graph = std::make_shared<GraphImpl>();
   SessionOptions options;

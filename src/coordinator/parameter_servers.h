@@ -67,6 +67,8 @@ class ParameterServers {
   void make(const GroupUpdate& update, const Tensor& claim);
   // Forgets the gradients that wait for updates.
   void forget_gathered();
+  // The next call opens new ones.
+  void close_sessions();
 
  private:
   struct Channel {
