@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cctype>
 
+#include "base/rare_log.h"
 #include "base/thread.h"
 
 namespace cohort::internal {
@@ -77,6 +78,15 @@ TEST_F(Log, NamesTheThread) {
   const std::string text =
       stderr_of([] { Thread("reader", [](const auto&) { log_error("here"); }).join(); });
   EXPECT_NE(text.find("E [reader] here"), std::string::npos) << text;
+}
+
+TEST_F(Log, WritesOneOfManyLinesThatStrangersCause) {
+  RareLog rare;
+  const std::string text = stderr_of([&] {
+    for (int i = 0; i < 1000; ++i) rare.warning("stranger {}", i);
+  });
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1);
+  EXPECT_NE(text.find("stranger 0"), std::string::npos);
 }
 
 }  // namespace

@@ -2,9 +2,9 @@
 
 #include <atomic>
 #include <map>
-#include <mutex>
 #include <string>
 
+#include "base/mutex.h"
 #include "ops/run_context.h"
 
 namespace cohort::internal {
@@ -28,7 +28,7 @@ class DeviceState {
 
  private:
   std::atomic<uint64_t> clears_ = 0;
-  std::mutex mutex_;
+  Mutex mutex_;
   std::map<std::string, ResourceTable> tables_;  // guarded by mutex_
 };
 

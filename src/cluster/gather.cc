@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <condition_variable>
-#include <mutex>
 #include <utility>
 
 #include "base/activity.h"
+#include "base/mutex.h"
 #include "base/raise.h"
 #include "cluster/lost_task.h"
 #include "runtime/worker_pool.h"
@@ -127,8 +127,8 @@ class Gatherer {
   const Gathering& gathering_;
   const std::function<void(size_t, const Link::Pointer&)>& body_;
 
-  std::mutex mutex_;
-  std::condition_variable ended_;
+  Mutex mutex_;
+  std::condition_variable_any ended_;
   std::vector<Status> reasons_;  // why a task failed, or is not there yet; guarded by mutex_
   std::vector<bool> is_done_;    // guarded by mutex_, as the next
   size_t open_ = 0;

@@ -1,7 +1,7 @@
 #include "cluster/link.h"
 
-#include "base/log.h"
 #include "base/raise.h"
+#include "base/rare_log.h"
 
 namespace cohort::internal {
 
@@ -64,7 +64,8 @@ void Link::receive(const Message& message) {
     }
   });
   if (status.ok()) return;
-  log_warning("[Cluster] the connection with {} ends: {}", peer().name, status.to_string());
+  static RareLog rare_log;  // of all links: each stranger has its own
+  rare_log.warning("[Cluster] the connection with {} ends: {}", peer().name, status.to_string());
   connection_->close(status);
 }
 

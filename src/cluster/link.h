@@ -3,10 +3,10 @@
 #include <atomic>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <unordered_map>
 
+#include "base/mutex.h"
 #include "cluster/protocol.h"
 #include "transport/connection.h"
 
@@ -60,7 +60,7 @@ class Link : public std::enable_shared_from_this<Link> {
   const Events events_;
   std::atomic<bool> ended_{false};
 
-  std::mutex mutex_;
+  Mutex mutex_;
   uint64_t next_request_ = 1;  // guarded by mutex_, as all below
   std::unordered_map<uint64_t, Answered> unanswered_;
   Status end_;

@@ -1,9 +1,9 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <unordered_map>
 
+#include "base/mutex.h"
 #include "cluster/master_session.h"
 #include "cluster/worker.h"
 
@@ -57,7 +57,7 @@ class Master {
   Worker& worker_;
   const SessionOptions defaults_;
   const std::shared_ptr<Timers> timers_ = std::make_shared<Timers>();
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   std::unordered_map<uint64_t, SessionPointer> sessions_;  // guarded by mutex_, as the next
   // Clients know them no more, but their steps still end.
   std::unordered_map<uint64_t, std::weak_ptr<MasterSession>> closing_;

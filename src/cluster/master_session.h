@@ -4,9 +4,9 @@
 #include <condition_variable>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <unordered_map>
 
+#include "base/mutex.h"
 #include "cluster/master_step.h"
 #include "cluster/placement.h"
 #include "graph/serialize.h"
@@ -67,19 +67,19 @@ class MasterSession : public std::enable_shared_from_this<MasterSession> {
   std::atomic<uint64_t> next_step_{1};
   std::atomic<uint64_t> numbered_runs_{0};
 
-  std::mutex building_;  // one extension or placement at a time; before mutex_
-  GraphReader reader_;   // guarded by building_, as the next
+  Turn building_;       // one extension or placement at a time; before mutex_
+  GraphReader reader_;  // guarded by building_, as the next
   ClusterPlacement placement_;
   std::shared_ptr<GraphImpl> graph_;
   uint64_t version_ = 1;
 
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   std::map<std::string, uint64_t> incarnations_;  // of tasks; guarded by mutex_, as all below
   std::map<std::string, Link::Pointer> tasks_;    // that know the session
   std::vector<PlanPointer> plans_;
   std::unordered_map<uint64_t, StepPointer> steps_;
   std::unordered_map<uint64_t, uint64_t> calls_;  // the client's number of a step -> ours
-  std::condition_variable idle_;
+  std::condition_variable_any idle_;
   Status closed_;
 };
 

@@ -2,10 +2,10 @@
 
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <vector>
 
+#include "base/mutex.h"
 #include "cluster/long_waits.h"
 #include "cluster/master_plan.h"
 #include "cluster/timers.h"
@@ -57,7 +57,7 @@ class MasterStep : public std::enable_shared_from_this<MasterStep> {
   const Finished finished_;
   const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
 
-  std::mutex mutex_;
+  Mutex mutex_;
   std::vector<std::optional<Status>> outcomes_;  // of the tasks; guarded by mutex_, as all below
   size_t waiting_ = 0;
   Status cancelled_;

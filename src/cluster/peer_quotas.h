@@ -2,10 +2,10 @@
 
 #include <atomic>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <unordered_map>
 
+#include "base/mutex.h"
 #include "transport/connection.h"
 
 namespace cohort::internal {
@@ -34,7 +34,7 @@ class PeerQuotas {
 
   const std::string self_;
   const uint64_t limit_;
-  std::mutex mutex_;
+  Mutex mutex_;
   std::unordered_map<std::string, std::shared_ptr<Account>> accounts_;  // guarded by mutex_
 };
 

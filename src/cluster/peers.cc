@@ -90,15 +90,15 @@ void Peers::accept(std::shared_ptr<Connection> connection) {
   if (is_task) entry(name);
   if (close_if_stopped(link)) return;
   if (!is_task) return watch_client(link);
-  Link::Pointer outdated;
+  Link::Pointer replaced;
+  bool restarted = false;
   {
     const std::lock_guard lock(mutex_);
     Link::Pointer& known = entries_.at(name)->link;
-    const bool restarted = known && known->peer().incarnation != link->peer().incarnation;
-    if (restarted) outdated = known;
-    if (!known || known->ended() || restarted) known = link;
+    restarted = known && known->peer().incarnation != link->peer().incarnation;
+    if (!known || known->ended() || restarted) replaced = std::exchange(known, link);
   }
-  if (outdated) outdated->close({.code = Code::Aborted, .message = name + " was restarted"});
+  if (restarted) replaced->close({.code = Code::Aborted, .message = name + " was restarted"});
   watch(link);
 }
 
@@ -166,9 +166,10 @@ Link::Pointer Peers::get_or_make(const std::string& key, const Connect& connect,
   Link::Pointer made = begin(connect(deadline));
   watch(made);
   close_if_stopped(made);
+  Link::Pointer ended;  // let go of after the lock
   const std::lock_guard lock(mutex_);
   // The other side may have been quicker; both links stay, and one of them is used.
-  if (!known.link || known.link->ended()) known.link = made;
+  if (!known.link || known.link->ended()) ended = std::exchange(known.link, made);
   return made;
 }
 

@@ -4,10 +4,10 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
+#include "base/mutex.h"
 #include "cluster/client_watch.h"
 #include "cohort/cluster.h"
 #include "cohort/server.h"
@@ -52,8 +52,8 @@ class Peers {
 
  private:
   struct Entry {
-    std::mutex connecting;  // held by the one thread that tries
-    Link::Pointer link;     // guarded by mutex_
+    Turn connecting;     // of the one thread that tries
+    Link::Pointer link;  // guarded by mutex_
   };
   using Connect = std::function<std::shared_ptr<Connection>(Deadline)>;
 
@@ -81,14 +81,14 @@ class Peers {
   Link::Pointer own_master_;
   Link::Pointer own_worker_;
 
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   // By task, or by address; guarded by mutex_, as all below.
   std::map<std::string, std::unique_ptr<Entry>> entries_;
   std::vector<std::weak_ptr<Link>> links_;  // with others, whoever opened them
   std::unique_ptr<Party> visitor_;          // made with the first call
   bool stopped_ = false;
   size_t alive_ = 0;  // links whose end has not been told
-  std::condition_variable all_ended_;
+  std::condition_variable_any all_ended_;
 
   // These call back until they are gone, so they go first.
   Heartbeat heartbeat_;

@@ -85,8 +85,10 @@ Link::Pointer RemoteSession::connect(Deadline deadline) {
       if (const Link::Pointer alive = weak.lock()) alive->close(why);
     });
   }
+  Link::Pointer before;  // let go of after the lock
   const std::lock_guard lock(mutex_);
-  return link_ = made;
+  before = std::exchange(link_, made);
+  return made;
 }
 
 void RemoteSession::raise_lost(const Status& status) const {
@@ -248,10 +250,27 @@ uint64_t RemoteSession::server_incarnation() const {
 }
 
 void RemoteSession::cancel_runs() {
-  const std::lock_guard lock(mutex_);
-  for (const auto& [id, call] : calls_) {
-    if (!call->done) link_->post(write(CancelStep{.session = session_, .call = id}));
+  Link::Pointer link;
+  std::vector<uint64_t> running;
+  {
+    const std::lock_guard lock(mutex_);
+    link = link_;
+    for (const auto& [id, call] : calls_) {
+      if (!call->done) running.push_back(id);
+    }
   }
+  for (const uint64_t id : running) {
+    link->post(write(CancelStep{.session = session_, .call = id}));
+  }
+}
+
+void RemoteSession::abandon(const Status& why) {
+  Link::Pointer link;
+  {
+    const std::lock_guard lock(mutex_);
+    link = link_;
+  }
+  link->close(why);
 }
 
 std::vector<std::string> RemoteSession::list_devices() const {

@@ -2,8 +2,8 @@
 
 #include <map>
 #include <memory>
-#include <mutex>
 
+#include "base/mutex.h"
 #include "cluster/link.h"
 #include "graph/serialize.h"
 #include "rpc/heartbeat.h"
@@ -24,6 +24,9 @@ class RemoteSession : public SessionImpl, public std::enable_shared_from_this<Re
   void open(std::chrono::milliseconds limit = {});
   // Ends the runs under way with Cancelled, as far as the server answers.
   void cancel_runs();
+
+  // Ends the connection without a word to the server, which does not answer any more.
+  void abandon(const Status& why);
 
   // Whether the connection to the server has ended, and with it what the server kept for the
   // session.
@@ -66,11 +69,11 @@ class RemoteSession : public SessionImpl, public std::enable_shared_from_this<Re
   std::unique_ptr<Party> party_;
   Heartbeat heartbeat_;
 
-  std::mutex extending_;  // one at a time; before mutex_
-  GraphWriter writer_;    // guarded by extending_, as the next
+  Turn extending_;      // before mutex_
+  GraphWriter writer_;  // guarded by extending_, as the next
   uint64_t version_ = 0;
 
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   Link::Pointer link_;  // guarded by mutex_, as all below
   uint64_t session_ = 0;
   std::map<std::vector<Endpoint>, std::shared_ptr<const Run>> prepared_;

@@ -171,6 +171,8 @@ void TaskServer::receive_request(const Link::Pointer& from, const Message& messa
     answer.request = request;
     answer.status = status;
     from->answer(answer);
+    // Only now: a server that stops ends the connection.
+    if (kind_of(message) == MessageKind::Shutdown && status.ok()) request_stop();
     const std::lock_guard lock(mutex_);
     --open_requests_;
     answered_.notify_all();
@@ -204,8 +206,7 @@ Answer TaskServer::answer_to(const Link::Pointer& from, const Message& message) 
       worker_->clear(read_texts_request(message));
       return {};
     case MessageKind::Shutdown:
-      request_stop();
-      return {};
+      return {};  // receive_request stops the server once that is told
     default:
       raise(Code::Unimplemented, "[Server] it does not know such a request");
   }

@@ -2,8 +2,8 @@
 
 #include <condition_variable>
 #include <memory>
-#include <mutex>
 
+#include "base/mutex.h"
 #include "cluster/master.h"
 #include "cluster/peer_quotas.h"
 #include "cohort/server.h"
@@ -50,10 +50,10 @@ class TaskServer {
   std::shared_ptr<Party> party_;
   int stop_event_;  // readable once somebody wants the server to stop
 
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   State state_ = State::New;  // guarded by mutex_, as all below
   size_t open_requests_ = 0;
-  std::condition_variable answered_;
+  std::condition_variable_any answered_;
 
   std::vector<WaitNote> wait_notes_;  // written by the thread of the next one alone
   Timers watch_;

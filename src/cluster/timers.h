@@ -3,8 +3,8 @@
 #include <condition_variable>
 #include <functional>
 #include <map>
-#include <mutex>
 
+#include "base/mutex.h"
 #include "base/thread.h"
 #include "transport/connection.h"
 
@@ -24,8 +24,8 @@ class Timers {
  private:
   void work(const std::stop_token& stop);
 
-  std::mutex mutex_;
-  std::condition_variable changed_;
+  Mutex mutex_;
+  std::condition_variable_any changed_;
   std::map<Key, std::function<void()>> calls_;  // guarded by mutex_, as all below
   uint64_t next_ = 0;
   Thread thread_;  // made with the first call

@@ -3,11 +3,11 @@
 #include <array>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
 
+#include "base/mutex.h"
 #include "cluster/peers.h"
 #include "cluster/worker_step.h"
 
@@ -53,7 +53,7 @@ class WorkerSession : public std::enable_shared_from_this<WorkerSession> {
   const std::shared_ptr<DeviceState> state_;
   const std::string task_;
 
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   std::unordered_map<uint64_t, std::shared_ptr<const WorkerPlan>> plans_;  // guarded, as all below
   std::unordered_map<uint64_t, std::shared_ptr<WorkerStep>> steps_;
   std::unordered_set<uint64_t> early_;  // steps that tensors came for, and nothing else
@@ -97,7 +97,7 @@ class Worker {
 
   const std::shared_ptr<Peers> peers_;
   const std::shared_ptr<DeviceState> state_ = std::make_shared<DeviceState>();
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   std::unordered_map<uint64_t, SessionPointer> sessions_;  // guarded by mutex_
 };
 

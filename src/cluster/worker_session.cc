@@ -138,12 +138,13 @@ void WorkerSession::lost(const std::string& task, const Status& why) {
 
 void WorkerSession::close(const Status& why) {
   std::vector<std::shared_ptr<WorkerStep>> running;
+  decltype(plans_) plans;  // with their links, let go of after the lock
   {
     const std::lock_guard lock(mutex_);
     closed_ = why;
     for (const auto& [id, step] : steps_) running.push_back(step);
     steps_.clear();
-    plans_.clear();
+    plans.swap(plans_);
   }
   for (const auto& step : running) step->cancel(why);
 }

@@ -2,9 +2,9 @@
 
 #include <deque>
 #include <memory>
-#include <mutex>
 #include <vector>
 
+#include "base/mutex.h"
 #include "cluster/long_waits.h"
 #include "cluster/part_run.h"
 #include "cluster/worker_plan.h"
@@ -71,7 +71,7 @@ class WorkerStep : public std::enable_shared_from_this<WorkerStep> {
   std::chrono::steady_clock::time_point start_;
   std::vector<std::unique_ptr<PartRun>> parts_;
 
-  std::mutex mutex_;
+  Mutex mutex_;
   std::vector<Incoming> incoming_;                    // by part; guarded by mutex_, as all below
   std::vector<std::shared_ptr<const void>> charges_;  // for tensors that came from peers
   std::deque<int> ready_;

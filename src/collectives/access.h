@@ -10,7 +10,12 @@ namespace cohort::internal {
 struct CollectiveAccess {
   static Communicator make(std::shared_ptr<CollectiveGroup> group) {
     Communicator made;
-    made.group_ = std::move(group);
+    // Another thread may hold the group, to tell the others why it is closed, when the last copy
+    // goes, and the process may end before that thread is done.
+    const auto leave = [group](CollectiveGroup*) {
+      if (group->is_over(0)) group->leave();
+    };
+    made.group_ = std::shared_ptr<CollectiveGroup>(group.get(), leave);
     return made;
   }
   // FailedPrecondition when it is no group.

@@ -4,9 +4,9 @@
 #include <atomic>
 #include <chrono>
 #include <map>
-#include <mutex>
 #include <optional>
 
+#include "base/mutex.h"
 #include "collectives/call.h"
 
 namespace cohort::internal {
@@ -55,7 +55,7 @@ class CallLog {
   using Seconds = double;
   static Seconds now();
 
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   // Guarded by mutex_:
   std::array<Call, kRemembered> recent_;  // by number
   uint64_t begun_ = 0;                    // how many

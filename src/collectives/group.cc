@@ -16,6 +16,8 @@ using std::chrono::steady_clock;
 
 // A wait looks up this often whether the group is closed, should nobody wake it.
 constexpr std::chrono::milliseconds kLookUp{50};
+// What was sent before a connection ended is here, but for a moment's work.
+constexpr std::chrono::seconds kLastWords{1};
 
 int position(const std::vector<int>& members, int self) {
   return static_cast<int>(std::find(members.begin(), members.end(), self) - members.begin());
@@ -156,9 +158,18 @@ void CollectiveGroup::send(const Call& call, int to, uint64_t step, std::vector<
   const Status status =
       capture_status([&] { links_->send(members_[static_cast<size_t>(to)], std::move(sent)); });
   if (status.ok()) return;
+  hear_out(members_[static_cast<size_t>(to)], call.number);
   lost(members_[static_cast<size_t>(to)], status);
   throw_if_over(call.number);
   throw_if_error(status);
+}
+
+void CollectiveGroup::hear_out(int member, uint64_t call) {
+  if (!links_->is_connected(member)) return;
+  (void)capture_status([&] {
+    links_->deliver_until(
+        member, [&] { return is_over(call); }, steady_clock::now() + kLastWords);
+  });
 }
 
 Message CollectiveGroup::receive(const Call& call, int from, uint64_t step) {

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "base/activity.h"
+#include "base/mutex.h"
 #include "base/thread.h"
 #include "collectives/call_log.h"
 #include "collectives/call_order.h"
@@ -148,6 +149,9 @@ class CollectiveGroup : public Links::Receiver,
   void throw_if_left(int rank) const;
   [[noreturn]] void throw_left(int rank, uint64_t calls) const;
   void tell_all(const Message& message, int except = -1);
+  void tell_failure(const Status& why);
+  // Reads what a member whose connection has ended said before: why the group is closed, perhaps.
+  void hear_out(int member, uint64_t call);
   void run_checked(Call& call, const std::function<void()>& body);
   void await_turn(const Call& call);
   void throw_if_refused(const Call& call);
@@ -187,13 +191,13 @@ class CollectiveGroup : public Links::Receiver,
   // Calls from this number on fail.
   std::atomic<uint64_t> over_from_{UINT64_MAX};
 
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   // Guarded by mutex_:
   std::optional<Status> failure_;
   std::map<int, uint64_t> left_;  // how many calls they have done
   bool is_left_ = false;          // by this member
   std::map<std::vector<int>, uint64_t> subgroups_;
-  std::mutex starting_;  // so that numbers are taken in the order of the thread's work
+  Mutex starting_;  // so that numbers are taken in the order of the thread's work
 
   WorkQueue thread_;  // last: its work uses the rest
 };

@@ -50,11 +50,15 @@ void CollectiveGroup::fail(Status why) {
     failure_ = why;
     over_from_.store(0, std::memory_order_release);
   }
+  tell_failure(why);
+  if (Engine* engine = met_engine_.load()) engine->group_failed(why);
+}
+
+void CollectiveGroup::tell_failure(const Status& why) {
   Message told = message(Kind::Failed);
   MessageWriter writer(told);
   write_status(why, name_of(rank_), writer);
   tell_all(told);
-  if (Engine* engine = met_engine_.load()) engine->group_failed(why);
 }
 
 void CollectiveGroup::lost(int member, const Status& why) {
@@ -85,12 +89,17 @@ void CollectiveGroup::member_left(int rank, uint64_t calls) {
 
 void CollectiveGroup::leave() {
   const uint64_t calls = log_.ended();
+  std::optional<Status> failure;
   {
     const std::lock_guard lock(mutex_);
     if (is_left_) return;
     is_left_ = true;
+    failure = failure_;
     over_from_.store(0, std::memory_order_release);
   }
+  // The thread that found the failure may not have told it yet, and a member that hears only of
+  // this one's leaving blames this one.
+  if (failure) tell_failure(*failure);
   Message told = message(Kind::Left);
   MessageWriter(told).number(static_cast<uint64_t>(rank_)).number(calls);
   tell_all(told);

@@ -4,10 +4,10 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <vector>
 
+#include "base/mutex.h"
 #include "collectives/rendezvous.h"
 
 namespace cohort::internal {
@@ -67,8 +67,8 @@ class Links : public std::enable_shared_from_this<Links> {
   void received(int from, Message message);
 
   const std::shared_ptr<Rendezvous> rendezvous_;
-  mutable std::mutex mutex_;
-  mutable std::condition_variable adopted_;
+  mutable Mutex mutex_;
+  mutable std::condition_variable_any adopted_;
   // Guarded by mutex_:
   std::vector<Link> links_;
   std::map<uint64_t, std::weak_ptr<Receiver>> receivers_;

@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <deque>
 #include <map>
-#include <mutex>
 #include <optional>
 
+#include "base/mutex.h"
 #include "transport/message.h"
 
 namespace cohort::internal {
@@ -47,7 +47,7 @@ class Mailbox {
   }
 
  private:
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   std::map<MailKey, std::deque<Message>> mail_;  // guarded by mutex_; no empty queues
 };
 

@@ -1,10 +1,10 @@
 #include "collectives/party_rendezvous.h"
 
 #include <map>
-#include <mutex>
 
-#include "base/log.h"
+#include "base/mutex.h"
 #include "base/raise.h"
+#include "base/rare_log.h"
 
 namespace cohort::internal {
 namespace {
@@ -40,13 +40,13 @@ struct MemberDoor::State {
     for (Came& connection : early) hand_over(listener, std::move(connection));
   }
 
-  void hand_over(const Rendezvous::Accept& listener, Came connection) const {
+  void hand_over(const Rendezvous::Accept& listener, Came connection) {
     const Status problem = check(connection->peer());
     if (problem.ok()) {
       const int rank = ranks.at(connection->peer().name);
       return listener(rank, std::move(connection));
     }
-    log_warning("{}", problem.message);
+    rare_log.warning("{}", problem.message);
     connection->close(problem);
   }
 
@@ -66,7 +66,9 @@ struct MemberDoor::State {
   std::vector<Peer> members;
   std::map<std::string, int> ranks;
 
-  std::mutex mutex;
+  RareLog rare_log;
+
+  Mutex mutex;
   // Guarded by mutex:
   std::vector<Came> waiting;
   Rendezvous::Accept accept;

@@ -1,7 +1,6 @@
 #include "collectives/rendezvous.h"
 
-#include <mutex>
-
+#include "base/mutex.h"
 #include "base/raise.h"
 #include "transport/in_process.h"
 
@@ -50,7 +49,7 @@ struct Hall {
   }
 
   const std::vector<Peer> members;
-  std::mutex mutex;
+  Mutex mutex;
   std::vector<Place> places;  // guarded by mutex
 
   explicit Hall(std::vector<Peer> all) : members(std::move(all)), places(members.size()) {}

@@ -2,9 +2,10 @@
 
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <string>
+
+#include "base/mutex.h"
 
 namespace cohort::internal {
 
@@ -37,7 +38,7 @@ class RollCall {
     int from = 0;
   };
 
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   // Guarded by mutex_:
   uint64_t asked_ = 0;
   Standings answers_;

@@ -3,8 +3,8 @@
 #include <condition_variable>
 #include <deque>
 #include <functional>
-#include <mutex>
 
+#include "base/mutex.h"
 #include "base/thread.h"
 
 namespace cohort::internal {
@@ -43,7 +43,7 @@ class WorkQueue {
     }
   }
 
-  std::mutex mutex_;
+  Mutex mutex_;
   std::condition_variable_any changed_;
   std::deque<std::function<void()>> work_;  // guarded by mutex_
   Thread thread_;                           // guarded by mutex_

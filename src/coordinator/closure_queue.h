@@ -1,10 +1,10 @@
 #pragma once
 
 #include <condition_variable>
-#include <mutex>
 #include <optional>
 #include <stop_token>
 
+#include "base/mutex.h"
 #include "coordinator/call_numbers.h"
 #include "coordinator/closure_group.h"
 #include "coordinator/closure_lines.h"
@@ -57,7 +57,7 @@ class ClosureQueue {
   void stop(const Status& why);
 
  private:
-  using Lock = std::unique_lock<std::mutex>;
+  using Lock = std::unique_lock<Mutex>;
   bool idle() const { return waiting_ == 0 && running_ == 0 && !updating_; }
   void update_rest(Lock& lock);
   // Of the group's updates, while they are made, also again.
@@ -79,10 +79,10 @@ class ClosureQueue {
   const int64_t capacity_;
   const std::function<void()> cancel_running_;
   const Grouping grouping_;
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;  // for those who schedule
-  std::condition_variable to_do_;    // for the workers
-  ClosureLines lines_;               // guarded by mutex_, as all below
+  mutable Mutex mutex_;
+  std::condition_variable_any changed_;  // for those who schedule
+  std::condition_variable_any to_do_;    // for the workers
+  ClosureLines lines_;                   // guarded by mutex_, as all below
   ClosureWaiters waiters_;
   ClosureGroup group_;
   CallNumbers numbers_;

@@ -185,6 +185,9 @@ std::shared_ptr<RemoteResult> ClusterCoordinatorState::schedule(
 
 void ClusterCoordinatorState::shut_down() {
   stop({.code = Code::Cancelled, .message = "[Coordinator] the cluster was shut down"});
+  // While their servers are there to hear of it.
+  for (const auto& channel : channels()) channel->drop(channel->generation(), false);
+  extended_.servers().close_sessions();
   const ClusterSpec& cluster = extended_.cluster();
   std::vector<std::string> addresses;
   for (const auto& channel : channels()) addresses.push_back(channel->address());

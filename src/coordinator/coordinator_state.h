@@ -2,6 +2,7 @@
 
 #include <atomic>
 
+#include "base/mutex.h"
 #include "base/thread.h"
 #include "cohort/coordinator.h"
 #include "coordinator/failure.h"
@@ -72,15 +73,15 @@ class ClusterCoordinatorState {
   const int64_t first_number_;
   std::atomic<int64_t> number_;  // a new one after variables were restored
   FailureClassifier failures_;
-  mutable std::mutex channels_mutex_;
+  mutable Mutex channels_mutex_;
   Channels channels_;                   // guarded by channels_mutex_, as the next
   std::map<int, std::string> workers_;  // addresses by task
   ClosureQueue queue_;
 
-  std::mutex recovering_;  // one at a time; before mutex_
-  int restores_ = 0;       // guarded by recovering_
+  Turn recovering_;   // before mutex_
+  int restores_ = 0;  // guarded by recovering_
 
-  std::mutex mutex_;
+  Mutex mutex_;
   // Those that can travel, which keeps them apart from later ones; guarded by mutex_, as the next.
   std::map<std::shared_ptr<const Trace>, Updates> checked_;
   std::map<int, std::chrono::steady_clock::time_point> lost_since_;  // workers

@@ -193,5 +193,28 @@ TEST_F(FailingFunctions, EndWithTheCoordinator) {
   EXPECT_ERROR(Code::Cancelled, "", left->fetch());
 }
 
+// A cancellation reaches the servers, and their answers come back, on the thread that cancels.
+TEST(CancelledFunctions, OfServersOfThisProcessEnd) {
+  test::CoordinatedCluster here(2, 5);
+  ClusterCoordinator coordinator(here.strategy);
+  Variable a = here.strategy.create([] { return Variable(0.f); });
+  Variable b = here.strategy.create([] { return Variable(0.f); });
+  const auto add = function([&] {
+    a.assign_add(1.f);
+    b.assign_add(a.read_value());
+  });
+  const auto bad = function([](Tensor x) { return gather(x, Tensor({5}), 0); });
+  for (int round = 0; round < 30; ++round) {
+    const Status outcome = capture_status([&] {
+      for (int i = 0; i < 20; ++i) {
+        coordinator.schedule(add);
+        if (i == 10) coordinator.schedule(bad, Tensor({1.f}));
+      }
+      coordinator.join();
+    });
+    EXPECT_EQ(outcome.code, Code::InvalidArgument) << outcome.to_string();
+  }
+}
+
 }  // namespace
 }  // namespace cohort

@@ -1,9 +1,9 @@
 #pragma once
 
 #include <map>
-#include <mutex>
 #include <string>
 
+#include "base/mutex.h"
 #include "cohort/error.h"
 
 namespace cohort::internal {
@@ -34,7 +34,7 @@ class FailureClassifier {
 
  private:
   const FailureLimits limits_;
-  std::mutex mutex_;
+  Mutex mutex_;
   std::map<std::string, int> ps_failures_;  // guarded by mutex_, as the next
   int timeouts_ = 0;
 };

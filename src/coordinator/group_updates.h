@@ -2,8 +2,8 @@
 
 #include <limits>
 #include <map>
-#include <mutex>
 
+#include "base/mutex.h"
 #include "cohort/device.h"
 #include "cohort/gradient.h"
 #include "graph/function_graph.h"
@@ -70,7 +70,7 @@ class GroupUpdates {
   Gathered& find_or_make(const Gradients& gradients, const std::vector<Variable>& variables,
                          const Variable& count, const Update& update);
 
-  std::mutex mutex_;
+  Mutex mutex_;
   std::map<Key, std::unique_ptr<Gathered>> all_;  // guarded by mutex_, as the next
   int made_ = 0;
 };

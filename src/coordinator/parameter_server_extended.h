@@ -1,7 +1,6 @@
 #pragma once
 
-#include <mutex>
-
+#include "base/mutex.h"
 #include "cohort/parameter_server.h"
 #include "cohort/sharded_variable.h"
 #include "coordinator/group_updates.h"
@@ -81,7 +80,7 @@ class ParameterServerExtended : public StrategyExtended, public RemoteWorkers {
   ReductionToOneDevice cross_device_ops_;
   GroupUpdates group_updates_;
 
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   size_t variables_ = 0;  // counted for the round; guarded by mutex_, as the next
   ParameterServerPlan plan_;
 };

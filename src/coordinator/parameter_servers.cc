@@ -14,8 +14,6 @@ namespace {
 
 // A server that is there answers at once.
 constexpr std::chrono::milliseconds kExamineLimit{1000};
-// For an update whose gradients are all there.
-constexpr std::chrono::milliseconds kUpdateLimit{60'000};
 // To find the server again that is to make one; whether it is lost is for others to find out.
 constexpr std::chrono::milliseconds kUpdatePatience{5000};
 
@@ -44,7 +42,7 @@ void ParameterServers::take_over() {
       clear_containers(channel->address,
                        {options_.container, gathering_container(options_.container)},
                        options_.credentials, std::max(left, std::chrono::milliseconds(100)));
-      const std::lock_guard lock(channel->mutex);
+      const std::lock_guard one_at_a_time(channel->turn);
       open(*channel, options_.connect_timeout);
       channel->incarnation = channel->session->server_incarnation();
     });
@@ -104,7 +102,7 @@ std::string ParameterServers::find_restarted() {
 
 void ParameterServers::accept(const std::string& task) {
   Channel& at = channel(task);
-  const std::lock_guard lock(at.mutex);
+  const std::lock_guard one_at_a_time(at.turn);
   open(at, options_.connect_timeout);
   at.incarnation = at.session->server_incarnation();
 }
@@ -114,7 +112,7 @@ void ParameterServers::make(const GroupUpdate& update, const Tensor& claim) {
                     .make = [&] { return update.function; },
                     .values = {},
                     .claim = claim,
-                    .limit = kUpdateLimit,
+                    .limit = options_.silence_limit,
                     .patience = std::min(kUpdatePatience, options_.connect_timeout)});
 }
 
@@ -122,6 +120,14 @@ void ParameterServers::forget_gathered() {
   for (const auto& channel : channels_) {
     clear_containers(channel->address, {gathering_container(options_.container)},
                      options_.credentials, kExamineLimit);
+  }
+}
+
+void ParameterServers::close_sessions() {
+  for (const auto& channel : channels_) {
+    std::shared_ptr<RemoteSession> ended;  // let go of after the turn: its end may take a while
+    const std::lock_guard one_at_a_time(channel->turn);
+    ended = std::move(channel->session);
   }
 }
 
@@ -137,7 +143,7 @@ void ParameterServers::open(Channel& channel, std::chrono::milliseconds limit) {
 }
 
 ParameterServers::Ready ParameterServers::prepare(Channel& channel, const Call& call) {
-  const std::lock_guard lock(channel.mutex);
+  const std::lock_guard one_at_a_time(channel.turn);
   if (channel.session == nullptr) {
     open(channel, call.patience.count() > 0 ? call.patience : options_.connect_timeout);
   }
@@ -173,16 +179,24 @@ std::vector<Tensor> ParameterServers::run(const DeviceName& device, const Call& 
   if (call.claim) values.insert(values.begin(), *call.claim);
   for (int attempt = 0;; ++attempt) {
     std::vector<Tensor> results;
-    const Status status = capture_status([&] {
-      const Ready ready = prepare_in_time(at, call);
+    Ready ready;
+    Status status = capture_status([&] {
+      ready = prepare_in_time(at, call);
       results = ready.session->run_callable(ready.callable, values, {.timeout = call.limit});
     });
     if (status.ok()) {
       results.pop_back();  // that it is done
       return results;
     }
-    const std::lock_guard lock(at.mutex);
-    if (is_stale(status) || status.code == Code::Unavailable) at.session = nullptr;
+    if (call.limit.count() > 0 && status.code == Code::DeadlineExceeded) {
+      status.code = Code::Unavailable;
+      ready.session->abandon(status);
+    }
+    std::shared_ptr<RemoteSession> ended;  // let go of after the turn: its end may take a while
+    const std::lock_guard one_at_a_time(at.turn);
+    const bool is_over = is_stale(status) || status.code == Code::Unavailable;
+    const bool is_replaced = ready.session && ready.session != at.session;
+    if (is_over && !is_replaced) ended = std::move(at.session);
     if (attempt == 0 && is_stale(status)) continue;
     throw Error(status);
   }

@@ -4,10 +4,10 @@
 #include <chrono>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
 
+#include "base/mutex.h"
 #include "cluster/remote_session.h"
 #include "cohort/cluster.h"
 #include "coordinator/group_updates.h"
@@ -19,6 +19,8 @@ struct ParameterServersOptions {
   std::string container;  // that the variables are in
   Credentials credentials = {};
   std::chrono::milliseconds connect_timeout{60'000};
+  // How long a server may take for an update whose gradients it has.
+  std::chrono::milliseconds silence_limit = SessionOptions().silence_limit;
 };
 
 // The chief's own way to what is on the parameter servers: outside of scheduled functions it reads
@@ -54,24 +56,27 @@ class ParameterServers {
     std::vector<Tensor> values = {};
     // Where the call may be repeated: what tells it from its repetition, see kOnce.
     std::optional<Tensor> claim = std::nullopt;
-    std::chrono::milliseconds limit{0};     // of the run; 0 = none
+    std::chrono::milliseconds limit{0};     // of the run, see make(); 0 = none
     std::chrono::milliseconds patience{0};  // to find the server; 0 = the connect_timeout
   };
   std::vector<Tensor> run(const DeviceName& device, const Call& call);
 
   // Makes the update with the gradients that are there, at least one for each variable. Made again
-  // with the same claim, it changes nothing that it has changed before.
+  // with the same claim, it changes nothing that it has changed before. Throws Unavailable after
+  // the silence_limit: heartbeats may still pass where the network has cut the connection.
   void make(const GroupUpdate& update, const Tensor& claim);
   // Forgets the gradients that wait for updates.
   void forget_gathered();
+  // The next call opens new ones.
+  void close_sessions();
 
  private:
   struct Channel {
     DeviceName device;
     std::string address;
     std::atomic<uint64_t> incarnation{0};  // of the server that has the variables; 0: unknown
-    std::mutex mutex = {};
-    std::shared_ptr<GraphImpl> graph = {};  // guarded by mutex, as all below
+    Turn turn = {};
+    std::shared_ptr<GraphImpl> graph = {};  // guarded by turn, as all below
     std::shared_ptr<RemoteSession> session = {};
     std::map<std::string, int> callables = {};
   };
@@ -90,7 +95,7 @@ class ParameterServers {
 
   const ParameterServersOptions options_;
   std::vector<std::unique_ptr<Channel>> channels_;
-  std::mutex mutex_;
+  Mutex mutex_;
   std::set<std::string> names_;         // given out; guarded by mutex_, as the next
   std::map<std::string, int> numbers_;  // the last one put behind a name
 };

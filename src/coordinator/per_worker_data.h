@@ -1,5 +1,6 @@
 #pragma once
 
+#include "base/mutex.h"
 #include "cohort/per_worker.h"
 #include "data/iterator.h"
 
@@ -33,7 +34,7 @@ class PerWorkerData {
   mutable std::once_flag spec_once_;
   mutable std::optional<data::ElementSpec> spec_;
   size_t replicas_ = 1;
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   mutable std::vector<std::string> descriptions_;  // guarded by mutex_
 };
 

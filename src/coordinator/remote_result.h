@@ -2,9 +2,9 @@
 
 #include <chrono>
 #include <condition_variable>
-#include <mutex>
 #include <optional>
 
+#include "base/mutex.h"
 #include "cohort/error.h"
 #include "cohort/remote_value.h"
 #include "ops/op.h"
@@ -24,7 +24,7 @@ class Unneeded {
   }
 
  private:
-  std::mutex mutex_;
+  Mutex mutex_;
   std::vector<int64_t> calls_;  // guarded by mutex_
 };
 
@@ -61,8 +61,8 @@ class RemoteResult {
 
  private:
   const Specs specs_;
-  mutable std::mutex mutex_;
-  mutable std::condition_variable settled_;
+  mutable Mutex mutex_;
+  mutable std::condition_variable_any settled_;
   RemoteValueStatus status_ = RemoteValueStatus::NotReady;  // guarded by mutex_, as all below
   std::vector<Tensor> tensors_;                             // constant once Ready, as the next
   std::optional<KeptOn> kept_;

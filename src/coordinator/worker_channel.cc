@@ -35,13 +35,13 @@ bool WorkerChannel::is_gone(uint64_t generation) const {
 }
 
 void WorkerChannel::open() {
-  const std::lock_guard lock(mutex_);
-  if (connected_) return;
+  const std::lock_guard one_at_a_time(shipping_);
+  if (is_open()) return;
   if (!cleared_) {
     clear_containers(options_.address, {options_.container}, options_.credentials, kOpenLimit);
     cleared_ = true;
   }
-  auto made = std::make_unique<Connected>();
+  auto made = std::make_shared<Connected>();
   made->graph = std::make_shared<GraphImpl>();
   made->claim = add_placeholder(*made->graph, "claim", {kInt64, Shape{3}}, options_.home);
   made->own_claim = add_placeholder(*made->graph, "own_claim", {kInt64, Shape{3}}, options_.home);
@@ -51,11 +51,13 @@ void WorkerChannel::open() {
   options.credentials = options_.credentials;
   made->session = std::make_shared<RemoteSession>(made->graph, options_.address, options);
   made->session->open(kOpenLimit);
+  const std::lock_guard lock(mutex_);
+  made->state = state_;  // nothing is dropped while nothing is open
   connected_ = std::move(made);
 }
 
 bool WorkerChannel::drop(uint64_t generation, bool lost_state) {
-  std::unique_ptr<Connected> ended;  // outside of the lock: its end may take a while
+  std::shared_ptr<Connected> ended;  // let go of after the lock: its end may take a while
   const std::lock_guard lock(mutex_);
   if (generation != generation_ || !connected_) return false;
   ended = std::move(connected_);
@@ -79,7 +81,7 @@ std::optional<DeviceName> WorkerChannel::home_in(uint64_t state) const {
 }
 
 Endpoint WorkerChannel::bind_iterator(Connected& to, const ElementSource& source) const {
-  const std::string name = fmt::format("{}_{}", source.name(), state_);
+  const std::string name = fmt::format("{}_{}", source.name(), to.state);
   const auto known = to.handles.find(name);
   if (known != to.handles.end()) return known->second;
   const auto* per_worker = dynamic_cast<const PerWorkerSource*>(&source);
@@ -90,7 +92,7 @@ Endpoint WorkerChannel::bind_iterator(Connected& to, const ElementSource& source
 }
 
 Endpoint WorkerChannel::bind_variable(Connected& to, const WorkerCell& cell) {
-  const std::string name = fmt::format("{}_{}", cell.unique_name(), state_);
+  const std::string name = fmt::format("{}_{}", cell.unique_name(), to.state);
   const auto known = to.handles.find(name);
   if (known != to.handles.end()) return known->second;
   const Endpoint handle = add_variable_handle(*to.graph, options_.container, name, options_.home);
@@ -179,16 +181,26 @@ WorkerChannel::Ready WorkerChannel::prepare(const Closure& closure, const Places
     std::get<2>(key) +=
         place ? fmt::format("{} {};", place->device.to_string(), place->output) : ";";
   }
+  const std::shared_ptr<Connected> to = connected();
+  if (!to) raise(Code::Unavailable, "[Coordinator] worker {} is lost", task());
+  if (const auto known = find_shipped(*to, key)) return {to->session, *known, to->state};
+  const std::lock_guard one_at_a_time(shipping_);
+  if (const auto known = find_shipped(*to, key)) return {to->session, *known, to->state};
+  const int callable = ship_in_time(*to, closure, places);
   const std::lock_guard lock(mutex_);
-  if (!connected_) raise(Code::Unavailable, "[Coordinator] worker {} is lost", task());
-  auto found = connected_->functions.find(key);
-  if (found == connected_->functions.end()) {
-    const int callable = ship_in_time(*connected_, closure, places);
-    found =
-        connected_->functions.emplace(key, Shipped{closure.trace, std::move(resources), callable})
-            .first;
-  }
-  return {connected_->session, found->second.callable, state_};
+  to->functions.emplace(key, Shipped{closure.trace, std::move(resources), callable});
+  return {to->session, callable, to->state};
+}
+
+std::shared_ptr<WorkerChannel::Connected> WorkerChannel::connected() const {
+  const std::lock_guard lock(mutex_);
+  return connected_;
+}
+
+std::optional<int> WorkerChannel::find_shipped(const Connected& at, const Key& key) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = at.functions.find(key);
+  return found == at.functions.end() ? std::nullopt : std::optional(found->second.callable);
 }
 
 std::vector<Tensor> WorkerChannel::values_of(const Closure& closure, const Places& places) const {

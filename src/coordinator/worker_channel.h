@@ -2,11 +2,11 @@
 
 #include <condition_variable>
 #include <map>
-#include <mutex>
 #include <set>
 #include <stop_token>
 #include <tuple>
 
+#include "base/mutex.h"
 #include "cluster/remote_session.h"
 #include "coordinator/closure_queue.h"
 #include "coordinator/shipping.h"
@@ -65,13 +65,15 @@ class WorkerChannel {
     std::vector<std::shared_ptr<const Resource>> resources;  // the same
     int callable;
   };
+  // Guarded by shipping_, but for `functions`.
   struct Connected {
+    uint64_t state = 0;
     std::shared_ptr<GraphImpl> graph;
     std::shared_ptr<RemoteSession> session;
     Endpoint claim;
     Endpoint own_claim;
-    Endpoint keep;  // the number of the call, and of those to forget
-    std::map<Key, Shipped> functions;
+    Endpoint keep;                            // the number of the call, and of those to forget
+    std::map<Key, Shipped> functions;         // guarded by mutex_
     std::map<std::string, Endpoint> handles;  // by the name of the state
   };
 
@@ -83,6 +85,9 @@ class WorkerChannel {
   };
   Places places_of(const Closure& closure) const;
   Ready prepare(const Closure& closure, const Places& places);
+  std::shared_ptr<Connected> connected() const;
+  // A function that the worker has got.
+  std::optional<int> find_shipped(const Connected& at, const Key& key) const;
   // Throws Unavailable when the worker takes too long.
   int ship_in_time(Connected& to, const Closure& closure, const Places& places);
   int ship_to(Connected& to, const Closure& closure, const Places& places);
@@ -96,12 +101,15 @@ class WorkerChannel {
   Tensor keep_numbers(const Closure& closure);
 
   const WorkerChannelOptions options_;
-  mutable std::mutex mutex_;
-  std::unique_ptr<Connected> connected_;  // guarded by mutex_, as all below
-  uint64_t generation_ = 1;
-  uint64_t state_ = 1;               // counts how often the worker's state was lost
-  std::set<std::string> variables_;  // that the worker has, by the names of their state
+  Turn shipping_;                    // of the thread that opens a session or sends a function
+  std::set<std::string> variables_;  // that the worker has, by the names of their state;
+                                     // guarded by shipping_, as the next
   bool cleared_ = false;
+
+  mutable Mutex mutex_;                   // after shipping_
+  std::shared_ptr<Connected> connected_;  // guarded by mutex_, as all below
+  uint64_t generation_ = 1;
+  uint64_t state_ = 1;  // counts how often the worker's state was lost
   std::shared_ptr<Unneeded> unneeded_ = std::make_shared<Unneeded>();
 };
 

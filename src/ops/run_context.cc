@@ -2,25 +2,46 @@
 
 namespace cohort::internal {
 
+void Cancellation::Waker::call() {
+  const std::lock_guard one_at_a_time(calling);
+  if (wake) wake();
+}
+
+void Cancellation::Waker::end() {
+  const std::lock_guard one_at_a_time(calling);
+  wake = nullptr;
+}
+
 void Cancellation::cancel(Status status) {
-  const std::lock_guard lock(mutex_);
-  if (cancelled_.load(std::memory_order_relaxed)) return;
-  status_ = std::move(status);
-  cancelled_.store(true, std::memory_order_release);
-  for (const auto& [id, wake] : wakers_) wake();
+  std::map<int, std::shared_ptr<Waker>> wakers;
+  {
+    const std::lock_guard lock(mutex_);
+    if (cancelled_.load(std::memory_order_relaxed)) return;
+    status_ = std::move(status);
+    cancelled_.store(true, std::memory_order_release);
+    wakers = wakers_;
+  }
+  for (const auto& [id, waker] : wakers) waker->call();
 }
 
 Cancellation::Listener::Listener(Cancellation& cancellation, std::function<void()> wake)
-    : cancellation_(cancellation) {
-  const std::lock_guard lock(cancellation_.mutex_);
-  id_ = cancellation_.next_id_++;
-  if (cancellation_.cancelled()) wake();
-  cancellation_.wakers_[id_] = std::move(wake);
+    : cancellation_(cancellation), waker_(std::make_shared<Waker>()) {
+  waker_->wake = std::move(wake);
+  {
+    const std::lock_guard lock(cancellation_.mutex_);
+    id_ = cancellation_.next_id_++;
+    cancellation_.wakers_[id_] = waker_;
+    if (!cancellation_.cancelled()) return;
+  }
+  waker_->call();
 }
 
 Cancellation::Listener::~Listener() {
-  const std::lock_guard lock(cancellation_.mutex_);
-  cancellation_.wakers_.erase(id_);
+  {
+    const std::lock_guard lock(cancellation_.mutex_);
+    cancellation_.wakers_.erase(id_);
+  }
+  waker_->end();
 }
 
 RunContext& require_run(RunContext* run, std::string_view op) {

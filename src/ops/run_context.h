@@ -11,6 +11,7 @@
 #include <tuple>
 #include <vector>
 
+#include "base/mutex.h"
 #include "base/raise.h"
 #include "tensor/body.h"
 
@@ -46,6 +47,8 @@ class ResourceTable {
 
 // Tells those who wait inside a run that it is over. Thread-safe.
 class Cancellation {
+  struct Waker;
+
  public:
   // The first status given stays.
   void cancel(Status status);
@@ -55,8 +58,9 @@ class Cancellation {
     if (cancelled()) throw_status();
   }
 
-  // Calls `wake` at once when cancelled, else when that happens; ends with the object. `wake` may
-  // take a lock, so make and end listeners without holding that lock.
+  // Calls `wake` at once when cancelled, else when that happens. The end of the object waits for a
+  // call that is under way. `wake` may take a lock, so make and end listeners without holding that
+  // lock.
   class Listener {
    public:
     Listener(Cancellation& cancellation, std::function<void()> wake);
@@ -66,17 +70,25 @@ class Cancellation {
 
    private:
     Cancellation& cancellation_;
-    int id_;
+    const std::shared_ptr<Waker> waker_;
+    int id_ = 0;
   };
 
  private:
+  struct Waker {
+    void call();
+    void end();
+
+    Turn calling;
+    std::function<void()> wake;  // guarded by calling; empty after the listener's end
+  };
   [[noreturn]] void throw_status() const { throw Error(status_); }
 
   std::atomic<bool> cancelled_{false};
-  std::mutex mutex_;
-  Status status_;                                // constant once cancelled_
-  std::map<int, std::function<void()>> wakers_;  // guarded by mutex_
-  int next_id_ = 0;                              // guarded by mutex_
+  Mutex mutex_;
+  Status status_;                                 // constant once cancelled_
+  std::map<int, std::shared_ptr<Waker>> wakers_;  // guarded by mutex_
+  int next_id_ = 0;                               // guarded by mutex_
 };
 
 // Tensors on their way between the parts of one run, by edge number.

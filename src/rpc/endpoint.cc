@@ -2,9 +2,9 @@
 
 #include <atomic>
 #include <cstdlib>
-#include <mutex>
 
 #include "base/log.h"
+#include "base/mutex.h"
 #include "base/raise.h"
 #include "rpc/certificates.h"
 #include "rpc/dialer.h"
@@ -71,7 +71,6 @@ class GrpcEndpoint : public Party {
   std::shared_ptr<Pump> pump_;
   std::unique_ptr<Dialer> dialer_;
   OpenConnections connections_;
-  std::mutex accepting_;  // one call of accept_ at a time
   std::unique_ptr<MemoryOffer> memory_;
   std::unique_ptr<InProcessNetwork::Listener> in_process_;
   std::atomic<bool> stopped_ = false;
@@ -123,7 +122,6 @@ void GrpcEndpoint::start() {
 
 void GrpcEndpoint::take(std::shared_ptr<Connection> connection) {
   connections_.add(connection);
-  const std::lock_guard lock(accepting_);
   accept_(std::move(connection));
 }
 
@@ -183,6 +181,7 @@ std::shared_ptr<Connection> GrpcEndpoint::connect_by_grpc(const Dialer::Answered
 }
 
 std::shared_ptr<Connection> GrpcEndpoint::connect(const std::string& address, Deadline deadline) {
+  check_no_mutex_held("connects");
   check_target(address, options_.credentials);
   const PumpHold hold(*pump_);
   std::shared_ptr<Connection> connection = connect_in_process(address, deadline);

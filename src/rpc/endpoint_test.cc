@@ -1,6 +1,8 @@
 #include "rpc/endpoint.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <future>
@@ -135,6 +137,37 @@ TEST(Party, NobodyThereIsUnavailableAtTheDeadline) {
   EXPECT_ERROR(Code::Unavailable, "nobody listens at " + address + " (connection refused); tried",
                asking->connect(address, within(std::chrono::milliseconds(300))));
   EXPECT_LT(steady_clock::now() - start, std::chrono::seconds(3));
+}
+
+// While it lives, this process can open no file.
+class NoDescriptors {
+ public:
+  NoDescriptors() {
+    getrlimit(RLIMIT_NOFILE, &before_);
+    const rlimit few{.rlim_cur = 256, .rlim_max = before_.rlim_max};
+    setrlimit(RLIMIT_NOFILE, &few);
+    while (taken_.empty() || taken_.back() >= 0) taken_.push_back(open("/dev/null", O_CLOEXEC));
+    taken_.pop_back();
+  }
+  ~NoDescriptors() {
+    for (const int fd : taken_) close(fd);
+    setrlimit(RLIMIT_NOFILE, &before_);
+  }
+
+ private:
+  rlimit before_{};
+  std::vector<int> taken_;
+};
+
+TEST(Party, AShortageOfDescriptorsIsNotThePeersFault) {
+  EchoTask echo(task());
+  const auto asking = make_endpoint(client());
+  {
+    const NoDescriptors none;
+    EXPECT_ERROR(Code::ResourceExhausted, "no file descriptor left to reach " + echo.address(),
+                 asking->connect(echo.address(), MessageLog::soon()));
+  }
+  expect_echo(*asking->connect(echo.address(), MessageLog::soon()));
 }
 
 TEST(Party, AnUnknownNameIsSaidToBeOne) {

@@ -1,11 +1,13 @@
 #include "rpc/grpc_errors.h"
 
 #include <fmt/format.h>
+#include <sys/eventfd.h>
 
 #include <algorithm>
 #include <array>
 
 #include "base/log.h"
+#include "transport/file_descriptor.h"
 #include "transport/status_message.h"
 
 namespace cohort::internal {
@@ -42,6 +44,10 @@ struct Symptom {
   Code code = Code::Unavailable;
 };
 
+constexpr char kTooManyFiles[] = "Too many open files";
+constexpr std::string_view kNoDescriptor =
+    "this process has no file descriptor left to reach {0}: raise its limit (ulimit -n), or close "
+    "files and sessions";
 constexpr std::string_view kWrongCertificate =
     "the certificate of who listens at {0} was not signed by this side's authority, or is not "
     "valid";
@@ -52,6 +58,7 @@ constexpr std::string_view kPlain =
     "who listens at {0} does not speak TLS, and this side demands it: give both sides credentials";
 
 constexpr Symptom kSymptoms[] = {
+    {kTooManyFiles, kNoDescriptor, Code::ResourceExhausted},
     {"Connection refused", "nobody listens at {0} (connection refused)"},
     {"No route to host", "the host of {0} can not be reached (no route)"},
     {"Network is unreachable", "the host of {0} can not be reached (no network)"},
@@ -64,6 +71,11 @@ constexpr Symptom kSymptoms[] = {
     {"timed out", "{0} does not answer"},
     {"Timeout", "{0} does not answer"},
 };
+
+bool has_free_descriptor() {
+  const FileDescriptor one(::eventfd(0, EFD_CLOEXEC));
+  return static_cast<bool>(one) || (errno != EMFILE && errno != ENFILE);
+}
 
 const Symptom* symptom_in(const std::string& text) {
   const auto* const found = std::find_if(std::begin(kSymptoms), std::end(kSymptoms), [&](auto& s) {
@@ -88,7 +100,8 @@ std::string dropped_text(const std::string& address, bool with_certificates) {
 
 CallFailure unavailable(const grpc::Status& outcome, const std::string& address,
                         bool with_certificates) {
-  const std::string& text = outcome.error_message();
+  // gRPC does not always say what it lacked.
+  const std::string text = has_free_descriptor() ? outcome.error_message() : kTooManyFiles;
   if (const Symptom* const symptom = symptom_in(text)) {
     const std::string meaning = fmt::format(fmt::runtime(symptom->meaning), address);
     return {{symptom->code, fmt::format("[Connect] {}", meaning)},

@@ -1,5 +1,6 @@
 #include "rpc/grpc_stream.h"
 
+#include "base/mutex.h"
 #include "base/raise.h"
 #include "rpc/byte_buffers.h"
 #include "rpc/grpc_errors.h"
@@ -179,6 +180,7 @@ bool GrpcStream::has_room(size_t bytes) const {
 }
 
 void GrpcStream::send(Message message, WhenFull when_full) {
+  check_no_mutex_held("sends");
   const size_t bytes = size_of(message);
   MessageCutter cutter(std::move(message));
   Lock lock(mutex_);
@@ -279,6 +281,7 @@ void GrpcStream::on_closing_limit() {
 }
 
 void GrpcStream::close(const Status& why) {
+  check_no_mutex_held("closes");
   Lock lock(mutex_);
   if (end_to_reader_) return;
   incoming_.clear();

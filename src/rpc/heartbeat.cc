@@ -4,10 +4,10 @@
 
 #include <condition_variable>
 #include <map>
-#include <mutex>
 #include <set>
 
 #include "base/log.h"
+#include "base/mutex.h"
 #include "base/thread.h"
 #include "rpc/grpc_settings.h"
 #include "rpc/grpc_time.h"
@@ -35,7 +35,7 @@ class Heartbeat::Impl {
   void forget(const Peer& peer);
 
  private:
-  using Lock = std::unique_lock<std::mutex>;
+  using Lock = std::unique_lock<Mutex>;
   // One peer. Belongs to the thread, except for `forgotten`.
   struct Watched {
     Peer peer;
@@ -65,7 +65,7 @@ class Heartbeat::Impl {
   std::set<Handle> asked_;  // whose answer is awaited; belongs to the thread, as the next
   Deadline last_look_ = steady_clock::now();
 
-  std::mutex mutex_;
+  Mutex mutex_;
   std::condition_variable_any changed_;
   std::map<std::string, Handle> watched_;  // by address; guarded by mutex_
   Watched* calling_back_ = nullptr;        // guarded by mutex_
@@ -179,7 +179,11 @@ void Heartbeat::Impl::on_answer(Watched& watched) {
 }
 
 void Heartbeat::Impl::on_failure(Watched& watched, const Status& why) {
-  watched.channel = nullptr;  // the next question makes its own connection
+  watched.channel = nullptr;                  // the next question makes its own connection
+  if (why.code == Code::ResourceExhausted) {  // this process could not ask
+    watched.last_answer = steady_clock::now();
+    return;
+  }
   ++watched.failures;
   const std::chrono::duration<double> silence = steady_clock::now() - watched.last_answer;
   if (silence >= options_.limit) {

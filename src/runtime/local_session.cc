@@ -21,7 +21,7 @@ struct LocalSession::RunHandle {
     const std::lock_guard lock(session.mutex_);
     session.check_open_locked();
     id = session.next_run_++;
-    session.running_[id] = &cancellation;
+    session.running_[id] = cancellation;
   }
   ~RunHandle() {
     const std::lock_guard lock(session.mutex_);
@@ -30,7 +30,8 @@ struct LocalSession::RunHandle {
   }
 
   LocalSession& session;
-  Cancellation cancellation;
+  // Shared with close(), which may still call it when the run has ended.
+  const std::shared_ptr<Cancellation> cancellation = std::make_shared<Cancellation>();
   int id = 0;
 };
 
@@ -92,7 +93,7 @@ std::vector<Tensor> LocalSession::execute(const PreparedRun& run, const std::vec
   const auto limit = options.timeout.count() > 0 ? options.timeout : options_.timeout;
   return run_parts(static_cast<const CompiledRun&>(run), values,
                    {.resources = resources_,
-                    .cancellation = handle.cancellation,
+                    .cancellation = *handle.cancellation,
                     .numbered_runs = numbered_runs_,
                     .limit = limit,
                     .metadata = metadata});
@@ -107,9 +108,12 @@ std::vector<std::string> LocalSession::list_devices() const {
 void LocalSession::close() {
   std::unique_lock lock(mutex_);
   closed_ = true;
-  for (const auto& [id, cancellation] : running_) {
+  const auto running = running_;
+  lock.unlock();
+  for (const auto& [id, cancellation] : running) {
     cancellation->cancel({.code = Code::Cancelled, .message = "[Session] the session was closed"});
   }
+  lock.lock();
   idle_.wait(lock, [&] { return running_.empty(); });
 }
 

@@ -41,7 +41,7 @@ class LocalSession : public SessionImpl {
   mutable std::mutex mutex_;
   std::vector<DeviceName> placed_;  // guarded by mutex_, as all below
   std::map<std::vector<Endpoint>, std::shared_ptr<const CompiledRun>> cache_;
-  std::map<int, Cancellation*> running_;
+  std::map<int, std::shared_ptr<Cancellation>> running_;
   int next_run_ = 0;
   bool closed_ = false;
   std::condition_variable idle_;

@@ -70,6 +70,7 @@ class Deadline {
         "cohort-deadline", [&cancellation, limit, this](const std::stop_token&) {
           std::unique_lock lock(mutex_);
           if (over_.wait_for(lock, limit, [&] { return done_; })) return;
+          lock.unlock();
           cancellation.cancel(
               {.code = Code::DeadlineExceeded,
                .message = fmt::format("[Session] the run took longer than {} ms", limit.count())});

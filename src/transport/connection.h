@@ -33,6 +33,8 @@ struct Traffic {
 // Messages both ways between two parties, in order and without loss until the connection ends. How
 // they travel depends on the distance; everything above is the same for all ways. Thread-safe.
 //
+// A thread that holds a Mutex does not send, close or read, see base/mutex.h.
+//
 // Once ended it stays so: every call fails with what ended it. A peer that dies ends it at once;
 // one that is silent is found out by whoever sends heartbeats.
 class Connection {

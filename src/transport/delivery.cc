@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "base/log.h"
+#include "base/mutex.h"
 #include "base/raise.h"
 
 namespace cohort::internal {
@@ -181,6 +182,7 @@ bool Delivery::is_delivering_here() const {
 }
 
 bool Delivery::deliver_until(const std::function<bool()>& done, Deadline deadline) {
+  check_no_mutex_held("reads");
   if (is_delivering_here()) {
     raise(Code::FailedPrecondition,
           "[Connection] deliver_until was called inside of an event of the same connection, and "

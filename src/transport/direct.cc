@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/log.h"
+#include "base/mutex.h"
 #include "transport/ending.h"
 #include "transport/traffic_counter.h"
 
@@ -79,6 +80,7 @@ void DirectEnd::start(Events events) {
 }
 
 void DirectEnd::send(Message message) {
+  check_no_mutex_held("sends");
   {
     const std::lock_guard lock(mutex_);
     if (end_) throw_if_error(*end_);
@@ -135,6 +137,7 @@ void DirectEnd::end(Status why, bool discard) {
 }
 
 void DirectEnd::close(const Status& why) {
+  check_no_mutex_held("closes");
   const std::shared_ptr<DirectEnd> other = other_.lock();
   if (other) other->end(closed_by_peer(why, self_), false);
   end(closed_here(why, peer_), true);
@@ -199,6 +202,7 @@ void DirectEnd::stop_reading() {
 }
 
 bool DirectEnd::deliver_until(const std::function<bool()>& done, Deadline deadline) {
+  check_no_mutex_held("reads");
   while (true) {
     Lock lock(mutex_);
     const uint64_t seen = news_;

@@ -1,5 +1,6 @@
 #include "transport/in_process.h"
 
+#include "base/mutex.h"
 #include "transport/delivery.h"
 #include "transport/ending.h"
 #include "transport/traffic_counter.h"
@@ -33,6 +34,7 @@ class InProcessConnection : public Connection {
   void wake() override { delivery_.wake(); }
 
   void close(const Status& why) override {
+    check_no_mutex_held("closes");
     const Status here = closed_here(why, peer_);
     const Status there = closed_by_peer(why, self_);
     out_->end(there, here);
@@ -45,6 +47,7 @@ class InProcessConnection : public Connection {
 
  private:
   void push(Message message, MessageQueue::WhenFull when_full) {
+    check_no_mutex_held("sends");
     const size_t bytes = size_of(message);
     out_->push(std::move(message), when_full);
     traffic_.sent(bytes);

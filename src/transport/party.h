@@ -12,8 +12,8 @@ namespace cohort::internal {
 // connects to. Thread-safe.
 class Party {
  public:
-  // Gets every connection that others open; starts it, or drops it to refuse. Runs on a thread of
-  // the endpoint and should not block.
+  // Gets every connection that others open; starts it, or drops it to refuse. Runs on threads of
+  // the endpoint, perhaps on several at once, and should not block.
   using Accept = std::function<void(std::shared_ptr<Connection>)>;
 
   // Stops as stop() does.

@@ -1,5 +1,6 @@
 #include "transport/shared_connection.h"
 
+#include "base/mutex.h"
 #include "transport/delivery.h"
 #include "transport/ending.h"
 #include "transport/message_queue.h"
@@ -29,6 +30,7 @@ class SharedConnection : public Connection {
   void wake() override { delivery_.wake(); }
 
   void close(const Status& why) override {
+    check_no_mutex_held("closes");
     side_->end.close(why);
     side_->outbox.end();
   }
@@ -39,6 +41,7 @@ class SharedConnection : public Connection {
 
  private:
   void write(Message message, SharedOutbox::WhenFull when_full) {
+    check_no_mutex_held("sends");
     const size_t bytes = size_of(message);
     side_->outbox.send(std::move(message), when_full);
     traffic_.sent(bytes);

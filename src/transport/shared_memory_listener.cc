@@ -7,8 +7,8 @@
 #include <mutex>
 #include <optional>
 
-#include "base/log.h"
 #include "base/raise.h"
+#include "base/rare_log.h"
 #include "base/thread.h"
 #include "transport/shared_connection.h"
 #include "transport/shared_handshake.h"
@@ -97,7 +97,7 @@ class SharedMemoryListener::Impl {
       const int stopped[] = {wake_.first.get()};
       wait_readable(stopped, steady_clock::now() + kPauseAfterFailure);
     } else if (!is_same_user(socket)) {
-      log_warning("[SharedMemory] a process of another user was sent away");
+      rare_log_.warning("[SharedMemory] a process of another user was sent away");
     } else if (visitors_.size() < kMaxVisitors) {
       visitors_.push_back({std::move(socket), steady_clock::now() + kHandshakeTime});
     }
@@ -107,7 +107,7 @@ class SharedMemoryListener::Impl {
   bool listen_to(Visitor& visitor) {
     bool done = true;
     const Status outcome = capture_status([&] { done = hear(visitor); });
-    if (!outcome.ok()) log_warning("[SharedMemory] {}", outcome.to_string());
+    if (!outcome.ok()) rare_log_.warning("[SharedMemory] {}", outcome.to_string());
     return done;
   }
 
@@ -140,6 +140,8 @@ class SharedMemoryListener::Impl {
   std::pair<FileDescriptor, FileDescriptor>
       wake_;                     // closing the second wakes who waits for the first
   std::list<Visitor> visitors_;  // of the thread
+  RareLog rare_log_;
+
   std::mutex mutex_;
   std::map<std::string, Expected> expected_;  // by nonce; guarded by mutex_
   Thread thread_;

@@ -129,8 +129,8 @@ void WorkerRollCall::answered(const Message& message) {
 void WorkerRollCall::take_problem(const Status& why, bool told_by_others) {
   const std::lock_guard lock(mutex_);
   if (is_over_ || !all_.empty()) {
-    return log_warning("[MultiWorkerMirroredStrategy] somebody could not join this group: {}",
-                       why.to_string());
+    return rare_log_.warning(
+        "[MultiWorkerMirroredStrategy] a process could not join this group: {}", why.to_string());
   }
   if (!problem_.ok()) return;
   problem_ = why;

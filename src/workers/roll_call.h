@@ -4,9 +4,10 @@
 #include <condition_variable>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <vector>
 
+#include "base/mutex.h"
+#include "base/rare_log.h"
 #include "base/thread.h"
 #include "workers/absent_workers.h"
 #include "workers/introduction.h"
@@ -44,7 +45,7 @@ class WorkerRollCall {
 
  private:
   using Clock = std::chrono::steady_clock;
-  using Lock = std::unique_lock<std::mutex>;
+  using Lock = std::unique_lock<Mutex>;
   struct Arrival {
     Introduction introduction;
     std::shared_ptr<Connection> connection;
@@ -61,11 +62,14 @@ class WorkerRollCall {
   void answered(const Message& message);
   void ended(const std::shared_ptr<Connection>& visit);
   void take_hello(const std::shared_ptr<Connection>& from, const Introduction& theirs);
+  // What the worker that says hello is to be told, if anything.
+  std::optional<Message> note_hello(const std::shared_ptr<Connection>& from,
+                                    const Introduction& theirs);
   void take_welcome(std::vector<Introduction> all);
   void take_problem(const Status& why, bool told_by_others);
 
   void visit_missing(const std::stop_token& stop);
-  void tell_who_is_missing(Lock& lock);
+  void tell_who_is_missing();
   void note_failed_visit(int worker, const Status& why);
   // Those that this worker waits for.
   std::vector<int> missing() const;
@@ -77,9 +81,10 @@ class WorkerRollCall {
   const Deadline deadline_;
   const Clock::time_point began_ = Clock::now();
   Introduction own_;
+  RareLog rare_log_;
   std::unique_ptr<Visits> visits_;
 
-  std::mutex mutex_;
+  Mutex mutex_;
   std::condition_variable_any changed_;
   // Guarded by mutex_:
   std::map<int, Arrival> arrived_;  // at the leader

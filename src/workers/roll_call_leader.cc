@@ -43,8 +43,8 @@ void WorkerRollCall::visit_missing(const std::stop_token& stop) {
     Lock lock(mutex_);
     changed_.wait_for(lock, stop, kBetweenVisits, [] { return false; });
     const std::vector<int> absent = missing();
-    tell_who_is_missing(lock);
     lock.unlock();
+    tell_who_is_missing();
     end_visits();
     for (const int worker : absent) {
       if (stop.stop_requested()) return;
@@ -56,9 +56,12 @@ void WorkerRollCall::visit_missing(const std::stop_token& stop) {
   }
 }
 
-void WorkerRollCall::tell_who_is_missing(Lock&) {
+void WorkerRollCall::tell_who_is_missing() {
+  Lock lock(mutex_);
   const Message told = waiting("it waits for " + absent_.describe(missing()));
-  for (const auto& [id, arrival] : arrived_) {
+  const auto arrived = arrived_;
+  lock.unlock();
+  for (const auto& [id, arrival] : arrived) {
     (void)capture_status([&] { arrival.connection->send(told); });
   }
 }
@@ -75,22 +78,29 @@ void WorkerRollCall::note_failed_visit(int worker, const Status& why) {
 
 void WorkerRollCall::take_hello(const std::shared_ptr<Connection>& from,
                                 const Introduction& theirs) {
-  const std::lock_guard lock(mutex_);
-  if (is_broken_) return from->send(waiting("its group has lost a worker; it forms a new one"));
-  if (is_over_) {
-    return from->send(busy(fmt::format("{} ({}) trains already, with {} workers", own_.peer.name,
-                                       own_.process, all_.size())));
+  if (const std::optional<Message> answer = note_hello(from, theirs)) {
+    (void)capture_status([&] { from->send(*answer); });
   }
+}
+
+std::optional<Message> WorkerRollCall::note_hello(const std::shared_ptr<Connection>& from,
+                                                  const Introduction& theirs) {
+  const std::lock_guard lock(mutex_);
+  if (is_broken_) return waiting("its group has lost a worker; it forms a new one");
+  if (is_over_) {
+    return busy(fmt::format("{} ({}) trains already, with {} workers", own_.peer.name, own_.process,
+                            all_.size()));
+  }
+  changed_.notify_all();
   const auto known = arrived_.find(static_cast<int>(theirs.id));
   Status found = compare(own_, theirs);
   if (found.ok() && known != arrived_.end()) found = compare(known->second.introduction, theirs);
   if (!found.ok()) {
     if (problem_.ok()) problem_ = found;
-    (void)capture_status([&] { from->send(problem(found, own_.peer.name)); });
-  } else if (workers_.self == 0) {
-    arrived_[static_cast<int>(theirs.id)] = {theirs, from};
+    return problem(found, own_.peer.name);
   }
-  changed_.notify_all();
+  if (workers_.self == 0) arrived_[static_cast<int>(theirs.id)] = {theirs, from};
+  return std::nullopt;
 }
 
 }  // namespace cohort::internal

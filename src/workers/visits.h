@@ -3,9 +3,9 @@
 #include <atomic>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <vector>
 
+#include "base/mutex.h"
 #include "cohort/credentials.h"
 #include "transport/party.h"
 
@@ -34,7 +34,7 @@ class Visits {
   };
 
   const Events events_;
-  std::mutex mutex_;
+  Mutex mutex_;
   // Guarded by mutex_. A connection is not let go of in its own event.
   std::vector<Visit> open_;
   std::unique_ptr<Party> party_;

@@ -2,9 +2,9 @@
 
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <vector>
 
+#include "base/mutex.h"
 #include "cohort/credentials.h"
 #include "collectives/party_rendezvous.h"
 #include "transport/party.h"
@@ -33,7 +33,7 @@ class WorkerEndpoint {
   const std::vector<WorkerList::Worker> workers_;
   const Visited visited_;
   const MemberDoor door_;  // for workers, who may come before the group meets
-  std::mutex mutex_;
+  Mutex mutex_;
   std::vector<std::shared_ptr<Connection>> visitors_;  // guarded by mutex_
   std::shared_ptr<Party> party_;
 };

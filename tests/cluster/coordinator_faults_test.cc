@@ -208,6 +208,7 @@ TEST_F(CoordinatorFaults, AKilledServerIsAnErrorOtherwise) {
 }
 
 TEST_F(CoordinatorFaults, ServersOutliveTheChiefAndEndWhenTold) {
+  testing::internal::CaptureStderr();
   {
     ClusterCoordinator coordinator(strategy_);
     coordinator.fetch(coordinator.schedule([] { return Tensor(1.f); }));
@@ -218,6 +219,7 @@ TEST_F(CoordinatorFaults, ServersOutliveTheChiefAndEndWhenTold) {
       EXPECT_EQ(cluster_.task(job, i).wait(std::chrono::seconds(20)), 0);
     }
   }
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
 }
 
 }  // namespace

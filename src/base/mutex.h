@@ -1,0 +1,49 @@
+#pragma once
+
+#include <mutex>
+#include <string_view>
+
+namespace cohort::internal {
+
+// The rule for locks: collect under the lock, act after it. A thread that holds a Mutex does not
+// send on a connection, close one, read one or open one, and does not call back. A connection
+// inside this process delivers a message on the thread that sends it, so the receiver may need the
+// lock that the sender holds; any other connection may wait until the peer reads.
+//
+// Guard data with a Mutex, and wait with std::condition_variable_any. Where one thread at a time
+// does work that sends or waits, such as connecting to a task, let it take a Turn. Connections call
+// check_no_mutex_held(), which ends a program that breaks the rule. The check is part of builds for
+// development and tests, and not of Release builds, see src/base/CMakeLists.txt.
+
+inline constinit thread_local int num_mutexes_held = 0;  // by this thread
+
+class Mutex {
+ public:
+  void lock() {
+    mutex_.lock();
+    ++num_mutexes_held;
+  }
+  void unlock() {
+    --num_mutexes_held;
+    mutex_.unlock();
+  }
+
+ private:
+  std::mutex mutex_;
+};
+
+// Lets one thread at a time do something that may send and wait. An event of a connection does not
+// take a Turn: the thread whose Turn it is may wait for that event.
+class Turn {
+ public:
+  void lock() { mutex_.lock(); }
+  void unlock() { mutex_.unlock(); }
+
+ private:
+  std::mutex mutex_;
+};
+
+// Aborts, naming the action, when this thread holds a Mutex. `action`: "sends".
+void check_no_mutex_held(std::string_view action);
+
+}  // namespace cohort::internal
