@@ -48,6 +48,7 @@ MonitoredSessionImpl::MonitoredSessionImpl(MonitoredSessionOptions options)
   if (!options_.session_creator) options_.session_creator = std::make_shared<ChiefSessionCreator>();
   for (const auto& hook : options_.hooks) hook->begin();
   options_.session_creator->prepare_graph();
+  for (const auto& hook : options_.hooks) hook->prepare_graph();
   Graph(graph_).finalize();
   with_recovery("creating a session", [&] { live_ = create(); });
 }
