@@ -326,7 +326,8 @@ class Checkpoint {
   Checkpoint& track(const std::string& name, const Trackable& object);
 
   // Writes "prefix-n", where n counts the saves of this checkpoint, restored ones included, and
-  // makes it the latest of its folder, whose list keeps those before. Returns it.
+  // makes it the latest of its folder, whose list keeps those before. Returns it when it exists, on
+  // all workers, unless saving is asynchronous.
   std::string save(std::string_view prefix, Site site = Site::here());
   // Writes exactly there, and lists it nowhere.
   std::string write(std::string_view prefix, Site site = Site::here());
@@ -337,7 +338,7 @@ class Checkpoint {
   RestoreStatus read(std::string_view prefix);
   int64_t save_counter() const;
 
-  // As Saver's.
+  // As Saver's. Of several workers the chief waits; the others have nothing to write.
   void wait();
   SaveProgress progress() const;
 

@@ -28,15 +28,17 @@ struct ClusterCoordinatorOptions {
   std::chrono::milliseconds function_timeout{0};
   // How long a worker that is lost may stay away before that is an error.
   std::chrono::milliseconds worker_recovery_timeout{3'600'000};
-  // The report of a parameter server's failure that counts, and the timeout that does; the ones
-  // before are forgiven. From the variables TF_COORDINATOR_IGNORE_TRANSIENT_PS_FAILURES (3) and
-  // TF_COORDINATOR_IGNORE_TRANSIENT_TIMEOUTS (a tenth of the workers) when not given.
+  // The failure of a parameter server that counts, and the timeout that does; the ones before are
+  // forgiven, and forgotten after a minute without any. What several functions meet at the same
+  // time is one failure. A server whose process is gone counts at once. From the variables
+  // TF_COORDINATOR_IGNORE_TRANSIENT_PS_FAILURES (3) and TF_COORDINATOR_IGNORE_TRANSIENT_TIMEOUTS (a
+  // tenth of the workers) when not given.
   std::optional<int> ps_failures_until_error = std::nullopt;
   std::optional<int> timeouts_until_error = std::nullopt;
   // Gives the variables their values back when a parameter server was started again without them,
   // e.g. from the last checkpoint. Without it, that is an error.
   std::function<void()> restore = {};
-  int restore_limit = 3;  // times in all
+  int restore_limit = 3;  // times without a minute of health between them
   // How long a parameter server may stay away when there is `restore`.
   std::chrono::milliseconds ps_recovery_timeout{60'000};
 };

@@ -58,8 +58,10 @@ class SessionRunContext {
 class SessionRunHook {
  public:
   virtual ~SessionRunHook() = default;
-  // Once, before the graph is finalised: the last chance to add nodes.
+  // Once, before the graph is finalised: the last chance to add variables.
   virtual void begin() {}
+  // Once, when every hook has begun, so that the graph has all its variables; it may still grow.
+  virtual void prepare_graph() {}
   // After each creation of a session, also after a recovery.
   virtual void after_create_session(Session& /*session*/, Coordinator& /*coordinator*/) {}
   virtual SessionRunArgs before_run(SessionRunContext& /*context*/) { return {}; }
@@ -162,15 +164,17 @@ class EveryTimer {
 struct CheckpointSaverOptions {
   std::string checkpoint_dir = {};
   Every every = {.secs = 600};
-  std::shared_ptr<SessionSaver> saver = nullptr;
+  std::shared_ptr<SessionSaver> saver = nullptr;  // nullptr: make_session_saver()
   std::string basename = "model.ckpt";
 };
 // Saves after the creation of the session, then whenever so many steps or seconds have passed since
 // the last time, and at the end unless that step is saved.
 class CheckpointSaverHook : public SessionRunHook {
  public:
+  // InvalidArgument without a checkpoint_dir.
   explicit CheckpointSaverHook(const CheckpointSaverOptions& options);
   void begin() override;
+  void prepare_graph() override;
   void after_create_session(Session& session, Coordinator& coordinator) override;
   SessionRunArgs before_run(SessionRunContext& context) override;
   void after_run(SessionRunContext& context, const SessionRunValues& values) override;

@@ -45,8 +45,8 @@ struct SummaryWriterOptions {
 // Tags are paths: "loss/train" and "loss/test" stand together. Thread-safe.
 class SummaryWriter : public ScalarSink {
  public:
-  // Makes the folder where it is missing. Throws PermissionDenied or Unavailable when the file
-  // cannot be made.
+  // Makes the folder where it is missing. Throws when the file cannot be made: PermissionDenied,
+  // ResourceExhausted for a full disk, FailedPrecondition where a folder is a file.
   explicit SummaryWriter(const std::string& folder, const SummaryWriterOptions& options = {});
   ~SummaryWriter() override;  // closes; what close() would throw is logged
   SummaryWriter(const SummaryWriter&) = delete;

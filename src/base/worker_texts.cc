@@ -16,10 +16,18 @@ Status status_from(const std::string& outcome) {
         outcome.size());
 }
 
-Code code_for_all(Code code) {
-  const bool is_loss = code == Code::Unavailable || code == Code::Aborted;
-  return is_loss ? Code::FailedPrecondition : code;
+bool is_error(const std::exception_ptr& thrown) {
+  try {
+    rethrow_if_any(thrown);
+    return false;
+  } catch (const Error&) {
+    return true;
+  } catch (...) {
+    return false;
+  }
 }
+
+Code code_for_all(Code code) { return is_loss(code) ? Code::FailedPrecondition : code; }
 
 }  // namespace
 
@@ -47,24 +55,20 @@ std::vector<std::string> split_texts(const std::string& joined) {
   return texts;
 }
 
-std::exception_ptr capture_exception(const std::function<void()>& part) {
-  try {
-    part();
-    return nullptr;
-  } catch (...) {
-    return std::current_exception();
-  }
-}
-
 std::string outcome_text(const std::exception_ptr& thrown) {
   if (thrown == nullptr) return "";
-  const Status status = capture_status([&] { std::rethrow_exception(thrown); });
+  const Status status = status_of(thrown);
   return join_texts({std::string(1, static_cast<char>(status.code)), status.message});
+}
+
+void throw_own_failure(Status own) {
+  own.code = code_for_all(own.code);
+  throw_if_error(own);
 }
 
 void throw_first_failure(std::string_view what, const std::exception_ptr& own,
                          const std::vector<std::string>& outcomes) {
-  if (outcomes.size() == 1 && own != nullptr) std::rethrow_exception(own);
+  if (outcomes.size() == 1 || !is_error(own)) rethrow_if_any(own);
   for (size_t worker = 0; worker < outcomes.size(); ++worker) {
     if (outcomes[worker].empty()) continue;
     const Status failure = status_from(outcomes[worker]);

@@ -36,7 +36,18 @@ TEST(WorkerTexts, TheFirstFailureIsThrownOnAllWorkersAndNamesItsWorker) {
                throw_first({good, full, away}));
   EXPECT_ERROR(Code::FailedPrecondition, "is away", throw_first({away, good}));
   EXPECT_ERROR(Code::Unavailable, "[Disk] is away", throw_first({away}));
-  EXPECT_THROW(throw_first({capture_exception([] { throw 7; })}), int);
+  const auto other = capture_exception([] { throw 7; });
+  EXPECT_THROW(throw_first({other}), int);
+  EXPECT_THROW(throw_first({other, good}), int);
+  EXPECT_ERROR(Code::Unknown, "failed on worker 1", throw_first({good, other}));
+}
+
+TEST(WorkerTexts, AFailureOfOneWorkerAloneIsNotALoss) {
+  throw_own_failure({});
+  EXPECT_ERROR(Code::FailedPrecondition, "is away",
+               throw_own_failure({.code = Code::Unavailable, .message = "is away"}));
+  EXPECT_ERROR(Code::DataLoss, "is bad",
+               throw_own_failure({.code = Code::DataLoss, .message = "is bad"}));
 }
 
 }  // namespace

@@ -126,7 +126,9 @@ void list_checkpoint(const std::string& prefix) {
   const std::string folder = folder_of(prefix);
   CheckpointState state;
   (void)capture_status([&] { state = get_checkpoint_state(folder).value_or(CheckpointState{}); });
-  const auto same = std::find(state.all.begin(), state.all.end(), prefix);
+  const std::string path = resolved_path(prefix);
+  const auto same = std::ranges::find_if(
+      state.all, [&](const std::string& other) { return resolved_path(other) == path; });
   if (same != state.all.end()) {
     state.saved_at.erase(state.saved_at.begin() + (same - state.all.begin()));
     state.all.erase(same);

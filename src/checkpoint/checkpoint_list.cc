@@ -4,6 +4,7 @@
 
 #include "base/raise.h"
 #include "checkpoint/contents.h"
+#include "checkpoint/durable_file.h"
 
 namespace cohort::internal {
 namespace {
@@ -33,7 +34,8 @@ CheckpointList::CheckpointList(std::string_view operation, const RetentionOption
 
 CheckpointList::Change CheckpointList::add(const std::string& prefix) {
   const std::lock_guard lock(mutex_);
-  std::erase_if(entries_, [&](const Entry& entry) { return entry.prefix == prefix; });
+  const std::string path = resolved_path(prefix);
+  std::erase_if(entries_, [&](const Entry& entry) { return resolved_path(entry.prefix) == path; });
   entries_.push_back({prefix, options_.now()});
   Change change{.state = {.latest = prefix, .all = {}, .saved_at = {}}, .dropped = drop_oldest()};
   for (const Entry& entry : entries_) {

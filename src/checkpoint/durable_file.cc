@@ -6,13 +6,12 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <chrono>
-#include <cstring>
 #include <filesystem>
 #include <random>
 
 #include "base/log.h"
 #include "base/raise.h"
+#include "base/system_error.h"
 
 namespace cohort::internal {
 namespace {
@@ -20,14 +19,8 @@ namespace {
 constexpr std::string_view kTemporary = ".tmp-";
 
 [[noreturn]] void raise_errno(std::string_view doing, const std::string& path) {
-  const int number = errno;
-  Code code = Code::Unavailable;
-  if (number == EACCES || number == EPERM || number == EROFS) code = Code::PermissionDenied;
-  if (number == ENOENT) code = Code::NotFound;
-  if (number == ENOTDIR) code = Code::FailedPrecondition;
-  if (number == EIO) code = Code::DataLoss;
-  if (number == ENOSPC || number == EDQUOT || number == EFBIG) code = Code::ResourceExhausted;
-  raise(code, "[Checkpoint] cannot {} '{}': {}", doing, path, std::strerror(number));
+  const int error = errno;
+  raise(code_of_errno(error), "[Checkpoint] cannot {} '{}': {}", doing, path, errno_text(error));
 }
 
 void sync(int file, const std::string& path) {
@@ -140,24 +133,25 @@ namespace {
 
 using NameFilter = std::function<bool(std::string_view)>;
 
-bool is_abandoned(const std::filesystem::directory_entry& entry, const NameFilter& are_ours) {
-  constexpr auto kAge = std::chrono::minutes(2);
+bool is_abandoned(const std::filesystem::directory_entry& entry, const NameFilter& are_ours,
+                  std::chrono::minutes min_age) {
   const std::string name = entry.path().filename().string();
   const size_t end = name.rfind(kTemporary);
   if (end == std::string::npos || !are_ours(std::string_view(name).substr(0, end))) return false;
   const auto age = std::filesystem::file_time_type::clock::now() - entry.last_write_time();
-  if (age < kAge) return false;
+  if (age < min_age) return false;
   const Descriptor file(::open(entry.path().c_str(), O_RDONLY | O_CLOEXEC));
   return file.valid() && ::flock(file.get(), LOCK_EX | LOCK_NB) == 0;
 }
 
 }  // namespace
 
-void remove_abandoned_files(const std::string& folder, const NameFilter& are_ours) noexcept {
+void remove_abandoned_files(const std::string& folder, const NameFilter& are_ours,
+                            std::chrono::minutes min_age) noexcept {
   const Status status = capture_status([&] {
     if (!std::filesystem::is_directory(folder)) return;
     for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-      if (is_abandoned(entry, are_ours)) remove_file(entry.path().string());
+      if (is_abandoned(entry, are_ours, min_age)) remove_file(entry.path().string());
     }
   });
   if (!status.ok()) log_info("[Checkpoint] left '{}' as it is: {}", folder, status.to_string());
@@ -167,6 +161,12 @@ bool remove_file(const std::string& path) {
   if (::unlink(path.c_str()) == 0) return true;
   if (errno == ENOENT || errno == ENOTDIR) return false;
   raise_errno("delete", path);
+}
+
+bool rename_file(const std::string& from, const std::string& to) {
+  if (::rename(from.c_str(), to.c_str()) == 0) return true;
+  if (errno == ENOENT || errno == ENOTDIR) return false;
+  raise_errno("rename", from);
 }
 
 bool file_exists(const std::string& path) {
@@ -181,6 +181,13 @@ std::string folder_of(std::string_view path) {
 
 std::string file_name_of(std::string_view path) {
   return std::filesystem::path(path).filename().string();
+}
+
+std::string resolved_path(std::string_view path) {
+  const std::filesystem::path folder = std::filesystem::absolute(folder_of(path));
+  std::error_code failed;
+  const std::filesystem::path resolved = std::filesystem::weakly_canonical(folder, failed);
+  return ((failed ? folder.lexically_normal() : resolved) / file_name_of(path)).string();
 }
 
 std::string in_folder(const std::string& folder, const std::string& path) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -29,8 +30,8 @@ class Descriptor {
 // tell it from what a dead process left behind.
 class NewFile {
  public:
-  // Makes missing folders. Errors name the file: PermissionDenied, NotFound, FailedPrecondition
-  // where a folder is a file, ResourceExhausted for a full disk, Unavailable for the rest.
+  // Makes missing folders. Errors name the file and have the code of code_of_errno():
+  // ResourceExhausted for a full disk, FailedPrecondition where a folder is a file.
   explicit NewFile(std::string path);
   ~NewFile();
   NewFile(const NewFile&) = delete;
@@ -50,7 +51,7 @@ class NewFile {
 // A file that is being read.
 class ReadFile {
  public:
-  // Throws NotFound, PermissionDenied or Unavailable naming the file.
+  // Throws as NewFile does, InvalidArgument for what is not a file.
   explicit ReadFile(std::string path);
 
   uint64_t size() const { return size_; }  // when it was opened
@@ -66,18 +67,22 @@ class ReadFile {
   uint64_t size_ = 0;
 };
 
-// Deletes what dead processes left of writing files whose names `are_ours`, where it is some
-// minutes old. Never throws: this is housekeeping.
+// Deletes what dead processes left of writing files whose names `are_ours`. Younger files stay: a
+// process that lives may not have locked them yet. Never throws: this is housekeeping.
 void remove_abandoned_files(const std::string& folder,
-                            const std::function<bool(std::string_view name)>& are_ours) noexcept;
+                            const std::function<bool(std::string_view name)>& are_ours,
+                            std::chrono::minutes min_age = std::chrono::minutes(2)) noexcept;
 
 // Whether there was one. Throws what prevents it.
 bool remove_file(const std::string& path);
+bool rename_file(const std::string& from, const std::string& to);
 bool file_exists(const std::string& path);
 
 // "folder/name" in its two parts; "." for a name without folder.
 std::string folder_of(std::string_view path);
 std::string file_name_of(std::string_view path);
+// The path without links, "." and "..": one file has one such path. Its last part need not exist.
+std::string resolved_path(std::string_view path);
 // `path` in `folder`, unless it is absolute.
 std::string in_folder(const std::string& folder, const std::string& path);
 

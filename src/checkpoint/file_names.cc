@@ -44,12 +44,8 @@ bool is_data_file_name(std::string_view name) {
 }
 
 bool is_checkpoint_file_name(std::string_view name) {
-  return is_data_file_name(name) || name.ends_with(manifest_path(""));
-}
-
-bool is_data_file_of(std::string_view prefix, std::string_view name) {
-  return is_data_file_name(name) &&
-         name.substr(0, name.size() - data_ending_size()) == file_name_of(prefix);
+  return is_data_file_name(name) || name.ends_with(manifest_path("")) ||
+         name.ends_with(kIntentEnding);
 }
 
 }  // namespace cohort::internal

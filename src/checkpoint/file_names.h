@@ -12,9 +12,9 @@ std::string manifest_path(std::string_view prefix);
 // writing has an id of its own, so that a prefix that is written again leaves the old files alone.
 std::string data_file_name(std::string_view prefix, const std::string& id, size_t index,
                            size_t count);
-// Whether data_file_name gives such names, for this prefix or for any; whether it may be a file of
-// a checkpoint at all.
-bool is_data_file_of(std::string_view prefix, std::string_view name);
+// How the name of a SaveIntent ends.
+constexpr std::string_view kIntentEnding = ".saving";
+// Whether data_file_name gives such names; whether it may be a file of a checkpoint at all.
 bool is_data_file_name(std::string_view name);
 bool is_checkpoint_file_name(std::string_view name);
 

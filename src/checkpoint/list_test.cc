@@ -51,6 +51,14 @@ TEST_F(CheckpointLists, MoveANameThatIsThereToTheEnd) {
   EXPECT_EQ(kept.add("c").dropped, Names{"b"});
 }
 
+// Deleting the older of the two would delete the new checkpoint.
+TEST_F(CheckpointLists, KnowACheckpointThatIsNamedInAnotherWay) {
+  CheckpointList kept = list(1);
+  kept.add("folder/a");
+  EXPECT_EQ(kept.add("./folder/a").dropped, Names{});
+  EXPECT_EQ(kept.add(std::filesystem::absolute("folder/a").string()).dropped, Names{});
+}
+
 TEST_F(CheckpointLists, OfUnlimitedLengthListTheLastAndDeleteNothing) {
   CheckpointList kept = list(0);
   kept.add("a");
@@ -123,6 +131,22 @@ TEST_F(Folders, MayMoveWithTheirList) {
                              {.latest = path("sub/a"), .all = {path("sub/a")}, .saved_at = {{}}});
   std::filesystem::rename(path("sub"), path("moved"));
   EXPECT_EQ(latest_checkpoint(path("moved")), path("moved/a"));
+}
+
+// The folder is written in other ways than the prefixes are.
+TEST_F(Folders, MayMoveWithTheirListHoweverTheyWereNamed) {
+  save("sub/a", 1);
+  save("sub/b", 2);
+  save("sub/deep/c", 3);
+  std::filesystem::create_directory_symlink(path("sub"), path("link"));
+  const Names all{path("sub/a"), path("link/b"), path("./sub/deep/../a"), path("sub/deep/c")};
+  internal::write_state_file(std::filesystem::relative(path("sub")).string(), "checkpoint",
+                             {.latest = all[3], .all = all, .saved_at = {{}, {}, {}, {}}});
+  std::filesystem::remove(path("link"));
+  std::filesystem::rename(path("sub"), path("moved"));
+  EXPECT_EQ(get_checkpoint_state(path("moved"))->all,
+            (Names{path("moved/a"), path("moved/b"), path("moved/a"), path("moved/deep/c")}));
+  EXPECT_EQ(latest_checkpoint(path("moved")), path("moved/deep/c"));
 }
 
 TEST_F(Folders, WithoutCheckpointsHaveNoLatest) {

@@ -51,6 +51,9 @@ void save_safetensors(const std::string& path, const std::map<std::string, Tenso
                     "[Safetensors] tensor '{}' is {}; the format has numbers only", name,
                     to_string(tensor.dtype()));
   }
+  const std::string name = internal::file_name_of(path);
+  internal::remove_abandoned_files(internal::folder_of(path),
+                                   [&](std::string_view left) { return left == name; });
   internal::write_shard(path, tensors);
 }
 

@@ -15,12 +15,11 @@
 namespace cohort::internal {
 namespace {
 
-constexpr std::string_view kEnding = ".saving";
-constexpr uint64_t kMostBytes = uint64_t{16} << 20;
+constexpr uint64_t kMostBytes = uint64_t{64} << 20;
 
 // "folder/model-7" of "folder/model-7.0123456789abcdef.saving".
 std::string prefix_of(const std::string& path) {
-  const size_t end = path.size() - kEnding.size();
+  const size_t end = path.size() - kIntentEnding.size();
   return path.substr(0, path.rfind('.', end - 1));
 }
 
@@ -31,6 +30,10 @@ std::set<std::string> files_in_use(const std::string& prefix) {
   const CheckpointFiles files(prefix);
   for (const SavedFile& file : files.manifest().files) names.insert(file.name);
   return names;
+}
+
+bool is_named(const std::vector<SavedFile>& files, std::string_view name) {
+  return std::ranges::any_of(files, [&](const SavedFile& file) { return file.name == name; });
 }
 
 // Whether nothing is left of what no checkpoint needs.
@@ -45,6 +48,9 @@ void settle_one(const std::string& path, const SaveIntent::Remove& remove) {
   const Descriptor lock(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!lock.valid() || ::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) return;  // its program lives
   const Manifest note = parse_manifest(ReadFile(path).read_all(kMostBytes), path);
+  remove_abandoned_files(
+      folder_of(path), [&](std::string_view name) { return is_named(note.files, name); },
+      std::chrono::minutes(0));  // the program is gone, however young its files are
   if (clear(prefix_of(path), note.files, remove)) remove_file(path);
 }
 
@@ -60,15 +66,13 @@ void try_to_clear(const std::string& note, const Work& work) noexcept {
 SaveIntent::SaveIntent(std::string prefix, const std::string& id, std::vector<SavedFile> files)
     : prefix_(std::move(prefix)),
       files_(std::move(files)),
-      path_(fmt::format("{}.{}{}", prefix_, id, kEnding)),
+      path_(fmt::format("{}.{}{}", prefix_, id, kIntentEnding)),
       note_(path_) {
   note_.write(manifest_text({.step = std::nullopt, .files = files_, .tensors = {}}));
   note_.commit();
 }
 
-void SaveIntent::fulfil() { remove_file(path_); }
-
-void SaveIntent::give_up(const Remove& remove) noexcept {
+void SaveIntent::settle(const Remove& remove) noexcept {
   try_to_clear(path_, [&] {
     if (clear(prefix_, files_, remove)) remove_file(path_);
   });
@@ -80,7 +84,7 @@ void settle_abandoned_intents(const std::string& folder,
     if (!std::filesystem::is_directory(folder)) return;
     std::vector<std::string> notes;
     for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-      if (entry.path().string().ends_with(kEnding)) notes.push_back(entry.path().string());
+      if (entry.path().string().ends_with(kIntentEnding)) notes.push_back(entry.path().string());
     }
     for (const std::string& note : notes) {
       try_to_clear(note, [&] { settle_one(note, remove); });

@@ -9,9 +9,9 @@
 
 namespace cohort::internal {
 
-// A note beside a checkpoint that is being written: which files will be there, and whose. What a
-// program leaves that dies before its manifest is there can so be found, on whichever machine it
-// is. Locked while the program lives.
+// A note beside a checkpoint that is being written: which files will be there, which ones they
+// replace, and whose they are. What a program leaves that dies meanwhile can so be found, on
+// whichever machine it is. Locked while the program lives.
 class SaveIntent {
  public:
   // Deletes files; false when some may still be there.
@@ -22,11 +22,10 @@ class SaveIntent {
   SaveIntent(const SaveIntent&) = delete;
   SaveIntent& operator=(const SaveIntent&) = delete;
 
-  // Takes the note away: the checkpoint exists.
-  void fulfil();
-  // The checkpoint was not finished: lets its files be removed, unless it exists all the same. The
-  // note stays, for the next program, when that is not possible now.
-  void give_up(const Remove& remove) noexcept;
+  // The save has ended, well or not: lets those of the files be removed that the checkpoint, if it
+  // exists, does not consist of, and takes the note away. The note stays, for the next save, when
+  // removing is not possible now.
+  void settle(const Remove& remove) noexcept;
 
  private:
   const std::string prefix_;
@@ -35,9 +34,8 @@ class SaveIntent {
   NewFile note_;  // holds the lock
 };
 
-// Looks in the folder for notes of programs that are gone. Files of checkpoints that do not exist
-// are given to `remove`; the note goes when they are gone, else it stays for the next time. Never
-// throws: this is housekeeping.
+// Looks in the folder for notes of programs that are gone, and settles them. Never throws: this is
+// housekeeping.
 void settle_abandoned_intents(const std::string& folder, const SaveIntent::Remove& remove) noexcept;
 
 }  // namespace cohort::internal

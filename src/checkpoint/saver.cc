@@ -122,11 +122,11 @@ class SaverImpl {
     for (const Tensor& bytes : session.run(holds)) total += bytes.to<int64_t>();
     const auto runs = std::make_shared<ShardRuns>(session, graph_);
     queue_.run(prefix, total, [=, this](BytesWritten& progress) {
-      const std::vector<SavedFile> replaced = runs->write(prefix, options.global_step);
+      runs->write(prefix, options.global_step);
       progress = total;
-      runs->remove(folder_of(prefix), replaced);
       keep_books(prefix, options, [&](const std::string& dropped) {
-        runs->remove(folder_of(dropped), remove_manifest(dropped));
+        remove_saved(dropped,
+                     [&](const auto& files) { return runs->remove(folder_of(dropped), files); });
       });
     });
   }
@@ -148,8 +148,10 @@ class SaverImpl {
   void recover_list(const std::string& prefix) {
     const auto state = get_checkpoint_state(folder_of(prefix));
     if (!state) return;
-    const auto same = std::find(state->all.begin(), state->all.end(), prefix);
-    if (same != state->all.end()) list_.recover(*state);
+    const std::string path = resolved_path(prefix);
+    const bool listed = std::ranges::any_of(
+        state->all, [&](const std::string& other) { return resolved_path(other) == path; });
+    if (listed) list_.recover(*state);
   }
 
   const bool sharded_;

@@ -1,7 +1,6 @@
 #include "checkpoint/saving.h"
 
 #include <algorithm>
-#include <filesystem>
 
 #include "base/log.h"
 #include "base/raise.h"
@@ -70,41 +69,34 @@ std::vector<SavedFile> files_of(const std::string& prefix) {
   return files;
 }
 
-bool is_named(const std::vector<SavedFile>& files, std::string_view name) {
-  return std::any_of(files.begin(), files.end(),
-                     [&](const SavedFile& file) { return file.name == name; });
-}
-
-// What a process left that died after its files were there, and before its manifest was.
-void remove_orphans(const std::string& prefix, const Manifest& manifest) {
-  constexpr auto kAge = std::chrono::hours(1);
-  const Status status = capture_status([&] {
-    for (const auto& entry : std::filesystem::directory_iterator(folder_of(prefix))) {
-      const std::string name = entry.path().filename().string();
-      if (!is_data_file_of(prefix, name) || is_named(manifest.files, name)) continue;
-      const auto age = std::filesystem::file_time_type::clock::now() - entry.last_write_time();
-      if (age > kAge) remove_file(entry.path().string());
-    }
-  });
-  if (!status.ok()) log_info("[Checkpoint] beside '{}': {}", prefix, status.message);
+void commit_manifest(const std::string& prefix, const Manifest& manifest) {
+  NewFile file(manifest_path(prefix));
+  file.write(manifest_text(manifest));
+  file.commit();
 }
 
 }  // namespace
 
-std::vector<SavedFile> commit_manifest(const std::string& prefix, const Manifest& manifest) {
-  std::vector<SavedFile> replaced = files_of(prefix);
-  NewFile file(manifest_path(prefix));
-  file.write(manifest_text(manifest));
-  file.commit();
-  remove_orphans(prefix, manifest);
-  std::erase_if(replaced, [&](const SavedFile& old) { return is_named(manifest.files, old.name); });
-  return replaced;
+void save_files(const FilesToSave& save) {
+  settle_abandoned_intents(folder_of(save.prefix), save.remove);
+  std::vector<SavedFile> noted = files_of(save.prefix);
+  noted.insert(noted.end(), save.files.begin(), save.files.end());
+  SaveIntent intent(save.prefix, save.id, std::move(noted));
+  const Status status = capture_status([&] { commit_manifest(save.prefix, save.write()); });
+  intent.settle(save.remove);
+  throw_if_error(status);
 }
 
-std::vector<SavedFile> remove_manifest(const std::string& prefix) {
-  std::vector<SavedFile> files = files_of(prefix);
-  remove_file(manifest_path(prefix));
-  return files;
+void remove_saved(const std::string& prefix, const SaveIntent::Remove& remove) {
+  const std::vector<SavedFile> files = files_of(prefix);
+  if (files.empty()) {
+    remove_file(manifest_path(prefix));
+    return;
+  }
+  // A manifest reads as a note does: under such a name it tells the next save of the files, should
+  // this program die before they are gone.
+  const std::string note = fmt::format("{}.{}{}", prefix, random_id(), kIntentEnding);
+  if (rename_file(manifest_path(prefix), note) && remove(files)) remove_file(note);
 }
 
 std::vector<SavedFile> remove_local_files(const std::string& folder,
@@ -116,17 +108,36 @@ std::vector<SavedFile> remove_local_files(const std::string& folder,
   return elsewhere;
 }
 
+namespace {
+
+// Whether all are gone. What another task wrote may be on its disk.
+bool remove_here(const std::string& folder, const std::vector<SavedFile>& files) {
+  return std::ranges::all_of(remove_local_files(folder, files),
+                             [](const SavedFile& file) { return file.device.empty(); });
+}
+
+}  // namespace
+
 void write_checkpoint(const std::string& prefix, std::optional<int64_t> step,
                       const std::vector<SaveItem>& items, const std::vector<Tensor>& values,
                       BytesWritten* progress) {
   KeyedTensors tensors;
   for (size_t i = 0; i < items.size(); ++i) tensors[items[i].key()] = values[i];
   const std::string folder = folder_of(prefix);
+  const std::string id = random_id();
+  const SavedFile file{.name = data_file_name(prefix, id, 0, 1)};
   remove_abandoned_files(folder, is_checkpoint_file_name);
-  const SavedFile file{.name = data_file_name(prefix, random_id(), 0, 1)};
-  Manifest manifest = new_manifest(step);
-  add_shard(manifest, file, write_shard(in_folder(folder, file.name), tensors, progress), items);
-  remove_local_files(folder, commit_manifest(prefix, manifest));
+  save_files({.prefix = prefix,
+              .id = id,
+              .files = {file},
+              .remove = [&](const auto& files) { return remove_here(folder, files); },
+              .write =
+                  [&] {
+                    Manifest manifest = new_manifest(step);
+                    add_shard(manifest, file,
+                              write_shard(in_folder(folder, file.name), tensors, progress), items);
+                    return manifest;
+                  }});
 }
 
 }  // namespace internal
@@ -137,7 +148,9 @@ bool checkpoint_exists(std::string_view prefix) {
 
 void remove_checkpoint(std::string_view prefix) {
   const std::string name(prefix);
-  internal::remove_local_files(internal::folder_of(name), internal::remove_manifest(name));
+  internal::remove_saved(name, [&](const std::vector<internal::SavedFile>& files) {
+    return internal::remove_here(internal::folder_of(name), files);
+  });
 }
 
 }  // namespace cohort

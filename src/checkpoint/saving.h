@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "checkpoint/manifest.h"
+#include "checkpoint/save_intent.h"
 #include "checkpoint/shard.h"
 
 // The steps that every way of saving has in common.
@@ -38,12 +39,22 @@ Manifest new_manifest(std::optional<int64_t> step);
 void add_shard(Manifest& manifest, SavedFile file, const WrittenShard& written,
                const std::vector<SaveItem>& items);
 
-// Makes the checkpoint exist: its files are written already. Returns the files of the checkpoint of
-// the same prefix that this one replaces; nobody needs them now.
-std::vector<SavedFile> commit_manifest(const std::string& prefix, const Manifest& manifest);
+// One writing of a checkpoint.
+struct FilesToSave {
+  std::string prefix;
+  std::string id;  // of the files' names
+  std::vector<SavedFile> files;
+  SaveIntent::Remove remove;
+  std::function<Manifest()> write;  // writes the files
+};
+// Writes the files, makes the checkpoint exist, and removes the files of the one of the same prefix
+// that it replaces. When something fails, none of the new files stays. What a program that dies
+// meanwhile leaves is removed by the next save to the folder.
+void save_files(const FilesToSave& save);
 
-// Deletes the manifest. Returns the files that it spoke of.
-std::vector<SavedFile> remove_manifest(const std::string& prefix);
+// Deletes the manifest, and then lets its files be removed. Those that cannot be removed now are
+// removed by a later save to the folder.
+void remove_saved(const std::string& prefix, const SaveIntent::Remove& remove);
 // Deletes those files that are on this machine. Returns the others.
 std::vector<SavedFile> remove_local_files(const std::string& folder,
                                           const std::vector<SavedFile>& files);

@@ -3,7 +3,7 @@
 #include "base/log.h"
 #include "base/raise.h"
 #include "checkpoint/file_names.h"
-#include "checkpoint/save_intent.h"
+#include "checkpoint/saving.h"
 
 namespace cohort::internal {
 namespace {
@@ -45,23 +45,15 @@ std::vector<SavedFile> ShardRuns::new_files(const std::string& prefix,
   return files;
 }
 
-std::vector<SavedFile> ShardRuns::write(const std::string& prefix,
-                                        std::optional<int64_t> step) const {
+void ShardRuns::write(const std::string& prefix, std::optional<int64_t> step) const {
   const std::string folder = folder_of(prefix);
-  const auto clear = [&](const std::vector<SavedFile>& files) { return remove(folder, files); };
-  settle_abandoned_intents(folder, clear);
   const std::string id = random_id();
   const std::vector<SavedFile> files = new_files(prefix, id);
-  SaveIntent intent(prefix, id, files);
-  std::vector<SavedFile> replaced;
-  const Status status =
-      capture_status([&] { replaced = commit_manifest(prefix, write_files(folder, files, step)); });
-  if (!status.ok()) {
-    intent.give_up(clear);
-    throw Error(status);
-  }
-  intent.fulfil();
-  return replaced;
+  save_files({.prefix = prefix,
+              .id = id,
+              .files = files,
+              .remove = [&](const auto& unused) { return remove(folder, unused); },
+              .write = [&] { return write_files(folder, files, step); }});
 }
 
 Manifest ShardRuns::write_files(const std::string& folder, std::vector<SavedFile> files,

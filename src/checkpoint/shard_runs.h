@@ -10,10 +10,9 @@ class ShardRuns {
  public:
   ShardRuns(Session& session, const SaverGraph& graph);
 
-  // Lets each device that holds values write them, and makes the checkpoint exist. Returns the
-  // files of the one that it replaces. When something fails, none of the files stays; those of a
-  // task that cannot be reached, or of a program that died, are deleted by a later save.
-  std::vector<SavedFile> write(const std::string& prefix, std::optional<int64_t> step) const;
+  // Lets each device that holds values write them, and makes the checkpoint exist, as save_files().
+  // Files of a task that cannot be reached are deleted by a later save.
+  void write(const std::string& prefix, std::optional<int64_t> step) const;
 
   // Deletes files of the folder: here, and on the tasks that wrote those that are not here. What
   // cannot be deleted is a warning, and false.

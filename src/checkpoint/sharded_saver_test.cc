@@ -132,7 +132,7 @@ TEST_F(ShardedSaverTest, LeavesNoFilesWhenAShardFails) {
 TEST_F(ShardedSaverTest, LeavesNoFilesWhenTheManifestFails) {
   SpreadModel model;
   std::filesystem::create_directories(path("model.manifest.json/in the way"));
-  EXPECT_ERROR(Code::Unavailable, "model.manifest.json",
+  EXPECT_ERROR(Code::FailedPrecondition, "model.manifest.json",
                model.saver.save(model.session, path("model")));
   EXPECT_EQ(count_ending(folder(), ".safetensors"), 0u);
   EXPECT_EQ(count_ending(folder(), ".saving"), 0u);

@@ -21,9 +21,14 @@ constexpr std::string_view kLatest = "model_checkpoint_path";
 constexpr std::string_view kAll = "all_model_checkpoint_paths";
 constexpr std::string_view kTimes = "all_model_checkpoint_timestamps_ms";
 
-// The path from the folder where it is inside of it, else from the root.
+// The path from the folder where it is inside of it, however the two are written; else from the
+// root.
 std::string stored_path(const std::string& folder, const std::string& path) {
-  return folder_of(path) == folder ? file_name_of(path) : std::filesystem::absolute(path).string();
+  const std::filesystem::path resolved = resolved_path(path);
+  const std::filesystem::path inside =
+      resolved.lexically_relative(folder_of(resolved_path(in_folder(folder, "file"))));
+  const bool is_inside = !inside.empty() && *inside.begin() != "..";
+  return is_inside ? inside.string() : resolved.string();
 }
 
 std::string text_or_empty(const FileJson& object, std::string_view name) {
@@ -66,6 +71,7 @@ void write_state_file(const std::string& folder, const std::string& name,
                    {kTimes, FileJson::array()}};
   for (const std::string& path : state.all) text[kAll].push_back(stored_path(folder, path));
   for (const Time time : state.saved_at) text[kTimes].push_back(to_ms(time));
+  remove_abandoned_files(folder, [&](std::string_view left) { return left == name; });
   NewFile file(in_folder(folder, name));
   file.write(text.dump(1) + "\n");
   file.commit();

@@ -105,6 +105,7 @@ bool is_consequence(const CrashRecord& crash) {
 
 std::string cause_of(const Ending& ending) {
   if (!ending.not_started.empty()) return ending.not_started;
+  if (!ending.lost_machine.empty()) return ending.lost_machine;
   if (ending.killed_for_memory || is_want_of_memory(ending.crash)) return out_of_memory(ending);
   if (ending.deadlocked_seconds > 0) {
     return fmt::format("deadlock: all of its threads waited for locks for {:.0f} s",
@@ -125,13 +126,14 @@ std::string explain(const Ending& ending) {
 
 int exit_code_of(const Ending& ending) {
   if (!ending.not_started.empty()) return 127;
+  if (!ending.lost_machine.empty()) return 1;
   return WIFSIGNALED(ending.status) ? 128 + WTERMSIG(ending.status) : WEXITSTATUS(ending.status);
 }
 
 int weight_as_cause(const Ending& ending) {
   if (ending.good()) return 0;
   if (is_consequence(ending.crash)) return 1;
-  const bool violent = !ending.not_started.empty() || WIFSIGNALED(ending.status);
+  const bool violent = !ending.has_status() || WIFSIGNALED(ending.status);
   return violent ? 3 : 2;
 }
 

@@ -1,6 +1,5 @@
 #include "cli/node.h"
 
-#include <algorithm>
 #include <utility>
 
 namespace cohort::cli {
@@ -42,11 +41,12 @@ void Node::receive(const internal::Message& message) {
         return changed_();
       case NodeMessage::Line: {
         const NodeLine line = read_line(message);
+        note_line(line);
         return events_.line(line.task, line.stream, line.text);
       }
       case NodeMessage::Ended: {
         const NodeEnding ended = read_ending(message);
-        if (std::erase(running_, ended.task) > 0) events_.ended(ended.task, ended.ending);
+        if (running_.erase(ended.task) > 0) events_.ended(ended.task, ended.ending);
         return;
       }
       case NodeMessage::Waits: {
@@ -76,11 +76,24 @@ void Node::receive(const internal::Message& message) {
 void Node::lose(const Status& why) {
   if (!lost_.ok()) return;
   lost_ = why.ok() ? Status{.code = Code::Unavailable, .message = "it left"} : why;
-  for (const size_t task : std::exchange(running_, {})) {
+  const auto now = std::chrono::steady_clock::now();
+  for (auto& [task, running] : std::exchange(running_, {})) {
     events_.ended(
-        task, {.not_started = "the machine at " + offer_.address + " was lost: " + lost_.message});
+        task, {.lost_machine = "the machine at " + offer_.address + " was lost: " + lost_.message,
+               .seconds = std::chrono::duration<double>(now - running.since).count(),
+               .last_lines = {running.last_lines.begin(), running.last_lines.end()}});
   }
   changed_();
+}
+
+// What the machine would tell with the end of the task.
+void Node::note_line(const NodeLine& line) {
+  constexpr size_t kLines = 10;
+  const auto found = running_.find(line.task);
+  if (found == running_.end()) return;
+  std::deque<std::string>& lines = found->second.last_lines;
+  lines.push_back(line.text);
+  if (lines.size() > kLines) lines.pop_front();
 }
 
 void Node::hold_ports(int count) { send(write_numbers(NodeMessage::Hold, {count})); }
@@ -89,7 +102,7 @@ void Node::start(const TaskStart& start) {
   if (!lost_.ok()) {
     return events_.ended(start.task, {.not_started = "the machine was lost: " + lost_.message});
   }
-  running_.push_back(start.task);
+  running_[start.task] = {.since = std::chrono::steady_clock::now()};
   send(write_start(start));
 }
 
@@ -116,10 +129,6 @@ void Node::take_clock(std::chrono::steady_clock::time_point theirs) {
     clock_ahead_ = theirs - (clock_asked_at_ + took / 2);
   }
   ask_clock();
-}
-
-bool Node::runs(size_t task) const {
-  return std::find(running_.begin(), running_.end(), task) != running_.end();
 }
 
 void Node::say_goodbye() {

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -34,7 +36,8 @@ class Node : public TaskHost {
  private:
   void receive(const internal::Message& message);
   void lose(const Status& why);
-  bool runs(size_t task) const;
+  bool runs(size_t task) const { return running_.contains(task); }
+  void note_line(const NodeLine& line);
   void ask_clock();
   void take_clock(std::chrono::steady_clock::time_point theirs);
   void send(internal::Message message);
@@ -45,7 +48,11 @@ class Node : public TaskHost {
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // for what waits in the mailbox
   NodeOffer offer_;
   std::vector<int> ports_;
-  std::vector<size_t> running_;
+  struct Running {
+    std::chrono::steady_clock::time_point since;
+    std::deque<std::string> last_lines = {};
+  };
+  std::map<size_t, Running> running_;  // by task
   Status lost_;
   // Their clock, by the quickest of some questions.
   int clock_questions_ = 0;

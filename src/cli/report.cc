@@ -34,6 +34,7 @@ std::string back_trace(const std::vector<std::string>& frames) {
 std::string fate_of(const Supervisor::Outcome& outcome) {
   if (!outcome.ending) return "still running";
   if (!outcome.ending->not_started.empty()) return "was not started either";
+  if (!outcome.ending->lost_machine.empty()) return "lost with its machine";
   if (outcome.ending->good()) return outcome.asked_to_stop ? "stopped" : "finished";
   if (outcome.asked_to_stop) return "stopped";
   return shortened(explain(*outcome.ending), kWidth);
@@ -65,9 +66,11 @@ std::string failure_report(const Supervisor& run, size_t guilty,
                            const std::vector<std::string>& log_files) {
   const Ending& ending = *run.outcomes()[guilty].ending;
   const int restarts = run.outcomes()[guilty].restarts;
-  const std::string fate = ending.not_started.empty()
-                               ? fmt::format("died after {:.1f} s", ending.seconds)
-                               : "was not started";
+  const bool lost = !ending.lost_machine.empty();
+  const std::string fate =
+      ending.not_started.empty()
+          ? fmt::format("{} after {:.1f} s", lost ? "was lost" : "died", ending.seconds)
+          : "was not started";
   std::string text =
       fmt::format("cohort: {} {}: {}\n", label_of(run.tasks()[guilty].id), fate, explain(ending));
   if (restarts > 0) text += fmt::format("  it had been restarted {} times\n", restarts);

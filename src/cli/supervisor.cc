@@ -30,7 +30,7 @@ bool Supervisor::restart(size_t task, const Ending& ending) {
   const auto allowed = options_.max_restarts.find(tasks_[task].id.job);
   const int limit = allowed == options_.max_restarts.end() ? 0 : allowed->second;
   int& restarts = outcomes_[task].restarts;
-  if (stopping_ || restarts >= limit || !ending.not_started.empty()) return false;
+  if (stopping_ || restarts >= limit || !ending.has_status()) return false;
   ++restarts;
   say_(fmt::format("{} died: {}. Restart {} of {}", label_of(tasks_[task].id), explain(ending),
                    restarts, limit));

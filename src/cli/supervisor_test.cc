@@ -107,6 +107,14 @@ TEST(Supervisor, DoesNotRestartWhatCannotBeStarted) {
   EXPECT_EQ(run.supervisor.exit_code(), 127);
 }
 
+TEST(Supervisor, DoesNotRestartOnAMachineThatIsLost) {
+  WatchedRun run({.workers = 2}, {.max_restarts = {{"worker", 9}}});
+  run.supervisor.ended(0, {.lost_machine = "the machine was lost", .seconds = 512});
+  EXPECT_EQ(run.notes.text, "");
+  EXPECT_EQ(run.supervisor.guilty(), 0U);
+  EXPECT_EQ(run.supervisor.exit_code(), 1);
+}
+
 TEST(Supervisor, TakesNoConsequenceForTheCause) {
   WatchedRun run({.workers = 3});
   Ending noticed = died_of(SIGABRT);

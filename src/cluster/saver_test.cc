@@ -117,7 +117,7 @@ TEST_F(ClusterSaver, DeletesWhatAFailedSaveLeftOnTasks) {
   {
     Session session(cluster.target());
     session.run(model.initialize);
-    EXPECT_ERROR(Code::Unavailable, "model.manifest.json",
+    EXPECT_ERROR(Code::FailedPrecondition, "model.manifest.json",
                  model.saver->save(session, path("model")));
     EXPECT_EQ(data_files(), 0u);
     // A file that is not here is one of the task's own disk.

@@ -93,7 +93,7 @@ class PartyRendezvous : public Rendezvous {
   std::shared_ptr<Connection> connect(int rank, Deadline deadline) override {
     const Peer& wanted = members_[static_cast<size_t>(rank)];
     const auto party = party_.lock();
-    if (!party) raise(Code::Unavailable, "[Collective] this task's endpoint has ended");
+    if (!party) raise(Code::Cancelled, "[Collective] this task's endpoint has ended");
     auto connection = party->connect(wanted.address, deadline);
     const Peer& found = connection->peer();
     if (found.name != wanted.name) {

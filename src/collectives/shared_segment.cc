@@ -6,17 +6,12 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
 #include <utility>
 
 #include "base/raise.h"
+#include "base/system_error.h"
 
 namespace cohort::internal {
-namespace {
-
-std::string last_error() { return std::strerror(errno); }
-
-}  // namespace
 
 void SegmentName::write(MessageWriter& writer) const {
   writer.number(pid).number(descriptor).number(inode).number(bytes);
@@ -35,7 +30,7 @@ SharedSegment::SharedSegment(int descriptor, size_t bytes)
     : descriptor_(descriptor), bytes_(bytes) {
   void* mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
   if (mapped == MAP_FAILED) {
-    const std::string why = last_error();
+    const std::string why = errno_text(errno);
     hide();
     raise(Code::ResourceExhausted, "[SharedMemory] {} bytes can not be mapped: {}", bytes, why);
   }
@@ -50,12 +45,12 @@ SharedSegment::~SharedSegment() {
 
 std::shared_ptr<SharedSegment> SharedSegment::create(size_t bytes) {
   const int descriptor = memfd_create("cohort", MFD_CLOEXEC);
-  if (descriptor < 0) raise(Code::ResourceExhausted, "[SharedMemory] {}", last_error());
+  if (descriptor < 0) raise(Code::ResourceExhausted, "[SharedMemory] {}", errno_text(errno));
   // All of it at once: what is missing later would end the process.
   if (const int error = posix_fallocate(descriptor, 0, static_cast<off_t>(bytes))) {
     close(descriptor);
     raise(Code::ResourceExhausted, "[SharedMemory] there are no {} bytes: {}", bytes,
-          std::strerror(error));
+          errno_text(error));
   }
   return std::shared_ptr<SharedSegment>(new SharedSegment(descriptor, bytes));
 }
@@ -64,13 +59,14 @@ std::shared_ptr<SharedSegment> SharedSegment::open(const SegmentName& name) {
   const std::string path = fmt::format("/proc/{}/fd/{}", name.pid, name.descriptor);
   const int descriptor = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
   if (descriptor < 0) {
-    raise(Code::Unavailable, "[SharedMemory] {} can not be opened: {}", path, last_error());
+    const int error = errno;
+    raise(code_of_errno(error), "[SharedMemory] {} can not be opened: {}", path, errno_text(error));
   }
   struct stat found {};
   if (fstat(descriptor, &found) != 0 || found.st_ino != name.inode ||
       static_cast<uint64_t>(found.st_size) != name.bytes) {
     close(descriptor);
-    raise(Code::Unavailable, "[SharedMemory] {} is not the segment that was meant", path);
+    raise(Code::FailedPrecondition, "[SharedMemory] {} is not the segment that was meant", path);
   }
   return std::shared_ptr<SharedSegment>(new SharedSegment(descriptor, name.bytes));
 }

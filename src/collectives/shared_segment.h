@@ -27,7 +27,8 @@ class SharedSegment {
  public:
   // Zeroed. Throws ResourceExhausted when there is not so much memory.
   static std::shared_ptr<SharedSegment> create(size_t bytes);
-  // Throws Unavailable when it can not be reached from here.
+  // Throws the code of code_of_errno() when it can not be opened from here, FailedPrecondition when
+  // another one is there.
   static std::shared_ptr<SharedSegment> open(const SegmentName& name);
   ~SharedSegment();
   SharedSegment(const SharedSegment&) = delete;

@@ -12,6 +12,15 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Condition = ParameterServers::Condition;
 
+bool is_away(Condition condition) {
+  return condition == Condition::Gone || condition == Condition::Silent;
+}
+
+// What it had is gone for certain, whether it comes back or not.
+bool has_lost_variables(Condition condition) {
+  return condition == Condition::Restarted || condition == Condition::Gone;
+}
+
 Status lost_server(const std::string& ps, const Status& cause) {
   return {.code = Code::Unavailable,
           .message = fmt::format("[Coordinator] parameter server {} is lost with its variables; "
@@ -26,30 +35,32 @@ Status lost_server(const std::string& ps, const Status& cause) {
 
 void ClusterCoordinatorState::update_rest(const Updates& updates, int64_t number) {
   while (true) {
+    const auto begun = Clock::now();
     const Status status = capture_status([&] { update(updates, number); });
     if (status.ok()) return;
-    if (failures_.classify(status) != FailureKind::ParameterServer) throw Error(status);
+    if (failures_.classify(status, begun) != FailureKind::ParameterServer) throw Error(status);
     const std::string ps = parameter_server_in(status);
     const Condition condition = extended_.servers().examine(ps);
     if (condition != Condition::Sound && options_.restore) return recover(ps, status);
-    if (condition == Condition::Restarted || failures_.is_lost(ps)) {
+    if (has_lost_variables(condition) || failures_.is_lost(ps, begun)) {
       throw Error(lost_server(ps, status));
     }
   }
 }
 
 void ClusterCoordinatorState::handle(WorkerChannel& channel, const ClosurePtr& closure,
-                                     const Status& status, uint64_t generation) {
+                                     const Status& status, const Attempt& attempt) {
   if (queue_.cancelling()) return queue_.fail(closure, told_when_cancelling(status));
   // What a worker says that is about to go, or nobody could ask, tells nothing of anybody else.
-  const FailureKind kind =
-      channel.is_gone(generation) ? FailureKind::Worker : failures_.classify(status);
+  const FailureKind kind = channel.is_gone(attempt.generation)
+                               ? FailureKind::Worker
+                               : failures_.classify(status, attempt.begun);
   switch (kind) {
     case FailureKind::Function:
       // A variable without value may be one that a server had before it was restarted.
       if (status.code == Code::FailedPrecondition &&
           !extended_.servers().find_restarted().empty()) {
-        return handle_lost_ps(channel, closure, status, generation);
+        return handle_lost_ps(channel, closure, status, attempt);
       }
       return queue_.fail(closure, status);
     case FailureKind::Transient:
@@ -58,21 +69,21 @@ void ClusterCoordinatorState::handle(WorkerChannel& channel, const ClosurePtr& c
       if (std::exchange(closure->direct, closure->remote.empty()) && !closure->remote.empty()) {
         return queue_.put_back(closure);  // perhaps it was another worker that had an argument
       }
-      if (channel.drop(generation, true)) {
+      if (channel.drop(attempt.generation, true)) {
         log_warning("[Coordinator] worker {} is lost, its functions run elsewhere: {}",
                     channel.task(), status.message);
       }
       return queue_.put_back(closure);
     case FailureKind::ParameterServer:
-      return handle_lost_ps(channel, closure, status, generation);
+      return handle_lost_ps(channel, closure, status, attempt);
   }
 }
 
 void ClusterCoordinatorState::handle_lost_ps(WorkerChannel& channel, const ClosurePtr& closure,
-                                             const Status& status, uint64_t generation) {
+                                             const Status& status, const Attempt& attempt) {
   std::string ps = parameter_server_in(status);
   if (ps.empty()) ps = extended_.servers().find_restarted();
-  channel.drop(generation, false);
+  channel.drop(attempt.generation, false);
   const Condition condition = extended_.servers().examine(ps);
   log_warning("[Coordinator] {}: {}", ps, status.message);
   if (condition != Condition::Sound && options_.restore) {
@@ -81,7 +92,7 @@ void ClusterCoordinatorState::handle_lost_ps(WorkerChannel& channel, const Closu
     const Status recovery = capture_status([&] { recover(ps, status); });
     if (!recovery.ok()) queue_.report(recovery);
     queue_.resume();
-  } else if (condition == Condition::Restarted || failures_.is_lost(ps)) {
+  } else if (has_lost_variables(condition) || failures_.is_lost(ps, attempt.begun)) {
     queue_.fail(closure, lost_server(ps, status));
   } else {
     queue_.put_back(closure);
@@ -92,15 +103,17 @@ void ClusterCoordinatorState::recover(const std::string& ps, const Status& why) 
   const std::lock_guard one_at_a_time(recovering_);
   const auto deadline = Clock::now() + options_.ps_recovery_timeout;
   Condition condition = extended_.servers().examine(ps);
-  while (condition == Condition::Unreachable && Clock::now() < deadline && !queue_.cancelling()) {
+  while (is_away(condition) && Clock::now() < deadline && !queue_.cancelling()) {
     std::this_thread::sleep_for(kRetryPause);
     condition = extended_.servers().examine(ps);
   }
   if (condition == Condition::Sound) return;  // somebody else did it, or only the network failed
-  if (condition == Condition::Unreachable || ++restores_ > options_.restore_limit) {
+  const auto now = Clock::now();
+  if (is_away(condition) || restores_.note(now, now) > options_.restore_limit) {
     throw Error(lost_server(ps, why));
   }
   restore(ps);
+  restores_.extend(Clock::now());
 }
 
 void ClusterCoordinatorState::restore(const std::string& ps) {

@@ -242,7 +242,7 @@ Tensor ClusterCoordinatorState::claim_of(int64_t call, int64_t coordinator) cons
 }
 
 void ClusterCoordinatorState::run(WorkerChannel& channel, const ClosurePtr& closure) {
-  const uint64_t generation = channel.generation();
+  const Attempt attempt{.generation = channel.generation(), .begun = Clock::now()};
   Results results;
   const int64_t call = closure->number;
   Status status = capture_status([&] {
@@ -250,7 +250,7 @@ void ClusterCoordinatorState::run(WorkerChannel& channel, const ClosurePtr& clos
         channel.run(*closure, {.servers = claim_of(call), .own = claim_of(call, first_number_)});
   });
   if (status.ok()) status = queue_.succeed(closure, std::move(results));
-  if (!status.ok()) handle(channel, closure, status, generation);
+  if (!status.ok()) handle(channel, closure, status, attempt);
 }
 
 void ClusterCoordinatorState::update(const Updates& updates, int64_t number) {

@@ -52,10 +52,15 @@ class ClusterCoordinatorState {
   void update(const Updates& updates, int64_t number);
   // The same when no function is there that would be run again where a parameter server is lost.
   void update_rest(const Updates& updates, int64_t number);
+  // When a function began to run, and in which of the channel's sessions.
+  struct Attempt {
+    uint64_t generation;
+    std::chrono::steady_clock::time_point begun;
+  };
   void handle(WorkerChannel& channel, const ClosurePtr& closure, const Status& status,
-              uint64_t generation);
+              const Attempt& attempt);
   void handle_lost_ps(WorkerChannel& channel, const ClosurePtr& closure, const Status& status,
-                      uint64_t generation);
+                      const Attempt& attempt);
   // Waits for the server and has the variables restored. Throws Unavailable when that fails.
   void recover(const std::string& ps, const Status& why);
   void restore(const std::string& ps);
@@ -78,8 +83,8 @@ class ClusterCoordinatorState {
   std::map<int, std::string> workers_;  // addresses by task
   ClosureQueue queue_;
 
-  Turn recovering_;   // before mutex_
-  int restores_ = 0;  // guarded by recovering_
+  Turn recovering_;     // before mutex_
+  Incidents restores_;  // guarded by recovering_
 
   Mutex mutex_;
   // Those that can travel, which keeps them apart from later ones; guarded by mutex_, as the next.

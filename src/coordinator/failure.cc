@@ -47,21 +47,30 @@ Status told_when_cancelling(const Status& status) {
           .cause = std::make_shared<const Status>(status)};
 }
 
-FailureKind FailureClassifier::classify(const Status& status) {
+int Incidents::note(Time begun, Time now) {
+  if (now - last_ > kHealthy) count_ = 0;
+  last_ = now;
+  if (count_ > 0 && begun <= noted_) return count_;
+  noted_ = now;
+  return ++count_;
+}
+
+FailureKind FailureClassifier::classify(const Status& status, Time begun, Time now) {
   if (is_lost_peer(status.code)) {
     return parameter_server_in(status).empty() ? FailureKind::Worker : FailureKind::ParameterServer;
   }
   if (status.code == Code::Cancelled) return FailureKind::Transient;
   if (status.code == Code::DeadlineExceeded) {
     const std::lock_guard lock(mutex_);
-    return ++timeouts_ < limits_.timeouts ? FailureKind::Transient : FailureKind::Function;
+    const bool forgiven = timeouts_.note(begun, now) < limits_.timeouts;
+    return forgiven ? FailureKind::Transient : FailureKind::Function;
   }
   return FailureKind::Function;
 }
 
-bool FailureClassifier::is_lost(const std::string& ps) {
+bool FailureClassifier::is_lost(const std::string& ps, Time begun, Time now) {
   const std::lock_guard lock(mutex_);
-  return ++ps_failures_[ps] >= limits_.ps_failures;
+  return ps_failures_[ps].note(begun, now) >= limits_.ps_failures;
 }
 
 }  // namespace cohort::internal

@@ -98,6 +98,17 @@ TEST(LostParameterServers, AreAnError) {
                coordinator.join());
 }
 
+TEST(LostParameterServers, AreNamedWithTheVariable) {
+  test::CoordinatedCluster here(2, 1);
+  const Variable a = here.strategy.create([] { return Variable(0.f, {.name = "a"}); });
+  const Variable b = here.strategy.create([] { return Variable(0.f, {.name = "b"}); });
+  here.cluster.stop("ps", 1);
+  EXPECT_ERROR(Code::Unavailable,
+               "'b' is on parameter server /job:ps/replica:0/task:1, which is lost",
+               b.read_value());
+  EXPECT_EQ(a.read_value().to<float>(), 0);
+}
+
 // A checkpoint without them would be taken for a good one.
 TEST(LostParameterServers, CannotBeSaved) {
   const TemporaryFolder folder;

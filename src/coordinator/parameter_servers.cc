@@ -35,6 +35,7 @@ ParameterServers::ParameterServers(const ClusterSpec& cluster, ParameterServersO
 void ParameterServers::take_over() {
   const auto deadline = std::chrono::steady_clock::now() + options_.connect_timeout;
   std::string missing;
+  Code code = Code::Unavailable;
   for (const auto& channel : channels_) {
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
         deadline - std::chrono::steady_clock::now());
@@ -49,9 +50,12 @@ void ParameterServers::take_over() {
     if (status.ok()) continue;
     missing += fmt::format("; {} at {}: {}", channel->device.split().first, channel->address,
                            status.message);
+    if (status.code != Code::DeadlineExceeded && status.code != Code::Unavailable) {
+      code = status.code;  // waiting for the server would not help
+    }
   }
   if (missing.empty()) return;
-  raise(Code::Unavailable, "[ParameterServerStrategy] parameter servers are missing after {} ms{}",
+  raise(code, "[ParameterServerStrategy] parameter servers are missing after {} ms{}",
         options_.connect_timeout.count(), missing);
 }
 
@@ -88,7 +92,8 @@ ParameterServers::Condition ParameterServers::examine(const std::string& task) {
     session->open(kExamineLimit);
     found = session->server_incarnation();
   });
-  if (!status.ok()) return Condition::Unreachable;
+  if (status.code == Code::Unavailable) return Condition::Gone;
+  if (!status.ok()) return Condition::Silent;
   return found == at.incarnation ? Condition::Sound : Condition::Restarted;
 }
 

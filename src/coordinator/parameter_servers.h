@@ -41,7 +41,8 @@ class ParameterServers {
   void take_over();
 
   // Whether a server still has what it was given; `task` is "/job:ps/replica:0/task:0".
-  enum class Condition { Sound, Restarted, Unreachable };
+  // Gone: no process listens at its address; Silent: one does, and does not answer.
+  enum class Condition { Sound, Restarted, Gone, Silent };
   Condition examine(const std::string& task);
   // The task of a server that was restarted; "" when none was.
   std::string find_restarted();

@@ -45,10 +45,24 @@ Tensor RemoteVariable::there(std::string_view what, const std::vector<Tensor>& v
     });
   };
   const RecordingPause unheard;
-  return place_.servers
-      ->run(place_.device,
-            {.key = key_of(what, place_.unique_name, specs), .make = make, .values = values})
-      .at(0);
+  std::vector<Tensor> results;
+  const Status status = capture_status([&] {
+    results = place_.servers->run(
+        place_.device,
+        {.key = key_of(what, place_.unique_name, specs), .make = make, .values = values});
+  });
+  if (status.code == Code::Unavailable) throw Error(lost_with_its_server(status));
+  throw_if_error(status);
+  return results.at(0);
+}
+
+Status RemoteVariable::lost_with_its_server(const Status& why) const {
+  const std::string ps = place_.device.split().first;
+  return {.code = why.code,
+          .message =
+              fmt::format("[Variable] '{}' is on parameter server {}, which is lost", name(), ps),
+          .origin = ps,
+          .cause = std::make_shared<const Status>(why)};
 }
 
 // It had a value when it was made. Who saves it must not take it for one that never had any.

@@ -31,6 +31,8 @@ class RemoteVariable : public SingleVariable {
   using Body = std::function<Tensor(std::span<const Tensor>)>;
   // Does it on the server. `what` tells it from other things to do with the variable.
   Tensor there(std::string_view what, const std::vector<Tensor>& values, const Body& body) const;
+  // The same as a failure of the server that names the variable, and the server by its task.
+  Status lost_with_its_server(const Status& why) const;
 
   const Place place_;
 };

@@ -9,16 +9,16 @@
 #include <cstring>
 
 #include "base/raise.h"
+#include "base/system_error.h"
 #include "data/decompress.h"
 
 namespace cohort::data::internal {
 namespace {
 
 [[noreturn]] void raise_open_failure(const std::string& path, int error) {
-  const Code code = error == ENOENT || error == ENOTDIR ? Code::NotFound
-                    : error == EACCES || error == EPERM ? Code::PermissionDenied
-                                                        : Code::Unavailable;
-  raise(code, "[Open] cannot read '{}': {}", path, std::strerror(error));
+  using cohort::internal::code_of_errno;
+  raise(error == ENOTDIR ? Code::NotFound : code_of_errno(error), "[Open] cannot read '{}': {}",
+        path, cohort::internal::errno_text(error));
 }
 
 class FileSource : public ByteSource {

@@ -1,21 +1,21 @@
 #include "data/file_writer.h"
 
 #include <cerrno>
-#include <cstring>
 
 #include "base/raise.h"
+#include "base/system_error.h"
 
 namespace cohort::data::internal {
 
+using cohort::internal::code_of_errno;
+using cohort::internal::errno_text;
 using cohort::internal::raise;
 
 FileWriter::FileWriter(const std::string& path)
     : path_(path), file_(std::fopen(path.c_str(), "wbe")) {
   if (file_) return;
-  const Code code = errno == EACCES || errno == EPERM ? Code::PermissionDenied
-                    : errno == ENOENT                 ? Code::NotFound
-                                                      : Code::Unavailable;
-  raise(code, "[Write] cannot make '{}': {}", path, std::strerror(errno));
+  const int error = errno;
+  raise(code_of_errno(error), "[Write] cannot make '{}': {}", path, errno_text(error));
 }
 
 std::FILE* FileWriter::open_file() const {
@@ -38,8 +38,8 @@ void FileWriter::close() {
 }
 
 void FileWriter::fail() const {
-  raise(errno == ENOSPC ? Code::ResourceExhausted : Code::DataLoss, "[Write] '{}': {}", path_,
-        std::strerror(errno));
+  const int error = errno;
+  raise(code_of_errno(error), "[Write] '{}': {}", path_, errno_text(error));
 }
 
 }  // namespace cohort::data::internal

@@ -18,7 +18,10 @@ void add_matches(const std::string& pattern, std::vector<std::string>& names) {
   if (result == GLOB_NOMATCH || (result == 0 && matches.found.gl_pathc == 0)) {
     internal::raise(Code::NotFound, "[Files] no file matches '{}'", pattern);
   }
-  if (result != 0) internal::raise(Code::Unavailable, "[Files] cannot list '{}'", pattern);
+  if (result != 0) {
+    internal::raise(result == GLOB_NOSPACE ? Code::ResourceExhausted : Code::PermissionDenied,
+                    "[Files] cannot list '{}'", pattern);
+  }
   names.insert(names.end(), matches.found.gl_pathv,
                matches.found.gl_pathv + matches.found.gl_pathc);
 }

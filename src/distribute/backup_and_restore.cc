@@ -12,19 +12,22 @@ BackupAndRestore::BackupAndRestore(Strategy& strategy, const std::vector<Checkpo
 BackupAndRestore::~BackupAndRestore() = default;
 
 BackupReport BackupAndRestore::run(const DistributedDataset& data, const Step& step) {
-  Status status = capture_status([&] {
-    resume(data);
-    train(data, step);
-  });
-  while (!status.ok()) {
-    if (!backup_->is_lost_worker(status)) throw Error(status);
-    backup_->note_loss(status, report_.steps);
-    status = capture_status([&, why = status] {
-      recover(data, why);
+  std::optional<Status> lost;
+  while (true) {
+    try {
+      if (lost) {
+        recover(data, *lost);
+      } else {
+        resume(data);
+      }
       train(data, step);
-    });
+      return report_;
+    } catch (const Error& error) {
+      if (!backup_->is_lost_worker(error.status())) throw;
+      lost = error.status();
+      backup_->note_loss(*lost, report_.steps);
+    }
   }
-  return report_;
 }
 
 void BackupAndRestore::train(const DistributedDataset& data, const Step& step) {

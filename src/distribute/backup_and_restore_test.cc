@@ -18,6 +18,17 @@ TEST(Backups, RefuseWhatMakesNoSense) {
   EXPECT_ERROR(Code::InvalidArgument, "every_steps", make({.folder = "x", .every_steps = 0}));
 }
 
+TEST(Backups, KeepTheTypeOfTheProgramsExceptions) {
+  struct OwnException {};
+  const TemporaryFolder folder;
+  OneDeviceStrategy strategy("CPU:0");
+  Variable v(1.f);
+  BackupAndRestore backup(strategy, {{"v", v}}, {.folder = folder.path()});
+  EXPECT_THROW(backup.run(strategy.distribute_dataset(data::range(2).batch(1)),
+                          [](const DistributedElement&) { throw OwnException(); }),
+               OwnException);
+}
+
 // A program that stops in the middle and is started again, in one process.
 TEST(Backups, GoOnWhereTheLastOneIs) {
   const TemporaryFolder folder;

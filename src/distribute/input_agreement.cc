@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/raise.h"
+#include "base/worker_texts.h"
 #include "data/state.h"
 
 namespace cohort::internal {
@@ -90,10 +91,11 @@ Letter read(const std::string& text) {
 }
 
 void check_failures(const std::vector<Letter>& all, const Status& own) {
+  if (all.size() > 1) throw_own_failure(own);
   throw_if_error(own);
   for (size_t worker = 0; worker < all.size(); ++worker) {
     if (all[worker].own.failure.ok()) continue;
-    raise(Code::Aborted, "[DistributedIterator] the data of worker {} cannot be distributed: {}",
+    raise(Code::Cancelled, "[DistributedIterator] the data of worker {} cannot be distributed: {}",
           worker, all[worker].own.failure.to_string());
   }
 }

@@ -7,6 +7,7 @@
 #include "base/activity.h"
 #include "base/raise.h"
 #include "base/timeline.h"
+#include "base/worker_texts.h"
 #include "cohort/strategy.h"
 #include "data/dummy.h"
 #include "data/element_access.h"
@@ -74,6 +75,7 @@ std::optional<DistributedElement> DistributedInputIterator::next_step(LastStep l
 
   const Status drawing = capture_status([this] { draw(); });
   const InputTotals found = filled ? totals_of_all_workers(drawing) : totals(drawing);
+  if (input_->several_workers()) throw_own_failure(drawing);
   throw_if_error(drawing);
   if (found.undescribed_workers > 0 && found.replicas_with_data > 0) learn_empty_element();
   if (!filled && terms_->endless && input_->several_workers() && !is_complete()) {
@@ -147,7 +149,8 @@ void DistributedInputIterator::hear_of_failures(const Status& drawing) const {
     if (!told[worker].empty())
       failures.push_back(fmt::format("worker {}: {}", worker, told[worker]));
   }
-  raise(Code::Aborted,
+  // Not Aborted, which would say that a worker is lost.
+  raise(Code::Cancelled,
         "[DistributedIterator] the input pipelines of other workers failed in this step; {}",
         failures.empty() ? "their logs say why" : fmt::format("{}", fmt::join(failures, "; ")));
 }

@@ -189,7 +189,7 @@ TEST(Workers, HearThatTheChiefCannotDecide) {
   });
   EXPECT_EQ(told[0].code, Code::PermissionDenied) << told[0].to_string();
   EXPECT_NE(told[0].message.find("set AutoShardPolicy"), std::string::npos) << told[0].message;
-  EXPECT_EQ(told[1].code, Code::Aborted) << told[1].to_string();
+  EXPECT_EQ(told[1].code, Code::Cancelled) << told[1].to_string();
   EXPECT_NE(told[1].message.find("no access"), std::string::npos) << told[1].message;
 }
 
@@ -270,7 +270,7 @@ TEST(Workers, HearOfTheFailureOfAnother) {
     }
     return all;
   });
-  EXPECT_EQ(seen[0], (std::vector<std::string>{"1", "ABORTED", "1", "1", "end"}));
+  EXPECT_EQ(seen[0], (std::vector<std::string>{"1", "CANCELLED", "1", "1", "end"}));
   EXPECT_EQ(seen[1], (std::vector<std::string>{"1", "UNKNOWN", "1", "0", "end"}));
 }
 

@@ -170,7 +170,7 @@ TEST(MultiWorkerInput, AFailedPipelineEndsTheStepOnAllWorkers) {
     });
     for (const auto& step : dataset) (void)step;
   });
-  EXPECT_EQ(statuses[0].code, Code::Aborted) << statuses[0].to_string();
+  EXPECT_EQ(statuses[0].code, Code::Cancelled) << statuses[0].to_string();
   EXPECT_NE(statuses[0].message.find("worker 1: DATA_LOSS: [Map] element 2: a bad sample"),
             std::string::npos)
       << statuses[0].message;

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 
 #include "base/log.h"
 #include "cohort/cross_device_ops.h"
@@ -8,6 +9,17 @@
 #include "distribute/packed_all_reduce.h"
 
 namespace cohort {
+namespace {
+
+// A program makes many strategies, and it is the same machine for all of them.
+void warn_once(const std::vector<std::string>& devices) {
+  static std::atomic<bool> told = false;
+  if (told.exchange(true)) return;
+  internal::log_warning("[Nccl] reduces between GPUs only, not on {}; reducing on one device",
+                        fmt::join(devices, ", "));
+}
+
+}  // namespace
 
 NcclAllReduce::NcclAllReduce(int num_packs)
     : num_packs_(internal::checked_num_packs(num_packs, "NcclAllReduce")),
@@ -26,10 +38,7 @@ std::vector<std::vector<Tensor>> NcclAllReduce::reduce_dense(
     const bool all = std::all_of(devices.begin(), devices.end(), [&](const std::string& device) {
       return reaches(DeviceName::parse(device));
     });
-    if (!all && groups_->is_first_refusal()) {
-      internal::log_warning("[Nccl] reduces between GPUs only, not on {}; reducing on one device",
-                            fmt::join(devices, ", "));
-    }
+    if (!all) warn_once(devices);
     return all && internal::nccl_library() != nullptr && internal::nccl_dtype(dtype).has_value();
   };
   const auto all_reduce = [&](const std::vector<internal::DeviceTensors>& tensors,

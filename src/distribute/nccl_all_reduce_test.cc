@@ -53,6 +53,14 @@ TEST_F(Nccl, IsNotAskedForWhatItCannotDo) {
   EXPECT_EQ(stand_in("stand_in_all_reduces"), before);
 }
 
+TEST_F(Nccl, SaysOnceThatItIsNotAsked) {
+  const DistributedValue value = numbered(2, {10});
+  NcclAllReduce().reduce(ReduceOp::Sum, value, value);
+  ::testing::internal::CaptureStderr();
+  NcclAllReduce().reduce(ReduceOp::Sum, value, value);
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
+}
+
 TEST_F(Nccl, CommunicatorsEndWithTheAlgorithm) {
   const DistributedValue value = numbered(3, {10});
   {

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <atomic>
 #include <map>
 #include <mutex>
 #include <string>
@@ -24,14 +23,10 @@ class NcclGroups {
                                               const std::vector<std::vector<Tensor>>& tensors,
                                               const std::vector<std::string>& devices);
 
-  // True for the first caller.
-  bool is_first_refusal() { return !refused_.exchange(true); }
-
  private:
   using Comms = std::vector<NcclComm*>;
   const Comms& comms_for(const NcclLibrary& library, const std::vector<int>& indices);
 
-  std::atomic<bool> refused_{false};
   std::mutex mutex_;
   std::map<std::pair<const NcclLibrary*, std::vector<int>>, Comms> groups_;  // guarded by mutex_
 };

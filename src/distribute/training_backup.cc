@@ -131,8 +131,7 @@ void TrainingBackup::restore_objects() {
 }
 
 bool TrainingBackup::is_lost_worker(const Status& why) const {
-  return several_workers(strategy_) != nullptr &&
-         (why.code == Code::Unavailable || why.code == Code::Aborted);
+  return several_workers(strategy_) != nullptr && is_loss(why.code);
 }
 
 void TrainingBackup::note_loss(const Status& why, int64_t steps) {

@@ -42,6 +42,7 @@ class WorkerCheckpoints : public testing::Test {
   WorkerCheckpoints() { std::ofstream(in_the_way()) << "no folder"; }
   std::string path(const std::string& name) const { return folder_.path() + "/" + name; }
   std::string in_the_way() const { return path("file"); }
+  const std::string& folder() const { return folder_.path(); }
 
  private:
   TemporaryFolder folder_;
@@ -87,6 +88,18 @@ TEST_F(WorkerCheckpoints, OfBytesAreReadByAnotherNumberOfWorkers) {
       .read(path("ckpt"))
       .assert_consumed();
   EXPECT_EQ(found, "worker 0");  // the chief
+}
+
+// The chief alone writes; the others do not go on before it has.
+TEST_F(WorkerCheckpoints, ExistOnEveryWorkerThatHasSaved) {
+  test::on_workers(kWorkers, [&](MultiWorkerMirroredStrategy& strategy) {
+    Checkpoint checkpoint({{"total", total_of_all(strategy)}});
+    for (int i = 0; i < 5; ++i) {
+      const std::string prefix = checkpoint.save(path("ckpt"));
+      EXPECT_TRUE(checkpoint_exists(prefix)) << prefix;
+      EXPECT_EQ(get_checkpoint_state(folder())->latest, prefix);
+    }
+  });
 }
 
 TEST_F(WorkerCheckpoints, ThatTheChiefCannotWriteFailOnAllWorkers) {

@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "base/raise.h"
+#include "base/system_error.h"
 
 namespace cohort::internal {
 namespace {
@@ -29,8 +30,8 @@ std::string new_path(const std::string& folder, const SummaryWriterOptions& opti
   std::error_code failed;
   std::filesystem::create_directories(folder, failed);
   if (failed) {
-    raise(failed == std::errc::permission_denied ? Code::PermissionDenied : Code::Unavailable,
-          "[SummaryWriter] cannot make the folder '{}': {}", folder, failed.message());
+    raise(code_of_errno(failed.value()), "[SummaryWriter] cannot make the folder '{}': {}", folder,
+          failed.message());
   }
   return fmt::format("{}/events.out.tfevents.{:.0f}.{}.{}.{}{}", folder, seconds_since_1970(),
                      host_name(), getpid(), next++, options.filename_suffix);

@@ -195,7 +195,7 @@ TEST_F(SummaryWriterTest, RefusesWhatCannotBeShown) {
   writer.close();
   writer.close();
   EXPECT_ERROR(Code::FailedPrecondition, "closed", writer.add_scalar("loss", 1, 1));
-  EXPECT_ERROR(Code::Unavailable, writer.path(), SummaryWriter(writer.path()));
+  EXPECT_ERROR(Code::FailedPrecondition, writer.path(), SummaryWriter(writer.path()));
 }
 
 }  // namespace

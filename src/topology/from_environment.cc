@@ -167,7 +167,7 @@ Description described_by_environment() {
             launcher.make};
   }
   check_no_other_launcher();
-  if (is_set("SM_HOSTS")) {
+  if (!internal::environment_variable("SM_HOSTS").value_or("").empty()) {
     return {"SageMaker (SM_HOSTS)", count_processes(SageMakerClusterResolver()),
             make<SageMakerClusterResolver>};
   }

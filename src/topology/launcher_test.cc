@@ -356,6 +356,8 @@ TEST(LaunchOfSeveral, IsNoticedByWhateverNamesSeveralProcesses) {
 TEST(LaunchOfSeveral, IsNoticedOnSageMaker) {
   Environment environment({{"SM_HOSTS", R"(["s"])"}, {"SM_CURRENT_HOST", "s"}});
   EXPECT_FALSE(internal::launch_of_several());
+  environment.set({{"SM_HOSTS", ""}});  // as good as not set
+  EXPECT_FALSE(internal::launch_of_several());
   environment.set({{"SM_HOSTS", R"(["s", "t"])"}});
   EXPECT_EQ(internal::launch_of_several()->processes, 2);
   EXPECT_EQ(internal::launch_of_several()->launcher, "SageMaker (SM_HOSTS)");

@@ -1,6 +1,8 @@
 #include <algorithm>
+#include <atomic>
 #include <nlohmann/json.hpp>
 
+#include "base/log.h"
 #include "base/raise.h"
 #include "cohort/scheduler_resolvers.h"
 #include "topology/address.h"
@@ -22,22 +24,39 @@ std::string sagemaker_variable(const std::string& name) {
                   name);
 }
 
+void warn_once(const std::string& hosts, const std::string& current) {
+  static std::atomic<bool> told = false;
+  if (told.exchange(true)) return;
+  internal::log_warning(
+      "[SageMaker] SM_CURRENT_HOST '{}' is not in SM_HOSTS '{}', so this process trains alone",
+      internal::excerpt(current), internal::excerpt(hosts));
+}
+
 SageMakerHosts read_sagemaker_hosts() {
   const std::string hosts = sagemaker_variable("SM_HOSTS");
   const std::string current = sagemaker_variable("SM_CURRENT_HOST");
   const internal::Json json = internal::parse_json(hosts, {"SageMaker", "SM_HOSTS"});
-  const bool names =
-      json.is_array() && std::all_of(json.begin(), json.end(), [](const auto& one) {
-        return one.is_string() && !one.template get_ref<const std::string&>().empty();
-      });
-  if (!names) {
+  const bool texts =
+      json.is_array() && std::ranges::all_of(json, [](const auto& one) { return one.is_string(); });
+  if (!texts) {
     internal::raise(Code::InvalidArgument, "[SageMaker] SM_HOSTS is '{}'; expected a list of texts",
                     internal::excerpt(hosts));
   }
   SageMakerHosts found{json.get<std::vector<std::string>>(), {}};
+  const auto empty = std::ranges::find(found.all, "");
+  if (empty != found.all.end()) {
+    internal::raise(Code::InvalidArgument,
+                    "[SageMaker] SM_HOSTS is '{}', whose host {} has no name; expected the names "
+                    "of all hosts of the job",
+                    internal::excerpt(hosts), empty - found.all.begin());
+  }
   std::sort(found.all.begin(), found.all.end());
   const auto own = std::find(found.all.begin(), found.all.end(), current);
-  if (own != found.all.end()) found.own = static_cast<int>(own - found.all.begin());
+  if (own != found.all.end()) {
+    found.own = static_cast<int>(own - found.all.begin());
+  } else {
+    warn_once(hosts, current);
+  }
   return found;
 }
 

@@ -41,6 +41,14 @@ TEST(SageMakerClusterResolver, IsEmptyOnAHostThatIsNotListed) {
   EXPECT_EQ(resolver.master(), "");
 }
 
+TEST(SageMakerClusterResolver, IsEmptyWhereNoHostIsListed) {
+  const auto environment = sagemaker("[]", "algo-1");
+  const SageMakerClusterResolver resolver;
+  EXPECT_FALSE(resolver.cluster_spec());
+  EXPECT_EQ(resolver.task_id(), std::nullopt);
+  EXPECT_EQ(resolver.master(), "");
+}
+
 TEST(SageMakerClusterResolver, RefusesBadVariables) {
   const std::pair<std::optional<std::string>, const char*> kCases[] = {
       {std::nullopt, "SM_HOSTS is not set"},
@@ -48,7 +56,7 @@ TEST(SageMakerClusterResolver, RefusesBadVariables) {
       {"[", "is not JSON"},
       {"{}", "expected a list of texts"},
       {"[1]", "expected a list of texts"},
-      {R"([""])", "expected a list of texts"},
+      {R"(["algo-1", ""])", "whose host 1 has no name"},
       {R"("algo-1")", "expected a list of texts"},
   };
   for (const auto& [hosts, message] : kCases) {

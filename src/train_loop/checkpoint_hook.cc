@@ -7,11 +7,11 @@
 namespace cohort {
 namespace {
 
-const CheckpointSaverOptions& checked(const CheckpointSaverOptions& options) {
-  if (options.checkpoint_dir.empty() || options.saver == nullptr) {
-    internal::raise(Code::InvalidArgument, "[CheckpointSaverHook] .{} must be given",
-                    options.saver ? "checkpoint_dir" : "saver");
+CheckpointSaverOptions checked(CheckpointSaverOptions options) {
+  if (options.checkpoint_dir.empty()) {
+    internal::raise(Code::InvalidArgument, "[CheckpointSaverHook] .checkpoint_dir must be given");
   }
+  if (options.saver == nullptr) options.saver = make_session_saver();
   return options;
 }
 
@@ -23,6 +23,8 @@ CheckpointSaverHook::CheckpointSaverHook(const CheckpointSaverOptions& options)
 void CheckpointSaverHook::begin() {
   global_step_ = internal::read_global_step("CheckpointSaverHook");
 }
+
+void CheckpointSaverHook::prepare_graph() { options_.saver->prepare_graph(); }
 
 void CheckpointSaverHook::save(Session& session, int64_t step) {
   timer_.happened(step);

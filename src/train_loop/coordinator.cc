@@ -54,7 +54,7 @@ Coordinator::Coordinator(const CoordinatorOptions& options)
 Coordinator::~Coordinator() {
   const Status status = capture_status([&] {
     if (state_->joined() || state_->threads().empty()) return;
-    state_->request_stop({});
+    state_->request_stop(nullptr);
     join({.ignore_live_threads = true});
   });
   if (!status.ok()) internal::log_warning("[Coordinator] ended with {}", status.to_string());
@@ -83,14 +83,14 @@ void Coordinator::register_thread(std::shared_ptr<CoordinatedThread> thread) {
   state_->register_thread(std::move(thread));
 }
 
-void Coordinator::request_stop() { state_->request_stop({}); }
+void Coordinator::request_stop() { state_->request_stop(nullptr); }
 void Coordinator::request_stop(const Status& error) { state_->request_stop(error); }
 bool Coordinator::should_stop() const { return state_->should_stop(); }
 bool Coordinator::wait_for_stop(std::optional<std::chrono::milliseconds> timeout) const {
   return state_->wait_for_stop(timeout);
 }
 void Coordinator::clear_stop() { state_->clear_stop(); }
-void Coordinator::raise_requested_exception() const { throw_if_error(state_->error()); }
+void Coordinator::raise_requested_exception() const { internal::rethrow_if_any(state_->error()); }
 void Coordinator::stop_on_exception(const std::function<void()>& body) {
   state_->stop_on_exception(body);
 }
@@ -103,7 +103,7 @@ void Coordinator::join(const JoinOptions& options) {
   internal::wait_for_end(threads, options.stop_grace_period);
   const std::vector<std::string> alive = internal::running_names(threads);
   state_->set_joined();
-  throw_if_error(state_->error());
+  internal::rethrow_if_any(state_->error());
   if (alive.empty()) return;
   const std::string told =
       fmt::format("[Coordinator] threads still run {} ms after they were asked to stop: {}",

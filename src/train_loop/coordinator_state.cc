@@ -11,10 +11,11 @@ bool CoordinatorState::is_clean(Code code) const {
   return code == Code::Ok || std::find(clean.begin(), clean.end(), code) != clean.end();
 }
 
-void CoordinatorState::request_stop(const Status& error) {
+void CoordinatorState::request_stop(const std::exception_ptr& error) {
+  const bool failed = !is_clean(status_of(error).code);
   const std::lock_guard lock(mutex_);
-  if (joined_ && !is_clean(error.code)) throw Error(error);
-  if (!stop_ && !is_clean(error.code)) error_ = error;
+  if (joined_ && failed) std::rethrow_exception(error);
+  if (!stop_ && failed) error_ = error;
   stop_ = true;
   stopped_.notify_all();
 }
@@ -36,17 +37,17 @@ void CoordinatorState::clear_stop() {
   const std::lock_guard lock(mutex_);
   stop_ = false;
   joined_ = false;
-  error_ = {};
+  error_ = nullptr;
 }
 
-Status CoordinatorState::error() const {
+std::exception_ptr CoordinatorState::error() const {
   const std::lock_guard lock(mutex_);
   return error_;
 }
 
 void CoordinatorState::stop_on_exception(const std::function<void()>& body) {
-  const Status status = capture_status(body);
-  if (!status.ok()) request_stop(status);
+  const std::exception_ptr thrown = capture_exception(body);
+  if (thrown != nullptr) request_stop(thrown);
 }
 
 void CoordinatorState::register_thread(std::shared_ptr<CoordinatedThread> thread) {

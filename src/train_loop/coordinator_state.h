@@ -3,6 +3,7 @@
 #include <condition_variable>
 #include <mutex>
 
+#include "base/exceptions.h"
 #include "cohort/threads.h"
 
 namespace cohort::internal {
@@ -12,11 +13,16 @@ class CoordinatorState {
  public:
   explicit CoordinatorState(const CoordinatorOptions& options) : options_(options) {}
 
-  void request_stop(const Status& error);
+  // Null: without an error.
+  void request_stop(const std::exception_ptr& error);
+  void request_stop(const Status& error) {
+    request_stop(capture_exception([&] { throw_if_error(error); }));
+  }
   bool should_stop() const;
   bool wait_for_stop(std::optional<std::chrono::milliseconds> timeout) const;
   void clear_stop();
-  Status error() const;
+  // The first one reported; null when there is none.
+  std::exception_ptr error() const;
   // Runs `body` and reports what it throws.
   void stop_on_exception(const std::function<void()>& body);
 
@@ -34,7 +40,7 @@ class CoordinatorState {
   mutable std::condition_variable stopped_;
   bool stop_ = false;  // guarded by mutex_, as all below
   bool joined_ = false;
-  Status error_;
+  std::exception_ptr error_;
   CoordinatedThreads threads_;
 };
 

@@ -7,6 +7,7 @@
 #include "cohort/cohort.h"
 #include "support/expect_error.h"
 #include "support/memory_saver.h"
+#include "support/temporary_file.h"
 
 namespace cohort {
 namespace {
@@ -115,11 +116,28 @@ TEST_F(HookTests, SaveTheLastStepOnce) {
   EXPECT_EQ(saver->paths(), (Lines{"folder/m-0", "folder/m-5"}));
 }
 
-TEST_F(HookTests, CheckpointSaverNeedsAFolderASaverAndOneInterval) {
-  EXPECT_ERROR(Code::InvalidArgument, ".saver must be given", CheckpointSaverHook({}));
+// Makes a variable as late as a hook may.
+class LateVariable : public SessionRunHook {
+ public:
+  void begin() override { Variable late(7.f, {.name = "late"}); }
+};
+
+TEST_F(HookTests, SaveInASessionThatKnowsNoSaver) {
+  const TemporaryFolder folder;
+  MonitoredSession session({.hooks = {std::make_shared<CheckpointSaverHook>(CheckpointSaverOptions{
+                                          .checkpoint_dir = folder.path(), .every = {.steps = 2}}),
+                                      std::make_shared<LateVariable>()}});
+  session.manage([&] {
+    for (int i = 0; i < 3; ++i) session.run(train_);
+  });
+  const CheckpointReader last(folder.path() + "/model.ckpt-3");
+  EXPECT_EQ(last.read("late").to<float>(), 7);
+  EXPECT_TRUE(checkpoint_exists(folder.path() + "/model.ckpt-0"));
+}
+
+TEST_F(HookTests, CheckpointSaverNeedsAFolderAndOneInterval) {
   const auto saver = std::make_shared<MemorySaver>();
-  EXPECT_ERROR(Code::InvalidArgument, ".checkpoint_dir must be given",
-               CheckpointSaverHook({.saver = saver}));
+  EXPECT_ERROR(Code::InvalidArgument, ".checkpoint_dir must be given", CheckpointSaverHook({}));
   EXPECT_ERROR(Code::InvalidArgument, "exactly one of .steps and .secs must be given, got both",
                CheckpointSaverHook(
                    {.checkpoint_dir = "d", .every = {.steps = 1, .secs = 1}, .saver = saver}));

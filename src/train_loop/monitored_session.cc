@@ -1,5 +1,6 @@
 #include "cohort/monitored_session.h"
 
+#include "base/exceptions.h"
 #include "graph/named_fetches.h"
 #include "train_loop/monitored_session_impl.h"
 
@@ -39,13 +40,13 @@ void MonitoredSession::close() { impl_->close(Impl::HooksEnd::Call); }
 Session& MonitoredSession::raw_session() { return impl_->session(); }
 
 void MonitoredSession::manage(const std::function<void()>& loop) {
-  const Status status = capture_status(loop);
-  const bool clean = status.ok() || status.code == Code::OutOfRange;
-  const Status closed = capture_status([&] {
+  const std::exception_ptr thrown = internal::capture_exception(loop);
+  const bool clean = thrown == nullptr || internal::status_of(thrown).code == Code::OutOfRange;
+  const std::exception_ptr closed = internal::capture_exception([&] {
     if (!impl_->closed()) impl_->close(clean ? Impl::HooksEnd::Call : Impl::HooksEnd::Skip);
   });
-  if (!clean) throw Error(status);
-  throw_if_error(closed);
+  if (!clean) std::rethrow_exception(thrown);
+  internal::rethrow_if_any(closed);
 }
 
 namespace {

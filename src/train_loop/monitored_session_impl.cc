@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <thread>
 
+#include "base/exceptions.h"
 #include "base/log.h"
 #include "base/raise.h"
 #include "train_loop/backoff.h"
@@ -36,10 +37,10 @@ struct MonitoredSessionImpl::Live {
   // Stops the threads and closes; throws what a thread reported.
   void close(std::chrono::milliseconds grace) {
     coordinator.request_stop();
-    const Status joined = capture_status(
+    const std::exception_ptr joined = capture_exception(
         [&] { coordinator.join({.stop_grace_period = grace, .ignore_live_threads = true}); });
     session->close();
-    throw_if_error(joined);
+    rethrow_if_any(joined);
   }
 };
 
@@ -48,6 +49,7 @@ MonitoredSessionImpl::MonitoredSessionImpl(MonitoredSessionOptions options)
   if (!options_.session_creator) options_.session_creator = std::make_shared<ChiefSessionCreator>();
   for (const auto& hook : options_.hooks) hook->begin();
   options_.session_creator->prepare_graph();
+  for (const auto& hook : options_.hooks) hook->prepare_graph();
   Graph(graph_).finalize();
   with_recovery("creating a session", [&] { live_ = create(); });
 }
@@ -61,16 +63,16 @@ MonitoredSessionImpl::~MonitoredSessionImpl() {
 std::unique_ptr<MonitoredSessionImpl::Live> MonitoredSessionImpl::create() {
   auto live = std::make_unique<Live>();
   live->session = options_.session_creator->create_session();
-  const Status started = capture_status([&] {
+  const std::exception_ptr thrown = capture_exception([&] {
     start_queue_runners(graph_, *live->session, live->coordinator);
     for (const auto& hook : options_.hooks) {
       hook->after_create_session(*live->session, live->coordinator);
     }
   });
-  if (started.ok()) return live;
+  if (thrown == nullptr) return live;
   const Status closed = capture_status([&] { live->abandon(options_.stop_grace_period); });
   if (!closed.ok()) log_warning("[MonitoredSession] closing gave {}", closed.to_string());
-  throw Error(started);
+  std::rethrow_exception(thrown);
 }
 
 void MonitoredSessionImpl::drop_session() {
@@ -85,9 +87,10 @@ void MonitoredSessionImpl::with_recovery(std::string_view what,
   const RecoveryOptions& recovery = options_.recovery;
   Backoff wait(recovery.first_wait, recovery.longest_wait);
   for (int failures = 0;; ++failures) {
-    const Status status = capture_status(attempt);
-    if (status.ok()) return;
-    if (!is_preemption(status.code) || recovery.max_attempts == 0) throw Error(status);
+    const std::exception_ptr thrown = capture_exception(attempt);
+    if (thrown == nullptr) return;
+    const Status status = status_of(thrown);
+    if (!is_preemption(status.code) || recovery.max_attempts == 0) std::rethrow_exception(thrown);
     drop_session();
     if (failures == recovery.max_attempts) {
       throw Error(Status{.code = status.code,
@@ -127,15 +130,15 @@ std::vector<Tensor> MonitoredSessionImpl::run(const std::vector<Tensor>& fetches
   with_recovery("a run", [&] {
     if (!live_) live_ = create();
     live_->coordinator.raise_requested_exception();
-    const Status status = capture_status([&] {
+    const std::exception_ptr thrown = capture_exception([&] {
       done = run_with_hooks(*live_->session, options_.hooks, fetches, feeds, options, metadata);
     });
     // What a helper thread reports is the cause when it lost another task.
-    if (!status.ok() && !is_preemption(status.code)) {
+    if (thrown != nullptr && !is_preemption(status_of(thrown).code)) {
       const Status helper = capture_status([&] { live_->coordinator.raise_requested_exception(); });
       if (is_preemption(helper.code)) throw Error(helper);
     }
-    throw_if_error(status);
+    rethrow_if_any(thrown);
   });
   stop_requested_ = done.stop_requested;
   return done.results;
@@ -155,17 +158,17 @@ bool MonitoredSessionImpl::should_stop() {
 void MonitoredSessionImpl::close(HooksEnd hooks_end) {
   check_open();
   closed_ = true;
-  const Status ended = capture_status([&] {
+  const std::exception_ptr ended = capture_exception([&] {
     if (hooks_end == HooksEnd::Skip) return;
     if (!live_) live_ = create();
     for (const auto& hook : options_.hooks) hook->end(*live_->session);
   });
   const std::unique_ptr<Live> last = std::move(live_);
-  const Status closed = capture_status([&] {
+  const std::exception_ptr closed = capture_exception([&] {
     if (last) last->close(options_.stop_grace_period);
   });
-  throw_if_error(ended);
-  throw_if_error(closed);
+  rethrow_if_any(ended);
+  rethrow_if_any(closed);
 }
 
 }  // namespace cohort::internal

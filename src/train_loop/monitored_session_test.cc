@@ -19,6 +19,33 @@ TEST_F(MonitoredSessions, CallHooksInOrder) {
                            "a after", "b after", "a end", "b end"}));
 }
 
+struct OwnException {};  // not even a std::exception
+
+TEST_F(MonitoredSessions, KeepTheTypeOfTheProgramsExceptions) {
+  EXPECT_THROW(MonitoredSession().manage([] { throw OwnException(); }), OwnException);
+}
+
+TEST_F(MonitoredSessions, KeepTheTypeOfExceptionsOfHooks) {
+  class Throws : public SessionRunHook {
+   public:
+    void after_run(SessionRunContext&, const SessionRunValues&) override { throw OwnException(); }
+  };
+  MonitoredSession session({.hooks = {std::make_shared<Throws>()}});
+  EXPECT_THROW(session.manage([&] { session.run(three_); }), OwnException);
+}
+
+TEST_F(MonitoredSessions, KeepTheTypeOfExceptionsOfThreads) {
+  class Starts : public SessionRunHook {
+   public:
+    void after_create_session(Session&, Coordinator& coordinator) override {
+      const auto thread = coordinator.start_thread("throws", [] { throw OwnException(); });
+      thread->join_for(std::chrono::seconds(10));
+    }
+  };
+  MonitoredSession session({.hooks = {std::make_shared<Starts>()}});
+  EXPECT_THROW(session.run(three_), OwnException);
+}
+
 TEST_F(MonitoredSessions, FinaliseTheGraphAfterBegin) {
   class Adder : public SessionRunHook {
    public:

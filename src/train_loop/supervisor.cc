@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include "base/exceptions.h"
 #include "base/log.h"
 #include "base/raise.h"
 #include "tensor/devices.h"
@@ -12,7 +13,9 @@
 namespace cohort {
 namespace {
 
+using internal::capture_exception;
 using internal::raise;
+using internal::rethrow_if_any;
 
 // The options with everything made that was not given.
 SupervisorOptions completed(SupervisorOptions options) {
@@ -145,10 +148,10 @@ void Supervisor::summary_computed(Session& session, const std::map<std::string, 
 
 void Supervisor::stop() {
   coordinator_.request_stop();
-  const Status status =
-      capture_status([&] { coordinator_.join({.stop_grace_period = options_.stop_grace_period}); });
+  const std::exception_ptr thrown = capture_exception(
+      [&] { coordinator_.join({.stop_grace_period = options_.stop_grace_period}); });
   if (options_.summary_writer) options_.summary_writer->flush();
-  throw_if_error(status);
+  rethrow_if_any(thrown);
 }
 
 void Supervisor::managed_session(const std::string& target,
@@ -160,14 +163,14 @@ void Supervisor::managed_session(const std::string& target,
     session = prepare_or_wait_for_session(target, options);
     body(*session);
   });
-  const Status stopped = capture_status([&] { stop(); });
+  const std::exception_ptr stopped = capture_exception([&] { stop(); });
   const bool saves = options_.is_chief && options_.saver && !options_.logdir.empty();
-  const Status saved = capture_status([&] {
-    if (stopped.ok() && session && saves) save(*session);
+  const std::exception_ptr saved = capture_exception([&] {
+    if (stopped == nullptr && session && saves) save(*session);
   });
   if (session) session->close();
-  throw_if_error(stopped);
-  throw_if_error(saved);
+  rethrow_if_any(stopped);
+  rethrow_if_any(saved);
 }
 
 }  // namespace cohort

@@ -53,6 +53,13 @@ TEST_F(Supervisors, AreMadeOutsideOfDeviceScopes) {
   EXPECT_ERROR(Code::FailedPrecondition, "move it out of the scope", Supervisor());
 }
 
+TEST_F(Supervisors, KeepTheTypeOfTheProgramsExceptions) {
+  struct OwnException {};
+  Supervisor supervisor;
+  EXPECT_THROW(supervisor.managed_session("", [](Session&) { throw OwnException(); }),
+               OwnException);
+}
+
 TEST_F(Supervisors, InitialiseAsChiefAndEndTheSession) {
   Variable v(3.f, {.name = "v"});
   const Tensor read = v.read_value();

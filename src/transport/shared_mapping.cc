@@ -5,9 +5,10 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <cerrno>
 
 #include "base/raise.h"
-#include "transport/unix_socket.h"
+#include "base/system_error.h"
 
 namespace cohort::internal {
 namespace {
@@ -45,7 +46,8 @@ SharedMapping::SharedMapping(size_t arena_bytes)
   const size_t bytes = file_bytes(arena_bytes);
   if (!memory_ || ::ftruncate(memory_.get(), static_cast<off_t>(bytes)) != 0 ||
       ::fcntl(memory_.get(), F_ADD_SEALS, kSeals) != 0) {
-    raise(Code::ResourceExhausted, "[SharedMemory] no memory of {} bytes: {}", bytes, errno_text());
+    raise(Code::ResourceExhausted, "[SharedMemory] no memory of {} bytes: {}", bytes,
+          errno_text(errno));
   }
   map(bytes);
 }
@@ -60,7 +62,7 @@ void SharedMapping::map(size_t bytes) {
   void* start = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory_.get(), 0);
   if (start == MAP_FAILED) {
     raise(Code::ResourceExhausted, "[SharedMemory] no address space of {} bytes: {}", bytes,
-          errno_text());
+          errno_text(errno));
   }
   bytes_ = {static_cast<std::byte*>(start), bytes};
   ::madvise(start, bytes, MADV_DONTDUMP);

@@ -89,7 +89,7 @@ TEST(SharedMemory, ANonceEndsInTime) {
 
 TEST(SharedMemory, SaysThatNobodyIsThere) {
   EXPECT_ERROR(
-      Code::Unavailable, "nobody answers at 'cohort-no'",
+      Code::Unavailable, "cannot connect to 'cohort-no'",
       connect_shared_memory("cohort-no", std::string(32, '0'), {}, {}, MessageLog::soon()));
 }
 

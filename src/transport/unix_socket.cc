@@ -7,9 +7,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <system_error>
 
 #include "base/raise.h"
+#include "base/system_error.h"
 
 namespace cohort::internal {
 namespace {
@@ -18,8 +18,21 @@ constexpr int kFlags = SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK;
 
 FileDescriptor make_socket() {
   FileDescriptor made(::socket(AF_UNIX, kFlags, 0));
-  if (!made) raise(Code::ResourceExhausted, "[UnixSocket] no socket: {}", errno_text());
+  if (!made) raise(Code::ResourceExhausted, "[UnixSocket] no socket: {}", errno_text(errno));
   return made;
+}
+
+// Unavailable where the process at the other end is gone or takes nothing, else this one's trouble.
+Code peer_code(int error) {
+  switch (error) {
+    case ECONNREFUSED:
+    case ECONNRESET:
+    case EPIPE:
+    case EAGAIN:
+      return Code::Unavailable;
+    default:
+      return code_of_errno(error);
+  }
 }
 
 // An abstract name begins with a zero byte.
@@ -55,14 +68,13 @@ timespec time_left(Deadline deadline) {
 
 }  // namespace
 
-std::string errno_text() { return std::generic_category().message(errno); }
-
 FileDescriptor listen_unix(const std::string& name) {
   FileDescriptor made = make_socket();
   const auto [address, size] = address_of(name);
   if (::bind(made.get(), reinterpret_cast<const sockaddr*>(&address), size) != 0 ||
       ::listen(made.get(), SOMAXCONN) != 0) {
-    raise(Code::Unavailable, "[UnixSocket] can not listen at '{}': {}", name, errno_text());
+    const int error = errno;
+    raise(code_of_errno(error), "[UnixSocket] can not listen at '{}': {}", name, errno_text(error));
   }
   return made;
 }
@@ -71,7 +83,8 @@ FileDescriptor connect_unix(const std::string& name) {
   FileDescriptor made = make_socket();
   const auto [address, size] = address_of(name);
   if (::connect(made.get(), reinterpret_cast<const sockaddr*>(&address), size) != 0) {
-    raise(Code::Unavailable, "[UnixSocket] nobody answers at '{}': {}", name, errno_text());
+    const int error = errno;
+    raise(peer_code(error), "[UnixSocket] cannot connect to '{}': {}", name, errno_text(error));
   }
   return made;
 }
@@ -83,7 +96,7 @@ FileDescriptor accept_unix(const FileDescriptor& listener) {
 std::pair<FileDescriptor, FileDescriptor> unix_pair() {
   int ends[2];
   if (::socketpair(AF_UNIX, kFlags, 0, ends) != 0) {
-    raise(Code::ResourceExhausted, "[UnixSocket] no pair of sockets: {}", errno_text());
+    raise(Code::ResourceExhausted, "[UnixSocket] no pair of sockets: {}", errno_text(errno));
   }
   return {FileDescriptor(ends[0]), FileDescriptor(ends[1])};
 }
@@ -113,7 +126,8 @@ void send_with_descriptors(const FileDescriptor& socket, std::string_view bytes,
   }
   const ssize_t sent = ::sendmsg(socket.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
   if (sent != static_cast<ssize_t>(bytes.size())) {
-    raise(Code::Unavailable, "[UnixSocket] the other process takes nothing: {}", errno_text());
+    const int error = errno;
+    raise(peer_code(error), "[UnixSocket] cannot send to the other process: {}", errno_text(error));
   }
 }
 

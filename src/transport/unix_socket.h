@@ -10,15 +10,12 @@
 
 namespace cohort::internal {
 
-// What the last system call of this thread complains about.
-std::string errno_text();
-
 // Stream sockets inside of one host, with names that are no files ("abstract"): they vanish with
 // who made them. None of them blocks, and no child process inherits them.
 
-// Throws ResourceExhausted or Unavailable.
+// Throws ResourceExhausted, AlreadyExists for a name that is taken.
 FileDescriptor listen_unix(const std::string& name);
-// Throws Unavailable.
+// Throws Unavailable when the other process is not there, ResourceExhausted.
 FileDescriptor connect_unix(const std::string& name);
 // Nothing when nobody is waiting.
 FileDescriptor accept_unix(const FileDescriptor& listener);
@@ -27,7 +24,7 @@ std::pair<FileDescriptor, FileDescriptor> unix_pair();
 // Whether the process at the other end runs as this one's user.
 bool is_same_user(const FileDescriptor& socket);
 
-// Sends the bytes and with them the descriptors. Throws Unavailable.
+// Sends the bytes and with them the descriptors. Throws Unavailable when the other process is gone.
 void send_with_descriptors(const FileDescriptor& socket, std::string_view bytes,
                            std::span<const int> descriptors);
 

@@ -126,6 +126,21 @@ TEST_F(CoordinatorFaults, KilledServersAreRestoredAndRepeatNothing) {
   EXPECT_EQ(right_.read_value().to_vector<float>(), once());
 }
 
+// Every function that runs meets it, and it counts once.
+TEST_F(CoordinatorFaults, AServerThatIsFrozenForAWhileIsNoLoss) {
+  constexpr std::chrono::milliseconds kFrozen{4500};  // tasks give each other up after 3 s
+  ClusterCoordinator coordinator(strategy_, {.functions_per_worker = 8});
+  const auto add = note();
+  coordinator.fetch(coordinator.schedule(add, Tensor({int64_t{0}})));
+  cluster_.task("ps", 0).freeze();
+  for (int64_t i = 1; i < functions_; ++i) coordinator.schedule(add, Tensor({i}));
+  std::this_thread::sleep_for(kFrozen);
+  cluster_.task("ps", 0).send(SIGCONT);
+  coordinator.join();
+  EXPECT_EQ(left_.read_value().to_vector<float>(), once());
+  EXPECT_EQ(right_.read_value().to_vector<float>(), once());
+}
+
 TEST_F(CoordinatorFaults, AKilledChiefGoesOnWhereItSaved) {
   const int times = std::max(1, kills() / 5);
   TemporaryFolder folder;

@@ -10,7 +10,9 @@
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <filesystem>
 #include <random>
+#include <set>
 #include <thread>
 
 #include "cohort/checkpoint.h"
@@ -117,6 +119,21 @@ int64_t save_of(const CheckpointReader& reader) {
   return step;
 }
 
+// Files with tensors, whole or not, that no checkpoint consists of.
+std::set<std::string> abandoned_data(const std::string& folder) {
+  constexpr std::string_view kManifest = ".manifest.json";
+  std::set<std::string> data, needed;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    const std::string path = entry.path().string();
+    if (path.find(".safetensors") != std::string::npos) data.insert(path);
+    if (!path.ends_with(kManifest)) continue;
+    const CheckpointReader reader(path.substr(0, path.size() - kManifest.size()));
+    for (const std::string& file : reader.files()) needed.insert(file);
+  }
+  std::erase_if(data, [&](const std::string& file) { return needed.contains(file); });
+  return data;
+}
+
 class KilledSaver : public ::testing::TestWithParam<Kind> {};
 
 TEST_P(KilledSaver, LeavesAGoodCheckpointWheneverItIsKilled) {
@@ -135,6 +152,9 @@ TEST_P(KilledSaver, LeavesAGoodCheckpointWheneverItIsKilled) {
     const auto latest = latest_checkpoint(folder.path());
     ASSERT_TRUE(latest);
     EXPECT_GE(save_of(CheckpointReader(*latest)), reported);
+    // A save clears what the killed one before it left, so that nothing adds up: one has two files.
+    const std::set<std::string> abandoned = abandoned_data(folder.path());
+    EXPECT_LE(abandoned.size(), 2u) << ::testing::PrintToString(abandoned);
   }
 }
 
