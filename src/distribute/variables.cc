@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "cohort/device.h"
 #include "distribute/context.h"
 #include "distribute/distributed_variable.h"
 #include "ops/dispatch.h"
@@ -55,10 +54,15 @@ DistributedValue change_copies(const Variable& variable, const StrategyExtended:
   std::vector<Gradient> results;
   for (size_t k = 0; k < copies.size(); ++k) {
     const UpdateScope updating(k);
-    const DeviceScope there(copies[k].device());
+    const CopyDeviceScope there(copies[k].device());
     results.emplace_back(change(copies[k], k));
   }
   return {DistributedValue::Kind::Mirrored, std::move(results)};
+}
+
+CopyDeviceScope::CopyDeviceScope(const std::string& device) {
+  const bool is_here = DeviceName::parse_any_form(device).job.value_or("localhost") == "localhost";
+  if (is_here || thread_dispatch().builder != nullptr) scope_.emplace(device);
 }
 
 CreationDevices::CreationDevices(const std::vector<std::string>& devices)
