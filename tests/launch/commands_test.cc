@@ -145,6 +145,22 @@ TEST(Inspect, SaysWhatIsInAFile) {
   EXPECT_EQ(missing.code, 1);
 }
 
+TEST(Inspect, RecognisesGzippedRecordsAndSaysWhatItDoesNotKnow) {
+  const LaunchFolder folder;
+  Process writer({TRAIN_TASK, folder.path()});
+  ASSERT_EQ(writer.wait(), 0) << writer.output();
+  ASSERT_EQ(Process({"/bin/gzip", folder.path() + "/records"}).wait(), 0);
+  const Launched records = command({"inspect", folder.path() + "/records.gz"});
+  EXPECT_EQ(records.code, 0) << records.output;
+  EXPECT_TRUE(contains(records.output, "2 records")) << records.output;
+  std::ofstream(folder.path() + "/text") << "It was a dark and stormy night.\n";
+  const Launched text = command({"inspect", folder.path() + "/text"});
+  EXPECT_EQ(text.code, 2);
+  EXPECT_TRUE(contains(text.output, "/text' has an unknown format")) << text.output;
+  std::ofstream(folder.path() + "/empty").close();
+  EXPECT_TRUE(contains(command({"inspect", folder.path() + "/empty"}).output, "unknown format"));
+}
+
 // Of a training that was killed, the end is missing; what comes before is of interest.
 TEST(Inspect, ShowsWhatComesBeforeTheDamage) {
   const LaunchFolder folder;
