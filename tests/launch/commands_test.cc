@@ -83,6 +83,20 @@ TEST(Status, FindsTheRunThatGoesOn) {
   EXPECT_TRUE(contains(output, "ps:0")) << output;
 }
 
+TEST(Status, FindsEveryRunThatGoesOn) {
+  const LaunchFolder folder;
+  const auto run = [] { return Process(run_words({"--workers", "1", "--ps", "1", TRAIN_TASK})); };
+  const Process first = run(), second = run();
+  const auto named = [](const Process& launcher) {
+    return "tasks of the run of process " + std::to_string(launcher.id());
+  };
+  std::string output;
+  EXPECT_TRUE(test::eventually([&] {
+    output = command({"status"}).output;
+    return contains(output, named(first)) && contains(output, named(second));
+  })) << output;
+}
+
 TEST(Doctor, DialsEveryPairOfTasks) {
   const LaunchFolder folder;
   const Launched run = launch({"-n", "3", COHORT_COMMAND, "doctor", "--timeout", "40"});
