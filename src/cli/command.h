@@ -1,5 +1,8 @@
 #pragma once
 
+#include <string>
+#include <vector>
+
 namespace CLI {
 class App;
 }
@@ -15,5 +18,8 @@ void add_join(CLI::App& app, int& exit_code);
 void add_run(CLI::App& app, int& exit_code);
 void add_serve(CLI::App& app, int& exit_code);
 void add_status(CLI::App& app, int& exit_code);
+
+// "--log-dir": what a command is told by words.
+std::vector<std::string> long_options_of(const CLI::App& command);
 
 }  // namespace cohort::cli

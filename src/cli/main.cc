@@ -44,6 +44,20 @@ void check_command(const CLI::App& app, const std::string& word) {
                           cohort::internal::did_you_mean(word, names), fmt::join(names, ", "));
 }
 
+// Words that look like options and are none. (The parser lists them, and does not say what was
+// meant.)
+void check_options(const CLI::App& app) {
+  for (const std::string& word : app.remaining(true)) {
+    if (!word.starts_with("--") || word == "--") continue;
+    const std::string name = word.substr(0, word.find('='));
+    const CLI::App& command = *app.get_subcommands().front();
+    cohort::internal::raise(
+        cohort::Code::InvalidArgument, "there is no option '{}'{}; see cohort {} --help", name,
+        cohort::internal::did_you_mean(name, cohort::cli::long_options_of(command)),
+        command.get_name());
+  }
+}
+
 // Also where nobody reads it, which is no reason to throw once more.
 void complain(const std::string& text) { std::fprintf(stderr, "cohort: %s\n", text.c_str()); }
 
@@ -72,6 +86,10 @@ int run(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::Success& asked) {  // --help and --version
     return app.exit(asked);
+  } catch (const CLI::ExtrasError& error) {
+    check_options(app);
+    app.exit(error);
+    return kBadInput;
   } catch (const CLI::ParseError& error) {
     app.exit(error);
     return kBadInput;

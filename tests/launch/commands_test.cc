@@ -23,6 +23,19 @@ TEST(Commands, HaveHelpWithAnExample) {
   }
 }
 
+TEST(Commands, SayWhatWasMeant) {
+  const Launched name = command({"statsu"});
+  EXPECT_EQ(name.code, 2);
+  EXPECT_TRUE(contains(name.output, "did you mean 'status'?")) << name.output;
+  const Launched option = command({"run", "--max-restart=3", "-n", "2", "/bin/true"});
+  EXPECT_EQ(option.code, 2);
+  EXPECT_TRUE(contains(option.output, "no option '--max-restart'; did you mean '--max-restarts'?"))
+      << option.output;
+  const Launched none = command({"status", "--zzz"});
+  EXPECT_EQ(none.code, 2);
+  EXPECT_TRUE(contains(none.output, "no option '--zzz'; see cohort status --help")) << none.output;
+}
+
 TEST(Completion, KnowsCommandsAndOptions) {
   for (const char* shell : {"bash", "zsh"}) {
     const Launched script = command({"completion", shell});
