@@ -12,6 +12,7 @@ namespace cohort::cli {
 // Each adds one subcommand to the command line. When that is what was typed, it runs as part of the
 // parsing and leaves its exit code in `exit_code`; cohort::Error is thrown on.
 void add_completion(CLI::App& app, int& exit_code);
+void add_credentials(CLI::App& app, int& exit_code);
 void add_doctor(CLI::App& app, int& exit_code);
 void add_inspect(CLI::App& app, int& exit_code);
 void add_join(CLI::App& app, int& exit_code);

@@ -26,6 +26,7 @@ constexpr char kExamples[] =
     "  cohort status                        # how the tasks of the run are\n"
     "  cohort doctor                        # what is wrong with this machine and cluster\n"
     "  cohort inspect model                 # what is in a checkpoint or another file\n"
+    "  cohort credentials certificates ps:0 worker:0   # for tasks that others start\n"
     "  cohort completion bash               # so that the shell knows these\n"
     "Each has more: cohort run --help.";
 
@@ -80,6 +81,7 @@ int run(int argc, char** argv) {
   cohort::cli::add_status(app, exit_code);
   cohort::cli::add_doctor(app, exit_code);
   cohort::cli::add_inspect(app, exit_code);
+  cohort::cli::add_credentials(app, exit_code);
   cohort::cli::add_completion(app, exit_code);
   if (argc > 1) check_command(app, argv[1]);
   try {

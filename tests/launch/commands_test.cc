@@ -15,7 +15,8 @@ Launched command(std::vector<std::string> words) {
 }
 
 TEST(Commands, HaveHelpWithAnExample) {
-  for (const char* name : {"run", "join", "serve", "status", "doctor", "inspect", "completion"}) {
+  for (const char* name :
+       {"run", "join", "serve", "status", "doctor", "inspect", "credentials", "completion"}) {
     const Launched help = command({name, "--help"});
     EXPECT_EQ(help.code, 0) << help.output;
     EXPECT_TRUE(contains(help.output, std::string("  cohort ") + name)) << help.output;
