@@ -1,12 +1,11 @@
 // Learns to tell ten kinds of clothes apart: a small network, trained on the 60,000 pictures of
-// Fashion-MNIST by two replicas at the same time, tested on 10,000 others. Then the same on one
-// device, to see what the second one was good for.
+// Fashion-MNIST by two replicas at the same time, tested on 10,000 others. Then some epochs on two
+// devices and on one in turn, to see what the second one was good for.
 //
 //   fashion_mnist [--epochs N] [--batch N] [--replicas N] [--data DIR]
 
 #include "fashion_mnist.h"
 
-#include <algorithm>
 #include <cstdio>
 using namespace fashion;
 
@@ -30,39 +29,55 @@ std::vector<std::string> devices(int count) {
   return names;
 }
 
-// Returns examples per second, of the fastest epoch: others may have used the machine meanwhile.
-double train(Strategy& strategy, const Options& options, int epochs, const Examples& training,
-             const Examples* unseen) {
-  const auto scope = strategy.scope();
-  random::set_seed(1);
-  nn::Sequential model{nn::Dense(784, 256), nn::relu, nn::Dense(256, 10)};
-  optim::Adam optimizer({.learning_rate = 1e-3});
-  Trainer trainer(model, nn::softmax_cross_entropy, optimizer, {.input = to_input});
-  double rate = 0;
-  const auto keep_rate = std::make_shared<LambdaCallback>(
-      LambdaCallbacks{.on_epoch_end = [&](Trainer& done, const Logs&) {
-        const TrainingProgress& progress = done.progress();
-        rate = std::max(rate, static_cast<double>(progress.examples) / progress.times.total());
-      }});
-  trainer.fit(training.batches(options.batch, 10'000),
-              {.epochs = epochs, .callbacks = {keep_rate}});
-  if (unseen) print_table(trainer, *unseen);
-  return rate;
+// A network and what trains it under one strategy.
+class Training {
+ public:
+  Training(Strategy& strategy, const Options& options)
+      : scope_(strategy.scope()), batch_(options.batch) {}
+
+  // Returns examples per second.
+  double run(const Examples& training, const FitOptions& how) {
+    trainer_.fit(training.batches(batch_, 10'000), how);
+    const TrainingProgress& last = trainer_.progress();
+    return static_cast<double>(last.examples) / last.times.total();
+  }
+  Trainer& trainer() { return trainer_; }
+
+ private:
+  StrategyScope scope_;
+  const int batch_;
+  nn::Sequential model_{nn::Dense(784, 256), nn::relu, nn::Dense(256, 10)};
+  optim::Adam optimizer_{{.learning_rate = 1e-3}};
+  Trainer trainer_{model_, nn::softmax_cross_entropy, optimizer_, {.input = to_input}};
+};
+
+// An epoch of each in turn, so that what else the machine does meets both.
+std::string compare(const Options& options, const Examples& training) {
+  MirroredStrategy all(devices(options.replicas));
+  OneDeviceStrategy one("CPU:0");
+  Rates rates;
+  for (int round = 0; round < 3; ++round) {
+    rates.all.push_back(Training(all, options).run(training, {.progress = false}));
+    rates.one.push_back(Training(one, options).run(training, {.progress = false}));
+  }
+  return describe(rates, options.replicas);
 }
 
 int main(int argc, char** argv) try {
   const Options options = parse_options({argv + 1, argv + argc});
   const Examples training(options.data, "train"), unseen(options.data, "t10k");
+  random::set_seed(1);
 
   MirroredStrategy strategy(devices(options.replicas));
   std::printf("%d replicas, batches of %d\n", strategy.num_replicas_in_sync(), options.batch);
-  const double rate = train(strategy, options, options.epochs, training, &unseen);
-
-  std::printf("\nThe same on one of the devices, for comparison\n");
-  OneDeviceStrategy one("CPU:0");
-  const double rate_of_one = train(one, options, std::min(options.epochs, 3), training, nullptr);
-  std::printf("\n%d replicas are %.2f times as fast as one: %.0f examples per second over %.0f.\n",
-              options.replicas, rate / rate_of_one, rate, rate_of_one);
+  {
+    Training training_on_all(strategy, options);
+    training_on_all.run(training, {.epochs = options.epochs});
+    print_table(training_on_all.trainer(), unseen);
+  }
+  std::printf("\nThree epochs each with %d replicas and with one, in turn, for comparison\n",
+              options.replicas);
+  std::printf("%s\n", compare(options, training).c_str());
 } catch (const Error& error) {
   const bool no_data = error.code() == Code::NotFound;
   std::fprintf(stderr, "fashion_mnist: %s%s\n", error.message().c_str(),

@@ -1,10 +1,13 @@
-// What the program of that name is given: its arguments and the pictures.
+// What the program of that name is given, its arguments and the pictures; and how it compares.
 #pragma once
 
 #include <cohort/cohort.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
+#include <cmath>
+#include <cstdio>
 #include <string>
 #include <vector>
 
@@ -61,5 +64,31 @@ struct Examples {
   }
   Tensor images, labels;
 };
+
+// Examples per second, measured in turn: with all replicas, and with one.
+struct Rates {
+  std::vector<double> all = {}, one = {};
+};
+
+// Which was faster, and how much. Where the figures of one kind differ from round to round by more
+// than the two kinds do, they do not tell.
+inline std::string describe(Rates rates, int replicas) {
+  std::ranges::sort(rates.all);
+  std::ranges::sort(rates.one);
+  const double all = rates.all[rates.all.size() / 2], one = rates.one[rates.one.size() / 2];
+  const double spread =
+      std::max(rates.all.back() - rates.all.front(), rates.one.back() - rates.one.front());
+  char text[200];
+  if (spread > std::abs(all - one)) {
+    std::snprintf(text, sizeof text,
+                  "The machine was too busy to tell whether %d replicas are faster than one.",
+                  replicas);
+  } else {
+    std::snprintf(text, sizeof text,
+                  "%d replicas are %.2f times as fast as one: %.0f examples per second over %.0f.",
+                  replicas, all / one, all, one);
+  }
+  return text;
+}
 
 }  // namespace fashion

@@ -32,7 +32,6 @@ nlohmann-json3-dev      # JSON: TF_CONFIG, what clouds answer, manifests
 libcpp-httplib-dev      # HTTP and HTTPS: asking Kubernetes and clouds for a cluster
 libcli11-dev            # the command line of the cohort command
 libssl-dev              # certificates; cpp-httplib stands on it
-openssl                 # makes certificates for tasks that something else starts
 libgrpc++-dev           # connections between hosts
 libgtest-dev            # tests
 libgmock-dev            # the CMake package of libgtest-dev asks for it

@@ -1,10 +1,19 @@
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 
 #include "cli/command.h"
 
 namespace cohort::cli {
+
+std::vector<std::string> long_options_of(const CLI::App& command) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : command.get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  }
+  return names;
+}
+
 namespace {
 
 constexpr char kCompletionExample[] =
@@ -12,15 +21,6 @@ constexpr char kCompletionExample[] =
     "  cohort completion bash > ~/.local/share/bash-completion/completions/cohort\n"
     "  cohort completion zsh  >> ~/.zshrc\n"
     "  cohort completion fish > ~/.config/fish/completions/cohort.fish";
-
-// "--log-dir --ps": the long options of a command.
-std::string long_options_of(const CLI::App& command) {
-  std::string words;
-  for (const CLI::Option* option : command.get_options()) {
-    for (const std::string& name : option->get_lnames()) words += " --" + name;
-  }
-  return words;
-}
 
 std::vector<const CLI::App*> commands_of(const CLI::App& app) {
   return app.get_subcommands([](const CLI::App*) { return true; });
@@ -30,8 +30,8 @@ std::string bash_script(const CLI::App& app) {
   std::string names, cases;
   for (const CLI::App* command : commands_of(app)) {
     names += " " + command->get_name();
-    cases +=
-        fmt::format("    {}) words=\"{}\" ;;\n", command->get_name(), long_options_of(*command));
+    cases += fmt::format("    {}) words=\"{}\" ;;\n", command->get_name(),
+                         fmt::join(long_options_of(*command), " "));
   }
   return fmt::format(
       "_cohort() {{\n"

@@ -33,19 +33,20 @@ std::optional<KnownTasks> read_run_file(const std::string& folder) {
 }
 
 // Names of runs' folders begin with the time.
-std::optional<KnownTasks> newest_run() {
+std::vector<KnownTasks> running_runs() {
   std::error_code none;
   std::vector<std::string> folders;
   for (const auto& entry : std::filesystem::directory_iterator(runs_folder(), none)) {
     folders.push_back(entry.path().string());
   }
   std::sort(folders.rbegin(), folders.rend());
+  std::vector<KnownTasks> runs;
   for (const std::string& folder : folders) {
     std::optional<KnownTasks> found;
     const Status status = capture_status([&] { found = read_run_file(folder); });
-    if (status.ok() && found) return found;
+    if (status.ok() && found) runs.push_back(*std::move(found));
   }
-  return std::nullopt;
+  return runs;
 }
 
 }  // namespace
@@ -76,17 +77,19 @@ void write_run_file(const std::string& run_folder, const RunPlan& plan,
                         {"credentials", credentials_folder}};
 }
 
-KnownTasks find_tasks(const std::vector<std::string>& addresses, const std::string& credentials) {
+std::vector<KnownTasks> find_tasks(const std::vector<std::string>& addresses,
+                                   const std::string& credentials) {
   KnownTasks known{.credentials = credentials_named(credentials), .where = "the command line"};
   for (const std::string& address : addresses) {
     (void)internal::parse_address(address);
     known.tasks.push_back({.address = address});
   }
-  if (!addresses.empty()) return known;
+  if (!addresses.empty()) return {known};
   known.tasks = tasks_of(resolver_from_environment()->cluster_spec());
   known.where = "the environment";
-  if (!known.tasks.empty()) return known;
-  if (std::optional<KnownTasks> run = newest_run()) return *std::move(run);
+  if (!known.tasks.empty()) return {known};
+  std::vector<KnownTasks> runs = running_runs();
+  if (!runs.empty()) return runs;
   raise(Code::NotFound,
         "[Status] whom to ask? No run of this user goes on here; give addresses (cohort status "
         "host:port), or TF_CONFIG");

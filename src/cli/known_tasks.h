@@ -22,8 +22,10 @@ struct KnownTasks {
   std::string where = {};  // for people: what they were found by
 };
 // Those at the addresses; without any, those of the cluster that the environment describes; without
-// that, those of the newest run of this user that still goes on. NotFound when there is none.
-KnownTasks find_tasks(const std::vector<std::string>& addresses, const std::string& credentials);
+// that, those of each run of this user that still goes on, the newest first. NotFound when there is
+// none.
+std::vector<KnownTasks> find_tasks(const std::vector<std::string>& addresses,
+                                   const std::string& credentials);
 std::vector<AskedTask> tasks_of(const ClusterSpec& cluster);
 
 }  // namespace cohort::cli

@@ -26,6 +26,7 @@ constexpr char kExamples[] =
     "  cohort status                        # how the tasks of the run are\n"
     "  cohort doctor                        # what is wrong with this machine and cluster\n"
     "  cohort inspect model                 # what is in a checkpoint or another file\n"
+    "  cohort credentials certificates ps:0 worker:0   # for tasks that others start\n"
     "  cohort completion bash               # so that the shell knows these\n"
     "Each has more: cohort run --help.";
 
@@ -42,6 +43,20 @@ void check_command(const CLI::App& app, const std::string& word) {
   cohort::internal::raise(cohort::Code::InvalidArgument,
                           "there is no command '{}'{}; there are {}, see cohort --help", word,
                           cohort::internal::did_you_mean(word, names), fmt::join(names, ", "));
+}
+
+// Words that look like options and are none. (The parser lists them, and does not say what was
+// meant.)
+void check_options(const CLI::App& app) {
+  for (const std::string& word : app.remaining(true)) {
+    if (!word.starts_with("--") || word == "--") continue;
+    const std::string name = word.substr(0, word.find('='));
+    const CLI::App& command = *app.get_subcommands().front();
+    cohort::internal::raise(
+        cohort::Code::InvalidArgument, "there is no option '{}'{}; see cohort {} --help", name,
+        cohort::internal::did_you_mean(name, cohort::cli::long_options_of(command)),
+        command.get_name());
+  }
 }
 
 // Also where nobody reads it, which is no reason to throw once more.
@@ -66,12 +81,17 @@ int run(int argc, char** argv) {
   cohort::cli::add_status(app, exit_code);
   cohort::cli::add_doctor(app, exit_code);
   cohort::cli::add_inspect(app, exit_code);
+  cohort::cli::add_credentials(app, exit_code);
   cohort::cli::add_completion(app, exit_code);
   if (argc > 1) check_command(app, argv[1]);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& asked) {  // --help and --version
     return app.exit(asked);
+  } catch (const CLI::ExtrasError& error) {
+    check_options(app);
+    app.exit(error);
+    return kBadInput;
   } catch (const CLI::ParseError& error) {
     app.exit(error);
     return kBadInput;

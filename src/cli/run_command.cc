@@ -8,6 +8,7 @@
 #include "cli/command.h"
 #include "cli/number_between.h"
 #include "cli/run.h"
+#include "topology/text.h"
 
 namespace cohort::cli {
 namespace {
@@ -86,15 +87,17 @@ HostSlots parse_host(const std::string& text) {
   return host;
 }
 
-void check_command(const std::vector<std::string>& command) {
+void check_command(const std::vector<std::string>& command,
+                   const std::vector<std::string>& options) {
   if (command.empty()) {
     raise(Code::InvalidArgument, "[Run] what is to be run? cohort run -n 2 ./program");
   }
   if (command[0].starts_with("-")) {
+    const std::string name = command[0].substr(0, command[0].find('='));
     raise(Code::InvalidArgument,
-          "[Run] there is no option '{}'; see cohort run --help. Options of the program come after "
-          "its name",
-          command[0]);
+          "[Run] there is no option '{}'{}; see cohort run --help. Options of the program come "
+          "after its name",
+          name, internal::did_you_mean(name, options));
   }
 }
 
@@ -110,10 +113,10 @@ void check_places(const RunOptions& options, bool roles_given) {
   }
 }
 
-RunOptions options_of(const TypedRun& typed, std::vector<std::string> command) {
+RunOptions options_of(const TypedRun& typed, const CLI::App& command) {
   RunOptions options = typed.run;
-  check_command(command);
-  options.command = std::move(command);
+  options.command = command.remaining();
+  check_command(options.command, long_options_of(command));
   if (typed.processes > 0) options.roles.workers = typed.processes;
   for (const std::string& text : typed.restarts) add_restarts(text, options.max_restarts);
   options.grace = std::chrono::milliseconds(static_cast<int64_t>(typed.grace_seconds * 1000));
@@ -191,7 +194,7 @@ void add_run(CLI::App& app, int& exit_code) {
   add_options(*command, *typed);
   add_machine_options(*command, *typed);
   command->callback([command, typed, &exit_code] {
-    const RunOptions options = options_of(*typed, command->remaining());
+    const RunOptions options = options_of(*typed, *command);
     const bool here = options.hosts.empty() && options.nodes == 0;
     exit_code = here ? run_here(options) : run_on_nodes(options);
   });

@@ -6,11 +6,14 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 
 #include "base/raise.h"
+#include "topology/text.h"
 
 namespace cohort::cli {
 namespace {
@@ -30,6 +33,26 @@ void make_private_folder(const std::string& path) {
   }
 }
 
+// Whether the launcher of the run goes on; the folder's name ends in the number of its process.
+bool goes_on(const std::filesystem::path& folder) {
+  const std::string name = folder.filename().string();
+  const std::optional<int> process = internal::parse_index(name.substr(name.rfind('-') + 1));
+  return process && *process > 0 && kill(*process, 0) == 0;
+}
+
+void remove_old_runs() {
+  namespace fs = std::filesystem;
+  constexpr auto kKept = std::chrono::days(7);
+  std::error_code failed;  // another launcher may remove the same folders
+  for (const auto& entry : fs::directory_iterator(runs_folder(), failed)) {
+    const auto changed = entry.last_write_time(failed);
+    if (failed || fs::file_time_type::clock::now() - changed < kKept || goes_on(entry.path())) {
+      continue;
+    }
+    fs::remove_all(entry.path(), failed);
+  }
+}
+
 }  // namespace
 
 std::string runs_folder() {
@@ -41,6 +64,7 @@ std::string runs_folder() {
 
 std::string make_run_folder() {
   make_private_folder(runs_folder());
+  remove_old_runs();
   const std::string path = fmt::format("{}/{:%Y%m%d-%H%M%S}-{}", runs_folder(),
                                        fmt::localtime(std::time(nullptr)), getpid());
   make_private_folder(path);

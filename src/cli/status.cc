@@ -74,6 +74,16 @@ std::string line_of(const AskedTask& before, const AskedTask& now, double second
       share(then.wait_seconds, activity.wait_seconds, seconds), waits_of(now));
 }
 
+void ask_all(std::vector<KnownTasks>& runs) {
+  for (KnownTasks& run : runs) ask_tasks(run.tasks, run.credentials, kAnswerLimit);
+}
+
+bool every_task_answered(const KnownTasks& run) {
+  return std::all_of(run.tasks.begin(), run.tasks.end(), [](const AskedTask& task) {
+    return task.problem.ok() || is_silent_chief(task);
+  });
+}
+
 }  // namespace
 
 std::string status_table(const std::vector<AskedTask>& before, const std::vector<AskedTask>& now,
@@ -86,25 +96,23 @@ std::string status_table(const std::vector<AskedTask>& before, const std::vector
 }
 
 int show_status(const StatusOptions& options) {
-  KnownTasks known = find_tasks(options.addresses, options.credentials);
-  ask_tasks(known.tasks, known.credentials, kAnswerLimit);
+  std::vector<KnownTasks> runs = find_tasks(options.addresses, options.credentials);
+  ask_all(runs);
   const bool rewrites = options.watch && isatty(STDOUT_FILENO) == 1;
-  fmt::print("tasks of {}\n", known.where);
   do {
-    const std::vector<AskedTask> before = known.tasks;
+    const std::vector<KnownTasks> before = runs;
     const auto asked = std::chrono::steady_clock::now();
     std::this_thread::sleep_for(options.interval);
-    ask_tasks(known.tasks, known.credentials, kAnswerLimit);
+    ask_all(runs);
     const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - asked;
-    fmt::print("{}{}", rewrites ? "\033[H\033[J" : "",
-               status_table(before, known.tasks, passed.count()));
+    if (rewrites) fmt::print("\033[H\033[J");
+    for (size_t i = 0; i < runs.size(); ++i) {
+      fmt::print("tasks of {}\n{}", runs[i].where,
+                 status_table(before[i].tasks, runs[i].tasks, passed.count()));
+    }
     std::fflush(stdout);
   } while (options.watch);
-  return std::all_of(
-             known.tasks.begin(), known.tasks.end(),
-             [](const AskedTask& task) { return task.problem.ok() || is_silent_chief(task); })
-             ? 0
-             : 1;
+  return std::all_of(runs.begin(), runs.end(), every_task_answered) ? 0 : 1;
 }
 
 }  // namespace cohort::cli

@@ -8,7 +8,7 @@ namespace {
 
 constexpr char kStatusExample[] =
     "Examples:\n"
-    "  cohort status                        # of the run that goes on here\n"
+    "  cohort status                        # of all runs that go on here\n"
     "  cohort status --watch                # again every second\n"
     "  cohort status --credentials certificates h0:2222 h1:2222";
 

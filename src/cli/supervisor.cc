@@ -20,7 +20,8 @@ Supervisor::Supervisor(std::vector<SupervisedTask> tasks, SupervisorOptions opti
     : tasks_(std::move(tasks)),
       options_(std::move(options)),
       say_(std::move(say)),
-      outcomes_(tasks_.size()) {}
+      outcomes_(tasks_.size()),
+      asked_(tasks_.size()) {}
 
 void Supervisor::start() {
   for (const SupervisedTask& task : tasks_) task.host->start(task.start);
@@ -56,7 +57,7 @@ void Supervisor::ended(size_t task, const Ending& ending) {
   outcome.ending = ending;
   outcome.asked_to_stop = stopping_;
   outcome.when = Clock::now();
-  if (stopping_) return;
+  if (stopping_) return ask_next();
   if (!ending.good()) {
     failed_ = true;
     stop_at_ = std::min(stop_at_, Clock::now() + kSettling);
@@ -93,7 +94,23 @@ void Supervisor::ask_to_end() {
   stopping_ = true;
   stop_at_ = Clock::time_point::max();
   kill_at_ = Clock::now() + options_.grace;
-  signal_all(SIGTERM);
+  ask_next();
+}
+
+bool Supervisor::leads(size_t task) const {
+  const auto is_chief = [](const SupervisedTask& each) { return each.id.job == "chief"; };
+  const bool has_chief = std::any_of(tasks_.begin(), tasks_.end(), is_chief);
+  return has_chief ? is_chief(tasks_[task]) : trains(tasks_[task].id);
+}
+
+void Supervisor::ask_next() {
+  bool leaders_run = false;
+  for (size_t i = 0; i < tasks_.size(); ++i) leaders_run |= running(i) && leads(i);
+  for (size_t i = 0; i < tasks_.size(); ++i) {
+    if (!running(i) || asked_[i] || (leaders_run && !leads(i))) continue;
+    asked_[i] = true;
+    tasks_[i].host->signal(i, SIGTERM);
+  }
 }
 
 void Supervisor::stop(int signal) {

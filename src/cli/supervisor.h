@@ -70,12 +70,17 @@ class Supervisor {
   bool everybody_trained() const;
   bool chief_is_done() const;
   void ask_to_end();
+  // Sends SIGTERM to the tasks whose turn it is: the chief first, or else all that train, so that
+  // the tasks which keep the state of the training are there while it is saved.
+  void ask_next();
+  bool leads(size_t task) const;
   void signal_all(int signal);
 
   const std::vector<SupervisedTask> tasks_;
   const SupervisorOptions options_;
   const std::function<void(const std::string&)> say_;
   std::vector<Outcome> outcomes_;
+  std::vector<bool> asked_;                               // by task: to end
   Clock::time_point stop_at_ = Clock::time_point::max();  // ask all to end
   Clock::time_point kill_at_ = Clock::time_point::max();
   Clock::time_point call_back_until_ = Clock::time_point::min();

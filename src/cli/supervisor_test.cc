@@ -136,6 +136,26 @@ TEST(Supervisor, KillsAtTheSecondInterruption) {
   EXPECT_EQ(run.supervisor.exit_code(), 128 + SIGINT);
 }
 
+TEST(Supervisor, AsksTheChiefFirst) {
+  WatchedRun run({.workers = 1, .ps = 1, .chief = true}, {.grace = 1h});
+  run.supervisor.stop(SIGINT);
+  EXPECT_EQ(run.notes.text, "0 gets 15\n");
+  run.supervisor.ended(0, died_of(SIGTERM));
+  EXPECT_EQ(run.notes.text, "0 gets 15\n1 gets 15\n2 gets 15\n");
+  run.supervisor.ended(1, exited_with(0));
+  EXPECT_EQ(run.notes.text, "0 gets 15\n1 gets 15\n2 gets 15\n");
+}
+
+TEST(Supervisor, AsksParameterServersAfterThoseThatTrain) {
+  WatchedRun run({.workers = 2, .ps = 1}, {.grace = 1h});
+  run.supervisor.stop(SIGTERM);
+  EXPECT_EQ(run.notes.text, "0 gets 15\n1 gets 15\n");
+  run.supervisor.ended(1, died_of(SIGTERM));
+  EXPECT_EQ(run.notes.text, "0 gets 15\n1 gets 15\n");
+  run.supervisor.ended(0, died_of(SIGTERM));
+  EXPECT_EQ(run.notes.text, "0 gets 15\n1 gets 15\n2 gets 15\n");
+}
+
 TEST(Report, FoldsTheOthers) {
   WatchedRun run({.workers = 4});
   Ending dead = exited_with(7);

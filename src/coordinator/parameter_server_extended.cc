@@ -34,6 +34,17 @@ std::vector<std::string> devices_of(const ParameterServerOptions& options) {
   return resolve_devices("ParameterServerStrategy", options.devices);
 }
 
+// Where values go that belong beside a variable. Outside of graphs they stay in this process, and
+// reach the variable's server when they are written.
+Destinations reachable(const Destinations& wanted) {
+  if (thread_dispatch().builder != nullptr) return wanted;
+  std::vector<std::string> devices = wanted.devices();
+  for (std::string& device : devices) {
+    if (DeviceName::parse(device).job == "ps") device = canonical_device(kHost);
+  }
+  return Destinations::of_devices(std::move(devices));
+}
+
 }  // namespace
 
 TracingForWorkers::TracingForWorkers() : outer_(std::exchange(tracing_for_workers(), true)) {}
@@ -88,13 +99,13 @@ DistributedValue ParameterServerExtended::reduce_to(ReduceOp op, const Distribut
   require_cross_replica_or_default(strategy(), "reduce_to");
   warn_outside("reduce()");
   if (is_common(value)) return value;
-  return cross_device_ops_.reduce(op, value, destinations, options);
+  return cross_device_ops_.reduce(op, value, reachable(destinations), options);
 }
 
 DistributedValue ParameterServerExtended::broadcast_to(const Tensor& value,
                                                        const Destinations& destinations) {
   require_cross_replica_or_default(strategy(), "broadcast_to");
-  return broadcast_value(value, destinations, cross_device_ops_);
+  return broadcast_value(value, reachable(destinations), cross_device_ops_);
 }
 
 DistributedValue ParameterServerExtended::gather_to(const DistributedValue& value,
@@ -102,7 +113,7 @@ DistributedValue ParameterServerExtended::gather_to(const DistributedValue& valu
                                                     const CommunicationOptions& options) {
   require_cross_replica_or_default(strategy(), "gather_to");
   if (value.kind() == DistributedValue::Kind::Plain) return value;
-  return cross_device_ops_.gather(value, destinations, axis, options);
+  return cross_device_ops_.gather(value, reachable(destinations), axis, options);
 }
 
 DistributedValue ParameterServerExtended::update_copies(const Variable& variable,

@@ -33,6 +33,7 @@ class ParameterServerExtended : public StrategyExtended, public RemoteWorkers {
   DistributedValue gather_to(const DistributedValue& value, const Destinations& destinations,
                              int axis, const CommunicationOptions& options) override;
   DistributedValue update_copies(const Variable& variable, const Change& change) override;
+  void warn_outside(std::string_view what) const override;
   bool groups_gradients() const override;
   Tensor add_to_group(const Gradients& gradients, const std::vector<Variable>& variables,
                       const Variable& count, const Update& update) override;
@@ -70,7 +71,6 @@ class ParameterServerExtended : public StrategyExtended, public RemoteWorkers {
   const DeviceName& next_server();
   void note(const std::string& variable, const DeviceName& device, const Tensor& value,
             bool trainable);
-  void warn_outside(std::string_view what) const;
 
   const ClusterResolver& resolver_;
   const ClusterSpec cluster_;

@@ -1,21 +1,29 @@
 #pragma once
 
 #include "cohort/device.h"
+#include "ops/remote_resource.h"
 #include "ops/variable_cell.h"
 
 namespace cohort::internal {
 
+class ParameterServers;
+
 // What stands in this process for a variable on a parameter server: where it is and what it is
-// called there. It never has a value; functions that use it run elsewhere.
-class RemoteCell : public VariableCell {
+// called there. It never has a value; ops and functions that use it run elsewhere.
+class RemoteCell : public VariableCell, public RemoteResource {
  public:
-  RemoteCell(std::string name, DeviceName device)
-      : VariableCell(std::move(name)), device_(std::move(device)) {}
+  RemoteCell(std::string name, DeviceName device, std::shared_ptr<ParameterServers> servers);
 
   const DeviceName& device() const { return device_; }
+  std::vector<Tensor> run(const OpDef& op, std::span<const Tensor> inputs,
+                          const Attrs& attrs) const override;
 
  private:
+  // The same as a failure of the server that names the variable, and the server by its task.
+  Status lost_with_its_server(const Status& why) const;
+
   const DeviceName device_;
+  const std::shared_ptr<ParameterServers> servers_;
 };
 
 // What stands here for a variable of which each worker has one of its own.

@@ -3,112 +3,28 @@
 #include <fmt/format.h>
 
 #include "base/raise.h"
+#include "cohort/graph.h"
 #include "coordinator/remote_cell.h"
-#include "ops/dispatch.h"
 #include "ops/variable_ops.h"
 #include "tensor/print.h"
 
 namespace cohort::internal {
-namespace {
-
-bool is_tracing() { return thread_dispatch().builder != nullptr; }
-
-Specs specs_of(const std::vector<Tensor>& values) {
-  Specs specs;
-  for (const Tensor& value : values) specs.push_back({value.dtype(), value.shape()});
-  return specs;
-}
-
-std::string key_of(std::string_view what, const std::string& name, const Specs& specs) {
-  std::string key = fmt::format("{} {}", what, name);
-  for (const Spec& spec : specs) {
-    key += fmt::format(" {} {}", to_string(spec.dtype), spec.shape.to_string());
-  }
-  return key;
-}
-
-}  // namespace
 
 RemoteVariable::RemoteVariable(const VariableOptions& options, const Shape& shape, DType dtype,
                                Place place)
     : SingleVariable(options), place_(std::move(place)) {
-  handle_ = {make_resource(std::make_shared<RemoteCell>(place_.unique_name, place_.device)),
+  handle_ = {make_resource(
+                 std::make_shared<RemoteCell>(place_.unique_name, place_.device, place_.servers)),
              options.name, dtype, shape};
-}
-
-Tensor RemoteVariable::there(std::string_view what, const std::vector<Tensor>& values,
-                             const Body& body) const {
-  const Specs specs = specs_of(values);
-  const auto make = [&] {
-    return trace(std::string(what), specs, [&](std::span<const Tensor> symbols) {
-      return std::vector<Tensor>{body(symbols)};
-    });
-  };
-  const RecordingPause unheard;
-  std::vector<Tensor> results;
-  const Status status = capture_status([&] {
-    results = place_.servers->run(
-        place_.device,
-        {.key = key_of(what, place_.unique_name, specs), .make = make, .values = values});
-  });
-  if (status.code == Code::Unavailable) throw Error(lost_with_its_server(status));
-  throw_if_error(status);
-  return results.at(0);
-}
-
-Status RemoteVariable::lost_with_its_server(const Status& why) const {
-  const std::string ps = place_.device.split().first;
-  return {.code = why.code,
-          .message =
-              fmt::format("[Variable] '{}' is on parameter server {}, which is lost", name(), ps),
-          .origin = ps,
-          .cause = std::make_shared<const Status>(why)};
 }
 
 // It had a value when it was made. Who saves it must not take it for one that never had any.
 bool RemoteVariable::is_initialized() const {
-  const Tensor has_value = there("is_initialized", {}, [this](std::span<const Tensor>) {
-    return is_variable_initialized(handle_);
-  });
-  if (has_value.to<bool>()) return true;
+  const Graph::Scope untraced(nullptr);
+  if (is_variable_initialized(handle_).to<bool>()) return true;
   raise(Code::Unavailable,
         "[Variable] '{}' is lost: {} was started again without it; restore a checkpoint", name(),
         place_.device.split().first);
-}
-
-Tensor RemoteVariable::read() const {
-  if (is_tracing()) return SingleVariable::read();
-  const Tensor value = there(
-      "read", {}, [this](std::span<const Tensor>) { return read_variable(handle_, trainable()); });
-  return note_read(handle_, value, trainable());
-}
-
-Tensor RemoteVariable::assign(const Tensor& value) {
-  if (is_tracing()) return SingleVariable::assign(value);
-  return there("assign", {value},
-               [this](std::span<const Tensor> given) { return SingleVariable::assign(given[0]); });
-}
-
-Tensor RemoteVariable::assign_add(const Tensor& delta) {
-  if (is_tracing()) return SingleVariable::assign_add(delta);
-  return there("assign_add", {delta}, [this](std::span<const Tensor> given) {
-    return SingleVariable::assign_add(given[0]);
-  });
-}
-
-Tensor RemoteVariable::assign_sub(const Tensor& delta) {
-  if (is_tracing()) return SingleVariable::assign_sub(delta);
-  return there("assign_sub", {delta}, [this](std::span<const Tensor> given) {
-    return SingleVariable::assign_sub(given[0]);
-  });
-}
-
-Tensor RemoteVariable::scatter(ScatterOp op, const IndexedSlices& slices) {
-  if (is_tracing()) return SingleVariable::scatter(op, slices);
-  return there(fmt::format("scatter_{}", static_cast<int>(op)), {slices.values, slices.indices},
-               [&](std::span<const Tensor> given) {
-                 return SingleVariable::scatter(op, {given[0], given[1], slices.dense_shape});
-               });
 }
 
 std::shared_ptr<VariableImpl> RemoteVariable::deep_copy() const {

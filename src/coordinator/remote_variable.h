@@ -6,7 +6,7 @@
 namespace cohort::internal {
 
 // A variable on a parameter server. While a function is traced, uses of it become operations that
-// run there; otherwise each is a call to that server.
+// run there; otherwise each is a call to that server (RemoteCell).
 class RemoteVariable : public SingleVariable {
  public:
   struct Place {
@@ -19,21 +19,10 @@ class RemoteVariable : public SingleVariable {
   std::string device() const override { return place_.device.to_string(); }
   const std::string& unique_name() const { return place_.unique_name; }
   bool is_initialized() const override;
-  Tensor read() const override;
-  Tensor assign(const Tensor& value) override;
-  Tensor assign_add(const Tensor& delta) override;
-  Tensor assign_sub(const Tensor& delta) override;
-  Tensor scatter(ScatterOp op, const IndexedSlices& slices) override;
   std::shared_ptr<VariableImpl> deep_copy() const override;
   std::string to_string() const override;
 
  private:
-  using Body = std::function<Tensor(std::span<const Tensor>)>;
-  // Does it on the server. `what` tells it from other things to do with the variable.
-  Tensor there(std::string_view what, const std::vector<Tensor>& values, const Body& body) const;
-  // The same as a failure of the server that names the variable, and the server by its task.
-  Status lost_with_its_server(const Status& why) const;
-
   const Place place_;
 };
 

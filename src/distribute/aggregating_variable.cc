@@ -1,8 +1,8 @@
 #include "distribute/aggregating_variable.h"
 
 #include "base/raise.h"
-#include "cohort/device.h"
 #include "distribute/aggregate.h"
+#include "distribute/variables.h"
 
 namespace cohort::internal {
 
@@ -24,7 +24,7 @@ Tensor AggregatingVariable::write_in_replica(ReplicaContext& replica, Write how,
 
 Tensor AggregatingVariable::scatter_across(ScatterOp op, const IndexedSlices& slices) {
   require_scatter(*this, op);
-  const DeviceScope there(copy(0).device());
+  const CopyDeviceScope there(copy(0).device());
   return copy(0).scatter(op, slices);
 }
 

@@ -7,7 +7,6 @@
 #include <set>
 
 #include "base/raise.h"
-#include "cohort/device.h"
 #include "distribute/context.h"
 #include "distribute/variables.h"
 #include "ops/dispatch.h"
@@ -189,7 +188,7 @@ std::string DistributedVariable::to_string() const {
 }
 
 Tensor DistributedVariable::write_copy(size_t index, Write how, const Tensor& value) const {
-  const DeviceScope there(copy(index).device());
+  const CopyDeviceScope there(copy(index).device());
   return write_to(copy(index), how, value);
 }
 

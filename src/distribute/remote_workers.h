@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <string_view>
 
 #include "cohort/distributed_dataset.h"
 
@@ -13,6 +14,8 @@ class RemoteWorkers {
  public:
   virtual ~RemoteWorkers() = default;
 
+  // Logs a warning, naming the call, unless this thread traces code for the workers.
+  virtual void warn_outside(std::string_view call) const = 0;
   // Whether an optimizer's update, here and now, is to be made once for the steps of several
   // workers.
   virtual bool groups_gradients() const = 0;

@@ -78,7 +78,7 @@ DistributedValue StrategyExtended::update_places(const Destinations& where,
   std::vector<Gradient> results;
   for (size_t k = 0; k < where.devices().size(); ++k) {
     const internal::UpdateScope updating(k);
-    const DeviceScope there(where.devices()[k]);
+    const internal::CopyDeviceScope there(where.devices()[k]);
     results.emplace_back(change(k));
   }
   return {DistributedValue::Kind::Mirrored, std::move(results)};

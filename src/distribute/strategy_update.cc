@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/raise.h"
-#include "cohort/device.h"
 #include "cohort/graph.h"
 #include "distribute/aggregate.h"
 #include "distribute/context.h"
@@ -48,7 +47,11 @@ class StrategyUpdate : public UpdateRoute {
                const Step& step) const override {
     const EnterOrAssert inside(strategy_, "apply_gradients");
     ReplicaContext* replica = get_replica_context();
-    if (replica == nullptr) return now_or_later(own, variables, step);
+    if (replica == nullptr) {
+      const auto* workers = dynamic_cast<RemoteWorkers*>(&strategy_.extended());
+      if (workers != nullptr) workers->warn_outside("apply_gradients()");
+      return now_or_later(own, variables, step);
+    }
     if (!std::all_of(variables.begin(), variables.end(), has_own_copies)) {
       return with_sums(*replica, own, variables, step, nullptr);
     }
@@ -157,7 +160,7 @@ Tensor StrategyUpdate::across(const Gradients& gradients, const std::vector<Vari
   const std::vector<Variable> copies = copies_of(variables[0]);
   const WritersTurn turn = turn_to_write(variables[0]);
   for (size_t i = 0; i < copies.size(); ++i) {
-    const DeviceScope there(copies[i].device());
+    const CopyDeviceScope there(copies[i].device());
     results.push_back(one_copy(i, {&gradients, 1}, step));
   }
   return results[0].is_symbolic() ? group(results) : results[0];

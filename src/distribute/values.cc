@@ -162,7 +162,7 @@ Gradient DistributedValue::value() const {
   if (const std::optional<size_t> own = internal::current_component()) return (*this)[*own];
   if (kind_ == Kind::PerReplica) internal::throw_not_one_value(components_.size());
   const std::vector<std::string> places = devices();
-  const auto here = std::find(places.begin(), places.end(), internal::current_device().full_name);
+  const auto here = std::find(places.begin(), places.end(), internal::value_device().full_name);
   return components_[here == places.end() ? 0 : static_cast<size_t>(here - places.begin())];
 }
 

@@ -2,10 +2,10 @@
 
 #include <utility>
 
-#include "cohort/device.h"
 #include "distribute/context.h"
 #include "distribute/distributed_variable.h"
 #include "ops/dispatch.h"
+#include "tensor/devices.h"
 
 namespace cohort::internal {
 namespace {
@@ -55,10 +55,18 @@ DistributedValue change_copies(const Variable& variable, const StrategyExtended:
   std::vector<Gradient> results;
   for (size_t k = 0; k < copies.size(); ++k) {
     const UpdateScope updating(k);
-    const DeviceScope there(copies[k].device());
+    const CopyDeviceScope there(copies[k].device());
     results.emplace_back(change(copies[k], k));
   }
   return {DistributedValue::Kind::Mirrored, std::move(results)};
+}
+
+CopyDeviceScope::CopyDeviceScope(const std::string& device) {
+  const auto is_of_this_task = [&] {
+    return has_device(device) ||
+           DeviceName::parse_any_form(device).job.value_or("localhost") == "localhost";
+  };
+  if (thread_dispatch().builder != nullptr || is_of_this_task()) scope_.emplace(device);
 }
 
 CreationDevices::CreationDevices(const std::vector<std::string>& devices)

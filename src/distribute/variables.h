@@ -1,8 +1,10 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "cohort/device.h"
 #include "cohort/strategy.h"
 #include "cohort/variable.h"
 
@@ -36,6 +38,16 @@ bool is_mirrored(const Variable& variable);
 
 // Calls `change(copy, k)` for each copy, on its device and in update context k.
 DistributedValue change_copies(const Variable& variable, const StrategyExtended::Change& change);
+
+// While it lives, this thread's operations belong to the device of a copy. Operations that run at
+// once stay where they are when another task has the copy: only nodes of a graph go there.
+class [[nodiscard]] CopyDeviceScope {
+ public:
+  explicit CopyDeviceScope(const std::string& device);
+
+ private:
+  std::optional<DeviceScope> scope_;
+};
 
 // Where variables that this thread makes are put instead of on all devices of the strategy; empty
 // unless colocate_vars_with() is open.

@@ -1,10 +1,14 @@
+#include <algorithm>
 #include <array>
+#include <typeinfo>
 
 #include "base/raise.h"
 #include "ops/dispatch.h"
 #include "ops/execute.h"
 #include "ops/numerics.h"
+#include "ops/remote_resource.h"
 #include "ops/scoped_kernel.h"
+#include "ops/variable_cell.h"
 #include "tensor/body.h"
 
 namespace cohort::internal {
@@ -62,15 +66,28 @@ void tell_recorders(const OpDef& op, std::span<const Tensor> inputs, const Attrs
 
 void compute(const OpDef& op, std::span<const Tensor> inputs, const Attrs& attrs,
              std::span<Tensor> outputs) {
-  current_device();  // throws when the open scopes ask for one that is not here
+  // Throws when the open scopes ask for a device that is not here.
+  if (remote_resource_of(inputs) == nullptr) current_device();
   const ScopedKernel scope;
   execute(op, inputs, attrs, outputs, nullptr);
 }
 
 }  // namespace
 
+const RemoteResource* remote_resource_of(std::span<const Tensor> inputs) {
+  if (inputs.empty() || body(inputs[0]).dtype != kResource) return nullptr;
+  const Resource* const resource = resource_of(inputs[0]).get();
+  // Most handles are those of cells; a cast across classes takes longer than to see that.
+  if (typeid(*resource) == typeid(VariableCell)) return nullptr;
+  return dynamic_cast<const RemoteResource*>(resource);
+}
+
 void execute(const OpDef& op, std::span<const Tensor> inputs, const Attrs& attrs,
              std::span<Tensor> outputs, RunContext* run) {
+  if (const RemoteResource* const remote = remote_resource_of(inputs)) {
+    std::ranges::move(remote->run(op, inputs, attrs), outputs.begin());
+    return;
+  }
   Kernel kernel{inputs, attrs, outputs, run};
   try {
     op.compute(kernel);

@@ -7,6 +7,7 @@
 #include "ops/declared_dtype.h"
 #include "ops/dispatch.h"
 #include "ops/kernel.h"
+#include "ops/remote_resource.h"
 #include "tensor/memory.h"
 
 namespace cohort::internal {
@@ -218,8 +219,8 @@ VariableCell& cell_of(const Tensor& handle) {
 
 namespace {
 
-// A read as a node. It says whether the variable trains, for tapes that meet it later.
-Tensor append_read(const VariableHandle& variable, bool trainable) {
+// A read as an op. It says whether the variable trains, for tapes that meet its node later.
+Tensor apply_read(const VariableHandle& variable, bool trainable) {
   Attrs attrs = attrs_of(variable);
   attrs.set("trainable", trainable);
   return apply(kReadVariable, {variable.handle}, std::move(attrs));
@@ -236,8 +237,9 @@ Tensor note_read(const VariableHandle& variable, const Tensor& value, bool train
 
 Tensor read_variable(const VariableHandle& variable, bool trainable) {
   const bool now = thread_dispatch().builder == nullptr && !variable.handle.is_symbolic();
+  const bool here = now && remote_resource_of({&variable.handle, 1}) == nullptr;
   return note_read(variable,
-                   now ? cell_of(variable.handle).read() : append_read(variable, trainable),
+                   here ? cell_of(variable.handle).read() : apply_read(variable, trainable),
                    trainable);
 }
 

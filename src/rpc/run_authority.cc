@@ -48,14 +48,6 @@ std::string hex(std::span<const unsigned char> bytes) {
   return text;
 }
 
-std::string new_secret() {
-  SecretBytes bytes{};
-  if (RAND_bytes(bytes.data(), kSecretBytes) != 1) {
-    raise(Code::Internal, "[Credentials] the system gives no random numbers");
-  }
-  return hex(bytes);
-}
-
 SecretBytes bytes_of(std::string_view secret) {
   constexpr std::string_view kDigits = "0123456789abcdef";
   SecretBytes bytes{};
@@ -136,32 +128,28 @@ std::string pem(EVP_PKEY& key) {
   return text_of(*out);
 }
 
-SignedCertificate authority_certificate(const std::string& secret) {
+SignedCertificate authority_certificate(const std::string& secret, long valid_to_seconds) {
   const PrivateKey key = authority_key(secret);
-  SignedCertificate certificate = unsigned_certificate(authority_name(*key), *key, {});
+  SignedCertificate certificate =
+      unsigned_certificate(authority_name(*key), *key, {.valid_to_seconds = valid_to_seconds});
   extend(*certificate, NID_basic_constraints, "critical,CA:TRUE");
   extend(*certificate, NID_key_usage, "critical,keyCertSign,cRLSign");
   sign(*certificate, *key, *certificate);
   return certificate;
 }
 
-void write_secret_file(const std::string& path, const std::string& text) {
-  const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, S_IRUSR | S_IWUSR);
-  const bool written =
-      fd >= 0 && write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size());
-  if (fd >= 0) close(fd);
-  if (!written) {
-    raise(Code::PermissionDenied, "[Credentials] '{}' cannot be written: {}", path,
-          std::strerror(errno));
-  }
-}
-
 }  // namespace
 
-RunAuthority::RunAuthority() : RunAuthority(new_secret()) {}
+std::string new_secret() {
+  SecretBytes bytes{};
+  if (RAND_bytes(bytes.data(), kSecretBytes) != 1) {
+    raise(Code::Internal, "[Credentials] the system gives no random numbers");
+  }
+  return hex(bytes);
+}
 
-RunAuthority::RunAuthority(std::string secret) : secret_(std::move(secret)) {
-  certificate_ = pem(*authority_certificate(secret_));
+RunAuthority::RunAuthority(std::string secret, long valid_to_seconds) : secret_(std::move(secret)) {
+  certificate_ = pem(*authority_certificate(secret_, valid_to_seconds));
 }
 
 std::string RunAuthority::token() const {
@@ -183,11 +171,25 @@ Credentials RunAuthority::issue(const CertificateRequest& request) const {
           .token = request.token};
 }
 
-void write_credentials(const std::string& folder, const Credentials& credentials) {
-  if (mkdir(folder.c_str(), S_IRWXU) != 0 && errno != EEXIST) {
-    raise(Code::PermissionDenied, "[Credentials] the folder '{}' cannot be made: {}", folder,
+void make_private_folder(const std::string& folder) {
+  if (mkdir(folder.c_str(), S_IRWXU) == 0 || errno == EEXIST) return;
+  raise(Code::PermissionDenied, "[Credentials] the folder '{}' cannot be made: {}", folder,
+        std::strerror(errno));
+}
+
+void write_secret_file(const std::string& path, const std::string& text) {
+  const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, S_IRUSR | S_IWUSR);
+  const bool written =
+      fd >= 0 && write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size());
+  if (fd >= 0) close(fd);
+  if (!written) {
+    raise(Code::PermissionDenied, "[Credentials] '{}' cannot be written: {}", path,
           std::strerror(errno));
   }
+}
+
+void write_credentials(const std::string& folder, const Credentials& credentials) {
+  make_private_folder(folder);
   write_secret_file(folder + "/certificate.pem", credentials.certificate);
   write_secret_file(folder + "/private_key.pem", credentials.private_key);
   write_secret_file(folder + "/authority.pem", credentials.authority);

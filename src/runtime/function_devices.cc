@@ -1,7 +1,9 @@
 #include "runtime/function_devices.h"
 
+#include <algorithm>
 #include <map>
 
+#include "ops/remote_resource.h"
 #include "tensor/devices.h"
 
 namespace cohort::internal {
@@ -19,17 +21,31 @@ std::map<Endpoint, DeviceName> resource_devices(const GraphFunction& function) {
   return devices;
 }
 
+// Whether the function uses state of another process.
+bool reaches_out(const GraphFunction& function) {
+  return std::ranges::any_of(function.captured, [](const Tensor& captured) {
+    return !captured.is_symbolic() && remote_resource_of({&captured, 1}) != nullptr;
+  });
+}
+
+bool is_elsewhere(const DeviceName& device) {
+  return device.job.value_or("localhost") != "localhost";
+}
+
 }  // namespace
 
 std::vector<DeviceName> function_devices(const GraphFunction& function, const DeviceName& home) {
   const std::map<Endpoint, DeviceName> resources = resource_devices(function);
+  // Nodes beside a variable of another process run at home, as the code would without a trace.
+  const bool at_home = reaches_out(function);
   std::map<std::string, DeviceName> found;  // by what was asked for
   std::vector<DeviceName> devices;
   for (int id = 0; id < function.body->size(); ++id) {
     const Node& node = function.body->node(id);
     const auto [entry, fresh] = found.try_emplace(node.device.to_string());
     if (fresh) {
-      entry->second = find_device(node.device.filled_from(home).to_string()).name;
+      const bool stays = at_home && is_elsewhere(node.device);
+      entry->second = stays ? home : find_device(node.device.filled_from(home).to_string()).name;
     }
     DeviceName device = entry->second;
     for (const Endpoint input : node.inputs) {

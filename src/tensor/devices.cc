@@ -117,6 +117,8 @@ const Device& find_device(std::string_view name) {
         fmt::join(list_devices(), ", "));
 }
 
+bool has_device(std::string_view full_name) { return find_full_name(full_name) != nullptr; }
+
 void ensure_cpu_devices(int count) {
   DeviceTable& table = device_table();
   const std::lock_guard lock(table.mutex);

@@ -24,6 +24,9 @@ const Device& value_device();
 // device.
 const Device& find_device(std::string_view name);
 
+// Whether this process has a device of that full name. Parses nothing.
+bool has_device(std::string_view full_name);
+
 // Number of device scopes that are open in this thread.
 size_t device_scope_depth();
 

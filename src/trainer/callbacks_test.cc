@@ -229,9 +229,10 @@ TEST(TensorBoardCallback, WritesFiguresOfStepsAndEpochs) {
     all += record.tensor().to<std::string>();
     ++records;
   }
-  // The first one; loss and examples/s of steps 2 and 4; the loss of two epochs.
-  EXPECT_EQ(records, 1u + 4 + 2);
-  for (const char* tag : {"step/loss", "step/examples_per_second", "epoch/loss"}) {
+  // The first one; loss, examples/s and rate of steps 2 and 4; loss and rate of two epochs.
+  EXPECT_EQ(records, 1u + 6 + 4);
+  for (const char* tag : {"step/loss", "step/examples_per_second", "step/learning_rate",
+                          "epoch/loss", "epoch/learning_rate"}) {
     EXPECT_NE(all.find(tag), std::string::npos) << tag;
   }
 }

@@ -2,8 +2,10 @@
 
 #include <fmt/ranges.h>
 
+#include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "base/log.h"
 #include "base/raise.h"
 #include "base/worker_texts.h"
 #include "data/pass_count.h"
@@ -41,6 +43,7 @@ Fit::Fit(Trainer& trainer, TrainerImpl& impl, const data::Dataset& dataset,
   if (options.progress && trainer.is_chief()) {
     callbacks_.push_back(std::make_shared<ProgressLine>());
   }
+  if (!options.backup.empty()) end_signals_.emplace();
   impl.stop_requested = false;
   impl.progress = {.epochs = options.epochs};
   impl.progress.steps_per_epoch = options.steps_per_epoch > 0
@@ -57,6 +60,7 @@ History Fit::run() {
       train();
       return history_;
     } catch (const Error& error) {
+      if (end_signals_ && EndSignals::received() != 0) EndSignals::end();
       if (!backup_.can_recover(error.status())) throw;
       lost = error.status();
     }
@@ -65,14 +69,17 @@ History Fit::run() {
 
 void Fit::together(const std::function<void()>& part) {
   const std::exception_ptr own = capture_exception(part);
-  std::vector<int64_t> counts = {impl_.stop_requested ? 1 : 0, own != nullptr ? 1 : 0};
+  const bool asked_to_end = end_signals_ && EndSignals::received() != 0;
+  std::vector<int64_t> counts = {impl_.stop_requested ? 1 : 0, own != nullptr ? 1 : 0,
+                                 asked_to_end ? 1 : 0};
   const Status telling = capture_status([&] {
     counts = impl_.strategy.extended().sum_numbers(
-        counts, "Trainer: workers that stop, workers that failed");
+        counts, "Trainer: workers that stop, that failed, that were asked to end");
   });
   if (own == nullptr) throw_if_error(telling);
   if (counts[1] > 0) throw_failures(own);
   stopping_ = counts[0] > 0;
+  leaving_ = counts[2] > 0;
 }
 
 void Fit::throw_failures(const std::exception_ptr& own) {
@@ -136,6 +143,7 @@ void Fit::resume() {
 }
 
 void Fit::train() {
+  const EndSignals::Steps steps;
   if (input_ && !place_.ended) run_epoch();
   while (impl_.progress.epoch < options_.epochs && !stopping_) begin_epoch();
   call([&](Callback& callback) { callback.on_fit_end(trainer_); });
@@ -175,17 +183,32 @@ void Fit::run_epoch() {
     if (!batch) break;
     const int64_t examples = global_examples(impl_.strategy, *batch);
     under_way.add(impl_.runner->train(*batch, examples, progress.times), examples);
-    if (!backup_.is_due(++begun)) continue;
+    if (!backup_.is_due(++begun) && !leaving_) continue;
     under_way.finish_all();
-    backup_.save(
-        [&] {
-          place_.position = input_->save();
-          return place_;
-        },
-        history_);
+    save_place();
   }
   under_way.finish_all();
   end_epoch();
+}
+
+void Fit::save_place() {
+  backup_.save(
+      [&] {
+        place_.position = input_->save();
+        return place_;
+      },
+      history_);
+  end_if_asked();
+}
+
+void Fit::end_if_asked() const {
+  if (!end_signals_ || EndSignals::received() == 0) return;
+  if (trainer_.is_chief()) {
+    log_warning(
+        "[Trainer] SIG{} asked to end: saved after step {} in '{}', where the next start goes on",
+        sigabbrev_np(EndSignals::received()), impl_.progress.step, options_.backup);
+  }
+  EndSignals::end();
 }
 
 std::optional<DistributedElement> Fit::next_batch() {
@@ -233,6 +256,7 @@ void Fit::end_epoch() {
                 .ended = true};
       },
       history_);
+  end_if_asked();
 }
 
 Logs Fit::epoch_logs() {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "trainer/backup.h"
+#include "trainer/end_signals.h"
 
 namespace cohort::internal {
 
@@ -21,8 +22,9 @@ class Fit {
     });
   }
   // Runs `part` on each worker and tells the others what came of it: all stop when a callback of
-  // one worker stopped the training, and a failure on one ends the training on all. Others than the
-  // worker that failed throw Aborted.
+  // one worker stopped the training, all make a backup when one worker was asked to end by a
+  // signal, and a failure on one ends the training on all. Others than the worker that failed throw
+  // Aborted.
   void together(const std::function<void()>& part);
   [[noreturn]] void throw_failures(const std::exception_ptr& own);
   // All workers: that they train alike, and from which pass on.
@@ -32,6 +34,10 @@ class Fit {
   // From the last backup, or from the beginning.
   void resume();
   void train();
+  // A backup of the running epoch.
+  void save_place();
+  // After a backup: ends the process if a signal asked for it.
+  void end_if_asked() const;
   void begin_epoch();
   void begin_walk();
   void run_epoch();
@@ -54,6 +60,8 @@ class Fit {
   Backup::Place place_;  // where the running epoch is
   std::optional<DistributedIterator> input_;
   bool stopping_ = false;  // on all workers
+  bool leaving_ = false;   // a worker was asked to end
+  std::optional<EndSignals> end_signals_;
 };
 
 }  // namespace cohort::internal

@@ -27,11 +27,14 @@ void TensorBoard::on_step_end(Trainer& trainer, const Logs& so_far) {
   Logs logs = so_far;
   logs["examples_per_second"] =
       static_cast<double>(progress.examples - examples_before_) / progress.times.total();
+  logs["learning_rate"] = trainer.optimizer().learning_rate().to<double>();
   add("step/", logs, progress.step);
 }
 
 void TensorBoard::on_epoch_end(Trainer& trainer, const Logs& logs) {
-  add("epoch/", logs, trainer.progress().epoch);
+  Logs all = logs;
+  all["learning_rate"] = trainer.optimizer().learning_rate().to<double>();
+  add("epoch/", all, trainer.progress().epoch);
 }
 
 void TensorBoard::on_fit_end(Trainer&) { writer_.reset(); }

@@ -332,6 +332,20 @@ class Setup(Scratch):
             self.assertIn(f"`{name}`", page)
 
 
+class Environment(unittest.TestCase):
+    """docs/environment.md lists what the source reads from and writes to the environment."""
+
+    NAME = re.compile(r'"((?:COHORT|TF|SLURM|SM|OMPI|PMI|PMIX|KUBERNETES|LOCAL|WORLD|MASTER|OMP)_[A-Z_]+)"')
+
+    def test_every_variable_is_listed(self):
+        page = (ROOT / "docs/environment.md").read_text()
+        for path in sorted((ROOT / "src").rglob("*.cc")):
+            if path.name.endswith("_test.cc"):
+                continue
+            for name in self.NAME.findall(path.read_text()):
+                self.assertIn(f"`{name}`", page, path)
+
+
 class Fresh(Scratch):
     """scripts/fresh.sh where it can make no clean system. `make fresh` itself is its test where it can."""
 

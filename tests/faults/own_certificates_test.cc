@@ -1,8 +1,9 @@
-// Certificates that scripts/make_credentials.sh made with openssl, as docs/security.md tells.
+// Certificates that `cohort credentials` made, as docs/security.md tells.
 
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <filesystem>
 
 #include "cohort/cohort.h"
 #include "support/expect_error.h"
@@ -16,8 +17,8 @@ namespace {
 class OwnCertificates : public testing::Test {
  protected:
   int make(const std::string& folder, const std::string& tasks) {
-    const std::string script = MAKE_CREDENTIALS;
-    return std::system((script + " " + folder + " " + tasks + " 2> /dev/null").c_str());
+    const std::string command = COHORT_COMMAND " credentials ";
+    return std::system((command + folder + " " + tasks + " > /dev/null 2>&1").c_str());
   }
   Server worker(const std::string& party) {
     return Server(cluster_, {.job_name = "worker", .task_index = 0},
@@ -57,6 +58,20 @@ TEST_F(OwnCertificates, AreAddedToAnAuthorityThatThereIs) {
   const Credentials client = read_credentials(folder_.path() + "/client");
   ASSERT_EQ(make(folder_.path(), "worker:0"), 0);
   EXPECT_EQ(doubled(worker("worker_0"), client), 8);
+}
+
+TEST_F(OwnCertificates, AreReadByTheirOwnerAlone) {
+  using std::filesystem::perms;
+  ASSERT_EQ(make(folder_.path(), "worker:0"), 0);
+  for (const auto& file : std::filesystem::recursive_directory_iterator(folder_.path())) {
+    EXPECT_EQ(file.status().permissions() & (perms::group_all | perms::others_all), perms::none)
+        << file.path();
+  }
+}
+
+TEST_F(OwnCertificates, AreNotMadeByAnAuthorityThatIsNone) {
+  std::filesystem::create_directory(folder_.path() + "/authority");
+  EXPECT_NE(make(folder_.path(), "worker:0"), 0);
 }
 
 TEST_F(OwnCertificates, AreNotMadeForWhatIsNoTask) {

@@ -15,12 +15,26 @@ Launched command(std::vector<std::string> words) {
 }
 
 TEST(Commands, HaveHelpWithAnExample) {
-  for (const char* name : {"run", "join", "serve", "status", "doctor", "inspect", "completion"}) {
+  for (const char* name :
+       {"run", "join", "serve", "status", "doctor", "inspect", "credentials", "completion"}) {
     const Launched help = command({name, "--help"});
     EXPECT_EQ(help.code, 0) << help.output;
     EXPECT_TRUE(contains(help.output, std::string("  cohort ") + name)) << help.output;
     EXPECT_TRUE(contains(command({"--help"}).output, std::string("  cohort ") + name));
   }
+}
+
+TEST(Commands, SayWhatWasMeant) {
+  const Launched name = command({"statsu"});
+  EXPECT_EQ(name.code, 2);
+  EXPECT_TRUE(contains(name.output, "did you mean 'status'?")) << name.output;
+  const Launched option = command({"run", "--max-restart=3", "-n", "2", "/bin/true"});
+  EXPECT_EQ(option.code, 2);
+  EXPECT_TRUE(contains(option.output, "no option '--max-restart'; did you mean '--max-restarts'?"))
+      << option.output;
+  const Launched none = command({"status", "--zzz"});
+  EXPECT_EQ(none.code, 2);
+  EXPECT_TRUE(contains(none.output, "no option '--zzz'; see cohort status --help")) << none.output;
 }
 
 TEST(Completion, KnowsCommandsAndOptions) {
@@ -83,6 +97,20 @@ TEST(Status, FindsTheRunThatGoesOn) {
   EXPECT_TRUE(contains(output, "ps:0")) << output;
 }
 
+TEST(Status, FindsEveryRunThatGoesOn) {
+  const LaunchFolder folder;
+  const auto run = [] { return Process(run_words({"--workers", "1", "--ps", "1", TRAIN_TASK})); };
+  const Process first = run(), second = run();
+  const auto named = [](const Process& launcher) {
+    return "tasks of the run of process " + std::to_string(launcher.id());
+  };
+  std::string output;
+  EXPECT_TRUE(test::eventually([&] {
+    output = command({"status"}).output;
+    return contains(output, named(first)) && contains(output, named(second));
+  })) << output;
+}
+
 TEST(Doctor, DialsEveryPairOfTasks) {
   const LaunchFolder folder;
   const Launched run = launch({"-n", "3", COHORT_COMMAND, "doctor", "--timeout", "40"});
@@ -143,6 +171,22 @@ TEST(Inspect, SaysWhatIsInAFile) {
   EXPECT_TRUE(contains(events.output, "loss")) << events.output;
   const Launched missing = command({"inspect", folder.path() + "/nothing"});
   EXPECT_EQ(missing.code, 1);
+}
+
+TEST(Inspect, RecognisesGzippedRecordsAndSaysWhatItDoesNotKnow) {
+  const LaunchFolder folder;
+  Process writer({TRAIN_TASK, folder.path()});
+  ASSERT_EQ(writer.wait(), 0) << writer.output();
+  ASSERT_EQ(Process({"/bin/gzip", folder.path() + "/records"}).wait(), 0);
+  const Launched records = command({"inspect", folder.path() + "/records.gz"});
+  EXPECT_EQ(records.code, 0) << records.output;
+  EXPECT_TRUE(contains(records.output, "2 records")) << records.output;
+  std::ofstream(folder.path() + "/text") << "It was a dark and stormy night.\n";
+  const Launched text = command({"inspect", folder.path() + "/text"});
+  EXPECT_EQ(text.code, 2);
+  EXPECT_TRUE(contains(text.output, "/text' has an unknown format")) << text.output;
+  std::ofstream(folder.path() + "/empty").close();
+  EXPECT_TRUE(contains(command({"inspect", folder.path() + "/empty"}).output, "unknown format"));
 }
 
 // Of a training that was killed, the end is missing; what comes before is of interest.

@@ -35,6 +35,25 @@ TEST(Run, KeepsWhatATaskWritesInAFile) {
   EXPECT_TRUE(contains(text_of(folder.path() + "/mine/worker-0.log"), "variable 0\n"));
 }
 
+TEST(Run, RemovesFoldersOfRunsThatEndedLongAgo) {
+  namespace fs = std::filesystem;
+  const LaunchFolder folder;
+  ASSERT_EQ(launch({"-n", "1", DYING_TASK, "print", "RANK"}).code, 0);
+  ASSERT_EQ(launch({"-n", "1", DYING_TASK, "print", "RANK"}).code, 0);
+  const std::vector<std::string> logs = folder.files("worker-0.log");
+  ASSERT_EQ(logs.size(), 2U);
+  const fs::path old = fs::path(logs[0]).parent_path().parent_path();
+  const fs::path running = old.parent_path() / ("20200101-000000-" + std::to_string(getpid()));
+  fs::create_directory(running);
+  for (const fs::path& each : {old, running}) {
+    fs::last_write_time(each, fs::file_time_type::clock::now() - std::chrono::days(8));
+  }
+  ASSERT_EQ(launch({"-n", "1", DYING_TASK, "print", "RANK"}).code, 0);
+  EXPECT_FALSE(fs::exists(old));
+  EXPECT_TRUE(fs::exists(logs[1]));
+  EXPECT_TRUE(fs::exists(running));
+}
+
 TEST(Run, MakesCertificatesUnlessItIsToldNotTo) {
   const LaunchFolder folder;
   const std::string variable = "COHORT_CREDENTIALS";

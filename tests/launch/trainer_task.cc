@@ -1,4 +1,5 @@
-// A task that trains with a Trainer: trainer_task ps|workers FOLDER [JOB:INDEX@STEP].
+// A task that trains with a Trainer: trainer_task alone|ps|workers FOLDER [JOB:INDEX@STEP |
+// EPOCHS].
 //
 // The chief ends a task with SIGKILL behind that step, once in all lives of it. Numbers of
 // processes, backups and that it has happened are in the folder.
@@ -20,6 +21,7 @@ struct Plan {
   std::string folder;
   std::string victim;  // "worker:1"
   int64_t step = -1;
+  int epochs = 6;
 };
 
 Plan plan_from(int argc, char** argv) {
@@ -27,6 +29,10 @@ Plan plan_from(int argc, char** argv) {
   if (argc < 4) return plan;
   const std::string text = argv[3];
   const size_t at = text.find('@');
+  if (at == std::string::npos) {
+    plan.epochs = std::stoi(text);
+    return plan;
+  }
   plan.victim = text.substr(0, at);
   plan.step = std::stoll(text.substr(at + 1));
   return plan;
@@ -37,7 +43,8 @@ std::string process_file(const Plan& plan, const std::string& task) {
 }
 
 void note_process(const Plan& plan) {
-  std::ofstream(process_file(plan, std::getenv("COHORT_TASK"))) << getpid();
+  const char* const task = std::getenv("COHORT_TASK");
+  if (task != nullptr) std::ofstream(process_file(plan, task)) << getpid();
 }
 
 void kill_victim(const Plan& plan, Trainer& trainer) {
@@ -56,10 +63,20 @@ void train(const Plan& plan) {
   nn::Dense model(1, 1, {.kernel_initializer = nn::zeros()});
   optim::Sgd optimizer({.learning_rate = 0.05, .momentum = 0.5});
   Trainer trainer(model, nn::mean_squared_error, optimizer);
-  const auto kill = std::make_shared<LambdaCallback>(
-      LambdaCallbacks{.on_step_end = [&](Trainer& at, const Logs&) { kill_victim(plan, at); }});
-  const History history = trainer.fit(batches, {.epochs = 6,
-                                                .callbacks = {kill},
+  const auto speak = [](const char* word, Trainer& at) {
+    if (!at.is_chief()) return;
+    std::printf("%s %lld\n", word, static_cast<long long>(at.progress().step));
+    std::fflush(stdout);
+  };
+  const auto around = std::make_shared<LambdaCallback>(
+      LambdaCallbacks{.on_fit_begin = [&](Trainer& at) { speak("begins", at); },
+                      .on_step_end =
+                          [&](Trainer& at, const Logs&) {
+                            kill_victim(plan, at);
+                            if (at.progress().step == 9) speak("made", at);
+                          }});
+  const History history = trainer.fit(batches, {.epochs = plan.epochs,
+                                                .callbacks = {around},
                                                 .backup = plan.folder + "/backup",
                                                 .backup_steps = 4,
                                                 .progress = false});
@@ -78,6 +95,10 @@ int main(int argc, char** argv) {
   if (argc < 3) return 2;
   const Plan plan = plan_from(argc, argv);
   note_process(plan);
+  if (std::string(argv[1]) == "alone") {
+    train(plan);
+    return 0;
+  }
   if (std::string(argv[1]) == "workers") {
     MultiWorkerMirroredStrategy strategy;
     const auto scope = strategy.scope();

@@ -54,5 +54,53 @@ TEST_P(KilledServers, LoseNoStepAndRepeatNone) {
 INSTANTIATE_TEST_SUITE_P(EveryRole, KilledServers,
                          testing::Values("worker:1@9", "ps:0@9", "chief:0@9"));
 
+// The number after a text that the output contains; -1 without the text.
+int64_t number_after(const std::string& output, const std::string& text) {
+  const size_t at = output.find(text);
+  return at == std::string::npos ? -1 : std::stoll(output.substr(at + text.size()));
+}
+
+struct Tasks {
+  std::string name;
+  std::vector<std::string> words;  // of the command; none: a process without a launcher
+};
+
+class TrainingAskedToEnd : public testing::TestWithParam<std::tuple<Tasks, int>> {
+ protected:
+  std::vector<std::string> words(const std::string& epochs) const {
+    const Tasks& tasks = std::get<0>(GetParam());
+    std::vector<std::string> all = tasks.words;
+    all.insert(all.end(), {TRAINER_TASK, tasks.name, folder.path(), epochs});
+    return tasks.words.empty() ? all : run_words(all);
+  }
+  const LaunchFolder folder;
+};
+
+TEST_P(TrainingAskedToEnd, IsSavedAndGoesOnFromThere) {
+  const auto& [tasks, signal] = GetParam();
+  int64_t saved = -1;
+  {
+    Process run(words("1000000"));
+    ASSERT_TRUE(eventually([&] { return contains(run.output(), "made 9"); })) << run.output();
+    run.send(signal);
+    const int code = run.wait();
+    EXPECT_EQ(code, tasks.words.empty() ? -signal : 128 + signal) << run.output();
+    saved = number_after(run.output(), "asked to end: saved after step ");
+    EXPECT_GE(saved, 9) << run.output();
+  }
+  Process next(words("1"));  // fewer epochs than were made: it ends after its beginning
+  EXPECT_EQ(next.wait(), 0) << next.output();
+  EXPECT_EQ(number_after(next.output(), "begins "), saved) << next.output();
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Everywhere, TrainingAskedToEnd,
+    testing::Combine(testing::Values(Tasks{"alone", {}}, Tasks{"workers", {"-n", "2"}},
+                                     Tasks{"ps", {"--workers", "2", "--ps", "1", "--chief"}}),
+                     testing::Values(SIGINT, SIGTERM)),
+    [](const auto& each) {
+      return std::get<0>(each.param).name + (std::get<1>(each.param) == SIGINT ? "Int" : "Term");
+    });
+
 }  // namespace
 }  // namespace cohort::test

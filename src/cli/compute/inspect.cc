@@ -1,5 +1,4 @@
 #include <filesystem>
-#include <fstream>
 
 #include "base/raise.h"
 #include "cli/compute/compute.h"
@@ -30,11 +29,8 @@ std::string kind_of(const std::string& path) {
   if (is_event_file(name)) return "events";
   if (name.ends_with(".safetensors")) return "safetensors";
   if (name.ends_with(".manifest.json")) return "checkpoint";
-  std::ifstream file(path, std::ios::binary);
-  uint64_t length = 0;
-  file.read(reinterpret_cast<char*>(&length), sizeof length);
-  std::error_code unknown;
-  return file && length < fs::file_size(path, unknown) && !unknown ? "tfrecord" : "graph";
+  if (begins_as_tfrecord(path)) return "tfrecord";
+  return is_graph(path) ? "graph" : "unknown";
 }
 
 void inspect_as(const std::string& what, const std::string& path, const InspectOptions& options) {
@@ -43,6 +39,13 @@ void inspect_as(const std::string& what, const std::string& path, const InspectO
   if (what == "tfrecord") return inspect_tfrecord(path, options);
   if (what == "safetensors") return inspect_safetensors(path, options);
   if (what == "graph") return inspect_graph(path, options);
+  if (what == "unknown") {
+    internal::raise(Code::InvalidArgument,
+                    "[Inspect] '{}' has an unknown format: it is neither a checkpoint, an event "
+                    "file, a TFRecord file, a safetensors file nor a graph; --kind says what a "
+                    "damaged file is",
+                    path);
+  }
   internal::raise(Code::InvalidArgument,
                   "[Inspect] '{}' is no kind; those are checkpoint, events, tfrecord, safetensors "
                   "and graph",
@@ -55,6 +58,7 @@ void inspect(const std::string& kind, const std::string& path, const InspectOpti
   const std::string what = kind == "auto" ? kind_of(path) : kind;
   const Status status = capture_status([&] { inspect_as(what, path, options); });
   if (status.ok()) return;
+  if (what == "unknown") throw_if_error(status);
   const bool is_guess = what == "graph" || what == "tfrecord";  // by its bytes
   internal::raise(Code::DataLoss, "[Inspect] '{}' cannot be read as {}: {}{}", path, what,
                   status.message, kind == "auto" && is_guess ? "; --kind says what it is" : "");

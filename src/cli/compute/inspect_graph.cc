@@ -28,6 +28,11 @@ std::vector<std::pair<std::string, int>> sorted(const std::map<std::string, int>
 
 }  // namespace
 
+bool is_graph(const std::string& path) {
+  const std::string bytes = bytes_of(path);
+  return !bytes.empty() && capture_status([&] { (void)Graph::deserialize(bytes); }).ok();
+}
+
 void inspect_graph(const std::string& path, const InspectOptions& options) {
   const Graph graph = Graph::deserialize(bytes_of(path));
   if (options.dot) return fmt::print("{}", graph.to_dot());

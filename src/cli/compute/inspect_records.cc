@@ -30,6 +30,13 @@ std::string example_text(const std::string& record) {
 
 }  // namespace
 
+bool begins_as_tfrecord(const std::string& path) {
+  bool has_record = false;
+  const Status status = capture_status(
+      [&] { has_record = data::tfrecord(path).iterate().next_optional().has_value(); });
+  return status.ok() && has_record;
+}
+
 void inspect_tfrecord(const std::string& path, const InspectOptions&) {
   size_t count = 0, bytes = 0, shortest = SIZE_MAX, longest = 0;
   std::string first;
