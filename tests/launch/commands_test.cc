@@ -183,7 +183,7 @@ TEST(Inspect, RecognisesGzippedRecordsAndSaysWhatItDoesNotKnow) {
   EXPECT_TRUE(contains(records.output, "2 records")) << records.output;
   std::ofstream(folder.path() + "/text") << "It was a dark and stormy night.\n";
   const Launched text = command({"inspect", folder.path() + "/text"});
-  EXPECT_EQ(text.code, 2);
+  EXPECT_EQ(text.code, 1);
   EXPECT_TRUE(contains(text.output, "/text' has an unknown format")) << text.output;
   std::ofstream(folder.path() + "/empty").close();
   EXPECT_TRUE(contains(command({"inspect", folder.path() + "/empty"}).output, "unknown format"));

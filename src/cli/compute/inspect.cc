@@ -40,7 +40,7 @@ void inspect_as(const std::string& what, const std::string& path, const InspectO
   if (what == "safetensors") return inspect_safetensors(path, options);
   if (what == "graph") return inspect_graph(path, options);
   if (what == "unknown") {
-    internal::raise(Code::InvalidArgument,
+    internal::raise(Code::DataLoss,
                     "[Inspect] '{}' has an unknown format: it is neither a checkpoint, an event "
                     "file, a TFRecord file, a safetensors file nor a graph; --kind says what a "
                     "damaged file is",
