@@ -115,9 +115,7 @@ void CollectiveGroup::start(std::function<void(uint64_t)> work) {
 
 void CollectiveGroup::refuse(const std::string& why) {
   refused_ = order_.peek();
-  Message told = message(Kind::Refused);
-  MessageWriter(told).number(refused_).text(why);
-  tell_all(told);
+  tell_refusal({.other = rank_, .number = refused_, .why = why});
 }
 
 uint64_t CollectiveGroup::count_subgroup(const std::vector<int>& ranks) {
@@ -293,8 +291,9 @@ void CollectiveGroup::dispatch(int from, Message message) {
     case Kind::Answer:
       return pass_answer_on(reader);
     case Kind::Refused: {
+      const int who = static_cast<int>(reader.number(static_cast<uint64_t>(size() - 1)));
       const uint64_t number = reader.number();
-      return log_.refused({.other = from, .number = number, .why = std::string(reader.text())});
+      return log_.refused({.other = who, .number = number, .why = std::string(reader.text())});
     }
   }
 }

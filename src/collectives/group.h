@@ -150,6 +150,7 @@ class CollectiveGroup : public Links::Receiver,
   [[noreturn]] void throw_left(int rank, uint64_t calls) const;
   void tell_all(const Message& message, int except = -1);
   void tell_failure(const Status& why);
+  void tell_refusal(const CallLog::Refusal& refusal);
   // Reads what a member whose connection has ended said before: why the group is closed, perhaps.
   void hear_out(int member, uint64_t call);
   void run_checked(Call& call, const std::function<void()>& body);

@@ -61,6 +61,15 @@ void CollectiveGroup::tell_failure(const Status& why) {
   tell_all(told);
 }
 
+void CollectiveGroup::tell_refusal(const CallLog::Refusal& refusal) {
+  Message told = message(Kind::Refused);
+  MessageWriter(told)
+      .number(static_cast<uint64_t>(refusal.other))
+      .number(refusal.number)
+      .text(refusal.why);
+  tell_all(told);
+}
+
 void CollectiveGroup::lost(int member, const Status& why) {
   const int rank = rank_of(member);
   if (rank == size()) return;
@@ -82,6 +91,8 @@ void CollectiveGroup::member_left(int rank, uint64_t calls) {
     if (!left_.emplace(rank, calls).second) return;
     over_from_.store(std::min(over_from_.load(), calls), std::memory_order_release);
   }
+  // A member that hears of the leaving from this one may not have read the refusal yet.
+  if (const auto refusal = log_.refusal_of(rank)) tell_refusal(*refusal);
   Message told = message(Kind::Left);
   MessageWriter(told).number(static_cast<uint64_t>(rank)).number(calls);
   tell_all(told);
