@@ -38,7 +38,7 @@ TaskId parse_task(const std::string& text) {
                           "abcdefghijklmnopqrstuvwxyz"
                           "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == std::string::npos;
   if (!is_name || !index) {
-    internal::raise(Code::InvalidArgument, "[Credentials] '{}' is no task; write it as worker:0",
+    internal::raise(Code::InvalidArgument, "[Credentials] '{}' is not a task; write it as worker:0",
                     internal::excerpt(text));
   }
   return {.job = job, .index = *index};

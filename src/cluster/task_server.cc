@@ -206,7 +206,7 @@ Answer TaskServer::answer_to(const Link::Pointer& from, const Message& message) 
       worker_->clear(read_texts_request(message));
       return {};
     case MessageKind::Shutdown:
-      return {};  // receive_request stops the server once that is told
+      return {};  // receive_request stops the server after the answer
     default:
       raise(Code::Unimplemented, "[Server] it does not know such a request");
   }

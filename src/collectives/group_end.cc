@@ -91,7 +91,7 @@ void CollectiveGroup::member_left(int rank, uint64_t calls) {
     if (!left_.emplace(rank, calls).second) return;
     over_from_.store(std::min(over_from_.load(), calls), std::memory_order_release);
   }
-  // A member that hears of the leaving from this one may not have read the refusal yet.
+  // This message may reach a member before the refusal that the leaving member sent itself.
   if (const auto refusal = log_.refusal_of(rank)) tell_refusal(*refusal);
   Message told = message(Kind::Left);
   MessageWriter(told).number(static_cast<uint64_t>(rank)).number(calls);

@@ -185,7 +185,7 @@ std::shared_ptr<RemoteResult> ClusterCoordinatorState::schedule(
 
 void ClusterCoordinatorState::shut_down() {
   stop({.code = Code::Cancelled, .message = "[Coordinator] the cluster was shut down"});
-  // While their servers are there to hear of it.
+  // Sessions end before their servers do: a server that is gone causes warnings.
   for (const auto& channel : channels()) channel->drop(channel->generation(), false);
   extended_.servers().close_sessions();
   const ClusterSpec& cluster = extended_.cluster();

@@ -25,7 +25,7 @@ class RunAuthority {
   // With a new secret.
   RunAuthority() : RunAuthority(new_secret()) {}
   // Its own certificate is valid for `valid_to_seconds` from now on. InvalidArgument for a text
-  // that is no secret of an authority.
+  // that is not the secret of an authority.
   explicit RunAuthority(std::string secret, long valid_to_seconds = kMonth);
 
   const std::string& secret() const { return secret_; }  // 64 letters and digits
