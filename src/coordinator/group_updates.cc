@@ -78,7 +78,8 @@ GroupUpdates::Gathered& GroupUpdates::find_or_make(const Gradients& gradients,
   }
   const std::lock_guard lock(mutex_);
   std::unique_ptr<Gathered>& entry = all_[key];
-  if (entry) return *entry;
+  if (entry && entry->settings.are_current()) return *entry;
+  if (entry) outdated_.push_back(std::move(entry));
   auto made = std::make_unique<Gathered>(
       Gathered{.update = {.name = fmt::format("group_update_{}", made_++),
                           .home = DeviceName::parse(variables[0].device())},
@@ -90,6 +91,7 @@ GroupUpdates::Gathered& GroupUpdates::find_or_make(const Gradients& gradients,
     made->handles[i] = make_resource(std::make_shared<RemoteAccumulator>(
         made->update, i, variables[i], gradients[i].is_sparse()));
   }
+  const SettingsScope noting;
   made->update.function = trace(made->update.name, {}, [&](std::span<const Tensor>) {
     Gradients means;
     for (const Tensor& handle : made->handles) {
@@ -97,6 +99,7 @@ GroupUpdates::Gathered& GroupUpdates::find_or_make(const Gradients& gradients,
     }
     return std::vector<Tensor>{update(means)};
   });
+  made->settings = noting.used();
   entry = std::move(made);
   return *entry;
 }
@@ -104,6 +107,7 @@ GroupUpdates::Gathered& GroupUpdates::find_or_make(const Gradients& gradients,
 Tensor GroupUpdates::add(const Gradients& gradients, const std::vector<Variable>& variables,
                          const Variable& count, const Update& update) {
   const Gathered& gathered = find_or_make(gradients, variables, count, update);
+  SettingsScope::note(gathered.settings);
   std::vector<Tensor> added;
   for (size_t i = 0; i < gradients.size(); ++i) {
     if (gradients[i].defined()) added.push_back(add_gradient(gathered.handles[i], gradients[i]));

@@ -7,6 +7,7 @@
 #include "cohort/device.h"
 #include "cohort/gradient.h"
 #include "graph/function_graph.h"
+#include "graph/traced_settings.h"
 #include "tensor/body.h"
 
 namespace cohort::internal {
@@ -64,6 +65,7 @@ class GroupUpdates {
     std::vector<Tensor> handles;      // of accumulators; undefined for variables without gradient
     std::vector<Variable> variables;  // keep the key's, as the next
     Variable count;
+    UsedSettings settings = {};
   };
   using Key = std::vector<std::pair<const void*, int>>;
 
@@ -71,7 +73,9 @@ class GroupUpdates {
                          const Variable& count, const Update& update);
 
   Mutex mutex_;
-  std::map<Key, std::unique_ptr<Gathered>> all_;  // guarded by mutex_, as the next
+  std::map<Key, std::unique_ptr<Gathered>> all_;  // guarded by mutex_, as all below
+  // With a learning rate of before. Functions that were traced then may still run.
+  std::vector<std::unique_ptr<Gathered>> outdated_;
   int made_ = 0;
 };
 

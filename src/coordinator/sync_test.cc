@@ -119,6 +119,20 @@ TEST(SyncTraining, MakesAnUpdateOnceThoughAskedTwice) {
   EXPECT_EQ(here.updates(), 1);
 }
 
+TEST(SyncTraining, UsesALearningRateThatWasSetBetweenUpdates) {
+  SyncCluster here(1, 2);
+  float expected = 10;
+  for (const float rate : {0.5f, 0.25f, 1.f}) {
+    here.optimizer.set_learning_rate(rate);
+    for (int i = 0; i < 2; ++i) {
+      for (const float gradient : {2.f, 4.f}) here.push(gradient);
+      here.coordinator.join();
+      expected -= 3 * rate;
+      EXPECT_EQ(here.value(), expected);
+    }
+  }
+}
+
 TEST(SyncTraining, BeginsTheGroupAgainWhenAParameterServerIsRestored) {
   test::CoordinatedCluster here(1, 2, {.sync = true});
   Variable v = here.strategy.create([] { return Variable(10.f); });

@@ -292,5 +292,36 @@ TEST_F(Traced, TrainingGivesTheEagerResults) {
   }
 }
 
+// A learning rate is a constant of a trace.
+TEST_F(Traced, StepsUseALearningRateThatWasSetAfterTheyWereTraced) {
+  const auto scope = strategy_.scope();
+  const Variable v(10.f);
+  optim::Sgd optimizer({.learning_rate = 1.0});
+  int traced = 0;
+  const auto update = [&] {
+    ++traced;
+    optimizer.apply_gradients({Gradient(Tensor(1.f))}, {v});
+    return optimizer.learning_rate();
+  };
+  const auto inner = function(update);
+  const auto inside = [&] { return strategy_.run(inner); };
+  const auto around = function([&] { return strategy_.run(update); });
+  const auto nested = function([&] { return strategy_.run(inner); });
+  float expected = 10;
+  for (const float rate : {1.f, 0.25f, 0.5f}) {
+    optimizer.set_learning_rate(rate);
+    traced = 0;
+    for (int i = 0; i < 2; ++i) {
+      EXPECT_EQ(strategy_.local_results(inside())[1].to<float>(), rate);
+      EXPECT_EQ(strategy_.local_results(around())[1].to<float>(), rate);
+      EXPECT_EQ(strategy_.local_results(nested())[1].to<float>(), rate);
+      expected -= 3 * 2 * rate;
+      EXPECT_EQ(v.read_value().to<float>(), expected);
+    }
+    EXPECT_LE(traced, 6);  // once for each form and replica, not in each step
+  }
+  EXPECT_EQ(around.num_traces(), 1u) << "traces with a rate of before are dropped";
+}
+
 }  // namespace
 }  // namespace cohort

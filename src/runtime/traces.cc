@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "base/log.h"
 #include "cohort/error.h"
@@ -53,11 +54,13 @@ Trace::Trace(const std::string& name, std::vector<Spec> arguments, const Device&
              const TracedBody& body)
     : arguments_(std::move(arguments)), home_(home) {
   const RecordingPause pause;  // what is traced is recorded when it is called, not now
+  const SettingsScope noting;
   function_ = trace(name, arguments_, [&](std::span<const Tensor> symbols) {
     TracedResults traced = body(symbols);
     structure_ = std::move(traced.structure);
     return std::move(traced.tensors);
   });
+  settings_ = noting.used();
 }
 
 const CompiledRun* Trace::parts() const {
@@ -81,8 +84,31 @@ std::shared_ptr<const Trace> Traces::find_or_make(std::span<const Tensor> argume
   for (const Tensor& argument : arguments) specs.push_back({argument.dtype(), argument.shape()});
   const std::lock_guard lock(mutex_);
   if (untraceable_) return nullptr;
+  const std::shared_ptr<const Trace> found = find_or_add(specs, home, body);
+  if (found != nullptr) SettingsScope::note(found->settings());
+  return found;
+}
+
+void Traces::drop_outdated() {
+  const auto is_outdated = [](const std::shared_ptr<const Trace>& trace) {
+    return !trace->settings().are_current();
+  };
+  std::set<const Trace*> dropped;
+  std::erase_if(traces_, [&](const auto& entry) {
+    if (!is_outdated(entry.second)) return false;
+    dropped.insert(entry.second.get());
+    return true;
+  });
+  std::erase_if(relaxed_, is_outdated);
+  made_ -= dropped.size();
+}
+
+std::shared_ptr<const Trace> Traces::find_or_add(const std::vector<Spec>& specs, const Device& home,
+                                                 const TracedBody& body) {
   const std::string key = key_of(specs);
-  if (const auto found = traces_.find(key); found != traces_.end()) return found->second;
+  const auto found = traces_.find(key);
+  if (found != traces_.end() && found->second->settings().are_current()) return found->second;
+  drop_outdated();
   for (const auto& relaxed : relaxed_) {
     if (fits(relaxed->arguments(), specs)) return traces_[key] = relaxed;
   }

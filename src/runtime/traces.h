@@ -6,6 +6,7 @@
 
 #include "cohort/function.h"
 #include "graph/function_graph.h"
+#include "graph/traced_settings.h"
 #include "runtime/compiled_run.h"
 #include "tensor/devices.h"
 
@@ -22,10 +23,13 @@ class Trace {
   const std::shared_ptr<const void>& structure() const { return structure_; }
   // The body by devices; null when it runs on the caller's alone. Made when first asked for.
   const CompiledRun* parts() const;
+  // Of objects that the code used.
+  const UsedSettings& settings() const { return settings_; }
 
  private:
   const std::vector<Spec> arguments_;
   const Device& home_;
+  UsedSettings settings_;
   std::shared_ptr<const void> structure_;
   std::shared_ptr<const GraphFunction> function_;
   mutable std::once_flag compile_once_;
@@ -47,6 +51,10 @@ class Traces {
   static constexpr size_t kTracesBeforeRelaxing = 3;
 
   // The mutex is held by the callers of these.
+  std::shared_ptr<const Trace> find_or_add(const std::vector<Spec>& specs, const Device& home,
+                                           const TracedBody& body);
+  // Traces that have an old setting inside are never called again.
+  void drop_outdated();
   std::shared_ptr<const Trace> add(const std::vector<Spec>& specs, const Device& home,
                                    const TracedBody& body);
   // A trace for any first size, unless the code needs to know it.

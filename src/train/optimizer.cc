@@ -9,6 +9,7 @@
 #include "cohort/graph.h"
 #include "cohort/graph_variable.h"
 #include "cohort/ops.h"
+#include "graph/traced_settings.h"
 #include "ops/dispatch.h"
 #include "ops/variable_ops.h"
 #include "train/graph_variable.h"
@@ -27,7 +28,7 @@ using cohort::internal::VariableImpl;
 // Replicas of a strategy use one state at the same time.
 struct OptimizerState {
   LearningRate rate;
-  int64_t rate_changes = 0;
+  cohort::internal::TracedSetting rate_setting = {};
   Clipping clipping;
   Rule rule;
   Variable iterations;
@@ -116,6 +117,7 @@ Tensor OptimizerState::take_awaited(const Variable& variable, const std::string&
 }
 
 Tensor OptimizerState::rate_now() const {
+  rate_setting.use();
   const Tensor now = rate.at(iterations);
   if (is_floating(now.dtype()) && now.shape().is_compatible_with({})) return now;
   raise(Code::InvalidArgument,
@@ -192,10 +194,6 @@ bool OptimizerAccess::has_slot(const Optimizer& optimizer, std::string_view name
                      [&](const SlotSpec& spec) { return spec.name == name; });
 }
 
-int64_t OptimizerAccess::rate_changes(const Optimizer& optimizer) {
-  return optimizer.state_->rate_changes;
-}
-
 void OptimizerAccess::await(Optimizer& optimizer, const Variable& variable, const std::string& slot,
                             Tensor value) {
   const std::lock_guard lock(optimizer.state_->mutex);
@@ -208,7 +206,6 @@ using internal::raise;
 
 Optimizer::Optimizer(LearningRate rate, Clipping clipping, internal::Rule rule)
     : state_(new internal::OptimizerState{.rate = std::move(rate),
-                                          .rate_changes = 0,
                                           .clipping = internal::checked(clipping),
                                           .rule = std::move(rule),
                                           .iterations = cohort::internal::make_update_count()}) {}
@@ -263,7 +260,7 @@ Variable Optimizer::iterations() const { return state_->iterations; }
 Tensor Optimizer::learning_rate() const { return state_->rate_now(); }
 void Optimizer::set_learning_rate(LearningRate rate) {
   state_->rate = std::move(rate);
-  ++state_->rate_changes;
+  state_->rate_setting.changed();
 }
 
 Variable Optimizer::slot(const Variable& variable, const std::string& name) const {

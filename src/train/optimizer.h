@@ -34,8 +34,6 @@ struct OptimizerAccess {
   static std::vector<Slot> slots(const Optimizer& optimizer);
   // Whether its variables will have a slot of that name.
   static bool has_slot(const Optimizer& optimizer, std::string_view name);
-  // How often the learning rate was set since it was made: what was traced before has an older one.
-  static int64_t rate_changes(const Optimizer& optimizer);
   // What a slot that does not exist yet begins with.
   static void await(Optimizer& optimizer, const Variable& variable, const std::string& slot,
                     Tensor value);

@@ -71,16 +71,15 @@ class CoordinatedRunner : public StepRunner {
       : trainer_(trainer),
         coordinator_(trainer.strategy,
                      {.restore = [restoring = restoring_] { restoring->restore(); }}),
-        train_(function(TracedStep([&](const DistributedElement& batch, int64_t examples, int64_t) {
+        train_(function(TracedStep([&](const DistributedElement& batch, int64_t examples) {
                           return trainer_.train_step(batch, examples, nullptr);
                         }),
                         {.name = "train_step"})),
-        evaluate_(
-            function(TracedStep([&](const DistributedElement& batch, int64_t examples, int64_t) {
-                       return trainer_.evaluate_step(batch, examples);
-                     }),
-                     {.name = "evaluate_step"})),
-        predict_(function(TracedStep([&](const DistributedElement& batch, int64_t, int64_t) {
+        evaluate_(function(TracedStep([&](const DistributedElement& batch, int64_t examples) {
+                             return trainer_.evaluate_step(batch, examples);
+                           }),
+                           {.name = "evaluate_step"})),
+        predict_(function(TracedStep([&](const DistributedElement& batch, int64_t) {
                             return trainer_.outputs(batch);
                           }),
                           {.name = "predict"})) {}
@@ -93,9 +92,7 @@ class CoordinatedRunner : public StepRunner {
   }
 
   Outcome train(const DistributedElement& batch, int64_t examples, StepTimes& times) override {
-    // Traced anew when the learning rate was set: it is part of the trace.
-    const int64_t rate = optim::internal::OptimizerAccess::rate_changes(trainer_.optimizer);
-    return [wait = begin(train_, batch, examples, rate), &times] {
+    return [wait = begin(train_, batch, examples), &times] {
       Stopwatch clock;
       const Tensor loss = wait();
       times.compute += clock.lap();
@@ -103,9 +100,9 @@ class CoordinatedRunner : public StepRunner {
     };
   }
   Outcome evaluate(const DistributedElement& batch, int64_t examples) override {
-    return begin(evaluate_, batch, examples, 0);
+    return begin(evaluate_, batch, examples);
   }
-  Outcome predict(const DistributedElement& batch) override { return begin(predict_, batch, 0, 0); }
+  Outcome predict(const DistributedElement& batch) override { return begin(predict_, batch, 0); }
 
   void end_steps() override {
     // What those throw has been thrown already, or is of no interest any more.
@@ -132,12 +129,12 @@ class CoordinatedRunner : public StepRunner {
   }
 
  private:
-  // The numbers are part of the trace.
-  using TracedStep = std::function<Tensor(const DistributedElement&, int64_t, int64_t)>;
+  // The number of examples is part of the trace.
+  using TracedStep = std::function<Tensor(const DistributedElement&, int64_t)>;
 
-  Outcome begin(const Function<TracedStep>& step, const DistributedElement& batch, int64_t examples,
-                int64_t version) {
-    return [this, result = coordinator_.schedule(step, batch, examples, version)] {
+  Outcome begin(const Function<TracedStep>& step, const DistributedElement& batch,
+                int64_t examples) {
+    return [this, result = coordinator_.schedule(step, batch, examples)] {
       while (!result.result()->is_ready_within(kLookForErrors)) coordinator_.done();
       const Status status = result.result()->error();
       if (!status.ok()) coordinator_.join();  // the first error is the one that counts

@@ -1,0 +1,38 @@
+#include "graph/traced_settings.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace cohort::internal {
+
+void UsedSettings::add(Version version) {
+  const uint64_t seen = version->load();
+  uses_.push_back({std::move(version), seen});
+}
+
+void UsedSettings::add(const UsedSettings& others) {
+  uses_.insert(uses_.end(), others.uses_.begin(), others.uses_.end());
+}
+
+bool UsedSettings::are_current() const {
+  return std::ranges::all_of(uses_, [](const Use& use) { return use.version->load() == use.seen; });
+}
+
+void TracedSetting::use() const {
+  if (UsedSettings* const noting = SettingsScope::innermost()) noting->add(version_);
+}
+
+UsedSettings*& SettingsScope::innermost() {
+  thread_local UsedSettings* settings = nullptr;
+  return settings;
+}
+
+SettingsScope::SettingsScope() : outer_(std::exchange(innermost(), &used_)) {}
+
+SettingsScope::~SettingsScope() { innermost() = outer_; }
+
+void SettingsScope::note(const UsedSettings& settings) {
+  if (UsedSettings* const noting = innermost()) noting->add(settings);
+}
+
+}  // namespace cohort::internal

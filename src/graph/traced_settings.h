@@ -1,0 +1,59 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace cohort::internal {
+
+// Settings that a trace used, such as a learning rate, and which version of each it saw.
+class UsedSettings {
+ public:
+  using Version = std::shared_ptr<const std::atomic<uint64_t>>;
+  void add(Version version);
+  void add(const UsedSettings& others);
+  // False once one of the settings has changed: the trace has an old value inside.
+  bool are_current() const;
+
+ private:
+  struct Use {
+    Version version;
+    uint64_t seen;
+  };
+  std::vector<Use> uses_;
+};
+
+// A setting of an object that code under a trace turns into a constant. Whoever reads the setting
+// calls use(), and whoever changes it changed(): then the functions that used it are traced anew.
+class TracedSetting {
+ public:
+  void use() const;
+  void changed() { version_->fetch_add(1); }
+
+ private:
+  std::shared_ptr<std::atomic<uint64_t>> version_ = std::make_shared<std::atomic<uint64_t>>(0);
+};
+
+// While it lives, notes the settings that this thread uses.
+class [[nodiscard]] SettingsScope {
+ public:
+  SettingsScope();
+  ~SettingsScope();
+  SettingsScope(const SettingsScope&) = delete;
+  SettingsScope& operator=(const SettingsScope&) = delete;
+
+  const UsedSettings& used() const { return used_; }
+  // This thread calls a trace that used these settings: what is being traced around the call has
+  // them inside, too.
+  static void note(const UsedSettings& settings);
+
+ private:
+  friend class TracedSetting;
+  static UsedSettings*& innermost();
+
+  UsedSettings used_;
+  UsedSettings* const outer_;
+};
+
+}  // namespace cohort::internal
