@@ -26,8 +26,9 @@ Timers::Key Timers::at(Deadline time, std::function<void()> call) {
 }
 
 void Timers::forget(const Key& key) {
+  decltype(calls_)::node_type forgotten;  // let go of after the lock: it may hold the last link
   const std::lock_guard lock(mutex_);
-  calls_.erase(key);
+  forgotten = calls_.extract(key);
 }
 
 void Timers::work(const std::stop_token& stop) {
@@ -39,10 +40,11 @@ void Timers::work(const std::stop_token& stop) {
                std::chrono::steady_clock::now() < due) {
       changed_.wait_until(lock, due);
     } else {
-      const std::function<void()> call = std::move(calls_.begin()->second);
+      std::function<void()> call = std::move(calls_.begin()->second);
       calls_.erase(calls_.begin());
       lock.unlock();
       (void)capture_status(call);
+      call = nullptr;  // before the lock: it may hold the last link
       lock.lock();
     }
   }

@@ -2,12 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <future>
 #include <set>
 
 #include "support/expect_error.h"
 #include "support/members.h"
-#include "transport/in_process.h"
 
 // What happens when members do not do the same, or do not do anything any more.
 
@@ -268,67 +266,6 @@ TEST(GroupMeeting, NamesWhoDoesNotCome) {
     internal::make_communicator(meetings[1], {.meeting_time = milliseconds(50)});
   };
   EXPECT_ERROR(Code::Unavailable, "rank 0 (task 0) did not come", meet());
-}
-
-// Holds back the next message, once told to, until it is opened.
-class HeldConnection : public internal::Connection {
- public:
-  struct Gate {
-    std::atomic<bool> closed = false;
-    std::promise<void> reached, opened;
-  };
-  HeldConnection(std::shared_ptr<internal::Connection> inner, Gate& gate)
-      : inner_(std::move(inner)), gate_(gate) {}
-
-  void start(Events events) override { inner_->start(std::move(events)); }
-  void send(internal::Message message) override {
-    if (gate_.closed.exchange(false)) {
-      gate_.reached.set_value();
-      gate_.opened.get_future().wait();
-    }
-    inner_->send(std::move(message));
-  }
-  void post(internal::Message message) override { send(std::move(message)); }
-  bool deliver_until(const std::function<bool()>& done, internal::Deadline deadline) override {
-    return inner_->deliver_until(done, deadline);
-  }
-  void wake() override { inner_->wake(); }
-  void close(const Status& why) override { inner_->close(why); }
-  const internal::Peer& peer() const override { return inner_->peer(); }
-  std::string_view kind() const override { return inner_->kind(); }
-  internal::Traffic traffic() const override { return inner_->traffic(); }
-
- private:
-  const std::shared_ptr<internal::Connection> inner_;
-  Gate& gate_;
-};
-
-// The thread that found the loss is slow to tell it, and the member's program ends meanwhile.
-TEST(GroupEnd, NamesTheLostMemberAndNotOneThatLeavesAfterwards) {
-  const std::vector<internal::Peer> peers{
-      {.name = "task 0"}, {.name = "task 1"}, {.name = "task 2"}};
-  std::array<std::vector<std::shared_ptr<internal::Connection>>, 3> ends;
-  for (auto& end : ends) end.resize(3);
-  for (size_t a = 0; a < 3; ++a) {
-    for (size_t b = a + 1; b < 3; ++b) {
-      std::tie(ends[a][b], ends[b][a]) = internal::connect_in_process(peers[a], peers[b]);
-    }
-  }
-  HeldConnection::Gate gate;
-  ends[0][1] = std::make_shared<HeldConnection>(ends[0][1], gate);
-  const std::shared_ptr<internal::Connection> lost = ends[2][0];
-  std::vector<std::shared_ptr<internal::Rendezvous>> meetings;
-  for (int rank = 0; rank < 3; ++rank) {
-    meetings.push_back(internal::make_mesh(rank, peers, ends[static_cast<size_t>(rank)]));
-  }
-  std::vector<Communicator> group = make_group(meetings, {});
-  gate.closed = true;
-  lost->close({.code = Code::Unavailable, .message = "killed"});
-  gate.reached.get_future().wait();
-  group[0] = {};
-  const Status status = error_of([&] { group[1].barrier(); });
-  gate.opened.set_value();
-  EXPECT_EQ(status.origin, "task 2") << status.to_string();
 }
 
 TEST(TwoLevelGroup, ClosesOnAllLevels) {

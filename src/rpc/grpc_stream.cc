@@ -281,7 +281,6 @@ void GrpcStream::on_closing_limit() {
 }
 
 void GrpcStream::close(const Status& why) {
-  check_no_mutex_held("closes");
   Lock lock(mutex_);
   if (end_to_reader_) return;
   incoming_.clear();

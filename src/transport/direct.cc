@@ -137,7 +137,6 @@ void DirectEnd::end(Status why, bool discard) {
 }
 
 void DirectEnd::close(const Status& why) {
-  check_no_mutex_held("closes");
   const std::shared_ptr<DirectEnd> other = other_.lock();
   if (other) other->end(closed_by_peer(why, self_), false);
   end(closed_here(why, peer_), true);
