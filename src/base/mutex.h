@@ -12,8 +12,9 @@ namespace cohort::internal {
 //
 // Guard data with a Mutex, and wait with std::condition_variable_any. Where one thread at a time
 // does work that sends or waits, such as connecting to a task, let it take a Turn. Connections call
-// check_no_mutex_held(), which ends a program that breaks the rule. The check is part of builds for
-// development and tests, and not of Release builds, see src/base/CMakeLists.txt.
+// check_no_mutex_held() when they send, read or open, which ends a program that breaks the rule.
+// Closing is not checked: a connection closes where its last holder lets it go. The check is part
+// of builds for development and tests, and not of Release builds, see src/base/CMakeLists.txt.
 
 inline constinit thread_local int num_mutexes_held = 0;  // by this thread
 
