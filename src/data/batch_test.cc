@@ -39,7 +39,7 @@ TEST(PaddedBatch, PadsToTheLargest) {
 TEST(Unbatch, ReversesBatch) {
   EXPECT_EQ(numbers(range(5).batch(2).unbatch()), (Numbers{0, 1, 2, 3, 4}));
   EXPECT_EQ(rows(range(8).batch(4).unbatch().batch(3)), (Rows{{0, 1, 2}, {3, 4, 5}, {6, 7}}));
-  EXPECT_ERROR(Code::InvalidArgument, "call batch() before", numbers(range(2).unbatch()));
+  EXPECT_ERROR(Code::InvalidArgument, "[Unbatch] needs batches", range(2).unbatch());
 }
 
 TEST(Rebatch, CutsTheStreamByACyclicList) {
@@ -64,7 +64,8 @@ TEST(SplitBatches, CutsEachBatchByItself) {
   EXPECT_EQ(rows(range(6).batch(3).split_batches(4)), (Rows{{0}, {1}, {2}, {}, {3}, {4}, {5}, {}}));
   EXPECT_EQ(rows(range(5).batch(3).repeat(2).split_batches(2)),
             (Rows{{0, 1}, {2}, {3}, {4}, {0, 1}, {2}, {3}, {4}}));
-  EXPECT_ERROR(Code::InvalidArgument, "call batch() before", rows(range(2).split_batches(2)));
+  EXPECT_ERROR(Code::InvalidArgument, "call batch() before", range(2).split_batches(2));
+  EXPECT_ERROR(Code::InvalidArgument, "call batch() before", range(2).rebatch({2}));
 }
 
 TEST(Bucket, GroupsByLength) {

@@ -42,6 +42,7 @@ class RebatchNode : public NodeOf<RebatchNode> {
     if (std::ranges::all_of(sizes, [](int64_t size) { return size == 0; })) {
       raise(Code::InvalidArgument, "[Rebatch] all sizes are 0");
     }
+    check_has_rows("Rebatch", input().spec());
   }
   void fields(Fields& fields) override {
     fields.field("sizes", sizes);

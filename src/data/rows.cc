@@ -209,17 +209,29 @@ Element join_batches(std::string_view stage, std::span<const Element> batches) {
   return ElementAccess::make(structure, std::move(joined));
 }
 
+namespace {
+
+[[noreturn]] void raise_scalar(std::string_view stage) {
+  raise(Code::InvalidArgument,
+        "[{}] needs batches, but a part of the element is a scalar; call batch() before", stage);
+}
+
+}  // namespace
+
+void check_has_rows(std::string_view stage, const std::optional<ElementSpec>& batches) {
+  if (!batches) return;
+  for (const TensorSpec& tensor : batches->tensors()) {
+    if (tensor.shape.has_rank() && tensor.shape.rank() == 0) raise_scalar(stage);
+  }
+}
+
 int64_t batch_rows(std::string_view stage, const Element& batch) {
   const auto& tensors = tensors_of(batch);
   if (tensors.empty()) {
     raise(Code::InvalidArgument, "[{}] the element has no tensors, so it is not a batch", stage);
   }
   for (const Tensor& tensor : tensors) {
-    if (tensor.rank() == 0) {
-      raise(Code::InvalidArgument,
-            "[{}] needs batches, but a part of the element is a scalar; call batch() before",
-            stage);
-    }
+    if (tensor.rank() == 0) raise_scalar(stage);
     if (tensor.shape()[0] != tensors[0].shape()[0]) {
       raise(Code::InvalidArgument,
             "[{}] the parts of a batch have different first dimensions: shapes {} and {}", stage,

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -38,6 +39,8 @@ Element join_batches(std::string_view stage, std::span<const Element> batches);
 // The common size of the first dimension of an element's tensors. Throws InvalidArgument for
 // scalars and for sizes that differ.
 int64_t batch_rows(std::string_view stage, const Element& batch);
+// Throws InvalidArgument when it is known of the elements that one of their tensors is a scalar.
+void check_has_rows(std::string_view stage, const std::optional<ElementSpec>& batches);
 Element batch_slice(const Element& batch, int64_t begin, int64_t end);
 
 }  // namespace cohort::data::internal

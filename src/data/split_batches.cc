@@ -30,7 +30,10 @@ class SplitNode : public NodeOf<SplitNode> {
     }
     return ElementSpec(*before, std::move(tensors));
   }
-  void check() const override { check_at_least("SplitBatches", "number of parts", parts, 1); }
+  void check() const override {
+    check_at_least("SplitBatches", "number of parts", parts, 1);
+    check_has_rows("SplitBatches", input().spec());
+  }
   void fields(Fields& fields) override { fields.field("parts", parts); }
   std::string details() const override { return fmt::format("({})", parts); }
 

@@ -21,6 +21,7 @@ class UnbatchNode : public NodeOf<UnbatchNode> {
     return batches * shape[0];
   }
   std::optional<ElementSpec> spec() const override { return unbatched(input().spec()); }
+  void check() const override { check_has_rows("Unbatch", input().spec()); }
   void fields(Fields&) override {}
 };
 

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <deque>
 
 #include "data/stage.h"
@@ -5,6 +6,10 @@
 namespace cohort::data {
 namespace internal {
 namespace {
+
+// A window is in memory as a whole, with what lies between its elements. More than this many
+// elements of 64 bytes and more do not fit into any machine.
+constexpr int64_t kMaxSpan = int64_t{1} << 30;
 
 class WindowNode : public NodeOf<WindowNode> {
  public:
@@ -14,18 +19,20 @@ class WindowNode : public NodeOf<WindowNode> {
   int64_t cardinality() const override {
     const int64_t all = input().cardinality();
     if (all < 0) return all;
-    const int64_t span = (size - 1) * stride + 1;
-    if (!drop_remainder) return (all + shift - 1) / shift;
-    return all < span ? 0 : (all - span) / shift + 1;
+    if (!drop_remainder) return all / shift + (all % shift != 0 ? 1 : 0);
+    return all < span() ? 0 : (all - span()) / shift + 1;
   }
+  // From the first element of a window to its last.
+  int64_t span() const { return (size - 1) * stride + 1; }
   void check() const override {
     check_at_least("Window", "size", size, 1);
     check_at_least("Window", "shift", shift, 1);
     check_at_least("Window", "stride", stride, 1);
-    int64_t span = 0;
-    if (__builtin_mul_overflow(size, stride, &span)) {
+    int64_t unused = 0;
+    if (__builtin_mul_overflow(size, stride, &unused)) {
       raise(Code::InvalidArgument, "[Window] size {} with stride {} is too long", size, stride);
     }
+    check_fits();
   }
   void fields(Fields& fields) override {
     fields.field("size", size);
@@ -39,6 +46,19 @@ class WindowNode : public NodeOf<WindowNode> {
   int64_t shift = 1;
   int64_t stride = 1;
   bool drop_remainder = false;
+
+ private:
+  // A window that is longer than its input is as long as the input.
+  void check_fits() const {
+    const int64_t all = input().cardinality();
+    if (all == kUnknownCardinality) return;
+    const int64_t longest = all < 0 ? span() : std::min(all, span());
+    if (longest <= kMaxSpan) return;
+    raise(Code::InvalidArgument,
+          "[Window] size {} with stride {} keeps {} elements in memory, at most {} are possible; "
+          "use a smaller stride, or take every {}th element before the window",
+          size, stride, longest, kMaxSpan, stride);
+  }
 };
 
 StructurePtr with_sequences(const Structure& structure, size_t count) {
@@ -74,7 +94,7 @@ class WindowCursor : public StageCursor {
 
   bool next(Element& out) override {
     drop_passed();
-    const int64_t span = (window_.size - 1) * window_.stride + 1;
+    const int64_t span = window_.span();
     while (static_cast<int64_t>(held_.size()) < span && !ended_) read();
     const bool full = static_cast<int64_t>(held_.size()) >= span;
     if (held_.empty() || (!full && window_.drop_remainder)) return false;

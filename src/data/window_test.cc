@@ -42,6 +42,16 @@ TEST(Window, TurnsEachTensorIntoADataset) {
   EXPECT_EQ(b.to_vector<int64_t>(), (Numbers{10, 11}));
 }
 
+TEST(Window, ThatFitsIntoNoMemoryIsAnError) {
+  const WindowOptions sparse{.stride = int64_t{1} << 31};
+  EXPECT_ERROR(Code::InvalidArgument, "stride 2147483648 keeps 2147483649 elements in memory",
+               range(int64_t{1} << 60).window(2, sparse));
+  EXPECT_ERROR(Code::InvalidArgument, "elements in memory", range(3).repeat().window(2, sparse));
+  // As long as the input.
+  EXPECT_EQ(windows(range(3).window(INT64_MAX)), (Rows{{0, 1, 2}}));
+  EXPECT_EQ(range(3).window(2, {.shift = INT64_MAX}).cardinality(), 1);
+}
+
 TEST(Window, HoldsElementsOfAnyShape) {
   const auto words = range(1, 4).map([](int64_t n) { return std::vector<int64_t>(n, n); });
   const auto padded =
