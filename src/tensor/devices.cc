@@ -86,17 +86,25 @@ DeviceName requested_now() {
 
 }  // namespace
 
-const Device& find_device(std::string_view name) {
+namespace {
+
+// Null when this process has no such device.
+const Device* try_find_device(std::string_view name) {
   const std::string full = canonical_device(name);
   DeviceTable& table = device_table();
-  {
-    const std::lock_guard lock(table.mutex);
-    for (const Device& device : table.devices) {
-      if (device.full_name == full) return device;
-    }
+  const std::lock_guard lock(table.mutex);
+  for (const Device& device : table.devices) {
+    if (device.full_name == full) return &device;
   }
-  raise(Code::InvalidArgument, "[Device] this process has no device '{}'; it has {}", full,
-        fmt::join(list_devices(), ", "));
+  return nullptr;
+}
+
+}  // namespace
+
+const Device& find_device(std::string_view name) {
+  if (const Device* found = try_find_device(name)) return *found;
+  raise(Code::InvalidArgument, "[Device] this process has no device '{}'; it has {}",
+        canonical_device(name), fmt::join(list_devices(), ", "));
 }
 
 void ensure_cpu_devices(int count) {
@@ -127,9 +135,8 @@ const Device& current_device() {
 const Device& value_device() {
   ThreadScopes& scopes = thread_scopes();
   if (scopes.resolved != nullptr || scopes.entries.empty()) return current_device();
-  const DeviceName name = requested_now();
-  const bool elsewhere = name.job.value_or("localhost") != "localhost";
-  return elsewhere ? first_device() : current_device();
+  const Device* found = try_find_device(requested_now().to_string());
+  return found != nullptr ? *(scopes.resolved = found) : first_device();
 }
 
 DeviceGuard::DeviceGuard(const Device& device)
