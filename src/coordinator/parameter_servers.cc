@@ -64,6 +64,43 @@ std::string ParameterServers::unique_name(const std::string& name) {
   return free;
 }
 
+ParameterServers::Lease ParameterServers::lease(const DeviceName& device, const std::string& name) {
+  const auto release = [servers = weak_from_this(), device](const std::string* ended) {
+    const std::unique_ptr<const std::string> held(ended);
+    const auto alive = servers.lock();
+    if (!alive) return;
+    Channel& at = alive->channel(device);
+    const std::lock_guard lock(at.released_mutex);
+    at.released.push_back(*held);
+  };
+  return std::shared_ptr<const std::string>(new std::string(name), release);
+}
+
+std::vector<std::shared_ptr<const PreparedCall>> ParameterServers::forget_released(
+    Channel& channel) {
+  std::vector<std::string> names;
+  {
+    const std::lock_guard lock(channel.released_mutex);
+    names = std::exchange(channel.released, {});
+  }
+  if (names.empty()) return {};
+  if (!channel.releaser->forget(names, kExamineLimit)) {
+    const std::lock_guard lock(channel.released_mutex);
+    channel.released.insert(channel.released.end(), names.begin(), names.end());
+    return {};
+  }
+  std::vector<std::shared_ptr<const PreparedCall>> ended;
+  std::erase_if(channel.callables, [&](const auto& entry) {
+    if (std::ranges::find(names, entry.second.variable) == names.end()) return false;
+    ended.push_back(entry.second.call);
+    channel.dead_nodes += entry.second.nodes;
+    return true;
+  });
+  const std::lock_guard lock(mutex_);
+  for (const std::string& name : names) names_.erase(name);
+  return ended;
+}
+
 ParameterServers::Channel& ParameterServers::channel(const DeviceName& device) {
   for (const auto& channel : channels_) {
     if (channel->device == device) return *channel;
@@ -133,17 +170,22 @@ void ParameterServers::open(Channel& channel, std::chrono::milliseconds limit) {
   session->open(limit);
   channel.graph = std::move(graph);
   channel.session = std::move(session);
+  channel.releaser.emplace(channel.graph, channel.session, options_.container, channel.device);
   channel.callables.clear();
+  channel.dead_nodes = 0;
 }
 
 ParameterServers::Ready ParameterServers::prepare(Channel& channel, const Call& call) {
+  std::vector<std::shared_ptr<const PreparedCall>> ended;  // outside the lock: they send messages
   const std::lock_guard lock(channel.mutex);
-  if (channel.session == nullptr) {
+  if (channel.session != nullptr) ended = forget_released(channel);
+  if (channel.session == nullptr || channel.dead_nodes > kMaxDeadNodes) {
     open(channel, call.patience.count() > 0 ? call.patience : options_.connect_timeout);
   }
   auto found = channel.callables.find(call.key);
   if (found == channel.callables.end()) {
     GraphImpl& graph = *channel.graph;
+    const int before = graph.size();
     Destination to{.graph = graph, .home = channel.device, .container = options_.container};
     std::vector<Tensor> feeds, fetches;
     if (call.claim) {
@@ -153,10 +195,13 @@ ParameterServers::Ready ParameterServers::prepare(Channel& channel, const Call& 
     const ShippedFunction shipped = ship(*call.make(), call.values, to);
     for (const Endpoint feed : shipped.feeds) feeds.push_back(graph.symbol(feed));
     for (const Endpoint fetch : shipped.fetches) fetches.push_back(graph.symbol(fetch));
-    const int made = channel.session->make_callable(feeds, fetches, call.patience);
-    found = channel.callables.emplace(call.key, made).first;
+    auto made = channel.session->make_callable(feeds, fetches, call.patience);
+    found = channel.callables
+                .emplace(call.key,
+                         Channel::Prepared{std::move(made), call.variable, graph.size() - before})
+                .first;
   }
-  return {channel.session, found->second};
+  return {channel.session, found->second.call};
 }
 
 ParameterServers::Ready ParameterServers::prepare_in_time(Channel& channel, const Call& call) {
@@ -175,7 +220,7 @@ std::vector<Tensor> ParameterServers::run(const DeviceName& device, const Call& 
     std::vector<Tensor> results;
     const Status status = capture_status([&] {
       const Ready ready = prepare_in_time(at, call);
-      results = ready.session->run_callable(ready.callable, values, {.timeout = call.limit});
+      results = ready.session->run_callable(*ready.call, values, {.timeout = call.limit});
     });
     if (status.ok()) {
       results.pop_back();  // that it is done

@@ -9,13 +9,15 @@ namespace cohort::internal {
 // called there. It never has a value; functions that use it run elsewhere.
 class RemoteCell : public VariableCell {
  public:
-  RemoteCell(std::string name, DeviceName device)
-      : VariableCell(std::move(name)), device_(std::move(device)) {}
+  // `lease` ends with it: then the server may forget the variable.
+  RemoteCell(std::string name, DeviceName device, std::shared_ptr<const void> lease)
+      : VariableCell(std::move(name)), device_(std::move(device)), lease_(std::move(lease)) {}
 
   const DeviceName& device() const { return device_; }
 
  private:
   const DeviceName device_;
+  const std::shared_ptr<const void> lease_;
 };
 
 // What stands here for a variable of which each worker has one of its own.

@@ -32,7 +32,9 @@ std::string key_of(std::string_view what, const std::string& name, const Specs& 
 RemoteVariable::RemoteVariable(const VariableOptions& options, const Shape& shape, DType dtype,
                                Place place)
     : SingleVariable(options), place_(std::move(place)) {
-  handle_ = {make_resource(std::make_shared<RemoteCell>(place_.unique_name, place_.device)),
+  const ParameterServers::Lease lease = place_.servers->lease(place_.device, place_.unique_name);
+  lease_ = lease;
+  handle_ = {make_resource(std::make_shared<RemoteCell>(place_.unique_name, place_.device, lease)),
              options.name, dtype, shape};
 }
 
@@ -46,8 +48,10 @@ Tensor RemoteVariable::there(std::string_view what, const std::vector<Tensor>& v
   };
   const RecordingPause unheard;
   return place_.servers
-      ->run(place_.device,
-            {.key = key_of(what, place_.unique_name, specs), .make = make, .values = values})
+      ->run(place_.device, {.key = key_of(what, place_.unique_name, specs),
+                            .make = make,
+                            .values = values,
+                            .variable = place_.unique_name})
       .at(0);
 }
 

@@ -18,6 +18,8 @@ class RemoteVariable : public SingleVariable {
 
   std::string device() const override { return place_.device.to_string(); }
   const std::string& unique_name() const { return place_.unique_name; }
+  // Expired when nothing here uses the variable any more.
+  const std::weak_ptr<const void>& lease() const { return lease_; }
   bool is_initialized() const override;
   Tensor read() const override;
   Tensor assign(const Tensor& value) override;
@@ -33,6 +35,7 @@ class RemoteVariable : public SingleVariable {
   Tensor there(std::string_view what, const std::vector<Tensor>& values, const Body& body) const;
 
   const Place place_;
+  std::weak_ptr<const void> lease_;
 };
 
 }  // namespace cohort::internal

@@ -19,9 +19,18 @@ constexpr std::chrono::milliseconds kPrepareLimit{5000};
 
 }  // namespace
 
+bool WorkerChannel::Shipped::is_dead() const {
+  return trace.expired() ||
+         std::ranges::any_of(resources, [](const auto& each) { return each.expired(); });
+}
+
+bool WorkerChannel::Connected::is_worn_out() const {
+  return dead_nodes > kMaxDeadNodes && dead_nodes > graph->size() / 2;
+}
+
 bool WorkerChannel::is_open() const {
   const std::lock_guard lock(mutex_);
-  return connected_ != nullptr;
+  return connected_ != nullptr && !connected_->is_worn_out();
 }
 
 uint64_t WorkerChannel::generation() const {
@@ -35,8 +44,9 @@ bool WorkerChannel::is_gone(uint64_t generation) const {
 }
 
 void WorkerChannel::open() {
+  std::unique_ptr<Connected> worn_out;  // outside the lock: its end may take a while
   const std::lock_guard lock(mutex_);
-  if (connected_) return;
+  if (connected_ && !connected_->is_worn_out()) return;
   if (!cleared_) {
     clear_containers(options_.address, {options_.container}, options_.credentials, kOpenLimit);
     cleared_ = true;
@@ -50,8 +60,9 @@ void WorkerChannel::open() {
   SessionOptions options;
   options.credentials = options_.credentials;
   made->session = std::make_shared<RemoteSession>(made->graph, options_.address, options);
+  made->releaser.emplace(made->graph, made->session, options_.container, options_.home);
   made->session->open(kOpenLimit);
-  connected_ = std::move(made);
+  worn_out = std::exchange(connected_, std::move(made));
 }
 
 bool WorkerChannel::drop(uint64_t generation, bool lost_state) {
@@ -78,24 +89,27 @@ std::optional<DeviceName> WorkerChannel::home_in(uint64_t state) const {
   return connected_ && state == state_ ? std::optional(options_.home) : std::nullopt;
 }
 
-Endpoint WorkerChannel::bind_iterator(Connected& to, const ElementSource& source) const {
-  const std::string name = fmt::format("{}_{}", source.name(), state_);
+Endpoint WorkerChannel::bind_iterator(Connected& to,
+                                      const std::shared_ptr<const ElementSource>& source) {
+  const std::string name = fmt::format("{}_{}", source->name(), state_);
   const auto known = to.handles.find(name);
   if (known != to.handles.end()) return known->second;
-  const auto* per_worker = dynamic_cast<const PerWorkerSource*>(&source);
+  const auto* per_worker = dynamic_cast<const PerWorkerSource*>(source.get());
   const std::string description =
-      per_worker ? per_worker->description(options_.worker) : source.describe_dataset();
+      per_worker ? per_worker->description(options_.worker) : source->describe_dataset();
+  bound_[name] = source;
   return to.handles[name] =
              add_iterator_handle(*to.graph, {options_.container, name, description}, options_.home);
 }
 
-Endpoint WorkerChannel::bind_variable(Connected& to, const WorkerCell& cell) {
-  const std::string name = fmt::format("{}_{}", cell.unique_name(), state_);
+Endpoint WorkerChannel::bind_variable(Connected& to,
+                                      const std::shared_ptr<const WorkerCell>& cell) {
+  const std::string name = fmt::format("{}_{}", cell->unique_name(), state_);
   const auto known = to.handles.find(name);
   if (known != to.handles.end()) return known->second;
   const Endpoint handle = add_variable_handle(*to.graph, options_.container, name, options_.home);
-  if (!variables_.contains(name)) begin_variable(to, cell, handle);
-  variables_.insert(name);
+  if (!bound_.contains(name)) begin_variable(to, *cell, handle);
+  bound_[name] = cell;
   return to.handles[name] = handle;
 }
 
@@ -105,18 +119,18 @@ void WorkerChannel::begin_variable(Connected& to, const WorkerCell& cell, Endpoi
   const Endpoint given = add_placeholder(*to.graph, "initial_value", spec, options_.home);
   const int assign = add_node(*to.graph, "Begin", "AssignVariable", {handle, given},
                               {{"dtype", spec.dtype}, {"shape", spec.shape}}, options_.home);
-  const int callable = to.session->make_callable(
+  const CallPointer begin = to.session->make_callable(
       {to.graph->symbol(given)},
       {to.graph->symbol(add_completion(*to.graph, {assign}, options_.home))}, kPrepareLimit);
-  to.session->run_callable(callable, {value}, {.timeout = kPrepareLimit});
+  to.session->run_callable(*begin, {value}, {.timeout = kPrepareLimit});
 }
 
 Destination WorkerChannel::destination(Connected& to, const Places& places) {
   return {.graph = *to.graph,
           .home = options_.home,
           .container = options_.container,
-          .bind_iterator = [&](const ElementSource& source) { return bind_iterator(to, source); },
-          .bind_variable = [&](const WorkerCell& cell) { return bind_variable(to, cell); },
+          .bind_iterator = [&](const auto& source) { return bind_iterator(to, source); },
+          .bind_variable = [&](const auto& cell) { return bind_variable(to, cell); },
           .kept =
               [&](size_t argument) {
                 return argument < places.size() ? places[argument] : std::nullopt;
@@ -125,18 +139,20 @@ Destination WorkerChannel::destination(Connected& to, const Places& places) {
           .own_claim = to.own_claim};
 }
 
-int WorkerChannel::ship_in_time(Connected& to, const Closure& closure, const Places& places) {
-  int callable = 0;
-  const Status status = capture_status([&] { callable = ship_to(to, closure, places); });
+WorkerChannel::CallPointer WorkerChannel::ship_in_time(Connected& to, const Closure& closure,
+                                                       const Places& places) {
+  CallPointer call;
+  const Status status = capture_status([&] { call = ship_to(to, closure, places); });
   if (status.code == Code::DeadlineExceeded) {
     raise(Code::Unavailable, "[Coordinator] worker {} does not get function '{}' ready: {}", task(),
           closure.trace->function().name, status.message);
   }
   throw_if_error(status);
-  return callable;
+  return call;
 }
 
-int WorkerChannel::ship_to(Connected& to, const Closure& closure, const Places& places) {
+WorkerChannel::CallPointer WorkerChannel::ship_to(Connected& to, const Closure& closure,
+                                                  const Places& places) {
   ShippedFunction shipped =
       ship(closure.trace->function(), closure.arguments, destination(to, places));
   std::vector<Tensor> feeds{to.graph->symbol(to.claim), to.graph->symbol(to.own_claim)};
@@ -168,27 +184,57 @@ WorkerChannel::Places WorkerChannel::places_of(const Closure& closure) const {
 }
 
 WorkerChannel::Ready WorkerChannel::prepare(const Closure& closure, const Places& places) {
-  std::vector<std::shared_ptr<const Resource>> resources;
+  std::vector<std::weak_ptr<const Resource>> resources;
   Key key{closure.trace.get(), {}, ""};
   for (const Tensor& argument : closure.arguments) {
     if (argument.is_symbolic() || argument.dtype() != kResource) continue;
     resources.push_back(resource_of(argument));
-    std::get<1>(key).push_back(resources.back().get());
+    std::get<1>(key).push_back(resource_of(argument).get());
   }
   for (const std::optional<KeptPlace>& place : places) {
     std::get<2>(key) +=
         place ? fmt::format("{} {};", place->device.to_string(), place->output) : ";";
   }
+  std::vector<CallPointer> ended;  // outside the lock: their end sends messages
   const std::lock_guard lock(mutex_);
   if (!connected_) raise(Code::Unavailable, "[Coordinator] worker {} is lost", task());
-  auto found = connected_->functions.find(key);
-  if (found == connected_->functions.end()) {
-    const int callable = ship_in_time(*connected_, closure, places);
-    found =
-        connected_->functions.emplace(key, Shipped{closure.trace, std::move(resources), callable})
-            .first;
+  std::map<Key, Shipped>& functions = connected_->functions;
+  auto found = functions.find(key);
+  // One that is dead was of another function at the same address.
+  if (found == functions.end() || found->second.is_dead()) {
+    ended = forget_dead(*connected_);
+    release_state(*connected_);
+    const int before = connected_->graph->size();
+    const CallPointer call = ship_in_time(*connected_, closure, places);
+    found = functions
+                .emplace(key, Shipped{closure.trace, std::move(resources), call,
+                                      connected_->graph->size() - before})
+                .first;
   }
-  return {connected_->session, found->second.callable, state_};
+  return {connected_->session, found->second.call, state_};
+}
+
+void WorkerChannel::release_state(Connected& to) {
+  std::vector<std::string> names;
+  for (const auto& [name, state] : bound_) {
+    if (state.expired()) names.push_back(name);
+  }
+  if (names.empty() || !to.releaser->forget(names, kPrepareLimit)) return;
+  for (const std::string& name : names) {
+    bound_.erase(name);
+    to.handles.erase(name);
+  }
+}
+
+std::vector<WorkerChannel::CallPointer> WorkerChannel::forget_dead(Connected& from) {
+  std::vector<CallPointer> calls;
+  std::erase_if(from.functions, [&](const auto& entry) {
+    if (!entry.second.is_dead()) return false;
+    calls.push_back(entry.second.call);
+    from.dead_nodes += entry.second.nodes;
+    return true;
+  });
+  return calls;
 }
 
 std::vector<Tensor> WorkerChannel::values_of(const Closure& closure, const Places& places) const {
@@ -222,7 +268,7 @@ Results WorkerChannel::run(const Closure& closure, const Claims& claims) {
   std::vector<Tensor> values{claims.servers, claims.own};
   if (options_.keep_results) values.push_back(keep_numbers(closure));
   std::ranges::move(values_of(closure, places), std::back_inserter(values));
-  Results results{.tensors = ready.session->run_callable(ready.callable, values,
+  Results results{.tensors = ready.session->run_callable(*ready.call, values,
                                                          {.timeout = options_.function_timeout})};
   results.tensors.pop_back();  // that it is done
   if (options_.keep_results) {

@@ -3,12 +3,12 @@
 #include <condition_variable>
 #include <map>
 #include <mutex>
-#include <set>
 #include <stop_token>
 #include <tuple>
 
 #include "cluster/remote_session.h"
 #include "coordinator/closure_queue.h"
+#include "coordinator/released_state.h"
 #include "coordinator/shipping.h"
 
 namespace cohort::internal {
@@ -35,7 +35,9 @@ class WorkerChannel {
   const std::string& address() const { return options_.address; }
   std::string task() const { return options_.home.split().first; }
   bool is_open() const;
-  // Opens a session when there is none. Throws Unavailable when the worker does not answer soon.
+  // Opens a session when there is none, and another one in place of one whose graph has grown by
+  // functions that nobody calls any more; runs under way end in the session that they began in.
+  // Throws Unavailable when the worker does not answer soon.
   void open();
   // Names a call, see kOnce.
   struct Claims {
@@ -60,10 +62,15 @@ class WorkerChannel {
   using Places = std::vector<std::optional<KeptPlace>>;
   // A function with the state that its arguments stand for, and where others are kept.
   using Key = std::tuple<const Trace*, std::vector<const Resource*>, std::string>;
+  using CallPointer = std::shared_ptr<const PreparedCall>;
   struct Shipped {
-    std::shared_ptr<const Trace> trace;                      // keeps the key's
-    std::vector<std::shared_ptr<const Resource>> resources;  // the same
-    int callable;
+    std::weak_ptr<const Trace> trace;                      // the key's
+    std::vector<std::weak_ptr<const Resource>> resources;  // the same
+    CallPointer call;
+    int nodes;  // that the graph has for it
+
+    // Whether nobody can call it any more.
+    bool is_dead() const;
   };
   struct Connected {
     std::shared_ptr<GraphImpl> graph;
@@ -73,23 +80,32 @@ class WorkerChannel {
     Endpoint keep;  // the number of the call, and of those to forget
     std::map<Key, Shipped> functions;
     std::map<std::string, Endpoint> handles;  // by the name of the state
+    std::optional<StateReleaser> releaser;
+    int dead_nodes = 0;  // of functions that are not there any more
+
+    // Whether most of the graph, here and on the worker, is of functions that nobody calls.
+    bool is_worn_out() const;
   };
 
   // A call that is ready to be made.
   struct Ready {
     std::shared_ptr<RemoteSession> session;
-    int callable;
+    CallPointer call;
     uint64_t state;
   };
   Places places_of(const Closure& closure) const;
   Ready prepare(const Closure& closure, const Places& places);
   // Throws Unavailable when the worker takes too long.
-  int ship_in_time(Connected& to, const Closure& closure, const Places& places);
-  int ship_to(Connected& to, const Closure& closure, const Places& places);
+  CallPointer ship_in_time(Connected& to, const Closure& closure, const Places& places);
+  CallPointer ship_to(Connected& to, const Closure& closure, const Places& places);
+  // Has the worker forget the state that nothing here stands for any more.
+  void release_state(Connected& to);
+  // Takes functions out that nobody can call any more.
+  static std::vector<CallPointer> forget_dead(Connected& from);
   Destination destination(Connected& to, const Places& places);
-  Endpoint bind_iterator(Connected& to, const ElementSource& source) const;
+  Endpoint bind_iterator(Connected& to, const std::shared_ptr<const ElementSource>& source);
   // Makes the variable when the worker has none yet.
-  Endpoint bind_variable(Connected& to, const WorkerCell& cell);
+  Endpoint bind_variable(Connected& to, const std::shared_ptr<const WorkerCell>& cell);
   void begin_variable(Connected& to, const WorkerCell& cell, Endpoint handle);
   std::vector<Tensor> values_of(const Closure& closure, const Places& places) const;
   // What the worker is to keep, and to forget.
@@ -99,8 +115,9 @@ class WorkerChannel {
   mutable std::mutex mutex_;
   std::unique_ptr<Connected> connected_;  // guarded by mutex_, as all below
   uint64_t generation_ = 1;
-  uint64_t state_ = 1;               // counts how often the worker's state was lost
-  std::set<std::string> variables_;  // that the worker has, by the names of their state
+  uint64_t state_ = 1;  // counts how often the worker's state was lost
+  // What the worker has iterators and variables for, by the names of their state.
+  std::map<std::string, std::weak_ptr<const void>> bound_;
   bool cleared_ = false;
   std::shared_ptr<Unneeded> unneeded_ = std::make_shared<Unneeded>();
 };

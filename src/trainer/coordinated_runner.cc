@@ -71,16 +71,12 @@ class CoordinatedRunner : public StepRunner {
       : trainer_(trainer),
         coordinator_(trainer.strategy,
                      {.restore = [restoring = restoring_] { restoring->restore(); }}),
-        train_(function(TracedStep([&](const DistributedElement& batch, int64_t examples, int64_t) {
-                          return trainer_.train_step(batch, examples, nullptr);
-                        }),
-                        {.name = "train_step"})),
-        evaluate_(
-            function(TracedStep([&](const DistributedElement& batch, int64_t examples, int64_t) {
-                       return trainer_.evaluate_step(batch, examples);
-                     }),
-                     {.name = "evaluate_step"})),
-        predict_(function(TracedStep([&](const DistributedElement& batch, int64_t, int64_t) {
+        train_(make_train()),
+        evaluate_(function(TracedStep([&](const DistributedElement& batch, int64_t examples) {
+                             return trainer_.evaluate_step(batch, examples);
+                           }),
+                           {.name = "evaluate_step"})),
+        predict_(function(TracedStep([&](const DistributedElement& batch, int64_t) {
                             return trainer_.outputs(batch);
                           }),
                           {.name = "predict"})) {}
@@ -93,9 +89,8 @@ class CoordinatedRunner : public StepRunner {
   }
 
   Outcome train(const DistributedElement& batch, int64_t examples, StepTimes& times) override {
-    // Traced anew when the learning rate was set: it is part of the trace.
-    const int64_t rate = optim::internal::OptimizerAccess::rate_changes(trainer_.optimizer);
-    return [wait = begin(train_, batch, examples, rate), &times] {
+    follow_learning_rate();
+    return [wait = begin(train_, batch, examples), &times] {
       Stopwatch clock;
       const Tensor loss = wait();
       times.compute += clock.lap();
@@ -103,9 +98,9 @@ class CoordinatedRunner : public StepRunner {
     };
   }
   Outcome evaluate(const DistributedElement& batch, int64_t examples) override {
-    return begin(evaluate_, batch, examples, 0);
+    return begin(evaluate_, batch, examples);
   }
-  Outcome predict(const DistributedElement& batch) override { return begin(predict_, batch, 0, 0); }
+  Outcome predict(const DistributedElement& batch) override { return begin(predict_, batch, 0); }
 
   void end_steps() override {
     // What those throw has been thrown already, or is of no interest any more.
@@ -132,12 +127,26 @@ class CoordinatedRunner : public StepRunner {
   }
 
  private:
-  // The numbers are part of the trace.
-  using TracedStep = std::function<Tensor(const DistributedElement&, int64_t, int64_t)>;
+  // The number is part of the trace.
+  using TracedStep = std::function<Tensor(const DistributedElement&, int64_t)>;
 
-  Outcome begin(const Function<TracedStep>& step, const DistributedElement& batch, int64_t examples,
-                int64_t version) {
-    return [this, result = coordinator_.schedule(step, batch, examples, version)] {
+  Function<TracedStep> make_train() {
+    return function(TracedStep([&](const DistributedElement& batch, int64_t examples) {
+                      return trainer_.train_step(batch, examples, nullptr);
+                    }),
+                    {.name = "train_step"});
+  }
+
+  // The learning rate is part of the traces. Those of an earlier one go with their function, here
+  // and on the workers.
+  void follow_learning_rate() {
+    const int64_t changes = optim::internal::OptimizerAccess::rate_changes(trainer_.optimizer);
+    if (std::exchange(rate_changes_, changes) != changes) train_ = make_train();
+  }
+
+  Outcome begin(const Function<TracedStep>& step, const DistributedElement& batch,
+                int64_t examples) {
+    return [this, result = coordinator_.schedule(step, batch, examples)] {
       while (!result.result()->is_ready_within(kLookForErrors)) coordinator_.done();
       const Status status = result.result()->error();
       if (!status.ok()) coordinator_.join();  // the first error is the one that counts
@@ -149,7 +158,8 @@ class CoordinatedRunner : public StepRunner {
   TrainerImpl& trainer_;
   const std::shared_ptr<Restoring> restoring_ = std::make_shared<Restoring>();
   ClusterCoordinator coordinator_;
-  const Function<TracedStep> train_;
+  int64_t rate_changes_ = 0;  // since the training step was made
+  Function<TracedStep> train_;
   const Function<TracedStep> evaluate_;
   const Function<TracedStep> predict_;
 };
