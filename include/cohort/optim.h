@@ -61,8 +61,8 @@ Schedule cosine_decay(const CosineDecayOptions& options);
 
 // rates[i] up to and including step boundaries[i], the last rate afterwards. Boundaries increase.
 Schedule piecewise_constant(std::vector<int64_t> boundaries, std::vector<double> rates);
-// In even steps to what `then` gives: 1/steps of it for the first update, all of it for update
-// number `steps` and later ones. `then` counts from the start.
+// In even steps to the rate that `then` begins with: 1/steps of it for the first update, all of it
+// for update number `steps`, which is the first that `then` counts.
 Schedule warmup(int64_t steps, LearningRate then);
 
 // Limits on gradients, applied in this order; 0 = no limit.

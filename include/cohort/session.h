@@ -20,6 +20,7 @@ namespace cohort {
 namespace internal {
 class SessionImpl;
 class PartialRunState;
+struct PreparedCall;
 }  // namespace internal
 
 // A tensor of the graph, and the value that a run uses for it instead of computing it.
@@ -83,9 +84,10 @@ class Callable {
 
  private:
   friend class Session;
-  Callable(std::shared_ptr<internal::SessionImpl> session, int id);
+  Callable(std::shared_ptr<internal::SessionImpl> session,
+           std::shared_ptr<const internal::PreparedCall> call);
   std::shared_ptr<internal::SessionImpl> session_;
-  int id_;
+  std::shared_ptr<const internal::PreparedCall> call_;
 };
 
 // A run in pieces, see Session::partial_run_setup. A handle: copies are the same run.
@@ -97,8 +99,8 @@ class PartialRun {
 };
 
 // Runs a graph. Only what the fetches need runs; a signature (which tensors are fed and fetched) is
-// compiled at its first run and kept. State lives with the session's devices: variables keep their
-// values from run to run.
+// compiled at its first run and kept while it is one of the 256 used last. State lives with the
+// session's devices: variables keep their values from run to run.
 //
 // The graph may grow between runs. Thread-safe: any number of threads may run at the same time.
 class Session {

@@ -65,7 +65,8 @@ class SessionManager {
   RecoveredSession recover_session(const std::string& target,
                                    const RestoreOptions& restore = {}) const;
 
-  // For all others: waits until the checks pass, looking ever less often. A session that another
+  // For all others: waits until the checks pass, looking ever less often. After 5 s each look logs
+  // a warning with what is missing: variables come with their devices. A session that another
   // task's end or restart spoils (Unavailable, Aborted) is replaced. Throws DeadlineExceeded, with
   // what is missing, when the next look would be too late.
   std::unique_ptr<Session> wait_for_session(const std::string& target,
@@ -77,7 +78,7 @@ class SessionManager {
 
   std::unique_ptr<Session> open(const std::string& target, const SessionOptions& config) const;
   bool restore(Session& session, const RestoreOptions& options) const;
-  static Reason check(Session& session, const Tensor& op, const RunOptions& limit);
+  Reason check(Session& session, const Tensor& op, const RunOptions& limit) const;
   Reason try_local_init(Session& session, const RunOptions& limit = {}) const;
   Reason why_not_ready(Session& session, const RunOptions& limit = {}) const;
 

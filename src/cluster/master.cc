@@ -137,6 +137,11 @@ void Master::cancel(const Link::Pointer& client, const CancelStep& cancel) {
   if (session && session->is_of(client)) session->cancel(cancel);
 }
 
+void Master::release(const Link::Pointer& client, const Release& release) {
+  const SessionPointer session = find(release.session);
+  if (session && session->is_of(client)) session->release(release.plan);
+}
+
 void Master::done(const Link::Pointer& task, PlanDone outcome) {
   const SessionPointer session = find_running(outcome.session);
   if (session) session->done(task, std::move(outcome));

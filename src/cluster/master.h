@@ -26,6 +26,7 @@ class Master {
   // Messages of steps.
   void run(const Link::Pointer& client, RunStep run);
   void cancel(const Link::Pointer& client, const CancelStep& cancel);
+  void release(const Link::Pointer& client, const Release& release);
   void done(const Link::Pointer& task, PlanDone outcome);
 
   // What the client's runs wait for, if that is another task.

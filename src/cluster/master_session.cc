@@ -102,13 +102,14 @@ RunPrepared MasterSession::prepare(const PrepareRun& request) {
   {
     const std::lock_guard lock(mutex_);
     throw_if_error(closed_);
-    prepared.run = plans_.size();
-    plans_.emplace_back();
+    prepared.run = next_plan_++;
   }
   auto plan = std::make_shared<MasterPlan>(
       make_master_plan(prepared.run, std::move(parts), wanted, directory_.self()));
   throw_if_error(lost_task_of(*plan));
-  register_plan(*plan, waiting);
+  const Status registered = capture_status([&] { register_plan(*plan, waiting); });
+  if (!registered.ok()) release(*plan);
+  throw_if_error(registered);
   const std::lock_guard lock(mutex_);
   plans_[prepared.run] = std::move(plan);
   return prepared;
@@ -156,6 +157,25 @@ void MasterSession::register_plan(MasterPlan& plan, const Gathering& gathering) 
   });
 }
 
+void MasterSession::release(const MasterPlan& plan) const {
+  for (const MasterPlan::Task& task : plan.tasks) {
+    if (!task.link) continue;
+    task.link->post(write(MessageKind::ReleasePlan, Release{.session = id_, .plan = plan.id}));
+  }
+}
+
+void MasterSession::release(uint64_t run) {
+  PlanPointer plan;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = plans_.find(run);
+    if (found == plans_.end()) return;
+    plan = std::move(found->second);
+    plans_.erase(found);
+  }
+  release(*plan);
+}
+
 std::vector<std::string> MasterSession::list_devices() {
   const std::lock_guard lock(building_);
   return placement_.list_devices(gathering({}));
@@ -182,7 +202,7 @@ void MasterSession::run(RunStep run) {
   {
     const std::lock_guard lock(mutex_);
     status = closed_;
-    if (run.run < plans_.size()) plan = plans_[run.run];
+    if (const auto found = plans_.find(run.run); found != plans_.end()) plan = found->second;
   }
   if (status.ok() && (!plan || run.feeds.size() != plan->num_feeds)) {
     status = {.code = Code::InvalidArgument, .message = "[Session] there is no such run"};

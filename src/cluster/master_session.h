@@ -31,6 +31,8 @@ class MasterSession : public std::enable_shared_from_this<MasterSession> {
   std::vector<std::string> list_devices();
 
   void run(RunStep run);
+  // Forgets the run, here and on the tasks that have a part in it; steps that have begun go on.
+  void release(uint64_t run);
   void cancel(const CancelStep& cancel);
   void done(const Link::Pointer& task, PlanDone outcome);
   void lost(const Link::Pointer& task, const Status& why);
@@ -50,6 +52,8 @@ class MasterSession : public std::enable_shared_from_this<MasterSession> {
   Gathering gathering(std::chrono::milliseconds limit) const;
   RunRequest request_for(const GraphImpl& graph, const PrepareRun& request) const;
   void register_plan(MasterPlan& plan, const Gathering& gathering);
+  // Tells the tasks that have got their parts of it.
+  void release(const MasterPlan& plan) const;
   void check_incarnation(const std::string& task, const Link::Pointer& link);
   void start(const PlanPointer& plan, RunStep run);
   // OK unless a task that the session has used, and the plan needs, is lost; whether it is back is
@@ -76,7 +80,8 @@ class MasterSession : public std::enable_shared_from_this<MasterSession> {
   mutable Mutex mutex_;
   std::map<std::string, uint64_t> incarnations_;  // of tasks; guarded by mutex_, as all below
   std::map<std::string, Link::Pointer> tasks_;    // that know the session
-  std::vector<PlanPointer> plans_;
+  std::unordered_map<uint64_t, PlanPointer> plans_;
+  uint64_t next_plan_ = 0;
   std::unordered_map<uint64_t, StepPointer> steps_;
   std::unordered_map<uint64_t, uint64_t> calls_;  // the client's number of a step -> ours
   std::condition_variable_any idle_;

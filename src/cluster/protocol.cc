@@ -117,6 +117,7 @@ Message write(const RunStep& from) { return written(MessageKind::RunStep, "", fr
 Message write(const StepDone& from, std::string_view sender) {
   return written(MessageKind::StepDone, sender, from);
 }
+Message write(MessageKind kind, const Release& from) { return written(kind, "", from); }
 Message write(const CancelStep& from) { return written(MessageKind::CancelStep, "", from); }
 Message write(const RunPlan& from) { return written(MessageKind::RunPlan, "", from); }
 Message write(const PlanDone& from, std::string_view sender) {
@@ -134,6 +135,7 @@ Message write_ping(MessageKind kind, uint64_t number) { return written(kind, "",
 
 RunStep read_run_step(const Message& message) { return read<RunStep>(message); }
 StepDone read_step_done(const Message& message) { return read<StepDone>(message); }
+Release read_release(const Message& message) { return read<Release>(message); }
 CancelStep read_cancel_step(const Message& message) { return read<CancelStep>(message); }
 RunPlan read_run_plan(const Message& message) { return read<RunPlan>(message); }
 PlanDone read_plan_done(const Message& message) { return read<PlanDone>(message); }

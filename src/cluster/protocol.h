@@ -46,8 +46,10 @@ enum class MessageKind : uint8_t {
   Notice,       // master to client
   Ping,
   Pong,
+  ReleaseRun,   // client to master: a run that was prepared is not needed any more
+  ReleasePlan,  // master to worker: the same of the plan
 };
-inline constexpr auto kLastMessageKind = MessageKind::Pong;
+inline constexpr auto kLastMessageKind = MessageKind::ReleasePlan;
 
 // The first field of every message. Throws DataLoss for what is none.
 MessageKind kind_of(const Message& message);
@@ -173,6 +175,11 @@ struct AbortPlan {
   uint64_t step = 0;
   Status status = {};
 };
+// ReleaseRun, ReleasePlan.
+struct Release {
+  uint64_t session = 0;
+  uint64_t plan = 0;  // or the run, which has the same number
+};
 // --- To messages and back. A request without fields of its own is written by write_request.
 
 Message write_request(MessageKind kind, uint64_t request);
@@ -202,6 +209,7 @@ Message write(const RunPlan& from);
 Message write(const PlanDone& from, std::string_view sender);
 Message write(const AbortPlan& from, std::string_view sender);
 Message write(const StepTensors& from);
+Message write(MessageKind kind, const Release& from);
 Message write_notice(std::string_view text);
 Message write_ping(MessageKind kind, uint64_t number);
 
@@ -212,6 +220,7 @@ RunPlan read_run_plan(const Message& message);
 PlanDone read_plan_done(const Message& message);
 AbortPlan read_abort_plan(const Message& message);
 StepTensors read_step_tensors(const Message& message);
+Release read_release(const Message& message);
 std::string read_notice(const Message& message);
 uint64_t read_ping(const Message& message);
 

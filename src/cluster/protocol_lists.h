@@ -51,6 +51,7 @@ auto fields(MaybeConst<RunStep> auto& m) {
 auto fields(MaybeConst<StepDone> auto& m) {
   return std::tie(m.call, m.status, m.fetches, m.timings);
 }
+auto fields(MaybeConst<Release> auto& m) { return std::tie(m.session, m.plan); }
 auto fields(MaybeConst<CancelStep> auto& m) { return std::tie(m.session, m.call); }
 auto fields(MaybeConst<RunPlan> auto& m) {
   return std::tie(m.session, m.plan, m.step, m.number, m.trace, m.feeds);

@@ -29,8 +29,16 @@ std::chrono::milliseconds remaining(Deadline deadline) {
 
 }  // namespace
 
+// A run that the server has prepared; its end releases what the tasks keep for it.
 struct RemoteSession::Run : PreparedRun {
-  uint64_t id = 0;
+  Run(std::weak_ptr<RemoteSession> its_session, uint64_t its_id)
+      : session(std::move(its_session)), id(its_id) {}
+  ~Run() override {
+    if (const auto open = session.lock()) open->release(id);
+  }
+
+  const std::weak_ptr<RemoteSession> session;
+  const uint64_t id;
 };
 
 RemoteSession::RemoteSession(std::shared_ptr<GraphImpl> graph, std::string address,
@@ -158,16 +166,18 @@ void RemoteSession::throw_explained(Status status) const {
   throw_if_error(status);
 }
 
-std::shared_ptr<const PreparedRun> RemoteSession::prepare(const RunRequest& request,
-                                                          std::chrono::milliseconds limit) {
-  check_open();
-  const std::vector<Endpoint> signature = signature_of(request);
+void RemoteSession::release(uint64_t run) {
+  Link::Pointer link;
   {
     const std::lock_guard lock(mutex_);
-    if (const auto found = prepared_.find(signature); found != prepared_.end()) {
-      return found->second;
-    }
+    if (closed_ || !link_ || link_->ended()) return;
+    link = link_;
   }
+  link->post(write(MessageKind::ReleaseRun, Release{.session = session_, .plan = run}));
+}
+
+std::shared_ptr<const PreparedRun> RemoteSession::make_run(const RunRequest& request,
+                                                           std::chrono::milliseconds limit) {
   if (graph().size() == 0) raise(Code::FailedPrecondition, "[Session] the graph has no nodes");
   check_placeholders(graph(), request);
   if (limit.count() <= 0) limit = options_.timeout.count() > 0 ? options_.timeout : kOpenLimit;
@@ -182,10 +192,7 @@ std::shared_ptr<const PreparedRun> RemoteSession::prepare(const RunRequest& requ
   const Answer answer =
       ask([&](uint64_t number) { return write_request(number, message); }, deadline + kGrace);
   for (const std::string& line : answer.texts) print_placement(line);
-  auto made = std::make_shared<Run>();
-  made->id = answer.numbers[0];
-  const std::lock_guard lock(mutex_);
-  return prepared_[signature] = made;
+  return std::make_shared<Run>(weak_from_this(), answer.numbers[0]);
 }
 
 std::vector<Tensor> RemoteSession::execute(const PreparedRun& run,

@@ -46,11 +46,13 @@ class RemoteSession : public SessionImpl, public std::enable_shared_from_this<Re
   };
 
   void check_open() const override;
-  std::shared_ptr<const PreparedRun> prepare(const RunRequest& request,
-                                             std::chrono::milliseconds limit) override;
+  std::shared_ptr<const PreparedRun> make_run(const RunRequest& request,
+                                              std::chrono::milliseconds limit) override;
   std::vector<Tensor> execute(const PreparedRun& run, const std::vector<Tensor>& values,
                               const RunOptions& options, RunMetadata* metadata) override;
 
+  // Tells the server that the run is not needed any more.
+  void release(uint64_t run);
   void extend(Deadline deadline);
   Link::Pointer connect(Deadline deadline);
   void receive(const Message& message);
@@ -76,7 +78,6 @@ class RemoteSession : public SessionImpl, public std::enable_shared_from_this<Re
   mutable Mutex mutex_;
   Link::Pointer link_;  // guarded by mutex_, as all below
   uint64_t session_ = 0;
-  std::map<std::vector<Endpoint>, std::shared_ptr<const Run>> prepared_;
   std::map<uint64_t, std::shared_ptr<Call>> calls_;
   uint64_t next_call_ = 1;
   bool closed_ = false;

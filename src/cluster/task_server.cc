@@ -104,6 +104,10 @@ void TaskServer::receive(const Link::Pointer& from, const Message& message) {
       return run_step(from, message);
     case MessageKind::CancelStep:
       return master_->cancel(from, read_cancel_step(message));
+    case MessageKind::ReleaseRun:
+      return master_->release(from, read_release(message));
+    case MessageKind::ReleasePlan:
+      return worker_->release(from, read_release(message));
     case MessageKind::PlanDone:
       return plan_done(from, message);
     case MessageKind::RunPlan:

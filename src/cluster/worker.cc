@@ -99,6 +99,11 @@ void Worker::abort(const Link::Pointer& master, const AbortPlan& abort) {
   if (session && session->is_of(master)) session->abort(abort);
 }
 
+void Worker::release(const Link::Pointer& master, const Release& release) {
+  const SessionPointer session = find(release.session);
+  if (session && session->is_of(master)) session->release(release.plan);
+}
+
 std::vector<Worker::SessionPointer> Worker::take_sessions(
     const std::function<bool(WorkerSession&)>& which) {
   std::vector<SessionPointer> taken;

@@ -31,6 +31,8 @@ class WorkerSession : public std::enable_shared_from_this<WorkerSession> {
 
   // Throws AlreadyExists for a number that is taken.
   void add(std::shared_ptr<const WorkerPlan> plan);
+  // Forgets the plan; steps that have begun go on.
+  void release(uint64_t plan);
   // The answer goes to the master, also when it is that there is no such plan.
   void run(RunPlan run);
   void arrive(StepTensors tensors);
@@ -77,6 +79,7 @@ class Worker {
   void arrive(StepTensors tensors);
   void refuse(const StepTensors& tensors, const Status& why);
   void abort(const Link::Pointer& master, const AbortPlan& abort);
+  void release(const Link::Pointer& master, const Release& release);
 
   // Ends the sessions of that master, and the steps that wait for tensors of that task.
   void lost(const Link::Pointer& link, const Status& why);

@@ -54,6 +54,15 @@ void WorkerSession::add(std::shared_ptr<const WorkerPlan> plan) {
   }
 }
 
+void WorkerSession::release(uint64_t plan) {
+  std::shared_ptr<const WorkerPlan> ended;  // destroyed outside the lock
+  const std::lock_guard lock(mutex_);
+  if (const auto found = plans_.find(plan); found != plans_.end()) {
+    ended = std::move(found->second);
+    plans_.erase(found);
+  }
+}
+
 std::shared_ptr<WorkerStep> WorkerSession::step(uint64_t plan, uint64_t step) {
   const std::lock_guard lock(mutex_);
   if (!closed_.ok() || over_[place_of(step)] == step) return nullptr;

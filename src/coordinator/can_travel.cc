@@ -38,13 +38,13 @@ void check_can_travel(const GraphFunction& function, std::span<const Tensor> arg
         .home = home,
         .container = "",
         .bind_iterator =
-            [&](const ElementSource& source) {
-              return add_iterator_handle(*graph, {"", source.name(), source.describe_dataset()},
+            [&](const std::shared_ptr<const ElementSource>& source) {
+              return add_iterator_handle(*graph, {"", source->name(), source->describe_dataset()},
                                          home);
             },
         .bind_variable =
-            [&](const WorkerCell& cell) {
-              return add_variable_handle(*graph, "", cell.unique_name(), home);
+            [&](const std::shared_ptr<const WorkerCell>& cell) {
+              return add_variable_handle(*graph, "", cell->unique_name(), home);
             }});
   (void)serialize_graph(*graph);
 }

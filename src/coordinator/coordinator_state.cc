@@ -146,6 +146,7 @@ ClosurePtr ClusterCoordinatorState::traced(const std::function<TracedCall()>& tr
   const std::lock_guard lock(mutex_);
   auto checked = checked_.find(call.trace);
   if (checked == checked_.end()) {
+    std::erase_if(checked_, [](const auto& entry) { return entry.first.expired(); });
     check_can_travel(call.trace->function(), call.arguments);
     checked = checked_.emplace(call.trace, GroupUpdates::of(call.trace->function())).first;
   }

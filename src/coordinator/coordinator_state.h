@@ -87,8 +87,8 @@ class ClusterCoordinatorState {
   Incidents restores_;  // guarded by recovering_
 
   Mutex mutex_;
-  // Those that can travel, which keeps them apart from later ones; guarded by mutex_, as the next.
-  std::map<std::shared_ptr<const Trace>, Updates> checked_;
+  // Those that can travel; guarded by mutex_, as the next.
+  std::map<std::weak_ptr<const Trace>, Updates, std::owner_less<>> checked_;
   std::map<int, std::chrono::steady_clock::time_point> lost_since_;  // workers
   std::vector<Thread> threads_;                                      // guarded by mutex_
 };

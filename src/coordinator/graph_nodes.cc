@@ -62,6 +62,11 @@ int add_keep(GraphImpl& graph, Endpoint numbers, const std::vector<Endpoint>& re
   return add_node(graph, "KeepResults", "KeepResults", inputs, {{"container", container}}, device);
 }
 
+int add_forget(GraphImpl& graph, Endpoint names, const std::string& container,
+               const DeviceName& device) {
+  return add_node(graph, "ForgetState", "ForgetState", {names}, {{"container", container}}, device);
+}
+
 Endpoint add_placeholder(GraphImpl& graph, std::string_view name, const Spec& spec,
                          const DeviceName& device) {
   return {add_node(graph, name, "Placeholder", {}, {{"dtype", spec.dtype}, {"shape", spec.shape}},

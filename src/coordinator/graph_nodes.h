@@ -37,6 +37,9 @@ Endpoint add_kept_result(GraphImpl& graph, Endpoint call, const KeptState& state
 // the node.
 int add_keep(GraphImpl& graph, Endpoint numbers, const std::vector<Endpoint>& results,
              const std::string& container, const DeviceName& device);
+// Forgets the state in the container whose names `names` gives. Returns the node.
+int add_forget(GraphImpl& graph, Endpoint names, const std::string& container,
+               const DeviceName& device);
 Endpoint add_placeholder(GraphImpl& graph, std::string_view name, const Spec& spec,
                          const DeviceName& device);
 // Something to fetch that is there when all of `nodes` have run.

@@ -34,7 +34,7 @@ class Gathering : public testing::Test {
                                   home_)};
   const std::shared_ptr<RemoteSession> session_ = std::make_shared<RemoteSession>(
       graph_, cluster_.spec().task_address("ps", 0), SessionOptions());
-  int take_ = 0, apply_ = 0;
+  std::shared_ptr<const PreparedCall> take_, apply_;
 
   Gathering() {
     const Node take{.name = "take",
@@ -58,10 +58,10 @@ class Gathering : public testing::Test {
 
   float take(int64_t call, int64_t all_done_below = 1) const {
     const Tensor claim({int64_t{1}, call, all_done_below});
-    return session_->run_callable(take_, {claim, Tensor(int64_t{1})}, {}).at(0).to<float>();
+    return session_->run_callable(*take_, {claim, Tensor(int64_t{1})}, {}).at(0).to<float>();
   }
   void push(float gradient) const {
-    session_->run_callable(apply_, {Tensor(gradient), Tensor(int64_t{9})}, {});
+    session_->run_callable(*apply_, {Tensor(gradient), Tensor(int64_t{9})}, {});
   }
 };
 

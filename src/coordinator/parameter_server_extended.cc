@@ -136,6 +136,7 @@ ParameterServerPlan ParameterServerExtended::plan() const {
   ParameterServerPlan made;
   {
     const std::lock_guard lock(mutex_);
+    forget_released();
     made = plan_;
   }
   for (size_t ps = 0; ps < servers_->size(); ++ps) {

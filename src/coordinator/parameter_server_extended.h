@@ -69,8 +69,9 @@ class ParameterServerExtended : public StrategyExtended, public RemoteWorkers {
   // Assigns the first value. An error for want of memory is told with the plan.
   void begin(RemoteVariable& variable, const Tensor& value) const;
   const DeviceName& next_server();
-  void note(const std::string& variable, const DeviceName& device, const Tensor& value,
-            bool trainable);
+  void note(const RemoteVariable& variable, const DeviceName& device, const Tensor& value);
+  // The bytes of variables that are gone count no more. The mutex is held.
+  void forget_released() const;
 
   const ClusterResolver& resolver_;
   const ClusterSpec cluster_;
@@ -82,7 +83,13 @@ class ParameterServerExtended : public StrategyExtended, public RemoteWorkers {
 
   mutable Mutex mutex_;
   size_t variables_ = 0;  // counted for the round; guarded by mutex_, as the next
-  ParameterServerPlan plan_;
+  mutable ParameterServerPlan plan_;
+  // Of the plan's variables, in their order: expired with the variable, and the bytes of a step.
+  struct Planned {
+    std::weak_ptr<const void> lease;
+    int64_t bytes_per_step;
+  };
+  mutable std::vector<Planned> planned_;
 };
 
 // While it lives, this thread traces code for the workers.

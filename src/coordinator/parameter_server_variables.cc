@@ -32,6 +32,7 @@ VariableOptions options_of_part(const VariableOptions& whole, int64_t part) {
 
 const DeviceName& ParameterServerExtended::next_server() {
   const std::lock_guard lock(mutex_);
+  forget_released();
   size_t chosen = variables_++ % servers_->size();
   if (options_.placement == VariablePlacement::ByBytes) {
     const auto& bytes = plan_.bytes_per_ps;
@@ -40,15 +41,30 @@ const DeviceName& ParameterServerExtended::next_server() {
   return servers_->device(chosen);
 }
 
-void ParameterServerExtended::note(const std::string& variable, const DeviceName& device,
-                                   const Tensor& value, bool trainable) {
+void ParameterServerExtended::note(const RemoteVariable& variable, const DeviceName& device,
+                                   const Tensor& value) {
   const int64_t bytes = bytes_of(value);
   const std::lock_guard lock(mutex_);
-  plan_.variables.push_back({variable, device.to_string(), bytes});
+  forget_released();
+  plan_.variables.push_back({variable.unique_name(), device.to_string(), bytes});
+  planned_.push_back({variable.lease(), variable.trainable() ? 2 * bytes : 0});
   for (size_t ps = 0; ps < servers_->size(); ++ps) {
     if (servers_->device(ps) == device) plan_.bytes_per_ps[ps] += bytes;
   }
-  if (trainable) plan_.bytes_per_step += 2 * bytes;
+  plan_.bytes_per_step += planned_.back().bytes_per_step;
+}
+
+void ParameterServerExtended::forget_released() const {
+  for (size_t i = planned_.size(); i-- > 0;) {
+    if (!planned_[i].lease.expired()) continue;
+    const auto& gone = plan_.variables[i];
+    for (size_t ps = 0; ps < servers_->size(); ++ps) {
+      if (servers_->device(ps).to_string() == gone.device) plan_.bytes_per_ps[ps] -= gone.bytes;
+    }
+    plan_.bytes_per_step -= planned_[i].bytes_per_step;
+    plan_.variables.erase(plan_.variables.begin() + static_cast<ptrdiff_t>(i));
+    planned_.erase(planned_.begin() + static_cast<ptrdiff_t>(i));
+  }
 }
 
 Variable ParameterServerExtended::create_variable(const NextCreator& next,
@@ -153,7 +169,7 @@ Variable ParameterServerExtended::place(const VariableRequest& request, const Te
     far->strategy = &strategy();
     check_room(far->unique_name(), device, bytes_of(value));
     begin(*far, value);
-    note(far->unique_name(), device, value, far->trainable());
+    note(*far, device, value);
     return VariableAccess::make(std::make_shared<CachingVariable>(VariableAccess::make(far)));
   };
   return make_aggregating_variable(strategy(), device.to_string(), make_there, one);

@@ -66,6 +66,42 @@ std::string ParameterServers::unique_name(const std::string& name) {
   return free;
 }
 
+ParameterServers::Lease ParameterServers::lease(const DeviceName& device, const std::string& name) {
+  const auto release = [servers = weak_from_this(), device](const std::string* ended) {
+    const std::unique_ptr<const std::string> held(ended);
+    const auto alive = servers.lock();
+    if (!alive) return;
+    Channel& at = alive->channel(device);
+    const std::lock_guard lock(at.released_mutex);
+    at.released.push_back(*held);
+  };
+  return std::shared_ptr<const std::string>(new std::string(name), release);
+}
+
+void ParameterServers::forget_released(Channel& channel) {
+  std::vector<std::string> names;
+  {
+    const std::lock_guard lock(channel.released_mutex);
+    names = std::exchange(channel.released, {});
+  }
+  if (names.empty()) return;
+  if (!channel.releaser->forget(names, kExamineLimit)) {
+    const std::lock_guard lock(channel.released_mutex);
+    channel.released.insert(channel.released.end(), names.begin(), names.end());
+    return;
+  }
+  const auto is_released = [&](const std::string& name) {
+    return std::ranges::find(names, name) != names.end();
+  };
+  std::erase_if(channel.callables, [&](const auto& entry) {
+    if (std::ranges::none_of(entry.second.variables, is_released)) return false;
+    channel.dead_nodes += entry.second.nodes;
+    return true;
+  });
+  const std::lock_guard lock(mutex_);
+  for (const std::string& name : names) names_.erase(name);
+}
+
 ParameterServers::Channel& ParameterServers::channel(const DeviceName& device) {
   for (const auto& channel : channels_) {
     if (channel->device == device) return *channel;
@@ -144,17 +180,21 @@ void ParameterServers::open(Channel& channel, std::chrono::milliseconds limit) {
   session->open(limit);
   channel.graph = std::move(graph);
   channel.session = std::move(session);
+  channel.releaser.emplace(channel.graph, channel.session, options_.container, channel.device);
   channel.callables.clear();
+  channel.dead_nodes = 0;
 }
 
 ParameterServers::Ready ParameterServers::prepare(Channel& channel, const Call& call) {
   const std::lock_guard one_at_a_time(channel.turn);
-  if (channel.session == nullptr) {
+  if (channel.session != nullptr) forget_released(channel);
+  if (channel.session == nullptr || channel.dead_nodes > kMaxDeadNodes) {
     open(channel, call.patience.count() > 0 ? call.patience : options_.connect_timeout);
   }
   auto found = channel.callables.find(call.key);
   if (found == channel.callables.end()) {
     GraphImpl& graph = *channel.graph;
+    const int before = graph.size();
     Destination to{.graph = graph, .home = channel.device, .container = options_.container};
     std::vector<Tensor> feeds, fetches;
     if (call.claim) {
@@ -164,10 +204,13 @@ ParameterServers::Ready ParameterServers::prepare(Channel& channel, const Call& 
     const ShippedFunction shipped = ship(*call.make(), call.values, to);
     for (const Endpoint feed : shipped.feeds) feeds.push_back(graph.symbol(feed));
     for (const Endpoint fetch : shipped.fetches) fetches.push_back(graph.symbol(fetch));
-    const int made = channel.session->make_callable(feeds, fetches, call.patience);
-    found = channel.callables.emplace(call.key, made).first;
+    auto made = channel.session->make_callable(feeds, fetches, call.patience);
+    found = channel.callables
+                .emplace(call.key,
+                         Channel::Prepared{std::move(made), call.variables, graph.size() - before})
+                .first;
   }
-  return {channel.session, found->second};
+  return {channel.session, found->second.call};
 }
 
 ParameterServers::Ready ParameterServers::prepare_in_time(Channel& channel, const Call& call) {
@@ -187,7 +230,7 @@ std::vector<Tensor> ParameterServers::run(const DeviceName& device, const Call& 
     Ready ready;
     Status status = capture_status([&] {
       ready = prepare_in_time(at, call);
-      results = ready.session->run_callable(ready.callable, values, {.timeout = call.limit});
+      results = ready.session->run_callable(*ready.call, values, {.timeout = call.limit});
     });
     if (status.ok()) {
       results.pop_back();  // that it is done

@@ -11,6 +11,7 @@
 #include "cluster/remote_session.h"
 #include "cohort/cluster.h"
 #include "coordinator/group_updates.h"
+#include "coordinator/released_state.h"
 #include "graph/function_graph.h"
 
 namespace cohort::internal {
@@ -25,7 +26,7 @@ struct ParameterServersOptions {
 
 // The chief's own way to what is on the parameter servers: outside of scheduled functions it reads
 // and writes variables through a session on each. Thread-safe.
-class ParameterServers {
+class ParameterServers : public std::enable_shared_from_this<ParameterServers> {
  public:
   ParameterServers(const ClusterSpec& cluster, ParameterServersOptions options);
 
@@ -35,6 +36,10 @@ class ParameterServers {
 
   // A name like `name` that no other variable has.
   std::string unique_name(const std::string& name);
+  // What stands here for the variable of that unique name holds this. When it lets go, the server
+  // forgets the variable, at the latest before the next one is made there.
+  using Lease = std::shared_ptr<const void>;
+  Lease lease(const DeviceName& device, const std::string& name);
 
   // Finds all of them and forgets what an earlier chief kept there. Throws Unavailable, naming
   // those that are missing.
@@ -55,6 +60,7 @@ class ParameterServers {
     std::string key;
     std::function<std::shared_ptr<const GraphFunction>()> make;
     std::vector<Tensor> values = {};
+    std::vector<std::string> variables = {};  // unique names; with one of them the plan goes
     // Where the call may be repeated: what tells it from its repetition, see kOnce.
     std::optional<Tensor> claim = std::nullopt;
     std::chrono::milliseconds limit{0};     // of the run, see make(); 0 = none
@@ -79,12 +85,22 @@ class ParameterServers {
     Turn turn = {};
     std::shared_ptr<GraphImpl> graph = {};  // guarded by turn, as all below
     std::shared_ptr<RemoteSession> session = {};
-    std::map<std::string, int> callables = {};
+    std::optional<StateReleaser> releaser = {};
+    struct Prepared {
+      std::shared_ptr<const PreparedCall> call;
+      std::vector<std::string> variables;
+      int nodes;  // that the graph has for it
+    };
+    std::map<std::string, Prepared> callables = {};
+    int dead_nodes = 0;  // of those that are not there any more
+
+    Mutex released_mutex = {};               // after turn
+    std::vector<std::string> released = {};  // variables; guarded by released_mutex
   };
   // A function that is ready to run.
   struct Ready {
     std::shared_ptr<RemoteSession> session = {};
-    int callable = 0;
+    std::shared_ptr<const PreparedCall> call = {};
   };
 
   Channel& channel(const DeviceName& device);
@@ -93,6 +109,8 @@ class ParameterServers {
   // The same; a server that takes too long is Unavailable.
   Ready prepare_in_time(Channel& channel, const Call& call);
   void open(Channel& channel, std::chrono::milliseconds limit);
+  // Has the server forget what was released, and drops the calls that used it.
+  void forget_released(Channel& channel);
 
   const ParameterServersOptions options_;
   std::vector<std::unique_ptr<Channel>> channels_;

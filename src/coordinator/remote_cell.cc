@@ -52,15 +52,22 @@ std::string key_of(const OpDef& op, std::span<const Tensor> inputs, const Attrs&
 }  // namespace
 
 RemoteCell::RemoteCell(std::string name, DeviceName device,
-                       std::shared_ptr<ParameterServers> servers)
-    : VariableCell(std::move(name)), device_(std::move(device)), servers_(std::move(servers)) {}
+                       std::shared_ptr<ParameterServers> servers, std::shared_ptr<const void> lease)
+    : VariableCell(std::move(name)),
+      device_(std::move(device)),
+      servers_(std::move(servers)),
+      lease_(std::move(lease)) {}
 
 std::vector<Tensor> RemoteCell::run(const OpDef& op, std::span<const Tensor> inputs,
                                     const Attrs& attrs) const {
   std::vector<Tensor> values;
+  std::vector<std::string> variables;
   Specs specs;
   for (const Tensor& input : inputs) {
-    if (input.dtype() == kResource) continue;
+    if (input.dtype() == kResource) {
+      variables.push_back(dynamic_cast<const RemoteCell&>(*resource_of(input)).name());
+      continue;
+    }
     values.push_back(input);
     specs.push_back(spec_of(input));
   }
@@ -77,8 +84,9 @@ std::vector<Tensor> RemoteCell::run(const OpDef& op, std::span<const Tensor> inp
   const RecordingPause unheard;
   std::vector<Tensor> results;
   const Status status = capture_status([&] {
-    results =
-        servers_->run(device_, {.key = key_of(op, inputs, attrs), .make = make, .values = values});
+    results = servers_->run(
+        device_,
+        {.key = key_of(op, inputs, attrs), .make = make, .values = values, .variables = variables});
   });
   if (status.code == Code::Unavailable) throw Error(lost_with_its_server(status));
   throw_if_error(status);

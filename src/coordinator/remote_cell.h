@@ -12,7 +12,9 @@ class ParameterServers;
 // called there. It never has a value; ops and functions that use it run elsewhere.
 class RemoteCell : public VariableCell, public RemoteResource {
  public:
-  RemoteCell(std::string name, DeviceName device, std::shared_ptr<ParameterServers> servers);
+  // `lease` ends with it: then the server may forget the variable.
+  RemoteCell(std::string name, DeviceName device, std::shared_ptr<ParameterServers> servers,
+             std::shared_ptr<const void> lease);
 
   const DeviceName& device() const { return device_; }
   std::vector<Tensor> run(const OpDef& op, std::span<const Tensor> inputs,
@@ -24,6 +26,7 @@ class RemoteCell : public VariableCell, public RemoteResource {
 
   const DeviceName device_;
   const std::shared_ptr<ParameterServers> servers_;
+  const std::shared_ptr<const void> lease_;
 };
 
 // What stands here for a variable of which each worker has one of its own.

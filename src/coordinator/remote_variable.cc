@@ -13,8 +13,10 @@ namespace cohort::internal {
 RemoteVariable::RemoteVariable(const VariableOptions& options, const Shape& shape, DType dtype,
                                Place place)
     : SingleVariable(options), place_(std::move(place)) {
-  handle_ = {make_resource(
-                 std::make_shared<RemoteCell>(place_.unique_name, place_.device, place_.servers)),
+  const ParameterServers::Lease lease = place_.servers->lease(place_.device, place_.unique_name);
+  lease_ = lease;
+  handle_ = {make_resource(std::make_shared<RemoteCell>(place_.unique_name, place_.device,
+                                                        place_.servers, lease)),
              options.name, dtype, shape};
 }
 

@@ -18,12 +18,15 @@ class RemoteVariable : public SingleVariable {
 
   std::string device() const override { return place_.device.to_string(); }
   const std::string& unique_name() const { return place_.unique_name; }
+  // Expired when nothing here uses the variable any more.
+  const std::weak_ptr<const void>& lease() const { return lease_; }
   bool is_initialized() const override;
   std::shared_ptr<VariableImpl> deep_copy() const override;
   std::string to_string() const override;
 
  private:
   const Place place_;
+  std::weak_ptr<const void> lease_;
 };
 
 }  // namespace cohort::internal

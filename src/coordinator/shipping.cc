@@ -93,7 +93,8 @@ class Copy {
   }
 
   void bind_state(Endpoint argument, const Tensor& given) {
-    const Resource* resource = resource_of(given).get();
+    const std::shared_ptr<Resource>& shared = resource_of(given);
+    const Resource* resource = shared.get();
     if (const auto* cell = dynamic_cast<const RemoteCell*>(resource)) {
       places_[argument] =
           add_variable_handle(to_.graph, to_.container, cell->name(), cell->device());
@@ -101,10 +102,11 @@ class Copy {
     } else if (const auto* gathering = dynamic_cast<const RemoteAccumulator*>(resource)) {
       places_[argument] = add_accumulator_handle(to_.graph, to_.container, *gathering);
       device_of_handle_[argument] = gathering->device();
-    } else if (const auto* own = dynamic_cast<const WorkerCell*>(resource)) {
-      bind_own_state(argument, to_.bind_variable(*own));
+    } else if (const auto own = std::dynamic_pointer_cast<const WorkerCell>(shared)) {
+      bind_own_state(argument, to_.bind_variable(own));
     } else {
-      bind_own_state(argument, to_.bind_iterator(dynamic_cast<const ElementSource&>(*resource)));
+      bind_own_state(argument,
+                     to_.bind_iterator(std::dynamic_pointer_cast<const ElementSource>(shared)));
     }
     state_.insert(places_[argument]);
   }

@@ -23,9 +23,9 @@ struct Destination {
   DeviceName home;        // where nodes run that are bound to no state
   std::string container;  // of the variables on the parameter servers
   // The handle of the iterator that stands for `source` there. Empty where there are none.
-  std::function<Endpoint(const ElementSource& source)> bind_iterator = {};
+  std::function<Endpoint(const std::shared_ptr<const ElementSource>& source)> bind_iterator = {};
   // The handle of that task's own copy of a variable. Empty as above.
-  std::function<Endpoint(const WorkerCell& cell)> bind_variable = {};
+  std::function<Endpoint(const std::shared_ptr<const WorkerCell>& cell)> bind_variable = {};
   // Where the value of an argument is, whose number is fed then; nullopt when it is fed itself.
   // Empty when all are.
   std::function<std::optional<KeptPlace>(size_t argument)> kept = {};

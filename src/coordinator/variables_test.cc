@@ -63,8 +63,9 @@ TEST(RemoteVariablePlacement, GoesByBytesWhenAsked) {
   const auto scope = here.strategy.scope();
   const Variable large(zeros({100}));
   EXPECT_EQ(large.device(), ps(0));
-  EXPECT_EQ(Variable(zeros({10})).device(), ps(1));
-  EXPECT_EQ(Variable(zeros({10})).device(), ps(1));
+  const Variable first(zeros({10})), second(zeros({10}));
+  EXPECT_EQ(first.device(), ps(1));
+  EXPECT_EQ(second.device(), ps(1));
   const ParameterServerPlan plan = here.strategy.plan();
   EXPECT_EQ(plan.bytes_per_ps, (std::vector<int64_t>{400, 80}));
   EXPECT_EQ(plan.total_bytes(), 480);

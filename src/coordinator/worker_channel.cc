@@ -19,9 +19,18 @@ constexpr std::chrono::milliseconds kPrepareLimit{5000};
 
 }  // namespace
 
+bool WorkerChannel::Shipped::is_dead() const {
+  return trace.expired() ||
+         std::ranges::any_of(resources, [](const auto& each) { return each.expired(); });
+}
+
+bool WorkerChannel::Connected::is_worn_out() const {
+  return dead_nodes > kMaxDeadNodes && dead_nodes > graph->size() / 2;
+}
+
 bool WorkerChannel::is_open() const {
   const std::lock_guard lock(mutex_);
-  return connected_ != nullptr;
+  return connected_ != nullptr && !connected_->is_worn_out();
 }
 
 uint64_t WorkerChannel::generation() const {
@@ -50,10 +59,12 @@ void WorkerChannel::open() {
   SessionOptions options;
   options.credentials = options_.credentials;
   made->session = std::make_shared<RemoteSession>(made->graph, options_.address, options);
+  made->releaser.emplace(made->graph, made->session, options_.container, options_.home);
   made->session->open(kOpenLimit);
+  std::shared_ptr<Connected> worn_out;  // let go of after the lock: its end may take a while
   const std::lock_guard lock(mutex_);
   made->state = state_;  // nothing is dropped while nothing is open
-  connected_ = std::move(made);
+  worn_out = std::exchange(connected_, std::move(made));
 }
 
 bool WorkerChannel::drop(uint64_t generation, bool lost_state) {
@@ -80,24 +91,27 @@ std::optional<DeviceName> WorkerChannel::home_in(uint64_t state) const {
   return connected_ && state == state_ ? std::optional(options_.home) : std::nullopt;
 }
 
-Endpoint WorkerChannel::bind_iterator(Connected& to, const ElementSource& source) const {
-  const std::string name = fmt::format("{}_{}", source.name(), to.state);
+Endpoint WorkerChannel::bind_iterator(Connected& to,
+                                      const std::shared_ptr<const ElementSource>& source) {
+  const std::string name = fmt::format("{}_{}", source->name(), to.state);
   const auto known = to.handles.find(name);
   if (known != to.handles.end()) return known->second;
-  const auto* per_worker = dynamic_cast<const PerWorkerSource*>(&source);
+  const auto* per_worker = dynamic_cast<const PerWorkerSource*>(source.get());
   const std::string description =
-      per_worker ? per_worker->description(options_.worker) : source.describe_dataset();
+      per_worker ? per_worker->description(options_.worker) : source->describe_dataset();
+  bound_[name] = source;
   return to.handles[name] =
              add_iterator_handle(*to.graph, {options_.container, name, description}, options_.home);
 }
 
-Endpoint WorkerChannel::bind_variable(Connected& to, const WorkerCell& cell) {
-  const std::string name = fmt::format("{}_{}", cell.unique_name(), to.state);
+Endpoint WorkerChannel::bind_variable(Connected& to,
+                                      const std::shared_ptr<const WorkerCell>& cell) {
+  const std::string name = fmt::format("{}_{}", cell->unique_name(), to.state);
   const auto known = to.handles.find(name);
   if (known != to.handles.end()) return known->second;
   const Endpoint handle = add_variable_handle(*to.graph, options_.container, name, options_.home);
-  if (!variables_.contains(name)) begin_variable(to, cell, handle);
-  variables_.insert(name);
+  if (!bound_.contains(name)) begin_variable(to, *cell, handle);
+  bound_[name] = cell;
   return to.handles[name] = handle;
 }
 
@@ -107,18 +121,18 @@ void WorkerChannel::begin_variable(Connected& to, const WorkerCell& cell, Endpoi
   const Endpoint given = add_placeholder(*to.graph, "initial_value", spec, options_.home);
   const int assign = add_node(*to.graph, "Begin", "AssignVariable", {handle, given},
                               {{"dtype", spec.dtype}, {"shape", spec.shape}}, options_.home);
-  const int callable = to.session->make_callable(
+  const CallPointer begin = to.session->make_callable(
       {to.graph->symbol(given)},
       {to.graph->symbol(add_completion(*to.graph, {assign}, options_.home))}, kPrepareLimit);
-  to.session->run_callable(callable, {value}, {.timeout = kPrepareLimit});
+  to.session->run_callable(*begin, {value}, {.timeout = kPrepareLimit});
 }
 
 Destination WorkerChannel::destination(Connected& to, const Places& places) {
   return {.graph = *to.graph,
           .home = options_.home,
           .container = options_.container,
-          .bind_iterator = [&](const ElementSource& source) { return bind_iterator(to, source); },
-          .bind_variable = [&](const WorkerCell& cell) { return bind_variable(to, cell); },
+          .bind_iterator = [&](const auto& source) { return bind_iterator(to, source); },
+          .bind_variable = [&](const auto& cell) { return bind_variable(to, cell); },
           .kept =
               [&](size_t argument) {
                 return argument < places.size() ? places[argument] : std::nullopt;
@@ -127,18 +141,20 @@ Destination WorkerChannel::destination(Connected& to, const Places& places) {
           .own_claim = to.own_claim};
 }
 
-int WorkerChannel::ship_in_time(Connected& to, const Closure& closure, const Places& places) {
-  int callable = 0;
-  const Status status = capture_status([&] { callable = ship_to(to, closure, places); });
+WorkerChannel::CallPointer WorkerChannel::ship_in_time(Connected& to, const Closure& closure,
+                                                       const Places& places) {
+  CallPointer call;
+  const Status status = capture_status([&] { call = ship_to(to, closure, places); });
   if (status.code == Code::DeadlineExceeded) {
     raise(Code::Unavailable, "[Coordinator] worker {} does not get function '{}' ready: {}", task(),
           closure.trace->function().name, status.message);
   }
   throw_if_error(status);
-  return callable;
+  return call;
 }
 
-int WorkerChannel::ship_to(Connected& to, const Closure& closure, const Places& places) {
+WorkerChannel::CallPointer WorkerChannel::ship_to(Connected& to, const Closure& closure,
+                                                  const Places& places) {
   ShippedFunction shipped =
       ship(closure.trace->function(), closure.arguments, destination(to, places));
   std::vector<Tensor> feeds{to.graph->symbol(to.claim), to.graph->symbol(to.own_claim)};
@@ -170,12 +186,12 @@ WorkerChannel::Places WorkerChannel::places_of(const Closure& closure) const {
 }
 
 WorkerChannel::Ready WorkerChannel::prepare(const Closure& closure, const Places& places) {
-  std::vector<std::shared_ptr<const Resource>> resources;
+  std::vector<std::weak_ptr<const Resource>> resources;
   Key key{closure.trace.get(), {}, ""};
   for (const Tensor& argument : closure.arguments) {
     if (argument.is_symbolic() || argument.dtype() != kResource) continue;
     resources.push_back(resource_of(argument));
-    std::get<1>(key).push_back(resources.back().get());
+    std::get<1>(key).push_back(resource_of(argument).get());
   }
   for (const std::optional<KeptPlace>& place : places) {
     std::get<2>(key) +=
@@ -183,13 +199,17 @@ WorkerChannel::Ready WorkerChannel::prepare(const Closure& closure, const Places
   }
   const std::shared_ptr<Connected> to = connected();
   if (!to) raise(Code::Unavailable, "[Coordinator] worker {} is lost", task());
-  if (const auto known = find_shipped(*to, key)) return {to->session, *known, to->state};
+  if (const auto known = find_shipped(*to, key)) return {to->session, known, to->state};
   const std::lock_guard one_at_a_time(shipping_);
-  if (const auto known = find_shipped(*to, key)) return {to->session, *known, to->state};
-  const int callable = ship_in_time(*to, closure, places);
+  if (const auto known = find_shipped(*to, key)) return {to->session, known, to->state};
+  forget_dead(*to);
+  release_state(*to);
+  const int before = to->graph->size();
+  const CallPointer call = ship_in_time(*to, closure, places);
   const std::lock_guard lock(mutex_);
-  to->functions.emplace(key, Shipped{closure.trace, std::move(resources), callable});
-  return {to->session, callable, to->state};
+  to->functions.emplace(
+      key, Shipped{closure.trace, std::move(resources), call, to->graph->size() - before});
+  return {to->session, call, to->state};
 }
 
 std::shared_ptr<WorkerChannel::Connected> WorkerChannel::connected() const {
@@ -197,10 +217,34 @@ std::shared_ptr<WorkerChannel::Connected> WorkerChannel::connected() const {
   return connected_;
 }
 
-std::optional<int> WorkerChannel::find_shipped(const Connected& at, const Key& key) const {
+// One that is dead was of another function at the same address.
+WorkerChannel::CallPointer WorkerChannel::find_shipped(const Connected& at, const Key& key) const {
   const std::lock_guard lock(mutex_);
   const auto found = at.functions.find(key);
-  return found == at.functions.end() ? std::nullopt : std::optional(found->second.callable);
+  return found == at.functions.end() || found->second.is_dead() ? nullptr : found->second.call;
+}
+
+void WorkerChannel::release_state(Connected& to) {
+  std::vector<std::string> names;
+  for (const auto& [name, state] : bound_) {
+    if (state.expired()) names.push_back(name);
+  }
+  if (names.empty() || !to.releaser->forget(names, kPrepareLimit)) return;
+  for (const std::string& name : names) {
+    bound_.erase(name);
+    to.handles.erase(name);
+  }
+}
+
+void WorkerChannel::forget_dead(Connected& from) {
+  std::vector<CallPointer> ended;  // let go of after the lock: their end sends messages
+  const std::lock_guard lock(mutex_);
+  std::erase_if(from.functions, [&](const auto& entry) {
+    if (!entry.second.is_dead()) return false;
+    ended.push_back(entry.second.call);
+    from.dead_nodes += entry.second.nodes;
+    return true;
+  });
 }
 
 std::vector<Tensor> WorkerChannel::values_of(const Closure& closure, const Places& places) const {
@@ -234,7 +278,7 @@ Results WorkerChannel::run(const Closure& closure, const Claims& claims) {
   std::vector<Tensor> values{claims.servers, claims.own};
   if (options_.keep_results) values.push_back(keep_numbers(closure));
   std::ranges::move(values_of(closure, places), std::back_inserter(values));
-  Results results{.tensors = ready.session->run_callable(ready.callable, values,
+  Results results{.tensors = ready.session->run_callable(*ready.call, values,
                                                          {.timeout = options_.function_timeout})};
   results.tensors.pop_back();  // that it is done
   if (options_.keep_results) {

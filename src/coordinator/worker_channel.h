@@ -2,13 +2,13 @@
 
 #include <condition_variable>
 #include <map>
-#include <set>
 #include <stop_token>
 #include <tuple>
 
 #include "base/mutex.h"
 #include "cluster/remote_session.h"
 #include "coordinator/closure_queue.h"
+#include "coordinator/released_state.h"
 #include "coordinator/shipping.h"
 
 namespace cohort::internal {
@@ -35,7 +35,9 @@ class WorkerChannel {
   const std::string& address() const { return options_.address; }
   std::string task() const { return options_.home.split().first; }
   bool is_open() const;
-  // Opens a session when there is none. Throws Unavailable when the worker does not answer soon.
+  // Opens a session when there is none, and another one in place of one whose graph has grown by
+  // functions that nobody calls any more; runs under way end in the session that they began in.
+  // Throws Unavailable when the worker does not answer soon.
   void open();
   // Names a call, see kOnce.
   struct Claims {
@@ -60,12 +62,17 @@ class WorkerChannel {
   using Places = std::vector<std::optional<KeptPlace>>;
   // A function with the state that its arguments stand for, and where others are kept.
   using Key = std::tuple<const Trace*, std::vector<const Resource*>, std::string>;
+  using CallPointer = std::shared_ptr<const PreparedCall>;
   struct Shipped {
-    std::shared_ptr<const Trace> trace;                      // keeps the key's
-    std::vector<std::shared_ptr<const Resource>> resources;  // the same
-    int callable;
+    std::weak_ptr<const Trace> trace;                      // the key's
+    std::vector<std::weak_ptr<const Resource>> resources;  // the same
+    CallPointer call;
+    int nodes;  // that the graph has for it
+
+    // Whether nobody can call it any more.
+    bool is_dead() const;
   };
-  // Guarded by shipping_, but for `functions`.
+  // Guarded by shipping_, but for what says mutex_.
   struct Connected {
     uint64_t state = 0;
     std::shared_ptr<GraphImpl> graph;
@@ -75,35 +82,45 @@ class WorkerChannel {
     Endpoint keep;                            // the number of the call, and of those to forget
     std::map<Key, Shipped> functions;         // guarded by mutex_
     std::map<std::string, Endpoint> handles;  // by the name of the state
+    std::optional<StateReleaser> releaser;
+    int dead_nodes = 0;  // of functions that are not there any more; guarded by mutex_
+
+    // Whether most of the graph, here and on the worker, is of functions that nobody calls.
+    bool is_worn_out() const;
   };
 
   // A call that is ready to be made.
   struct Ready {
     std::shared_ptr<RemoteSession> session;
-    int callable;
+    CallPointer call;
     uint64_t state;
   };
   Places places_of(const Closure& closure) const;
   Ready prepare(const Closure& closure, const Places& places);
   std::shared_ptr<Connected> connected() const;
-  // A function that the worker has got.
-  std::optional<int> find_shipped(const Connected& at, const Key& key) const;
+  // A function that the worker has got; null when it has none.
+  CallPointer find_shipped(const Connected& at, const Key& key) const;
   // Throws Unavailable when the worker takes too long.
-  int ship_in_time(Connected& to, const Closure& closure, const Places& places);
-  int ship_to(Connected& to, const Closure& closure, const Places& places);
+  CallPointer ship_in_time(Connected& to, const Closure& closure, const Places& places);
+  CallPointer ship_to(Connected& to, const Closure& closure, const Places& places);
+  // Has the worker forget the state that nothing here stands for any more.
+  void release_state(Connected& to);
+  // Drops functions that nobody can call any more.
+  void forget_dead(Connected& from);
   Destination destination(Connected& to, const Places& places);
-  Endpoint bind_iterator(Connected& to, const ElementSource& source) const;
+  Endpoint bind_iterator(Connected& to, const std::shared_ptr<const ElementSource>& source);
   // Makes the variable when the worker has none yet.
-  Endpoint bind_variable(Connected& to, const WorkerCell& cell);
+  Endpoint bind_variable(Connected& to, const std::shared_ptr<const WorkerCell>& cell);
   void begin_variable(Connected& to, const WorkerCell& cell, Endpoint handle);
   std::vector<Tensor> values_of(const Closure& closure, const Places& places) const;
   // What the worker is to keep, and to forget.
   Tensor keep_numbers(const Closure& closure);
 
   const WorkerChannelOptions options_;
-  Turn shipping_;                    // of the thread that opens a session or sends a function
-  std::set<std::string> variables_;  // that the worker has, by the names of their state;
-                                     // guarded by shipping_, as the next
+  Turn shipping_;  // of the thread that opens a session or sends a function
+  // What the worker has iterators and variables for, by the names of their state; guarded by
+  // shipping_, as the next.
+  std::map<std::string, std::weak_ptr<const void>> bound_;
   bool cleared_ = false;
 
   mutable Mutex mutex_;                   // after shipping_

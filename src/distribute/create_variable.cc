@@ -1,7 +1,10 @@
 #include <fmt/format.h>
 
+#include <optional>
+
 #include "base/raise.h"
 #include "cohort/device.h"
+#include "cohort/graph.h"
 #include "distribute/aggregating_variable.h"
 #include "distribute/default_strategy.h"
 #include "distribute/mirrored_variable.h"
@@ -76,7 +79,11 @@ Variable make_mirrored_variable(Strategy& strategy, const std::vector<std::strin
   std::vector<Variable> copies;
   for (size_t i = 0; i < devices.size(); ++i) {
     const DeviceScope there(devices[i]);
-    if (i > 0) each.options.name = fmt::format("{}/replica_{}", copies[0].name(), i);
+    std::optional<NameScope> outside;  // the first copy's name has the open scopes already
+    if (i > 0) {
+      outside.emplace("");
+      each.options.name = fmt::format("{}/replica_{}", copies[0].name(), i);
+    }
     copies.push_back(next(each));
     check_mean(copies[0]);
   }

@@ -138,17 +138,6 @@ void ReplicaCrew::run(const Body& body) {
   meeting_.rethrow_failure();
 }
 
-namespace {
-
-std::vector<Tensor> open_controls() {
-  std::vector<Tensor> all;
-  const auto& open = build_scopes().controls;
-  for (size_t i = 0; i < open.size(); ++i) all.insert(all.end(), open[i].begin(), open[i].end());
-  return all;
-}
-
-}  // namespace
-
 void ReplicaCrew::start_others() {
   surroundings_.device = &value_device();
   if (strategy_.num_replicas_in_sync() > 1) surroundings_.random.emplace();

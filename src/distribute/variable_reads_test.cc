@@ -211,6 +211,18 @@ TEST(VariableCreation, NamesPlacesAndDescribesTheCopies) {
   EXPECT_EQ(strategy->extended().value_container(copies[1]).to_string(), v.to_string());
 }
 
+TEST(VariableCreation, NamesCopiesInAGraphAfterTheOpenScopesOnce) {
+  const auto strategy = mirrored_strategy(2);
+  const StrategyScope scope(*strategy);
+  Graph graph;
+  const auto building = graph.as_default();
+  const NameScope main("main");
+  const Variable v(1.f, {.name = "a"});
+  const std::vector<Variable>& copies = internal::distributed(v)->copies();
+  EXPECT_EQ(copies[0].name(), "main/a");
+  EXPECT_EQ(copies[1].name(), "main/a/replica_1");
+}
+
 TEST(VariableCreation, DecidesWhatTrains) {
   const auto strategy = mirrored_strategy(2);
   const StrategyScope scope(*strategy);

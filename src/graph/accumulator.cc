@@ -40,7 +40,7 @@ Tensor AccumulatorHandle::cancel_pending_takes(Site site) {
 }
 
 Tensor AccumulatorHandle::num_accumulated(Site site) {
-  return apply(kAccumulatorCount, {handle_}, {}, site);
+  return keep_question(kAccumulatorCount, handle_, site);
 }
 
 }  // namespace internal

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <cctype>
+#include <utility>
 
 #include "base/raise.h"
+#include "graph/handles.h"
 #include "graph/scopes.h"
 #include "tensor/borrow.h"
 #include "tensor/devices.h"
@@ -20,11 +22,8 @@ namespace {
 // Control inputs from the open guards, those of another graph left out.
 std::vector<int> scoped_controls(const GraphImpl& graph) {
   std::vector<int> controls;
-  const auto& guards = build_scopes().controls;
-  for (size_t i = 0; i < guards.size(); ++i) {
-    for (const Tensor& tensor : guards[i]) {
-      if (graph.owns(tensor)) controls.push_back(graph.endpoint(tensor).node);
-    }
+  for (const Tensor& tensor : open_controls()) {
+    if (graph.owns(tensor)) controls.push_back(graph.endpoint(tensor).node);
   }
   return controls;
 }
@@ -50,6 +49,11 @@ void wait_for_inputs(const GraphImpl& graph, Node& node) {
     if (is_waited_for(input)) node.controls.push_back(input.node);
   }
   std::erase_if(node.inputs, is_waited_for);
+}
+
+std::string device_of_symbol(const SymbolBody& symbol) {
+  const auto graph = std::dynamic_pointer_cast<GraphImpl>(symbol.builder.lock());
+  return graph ? device_asked_for(*graph, symbol.node).to_string() : "";
 }
 
 void make_unique(std::vector<int>& ids) {
@@ -143,6 +147,7 @@ const std::vector<Tensor>& GraphImpl::symbols_of(int id) const {
     made->node = id;
     made->output = static_cast<int>(i);
     made->name = fmt::format("{}:{}", source.name, i);
+    made->find_device = device_of_symbol;
     symbols.push_back(TensorAccess::make(std::move(made)));
   }
   return symbols;
@@ -234,6 +239,24 @@ std::vector<GraphImpl::VariableRecord> GraphImpl::variables(const MakeVariable& 
 std::vector<GraphImpl::VariableRecord> GraphImpl::variables() const {
   const std::lock_guard lock(mutex_);
   return variables_;
+}
+
+bool GraphImpl::has_open_controls() const { return !scoped_controls(*this).empty(); }
+
+Tensor GraphImpl::keep(const std::string& key, const std::function<Tensor()>& make) {
+  const GraphBuilder* building = thread_dispatch().builder;
+  const bool elsewhere = building != nullptr && building != this;
+  if (elsewhere || !makes_variables() || has_open_controls()) return make();
+  const std::lock_guard lock(mutex_);
+  if (const auto known = kept_.find(key); known != kept_.end()) return known->second;
+  struct Reopened {
+    bool& finalized;
+    const bool before = std::exchange(finalized, false);
+    ~Reopened() { finalized = before; }
+  };
+  const Reopened reopened{finalized_};
+  const Tensor made = make();
+  return kept_[key] = made;
 }
 
 void GraphImpl::finalize() {

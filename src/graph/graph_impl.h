@@ -77,6 +77,13 @@ class GraphImpl : public GraphBuilder, public std::enable_shared_from_this<Graph
   // The nodes as op calls, in order: what a backward walk takes.
   std::vector<OpCall> calls() const;
 
+  // What `make` adds, which only asks for something: added at the first call with this key and
+  // given again at later ones, so that asking does not make the graph grow. A finalized graph takes
+  // it, too. Where control dependencies are open, and inside a function, each call adds its own.
+  Tensor keep(const std::string& key, const std::function<Tensor()>& make);
+  // Whether the open guards say what nodes of this graph wait for.
+  bool has_open_controls() const;
+
   void finalize();
 
   // Variables made in this graph, in order, and the nodes that give them their first values.
@@ -129,6 +136,7 @@ class GraphImpl : public GraphBuilder, public std::enable_shared_from_this<Graph
   mutable int num_indexed_ = 0;  // nodes before this one are in names_
   std::vector<VariableRecord> variables_;
   std::map<std::type_index, std::shared_ptr<void>> companions_;
+  std::map<std::string, Tensor> kept_;
   bool finalized_ = false;
 };
 

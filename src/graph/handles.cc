@@ -1,5 +1,7 @@
 #include "graph/handles.h"
 
+#include <fmt/format.h>
+
 #include <set>
 
 #include "graph/scopes.h"
@@ -15,6 +17,14 @@ NamedHandle add_handle(const OpDef& op, std::string_view name, const std::string
   attrs.set("shared_name", state);
   const Specs outputs = op.infer({op.name, {}, attrs});
   return {graph->append_named(name, op, {}, std::move(attrs), outputs, site)[0], state};
+}
+
+Tensor keep_question(const OpDef& op, const Tensor& handle, Site site) {
+  const std::shared_ptr<GraphImpl> graph = graph_of(handle);
+  return graph->keep(fmt::format("{} {}", op.name, graph->endpoint(handle).node), [&] {
+    const SoleColocation together(handle);
+    return apply(op, {handle}, {}, site);
+  });
 }
 
 namespace {

@@ -16,6 +16,10 @@ struct NamedHandle {
 NamedHandle add_handle(const OpDef& op, std::string_view name, const std::string& shared_name,
                        Attrs attrs, Site site);
 
+// A node that asks the state behind the handle for something, one for all calls: see
+// GraphImpl::keep.
+Tensor keep_question(const OpDef& op, const Tensor& handle, Site site);
+
 // The device that node `id` asks for: its own request, or that of what it is colocated with.
 DeviceName device_asked_for(const GraphImpl& graph, int id);
 

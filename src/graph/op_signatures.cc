@@ -110,6 +110,7 @@ constexpr Line kLines[] = {
     {"FillLike", 1, 1, "value:float"},
     {"Floor", 1, 1, ""},
     {"FloorDiv", 2, 2, "", kOneDType},
+    {"ForgetState", 1, 1, "container:text"},
     {"Gather", 2, 2, "axis:int"},
     {"GatherGrad", 3, 3, "axis:int"},
     {"Gelu", 1, 1, ""},

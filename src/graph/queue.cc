@@ -72,7 +72,9 @@ std::vector<Tensor> FifoQueue::dequeue_many(int64_t count, Site site) {
                     {{"queue", name_}, {"components", components_}, {"count", count}}, site);
 }
 
-Tensor FifoQueue::size(Site site) { return apply(internal::kQueueSize, {handle_}, {}, site); }
+Tensor FifoQueue::size(Site site) {
+  return internal::keep_question(internal::kQueueSize, handle_, site);
+}
 
 Tensor FifoQueue::close(const QueueCloseOptions& options, Site site) {
   return apply(internal::kQueueClose, {handle_},

@@ -14,6 +14,16 @@ BuildScopes& build_scopes() {
   return scopes;
 }
 
+std::vector<Tensor> open_controls() {
+  const ScopeStack<ControlEntry>& open = build_scopes().controls;
+  std::vector<Tensor> all;
+  for (size_t i = 0; i < open.size(); ++i) {
+    if (open[i].alone) all.clear();
+    all.insert(all.end(), open[i].before.begin(), open[i].before.end());
+  }
+  return all;
+}
+
 std::string name_prefix() {
   const BuildScopes& scopes = build_scopes();
   return scopes.name_prefixes.empty() ? std::string() : scopes.name_prefixes.innermost();
@@ -62,7 +72,7 @@ NameScope::~NameScope() { build_scopes().name_prefixes.leave(ticket_); }
 void NameScope::close() { build_scopes().name_prefixes.close(ticket_); }
 
 ControlDependencies::ControlDependencies(const std::vector<Tensor>& before)
-    : ticket_(build_scopes().controls.open(before)) {}
+    : ticket_(build_scopes().controls.open({before})) {}
 ControlDependencies::~ControlDependencies() { build_scopes().controls.leave(ticket_); }
 void ControlDependencies::close() { build_scopes().controls.close(ticket_); }
 

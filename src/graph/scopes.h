@@ -15,14 +15,22 @@ struct ColocationAnchor {
   bool alone = false;  // anchors outside of this one do not count
 };
 
+// What a node must run after.
+struct ControlEntry {
+  std::vector<Tensor> before;
+  bool alone = false;  // entries outside this one do not count
+};
+
 // What the open guards of a thread say about the nodes that it adds.
 struct BuildScopes {
   ScopeStack<std::string> name_prefixes{"NameScope"};  // "" or "scope/"
-  ScopeStack<std::vector<Tensor>> controls{"ControlDependencies"};
+  ScopeStack<ControlEntry> controls{"ControlDependencies"};
   ScopeStack<ColocationAnchor> colocations{"Colocation"};
   ScopeStack<std::string> containers{"Container"};
 };
 BuildScopes& build_scopes();
+// What the open guards say that new nodes run after.
+std::vector<Tensor> open_controls();
 
 // The prefix that the innermost name scope gives: "" or "layer/inner/".
 std::string name_prefix();
@@ -41,6 +49,19 @@ class [[nodiscard]] SoleColocation {
   ~SoleColocation() { build_scopes().colocations.leave(ticket_); }
   SoleColocation(const SoleColocation&) = delete;
   SoleColocation& operator=(const SoleColocation&) = delete;
+
+ private:
+  uint64_t ticket_;
+};
+
+// While it lives, nodes that this thread adds wait for nothing, whatever guards outside it say.
+// What gives state its first value runs before everything that the guards name.
+class [[nodiscard]] NoControlDependencies {
+ public:
+  NoControlDependencies() : ticket_(build_scopes().controls.open({{}, true})) {}
+  ~NoControlDependencies() { build_scopes().controls.leave(ticket_); }
+  NoControlDependencies(const NoControlDependencies&) = delete;
+  NoControlDependencies& operator=(const NoControlDependencies&) = delete;
 
  private:
   uint64_t ticket_;

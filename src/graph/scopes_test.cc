@@ -1,10 +1,13 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
+#include <optional>
 #include <variant>
 
 #include "cohort/device.h"
 #include "cohort/graph.h"
+#include "cohort/ops.h"
 #include "support/expect_error.h"
 
 namespace cohort {
@@ -127,6 +130,46 @@ TEST(Scopes, DestructorsOutOfOrderTakeTheirOwnScopeOut) {
   inner_name.reset();
   inner.reset();
   EXPECT_FALSE(building_graph());
+}
+
+TEST(Graphs, TakeConstantsForDevicesThatThisProcessDoesNotHave) {
+  for (const std::string name : {"/gpu:0", "/job:ps/task:3", "/job:localhost/task:1", "tpu:2"}) {
+    Graph graph;
+    const auto building = graph.as_default();
+    const auto on = device(name);
+    const std::string asked = DeviceName::parse_any_form(name).to_string();
+    EXPECT_EQ(constant(1.f).device(), asked);
+    EXPECT_EQ(constant({1, 2, 3}).device(), asked);
+    EXPECT_EQ(constant({"text"}).device(), asked);
+    EXPECT_EQ(add(placeholder(kFloat32), 2.f).device(), asked);
+  }
+}
+
+TEST(Graphs, TellTheDeviceThatANodeAsksFor) {
+  Graph graph;
+  const auto building = graph.as_default();
+  EXPECT_EQ(placeholder(kFloat32).device(), "");
+  std::optional<DeviceScope> on("/job:ps/task:1");
+  const Tensor there = placeholder(kFloat32);
+  on.reset();
+  const Colocation together(there);
+  EXPECT_EQ(placeholder(kFloat32).device(), "/job:ps/task:1");
+}
+
+TEST(Graphs, KnowTheLineOfAnExpression) {
+  Graph graph;
+  const auto building = graph.as_default();
+  const Tensor x = placeholder(kFloat32);
+  const int line = __LINE__ + 1;
+  const Tensor all[] = {x + 1.f, 2.f * x, -x, x < 3.f};
+  const std::vector<NodeInfo> nodes = graph.nodes();
+  for (const std::string op : {"Add", "Mul", "Neg", "Less"}) {
+    const auto made = std::ranges::find(nodes, op, &NodeInfo::op);
+    ASSERT_NE(made, nodes.end()) << op;
+    EXPECT_EQ(std::string(made->site.file), __FILE__) << op;
+    EXPECT_EQ(made->site.line, line) << op;
+  }
+  EXPECT_EQ(std::size(all), 4u);
 }
 
 }  // namespace

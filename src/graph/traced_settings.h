@@ -30,6 +30,8 @@ class TracedSetting {
  public:
   void use() const;
   void changed() { version_->fetch_add(1); }
+  // How often it has changed.
+  uint64_t version() const { return version_->load(); }
 
  private:
   std::shared_ptr<std::atomic<uint64_t>> version_ = std::make_shared<std::atomic<uint64_t>>(0);

@@ -33,6 +33,14 @@ class ResourceTable {
     return std::static_pointer_cast<T>(entry);
   }
 
+  // Forgets what has that name, of whatever kind.
+  void forget(const std::string& container, const std::string& name) {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(entries_, [&](const auto& entry) {
+      return std::get<0>(entry.first) == container && std::get<2>(entry.first) == name;
+    });
+  }
+
   // Forgets everything in the container.
   void clear(const std::string& container) {
     const std::lock_guard lock(mutex_);

@@ -52,13 +52,11 @@ void LocalSession::check_open_locked() const {
   if (closed_) raise(Code::FailedPrecondition, "[Session] the session is closed");
 }
 
-std::shared_ptr<const PreparedRun> LocalSession::prepare(const RunRequest& request,
-                                                         std::chrono::milliseconds /*limit*/) {
+std::shared_ptr<const PreparedRun> LocalSession::make_run(const RunRequest& request,
+                                                          std::chrono::milliseconds /*limit*/) {
   const std::lock_guard lock(mutex_);
   check_open_locked();
-  std::shared_ptr<const CompiledRun>& entry = cache_[signature_of(request)];
-  if (!entry) entry = compile_run(request);
-  return entry;
+  return compile_run(request);
 }
 
 void LocalSession::place_new_nodes() {

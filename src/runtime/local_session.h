@@ -25,8 +25,8 @@ class LocalSession : public SessionImpl {
   struct RunHandle;
 
   void check_open() const override;
-  std::shared_ptr<const PreparedRun> prepare(const RunRequest& request,
-                                             std::chrono::milliseconds limit) override;
+  std::shared_ptr<const PreparedRun> make_run(const RunRequest& request,
+                                              std::chrono::milliseconds limit) override;
   std::vector<Tensor> execute(const PreparedRun& run, const std::vector<Tensor>& values,
                               const RunOptions& options, RunMetadata* metadata) override;
 
@@ -40,7 +40,6 @@ class LocalSession : public SessionImpl {
 
   mutable std::mutex mutex_;
   std::vector<DeviceName> placed_;  // guarded by mutex_, as all below
-  std::map<std::vector<Endpoint>, std::shared_ptr<const CompiledRun>> cache_;
   std::map<int, std::shared_ptr<Cancellation>> running_;
   int next_run_ = 0;
   bool closed_ = false;

@@ -116,11 +116,12 @@ std::vector<Tensor> Session::partial_run(const PartialRun& run,
 std::vector<std::string> Session::list_devices() const { return impl_->list_devices(); }
 void Session::close() { impl_->close(); }
 
-Callable::Callable(std::shared_ptr<internal::SessionImpl> session, int id)
-    : session_(std::move(session)), id_(id) {}
+Callable::Callable(std::shared_ptr<internal::SessionImpl> session,
+                   std::shared_ptr<const internal::PreparedCall> call)
+    : session_(std::move(session)), call_(std::move(call)) {}
 
 std::vector<Tensor> Callable::operator()(const std::vector<Tensor>& feed_values) const {
-  return session_->run_callable(id_, feed_values);
+  return session_->run_callable(*call_, feed_values);
 }
 
 std::string RunMetadata::to_chrome_trace() const {

@@ -65,6 +65,26 @@ std::vector<Tensor> as_asked(const std::vector<Endpoint>& asked,
 
 }  // namespace
 
+RecentRuns::RunPointer RecentRuns::find(const Signature& signature) {
+  const auto found = places_.find(signature);
+  if (found == places_.end()) return nullptr;
+  entries_.splice(entries_.begin(), entries_, found->second);
+  return found->second->run;
+}
+
+RecentRuns::RunPointer RecentRuns::add(const Signature& signature, RunPointer run) {
+  if (const auto known = places_.find(signature); known != places_.end()) {
+    return std::exchange(known->second->run, std::move(run));
+  }
+  entries_.push_front({signature, std::move(run)});
+  places_[signature] = entries_.begin();
+  if (entries_.size() <= kMaxRuns) return nullptr;
+  RunPointer oldest = std::move(entries_.back().run);
+  places_.erase(entries_.back().signature);
+  entries_.pop_back();
+  return oldest;
+}
+
 RunRequest SessionImpl::request_for(const std::vector<Tensor>& fetches,
                                     const std::vector<Tensor>& fed) const {
   RunRequest request;
@@ -114,21 +134,32 @@ std::vector<Tensor> SessionImpl::run(const std::vector<Tensor>& fetches, const F
   return as_asked(asked, request.fetches, results);
 }
 
-int SessionImpl::make_callable(const std::vector<Tensor>& feeds, const std::vector<Tensor>& fetches,
-                               std::chrono::milliseconds limit) {
-  CallableEntry entry{feeds, prepare(request_for(fetches, feeds), limit)};
-  const std::lock_guard lock(mutex_);
-  callables_.push_back(std::move(entry));
-  return static_cast<int>(callables_.size()) - 1;
-}
-
-std::vector<Tensor> SessionImpl::run_callable(int id, const std::vector<Tensor>& values,
-                                              const RunOptions& options) {
-  CallableEntry entry;
+std::shared_ptr<const PreparedRun> SessionImpl::prepare(const RunRequest& request,
+                                                        std::chrono::milliseconds limit) {
+  check_open();
+  const RecentRuns::Signature signature = signature_of(request);
   {
     const std::lock_guard lock(mutex_);
-    entry = callables_.at(static_cast<size_t>(id));
+    if (auto found = recent_.find(signature)) return found;
   }
+  const std::shared_ptr<const PreparedRun> made = make_run(request, limit);
+  std::shared_ptr<const PreparedRun> replaced;  // whose end may send a message
+  const std::lock_guard lock(mutex_);
+  replaced = recent_.add(signature, made);
+  return made;
+}
+
+std::shared_ptr<const PreparedCall> SessionImpl::make_callable(const std::vector<Tensor>& feeds,
+                                                               const std::vector<Tensor>& fetches,
+                                                               std::chrono::milliseconds limit) {
+  check_open();
+  return std::make_shared<PreparedCall>(
+      PreparedCall{feeds, make_run(request_for(fetches, feeds), limit)});
+}
+
+std::vector<Tensor> SessionImpl::run_callable(const PreparedCall& entry,
+                                              const std::vector<Tensor>& values,
+                                              const RunOptions& options) {
   if (values.size() != entry.feeds.size()) {
     raise(Code::InvalidArgument, "[Callable] takes {} values, got {}", entry.feeds.size(),
           values.size());

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <list>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -17,7 +19,34 @@ class PreparedRun {
   virtual ~PreparedRun() = default;
 };
 
+// A signature whose feeds come by position, ready to run.
+struct PreparedCall {
+  std::vector<Tensor> feeds;
+  std::shared_ptr<const PreparedRun> run;
+};
+
 class PartialRunState;
+
+// The runs that a session used last, by their signatures: at most kMaxRuns. Not thread-safe.
+class RecentRuns {
+ public:
+  using Signature = std::vector<Endpoint>;
+  using RunPointer = std::shared_ptr<const PreparedRun>;
+  static constexpr size_t kMaxRuns = 256;
+
+  // Null when it is none of them.
+  RunPointer find(const Signature& signature);
+  // Returns the run that goes for it, if one does, so that the caller can destroy it outside locks.
+  RunPointer add(const Signature& signature, RunPointer run);
+
+ private:
+  struct Entry {
+    Signature signature;
+    RunPointer run;
+  };
+  std::list<Entry> entries_;  // the last one used comes first
+  std::map<Signature, std::list<Entry>::iterator> places_;
+};
 
 // What stands behind a Session: the rules that do not depend on where a graph runs, and four
 // questions that do. Thread-safe.
@@ -28,10 +57,11 @@ class SessionImpl {
 
   std::vector<Tensor> run(const std::vector<Tensor>& fetches, const Feeds& feeds,
                           const RunOptions& options, RunMetadata* metadata);
-  // Within the limit, which 0 leaves to the session.
-  int make_callable(const std::vector<Tensor>& feeds, const std::vector<Tensor>& fetches,
-                    std::chrono::milliseconds limit = {});
-  std::vector<Tensor> run_callable(int id, const std::vector<Tensor>& values,
+  // Within the limit, which 0 leaves to the session. What was prepared for it is released with it.
+  std::shared_ptr<const PreparedCall> make_callable(const std::vector<Tensor>& feeds,
+                                                    const std::vector<Tensor>& fetches,
+                                                    std::chrono::milliseconds limit = {});
+  std::vector<Tensor> run_callable(const PreparedCall& call, const std::vector<Tensor>& values,
                                    const RunOptions& options = {});
 
   std::shared_ptr<PartialRunState> partial_run_setup(const std::vector<Tensor>& fetches,
@@ -47,19 +77,17 @@ class SessionImpl {
 
   // Throws FailedPrecondition once it is closed.
   virtual void check_open() const = 0;
-  // Found among those prepared before, or made. Within the limit, which 0 leaves to the session.
-  virtual std::shared_ptr<const PreparedRun> prepare(const RunRequest& request,
-                                                     std::chrono::milliseconds limit) = 0;
+  // Within the limit, which 0 leaves to the session.
+  virtual std::shared_ptr<const PreparedRun> make_run(const RunRequest& request,
+                                                      std::chrono::milliseconds limit) = 0;
   // `values`: of the request's feeds, in their order, already checked.
   virtual std::vector<Tensor> execute(const PreparedRun& run, const std::vector<Tensor>& values,
                                       const RunOptions& options, RunMetadata* metadata) = 0;
 
  private:
-  struct CallableEntry {
-    std::vector<Tensor> feeds;
-    std::shared_ptr<const PreparedRun> run;
-  };
-
+  // Found among those used last, or made.
+  std::shared_ptr<const PreparedRun> prepare(const RunRequest& request,
+                                             std::chrono::milliseconds limit);
   RunRequest request_for(const std::vector<Tensor>& fetches, const std::vector<Tensor>& fed) const;
   // The same for values, which are checked and come behind one another.
   RunRequest request_for(const std::vector<Tensor>& fetches, const Feeds& feeds,
@@ -67,7 +95,7 @@ class SessionImpl {
 
   const std::shared_ptr<GraphImpl> graph_;
   std::mutex mutex_;
-  std::vector<CallableEntry> callables_;  // guarded by mutex_
+  RecentRuns recent_;  // guarded by mutex_
 };
 
 // What tells requests apart, for a map of those that were prepared.

@@ -284,6 +284,19 @@ TEST(Session, TrainsWithAnOptimizerThatIsOlderThanTheGraph) {
   EXPECT_EQ(session.run(optimizer.iterations().read_value()).to<int64_t>(), 3);
 }
 
+// Slots are made behind the rate, which reads the count: their first values must not wait for it.
+TEST(Session, InitialisesTheSlotsOfAnOptimizerWithASchedule) {
+  Graph graph;
+  auto building = graph.as_default();
+  Variable w = get_variable("w", {.shape = {}, .initializer = zeros()});
+  optim::Adam optimizer({.learning_rate = optim::exponential_decay({.initial_rate = 0.1})});
+  const Tensor train = optimizer.minimize(square(w - 1.f));
+  Session session;
+  session.run(global_variables_initializer());
+  session.run(train);
+  EXPECT_EQ(session.run(optimizer.iterations()).to<int64_t>(), 1);
+}
+
 TEST(ControlFlow, CondRunsOneBranchAndHasAGradient) {
   Graph graph;
   auto building = graph.as_default();

@@ -43,6 +43,10 @@ struct SymbolBody : TensorBody {
   std::string name;                     // "layer/Split:1"
   int node = 0;                         // number of the node in its graph
   int output = 0;                       // which of its outputs
+  // What the node asks for, itself or by what it is colocated with; the empty text for nothing.
+  std::string (*find_device)(const SymbolBody&) = nullptr;
+
+  std::string device_asked_for() const { return find_device != nullptr ? find_device(*this) : ""; }
 };
 
 // The one way into and out of a Tensor's private part.

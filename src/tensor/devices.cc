@@ -148,9 +148,8 @@ const Device& current_device() {
 const Device& value_device() {
   const Scopes& scopes = thread_scopes();
   if (scopes.empty() || scopes.innermost().resolved != nullptr) return current_device();
-  const DeviceName name = requested_now();
-  const bool elsewhere = name.job.value_or("localhost") != "localhost";
-  return elsewhere ? first_device() : current_device();
+  const bool here = has_device(canonical_device(requested_now().to_string()));
+  return here ? current_device() : first_device();
 }
 
 DeviceGuard::DeviceGuard(const Device& device) : ticket_(thread_scopes().open(entry_of(device))) {}

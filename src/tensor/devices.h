@@ -17,7 +17,7 @@ struct Device {
 // InvalidArgument, listing the devices there are, when the open scopes ask for another one.
 const Device& current_device();
 // The device that a value made by this thread belongs to: the same, but CPU:0 when the scopes ask
-// for a device of another task, where only a graph can go.
+// for a device that this process does not have, where only a graph can go.
 const Device& value_device();
 
 // The device of that name, in any form. Throws InvalidArgument when this process has no such

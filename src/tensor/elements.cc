@@ -189,8 +189,9 @@ const void* element_data(const Tensor& tensor, DType dtype) {
 }  // namespace internal
 
 std::string Tensor::device() const {
-  const internal::Device* held = internal::body(*this).device;
-  return held == nullptr ? std::string() : held->full_name;
+  const internal::TensorBody& held = internal::body(*this);
+  if (held.device != nullptr) return held.device->full_name;
+  return static_cast<const internal::SymbolBody&>(held).device_asked_for();
 }
 
 Tensor::operator bool() const { return to<bool>(); }

@@ -1,6 +1,6 @@
 #include "train/graph_variable.h"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <mutex>
@@ -12,6 +12,7 @@
 #include "graph/scopes.h"
 #include "ops/dispatch.h"
 #include "ops/variable_ops.h"
+#include "tensor/devices.h"
 #include "train/variable_creators.h"
 
 namespace cohort {
@@ -21,6 +22,8 @@ extern const OpDef kRepeat;
 extern const OpDef kVariableHandle;
 
 namespace {
+
+std::shared_ptr<GraphImpl> current_graph() { return GraphAccess::impl(get_default_graph()); }
 
 UnplacedVariable& being_placed() {
   thread_local UnplacedVariable variable;
@@ -51,11 +54,19 @@ NamedHandle add_variable_handle(const VariableRequest& request) {
 
 const UnplacedVariable& variable_being_placed() { return being_placed(); }
 
+std::string first_variable_device() {
+  const std::shared_ptr<GraphImpl> graph = current_graph();
+  const std::vector<GraphImpl::VariableRecord> made = graph->variables();
+  if (made.empty()) return "";
+  return device_asked_for(*graph, graph->endpoint(made.front().handle.handle).node).to_string();
+}
+
 GraphVariable::GraphVariable(const VariableRequest& request) : SingleVariable(request.options) {
   const NamedHandle made = add_variable_handle(request);
   handle_.handle = made.handle;
   handle_.name = made.state;
   const Colocation together(handle_.handle);
+  const NoControlDependencies at_once;
   const Tensor value = initial_value(request);
   handle_.dtype = value.dtype();
   handle_.shape = options_.shape.has_rank() ? options_.shape : value.shape();
@@ -78,9 +89,22 @@ std::shared_ptr<VariableImpl> GraphVariable::deep_copy() const {
         name());
 }
 
+// While the graph is being built, what reads is part of the user's program, with a place of its own
+// among the nodes. Otherwise reading only asks for the value.
 Tensor GraphVariable::read() const {
+  if (thread_dispatch().builder == nullptr) return convert();
   const SoleColocation together(handle_.handle);
   return SingleVariable::read();
+}
+
+Tensor GraphVariable::convert() const {
+  const std::shared_ptr<GraphImpl> graph = graph_of(handle_.handle);
+  const std::string key = fmt::format("read {}", graph->endpoint(handle_.handle).node);
+  const Tensor value = graph->keep(key, [&] {
+    const SoleColocation together(handle_.handle);
+    return SingleVariable::read();
+  });
+  return note_read(handle_, value, trainable_);
 }
 
 std::string GraphVariable::to_string() const {
@@ -89,8 +113,6 @@ std::string GraphVariable::to_string() const {
 }
 
 namespace {
-
-std::shared_ptr<GraphImpl> current_graph() { return GraphAccess::impl(get_default_graph()); }
 
 std::vector<GraphImpl::VariableRecord> current_variables() {
   return current_graph()->variables([](const GraphImpl::VariableRecord& record) {
@@ -141,6 +163,15 @@ std::vector<std::shared_ptr<GraphVariable>> current_locals() {
   return locals.made;
 }
 
+// Variables are only ever added, so that their number says which there are.
+Tensor kept_group(const std::string& name, const std::vector<Tensor>& assignments) {
+  return current_graph()->keep(fmt::format("{} {}", name, assignments.size()), [&] {
+    const NameScope outside("");
+    const NameScope scope(name);
+    return group(assignments);
+  });
+}
+
 // The names as often as `counts` says: one per name, 0 or 1.
 Tensor names_where(const std::vector<std::string>& names, const std::vector<Tensor>& flags) {
   return apply(kRepeat, {Tensor::from(names), cast(stack(flags), kInt64)}, {});
@@ -181,9 +212,7 @@ Tensor global_variables_initializer() {
   for (const auto& record : internal::current_graph()->variables()) {
     assignments.push_back(record.initializer);
   }
-  const NameScope outside("");
-  const NameScope init("init");
-  return group(assignments);
+  return internal::kept_group("init", assignments);
 }
 
 Variable local_variable(const Initializer& initializer, const VariableOptions& options) {
@@ -210,29 +239,36 @@ std::vector<Variable> local_variables() {
 Tensor local_variables_initializer() {
   std::vector<Tensor> assignments;
   for (const auto& made : internal::current_locals()) assignments.push_back(made->initializer());
-  const NameScope outside("");
-  const NameScope init("init_local");
-  return group(assignments);
+  return internal::kept_group("init_local", assignments);
 }
 
 Tensor is_variable_initialized(const Variable& variable) {
   const auto& impl = internal::VariableAccess::impl(variable);
   if (!impl->handle().handle.is_symbolic()) return Tensor(impl->is_initialized());
-  const Colocation together(impl->handle().handle);
-  return internal::is_variable_initialized(impl->handle());
+  const Tensor& handle = impl->handle().handle;
+  const auto graph = internal::graph_of(handle);
+  return graph->keep(fmt::format("is initialized {}", graph->endpoint(handle).node), [&] {
+    const internal::SoleColocation together(handle);
+    return internal::is_variable_initialized(impl->handle());
+  });
 }
 
 Tensor report_uninitialized_variables(const std::vector<Variable>& variables) {
-  const NameScope outside("");
-  const NameScope report("report_uninitialized_variables");
   std::vector<std::string> names;
-  std::vector<Tensor> missing;
-  for (const Variable& variable : variables) {
-    names.push_back(variable.name());
-    missing.push_back(logical_not(is_variable_initialized(variable)));
-  }
-  if (names.empty()) return constant(Tensor::from(names));
-  return internal::names_where(names, missing);
+  for (const Variable& variable : variables) names.push_back(variable.name());
+  const auto report = [&] {
+    const NameScope outside("");
+    const NameScope scope("report_uninitialized_variables");
+    if (names.empty()) return constant(Tensor::from(names));
+    std::vector<Tensor> missing;
+    for (const Variable& variable : variables) {
+      missing.push_back(logical_not(is_variable_initialized(variable)));
+    }
+    return internal::names_where(names, missing);
+  };
+  if (!building_graph()) return report();
+  return internal::current_graph()->keep(fmt::format("uninitialized {}", fmt::join(names, " ")),
+                                         report);
 }
 
 Tensor report_uninitialized_variables() {
@@ -246,6 +282,9 @@ std::optional<Variable> find_global_step() { return internal::find_variable("glo
 
 Variable global_step() {
   const NameScope outside("");
+  // Without a device it would be another one in each worker.
+  std::optional<DeviceScope> there;
+  if (internal::device_scope_depth() == 0) there.emplace(internal::first_variable_device());
   return get_variable("global_step", {.shape = {},
                                       .dtype = kInt64,
                                       .initializer = nn::zeros(),

@@ -15,6 +15,9 @@ struct UnplacedVariable {
 // The variable whose handle this thread is adding to a graph; nothing is known when there is none.
 const UnplacedVariable& variable_being_placed();
 
+// The device that the first variable of the graph being built asks for; empty when there is none.
+std::string first_variable_device();
+
 // A variable that is a node of a graph.
 class GraphVariable : public SingleVariable {
  public:
@@ -29,6 +32,8 @@ class GraphVariable : public SingleVariable {
   std::shared_ptr<VariableImpl> deep_copy() const override;
   // Placed with the variable.
   Tensor read() const override;
+  // One read for all, where no control dependencies say what it comes after.
+  Tensor convert() const override;
   std::string to_string() const override;
 
   const Tensor& initializer() const { return initializer_; }

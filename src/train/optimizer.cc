@@ -1,5 +1,7 @@
 #include "train/optimizer.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 #include <mutex>
@@ -9,6 +11,7 @@
 #include "cohort/graph.h"
 #include "cohort/graph_variable.h"
 #include "cohort/ops.h"
+#include "graph/scopes.h"
 #include "graph/traced_settings.h"
 #include "ops/dispatch.h"
 #include "ops/variable_ops.h"
@@ -31,9 +34,12 @@ struct OptimizerState {
   cohort::internal::TracedSetting rate_setting = {};
   Clipping clipping;
   Rule rule;
-  Variable iterations;
+  std::string name_prefix = {};  // of the count of updates
 
   std::mutex mutex = {};  // guards what follows; entries of `slots` never move
+  // In a session's graph there is none before the first update, which says where it belongs, or
+  // before somebody asks for it.
+  std::optional<Variable> iterations = std::nullopt;
   // Slots of each variable, in the rule's order, and all of them in the order of their making.
   std::map<std::shared_ptr<VariableImpl>, std::vector<Variable>> slots = {};
   std::vector<Variable> made = {};
@@ -41,9 +47,10 @@ struct OptimizerState {
   std::map<std::pair<std::shared_ptr<VariableImpl>, std::string>, Tensor> awaited = {};
   cohort::internal::IdleVariables idle = {};
 
-  // In a session's graph, counts the updates of that graph: the optimizer may have been made
-  // before.
-  void enter_graph();
+  // In a session's graph, counts the updates of that graph, beside `neighbour`: the optimizer may
+  // have been made before.
+  void enter_graph(const Variable& neighbour);
+  Variable count();
   // Moves the count of updates to where the variables are.
   void settle(const UpdateRoute& route, const Variable& neighbour);
   const std::vector<Variable>& slots_of(const Variable& variable, const UpdateRoute* route);
@@ -56,7 +63,9 @@ struct OptimizerState {
                 std::span<const Gradient> terms, const Tensor& rate_now, const Tensor& step);
   // What is awaited for the slot, which is no longer awaited then; undefined when nothing is.
   Tensor take_awaited(const Variable& variable, const std::string& slot);
-  Tensor rate_now() const;
+  Tensor rate_now();
+  // The same for who only asks: in a session's graph one node for all.
+  Tensor asked_rate();
 };
 
 namespace {
@@ -81,20 +90,46 @@ Variable make_slot(const Variable& variable, const VariableRequest& request,
   return Variable(request.initializer, request.options);
 }
 
+bool builds_session_graph() {
+  const auto* builder = cohort::internal::thread_dispatch().builder;
+  return builder != nullptr && builder->makes_variables();
+}
+
+bool is_of_graph(const Variable& variable) {
+  const VariableImpl* impl = VariableAccess::impl(variable).get();
+  return dynamic_cast<const cohort::internal::GraphVariable*>(impl) != nullptr;
+}
+
+// All workers count in one place, on the device that a variable asks for, wherever the optimizer
+// was made: a count that a worker keeps for itself is one that the chief never initialises. It is
+// not colocated: what changes it may ask for another device itself.
+Variable make_graph_count(const std::string& prefix, const std::string& device) {
+  const NameScope outside("");
+  const DeviceScope anywhere(nullptr);
+  const DeviceScope there(device);
+  return cohort::internal::make_update_count(prefix);
+}
+
 }  // namespace
 
-void OptimizerState::enter_graph() {
-  const auto* builder = cohort::internal::thread_dispatch().builder;
-  if (builder == nullptr || !builder->makes_variables()) return;
+void OptimizerState::enter_graph(const Variable& neighbour) {
+  if (!builds_session_graph()) return;
   const std::lock_guard lock(mutex);
-  const VariableImpl* impl = VariableAccess::impl(iterations).get();
-  if (dynamic_cast<const cohort::internal::GraphVariable*>(impl) != nullptr) return;
-  iterations = cohort::internal::make_update_count();
+  if (iterations && is_of_graph(*iterations)) return;
+  iterations = make_graph_count(name_prefix, neighbour.device());
+}
+
+Variable OptimizerState::count() {
+  const std::lock_guard lock(mutex);
+  if (!iterations) {
+    iterations = make_graph_count(name_prefix, cohort::internal::first_variable_device());
+  }
+  return *iterations;
 }
 
 void OptimizerState::settle(const UpdateRoute& route, const Variable& neighbour) {
   const std::lock_guard lock(mutex);
-  cohort::internal::settle_update_count(iterations, route, neighbour);
+  cohort::internal::settle_update_count(*iterations, route, neighbour);
 }
 
 const std::vector<Variable>& OptimizerState::slots_of(const Variable& variable,
@@ -116,13 +151,23 @@ Tensor OptimizerState::take_awaited(const Variable& variable, const std::string&
   return found != awaited.end() ? std::move(awaited.extract(found).mapped()) : Tensor();
 }
 
-Tensor OptimizerState::rate_now() const {
+Tensor OptimizerState::rate_now() {
   rate_setting.use();
-  const Tensor now = rate.at(iterations);
+  const Tensor now = rate.at(count());
   if (is_floating(now.dtype()) && now.shape().is_compatible_with({})) return now;
   raise(Code::InvalidArgument,
         "[Optimizer] a learning rate is one floating number; the schedule gave shape {}, {}",
         now.shape().to_string(), to_string(now.dtype()));
+}
+
+Tensor OptimizerState::asked_rate() {
+  const Variable taken = count();
+  if (!is_of_graph(taken)) return rate_now();
+  const Tensor& handle = VariableAccess::impl(taken)->handle().handle;
+  const auto graph = cohort::internal::graph_of(handle);
+  const std::string key =
+      fmt::format("learning rate {} {}", graph->endpoint(handle).node, rate_setting.version());
+  return graph->keep(key, [&] { return rate_now(); });
 }
 
 bool OptimizerState::adds() const {
@@ -137,8 +182,8 @@ Tensor OptimizerState::step(std::span<const Gradients> terms,
   const Tensor now = rate_now();
   // The rate depends on the updates before this one.
   const ControlDependencies after_rate({now});
-  const Tensor count = iterations.assign_add(int64_t{1});
-  std::vector<Tensor> updates{count};
+  const Tensor taken = count().assign_add(int64_t{1});
+  std::vector<Tensor> updates{taken};
   for (size_t i = 0; i < variables.size(); ++i) {
     if (!limited[i].defined()) {
       idle.name_once(variables[i]);
@@ -146,9 +191,9 @@ Tensor OptimizerState::step(std::span<const Gradients> terms,
     }
     std::vector<Gradient> all{limited[i]};
     for (const Gradients& more : terms.subspan(1)) all.push_back(more[i]);
-    updates.push_back(update(variables[i], slots_of(variables[i], route), all, now, count));
+    updates.push_back(update(variables[i], slots_of(variables[i], route), all, now, taken));
   }
-  return count.is_symbolic() ? group(updates) : count;
+  return taken.is_symbolic() ? group(updates) : taken;
 }
 
 Tensor OptimizerState::update(const Variable& variable, const std::vector<Variable>& its_slots,
@@ -208,7 +253,9 @@ Optimizer::Optimizer(LearningRate rate, Clipping clipping, internal::Rule rule)
     : state_(new internal::OptimizerState{.rate = std::move(rate),
                                           .clipping = internal::checked(clipping),
                                           .rule = std::move(rule),
-                                          .iterations = cohort::internal::make_update_count()}) {}
+                                          .name_prefix = cohort::internal::name_prefix()}) {
+  if (!internal::builds_session_graph()) state_->iterations = cohort::internal::make_update_count();
+}
 
 Optimizer::~Optimizer() = default;
 
@@ -220,16 +267,15 @@ Tensor Optimizer::apply_gradients(const Gradients& gradients,
   if (const auto parts = cohort::internal::expand_variables(gradients, variables)) {
     return apply_gradients(parts->gradients, parts->variables, site);
   }
-  state_->enter_graph();
+  if (!variables.empty()) state_->enter_graph(variables[0]);
   const auto route = cohort::internal::find_update_route(variables);
   if (route == nullptr) return state_->step({&gradients, 1}, variables, nullptr);
   state_->settle(*route, variables[0]);
   const auto take = [&](std::span<const Gradients> terms) {
     return state_->step(terms, variables, route.get());
   };
-  const Tensor done =
-      route->apply(gradients, variables, {take, state_->adds(), state_->iterations});
-  return done.defined() ? done : state_->iterations.read_value();
+  const Tensor done = route->apply(gradients, variables, {take, state_->adds(), state_->count()});
+  return done.defined() ? done : state_->count().read_value();
 }
 
 Tensor Optimizer::minimize(const Tensor& loss, const std::vector<Variable>& variables,
@@ -256,8 +302,8 @@ Tensor Optimizer::minimize(const std::function<Tensor()>& loss,
   return value;
 }
 
-Variable Optimizer::iterations() const { return state_->iterations; }
-Tensor Optimizer::learning_rate() const { return state_->rate_now(); }
+Variable Optimizer::iterations() const { return state_->count(); }
+Tensor Optimizer::learning_rate() const { return state_->asked_rate(); }
 void Optimizer::set_learning_rate(LearningRate rate) {
   state_->rate = std::move(rate);
   state_->rate_setting.changed();
@@ -274,8 +320,8 @@ Variable Optimizer::slot(const Variable& variable, const std::string& name) cons
 }
 
 std::vector<Variable> Optimizer::variables() const {
+  std::vector<Variable> all{state_->count()};
   const std::lock_guard lock(state_->mutex);
-  std::vector<Variable> all{state_->iterations};
   all.insert(all.end(), state_->made.begin(), state_->made.end());
   return all;
 }

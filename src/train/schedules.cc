@@ -82,7 +82,8 @@ Schedule piecewise_constant(std::vector<int64_t> boundaries, std::vector<double>
 Schedule warmup(int64_t steps, LearningRate then) {
   require_steps("Warmup", steps);
   return [steps, then = std::move(then)](const Tensor& step) {
-    return progress(step + int64_t{1}, steps) * then.at(step);
+    const Tensor update = step + int64_t{1};
+    return progress(update, steps) * then.at(maximum(update - steps, int64_t{0}));
   };
 }
 

@@ -76,7 +76,8 @@ TEST(Warmup, RisesToWhatFollows) {
   const Schedule decaying =
       warmup(2, exponential_decay({.initial_rate = 8, .decay_steps = 1, .decay_rate = 0.5}));
   EXPECT_DOUBLE_EQ(rate_at(decaying, 0), 4);
-  EXPECT_DOUBLE_EQ(rate_at(decaying, 2), 2);
+  EXPECT_DOUBLE_EQ(rate_at(decaying, 1), 8);  // the peak
+  EXPECT_DOUBLE_EQ(rate_at(decaying, 2), 4);
 }
 
 TEST(Schedules, NameWrongOptions) {

@@ -10,15 +10,17 @@
 namespace cohort::internal {
 namespace {
 
-VariableOptions update_count_options() {
-  return {.name = "iterations",
+VariableOptions update_count_options(const std::string& prefix = "") {
+  return {.name = prefix + "iterations",
           .trainable = false,
           .aggregation = VariableAggregation::OnlyFirstReplica};
 }
 
 }  // namespace
 
-Variable make_update_count() { return Variable(int64_t{0}, update_count_options()); }
+Variable make_update_count(const std::string& prefix) {
+  return Variable(int64_t{0}, update_count_options(prefix));
+}
 
 void settle_update_count(Variable& count, const UpdateRoute& route, const Variable& neighbour) {
   if (route.owns(count)) return;

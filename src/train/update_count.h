@@ -9,8 +9,8 @@
 
 namespace cohort::internal {
 
-// A new variable that counts updates.
-Variable make_update_count();
+// A new variable that counts updates, "iterations" after the prefix.
+Variable make_update_count(const std::string& prefix = "");
 // Moves the count to where the variables are that the updates are of.
 void settle_update_count(Variable& count, const UpdateRoute& route, const Variable& neighbour);
 

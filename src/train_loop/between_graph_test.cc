@@ -99,6 +99,47 @@ TEST(BetweenGraph, WorkersShareVariablesAndCountStepsTogether) {
   EXPECT_GE(std::max(results[0].step, results[1].step), 10);
 }
 
+// The ordinary way to write it: only the model is inside the device scope.
+Client::Result train_with_loose_optimizer(test::LocalCluster& cluster, int index) {
+  Graph graph;
+  const auto building = graph.as_default();
+  std::optional<Variable> v;
+  {
+    const auto on = device(replica_device_setter(
+        cluster.spec(), {.worker_device = "/job:worker/task:" + std::to_string(index)}));
+    v.emplace(1.0, VariableOptions{.name = "v"});
+  }
+  const Variable step = global_step();
+  optim::Sgd sgd({.learning_rate = optim::exponential_decay({.initial_rate = 0.1})});
+  const Tensor train = sgd.minimize(square(Tensor(*v)), {*v}, step);
+  EXPECT_EQ(step.device(), v->device());
+  EXPECT_EQ(sgd.iterations().device(), v->device());
+  MonitoredTrainingSession session({.master = cluster.target("worker", index),
+                                    .is_chief = index == 0,
+                                    .max_wait = std::chrono::seconds(20)});
+  Client::Result result;
+  session.manage([&] {
+    for (int i = 0; i < 5; ++i) session.run(train);
+    result.step = session.raw_session().run(step).to<int64_t>();
+  });
+  return result;
+}
+
+TEST(BetweenGraph, WorkersShareTheCountsOfAnOptimizerMadeOutsideTheDeviceScope) {
+  test::LocalCluster cluster(2, 2);
+  std::vector<Client::Result> results(2);
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 2; ++i) {
+    threads.emplace_back([&, i] {
+      const Status status =
+          capture_status([&] { results[size_t(i)] = train_with_loose_optimizer(cluster, i); });
+      EXPECT_TRUE(status.ok()) << "worker " << i << ": " << status;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(std::max(results[0].step, results[1].step), 10);
+}
+
 TEST(BetweenGraph, SynchronousWorkersComputeFromTheSameValues) {
   test::LocalCluster cluster(2, 3);
   train_all(cluster, {8, 8, 8}, 3);

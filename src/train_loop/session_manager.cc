@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "base/raise.h"
+#include "graph/handles.h"
 #include "train_loop/backoff.h"
 
 namespace cohort {
@@ -16,6 +17,9 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kFirstWait{50};
 constexpr milliseconds kOpening{30'000};  // the longest that opening a session takes
+// After this long, each look that finds the model not ready is a warning.
+constexpr milliseconds kSilentWait{5'000};
+constexpr const char* kNoDevice = "without a device";
 
 // The point in time after that long; far away for waits without end.
 std::chrono::steady_clock::time_point after(milliseconds wait) {
@@ -57,6 +61,22 @@ SessionManagerOptions checked(const SessionManagerOptions& options) {
   return options;
 }
 
+// "v (on /job:ps/task:0)"; a reason that does not name a variable as it is.
+std::string with_device(const Graph& graph, const std::string& reason) {
+  const auto& impl = internal::GraphAccess::impl(graph);
+  const int node = impl->find(reason);
+  if (node < 0 || impl->node(node).op->name != "VariableHandle") return reason;
+  const DeviceName device = internal::device_asked_for(*impl, node);
+  if (device != DeviceName()) return fmt::format("{} (on {})", reason, device.to_string());
+  return fmt::format("{} ({})", reason, kNoDevice);
+}
+
+std::string remedy(const std::string& target, const std::string& reason) {
+  if (target.empty() || reason.find(kNoDevice) == std::string::npos) return "";
+  return "; a variable without a device is another one in each worker, and the chief initialises "
+         "only its own: make it inside device(replica_device_setter(...))";
+}
+
 std::string described(const InitOptions& init) {
   return fmt::format("init op: {}, init function: {}", init.init_op.defined() ? "given" : "none",
                      init.init_fn ? "given" : "none");
@@ -83,7 +103,7 @@ std::unique_ptr<Session> SessionManager::open(const std::string& target,
 }
 
 SessionManager::Reason SessionManager::check(Session& session, const Tensor& op,
-                                             const RunOptions& limit) {
+                                             const RunOptions& limit) const {
   if (!op.defined()) return std::nullopt;
   std::vector<std::string> reasons;
   const Status status =
@@ -92,6 +112,7 @@ SessionManager::Reason SessionManager::check(Session& session, const Tensor& op,
   if (status.code == Code::FailedPrecondition) return status.message;
   throw_if_error(status);
   if (reasons.empty()) return std::nullopt;
+  for (std::string& reason : reasons) reason = with_device(graph_, reason);
   return fmt::format("not initialised: {}", fmt::join(reasons, ", "));
 }
 
@@ -170,6 +191,7 @@ RecoveredSession SessionManager::recover_session(const std::string& target,
 std::unique_ptr<Session> SessionManager::wait_for_session(const std::string& target,
                                                           const WaitOptions& options) const {
   const auto deadline = after(options.max_wait);
+  const auto patient_until = after(kSilentWait);
   internal::Backoff wait(kFirstWait, options_.recovery_wait);
   std::unique_ptr<Session> session;
   while (true) {
@@ -195,8 +217,12 @@ std::unique_ptr<Session> SessionManager::wait_for_session(const std::string& tar
             "[SessionManager] the session on '{}' was not ready within {} ms: {}", target,
             options.max_wait.count(), *reason);
     }
-    internal::log_info("[SessionManager] waiting for the model to be ready: {}", *reason);
-    std::this_thread::sleep_for(wait.next());
+    const bool patient = std::chrono::steady_clock::now() < patient_until;
+    internal::log_at(patient ? internal::LogLevel::Info : internal::LogLevel::Warning,
+                     "[SessionManager] waiting for the model on '{}' to be ready: {}{}", target,
+                     *reason, remedy(target, *reason));
+    std::this_thread::sleep_for(patient ? std::min(wait.next(), time_until(patient_until))
+                                        : wait.next());
     wait.grow();
   }
 }

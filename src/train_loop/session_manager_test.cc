@@ -50,6 +50,17 @@ TEST_F(SessionManagers, InitialiseWithAnOp) {
   EXPECT_EQ(value(*session, v_), 1.f);
 }
 
+TEST_F(SessionManagers, WarnOfVariablesThatNobodyInitialises) {
+  const SessionManager manager({.ready_op = ready_, .recovery_wait = milliseconds(300)});
+  testing::internal::CaptureStderr();
+  EXPECT_ERROR(Code::DeadlineExceeded, "not initialised: v (without a device)",
+               manager.wait_for_session("", {.max_wait = milliseconds(5500)}));
+  const std::string log = testing::internal::GetCapturedStderr();
+  EXPECT_NE(log.find("waiting for the model on '' to be ready: not initialised: v (without a"),
+            std::string::npos)
+      << log;
+}
+
 TEST_F(SessionManagers, InitialiseWithFeedsAndAFunction) {
   const Tensor x = placeholder(kFloat32, {});
   const Tensor set = global_variables()[0].assign(x);

@@ -78,6 +78,20 @@ TEST(CoordinatedTrainer, GivesWhatOneProcessGives) {
   EXPECT_NEAR(rig.kernel(), expected_kernel, 1e-6) << "one step of two replicas";
 }
 
+TEST(CoordinatedTrainer, ReleasesTheStepsOfEarlierLearningRates) {
+  test::CoordinatedCluster here(1, 1);
+  const auto scope = here.strategy.scope();
+  Rig rig;
+  std::vector<uint64_t> plans;  // on the worker, by epoch
+  const auto rate = [&](int epoch, double) {
+    plans.push_back(here.cluster.server("worker", 0).status().plans);
+    return 0.1 / (1 + epoch);
+  };
+  rig.fit(12, {.callbacks = {std::make_shared<LearningRateScheduler>(rate)}});
+  ASSERT_EQ(plans.size(), 12u);
+  EXPECT_LE(plans[11], plans[3] + 2);
+}
+
 TEST(CoordinatedTrainer, FollowsTheLearningRate) {
   test::CoordinatedCluster here(1, 2);
   const auto scope = here.strategy.scope();

@@ -90,6 +90,10 @@ void read(const Message& message) {
     case MessageKind::CancelStep:
       (void)read_cancel_step(message);
       return;
+    case MessageKind::ReleaseRun:
+    case MessageKind::ReleasePlan:
+      (void)read_release(message);
+      return;
     case MessageKind::RunPlan:
       (void)read_run_plan(message);
       return;

@@ -6,6 +6,7 @@
 #include <concepts>
 #include <type_traits>
 
+#include "cohort/site.h"
 #include "cohort/tensor.h"
 
 namespace cohort {
@@ -28,22 +29,29 @@ inline constexpr bool is_tensor_like<Gradient> = true;
 template <typename T>
 concept TensorLike = is_tensor_like<std::remove_cvref_t<T>>;
 template <typename T>
-concept Operand = TensorLike<T> ||(TensorElement<T>&& std::is_arithmetic_v<T>);
-// Constrained so that an expression of torch tensors or of plain numbers never comes here.
-template <typename A, typename B>
-concept Operands = Operand<A> && Operand<B> &&(TensorLike<A> || TensorLike<B>);
+concept OperandType = TensorLike<T> ||(TensorElement<T>&& std::is_arithmetic_v<T>);
 
-template <Operand T>
-Tensor as_operand(const T& value) {
-  return static_cast<Tensor>(value);
-}
+// One side of an expression, and the line that the expression is in. Made from nothing but what
+// stands for a tensor, so that an expression of torch tensors never comes here.
+class Operand {
+ public:
+  template <OperandType T>
+  Operand(const T& value, Site site = Site::here())
+      : tensor_(static_cast<Tensor>(value)), site_(site) {}
+
+  const Tensor& tensor() const { return tensor_; }
+  Site site() const { return site_; }
+
+ private:
+  Tensor tensor_;
+  Site site_;
+};
 
 }  // namespace internal
 
-#define COHORT_BINARY_OPERATOR(symbol, function)                                     \
-  template <typename A, typename B>                                                  \
-  requires internal::Operands<A, B> Tensor operator symbol(const A& a, const B& b) { \
-    return function(internal::as_operand(a), internal::as_operand(b));               \
+#define COHORT_BINARY_OPERATOR(symbol, function)                                          \
+  inline Tensor operator symbol(const internal::Operand& a, const internal::Operand& b) { \
+    return function(a.tensor(), b.tensor(), a.site());                                    \
   }
 
 COHORT_BINARY_OPERATOR(+, add)
@@ -62,17 +70,8 @@ COHORT_BINARY_OPERATOR(|, bitwise_or)
 COHORT_BINARY_OPERATOR(^, bitwise_xor)
 #undef COHORT_BINARY_OPERATOR
 
-template <internal::TensorLike T>
-Tensor operator-(const T& x) {
-  return neg(internal::as_operand(x));
-}
-template <internal::TensorLike T>
-Tensor operator!(const T& x) {
-  return logical_not(internal::as_operand(x));
-}
-template <internal::TensorLike T>
-Tensor operator~(const T& x) {
-  return bitwise_not(internal::as_operand(x));
-}
+inline Tensor operator-(const internal::Operand& x) { return neg(x.tensor(), x.site()); }
+inline Tensor operator!(const internal::Operand& x) { return logical_not(x.tensor(), x.site()); }
+inline Tensor operator~(const internal::Operand& x) { return bitwise_not(x.tensor(), x.site()); }
 
 }  // namespace cohort

@@ -176,7 +176,9 @@ std::vector<OpExample> updates() {
           adding("KeepResults", {Tensor({int64_t{7}}), two}, kept,
                  {bad("KeepResults", {two, two}, kept, "the int64 number of a call")}),
           adding("KeptResult", {Tensor(int64_t{7})}, result,
-                 {bad("KeptResult", {claim}, result, "the int64 number of a call")})};
+                 {bad("KeptResult", {claim}, result, "the int64 number of a call")}),
+          adding("ForgetState", {Tensor({"unknown"})}, kept,
+                 {bad("ForgetState", {two}, kept, "a vector of names")})};
 }
 
 Tensor times(const Tensor& x, const Tensor& y) { return x * y; }
