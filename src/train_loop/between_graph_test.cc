@@ -156,9 +156,10 @@ TEST(BetweenGraph, SynchronousWorkersGoOnWithoutThoseThatAreDone) {
   Client look(cluster, 0);
   Session session(cluster.target());
   const Client::Result end = look.now(session);
-  // When a worker leaves, an update that waited goes on without it, and a gradient that was on its
-  // way may be late for that one: at most one for each of the two that leave.
-  EXPECT_GE(end.step, 10);
+  // Each of the 21 runs takes a token, and an update gives at most 3. More updates than 7 come from
+  // runs after a worker has left; how many depends on which worker takes a token first, because a
+  // fast worker may take a token that a slow one has not fetched yet.
+  EXPECT_GE(end.step, 7);
   EXPECT_DOUBLE_EQ(end.value, std::pow(kFactor, end.step));
 }
 

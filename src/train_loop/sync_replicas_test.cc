@@ -40,6 +40,20 @@ TEST(SyncReplicas, FollowTheTimelineWithTwoInitialTokens) {
   cluster.stop();
 }
 
+// Tokens belong to no worker in particular: a fast one takes what a slow one has not fetched.
+TEST(SyncReplicas, TakeTwoGradientsOfAFastWorker) {
+  SyncCluster cluster(2, 2);
+  cluster.start(2);
+  EXPECT_EQ(cluster.train(0, 2), 0);
+  EXPECT_EQ(cluster.train(0, 4), 0);
+  cluster.await_step(1);
+  EXPECT_EQ(cluster.variable(), 8.5f);
+  cluster.await_tokens(2);
+  EXPECT_EQ(cluster.train(1, 100), 1);  // its gradient is late
+  EXPECT_EQ(cluster.variable(), 8.5f);
+  cluster.stop();
+}
+
 TEST(SyncReplicas, WasteNoBatchAtTheStart) {
   SyncCluster cluster(2, 2);
   cluster.start();
