@@ -57,6 +57,7 @@ soak: build      ## run the unit and conformance tests REPEAT times, until one f
 	COHORT_KILLS=$$((50 * $(REPEAT))) ctest --preset dev -R '^faults_test$$' --timeout 7200
 	COHORT_KILLS=$$((50 * $(REPEAT))) COHORT_LAUNCHES=$$((50 * $(REPEAT))) COHORT_STALL_COUNT=$$((50 * $(REPEAT))) ctest --preset dev -R '^launch_test$$' --timeout 7200
 	COHORT_PROGRAMS=$$((2000 * $(REPEAT))) COHORT_PROGRAM_SEED=$$(date +%s) ctest --preset dev -R '^differential_test$$' --timeout 7200
+	COHORT_CALLS=10000 ctest --preset dev -R '^steady_calls_test$$' --timeout 7200
 	COHORT_KILLS=50 COHORT_CALLS=100000 ctest --preset dev -R '^coordinator_faults_test$$' --timeout 3600
 
 bench: setup     ## build and run the benchmarks

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+
+namespace cohort::test {
+
+// What a process holds, by name: "bytes", "descriptors", "threads", and what a test adds.
+using Holdings = std::map<std::string, int64_t>;
+Holdings process_holdings();
+
+// How many bytes all calls together may add.
+inline constexpr int64_t kMoreBytes = 400'000;
+// Graphs of functions that are gone grow for a while before they are replaced.
+inline constexpr int64_t kMoreBytesOfGraphs = 3'000'000;
+
+// COHORT_CALLS, where it is set, otherwise as given.
+int calls(int otherwise);
+
+// Calls `call` often enough that what is kept for good is there, then `count` times more, and
+// expects that `measure` gives what it gave before. `call` gets a number of its own each time.
+void drive(const std::string& what, int count, const std::function<Holdings()>& measure,
+           const std::function<void(int)>& call, int64_t more_bytes = kMoreBytes);
+
+}  // namespace cohort::test

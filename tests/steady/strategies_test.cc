@@ -1,0 +1,107 @@
+// Calls of strategies, functions, datasets, checkpoints and trainers, made again and again, leave
+// nothing behind.
+
+#include <gtest/gtest.h>
+
+#include "cohort/cohort.h"
+#include "steady/holdings.h"
+#include "support/temporary_file.h"
+
+namespace cohort {
+namespace {
+
+using test::calls;
+using test::drive;
+using test::process_holdings;
+
+struct Replicas {
+  MirroredStrategy strategy{{"CPU:0", "CPU:1"}};
+  StrategyScope scope = strategy.scope();
+  Variable mean{1.f, {.name = "mean", .aggregation = VariableAggregation::Mean}};
+  Variable w{1.f, {.name = "w"}};
+  optim::Adam adam{{.learning_rate = 0.1}};
+  PerReplica<Tensor> values = strategy.distribute_values_from_function(
+      [](ValueContext context) { return Tensor(context.replica_id_in_sync_group + 1.f); });
+
+  void train() {
+    GradientTape tape;
+    const Tensor loss = square(w - 3.f);
+    adam.apply_gradients(tape.gradient(loss, {w}), {w});
+  }
+};
+
+TEST(SteadyCalls, OfAMirroredStrategyAddNothing) {
+  Replicas here;
+  const auto step = function([&] { here.train(); });
+  drive("run(lambda)", calls(2000), process_holdings,
+        [&](int) { here.strategy.run([&] { here.train(); }); });
+  drive("run(function)", calls(2000), process_holdings, [&](int) { here.strategy.run(step); });
+  drive("reduce", calls(2000), process_holdings,
+        [&](int) { (void)here.strategy.reduce(ReduceOp::Sum, here.values); });
+  drive("all_reduce", calls(2000), process_holdings, [&](int) {
+    here.strategy.run(
+        [](const Tensor& own) { get_replica_context()->all_reduce(ReduceOp::Sum, own); },
+        here.values);
+  });
+  drive("assign", calls(2000), process_holdings, [&](int i) { here.mean.assign(float(i)); });
+  drive("aggregated assign", calls(2000), process_holdings, [&](int) {
+    here.strategy.run([&](const Tensor& own) { here.mean.assign(own); }, here.values);
+  });
+  drive("read", calls(2000), process_holdings, [&](int) { (void)here.mean.read_value(); });
+  drive("variables that are dropped", calls(500), process_holdings,
+        [&](int) { const Variable dropped(zeros({1000})); });
+  drive("functions that are dropped", calls(200), process_holdings, [&](int i) {
+    const auto dropped = function([&] { here.w.assign_add(float(i)); });
+    here.strategy.run(dropped);
+  });
+  drive("learning rates", calls(200), process_holdings, [&](int i) {
+    here.adam.set_learning_rate(0.1 / (1 + i));
+    here.strategy.run(step);
+  });
+}
+
+TEST(SteadyCalls, OfStrategiesThatAreDroppedAddNothing) {
+  drive("strategies", calls(100), process_holdings, [](int) {
+    Replicas here;
+    here.strategy.run([&] { here.train(); });
+  });
+}
+
+TEST(SteadyCalls, OfDistributedInputAddNothing) {
+  Replicas here;
+  const auto dataset = data::range(8).batch(4).prefetch(1);
+  drive("walks", calls(200), process_holdings, [&](int) {
+    for (const auto& batch : here.strategy.distribute_dataset(dataset)) {
+      here.strategy.run([](const Tensor& own) { (void)sum(own); }, batch);
+    }
+  });
+}
+
+TEST(SteadyCalls, OfCheckpointsAddNothing) {
+  Replicas here;
+  const TemporaryFolder folder;
+  Checkpoint checkpoint({{"w", here.w}, {"adam", here.adam}});
+  drive("save and restore", calls(50), process_holdings, [&](int) {
+    const std::string saved = checkpoint.save(folder.path() + "/one");
+    checkpoint.restore(saved).assert_consumed();
+  });
+}
+
+TEST(SteadyCalls, OfATrainerAddNothing) {
+  Replicas here;
+  nn::Sequential model{nn::Dense(2, 4), nn::relu, nn::Dense(4, 2)};
+  optim::Sgd sgd({.learning_rate = 0.1});
+  Trainer trainer(model, nn::softmax_cross_entropy, sgd);
+  const auto examples = data::range(8)
+                            .map([](const Tensor& i) {
+                              return std::make_pair(stack({cast(i, kFloat32), Tensor(1.f)}),
+                                                    mod(cast(i, kInt64), Tensor(int64_t{2})));
+                            })
+                            .batch(4);
+  drive("fit", calls(100), process_holdings,
+        [&](int) { trainer.fit(examples, {.progress = false}); });
+  drive("evaluate", calls(100), process_holdings, [&](int) { trainer.evaluate(examples); });
+}
+
+}  // namespace
+}  // namespace cohort
