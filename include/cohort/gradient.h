@@ -93,6 +93,11 @@ class GradientTape {
                      const GradientOptions& options = {});
   Gradients gradient(const Tensor& target, const std::vector<Variable>& sources,
                      const GradientOptions& options = {});
+  // The same for lists in braces: tape.gradient(loss, {w, b}).
+  Gradients gradient(const Tensor& target, std::initializer_list<Tensor> sources,
+                     const GradientOptions& options = {});
+  Gradients gradient(const Tensor& target, std::initializer_list<Variable> sources,
+                     const GradientOptions& options = {});
   // The sum over several targets.
   Gradients gradient(const std::vector<Tensor>& targets, const std::vector<Tensor>& sources,
                      const GradientOptions& options = {});

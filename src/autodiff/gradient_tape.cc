@@ -151,6 +151,16 @@ Gradients GradientTape::gradient(const Tensor& target, const std::vector<Variabl
   return gradient(std::vector<Tensor>{target}, sources, options);
 }
 
+Gradients GradientTape::gradient(const Tensor& target, std::initializer_list<Tensor> sources,
+                                 const GradientOptions& options) {
+  return gradient(target, std::vector<Tensor>(sources), options);
+}
+
+Gradients GradientTape::gradient(const Tensor& target, std::initializer_list<Variable> sources,
+                                 const GradientOptions& options) {
+  return gradient(target, std::vector<Variable>(sources), options);
+}
+
 Gradient GradientTape::gradient(const Tensor& target, const Tensor& source,
                                 const GradientOptions& options) {
   return gradient(std::vector<Tensor>{target}, std::vector<Tensor>{source}, options)[0];

@@ -27,6 +27,15 @@ TEST(VariableGradient, NeedsNoWatchWhenTrainable) {
   EXPECT_FALSE(gradients[1].defined());
 }
 
+TEST(VariableGradient, TakesSourcesInBraces) {
+  const Variable w(2.0), b(3.0);
+  GradientTape tape({.persistent = true});
+  const Tensor loss = w * w + b;
+  EXPECT_EQ(tape.gradient(loss, {w, b})[0].dense().to<double>(), 4);
+  EXPECT_EQ(tape.gradient(loss, {w}).size(), 1u);
+  EXPECT_EQ(tape.gradient(loss, {loss, loss * 1.0}).size(), 2u);
+}
+
 TEST(VariableGradient, ComesFromWatchOtherwise) {
   const Variable frozen(3.0, {.trainable = false});
   GradientTape tape;

@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include "support/coordinated_cluster.h"
 #include "steady/holdings.h"
+#include "support/coordinated_cluster.h"
 
 namespace cohort {
 namespace {
