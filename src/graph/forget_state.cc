@@ -1,4 +1,4 @@
-// State that a device keeps by name, and that nobody needs any more.
+// Releases state that a device keeps by name.
 
 #include "base/raise.h"
 #include "cohort/ops.h"
@@ -7,7 +7,7 @@
 
 namespace cohort::internal {
 
-// Forgets the state whose names input 0 gives; those that there are not are fine.
+// Input 0 gives the names. A name without state is not an error.
 extern constexpr OpDef kForgetState{
     .name = "ForgetState",
     .dtypes = kAnyType,

@@ -35,22 +35,31 @@ class ResourceTable {
 
   // Forgets what has that name, of whatever kind.
   void forget(const std::string& container, const std::string& name) {
-    const std::lock_guard lock(mutex_);
-    std::erase_if(entries_, [&](const auto& entry) {
-      return std::get<0>(entry.first) == container && std::get<2>(entry.first) == name;
-    });
+    forget_if(
+        [&](const Key& key) { return std::get<0>(key) == container && std::get<2>(key) == name; });
   }
 
   // Forgets everything in the container.
   void clear(const std::string& container) {
-    const std::lock_guard lock(mutex_);
-    std::erase_if(entries_,
-                  [&](const auto& entry) { return std::get<0>(entry.first) == container; });
+    forget_if([&](const Key& key) { return std::get<0>(key) == container; });
   }
 
  private:
+  using Key = std::tuple<std::string, std::string, std::string>;
+
+  template <typename Condition>
+  void forget_if(const Condition& condition) {
+    std::vector<std::shared_ptr<Resource>> ended;  // let go of after the lock: threads may end
+    const std::lock_guard lock(mutex_);
+    std::erase_if(entries_, [&](auto& entry) {
+      if (!condition(entry.first)) return false;
+      ended.push_back(std::move(entry.second));
+      return true;
+    });
+  }
+
   std::mutex mutex_;
-  std::map<std::tuple<std::string, std::string, std::string>, std::shared_ptr<Resource>> entries_;
+  std::map<Key, std::shared_ptr<Resource>> entries_;
 };
 
 // Tells those who wait inside a run that it is over. Thread-safe.
