@@ -13,6 +13,7 @@
 
 #include "base/log.h"
 #include "rpc/chunks.h"
+#include "rpc/unfinished_channels.h"
 
 namespace cohort::internal {
 namespace {
@@ -78,8 +79,8 @@ std::shared_ptr<grpc::Channel> make_channel(const std::string& address,
   arguments.SetMaxReceiveMessageSize(kMaxChunkBytes);
   arguments.SetMaxSendMessageSize(-1);
   arguments.SetResourceQuota(grpc::ResourceQuota("cohort channel").Resize(kChannelMemoryBytes));
-  return grpc::CreateCustomChannel("dns:///" + address, channel_credentials(credentials),
-                                   arguments);
+  return UnfinishedChannels::guard(
+      grpc::CreateCustomChannel("dns:///" + address, channel_credentials(credentials), arguments));
 }
 
 void configure(grpc::ServerBuilder& builder) {
