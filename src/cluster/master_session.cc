@@ -322,7 +322,7 @@ void MasterSession::close(const Status& why) {
   const bool lost = why.code == Code::Unavailable;  // nobody wanted the session's end
   const Status closed{.code = Code::Cancelled, .message = "[Session] the session was closed"};
   for (const StepPointer& step : running()) step->cancel(lost ? why : closed);
-  std::vector<PlanPointer> plans;  // with their links, let go of after the lock
+  decltype(plans_) plans;  // with their links, let go of after the lock
   std::unique_lock lock(mutex_);
   idle_.wait_for(lock, kCloseLimit, [&] { return steps_.empty(); });
   plans.swap(plans_);

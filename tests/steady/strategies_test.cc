@@ -15,7 +15,7 @@ using test::drive;
 using test::process_holdings;
 
 struct Replicas {
-  MirroredStrategy strategy{{"CPU:0", "CPU:1"}};
+  MirroredStrategy strategy{std::vector<std::string>{"CPU:0", "CPU:1"}};
   StrategyScope scope = strategy.scope();
   Variable mean{1.f, {.name = "mean", .aggregation = VariableAggregation::Mean}};
   Variable w{1.f, {.name = "w"}};
