@@ -75,7 +75,7 @@ std::string PerWorkerData::description(int worker) const {
 }
 
 const std::optional<data::ElementSpec>& PerWorkerData::element_spec() const {
-  std::call_once(spec_once_, [this] {
+  spec_once_.call([this] {
     const PlainDispatch outside;
     if (!first_->element_spec()) check_probe(*first_);
     spec_ = data::internal::spec_or_probe(*first_);

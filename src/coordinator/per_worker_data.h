@@ -1,6 +1,7 @@
 #pragma once
 
 #include "base/mutex.h"
+#include "base/once_flag.h"
 #include "cohort/per_worker.h"
 #include "data/iterator.h"
 
@@ -31,7 +32,7 @@ class PerWorkerData {
 
   const std::function<PerWorkerSpec()> make_;
   std::optional<data::Dataset> first_;
-  mutable std::once_flag spec_once_;
+  mutable OnceFlag spec_once_;
   mutable std::optional<data::ElementSpec> spec_;
   size_t replicas_ = 1;
   mutable Mutex mutex_;

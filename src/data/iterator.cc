@@ -29,7 +29,7 @@ IteratorBase::IteratorBase(std::string name)
     : name_(name.empty() ? next_name() : std::move(name)) {}
 
 const IteratorBase::Known& IteratorBase::known() const {
-  std::call_once(known_once_, [&] {
+  known_once_.call([&] {
     known_.spec = find_spec();
     if (known_.spec) known_.layout = layout_for(*known_.spec);
     known_.kind =

@@ -1,7 +1,6 @@
 #pragma once
 
-#include <mutex>
-
+#include "base/once_flag.h"
 #include "data/node.h"
 #include "ops/element_source.h"
 
@@ -45,7 +44,7 @@ class IteratorBase : public cohort::internal::ElementSource {
   const Known& known() const;
 
   const std::string name_;
-  mutable std::once_flag known_once_;
+  mutable cohort::internal::OnceFlag known_once_;
   mutable Known known_;
 };
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/once_flag.h"
 #include "graph/graph_impl.h"
 
 namespace cohort::internal {
@@ -59,7 +60,7 @@ class GraphFunction {
   // What the runtime compiled the body into, made once when first asked for.
   std::shared_ptr<const void> compiled(
       const std::function<std::shared_ptr<const void>()>& compile) const {
-    std::call_once(compile_once_, [&] { compiled_ = compile(); });
+    compile_once_.call([&] { compiled_ = compile(); });
     return compiled_;
   }
 
@@ -68,7 +69,7 @@ class GraphFunction {
 
  private:
   mutable std::atomic<uint64_t> calls_{0};
-  mutable std::once_flag compile_once_;
+  mutable OnceFlag compile_once_;
   mutable std::shared_ptr<const void> compiled_;
 };
 

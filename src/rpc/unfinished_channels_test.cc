@@ -26,13 +26,16 @@ TEST(UnfinishedChannels, LeaveNoSocketsBehind) {
   const auto server = make_endpoint(
       {.self = {.name = "server", .incarnation = 1, .address = "127.0.0.1:0"}, .way = Way::Grpc},
       [](const std::shared_ptr<Connection>&) {});
-  const auto connect_and_drop = [&] {
+  // At different moments: a connection takes about a millisecond.
+  const auto connect_and_drop = [&](std::chrono::microseconds after) {
     const auto channel = make_channel(server->self().address, {});
     begin_to_connect(*channel);
+    const auto drop = std::chrono::steady_clock::now() + after;
+    while (std::chrono::steady_clock::now() < drop) std::this_thread::yield();
   };
-  connect_and_drop();  // gRPC keeps descriptors of its own from the first one on
+  connect_and_drop({});  // gRPC keeps descriptors of its own from the first one on
   const auto is_flat = [before = count_descriptors()] { return count_descriptors() <= before + 2; };
-  for (int i = 0; i < 200; ++i) connect_and_drop();
+  for (int i = 0; i < 400; ++i) connect_and_drop(std::chrono::microseconds(5 * i));
   EXPECT_TRUE(test::eventually(is_flat, std::chrono::seconds(20))) << count_descriptors();
 }
 

@@ -64,7 +64,7 @@ Trace::Trace(const std::string& name, std::vector<Spec> arguments, const Device&
 }
 
 const CompiledRun* Trace::parts() const {
-  std::call_once(compile_once_, [&] {
+  compile_once_.call([&] {
     const std::vector<DeviceName> devices = function_devices(*function_, home_.name);
     const bool at_home = std::all_of(devices.begin(), devices.end(), [&](const DeviceName& device) {
       return device == home_.name;

@@ -4,6 +4,7 @@
 #include <mutex>
 #include <tuple>
 
+#include "base/once_flag.h"
 #include "cohort/function.h"
 #include "graph/function_graph.h"
 #include "graph/traced_settings.h"
@@ -32,7 +33,7 @@ class Trace {
   UsedSettings settings_;
   std::shared_ptr<const void> structure_;
   std::shared_ptr<const GraphFunction> function_;
-  mutable std::once_flag compile_once_;
+  mutable OnceFlag compile_once_;
   mutable std::shared_ptr<const CompiledRun> parts_;
 };
 

@@ -63,7 +63,8 @@ struct OptimizerState {
                 std::span<const Gradient> terms, const Tensor& rate_now, const Tensor& step);
   // What is awaited for the slot, which is no longer awaited then; undefined when nothing is.
   Tensor take_awaited(const Variable& variable, const std::string& slot);
-  Tensor rate_now();
+  // The rate after that many updates.
+  Tensor rate_at(const Variable& taken) const;
   // The same for who only asks: in a session's graph one node for all.
   Tensor asked_rate();
 };
@@ -151,9 +152,9 @@ Tensor OptimizerState::take_awaited(const Variable& variable, const std::string&
   return found != awaited.end() ? std::move(awaited.extract(found).mapped()) : Tensor();
 }
 
-Tensor OptimizerState::rate_now() {
+Tensor OptimizerState::rate_at(const Variable& taken) const {
   rate_setting.use();
-  const Tensor now = rate.at(count());
+  const Tensor now = rate.at(taken);
   if (is_floating(now.dtype()) && now.shape().is_compatible_with({})) return now;
   raise(Code::InvalidArgument,
         "[Optimizer] a learning rate is one floating number; the schedule gave shape {}, {}",
@@ -162,12 +163,12 @@ Tensor OptimizerState::rate_now() {
 
 Tensor OptimizerState::asked_rate() {
   const Variable taken = count();
-  if (!is_of_graph(taken)) return rate_now();
+  if (!is_of_graph(taken)) return rate_at(taken);
   const Tensor& handle = VariableAccess::impl(taken)->handle().handle;
   const auto graph = cohort::internal::graph_of(handle);
   const std::string key =
       fmt::format("learning rate {} {}", graph->endpoint(handle).node, rate_setting.version());
-  return graph->keep(key, [&] { return rate_now(); });
+  return graph->keep(key, [&] { return rate_at(taken); });
 }
 
 bool OptimizerState::adds() const {
@@ -179,7 +180,7 @@ Tensor OptimizerState::step(std::span<const Gradients> terms,
   const Gradients& gradients = terms.front();
   cohort::internal::require_some_gradient(gradients);
   const Gradients limited = clipped(gradients, clipping);
-  const Tensor now = rate_now();
+  const Tensor now = rate_at(count());
   // The rate depends on the updates before this one.
   const ControlDependencies after_rate({now});
   const Tensor taken = count().assign_add(int64_t{1});
