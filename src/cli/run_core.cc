@@ -8,6 +8,7 @@
 
 #include "base/raise.h"
 #include "cli/report.h"
+#include "topology/strategy_choice.h"
 
 namespace cohort::cli {
 namespace {
@@ -104,6 +105,7 @@ std::vector<SupervisedTask> RunCore::supervised_tasks(const Work& work) {
         std::make_unique<TaskLog>(fmt::format("{}/{}-{}.log", log_folder_, task.job, task.index)));
     Environment environment = environment_of(work.plan, i);
     environment.merge(work.environment(task));
+    if (!options_.strategy.empty()) environment[internal::kStrategyVariable] = options_.strategy;
     if (options_.stall_seconds > 0) {
       environment["COHORT_STALL_SECONDS"] = std::to_string(options_.stall_seconds);
     }
