@@ -114,8 +114,9 @@ struct FitOptions {
   // which names the host, the process and the run that has it. Empty: none.
   std::string backup = {};
   int64_t backup_steps = 0;
-  // A line on standard output, on the chief only, that says how far it is, how well it does, and
-  // where the time goes.
+  // A line on standard output, on the chief only, that says how far it is, how well it does, how
+  // much time is left and where the time goes. Under `cohort run` the launcher shows it while an
+  // epoch goes on.
   bool progress = true;
 };
 

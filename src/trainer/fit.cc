@@ -5,6 +5,7 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "base/activity.h"
 #include "base/log.h"
 #include "base/raise.h"
 #include "base/worker_texts.h"
@@ -40,8 +41,8 @@ Fit::Fit(Trainer& trainer, TrainerImpl& impl, const data::Dataset& dataset,
       batches_(impl.runner->distribute(dataset)),
       backup_(impl, options),
       callbacks_(checked(options.callbacks)) {
-  if (options.progress && trainer.is_chief()) {
-    callbacks_.push_back(std::make_shared<ProgressLine>());
+  if (trainer.is_chief() && (options.progress || is_watched())) {
+    callbacks_.push_back(std::make_shared<ProgressLine>(options.progress));
   }
   if (!options.backup.empty()) end_signals_.emplace();
   impl.stop_requested = false;
