@@ -2,8 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <thread>
+
 #include "cohort/cohort.h"
 #include "support/expect_error.h"
+#include "support/free_ports.h"
 #include "support/scoped_environment.h"
 
 namespace cohort {
@@ -46,6 +49,33 @@ TEST(StrategyFromEnvironment, SaysWhatIsWrongWithTheEnvironment) {
                strategy_of("", R"({"cluster": {"worker": ["h:1"], "ps": ["h:2"]},
                                   "task": {"type": "worker", "index": 0}})"));
   EXPECT_ERROR(Code::InvalidArgument, "TF_CONFIG", strategy_of("", "{"));
+}
+
+// A chief that failed may be started again: its servers stay. They end with the next one, which
+// does not fail.
+TEST(StrategyFromEnvironment, EndsTheServersUnlessTheChiefFails) {
+  const std::vector<std::string> at = test::free_addresses(3);
+  const ClusterSpec cluster({{"chief", {at[0]}}, {"worker", {at[1]}}, {"ps", {at[2]}}});
+  const ScopedEnvironment environment(
+      {{"COHORT_STRATEGY", std::nullopt},
+       {"TF_CONFIG", R"({"cluster": {"chief": [")" + at[0] + R"("], "worker": [")" + at[1] +
+                         R"("], "ps": [")" + at[2] +
+                         R"("]}, "task": {"type": "chief", "index": 0}})"}});
+  const auto serve = [&cluster](const std::string& job) {
+    return std::jthread([&cluster, job] {
+      EXPECT_TRUE(serve_task(SimpleClusterResolver(cluster, {.task_type = job, .task_id = 0})));
+    });
+  };
+  const auto ps = serve("ps"), worker = serve("worker");
+  const auto fail = [] {
+    const auto strategy = strategy_from_environment();
+    throw Error(Code::DataLoss, "a bad example");
+  };
+  EXPECT_ERROR(Code::DataLoss, "a bad example", fail());
+  const auto strategy = strategy_from_environment();
+  EXPECT_EQ(strategy->extended().name(), "ParameterServerStrategy");
+  ClusterCoordinator coordinator(*strategy);
+  EXPECT_EQ(coordinator.fetch(coordinator.schedule([] { return Tensor(3.f); })).to<float>(), 3);
 }
 
 }  // namespace
