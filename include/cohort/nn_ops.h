@@ -94,6 +94,11 @@ Tensor softmax_cross_entropy(const Tensor& logits, const Tensor& labels, LossOpt
 // labels are converted.
 Tensor sigmoid_cross_entropy(const Tensor& logits, const Tensor& labels, LossOptions options = {},
                              Site site = Site::here());
+// Cross entropy between probabilities and labels in [0, 1], element by element: for outputs that
+// have gone through nn::sigmoid. Probabilities count as at least 1e-7 and at most 1 - 1e-7, so that
+// the loss is finite; sigmoid_cross_entropy() of the logits is exact instead.
+Tensor binary_cross_entropy(const Tensor& probabilities, const Tensor& labels,
+                            LossOptions options = {}, Site site = Site::here());
 // (predictions - targets)^2, element by element. The shapes must be equal: nothing broadcasts.
 Tensor mean_squared_error(const Tensor& predictions, const Tensor& targets,
                           LossOptions options = {}, Site site = Site::here());
