@@ -66,6 +66,45 @@ TEST(Trainer, GivesTheSameUnderEveryStrategy) {
   }
 }
 
+// The penalties count once, however many replicas there are, and the loss contains them.
+TEST(Trainer, AddsTheLossesOfRegularizers) {
+  const auto train = [] {
+    nn::Dense model(2, 1, {.kernel_initializer = nn::ones(), .kernel_regularizer = nn::l2(0.1)});
+    optim::Sgd optimizer({.learning_rate = 0.2});
+    Trainer trainer(model, nn::mean_squared_error, optimizer);
+    const double before = trainer.evaluate(line().batch(8)).at("loss");
+    const History history = trainer.fit(batches(), {.epochs = 2, .progress = false});
+    return std::vector{before, history.epochs[1].at("loss"),
+                       model.kernel().read_value()[0][0].to<double>()};
+  };
+  const std::vector<double> expected = train();
+  nn::Dense plain(2, 1, {.kernel_initializer = nn::ones()});
+  optim::Sgd optimizer;
+  EXPECT_NEAR(
+      expected[0],
+      Trainer(plain, nn::mean_squared_error, optimizer).evaluate(batches()).at("loss") + 0.2, 1e-6);
+  MirroredStrategy mirrored({"CPU:0", "CPU:1"});
+  const auto scope = mirrored.scope();
+  const std::vector<double> found = train();
+  for (size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(found[i], expected[i], 1e-5) << i;
+}
+
+TEST(Trainer, MakesLayersThatLearnTheirSizesInTheFirstStep) {
+  MirroredStrategy mirrored({"CPU:0", "CPU:1"});
+  const auto scope = mirrored.scope();
+  nn::Sequential model{nn::Dense(8, {.activation = nn::tanh}), nn::Dense(1)};
+  optim::Adam optimizer({.learning_rate = 0.05});
+  Trainer trainer(model, nn::mean_squared_error, optimizer);
+  const History history = trainer.fit(batches(), {.epochs = 30, .progress = false});
+  EXPECT_LT(history.epochs.back().at("loss"), 0.1 * history.epochs.front().at("loss"));
+  ASSERT_EQ(model.variables().size(), 4u);
+  for (const Variable& variable : model.variables()) {
+    const std::vector<Variable> copies = mirrored.local_results(variable);
+    ASSERT_EQ(copies.size(), 2u);
+    EXPECT_EQ(copies[0].read_value().to_vector<float>(), copies[1].read_value().to_vector<float>());
+  }
+}
+
 // What the model has seen, by the first number of each batch.
 std::vector<int> seen_batches(const data::Dataset& dataset, const FitOptions& options) {
   nn::Dense model(1, 1);

@@ -119,11 +119,13 @@ struct LeafTensors<DistributedElement> {
   using Elements = LeafTensors<PerReplica<data::Element>>;
   static void collect(const DistributedElement& leaf, std::vector<Tensor>& flat) {
     Elements::collect(leaf, flat);
+    if (leaf.global_.defined()) flat.push_back(leaf.global_);
   }
   static void describe(const DistributedElement& leaf, std::string& text) {
     Elements::describe(leaf, text);
+    if (leaf.global_.defined()) text += 'g';
   }
-  // Where the sizes are not known, neither are the numbers of samples.
+  // Where the sizes are not known, neither are the replicas' numbers of samples.
   static DistributedElement replace(const DistributedElement& like, std::span<const Tensor> flat,
                                     size_t& next) {
     const size_t first = next;
@@ -133,7 +135,8 @@ struct LeafTensors<DistributedElement> {
     std::vector<std::optional<data::Element>> values;
     for (size_t r = 0; r < elements.size(); ++r) values.emplace_back(elements[r]);
     return DistributedElement(std::move(values), elements.collapsed(),
-                              known ? like.sample_counts() : std::vector<int64_t>(), std::nullopt);
+                              known ? like.sample_counts() : std::vector<int64_t>(),
+                              like.global_.defined() ? flat[next++] : Tensor());
   }
 };
 
