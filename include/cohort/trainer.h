@@ -62,6 +62,7 @@ class Callback {
   // begin again.
   virtual void on_fit_begin(Trainer& /*trainer*/) {}
   virtual void on_epoch_begin(Trainer& /*trainer*/) {}
+  // Once for FitOptions::steps_per_execution steps.
   virtual void on_step_end(Trainer& /*trainer*/, const Logs& /*so_far*/) {}
   virtual void on_epoch_end(Trainer& /*trainer*/, const Logs& /*logs*/) {}
   virtual void on_fit_end(Trainer& /*trainer*/) {}
@@ -104,6 +105,10 @@ struct FitOptions {
   // So many steps make an epoch, and the next one goes on in the data where it ended; data that
   // ends begins anew. For data without end. 0: an epoch is once through the data.
   int64_t steps_per_epoch = 0;
+  // on_step_end() is called once for so many steps, and for those that remain at the end of an
+  // epoch. Only then do workers hear of each other's stop(), signals and failures of callbacks, so
+  // that short steps cost less. Each step is what it would be.
+  int64_t steps_per_execution = 1;
   std::optional<data::Dataset> validation = std::nullopt;  // evaluated behind each epoch
   Callbacks callbacks = {};
   // A folder, which all workers see, for what is needed to go on after a crash: the state is saved

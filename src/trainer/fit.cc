@@ -106,9 +106,11 @@ std::string Fit::settings() const {
           ? "none"
           : fmt::format("'{}' of {} callbacks", options_.backup, options_.callbacks.size());
   return fmt::format(
-      "epochs {}, steps_per_epoch {}, validation {}, backup {}, backup_steps {}, {} metrics",
-      options_.epochs, options_.steps_per_epoch, options_.validation ? "given" : "none", backup,
-      options_.backup_steps, impl_.options.metrics.size());
+      "epochs {}, steps_per_epoch {}, steps_per_execution {}, validation {}, backup {}, "
+      "backup_steps {}, {} metrics",
+      options_.epochs, options_.steps_per_epoch, options_.steps_per_execution,
+      options_.validation ? "given" : "none", backup, options_.backup_steps,
+      impl_.options.metrics.size());
 }
 
 int64_t Fit::agree_on_start() {
@@ -188,6 +190,7 @@ void Fit::run_epoch() {
     save_place();
   }
   under_way.finish_all();
+  if (progress.step_of_epoch % options_.steps_per_execution != 0) end_execution();
   end_epoch();
 }
 
@@ -230,6 +233,11 @@ void Fit::finish_step(const Tensor& loss, int64_t examples) {
   progress.examples = totals.examples;
   ++progress.step;
   ++progress.step_of_epoch;
+  if (progress.step_of_epoch % options_.steps_per_execution == 0) end_execution();
+}
+
+void Fit::end_execution() {
+  const TrainerImpl::Totals& totals = place_.totals;
   // Metrics are read behind the epoch: where workers share them, a read is a step of its own.
   const Logs so_far = {{"loss", totals.loss / static_cast<double>(totals.examples)}};
   call([&](Callback& callback) { callback.on_step_end(trainer_, so_far); });

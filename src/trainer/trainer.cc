@@ -49,6 +49,11 @@ History Trainer::fit(const data::Dataset& dataset, const FitOptions& options) {
         "negative, got {}, {} and {}",
         options.epochs, options.steps_per_epoch, options.backup_steps);
   }
+  if (options.steps_per_execution < 1) {
+    internal::raise(Code::InvalidArgument,
+                    "[Trainer::fit] steps_per_execution must be at least 1, got {}",
+                    options.steps_per_execution);
+  }
   return internal::Fit(*this, *impl_, dataset, options).run();
 }
 

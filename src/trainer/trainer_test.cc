@@ -133,6 +133,31 @@ TEST(Trainer, StepsPerEpochGoOnInTheData) {
   EXPECT_ERROR(Code::InvalidArgument, "no element", seen_batches(five.take(0), options));
 }
 
+TEST(Trainer, StepsPerExecutionCallsBackOnceForSeveralSteps) {
+  const auto train = [](int64_t steps_per_execution, std::vector<int64_t>& ends) {
+    Rig rig;
+    const auto note = std::make_shared<LambdaCallback>(LambdaCallbacks{
+        .on_step_end = [&](Trainer& t, const Logs&) { ends.push_back(t.progress().step); }});
+    return rig.fit(2, {.steps_per_execution = steps_per_execution, .callbacks = {note}})
+        .epochs[1]
+        .at("loss");
+  };
+  std::vector<int64_t> each;
+  std::vector<int64_t> fourth;
+  EXPECT_EQ(train(1, each), train(4, fourth));
+  EXPECT_EQ(each.size(), 12u);  // 21 examples in batches of 4, twice
+  EXPECT_EQ(fourth, (std::vector<int64_t>{4, 6, 10, 12}));
+  EXPECT_ERROR(Code::InvalidArgument, "steps_per_execution", train(0, each));
+}
+
+TEST(Trainer, StopsAfterTheExecutionThatAsksForIt) {
+  Rig rig;
+  const auto stop = std::make_shared<LambdaCallback>(
+      LambdaCallbacks{.on_step_end = [](Trainer& t, const Logs&) { t.stop(); }});
+  rig.fit(2, {.steps_per_execution = 4, .callbacks = {stop}});
+  EXPECT_EQ(rig.trainer.progress().step, 4);
+}
+
 // The parts of a short batch differ from worker to worker, also in data without an end.
 TEST(Trainer, WeighsExamplesAlikeInEndlessDataOfSeveralWorkers) {
   const auto train = [] {
