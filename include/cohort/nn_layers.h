@@ -349,6 +349,32 @@ class Embedding : public Module {
   Variable table_;
 };
 
+struct StringLookupOptions {
+  // Ids before those of the vocabulary: 1 means that a string which is not in it gets the id 0, and
+  // 0 that such a string is an error.
+  int64_t num_oov_indices = 1;
+  std::string oov_token = "[UNK]";  // what inverse() gives for that id
+};
+// Strings to ids: that of a string is its place in the vocabulary, after the ids before it. Each
+// call goes over the whole vocabulary, so call it on batches. Traced functions and the functions of
+// datasets may call it.
+class StringLookup {
+ public:
+  // Throws InvalidArgument for an empty vocabulary, or for a string that is in it twice.
+  explicit StringLookup(std::vector<std::string> vocabulary,
+                        const StringLookupOptions& options = {});
+  // Ids (int64) in the shape of the strings.
+  Tensor operator()(const Tensor& strings, Site site = Site::here()) const;
+  // The strings that have these ids.
+  Tensor inverse(const Tensor& ids, Site site = Site::here()) const;
+  // How many ids there are: what an Embedding needs.
+  int64_t vocabulary_size() const { return vocabulary_.size(); }
+
+ private:
+  int64_t oov_;        // ids before the vocabulary's
+  Tensor vocabulary_;  // by id
+};
+
 // Layers, one after the other: anything that takes a tensor and gives one. Those that are modules
 // are parts of this one, named by their position: "0/kernel". (A lambda is welcome too, but hides
 // the variables of modules it captured.)

@@ -241,6 +241,47 @@ TEST(EmbeddingLayer, LooksRowsUp) {
   EXPECT_ERROR(Code::InvalidArgument, "[Embedding] the number of ids", nn::Embedding(0, 4));
 }
 
+using Ids = std::vector<int64_t>;
+
+TEST(StringLookupLayer, GivesTheIdsOfAVocabulary) {
+  const nn::StringLookup lookup({"yes", "no"});
+  EXPECT_EQ(lookup.vocabulary_size(), 3);
+  const Tensor ids = lookup(Tensor({{"no", "yes"}, {"perhaps", "no"}}));
+  EXPECT_EQ(ids.shape(), Shape({2, 2}));
+  EXPECT_EQ(ids.to_vector<int64_t>(), (Ids{2, 1, 0, 2}));
+  EXPECT_EQ(lookup.inverse(ids).to_vector<std::string>(),
+            (std::vector<std::string>{"no", "yes", "[UNK]", "no"}));
+  EXPECT_EQ(lookup(Tensor("yes")).to<int64_t>(), 1);
+  EXPECT_EQ(lookup(Tensor::from(std::vector<std::string>())).shape(), Shape({0}));
+}
+
+TEST(StringLookupLayer, WithoutAnIdForOthersRefusesThem) {
+  const nn::StringLookup lookup({"yes", "no"}, {.num_oov_indices = 0});
+  EXPECT_EQ(lookup(Tensor({"no", "yes"})).to_vector<int64_t>(), (Ids{1, 0}));
+  EXPECT_ERROR(Code::InvalidArgument, "'perhaps' is not in the vocabulary of 2 strings",
+               lookup(Tensor({"no", "perhaps"})));
+  const auto traced = function([&](const Tensor& words) { return lookup(words); });
+  EXPECT_EQ(traced(Tensor({"no", "yes"})).to_vector<int64_t>(), (Ids{1, 0}));
+  EXPECT_ERROR(Code::InvalidArgument, "", traced(Tensor({"no", "perhaps"})));
+}
+
+TEST(StringLookupLayer, IsPartOfTracedModels) {
+  const nn::StringLookup lookup({"a", "b", "c"});
+  const nn::Embedding table(lookup.vocabulary_size(), 2);
+  const auto embed = function([&](const Tensor& words) { return table(lookup(words)); });
+  for (const Tensor& words : {Tensor({"c", "a"}), Tensor({"b"}), Tensor({"x", "y", "a"})}) {
+    EXPECT_EQ(embed(words).to_vector<float>(), table(lookup(words)).to_vector<float>());
+  }
+}
+
+TEST(StringLookupLayer, NamesABadVocabulary) {
+  EXPECT_ERROR(Code::InvalidArgument, "the vocabulary is empty", nn::StringLookup({}));
+  EXPECT_ERROR(Code::InvalidArgument, "'a' is twice", nn::StringLookup({"a", "b", "a"}));
+  EXPECT_ERROR(Code::InvalidArgument, "must be 0 or 1, got 2",
+               nn::StringLookup({"a"}, {.num_oov_indices = 2}));
+  EXPECT_ERROR(Code::InvalidArgument, "expected strings", nn::StringLookup({"a"})(Tensor({1, 2})));
+}
+
 TEST(Sequential, CollectsVariablesByPath) {
   nn::Sequential model{nn::Dense(4, 3), nn::relu, nn::Dense(3, 2)};
   EXPECT_EQ(names(model), (std::vector<std::string>{"0/kernel", "0/bias", "2/kernel", "2/bias"}));
