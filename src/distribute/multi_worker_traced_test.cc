@@ -86,6 +86,22 @@ TEST_P(MultiWorkerTraced, TrainsAsWithoutTheFunction) {
   });
 }
 
+TEST_P(MultiWorkerTraced, MakesTheLayersOfAFirstCallAlikeOnAllWorkers) {
+  on_two_workers([](MultiWorkerMirroredStrategy& strategy) {
+    const auto scope = strategy.scope();
+    const nn::Sequential model{nn::Dense(3, {.activation = nn::tanh}), nn::Dense(2), nn::Dense(1)};
+    const auto step = function([&](const PerReplica<Tensor>& x) {
+      return strategy.run([&](const Tensor& own) { return model(reshape(own, {1, 1})); }, x);
+    });
+    step(from(strategy, 1.f));
+    ASSERT_EQ(model.variables().size(), 6u);
+    for (const Variable& variable : model.variables()) {
+      const Tensor own = reshape(variable.read_value(), {-1});
+      EXPECT_EQ(numbers(strategy.gather(own, 0)), numbers(concat({own, own}, 0)));
+    }
+  });
+}
+
 // Batches of 5, 5 and 1 samples, in functions that iterate and in functions that take the elements.
 TEST_P(MultiWorkerTraced, KnowsTheGlobalBatchOfEachStep) {
   on_two_workers([](MultiWorkerMirroredStrategy& strategy) {
