@@ -149,7 +149,8 @@ class CsvLogger : public Callback {
 
 struct TensorBoardOptions {
   std::string folder = {};
-  int64_t every_steps = 100;  // the loss so far and examples/s; 0: only behind epochs
+  // The loss so far, examples/s and the learning rate; 0: only behind epochs.
+  int64_t every_steps = 100;
 };
 // Figures for TensorBoard: those of steps under "step/", those of epochs under "epoch/". A resumed
 // training has TensorBoard drop the figures of the steps that it makes again.

@@ -111,7 +111,9 @@ struct FitOptions {
   // there. Where other tasks are left when one is lost, they wait until it is started again, and
   // all go on from the last backup. The undisturbed run would have given the same: give shuffles a
   // seed. While fit() runs, other runs are kept from the folder: theirs is FailedPrecondition,
-  // which names the host, the process and the run that has it. Empty: none.
+  // which names the host, the process and the run that has it. SIGTERM and SIGINT, unless the
+  // program handles them, have all workers save after the running step; then those that got the
+  // signal end by it. Empty: none.
   std::string backup = {};
   int64_t backup_steps = 0;
   // A line on standard output, on the chief only, that says how far it is, how well it does, and

@@ -60,6 +60,11 @@ class PerReplica {
     return (*this)[*own];
   }
   operator T() const { return value(); }
+  // The one value, as Tensor::to gives it.
+  template <TensorElement Number>
+  Number to() const requires std::same_as<T, Tensor> {
+    return value().template to<Number>();
+  }
   // A dataset's element that is one tensor.
   operator Tensor() const requires std::same_as<T, data::Element> { return value().tensor(); }
 
