@@ -171,6 +171,8 @@ class Trainer {
   bool is_chief() const;
   // Everything that training changes: "model", "optimizer".
   Checkpoint checkpoint() const;
+  // All variables of the model, those that do not learn included.
+  std::vector<Variable> variables() const;
   optim::Optimizer& optimizer() const;
   Strategy& strategy() const;
 

@@ -83,6 +83,7 @@ const TrainingProgress& Trainer::progress() const { return impl_->progress; }
 void Trainer::stop() { impl_->stop_requested = true; }
 bool Trainer::is_chief() const { return impl_->strategy.extended().should_checkpoint(); }
 optim::Optimizer& Trainer::optimizer() const { return impl_->optimizer; }
+std::vector<Variable> Trainer::variables() const { return impl_->model.all_variables(); }
 Strategy& Trainer::strategy() const { return impl_->strategy; }
 
 Checkpoint Trainer::checkpoint() const {
