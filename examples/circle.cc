@@ -1,7 +1,9 @@
-// Inside of a circle, or outside? One program for one process, for workers in lockstep and for
-// parameter servers: TF_CONFIG, which `cohort run` sets, says which (docs/first_program.md).
+// Inside of a circle, or outside? One program for every strategy: the way it is started says which
+// (docs/first_program.md).
 //
-//   cohort run --workers 2 --ps 2 --chief circle backups
+//   circle
+//   cohort run -n 2 circle
+//   cohort run --strategy parameter_server --workers 2 --ps 2 circle backups
 
 #include <cohort/cohort.h>
 
@@ -12,6 +14,9 @@ using namespace cohort;
 namespace {
 
 void train(const std::string& backup) {
+  const auto strategy = strategy_from_environment();  // ps and worker tasks serve in here
+  const auto scope = strategy->scope();
+
   random::set_seed(1);
   const Tensor x = random::uniform({512, 2}, {.low = -1, .high = 1});
   const Tensor labels = cast(greater(sum(square(x), 1), 0.5f), kInt32);
@@ -29,26 +34,10 @@ void train(const std::string& backup) {
   if (trainer.is_chief()) std::printf("%s\n", learnt ? "learnt" : "not learnt");
 }
 
-void run(const std::string& backup) {
-  const TFConfigClusterResolver resolver;
-  const ClusterSpec cluster = resolver.cluster_spec();
-  const bool has_ps = cluster && cluster.has_job("ps");
-  if (has_ps && serve_task(resolver)) return;  // until the chief is done
-  if (!has_ps) {
-    MultiWorkerMirroredStrategy strategy;  // of one worker, where there is no cluster
-    const auto scope = strategy.scope();
-    return train(backup);
-  }
-  ParameterServerStrategy strategy(resolver);
-  const auto scope = strategy.scope();
-  train(backup);
-  ClusterCoordinator(strategy).shutdown_cluster();
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
-  const Status status = capture_status([&] { run(argc > 1 ? argv[1] : ""); });
+  const Status status = capture_status([&] { train(argc > 1 ? argv[1] : ""); });
   if (status.ok()) return 0;
   std::fprintf(stderr, "%s\n", status.to_string().c_str());
   return 1;

@@ -71,6 +71,9 @@ struct EarlyStoppingOptions {
   MonitorMode mode = MonitorMode::Auto;
   double min_delta = 0;  // what counts as better
   int patience = 3;      // so many epochs without improvement end the training
+  // At the end of fit(), whatever ended it, the model's variables get the values that they had
+  // after the best epoch; the optimizer stays as it is. Memory and backups hold these values too.
+  bool restore_best_weights = false;
 };
 // A training that it has ended is not taken up again by a program that is started again with the
 // same FitOptions::backup. Another fit() without one begins to wait anew.
@@ -79,6 +82,7 @@ class EarlyStopping : public Callback {
   explicit EarlyStopping(const EarlyStoppingOptions& options = {});
   void on_fit_begin(Trainer& trainer) override;
   void on_epoch_end(Trainer& trainer, const Logs& logs) override;
+  void on_fit_end(Trainer& trainer) override;
   std::string save() const override;
   void restore(const std::string& saved) override;
 
@@ -88,7 +92,8 @@ class EarlyStopping : public Callback {
   const EarlyStoppingOptions options_;
   internal::Monitor monitor_;
   int waited_ = 0;
-  bool restored_ = false;  // and not begun since
+  std::vector<Tensor> best_;  // values of the model's variables, where they are to be restored
+  bool restored_ = false;     // and not begun since
 };
 
 // Sets the learning rate before each epoch: rate(epoch, rate now), epochs counting from 1. For
@@ -149,7 +154,8 @@ class CsvLogger : public Callback {
 
 struct TensorBoardOptions {
   std::string folder = {};
-  int64_t every_steps = 100;  // the loss so far and examples/s; 0: only behind epochs
+  // The loss so far, examples/s and the learning rate; 0: only behind epochs.
+  int64_t every_steps = 100;
 };
 // Figures for TensorBoard: those of steps under "step/", those of epochs under "epoch/". A resumed
 // training has TensorBoard drop the figures of the steps that it makes again.

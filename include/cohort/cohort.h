@@ -25,6 +25,7 @@
 #include "cohort/graph_variable.h"         // IWYU pragma: export
 #include "cohort/guards.h"                 // IWYU pragma: export
 #include "cohort/hooks.h"                  // IWYU pragma: export
+#include "cohort/launched_strategy.h"      // IWYU pragma: export
 #include "cohort/metrics.h"                // IWYU pragma: export
 #include "cohort/monitored_session.h"      // IWYU pragma: export
 #include "cohort/multi_worker.h"           // IWYU pragma: export

@@ -109,6 +109,9 @@ class ClusterCoordinator {
   // What each worker's variable is, in the order of the workers.
   std::vector<Tensor> read_all(const PerWorkerVariable& variable);
 
+  // Whether both are handles of the same coordinator.
+  friend bool operator==(const ClusterCoordinator&, const ClusterCoordinator&) = default;
+
   int num_workers() const;
   // Lets a worker that was not in the cluster before take part from here on: the server at this
   // "host:port", whose own cluster has it as the worker of the number that is returned and which

@@ -19,7 +19,9 @@ inline constexpr int kAutotune = -1;
 // The count of a shard that the strategy which distributes the dataset fills in.
 inline constexpr int64_t kShardHint = -1;
 
-// How a strategy divides a dataset among workers.
+// How a strategy divides a dataset among workers. Auto is File for a dataset that reads files,
+// however many there are, and Data for others. Fewer files or elements than workers are
+// InvalidArgument.
 enum class AutoShardPolicy : int8_t { Off = -1, Auto = 0, File = 1, Data = 2, Hint = 3 };
 
 // What Dataset::options sets; what is not set keeps the value that an earlier stage gave it.

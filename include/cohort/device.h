@@ -67,6 +67,13 @@ std::string canonical_device(std::string_view device, std::string_view defaults 
 // are share the cores evenly.
 std::vector<std::string> list_devices();
 
+// Makes CPU:0 to CPU:(count - 1) devices of this process, which share its cores; strategies and
+// device() then find them. Devices are never taken away. Throws InvalidArgument for less than 1.
+void make_cpu_devices(int count);
+// The full name of the device that operations of this thread run on. Throws InvalidArgument when
+// the open scopes ask for a device that this process does not have.
+std::string current_device();
+
 // A node that is being added to a graph, as a device function sees it.
 struct DeviceRequest {
   std::string name;    // of the node

@@ -67,10 +67,10 @@ struct InputTotals {
 // gets an empty one (zero rows); sample_counts() tells, so that means come out right.
 class DistributedElement : public PerReplica<data::Element> {
  public:
-  // No counts: they are not known, because the sizes are not. No `global_samples`: this process
-  // does not know them.
+  // No counts: they are not known, because the sizes are not. An undefined `global_batch_size`:
+  // this process does not know it.
   DistributedElement(std::vector<std::optional<data::Element>> elements, bool collapsed,
-                     std::vector<int64_t> sample_counts, std::optional<int64_t> global_samples);
+                     std::vector<int64_t> sample_counts, Tensor global_batch_size);
   // Rows of each local replica's element, 0 for a replica that has no data any more. An element
   // that is no batch is one sample. Throws FailedPrecondition in traced code that does not know the
   // sizes; there an element's own shape tells.
@@ -79,13 +79,18 @@ class DistributedElement : public PerReplica<data::Element> {
   bool has_data(size_t replica) const;
   // Samples of all replicas of all workers. Throws FailedPrecondition where they are not counted:
   // for endless data of several workers whose batches are not of one static size, because the
-  // workers do not wait for each other, and in traced functions. All workers count, or none does.
+  // workers do not wait for each other, and in traced functions, where global_batch_size() tells.
+  // All workers count, or none does.
   int64_t global_sample_count() const;
-  bool knows_global_samples() const { return global_.has_value(); }
+  bool knows_global_samples() const { return global_.defined() && !global_.is_symbolic(); }
+  // The same as a scalar of int64, which a traced function has, too: each of its steps divides by
+  // the samples of that step. Throws FailedPrecondition where they are not counted.
+  Tensor global_batch_size() const;
 
  private:
+  friend struct internal::LeafTensors<DistributedElement>;
   std::vector<int64_t> counts_;
-  std::optional<int64_t> global_;
+  Tensor global_;  // undefined: not counted
 };
 
 // Walks over a distributed dataset. A handle: copies share the position. Thread-safe.

@@ -2,9 +2,11 @@
 
 #include <concepts>
 #include <functional>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <type_traits>
 #include <typeinfo>
@@ -13,6 +15,7 @@
 
 #include "cohort/internal/structure.h"
 #include "cohort/tensor.h"
+#include "cohort/variable.h"
 
 namespace cohort {
 
@@ -99,9 +102,10 @@ class Function {
   }
 
   // The trace for arguments such as these, made first when there is none, as bytes with which
-  // another process runs it. Values that it uses travel along, and iterators that it captures as
-  // descriptions of their datasets; variables and arguments are found, or made, over there. Throws
-  // FailedPrecondition for what cannot travel, naming it.
+  // another process runs it: see SerializedFunction. Values that it uses travel along, and
+  // iterators that it captures as descriptions of their datasets. A variable travels as its name;
+  // where several have one, the first that travels keeps it and the others get a number,
+  // "dense/kernel_1". Throws FailedPrecondition for what cannot travel, naming it.
   template <typename... Args>
   std::string serialize(const Args&... args) const {
     return core_.serialize(flat(args...), traced(args...));
@@ -151,6 +155,47 @@ class Function {
 
   F body_;
   internal::FunctionCore core_;
+};
+
+// What a function that was serialized needs from the process that runs it.
+struct FunctionVariable {
+  std::string name;
+  DType dtype = kFloat32;
+  Shape shape = Shape::unknown();
+};
+
+// A function from the bytes that Function::serialize() gave, here or in another process, with
+// variables of this one:
+//
+//   std::vector<FunctionVariable> needed = SerializedFunction::variables(bytes);
+//   SerializedFunction predict(bytes, {{"dense/kernel", kernel}, {"dense/bias", bias}});
+//   Tensor y = predict({x})[0];
+//
+// Arguments and results are the tensors of the original's, from left to right. What the function
+// does with variables, it does with those that it is given: reads, changes and, under a tape,
+// differentiates. Iterators that the original captured begin their dataset when this is made. A
+// handle: copies share the iterators. Thread-safe.
+class SerializedFunction {
+ public:
+  // The variables that the function uses, in the order of first use.
+  static std::vector<FunctionVariable> variables(std::string_view bytes);
+
+  // Throws InvalidArgument for bytes that are damaged or need ops that this process does not have,
+  // and for a variable of another dtype or shape; NotFound for a variable that is not given, and
+  // for a function of a dataset that this process does not know. Variables of strategies and graphs
+  // are Unimplemented.
+  explicit SerializedFunction(std::string_view bytes,
+                              const std::map<std::string, Variable>& variables = {});
+
+  const std::string& name() const;
+  size_t num_arguments() const;
+  // Throws InvalidArgument for arguments of other dtypes, shapes or number than those that were
+  // traced.
+  std::vector<Tensor> operator()(const std::vector<Tensor>& arguments = {}) const;
+
+ private:
+  struct State;
+  std::shared_ptr<State> state_;
 };
 
 // auto step = function([&](Tensor x) { return x * 2.f; });

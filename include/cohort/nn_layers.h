@@ -1,9 +1,11 @@
 #pragma once
 
+#include <atomic>
 #include <concepts>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -26,6 +28,31 @@ template <typename T>
 concept LayerLike = requires(const std::remove_cvref_t<T>& layer, const Tensor& x) {
   { layer(x) } -> std::convertible_to<Tensor>;
 };
+
+// What the copies of a layer share and one of them makes: when the layer is made, or when it is
+// first called. Thread-safe.
+template <typename T>
+class MadeOnce {
+ public:
+  // Null before keep().
+  const T* get() const { return made_.load(std::memory_order_acquire); }
+  // The first of several that are kept at the same time, for which `then` is called, stays.
+  template <typename Then>
+  const T& keep(T value, const Then& then) {
+    const std::lock_guard lock(mutex_);
+    if (!value_) {
+      value_.emplace(std::move(value));
+      then(*value_);
+      made_.store(&*value_, std::memory_order_release);
+    }
+    return *value_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::optional<T> value_;
+  std::atomic<const T*> made_ = nullptr;
+};
 }  // namespace internal
 
 namespace nn {
@@ -46,6 +73,16 @@ Initializer glorot_normal();
 Initializer he_uniform();
 Initializer he_normal();
 
+// What a layer ends with: nn::relu, or any function of a tensor.
+using Activation = std::function<Tensor(const Tensor&)>;
+
+// A penalty on the value of a variable, which joins the loss: a function that gives a scalar.
+using Regularizer = std::function<Tensor(const Tensor&)>;
+
+Regularizer l1(double factor = 0.01);  // factor * sum(abs(x))
+Regularizer l2(double factor = 0.01);  // factor * sum(x^2)
+Regularizer l1_l2(double l1 = 0.01, double l2 = 0.01);
+
 using NamedVariables = std::vector<std::pair<std::string, Variable>>;
 
 // The base of everything that has variables: it collects them by path. A module of your own:
@@ -63,12 +100,20 @@ using NamedVariables = std::vector<std::pair<std::string, Variable>>;
 // Members are made in the order they are declared, and so are their variables. A handle: copies
 // share variables and mode. Any number of threads may call one module at the same time; calls keep
 // nothing in it but what a layer's variables hold.
+//
+// A layer that is made without the size of its input has no variables until it is first called: the
+// input of that call tells the size. Call a model on one batch, in the strategy's scope, before its
+// variables are listed, saved or restored. Where replicas make the first call, all of them make it.
 class Module {
  public:
   // Each variable once, with the first path that leads to it: "hidden/kernel".
   NamedVariables named_variables() const;
   std::vector<Variable> variables() const;
   std::vector<Variable> trainable_variables() const;
+  // The penalties of the regularizers of this module and all below it, a scalar each, for the
+  // values that the variables have now. A loss adds their sum; a replica adds
+  // nn::scale_regularization_loss(model.losses()). Trainer does so by itself.
+  std::vector<Tensor> losses() const;
 
   // Whether layers that behave differently in training (Dropout, BatchNorm) do so: this module and
   // all below it. A new module is in training mode.
@@ -93,6 +138,10 @@ class Module {
   // The same for a variable that may be missing.
   std::optional<Variable> register_variable(std::string_view name,
                                             std::optional<Variable> variable);
+  // losses() calls `loss` and lists what it gives, a scalar.
+  void add_loss(std::function<Tensor()> loss);
+  // The same for the penalty on a variable. An empty regularizer adds nothing.
+  void add_regularizer(const Variable& variable, const Regularizer& regularizer);
 
  private:
   void adopt(std::string_view name, const Module& part);
@@ -101,23 +150,38 @@ class Module {
 };
 
 struct DenseOptions {
+  Activation activation = nullptr;  // none
   bool use_bias = true;
   Initializer kernel_initializer = glorot_uniform();
   Initializer bias_initializer = zeros();
+  Regularizer kernel_regularizer = nullptr;  // none
+  Regularizer bias_regularizer = nullptr;    // none
   DType dtype = kFloat32;
 };
-// x @ kernel + bias, for x of shape (..., inputs).
+// activation(x @ kernel + bias), for x of shape (..., inputs).
 class Dense : public Module {
  public:
   Dense(int64_t inputs, int64_t outputs, const DenseOptions& options = {});
+  // The first call tells the number of inputs.
+  explicit Dense(int64_t outputs, const DenseOptions& options = {});
   Tensor operator()(const Tensor& x) const;
 
-  Variable kernel() const { return kernel_; }
-  std::optional<Variable> bias() const { return bias_; }
+  // Throw FailedPrecondition before the first call of a layer that was made without a number of
+  // inputs.
+  Variable kernel() const { return weights().kernel; }
+  std::optional<Variable> bias() const { return weights().bias; }
 
  private:
-  Variable kernel_;
-  std::optional<Variable> bias_;
+  struct Weights {
+    Variable kernel;
+    std::optional<Variable> bias;
+  };
+  const Weights& weights() const;
+  const Weights& make_weights(int64_t inputs, const void* first_call_of = nullptr) const;
+
+  int64_t outputs_;
+  DenseOptions options_;
+  std::shared_ptr<internal::MadeOnce<Weights>> weights_;
 };
 
 struct Conv2dLayerOptions {
@@ -125,24 +189,40 @@ struct Conv2dLayerOptions {
   Padding2d padding = PaddingMode::Valid;
   Size2d dilation = 1;
   int64_t groups = 1;
+  Activation activation = nullptr;  // none
   bool use_bias = true;
   Initializer kernel_initializer = glorot_uniform();
   Initializer bias_initializer = zeros();
+  Regularizer kernel_regularizer = nullptr;  // none
+  Regularizer bias_regularizer = nullptr;    // none
   DType dtype = kFloat32;
 };
+// activation(conv2d(x, kernel) + bias), for x of shape (batch, input channels, height, width).
 class Conv2d : public Module {
  public:
   Conv2d(int64_t input_channels, int64_t output_channels, Size2d kernel_size,
          const Conv2dLayerOptions& options = {});
+  // The first call tells the number of input channels.
+  Conv2d(int64_t output_channels, Size2d kernel_size, const Conv2dLayerOptions& options = {});
   Tensor operator()(const Tensor& x) const;
 
-  Variable kernel() const { return kernel_; }
-  std::optional<Variable> bias() const { return bias_; }
+  // Throw FailedPrecondition before the first call of a layer that was made without a number of
+  // input channels.
+  Variable kernel() const { return weights().kernel; }
+  std::optional<Variable> bias() const { return weights().bias; }
 
  private:
-  Conv2dOptions options_;
-  Variable kernel_;
-  std::optional<Variable> bias_;
+  struct Weights {
+    Variable kernel;
+    std::optional<Variable> bias;
+  };
+  const Weights& weights() const;
+  const Weights& make_weights(int64_t input_channels, const void* first_call_of = nullptr) const;
+
+  int64_t output_channels_;
+  Size2d kernel_size_;
+  Conv2dLayerOptions options_;
+  std::shared_ptr<internal::MadeOnce<Weights>> weights_;
 };
 
 class MaxPool2d {
@@ -198,23 +278,33 @@ struct BatchNormOptions {
 class BatchNorm : public Module {
  public:
   explicit BatchNorm(int64_t channels, const BatchNormOptions& options = {});
+  // The first call tells the number of channels.
+  explicit BatchNorm(const BatchNormOptions& options = {});
   Tensor operator()(const Tensor& x) const;
 
-  Variable scale() const { return scale_; }
-  Variable offset() const { return offset_; }
-  Variable moving_mean() const { return moving_mean_; }
-  Variable moving_variance() const { return moving_variance_; }
+  // Throw FailedPrecondition before the first call of a layer that was made without a number of
+  // channels.
+  Variable scale() const { return weights().scale; }
+  Variable offset() const { return weights().offset; }
+  Variable moving_mean() const { return weights().moving_mean; }
+  Variable moving_variance() const { return weights().moving_variance; }
 
  private:
-  void move_averages(const Tensor& x, const BatchNormResult& batch) const;
+  struct Weights {
+    Variable scale;
+    Variable offset;
+    Variable moving_mean;
+    Variable moving_variance;
+  };
+  const Weights& weights() const;
+  const Weights& make_weights(int64_t channels, const void* first_call_of = nullptr) const;
+  void move_averages(const Weights& weights, const Tensor& x, const BatchNormResult& batch) const;
 
   Formula formula_;
   double epsilon_;
   double share_;  // of the batch's statistics in the new moving averages
-  Variable scale_;
-  Variable offset_;
-  Variable moving_mean_;
-  Variable moving_variance_;
+  DType dtype_;
+  std::shared_ptr<internal::MadeOnce<Weights>> weights_;
 };
 
 struct LayerNormOptions {
@@ -257,6 +347,32 @@ class Embedding : public Module {
 
  private:
   Variable table_;
+};
+
+struct StringLookupOptions {
+  // Ids before those of the vocabulary: 1 means that a string which is not in it gets the id 0, and
+  // 0 that such a string is an error.
+  int64_t num_oov_indices = 1;
+  std::string oov_token = "[UNK]";  // what inverse() gives for that id
+};
+// Strings to ids: that of a string is its place in the vocabulary, after the ids before it. Each
+// call goes over the whole vocabulary, so call it on batches. Traced functions and the functions of
+// datasets may call it.
+class StringLookup {
+ public:
+  // Throws InvalidArgument for an empty vocabulary, or for a string that is in it twice.
+  explicit StringLookup(std::vector<std::string> vocabulary,
+                        const StringLookupOptions& options = {});
+  // Ids (int64) in the shape of the strings.
+  Tensor operator()(const Tensor& strings, Site site = Site::here()) const;
+  // The strings that have these ids.
+  Tensor inverse(const Tensor& ids, Site site = Site::here()) const;
+  // How many ids there are: what an Embedding needs.
+  int64_t vocabulary_size() const { return vocabulary_.size(); }
+
+ private:
+  int64_t oov_;        // ids before the vocabulary's
+  Tensor vocabulary_;  // by id
 };
 
 // Layers, one after the other: anything that takes a tensor and gives one. Those that are modules

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "cohort/ops.h"
 #include "cohort/site.h"
@@ -94,9 +95,37 @@ Tensor softmax_cross_entropy(const Tensor& logits, const Tensor& labels, LossOpt
 // labels are converted.
 Tensor sigmoid_cross_entropy(const Tensor& logits, const Tensor& labels, LossOptions options = {},
                              Site site = Site::here());
+// Cross entropy between probabilities and labels in [0, 1], element by element: for outputs that
+// have gone through nn::sigmoid. Probabilities count as at least 1e-7 and at most 1 - 1e-7, so that
+// the loss is finite; sigmoid_cross_entropy() of the logits is exact instead.
+Tensor binary_cross_entropy(const Tensor& probabilities, const Tensor& labels,
+                            LossOptions options = {}, Site site = Site::here());
 // (predictions - targets)^2, element by element. The shapes must be equal: nothing broadcasts.
 Tensor mean_squared_error(const Tensor& predictions, const Tensor& targets,
                           LossOptions options = {}, Site site = Site::here());
+
+struct AverageLossOptions {
+  // Of the losses' shape, or of their first dimensions; 1 when undefined.
+  Tensor sample_weight = {};
+  // Samples of all replicas: a number, or a scalar such as DistributedElement::global_batch_size().
+  // Undefined: those of this replica times the replicas in sync, which is right when all replicas
+  // have as many.
+  Tensor global_batch_size = {};
+};
+// What one replica contributes to the mean of a loss over the global batch:
+// sum(per_example_loss * sample_weight) / global_batch_size. The sum over the replicas, which
+// optimizers and ReduceOp::Sum make, is then that mean. The losses have one number per example, or
+// more, along dimension 0; an empty batch gives 0. Throws FailedPrecondition outside of a replica
+// when global_batch_size is undefined: a scope does not tell how many samples a replica has.
+Tensor compute_average_loss(const Tensor& per_example_loss, const AverageLossOptions& options = {},
+                            Site site = Site::here());
+// What one replica contributes to a loss that all replicas have alike, such as a penalty on
+// variables: the sum of its elements divided by the replicas in sync. Throws FailedPrecondition
+// outside of a replica.
+Tensor scale_regularization_loss(const Tensor& loss, Site site = Site::here());
+// The same for the sum of several: Module::losses(). The sum of none is 0.
+Tensor scale_regularization_loss(const std::vector<Tensor>& losses, Site site = Site::here());
+
 // sum(x^2) / 2.
 Tensor l2_loss(const Tensor& x, Site site = Site::here());
 

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <concepts>
 #include <functional>
+#include <initializer_list>
 #include <string>
 #include <vector>
 
@@ -47,11 +49,17 @@ class ShardedVariable {
  public:
   // Of consecutive rows, which need not be equally many. Throws InvalidArgument unless there is at
   // least one, with equal dtypes, shapes but for the first dimension, and trainability, and none is
-  // a shard already.
+  // a shard already or has shards.
   explicit ShardedVariable(const std::vector<Variable>& shards,
                            const std::string& name = "ShardedVariable");
+  // The same for a list in braces, so that {v} is a list of one and not the variable v.
+  template <std::same_as<Variable> Shard>
+  explicit ShardedVariable(std::initializer_list<Shard> shards,
+                           const std::string& name = "ShardedVariable")
+      : ShardedVariable(std::vector<Variable>(shards), name) {}
   // What a variable is that a strategy's partitioner has cut. Throws InvalidArgument otherwise.
-  explicit ShardedVariable(const Variable& variable);
+  template <std::convertible_to<Variable> Whole>
+  explicit ShardedVariable(const Whole& variable) : impl_(existing(variable)) {}
   static bool is_sharded(const Variable& variable);
 
   operator Variable() const;
@@ -92,6 +100,8 @@ class ShardedVariable {
   friend std::ostream& operator<<(std::ostream& out, const ShardedVariable& variable);
 
  private:
+  static std::shared_ptr<internal::ShardedVariableImpl> existing(const Variable& variable);
+
   std::shared_ptr<internal::ShardedVariableImpl> impl_;
 };
 

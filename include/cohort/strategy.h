@@ -93,7 +93,8 @@ class ReplicaContext {
 
   // Waits for all replicas, then calls replica 0's `merge(strategy, arguments...)` once, in
   // cross-replica context. An argument of type T arrives as PerReplica<T>, which converts to T when
-  // it is the same object on all replicas; a structure arrives with such leaves. A variable arrives
+  // it is the same object on all replicas; a structure arrives with such leaves, and a literal as
+  // what it decays to. A variable arrives
   // as itself; a merge that takes a PerReplica<Variable> gets that, and the replicas may give
   // different ones. Each replica gets its component of the result. Throws what `merge` throws, in
   // all replicas; FailedPrecondition, naming the replicas, when some never come.
@@ -127,6 +128,9 @@ class ReplicaContext {
 
  private:
   void check_current(std::string_view what) const;
+  // merge_call() for arguments that are no arrays or functions.
+  template <typename Merge, typename... Args>
+  auto merge_decayed(const Merge& merge, const Args&... args);
   // `body` runs once, on all replicas' `own`s, in the order of the replicas.
   void merge(const std::type_info& kind, void* own,
              const std::function<void(std::span<void* const>)>& body);

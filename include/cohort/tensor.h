@@ -81,6 +81,10 @@ class Tensor {
   // Full name of the device that holds the value; what was asked for, in a graph.
   std::string device() const;
 
+  // The name of a symbolic tensor in its graph: "layer/Split:1". Throws FailedPrecondition for a
+  // tensor with a value, which has no name.
+  std::string name() const;
+
   // The value of a tensor that has exactly one element, converted to T. Here and below: fractions
   // are cut off, what is not zero is true, and a number outside an integer type is InvalidArgument.
   template <TensorElement T>

@@ -62,6 +62,7 @@ class Callback {
   // begin again.
   virtual void on_fit_begin(Trainer& /*trainer*/) {}
   virtual void on_epoch_begin(Trainer& /*trainer*/) {}
+  // Once for FitOptions::steps_per_execution steps.
   virtual void on_step_end(Trainer& /*trainer*/, const Logs& /*so_far*/) {}
   virtual void on_epoch_end(Trainer& /*trainer*/, const Logs& /*logs*/) {}
   virtual void on_fit_end(Trainer& /*trainer*/) {}
@@ -104,6 +105,10 @@ struct FitOptions {
   // So many steps make an epoch, and the next one goes on in the data where it ended; data that
   // ends begins anew. For data without end. 0: an epoch is once through the data.
   int64_t steps_per_epoch = 0;
+  // on_step_end() is called once for so many steps, and for those that remain at the end of an
+  // epoch. Only then do workers hear of each other's stop(), signals and failures of callbacks, so
+  // that short steps cost less. Each step is what it would be.
+  int64_t steps_per_execution = 1;
   std::optional<data::Dataset> validation = std::nullopt;  // evaluated behind each epoch
   Callbacks callbacks = {};
   // A folder, which all workers see, for what is needed to go on after a crash: the state is saved
@@ -111,11 +116,14 @@ struct FitOptions {
   // there. Where other tasks are left when one is lost, they wait until it is started again, and
   // all go on from the last backup. The undisturbed run would have given the same: give shuffles a
   // seed. While fit() runs, other runs are kept from the folder: theirs is FailedPrecondition,
-  // which names the host, the process and the run that has it. Empty: none.
+  // which names the host, the process and the run that has it. SIGTERM and SIGINT, unless the
+  // program handles them, have all workers save after the running step; then those that got the
+  // signal end by it. Empty: none.
   std::string backup = {};
   int64_t backup_steps = 0;
-  // A line on standard output, on the chief only, that says how far it is, how well it does, and
-  // where the time goes.
+  // A line on standard output, on the chief only, that says how far it is, how well it does, how
+  // much time is left and where the time goes. Under `cohort run` the launcher shows it while an
+  // epoch goes on.
   bool progress = true;
 };
 
@@ -169,6 +177,8 @@ class Trainer {
   bool is_chief() const;
   // Everything that training changes: "model", "optimizer".
   Checkpoint checkpoint() const;
+  // All variables of the model, those that do not learn included.
+  std::vector<Variable> variables() const;
   optim::Optimizer& optimizer() const;
   Strategy& strategy() const;
 

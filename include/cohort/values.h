@@ -4,10 +4,14 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "cohort/element.h"
 #include "cohort/gradient.h"
+#include "cohort/internal/nest.h"
 #include "cohort/ops.h"
 #include "cohort/tensor.h"
 #include "cohort/variable.h"
@@ -30,6 +34,22 @@ namespace internal {
 std::optional<size_t> current_component();
 [[noreturn]] void throw_not_one_value(size_t components);
 [[noreturn]] void throw_no_component(size_t index, size_t components);
+
+// Structures whose number of parts the type tells.
+template <typename T>
+concept HasParts = kIsTuple<T> || HasFields<T>;
+template <typename T>
+decltype(auto) parts_of_structure(T& value) {
+  if constexpr (kIsTuple<T>) {
+    return (value);
+  } else {
+    return Fields<T>::of(value);
+  }
+}
+template <HasParts T>
+using PartsOf = std::remove_reference_t<decltype(parts_of_structure(std::declval<T&>()))>;
+template <size_t I, HasParts T>
+using PartOf = std::remove_cvref_t<std::tuple_element_t<I, PartsOf<T>>>;
 }  // namespace internal
 
 // One value per local replica: what `run` returns and what distributed datasets give.
@@ -37,7 +57,9 @@ std::optional<size_t> current_component();
 // When the replicas returned one and the same thing (the same tensor, or equal plain values), or
 // when there is one replica, it is *collapsed*: it prints as that value and converts to it. Inside
 // `run` it converts to the own replica's value. Elsewhere the conversion throws Unimplemented:
-// reduce it, gather it, or take it apart with local_results().
+// reduce it, gather it, or take it apart with local_results(). One of tuples, pairs, arrays or
+// structs with Fields is also one for each part:
+//   auto [loss, correct] = strategy.run(step, batch);
 template <typename T>
 class PerReplica {
  public:
@@ -60,8 +82,16 @@ class PerReplica {
     return (*this)[*own];
   }
   operator T() const { return value(); }
+  // The one value, as Tensor::to gives it.
+  template <TensorElement Number>
+  Number to() const requires std::same_as<T, Tensor> {
+    return value().template to<Number>();
+  }
   // A dataset's element that is one tensor.
   operator Tensor() const requires std::same_as<T, data::Element> { return value().tensor(); }
+  // The replicas' parts number `I`, for structured bindings.
+  template <size_t I>
+  auto get() const requires internal::HasParts<T>;
 
  private:
   std::vector<std::optional<T>> values_;
@@ -164,5 +194,12 @@ Tensor write_parts(const Variable& target, Write write, const DistributedValue& 
 }  // namespace internal
 
 }  // namespace cohort
+
+template <cohort::internal::HasParts T>
+struct std::tuple_size<cohort::PerReplica<T>> : std::tuple_size<cohort::internal::PartsOf<T>> {};
+template <size_t I, cohort::internal::HasParts T>
+struct std::tuple_element<I, cohort::PerReplica<T>> {
+  using type = cohort::PerReplica<cohort::internal::PartOf<I, T>>;
+};
 
 #include "cohort/internal/values_inl.h"  // IWYU pragma: export

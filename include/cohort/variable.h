@@ -51,8 +51,12 @@ using Initializer = std::function<Tensor()>;
 //
 // A handle: copies refer to the same variable. Thread-safe; each assign_* is one atomic change, and
 // a value that was read never changes afterwards.
+//
+// A default-constructed one holds nothing until another is assigned to it: what uses it throws
+// FailedPrecondition.
 class Variable {
  public:
+  Variable() = default;
   explicit Variable(const Tensor& initial_value, const VariableOptions& options = {});
   explicit Variable(const Initializer& initializer, const VariableOptions& options = {});
   template <TensorElement T>
@@ -70,6 +74,7 @@ class Variable {
                     const VariableOptions& options = {})
       : Variable(Tensor(planes), options) {}
 
+  bool defined() const { return impl_ != nullptr; }
   std::string name() const;
   DType dtype() const;
   Shape shape() const;

@@ -5,9 +5,11 @@
 #include "autodiff/backward.h"
 #include "autodiff/tape.h"
 #include "base/raise.h"
+#include "base/timeline.h"
 #include "cohort/gradient.h"
 #include "cohort/internal/gradient_listener.h"
 #include "cohort/ops.h"
+#include "ops/traced_step.h"
 #include "ops/variable_cell.h"
 
 namespace cohort {
@@ -81,6 +83,12 @@ Gradients group_gradients(internal::Tape& tape, const std::vector<Tensor>& targe
                           const std::vector<Tensor>& like, const GradientOptions& options,
                           internal::GradientListener* listener = nullptr) {
   const GradientTape::Pause pause(tape);
+  std::optional<internal::BackwardSpan> span;
+  if (internal::thread_dispatch().builder == nullptr) {
+    span.emplace();
+  } else if (!targets.empty()) {
+    internal::end_traced_forward(targets[0]);
+  }
   const std::vector<Tensor> seeds = seeds_for(targets, options);
   std::vector<Tensor> flat;
   for (const auto& group : groups) flat.insert(flat.end(), group.begin(), group.end());

@@ -3,10 +3,21 @@
 #include <algorithm>
 
 #include "base/raise.h"
+#include "base/timeline.h"
+#include "ops/traced_step.h"
 
 namespace cohort::internal {
 
 namespace {
+
+// What the outermost tape of a thread records is a step's forward pass.
+void begin_step() {
+  if (thread_dispatch().builder == nullptr) {
+    note_forward();
+  } else {
+    begin_traced_step();
+  }
+}
 
 void require_floating(const Tensor& watched) {
   if (is_floating(watched.dtype())) return;
@@ -22,6 +33,7 @@ Tape::~Tape() { stop(); }
 
 void Tape::start() {
   outer = thread_dispatch().recorder;
+  if (outer == nullptr) begin_step();
   thread_dispatch().recorder = this;
   recording_ = true;
 }

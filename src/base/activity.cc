@@ -45,24 +45,30 @@ bool take_over(ActivityBoard& board) {
   return free && board.process.compare_exchange_strong(owner, getpid());
 }
 
-ActivityBoard* make_board() {
+struct OwnBoard {
+  ActivityBoard& board;
+  bool shared;
+};
+
+OwnBoard make_board() {
   if (const char* const path = std::getenv(kPageVariable)) {
     ActivityBoard* const shared = map_file(path);
     if (shared != nullptr && take_over(*shared)) {
       shared->tag = ActivityBoard::kTag;
-      return shared;
+      return {*shared, true};
     }
   }
   auto* const own = new ActivityBoard{};  // lives as long as the process
   own->tag = ActivityBoard::kTag;
   own->process = getpid();
-  return own;
+  return {*own, false};
 }
 
-ActivityBoard& board() {
-  static ActivityBoard& made = *make_board();
+const OwnBoard& own_board() {
+  static const OwnBoard made = make_board();
   return made;
 }
+ActivityBoard& board() { return own_board().board; }
 
 void write_text(ActivityBoard::Text& to, std::string_view text) {
   const size_t size = std::min(text.size(), to.size());
@@ -110,26 +116,35 @@ std::optional<ActivityWait> read_slot(const ActivityBoard::Slot& slot) {
   return since != 0 && whole ? std::optional(wait) : std::nullopt;
 }
 
+std::optional<ProgressNote> read_progress(const ActivityBoard::Progress& progress) {
+  const uint32_t before = progress.version.load(std::memory_order_acquire);
+  const ProgressNote note{.text = read_text(progress.text), .quiet = progress.quiet.load(kRelaxed)};
+  std::atomic_thread_fence(std::memory_order_acquire);
+  const bool whole = before % 2 == 0 && progress.version.load(kRelaxed) == before;
+  return whole ? std::optional(note) : std::nullopt;
+}
+
 Activity read_board(const ActivityBoard& board) {
   Activity activity{.process = board.process.load(kRelaxed),
                     .waits = {},
                     .steps = board.steps.load(kRelaxed),
                     .input_seconds = seconds(board.input_ns.load(kRelaxed)),
                     .wait_seconds = seconds(board.wait_ns.load(kRelaxed)),
-                    .current_input_seconds = seconds_since(board.input_since.load(kRelaxed))};
+                    .current_input_seconds = seconds_since(board.input_since.load(kRelaxed)),
+                    .progress = read_progress(board.progress)};
   for (const ActivityBoard::Slot& slot : board.slots) {
     if (auto wait = read_slot(slot)) activity.waits.push_back(*std::move(wait));
   }
   return activity;
 }
 
-// Writes a slot's contents; since 0 empties it.
-template <typename Fill>
-void change(ActivityBoard::Slot& slot, const Fill& fill) {
-  slot.version.fetch_add(1, kRelaxed);
+// Writes the contents of a part that has a version.
+template <typename Part, typename Fill>
+void change(Part& part, const Fill& fill) {
+  part.version.fetch_add(1, kRelaxed);
   std::atomic_thread_fence(std::memory_order_release);
   fill();
-  slot.version.fetch_add(1, std::memory_order_release);
+  part.version.fetch_add(1, std::memory_order_release);
 }
 
 }  // namespace
@@ -149,7 +164,9 @@ std::optional<Activity> read_activity(const std::string& file) {
   for (size_t i = 0; i < ActivityBoard::kSlots; ++i) {
     if (copy->slots[i].version != later->slots[i].version) copy->slots[i].since = 0;
   }
-  return read_board(*copy);
+  Activity activity = read_board(*copy);
+  if (copy->progress.version != later->progress.version) activity.progress.reset();
+  return activity;
 }
 
 std::chrono::nanoseconds stall_patience() {
@@ -203,6 +220,14 @@ InputNote::~InputNote() {
 std::chrono::nanoseconds total_input() {
   return std::chrono::nanoseconds(board().input_ns.load(kRelaxed));
 }
+void note_progress(const ProgressNote& note) {
+  ActivityBoard::Progress& progress = board().progress;
+  change(progress, [&] {
+    progress.quiet.store(note.quiet, kRelaxed);
+    write_text(progress.text, note.text);
+  });
+}
+bool is_watched() { return own_board().shared; }
 void note_step() { board().steps.fetch_add(1, kRelaxed); }
 void note_meeting(std::chrono::nanoseconds duration) {
   board().wait_ns.fetch_add(duration.count(), kRelaxed);

@@ -30,6 +30,13 @@ struct ActivityWait {
   double seconds = 0;                  // so far
 };
 
+// How far the training of a process is.
+struct ProgressNote {
+  std::string text = {};  // "epoch 2/5 ..."; empty: it does not train
+  bool quiet = false;     // the program wants it left out of its output
+  friend bool operator==(const ProgressNote&, const ProgressNote&) = default;
+};
+
 struct Activity {
   pid_t process = 0;
   std::vector<ActivityWait> waits = {};  // those that take long
@@ -39,6 +46,7 @@ struct Activity {
   double wait_seconds = 0;   // spent in meetings with other tasks
   // How long the element that it is getting takes so far; 0 when it is getting none.
   double current_input_seconds = 0;
+  std::optional<ProgressNote> progress = std::nullopt;  // nothing while it is being written
 };
 
 // Of this process.
@@ -83,6 +91,10 @@ class [[nodiscard]] InputNote {
 // What all InputNotes so far have taken together.
 std::chrono::nanoseconds total_input();
 void note_step();
+// What does not fit is cut.
+void note_progress(const ProgressNote& note);
+// Whether another process may read what this one notes: it was given the file.
+bool is_watched();
 void note_meeting(std::chrono::nanoseconds duration);
 
 }  // namespace cohort::internal

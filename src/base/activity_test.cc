@@ -34,6 +34,17 @@ TEST(Activity, NamesAWaitForAsLongAsItsNoteLives) {
   EXPECT_TRUE(own_activity().waits.empty());
 }
 
+TEST(Activity, SaysHowFarATrainingIs) {
+  EXPECT_EQ(own_activity().progress, ProgressNote{}) << "nothing was noted";
+  note_progress({.text = "epoch 1/2\nloss 3"});
+  EXPECT_EQ(own_activity().progress, ProgressNote{.text = "epoch 1/2 loss 3"});
+  note_progress({.text = std::string(1000, 'x'), .quiet = true});
+  EXPECT_EQ(own_activity().progress, (ProgressNote{std::string(256, 'x'), true}));
+  note_progress({});
+  EXPECT_EQ(own_activity().progress, ProgressNote{});
+  EXPECT_FALSE(is_watched()) << "there is no file";
+}
+
 TEST(Activity, CutsWhatDoesNotFitAndDropsWhatIsTooMuch) {
   const std::string text(1000, 'x');
   std::vector<WaitNote> notes;

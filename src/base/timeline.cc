@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <map>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "base/thread.h"
@@ -104,8 +105,11 @@ Timeline& timeline() {
 
 }  // namespace
 
-bool timeline_is_on() {
-  static const bool on = std::getenv(kFileVariable) != nullptr;
+std::atomic<int8_t> timeline_switch = -1;
+
+bool find_timeline_switch() {
+  const bool on = std::getenv(kFileVariable) != nullptr;
+  timeline_switch.store(on ? 1 : 0, std::memory_order_relaxed);
   return on;
 }
 
@@ -121,15 +125,89 @@ void add_to_timeline(int row, const char* category, std::string name, TimelineTi
   timeline().add(row, category, std::move(name), begin, end);
 }
 
-TimelineSpan::TimelineSpan(const char* category, std::string_view name)
-    : category_(category),
-      name_(timeline_is_on() ? name : ""),
-      began_(timeline_is_on() ? std::chrono::steady_clock::now() : TimelineTime{}) {}
+void TimelineSpan::begin(const char* category, std::string_view name) {
+  category_ = category;
+  name_ = name;
+  began_ = std::chrono::steady_clock::now();
+}
 
-TimelineSpan::~TimelineSpan() {
-  if (!timeline_is_on()) return;
+void TimelineSpan::end() {
   add_to_timeline(timeline_row(), category_, std::move(name_), began_,
                   std::chrono::steady_clock::now());
+}
+
+namespace {
+
+thread_local ThreadStep thread_step;
+
+void add_part(const char* part, TimelineTime began, TimelineTime ended) {
+  add_to_timeline(timeline_row(), part, part, began, ended);
+}
+
+void add_step(int64_t number, TimelineTime began, TimelineTime ended) {
+  add_to_timeline(timeline_row(), "step", number < 0 ? "step" : fmt::format("step {}", number),
+                  began, ended);
+}
+
+}  // namespace
+
+void StepSpan::begin() {
+  is_kept_ = true;
+  const TimelineTime now = std::chrono::steady_clock::now();
+  outer_ = std::exchange(thread_step, {.is_open = true, .began = now, .forward_began = now});
+}
+
+void StepSpan::end() {
+  add_step(thread_step.number, thread_step.began, std::chrono::steady_clock::now());
+  thread_step = outer_;
+}
+
+void note_forward() {
+  if (!timeline_is_on()) return;
+  thread_step.forward_began = std::chrono::steady_clock::now();
+  if (!thread_step.is_open) thread_step.began = thread_step.forward_began;
+}
+
+BackwardSpan::BackwardSpan() {
+  if (!timeline_is_on()) return;
+  const TimelineTime now = std::chrono::steady_clock::now();
+  const TimelineTime forward = std::exchange(thread_step.forward_began, TimelineTime());
+  if (forward != TimelineTime()) add_part("forward", forward, now);
+  began_ = now.time_since_epoch().count();
+}
+
+BackwardSpan::~BackwardSpan() {
+  if (began_ == 0) return;
+  add_part("backward", TimelineTime(std::chrono::nanoseconds(began_)),
+           std::chrono::steady_clock::now());
+}
+
+void OptimizerSpan::begin() {
+  is_kept_ = true;
+  began_ = std::chrono::steady_clock::now();
+}
+
+void OptimizerSpan::set_number(int64_t number) {
+  if (is_kept_) thread_step.number = number;
+}
+
+void OptimizerSpan::end() {
+  const TimelineTime now = std::chrono::steady_clock::now();
+  add_part("optimizer", began_, now);
+  if (thread_step.is_open) {
+    thread_step.forward_began = now;  // of the next update in this step, if any
+    return;
+  }
+  const ThreadStep made = std::exchange(thread_step, {});
+  if (made.began != TimelineTime()) add_step(made.number, made.began, now);
+}
+
+void add_traced_step(int64_t number, TimelineTime began, TimelineTime ended) {
+  if (thread_step.is_open) {
+    thread_step.number = number;
+  } else {
+    add_step(number, began, ended);
+  }
 }
 
 }  // namespace cohort::internal

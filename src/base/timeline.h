@@ -1,8 +1,12 @@
 #pragma once
 
+#include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <string>
 #include <string_view>
+
+#include "cohort/internal/backward_span.h"
 
 namespace cohort::internal {
 
@@ -12,7 +16,12 @@ namespace cohort::internal {
 
 using TimelineTime = std::chrono::steady_clock::time_point;
 
-bool timeline_is_on();
+extern std::atomic<int8_t> timeline_switch;  // 1: on, 0: off, -1: not known yet
+bool find_timeline_switch();
+inline bool timeline_is_on() {
+  const int8_t known = timeline_switch.load(std::memory_order_relaxed);
+  return known < 0 ? find_timeline_switch() : known > 0;
+}
 // The number of the row with that name, and of the calling thread's.
 int timeline_row(std::string_view name);
 int timeline_row();
@@ -24,15 +33,83 @@ void add_to_timeline(int row, const char* category, std::string name, TimelineTi
 // Something that lasts as long as the object lives, in the row of its thread.
 class [[nodiscard]] TimelineSpan {
  public:
-  TimelineSpan(const char* category, std::string_view name);
-  ~TimelineSpan();
+  TimelineSpan(const char* category, std::string_view name) {
+    if (timeline_is_on()) begin(category, name);
+  }
+  ~TimelineSpan() {
+    if (category_ != nullptr) end();
+  }
   TimelineSpan(const TimelineSpan&) = delete;
   TimelineSpan& operator=(const TimelineSpan&) = delete;
 
  private:
-  const char* const category_;
+  void begin(const char* category, std::string_view name);
+  void end();
+
+  const char* category_ = nullptr;  // null where nothing is kept
   std::string name_;
-  const TimelineTime began_;
+  TimelineTime began_;
 };
+
+// A training step that this thread makes is a "step" with the number of its update. Its parts are
+// "forward", "backward" (BackwardSpan) and "optimizer".
+
+// What a thread knows of the step that it makes.
+struct ThreadStep {
+  bool is_open = false;  // a StepSpan lives
+  TimelineTime began = {};
+  TimelineTime forward_began = {};  // none: the forward pass is over
+  int64_t number = -1;              // of the update, once it is made
+};
+
+// A replica's step, unless it becomes part of a graph (`now` is false). Without a StepSpan, a step
+// begins with the tape and ends with the update.
+class [[nodiscard]] StepSpan {
+ public:
+  explicit StepSpan(bool now) {
+    if (timeline_is_on() && now) begin();
+  }
+  ~StepSpan() {
+    if (is_kept_) end();
+  }
+  StepSpan(const StepSpan&) = delete;
+  StepSpan& operator=(const StepSpan&) = delete;
+
+ private:
+  void begin();
+  void end();
+
+  bool is_kept_ = false;
+  ThreadStep outer_;
+};
+
+// The outermost tape of this thread begins to record.
+void note_forward();
+
+// The update of all variables; `now` as above.
+class [[nodiscard]] OptimizerSpan {
+ public:
+  explicit OptimizerSpan(bool now) {
+    if (timeline_is_on() && now) begin();
+  }
+  ~OptimizerSpan() {
+    if (is_kept_) end();
+  }
+  OptimizerSpan(const OptimizerSpan&) = delete;
+  OptimizerSpan& operator=(const OptimizerSpan&) = delete;
+  bool is_kept() const { return is_kept_; }
+  // The number of the update that was made.
+  void set_number(int64_t number);
+
+ private:
+  void begin();
+  void end();
+
+  bool is_kept_ = false;
+  TimelineTime began_;
+};
+
+// The end, on this thread, of a traced step that began then.
+void add_traced_step(int64_t number, TimelineTime began, TimelineTime ended);
 
 }  // namespace cohort::internal

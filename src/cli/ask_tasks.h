@@ -18,6 +18,7 @@ struct AskedTask {
   Status problem = {};  // why there is no answer
   internal::TaskStatus status = {};
   ServerStatus server = {};     // when it is a server
+  std::string progress = {};    // of its training, where its launcher knows
   double clock_difference = 0;  // seconds by which its clock is ahead of this one
 };
 

@@ -96,6 +96,10 @@ TaskEvents JoinedRun::events_told() {
               [this](size_t task, const TaskPlace& place) {
                 tell(write_place({task, place}));
               },
+          .progress =
+              [this](size_t task, const internal::ProgressNote& note) {
+                tell(write_progress({task, note}));
+              },
           .timeline =
               [this](size_t task, std::string_view lines) {
                 tell(write_timeline({task, std::string(lines)}));

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -11,6 +12,7 @@
 #include "base/raise.h"
 #include "cli/cluster_text.h"
 #include "cli/run_folder.h"
+#include "cli/task_output.h"
 #include "cohort/scheduler_resolvers.h"
 #include "topology/address.h"
 
@@ -19,6 +21,7 @@ namespace {
 
 using internal::raise;
 constexpr char kRunFile[] = "/run.json";
+constexpr char kProgressFile[] = "/progress.json";
 
 // Nothing when the run is over, or the file is no such file.
 std::optional<KnownTasks> read_run_file(const std::string& folder) {
@@ -29,7 +32,8 @@ std::optional<KnownTasks> read_run_file(const std::string& folder) {
   if (process <= 0 || kill(process, 0) != 0) return std::nullopt;
   return KnownTasks{.tasks = tasks_of(parse_cluster(run.value("cluster", ""))),
                     .credentials = credentials_named(run.value("credentials", "")),
-                    .where = "the run of process " + std::to_string(process)};
+                    .where = "the run of process " + std::to_string(process),
+                    .folder = folder};
 }
 
 // Names of runs' folders begin with the time.
@@ -75,6 +79,32 @@ void write_run_file(const std::string& run_folder, const RunPlan& plan,
       << nlohmann::json{{"process", getpid()},
                         {"cluster", nlohmann::json::parse(config).at("cluster").dump()},
                         {"credentials", credentials_folder}};
+}
+
+// A reader sees this file or the one before: a file takes its name when it is complete. What cannot
+// be written, since a disk is full, is missing in the status and nowhere else.
+void write_progress_file(const std::string& run_folder,
+                         const std::map<std::string, std::string>& progress) {
+  const std::string path = run_folder + kProgressFile;
+  if (progress.empty()) {
+    unlink(path.c_str());
+    return;
+  }
+  // A note may end within a letter.
+  constexpr auto kReplace = nlohmann::json::error_handler_t::replace;
+  std::ofstream(path + ".new") << nlohmann::json(progress).dump(-1, ' ', false, kReplace);
+  std::rename((path + ".new").c_str(), path.c_str());
+}
+
+std::map<std::string, std::string> read_progress_file(const std::string& run_folder) {
+  std::ifstream file(run_folder + kProgressFile);
+  const nlohmann::json read = nlohmann::json::parse(file, nullptr, false);
+  std::map<std::string, std::string> progress;
+  if (!read.is_object()) return progress;
+  for (const auto& [label, text] : read.items()) {
+    if (text.is_string()) progress[label] = printable(text.get<std::string>());
+  }
+  return progress;
 }
 
 std::vector<KnownTasks> find_tasks(const std::vector<std::string>& addresses,

@@ -227,6 +227,9 @@ void LocalTasks::check_activity(size_t task, Running& running) {
   if (!activity) return;
   const bool waits = !activity->waits.empty();
   if (std::exchange(running.waited, waits) || waits) events_.waits(task, activity->waits);
+  if (activity->progress.value_or(running.progress) == running.progress) return;
+  running.progress = *activity->progress;
+  events_.progress(task, running.progress);
 }
 
 void LocalTasks::look() {

@@ -47,7 +47,8 @@ class LocalTasks : public TaskHost {
     Clock::time_point began = Clock::now();
     Clock::time_point locked_since = Clock::time_point::max();
     double deadlocked_seconds = 0;
-    bool waited = false;  // for another task, when it was looked at last
+    bool waited = false;                   // for another task, when it was looked at last
+    internal::ProgressNote progress = {};  // as it was told last
   };
 
   std::string crash_file(const TaskStart& start) const;

@@ -61,6 +61,11 @@ void Node::receive(const internal::Message& message) {
         if (runs(told.task)) events_.timeline(told.task, told.lines);
         return;
       }
+      case NodeMessage::Progress: {
+        const NodeProgress told = read_progress(message);
+        if (runs(told.task)) events_.progress(told.task, told.note);
+        return;
+      }
       case NodeMessage::Place: {
         const NodePlace told = read_place(message);
         if (runs(told.task)) events_.place(told.task, told.place);

@@ -13,7 +13,7 @@ using internal::MessageReader;
 
 constexpr uint64_t kMaxTasks = 1 << 16;
 constexpr std::string_view kNodeMessage = "a message between launchers";
-constexpr uint64_t kLastNodeMessage = static_cast<uint64_t>(NodeMessage::Goodbye);
+constexpr uint64_t kLastNodeMessage = static_cast<uint64_t>(NodeMessage::Progress);
 
 // What each message, and what is inside of it, consists of: for writing and reading.
 
@@ -91,6 +91,12 @@ void list_fields(auto& fields, EitherWay<NodePlace> auto& of) {
   fields.texts(of.place.frames);
 }
 
+void list_fields(auto& fields, EitherWay<NodeProgress> auto& of) {
+  fields.number(of.task, kMaxTasks);
+  fields.text(of.note.text);
+  fields.flag(of.note.quiet);
+}
+
 void list_fields(auto& fields, EitherWay<NodeTimeline> auto& of) {
   fields.number(of.task, kMaxTasks);
   fields.text(of.lines);
@@ -151,6 +157,11 @@ NodeWaits read_waits(const Message& message) { return read_as<NodeWaits>(message
 
 Message write_place(const NodePlace& place) { return written(NodeMessage::Place, place); }
 NodePlace read_place(const Message& message) { return read_as<NodePlace>(message); }
+
+Message write_progress(const NodeProgress& progress) {
+  return written(NodeMessage::Progress, progress);
+}
+NodeProgress read_progress(const Message& message) { return read_as<NodeProgress>(message); }
 
 Message write_timeline(const NodeTimeline& timeline) {
   return written(NodeMessage::Timeline, timeline);

@@ -25,6 +25,7 @@ enum class NodeMessage : uint8_t {
   Timeline,  // machine: what a task did when
   Clock,     // launcher: how late is it? machine: so late
   Goodbye,   // launcher: the run is over
+  Progress,  // machine: so far is the training of a task
 };
 NodeMessage kind_of(const internal::Message& message);
 
@@ -48,6 +49,10 @@ struct NodeWaits {
 struct NodePlace {
   size_t task = 0;
   TaskPlace place = {};
+};
+struct NodeProgress {
+  size_t task = 0;
+  internal::ProgressNote note = {};
 };
 struct NodeTimeline {
   size_t task = 0;
@@ -75,6 +80,8 @@ internal::Message write_waits(const NodeWaits& waits);
 NodeWaits read_waits(const internal::Message& message);
 internal::Message write_place(const NodePlace& place);
 NodePlace read_place(const internal::Message& message);
+internal::Message write_progress(const NodeProgress& progress);
+NodeProgress read_progress(const internal::Message& message);
 internal::Message write_timeline(const NodeTimeline& timeline);
 NodeTimeline read_timeline(const internal::Message& message);
 // Of the steady clock.

@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <cstdlib>
 #include <random>
 
 #include "cli/cluster_text.h"
@@ -60,6 +62,31 @@ TEST(StatusTable, DoesNotBlameAChiefThatOnlyCoordinates) {
   const std::string table = status_table(tasks, tasks, 1);
   EXPECT_NE(table.find("chief:0        does not listen; a chief"), std::string::npos) << table;
   EXPECT_NE(table.find("worker:0       nobody listens"), std::string::npos) << table;
+}
+
+TEST(StatusTable, ShowsHowFarATrainingIsAlsoOfATaskThatDoesNotListen) {
+  std::vector<AskedTask> tasks(1);
+  tasks[0].label = "worker:0";
+  tasks[0].problem = {.code = Code::Unavailable, .message = "no answer"};
+  tasks[0].progress = "epoch 2/5 step 7  loss 0.5  3 min left";
+  EXPECT_TRUE(status_table(tasks, tasks, 1)
+                  .ends_with("worker:0       does not listen; a task that trains alone need not\n"
+                             "  epoch 2/5 step 7  loss 0.5  3 min left\n"))
+      << status_table(tasks, tasks, 1);
+}
+
+TEST(ProgressFile, IsReadAsItWasWrittenAndRemovedWithTheLastTraining) {
+  char folder[] = "/tmp/cohort_progress_XXXXXX";
+  ASSERT_NE(mkdtemp(folder), nullptr);
+  EXPECT_TRUE(read_progress_file(folder).empty());
+  const std::map<std::string, std::string> told = {{"chief:0", "epoch 1/2"}, {"worker:0", "x"}};
+  write_progress_file(folder, told);
+  EXPECT_EQ(read_progress_file(folder), told);
+  write_progress_file(folder, {{"chief:0", "a name cut in a letter \xc3"}});
+  EXPECT_TRUE(read_progress_file(folder).at("chief:0").starts_with("a name cut in a letter "));
+  write_progress_file(folder, {});
+  EXPECT_TRUE(read_progress_file(folder).empty());
+  EXPECT_EQ(rmdir(folder), 0) << "no file is left";
 }
 
 TEST(HeldPort, IsNotGivenToOthers) {
@@ -170,6 +197,10 @@ TEST(NodeMessages, ArriveAsTheyWereSent) {
   EXPECT_EQ(place.place.doing, "sleeps");
   EXPECT_EQ(place.place.input_seconds, 2.5);
   EXPECT_EQ(place.place.frames, sample_place().place.frames);
+  const NodeProgress progress =
+      read_progress(write_progress({.task = 4, .note = {.text = "epoch 1/2", .quiet = true}}));
+  EXPECT_EQ(progress.task, 4U);
+  EXPECT_EQ(progress.note, (internal::ProgressNote{.text = "epoch 1/2", .quiet = true}));
   EXPECT_EQ(read_offer(write_offer({"a", "10.0.0.1"})).address, "10.0.0.1");
 }
 
@@ -185,6 +216,7 @@ TEST(NodeMessages, ThatAreDamagedAreRefusedAndNothingWorse) {
       for (const Status& status :
            {capture_status([&] { read_start(bad); }), capture_status([&] { read_ending(bad); }),
             capture_status([&] { read_waits(bad); }), capture_status([&] { read_place(bad); }),
+            capture_status([&] { read_progress(bad); }),
             capture_status([&] { (void)kind_of(bad); })}) {
         EXPECT_TRUE(status.ok() || status.code == Code::DataLoss) << status;
       }

@@ -37,7 +37,7 @@ int run_here(const RunOptions& options) {
   write_run_file(folder, plan, options.insecure ? "insecure" : secrets.for_client());
 
   Poller poller;
-  RunCore core(options, poller, folder + "/logs");
+  RunCore core(options, poller, folder);
   LocalTasks tasks(poller, guard,
                    {.folder = folder, .preload = companion_file("libcohort_crash_report.so")},
                    core.events());

@@ -20,6 +20,7 @@ struct HostSlots {
 struct RunOptions {
   Roles roles = {};
   std::vector<std::string> command = {};
+  std::string strategy = {};  // that strategy_from_environment() gives; empty: by the roles
   std::map<std::string, int> max_restarts = {};  // by job
   std::chrono::milliseconds grace{5'000};
   std::optional<uint64_t> memory_limit_bytes = std::nullopt;  // of each task

@@ -8,6 +8,7 @@
 #include "cli/command.h"
 #include "cli/number_between.h"
 #include "cli/run.h"
+#include "topology/strategy_choice.h"
 #include "topology/text.h"
 
 namespace cohort::cli {
@@ -19,6 +20,7 @@ constexpr char kRunExample[] =
     "Examples:\n"
     "  cohort run -n 4 ./train --epochs 3\n"
     "  cohort run --workers 2 --ps 1 --chief ./train\n"
+    "  cohort run --strategy mirrored ./train   # for programs with strategy_from_environment()\n"
     "  cohort run -n 4 --max-restarts worker=3 --memory 2GB ./train\n"
     "  cohort run -n 4 --trace run.json ./train   # then open it in ui.perfetto.dev\n"
     "  cohort run --hosts a:2,b:2 ./train   # over ssh; the program is there as well\n"
@@ -113,6 +115,40 @@ void check_places(const RunOptions& options, bool roles_given) {
   }
 }
 
+[[noreturn]] void refuse_strategy(const RunOptions& options, const std::string& why) {
+  raise(Code::InvalidArgument, "[Run] --strategy {} {}", options.strategy, why);
+}
+
+// Adds the tasks that the strategy needs and that follow from it. InvalidArgument when the tasks do
+// not fit the strategy.
+void fit_to_strategy(RunOptions& options) {
+  using internal::StrategyChoice;
+  if (options.strategy.empty()) return;
+  Roles& roles = options.roles;
+  const auto choice = internal::parse_strategy(options.strategy, "[Run] --strategy");
+  if (choice == StrategyChoice::ParameterServer) {
+    roles.chief = true;
+    if (roles.workers > 0 && roles.ps > 0) return;
+    refuse_strategy(options,
+                    fmt::format("needs workers and parameter servers, got {} and {}; give both, "
+                                "such as --workers 2 --ps 1",
+                                roles.workers, roles.ps));
+  }
+  if (roles.ps > 0) {
+    refuse_strategy(options, fmt::format("has no parameter servers, got --ps {}; leave it out, or "
+                                         "use --strategy parameter_server",
+                                         roles.ps));
+  }
+  const int training = roles.workers + (roles.chief ? 1 : 0);
+  if (choice == StrategyChoice::MultiWorker || training == 1) return;
+  if (training > 1) {
+    refuse_strategy(options, fmt::format("trains in one process, got {}; leave out -n, --workers "
+                                         "and --chief, or use --strategy multi_worker",
+                                         training));
+  }
+  roles.workers = 1;
+}
+
 RunOptions options_of(const TypedRun& typed, const CLI::App& command) {
   RunOptions options = typed.run;
   options.command = command.remaining();
@@ -125,6 +161,7 @@ RunOptions options_of(const TypedRun& typed, const CLI::App& command) {
   for (const HostSlots& host : options.hosts) {
     if (!roles_given) options.roles.workers += host.slots;
   }
+  fit_to_strategy(options);
   check_places(options, roles_given);
   options.join_limit = std::chrono::milliseconds(static_cast<int64_t>(typed.join_seconds * 1000));
   if (typed.memory_bytes > 0) options.memory_limit_bytes = typed.memory_bytes;
@@ -163,6 +200,9 @@ void add_options(CLI::App& command, TypedRun& typed) {
   workers->check(CLI::Range(0, 1024));
   command.add_option("--ps", typed.run.roles.ps, "Parameter servers")->check(CLI::Range(0, 1024));
   command.add_flag("--chief", typed.run.roles.chief, "A chief beside the workers");
+  command.add_option("--strategy", typed.run.strategy,
+                     "What strategy_from_environment() gives: mirrored, multi_worker, "
+                     "parameter_server, central_storage or one_device");
   command.add_flag("--evaluator", typed.run.roles.evaluator, "An evaluator beside the cluster");
   command
       .add_option("--max-restarts", typed.restarts,

@@ -8,6 +8,7 @@
 
 #include "base/raise.h"
 #include "cli/report.h"
+#include "topology/strategy_choice.h"
 
 namespace cohort::cli {
 namespace {
@@ -34,10 +35,11 @@ std::string own_folder() {
 
 void say(const std::string& text) { write_out(Stream::Errors, fmt::format("cohort: {}\n", text)); }
 
-RunCore::RunCore(const RunOptions& options, Poller& poller, const std::string& log_folder)
+RunCore::RunCore(const RunOptions& options, Poller& poller, const std::string& run_folder)
     : options_(options),
       poller_(poller),
-      log_folder_(options.log_folder.empty() ? log_folder : options.log_folder) {
+      run_folder_(run_folder),
+      log_folder_(options.log_folder.empty() ? run_folder + "/logs" : options.log_folder) {
   std::signal(SIGPIPE, SIG_IGN);  // nobody reads the output any more: the files have it
   std::error_code problem;
   std::filesystem::create_directories(log_folder_, problem);
@@ -48,18 +50,22 @@ RunCore::RunCore(const RunOptions& options, Poller& poller, const std::string& l
 }
 
 TaskEvents RunCore::events() {
-  return {.line =
-              [this](size_t task, Stream stream, std::string_view line) {
-                keep(task, line);
-                printer_->line(task, stream, line);
-              },
+  return {.line = [this](size_t task, Stream stream,
+                         std::string_view line) { print(task, stream, line); },
           .ended = [this](size_t task, const Ending& ending) { task_ended(task, ending); },
           .waits = [this](size_t task, const LongWaits& waits) { stalls_->heard(task, waits); },
           .place = [this](size_t task, const TaskPlace& place) { place_found(task, place); },
+          .progress = [this](size_t task,
+                             const internal::ProgressNote& note) { progress_->heard(task, note); },
           .timeline =
               [this](size_t task, std::string_view lines) {
                 trace_->add(task, lines, supervisor_->tasks()[task].host->clock_ahead());
               }};
+}
+
+void RunCore::print(size_t task, Stream stream, std::string_view line) {
+  keep(task, line);
+  printer_->line(task, stream, line);
 }
 
 void RunCore::keep(size_t task, std::string_view line) {
@@ -71,6 +77,7 @@ void RunCore::keep(size_t task, std::string_view line) {
 
 void RunCore::task_ended(size_t task, const Ending& ending) {
   stalls_->ended(task);
+  progress_->heard(task, {});
   supervisor_->ended(task, ending);
   for (size_t i = 0; i < supervisor_->outcomes().size(); ++i) {
     if (!supervisor_->outcomes()[i].ending) stalls_->runs(i);
@@ -104,6 +111,7 @@ std::vector<SupervisedTask> RunCore::supervised_tasks(const Work& work) {
         std::make_unique<TaskLog>(fmt::format("{}/{}-{}.log", log_folder_, task.job, task.index)));
     Environment environment = environment_of(work.plan, i);
     environment.merge(work.environment(task));
+    if (!options_.strategy.empty()) environment[internal::kStrategyVariable] = options_.strategy;
     if (options_.stall_seconds > 0) {
       environment["COHORT_STALL_SECONDS"] = std::to_string(options_.stall_seconds);
     }
@@ -155,6 +163,9 @@ int RunCore::run(const Work& work, Signals& signals) {
       supervised_tasks(work),
       SupervisorOptions{.max_restarts = options_.max_restarts, .grace = options_.grace}, &say);
   stalls_ = watch_stalls(work);
+  progress_ = std::make_unique<ProgressView>(
+      run_folder_, labels_of(work.plan),
+      [this](size_t task, const std::string& text) { print(task, Stream::Output, text); });
   supervisor_->start();
   loop(work, signals);
   report();

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cli/poller.h"
+#include "cli/progress_view.h"
 #include "cli/run.h"
 #include "cli/signals.h"
 #include "cli/stall_watch.h"
@@ -21,8 +22,9 @@ void say(const std::string& text);
 // happens when one ends, and reports. One thread.
 class RunCore {
  public:
-  // `options` and `poller` outlive it. `log_folder` is made.
-  RunCore(const RunOptions& options, Poller& poller, const std::string& log_folder);
+  // `options` and `poller` outlive it. The folder for logs is made: "logs" in the run's folder,
+  // unless the options name another one.
+  RunCore(const RunOptions& options, Poller& poller, const std::string& run_folder);
 
   // For the machines.
   TaskEvents events();
@@ -45,6 +47,7 @@ class RunCore {
   void task_ended(size_t task, const Ending& ending);
   void place_found(size_t task, const TaskPlace& place);
   std::unique_ptr<StallWatch> watch_stalls(const Work& work);
+  void print(size_t task, Stream stream, std::string_view line);
   void keep(size_t task, std::string_view line);
   void report() const;
   // False when a trace is wanted and could not be written; that is said.
@@ -52,11 +55,13 @@ class RunCore {
 
   const RunOptions& options_;
   Poller& poller_;
+  const std::string run_folder_;
   const std::string log_folder_;
   std::vector<std::unique_ptr<TaskLog>> logs_;
   std::unique_ptr<Printer> printer_;
   std::unique_ptr<Supervisor> supervisor_;
   std::unique_ptr<StallWatch> stalls_;
+  std::unique_ptr<ProgressView> progress_;
   std::unique_ptr<TraceFile> trace_;  // when one is wanted
   bool lines_lost_ = false;           // and it was said
 };

@@ -65,7 +65,7 @@ std::string listening_host(const RunOptions& options) {
 
 NodesRun::NodesRun(const RunOptions& options)
     : options_(options),
-      core_(options, poller_, folder_ + "/logs"),
+      core_(options, poller_, folder_),
       agents_(poller_, guard_, {.folder = folder_},
               {.line = [](size_t, Stream, std::string_view line) { say(std::string(line)); },
                .ended =

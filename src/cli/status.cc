@@ -52,15 +52,17 @@ std::string name_of(const AskedTask& task) {
   return task.label.empty() ? task.address : task.label;
 }
 
-// A chief that has the others do the work is nobody's server.
-bool is_silent_chief(const AskedTask& task) {
-  return !task.problem.ok() && task.label == "chief:0" && task.problem.code == Code::Unavailable;
+// A chief that has the others do the work is nobody's server, nor is a task that trains alone.
+bool need_not_listen(const AskedTask& task) {
+  return task.problem.code == Code::Unavailable &&
+         (task.label == "chief:0" || !task.progress.empty());
 }
 
 std::string line_of(const AskedTask& before, const AskedTask& now, double seconds) {
-  if (is_silent_chief(now)) {
-    return fmt::format("{:<14} does not listen; a chief that only coordinates need not\n",
-                       name_of(now));
+  if (need_not_listen(now)) {
+    return fmt::format(
+        "{:<14} does not listen; a {} need not\n", name_of(now),
+        now.label == "chief:0" ? "chief that only coordinates" : "task that trains alone");
   }
   if (!now.problem.ok()) return fmt::format("{:<14} {}\n", name_of(now), now.problem.message);
   const Counts a = counts_of(before), b = counts_of(now);
@@ -75,12 +77,19 @@ std::string line_of(const AskedTask& before, const AskedTask& now, double second
 }
 
 void ask_all(std::vector<KnownTasks>& runs) {
-  for (KnownTasks& run : runs) ask_tasks(run.tasks, run.credentials, kAnswerLimit);
+  for (KnownTasks& run : runs) {
+    ask_tasks(run.tasks, run.credentials, kAnswerLimit);
+    const std::map<std::string, std::string> progress = read_progress_file(run.folder);
+    for (AskedTask& task : run.tasks) {
+      const auto told = progress.find(task.label);
+      task.progress = told == progress.end() ? "" : told->second;
+    }
+  }
 }
 
 bool every_task_answered(const KnownTasks& run) {
   return std::all_of(run.tasks.begin(), run.tasks.end(), [](const AskedTask& task) {
-    return task.problem.ok() || is_silent_chief(task);
+    return task.problem.ok() || need_not_listen(task);
   });
 }
 
@@ -91,7 +100,10 @@ std::string status_table(const std::vector<AskedTask>& before, const std::vector
   std::string table = fmt::format(
       "{:<14} {:<22} {:>9} {:>8} {:>8} {:>10} {:>8} {:>10} {:>10} {:>7} {:>7}\n", "task", "address",
       "up", "sessions", "steps", "steps/s", "running", "sent MB/s", "got MB/s", "input", "wait");
-  for (size_t i = 0; i < now.size(); ++i) table += line_of(before.at(i), now[i], seconds);
+  for (size_t i = 0; i < now.size(); ++i) {
+    table += line_of(before.at(i), now[i], seconds);
+    if (!now[i].progress.empty()) table += fmt::format("  {}\n", now[i].progress);
+  }
   return table;
 }
 

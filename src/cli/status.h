@@ -9,7 +9,8 @@ namespace cohort::cli {
 
 // A table with a line for each task: whether it answers, its steps; in the time between two askings
 // those per second, its traffic, and the shares of it that went to getting input and to meetings
-// with other tasks. Then, a line each, whom it has waited for for long.
+// with other tasks. Then, a line each, whom it has waited for for long, and how far its training
+// is.
 std::string status_table(const std::vector<AskedTask>& before, const std::vector<AskedTask>& now,
                          double seconds);
 

@@ -37,6 +37,8 @@ struct TaskEvents {
   // more.
   std::function<void(size_t task, const LongWaits& waits)> waits = {};
   std::function<void(size_t task, const TaskPlace& place)> place = {};
+  // How far the task's training is, when that has changed.
+  std::function<void(size_t task, const internal::ProgressNote& note)> progress = {};
   // Lines of the timeline of a task that was to write one, before it is told that it has ended.
   std::function<void(size_t task, std::string_view lines)> timeline = {};
 };

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,6 +14,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <optional>
+#include <utility>
 
 #include "base/raise.h"
 
@@ -55,6 +57,40 @@ std::string_view last_state(std::string_view line) {
   return line.substr(line.rfind('\r') + 1);
 }
 
+void write_all(int fd, std::string_view text) {
+  while (!text.empty() && wait_until_writable(fd)) {
+    // So much a pipe that is ready takes at once.
+    const ssize_t written = write(fd, text.data(), std::min<size_t>(text.size(), PIPE_BUF));
+    if (written < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+    if (written <= 0) return;
+    text.remove_prefix(static_cast<size_t>(written));
+  }
+}
+
+constexpr std::string_view kErasedRow = "\r\033[K";
+// What is below the lines on the terminal.
+std::string row;
+
+// Where the row is: standard error like other programs' progress, if that is a terminal. -1: none.
+int row_descriptor() {
+  static const int found = [] {
+    const char* const kind = std::getenv("TERM");
+    if (kind == nullptr || std::string_view(kind) == "dumb") return -1;
+    for (const int fd : {STDERR_FILENO, STDOUT_FILENO}) {
+      if (isatty(fd) == 1) return fd;
+    }
+    return -1;
+  }();
+  return found;
+}
+
+size_t row_width() {
+  constexpr size_t kUsual = 80;
+  winsize size{};
+  const bool known = ioctl(row_descriptor(), TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+  return (known ? size.ws_col : kUsual) - 1;
+}
+
 bool is_control(char letter) { return static_cast<unsigned char>(letter) < 0x20 || letter == 0x7f; }
 
 }  // namespace
@@ -65,13 +101,17 @@ void hurry_readers() {
 
 void write_out(Stream stream, std::string_view text) {
   const int fd = descriptor(stream);
-  while (!text.empty() && wait_until_writable(fd)) {
-    // So much a pipe that is ready takes at once.
-    const ssize_t written = write(fd, text.data(), std::min<size_t>(text.size(), PIPE_BUF));
-    if (written < 0 && (errno == EINTR || errno == EAGAIN)) continue;
-    if (written <= 0) return;
-    text.remove_prefix(static_cast<size_t>(written));
-  }
+  const bool moves_row = !row.empty() && isatty(fd) == 1;
+  if (moves_row) write_all(row_descriptor(), kErasedRow);
+  write_all(fd, text);
+  if (moves_row) write_all(row_descriptor(), row);
+}
+
+bool can_show_row() { return row_descriptor() >= 0; }
+
+void show_row(const std::string& text) {
+  const std::string before = std::exchange(row, shortened(text, row_width()));
+  if (row != before) write_all(row_descriptor(), std::string(kErasedRow) + row);
 }
 
 std::string printable(std::string_view text) {
@@ -112,7 +152,7 @@ TaskLog::TaskLog(std::string path) : path_(std::move(path)), file_(path_, std::i
 
 std::string shortened(const std::string& text, size_t width) {
   if (text.size() <= width) return text;
-  size_t end = width - 3;
+  size_t end = width - std::min<size_t>(width, 3);
   while (end > 0 && (text[end] & 0xc0) == 0x80) --end;
   return text.substr(0, end) + "...";
 }

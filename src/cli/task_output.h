@@ -13,6 +13,11 @@ enum class Stream { Output, Errors };
 // Writes all of it to this process's own stream. Waits for a reader that is slow; one that is gone
 // is no error: the files have everything.
 void write_out(Stream stream, std::string_view text);
+// Whether this process has a terminal on which a row can stay in place.
+bool can_show_row();
+// Keeps a row below all that write_out() writes, cut to the width of the terminal; an empty text
+// removes the row.
+void show_row(const std::string& text);
 // Somebody wants this process to end: from now on readers are waited for two seconds, all in all,
 // and then what they do not take at once is left out. One thread writes.
 void hurry_readers();

@@ -150,7 +150,7 @@ void WorkerStep::drive() {
 void WorkerStep::run_part(int part) {
   PartRun& run = *parts_[static_cast<size_t>(part)];
   bool ended = false;
-  const TimelineSpan span("step", timeline_is_on() ? fmt::format("step {}", id_) : "");
+  const TimelineSpan span("step", timeline_is_on() ? fmt::format("run {}", id_) : "");
   const auto before = std::chrono::steady_clock::now();
   Status status = capture_status([&] {
     const DeviceGuard on(*plan_->parts[static_cast<size_t>(part)].device);

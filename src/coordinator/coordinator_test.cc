@@ -47,6 +47,12 @@ TEST(ParameterServerProgram, PrintsWhatItShould) {
   EXPECT_EQ(out.str(), "Tensor(1., shape=(), dtype=float32)\n1\n");
 }
 
+TEST_F(Coordinating, HandlesOfOneCoordinatorAreEqual) {
+  EXPECT_EQ(coordinator, ClusterCoordinator(strategy));
+  test::CoordinatedCluster other(1, 1);
+  EXPECT_NE(coordinator, ClusterCoordinator(other.strategy));
+}
+
 TEST_F(Coordinating, RunsEveryFunctionOnce) {
   Variable v = strategy.create([] { return Variable(0.f); });
   const auto add = function([&](Tensor x) { v.assign_add(x); });

@@ -5,10 +5,10 @@ namespace cohort {
 
 DistributedElement::DistributedElement(std::vector<std::optional<data::Element>> elements,
                                        bool collapsed, std::vector<int64_t> sample_counts,
-                                       std::optional<int64_t> global_samples)
+                                       Tensor global_batch_size)
     : PerReplica(std::move(elements), collapsed),
       counts_(std::move(sample_counts)),
-      global_(global_samples) {}
+      global_(std::move(global_batch_size)) {}
 
 const std::vector<int64_t>& DistributedElement::sample_counts() const {
   if (counts_.empty()) {
@@ -26,10 +26,23 @@ bool DistributedElement::has_data(size_t replica) const {
 }
 
 int64_t DistributedElement::global_sample_count() const {
-  if (global_) return *global_;
-  internal::raise(Code::FailedPrecondition,
-                  "[DistributedElement] the samples of all workers are not counted for endless "
-                  "data, nor in traced functions; all_reduce adds up those of the replicas");
+  if (knows_global_samples()) return global_.to<int64_t>();
+  if (global_.defined()) {
+    internal::raise(Code::FailedPrecondition,
+                    "[DistributedElement] global_sample_count() is a number, which differs from "
+                    "step to step, so a function that is traced does not know it; use "
+                    "global_batch_size(), which is a tensor");
+  }
+  return global_batch_size().to<int64_t>();
+}
+
+Tensor DistributedElement::global_batch_size() const {
+  if (global_.defined()) return global_;
+  internal::raise(
+      Code::FailedPrecondition,
+      "[DistributedElement] the samples of all workers are not counted for endless data "
+      "whose batches are not of one static size; all_reduce adds up those of the "
+      "replicas");
 }
 
 }  // namespace cohort

@@ -177,7 +177,8 @@ DistributedElement DistributedInputIterator::deliver(std::optional<int64_t> glob
     if (!element) element = empty_element();
     element = element_on(input_->devices[replica], *std::move(element));
   }
-  return DistributedElement(std::move(drawn), is_alone(), std::move(counts), global_samples);
+  return DistributedElement(std::move(drawn), is_alone(), std::move(counts),
+                            global_samples ? Tensor(*global_samples) : Tensor());
 }
 
 std::string DistributedInputIterator::save() {

@@ -18,7 +18,7 @@ int64_t sample_count(const data::Element& element);
 enum class LastStep : uint8_t { ByRule, Filled };
 
 // A walk over a DistributedInput. Thread-safe. As an iterator of traced functions, its elements are
-// tuples of those of the local replicas.
+// tuples of those of the local replicas and of the samples of all workers, where they are counted.
 class DistributedInputIterator : public data::internal::IteratorBase {
  public:
   // With a position: goes on there. With a number: as the pass of that number, from 0 on, instead
@@ -64,6 +64,8 @@ class DistributedInputIterator : public data::internal::IteratorBase {
   // After some worker's drawing failed: throws Aborted, saying whose, unless it was this one's.
   void hear_of_failures(const Status& drawing) const;
   bool is_complete() const;
+  // Whether next() says how many samples all workers have.
+  bool counts_samples() const;
   bool is_alone() const { return input_->replicas() == 1 && !input_->several_workers(); }
   [[noreturn]] void raise_end_of_endless_data() const;
   DistributedElement deliver(std::optional<int64_t> global_samples);

@@ -51,6 +51,19 @@ TEST_F(MergeCall, MergeArgumentsArriveRegrouped) {
   });
 }
 
+TEST_F(MergeCall, LiteralsArriveAsWhatTheyDecayTo) {
+  strategy_.run([&] {
+    get_replica_context()->merge_call(
+        [](Strategy&, const PerReplica<const char*>& text, const char* plain,
+           const PerReplica<int>& id) {
+          EXPECT_STREQ(text.value(), "hello");
+          EXPECT_STREQ(plain, "world");
+          EXPECT_EQ(id[1], 1);
+        },
+        "hello", "world", replica_id());
+  });
+}
+
 TEST_F(MergeCall, DifferentVariablesArriveApartWhereTheMergeTakesThemSo) {
   const Variable a = strategy_.create([] { return Variable(1.f); });
   const Variable b = strategy_.create([] { return Variable(2.f); });

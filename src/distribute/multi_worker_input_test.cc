@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "cohort/cohort.h"
+#include "support/expect_error.h"
 #include "support/local_workers.h"
 #include "support/temporary_file.h"
 
@@ -83,6 +84,22 @@ TEST(MultiWorkerInput, FilesAreDividedAndUnequalEndsAreAgreedOn) {
                       : (std::vector<std::vector<int64_t>>{{1, 1}, {2, 2}, {1, 1}, {1, 0}}));
       },
       kTwoReplicas);
+}
+
+// As in TensorFlow: Auto looks at what reads, and not at how many files there are.
+TEST(MultiWorkerInput, AutoWithFewerFilesThanWorkersIsAnErrorOnAllWorkers) {
+  const TemporaryFolder folder;
+  const std::string file = folder.write("only", "1\n2\n3\n4\n");
+  on_workers(2, [&](MultiWorkerMirroredStrategy& strategy) {
+    const data::Dataset lines = data::text_lines({file}).batch(2);
+    const auto count_steps = [&](const data::Dataset& dataset) {
+      int64_t steps = 0;
+      for (const auto& step : strategy.distribute_dataset(dataset)) steps += step.size() == 1;
+      return steps;
+    };
+    EXPECT_ERROR(Code::InvalidArgument, "use AutoShardPolicy::Data", count_steps(lines));
+    EXPECT_EQ(count_steps(with_policy(lines, AutoShardPolicy::Data)), 2);
+  });
 }
 
 // The mean over all samples, for every number of them: nobody waits for ever, nobody counts twice.

@@ -86,6 +86,64 @@ TEST_P(MultiWorkerTraced, TrainsAsWithoutTheFunction) {
   });
 }
 
+TEST_P(MultiWorkerTraced, MakesTheLayersOfAFirstCallAlikeOnAllWorkers) {
+  on_two_workers([](MultiWorkerMirroredStrategy& strategy) {
+    const auto scope = strategy.scope();
+    const nn::Sequential model{nn::Dense(3, {.activation = nn::tanh}), nn::Dense(2), nn::Dense(1)};
+    const auto step = function([&](const PerReplica<Tensor>& x) {
+      return strategy.run([&](const Tensor& own) { return model(reshape(own, {1, 1})); }, x);
+    });
+    step(from(strategy, 1.f));
+    ASSERT_EQ(model.variables().size(), 6u);
+    for (const Variable& variable : model.variables()) {
+      const Tensor own = reshape(variable.read_value(), {-1});
+      EXPECT_EQ(numbers(strategy.gather(own, 0)), numbers(concat({own, own}, 0)));
+    }
+  });
+}
+
+// Batches of 5, 5 and 1 samples, in functions that iterate and in functions that take the elements.
+TEST_P(MultiWorkerTraced, KnowsTheGlobalBatchOfEachStep) {
+  on_two_workers([](MultiWorkerMirroredStrategy& strategy) {
+    const auto mean_of = [&](const DistributedElement& batch) {
+      const Tensor samples = batch.global_batch_size();
+      const auto part = [&](const Tensor& x) {
+        return nn::compute_average_loss(x, {.global_batch_size = samples});
+      };
+      return strategy.reduce(ReduceOp::Sum, strategy.run(part, batch));
+    };
+    const DistributedDataset batches = strategy.distribute_dataset(
+        data::from_tensor_slices(cast(range(11), kFloat32))
+            .batch(5)
+            .options({.auto_shard_policy = data::AutoShardPolicy::Data}));
+    const auto taking = function(mean_of);
+    Numbers taken;
+    for (const auto& batch : batches) taken.push_back(taking(batch).to<float>());
+    EXPECT_EQ(taken, (Numbers{2, 7, 10}));
+    const auto iterating = function([&](DistributedIterator it) { return mean_of(it.next()); });
+    const DistributedIterator it = batches.iterator();
+    Numbers found;
+    for (int i = 0; i < 3; ++i) found.push_back(iterating(it).to<float>());
+    EXPECT_EQ(found, taken);
+  });
+}
+
+// Workers do not count together in endless data; static sizes tell all the same.
+TEST_P(MultiWorkerTraced, SaysWhereTheGlobalBatchIsNotCounted) {
+  on_two_workers([](MultiWorkerMirroredStrategy& strategy) {
+    const auto size_in_trace = [&](const data::Dataset& dataset) {
+      const auto step =
+          function([](DistributedIterator it) { return it.next().global_batch_size(); });
+      return step(strategy.distribute_dataset(dataset).iterator()).to<int64_t>();
+    };
+    const data::Dataset endless =
+        data::range(8).repeat().options({.auto_shard_policy = data::AutoShardPolicy::Data});
+    EXPECT_EQ(size_in_trace(endless.batch(4, {.drop_remainder = true})), 4);
+    EXPECT_ERROR(Code::FailedPrecondition, "not counted for endless data",
+                 size_in_trace(endless.batch(4)));
+  });
+}
+
 TEST_P(MultiWorkerTraced, ReducesAndDifferentiates) {
   on_two_workers([](MultiWorkerMirroredStrategy& strategy) {
     const auto step = function([&](const PerReplica<Tensor>& x) {

@@ -115,10 +115,10 @@ void ReplicaCrew::wait_for_work(size_t replica) {
 }
 
 void ReplicaCrew::perform(size_t replica) {
-  const TimelineSpan span("step", "step");
   try {
     if (meeting_.enter(replica)) {
       const Inside inside(*this, replica);
+      const StepSpan span(thread_dispatch().builder == nullptr);
       (*body_)(contexts_[replica]);
     }
   } catch (...) {

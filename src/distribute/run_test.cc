@@ -41,6 +41,51 @@ TEST_F(Run, ReturnsAnyType) {
   EXPECT_EQ(printed(pairs), "PerReplica:{\n  0: (0, 2.5),\n  1: (1, 2.5)\n}");
 }
 
+struct LossAndCount {
+  Tensor loss;
+  int64_t count = 0;
+};
+
+}  // namespace
+
+template <>
+struct Fields<LossAndCount> {
+  static auto of(auto& value) { return std::tie(value.loss, value.count); }
+};
+
+namespace {
+
+TEST_F(Run, GivesAPartForEachPartThatReplicasReturn) {
+  const auto own = [] { return Tensor({static_cast<float>(replica_id())}); };
+  const auto [loss, seen] = strategy_.run([&] { return std::tuple(own(), 4); });
+  EXPECT_EQ(strategy_.reduce(ReduceOp::Sum, loss).to<float>(), 1);
+  EXPECT_EQ(seen.value(), 4);
+  EXPECT_TRUE(seen.collapsed());
+  EXPECT_FALSE(loss.collapsed());
+  const auto [first, second] = strategy_.run([&] { return std::pair(own(), own() * 3.f); });
+  EXPECT_EQ(second[1].to<float>(), 3);
+  EXPECT_EQ(strategy_.run([](Tensor x) { return x.to<float>(); }, first)[1], 1);
+  const auto [a, b, c] = strategy_.run([&] { return std::array{own(), own(), own() * 2.f}; });
+  EXPECT_EQ(strategy_.gather(concat({a[1], b[1], c[1]}, 0), 0).to_vector<float>(),
+            (std::vector<float>{1, 1, 2}));
+  const auto [total, count] = strategy_.run([&] { return LossAndCount{own(), replica_id() + 5}; });
+  EXPECT_EQ(strategy_.reduce(ReduceOp::Max, total).to<float>(), 1);
+  EXPECT_EQ(count[1], 6);
+}
+
+TEST_F(Run, GivesAPartForEachPartThatATracedStepReturns) {
+  const auto step = function([&](const Tensor& x) {
+    return strategy_.run([&] { return std::pair(x + static_cast<float>(replica_id()), x); });
+  });
+  const auto [moved, same] = step(Tensor({2.f}));
+  EXPECT_EQ(moved[1].to<float>(), 3);
+  EXPECT_EQ(strategy_.reduce(ReduceOp::Sum, same).to<float>(), 4);
+  OneDeviceStrategy one("CPU:0");
+  const auto [number, text] = one.run([] { return std::pair(7, std::string("seven")); });
+  EXPECT_EQ(number + 1, 8);
+  EXPECT_EQ(text.value(), "seven");
+}
+
 TEST_F(Run, GivesEveryReplicaWhatTheOneReplicaOfAnotherStrategyGave) {
   OneDeviceStrategy one("CPU:0");
   const auto number = one.run([] { return 5; });

@@ -129,5 +129,29 @@ TEST(VariableNames, LoseWhatTellsReplicasApart) {
   }
 }
 
+// Which replica comes to a layer first is a matter of chance, and some find it made.
+TEST(LayersOfReplicas, AreMadeOnceByTheFirstCall) {
+  MirroredStrategy strategy({"CPU:0", "CPU:1", "CPU:2", "CPU:3"});
+  const auto shapes_of_layers = [&](bool traced) {
+    const nn::Sequential model{nn::Conv2d(2, 1), nn::BatchNorm(), nn::Conv2d(3, 1), nn::BatchNorm(),
+                               nn::Flatten(),    nn::Dense(4),    nn::Dense(2)};
+    const auto step = [&](const Tensor& x) { return strategy.run([&] { return model(x); }); };
+    const auto traced_step = function(step);
+    for (int i = 0; i < 2; ++i) traced ? traced_step(ones({2, 1, 2, 2})) : step(ones({2, 1, 2, 2}));
+    std::string shapes;
+    for (const Variable& variable : model.variables()) {
+      EXPECT_EQ(strategy.local_results(variable).size(), 4u);
+      shapes += variable.shape().to_string();
+    }
+    return shapes;
+  };
+  const std::string expected =
+      "(2, 1, 1, 1)(2,)(2,)(2,)(2,)(2,)(3, 2, 1, 1)(3,)(3,)(3,)(3,)(3,)(12, 4)(4,)(4, 2)(2,)";
+  for (int round = 0; round < 20; ++round) {
+    EXPECT_EQ(shapes_of_layers(false), expected);
+    EXPECT_EQ(shapes_of_layers(true), expected);
+  }
+}
+
 }  // namespace
 }  // namespace cohort

@@ -25,8 +25,8 @@ Tensor PartInitializer::operator()() const {
 ShardedVariable::ShardedVariable(const std::vector<Variable>& shards, const std::string& name)
     : impl_(internal::sharded(internal::make_sharded(shards, name))) {}
 
-ShardedVariable::ShardedVariable(const Variable& variable) : impl_(internal::sharded(variable)) {
-  if (impl_ != nullptr) return;
+std::shared_ptr<internal::ShardedVariableImpl> ShardedVariable::existing(const Variable& variable) {
+  if (auto found = internal::sharded(variable)) return found;
   internal::raise(Code::InvalidArgument, "[ShardedVariable] variable '{}' is not cut into shards",
                   variable.name());
 }

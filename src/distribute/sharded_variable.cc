@@ -32,6 +32,9 @@ void check_shard(const std::string& name, const Variable& first, const Variable&
   if (VariableAccess::impl(shard)->whole.lock() != nullptr) {
     refuse(name, shard, "is part of another variable already");
   }
+  if (sharded(shard) != nullptr) {
+    refuse(name, shard, "has shards itself; ShardedVariable(variable), without braces, gives them");
+  }
 }
 
 // The gradients and variables with shards in the place of variables that have them.

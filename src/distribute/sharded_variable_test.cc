@@ -33,6 +33,20 @@ TEST_F(Sharded, IsOneTensor) {
   EXPECT_EQ(rows, 10u);
 }
 
+TEST_F(Sharded, OfAListOfOneHasOneShard) {
+  const Variable v({1.f, 2.f}, {.name = "v"});
+  const ShardedVariable one({v});
+  EXPECT_EQ(one.name(), "ShardedVariable");
+  EXPECT_EQ(one.variables().size(), 1u);
+  EXPECT_EQ(numbers(one), (Floats{1, 2}));
+  const ShardedVariable copy{one};
+  EXPECT_EQ(copy.variables().size(), 1u);
+  const Variable other({1.f}, {.name = "other"});
+  EXPECT_EQ(ShardedVariable({other}, "named").name(), "named");
+  const Variable whole = s;
+  EXPECT_ERROR(Code::InvalidArgument, "without braces", ShardedVariable({whole}));
+}
+
 TEST_F(Sharded, IsSlicedAsTheTensorIs) {
   EXPECT_EQ(numbers(s.slice({{2, 9, 3}})), (Floats{2, 5, 8}));
   EXPECT_EQ(numbers(s.slice({{8, 1, -4}})), (Floats{8, 4}));

@@ -1,5 +1,7 @@
 #include "distribute/shared_variables.h"
 
+#include <fmt/format.h>
+
 #include <cctype>
 
 #include "base/raise.h"
@@ -23,6 +25,13 @@ void check_same(size_t replica, const Variable& made, const VariableRequest& req
         "replicas must make the same variables",
         replica, made.name(), to_string(dtype), shape.to_string(), to_string(made.dtype()),
         made.shape().to_string());
+}
+
+// What tells the variables of a run apart, besides the order in which a replica asks.
+std::string key_of(const VariableRequest& request) {
+  std::string name = canonical_variable_name(request.options.name);
+  const auto* first_call = request.initializer.target<FirstCallInitializer>();
+  return first_call == nullptr ? name : fmt::format("{} of layer {}", name, first_call->layer);
 }
 
 }  // namespace
@@ -52,7 +61,7 @@ void SharedVariables::begin() {
 
 Variable SharedVariables::make(size_t replica, const NextCreator& next,
                                const VariableRequest& request) {
-  const std::string name = canonical_variable_name(request.options.name);
+  const std::string name = key_of(request);
   return replica == 0 ? make_first(name, next, request) : find(replica, name, request);
 }
 

@@ -16,7 +16,8 @@ class ReplicaMeeting;
 std::string canonical_variable_name(std::string name);
 
 // The variables that the replicas of one run make. Replica 0 makes them; the others get, for the
-// k-th variable of a name that they ask for, the k-th that replica 0 made. Thread-safe.
+// k-th variable of a name that they ask for, the k-th that replica 0 made. The first call of a
+// layer counts for itself (FirstCallInitializer). Thread-safe.
 class SharedVariables {
  public:
   SharedVariables(ReplicaMeeting& meeting, size_t replicas);

@@ -17,7 +17,16 @@ std::optional<Element> DistributedInputIterator::next() {
   if (!step) return std::nullopt;
   std::vector<Element> parts;
   for (size_t replica = 0; replica < step->size(); ++replica) parts.push_back((*step)[replica]);
+  if (step->knows_global_samples()) parts.emplace_back(step->global_batch_size());
   return Element::tuple(std::move(parts));
+}
+
+// As next_step(LastStep::ByRule) finds them.
+bool DistributedInputIterator::counts_samples() const {
+  if (!input_->several_workers()) return true;
+  if (ended_) return false;
+  agree();
+  return terms_->samples.has_value() || (input_->fills_partial_steps && !terms_->endless);
 }
 
 ElementSpec DistributedInputIterator::replica_spec() const {
@@ -45,7 +54,12 @@ std::optional<ElementSpec> DistributedInputIterator::find_spec() const {
   for (size_t i = 0; i < input_->replicas(); ++i) {
     all.insert(all.end(), tensors.begin(), tensors.end());
   }
-  const std::vector<data::internal::StructurePtr> parts(input_->replicas(), one->structure());
+  std::vector<data::internal::StructurePtr> parts(input_->replicas(), one->structure());
+  if (counts_samples()) {
+    const ElementSpec count(data::TensorSpec{kInt64, Shape{}});
+    all.push_back(count.tensors()[0]);
+    parts.push_back(count.structure());
+  }
   return ElementSpec(data::internal::tuple_structure(parts), std::move(all));
 }
 
@@ -59,7 +73,8 @@ DistributedElement DistributedInputIterator::step_of(std::span<const Tensor> ten
   const auto& structures = element_spec()->structure()->parts;
   std::vector<std::optional<Element>> elements;
   std::vector<int64_t> counts;
-  for (const data::internal::StructurePtr& structure : structures) {
+  for (size_t replica = 0; replica < input_->replicas(); ++replica) {
+    const data::internal::StructurePtr& structure = structures[replica];
     const std::span<const Tensor> own = tensors.first(structure->leaves);
     tensors = tensors.subspan(structure->leaves);
     elements.push_back(data::internal::ElementAccess::make(
@@ -67,7 +82,8 @@ DistributedElement DistributedInputIterator::step_of(std::span<const Tensor> ten
     counts.push_back(sample_count(*elements.back()));
   }
   if (std::ranges::find(counts, Shape::kUnknownDim) != counts.end()) counts.clear();
-  return DistributedElement(std::move(elements), is_alone(), std::move(counts), std::nullopt);
+  return DistributedElement(std::move(elements), is_alone(), std::move(counts),
+                            tensors.empty() ? Tensor() : tensors.front());
 }
 
 }  // namespace cohort::internal

@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "base/raise.h"
+#include "base/timeline.h"
 #include "base/worker_texts.h"
 #include "cohort/internal/torch_random.h"
 #include "cohort/random.h"
@@ -71,6 +72,7 @@ void TrainingBackup::begin(const FindPlace& find) {
 }
 
 void TrainingBackup::save(const FindPlace& find) {
+  const TimelineSpan span("backup", "backup");
   TrainingPlace place;
   share("whether the place was found", [&] { place = find(); });
   const std::string random =

@@ -43,6 +43,12 @@ class Values : public ::testing::Test {
   MirroredStrategy strategy_{"CPU:0", "CPU:1"};
 };
 
+TEST_F(Values, OneOfThemConvertsToANumber) {
+  OneDeviceStrategy one("CPU:0");
+  EXPECT_EQ(one.run([] { return Tensor(3.f); }).to<int>(), 3);
+  EXPECT_ERROR(Code::Unimplemented, "reduce()", numbers(1.f).to<float>());
+}
+
 TEST_F(Values, CollapseByIdentityOfTensorsAndEqualityOfPlainValues) {
   const Tensor shared({1.f});
   enum class Colour { Red };

@@ -1,7 +1,6 @@
 #pragma once
 
-#include <map>
-#include <string>
+#include <memory>
 
 #include "graph/function_graph.h"
 #include "graph/proto_values.h"
@@ -18,18 +17,18 @@ class CaptureWriter {
   // `function` must outlive it.
   explicit CaptureWriter(const GraphFunction& function) : function_(function) {}
 
-  void write(size_t index, message::Capture& out);
+  void write(size_t index, message::Capture& out) const;
 
  private:
   void write_tensor(const Tensor& symbol, message::Capture& out) const;
-  void write_variable(size_t index, const VariableCell& cell, message::Capture& out);
+  void write_variable(size_t index, const std::shared_ptr<VariableCell>& cell,
+                      message::Capture& out) const;
   void write_iterator(const ElementSource& source, message::Iterator& out) const;
   Endpoint argument(size_t index) const {
     return function_.arguments[function_.num_own_arguments() + index];
   }
 
   const GraphFunction& function_;
-  std::map<std::string, const Resource*> variables_;  // written so far, by name
 };
 
 }  // namespace cohort::internal

@@ -12,6 +12,7 @@
 namespace cohort::internal {
 
 extern const OpDef kArgument;
+extern const OpDef kTimelinePart;
 
 namespace {
 
@@ -73,7 +74,8 @@ void FunctionGraph::note_effect(int id) {
       use = {.last_write = id, .reads_since = {}};
     }
   }
-  if (may_meet(*added.op, bound)) last_unbound_effect_ = id;
+  // Nothing waits for a node that looks at the clock: the parts of replicas run side by side.
+  if (may_meet(*added.op, bound) && added.op != &kTimelinePart) last_unbound_effect_ = id;
   if (!reads_only(*added.op)) effects_.push_back(id);
 }
 

@@ -247,6 +247,7 @@ constexpr Line kLines[] = {
     {"Tanh", 1, 1, ""},
     {"Tile", 1, 1, "multiples:axes"},
     {"TileGrad", 2, 2, "multiples:axes", kOneDType},
+    {"TimelinePart", 1, 3, "part:text"},
     {"TopK", 1, 1, "k:int"},
     {"Transpose", 1, 1, "permutation:axes"},
     {"Unique", 1, 1, ""},

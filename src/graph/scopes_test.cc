@@ -172,5 +172,14 @@ TEST(Graphs, KnowTheLineOfAnExpression) {
   EXPECT_EQ(std::size(all), 4u);
 }
 
+TEST(TensorName, IsThatOfItsNodeAndOutput) {
+  Graph graph;
+  const auto building = graph.as_default();
+  const NameScope layer("layer");
+  EXPECT_EQ(placeholder(kFloat32, {}, "x").name(), "layer/x:0");
+  const Graph::Scope outside(nullptr);
+  EXPECT_ERROR(Code::FailedPrecondition, "only tensors of a graph have a name", Tensor(1.f).name());
+}
+
 }  // namespace
 }  // namespace cohort

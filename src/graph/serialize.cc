@@ -145,7 +145,7 @@ class Writer {
     for (const int effect : function.effects) {
       made.add_effects(function.body->node(effect).name);
     }
-    CaptureWriter captures(function);
+    const CaptureWriter captures(function);
     for (size_t i = 0; i < function.captured.size(); ++i) captures.write(i, *made.add_captures());
     made.set_name(unique(function.name));
     --depth_;

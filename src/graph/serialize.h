@@ -12,8 +12,8 @@
 //
 // The same graph gives the same bytes, and reading bytes that were written here and writing them
 // again gives those bytes. Writing throws FailedPrecondition, naming the node, for what belongs to
-// this process: state that a constant or a graph's function holds, ops without a signature, two
-// variables of one name (they are told apart by nothing else).
+// this process: state that a constant or a graph's function holds, and ops without a signature.
+// Variables of one label that functions capture get different names, see CaptureWriter.
 //
 // Reading trusts nothing: see Graph::deserialize. What a node says of its outputs must agree with
 // what its op infers.

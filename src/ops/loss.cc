@@ -138,13 +138,50 @@ namespace nn {
 using cohort::internal::apply;
 using cohort::internal::reduce_loss;
 
+namespace {
+
+// Labels as numbers of the predictions' dtype.
+Tensor as_targets(const Tensor& labels, const Tensor& predictions) {
+  const bool convert = predictions.defined() && labels.defined() && is_numeric(labels.dtype()) &&
+                       !is_floating(labels.dtype());
+  return convert ? cast(labels, predictions.dtype()) : labels;
+}
+
+// Where 1 - 1e-7 is not 1.
+Tensor at_least_float32(const Tensor& x, Site site) {
+  return x.dtype() == kFloat64 ? x : cast(x, kFloat32, site);
+}
+
+void check_probabilities(const Tensor& probabilities, const Tensor& labels) {
+  if (is_floating(probabilities.dtype()) && is_floating(labels.dtype()) &&
+      probabilities.shape().is_compatible_with(labels.shape())) {
+    return;
+  }
+  cohort::internal::raise(Code::InvalidArgument,
+                          "[BinaryCrossEntropy] expected floating probabilities and labels of the "
+                          "same shape, got {} {} and {} {}",
+                          to_string(probabilities.dtype()), probabilities.shape().to_string(),
+                          to_string(labels.dtype()), labels.shape().to_string());
+}
+
+}  // namespace
+
 Tensor sigmoid_cross_entropy(const Tensor& logits, const Tensor& labels, LossOptions options,
                              Site site) {
-  const bool convert = logits.defined() && labels.defined() && is_numeric(labels.dtype()) &&
-                       !is_floating(labels.dtype());
-  const Tensor targets = convert ? cast(labels, logits.dtype()) : labels;
-  const Tensor losses = apply(cohort::internal::kSigmoidCrossEntropy, {logits, targets}, {}, site);
+  const Tensor losses =
+      apply(cohort::internal::kSigmoidCrossEntropy, {logits, as_targets(labels, logits)}, {}, site);
   return reduce_loss("SigmoidCrossEntropy", losses, options, site);
+}
+
+Tensor binary_cross_entropy(const Tensor& probabilities, const Tensor& labels, LossOptions options,
+                            Site site) {
+  const Tensor targets = as_targets(labels, probabilities);
+  check_probabilities(probabilities, targets);
+  const Tensor p = clip(at_least_float32(probabilities, site), 1e-7, 1 - 1e-7, site);
+  const Tensor y = at_least_float32(targets, site);
+  const Tensor losses = neg(y * log(p, site) + (1.0 - y) * log(1.0 - p, site), site);
+  return reduce_loss("BinaryCrossEntropy", cast(losses, probabilities.dtype(), site), options,
+                     site);
 }
 
 Tensor mean_squared_error(const Tensor& predictions, const Tensor& targets, LossOptions options,

@@ -92,6 +92,35 @@ TEST(Losses, SigmoidCrossEntropyTakesBoolsAndIntegersAsLabels) {
   EXPECT_EQ(nn::sigmoid_cross_entropy(logits, Tensor({1, 0})).to<double>(), expected);
 }
 
+TEST(Losses, BinaryCrossEntropyIsThatOfTheLogitsOfItsProbabilities) {
+  const Tensor logits({0.5, -1.5, 3.0});
+  for (const Tensor& labels : {Tensor({1.0, 0.0, 0.25}), Tensor({true, false, true})}) {
+    const Tensor expected =
+        nn::sigmoid_cross_entropy(logits, labels, {.reduction = nn::Reduction::None});
+    const Tensor found =
+        nn::binary_cross_entropy(nn::sigmoid(logits), labels, {.reduction = nn::Reduction::None});
+    EXPECT_LT(max(abs(found - expected)).to<double>(), 1e-12);
+  }
+  GradientTape tape;
+  tape.watch(logits);
+  const Tensor loss = nn::binary_cross_entropy(nn::sigmoid(logits), Tensor({1.0, 0.0, 0.25}));
+  const Tensor slope = (nn::sigmoid(logits) - Tensor({1.0, 0.0, 0.25})) / 3.0;
+  EXPECT_LT(max(abs(tape.gradient(loss, logits).dense() - slope)).to<double>(), 1e-12);
+}
+
+TEST(Losses, BinaryCrossEntropyIsFiniteForCertainMistakes) {
+  for (const DType dtype : {kFloat16, kFloat32, kFloat64}) {
+    const Tensor loss =
+        nn::binary_cross_entropy(cast(Tensor({0.f, 1.f}), dtype), cast(Tensor({1.f, 0.f}), dtype));
+    EXPECT_EQ(loss.dtype(), dtype);
+    EXPECT_NEAR(loss.to<double>(), -std::log(1e-7), 0.2) << dtype;
+  }
+  const Tensor sure({0.f, 1.f});
+  EXPECT_NEAR(nn::binary_cross_entropy(sure, sure).to<float>(), 0, 1e-6);
+  EXPECT_ERROR(Code::InvalidArgument, "of the same shape, got float32 (2,) and float32 (1,)",
+               nn::binary_cross_entropy(sure, Tensor({1.f})));
+}
+
 TEST(Losses, L2LossIsHalfTheSumOfSquares) {
   EXPECT_FLOAT_EQ(nn::l2_loss(Tensor({3.f, 4.f})).to<float>(), 12.5f);
 }

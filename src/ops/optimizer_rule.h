@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <vector>
 
 #include "base/raise.h"
+#include "base/timeline.h"
 #include "ops/kernel.h"
 #include "ops/row_update.h"
 #include "ops/variable_ops.h"
@@ -79,6 +81,9 @@ class OptimizerUpdate {
 
   template <typename Rule>
   void run(const Rule& rule) {
+    // Outside a graph the whole update is one span.
+    std::optional<TimelineSpan> span;
+    if (k_.run != nullptr) span.emplace("optimizer", "optimizer");
     const UpdateStep step{in(k_, k_.inputs.size() - 2).template item<double>(),
                           in(k_, k_.inputs.size() - 1).template item<double>()};
     check_distinct();

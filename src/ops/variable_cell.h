@@ -93,9 +93,13 @@ class VariableImpl {
 
 Tensor write_to(VariableImpl& variable, Write how, const Tensor& value);
 
+[[noreturn]] void raise_undefined_variable();
+
 struct VariableAccess {
   static Variable make(std::shared_ptr<VariableImpl> impl) { return Variable(std::move(impl)); }
+  // Throws FailedPrecondition for a variable that holds nothing.
   static const std::shared_ptr<VariableImpl>& impl(const Variable& variable) {
+    if (!variable.defined()) raise_undefined_variable();
     return variable.impl_;
   }
 };

@@ -208,6 +208,12 @@ void check_declared(const VariableCell& cell, const Tensor& stored, DType declar
         cell.name(), to_string(stored.dtype()), to_string(declared));
 }
 
+void raise_undefined_variable() {
+  raise(Code::FailedPrecondition,
+        "[Variable] holds nothing: it was default-constructed and never assigned; make it with an "
+        "initial value");
+}
+
 VariableCell& cell_of(const Tensor& handle) {
   Resource* const resource = resource_of(handle).get();
   // Mostly it is one, and not a kind of one.

@@ -23,10 +23,14 @@ Tensor handle_from(std::string_view op, const Attrs& attrs, ResourceTable& resou
   return handle;
 }
 
-Tensor bind_variable(const CaptureInfo& capture, const LoadedFunction::Place& place) {
-  Tensor handle =
-      handle_from("VariableHandle", {{"container", place.container}, {"shared_name", capture.name}},
-                  place.resources);
+Tensor variable_of_table(const CaptureInfo& capture, const LoadedFunction::Place& place) {
+  return handle_from("VariableHandle",
+                     {{"container", place.container}, {"shared_name", capture.name}},
+                     place.resources);
+}
+
+// The handle, if it is of such a variable as the function was traced with.
+Tensor checked(Tensor handle, const CaptureInfo& capture) {
   const VariableCell& cell = cell_of(handle);
   if (!cell.is_initialized()) return handle;
   const Tensor value = cell.read();
@@ -40,10 +44,11 @@ Tensor bind_variable(const CaptureInfo& capture, const LoadedFunction::Place& pl
   return handle;
 }
 
-Tensor bind(const CaptureInfo& capture, const LoadedFunction::Place& place) {
+Tensor bind_capture(const CaptureInfo& capture, const LoadedFunction::Place& place,
+                    const BindCapture& variables) {
   switch (capture.kind) {
     case CaptureKind::Variable:
-      return bind_variable(capture, place);
+      return checked(variables ? variables(capture) : variable_of_table(capture, place), capture);
     case CaptureKind::Iterator:
       return handle_from("IteratorHandle",
                          {{"dataset", make_strings({capture.dataset}, {})},
@@ -76,9 +81,10 @@ void check_arguments(const GraphFunction& function, std::span<const Tensor> argu
 
 }  // namespace
 
-LoadedFunction::LoadedFunction(std::string_view bytes, Place place) : place_(std::move(place)) {
+LoadedFunction::LoadedFunction(std::string_view bytes, Place place, const BindCapture& variables)
+    : place_(std::move(place)) {
   function_ = deserialize_function(
-      bytes, [&](const CaptureInfo& capture) { return bind(capture, place_); });
+      bytes, [&](const CaptureInfo& capture) { return bind_capture(capture, place_, variables); });
 }
 
 std::vector<Tensor> LoadedFunction::call(std::span<const Tensor> arguments,
@@ -86,6 +92,11 @@ std::vector<Tensor> LoadedFunction::call(std::span<const Tensor> arguments,
   check_arguments(*function_, arguments);
   CallContext context(&place_.resources, cancellation, function_->calls());
   return context.call_with_captures(*function_, arguments);
+}
+
+std::vector<Tensor> LoadedFunction::call_op_by_op(std::span<const Tensor> arguments) const {
+  check_arguments(*function_, arguments);
+  return call_inline(*function_, arguments, function_->calls()++);
 }
 
 }  // namespace cohort::internal

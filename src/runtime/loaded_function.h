@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "graph/function_graph.h"
+#include "graph/serialize.h"
 #include "ops/run_context.h"
 
 namespace cohort::internal {
@@ -25,8 +26,9 @@ class LoadedFunction {
 
   // Throws InvalidArgument for bytes that are damaged, ask for more than ops that are compiled in,
   // or do not agree with the state that is there; NotFound for a stage function of a dataset that
-  // this process does not know.
-  LoadedFunction(std::string_view bytes, Place place);
+  // this process does not know. `variables`, where given, supplies the handles of variables instead
+  // of the table.
+  LoadedFunction(std::string_view bytes, Place place, const BindCapture& variables = nullptr);
 
   const std::string& name() const { return function_->name; }
   // Captures not counted.
@@ -36,6 +38,8 @@ class LoadedFunction {
   // InvalidArgument for arguments that do not fit, OutOfRange when an iterator has ended, and what
   // cancels the call.
   std::vector<Tensor> call(std::span<const Tensor> arguments, Cancellation& cancellation) const;
+  // The same op by op, for a tape that records or a graph that is being built.
+  std::vector<Tensor> call_op_by_op(std::span<const Tensor> arguments) const;
 
  private:
   Place place_;

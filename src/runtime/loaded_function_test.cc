@@ -219,11 +219,65 @@ TEST(SerializedFunctionOf, NamesWhatCannotTravel) {
   EXPECT_NO_THROW(function([](Iterator from) { return Tensor(from.next()); }).serialize(it));
 }
 
-TEST(SerializedFunctionOf, RefusesTwoVariablesOfOneName) {
+// Several functions agree on which of them is which.
+TEST(SerializedFunctionOf, NamesTwoVariablesOfOneLabel) {
   Variable a(1.f, {.name = "w"});
   Variable b(2.f, {.name = "w"});
-  const auto sum = function([&] { return a + b; }, {.name = "sum"});
-  EXPECT_ERROR(Code::FailedPrecondition, "'sum' uses two variables named 'w'", sum.serialize());
+  const auto names = [](const std::string& bytes) {
+    std::vector<std::string> all;
+    for (const FunctionVariable& each : SerializedFunction::variables(bytes)) {
+      all.push_back(each.name);
+    }
+    return all;
+  };
+  const std::string both = function([&] {
+                             const Tensor first = a;
+                             return first + b * 10.f;
+                           }).serialize();
+  EXPECT_EQ(names(both), (std::vector<std::string>{"w", "w_1"}));
+  EXPECT_EQ(names(function([&] { return b * 2.f; }).serialize()), std::vector<std::string>{"w_1"});
+  const SerializedFunction sum(both, {{"w", Variable(5.f)}, {"w_1", Variable(7.f)}});
+  EXPECT_EQ(sum()[0].to<float>(), 75);
+}
+
+TEST(SerializedFunctionOf, AModelRunsOnAnotherModelsVariables) {
+  const nn::Sequential model{nn::Dense(2, 3), nn::tanh, nn::Dense(3, 1)};
+  const auto predict = function([&](const Tensor& x) { return model(x); }, {.name = "predict"});
+  const std::string bytes = predict.serialize(ones({4, 2}));
+
+  std::map<std::string, Variable> copies;
+  const std::vector<Variable> originals = model.variables();
+  const std::vector<FunctionVariable> needed = SerializedFunction::variables(bytes);
+  ASSERT_EQ(needed.size(), originals.size());
+  for (size_t i = 0; i < needed.size(); ++i) {
+    EXPECT_EQ(needed[i].dtype, kFloat32);
+    EXPECT_EQ(needed[i].shape, originals[i].shape());
+    copies.emplace(needed[i].name, Variable(originals[i].read_value()));
+  }
+  EXPECT_EQ(needed[2].name, needed[0].name + "_1");
+  const SerializedFunction loaded(bytes, copies);
+  EXPECT_EQ(loaded.name(), "predict");
+  EXPECT_EQ(loaded.num_arguments(), 1u);
+  const Tensor x = reshape(range(0., 8., 1.), {4, 2});
+  EXPECT_EQ(loaded({x})[0].to_vector<float>(), predict(x).to_vector<float>());
+
+  // The variables are those given, for changes and for gradients.
+  Variable kernel = copies.at(needed[0].name);
+  GradientTape tape;
+  const Tensor total = sum(loaded({x})[0]);
+  EXPECT_EQ(tape.gradient(total, kernel).dense().shape(), kernel.shape());
+  kernel.assign(zeros({2, 3}));
+  EXPECT_NE(loaded({x})[0].to_vector<float>(), predict(x).to_vector<float>());
+
+  EXPECT_ERROR(Code::InvalidArgument, "'predict' was traced as float32 (4, 2), got float32 (4, 3)",
+               loaded({ones({4, 3})}));
+  copies.erase(needed[1].name);
+  EXPECT_ERROR(Code::NotFound, "'predict' uses variable 'dense/bias",
+               SerializedFunction(bytes, copies));
+  copies.emplace(needed[1].name, Variable(1.f));
+  EXPECT_ERROR(Code::InvalidArgument, "but here that is float32 ()",
+               SerializedFunction(bytes, copies));
+  EXPECT_ERROR(Code::InvalidArgument, "", SerializedFunction(bytes.substr(0, 40)));
 }
 
 }  // namespace

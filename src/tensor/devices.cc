@@ -166,6 +166,16 @@ std::vector<std::string> list_devices() {
   return names;
 }
 
+void make_cpu_devices(int count) {
+  if (count < 1) {
+    internal::raise(Code::InvalidArgument,
+                    "[make_cpu_devices] the number of devices must be at least 1, got {}", count);
+  }
+  internal::ensure_cpu_devices(count);
+}
+
+std::string current_device() { return internal::current_device().full_name; }
+
 DeviceScope::DeviceScope(std::string_view name)
     : ticket_(internal::thread_scopes().open(internal::entry_named(name))) {}
 

@@ -40,6 +40,15 @@ TEST(Devices, MoreCpusAreMadeOnceAndStay) {
   EXPECT_EQ(&internal::find_device("CPU:1"), first);
 }
 
+TEST(Devices, ArePublic) {
+  make_cpu_devices(3);
+  EXPECT_GE(list_devices().size(), 3u);
+  EXPECT_EQ(current_device(), "/job:localhost/replica:0/task:0/device:CPU:0");
+  const auto on = device("CPU:2");
+  EXPECT_EQ(current_device(), "/job:localhost/replica:0/task:0/device:CPU:2");
+  EXPECT_ERROR(Code::InvalidArgument, "at least 1, got 0", make_cpu_devices(0));
+}
+
 TEST(Devices, UnknownOneIsAnErrorThatListsThem) {
   EXPECT_ERROR(Code::InvalidArgument, "no device '/job:localhost/replica:0/task:0/device:CPU:99'",
                internal::find_device("CPU:99"));

@@ -148,6 +148,14 @@ bool Tensor::is_symbolic() const {
   return defined() && body_->kind == internal::TensorBody::Kind::Symbol;
 }
 
+std::string Tensor::name() const {
+  if (!is_symbolic()) {
+    internal::raise(Code::FailedPrecondition,
+                    "[Tensor] only tensors of a graph have a name, this is {}", to_string());
+  }
+  return static_cast<const internal::SymbolBody&>(*body_).name;
+}
+
 DType Tensor::dtype() const { return internal::body(*this).dtype; }
 Shape Tensor::shape() const { return internal::body(*this).shape; }
 int Tensor::rank() const { return internal::body(*this).shape.rank(); }

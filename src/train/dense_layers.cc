@@ -9,14 +9,9 @@ using cohort::internal::make_variable;
 using cohort::internal::raise;
 using cohort::internal::require_positive;
 using cohort::internal::require_size;
+using cohort::internal::size_to_infer;
 
 namespace {
-
-Shape dense_shape(int64_t inputs, int64_t outputs) {
-  require_positive("Dense", "the number of inputs", inputs);
-  require_positive("Dense", "the number of outputs", outputs);
-  return {inputs, outputs};
-}
 
 Shape table_shape(int64_t count, int64_t width) {
   require_positive("Embedding", "the number of ids", count);
@@ -24,29 +19,56 @@ Shape table_shape(int64_t count, int64_t width) {
   return {count, width};
 }
 
-std::optional<Variable> dense_bias(int64_t outputs, const DenseOptions& options) {
-  if (!options.use_bias) return std::nullopt;
-  return make_variable("dense/bias", options.bias_initializer, {outputs}, options.dtype);
-}
-
 }  // namespace
 
+Dense::Dense(int64_t outputs, const DenseOptions& options)
+    : outputs_(outputs),
+      options_(options),
+      weights_(std::make_shared<cohort::internal::MadeOnce<Weights>>()) {
+  require_positive("Dense", "the number of outputs", outputs);
+}
+
 Dense::Dense(int64_t inputs, int64_t outputs, const DenseOptions& options)
-    : kernel_(
-          register_variable("kernel", make_variable("dense/kernel", options.kernel_initializer,
-                                                    dense_shape(inputs, outputs), options.dtype))),
-      bias_(register_variable("bias", dense_bias(outputs, options))) {}
+    : Dense(outputs, options) {
+  make_weights(inputs);
+}
+
+const Dense::Weights& Dense::weights() const {
+  return cohort::internal::made_weights(*weights_, "Dense", "inputs");
+}
+
+const Dense::Weights& Dense::make_weights(int64_t inputs, const void* first_call_of) const {
+  require_positive("Dense", "the number of inputs", inputs);
+  Weights made{make_variable("dense/kernel", options_.kernel_initializer, {inputs, outputs_},
+                             options_.dtype, first_call_of),
+               std::nullopt};
+  if (options_.use_bias) {
+    made.bias = make_variable("dense/bias", options_.bias_initializer, {outputs_}, options_.dtype,
+                              first_call_of);
+  }
+  Dense self = *this;  // shares all that it keeps with this one, and is not const
+  return weights_->keep(std::move(made), [&](const Weights& kept) {
+    self.register_variable("kernel", kept.kernel);
+    self.register_variable("bias", kept.bias);
+    self.add_regularizer(kept.kernel, options_.kernel_regularizer);
+    if (kept.bias) self.add_regularizer(*kept.bias, options_.bias_regularizer);
+  });
+}
 
 Tensor Dense::operator()(const Tensor& x) const {
-  const Tensor kernel = kernel_;
+  const Weights* made = weights_->get();
   const Shape shape = x.shape();
   if (shape.has_rank() && shape.rank() < 2) {
     raise(Code::InvalidArgument,
           "[Dense] expected an input of shape (..., {}) with at least 2 dimensions, got shape {}",
-          kernel.shape()[0], shape.to_string());
+          made != nullptr ? std::to_string(made->kernel.shape()[0]) : "inputs", shape.to_string());
   }
+  if (made == nullptr)
+    made = &make_weights(size_to_infer("Dense", x, -1, "inputs"), weights_.get());
+  const Tensor kernel = made->kernel;
   require_size("Dense", x, -1, kernel.shape()[0], "inputs");
-  return bias_ ? dense(x, kernel, *bias_) : matmul(x, kernel);
+  const Tensor y = made->bias ? dense(x, kernel, *made->bias) : matmul(x, kernel);
+  return options_.activation ? options_.activation(y) : y;
 }
 
 Embedding::Embedding(int64_t count, int64_t width, const EmbeddingOptions& options)

@@ -1,6 +1,7 @@
 #include "cohort/internal/foreign_updates.h"
 
 #include "base/purpose.h"
+#include "base/timeline.h"
 #include "ops/dispatch.h"
 #include "train/optimizer.h"
 #include "train/update_count.h"
@@ -28,6 +29,7 @@ void ForeignUpdates::apply(const Gradients& own, const std::vector<Variable>& va
   const CollectivePurpose purpose("apply_gradients");
   optim::internal::check_all(own, variables);
   const RecordingPause pause;
+  OptimizerSpan span(thread_dispatch().builder == nullptr);
   const auto take = [&](std::span<const Gradients> terms) {
     const Gradients& sums = terms.front();
     require_some_gradient(sums);
@@ -35,7 +37,9 @@ void ForeignUpdates::apply(const Gradients& own, const std::vector<Variable>& va
       if (!sums[i].defined()) state_->idle.name_once(variables[i]);
     }
     change(sums);
-    return state_->iterations.assign_add(int64_t{1});
+    const Tensor count = state_->iterations.assign_add(int64_t{1});
+    if (span.is_kept()) span.set_number(count.to<int64_t>());
+    return count;
   };
   const auto route = find_update_route(variables);
   if (route == nullptr) {

@@ -12,6 +12,7 @@ using cohort::internal::make_variable;
 using cohort::internal::raise;
 using cohort::internal::require_positive;
 using cohort::internal::require_size;
+using cohort::internal::size_to_infer;
 
 namespace {
 
@@ -30,11 +31,6 @@ Shape kernel_shape(int64_t inputs, int64_t outputs, Size2d size,
           options.groups, inputs, outputs);
   }
   return {outputs, inputs / options.groups, size.height, size.width};
-}
-
-std::optional<Variable> conv_bias(int64_t outputs, const Conv2dLayerOptions& options) {
-  if (!options.use_bias) return std::nullopt;
-  return make_variable("conv2d/bias", options.bias_initializer, {outputs}, options.dtype);
 }
 
 Shape channels_shape(int64_t channels) {
@@ -86,59 +82,115 @@ void move_average(Variable average, const Tensor& value, double share, const Ten
 
 }  // namespace
 
+Conv2d::Conv2d(int64_t output_channels, Size2d kernel_size, const Conv2dLayerOptions& options)
+    : output_channels_(output_channels),
+      kernel_size_(kernel_size),
+      options_(options),
+      weights_(std::make_shared<cohort::internal::MadeOnce<Weights>>()) {
+  kernel_shape(std::max(options.groups, int64_t{1}), output_channels, kernel_size, options);
+}
+
 Conv2d::Conv2d(int64_t input_channels, int64_t output_channels, Size2d kernel_size,
                const Conv2dLayerOptions& options)
-    : options_{.stride = options.stride,
-               .padding = options.padding,
-               .dilation = options.dilation,
-               .groups = options.groups},
-      kernel_(register_variable(
-          "kernel",
-          make_variable("conv2d/kernel", options.kernel_initializer,
-                        kernel_shape(input_channels, output_channels, kernel_size, options),
-                        options.dtype))),
-      bias_(register_variable("bias", conv_bias(output_channels, options))) {}
+    : Conv2d(output_channels, kernel_size, options) {
+  make_weights(input_channels);
+}
+
+const Conv2d::Weights& Conv2d::weights() const {
+  return cohort::internal::made_weights(*weights_, "Conv2d", "input channels");
+}
+
+const Conv2d::Weights& Conv2d::make_weights(int64_t input_channels,
+                                            const void* first_call_of) const {
+  Weights made{make_variable("conv2d/kernel", options_.kernel_initializer,
+                             kernel_shape(input_channels, output_channels_, kernel_size_, options_),
+                             options_.dtype, first_call_of),
+               std::nullopt};
+  if (options_.use_bias) {
+    made.bias = make_variable("conv2d/bias", options_.bias_initializer, {output_channels_},
+                              options_.dtype, first_call_of);
+  }
+  Conv2d self = *this;  // shares all that it keeps with this one, and is not const
+  return weights_->keep(std::move(made), [&](const Weights& kept) {
+    self.register_variable("kernel", kept.kernel);
+    self.register_variable("bias", kept.bias);
+    self.add_regularizer(kept.kernel, options_.kernel_regularizer);
+    if (kept.bias) self.add_regularizer(*kept.bias, options_.bias_regularizer);
+  });
+}
 
 Tensor Conv2d::operator()(const Tensor& x) const {
-  const Tensor kernel = kernel_;
+  const Weights* made = weights_->get();
+  const auto channels = [&] { return made->kernel.shape()[1] * options_.groups; };
   if (x.shape().has_rank() && x.shape().rank() != 4) {
     raise(Code::InvalidArgument,
           "[Conv2d] expected an input of shape (batch, {}, height, width), got shape {}",
-          kernel.shape()[1] * options_.groups, x.shape().to_string());
+          made != nullptr ? std::to_string(channels()) : "channels", x.shape().to_string());
   }
-  require_size("Conv2d", x, 1, kernel.shape()[1] * options_.groups, "channels");
-  return bias_ ? conv2d(x, kernel, *bias_, options_) : conv2d(x, kernel, options_);
+  if (made == nullptr)
+    made = &make_weights(size_to_infer("Conv2d", x, 1, "input channels"), weights_.get());
+  require_size("Conv2d", x, 1, channels(), "channels");
+  const Conv2dOptions options{.stride = options_.stride,
+                              .padding = options_.padding,
+                              .dilation = options_.dilation,
+                              .groups = options_.groups};
+  const Tensor y =
+      made->bias ? conv2d(x, made->kernel, *made->bias, options) : conv2d(x, made->kernel, options);
+  return options_.activation ? options_.activation(y) : y;
 }
 
-BatchNorm::BatchNorm(int64_t channels, const BatchNormOptions& options)
+BatchNorm::BatchNorm(const BatchNormOptions& options)
     : formula_(options.formula),
       epsilon_(epsilon_of(options.formula, options.epsilon)),
       share_(share_of_batch(options)),
-      scale_(register_variable("scale", make_variable("batch_norm/scale", ones(),
-                                                      channels_shape(channels), options.dtype))),
-      offset_(register_variable(
-          "offset", make_variable("batch_norm/offset", zeros(), {channels}, options.dtype))),
-      moving_mean_(register_variable(
-          "moving_mean",
-          make_statistic("batch_norm/moving_mean", zeros(), {channels}, options.dtype))),
-      moving_variance_(register_variable(
-          "moving_variance",
-          make_statistic("batch_norm/moving_variance", ones(), {channels}, options.dtype))) {}
+      dtype_(options.dtype),
+      weights_(std::make_shared<cohort::internal::MadeOnce<Weights>>()) {}
+
+BatchNorm::BatchNorm(int64_t channels, const BatchNormOptions& options) : BatchNorm(options) {
+  make_weights(channels);
+}
+
+const BatchNorm::Weights& BatchNorm::weights() const {
+  return cohort::internal::made_weights(*weights_, "BatchNorm", "channels");
+}
+
+const BatchNorm::Weights& BatchNorm::make_weights(int64_t channels,
+                                                  const void* first_call_of) const {
+  const Shape shape = channels_shape(channels);
+  // Braces: made from left to right.
+  Weights made{make_variable("batch_norm/scale", ones(), shape, dtype_, first_call_of),
+               make_variable("batch_norm/offset", zeros(), shape, dtype_, first_call_of),
+               make_statistic("batch_norm/moving_mean", zeros(), shape, dtype_, first_call_of),
+               make_statistic("batch_norm/moving_variance", ones(), shape, dtype_, first_call_of)};
+  BatchNorm self = *this;  // shares all that it keeps with this one, and is not const
+  return weights_->keep(std::move(made), [&](const Weights& kept) {
+    self.register_variable("scale", kept.scale);
+    self.register_variable("offset", kept.offset);
+    self.register_variable("moving_mean", kept.moving_mean);
+    self.register_variable("moving_variance", kept.moving_variance);
+  });
+}
 
 Tensor BatchNorm::operator()(const Tensor& x) const {
-  require_size("BatchNorm", x, 1, scale_.shape()[0], "channels");
+  const Weights* made = weights_->get();
+  if (made == nullptr)
+    made = &make_weights(size_to_infer("BatchNorm", x, 1, "channels"), weights_.get());
+  require_size("BatchNorm", x, 1, made->scale.shape()[0], "channels");
   if (!is_training()) {
-    return batch_norm(x, scale_, offset_, moving_mean_, moving_variance_, {.epsilon = epsilon_});
+    return batch_norm(x, made->scale, made->offset, made->moving_mean, made->moving_variance,
+                      {.epsilon = epsilon_});
   }
-  const BatchNormResult result = batch_norm(x, scale_, offset_, {.epsilon = epsilon_});
-  move_averages(x, result);
+  const BatchNormResult result = batch_norm(x, made->scale, made->offset, {.epsilon = epsilon_});
+  move_averages(*made, x, result);
   return result.y;
 }
 
-void BatchNorm::move_averages(const Tensor& x, const BatchNormResult& batch) const {
-  move_average(moving_mean_, batch.mean, share_, x);
+void BatchNorm::move_averages(const Weights& weights, const Tensor& x,
+                              const BatchNormResult& batch) const {
+  move_average(weights.moving_mean, batch.mean, share_, x);
   const bool is_biased = formula_ == Formula::TensorFlow;
-  move_average(moving_variance_, is_biased ? biased(batch.variance, x) : batch.variance, share_, x);
+  move_average(weights.moving_variance, is_biased ? biased(batch.variance, x) : batch.variance,
+               share_, x);
 }
 
 LayerNorm::LayerNorm(const Shape& sizes, const LayerNormOptions& options)

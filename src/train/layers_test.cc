@@ -1,7 +1,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <thread>
 
+#include "cohort/function.h"
 #include "cohort/nn.h"
 #include "cohort/random.h"
 #include "support/expect_error.h"
@@ -42,6 +44,113 @@ TEST(DenseLayer, NamesWrongSizes) {
                layer(ones({32, 100})));
   EXPECT_ERROR(Code::InvalidArgument, "at least 2 dimensions, got shape (784,)",
                layer(ones({784})));
+}
+
+TEST(DenseLayer, EndsWithItsActivation) {
+  const nn::Dense layer(1, 2, {.activation = nn::relu, .kernel_initializer = nn::ones()});
+  EXPECT_EQ(layer(Tensor({{-3.f}, {2.f}})).to_vector<float>(), (std::vector<float>{0, 0, 2, 2}));
+  const nn::Dense halved(
+      1, 1,
+      {.activation = [](const Tensor& x) { return x / 2; }, .kernel_initializer = nn::ones()});
+  EXPECT_EQ(halved(Tensor({{3.f}})).to<float>(), 1.5f);
+}
+
+TEST(DenseLayer, LearnsItsNumberOfInputsFromTheFirstCall) {
+  const nn::Dense layer(3);
+  const nn::Dense copy = layer;
+  EXPECT_TRUE(layer.variables().empty());
+  EXPECT_ERROR(Code::FailedPrecondition, "[Dense] was made without the number of inputs",
+               layer.kernel());
+  EXPECT_ERROR(Code::InvalidArgument, "at least 2 dimensions, got shape (5,)", layer(ones({5})));
+  EXPECT_EQ(layer(ones({2, 5})).shape(), Shape({2, 3}));
+  EXPECT_EQ(copy.kernel().shape(), Shape({5, 3}));
+  EXPECT_EQ(names(copy), (std::vector<std::string>{"kernel", "bias"}));
+  EXPECT_ERROR(Code::InvalidArgument, "[Dense] expected an input with 5 inputs",
+               layer(ones({2, 4})));
+  EXPECT_ERROR(Code::InvalidArgument, "the number of outputs must be at least 1", nn::Dense(0));
+}
+
+TEST(Layers, MadeByTheirFirstCallAreThoseOfKnownSizes) {
+  const auto built = [](const nn::Sequential& model) {
+    const Tensor y = model(ones({2, 3, 6, 6}));
+    std::vector<std::string> all;
+    for (const auto& [name, variable] : model.named_variables()) {
+      all.push_back(name + variable.shape().to_string());
+    }
+    return std::pair(all, y.to_vector<float>());
+  };
+  random::set_seed(2);
+  const auto inferred =
+      built({nn::Conv2d(4, 3, {.padding = nn::PaddingMode::Same, .activation = nn::relu}),
+             nn::BatchNorm(), nn::Flatten(), nn::Dense(5, {.activation = nn::tanh})});
+  random::set_seed(2);
+  const auto known = built({nn::Conv2d(3, 4, 3, {.padding = nn::PaddingMode::Same}), nn::relu,
+                            nn::BatchNorm(4), nn::Flatten(), nn::Dense(144, 5), nn::tanh});
+  EXPECT_EQ(inferred.second, known.second);
+  ASSERT_EQ(inferred.first.size(), known.first.size());
+  EXPECT_EQ(inferred.first[0], "0/kernel(4, 3, 3, 3)");
+  EXPECT_EQ(inferred.first.back(), "3/bias(5,)");
+}
+
+TEST(Layers, AreMadeOnceByThreadsThatCallTogether) {
+  const nn::Dense layer(2);
+  std::vector<std::jthread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&] {
+      layer(ones({1, 3}));
+      EXPECT_EQ(layer.variables().size(), 2u);
+    });
+  }
+  threads.clear();
+  EXPECT_EQ(names(layer), (std::vector<std::string>{"kernel", "bias"}));
+}
+
+TEST(Layers, MayBeMadeInsideATracedFunction) {
+  const nn::Sequential model{nn::Dense(3, {.activation = nn::relu}), nn::Dense(1)};
+  const auto step = function([&](const Tensor& x) { return model(x); });
+  const Tensor x = ones({2, 4});
+  EXPECT_EQ(step(x).to_vector<float>(), model(x).to_vector<float>());
+  EXPECT_EQ(model.variables().size(), 4u);
+  EXPECT_EQ(step(x).to_vector<float>(), model(x).to_vector<float>());
+}
+
+TEST(Regularizers, AddTheirPenaltiesToTheLossesOfAModel) {
+  const auto filled = [](double value, const nn::Regularizer& kernel, const nn::Regularizer& bias) {
+    return nn::Dense(2, 1,
+                     {.kernel_initializer = nn::constant(value),
+                      .bias_initializer = nn::constant(-1),
+                      .kernel_regularizer = kernel,
+                      .bias_regularizer = bias});
+  };
+  const nn::Dense shared = filled(2, nn::l2(0.5), nullptr);
+  const nn::Sequential model{
+      shared, filled(-3, nn::l1(0.1), nn::l1_l2(1, 2)), shared,
+      nn::Conv2d(1, 1, 1, {.kernel_initializer = nn::ones(), .kernel_regularizer = nn::l2(0.25)})};
+  std::vector<float> found;
+  for (const Tensor& loss : model.losses()) {
+    EXPECT_EQ(loss.shape(), Shape{});
+    found.push_back(loss.to<float>());
+  }
+  EXPECT_EQ(found, (std::vector<float>{4, 0.6f, 3, 0.25f}));
+  shared.kernel().assign(Tensor({{1.f}, {1.f}}));
+  EXPECT_EQ(model.losses()[0].to<float>(), 1);
+  EXPECT_TRUE(nn::Dense(2, 1).losses().empty());
+  EXPECT_ERROR(Code::InvalidArgument, "[l2] the factor must not be negative, got -1", nn::l2(-1));
+}
+
+TEST(Regularizers, HaveGradients) {
+  const nn::Dense layer(1, 1,
+                        {.kernel_initializer = nn::constant(3), .kernel_regularizer = nn::l2(0.5)});
+  GradientTape tape;
+  const Tensor penalty = layer.losses()[0];
+  EXPECT_EQ(tape.gradient(penalty, layer.kernel()).dense().to<float>(), 3);
+}
+
+TEST(Regularizers, OfALayerWithoutVariablesAreEmpty) {
+  const nn::Dense layer(1, {.kernel_regularizer = nn::l2()});
+  EXPECT_TRUE(layer.losses().empty());
+  layer(ones({1, 2}));
+  EXPECT_EQ(layer.losses().size(), 1u);
 }
 
 TEST(Conv2dLayer, ConvolvesImages) {
@@ -130,6 +239,47 @@ TEST(EmbeddingLayer, LooksRowsUp) {
   const nn::Embedding layer(10, 4);
   EXPECT_EQ(layer(Tensor({{1, 2, 3}})).shape(), Shape({1, 3, 4}));
   EXPECT_ERROR(Code::InvalidArgument, "[Embedding] the number of ids", nn::Embedding(0, 4));
+}
+
+using Ids = std::vector<int64_t>;
+
+TEST(StringLookupLayer, GivesTheIdsOfAVocabulary) {
+  const nn::StringLookup lookup({"yes", "no"});
+  EXPECT_EQ(lookup.vocabulary_size(), 3);
+  const Tensor ids = lookup(Tensor({{"no", "yes"}, {"perhaps", "no"}}));
+  EXPECT_EQ(ids.shape(), Shape({2, 2}));
+  EXPECT_EQ(ids.to_vector<int64_t>(), (Ids{2, 1, 0, 2}));
+  EXPECT_EQ(lookup.inverse(ids).to_vector<std::string>(),
+            (std::vector<std::string>{"no", "yes", "[UNK]", "no"}));
+  EXPECT_EQ(lookup(Tensor("yes")).to<int64_t>(), 1);
+  EXPECT_EQ(lookup(Tensor::from(std::vector<std::string>())).shape(), Shape({0}));
+}
+
+TEST(StringLookupLayer, WithoutAnIdForOthersRefusesThem) {
+  const nn::StringLookup lookup({"yes", "no"}, {.num_oov_indices = 0});
+  EXPECT_EQ(lookup(Tensor({"no", "yes"})).to_vector<int64_t>(), (Ids{1, 0}));
+  EXPECT_ERROR(Code::InvalidArgument, "'perhaps' is not in the vocabulary of 2 strings",
+               lookup(Tensor({"no", "perhaps"})));
+  const auto traced = function([&](const Tensor& words) { return lookup(words); });
+  EXPECT_EQ(traced(Tensor({"no", "yes"})).to_vector<int64_t>(), (Ids{1, 0}));
+  EXPECT_ERROR(Code::InvalidArgument, "", traced(Tensor({"no", "perhaps"})));
+}
+
+TEST(StringLookupLayer, IsPartOfTracedModels) {
+  const nn::StringLookup lookup({"a", "b", "c"});
+  const nn::Embedding table(lookup.vocabulary_size(), 2);
+  const auto embed = function([&](const Tensor& words) { return table(lookup(words)); });
+  for (const Tensor& words : {Tensor({"c", "a"}), Tensor({"b"}), Tensor({"x", "y", "a"})}) {
+    EXPECT_EQ(embed(words).to_vector<float>(), table(lookup(words)).to_vector<float>());
+  }
+}
+
+TEST(StringLookupLayer, NamesABadVocabulary) {
+  EXPECT_ERROR(Code::InvalidArgument, "the vocabulary is empty", nn::StringLookup({}));
+  EXPECT_ERROR(Code::InvalidArgument, "'a' is twice", nn::StringLookup({"a", "b", "a"}));
+  EXPECT_ERROR(Code::InvalidArgument, "must be 0 or 1, got 2",
+               nn::StringLookup({"a"}, {.num_oov_indices = 2}));
+  EXPECT_ERROR(Code::InvalidArgument, "expected strings", nn::StringLookup({"a"})(Tensor({1, 2})));
 }
 
 TEST(Sequential, CollectsVariablesByPath) {

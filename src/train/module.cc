@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <atomic>
+#include <mutex>
 #include <unordered_set>
 
 #include "base/raise.h"
@@ -9,34 +10,53 @@
 namespace cohort {
 namespace internal {
 
-// What the copies of a module share. Changed while modules are put together, by one thread; only
-// the mode changes later.
+// What the copies of a module share. The first call of a layer may add parts while another thread
+// lists those of the module.
 struct ModuleState {
   struct Part {
     std::string name;
     std::optional<Variable> variable;     // either this
     std::shared_ptr<ModuleState> module;  // or that
   };
+  using Loss = std::function<Tensor()>;
 
-  std::vector<Part> parts;  // in order of registration
+  std::vector<Part> parts() const {
+    const std::lock_guard lock(mutex);
+    return parts_in_order;
+  }
+  std::vector<Loss> losses() const {
+    const std::lock_guard lock(mutex);
+    return losses_in_order;
+  }
+
   std::atomic<bool> training = true;
+  mutable std::mutex mutex;
+  std::vector<Part> parts_in_order;   // of registration; guarded by mutex
+  std::vector<Loss> losses_in_order;  // guarded by mutex
 };
 
 namespace {
 
-void check_name(const ModuleState& state, std::string_view name) {
+void check_name(const std::vector<ModuleState::Part>& parts, std::string_view name) {
   if (name.empty() || name.find('/') != std::string_view::npos) {
     raise(Code::InvalidArgument,
           "[Module] a part's name must not be empty or contain '/', got '{}'", name);
   }
-  const bool taken = std::any_of(state.parts.begin(), state.parts.end(),
+  const bool taken = std::any_of(parts.begin(), parts.end(),
                                  [&](const ModuleState::Part& part) { return part.name == name; });
   if (taken) raise(Code::InvalidArgument, "[Module] there is already a part named '{}'", name);
 }
 
+void add_part(ModuleState& state, ModuleState::Part part) {
+  const std::lock_guard lock(state.mutex);
+  check_name(state.parts_in_order, part.name);
+  state.parts_in_order.push_back(std::move(part));
+}
+
 bool contains(const ModuleState& outer, const ModuleState& inner) {
   if (&outer == &inner) return true;
-  return std::any_of(outer.parts.begin(), outer.parts.end(), [&](const ModuleState::Part& part) {
+  const std::vector<ModuleState::Part> parts = outer.parts();
+  return std::any_of(parts.begin(), parts.end(), [&](const ModuleState::Part& part) {
     return part.module && contains(*part.module, inner);
   });
 }
@@ -48,7 +68,7 @@ class Walk {
   explicit Walk(Visit visit) : visit_(std::move(visit)) {}
 
   void into(const ModuleState& state, const std::string& prefix) {
-    for (const ModuleState::Part& part : state.parts) {
+    for (const ModuleState::Part& part : state.parts()) {
       if (part.module) {
         into(*part.module, prefix + part.name + '/');
       } else if (seen_.insert(VariableAccess::impl(*part.variable).get()).second) {
@@ -67,9 +87,19 @@ void for_each_variable(const ModuleState& state, Visit visit) {
   Walk<Visit>(std::move(visit)).into(state, "");
 }
 
+// Appends the losses of `state` and all below it; a module that is reached twice counts once.
+void collect_losses(const ModuleState& state, std::unordered_set<const ModuleState*>& seen,
+                    std::vector<Tensor>& all) {
+  if (!seen.insert(&state).second) return;
+  for (const ModuleState::Loss& loss : state.losses()) all.push_back(loss());
+  for (const ModuleState::Part& part : state.parts()) {
+    if (part.module) collect_losses(*part.module, seen, all);
+  }
+}
+
 void set_training(ModuleState& state, bool training) {
   state.training.store(training, std::memory_order_relaxed);
-  for (const ModuleState::Part& part : state.parts) {
+  for (const ModuleState::Part& part : state.parts()) {
     if (part.module) set_training(*part.module, training);
   }
 }
@@ -106,13 +136,20 @@ std::vector<Variable> Module::trainable_variables() const {
   return all;
 }
 
+std::vector<Tensor> Module::losses() const {
+  std::vector<Tensor> all;
+  std::unordered_set<const cohort::internal::ModuleState*> seen;
+  cohort::internal::collect_losses(*state_, seen, all);
+  return all;
+}
+
 void Module::train() { cohort::internal::set_training(*state_, true); }
 void Module::eval() { cohort::internal::set_training(*state_, false); }
 bool Module::is_training() const { return state_->training.load(std::memory_order_relaxed); }
 
 Variable Module::register_variable(std::string_view name, Variable variable) {
-  cohort::internal::check_name(*state_, name);
-  state_->parts.push_back({.name = std::string(name), .variable = variable, .module = nullptr});
+  cohort::internal::add_part(*state_,
+                             {.name = std::string(name), .variable = variable, .module = nullptr});
   return variable;
 }
 
@@ -122,14 +159,23 @@ std::optional<Variable> Module::register_variable(std::string_view name,
   return variable;
 }
 
+void Module::add_loss(std::function<Tensor()> loss) {
+  if (!loss) cohort::internal::raise(Code::InvalidArgument, "[Module] the loss is empty");
+  const std::lock_guard lock(state_->mutex);
+  state_->losses_in_order.push_back(std::move(loss));
+}
+
+void Module::add_regularizer(const Variable& variable, const Regularizer& regularizer) {
+  if (regularizer) add_loss([=] { return regularizer(variable); });
+}
+
 void Module::adopt(std::string_view name, const Module& part) {
-  cohort::internal::check_name(*state_, name);
   if (cohort::internal::contains(*part.state_, *state_)) {
     cohort::internal::raise(Code::InvalidArgument, "[Module] '{}' cannot be a part of itself",
                             name);
   }
-  state_->parts.push_back(
-      {.name = std::string(name), .variable = std::nullopt, .module = part.state_});
+  cohort::internal::add_part(
+      *state_, {.name = std::string(name), .variable = std::nullopt, .module = part.state_});
 }
 
 Sequential::Sequential()

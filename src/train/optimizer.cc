@@ -8,12 +8,14 @@
 
 #include "base/purpose.h"
 #include "base/raise.h"
+#include "base/timeline.h"
 #include "cohort/graph.h"
 #include "cohort/graph_variable.h"
 #include "cohort/ops.h"
 #include "graph/scopes.h"
 #include "graph/traced_settings.h"
 #include "ops/dispatch.h"
+#include "ops/traced_step.h"
 #include "ops/variable_ops.h"
 #include "train/graph_variable.h"
 #include "train/update_count.h"
@@ -54,6 +56,8 @@ struct OptimizerState {
   // Moves the count of updates to where the variables are.
   void settle(const UpdateRoute& route, const Variable& neighbour);
   const std::vector<Variable>& slots_of(const Variable& variable, const UpdateRoute* route);
+  // One update, the way that the variables' strategy takes; the number of updates made.
+  Tensor apply(const Gradients& gradients, const std::vector<Variable>& variables);
   // Whether an update needs nothing of the gradients but their sum, element by element.
   bool adds() const;
   // One update of the copies that this context means, with the sum of the terms.
@@ -171,6 +175,18 @@ Tensor OptimizerState::asked_rate() {
   return graph->keep(key, [&] { return rate_at(taken); });
 }
 
+Tensor OptimizerState::apply(const Gradients& gradients, const std::vector<Variable>& variables) {
+  if (!variables.empty()) enter_graph(variables[0]);
+  const auto route = cohort::internal::find_update_route(variables);
+  if (route == nullptr) return step({&gradients, 1}, variables, nullptr);
+  settle(*route, variables[0]);
+  const auto take = [&](std::span<const Gradients> terms) {
+    return step(terms, variables, route.get());
+  };
+  const Tensor done = route->apply(gradients, variables, {take, adds(), count()});
+  return done.defined() ? done : count().read_value();
+}
+
 bool OptimizerState::adds() const {
   return clipping.value == 0 && clipping.norm == 0 && clipping.global_norm == 0;
 }
@@ -194,7 +210,10 @@ Tensor OptimizerState::step(std::span<const Gradients> terms,
     for (const Gradients& more : terms.subspan(1)) all.push_back(more[i]);
     updates.push_back(update(variables[i], slots_of(variables[i], route), all, now, taken));
   }
-  return taken.is_symbolic() ? group(updates) : taken;
+  if (!taken.is_symbolic()) return taken;
+  const Tensor done = group(updates);
+  cohort::internal::end_traced_step(taken, done);
+  return done;
 }
 
 Tensor OptimizerState::update(const Variable& variable, const std::vector<Variable>& its_slots,
@@ -268,15 +287,10 @@ Tensor Optimizer::apply_gradients(const Gradients& gradients,
   if (const auto parts = cohort::internal::expand_variables(gradients, variables)) {
     return apply_gradients(parts->gradients, parts->variables, site);
   }
-  if (!variables.empty()) state_->enter_graph(variables[0]);
-  const auto route = cohort::internal::find_update_route(variables);
-  if (route == nullptr) return state_->step({&gradients, 1}, variables, nullptr);
-  state_->settle(*route, variables[0]);
-  const auto take = [&](std::span<const Gradients> terms) {
-    return state_->step(terms, variables, route.get());
-  };
-  const Tensor done = route->apply(gradients, variables, {take, state_->adds(), state_->count()});
-  return done.defined() ? done : state_->count().read_value();
+  cohort::internal::OptimizerSpan span(cohort::internal::thread_dispatch().builder == nullptr);
+  const Tensor done = state_->apply(gradients, variables);
+  if (span.is_kept() && !done.is_symbolic()) span.set_number(done.to<int64_t>());
+  return done;
 }
 
 Tensor Optimizer::minimize(const Tensor& loss, const std::vector<Variable>& variables,

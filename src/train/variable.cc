@@ -74,6 +74,7 @@ Variable create(size_t depth, const VariableRequest& request) {
 }  // namespace internal
 
 using internal::ScatterOp;
+using internal::VariableAccess;
 
 Variable::Variable(const Initializer& initializer, const VariableOptions& options)
     : Variable(internal::create(internal::variable_creators().size(), {initializer, options})) {}
@@ -83,51 +84,60 @@ Variable::Variable(const Tensor& initial_value, const VariableOptions& options)
 
 Variable::Variable(std::shared_ptr<internal::VariableImpl> impl) : impl_(std::move(impl)) {}
 
-std::string Variable::name() const { return impl_->name(); }
-DType Variable::dtype() const { return impl_->first_copy().dtype; }
-Shape Variable::shape() const { return impl_->first_copy().shape; }
-bool Variable::trainable() const { return impl_->trainable(); }
-std::string Variable::device() const { return impl_->device(); }
+std::string Variable::name() const { return VariableAccess::impl(*this)->name(); }
+DType Variable::dtype() const { return VariableAccess::impl(*this)->first_copy().dtype; }
+Shape Variable::shape() const { return VariableAccess::impl(*this)->first_copy().shape; }
+bool Variable::trainable() const { return VariableAccess::impl(*this)->trainable(); }
+std::string Variable::device() const { return VariableAccess::impl(*this)->device(); }
 VariableSynchronization Variable::synchronization() const {
-  return impl_->options().synchronization;
+  return VariableAccess::impl(*this)->options().synchronization;
 }
-VariableAggregation Variable::aggregation() const { return impl_->options().aggregation; }
+VariableAggregation Variable::aggregation() const {
+  return VariableAccess::impl(*this)->options().aggregation;
+}
 
-bool Variable::is_initialized() const { return impl_->is_initialized(); }
-Variable Variable::deep_copy() const { return Variable(impl_->deep_copy()); }
+bool Variable::is_initialized() const { return VariableAccess::impl(*this)->is_initialized(); }
+Variable Variable::deep_copy() const { return Variable(VariableAccess::impl(*this)->deep_copy()); }
 
-Tensor Variable::read_value() const { return impl_->read(); }
-Variable::operator Tensor() const { return impl_->convert(); }
-Tensor Variable::assign(const Tensor& value) { return impl_->assign(value); }
-Tensor Variable::assign_add(const Tensor& delta) { return impl_->assign_add(delta); }
-Tensor Variable::assign_sub(const Tensor& delta) { return impl_->assign_sub(delta); }
+Tensor Variable::read_value() const { return VariableAccess::impl(*this)->read(); }
+Variable::operator Tensor() const { return VariableAccess::impl(*this)->convert(); }
+Tensor Variable::assign(const Tensor& value) { return VariableAccess::impl(*this)->assign(value); }
+Tensor Variable::assign_add(const Tensor& delta) {
+  return VariableAccess::impl(*this)->assign_add(delta);
+}
+Tensor Variable::assign_sub(const Tensor& delta) {
+  return VariableAccess::impl(*this)->assign_sub(delta);
+}
 Tensor Variable::write_number(internal::Write how, const Tensor& number) {
-  return impl_->write_number(how, number);
+  return VariableAccess::impl(*this)->write_number(how, number);
 }
 
 Tensor Variable::scatter_update(const IndexedSlices& slices) {
-  return impl_->scatter(ScatterOp::Update, slices);
+  return VariableAccess::impl(*this)->scatter(ScatterOp::Update, slices);
 }
 Tensor Variable::scatter_add(const IndexedSlices& slices) {
-  return impl_->scatter(ScatterOp::Add, slices);
+  return VariableAccess::impl(*this)->scatter(ScatterOp::Add, slices);
 }
 Tensor Variable::scatter_sub(const IndexedSlices& slices) {
-  return impl_->scatter(ScatterOp::Sub, slices);
+  return VariableAccess::impl(*this)->scatter(ScatterOp::Sub, slices);
 }
 Tensor Variable::scatter_mul(const IndexedSlices& slices) {
-  return impl_->scatter(ScatterOp::Mul, slices);
+  return VariableAccess::impl(*this)->scatter(ScatterOp::Mul, slices);
 }
 Tensor Variable::scatter_div(const IndexedSlices& slices) {
-  return impl_->scatter(ScatterOp::Div, slices);
+  return VariableAccess::impl(*this)->scatter(ScatterOp::Div, slices);
 }
 Tensor Variable::scatter_min(const IndexedSlices& slices) {
-  return impl_->scatter(ScatterOp::Min, slices);
+  return VariableAccess::impl(*this)->scatter(ScatterOp::Min, slices);
 }
 Tensor Variable::scatter_max(const IndexedSlices& slices) {
-  return impl_->scatter(ScatterOp::Max, slices);
+  return VariableAccess::impl(*this)->scatter(ScatterOp::Max, slices);
 }
 
-std::string Variable::to_string() const { return impl_->to_string(); }
+std::string Variable::to_string() const {
+  if (!defined()) return "<Variable undefined>";
+  return VariableAccess::impl(*this)->to_string();
+}
 std::ostream& operator<<(std::ostream& out, const Variable& variable) {
   return out << variable.to_string();
 }

@@ -15,6 +15,15 @@ struct ConstantInitializer {
   Tensor operator()() const { return value; }
 };
 
+// What initializes a variable that the first call of a layer makes. The replicas of one run that
+// call the layer ask for the same variable, and which of them find it made is a matter of chance,
+// so that replicas cannot tell it from others of its name by counting: the layer tells.
+struct FirstCallInitializer {
+  Initializer make;
+  const void* layer;
+  Tensor operator()() const { return make(); }
+};
+
 // This thread's open creators, outermost first.
 std::vector<VariableCreator>& variable_creators();
 

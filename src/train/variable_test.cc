@@ -5,6 +5,7 @@
 #include <sstream>
 #include <thread>
 
+#include "cohort/gradient.h"
 #include "cohort/ops.h"
 #include "support/expect_error.h"
 
@@ -19,6 +20,20 @@ Doubles values(const Tensor& tensor) { return tensor.to_vector<double>(); }
 const void* memory_of(const Variable& variable) {
   const Tensor value = variable;
   return value.data<float>().data();
+}
+
+TEST(Variable, HoldsNothingUntilAnotherIsAssignedToIt) {
+  Variable v;
+  EXPECT_FALSE(v.defined());
+  EXPECT_EQ(v.to_string(), "<Variable undefined>");
+  EXPECT_ERROR(Code::FailedPrecondition, "[Variable] holds nothing", v.read_value());
+  EXPECT_ERROR(Code::FailedPrecondition, "[Variable] holds nothing", v.assign(1.f));
+  EXPECT_ERROR(Code::FailedPrecondition, "[Variable] holds nothing", v + 1.f);
+  EXPECT_ERROR(Code::FailedPrecondition, "[Variable] holds nothing", GradientTape().watch(v));
+  std::vector<Variable> several(2);
+  several[0] = Variable(2.f);
+  v = several[0];
+  EXPECT_EQ(v.read_value().to<float>(), 2);
 }
 
 TEST(Variable, IsMadeFromNumbersListsTensorsAndFunctions) {

@@ -101,6 +101,48 @@ TEST(EarlyStopping, WithoutPatienceEndsWithTheFirstEpochThatIsNoBetter) {
   EXPECT_EQ(epochs, 3);
 }
 
+TEST(EarlyStopping, RestoresTheBestWeightsOnRequest) {
+  for (const bool wanted : {false, true}) {
+    Rig rig;
+    EarlyStopping stopping({.monitor = "loss", .restore_best_weights = wanted});
+    const double losses[] = {3, 1, 2};
+    for (int i = 0; i < 3; ++i) {
+      rig.model.bias()->assign(Tensor({static_cast<float>(i)}));
+      stopping.on_epoch_end(rig.trainer, {{"loss", losses[i]}});
+    }
+    EarlyStopping restarted({.monitor = "loss", .restore_best_weights = wanted});
+    restarted.restore(stopping.save());
+    restarted.on_fit_begin(rig.trainer);
+    restarted.on_fit_end(rig.trainer);
+    EXPECT_EQ(rig.model.bias()->read_value()[0].to<float>(), wanted ? 1 : 2);
+  }
+}
+
+// The third epoch begins with bad weights.
+TEST(EarlyStopping, RestoresTheBestWeightsOfAllReplicas) {
+  MirroredStrategy strategy({"CPU:0", "CPU:1"});
+  const auto scope = strategy.scope();
+  Rig rig;
+  rig.optimizer.set_learning_rate(0.01);
+  std::vector<std::string> kernels;
+  const auto spoil = std::make_shared<LambdaCallback>(
+      LambdaCallbacks{.on_epoch_begin =
+                          [&](Trainer& trainer) {
+                            if (trainer.progress().epoch == 3)
+                              rig.model.kernel().assign(Tensor({{100.f}}));
+                          },
+                      .on_epoch_end =
+                          [&](Trainer&, const Logs&) {
+                            kernels.push_back(rig.model.kernel().read_value().to_string());
+                          }});
+  rig.fit(9, {spoil, std::make_shared<EarlyStopping>(EarlyStoppingOptions{
+                         .monitor = "loss", .patience = 1, .restore_best_weights = true})});
+  ASSERT_EQ(kernels.size(), 3u);
+  EXPECT_NE(kernels[1], kernels[2]);
+  const PerReplica<Tensor> copies = strategy.run([&] { return rig.model.kernel().read_value(); });
+  for (size_t i = 0; i < 2; ++i) EXPECT_EQ(copies[i].to_string(), kernels[1]) << i;
+}
+
 TEST(Callbacks, MayStopBeforeAnEpochsFirstStep) {
   Rig rig;
   std::string calls;

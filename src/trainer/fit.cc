@@ -5,6 +5,7 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "base/activity.h"
 #include "base/log.h"
 #include "base/raise.h"
 #include "base/worker_texts.h"
@@ -40,8 +41,8 @@ Fit::Fit(Trainer& trainer, TrainerImpl& impl, const data::Dataset& dataset,
       batches_(impl.runner->distribute(dataset)),
       backup_(impl, options),
       callbacks_(checked(options.callbacks)) {
-  if (options.progress && trainer.is_chief()) {
-    callbacks_.push_back(std::make_shared<ProgressLine>());
+  if (trainer.is_chief() && (options.progress || is_watched())) {
+    callbacks_.push_back(std::make_shared<ProgressLine>(options.progress));
   }
   if (!options.backup.empty()) end_signals_.emplace();
   impl.stop_requested = false;
@@ -106,9 +107,11 @@ std::string Fit::settings() const {
           ? "none"
           : fmt::format("'{}' of {} callbacks", options_.backup, options_.callbacks.size());
   return fmt::format(
-      "epochs {}, steps_per_epoch {}, validation {}, backup {}, backup_steps {}, {} metrics",
-      options_.epochs, options_.steps_per_epoch, options_.validation ? "given" : "none", backup,
-      options_.backup_steps, impl_.options.metrics.size());
+      "epochs {}, steps_per_epoch {}, steps_per_execution {}, validation {}, backup {}, "
+      "backup_steps {}, {} metrics",
+      options_.epochs, options_.steps_per_epoch, options_.steps_per_execution,
+      options_.validation ? "given" : "none", backup, options_.backup_steps,
+      impl_.options.metrics.size());
 }
 
 int64_t Fit::agree_on_start() {
@@ -188,6 +191,7 @@ void Fit::run_epoch() {
     save_place();
   }
   under_way.finish_all();
+  if (progress.step_of_epoch % options_.steps_per_execution != 0) end_execution();
   end_epoch();
 }
 
@@ -230,6 +234,11 @@ void Fit::finish_step(const Tensor& loss, int64_t examples) {
   progress.examples = totals.examples;
   ++progress.step;
   ++progress.step_of_epoch;
+  if (progress.step_of_epoch % options_.steps_per_execution == 0) end_execution();
+}
+
+void Fit::end_execution() {
+  const TrainerImpl::Totals& totals = place_.totals;
   // Metrics are read behind the epoch: where workers share them, a read is a step of its own.
   const Logs so_far = {{"loss", totals.loss / static_cast<double>(totals.examples)}};
   call([&](Callback& callback) { callback.on_step_end(trainer_, so_far); });

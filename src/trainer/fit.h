@@ -43,6 +43,8 @@ class Fit {
   void run_epoch();
   std::optional<DistributedElement> next_batch();
   void finish_step(const Tensor& loss, int64_t examples);
+  // After FitOptions::steps_per_execution steps, and after the last ones of an epoch.
+  void end_execution();
   // The figures of the epoch, those of the chief on all workers.
   Logs epoch_logs();
   void end_epoch();

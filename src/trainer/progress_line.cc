@@ -6,12 +6,19 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <utility>
+
+#include "base/activity.h"
 
 namespace cohort::internal {
 namespace {
 
 constexpr int kBarWidth = 20;
+constexpr std::chrono::milliseconds kRewritten{100};
+constexpr std::chrono::seconds kNewLine{3};
+
+double seconds_since(std::chrono::steady_clock::time_point time) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - time).count();
+}
 
 std::string bar_text(const TrainingProgress& progress) {
   if (!progress.steps_per_epoch) return "";
@@ -22,13 +29,16 @@ std::string bar_text(const TrainingProgress& progress) {
 }
 
 std::string time_left_text(const TrainingProgress& progress, const Pace& pace) {
-  const int64_t made = progress.step_of_epoch - pace.steps_before;
+  const int64_t made = progress.step - pace.fit_steps_before;
   if (!progress.steps_per_epoch || made <= 0) return "";
-  const double left = pace.seconds / static_cast<double>(made) *
-                      static_cast<double>(*progress.steps_per_epoch - progress.step_of_epoch);
+  const auto per_epoch = static_cast<double>(*progress.steps_per_epoch);
+  const double steps = per_epoch * (progress.epochs - progress.epoch + 1) -
+                       static_cast<double>(progress.step_of_epoch);
+  const double left = pace.fit_seconds / static_cast<double>(made) * steps;
   if (left < 0.5) return "";
-  return left < 90 ? fmt::format("  {:.0f} s left", left)
-                   : fmt::format("  {:.0f} min left", left / 60);
+  if (left < 90) return fmt::format("  {:.0f} s left", left);
+  if (left < 90 * 60) return fmt::format("  {:.0f} min left", left / 60);
+  return fmt::format("  {:.1f} h left", left / 3600);
 }
 
 std::string times_text(const StepTimes& times) {
@@ -50,11 +60,12 @@ std::string progress_text(const TrainingProgress& progress, const Logs& logs, co
   std::string text = fmt::format("epoch {}/{}{} step {}", progress.epoch, progress.epochs,
                                  bar_text(progress), progress.step);
   for (const auto& [name, value] : logs) text += fmt::format("  {} {:.4g}", name, value);
+  text += time_left_text(progress, pace);
   if (pace.seconds > 0) {
     const int64_t made = progress.examples - pace.examples_before;
     text += fmt::format("  {:.0f} examples/s", static_cast<double>(made) / pace.seconds);
   }
-  return text + time_left_text(progress, pace) + times_text(progress.times);
+  return text + times_text(progress.times);
 }
 
 std::string over_line(const std::string& text, size_t length, size_t columns) {
@@ -62,52 +73,60 @@ std::string over_line(const std::string& text, size_t length, size_t columns) {
   return fmt::format("\r{:{}}", text.substr(0, room), std::min(length, room));
 }
 
-ProgressLine::ProgressLine() : terminal_(isatty(STDOUT_FILENO) == 1) {}
+ProgressLine::ProgressLine(bool shown)
+    : shown_(shown), terminal_(shown && isatty(STDOUT_FILENO) == 1), watched_(is_watched()) {}
 
-void ProgressLine::on_fit_begin(Trainer& trainer) { on_epoch_begin(trainer); }
-
-void ProgressLine::on_epoch_begin(Trainer& trainer) {
-  const TrainingProgress& progress = trainer.progress();
-  pace_ = {
-      .seconds = 0, .steps_before = progress.step_of_epoch, .examples_before = progress.examples};
-  began_ = shown_ = Clock::now();
-  quarter_ = 0;
+ProgressLine::~ProgressLine() {
+  if (watched_) note_progress({});
 }
 
-bool ProgressLine::is_due(const TrainingProgress& progress) {
-  if (terminal_) {
-    const auto now = Clock::now();
-    if (now - shown_ < std::chrono::milliseconds(100)) return false;
-    shown_ = now;
-    return true;
-  }
-  if (!progress.steps_per_epoch || *progress.steps_per_epoch == 0) return false;
-  const int64_t quarter = 4 * progress.step_of_epoch / *progress.steps_per_epoch;
-  return std::exchange(quarter_, quarter) != quarter && quarter < 4;
+void ProgressLine::on_fit_begin(Trainer& trainer) {
+  fit_began_ = last_ = Clock::now();
+  pace_.fit_steps_before = trainer.progress().step;
+  on_epoch_begin(trainer);
+}
+
+void ProgressLine::on_epoch_begin(Trainer& trainer) {
+  pace_.examples_before = trainer.progress().examples;
+  began_ = Clock::now();
+}
+
+std::string ProgressLine::text(const TrainingProgress& progress, const Logs& logs) {
+  pace_.seconds = seconds_since(began_);
+  pace_.fit_seconds = seconds_since(fit_began_);
+  return progress_text(progress, logs, pace_);
 }
 
 void ProgressLine::on_step_end(Trainer& trainer, const Logs& so_far) {
-  if (is_due(trainer.progress())) print(trainer.progress(), so_far, false);
+  const bool in_place = terminal_ || watched_;
+  const auto now = Clock::now();
+  if (now - last_ < (in_place ? Clock::duration(kRewritten) : kNewLine)) return;
+  last_ = now;
+  const std::string line = text(trainer.progress(), so_far);
+  if (watched_) note_progress({.text = line, .quiet = !shown_ || terminal_});
+  if (terminal_) print_over(line);
+  if (!in_place) print_line(line);
 }
 
 void ProgressLine::on_epoch_end(Trainer& trainer, const Logs& logs) {
-  print(trainer.progress(), logs, true);
+  last_ = Clock::now();
+  const std::string line = text(trainer.progress(), logs);
+  if (watched_) note_progress({.text = line, .quiet = !shown_ || terminal_});
+  if (shown_) print_line(line);
 }
 
-void ProgressLine::print(const TrainingProgress& progress, const Logs& logs, bool last) {
-  pace_.seconds = std::chrono::duration<double>(Clock::now() - began_).count();
-  const std::string text = progress_text(progress, logs, pace_);
-  if (!terminal_) {
-    std::printf("%s\n", text.c_str());
-  } else if (last) {  // it may take several rows
-    std::printf("%s\n", over_line(text, length_, 0).c_str());
-    length_ = 0;
-  } else {
-    const std::string line = over_line(text, length_, terminal_columns());
-    std::printf("%s", line.c_str());
-    length_ = line.size() - 1;
-  }
+void ProgressLine::print_over(const std::string& line) {
+  const std::string over = over_line(line, length_, terminal_columns());
+  std::printf("%s", over.c_str());
   std::fflush(stdout);  // where nobody reads it, the training goes on
+  length_ = over.size() - 1;
+}
+
+// It may take several rows of a terminal.
+void ProgressLine::print_line(const std::string& line) {
+  std::printf("%s\n", terminal_ ? over_line(line, length_, 0).c_str() : line.c_str());
+  std::fflush(stdout);
+  length_ = 0;
 }
 
 }  // namespace cohort::internal

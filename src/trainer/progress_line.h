@@ -7,25 +7,32 @@
 
 namespace cohort::internal {
 
-// How long this process has run the epoch, and what was done of that before.
+// How long this process has run the epoch and fit(), and what was done of them before.
 struct Pace {
   double seconds = 0;
-  int64_t steps_before = 0;
   int64_t examples_before = 0;
+  double fit_seconds = 0;
+  int64_t fit_steps_before = 0;
 };
 
-// "epoch 2/5 [=====     ] step 355  loss 0.31  91,000 examples/s  12 s left  input 1 % ..."
+// "epoch 2/5 [=====     ] step 355  loss 0.31  12 s left  91,000 examples/s  input 1 % ..." The
+// time left is that of all epochs.
 std::string progress_text(const TrainingProgress& progress, const Logs& logs, const Pace& pace);
 
 // What takes the place of a line of that length on a terminal of so many columns (0: not known):
 // never more than one row, which the next one could not write over.
 std::string over_line(const std::string& text, size_t length, size_t columns);
 
-// Shows that line on standard output: rewritten in place on a terminal, elsewhere one for each
-// quarter of an epoch.
+// Shows that line on standard output, the last one of each epoch included: rewritten in place on a
+// terminal, elsewhere a new one every few seconds. Where a launcher watches this process the line
+// is noted for it instead, and standard output gets the last one of each epoch.
 class ProgressLine : public Callback {
  public:
-  ProgressLine();
+  // `shown` is false where the line is for `cohort status` only.
+  explicit ProgressLine(bool shown);
+  ~ProgressLine() override;
+  ProgressLine(const ProgressLine&) = delete;
+  ProgressLine& operator=(const ProgressLine&) = delete;
   void on_fit_begin(Trainer& trainer) override;
   void on_epoch_begin(Trainer& trainer) override;
   void on_step_end(Trainer& trainer, const Logs& so_far) override;
@@ -33,15 +40,17 @@ class ProgressLine : public Callback {
 
  private:
   using Clock = std::chrono::steady_clock;
-  // Whether it is worth a line now.
-  bool is_due(const TrainingProgress& progress);
-  void print(const TrainingProgress& progress, const Logs& logs, bool last);
+  std::string text(const TrainingProgress& progress, const Logs& logs);
+  void print_over(const std::string& line);
+  void print_line(const std::string& line);
 
-  const bool terminal_;
+  const bool shown_;
+  const bool terminal_;  // of its own, to write on
+  const bool watched_;
+  Clock::time_point fit_began_;
   Clock::time_point began_;
-  Clock::time_point shown_;
+  Clock::time_point last_;  // time that it was shown
   Pace pace_;
-  int64_t quarter_ = 0;
   size_t length_ = 0;  // of the line that is on the terminal
 };
 

@@ -13,9 +13,10 @@ TEST(ProgressLine, SaysHowFarHowWellAndWhereTheTimeGoes) {
                                      .steps_per_epoch = 100,
                                      .examples = 1000,
                                      .times = {.input = 1, .compute = 7, .update = 2}};
-  EXPECT_EQ(progress_text(progress, {{"loss", 0.25}}, {.seconds = 10}),
-            "epoch 2/5 [==========          ] step 130  loss 0.25  100 examples/s  10 s left  "
-            "input 10 %  compute 70 %  update 20 %");
+  EXPECT_EQ(progress_text(progress, {{"loss", 0.25}}, {.seconds = 10, .fit_seconds = 26}),
+            "epoch 2/5 [==========          ] step 130  loss 0.25  70 s left  100 examples/s  "
+            "input 10 %  compute 70 %  update 20 %")
+      << "the time left is that of all five epochs";
 }
 
 TEST(ProgressLine, HasNoBarWhereTheEndIsUnknown) {
@@ -23,23 +24,29 @@ TEST(ProgressLine, HasNoBarWhereTheEndIsUnknown) {
   EXPECT_EQ(progress_text(progress, {}, {}), "epoch 1/1 step 7");
 }
 
-TEST(ProgressLine, CountsLongTimesInMinutes) {
+TEST(ProgressLine, CountsLongTimesInMinutesAndHours) {
   const TrainingProgress progress = {
-      .epoch = 1, .epochs = 1, .step_of_epoch = 1, .steps_per_epoch = 61, .examples = 4};
-  EXPECT_NE(progress_text(progress, {}, {.seconds = 4}).find("  4 min left"), std::string::npos);
+      .epoch = 1, .epochs = 1, .step = 1, .step_of_epoch = 1, .steps_per_epoch = 61};
+  const auto text = [&](double seconds) {
+    return progress_text(progress, {}, {.fit_seconds = seconds});
+  };
+  EXPECT_TRUE(text(4).ends_with("  4 min left")) << text(4);
+  EXPECT_TRUE(text(90).ends_with("  1.5 h left")) << text(90);
 }
 
 // What was done before the process was started again took none of its time.
 TEST(ProgressLine, CountsWhatThisProcessHasDone) {
   const TrainingProgress progress = {.epoch = 1,
                                      .epochs = 1,
-                                     .step = 90,
+                                     .step = 190,
                                      .step_of_epoch = 90,
                                      .steps_per_epoch = 100,
                                      .examples = 900,
                                      .times = {}};
-  EXPECT_EQ(progress_text(progress, {}, {.seconds = 5, .steps_before = 80, .examples_before = 800}),
-            "epoch 1/1 [==================  ] step 90  20 examples/s  5 s left");
+  const Pace pace = {
+      .seconds = 5, .examples_before = 800, .fit_seconds = 5, .fit_steps_before = 180};
+  EXPECT_EQ(progress_text(progress, {}, pace),
+            "epoch 1/1 [==================  ] step 190  5 s left  20 examples/s");
 }
 
 TEST(ProgressLine, IsOneRowOfTheTerminal) {

@@ -135,6 +135,31 @@ TEST(Resuming, TrainsNoFurtherWhenItWasStoppedEarly) {
   }
 }
 
+// The weights of the best epoch are part of the backup.
+TEST(Resuming, RestoresTheBestWeightsOfAFinishedTraining) {
+  const TemporaryFolder folder;
+  std::vector<std::string> weights;
+  for (int i = 0; i < 2; ++i) {
+    Rig rig;
+    const auto spoil =
+        std::make_shared<LambdaCallback>(LambdaCallbacks{.on_epoch_begin = [&](Trainer& trainer) {
+          if (trainer.progress().epoch != 2) return;
+          for (Variable variable : trainer.variables()) variable.assign(variable + 100.f);
+        }});
+    const auto stopping = std::make_shared<EarlyStopping>(
+        EarlyStoppingOptions{.monitor = "loss", .patience = 1, .restore_best_weights = true});
+    rig.trainer.fit(shuffled_line(), {.epochs = kEpochs,
+                                      .callbacks = {spoil, stopping},
+                                      .backup = folder.path(),
+                                      .progress = false});
+    EXPECT_EQ(rig.trainer.progress().step, 2 * kStepsPerEpoch) << i;
+    weights.push_back(rig.weights());
+  }
+  Rig once;
+  once.trainer.fit(shuffled_line(), {.epochs = 1, .progress = false});
+  EXPECT_EQ(weights, (std::vector{once.weights(), once.weights()}));
+}
+
 TEST(Resuming, RefusesTheBackupOfSomethingElse) {
   const TemporaryFolder folder;
   Rig rig;

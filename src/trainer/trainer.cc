@@ -49,6 +49,11 @@ History Trainer::fit(const data::Dataset& dataset, const FitOptions& options) {
         "negative, got {}, {} and {}",
         options.epochs, options.steps_per_epoch, options.backup_steps);
   }
+  if (options.steps_per_execution < 1) {
+    internal::raise(Code::InvalidArgument,
+                    "[Trainer::fit] steps_per_execution must be at least 1, got {}",
+                    options.steps_per_execution);
+  }
   return internal::Fit(*this, *impl_, dataset, options).run();
 }
 
@@ -83,6 +88,7 @@ const TrainingProgress& Trainer::progress() const { return impl_->progress; }
 void Trainer::stop() { impl_->stop_requested = true; }
 bool Trainer::is_chief() const { return impl_->strategy.extended().should_checkpoint(); }
 optim::Optimizer& Trainer::optimizer() const { return impl_->optimizer; }
+std::vector<Variable> Trainer::variables() const { return impl_->model.all_variables(); }
 Strategy& Trainer::strategy() const { return impl_->strategy; }
 
 Checkpoint Trainer::checkpoint() const {

@@ -41,6 +41,13 @@ void TrainerImpl::Totals::add(const Tensor& mean_loss, int64_t count) {
   examples += count;
 }
 
+Tensor TrainerImpl::part_of_loss(const Tensor& outputs, const Tensor& labels,
+                                 int64_t examples) const {
+  const Tensor own = loss(outputs, labels, {.global_batch_size = examples});
+  const std::vector<Tensor> penalties = model.losses();
+  return penalties.empty() ? own : own + nn::scale_regularization_loss(penalties);
+}
+
 Tensor TrainerImpl::train_step(const DistributedElement& batch, int64_t examples,
                                StepTimes* times) {
   const auto step = [&](const data::Element& element) {
@@ -48,7 +55,7 @@ Tensor TrainerImpl::train_step(const DistributedElement& batch, int64_t examples
     Stopwatch clock;
     GradientTape tape;
     const Tensor y = model.call(to_input(element[0]));
-    const Tensor value = loss(y, element[1], {.global_batch_size = examples});
+    const Tensor value = part_of_loss(y, element[1], examples);
     const std::vector<Variable> variables = model.variables();
     const Gradients gradients = tape.gradient(value, variables);
     const double compute = clock.lap();
@@ -68,7 +75,7 @@ Tensor TrainerImpl::evaluate_step(const DistributedElement& batch, int64_t examp
     check_pair(element);
     const Tensor y = model.call(to_input(element[0]));
     for (const MeasuredMetric& metric : options.metrics) metric.update(element[1], y);
-    return loss(y, element[1], {.global_batch_size = examples});
+    return part_of_loss(y, element[1], examples);
   };
   return strategy.reduce(ReduceOp::Sum, strategy.run(step, batch));
 }

@@ -35,6 +35,8 @@ class TrainerImpl {
   Logs logs(const Totals& totals) const;
   void reset_metrics() const;
 
+  // A replica's part of the mean loss over all its examples, regularizers included.
+  Tensor part_of_loss(const Tensor& outputs, const Tensor& labels, int64_t examples) const;
   Tensor to_input(const Tensor& x) const { return options.input ? options.input(x) : x; }
 
   Strategy& strategy;

@@ -66,6 +66,45 @@ TEST(Trainer, GivesTheSameUnderEveryStrategy) {
   }
 }
 
+// The penalties count once, however many replicas there are, and the loss contains them.
+TEST(Trainer, AddsTheLossesOfRegularizers) {
+  const auto train = [] {
+    nn::Dense model(2, 1, {.kernel_initializer = nn::ones(), .kernel_regularizer = nn::l2(0.1)});
+    optim::Sgd optimizer({.learning_rate = 0.2});
+    Trainer trainer(model, nn::mean_squared_error, optimizer);
+    const double before = trainer.evaluate(line().batch(8)).at("loss");
+    const History history = trainer.fit(batches(), {.epochs = 2, .progress = false});
+    return std::vector{before, history.epochs[1].at("loss"),
+                       model.kernel().read_value()[0][0].to<double>()};
+  };
+  const std::vector<double> expected = train();
+  nn::Dense plain(2, 1, {.kernel_initializer = nn::ones()});
+  optim::Sgd optimizer;
+  EXPECT_NEAR(
+      expected[0],
+      Trainer(plain, nn::mean_squared_error, optimizer).evaluate(batches()).at("loss") + 0.2, 1e-6);
+  MirroredStrategy mirrored({"CPU:0", "CPU:1"});
+  const auto scope = mirrored.scope();
+  const std::vector<double> found = train();
+  for (size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(found[i], expected[i], 1e-5) << i;
+}
+
+TEST(Trainer, MakesLayersThatLearnTheirSizesInTheFirstStep) {
+  MirroredStrategy mirrored({"CPU:0", "CPU:1"});
+  const auto scope = mirrored.scope();
+  nn::Sequential model{nn::Dense(8, {.activation = nn::tanh}), nn::Dense(1)};
+  optim::Adam optimizer({.learning_rate = 0.05});
+  Trainer trainer(model, nn::mean_squared_error, optimizer);
+  const History history = trainer.fit(batches(), {.epochs = 30, .progress = false});
+  EXPECT_LT(history.epochs.back().at("loss"), 0.1 * history.epochs.front().at("loss"));
+  ASSERT_EQ(model.variables().size(), 4u);
+  for (const Variable& variable : model.variables()) {
+    const std::vector<Variable> copies = mirrored.local_results(variable);
+    ASSERT_EQ(copies.size(), 2u);
+    EXPECT_EQ(copies[0].read_value().to_vector<float>(), copies[1].read_value().to_vector<float>());
+  }
+}
+
 // What the model has seen, by the first number of each batch.
 std::vector<int> seen_batches(const data::Dataset& dataset, const FitOptions& options) {
   nn::Dense model(1, 1);
@@ -92,6 +131,31 @@ TEST(Trainer, StepsPerEpochGoOnInTheData) {
   EXPECT_EQ(seen_batches(five.repeat(), options), expected);
   EXPECT_EQ(ends, (std::vector<int64_t>{3, 6, 9, 3, 6, 9}));
   EXPECT_ERROR(Code::InvalidArgument, "no element", seen_batches(five.take(0), options));
+}
+
+TEST(Trainer, StepsPerExecutionCallsBackOnceForSeveralSteps) {
+  const auto train = [](int64_t steps_per_execution, std::vector<int64_t>& ends) {
+    Rig rig;
+    const auto note = std::make_shared<LambdaCallback>(LambdaCallbacks{
+        .on_step_end = [&](Trainer& t, const Logs&) { ends.push_back(t.progress().step); }});
+    return rig.fit(2, {.steps_per_execution = steps_per_execution, .callbacks = {note}})
+        .epochs[1]
+        .at("loss");
+  };
+  std::vector<int64_t> each;
+  std::vector<int64_t> fourth;
+  EXPECT_EQ(train(1, each), train(4, fourth));
+  EXPECT_EQ(each.size(), 12u);  // 21 examples in batches of 4, twice
+  EXPECT_EQ(fourth, (std::vector<int64_t>{4, 6, 10, 12}));
+  EXPECT_ERROR(Code::InvalidArgument, "steps_per_execution", train(0, each));
+}
+
+TEST(Trainer, StopsAfterTheExecutionThatAsksForIt) {
+  Rig rig;
+  const auto stop = std::make_shared<LambdaCallback>(
+      LambdaCallbacks{.on_step_end = [](Trainer& t, const Logs&) { t.stop(); }});
+  rig.fit(2, {.steps_per_execution = 4, .callbacks = {stop}});
+  EXPECT_EQ(rig.trainer.progress().step, 4);
 }
 
 // The parts of a short batch differ from worker to worker, also in data without an end.

@@ -124,6 +124,39 @@ TEST(WorkersOfATrainer, DecideByTheSameFigures) {
   EXPECT_EQ(histories[0].size(), 2u);
 }
 
+// The third epoch begins with bad weights, and only the chief's figures count.
+TEST(WorkersOfATrainer, RestoreTheSameBestWeights) {
+  std::vector<std::string> best(kWorkers), last(kWorkers);
+  test::on_workers(
+      kWorkers,
+      [&](MultiWorkerMirroredStrategy& strategy) {
+        const auto scope = strategy.scope();
+        nn::Dense model(1, 1, {.kernel_initializer = nn::zeros()});
+        optim::Sgd optimizer({.learning_rate = 0.1});
+        Trainer trainer(model, nn::mean_squared_error, optimizer);
+        const auto worker = static_cast<size_t>(strategy.worker_id());
+        const auto spoil = std::make_shared<LambdaCallback>(
+            LambdaCallbacks{.on_epoch_begin =
+                                [&](Trainer& now) {
+                                  if (now.progress().epoch == 3)
+                                    model.kernel().assign(Tensor({{100.f}}));
+                                },
+                            .on_epoch_end =
+                                [&](Trainer& now, const Logs&) {
+                                  if (now.progress().epoch != 2) return;
+                                  best[worker] = model.kernel().read_value().to_string();
+                                }});
+        const auto stop = std::make_shared<EarlyStopping>(
+            EarlyStoppingOptions{.monitor = "loss", .patience = 1, .restore_best_weights = true});
+        trainer.fit(batches(), {.epochs = 9, .callbacks = {spoil, stop}, .progress = false});
+        EXPECT_EQ(trainer.progress().epoch, 3);
+        last[worker] = model.kernel().read_value().to_string();
+      },
+      kBounded);
+  EXPECT_EQ(last[0], last[1]);
+  EXPECT_EQ(last, best);
+}
+
 // The worker whose callback failed does not leave.
 TEST(WorkersOfATrainer, HearOfTheCallbackThatFailedOnAnother) {
   std::promise<void> ended;

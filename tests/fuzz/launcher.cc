@@ -61,6 +61,9 @@ void fuzz_launcher_message(std::string_view bytes) {
     case NodeMessage::Place:
       (void)read_place(message);
       return;
+    case NodeMessage::Progress:
+      (void)read_progress(message);
+      return;
     case NodeMessage::Timeline:
       (void)read_timeline(message);
       return;

@@ -54,6 +54,17 @@ TEST(Nodes, RunTheTasksBetweenThem) {
   EXPECT_EQ(run.machine(1).wait(), 0) << run.machine(1).output();
 }
 
+TEST(Nodes, TellHowFarATrainingIs) {
+  const LaunchFolder files;
+  const std::string end = files.path() + "/end";
+  TwoMachines run({STRATEGY_TASK, end});
+  EXPECT_TRUE(eventually([&] {
+    return contains(run.launcher().output(), "[worker:0] epoch 1/2 [");
+  })) << run.launcher().output();
+  std::ofstream(end) << 1;
+  EXPECT_EQ(run.launcher().wait(), 0) << run.launcher().output();
+}
+
 TEST(Nodes, SendTheirTimelinesInTheLaunchersTime) {
   const LaunchFolder files;
   const std::string file = files.path() + "/run.json";

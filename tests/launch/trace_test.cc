@@ -13,8 +13,15 @@ namespace {
 using Json = nlohmann::json;
 
 struct Span {
+  std::string name;
+  int row = 0;
   double begin = 0;
   double end = 0;
+
+  bool contains(const Span& inner) const {
+    constexpr double kRounding = 0.01;  // of the sum of two numbers in the file
+    return row == inner.row && begin <= inner.begin && inner.end <= end + kRounding;
+  }
 };
 
 // A trace as ui.perfetto.dev reads it: checks what that demands of every event.
@@ -51,7 +58,7 @@ class Trace {
     EXPECT_GE(lasted, 0) << event;
     EXPECT_LT(begin + lasted, 60e6) << event;  // microseconds: none of the runs takes longer
     categories_.insert(event["cat"]);
-    spans_[{process, event["cat"]}].push_back({begin, begin + lasted});
+    spans_[{process, event["cat"]}].push_back({event["name"], event["tid"], begin, begin + lasted});
   }
 
   std::map<int, std::string> processes_;
@@ -83,7 +90,8 @@ TEST(Trace, HasTheStepsInputAndCollectivesOfAllTasks) {
   EXPECT_TRUE(contains(run.output, "the timelines are in " + file)) << run.output;
   const Trace trace(file);
   EXPECT_EQ(trace.processes(), (std::map<int, std::string>{{0, "worker:0"}, {1, "worker:1"}}));
-  EXPECT_EQ(trace.categories(), (std::set<std::string>{"collective", "input", "step"}));
+  EXPECT_EQ(trace.categories(), (std::set<std::string>{"backward", "collective", "forward", "input",
+                                                       "optimizer", "step"}));
   for (const int task : {0, 1}) {
     EXPECT_EQ(trace.spans(task, "step").size(), 30U);
     EXPECT_GE(trace.spans(task, "input").size(), 30U);
@@ -102,6 +110,50 @@ TEST(Trace, HasTheStepsOfServersThatSessionsUse) {
   EXPECT_EQ(trace.processes().at(ps), "ps:0");
   EXPECT_GE(trace.spans(ps, "step").size(), 7U);  // one, and three of each worker at least
 }
+
+// The file of one task that makes five steps of that kind.
+Trace trace_of_steps(const std::string& kind) {
+  const LaunchFolder folder;
+  const std::string file = folder.path() + "/run.json";
+  const Launched run =
+      launch({"-n", "1", "--trace", file, STEPS_TASK, kind, folder.path() + "/backup"});
+  EXPECT_EQ(run.code, 0) << run.output;
+  return Trace(file);
+}
+
+// How many of the spans of that category are inside the step.
+size_t count_inside(const Trace& trace, const Span& step, const std::string& category) {
+  size_t count = 0;
+  for (const Span& span : trace.spans(0, category)) count += step.contains(span) ? 1 : 0;
+  return count;
+}
+
+class TraceOfSteps : public testing::TestWithParam<const char*> {};
+
+TEST_P(TraceOfSteps, HasTheirPartsAndTheirNumbers) {
+  const std::string kind = GetParam();
+  const Trace trace = trace_of_steps(kind);
+  std::map<std::string, int> steps;
+  for (const Span& step : trace.spans(0, "step")) {
+    ++steps[step.name];
+    EXPECT_EQ(count_inside(trace, step, "forward"), 1U) << step.name;
+    EXPECT_EQ(count_inside(trace, step, "backward"), 1U) << step.name;
+    EXPECT_GE(count_inside(trace, step, "optimizer"), 1U) << step.name;
+  }
+  const int replicas = kind == "alone" ? 1 : 2;
+  std::map<std::string, int> expected;
+  for (int i = 1; i <= 5; ++i) expected["step " + std::to_string(i)] = replicas;
+  // Each of the two optimizers counts its own updates.
+  if (kind == "torch") expected = {{"step 1", 4}, {"step 2", 4}, {"step 3", 2}};
+  EXPECT_EQ(steps, expected);
+  EXPECT_GE(trace.spans(0, "input").size(), kind == "alone" ? 0U : 5U);
+  EXPECT_EQ(trace.spans(0, "backup").empty(), kind != "trainer");
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, TraceOfSteps,
+                         testing::Values("alone", "mirrored", "traced", "inside", "torch",
+                                         "trainer"),
+                         [](const auto& kind) { return std::string(kind.param); });
 
 TEST(Trace, ThatCannotBeWrittenIsAnErrorBeforeAnythingRuns) {
   const LaunchFolder folder;

@@ -1,5 +1,5 @@
-// A task that trains with a Trainer: trainer_task alone|ps|workers FOLDER [JOB:INDEX@STEP |
-// EPOCHS].
+// A task that trains with a Trainer, alone, in lockstep with other workers or with parameter
+// servers, as it was started: trainer_task FOLDER [JOB:INDEX@STEP | EPOCHS].
 //
 // The chief ends a task with SIGKILL behind that step, once in all lives of it. Numbers of
 // processes, backups and that it has happened are in the folder.
@@ -25,9 +25,9 @@ struct Plan {
 };
 
 Plan plan_from(int argc, char** argv) {
-  Plan plan{.folder = argv[2], .victim = {}};
-  if (argc < 4) return plan;
-  const std::string text = argv[3];
+  Plan plan{.folder = argv[1], .victim = {}};
+  if (argc < 3) return plan;
+  const std::string text = argv[2];
   const size_t at = text.find('@');
   if (at == std::string::npos) {
     plan.epochs = std::stoi(text);
@@ -58,6 +58,8 @@ void kill_victim(const Plan& plan, Trainer& trainer) {
 }
 
 void train(const Plan& plan) {
+  const auto strategy = strategy_from_environment();
+  const auto scope = strategy->scope();
   const Tensor x = reshape(cast(range(24), kFloat32), {24, 1}) / 24.f;
   const auto batches = data::from_tensor_slices(x, 3.f * x + 1.f).shuffle(24, {.seed = 4}).batch(4);
   nn::Dense model(1, 1, {.kernel_initializer = nn::zeros()});
@@ -92,23 +94,8 @@ void train(const Plan& plan) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc < 3) return 2;
+  if (argc < 2) return 2;
   const Plan plan = plan_from(argc, argv);
   note_process(plan);
-  if (std::string(argv[1]) == "alone") {
-    train(plan);
-    return 0;
-  }
-  if (std::string(argv[1]) == "workers") {
-    MultiWorkerMirroredStrategy strategy;
-    const auto scope = strategy.scope();
-    train(plan);
-    return 0;
-  }
-  const TFConfigClusterResolver resolver;
-  if (serve_task(resolver)) return 0;
-  ParameterServerStrategy strategy(resolver);
-  const auto scope = strategy.scope();
   train(plan);
-  ClusterCoordinator(strategy).shutdown_cluster();
 }

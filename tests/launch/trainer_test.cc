@@ -17,9 +17,9 @@ std::string said(const std::string& output, const std::string& word) {
 }
 
 Launched train(const LaunchFolder& folder, const std::vector<std::string>& tasks,
-               const std::string& strategy, const std::string& kill = {}) {
+               const std::string& kill = {}) {
   std::vector<std::string> words = tasks;
-  words.insert(words.end(), {"--max-restarts", "2", TRAINER_TASK, strategy, folder.path()});
+  words.insert(words.end(), {"--max-restarts", "2", TRAINER_TASK, folder.path()});
   if (!kill.empty()) words.push_back(kill);
   return launch(words);
 }
@@ -28,9 +28,9 @@ class KilledWorkers : public testing::TestWithParam<const char*> {};
 
 TEST_P(KilledWorkers, EndWithTheUndisturbedResult) {
   const LaunchFolder calm, folder;
-  const Launched undisturbed = train(calm, {"-n", "2"}, "workers");
+  const Launched undisturbed = train(calm, {"-n", "2"});
   ASSERT_EQ(undisturbed.code, 0) << undisturbed.output;
-  const Launched run = train(folder, {"-n", "2"}, "workers", GetParam());
+  const Launched run = train(folder, {"-n", "2"}, GetParam());
   EXPECT_EQ(run.code, 0) << run.output;
   EXPECT_TRUE(std::filesystem::exists(folder.path() + "/happened")) << run.output;
   EXPECT_EQ(said(run.output, "result"), said(undisturbed.output, "result")) << run.output;
@@ -44,7 +44,7 @@ class KilledServers : public testing::TestWithParam<const char*> {};
 
 TEST_P(KilledServers, LoseNoStepAndRepeatNone) {
   const LaunchFolder folder;
-  const Launched run = train(folder, {"--workers", "2", "--ps", "2", "--chief"}, "ps", GetParam());
+  const Launched run = train(folder, {"--workers", "2", "--ps", "2", "--chief"}, GetParam());
   EXPECT_EQ(run.code, 0) << run.output;
   EXPECT_TRUE(std::filesystem::exists(folder.path() + "/happened")) << run.output;
   EXPECT_TRUE(said(run.output, "updates").ends_with("updates 36")) << run.output;
@@ -70,7 +70,7 @@ class TrainingAskedToEnd : public testing::TestWithParam<std::tuple<Tasks, int>>
   std::vector<std::string> words(const std::string& epochs) const {
     const Tasks& tasks = std::get<0>(GetParam());
     std::vector<std::string> all = tasks.words;
-    all.insert(all.end(), {TRAINER_TASK, tasks.name, folder.path(), epochs});
+    all.insert(all.end(), {TRAINER_TASK, folder.path(), epochs});
     return tasks.words.empty() ? all : run_words(all);
   }
   const LaunchFolder folder;

@@ -69,6 +69,10 @@ decltype(auto) call_merge(const Merge& merge, Strategy& strategy,
 }
 
 template <typename Merge, typename... Args>
+inline constexpr bool kMergeFits =
+    std::is_invocable_v<const Merge&, Strategy&, ZippedLeaves<RegroupFor<Merge, Args...>, Args>...>;
+
+template <typename Merge, typename... Args>
 using MergeResult =
     std::decay_t<std::invoke_result_t<const Merge&, Strategy&,
                                       ZippedLeaves<RegroupFor<Merge, Args...>, Args>...>>;

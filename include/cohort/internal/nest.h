@@ -29,6 +29,16 @@ concept HasFields = requires(T& value) {
   Fields<std::remove_cv_t<T>>::of(value);
 };
 
+// tuple, pair and array.
+template <typename T>
+inline constexpr bool kIsTuple = false;
+template <typename... T>
+inline constexpr bool kIsTuple<std::tuple<T...>> = true;
+template <typename A, typename B>
+inline constexpr bool kIsTuple<std::pair<A, B>> = true;
+template <typename T, size_t N>
+inline constexpr bool kIsTuple<std::array<T, N>> = true;
+
 // Of the structures that several replicas made; InvalidArgument.
 [[noreturn]] void throw_lengths_differ(size_t replica, size_t length, size_t first_length);
 [[noreturn]] void throw_keys_differ(size_t replica, const std::string& key);

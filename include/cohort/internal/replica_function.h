@@ -52,6 +52,14 @@ decltype(auto) call_unpacked(F& f, const First& first, const Rest&... rest) {
   }
 }
 
+// Whether the arguments fit. An element is spread over parameters, and checks them itself.
+template <typename F, typename... Args>
+inline constexpr bool kFits = std::is_invocable_v<F&, const Args&...>;
+template <typename F, typename... Rest>
+inline constexpr bool kFits<F, data::Element, Rest...> = true;
+template <typename F, typename... Args>
+inline constexpr bool kRunFits = kFits<F, std::remove_cvref_t<Selected<Args>>...>;
+
 template <typename F, typename... Args>
 using ReplicaResult = std::decay_t<decltype(call_unpacked(
     std::declval<F&>(), std::declval<const std::remove_cvref_t<Selected<Args>>&>()...))>;

@@ -31,6 +31,9 @@ struct ReduceLeaf {
     if constexpr (PerReplicaType<T>) {
       return of_replicas(leaf);
     } else {
+      static_assert(std::constructible_from<DistributedValue, const T&>,
+                    "reduce() takes tensors, numbers, gradients, variables and structures of them; "
+                    "a struct is a structure when it has a specialisation of cohort::Fields");
       return strategy.reduce_value(op, DistributedValue(leaf), axes, site);
     }
   }
@@ -44,6 +47,9 @@ struct ReduceLeaf {
     } else if constexpr (HasFields<T>) {
       return of_fields(values);
     } else {
+      static_assert(std::constructible_from<DistributedValue, const PerReplica<T>&>,
+                    "reduce() takes tensors, numbers, gradients, variables and structures of them; "
+                    "a struct is a structure when it has a specialisation of cohort::Fields");
       return strategy.reduce_value(op, DistributedValue(values), axes, site);
     }
   }
@@ -93,6 +99,10 @@ Gradient as_contribution(const T& leaf) {
   } else if constexpr (std::same_as<T, Gradient> || std::same_as<T, IndexedSlices>) {
     return leaf;
   } else {
+    static_assert(std::constructible_from<Tensor, const T&>,
+                  "all_reduce() and all_gather() take tensors, numbers, gradients, variables and "
+                  "structures of them; a struct is a structure when it has a specialisation of "
+                  "cohort::Fields");
     return static_cast<Tensor>(leaf);
   }
 }
@@ -119,11 +129,13 @@ struct LeafTensors<DistributedElement> {
   using Elements = LeafTensors<PerReplica<data::Element>>;
   static void collect(const DistributedElement& leaf, std::vector<Tensor>& flat) {
     Elements::collect(leaf, flat);
+    if (leaf.global_.defined()) flat.push_back(leaf.global_);
   }
   static void describe(const DistributedElement& leaf, std::string& text) {
     Elements::describe(leaf, text);
+    if (leaf.global_.defined()) text += 'g';
   }
-  // Where the sizes are not known, neither are the numbers of samples.
+  // Where the sizes are not known, neither are the replicas' numbers of samples.
   static DistributedElement replace(const DistributedElement& like, std::span<const Tensor> flat,
                                     size_t& next) {
     const size_t first = next;
@@ -133,7 +145,8 @@ struct LeafTensors<DistributedElement> {
     std::vector<std::optional<data::Element>> values;
     for (size_t r = 0; r < elements.size(); ++r) values.emplace_back(elements[r]);
     return DistributedElement(std::move(values), elements.collapsed(),
-                              known ? like.sample_counts() : std::vector<int64_t>(), std::nullopt);
+                              known ? like.sample_counts() : std::vector<int64_t>(),
+                              like.global_.defined() ? flat[next++] : Tensor());
   }
 };
 
@@ -159,6 +172,14 @@ struct LocalLeaf {
 
 template <typename Merge, typename... Args>
 auto ReplicaContext::merge_call(const Merge& merge, const Args&... args) {
+  return merge_decayed<Merge, std::decay_t<const Args&>...>(merge, args...);
+}
+
+template <typename Merge, typename... Args>
+auto ReplicaContext::merge_decayed(const Merge& merge, const Args&... args) {
+  static_assert(internal::kMergeFits<Merge, Args...>,
+                "merge_call(merge, arguments...): the merge function must take a Strategy& and, "
+                "for each argument of type T, a PerReplica<T>");
   using Merged = internal::MergeResult<Merge, Args...>;
   using Regroup = internal::RegroupFor<Merge, Args...>;
   constexpr auto kIndices = std::index_sequence_for<Args...>();
@@ -209,6 +230,9 @@ auto ReplicaContext::all_gather(const T& value, int axis, const CommunicationOpt
 
 template <typename F, typename... Args>
 auto Strategy::run(F&& f, const Args&... args) {
+  static_assert(internal::kRunFits<std::remove_reference_t<F>, Args...>,
+                "run(f, arguments...): the function cannot be called with these arguments; a "
+                "PerReplica<T> arrives as the replica's T, everything else as it is");
   using Result = internal::ReplicaResult<std::remove_reference_t<F>, Args...>;
   const auto call = [&]([[maybe_unused]] size_t replica) -> decltype(auto) {
     return internal::call_unpacked(f, internal::select(replica, args)...);

@@ -98,11 +98,19 @@ concept HoldsTensors = requires(const T& leaf, std::vector<Tensor>& flat) {
   LeafTensors<T>::collect(leaf, flat);
 };
 
+// A struct whose tensors nothing finds.
+template <typename T>
+inline constexpr bool kLacksFields = std::is_class_v<T>&& std::is_aggregate_v<T> &&
+                                     !std::is_empty_v<T> && !HoldsTensors<T> && !HasFields<T>;
+
 // Appends the tensors in `value`, in order.
 template <typename T>
 void collect_tensors(const T& value, std::vector<Tensor>& flat) {
   visit_leaves(
       [&]<typename Leaf>(const Leaf& leaf) {
+        static_assert(!kLacksFields<Leaf>,
+                      "a struct among the arguments or results of a traced function needs a "
+                      "specialisation of cohort::Fields that lists its fields");
         if constexpr (HoldsTensors<Leaf>) LeafTensors<Leaf>::collect(leaf, flat);
       },
       value);
@@ -165,6 +173,11 @@ void describe_structure(const T& value, std::string& text) {
         if constexpr (HoldsTensors<Leaf>) {
           LeafTensors<Leaf>::describe(leaf, text);
         } else {
+          static_assert(
+              requires { describe_constant(leaf, text); },
+              "a traced function takes tensors, gradients, distributed values, variables, numbers, "
+              "strings and structures of them; a struct is a structure when it has a "
+              "specialisation of cohort::Fields");
           describe_constant(leaf, text);
         }
       },

@@ -9,6 +9,7 @@
 
 #include "cohort/error.h"
 #include "cohort/gradient.h"
+#include "cohort/internal/backward_span.h"
 #include "cohort/internal/gradient_listener.h"
 #include "cohort/variable.h"
 
@@ -90,6 +91,7 @@ class [[nodiscard]] GradientsInPlace {
 inline Gradients torch_gradients(const at::Tensor& loss, const std::vector<at::Tensor>& parameters,
                                  const std::vector<Variable>& variables) {
   check_update(loss, parameters, variables);
+  const BackwardSpan span;
   Gradients gradients(parameters.size());
   const std::vector<size_t> learning = learning_now(loss, parameters);
   if (learning.empty()) return gradients;
@@ -177,6 +179,7 @@ inline Gradients announced_gradients(const at::Tensor& loss,
   if (listener == nullptr) return torch_gradients(loss, parameters, variables);
   check_update(loss, parameters, variables);
   listener->begin(variables);
+  const BackwardSpan span;
   return AnnouncedBackward(*listener, loss, parameters).run();
 }
 

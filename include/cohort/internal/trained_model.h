@@ -18,11 +18,15 @@ struct TrainedModel {
   explicit TrainedModel(const Model& model)
       : call([model](const Tensor& x) -> Tensor { return model(x); }),
         variables([model] { return model.trainable_variables(); }),
+        all_variables([model] { return model.variables(); }),
+        losses([model] { return model.losses(); }),
         set_training([copy = model](bool on) mutable { on ? copy.train() : copy.eval(); }),
         state(model) {}
 
   std::function<Tensor(const Tensor&)> call;
-  std::function<std::vector<Variable>()> variables;
+  std::function<std::vector<Variable>()> variables;  // those that learn
+  std::function<std::vector<Variable>()> all_variables;
+  std::function<std::vector<Tensor>()> losses;  // penalties of regularizers
   std::function<void(bool)> set_training;
   Trackable state;
 };

@@ -337,6 +337,17 @@ void print_to(std::ostream& out, const T& value) {
 
 }  // namespace internal
 
+template <typename T>
+template <size_t I>
+auto PerReplica<T>::get() const requires internal::HasParts<T> {
+  std::vector<std::optional<internal::PartOf<I, T>>> parts;
+  for (const std::optional<T>& value : values_) {
+    parts.emplace_back(std::get<I>(internal::parts_of_structure(const_cast<T&>(*value))));
+  }
+  const bool same = collapsed_ || internal::all_same(parts);
+  return PerReplica<internal::PartOf<I, T>>(std::move(parts), same);
+}
+
 // "PerReplica:{\n  0: …,\n  1: …\n}"; a collapsed one as its value.
 template <typename T>
 std::ostream& operator<<(std::ostream& out, const PerReplica<T>& values) {

@@ -272,6 +272,13 @@ std::vector<OpExample> passing_examples() {
        .inputs = {Tensor(1.0)},
        .call = [](In x) -> Tensors { return {print(x[0], "printed by a test:")}; },
        .shapes_only = true},
+      {.op = "TimelinePart",
+       .inputs = {Tensor(int64_t{0}), matrix()},
+       .call = [](In x) -> Tensors {
+         return {internal::apply(internal::find_op("TimelinePart"), {x[0], x[1]},
+                                 {{"part", std::string("forward")}})};
+       },
+       .shapes_only = true},
       {.op = "CheckNumerics",
        .inputs = {matrix()},
        .call = [](In x) -> Tensors { return {check_numerics(x[0], "x")}; },
