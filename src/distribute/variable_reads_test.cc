@@ -4,6 +4,7 @@
 
 #include <sstream>
 
+#include "cohort/graph.h"
 #include "cohort/ops.h"
 #include "cohort/random.h"
 #include "cohort/variable_scopes.h"
