@@ -186,6 +186,7 @@ std::shared_ptr<RemoteResult> ClusterCoordinatorState::schedule(
 
 void ClusterCoordinatorState::shut_down() {
   stop({.code = Code::Cancelled, .message = "[Coordinator] the cluster was shut down"});
+  if (extended_.is_shut_down.exchange(true)) return;
   // Sessions end before their servers do: a server that is gone causes warnings.
   for (const auto& channel : channels()) channel->drop(channel->generation(), false);
   extended_.servers().close_sessions();

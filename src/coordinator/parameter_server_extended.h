@@ -1,5 +1,7 @@
 #pragma once
 
+#include <atomic>
+
 #include "base/mutex.h"
 #include "cohort/parameter_server.h"
 #include "cohort/sharded_variable.h"
@@ -45,6 +47,7 @@ class ParameterServerExtended : public StrategyExtended, public RemoteWorkers {
 
   // The coordinator's state, which all its handles share; null when there is none.
   std::weak_ptr<ClusterCoordinatorState> coordinator;
+  std::atomic<bool> is_shut_down = false;  // a coordinator has ended the servers
 
  private:
   // A variable on one server, as replicas use it.

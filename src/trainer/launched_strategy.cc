@@ -7,6 +7,7 @@
 #include "cohort/coordinator.h"
 #include "cohort/multi_worker.h"
 #include "cohort/scheduler_resolvers.h"
+#include "coordinator/parameter_server_extended.h"
 #include "distribute/strategy_devices.h"
 #include "topology/strategy_choice.h"
 
@@ -28,6 +29,7 @@ class ChiefStrategy : KeptResolver, public ParameterServerStrategy {
   // A chief that failed may be started again: its servers stay.
   ~ChiefStrategy() override {
     if (std::uncaught_exceptions() > exceptions_before_) return;
+    if (dynamic_cast<internal::ParameterServerExtended&>(extended()).is_shut_down) return;
     const Status status = capture_status([this] { ClusterCoordinator(*this).shutdown_cluster(); });
     if (!status.ok()) {
       internal::log_warning("[strategy_from_environment] shutting down the cluster: {}",

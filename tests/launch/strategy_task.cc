@@ -1,7 +1,8 @@
-// A task that leaves the strategy to the way it was started: strategy_task [quiet] [FILE].
+// A task that leaves the strategy to the way it was started: strategy_task [quiet] [shut_down]
+// [FILE].
 //
 // It trains for two epochs or, when a file is named, within one epoch until that file exists.
-// "quiet" turns the Trainer's line of progress off.
+// "quiet" turns the Trainer's line of progress off; "shut_down" shuts the cluster down at the end.
 
 #include <cohort/cohort.h>
 
@@ -14,6 +15,7 @@ namespace {
 
 struct Plan {
   bool quiet = false;
+  bool shut_down = false;
   std::string file = {};
 };
 
@@ -23,6 +25,8 @@ Plan plan_from(int argc, char** argv) {
     const std::string word = argv[i];
     if (word == "quiet") {
       plan.quiet = true;
+    } else if (word == "shut_down") {
+      plan.shut_down = true;
     } else {
       plan.file = word;
     }
@@ -57,6 +61,8 @@ void train(const Plan& plan) {
                         .callbacks = {around},
                         .progress = !plan.quiet});
   speak("is done");
+  if (!plan.shut_down) return;
+  ClusterCoordinator(dynamic_cast<ParameterServerStrategy&>(*strategy)).shutdown_cluster();
 }
 
 }  // namespace

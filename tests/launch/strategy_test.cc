@@ -85,5 +85,13 @@ TEST(StrategyFromEnvironment, RefusesServersWithoutAChief) {
   EXPECT_TRUE(contains(run.output, "needs a chief")) << run.output;
 }
 
+TEST(StrategyFromEnvironment, LeavesAClusterAloneThatTheProgramHasShutDown) {
+  const LaunchFolder folder;
+  const Launched run = launch({"--strategy", "parameter_server", "--workers", "1", "--ps", "1",
+                               STRATEGY_TASK, "shut_down"});
+  EXPECT_EQ(run.code, 0) << run.output;
+  EXPECT_FALSE(contains(run.output, " W [")) << run.output;
+}
+
 }  // namespace
 }  // namespace cohort::test
