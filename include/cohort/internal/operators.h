@@ -50,6 +50,7 @@ class Operand {
 }  // namespace internal
 
 #define COHORT_BINARY_OPERATOR(symbol, function)                                          \
+  Tensor function(const Tensor& a, const Tensor& b, Site site);                           \
   inline Tensor operator symbol(const internal::Operand& a, const internal::Operand& b) { \
     return function(a.tensor(), b.tensor(), a.site());                                    \
   }
@@ -70,6 +71,9 @@ COHORT_BINARY_OPERATOR(|, bitwise_or)
 COHORT_BINARY_OPERATOR(^, bitwise_xor)
 #undef COHORT_BINARY_OPERATOR
 
+Tensor neg(const Tensor& x, Site site);
+Tensor logical_not(const Tensor& x, Site site);
+Tensor bitwise_not(const Tensor& x, Site site);
 inline Tensor operator-(const internal::Operand& x) { return neg(x.tensor(), x.site()); }
 inline Tensor operator!(const internal::Operand& x) { return logical_not(x.tensor(), x.site()); }
 inline Tensor operator~(const internal::Operand& x) { return bitwise_not(x.tensor(), x.site()); }

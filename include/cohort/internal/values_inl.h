@@ -342,7 +342,8 @@ template <size_t I>
 auto PerReplica<T>::get() const requires internal::HasParts<T> {
   std::vector<std::optional<internal::PartOf<I, T>>> parts;
   for (const std::optional<T>& value : values_) {
-    parts.emplace_back(std::get<I>(internal::parts_of_structure(const_cast<T&>(*value))));
+    parts.emplace_back();
+    if (value) parts.back() = std::get<I>(internal::parts_of_structure(const_cast<T&>(*value)));
   }
   const bool same = collapsed_ || internal::all_same(parts);
   return PerReplica<internal::PartOf<I, T>>(std::move(parts), same);
