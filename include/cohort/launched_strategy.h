@@ -23,8 +23,8 @@ namespace cohort {
 //
 // Under parameter_server, ps and worker tasks serve and never return: their process ends, with exit
 // code 0, when the chief shuts the cluster down or SIGTERM comes. The chief's strategy shuts the
-// cluster down when it is destroyed, so the program does not call shutdown_cluster(). After an
-// exception the servers stay in place for a chief that is started again.
+// cluster down when it is destroyed, unless the program has done so. After an exception the servers
+// stay in place for a chief that is started again.
 //
 // Throws InvalidArgument for a name that COHORT_STRATEGY cannot have and for a cluster with ps
 // tasks and without a chief, and what resolver_from_environment() and the strategy's constructor
