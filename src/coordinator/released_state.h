@@ -5,8 +5,8 @@
 
 namespace cohort::internal {
 
-// Nodes stay in a graph for good. A session whose graph has more than this many of functions that
-// nobody calls is replaced, which takes a few milliseconds.
+// A graph keeps its nodes for good. A session whose graph has more than this many nodes of
+// functions that are gone is replaced, which takes a few milliseconds.
 inline constexpr int kMaxDeadNodes = 500;
 
 // Has a task forget state by name, through a session on it. The session's user guards it.

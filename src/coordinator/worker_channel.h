@@ -36,7 +36,7 @@ class WorkerChannel {
   std::string task() const { return options_.home.split().first; }
   bool is_open() const;
   // Opens a session when there is none, and another one in place of one whose graph has grown by
-  // functions that nobody calls any more; runs under way end in the session that they began in.
+  // functions that are gone; runs under way end in the session that they began in.
   // Throws Unavailable when the worker does not answer soon.
   void open();
   // Names a call, see kOnce.
@@ -69,7 +69,7 @@ class WorkerChannel {
     CallPointer call;
     int nodes;  // that the graph has for it
 
-    // Whether nobody can call it any more.
+    // Whether its function, or state that it uses, is gone.
     bool is_dead() const;
   };
   // Guarded by shipping_, but for what says mutex_.
@@ -85,7 +85,7 @@ class WorkerChannel {
     std::optional<StateReleaser> releaser;
     int dead_nodes = 0;  // of functions that are not there any more; guarded by mutex_
 
-    // Whether most of the graph, here and on the worker, is of functions that nobody calls.
+    // Whether most of the graph, here and on the worker, belongs to functions that are gone.
     bool is_worn_out() const;
   };
 
@@ -105,7 +105,7 @@ class WorkerChannel {
   CallPointer ship_to(Connected& to, const Closure& closure, const Places& places);
   // Has the worker forget the state that nothing here stands for any more.
   void release_state(Connected& to);
-  // Drops functions that nobody can call any more.
+  // Drops functions that are gone.
   void forget_dead(Connected& from);
   Destination destination(Connected& to, const Places& places);
   Endpoint bind_iterator(Connected& to, const std::shared_ptr<const ElementSource>& source);

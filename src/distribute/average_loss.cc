@@ -58,7 +58,7 @@ void check_batch_size(const Tensor& size) {
 
 // The rows of the losses, as a traced function finds them in each run, times the replicas.
 Tensor rows_of_all_replicas(const Tensor& losses, Site site) {
-  require_replica("compute_average_loss", "call it inside of run(), or set global_batch_size");
+  require_replica("compute_average_loss", "call it inside run(), or set global_batch_size");
   const int64_t replicas = get_strategy().num_replicas_in_sync();
   return mul(shape(losses, site)[0], Tensor(replicas), site);
 }
@@ -88,7 +88,7 @@ Tensor compute_average_loss(const Tensor& per_example_loss, const AverageLossOpt
 }
 
 Tensor scale_regularization_loss(const Tensor& loss, Site site) {
-  require_replica("scale_regularization_loss", "call it inside of run()");
+  require_replica("scale_regularization_loss", "call it inside run()");
   const auto replicas = static_cast<double>(get_strategy().num_replicas_in_sync());
   return div(sum(loss, {}, KeepDims::No, site), Tensor(replicas), site);
 }

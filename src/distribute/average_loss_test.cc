@@ -52,7 +52,7 @@ TEST(AverageLoss, NamesWhatDoesNotFit) {
 TEST(AverageLoss, NeedsAReplicaToKnowTheGlobalBatch) {
   MirroredStrategy strategy({"CPU:0", "CPU:1"});
   const auto scope = strategy.scope();
-  EXPECT_ERROR(Code::FailedPrecondition, "call it inside of run(), or set global_batch_size",
+  EXPECT_ERROR(Code::FailedPrecondition, "call it inside run(), or set global_batch_size",
                nn::compute_average_loss(ones({2})));
   EXPECT_EQ(nn::compute_average_loss(ones({2}), {.global_batch_size = 4}).to<float>(), 0.5f);
   EXPECT_ERROR(Code::FailedPrecondition, "[scale_regularization_loss] expected a replica",

@@ -39,8 +39,8 @@ struct OptimizerState {
   std::string name_prefix = {};  // of the count of updates
 
   std::mutex mutex = {};  // guards what follows; entries of `slots` never move
-  // In a session's graph there is none before the first update, which says where it belongs, or
-  // before somebody asks for it.
+  // In a session's graph the first update, or the first question for the count, makes it: only then
+  // is there a variable whose device it can share.
   std::optional<Variable> iterations = std::nullopt;
   // Slots of each variable, in the rule's order, and all of them in the order of their making.
   std::map<std::shared_ptr<VariableImpl>, std::vector<Variable>> slots = {};
