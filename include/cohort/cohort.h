@@ -22,6 +22,7 @@
 #include "cohort/function.h"               // IWYU pragma: export
 #include "cohort/gradient.h"               // IWYU pragma: export
 #include "cohort/graph.h"                  // IWYU pragma: export
+#include "cohort/graph_summaries.h"        // IWYU pragma: export
 #include "cohort/graph_variable.h"         // IWYU pragma: export
 #include "cohort/guards.h"                 // IWYU pragma: export
 #include "cohort/hooks.h"                  // IWYU pragma: export

@@ -171,6 +171,27 @@ TEST_F(HookTests, WriteSummariesAtTheFirstRunAndEveryFewSteps) {
   EXPECT_ERROR(Code::InvalidArgument, ".summary_writer must be given", SummarySaverHook({}));
 }
 
+TEST_F(HookTests, WriteTheSummariesThatAGraphHasMarked) {
+  const auto notes = std::make_shared<Notes>();
+  const Tensor two = constant(Tensor(2.f));
+  summary::scalar("loss", two);
+  summary::scalar("loss", constant(Tensor(3.f)));
+  {
+    const NameScope layer("layer");
+    summary::scalar("rate", constant(Tensor(1)));
+  }
+  EXPECT_ERROR(Code::InvalidArgument, "the tag is empty", summary::scalar("", two));
+  EXPECT_ERROR(Code::InvalidArgument, "'v' must be one number, got shape (2,)",
+               summary::scalar("v", constant({1.f, 2.f})));
+  train({std::make_shared<SummarySaverHook>(SummarySaverOptions{
+            .scalars = summary::merge_all(), .every = {.steps = 9}, .summary_writer = notes})},
+        2);
+  EXPECT_EQ(notes->lines, (Lines{"layer/rate@1=1.0", "loss@1=2.0", "loss_1@1=3.0"}));
+  const Graph::Scope outside(nullptr);
+  EXPECT_ERROR(Code::FailedPrecondition, "no graph is being built", summary::merge_all());
+  EXPECT_ERROR(Code::FailedPrecondition, "SummaryWriter::add_scalar", summary::scalar("x", two));
+}
+
 TEST_F(HookTests, LogTensorsEveryFewRunsAndAtTheEnd) {
   Lines lines;
   train({std::make_shared<LoggingTensorHook>(LoggingTensorOptions{
