@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+
 #include "cohort/cohort.h"
 #include "support/expect_error.h"
 
@@ -297,7 +299,7 @@ TEST_F(Traced, StepsUseALearningRateThatWasSetAfterTheyWereTraced) {
   const auto scope = strategy_.scope();
   const Variable v(10.f);
   optim::Sgd optimizer({.learning_rate = 1.0});
-  int traced = 0;
+  std::atomic<int> traced = 0;  // both replicas trace
   const auto update = [&] {
     ++traced;
     optimizer.apply_gradients({Gradient(Tensor(1.f))}, {v});
