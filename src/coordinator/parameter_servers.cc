@@ -168,8 +168,14 @@ void ParameterServers::close_sessions() {
   for (const auto& channel : channels_) {
     std::shared_ptr<RemoteSession> ended;  // let go of after the turn: its end may take a while
     const std::lock_guard one_at_a_time(channel->turn);
-    ended = std::move(channel->session);
+    ended = take_session(*channel);
   }
+}
+
+std::shared_ptr<RemoteSession> ParameterServers::take_session(Channel& channel) {
+  channel.releaser.reset();
+  channel.callables.clear();
+  return std::move(channel.session);
 }
 
 void ParameterServers::open(Channel& channel, std::chrono::milliseconds limit) {
@@ -244,7 +250,7 @@ std::vector<Tensor> ParameterServers::run(const DeviceName& device, const Call& 
     const std::lock_guard one_at_a_time(at.turn);
     const bool is_over = is_stale(status) || status.code == Code::Unavailable;
     const bool is_replaced = ready.session && ready.session != at.session;
-    if (is_over && !is_replaced) ended = std::move(at.session);
+    if (is_over && !is_replaced) ended = take_session(at);
     if (attempt == 0 && is_stale(status)) continue;
     throw Error(status);
   }

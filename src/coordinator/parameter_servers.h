@@ -109,6 +109,8 @@ class ParameterServers : public std::enable_shared_from_this<ParameterServers> {
   // The same; a server that takes too long is Unavailable.
   Ready prepare_in_time(Channel& channel, const Call& call);
   void open(Channel& channel, std::chrono::milliseconds limit);
+  // Leaves the channel without a session and what uses one.
+  static std::shared_ptr<RemoteSession> take_session(Channel& channel);
   // Has the server forget what was released, and drops the calls that used it.
   void forget_released(Channel& channel);
 
