@@ -144,7 +144,8 @@ TEST(SteadyCalls, SessionsOpenedTogetherLeaveNoDescriptors) {
     }
     for (std::thread& client : clients) client.join();
   };
-  drive("64 sessions", std::min(calls(4), 30), process_holdings, open_together);
+  drive("64 sessions", std::min(calls(4), 30), process_holdings, open_together,
+        test::kMoreBytesOfThreads);
 }
 
 }  // namespace
