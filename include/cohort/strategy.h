@@ -94,10 +94,10 @@ class ReplicaContext {
   // Waits for all replicas, then calls replica 0's `merge(strategy, arguments...)` once, in
   // cross-replica context. An argument of type T arrives as PerReplica<T>, which converts to T when
   // it is the same object on all replicas; a structure arrives with such leaves, and a literal as
-  // what it decays to. A variable arrives
-  // as itself; a merge that takes a PerReplica<Variable> gets that, and the replicas may give
-  // different ones. Each replica gets its component of the result. Throws what `merge` throws, in
-  // all replicas; FailedPrecondition, naming the replicas, when some never come.
+  // what it decays to. A variable arrives as itself; a merge that takes a PerReplica<Variable> gets
+  // that, and the replicas may give different ones. Each replica gets its component of the result.
+  // Throws what `merge` throws, in all replicas; FailedPrecondition, naming the replicas, when some
+  // never come.
   template <typename Merge, typename... Args>
   auto merge_call(const Merge& merge, const Args&... args);
 
@@ -128,7 +128,7 @@ class ReplicaContext {
 
  private:
   void check_current(std::string_view what) const;
-  // merge_call() for arguments that are no arrays or functions.
+  // merge_call() after arrays and functions among the arguments have decayed.
   template <typename Merge, typename... Args>
   auto merge_decayed(const Merge& merge, const Args&... args);
   // `body` runs once, on all replicas' `own`s, in the order of the replicas.

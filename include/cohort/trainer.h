@@ -105,9 +105,9 @@ struct FitOptions {
   // So many steps make an epoch, and the next one goes on in the data where it ended; data that
   // ends begins anew. For data without end. 0: an epoch is once through the data.
   int64_t steps_per_epoch = 0;
-  // on_step_end() is called once for so many steps, and for those that remain at the end of an
-  // epoch. Only then do workers hear of each other's stop(), signals and failures of callbacks, so
-  // that short steps cost less. Each step is what it would be.
+  // How many steps pass between two calls of on_step_end(); the end of an epoch calls it, too.
+  // Workers exchange stop(), signals and failures of callbacks only then, so that short steps cost
+  // less. The steps themselves do not change.
   int64_t steps_per_execution = 1;
   std::optional<data::Dataset> validation = std::nullopt;  // evaluated behind each epoch
   Callbacks callbacks = {};

@@ -27,7 +27,7 @@ struct KnownTasks {
   std::vector<AskedTask> tasks = {};
   Credentials credentials = {};
   std::string where = {};   // for people: what they were found by
-  std::string folder = {};  // of the run; empty where there is no run
+  std::string folder = {};  // the directory of the run; empty for tasks without a run
 };
 // Those at the addresses; without any, those of the cluster that the environment describes; without
 // that, those of each run of this user that still goes on, the newest first. NotFound when there is

@@ -73,7 +73,7 @@ class ParameterServerExtended : public StrategyExtended, public RemoteWorkers {
   void begin(RemoteVariable& variable, const Tensor& value) const;
   const DeviceName& next_server();
   void note(const RemoteVariable& variable, const DeviceName& device, const Tensor& value);
-  // The bytes of variables that are gone count no more. The mutex is held.
+  // Takes variables that are gone out of the plan, with their bytes. The caller holds the mutex.
   void forget_released() const;
 
   const ClusterResolver& resolver_;

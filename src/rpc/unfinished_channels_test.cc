@@ -33,7 +33,7 @@ TEST(UnfinishedChannels, LeaveNoSocketsBehind) {
     const auto drop = std::chrono::steady_clock::now() + after;
     while (std::chrono::steady_clock::now() < drop) std::this_thread::yield();
   };
-  connect_and_drop({});  // gRPC keeps descriptors of its own from the first one on
+  connect_and_drop({});  // the first channel makes gRPC open descriptors that it keeps
   const auto is_flat = [before = count_descriptors()] { return count_descriptors() <= before + 2; };
   for (int i = 0; i < 400; ++i) connect_and_drop(std::chrono::microseconds(5 * i));
   EXPECT_TRUE(test::eventually(is_flat, std::chrono::seconds(20))) << count_descriptors();

@@ -45,7 +45,7 @@ class ProgressLine : public Callback {
   void print_line(const std::string& line);
 
   const bool shown_;
-  const bool terminal_;  // of its own, to write on
+  const bool terminal_;  // this process writes on a terminal
   const bool watched_;
   Clock::time_point fit_began_;
   Clock::time_point began_;
