@@ -6,6 +6,7 @@
 #include <iterator>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -103,6 +104,26 @@ Function register_function(const std::string& name, Function function);
 DatasetFunction register_dataset_function(const std::string& name, DatasetFunction function);
 GeneratorFunction register_generator(const std::string& name, GeneratorFunction function);
 
+// An element that may be missing, for code that function() traces: whether there is one is known
+// only when the function runs.
+//   auto batch = it.next_as_optional();
+//   return cond(batch.has_value(), [&] { return loss(batch.value()); }, [&] { return zero; });
+template <typename E>
+class OptionalElement {
+ public:
+  OptionalElement(Tensor has_value, std::function<E()> value)
+      : has_value_(std::move(has_value)), value_(std::move(value)) {}
+
+  // A bool scalar.
+  const Tensor& has_value() const { return has_value_; }
+  // Throws InvalidArgument when there is none; in traced code, when the function runs.
+  E value() const { return value_(); }
+
+ private:
+  Tensor has_value_;
+  std::function<E()> value_;
+};
+
 // A walk over a dataset's elements. Copies share the position. Thread-safe: each element goes to
 // one caller. When the last copy is gone, its threads stop; a user's function that is running is
 // waited for.
@@ -116,9 +137,20 @@ class Iterator {
   // In code that function() traces, the element's tensors are symbols, and each call of the traced
   // function takes the next element. FailedPrecondition when there is no element_spec().
   Element next(Site site = Site::here());
-  // nullopt at the end. Throws FailedPrecondition in code that is traced, which cannot branch on
-  // it.
+  // nullopt at the end. Throws FailedPrecondition in code that is traced: C++ cannot branch there
+  // on what a later run finds. Use next_as_optional() or reduce().
   std::optional<Element> next_optional();
+  // next_optional() for code that may be traced.
+  OptionalElement<Element> next_as_optional(Site site = Site::here());
+
+  // state = body(state, element) for each element that is left; returns the last state. In code
+  // that function() traces this becomes one loop, which takes as many elements as there are when
+  // the function runs. The body keeps number, dtypes and shapes of the state (see while_loop).
+  using LoopBody = std::function<std::vector<Tensor>(std::span<const Tensor>, const Element&)>;
+  std::vector<Tensor> reduce(const std::vector<Tensor>& initial, const LoopBody& body,
+                             Site site = Site::here());
+  // Calls body(element) for each element that is left; returns how many there were.
+  Tensor for_each(const std::function<void(const Element&)>& body, Site site = Site::here());
 
   // What is known of the elements: what the dataset knows, else what the next element shows, with
   // its first size unknown; it is made for that, and next() gives it. nullopt when there is none.
@@ -240,6 +272,7 @@ class Dataset {
   // The options in force at the end.
   DatasetOptions options() const;
 
+  // In code that function() traces, each call of the traced function walks from the beginning.
   Iterator iterate() const;
   // Goes on where Iterator::save() was called, on this dataset or one built the same way. Throws
   // InvalidArgument when `position` is damaged or belongs to a different dataset.

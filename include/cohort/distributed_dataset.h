@@ -109,9 +109,25 @@ class DistributedIterator {
   // In code that function() traces, the elements' tensors are symbols, and each call of the traced
   // function takes the next step.
   DistributedElement next(Site site = Site::here());
-  // nullopt at the end. Throws FailedPrecondition in code that is traced, which cannot branch on
-  // it.
+  // nullopt at the end. Throws FailedPrecondition in code that is traced: C++ cannot branch there
+  // on what a later run finds. Use next_as_optional() or reduce().
   std::optional<DistributedElement> next_optional();
+  // next() for code that may be traced, which can branch on the end: see data::OptionalElement.
+  data::OptionalElement<DistributedElement> next_as_optional(Site site = Site::here());
+
+  // As data::Iterator has them. A traced epoch:
+  //   const auto epoch = function([&](DistributedIterator it) {
+  //     return it.reduce({Tensor(0.f)}, [&](auto state, const DistributedElement& batch) {
+  //       const auto losses = strategy.run(step, batch);
+  //       return std::vector{state[0] + strategy.reduce(ReduceOp::Sum, losses)};
+  //     })[0];
+  //   });
+  using LoopBody =
+      std::function<std::vector<Tensor>(std::span<const Tensor>, const DistributedElement&)>;
+  std::vector<Tensor> reduce(const std::vector<Tensor>& initial, const LoopBody& body,
+                             Site site = Site::here());
+  Tensor for_each(const std::function<void(const DistributedElement&)>& body,
+                  Site site = Site::here());
   // Of one replica's elements: what the description tells, else what the next one shows, which is
   // made for that and delivered later. All workers call it then, as they call next(). Throws
   // FailedPrecondition when there is none.
@@ -146,6 +162,7 @@ class DistributedDataset {
  public:
   explicit DistributedDataset(std::shared_ptr<const internal::DistributedInput> impl);
 
+  // In code that function() traces, each call of the traced function begins a new pass.
   DistributedIterator iterator() const;
   // Goes on where DistributedIterator::save() was called on this worker. Throws InvalidArgument
   // when `position` is damaged or comes from another dataset or number of workers and replicas.

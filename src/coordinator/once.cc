@@ -8,6 +8,7 @@
 #include "cohort/ops.h"
 #include "coordinator/graph_nodes.h"
 #include "graph/without_effects.h"
+#include "ops/element_source.h"
 
 namespace cohort::internal {
 namespace {
@@ -18,7 +19,7 @@ using Places = std::vector<bool>;  // which of a node's inputs are handles of gu
 // Whether it changes the state that its first input is the handle of.
 bool is_change(const OpDef& op, const Attrs& attrs) {
   if (!op.stateful || op.name == "ReadVariable" || op.name == "ReadRows") return false;
-  return op.name == "IteratorNext" || (attrs.has("dtype") && attrs.has("shape"));
+  return takes_element(op) || (attrs.has("dtype") && attrs.has("shape"));
 }
 
 bool calls_functions(const OpDef& op) { return op.name == "Cond" || op.name == "While"; }

@@ -1,7 +1,5 @@
 #include "data/dummy.h"
 
-#include <cstring>
-
 #include "data/iterator.h"
 #include "ops/spec_list.h"
 #include "tensor/memory.h"
@@ -21,14 +19,6 @@ Shape dummy_shape(const Shape& shape) {
     if (shape[axis] < 0) dummy = dummy.with(axis, 0);
   }
   return dummy;
-}
-
-Tensor zeros(DType dtype, const Shape& shape) {
-  const auto count = static_cast<size_t>(shape.num_elements());
-  if (dtype == kString) return Tensor::from(std::vector<std::string>(count), shape);
-  auto made = cohort::internal::allocate_tensor(dtype, shape);
-  if (count > 0) std::memset(made.data, 0, count * static_cast<size_t>(size_of(dtype)));
-  return made.tensor;
 }
 
 }  // namespace
@@ -57,7 +47,7 @@ std::optional<ElementSpec> spec_or_probe(const Dataset& dataset) {
 Element dummy_element(const ElementSpec& spec) {
   std::vector<Tensor> tensors;
   for (const TensorSpec& tensor : spec.tensors()) {
-    tensors.push_back(zeros(tensor.dtype, dummy_shape(tensor.shape)));
+    tensors.push_back(cohort::internal::allocate_zeros(tensor.dtype, dummy_shape(tensor.shape)));
   }
   return ElementAccess::make(spec.structure(), std::move(tensors));
 }

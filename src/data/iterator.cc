@@ -3,7 +3,9 @@
 #include <atomic>
 
 #include "data/dummy.h"
+#include "data/element_loop.h"
 #include "ops/dispatch.h"
+#include "ops/require.h"
 
 namespace cohort::data {
 namespace internal {
@@ -124,6 +126,34 @@ Iterator iterate_as(const Dataset& dataset, int64_t number, CachedPasses cached_
   return Iterator(std::move(iterator));
 }
 
+std::shared_ptr<cohort::internal::ElementSource> WalkStarter::make_source() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (first_) return std::exchange(first_, nullptr);
+  }
+  const cohort::internal::PlainDispatch outside;
+  return make_();
+}
+
+Tensor started_in_each_call(std::shared_ptr<IteratorBase> first, WalkStarter::Make make) {
+  const auto starter = std::make_shared<WalkStarter>(std::move(first), std::move(make));
+  return cohort::internal::start_iterator(cohort::internal::make_resource(starter), {});
+}
+
+namespace {
+
+constexpr const char* kNoElement = "[Iterator] value() was read, but the dataset has ended";
+
+// The element of a run that finds one: reading it in another run is an error.
+Element required_element(const StructurePtr& structure, std::vector<Tensor> tensors,
+                         const Tensor& has_value) {
+  for (Tensor& tensor : tensors) {
+    tensor = cohort::internal::require_true(tensor, has_value, kNoElement);
+  }
+  return ElementAccess::make(structure, std::move(tensors));
+}
+
+}  // namespace
 }  // namespace internal
 
 Iterator::Iterator(std::shared_ptr<internal::IteratorBase> base)
@@ -149,10 +179,45 @@ std::optional<Element> Iterator::next_optional() {
     internal::raise(Code::FailedPrecondition,
                     "[Iterator] next_optional() and range-for over a dataset cannot be part of a "
                     "traced function: where the data ends is not known while it is traced; call "
-                    "next(), which ends a run of the function with OutOfRange, or iterate outside "
-                    "and pass the elements");
+                    "next_as_optional(), reduce() or for_each() of the iterator, or iterate "
+                    "outside and pass the elements");
   }
   return base_->next();
+}
+
+OptionalElement<Element> Iterator::next_as_optional(Site site) {
+  if (!handle_.is_symbolic() && !internal::tracing()) {
+    std::optional<Element> element = base_->next();
+    const Tensor has_value(element.has_value());
+    return {has_value, [element = std::move(element)] {
+              if (!element) internal::raise(Code::InvalidArgument, internal::kNoElement);
+              return *element;
+            }};
+  }
+  std::vector<std::vector<Tensor>> parts;  // of each replica, which each take an element
+  Tensor has_value(true);
+  while (parts.size() < base_->replicas()) {
+    parts.push_back(cohort::internal::iterator_next_optional(handle_, base_->layout(), site));
+    const Tensor& found = parts.back()[0];
+    has_value = parts.size() == 1 ? found : logical_and(has_value, found);
+  }
+  return {has_value, [parts = std::move(parts), has_value, base = base_] {
+            std::vector<Element> elements;
+            for (const std::vector<Tensor>& part : parts) {
+              elements.push_back(internal::required_element(
+                  base->element_spec()->structure(), {part.begin() + 1, part.end()}, has_value));
+            }
+            return elements.size() == 1 ? elements[0] : internal::dealt_element(elements);
+          }};
+}
+
+std::vector<Tensor> Iterator::reduce(const std::vector<Tensor>& initial, const LoopBody& body,
+                                     Site site) {
+  return internal::loop_over(*this, initial, body, site);
+}
+
+Tensor Iterator::for_each(const std::function<void(const Element&)>& body, Site site) {
+  return internal::count_over(*this, body, site);
 }
 
 std::optional<ElementSpec> Iterator::element_spec() const { return base_->element_spec(); }
@@ -168,7 +233,10 @@ Iterator Iterator::with_handle(Tensor handle) const {
 std::string Iterator::kind() const { return base_->kind(); }
 
 Iterator Dataset::iterate() const {
-  return Iterator(std::make_shared<internal::LocalIterator>(node_));
+  const auto make = [node = node_] { return std::make_shared<internal::LocalIterator>(node); };
+  const std::shared_ptr<internal::LocalIterator> first = make();
+  if (!internal::tracing()) return Iterator(first);
+  return Iterator(first).with_handle(internal::started_in_each_call(first, make));
 }
 
 Iterator Dataset::iterate(const std::string& position) const {

@@ -75,6 +75,25 @@ class LocalIterator : public IteratorBase {
   mutable std::optional<Element> seen_;  // guarded by mutex_; made to describe it, next() gives it
 };
 
+// Starts the walks of a traced function's calls. The iterator that tracing looked at serves the
+// first call, so that nothing it drew is lost.
+class WalkStarter : public cohort::internal::ElementSourceMaker {
+ public:
+  using Make = std::function<std::shared_ptr<IteratorBase>()>;
+  WalkStarter(std::shared_ptr<IteratorBase> first, Make make)
+      : make_(std::move(make)), first_(std::move(first)) {}
+
+  std::shared_ptr<cohort::internal::ElementSource> make_source() override;
+
+ private:
+  const Make make_;
+  std::mutex mutex_;
+  std::shared_ptr<IteratorBase> first_;  // guarded by mutex_; null once handed out
+};
+
+// A symbol for the iterator of each call of the function that is being traced.
+Tensor started_in_each_call(std::shared_ptr<IteratorBase> first, WalkStarter::Make make);
+
 // The first element of a walk of its own; nullopt when there is none. A generator keeps what it
 // makes for the next iterator. Functions of stages have been called once more than elements are
 // delivered: an iterator that delivers the element it looked at is better where there is one.

@@ -1,7 +1,9 @@
 // Walking over distributed datasets: the end of the data, errors, positions.
 
+#include <set>
 #include <thread>
 
+#include "cohort/control_flow.h"
 #include "cohort/function.h"
 #include "cohort/graph.h"
 #include "support/distributed_steps.h"
@@ -176,6 +178,67 @@ TEST(TracedSteps, ReplicasWithoutDataGetEmptyElements) {
   });
   EXPECT_EQ(step()[1].to_vector<int64_t>(), (std::vector<int64_t>{1}));
   EXPECT_EQ(step()[1].shape(), (Shape{0}));
+}
+
+TEST(TracedSteps, ALoopOverThemIsAnEpoch) {
+  const auto strategy = mirrored(2);
+  const auto scope = strategy->scope();
+  Variable steps(0.f, {.aggregation = VariableAggregation::Mean});
+  const auto dist = strategy->distribute_dataset(range(10).batch(4));
+  const auto epoch = function([&](DistributedIterator it) {
+    return it.reduce({Tensor(int64_t{0})},
+                     [&](std::span<const Tensor> state, const DistributedElement& element) {
+                       const auto sums = strategy->run(
+                           [&](Tensor x) {
+                             steps.assign_add(Tensor(1.f));
+                             return sum(x);
+                           },
+                           element);
+                       return std::vector<Tensor>{state[0] +
+                                                  strategy->reduce(ReduceOp::Sum, sums)};
+                     })[0];
+  });
+  EXPECT_EQ(epoch(dist.iterator()).to<int64_t>(), 45);
+  EXPECT_EQ(epoch(dist.iterator()).to<int64_t>(), 45);
+  EXPECT_EQ(Tensor(steps).to<float>(), 6.f);
+  EXPECT_EQ(epoch.num_traces(), 1u);
+}
+
+TEST(TracedSteps, ADatasetIsWalkedOverAnewInEachCall) {
+  const auto strategy = mirrored(2);
+  const auto dist = strategy->distribute_dataset(range(8).shuffle(8, {.seed = 7}).batch(4));
+  const auto epoch = function([&] {
+    return dist.iterator().reduce(
+        {Tensor(int64_t{0})}, [&](std::span<const Tensor> state, const DistributedElement& element) {
+          const auto firsts = strategy->run([](Tensor x) { return x[0]; }, element);
+          const Tensor first = strategy->local_results(firsts)[0];
+          return std::vector<Tensor>{state[0] * int64_t{10} + first};
+        })[0];
+  });
+  std::set<int64_t> orders;
+  for (int call = 0; call < 6; ++call) orders.insert(epoch().to<int64_t>());
+  EXPECT_GT(orders.size(), 1u) << "each call must begin the next pass, which is shuffled anew";
+}
+
+TEST(TracedSteps, OptionalOnesTellWhereTheDataEnds) {
+  const auto strategy = mirrored(2);
+  const auto next_sum = [&](DistributedIterator it) {
+    const auto next = it.next_as_optional();
+    return cond(
+        next.has_value(),
+        [&] {
+          return strategy->reduce(ReduceOp::Sum,
+                                  strategy->run([](Tensor x) { return sum(x); }, next.value()));
+        },
+        [] { return Tensor(int64_t{-1}); });
+  };
+  const auto traced = function(next_sum);
+  DistributedIterator plain = strategy->distribute_dataset(range(8).batch(4)).iterator();
+  DistributedIterator it = strategy->distribute_dataset(range(8).batch(4)).iterator();
+  for (const int64_t expected : {6, 22, -1}) {
+    EXPECT_EQ(next_sum(plain).to<int64_t>(), expected);
+    EXPECT_EQ(traced(it).to<int64_t>(), expected);
+  }
 }
 
 TEST(TracedSteps, AreNotForReplicas) {

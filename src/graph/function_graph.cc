@@ -7,6 +7,7 @@
 
 #include "base/raise.h"
 #include "graph/inner_reads.h"
+#include "ops/element_source.h"
 #include "ops/random_ops.h"
 
 namespace cohort::internal {
@@ -20,7 +21,7 @@ bool reads_only(const OpDef& op) { return op.name == "ReadVariable"; }
 
 // Whether it may meet others, who must see all meetings in one order: what is bound to no resource,
 // and the next step of a distributed dataset, whose end workers agree on.
-bool may_meet(const OpDef& op, bool bound) { return !bound || op.name == "IteratorNext"; }
+bool may_meet(const OpDef& op, bool bound) { return !bound || takes_element(op); }
 
 }  // namespace
 

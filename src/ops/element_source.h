@@ -1,5 +1,6 @@
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -37,11 +38,27 @@ class ElementSource : public Resource {
   virtual std::string describe_dataset() const = 0;
 };
 
+// Starts walks over one dataset: what a dataset is in a traced function, each call of which walks
+// over it anew.
+class ElementSourceMaker : public Resource {
+ public:
+  virtual std::shared_ptr<ElementSource> make_source() = 0;
+};
+
 // The source behind a handle. Throws InvalidArgument when it is another kind of resource.
 ElementSource& source_of(const Tensor& handle);
 
 // The next element of the iterator behind `handle`, whose elements are as `layout` says: at once,
 // or as a node of the graph being built.
 std::vector<Tensor> iterator_next(const Tensor& handle, const ElementLayout& layout, Site site);
+// The same with a bool scalar before it that tells whether there was one: at the end it is false,
+// and the other tensors are placeholders without a meaning.
+std::vector<Tensor> iterator_next_optional(const Tensor& handle, const ElementLayout& layout,
+                                           Site site);
+// The handle of a new walk that the ElementSourceMaker behind `maker` starts.
+Tensor start_iterator(const Tensor& maker, Site site);
+
+// Whether `op` takes an element from an iterator.
+bool takes_element(const OpDef& op);
 
 }  // namespace cohort::internal

@@ -6,12 +6,17 @@
 #include "base/raise.h"
 #include "ops/element_source.h"
 #include "ops/spec_list.h"
+#include "tensor/memory.h"
 
 namespace cohort::internal {
 namespace {
 
 ElementLayout layout_of(const Attrs& attrs) {
   return {attrs.get<std::string>("structure"), attrs.integers("components")};
+}
+
+Attrs attrs_of(const ElementLayout& layout) {
+  return {{"structure", layout.structure}, {"components", layout.components}};
 }
 
 bool is_declared(const ElementLayout& layout, const Attrs& attrs) {
@@ -46,22 +51,63 @@ void check_element(const ElementSource& source, std::span<const Tensor> element,
   }
 }
 
+void require_handle(const OpInputs& inputs, std::string_view whose) {
+  if (inputs.dtype(0) == kResource) return;
+  raise(Code::InvalidArgument, "[{}] input 0 must be {} handle, got {}", inputs.op, whose,
+        to_string(inputs.dtype(0)));
+}
+
+Specs declared_components(const Attrs& attrs) {
+  return unpack_specs("IteratorNext", attrs.integers("components"));
+}
+
 Specs infer_next(const OpInputs& inputs) {
-  if (inputs.dtype(0) != kResource) {
-    raise(Code::InvalidArgument, "[{}] input 0 must be an iterator's handle, got {}", inputs.op,
-          to_string(inputs.dtype(0)));
-  }
-  return unpack_specs(inputs.op, inputs.attrs.integers("components"));
+  require_handle(inputs, "an iterator's");
+  return declared_components(inputs.attrs);
+}
+
+// The checked tensors of the next element; nullopt at the end.
+std::optional<std::vector<Tensor>> take(const Kernel& k) {
+  ElementSource& source = declared_source(k);
+  std::optional<std::vector<Tensor>> element = source.next_tensors();
+  if (element) check_element(source, *element, declared_components(k.attrs));
+  return element;
 }
 
 void compute_next(Kernel& k) {
-  ElementSource& source = declared_source(k);
-  std::optional<std::vector<Tensor>> element = source.next_tensors();
+  std::optional<std::vector<Tensor>> element = take(k);
   if (!element) {
-    raise(Code::OutOfRange, "[IteratorNext] iterator '{}' has no more elements", source.name());
+    raise(Code::OutOfRange, "[IteratorNext] iterator '{}' has no more elements",
+          source_of(k.inputs[0]).name());
   }
-  check_element(source, *element, unpack_specs("IteratorNext", k.attrs.integers("components")));
   std::ranges::move(*element, k.outputs.begin());
+}
+
+// Stands where an element would: the smallest tensor that the declaration allows.
+Tensor placeholder_of(const Spec& spec) {
+  Shape shape = spec.shape.has_rank() ? spec.shape : Shape{0};
+  for (int axis = 0; axis < shape.rank(); ++axis) {
+    if (shape[axis] < 0) shape = shape.with(axis, 0);
+  }
+  return allocate_zeros(spec.dtype, shape);
+}
+
+void compute_next_optional(Kernel& k) {
+  std::optional<std::vector<Tensor>> element = take(k);
+  k.outputs[0] = Tensor(element.has_value());
+  if (element) {
+    std::ranges::move(*element, k.outputs.begin() + 1);
+  } else {
+    std::ranges::transform(declared_components(k.attrs), k.outputs.begin() + 1, placeholder_of);
+  }
+}
+
+void compute_start(Kernel& k) {
+  auto* maker = dynamic_cast<ElementSourceMaker*>(resource_of(k.inputs[0]).get());
+  if (maker == nullptr) {
+    raise(Code::InvalidArgument, "[StartIterator] the handle is not a dataset's");
+  }
+  k.outputs[0] = make_resource(maker->make_source());
 }
 
 }  // namespace
@@ -73,6 +119,33 @@ extern constexpr OpDef kIteratorNext{
     .compute = compute_next,
     .gradient = nullptr,
     .no_gradient_because = "a dataset's elements have no gradient",
+    .stateful = true,
+};
+
+extern constexpr OpDef kIteratorNextOptional{
+    .name = "IteratorNextOptional",
+    .dtypes = kResourceType,
+    .infer = [](const OpInputs& inputs) -> Specs {
+      Specs specs = infer_next(inputs);
+      specs.insert(specs.begin(), {kBool, Shape{}});
+      return specs;
+    },
+    .compute = compute_next_optional,
+    .gradient = nullptr,
+    .no_gradient_because = "a dataset's elements have no gradient",
+    .stateful = true,
+};
+
+extern constexpr OpDef kStartIterator{
+    .name = "StartIterator",
+    .dtypes = kResourceType,
+    .infer = [](const OpInputs& inputs) -> Specs {
+      require_handle(inputs, "a dataset's");
+      return {{kResource, Shape{}}};
+    },
+    .compute = compute_start,
+    .gradient = nullptr,
+    .no_gradient_because = "a handle has no value",
     .stateful = true,
 };
 
@@ -96,8 +169,20 @@ ElementSource& source_of(const Tensor& handle) {
 }
 
 std::vector<Tensor> iterator_next(const Tensor& handle, const ElementLayout& layout, Site site) {
-  return apply_many(kIteratorNext, {&handle, 1},
-                    {{"structure", layout.structure}, {"components", layout.components}}, site);
+  return apply_many(kIteratorNext, {&handle, 1}, attrs_of(layout), site);
+}
+
+std::vector<Tensor> iterator_next_optional(const Tensor& handle, const ElementLayout& layout,
+                                           Site site) {
+  return apply_many(kIteratorNextOptional, {&handle, 1}, attrs_of(layout), site);
+}
+
+Tensor start_iterator(const Tensor& maker, Site site) {
+  return apply(kStartIterator, {&maker, 1}, {}, site);
+}
+
+bool takes_element(const OpDef& op) {
+  return &op == &kIteratorNext || &op == &kIteratorNextOptional;
 }
 
 }  // namespace cohort::internal

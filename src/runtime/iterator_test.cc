@@ -167,10 +167,114 @@ TEST(TracedIterator, ShowsOneElementWhereOnlyRunningTellsWhatTheyAre) {
   EXPECT_ERROR(Code::FailedPrecondition, "there are none", step(none));
 }
 
+TEST(OptionalElement, TellsWhereTheDataEnds) {
+  const auto next_or_minus_one = [](Iterator it) {
+    const auto next = it.next_as_optional();
+    return cond(
+        next.has_value(), [&] { return Tensor(next.value()); }, [] { return Tensor(-1.f); });
+  };
+  const auto traced = function(next_or_minus_one);
+  const auto walk = [](const auto& next) {
+    Iterator it = numbers().take(2).iterate();
+    std::vector<float> seen;
+    for (int i = 0; i < 4; ++i) seen.push_back(next(it).template to<float>());
+    return seen;
+  };
+  EXPECT_EQ(walk(next_or_minus_one), (std::vector<float>{1, 2, -1, -1}));
+  EXPECT_EQ(walk(traced), (std::vector<float>{1, 2, -1, -1}));
+  EXPECT_EQ(traced.num_traces(), 1u);
+}
+
+TEST(OptionalElement, IsAnErrorToReadWhereThereIsNone) {
+  Iterator none = numbers().take(0).iterate();
+  EXPECT_ERROR(Code::InvalidArgument, "has ended", none.next_as_optional().value());
+  const auto careless = function([](Iterator it) { return Tensor(it.next_as_optional().value()); });
+  Iterator one = numbers().take(1).iterate();
+  EXPECT_EQ(careless(one).to<float>(), 1.f);
+  EXPECT_ERROR(Code::InvalidArgument, "has ended", careless(one));
+}
+
+TEST(OptionalElement, MayBeOfAnyStructure) {
+  const auto step = function([](Iterator it) {
+    const auto next = it.next_as_optional();
+    return cond(
+        next.has_value(),
+        [&] {
+          const auto [rows, names] = next.value().unpack<2>();
+          return std::vector<Tensor>{sum(rows), size(names)};
+        },
+        [] { return std::vector<Tensor>{Tensor(-1.f), Tensor(int64_t{-1})}; });
+  });
+  Iterator it =
+      data::from_tensor_slices(Tensor({1.f, 2.f, 3.f}), Tensor({"a", "b", "c"})).batch(2).iterate();
+  EXPECT_EQ(step(it)[0].to<float>(), 3.f);
+  EXPECT_EQ(step(it)[1].to<int64_t>(), 1);
+  EXPECT_EQ(step(it)[1].to<int64_t>(), -1);
+}
+
+TEST(TracedLoop, TakesWhatIsLeft) {
+  const auto total = function([](Iterator it) {
+    return it.reduce({Tensor(0.f)}, [](std::span<const Tensor> state, const Element& element) {
+      return std::vector<Tensor>{state[0] + element.tensor()};
+    })[0];
+  });
+  Iterator it = numbers().iterate();
+  it.next();
+  EXPECT_EQ(total(it).to<float>(), 2.f + 3.f);
+  EXPECT_EQ(total(it).to<float>(), 0.f);
+  EXPECT_EQ(total(numbers().take(2).iterate()).to<float>(), 3.f);
+  EXPECT_EQ(total.num_traces(), 1u);
+}
+
+TEST(TracedLoop, HasTheEffectsOfEachElement) {
+  Variable sum(0.f);
+  const auto add_all = [&](Iterator it) {
+    return it.for_each([&](const Element& element) { sum.assign_add(element.tensor()); });
+  };
+  EXPECT_EQ(add_all(numbers().take(3).iterate()).to<int64_t>(), 3);
+  const auto traced = function(add_all);
+  EXPECT_EQ(traced(numbers().take(2).iterate()).to<int64_t>(), 2);
+  EXPECT_EQ(Tensor(sum).to<float>(), 6.f + 3.f);
+}
+
+TEST(TracedLoop, WalksOverADatasetAnewInEachCall) {
+  const data::Dataset dataset = numbers();
+  const auto total = function([&] {
+    return dataset.iterate().reduce(
+        {Tensor(0.f)}, [](std::span<const Tensor> state, const Element& element) {
+          return std::vector<Tensor>{state[0] * 10.f + element.tensor()};
+        })[0];
+  });
+  for (int call = 0; call < 3; ++call) EXPECT_EQ(total().to<float>(), 123.f);
+  EXPECT_EQ(total.num_traces(), 1u);
+}
+
+TEST(TracedLoop, LosesNothingThatTracingLookedAt) {
+  int64_t made = 0;
+  const data::Dataset live =
+      data::range(3).map([&](Tensor) { return Tensor(static_cast<float>(made++)); });
+  const auto total = function([&] {
+    return live.iterate().reduce(
+        {Tensor(0.f)}, [](std::span<const Tensor> state, const Element& element) {
+          return std::vector<Tensor>{state[0] + element.tensor()};
+        })[0];
+  });
+  EXPECT_EQ(total().to<float>(), 0.f + 1.f + 2.f);
+  EXPECT_EQ(total().to<float>(), 3.f + 4.f + 5.f);
+}
+
+TEST(TracedLoop, IsAnOrdinaryLoopWhileAGraphIsBuilt) {
+  Graph graph;
+  const auto building = graph.as_default();
+  int64_t seen = 0;
+  numbers().take(3).iterate().for_each([&](const Element&) { ++seen; });
+  EXPECT_EQ(seen, 3);
+}
+
 TEST(TracedIterator, RefusesWhatCannotBeTraced) {
   Iterator it = numbers().iterate();
   const auto optional = function([&] { return it.next_optional()->tensor(); });
-  EXPECT_ERROR(Code::FailedPrecondition, "call next()", optional());
+  EXPECT_ERROR(Code::FailedPrecondition, "call next_as_optional()", optional());
   const auto loop = function([&] {
     Tensor sum(0.f);
     for (const Element& element : numbers()) sum = sum + Tensor(element);

@@ -4,6 +4,8 @@
 #include <ATen/ops/empty_like.h>
 #include <c10/core/TensorImpl.h>
 
+#include <cstring>
+
 #include "base/raise.h"
 #include "tensor/aten.h"
 
@@ -27,6 +29,14 @@ WritableTensor allocate_tensor(DType dtype, const Shape& shape) {
     raise(Code::ResourceExhausted, "[Tensor] not enough memory for shape {} of {}",
           shape.to_string(), to_string(dtype));
   }
+}
+
+Tensor allocate_zeros(DType dtype, const Shape& shape) {
+  const auto count = static_cast<size_t>(shape.num_elements());
+  if (dtype == kString) return Tensor::from(std::vector<std::string>(count), shape);
+  const WritableTensor made = allocate_tensor(dtype, shape);
+  if (count > 0) std::memset(made.data, 0, count * static_cast<size_t>(size_of(dtype)));
+  return made.tensor;
 }
 
 WritableTensor allocate_like(const Tensor& tensor) {

@@ -16,6 +16,9 @@ struct WritableTensor {
 // ResourceExhausted when there is not enough.
 WritableTensor allocate_tensor(DType dtype, const Shape& shape);
 
+// Zeros, or empty strings.
+Tensor allocate_zeros(DType dtype, const Shape& shape);
+
 // Fresh memory for such a tensor where its own memory is, which belongs to the current device.
 WritableTensor allocate_like(const Tensor& tensor);
 
