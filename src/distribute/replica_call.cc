@@ -25,6 +25,18 @@ std::string listed(std::span<const Gradient> values) {
   return text;
 }
 
+// "train.cc:12"
+std::string base_name(Site site) {
+  const std::string_view file = site.file;
+  return fmt::format("{}:{}", file.substr(file.find_last_of('/') + 1), site.line);
+}
+
+// A call without a site matches every site.
+bool same_site(Site a, Site b) {
+  if (a.line == 0 || b.line == 0) return true;
+  return a.line == b.line && std::string_view(a.file) == b.file;
+}
+
 // As for purposes (base/purpose.cc), every all_reduce looks here.
 [[gnu::tls_model("initial-exec")]] thread_local const std::vector<Variable>* updated = nullptr;
 
@@ -67,7 +79,8 @@ std::string ReplicaCall::to_string() const {
   const std::string how =
       what == "all_reduce" ? cohort::to_string(op) : fmt::format("axis {}", axis);
   const std::string reason_given = reason() != what ? fmt::format(" for {}", reason()) : "";
-  return fmt::format("{}({}{}){}", what, how, listed(values), reason_given);
+  const std::string place = site().line != 0 ? " at " + base_name(site()) : "";
+  return fmt::format("{}({}{}){}{}", what, how, listed(values), reason_given, place);
 }
 
 std::vector<Gradient> ReplicaCalls::at(size_t position) const {
@@ -86,7 +99,8 @@ void ReplicaCalls::check_same() const {
       check_same_variables(*first.variables, *other.variables, replica);
     }
     if (first.op == other.op && first.axis == other.axis &&
-        first.values.size() == other.values.size() && first.reason() == other.reason()) {
+        first.values.size() == other.values.size() && first.reason() == other.reason() &&
+        same_site(first.site(), other.site())) {
       continue;
     }
     raise(Code::FailedPrecondition,

@@ -47,6 +47,8 @@ struct ReplicaCall {
     const bool is_known = purpose != nullptr && !purpose->what().empty();
     return is_known ? purpose->what() : what;
   }
+  // Where in the program it was asked for; line 0 where that is not known or not compared.
+  Site site() const { return purpose != nullptr && compares_sites() ? purpose->site() : Site{}; }
   // This as the meeting sees it: ReplicaCalls makes it out again.
   MergePoint::Call at_meeting();
   // "all_reduce(Sum, float32 (2,))", and what for where that says more.
@@ -63,8 +65,8 @@ class ReplicaCalls {
   }
   // All replicas' values at one place of the list.
   std::vector<Gradient> at(size_t position) const;
-  // Throws unless all ask for the same, for the same purpose and the same variables:
-  // FailedPrecondition, naming replicas and both calls.
+  // Throws unless all ask for the same, for the same purpose, at the same place of the program and
+  // for the same variables: FailedPrecondition, naming replicas and both calls.
   void check_same() const;
 
  private:

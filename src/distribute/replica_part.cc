@@ -64,6 +64,10 @@ ReplicaPart::ReplicaPart(const ReplicaCall& call) : ReplicaCall(call) {
   }
   hash.add(values.size());
   if (reason() != what) hash.add(std::hash<std::string_view>()(reason()));
+  // One file may have its name at two addresses. Signatures that differ for that reason only lead
+  // to check_same(), which compares the names.
+  hash.add(static_cast<uint64_t>(site().line));
+  hash.add(reinterpret_cast<uintptr_t>(site().file));
   if (variables != nullptr) {
     for (const Variable& variable : *variables) {
       hash.add(reinterpret_cast<uintptr_t>(VariableAccess::impl(variable).get()));

@@ -27,6 +27,24 @@ TEST_P(AllReduce, GivesEveryReplicaTheSame) {
   EXPECT_EQ(numbers(three_.run(sum(ReduceOp::Product))), (Numbers{{6, 48}, {6, 48}, {6, 48}}));
 }
 
+// Both calls are alike but for their lines: added up they would be a sum of two different things.
+TEST_P(AllReduce, ComparesWhereReplicasCallIt) {
+  for (MirroredStrategy* const strategy : {&two_, &three_}) {
+    EXPECT_ERROR(Code::FailedPrecondition, "replica_reductions_test.cc:", strategy->run([] {
+      Tensor first;
+      Tensor second;
+      if (replica_id() == 0) {
+        first = all_reduce(ReduceOp::Sum, Tensor(1.f));
+        second = all_reduce(ReduceOp::Sum, Tensor(10.f));
+      } else {
+        second = get_replica_context()->all_reduce(ReduceOp::Sum, Tensor(10.f));
+        first = get_replica_context()->all_reduce(ReduceOp::Sum, Tensor(1.f));
+      }
+      return first + second;
+    }));
+  }
+}
+
 TEST_P(AllReduce, PutsTheResultOnTheReplicasDevice) {
   const auto devices = two_.run([] { return all_reduce(ReduceOp::Sum, Tensor({1.f})).device(); });
   EXPECT_EQ(devices[0], canonical_device("CPU:0"));
@@ -271,8 +289,8 @@ TEST_P(AllReduce, NamesReplicasAndShapesThatDiffer) {
 
 TEST_P(AllReduce, NamesReplicasAndCallsThatDiffer) {
   EXPECT_ERROR(Code::FailedPrecondition,
-               "replica 0 calls all_reduce(Sum, float32 (1,)), replica 1 calls all_reduce(Mean, "
-               "float32 (1,))",
+               "replica 0 calls all_reduce(Sum, float32 (1,)) at ways_of_reducing.h:18, replica 1 "
+               "calls all_reduce(Mean, float32 (1,)) at ways_of_reducing.h:18",
                two_.run([] {
                  return all_reduce(replica_id() == 0 ? ReduceOp::Sum : ReduceOp::Mean,
                                    Tensor({1.f}));
