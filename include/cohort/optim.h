@@ -29,9 +29,12 @@ class LearningRate {
   LearningRate(double rate);
   LearningRate(Schedule schedule);
   Tensor at(const Tensor& step) const { return schedule_(step); }
+  // The rate that never changes; nullopt for a schedule.
+  std::optional<double> constant() const { return constant_; }
 
  private:
   Schedule schedule_;
+  std::optional<double> constant_;
 };
 
 struct ExponentialDecayOptions {

@@ -134,12 +134,13 @@ class ReplicaContext {
   // `body` runs once, on all replicas' `own`s, in the order of the replicas.
   void merge(const std::type_info& kind, void* own,
              const std::function<void(std::span<void* const>)>& body);
-  // `may_lack`: the values' types let some be undefined, here or on other workers.
+  // `may_lack`: the values' types let some be undefined, here or on other workers. `structure`: of
+  // what the values are the leaves, for the comparison of the calls.
   std::vector<Gradient> all_reduce_values(ReduceOp op, const std::vector<Gradient>& values,
                                           bool may_lack, const CommunicationOptions& options,
-                                          Site site);
+                                          const std::string& structure, Site site);
   Tensor all_gather_value(const Gradient& value, int axis, const CommunicationOptions& options,
-                          Site site);
+                          const std::string& structure, Site site);
 
   Strategy& strategy_;
   int id_;
@@ -382,7 +383,8 @@ class Strategy {
   // Opens the scope and calls `body` for each local replica.
   void run_replicas(const std::function<void(ReplicaContext&)>& body);
   Tensor reduce_value(ReduceOp op, const DistributedValue& value, const ReduceAxes& axes,
-                      Site site);
+                      const std::string& structure, Site site);
+  Tensor reduce_whole(ReduceOp op, const DistributedValue& value);
   Tensor reduce_along(ReduceOp op, const DistributedValue& value, const ReduceAxes& axes);
   Tensor gather_value(const DistributedValue& value, int axis, Site site);
   void check_cross_replica(std::string_view what) const;

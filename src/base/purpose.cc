@@ -21,10 +21,26 @@ CollectivePurpose::CollectivePurpose(std::string what, Site site)
     : text_(std::move(what)),
       what_(text_),
       outer_(std::exchange(innermost, this)),
-      site_(site_or_outer(site, outer_)) {}
+      site_(site_or_outer(site, outer_)),
+      settings_(outer_ != nullptr ? outer_->settings_ : std::string_view()) {}
 
 CollectivePurpose::CollectivePurpose(const char* what, Site site)
-    : what_(what), outer_(std::exchange(innermost, this)), site_(site_or_outer(site, outer_)) {}
+    : what_(what),
+      outer_(std::exchange(innermost, this)),
+      site_(site_or_outer(site, outer_)),
+      settings_(outer_ != nullptr ? outer_->settings_ : std::string_view()) {}
+
+CollectivePurpose::CollectivePurpose(const char* what, Site site, std::string_view settings)
+    : what_(what),
+      outer_(std::exchange(innermost, this)),
+      site_(site_or_outer(site, outer_)),
+      settings_(settings) {}
+
+std::string CollectivePurpose::text() const {
+  std::string all(what_);
+  if (!settings_.empty()) all.append(" with ").append(settings_);
+  return all;
+}
 
 CollectivePurpose::~CollectivePurpose() { innermost = outer_; }
 

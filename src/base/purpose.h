@@ -20,11 +20,16 @@ class CollectivePurpose {
   // For a literal, which is not copied: an all_reduce of a few numbers takes less than a
   // microsecond.
   explicit CollectivePurpose(const char* what, Site site = {});
+  // With settings that must agree too. They hold for the purposes inside this one as well, and must
+  // outlive it.
+  CollectivePurpose(const char* what, Site site, std::string_view settings);
   ~CollectivePurpose();
   CollectivePurpose(const CollectivePurpose&) = delete;
   CollectivePurpose& operator=(const CollectivePurpose&) = delete;
 
   std::string_view what() const { return what_; }
+  // "apply_gradients with learning rate 0.1": what members compare.
+  std::string text() const;
   Site site() const { return site_; }
   // The innermost of this thread; null outside of all.
   static const CollectivePurpose* current();
@@ -34,6 +39,7 @@ class CollectivePurpose {
   const std::string_view what_;
   const CollectivePurpose* const outer_;
   const Site site_;
+  const std::string_view settings_;
 };
 
 // While it lives, this thread acts for one that waits, and has that one's purpose; null: none.

@@ -88,7 +88,7 @@ std::string to_string(const Call& call) {
 void set_purpose(Call& call) {
   const CollectivePurpose* const purpose = CollectivePurpose::current();
   if (purpose == nullptr || call.kind == CallKind::Meet) return;
-  call.purpose = purpose->what();
+  call.purpose = purpose->text();
   call.line = purpose->site().line;
   if (call.line == 0) return;
   call.file = without_folders(purpose->site().file);

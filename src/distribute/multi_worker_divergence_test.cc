@@ -52,7 +52,8 @@ TEST(MultiWorkerDivergence, DoesNotReduceOneValuePerWorkerWithOnePerReplica) {
     strategy.worker_id() == 0 ? strategy.reduce(ReduceOp::Mean, own)
                               : strategy.reduce(ReduceOp::Mean, Tensor(1.f));
   });
-  expect_on_all(statuses, {"for reduce at", "for reduce of one value per worker at"});
+  expect_on_all(statuses,
+                {"for reduce by Mean at", "for reduce of one value per worker by Mean at"});
 }
 
 TEST(MultiWorkerDivergence, ExtendedDoesNotReduceOneValuePerWorkerWithOnePerReplica) {
@@ -66,6 +67,162 @@ TEST(MultiWorkerDivergence, ExtendedDoesNotReduceOneValuePerWorkerWithOnePerRepl
       },
       kTwoReplicas);
   expect_on_all(statuses, {"of float32 () for reduce of one value per worker"});
+}
+
+// --- Calls that look alike between the workers, and mean different things
+
+// What `body(is_chief)` does on two workers, of one replica each and of two.
+void expect_divergence(const std::function<void(MultiWorkerMirroredStrategy&, bool)>& body,
+                       std::initializer_list<const char*> parts) {
+  for (const MultiWorkerOptions& options : {MultiWorkerOptions{}, kTwoReplicas}) {
+    const auto statuses = run_workers(
+        2, [&](MultiWorkerMirroredStrategy& strategy) { body(strategy, strategy.is_chief()); },
+        options);
+    expect_on_all(statuses, parts);
+  }
+}
+
+TEST(MultiWorkerDivergence, DoesNotTakeASumForAMean) {
+  expect_divergence(
+      [](MultiWorkerMirroredStrategy& strategy, bool is_chief) {
+        const auto own = strategy.run([] { return Tensor(1.f); });
+        strategy.reduce(is_chief ? ReduceOp::Sum : ReduceOp::Mean, own);
+      },
+      {"for reduce at", "for reduce by Mean at"});
+  expect_divergence(
+      [](MultiWorkerMirroredStrategy& strategy, bool is_chief) {
+        strategy.run([&] {
+          const ReduceOp op = is_chief ? ReduceOp::Sum : ReduceOp::Mean;
+          return get_replica_context()->all_reduce(op, Tensor(1.f));
+        });
+      },
+      {"for all_reduce at", "for all_reduce by Mean at"});
+}
+
+TEST(MultiWorkerDivergence, DoesNotTakeATracedSumForAMean) {
+  expect_divergence(
+      [](MultiWorkerMirroredStrategy& strategy, bool is_chief) {
+        const ReduceOp op = is_chief ? ReduceOp::Sum : ReduceOp::Mean;
+        const auto step = function([&](Tensor x) {
+          return strategy.reduce(op, strategy.run([](Tensor y) { return y * 2.f; }, x));
+        });
+        step(Tensor(1.f));
+      },
+      {"by Mean"});
+}
+
+TEST(MultiWorkerDivergence, DoesNotAddRowsToColumns) {
+  expect_divergence(
+      [](MultiWorkerMirroredStrategy& strategy, bool is_chief) {
+        const auto own = strategy.run([] { return ones({2, 2}); });
+        strategy.reduce(ReduceOp::Sum, own, is_chief ? 0 : 1);
+      },
+      {"by Sum along axes [0]", "by Sum along axes [1]"});
+  expect_divergence(
+      [](MultiWorkerMirroredStrategy& strategy, bool is_chief) {
+        const auto own = strategy.run([] { return ones({2, 2}); });
+        strategy.gather(own, is_chief ? 0 : 1);
+      },
+      {"gather along axis 0", "gather along axis 1"});
+}
+
+TEST(MultiWorkerDivergence, DoesNotAddValuesOfDifferentKeys) {
+  using Map = std::map<std::string, Tensor>;
+  const auto values = [](bool is_chief) {
+    return Map{{is_chief ? "a" : "b", Tensor(1.f)}, {"c", Tensor(2.f)}};
+  };
+  expect_divergence(
+      [&](MultiWorkerMirroredStrategy& strategy, bool is_chief) {
+        strategy.reduce(ReduceOp::Sum, strategy.run([&] { return values(is_chief); }));
+      },
+      {"reduce of {a, c}", "reduce of {b, c}"});
+  expect_divergence(
+      [&](MultiWorkerMirroredStrategy& strategy, bool is_chief) {
+        strategy.run(
+            [&] { return get_replica_context()->all_reduce(ReduceOp::Sum, values(is_chief)); });
+      },
+      {"all_reduce of {a, c}", "all_reduce of {b, c}"});
+}
+
+TEST(MultiWorkerDivergence, NamesBothLengthsOfLists) {
+  expect_divergence(
+      [](MultiWorkerMirroredStrategy& strategy, bool is_chief) {
+        const auto own =
+            strategy.run([&] { return std::vector<Tensor>(is_chief ? 1 : 2, Tensor(1.f)); });
+        strategy.reduce(ReduceOp::Sum, own);
+      },
+      {"reduce of [1]", "reduce of [2]"});
+}
+
+TEST(MultiWorkerDivergence, ComparesTheKindsOfNewVariables) {
+  for (const bool aggregation : {true, false}) {
+    const auto statuses = run_workers(2, [&](MultiWorkerMirroredStrategy& strategy) {
+      const auto scope = strategy.scope();
+      VariableOptions options{.name = "v"};
+      if (strategy.is_chief() && aggregation) options.aggregation = VariableAggregation::Mean;
+      if (strategy.is_chief() && !aggregation) {
+        options.synchronization = VariableSynchronization::OnWrite;
+      }
+      const Variable v(0.f, options);
+    });
+    expect_on_all(statuses, {"variable 'v' float32 ()", aggregation ? "Mean" : "OnWrite"});
+  }
+}
+
+TEST(MultiWorkerDivergence, ComparesTheSettingsOfOptimizers) {
+  for (const bool traced : {false, true}) {
+    expect_divergence(
+        [&](MultiWorkerMirroredStrategy& strategy, bool is_chief) {
+          const auto scope = strategy.scope();
+          Variable w(1.f, {.name = "w"});
+          optim::Sgd optimizer({.learning_rate = 0.5});
+          const auto replica_step = [&] {
+            GradientTape tape;
+            const std::vector<Variable> all{w};
+            optimizer.apply_gradients(tape.gradient(w * w, all), all);
+          };
+          const auto traced_step = function([&] { strategy.run(replica_step); });
+          const auto step = [&] {
+            if (traced) {
+              traced_step();
+            } else {
+              strategy.run(replica_step);
+            }
+          };
+          step();
+          if (is_chief) optimizer.set_learning_rate(0.25);
+          step();
+        },
+        {"learning rate 0.25", "learning rate 0.5"});
+  }
+}
+
+TEST(MultiWorkerDivergence, TellsWhyTheStepOfAnotherFailed) {
+  std::barrier<> ended(2);
+  const auto statuses =
+      run_workers(2,
+                  [&](MultiWorkerMirroredStrategy& strategy) {
+                    const Status status = capture_status([&] {
+                      strategy.run([&] {
+                        if (!strategy.is_chief()) throw std::runtime_error("no such image");
+                        return get_replica_context()->all_reduce(ReduceOp::Sum, Tensor(1.f));
+                      });
+                    });
+                    ended.arrive_and_wait();
+                    throw_if_error(status);
+                  },
+                  {.communication = {.timeout_seconds = 30}});
+  EXPECT_NE(statuses[0].to_string().find("no such image"), std::string::npos)
+      << statuses[0].to_string();
+}
+
+TEST(MultiWorker, ReducesTheExtremesOfConstantsInATracedFunction) {
+  test::on_workers(2, [](MultiWorkerMirroredStrategy& strategy) {
+    const auto largest = function([&] {
+      return strategy.reduce(ReduceOp::Max, strategy.run([] { return Tensor({1.f, 3.f}); }), 0);
+    });
+    EXPECT_EQ(largest().to<float>(), 3.f);
+  });
 }
 
 // --- Calls that one worker cannot make, while the other one makes its own

@@ -1,7 +1,9 @@
 #include "distribute/multi_worker_extended.h"
 
+#include <array>
 #include <thread>
 
+#include "base/exceptions.h"
 #include "base/log.h"
 #include "base/purpose.h"
 #include "base/raise.h"
@@ -215,28 +217,58 @@ void MultiWorkerExtended::call_for_each_replica(const std::function<void(Replica
   const RunCount run(runs_);
   try {
     MirroredExtended::call_for_each_replica(body);
-  } catch (const Error& error) {
-    if (!is_alone()) tell_workers(error);
+  } catch (...) {
+    if (!is_alone()) tell_workers(status_of(std::current_exception()));
     throw;
   }
 }
 
-// After other errors a worker may be started again, and the others wait for it.
-void MultiWorkerExtended::tell_workers(const Error& failure) const {
-  const Code code = failure.code();
-  if (code != Code::InvalidArgument && code != Code::FailedPrecondition &&
-      code != Code::Unimplemented) {
-    return;
+namespace {
+
+// After a loss or a cancellation a worker may be started again, and the others wait for it. The end
+// of the data is no failure.
+bool concerns_all_workers(Code code) {
+  switch (code) {
+    case Code::Ok:
+    case Code::Aborted:
+    case Code::Cancelled:
+    case Code::DeadlineExceeded:
+    case Code::OutOfRange:
+    case Code::Unavailable:
+      return false;
+    default:
+      return true;
   }
+}
+
+}  // namespace
+
+void MultiWorkerExtended::tell_workers(const Status& failure) const {
+  if (!concerns_all_workers(failure.code)) return;
   CollectiveGroup& group = CollectiveAccess::group(group_->communicator());
-  if (runs_ == 1) return group.refuse(failure.message());
+  if (runs_ == 1) return group.refuse(failure.message);
   // The calls of another run could be taken for those of this one.
   group.fail({.code = Code::FailedPrecondition,
               .message = fmt::format("[run] {} failed in one of {} runs at the same time: {}",
-                                     workers_.own().name, runs_.load(), failure.message()),
+                                     workers_.own().name, runs_.load(), failure.message),
               .origin = workers_.own().name,
-              .cause = std::make_shared<Status>(failure.status())});
+              .cause = std::make_shared<Status>(failure)});
 }
+
+namespace {
+
+// What must be the same on all workers: the kinds decide what reads and writes mean.
+std::string describe_new_variable(const VariableOptions& options, const Tensor& value) {
+  constexpr std::array kAggregations{"None", "Sum", "Mean", "OnlyFirstReplica"};
+  constexpr std::array kSynchronizations{"Auto", "None", "OnWrite", "OnRead"};
+  return fmt::format("variable '{}' {} {}, aggregation {}, synchronization {}, {}trainable",
+                     options.name, to_string(value.dtype()), value.shape().to_string(),
+                     kAggregations.at(static_cast<size_t>(options.aggregation)),
+                     kSynchronizations.at(static_cast<size_t>(options.synchronization)),
+                     options.trainable.value_or(true) ? "" : "not ");
+}
+
+}  // namespace
 
 Variable MultiWorkerExtended::create_variable(const NextCreator& next,
                                               const VariableRequest& request) {
@@ -245,14 +277,13 @@ Variable MultiWorkerExtended::create_variable(const NextCreator& next,
   }
   VariableRequest told = request;
   const auto number = std::make_shared<std::optional<int64_t>>();
-  told.initializer = [this, own = request.initializer, name = request.options.name, number] {
+  told.initializer = [this, own = request.initializer, options = request.options, number] {
     const Tensor value = own();
     if (value.is_symbolic()) return value;
     const PlainDispatch now;  // though a function may be traced meanwhile
     const CollectivePurpose purpose("a variable's first value");
     check_same_on_workers(group_->communicator(), "Variable",
-                          fmt::format("variable '{}' {} {}", name, to_string(value.dtype()),
-                                      value.shape().to_string()));
+                          describe_new_variable(options, value));
     const Tensor first = from_first_worker(value);
     *number = variables_made_++;
     return first;

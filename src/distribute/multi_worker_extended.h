@@ -100,7 +100,7 @@ class MultiWorkerExtended : public MirroredExtended {
   void join(std::chrono::milliseconds timeout, bool resumes);
   bool should_overlap() const;
   // A run failed here, in whose calls other workers may wait.
-  void tell_workers(const Error& failure) const;
+  void tell_workers(const Status& failure) const;
   CommunicationOptions completed(const CommunicationOptions& options) const {
     return options_.communication.merged_with(options);
   }

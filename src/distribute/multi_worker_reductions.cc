@@ -71,6 +71,9 @@ bool is_common_to_workers(const ReduceRequest& request) {
   return is_common(request.value) && !is_of_this_worker(request.value);
 }
 
+// " by Mean"; "" for other reductions, which calls compare by themselves.
+std::string describe_mean(ReduceOp op) { return op == ReduceOp::Mean ? " by Mean" : ""; }
+
 // " of one value per worker": which of the values are that; "" when none is.
 std::string describe_values_of_workers(std::span<const ReduceRequest> requests) {
   std::vector<size_t> positions;
@@ -105,13 +108,13 @@ std::vector<DistributedValue> MultiWorkerExtended::batch_reduce_to(
   if (std::any_of(requests.begin(), requests.end(), is_common_to_workers)) {
     return StrategyExtended::batch_reduce_to(op, requests, options);
   }
-  // Values of workers and values of replicas are counted differently, so the workers compare which
-  // ones they have.
-  const std::string of_workers = describe_values_of_workers(requests);
+  // Values of workers and values of replicas are counted differently, and a mean is a sum between
+  // the workers, so they compare which ones they have.
+  const std::string detail = describe_values_of_workers(requests) + describe_mean(op);
   const CollectivePurpose* const outer = CollectivePurpose::current();
   std::optional<CollectivePurpose> purpose;
-  if (outer == nullptr || !of_workers.empty()) {
-    purpose.emplace(std::string(outer != nullptr ? outer->what() : "reduce") + of_workers);
+  if (outer == nullptr || !detail.empty()) {
+    purpose.emplace(std::string(outer != nullptr ? outer->what() : "reduce") + detail);
   }
   const CommunicationOptions how = completed(options);
   const ReduceOp inside = op == ReduceOp::Mean ? ReduceOp::Sum : op;
@@ -210,7 +213,10 @@ void MultiWorkerExtended::reduce_gradients(const ReplicaCalls& calls) {
       cross_device_ops().batch_reduce(op, here, calls[0].options);
   for (size_t k = 0; k < places.size(); ++k) totals[places[k]] = local[k][0];
   const bool as_nodes = thread_dispatch().builder != nullptr;
-  const CollectivePurpose purpose(as_nodes ? describe_presence(totals) : "all_reduce");
+  const CollectivePurpose* const outer = CollectivePurpose::current();
+  const std::string what(outer != nullptr ? outer->what() : "all_reduce");
+  const CollectivePurpose purpose((as_nodes ? describe_presence(totals) : what) +
+                                  describe_mean(calls[0].op));
   totals = together_.reduce_some(op, std::move(totals), lacks, calls[0].options);
   for (Gradient& total : totals) {
     if (is_mean && total.defined()) total = divided(total, num_replicas_in_sync());

@@ -238,7 +238,7 @@ std::vector<Gradient> ReplicaContext::all_reduce_values(ReduceOp op,
                                                         const std::vector<Gradient>& values,
                                                         bool may_lack,
                                                         const CommunicationOptions& options,
-                                                        Site site) {
+                                                        const std::string& structure, Site site) {
   check_current("all_reduce");
   check(options);
   if (num_replicas_in_sync() == 1) return values;
@@ -246,8 +246,13 @@ std::vector<Gradient> ReplicaContext::all_reduce_values(ReduceOp op,
   // What the library itself reduces is for the purpose that its caller has.
   std::optional<internal::CollectivePurpose> purpose;
   if (site.line != 0 || internal::CollectivePurpose::current() == nullptr) {
-    is_tracing ? purpose.emplace(internal::describe_presence(values), site)
-               : purpose.emplace("all_reduce", site);
+    if (is_tracing) {
+      purpose.emplace(internal::describe_presence(values), site);
+    } else if (!structure.empty()) {
+      purpose.emplace("all_reduce of " + structure, site);
+    } else {
+      purpose.emplace("all_reduce", site);
+    }
   }
   if (is_tracing) {
     return internal::trace_all_reduce(op, values, num_replicas_in_sync(), options);
@@ -264,8 +269,11 @@ std::vector<Gradient> ReplicaContext::all_reduce_values(ReduceOp op,
 }
 
 Tensor ReplicaContext::all_gather_value(const Gradient& value, int axis,
-                                        const CommunicationOptions& options, Site site) {
-  const internal::CollectivePurpose purpose("all_gather", site);
+                                        const CommunicationOptions& options,
+                                        const std::string& structure, Site site) {
+  const internal::CollectivePurpose purpose(
+      fmt::format("all_gather{}{} along axis {}", structure.empty() ? "" : " of ", structure, axis),
+      site);
   check_current("all_gather");
   check(options);
   const bool alone = num_replicas_in_sync() == 1;

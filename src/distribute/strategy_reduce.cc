@@ -1,3 +1,5 @@
+#include <fmt/ranges.h>
+
 #include <limits>
 
 #include "base/purpose.h"
@@ -7,6 +9,7 @@
 #include "distribute/check_components.h"
 #include "distribute/context.h"
 #include "distribute/undistributed.h"
+#include "ops/dispatch.h"
 
 namespace cohort {
 namespace {
@@ -98,7 +101,7 @@ LocalParts reduce_components(ReduceOp op, const DistributedValue& value, const A
         reduce_locally(is_mean ? ReduceOp::Sum : op, is_mean ? widened(whole) : whole, axes));
     if (is_mean) parts.counts.emplace_back(count_along(whole, axes));
   }
-  if (of_workers && of_some && !value[0].dense().is_symbolic()) {
+  if (of_workers && of_some && internal::thread_dispatch().builder == nullptr) {
     // Other workers may have some; all of them find out whether one has.
     parts.counts.emplace_back(Tensor(static_cast<int64_t>(parts.reduced.size())));
     if (parts.reduced.empty()) {
@@ -110,6 +113,16 @@ LocalParts reduce_components(ReduceOp op, const DistributedValue& value, const A
   return parts;
 }
 
+// "reduce of {a, b} by Mean along axes [0]"
+std::string describe_reduction(ReduceOp op, const ReduceAxes& axes, const std::string& structure) {
+  std::string text = "reduce";
+  if (!structure.empty()) text += " of " + structure;
+  if (!axes.axes.empty()) {
+    text += fmt::format(" by {} along axes [{}]", to_string(op), fmt::join(axes.axes, ", "));
+  }
+  return text;
+}
+
 // What a mean of that dtype is computed to.
 DType mean_dtype(DType dtype) {
   if (!is_integer(dtype)) return is_floating(dtype) ? dtype : kFloat32;
@@ -119,9 +132,16 @@ DType mean_dtype(DType dtype) {
 }  // namespace
 
 Tensor Strategy::reduce_value(ReduceOp op, const DistributedValue& value, const ReduceAxes& axes,
-                              Site site) {
-  const internal::CollectivePurpose purpose("reduce", site);
-  if (!axes.axes.empty()) return reduce_along(op, value, axes);
+                              const std::string& structure, Site site) {
+  if (structure.empty() && axes.axes.empty()) {
+    const internal::CollectivePurpose purpose("reduce", site);
+    return reduce_whole(op, value);
+  }
+  const internal::CollectivePurpose purpose(describe_reduction(op, axes, structure), site);
+  return axes.axes.empty() ? reduce_whole(op, value) : reduce_along(op, value, axes);
+}
+
+Tensor Strategy::reduce_whole(ReduceOp op, const DistributedValue& value) {
   return here(extended_->reduce_to(op, value, this_device()).value().dense());
 }
 
@@ -130,11 +150,11 @@ Tensor Strategy::reduce_along(ReduceOp op, const DistributedValue& value, const 
   const bool of_workers =
       num_replicas_in_sync() > static_cast<int>(extended_->num_local_replicas());
   if (internal::is_common(value) && !(of_workers && internal::is_of_this_worker(value))) {
-    return reduce_locally(op, reduce_value(op, value, {}, {}), along);
+    return reduce_locally(op, reduce_whole(op, value), along);
   }
   const LocalParts parts = reduce_components(op, value, along, of_workers);
   const auto combine = [&](ReduceOp between, const std::vector<Gradient>& all) {
-    return reduce_value(between, {DistributedValue::Kind::PerReplica, all}, {}, {});
+    return reduce_whole(between, {DistributedValue::Kind::PerReplica, all});
   };
   const Tensor combined = combine(op == ReduceOp::Mean ? ReduceOp::Sum : op, parts.reduced);
   if (parts.counts.empty()) return combined;
@@ -148,7 +168,7 @@ Tensor Strategy::reduce_along(ReduceOp op, const DistributedValue& value, const 
 }
 
 Tensor Strategy::gather_value(const DistributedValue& value, int axis, Site site) {
-  const internal::CollectivePurpose purpose("gather", site);
+  const internal::CollectivePurpose purpose(fmt::format("gather along axis {}", axis), site);
   for (const Gradient& part : value.components()) {
     if (part.is_sparse()) internal::check_gatherable("gather", {&part, 1}, axis);
   }

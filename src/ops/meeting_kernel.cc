@@ -17,7 +17,7 @@ void set_meeting(Attrs& attrs, std::string_view name, int64_t number,
   attrs.set("implementation", static_cast<int64_t>(options.implementation));
   const CollectivePurpose* const purpose = CollectivePurpose::current();
   const Site site = purpose != nullptr ? purpose->site() : Site();
-  attrs.set("what", std::string(purpose != nullptr ? purpose->what() : ""));
+  attrs.set("what", std::string(purpose != nullptr ? purpose->text() : ""));
   attrs.set("file", std::string(site.file));
   attrs.set("line", int64_t{site.line});
 }

@@ -39,6 +39,8 @@ struct OptimizerState {
   std::string name_prefix = {};  // of the count of updates
 
   std::mutex mutex = {};  // guards what follows; entries of `slots` never move
+  // What describe_settings() gave; null: to be written anew.
+  std::shared_ptr<const std::string> settings = nullptr;
   // In a session's graph the first update, or the first question for the count, makes it: only then
   // is there a variable whose device it can share.
   std::optional<Variable> iterations = std::nullopt;
@@ -53,6 +55,9 @@ struct OptimizerState {
   // have been made before.
   void enter_graph(const Variable& neighbour);
   Variable count();
+  // "ApplySgd, learning rate 0.1, weight_decay 0". The members of an update compare it: with
+  // different settings their copies would drift apart.
+  std::shared_ptr<const std::string> describe_settings();
   // Moves the count of updates to where the variables are.
   void settle(const UpdateRoute& route, const Variable& neighbour);
   const std::vector<Variable>& slots_of(const Variable& variable, const UpdateRoute* route);
@@ -130,6 +135,23 @@ Variable OptimizerState::count() {
     iterations = make_graph_count(name_prefix, cohort::internal::first_variable_device());
   }
   return *iterations;
+}
+
+std::shared_ptr<const std::string> OptimizerState::describe_settings() {
+  const std::lock_guard lock(mutex);
+  if (settings != nullptr) return settings;
+  const std::optional<double> constant = rate.constant();
+  std::string text = fmt::format("{}, learning rate {}", rule.op->name,
+                                 constant ? fmt::format("{}", *constant) : "by a schedule");
+  for (const auto& [name, value] : rule.constants.entries()) {
+    if (const auto* number = std::get_if<double>(&value)) {
+      text += fmt::format(", {} {}", name, *number);
+    } else if (const auto* flag = std::get_if<bool>(&value)) {
+      text += fmt::format(", {} {}", name, *flag);
+    }
+  }
+  settings = std::make_shared<const std::string>(std::move(text));
+  return settings;
 }
 
 void OptimizerState::settle(const UpdateRoute& route, const Variable& neighbour) {
@@ -281,7 +303,8 @@ Optimizer::~Optimizer() = default;
 
 Tensor Optimizer::apply_gradients(const Gradients& gradients,
                                   const std::vector<Variable>& variables, Site site) {
-  const cohort::internal::CollectivePurpose purpose("apply_gradients", site);
+  const std::shared_ptr<const std::string> settings = state_->describe_settings();
+  const cohort::internal::CollectivePurpose purpose("apply_gradients", site, *settings);
   internal::check_all(gradients, variables);
   const cohort::internal::RecordingPause pause;
   if (const auto parts = cohort::internal::expand_variables(gradients, variables)) {
@@ -320,7 +343,9 @@ Tensor Optimizer::minimize(const std::function<Tensor()>& loss,
 Variable Optimizer::iterations() const { return state_->count(); }
 Tensor Optimizer::learning_rate() const { return state_->asked_rate(); }
 void Optimizer::set_learning_rate(LearningRate rate) {
+  const std::lock_guard lock(state_->mutex);
   state_->rate = std::move(rate);
+  state_->settings = nullptr;
   state_->rate_setting.changed();
 }
 

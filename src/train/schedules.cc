@@ -20,7 +20,7 @@ void require_steps(std::string_view schedule, int64_t steps) {
 
 }  // namespace
 
-LearningRate::LearningRate(double rate) {
+LearningRate::LearningRate(double rate) : constant_(rate) {
   internal::require(rate >= 0 && std::isfinite(rate), "LearningRate",
                     "a learning rate must be finite and not negative", rate);
   schedule_ = [rate](const Tensor&) { return Tensor(rate); };

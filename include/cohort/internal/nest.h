@@ -55,6 +55,10 @@ void visit_leaves(const F& f, const T& value);
 template <typename F, typename T>
 auto zip_leaves(const F& f, std::span<const T* const> values);
 
+// "[2]", "{a, b}": the lengths and keys of a structure, which its type does not tell; "" of a leaf.
+template <typename T>
+std::string describe_structure(const T& value);
+
 // Throws InvalidArgument, naming the replica, unless all structures have the same lengths and keys.
 template <typename T>
 void check_same_structure(std::span<const T* const> values);
@@ -102,6 +106,11 @@ requires(!std::same_as<T, bool>) struct Nest<std::vector<T>> {
       zipped.push_back(zip_leaves(f, std::span<const T* const>(parts)));
     }
     return zipped;
+  }
+  static std::string describe(const std::vector<T>& values) {
+    std::string text = "[" + std::to_string(values.size()) + "]";
+    for (const T& value : values) text += describe_structure(value);
+    return text;
   }
   static void check(std::span<const std::vector<T>* const> all) {
     check_lengths(all);
@@ -163,6 +172,15 @@ struct Nest<std::map<Key, T, Less>> {
     }
     return zipped;
   }
+  static std::string describe(const Whole& values) {
+    std::string keys;
+    std::string parts;
+    for (const auto& [key, value] : values) {
+      keys += (keys.empty() ? "" : ", ") + key_text(key);
+      parts += describe_structure(value);
+    }
+    return "{" + keys + "}" + parts;
+  }
   static void check(std::span<const Whole* const> all) {
     check_keys(all);
     if constexpr (!Nest<T>::kLeaf) {
@@ -201,6 +219,11 @@ struct TupleNest {
   template <typename F>
   static void visit(const F& f, const Whole& values) {
     std::apply([&](const auto&... value) { (visit_leaves(f, value), ...); }, values);
+  }
+  static std::string describe(const Whole& values) {
+    std::string text;
+    std::apply([&](const auto&... value) { ((text += describe_structure(value)), ...); }, values);
+    return text;
   }
   template <size_t I, typename F>
   static auto zip_part(const F& f, std::span<const Whole* const> all) {
@@ -331,6 +354,20 @@ auto zip_leaves(const F& f, std::span<const T* const> values) {
 template <typename T>
 void check_same_structure(std::span<const T* const> values) {
   if constexpr (!Nest<T>::kLeaf) Nest<T>::check(values);
+}
+
+template <typename T>
+std::string describe_structure(const T& value) {
+  if constexpr (!Nest<T>::kLeaf) {
+    return Nest<T>::describe(value);
+  } else if constexpr (HasFields<T>) {
+    std::string text;
+    std::apply([&](const auto&... field) { ((text += describe_structure(field)), ...); },
+               Fields<T>::of(const_cast<T&>(value)));
+    return text;
+  } else {
+    return "";
+  }
 }
 
 }  // namespace internal

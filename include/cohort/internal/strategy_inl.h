@@ -20,11 +20,22 @@ namespace internal {
 
 // --- Reducing leaf by leaf
 
+// The structure of what each replica has.
+template <typename T>
+std::string describe_distributed(const T& value) {
+  if constexpr (PerReplicaType<T>) {
+    return describe_structure(value[0]);
+  } else {
+    return describe_structure(value);
+  }
+}
+
 struct ReduceLeaf {
   Strategy& strategy;
   ReduceOp op;
   const ReduceAxes& axes;
   Site site;
+  std::string structure;  // that the leaf is of, as describe_structure() says it
 
   template <typename T>
   auto operator()(const T& leaf) const {
@@ -34,7 +45,7 @@ struct ReduceLeaf {
       static_assert(std::constructible_from<DistributedValue, const T&>,
                     "reduce() takes tensors, numbers, gradients, variables and structures of them; "
                     "a struct is a structure when it has a specialisation of cohort::Fields");
-      return strategy.reduce_value(op, DistributedValue(leaf), axes, site);
+      return strategy.reduce_value(op, DistributedValue(leaf), axes, structure, site);
     }
   }
 
@@ -50,7 +61,7 @@ struct ReduceLeaf {
       static_assert(std::constructible_from<DistributedValue, const PerReplica<T>&>,
                     "reduce() takes tensors, numbers, gradients, variables and structures of them; "
                     "a struct is a structure when it has a specialisation of cohort::Fields");
-      return strategy.reduce_value(op, DistributedValue(values), axes, site);
+      return strategy.reduce_value(op, DistributedValue(values), axes, structure, site);
     }
   }
 
@@ -212,7 +223,8 @@ auto ReplicaContext::all_reduce(ReduceOp op, const T& value, const Communication
     may_lack |= internal::kMayLack<std::remove_cvref_t<decltype(leaf)>>;
   };
   internal::visit_leaves(collect, value);
-  const std::vector<Gradient> reduced = all_reduce_values(op, leaves, may_lack, options, site);
+  const std::vector<Gradient> reduced =
+      all_reduce_values(op, leaves, may_lack, options, internal::describe_structure(value), site);
   size_t next = 0;
   return internal::map_leaves(
       [&](const auto& leaf) { return internal::as_result(leaf, reduced[next++]); }, value);
@@ -222,8 +234,8 @@ template <typename T>
 auto ReplicaContext::all_gather(const T& value, int axis, const CommunicationOptions& options,
                                 Site site) {
   return internal::map_leaves(
-      [&](const auto& leaf) {
-        return all_gather_value(internal::as_contribution(leaf), axis, options, site);
+      [&, structure = internal::describe_structure(value)](const auto& leaf) {
+        return all_gather_value(internal::as_contribution(leaf), axis, options, structure, site);
       },
       value);
 }
@@ -259,7 +271,8 @@ auto Strategy::run(F&& f, const Args&... args) {
 template <typename T>
 auto Strategy::reduce(ReduceOp op, const T& value, const ReduceAxes& axes, Site site) {
   check_cross_replica("reduce");
-  return internal::map_leaves(internal::ReduceLeaf{*this, op, axes, site}, value);
+  return internal::map_leaves(
+      internal::ReduceLeaf{*this, op, axes, site, internal::describe_distributed(value)}, value);
 }
 
 template <typename T>
