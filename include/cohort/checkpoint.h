@@ -326,13 +326,15 @@ class Checkpoint {
   Checkpoint& track(const std::string& name, const Trackable& object);
 
   // Writes "prefix-n", where n counts the saves of this checkpoint, restored ones included, and
-  // makes it the latest of its folder, whose list keeps those before. Returns it when it exists, on
-  // all workers, unless saving is asynchronous.
+  // makes it the latest of its folder, whose list keeps those before. Returns it once it exists,
+  // unless saving is asynchronous. All workers of a strategy call it, and the chief writes it, so
+  // the others find the files only where they share the chief's file system.
   std::string save(std::string_view prefix, Site site = Site::here());
   // Writes exactly there, and lists it nowhere.
   std::string write(std::string_view prefix, Site site = Site::here());
-  // Gives every tracked object its value. Wrong dtypes and shapes are InvalidArgument, and then
-  // nothing has changed.
+  // Gives every tracked object its value, on this worker alone: all workers of a strategy must
+  // restore the same values. Wrong dtypes and shapes are InvalidArgument, and then nothing has
+  // changed.
   RestoreStatus restore(std::string_view prefix);
   // The same for what write() wrote: the number of saves stays as it is.
   RestoreStatus read(std::string_view prefix);

@@ -254,10 +254,12 @@ void guard_against_divergence(ReplicaContext& replica, const GuardOptions& optio
           log_warning("[DivergenceGuard] after step {}: {}", step, found);
           return;
         }
-        raise(Code::DataLoss,
-              "[DivergenceGuard] the copies that {} keeps are no longer equal after step {}: {}; "
-              "something wrote one copy alone, or a replica computed something else",
-              strategy.extended().name(), step, found);
+        raise(
+            Code::DataLoss,
+            "[DivergenceGuard] the copies that {} keeps are no longer equal after step {}: {}; "
+            "something wrote one copy alone, a worker restored other values, or a replica computed "
+            "something else",
+            strategy.extended().name(), step, found);
       },
       row_of(own_hashes(replica, variables)));
 }

@@ -69,6 +69,7 @@ Logs Trainer::evaluate(const data::Dataset& dataset) {
       },
       [&](const Tensor& loss, int64_t examples) { totals.add(loss, examples); });
   if (totals.examples == 0) refuse_empty("evaluate");
+  impl_->compare_models();
   return impl_->logs(totals);
 }
 
@@ -81,6 +82,7 @@ Tensor Trainer::predict(const data::Dataset& dataset) {
       [&](const DistributedElement& batch, int64_t) { return impl_->runner->predict(batch); },
       [&](const Tensor& some, int64_t) { outputs.push_back(some); });
   if (outputs.empty()) refuse_empty("predict");
+  impl_->compare_models();
   return concat(outputs, 0);
 }
 

@@ -2,6 +2,7 @@
 
 #include "base/raise.h"
 #include "distribute/lone_process.h"
+#include "distribute/update_guards.h"
 #include "trainer/stopwatch.h"
 
 namespace cohort::internal {
@@ -97,6 +98,17 @@ void TrainerImpl::walk(const data::Dataset& dataset, const Begin& begin,
     under_way.add(begin(*batch, examples), examples);
   }
   under_way.finish_all();
+}
+
+void TrainerImpl::compare_models() {
+  StrategyExtended& extended = strategy.extended();
+  const bool several_workers =
+      strategy.num_replicas_in_sync() > static_cast<int>(extended.num_local_replicas());
+  const GuardOptions guards = extended.guards();
+  if (!several_workers || guards.divergence == GuardAction::Off) return;
+  const auto step = optimizer.iterations().read_value().to<int64_t>();
+  strategy.run(
+      [&] { guard_against_divergence(*get_replica_context(), guards, model.variables(), step); });
 }
 
 Logs TrainerImpl::logs(const Totals& totals) const {

@@ -31,6 +31,10 @@ class TrainerImpl {
   using Begin = std::function<StepRunner::Outcome(const DistributedElement&, int64_t examples)>;
   void walk(const data::Dataset& dataset, const Begin& begin, const StepsUnderWay::Finish& finish);
 
+  // Throws on all workers unless all have the same model: one of them may have restored another
+  // checkpoint, and their parts of a result would not belong together.
+  void compare_models();
+
   // "loss" and the metrics.
   Logs logs(const Totals& totals) const;
   void reset_metrics() const;

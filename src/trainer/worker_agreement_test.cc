@@ -72,6 +72,42 @@ void expect_same_stop(int worker, int64_t step, int64_t steps_per_epoch) {
   EXPECT_EQ(found[0].steps, step) << worker;
 }
 
+// Restores another checkpoint on each worker, then calls `use`.
+std::vector<Status> use_different_models(
+    const std::function<void(Trainer&, const data::Dataset&)>& use) {
+  const TemporaryFolder folder;
+  for (int worker = 0; worker < kWorkers; ++worker) {
+    nn::Dense model(1, 1);
+    model.kernel().assign(Tensor({{static_cast<float>(worker)}}));
+    Checkpoint({{"model", model}}).write(folder.path() + "/" + std::to_string(worker));
+  }
+  return test::run_workers(
+      kWorkers,
+      [&](MultiWorkerMirroredStrategy& strategy) {
+        const auto scope = strategy.scope();
+        nn::Dense model(1, 1);
+        optim::Sgd optimizer({.learning_rate = 0.1});
+        Checkpoint({{"model", model}})
+            .read(folder.path() + "/" + std::to_string(strategy.worker_id()));
+        Trainer trainer(model, nn::mean_squared_error, optimizer);
+        use(trainer, batches());
+      },
+      kBounded);
+}
+
+TEST(WorkersOfATrainer, DoNotEvaluateOrPredictWithDifferentModels) {
+  const auto evaluate = [](Trainer& trainer, const data::Dataset& data) { trainer.evaluate(data); };
+  const auto predict = [](Trainer& trainer, const data::Dataset& data) { trainer.predict(data); };
+  for (const auto& use : {std::function<void(Trainer&, const data::Dataset&)>(evaluate),
+                          std::function<void(Trainer&, const data::Dataset&)>(predict)}) {
+    for (const Status& status : use_different_models(use)) {
+      EXPECT_EQ(status.root().code, Code::DataLoss) << status.to_string();
+      EXPECT_NE(status.to_string().find("a worker restored other values"), std::string::npos)
+          << status.to_string();
+    }
+  }
+}
+
 TEST(WorkersOfATrainer, StopAfterTheSameStepWhicheverOneStops) {
   for (const int worker : {0, 1}) {
     for (const int64_t step : {int64_t{1}, int64_t{9}, 2 * kStepsPerEpoch}) {
