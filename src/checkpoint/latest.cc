@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "base/raise.h"
+#include "base/system_error.h"
 #include "checkpoint/contents.h"
 #include "checkpoint/file_names.h"
 #include "cohort/checkpoint.h"
@@ -12,6 +13,13 @@
 namespace cohort {
 namespace internal {
 namespace {
+
+// A shortage or a lack of rights says nothing about the checkpoint: passing it over would lose it.
+void throw_unless_it_is_bad(const Status& status) {
+  if (status.code == Code::ResourceExhausted || status.code == Code::PermissionDenied) {
+    throw Error(status);
+  }
+}
 
 bool is_good(const std::string& prefix, CheckpointCheck check) {
   const Status status = capture_status([&] {
@@ -22,6 +30,7 @@ bool is_good(const std::string& prefix, CheckpointCheck check) {
       files.verify_sizes();
     }
   });
+  throw_unless_it_is_bad(status);
   if (!status.ok()) {
     log_warning("[Checkpoint] '{}' is passed over: {}", prefix, status.to_string());
   }
@@ -32,14 +41,17 @@ bool is_good(const std::string& prefix, CheckpointCheck check) {
 std::vector<std::string> found_in(const std::string& folder) {
   const std::string ending = manifest_path("");
   std::vector<std::pair<int64_t, std::string>> found;
-  std::error_code ignored;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, ignored)) {
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
     const std::string name = entry.path().filename().string();
     if (!name.ends_with(ending)) continue;
     const std::string prefix = in_folder(folder, name.substr(0, name.size() - ending.size()));
-    (void)capture_status(
-        [&] { found.emplace_back(CheckpointFiles(prefix).manifest().saved_at_ms, prefix); });
+    throw_unless_it_is_bad(capture_status(
+        [&] { found.emplace_back(CheckpointFiles(prefix).manifest().saved_at_ms, prefix); }));
   }
+  throw_unless_it_is_bad(
+      {.code = error ? code_of_errno(error.value()) : Code::Ok,
+       .message = fmt::format("[Checkpoint] cannot list '{}': {}", folder, error.message())});
   std::sort(found.rbegin(), found.rend());
   std::vector<std::string> prefixes;
   for (auto& [time, prefix] : found) prefixes.push_back(std::move(prefix));

@@ -9,6 +9,7 @@
 #include "checkpoint/saving.h"
 #include "checkpoint/state_file.h"
 #include "support/expect_error.h"
+#include "support/no_descriptors.h"
 #include "support/temporary_file.h"
 
 namespace cohort {
@@ -153,6 +154,19 @@ TEST_F(Folders, WithoutCheckpointsHaveNoLatest) {
   EXPECT_EQ(latest_checkpoint(folder()), std::nullopt);
   EXPECT_EQ(latest_checkpoint(path("nowhere")), std::nullopt);
   EXPECT_EQ(get_checkpoint_state(folder()), std::nullopt);
+}
+
+TEST_F(Folders, AreNotEmptyBecauseThisProcessCannotOpenThem) {
+  save("a", 1);
+  const auto expect_shortage = [&] {
+    const NoDescriptors none;
+    EXPECT_ERROR(Code::ResourceExhausted, folder(), latest_checkpoint(folder()));
+  };
+  expect_shortage();
+  list({"a"});
+  expect_shortage();
+  const NoDescriptors none;
+  EXPECT_ERROR(Code::ResourceExhausted, folder(), get_checkpoint_state(folder()));
 }
 
 TEST_F(Folders, PassOverWhatIsDamaged) {

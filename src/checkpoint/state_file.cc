@@ -110,7 +110,9 @@ std::optional<CheckpointState> get_checkpoint_state(const std::string& folder,
                                   folder, path);
   });
   if (status.ok()) return state;
-  if (status.code == Code::InvalidArgument) throw Error(status);
+  // With a file that cannot be read now, training would begin anew.
+  const bool is_damaged = status.code == Code::DataLoss || status.code == Code::NotFound;
+  if (!is_damaged) throw Error(status);
   internal::log_warning("[Checkpoint] '{}' counts as missing: {}", path, status.message);
   return std::nullopt;
 }

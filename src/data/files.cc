@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/system_error.h"
 #include "data/node.h"
 
 namespace cohort::data {
@@ -12,15 +13,23 @@ struct Matches {
   ~Matches() { ::globfree(&found); }
 };
 
+// Ends the search: a directory that cannot be listed now may have matches. Directories that are
+// closed to this user have none for it.
+int on_error(const char*, int error) {
+  return cohort::internal::code_of_errno(error) == Code::ResourceExhausted ? 1 : 0;
+}
+
 void add_matches(const std::string& pattern, std::vector<std::string>& names) {
   Matches matches;
-  const int result = ::glob(pattern.c_str(), GLOB_TILDE, nullptr, &matches.found);
+  const int result = ::glob(pattern.c_str(), GLOB_TILDE, on_error, &matches.found);
   if (result == GLOB_NOMATCH || (result == 0 && matches.found.gl_pathc == 0)) {
     internal::raise(Code::NotFound, "[Files] no file matches '{}'", pattern);
   }
   if (result != 0) {
-    internal::raise(result == GLOB_NOSPACE ? Code::ResourceExhausted : Code::PermissionDenied,
-                    "[Files] cannot list '{}'", pattern);
+    internal::raise(Code::ResourceExhausted,
+                    "[Files] cannot list '{}': this process has no free file descriptors or no "
+                    "memory; close files, or raise the limit (ulimit -n)",
+                    pattern);
   }
   names.insert(names.end(), matches.found.gl_pathv,
                matches.found.gl_pathv + matches.found.gl_pathc);

@@ -5,11 +5,20 @@
 #include "data/npy.h"
 #include "support/compress.h"
 #include "support/datasets.h"
+#include "support/no_descriptors.h"
 
 namespace cohort::data {
 namespace {
 
 using Texts = std::vector<std::string>;
+
+TEST(Files, AreNotMissingBecauseTheirDirectoryCannotBeListed) {
+  const TemporaryDirectory directory;
+  directory.file("a.txt", "x");
+  EXPECT_EQ(files({directory.path("*.txt")}).cardinality(), 1);
+  const NoDescriptors none;
+  EXPECT_ERROR(Code::ResourceExhausted, "ulimit -n", files({directory.path("*.txt")}));
+}
 
 TEST(Crc32c, HasTheKnownCheckValue) { EXPECT_EQ(internal::crc32c("123456789"), 0xe3069283u); }
 

@@ -1,9 +1,6 @@
 #include "rpc/endpoint.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/resource.h>
-#include <unistd.h>
 
 #include <future>
 #include <thread>
@@ -11,6 +8,7 @@
 #include "rpc/task_status.h"
 #include "support/expect_error.h"
 #include "support/message_log.h"
+#include "support/no_descriptors.h"
 #include "support/scoped_environment.h"
 #include "topology/address.h"
 
@@ -138,26 +136,6 @@ TEST(Party, NobodyThereIsUnavailableAtTheDeadline) {
                asking->connect(address, within(std::chrono::milliseconds(300))));
   EXPECT_LT(steady_clock::now() - start, std::chrono::seconds(3));
 }
-
-// While it lives, this process can open no file.
-class NoDescriptors {
- public:
-  NoDescriptors() {
-    getrlimit(RLIMIT_NOFILE, &before_);
-    const rlimit few{.rlim_cur = 256, .rlim_max = before_.rlim_max};
-    setrlimit(RLIMIT_NOFILE, &few);
-    while (taken_.empty() || taken_.back() >= 0) taken_.push_back(open("/dev/null", O_CLOEXEC));
-    taken_.pop_back();
-  }
-  ~NoDescriptors() {
-    for (const int fd : taken_) close(fd);
-    setrlimit(RLIMIT_NOFILE, &before_);
-  }
-
- private:
-  rlimit before_{};
-  std::vector<int> taken_;
-};
 
 TEST(Party, AShortageOfDescriptorsIsNotThePeersFault) {
   EchoTask echo(task());
