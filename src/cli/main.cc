@@ -32,14 +32,22 @@ constexpr char kExamples[] =
 
 constexpr int kBadInput = 2;
 
+void check_option(const CLI::App& of, const std::string& word, const std::string& command) {
+  const std::string name = word.substr(0, word.find('='));
+  if (of.get_option_no_throw(name) != nullptr) return;
+  cohort::internal::raise(
+      cohort::Code::InvalidArgument, "there is no option '{}'{}; see {} --help", name,
+      cohort::internal::did_you_mean(name, cohort::cli::long_options_of(of)), command);
+}
+
 // A first word that is no command. (The parser would say that a command is missing.)
 void check_command(const CLI::App& app, const std::string& word) {
   std::vector<std::string> names;
   for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
     names.push_back(command->get_name());
   }
-  const bool is_option = word.starts_with("-") && app.get_option_no_throw(word) != nullptr;
-  if (is_option || std::find(names.begin(), names.end(), word) != names.end()) return;
+  if (word.starts_with("-")) return check_option(app, word, "cohort");
+  if (std::find(names.begin(), names.end(), word) != names.end()) return;
   cohort::internal::raise(cohort::Code::InvalidArgument,
                           "there is no command '{}'{}; there are {}, see cohort --help", word,
                           cohort::internal::did_you_mean(word, names), fmt::join(names, ", "));
@@ -50,12 +58,8 @@ void check_command(const CLI::App& app, const std::string& word) {
 void check_options(const CLI::App& app) {
   for (const std::string& word : app.remaining(true)) {
     if (!word.starts_with("--") || word == "--") continue;
-    const std::string name = word.substr(0, word.find('='));
     const CLI::App& command = *app.get_subcommands().front();
-    cohort::internal::raise(
-        cohort::Code::InvalidArgument, "there is no option '{}'{}; see cohort {} --help", name,
-        cohort::internal::did_you_mean(name, cohort::cli::long_options_of(command)),
-        command.get_name());
+    check_option(command, word, "cohort " + command.get_name());
   }
 }
 
@@ -88,11 +92,8 @@ int run(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::Success& asked) {  // --help and --version
     return app.exit(asked);
-  } catch (const CLI::ExtrasError& error) {
-    check_options(app);
-    app.exit(error);
-    return kBadInput;
   } catch (const CLI::ParseError& error) {
+    if (!app.get_subcommands().empty()) check_options(app);  // a misspelt option may be the cause
     app.exit(error);
     return kBadInput;
   }

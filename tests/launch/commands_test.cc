@@ -32,6 +32,14 @@ TEST(Commands, SayWhatWasMeant) {
   EXPECT_EQ(option.code, 2);
   EXPECT_TRUE(contains(option.output, "no option '--max-restart'; did you mean '--max-restarts'?"))
       << option.output;
+  for (const auto& [words, meant] :
+       {std::pair{std::vector<std::string>{"rnu"}, "did you mean 'run'?"},
+        std::pair{std::vector<std::string>{"--vesion"}, "did you mean '--version'?"},
+        std::pair{std::vector<std::string>{"credentials", "--hlep"}, "did you mean '--help'?"}}) {
+    const Launched misspelt = command(words);
+    EXPECT_EQ(misspelt.code, 2);
+    EXPECT_TRUE(contains(misspelt.output, meant)) << misspelt.output;
+  }
   const Launched none = command({"status", "--zzz"});
   EXPECT_EQ(none.code, 2);
   EXPECT_TRUE(contains(none.output, "no option '--zzz'; see cohort status --help")) << none.output;
