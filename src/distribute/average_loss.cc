@@ -43,16 +43,19 @@ Tensor weighted(const Tensor& losses, const Tensor& weight, Site site) {
   return product;
 }
 
-void check_batch_size(const Tensor& size) {
+void check_batch_size(const Tensor& size, const Shape& losses) {
   if (!is_integer(size.dtype()) || (size.shape().has_rank() && size.shape().rank() != 0)) {
     raise(Code::InvalidArgument,
           "[compute_average_loss] global_batch_size must be an integer, got {} of shape {}",
           to_string(size.dtype()), size.shape().to_string());
   }
-  if (!size.is_symbolic() && size.to<int64_t>() < 0) {
+  // A replica without examples may be told that nobody has any.
+  const int64_t least = losses.has_rank() && losses[0] > 0 ? 1 : 0;
+  if (!size.is_symbolic() && size.to<int64_t>() < least) {
     raise(Code::InvalidArgument,
-          "[compute_average_loss] global_batch_size must not be negative, got {}",
-          size.to<int64_t>());
+          "[compute_average_loss] global_batch_size must be at least {}, got {} for losses of "
+          "shape {}",
+          least, size.to<int64_t>(), losses.to_string());
   }
 }
 
@@ -76,7 +79,7 @@ Tensor compute_average_loss(const Tensor& per_example_loss, const AverageLossOpt
   }
   Tensor samples = options.global_batch_size;
   if (samples.defined()) {
-    check_batch_size(samples);
+    check_batch_size(samples, shape);
   } else {
     samples = rows_of_all_replicas(per_example_loss, site);
   }

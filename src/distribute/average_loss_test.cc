@@ -45,8 +45,11 @@ TEST(AverageLoss, NamesWhatDoesNotFit) {
                nn::compute_average_loss(Tensor({1, 2})));
   EXPECT_ERROR(Code::InvalidArgument, "must be an integer, got float32",
                nn::compute_average_loss(ones({2}), {.global_batch_size = 2.f}));
-  EXPECT_ERROR(Code::InvalidArgument, "must not be negative, got -1",
+  EXPECT_ERROR(Code::InvalidArgument, "must be at least 1, got -1",
                nn::compute_average_loss(ones({2}), {.global_batch_size = -1}));
+  EXPECT_ERROR(Code::InvalidArgument, "must be at least 1, got 0 for losses of shape (2,)",
+               nn::compute_average_loss(ones({2}), {.global_batch_size = 0}));
+  EXPECT_EQ(nn::compute_average_loss(ones({0}), {.global_batch_size = 0}).to<float>(), 0.f);
 }
 
 TEST(AverageLoss, NeedsAReplicaToKnowTheGlobalBatch) {

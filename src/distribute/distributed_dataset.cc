@@ -38,8 +38,7 @@ std::optional<DistributedElement> DistributedIterator::next_optional() {
 
 namespace {
 
-constexpr const char* kNoStep =
-    "[DistributedIterator] value() was read, but the dataset has ended";
+constexpr const char* kNoStep = "[DistributedIterator] value() was read, but the dataset has ended";
 
 }  // namespace
 

@@ -194,8 +194,7 @@ TEST(TracedSteps, ALoopOverThemIsAnEpoch) {
                              return sum(x);
                            },
                            element);
-                       return std::vector<Tensor>{state[0] +
-                                                  strategy->reduce(ReduceOp::Sum, sums)};
+                       return std::vector<Tensor>{state[0] + strategy->reduce(ReduceOp::Sum, sums)};
                      })[0];
   });
   EXPECT_EQ(epoch(dist.iterator()).to<int64_t>(), 45);
@@ -208,12 +207,12 @@ TEST(TracedSteps, ADatasetIsWalkedOverAnewInEachCall) {
   const auto strategy = mirrored(2);
   const auto dist = strategy->distribute_dataset(range(8).shuffle(8, {.seed = 7}).batch(4));
   const auto epoch = function([&] {
-    return dist.iterator().reduce(
-        {Tensor(int64_t{0})}, [&](std::span<const Tensor> state, const DistributedElement& element) {
-          const auto firsts = strategy->run([](Tensor x) { return x[0]; }, element);
-          const Tensor first = strategy->local_results(firsts)[0];
-          return std::vector<Tensor>{state[0] * int64_t{10} + first};
-        })[0];
+    return dist.iterator().reduce({Tensor(int64_t{0})}, [&](std::span<const Tensor> state,
+                                                            const DistributedElement& element) {
+      const auto firsts = strategy->run([](Tensor x) { return x[0]; }, element);
+      const Tensor first = strategy->local_results(firsts)[0];
+      return std::vector<Tensor>{state[0] * int64_t{10} + first};
+    })[0];
   });
   std::set<int64_t> orders;
   for (int call = 0; call < 6; ++call) orders.insert(epoch().to<int64_t>());
