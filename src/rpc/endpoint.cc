@@ -9,6 +9,7 @@
 #include "rpc/certificates.h"
 #include "rpc/dialer.h"
 #include "rpc/grpc_connection.h"
+#include "rpc/grpc_errors.h"
 #include "rpc/listener.h"
 #include "rpc/memory_offer.h"
 #include "rpc/target.h"
@@ -218,6 +219,7 @@ Way way_from_environment() {
 }
 
 std::unique_ptr<Party> make_endpoint(EndpointOptions options, Party::Accept accept) {
+  require_descriptors_for_grpc();
   return std::make_unique<GrpcEndpoint>(std::move(options), std::move(accept));
 }
 

@@ -142,6 +142,7 @@ TEST(Party, AShortageOfDescriptorsIsNotThePeersFault) {
   const auto asking = make_endpoint(client());
   {
     const NoDescriptors none;
+    EXPECT_ERROR(Code::ResourceExhausted, "fewer than 8 free", make_endpoint(client()));
     EXPECT_ERROR(Code::ResourceExhausted, "no file descriptor left to reach " + echo.address(),
                  asking->connect(echo.address(), MessageLog::soon()));
   }

@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <array>
+#include <vector>
 
 #include "base/log.h"
+#include "base/raise.h"
 #include "transport/file_descriptor.h"
 #include "transport/status_message.h"
 
@@ -72,9 +74,13 @@ constexpr Symptom kSymptoms[] = {
     {"Timeout", "{0} does not answer"},
 };
 
-bool has_free_descriptor() {
-  const FileDescriptor one(::eventfd(0, EFD_CLOEXEC));
-  return static_cast<bool>(one) || (errno != EMFILE && errno != ENFILE);
+bool has_free_descriptors(size_t count) {
+  std::vector<FileDescriptor> some;
+  while (some.size() < count) {
+    some.emplace_back(::eventfd(0, EFD_CLOEXEC));
+    if (!some.back()) return errno != EMFILE && errno != ENFILE;
+  }
+  return true;
 }
 
 const Symptom* symptom_in(const std::string& text) {
@@ -101,7 +107,7 @@ std::string dropped_text(const std::string& address, bool with_certificates) {
 CallFailure unavailable(const grpc::Status& outcome, const std::string& address,
                         bool with_certificates) {
   // gRPC does not always say what it lacked.
-  const std::string text = has_free_descriptor() ? outcome.error_message() : kTooManyFiles;
+  const std::string text = has_free_descriptors(1) ? outcome.error_message() : kTooManyFiles;
   if (const Symptom* const symptom = symptom_in(text)) {
     const std::string meaning = fmt::format(fmt::runtime(symptom->meaning), address);
     return {{symptom->code, fmt::format("[Connect] {}", meaning)},
@@ -126,6 +132,15 @@ grpc::Status to_grpc(const Status& status) {
 Status from_grpc(const grpc::Status& status) {
   const int code = std::clamp<int>(status.error_code(), 0, static_cast<int>(Code::Unauthenticated));
   return {static_cast<Code>(code), capped(status.error_message())};
+}
+
+void require_descriptors_for_grpc() {
+  constexpr size_t kOfGrpc = 8;  // it opens 4 at its first connection
+  if (has_free_descriptors(kOfGrpc)) return;
+  raise(Code::ResourceExhausted,
+        "[Connect] this process has fewer than {} free file descriptors, which connections need; "
+        "raise the limit (ulimit -n), or close files and sessions",
+        kOfGrpc);
 }
 
 Status lost_connection(const Peer& peer, const grpc::Status& outcome) {

@@ -15,6 +15,10 @@ grpc::Status to_grpc(const Status& status);
 // The same code and text, without prefixes of ours.
 Status from_grpc(const grpc::Status& status);
 
+// Throws ResourceExhausted unless this process can open what gRPC opens when it starts: gRPC aborts
+// the process where it cannot.
+void require_descriptors_for_grpc();
+
 // A connection that has ended without a word.
 Status lost_connection(const Peer& peer, const grpc::Status& outcome);
 
