@@ -277,6 +277,8 @@ TEST(StringLookupLayer, IsPartOfTracedModels) {
 TEST(StringLookupLayer, NamesABadVocabulary) {
   EXPECT_ERROR(Code::InvalidArgument, "the vocabulary is empty", nn::StringLookup({}));
   EXPECT_ERROR(Code::InvalidArgument, "'a' is twice", nn::StringLookup({"a", "b", "a"}));
+  EXPECT_ERROR(Code::InvalidArgument, "'[UNK]' is in the vocabulary, and stands for unknown",
+               nn::StringLookup({"[UNK]", "a"}));
   EXPECT_ERROR(Code::InvalidArgument, "must be 0 or 1, got 2",
                nn::StringLookup({"a"}, {.num_oov_indices = 2}));
   EXPECT_ERROR(Code::InvalidArgument, "expected strings", nn::StringLookup({"a"})(Tensor({1, 2})));

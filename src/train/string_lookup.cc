@@ -19,6 +19,12 @@ std::vector<std::string> checked(std::vector<std::string> vocabulary,
   std::unordered_set<std::string_view> seen;
   for (const std::string& word : vocabulary) {
     if (seen.insert(word).second) continue;
+    if (options.num_oov_indices == 1 && word == options.oov_token) {
+      raise(Code::InvalidArgument,
+            "[StringLookup] '{}' is in the vocabulary, and stands for unknown strings as well; "
+            "leave it out, or set oov_token",
+            word);
+    }
     raise(Code::InvalidArgument, "[StringLookup] '{}' is twice in the vocabulary", word);
   }
   return vocabulary;
