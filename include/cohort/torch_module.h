@@ -45,6 +45,10 @@ struct TorchModuleOptions {
 // passes outside of `run` write to a norm's statistics is undone; a change of another buffer there
 // is FailedPrecondition.
 //
+// The parameters and buffers are those that the constructor of `Net` registers, for good. Where one
+// is replaced, added or removed later (replace_module(), register_module()), the next run, update
+// or use outside of `run` is FailedPrecondition.
+//
 // What is set outside of `run` holds for all copies from the next run on: net->eval(),
 // net->train(), and parameters that are frozen (requires_grad) after the module was made, by way of
 // `net` or of a reference to its parts.
@@ -105,7 +109,10 @@ class TorchModule {
   const std::vector<at::Tensor>& parameters() const { return parameters(own()); }
 
   // One update along the gradients of `loss`, summed over all replicas: optimizer.minimize(loss,
-  // net) in other words.
+  // net) in other words. Each replica computes its loss with its own copy, by `net->` inside `run`.
+  // Throws FailedPrecondition for a loss that depends on another replica's copy, as by a reference
+  // to `*net` that was taken outside, and InvalidArgument for one that requires a gradient and
+  // depends on no parameter of the own.
   void minimize(const at::Tensor& loss, optim::Optimizer& optimizer) const;
 
   // Lets `change(copy)` write parameters and buffers: new initial values, limits on weights, a
@@ -130,8 +137,13 @@ class TorchModule {
     if (!internal::current_component()) state_->settle();
   }
   void check_before_update() const {
+    // With several replicas, each run looks.
+    if (!state_->several_replicas) state_->parts.require_unchanged();
     state_->require_no_other_writes(own());
     state_->require_frozen(own());
+  }
+  void check_loss(const at::Tensor& loss) const {
+    internal::require_loss_of_copy(loss, state_->parameters, own());
   }
   void make_variables();
   void collect_tensors(const Net& copy);
@@ -157,6 +169,7 @@ TorchModule<Net>::TorchModule(const TorchModuleOptions& options, const Args&... 
   for (const auto& copy : copies_) {
     collect_tensors(*copy);
     state_->modes.add_copy(*copy);
+    state_->parts.add_copy(copy);
   }
   for (size_t i = 0; i < copies_.size(); ++i) copy(i);  // gives it the variables' values
   for (size_t i = 0; options.sync_batch_norm && i < copies_.size(); ++i) {
@@ -197,6 +210,8 @@ void TorchModule<Net>::collect_tensors(const Net& copy) {
 template <typename Net>
 void TorchModule<Net>::minimize(const at::Tensor& loss, optim::Optimizer& optimizer) const {
   check_before_update();
+  check_loss(loss);
+  state_->meet_before_first_update(own());
   const Gradients gradients = internal::announced_gradients(loss, parameters(), variables());
   state_->parameters.release_values(own());
   const Status status = capture_status([&] { optimizer.apply_gradients(gradients, variables()); });
@@ -213,6 +228,7 @@ void TorchModule<Net>::configure(const F& change) const {
     state_->require_own_memory();
     state_->require_no_other_writes(own());
     change(own_net);
+    state_->parts.require_unchanged();
     for (internal::SharedTensors* kind : state_->kinds()) {
       kind->require_same_memory(own());
       kind->note_writes(own());
@@ -220,7 +236,10 @@ void TorchModule<Net>::configure(const F& change) const {
     return;
   }
   StrategyExtended& extended = state_->strategy.extended();
-  internal::on_each_worker(extended, "TorchModule::configure", [&] { change(own_net); });
+  internal::on_each_worker(extended, "TorchModule::configure", [&] {
+    change(own_net);
+    state_->parts.require_unchanged();
+  });
   for (internal::SharedTensors* kind : state_->kinds()) kind->spread_first_copy(extended);
 }
 

@@ -37,7 +37,8 @@ class TorchOptimizer {
   // One step along the gradients of `loss`, summed over all replicas. Parameters without a gradient
   // stay as they are (a warning names them once); none at all is InvalidArgument. The parameters'
   // grad() is empty afterwards, and must be empty before: InvalidArgument when backward() left
-  // gradients there, which would not count.
+  // gradients there, which would not count. The loss is one of the own copy, as for
+  // TorchModule::minimize().
   template <typename Net>
   void minimize(const at::Tensor& loss, const TorchModule<Net>& net) {
     minimize(loss, net, [](const std::vector<at::Tensor>&) {});
@@ -48,6 +49,7 @@ class TorchOptimizer {
   template <typename Net, typename F>
   void minimize(const at::Tensor& loss, const TorchModule<Net>& net, const F& adjust) {
     net.check_before_update();
+    net.check_loss(loss);
     apply(internal::torch_gradients(loss, net.parameters(), net.variables()), net, adjust);
   }
   // One step along gradients that the program has computed, one for each of net.variables(), summed

@@ -41,6 +41,47 @@ struct TorchGenerator {
 
 namespace {
 
+// Torch's default generator. In a scope, its seed and its state are those of the scope's generator:
+// torch::manual_seed() would otherwise do nothing for this thread, and change what others draw.
+class DefaultGenerator final : public at::CPUGeneratorImpl {
+ public:
+  void set_current_seed(uint64_t seed) override {
+    if (innermost == nullptr) return CPUGeneratorImpl::set_current_seed(seed);
+    innermost->get().set_current_seed(seed);
+  }
+  uint64_t current_seed() const override {
+    return innermost == nullptr ? CPUGeneratorImpl::current_seed()
+                                : innermost->get().current_seed();
+  }
+  uint64_t seed() override {
+    return innermost == nullptr ? CPUGeneratorImpl::seed() : innermost->get().seed();
+  }
+  void set_state(const c10::TensorImpl& state) override {
+    if (innermost == nullptr) return CPUGeneratorImpl::set_state(state);
+    innermost->get().unsafeGetGeneratorImpl()->set_state(state);
+  }
+  c10::intrusive_ptr<c10::TensorImpl> get_state() const override {
+    return innermost == nullptr ? CPUGeneratorImpl::get_state()
+                                : innermost->get().unsafeGetGeneratorImpl()->get_state();
+  }
+};
+
+// Goes on where torch's generator was.
+bool install_default_generator() {
+  at::Generator made = at::make_generator<DefaultGenerator>();
+  made.set_state(at::detail::getDefaultCPUGenerator().get_state());
+  // The object is not constant: torch::manual_seed() writes to what it holds.
+  const_cast<at::Generator&>(at::detail::getDefaultCPUGenerator()) = made;
+  return true;
+}
+
+// Before main(), while no other thread can draw.
+[[maybe_unused]] const bool installed = install_default_generator();
+
+bool is_default(const c10::IValue& generator) {
+  return generator.isNone() || generator.toGenerator() == at::detail::getDefaultCPUGenerator();
+}
+
 // The place of the argument that names the generator; the number of arguments when none does.
 size_t generator_place(const c10::FunctionSchema& schema) {
   const auto& arguments = schema.arguments();
@@ -55,14 +96,15 @@ bool is_elsewhere(const c10::IValue& argument) {
   return argument.isDevice() && !argument.toDevice().is_cpu();
 }
 
-// Calls the op with the scope's generator, unless the caller gave one or means another device.
+// Calls the op with the scope's generator, unless the caller gave another one or means another
+// device.
 void call_with_generator(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
                          torch::jit::Stack* stack) {
   const size_t count = op.schema().arguments().size();
   const auto arguments = stack->end() - static_cast<std::ptrdiff_t>(count);
   c10::IValue& given = arguments[static_cast<std::ptrdiff_t>(generator_place(op.schema()))];
   const bool here = std::none_of(arguments, stack->end(), is_elsewhere);
-  if (innermost != nullptr && here && given.isNone()) given = innermost->get();
+  if (innermost != nullptr && here && is_default(given)) given = innermost->get();
   op.redispatchBoxed(keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kKey), stack);
 }
 

@@ -139,6 +139,52 @@ TEST(TorchHabits, RawStepsThatChangeOneElementAreNamed) {
   EXPECT_ERROR(Code::FailedPrecondition, "'a' of local replica 0", train());
 }
 
+struct Table : torch::nn::Module {
+  Table() : rows(register_module("rows", torch::nn::Embedding(20000, 1))) {}
+  torch::Tensor loss(int64_t row) { return rows(torch::full({4}, row, torch::kInt64)).sum(); }
+  torch::nn::Embedding rows;
+};
+
+// One row of many, and no gradient is left that would show it.
+TEST(TorchHabits, RawStepsThatLeaveNoGradientAreNamed) {
+  const auto scope = two().scope();
+  const TorchModule<Table> net;
+  torch::optim::SGD first(net.copy(0).parameters(), 0.1);
+  torch::optim::SGD second(net.copy(1).parameters(), 0.1);
+  EXPECT_ERROR(Code::FailedPrecondition, "'rows.weight' of local replica 0", two().run([&] {
+    net->loss(100 + 7 * replica_id()).backward();
+    (replica_id() == 0 ? first : second).step();
+    net->zero_grad(true);
+  }));
+}
+
+TEST(TorchHabits, RawStepsThatLeaveNoGradientOutsideOfRunAreNamed) {
+  const auto scope = two().scope();
+  const TorchModule<Table> net;
+  torch::optim::SGD raw(net->parameters(), 0.1);
+  net->loss(100).backward();
+  raw.step();
+  raw.zero_grad();
+  for (torch::Tensor parameter : net.copy(0).parameters()) parameter.mutable_grad().reset();
+  EXPECT_ERROR(Code::FailedPrecondition, "'rows.weight' of local replica 0", two().run([] {}));
+}
+
+TEST(TorchHabits, GradientsThatAreOnlyLookedAtAreNotNamed) {
+  const auto scope = two().scope();
+  const TorchModule<Table> net;
+  Theirs theirs(net, kQuarter);
+  for (int step = 0; step < 3; ++step) {
+    two().run([&] {
+      net->loss(100).backward();
+      net->zero_grad(true);
+      theirs.minimize(net->loss(100 + replica_id()), net);
+      net->loss(100).backward();
+      net->zero_grad(true);
+    });
+  }
+  EXPECT_TRUE(torch::equal(net.copy(0).rows->weight, net.copy(1).rows->weight));
+}
+
 TEST(TorchHabits, WritesBeforeACheckpointAreNamed) {
   const TemporaryFolder folder;
   const auto scope = two().scope();

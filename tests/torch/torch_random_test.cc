@@ -122,6 +122,58 @@ TEST(TorchRandom, OfOneReplicaIsTorchs) {
   EXPECT_EQ(found, plain);
 }
 
+// Replicas that give their generators the same seed draw the same, as processes would.
+TEST(TorchRandom, FollowsASeedThatReplicasGive) {
+  MirroredStrategy strategy = mirrored(2);
+  torch::manual_seed(1);
+  const Floats after = floats(torch::rand({4}));
+  torch::manual_seed(5);
+  const Floats plain = floats(torch::randn({8}));
+  torch::manual_seed(1);
+  for (int run = 0; run < 2; ++run) {
+    const auto found = strategy.run([] {
+      torch::rand({3});
+      torch::manual_seed(5);
+      return Tensor(torch::randn({8}));
+    });
+    for (size_t i = 0; i < 2; ++i) EXPECT_EQ(floats(torch::Tensor(found[i])), plain);
+  }
+  const auto each = strategy.run([] {
+    torch::manual_seed(5 +
+                       static_cast<uint64_t>(get_replica_context()->replica_id_in_sync_group()));
+    return Tensor(torch::randn({8}));
+  });
+  EXPECT_EQ(floats(torch::Tensor(each[0])), plain);
+  EXPECT_NE(floats(torch::Tensor(each[1])), plain);
+  torch::manual_seed(1);
+  EXPECT_EQ(floats(torch::rand({4})), after);  // outside, it is torch's own again
+}
+
+TEST(TorchRandom, OfReplicasThatGiveASeedLeavesTorchsGeneratorAlone) {
+  MirroredStrategy strategy = mirrored(2);
+  const auto after_run = [&](bool seeds) {
+    torch::manual_seed(1);
+    strategy.run([&] {
+      if (seeds) torch::manual_seed(5);
+    });
+    return floats(torch::rand({4}));
+  };
+  EXPECT_EQ(after_run(true), after_run(false));
+}
+
+// The state is the replica's, too: what is saved can be restored.
+TEST(TorchRandom, RestoresTheStateOfAReplica) {
+  MirroredStrategy strategy = mirrored(2);
+  const auto equal = strategy.run([] {
+    at::Generator generator = at::detail::getDefaultCPUGenerator();
+    const torch::Tensor state = generator.get_state();
+    const Floats first = floats(torch::rand({8}));
+    generator.set_state(state);
+    return floats(torch::empty({8}).uniform_(0, 1, generator)) == first;
+  });
+  EXPECT_TRUE(equal[0] && equal[1]);
+}
+
 TEST(TorchRandom, DrawsFromAGeneratorThatIsGiven) {
   MirroredStrategy strategy = mirrored(2);
   const auto found = strategy.run([] {
@@ -172,6 +224,18 @@ TEST(TorchRandom, MakesEqualMembersOfAllCopies) {
   const Unregistered plain;
   EXPECT_EQ(floats(torch::rand({4})), after);
   for (size_t i = 0; i < 3; ++i) EXPECT_EQ(floats(net.copy(i).features), floats(plain.features));
+}
+
+struct Seeding : torch::nn::Module {
+  Seeding() { torch::manual_seed(7), features = torch::randn({2, 8}); }
+  torch::Tensor features;
+};
+
+TEST(TorchRandom, MakesEqualMembersOfModulesThatGiveASeed) {
+  MirroredStrategy strategy = mirrored(2);
+  const auto scope = strategy.scope();
+  const TorchModule<Seeding> net;
+  EXPECT_EQ(floats(net.copy(0).features), floats(net.copy(1).features));
 }
 
 TEST(TorchRandom, MakesEqualMembersOnAllWorkers) {

@@ -61,6 +61,85 @@ class TorchModes {
   std::vector<bool> known_;  // of the first copy
 };
 
+// The parameters and buffers of the copies, which must stay those that they were made with: nothing
+// would train, spread or save others.
+class TorchParts {
+ public:
+  // One after the other.
+  void add_copy(std::shared_ptr<const torch::nn::Module> copy) {
+    Parts parts{std::move(copy), {}, {}};
+    parts.named = named(*parts.module);
+    collect(*parts.module, parts.tensors);
+    copies_.push_back(std::move(parts));
+  }
+  // Throws FailedPrecondition, naming one that was replaced, added or removed.
+  void require_unchanged() const {
+    for (size_t i = 0; i < copies_.size(); ++i) {
+      std::vector<const c10::TensorImpl*> now;
+      now.reserve(copies_[i].tensors.size());
+      collect(*copies_[i].module, now);
+      if (now != copies_[i].tensors) throw_changed(i);
+    }
+  }
+
+ private:
+  using Named = std::vector<std::pair<std::string, at::Tensor>>;
+  struct Parts {
+    std::shared_ptr<const torch::nn::Module> module;
+    std::vector<const c10::TensorImpl*> tensors;
+    Named named;  // holds them, so that no other tensor gets their address
+  };
+
+  // Without names, of which torch makes strings: this happens in each run.
+  static void collect(const torch::nn::Module& module,
+                      std::vector<const c10::TensorImpl*>& tensors) {
+    for (const auto& item : module.named_parameters(/*recurse=*/false)) {
+      tensors.push_back(item.value().unsafeGetTensorImpl());
+    }
+    for (const auto& item : module.named_buffers(/*recurse=*/false)) {
+      tensors.push_back(item.value().unsafeGetTensorImpl());
+    }
+    for (const auto& child : module.children()) collect(*child, tensors);
+  }
+  static Named named(const torch::nn::Module& module) {
+    Named all;
+    for (const auto& item : module.named_parameters()) all.emplace_back(item.key(), item.value());
+    for (const auto& item : module.named_buffers()) all.emplace_back(item.key(), item.value());
+    return all;
+  }
+  static const at::Tensor* find(const Named& all, const std::string& name) {
+    for (const auto& [key, value] : all) {
+      if (key == name) return &value;
+    }
+    return nullptr;
+  }
+
+  [[noreturn]] void throw_changed(size_t copy) const {
+    const Named now = named(*copies_[copy].module);
+    for (const auto& [name, value] : copies_[copy].named) {
+      const at::Tensor* const other = find(now, name);
+      if (other == nullptr) throw_part(copy, name, "removed");
+      if (!other->is_same(value)) throw_part(copy, name, "replaced");
+    }
+    for (const auto& [name, value] : now) {
+      if (find(copies_[copy].named, name) == nullptr) throw_part(copy, name, "added");
+    }
+    throw_part(copy, now.empty() ? "" : now[0].first, "moved");
+  }
+  [[noreturn]] static void throw_part(size_t copy, const std::string& name,
+                                      const std::string& what) {
+    throw Error(Code::FailedPrecondition,
+                "[TorchModule] '" + name + "' of local replica " + std::to_string(copy) + " was " +
+                    what +
+                    " after the module was made, by replace_module(), register_module() or the "
+                    "like, so that no variable, optimizer, checkpoint or other replica follows; "
+                    "make it in the module's constructor, which makes the copies of all replicas, "
+                    "and change values in net.configure(f)");
+  }
+
+  std::vector<Parts> copies_;
+};
+
 // One replica's worth of copies, or as many as the strategy has replicas here.
 inline size_t copies_for_this_scope() {
   if (!has_strategy()) return 1;

@@ -2,15 +2,20 @@
 
 // Gradients by torch's autograd. Not for inclusion by users: include cohort/torch.h.
 
+#include <torch/csrc/autograd/functions/accumulate_grad.h>
 #include <torch/torch.h>
 
 #include <memory>
+#include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "cohort/error.h"
 #include "cohort/gradient.h"
 #include "cohort/internal/backward_span.h"
 #include "cohort/internal/gradient_listener.h"
+#include "cohort/internal/torch_tensors.h"
+#include "cohort/internal/torch_writes.h"
 #include "cohort/variable.h"
 
 namespace cohort::internal {
@@ -29,6 +34,70 @@ inline void check_loss(const at::Tensor& loss) {
                   (loss.defined() ? "of shape " + Shape(loss.sizes()).to_string()
                                   : std::string("an undefined tensor")) +
                   ", but an update goes along the gradient of one number; sum() makes one");
+}
+
+// Calls `visit` with each tensor that autograd would leave a gradient of the loss in, until it
+// returns false.
+template <typename F>
+void visit_leaves(const at::Tensor& loss, const F& visit) {
+  const torch::autograd::Edge root = torch::autograd::impl::gradient_edge(loss);
+  std::vector<torch::autograd::Node*> open{root.function.get()};
+  std::unordered_set<const torch::autograd::Node*> seen{root.function.get()};
+  while (!open.empty()) {
+    torch::autograd::Node* const node = open.back();
+    open.pop_back();
+    const auto& edges = node->next_edges();
+    const auto* leaf =
+        edges.empty() ? dynamic_cast<const torch::autograd::AccumulateGrad*>(node) : nullptr;
+    if (leaf != nullptr && !visit(leaf->variable)) return;
+    for (const torch::autograd::Edge& edge : edges) {
+      if (edge.is_valid() && seen.insert(edge.function.get()).second) {
+        open.push_back(edge.function.get());
+      }
+    }
+  }
+}
+
+[[noreturn]] inline void throw_loss_of_other_copy(const std::string& parameter, size_t own,
+                                                  size_t other) {
+  throw Error(Code::FailedPrecondition,
+              "[minimize] the loss of local replica " + std::to_string(own) + " depends on '" +
+                  parameter + "' of local replica " + std::to_string(other) +
+                  "'s copy of the module, and that gradient would be lost: each replica computes "
+                  "its loss with its own copy. Call net->forward(x) inside run(), where net-> is "
+                  "the own copy, and not by a reference to *net or a part of it that was taken "
+                  "outside; detach() what is meant as a constant");
+}
+
+[[noreturn]] inline void throw_loss_of_no_parameter(size_t parameters) {
+  throw Error(Code::InvalidArgument,
+              "[minimize] the loss requires a gradient, but depends on none of the " +
+                  std::to_string(parameters) +
+                  " parameters of the module's own copy, so that its gradient would be lost. Call "
+                  "net->forward(x) inside run(), on the module that minimize() is given; where a "
+                  "replica has nothing to learn from, give it loss.detach()");
+}
+
+// Throws where the gradient of `loss`, or part of it, would get lost because the loss was computed
+// with another copy of the module than the own: FailedPrecondition. InvalidArgument where it was
+// computed with none.
+inline void require_loss_of_copy(const at::Tensor& loss, const SharedTensors& parameters,
+                                 size_t own) {
+  const std::vector<at::Tensor>& learning = parameters.of_copy(own);
+  const auto learns = [](const at::Tensor& parameter) { return parameter.requires_grad(); };
+  if (!loss.defined() || !loss.requires_grad()) return;
+  if (std::none_of(learning.begin(), learning.end(), learns)) return;
+  bool found = false;
+  visit_leaves(loss, [&](const at::Tensor& leaf) {
+    const auto place = parameters.find(leaf);
+    if (place && place->copy != own) {
+      const std::string& name = parameters.variables()[place->variable].name();
+      throw_loss_of_other_copy(name, own, place->copy);
+    }
+    found = found || place;
+    return !found || parameters.num_copies() > 1;
+  });
+  if (!found) throw_loss_of_no_parameter(learning.size());
 }
 
 // Which of the parameters `loss` may have a gradient for; a frozen one has none.
@@ -130,6 +199,7 @@ class AnnouncedBackward {
 
   Gradients run() {
     if (!learning_.empty()) {
+      const OwnBackward own;
       torch::autograd::backward({loss_}, {}, /*retain_graph=*/false, /*create_graph=*/false,
                                 learning_);
     }

@@ -8,6 +8,7 @@
 #include <array>
 #include <atomic>
 #include <deque>
+#include <vector>
 
 #include "cohort/internal/run_observer.h"
 #include "cohort/internal/torch_copies.h"
@@ -23,7 +24,8 @@ class TorchState final : public RunObserver {
   explicit TorchState(size_t num_copies)
       : strategy(get_strategy()),
         copies(num_copies),
-        several_replicas(strategy.num_replicas_in_sync() > 1) {}
+        several_replicas(strategy.num_replicas_in_sync() > 1),
+        has_met_(num_copies) {}
 
   std::array<SharedTensors*, 3> kinds() { return {&parameters, &frozen, &buffers}; }
   void follow(size_t copy) {
@@ -31,9 +33,11 @@ class TorchState final : public RunObserver {
   }
 
   // Before code outside of `run` uses the module: throws FailedPrecondition when something wrote
-  // parameters past their variables.
+  // parameters past their variables, or replaced parts of the module.
   void settle() {
-    if (!several_replicas || runs_ > 0) return;
+    if (runs_ > 0) return;
+    parts.require_unchanged();
+    if (!several_replicas) return;
     for (size_t copy = 0; copy < copies; ++copy) require_no_other_writes(copy);
     statistics.settle(copies);
   }
@@ -46,6 +50,7 @@ class TorchState final : public RunObserver {
     if (--runs_ > 0) return;
     modes.note();
     if (failed) return statistics.undo_run(copies);
+    parts.require_unchanged();
     for (size_t copy = 0; copy < copies; ++copy) require_no_other_writes(copy);
     statistics.aggregate(strategy, copies);
   }
@@ -66,6 +71,16 @@ class TorchState final : public RunObserver {
                       "the parameter with requires_grad_(false) afterwards");
     }
   }
+  // An update takes the copy's values away for a while. The first one waits until all replicas have
+  // computed their losses, so that one that computes with another's copy is told so, and does not
+  // find it empty. A program that does this does it from its first update on.
+  void meet_before_first_update(size_t copy) {
+    if (copies == 1 || has_met_[copy]) return;
+    if (ReplicaContext* const replica = get_replica_context()) {
+      replica->merge_call([](Strategy&) {});
+      has_met_[copy] = true;
+    }
+  }
   // Before a replica changes its copy. Throws FailedPrecondition where copies share memory.
   void require_own_memory() const {
     if (!parameters.is_shared() && !frozen.is_shared()) return;
@@ -83,9 +98,11 @@ class TorchState final : public RunObserver {
   SharedTensors buffers{{.several_replicas = several_replicas, .replicas_write = true}};
   TorchStatistics statistics{buffers};
   TorchModes modes;
+  TorchParts parts;
   std::deque<SyncedNorms> synced_norms;  // by copy; empty unless asked for
 
  private:
+  std::vector<char> has_met_;  // by copy; each replica uses its own
   std::atomic<int> runs_ = 0;  // that go on: code of other threads then leaves the copies alone
 };
 

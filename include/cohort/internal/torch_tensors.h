@@ -7,7 +7,9 @@
 
 #include <algorithm>
 #include <mutex>
+#include <optional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "cohort/internal/held_value.h"
@@ -34,6 +36,18 @@ class SharedTensors {
 
   const std::vector<Variable>& variables() const { return variables_; }
   const std::vector<at::Tensor>& of_copy(size_t copy) const { return tensors_[copy]; }
+  size_t num_copies() const { return tensors_.size(); }
+
+  struct Place {
+    size_t copy;
+    size_t variable;
+  };
+  // Of which copy the tensor is; none for one that is of no copy.
+  std::optional<Place> find(const at::Tensor& tensor) const {
+    const auto found = places_.find(tensor.unsafeGetTensorImpl());
+    if (found == places_.end()) return std::nullopt;
+    return found->second;
+  }
 
   // Before the copies' tensors are added.
   void add_variable(const Variable& variable) {
@@ -47,7 +61,12 @@ class SharedTensors {
     tensors_.push_back(std::move(tensors));
     known_.emplace_back(variables_.size());
     common_.resize(variables_.size());
-    note_writes(tensors_.size() - 1);
+    const size_t copy = tensors_.size() - 1;
+    for (size_t i = 0; i < variables_.size(); ++i) {
+      places_[tensors_[copy][i].unsafeGetTensorImpl()] = {copy, i};
+      if (finds_writes()) known_[copy][i].mark.watch(tensors_[copy][i]);
+    }
+    note_writes(copy);
   }
 
   // Gives a copy the values of variables that were given another one since, by assign() or a
@@ -229,6 +248,7 @@ class SharedTensors {
   std::vector<std::vector<Variable>> components_;  // of each variable, by replica, or one
   std::vector<std::vector<at::Tensor>> tensors_;   // of each copy, by variable
   std::vector<std::vector<Known>> known_;          // the same; each replica uses its own
+  std::unordered_map<const c10::TensorImpl*, Place> places_;
   std::mutex mutex_;
   std::vector<Common> common_;  // by variable; guarded by mutex_
 };
