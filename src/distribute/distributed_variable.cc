@@ -242,7 +242,10 @@ std::vector<std::string> labels_of(const std::vector<Variable>& variables) {
 
 WritersTurn turn_to_write(const Variable& variable) {
   const auto whole = distributed(variable);
-  if (whole == nullptr || update_index() || thread_dispatch().builder != nullptr) return {};
+  if (whole == nullptr || update_index()) return {};
+  if (thread_dispatch().builder != nullptr && thread_dispatch().builder->makes_variables()) {
+    return {};
+  }
   return WritersTurn(whole->writing_all());
 }
 

@@ -87,14 +87,21 @@ TEST(MultiWorkerWrites, OfDifferentKindsNameBoth) {
 
 // The other worker may see the two runs in another order.
 TEST(MultiWorkerWrites, AreRefusedWhileAnotherRunWrites) {
-  const auto statuses = run_workers(2, [](MultiWorkerMirroredStrategy& strategy) {
-    const auto scope = strategy.scope();
-    Variable v(1.f, kMean);
-    const int another = 0;
-    internal::distributed(v)->writing_all().begin_alone(&another, 1);
-    strategy.run([&] { v.assign(Tensor(2.f)); });
-  });
-  expect_on_all(statuses, {"two runs of one strategy"});
+  using Run = std::function<void(Strategy&, const std::function<void()>&)>;
+  const Run forms[] = {
+      [](Strategy& strategy, const auto& write) { strategy.run(write); },
+      [](Strategy& strategy, const auto& write) { strategy.run(function(write)); },
+      [](Strategy& strategy, const auto& write) { function([&] { strategy.run(write); })(); }};
+  for (const Run& run : forms) {
+    const auto statuses = run_workers(2, [&](MultiWorkerMirroredStrategy& strategy) {
+      const auto scope = strategy.scope();
+      Variable v(1.f, kMean);
+      const int another = 0;
+      internal::distributed(v)->writing_all().begin_alone(&another, 1);
+      run(strategy, [&] { v.assign(Tensor(2.f)); });
+    });
+    expect_on_all(statuses, {"two runs of one strategy"});
+  }
 }
 
 }  // namespace

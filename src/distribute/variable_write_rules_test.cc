@@ -9,6 +9,7 @@
 
 #include "base/raise.h"
 #include "cohort/function.h"
+#include "cohort/ops.h"
 #include "cohort/optim.h"
 #include "distribute/variable_test_strategies.h"
 #include "ops/expect_error.h"
@@ -283,6 +284,67 @@ TEST(VariableWrites, ByOptimizersOfTwoRunsLeaveTheCopiesAlike) {
   }
 }
 
+// Whether the copies differ after two threads have made many writes of their own at the same time:
+// what one has done in another order stays different.
+bool many_writes_diverge(const Variable& v, const std::function<void(float)>& write) {
+  constexpr int kWrites = 400;
+  std::barrier together(2);
+  const auto write_all = [&](float value) {
+    write(value);  // traces
+    together.arrive_and_wait();
+    for (int i = 0; i < kWrites; ++i) write(value);
+  };
+  std::thread other([&] { write_all(-1.f); });
+  write_all(1.f);
+  other.join();
+  const std::vector<float> copies = copy_values(v);
+  return copies != std::vector<float>(copies.size(), copies[0]);
+}
+
+// One of the threads turns the sign, the other one adds.
+void turn_or_add(Variable& v, float sign) {
+  v.scatter_mul({Tensor({sign}), Tensor({0}), Shape{1}});
+  v.scatter_add({Tensor({1.f + sign}), Tensor({0}), Shape{1}});
+}
+
+TEST(VariableWrites, InFunctionsOfTwoRunsLeaveTheCopiesAlike) {
+  for (const int replicas : {2, 3}) {
+    const auto strategy = mirrored_strategy(replicas);
+    Variable v = strategy->create(
+        [] { return Variable({0.f}, {.aggregation = VariableAggregation::OnlyFirstReplica}); });
+    const auto turn = function([&] { turn_or_add(v, -1.f); });
+    const auto add = function([&] { turn_or_add(v, 1.f); });
+    const auto run = [&](float sign) { sign < 0 ? strategy->run(turn) : strategy->run(add); };
+    EXPECT_FALSE(many_writes_diverge(v, run)) << replicas;
+  }
+}
+
+TEST(VariableWrites, InFunctionsAroundTwoRunsLeaveTheCopiesAlike) {
+  for (const int replicas : {2, 3}) {
+    const auto strategy = mirrored_strategy(replicas);
+    Variable v = strategy->create(
+        [] { return Variable({0.f}, {.aggregation = VariableAggregation::OnlyFirstReplica}); });
+    const auto turn = function([&] { strategy->run([&] { turn_or_add(v, -1.f); }); });
+    const auto add = function([&] { strategy->run([&] { turn_or_add(v, 1.f); }); });
+    EXPECT_FALSE(many_writes_diverge(v, [&](float sign) { sign < 0 ? turn() : add(); }))
+        << replicas;
+  }
+}
+
+TEST(VariableWrites, ByOptimizersInFunctionsOfTwoRunsLeaveTheCopiesAlike) {
+  for (const int replicas : {2, 3}) {
+    const auto strategy = mirrored_strategy(replicas);
+    const StrategyScope scope(*strategy);
+    const Variable v(0.f);
+    optim::Adam optimizer({.learning_rate = 0.1});
+    const auto step =
+        function([&](const Tensor& slope) { optimizer.apply_gradients({slope}, {v}); });
+    const auto run = [&](float slope) { strategy->run(step, Tensor(slope)); };
+    run(1.f);  // makes what the optimizer keeps
+    EXPECT_FALSE(many_writes_diverge(v, run)) << replicas;
+  }
+}
+
 TEST(VariableWrites, ByUpdatesOfTwoThreadsLeaveTheCopiesAlike) {
   const auto strategy = mirrored_strategy(64);
   Variable v = strategy->create([] { return Variable(0.f); });
@@ -335,6 +397,31 @@ TEST(VariableWrites, GoOnAfterOneThatFailed) {
   EXPECT_FALSE(capture_status([&] { add(7); }).ok());
   add(0);
   EXPECT_EQ(copy_values(v), (std::vector<float>{4, 4}));
+}
+
+// A replica may catch the error and go on: then its run does not keep others from writing.
+TEST(VariableWrites, InFunctionsGoOnAfterOneThatFailed) {
+  const auto strategy = mirrored_strategy(2);
+  Variable v =
+      strategy->create([] { return Variable({0.f}, {.aggregation = VariableAggregation::Sum}); });
+  const auto add = function([&](const Tensor& row) {
+    v.scatter_add({Tensor({1.f}), reshape(row, {1}), Shape{1}});
+  });
+  strategy->run([&] {
+    add(Tensor(0));
+    EXPECT_FALSE(capture_status([&] { add(Tensor(7)); }).ok());
+    if (get_replica_context()->replica_id_in_sync_group() == 0) {
+      std::thread([&] { v.assign_add(Tensor({1.f})); }).join();
+    }
+    add(Tensor(0));
+  });
+  EXPECT_EQ(copy_values(v), (std::vector<float>{5, 5}));
+  const auto around = function([&](const Tensor& row) {
+    strategy->run([&] { v.scatter_add({Tensor({1.f}), reshape(row, {1}), Shape{1}}); });
+  });
+  EXPECT_FALSE(capture_status([&] { around(Tensor(7)); }).ok());
+  around(Tensor(0));
+  EXPECT_EQ(copy_values(v), (std::vector<float>{7, 7}));
 }
 
 TEST(WriteOrder, RefusesASecondRunWhereWorkersCouldSeeAnotherOrder) {

@@ -1,12 +1,60 @@
 #include "distribute/write_order.h"
 
 #include "base/raise.h"
+#include "distribute/context.h"
 #include "distribute/merge_point.h"
+#include "graph/traced_settings.h"
 #include "ops/dispatch.h"
 
 namespace cohort::internal {
+namespace {
+
+bool is_tracing() {
+  const GraphBuilder* builder = thread_dispatch().builder;
+  return builder != nullptr && !builder->makes_variables();
+}
+
+// A call outside of replicas that must not wait: see begin_alone().
+class LoneCall {
+ public:
+  explicit LoneCall(WriteOrder& order) : order_(order) { order.begin_alone(this, 1); }
+  ~LoneCall() { order_.end(this); }
+  LoneCall(const LoneCall&) = delete;
+  LoneCall& operator=(const LoneCall&) = delete;
+
+ private:
+  WriteOrder& order_;
+};
+
+}  // namespace
+
+void WriteOrder::note(bool spans_workers) {
+  if (spans_workers) spans_workers_ = true;
+  SettingsScope::note(shared_from_this());
+}
+
+// The replicas meet first: until then one of them may wait for another thread that writes.
+std::shared_ptr<void> WriteOrder::enter() {
+  if (update_index()) return nullptr;  // whoever updates the copies has the turn
+  ReplicaContext* const replica = get_replica_context();
+  MergePoint* const meeting = replica != nullptr ? replica->meeting() : nullptr;
+  if (meeting == nullptr) {
+    if (spans_workers_) return std::make_shared<LoneCall>(*this);
+    return std::make_shared<WritersTurn>(*this);
+  }
+  auto turn = std::make_shared<ReplicaTurn>(*replica, *this);
+  meeting->meet(replica->local_replica(), {"a traced function that writes variables", 0, nullptr},
+                nullptr, nullptr);
+  turn->all_met();
+  return turn;
+}
+
+void WriteOrder::unlock() {
+  if (!is_tracing()) end_part(nullptr);
+}
 
 void WriteOrder::lock() {
+  if (is_tracing()) return note();
   std::unique_lock lock(mutex_);
   ended_.wait(lock, [&] { return parts_ == 0; });
   run_ = nullptr;
@@ -55,10 +103,14 @@ void WriteOrder::end(const void* run) {
 ReplicaTurn::ReplicaTurn(ReplicaContext& replica, WriteOrder& order)
     : run_(replica.meeting()), first_(replica.local_replica() == 0) {
   const MergePoint* meeting = replica.meeting();
-  if (meeting == nullptr || thread_dispatch().builder != nullptr) return;
-  order_ = &order;
+  if (meeting == nullptr) return;
   parts_ = meeting->size();
   spans_workers_ = static_cast<size_t>(replica.num_replicas_in_sync()) > parts_;
+  if (thread_dispatch().builder != nullptr) {
+    if (is_tracing()) order.note(spans_workers_);
+    return;
+  }
+  order_ = &order;
   // Who waits could wait for a worker that waits for this one.
   if (spans_workers_ && first_) order.begin_alone(run_, parts_);
 }

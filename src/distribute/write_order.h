@@ -1,20 +1,24 @@
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
+#include <memory>
 #include <mutex>
 
 #include "cohort/strategy.h"
+#include "graph/effect_order.h"
 
 namespace cohort::internal {
 
 // Puts the writes to the variables of one strategy in an order that all copies see: one writer at a
 // time. A writer is a thread, or all replicas of a run together, each of which ends its part when
-// it has written its copy. Thread-safe.
-class WriteOrder {
+// it has written its copy. The writes of a traced function take their turn when the function is
+// called, for the whole call. Thread-safe.
+class WriteOrder : public EffectOrder, public std::enable_shared_from_this<WriteOrder> {
  public:
-  // A writer with one part.
+  // A writer with one part. Notes the order, and does nothing else, while a function is traced.
   void lock();
-  void unlock() { end_part(nullptr); }
+  void unlock();
 
   // In each replica of `run`, after all have ended their parts of its last write. Waits until
   // nothing else writes. Then `run` writes, until its replicas have ended their `parts` parts.
@@ -25,11 +29,16 @@ class WriteOrder {
   // Ends all parts that `run` has left.
   void end(const void* run);
 
+  // For the function that this thread traces. `spans_workers`: its calls must not wait for others.
+  void note(bool spans_workers = false);
+  std::shared_ptr<void> enter() override;
+
  private:
   std::mutex mutex_;
   std::condition_variable ended_;
   size_t parts_ = 0;           // that have not ended; guarded by mutex_, as the next
   const void* run_ = nullptr;  // whose they are
+  std::atomic<bool> spans_workers_{false};
 };
 
 // That of one thread.
@@ -38,8 +47,8 @@ using WritersTurn = std::unique_lock<WriteOrder>;
 // A replica's part in a write that all replicas of its run make, each to its own copy. The run's
 // turn comes after the replicas have met: until then one of them may wait for what another thread
 // does, which may write variables. On several workers it begins before, or not at all: the meeting
-// reduces over the workers, which must see one order. Does nothing while a graph is built, and
-// where there is one replica.
+// reduces over the workers, which must see one order. Notes the order while a function is traced,
+// and does nothing in other graphs, and where there is one replica.
 class [[nodiscard]] ReplicaTurn {
  public:
   ReplicaTurn(ReplicaContext& replica, WriteOrder& order);

@@ -12,6 +12,11 @@ void UsedSettings::add(Version version) {
 
 void UsedSettings::add(const UsedSettings& others) {
   uses_.insert(uses_.end(), others.uses_.begin(), others.uses_.end());
+  for (const auto& order : others.orders_) add(order);
+}
+
+void UsedSettings::add(std::shared_ptr<EffectOrder> order) {
+  if (std::ranges::find(orders_, order) == orders_.end()) orders_.push_back(std::move(order));
 }
 
 bool UsedSettings::are_current() const {
@@ -33,6 +38,10 @@ SettingsScope::~SettingsScope() { innermost() = outer_; }
 
 void SettingsScope::note(const UsedSettings& settings) {
   if (UsedSettings* const noting = innermost()) noting->add(settings);
+}
+
+void SettingsScope::note(const std::shared_ptr<EffectOrder>& order) {
+  if (UsedSettings* const noting = innermost()) noting->add(order);
 }
 
 }  // namespace cohort::internal

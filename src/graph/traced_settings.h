@@ -5,16 +5,21 @@
 #include <memory>
 #include <vector>
 
+#include "graph/effect_order.h"
+
 namespace cohort::internal {
 
-// Settings that a trace used, such as a learning rate, and which version of each it saw.
+// Settings that a trace used, such as a learning rate, and which version of each it saw; and the
+// orders in which its calls take turns.
 class UsedSettings {
  public:
   using Version = std::shared_ptr<const std::atomic<uint64_t>>;
   void add(Version version);
+  void add(std::shared_ptr<EffectOrder> order);
   void add(const UsedSettings& others);
   // False once one of the settings has changed: the trace has an old value inside.
   bool are_current() const;
+  const EffectOrders& orders() const { return orders_; }
 
  private:
   struct Use {
@@ -22,6 +27,7 @@ class UsedSettings {
     uint64_t seen;
   };
   std::vector<Use> uses_;
+  EffectOrders orders_;
 };
 
 // A setting of an object that code under a trace turns into a constant. Whoever reads the setting
@@ -49,6 +55,8 @@ class [[nodiscard]] SettingsScope {
   // This thread calls a trace that used these settings: what is being traced around the call has
   // them inside, too.
   static void note(const UsedSettings& settings);
+  // What this thread traces writes in that order, if it traces anything.
+  static void note(const std::shared_ptr<EffectOrder>& order);
 
  private:
   friend class TracedSetting;

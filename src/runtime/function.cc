@@ -30,7 +30,12 @@ std::vector<Tensor> run_by_devices(const CompiledRun& parts, const std::vector<T
 
 std::vector<Tensor> run_trace(const Trace& trace, const std::vector<Tensor>& arguments) {
   const GraphFunction& function = trace.function();
-  if (thread_dispatch().builder != nullptr || is_recorded(function, arguments)) {
+  const bool is_building = thread_dispatch().builder != nullptr;
+  std::vector<std::shared_ptr<void>> turns;
+  if (!is_building) {
+    for (const auto& order : trace.settings().orders()) turns.push_back(order->enter());
+  }
+  if (is_building || is_recorded(function, arguments)) {
     return call_inline(function, arguments, function.calls()++);
   }
   // What a replica runs stays on its thread: other threads do not meet the other replicas.

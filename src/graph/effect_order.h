@@ -1,0 +1,19 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+namespace cohort::internal {
+
+// Puts the calls of traced functions that write the same state into one order. Thread-safe.
+class EffectOrder {
+ public:
+  virtual ~EffectOrder() = default;
+  // Waits until this thread's call may write, or throws FailedPrecondition where others would see
+  // another order. The call's turn lasts as long as what is returned.
+  virtual std::shared_ptr<void> enter() = 0;
+};
+
+using EffectOrders = std::vector<std::shared_ptr<EffectOrder>>;
+
+}  // namespace cohort::internal
