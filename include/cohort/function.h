@@ -120,7 +120,7 @@ class Function {
     return {std::move(trace), std::move(arguments.tensors)};
   }
 
-  // How many kinds of arguments were traced so far.
+  // How many traces it keeps, one for each kind of arguments: at most the 256 used last.
   size_t num_traces() const { return core_.num_traces(); }
 
  private:

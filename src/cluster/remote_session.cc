@@ -62,8 +62,8 @@ void RemoteSession::open(std::chrono::milliseconds limit) {
   const Link::Pointer link = connect(deadline);
   const OpenSession request{
       .options = options_, .client = party_->self().name, .graph = buffer_of(writer_.next())};
-  const Answer answer =
-      link->call([&](uint64_t number) { return write_request(number, request); }, deadline);
+  const Answer answer = call(
+      *link, [&](uint64_t number) { return write_request(number, request); }, deadline);
   if (answer.numbers.size() != 2) raise(Code::Internal, "[Session] the server's answer is short");
   session_ = answer.numbers[0];
   version_ = answer.numbers[1];
@@ -129,13 +129,25 @@ void RemoteSession::fail_calls(const Status& why) {
   link_end_ = why;
   for (const auto& [id, call] : calls_) {
     if (call->done) continue;
-    call->result.status = {.code = Code::Unavailable,
-                           .message = fmt::format("[Session] the server at grpc://{} is lost: {}",
-                                                  address_, why.message),
-                           .origin = link_->peer().name,
-                           .cause = std::make_shared<const Status>(why)};
+    call->result.status = lost(link_->peer(), why);
     call->done = true;
   }
+}
+
+Status RemoteSession::lost(const Peer& server, const Status& why) const {
+  return {.code = Code::Unavailable,
+          .message =
+              fmt::format("[Session] the server at grpc://{} is lost: {}", address_, why.message),
+          .origin = server.name,
+          .cause = std::make_shared<const Status>(why)};
+}
+
+Answer RemoteSession::call(Link& link, const Link::Request& request, Deadline deadline) const {
+  Answer answer;
+  const Status status = capture_status([&] { answer = link.call(request, deadline); });
+  if (link.ended() && status.code == Code::Cancelled) throw Error(lost(link.peer(), status));
+  throw_if_error(status);
+  return answer;
 }
 
 void RemoteSession::extend(Deadline deadline) {
@@ -151,7 +163,7 @@ void RemoteSession::extend(Deadline deadline) {
 Answer RemoteSession::ask(const Link::Request& request, Deadline deadline) {
   const Link::Pointer link = connect(Clock::now() + kServerReturnLimit);
   Answer answer;
-  throw_explained(capture_status([&] { answer = link->call(request, deadline); }));
+  throw_explained(capture_status([&] { answer = call(*link, request, deadline); }));
   if (answer.numbers.size() != 1) raise(Code::Internal, "[Session] the server's answer is short");
   return answer;
 }

@@ -63,6 +63,11 @@ class RemoteSession : public SessionImpl, public std::enable_shared_from_this<Re
   // Throws unless it is good. A server that does not know the session any more does not say why;
   // the end of the connection before did.
   void throw_explained(Status status) const;
+  // What a call that waited for the server ends with when the connection does.
+  Status lost(const Peer& server, const Status& why) const;
+  // As Link::call. A connection that this side has ended, because the server is silent, tells so as
+  // one that the server has ended: Unavailable.
+  Answer call(Link& link, const Link::Request& request, Deadline deadline) const;
   // A request whose answer has one number.
   Answer ask(const Link::Request& request, Deadline deadline);
 

@@ -27,7 +27,8 @@ bool may_wait(const OpDef& op) {
   constexpr std::array<std::string_view, 7> kWaiting{
       "AccumulatorTake", "NativeFunction",   "QueueDequeue",         "QueueDequeueMany",
       "QueueEnqueue",    "QueueEnqueueMany", "SparseAccumulatorTake"};
-  return takes_element(op) || std::find(kWaiting.begin(), kWaiting.end(), op.name) != kWaiting.end();
+  return takes_element(op) ||
+         std::find(kWaiting.begin(), kWaiting.end(), op.name) != kWaiting.end();
 }
 
 bool may_wait(const GraphImpl& graph) {

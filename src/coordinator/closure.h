@@ -11,7 +11,7 @@
 
 namespace cohort::internal {
 
-using Updates = std::vector<const GroupUpdate*>;
+using Updates = std::vector<GroupUpdatePtr>;
 
 // A scheduled call of a function.
 struct Closure {

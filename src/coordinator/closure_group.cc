@@ -28,7 +28,7 @@ void ClosureGroup::leave(Closure& closure) {
 bool ClosureGroup::finish(const Closure& closure) {
   if (!closure.in_group) return false;
   ++finished_;
-  for (const GroupUpdate* update : closure.updates) {
+  for (const GroupUpdatePtr& update : closure.updates) {
     if (std::ranges::find(updates_, update) == updates_.end()) updates_.push_back(update);
   }
   return finished_ == size_;

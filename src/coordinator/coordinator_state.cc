@@ -144,13 +144,12 @@ ClosurePtr ClusterCoordinatorState::traced(const std::function<TracedCall()>& tr
   TracedCall call = trace();
   remote.check(num_workers(), options_.remote_arguments);
   const std::lock_guard lock(mutex_);
-  auto checked = checked_.find(call.trace);
-  if (checked == checked_.end()) {
-    std::erase_if(checked_, [](const auto& entry) { return entry.first.expired(); });
-    check_can_travel(call.trace->function(), call.arguments);
-    checked = checked_.emplace(call.trace, GroupUpdates::of(call.trace->function())).first;
-  }
   const GraphFunction& function = call.trace->function();
+  if (!checked_.contains(call.trace)) {
+    std::erase_if(checked_, [](const auto& known) { return known.expired(); });
+    check_can_travel(function, call.arguments);
+    checked_.insert(call.trace);
+  }
   Specs results;
   for (const Endpoint result : function.results) {
     results.push_back(function.body->node(result.node).outputs[static_cast<size_t>(result.output)]);
@@ -160,7 +159,7 @@ ClosurePtr ClusterCoordinatorState::traced(const std::function<TracedCall()>& tr
                                            .remote = {},
                                            .result = std::make_shared<RemoteResult>(results),
                                            .worker = std::nullopt,
-                                           .updates = checked->second});
+                                           .updates = GroupUpdates::of(function)});
 }
 
 std::shared_ptr<RemoteResult> ClusterCoordinatorState::schedule(
@@ -256,7 +255,7 @@ void ClusterCoordinatorState::run(WorkerChannel& channel, const ClosurePtr& clos
 }
 
 void ClusterCoordinatorState::update(const Updates& updates, int64_t number) {
-  for (const GroupUpdate* update : updates) {
+  for (const GroupUpdatePtr& update : updates) {
     const Tensor claim = claim_of(number++);
     Status status = capture_status([&] { extended_.servers().make(*update, claim); });
     if (status.ok()) continue;

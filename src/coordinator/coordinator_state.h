@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <set>
 
 #include "base/mutex.h"
 #include "base/thread.h"
@@ -88,7 +89,7 @@ class ClusterCoordinatorState {
 
   Mutex mutex_;
   // Those that can travel; guarded by mutex_, as the next.
-  std::map<std::weak_ptr<const Trace>, Updates, std::owner_less<>> checked_;
+  std::set<std::weak_ptr<const Trace>, std::owner_less<>> checked_;
   std::map<int, std::chrono::steady_clock::time_point> lost_since_;  // workers
   std::vector<Thread> threads_;                                      // guarded by mutex_
 };

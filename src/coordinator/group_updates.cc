@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "cohort/ops.h"
+#include "coordinator/parameter_servers.h"
 #include "ops/dispatch.h"
 #include "ops/variable_cell.h"
 
@@ -52,78 +53,134 @@ Gradient take_mean(const Tensor& handle) {
   return IndexedSlices{rows[0], rows[1], accumulator.shape()};
 }
 
+// One for each variable; null for those without gradient.
+using Accumulators = std::vector<std::shared_ptr<RemoteAccumulator>>;
+
+Accumulators accumulators_for(const std::string& update, const Gradients& gradients,
+                              const std::vector<Variable>& variables) {
+  Accumulators made(variables.size());
+  for (size_t i = 0; i < variables.size(); ++i) {
+    if (!gradients[i].defined()) continue;
+    made[i] =
+        std::make_shared<RemoteAccumulator>(fmt::format("{}/{}/{}", update, i, variables[i].name()),
+                                            variables[i], gradients[i].is_sparse());
+  }
+  return made;
+}
+
+Gradients take_means(const Accumulators& accumulators) {
+  Gradients means;
+  for (const auto& each : accumulators) {
+    means.push_back(each ? take_mean(make_resource(each)) : Gradient());
+  }
+  return means;
+}
+
 int kind_of(const Gradient& gradient) {
   return !gradient.defined() ? 0 : gradient.is_sparse() ? 2 : 1;
 }
 
 }  // namespace
 
-RemoteAccumulator::RemoteAccumulator(const GroupUpdate& update, size_t number,
-                                     const Variable& variable, bool sparse)
-    : update_(update),
-      name_(fmt::format("{}/{}/{}", update.name, number, variable.name())),
+RemoteAccumulator::RemoteAccumulator(std::string name, const Variable& variable, bool sparse)
+    : name_(std::move(name)),
       device_(DeviceName::parse(variable.device())),
       dtype_(variable.dtype()),
       shape_(variable.shape()),
       sparse_(sparse) {}
 
+std::shared_ptr<RemoteAccumulator> RemoteAccumulator::for_adding_to(GroupUpdatePtr update) const {
+  auto adding = std::make_shared<RemoteAccumulator>(*this);
+  adding->update_ = std::move(update);
+  return adding;
+}
+
 std::string gathering_container(const std::string& container) { return container + "_gathering"; }
 
-GroupUpdates::Gathered& GroupUpdates::find_or_make(const Gradients& gradients,
-                                                   const std::vector<Variable>& variables,
-                                                   const Variable& count, const Update& update) {
-  Key key{{VariableAccess::impl(count).get(), 0}};
-  for (size_t i = 0; i < variables.size(); ++i) {
-    key.emplace_back(VariableAccess::impl(variables[i]).get(), kind_of(gradients[i]));
-  }
+bool GroupUpdates::Gathered::has_ended() const {
+  return std::ranges::any_of(variables, [](const auto& each) { return each.expired(); });
+}
+
+void GroupUpdates::drop_ended() {
+  std::vector<GatheredPtr> ended;  // let go of after the lock
   const std::lock_guard lock(mutex_);
-  std::unique_ptr<Gathered>& entry = all_[key];
-  if (entry && entry->settings.are_current()) return *entry;
-  if (entry) outdated_.push_back(std::move(entry));
-  auto made = std::make_unique<Gathered>(
-      Gathered{.update = {.name = fmt::format("group_update_{}", made_++),
-                          .home = DeviceName::parse(variables[0].device())},
-               .handles = std::vector<Tensor>(variables.size()),
-               .variables = variables,
-               .count = count});
-  for (size_t i = 0; i < variables.size(); ++i) {
-    if (!gradients[i].defined()) continue;
-    made->handles[i] = make_resource(std::make_shared<RemoteAccumulator>(
-        made->update, i, variables[i], gradients[i].is_sparse()));
+  std::erase_if(all_, [&](const auto& entry) {
+    if (!entry.second->has_ended()) return false;
+    ended.push_back(entry.second);
+    return true;
+  });
+}
+
+GroupUpdates::GatheredPtr GroupUpdates::find(const Key& key) {
+  const std::lock_guard lock(mutex_);
+  const auto found = all_.find(key);
+  return found != all_.end() && found->second->settings.are_current() ? found->second : nullptr;
+}
+
+GroupUpdates::GatheredPtr GroupUpdates::find_or_make(const Gradients& gradients,
+                                                     const std::vector<Variable>& variables,
+                                                     const Variable& count, const Update& update) {
+  std::vector<Variable> named = variables;
+  named.push_back(count);
+  Key key;
+  for (size_t i = 0; i < named.size(); ++i) {
+    const int kind = i < gradients.size() ? kind_of(gradients[i]) : 0;
+    key.emplace_back(VariableAccess::impl(named[i]).get(), kind);
+  }
+  drop_ended();  // a key may have the address of a variable that has ended
+  const std::lock_guard one_at_a_time(making_);
+  if (auto found = find(key)) return found;
+  auto made = std::make_shared<Gathered>(make(gradients, variables, update));
+  for (const Variable& each : named) made->variables.push_back(VariableAccess::impl(each));
+  GatheredPtr outdated;  // let go of after the lock
+  const std::lock_guard lock(mutex_);
+  outdated = std::exchange(all_[key], made);
+  return made;
+}
+
+GroupUpdates::Gathered GroupUpdates::make(const Gradients& gradients,
+                                          const std::vector<Variable>& variables,
+                                          const Update& update) {
+  GroupUpdate made{.name = fmt::format("group_update_{}", made_++),
+                   .home = DeviceName::parse(variables[0].device())};
+  const Accumulators accumulators = accumulators_for(made.name, gradients, variables);
+  made.leases.push_back(servers_->lease_update(made.home, made.name));
+  for (const auto& each : accumulators) {
+    if (each) made.leases.push_back(servers_->lease_update(each->device(), each->name()));
   }
   const SettingsScope noting;
-  made->update.function = trace(made->update.name, {}, [&](std::span<const Tensor>) {
-    Gradients means;
-    for (const Tensor& handle : made->handles) {
-      means.push_back(handle.defined() ? take_mean(handle) : Gradient());
-    }
-    return std::vector<Tensor>{update(means)};
+  made.function = trace(made.name, {}, [&](std::span<const Tensor>) {
+    return std::vector<Tensor>{update(take_means(accumulators))};
   });
-  made->settings = noting.used();
-  entry = std::move(made);
-  return *entry;
+  const auto shared = std::make_shared<const GroupUpdate>(std::move(made));
+  Gathered gathered{.settings = noting.used()};
+  for (const auto& each : accumulators) {
+    gathered.handles.push_back(each ? make_resource(each->for_adding_to(shared)) : Tensor());
+  }
+  return gathered;
 }
 
 Tensor GroupUpdates::add(const Gradients& gradients, const std::vector<Variable>& variables,
                          const Variable& count, const Update& update) {
-  const Gathered& gathered = find_or_make(gradients, variables, count, update);
-  SettingsScope::note(gathered.settings);
+  const GatheredPtr gathered = find_or_make(gradients, variables, count, update);
+  SettingsScope::note(gathered->settings);
   std::vector<Tensor> added;
   for (size_t i = 0; i < gradients.size(); ++i) {
-    if (gradients[i].defined()) added.push_back(add_gradient(gathered.handles[i], gradients[i]));
+    if (gradients[i].defined()) added.push_back(add_gradient(gathered->handles[i], gradients[i]));
   }
   return group(added);
 }
 
-std::vector<const GroupUpdate*> GroupUpdates::of(const GraphFunction& function) {
-  std::vector<const GroupUpdate*> found;
+std::vector<GroupUpdatePtr> GroupUpdates::of(const GraphFunction& function) {
+  std::vector<GroupUpdatePtr> found;
   for (const Tensor& captured : function.captured) {
     if (captured.is_symbolic()) continue;
     const auto* accumulator = dynamic_cast<const RemoteAccumulator*>(resource_of(captured).get());
-    if (accumulator == nullptr || std::ranges::find(found, &accumulator->update()) != found.end()) {
+    if (accumulator == nullptr || accumulator->update() == nullptr ||
+        std::ranges::find(found, accumulator->update()) != found.end()) {
       continue;
     }
-    found.push_back(&accumulator->update());
+    found.push_back(accumulator->update());
   }
   return found;
 }

@@ -12,22 +12,30 @@
 
 namespace cohort::internal {
 
-// One update that is made with the mean of the gradients of several functions.
+class ParameterServers;
+
+// One update that is made with the mean of the gradients of several functions, which keep it.
 struct GroupUpdate {
   std::string name;  // that no other has
   DeviceName home;   // where what is bound to no variable runs
   std::shared_ptr<const GraphFunction> function = {};
+  // When it ends, the servers forget the accumulators and the plan of the update.
+  std::vector<std::shared_ptr<const void>> leases = {};
 };
+using GroupUpdatePtr = std::shared_ptr<const GroupUpdate>;
 
 // Gradients of one variable on their way to such an update: what stands in this process for an
 // accumulator on the parameter server that has the variable.
 class RemoteAccumulator : public Resource {
  public:
-  // `number` is the variable's among those of the update.
-  RemoteAccumulator(const GroupUpdate& update, size_t number, const Variable& variable,
-                    bool sparse);
+  RemoteAccumulator(std::string name, const Variable& variable, bool sparse);
 
-  const GroupUpdate& update() const { return update_; }
+  // The same for functions that add gradients, which keep the update. The update itself takes them
+  // from one without it: it would keep itself.
+  std::shared_ptr<RemoteAccumulator> for_adding_to(GroupUpdatePtr update) const;
+
+  // That it adds to; null for the one that the update takes them from.
+  const GroupUpdatePtr& update() const { return update_; }
   const std::string& name() const { return name_; }
   const DeviceName& device() const { return device_; }
   DType dtype() const { return dtype_; }
@@ -35,48 +43,59 @@ class RemoteAccumulator : public Resource {
   bool sparse() const { return sparse_; }
 
  private:
-  const GroupUpdate& update_;
   const std::string name_;
   const DeviceName device_;
   const DType dtype_;
   const Shape shape_;
   const bool sparse_;
+  GroupUpdatePtr update_;
 };
 
 // The container of the accumulators that belong to the variables of `container`.
 std::string gathering_container(const std::string& container);
 
-// The updates of a strategy. Thread-safe; what it gives lives as long as it does.
+// The updates of a strategy. An update lives while functions add to it, and as the one for the next
+// function until its learning rate changes or one of its variables ends. Thread-safe.
 class GroupUpdates {
  public:
+  explicit GroupUpdates(std::shared_ptr<ParameterServers> servers) : servers_(std::move(servers)) {}
+
   using Update = std::function<Tensor(const Gradients& mean)>;
   // In a function that is traced: adds the gradients to those that wait for the update, which is
   // traced first when no function before had the same. Another optimizer, which `count` tells,
   // other variables or other kinds of gradients are another update.
   Tensor add(const Gradients& gradients, const std::vector<Variable>& variables,
              const Variable& count, const Update& update);
+  // Lets go of the updates whose variables have ended, and so of what else they use on the servers.
+  void drop_ended();
 
   // Those that a function adds gradients to.
-  static std::vector<const GroupUpdate*> of(const GraphFunction& function);
+  static std::vector<GroupUpdatePtr> of(const GraphFunction& function);
 
  private:
   struct Gathered {
-    GroupUpdate update;
-    std::vector<Tensor> handles;      // of accumulators; undefined for variables without gradient
-    std::vector<Variable> variables;  // keep the key's, as the next
-    Variable count;
+    std::vector<Tensor> handles = {};  // of accumulators; undefined for variables without gradient
+    std::vector<std::weak_ptr<const VariableImpl>> variables = {};  // the key's
     UsedSettings settings = {};
+
+    bool has_ended() const;
   };
+  using GatheredPtr = std::shared_ptr<const Gathered>;
   using Key = std::vector<std::pair<const void*, int>>;
 
-  Gathered& find_or_make(const Gradients& gradients, const std::vector<Variable>& variables,
-                         const Variable& count, const Update& update);
+  GatheredPtr find_or_make(const Gradients& gradients, const std::vector<Variable>& variables,
+                           const Variable& count, const Update& update);
+  // Null when there is none with the settings of now.
+  GatheredPtr find(const Key& key);
+  // The caller has the turn.
+  Gathered make(const Gradients& gradients, const std::vector<Variable>& variables,
+                const Update& update);
 
-  Mutex mutex_;
-  std::map<Key, std::unique_ptr<Gathered>> all_;  // guarded by mutex_, as all below
-  // With a learning rate of before. Functions that were traced then may still run.
-  std::vector<std::unique_ptr<Gathered>> outdated_;
-  int made_ = 0;
+  const std::shared_ptr<ParameterServers> servers_;
+  Turn making_;                     // of the thread that traces an update, which calls back
+  int made_ = 0;                    // guarded by making_
+  Mutex mutex_;                     // after making_
+  std::map<Key, GatheredPtr> all_;  // guarded by mutex_
 };
 
 }  // namespace cohort::internal

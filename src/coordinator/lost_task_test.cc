@@ -109,6 +109,23 @@ TEST(LostParameterServers, AreNamedWithTheVariable) {
   EXPECT_EQ(a.read_value().to<float>(), 0);
 }
 
+// Somebody who starts the job again does not wait for a server that is not there.
+TEST(LostParameterServers, AreSoonFoundLostAgain) {
+  test::CoordinatedCluster here(2, 1);
+  const Variable a = here.strategy.create([] { return Variable(0.f, {.name = "a"}); });
+  Variable b = here.strategy.create([] { return Variable(0.f, {.name = "b"}); });
+  here.cluster.stop("ps", 1);
+  const std::string lost = "'b' is on parameter server /job:ps/replica:0/task:1, which is lost";
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_ERROR(Code::Unavailable, lost, b.read_value());
+  EXPECT_ERROR(Code::Unavailable, lost, b.assign(1.f));
+  EXPECT_ERROR(Code::Unavailable, lost, here.strategy.run([&] { return b + a; }));
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(12));
+  here.cluster.start("ps", 1);
+  b.assign(3.f);
+  EXPECT_EQ(b.read_value().to<float>(), 3);
+}
+
 // A checkpoint without them would be taken for a good one.
 TEST(LostParameterServers, CannotBeSaved) {
   const TemporaryFolder folder;

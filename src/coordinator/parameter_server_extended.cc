@@ -61,7 +61,8 @@ ParameterServerExtended::ParameterServerExtended(const ClusterResolver& resolver
           cluster_, ParameterServersOptions{.container = next_container(),
                                             .credentials = options.credentials,
                                             .connect_timeout = options.connect_timeout})),
-      cross_device_ops_(canonical_device(kHost)) {
+      cross_device_ops_(canonical_device(kHost)),
+      group_updates_(servers_) {
   note_joint_training();
   plan_.bytes_per_ps.resize(servers_->size());
   if (is_chief(resolver)) servers_->take_over();
@@ -133,6 +134,7 @@ Tensor ParameterServerExtended::add_to_group(const Gradients& gradients,
 }
 
 ParameterServerPlan ParameterServerExtended::plan() const {
+  group_updates_.drop_ended();
   ParameterServerPlan made;
   {
     const std::lock_guard lock(mutex_);

@@ -82,7 +82,7 @@ class ParameterServerExtended : public StrategyExtended, public RemoteWorkers {
   const std::vector<std::string> devices_;
   const std::shared_ptr<ParameterServers> servers_;
   ReductionToOneDevice cross_device_ops_;
-  GroupUpdates group_updates_;
+  mutable GroupUpdates group_updates_;
 
   mutable Mutex mutex_;
   size_t variables_ = 0;  // counted for the round; guarded by mutex_, as the next

@@ -31,6 +31,7 @@ VariableOptions options_of_part(const VariableOptions& whole, int64_t part) {
 }  // namespace
 
 const DeviceName& ParameterServerExtended::next_server() {
+  group_updates_.drop_ended();
   const std::lock_guard lock(mutex_);
   forget_released();
   size_t chosen = variables_++ % servers_->size();

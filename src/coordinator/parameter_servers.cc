@@ -43,9 +43,7 @@ void ParameterServers::take_over() {
       clear_containers(channel->address,
                        {options_.container, gathering_container(options_.container)},
                        options_.credentials, std::max(left, std::chrono::milliseconds(100)));
-      const std::lock_guard one_at_a_time(channel->turn);
-      open(*channel, options_.connect_timeout);
-      channel->incarnation = channel->session->server_incarnation();
+      accept(*channel);
     });
     if (status.ok()) continue;
     missing += fmt::format("; {} at {}: {}", channel->device.split().first, channel->address,
@@ -67,45 +65,87 @@ std::string ParameterServers::unique_name(const std::string& name) {
 }
 
 ParameterServers::Lease ParameterServers::lease(const DeviceName& device, const std::string& name) {
-  const auto release = [servers = weak_from_this(), device](const std::string* ended) {
+  return lease_in(&Released::variables, device, name);
+}
+
+ParameterServers::Lease ParameterServers::lease_update(const DeviceName& device,
+                                                       const std::string& name) {
+  return lease_in(&Released::gathered, device, name);
+}
+
+ParameterServers::Lease ParameterServers::lease_in(std::vector<std::string> Released::*names,
+                                                   const DeviceName& device,
+                                                   const std::string& name) {
+  Channel* const at = find_channel(device);  // lives as long as all of this
+  if (at == nullptr) return nullptr;
+  const auto release = [servers = weak_from_this(), names, at](const std::string* ended) {
     const std::unique_ptr<const std::string> held(ended);
     const auto alive = servers.lock();
     if (!alive) return;
-    Channel& at = alive->channel(device);
-    const std::lock_guard lock(at.released_mutex);
-    at.released.push_back(*held);
+    const std::lock_guard lock(at->mutex);
+    (at->released.*names).push_back(*held);
   };
   return std::shared_ptr<const std::string>(new std::string(name), release);
 }
 
+bool ParameterServers::Released::contains(const std::string& name) const {
+  return std::ranges::find(variables, name) != variables.end() ||
+         std::ranges::find(gathered, name) != gathered.end();
+}
+
+void ParameterServers::Released::append(const Released& others) {
+  variables.insert(variables.end(), others.variables.begin(), others.variables.end());
+  gathered.insert(gathered.end(), others.gathered.begin(), others.gathered.end());
+}
+
+bool ParameterServers::Connected::is_worn_out() const {
+  return dead_nodes > kMaxDeadNodes && dead_nodes > graph->size() / 2;
+}
+
 void ParameterServers::forget_released(Channel& channel) {
-  std::vector<std::string> names;
+  Released names;
   {
-    const std::lock_guard lock(channel.released_mutex);
+    const std::lock_guard lock(channel.mutex);
     names = std::exchange(channel.released, {});
   }
   if (names.empty()) return;
-  if (!channel.releaser->forget(names, kExamineLimit)) {
-    const std::lock_guard lock(channel.released_mutex);
-    channel.released.insert(channel.released.end(), names.begin(), names.end());
+  Connected& at = *channel.connected;
+  if (!at.variables->forget(names.variables, kExamineLimit) ||
+      !at.gathered->forget(names.gathered, kExamineLimit)) {
+    const std::lock_guard lock(channel.mutex);
+    channel.released.append(names);
     return;
   }
-  const auto is_released = [&](const std::string& name) {
-    return std::ranges::find(names, name) != names.end();
-  };
-  std::erase_if(channel.callables, [&](const auto& entry) {
-    if (std::ranges::none_of(entry.second.variables, is_released)) return false;
-    channel.dead_nodes += entry.second.nodes;
+  std::erase_if(at.callables, [&](const auto& entry) {
+    const auto is_released = [&](const std::string& name) { return names.contains(name); };
+    if (std::ranges::none_of(entry.second.uses, is_released)) return false;
+    at.dead_nodes += entry.second.nodes;
     return true;
   });
   const std::lock_guard lock(mutex_);
-  for (const std::string& name : names) names_.erase(name);
+  for (const std::string& name : names.variables) names_.erase(name);
+}
+
+void ParameterServers::forget_released_everywhere() {
+  for (const auto& channel : channels_) {
+    {
+      const std::lock_guard lock(channel->mutex);
+      if (channel->released.empty()) continue;
+    }
+    const std::lock_guard one_at_a_time(channel->turn);
+    if (channel->connected) forget_released(*channel);
+  }
+}
+
+ParameterServers::Channel* ParameterServers::find_channel(const DeviceName& device) {
+  for (const auto& channel : channels_) {
+    if (channel->device == device) return channel.get();
+  }
+  return nullptr;
 }
 
 ParameterServers::Channel& ParameterServers::channel(const DeviceName& device) {
-  for (const auto& channel : channels_) {
-    if (channel->device == device) return *channel;
-  }
+  if (Channel* const found = find_channel(device)) return *found;
   raise(Code::InvalidArgument, "[ParameterServerStrategy] {} is no parameter server",
         device.to_string());
 }
@@ -141,17 +181,20 @@ std::string ParameterServers::find_restarted() {
   return "";
 }
 
-void ParameterServers::accept(const std::string& task) {
-  Channel& at = channel(task);
-  const std::lock_guard one_at_a_time(at.turn);
-  open(at, options_.connect_timeout);
-  at.incarnation = at.session->server_incarnation();
+void ParameterServers::accept(const std::string& task) { accept(channel(task)); }
+
+void ParameterServers::accept(Channel& channel) {
+  ConnectedPtr opened = open(channel, options_.connect_timeout);
+  channel.incarnation = opened->session->server_incarnation();
+  replace(channel, std::move(opened));
 }
 
 void ParameterServers::make(const GroupUpdate& update, const Tensor& claim) {
+  forget_released_everywhere();
   run(update.home, {.key = update.name,
                     .make = [&] { return update.function; },
                     .values = {},
+                    .uses = {update.name},
                     .claim = claim,
                     .limit = options_.silence_limit,
                     .patience = std::min(kUpdatePatience, options_.connect_timeout)});
@@ -165,66 +208,124 @@ void ParameterServers::forget_gathered() {
 }
 
 void ParameterServers::close_sessions() {
-  for (const auto& channel : channels_) {
-    std::shared_ptr<RemoteSession> ended;  // let go of after the turn: its end may take a while
-    const std::lock_guard one_at_a_time(channel->turn);
-    ended = take_session(*channel);
-  }
+  for (const auto& channel : channels_) replace(*channel, nullptr);
 }
 
-std::shared_ptr<RemoteSession> ParameterServers::take_session(Channel& channel) {
-  channel.releaser.reset();
-  channel.callables.clear();
-  return std::move(channel.session);
-}
-
-void ParameterServers::open(Channel& channel, std::chrono::milliseconds limit) {
-  auto graph = std::make_shared<GraphImpl>();
+ParameterServers::ConnectedPtr ParameterServers::open(const Channel& channel,
+                                                      std::chrono::milliseconds limit) const {
+  auto made = std::make_unique<Connected>();
+  made->graph = std::make_shared<GraphImpl>();
   SessionOptions options;
   options.credentials = options_.credentials;
-  auto session = std::make_shared<RemoteSession>(graph, channel.address, options);
-  session->open(limit);
-  channel.graph = std::move(graph);
-  channel.session = std::move(session);
-  channel.releaser.emplace(channel.graph, channel.session, options_.container, channel.device);
-  channel.callables.clear();
-  channel.dead_nodes = 0;
+  options.silence_limit = options_.silence_limit;
+  made->session = std::make_shared<RemoteSession>(made->graph, channel.address, options);
+  made->session->open(limit);
+  const std::string gathering = gathering_container(options_.container);
+  made->variables.emplace(made->graph, made->session, options_.container, channel.device);
+  made->gathered.emplace(made->graph, made->session, gathering, channel.device);
+  return made;
 }
 
-ParameterServers::Ready ParameterServers::prepare(Channel& channel, const Call& call) {
+ParameterServers::ConnectedPtr ParameterServers::open_again(const Channel& channel,
+                                                            std::chrono::milliseconds limit) const {
+  if (!channel.was_open || limit <= kExamineLimit) return open(channel, limit);
+  ConnectedPtr opened;
+  const Status status = capture_status([&] { opened = open(channel, kExamineLimit); });
+  if (status.code == Code::DeadlineExceeded) return open(channel, limit - kExamineLimit);
+  throw_if_error(status);
+  return opened;
+}
+
+void ParameterServers::replace(Channel& channel, ConnectedPtr opened) {
+  ConnectedPtr ended;  // let go of after the turn: its end may take a while
   const std::lock_guard one_at_a_time(channel.turn);
-  if (channel.session != nullptr) forget_released(channel);
-  if (channel.session == nullptr || channel.dead_nodes > kMaxDeadNodes) {
-    open(channel, call.patience.count() > 0 ? call.patience : options_.connect_timeout);
-  }
-  auto found = channel.callables.find(call.key);
-  if (found == channel.callables.end()) {
-    GraphImpl& graph = *channel.graph;
-    const int before = graph.size();
-    Destination to{.graph = graph, .home = channel.device, .container = options_.container};
-    std::vector<Tensor> feeds, fetches;
-    if (call.claim) {
-      to.claim = add_placeholder(graph, "claim", {kInt64, Shape{3}}, channel.device);
-      feeds.push_back(graph.symbol(*to.claim));
-    }
-    const ShippedFunction shipped = ship(*call.make(), call.values, to);
-    for (const Endpoint feed : shipped.feeds) feeds.push_back(graph.symbol(feed));
-    for (const Endpoint fetch : shipped.fetches) fetches.push_back(graph.symbol(fetch));
-    auto made = channel.session->make_callable(feeds, fetches, call.patience);
-    found = channel.callables
-                .emplace(call.key,
-                         Channel::Prepared{std::move(made), call.variables, graph.size() - before})
-                .first;
-  }
-  return {channel.session, found->second.call};
+  if (opened) channel.was_open = true;
+  ended = std::exchange(channel.connected, std::move(opened));
 }
 
-ParameterServers::Ready ParameterServers::prepare_in_time(Channel& channel, const Call& call) {
-  Ready ready;
-  Status status = capture_status([&] { ready = prepare(channel, call); });
+std::chrono::milliseconds ParameterServers::patience_for(const Channel& channel,
+                                                         const Call& call) const {
+  if (call.patience.count() > 0) return call.patience;
+  return channel.was_open ? std::min(options_.silence_limit, options_.connect_timeout)
+                          : options_.connect_timeout;
+}
+
+void ParameterServers::connect(Channel& channel, const Call& call) {
+  const std::chrono::milliseconds limit = patience_for(channel, call);
+  std::promise<Status> outcome;
+  std::shared_future<Status> others;
+  {
+    const std::lock_guard lock(channel.mutex);
+    others = channel.connecting;
+    if (!others.valid()) channel.connecting = outcome.get_future().share();
+  }
+  if (others.valid()) {
+    if (others.wait_for(limit) == std::future_status::ready) return throw_if_error(others.get());
+    raise(Code::Unavailable,
+          "[ParameterServerStrategy] {} at {} was not found within {} ms; check that the task runs",
+          channel.device.split().first, channel.address, limit.count());
+  }
+  const Status status = capture_status([&] { replace(channel, open_again(channel, limit)); });
+  {
+    const std::lock_guard lock(channel.mutex);
+    channel.connecting = {};
+  }
+  outcome.set_value(status);
+  throw_if_error(status);
+}
+
+void ParameterServers::prepare(Channel& channel, const Call& call, Ready& ready) {
+  while (true) {
+    {
+      const std::lock_guard one_at_a_time(channel.turn);
+      if (channel.connected) forget_released(channel);
+      if (channel.connected && !channel.connected->is_worn_out()) {
+        ready.session = channel.connected->session;
+        ready.call = find_or_add(channel, call);
+        return;
+      }
+    }
+    connect(channel, call);
+  }
+}
+
+std::shared_ptr<const PreparedCall> ParameterServers::find_or_add(const Channel& channel,
+                                                                  const Call& call) {
+  const auto& known = channel.connected->callables;
+  if (!known.contains(call.key)) add_callable(channel, call);
+  return known.at(call.key).call;
+}
+
+void ParameterServers::add_callable(const Channel& channel, const Call& call) {
+  Connected& at = *channel.connected;
+  GraphImpl& graph = *at.graph;
+  const int before = graph.size();
+  Destination to{.graph = graph, .home = channel.device, .container = options_.container};
+  std::vector<Tensor> feeds, fetches;
+  if (call.claim) {
+    to.claim = add_placeholder(graph, "claim", {kInt64, Shape{3}}, channel.device);
+    feeds.push_back(graph.symbol(*to.claim));
+  }
+  const ShippedFunction shipped = ship(*call.make(), call.values, to);
+  for (const Endpoint feed : shipped.feeds) feeds.push_back(graph.symbol(feed));
+  for (const Endpoint fetch : shipped.fetches) fetches.push_back(graph.symbol(fetch));
+  auto made = at.session->make_callable(feeds, fetches, call.patience);
+  at.callables.emplace(call.key,
+                       Connected::Prepared{std::move(made), call.uses, graph.size() - before});
+}
+
+void ParameterServers::prepare_in_time(Channel& channel, const Call& call, Ready& ready) {
+  Status status = capture_status([&] { prepare(channel, call, ready); });
   if (status.code == Code::DeadlineExceeded) status.code = Code::Unavailable;
   throw_if_error(status);
-  return ready;
+}
+
+void ParameterServers::drop(Channel& channel, const std::shared_ptr<RemoteSession>& failed) {
+  ConnectedPtr ended;  // let go of after the turn: its end may take a while
+  const std::lock_guard one_at_a_time(channel.turn);
+  if (channel.connected && channel.connected->session == failed) {
+    ended = std::move(channel.connected);
+  }
 }
 
 std::vector<Tensor> ParameterServers::run(const DeviceName& device, const Call& call) {
@@ -235,7 +336,7 @@ std::vector<Tensor> ParameterServers::run(const DeviceName& device, const Call& 
     std::vector<Tensor> results;
     Ready ready;
     Status status = capture_status([&] {
-      ready = prepare_in_time(at, call);
+      prepare_in_time(at, call, ready);
       results = ready.session->run_callable(*ready.call, values, {.timeout = call.limit});
     });
     if (status.ok()) {
@@ -246,11 +347,7 @@ std::vector<Tensor> ParameterServers::run(const DeviceName& device, const Call& 
       status.code = Code::Unavailable;
       ready.session->abandon(status);
     }
-    std::shared_ptr<RemoteSession> ended;  // let go of after the turn: its end may take a while
-    const std::lock_guard one_at_a_time(at.turn);
-    const bool is_over = is_stale(status) || status.code == Code::Unavailable;
-    const bool is_replaced = ready.session && ready.session != at.session;
-    if (is_over && !is_replaced) ended = take_session(at);
+    if (is_stale(status) || status.code == Code::Unavailable) drop(at, ready.session);
     if (attempt == 0 && is_stale(status)) continue;
     throw Error(status);
   }

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <future>
 #include <map>
 #include <memory>
 #include <optional>
@@ -19,8 +20,9 @@ namespace cohort::internal {
 struct ParameterServersOptions {
   std::string container;  // that the variables are in
   Credentials credentials = {};
-  std::chrono::milliseconds connect_timeout{60'000};
-  // How long a server may take for an update whose gradients it has.
+  std::chrono::milliseconds connect_timeout{60'000};  // to find a server the first time
+  // How long a server may say nothing, may take to be found again after it was lost, and may take
+  // for an update whose gradients it has.
   std::chrono::milliseconds silence_limit = SessionOptions().silence_limit;
 };
 
@@ -37,9 +39,13 @@ class ParameterServers : public std::enable_shared_from_this<ParameterServers> {
   // A name like `name` that no other variable has.
   std::string unique_name(const std::string& name);
   // What stands here for the variable of that unique name holds this. When it lets go, the server
-  // forgets the variable, at the latest before the next one is made there.
+  // forgets the variable, at the latest before the next one is made there. Null when the device is
+  // no parameter server.
   using Lease = std::shared_ptr<const void>;
   Lease lease(const DeviceName& device, const std::string& name);
+  // The same for an update of that name and its accumulators, which the server forgets at the
+  // latest before the next update is made.
+  Lease lease_update(const DeviceName& device, const std::string& name);
 
   // Finds all of them and forgets what an earlier chief kept there. Throws Unavailable, naming
   // those that are missing.
@@ -60,11 +66,11 @@ class ParameterServers : public std::enable_shared_from_this<ParameterServers> {
     std::string key;
     std::function<std::shared_ptr<const GraphFunction>()> make;
     std::vector<Tensor> values = {};
-    std::vector<std::string> variables = {};  // unique names; with one of them the plan goes
+    std::vector<std::string> uses = {};  // names that are leased; with one of them the plan goes
     // Where the call may be repeated: what tells it from its repetition, see kOnce.
     std::optional<Tensor> claim = std::nullopt;
     std::chrono::milliseconds limit{0};     // of the run, see make(); 0 = none
-    std::chrono::milliseconds patience{0};  // to find the server; 0 = the connect_timeout
+    std::chrono::milliseconds patience{0};  // to find the server; 0 = as the options say
   };
   std::vector<Tensor> run(const DeviceName& device, const Call& call);
 
@@ -78,24 +84,45 @@ class ParameterServers : public std::enable_shared_from_this<ParameterServers> {
   void close_sessions();
 
  private:
-  struct Channel {
-    DeviceName device;
-    std::string address;
-    std::atomic<uint64_t> incarnation{0};  // of the server that has the variables; 0: unknown
-    Turn turn = {};
-    std::shared_ptr<GraphImpl> graph = {};  // guarded by turn, as all below
+  // A session, and what uses it.
+  struct Connected {
+    std::shared_ptr<GraphImpl> graph = {};
     std::shared_ptr<RemoteSession> session = {};
-    std::optional<StateReleaser> releaser = {};
+    std::optional<StateReleaser> variables = {};
+    std::optional<StateReleaser> gathered = {};
     struct Prepared {
       std::shared_ptr<const PreparedCall> call;
-      std::vector<std::string> variables;
+      std::vector<std::string> uses;
       int nodes;  // that the graph has for it
     };
     std::map<std::string, Prepared> callables = {};
     int dead_nodes = 0;  // of those that are not there any more
 
-    Mutex released_mutex = {};               // after turn
-    std::vector<std::string> released = {};  // variables; guarded by released_mutex
+    // Whether most of the graph, here and on the server, belongs to calls that are gone.
+    bool is_worn_out() const;
+  };
+  using ConnectedPtr = std::unique_ptr<Connected>;
+  // Names of what nothing here stands for any more.
+  struct Released {
+    std::vector<std::string> variables = {};
+    std::vector<std::string> gathered = {};
+
+    bool empty() const { return variables.empty() && gathered.empty(); }
+    bool contains(const std::string& name) const;
+    void append(const Released& others);
+  };
+  struct Channel {
+    DeviceName device;
+    std::string address;
+    std::atomic<uint64_t> incarnation{0};  // of the server that has the variables; 0: unknown
+    std::atomic<bool> was_open{false};
+    Turn turn = {};
+    ConnectedPtr connected = {};  // guarded by turn
+
+    Mutex mutex = {};        // after turn
+    Released released = {};  // guarded by mutex, as the next
+    // How the thread that connects will fare. Not valid while none does.
+    std::shared_future<Status> connecting = {};
   };
   // A function that is ready to run.
   struct Ready {
@@ -103,16 +130,37 @@ class ParameterServers : public std::enable_shared_from_this<ParameterServers> {
     std::shared_ptr<const PreparedCall> call = {};
   };
 
+  Channel* find_channel(const DeviceName& device);  // null when there is none
   Channel& channel(const DeviceName& device);
   Channel& channel(const std::string& task);
-  Ready prepare(Channel& channel, const Call& call);
+  void accept(Channel& channel);
+  Lease lease_in(std::vector<std::string> Released::*names, const DeviceName& device,
+                 const std::string& name);
+  // `ready` has the session when it throws, if there was one.
+  void prepare(Channel& channel, const Call& call, Ready& ready);
   // The same; a server that takes too long is Unavailable.
-  Ready prepare_in_time(Channel& channel, const Call& call);
-  void open(Channel& channel, std::chrono::milliseconds limit);
-  // Leaves the channel without a session and what uses one.
-  static std::shared_ptr<RemoteSession> take_session(Channel& channel);
-  // Has the server forget what was released, and drops the calls that used it.
+  void prepare_in_time(Channel& channel, const Call& call, Ready& ready);
+  // The caller of these two has the channel's turn, and there is a session.
+  std::shared_ptr<const PreparedCall> find_or_add(const Channel& channel, const Call& call);
+  void add_callable(const Channel& channel, const Call& call);
+
+  // Those who connect have no turn: who needs no connection does not wait for them.
+  ConnectedPtr open(const Channel& channel, std::chrono::milliseconds limit) const;
+  static void replace(Channel& channel, ConnectedPtr opened);
+  // Finds a server again, or for the first time. Throws Unavailable at once where nobody listens
+  // any more: variables that were there are lost.
+  ConnectedPtr open_again(const Channel& channel, std::chrono::milliseconds limit) const;
+  // Opens a session, or waits for another thread that does.
+  void connect(Channel& channel, const Call& call);
+  std::chrono::milliseconds patience_for(const Channel& channel, const Call& call) const;
+
+  // Leaves the channel without the session that has failed.
+  static void drop(Channel& channel, const std::shared_ptr<RemoteSession>& failed);
+
+  // Has the server forget what was released, and drops the calls that used it. The caller has the
+  // channel's turn.
   void forget_released(Channel& channel);
+  void forget_released_everywhere();
 
   const ParameterServersOptions options_;
   std::vector<std::unique_ptr<Channel>> channels_;

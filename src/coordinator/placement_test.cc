@@ -164,5 +164,13 @@ TEST(RunAndReduce, WarnOutsideOfScheduledFunctionsAlone) {
             std::string::npos);
 }
 
+TEST(Placement, OnAServerThatIsNotThereIsRefused) {
+  test::CoordinatedCluster here(1, 1);
+  const VariableCreatorScope outside(pin_to("/job:ps/task:9"));
+  const auto scope = here.strategy.scope();
+  EXPECT_ERROR(Code::InvalidArgument, "/job:ps/replica:0/task:9",
+               Variable(1.f, {.name = "pinned"}));
+}
+
 }  // namespace
 }  // namespace cohort

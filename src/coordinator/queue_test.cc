@@ -181,8 +181,8 @@ TEST(ClosureQueue, WakesAWorkerThatMayRunIt) {
 }
 
 TEST(ClosureGroups, MakeTheirUpdateAgainUnderTheSameNumber) {
-  const GroupUpdate one{.name = "one", .home = {}, .function = {}};
-  const GroupUpdate two{.name = "two", .home = {}, .function = {}};
+  const auto one = std::make_shared<const GroupUpdate>(GroupUpdate{.name = "one", .home = {}});
+  const auto two = std::make_shared<const GroupUpdate>(GroupUpdate{.name = "two", .home = {}});
   std::vector<int64_t> numbers;
   Queue here(0, 1,
              {.size = 2,
@@ -194,8 +194,8 @@ TEST(ClosureGroups, MakeTheirUpdateAgainUnderTheSameNumber) {
                   },
               .update_rest = {}});
   for (int group = 0; group < 2; ++group) {
-    here.add({&one});
-    here.add({&two});
+    here.add({one});
+    here.add({two});
   }
   EXPECT_TRUE(here.run(here.take()).ok());
   const ClosurePtr last = here.take();

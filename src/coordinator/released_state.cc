@@ -6,6 +6,7 @@
 namespace cohort::internal {
 
 bool StateReleaser::forget(const std::vector<std::string>& names, std::chrono::milliseconds limit) {
+  if (names.empty()) return true;
   const Status status = capture_status([&] {
     if (!call_) {
       const Endpoint given =

@@ -86,7 +86,7 @@ std::vector<Tensor> RemoteCell::run(const OpDef& op, std::span<const Tensor> inp
   const Status status = capture_status([&] {
     results = servers_->run(
         device_,
-        {.key = key_of(op, inputs, attrs), .make = make, .values = values, .variables = variables});
+        {.key = key_of(op, inputs, attrs), .make = make, .values = values, .uses = variables});
   });
   if (status.code == Code::Unavailable) throw Error(lost_with_its_server(status));
   throw_if_error(status);

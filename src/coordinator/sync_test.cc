@@ -5,6 +5,7 @@
 #include "coordinator/parameter_server_extended.h"
 #include "runtime/traces.h"
 #include "support/coordinated_cluster.h"
+#include "support/eventually.h"
 
 namespace cohort {
 namespace {
@@ -22,7 +23,7 @@ struct SyncCluster : test::CoordinatedCluster {
   float value() const { return v.read_value().to<float>(); }
   int64_t updates() const { return optimizer.iterations().read_value().to<int64_t>(); }
   // That what push() schedules belongs to.
-  std::vector<const internal::GroupUpdate*> group_updates() {
+  std::vector<internal::GroupUpdatePtr> group_updates() {
     const auto scope = strategy.scope();
     const internal::TracingForWorkers tracing;
     return internal::GroupUpdates::of(step_.trace(Tensor(0.f)).trace->function());
@@ -109,7 +110,7 @@ TEST(SyncTraining, CountsEveryGradientOnceWhenWorkersAreLost) {
 TEST(SyncTraining, MakesAnUpdateOnceThoughAskedTwice) {
   SyncCluster here(2, 2);
   here.coordinator.fetch(here.push(2));  // waits for a second one
-  const std::vector<const internal::GroupUpdate*> updates = here.group_updates();
+  const std::vector<internal::GroupUpdatePtr> updates = here.group_updates();
   ASSERT_EQ(updates.size(), 1u);
   auto& servers =
       static_cast<internal::ParameterServerExtended&>(here.strategy.extended()).servers();
@@ -131,6 +132,59 @@ TEST(SyncTraining, UsesALearningRateThatWasSetBetweenUpdates) {
       EXPECT_EQ(here.value(), expected);
     }
   }
+}
+
+TEST(SyncTraining, LeavesNoPlansOfLearningRatesOfBefore) {
+  SyncCluster here(2, 1);
+  const auto plans = [&] {
+    uint64_t all = here.cluster.server("worker", 0).status().plans;
+    for (int ps = 0; ps < 2; ++ps) all += here.cluster.server("ps", ps).status().plans;
+    return all;
+  };
+  const auto train = [&](int changes) {
+    for (int i = 0; i < changes; ++i) {
+      here.optimizer.set_learning_rate(i % 2 == 0 ? 0.25 : 0.5);
+      here.push(0);
+      here.coordinator.join();
+    }
+  };
+  train(3);
+  const uint64_t before = plans();
+  train(20);
+  EXPECT_TRUE(test::eventually([&] { return plans() <= before + 2; }, std::chrono::seconds(5)))
+      << before << " before, now " << plans();
+}
+
+TEST(SyncTraining, LetsGoOfVariablesAndOptimizersThatAreDropped) {
+  SyncCluster here(1, 1);
+  here.push(2);
+  here.coordinator.join();
+  const ParameterServerPlan before = here.strategy.plan();
+  for (int i = 0; i < 5; ++i) {
+    const Variable dropped = here.strategy.create([] { return Variable(zeros({100})); });
+    optim::Sgd optimizer;
+    here.coordinator.schedule(
+        [&] { optimizer.minimize([&] { return sum(square(dropped)); }, {dropped}); });
+    here.coordinator.join();
+  }
+  // A worker's thread lets go of a function a moment after it has told the result.
+  EXPECT_TRUE(test::eventually(
+      [&] { return here.strategy.plan().variables.size() == before.variables.size(); },
+      std::chrono::seconds(5)))
+      << here.strategy.plan().to_string();
+  EXPECT_EQ(here.strategy.plan().bytes_per_ps, before.bytes_per_ps);
+}
+
+// Functions that nobody keeps add to one update where they train the same variables.
+TEST(SyncTraining, GroupsLambdasWithEachOther) {
+  SyncCluster here(1, 2);
+  for (const float gradient : {2.f, 4.f}) {
+    here.coordinator.schedule(
+        [&] { here.optimizer.apply_gradients({Gradient(Tensor(gradient))}, {here.v}); });
+  }
+  here.coordinator.join();
+  EXPECT_EQ(here.value(), 8.5);
+  EXPECT_EQ(here.updates(), 1);
 }
 
 TEST(SyncTraining, BeginsTheGroupAgainWhenAParameterServerIsRestored) {

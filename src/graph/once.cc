@@ -56,10 +56,9 @@ class UpdateLedger : public Resource {
     made_now_.wait(lock, [&] { return !making_.contains(one); });
     if (claim.coordinator < coordinator_) return std::nullopt;
     if (claim.coordinator > coordinator_) begin(claim.coordinator);
-    all_done_below_ = std::max(all_done_below_, claim.all_done_below);
+    if (claim.all_done_below > all_done_below_) forget_below(claim.all_done_below);
     if (claim.call < all_done_below_) return std::nullopt;
-    Times& times = made_[update];
-    times.erase(times.begin(), times.lower_bound({all_done_below_, {}}));
+    const Times& times = made_[update];
     if (const auto before = times.find(time); before != times.end()) return before->second;
     making_.insert(one);
     lock.unlock();
@@ -85,6 +84,13 @@ class UpdateLedger : public Resource {
   using Time = std::pair<int64_t, std::vector<int64_t>>;
   // With what was given, where that is kept.
   using Times = std::map<Time, std::optional<Given>>;
+
+  // Of all state: some is never asked for again, and what it gave may be large.
+  void forget_below(int64_t call) {
+    all_done_below_ = call;
+    for (auto& [update, times] : made_) times.erase(times.begin(), times.lower_bound({call, {}}));
+    std::erase_if(made_, [](const auto& entry) { return entry.second.empty(); });
+  }
 
   void begin(int64_t coordinator) {
     coordinator_ = coordinator;

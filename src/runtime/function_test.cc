@@ -37,6 +37,76 @@ TEST(Function, TracesAnUnknownFirstSizeAfterAFewKinds) {
   EXPECT_LE(traced.num_traces(), 5u);
 }
 
+// A function of a number and a tensor that counts how often it was traced.
+struct Scaling {
+  int traced = 0;
+  Function<std::function<Tensor(int, Tensor)>> call{
+      std::function<Tensor(int, Tensor)>([this](int by, const Tensor& x) {
+        ++traced;
+        return x * static_cast<float>(by);
+      })};
+
+  float operator()(int by) const { return call(by, Tensor(2.f)).to<float>(); }
+};
+
+TEST(Function, KeepsTheTracesOfTheNumbersUsedLast) {
+  Scaling scale;
+  for (int by = 1; by <= 1000; ++by) {
+    EXPECT_EQ(scale(by), 2.f * static_cast<float>(by));
+    EXPECT_EQ(scale(1), 2.f);  // used again and again: it stays
+  }
+  EXPECT_EQ(scale.traced, 1000);
+  EXPECT_LE(scale.call.num_traces(), 256u);
+  EXPECT_EQ(scale(900), 1800.f);
+  EXPECT_EQ(scale.traced, 1000);
+  EXPECT_EQ(scale(2), 4.f);
+  EXPECT_EQ(scale.traced, 1001);
+}
+
+TEST(Function, KeepsTheTracesOfTheShapesUsedLast) {
+  int traced = 0;
+  const auto count = function([&](Tensor x) {
+    ++traced;
+    return x * static_cast<float>(x.shape()[1]);
+  });
+  for (int64_t columns = 1; columns <= 300; ++columns) {
+    EXPECT_EQ(count(ones({1, columns})).shape(), (Shape{1, columns}));
+    count(ones({1, 1}));
+  }
+  EXPECT_EQ(traced, 300);
+  EXPECT_LE(count.num_traces(), 256u);
+  count(ones({1, 2}));
+  EXPECT_EQ(traced, 301);
+}
+
+size_t count_in(const std::string& text, const std::string& part) {
+  size_t found = 0;
+  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++found;
+  return found;
+}
+
+TEST(Function, WarnsOnceOfNumbersThatAreNewInEveryCall) {
+  const auto add =
+      function([](int by, Tensor x) { return x + static_cast<float>(by); }, {.name = "add_number"});
+  testing::internal::CaptureStderr();
+  for (int by = 0; by < 63; ++by) add(by, Tensor(1.f));
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+  testing::internal::CaptureStderr();
+  for (int by = 63; by < 400; ++by) add(by, Tensor(1.f));
+  const std::string told = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(count_in(told, "'add_number' was traced for 64 different"), 1u) << told;
+  EXPECT_EQ(count_in(told, "pass a Tensor"), 1u) << told;
+}
+
+TEST(Function, WarnsOnceOfShapesThatAreNewInEveryCall) {
+  const auto twice = function([](Tensor x) { return x * 2.f; }, {.name = "twice"});
+  testing::internal::CaptureStderr();
+  for (int64_t columns = 1; columns <= 200; ++columns) twice(ones({1, columns}));
+  const std::string told = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(count_in(told, "'twice' was traced for 64 different"), 1u) << told;
+  EXPECT_EQ(count_in(told, "pad"), 1u) << told;
+}
+
 TEST(Function, SeesChangesOfCapturedVariables) {
   Variable w(2.f);
   const auto traced = function([&](Tensor x) { return x * w; });

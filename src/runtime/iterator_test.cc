@@ -203,7 +203,9 @@ TEST(OptionalElement, MayBeOfAnyStructure) {
           const auto [rows, names] = next.value().unpack<2>();
           return std::vector<Tensor>{sum(rows), size(names)};
         },
-        [] { return std::vector<Tensor>{Tensor(-1.f), Tensor(int64_t{-1})}; });
+        [] {
+          return std::vector<Tensor>{Tensor(-1.f), Tensor(int64_t{-1})};
+        });
   });
   Iterator it =
       data::from_tensor_slices(Tensor({1.f, 2.f, 3.f}), Tensor({"a", "b", "c"})).batch(2).iterate();
@@ -254,10 +256,10 @@ TEST(TracedLoop, LosesNothingThatTracingLookedAt) {
   const data::Dataset live =
       data::range(3).map([&](Tensor) { return Tensor(static_cast<float>(made++)); });
   const auto total = function([&] {
-    return live.iterate().reduce(
-        {Tensor(0.f)}, [](std::span<const Tensor> state, const Element& element) {
-          return std::vector<Tensor>{state[0] + element.tensor()};
-        })[0];
+    return live.iterate().reduce({Tensor(0.f)},
+                                 [](std::span<const Tensor> state, const Element& element) {
+                                   return std::vector<Tensor>{state[0] + element.tensor()};
+                                 })[0];
   });
   EXPECT_EQ(total().to<float>(), 0.f + 1.f + 2.f);
   EXPECT_EQ(total().to<float>(), 3.f + 4.f + 5.f);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "base/log.h"
 #include "cohort/error.h"
@@ -78,44 +79,111 @@ const CompiledRun* Trace::parts() const {
   return parts_.get();
 }
 
+RecentTraces::TracePointer RecentTraces::find(const std::string& key) {
+  const auto found = places_.find(key);
+  if (found == places_.end()) return nullptr;
+  entries_.splice(entries_.begin(), entries_, found->second);
+  return found->second->trace;
+}
+
+void RecentTraces::add(const std::string& key, const TracePointer& trace) {
+  const auto found = places_.find(key);
+  if (found != places_.end()) entries_.erase(found->second);
+  entries_.push_front({key, trace});
+  places_[key] = entries_.begin();
+}
+
+std::vector<RecentTraces::TracePointer> RecentTraces::drop_outdated() {
+  std::vector<TracePointer> dropped;
+  for (auto entry = entries_.begin(); entry != entries_.end();) {
+    if (entry->trace->settings().are_current()) {
+      ++entry;
+      continue;
+    }
+    dropped.push_back(std::move(entry->trace));
+    places_.erase(entry->key);
+    entry = entries_.erase(entry);
+  }
+  return dropped;
+}
+
+RecentTraces::TracePointer RecentTraces::drop_oldest() {
+  if (entries_.empty()) return nullptr;
+  TracePointer dropped = std::move(entries_.back().trace);
+  places_.erase(entries_.back().key);
+  entries_.pop_back();
+  return dropped;
+}
+
+size_t RecentTraces::num_different() const {
+  std::set<const Trace*> different;
+  for (const Entry& entry : entries_) different.insert(entry.trace.get());
+  return different.size();
+}
+
 std::shared_ptr<const Trace> Traces::find_or_make(std::span<const Tensor> arguments,
                                                   const Device& home, const TracedBody& body) {
   std::vector<Spec> specs;
   for (const Tensor& argument : arguments) specs.push_back({argument.dtype(), argument.shape()});
-  const std::lock_guard lock(mutex_);
-  if (untraceable_) return nullptr;
-  const std::shared_ptr<const Trace> found = find_or_add(specs, home, body);
+  std::shared_ptr<const Trace> found = find(key_of(specs));
+  if (found == nullptr) {
+    const std::lock_guard one_at_a_time(making_);
+    found = find_or_add(specs, home, body);
+  }
   if (found != nullptr) SettingsScope::note(found->settings());
   return found;
 }
 
+std::shared_ptr<const Trace> Traces::find(const std::string& key) {
+  const std::lock_guard lock(mutex_);
+  std::shared_ptr<const Trace> found = traces_.find(key);
+  return found != nullptr && found->settings().are_current() ? found : nullptr;
+}
+
+std::shared_ptr<const Trace> Traces::find_relaxed(const std::string& key,
+                                                  const std::vector<Spec>& specs) {
+  const std::lock_guard lock(mutex_);
+  for (const auto& relaxed : relaxed_) {
+    const std::shared_ptr<const Trace> trace = relaxed.lock();
+    if (trace == nullptr || !fits(trace->arguments(), specs)) continue;
+    traces_.add(key, trace);
+    return trace;
+  }
+  return nullptr;
+}
+
 void Traces::drop_outdated() {
-  const auto is_outdated = [](const std::shared_ptr<const Trace>& trace) {
-    return !trace->settings().are_current();
-  };
-  std::set<const Trace*> dropped;
-  std::erase_if(traces_, [&](const auto& entry) {
-    if (!is_outdated(entry.second)) return false;
-    dropped.insert(entry.second.get());
-    return true;
+  std::vector<std::shared_ptr<const Trace>> dropped;  // let go of after the lock
+  const std::lock_guard lock(mutex_);
+  dropped = traces_.drop_outdated();
+  std::erase_if(relaxed_, [](const std::weak_ptr<const Trace>& relaxed) {
+    const std::shared_ptr<const Trace> trace = relaxed.lock();
+    return trace == nullptr || !trace->settings().are_current();
   });
-  std::erase_if(relaxed_, is_outdated);
-  made_ -= dropped.size();
+}
+
+void Traces::keep(const std::string& key, const std::shared_ptr<const Trace>& made) {
+  const std::lock_guard lock(mutex_);
+  traces_.add(key, made);
 }
 
 std::shared_ptr<const Trace> Traces::find_or_add(const std::vector<Spec>& specs, const Device& home,
                                                  const TracedBody& body) {
-  const std::string key = key_of(specs);
-  const auto found = traces_.find(key);
-  if (found != traces_.end() && found->second->settings().are_current()) return found->second;
-  drop_outdated();
-  for (const auto& relaxed : relaxed_) {
-    if (fits(relaxed->arguments(), specs)) return traces_[key] = relaxed;
+  {
+    const std::lock_guard lock(mutex_);
+    if (untraceable_) return nullptr;
   }
+  const std::string key = key_of(specs);
+  if (auto found = find(key)) return found;  // made while this thread waited
+  drop_outdated();
+  if (auto relaxed = find_relaxed(key, specs)) return relaxed;
   try {
-    return traces_[key] = add(specs, home, body);
+    std::shared_ptr<const Trace> made = make(specs, home, body);
+    keep(key, made);
+    return made;
   } catch (const Untraceable& reason) {
     log_info("[Function] '{}' runs as C++ code, not as a graph: {}", name_, reason.message());
+    const std::lock_guard lock(mutex_);
     untraceable_ = true;
     return nullptr;
   }
@@ -123,23 +191,41 @@ std::shared_ptr<const Trace> Traces::find_or_add(const std::vector<Spec>& specs,
 
 size_t Traces::size() const {
   const std::lock_guard lock(mutex_);
-  return made_;
+  return traces_.num_different();
 }
 
-std::shared_ptr<const Trace> Traces::add(const std::vector<Spec>& specs, const Device& home,
-                                         const TracedBody& body) {
-  if (made_ == 0) {
+size_t Traces::num_entries() const {
+  const std::lock_guard lock(mutex_);
+  return traces_.size();
+}
+
+std::shared_ptr<const Trace> Traces::drop_oldest() {
+  const std::lock_guard lock(mutex_);
+  return traces_.drop_oldest();
+}
+
+std::shared_ptr<const Trace> Traces::make(const std::vector<Spec>& specs, const Device& home,
+                                          const TracedBody& body) {
+  const size_t before = size();
+  if (before == 0) {
     log_debug("[Function] tracing '{}' for {}", name_, describe(specs));
   } else {
     log_info("[Function] tracing '{}' again: the arguments {} are new (it has {} traces)", name_,
-             describe(specs), made_);
+             describe(specs), before);
   }
-  if (made_ >= kTracesBeforeRelaxing) {
+  warn_of_shapes(before + 1, specs);
+  if (before >= kTracesBeforeRelaxing) {
     if (auto relaxed = try_relaxed(specs, home, body)) return relaxed;
   }
-  auto made = std::make_shared<const Trace>(name_, specs, home, body);
-  ++made_;
-  return made;
+  return std::make_shared<const Trace>(name_, specs, home, body);
+}
+
+void Traces::warn_of_shapes(size_t made, const std::vector<Spec>& last) {
+  if (made < kShapesBeforeWarning || std::exchange(warned_, true)) return;
+  log_warning(
+      "[Function] '{}' was traced for {} different shapes of its arguments, at last {}, and is "
+      "traced anew for each new one; pad them to a few shapes, or let only their first size differ",
+      name_, made, describe(last));
 }
 
 std::shared_ptr<const Trace> Traces::try_relaxed(const std::vector<Spec>& specs, const Device& home,
@@ -151,7 +237,7 @@ std::shared_ptr<const Trace> Traces::try_relaxed(const std::vector<Spec>& specs,
     log_debug("[Function] '{}' needs its first sizes: {}", name_, status.message);
     return nullptr;
   }
-  ++made_;
+  const std::lock_guard lock(mutex_);
   relaxed_.push_back(made);
   return made;
 }
@@ -159,19 +245,66 @@ std::shared_ptr<const Trace> Traces::try_relaxed(const std::vector<Spec>& specs,
 std::shared_ptr<const Trace> TracedFunction::trace_for(const Flat& arguments,
                                                        const TracedBody& body) {
   const Device& home = value_device();
-  Traces* traces = nullptr;
-  {
-    const std::lock_guard lock(mutex_);
-    const Kind kind{trace_context().place, &home, arguments.types, arguments.kinds};
-    traces = &kinds_.try_emplace(kind, name_).first->second;
+  const std::shared_ptr<Traces> traces =
+      traces_of({trace_context().place, &home, arguments.types, arguments.kinds});
+  const size_t before = traces->num_entries();
+  std::shared_ptr<const Trace> found = traces->find_or_make(arguments.tensors, home, body);
+  if (before == 0 || traces->num_entries() > before) drop_oldest();
+  return found;
+}
+
+std::shared_ptr<Traces> TracedFunction::traces_of(const Kind& kind) {
+  const std::lock_guard lock(mutex_);
+  const auto found = places_.find(kind);
+  if (found != places_.end()) {
+    entries_.splice(entries_.begin(), entries_, found->second);
+  } else {
+    entries_.push_front({kind, std::make_shared<Traces>(name_)});
+    places_[kind] = entries_.begin();
+    warn_of_values(kind);
   }
-  return traces->find_or_make(arguments.tensors, home, body);
+  return entries_.front().traces;
+}
+
+void TracedFunction::warn_of_values(const Kind& kind) {
+  if (warned_) return;
+  const auto& [place, device, types, kinds] = kind;
+  size_t similar = 0;
+  for (auto at = places_.lower_bound({place, device, types, ""}); at != places_.end(); ++at) {
+    const Kind& other = at->first;
+    if (std::get<0>(other) != place || std::get<1>(other) != device || std::get<2>(other) != types)
+      break;
+    ++similar;
+  }
+  if (similar < kValuesBeforeWarning) return;
+  warned_ = true;
+  log_warning(
+      "[Function] '{}' was traced for {} different values of an argument that is not a tensor, and "
+      "is traced anew for each new one; pass a Tensor where a number changes from call to call",
+      name_, similar);
+}
+
+// Of what was not used for the longest time, as much as there is too much of.
+void TracedFunction::drop_oldest() {
+  std::vector<std::shared_ptr<const void>> dropped;  // let go of after the lock: it has user's data
+  const std::lock_guard lock(mutex_);
+  size_t all = 0;
+  for (const Entry& entry : entries_) all += std::max<size_t>(1, entry.traces->num_entries());
+  while (all > kMaxTraces) {
+    Entry& oldest = entries_.back();
+    dropped.push_back(oldest.traces->drop_oldest());
+    --all;
+    if (oldest.traces->num_entries() > 0 || entries_.size() == 1) continue;
+    dropped.push_back(std::move(oldest.traces));
+    places_.erase(oldest.kind);
+    entries_.pop_back();
+  }
 }
 
 size_t TracedFunction::size() const {
   const std::lock_guard lock(mutex_);
   size_t all = 0;
-  for (const auto& [kind, traces] : kinds_) all += traces.size();
+  for (const Entry& entry : entries_) all += entry.traces->size();
   return all;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <list>
 #include <map>
 #include <mutex>
 #include <tuple>
@@ -37,6 +38,32 @@ class Trace {
   mutable std::shared_ptr<const CompiledRun> parts_;
 };
 
+// Traces by what was asked for, in the order of their last use. Not thread-safe.
+class RecentTraces {
+ public:
+  using TracePointer = std::shared_ptr<const Trace>;
+
+  // Null when it is none of them.
+  TracePointer find(const std::string& key);
+  // In place of the one of that key, if there is one.
+  void add(const std::string& key, const TracePointer& trace);
+  // The rest returns what goes, so that the caller can destroy it outside locks.
+  std::vector<TracePointer> drop_outdated();
+  TracePointer drop_oldest();
+
+  size_t size() const { return entries_.size(); }
+  // Several keys may have one trace.
+  size_t num_different() const;
+
+ private:
+  struct Entry {
+    std::string key;
+    TracePointer trace;
+  };
+  std::list<Entry> entries_;  // the last one used comes first
+  std::map<std::string, std::list<Entry>::iterator> places_;
+};
+
 // The traces of a function for one kind of call: one C++ signature, in one place and on one device.
 // Thread-safe; who needs a trace that is being made waits for it.
 class Traces {
@@ -46,31 +73,44 @@ class Traces {
   // Null for a function that can only run as C++.
   std::shared_ptr<const Trace> find_or_make(std::span<const Tensor> arguments, const Device& home,
                                             const TracedBody& body);
+  // How many it keeps, and for how many kinds of arguments.
   size_t size() const;
+  size_t num_entries() const;
+  // Forgets the one that was not used for the longest time, and returns it.
+  std::shared_ptr<const Trace> drop_oldest();
 
  private:
   static constexpr size_t kTracesBeforeRelaxing = 3;
+  static constexpr size_t kShapesBeforeWarning = 64;
 
-  // The mutex is held by the callers of these.
-  std::shared_ptr<const Trace> find_or_add(const std::vector<Spec>& specs, const Device& home,
-                                           const TracedBody& body);
+  // Null when there is none with the settings of now.
+  std::shared_ptr<const Trace> find(const std::string& key);
+  // A trace for any first size that goes with these, as the one for `key` from here on.
+  std::shared_ptr<const Trace> find_relaxed(const std::string& key, const std::vector<Spec>& specs);
   // Traces that have an old setting inside are never called again.
   void drop_outdated();
-  std::shared_ptr<const Trace> add(const std::vector<Spec>& specs, const Device& home,
-                                   const TracedBody& body);
+  void keep(const std::string& key, const std::shared_ptr<const Trace>& made);
+  // The callers of these have the turn.
+  std::shared_ptr<const Trace> find_or_add(const std::vector<Spec>& specs, const Device& home,
+                                           const TracedBody& body);
+  std::shared_ptr<const Trace> make(const std::vector<Spec>& specs, const Device& home,
+                                    const TracedBody& body);
   // A trace for any first size, unless the code needs to know it.
   std::shared_ptr<const Trace> try_relaxed(const std::vector<Spec>& specs, const Device& home,
                                            const TracedBody& body);
+  void warn_of_shapes(size_t made, const std::vector<Spec>& last);
 
   const std::string name_;
+  std::mutex making_;    // held by the thread that traces; before mutex_
+  bool warned_ = false;  // guarded by making_
   mutable std::mutex mutex_;
-  std::map<std::string, std::shared_ptr<const Trace>> traces_;  // by what was asked for
-  std::vector<std::shared_ptr<const Trace>> relaxed_;
-  size_t made_ = 0;
+  RecentTraces traces_;  // guarded by mutex_, as all below
+  std::vector<std::weak_ptr<const Trace>> relaxed_;
   bool untraceable_ = false;
 };
 
-// All traces of one function.
+// The traces of one function that were used last, at most kMaxTraces. What workers and servers have
+// got of the others goes with them. Thread-safe.
 class TracedFunction {
  public:
   explicit TracedFunction(std::string name) : name_(std::move(name)) {}
@@ -80,12 +120,26 @@ class TracedFunction {
   size_t size() const;
 
  private:
+  static constexpr size_t kMaxTraces = 256;
+  static constexpr size_t kValuesBeforeWarning = 64;
   // Place, device, C++ types, kinds.
   using Kind = std::tuple<uint64_t, const Device*, size_t, std::string>;
+  struct Entry {
+    Kind kind;
+    std::shared_ptr<Traces> traces;
+  };
+
+  std::shared_ptr<Traces> traces_of(const Kind& kind);
+  // Warns, once, when calls differ again and again in what is no tensor. The caller holds the
+  // mutex.
+  void warn_of_values(const Kind& kind);
+  void drop_oldest();
 
   const std::string name_;
   mutable std::mutex mutex_;
-  std::map<Kind, Traces> kinds_;  // guarded by mutex_; entries stay where they are
+  std::list<Entry> entries_;  // the last one used comes first; guarded by mutex_, as all below
+  std::map<Kind, std::list<Entry>::iterator> places_;
+  bool warned_ = false;
 };
 
 }  // namespace cohort::internal

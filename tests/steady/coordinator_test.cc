@@ -16,7 +16,8 @@ using test::process_holdings;
 
 // A chief, a parameter server and a worker.
 struct Coordinated : test::CoordinatedCluster {
-  Coordinated() : CoordinatedCluster(1, 1), coordinator(strategy) {}
+  explicit Coordinated(const ParameterServerOptions& options = {})
+      : CoordinatedCluster(1, 1, options), coordinator(strategy) {}
 
   Holdings holdings() {
     Holdings all = process_holdings();
@@ -61,6 +62,67 @@ TEST(SteadyCalls, OfACoordinatorAddNothing) {
       test::kMoreBytesOfGraphs);
   drive("reading a variable", calls(1000), measure, [&](int) { (void)here.v.read_value(); });
   drive("assigning a variable", calls(1000), measure, [&](int i) { here.v.assign(float(i)); });
+}
+
+TEST(SteadyCalls, OfSynchronousTrainingAddNothing) {
+  Coordinated here({.sync = true});
+  const auto measure = [&] { return here.holdings(); };
+  optim::Sgd sgd;
+  const auto step =
+      function([&](Tensor x) { sgd.minimize([&] { return square(here.v - x); }, {here.v}); });
+  const auto train = [&] {
+    here.coordinator.schedule(step, Tensor(1.f));
+    here.coordinator.join();
+  };
+  drive("steps", calls(1000), measure, [&](int) { train(); });
+  drive(
+      "learning rates", calls(200), measure,
+      [&](int i) {
+        sgd.set_learning_rate(0.1 / (1 + i));
+        train();
+      },
+      test::kMoreBytesOfGraphs);
+  drive(
+      "two learning rates in turn", calls(200), measure,
+      [&](int i) {
+        sgd.set_learning_rate(i % 2 == 0 ? 0.1 : 0.2);
+        train();
+      },
+      test::kMoreBytesOfGraphs);
+  drive(
+      "lambdas", calls(200), measure,
+      [&](int) {
+        here.coordinator.schedule(
+            [&] { sgd.minimize([&] { return square(here.v - 1.f); }, {here.v}); });
+        here.coordinator.join();
+      },
+      test::kMoreBytesOfGraphs);
+  drive(
+      "variables and optimizers that are dropped", calls(200), measure,
+      [&](int) {
+        const Variable dropped = here.strategy.create([] { return Variable(zeros({10'000})); });
+        optim::Sgd own;
+        here.coordinator.schedule(
+            [&] { own.minimize([&] { return sum(square(dropped)); }, {dropped}); });
+        here.coordinator.join();
+        EXPECT_LE(here.strategy.plan().variables.size(), 6u);
+      },
+      test::kMoreBytesOfGraphs);
+}
+
+// Workers and servers keep the plans of the numbers that a function was called with last.
+TEST(SteadyCalls, WithNewNumbersKeepTheLatestPlans) {
+  Coordinated here;
+  const auto add = function([&](int by) { here.v.assign_add(float(by)); });
+  float expected = 0;
+  for (int i = 0; i < 600; ++i) {
+    here.coordinator.schedule(add, i);
+    here.coordinator.join();
+    expected += float(i);
+    EXPECT_LE(here.cluster.server("worker", 0).status().plans, 270u) << i;
+    EXPECT_LE(here.cluster.server("ps", 0).status().plans, 270u) << i;
+  }
+  EXPECT_EQ(here.v.read_value().to<float>(), expected);
 }
 
 }  // namespace

@@ -60,6 +60,15 @@ TEST(SteadyCalls, OfAMirroredStrategyAddNothing) {
   });
 }
 
+// After as many as a function keeps.
+TEST(SteadyCalls, WithNewNumbersAndShapesAddNothing) {
+  const auto scale = function([](int by, Tensor x) { return x * float(by); });
+  const auto count = std::max(calls(1500), 1500);
+  drive("numbers", count, process_holdings, [&](int i) { scale(i, Tensor(1.f)); });
+  const auto twice = function([](Tensor x) { return x * 2.f; });
+  drive("shapes", count, process_holdings, [&](int i) { twice(zeros({1, 1 + i})); });
+}
+
 TEST(SteadyCalls, OfStrategiesThatAreDroppedAddNothing) {
   drive("strategies", calls(100), process_holdings, [](int) {
     Replicas here;
