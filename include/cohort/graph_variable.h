@@ -52,7 +52,9 @@ Tensor is_variable_initialized(const Variable& variable);
 Tensor report_uninitialized_variables();
 Tensor report_uninitialized_variables(const std::vector<Variable>& variables);
 
-// The graph's counter of training steps: int64, not trained, made at the first call.
+// The graph's counter of training steps: int64, not trained, made at the first call. Unless the
+// device scopes of that call name a job, it goes to the task of the graph's first variable, which
+// may be made later: so all workers share it. An optimizer's count of updates does so, too.
 Variable global_step();
 // The same, when somebody has made it.
 std::optional<Variable> find_global_step();

@@ -8,7 +8,8 @@
 
 // Running figures over many batches. Their state is in variables that are summed over the replicas
 // of a strategy when read, so that the result is that of all the data, whether it was given inside
-// of replicas or outside. None of this is recorded on tapes.
+// of replicas or outside. In a session's graph they are local variables: each worker has its own
+// and initialises them by local_variables_initializer(). None of this is recorded on tapes.
 
 namespace cohort::metrics {
 

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -15,6 +16,7 @@
 
 #include "cohort/formula.h"
 #include "cohort/nn_ops.h"
+#include "cohort/site.h"
 #include "cohort/variable.h"
 
 // Neural networks: layers, the initializers of their variables, and modules, which hold both.
@@ -27,6 +29,47 @@ struct ModuleState;
 template <typename T>
 concept LayerLike = requires(const std::remove_cvref_t<T>& layer, const Tensor& x) {
   { layer(x) } -> std::convertible_to<Tensor>;
+};
+
+// Those that say where in the user's source they were called take a Site behind the tensor, or
+// behind options.
+template <typename T>
+concept TakesSite = requires(const T& layer, const Tensor& x, Site site) {
+  { layer(x, site) } -> std::convertible_to<Tensor>;
+};
+template <typename T>
+concept TakesOptionsAndSite = requires(const T& layer, const Tensor& x, Site site) {
+  { layer(x, {}, site) } -> std::convertible_to<Tensor>;
+};
+
+// A function of a tensor that tells where it was called, if it can be told.
+class LayerFunction {
+ public:
+  LayerFunction() = default;
+  LayerFunction(std::nullptr_t) {}
+  template <typename T>
+  requires(LayerLike<T> && !std::same_as<std::remove_cvref_t<T>, LayerFunction>)
+      LayerFunction(T&& layer) {
+    using Layer = std::decay_t<T>;
+    if constexpr (std::same_as<Layer, std::function<Tensor(const Tensor&)>>) {
+      if (!layer) return;
+    }
+    call_ = [layer = Layer(std::forward<T>(layer))](const Tensor& x, Site site) -> Tensor {
+      if constexpr (TakesSite<Layer>) {
+        return layer(x, site);
+      } else if constexpr (TakesOptionsAndSite<Layer>) {
+        return layer(x, {}, site);
+      } else {
+        return layer(x);
+      }
+    };
+  }
+
+  explicit operator bool() const { return call_ != nullptr; }
+  Tensor operator()(const Tensor& x, Site site = Site::here()) const { return call_(x, site); }
+
+ private:
+  std::function<Tensor(const Tensor&, Site)> call_;
 };
 
 // What the copies of a layer share and one of them makes: when the layer is made, or when it is
@@ -74,7 +117,7 @@ Initializer he_uniform();
 Initializer he_normal();
 
 // What a layer ends with: nn::relu, or any function of a tensor.
-using Activation = std::function<Tensor(const Tensor&)>;
+using Activation = internal::LayerFunction;
 
 // A penalty on the value of a variable, which joins the loss: a function that gives a scalar.
 using Regularizer = std::function<Tensor(const Tensor&)>;
@@ -164,7 +207,7 @@ class Dense : public Module {
   Dense(int64_t inputs, int64_t outputs, const DenseOptions& options = {});
   // The first call tells the number of inputs.
   explicit Dense(int64_t outputs, const DenseOptions& options = {});
-  Tensor operator()(const Tensor& x) const;
+  Tensor operator()(const Tensor& x, Site site = Site::here()) const;
 
   // Throw FailedPrecondition before the first call of a layer that was made without a number of
   // inputs.
@@ -178,6 +221,7 @@ class Dense : public Module {
   };
   const Weights& weights() const;
   const Weights& make_weights(int64_t inputs, const void* first_call_of = nullptr) const;
+  Tensor before_activation(const Tensor& x) const;
 
   int64_t outputs_;
   DenseOptions options_;
@@ -204,7 +248,7 @@ class Conv2d : public Module {
          const Conv2dLayerOptions& options = {});
   // The first call tells the number of input channels.
   Conv2d(int64_t output_channels, Size2d kernel_size, const Conv2dLayerOptions& options = {});
-  Tensor operator()(const Tensor& x) const;
+  Tensor operator()(const Tensor& x, Site site = Site::here()) const;
 
   // Throw FailedPrecondition before the first call of a layer that was made without a number of
   // input channels.
@@ -218,6 +262,7 @@ class Conv2d : public Module {
   };
   const Weights& weights() const;
   const Weights& make_weights(int64_t input_channels, const void* first_call_of = nullptr) const;
+  Tensor before_activation(const Tensor& x) const;
 
   int64_t output_channels_;
   Size2d kernel_size_;
@@ -229,7 +274,9 @@ class MaxPool2d {
  public:
   MaxPool2d(Size2d window, const Pool2dOptions& options = {})
       : window_(window), options_(options) {}
-  Tensor operator()(const Tensor& x) const { return max_pool2d(x, window_, options_); }
+  Tensor operator()(const Tensor& x, Site site = Site::here()) const {
+    return max_pool2d(x, window_, options_, site);
+  }
 
  private:
   Size2d window_;
@@ -240,7 +287,9 @@ class AvgPool2d {
  public:
   AvgPool2d(Size2d window, const Pool2dOptions& options = {})
       : window_(window), options_(options) {}
-  Tensor operator()(const Tensor& x) const { return avg_pool2d(x, window_, options_); }
+  Tensor operator()(const Tensor& x, Site site = Site::here()) const {
+    return avg_pool2d(x, window_, options_, site);
+  }
 
  private:
   Size2d window_;
@@ -250,14 +299,14 @@ class AvgPool2d {
 // (batch, ...) to (batch, all the rest).
 class Flatten {
  public:
-  Tensor operator()(const Tensor& x) const;
+  Tensor operator()(const Tensor& x, Site site = Site::here()) const;
 };
 
 // dropout() in training mode, else nothing.
 class Dropout : public Module {
  public:
   explicit Dropout(double rate = 0.5);
-  Tensor operator()(const Tensor& x) const;
+  Tensor operator()(const Tensor& x, Site site = Site::here()) const;
 
  private:
   double rate_;
@@ -280,7 +329,7 @@ class BatchNorm : public Module {
   explicit BatchNorm(int64_t channels, const BatchNormOptions& options = {});
   // The first call tells the number of channels.
   explicit BatchNorm(const BatchNormOptions& options = {});
-  Tensor operator()(const Tensor& x) const;
+  Tensor operator()(const Tensor& x, Site site = Site::here()) const;
 
   // Throw FailedPrecondition before the first call of a layer that was made without a number of
   // channels.
@@ -318,7 +367,7 @@ class LayerNorm : public Module {
   explicit LayerNorm(const Shape& sizes, const LayerNormOptions& options = {});
   explicit LayerNorm(int64_t size, const LayerNormOptions& options = {})
       : LayerNorm(Shape{size}, options) {}
-  Tensor operator()(const Tensor& x) const;
+  Tensor operator()(const Tensor& x, Site site = Site::here()) const;
 
   Variable scale() const { return scale_; }
   Variable offset() const { return offset_; }
@@ -341,7 +390,7 @@ struct EmbeddingOptions {
 class Embedding : public Module {
  public:
   Embedding(int64_t count, int64_t width, const EmbeddingOptions& options = {});
-  Tensor operator()(const Tensor& ids) const;
+  Tensor operator()(const Tensor& ids, Site site = Site::here()) const;
 
   Variable table() const { return table_; }
 
@@ -405,10 +454,10 @@ class Sequential : public Module {
   }
 
   size_t size() const { return layers_->size(); }
-  Tensor operator()(const Tensor& x) const;
+  Tensor operator()(const Tensor& x, Site site = Site::here()) const;
 
  private:
-  std::shared_ptr<std::vector<std::function<Tensor(const Tensor&)>>> layers_;
+  std::shared_ptr<std::vector<cohort::internal::LayerFunction>> layers_;
 };
 
 }  // namespace nn

@@ -44,7 +44,7 @@ struct ExponentialDecayOptions {
   bool staircase = false;  // in jumps of decay_steps
 };
 // initial_rate * decay_rate ^ (step / decay_steps)
-Schedule exponential_decay(const ExponentialDecayOptions& options);
+Schedule exponential_decay(const ExponentialDecayOptions& options, Site site = Site::here());
 
 struct PolynomialDecayOptions {
   double initial_rate = 0.01;
@@ -53,20 +53,21 @@ struct PolynomialDecayOptions {
   double power = 1;
 };
 // From initial_rate to end_rate in decay_steps, then constant.
-Schedule polynomial_decay(const PolynomialDecayOptions& options);
+Schedule polynomial_decay(const PolynomialDecayOptions& options, Site site = Site::here());
 
 struct CosineDecayOptions {
   double initial_rate = 0.01;
   int64_t decay_steps = 1000;
   double alpha = 0;  // what remains at the end, as a share of initial_rate
 };
-Schedule cosine_decay(const CosineDecayOptions& options);
+Schedule cosine_decay(const CosineDecayOptions& options, Site site = Site::here());
 
 // rates[i] up to and including step boundaries[i], the last rate afterwards. Boundaries increase.
-Schedule piecewise_constant(std::vector<int64_t> boundaries, std::vector<double> rates);
+Schedule piecewise_constant(std::vector<int64_t> boundaries, std::vector<double> rates,
+                            Site site = Site::here());
 // In even steps to the rate that `then` begins with: 1/steps of it for the first update, all of it
 // for update number `steps`, which is the first that `then` counts.
-Schedule warmup(int64_t steps, LearningRate then);
+Schedule warmup(int64_t steps, LearningRate then, Site site = Site::here());
 
 // Limits on gradients, applied in this order; 0 = no limit.
 struct Clipping {

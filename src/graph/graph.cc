@@ -6,7 +6,7 @@
 #include "base/raise.h"
 #include "base/scope_stack.h"
 #include "cohort/ops.h"
-#include "graph/graph_impl.h"
+#include "graph/handles.h"
 
 namespace cohort {
 namespace internal {
@@ -42,10 +42,11 @@ void end_graph(uint64_t ticket, const End& end) {
   (place + 1 == count ? thread_dispatch().builder : graphs[place].outer) = outer;
 }
 
-NodeInfo info_of(const GraphImpl& graph, const Node& node) {
+NodeInfo info_of(const GraphImpl& graph, int id) {
+  const Node& node = graph.node(id);
   NodeInfo info{.name = node.name,
                 .op = std::string(node.op->name),
-                .device = node.device.to_string(),
+                .device = own_request(graph, id).to_string(),
                 .inputs = {},
                 .controls = {},
                 .dtypes = {},
@@ -106,7 +107,7 @@ Tensor Graph::tensor(std::string_view name) const {
 std::vector<NodeInfo> Graph::nodes() const {
   std::vector<NodeInfo> infos;
   for (int id = 0; id < impl_->size(); ++id) {
-    infos.push_back(internal::info_of(*impl_, impl_->node(id)));
+    infos.push_back(internal::info_of(*impl_, id));
   }
   return infos;
 }

@@ -56,6 +56,20 @@ std::string device_of_symbol(const SymbolBody& symbol) {
   return graph ? device_asked_for(*graph, symbol.node).to_string() : "";
 }
 
+// The graph to which this thread adds what only asks for something, finalized or not.
+const GraphImpl*& asked_graph() {
+  thread_local const GraphImpl* graph = nullptr;
+  return graph;
+}
+
+struct Asking {
+  explicit Asking(const GraphImpl* graph) : before(std::exchange(asked_graph(), graph)) {}
+  ~Asking() { asked_graph() = before; }
+  Asking(const Asking&) = delete;
+  Asking& operator=(const Asking&) = delete;
+  const GraphImpl* const before;
+};
+
 void make_unique(std::vector<int>& ids) {
   std::sort(ids.begin(), ids.end());
   ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
@@ -87,17 +101,16 @@ std::vector<Tensor> GraphImpl::append_named(std::string_view name, const OpDef& 
         "digit or dot",
         name);
   }
-  const std::lock_guard lock(mutex_);
-  std::vector<Endpoint> endpoints;
-  for (const Tensor& input : inputs) endpoints.push_back(endpoint(import(input)));
+  std::vector<Endpoint> endpoints = endpoints_of(inputs);
   Node node{.name = unique_name(name_prefix() + std::string(name)),
             .op = &op,
             .attrs = std::move(attrs),
             .inputs = std::move(endpoints),
             .controls = scoped_controls(*this),
             .outputs = outputs,
-            .site = site};
-  place(*this, node);
+            .site = build_scopes().made_at.line > 0 ? build_scopes().made_at : site};
+  place(*this, node);  // asks the user's device functions, so the mutex is not held
+  const std::lock_guard lock(mutex_);
   if (&op == &kGroup && makes_variables()) wait_for_inputs(*this, node);
   for (const int before : effects_before(op, node.inputs)) node.controls.push_back(before);
   make_unique(node.controls);
@@ -106,9 +119,19 @@ std::vector<Tensor> GraphImpl::append_named(std::string_view name, const OpDef& 
   return symbols_of(id);
 }
 
+std::vector<Endpoint> GraphImpl::endpoints_of(std::span<const Tensor> inputs) {
+  // A function's graph notes what it imports. In others the constants that are added ask the user's
+  // device functions, so the mutex is not held.
+  std::unique_lock lock(mutex_, std::defer_lock);
+  if (!makes_variables()) lock.lock();
+  std::vector<Endpoint> endpoints;
+  for (const Tensor& input : inputs) endpoints.push_back(endpoint(import(input)));
+  return endpoints;
+}
+
 int GraphImpl::add(Node node) {
   const std::lock_guard lock(mutex_);
-  if (finalized_) {
+  if (finalized_ && asked_graph() != this) {
     raise(Code::FailedPrecondition, "[Graph] node '{}' cannot be added: the graph is finalized",
           node.name);
   }
@@ -241,22 +264,41 @@ std::vector<GraphImpl::VariableRecord> GraphImpl::variables() const {
   return variables_;
 }
 
+void GraphImpl::follow_first_variable(int id) {
+  const Node& follower = node(id);
+  if (follower.device.job || !follower.colocated_with.empty()) return;
+  const std::lock_guard lock(mutex_);
+  followers_.insert(id);
+}
+
+bool GraphImpl::follows_first_variable(int id) const {
+  const std::lock_guard lock(mutex_);
+  return followers_.contains(id);
+}
+
+int GraphImpl::first_variable() const {
+  const std::lock_guard lock(mutex_);
+  for (const VariableRecord& record : variables_) {
+    const int id = endpoint(record.handle.handle).node;
+    if (!followers_.contains(id)) return id;
+  }
+  return -1;
+}
+
 bool GraphImpl::has_open_controls() const { return !scoped_controls(*this).empty(); }
 
 Tensor GraphImpl::keep(const std::string& key, const std::function<Tensor()>& make) {
   const GraphBuilder* building = thread_dispatch().builder;
   const bool elsewhere = building != nullptr && building != this;
   if (elsewhere || !makes_variables() || has_open_controls()) return make();
-  const std::lock_guard lock(mutex_);
-  if (const auto known = kept_.find(key); known != kept_.end()) return known->second;
-  struct Reopened {
-    bool& finalized;
-    const bool before = std::exchange(finalized, false);
-    ~Reopened() { finalized = before; }
-  };
-  const Reopened reopened{finalized_};
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto known = kept_.find(key); known != kept_.end()) return known->second;
+  }
+  const Asking asking(this);
   const Tensor made = make();
-  return kept_[key] = made;
+  const std::lock_guard lock(mutex_);
+  return kept_.try_emplace(key, made).first->second;
 }
 
 void GraphImpl::finalize() {

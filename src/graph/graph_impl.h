@@ -3,6 +3,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <typeindex>
 #include <unordered_map>
@@ -80,6 +81,8 @@ class GraphImpl : public GraphBuilder, public std::enable_shared_from_this<Graph
   // What `make` adds, which only asks for something: added at the first call with this key and
   // given again at later ones, so that asking does not make the graph grow. A finalized graph takes
   // it, too. Where control dependencies are open, and inside a function, each call adds its own.
+  // `make` may be code of the user's and runs without a lock: of several threads that ask for the
+  // first time together each adds its own, and all get one of them.
   Tensor keep(const std::string& key, const std::function<Tensor()>& make);
   // Whether the open guards say what nodes of this graph wait for.
   bool has_open_controls() const;
@@ -98,6 +101,14 @@ class GraphImpl : public GraphBuilder, public std::enable_shared_from_this<Graph
   using MakeVariable = std::function<std::shared_ptr<VariableImpl>(const VariableRecord&)>;
   std::vector<VariableRecord> variables(const MakeVariable& make);
   std::vector<VariableRecord> variables() const;
+
+  // From here on node `id`, a variable that all workers share, goes to the task that the first
+  // variable asks for, which may be made later. A node that asks for a job, or is colocated, does
+  // not: it has its place.
+  void follow_first_variable(int id);
+  bool follows_first_variable(int id) const;
+  // The handle of the first variable that follows no other; -1 before there is one.
+  int first_variable() const;
 
   // What a module above keeps with the graph: one object per type, made when first asked for. It is
   // not part of the serialized form.
@@ -122,6 +133,9 @@ class GraphImpl : public GraphBuilder, public std::enable_shared_from_this<Graph
     int next_suffix = 1;  // where the search for a free one like it goes on
   };
 
+  // The outputs behind the tensors, imported where they are not this graph's.
+  std::vector<Endpoint> endpoints_of(std::span<const Tensor> inputs);
+
   // All nodes by name, those added unindexed too. The mutex is held.
   std::unordered_map<std::string, TakenName>& names() const;
 
@@ -135,6 +149,7 @@ class GraphImpl : public GraphBuilder, public std::enable_shared_from_this<Graph
   mutable std::unordered_map<std::string, TakenName> names_;
   mutable int num_indexed_ = 0;  // nodes before this one are in names_
   std::vector<VariableRecord> variables_;
+  std::set<int> followers_;  // of the first variable
   std::map<std::type_index, std::shared_ptr<void>> companions_;
   std::map<std::string, Tensor> kept_;
   bool finalized_ = false;

@@ -16,6 +16,8 @@ NamedHandle add_handle(const OpDef& op, std::string_view name, const std::string
   attrs.set("container", current_container());
   attrs.set("shared_name", state);
   const Specs outputs = op.infer({op.name, {}, attrs});
+  // State is older than all that the open guards name: who uses it need not run that.
+  const NoControlDependencies at_once;
   return {graph->append_named(name, op, {}, std::move(attrs), outputs, site)[0], state};
 }
 
@@ -32,7 +34,12 @@ namespace {
 // `seen` are nodes on the way here: names of later nodes may lead back.
 DeviceName follow_requests(const GraphImpl& graph, int id, std::set<int>& seen) {
   const Node& node = graph.node(id);
-  if (node.device != DeviceName() || !seen.insert(id).second) return node.device;
+  if (!seen.insert(id).second) return node.device;
+  if (graph.follows_first_variable(id)) {
+    const int first = graph.first_variable();
+    return first < 0 ? node.device : node.device.filled_from(follow_requests(graph, first, seen));
+  }
+  if (node.device != DeviceName()) return node.device;
   for (const std::string& name : node.colocated_with) {
     const int neighbour = graph.find(name);
     if (neighbour < 0) continue;
@@ -47,6 +54,10 @@ DeviceName follow_requests(const GraphImpl& graph, int id, std::set<int>& seen) 
 DeviceName device_asked_for(const GraphImpl& graph, int id) {
   std::set<int> seen;
   return follow_requests(graph, id, seen);
+}
+
+DeviceName own_request(const GraphImpl& graph, int id) {
+  return graph.follows_first_variable(id) ? device_asked_for(graph, id) : graph.node(id).device;
 }
 
 }  // namespace cohort::internal

@@ -12,7 +12,8 @@ struct NamedHandle {
 
 // Adds a node of `op`, which gives the handle of state that the run's device keeps under
 // `shared_name`, or under the node's name when that is empty. `attrs` are the op's without
-// container and shared_name. Throws FailedPrecondition when no graph is being built.
+// container and shared_name. It has no control inputs, whatever guards are open. Throws
+// FailedPrecondition when no graph is being built.
 NamedHandle add_handle(const OpDef& op, std::string_view name, const std::string& shared_name,
                        Attrs attrs, Site site);
 
@@ -22,5 +23,7 @@ Tensor keep_question(const OpDef& op, const Tensor& handle, Site site);
 
 // The device that node `id` asks for: its own request, or that of what it is colocated with.
 DeviceName device_asked_for(const GraphImpl& graph, int id);
+// The same without what it is colocated with.
+DeviceName own_request(const GraphImpl& graph, int id);
 
 }  // namespace cohort::internal

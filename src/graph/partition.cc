@@ -61,7 +61,7 @@ class Cutter {
       : graph_(graph),
         request_(request),
         needed_(needed_nodes(graph, request)),
-        over_(request.over.begin(), request.over.end()),
+        ignored_(not_waited_for(graph, request)),
         device_of_(devices.size(), kNowhere),
         copies_(devices.size(), kNowhere) {
     for (size_t i = 0; i < request.feeds.size(); ++i) fed_[request.feeds[i]] = i;
@@ -127,7 +127,7 @@ class Cutter {
         if (!is_fed(input)) follow(input.node);
       }
       for (const int before : graph_.node(id).controls) {
-        if (!over_.contains(before)) follow(before);
+        if (!ignored_.contains(before)) follow(before);
       }
     }
     std::stable_sort(needed_.begin(), needed_.end(), [&](int a, int b) {
@@ -161,7 +161,7 @@ class Cutter {
   std::map<int, std::vector<int>> orders(int id) const {
     std::map<int, std::vector<int>> by_device;
     for (const int before : graph_.node(id).controls) {
-      if (over_.contains(before) || device_of(before) == device_of(id) ||
+      if (ignored_.contains(before) || device_of(before) == device_of(id) ||
           takes_tensor(device_of(id), before)) {
         continue;
       }
@@ -307,7 +307,7 @@ class Cutter {
     const int device = device_of(id);
     std::vector<int> nodes;
     for (const int before : graph_.node(id).controls) {
-      if (over_.contains(before)) continue;
+      if (ignored_.contains(before)) continue;
       if (device_of(before) == device) {
         nodes.push_back(copies_[static_cast<size_t>(before)]);
       } else if (takes_tensor(device, before)) {
@@ -334,7 +334,7 @@ class Cutter {
   const GraphImpl& graph_;
   const RunRequest& request_;
   std::vector<int> needed_;
-  const std::set<int> over_;
+  const std::set<int> ignored_;  // by those that would wait for them
   std::map<Endpoint, size_t> fed_;
   std::vector<Partition> parts_;  // by device number
   std::map<std::string, int> numbers_;

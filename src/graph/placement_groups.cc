@@ -9,6 +9,7 @@
 
 #include "base/log.h"
 #include "base/raise.h"
+#include "graph/handles.h"
 
 namespace cohort::internal {
 namespace {
@@ -180,7 +181,7 @@ void PlacementGroups::merge_consumers() {
 
 void PlacementGroups::add_request(int id, Placement placement) {
   PlacementGroup& own = group(id);
-  const DeviceName& request = graph_.node(id).device;
+  const DeviceName request = own_request(graph_, id);
   if (!clashing_part(own.request, request, placement).empty()) {
     raise_clash(culprit(id, request), id, "they use one resource");
   }
@@ -238,8 +239,8 @@ std::string_view PlacementGroups::clash(const PlacementGroup& a, const Placement
   return clashing_part(asked(a.assigned), asked(b.assigned), Placement::Hard);
 }
 
-const DeviceName& PlacementGroups::asked(int id) const {
-  return id < first_ ? placed_[static_cast<size_t>(id)] : graph_.node(id).device;
+DeviceName PlacementGroups::asked(int id) const {
+  return id < first_ ? placed_[static_cast<size_t>(id)] : own_request(graph_, id);
 }
 
 std::vector<int> PlacementGroups::members(int id) {
@@ -271,8 +272,8 @@ std::string PlacementGroups::describe(int id) const {
   std::string text = fmt::format("'{}' ({}", node.name, node.op->name);
   if (id < first_) {
     text += fmt::format(", placed on '{}'", asked(id).to_string());
-  } else if (node.device != DeviceName{}) {
-    text += fmt::format(", asks for '{}'", node.device.to_string());
+  } else if (asked(id) != DeviceName{}) {
+    text += fmt::format(", asks for '{}'", asked(id).to_string());
   } else {
     text += ", asks for no device";
   }

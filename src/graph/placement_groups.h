@@ -73,7 +73,7 @@ class PlacementGroups {
   void colocate(int id, int other);
 
   // What the node asks for by itself; its device when it has one already.
-  const DeviceName& asked(int id) const;
+  DeviceName asked(int id) const;
   void add_request(int id, Placement placement);
   std::string_view clash(const PlacementGroup& a, const PlacementGroup& b) const;
   // A member of id's group because of which the group cannot be where `request` is.

@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "base/raise.h"
+#include "graph/handles.h"
 #include "graph/placement_groups.h"
 
 namespace cohort::internal {
@@ -278,9 +279,9 @@ std::string Placer::group_list(const std::vector<int>& members) {
 // asks for something.
 int Placer::spokesman(const std::vector<int>& members) const {
   for (const int member : members) {
-    if (!any_matches(graph_.node(member).device)) return member;
+    if (!any_matches(own_request(graph_, member))) return member;
   }
-  const auto asks = [&](int member) { return graph_.node(member).device != DeviceName{}; };
+  const auto asks = [&](int member) { return own_request(graph_, member) != DeviceName{}; };
   const auto found = std::find_if(members.begin(), members.end(), asks);
   return found == members.end() ? members[0] : *found;
 }

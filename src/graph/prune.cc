@@ -1,14 +1,22 @@
 #include "graph/prune.h"
 
-#include <set>
-
 #include "base/raise.h"
 
 namespace cohort::internal {
 
+std::set<int> not_waited_for(const GraphImpl& graph, const RunRequest& request) {
+  std::set<int> nodes(request.over.begin(), request.over.end());
+  for (const Endpoint feed : request.feeds) {
+    // Other nodes that are fed may be there for their effect, or for that of what they take.
+    if (graph.node(feed.node).op->name.starts_with("Placeholder")) nodes.insert(feed.node);
+  }
+  return nodes;
+}
+
 std::vector<int> needed_nodes(const GraphImpl& graph, const RunRequest& request) {
   const std::set<Endpoint> fed(request.feeds.begin(), request.feeds.end());
   const std::set<int> over(request.over.begin(), request.over.end());
+  const std::set<int> ignored = not_waited_for(graph, request);
   std::vector<bool> needed(static_cast<size_t>(graph.size()));
   std::vector<int> open;
   const auto need = [&](int id) {
@@ -30,7 +38,7 @@ std::vector<int> needed_nodes(const GraphImpl& graph, const RunRequest& request)
     open.pop_back();
     for (const Endpoint input : node.inputs) need_value(input);
     for (const int before : node.controls) {
-      if (!over.contains(before)) need(before);
+      if (!ignored.contains(before)) need(before);
     }
   }
   std::vector<int> ids;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <set>
 #include <vector>
 
 #include "graph/graph_impl.h"
@@ -14,6 +15,10 @@ struct RunRequest {
   std::vector<int> over = {};     // nodes that have run before, see PartialRunState: not again
   bool bfloat16_edges = false;    // float32 values go from device to device as bfloat16
 };
+
+// Nodes that nobody waits for: those that are over, and placeholders that are fed, which do not
+// run.
+std::set<int> not_waited_for(const GraphImpl& graph, const RunRequest& request);
 
 // Numbers of the nodes that fetches and targets need, stopping at feeds, in order of their making.
 // InvalidArgument when one takes a value, which is not fed, of a node that is over.

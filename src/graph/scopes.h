@@ -2,9 +2,11 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/scope_stack.h"
+#include "cohort/site.h"
 #include "cohort/tensor.h"
 
 namespace cohort::internal {
@@ -27,6 +29,7 @@ struct BuildScopes {
   ScopeStack<ControlEntry> controls{"ControlDependencies"};
   ScopeStack<ColocationAnchor> colocations{"Colocation"};
   ScopeStack<std::string> containers{"Container"};
+  Site made_at = {};  // see SiteScope
 };
 BuildScopes& build_scopes();
 // What the open guards say that new nodes run after.
@@ -65,6 +68,33 @@ class [[nodiscard]] NoControlDependencies {
 
  private:
   uint64_t ticket_;
+};
+
+// While it lives, nodes that this thread adds were made at `site`, whatever lines of the library
+// add them: that is the line of the user's that called it. The outermost counts.
+class [[nodiscard]] SiteScope {
+ public:
+  explicit SiteScope(Site site) : before_(build_scopes().made_at) {
+    if (before_.line == 0) build_scopes().made_at = site;
+  }
+  ~SiteScope() { build_scopes().made_at = before_; }
+  SiteScope(const SiteScope&) = delete;
+  SiteScope& operator=(const SiteScope&) = delete;
+
+ private:
+  const Site before_;
+};
+
+// While it lives, this thread is in code of the user's, whose lines count again.
+class [[nodiscard]] UsersCode {
+ public:
+  UsersCode() : before_(std::exchange(build_scopes().made_at, Site{})) {}
+  ~UsersCode() { build_scopes().made_at = before_; }
+  UsersCode(const UsersCode&) = delete;
+  UsersCode& operator=(const UsersCode&) = delete;
+
+ private:
+  const Site before_;
 };
 
 }  // namespace cohort::internal

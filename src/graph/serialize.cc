@@ -7,6 +7,7 @@
 
 #include "base/raise.h"
 #include "graph/capture_writer.h"
+#include "graph/handles.h"
 #include "graph/op_signatures.h"
 #include "graph/proto_values.h"
 #include "graph/wire_check.h"
@@ -67,7 +68,7 @@ class Writer {
     const std::string where =
         fmt::format("[Graph] node '{}' ({}){}{} cannot be serialized", from.name, from.op->name,
                     function.empty() ? "" : " of function ", function);
-    at_place(where, [&] { fill(graph, from, out); });
+    at_place(where, [&] { fill(graph, id, out); });
   }
 
   static void write_variable(const GraphImpl& graph, const GraphImpl::VariableRecord& from,
@@ -80,7 +81,8 @@ class Writer {
     out.set_aggregation(static_cast<uint32_t>(from.options.aggregation));
   }
 
-  void fill(const GraphImpl& graph, const Node& from, message::Node& out) {
+  void fill(const GraphImpl& graph, int id, message::Node& out) {
+    const Node& from = graph.node(id);
     if (find_signature(from.op->name) == nullptr) {
       raise(Code::FailedPrecondition, "its op exists in this process only");
     }
@@ -88,7 +90,7 @@ class Writer {
     out.set_op(std::string(from.op->name));
     for (const Endpoint input : from.inputs) out.add_inputs(endpoint_name(graph, input));
     for (const int before : from.controls) out.add_inputs("^" + graph.node(before).name);
-    out.set_device(from.device.to_string());
+    out.set_device(own_request(graph, id).to_string());
     for (const std::string& name : from.colocated_with) out.add_colocated_with(name);
     for (const Attrs::Entry& entry : from.attrs.entries()) {
       message::Attr& attr = *out.add_attrs();

@@ -5,7 +5,7 @@
 #include <map>
 
 #include "cohort/graph.h"
-#include "graph/graph_impl.h"
+#include "graph/handles.h"
 
 namespace cohort {
 namespace internal {
@@ -74,7 +74,7 @@ class DotWriter {
 
   void write_node(int id) {
     const Node& node = graph_.node(id);
-    const std::string device = node.device.to_string();
+    const std::string device = own_request(graph_, id).to_string();
     const std::string fill =
         device.empty() ? "" : fmt::format(", fillcolor=\"{}\"", colour(device));
     // "\n" in the file, not in the text: dot breaks the line there.

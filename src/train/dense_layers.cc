@@ -5,6 +5,7 @@
 
 namespace cohort::nn {
 
+using cohort::internal::made_at;
 using cohort::internal::make_variable;
 using cohort::internal::raise;
 using cohort::internal::require_positive;
@@ -55,7 +56,12 @@ const Dense::Weights& Dense::make_weights(int64_t inputs, const void* first_call
   });
 }
 
-Tensor Dense::operator()(const Tensor& x) const {
+Tensor Dense::operator()(const Tensor& x, Site site) const {
+  const Tensor y = made_at(site, [&] { return before_activation(x); });
+  return options_.activation ? options_.activation(y, site) : y;
+}
+
+Tensor Dense::before_activation(const Tensor& x) const {
   const Weights* made = weights_->get();
   const Shape shape = x.shape();
   if (shape.has_rank() && shape.rank() < 2) {
@@ -67,15 +73,16 @@ Tensor Dense::operator()(const Tensor& x) const {
     made = &make_weights(size_to_infer("Dense", x, -1, "inputs"), weights_.get());
   const Tensor kernel = made->kernel;
   require_size("Dense", x, -1, kernel.shape()[0], "inputs");
-  const Tensor y = made->bias ? dense(x, kernel, *made->bias) : matmul(x, kernel);
-  return options_.activation ? options_.activation(y) : y;
+  return made->bias ? dense(x, kernel, *made->bias) : matmul(x, kernel);
 }
 
 Embedding::Embedding(int64_t count, int64_t width, const EmbeddingOptions& options)
     : table_(register_variable("table", make_variable("embedding/table", options.initializer,
                                                       table_shape(count, width), options.dtype))) {}
 
-Tensor Embedding::operator()(const Tensor& ids) const { return embedding_lookup(table_, ids); }
+Tensor Embedding::operator()(const Tensor& ids, Site site) const {
+  return embedding_lookup(table_, ids, site);
+}
 
 Dropout::Dropout(double rate) : rate_(rate) {
   if (rate >= 0 && rate < 1) return;
@@ -83,11 +90,11 @@ Dropout::Dropout(double rate) : rate_(rate) {
         rate);
 }
 
-Tensor Dropout::operator()(const Tensor& x) const {
-  return is_training() && rate_ > 0 ? dropout(x, {.rate = rate_}) : x;
+Tensor Dropout::operator()(const Tensor& x, Site site) const {
+  return is_training() && rate_ > 0 ? dropout(x, {.rate = rate_}, site) : x;
 }
 
-Tensor Flatten::operator()(const Tensor& x) const {
+Tensor Flatten::operator()(const Tensor& x, Site site) const {
   const Shape shape = x.shape();
   if (!shape.has_rank() || shape.rank() < 1) {
     raise(Code::InvalidArgument, "[Flatten] expected an input of shape (batch, ...), got {}",
@@ -95,8 +102,8 @@ Tensor Flatten::operator()(const Tensor& x) const {
   }
   if (shape.rank() == 2) return x;
   const Shape rest = shape.without(0);
-  if (rest.is_fully_known()) return reshape(x, {shape[0], rest.num_elements()});
-  if (shape[0] >= 0) return reshape(x, {shape[0], -1});
+  if (rest.is_fully_known()) return reshape(x, {shape[0], rest.num_elements()}, site);
+  if (shape[0] >= 0) return reshape(x, {shape[0], -1}, site);
   raise(Code::InvalidArgument,
         "[Flatten] at most the batch may be unknown, got an input of shape {}", shape.to_string());
 }

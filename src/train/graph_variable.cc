@@ -12,7 +12,6 @@
 #include "graph/scopes.h"
 #include "ops/dispatch.h"
 #include "ops/variable_ops.h"
-#include "tensor/devices.h"
 #include "train/variable_creators.h"
 
 namespace cohort {
@@ -54,11 +53,16 @@ NamedHandle add_variable_handle(const VariableRequest& request) {
 
 const UnplacedVariable& variable_being_placed() { return being_placed(); }
 
-std::string first_variable_device() {
-  const std::shared_ptr<GraphImpl> graph = current_graph();
-  const std::vector<GraphImpl::VariableRecord> made = graph->variables();
-  if (made.empty()) return "";
-  return device_asked_for(*graph, graph->endpoint(made.front().handle.handle).node).to_string();
+bool builds_session_graph() {
+  const GraphBuilder* builder = thread_dispatch().builder;
+  return builder != nullptr && builder->makes_variables();
+}
+
+void follow_first_variable(const Variable& variable) {
+  const Tensor& handle = VariableAccess::impl(variable)->handle().handle;
+  if (!handle.is_symbolic()) return;
+  const std::shared_ptr<GraphImpl> graph = graph_of(handle);
+  graph->follow_first_variable(graph->endpoint(handle).node);
 }
 
 GraphVariable::GraphVariable(const VariableRequest& request) : SingleVariable(request.options) {
@@ -282,14 +286,13 @@ std::optional<Variable> find_global_step() { return internal::find_variable("glo
 
 Variable global_step() {
   const NameScope outside("");
-  // Without a device it would be another one in each worker.
-  std::optional<DeviceScope> there;
-  if (internal::device_scope_depth() == 0) there.emplace(internal::first_variable_device());
-  return get_variable("global_step", {.shape = {},
-                                      .dtype = kInt64,
-                                      .initializer = nn::zeros(),
-                                      .trainable = false,
-                                      .reuse = Reuse::Auto});
+  const Variable step = get_variable("global_step", {.shape = {},
+                                                     .dtype = kInt64,
+                                                     .initializer = nn::zeros(),
+                                                     .trainable = false,
+                                                     .reuse = Reuse::Auto});
+  internal::follow_first_variable(step);
+  return step;
 }
 
 }  // namespace cohort

@@ -15,8 +15,13 @@ struct UnplacedVariable {
 // The variable whose handle this thread is adding to a graph; nothing is known when there is none.
 const UnplacedVariable& variable_being_placed();
 
-// The device that the first variable of the graph being built asks for; empty when there is none.
-std::string first_variable_device();
+// Whether a variable that this thread makes is a node of a graph that sessions run.
+bool builds_session_graph();
+
+// Lets a variable of a graph that all workers share go where the first variable of its graph goes,
+// made before it or after, unless it asks for a job itself. Without a task of its own it would be
+// another variable in each worker, and the chief initialises only one of them.
+void follow_first_variable(const Variable& variable);
 
 // A variable that is a node of a graph.
 class GraphVariable : public SingleVariable {

@@ -7,6 +7,7 @@
 
 namespace cohort::nn {
 
+using cohort::internal::made_at;
 using cohort::internal::make_statistic;
 using cohort::internal::make_variable;
 using cohort::internal::raise;
@@ -119,7 +120,12 @@ const Conv2d::Weights& Conv2d::make_weights(int64_t input_channels,
   });
 }
 
-Tensor Conv2d::operator()(const Tensor& x) const {
+Tensor Conv2d::operator()(const Tensor& x, Site site) const {
+  const Tensor y = made_at(site, [&] { return before_activation(x); });
+  return options_.activation ? options_.activation(y, site) : y;
+}
+
+Tensor Conv2d::before_activation(const Tensor& x) const {
   const Weights* made = weights_->get();
   const auto channels = [&] { return made->kernel.shape()[1] * options_.groups; };
   if (x.shape().has_rank() && x.shape().rank() != 4) {
@@ -134,9 +140,8 @@ Tensor Conv2d::operator()(const Tensor& x) const {
                               .padding = options_.padding,
                               .dilation = options_.dilation,
                               .groups = options_.groups};
-  const Tensor y =
-      made->bias ? conv2d(x, made->kernel, *made->bias, options) : conv2d(x, made->kernel, options);
-  return options_.activation ? options_.activation(y) : y;
+  return made->bias ? conv2d(x, made->kernel, *made->bias, options)
+                    : conv2d(x, made->kernel, options);
 }
 
 BatchNorm::BatchNorm(const BatchNormOptions& options)
@@ -171,7 +176,8 @@ const BatchNorm::Weights& BatchNorm::make_weights(int64_t channels,
   });
 }
 
-Tensor BatchNorm::operator()(const Tensor& x) const {
+Tensor BatchNorm::operator()(const Tensor& x, Site site) const {
+  const cohort::internal::SiteScope made_there(site);
   const Weights* made = weights_->get();
   if (made == nullptr)
     made = &make_weights(size_to_infer("BatchNorm", x, 1, "channels"), weights_.get());
@@ -200,12 +206,12 @@ LayerNorm::LayerNorm(const Shape& sizes, const LayerNormOptions& options)
       offset_(register_variable(
           "offset", make_variable("layer_norm/offset", zeros(), sizes, options.dtype))) {}
 
-Tensor LayerNorm::operator()(const Tensor& x) const {
+Tensor LayerNorm::operator()(const Tensor& x, Site site) const {
   const Shape sizes = scale_.shape();
   for (int i = 1; i <= sizes.rank(); ++i) {
     require_size("LayerNorm", x, -i, sizes[-i], "elements");
   }
-  return layer_norm(x, scale_, offset_, {.epsilon = epsilon_});
+  return layer_norm(x, scale_, offset_, {.epsilon = epsilon_}, site);
 }
 
 }  // namespace cohort::nn

@@ -3,6 +3,7 @@
 #include <string_view>
 
 #include "cohort/nn_layers.h"
+#include "graph/scopes.h"
 
 // What the layers have in common. `layer` is a layer's name, for messages.
 namespace cohort::internal {
@@ -25,6 +26,13 @@ void require_size(std::string_view layer, const Tensor& x, int axis, int64_t siz
 // The size of dimension `axis` of x, for a layer that is made for it. Throws InvalidArgument where
 // x does not have that dimension or, while a function is traced, does not know its size.
 int64_t size_to_infer(std::string_view layer, const Tensor& x, int axis, std::string_view what);
+
+// What `make` gives; the nodes that it adds to a graph were made at `site`.
+template <typename Make>
+Tensor made_at(Site site, const Make& make) {
+  const SiteScope there(site);
+  return make();
+}
 
 // Throws FailedPrecondition.
 [[noreturn]] void raise_not_built(std::string_view layer, std::string_view what);

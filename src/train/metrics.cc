@@ -1,9 +1,11 @@
 #include "cohort/metrics.h"
 
 #include "base/raise.h"
+#include "cohort/graph_variable.h"
 #include "cohort/ops.h"
 #include "ops/dispatch.h"
 #include "ops/variable_cell.h"
+#include "train/graph_variable.h"
 
 namespace cohort::metrics {
 namespace {
@@ -25,11 +27,14 @@ void accumulate(const Variable& total, const Tensor& delta) {
 }  // namespace
 
 Variable Metric::add_sum(const std::string& label, const Shape& shape) {
-  Variable variable([shape] { return zeros(shape, kFloat64); },
-                    {.name = name_ + "/" + label,
-                     .trainable = false,
-                     .synchronization = VariableSynchronization::OnRead,
-                     .aggregation = VariableAggregation::Sum});
+  const Initializer nothing = [shape] { return zeros(shape, kFloat64); };
+  const VariableOptions options{.name = name_ + "/" + label,
+                                .trainable = false,
+                                .synchronization = VariableSynchronization::OnRead,
+                                .aggregation = VariableAggregation::Sum};
+  // Each worker counts what it sees, and initialises that itself.
+  const Variable variable = internal::builds_session_graph() ? local_variable(nothing, options)
+                                                             : Variable(nothing, options);
   state_.push_back(variable);
   return variable;
 }

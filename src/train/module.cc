@@ -179,11 +179,11 @@ void Module::adopt(std::string_view name, const Module& part) {
 }
 
 Sequential::Sequential()
-    : layers_(std::make_shared<std::vector<std::function<Tensor(const Tensor&)>>>()) {}
+    : layers_(std::make_shared<std::vector<cohort::internal::LayerFunction>>()) {}
 
-Tensor Sequential::operator()(const Tensor& x) const {
+Tensor Sequential::operator()(const Tensor& x, Site site) const {
   Tensor result = x;
-  for (const auto& layer : *layers_) result = layer(result);
+  for (const auto& layer : *layers_) result = layer(result, site);
   return result;
 }
 

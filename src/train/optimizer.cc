@@ -25,6 +25,7 @@ namespace cohort::optim {
 namespace internal {
 
 using cohort::internal::Attrs;
+using cohort::internal::builds_session_graph;
 using cohort::internal::raise;
 using cohort::internal::UpdateRoute;
 using cohort::internal::VariableAccess;
@@ -41,8 +42,8 @@ struct OptimizerState {
   std::mutex mutex = {};  // guards what follows; entries of `slots` never move
   // What describe_settings() gave; null: to be written anew.
   std::shared_ptr<const std::string> settings = nullptr;
-  // In a session's graph the first update, or the first question for the count, makes it: only then
-  // is there a variable whose device it can share.
+  // In a session's graph the first update, or the first question for the count, makes it: an update
+  // knows a variable whose device it can share.
   std::optional<Variable> iterations = std::nullopt;
   // Slots of each variable, in the rule's order, and all of them in the order of their making.
   std::map<std::shared_ptr<VariableImpl>, std::vector<Variable>> slots = {};
@@ -100,11 +101,6 @@ Variable make_slot(const Variable& variable, const VariableRequest& request,
   return Variable(request.initializer, request.options);
 }
 
-bool builds_session_graph() {
-  const auto* builder = cohort::internal::thread_dispatch().builder;
-  return builder != nullptr && builder->makes_variables();
-}
-
 bool is_of_graph(const Variable& variable) {
   const VariableImpl* impl = VariableAccess::impl(variable).get();
   return dynamic_cast<const cohort::internal::GraphVariable*>(impl) != nullptr;
@@ -132,7 +128,9 @@ void OptimizerState::enter_graph(const Variable& neighbour) {
 Variable OptimizerState::count() {
   const std::lock_guard lock(mutex);
   if (!iterations) {
-    iterations = make_graph_count(name_prefix, cohort::internal::first_variable_device());
+    cohort::get_default_graph();  // throws where nobody builds one
+    iterations = make_graph_count(name_prefix, "");
+    cohort::internal::follow_first_variable(*iterations);
   }
   return *iterations;
 }
@@ -180,7 +178,10 @@ Tensor OptimizerState::take_awaited(const Variable& variable, const std::string&
 
 Tensor OptimizerState::rate_at(const Variable& taken) const {
   rate_setting.use();
-  const Tensor now = rate.at(taken);
+  const Tensor now = [&] {
+    const cohort::internal::UsersCode schedule;
+    return rate.at(taken);
+  }();
   if (is_floating(now.dtype()) && now.shape().is_compatible_with({})) return now;
   raise(Code::InvalidArgument,
         "[Optimizer] a learning rate is one floating number; the schedule gave shape {}, {}",
@@ -305,6 +306,7 @@ Tensor Optimizer::apply_gradients(const Gradients& gradients,
                                   const std::vector<Variable>& variables, Site site) {
   const std::shared_ptr<const std::string> settings = state_->describe_settings();
   const cohort::internal::CollectivePurpose purpose("apply_gradients", site, *settings);
+  const cohort::internal::SiteScope made_there(site);
   internal::check_all(gradients, variables);
   const cohort::internal::RecordingPause pause;
   if (const auto parts = cohort::internal::expand_variables(gradients, variables)) {
@@ -324,6 +326,7 @@ Tensor Optimizer::minimize(const Tensor& loss, const std::vector<Variable>& vari
         "[Optimizer] the loss is a value, so nobody knows how it was computed; use a GradientTape "
         "and apply_gradients(), or minimize() with a function that computes it");
   }
+  const cohort::internal::SiteScope made_there(site);
   const std::vector<Variable> all = variables.empty() ? trainable_variables() : variables;
   const Tensor update = apply_gradients(gradients({loss}, all), all, site);
   if (!step) return update;
