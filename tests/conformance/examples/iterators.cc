@@ -53,21 +53,19 @@ std::vector<OpExample> iterator_examples() {
            bad("IteratorNext", {data::range(0).iterate().handle()},
                attrs_of(data::range(3).iterate().handle()), "has no more elements",
                Code::OutOfRange)}),
-      calling(
-          "IteratorNextOptional",
-          [=](In) { return apply_op("IteratorNextOptional", {pairs()}, attrs); },
-          {bad("IteratorNextOptional", {Tensor(1.f)}, attrs, "must be one of resource"),
-           bad("IteratorNextOptional", {data::range(3).iterate().handle()}, attrs,
-               "gives Tensor of (int64 ()), but the op was made for (Tensor, Tensor) of "
-               "(float32 (2,), string ())")}),
-      calling(
-          "StartIterator",
-          [=](In) {
-            return apply_op("StartIterator", {internal::make_resource(std::make_shared<OneWalk>())},
-                            {});
-          },
-          {bad("StartIterator", {Tensor(1.f)}, {}, "must be one of resource"),
-           bad("StartIterator", {pairs()}, {}, "not a dataset's")}),
+      calling("IteratorNextOptional",
+              [=](In) { return apply_op("IteratorNextOptional", {pairs()}, attrs); },
+              {bad("IteratorNextOptional", {Tensor(1.f)}, attrs, "must be one of resource"),
+               bad("IteratorNextOptional", {data::range(3).iterate().handle()}, attrs,
+                   "gives Tensor of (int64 ()), but the op was made for (Tensor, Tensor) of "
+                   "(float32 (2,), string ())")}),
+      calling("StartIterator",
+              [=](In) {
+                return apply_op("StartIterator",
+                                {internal::make_resource(std::make_shared<OneWalk>())}, {});
+              },
+              {bad("StartIterator", {Tensor(1.f)}, {}, "must be one of resource"),
+               bad("StartIterator", {pairs()}, {}, "not a dataset's")}),
   };
 }
 
