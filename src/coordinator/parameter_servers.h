@@ -147,8 +147,8 @@ class ParameterServers : public std::enable_shared_from_this<ParameterServers> {
   // Those who connect have no turn: who needs no connection does not wait for them.
   ConnectedPtr open(const Channel& channel, std::chrono::milliseconds limit) const;
   static void replace(Channel& channel, ConnectedPtr opened);
-  // Finds a server again, or for the first time. Throws Unavailable at once where nobody listens
-  // any more: variables that were there are lost.
+  // Finds a server again, or for the first time. Throws Unavailable at once when the server refuses
+  // the connection: its variables are lost.
   ConnectedPtr open_again(const Channel& channel, std::chrono::milliseconds limit) const;
   // Opens a session, or waits for another thread that does.
   void connect(Channel& channel, const Call& call);

@@ -49,7 +49,7 @@ void check_batch_size(const Tensor& size, const Shape& losses) {
           "[compute_average_loss] global_batch_size must be an integer, got {} of shape {}",
           to_string(size.dtype()), size.shape().to_string());
   }
-  // A replica without examples may be told that nobody has any.
+  // A replica without examples may pass 0 when no replica has any.
   const int64_t least = losses.has_rank() && losses[0] > 0 ? 1 : 0;
   if (!size.is_symbolic() && size.to<int64_t>() < least) {
     raise(Code::InvalidArgument,

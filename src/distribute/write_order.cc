@@ -35,7 +35,7 @@ void WriteOrder::note(bool spans_workers) {
 
 // The replicas meet first: until then one of them may wait for another thread that writes.
 std::shared_ptr<void> WriteOrder::enter() {
-  if (update_index()) return nullptr;  // whoever updates the copies has the turn
+  if (update_index()) return nullptr;  // the update around this call has it
   ReplicaContext* const replica = get_replica_context();
   MergePoint* const meeting = replica != nullptr ? replica->meeting() : nullptr;
   if (meeting == nullptr) {

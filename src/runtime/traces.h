@@ -130,7 +130,7 @@ class TracedFunction {
   };
 
   std::shared_ptr<Traces> traces_of(const Kind& kind);
-  // Warns, once, when calls differ again and again in what is no tensor. The caller holds the
+  // Warns, once, when arguments that are not tensors are new in many calls. The caller holds the
   // mutex.
   void warn_of_values(const Kind& kind);
   void drop_oldest();

@@ -128,7 +128,7 @@ void OptimizerState::enter_graph(const Variable& neighbour) {
 Variable OptimizerState::count() {
   const std::lock_guard lock(mutex);
   if (!iterations) {
-    cohort::get_default_graph();  // throws where nobody builds one
+    cohort::get_default_graph();  // throws unless a graph is being built
     iterations = make_graph_count(name_prefix, "");
     cohort::internal::follow_first_variable(*iterations);
   }
