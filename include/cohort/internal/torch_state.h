@@ -71,9 +71,9 @@ class TorchState final : public RunObserver {
                       "the parameter with requires_grad_(false) afterwards");
     }
   }
-  // An update takes the copy's values away for a while. The first one waits until all replicas have
-  // computed their losses, so that one that computes with another's copy is told so, and does not
-  // find it empty. A program that does this does it from its first update on.
+  // An update takes the copy's values away for a while. The first update waits until all replicas
+  // have computed their losses, so that a replica that used another replica's copy gets an error
+  // that says so instead of an empty tensor. Such a program does so from its first update on.
   void meet_before_first_update(size_t copy) {
     if (copies == 1 || has_met_[copy]) return;
     if (ReplicaContext* const replica = get_replica_context()) {
