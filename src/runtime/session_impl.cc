@@ -65,26 +65,6 @@ std::vector<Tensor> as_asked(const std::vector<Endpoint>& asked,
 
 }  // namespace
 
-RecentRuns::RunPointer RecentRuns::find(const Signature& signature) {
-  const auto found = places_.find(signature);
-  if (found == places_.end()) return nullptr;
-  entries_.splice(entries_.begin(), entries_, found->second);
-  return found->second->run;
-}
-
-RecentRuns::RunPointer RecentRuns::add(const Signature& signature, RunPointer run) {
-  if (const auto known = places_.find(signature); known != places_.end()) {
-    return std::exchange(known->second->run, std::move(run));
-  }
-  entries_.push_front({signature, std::move(run)});
-  places_[signature] = entries_.begin();
-  if (entries_.size() <= kMaxRuns) return nullptr;
-  RunPointer oldest = std::move(entries_.back().run);
-  places_.erase(entries_.back().signature);
-  entries_.pop_back();
-  return oldest;
-}
-
 RunRequest SessionImpl::request_for(const std::vector<Tensor>& fetches,
                                     const std::vector<Tensor>& fed) const {
   RunRequest request;
@@ -137,15 +117,17 @@ std::vector<Tensor> SessionImpl::run(const std::vector<Tensor>& fetches, const F
 std::shared_ptr<const PreparedRun> SessionImpl::prepare(const RunRequest& request,
                                                         std::chrono::milliseconds limit) {
   check_open();
-  const RecentRuns::Signature signature = signature_of(request);
+  const Signature signature = signature_of(request);
   {
     const std::lock_guard lock(mutex_);
-    if (auto found = recent_.find(signature)) return found;
+    if (const auto* found = recent_.find(signature)) return *found;
   }
-  const std::shared_ptr<const PreparedRun> made = make_run(request, limit);
-  std::shared_ptr<const PreparedRun> replaced;  // whose end may send a message
+  std::shared_ptr<const PreparedRun> made = make_run(request, limit);
+  // Their ends may send messages.
+  std::optional<std::shared_ptr<const PreparedRun>> replaced, oldest;
   const std::lock_guard lock(mutex_);
-  replaced = recent_.add(signature, made);
+  replaced = recent_.put(signature, made);
+  if (recent_.size() > kMaxRecentRuns) oldest = recent_.drop_oldest();
   return made;
 }
 

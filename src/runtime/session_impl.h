@@ -1,12 +1,11 @@
 #pragma once
 
-#include <list>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
 
+#include "base/recently_used.h"
 #include "cohort/session.h"
 #include "graph/graph_impl.h"
 #include "graph/prune.h"
@@ -26,27 +25,6 @@ struct PreparedCall {
 };
 
 class PartialRunState;
-
-// The runs that a session used last, by their signatures: at most kMaxRuns. Not thread-safe.
-class RecentRuns {
- public:
-  using Signature = std::vector<Endpoint>;
-  using RunPointer = std::shared_ptr<const PreparedRun>;
-  static constexpr size_t kMaxRuns = 256;
-
-  // Null when it is none of them.
-  RunPointer find(const Signature& signature);
-  // Returns the run that goes for it, if one does, so that the caller can destroy it outside locks.
-  RunPointer add(const Signature& signature, RunPointer run);
-
- private:
-  struct Entry {
-    Signature signature;
-    RunPointer run;
-  };
-  std::list<Entry> entries_;  // the last one used comes first
-  std::map<Signature, std::list<Entry>::iterator> places_;
-};
 
 // What stands behind a Session: the rules that do not depend on where a graph runs, and four
 // questions that do. Thread-safe.
@@ -93,9 +71,12 @@ class SessionImpl {
   RunRequest request_for(const std::vector<Tensor>& fetches, const Feeds& feeds,
                          std::vector<Tensor>& values) const;
 
+  using Signature = std::vector<Endpoint>;
+  static constexpr size_t kMaxRecentRuns = 256;
+
   const std::shared_ptr<GraphImpl> graph_;
   std::mutex mutex_;
-  RecentRuns recent_;  // guarded by mutex_
+  RecentlyUsed<Signature, std::shared_ptr<const PreparedRun>> recent_;  // guarded by mutex_
 };
 
 // What tells requests apart, for a map of those that were prepared.

@@ -79,48 +79,6 @@ const CompiledRun* Trace::parts() const {
   return parts_.get();
 }
 
-RecentTraces::TracePointer RecentTraces::find(const std::string& key) {
-  const auto found = places_.find(key);
-  if (found == places_.end()) return nullptr;
-  entries_.splice(entries_.begin(), entries_, found->second);
-  return found->second->trace;
-}
-
-void RecentTraces::add(const std::string& key, const TracePointer& trace) {
-  const auto found = places_.find(key);
-  if (found != places_.end()) entries_.erase(found->second);
-  entries_.push_front({key, trace});
-  places_[key] = entries_.begin();
-}
-
-std::vector<RecentTraces::TracePointer> RecentTraces::drop_outdated() {
-  std::vector<TracePointer> dropped;
-  for (auto entry = entries_.begin(); entry != entries_.end();) {
-    if (entry->trace->settings().are_current()) {
-      ++entry;
-      continue;
-    }
-    dropped.push_back(std::move(entry->trace));
-    places_.erase(entry->key);
-    entry = entries_.erase(entry);
-  }
-  return dropped;
-}
-
-RecentTraces::TracePointer RecentTraces::drop_oldest() {
-  if (entries_.empty()) return nullptr;
-  TracePointer dropped = std::move(entries_.back().trace);
-  places_.erase(entries_.back().key);
-  entries_.pop_back();
-  return dropped;
-}
-
-size_t RecentTraces::num_different() const {
-  std::set<const Trace*> different;
-  for (const Entry& entry : entries_) different.insert(entry.trace.get());
-  return different.size();
-}
-
 std::shared_ptr<const Trace> Traces::find_or_make(std::span<const Tensor> arguments,
                                                   const Device& home, const TracedBody& body) {
   std::vector<Spec> specs;
@@ -136,8 +94,8 @@ std::shared_ptr<const Trace> Traces::find_or_make(std::span<const Tensor> argume
 
 std::shared_ptr<const Trace> Traces::find(const std::string& key) {
   const std::lock_guard lock(mutex_);
-  std::shared_ptr<const Trace> found = traces_.find(key);
-  return found != nullptr && found->settings().are_current() ? found : nullptr;
+  const std::shared_ptr<const Trace>* const found = traces_.find(key);
+  return found != nullptr && (*found)->settings().are_current() ? *found : nullptr;
 }
 
 std::shared_ptr<const Trace> Traces::find_relaxed(const std::string& key,
@@ -146,7 +104,7 @@ std::shared_ptr<const Trace> Traces::find_relaxed(const std::string& key,
   for (const auto& relaxed : relaxed_) {
     const std::shared_ptr<const Trace> trace = relaxed.lock();
     if (trace == nullptr || !fits(trace->arguments(), specs)) continue;
-    traces_.add(key, trace);
+    traces_.put(key, trace);
     return trace;
   }
   return nullptr;
@@ -155,7 +113,7 @@ std::shared_ptr<const Trace> Traces::find_relaxed(const std::string& key,
 void Traces::drop_outdated() {
   std::vector<std::shared_ptr<const Trace>> dropped;  // let go of after the lock
   const std::lock_guard lock(mutex_);
-  dropped = traces_.drop_outdated();
+  dropped = traces_.drop_if([](const auto& trace) { return !trace->settings().are_current(); });
   std::erase_if(relaxed_, [](const std::weak_ptr<const Trace>& relaxed) {
     const std::shared_ptr<const Trace> trace = relaxed.lock();
     return trace == nullptr || !trace->settings().are_current();
@@ -164,7 +122,7 @@ void Traces::drop_outdated() {
 
 void Traces::keep(const std::string& key, const std::shared_ptr<const Trace>& made) {
   const std::lock_guard lock(mutex_);
-  traces_.add(key, made);
+  traces_.put(key, made);
 }
 
 std::shared_ptr<const Trace> Traces::find_or_add(const std::vector<Spec>& specs, const Device& home,
@@ -191,7 +149,9 @@ std::shared_ptr<const Trace> Traces::find_or_add(const std::vector<Spec>& specs,
 
 size_t Traces::size() const {
   const std::lock_guard lock(mutex_);
-  return traces_.num_different();
+  std::set<const Trace*> different;
+  for (const auto& entry : traces_) different.insert(entry.value.get());
+  return different.size();
 }
 
 size_t Traces::num_entries() const {
@@ -201,7 +161,7 @@ size_t Traces::num_entries() const {
 
 std::shared_ptr<const Trace> Traces::drop_oldest() {
   const std::lock_guard lock(mutex_);
-  return traces_.drop_oldest();
+  return traces_.drop_oldest().value_or(nullptr);
 }
 
 std::shared_ptr<const Trace> Traces::make(const std::vector<Spec>& specs, const Device& home,
@@ -255,27 +215,20 @@ std::shared_ptr<const Trace> TracedFunction::trace_for(const Flat& arguments,
 
 std::shared_ptr<Traces> TracedFunction::traces_of(const Kind& kind) {
   const std::lock_guard lock(mutex_);
-  const auto found = places_.find(kind);
-  if (found != places_.end()) {
-    entries_.splice(entries_.begin(), entries_, found->second);
-  } else {
-    entries_.push_front({kind, std::make_shared<Traces>(name_)});
-    places_[kind] = entries_.begin();
-    warn_of_values(kind);
-  }
-  return entries_.front().traces;
+  if (const auto* found = kinds_.find(kind)) return *found;
+  auto made = std::make_shared<Traces>(name_);
+  kinds_.put(kind, made);
+  warn_of_values(kind);
+  return made;
 }
 
 void TracedFunction::warn_of_values(const Kind& kind) {
   if (warned_) return;
-  const auto& [place, device, types, kinds] = kind;
-  size_t similar = 0;
-  for (auto at = places_.lower_bound({place, device, types, ""}); at != places_.end(); ++at) {
-    const Kind& other = at->first;
-    if (std::get<0>(other) != place || std::get<1>(other) != device || std::get<2>(other) != types)
-      break;
-    ++similar;
-  }
+  const auto but_values = [](const Kind& of) {
+    return std::tie(std::get<0>(of), std::get<1>(of), std::get<2>(of));
+  };
+  const auto similar = static_cast<size_t>(std::ranges::count_if(
+      kinds_, [&](const auto& entry) { return but_values(entry.key) == but_values(kind); }));
   if (similar < kValuesBeforeWarning) return;
   warned_ = true;
   log_warning(
@@ -289,22 +242,20 @@ void TracedFunction::drop_oldest() {
   std::vector<std::shared_ptr<const void>> dropped;  // let go of after the lock: it has user's data
   const std::lock_guard lock(mutex_);
   size_t all = 0;
-  for (const Entry& entry : entries_) all += std::max<size_t>(1, entry.traces->num_entries());
+  for (const auto& entry : kinds_) all += std::max<size_t>(1, entry.value->num_entries());
   while (all > kMaxTraces) {
-    Entry& oldest = entries_.back();
-    dropped.push_back(oldest.traces->drop_oldest());
+    Traces& oldest = *kinds_.oldest().value;
+    dropped.push_back(oldest.drop_oldest());
     --all;
-    if (oldest.traces->num_entries() > 0 || entries_.size() == 1) continue;
-    dropped.push_back(std::move(oldest.traces));
-    places_.erase(oldest.kind);
-    entries_.pop_back();
+    if (oldest.num_entries() > 0 || kinds_.size() == 1) continue;
+    dropped.push_back(*kinds_.drop_oldest());
   }
 }
 
 size_t TracedFunction::size() const {
   const std::lock_guard lock(mutex_);
   size_t all = 0;
-  for (const Entry& entry : entries_) all += entry.traces->size();
+  for (const auto& entry : kinds_) all += entry.value->size();
   return all;
 }
 

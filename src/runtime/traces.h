@@ -1,11 +1,10 @@
 #pragma once
 
-#include <list>
-#include <map>
 #include <mutex>
 #include <tuple>
 
 #include "base/once_flag.h"
+#include "base/recently_used.h"
 #include "cohort/function.h"
 #include "graph/function_graph.h"
 #include "graph/traced_settings.h"
@@ -36,32 +35,6 @@ class Trace {
   std::shared_ptr<const GraphFunction> function_;
   mutable OnceFlag compile_once_;
   mutable std::shared_ptr<const CompiledRun> parts_;
-};
-
-// Traces by what was asked for, in the order of their last use. Not thread-safe.
-class RecentTraces {
- public:
-  using TracePointer = std::shared_ptr<const Trace>;
-
-  // Null when it is none of them.
-  TracePointer find(const std::string& key);
-  // In place of the one of that key, if there is one.
-  void add(const std::string& key, const TracePointer& trace);
-  // The rest returns what goes, so that the caller can destroy it outside locks.
-  std::vector<TracePointer> drop_outdated();
-  TracePointer drop_oldest();
-
-  size_t size() const { return entries_.size(); }
-  // Several keys may have one trace.
-  size_t num_different() const;
-
- private:
-  struct Entry {
-    std::string key;
-    TracePointer trace;
-  };
-  std::list<Entry> entries_;  // the last one used comes first
-  std::map<std::string, std::list<Entry>::iterator> places_;
 };
 
 // The traces of a function for one kind of call: one C++ signature, in one place and on one device.
@@ -104,7 +77,8 @@ class Traces {
   std::mutex making_;    // held by the thread that traces; before mutex_
   bool warned_ = false;  // guarded by making_
   mutable std::mutex mutex_;
-  RecentTraces traces_;  // guarded by mutex_, as all below
+  // By what was asked for; several keys may have one trace. Guarded by mutex_, as all below.
+  RecentlyUsed<std::string, std::shared_ptr<const Trace>> traces_;
   std::vector<std::weak_ptr<const Trace>> relaxed_;
   bool untraceable_ = false;
 };
@@ -124,10 +98,6 @@ class TracedFunction {
   static constexpr size_t kValuesBeforeWarning = 64;
   // Place, device, C++ types, kinds.
   using Kind = std::tuple<uint64_t, const Device*, size_t, std::string>;
-  struct Entry {
-    Kind kind;
-    std::shared_ptr<Traces> traces;
-  };
 
   std::shared_ptr<Traces> traces_of(const Kind& kind);
   // Warns, once, when arguments that are not tensors are new in many calls. The caller holds the
@@ -137,8 +107,7 @@ class TracedFunction {
 
   const std::string name_;
   mutable std::mutex mutex_;
-  std::list<Entry> entries_;  // the last one used comes first; guarded by mutex_, as all below
-  std::map<Kind, std::list<Entry>::iterator> places_;
+  RecentlyUsed<Kind, std::shared_ptr<Traces>> kinds_;  // guarded by mutex_, as the next
   bool warned_ = false;
 };
 

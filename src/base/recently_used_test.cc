@@ -1,0 +1,59 @@
+#include "base/recently_used.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace cohort::internal {
+namespace {
+
+using Numbers = RecentlyUsed<std::string, int>;
+
+std::string keys(const Numbers& numbers) {
+  std::string all;
+  for (const auto& entry : numbers) all += entry.key;
+  return all;
+}
+
+TEST(RecentlyUsed, OrdersEntriesByTheirLastUse) {
+  Numbers numbers;
+  EXPECT_EQ(numbers.find("a"), nullptr);
+  EXPECT_EQ(numbers.put("a", 1), std::nullopt);
+  numbers.put("b", 2);
+  numbers.put("c", 3);
+  EXPECT_EQ(keys(numbers), "cba");
+  EXPECT_EQ(*numbers.find("a"), 1);
+  EXPECT_EQ(keys(numbers), "acb");
+  EXPECT_EQ(numbers.oldest().value, 2);
+}
+
+TEST(RecentlyUsed, ReturnsTheValueThatIsReplaced) {
+  Numbers numbers;
+  numbers.put("a", 1);
+  numbers.put("b", 2);
+  EXPECT_EQ(numbers.put("a", 3), 1);
+  EXPECT_EQ(keys(numbers), "ab");
+  EXPECT_EQ(*numbers.find("a"), 3);
+}
+
+TEST(RecentlyUsed, DropsTheOldestFirst) {
+  Numbers numbers;
+  numbers.put("a", 1);
+  numbers.put("b", 2);
+  EXPECT_EQ(numbers.drop_oldest(), 1);
+  EXPECT_EQ(numbers.find("a"), nullptr);
+  EXPECT_EQ(numbers.drop_oldest(), 2);
+  EXPECT_EQ(numbers.drop_oldest(), std::nullopt);
+}
+
+TEST(RecentlyUsed, DropsWhatMeetsACondition) {
+  Numbers numbers;
+  for (const int number : {1, 2, 3, 4}) numbers.put(std::to_string(number), number);
+  const auto is_even = [](int number) { return number % 2 == 0; };
+  EXPECT_EQ(numbers.drop_if(is_even), (std::vector<int>{4, 2}));
+  EXPECT_EQ(keys(numbers), "31");
+  EXPECT_EQ(numbers.size(), 2u);
+}
+
+}  // namespace
+}  // namespace cohort::internal
