@@ -1,5 +1,6 @@
 #include "distribute/write_order.h"
 
+#include "base/log.h"
 #include "base/raise.h"
 #include "distribute/context.h"
 #include "distribute/merge_point.h"
@@ -53,17 +54,30 @@ void WriteOrder::unlock() {
   if (!is_tracing()) end_part(nullptr);
 }
 
+// The writer may wait for something that this thread would do next. That cannot be told from a long
+// call, so the log says what both wait for.
+template <typename Condition>
+void WriteOrder::wait_until(std::unique_lock<std::mutex>& lock, const Condition& may_write) {
+  if (ended_.wait_for(lock, kQuietWait, may_write)) return;
+  log_warning(
+      "[Variable] a write has waited {} s for another thread that writes variables of the same "
+      "strategy; code that writes them, or a traced function that does, must not wait for another "
+      "thread that writes them",
+      kQuietWait.count());
+  ended_.wait(lock, may_write);
+}
+
 void WriteOrder::lock() {
   if (is_tracing()) return note();
   std::unique_lock lock(mutex_);
-  ended_.wait(lock, [&] { return parts_ == 0; });
+  wait_until(lock, [&] { return parts_ == 0; });
   run_ = nullptr;
   parts_ = 1;
 }
 
 void WriteOrder::join(const void* run, size_t parts) {
   std::unique_lock lock(mutex_);
-  ended_.wait(lock, [&] { return parts_ == 0 || run_ == run; });
+  wait_until(lock, [&] { return parts_ == 0 || run_ == run; });
   if (parts_ > 0) return;  // another replica was here before
   run_ = run;
   parts_ = parts;
@@ -71,7 +85,7 @@ void WriteOrder::join(const void* run, size_t parts) {
 
 void WriteOrder::begin_alone(const void* run, size_t parts) {
   std::unique_lock lock(mutex_);
-  ended_.wait(lock, [&] {
+  wait_until(lock, [&] {
     // Replicas of this run may still be at its last write.
     if (parts_ == 0 || run_ == run || run_ == nullptr) return parts_ == 0;
     raise(Code::FailedPrecondition,

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <memory>
 #include <mutex>
@@ -34,6 +35,12 @@ class WriteOrder : public EffectOrder, public std::enable_shared_from_this<Write
   std::shared_ptr<void> enter() override;
 
  private:
+  // How long a writer waits before it logs a warning.
+  static constexpr std::chrono::seconds kQuietWait{5};
+
+  template <typename Condition>
+  void wait_until(std::unique_lock<std::mutex>& lock, const Condition& may_write);
+
   std::mutex mutex_;
   std::condition_variable ended_;
   size_t parts_ = 0;           // that have not ended; guarded by mutex_, as the next
