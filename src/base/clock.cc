@@ -59,7 +59,7 @@ void FakeClock::advance(Duration by) {
 
 void FakeClock::await_waiters(int count) const {
   std::unique_lock lock(mutex_);
-  waiters_changed_.wait(lock, [&] { return waiters_ >= count; });
+  waiters_changed_.wait(lock, [&] { return waiters_ == count; });
 }
 
 }  // namespace cohort::internal

@@ -2,13 +2,10 @@
 // variable_writes_test.cc: what they return, who sees them, and writes at the same time.
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <array>
 #include <barrier>
+#include <chrono>
 #include <functional>
-#include <string>
-#include <string_view>
 #include <thread>
 
 #include "base/raise.h"
@@ -442,47 +439,22 @@ TEST(WriteOrder, RefusesASecondRunWhereWorkersCouldSeeAnotherOrder) {
   order.unlock();
 }
 
-// What this process writes to stderr while it lives, to be awaited.
-class AwaitedStderr {
- public:
-  AwaitedStderr() : saved_(dup(STDERR_FILENO)) {
-    EXPECT_EQ(pipe(ends_.data()), 0);
-    dup2(ends_[1], STDERR_FILENO);
-  }
-  ~AwaitedStderr() {
-    dup2(saved_, STDERR_FILENO);
-    for (const int each : {saved_, ends_[0], ends_[1]}) close(each);
-  }
-  AwaitedStderr(const AwaitedStderr&) = delete;
-  AwaitedStderr& operator=(const AwaitedStderr&) = delete;
-
-  // Blocks until `text` was written: the test's time limit ends it otherwise.
-  void await(std::string_view text) {
-    std::string written;
-    std::array<char, 256> part = {};
-    while (written.find(text) == std::string::npos) {
-      const ssize_t count = read(ends_[0], part.data(), part.size());
-      ASSERT_GT(count, 0);
-      written.append(part.data(), static_cast<size_t>(count));
-    }
-  }
-
- private:
-  const int saved_;
-  std::array<int, 2> ends_ = {};
-};
-
 TEST(WriteOrder, LogsThatAWriteWaitsForAnotherThread) {
-  internal::WriteOrder order;
-  AwaitedStderr log;
+  internal::FakeClock clock;
+  internal::WriteOrder order(clock);
+  testing::internal::CaptureStderr();
   order.lock();
   std::thread other([&] {
     order.lock();
     order.unlock();
   });
-  log.await("a write has waited 5 s for another thread");
+  clock.await_waiters(1);
+  clock.advance(std::chrono::seconds(5));
+  clock.await_waiters(0);
   order.unlock();
   other.join();
+  EXPECT_NE(testing::internal::GetCapturedStderr().find("a write has waited 5 s"),
+            std::string::npos);
 }
 
 TEST(VariableWrites, OfTheFirstReplicasTruthAreTraced) {

@@ -58,7 +58,7 @@ void WriteOrder::unlock() {
 // call, so the log says what both wait for.
 template <typename Condition>
 void WriteOrder::wait_until(std::unique_lock<std::mutex>& lock, const Condition& may_write) {
-  if (ended_.wait_for(lock, kQuietWait, may_write)) return;
+  if (may_write() || clock_.wait_for(ended_, lock, kQuietWait, may_write)) return;
   log_warning(
       "[Variable] a write has waited {} s for another thread that writes variables of the same "
       "strategy; code that writes them, or a traced function that does, must not wait for another "

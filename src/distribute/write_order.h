@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 
+#include "base/clock.h"
 #include "cohort/strategy.h"
 #include "graph/effect_order.h"
 
@@ -17,6 +18,8 @@ namespace cohort::internal {
 // called, for the whole call. Thread-safe.
 class WriteOrder : public EffectOrder, public std::enable_shared_from_this<WriteOrder> {
  public:
+  explicit WriteOrder(Clock& clock = system_clock()) : clock_(clock) {}
+
   // A writer with one part. Notes the order, and does nothing else, while a function is traced.
   void lock();
   void unlock();
@@ -41,6 +44,7 @@ class WriteOrder : public EffectOrder, public std::enable_shared_from_this<Write
   template <typename Condition>
   void wait_until(std::unique_lock<std::mutex>& lock, const Condition& may_write);
 
+  Clock& clock_;
   std::mutex mutex_;
   std::condition_variable ended_;
   size_t parts_ = 0;           // that have not ended; guarded by mutex_, as the next
