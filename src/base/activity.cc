@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/activity_board.h"
+#include "base/file_descriptor.h"
 
 namespace cohort::internal {
 namespace {
@@ -28,13 +29,13 @@ double seconds_since(int64_t time) {
 }
 
 ActivityBoard* map_file(const char* path) {
-  const int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-  if (fd < 0) return nullptr;
+  const FileDescriptor file(open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  if (!file) return nullptr;
   void* memory = MAP_FAILED;
-  if (ftruncate(fd, sizeof(ActivityBoard)) == 0) {
-    memory = mmap(nullptr, sizeof(ActivityBoard), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (ftruncate(file.get(), sizeof(ActivityBoard)) == 0) {
+    memory =
+        mmap(nullptr, sizeof(ActivityBoard), PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
   }
-  close(fd);
   return memory == MAP_FAILED ? nullptr : static_cast<ActivityBoard*>(memory);
 }
 
@@ -152,14 +153,13 @@ void change(Part& part, const Fill& fill) {
 Activity own_activity() { return read_board(board()); }
 
 std::optional<Activity> read_activity(const std::string& file) {
-  const int fd = open(file.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return std::nullopt;
+  const FileDescriptor opened(open(file.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!opened) return std::nullopt;
   // Copies: the file may become shorter at any time. What changed between the two is a mixture.
   const auto copy = std::make_unique<ActivityBoard>(), later = std::make_unique<ActivityBoard>();
   constexpr auto kBytes = static_cast<ssize_t>(sizeof(ActivityBoard));
-  const bool whole =
-      pread(fd, copy.get(), kBytes, 0) == kBytes && pread(fd, later.get(), kBytes, 0) == kBytes;
-  close(fd);
+  const bool whole = pread(opened.get(), copy.get(), kBytes, 0) == kBytes &&
+                     pread(opened.get(), later.get(), kBytes, 0) == kBytes;
   if (!whole || copy->tag != ActivityBoard::kTag) return std::nullopt;
   for (size_t i = 0; i < ActivityBoard::kSlots; ++i) {
     if (copy->slots[i].version != later->slots[i].version) copy->slots[i].since = 0;

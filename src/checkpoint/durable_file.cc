@@ -7,10 +7,10 @@
 
 #include <cerrno>
 #include <filesystem>
-#include <random>
 
 #include "base/log.h"
 #include "base/raise.h"
+#include "base/random_number.h"
 #include "base/system_error.h"
 
 namespace cohort::internal {
@@ -29,8 +29,8 @@ void sync(int file, const std::string& path) {
 
 // Names are on the disk when their folder is.
 void sync_folder(const std::string& folder) {
-  const Descriptor opened(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!opened.valid()) raise_errno("open the folder", folder);
+  const FileDescriptor opened(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!opened) raise_errno("open the folder", folder);
   // Some file systems have nothing to bring to the disk, and say so.
   if (::fsync(opened.get()) != 0 && errno != EINVAL && errno != ENOTSUP) {
     raise_errno("bring to the disk", folder);
@@ -46,23 +46,14 @@ void make_folders(const std::string& folder) {
   sync_folder(above);
 }
 
-Descriptor create(const std::string& path) {
-  Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
-  if (!file.valid()) raise_errno("make", path);
+FileDescriptor create(const std::string& path) {
+  FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+  if (!file) raise_errno("make", path);
   (void)::flock(file.get(), LOCK_EX | LOCK_NB);  // where locks exist; age tells where they do not
   return file;
 }
 
 }  // namespace
-
-Descriptor::~Descriptor() {
-  if (number_ >= 0) ::close(number_);
-}
-
-Descriptor& Descriptor::operator=(Descriptor&& other) noexcept {
-  std::swap(number_, other.number_);
-  return *this;
-}
 
 NewFile::NewFile(std::string path)
     : path_(std::move(path)), temporary_(fmt::format("{}{}{}", path_, kTemporary, random_id())) {
@@ -95,7 +86,7 @@ void NewFile::commit() {
 ReadFile::ReadFile(std::string path)
     // A pipe in the file's place must not keep us waiting for a writer.
     : path_(std::move(path)), file_(::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
-  if (!file_.valid()) raise_errno("open", path_);
+  if (!file_) raise_errno("open", path_);
   struct stat found;
   if (::fstat(file_.get(), &found) != 0) raise_errno("look at", path_);
   if (!S_ISREG(found.st_mode)) {
@@ -140,8 +131,8 @@ bool is_abandoned(const std::filesystem::directory_entry& entry, const NameFilte
   if (end == std::string::npos || !are_ours(std::string_view(name).substr(0, end))) return false;
   const auto age = std::filesystem::file_time_type::clock::now() - entry.last_write_time();
   if (age < min_age) return false;
-  const Descriptor file(::open(entry.path().c_str(), O_RDONLY | O_CLOEXEC));
-  return file.valid() && ::flock(file.get(), LOCK_EX | LOCK_NB) == 0;
+  const FileDescriptor file(::open(entry.path().c_str(), O_RDONLY | O_CLOEXEC));
+  return file && ::flock(file.get(), LOCK_EX | LOCK_NB) == 0;
 }
 
 }  // namespace
@@ -194,9 +185,6 @@ std::string in_folder(const std::string& folder, const std::string& path) {
   return folder == "." ? path : (std::filesystem::path(folder) / path).string();
 }
 
-std::string random_id() {
-  std::random_device source;
-  return fmt::format("{:08x}{:08x}", source(), source());
-}
+std::string random_id() { return fmt::format("{:016x}", random_number()); }
 
 }  // namespace cohort::internal

@@ -8,22 +8,10 @@
 #include <string>
 #include <string_view>
 
+#include "base/file_descriptor.h"
+
 // Files that are there whole or not at all.
 namespace cohort::internal {
-
-// An open file of the system; closed at the end.
-class Descriptor {
- public:
-  explicit Descriptor(int number = -1) : number_(number) {}
-  ~Descriptor();
-  Descriptor(Descriptor&& other) noexcept : number_(other.number_) { other.number_ = -1; }
-  Descriptor& operator=(Descriptor&& other) noexcept;
-  int get() const { return number_; }
-  bool valid() const { return number_ >= 0; }
-
- private:
-  int number_;
-};
 
 // A file that is being written under a temporary name beside `path`. It gets its name when
 // everything is on the disk; one that never does is deleted. Locked meanwhile, so that others can
@@ -44,7 +32,7 @@ class NewFile {
  private:
   const std::string path_;
   const std::string temporary_;
-  Descriptor file_;
+  FileDescriptor file_;
   bool committed_ = false;
 };
 
@@ -63,7 +51,7 @@ class ReadFile {
 
  private:
   std::string path_;
-  Descriptor file_;
+  FileDescriptor file_;
   uint64_t size_ = 0;
 };
 

@@ -174,7 +174,7 @@ TEST(AbandonedFiles, GoUnlessSomebodyHoldsThemOrTheyAreYoung) {
   for (const std::string& path : {old, held, foreign}) {
     std::filesystem::last_write_time(path, long_ago);
   }
-  const internal::Descriptor holder(::open(held.c_str(), O_RDONLY));
+  const internal::FileDescriptor holder(::open(held.c_str(), O_RDONLY));
   ASSERT_EQ(::flock(holder.get(), LOCK_EX), 0);
   internal::remove_abandoned_files(folder.path(), internal::is_checkpoint_file_name);
   EXPECT_TRUE(internal::file_exists(young));

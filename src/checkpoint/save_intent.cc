@@ -45,8 +45,8 @@ bool clear(const std::string& prefix, std::vector<SavedFile> files,
 }
 
 void settle_one(const std::string& path, const SaveIntent::Remove& remove) {
-  const Descriptor lock(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!lock.valid() || ::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) return;  // its program lives
+  const FileDescriptor lock(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!lock || ::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) return;  // its program lives
   const Manifest note = parse_manifest(ReadFile(path).read_all(kMostBytes), path);
   remove_abandoned_files(
       folder_of(path), [&](std::string_view name) { return is_named(note.files, name); },

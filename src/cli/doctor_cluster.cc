@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
-#include <thread>
 
+#include "base/waiting.h"
 #include "cli/doctor.h"
 #include "cli/known_tasks.h"
 #include "rpc/certificates.h"
@@ -92,7 +92,7 @@ void ask_silent(std::vector<AskedTask>& tasks, const Credentials& credentials) {
 void dial(std::vector<AskedTask>& tasks, const Credentials& credentials, internal::Deadline until) {
   ask_tasks(tasks, credentials, kTryLimit);
   while (!all_answered(tasks) && std::chrono::steady_clock::now() < until) {
-    std::this_thread::sleep_for(kBetweenTries);
+    internal::sleep_for(kBetweenTries);
     ask_silent(tasks, credentials);
   }
 }
@@ -131,7 +131,7 @@ void examine_connections(const DoctorCluster& cluster, const Credentials& creden
   // Others may not have got here yet.
   while (answering && answering->asked() < static_cast<int>(tasks.size()) && all_answered(tasks) &&
          std::chrono::steady_clock::now() < until) {
-    std::this_thread::sleep_for(kBetweenTries);
+    internal::sleep_for(kBetweenTries);
   }
 }
 

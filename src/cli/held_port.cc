@@ -2,11 +2,9 @@
 
 #include <arpa/inet.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
-#include <utility>
 
 #include "base/raise.h"
 
@@ -30,19 +28,10 @@ int bind_any(int socket, const std::string& host) {
 
 HeldPort::HeldPort(const std::string& host)
     : socket_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-  if (socket_ >= 0) number_ = bind_any(socket_, host);
+  if (socket_) number_ = bind_any(socket_.get(), host);
   if (number_ != 0) return;
-  const int why = errno;
-  if (socket_ >= 0) close(socket_);
   internal::raise(Code::ResourceExhausted, "[Run] no port can be had at {}: {}", host,
-                  std::strerror(why));
-}
-
-HeldPort::HeldPort(HeldPort&& other) noexcept
-    : socket_(std::exchange(other.socket_, -1)), number_(other.number_) {}
-
-HeldPort::~HeldPort() {
-  if (socket_ >= 0) close(socket_);
+                  std::strerror(errno));
 }
 
 }  // namespace cohort::cli

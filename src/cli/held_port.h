@@ -2,6 +2,8 @@
 
 #include <string>
 
+#include "base/file_descriptor.h"
+
 namespace cohort::cli {
 
 // A port that the system chose, kept for one task of a run.
@@ -14,14 +16,11 @@ class HeldPort {
  public:
   // ResourceExhausted when no port is free at `host`, an address of this machine.
   explicit HeldPort(const std::string& host);
-  ~HeldPort();
-  HeldPort(HeldPort&& other) noexcept;
-  HeldPort& operator=(HeldPort&&) = delete;
 
   int number() const { return number_; }
 
  private:
-  int socket_;
+  internal::FileDescriptor socket_;
   int number_ = 0;
 };
 

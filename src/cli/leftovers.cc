@@ -9,6 +9,7 @@
 #include <iterator>
 #include <vector>
 
+#include "base/waiting.h"
 #include "cli/guard.h"
 
 namespace cohort::cli {
@@ -79,7 +80,7 @@ void kill_marked(const std::string& run_folder, const std::string& label) {
       any = kill(number_of(process), SIGKILL) == 0 || any;
     }
     if (!any) return;
-    usleep(1000);  // they end
+    internal::sleep_for(std::chrono::milliseconds(1));  // they end
   }
 }
 

@@ -8,16 +8,14 @@
 namespace cohort::cli {
 
 Mailbox::Mailbox() : event_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-  if (event_ < 0) internal::raise(Code::ResourceExhausted, "[Run] no file descriptor is left");
+  if (!event_) internal::raise(Code::ResourceExhausted, "[Run] no file descriptor is left");
 }
-
-Mailbox::~Mailbox() { close(event_); }
 
 void Mailbox::post(std::function<void()> what) {
   const std::lock_guard lock(mutex_);
   posted_.push_back(std::move(what));
   const uint64_t one = 1;
-  [[maybe_unused]] const ssize_t written = write(event_, &one, sizeof one);
+  [[maybe_unused]] const ssize_t written = write(event_.get(), &one, sizeof one);
 }
 
 void Mailbox::deliver() {
@@ -26,7 +24,7 @@ void Mailbox::deliver() {
     const std::lock_guard lock(mutex_);
     posted.swap(posted_);
     uint64_t count = 0;
-    [[maybe_unused]] const ssize_t read_bytes = read(event_, &count, sizeof count);
+    [[maybe_unused]] const ssize_t read_bytes = read(event_.get(), &count, sizeof count);
   }
   for (const auto& what : posted) what();
 }

@@ -8,6 +8,7 @@
 #include <climits>
 #include <memory>
 
+#include "base/file_descriptor.h"
 #include "base/raise.h"
 
 namespace cohort::cli {
@@ -24,12 +25,11 @@ std::string text_of(const sockaddr_in& address) {
 
 // Of a socket that is connected, without a packet being sent.
 std::string local_end(const addrinfo& to) {
-  const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  const internal::FileDescriptor fd(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   sockaddr_in own{};
   socklen_t size = sizeof own;
-  const bool known = fd >= 0 && connect(fd, to.ai_addr, to.ai_addrlen) == 0 &&
-                     getsockname(fd, reinterpret_cast<sockaddr*>(&own), &size) == 0;
-  if (fd >= 0) close(fd);
+  const bool known = fd && connect(fd.get(), to.ai_addr, to.ai_addrlen) == 0 &&
+                     getsockname(fd.get(), reinterpret_cast<sockaddr*>(&own), &size) == 0;
   return known ? text_of(own) : "";
 }
 

@@ -26,19 +26,17 @@ Signals::Signals(std::initializer_list<int> signals) {
     if (!is_ignored(signal)) sigaddset(&set, signal);
   }
   sigprocmask(SIG_BLOCK, &set, nullptr);
-  file_ = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-  if (file_ < 0) {
+  file_ = internal::FileDescriptor(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+  if (!file_) {
     internal::raise(Code::ResourceExhausted, "[Run] no file descriptor is left: {}",
                     std::strerror(errno));
   }
 }
 
-// Those that came too late stay blocked: the program is about to end.
-Signals::~Signals() { close(file_); }
-
 int Signals::next() {
   signalfd_siginfo info{};
-  return read(file_, &info, sizeof info) == sizeof info ? static_cast<int>(info.ssi_signo) : 0;
+  return read(file_.get(), &info, sizeof info) == sizeof info ? static_cast<int>(info.ssi_signo)
+                                                              : 0;
 }
 
 }  // namespace cohort::cli

@@ -2,6 +2,8 @@
 
 #include <initializer_list>
 
+#include "base/file_descriptor.h"
+
 namespace cohort::cli {
 
 // Signals of this process as a file to read, for as long as the object lives; those that this
@@ -9,16 +11,14 @@ namespace cohort::cli {
 class Signals {
  public:
   explicit Signals(std::initializer_list<int> signals);
-  ~Signals();
-  Signals(const Signals&) = delete;
-  Signals& operator=(const Signals&) = delete;
 
-  int file() const { return file_; }
+  int file() const { return file_.get(); }
   // The next one that came; 0 when there is none.
   int next();
 
  private:
-  int file_;
+  // Signals that come after the end stay blocked: the program is about to end.
+  internal::FileDescriptor file_;
 };
 
 }  // namespace cohort::cli

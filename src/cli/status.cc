@@ -5,7 +5,8 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <thread>
+
+#include "base/waiting.h"
 
 namespace cohort::cli {
 namespace {
@@ -114,7 +115,7 @@ int show_status(const StatusOptions& options) {
   do {
     const std::vector<KnownTasks> before = runs;
     const auto asked = std::chrono::steady_clock::now();
-    std::this_thread::sleep_for(options.interval);
+    internal::sleep_for(options.interval);
     ask_all(runs);
     const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - asked;
     if (rewrites) fmt::print("\033[H\033[J");

@@ -10,8 +10,8 @@
 #include <filesystem>
 #include <fstream>
 #include <optional>
-#include <thread>
 
+#include "base/waiting.h"
 #include "cli/preload/stack_question.h"
 #include "cli/symbols.h"
 
@@ -78,10 +78,9 @@ std::vector<uint64_t> ask_for_frames(pid_t process, pid_t thread, const std::str
   unlink(file.c_str());
   if (syscall(SYS_tgkill, process, thread, stack_question()) != 0) return {};
   std::optional<std::vector<uint64_t>> frames;
-  for (const auto limit = Clock::now() + kStackLimit; !frames && Clock::now() < limit;) {
-    std::this_thread::sleep_for(kLookAgain);
-    frames = read_frames(file);
-  }
+  (void)internal::poll_until(
+      Clock::now() + kStackLimit, [&] { return (frames = read_frames(file)).has_value(); },
+      {.awake = std::chrono::microseconds(0), .min_sleep = kLookAgain, .max_sleep = kLookAgain});
   unlink(file.c_str());
   return frames.value_or(std::vector<uint64_t>{});
 }
@@ -119,7 +118,7 @@ std::vector<std::string> frames_of(pid_t process, pid_t thread, const std::strin
 
 bool computes(pid_t process) {
   const long before = state_of(folder_of(process)).ticks;
-  std::this_thread::sleep_for(kMeasured);
+  internal::sleep_for(kMeasured);
   const long used = state_of(folder_of(process)).ticks - before;
   return used * 1000 / sysconf(_SC_CLK_TCK) >= kMeasured.count() / 4;
 }

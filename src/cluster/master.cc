@@ -1,6 +1,7 @@
 #include "cluster/master.h"
 
 #include "base/raise.h"
+#include "base/random_number.h"
 #include "cluster/party.h"
 #include "cluster/task_names.h"
 #include "runtime/worker_pool.h"

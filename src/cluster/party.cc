@@ -5,8 +5,8 @@
 
 #include <climits>
 #include <functional>
-#include <random>
 
+#include "base/random_number.h"
 #include "cluster/task_names.h"
 #include "rpc/endpoint.h"
 #include "topology/address.h"
@@ -27,11 +27,6 @@ std::string host_name() {
 }
 
 }  // namespace
-
-uint64_t random_number() {
-  std::random_device random;
-  return (uint64_t{random()} << 32) | random();
-}
 
 std::unique_ptr<Party> make_task_party(const ServerDef& def, const ServerOptions& options,
                                        Party::Accept accept, std::function<std::string()> details) {

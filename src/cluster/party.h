@@ -19,7 +19,4 @@ std::unique_ptr<Party> make_task_party(const ServerDef& def, const ServerOptions
 std::unique_ptr<Party> make_visitor_party(const Peer& task, const Credentials& credentials);
 std::unique_ptr<Party> make_client_party(const Credentials& credentials);
 
-// 64 random bits.
-uint64_t random_number();
-
 }  // namespace cohort::internal

@@ -1,11 +1,10 @@
 #pragma once
 
-#include <sched.h>
-
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <thread>
+
+#include "base/waiting.h"
 
 namespace cohort::internal {
 
@@ -34,17 +33,9 @@ class CallOrder {
       wait_for_turn(number);
       return true;
     }
-    const auto began = steady_clock::now();
-    for (auto now = began; turn_.load(std::memory_order_acquire) != number;
-         now = steady_clock::now()) {
-      if (now >= deadline) return false;
-      if (now - began < kAwake) {
-        sched_yield();
-      } else {
-        std::this_thread::sleep_for(kNap);
-      }
-    }
-    return true;
+    // An atomic wait has no time limit.
+    return poll_until(deadline, [&] { return turn_.load(std::memory_order_acquire) == number; },
+                      {.min_sleep = kSleep, .max_sleep = kSleep});
   }
 
   void done(uint64_t number) {
@@ -53,9 +44,7 @@ class CallOrder {
   }
 
  private:
-  // There is no atomic wait with an end.
-  static constexpr std::chrono::microseconds kAwake{200};
-  static constexpr std::chrono::microseconds kNap{100};
+  static constexpr std::chrono::microseconds kSleep{100};
 
   std::atomic<uint64_t> next_{0};
   std::atomic<uint64_t> turn_{0};

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/raise.h"
 #include "base/timeline.h"
+#include "base/waiting.h"
 #include "collectives/engine.h"
 #include "transport/status_message.h"
 #include "transport/tensor_message.h"
@@ -186,10 +187,8 @@ void CollectiveGroup::announce(const Call& call, int rank) {
 
 void CollectiveGroup::differ(const Call& call, int rank) {
   announce(call, rank);
-  const auto limit = steady_clock::now() + std::chrono::seconds(2);
-  while (!is_over(call.number) && steady_clock::now() < limit) {
-    std::this_thread::sleep_for(std::chrono::microseconds(500));
-  }
+  (void)poll_until(steady_clock::now() + std::chrono::seconds(2),
+                   [&] { return is_over(call.number); });
   throw_if_over(call.number);
   raise(Code::FailedPrecondition, "[{}] call {} differs: {} makes {}, {} makes another one",
         internal::name_of(call.kind), call.number, describe(rank_), to_string(call),

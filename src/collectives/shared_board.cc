@@ -1,6 +1,6 @@
 #include "collectives/shared_board.h"
 
-#include "collectives/patience.h"
+#include "collectives/polling.h"
 
 namespace cohort::internal {
 SharedBoard::SharedBoard(CollectiveGroup& group, MemberSlot* slots)
@@ -33,7 +33,7 @@ void SharedBoard::meet(const Call& call) {
 void SharedBoard::await_long(const Call& call, int rank, const std::atomic<uint64_t>& counter,
                              uint64_t value) {
   const auto is_there = [&] { return counter.load(std::memory_order_acquire) >= value; };
-  wait_patiently(group_, {.call = &call, .from = rank, .deadline = call.deadline}, is_there);
+  poll_in_group(group_, {.call = &call, .from = rank, .deadline = call.deadline}, is_there);
 }
 
 }  // namespace cohort::internal

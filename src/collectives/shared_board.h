@@ -2,8 +2,8 @@
 
 #include <array>
 #include <atomic>
-#include <thread>
 
+#include "base/waiting.h"
 #include "collectives/group.h"
 
 namespace cohort::internal {
@@ -44,7 +44,7 @@ class SharedBoard {
   void await(const Call& call, int rank, const std::atomic<uint64_t>& counter, uint64_t value) {
     for (int look = 0; look < looks_; ++look) {
       if (counter.load(std::memory_order_acquire) >= value) return;
-      relax();
+      relax_core();
     }
     await_long(call, rank, counter, value);
   }
@@ -56,11 +56,6 @@ class SharedBoard {
   }
 
  private:
-  static void relax() {
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#endif
-  }
   void await_long(const Call& call, int rank, const std::atomic<uint64_t>& counter, uint64_t value);
 
   CollectiveGroup& group_;

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "base/log.h"
+#include "base/waiting.h"
 #include "coordinator/coordinator_state.h"
 
 namespace cohort::internal {
@@ -104,7 +105,7 @@ void ClusterCoordinatorState::recover(const std::string& ps, const Status& why) 
   const auto deadline = Clock::now() + options_.ps_recovery_timeout;
   Condition condition = extended_.servers().examine(ps);
   while (is_away(condition) && Clock::now() < deadline && !queue_.cancelling()) {
-    std::this_thread::sleep_for(kRetryPause);
+    sleep_for(kRetryPause);
     condition = extended_.servers().examine(ps);
   }
   if (condition == Condition::Sound) return;  // somebody else did it, or only the network failed

@@ -8,8 +8,8 @@
 #include <mutex>
 #include <vector>
 
+#include "base/waiting.h"
 #include "distribute/merge_point.h"
-#include "distribute/spin_wait.h"
 
 namespace cohort::internal {
 

@@ -6,12 +6,11 @@
 #include <climits>
 #include <cstring>
 #include <numeric>
-#include <thread>
 
 #include "base/raise.h"
 #include "collectives/arithmetic.h"
 #include "collectives/message_engine.h"
-#include "collectives/patience.h"
+#include "collectives/polling.h"
 #include "mpi/mpi_world.h"
 
 namespace cohort::internal {
@@ -21,8 +20,8 @@ namespace {
 constexpr size_t kMostElements = size_t{1} << 30;
 
 // MPI moves data while somebody looks.
-constexpr Patience kPatience{.awake = std::chrono::milliseconds(2),
-                             .long_sleep = std::chrono::microseconds(50)};
+constexpr PollPolicy kPolicy{.awake = std::chrono::milliseconds(2),
+                             .max_sleep = std::chrono::microseconds(50)};
 // What everybody has begun ends in less.
 constexpr std::chrono::milliseconds kLastLooks{500};
 
@@ -186,7 +185,7 @@ class MpiEngine : public MessageEngine {
       return is_done != 0;
     };
     const Status status =
-        capture_status([&] { wait_patiently(group_, awaited_of(call), look, kPatience); });
+        capture_status([&] { poll_in_group(group_, awaited_of(call), look, kPolicy); });
     if (status.ok()) return;
     if (!ends_soon(look)) world_.abandon();
     throw_if_error(status);
@@ -196,12 +195,7 @@ class MpiEngine : public MessageEngine {
   // it and one was quick to find that they differ; MPI can then be used further.
   template <typename Look>
   static bool ends_soon(const Look& look) {
-    const auto end = std::chrono::steady_clock::now() + kLastLooks;
-    while (!look()) {
-      if (std::chrono::steady_clock::now() > end) return false;
-      std::this_thread::yield();
-    }
-    return true;
+    return poll_until(std::chrono::steady_clock::now() + kLastLooks, look, kPolicy);
   }
 
   static CollectiveGroup::Awaited awaited_of(const Call& call) {

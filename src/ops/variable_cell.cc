@@ -1,9 +1,9 @@
 #include "ops/variable_cell.h"
 
 #include <chrono>
-#include <thread>
 
 #include "base/raise.h"
+#include "base/waiting.h"
 #include "ops/in_place.h"
 #include "ops/scoped_kernel.h"
 
@@ -15,14 +15,15 @@ namespace {
 void await_readers(const Tensor& value) {
   constexpr int64_t kSmall = int64_t{1} << 20;
   constexpr int64_t kBytesPerMicrosecond = 2000;
-  constexpr std::chrono::microseconds kPause{20};
+  // Copying kSmall bytes takes half a millisecond, and a reader needs the core.
+  constexpr PollPolicy kPolicy{.awake = std::chrono::microseconds(0),
+                               .max_sleep = std::chrono::microseconds(20)};
   const int64_t bytes = value.size() * size_of(value.dtype());
   if (bytes < kSmall) return;
   const auto deadline =
       std::chrono::steady_clock::now() + std::chrono::microseconds(bytes / kBytesPerMicrosecond);
-  while (!is_exclusive(value) && std::chrono::steady_clock::now() < deadline) {
-    std::this_thread::sleep_for(kPause);
-  }
+  (void)poll_until(
+      deadline, [&] { return is_exclusive(value); }, kPolicy);
 }
 
 }  // namespace

@@ -7,9 +7,9 @@
 #include <array>
 #include <vector>
 
+#include "base/file_descriptor.h"
 #include "base/log.h"
 #include "base/raise.h"
-#include "transport/file_descriptor.h"
 #include "transport/status_message.h"
 
 namespace cohort::internal {

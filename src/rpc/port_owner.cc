@@ -13,6 +13,8 @@
 #include <set>
 #include <sstream>
 
+#include "base/file_descriptor.h"
+
 namespace cohort::internal {
 namespace {
 
@@ -75,12 +77,11 @@ std::string system_reason(const std::string& host, int port) {
   const int failure = getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &list);
   if (failure != 0) return fmt::format("the host '{}' is unknown: {}", host, gai_strerror(failure));
   const std::unique_ptr<addrinfo, FreeAddresses> addresses(list);
-  const int socket = ::socket(list->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  const int bound = bind(socket, list->ai_addr, list->ai_addrlen);
-  const int error = errno;
-  close(socket);
-  if (bound == 0) return "another listener was there a moment ago";
-  return std::strerror(error);
+  const FileDescriptor socket(::socket(list->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (bind(socket.get(), list->ai_addr, list->ai_addrlen) == 0) {
+    return "another listener was there a moment ago";
+  }
+  return std::strerror(errno);
 }
 
 }  // namespace

@@ -16,6 +16,7 @@
 #include <span>
 #include <string_view>
 
+#include "base/file_descriptor.h"
 #include "base/raise.h"
 #include "rpc/certificates.h"
 
@@ -178,11 +179,9 @@ void make_private_folder(const std::string& folder) {
 }
 
 void write_secret_file(const std::string& path, const std::string& text) {
-  const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, S_IRUSR | S_IWUSR);
-  const bool written =
-      fd >= 0 && write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size());
-  if (fd >= 0) close(fd);
-  if (!written) {
+  const FileDescriptor file(
+      open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, S_IRUSR | S_IWUSR));
+  if (!file || write(file.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size())) {
     raise(Code::PermissionDenied, "[Credentials] '{}' cannot be written: {}", path,
           std::strerror(errno));
   }

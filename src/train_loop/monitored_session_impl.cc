@@ -1,13 +1,13 @@
 #include "train_loop/monitored_session_impl.h"
 
 #include <algorithm>
-#include <thread>
 
 #include "base/exceptions.h"
 #include "base/log.h"
 #include "base/raise.h"
-#include "train_loop/backoff.h"
+#include "base/waiting.h"
 #include "train_loop/hooked_run.h"
+#include "train_loop/preemption.h"
 
 namespace cohort::internal {
 namespace {
@@ -85,7 +85,7 @@ void MonitoredSessionImpl::drop_session() {
 void MonitoredSessionImpl::with_recovery(std::string_view what,
                                          const std::function<void()>& attempt) {
   const RecoveryOptions& recovery = options_.recovery;
-  Backoff wait(recovery.first_wait, recovery.longest_wait);
+  Backoff backoff(recovery.first_wait, recovery.longest_wait);
   for (int failures = 0;; ++failures) {
     const std::exception_ptr thrown = capture_exception(attempt);
     if (thrown == nullptr) return;
@@ -100,9 +100,8 @@ void MonitoredSessionImpl::with_recovery(std::string_view what,
                          .cause = std::make_shared<Status>(status)});
     }
     log_warning("[MonitoredSession] {} failed and is tried again in {} ms: {}", what,
-                wait.next().count(), status.to_string());
-    std::this_thread::sleep_for(wait.next());
-    wait.grow();
+                backoff.next().count(), status.to_string());
+    backoff.wait();
   }
 }
 

@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <map>
-#include <thread>
 
 #include "base/log.h"
 #include "base/raise.h"
+#include "base/waiting.h"
 #include "cohort/threads.h"
 #include "graph/graph_impl.h"
 #include "train_loop/coordinator_state.h"
@@ -99,7 +99,7 @@ struct QueueRunner::State {
     }
     while (runs(session)) {
       internal::run_ignoring_errors(cancel);
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      internal::sleep_for(std::chrono::milliseconds(10));
     }
   }
 };

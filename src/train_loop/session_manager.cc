@@ -2,12 +2,12 @@
 
 #include <fmt/ranges.h>
 
-#include <thread>
 
 #include "base/log.h"
 #include "base/raise.h"
+#include "base/waiting.h"
 #include "graph/handles.h"
-#include "train_loop/backoff.h"
+#include "train_loop/preemption.h"
 
 namespace cohort {
 namespace {
@@ -142,11 +142,10 @@ bool SessionManager::restore(Session& session, const RestoreOptions& options) co
   };
   std::optional<std::string> found = find();
   const auto deadline = after(options.max_wait);
-  internal::Backoff wait(kFirstWait, options_.recovery_wait);
-  while (!found && options.wait_for_checkpoint && !too_late(deadline, wait.next())) {
+  internal::Backoff backoff(kFirstWait, options_.recovery_wait);
+  while (!found && options.wait_for_checkpoint && !too_late(deadline, backoff.next())) {
     internal::log_info("[SessionManager] waiting for a checkpoint in '{}'", options.checkpoint_dir);
-    std::this_thread::sleep_for(wait.next());
-    wait.grow();
+    backoff.wait();
     found = find();
   }
   if (found) options.saver->restore(session, *found);
@@ -192,7 +191,7 @@ std::unique_ptr<Session> SessionManager::wait_for_session(const std::string& tar
                                                           const WaitOptions& options) const {
   const auto deadline = after(options.max_wait);
   const auto patient_until = after(kSilentWait);
-  internal::Backoff wait(kFirstWait, options_.recovery_wait);
+  internal::Backoff backoff(kFirstWait, options_.recovery_wait);
   std::unique_ptr<Session> session;
   while (true) {
     Reason reason;
@@ -212,7 +211,7 @@ std::unique_ptr<Session> SessionManager::wait_for_session(const std::string& tar
       session = nullptr;
       reason = status.message;
     }
-    if (too_late(deadline, wait.next())) {
+    if (too_late(deadline, backoff.next())) {
       raise(Code::DeadlineExceeded,
             "[SessionManager] the session on '{}' was not ready within {} ms: {}", target,
             options.max_wait.count(), *reason);
@@ -221,9 +220,7 @@ std::unique_ptr<Session> SessionManager::wait_for_session(const std::string& tar
     internal::log_at(patient ? internal::LogLevel::Info : internal::LogLevel::Warning,
                      "[SessionManager] waiting for the model on '{}' to be ready: {}{}", target,
                      *reason, remedy(target, *reason));
-    std::this_thread::sleep_for(patient ? std::min(wait.next(), time_until(patient_until))
-                                        : wait.next());
-    wait.grow();
+    backoff.wait(patient ? time_until(patient_until) : std::chrono::milliseconds::max());
   }
 }
 

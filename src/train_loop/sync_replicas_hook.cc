@@ -2,11 +2,10 @@
 
 #include <fmt/ranges.h>
 
-#include <thread>
 
 #include "base/log.h"
 #include "base/raise.h"
-#include "train_loop/backoff.h"
+#include "base/waiting.h"
 
 namespace cohort::internal {
 
@@ -110,7 +109,7 @@ void SyncReplicasHook::leave(Session& session) {
 }
 
 void SyncReplicasHook::serve_others(Session& session) {
-  Backoff wait(milliseconds(5), milliseconds(500));
+  Backoff backoff(milliseconds(5), milliseconds(500));
   int64_t last_step = -1;
   auto deadline = steady_clock::now() + limits_.idle_limit;
   while (true) {
@@ -126,8 +125,7 @@ void SyncReplicasHook::serve_others(Session& session) {
           now[0].to<int64_t>(), limits_.idle_limit.count());
       return;
     }
-    std::this_thread::sleep_for(wait.next());
-    wait.grow();
+    backoff.wait();
   }
   session.run(replicas_->membership().reset_op());
 }

@@ -1,7 +1,6 @@
 #include "transport/message_queue.h"
 
-#include "transport/spin.h"
-
+#include "base/waiting.h"
 namespace cohort::internal {
 
 bool MessageQueue::is_full() const {

@@ -4,8 +4,8 @@
 #include <atomic>
 #include <initializer_list>
 
+#include "base/file_descriptor.h"
 #include "transport/connection.h"
-#include "transport/file_descriptor.h"
 
 namespace cohort::internal {
 

@@ -3,7 +3,7 @@
 #include <memory>
 #include <string>
 
-#include "transport/file_descriptor.h"
+#include "base/file_descriptor.h"
 #include "transport/shared_bells.h"
 #include "transport/shared_mapping.h"
 

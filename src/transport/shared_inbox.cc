@@ -2,9 +2,9 @@
 
 #include <cstring>
 
+#include "base/waiting.h"
 #include "transport/copy.h"
 #include "transport/nonsense.h"
-#include "transport/spin.h"
 
 namespace cohort::internal {
 namespace {

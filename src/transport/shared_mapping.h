@@ -6,7 +6,7 @@
 #include <memory>
 #include <span>
 
-#include "transport/file_descriptor.h"
+#include "base/file_descriptor.h"
 #include "transport/status_message.h"
 
 namespace cohort::internal {

@@ -9,7 +9,6 @@
 #include "transport/copy.h"
 #include "transport/message_image.h"
 #include "transport/shared_ring.h"
-#include "transport/spin.h"
 
 namespace cohort::internal {
 namespace {
@@ -129,21 +128,6 @@ TEST(CopyBytes, CopiesLargeMemoryFromAndToAnywhere) {
     copy_bytes(target.data() + shift, source.bytes.data() + 8 - shift, kSize);
     EXPECT_EQ(std::memcmp(target.data() + shift, source.bytes.data() + 8 - shift, kSize), 0);
   }
-}
-
-TEST(CoreOffers, AreNotMadeForAWhileWhereOthersKeepTheCore) {
-  using std::chrono::milliseconds;
-  const CoreOffers::Clock::time_point start{std::chrono::hours(1)};
-  const auto at = [&](int ms) { return start + milliseconds(ms); };
-  CoreOffers offers;
-  offers.note(at(0), at(2));    // once may be the machine's own pause
-  offers.note(at(50), at(52));  // and so may one much later
-  EXPECT_FALSE(offers.are_taken_for_long(at(52)));
-  offers.note(at(60), at(60));  // given back at once
-  EXPECT_FALSE(offers.are_taken_for_long(at(60)));
-  offers.note(at(70), at(72));
-  EXPECT_TRUE(offers.are_taken_for_long(at(72)));
-  EXPECT_FALSE(offers.are_taken_for_long(at(500)));
 }
 
 }  // namespace

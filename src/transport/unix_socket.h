@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/file_descriptor.h"
 #include "transport/connection.h"
-#include "transport/file_descriptor.h"
 
 namespace cohort::internal {
 

@@ -1,19 +1,11 @@
 #include "workers/worker_endpoint.h"
 
 #include <algorithm>
-#include <random>
 
+#include "base/random_number.h"
 #include "rpc/endpoint.h"
 
 namespace cohort::internal {
-namespace {
-
-uint64_t random_number() {
-  std::random_device random;
-  return (uint64_t{random()} << 32) | random();
-}
-
-}  // namespace
 
 WorkerEndpoint::WorkerEndpoint(const WorkerList& workers, const Credentials& credentials,
                                Visited visited)

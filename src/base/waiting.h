@@ -1,0 +1,194 @@
+#pragma once
+
+#include <sched.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <thread>
+#include <utility>
+
+// How threads wait where no condition variable fits. This is the only file of the library that
+// spins, yields or sleeps.
+//
+//   spin_until    something that comes within microseconds; the caller sleeps by other means
+//   SpinWait      an atomic word that another thread changes and notifies
+//   Poll          something in shared memory or elsewhere that notifies nobody
+//   Backoff       a peer or a file that may appear in seconds
+namespace cohort::internal {
+
+// Tells the core that this thread spins.
+inline void relax_core() {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#endif
+}
+
+// Lets other threads that wait for this core run first.
+inline void yield_core() { sched_yield(); }
+
+template <typename Duration>
+void sleep_for(const Duration& time) {
+  std::this_thread::sleep_for(time);
+}
+
+// Waking a sleeping thread takes some 30 to 50 microseconds, so a thread that expects something
+// soon looks for it that long before it goes to sleep. Between looks the thread yields the core:
+// where no core is spare, this costs hardly more than going to sleep at once.
+inline constexpr std::chrono::microseconds kSpinTime{40};
+
+// A thread that computes keeps a core that it got by a yield for milliseconds, even while another
+// core is idle, where a sleeper would have been woken. After two such yields in a short time (one
+// may be a pause of the machine), the threads of this process sleep at once for a while.
+class YieldBackoff {
+ public:
+  using Clock = std::chrono::steady_clock;
+  bool sleeps_at_once(Clock::time_point now) const { return now < sleep_until_.load(kRelaxed); }
+  void note_yield(Clock::time_point began, Clock::time_point ended) {
+    if (ended - began < kLong) return;
+    if (ended - last_long_.exchange(ended, kRelaxed) < kShortTime) {
+      sleep_until_.store(ended + kSleepAtOnce, kRelaxed);
+    }
+  }
+
+ private:
+  static constexpr auto kRelaxed = std::memory_order_relaxed;
+  static constexpr std::chrono::milliseconds kLong{1}, kShortTime{30}, kSleepAtOnce{300};
+  std::atomic<Clock::time_point> last_long_{}, sleep_until_{};
+};
+inline YieldBackoff yield_backoff;
+
+// Returns whether condition() came true within kSpinTime.
+template <typename Condition>
+bool spin_until(const Condition& condition) {
+  constexpr int kLooksBetweenYields = 32;
+  auto now = YieldBackoff::Clock::now();
+  if (yield_backoff.sleeps_at_once(now)) return condition();
+  const auto deadline = now + kSpinTime;
+  do {
+    for (int look = 0; look < kLooksBetweenYields; ++look) {
+      if (condition()) return true;
+      relax_core();
+    }
+    yield_core();
+    const auto began = std::exchange(now, YieldBackoff::Clock::now());
+    yield_backoff.note_yield(began, now);
+  } while (now < deadline);
+  return condition();
+}
+
+// Looks at a word for some microseconds, then sleeps until it changes. Where the waiting threads
+// are more than the cores, the thread yields the core between looks: the thread that it waits for
+// needs the core. Elsewhere it does not: on a busy machine another program would keep the core for
+// milliseconds, while a sleeper gets a core as soon as it is woken.
+class SpinWait {
+ public:
+  explicit SpinWait(size_t threads) : crowded_(threads > std::thread::hardware_concurrency()) {}
+
+  // Returns the value of `word` once it is no longer `old`. The thread that changes it notifies.
+  uint32_t while_equal(const std::atomic<uint32_t>& word, uint32_t old) const {
+    uint32_t now = spin(word, old);
+    while (now == old) {
+      word.wait(old, std::memory_order_acquire);
+      now = word.load(std::memory_order_acquire);
+    }
+    return now;
+  }
+
+  // The same without the sleep: returns `old` when the word still has that value.
+  uint32_t spin(const std::atomic<uint32_t>& word, uint32_t old) const {
+    uint32_t now = look(word, old);
+    if (now != old) return now;
+    const Clock::time_point end = Clock::now() + (crowded_ ? kCrowdedBudget : kBudget);
+    do {
+      now = look(word, old);
+    } while (now == old && Clock::now() < end);
+    return now;
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  // Longer than waking up takes: otherwise two threads that wait for each other in turn would
+  // always have to wake each other.
+  static constexpr std::chrono::microseconds kBudget{200};
+  // Other threads have their turns meanwhile, and the awaited one may need several.
+  static constexpr std::chrono::microseconds kCrowdedBudget{1000};
+  static constexpr int kLooksPerClock = 32;
+
+  // Short enough to do without reading the clock, which costs as much as a short wait.
+  uint32_t look(const std::atomic<uint32_t>& word, uint32_t old) const {
+    uint32_t now = word.load(std::memory_order_acquire);
+    for (int i = 0; i < kLooksPerClock && now == old; ++i) {
+      if (crowded_) {
+        yield_core();
+      } else {
+        relax_core();
+      }
+      now = word.load(std::memory_order_acquire);
+    }
+    return now;
+  }
+
+  bool crowded_;
+};
+
+// How often to look for something that notifies nobody: at first the thread only yields between
+// looks, then it sleeps for a fraction of the time that it has waited.
+struct PollPolicy {
+  std::chrono::microseconds awake{200};
+  std::chrono::microseconds min_sleep{20};
+  std::chrono::microseconds max_sleep{500};
+  int fraction = 32;
+};
+
+class Poll {
+ public:
+  explicit Poll(const PollPolicy& policy = {}) : policy_(policy) {}
+
+  // Between two looks. Calls before_sleep() when it sleeps.
+  template <typename BeforeSleep>
+  void pause(const BeforeSleep& before_sleep) const {
+    const auto waited = std::chrono::steady_clock::now() - began_;
+    if (waited < policy_.awake) return yield_core();
+    before_sleep();
+    sleep_for(std::clamp<std::chrono::steady_clock::duration>(
+        waited / policy_.fraction, policy_.min_sleep, policy_.max_sleep));
+  }
+
+ private:
+  const PollPolicy policy_;
+  const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
+};
+
+// Returns whether condition() came true before the deadline.
+template <typename Condition>
+bool poll_until(std::chrono::steady_clock::time_point deadline, const Condition& condition,
+                const PollPolicy& policy = {}) {
+  const Poll poll(policy);
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() >= deadline) return false;
+    poll.pause([] {});
+  }
+  return true;
+}
+
+// Ever longer waits between attempts, from `first` to `longest`, each twice the one before.
+class Backoff {
+ public:
+  Backoff(std::chrono::milliseconds first, std::chrono::milliseconds longest)
+      : next_(std::min(first, longest)), longest_(longest) {}
+
+  std::chrono::milliseconds next() const { return next_; }
+  // Sleeps for the next wait, or for `at_most`.
+  void wait(std::chrono::milliseconds at_most = std::chrono::milliseconds::max()) {
+    sleep_for(std::min(next_, at_most));
+    next_ = std::min(2 * next_, longest_);
+  }
+
+ private:
+  std::chrono::milliseconds next_;
+  std::chrono::milliseconds longest_;
+};
+
+}  // namespace cohort::internal
