@@ -14,26 +14,8 @@ class LocalSgd : public StrategyExtended {
 
   std::string name() const override { return "LocalSgd"; }
   std::vector<std::string> worker_devices() const override { return devices_; }
-  std::vector<std::string> parameter_devices() const override { return devices_; }
   GuardOptions guards() const override { return {.divergence = GuardAction::Off}; }
 
-  Variable create_variable(const NextCreator& next, const VariableRequest& request) override {
-    return create_mirrored_variable(devices_, next, request);
-  }
-  DistributedValue update_copies(const Variable& variable, const Change& change) override {
-    return update_mirrored_copies(variable, change);
-  }
-  DistributedValue reduce_to(ReduceOp op, const DistributedValue& value, const Destinations& to,
-                             const CommunicationOptions& options) override {
-    return on_one_device_.reduce(op, value, to, options);
-  }
-  DistributedValue broadcast_to(const Tensor& value, const Destinations& to) override {
-    return on_one_device_.broadcast(value, to);
-  }
-  DistributedValue gather_to(const DistributedValue& value, const Destinations& to, int axis,
-                             const CommunicationOptions& options) override {
-    return on_one_device_.gather(value, to, axis, options);
-  }
   // What an optimizer asks for: each replica gets its own gradients back.
   std::vector<Gradient> replica_all_reduce(ReplicaContext&, ReduceOp,
                                            const std::vector<Gradient>& values,
@@ -54,7 +36,6 @@ class LocalSgd : public StrategyExtended {
 
  private:
   std::vector<std::string> devices_;
-  ReductionToOneDevice on_one_device_;
 };
 
 int main() {

@@ -51,7 +51,7 @@ ReplicaContext* get_replica_context();
 void set_strategy(Strategy* strategy);
 
 // While it is open, this thread is in the strategy's cross-replica context and variables made are
-// the strategy's. Opening throws FailedPrecondition inside another strategy, or inside of a
+// the strategy's. Opening throws FailedPrecondition inside another strategy, or inside a
 // replica.
 class [[nodiscard]] StrategyScope {
  public:
@@ -165,9 +165,29 @@ struct GatheredValue {
   Tensor own_rows;  // which rows of that, along the axis, are its own; a vector of int64
 };
 
+// What a strategy is like. The defaults fit a strategy with one copy of each variable per replica,
+// all in this process.
+struct StrategyTraits {
+  // Whether this process writes checkpoints and summaries. Of several workers the chief does.
+  bool is_chief = true;
+  // Whether each process runs its own copy of the program.
+  bool between_graph = false;
+  // Whether it has one replica by nature, so that values are never distributed.
+  bool is_single = false;
+  // Whether optimizers may add up the replicas' gradients themselves, as they update: all replicas
+  // are in this process, and the program did not choose how values are reduced.
+  bool shares_gradients = false;
+  // Whether a distributed dataset gives the replicas that get nothing of the last batch an empty
+  // part of it.
+  bool fills_partial_steps = true;
+  // Whether InputReplicationMode::PerReplica is possible.
+  bool supports_replica_pipelines = false;
+};
+
 // What a strategy is made of: derive to write one's own. Everything that Strategy, variables,
-// optimizers and datasets do goes through these functions; the ones with a body here serve any
-// strategy whose replicas are threads of this process, one for each of worker_devices().
+// optimizers and datasets do goes through these functions. Those with a body here serve a strategy
+// whose replicas are threads of this process, one for each of worker_devices(), and which keeps a
+// copy of each variable on every one of parameter_devices().
 //
 // Unless said otherwise they are for cross-replica context (or outside of everything) and throw
 // FailedPrecondition elsewhere.
@@ -181,7 +201,8 @@ class StrategyExtended {
   // --- What it is
   virtual std::string name() const = 0;  // "MirroredStrategy"
   virtual std::vector<std::string> worker_devices() const = 0;
-  virtual std::vector<std::string> parameter_devices() const = 0;
+  virtual std::vector<std::string> parameter_devices() const { return worker_devices(); }
+  virtual StrategyTraits traits() const { return {}; }
   // Replicas of this process, and of the whole group.
   virtual size_t num_local_replicas() const;
   virtual int num_replicas_in_sync() const;
@@ -189,29 +210,15 @@ class StrategyExtended {
   virtual size_t replicas_on_host() const { return num_local_replicas(); }
   // The id in the whole group of a local replica.
   virtual int replica_id(size_t local_replica) const { return static_cast<int>(local_replica); }
-  virtual bool should_checkpoint() const { return true; }
-  virtual bool should_save_summary() const { return true; }
-  virtual bool should_init() const { return true; }
-  virtual bool between_graph() const { return false; }
-  virtual bool require_static_shapes() const { return false; }
   // How the tasks of its cluster were found; null without a cluster.
   virtual const ClusterResolver* cluster_resolver() const { return nullptr; }
-  // Whether optimizers may add up the replicas' gradients themselves, as they update: all replicas
-  // are in this process, and nobody chose how values are reduced.
-  virtual bool shares_gradients() const { return false; }
   // What watches over optimizers' updates of its variables.
   virtual GuardOptions guards() const { return {}; }
-  // Whether it has one replica by nature, so that values are never distributed.
-  virtual bool is_single() const { return false; }
   // A device to open together with the scope; "" = none.
   virtual std::string default_device() const { return ""; }
-  // How a distributed dataset deals with the end of the data.
-  virtual bool handles_partial_batches() const { return true; }
   virtual InputContext input_context() const;
   // Where the local replicas' elements go; "" = they stay where they are made.
   virtual std::vector<std::string> input_devices() const { return worker_devices(); }
-  // Whether InputReplicationMode::PerReplica is possible.
-  virtual bool supports_replica_pipelines() const { return false; }
   // The sum over all workers, which call it together, once per step.
   virtual InputTotals sum_over_workers(const InputTotals& here) { return here; }
   // What every worker gives, in the order of the workers, which call it together, all with the same
@@ -228,22 +235,22 @@ class StrategyExtended {
 
   // --- What it does
   // Makes a variable; `next` makes an ordinary one.
-  virtual Variable create_variable(const NextCreator& next, const VariableRequest& request) = 0;
+  virtual Variable create_variable(const NextCreator& next, const VariableRequest& request);
   // Calls `body` once per local replica, in its context and on its device, all at the same time.
   virtual void call_for_each_replica(const std::function<void(ReplicaContext&)>& body);
   virtual DistributedValue reduce_to(ReduceOp op, const DistributedValue& value,
                                      const Destinations& destinations,
-                                     const CommunicationOptions& options = {}) = 0;
+                                     const CommunicationOptions& options = {});
   virtual std::vector<DistributedValue> batch_reduce_to(ReduceOp op,
                                                         std::span<const ReduceRequest> requests,
                                                         const CommunicationOptions& options = {});
-  virtual DistributedValue broadcast_to(const Tensor& value, const Destinations& destinations) = 0;
+  virtual DistributedValue broadcast_to(const Tensor& value, const Destinations& destinations);
   virtual DistributedValue gather_to(const DistributedValue& value,
                                      const Destinations& destinations, int axis,
-                                     const CommunicationOptions& options = {}) = 0;
+                                     const CommunicationOptions& options = {});
   // Calls `change(copy, k)` for each copy of `variable`, on its device and in update context k.
   using Change = std::function<Tensor(Variable copy, size_t index)>;
-  virtual DistributedValue update_copies(const Variable& variable, const Change& change) = 0;
+  virtual DistributedValue update_copies(const Variable& variable, const Change& change);
   // In a replica: what every replica gets of all replicas' values.
   virtual std::vector<Gradient> replica_all_reduce(ReplicaContext& context, ReduceOp op,
                                                    const std::vector<Gradient>& values,
@@ -263,6 +270,11 @@ class StrategyExtended {
   virtual std::unique_ptr<StrategyExtended> clone() const;
 
   // --- Made of the above
+  bool should_checkpoint() const { return traits().is_chief; }
+  bool should_save_summary() const { return traits().is_chief; }
+  bool should_init() const { return true; }
+  bool between_graph() const { return traits().between_graph; }
+  bool require_static_shapes() const { return false; }
   // update(v, [](Variable copy, Tensor delta) { copy.assign_sub(delta); }, deltas): arguments that
   // are distributed are taken apart, copy by copy. Also in replica context, where it is a merge.
   template <typename F, typename... Args>
@@ -288,11 +300,8 @@ class StrategyExtended {
   // there is not, or twice.
   static std::vector<std::string> resolve_devices(std::string_view strategy,
                                                   const std::vector<std::string>& names);
-  // For strategies that keep a copy of each variable on every one of `devices`: what
-  // create_variable() and update_copies() can be made of.
-  Variable create_mirrored_variable(const std::vector<std::string>& devices,
-                                    const NextCreator& next, const VariableRequest& request);
-  DistributedValue update_mirrored_copies(const Variable& variable, const Change& change);
+  // What reduces, copies and gathers between the devices: by default ReductionToOneDevice.
+  virtual CrossDeviceOps& cross_device_ops() const;
 
  private:
   friend class Strategy;
@@ -306,7 +315,7 @@ class StrategyExtended {
 };
 
 // Runs a training step on replicas. All methods that compute are for cross-replica context or
-// outside of everything; inside of a replica they throw FailedPrecondition. Must outlive what is
+// outside of everything; inside a replica they throw FailedPrecondition. Must outlive what is
 // made with it.
 class Strategy {
  public:

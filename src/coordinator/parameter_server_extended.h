@@ -23,7 +23,7 @@ class ParameterServerExtended : public StrategyExtended, public RemoteWorkers {
   std::vector<std::string> worker_devices() const override { return devices_; }
   std::vector<std::string> parameter_devices() const override;
   const ClusterResolver* cluster_resolver() const override { return &resolver_; }
-  bool handles_partial_batches() const override { return false; }
+  StrategyTraits traits() const override { return {.fills_partial_steps = false}; }
   InputContext input_context() const override;
 
   Variable create_variable(const NextCreator& next, const VariableRequest& request) override;

@@ -5,7 +5,6 @@
 #include "distribute/context.h"
 #include "distribute/lone_process.h"
 #include "distribute/strategy_devices.h"
-#include "distribute/undistributed.h"
 #include "distribute/variables.h"
 
 namespace cohort {
@@ -18,7 +17,7 @@ class CentralStorageExtended : public StrategyExtended {
   CentralStorageExtended(std::vector<std::string> compute_devices, std::string parameter_device)
       : compute_(std::move(compute_devices)),
         parameter_(std::move(parameter_device)),
-        cross_device_ops_(canonical_device(kHost)) {}
+        on_host_(canonical_device(kHost)) {}
 
   std::string name() const override { return "CentralStorageStrategy"; }
   std::vector<std::string> worker_devices() const override { return compute_; }
@@ -31,29 +30,6 @@ class CentralStorageExtended : public StrategyExtended {
                : internal::make_aggregating_variable(strategy(), parameter_, next, request);
   }
 
-  DistributedValue reduce_to(ReduceOp op, const DistributedValue& value,
-                             const Destinations& destinations,
-                             const CommunicationOptions& options) override {
-    internal::require_cross_replica_or_default(strategy(), "reduce_to");
-    if (auto common = internal::reduce_undistributed(op, value, destinations, cross_device_ops_,
-                                                     num_replicas_in_sync())) {
-      return *std::move(common);
-    }
-    return cross_device_ops_.reduce(op, value, destinations, options);
-  }
-
-  DistributedValue broadcast_to(const Tensor& value, const Destinations& destinations) override {
-    internal::require_cross_replica_or_default(strategy(), "broadcast_to");
-    return internal::broadcast_value(value, destinations, cross_device_ops_);
-  }
-
-  DistributedValue gather_to(const DistributedValue& value, const Destinations& destinations,
-                             int axis, const CommunicationOptions& options) override {
-    internal::require_cross_replica_or_default(strategy(), "gather_to");
-    if (value.kind() == DistributedValue::Kind::Plain) return value;
-    return cross_device_ops_.gather(value, destinations, axis, options);
-  }
-
   DistributedValue update_copies(const Variable& variable, const Change& change) override {
     internal::require_cross_replica_or_default(strategy(), "update");
     const internal::EnterOrAssert inside(strategy(), "update");
@@ -64,10 +40,13 @@ class CentralStorageExtended : public StrategyExtended {
     return std::make_unique<CentralStorageExtended>(compute_, parameter_);
   }
 
+ protected:
+  CrossDeviceOps& cross_device_ops() const override { return on_host_; }
+
  private:
   const std::vector<std::string> compute_;
   const std::string parameter_;
-  ReductionToOneDevice cross_device_ops_;
+  mutable ReductionToOneDevice on_host_;
 };
 
 std::unique_ptr<StrategyExtended> make_extended(const CentralStorageOptions& options) {

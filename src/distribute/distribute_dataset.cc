@@ -97,7 +97,7 @@ DistributedDataset finish(DistributedInput input, InputSource source,
   } else {
     input.pipelines = source.datasets;
   }
-  input.fills_partial_steps = extended.handles_partial_batches() && may_end_within_a_step(input);
+  input.fills_partial_steps = extended.traits().fills_partial_steps && may_end_within_a_step(input);
   return DistributedDataset(std::make_shared<const DistributedInput>(std::move(input)));
 }
 
@@ -140,7 +140,7 @@ DistributedDataset Strategy::distribute_dataset(const data::Dataset& dataset,
 DistributedDataset Strategy::distribute_datasets_from_function(
     const std::function<data::Dataset(const InputContext&)>& f, const InputOptions& options) {
   const bool per_replica = options.replication_mode == InputReplicationMode::PerReplica;
-  if (per_replica && !extended_->supports_replica_pipelines()) {
+  if (per_replica && !extended_->traits().supports_replica_pipelines) {
     raise_no_replica_pipelines(*this, "distribute_datasets_from_function");
   }
   check_options(options);

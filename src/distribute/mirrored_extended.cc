@@ -17,17 +17,6 @@ MirroredExtended::MirroredExtended(std::vector<std::string> devices, const Mirro
   if (typeid(chosen) == typeid(DirectAllReduce)) direct_.emplace(devices_);
 }
 
-DistributedValue MirroredExtended::reduce_to(ReduceOp op, const DistributedValue& value,
-                                             const Destinations& destinations,
-                                             const CommunicationOptions& options) {
-  require_cross_replica_or_default(strategy(), "reduce_to");
-  if (auto common = reduce_undistributed(op, value, destinations, *cross_device_ops_,
-                                         num_replicas_in_sync())) {
-    return *std::move(common);
-  }
-  return cross_device_ops_->reduce(op, value, destinations, options);
-}
-
 std::vector<DistributedValue> MirroredExtended::batch_reduce_to(
     ReduceOp op, std::span<const ReduceRequest> requests, const CommunicationOptions& options) {
   require_cross_replica_or_default(strategy(), "batch_reduce_to");
@@ -35,20 +24,6 @@ std::vector<DistributedValue> MirroredExtended::batch_reduce_to(
     return StrategyExtended::batch_reduce_to(op, requests, options);
   }
   return cross_device_ops_->batch_reduce(op, requests, options);
-}
-
-DistributedValue MirroredExtended::broadcast_to(const Tensor& value,
-                                                const Destinations& destinations) {
-  require_cross_replica_or_default(strategy(), "broadcast_to");
-  return broadcast_value(value, destinations, *cross_device_ops_);
-}
-
-DistributedValue MirroredExtended::gather_to(const DistributedValue& value,
-                                             const Destinations& destinations, int axis,
-                                             const CommunicationOptions& options) {
-  require_cross_replica_or_default(strategy(), "gather_to");
-  if (value.kind() == DistributedValue::Kind::Plain) return value;
-  return cross_device_ops_->gather(value, destinations, axis, options);
 }
 
 std::vector<Gradient> MirroredExtended::replica_all_reduce(ReplicaContext& context, ReduceOp op,

@@ -17,34 +17,22 @@ class MirroredExtended : public StrategyExtended {
 
   std::string name() const override { return "MirroredStrategy"; }
   std::vector<std::string> worker_devices() const override { return devices_; }
-  std::vector<std::string> parameter_devices() const override { return devices_; }
   size_t num_local_replicas() const override { return devices_.size(); }
-  bool supports_replica_pipelines() const override { return true; }
-  bool shares_gradients() const override { return direct_.has_value(); }
+  StrategyTraits traits() const override {
+    return {.shares_gradients = direct_.has_value(), .supports_replica_pipelines = true};
+  }
   GuardOptions guards() const override { return options_.guards; }
 
-  Variable create_variable(const NextCreator& next, const VariableRequest& request) override {
-    return create_mirrored_variable(devices_, next, request);
-  }
-  DistributedValue reduce_to(ReduceOp op, const DistributedValue& value,
-                             const Destinations& destinations,
-                             const CommunicationOptions& options) override;
   std::vector<DistributedValue> batch_reduce_to(ReduceOp op,
                                                 std::span<const ReduceRequest> requests,
                                                 const CommunicationOptions& options) override;
-  DistributedValue broadcast_to(const Tensor& value, const Destinations& destinations) override;
-  DistributedValue gather_to(const DistributedValue& value, const Destinations& destinations,
-                             int axis, const CommunicationOptions& options) override;
   std::vector<Gradient> replica_all_reduce(ReplicaContext& context, ReduceOp op,
                                            const std::vector<Gradient>& values,
                                            const CommunicationOptions& options) override;
-  DistributedValue update_copies(const Variable& variable, const Change& change) override {
-    return update_mirrored_copies(variable, change);
-  }
   std::unique_ptr<StrategyExtended> clone() const override;
 
  protected:
-  CrossDeviceOps& cross_device_ops() const { return *cross_device_ops_; }
+  CrossDeviceOps& cross_device_ops() const override { return *cross_device_ops_; }
 
  private:
   const std::vector<std::string> devices_;

@@ -159,6 +159,12 @@ Communicator MultiWorkerExtended::communicator() const {
   return group_ != nullptr ? group_->communicator() : Communicator();
 }
 
+StrategyTraits MultiWorkerExtended::traits() const {
+  return {.is_chief = is_chief(),
+          .between_graph = true,
+          .shares_gradients = is_alone() && MirroredExtended::traits().shares_gradients};
+}
+
 int MultiWorkerExtended::num_replicas_in_sync() const {
   return num_workers() * static_cast<int>(num_local_replicas());
 }

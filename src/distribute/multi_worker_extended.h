@@ -28,14 +28,8 @@ class MultiWorkerExtended : public MirroredExtended {
   int num_replicas_in_sync() const override;
   size_t replicas_on_host() const override;
   int replica_id(size_t local_replica) const override;
-  bool should_checkpoint() const override { return is_chief(); }
-  bool should_save_summary() const override { return is_chief(); }
-  bool between_graph() const override { return true; }
+  StrategyTraits traits() const override;
   const ClusterResolver* cluster_resolver() const override { return resolver_.get(); }
-  bool shares_gradients() const override {
-    return is_alone() && MirroredExtended::shares_gradients();
-  }
-  bool supports_replica_pipelines() const override { return false; }
   InputContext input_context() const override;
   InputTotals sum_over_workers(const InputTotals& here) override;
   std::vector<std::string> gather_from_workers(const std::string& here,

@@ -14,7 +14,6 @@ class OneDeviceExtended : public internal::SingleReplicaExtended {
 
   std::string name() const override { return "OneDeviceStrategy"; }
   std::vector<std::string> worker_devices() const override { return {device_}; }
-  std::vector<std::string> parameter_devices() const override { return {device_}; }
   std::string default_device() const override { return device_; }
 
   Variable create_variable(const NextCreator& next, const VariableRequest& request) override {

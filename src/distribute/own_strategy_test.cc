@@ -16,27 +16,11 @@ class AveragingExtended : public StrategyExtended {
 
   std::string name() const override { return "AveragingStrategy"; }
   std::vector<std::string> worker_devices() const override { return devices_; }
-  std::vector<std::string> parameter_devices() const override { return devices_; }
   GuardOptions guards() const override { return {.divergence_interval = 0}; }
 
   Variable create_variable(const NextCreator& next, const VariableRequest& request) override {
-    variables_.push_back(create_mirrored_variable(devices_, next, request));
+    variables_.push_back(StrategyExtended::create_variable(next, request));
     return variables_.back();
-  }
-  DistributedValue reduce_to(ReduceOp op, const DistributedValue& value,
-                             const Destinations& destinations,
-                             const CommunicationOptions& options) override {
-    return algorithm_.reduce(op, value, destinations, options);
-  }
-  DistributedValue broadcast_to(const Tensor& value, const Destinations& destinations) override {
-    return algorithm_.broadcast(value, destinations);
-  }
-  DistributedValue gather_to(const DistributedValue& value, const Destinations& destinations,
-                             int axis, const CommunicationOptions& options) override {
-    return algorithm_.gather(value, destinations, axis, options);
-  }
-  DistributedValue update_copies(const Variable& variable, const Change& change) override {
-    return update_mirrored_copies(variable, change);
   }
   // Gradients stay where they are.
   std::vector<Gradient> replica_all_reduce(ReplicaContext&, ReduceOp,
@@ -61,7 +45,6 @@ class AveragingExtended : public StrategyExtended {
 
  private:
   const std::vector<std::string> devices_;
-  ReductionToOneDevice algorithm_;
   std::vector<Variable> variables_;
 };
 

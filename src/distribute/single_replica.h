@@ -10,7 +10,7 @@ class SingleReplicaExtended : public StrategyExtended {
  public:
   size_t num_local_replicas() const override { return 1; }
   int num_replicas_in_sync() const override { return 1; }
-  bool is_single() const override { return true; }
+  StrategyTraits traits() const override { return {.is_single = true}; }
 
   DistributedValue reduce_to(ReduceOp op, const DistributedValue& value,
                              const Destinations& destinations,

@@ -7,6 +7,7 @@
 #include "distribute/replica_reductions.h"
 #include "distribute/run_observers.h"
 #include "distribute/strategy_devices.h"
+#include "distribute/undistributed.h"
 #include "distribute/variables.h"
 #include "ops/variable_cell.h"
 
@@ -50,6 +51,36 @@ void StrategyExtended::call_for_each_replica(const std::function<void(ReplicaCon
     crew->run(body);
   }
   run.end();
+}
+
+CrossDeviceOps& StrategyExtended::cross_device_ops() const {
+  static ReductionToOneDevice on_first_destination;
+  return on_first_destination;
+}
+
+DistributedValue StrategyExtended::reduce_to(ReduceOp op, const DistributedValue& value,
+                                             const Destinations& destinations,
+                                             const CommunicationOptions& options) {
+  internal::require_cross_replica_or_default(strategy(), "reduce_to");
+  if (auto common = internal::reduce_undistributed(op, value, destinations, cross_device_ops(),
+                                                   num_replicas_in_sync())) {
+    return *std::move(common);
+  }
+  return cross_device_ops().reduce(op, value, destinations, options);
+}
+
+DistributedValue StrategyExtended::broadcast_to(const Tensor& value,
+                                                const Destinations& destinations) {
+  internal::require_cross_replica_or_default(strategy(), "broadcast_to");
+  return internal::broadcast_value(value, destinations, cross_device_ops());
+}
+
+DistributedValue StrategyExtended::gather_to(const DistributedValue& value,
+                                             const Destinations& destinations, int axis,
+                                             const CommunicationOptions& options) {
+  internal::require_cross_replica_or_default(strategy(), "gather_to");
+  if (value.kind() == DistributedValue::Kind::Plain) return value;
+  return cross_device_ops().gather(value, destinations, axis, options);
 }
 
 std::vector<DistributedValue> StrategyExtended::batch_reduce_to(
@@ -123,17 +154,16 @@ std::vector<std::string> StrategyExtended::resolve_devices(std::string_view stra
   return internal::resolve_devices(strategy, names);
 }
 
-Variable StrategyExtended::create_mirrored_variable(const std::vector<std::string>& devices,
-                                                    const NextCreator& next,
-                                                    const VariableRequest& request) {
+Variable StrategyExtended::create_variable(const NextCreator& next,
+                                           const VariableRequest& request) {
+  const std::vector<std::string> devices = parameter_devices();
   const Variable made = internal::make_mirrored_variable(
       strategy(), internal::CreationDevices::current(devices), next, request);
   internal::distributed(made)->share_order(crews_->order());
   return made;
 }
 
-DistributedValue StrategyExtended::update_mirrored_copies(const Variable& variable,
-                                                          const Change& change) {
+DistributedValue StrategyExtended::update_copies(const Variable& variable, const Change& change) {
   internal::require_cross_replica_or_default(strategy(), "update");
   if (!variable_created_in_scope(variable)) {
     internal::raise(Code::InvalidArgument,

@@ -105,7 +105,7 @@ Tensor StrategyUpdate::with_terms(ReplicaContext& replica, const Gradients& own,
     turn.all_met();
     return own_copy(replica, terms, variables, step);
   }
-  if (!extended.shares_gradients()) return {};
+  if (!extended.traits().shares_gradients) return {};
   const std::vector<Gradients> terms = gradient_terms(replica, own, variables);
   if (terms.empty()) return {};
   turn.all_met();

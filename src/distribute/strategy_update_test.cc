@@ -336,24 +336,12 @@ class SharingStrategy : public StrategyExtended {
   Variable create_variable(const NextCreator& next, const VariableRequest& request) override {
     return next(request);
   }
-  DistributedValue reduce_to(ReduceOp op, const DistributedValue& value, const Destinations& to,
-                             const CommunicationOptions& options) override {
-    return on_one_device_.reduce(op, value, to, options);
-  }
-  DistributedValue broadcast_to(const Tensor& value, const Destinations& to) override {
-    return on_one_device_.broadcast(value, to);
-  }
-  DistributedValue gather_to(const DistributedValue& value, const Destinations& to, int axis,
-                             const CommunicationOptions& options) override {
-    return on_one_device_.gather(value, to, axis, options);
-  }
   DistributedValue update_copies(const Variable& variable, const Change& change) override {
     return Gradient(change(variable, 0));
   }
 
  private:
   std::vector<std::string> devices_;
-  ReductionToOneDevice on_one_device_;
 };
 
 TEST(StrategyUpdate, OfAStrategyOfOnesOwnHappensOnce) {

@@ -79,7 +79,6 @@ class FeedingExtended : public StrategyExtended {
     for (int i = 0; i < devices_; ++i) all.push_back(canonical_device(fmt::format("CPU:{}", i)));
     return all;
   }
-  std::vector<std::string> parameter_devices() const override { return worker_devices(); }
   int num_replicas_in_sync() const override { return context_.num_replicas_in_sync(); }
   InputContext input_context() const override { return context_; }
   InputTotals sum_over_workers(const InputTotals& here) override { return meeting_.add(here); }

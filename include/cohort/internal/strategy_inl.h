@@ -312,7 +312,7 @@ auto Strategy::distribute_values_from_function(const F& f) {
   }
   const std::vector<const T*> all = internal::pointers_to(made);
   return internal::regroup(std::span<const T* const>(all),
-                           {.always_wrap = true, .one_value = extended_->is_single()});
+                           {.always_wrap = true, .one_value = extended_->traits().is_single});
 }
 
 template <typename F, typename... Args>
