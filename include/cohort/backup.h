@@ -23,7 +23,7 @@ struct BackupOptions {
   std::string folder = {};  // of the backups; all workers must see it, and no other run may use it
   int64_t every_steps = 100;
   int max_to_keep = 2;
-  // So long those who are left wait for a lost worker to be started again.
+  // How long the other workers wait for a lost worker to be started again.
   std::chrono::milliseconds rejoin_timeout{300'000};
 };
 

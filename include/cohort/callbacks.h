@@ -20,8 +20,8 @@ enum class MonitorMode { Auto, Min, Max };
 
 namespace internal {
 
-// Follows one figure of the logs. A figure that there is not is InvalidArgument, which lists those
-// there are.
+// Follows one figure of the logs. A figure that does not exist is InvalidArgument, which lists
+// those there are.
 class Monitor {
  public:
   Monitor(std::string callback, std::string figure, MonitorMode mode, double min_delta);

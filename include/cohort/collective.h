@@ -26,9 +26,9 @@ struct CollectiveAccess;
 // How one call behaves. Results never depend on it.
 struct CollectiveOptions {
   // How long the call may wait for the others. It then throws DeadlineExceeded with the names of
-  // those who are missing, and the group is closed, because nobody knows any more who has got how
-  // far. Without: as long as all members live; after 5 s, and then now and again, the log says who
-  // is missing and what they were last doing.
+  // those who are missing, and the group is closed, because the members no longer know who has got
+  // how far. Without: as long as all members live; after 5 s, and then now and again, the log says
+  // who is missing and what they were last doing.
   std::optional<std::chrono::nanoseconds> timeout = std::nullopt;
 };
 
@@ -59,8 +59,8 @@ class Pack {
   void write(size_t index, const Tensor& value);
   // A copy of what is there now.
   Tensor read(size_t index) const;
-  // A tensor in the pack's memory, without a copy: only while nobody writes, so not beyond the next
-  // write or all-reduce.
+  // A tensor in the pack's memory, without a copy: only while no member writes, so not beyond the
+  // next write or all-reduce.
   Tensor view(size_t index) const;
 
  private:
@@ -97,14 +97,14 @@ class Communicator {
   // How the members reach each other: "shared-memory", "messages", "two-level", "alone".
   std::string way() const;
 
-  // The reduction of everybody's `value`, on every member. Mean divides by size(), and integers
+  // The reduction of all members' values, on every member. Mean divides by size(), and integers
   // become floating.
   Tensor all_reduce(const Tensor& value, ReduceOp op = ReduceOp::Sum,
                     const CollectiveOptions& options = {});
   // Many at once, of any dtypes: few messages instead of one for each.
   std::vector<Tensor> all_reduce(const std::vector<Tensor>& values, ReduceOp op = ReduceOp::Sum,
                                  const CollectiveOptions& options = {});
-  // Rows travel, tables do not: everybody's rows in the order of the ranks, duplicates kept. Sum
+  // Rows travel, tables do not: all members' rows in the order of the ranks, duplicates kept. Sum
   // and Mean only (InvalidArgument). Numbers of rows may differ, the rest of the shape not.
   IndexedSlices all_reduce(const IndexedSlices& rows, ReduceOp op = ReduceOp::Sum,
                            const CollectiveOptions& options = {});
@@ -121,7 +121,8 @@ class Communicator {
   // The reduction on the root; an undefined tensor elsewhere.
   Tensor reduce(const Tensor& value, ReduceOp op = ReduceOp::Sum, int root = 0,
                 const CollectiveOptions& options = {});
-  // Everybody's `value`, one after the other along the first dimension, whose sizes may differ.
+  // The values of all members, one after the other along the first dimension, whose sizes may
+  // differ.
   Tensor all_gather(const Tensor& value, const CollectiveOptions& options = {});
   // Part rank() of the reduction: its rows are dealt out in equal parts, in the order of the ranks.
   // The number of rows must be a multiple of size() (InvalidArgument).
@@ -135,7 +136,7 @@ class Communicator {
   void barrier(const CollectiveOptions& options = {});
 
   // From one member to another, apart from the order of the other calls. Values with one tag arrive
-  // in the order of sending. Any dtype and shape. `send` waits for nobody.
+  // in the order of sending. Any dtype and shape. `send` does not wait for the receiver.
   void send(const Tensor& value, int to, uint32_t tag = 0);
   Tensor receive(int from, uint32_t tag = 0, const CollectiveOptions& options = {});
 
@@ -154,8 +155,8 @@ class Communicator {
   // all members make. It lives on when this group closes.
   Communicator split(int colour, int key = 0, const CollectiveOptions& options = {});
   // A group of these ranks, in this order. A call that the members of the new group make, with the
-  // same list, and nobody else. Throws InvalidArgument unless the list is without duplicates and
-  // has this member.
+  // same list, and no other member. Throws InvalidArgument unless the list is without duplicates
+  // and has this member.
   Communicator subgroup(const std::vector<int>& ranks, const CollectiveOptions& options = {});
 
   // Measures for some milliseconds which algorithm is the quickest for which size, and uses that

@@ -22,7 +22,7 @@ struct ClusterCoordinatorOptions {
   // How many run on a worker at the same time.
   int functions_per_worker = 2;
   // Whether results may be arguments of later functions. They are kept on the workers that made
-  // them as long as somebody has the RemoteValue, and go from worker to worker.
+  // them as long as a RemoteValue refers to them, and go from worker to worker.
   bool remote_arguments = false;
   // A function that takes longer fails with DeadlineExceeded; 0 = no limit.
   std::chrono::milliseconds function_timeout{0};

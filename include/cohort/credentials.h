@@ -23,7 +23,7 @@ struct Credentials {
   std::string authority = {};    // whose signature the other side must show
   std::string token = {};        // empty: none is shown, none demanded
   // Strangers may connect, read and change everything that is sent, and run what they like: for
-  // networks where nobody else is.
+  // networks without other users.
   bool insecure = false;
 
   bool has_certificates() const { return !certificate.empty(); }

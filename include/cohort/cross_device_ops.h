@@ -160,7 +160,7 @@ class DirectAllReduce : public CrossDeviceOps {
                                                 const CommunicationOptions& options) override;
 };
 
-// What a strategy uses on these devices when nobody chose; logs (info) which, and why.
+// What a strategy uses on these devices by default; logs (info) which, and why.
 std::shared_ptr<CrossDeviceOps> default_cross_device_ops(std::span<const std::string> devices);
 
 }  // namespace cohort

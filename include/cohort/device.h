@@ -78,7 +78,7 @@ std::string current_device();
 struct DeviceRequest {
   std::string name;    // of the node
   std::string op;      // "MatMul"
-  std::string device;  // what the scopes inside of the function's ask for
+  std::string device;  // what the scopes inside the function's ask for
 };
 // Says where the node goes instead. A polite one fills in what `device` leaves open.
 using DeviceFunction = std::function<std::string(const DeviceRequest&)>;

@@ -72,8 +72,8 @@ class DistributedElement : public PerReplica<data::Element> {
   DistributedElement(std::vector<std::optional<data::Element>> elements, bool collapsed,
                      std::vector<int64_t> sample_counts, Tensor global_batch_size);
   // Rows of each local replica's element, 0 for a replica that has no data any more. An element
-  // that is no batch is one sample. Throws FailedPrecondition in traced code that does not know the
-  // sizes; there an element's own shape tells.
+  // that is not a batch is one sample. Throws FailedPrecondition in traced code that does not know
+  // the sizes; there an element's own shape tells.
   const std::vector<int64_t>& sample_counts() const;
   // Whether the local replica has a sample. Throws InvalidArgument.
   bool has_data(size_t replica) const;
@@ -102,7 +102,7 @@ class DistributedIterator {
  public:
   explicit DistributedIterator(std::shared_ptr<internal::DistributedInputIterator> impl);
 
-  // Throws OutOfRange at the end, InvalidArgument inside of a replica, FailedPrecondition inside of
+  // Throws OutOfRange at the end, InvalidArgument inside a replica, FailedPrecondition inside
   // another strategy or while a graph is being built. An error of the pipeline says which stage and
   // which element; calling again goes on behind that element.
   //

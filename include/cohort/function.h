@@ -37,7 +37,7 @@ struct TracedResults {
 };
 using TracedBody = std::function<TracedResults(std::span<const Tensor>)>;
 
-// A call that somebody else makes, elsewhere.
+// A call that another process makes.
 struct TracedCall {
   std::shared_ptr<const Trace> trace;
   std::vector<Tensor> arguments;
@@ -78,11 +78,11 @@ struct FunctionOptions {
 // arguments are traced as they are, and traced anew when they change; among the results they stay
 // what they were in the trace. Iterators may be arguments, or captured: each call takes the next
 // elements, and any iterator over elements of the same dtypes and shapes goes with one trace.
-// Inside of a replica each replica has its own traces; a function that calls merge_call() there
+// Inside a replica each replica has its own traces; a function that calls merge_call() there
 // runs as the C++ code that it is.
 //
 // Nodes run on the devices that the code asked for, those of several devices at the same time.
-// Thread-safe. Under a tape, and inside of another function, it is called op by op.
+// Thread-safe. Under a tape, and inside another function, it is called op by op.
 template <typename F>
 class Function {
  public:

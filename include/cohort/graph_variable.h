@@ -56,7 +56,7 @@ Tensor report_uninitialized_variables(const std::vector<Variable>& variables);
 // device scopes of that call name a job, it goes to the task of the graph's first variable, which
 // may be made later: so all workers share it. An optimizer's count of updates does so, too.
 Variable global_step();
-// The same, when somebody has made it.
+// The same if it exists.
 std::optional<Variable> find_global_step();
 
 }  // namespace cohort

@@ -62,7 +62,7 @@ inline std::optional<TowerContext> get_tower_context() {
   ReplicaContext* context = get_replica_context();
   return context != nullptr ? std::optional<TowerContext>(*context) : std::nullopt;
 }
-// Null inside of a tower.
+// Null inside a tower.
 inline Strategy* get_cross_tower_context() {
   return in_cross_replica_context() ? &get_strategy() : nullptr;
 }
@@ -121,7 +121,7 @@ class MultiStepContext {
  public:
   explicit MultiStepContext(Strategy& strategy) : strategy_(strategy) {}
 
-  // The last step's value of that name, reduced by `op`. Inside of a replica all replicas must call
+  // The last step's value of that name, reduced by `op`. Inside a replica all replicas must call
   // it, and `op` is a must (InvalidArgument).
   void set_last_step_output(const std::string& name, const DistributedValue& value,
                             std::optional<ReduceOp> op = std::nullopt);

@@ -17,7 +17,7 @@ struct MpiOptions {
   // For the connections beside MPI, over which members compare their calls and notice that one is
   // gone: members on several hosts need certificates, or `insecure`.
   Credentials credentials = credentials_from_environment();
-  // So long the members may take to find each other.
+  // How long to wait for all members.
   std::chrono::nanoseconds meeting_time = std::chrono::seconds(60);
 };
 
@@ -25,12 +25,12 @@ struct MpiOptions {
 // Starts MPI where the program has not, and ends it with the program. Member k is named
 // "/job:mpi/replica:0/task:k".
 //
-// Values travel by MPI's collectives, which wait for nobody in vain: what the Communicator promises
-// of differences, losses and timeouts holds. The order of a sum is MPI's own. 16-bit floats, and
-// the smallest and largest of floating values, whose NaNs MPI may lose, go by Cohort's own
-// algorithms.
+// Values travel by MPI's collectives, which do not wait for lost members: what the Communicator
+// promises of differences, losses and timeouts holds. The order of a sum is MPI's own. 16-bit
+// floats, and the smallest and largest of floating values, whose NaNs MPI may lose, go by Cohort's
+// own algorithms.
 //
-// A collective that failed leaves MPI in a state that nobody knows: no group of this process can
+// A collective that failed leaves MPI in an unknown state: no group of this process can
 // use it afterwards. By default mpirun ends all processes when one of them dies.
 //
 // FailedPrecondition when MPI was started without threads that may take turns

@@ -26,10 +26,10 @@ struct MultiWorkerOptions {
   Credentials credentials = credentials_from_environment();
   GuardOptions guards = {};  // the same on all workers
   // Whether gradients are reduced while the backward pass goes on: those of a tape, or of a torch
-  // module, inside of `run` that are given to an optimizer as they are. By default where that pays:
+  // module, inside `run` that are given to an optimizer as they are. By default where that pays:
   // between machines, and where cores are free. The same on all workers.
   std::optional<bool> overlap = std::nullopt;
-  // So long the workers may take to find each other. Who is missing is in the log after 2 s.
+  // How long to wait for all workers to connect. After 2 s the log names the missing ones.
   std::chrono::milliseconds start_timeout{60'000};
   // A worker that is silent for longer is given up. One that has ended is noticed at once.
   std::chrono::milliseconds silence_limit{10'000};

@@ -107,7 +107,7 @@ NativeFunction as_native(F body) {
 // those who call it.
 //
 // The library's own ops are listed in one place and nothing registers itself, because a linker may
-// drop object files that nobody refers to. These functions are the exception: they are in the
+// drop object files that nothing refers to. These functions are the exception: they are in the
 // user's program, which the library cannot list, and whose object files are always linked.
 class NativeRegistration {
  public:

@@ -87,7 +87,7 @@ struct LossOptions {
 };
 
 // Cross entropy between softmax(logits), along the last axis, and labels: class ids of any integer
-// dtype (one dimension less than the logits; an id that is no class is InvalidArgument), or
+// dtype (one dimension less than the logits; an id that is not a class is InvalidArgument), or
 // probabilities of the logits' shape and a floating dtype.
 Tensor softmax_cross_entropy(const Tensor& logits, const Tensor& labels, LossOptions options = {},
                              Site site = Site::here());

@@ -33,7 +33,7 @@ class PerWorkerIterator {
   data::Iterator stand_in_;
 };
 
-// A variable of which each worker has one of its own, that nobody keeps in step: it is not trained
+// A variable of which each worker has its own copy, which nothing keeps in step: it is not trained
 // and not saved. Functions that workers run use it as the Variable that it is; elsewhere every use
 // throws FailedPrecondition. A worker that is started again begins with the initial value again.
 class PerWorkerVariable {

@@ -16,7 +16,7 @@ namespace cohort {
 
 enum class RemoteValueStatus {
   NotReady,
-  Ready,    // with a value, or with the error that there is instead
+  Ready,    // with a value or an error
   Aborted,  // lost with its worker; schedule it again
 };
 
@@ -24,7 +24,7 @@ namespace internal {
 // The tensors of a result, once they are there. Thread-safe.
 class RemoteResult;
 RemoteValueStatus status_of(const RemoteResult& result);
-// Waits. Throws the error that there is instead.
+// Waits. Rethrows the error if the function failed.
 const std::vector<Tensor>& tensors_of(const RemoteResult& result);
 
 // The results of other functions that a call takes as arguments.

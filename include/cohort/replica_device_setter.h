@@ -20,7 +20,7 @@ namespace cohort {
 struct ParameterRequest {
   std::string name;
   std::string op;
-  std::string device;          // what the scopes inside of the setter's ask for
+  std::string device;          // what the scopes inside the setter's ask for
   std::optional<DType> dtype;  // nullopt when only its initializer knows
   Shape shape;                 // unknown likewise
 };
@@ -71,8 +71,9 @@ struct ReplicaDeviceSetterOptions {
 //
 // A parameter goes to the ps device and, unless scopes inside name another job, to the task that
 // the strategy says; other nodes go to the worker device; what scopes inside ask for wins. Without
-// ps tasks it changes nothing. Throws InvalidArgument for what is no device name, a negative number
-// of tasks, and, when a parameter is made, for a strategy's answer that is no task.
+// ps tasks it changes nothing. Throws InvalidArgument for a text that is not a device name, a
+// negative number of tasks, and, when a parameter is made, for a strategy's answer that is not a
+// task.
 DeviceFunction replica_device_setter(const ReplicaDeviceSetterOptions& options);
 // The ps tasks are those of the job that ps_device names.
 DeviceFunction replica_device_setter(const ClusterSpec& cluster,

@@ -20,8 +20,8 @@ inline constexpr bool is_tensor_like<ShardedVariable> = true;
 }  // namespace internal
 
 // Makes the initial value of a variable part by part: of a variable that a strategy's partitioner
-// cuts, `make` is called for each shard with the shard's shape and where it begins, so that nobody
-// needs memory for the whole; of any other once, with the whole.
+// cuts, `make` is called for each shard with the shard's shape and where it begins, so that no
+// process needs memory for the whole; of any other once, with the whole.
 //   Variable table(PartInitializer({1'000'000, 64}, make), {.name = "table"});
 class PartInitializer {
  public:

@@ -87,11 +87,11 @@ class SyncReplicasOptimizer {
   // InvalidArgument.
   Tensor get_init_tokens_op(int num_tokens = -1) const;
   Tensor chief_init_op() const;       // the chief, before it starts the threads
-  Tensor local_step_init_op() const;  // everybody else, before the first step
+  Tensor local_step_init_op() const;  // all other workers, before the first step
   Tensor ready_for_local_init_op() const;
 
-  // The worker no longer takes part, or does again: for whoever watches over the cluster. Any
-  // session will do. InvalidArgument unless 0 <= worker < N.
+  // The worker no longer takes part, or does again: for a program that watches over the cluster.
+  // Any session will do. InvalidArgument unless 0 <= worker < N.
   void mark_left(Session& session, int worker) const;
   void mark_joined(Session& session, int worker) const;
   // How many workers take part; int64.

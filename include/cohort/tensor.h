@@ -65,7 +65,7 @@ class Tensor {
   template <TensorElement T>
   static Tensor from(std::vector<T> values, const Shape& shape);
 
-  // Looks at memory that somebody else owns (a mapped file, shared memory), without a copy. The
+  // Looks at memory that other code owns (a mapped file, shared memory), without a copy. The
   // memory must hold the whole tensor and stay as it is until `release` is called, which happens
   // once, after the last tensor that shares it is gone; never when this throws.
   static Tensor from_memory(const void* data, DType dtype, const Shape& shape,

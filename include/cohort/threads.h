@@ -33,7 +33,7 @@ class CoordinatedThread {
 
   const std::string& name() const;
   bool running() const;
-  // Waits for the end of the thread, at most for so long; says whether it ended.
+  // Waits for the end of the thread, at most for that long; says whether it ended.
   bool join_for(std::chrono::milliseconds timeout);
 
  private:
@@ -68,20 +68,20 @@ class Coordinator {
 
   // Runs `body` in a thread that join() waits for. What it throws is reported by request_stop().
   std::shared_ptr<CoordinatedThread> start_thread(std::string name, std::function<void()> body);
-  // Runs `body` at once and then again after each `interval`, until somebody asks to stop.
+  // Runs `body` at once and then again after each `interval`, until request_stop().
   std::shared_ptr<CoordinatedThread> start_loop(std::string name,
                                                 std::chrono::milliseconds interval,
                                                 std::function<void()> body);
-  // Makes join() wait for a thread that somebody else started. InvalidArgument for a null one.
+  // Makes join() wait for a thread that other code started. InvalidArgument for a null one.
   void register_thread(std::shared_ptr<CoordinatedThread> thread);
 
   void request_stop();
   // The same because of an error: the first one reported is thrown by join(), later ones are
   // dropped, those with a clean stop code are none. After join() is through, an error is thrown at
-  // once: nobody else would hear of it.
+  // once: nothing else would report it.
   void request_stop(const Status& error);
   bool should_stop() const;
-  // Returns when somebody has asked to stop, or after the timeout; says whether it was the former.
+  // Returns after request_stop(), or after the timeout; says whether it was the former.
   bool wait_for_stop(std::optional<std::chrono::milliseconds> timeout = std::nullopt) const;
   // Forgets the stop and the error: the coordinator is as new. Threads stay registered.
   void clear_stop();
@@ -91,8 +91,9 @@ class Coordinator {
   // Runs `body`; what it throws is reported by request_stop() and goes no further.
   void stop_on_exception(const std::function<void()>& body);
 
-  // Waits until all threads have ended, or somebody asks to stop and the grace period is over. Then
-  // throws the error that was reported, else DeadlineExceeded naming the threads that still run.
+  // Waits until all threads have ended, or request_stop() was called and the grace period is over.
+  // Then throws the error that was reported, else DeadlineExceeded naming the threads that still
+  // run.
   void join(const JoinOptions& options = {});
   bool joined() const;
 

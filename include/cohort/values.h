@@ -114,7 +114,7 @@ class PerReplica<void> {
 class DistributedValue {
  public:
   enum class Kind {
-    Plain,       // one value, the same for everybody
+    Plain,       // one value, the same for all replicas
     PerReplica,  // one for each local replica; they may differ
     Mirrored,    // equal values, one for each device
     Variable,    // the copies of a variable

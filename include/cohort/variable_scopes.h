@@ -10,7 +10,7 @@ namespace internal {
 class ReadCache;
 }
 
-// While it lives, a variable with synchronization OnRead that is used as a tensor inside of a
+// While it lives, a variable with synchronization OnRead that is used as a tensor inside a
 // replica is its value over all replicas, not the replica's own; all replicas must do so together.
 // Around run() it is for all of its replicas.
 // read_value() of such a variable throws Unimplemented meanwhile.
