@@ -44,6 +44,7 @@ Gradients call_closure(const OpCall& call, std::span<const Tensor> output_gradie
 // Never applied: only recorded, around what the user's function computed.
 constexpr OpDef kCustomGradient{
     .name = "CustomGradient",
+    .inputs = {0, kAnyNumber},
     .dtypes = kAnyType | kResourceType,
     .infer = nullptr,
     .compute = nullptr,

@@ -7,7 +7,6 @@
 #include "ops/traced_step.h"
 
 namespace cohort::internal {
-
 namespace {
 
 // What the outermost tape of a thread records is a step's forward pass.
@@ -53,7 +52,7 @@ bool Tape::wants(std::span<const Tensor> inputs) const {
 
 void Tape::record(const OpCall& call) {
   // The way ends where a value is put into a variable; reading it begins a new one.
-  if (call.op->stateful && call.op->gradient == nullptr) return;
+  if (call.op->is_stateful() && call.op->gradient == nullptr) return;
   for (const Tensor& input : call.inputs) {
     if (input.dtype() == kResource) used_handles_.insert(TensorAccess::id(input));
   }

@@ -98,7 +98,7 @@ Tensor restore_node(VariableImpl& variable, const Tensor& value) {
   std::vector<Tensor> effects;
   for (int id = before; id < graph->size(); ++id) {
     const Node& node = graph->node(id);
-    if (node.op->stateful && !node.outputs.empty() && node.outputs[0].dtype != kResource) {
+    if (node.op->is_stateful() && !node.outputs.empty() && node.outputs[0].dtype != kResource) {
       effects.push_back(graph->symbol({id, 0}));
     }
   }

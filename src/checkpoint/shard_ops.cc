@@ -188,19 +188,23 @@ void compute_remove(Kernel& k) {
 
 extern constexpr OpDef kHoldTensors{
     .name = "HoldTensors",
+    .inputs = {0, kAnyNumber},
     .dtypes = kAnyType,
+    .attrs = {{"slot", AttrKind::Text}},
     .infer = [](const OpInputs&) -> Specs {
       return {{kInt64, Shape{}}};
     },
     .compute = compute_hold,
     .gradient = nullptr,
     .no_gradient_because = "it keeps values for a checkpoint",
-    .stateful = true,
+    .traits = Trait::HasEffect | Trait::HostOnly,
 };
 
 extern constexpr OpDef kWriteShard{
     .name = "WriteShard",
+    .inputs = 2,
     .dtypes = kStringType,
+    .attrs = {{"slot", AttrKind::Text}},
     .infer = [](const OpInputs& inputs) -> Specs {
       require_input(inputs, 0, kString, {});
       require_input(inputs, 1, kString, {-1});
@@ -209,11 +213,12 @@ extern constexpr OpDef kWriteShard{
     .compute = compute_write,
     .gradient = nullptr,
     .no_gradient_because = kFiles,
-    .stateful = true,
+    .traits = Trait::HasEffect | Trait::HostOnly,
 };
 
 extern constexpr OpDef kReadShard{
     .name = "ReadShard",
+    .inputs = 2,
     .dtypes = kStringType | kInt64Type,
     .infer = [](const OpInputs& inputs) -> Specs {
       require_input(inputs, 0, kString, {});
@@ -223,21 +228,24 @@ extern constexpr OpDef kReadShard{
     .compute = compute_read,
     .gradient = nullptr,
     .no_gradient_because = kFiles,
-    .stateful = true,
+    .traits = Trait::HasEffect | Trait::HostOnly,
 };
 
 extern constexpr OpDef kLoadShard{
     .name = "LoadShard",
+    .inputs = 2,
     .dtypes = kStringType | kInt64Type,
+    .attrs = {{"components", AttrKind::Ints}},
     .infer = infer_load,
     .compute = compute_load,
     .gradient = nullptr,
     .no_gradient_because = kFiles,
-    .stateful = true,
+    .traits = Trait::HasEffect | Trait::HostOnly,
 };
 
 extern constexpr OpDef kRemoveShards{
     .name = "RemoveShards",
+    .inputs = 1,
     .dtypes = kStringType,
     .infer = [](const OpInputs& inputs) -> Specs {
       require_input(inputs, 0, kString, {-1});
@@ -246,7 +254,7 @@ extern constexpr OpDef kRemoveShards{
     .compute = compute_remove,
     .gradient = nullptr,
     .no_gradient_because = kFiles,
-    .stateful = true,
+    .traits = Trait::HasEffect | Trait::HostOnly,
 };
 
 Tensor hold_tensors_node(const std::string& slot, const std::vector<Tensor>& tensors) {

@@ -7,17 +7,14 @@
 #include "cluster/task_names.h"
 #include "graph/function_graph.h"
 #include "graph/serialize.h"
+#include "ops/all_ops.h"
 
 namespace cohort::internal {
-
-extern const OpDef kRecv;
-extern const OpDef kSend;
-
 namespace {
 
 bool draws(const GraphImpl& graph) {
   for (int id = 0; id < graph.size(); ++id) {
-    if (graph.node(id).op->name == "RandomKey") return true;
+    if (graph.node(id).op == &kRandomKey) return true;
     for (const Attrs::Entry& entry : graph.node(id).attrs.entries()) {
       const auto* function = std::get_if<std::shared_ptr<const GraphFunction>>(&entry.second);
       if (function != nullptr && *function && draws(*(*function)->body)) return true;

@@ -9,31 +9,19 @@
 #include "graph/function_graph.h"
 #include "graph/partition.h"
 #include "graph/serialize.h"
+#include "ops/all_ops.h"
 #include "ops/element_source.h"
 #include "runtime/compiled_run.h"
 
 namespace cohort::internal {
-
-extern const OpDef kRecv;
-extern const OpDef kSend;
-
 namespace {
 
 constexpr uint64_t kMostEdges = uint64_t{1} << 22;
 constexpr uint64_t kMostPlaces = uint64_t{1} << 20;  // feeds or fetches of one task
 
-// Ops that wait until another run has done something, or that run code of the user's.
-bool may_wait(const OpDef& op) {
-  constexpr std::array<std::string_view, 7> kWaiting{
-      "AccumulatorTake", "NativeFunction",   "QueueDequeue",         "QueueDequeueMany",
-      "QueueEnqueue",    "QueueEnqueueMany", "SparseAccumulatorTake"};
-  return takes_element(op) ||
-         std::find(kWaiting.begin(), kWaiting.end(), op.name) != kWaiting.end();
-}
-
 bool may_wait(const GraphImpl& graph) {
   for (int id = 0; id < graph.size(); ++id) {
-    if (may_wait(*graph.node(id).op)) return true;
+    if (graph.node(id).op->traits.has(Trait::MayWait)) return true;
     for (const Attrs::Entry& entry : graph.node(id).attrs.entries()) {
       const auto* function = std::get_if<std::shared_ptr<const GraphFunction>>(&entry.second);
       if (function != nullptr && *function && may_wait(*(*function)->body)) return true;

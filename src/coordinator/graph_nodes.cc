@@ -1,16 +1,17 @@
 #include "coordinator/graph_nodes.h"
 
+#include "ops/all_ops.h"
+
 namespace cohort::internal {
 
-int add_node(GraphImpl& graph, std::string_view name, std::string_view op,
+int add_node(GraphImpl& graph, std::string_view name, const OpDef& op,
              const std::vector<Endpoint>& inputs, Attrs attrs, const DeviceName& device,
              std::vector<int> controls) {
-  const OpDef& def = find_op(op);
   std::vector<Tensor> symbols;
   for (const Endpoint input : inputs) symbols.push_back(graph.symbol(input));
-  Specs outputs = def.infer({def.name, symbols, attrs});
+  Specs outputs = op.infer({op.name, symbols, attrs});
   return graph.add({.name = graph.unique_name(name),
-                    .op = &def,
+                    .op = &op,
                     .attrs = std::move(attrs),
                     .inputs = inputs,
                     .controls = std::move(controls),
@@ -20,13 +21,13 @@ int add_node(GraphImpl& graph, std::string_view name, std::string_view op,
 
 Endpoint add_variable_handle(GraphImpl& graph, const std::string& container,
                              const std::string& name, const DeviceName& device) {
-  return {add_node(graph, "VariableHandle", "VariableHandle", {},
+  return {add_node(graph, "VariableHandle", kVariableHandle, {},
                    {{"container", container}, {"shared_name", name}}, device)};
 }
 
 Endpoint add_accumulator_handle(GraphImpl& graph, const std::string& container,
                                 const RemoteAccumulator& accumulator) {
-  return {add_node(graph, "AccumulatorHandle", "AccumulatorHandle", {},
+  return {add_node(graph, "AccumulatorHandle", kAccumulatorHandle, {},
                    {{"dtype", accumulator.dtype()},
                     {"shape", accumulator.shape()},
                     {"mean", true},
@@ -38,7 +39,7 @@ Endpoint add_accumulator_handle(GraphImpl& graph, const std::string& container,
 
 Endpoint add_iterator_handle(GraphImpl& graph, const IteratorState& state,
                              const DeviceName& device) {
-  return {add_node(graph, "IteratorHandle", "IteratorHandle", {},
+  return {add_node(graph, "IteratorHandle", kIteratorHandle, {},
                    {{"dataset", make_strings({state.dataset}, {})},
                     {"container", state.container},
                     {"shared_name", state.name}},
@@ -47,7 +48,7 @@ Endpoint add_iterator_handle(GraphImpl& graph, const IteratorState& state,
 
 Endpoint add_kept_result(GraphImpl& graph, Endpoint call, const KeptState& state,
                          const DeviceName& device) {
-  return {add_node(graph, "KeptResult", "KeptResult", {call},
+  return {add_node(graph, "KeptResult", kKeptResult, {call},
                    {{"container", state.container},
                     {"output", static_cast<int64_t>(state.output)},
                     {"dtype", state.spec.dtype},
@@ -59,22 +60,22 @@ int add_keep(GraphImpl& graph, Endpoint numbers, const std::vector<Endpoint>& re
              const std::string& container, const DeviceName& device) {
   std::vector<Endpoint> inputs{numbers};
   inputs.insert(inputs.end(), results.begin(), results.end());
-  return add_node(graph, "KeepResults", "KeepResults", inputs, {{"container", container}}, device);
+  return add_node(graph, "KeepResults", kKeepResults, inputs, {{"container", container}}, device);
 }
 
 int add_forget(GraphImpl& graph, Endpoint names, const std::string& container,
                const DeviceName& device) {
-  return add_node(graph, "ForgetState", "ForgetState", {names}, {{"container", container}}, device);
+  return add_node(graph, "ForgetState", kForgetState, {names}, {{"container", container}}, device);
 }
 
 Endpoint add_placeholder(GraphImpl& graph, std::string_view name, const Spec& spec,
                          const DeviceName& device) {
-  return {add_node(graph, name, "Placeholder", {}, {{"dtype", spec.dtype}, {"shape", spec.shape}},
+  return {add_node(graph, name, kPlaceholder, {}, {{"dtype", spec.dtype}, {"shape", spec.shape}},
                    device)};
 }
 
 Endpoint add_completion(GraphImpl& graph, const std::vector<int>& nodes, const DeviceName& device) {
-  return {add_node(graph, "Done", "Group", {}, {}, device, nodes)};
+  return {add_node(graph, "Done", kGroup, {}, {}, device, nodes)};
 }
 
 }  // namespace cohort::internal

@@ -7,7 +7,7 @@ namespace cohort::internal {
 
 // Adds a node with a name like `name` that runs on `device`, whatever scopes this thread has open.
 // Throws what the op's checks throw.
-int add_node(GraphImpl& graph, std::string_view name, std::string_view op,
+int add_node(GraphImpl& graph, std::string_view name, const OpDef& op,
              const std::vector<Endpoint>& inputs, Attrs attrs, const DeviceName& device,
              std::vector<int> controls = {});
 

@@ -6,16 +6,11 @@
 
 #include "cohort/ops.h"
 #include "coordinator/parameter_servers.h"
+#include "ops/all_ops.h"
 #include "ops/dispatch.h"
 #include "ops/variable_cell.h"
 
 namespace cohort::internal {
-
-extern const OpDef kAccumulatorApply;
-extern const OpDef kAccumulatorTake;
-extern const OpDef kSparseAccumulatorApply;
-extern const OpDef kSparseAccumulatorTake;
-
 namespace {
 
 const RemoteAccumulator& accumulator_of(const Tensor& handle) {

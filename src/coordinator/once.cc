@@ -8,6 +8,7 @@
 #include "cohort/ops.h"
 #include "coordinator/graph_nodes.h"
 #include "graph/without_effects.h"
+#include "ops/all_ops.h"
 #include "ops/element_source.h"
 
 namespace cohort::internal {
@@ -18,11 +19,11 @@ using Places = std::vector<bool>;  // which of a node's inputs are handles of gu
 
 // Whether it changes the state that its first input is the handle of.
 bool is_change(const OpDef& op, const Attrs& attrs) {
-  if (!op.stateful || op.name == "ReadVariable" || op.name == "ReadRows") return false;
+  if (!op.traits.has(Trait::HasEffect)) return false;
   return takes_element(op) || (attrs.has("dtype") && attrs.has("shape"));
 }
 
-bool calls_functions(const OpDef& op) { return op.name == "Cond" || op.name == "While"; }
+bool calls_functions(const OpDef& op) { return &op == &kCond || &op == &kWhile; }
 
 bool changes_some_of(const std::set<Endpoint>& guarded, const GraphImpl& graph, const Node& node) {
   const std::set<Endpoint> changed = changed_by(graph, node);
@@ -96,8 +97,8 @@ class Rewriter {
   explicit Rewriter(int64_t& next_number) : next_number_(next_number) {}
 
   GuardedCall rewrite(const OpDef& op, const Attrs& attrs, const Places& handles, int claim_size) {
-    return op.name == "Cond" ? cond(attrs, handles, claim_size)
-                             : while_loop(attrs, handles, claim_size);
+    return &op == &kCond ? cond(attrs, handles, claim_size)
+                         : while_loop(attrs, handles, claim_size);
   }
 
  private:
@@ -125,7 +126,7 @@ class Rewriter::Body {
   std::vector<Tensor> call(std::span<const Tensor> arguments) {
     for (size_t i = 0; i < arguments.size(); ++i) values_[function_.arguments[i]] = arguments[i];
     for (int id = 0; id < function_.body->size(); ++id) {
-      if (function_.body->node(id).op->name != "Argument") copy(id);
+      if (function_.body->node(id).op != &kArgument) copy(id);
     }
     std::vector<Tensor> results;
     for (const Endpoint result : function_.results) results.push_back(values_.at(result));
@@ -166,8 +167,7 @@ class Rewriter::Body {
 
   std::vector<Tensor> once(FunctionPtr update, std::vector<Tensor> inputs, Site site) {
     inputs.insert(inputs.begin(), claim_);
-    return apply_many(find_op("Once"), inputs,
-                      once_attrs(std::move(update), rewriter_.next_number_++), site);
+    return apply_many(kOnce, inputs, once_attrs(std::move(update), rewriter_.next_number_++), site);
   }
 
   std::vector<Tensor> call_guarded(const Node& node, const std::vector<Tensor>& inputs,
@@ -287,7 +287,7 @@ FunctionPtr Rewriter::loop_condition(const Loop& loop, int claim_size) {
     const Tensor claim = loop.claim(given, loop.num_condition);
     const std::vector<Tensor> go = Body(*this, *loop.condition, handles, claim)
                                        .call(loop.arguments(given, loop.num_condition));
-    return apply_many(find_op("Once"), std::vector{claim, given.back(), go[0]},
+    return apply_many(kOnce, std::vector{claim, given.back(), go[0]},
                       once_attrs(decision(), next_number_++), {});
   }));
 }
@@ -336,7 +336,7 @@ Node OnceGuard::guard(Node node, const std::set<Endpoint>& guarded, Endpoint cla
     specs.push_back(graph_.node(input.node).outputs[static_cast<size_t>(input.output)]);
   }
   node.attrs = once_attrs(function_of(*node.op, node.attrs, specs, node.site), next_number_++);
-  node.op = &find_op("Once");
+  node.op = &kOnce;
   node.inputs.insert(node.inputs.begin(), claim);
   return node;
 }
@@ -355,18 +355,18 @@ Node OnceGuard::guard_calls(Node node, const std::set<Endpoint>& guarded, Endpoi
       .handle = handle,
       .decided =
           [&] {
-            return Endpoint{add_node(graph_, "Decided", "Once", {claim, handle, node.inputs[0]},
+            return Endpoint{add_node(graph_, "Decided", kOnce, {claim, handle, node.inputs[0]},
                                      once_attrs(decision(), next_number_++), node.device,
                                      node.controls)};
           },
       .zero =
           [&] {
             return Endpoint{
-                add_node(graph_, "Zero", "Const", {}, {{"value", first_iteration()}}, node.device)};
+                add_node(graph_, "Zero", kConst, {}, {{"value", first_iteration()}}, node.device)};
           }};
   node.inputs = given.of(made);
   node.attrs = std::move(made.attrs);
-  if (node.op->name == "While") node.outputs.push_back({kInt64, Shape{}});
+  if (node.op == &kWhile) node.outputs.push_back({kInt64, Shape{}});
   return node;
 }
 

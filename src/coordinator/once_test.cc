@@ -9,6 +9,7 @@
 
 #include "cluster/remote_session.h"
 #include "coordinator/graph_nodes.h"
+#include "ops/all_ops.h"
 #include "support/coordinated_cluster.h"
 
 namespace cohort::internal {
@@ -24,7 +25,7 @@ class Gathering : public testing::Test {
   const Endpoint number_ = add_placeholder(*graph_, "number", {kInt64, Shape{}}, home_);
   const Endpoint gradient_ = add_placeholder(*graph_, "gradient", {kFloat32, Shape{}}, home_);
   const Attrs kind_{{"dtype", kFloat32}, {"shape", Shape{}}};
-  const Endpoint handle_{add_node(*graph_, "handle", "AccumulatorHandle", {},
+  const Endpoint handle_{add_node(*graph_, "handle", kAccumulatorHandle, {},
                                   {{"dtype", kFloat32},
                                    {"shape", Shape{}},
                                    {"mean", true},
@@ -38,7 +39,7 @@ class Gathering : public testing::Test {
 
   Gathering() {
     const Node take{.name = "take",
-                    .op = &find_op("AccumulatorTake"),
+                    .op = &kAccumulatorTake,
                     .attrs = kind_,
                     .inputs = {handle_, number_},
                     .controls = {},
@@ -47,8 +48,8 @@ class Gathering : public testing::Test {
     const Endpoint taken{graph_->add(OnceGuard(*graph_).guard(take, {handle_}, claim_))};
     Attrs named = kind_;
     named.set("accumulator", std::string("sum"));
-    const Endpoint applied{add_node(*graph_, "apply", "AccumulatorApply",
-                                    {handle_, gradient_, number_}, named, home_)};
+    const Endpoint applied{
+        add_node(*graph_, "apply", kAccumulatorApply, {handle_, gradient_, number_}, named, home_)};
     session_->open();
     take_ = session_->make_callable({graph_->symbol(claim_), graph_->symbol(number_)},
                                     {graph_->symbol(taken)});

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "cohort/device.h"
+#include "cohort/error.h"
 #include "ops/remote_resource.h"
 #include "ops/variable_cell.h"
 

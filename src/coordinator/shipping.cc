@@ -11,6 +11,7 @@
 #include "coordinator/graph_nodes.h"
 #include "coordinator/once.h"
 #include "coordinator/remote_cell.h"
+#include "ops/all_ops.h"
 #include "ops/read_rows.h"
 
 namespace cohort::internal {
@@ -120,7 +121,7 @@ class Copy {
   void copy_all() {
     const std::vector<bool> needed = find_needed();
     for (int id = 0; id < body_.size(); ++id) {
-      if (needed[static_cast<size_t>(id)] && body_.node(id).op->name != "Argument") copy(id);
+      if (needed[static_cast<size_t>(id)] && body_.node(id).op != &kArgument) copy(id);
     }
   }
 
@@ -149,7 +150,7 @@ class Copy {
     for (const Endpoint input : node.inputs) inputs.push_back(at(input));
     std::vector<int> controls;
     for (const int before : node.controls) add_control(before, controls);
-    if (node.op->stateful) controls.insert(controls.end(), first_.begin(), first_.end());
+    if (node.op->is_stateful()) controls.insert(controls.end(), first_.begin(), first_.end());
     Node made{.name = to_.graph.unique_name(name_of(node)),
               .op = node.op,
               .attrs = node.attrs,
@@ -163,7 +164,7 @@ class Copy {
       made = once_->guard(std::move(made), state_, claim);
     }
     ids_[static_cast<size_t>(id)] = to_.graph.add(std::move(made));
-    if (node.op->stateful) stateful_.push_back(ids_[static_cast<size_t>(id)]);
+    if (node.op->is_stateful()) stateful_.push_back(ids_[static_cast<size_t>(id)]);
     devices_[static_cast<size_t>(id)] = device;
     for (size_t i = 0; i < node.outputs.size(); ++i) {
       if (node.outputs[i].dtype == kResource) device_of_handle_[{id, static_cast<int>(i)}] = device;
@@ -196,16 +197,16 @@ class Copy {
   // The reads of the variable, or of its shards in order, that the node takes rows of; none when it
   // is another node.
   std::vector<int> lookup_in(const Node& node) const {
-    if (node.op->name != "Gather" || node.attrs.integer("axis") != 0) return {};
+    if (node.op != &kGather || node.attrs.integer("axis") != 0) return {};
     const int source = node.inputs[0].node;
     std::vector<int> reads{source};
-    if (body_.node(source).op->name == "Concat" && body_.node(source).attrs.integer("axis") == 0) {
+    if (body_.node(source).op == &kConcat && body_.node(source).attrs.integer("axis") == 0) {
       reads.clear();
       for (const Endpoint part : body_.node(source).inputs) reads.push_back(part.node);
     }
     const auto is_far_read = [&](int id) {
       const Node& read = body_.node(id);
-      return read.op->name == "ReadVariable" && is_numeric(read.outputs[0].dtype) &&
+      return read.op == &kReadVariable && is_numeric(read.outputs[0].dtype) &&
              read.outputs[0].shape.is_fully_known() && is_far(read.inputs[0]);
     };
     return std::ranges::all_of(reads, is_far_read) ? reads : std::vector<int>();

@@ -8,6 +8,7 @@
 #include "cluster/ask_server.h"
 #include "coordinator/graph_nodes.h"
 #include "coordinator/per_worker_data.h"
+#include "ops/all_ops.h"
 
 namespace cohort::internal {
 namespace {
@@ -119,7 +120,7 @@ void WorkerChannel::begin_variable(Connected& to, const WorkerCell& cell, Endpoi
   const Tensor& value = cell.initial_value();
   const Spec spec{value.dtype(), value.shape()};
   const Endpoint given = add_placeholder(*to.graph, "initial_value", spec, options_.home);
-  const int assign = add_node(*to.graph, "Begin", "AssignVariable", {handle, given},
+  const int assign = add_node(*to.graph, "Begin", kAssignVariable, {handle, given},
                               {{"dtype", spec.dtype}, {"shape", spec.shape}}, options_.home);
   const CallPointer begin = to.session->make_callable(
       {to.graph->symbol(given)},

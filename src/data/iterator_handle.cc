@@ -83,12 +83,16 @@ namespace cohort::internal {
 // dataset when there is none yet.
 extern constexpr OpDef kIteratorHandle{
     .name = "IteratorHandle",
+    .inputs = 0,
     .dtypes = kResourceType,
+    .attrs = {{"dataset", AttrKind::Tensor},
+              {"container", AttrKind::Text},
+              {"shared_name", AttrKind::Text}},
     .infer = data::internal::infer_handle,
     .compute = data::internal::compute_handle,
     .gradient = nullptr,
     .no_gradient_because = "a handle has no value",
-    .stateful = true,
+    .traits = Trait::HasEffect | Trait::HostOnly,
 };
 
 }  // namespace cohort::internal

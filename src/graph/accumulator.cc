@@ -1,19 +1,10 @@
 #include "cohort/accumulator.h"
 
 #include "graph/handles.h"
+#include "ops/all_ops.h"
 
 namespace cohort {
 namespace internal {
-
-extern const OpDef kAccumulatorApply;
-extern const OpDef kAccumulatorCancelTakes;
-extern const OpDef kAccumulatorCount;
-extern const OpDef kAccumulatorHandle;
-extern const OpDef kAccumulatorLimit;
-extern const OpDef kAccumulatorSetStep;
-extern const OpDef kAccumulatorTake;
-extern const OpDef kSparseAccumulatorApply;
-extern const OpDef kSparseAccumulatorTake;
 
 AccumulatorHandle::AccumulatorHandle(const AccumulatorOptions& options, bool sparse, Site site)
     : dtype_(options.dtype), shape_(options.shape) {

@@ -114,7 +114,7 @@ std::shared_ptr<const GraphFunction> gradient_of(const GraphFunction& function) 
     }
     // The way ends where a value is put into a variable.
     std::erase_if(calls, [](const OpCall& call) {
-      return call.op->stateful && call.op->gradient == nullptr;
+      return call.op->is_stateful() && call.op->gradient == nullptr;
     });
     const Gradients found =
         group_gradients(std::move(calls), targets, given.subspan(own.size()), sources);

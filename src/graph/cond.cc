@@ -115,7 +115,9 @@ Gradients cond_gradient(const OpCall& call, std::span<const Tensor> output_gradi
 
 extern constexpr OpDef kCond{
     .name = "Cond",
+    .inputs = {1, kAnyNumber},
     .dtypes = kAnyType | kResourceType,
+    .attrs = {{"then_branch", AttrKind::Function}, {"else_branch", AttrKind::Function}},
     .infer = [](const OpInputs& inputs) -> Specs {
       if (inputs.dtype(0) != kBool || !inputs.shape(0).is_compatible_with(Shape{})) {
         raise(Code::InvalidArgument, "[Cond] the predicate must be one bool, got {} of shape {}",
@@ -131,7 +133,7 @@ extern constexpr OpDef kCond{
     },
     .compute = run_branch,
     .gradient = cond_gradient,
-    .stateful = true,  // a branch may have effects
+    .traits = Trait::HasEffect,  // a branch may have effects
 };
 
 namespace {

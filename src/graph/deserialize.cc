@@ -9,12 +9,10 @@
 #include "graph/read_nodes.h"
 #include "graph/serialize.h"
 #include "graph/wire_check.h"
+#include "ops/all_ops.h"
 
 namespace cohort {
 namespace internal {
-
-extern const OpDef kArgument;
-
 namespace {
 
 message::Document parse(std::string_view bytes) {
@@ -114,11 +112,11 @@ class Reader {
   void check_variable(const message::GraphVariable& from, const GraphImpl& graph, Endpoint handle,
                       Endpoint initializer) {
     const Node& assign = graph.node(initializer.node);
-    if (graph.node(handle.node).op->name != "VariableHandle") {
+    if (graph.node(handle.node).op != &kVariableHandle) {
       raise_at(from, "its node is not a variable's");
     }
     if (!variables_.insert(handle.node).second) raise_at(from, "it comes twice");
-    if (assign.op->name != "AssignVariable" || assign.inputs[0] != handle) {
+    if (assign.op != &kAssignVariable || assign.inputs[0] != handle) {
       raise_at(from, "what is to initialize it does not");
     }
     if (from.synchronization() > static_cast<uint32_t>(VariableSynchronization::OnRead) ||

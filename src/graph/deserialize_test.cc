@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <functional>
 
-#include "graph/op_signatures.h"
 #include "graph/proto_values.h"
 #include "graph/sample_graphs.h"
 #include "support/expect_error.h"
@@ -307,12 +306,6 @@ TEST(ReadingGraphs, RefusesFunctionsThatDoNotFit) {
 TEST(ReadingFunctions, RefusesGraphs) {
   EXPECT_ERROR(Code::InvalidArgument, "hold a graph, not a function",
                internal::deserialize_function(small_graph().serialize(), {}));
-}
-
-TEST(ReadingGraphs, KnowsTheSignatureOfEveryOp) {
-  for (const internal::OpDef* op : internal::all_ops()) {
-    EXPECT_NE(internal::find_signature(op->name), nullptr) << op->name;
-  }
 }
 
 }  // namespace

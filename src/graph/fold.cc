@@ -7,28 +7,21 @@
 #include "cohort/device.h"
 #include "cohort/error.h"
 #include "graph/same_node.h"
+#include "ops/all_ops.h"
 #include "ops/execute.h"
 
 namespace cohort::internal {
-
-extern const OpDef kConst;
-
 namespace {
 
 constexpr int64_t kMostFoldedBytes = 1 << 20;
 
-// Ops that are no functions of their inputs and attributes, besides those with state: what they
-// give comes from outside of the graph. Random ops are functions of a key, but a value that was
-// drawn is to be drawn, not stored.
-bool is_source(const OpDef& op) {
-  return op.name == "Placeholder" || op.name == "Argument" || op.name == "Recv";
-}
-bool draws(const OpDef& op) { return op.name.starts_with("Random") || op.name == "DropoutMask"; }
-
+// A random op is a function of its key, but its value is drawn in each run and not stored.
 bool is_pure(const Node& node) {
+  const Traits traits = node.op->traits;
   const bool values = std::all_of(node.outputs.begin(), node.outputs.end(),
                                   [](const Spec& output) { return output.dtype != kResource; });
-  return !node.op->stateful && !is_source(*node.op) && !draws(*node.op) && values;
+  return !node.op->is_stateful() && !traits.has(Trait::Source) && !traits.has(Trait::Random) &&
+         values;
 }
 
 bool is_small(const Spec& spec) {

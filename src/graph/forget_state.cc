@@ -10,7 +10,9 @@ namespace cohort::internal {
 // Input 0 gives the names. A name without state is not an error.
 extern constexpr OpDef kForgetState{
     .name = "ForgetState",
+    .inputs = 1,
     .dtypes = kAnyType,
+    .attrs = {{"container", AttrKind::Text}},
     .infer = [](const OpInputs& inputs) -> Specs {
       if (inputs.dtype(0) != kString || !inputs.shape(0).is_compatible_with({Shape::kUnknownDim})) {
         raise(Code::InvalidArgument, "[ForgetState] input 0 must be a vector of names, got {} {}",
@@ -29,7 +31,7 @@ extern constexpr OpDef kForgetState{
         },
     .gradient = nullptr,
     .no_gradient_because = "it changes state",
-    .stateful = true,
+    .traits = Trait::HasEffect | Trait::HostOnly,
 };
 
 }  // namespace cohort::internal

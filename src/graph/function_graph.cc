@@ -7,17 +7,12 @@
 
 #include "base/raise.h"
 #include "graph/inner_reads.h"
+#include "ops/all_ops.h"
 #include "ops/element_source.h"
 #include "ops/random_ops.h"
 
 namespace cohort::internal {
-
-extern const OpDef kArgument;
-extern const OpDef kTimelinePart;
-
 namespace {
-
-bool reads_only(const OpDef& op) { return op.name == "ReadVariable"; }
 
 // Whether it may meet others, who must see all meetings in one order: what is bound to no resource,
 // and the next step of a distributed dataset, whose end workers agree on.
@@ -45,7 +40,7 @@ Tensor FunctionGraph::import(const Tensor& tensor) {
 }
 
 std::vector<int> FunctionGraph::effects_before(const OpDef& op, std::span<const Endpoint> inputs) {
-  if (!op.stateful) return {};
+  if (!op.is_stateful()) return {};
   std::vector<int> before;
   bool bound = false;
   for (const Endpoint input : inputs) {
@@ -53,7 +48,7 @@ std::vector<int> FunctionGraph::effects_before(const OpDef& op, std::span<const 
     bound = true;
     const ResourceUse& use = uses_[input];
     if (use.last_write >= 0) before.push_back(use.last_write);
-    if (!reads_only(op)) {
+    if (op.traits.has(Trait::HasEffect)) {
       before.insert(before.end(), use.reads_since.begin(), use.reads_since.end());
     }
   }
@@ -63,21 +58,22 @@ std::vector<int> FunctionGraph::effects_before(const OpDef& op, std::span<const 
 
 void FunctionGraph::note_effect(int id) {
   const Node& added = node(id);
-  if (!added.op->stateful) return;
+  if (!added.op->is_stateful()) return;
+  const bool has_effect = added.op->traits.has(Trait::HasEffect);
   bool bound = false;
   for (const Endpoint input : added.inputs) {
     if (node(input.node).outputs[static_cast<size_t>(input.output)].dtype != kResource) continue;
     bound = true;
     ResourceUse& use = uses_[input];
-    if (reads_only(*added.op)) {
-      use.reads_since.push_back(id);
-    } else {
+    if (has_effect) {
       use = {.last_write = id, .reads_since = {}};
+    } else {
+      use.reads_since.push_back(id);
     }
   }
   // Nothing waits for a node that looks at the clock: the parts of replicas run side by side.
   if (may_meet(*added.op, bound) && added.op != &kTimelinePart) last_unbound_effect_ = id;
-  if (!reads_only(*added.op)) effects_.push_back(id);
+  if (has_effect) effects_.push_back(id);
 }
 
 std::shared_ptr<const GraphFunction> trace(std::string name, std::span<const Spec> arguments,
@@ -144,7 +140,7 @@ class InlineCall {
     const DeviceScope on(node.device.to_string());
     if (thread_dispatch().recorder != nullptr) tell_inner_reads(node, inputs);
     const std::vector<Tensor> outputs = apply_many(*node.op, inputs, attrs_of(node), node.site);
-    if (reads_only(*node.op)) {
+    if (node.op == &kReadVariable) {
       tell_variable_read(inputs[0], outputs[0], node.attrs.flag("trainable"));
     }
     for (size_t i = 0; i < outputs.size(); ++i) values_[{id, static_cast<int>(i)}] = outputs[i];

@@ -4,6 +4,7 @@
 #include "base/raise.h"
 #include "cohort/graph.h"
 #include "cohort/ops.h"
+#include "ops/all_ops.h"
 #include "ops/variable_cell.h"
 
 namespace cohort {
@@ -45,8 +46,7 @@ Gradients gradients_of(std::vector<OpCall> calls, const std::vector<Tensor>& ys,
 std::vector<Tensor> sources_of(const std::vector<OpCall>& calls, const Tensor& handle) {
   std::vector<Tensor> sources;
   for (const OpCall& call : calls) {
-    if (call.op->name == "ReadVariable" &&
-        TensorAccess::id(call.inputs[0]) == TensorAccess::id(handle)) {
+    if (call.op == &kReadVariable && TensorAccess::id(call.inputs[0]) == TensorAccess::id(handle)) {
       sources.push_back(call.outputs[0]);
     }
   }

@@ -9,14 +9,11 @@
 #include "base/raise.h"
 #include "graph/handles.h"
 #include "graph/scopes.h"
+#include "ops/all_ops.h"
 #include "tensor/borrow.h"
 #include "tensor/devices.h"
 
 namespace cohort::internal {
-
-extern const OpDef kConst;
-extern const OpDef kGroup;
-
 namespace {
 
 // Control inputs from the open guards, those of another graph left out.
@@ -43,7 +40,7 @@ void place(const GraphImpl& graph, Node& node) {
 // placeholder is taken: where it is fed, its node does not run.
 void wait_for_inputs(const GraphImpl& graph, Node& node) {
   const auto is_waited_for = [&](Endpoint input) {
-    return !graph.node(input.node).op->name.starts_with("Placeholder");
+    return !graph.node(input.node).op->traits.has(Trait::Placeholder);
   };
   for (const Endpoint input : node.inputs) {
     if (is_waited_for(input)) node.controls.push_back(input.node);

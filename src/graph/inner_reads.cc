@@ -1,5 +1,7 @@
 #include "graph/inner_reads.h"
 
+#include "ops/all_ops.h"
+
 namespace cohort::internal {
 namespace {
 
@@ -23,8 +25,8 @@ std::optional<InnerRead> read_in_loop(const Node& loop, size_t input) {
 }  // namespace
 
 std::optional<InnerRead> read_of_input(const Node& node, size_t input) {
-  if (node.op->name == "Cond") return read_in_branch(node, input);
-  if (node.op->name == "While") return read_in_loop(node, input);
+  if (node.op == &kCond) return read_in_branch(node, input);
+  if (node.op == &kWhile) return read_in_loop(node, input);
   return std::nullopt;
 }
 
@@ -34,7 +36,7 @@ std::optional<InnerRead> read_of_argument(const GraphFunction& function, size_t 
     const Node& node = function.body->node(id);
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       if (node.inputs[i] != handle) continue;
-      if (node.op->name == "ReadVariable") {
+      if (node.op == &kReadVariable) {
         return InnerRead{function.body->symbol({id, 0}), node.attrs.flag("trainable")};
       }
       if (const auto found = read_of_input(node, i)) return found;

@@ -54,7 +54,9 @@ void require_numbers(const OpInputs& inputs, const Shape& shape) {
 // they need not be kept, then those of calls whose results nobody needs any more.
 extern constexpr OpDef kKeepResults{
     .name = "KeepResults",
+    .inputs = {1, kAnyNumber},
     .dtypes = kAnyType,
+    .attrs = {{"container", AttrKind::Text}},
     .infer = [](const OpInputs& inputs) -> Specs {
       require_numbers(inputs, Shape{Shape::kUnknownDim});
       return {{kBool, Shape{0}}};
@@ -71,13 +73,18 @@ extern constexpr OpDef kKeepResults{
         },
     .gradient = nullptr,
     .no_gradient_because = "it changes state",
-    .stateful = true,
+    .traits = Trait::HasEffect,
 };
 
 // A result of the call that input 0 names; Unavailable when it is not kept.
 extern constexpr OpDef kKeptResult{
     .name = "KeptResult",
+    .inputs = 1,
     .dtypes = kAnyType,
+    .attrs = {{"container", AttrKind::Text},
+              {"output", AttrKind::Int},
+              {"dtype", AttrKind::DType},
+              {"shape", AttrKind::Shape}},
     .infer = [](const OpInputs& inputs) -> Specs {
       require_numbers(inputs, Shape{});
       return {{inputs.attrs.get<DType>("dtype"), inputs.attrs.get<Shape>("shape")}};
@@ -90,7 +97,7 @@ extern constexpr OpDef kKeptResult{
         },
     .gradient = nullptr,
     .no_gradient_because = "it reads state",
-    .stateful = true,
+    .traits = Trait::HasEffect,
 };
 
 }  // namespace cohort::internal

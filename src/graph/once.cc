@@ -170,12 +170,14 @@ Specs infer_once(const OpInputs& inputs) {
 // of the loops around; inputs from 1 on are the update's.
 extern constexpr OpDef kOnce{
     .name = "Once",
+    .inputs = {2, kAnyNumber},
     .dtypes = kAnyType | kResourceType,
+    .attrs = {{"update", AttrKind::Function}, {"number", AttrKind::Int}},
     .infer = infer_once,
     .compute = update_once,
     .gradient = nullptr,
     .no_gradient_because = "it changes state",
-    .stateful = true,
+    .traits = Trait::HasEffect,
 };
 
 }  // namespace cohort::internal

@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "base/raise.h"
+#include "ops/all_ops.h"
 #include "ops/infer.h"
 #include "ops/run_context.h"
 
@@ -15,7 +16,9 @@ namespace cohort::internal {
 // Hand a tensor to the Recv of the same edge number, on another device of the same run.
 extern constexpr OpDef kSend{
     .name = "Send",
+    .inputs = 1,
     .dtypes = kAnyType | kResourceType,
+    .attrs = {{"edge", AttrKind::Int}},
     .infer = [](const OpInputs&) -> Specs { return {}; },
     .compute =
         [](Kernel& k) {
@@ -23,12 +26,18 @@ extern constexpr OpDef kSend{
         },
     .gradient = nullptr,
     .no_gradient_because = "gradients are taken before a graph is cut",
-    .stateful = true,
+    .traits = Trait::HasEffect,
 };
 
 extern constexpr OpDef kRecv{
     .name = "Recv",
+    .inputs = 0,
     .dtypes = kAnyType | kResourceType,
+    .attrs = {{"edge", AttrKind::Int},
+              {"sender", AttrKind::Text},
+              {"tensor", AttrKind::Text},
+              {"dtype", AttrKind::DType},
+              {"shape", AttrKind::Shape}},
     .infer = [](const OpInputs& inputs) -> Specs {
       return {{inputs.attrs.get<DType>("dtype"), inputs.attrs.get<Shape>("shape")}};
     },
@@ -40,10 +49,8 @@ extern constexpr OpDef kRecv{
         },
     .gradient = nullptr,
     .no_gradient_because = "gradients are taken before a graph is cut",
-    .stateful = false,
+    .traits = Trait::Source,
 };
-
-extern const OpDef kConst;
 
 namespace {
 
@@ -241,7 +248,7 @@ class Cutter {
 
   Endpoint feed(size_t index, int device) {
     const Endpoint made =
-        add_source(device, "fed", spec_of(request_.feeds[index]), find_op("Placeholder"), {});
+        add_source(device, "fed", spec_of(request_.feeds[index]), kPlaceholder, {});
     part(device).feeds[index] = made;
     return made;
   }
@@ -269,7 +276,7 @@ class Cutter {
 
   static Endpoint cast(Partition& where, Endpoint value, const Spec& to) {
     return {where.graph->add_unindexed({.name = fmt::format("_cast_{}", where.graph->size()),
-                                        .op = &find_op("Cast"),
+                                        .op = &kCast,
                                         .attrs = {{"dtype", to.dtype}},
                                         .inputs = {value},
                                         .device = where.device,

@@ -51,9 +51,7 @@ std::string listed(const std::vector<std::string>& items) {
 }
 
 // Whether only the shape of the input matters, so that moving the input would be a waste.
-bool looks_at_shape_only(const Node& node) {
-  return node.op->name == "Shape" || node.op->name == "Size" || node.op->name == "Rank";
-}
+bool looks_at_shape_only(const Node& node) { return node.op->traits.has(Trait::ShapeOnly); }
 
 bool is_generator(const Node& node) {
   return node.inputs.empty() && node.outputs.size() == 1 && node.outputs[0].dtype != kResource;

@@ -8,7 +8,7 @@ std::set<int> not_waited_for(const GraphImpl& graph, const RunRequest& request) 
   std::set<int> nodes(request.over.begin(), request.over.end());
   for (const Endpoint feed : request.feeds) {
     // Other nodes that are fed may be there for their effect, or for that of what they take.
-    if (graph.node(feed.node).op->name.starts_with("Placeholder")) nodes.insert(feed.node);
+    if (graph.node(feed.node).op->traits.has(Trait::Placeholder)) nodes.insert(feed.node);
   }
   return nodes;
 }

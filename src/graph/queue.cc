@@ -2,19 +2,11 @@
 
 #include "base/raise.h"
 #include "graph/handles.h"
+#include "ops/all_ops.h"
 #include "ops/spec_list.h"
 
 namespace cohort {
 namespace internal {
-
-extern const OpDef kQueueClose;
-extern const OpDef kQueueDequeue;
-extern const OpDef kQueueDequeueMany;
-extern const OpDef kQueueEnqueue;
-extern const OpDef kQueueEnqueueMany;
-extern const OpDef kQueueHandle;
-extern const OpDef kQueueSize;
-
 namespace {
 
 std::vector<int64_t> packed_components(const FifoQueueOptions& options) {

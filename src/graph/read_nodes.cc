@@ -10,12 +10,9 @@
 #include <unordered_map>
 
 #include "base/raise.h"
-#include "graph/op_signatures.h"
+#include "ops/all_ops.h"
 
 namespace cohort::internal {
-
-extern const OpDef kArgument;
-
 namespace {
 
 using NodeMessages = google::protobuf::RepeatedPtrField<message::Node>;
@@ -79,16 +76,6 @@ const char* keep_file_name(const std::string& name) {
   if (const auto found = files->find(name); found != files->end()) return found->c_str();
   if (files->size() >= kMostFiles || name.size() > kLongestFile) return "";
   return files->insert(name).first->c_str();
-}
-
-const OpDef* find_op_or_null(const std::string& name) {
-  static const auto* const ops = [] {
-    auto* all = new std::unordered_map<std::string_view, const OpDef*>();
-    for (const OpDef* op : all_ops()) all->emplace(op->name, op);
-    return all;
-  }();
-  const auto found = ops->find(name);
-  return found == ops->end() ? nullptr : found->second;
 }
 
 AttrValue read_value(const message::Attr& in, const FindFunction& find_function) {
@@ -220,20 +207,17 @@ class NodeReader {
 
   void add(const message::Node& in) {
     const OpDef* op = find_op_or_null(in.op());
-    const OpSignature* signature = find_signature(in.op());
-    if (op == nullptr || signature == nullptr) {
-      raise(Code::InvalidArgument, "there is no such op");
-    }
+    if (op == nullptr) raise(Code::InvalidArgument, "there is no such op");
     if (op == &kArgument && kind_ != NodesOf::Function) {
       raise(Code::InvalidArgument, "only functions have arguments");
     }
     Node node{.name = in.name(), .op = op};
     read_inputs(in, node);
-    read_attrs(in, *signature, node);
-    check_call(op->name, *signature, node.inputs.size(), node.attrs);
+    read_attrs(in, node);
+    check_call(*op, node.inputs.size(), node.attrs);
     read_placement(in, node);
     for (const message::Spec& output : in.outputs()) node.outputs.push_back(read_spec(output));
-    check_outputs(*signature, node);
+    check_outputs(node);
     node.site = {keep_file_name(in.site().file()), in.site().line()};
     graph_->add(std::move(node));
   }
@@ -248,13 +232,11 @@ class NodeReader {
     }
   }
 
-  // Names of attributes are those of the signature, which live for ever.
-  void read_attrs(const message::Node& in, const OpSignature& signature, Node& node) {
+  // The names of attributes are the literals of the op's definition, which outlive the graph.
+  void read_attrs(const message::Node& in, Node& node) {
     for (const message::Attr& attr : in.attrs()) {
-      const auto known =
-          std::find_if(signature.attrs.begin(), signature.attrs.end(),
-                       [&](const AttrSignature& wanted) { return wanted.name == attr.name(); });
-      if (known == signature.attrs.end() || node.attrs.has(attr.name())) {
+      const AttrDef* const known = node.op->attrs.find(attr.name());
+      if (known == nullptr || node.attrs.has(attr.name())) {
         raise(Code::InvalidArgument, "attribute {} is not the op's, or comes twice",
               quoted(attr.name()));
       }
@@ -270,7 +252,7 @@ class NodeReader {
   }
 
   // What the node says of its outputs may be more or less than its op knows now, but must agree.
-  void check_outputs(const OpSignature& signature, const Node& node) {
+  void check_outputs(const Node& node) {
     std::vector<Tensor> inputs;
     for (const Endpoint input : node.inputs) inputs.push_back(graph_->symbol(input));
     for (const Tensor& input : inputs) {
@@ -278,7 +260,7 @@ class NodeReader {
         raise(Code::InvalidArgument, "an input is {}, but must be one of {}",
               to_string(input.dtype()), node.op->dtypes.to_string());
       }
-      if (signature.one_dtype && input.dtype() != inputs[0].dtype()) {
+      if (node.op->traits.has(Trait::OneDType) && input.dtype() != inputs[0].dtype()) {
         raise(Code::InvalidArgument, "inputs are {} and {}, but must have one dtype",
               to_string(inputs[0].dtype()), to_string(input.dtype()));
       }

@@ -8,7 +8,6 @@
 #include "base/raise.h"
 #include "graph/capture_writer.h"
 #include "graph/handles.h"
-#include "graph/op_signatures.h"
 #include "graph/proto_values.h"
 #include "graph/wire_check.h"
 
@@ -83,7 +82,7 @@ class Writer {
 
   void fill(const GraphImpl& graph, int id, message::Node& out) {
     const Node& from = graph.node(id);
-    if (find_signature(from.op->name) == nullptr) {
+    if (find_op_or_null(from.op->name) == nullptr) {
       raise(Code::FailedPrecondition, "its op exists in this process only");
     }
     out.set_name(from.name);

@@ -4,6 +4,7 @@
 #include "cohort/graph.h"
 #include "cohort/ops.h"
 #include "graph/graph_impl.h"
+#include "ops/all_ops.h"
 #include "ops/infer.h"
 #include "tensor/borrow.h"
 
@@ -28,27 +29,35 @@ Tensor add_named(std::string_view name, const OpDef& op, std::span<const Tensor>
 
 extern constexpr OpDef kPlaceholder{
     .name = "Placeholder",
+    .inputs = 0,
     .dtypes = kAnyType,
+    .attrs = kDeclaredAttrs,
     .infer = infer_declared,
     .compute = [](Kernel&) { raise(Code::InvalidArgument, "[Placeholder] no value was fed"); },
     .gradient = nullptr,
     .no_gradient_because = kNoInputs,
+    .traits = Trait::Source | Trait::Placeholder,
 };
 
 extern constexpr OpDef kPlaceholderWithDefault{
     .name = "PlaceholderWithDefault",
+    .inputs = 1,
     .dtypes = kAnyType,
+    .attrs = {{"shape", AttrKind::Shape}},
     .infer = [](const OpInputs& inputs) -> Specs {
       return {{inputs.dtype(0), inputs.attrs.get<Shape>("shape")}};
     },
     // As a tensor of its own, which tapes tell from the input.
-    .compute = [](Kernel& k) { find_op("Identity").compute(k); },
+    .compute = [](Kernel& k) { kIdentity.compute(k); },
     .gradient = [](const OpCall&, std::span<const Tensor> g) -> Gradients { return {g[0]}; },
+    .traits = Trait::Placeholder,
 };
 
 extern constexpr OpDef kConst{
     .name = "Const",
+    .inputs = 0,
     .dtypes = kAnyType,
+    .attrs = {{"value", AttrKind::Tensor}},
     .infer = [](const OpInputs& inputs) -> Specs {
       const auto& value = inputs.attrs.get<Tensor>("value");
       return {{value.dtype(), value.shape()}};
@@ -61,11 +70,14 @@ extern constexpr OpDef kConst{
 // What a function is called with; whoever runs the body sets it.
 extern constexpr OpDef kArgument{
     .name = "Argument",
+    .inputs = 0,
     .dtypes = kAnyType | kResourceType,
+    .attrs = kDeclaredAttrs,
     .infer = infer_declared,
     .compute = [](Kernel&) { raise(Code::Internal, "[Argument] the function was not called"); },
     .gradient = nullptr,
     .no_gradient_because = kNoInputs,
+    .traits = Trait::Source,
 };
 
 }  // namespace internal

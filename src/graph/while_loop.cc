@@ -12,6 +12,11 @@ namespace cohort {
 namespace internal {
 namespace {
 
+constexpr AttrList kLoopAttrs{{"condition", AttrKind::Function},
+                              {"body", AttrKind::Function},
+                              {"num_state", AttrKind::Int},
+                              {"maximum_iterations", AttrKind::Int}};
+
 using FunctionPtr = std::shared_ptr<const GraphFunction>;
 
 // The parts of a loop's inputs: the state, then what the condition and the body captured.
@@ -184,7 +189,9 @@ void check_condition_again(const LoopInputs& loop) {
 
 extern constexpr OpDef kWhileGrad{
     .name = "WhileGrad",
+    .inputs = {0, kAnyNumber},
     .dtypes = kAnyType | kResourceType,
+    .attrs = kLoopAttrs + AttrList{{"body_gradient", AttrKind::Function}},
     .infer = [](const OpInputs& inputs) -> Specs {
       check_gradient_inputs(inputs);
       return specs_of_gradients(LoopInputs(inputs.attrs, inputs.tensors));
@@ -192,12 +199,14 @@ extern constexpr OpDef kWhileGrad{
     .compute = run_backwards,
     .gradient = nullptr,
     .no_gradient_because = "second derivatives of loops are not kept",
-    .stateful = true,
+    .traits = Trait::ReadsState,
 };
 
 extern constexpr OpDef kWhile{
     .name = "While",
+    .inputs = {0, kAnyNumber},
     .dtypes = kAnyType | kResourceType,
+    .attrs = kLoopAttrs,
     .infer = [](const OpInputs& inputs) -> Specs {
       check_inputs(inputs, 0);
       const LoopInputs loop(inputs.attrs, inputs.tensors);
@@ -234,7 +243,7 @@ extern constexpr OpDef kWhile{
       }
       return gradients;
     },
-    .stateful = true,  // the body may have effects
+    .traits = Trait::HasEffect,  // the body may have effects
 };
 
 namespace {

@@ -5,6 +5,7 @@
 
 #include "base/raise.h"
 #include "graph/call_function.h"
+#include "ops/all_ops.h"
 
 namespace cohort::internal {
 namespace {
@@ -13,13 +14,6 @@ using FunctionPtr = std::shared_ptr<const GraphFunction>;
 
 bool is_handle(const GraphImpl& graph, Endpoint endpoint) {
   return graph.node(endpoint.node).outputs[static_cast<size_t>(endpoint.output)].dtype == kResource;
-}
-
-bool only_reads(const OpDef& op) {
-  // The gradient of a loop calls functions that are without effects already.
-  constexpr std::string_view kReading[] = {"ReadVariable",     "ReadRows",  "VariableIsInitialized",
-                                           "AccumulatorCount", "QueueSize", "WhileGrad"};
-  return !op.stateful || std::ranges::find(kReading, op.name) != std::end(kReading);
 }
 
 // Adds the node's inputs that are `function`'s arguments, where the function changes what they
@@ -58,7 +52,7 @@ std::vector<Tensor> call_marked(const GraphFunction& function, const std::vector
   for (size_t i = 0; i < given.size(); ++i) values[function.arguments[i]] = given[i];
   for (int id = 0; id < function.body->size(); ++id) {
     const Node& node = function.body->node(id);
-    if (!marked[static_cast<size_t>(id)] || node.op->name == "Argument") continue;
+    if (!marked[static_cast<size_t>(id)] || node.op == &kArgument) continue;
     std::vector<Tensor> inputs;
     for (const Endpoint input : node.inputs) inputs.push_back(values.at(input));
     const DeviceScope on(node.device.to_string());
@@ -97,18 +91,18 @@ std::shared_ptr<const GraphFunction> without_effects(const GraphFunction& functi
 
 std::set<Endpoint> changed_by(const GraphImpl& graph, const Node& node) {
   std::set<Endpoint> all;
-  if (node.op->name == "Cond") {
+  if (node.op == &kCond) {
     const auto& then_branch = node.attrs.get<FunctionPtr>("then_branch");
     add_changed(node, *then_branch, 1, 0, all);
     add_changed(node, *node.attrs.get<FunctionPtr>("else_branch"),
                 1 + then_branch->arguments.size(), 0, all);
-  } else if (node.op->name == "While") {
+  } else if (node.op == &kWhile) {
     const auto num_state = static_cast<size_t>(node.attrs.integer("num_state"));
     const auto& condition = node.attrs.get<FunctionPtr>("condition");
     add_changed(node, *condition, num_state, num_state, all);
     add_changed(node, *node.attrs.get<FunctionPtr>("body"), condition->arguments.size(), num_state,
                 all);
-  } else if (!only_reads(*node.op)) {
+  } else if (node.op->traits.has(Trait::HasEffect)) {
     for (const Endpoint input : node.inputs) {
       if (is_handle(graph, input)) all.insert(input);
     }

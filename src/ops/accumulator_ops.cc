@@ -90,7 +90,14 @@ void check_kind(const Accumulator& found, const Attrs& attrs) {
 
 extern constexpr OpDef kAccumulatorHandle{
     .name = "AccumulatorHandle",
+    .inputs = 0,
     .dtypes = kResourceType,
+    .attrs = {{"dtype", AttrKind::DType},
+              {"shape", AttrKind::Shape},
+              {"mean", AttrKind::Bool},
+              {"sparse", AttrKind::Bool},
+              {"container", AttrKind::Text},
+              {"shared_name", AttrKind::Text}},
     .infer = [](const OpInputs& inputs) -> Specs {
       const auto dtype = inputs.attrs.get<DType>("dtype");
       if (!is_floating(dtype)) {
@@ -111,12 +118,16 @@ extern constexpr OpDef kAccumulatorHandle{
         },
     .gradient = nullptr,
     .no_gradient_because = "a handle has no value",
-    .stateful = true,
+    .traits = Trait::HasEffect,
 };
 
 extern constexpr OpDef kAccumulatorApply{
     .name = "AccumulatorApply",
+    .inputs = 3,
     .dtypes = kHandleAndGradient,
+    .attrs = {{"accumulator", AttrKind::Text},
+              {"dtype", AttrKind::DType},
+              {"shape", AttrKind::Shape}},
     .infer = [](const OpInputs& inputs) -> Specs {
       require_handle(inputs);
       require_gradient(inputs, inputs.attrs.get<Shape>("shape"));
@@ -130,12 +141,14 @@ extern constexpr OpDef kAccumulatorApply{
         },
     .gradient = nullptr,
     .no_gradient_because = kState,
-    .stateful = true,
+    .traits = Trait::HasEffect,
 };
 
 extern constexpr OpDef kAccumulatorTake{
     .name = "AccumulatorTake",
+    .inputs = 2,
     .dtypes = kHandleAndGradient,
+    .attrs = kDeclaredAttrs,
     .infer = [](const OpInputs& inputs) -> Specs {
       require_handle(inputs);
       require_integer(inputs, 1, "the number of gradients");
@@ -148,12 +161,16 @@ extern constexpr OpDef kAccumulatorTake{
         },
     .gradient = nullptr,
     .no_gradient_because = kState,
-    .stateful = true,
+    .traits = Trait::HasEffect | Trait::MayWait,
 };
 
 extern constexpr OpDef kSparseAccumulatorApply{
     .name = "SparseAccumulatorApply",
+    .inputs = 4,
     .dtypes = kHandleAndGradient,
+    .attrs = {{"accumulator", AttrKind::Text},
+              {"dtype", AttrKind::DType},
+              {"shape", AttrKind::Shape}},
     .infer = [](const OpInputs& inputs) -> Specs {
       require_handle(inputs);
       require_gradient(inputs, rows_shape(inputs));
@@ -170,12 +187,14 @@ extern constexpr OpDef kSparseAccumulatorApply{
         },
     .gradient = nullptr,
     .no_gradient_because = kState,
-    .stateful = true,
+    .traits = Trait::HasEffect,
 };
 
 extern constexpr OpDef kSparseAccumulatorTake{
     .name = "SparseAccumulatorTake",
+    .inputs = 2,
     .dtypes = kHandleAndGradient,
+    .attrs = kDeclaredAttrs,
     .infer = [](const OpInputs& inputs) -> Specs {
       require_handle(inputs);
       require_integer(inputs, 1, "the number of gradients");
@@ -191,11 +210,12 @@ extern constexpr OpDef kSparseAccumulatorTake{
         },
     .gradient = nullptr,
     .no_gradient_because = kState,
-    .stateful = true,
+    .traits = Trait::HasEffect | Trait::MayWait,
 };
 
 extern constexpr OpDef kAccumulatorSetStep{
     .name = "AccumulatorSetStep",
+    .inputs = 2,
     .dtypes = kHandleAndGradient,
     .infer = [](const OpInputs& inputs) -> Specs {
       require_handle(inputs);
@@ -209,11 +229,12 @@ extern constexpr OpDef kAccumulatorSetStep{
         },
     .gradient = nullptr,
     .no_gradient_because = kState,
-    .stateful = true,
+    .traits = Trait::HasEffect,
 };
 
 extern constexpr OpDef kAccumulatorLimit{
     .name = "AccumulatorLimit",
+    .inputs = 2,
     .dtypes = kHandleAndGradient,
     .infer = [](const OpInputs& inputs) -> Specs {
       require_handle(inputs);
@@ -227,11 +248,12 @@ extern constexpr OpDef kAccumulatorLimit{
         },
     .gradient = nullptr,
     .no_gradient_because = kState,
-    .stateful = true,
+    .traits = Trait::HasEffect,
 };
 
 extern constexpr OpDef kAccumulatorCancelTakes{
     .name = "AccumulatorCancelTakes",
+    .inputs = 1,
     .dtypes = kResourceType,
     .infer = [](const OpInputs& inputs) -> Specs {
       require_handle(inputs);
@@ -244,11 +266,12 @@ extern constexpr OpDef kAccumulatorCancelTakes{
         },
     .gradient = nullptr,
     .no_gradient_because = kState,
-    .stateful = true,
+    .traits = Trait::HasEffect,
 };
 
 extern constexpr OpDef kAccumulatorCount{
     .name = "AccumulatorCount",
+    .inputs = 1,
     .dtypes = kResourceType,
     .infer = [](const OpInputs& inputs) -> Specs {
       require_handle(inputs);
@@ -260,7 +283,7 @@ extern constexpr OpDef kAccumulatorCount{
         },
     .gradient = nullptr,
     .no_gradient_because = kState,
-    .stateful = true,
+    .traits = Trait::ReadsState,
 };
 
 }  // namespace cohort::internal

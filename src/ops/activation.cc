@@ -47,7 +47,8 @@ void compute_activation(Kernel& k, const Make& make, const Write& write) {
 }  // namespace
 
 extern constexpr OpDef kReluGrad{
-    .name = "ReluGrad",  // (g, y)
+    .name = "ReluGrad",
+    .inputs = 2,  // (g, y)
     .dtypes = kFloatTypes,
     .infer = infer_grad,
     .compute =
@@ -59,10 +60,12 @@ extern constexpr OpDef kReluGrad{
     .gradient = [](const OpCall& call, Grads g) -> Gradients {
       return {apply(kReluGrad, {g[0], call.inputs[1]}), {}};
     },
+    .traits = Trait::OneDType,
 };
 
 extern constexpr OpDef kRelu{
     .name = "Relu",
+    .inputs = 1,
     .dtypes = kFloatTypes,
     .infer = infer_same,
     .compute = [](Kernel& k) { compute_unary(k, at::relu, at::relu_); },
@@ -72,7 +75,8 @@ extern constexpr OpDef kRelu{
 };
 
 extern constexpr OpDef kRelu6Grad{
-    .name = "Relu6Grad",  // (g, x)
+    .name = "Relu6Grad",
+    .inputs = 2,  // (g, x)
     .dtypes = kFloatTypes,
     .infer = infer_grad,
     .compute =
@@ -84,10 +88,12 @@ extern constexpr OpDef kRelu6Grad{
     .gradient = [](const OpCall& call, Grads g) -> Gradients {
       return {apply(kRelu6Grad, {g[0], call.inputs[1]}), {}};
     },
+    .traits = Trait::OneDType,
 };
 
 extern constexpr OpDef kRelu6{
     .name = "Relu6",
+    .inputs = 1,
     .dtypes = kFloatTypes,
     .infer = infer_same,
     .compute =
@@ -102,8 +108,10 @@ extern constexpr OpDef kRelu6{
 };
 
 extern constexpr OpDef kLeakyReluGrad{
-    .name = "LeakyReluGrad",  // (g, x)
+    .name = "LeakyReluGrad",
+    .inputs = 2,  // (g, x)
     .dtypes = kFloatTypes,
+    .attrs = {{"slope", AttrKind::Float}},
     .infer = infer_grad,
     .compute =
         [](Kernel& k) {
@@ -120,11 +128,14 @@ extern constexpr OpDef kLeakyReluGrad{
     .gradient = [](const OpCall& call, Grads g) -> Gradients {
       return {apply(kLeakyReluGrad, {g[0], call.inputs[1]}, call.attrs), {}};
     },
+    .traits = Trait::OneDType,
 };
 
 extern constexpr OpDef kLeakyRelu{
     .name = "LeakyRelu",
+    .inputs = 1,
     .dtypes = kFloatTypes,
+    .attrs = {{"slope", AttrKind::Float}},
     .infer = infer_same,
     .compute =
         [](Kernel& k) {
@@ -139,8 +150,10 @@ extern constexpr OpDef kLeakyRelu{
 };
 
 extern constexpr OpDef kEluGrad{
-    .name = "EluGrad",  // (g, x)
+    .name = "EluGrad",
+    .inputs = 2,  // (g, x)
     .dtypes = kFloatTypes,
+    .attrs = {{"alpha", AttrKind::Float}},
     .infer = infer_grad,
     .compute =
         [](Kernel& k) {
@@ -160,11 +173,14 @@ extern constexpr OpDef kEluGrad{
       return {apply(kEluGrad, {g[0], x}, call.attrs),
               where(x < 0, g[0] * call.inputs[0] * curve, 0)};
     },
+    .traits = Trait::OneDType,
 };
 
 extern constexpr OpDef kElu{
     .name = "Elu",
+    .inputs = 1,
     .dtypes = kFloatTypes,
+    .attrs = {{"alpha", AttrKind::Float}},
     .infer = infer_same,
     .compute =
         [](Kernel& k) {
@@ -179,7 +195,8 @@ extern constexpr OpDef kElu{
 };
 
 extern constexpr OpDef kGeluGrad{
-    .name = "GeluGrad",  // (g, x)
+    .name = "GeluGrad",
+    .inputs = 2,  // (g, x)
     .dtypes = kFloatTypes,
     .infer = infer_grad,
     .compute =
@@ -194,10 +211,12 @@ extern constexpr OpDef kGeluGrad{
       const Tensor density = exp(square(x) * -0.5) * (0.5 * M_2_SQRTPI * M_SQRT1_2);
       return {apply(kGeluGrad, {g[0], x}), g[0] * call.inputs[0] * density * (2 - square(x))};
     },
+    .traits = Trait::OneDType,
 };
 
 extern constexpr OpDef kGelu{
     .name = "Gelu",
+    .inputs = 1,
     .dtypes = kFloatTypes,
     .infer = infer_same,
     .compute =
@@ -212,6 +231,7 @@ extern constexpr OpDef kGelu{
 
 extern constexpr OpDef kSoftplus{
     .name = "Softplus",
+    .inputs = 1,
     .dtypes = kFloatTypes,
     .infer = infer_same,
     // Above 40 even a double cannot tell log(1 + exp(x)) from x.

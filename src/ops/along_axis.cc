@@ -20,7 +20,9 @@ int axis_of(const OpCall& call) { return static_cast<int>(call.attrs.integer("ax
 
 extern constexpr OpDef kTakeAlong{
     .name = "TakeAlong",
+    .inputs = 2,
     .dtypes = kNumericTypes,
+    .attrs = {{"axis", AttrKind::Int}},
     .infer = [](const OpInputs& inputs) -> Specs {
       require_integers(inputs, 1, "the indices");
       require_rows(inputs, inputs.shape(0), inputs.shape(1));
@@ -37,7 +39,9 @@ extern constexpr OpDef kTakeAlong{
 
 extern constexpr OpDef kAddAlong{
     .name = "AddAlong",
+    .inputs = 3,
     .dtypes = kNumberTypes,
+    .attrs = {{"axis", AttrKind::Int}},
     .infer = [](const OpInputs& inputs) -> Specs {
       require_integers(inputs, 1, "the indices");
       require_compatible(inputs.op, inputs.shape(0), inputs.shape(1), "the values");

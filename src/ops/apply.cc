@@ -168,11 +168,4 @@ std::vector<Tensor> apply_many(const OpDef& op, std::span<const Tensor> inputs, 
   return outputs;
 }
 
-const OpDef& find_op(std::string_view name) {
-  for (const OpDef* op : all_ops()) {
-    if (op->name == name) return *op;
-  }
-  raise(Code::NotFound, "[Op] there is no op '{}'", name);
-}
-
 }  // namespace cohort::internal

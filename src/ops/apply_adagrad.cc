@@ -6,7 +6,12 @@ namespace cohort::internal {
 
 extern constexpr OpDef kApplyAdagrad{
     .name = "ApplyAdagrad",
+    .inputs = {5, 6},
     .dtypes = kNumericTypes | kResourceType,
+    .attrs = AttrList{{"epsilon", AttrKind::Float},
+                      {"weight_decay", AttrKind::Float},
+                      {"tensorflow", AttrKind::Bool}} +
+             kUpdateAttrs,
     .infer = infer_update,
     .compute =
         [](Kernel& k) {
@@ -33,7 +38,7 @@ extern constexpr OpDef kApplyAdagrad{
         },
     .gradient = nullptr,
     .no_gradient_because = "it changes state",
-    .stateful = true,
+    .traits = Trait::HasEffect,
 };
 
 }  // namespace cohort::internal

@@ -6,7 +6,15 @@ namespace cohort::internal {
 
 extern constexpr OpDef kApplyAdam{
     .name = "ApplyAdam",
+    .inputs = {6, 7},
     .dtypes = kNumericTypes | kResourceType,
+    .attrs = AttrList{{"beta1", AttrKind::Float},
+                      {"beta2", AttrKind::Float},
+                      {"epsilon", AttrKind::Float},
+                      {"weight_decay", AttrKind::Float},
+                      {"decoupled", AttrKind::Bool},
+                      {"tensorflow", AttrKind::Bool}} +
+             kUpdateAttrs,
     .infer = infer_update,
     .compute =
         [](Kernel& k) {
@@ -47,7 +55,7 @@ extern constexpr OpDef kApplyAdam{
         },
     .gradient = nullptr,
     .no_gradient_because = "it changes state",
-    .stateful = true,
+    .traits = Trait::HasEffect,
 };
 
 }  // namespace cohort::internal

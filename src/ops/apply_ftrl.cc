@@ -6,7 +6,12 @@ namespace cohort::internal {
 
 extern constexpr OpDef kApplyFtrl{
     .name = "ApplyFtrl",
+    .inputs = {6, 7},
     .dtypes = kNumericTypes | kResourceType,
+    .attrs = AttrList{{"learning_rate_power", AttrKind::Float},
+                      {"l1", AttrKind::Float},
+                      {"l2", AttrKind::Float}} +
+             kUpdateAttrs,
     .infer = infer_update,
     .compute =
         [](Kernel& k) {
@@ -37,7 +42,7 @@ extern constexpr OpDef kApplyFtrl{
         },
     .gradient = nullptr,
     .no_gradient_because = "it changes state",
-    .stateful = true,
+    .traits = Trait::HasEffect,
 };
 
 }  // namespace cohort::internal

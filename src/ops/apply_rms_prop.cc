@@ -6,7 +6,15 @@ namespace cohort::internal {
 
 extern constexpr OpDef kApplyRmsProp{
     .name = "ApplyRmsProp",
+    .inputs = {7, 8},
     .dtypes = kNumericTypes | kResourceType,
+    .attrs = AttrList{{"rho", AttrKind::Float},
+                      {"epsilon", AttrKind::Float},
+                      {"momentum", AttrKind::Float},
+                      {"weight_decay", AttrKind::Float},
+                      {"centered", AttrKind::Bool},
+                      {"tensorflow", AttrKind::Bool}} +
+             kUpdateAttrs,
     .infer = infer_update,
     .compute =
         [](Kernel& k) {
@@ -43,7 +51,7 @@ extern constexpr OpDef kApplyRmsProp{
         },
     .gradient = nullptr,
     .no_gradient_because = "it changes state",
-    .stateful = true,
+    .traits = Trait::HasEffect,
 };
 
 }  // namespace cohort::internal

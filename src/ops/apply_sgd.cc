@@ -8,7 +8,9 @@ Specs infer_update(const OpInputs& inputs) {
 
 extern constexpr OpDef kApplySgd{
     .name = "ApplySgd",
+    .inputs = {4, 5},
     .dtypes = kNumericTypes | kResourceType,
+    .attrs = AttrList{{"weight_decay", AttrKind::Float}} + kUpdateAttrs,
     .infer = infer_update,
     .compute =
         [](Kernel& k) {
@@ -27,12 +29,18 @@ extern constexpr OpDef kApplySgd{
         },
     .gradient = nullptr,
     .no_gradient_because = "it changes state",
-    .stateful = true,
+    .traits = Trait::HasEffect,
 };
 
 extern constexpr OpDef kApplyMomentum{
     .name = "ApplyMomentum",
+    .inputs = {5, 6},
     .dtypes = kNumericTypes | kResourceType,
+    .attrs = AttrList{{"weight_decay", AttrKind::Float},
+                      {"momentum", AttrKind::Float},
+                      {"nesterov", AttrKind::Bool},
+                      {"tensorflow", AttrKind::Bool}} +
+             kUpdateAttrs,
     .infer = infer_update,
     .compute =
         [](Kernel& k) {
@@ -59,7 +67,7 @@ extern constexpr OpDef kApplyMomentum{
         },
     .gradient = nullptr,
     .no_gradient_because = "it changes state",
-    .stateful = true,
+    .traits = Trait::HasEffect,
 };
 
 }  // namespace cohort::internal

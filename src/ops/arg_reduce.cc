@@ -30,7 +30,9 @@ at::Tensor ordered(const at::Tensor& x) {
 
 extern constexpr OpDef kArgMax{
     .name = "ArgMax",
+    .inputs = 1,
     .dtypes = kNumericTypes,
+    .attrs = {{"axis", AttrKind::Int}},
     .infer = infer_position,
     .compute = [](Kernel& k) { set(k, at::argmax(ordered(in(k)), k.attrs.integer("axis"))); },
     .gradient = nullptr,
@@ -39,7 +41,9 @@ extern constexpr OpDef kArgMax{
 
 extern constexpr OpDef kArgMin{
     .name = "ArgMin",
+    .inputs = 1,
     .dtypes = kNumericTypes,
+    .attrs = {{"axis", AttrKind::Int}},
     .infer = infer_position,
     .compute = [](Kernel& k) { set(k, at::argmin(ordered(in(k)), k.attrs.integer("axis"))); },
     .gradient = nullptr,

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <array>
+#include <initializer_list>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -49,5 +51,47 @@ class Attrs {
 
   std::vector<Entry> entries_;
 };
+
+// What an attribute must hold.
+enum class AttrKind { Bool, Int, Float, Text, DType, Shape, Pair, Axes, Ints, Tensor, Function };
+
+// Whether the value is of the kind; lists also have a length that the kind allows.
+bool matches(AttrKind kind, const AttrValue& value);
+std::string_view to_string(AttrKind kind);
+
+struct AttrDef {
+  std::string_view name;  // a literal, as Attrs wants its names
+  AttrKind kind;
+};
+
+// The attributes of an op: each call has all of them and no others.
+class AttrList {
+ public:
+  constexpr AttrList() = default;
+  constexpr AttrList(std::initializer_list<AttrDef> attrs) {
+    for (const AttrDef& attr : attrs) attrs_[size_++] = attr;
+  }
+  constexpr AttrList operator+(const AttrList& more) const {
+    AttrList all = *this;
+    for (const AttrDef& attr : more) all.attrs_[all.size_++] = attr;
+    return all;
+  }
+
+  constexpr size_t size() const { return size_; }
+  constexpr const AttrDef* begin() const { return attrs_.data(); }
+  constexpr const AttrDef* end() const { return begin() + size_; }
+  // Null when the op has no attribute of that name.
+  const AttrDef* find(std::string_view name) const;
+
+ private:
+  // No op has more. A longer list does not compile.
+  static constexpr size_t kMaxAttrs = 10;
+
+  std::array<AttrDef, kMaxAttrs> attrs_ = {};
+  size_t size_ = 0;
+};
+
+// What an output must be, of ops that cannot infer it.
+inline constexpr AttrList kDeclaredAttrs{{"dtype", AttrKind::DType}, {"shape", AttrKind::Shape}};
 
 }  // namespace cohort::internal

@@ -101,8 +101,10 @@ void compute_grad(Kernel& k) {
 }  // namespace
 
 extern constexpr OpDef kBatchNormGrad{
-    .name = "BatchNormGrad",  // (g, x, scale, mean, r) -> gradients of (x, scale, offset)
+    .name = "BatchNormGrad",
+    .inputs = 5,  // (g, x, scale, mean, r) -> gradients of (x, scale, offset)
     .dtypes = kFloatTypes,
+    .attrs = {{"epsilon", AttrKind::Float}},
     .infer = [](const OpInputs& inputs) -> Specs {
       require_same_dtype(inputs);
       const Spec x{inputs.dtype(0), require_same_shape(inputs, 0, 1)};
@@ -128,8 +130,10 @@ extern constexpr OpDef kBatchNormGrad{
 };
 
 extern constexpr OpDef kBatchNorm{
-    .name = "BatchNorm",  // (x, scale, offset) -> (y, mean, variance, 1 / sqrt(variance + epsilon))
+    .name = "BatchNorm",
+    .inputs = 3,  // (x, scale, offset) -> (y, mean, variance, 1 / sqrt(variance + epsilon))
     .dtypes = kFloatTypes,
+    .attrs = {{"epsilon", AttrKind::Float}},
     .infer = infer_training,
     .compute = compute_training,
     .gradient = [](const OpCall& call, Grads g) -> Gradients {
@@ -141,8 +145,10 @@ extern constexpr OpDef kBatchNorm{
 };
 
 extern constexpr OpDef kBatchNormInference{
-    .name = "BatchNormInference",  // (x, scale, offset, mean, variance)
+    .name = "BatchNormInference",
+    .inputs = 5,  // (x, scale, offset, mean, variance)
     .dtypes = kFloatTypes,
+    .attrs = {{"epsilon", AttrKind::Float}},
     .infer = infer_inference,
     .compute =
         [](Kernel& k) {

@@ -58,8 +58,10 @@ Specs infer_dense(const OpInputs& inputs) {
 }  // namespace
 
 extern constexpr OpDef kBiasAdd{
-    .name = "BiasAdd",  // (x, bias)
+    .name = "BiasAdd",
+    .inputs = 2,  // (x, bias)
     .dtypes = kNumberTypes,
+    .attrs = {{"axis", AttrKind::Int}},
     .infer = infer_bias_add,
     .compute =
         [](Kernel& k) {
@@ -82,7 +84,8 @@ extern constexpr OpDef kBiasAdd{
 };
 
 extern constexpr OpDef kDense{
-    .name = "Dense",  // (x, kernel, bias), all of the fewest dimensions
+    .name = "Dense",
+    .inputs = 3,  // (x, kernel, bias), all of the fewest dimensions
     .dtypes = kFloatTypes,
     .infer = infer_dense,
     .compute =

@@ -13,33 +13,40 @@ constexpr std::string_view kSteps = "its result moves in steps";
 
 extern constexpr OpDef kBitwiseAnd{
     .name = "BitwiseAnd",
+    .inputs = 2,
     .dtypes = kIntegerTypes,
     .infer = infer_broadcast,
     .compute = [](Kernel& k) { set(k, at::bitwise_and(in(k, 0), in(k, 1))); },
     .gradient = nullptr,
     .no_gradient_because = kSteps,
+    .traits = Trait::OneDType,
 };
 
 extern constexpr OpDef kBitwiseOr{
     .name = "BitwiseOr",
+    .inputs = 2,
     .dtypes = kIntegerTypes,
     .infer = infer_broadcast,
     .compute = [](Kernel& k) { set(k, at::bitwise_or(in(k, 0), in(k, 1))); },
     .gradient = nullptr,
     .no_gradient_because = kSteps,
+    .traits = Trait::OneDType,
 };
 
 extern constexpr OpDef kBitwiseXor{
     .name = "BitwiseXor",
+    .inputs = 2,
     .dtypes = kIntegerTypes,
     .infer = infer_broadcast,
     .compute = [](Kernel& k) { set(k, at::bitwise_xor(in(k, 0), in(k, 1))); },
     .gradient = nullptr,
     .no_gradient_because = kSteps,
+    .traits = Trait::OneDType,
 };
 
 extern constexpr OpDef kBitwiseNot{
     .name = "BitwiseNot",
+    .inputs = 1,
     .dtypes = kIntegerTypes,
     .infer = infer_same,
     .compute = [](Kernel& k) { set(k, at::bitwise_not(in(k))); },

@@ -24,7 +24,9 @@ bool broadcasts_to(const Shape& shape, const Shape& target) {
 
 extern constexpr OpDef kBroadcastTo{
     .name = "BroadcastTo",
+    .inputs = 1,
     .dtypes = kNumericTypes,
+    .attrs = {{"shape", AttrKind::Shape}},
     .infer = [](const OpInputs& inputs) -> Specs {
       const auto& target = inputs.attrs.get<Shape>("shape");
       require_creatable(inputs.op, target, inputs.dtype(0));

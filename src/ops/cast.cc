@@ -22,7 +22,9 @@ bool cast_small(Kernel& k, DType dtype) {
 
 extern constexpr OpDef kCast{
     .name = "Cast",
+    .inputs = 1,
     .dtypes = kNumericTypes,
+    .attrs = {{"dtype", AttrKind::DType}},
     .infer = [](const OpInputs& inputs) -> Specs {
       const auto dtype = inputs.attrs.get<DType>("dtype");
       to_aten(dtype);  // throws unless numeric

@@ -38,6 +38,7 @@ void compare_strings(Kernel& k, bool equal) {
 
 extern constexpr OpDef kEqual{
     .name = "Equal",
+    .inputs = 2,
     .dtypes = kAnyType,
     .infer = infer_broadcast_to_bool,
     .compute =
@@ -47,10 +48,12 @@ extern constexpr OpDef kEqual{
         },
     .gradient = nullptr,
     .no_gradient_because = kTruth,
+    .traits = Trait::OneDType,
 };
 
 extern constexpr OpDef kNotEqual{
     .name = "NotEqual",
+    .inputs = 2,
     .dtypes = kAnyType,
     .infer = infer_broadcast_to_bool,
     .compute =
@@ -60,10 +63,12 @@ extern constexpr OpDef kNotEqual{
         },
     .gradient = nullptr,
     .no_gradient_because = kTruth,
+    .traits = Trait::OneDType,
 };
 
 extern constexpr OpDef kLess{
     .name = "Less",
+    .inputs = 2,
     .dtypes = kNumericTypes,
     .infer = infer_broadcast_to_bool,
     .compute =
@@ -72,10 +77,12 @@ extern constexpr OpDef kLess{
         },
     .gradient = nullptr,
     .no_gradient_because = kTruth,
+    .traits = Trait::OneDType,
 };
 
 extern constexpr OpDef kLessEqual{
     .name = "LessEqual",
+    .inputs = 2,
     .dtypes = kNumericTypes,
     .infer = infer_broadcast_to_bool,
     .compute =
@@ -84,6 +91,7 @@ extern constexpr OpDef kLessEqual{
         },
     .gradient = nullptr,
     .no_gradient_because = kTruth,
+    .traits = Trait::OneDType,
 };
 
 namespace {

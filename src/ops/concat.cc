@@ -2,6 +2,7 @@
 
 #include "base/raise.h"
 #include "cohort/ops.h"
+#include "ops/all_ops.h"
 #include "ops/checks.h"
 #include "ops/kernel.h"
 #include "ops/movable.h"
@@ -9,10 +10,6 @@
 
 namespace cohort {
 namespace internal {
-
-extern const OpDef kConcatGrad;
-extern const OpDef kUnstack;
-
 namespace {
 
 void require_parts(const OpInputs& inputs) {
@@ -59,7 +56,9 @@ Shape concatenated(const OpInputs& inputs, size_t first) {
 
 extern constexpr OpDef kConcat{
     .name = "Concat",
+    .inputs = {1, kAnyNumber},
     .dtypes = kAnyType,
+    .attrs = {{"axis", AttrKind::Int}},
     .infer = [](const OpInputs& inputs) -> Specs {
       require_parts(inputs);
       const Shape shape = concatenated(inputs, 0);
@@ -77,12 +76,15 @@ extern constexpr OpDef kConcat{
       const std::vector<Tensor> parts = apply_many(kConcatGrad, inputs, call.attrs, {});
       return {parts.begin(), parts.end()};
     },
+    .traits = Trait::OneDType,
 };
 
 // Input 0 cut along `axis` into parts as long as the inputs after it.
 extern constexpr OpDef kConcatGrad{
     .name = "ConcatGrad",
+    .inputs = {2, kAnyNumber},
     .dtypes = kFloatTypes,
+    .attrs = {{"axis", AttrKind::Int}},
     .infer = [](const OpInputs& inputs) -> Specs {
       require_compatible(inputs.op, inputs.shape(0), concatenated(inputs, 1), "the gradient");
       Specs parts;
@@ -105,11 +107,14 @@ extern constexpr OpDef kConcatGrad{
       result[0] = concat({g.begin(), g.end()}, static_cast<int>(call.attrs.integer("axis")));
       return result;
     },
+    .traits = Trait::OneDType,
 };
 
 extern constexpr OpDef kStack{
     .name = "Stack",
+    .inputs = {1, kAnyNumber},
     .dtypes = kAnyType,
+    .attrs = {{"axis", AttrKind::Int}},
     .infer = [](const OpInputs& inputs) -> Specs {
       require_parts(inputs);
       Shape part = inputs.shape(0);
@@ -137,6 +142,7 @@ extern constexpr OpDef kStack{
           kUnstack, {g.data(), 1}, {{"count", count}, {"axis", call.attrs.integer("axis")}}, {});
       return {parts.begin(), parts.end()};
     },
+    .traits = Trait::OneDType,
 };
 
 namespace {

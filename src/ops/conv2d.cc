@@ -3,17 +3,19 @@
 
 #include "base/raise.h"
 #include "cohort/nn_ops.h"
+#include "ops/all_ops.h"
 #include "ops/gemm_conv2d.h"
 #include "ops/window2d.h"
 
 namespace cohort {
 namespace internal {
-
-extern const OpDef kConv2d;
-extern const OpDef kConv2dInputGrad;
-extern const OpDef kConv2dKernelGrad;
-
 namespace {
+
+constexpr AttrList kConvolutionAttrs{{"stride", AttrKind::Pair},
+                                     {"dilation", AttrKind::Pair},
+                                     {"padding", AttrKind::Pair},
+                                     {"same", AttrKind::Bool},
+                                     {"groups", AttrKind::Int}};
 
 using Grads = std::span<const Tensor>;
 
@@ -106,8 +108,10 @@ at::Tensor backward(const Kernel& k, const at::Tensor& x, const at::Tensor& kern
 }  // namespace
 
 extern constexpr OpDef kConv2dInputGrad{
-    .name = "Conv2dInputGrad",  // (g, kernel, x)
+    .name = "Conv2dInputGrad",
+    .inputs = 3,  // (g, kernel, x)
     .dtypes = kFloatTypes,
+    .attrs = kConvolutionAttrs,
     .infer =
         [](const OpInputs& inputs) { return infer_grad(inputs, inputs.shape(2), inputs.shape(1)); },
     .compute =
@@ -121,8 +125,10 @@ extern constexpr OpDef kConv2dInputGrad{
 };
 
 extern constexpr OpDef kConv2dKernelGrad{
-    .name = "Conv2dKernelGrad",  // (g, x, kernel)
+    .name = "Conv2dKernelGrad",
+    .inputs = 3,  // (g, x, kernel)
     .dtypes = kFloatTypes,
+    .attrs = kConvolutionAttrs,
     .infer =
         [](const OpInputs& inputs) { return infer_grad(inputs, inputs.shape(1), inputs.shape(2)); },
     .compute =
@@ -136,8 +142,10 @@ extern constexpr OpDef kConv2dKernelGrad{
 };
 
 extern constexpr OpDef kConv2d{
-    .name = "Conv2d",  // (x, kernel) or (x, kernel, bias)
+    .name = "Conv2d",
+    .inputs = {2, 3},  // (x, kernel) or (x, kernel, bias)
     .dtypes = kFloatTypes,
+    .attrs = kConvolutionAttrs,
     .infer = infer_conv2d,
     .compute =
         [](Kernel& k) {

@@ -99,7 +99,8 @@ Tensor per_row(const Tensor& x) { return expand_dims(x, -1); }
 }  // namespace
 
 extern constexpr OpDef kSoftmaxCrossEntropyGrad{
-    .name = "SoftmaxCrossEntropyGrad",  // (g, logits, log-softmax of the logits, labels)
+    .name = "SoftmaxCrossEntropyGrad",
+    .inputs = 4,  // (g, logits, log-softmax of the logits, labels)
     .dtypes = kNumberTypes,
     .infer = [](const OpInputs& inputs) -> Specs {
       const Tensor forward[] = {inputs[1], inputs[3]};
@@ -129,7 +130,8 @@ extern constexpr OpDef kSoftmaxCrossEntropyGrad{
 };
 
 extern constexpr OpDef kSoftmaxCrossEntropy{
-    .name = kName,  // (logits, labels) -> (one loss per row, log-softmax of the logits)
+    .name = kName,
+    .inputs = 2,  // (logits, labels) -> (one loss per row, log-softmax of the logits)
     .dtypes = kNumberTypes,
     .infer = infer_sparse,
     .compute =

@@ -13,7 +13,9 @@ Attrs cumsum_attrs(int64_t axis, bool reverse) { return {{"axis", axis}, {"rever
 
 extern constexpr OpDef kCumSum{
     .name = "CumSum",
+    .inputs = 1,
     .dtypes = kNumericTypes,
+    .attrs = {{"axis", AttrKind::Int}, {"reverse", AttrKind::Bool}},
     .infer = [](const OpInputs& inputs) -> Specs {
       const Shape& x = inputs.shape(0);
       if (x.has_rank()) normalize_axis(inputs.op, inputs.attrs.integer("axis"), x.rank());

@@ -65,11 +65,14 @@ void compute_mask(Kernel& k) {
 }  // namespace
 
 extern constexpr OpDef kDropoutMask{
-    .name = "DropoutMask",  // (x, key): 0 where an element of x is dropped, else 1 / (1 - rate)
+    .name = "DropoutMask",
+    .inputs = 2,  // (x, key): 0 where an element of x is dropped, else 1 / (1 - rate)
     .dtypes = kNumberTypes,
+    .attrs = {{"rate", AttrKind::Float}},
     .infer = infer_mask,
     .compute = compute_mask,
     .gradient = no_influence,
+    .traits = Trait::Random,
 };
 
 }  // namespace internal

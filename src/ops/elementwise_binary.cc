@@ -70,31 +70,38 @@ constexpr auto kLarger = []<typename T>(T a, T b) { return a != a || a > b ? a :
 
 extern constexpr OpDef kAdd{
     .name = "Add",
+    .inputs = 2,
     .dtypes = kNumericTypes,
     .infer = infer_broadcast,
     .compute = [](Kernel& k) { compute_binary(k, kPlus, sum_of, sum_into); },
     .gradient = [](const OpCall& call, Grads g) { return of_both(call, g[0], g[0]); },
+    .traits = Trait::OneDType,
 };
 
 extern constexpr OpDef kSub{
     .name = "Sub",
+    .inputs = 2,
     .dtypes = kNumberTypes,
     .infer = infer_broadcast,
     .compute = [](Kernel& k) { compute_binary(k, kMinus, difference_of, difference_into); },
     .gradient = [](const OpCall& call, Grads g) { return of_both(call, g[0], -g[0]); },
+    .traits = Trait::OneDType,
 };
 
 extern constexpr OpDef kMul{
     .name = "Mul",
+    .inputs = 2,
     .dtypes = kNumericTypes,
     .infer = infer_broadcast,
     .compute = [](Kernel& k) { compute_binary(k, kTimes, at::mul, at::mul_out); },
     .gradient = [](const OpCall& call,
                    Grads g) { return of_both(call, g[0] * call.inputs[1], g[0] * call.inputs[0]); },
+    .traits = Trait::OneDType,
 };
 
 extern constexpr OpDef kDiv{
     .name = "Div",
+    .inputs = 2,
     .dtypes = kFloatTypes,
     .infer = infer_broadcast,
     .compute = [](Kernel& k) { compute_binary(k, kRatio, at::div, at::div_out); },
@@ -103,10 +110,12 @@ extern constexpr OpDef kDiv{
           const Tensor a_gradient = g[0] / call.inputs[1];
           return of_both(call, a_gradient, -a_gradient * call.outputs[0]);
         },
+    .traits = Trait::OneDType,
 };
 
 extern constexpr OpDef kFloorDiv{
     .name = "FloorDiv",
+    .inputs = 2,
     .dtypes = kNumberTypes,
     .infer = infer_broadcast,
     .compute =
@@ -115,10 +124,12 @@ extern constexpr OpDef kFloorDiv{
           compute_binary(k, at::floor_divide, at::floor_divide_out);
         },
     .gradient = no_influence,
+    .traits = Trait::OneDType,
 };
 
 extern constexpr OpDef kMod{
     .name = "Mod",
+    .inputs = 2,
     .dtypes = kNumberTypes,
     .infer = infer_broadcast,
     .compute =
@@ -130,10 +141,12 @@ extern constexpr OpDef kMod{
         [](const OpCall& call, Grads g) {
           return of_both(call, g[0], -g[0] * floor(call.inputs[0] / call.inputs[1]));
         },
+    .traits = Trait::OneDType,
 };
 
 extern constexpr OpDef kPow{
     .name = "Pow",
+    .inputs = 2,
     .dtypes = kNumberTypes,
     .infer = infer_broadcast,
     .compute = [](Kernel& k) { compute_binary(k, at::pow, at::pow_out); },
@@ -147,24 +160,29 @@ extern constexpr OpDef kPow{
           const Tensor safe_log = log(where(base > 0, base, ones_like(base)));
           return of_both(call, g[0] * base_slope, g[0] * call.outputs[0] * safe_log);
         },
+    .traits = Trait::OneDType,
 };
 
 extern constexpr OpDef kMinimum{
     .name = "Minimum",
+    .inputs = 2,
     .dtypes = kNumberTypes,
     .infer = infer_broadcast,
     .compute = [](Kernel& k) { compute_binary(k, kSmaller, at::minimum, at::minimum_out); },
     .gradient = [](const OpCall& call,
                    Grads g) { return of_extreme(call, g[0], call.inputs[0] <= call.inputs[1]); },
+    .traits = Trait::OneDType,
 };
 
 extern constexpr OpDef kMaximum{
     .name = "Maximum",
+    .inputs = 2,
     .dtypes = kNumberTypes,
     .infer = infer_broadcast,
     .compute = [](Kernel& k) { compute_binary(k, kLarger, at::maximum, at::maximum_out); },
     .gradient = [](const OpCall& call,
                    Grads g) { return of_extreme(call, g[0], call.inputs[0] >= call.inputs[1]); },
+    .traits = Trait::OneDType,
 };
 
 namespace {

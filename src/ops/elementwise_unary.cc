@@ -26,6 +26,7 @@ void compute_unary(Kernel& kernel, const Small& small, Unary make, UnaryInPlace 
 
 extern constexpr OpDef kNeg{
     .name = "Neg",
+    .inputs = 1,
     .dtypes = kNumberTypes,
     .infer = infer_same,
     .compute =
@@ -38,6 +39,7 @@ extern constexpr OpDef kNeg{
 
 extern constexpr OpDef kAbs{
     .name = "Abs",
+    .inputs = 1,
     .dtypes = kNumberTypes,
     .infer = infer_same,
     .compute =
@@ -54,6 +56,7 @@ extern constexpr OpDef kAbs{
 
 extern constexpr OpDef kSign{
     .name = "Sign",
+    .inputs = 1,
     .dtypes = kNumberTypes,
     .infer = infer_same,
     .compute =
@@ -65,6 +68,7 @@ extern constexpr OpDef kSign{
 
 extern constexpr OpDef kSquare{
     .name = "Square",
+    .inputs = 1,
     .dtypes = kNumberTypes,
     .infer = infer_same,
     .compute =
@@ -83,6 +87,7 @@ extern constexpr OpDef kSquare{
 
 extern constexpr OpDef kExp{
     .name = "Exp",
+    .inputs = 1,
     .dtypes = kFloatTypes,
     .infer = infer_same,
     .compute = [](Kernel& k) { compute_unary(k, at::exp, at::exp_); },
@@ -91,6 +96,7 @@ extern constexpr OpDef kExp{
 
 extern constexpr OpDef kLog{
     .name = "Log",
+    .inputs = 1,
     .dtypes = kFloatTypes,
     .infer = infer_same,
     .compute = [](Kernel& k) { compute_unary(k, at::log, at::log_); },
@@ -99,6 +105,7 @@ extern constexpr OpDef kLog{
 
 extern constexpr OpDef kLog1p{
     .name = "Log1p",
+    .inputs = 1,
     .dtypes = kFloatTypes,
     .infer = infer_same,
     .compute = [](Kernel& k) { compute_unary(k, at::log1p, at::log1p_); },
@@ -109,6 +116,7 @@ extern constexpr OpDef kLog1p{
 
 extern constexpr OpDef kSqrt{
     .name = "Sqrt",
+    .inputs = 1,
     .dtypes = kFloatTypes,
     .infer = infer_same,
     .compute = [](Kernel& k) { compute_unary(k, at::sqrt, at::sqrt_); },
@@ -119,6 +127,7 @@ extern constexpr OpDef kSqrt{
 
 extern constexpr OpDef kRsqrt{
     .name = "Rsqrt",
+    .inputs = 1,
     .dtypes = kFloatTypes,
     .infer = infer_same,
     .compute = [](Kernel& k) { compute_unary(k, at::rsqrt, at::rsqrt_); },
@@ -129,6 +138,7 @@ extern constexpr OpDef kRsqrt{
 
 extern constexpr OpDef kReciprocal{
     .name = "Reciprocal",
+    .inputs = 1,
     .dtypes = kFloatTypes,
     .infer = infer_same,
     .compute = [](Kernel& k) { compute_unary(k, at::reciprocal, at::reciprocal_); },
@@ -139,6 +149,7 @@ extern constexpr OpDef kReciprocal{
 
 extern constexpr OpDef kSin{
     .name = "Sin",
+    .inputs = 1,
     .dtypes = kFloatTypes,
     .infer = infer_same,
     .compute = [](Kernel& k) { compute_unary(k, at::sin, at::sin_); },
@@ -149,6 +160,7 @@ extern constexpr OpDef kSin{
 
 extern constexpr OpDef kCos{
     .name = "Cos",
+    .inputs = 1,
     .dtypes = kFloatTypes,
     .infer = infer_same,
     .compute = [](Kernel& k) { compute_unary(k, at::cos, at::cos_); },
@@ -159,6 +171,7 @@ extern constexpr OpDef kCos{
 
 extern constexpr OpDef kTanh{
     .name = "Tanh",
+    .inputs = 1,
     .dtypes = kFloatTypes,
     .infer = infer_same,
     .compute = [](Kernel& k) { compute_unary(k, at::tanh, at::tanh_); },
@@ -169,6 +182,7 @@ extern constexpr OpDef kTanh{
 
 extern constexpr OpDef kSigmoid{
     .name = "Sigmoid",
+    .inputs = 1,
     .dtypes = kFloatTypes,
     .infer = infer_same,
     .compute = [](Kernel& k) { compute_unary(k, at::sigmoid, at::sigmoid_); },
@@ -179,6 +193,7 @@ extern constexpr OpDef kSigmoid{
 
 extern constexpr OpDef kErf{
     .name = "Erf",
+    .inputs = 1,
     .dtypes = kFloatTypes,
     .infer = infer_same,
     .compute = [](Kernel& k) { compute_unary(k, at::erf, at::erf_); },
@@ -189,6 +204,7 @@ extern constexpr OpDef kErf{
 
 extern constexpr OpDef kFloor{
     .name = "Floor",
+    .inputs = 1,
     .dtypes = kFloatTypes,
     .infer = infer_same,
     .compute = [](Kernel& k) { compute_unary(k, at::floor, at::floor_); },
@@ -197,6 +213,7 @@ extern constexpr OpDef kFloor{
 
 extern constexpr OpDef kCeil{
     .name = "Ceil",
+    .inputs = 1,
     .dtypes = kFloatTypes,
     .infer = infer_same,
     .compute = [](Kernel& k) { compute_unary(k, at::ceil, at::ceil_); },
@@ -205,6 +222,7 @@ extern constexpr OpDef kCeil{
 
 extern constexpr OpDef kRound{
     .name = "Round",
+    .inputs = 1,
     .dtypes = kFloatTypes,
     .infer = infer_same,
     .compute = [](Kernel& k) { compute_unary(k, at::round, at::round_); },
@@ -213,6 +231,7 @@ extern constexpr OpDef kRound{
 
 extern constexpr OpDef kIsNan{
     .name = "IsNan",
+    .inputs = 1,
     .dtypes = kFloatTypes,
     .infer = infer_bool,
     .compute = [](Kernel& k) { set(k, at::isnan(in(k))); },
@@ -222,6 +241,7 @@ extern constexpr OpDef kIsNan{
 
 extern constexpr OpDef kIsFinite{
     .name = "IsFinite",
+    .inputs = 1,
     .dtypes = kFloatTypes,
     .infer = infer_bool,
     .compute = [](Kernel& k) { set(k, at::isfinite(in(k))); },

@@ -29,7 +29,9 @@ at::TensorOptions options_of(const Kernel& k) { return to_aten(k.attrs.get<DType
 
 extern constexpr OpDef kZeros{
     .name = "Zeros",
+    .inputs = 0,
     .dtypes = kNumericTypes,
+    .attrs = {{"shape", AttrKind::Shape}, {"dtype", AttrKind::DType}},
     .infer = infer_filled,
     .compute =
         [](Kernel& k) { set(k, at::zeros(sizes(k.attrs.get<Shape>("shape")), options_of(k))); },
@@ -39,7 +41,9 @@ extern constexpr OpDef kZeros{
 
 extern constexpr OpDef kOnes{
     .name = "Ones",
+    .inputs = 0,
     .dtypes = kNumericTypes,
+    .attrs = kDeclaredAttrs,
     .infer = infer_filled,
     .compute =
         [](Kernel& k) { set(k, at::ones(sizes(k.attrs.get<Shape>("shape")), options_of(k))); },
@@ -49,7 +53,9 @@ extern constexpr OpDef kOnes{
 
 extern constexpr OpDef kFill{
     .name = "Fill",
+    .inputs = 1,
     .dtypes = kNumericTypes,
+    .attrs = {{"shape", AttrKind::Shape}},
     .infer = [](const OpInputs& inputs) -> Specs {
       const auto& shape = inputs.attrs.get<Shape>("shape");
       require_rank(inputs.op, inputs.shape(0), 0, "the value");
@@ -68,6 +74,7 @@ extern constexpr OpDef kFill{
 
 extern constexpr OpDef kZerosLike{
     .name = "ZerosLike",
+    .inputs = 1,
     .dtypes = kNumericTypes,
     .infer = infer_same,
     .compute = [](Kernel& k) { set(k, at::zeros(in(k).sizes(), in(k).options())); },
@@ -76,6 +83,7 @@ extern constexpr OpDef kZerosLike{
 
 extern constexpr OpDef kOnesLike{
     .name = "OnesLike",
+    .inputs = 1,
     .dtypes = kNumericTypes,
     .infer = infer_same,
     .compute = [](Kernel& k) { set(k, at::ones(in(k).sizes(), in(k).options())); },
@@ -84,7 +92,9 @@ extern constexpr OpDef kOnesLike{
 
 extern constexpr OpDef kFillLike{
     .name = "FillLike",
+    .inputs = 1,
     .dtypes = kNumericTypes,
+    .attrs = {{"value", AttrKind::Float}},
     .infer = [](const OpInputs& inputs) -> Specs {
       require_representable(inputs.op, inputs.attrs.number("value"), inputs.dtype(0));
       return infer_same(inputs);
@@ -98,7 +108,9 @@ extern constexpr OpDef kFillLike{
 
 extern constexpr OpDef kEye{
     .name = "Eye",
+    .inputs = 0,
     .dtypes = kNumericTypes,
+    .attrs = {{"rows", AttrKind::Int}, {"columns", AttrKind::Int}, {"dtype", AttrKind::DType}},
     .infer = [](const OpInputs& inputs) -> Specs {
       const int64_t rows = inputs.attrs.integer("rows");
       const int64_t columns = inputs.attrs.integer("columns");

@@ -2,6 +2,7 @@
 
 #include "base/raise.h"
 #include "cohort/ops.h"
+#include "ops/all_ops.h"
 #include "ops/checks.h"
 #include "ops/kernel.h"
 #include "ops/movable.h"
@@ -44,11 +45,11 @@ bool has_rows(const Shape& shape) {
 
 }  // namespace
 
-extern const OpDef kGatherGrad;
-
 extern constexpr OpDef kGather{
     .name = "Gather",
+    .inputs = 2,
     .dtypes = kAnyType,
+    .attrs = {{"axis", AttrKind::Int}},
     .infer = [](const OpInputs& inputs) -> Specs {
       require_integers(inputs, 1, "the indices");
       const Shape shape = gathered(inputs, inputs.shape(0), inputs.shape(1));
@@ -79,7 +80,9 @@ extern constexpr OpDef kGather{
 // Zeros like input 2 to which the rows of input 0 are added at input 1.
 extern constexpr OpDef kGatherGrad{
     .name = "GatherGrad",
+    .inputs = 3,
     .dtypes = kNumberTypes,
+    .attrs = {{"axis", AttrKind::Int}},
     .infer = [](const OpInputs& inputs) -> Specs {
       require_integers(inputs, 1, "the indices");
       require_compatible(inputs.op, inputs.shape(0),

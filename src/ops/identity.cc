@@ -34,6 +34,7 @@ void write_line(const std::string& label, const Tensor& x) {
 
 extern constexpr OpDef kIdentity{
     .name = "Identity",
+    .inputs = 1,
     .dtypes = kAnyType,
     .infer = infer_same,
     .compute = pass_on,
@@ -42,6 +43,7 @@ extern constexpr OpDef kIdentity{
 
 extern constexpr OpDef kStopGradient{
     .name = "StopGradient",
+    .inputs = 1,
     .dtypes = kAnyType,
     .infer = infer_same,
     .compute = pass_on,
@@ -50,6 +52,7 @@ extern constexpr OpDef kStopGradient{
 
 extern constexpr OpDef kGroup{
     .name = "Group",
+    .inputs = {0, kAnyNumber},
     .dtypes = kAnyType | kResourceType,
     .infer = [](const OpInputs&) -> Specs {
       return {{kBool, Shape{0}}};
@@ -61,7 +64,9 @@ extern constexpr OpDef kGroup{
 
 extern constexpr OpDef kPrint{
     .name = "Print",
+    .inputs = 1,
     .dtypes = kAnyType,
+    .attrs = {{"label", AttrKind::Text}},
     .infer = infer_same,
     .compute =
         [](Kernel& k) {
@@ -69,12 +74,14 @@ extern constexpr OpDef kPrint{
           pass_on(k);
         },
     .gradient = pass_back,
-    .stateful = true,
+    .traits = Trait::HasEffect | Trait::HostOnly,
 };
 
 extern constexpr OpDef kCheckNumerics{
     .name = "CheckNumerics",
+    .inputs = 1,
     .dtypes = kFloatTypes,
+    .attrs = {{"label", AttrKind::Text}},
     .infer = infer_same,
     .compute =
         [](Kernel& k) {
@@ -91,7 +98,9 @@ extern constexpr OpDef kCheckNumerics{
 
 extern constexpr OpDef kRequire{
     .name = "Require",
+    .inputs = 2,
     .dtypes = kAnyType,
+    .attrs = {{"text", AttrKind::Text}},
     .infer = [](const OpInputs& inputs) -> Specs {
       if (inputs.dtype(1) != kBool || !inputs.shape(1).is_compatible_with(Shape{})) {
         raise(Code::InvalidArgument,

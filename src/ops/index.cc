@@ -2,6 +2,7 @@
 
 #include "base/raise.h"
 #include "cohort/ops.h"
+#include "ops/all_ops.h"
 #include "ops/checks.h"
 #include "ops/kernel.h"
 #include "ops/movable.h"
@@ -28,11 +29,11 @@ Shape part_shape(const OpInputs& inputs, const Shape& shape) {
 
 }  // namespace
 
-extern const OpDef kIndexGrad;
-
 extern constexpr OpDef kIndex{
     .name = "Index",
+    .inputs = 1,
     .dtypes = kAnyType,
+    .attrs = {{"index", AttrKind::Int}},
     .infer = [](const OpInputs& inputs) -> Specs {
       return {{inputs.dtype(0), part_shape(inputs, inputs.shape(0))}};
     },
@@ -50,7 +51,9 @@ extern constexpr OpDef kIndex{
 // Zeros like input 1, with input 0 as part `index`.
 extern constexpr OpDef kIndexGrad{
     .name = "IndexGrad",
+    .inputs = 2,
     .dtypes = kFloatTypes,
+    .attrs = {{"index", AttrKind::Int}},
     .infer = [](const OpInputs& inputs) -> Specs {
       require_compatible(inputs.op, inputs.shape(0), part_shape(inputs, inputs.shape(1)),
                          "the gradient");
@@ -65,6 +68,7 @@ extern constexpr OpDef kIndexGrad{
     .gradient = [](const OpCall& call, std::span<const Tensor> g) -> Gradients {
       return {g[0][call.attrs.integer("index")], {}};
     },
+    .traits = Trait::OneDType,
 };
 
 }  // namespace internal

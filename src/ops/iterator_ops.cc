@@ -114,17 +114,21 @@ void compute_start(Kernel& k) {
 
 extern constexpr OpDef kIteratorNext{
     .name = "IteratorNext",
+    .inputs = 1,
     .dtypes = kResourceType,
+    .attrs = {{"structure", AttrKind::Text}, {"components", AttrKind::Ints}},
     .infer = infer_next,
     .compute = compute_next,
     .gradient = nullptr,
     .no_gradient_because = "a dataset's elements have no gradient",
-    .stateful = true,
+    .traits = Trait::HasEffect | Trait::MayWait | Trait::HostOnly,
 };
 
 extern constexpr OpDef kIteratorNextOptional{
     .name = "IteratorNextOptional",
+    .inputs = 1,
     .dtypes = kResourceType,
+    .attrs = {{"structure", AttrKind::Text}, {"components", AttrKind::Ints}},
     .infer = [](const OpInputs& inputs) -> Specs {
       Specs specs = infer_next(inputs);
       specs.insert(specs.begin(), {kBool, Shape{}});
@@ -133,11 +137,12 @@ extern constexpr OpDef kIteratorNextOptional{
     .compute = compute_next_optional,
     .gradient = nullptr,
     .no_gradient_because = "a dataset's elements have no gradient",
-    .stateful = true,
+    .traits = Trait::HasEffect | Trait::MayWait | Trait::HostOnly,
 };
 
 extern constexpr OpDef kStartIterator{
     .name = "StartIterator",
+    .inputs = 1,
     .dtypes = kResourceType,
     .infer = [](const OpInputs& inputs) -> Specs {
       require_handle(inputs, "a dataset's");
@@ -146,7 +151,7 @@ extern constexpr OpDef kStartIterator{
     .compute = compute_start,
     .gradient = nullptr,
     .no_gradient_because = "a handle has no value",
-    .stateful = true,
+    .traits = Trait::HasEffect | Trait::HostOnly,
 };
 
 std::string to_string(const ElementLayout& layout) {

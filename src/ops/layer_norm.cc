@@ -65,7 +65,8 @@ void compute_grad(Kernel& k) {
 }  // namespace
 
 extern constexpr OpDef kLayerNormGrad{
-    .name = "LayerNormGrad",  // (g, x, scale, mean, r) -> gradients of (x, scale, offset)
+    .name = "LayerNormGrad",
+    .inputs = 5,  // (g, x, scale, mean, r) -> gradients of (x, scale, offset)
     .dtypes = kFloatTypes,
     .infer = [](const OpInputs& inputs) -> Specs {
       require_same_dtype(inputs);
@@ -94,8 +95,10 @@ extern constexpr OpDef kLayerNormGrad{
 };
 
 extern constexpr OpDef kLayerNorm{
-    .name = "LayerNorm",  // (x, scale, offset) -> (y, mean, 1 / sqrt(variance + epsilon))
+    .name = "LayerNorm",
+    .inputs = 3,  // (x, scale, offset) -> (y, mean, 1 / sqrt(variance + epsilon))
     .dtypes = kFloatTypes,
+    .attrs = {{"epsilon", AttrKind::Float}},
     .infer = infer_layer_norm,
     .compute =
         [](Kernel& k) {

@@ -18,6 +18,7 @@ bool same_known_shape(const Tensor& x, const Tensor& like) {
 
 extern constexpr OpDef kSumLike{
     .name = "SumLike",
+    .inputs = 2,
     .dtypes = kNumericTypes,
     .infer = infer_like,
     .compute = [](Kernel& k) { set(k, at::sum_to(in(k, 0), in(k, 1).sizes())); },
@@ -28,6 +29,7 @@ extern constexpr OpDef kSumLike{
 
 extern constexpr OpDef kBroadcastLike{
     .name = "BroadcastLike",
+    .inputs = 2,
     .dtypes = kNumericTypes,
     .infer = infer_like,
     .compute = [](Kernel& k) { set(k, in(k, 0).expand(in(k, 1).sizes())); },
@@ -38,6 +40,7 @@ extern constexpr OpDef kBroadcastLike{
 
 extern constexpr OpDef kReshapeLike{
     .name = "ReshapeLike",
+    .inputs = 2,
     .dtypes = kNumericTypes,
     .infer = infer_like,
     .compute = [](Kernel& k) { set(k, in(k, 0).reshape(in(k, 1).sizes())); },

@@ -13,33 +13,40 @@ constexpr std::string_view kTruth = "its result is a truth value";
 
 extern constexpr OpDef kLogicalAnd{
     .name = "LogicalAnd",
+    .inputs = 2,
     .dtypes = kBoolType,
     .infer = infer_broadcast,
     .compute = [](Kernel& k) { set(k, at::logical_and(in(k, 0), in(k, 1))); },
     .gradient = nullptr,
     .no_gradient_because = kTruth,
+    .traits = Trait::OneDType,
 };
 
 extern constexpr OpDef kLogicalOr{
     .name = "LogicalOr",
+    .inputs = 2,
     .dtypes = kBoolType,
     .infer = infer_broadcast,
     .compute = [](Kernel& k) { set(k, at::logical_or(in(k, 0), in(k, 1))); },
     .gradient = nullptr,
     .no_gradient_because = kTruth,
+    .traits = Trait::OneDType,
 };
 
 extern constexpr OpDef kLogicalXor{
     .name = "LogicalXor",
+    .inputs = 2,
     .dtypes = kBoolType,
     .infer = infer_broadcast,
     .compute = [](Kernel& k) { set(k, at::logical_xor(in(k, 0), in(k, 1))); },
     .gradient = nullptr,
     .no_gradient_because = kTruth,
+    .traits = Trait::OneDType,
 };
 
 extern constexpr OpDef kLogicalNot{
     .name = "LogicalNot",
+    .inputs = 1,
     .dtypes = kBoolType,
     .infer = infer_same,
     .compute = [](Kernel& k) { set(k, at::logical_not(in(k))); },

@@ -7,7 +7,9 @@ namespace internal {
 
 extern constexpr OpDef kLogSumExp{
     .name = "LogSumExp",
+    .inputs = 1,
     .dtypes = kFloatTypes,
+    .attrs = kReductionAttrs,
     .infer = infer_reduction,
     .compute =
         [](Kernel& k) {

@@ -1,6 +1,7 @@
 #include "ops/loss.h"
 
 #include "base/raise.h"
+#include "ops/all_ops.h"
 #include "ops/nn_common.h"
 
 namespace cohort {
@@ -28,11 +29,11 @@ Specs infer_same_shapes(const OpInputs& inputs) {
 }  // namespace
 
 // ReduceLoss and ReduceLossGrad are linear, and each is the other's gradient.
-extern const OpDef kReduceLoss;
-
 extern constexpr OpDef kReduceLossGrad{
-    .name = "ReduceLossGrad",  // (g, losses)
+    .name = "ReduceLossGrad",
+    .inputs = 2,  // (g, losses)
     .dtypes = kFloatTypes,
+    .attrs = {{"mean", AttrKind::Bool}, {"global_batch_size", AttrKind::Int}},
     .infer = [](const OpInputs& inputs) -> Specs {
       require_rank(inputs.op, inputs.shape(0), 0, "the gradient");
       require_same_dtype(inputs);
@@ -51,7 +52,9 @@ extern constexpr OpDef kReduceLossGrad{
 
 extern constexpr OpDef kReduceLoss{
     .name = "ReduceLoss",
+    .inputs = 1,
     .dtypes = kFloatTypes,
+    .attrs = {{"mean", AttrKind::Bool}, {"global_batch_size", AttrKind::Int}},
     .infer = [](const OpInputs& inputs) -> Specs {
       if (inputs.attrs.integer("global_batch_size") < 0) {
         raise(Code::InvalidArgument, "[{}] global_batch_size must not be negative, got {}",
@@ -71,6 +74,7 @@ extern constexpr OpDef kReduceLoss{
 
 extern constexpr OpDef kSquaredError{
     .name = "SquaredError",
+    .inputs = 2,
     .dtypes = kFloatTypes,
     .infer = infer_same_shapes,
     .compute =
@@ -82,10 +86,12 @@ extern constexpr OpDef kSquaredError{
       const Tensor gradient = g[0] * (call.inputs[0] - call.inputs[1]) * 2;
       return {gradient, call.wants(1) ? -gradient : Tensor()};
     },
+    .traits = Trait::OneDType,
 };
 
 extern constexpr OpDef kSigmoidCrossEntropy{
-    .name = "SigmoidCrossEntropy",  // (logits, labels)
+    .name = "SigmoidCrossEntropy",
+    .inputs = 2,  // (logits, labels)
     .dtypes = kFloatTypes,
     .infer = infer_same_shapes,
     .compute =
@@ -97,10 +103,12 @@ extern constexpr OpDef kSigmoidCrossEntropy{
       const Tensor& logits = call.inputs[0];
       return {g[0] * (sigmoid(logits) - call.inputs[1]), call.wants(1) ? -g[0] * logits : Tensor()};
     },
+    .traits = Trait::OneDType,
 };
 
 extern constexpr OpDef kL2Loss{
     .name = "L2Loss",
+    .inputs = 1,
     .dtypes = kFloatTypes,
     .infer = [](const OpInputs& inputs) -> Specs {
       return {{inputs.dtype(0), Shape{}}};

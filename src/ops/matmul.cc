@@ -134,7 +134,9 @@ Tensor b_gradient(const OpCall& call, const Tensor& g) {
 
 extern constexpr OpDef kMatMul{
     .name = "MatMul",
+    .inputs = 2,
     .dtypes = kNumberTypes,
+    .attrs = {{"transpose_a", AttrKind::Bool}, {"transpose_b", AttrKind::Bool}},
     .infer = infer_matmul,
     .compute =
         [](Kernel& k) {
@@ -146,6 +148,7 @@ extern constexpr OpDef kMatMul{
       return {call.wants(0) ? Gradient(a_gradient(call, g[0])) : Gradient(),
               call.wants(1) ? Gradient(b_gradient(call, g[0])) : Gradient()};
     },
+    .traits = Trait::OneDType,
 };
 
 }  // namespace internal

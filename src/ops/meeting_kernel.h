@@ -12,8 +12,12 @@
 // What the ops have in common whose kernels wait for others: replicas of this process, or workers.
 namespace cohort::internal {
 
-// Where they meet, a number by that name, how: the attributes "bytes_per_pack", "timeout" and
-// "implementation"; and this thread's purpose and its site: "what", "file" and "line".
+// How they meet, and this thread's purpose and its site.
+inline constexpr AttrList kMeetingAttrs{
+    {"bytes_per_pack", AttrKind::Int}, {"timeout", AttrKind::Float},
+    {"implementation", AttrKind::Int}, {"what", AttrKind::Text},
+    {"file", AttrKind::Text},          {"line", AttrKind::Int}};
+// Sets the attribute `name`, the number of the place where they meet, and kMeetingAttrs.
 void set_meeting(Attrs& attrs, std::string_view name, int64_t number,
                  const CommunicationOptions& options);
 CommunicationOptions options_of(const Attrs& attrs);

@@ -9,6 +9,7 @@ namespace cohort::internal {
 // Inputs: indices, values. Outputs: the same, each index once.
 extern constexpr OpDef kMergeRows{
     .name = "MergeRows",
+    .inputs = 2,
     .dtypes = kNumberTypes,
     .infer = [](const OpInputs& inputs) -> Specs {
       const Shape& indices = inputs.shape(0);

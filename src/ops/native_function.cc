@@ -194,12 +194,16 @@ void run_gradient(Kernel& k) {
 
 extern constexpr OpDef kNativeFunctionGrad{
     .name = "NativeFunctionGrad",
+    .inputs = {0, kAnyNumber},
     .dtypes = kAnyType,
+    .attrs = {{"name", AttrKind::Text},
+              {"num_inputs", AttrKind::Int},
+              {"num_outputs", AttrKind::Int}},
     .infer = infer_gradient,
     .compute = run_gradient,
     .gradient = nullptr,
     .no_gradient_because = "the gradient of a native function is native code itself",
-    .stateful = true,
+    .traits = Trait::HasEffect | Trait::HostOnly,
 };
 
 namespace {
@@ -236,7 +240,9 @@ Gradients native_gradient(const OpCall& call, std::span<const Tensor> output_gra
 // User's code may do anything: it is neither folded nor merged with another call.
 extern constexpr OpDef kNativeFunction{
     .name = "NativeFunction",
+    .inputs = {0, kAnyNumber},
     .dtypes = kAnyType,
+    .attrs = {{"name", AttrKind::Text}, {"outputs", AttrKind::Ints}},
     .infer = [](const OpInputs& inputs) -> Specs {
       Specs declared = declared_outputs(inputs.attrs);
       if (declared.empty()) declared.push_back({kBool, Shape{0}});
@@ -244,7 +250,7 @@ extern constexpr OpDef kNativeFunction{
     },
     .compute = run_native,
     .gradient = native_gradient,
-    .stateful = true,
+    .traits = Trait::HasEffect | Trait::MayWait | Trait::HostOnly,
 };
 
 void NativeRegistration::add(std::string name, NativeFunction function, NativeGradient gradient) {

@@ -10,7 +10,9 @@ namespace internal {
 
 extern constexpr OpDef kOneHot{
     .name = "OneHot",
+    .inputs = 1,
     .dtypes = kIntegerTypes,
+    .attrs = {{"depth", AttrKind::Int}, {"dtype", AttrKind::DType}},
     .infer = [](const OpInputs& inputs) -> Specs {
       const int64_t depth = inputs.attrs.integer("depth");
       const auto dtype = inputs.attrs.get<DType>("dtype");

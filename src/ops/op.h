@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -61,12 +62,54 @@ inline constexpr DTypeSet kNumberTypes = kFloatTypes | kIntegerTypes;
 inline constexpr DTypeSet kNumericTypes = kNumberTypes | kBoolType;
 inline constexpr DTypeSet kAnyType = kNumericTypes | kStringType;
 
-// Everything about one operation, in one constant. The library knows it by nothing else; all_ops.cc
-// lists the constants.
+// How many inputs an op takes.
+struct InputCount {
+  constexpr InputCount(int exactly) : InputCount(exactly, exactly) {}
+  constexpr InputCount(int at_least, int at_most) : least(at_least), most(at_most) {}
+
+  int least;
+  int most;
+};
+inline constexpr int kAnyNumber = std::numeric_limits<int>::max();
+
+// What passes over graphs ask of an op. They do not ask for its name.
+enum class Trait : uint16_t {
+  OneDType = 1 << 0,     // all inputs have the same dtype
+  ReadsState = 1 << 1,   // gives what state is now, and changes none
+  HasEffect = 1 << 2,    // changes state, or does something that is seen outside of the graph
+  Source = 1 << 3,       // gives a value that comes from outside of the graph
+  Placeholder = 1 << 4,  // is there to be fed
+  Random = 1 << 5,       // gives other values for another key
+  MayWait = 1 << 6,      // waits for what another run does, or runs code of the user's
+  ShapeOnly = 1 << 7,    // looks at the shape of its input, not at the values
+  HostOnly = 1 << 8,     // computes in the host's memory, whatever the device
+};
+
+class Traits {
+ public:
+  constexpr Traits() = default;
+  constexpr Traits(Trait one) : bits_(static_cast<uint16_t>(one)) {}
+
+  constexpr bool has(Trait one) const { return (bits_ & static_cast<uint16_t>(one)) != 0; }
+  constexpr Traits operator|(Trait one) const {
+    Traits both = one;
+    both.bits_ |= bits_;
+    return both;
+  }
+
+ private:
+  uint16_t bits_ = 0;
+};
+constexpr Traits operator|(Trait a, Trait b) { return Traits(a) | b; }
+
+// Everything about one operation, in one constant. The library knows it by nothing else;
+// op_list.inc lists the constants.
 struct OpDef {
   std::string_view name;
+  InputCount inputs;
   // What every input may be; an op whose inputs differ in kind checks the rest in `infer`.
   DTypeSet dtypes;
+  AttrList attrs = {};
   // Checks inputs and attributes and says what comes out: the only place that does either. Inputs
   // may have unknown sizes; an output size that depends on them is unknown.
   Specs (*infer)(const OpInputs&);
@@ -77,8 +120,12 @@ struct OpDef {
   Gradients (*gradient)(const OpCall&, std::span<const Tensor> output_gradients);
   // Why `gradient` is null, for the error that a user sees.
   std::string_view no_gradient_because = {};
-  // Reads or changes state, so that it is never folded, merged or run twice.
-  bool stateful = false;
+  Traits traits = {};
+
+  // Whether it reads or changes state, so that it is never folded, merged or run twice.
+  constexpr bool is_stateful() const {
+    return traits.has(Trait::ReadsState) || traits.has(Trait::HasEffect);
+  }
 };
 
 // An op that ran (or was added to a graph), with what its gradient needs.
@@ -105,8 +152,15 @@ inline Tensor apply(const OpDef& op, std::initializer_list<Tensor> inputs, Attrs
   return apply(op, std::span<const Tensor>(inputs.begin(), inputs.size()), std::move(attrs), site);
 }
 
-// Every op compiled in, in the order of all_ops.cc. find_op throws NotFound for an unknown name.
+// Every op compiled in, in the order of op_list.inc.
 std::span<const OpDef* const> all_ops();
+const OpDef* find_op_or_null(std::string_view name);
+// Throws NotFound for an unknown name.
 const OpDef& find_op(std::string_view name);
+
+// `infer` takes for granted that a call has the inputs and attributes of the op, because functions
+// of this library make it. Throws InvalidArgument, naming the op and what is wrong, when a call
+// that came from elsewhere does not.
+void check_call(const OpDef& op, size_t inputs, const Attrs& attrs);
 
 }  // namespace cohort::internal

@@ -18,6 +18,10 @@
 // it does not name.
 namespace cohort::internal {
 
+// The attributes of every update op, besides its constants.
+inline constexpr AttrList kUpdateAttrs =
+    AttrList{{"sparse", AttrKind::Bool}, {"all_rows", AttrKind::Bool}} + kDeclaredAttrs;
+
 Specs infer_update(const OpInputs& inputs);
 
 // The scalars of one update.

@@ -47,7 +47,9 @@ std::vector<Range> inner_ranges(const Attrs& attrs) {
 
 extern constexpr OpDef kPad{
     .name = "Pad",
+    .inputs = 1,
     .dtypes = kNumericTypes,
+    .attrs = {{"before", AttrKind::Axes}, {"after", AttrKind::Axes}, {"value", AttrKind::Float}},
     .infer = [](const OpInputs& inputs) -> Specs {
       const Shape shape = padded(inputs.op, inputs.shape(0), inputs.attrs);
       if (shape.is_fully_known()) require_creatable(inputs.op, shape, inputs.dtype(0));

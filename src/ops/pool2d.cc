@@ -8,16 +8,18 @@
 
 #include "base/raise.h"
 #include "cohort/nn_ops.h"
+#include "ops/all_ops.h"
 #include "ops/max_pool.h"
 #include "ops/window2d.h"
 
 namespace cohort {
 namespace internal {
-
-extern const OpDef kMaxPool2dPick;
-extern const OpDef kAvgPool2d;
-
 namespace {
+
+constexpr AttrList kWindowAttrs{{"window", AttrKind::Pair},
+                                {"stride", AttrKind::Pair},
+                                {"padding", AttrKind::Pair},
+                                {"same", AttrKind::Bool}};
 
 using Grads = std::span<const Tensor>;
 
@@ -170,8 +172,10 @@ at::Tensor avg_pool_grad(const Window2d& window, const at::Tensor& g, const at::
 
 // Indices count in the plane that has the extra rows and columns of PaddedPlanes.
 extern constexpr OpDef kMaxPool2dGrad{
-    .name = "MaxPool2dGrad",  // (g, x, indices)
+    .name = "MaxPool2dGrad",
+    .inputs = 3,  // (g, x, indices)
     .dtypes = kFloatTypes | kIntegerTypes,
+    .attrs = kWindowAttrs,
     .infer = infer_pool_grad,
     .compute =
         [](Kernel& k) {
@@ -184,8 +188,10 @@ extern constexpr OpDef kMaxPool2dGrad{
 };
 
 extern constexpr OpDef kMaxPool2dPick{
-    .name = "MaxPool2dPick",  // (x, indices): the elements that a max_pool2d chose
+    .name = "MaxPool2dPick",
+    .inputs = 2,  // (x, indices): the elements that a max_pool2d chose
     .dtypes = kFloatTypes | kIntegerTypes,
+    .attrs = kWindowAttrs,
     .infer = [](const OpInputs& inputs) -> Specs {
       const Shape pooled = pooled_shape(inputs.op, inputs.attrs, inputs.shape(0));
       if (inputs.dtype(1) != kInt64 || !pooled.is_compatible_with(inputs.shape(1))) {
@@ -207,8 +213,10 @@ extern constexpr OpDef kMaxPool2dPick{
 };
 
 extern constexpr OpDef kMaxPool2d{
-    .name = "MaxPool2d",  // x -> (values, indices)
+    .name = "MaxPool2d",
+    .inputs = 1,  // x -> (values, indices)
     .dtypes = kFloatTypes,
+    .attrs = kWindowAttrs,
     .infer = infer_max_pool,
     .compute =
         [](Kernel& k) {
@@ -222,8 +230,10 @@ extern constexpr OpDef kMaxPool2d{
 };
 
 extern constexpr OpDef kAvgPool2dGrad{
-    .name = "AvgPool2dGrad",  // (g, x)
+    .name = "AvgPool2dGrad",
+    .inputs = 2,  // (g, x)
     .dtypes = kFloatTypes,
+    .attrs = kWindowAttrs,
     .infer = infer_pool_grad,
     .compute =
         [](Kernel& k) {
@@ -236,7 +246,9 @@ extern constexpr OpDef kAvgPool2dGrad{
 
 extern constexpr OpDef kAvgPool2d{
     .name = "AvgPool2d",
+    .inputs = 1,
     .dtypes = kFloatTypes,
+    .attrs = kWindowAttrs,
     .infer = infer_pool,
     .compute = [](Kernel& k) { set_narrowed(k, avg_pool(window_of(k.attrs), widened(in(k)))); },
     .gradient = [](const OpCall& call, Grads g) -> Gradients {

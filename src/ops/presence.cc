@@ -63,6 +63,7 @@ void hold(Kernel& k) {
 // Waits for an element of the queue; a run that ends without one leaves a mark.
 extern constexpr OpDef kHoldPresence{
     .name = "HoldPresence",
+    .inputs = 5,
     .dtypes = kResourceType | kIntegerTypes,
     .infer = [](const OpInputs& inputs) -> Specs {
       for (const size_t handle : {kPlace, kAbsent, kChanges, kArrived}) {
@@ -79,7 +80,7 @@ extern constexpr OpDef kHoldPresence{
     .compute = hold,
     .gradient = nullptr,
     .no_gradient_because = "it waits",
-    .stateful = true,
+    .traits = Trait::HasEffect | Trait::HostOnly,
 };
 
 }  // namespace cohort::internal

@@ -132,7 +132,9 @@ Specs infer_over_axes(const OpInputs& inputs) {
 
 extern constexpr OpDef kProdOthersGrad{
     .name = "ProdOthersGrad",
+    .inputs = 2,
     .dtypes = kFloatTypes,
+    .attrs = kReductionAttrs,
     .infer =
         [](const OpInputs& inputs) {
           Specs specs = infer_over_axes(inputs);
@@ -146,7 +148,9 @@ extern constexpr OpDef kProdOthersGrad{
 
 extern constexpr OpDef kProdOthers{
     .name = "ProdOthers",
+    .inputs = 1,
     .dtypes = kFloatTypes,
+    .attrs = kReductionAttrs,
     .infer = infer_over_axes,
     .compute = compute_prod_others,
     .gradient = [](const OpCall& call, Grads g) -> Gradients {
@@ -156,7 +160,9 @@ extern constexpr OpDef kProdOthers{
 
 extern constexpr OpDef kProd{
     .name = "Prod",
+    .inputs = 1,
     .dtypes = kNumericTypes,
+    .attrs = kReductionAttrs,
     .infer = infer_arithmetic_reduction,
     .compute =
         [](Kernel& k) {

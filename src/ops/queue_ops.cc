@@ -11,6 +11,8 @@
 namespace cohort::internal {
 namespace {
 
+constexpr AttrList kQueueAttrs{{"queue", AttrKind::Text}, {"components", AttrKind::Ints}};
+
 constexpr DTypeSet kHandleAndElement = kAnyType | kResourceType;
 constexpr std::string_view kNoGradient = "a queue's elements have no gradient";
 
@@ -110,7 +112,12 @@ void require_batchable(const OpInputs& inputs, const Specs& components) {
 
 extern constexpr OpDef kQueueHandle{
     .name = "QueueHandle",
+    .inputs = 0,
     .dtypes = kResourceType,
+    .attrs = {{"capacity", AttrKind::Int},
+              {"components", AttrKind::Ints},
+              {"container", AttrKind::Text},
+              {"shared_name", AttrKind::Text}},
     .infer = [](const OpInputs& inputs) -> Specs {
       const int64_t capacity = inputs.attrs.integer("capacity");
       if (capacity != QueueState::kNoLimit && capacity < 1) {
@@ -143,12 +150,14 @@ extern constexpr OpDef kQueueHandle{
         },
     .gradient = nullptr,
     .no_gradient_because = "a handle has no value",
-    .stateful = true,
+    .traits = Trait::HasEffect | Trait::HostOnly,
 };
 
 extern constexpr OpDef kQueueEnqueue{
     .name = "QueueEnqueue",
+    .inputs = {1, kAnyNumber},
     .dtypes = kHandleAndElement,
+    .attrs = kQueueAttrs,
     .infer = [](const OpInputs& inputs) -> Specs {
       require_components(inputs, components_of(inputs));
       return nothing();
@@ -161,12 +170,14 @@ extern constexpr OpDef kQueueEnqueue{
         },
     .gradient = nullptr,
     .no_gradient_because = kNoGradient,
-    .stateful = true,
+    .traits = Trait::HasEffect | Trait::MayWait | Trait::HostOnly,
 };
 
 extern constexpr OpDef kQueueEnqueueMany{
     .name = "QueueEnqueueMany",
+    .inputs = {1, kAnyNumber},
     .dtypes = kHandleAndElement,
+    .attrs = kQueueAttrs,
     .infer = [](const OpInputs& inputs) -> Specs {
       Specs rows = components_of(inputs);
       for (Spec& spec : rows) spec.shape = batch_shape(inputs.op, spec.shape, Shape::kUnknownDim);
@@ -183,12 +194,14 @@ extern constexpr OpDef kQueueEnqueueMany{
         },
     .gradient = nullptr,
     .no_gradient_because = kNoGradient,
-    .stateful = true,
+    .traits = Trait::HasEffect | Trait::MayWait | Trait::HostOnly,
 };
 
 extern constexpr OpDef kQueueDequeue{
     .name = "QueueDequeue",
+    .inputs = 1,
     .dtypes = kResourceType,
+    .attrs = kQueueAttrs,
     .infer = components_of,
     .compute =
         [](Kernel& k) {
@@ -198,12 +211,14 @@ extern constexpr OpDef kQueueDequeue{
         },
     .gradient = nullptr,
     .no_gradient_because = kNoGradient,
-    .stateful = true,
+    .traits = Trait::HasEffect | Trait::MayWait | Trait::HostOnly,
 };
 
 extern constexpr OpDef kQueueDequeueMany{
     .name = "QueueDequeueMany",
+    .inputs = 1,
     .dtypes = kResourceType,
+    .attrs = {{"queue", AttrKind::Text}, {"components", AttrKind::Ints}, {"count", AttrKind::Int}},
     .infer = [](const OpInputs& inputs) -> Specs {
       const int64_t count = inputs.attrs.integer("count");
       if (count < 1) {
@@ -225,11 +240,12 @@ extern constexpr OpDef kQueueDequeueMany{
         },
     .gradient = nullptr,
     .no_gradient_because = kNoGradient,
-    .stateful = true,
+    .traits = Trait::HasEffect | Trait::MayWait | Trait::HostOnly,
 };
 
 extern constexpr OpDef kQueueSize{
     .name = "QueueSize",
+    .inputs = 1,
     .dtypes = kResourceType,
     .infer = [](const OpInputs& inputs) -> Specs {
       require_handle(inputs);
@@ -238,12 +254,14 @@ extern constexpr OpDef kQueueSize{
     .compute = [](Kernel& k) { set(k, at::scalar_tensor(queue_of(k).size(), at::kLong)); },
     .gradient = nullptr,
     .no_gradient_because = kNoGradient,
-    .stateful = true,
+    .traits = Trait::ReadsState | Trait::HostOnly,
 };
 
 extern constexpr OpDef kQueueClose{
     .name = "QueueClose",
+    .inputs = 1,
     .dtypes = kResourceType,
+    .attrs = {{"cancel_pending_enqueues", AttrKind::Bool}},
     .infer = [](const OpInputs& inputs) -> Specs {
       require_handle(inputs);
       return nothing();
@@ -255,7 +273,7 @@ extern constexpr OpDef kQueueClose{
         },
     .gradient = nullptr,
     .no_gradient_because = kNoGradient,
-    .stateful = true,
+    .traits = Trait::HasEffect | Trait::HostOnly,
 };
 
 }  // namespace cohort::internal

@@ -152,30 +152,48 @@ void compute_normal(Kernel& k, double cut, double most) {
 
 extern constexpr OpDef kRandomUniform{
     .name = "RandomUniform",
+    .inputs = 1,
     .dtypes = kKeyType,
+    .attrs = {{"shape", AttrKind::Shape},
+              {"dtype", AttrKind::DType},
+              {"low", AttrKind::Float},
+              {"high", AttrKind::Float}},
     .infer = infer_uniform,
     .compute = compute_uniform,
     .gradient = nullptr,
     .no_gradient_because = kDrawn,
+    .traits = Trait::Random,
 };
 
 extern constexpr OpDef kRandomNormal{
     .name = "RandomNormal",
+    .inputs = 1,
     .dtypes = kKeyType,
+    .attrs = {{"shape", AttrKind::Shape},
+              {"dtype", AttrKind::DType},
+              {"mean", AttrKind::Float},
+              {"stddev", AttrKind::Float}},
     .infer = infer_normal,
     .compute = [](Kernel& k) { compute_normal(k, 0, std::numeric_limits<double>::infinity()); },
     .gradient = nullptr,
     .no_gradient_because = kDrawn,
+    .traits = Trait::Random,
 };
 
 extern constexpr OpDef kRandomTruncatedNormal{
     .name = "RandomTruncatedNormal",
+    .inputs = 1,
     .dtypes = kKeyType,
+    .attrs = {{"shape", AttrKind::Shape},
+              {"dtype", AttrKind::DType},
+              {"mean", AttrKind::Float},
+              {"stddev", AttrKind::Float}},
     .infer = infer_normal,
     // 0.0227...: how likely a normal value is to be less than -2
     .compute = [](Kernel& k) { compute_normal(k, 0.022750131948179207, 2); },
     .gradient = nullptr,
     .no_gradient_because = kDrawn,
+    .traits = Trait::Random,
 };
 
 }  // namespace cohort::internal

@@ -1,6 +1,6 @@
-#include <random>
 
 #include "base/raise.h"
+#include "base/random_number.h"
 #include "cohort/ops.h"
 #include "cohort/random.h"
 #include "ops/builder_of.h"
@@ -14,11 +14,6 @@ namespace {
 using internal::apply;
 using internal::OpDef;
 using internal::random_blocks;
-
-uint64_t unpredictable_seed() {
-  std::random_device device;
-  return (uint64_t{device()} << 32) | device();
-}
 
 // What a draw takes as its key: the numbers of now, or in a graph a node that changes them from run
 // to run.
@@ -106,7 +101,7 @@ void Generator::restore(const Tensor& state) {
 }
 
 Generator& default_generator() {
-  thread_local Generator generator(unpredictable_seed());
+  thread_local Generator generator(internal::random_number());
   return generator;
 }
 

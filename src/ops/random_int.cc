@@ -79,15 +79,23 @@ void compute_permutation(Kernel& k) {
 
 extern constexpr OpDef kRandomInt{
     .name = "RandomInt",
+    .inputs = 1,
     .dtypes = kKeyType,
+    .attrs = {{"shape", AttrKind::Shape},
+              {"dtype", AttrKind::DType},
+              {"low", AttrKind::Int},
+              {"high", AttrKind::Int}},
     .infer = infer_int,
     .compute = compute_int,
     .gradient = nullptr,
     .no_gradient_because = kDrawn,
+    .traits = Trait::Random,
 };
 
+// Input 1 is a tensor whose first size says how many numbers are permuted.
 extern constexpr OpDef kRandomPermutation{
     .name = "RandomPermutation",
+    .inputs = 2,
     .dtypes = kAnyType,
     .infer = [](const OpInputs& inputs) -> Specs {
       check_key(inputs);
@@ -98,6 +106,7 @@ extern constexpr OpDef kRandomPermutation{
     .compute = compute_permutation,
     .gradient = nullptr,
     .no_gradient_because = kDrawn,
+    .traits = Trait::Random,
 };
 
 }  // namespace cohort::internal

@@ -13,9 +13,14 @@ uint64_t redrawn(uint64_t seed, uint64_t number, PhiloxSequence sequence) {
 
 }  // namespace
 
+// The key of a draw in a graph. The first run that draws takes "seed" and "counter" as they were
+// when the graph was built; later runs mix their number into the seed. "call" tells copies of one
+// function's body in one graph apart.
 extern constexpr OpDef kRandomKey{
     .name = "RandomKey",
+    .inputs = 0,
     .dtypes = kAnyType,
+    .attrs = {{"seed", AttrKind::Int}, {"counter", AttrKind::Int}, {"call", AttrKind::Int}},
     .infer = [](const OpInputs&) -> Specs {
       return {{kInt64, Shape{2}}};
     },
@@ -30,6 +35,7 @@ extern constexpr OpDef kRandomKey{
         },
     .gradient = nullptr,
     .no_gradient_because = kDrawn,
+    .traits = Trait::Random | Trait::HostOnly,
 };
 
 }  // namespace cohort::internal

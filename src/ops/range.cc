@@ -74,7 +74,12 @@ at::Tensor generate(DType dtype, int64_t count, Value&& value) {
 
 extern constexpr OpDef kRange{
     .name = "Range",
+    .inputs = 0,
     .dtypes = kNumberTypes,
+    .attrs = {{"start", AttrKind::Float},
+              {"limit", AttrKind::Float},
+              {"step", AttrKind::Float},
+              {"dtype", AttrKind::DType}},
     .infer = [](const OpInputs& inputs) -> Specs {
       const auto dtype = inputs.attrs.get<DType>("dtype");
       require_number(inputs.op, dtype);
@@ -103,7 +108,12 @@ extern constexpr OpDef kRange{
 
 extern constexpr OpDef kLinspace{
     .name = "Linspace",
+    .inputs = 0,
     .dtypes = kFloatTypes,
+    .attrs = {{"first", AttrKind::Float},
+              {"last", AttrKind::Float},
+              {"count", AttrKind::Int},
+              {"dtype", AttrKind::DType}},
     .infer = [](const OpInputs& inputs) -> Specs {
       const auto dtype = inputs.attrs.get<DType>("dtype");
       const int64_t count = inputs.attrs.integer("count");

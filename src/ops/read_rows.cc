@@ -46,7 +46,9 @@ void compute_rows_in_range(Kernel& k) {
 // The rows of a variable that input 1 names. Only they are copied.
 extern constexpr OpDef kReadRows{
     .name = "ReadRows",
+    .inputs = 2,
     .dtypes = kNumericTypes | kResourceType,
+    .attrs = kDeclaredAttrs,
     .infer = infer_read_rows,
     .compute =
         [](Kernel& k) {
@@ -59,14 +61,16 @@ extern constexpr OpDef kReadRows{
         },
     .gradient = nullptr,
     .no_gradient_because = "a variable's gradient is collected where it is read",
-    .stateful = true,
+    .traits = Trait::ReadsState,
 };
 
 // Of the ids in input 0, those from `begin` to before `end`, counted from `begin`; and where they
 // were.
 extern constexpr OpDef kRowsInRange{
     .name = "RowsInRange",
+    .inputs = 1,
     .dtypes = kIntegerTypes,
+    .attrs = {{"begin", AttrKind::Int}, {"end", AttrKind::Int}},
     .infer = [](const OpInputs&) -> Specs {
       const Shape some{Shape::kUnknownDim};
       return {{kInt64, some}, {kInt64, some}};

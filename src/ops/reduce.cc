@@ -49,7 +49,9 @@ Specs infer_extreme(const OpInputs& inputs) {
 
 extern constexpr OpDef kSum{
     .name = "Sum",
+    .inputs = 1,
     .dtypes = kNumericTypes,
+    .attrs = kReductionAttrs,
     .infer = infer_arithmetic_reduction,
     .compute =
         [](Kernel& k) {
@@ -63,7 +65,9 @@ extern constexpr OpDef kSum{
 
 extern constexpr OpDef kMean{
     .name = "Mean",
+    .inputs = 1,
     .dtypes = kFloatTypes,
+    .attrs = kReductionAttrs,
     .infer = infer_reduction,
     .compute =
         [](Kernel& k) {
@@ -76,7 +80,9 @@ extern constexpr OpDef kMean{
 
 extern constexpr OpDef kMax{
     .name = "Max",
+    .inputs = 1,
     .dtypes = kNumericTypes,
+    .attrs = kReductionAttrs,
     .infer = infer_extreme,
     .compute =
         [](Kernel& k) {
@@ -90,7 +96,9 @@ extern constexpr OpDef kMax{
 
 extern constexpr OpDef kMin{
     .name = "Min",
+    .inputs = 1,
     .dtypes = kNumericTypes,
+    .attrs = kReductionAttrs,
     .infer = infer_extreme,
     .compute =
         [](Kernel& k) {
@@ -104,7 +112,9 @@ extern constexpr OpDef kMin{
 
 extern constexpr OpDef kAny{
     .name = "Any",
+    .inputs = 1,
     .dtypes = kBoolType,
+    .attrs = kReductionAttrs,
     .infer = infer_reduction,
     .compute =
         [](Kernel& k) {
@@ -118,7 +128,9 @@ extern constexpr OpDef kAny{
 
 extern constexpr OpDef kAll{
     .name = "All",
+    .inputs = 1,
     .dtypes = kBoolType,
+    .attrs = kReductionAttrs,
     .infer = infer_reduction,
     .compute =
         [](Kernel& k) {

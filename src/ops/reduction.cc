@@ -40,7 +40,12 @@ Attrs spread_attrs(const Attrs& reduction, bool mean) {
 
 extern constexpr OpDef kSpread{
     .name = "Spread",
+    .inputs = 2,
     .dtypes = kNumericTypes,
+    .attrs = {{"axes", AttrKind::Axes},
+              {"all", AttrKind::Bool},
+              {"keep", AttrKind::Bool},
+              {"mean", AttrKind::Bool}},
     .infer = infer_spread,
     .compute = compute_spread,
     .gradient = [](const OpCall& call, std::span<const Tensor> g) -> Gradients {

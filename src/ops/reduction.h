@@ -7,6 +7,9 @@
 // gave them, "all" (then "axes" is empty) and "keep".
 namespace cohort::internal {
 
+inline constexpr AttrList kReductionAttrs{
+    {"axes", AttrKind::Axes}, {"all", AttrKind::Bool}, {"keep", AttrKind::Bool}};
+
 Attrs reduction_attrs(const Axes& axes, KeepDims keep);
 Axes axes_of(const Attrs& attrs);
 KeepDims keep_of(const Attrs& attrs);

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "cohort/ops.h"
+#include "ops/all_ops.h"
 #include "ops/checks.h"
 #include "ops/kernel.h"
 #include "ops/movable.h"
@@ -27,12 +28,11 @@ at::Tensor repeated_numbers(const at::Tensor& counts) {
 
 }  // namespace
 
-extern const OpDef kGatherGrad;
-
 // Row i of input 0 as often as element i of input 1 says: none, one or several times. How many rows
 // there are is known only when it runs.
 extern constexpr OpDef kRepeat{
     .name = "Repeat",
+    .inputs = 2,
     .dtypes = kAnyType,
     .infer = [](const OpInputs& inputs) -> Specs {
       require_integers(inputs, 1, "the numbers of repetitions");
@@ -56,7 +56,7 @@ extern constexpr OpDef kRepeat{
     .gradient = [](const OpCall& call, std::span<const Tensor> g) -> Gradients {
       const Tensor& counts = call.inputs[1];
       const Tensor numbers = cumsum(ones_like(counts)) - 1;
-      const Tensor rows = apply(find_op("Repeat"), {numbers, counts}, {});
+      const Tensor rows = apply(kRepeat, {numbers, counts}, {});
       return {apply(kGatherGrad, {g[0], rows, call.inputs[0]}, {{"axis", int64_t{0}}}), {}};
     },
 };

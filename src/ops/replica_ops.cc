@@ -5,16 +5,12 @@
 
 #include "base/raise.h"
 #include "cohort/ops.h"
+#include "ops/all_ops.h"
 #include "ops/meeting_kernel.h"
 #include "ops/promotion.h"
 #include "ops/replica_port.h"
 
 namespace cohort::internal {
-
-extern const OpDef kReplicaAllReduce;
-extern const OpDef kReplicaAllGather;
-extern const OpDef kProdOthers;
-
 namespace {
 
 using Grads = std::span<const Tensor>;
@@ -172,7 +168,9 @@ Gradients all_reduce_gradient(const OpCall& call, Grads g) {
 
 extern constexpr OpDef kReplicaAllReduce{
     .name = "ReplicaAllReduce",
+    .inputs = {1, kAnyNumber},
     .dtypes = kNumberTypes,
+    .attrs = AttrList{{"op", AttrKind::Int}, {"replicas", AttrKind::Int}} + kMeetingAttrs,
     .infer = [](const OpInputs& inputs) -> Specs {
       check_reduce_op(inputs);
       const bool divides = reduce_op_of(inputs.attrs) == ReduceOp::Mean;
@@ -185,12 +183,14 @@ extern constexpr OpDef kReplicaAllReduce{
     },
     .compute = compute_all_reduce,
     .gradient = all_reduce_gradient,
-    .stateful = true,
+    .traits = Trait::HasEffect,
 };
 
 extern constexpr OpDef kReplicaAllGather{
     .name = "ReplicaAllGather",
+    .inputs = 1,
     .dtypes = kNumericTypes,
+    .attrs = AttrList{{"axis", AttrKind::Int}, {"replicas", AttrKind::Int}} + kMeetingAttrs,
     .infer = [](const OpInputs& inputs) -> Specs {
       const Shape& shape = inputs.shape(0);
       if (!shape.has_rank()) return {{inputs.dtype(0), shape}, {kInt64, Shape{-1}}};
@@ -203,7 +203,7 @@ extern constexpr OpDef kReplicaAllGather{
       const Tensor total = sum_over_replicas(g[0], options_of(call.attrs));
       return {gather(total, call.outputs[1], static_cast<int>(call.attrs.integer("axis")))};
     },
-    .stateful = true,
+    .traits = Trait::HasEffect,
 };
 
 ReplicaPort* replica_port() {

@@ -64,7 +64,9 @@ Shape squeezed(const Shape& shape, const Attrs& attrs) {
 
 extern constexpr OpDef kReshape{
     .name = "Reshape",
+    .inputs = 1,
     .dtypes = kAnyType,
+    .attrs = {{"shape", AttrKind::Shape}},
     .infer = [](const OpInputs& inputs) -> Specs {
       const auto& target = inputs.attrs.get<Shape>("shape");
       if (!target.has_rank() || std::count(target.begin(), target.end(), Shape::kUnknownDim) > 1) {
@@ -84,7 +86,9 @@ extern constexpr OpDef kReshape{
 
 extern constexpr OpDef kExpandDims{
     .name = "ExpandDims",
+    .inputs = 1,
     .dtypes = kAnyType,
+    .attrs = {{"axis", AttrKind::Int}},
     .infer = [](const OpInputs& inputs) -> Specs {
       const Shape& shape = inputs.shape(0);
       if (!shape.has_rank()) return {{inputs.dtype(0), shape}};
@@ -102,7 +106,9 @@ extern constexpr OpDef kExpandDims{
 
 extern constexpr OpDef kSqueeze{
     .name = "Squeeze",
+    .inputs = 1,
     .dtypes = kAnyType,
+    .attrs = {{"axes", AttrKind::Axes}, {"all", AttrKind::Bool}},
     .infer = [](const OpInputs& inputs) -> Specs {
       return {{inputs.dtype(0), squeezed(inputs.shape(0), inputs.attrs)}};
     },

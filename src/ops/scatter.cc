@@ -21,7 +21,9 @@ Shape values_shape(std::string_view op, const Shape& indices, const Shape& targe
 
 extern constexpr OpDef kScatter{
     .name = "Scatter",
+    .inputs = 2,
     .dtypes = kNumberTypes,
+    .attrs = {{"shape", AttrKind::Shape}},
     .infer = [](const OpInputs& inputs) -> Specs {
       const auto& target = inputs.attrs.get<Shape>("shape");
       require_integers(inputs, 0, "the indices");

@@ -74,7 +74,9 @@ void check_division(ScatterOp op, const at::Tensor& values) {
 
 extern constexpr OpDef kScatterVariable{
     .name = "ScatterVariable",
+    .inputs = 3,
     .dtypes = kNumericTypes | kResourceType,
+    .attrs = {{"op", AttrKind::Int}, {"dtype", AttrKind::DType}, {"shape", AttrKind::Shape}},
     .infer = [](const OpInputs& inputs) -> Specs {
       require_integers(inputs, 1, "the indices");
       const auto dtype = inputs.attrs.get<DType>("dtype");
@@ -101,7 +103,7 @@ extern constexpr OpDef kScatterVariable{
         },
     .gradient = nullptr,
     .no_gradient_because = "it changes state",
-    .stateful = true,
+    .traits = Trait::HasEffect,
 };
 
 Tensor scatter_variable(const VariableHandle& variable, ScatterOp op, const IndexedSlices& slices) {

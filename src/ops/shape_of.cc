@@ -16,6 +16,7 @@ Gradients constant(const OpCall&, std::span<const Tensor>) { return {{}}; }
 
 extern constexpr OpDef kShape{
     .name = "Shape",
+    .inputs = 1,
     .dtypes = kAnyType,
     .infer = [](const OpInputs& inputs) -> Specs {
       return {{kInt64, {int64_t{inputs.shape(0).rank()}}}};  // -1, unknown, without a rank
@@ -28,10 +29,12 @@ extern constexpr OpDef kShape{
           set(k, std::move(result));
         },
     .gradient = constant,
+    .traits = Trait::ShapeOnly,
 };
 
 extern constexpr OpDef kSize{
     .name = "Size",
+    .inputs = 1,
     .dtypes = kAnyType,
     .infer = infer_count,
     .compute =
@@ -39,15 +42,18 @@ extern constexpr OpDef kSize{
           set(k, at::scalar_tensor(body(k.inputs[0]).shape.num_elements(), at::kLong));
         },
     .gradient = constant,
+    .traits = Trait::ShapeOnly,
 };
 
 extern constexpr OpDef kRank{
     .name = "Rank",
+    .inputs = 1,
     .dtypes = kAnyType,
     .infer = infer_count,
     .compute =
         [](Kernel& k) { set(k, at::scalar_tensor(body(k.inputs[0]).shape.rank(), at::kLong)); },
     .gradient = constant,
+    .traits = Trait::ShapeOnly,
 };
 
 }  // namespace internal

@@ -5,6 +5,7 @@
 
 #include "base/raise.h"
 #include "cohort/ops.h"
+#include "ops/all_ops.h"
 #include "ops/checks.h"
 #include "ops/kernel.h"
 #include "ops/movable.h"
@@ -12,6 +13,9 @@
 namespace cohort {
 namespace internal {
 namespace {
+
+constexpr AttrList kSlicingAttrs{
+    {"begin", AttrKind::Axes}, {"end", AttrKind::Axes}, {"step", AttrKind::Axes}};
 
 constexpr int64_t kFirst = std::numeric_limits<int64_t>::min();  // clamps to the one end
 constexpr int64_t kLast = std::numeric_limits<int64_t>::max();   // and to the other
@@ -83,11 +87,11 @@ Shape sliced(const OpInputs& inputs, const Shape& shape) {
 
 }  // namespace
 
-extern const OpDef kSliceGrad;
-
 extern constexpr OpDef kSlice{
     .name = "Slice",
+    .inputs = 1,
     .dtypes = kAnyType,
+    .attrs = kSlicingAttrs,
     .infer = [](const OpInputs& inputs) -> Specs {
       return {{inputs.dtype(0), sliced(inputs, inputs.shape(0))}};
     },
@@ -107,7 +111,9 @@ extern constexpr OpDef kSlice{
 // Zeros like input 1, with input 0 where the ranges pick.
 extern constexpr OpDef kSliceGrad{
     .name = "SliceGrad",
+    .inputs = 2,
     .dtypes = kFloatTypes,
+    .attrs = kSlicingAttrs,
     .infer = [](const OpInputs& inputs) -> Specs {
       require_compatible(inputs.op, inputs.shape(0), sliced(inputs, inputs.shape(1)),
                          "the gradient");
@@ -124,6 +130,7 @@ extern constexpr OpDef kSliceGrad{
     .gradient = [](const OpCall& call, std::span<const Tensor> g) -> Gradients {
       return {apply(kSlice, {g[0]}, call.attrs), {}};
     },
+    .traits = Trait::OneDType,
 };
 
 }  // namespace internal

@@ -29,8 +29,10 @@ Tensor sum_along(const Tensor& x, const Attrs& attrs) {
 }  // namespace
 
 extern constexpr OpDef kSoftmaxGrad{
-    .name = "SoftmaxGrad",  // (g, y) -> y * (g - sum(g * y))
+    .name = "SoftmaxGrad",
+    .inputs = 2,  // (g, y) -> y * (g - sum(g * y))
     .dtypes = kFloatTypes,
+    .attrs = {{"axis", AttrKind::Int}},
     .infer = infer_softmax_grad,
     .compute =
         [](Kernel& k) {
@@ -45,11 +47,14 @@ extern constexpr OpDef kSoftmaxGrad{
               g[0] * (first - sum_along(first * y, call.attrs)) -
                   first * sum_along(g[0] * y, call.attrs)};
     },
+    .traits = Trait::OneDType,
 };
 
 extern constexpr OpDef kSoftmax{
     .name = "Softmax",
+    .inputs = 1,
     .dtypes = kFloatTypes,
+    .attrs = {{"axis", AttrKind::Int}},
     .infer = infer_softmax,
     .compute =
         [](Kernel& k) {
@@ -61,8 +66,10 @@ extern constexpr OpDef kSoftmax{
 };
 
 extern constexpr OpDef kLogSoftmaxGrad{
-    .name = "LogSoftmaxGrad",  // (g, y) -> g - exp(y) * sum(g)
+    .name = "LogSoftmaxGrad",
+    .inputs = 2,  // (g, y) -> g - exp(y) * sum(g)
     .dtypes = kFloatTypes,
+    .attrs = {{"axis", AttrKind::Int}},
     .infer = infer_softmax_grad,
     .compute =
         [](Kernel& k) {
@@ -75,11 +82,14 @@ extern constexpr OpDef kLogSoftmaxGrad{
       return {g[0] - sum_along(weighted, call.attrs),
               -weighted * sum_along(call.inputs[0], call.attrs)};
     },
+    .traits = Trait::OneDType,
 };
 
 extern constexpr OpDef kLogSoftmax{
     .name = "LogSoftmax",
+    .inputs = 1,
     .dtypes = kFloatTypes,
+    .attrs = {{"axis", AttrKind::Int}},
     .infer = infer_softmax,
     .compute =
         [](Kernel& k) {

@@ -10,7 +10,9 @@ namespace internal {
 // Outputs the sorted values and where they were.
 extern constexpr OpDef kSort{
     .name = "Sort",
+    .inputs = 1,
     .dtypes = kNumericTypes,
+    .attrs = {{"axis", AttrKind::Int}, {"descending", AttrKind::Bool}},
     .infer = [](const OpInputs& inputs) -> Specs {
       const Shape& shape = inputs.shape(0);
       if (shape.has_rank()) normalize_axis(inputs.op, inputs.attrs.integer("axis"), shape.rank());

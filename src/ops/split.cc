@@ -87,7 +87,9 @@ int64_t unstack_count(const Shape& shape, const Attrs& attrs, int axis) {
 
 extern constexpr OpDef kSplit{
     .name = "Split",
+    .inputs = 1,
     .dtypes = kAnyType,
+    .attrs = {{"sizes", AttrKind::Ints}, {"equal", AttrKind::Bool}, {"axis", AttrKind::Int}},
     .infer = [](const OpInputs& inputs) -> Specs {
       const Shape& shape = inputs.shape(0);
       Specs parts;
@@ -120,7 +122,9 @@ extern constexpr OpDef kSplit{
 
 extern constexpr OpDef kUnstack{
     .name = "Unstack",
+    .inputs = 1,
     .dtypes = kAnyType,
+    .attrs = {{"count", AttrKind::Int}, {"axis", AttrKind::Int}},
     .infer = [](const OpInputs& inputs) -> Specs {
       const Shape& shape = inputs.shape(0);
       const int64_t given = inputs.attrs.integer("axis");

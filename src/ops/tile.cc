@@ -1,5 +1,6 @@
 #include "base/raise.h"
 #include "cohort/ops.h"
+#include "ops/all_ops.h"
 #include "ops/checks.h"
 #include "ops/kernel.h"
 
@@ -25,11 +26,11 @@ Shape tiled(const OpInputs& inputs, const Shape& shape) {
 
 }  // namespace
 
-extern const OpDef kTileGrad;
-
 extern constexpr OpDef kTile{
     .name = "Tile",
+    .inputs = 1,
     .dtypes = kNumericTypes,
+    .attrs = {{"multiples", AttrKind::Axes}},
     .infer = [](const OpInputs& inputs) -> Specs {
       const Shape shape = tiled(inputs, inputs.shape(0));
       if (shape.is_fully_known()) require_creatable(inputs.op, shape, inputs.dtype(0));
@@ -44,7 +45,9 @@ extern constexpr OpDef kTile{
 // The sum of the repetitions in input 0, in the shape of input 1.
 extern constexpr OpDef kTileGrad{
     .name = "TileGrad",
+    .inputs = 2,
     .dtypes = kFloatTypes,
+    .attrs = {{"multiples", AttrKind::Axes}},
     .infer = [](const OpInputs& inputs) -> Specs {
       require_compatible(inputs.op, inputs.shape(0), tiled(inputs, inputs.shape(1)),
                          "the gradient");
@@ -67,6 +70,7 @@ extern constexpr OpDef kTileGrad{
     .gradient = [](const OpCall& call, std::span<const Tensor> g) -> Gradients {
       return {tile(g[0], call.attrs.integers("multiples")), {}};
     },
+    .traits = Trait::OneDType,
 };
 
 }  // namespace internal

@@ -10,7 +10,9 @@ namespace internal {
 
 extern constexpr OpDef kTopK{
     .name = "TopK",
+    .inputs = 1,
     .dtypes = kNumericTypes,
+    .attrs = {{"k", AttrKind::Int}},
     .infer = [](const OpInputs& inputs) -> Specs {
       const Shape& shape = inputs.shape(0);
       const int64_t k = inputs.attrs.integer("k");

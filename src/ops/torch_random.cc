@@ -13,7 +13,6 @@
 #include "base/raise.h"
 
 namespace cohort::internal {
-
 namespace {
 
 // Torch has this key for code that wants to see the calls of a thread. Calls that nothing is

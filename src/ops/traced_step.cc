@@ -33,7 +33,9 @@ void add_part(const Kernel& k, TimelineTime now) {
 // Gives the time at which its inputs are there. Only times of one process may meet.
 extern constexpr OpDef kTimelinePart{
     .name = "TimelinePart",
+    .inputs = {1, 3},
     .dtypes = kAnyType,
+    .attrs = {{"part", AttrKind::Text}},
     .infer = [](const OpInputs&) -> Specs {
       return {{kInt64, Shape{}}};
     },
@@ -45,7 +47,7 @@ extern constexpr OpDef kTimelinePart{
         },
     .gradient = nullptr,
     .no_gradient_because = "it gives the time",
-    .stateful = true,
+    .traits = Trait::HasEffect,
 };
 
 namespace {

@@ -41,7 +41,9 @@ std::vector<int64_t> inverse_permutation(const Attrs& attrs) {
 
 extern constexpr OpDef kTranspose{
     .name = "Transpose",
+    .inputs = 1,
     .dtypes = kAnyType,
+    .attrs = {{"permutation", AttrKind::Axes}},
     .infer = [](const OpInputs& inputs) -> Specs {
       const Shape& shape = inputs.shape(0);
       const std::vector<int64_t>& given = inputs.attrs.integers("permutation");

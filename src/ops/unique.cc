@@ -68,6 +68,7 @@ at::Tensor to_tensor(const std::vector<int64_t>& numbers) {
 
 extern constexpr OpDef kUnique{
     .name = "Unique",
+    .inputs = 1,
     .dtypes = kAnyType,
     .infer = [](const OpInputs& inputs) -> Specs {
       const Shape some{Shape::kUnknownDim};

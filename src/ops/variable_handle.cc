@@ -7,7 +7,9 @@ namespace cohort::internal {
 // A variable of a graph: the handle of the state that the run's device keeps under its name.
 extern constexpr OpDef kVariableHandle{
     .name = "VariableHandle",
+    .inputs = 0,
     .dtypes = kResourceType,
+    .attrs = {{"container", AttrKind::Text}, {"shared_name", AttrKind::Text}},
     .infer = [](const OpInputs&) -> Specs {
       return {{kResource, Shape{}}};
     },
@@ -24,7 +26,7 @@ extern constexpr OpDef kVariableHandle{
         },
     .gradient = nullptr,
     .no_gradient_because = "a handle has no value",
-    .stateful = true,
+    .traits = Trait::HasEffect,
 };
 
 }  // namespace cohort::internal

@@ -133,7 +133,11 @@ Tensor apply_to(const OpDef& op, const VariableHandle& variable, const Tensor& v
 
 extern constexpr OpDef kReadVariable{
     .name = "ReadVariable",
+    .inputs = 1,
     .dtypes = kResourceType,
+    .attrs = {{"dtype", AttrKind::DType},
+              {"shape", AttrKind::Shape},
+              {"trainable", AttrKind::Bool}},
     .infer = infer_variable,
     .compute =
         [](Kernel& k) {
@@ -143,11 +147,12 @@ extern constexpr OpDef kReadVariable{
         },
     .gradient = nullptr,
     .no_gradient_because = "a variable's gradient is collected where it is read",
-    .stateful = true,
+    .traits = Trait::ReadsState,
 };
 
 extern constexpr OpDef kVariableIsInitialized{
     .name = "VariableIsInitialized",
+    .inputs = 1,
     .dtypes = kResourceType,
     .infer = [](const OpInputs& inputs) -> Specs {
       require_variable(inputs);
@@ -159,12 +164,14 @@ extern constexpr OpDef kVariableIsInitialized{
         },
     .gradient = nullptr,
     .no_gradient_because = "it asks for no value",
-    .stateful = true,
+    .traits = Trait::ReadsState,
 };
 
 extern constexpr OpDef kAssignVariable{
     .name = "AssignVariable",
+    .inputs = 2,
     .dtypes = kHandleAndValue,
+    .attrs = kDeclaredAttrs,
     .infer = infer_assign,
     .compute =
         [](Kernel& k) {
@@ -177,27 +184,31 @@ extern constexpr OpDef kAssignVariable{
         },
     .gradient = nullptr,
     .no_gradient_because = kState,
-    .stateful = true,
+    .traits = Trait::HasEffect,
 };
 
 extern constexpr OpDef kAssignAddVariable{
     .name = "AssignAddVariable",
+    .inputs = 2,
     .dtypes = kHandleAndValue,
+    .attrs = kDeclaredAttrs,
     .infer = infer_delta,
     .compute = [](Kernel& k) { add_to_variable(k, "AssignAdd", 1); },
     .gradient = nullptr,
     .no_gradient_because = kState,
-    .stateful = true,
+    .traits = Trait::HasEffect,
 };
 
 extern constexpr OpDef kAssignSubVariable{
     .name = "AssignSubVariable",
+    .inputs = 2,
     .dtypes = kHandleAndValue,
+    .attrs = kDeclaredAttrs,
     .infer = infer_delta,
     .compute = [](Kernel& k) { add_to_variable(k, "AssignSub", -1); },
     .gradient = nullptr,
     .no_gradient_because = kState,
-    .stateful = true,
+    .traits = Trait::HasEffect,
 };
 
 void check_declared(const VariableCell& cell, const Tensor& stored, DType declared) {

@@ -9,6 +9,7 @@ namespace internal {
 
 extern constexpr OpDef kWhere{
     .name = "Where",
+    .inputs = 3,
     .dtypes = kNumericTypes,
     .infer = [](const OpInputs& inputs) -> Specs {
       if (inputs.dtype(0) != kBool) {

@@ -2,18 +2,14 @@
 
 #include <map>
 #include <mutex>
-#include <random>
 
 #include "base/raise.h"
+#include "base/random_number.h"
+#include "ops/all_ops.h"
 #include "ops/meeting_kernel.h"
 #include "ops/worker_port.h"
 
 namespace cohort::internal {
-
-extern const OpDef kWorkerAllReduce;
-extern const OpDef kWorkerAllGather;
-extern const OpDef kWorkerBroadcast;
-
 namespace {
 
 constexpr std::string_view kNoWorkerGradient =
@@ -26,7 +22,8 @@ class PortTable {
   int64_t add(WorkerPort& port) {
     const std::lock_guard lock(mutex_);
     int64_t number = kNoWorkerPort;
-    while (number == kNoWorkerPort || ports_.contains(number)) number = draw_(source_);
+    while (number == kNoWorkerPort || ports_.contains(number))
+      number = static_cast<int64_t>(random_number() >> 1);
     ports_[number] = &port;
     return number;
   }
@@ -45,8 +42,6 @@ class PortTable {
  private:
   mutable std::mutex mutex_;
   std::map<int64_t, WorkerPort*> ports_;
-  std::random_device source_;
-  std::uniform_int_distribution<int64_t> draw_{1};
 };
 
 // Never destroyed: strategies may live until the program ends.
@@ -110,7 +105,9 @@ Specs as_the_inputs(const OpInputs& inputs) {
 
 extern constexpr OpDef kWorkerAllReduce{
     .name = "WorkerAllReduce",
+    .inputs = {1, kAnyNumber},
     .dtypes = kNumberTypes,
+    .attrs = AttrList{{"op", AttrKind::Int}, {"port", AttrKind::Int}} + kMeetingAttrs,
     .infer = [](const OpInputs& inputs) -> Specs {
       check_reduce_op(inputs);
       if (reduce_op_of(inputs.attrs) == ReduceOp::Mean) {
@@ -123,12 +120,14 @@ extern constexpr OpDef kWorkerAllReduce{
     .compute = compute_worker_all_reduce,
     .gradient = nullptr,
     .no_gradient_because = kNoWorkerGradient,
-    .stateful = true,
+    .traits = Trait::HasEffect,
 };
 
 extern constexpr OpDef kWorkerAllGather{
     .name = "WorkerAllGather",
+    .inputs = 1,
     .dtypes = kNumericTypes,
+    .attrs = AttrList{{"axis", AttrKind::Int}, {"port", AttrKind::Int}} + kMeetingAttrs,
     .infer = [](const OpInputs& inputs) -> Specs {
       const Shape& shape = inputs.shape(0);
       if (!shape.has_rank()) return {{inputs.dtype(0), shape}};
@@ -137,17 +136,19 @@ extern constexpr OpDef kWorkerAllGather{
     .compute = compute_worker_all_gather,
     .gradient = nullptr,
     .no_gradient_because = kNoWorkerGradient,
-    .stateful = true,
+    .traits = Trait::HasEffect,
 };
 
 extern constexpr OpDef kWorkerBroadcast{
     .name = "WorkerBroadcast",
+    .inputs = 1,
     .dtypes = kNumericTypes,
+    .attrs = AttrList{{"port", AttrKind::Int}} + kMeetingAttrs,
     .infer = as_the_inputs,
     .compute = compute_worker_broadcast,
     .gradient = nullptr,
     .no_gradient_because = kNoWorkerGradient,
-    .stateful = true,
+    .traits = Trait::HasEffect,
 };
 
 WorkerPortEntry::WorkerPortEntry(WorkerPort& port) : number_(port_table().add(port)) {}

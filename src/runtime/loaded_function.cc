@@ -3,6 +3,7 @@
 #include "base/raise.h"
 #include "graph/call_function.h"
 #include "graph/serialize.h"
+#include "ops/all_ops.h"
 #include "ops/execute.h"
 #include "ops/variable_ops.h"
 #include "runtime/call_plan.h"
@@ -11,20 +12,19 @@ namespace cohort::internal {
 namespace {
 
 // The handle that `op` gives for state in the table: what a node of a graph would get.
-Tensor handle_from(std::string_view op, const Attrs& attrs, ResourceTable& resources) {
-  const OpDef& def = find_op(op);
-  def.infer({def.name, {}, attrs});
+Tensor handle_from(const OpDef& op, const Attrs& attrs, ResourceTable& resources) {
+  op.infer({op.name, {}, attrs});
   Cancellation cancellation;
   std::atomic<uint64_t> unnumbered{0};
   CallContext context(&resources, cancellation, unnumbered);
   Tensor handle;
   const KernelScope scope;
-  execute(def, {}, attrs, {&handle, 1}, &context);
+  execute(op, {}, attrs, {&handle, 1}, &context);
   return handle;
 }
 
 Tensor variable_of_table(const CaptureInfo& capture, const LoadedFunction::Place& place) {
-  return handle_from("VariableHandle",
+  return handle_from(kVariableHandle,
                      {{"container", place.container}, {"shared_name", capture.name}},
                      place.resources);
 }
@@ -50,7 +50,7 @@ Tensor bind_capture(const CaptureInfo& capture, const LoadedFunction::Place& pla
     case CaptureKind::Variable:
       return checked(variables ? variables(capture) : variable_of_table(capture, place), capture);
     case CaptureKind::Iterator:
-      return handle_from("IteratorHandle",
+      return handle_from(kIteratorHandle,
                          {{"dataset", make_strings({capture.dataset}, {})},
                           {"container", place.container},
                           {"shared_name", capture.name}},

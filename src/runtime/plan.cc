@@ -7,19 +7,16 @@
 #include <unordered_map>
 
 #include "base/raise.h"
+#include "ops/all_ops.h"
 
 namespace cohort::internal {
-
-extern const OpDef kRecv;
-extern const OpDef kSend;
-
 namespace {
 
-bool is_variable_read(const Node& node) { return node.op->name == "ReadVariable"; }
-bool is_constant(const Node& node) { return node.op->name == "Const"; }
+bool is_variable_read(const Node& node) { return node.op == &kReadVariable; }
+bool is_constant(const Node& node) { return node.op == &kConst; }
 // One that waits for others says by its value that they have run.
 bool is_settled(const Node& node) {
-  return node.controls.empty() && (is_constant(node) || node.op->name == "VariableHandle");
+  return node.controls.empty() && (is_constant(node) || node.op == &kVariableHandle);
 }
 
 // Makes a plan; exists for the time of one compile().
@@ -75,7 +72,7 @@ class Compiler {
     if (order_ == StepOrder::AsMade) return {1, id};
     const Node& node = graph_->node(id);
     // What costs nothing must not hold back the effects that wait for it.
-    const bool early = node.op->stateful || is_constant(node);
+    const bool early = node.op->is_stateful() || is_constant(node);
     return {early ? 0 : 1, id};
   }
 
@@ -118,7 +115,7 @@ class Compiler {
     }
     for (const int id : needed_) {
       const Node& writer = graph_->node(id);
-      if (!writer.op->stateful || is_variable_read(writer)) continue;
+      if (!writer.op->is_stateful() || is_variable_read(writer)) continue;
       for (const int before : writer.controls) {
         for (const int user : users[before]) {
           if (user < id) precede(user, id);

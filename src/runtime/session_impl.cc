@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/raise.h"
+#include "ops/all_ops.h"
 #include "runtime/partial_run.h"
 
 namespace cohort::internal {
@@ -181,7 +182,7 @@ std::vector<Endpoint> signature_of(const RunRequest& request) {
 void check_placeholders(const GraphImpl& graph, const RunRequest& request) {
   for (const int id : needed_nodes(graph, request)) {
     const Node& node = graph.node(id);
-    if (node.op->name != "Placeholder") continue;
+    if (node.op != &kPlaceholder) continue;
     raise(Code::InvalidArgument,
           "[Session] placeholder '{}' ({}, shape {}) is needed but was not fed", node.name,
           to_string(node.outputs[0].dtype), node.outputs[0].shape.to_string());

@@ -1,9 +1,8 @@
+#include "ops/all_ops.h"
 #include "train/optimizer.h"
 
 namespace cohort {
-namespace internal {
-extern const OpDef kApplyFtrl;
-}  // namespace internal
+namespace internal {}  // namespace internal
 
 namespace optim {
 namespace {

@@ -10,16 +10,13 @@
 #include "cohort/ops.h"
 #include "graph/handles.h"
 #include "graph/scopes.h"
+#include "ops/all_ops.h"
 #include "ops/dispatch.h"
 #include "ops/variable_ops.h"
 #include "train/variable_creators.h"
 
 namespace cohort {
 namespace internal {
-
-extern const OpDef kRepeat;
-extern const OpDef kVariableHandle;
-
 namespace {
 
 std::shared_ptr<GraphImpl> current_graph() { return GraphAccess::impl(get_default_graph()); }

@@ -1,10 +1,8 @@
+#include "ops/all_ops.h"
 #include "train/optimizer.h"
 
 namespace cohort {
-namespace internal {
-extern const OpDef kApplySgd;
-extern const OpDef kApplyMomentum;
-}  // namespace internal
+namespace internal {}  // namespace internal
 
 namespace optim {
 namespace {

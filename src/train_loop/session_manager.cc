@@ -7,6 +7,7 @@
 #include "base/raise.h"
 #include "base/waiting.h"
 #include "graph/handles.h"
+#include "ops/all_ops.h"
 #include "train_loop/preemption.h"
 
 namespace cohort {
@@ -65,7 +66,7 @@ SessionManagerOptions checked(const SessionManagerOptions& options) {
 std::string with_device(const Graph& graph, const std::string& reason) {
   const auto& impl = internal::GraphAccess::impl(graph);
   const int node = impl->find(reason);
-  if (node < 0 || impl->node(node).op->name != "VariableHandle") return reason;
+  if (node < 0 || impl->node(node).op != &internal::kVariableHandle) return reason;
   const DeviceName device = internal::device_asked_for(*impl, node);
   if (device != DeviceName()) return fmt::format("{} (on {})", reason, device.to_string());
   return fmt::format("{} ({})", reason, kNoDevice);

@@ -3,12 +3,10 @@
 #include "base/raise.h"
 #include "cohort/graph.h"
 #include "cohort/ops.h"
+#include "ops/all_ops.h"
 #include "ops/dispatch.h"
 
 namespace cohort::internal {
-
-extern const OpDef kRepeat;
-
 namespace {
 
 FifoQueue make_token_queue(const std::string& name, const Variable& global_step) {

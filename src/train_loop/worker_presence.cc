@@ -1,15 +1,12 @@
 #include "cohort/ops.h"
 #include "graph/handles.h"
+#include "ops/all_ops.h"
 #include "ops/dispatch.h"
 #include "ops/fifo_queue.h"
 #include "ops/spec_list.h"
 #include "train_loop/sync_membership.h"
 
 namespace cohort::internal {
-
-extern const OpDef kHoldPresence;
-extern const OpDef kQueueHandle;
-
 namespace {
 
 FifoQueue numbers_queue(const std::string& name) {
