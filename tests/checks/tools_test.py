@@ -33,20 +33,46 @@ class Scratch(unittest.TestCase):
         return done.returncode, done.stdout + done.stderr
 
 
-class EndOfData(Scratch):
+class Source(Scratch):
     def check(self):
-        return self.run_tool(ROOT / "tools/check_end_of_data.py", self.root)
+        return self.run_tool(ROOT / "tools/check_source.py", self.root)
+
+    def assert_fails(self, text):
+        code, output = self.check()
+        self.assertEqual(code, 1, output)
+        self.assertIn(text, output)
 
     def test_a_bad_index_with_the_code_of_the_end_fails(self):
         self.write("src/ops/rows.cc", 'raise(\n    Code::OutOfRange, "[{}] index {}");\n')
-        code, output = self.check()
-        self.assertEqual(code, 1, output)
-        self.assertIn("src/ops/rows.cc: OutOfRange is the end of data", output)
+        self.assert_fails("src/ops/rows.cc:1: OutOfRange is the end of data")
 
     def test_iterators_and_comparisons_pass(self):
         self.write("src/data/iterator.cc", 'raise(Code::OutOfRange, "no more elements");\n')
         self.write("src/a/b.cc", "if (status.code == Code::OutOfRange) return;\n")
         self.assertEqual(self.check()[0], 0, self.check()[1])
+
+    def test_a_wait_of_its_own_fails(self):
+        for wait in ("sched_yield();", "std::this_thread::sleep_for(time);", "__builtin_ia32_pause();"):
+            self.write("src/a/b.cc", f"void f() {{\n  {wait}\n}}\n")
+            self.assert_fails("src/a/b.cc:2: only src/base/waiting.h spins")
+
+    def test_waits_of_the_waiting_module_and_of_tests_pass(self):
+        self.write("src/base/waiting.h", "inline void yield_core() { sched_yield(); }\n")
+        self.write("src/a/b.cc", "internal::sleep_for(time);\n")
+        self.write("src/a/b_test.cc", "sched_yield();\n")
+        self.assertEqual(self.check()[0], 0, self.check()[1])
+
+    def test_an_op_that_is_compared_by_name_fails(self):
+        self.write("src/graph/a.cc", 'if (node.op->name == "Cond") return;\n')
+        self.assert_fails("src/graph/a.cc:1: ask for a trait of the op")
+
+    def test_an_op_that_is_declared_again_fails(self):
+        self.write("src/graph/a.cc", "extern const OpDef kCond;\n")
+        self.assert_fails("src/graph/a.cc:1: src/ops/all_ops.h declares every op")
+
+    def test_a_random_device_fails(self):
+        self.write("src/a/b.cc", "std::random_device device;\n")
+        self.assert_fails("src/a/b.cc:1: ask random_number()")
 
 
 class Layers(Scratch):
