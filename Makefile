@@ -51,14 +51,14 @@ asan tsan: setup ## run the unit and conformance tests under a sanitizer
 	ctest --preset $@ -j $(JOBS)
 
 soak: build      ## run the unit and conformance tests REPEAT times, until one fails; kill processes as often; fuzz; random programs
+	cmake --preset dev -DCOHORT_TIME_LIMIT_FACTOR=$$((2 * $(REPEAT) + 20)) --log-level=WARNING
 	ctest --preset dev -j $(JOBS) -L '^(unit|conformance)$$' -E '^differential_test$$' --repeat until-fail:$(REPEAT)
 	COHORT_FUZZ_COPIES=$$((1000 * $(REPEAT))) COHORT_FUZZ_SEED=$$(date +%s) ctest --preset dev -j $(JOBS) -R '^fuzz\.' --timeout 3600
-	COHORT_KILLS=$$((50 * $(REPEAT))) ctest --preset dev -R '^(checkpoint_kill|collectives_process)_test$$' --timeout 3600
-	COHORT_KILLS=$$((50 * $(REPEAT))) ctest --preset dev -R '^faults_test$$' --timeout 7200
-	COHORT_KILLS=$$((50 * $(REPEAT))) COHORT_LAUNCHES=$$((50 * $(REPEAT))) COHORT_STALL_COUNT=$$((50 * $(REPEAT))) ctest --preset dev -R '^launch_test$$' --timeout 7200
-	COHORT_PROGRAMS=$$((2000 * $(REPEAT))) COHORT_PROGRAM_SEED=$$(date +%s) ctest --preset dev -R '^differential_test$$' --timeout 7200
-	COHORT_CALLS=10000 ctest --preset dev -R '^steady_calls_test$$' --timeout 7200
-	COHORT_KILLS=50 COHORT_CALLS=100000 ctest --preset dev -R '^coordinator_faults_test$$' --timeout 3600
+	COHORT_KILLS=$$((50 * $(REPEAT))) ctest --preset dev -R '^(checkpoint_kill|collectives_process|faults)_test$$'
+	COHORT_KILLS=$$((50 * $(REPEAT))) COHORT_LAUNCHES=$$((50 * $(REPEAT))) COHORT_STALL_COUNT=$$((50 * $(REPEAT))) ctest --preset dev -R '^launch_test$$'
+	COHORT_PROGRAMS=$$((2000 * $(REPEAT))) COHORT_PROGRAM_SEED=$$(date +%s) ctest --preset dev -R '^differential_test$$'
+	COHORT_CALLS=10000 ctest --preset dev -R '^steady_calls_test$$'
+	COHORT_KILLS=50 COHORT_CALLS=100000 ctest --preset dev -R '^coordinator_faults_test$$'
 
 bench: setup     ## build and run the benchmarks
 	cmake --preset release -DCOHORT_BENCHMARKS=ON
