@@ -37,7 +37,7 @@ void ClientWatch::look(const Link::Pointer& client, uint64_t received, int silen
     client->close(why);
     return;
   }
-  if (silent > 0) client->post(write_ping(MessageKind::Ping, now));
+  if (silent > 0) client->post(encode(Ping{now}));
   look_later(client, now, silent);
 }
 

@@ -26,7 +26,7 @@ class Master {
   // Messages of steps.
   void run(const Link::Pointer& client, RunStep run);
   void cancel(const Link::Pointer& client, const CancelStep& cancel);
-  void release(const Link::Pointer& client, const Release& release);
+  void release(const Link::Pointer& client, const ReleaseRun& release);
   void done(const Link::Pointer& task, PlanDone outcome);
 
   // What the client's runs wait for, if that is another task.
@@ -59,7 +59,8 @@ class Master {
   const SessionOptions defaults_;
   const std::shared_ptr<Timers> timers_ = std::make_shared<Timers>();
   mutable Mutex mutex_;
-  std::unordered_map<uint64_t, SessionPointer> sessions_;  // guarded by mutex_, as the next
+  std::unordered_map<uint64_t, SessionPointer>
+      sessions_;  // guarded by mutex_, as the next
   // Clients know them no more, but their steps still end.
   std::unordered_map<uint64_t, std::weak_ptr<MasterSession>> closing_;
   Status stopped_;

@@ -79,9 +79,7 @@ std::vector<std::string> ClusterPlacement::tasks_to_ask(const GraphImpl& graph) 
 void ClusterPlacement::ask(const std::vector<std::string>& tasks, const Gathering& gathering) {
   std::vector<std::vector<DeviceName>> found(tasks.size());
   with_tasks(directory_, tasks, gathering, [&](size_t i, const Link::Pointer& link) {
-    const Answer answer =
-        link->call([](uint64_t number) { return write_request(MessageKind::GetDevices, number); },
-                   gathering.deadline);
+    const Answer answer = link->call(encode(GetDevices{}), gathering.deadline);
     found[i] = devices_of(tasks[i], answer.texts);
   });
   for (size_t i = 0; i < tasks.size(); ++i) {

@@ -67,9 +67,9 @@ class RemoteSession : public SessionImpl, public std::enable_shared_from_this<Re
   Status lost(const Peer& server, const Status& why) const;
   // As Link::call. A connection that this side has ended, because the server is silent, tells so as
   // one that the server has ended: Unavailable.
-  Answer call(Link& link, const Link::Request& request, Deadline deadline) const;
+  Answer call(Link& link, Message request, Deadline deadline) const;
   // A request whose answer has one number.
-  Answer ask(const Link::Request& request, Deadline deadline);
+  Answer ask(Message request, Deadline deadline);
 
   const std::string address_;
   const SessionOptions options_;

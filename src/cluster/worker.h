@@ -79,7 +79,7 @@ class Worker {
   void arrive(StepTensors tensors);
   void refuse(const StepTensors& tensors, const Status& why);
   void abort(const Link::Pointer& master, const AbortPlan& abort);
-  void release(const Link::Pointer& master, const Release& release);
+  void release(const Link::Pointer& master, const ReleasePlan& release);
 
   // Ends the sessions of that master, and the steps that wait for tensors of that task.
   void lost(const Link::Pointer& link, const Status& why);
