@@ -39,13 +39,14 @@ class Node : public TaskHost {
   bool runs(size_t task) const { return running_.contains(task); }
   void note_line(const NodeLine& line);
   void ask_clock();
-  void take_clock(std::chrono::steady_clock::time_point theirs);
+  void take_clock(std::chrono::nanoseconds theirs);
   void send(internal::Message message);
 
   const std::shared_ptr<internal::Connection> connection_;
   const TaskEvents events_;
   const std::function<void()> changed_;
-  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // for what waits in the mailbox
+  std::shared_ptr<bool> alive_ =
+      std::make_shared<bool>(true);  // for what waits in the mailbox
   NodeOffer offer_;
   std::vector<int> ports_;
   struct Running {
