@@ -6,11 +6,11 @@
 
 #include "cohort/values.h"
 #include "transport/connection.h"
-#include "transport/message_fields.h"
+#include "transport/message_codec.h"
 
 namespace cohort::internal {
 
-// What members do together. The numbers travel.
+// What members do together. Messages contain the numbers.
 enum class CallKind : uint8_t {
   Meet = 0,
   AllReduce = 1,
@@ -46,6 +46,11 @@ struct Call {
   Deadline deadline = Deadline::max();
 
   int64_t count() const { return shape.num_elements(); }
+  static void list_fields(auto& fields, auto& c) {
+    fields(c.number, at_most(c.kind, CallKind::SharePack), at_most(c.op, ReduceOp::Product),
+           at_most(c.dtype, kResource), c.root, c.shape, c.detail, c.on_gpu, c.pack, c.purpose,
+           c.site, c.file, c.line);
+  }
 };
 
 // "AllReduce": what messages begin with, in brackets.
@@ -56,8 +61,8 @@ std::string to_string(const Call& call);
 // "2 tensors of float32: (3,), (2, 4) [5f3a01]": shows the first few, and stands for all.
 std::string describe_tensors(DType dtype, std::span<const Shape> shapes);
 
-// Gives a call the purpose of this thread, and its site. A group's first meeting has none: a worker
-// that starts again meets others that recover.
+// Gives a call the purpose and the site of this thread. A group's first meeting has neither, since
+// a worker that starts again meets workers that recover.
 void set_purpose(Call& call);
 
 // Of everything that must agree, but the number and the site.
@@ -65,9 +70,6 @@ uint64_t fingerprint(const Call& call);
 inline bool same_site(uint64_t a, uint64_t b) { return a == b || a == 0 || b == 0; }
 // Whether two members' calls may be one.
 bool agree(const Call& a, const Call& b);
-
-void write_call(const Call& call, MessageWriter& writer);
-Call read_call(MessageReader& reader);
 
 // Makes one number of two, the same in every process.
 uint64_t mix(uint64_t a, uint64_t b);

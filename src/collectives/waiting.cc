@@ -47,41 +47,30 @@ steady_clock::time_point CollectiveGroup::look_at_clock(Wait& wait, const Awaite
   return now;
 }
 
-void CollectiveGroup::ask_all() {
-  Message question = message(Kind::Question);
-  MessageWriter(question).number(static_cast<uint64_t>(rank_)).number(roll_call_.ask());
-  tell_all(question);
-}
+void CollectiveGroup::ask_all() { tell_all(message(Kind::Question, rank_, roll_call_.ask())); }
 
 void CollectiveGroup::answer_question(int from, MessageReader& reader) {
-  const uint64_t asker = reader.number(static_cast<uint64_t>(size() - 1));
-  const uint64_t question = reader.number();
-  if (static_cast<int>(asker) == rank_) return;
-  if (!roll_call_.note(static_cast<int>(asker), question, from)) return;
-  Message passed_on = message(Kind::Question);
-  MessageWriter(passed_on).number(asker).number(question);
-  tell_all(passed_on, from);
-  Message answer = message(Kind::Answer);
-  MessageWriter writer(answer);
-  writer.number(asker).number(question).number(static_cast<uint64_t>(rank_));
-  writer.number(log_.begun()).text(log_.activity());
+  int asker = 0;
+  uint64_t question = 0;
+  MessageDecoder{reader}(at_most(asker, size() - 1), question);
+  if (asker == rank_ || !roll_call_.note(asker, question, from)) return;
+  tell_all(message(Kind::Question, asker, question), from);
+  Message answer = message(Kind::Answer, asker, question, rank_, log_.begun(), log_.activity());
   (void)capture_status(
       [&] { links_->send(members_[static_cast<size_t>(from)], std::move(answer)); });
 }
 
 void CollectiveGroup::pass_answer_on(MessageReader& reader) {
-  const uint64_t asker = reader.number(static_cast<uint64_t>(size() - 1));
-  const uint64_t question = reader.number();
-  const uint64_t who = reader.number(static_cast<uint64_t>(size() - 1));
-  RollCall::Standing standing{.begun = reader.number(), .activity = std::string(reader.text())};
-  if (static_cast<int>(asker) == rank_) {
-    return roll_call_.answered(question, static_cast<int>(who), std::move(standing));
-  }
-  const auto to = roll_call_.way_back(static_cast<int>(asker), question);
+  int asker = 0;
+  uint64_t question = 0;
+  int who = 0;
+  RollCall::Standing standing;
+  MessageDecoder{reader}(at_most(asker, size() - 1), question, at_most(who, size() - 1),
+                         standing.begun, standing.activity);
+  if (asker == rank_) return roll_call_.answered(question, who, std::move(standing));
+  const auto to = roll_call_.way_back(asker, question);
   if (!to) return;
-  Message answer = message(Kind::Answer);
-  MessageWriter writer(answer);
-  writer.number(asker).number(question).number(who).number(standing.begun).text(standing.activity);
+  Message answer = message(Kind::Answer, asker, question, who, standing.begun, standing.activity);
   (void)capture_status(
       [&] { links_->send(members_[static_cast<size_t>(*to)], std::move(answer)); });
 }
