@@ -32,19 +32,19 @@ TaskId id_of(const std::string& label) {
   return {label.substr(0, colon), std::stoi(label.substr(colon + 1))};
 }
 
-// This machine in the run of another one.
+// This machine in the run of a launcher elsewhere.
 class JoinedRun {
  public:
   explicit JoinedRun(const JoinOptions& options);
   int run();
 
  private:
-  // The launcher is told of everything that happens to the tasks.
+  // Events that report everything about the tasks to the launcher.
   TaskEvents events_told();
   void connect(const std::string& launcher);
   std::shared_ptr<internal::Connection> connected(const std::string& launcher);
   void receive(const internal::Message& message);
-  // A launcher that does not hear it any more is lost, or has ended the run: `ended` says so.
+  // Drops the message if the connection has ended; its `ended` event reports the end.
   void tell(internal::Message message);
   void hold_ports(int count);
   void start(TaskStart start);
@@ -158,7 +158,7 @@ void JoinedRun::hold_ports(int count) {
 }
 
 void JoinedRun::start(TaskStart start) {
-  // Certificates are made here: they do not travel.
+  // Certificates are made here, so that no private key is sent.
   start.environment.try_emplace("COHORT_CREDENTIALS", secrets_.for_task(id_of(start.label)));
   if (!std::filesystem::is_directory(start.folder)) start.folder.clear();
   tasks_.start(start);

@@ -91,7 +91,7 @@ void Node::lose(const Status& why) {
   changed_();
 }
 
-// What the machine would tell with the end of the task.
+// Keeps what the machine would send with the end of the task, in case the machine is lost.
 void Node::note_line(const NodeLine& line) {
   constexpr size_t kLines = 10;
   const auto found = running_.find(line.task);

@@ -7,7 +7,7 @@
 namespace cohort::internal {
 namespace {
 
-// Looks are counted, not time: after a pause of this process itself nobody is blamed for it.
+// The watch counts looks, not time, so that a pause of this process is not blamed on a client.
 constexpr int kLooksPerLimit = 8;
 
 Status silent_client(const Peer& client, std::chrono::milliseconds limit) {

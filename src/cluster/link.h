@@ -60,7 +60,7 @@ class Link : public std::enable_shared_from_this<Link> {
   std::atomic<bool> ended_{false};
 
   Mutex mutex_;
-  uint64_t next_request_ = 1;  // guarded by mutex_, as all below
+  uint64_t next_request_ = 1;  // guarded by mutex_, like all members below
   std::unordered_map<uint64_t, Answered> unanswered_;
   Status end_;
 };

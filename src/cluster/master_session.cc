@@ -17,7 +17,7 @@ using Clock = std::chrono::steady_clock;
 
 // How long the first run of a signature may look for the tasks that it needs.
 constexpr auto kFirstRunLimit = std::chrono::seconds(30);
-// How long a task that was there may take to show that it is there again.
+// How long a task whose connection ended may take to come back.
 constexpr auto kReturnLimit = std::chrono::milliseconds(1000);
 constexpr auto kCloseLimit = std::chrono::seconds(10);
 
@@ -249,7 +249,7 @@ void MasterSession::start(const PlanPointer& plan, RunStep run) {
 }
 
 void MasterSession::finish(uint64_t id, StepDone result) {
-  StepPointer ended;  // let go of outside of the lock
+  StepPointer ended;  // released outside the lock
   {
     const std::lock_guard lock(mutex_);
     if (const auto found = steps_.find(id); found != steps_.end()) {
@@ -318,10 +318,10 @@ void MasterSession::close(const Status& why) {
     closed_ = why;
     tasks.swap(tasks_);
   }
-  const bool lost = why.code == Code::Unavailable;  // nobody wanted the session's end
+  const bool lost = why.code == Code::Unavailable;  // the client did not ask for the end
   const Status closed{.code = Code::Cancelled, .message = "[Session] the session was closed"};
   for (const StepPointer& step : running()) step->cancel(lost ? why : closed);
-  decltype(plans_) plans;  // with their links, let go of after the lock
+  decltype(plans_) plans;  // with their links, released after the lock
   std::unique_lock lock(mutex_);
   idle_.wait_for(lock, kCloseLimit, [&] { return steps_.empty(); });
   plans.swap(plans_);

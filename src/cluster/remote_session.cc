@@ -14,11 +14,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// To find the server, unless the session has a limit of its own.
+// How long opening may look for the server, unless the session has a limit of its own.
 constexpr auto kOpenLimit = std::chrono::seconds(30);
 // How long a server that was lost may take to show that it is back.
 constexpr auto kServerReturnLimit = std::chrono::milliseconds(1000);
-// What a server may take longer than the limit of a run to say that it is over.
+// How much longer than the limit of a run the server may take to report the end of the run.
 constexpr auto kGrace = std::chrono::seconds(5);
 constexpr auto kClosingLimit = std::chrono::seconds(12);
 
@@ -76,7 +76,7 @@ Link::Pointer RemoteSession::connect(Deadline deadline) {
   std::shared_ptr<Connection> connection;
   const Status status = capture_status([&] { connection = party_->connect(address_, deadline); });
   if (!status.ok()) raise_lost(status);
-  // Outside of the lock: one that has ended already says so at once.
+  // Outside the lock, because a connection that has ended already calls `ended` at once.
   const Link::Pointer made =
       Link::start(std::move(connection), "",
                   {.received =
@@ -92,7 +92,7 @@ Link::Pointer RemoteSession::connect(Deadline deadline) {
       if (const Link::Pointer alive = weak.lock()) alive->close(why);
     });
   }
-  Link::Pointer before;  // let go of after the lock
+  Link::Pointer before;  // released after the lock
   const std::lock_guard lock(mutex_);
   before = std::exchange(link_, made);
   return made;

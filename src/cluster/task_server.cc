@@ -74,7 +74,7 @@ void TaskServer::start() {
   quotas_ = std::make_unique<PeerQuotas>(name, PeerQuotas::limit_from_environment());
   worker_ = std::make_unique<Worker>(peers_);
   master_ = std::make_unique<Master>(peers_, *worker_, options_.session);
-  // What comes before this function ends waits: see receive_request.
+  // Requests that come before this function ends wait for mutex_, see receive_request.
   party_ = make_task_party(
       def_, options_,
       [this](std::shared_ptr<Connection> connection) { peers_->accept(std::move(connection)); },
@@ -175,7 +175,7 @@ void TaskServer::receive_request(const Link::Pointer& from, const Message& messa
     answer.request = request;
     answer.status = status;
     from->answer(answer);
-    // Only now: a server that stops ends the connection.
+    // After the answer, because a server that stops ends the connection.
     if (kind_of(message) == MessageKind::Shutdown && status.ok()) request_stop();
     const std::lock_guard lock(mutex_);
     --open_requests_;

@@ -1,4 +1,4 @@
-// How a group ends: members leave, are lost, or fail, and everybody hears of it.
+// How a group ends: members leave, are lost, or fail, and every member learns of it.
 
 #include <algorithm>
 
@@ -103,7 +103,7 @@ void CollectiveGroup::leave() {
   links_->detach(id_);
 }
 
-// To everybody with whom there is a connection; they pass it on. Who is gone does not matter.
+// Sends to all connected members, which pass the message on. Members that are gone are skipped.
 void CollectiveGroup::tell_all(const Message& message, int except) {
   for (int rank = 0; rank < size(); ++rank) {
     const int member = members_[static_cast<size_t>(rank)];

@@ -5,7 +5,7 @@
 #include "base/log.h"
 #include "collectives/group.h"
 
-// What a member that has waited for long finds out and says.
+// How a member that has waited for long finds out which members are missing, and reports them.
 
 namespace cohort::internal {
 namespace {
@@ -13,9 +13,9 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-// Others are asked so long before their answers are needed, or later in waits that are short.
+// How long before the report the members are asked; in short waits they are asked later.
 constexpr milliseconds kBefore{200};
-// So long the answers may be late before they are done without.
+// How late the answers may be before the report is made without them.
 constexpr milliseconds kGrace{300};
 constexpr milliseconds kLookForAnswers{5};
 
@@ -25,7 +25,7 @@ double seconds(steady_clock::duration time) { return std::chrono::duration<doubl
 
 steady_clock::time_point CollectiveGroup::look_at_clock(Wait& wait, const Awaited& awaited) {
   if (const auto outer = outer_.lock()) {
-    // Who is waited for in a level may itself wait in the other one.
+    // A member that is awaited in one level may itself wait in the other level.
     const Call call = outer->log_.last();
     return outer->look_at_clock(wait, {.call = &call, .from = -1, .deadline = awaited.deadline});
   }
@@ -75,7 +75,7 @@ void CollectiveGroup::pass_answer_on(MessageReader& reader) {
       [&] { links_->send(members_[static_cast<size_t>(*to)], std::move(answer)); });
 }
 
-// Who has not begun the call, or does not answer. When all are in it: whoever is waited for.
+// The members that have not begun the call or do not answer; if there are none, the awaited member.
 std::vector<CollectiveGroup::Missing> CollectiveGroup::find_missing(const Awaited& awaited) const {
   const RollCall::Standings answers = roll_call_.answers();
   const auto activity = [&](int rank) {

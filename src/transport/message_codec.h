@@ -23,8 +23,9 @@ namespace cohort::internal {
 //     static constexpr auto kKind = LauncherMessage::StartTask;
 //     uint64_t task = 0;
 //     std::vector<std::string> command = {};
-//     static void list_fields(auto& fields, auto& m) { fields(at_most(m.task, kMaxTasks),
-//     m.command); }
+//     static void list_fields(auto& fields, auto& m) {
+//       fields(at_most(m.task, kMaxTasks), m.command);
+//     }
 //   };
 //
 // A struct that is more than a message has the list as a function in its namespace or in
