@@ -133,5 +133,32 @@ TEST_F(SessionProtocol, AGraphThatIsNoneIsRefused) {
   (void)open(link);  // the connection lives
 }
 
+TEST(Protocol, ARequestHasItsNumberAfterItsKind) {
+  const Message message = numbered(encode(CloseSession{.session = 7}), 300);
+  EXPECT_EQ(kind_of(message), MessageKind::CloseSession);
+  EXPECT_EQ(request_of(message), 300u);
+  EXPECT_EQ(decode<CloseSession>(message).session, 7u);
+}
+
+TEST(Protocol, AMessageOfAnotherKindIsRefused) {
+  EXPECT_ERROR(Code::DataLoss, "a plan: it is of another kind",
+               decode<RegisterPlan>(encode(CancelStep{.session = 1, .call = 2})));
+}
+
+TEST(Protocol, EdgesWithoutTheirTensorsAreRefused) {
+  EXPECT_ERROR(Code::DataLoss, "edges and tensors differ in number",
+               decode<StepTensors>(encode(StepTensors{.edges = {1, 2}, .tensors = {Tensor()}})));
+}
+
+TEST(Protocol, AClusterWithAJobTwiceIsRefused) {
+  OpenSession request;
+  request.options.cluster = ClusterSpec{{"chief", {"h0:1"}}, {"chieg", {"h1:1"}}};
+  Message message = numbered(encode(request), 1);
+  const size_t job = message.header.find("chieg");
+  ASSERT_NE(job, std::string::npos);
+  message.header.replace(job, 5, "chief");
+  EXPECT_ERROR(Code::DataLoss, "job 'chief' is given twice", decode<OpenSession>(message));
+}
+
 }  // namespace
 }  // namespace cohort::internal
