@@ -22,7 +22,7 @@ void ask(AskedTask& task, const Credentials& credentials, std::chrono::milliseco
   });
   // What is no server has other details, or none.
   [[maybe_unused]] const Status other =
-      capture_status([&] { task.server = internal::read_server_status(task.status.details); });
+      capture_status([&] { task.server = internal::decode_server_status(task.status.details); });
 }
 
 }  // namespace

@@ -32,21 +32,21 @@ TaskId id_of(const std::string& label) {
   return {label.substr(0, colon), std::stoi(label.substr(colon + 1))};
 }
 
-// This machine in the run of another one.
+// This machine in the run of a launcher elsewhere.
 class JoinedRun {
  public:
   explicit JoinedRun(const JoinOptions& options);
   int run();
 
  private:
-  // The launcher is told of everything that happens to the tasks.
+  // Events that report everything about the tasks to the launcher.
   TaskEvents events_told();
   void connect(const std::string& launcher);
   std::shared_ptr<internal::Connection> connected(const std::string& launcher);
   void receive(const internal::Message& message);
-  // A launcher that does not hear it any more is lost, or has ended the run: `ended` says so.
+  // Drops the message if the connection has ended; its `ended` event reports the end.
   void tell(internal::Message message);
-  void hold_ports(const std::vector<int>& count);
+  void hold_ports(int count);
   void start(TaskStart start);
   void on_signal();
 
@@ -73,8 +73,8 @@ JoinedRun::JoinedRun(const JoinOptions& options)
              events_told()) {
   connect(options.launcher);
   const std::string host = internal::parse_address(options.launcher).host;
-  connection_->send(write_offer(
-      {options.name, options.address.empty() ? own_address_towards(host) : options.address}));
+  connection_->send(encode(NodeOffer{
+      options.name, options.address.empty() ? own_address_towards(host) : options.address}));
   poller_.watch(mailbox_.file(), [this] { mailbox_.deliver(); });
   poller_.watch(signals_.file(), [this] { on_signal(); });
 }
@@ -82,27 +82,27 @@ JoinedRun::JoinedRun(const JoinOptions& options)
 TaskEvents JoinedRun::events_told() {
   return {.line =
               [this](size_t task, Stream stream, std::string_view line) {
-                tell(write_line({task, stream, std::string(line)}));
+                tell(encode(NodeLine{task, stream, std::string(line)}));
               },
           .ended =
               [this](size_t task, const Ending& ending) {
-                tell(write_ending({task, ending}));
+                tell(encode(NodeEnding{task, ending}));
               },
           .waits =
               [this](size_t task, const LongWaits& waits) {
-                tell(write_waits({task, waits}));
+                tell(encode(NodeWaits{task, waits}));
               },
           .place =
               [this](size_t task, const TaskPlace& place) {
-                tell(write_place({task, place}));
+                tell(encode(NodePlace{task, place}));
               },
           .progress =
               [this](size_t task, const internal::ProgressNote& note) {
-                tell(write_progress({task, note}));
+                tell(encode(NodeProgress{task, note}));
               },
           .timeline =
               [this](size_t task, std::string_view lines) {
-                tell(write_timeline({task, std::string(lines)}));
+                tell(encode(NodeTimeline{task, std::string(lines)}));
               }};
 }
 
@@ -151,16 +151,14 @@ void JoinedRun::on_signal() {
   }
 }
 
-void JoinedRun::hold_ports(const std::vector<int>& count) {
-  constexpr int kMostPorts = 4096;
-  if (count.size() != 1 || count[0] > kMostPorts) raise(Code::DataLoss, "[Join] a wrong number");
-  std::vector<int> numbers;
-  for (int i = 0; i < count[0]; ++i) numbers.push_back(ports_.emplace_back(kEverywhere).number());
-  connection_->send(write_numbers(NodeMessage::Held, numbers));
+void JoinedRun::hold_ports(int count) {
+  NodeHeld held;
+  for (int i = 0; i < count; ++i) held.ports.push_back(ports_.emplace_back(kEverywhere).number());
+  connection_->send(encode(held));
 }
 
 void JoinedRun::start(TaskStart start) {
-  // Certificates are made here: they do not travel.
+  // Certificates are made here, so that no private key is sent.
   start.environment.try_emplace("COHORT_CREDENTIALS", secrets_.for_task(id_of(start.label)));
   if (!std::filesystem::is_directory(start.folder)) start.folder.clear();
   tasks_.start(start);
@@ -169,18 +167,17 @@ void JoinedRun::start(TaskStart start) {
 void JoinedRun::receive(const internal::Message& message) {
   switch (kind_of(message)) {
     case NodeMessage::Hold:
-      return hold_ports(read_numbers(message));
+      return hold_ports(decode<NodeHold>(message).ports);
     case NodeMessage::Start:
-      return start(read_start(message));
+      return start(decode<NodeStart>(message).start);
     case NodeMessage::Signal: {
-      const NodeSignal signal = read_signal(message);
+      const auto signal = decode<NodeSignal>(message);
       return tasks_.signal(signal.task, signal.signal);
     }
     case NodeMessage::Clock:
-      return tell(write_clock(std::chrono::steady_clock::now()));
+      return tell(encode(NodeClock{std::chrono::steady_clock::now().time_since_epoch()}));
     case NodeMessage::Where:
-      for (const int task : read_numbers(message)) tasks_.ask_place(static_cast<size_t>(task));
-      return;
+      return tasks_.ask_place(decode<NodeWhere>(message).task);
     case NodeMessage::Goodbye:
       over_ = true;
       return;

@@ -33,41 +33,41 @@ void Node::receive(const internal::Message& message) {
   const Status status = capture_status([&] {
     switch (kind_of(message)) {
       case NodeMessage::Offer:
-        offer_ = read_offer(message);
+        offer_ = decode<NodeOffer>(message);
         ask_clock();
         return changed_();
       case NodeMessage::Held:
-        ports_ = read_numbers(message);
+        ports_ = decode<NodeHeld>(message).ports;
         return changed_();
       case NodeMessage::Line: {
-        const NodeLine line = read_line(message);
+        const auto line = decode<NodeLine>(message);
         note_line(line);
         return events_.line(line.task, line.stream, line.text);
       }
       case NodeMessage::Ended: {
-        const NodeEnding ended = read_ending(message);
+        const auto ended = decode<NodeEnding>(message);
         if (running_.erase(ended.task) > 0) events_.ended(ended.task, ended.ending);
         return;
       }
       case NodeMessage::Waits: {
-        const NodeWaits told = read_waits(message);
+        const auto told = decode<NodeWaits>(message);
         if (runs(told.task)) events_.waits(told.task, told.waits);
         return;
       }
       case NodeMessage::Clock:
-        return take_clock(read_clock(message));
+        return take_clock(decode<NodeClock>(message).time);
       case NodeMessage::Timeline: {
-        const NodeTimeline told = read_timeline(message);
+        const auto told = decode<NodeTimeline>(message);
         if (runs(told.task)) events_.timeline(told.task, told.lines);
         return;
       }
       case NodeMessage::Progress: {
-        const NodeProgress told = read_progress(message);
+        const auto told = decode<NodeProgress>(message);
         if (runs(told.task)) events_.progress(told.task, told.note);
         return;
       }
       case NodeMessage::Place: {
-        const NodePlace told = read_place(message);
+        const auto told = decode<NodePlace>(message);
         if (runs(told.task)) events_.place(told.task, told.place);
         return;
       }
@@ -91,7 +91,7 @@ void Node::lose(const Status& why) {
   changed_();
 }
 
-// What the machine would tell with the end of the task.
+// Keeps what the machine would send with the end of the task, in case the machine is lost.
 void Node::note_line(const NodeLine& line) {
   constexpr size_t kLines = 10;
   const auto found = running_.find(line.task);
@@ -101,43 +101,43 @@ void Node::note_line(const NodeLine& line) {
   if (lines.size() > kLines) lines.pop_front();
 }
 
-void Node::hold_ports(int count) { send(write_numbers(NodeMessage::Hold, {count})); }
+void Node::hold_ports(int count) { send(encode(NodeHold{count})); }
 
 void Node::start(const TaskStart& start) {
   if (!lost_.ok()) {
     return events_.ended(start.task, {.not_started = "the machine was lost: " + lost_.message});
   }
   running_[start.task] = {.since = std::chrono::steady_clock::now()};
-  send(write_start(start));
+  send(encode(NodeStart{start}));
 }
 
 void Node::signal(size_t task, int signal) {
-  if (lost_.ok()) send(write_signal({task, signal}));
+  if (lost_.ok()) send(encode(NodeSignal{task, signal}));
 }
 
 void Node::ask_place(size_t task) {
-  if (lost_.ok()) send(write_numbers(NodeMessage::Where, {static_cast<int>(task)}));
+  if (lost_.ok()) send(encode(NodeWhere{task}));
 }
 
 void Node::ask_clock() {
   constexpr int kQuestions = 8;
   if (!lost_.ok() || clock_questions_++ == kQuestions) return;
   clock_asked_at_ = std::chrono::steady_clock::now();
-  send(write_clock(clock_asked_at_));
+  send(encode(NodeClock{clock_asked_at_.time_since_epoch()}));
 }
 
-// They looked at it somewhere between question and answer.
-void Node::take_clock(std::chrono::steady_clock::time_point theirs) {
+// The machine read its clock at some time between question and answer.
+void Node::take_clock(std::chrono::nanoseconds theirs) {
   const std::chrono::nanoseconds took = std::chrono::steady_clock::now() - clock_asked_at_;
   if (took < quickest_) {
     quickest_ = took;
-    clock_ahead_ = theirs - (clock_asked_at_ + took / 2);
+    clock_ahead_ = theirs - (clock_asked_at_.time_since_epoch() + took / 2);
   }
   ask_clock();
 }
 
 void Node::say_goodbye() {
-  if (lost_.ok()) send(write_numbers(NodeMessage::Goodbye, {}));
+  if (lost_.ok()) send(encode(NodeGoodbye{}));
 }
 
 }  // namespace cohort::cli

@@ -5,87 +5,153 @@
 #include <vector>
 
 #include "cli/task_host.h"
-#include "transport/message.h"
+#include "transport/message_codec.h"
 
 namespace cohort::cli {
 
-// What a launcher and the machines that joined its run say to each other. Reading throws DataLoss
-// for what is no such message.
+// The messages between a launcher and the machines that joined its run. Each begins with its kind.
+// Decoding throws DataLoss for bytes that are not the expected message.
 enum class NodeMessage : uint8_t {
-  Offer,  // machine: here I am
-  Hold,   // launcher: choose so many ports and hold them
-  Held,   // machine: these
+  Offer,  // machine: its name and address
+  Hold,   // launcher: choose ports and hold them
+  Held,   // machine: the ports
   Start,  // launcher: start a task
   Signal,
-  Line,      // machine: a task wrote
+  Line,      // machine: a task wrote a line
   Ended,     // machine: a task ended
-  Waits,     // machine: a task waits for long, or not any more
-  Where,     // launcher: where are these tasks?
-  Place,     // machine: one is there
+  Waits,     // machine: a task has waited for long, or waits no longer
+  Where,     // launcher: asks where a task is
+  Place,     // machine: where a task is
   Timeline,  // machine: what a task did when
-  Clock,     // launcher: how late is it? machine: so late
+  Clock,     // launcher: asks for the time; machine: the time
   Goodbye,   // launcher: the run is over
-  Progress,  // machine: so far is the training of a task
+  Progress,  // machine: how far the training of a task is
 };
+
 NodeMessage kind_of(const internal::Message& message);
+// A reader of the fields after the kind. Throws DataLoss if the message is of another kind.
+internal::MessageReader open_message(const internal::Message& message, NodeMessage kind);
+
+using internal::at_most;
+using internal::encode;
+
+template <typename T>
+T decode(const internal::Message& message) {
+  internal::MessageReader reader = open_message(message, T::kKind);
+  return internal::decode_rest<T>(reader);
+}
+
+inline constexpr size_t kMaxTasks = 1 << 16;
+inline constexpr int kMaxPorts = 4096;
+inline constexpr int kLastSignal = 64;
 
 struct NodeOffer {
-  std::string name = {};     // by which the launcher expects it; may be empty
-  std::string address = {};  // at which others reach its tasks
+  static constexpr auto kKind = NodeMessage::Offer;
+  std::string name = {};     // by which the launcher expects the machine; may be empty
+  std::string address = {};  // at which other machines reach its tasks
+  static void list_fields(auto& fields, auto& m) { fields(m.name, m.address); }
+};
+struct NodeHold {
+  static constexpr auto kKind = NodeMessage::Hold;
+  int ports = 0;  // how many
+  static void list_fields(auto& fields, auto& m) { fields(at_most(m.ports, kMaxPorts)); }
+};
+struct NodeHeld {
+  static constexpr auto kKind = NodeMessage::Held;
+  std::vector<int> ports = {};
+  static void list_fields(auto& fields, auto& m) { fields(m.ports); }
+};
+struct NodeStart {
+  static constexpr auto kKind = NodeMessage::Start;
+  TaskStart start = {};
+  static void list_fields(auto& fields, auto& m) { fields(m.start); }
+};
+struct NodeSignal {
+  static constexpr auto kKind = NodeMessage::Signal;
+  size_t task = 0;
+  int signal = 0;
+  static void list_fields(auto& fields, auto& m) {
+    fields(at_most(m.task, kMaxTasks), at_most(m.signal, kLastSignal));
+  }
 };
 struct NodeLine {
+  static constexpr auto kKind = NodeMessage::Line;
   size_t task = 0;
   Stream stream = Stream::Output;
   std::string text = {};
+  static void list_fields(auto& fields, auto& m) {
+    fields(at_most(m.task, kMaxTasks), at_most(m.stream, Stream::Errors), m.text);
+  }
 };
 struct NodeEnding {
+  static constexpr auto kKind = NodeMessage::Ended;
   size_t task = 0;
   Ending ending = {};
+  static void list_fields(auto& fields, auto& m) { fields(at_most(m.task, kMaxTasks), m.ending); }
 };
 struct NodeWaits {
+  static constexpr auto kKind = NodeMessage::Waits;
   size_t task = 0;
   LongWaits waits = {};
+  static void list_fields(auto& fields, auto& m) { fields(at_most(m.task, kMaxTasks), m.waits); }
+};
+struct NodeWhere {
+  static constexpr auto kKind = NodeMessage::Where;
+  size_t task = 0;
+  static void list_fields(auto& fields, auto& m) { fields(at_most(m.task, kMaxTasks)); }
 };
 struct NodePlace {
+  static constexpr auto kKind = NodeMessage::Place;
   size_t task = 0;
   TaskPlace place = {};
-};
-struct NodeProgress {
-  size_t task = 0;
-  internal::ProgressNote note = {};
+  static void list_fields(auto& fields, auto& m) {
+    fields(at_most(m.task, kMaxTasks), m.place.doing, m.place.input_seconds, m.place.frames);
+  }
 };
 struct NodeTimeline {
+  static constexpr auto kKind = NodeMessage::Timeline;
   size_t task = 0;
   std::string lines = {};
+  static void list_fields(auto& fields, auto& m) { fields(at_most(m.task, kMaxTasks), m.lines); }
 };
-struct NodeSignal {
+struct NodeClock {
+  static constexpr auto kKind = NodeMessage::Clock;
+  std::chrono::nanoseconds time{};  // of the steady clock
+  static void list_fields(auto& fields, auto& m) { fields(m.time); }
+};
+struct NodeGoodbye {
+  static constexpr auto kKind = NodeMessage::Goodbye;
+  static void list_fields(auto& /*fields*/, auto& /*m*/) {}
+};
+struct NodeProgress {
+  static constexpr auto kKind = NodeMessage::Progress;
   size_t task = 0;
-  int signal = 0;
+  internal::ProgressNote note = {};
+  static void list_fields(auto& fields, auto& m) {
+    fields(at_most(m.task, kMaxTasks), m.note.text, m.note.quiet);
+  }
 };
 
-internal::Message write_offer(const NodeOffer& offer);
-NodeOffer read_offer(const internal::Message& message);
-// Hold has one number, Held and Where a list of them, Goodbye none.
-internal::Message write_numbers(NodeMessage kind, const std::vector<int>& numbers);
-std::vector<int> read_numbers(const internal::Message& message);
-internal::Message write_start(const TaskStart& start);
-TaskStart read_start(const internal::Message& message);
-internal::Message write_signal(const NodeSignal& signal);
-NodeSignal read_signal(const internal::Message& message);
-internal::Message write_line(const NodeLine& line);
-NodeLine read_line(const internal::Message& message);
-internal::Message write_ending(const NodeEnding& ending);
-NodeEnding read_ending(const internal::Message& message);
-internal::Message write_waits(const NodeWaits& waits);
-NodeWaits read_waits(const internal::Message& message);
-internal::Message write_place(const NodePlace& place);
-NodePlace read_place(const internal::Message& message);
-internal::Message write_progress(const NodeProgress& progress);
-NodeProgress read_progress(const internal::Message& message);
-internal::Message write_timeline(const NodeTimeline& timeline);
-NodeTimeline read_timeline(const internal::Message& message);
-// Of the steady clock.
-internal::Message write_clock(std::chrono::steady_clock::time_point time);
-std::chrono::steady_clock::time_point read_clock(const internal::Message& message);
+void list_fields(auto& fields, internal::MaybeConst<TaskStart> auto& start) {
+  fields(at_most(start.task, kMaxTasks), start.label, start.folder, start.trace, start.command,
+         start.environment, start.memory_limit_bytes);
+}
+void list_fields(auto& fields, internal::MaybeConst<CrashRecord> auto& crash) {
+  fields(crash.signal, internal::either_sign(crash.code), crash.address, crash.stack_overflow,
+         crash.terminated, crash.exception, crash.what, crash.frames);
+}
+void list_fields(auto& fields, internal::MaybeConst<Ending> auto& ending) {
+  fields(ending.status, ending.not_started, ending.seconds, ending.peak_bytes,
+         ending.memory_limit_bytes, ending.killed_for_memory, ending.deadlocked_seconds,
+         ending.crash, ending.last_lines);
+}
 
 }  // namespace cohort::cli
+
+namespace cohort::internal {
+
+void list_fields(auto& fields, MaybeConst<ActivityWait> auto& wait) {
+  fields(at_most(wait.kind, WaitKind::Answer), wait.what, wait.whom, wait.seconds);
+}
+
+}  // namespace cohort::internal

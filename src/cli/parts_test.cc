@@ -171,53 +171,62 @@ NodePlace sample_place() {
 }
 
 TEST(NodeMessages, ArriveAsTheyWereSent) {
-  const TaskStart start = read_start(write_start(sample_start()));
+  const TaskStart start = decode<NodeStart>(encode(NodeStart{sample_start()})).start;
   EXPECT_EQ(start.command, sample_start().command);
   EXPECT_EQ(start.environment, sample_start().environment);
   EXPECT_EQ(start.memory_limit_bytes, sample_start().memory_limit_bytes);
-  const NodeEnding ending = read_ending(write_ending(sample_ending()));
+  const auto ending = decode<NodeEnding>(encode(sample_ending()));
   EXPECT_EQ(ending.task, 2U);
   EXPECT_EQ(ending.ending.status, 11);
   EXPECT_EQ(ending.ending.seconds, 1.5);
   EXPECT_EQ(ending.ending.crash.code, -6);
   EXPECT_EQ(ending.ending.crash.frames, sample_ending().ending.crash.frames);
   EXPECT_EQ(ending.ending.last_lines, sample_ending().ending.last_lines);
-  EXPECT_EQ(read_numbers(write_numbers(NodeMessage::Held, {1, 65535})),
-            (std::vector<int>{1, 65535}));
-  EXPECT_EQ(read_line(write_line({1, Stream::Errors, "\xff\n"})).text, "\xff\n");
-  EXPECT_EQ(read_signal(write_signal({4, 15})).signal, 15);
-  const NodeWaits told = read_waits(write_waits(sample_waits()));
+  EXPECT_EQ(decode<NodeHold>(encode(NodeHold{3})).ports, 3);
+  EXPECT_EQ(decode<NodeHeld>(encode(NodeHeld{{1, 65535}})).ports, (std::vector<int>{1, 65535}));
+  EXPECT_EQ(decode<NodeLine>(encode(NodeLine{1, Stream::Errors, "\xff\n"})).text, "\xff\n");
+  EXPECT_EQ(decode<NodeSignal>(encode(NodeSignal{4, 15})).signal, 15);
+  EXPECT_EQ(decode<NodeWhere>(encode(NodeWhere{9})).task, 9U);
+  EXPECT_EQ(decode<NodeClock>(encode(NodeClock{std::chrono::nanoseconds(1)})).time.count(), 1);
+  const auto told = decode<NodeWaits>(encode(sample_waits()));
   EXPECT_EQ(told.task, 5U);
   ASSERT_EQ(told.waits.size(), 2U);
   EXPECT_EQ(told.waits[0].kind, internal::WaitKind::Answer);
   EXPECT_EQ(told.waits[0].whom, sample_waits().waits[0].whom);
   EXPECT_EQ(told.waits[0].seconds, 6.25);
   EXPECT_EQ(told.waits[1].what, "call 3");
-  const NodePlace place = read_place(write_place(sample_place()));
+  const auto place = decode<NodePlace>(encode(sample_place()));
   EXPECT_EQ(place.place.doing, "sleeps");
   EXPECT_EQ(place.place.input_seconds, 2.5);
   EXPECT_EQ(place.place.frames, sample_place().place.frames);
-  const NodeProgress progress =
-      read_progress(write_progress({.task = 4, .note = {.text = "epoch 1/2", .quiet = true}}));
+  const auto progress = decode<NodeProgress>(
+      encode(NodeProgress{.task = 4, .note = {.text = "epoch 1/2", .quiet = true}}));
   EXPECT_EQ(progress.task, 4U);
   EXPECT_EQ(progress.note, (internal::ProgressNote{.text = "epoch 1/2", .quiet = true}));
-  EXPECT_EQ(read_offer(write_offer({"a", "10.0.0.1"})).address, "10.0.0.1");
+  EXPECT_EQ(decode<NodeOffer>(encode(NodeOffer{"a", "10.0.0.1"})).address, "10.0.0.1");
 }
 
-// Damaged at any byte, or cut anywhere, they are read or refused.
+TEST(NodeMessages, OfTooManyPortsOrOfAnotherKindAreRefused) {
+  EXPECT_ERROR(Code::DataLoss, "4097 is more than the 4096 allowed here",
+               decode<NodeHold>(encode(NodeHold{kMaxPorts + 1})));
+  EXPECT_ERROR(Code::DataLoss, "of another kind", decode<NodeHold>(encode(NodeWhere{1})));
+}
+
+// A message that is damaged at any byte, or cut anywhere, is read or refused.
 TEST(NodeMessages, ThatAreDamagedAreRefusedAndNothingWorse) {
   std::mt19937 random(1);
-  for (const internal::Message& good : {write_start(sample_start()), write_ending(sample_ending()),
-                                        write_waits(sample_waits()), write_place(sample_place())}) {
+  for (const internal::Message& good : {encode(NodeStart{sample_start()}), encode(sample_ending()),
+                                        encode(sample_waits()), encode(sample_place())}) {
     for (int i = 0; i < 2000; ++i) {
       internal::Message bad = good;
       bad.header[random() % bad.header.size()] = static_cast<char>(random());
       if (i % 3 == 0) bad.header.resize(random() % bad.header.size());
-      for (const Status& status :
-           {capture_status([&] { read_start(bad); }), capture_status([&] { read_ending(bad); }),
-            capture_status([&] { read_waits(bad); }), capture_status([&] { read_place(bad); }),
-            capture_status([&] { read_progress(bad); }),
-            capture_status([&] { (void)kind_of(bad); })}) {
+      for (const Status& status : {capture_status([&] { (void)decode<NodeStart>(bad); }),
+                                   capture_status([&] { (void)decode<NodeEnding>(bad); }),
+                                   capture_status([&] { (void)decode<NodeWaits>(bad); }),
+                                   capture_status([&] { (void)decode<NodePlace>(bad); }),
+                                   capture_status([&] { (void)decode<NodeProgress>(bad); }),
+                                   capture_status([&] { (void)kind_of(bad); })}) {
         EXPECT_TRUE(status.ok() || status.code == Code::DataLoss) << status;
       }
     }

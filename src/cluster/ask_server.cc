@@ -14,26 +14,27 @@ namespace {
 
 using internal::Answer;
 using internal::Link;
+using internal::Message;
 
 constexpr auto kConnectLimit = std::chrono::seconds(10);
 constexpr auto kAnswerLimit = std::chrono::seconds(60);
 
 Answer ask_at(const std::string& address, const Credentials& credentials,
-              std::chrono::milliseconds connect_limit, const Link::Request& request) {
+              std::chrono::milliseconds connect_limit, Message request) {
   const auto party = internal::make_client_party(credentials);
   const auto now = std::chrono::steady_clock::now();
-  const Link::Pointer link =
-      Link::start(party->connect(address, now + connect_limit), "",
-                  {.received = [](const Link::Pointer&, const internal::Message&) {},
-                   .ended = [](const Link::Pointer&, const Status&) {}});
+  const Link::Pointer link = Link::start(party->connect(address, now + connect_limit), "",
+                                         {.received = [](const Link::Pointer&, const Message&) {},
+                                          .ended = [](const Link::Pointer&, const Status&) {}});
   Answer answer;
-  const Status status = capture_status([&] { answer = link->call(request, now + kAnswerLimit); });
+  const Status status =
+      capture_status([&] { answer = link->call(std::move(request), now + kAnswerLimit); });
   link->close({.code = Code::Cancelled, .message = "the answer is there"});
   throw_if_error(status);
   return answer;
 }
 
-Answer ask(std::string_view target, const Link::Request& request) {
+Answer ask(std::string_view target, Message request) {
   const auto parsed = internal::parse_target(target);
   if (!parsed) internal::raise(Code::NotFound, "[Server] the target is empty");
   if (parsed->protocol != "grpc") {
@@ -41,7 +42,7 @@ Answer ask(std::string_view target, const Link::Request& request) {
                     "[Server] nothing serves target '{}'; expected grpc://host:port", target);
   }
   return ask_at(internal::address_text(parsed->address.host, parsed->address.port),
-                credentials_from_environment(), kConnectLimit, request);
+                credentials_from_environment(), kConnectLimit, std::move(request));
 }
 
 }  // namespace
@@ -50,33 +51,26 @@ namespace internal {
 
 void clear_containers(std::string_view address, const std::vector<std::string>& containers,
                       const Credentials& credentials, std::chrono::milliseconds limit) {
-  ask_at(std::string(address), credentials, limit, [&](uint64_t number) {
-    return write_request(MessageKind::ClearContainers, number, containers);
-  });
+  ask_at(std::string(address), credentials, limit, encode(ClearContainers{containers}));
 }
 
 void shut_down_server(std::string_view address, const Credentials& credentials,
                       std::chrono::milliseconds limit) {
-  ask_at(std::string(address), credentials, limit,
-         [](uint64_t number) { return write_request(MessageKind::Shutdown, number); });
+  ask_at(std::string(address), credentials, limit, encode(Shutdown{}));
 }
 
 }  // namespace internal
 
 void reset(std::string_view target, const std::vector<std::string>& containers) {
-  ask(target, [&](uint64_t number) {
-    return internal::write_request(internal::MessageKind::ResetContainers, number, containers);
-  });
+  ask(target, encode(internal::ResetContainers{containers}));
 }
 
 ServerStatus server_status(std::string_view target) {
-  const Answer answer = ask(target, [](uint64_t number) {
-    return internal::write_request(internal::MessageKind::GetStatus, number);
-  });
+  const Answer answer = ask(target, encode(internal::GetStatus{}));
   if (answer.texts.size() != 1) {
     internal::raise(Code::Internal, "[Server] the answer of '{}' is short", target);
   }
-  return internal::read_server_status(answer.texts[0]);
+  return internal::decode_server_status(answer.texts[0]);
 }
 
 }  // namespace cohort

@@ -7,7 +7,7 @@
 namespace cohort::internal {
 namespace {
 
-// Looks are counted, not time: after a pause of this process itself nobody is blamed for it.
+// The watch counts looks, not time, so that a pause of this process is not blamed on a client.
 constexpr int kLooksPerLimit = 8;
 
 Status silent_client(const Peer& client, std::chrono::milliseconds limit) {
@@ -37,7 +37,7 @@ void ClientWatch::look(const Link::Pointer& client, uint64_t received, int silen
     client->close(why);
     return;
   }
-  if (silent > 0) client->post(write_ping(MessageKind::Ping, now));
+  if (silent > 0) client->post(encode(Ping{now}));
   look_later(client, now, silent);
 }
 

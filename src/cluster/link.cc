@@ -16,7 +16,7 @@ void Link::post(Message message) {
   (void)capture_status([&] { connection_->post(std::move(message)); });
 }
 
-void Link::begin(const Request& request, Answered answered) {
+void Link::begin(Message request, Answered answered) {
   uint64_t number = 0;
   {
     const std::lock_guard lock(mutex_);
@@ -24,20 +24,21 @@ void Link::begin(const Request& request, Answered answered) {
     number = next_request_++;
     unanswered_[number] = std::move(answered);
   }
-  const Status status = capture_status([&] { connection_->send(request(number)); });
+  const Status status =
+      capture_status([&] { connection_->send(numbered(std::move(request), number)); });
   if (status.ok()) return;
   const std::lock_guard lock(mutex_);
-  // When it is gone, the end of the connection has been told already.
+  // If the call is gone, end() has answered it already.
   if (unanswered_.erase(number) != 0) throw Error(status);
 }
 
-Answer Link::call(const Request& request, Deadline deadline) {
+Answer Link::call(Message request, Deadline deadline) {
   struct Pending {
     std::atomic<bool> done{false};
     Answer answer;
   };
   const auto pending = std::make_shared<Pending>();
-  begin(request, [pending](Answer answer) {
+  begin(std::move(request), [pending](Answer answer) {
     pending->answer = std::move(answer);
     pending->done = true;
   });
@@ -56,26 +57,26 @@ void Link::receive(const Message& message) {
       case MessageKind::Answer:
         return take_answer(message);
       case MessageKind::Ping:
-        return post(write_ping(MessageKind::Pong, read_ping(message)));
+        return post(encode(Pong{decode<Ping>(message).number}));
       case MessageKind::Pong:
-        return;  // that it came is all that it says
+        return;  // its arrival is all that counts
       default:
         return events_.received(shared_from_this(), message);
     }
   });
   if (status.ok()) return;
-  static RareLog rare_log;  // of all links: each stranger has its own
+  static RareLog rare_log;  // one for all links, because each stranger opens a new one
   rare_log.warning("[Cluster] the connection with {} ends: {}", peer().name, status.to_string());
   connection_->close(status);
 }
 
 void Link::take_answer(const Message& message) {
-  Answer answer = read_answer(message);
+  Answer answer = decode<Answer>(message);
   Answered answered;
   {
     const std::lock_guard lock(mutex_);
     const auto found = unanswered_.find(answer.request);
-    if (found == unanswered_.end()) return;  // nobody waits any more
+    if (found == unanswered_.end()) return;  // the caller waits no longer
     answered = std::move(found->second);
     unanswered_.erase(found);
   }

@@ -16,31 +16,30 @@ namespace cohort::internal {
 class Link : public std::enable_shared_from_this<Link> {
  public:
   using Pointer = std::shared_ptr<Link>;
-  // Writes a request under the number that it is given.
-  using Request = std::function<Message(uint64_t number)>;
   using Answered = std::function<void(Answer)>;
   struct Events {
-    // Everything but answers, and pings, which are answered. What it throws ends the connection:
-    // the peer does not keep to the protocol.
+    // Gets all messages except answers and pings. What it throws ends the connection, because the
+    // peer does not keep to the protocol.
     std::function<void(const Pointer&, const Message&)> received;
     std::function<void(const Pointer&, const Status&)> ended;
   };
 
-  // `self`: the name that failures of this side travel under.
+  // `self`: the origin of this side's failures.
   static Pointer start(std::shared_ptr<Connection> connection, std::string self, Events events);
 
   // Throws what ended the connection.
   void send(Message message) { connection_->send(std::move(message)); }
-  // For threads that read another connection and so must not wait for this one. A connection that
-  // has ended takes nothing; `ended` tells of it.
+  // For threads that read another connection and so must not wait for this one. Messages to a
+  // connection that has ended are dropped; Events::ended reports the end.
   void post(Message message);
 
-  // Waits for the answer, reading the connection itself. Throws the status of a bad one, what ended
-  // the connection, or DeadlineExceeded.
-  Answer call(const Request& request, Deadline deadline);
-  // The answer comes later, on a thread that reads; a bad one when the connection ends.
-  void begin(const Request& request, Answered answered);
-  void answer(const Answer& answer) { post(write(answer, self_)); }
+  // Sends an encoded request and waits for the answer, reading the connection itself. Throws the
+  // status of the answer if it is not OK, what ended the connection, or DeadlineExceeded.
+  Answer call(Message request, Deadline deadline);
+  // The answer comes later, on a thread that reads. When the connection ends before, the answer's
+  // status is the reason.
+  void begin(Message request, Answered answered);
+  void answer(const Answer& answer) { post(encode(answer, self_)); }
 
   const std::shared_ptr<Connection>& connection() const { return connection_; }
   const Peer& peer() const { return connection_->peer(); }
@@ -61,7 +60,7 @@ class Link : public std::enable_shared_from_this<Link> {
   std::atomic<bool> ended_{false};
 
   Mutex mutex_;
-  uint64_t next_request_ = 1;  // guarded by mutex_, as all below
+  uint64_t next_request_ = 1;  // guarded by mutex_, like all members below
   std::unordered_map<uint64_t, Answered> unanswered_;
   Status end_;
 };

@@ -115,11 +115,7 @@ Answer Master::reset(const std::vector<std::string>& containers) {
                           .notice = [](const std::string&) {}};
   with_tasks(TaskDirectory(peers_), task_names(peers_->cluster()), waiting,
              [&](size_t, const Link::Pointer& link) {
-               link->call(
-                   [&](uint64_t number) {
-                     return write_request(MessageKind::ClearContainers, number, containers);
-                   },
-                   waiting.deadline);
+               link->call(encode(ClearContainers{containers}), waiting.deadline);
              });
   return {};
 }
@@ -129,7 +125,7 @@ void Master::run(const Link::Pointer& client, RunStep run) {
   if (session && session->is_of(client)) {
     session->run(std::move(run));
   } else {
-    client->post(write(StepDone{.call = run.call, .status = unknown_session()}, peers_->self()));
+    client->post(encode(StepDone{.call = run.call, .status = unknown_session()}, peers_->self()));
   }
 }
 
@@ -138,9 +134,9 @@ void Master::cancel(const Link::Pointer& client, const CancelStep& cancel) {
   if (session && session->is_of(client)) session->cancel(cancel);
 }
 
-void Master::release(const Link::Pointer& client, const Release& release) {
+void Master::release(const Link::Pointer& client, const ReleaseRun& release) {
   const SessionPointer session = find(release.session);
-  if (session && session->is_of(client)) session->release(release.plan);
+  if (session && session->is_of(client)) session->release(release.run);
 }
 
 void Master::done(const Link::Pointer& task, PlanDone outcome) {

@@ -26,15 +26,15 @@ class Master {
   // Messages of steps.
   void run(const Link::Pointer& client, RunStep run);
   void cancel(const Link::Pointer& client, const CancelStep& cancel);
-  void release(const Link::Pointer& client, const Release& release);
+  void release(const Link::Pointer& client, const ReleaseRun& release);
   void done(const Link::Pointer& task, PlanDone outcome);
 
-  // What the client's runs wait for, if that is another task.
+  // What the client's runs wait for, if another task has to answer.
   std::optional<Errand> errand(const Link::Pointer& client) const;
 
-  // Fails the steps that need the task, and closes the sessions of the client, whichever it was.
+  // The link was one to a task, whose steps fail, or to a client, whose sessions are closed.
   void lost(const Link::Pointer& link, const Status& why);
-  // The same for all clients; those that come later are told `why`.
+  // Closes the sessions of all clients. Requests that come later fail with `why`.
   void stop(const Status& why);
 
   std::vector<ServerStatus::Session> status() const;
@@ -44,12 +44,12 @@ class Master {
 
  private:
   using SessionPointer = std::shared_ptr<MasterSession>;
-  // Null when there is none.
+  // Null if the session does not exist.
   SessionPointer find(uint64_t session) const;
   // Throws Aborted when the client has no such session.
   SessionPointer get(const Link::Pointer& client, uint64_t session) const;
   std::vector<SessionPointer> sessions() const;
-  // As find(), also among those that are being closed.
+  // As find(), also among the sessions that are being closed.
   SessionPointer find_running(uint64_t session) const;
   void begin_closing(const SessionPointer& session);  // mutex_ is held
   void close_all(const Status& why);
@@ -59,8 +59,9 @@ class Master {
   const SessionOptions defaults_;
   const std::shared_ptr<Timers> timers_ = std::make_shared<Timers>();
   mutable Mutex mutex_;
-  std::unordered_map<uint64_t, SessionPointer> sessions_;  // guarded by mutex_, as the next
-  // Clients know them no more, but their steps still end.
+  std::unordered_map<uint64_t, SessionPointer>
+      sessions_;  // guarded by mutex_, like the next member
+  // Sessions that clients have closed and whose steps still have to end.
   std::unordered_map<uint64_t, std::weak_ptr<MasterSession>> closing_;
   Status stopped_;
 };

@@ -17,7 +17,7 @@ using Clock = std::chrono::steady_clock;
 
 // How long the first run of a signature may look for the tasks that it needs.
 constexpr auto kFirstRunLimit = std::chrono::seconds(30);
-// How long a task that was there may take to show that it is there again.
+// How long a task whose connection ended may take to come back.
 constexpr auto kReturnLimit = std::chrono::milliseconds(1000);
 constexpr auto kCloseLimit = std::chrono::seconds(10);
 
@@ -63,7 +63,7 @@ Gathering MasterSession::gathering(std::chrono::milliseconds limit) const {
   return {.what = "Session",
           .deadline = Clock::now() + limit,
           .notice = [client = client_](const std::string& text) {
-            client->post(write_notice(text));  // which logs it
+            client->post(encode(Notice{text}));  // which logs it
             if (client->connection()->kind() != "in-process") log_warning("{}", text);
           }};
 }
@@ -151,8 +151,7 @@ void MasterSession::register_plan(MasterPlan& plan, const Gathering& gathering) 
       peer.incarnation = incarnations.at(peer.name);
       peer.address = directory_.address(peer.name);
     }
-    task.link->call([&](uint64_t number) { return write_request(number, task.message); },
-                    gathering.deadline + kReturnLimit);
+    task.link->call(encode(task.message), gathering.deadline + kReturnLimit);
     task.message = {};
   });
 }
@@ -160,7 +159,7 @@ void MasterSession::register_plan(MasterPlan& plan, const Gathering& gathering) 
 void MasterSession::release(const MasterPlan& plan) const {
   for (const MasterPlan::Task& task : plan.tasks) {
     if (!task.link) continue;
-    task.link->post(write(MessageKind::ReleasePlan, Release{.session = id_, .plan = plan.id}));
+    task.link->post(encode(ReleasePlan{.session = id_, .plan = plan.id}));
   }
 }
 
@@ -208,7 +207,7 @@ void MasterSession::run(RunStep run) {
     status = {.code = Code::InvalidArgument, .message = "[Session] there is no such run"};
   }
   if (!status.ok()) {
-    client_->post(write(StepDone{.call = run.call, .status = status}, directory_.self()));
+    client_->post(encode(StepDone{.call = run.call, .status = status}, directory_.self()));
     return;
   }
   const auto is_lost = [](const MasterPlan::Task& task) { return task.link->ended(); };
@@ -217,8 +216,8 @@ void MasterSession::run(RunStep run) {
     return;
   }
   run_pool().submit([self = shared_from_this(), plan, call = run.call] {
-    self->client_->post(write(StepDone{.call = call, .status = self->lost_task_of(*plan)},
-                              self->directory_.self()));
+    self->client_->post(encode(StepDone{.call = call, .status = self->lost_task_of(*plan)},
+                               self->directory_.self()));
   });
 }
 
@@ -250,7 +249,7 @@ void MasterSession::start(const PlanPointer& plan, RunStep run) {
 }
 
 void MasterSession::finish(uint64_t id, StepDone result) {
-  StepPointer ended;  // let go of outside of the lock
+  StepPointer ended;  // released outside the lock
   {
     const std::lock_guard lock(mutex_);
     if (const auto found = steps_.find(id); found != steps_.end()) {
@@ -259,7 +258,7 @@ void MasterSession::finish(uint64_t id, StepDone result) {
     }
     calls_.erase(result.call);
   }
-  client_->post(write(result, directory_.self()));
+  client_->post(encode(result, directory_.self()));
   idle_.notify_all();
 }
 
@@ -319,21 +318,17 @@ void MasterSession::close(const Status& why) {
     closed_ = why;
     tasks.swap(tasks_);
   }
-  const bool lost = why.code == Code::Unavailable;  // nobody wanted the session's end
+  const bool lost = why.code == Code::Unavailable;  // the client did not ask for the end
   const Status closed{.code = Code::Cancelled, .message = "[Session] the session was closed"};
   for (const StepPointer& step : running()) step->cancel(lost ? why : closed);
-  decltype(plans_) plans;  // with their links, let go of after the lock
+  decltype(plans_) plans;  // with their links, released after the lock
   std::unique_lock lock(mutex_);
   idle_.wait_for(lock, kCloseLimit, [&] { return steps_.empty(); });
   plans.swap(plans_);
   lock.unlock();
   for (const auto& [name, link] : tasks) {
     (void)capture_status([&, session = id_] {
-      link->begin(
-          [&](uint64_t number) {
-            return write_request(MessageKind::CloseWorkerSession, number, session);
-          },
-          [](const Answer&) {});
+      link->begin(encode(CloseWorkerSession{session}), [](const Answer&) {});
     });
   }
 }

@@ -57,7 +57,7 @@ void MasterStep::start() {
       settle(i, {.status = lost_task(task.name, {.code = Code::Unavailable,
                                                  .message = "the connection ended before"})});
     } else {
-      task.link->post(write(message));
+      task.link->post(encode(message));
     }
   }
   if (plan_->tasks.empty()) finish();
@@ -174,7 +174,7 @@ void MasterStep::abort(const Status& why) {
   AbortPlan message{
       .session = setting_.session, .plan = plan_->id, .step = setting_.id, .status = why};
   message.status.derived = true;
-  for (const MasterPlan::Task* task : others) task->link->post(write(message, setting_.own_task));
+  for (const MasterPlan::Task* task : others) task->link->post(encode(message, setting_.own_task));
 }
 
 void MasterStep::give_up() {

@@ -83,7 +83,7 @@ void PartRun::flush(size_t peer) {
   if (outboxes_[peer].tensors.edges.empty()) return;
   Link& link = *step_.plan().peers[peer];
   if (link.ended()) raise(Code::Unavailable, "[Cluster] task {} is lost", link.peer().name);
-  link.post(write(take(peer)));
+  link.post(encode(take(peer)));
 }
 
 StepTensors PartRun::take(size_t peer) {

@@ -12,12 +12,12 @@
 namespace cohort::internal {
 namespace {
 
-// Whether every task is sure to have such a device.
+// Whether every task has such a device for certain.
 bool is_presumed(const DeviceName& request) {
   return !request.type || (*request.type == "CPU" && request.index.value_or(0) == 0);
 }
 
-// What a pattern says of the task.
+// The part of a pattern that names the task.
 DeviceName task_part(const DeviceName& name) {
   return {.job = name.job, .replica = name.replica, .task = name.task, .type = {}, .index = {}};
 }
@@ -28,7 +28,7 @@ std::vector<DeviceName> parse_all(const std::vector<std::string>& names) {
   return parsed;
 }
 
-// Devices of a task, which may know itself by another name.
+// The devices of a task under its name in the session, which may differ from its own name.
 std::vector<DeviceName> devices_of(const std::string& task, const std::vector<std::string>& names) {
   const DeviceName known = DeviceName::parse(task);
   std::vector<DeviceName> devices = parse_all(names);
@@ -79,9 +79,7 @@ std::vector<std::string> ClusterPlacement::tasks_to_ask(const GraphImpl& graph) 
 void ClusterPlacement::ask(const std::vector<std::string>& tasks, const Gathering& gathering) {
   std::vector<std::vector<DeviceName>> found(tasks.size());
   with_tasks(directory_, tasks, gathering, [&](size_t i, const Link::Pointer& link) {
-    const Answer answer =
-        link->call([](uint64_t number) { return write_request(MessageKind::GetDevices, number); },
-                   gathering.deadline);
+    const Answer answer = link->call(encode(GetDevices{}), gathering.deadline);
     found[i] = devices_of(tasks[i], answer.texts);
   });
   for (size_t i = 0; i < tasks.size(); ++i) {

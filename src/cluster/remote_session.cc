@@ -14,11 +14,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// To find the server, unless the session has a limit of its own.
+// How long opening may look for the server, unless the session has a limit of its own.
 constexpr auto kOpenLimit = std::chrono::seconds(30);
 // How long a server that was lost may take to show that it is back.
 constexpr auto kServerReturnLimit = std::chrono::milliseconds(1000);
-// What a server may take longer than the limit of a run to say that it is over.
+// How much longer than the limit of a run the server may take to report the end of the run.
 constexpr auto kGrace = std::chrono::seconds(5);
 constexpr auto kClosingLimit = std::chrono::seconds(12);
 
@@ -62,8 +62,7 @@ void RemoteSession::open(std::chrono::milliseconds limit) {
   const Link::Pointer link = connect(deadline);
   const OpenSession request{
       .options = options_, .client = party_->self().name, .graph = buffer_of(writer_.next())};
-  const Answer answer = call(
-      *link, [&](uint64_t number) { return write_request(number, request); }, deadline);
+  const Answer answer = call(*link, encode(request), deadline);
   if (answer.numbers.size() != 2) raise(Code::Internal, "[Session] the server's answer is short");
   session_ = answer.numbers[0];
   version_ = answer.numbers[1];
@@ -77,7 +76,7 @@ Link::Pointer RemoteSession::connect(Deadline deadline) {
   std::shared_ptr<Connection> connection;
   const Status status = capture_status([&] { connection = party_->connect(address_, deadline); });
   if (!status.ok()) raise_lost(status);
-  // Outside of the lock: one that has ended already says so at once.
+  // Outside the lock, because a connection that has ended already calls `ended` at once.
   const Link::Pointer made =
       Link::start(std::move(connection), "",
                   {.received =
@@ -93,7 +92,7 @@ Link::Pointer RemoteSession::connect(Deadline deadline) {
       if (const Link::Pointer alive = weak.lock()) alive->close(why);
     });
   }
-  Link::Pointer before;  // let go of after the lock
+  Link::Pointer before;  // released after the lock
   const std::lock_guard lock(mutex_);
   before = std::exchange(link_, made);
   return made;
@@ -112,11 +111,11 @@ void RemoteSession::check_open() const {
 
 void RemoteSession::receive(const Message& message) {
   if (kind_of(message) == MessageKind::Notice) {
-    log_warning("{}", read_notice(message));
+    log_warning("{}", decode<Notice>(message).text);
     return;
   }
   if (kind_of(message) != MessageKind::StepDone) return;
-  StepDone result = read_step_done(message);
+  auto result = decode<StepDone>(message);
   const std::lock_guard lock(mutex_);
   const auto found = calls_.find(result.call);
   if (found == calls_.end()) return;
@@ -142,9 +141,9 @@ Status RemoteSession::lost(const Peer& server, const Status& why) const {
           .cause = std::make_shared<const Status>(why)};
 }
 
-Answer RemoteSession::call(Link& link, const Link::Request& request, Deadline deadline) const {
+Answer RemoteSession::call(Link& link, Message request, Deadline deadline) const {
   Answer answer;
-  const Status status = capture_status([&] { answer = link.call(request, deadline); });
+  const Status status = capture_status([&] { answer = link.call(std::move(request), deadline); });
   if (link.ended() && status.code == Code::Cancelled) throw Error(lost(link.peer(), status));
   throw_if_error(status);
   return answer;
@@ -155,15 +154,14 @@ void RemoteSession::extend(Deadline deadline) {
   if (!writer_.has_more()) return;
   const ExtendSession request{
       .session = session_, .version = version_, .graph = buffer_of(writer_.next())};
-  const Answer answer =
-      ask([&](uint64_t number) { return write_request(number, request); }, deadline);
+  const Answer answer = ask(encode(request), deadline);
   version_ = answer.numbers[0];
 }
 
-Answer RemoteSession::ask(const Link::Request& request, Deadline deadline) {
+Answer RemoteSession::ask(Message request, Deadline deadline) {
   const Link::Pointer link = connect(Clock::now() + kServerReturnLimit);
   Answer answer;
-  throw_explained(capture_status([&] { answer = call(*link, request, deadline); }));
+  throw_explained(capture_status([&] { answer = call(*link, std::move(request), deadline); }));
   if (answer.numbers.size() != 1) raise(Code::Internal, "[Session] the server's answer is short");
   return answer;
 }
@@ -185,7 +183,7 @@ void RemoteSession::release(uint64_t run) {
     if (closed_ || !link_ || link_->ended()) return;
     link = link_;
   }
-  link->post(write(MessageKind::ReleaseRun, Release{.session = session_, .plan = run}));
+  link->post(encode(ReleaseRun{.session = session_, .run = run}));
 }
 
 std::shared_ptr<const PreparedRun> RemoteSession::make_run(const RunRequest& request,
@@ -201,8 +199,7 @@ std::shared_ptr<const PreparedRun> RemoteSession::make_run(const RunRequest& req
     message.fetches.push_back(endpoint_name(graph(), fetch));
   }
   for (const int node : request.over) message.over.push_back(graph().node(node).name);
-  const Answer answer =
-      ask([&](uint64_t number) { return write_request(number, message); }, deadline + kGrace);
+  const Answer answer = ask(encode(message), deadline + kGrace);
   for (const std::string& line : answer.texts) print_placement(line);
   return std::make_shared<Run>(weak_from_this(), answer.numbers[0]);
 }
@@ -226,7 +223,7 @@ std::vector<Tensor> RemoteSession::execute(const PreparedRun& run,
   }
   StepDone result;
   const Status status = capture_status([&] {
-    link->send(write(message));
+    link->send(encode(message));
     result = wait_for(*call, message.call, *link, limit);
   });
   {
@@ -251,7 +248,7 @@ StepDone RemoteSession::wait_for(Call& call, uint64_t id, Link& link,
     const WaitNote note(WaitKind::Answer, "a run of a session at " + address_, {link.peer().name},
                         began);
     if (link.connection()->deliver_until(done, deadline)) return;
-    link.post(write(CancelStep{.session = session_, .call = id}));
+    link.post(encode(CancelStep{.session = session_, .call = id}));
     raise(Code::DeadlineExceeded, "[Session] the run took longer than {} ms", limit.count());
   });
   if (!call.done) throw Error(status);
@@ -279,7 +276,7 @@ void RemoteSession::cancel_runs() {
     }
   }
   for (const uint64_t id : running) {
-    link->post(write(CancelStep{.session = session_, .call = id}));
+    link->post(encode(CancelStep{.session = session_, .call = id}));
   }
 }
 
@@ -296,11 +293,7 @@ std::vector<std::string> RemoteSession::list_devices() const {
   check_open();
   auto& self = const_cast<RemoteSession&>(*this);
   return self.connect(Clock::now() + kServerReturnLimit)
-      ->call(
-          [&](uint64_t number) {
-            return write_request(MessageKind::ListDevices, number, session_);
-          },
-          Clock::now() + kOpenLimit + kGrace)
+      ->call(encode(ListDevices{session_}), Clock::now() + kOpenLimit + kGrace)
       .texts;
 }
 
@@ -312,11 +305,8 @@ void RemoteSession::close() {
     link = link_;
   }
   if (!link || link->ended()) return;
-  const Status status = capture_status([&] {
-    link->call(
-        [&](uint64_t number) { return write_request(MessageKind::CloseSession, number, session_); },
-        Clock::now() + kClosingLimit);
-  });
+  const Status status = capture_status(
+      [&] { link->call(encode(CloseSession{session_}), Clock::now() + kClosingLimit); });
   if (!status.ok()) log_warning("[Session] closing it: {}", status.to_string());
 }
 

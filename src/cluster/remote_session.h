@@ -19,13 +19,13 @@ class RemoteSession : public SessionImpl, public std::enable_shared_from_this<Re
                 const SessionOptions& options);
   ~RemoteSession() override;
 
-  // Before anything else. Throws when the server cannot be reached within the limit, which 0 leaves
-  // to the session's options.
+  // Must be called first. Throws if the server cannot be reached within the limit; 0 means the
+  // limit of the session's options.
   void open(std::chrono::milliseconds limit = {});
   // Ends the runs under way with Cancelled, as far as the server answers.
   void cancel_runs();
 
-  // Ends the connection without a word to the server, which does not answer any more.
+  // Ends the connection without telling the server, which does not answer any more.
   void abandon(const Status& why);
 
   // Whether the connection to the server has ended, and with it what the server kept for the
@@ -58,18 +58,18 @@ class RemoteSession : public SessionImpl, public std::enable_shared_from_this<Re
   void receive(const Message& message);
   void fail_calls(const Status& why);
   StepDone wait_for(Call& call, uint64_t id, Link& link, std::chrono::milliseconds limit);
-  // How an error of the connection is told: with the server that it was to.
+  // Throws the error of a connection with the address of its server.
   [[noreturn]] void raise_lost(const Status& status) const;
-  // Throws unless it is good. A server that does not know the session any more does not say why;
-  // the end of the connection before did.
+  // Throws the status unless it is OK. A server that has forgotten the session does not know why,
+  // so the error adds why the connection before ended.
   void throw_explained(Status status) const;
-  // What a call that waited for the server ends with when the connection does.
+  // The result of a call whose connection ended before the answer.
   Status lost(const Peer& server, const Status& why) const;
-  // As Link::call. A connection that this side has ended, because the server is silent, tells so as
-  // one that the server has ended: Unavailable.
-  Answer call(Link& link, const Link::Request& request, Deadline deadline) const;
+  // As Link::call. Throws Unavailable also if this side has ended the connection because the server
+  // was silent.
+  Answer call(Link& link, Message request, Deadline deadline) const;
   // A request whose answer has one number.
-  Answer ask(const Link::Request& request, Deadline deadline);
+  Answer ask(Message request, Deadline deadline);
 
   const std::string address_;
   const SessionOptions options_;
@@ -77,11 +77,11 @@ class RemoteSession : public SessionImpl, public std::enable_shared_from_this<Re
   Heartbeat heartbeat_;
 
   Turn extending_;      // before mutex_
-  GraphWriter writer_;  // guarded by extending_, as the next
+  GraphWriter writer_;  // guarded by extending_, like the next member
   uint64_t version_ = 0;
 
   mutable Mutex mutex_;
-  Link::Pointer link_;  // guarded by mutex_, as all below
+  Link::Pointer link_;  // guarded by mutex_, like all members below
   uint64_t session_ = 0;
   std::map<uint64_t, std::shared_ptr<Call>> calls_;
   uint64_t next_call_ = 1;

@@ -7,8 +7,8 @@
 
 namespace cohort::internal {
 
-// A status as it travels. Reading throws DataLoss for what is none.
-std::string write_server_status(const ServerStatus& status);
-ServerStatus read_server_status(std::string_view bytes);
+std::string encode_server_status(const ServerStatus& status);
+// Throws DataLoss if the bytes are not a status.
+ServerStatus decode_server_status(std::string_view bytes);
 
 }  // namespace cohort::internal

@@ -18,8 +18,6 @@ namespace {
 
 class SessionProtocol : public testing::Test {
  protected:
-  using Request = Link::Request;
-
   ~SessionProtocol() override {
     for (const Link::Pointer& link : links_) link->close({.code = Code::Cancelled});
     party_->stop();
@@ -38,8 +36,7 @@ class SessionProtocol : public testing::Test {
   // A session on a graph of one placeholder "x".
   uint64_t open(const Link::Pointer& link) {
     OpenSession request{.client = "a test", .graph = buffer_of(nodes("x"))};
-    return link->call([&](uint64_t number) { return write_request(number, request); }, soon())
-        .numbers.at(0);
+    return link->call(encode(request), soon()).numbers.at(0);
   }
   static std::string nodes(const std::string& name) {
     Graph graph;
@@ -51,15 +48,13 @@ class SessionProtocol : public testing::Test {
                          const std::string& name) {
     const ExtendSession request{
         .session = session, .version = version, .graph = buffer_of(nodes(name))};
-    return link->call([&](uint64_t number) { return write_request(number, request); }, soon())
-        .numbers.at(0);
+    return link->call(encode(request), soon()).numbers.at(0);
   }
   static uint64_t prepare(const Link::Pointer& link, uint64_t session, const std::string& fetch,
                           const std::vector<std::string>& over = {}) {
     const PrepareRun request{
         .session = session, .feeds = {"x:0"}, .fetches = {fetch}, .over = over};
-    return link->call([&](uint64_t number) { return write_request(number, request); }, soon())
-        .numbers.at(0);
+    return link->call(encode(request), soon()).numbers.at(0);
   }
 
   test::LocalCluster cluster_{0, 1};
@@ -134,10 +129,35 @@ TEST_F(SessionProtocol, WhatIsOverCannotBeComputedFrom) {
 TEST_F(SessionProtocol, AGraphThatIsNoneIsRefused) {
   const Link::Pointer link = connect();
   const OpenSession nonsense{.client = "a test", .graph = buffer_of("nonsense")};
-  EXPECT_ERROR(
-      Code::InvalidArgument, "",
-      link->call([&](uint64_t number) { return write_request(number, nonsense); }, soon()));
+  EXPECT_ERROR(Code::InvalidArgument, "", link->call(encode(nonsense), soon()));
   (void)open(link);  // the connection lives
+}
+
+TEST(Protocol, ARequestHasItsNumberAfterItsKind) {
+  const Message message = numbered(encode(CloseSession{.session = 7}), 300);
+  EXPECT_EQ(kind_of(message), MessageKind::CloseSession);
+  EXPECT_EQ(request_of(message), 300u);
+  EXPECT_EQ(decode<CloseSession>(message).session, 7u);
+}
+
+TEST(Protocol, AMessageOfAnotherKindIsRefused) {
+  EXPECT_ERROR(Code::DataLoss, "a plan: it is of another kind",
+               decode<RegisterPlan>(encode(CancelStep{.session = 1, .call = 2})));
+}
+
+TEST(Protocol, EdgesWithoutTheirTensorsAreRefused) {
+  EXPECT_ERROR(Code::DataLoss, "edges and tensors differ in number",
+               decode<StepTensors>(encode(StepTensors{.edges = {1, 2}, .tensors = {Tensor()}})));
+}
+
+TEST(Protocol, AClusterWithAJobTwiceIsRefused) {
+  OpenSession request;
+  request.options.cluster = ClusterSpec{{"chief", {"h0:1"}}, {"chieg", {"h1:1"}}};
+  Message message = numbered(encode(request), 1);
+  const size_t job = message.header.find("chieg");
+  ASSERT_NE(job, std::string::npos);
+  message.header.replace(job, 5, "chief");
+  EXPECT_ERROR(Code::DataLoss, "job 'chief' is given twice", decode<OpenSession>(message));
 }
 
 }  // namespace

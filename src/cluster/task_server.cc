@@ -74,11 +74,11 @@ void TaskServer::start() {
   quotas_ = std::make_unique<PeerQuotas>(name, PeerQuotas::limit_from_environment());
   worker_ = std::make_unique<Worker>(peers_);
   master_ = std::make_unique<Master>(peers_, *worker_, options_.session);
-  // What comes before this function ends waits: see receive_request.
+  // Requests that come before this function ends wait for mutex_, see receive_request.
   party_ = make_task_party(
       def_, options_,
       [this](std::shared_ptr<Connection> connection) { peers_->accept(std::move(connection)); },
-      [this] { return write_server_status(status()); });
+      [this] { return encode_server_status(status()); });
   def_.cluster = with_address(def_, party_->self().address);
   peers_->start(party_, [self = party_->self(), credentials = options_.credentials] {
     return make_visitor_party(self, credentials);
@@ -103,19 +103,19 @@ void TaskServer::receive(const Link::Pointer& from, const Message& message) {
     case MessageKind::RunStep:
       return run_step(from, message);
     case MessageKind::CancelStep:
-      return master_->cancel(from, read_cancel_step(message));
+      return master_->cancel(from, decode<CancelStep>(message));
     case MessageKind::ReleaseRun:
-      return master_->release(from, read_release(message));
+      return master_->release(from, decode<ReleaseRun>(message));
     case MessageKind::ReleasePlan:
-      return worker_->release(from, read_release(message));
+      return worker_->release(from, decode<ReleasePlan>(message));
     case MessageKind::PlanDone:
       return plan_done(from, message);
     case MessageKind::RunPlan:
       return run_plan(from, message);
     case MessageKind::AbortPlan:
-      return worker_->abort(from, read_abort_plan(message));
+      return worker_->abort(from, decode<AbortPlan>(message));
     case MessageKind::StepTensors:
-      return arrive(from, message, read_step_tensors(message));
+      return arrive(from, message, decode<StepTensors>(message));
     case MessageKind::Notice:
     case MessageKind::StepDone:
     case MessageKind::Answer:
@@ -126,20 +126,20 @@ void TaskServer::receive(const Link::Pointer& from, const Message& message) {
 }
 
 void TaskServer::run_step(const Link::Pointer& from, const Message& message) {
-  RunStep run = read_run_step(message);
+  auto run = decode<RunStep>(message);
   const Status status =
       capture_status([&] { run.charge = quotas_->charge(from->peer(), message); });
   if (status.ok()) return master_->run(from, std::move(run));
-  from->post(write(StepDone{.call = run.call, .status = status}, peers_->self()));
+  from->post(encode(StepDone{.call = run.call, .status = status}, peers_->self()));
 }
 
 void TaskServer::run_plan(const Link::Pointer& from, const Message& message) {
-  RunPlan run = read_run_plan(message);
+  auto run = decode<RunPlan>(message);
   const Status status =
       capture_status([&] { run.charge = quotas_->charge(from->peer(), message); });
   if (status.ok()) return worker_->run(from, std::move(run));
   from->post(
-      write(PlanDone{.session = run.session, .step = run.step, .status = status}, peers_->self()));
+      encode(PlanDone{.session = run.session, .step = run.step, .status = status}, peers_->self()));
 }
 
 void TaskServer::arrive(const Link::Pointer& from, const Message& message, StepTensors tensors) {
@@ -153,7 +153,7 @@ void TaskServer::arrive(const Link::Pointer& from, const Message& message, StepT
 }
 
 void TaskServer::plan_done(const Link::Pointer& from, const Message& message) {
-  PlanDone outcome = read_plan_done(message);
+  auto outcome = decode<PlanDone>(message);
   if (!outcome.last_tensors.edges.empty()) {
     arrive(from, message, std::move(outcome.last_tensors));
   }
@@ -175,7 +175,7 @@ void TaskServer::receive_request(const Link::Pointer& from, const Message& messa
     answer.request = request;
     answer.status = status;
     from->answer(answer);
-    // Only now: a server that stops ends the connection.
+    // After the answer, because a server that stops ends the connection.
     if (kind_of(message) == MessageKind::Shutdown && status.ok()) request_stop();
     const std::lock_guard lock(mutex_);
     --open_requests_;
@@ -186,28 +186,28 @@ void TaskServer::receive_request(const Link::Pointer& from, const Message& messa
 Answer TaskServer::answer_to(const Link::Pointer& from, const Message& message) {
   switch (kind_of(message)) {
     case MessageKind::OpenSession:
-      return master_->open(from, read_open_session(message));
+      return master_->open(from, decode<OpenSession>(message));
     case MessageKind::ExtendSession:
-      return master_->extend(from, read_extend_session(message));
+      return master_->extend(from, decode<ExtendSession>(message));
     case MessageKind::PrepareRun:
-      return master_->prepare(from, read_prepare_run(message));
+      return master_->prepare(from, decode<PrepareRun>(message));
     case MessageKind::CloseSession:
-      return master_->close(from, read_session_request(message));
+      return master_->close(from, decode<CloseSession>(message).session);
     case MessageKind::ListDevices:
-      return master_->list_devices(from, read_session_request(message));
+      return master_->list_devices(from, decode<ListDevices>(message).session);
     case MessageKind::ResetContainers:
-      return master_->reset(read_texts_request(message));
+      return master_->reset(decode<ResetContainers>(message).containers);
     case MessageKind::GetStatus:
-      return {.texts = {write_server_status(status())}};
+      return {.texts = {encode_server_status(status())}};
     case MessageKind::GetDevices:
       return {.texts = worker_->devices()};
     case MessageKind::RegisterPlan:
-      return worker_->register_plan(from, read_register_plan(message));
+      return worker_->register_plan(from, decode<RegisterPlan>(message));
     case MessageKind::CloseWorkerSession:
-      worker_->close_session(from, read_session_request(message));
+      worker_->close_session(from, decode<CloseWorkerSession>(message).session);
       return {};
     case MessageKind::ClearContainers:
-      worker_->clear(read_texts_request(message));
+      worker_->clear(decode<ClearContainers>(message).containers);
       return {};
     case MessageKind::Shutdown:
       return {};  // receive_request stops the server after the answer

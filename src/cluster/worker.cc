@@ -77,7 +77,7 @@ void Worker::run(const Link::Pointer& master, RunPlan run) {
     session->run(std::move(run));
     return;
   }
-  master->post(write(
+  master->post(encode(
       PlanDone{.session = run.session,
                .step = run.step,
                .status = {.code = Code::Aborted,
@@ -99,7 +99,7 @@ void Worker::abort(const Link::Pointer& master, const AbortPlan& abort) {
   if (session && session->is_of(master)) session->abort(abort);
 }
 
-void Worker::release(const Link::Pointer& master, const Release& release) {
+void Worker::release(const Link::Pointer& master, const ReleasePlan& release) {
   const SessionPointer session = find(release.session);
   if (session && session->is_of(master)) session->release(release.plan);
 }

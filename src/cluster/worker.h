@@ -16,7 +16,7 @@ namespace cohort::internal {
 // What a task keeps for one session of some master. Ends with the link to that master. Thread-safe.
 class WorkerSession : public std::enable_shared_from_this<WorkerSession> {
  public:
-  // `task`: what the session calls this one.
+  // `task`: the name of this task in the session.
   WorkerSession(uint64_t id, Link::Pointer master, std::shared_ptr<DeviceState> state,
                 std::string task)
       : id_(id), master_(std::move(master)), state_(std::move(state)), task_(std::move(task)) {}
@@ -29,23 +29,23 @@ class WorkerSession : public std::enable_shared_from_this<WorkerSession> {
   size_t num_running() const;
   std::vector<LongWait> waits(std::chrono::steady_clock::time_point before) const;
 
-  // Throws AlreadyExists for a number that is taken.
+  // Throws AlreadyExists if the plan's number is taken.
   void add(std::shared_ptr<const WorkerPlan> plan);
   // Forgets the plan; steps that have begun go on.
   void release(uint64_t plan);
-  // The answer goes to the master, also when it is that there is no such plan.
+  // The result goes to the master, also if the plan does not exist.
   void run(RunPlan run);
   void arrive(StepTensors tensors);
-  // Ends the step that they are for with `why`.
+  // Ends the step of the tensors with `why`.
   void refuse(const StepTensors& tensors, const Status& why);
   void abort(const AbortPlan& abort);
-  // Fails what waits for tensors of that task: its master may be able to reach it still.
+  // Fails the steps that wait for tensors of that task, even if the master can still reach it.
   void lost(const std::string& task, const Status& why);
-  // Ends what runs, and refuses what comes.
+  // Ends the running steps and refuses new ones.
   void close(const Status& why);
 
  private:
-  // The step, made when it is not there; null when it is over, or the plan unknown.
+  // Finds or makes the step. Null if the step is over or the plan is unknown.
   std::shared_ptr<WorkerStep> step(uint64_t plan, uint64_t step);
   void note_early(uint64_t step);
   void finish(PlanDone done);
@@ -58,7 +58,7 @@ class WorkerSession : public std::enable_shared_from_this<WorkerSession> {
   mutable Mutex mutex_;
   std::unordered_map<uint64_t, std::shared_ptr<const WorkerPlan>> plans_;  // guarded, as all below
   std::unordered_map<uint64_t, std::shared_ptr<WorkerStep>> steps_;
-  std::unordered_set<uint64_t> early_;  // steps that tensors came for, and nothing else
+  std::unordered_set<uint64_t> early_;  // steps of which only tensors have come
   std::array<uint64_t, 1024> over_{};   // the last steps that ended, each at its number modulo
   Status closed_;
 };
@@ -79,7 +79,7 @@ class Worker {
   void arrive(StepTensors tensors);
   void refuse(const StepTensors& tensors, const Status& why);
   void abort(const Link::Pointer& master, const AbortPlan& abort);
-  void release(const Link::Pointer& master, const Release& release);
+  void release(const Link::Pointer& master, const ReleasePlan& release);
 
   // Ends the sessions of that master, and the steps that wait for tensors of that task.
   void lost(const Link::Pointer& link, const Status& why);

@@ -101,7 +101,7 @@ void WorkerSession::finish(PlanDone done) {
       steps_.erase(found);
     }
   }
-  master_->post(write(done, task_));
+  master_->post(encode(done, task_));
 }
 
 // A step that nobody has been told to run yet costs memory until somebody is.

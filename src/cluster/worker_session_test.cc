@@ -48,7 +48,7 @@ struct WorkerSessionTest : testing::Test {
   WorkerSessionTest() {
     const auto [ours, theirs] = connect_directly({.name = kWorker}, {.name = "master"});
     master_ = theirs;
-    master_->start({[this](const Message& message) { told_.set_value(read_plan_done(message)); },
+    master_->start({[this](const Message& message) { told_.set_value(decode<PlanDone>(message)); },
                     [](const Status&) {}});
     link_ = Link::start(ours, kWorker,
                         {.received = [](const Link::Pointer&, const Message&) {},

@@ -64,10 +64,6 @@ std::string operation(const Call& call) {
                      pack);
 }
 
-// Unknown sizes are -1.
-uint64_t to_wire(int64_t size) { return static_cast<uint64_t>(size + 1); }
-int64_t from_wire(uint64_t size) { return static_cast<int64_t>(size) - 1; }
-
 }  // namespace
 
 uint64_t mix(uint64_t a, uint64_t b) {
@@ -122,36 +118,6 @@ uint64_t fingerprint(const Call& call) {
 
 bool agree(const Call& a, const Call& b) {
   return same_site(a.site, b.site) && fingerprint(a) == fingerprint(b);
-}
-
-void write_call(const Call& call, MessageWriter& writer) {
-  writer.number(call.number).number(static_cast<uint64_t>(call.kind));
-  writer.number(static_cast<uint64_t>(call.op)).number(static_cast<uint64_t>(call.dtype));
-  writer.number(static_cast<uint64_t>(call.root));
-  writer.number(static_cast<uint64_t>(call.shape.rank()));
-  for (const int64_t size : call.shape) writer.number(to_wire(size));
-  writer.text(call.detail).number(call.on_gpu ? 1 : 0).number(call.pack);
-  writer.text(call.purpose).number(call.site);
-  writer.text(call.file).number(static_cast<uint64_t>(call.line));
-}
-
-Call read_call(MessageReader& reader) {
-  Call call;
-  call.number = reader.number();
-  call.kind = static_cast<CallKind>(reader.number(kNames.size() - 1));
-  call.op = static_cast<ReduceOp>(reader.number(static_cast<uint64_t>(ReduceOp::Product)));
-  call.dtype = static_cast<DType>(reader.number(static_cast<uint64_t>(kResource)));
-  call.root = static_cast<int>(reader.number(INT32_MAX));
-  const uint64_t rank = reader.number(Shape::kMaxRank);
-  for (uint64_t i = 0; i < rank; ++i) call.shape.push_back(from_wire(reader.number(INT64_MAX)));
-  call.detail = reader.text();
-  call.on_gpu = reader.number(1) != 0;
-  call.pack = reader.number();
-  call.purpose = reader.text();
-  call.site = reader.number();
-  call.file = reader.text();
-  call.line = static_cast<int>(reader.number(INT32_MAX));
-  return call;
 }
 
 }  // namespace cohort::internal

@@ -6,11 +6,11 @@
 
 #include "cohort/values.h"
 #include "transport/connection.h"
-#include "transport/message_fields.h"
+#include "transport/message_codec.h"
 
 namespace cohort::internal {
 
-// What members do together. The numbers travel.
+// What members do together. Messages contain the numbers.
 enum class CallKind : uint8_t {
   Meet = 0,
   AllReduce = 1,
@@ -26,19 +26,19 @@ enum class CallKind : uint8_t {
   SharePack = 11,
 };
 
-// A collective that a member makes: what all of them must agree on, and how long it may take.
+// A call of a collective by one member: what all members must agree on, and the deadline.
 struct Call {
   CallKind kind = CallKind::Meet;
   ReduceOp op = ReduceOp::Sum;
   DType dtype = kUInt8;
   int root = 0;
   Shape shape = {};
-  std::string detail = {};   // more that must agree, for people to read
-  std::string purpose = {};  // what the strategy makes it for; must agree
+  std::string detail = {};   // readable text about more that must agree
+  std::string purpose = {};  // for what the strategy makes the call; must agree
   bool on_gpu = false;       // where the values are
-  uint64_t pack = 0;         // that the values lie in: the number of the call that made it; 0: none
+  uint64_t pack = 0;         // number of the call that made the pack of the values; 0: no pack
   uint64_t number = 0;       // in the order of the group's calls; the first meeting is 0
-  // A hash of where in the program it was asked for; must agree, but 0 agrees with all others.
+  // A hash of the place in the program; must agree, but 0 agrees with every other value.
   uint64_t site = 0;
   // Not compared:
   std::string file = {};  // of the site, without folders
@@ -46,6 +46,11 @@ struct Call {
   Deadline deadline = Deadline::max();
 
   int64_t count() const { return shape.num_elements(); }
+  static void list_fields(auto& fields, auto& c) {
+    fields(c.number, at_most(c.kind, CallKind::SharePack), at_most(c.op, ReduceOp::Product),
+           at_most(c.dtype, kResource), c.root, c.shape, c.detail, c.on_gpu, c.pack, c.purpose,
+           c.site, c.file, c.line);
+  }
 };
 
 // "AllReduce": what messages begin with, in brackets.
@@ -56,20 +61,17 @@ std::string to_string(const Call& call);
 // "2 tensors of float32: (3,), (2, 4) [5f3a01]": shows the first few, and stands for all.
 std::string describe_tensors(DType dtype, std::span<const Shape> shapes);
 
-// Gives a call the purpose of this thread, and its site. A group's first meeting has none: a worker
-// that starts again meets others that recover.
+// Gives a call the purpose and the site of this thread. A group's first meeting has neither, since
+// a worker that starts again meets workers that recover.
 void set_purpose(Call& call);
 
-// Of everything that must agree, but the number and the site.
+// A hash of everything that must agree, except the number and the site.
 uint64_t fingerprint(const Call& call);
 inline bool same_site(uint64_t a, uint64_t b) { return a == b || a == 0 || b == 0; }
-// Whether two members' calls may be one.
+// Whether the calls of two members can be the same call.
 bool agree(const Call& a, const Call& b);
 
-void write_call(const Call& call, MessageWriter& writer);
-Call read_call(MessageReader& reader);
-
-// Makes one number of two, the same in every process.
+// Combines two numbers into one, the same in every process.
 uint64_t mix(uint64_t a, uint64_t b);
 
 }  // namespace cohort::internal

@@ -142,17 +142,8 @@ bool CollectiveGroup::check(const std::optional<CallLog::Difference>& difference
 
 // Messages
 
-Message CollectiveGroup::message(Kind kind) const {
-  Message made;
-  MessageWriter(made).number(id_).number(static_cast<uint64_t>(kind));
-  return made;
-}
-
 void CollectiveGroup::send(const Call& call, int to, uint64_t step, std::vector<Buffer> payloads) {
-  Message sent = message(Kind::Step);
-  MessageWriter writer(sent);
-  writer.number(step);
-  write_call(call, writer);
+  Message sent = message(Kind::Step, step, call);
   sent.payloads = std::move(payloads);
   const Status status =
       capture_status([&] { links_->send(members_[static_cast<size_t>(to)], std::move(sent)); });
@@ -178,9 +169,7 @@ Message CollectiveGroup::receive(const Call& call, int from, uint64_t step) {
 }
 
 void CollectiveGroup::announce(const Call& call, int rank) {
-  Message sent = message(Kind::Announce);
-  MessageWriter writer(sent);
-  write_call(call, writer);
+  Message sent = message(Kind::Announce, call);
   // Who can not be reached any more is found out by whoever waits for it.
   (void)capture_status([&] { links_->send(members_[static_cast<size_t>(rank)], std::move(sent)); });
 }
@@ -217,10 +206,7 @@ Status CollectiveGroup::status_of(const CallLog::Refusal& refusal) const {
 }
 
 void CollectiveGroup::send_tagged(int to, uint32_t tag, const Tensor& value) {
-  Message sent = message(Kind::Tagged);
-  MessageWriter writer(sent);
-  writer.number(tag);
-  write_tensor(value, writer);
+  Message sent = message(Kind::Tagged, tag, value);
   throw_if_over(0);
   if (to == rank_) return received(members_[static_cast<size_t>(to)], std::move(sent));
   links_->send(members_[static_cast<size_t>(to)], std::move(sent));
@@ -266,13 +252,13 @@ void CollectiveGroup::dispatch(int from, Message message) {
   switch (static_cast<Kind>(reader.number(static_cast<uint64_t>(Kind::Refused)))) {
     case Kind::Step: {
       const uint64_t step = reader.number();
-      const Call theirs = read_call(reader);
+      const auto theirs = decode_next<Call>(reader);
       // Values of another call are not combined with those of this one.
       if (!check(log_.announced(from, theirs))) return;
       return mailbox_.put({.from = from, .call = theirs.number, .step = step}, std::move(message));
     }
     case Kind::Announce:
-      check(log_.announced(from, read_call(reader)));
+      check(log_.announced(from, decode_next<Call>(reader)));
       return;
     case Kind::Tagged: {
       const uint64_t tag = reader.number(UINT32_MAX);
@@ -282,17 +268,19 @@ void CollectiveGroup::dispatch(int from, Message message) {
     case Kind::Failed:
       return fail(read_status(reader));
     case Kind::Left: {
-      const int who = static_cast<int>(reader.number(static_cast<uint64_t>(size() - 1)));
-      return member_left(who, reader.number());
+      int who = 0;
+      uint64_t calls = 0;
+      MessageDecoder{reader}(at_most(who, size() - 1), calls);
+      return member_left(who, calls);
     }
     case Kind::Question:
       return answer_question(from, reader);
     case Kind::Answer:
       return pass_answer_on(reader);
     case Kind::Refused: {
-      const int who = static_cast<int>(reader.number(static_cast<uint64_t>(size() - 1)));
-      const uint64_t number = reader.number();
-      return log_.refused({.other = who, .number = number, .why = std::string(reader.text())});
+      CallLog::Refusal refusal;
+      MessageDecoder{reader}(at_most(refusal.other, size() - 1), refusal.number, refusal.why);
+      return log_.refused(std::move(refusal));
     }
   }
 }

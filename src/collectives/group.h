@@ -140,7 +140,12 @@ class CollectiveGroup : public Links::Receiver,
                   const GroupSettings& settings, std::weak_ptr<CollectiveGroup> outer);
   void meet();
   int rank_of(int member) const;
-  Message message(Kind kind) const;
+  template <typename... Fields>
+  Message message(Kind kind, const Fields&... fields) const {
+    Message made;
+    MessageEncoder(made, name_of(rank_))(id_, kind, fields...);
+    return made;
+  }
   void dispatch(int from, Message message);
   // Whether there is none; else the group is closed.
   bool check(const std::optional<CallLog::Difference>& difference);

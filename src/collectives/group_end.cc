@@ -1,11 +1,10 @@
-// How a group ends: members leave, are lost, or fail, and everybody hears of it.
+// How a group ends: members leave, are lost, or fail, and every member learns of it.
 
 #include <algorithm>
 
 #include "base/raise.h"
 #include "collectives/engine.h"
 #include "collectives/group.h"
-#include "transport/status_message.h"
 
 namespace cohort::internal {
 
@@ -54,20 +53,10 @@ void CollectiveGroup::fail(Status why) {
   if (Engine* engine = met_engine_.load()) engine->group_failed(why);
 }
 
-void CollectiveGroup::tell_failure(const Status& why) {
-  Message told = message(Kind::Failed);
-  MessageWriter writer(told);
-  write_status(why, name_of(rank_), writer);
-  tell_all(told);
-}
+void CollectiveGroup::tell_failure(const Status& why) { tell_all(message(Kind::Failed, why)); }
 
 void CollectiveGroup::tell_refusal(const CallLog::Refusal& refusal) {
-  Message told = message(Kind::Refused);
-  MessageWriter(told)
-      .number(static_cast<uint64_t>(refusal.other))
-      .number(refusal.number)
-      .text(refusal.why);
-  tell_all(told);
+  tell_all(message(Kind::Refused, refusal.other, refusal.number, refusal.why));
 }
 
 void CollectiveGroup::lost(int member, const Status& why) {
@@ -93,9 +82,7 @@ void CollectiveGroup::member_left(int rank, uint64_t calls) {
   }
   // This message may reach a member before the refusal that the leaving member sent itself.
   if (const auto refusal = log_.refusal_of(rank)) tell_refusal(*refusal);
-  Message told = message(Kind::Left);
-  MessageWriter(told).number(static_cast<uint64_t>(rank)).number(calls);
-  tell_all(told);
+  tell_all(message(Kind::Left, rank, calls));
 }
 
 void CollectiveGroup::leave() {
@@ -111,14 +98,12 @@ void CollectiveGroup::leave() {
   // The thread that found the failure may not have told it yet, and a member that hears only of
   // this one's leaving blames this one.
   if (failure) tell_failure(*failure);
-  Message told = message(Kind::Left);
-  MessageWriter(told).number(static_cast<uint64_t>(rank_)).number(calls);
-  tell_all(told);
+  tell_all(message(Kind::Left, rank_, calls));
   if (Engine* engine = met_engine_.load()) engine->group_left();
   links_->detach(id_);
 }
 
-// To everybody with whom there is a connection; they pass it on. Who is gone does not matter.
+// Sends to all connected members, which pass the message on. Members that are gone are skipped.
 void CollectiveGroup::tell_all(const Message& message, int except) {
   for (int rank = 0; rank < size(); ++rank) {
     const int member = members_[static_cast<size_t>(rank)];

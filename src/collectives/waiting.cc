@@ -5,7 +5,7 @@
 #include "base/log.h"
 #include "collectives/group.h"
 
-// What a member that has waited for long finds out and says.
+// How a member that has waited for long finds out which members are missing, and reports them.
 
 namespace cohort::internal {
 namespace {
@@ -13,9 +13,9 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-// Others are asked so long before their answers are needed, or later in waits that are short.
+// How long before the report the members are asked; in short waits they are asked later.
 constexpr milliseconds kBefore{200};
-// So long the answers may be late before they are done without.
+// How late the answers may be before the report is made without them.
 constexpr milliseconds kGrace{300};
 constexpr milliseconds kLookForAnswers{5};
 
@@ -25,7 +25,7 @@ double seconds(steady_clock::duration time) { return std::chrono::duration<doubl
 
 steady_clock::time_point CollectiveGroup::look_at_clock(Wait& wait, const Awaited& awaited) {
   if (const auto outer = outer_.lock()) {
-    // Who is waited for in a level may itself wait in the other one.
+    // A member that is awaited in one level may itself wait in the other level.
     const Call call = outer->log_.last();
     return outer->look_at_clock(wait, {.call = &call, .from = -1, .deadline = awaited.deadline});
   }
@@ -47,46 +47,35 @@ steady_clock::time_point CollectiveGroup::look_at_clock(Wait& wait, const Awaite
   return now;
 }
 
-void CollectiveGroup::ask_all() {
-  Message question = message(Kind::Question);
-  MessageWriter(question).number(static_cast<uint64_t>(rank_)).number(roll_call_.ask());
-  tell_all(question);
-}
+void CollectiveGroup::ask_all() { tell_all(message(Kind::Question, rank_, roll_call_.ask())); }
 
 void CollectiveGroup::answer_question(int from, MessageReader& reader) {
-  const uint64_t asker = reader.number(static_cast<uint64_t>(size() - 1));
-  const uint64_t question = reader.number();
-  if (static_cast<int>(asker) == rank_) return;
-  if (!roll_call_.note(static_cast<int>(asker), question, from)) return;
-  Message passed_on = message(Kind::Question);
-  MessageWriter(passed_on).number(asker).number(question);
-  tell_all(passed_on, from);
-  Message answer = message(Kind::Answer);
-  MessageWriter writer(answer);
-  writer.number(asker).number(question).number(static_cast<uint64_t>(rank_));
-  writer.number(log_.begun()).text(log_.activity());
+  int asker = 0;
+  uint64_t question = 0;
+  MessageDecoder{reader}(at_most(asker, size() - 1), question);
+  if (asker == rank_ || !roll_call_.note(asker, question, from)) return;
+  tell_all(message(Kind::Question, asker, question), from);
+  Message answer = message(Kind::Answer, asker, question, rank_, log_.begun(), log_.activity());
   (void)capture_status(
       [&] { links_->send(members_[static_cast<size_t>(from)], std::move(answer)); });
 }
 
 void CollectiveGroup::pass_answer_on(MessageReader& reader) {
-  const uint64_t asker = reader.number(static_cast<uint64_t>(size() - 1));
-  const uint64_t question = reader.number();
-  const uint64_t who = reader.number(static_cast<uint64_t>(size() - 1));
-  RollCall::Standing standing{.begun = reader.number(), .activity = std::string(reader.text())};
-  if (static_cast<int>(asker) == rank_) {
-    return roll_call_.answered(question, static_cast<int>(who), std::move(standing));
-  }
-  const auto to = roll_call_.way_back(static_cast<int>(asker), question);
+  int asker = 0;
+  uint64_t question = 0;
+  int who = 0;
+  RollCall::Standing standing;
+  MessageDecoder{reader}(at_most(asker, size() - 1), question, at_most(who, size() - 1),
+                         standing.begun, standing.activity);
+  if (asker == rank_) return roll_call_.answered(question, who, std::move(standing));
+  const auto to = roll_call_.way_back(asker, question);
   if (!to) return;
-  Message answer = message(Kind::Answer);
-  MessageWriter writer(answer);
-  writer.number(asker).number(question).number(who).number(standing.begun).text(standing.activity);
+  Message answer = message(Kind::Answer, asker, question, who, standing.begun, standing.activity);
   (void)capture_status(
       [&] { links_->send(members_[static_cast<size_t>(*to)], std::move(answer)); });
 }
 
-// Who has not begun the call, or does not answer. When all are in it: whoever is waited for.
+// The members that have not begun the call or do not answer; if there are none, the awaited member.
 std::vector<CollectiveGroup::Missing> CollectiveGroup::find_missing(const Awaited& awaited) const {
   const RollCall::Standings answers = roll_call_.answers();
   const auto activity = [&](int rank) {

@@ -131,23 +131,12 @@ void write_tensor(const Tensor& tensor, MessageWriter& writer) {
   }
 }
 
-void write_tensors(const std::vector<Tensor>& tensors, MessageWriter& writer) {
-  writer.number(tensors.size());
-  for (const Tensor& tensor : tensors) write_tensor(tensor, writer);
-}
-
 Tensor read_tensor(MessageReader& reader) {
   const uint64_t kind = reader.number(1 + static_cast<uint64_t>(kString));
   if (kind == kNothing) return {};
   const auto dtype = static_cast<DType>(kind - 1);
   const Shape shape = read_shape(reader);
   return dtype == kString ? read_strings(shape, reader) : read_numbers(dtype, shape, reader);
-}
-
-std::vector<Tensor> read_tensors(MessageReader& reader) {
-  std::vector<Tensor> tensors(reader.count());
-  for (Tensor& tensor : tensors) tensor = read_tensor(reader);
-  return tensors;
 }
 
 }  // namespace cohort::internal

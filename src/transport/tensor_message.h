@@ -1,22 +1,18 @@
 #pragma once
 
-#include <vector>
-
 #include "cohort/tensor.h"
 #include "transport/message_fields.h"
 
 namespace cohort::internal {
 
-// How tensors travel: dtype and shape in the header, elements in a payload that shares the tensor's
-// memory; elements of a few bytes in the header. Views are made dense first. A tensor that holds
-// nothing arrives as one. Throws InvalidArgument for a resource, which stays where it is, and
-// FailedPrecondition for a symbol.
+// Writes dtype and shape into the header and the elements into a payload, which shares the tensor's
+// memory; elements of a few bytes go into the header. Views are made dense first. An undefined
+// tensor arrives undefined. Throws InvalidArgument for a resource and FailedPrecondition for a
+// symbol, because neither has a value to send.
 void write_tensor(const Tensor& tensor, MessageWriter& writer);
-void write_tensors(const std::vector<Tensor>& tensors, MessageWriter& writer);
 
-// Shares the payload's memory, and keeps it as long as the tensor lives; strings, bools and what
-// came in the header are copied. Throws DataLoss when it is no tensor.
+// The tensor shares the payload's memory and keeps it alive; strings, bools and elements in the
+// header are copied. Throws DataLoss if the bytes are not a tensor.
 Tensor read_tensor(MessageReader& reader);
-std::vector<Tensor> read_tensors(MessageReader& reader);
 
 }  // namespace cohort::internal

@@ -7,22 +7,20 @@
 #include "support/expect_error.h"
 #include "tensor/body.h"
 #include "tensor/memory.h"
+#include "transport/message_codec.h"
 
 namespace cohort::internal {
 namespace {
 
 Message written(const std::vector<Tensor>& tensors) {
   Message message;
-  MessageWriter writer(message);
-  write_tensors(tensors, writer);
+  MessageEncoder{message}(tensors);
   return message;
 }
 
 std::vector<Tensor> read(const Message& message) {
   MessageReader reader(message, "tensors");
-  std::vector<Tensor> tensors = read_tensors(reader);
-  reader.expect_end();
-  return tensors;
+  return decode_rest<std::vector<Tensor>>(reader);
 }
 
 void expect_same(const Tensor& a, const Tensor& b) {

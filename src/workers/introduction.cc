@@ -3,8 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/raise.h"
-#include "transport/status_message.h"
-#include "transport/two_way_fields.h"
+#include "transport/message_codec.h"
 
 namespace cohort::internal {
 namespace {
@@ -12,26 +11,12 @@ namespace {
 // Changes with everything that workers say to each other before their collectives begin.
 constexpr uint64_t kProtocol = 1;
 
-Message begin(IntroductionKind kind) {
+// A message of the kind with that content.
+template <typename T>
+Message encoded(IntroductionKind kind, const T& content, const std::string& self = {}) {
   Message message;
-  MessageWriter(message).number(kProtocol).number(static_cast<uint64_t>(kind));
+  MessageEncoder(message, self)(kProtocol, kind, content);
   return message;
-}
-
-// For writing and reading.
-void list_fields(auto& fields, EitherWay<Introduction> auto& of) {
-  fields.text(of.version);
-  fields.text(of.peer.name);
-  fields.number(of.peer.incarnation);
-  fields.text(of.peer.address);
-  fields.number(of.id);
-  fields.text(of.cluster);
-  fields.number(of.workers);
-  fields.number(of.replicas);
-  fields.text(of.settings);
-  fields.text(of.host);
-  fields.text(of.process);
-  fields.flag(of.resumes);
 }
 
 Status differ(const Introduction& one, const Introduction& other, const std::string& how) {
@@ -43,38 +28,15 @@ Status differ(const Introduction& one, const Introduction& other, const std::str
 
 }  // namespace
 
-Message hello(const Introduction& own) {
-  Message message = begin(IntroductionKind::Hello);
-  FieldsOut fields(message);
-  list_fields(fields, own);
-  return message;
-}
-
+Message hello(const Introduction& own) { return encoded(IntroductionKind::Hello, own); }
 Message welcome(const std::vector<Introduction>& all) {
-  Message message = begin(IntroductionKind::Welcome);
-  FieldsOut fields(message);
-  fields.values(all, [&](const Introduction& each) { list_fields(fields, each); });
-  return message;
+  return encoded(IntroductionKind::Welcome, all);
 }
-
 Message problem(const Status& status, const std::string& self) {
-  Message message = begin(IntroductionKind::Problem);
-  MessageWriter writer(message);
-  write_status(status, self, writer);
-  return message;
+  return encoded(IntroductionKind::Problem, status, self);
 }
-
-Message busy(const std::string& text) {
-  Message message = begin(IntroductionKind::Busy);
-  MessageWriter(message).text(text);
-  return message;
-}
-
-Message waiting(const std::string& text) {
-  Message message = begin(IntroductionKind::Waiting);
-  MessageWriter(message).text(text);
-  return message;
-}
+Message busy(const std::string& text) { return encoded(IntroductionKind::Busy, text); }
+Message waiting(const std::string& text) { return encoded(IntroductionKind::Waiting, text); }
 
 IntroductionKind read_kind(MessageReader& reader) {
   const uint64_t protocol = reader.number();
@@ -88,17 +50,10 @@ IntroductionKind read_kind(MessageReader& reader) {
       reader.number(static_cast<uint64_t>(IntroductionKind::Waiting)));
 }
 
-Introduction read_introduction(MessageReader& reader) {
-  Introduction read;
-  FieldsIn fields(reader);
-  list_fields(fields, read);
-  return read;
-}
+Introduction read_introduction(MessageReader& reader) { return decode_next<Introduction>(reader); }
 
 std::vector<Introduction> read_welcome(MessageReader& reader) {
-  std::vector<Introduction> all(reader.count());
-  for (Introduction& each : all) each = read_introduction(reader);
-  return all;
+  return decode_next<std::vector<Introduction>>(reader);
 }
 
 Status compare(const Introduction& one, const Introduction& other) {

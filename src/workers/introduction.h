@@ -22,6 +22,10 @@ struct Introduction {
   std::string host = {};      // processes with the same text are on one machine
   std::string process = {};   // "process 4711 on node3"
   bool resumes = false;       // it was in the group before, and knows where training is
+  static void list_fields(auto& fields, auto& m) {
+    fields(m.version, m.peer.name, m.peer.incarnation, m.peer.address, m.id, m.cluster, m.workers,
+           m.replicas, m.settings, m.host, m.process, m.resumes);
+  }
 };
 
 // What goes over the connections of introductions.

@@ -1,5 +1,5 @@
-// Reads bytes as a message between the parties of a cluster. What is refused must be refused by
-// DataLoss; a plan that can be read must be compiled or refused as InvalidArgument.
+// Reads bytes as a message between the processes of a cluster. Bytes that are not a message must
+// raise DataLoss; a plan that can be read must compile or raise InvalidArgument.
 //
 // Input: the length of the header (2 bytes, little-endian), the header, then one payload.
 
@@ -58,62 +58,74 @@ void compile(const RegisterPlan& plan) {
 void read(const Message& message) {
   switch (kind_of(message)) {
     case MessageKind::Answer:
-      (void)read_answer(message);
+      (void)decode<Answer>(message);
       return;
     case MessageKind::OpenSession:
-      (void)read_open_session(message);
+      (void)decode<OpenSession>(message);
       return;
     case MessageKind::ExtendSession:
-      (void)read_extend_session(message);
+      (void)decode<ExtendSession>(message);
       return;
     case MessageKind::PrepareRun:
-      (void)read_prepare_run(message);
+      (void)decode<PrepareRun>(message);
       return;
     case MessageKind::CloseSession:
+      (void)decode<CloseSession>(message);
+      return;
     case MessageKind::ListDevices:
+      (void)decode<ListDevices>(message);
+      return;
     case MessageKind::CloseWorkerSession:
-      (void)read_session_request(message);
+      (void)decode<CloseWorkerSession>(message);
       return;
     case MessageKind::ResetContainers:
+      (void)decode<ResetContainers>(message);
+      return;
     case MessageKind::ClearContainers:
-      (void)read_texts_request(message);
+      (void)decode<ClearContainers>(message);
       return;
     case MessageKind::RegisterPlan:
-      compile(read_register_plan(message));
+      compile(decode<RegisterPlan>(message));
       return;
     case MessageKind::RunStep:
-      (void)read_run_step(message);
+      (void)decode<RunStep>(message);
       return;
     case MessageKind::StepDone:
-      (void)read_step_done(message);
+      (void)decode<StepDone>(message);
       return;
     case MessageKind::CancelStep:
-      (void)read_cancel_step(message);
+      (void)decode<CancelStep>(message);
       return;
     case MessageKind::ReleaseRun:
+      (void)decode<ReleaseRun>(message);
+      return;
     case MessageKind::ReleasePlan:
-      (void)read_release(message);
+      (void)decode<ReleasePlan>(message);
       return;
     case MessageKind::RunPlan:
-      (void)read_run_plan(message);
+      (void)decode<RunPlan>(message);
       return;
     case MessageKind::PlanDone:
-      (void)read_plan_done(message);
+      (void)decode<PlanDone>(message);
       return;
     case MessageKind::AbortPlan:
-      (void)read_abort_plan(message);
+      (void)decode<AbortPlan>(message);
       return;
     case MessageKind::StepTensors:
-      (void)read_step_tensors(message);
+      (void)decode<StepTensors>(message);
       return;
     case MessageKind::Notice:
-      (void)read_notice(message);
+      (void)decode<Notice>(message);
+      return;
+    case MessageKind::Ping:
+      (void)decode<Ping>(message);
+      return;
+    case MessageKind::Pong:
+      (void)decode<Pong>(message);
       return;
     case MessageKind::GetStatus:
     case MessageKind::Shutdown:
     case MessageKind::GetDevices:
-    case MessageKind::Ping:
-    case MessageKind::Pong:
       (void)request_of(message);
       return;
   }
@@ -127,7 +139,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const cohort::Status status = cohort::capture_status([&] { read(message); });
   require(status.ok() || status.code == Code::DataLoss);
   const cohort::Status other =
-      cohort::capture_status([&] { (void)read_server_status(message.header); });
+      cohort::capture_status([&] { (void)decode_server_status(message.header); });
   require(other.ok() || other.code == Code::DataLoss);
   return 0;
 }

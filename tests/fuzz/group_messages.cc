@@ -23,7 +23,7 @@ namespace {
 void fuzz_collective_call(std::string_view bytes) {
   const Message message{std::string(bytes)};
   MessageReader reader(message, "a call");
-  (void)to_string(read_call(reader));
+  (void)to_string(decode_next<Call>(reader));
 }
 
 // Memory that nobody made is not opened.

@@ -35,40 +35,46 @@ void fuzz_launcher_message(std::string_view bytes) {
   const internal::Message message{std::string(bytes)};
   switch (kind_of(message)) {
     case NodeMessage::Offer:
-      (void)read_offer(message);
+      (void)decode<NodeOffer>(message);
       return;
     case NodeMessage::Hold:
+      (void)decode<NodeHold>(message);
+      return;
     case NodeMessage::Held:
-    case NodeMessage::Where:
-    case NodeMessage::Goodbye:
-      (void)read_numbers(message);
+      (void)decode<NodeHeld>(message);
       return;
     case NodeMessage::Start:
-      (void)read_start(message);
+      (void)decode<NodeStart>(message);
       return;
     case NodeMessage::Signal:
-      (void)read_signal(message);
+      (void)decode<NodeSignal>(message);
       return;
     case NodeMessage::Line:
-      (void)read_line(message);
+      (void)decode<NodeLine>(message);
       return;
     case NodeMessage::Ended:
-      (void)read_ending(message);
+      (void)decode<NodeEnding>(message);
       return;
     case NodeMessage::Waits:
-      (void)read_waits(message);
+      (void)decode<NodeWaits>(message);
+      return;
+    case NodeMessage::Where:
+      (void)decode<NodeWhere>(message);
       return;
     case NodeMessage::Place:
-      (void)read_place(message);
-      return;
-    case NodeMessage::Progress:
-      (void)read_progress(message);
+      (void)decode<NodePlace>(message);
       return;
     case NodeMessage::Timeline:
-      (void)read_timeline(message);
+      (void)decode<NodeTimeline>(message);
       return;
     case NodeMessage::Clock:
-      (void)read_clock(message);
+      (void)decode<NodeClock>(message);
+      return;
+    case NodeMessage::Goodbye:
+      (void)decode<NodeGoodbye>(message);
+      return;
+    case NodeMessage::Progress:
+      (void)decode<NodeProgress>(message);
       return;
   }
 }

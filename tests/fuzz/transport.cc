@@ -9,9 +9,9 @@
 #include <utility>
 
 #include "chosen_target.h"
+#include "transport/message_codec.h"
 #include "transport/shared_inbox.h"
 #include "transport/status_message.h"
-#include "transport/tensor_message.h"
 #include "transport/unix_socket.h"
 
 namespace cohort::internal {
@@ -35,10 +35,9 @@ Message message_of(std::string_view text) {
 void fuzz_tensor_message(std::string_view text) {
   const Message message = message_of(text);
   MessageReader reader(message, "tensors");
-  const std::vector<Tensor> tensors = read_tensors(reader);
+  const auto tensors = decode_next<std::vector<Tensor>>(reader);
   Message again;
-  MessageWriter writer(again);
-  write_tensors(tensors, writer);
+  MessageEncoder{again}(tensors);
 }
 
 void fuzz_status_message(std::string_view text) {

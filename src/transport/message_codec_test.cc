@@ -1,0 +1,125 @@
+#include "transport/message_codec.h"
+
+#include "support/expect_error.h"
+
+namespace cohort::internal {
+namespace {
+
+enum class Colour : uint8_t { Red, Green };
+constexpr uint64_t kMaxCount = 100;
+
+struct Point {
+  int x = 0;
+  int y = 0;
+};
+void list_fields(auto& fields, MaybeConst<Point> auto& m) { fields(m.x, either_sign(m.y)); }
+
+struct Sample {
+  static constexpr auto kKind = Colour::Green;
+  uint64_t count = 0;
+  Colour colour = Colour::Red;
+  bool flag = false;
+  double seconds = 0;
+  std::chrono::milliseconds limit{};
+  std::string text = {};
+  Buffer payload = {};
+  Status status = {};
+  Shape shape = {};
+  std::optional<uint64_t> bytes = std::nullopt;
+  std::vector<Point> points = {};
+  std::map<std::string, std::string> names = {};
+  static void list_fields(auto& fields, auto& m) {
+    fields(at_most(m.count, kMaxCount), at_most(m.colour, Colour::Green), m.flag, m.seconds,
+           m.limit, m.text, m.payload, m.status, m.shape, m.bytes, m.points, m.names);
+    fields.check(m.points.size() < 3, "too many points");
+  }
+};
+
+Sample decode_sample(const Message& message) {
+  MessageReader reader(message, "a sample");
+  EXPECT_EQ(reader.number(), static_cast<uint64_t>(Colour::Green));
+  return decode_rest<Sample>(reader);
+}
+
+TEST(MessageCodec, EveryFieldArrivesAsItWasSent) {
+  static constexpr std::byte kBytes[3] = {};
+  const Sample sent{.count = kMaxCount,
+                    .colour = Colour::Green,
+                    .flag = true,
+                    .seconds = 1.25,
+                    .limit = std::chrono::milliseconds(7),
+                    .text = std::string("a\0b", 3),
+                    .payload = {.bytes = kBytes},
+                    .status = {.code = Code::Aborted, .message = "why"},
+                    .shape = {2, Shape::kUnknownDim},
+                    .bytes = 5,
+                    .points = {{.x = 1, .y = -2}, {}},
+                    .names = {{"a", "b"}, {"c", ""}}};
+  const Sample got = decode_sample(encode(sent, "the sender"));
+  EXPECT_EQ(got.count, kMaxCount);
+  EXPECT_EQ(got.colour, Colour::Green);
+  EXPECT_TRUE(got.flag);
+  EXPECT_EQ(got.seconds, 1.25);
+  EXPECT_EQ(got.limit, sent.limit);
+  EXPECT_EQ(got.text, sent.text);
+  EXPECT_EQ(got.payload.bytes.data(), kBytes);
+  EXPECT_EQ(got.status.message, "why");
+  EXPECT_EQ(got.status.origin, "the sender");
+  EXPECT_EQ(got.shape, sent.shape);
+  EXPECT_EQ(got.bytes, sent.bytes);
+  ASSERT_EQ(got.points.size(), 2u);
+  EXPECT_EQ(got.points[0].y, -2);
+  EXPECT_EQ(got.names, sent.names);
+}
+
+TEST(MessageCodec, WhatIsAbsentTakesOneByte) {
+  Message message;
+  MessageEncoder{message}(std::optional<uint64_t>());
+  EXPECT_EQ(message.header, std::string(1, '\0'));
+}
+
+TEST(MessageCodec, ANegativeTimeLimitIsSentAsZero) {
+  Message message;
+  MessageEncoder{message}(std::chrono::milliseconds(-5));
+  EXPECT_EQ(message.header, std::string(1, '\0'));
+}
+
+TEST(MessageCodec, LimitsAndChecksAreKeptByTheDecoder) {
+  EXPECT_ERROR(Code::DataLoss, "a sample: 101 is more than the 100 allowed here",
+               decode_sample(encode(Sample{.count = kMaxCount + 1, .payload = {}})));
+  EXPECT_ERROR(Code::DataLoss, "2 is more than the 1 allowed here",
+               decode_sample(encode(Sample{.colour = static_cast<Colour>(2), .payload = {}})));
+  EXPECT_ERROR(Code::DataLoss, "too many points",
+               decode_sample(encode(Sample{.points = {{}, {}, {}}})));
+  EXPECT_ERROR(Code::DataLoss, "allowed here", decode_sample(encode(Sample{.points = {{-1, 0}}})));
+}
+
+template <typename T>
+T decode_numbers(std::initializer_list<uint64_t> numbers) {
+  Message message;
+  MessageWriter writer(message);
+  for (const uint64_t number : numbers) writer.number(number);
+  MessageReader reader(message, "numbers");
+  return decode_rest<T>(reader);
+}
+
+TEST(MessageCodec, NumbersThatDoNotFitTheirTypeAreRefused) {
+  EXPECT_ERROR(Code::DataLoss, "numbers: 2147483648 is more than", decode_numbers<int>({1u << 31}));
+  EXPECT_ERROR(Code::DataLoss, "2 is more than the 1", decode_numbers<bool>({2}));
+  EXPECT_ERROR(Code::DataLoss, "more than", decode_numbers<int64_t>({UINT64_MAX}));
+  EXPECT_ERROR(Code::DataLoss, "more than",
+               decode_numbers<std::chrono::milliseconds>({uint64_t{1} << 41}));
+  EXPECT_ERROR(Code::DataLoss, "9 is more than the 8", decode_numbers<Shape>({9}));
+}
+
+TEST(MessageCodec, ACountBeyondTheBytesThatFollowIsRefused) {
+  EXPECT_ERROR(Code::DataLoss, "1000 parts are announced",
+               decode_numbers<std::vector<uint64_t>>({1000, 1}));
+  EXPECT_ERROR(Code::DataLoss, "1000 parts are announced",
+               (decode_numbers<std::map<uint64_t, uint64_t>>({1000, 1})));
+  EXPECT_ERROR(Code::DataLoss, "1 bytes and 0 payloads are left over",
+               decode_numbers<std::vector<uint64_t>>({1, 1, 1}));
+}
+
+}  // namespace
+}  // namespace cohort::internal
