@@ -16,8 +16,12 @@ using Names = std::vector<std::string>;
 
 // Ops stand for their kind: what matters here is what goes in and comes out.
 constexpr OpDef make_op(std::string_view name) {
-  return {
-      .name = name, .dtypes = kAnyType, .infer = nullptr, .compute = nullptr, .gradient = nullptr};
+  return {.name = name,
+          .inputs = {0, kAnyNumber},
+          .dtypes = kAnyType,
+          .infer = nullptr,
+          .compute = nullptr,
+          .gradient = nullptr};
 }
 inline constexpr OpDef kVarOp = make_op("Var");
 inline constexpr OpDef kTextOp = make_op("Text");
