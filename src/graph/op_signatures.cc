@@ -162,7 +162,7 @@ constexpr Line kLines[] = {
     {"NativeFunctionGrad", 0, kMany, "name:text num_inputs:int num_outputs:int"},
     {"Neg", 1, 1, ""},
     {"NotEqual", 2, 2, "", kOneDType},
-    {"Once", 2, kMany, "update:function number:int"},
+    {"Once", 2, kMany, "update:function number:int container:text"},
     {"OneHot", 1, 1, "depth:int dtype:dtype"},
     {"Ones", 0, 0, kDeclared},
     {"OnesLike", 1, 1, ""},
