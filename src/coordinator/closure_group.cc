@@ -28,10 +28,20 @@ void ClosureGroup::leave(Closure& closure) {
 bool ClosureGroup::finish(const Closure& closure) {
   if (!closure.in_group) return false;
   ++finished_;
-  for (const GroupUpdatePtr& update : closure.updates) {
-    if (std::ranges::find(updates_, update) == updates_.end()) updates_.push_back(update);
-  }
+  for (const GroupUpdatePtr& update : closure.updates) add(update);
   return finished_ == size_;
+}
+
+// Of updates that take the same gradients, the one with the latest settings is made.
+void ClosureGroup::add(const GroupUpdatePtr& update) {
+  const auto same = std::ranges::find_if(updates_, [&](const GroupUpdatePtr& each) {
+    return each == update || (!update->gathering.empty() && each->gathering == update->gathering);
+  });
+  if (same == updates_.end()) {
+    updates_.push_back(update);
+  } else if ((*same)->number < update->number) {
+    *same = update;
+  }
 }
 
 void ClosureGroup::take_back(const Closure& closure) {

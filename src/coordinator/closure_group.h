@@ -39,6 +39,7 @@ class ClosureGroup {
 
  private:
   bool is_grouped(const Closure& closure) const;
+  void add(const GroupUpdatePtr& update);
 
   int size_;
   int members_ = 0;  // that run, wait to run again, or have finished

@@ -37,12 +37,17 @@ Status lost_server(const std::string& ps, const Status& cause) {
 void ClusterCoordinatorState::update_rest(const Updates& updates, int64_t number) {
   while (true) {
     const auto begun = Clock::now();
+    const int64_t before = number_;
     const Status status = capture_status([&] { update(updates, number); });
     if (status.ok()) return;
     if (failures_.classify(status, begun) != FailureKind::ParameterServer) throw Error(status);
     const std::string ps = parameter_server_in(status);
     const Condition condition = extended_.servers().examine(ps);
-    if (condition != Condition::Sound && options_.restore) return recover(ps, status);
+    if (condition != Condition::Sound && options_.restore) {
+      recover(ps, status);
+      if (number_ != before) return;  // a restore has dropped the gradients
+      continue;  // the server is back with them, and the update is still to be made
+    }
     if (has_lost_variables(condition) || failures_.is_lost(ps, begun)) {
       throw Error(lost_server(ps, status));
     }

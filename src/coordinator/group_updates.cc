@@ -109,7 +109,7 @@ void GroupUpdates::drop_ended() {
 GroupUpdates::GatheredPtr GroupUpdates::find(const Key& key) {
   const std::lock_guard lock(mutex_);
   const auto found = all_.find(key);
-  return found != all_.end() && found->second->settings.are_current() ? found->second : nullptr;
+  return found != all_.end() ? found->second : nullptr;
 }
 
 GroupUpdates::GatheredPtr GroupUpdates::find_or_make(const Gradients& gradients,
@@ -124,8 +124,9 @@ GroupUpdates::GatheredPtr GroupUpdates::find_or_make(const Gradients& gradients,
   }
   drop_ended();  // a key may have the address of a variable that has ended
   const std::lock_guard one_at_a_time(making_);
-  if (auto found = find(key)) return found;
-  auto made = std::make_shared<Gathered>(make(gradients, variables, update));
+  const GatheredPtr known = find(key);
+  if (known && known->settings.are_current()) return known;
+  auto made = std::make_shared<Gathered>(make(gradients, variables, update, known.get()));
   for (const Variable& each : named) made->variables.push_back(VariableAccess::impl(each));
   GatheredPtr outdated;  // let go of after the lock
   const std::lock_guard lock(mutex_);
@@ -135,20 +136,30 @@ GroupUpdates::GatheredPtr GroupUpdates::find_or_make(const Gradients& gradients,
 
 GroupUpdates::Gathered GroupUpdates::make(const Gradients& gradients,
                                           const std::vector<Variable>& variables,
-                                          const Update& update) {
-  GroupUpdate made{.name = fmt::format("group_update_{}", made_++),
+                                          const Update& update, const Gathered* outdated) {
+  const int number = made_++;
+  GroupUpdate made{.name = fmt::format("group_update_{}", number),
                    .home = DeviceName::parse(variables[0].device())};
-  const Accumulators accumulators = accumulators_for(made.name, gradients, variables);
+  made.number = number;
+  made.gathering = outdated != nullptr ? outdated->update->gathering : made.name;
+  const Accumulators accumulators = outdated != nullptr
+                                        ? outdated->accumulators
+                                        : accumulators_for(made.name, gradients, variables);
   made.leases.push_back(servers_->lease_update(made.home, made.name));
-  for (const auto& each : accumulators) {
-    if (each) made.leases.push_back(servers_->lease_update(each->device(), each->name()));
+  if (outdated != nullptr) {
+    const auto& shared = outdated->update->leases;  // the first is that of the plan
+    made.leases.insert(made.leases.end(), shared.begin() + 1, shared.end());
+  } else {
+    for (const auto& each : accumulators) {
+      if (each) made.leases.push_back(servers_->lease_update(each->device(), each->name()));
+    }
   }
   const SettingsScope noting;
   made.function = trace(made.name, {}, [&](std::span<const Tensor>) {
     return std::vector<Tensor>{update(take_means(accumulators))};
   });
   const auto shared = std::make_shared<const GroupUpdate>(std::move(made));
-  Gathered gathered{.settings = noting.used()};
+  Gathered gathered{.update = shared, .accumulators = accumulators, .settings = noting.used()};
   for (const auto& each : accumulators) {
     gathered.handles.push_back(each ? make_resource(each->for_adding_to(shared)) : Tensor());
   }

@@ -21,6 +21,11 @@ struct GroupUpdate {
   std::shared_ptr<const GraphFunction> function = {};
   // When it ends, the servers forget the accumulators and the plan of the update.
   std::vector<std::shared_ptr<const void>> leases = {};
+  // Updates that differ in settings alone, such as a learning rate, take from the same
+  // accumulators, which have this name in theirs. The one with the largest number has the latest
+  // settings.
+  std::string gathering = {};
+  int number = 0;
 };
 using GroupUpdatePtr = std::shared_ptr<const GroupUpdate>;
 
@@ -74,7 +79,10 @@ class GroupUpdates {
 
  private:
   struct Gathered {
-    std::vector<Tensor> handles = {};  // of accumulators; undefined for variables without gradient
+    GroupUpdatePtr update = {};
+    // One for each variable; null for those without gradient.
+    std::vector<std::shared_ptr<RemoteAccumulator>> accumulators = {};
+    std::vector<Tensor> handles = {};  // of those, for adding; undefined where there is none
     std::vector<std::weak_ptr<const VariableImpl>> variables = {};  // the key's
     UsedSettings settings = {};
 
@@ -85,11 +93,11 @@ class GroupUpdates {
 
   GatheredPtr find_or_make(const Gradients& gradients, const std::vector<Variable>& variables,
                            const Variable& count, const Update& update);
-  // Null when there is none with the settings of now.
+  // Null when there is none.
   GatheredPtr find(const Key& key);
-  // The caller has the turn.
+  // In place of `outdated`, which may be null. The caller has the turn.
   Gathered make(const Gradients& gradients, const std::vector<Variable>& variables,
-                const Update& update);
+                const Update& update, const Gathered* outdated);
 
   const std::shared_ptr<ParameterServers> servers_;
   Turn making_;                     // of the thread that traces an update, which calls back

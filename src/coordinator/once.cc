@@ -45,8 +45,8 @@ FunctionPtr decision() {
   }));
 }
 
-Attrs once_attrs(FunctionPtr update, int64_t number) {
-  return {{"update", std::move(update)}, {"number", number}};
+Attrs once_attrs(FunctionPtr update, int64_t number, const std::string& container) {
+  return {{"update", std::move(update)}, {"number", number}, {"container", container}};
 }
 
 // A call of a function of the graph with its changes made once: the same op with other functions,
@@ -94,7 +94,8 @@ class Loop;
 // Writes functions anew.
 class Rewriter {
  public:
-  explicit Rewriter(int64_t& next_number) : next_number_(next_number) {}
+  Rewriter(int64_t& next_number, const std::string& container)
+      : next_number_(next_number), container_(container) {}
 
   GuardedCall rewrite(const OpDef& op, const Attrs& attrs, const Places& handles, int claim_size) {
     return &op == &kCond ? cond(attrs, handles, claim_size)
@@ -111,6 +112,7 @@ class Rewriter {
   FunctionPtr branch(const GraphFunction& function, const Places& handles, int claim_size);
 
   int64_t& next_number_;  // of a change or a decision
+  const std::string& container_;
 };
 
 // One call of a function that is written anew, in the function being traced.
@@ -167,7 +169,9 @@ class Rewriter::Body {
 
   std::vector<Tensor> once(FunctionPtr update, std::vector<Tensor> inputs, Site site) {
     inputs.insert(inputs.begin(), claim_);
-    return apply_many(kOnce, inputs, once_attrs(std::move(update), rewriter_.next_number_++), site);
+    return apply_many(kOnce, inputs,
+                      once_attrs(std::move(update), rewriter_.next_number_++, rewriter_.container_),
+                      site);
   }
 
   std::vector<Tensor> call_guarded(const Node& node, const std::vector<Tensor>& inputs,
@@ -288,7 +292,7 @@ FunctionPtr Rewriter::loop_condition(const Loop& loop, int claim_size) {
     const std::vector<Tensor> go = Body(*this, *loop.condition, handles, claim)
                                        .call(loop.arguments(given, loop.num_condition));
     return apply_many(kOnce, std::vector{claim, given.back(), go[0]},
-                      once_attrs(decision(), next_number_++), {});
+                      once_attrs(decision(), next_number_++, container_), {});
   }));
 }
 
@@ -335,7 +339,8 @@ Node OnceGuard::guard(Node node, const std::set<Endpoint>& guarded, Endpoint cla
   for (const Endpoint input : node.inputs) {
     specs.push_back(graph_.node(input.node).outputs[static_cast<size_t>(input.output)]);
   }
-  node.attrs = once_attrs(function_of(*node.op, node.attrs, specs, node.site), next_number_++);
+  node.attrs =
+      once_attrs(function_of(*node.op, node.attrs, specs, node.site), next_number_++, container_);
   node.op = &kOnce;
   node.inputs.insert(node.inputs.begin(), claim);
   return node;
@@ -347,8 +352,8 @@ Node OnceGuard::guard_calls(Node node, const std::set<Endpoint>& guarded, Endpoi
   const Endpoint handle =
       node.inputs[static_cast<size_t>(std::ranges::find(handles, true) - handles.begin())];
   const Shape& size = graph_.node(claim.node).outputs[size_t(claim.output)].shape;
-  GuardedCall made =
-      Rewriter(next_number_).rewrite(*node.op, node.attrs, handles, static_cast<int>(size[0]));
+  GuardedCall made = Rewriter(next_number_, container_)
+                         .rewrite(*node.op, node.attrs, handles, static_cast<int>(size[0]));
   const CallInputs<Endpoint> given{
       .original = node.inputs,
       .claim = claim,
@@ -356,8 +361,8 @@ Node OnceGuard::guard_calls(Node node, const std::set<Endpoint>& guarded, Endpoi
       .decided =
           [&] {
             return Endpoint{add_node(graph_, "Decided", kOnce, {claim, handle, node.inputs[0]},
-                                     once_attrs(decision(), next_number_++), node.device,
-                                     node.controls)};
+                                     once_attrs(decision(), next_number_++, container_),
+                                     node.device, node.controls)};
           },
       .zero =
           [&] {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <set>
+#include <string>
 
 #include "graph/call_function.h"
 
@@ -12,8 +13,9 @@ namespace cohort::internal {
 // decided on before. One for all changes of a function, which it numbers.
 class OnceGuard {
  public:
-  // `graph` is where the function goes.
-  explicit OnceGuard(GraphImpl& graph) : graph_(graph) {}
+  // `graph` is where the function goes, and `container` that of the strategy's variables.
+  OnceGuard(GraphImpl& graph, std::string container)
+      : graph_(graph), container_(std::move(container)) {}
 
   // `node`, which is not yet part of the graph and all inputs of which are, as one that makes its
   // changes once. `guarded` are the handles of the state that this is about, in the graph; `claim`
@@ -25,6 +27,7 @@ class OnceGuard {
   Node guard_calls(Node node, const std::set<Endpoint>& guarded, Endpoint claim);
 
   GraphImpl& graph_;
+  const std::string container_;
   int64_t next_number_ = 0;
 };
 

@@ -45,7 +45,7 @@ class Gathering : public testing::Test {
                     .controls = {},
                     .device = home_,
                     .outputs = {{kFloat32, Shape{}}}};
-    const Endpoint taken{graph_->add(OnceGuard(*graph_).guard(take, {handle_}, claim_))};
+    const Endpoint taken{graph_->add(OnceGuard(*graph_, "here").guard(take, {handle_}, claim_))};
     Attrs named = kind_;
     named.set("accumulator", std::string("sum"));
     const Endpoint applied{
@@ -92,7 +92,8 @@ class Calls : public testing::Test {
     GraphImpl& impl = *GraphAccess::impl(graph_);
     const Node& call = impl.node(impl.endpoint(result).node);
     const Endpoint claim = add_placeholder(impl, "claim", {kInt64, Shape{3}}, {});
-    const Node made = OnceGuard(impl).guard(call, {impl.endpoint(graph_.tensor("v"))}, claim);
+    const Node made =
+        OnceGuard(impl, "here").guard(call, {impl.endpoint(graph_.tensor("v"))}, claim);
     return made.inputs != call.inputs;
   }
   Tensor branch(const std::function<Tensor()>& body) const {
@@ -287,6 +288,24 @@ TEST_F(RepeatedCalls, TakeTheElementThatTheyTookBefore) {
   });
   EXPECT_EQ(value_of(2, next, iterator), 1);
   EXPECT_EQ(value_of(1, next, iterator), 23);
+}
+
+// The one that was made later does not make the calls of the other one outdated.
+TEST(Coordinators, OfTwoStrategiesChangeTheirVariablesSideBySide) {
+  const test::LocalCluster cluster(1, 1);
+  const SimpleClusterResolver resolver(cluster.spec());
+  ParameterServerStrategy one(resolver), other(resolver);
+  Variable a = one.create([] { return Variable(0.f); });
+  Variable b = other.create([] { return Variable(0.f); });
+  ClusterCoordinator first(one), second(other);
+  const auto add_to_a = function([&] { a.assign_add(1.f); });
+  const auto add_to_b = function([&] { b.assign_add(1.f); });
+  for (int i = 0; i < 3; ++i) {
+    first.fetch(first.schedule(add_to_a));
+    second.fetch(second.schedule(add_to_b));
+  }
+  EXPECT_EQ(a.read_value().to<float>(), 3);
+  EXPECT_EQ(b.read_value().to<float>(), 3);
 }
 
 }  // namespace

@@ -55,7 +55,7 @@ class Copy {
         to_(destination),
         ids_(static_cast<size_t>(body_.size()), -1),
         devices_(static_cast<size_t>(body_.size())) {
-    if (to_.claim) once_.emplace(to_.graph);
+    if (to_.claim) once_.emplace(to_.graph, to_.container);
   }
 
   ShippedFunction run(std::span<const Tensor> arguments) {

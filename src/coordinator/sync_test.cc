@@ -134,6 +134,17 @@ TEST(SyncTraining, UsesALearningRateThatWasSetBetweenUpdates) {
   }
 }
 
+// With the rate that was set last, and not one update for each rate.
+TEST(SyncTraining, MakesOneUpdateOfAGroupInWhichTheLearningRateChanges) {
+  SyncCluster here(1, 2);
+  here.push(2);
+  here.optimizer.set_learning_rate(0.25);
+  here.push(4);
+  here.coordinator.join();
+  EXPECT_EQ(here.value(), 9.25);
+  EXPECT_EQ(here.updates(), 1);
+}
+
 TEST(SyncTraining, LeavesNoPlansOfLearningRatesOfBefore) {
   SyncCluster here(2, 1);
   const auto plans = [&] {

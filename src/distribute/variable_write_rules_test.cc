@@ -14,6 +14,7 @@
 #include "cohort/optim.h"
 #include "distribute/variable_test_strategies.h"
 #include "ops/expect_error.h"
+#include "runtime/traces.h"
 
 namespace cohort {
 namespace {
@@ -423,6 +424,24 @@ TEST(VariableWrites, InFunctionsGoOnAfterOneThatFailed) {
   EXPECT_FALSE(capture_status([&] { around(Tensor(7)); }).ok());
   around(Tensor(0));
   EXPECT_EQ(copy_values(v), (std::vector<float>{7, 7}));
+}
+
+// Else each of two threads could have the turn that the other one waits for.
+TEST(VariableWrites, InFunctionsTakeTheTurnsOfTwoStrategiesInOneSequence) {
+  const auto one = mirrored_strategy(2), other = mirrored_strategy(2);
+  Variable a = one->create([] { return Variable(0.f); });
+  Variable b = other->create([] { return Variable(0.f); });
+  const auto forth = function([&] {
+    a.assign_add(1.f);
+    b.assign_add(1.f);
+  });
+  const auto back = function([&] {
+    b.assign_add(1.f);
+    a.assign_add(1.f);
+  });
+  const internal::EffectOrders& orders = forth.trace().trace->settings().orders();
+  EXPECT_EQ(orders.size(), 2U);
+  EXPECT_EQ(back.trace().trace->settings().orders(), orders);
 }
 
 TEST(WriteOrder, RefusesASecondRunWhereWorkersCouldSeeAnotherOrder) {

@@ -21,7 +21,7 @@ namespace {
 
 using FunctionPtr = std::shared_ptr<const GraphFunction>;
 
-// Names a call among those of all coordinators that a task has seen.
+// Names a call among those of all coordinators of a strategy that a task has seen.
 struct Claim {
   int64_t coordinator;  // later ones have larger numbers
   int64_t call;
@@ -106,9 +106,13 @@ class UpdateLedger : public Resource {
   std::set<std::pair<Update, Time>> making_;
 };
 
+// One for the state of each strategy: the coordinators of two strategies work side by side, and
+// none of them is later than the other. A chief that clears the strategy's container leaves it
+// there.
 std::shared_ptr<UpdateLedger> ledger_of(Kernel& k) {
   return k.run->resources().find_or_make<UpdateLedger>(
-      "coordinator", "ledger", "updates", [] { return std::make_shared<UpdateLedger>(); });
+      "coordinator", "ledger", k.attrs.get<std::string>("container"),
+      [] { return std::make_shared<UpdateLedger>(); });
 }
 
 std::vector<Tensor> make_update(Kernel& k) {
@@ -167,12 +171,15 @@ Specs infer_once(const OpInputs& inputs) {
 // over: then a variable gives its value as it is, and the others what they gave before. An update
 // without effects is something that is decided on; a repetition decides the same. Input 0 is the
 // coordinator's number, the call's, the number below which all calls are over, and the iterations
-// of the loops around; inputs from 1 on are the update's.
+// of the loops around; inputs from 1 on are the update's. `container` is the strategy's: claims are
+// compared with those for the same container.
 extern constexpr OpDef kOnce{
     .name = "Once",
     .inputs = {2, kAnyNumber},
     .dtypes = kAnyType | kResourceType,
-    .attrs = {{"update", AttrKind::Function}, {"number", AttrKind::Int}},
+    .attrs = {{"update", AttrKind::Function},
+              {"number", AttrKind::Int},
+              {"container", AttrKind::Text}},
     .infer = infer_once,
     .compute = update_once,
     .gradient = nullptr,

@@ -15,8 +15,11 @@ void UsedSettings::add(const UsedSettings& others) {
   for (const auto& order : others.orders_) add(order);
 }
 
+// By address: two calls that enter the same orders enter them in the same sequence, so that neither
+// waits for the other with what the other waits for.
 void UsedSettings::add(std::shared_ptr<EffectOrder> order) {
-  if (std::ranges::find(orders_, order) == orders_.end()) orders_.push_back(std::move(order));
+  const auto place = std::ranges::lower_bound(orders_, order);
+  if (place == orders_.end() || *place != order) orders_.insert(place, std::move(order));
 }
 
 bool UsedSettings::are_current() const {

@@ -1,5 +1,8 @@
 #include "cohort/function.h"
 
+#include <map>
+#include <mutex>
+
 #include "base/raise.h"
 #include "graph/serialize.h"
 #include "graph/trace_context.h"
@@ -47,10 +50,29 @@ std::vector<Tensor> run_trace(const Trace& trace, const std::vector<Tensor>& arg
   return context.call_with_captures(function, arguments);
 }
 
+// Tells the variables apart that functions were called with. An address alone does not: a variable
+// may be made where one was that has ended, and the traces of that one must not serve it.
+class VariableNumbers {
+ public:
+  uint64_t of(const std::shared_ptr<VariableImpl>& variable) {
+    const std::lock_guard lock(mutex_);
+    const auto known = numbers_.find(variable);
+    if (known != numbers_.end()) return known->second;
+    std::erase_if(numbers_, [](const auto& entry) { return entry.first.expired(); });
+    return numbers_[variable] = next_++;
+  }
+
+ private:
+  std::mutex mutex_;
+  uint64_t next_ = 0;
+  std::map<std::weak_ptr<const VariableImpl>, uint64_t, std::owner_less<>> numbers_;
+};
+
 }  // namespace
 
 void describe_constant(const Variable& value, std::string& text) {
-  describe_constant(VariableAccess::impl(value).get(), text);
+  static VariableNumbers numbers;
+  describe_constant(numbers.of(VariableAccess::impl(value)), text);
 }
 
 FunctionCore::FunctionCore(std::string name)

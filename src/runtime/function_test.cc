@@ -115,6 +115,15 @@ TEST(Function, SeesChangesOfCapturedVariables) {
   EXPECT_EQ(traced(Tensor(3.f)).to<float>(), 15.f);
 }
 
+// Though it may be at the same address.
+TEST(Function, TellsAVariableFromOneThatHasEnded) {
+  const auto read = function([](Variable v) { return v.read_value() + 0.f; });
+  for (int i = 0; i < 8; ++i) {
+    const Variable v(static_cast<float>(i));
+    EXPECT_EQ(read(v).to<float>(), i);
+  }
+}
+
 TEST(Function, ChangesVariablesInTheOrderOfTheCode) {
   Variable w(1.f);
   const auto traced = function([&](Tensor x) {

@@ -141,6 +141,28 @@ TEST_F(CoordinatorFaults, AServerThatIsFrozenForAWhileIsNoLoss) {
   EXPECT_EQ(right_.read_value().to_vector<float>(), once());
 }
 
+// It has the gradients that wait for the last update, so there is nothing to restore.
+TEST_F(CoordinatorFaults, TheLastUpdateIsMadeWhenAServerThatWasFrozenIsBack) {
+  constexpr std::chrono::milliseconds kFrozen{14000};  // the chief gives it up after 10 s
+  ParameterServerStrategy strategy(resolver_, {.sync = true});
+  Variable v = strategy.create([] { return Variable(10.f, {.name = "v"}); });
+  optim::Sgd optimizer({.learning_rate = 0.5});
+  int restored = 0;
+  ClusterCoordinator coordinator(strategy, {.restore = [&] { ++restored; }});
+  const auto step =
+      function([&](Tensor gradient) { optimizer.apply_gradients({Gradient(gradient)}, {v}); });
+  coordinator.fetch(coordinator.schedule(step, Tensor(4.f)));  // waits for a second one
+  cluster_.task("ps", 0).freeze();
+  const std::jthread later([&] {
+    std::this_thread::sleep_for(kFrozen);
+    cluster_.task("ps", 0).send(SIGCONT);
+  });
+  coordinator.join();
+  EXPECT_EQ(restored, 0);
+  EXPECT_EQ(v.read_value().to<float>(), 8);
+  EXPECT_EQ(optimizer.iterations().read_value().to<int64_t>(), 1);
+}
+
 TEST_F(CoordinatorFaults, AKilledChiefGoesOnWhereItSaved) {
   const int times = std::max(1, kills() / 5);
   TemporaryFolder folder;

@@ -160,7 +160,8 @@ std::vector<OpExample> updates() {
                                                  "AssignAddVariable", {in[0], in[1]},
                                                  {{"dtype", kFloat32}, {"shape", Shape{}}});
                                            })},
-                    {"number", int64_t{0}}};
+                    {"number", int64_t{0}},
+                    {"container", std::string("localhost")}};
   const Attrs kept{{"container", std::string("localhost")}};
   const Attrs result{{"container", std::string("localhost")},
                      {"output", int64_t{0}},
