@@ -19,17 +19,6 @@ namespace {
 constexpr uint64_t kMostEdges = uint64_t{1} << 22;
 constexpr uint64_t kMostPlaces = uint64_t{1} << 20;  // feeds or fetches of one task
 
-bool may_wait(const GraphImpl& graph) {
-  for (int id = 0; id < graph.size(); ++id) {
-    if (graph.node(id).op->traits.has(Trait::MayWait)) return true;
-    for (const Attrs::Entry& entry : graph.node(id).attrs.entries()) {
-      const auto* function = std::get_if<std::shared_ptr<const GraphFunction>>(&entry.second);
-      if (function != nullptr && *function && may_wait(*(*function)->body)) return true;
-    }
-  }
-  return false;
-}
-
 void require(bool holds, std::string_view problem) {
   if (!holds) raise(Code::InvalidArgument, "[Cluster] the plan is wrong: {}", problem);
 }
@@ -88,7 +77,7 @@ class PlanMaker {
       part.fetches[place.position] = endpoint(*part.graph, place);
     }
     for (int id = 0; id < part.graph->size(); ++id) note_edge(part.graph->node(id));
-    plan_->may_wait |= may_wait(*part.graph);
+    plan_->may_wait |= has_trait(*part.graph, Trait::MayWait);
     plan_->parts.push_back(compiled(from, part));
   }
 

@@ -3,12 +3,14 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <barrier>
 #include <chrono>
 #include <functional>
 #include <thread>
 
 #include "base/raise.h"
+#include "cohort/data.h"
 #include "cohort/function.h"
 #include "cohort/ops.h"
 #include "cohort/optim.h"
@@ -474,6 +476,40 @@ TEST(WriteOrder, LogsThatAWriteWaitsForAnotherThread) {
   other.join();
   EXPECT_NE(testing::internal::GetCapturedStderr().find("a write has waited 5 s"),
             std::string::npos);
+}
+
+TEST(WriteOrder, EndsTheWaitForACallThatMayWaitForTheWrite) {
+  internal::FakeClock clock;
+  internal::WriteOrder order(clock);
+  const std::shared_ptr<void> turn = order.enter(true);
+  Status status;
+  std::atomic<bool> ended = false;
+  std::thread other([&] {
+    status = capture_status([&] { order.lock(); });
+    ended = true;
+  });
+  for (; !ended; std::this_thread::yield()) clock.advance(std::chrono::seconds(1));
+  other.join();
+  EXPECT_EQ(status.code, Code::FailedPrecondition);
+  EXPECT_NE(status.message.find("waits for data or runs native code"), std::string::npos);
+}
+
+// The data of a traced step come from a thread that writes a variable of the same strategy.
+TEST(VariableWrites, InFunctionsDoNotWaitForEverForWhatWaitsForThem) {
+  const auto strategy = mirrored_strategy(2);
+  Variable sent = strategy->create([] { return Variable(0.f); });
+  Variable v = strategy->create([] { return Variable(0.f); });
+  Status of_writer;
+  const auto next = [&]() -> std::optional<data::Element> {
+    std::thread([&] { of_writer = capture_status([&] { sent.assign_add(Tensor(1.f)); }); }).join();
+    return data::Element(Tensor(1.f));
+  };
+  const data::Dataset elements = data::generator([&]() -> data::NextFunction { return next; },
+                                                 data::ElementSpec(data::Element(Tensor(0.f))));
+  const auto step = function([&](data::Iterator given) { v.assign(given.next().tensor()); });
+  step(elements.iterate());
+  EXPECT_EQ(of_writer.code, Code::FailedPrecondition) << of_writer;
+  EXPECT_EQ(copy_values(v), (std::vector<float>{1, 1}));
 }
 
 TEST(VariableWrites, OfTheFirstReplicasTruthAreTraced) {

@@ -34,9 +34,16 @@ void WriteOrder::note(bool spans_workers) {
   SettingsScope::note(shared_from_this());
 }
 
-// The replicas meet first: until then one of them may wait for another thread that writes.
-std::shared_ptr<void> WriteOrder::enter() {
+std::shared_ptr<void> WriteOrder::enter(bool may_wait) {
   if (update_index()) return nullptr;  // the update around this call has it
+  std::shared_ptr<void> turn = begin_call();
+  const std::lock_guard lock(mutex_);
+  writer_may_wait_ = writer_may_wait_ || (may_wait && parts_ > 0);
+  return turn;
+}
+
+// The replicas meet first: until then one of them may wait for another thread that writes.
+std::shared_ptr<void> WriteOrder::begin_call() {
   ReplicaContext* const replica = get_replica_context();
   MergePoint* const meeting = replica != nullptr ? replica->meeting() : nullptr;
   if (meeting == nullptr) {
@@ -54,8 +61,8 @@ void WriteOrder::unlock() {
   if (!is_tracing()) end_part(nullptr);
 }
 
-// The writer may wait for something that this thread would do next. That cannot be told from a long
-// call, so the log says what both wait for.
+// The writer may wait for something that this thread would do next. For most writers that cannot be
+// told from a long call, so the log says what both wait for.
 template <typename Condition>
 void WriteOrder::wait_until(std::unique_lock<std::mutex>& lock, const Condition& may_write) {
   if (may_write() || clock_.wait_for(ended_, lock, kQuietWait, may_write)) return;
@@ -64,7 +71,14 @@ void WriteOrder::wait_until(std::unique_lock<std::mutex>& lock, const Condition&
       "strategy; code that writes them, or a traced function that does, must not wait for another "
       "thread that writes them",
       kQuietWait.count());
-  ended_.wait(lock, may_write);
+  while (!clock_.wait_for(ended_, lock, kMaxWait, may_write)) {
+    if (!writer_may_wait_) continue;
+    raise(Code::FailedPrecondition,
+          "[Variable] a write has waited {} s for a traced function that writes variables of the "
+          "same strategy and waits for data or runs native code; let what the function waits for "
+          "not depend on this write, or call the function untraced",
+          (kQuietWait + kMaxWait).count());
+  }
 }
 
 void WriteOrder::lock() {
@@ -101,6 +115,7 @@ void WriteOrder::end_part(const void* run) {
     const std::lock_guard lock(mutex_);
     if (parts_ == 0 || run_ != run) return;  // end() has come before
     if (--parts_ > 0) return;
+    writer_may_wait_ = false;
   }
   ended_.notify_all();
 }
@@ -110,6 +125,7 @@ void WriteOrder::end(const void* run) {
     const std::lock_guard lock(mutex_);
     if (parts_ == 0 || run_ != run) return;
     parts_ = 0;
+    writer_may_wait_ = false;
   }
   ended_.notify_all();
 }

@@ -35,20 +35,24 @@ class WriteOrder : public EffectOrder, public std::enable_shared_from_this<Write
 
   // For the function that this thread traces. `spans_workers`: its calls must not wait for others.
   void note(bool spans_workers = false);
-  std::shared_ptr<void> enter() override;
+  std::shared_ptr<void> enter(bool may_wait) override;
 
  private:
-  // How long a writer waits before it logs a warning.
+  // How long a writer waits before it logs a warning, and how long after that for a writer that may
+  // itself wait for this thread. A minute would keep a person waiting for what cannot end.
   static constexpr std::chrono::seconds kQuietWait{5};
+  static constexpr std::chrono::seconds kMaxWait{25};
 
+  std::shared_ptr<void> begin_call();
   template <typename Condition>
   void wait_until(std::unique_lock<std::mutex>& lock, const Condition& may_write);
 
   Clock& clock_;
   std::mutex mutex_;
   std::condition_variable ended_;
-  size_t parts_ = 0;           // that have not ended; guarded by mutex_, as the next
+  size_t parts_ = 0;           // that have not ended; guarded by mutex_, as the next two
   const void* run_ = nullptr;  // whose they are
+  bool writer_may_wait_ = false;
   std::atomic<bool> spans_workers_{false};
 };
 

@@ -10,8 +10,9 @@ class EffectOrder {
  public:
   virtual ~EffectOrder() = default;
   // Waits until this thread's call may write, or throws FailedPrecondition where others would see
-  // another order. The call's turn lasts as long as what is returned.
-  virtual std::shared_ptr<void> enter() = 0;
+  // another order. The call's turn lasts as long as what is returned. `may_wait`: the call may wait
+  // for what another thread does, as for an element of a dataset.
+  virtual std::shared_ptr<void> enter(bool may_wait) = 0;
 };
 
 using EffectOrders = std::vector<std::shared_ptr<EffectOrder>>;

@@ -180,4 +180,16 @@ std::vector<Tensor> call_inline(const GraphFunction& function, std::span<const T
   return InlineCall(function, inputs, number).run();
 }
 
+bool has_trait(const GraphImpl& graph, Trait trait) {
+  for (int id = 0; id < graph.size(); ++id) {
+    const Node& node = graph.node(id);
+    if (node.op->traits.has(trait)) return true;
+    for (const Attrs::Entry& entry : node.attrs.entries()) {
+      const auto* function = std::get_if<std::shared_ptr<const GraphFunction>>(&entry.second);
+      if (function != nullptr && *function && has_trait(*(*function)->body, trait)) return true;
+    }
+  }
+  return false;
+}
+
 }  // namespace cohort::internal

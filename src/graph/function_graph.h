@@ -85,4 +85,7 @@ std::shared_ptr<const GraphFunction> trace(std::string name, std::span<const Spe
 std::vector<Tensor> call_inline(const GraphFunction& function, std::span<const Tensor> inputs,
                                 uint64_t number = 0);
 
+// Whether an op of the graph, or of a function that the graph calls, has the trait.
+bool has_trait(const GraphImpl& graph, Trait trait);
+
 }  // namespace cohort::internal

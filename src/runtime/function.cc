@@ -36,7 +36,9 @@ std::vector<Tensor> run_trace(const Trace& trace, const std::vector<Tensor>& arg
   const bool is_building = thread_dispatch().builder != nullptr;
   std::vector<std::shared_ptr<void>> turns;
   if (!is_building) {
-    for (const auto& order : trace.settings().orders()) turns.push_back(order->enter());
+    for (const auto& order : trace.settings().orders()) {
+      turns.push_back(order->enter(trace.may_wait()));
+    }
   }
   if (is_building || is_recorded(function, arguments)) {
     return call_inline(function, arguments, function.calls()++);

@@ -62,6 +62,7 @@ Trace::Trace(const std::string& name, std::vector<Spec> arguments, const Device&
     return std::move(traced.tensors);
   });
   settings_ = noting.used();
+  may_wait_ = has_trait(*function_->body, Trait::MayWait);
 }
 
 const CompiledRun* Trace::parts() const {

@@ -26,11 +26,14 @@ class Trace {
   const CompiledRun* parts() const;
   // Of objects that the code used.
   const UsedSettings& settings() const { return settings_; }
+  // Whether a call may wait for what another thread does.
+  bool may_wait() const { return may_wait_; }
 
  private:
   const std::vector<Spec> arguments_;
   const Device& home_;
   UsedSettings settings_;
+  bool may_wait_ = false;
   std::shared_ptr<const void> structure_;
   std::shared_ptr<const GraphFunction> function_;
   mutable OnceFlag compile_once_;
