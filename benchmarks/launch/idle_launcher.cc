@@ -20,7 +20,7 @@ pid_t guard_of(pid_t launcher) {
   for (pid_t child = 0; children >> child;) {
     std::string name;
     std::ifstream("/proc/" + std::to_string(child) + "/comm") >> name;
-    if (name == "cohort-guard") return child;
+    if (name == "cohort-reaper") return child;
   }
   throw Error(Code::NotFound, "the launcher has no guard");
 }

@@ -30,8 +30,8 @@ class StrategyExtended;
 class ReplicaContext;
 
 namespace internal {
-class MergePoint;    // where the replicas of one run meet
-class ReplicaCrews;  // the threads of a strategy's replicas
+class MergePoint;         // where the replicas of one run meet
+class ReplicaThreadPool;  // the threads of a strategy's replicas
 struct ReduceLeaf;
 struct ScopeState;
 }  // namespace internal
@@ -311,7 +311,8 @@ class StrategyExtended {
   DistributedValue update_places(const Destinations& where,
                                  const std::function<Tensor(size_t)>& change);
   Strategy* strategy_ = nullptr;
-  std::unique_ptr<internal::ReplicaCrews> crews_;  // the threads, kept from run to run
+  std::unique_ptr<internal::ReplicaThreadPool>
+      replica_threads_;  // the threads, kept from run to run
 };
 
 // Runs a training step on replicas. All methods that compute are for cross-replica context or

@@ -16,7 +16,7 @@ namespace cohort::internal {
 namespace {
 
 constexpr char kFileVariable[] = "COHORT_TRACE_FILE";
-constexpr size_t kMostEvents = 1'000'000;
+constexpr size_t kMaxEvents = 1'000'000;
 constexpr auto kWriteEvery = std::chrono::milliseconds(500);
 
 double microseconds(std::chrono::nanoseconds time) {
@@ -59,7 +59,7 @@ class Timeline {
 
   void add(int row, const char* category, std::string name, TimelineTime begin, TimelineTime end) {
     const std::lock_guard lock(mutex_);
-    if (++count_ > kMostEvents) return;
+    if (++count_ > kMaxEvents) return;
     events_.push_back({row, category, std::move(name), begin, end});
     if (end < next_write_) return;
     next_write_ = end + kWriteEvery;

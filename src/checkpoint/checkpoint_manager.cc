@@ -23,9 +23,9 @@ CheckpointManagerOptions checked(const CheckpointManagerOptions& options) {
 
 // The list of the folder's checkpoints. A save that is being written holds it, and with it nothing
 // that waits for the save.
-class FolderBooks {
+class RetentionState {
  public:
-  FolderBooks(const std::string& folder, const CheckpointManagerOptions& options)
+  RetentionState(const std::string& folder, const CheckpointManagerOptions& options)
       : list_("CheckpointManager", {.max_to_keep = options.max_to_keep,
                                     .keep_every_n_hours = options.keep_checkpoint_every_n_hours}) {
     if (const auto state = get_checkpoint_state(folder, kStateFile)) list_.recover(*state);
@@ -55,7 +55,7 @@ class CheckpointManagerImpl {
       : checkpoint_(checkpoint),
         folder_(std::move(folder)),
         name_(checked(options).checkpoint_name),
-        books_(std::make_shared<FolderBooks>(folder_, options)) {
+        books_(std::make_shared<RetentionState>(folder_, options)) {
     if (folder_.empty()) raise(Code::InvalidArgument, "[CheckpointManager] the folder is empty");
   }
 
@@ -85,7 +85,7 @@ class CheckpointManagerImpl {
   Checkpoint checkpoint_;
   const std::string folder_;
   const std::string name_;
-  const std::shared_ptr<FolderBooks> books_;
+  const std::shared_ptr<RetentionState> books_;
 };
 
 }  // namespace internal

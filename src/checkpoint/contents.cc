@@ -16,7 +16,7 @@ namespace {
 
 using data::internal::crc32c;
 
-constexpr uint64_t kMostManifestBytes = 64 << 20;
+constexpr uint64_t kMaxManifestBytes = 64 << 20;
 
 std::string missing_checkpoint(std::string_view prefix) {
   const std::string folder = folder_of(prefix);
@@ -28,8 +28,8 @@ std::string missing_checkpoint(std::string_view prefix) {
     if (name.ends_with(ending)) there.push_back(name.substr(0, name.size() - ending.size()));
   }
   std::sort(there.begin(), there.end());
-  constexpr size_t kMostListed = 10;
-  if (there.size() > kMostListed) there.resize(kMostListed);
+  constexpr size_t kMaxListed = 10;
+  if (there.size() > kMaxListed) there.resize(kMaxListed);
   return fmt::format("[Checkpoint] there is no checkpoint '{}'; '{}' has {}", prefix, folder,
                      quoted_list(there));
 }
@@ -37,7 +37,7 @@ std::string missing_checkpoint(std::string_view prefix) {
 Manifest read_manifest(const std::string& prefix) {
   const std::string path = manifest_path(prefix);
   if (!file_exists(path)) throw Error(Code::NotFound, missing_checkpoint(prefix));
-  return parse_manifest(ReadFile(path).read_all(kMostManifestBytes), path);
+  return parse_manifest(ReadFile(path).read_all(kMaxManifestBytes), path);
 }
 
 std::string_view last_part(std::string_view name) {
@@ -46,12 +46,12 @@ std::string_view last_part(std::string_view name) {
 
 // Those that end alike ("layer/kernel" for "model/layer/kernel"), or differ by a slip of the pen.
 std::string near_names(std::string_view name, const std::map<std::string, SavedEntry>& entries) {
-  constexpr size_t kMostNamed = 5;
+  constexpr size_t kMaxNamed = 5;
   std::vector<std::string> all;
   std::vector<std::string> alike;
   for (const auto& [known, entry] : entries) {
     all.push_back(known);
-    if (alike.size() < kMostNamed && last_part(known) == last_part(name)) alike.push_back(known);
+    if (alike.size() < kMaxNamed && last_part(known) == last_part(name)) alike.push_back(known);
   }
   if (!alike.empty()) return "; it has " + quoted_list(alike);
   const std::string guess = did_you_mean(name, all);

@@ -22,8 +22,8 @@ constexpr size_t kChecksumDigits = 8;
 constexpr std::string_view kAfterChecksum = "\",";
 constexpr size_t kChecked = kBeforeChecksum.size() + kChecksumDigits + kAfterChecksum.size();
 // What hostile files may ask of memory and time; checking slices takes the square of their number.
-constexpr size_t kMostFiles = 1 << 16;
-constexpr size_t kMostSlices = 4096;
+constexpr size_t kMaxFiles = 1 << 16;
+constexpr size_t kMaxSlices = 4096;
 
 FileJson to_json(const SavedSlice& slice, const Shape& whole) {
   FileJson value = {{"file", slice.file},
@@ -107,9 +107,9 @@ class ManifestParser {
   }
 
   void parse_files(const FileJson& files) {
-    if (!files.is_array() || files.size() > kMostFiles) {
+    if (!files.is_array() || files.size() > kMaxFiles) {
       raise(Code::DataLoss, "[Checkpoint] '{}': \"files\" must be a list of at most {}", file_,
-            kMostFiles);
+            kMaxFiles);
     }
     for (const FileJson& value : files) {
       const JsonPlace place{file_, {}};
@@ -148,9 +148,9 @@ class ManifestParser {
                      .shape = shape_field(value, "shape", place),
                      .slices = {}};
     const FileJson& slices = field(value, "slices", place);
-    if (!slices.is_array() || slices.empty() || slices.size() > kMostSlices) {
+    if (!slices.is_array() || slices.empty() || slices.size() > kMaxSlices) {
       raise(Code::DataLoss, "[Checkpoint] {}: \"slices\" must be a list of 1 to {}",
-            place.to_string(), kMostSlices);
+            place.to_string(), kMaxSlices);
     }
     for (const FileJson& slice : slices) entry.slices.push_back(parse_slice(slice, entry, place));
     check_tiling(entry, place);

@@ -7,7 +7,7 @@
 #include "cohort/ops.h"
 #include "topology/text.h"
 #include "train/optimizer.h"
-#include "train/update_route.h"
+#include "train/update_path.h"
 
 namespace cohort {
 namespace internal {
@@ -17,10 +17,10 @@ using optim::internal::OptimizerAccess;
 
 // A few of the names, for a message.
 std::string some_of(const std::set<std::string>& names) {
-  constexpr size_t kMost = 10;
+  constexpr size_t kMax = 10;
   std::vector<std::string> first;
   for (const std::string& name : names) {
-    if (first.size() < kMost) first.push_back(name);
+    if (first.size() < kMax) first.push_back(name);
   }
   const size_t rest = names.size() - first.size();
   return quoted_list(first) + (rest > 0 ? fmt::format(" and {} more", rest) : "");

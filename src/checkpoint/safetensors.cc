@@ -56,10 +56,10 @@ FileJson entry_text(const SafetensorsTensor& tensor, uint64_t offset) {
 
 std::string with_length(std::string text) {
   while (text.size() % kAlignment != 0) text += ' ';
-  if (text.size() > kMostHeaderBytes) {
+  if (text.size() > kMaxHeaderBytes) {
     raise(Code::InvalidArgument,
           "[Safetensors] the names and shapes take {} bytes, but one file has at most {}",
-          text.size(), kMostHeaderBytes);
+          text.size(), kMaxHeaderBytes);
   }
   const uint64_t length = text.size();
   std::string bytes(kLength, '\0');
@@ -96,7 +96,7 @@ uint64_t header_size(std::string_view first_bytes, uint64_t file_size, const std
           file_size);
   }
   std::memcpy(&length, first_bytes.data(), kLength);
-  if (length > kMostHeaderBytes || length > file_size - kLength) {
+  if (length > kMaxHeaderBytes || length > file_size - kLength) {
     raise(Code::DataLoss,
           "[Checkpoint] '{}' of {} bytes is said to begin with a header of {}: it is cut off, or "
           "no safetensors file",

@@ -12,7 +12,7 @@
 // bytes without gaps. The text says for each tensor its dtype, its shape and where its bytes are.
 namespace cohort::internal {
 
-inline constexpr uint64_t kMostHeaderBytes = 64 << 20;  // other readers take 100 MB
+inline constexpr uint64_t kMaxHeaderBytes = 64 << 20;  // other readers take 100 MB
 
 // One tensor of a file. Strings are bytes there.
 struct SafetensorsEntry {

@@ -15,7 +15,7 @@
 namespace cohort::internal {
 namespace {
 
-constexpr uint64_t kMostBytes = uint64_t{64} << 20;
+constexpr uint64_t kMaxBytes = uint64_t{64} << 20;
 
 // "folder/model-7" of "folder/model-7.0123456789abcdef.saving".
 std::string prefix_of(const std::string& path) {
@@ -47,7 +47,7 @@ bool clear(const std::string& prefix, std::vector<SavedFile> files,
 void settle_one(const std::string& path, const SaveIntent::Remove& remove) {
   const FileDescriptor lock(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!lock || ::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) return;  // its program lives
-  const Manifest note = parse_manifest(ReadFile(path).read_all(kMostBytes), path);
+  const Manifest note = parse_manifest(ReadFile(path).read_all(kMaxBytes), path);
   remove_abandoned_files(
       folder_of(path), [&](std::string_view name) { return is_named(note.files, name); },
       std::chrono::minutes(0));  // the program is gone, however young its files are

@@ -16,7 +16,7 @@ namespace {
 
 using Time = std::chrono::system_clock::time_point;
 
-constexpr uint64_t kMostStateBytes = 16 << 20;
+constexpr uint64_t kMaxStateBytes = 16 << 20;
 constexpr std::string_view kLatest = "model_checkpoint_path";
 constexpr std::string_view kAll = "all_model_checkpoint_paths";
 constexpr std::string_view kTimes = "all_model_checkpoint_timestamps_ms";
@@ -106,7 +106,7 @@ std::optional<CheckpointState> get_checkpoint_state(const std::string& folder,
   if (!internal::file_exists(path)) return std::nullopt;
   CheckpointState state;
   const Status status = capture_status([&] {
-    state = internal::parse_state(internal::ReadFile(path).read_all(internal::kMostStateBytes),
+    state = internal::parse_state(internal::ReadFile(path).read_all(internal::kMaxStateBytes),
                                   folder, path);
   });
   if (status.ok()) return state;

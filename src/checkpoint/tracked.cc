@@ -6,7 +6,7 @@
 #include "cohort/metrics.h"
 #include "cohort/optim.h"
 #include "train/optimizer.h"
-#include "train/update_route.h"
+#include "train/update_path.h"
 
 namespace cohort {
 namespace internal {

@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "base/raise.h"
-#include "cli/guard.h"
+#include "cli/reaper.h"
 
 extern char** environ;
 
@@ -100,7 +100,7 @@ void become(const ChildStart& start, const Prepared& prepared, const Files& file
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != prepared.launcher) _exit(1);  // it ended before the line above
-  if (start.guard_end >= 0) Guard::announce(start.guard_end);
+  if (start.reaper_end >= 0) Reaper::announce(start.reaper_end);
   default_signals();
   dup2(files.input, STDIN_FILENO);
   dup2(files.output, STDOUT_FILENO);

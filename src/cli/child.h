@@ -18,7 +18,7 @@ struct ChildStart {
   Environment environment = {};           // added to this process's
   std::string folder = {};                // to run in; empty: this one's
   std::string input = {};                 // what it reads; at most what a pipe holds, 64 KiB
-  int guard_end = -1;                     // see Guard
+  int reaper_end = -1;                    // see Reaper
   std::optional<uint64_t> memory_limit_bytes = std::nullopt;  // of its data
 };
 

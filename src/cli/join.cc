@@ -52,7 +52,7 @@ class JoinedRun {
 
   const std::string folder_ = make_run_folder();
   Signals signals_{SIGCHLD, SIGINT, SIGTERM, SIGHUP};
-  const Guard guard_{folder_, folder_ + "/secrets"};
+  const Reaper reaper_{folder_, folder_ + "/secrets"};
   const internal::RunAuthority authority_;
   const RunSecrets secrets_{authority_, folder_ + "/secrets"};
   std::vector<HeldPort> ports_;
@@ -68,7 +68,7 @@ class JoinedRun {
 
 JoinedRun::JoinedRun(const JoinOptions& options)
     : authority_(options.token),
-      tasks_(poller_, guard_,
+      tasks_(poller_, reaper_,
              {.folder = folder_, .preload = companion_file("libcohort_crash_report.so")},
              events_told()) {
   connect(options.launcher);

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/waiting.h"
-#include "cli/guard.h"
+#include "cli/reaper.h"
 
 namespace cohort::cli {
 namespace {
@@ -76,7 +76,7 @@ void kill_marked(const std::string& run_folder, const std::string& label) {
     bool any = false;
     for (const std::string& process : processes()) {
       if (!has_mark(process, mark, !label.empty())) continue;
-      if (text_of(process + "/comm") == std::string(Guard::kProcessName) + "\n") continue;
+      if (text_of(process + "/comm") == std::string(Reaper::kProcessName) + "\n") continue;
       any = kill(number_of(process), SIGKILL) == 0 || any;
     }
     if (!any) return;

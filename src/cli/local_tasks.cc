@@ -40,9 +40,9 @@ void kill_rest(pid_t group) {
 
 }  // namespace
 
-LocalTasks::LocalTasks(Poller& poller, const Guard& guard, Options options, TaskEvents events)
+LocalTasks::LocalTasks(Poller& poller, const Reaper& reaper, Options options, TaskEvents events)
     : poller_(poller),
-      guard_(guard),
+      reaper_(reaper),
       options_(std::move(options)),
       events_(std::move(events)),
       memory_kills_(memory_.kills()) {
@@ -93,7 +93,7 @@ void LocalTasks::start(const TaskStart& start) {
                          .environment = with_crash_report(start),
                          .folder = start.folder,
                          .input = start.input,
-                         .guard_end = guard_.end(),
+                         .reaper_end = reaper_.end(),
                          .memory_limit_bytes = start.memory_limit_bytes});
   });
   if (!status.ok()) return events_.ended(start.task, {.not_started = status.message});
@@ -168,7 +168,7 @@ void LocalTasks::forget(Running& running) {
   }
   unlink(crash_file(running.start).c_str());
   unlink(activity_file(running.start).c_str());
-  guard_.ended(running.child.id);
+  reaper_.ended(running.child.id);
 }
 
 void LocalTasks::reap() {

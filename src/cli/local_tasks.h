@@ -6,10 +6,10 @@
 #include <string>
 #include <thread>
 
-#include "cli/guard.h"
 #include "cli/mailbox.h"
 #include "cli/memory_group.h"
 #include "cli/poller.h"
+#include "cli/reaper.h"
 #include "cli/task_host.h"
 
 namespace cohort::cli {
@@ -23,7 +23,7 @@ class LocalTasks : public TaskHost {
     std::string folder = {};
     std::string preload = {};
   };
-  LocalTasks(Poller& poller, const Guard& guard, Options options, TaskEvents events);
+  LocalTasks(Poller& poller, const Reaper& reaper, Options options, TaskEvents events);
   // Kills what still runs.
   ~LocalTasks() override;
 
@@ -66,7 +66,7 @@ class LocalTasks : public TaskHost {
   void check_activity(size_t task, Running& running);
 
   Poller& poller_;
-  const Guard& guard_;
+  const Reaper& reaper_;
   const Options options_;
   const TaskEvents events_;
   const MemoryGroup memory_;

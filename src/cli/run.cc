@@ -29,7 +29,7 @@ int run_here(const RunOptions& options) {
   const std::string folder = make_run_folder();
   const std::string secrets_folder = folder + "/secrets";
   Signals signals{SIGCHLD, SIGINT, SIGTERM, SIGHUP};
-  const Guard guard(folder, secrets_folder);
+  const Reaper reaper(folder, secrets_folder);
   std::vector<HeldPort> ports;
   const RunPlan plan = plan_here(options.roles, ports);
   const internal::RunAuthority authority;
@@ -38,7 +38,7 @@ int run_here(const RunOptions& options) {
 
   Poller poller;
   RunCore core(options, poller, folder);
-  LocalTasks tasks(poller, guard,
+  LocalTasks tasks(poller, reaper,
                    {.folder = folder, .preload = companion_file("libcohort_crash_report.so")},
                    core.events());
   return core.run(

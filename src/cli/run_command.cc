@@ -72,19 +72,19 @@ bool is_host_name(const std::string& text) {
 
 // "host" or "host:slots".
 HostSlots parse_host(const std::string& text) {
-  constexpr int kMostSlots = 1024;
+  constexpr int kMaxSlots = 1024;
   const size_t colon = text.rfind(':');
   HostSlots host{.host = text.substr(0, colon)};
   const std::string slots = colon == std::string::npos ? "1" : text.substr(colon + 1);
   const auto [end, problem] =
       std::from_chars(slots.data(), slots.data() + slots.size(), host.slots);
   const bool is_number = problem == std::errc() && end == slots.data() + slots.size();
-  const bool good_slots = is_number && host.slots >= 1 && host.slots <= kMostSlots;
+  const bool good_slots = is_number && host.slots >= 1 && host.slots <= kMaxSlots;
   if (!is_host_name(host.host) || !good_slots) {
     raise(Code::InvalidArgument,
           "[Run] --hosts takes host or host:tasks such as a:2, with names, IPv4 addresses and at "
           "most {} tasks each, not '{}'",
-          kMostSlots, text);
+          kMaxSlots, text);
   }
   return host;
 }

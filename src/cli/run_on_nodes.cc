@@ -44,7 +44,7 @@ class NodesRun {
   const RunOptions& options_;
   const std::string folder_ = make_run_folder();
   Signals signals_{SIGCHLD, SIGINT, SIGTERM, SIGHUP};
-  const Guard guard_{folder_, folder_ + "/secrets"};
+  const Reaper reaper_{folder_, folder_ + "/secrets"};
   const internal::RunAuthority authority_;
   const RunSecrets secrets_{authority_, folder_ + "/secrets"};
   Mailbox mailbox_;
@@ -66,7 +66,7 @@ std::string listening_host(const RunOptions& options) {
 NodesRun::NodesRun(const RunOptions& options)
     : options_(options),
       core_(options, poller_, folder_),
-      agents_(poller_, guard_, {.folder = folder_},
+      agents_(poller_, reaper_, {.folder = folder_},
               {.line = [](size_t, Stream, std::string_view line) { say(std::string(line)); },
                .ended =
                    [this](size_t host, const Ending& ending) {

@@ -12,7 +12,7 @@ namespace cohort::cli {
 namespace {
 
 constexpr auto kPlaceLimit = std::chrono::seconds(3);  // then it is said without
-constexpr size_t kMostFrames = 8;
+constexpr size_t kMaxListedFrames = 8;
 constexpr double kLongInput = 0.5;  // seconds
 
 double longest_wait(const Stall& stall) {
@@ -142,11 +142,11 @@ std::string StallWatch::place_of(size_t task) const {
   }
   if (!guilty.place) return text;
   const std::vector<std::string>& frames = guilty.place->frames;
-  for (size_t i = 0; i < std::min(kMostFrames, frames.size()); ++i) {
+  for (size_t i = 0; i < std::min(kMaxListedFrames, frames.size()); ++i) {
     text += fmt::format("    #{:<2} {}\n", i, shortened_frame(frames[i]));
   }
-  if (frames.size() > kMostFrames) {
-    text += fmt::format("    ... {} more\n", frames.size() - kMostFrames);
+  if (frames.size() > kMaxListedFrames) {
+    text += fmt::format("    ... {} more\n", frames.size() - kMaxListedFrames);
   }
   return text;
 }

@@ -144,10 +144,10 @@ void Master::done(const Link::Pointer& task, PlanDone outcome) {
   if (session) session->done(task, std::move(outcome));
 }
 
-std::optional<Errand> Master::errand(const Link::Pointer& client) const {
+std::optional<PendingWait> Master::errand(const Link::Pointer& client) const {
   for (const SessionPointer& session : sessions()) {
     if (!session->is_of(client)) continue;
-    if (std::optional<Errand> errand = session->errand()) return errand;
+    if (std::optional<PendingWait> errand = session->errand()) return errand;
   }
   return std::nullopt;
 }

@@ -30,7 +30,7 @@ class Master {
   void done(const Link::Pointer& task, PlanDone outcome);
 
   // What the client's runs wait for, if another task has to answer.
-  std::optional<Errand> errand(const Link::Pointer& client) const;
+  std::optional<PendingWait> errand(const Link::Pointer& client) const;
 
   // The link was one to a task, whose steps fail, or to a client, whose sessions are closed.
   void lost(const Link::Pointer& link, const Status& why);

@@ -73,11 +73,11 @@ class PlanGrouper {
     MasterPlan::Task& task = plan_.tasks[place];
     PlanPart made{.device = part.device.split().second,
                   .graph = buffer_of(serialize_graph(*part.graph))};
-    for (const auto& [position, endpoint] : part.feeds) {
-      made.feeds.push_back(place_of(place_in(task.feeds, position), endpoint));
+    for (const auto& [position, node_output] : part.feeds) {
+      made.feeds.push_back(place_of(place_in(task.feeds, position), node_output));
     }
-    for (const auto& [position, endpoint] : part.fetches) {
-      made.fetches.push_back(place_of(place_in(task.fetches, position), endpoint));
+    for (const auto& [position, node_output] : part.fetches) {
+      made.fetches.push_back(place_of(place_in(task.fetches, position), node_output));
     }
     for (const int target : part.targets) made.targets.push_back(static_cast<uint64_t>(target));
     for (int id = 0; id < part.graph->size(); ++id) {
@@ -89,8 +89,9 @@ class PlanGrouper {
     task.message.parts.push_back(std::move(made));
   }
 
-  static PlanPart::Place place_of(uint64_t position, Endpoint endpoint) {
-    return {position, static_cast<uint64_t>(endpoint.node), static_cast<uint64_t>(endpoint.output)};
+  static PlanPart::Place place_of(uint64_t position, NodeOutput node_output) {
+    return {position, static_cast<uint64_t>(node_output.node),
+            static_cast<uint64_t>(node_output.output)};
   }
 
   void connect(int64_t edge, size_t from, size_t to) {

@@ -28,7 +28,7 @@ int find_node(const GraphImpl& graph, const std::string& name) {
 }
 
 // "x" or "x:1".
-Endpoint find_tensor(const GraphImpl& graph, const std::string& name) {
+NodeOutput find_tensor(const GraphImpl& graph, const std::string& name) {
   const size_t colon = std::min(name.rfind(':'), name.size());
   const int node = graph.find(std::string_view(name).substr(0, colon));
   int output = 0;
@@ -295,9 +295,9 @@ void MasterSession::lost(const Link::Pointer& task, const Status& why) {
   for (const StepPointer& step : running()) step->lost(task, why);
 }
 
-std::optional<Errand> MasterSession::errand() const {
+std::optional<PendingWait> MasterSession::errand() const {
   for (const StepPointer& step : running()) {
-    if (std::optional<Errand> errand = step->errand()) return errand;
+    if (std::optional<PendingWait> errand = step->errand()) return errand;
   }
   return std::nullopt;
 }

@@ -37,7 +37,7 @@ class MasterSession : public std::enable_shared_from_this<MasterSession> {
   void done(const Link::Pointer& task, PlanDone outcome);
   void lost(const Link::Pointer& task, const Status& why);
   // What a run waits for, if that is another task.
-  std::optional<Errand> errand() const;
+  std::optional<PendingWait> errand() const;
   // What its runs have waited for since before that time.
   std::vector<LongWait> waits(std::chrono::steady_clock::time_point before) const;
 

@@ -144,7 +144,7 @@ void MasterStep::run_out_of_time() {
                                  setting_.limit.count(), fmt::join(names, ", "))});
 }
 
-std::optional<Errand> MasterStep::errand() {
+std::optional<PendingWait> MasterStep::errand() {
   const std::lock_guard lock(mutex_);
   for (size_t i = 0; i < outcomes_.size() && !finished_once_; ++i) {
     const MasterPlan::Task& task = plan_->tasks[i];
@@ -153,7 +153,7 @@ std::optional<Errand> MasterStep::errand() {
       const std::lock_guard inner(self->mutex_);
       return !self->finished_once_ && self->is_waiting(i);
     };
-    return Errand{.on = task.link->connection(), .is_open = is_open};
+    return PendingWait{.on = task.link->connection(), .is_open = is_open};
   }
   return std::nullopt;
 }

@@ -38,7 +38,7 @@ class MasterStep : public std::enable_shared_from_this<MasterStep> {
   // Ends it with `why`, which becomes the outcome.
   void cancel(const Status& why);
   // The connection with a task that has not answered; none when only this one has not.
-  std::optional<Errand> errand();
+  std::optional<PendingWait> errand();
   // What it has waited for since before that time, if that is other tasks.
   std::optional<LongWait> wait(std::chrono::steady_clock::time_point before);
 

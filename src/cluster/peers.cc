@@ -21,7 +21,7 @@ ServerStatus::Peer status_of(Link& link) {
 }  // namespace
 
 Peers::Peers(ClusterSpec cluster, std::string self, const HeartbeatOptions& heartbeat,
-             Link::Events events, ErrandOf errand_of)
+             Link::Events events, PendingWaitOf errand_of)
     : cluster_(std::move(cluster)),
       self_(std::move(self)),
       events_(std::move(events)),
@@ -82,7 +82,7 @@ void Peers::accept(std::shared_ptr<Connection> connection) {
   const auto direct = std::dynamic_pointer_cast<DirectConnection>(connection);
   const Link::Pointer link = begin(std::move(connection));
   if (direct) {
-    direct->set_errands([this, weak = std::weak_ptr<Link>(link)]() -> std::optional<Errand> {
+    direct->set_errands([this, weak = std::weak_ptr<Link>(link)]() -> std::optional<PendingWait> {
       const Link::Pointer alive = weak.lock();
       return alive ? errand_of_(alive) : std::nullopt;
     });

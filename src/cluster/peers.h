@@ -22,11 +22,11 @@ namespace cohort::internal {
 class Peers {
  public:
   // What this task waits for in order to answer a client of its process.
-  using ErrandOf = std::function<std::optional<Errand>(const Link::Pointer& client)>;
+  using PendingWaitOf = std::function<std::optional<PendingWait>(const Link::Pointer& client)>;
 
   // `events`: of every link, also those that clients open.
   Peers(ClusterSpec cluster, std::string self, const HeartbeatOptions& heartbeat,
-        Link::Events events, ErrandOf errand_of);
+        Link::Events events, PendingWaitOf errand_of);
 
   // Before anything else. `make_visitor`: how this task calls those of other clusters.
   using MakeParty = std::function<std::unique_ptr<Party>()>;
@@ -75,7 +75,7 @@ class Peers {
   const ClusterSpec cluster_;
   const std::string self_;
   const Link::Events events_;
-  const ErrandOf errand_of_;
+  const PendingWaitOf errand_of_;
   std::shared_ptr<Party> party_;
   MakeParty make_visitor_;
   Link::Pointer own_master_;

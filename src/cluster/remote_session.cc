@@ -194,9 +194,9 @@ std::shared_ptr<const PreparedRun> RemoteSession::make_run(const RunRequest& req
   const Deadline deadline = Clock::now() + limit;
   extend(deadline + kGrace);
   PrepareRun message{.session = session_, .limit = remaining(deadline)};
-  for (const Endpoint feed : request.feeds) message.feeds.push_back(endpoint_name(graph(), feed));
-  for (const Endpoint fetch : request.fetches) {
-    message.fetches.push_back(endpoint_name(graph(), fetch));
+  for (const NodeOutput feed : request.feeds) message.feeds.push_back(output_name(graph(), feed));
+  for (const NodeOutput fetch : request.fetches) {
+    message.fetches.push_back(output_name(graph(), fetch));
   }
   for (const int node : request.over) message.over.push_back(graph().node(node).name);
   const Answer answer = ask(encode(message), deadline + kGrace);

@@ -16,8 +16,8 @@
 namespace cohort::internal {
 namespace {
 
-constexpr uint64_t kMostEdges = uint64_t{1} << 22;
-constexpr uint64_t kMostPlaces = uint64_t{1} << 20;  // feeds or fetches of one task
+constexpr uint64_t kMaxEdges = uint64_t{1} << 22;
+constexpr uint64_t kMaxPlaces = uint64_t{1} << 20;  // feeds or fetches of one task
 
 void require(bool holds, std::string_view problem) {
   if (!holds) raise(Code::InvalidArgument, "[Cluster] the plan is wrong: {}", problem);
@@ -28,8 +28,8 @@ class PlanMaker {
   PlanMaker(const RegisterPlan& from, std::shared_ptr<DeviceState> state, const std::string& task)
       : from_(from), task_(task) {
     plan_->state = std::move(state);
-    require(from.num_edges <= kMostEdges, "it has too many edges");
-    require(from.num_feeds <= kMostPlaces && from.num_fetches <= kMostPlaces,
+    require(from.num_edges <= kMaxEdges, "it has too many edges");
+    require(from.num_feeds <= kMaxPlaces && from.num_fetches <= kMaxPlaces,
             "it has too many feeds or fetches");
     plan_->session = from.session;
     plan_->id = from.plan;
@@ -69,12 +69,12 @@ class PlanMaker {
     }
     for (const auto& place : from.feeds) {
       require(place.position < from_.num_feeds, "a feed is not one of the task's");
-      part.feeds[place.position] = endpoint(*part.graph, place);
+      part.feeds[place.position] = node_output(*part.graph, place);
     }
     for (const auto& place : from.fetches) {
       require(place.position < from_.num_fetches, "a fetch is not one of the task's");
       require(fetched_.insert(place.position).second, "a fetch comes from two places");
-      part.fetches[place.position] = endpoint(*part.graph, place);
+      part.fetches[place.position] = node_output(*part.graph, place);
     }
     for (int id = 0; id < part.graph->size(); ++id) note_edge(part.graph->node(id));
     plan_->may_wait |= has_trait(*part.graph, Trait::MayWait);
@@ -103,7 +103,7 @@ class PlanMaker {
           status.message);
   }
 
-  static Endpoint endpoint(const GraphImpl& graph, const PlanPart::Place& place) {
+  static NodeOutput node_output(const GraphImpl& graph, const PlanPart::Place& place) {
     require(place.node < static_cast<uint64_t>(graph.size()), "a node does not exist");
     const int node = static_cast<int>(place.node);
     require(place.output < graph.node(node).outputs.size(), "an output does not exist");

@@ -10,7 +10,7 @@ namespace {
 size_t place_of(uint64_t step) { return step % 1024; }
 
 // Of which tensors have come and no word from the master. More than one client has under way.
-constexpr size_t kMostEarlySteps = 4096;
+constexpr size_t kMaxEarlySteps = 4096;
 
 Status unknown_plan(uint64_t plan) {
   return {.code = Code::Aborted,
@@ -108,7 +108,7 @@ void WorkerSession::finish(PlanDone done) {
 void WorkerSession::note_early(uint64_t step) {
   const std::lock_guard lock(mutex_);
   if (over_[place_of(step)] == step || steps_.contains(step)) return;
-  if (early_.size() >= kMostEarlySteps) {
+  if (early_.size() >= kMaxEarlySteps) {
     raise(Code::ResourceExhausted,
           "[Cluster] tensors came for {} steps that were never run; the peer is out of step",
           early_.size());

@@ -31,7 +31,7 @@ RegisterPlan plan_of_worker() {
   std::vector<DeviceName> devices;
   for (int id = 0; id < impl->size(); ++id) devices.push_back(impl->node(id).device);
   RunRequest request;
-  request.fetches.push_back(impl->endpoint(y));
+  request.fetches.push_back(impl->node_output(y));
   MasterPlan plan = make_master_plan(7, partition(*impl, devices, request), request, kWorker);
   EXPECT_EQ(plan.tasks.back().name, kWorker);
   plan.tasks.back().message.session = 1;

@@ -26,14 +26,14 @@ WritableTensor ResultMemory::take(DType dtype, const Shape& shape) {
     return kept_.back();
   }
   const int64_t bytes = shape.num_elements() * size_of(dtype);
-  if (bytes > kMostBytes) return allocate_tensor(dtype, shape);
+  if (bytes > kMaxBytes) return allocate_tensor(dtype, shape);
   make_room(bytes);
   kept_bytes_ += bytes;
   return kept_.emplace_back(allocate_tensor(dtype, shape));
 }
 
 void ResultMemory::make_room(int64_t bytes) {
-  while (kept_.size() == kMostKept || (!kept_.empty() && kept_bytes_ + bytes > kMostBytes)) {
+  while (kept_.size() == kMaxKept || (!kept_.empty() && kept_bytes_ + bytes > kMaxBytes)) {
     kept_bytes_ -= bytes_of(kept_.front());
     kept_.erase(kept_.begin());
   }

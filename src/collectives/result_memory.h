@@ -15,8 +15,8 @@ class ResultMemory {
   WritableTensor take(DType dtype, const Shape& shape);
 
  private:
-  static constexpr size_t kMostKept = 4;
-  static constexpr int64_t kMostBytes = int64_t{256} << 20;  // of all; a larger one is not kept
+  static constexpr size_t kMaxKept = 4;
+  static constexpr int64_t kMaxBytes = int64_t{256} << 20;  // of all; a larger one is not kept
 
   // Makes room for one of that size, at the cost of those that were used least recently.
   void make_room(int64_t bytes);

@@ -147,11 +147,11 @@ ClosurePtr ClusterCoordinatorState::traced(const std::function<TracedCall()>& tr
   const GraphFunction& function = call.trace->function();
   if (!checked_.contains(call.trace)) {
     std::erase_if(checked_, [](const auto& known) { return known.expired(); });
-    check_can_travel(function, call.arguments);
+    check_serializable(function, call.arguments);
     checked_.insert(call.trace);
   }
   Specs results;
-  for (const Endpoint result : function.results) {
+  for (const NodeOutput result : function.results) {
     results.push_back(function.body->node(result.node).outputs[static_cast<size_t>(result.output)]);
   }
   return std::make_shared<Closure>(Closure{.trace = call.trace,

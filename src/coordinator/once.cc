@@ -25,9 +25,11 @@ bool is_change(const OpDef& op, const Attrs& attrs) {
 
 bool calls_functions(const OpDef& op) { return &op == &kCond || &op == &kWhile; }
 
-bool changes_some_of(const std::set<Endpoint>& guarded, const GraphImpl& graph, const Node& node) {
-  const std::set<Endpoint> changed = changed_by(graph, node);
-  return std::ranges::any_of(changed, [&](const Endpoint each) { return guarded.contains(each); });
+bool changes_some_of(const std::set<NodeOutput>& guarded, const GraphImpl& graph,
+                     const Node& node) {
+  const std::set<NodeOutput> changed = changed_by(graph, node);
+  return std::ranges::any_of(changed,
+                             [&](const NodeOutput each) { return guarded.contains(each); });
 }
 
 // An op's call as a function of its inputs.
@@ -61,7 +63,7 @@ struct GuardedCall {
   std::vector<int> inputs;  // places of the original call's inputs, or one of the above
 };
 
-// What a GuardedCall's inputs are: endpoints of a graph, or tensors of a trace.
+// What a GuardedCall's inputs are: node_outputs of a graph, or tensors of a trace.
 template <typename Value>
 struct CallInputs {
   const std::vector<Value>& original;
@@ -131,7 +133,7 @@ class Rewriter::Body {
       if (function_.body->node(id).op != &kArgument) copy(id);
     }
     std::vector<Tensor> results;
-    for (const Endpoint result : function_.results) results.push_back(values_.at(result));
+    for (const NodeOutput result : function_.results) results.push_back(values_.at(result));
     return results;
   }
 
@@ -141,7 +143,7 @@ class Rewriter::Body {
     const DeviceScope on(node.device.to_string());
     std::vector<Tensor> inputs;
     Places handles;
-    for (const Endpoint input : node.inputs) {
+    for (const NodeOutput input : node.inputs) {
       inputs.push_back(values_.at(input));
       handles.push_back(guarded_.contains(input));
     }
@@ -194,8 +196,8 @@ class Rewriter::Body {
   Rewriter& rewriter_;
   const GraphFunction& function_;
   const Tensor claim_;
-  std::set<Endpoint> guarded_;
-  std::map<Endpoint, Tensor> values_;
+  std::set<NodeOutput> guarded_;
+  std::map<NodeOutput, Tensor> values_;
 };
 
 Spec claim_spec(int size) { return {kInt64, Shape{size}}; }
@@ -326,9 +328,9 @@ GuardedCall Rewriter::while_loop(const Attrs& attrs, const Places& handles, int 
 
 }  // namespace
 
-Node OnceGuard::guard(Node node, const std::set<Endpoint>& guarded, Endpoint claim) {
+Node OnceGuard::guard(Node node, const std::set<NodeOutput>& guarded, NodeOutput claim) {
   const auto handle = std::ranges::find_if(
-      node.inputs, [&](const Endpoint input) { return guarded.contains(input); });
+      node.inputs, [&](const NodeOutput input) { return guarded.contains(input); });
   if (handle == node.inputs.end()) return node;
   if (calls_functions(*node.op)) {
     return changes_some_of(guarded, graph_, node) ? guard_calls(std::move(node), guarded, claim)
@@ -336,7 +338,7 @@ Node OnceGuard::guard(Node node, const std::set<Endpoint>& guarded, Endpoint cla
   }
   if (handle != node.inputs.begin() || !is_change(*node.op, node.attrs)) return node;
   Specs specs;
-  for (const Endpoint input : node.inputs) {
+  for (const NodeOutput input : node.inputs) {
     specs.push_back(graph_.node(input.node).outputs[static_cast<size_t>(input.output)]);
   }
   node.attrs =
@@ -346,27 +348,27 @@ Node OnceGuard::guard(Node node, const std::set<Endpoint>& guarded, Endpoint cla
   return node;
 }
 
-Node OnceGuard::guard_calls(Node node, const std::set<Endpoint>& guarded, Endpoint claim) {
+Node OnceGuard::guard_calls(Node node, const std::set<NodeOutput>& guarded, NodeOutput claim) {
   Places handles;
-  for (const Endpoint input : node.inputs) handles.push_back(guarded.contains(input));
-  const Endpoint handle =
+  for (const NodeOutput input : node.inputs) handles.push_back(guarded.contains(input));
+  const NodeOutput handle =
       node.inputs[static_cast<size_t>(std::ranges::find(handles, true) - handles.begin())];
   const Shape& size = graph_.node(claim.node).outputs[size_t(claim.output)].shape;
   GuardedCall made = Rewriter(next_number_, container_)
                          .rewrite(*node.op, node.attrs, handles, static_cast<int>(size[0]));
-  const CallInputs<Endpoint> given{
+  const CallInputs<NodeOutput> given{
       .original = node.inputs,
       .claim = claim,
       .handle = handle,
       .decided =
           [&] {
-            return Endpoint{add_node(graph_, "Decided", kOnce, {claim, handle, node.inputs[0]},
-                                     once_attrs(decision(), next_number_++, container_),
-                                     node.device, node.controls)};
+            return NodeOutput{add_node(graph_, "Decided", kOnce, {claim, handle, node.inputs[0]},
+                                       once_attrs(decision(), next_number_++, container_),
+                                       node.device, node.controls)};
           },
       .zero =
           [&] {
-            return Endpoint{
+            return NodeOutput{
                 add_node(graph_, "Zero", kConst, {}, {{"value", first_iteration()}}, node.device)};
           }};
   node.inputs = given.of(made);

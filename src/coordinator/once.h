@@ -20,11 +20,11 @@ class OnceGuard {
   // `node`, which is not yet part of the graph and all inputs of which are, as one that makes its
   // changes once. `guarded` are the handles of the state that this is about, in the graph; `claim`
   // names the call to the task that has the state, see kOnce. May add nodes that the node needs.
-  Node guard(Node node, const std::set<Endpoint>& guarded, Endpoint claim);
+  Node guard(Node node, const std::set<NodeOutput>& guarded, NodeOutput claim);
 
  private:
   // Of cond() and while_loop().
-  Node guard_calls(Node node, const std::set<Endpoint>& guarded, Endpoint claim);
+  Node guard_calls(Node node, const std::set<NodeOutput>& guarded, NodeOutput claim);
 
   GraphImpl& graph_;
   const std::string container_;

@@ -21,18 +21,18 @@ class Gathering : public testing::Test {
   test::LocalCluster cluster_{1, 1};
   const DeviceName home_ = DeviceName::parse("/job:ps/replica:0/task:0/device:CPU:0");
   const std::shared_ptr<GraphImpl> graph_ = std::make_shared<GraphImpl>();
-  const Endpoint claim_ = add_placeholder(*graph_, "claim", {kInt64, Shape{3}}, home_);
-  const Endpoint number_ = add_placeholder(*graph_, "number", {kInt64, Shape{}}, home_);
-  const Endpoint gradient_ = add_placeholder(*graph_, "gradient", {kFloat32, Shape{}}, home_);
+  const NodeOutput claim_ = add_placeholder(*graph_, "claim", {kInt64, Shape{3}}, home_);
+  const NodeOutput number_ = add_placeholder(*graph_, "number", {kInt64, Shape{}}, home_);
+  const NodeOutput gradient_ = add_placeholder(*graph_, "gradient", {kFloat32, Shape{}}, home_);
   const Attrs kind_{{"dtype", kFloat32}, {"shape", Shape{}}};
-  const Endpoint handle_{add_node(*graph_, "handle", kAccumulatorHandle, {},
-                                  {{"dtype", kFloat32},
-                                   {"shape", Shape{}},
-                                   {"mean", true},
-                                   {"sparse", false},
-                                   {"container", std::string("here")},
-                                   {"shared_name", std::string("sum")}},
-                                  home_)};
+  const NodeOutput handle_{add_node(*graph_, "handle", kAccumulatorHandle, {},
+                                    {{"dtype", kFloat32},
+                                     {"shape", Shape{}},
+                                     {"mean", true},
+                                     {"sparse", false},
+                                     {"container", std::string("here")},
+                                     {"shared_name", std::string("sum")}},
+                                    home_)};
   const std::shared_ptr<RemoteSession> session_ = std::make_shared<RemoteSession>(
       graph_, cluster_.spec().task_address("ps", 0), SessionOptions());
   std::shared_ptr<const PreparedCall> take_, apply_;
@@ -45,10 +45,10 @@ class Gathering : public testing::Test {
                     .controls = {},
                     .device = home_,
                     .outputs = {{kFloat32, Shape{}}}};
-    const Endpoint taken{graph_->add(OnceGuard(*graph_, "here").guard(take, {handle_}, claim_))};
+    const NodeOutput taken{graph_->add(OnceGuard(*graph_, "here").guard(take, {handle_}, claim_))};
     Attrs named = kind_;
     named.set("accumulator", std::string("sum"));
-    const Endpoint applied{
+    const NodeOutput applied{
         add_node(*graph_, "apply", kAccumulatorApply, {handle_, gradient_, number_}, named, home_)};
     session_->open();
     take_ = session_->make_callable({graph_->symbol(claim_), graph_->symbol(number_)},
@@ -90,10 +90,10 @@ class Calls : public testing::Test {
   // Whether the call that gave `result` is written anew.
   bool is_guarded(const Tensor& result) const {
     GraphImpl& impl = *GraphAccess::impl(graph_);
-    const Node& call = impl.node(impl.endpoint(result).node);
-    const Endpoint claim = add_placeholder(impl, "claim", {kInt64, Shape{3}}, {});
+    const Node& call = impl.node(impl.node_output(result).node);
+    const NodeOutput claim = add_placeholder(impl, "claim", {kInt64, Shape{3}}, {});
     const Node made =
-        OnceGuard(impl, "here").guard(call, {impl.endpoint(graph_.tensor("v"))}, claim);
+        OnceGuard(impl, "here").guard(call, {impl.node_output(graph_.tensor("v"))}, claim);
     return made.inputs != call.inputs;
   }
   Tensor branch(const std::function<Tensor()>& body) const {

@@ -307,8 +307,8 @@ void ParameterServers::add_callable(const Channel& channel, const Call& call) {
     feeds.push_back(graph.symbol(*to.claim));
   }
   const ShippedFunction shipped = ship(*call.make(), call.values, to);
-  for (const Endpoint feed : shipped.feeds) feeds.push_back(graph.symbol(feed));
-  for (const Endpoint fetch : shipped.fetches) fetches.push_back(graph.symbol(fetch));
+  for (const NodeOutput feed : shipped.feeds) feeds.push_back(graph.symbol(feed));
+  for (const NodeOutput fetch : shipped.fetches) fetches.push_back(graph.symbol(fetch));
   auto made = at.session->make_callable(feeds, fetches, call.patience);
   at.callables.emplace(call.key,
                        Connected::Prepared{std::move(made), call.uses, graph.size() - before});

@@ -9,7 +9,7 @@ bool StateReleaser::forget(const std::vector<std::string>& names, std::chrono::m
   if (names.empty()) return true;
   const Status status = capture_status([&] {
     if (!call_) {
-      const Endpoint given =
+      const NodeOutput given =
           add_placeholder(*graph_, "names", {kString, Shape{Shape::kUnknownDim}}, device_);
       const int forget = add_forget(*graph_, given, container_, device_);
       call_ = session_->make_callable({graph_->symbol(given)},

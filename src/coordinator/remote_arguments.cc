@@ -30,7 +30,8 @@ std::optional<RemoteArgument> RemoteArguments::Impl::find(const Tensor& tensor) 
   if (!tensor.is_symbolic()) return std::nullopt;
   for (const Entry& entry : entries_) {
     if (!entry.symbols->owns(tensor)) continue;
-    return RemoteArgument{entry.results, static_cast<size_t>(entry.symbols->endpoint(tensor).node)};
+    return RemoteArgument{entry.results,
+                          static_cast<size_t>(entry.symbols->node_output(tensor).node)};
   }
   return std::nullopt;
 }

@@ -17,8 +17,9 @@
 namespace cohort::internal {
 namespace {
 
-bool is_resource(const GraphImpl& graph, Endpoint endpoint) {
-  return graph.node(endpoint.node).outputs[static_cast<size_t>(endpoint.output)].dtype == kResource;
+bool is_resource(const GraphImpl& graph, NodeOutput node_output) {
+  return graph.node(node_output.node).outputs[static_cast<size_t>(node_output.output)].dtype ==
+         kResource;
 }
 
 bool is_local(const DeviceName& device) { return device.job.value_or("localhost") == "localhost"; }
@@ -61,7 +62,7 @@ class Copy {
   ShippedFunction run(std::span<const Tensor> arguments) {
     bind_arguments(arguments);
     copy_all();
-    for (const Endpoint result : function_.results) made_.fetches.push_back(at(result));
+    for (const NodeOutput result : function_.results) made_.fetches.push_back(at(result));
     std::vector<int> effects;
     for (const int id : function_.effects) effects.push_back(ids_[static_cast<size_t>(id)]);
     made_.fetches.push_back(add_completion(to_.graph, effects, to_.home));
@@ -81,11 +82,11 @@ class Copy {
     }
   }
 
-  void bind_value(Endpoint argument, size_t number) {
+  void bind_value(NodeOutput argument, size_t number) {
     const Node& node = body_.node(argument.node);
     const std::optional<KeptPlace> kept = to_.kept ? to_.kept(number) : std::nullopt;
     const Spec fed = kept ? Spec{kInt64, Shape{}} : node.outputs[0];
-    const Endpoint feed = add_placeholder(to_.graph, name_of(node), fed, to_.home);
+    const NodeOutput feed = add_placeholder(to_.graph, name_of(node), fed, to_.home);
     made_.feeds.push_back(feed);
     places_[argument] =
         kept ? add_kept_result(to_.graph, feed, {to_.container, kept->output, node.outputs[0]},
@@ -93,7 +94,7 @@ class Copy {
              : feed;
   }
 
-  void bind_state(Endpoint argument, const Tensor& given) {
+  void bind_state(NodeOutput argument, const Tensor& given) {
     const std::shared_ptr<Resource>& shared = resource_of(given);
     const Resource* resource = shared.get();
     if (const auto* cell = dynamic_cast<const RemoteCell*>(resource)) {
@@ -112,7 +113,7 @@ class Copy {
     state_.insert(places_[argument]);
   }
 
-  void bind_own_state(Endpoint argument, Endpoint handle) {
+  void bind_own_state(NodeOutput argument, NodeOutput handle) {
     places_[argument] = handle;
     device_of_handle_[argument] = to_.home;
     own_state_.insert(handle);
@@ -129,7 +130,7 @@ class Copy {
   // holds the whole of it, every change would copy it.
   std::vector<bool> find_needed() const {
     std::vector<bool> needed(static_cast<size_t>(body_.size()));
-    for (const Endpoint result : function_.results) needed[size_t(result.node)] = true;
+    for (const NodeOutput result : function_.results) needed[size_t(result.node)] = true;
     for (const int effect : function_.effects) needed[static_cast<size_t>(effect)] = true;
     for (int id = body_.size(); id-- > 0;) {
       const Node& node = body_.node(id);
@@ -146,8 +147,8 @@ class Copy {
     const Node& node = body_.node(id);
     if (const std::vector<int> reads = lookup_in(node); !reads.empty()) return look_up(id, reads);
     const DeviceName device = device_for(node);
-    std::vector<Endpoint> inputs;
-    for (const Endpoint input : node.inputs) inputs.push_back(at(input));
+    std::vector<NodeOutput> inputs;
+    for (const NodeOutput input : node.inputs) inputs.push_back(at(input));
     std::vector<int> controls;
     for (const int before : node.controls) add_control(before, controls);
     if (node.op->is_stateful()) controls.insert(controls.end(), first_.begin(), first_.end());
@@ -160,7 +161,7 @@ class Copy {
               .outputs = node.outputs,
               .site = node.site};
     if (once_) {
-      const Endpoint claim = uses_own_state(made) ? *to_.own_claim : *to_.claim;
+      const NodeOutput claim = uses_own_state(made) ? *to_.own_claim : *to_.claim;
       made = once_->guard(std::move(made), state_, claim);
     }
     ids_[static_cast<size_t>(id)] = to_.graph.add(std::move(made));
@@ -173,12 +174,12 @@ class Copy {
 
   bool uses_own_state(const Node& node) const {
     return std::ranges::any_of(node.inputs,
-                               [&](const Endpoint each) { return own_state_.contains(each); });
+                               [&](const NodeOutput each) { return own_state_.contains(each); });
   }
 
   DeviceName device_for(const Node& node) const {
     std::optional<DeviceName> bound;
-    for (const Endpoint input : node.inputs) {
+    for (const NodeOutput input : node.inputs) {
       if (!is_resource(body_, input)) continue;
       const DeviceName& device = device_of_handle_.at(input);
       if (bound && *bound != device) raise_two_places(node, *bound, device);
@@ -202,7 +203,7 @@ class Copy {
     std::vector<int> reads{source};
     if (body_.node(source).op == &kConcat && body_.node(source).attrs.integer("axis") == 0) {
       reads.clear();
-      for (const Endpoint part : body_.node(source).inputs) reads.push_back(part.node);
+      for (const NodeOutput part : body_.node(source).inputs) reads.push_back(part.node);
     }
     const auto is_far_read = [&](int id) {
       const Node& read = body_.node(id);
@@ -212,7 +213,7 @@ class Copy {
     return std::ranges::all_of(reads, is_far_read) ? reads : std::vector<int>();
   }
 
-  bool is_far(Endpoint handle) const {
+  bool is_far(NodeOutput handle) const {
     const auto found = device_of_handle_.find(handle);
     return found != device_of_handle_.end() && !found->second.same_task(to_.home);
   }
@@ -243,15 +244,15 @@ class Copy {
 
   // Something in the target graph that an argument stands for; of a handle, where it is.
   struct Bound {
-    Endpoint endpoint;
+    NodeOutput node_output;
     std::optional<DeviceName> device;
   };
 
   // As part of another function, after the nodes `before`. Returns its result.
-  Endpoint run_inside(const std::vector<Bound>& arguments, std::vector<int> before) {
+  NodeOutput run_inside(const std::vector<Bound>& arguments, std::vector<int> before) {
     first_ = std::move(before);
     for (size_t i = 0; i < arguments.size(); ++i) {
-      places_[function_.arguments[i]] = arguments[i].endpoint;
+      places_[function_.arguments[i]] = arguments[i].node_output;
       if (arguments[i].device) device_of_handle_[function_.arguments[i]] = *arguments[i].device;
     }
     copy_all();
@@ -291,25 +292,25 @@ class Copy {
     return is_node_name(name) ? name : "function/" + node.name;
   }
 
-  Endpoint at(Endpoint endpoint) const {
-    const auto found = places_.find(endpoint);
+  NodeOutput at(NodeOutput node_output) const {
+    const auto found = places_.find(node_output);
     if (found != places_.end()) return found->second;
-    return {ids_[static_cast<size_t>(endpoint.node)], endpoint.output};
+    return {ids_[static_cast<size_t>(node_output.node)], node_output.output};
   }
 
   const GraphFunction& function_;
   const GraphImpl& body_;
   const Destination& to_;
-  std::vector<int> ids_;                             // of copied nodes, -1 for the others
-  std::vector<DeviceName> devices_;                  // of copied nodes
-  std::map<Endpoint, Endpoint> places_;              // of arguments
-  std::map<Endpoint, DeviceName> device_of_handle_;  // by endpoint of the body
-  std::set<Endpoint> state_;                         // handles, in the target graph
-  std::set<Endpoint> own_state_;                     // those of the task's own state
-  std::map<int, std::vector<int>> with_read_;        // what reads rows in the place of a read
-  std::vector<int> first_;                           // run before everything with effects
-  std::vector<int> stateful_;                        // made so far
-  std::optional<OnceGuard> once_;                    // where calls may be repeated
+  std::vector<int> ids_;                               // of copied nodes, -1 for the others
+  std::vector<DeviceName> devices_;                    // of copied nodes
+  std::map<NodeOutput, NodeOutput> places_;            // of arguments
+  std::map<NodeOutput, DeviceName> device_of_handle_;  // by node_output of the body
+  std::set<NodeOutput> state_;                         // handles, in the target graph
+  std::set<NodeOutput> own_state_;                     // those of the task's own state
+  std::map<int, std::vector<int>> with_read_;          // what reads rows in the place of a read
+  std::vector<int> first_;                             // run before everything with effects
+  std::vector<int> stateful_;                          // made so far
+  std::optional<OnceGuard> once_;                      // where calls may be repeated
   ShippedFunction made_;
 };
 

@@ -23,28 +23,28 @@ struct Destination {
   DeviceName home;        // where nodes run that are bound to no state
   std::string container;  // of the variables on the parameter servers
   // The handle of the iterator that stands for `source` there. Empty where there are none.
-  std::function<Endpoint(const std::shared_ptr<const ElementSource>& source)> bind_iterator = {};
+  std::function<NodeOutput(const std::shared_ptr<const ElementSource>& source)> bind_iterator = {};
   // The handle of that task's own copy of a variable. Empty as above.
-  std::function<Endpoint(const std::shared_ptr<const WorkerCell>& cell)> bind_variable = {};
+  std::function<NodeOutput(const std::shared_ptr<const WorkerCell>& cell)> bind_variable = {};
   // Where the value of an argument is, whose number is fed then; nullopt when it is fed itself.
   // Empty when all are.
   std::function<std::optional<KeptPlace>(size_t argument)> kept = {};
   // What tells a call from its repetition, see kOnce: for the parameter servers, where a restore
   // undoes what calls have changed, and for that task's own state, where none does. None when calls
   // are never repeated.
-  std::optional<Endpoint> claim = std::nullopt;
-  std::optional<Endpoint> own_claim = std::nullopt;
+  std::optional<NodeOutput> claim = std::nullopt;
+  std::optional<NodeOutput> own_claim = std::nullopt;
 };
 
 // A function in the graph of a session.
 struct ShippedFunction {
-  std::vector<Endpoint> feeds;    // one for each argument that is a tensor, or a kept result
-  std::vector<Endpoint> fetches;  // the results, then what tells that it is done
+  std::vector<NodeOutput> feeds;    // one for each argument that is a tensor, or a kept result
+  std::vector<NodeOutput> fetches;  // the results, then what tells that it is done
 };
 
 // Throws FailedPrecondition, naming what it is, when the function uses something of this process
 // that cannot travel.
-void check_can_travel(const GraphFunction& function, std::span<const Tensor> arguments);
+void check_serializable(const GraphFunction& function, std::span<const Tensor> arguments);
 
 // Adds the function's nodes. What uses a variable runs where the variable is, rows are gathered
 // there, and everything else runs at home. `arguments` are those of a call: handles among them are

@@ -92,8 +92,8 @@ std::optional<DeviceName> WorkerChannel::home_in(uint64_t state) const {
   return connected_ && state == state_ ? std::optional(options_.home) : std::nullopt;
 }
 
-Endpoint WorkerChannel::bind_iterator(Connected& to,
-                                      const std::shared_ptr<const ElementSource>& source) {
+NodeOutput WorkerChannel::bind_iterator(Connected& to,
+                                        const std::shared_ptr<const ElementSource>& source) {
   const std::string name = fmt::format("{}_{}", source->name(), to.state);
   const auto known = to.handles.find(name);
   if (known != to.handles.end()) return known->second;
@@ -105,21 +105,21 @@ Endpoint WorkerChannel::bind_iterator(Connected& to,
              add_iterator_handle(*to.graph, {options_.container, name, description}, options_.home);
 }
 
-Endpoint WorkerChannel::bind_variable(Connected& to,
-                                      const std::shared_ptr<const WorkerCell>& cell) {
+NodeOutput WorkerChannel::bind_variable(Connected& to,
+                                        const std::shared_ptr<const WorkerCell>& cell) {
   const std::string name = fmt::format("{}_{}", cell->unique_name(), to.state);
   const auto known = to.handles.find(name);
   if (known != to.handles.end()) return known->second;
-  const Endpoint handle = add_variable_handle(*to.graph, options_.container, name, options_.home);
+  const NodeOutput handle = add_variable_handle(*to.graph, options_.container, name, options_.home);
   if (!bound_.contains(name)) begin_variable(to, *cell, handle);
   bound_[name] = cell;
   return to.handles[name] = handle;
 }
 
-void WorkerChannel::begin_variable(Connected& to, const WorkerCell& cell, Endpoint handle) {
+void WorkerChannel::begin_variable(Connected& to, const WorkerCell& cell, NodeOutput handle) {
   const Tensor& value = cell.initial_value();
   const Spec spec{value.dtype(), value.shape()};
-  const Endpoint given = add_placeholder(*to.graph, "initial_value", spec, options_.home);
+  const NodeOutput given = add_placeholder(*to.graph, "initial_value", spec, options_.home);
   const int assign = add_node(*to.graph, "Begin", kAssignVariable, {handle, given},
                               {{"dtype", spec.dtype}, {"shape", spec.shape}}, options_.home);
   const CallPointer begin = to.session->make_callable(
@@ -160,7 +160,7 @@ WorkerChannel::CallPointer WorkerChannel::ship_to(Connected& to, const Closure& 
       ship(closure.trace->function(), closure.arguments, destination(to, places));
   std::vector<Tensor> feeds{to.graph->symbol(to.claim), to.graph->symbol(to.own_claim)};
   if (options_.keep_results) {
-    const Endpoint done = shipped.fetches.back();
+    const NodeOutput done = shipped.fetches.back();
     shipped.fetches.pop_back();
     const int keep =
         add_keep(*to.graph, to.keep, shipped.fetches, options_.container, options_.home);
@@ -168,8 +168,8 @@ WorkerChannel::CallPointer WorkerChannel::ship_to(Connected& to, const Closure& 
     feeds.push_back(to.graph->symbol(to.keep));
   }
   std::vector<Tensor> fetches;
-  for (const Endpoint feed : shipped.feeds) feeds.push_back(to.graph->symbol(feed));
-  for (const Endpoint fetch : shipped.fetches) fetches.push_back(to.graph->symbol(fetch));
+  for (const NodeOutput feed : shipped.feeds) feeds.push_back(to.graph->symbol(feed));
+  for (const NodeOutput fetch : shipped.fetches) fetches.push_back(to.graph->symbol(fetch));
   return to.session->make_callable(feeds, fetches, kPrepareLimit);
 }
 

@@ -77,11 +77,11 @@ class WorkerChannel {
     uint64_t state = 0;
     std::shared_ptr<GraphImpl> graph;
     std::shared_ptr<RemoteSession> session;
-    Endpoint claim;
-    Endpoint own_claim;
-    Endpoint keep;                            // the number of the call, and of those to forget
-    std::map<Key, Shipped> functions;         // guarded by mutex_
-    std::map<std::string, Endpoint> handles;  // by the name of the state
+    NodeOutput claim;
+    NodeOutput own_claim;
+    NodeOutput keep;                            // the number of the call, and of those to forget
+    std::map<Key, Shipped> functions;           // guarded by mutex_
+    std::map<std::string, NodeOutput> handles;  // by the name of the state
     std::optional<StateReleaser> releaser;
     int dead_nodes = 0;  // of functions that are not there any more; guarded by mutex_
 
@@ -108,10 +108,10 @@ class WorkerChannel {
   // Drops functions that are gone.
   void forget_dead(Connected& from);
   Destination destination(Connected& to, const Places& places);
-  Endpoint bind_iterator(Connected& to, const std::shared_ptr<const ElementSource>& source);
+  NodeOutput bind_iterator(Connected& to, const std::shared_ptr<const ElementSource>& source);
   // Makes the variable when the worker has none yet.
-  Endpoint bind_variable(Connected& to, const std::shared_ptr<const WorkerCell>& cell);
-  void begin_variable(Connected& to, const WorkerCell& cell, Endpoint handle);
+  NodeOutput bind_variable(Connected& to, const std::shared_ptr<const WorkerCell>& cell);
+  void begin_variable(Connected& to, const WorkerCell& cell, NodeOutput handle);
   std::vector<Tensor> values_of(const Closure& closure, const Places& places) const;
   // What the worker is to keep, and to forget.
   Tensor keep_numbers(const Closure& closure);

@@ -8,7 +8,7 @@
 namespace cohort::internal {
 namespace {
 
-constexpr size_t kMostTerms = 2;
+constexpr size_t kMaxTerms = 2;
 
 // Whether both are nothing, or numbers that can be added to each other one by one.
 bool can_be_added(const Gradient& one, const Gradient& other) {
@@ -47,7 +47,7 @@ bool all_fit(std::span<void* const> brought) {
 std::vector<Gradients> gradient_terms(ReplicaContext& replica, const Gradients& gradients,
                                       const std::vector<Variable>& variables) {
   MergePoint* meeting = replica.meeting();
-  if (meeting == nullptr || meeting->size() > kMostTerms) return {};
+  if (meeting == nullptr || meeting->size() > kMaxTerms) return {};
   std::vector<Gradients> terms;
   Own own{gradients, variables};
   const auto take = [&](std::span<void* const> brought) {

@@ -136,11 +136,11 @@ InputTotals DistributedInputIterator::totals_of_all_workers(const Status& drawin
   InputTotals here = totals(drawing);
   here.undescribed_workers = lacks_empty_element() ? 1 : 0;
   const InputTotals all = input_->sum_over_workers(here);
-  if (all.failed_workers > 0) hear_of_failures(drawing);
+  if (all.failed_workers > 0) on_failure(drawing);
   return all;
 }
 
-void DistributedInputIterator::hear_of_failures(const Status& drawing) const {
+void DistributedInputIterator::on_failure(const Status& drawing) const {
   const std::vector<std::string> told =
       input_->gather_from_workers(drawing.ok() ? "" : drawing.to_string(), "failures of input");
   if (!drawing.ok()) return;  // and throws its own

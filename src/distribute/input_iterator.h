@@ -62,7 +62,7 @@ class DistributedInputIterator : public data::internal::IteratorBase {
   InputTotals totals(const Status& drawing) const;
   InputTotals totals_of_all_workers(const Status& drawing);
   // After some worker's drawing failed: throws Aborted, saying whose, unless it was this one's.
-  void hear_of_failures(const Status& drawing) const;
+  void on_failure(const Status& drawing) const;
   bool is_complete() const;
   // Whether next() says how many samples all workers have.
   bool counts_samples() const;

@@ -60,13 +60,13 @@ class MergePoint {
   // Its first line of memory says all about a few values: what another core wrote comes line by
   // line, each as slow as a small sum.
   struct alignas(64) Letter {
-    static constexpr size_t kMostBytes = 1 << 10;
-    static constexpr size_t kMostAddresses = 5;
+    static constexpr size_t kMaxBytes = 1 << 10;
+    static constexpr size_t kMaxAddresses = 5;
     uint64_t signature = 0;
     void* sender = nullptr;
     void* results = nullptr;
-    std::array<const std::byte*, kMostAddresses> addresses = {};
-    alignas(64) std::array<std::byte, kMostBytes> content;
+    std::array<const std::byte*, kMaxAddresses> addresses = {};
+    alignas(64) std::array<std::byte, kMaxBytes> content;
   };
   // For the next meeting of this replica; the one of the meeting before stays as it is.
   virtual Letter& letter(size_t replica) = 0;

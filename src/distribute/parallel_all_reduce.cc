@@ -27,8 +27,8 @@ class Letters {
   }
   // Until all have met again: the elements of value `i`.
   const std::byte* data(size_t replica, size_t i) const {
-    return i < Letter::kMostAddresses ? (*this)[replica].addresses[i]
-                                      : part(replica).sources[i].data;
+    return i < Letter::kMaxAddresses ? (*this)[replica].addresses[i]
+                                     : part(replica).sources[i].data;
   }
   bool agree() const {
     const uint64_t first = (*this)[0].signature;
@@ -127,7 +127,7 @@ void write_letter(Letter& letter, ReplicaPart& own) {
   letter.signature = own.signature;
   letter.sender = static_cast<ReplicaCall*>(&own);
   letter.results = own.results_memory.get();
-  for (size_t i = 0; i < std::min(own.sources.size(), Letter::kMostAddresses); ++i) {
+  for (size_t i = 0; i < std::min(own.sources.size(), Letter::kMaxAddresses); ++i) {
     letter.addresses[i] = own.sources[i].data;
   }
   if (own.signature == 0 || !own.is_mailed()) return;
@@ -172,7 +172,7 @@ void reduce_for_everybody(const Letters& letters, const ReplicaPart& part) {
 }  // namespace
 
 ParallelAllReduce::ParallelAllReduce(const std::vector<std::string>& devices)
-    : most_at_once_(devices.size() > std::thread::hardware_concurrency() ? kMostAtOnceCrowded : 0),
+    : most_at_once_(devices.size() > std::thread::hardware_concurrency() ? kMaxAtOnceCrowded : 0),
       shared_(devices) {
   for (const std::string& device : devices) private_.emplace_back(std::vector{device});
 }

@@ -30,7 +30,7 @@ class ParallelAllReduce {
  private:
   // The most bytes that one adds up for all: none where each replica has a core to itself, whose
   // cache keeps what it wrote the last time.
-  static constexpr int64_t kMostAtOnceCrowded = 16 << 10;
+  static constexpr int64_t kMaxAtOnceCrowded = 16 << 10;
 
   const int64_t most_at_once_;
   ResultPool shared_;

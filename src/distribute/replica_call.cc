@@ -12,15 +12,15 @@
 namespace cohort::internal {
 namespace {
 
-constexpr size_t kMostListed = 4;  // longer lists help nobody
+constexpr size_t kMaxListed = 4;  // longer lists help nobody
 
 std::string listed(std::span<const Gradient> values) {
   std::string text;
-  for (size_t i = 0; i < std::min(values.size(), kMostListed); ++i) {
+  for (size_t i = 0; i < std::min(values.size(), kMaxListed); ++i) {
     text += ", " + describe(values[i]);
   }
-  if (values.size() > kMostListed) {
-    text += fmt::format(" and {} more", values.size() - kMostListed);
+  if (values.size() > kMaxListed) {
+    text += fmt::format(" and {} more", values.size() - kMaxListed);
   }
   return text;
 }

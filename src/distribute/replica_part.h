@@ -36,7 +36,7 @@ struct ReplicaPart : ReplicaCall {
   std::shared_ptr<SharedResults> results_memory = nullptr;
 
   // Values of few bytes travel in letters: copying more costs more than a meeting.
-  bool is_mailed() const { return bytes <= static_cast<int64_t>(MergePoint::Letter::kMostBytes); }
+  bool is_mailed() const { return bytes <= static_cast<int64_t>(MergePoint::Letter::kMaxBytes); }
   // Results of fewer bytes are added up by each replica for itself.
   bool is_shared() const { return result_bytes >= (4 << 10); }
   // Of the results.

@@ -51,7 +51,7 @@ std::shared_ptr<SharedResults> ResultPool::take(uint64_t signature,
     std::rotate(found.base() - 1, found.base(), kept_.end());
     return kept_.back();
   }
-  if (kept_.size() == kMostKept) kept_.erase(kept_.begin());
+  if (kept_.size() == kMaxKept) kept_.erase(kept_.begin());
   kept_.push_back(make(signature, specs()));
   return kept_.back();
 }

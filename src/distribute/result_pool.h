@@ -30,7 +30,7 @@ class ResultPool {
   std::shared_ptr<SharedResults> take(uint64_t signature, const std::function<Specs()>& specs);
 
  private:
-  static constexpr size_t kMostKept = 8;
+  static constexpr size_t kMaxKept = 8;
 
   std::shared_ptr<SharedResults> make(uint64_t signature, Specs specs) const;
 

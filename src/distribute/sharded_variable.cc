@@ -9,7 +9,7 @@
 #include "ops/read_rows.h"
 #include "ops/variable_ops.h"
 #include "train/row_reads.h"
-#include "train/update_route.h"
+#include "train/update_path.h"
 
 namespace cohort::internal {
 namespace {
@@ -59,7 +59,7 @@ Variable join(const std::vector<Variable>& parts, const std::string& name) {
   return VariableAccess::make(std::make_shared<ShardedVariableImpl>(parts, name));
 }
 
-constexpr VariableJointer kJointer{expand, join};
+constexpr ShardedVariableHooks kJointer{expand, join};
 
 }  // namespace
 
@@ -188,7 +188,7 @@ std::string ShardedVariableImpl::to_string() const {
 }
 
 Variable make_sharded(std::vector<Variable> shards, const std::string& name) {
-  set_variable_jointer(kJointer);
+  set_sharded_variable_hooks(kJointer);
   const auto made = std::make_shared<ShardedVariableImpl>(std::move(shards), name);
   for (const Variable& shard : made->shards()) VariableAccess::impl(shard)->whole = made;
   return VariableAccess::make(made);

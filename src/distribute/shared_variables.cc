@@ -5,7 +5,7 @@
 #include <cctype>
 
 #include "base/raise.h"
-#include "distribute/replica_meeting.h"
+#include "distribute/replica_rendezvous.h"
 #include "train/variable_creators.h"
 
 namespace cohort::internal {
@@ -51,7 +51,7 @@ std::string canonical_variable_name(std::string name) {
   return canonical;
 }
 
-SharedVariables::SharedVariables(ReplicaMeeting& meeting, size_t replicas)
+SharedVariables::SharedVariables(ReplicaRendezvous& meeting, size_t replicas)
     : meeting_(meeting), asked_(replicas) {}
 
 void SharedVariables::begin() {

@@ -9,7 +9,7 @@
 
 namespace cohort::internal {
 
-class ReplicaMeeting;
+class ReplicaRendezvous;
 
 // A variable's name without what tells replicas apart: every "_" with one digit directly before a
 // "/" or at the end is removed, and "Variable" stands for no name.
@@ -20,7 +20,7 @@ std::string canonical_variable_name(std::string name);
 // layer counts for itself (FirstCallInitializer). Thread-safe.
 class SharedVariables {
  public:
-  SharedVariables(ReplicaMeeting& meeting, size_t replicas);
+  SharedVariables(ReplicaRendezvous& meeting, size_t replicas);
 
   // Forgets what was made; before a run.
   void begin();
@@ -31,7 +31,7 @@ class SharedVariables {
                       const VariableRequest& request);
   Variable find(size_t replica, const std::string& name, const VariableRequest& request);
 
-  ReplicaMeeting& meeting_;
+  ReplicaRendezvous& meeting_;
   std::mutex mutex_;
   std::map<std::string, std::vector<Variable>> made_;  // guarded by mutex_
   std::vector<std::map<std::string, size_t>> asked_;   // by replica; each uses its own

@@ -8,7 +8,7 @@
 #include "base/raise.h"
 #include "distribute/context.h"
 #include "distribute/default_strategy.h"
-#include "distribute/replica_crew.h"
+#include "distribute/replica_threads.h"
 #include "distribute/strategy_update.h"
 
 namespace cohort {

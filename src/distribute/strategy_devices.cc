@@ -57,15 +57,15 @@ void check_different(std::string_view strategy, const std::vector<std::string>& 
 
 // CPU devices come into being when they are named.
 void make_cpus(std::string_view strategy, const std::vector<std::string>& devices) {
-  constexpr int kMostCpus = 1024;
+  constexpr int kMaxCpus = 1024;
   int count = 0;
   for (const std::string& device : devices) {
     const DeviceName name = DeviceName::parse(device);
     if (name.type == "CPU" && is_local(name)) count = std::max(count, *name.index + 1);
   }
-  if (count > kMostCpus) {
+  if (count > kMaxCpus) {
     raise(Code::InvalidArgument, "[{}] CPU:{} is one of too many: a process has at most {}",
-          strategy, count - 1, kMostCpus);
+          strategy, count - 1, kMaxCpus);
   }
   ensure_cpu_devices(count);
 }

@@ -3,8 +3,8 @@
 #include "distribute/context.h"
 #include "distribute/default_strategy.h"
 #include "distribute/distributed_variable.h"
-#include "distribute/replica_crew.h"
 #include "distribute/replica_reductions.h"
+#include "distribute/replica_threads.h"
 #include "distribute/run_observers.h"
 #include "distribute/strategy_devices.h"
 #include "distribute/undistributed.h"
@@ -13,7 +13,8 @@
 
 namespace cohort {
 
-StrategyExtended::StrategyExtended() : crews_(std::make_unique<internal::ReplicaCrews>()) {
+StrategyExtended::StrategyExtended()
+    : replica_threads_(std::make_unique<internal::ReplicaThreadPool>()) {
   internal::connect_replica_ops();
 }
 StrategyExtended::~StrategyExtended() = default;
@@ -47,8 +48,8 @@ void StrategyExtended::call_for_each_replica(const std::function<void(ReplicaCon
   internal::require_cross_replica_or_default(strategy(), "call_for_each_replica");
   internal::ObservedRun run(strategy());
   {
-    const internal::ReplicaCrews::Lease crew(*crews_, strategy());
-    crew->run(body);
+    const internal::ReplicaThreadPool::Lease threads(*replica_threads_, strategy());
+    threads->run(body);
   }
   run.end();
 }
@@ -159,7 +160,7 @@ Variable StrategyExtended::create_variable(const NextCreator& next,
   const std::vector<std::string> devices = parameter_devices();
   const Variable made = internal::make_mirrored_variable(
       strategy(), internal::CreationDevices::current(devices), next, request);
-  internal::distributed(made)->share_order(crews_->order());
+  internal::distributed(made)->share_order(replica_threads_->order());
   return made;
 }
 

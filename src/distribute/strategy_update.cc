@@ -14,7 +14,7 @@
 #include "distribute/update_guards.h"
 #include "distribute/variables.h"
 #include "ops/dispatch.h"
-#include "train/update_route.h"
+#include "train/update_path.h"
 #include "train/variable_creators.h"
 
 namespace cohort::internal {
@@ -28,7 +28,7 @@ bool has_own_copies(const Variable& variable) {
 }
 
 // An optimizer's update of variables of one strategy.
-class StrategyUpdate : public UpdateRoute {
+class StrategyUpdate : public UpdatePath {
  public:
   explicit StrategyUpdate(Strategy& strategy) : strategy_(strategy) {}
 
@@ -183,7 +183,7 @@ void check_maker(const Strategy& strategy, const Variable& variable) {
 }
 
 // The current strategy, else the one that made the variables.
-std::unique_ptr<UpdateRoute> find_route(const std::vector<Variable>& variables) {
+std::unique_ptr<UpdatePath> find_route(const std::vector<Variable>& variables) {
   if (variables.empty()) return nullptr;
   Strategy* strategy = has_strategy() ? &get_strategy() : maker_of(variables[0]);
   for (size_t i = 1; strategy == nullptr && i < variables.size(); ++i) {

@@ -18,7 +18,7 @@ namespace {
 constexpr int64_t kBytesPerPack = 8 << 20;
 
 // With more of them it is quicker when each reduces a part for all.
-constexpr int kMostTerms = 2;
+constexpr int kMaxTerms = 2;
 
 // The rows of a gradient of any form.
 IndexedSlices as_rows(const Gradient& gradient, const Variable& variable) {
@@ -132,7 +132,7 @@ GradientLayout* WorkerGradients::expect_after(GradientLayout& layout) {
 
 std::vector<Gradients> WorkerGradients::terms(const Gradients& own,
                                               const std::vector<Variable>& variables) {
-  if (options_.overlap || options_.replicas > 1 || workers_.size() > kMostTerms) return {};
+  if (options_.overlap || options_.replicas > 1 || workers_.size() > kMaxTerms) return {};
   const std::lock_guard lock(mutex_);
   const auto began = MeetingClock::Clock::now();
   const OwnTimes times = own_times();

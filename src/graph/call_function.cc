@@ -33,11 +33,11 @@ std::shared_ptr<const GraphFunction> closed(const GraphFunction& function) {
 
 namespace {
 
-Specs specs_at(const GraphFunction& function, const std::vector<Endpoint>& endpoints) {
+Specs specs_at(const GraphFunction& function, const std::vector<NodeOutput>& node_outputs) {
   Specs specs;
-  for (const Endpoint endpoint : endpoints) {
+  for (const NodeOutput node_output : node_outputs) {
     specs.push_back(
-        function.body->node(endpoint.node).outputs[static_cast<size_t>(endpoint.output)]);
+        function.body->node(node_output.node).outputs[static_cast<size_t>(node_output.output)]);
   }
   return specs;
 }

@@ -15,7 +15,7 @@ namespace cohort::internal {
 namespace {
 
 // Dtype and shape of what a variable holds, as its reads and writes in the body declare them.
-Spec variable_spec(const GraphFunction& function, Endpoint argument, const VariableCell& cell) {
+Spec variable_spec(const GraphFunction& function, NodeOutput argument, const VariableCell& cell) {
   for (int id = 0; id < function.body->size(); ++id) {
     const Node& node = function.body->node(id);
     if (node.inputs.empty() || node.inputs[0] != argument) continue;
@@ -78,7 +78,7 @@ void CaptureWriter::write(size_t index, message::Capture& out) const {
 
 void CaptureWriter::write_tensor(const Tensor& symbol, message::Capture& out) const {
   const std::shared_ptr<GraphImpl> graph = graph_of(symbol);
-  out.set_tensor(endpoint_name(*graph, graph->endpoint(symbol)));
+  out.set_tensor(output_name(*graph, graph->node_output(symbol)));
   write_spec({symbol.dtype(), symbol.shape()}, *out.mutable_spec());
 }
 

@@ -24,7 +24,7 @@ class CaptureWriter {
   void write_variable(size_t index, const std::shared_ptr<VariableCell>& cell,
                       message::Capture& out) const;
   void write_iterator(const ElementSource& source, message::Iterator& out) const;
-  Endpoint argument(size_t index) const {
+  NodeOutput argument(size_t index) const {
     return function_.arguments[function_.num_own_arguments() + index];
   }
 

@@ -84,8 +84,8 @@ class Reader {
   }
 
   void add_variable(const message::GraphVariable& from, GraphImpl& graph) {
-    const Endpoint handle = read_endpoint(graph, from.handle());
-    const Endpoint initializer = read_endpoint(graph, from.initializer());
+    const NodeOutput handle = read_endpoint(graph, from.handle());
+    const NodeOutput initializer = read_endpoint(graph, from.initializer());
     check_variable(from, graph, handle, initializer);
     const Spec spec = read_spec(from.spec());
     const Spec& assigned = graph.node(initializer.node).outputs[0];
@@ -109,8 +109,8 @@ class Reader {
              .aggregation = static_cast<VariableAggregation>(from.aggregation())}});
   }
 
-  void check_variable(const message::GraphVariable& from, const GraphImpl& graph, Endpoint handle,
-                      Endpoint initializer) {
+  void check_variable(const message::GraphVariable& from, const GraphImpl& graph, NodeOutput handle,
+                      NodeOutput initializer) {
     const Node& assign = graph.node(initializer.node);
     if (graph.node(handle.node).op != &kVariableHandle) {
       raise_at(from, "its node is not a variable's");
@@ -170,10 +170,10 @@ class Reader {
 
   static void read_arguments(const message::Function& from, const GraphImpl& graph,
                              GraphFunction& made) {
-    std::set<Endpoint> known;
+    std::set<NodeOutput> known;
     for (const std::string& argument : from.arguments()) {
       made.arguments.push_back(read_endpoint(graph, argument));
-      const Endpoint added = made.arguments.back();
+      const NodeOutput added = made.arguments.back();
       if (graph.node(added.node).op != &kArgument || !known.insert(added).second) {
         raise(Code::InvalidArgument, "{} is not an argument, or comes twice", quoted(argument));
       }
@@ -194,7 +194,7 @@ class Reader {
             made.arguments.size());
     }
     for (size_t i = 0; i < count; ++i) {
-      const Endpoint argument = made.arguments[made.arguments.size() - count + i];
+      const NodeOutput argument = made.arguments[made.arguments.size() - count + i];
       const DType dtype = made.body->node(argument.node).outputs[0].dtype;
       DType expected = dtype;
       const Status status = capture_status([&] {

@@ -13,7 +13,7 @@
 namespace cohort::internal {
 namespace {
 
-constexpr int64_t kMostFoldedBytes = 1 << 20;
+constexpr int64_t kMaxFoldedBytes = 1 << 20;
 
 // A random op is a function of its key, but its value is drawn in each run and not stored.
 bool is_pure(const Node& node) {
@@ -28,10 +28,10 @@ bool is_small(const Spec& spec) {
   if (!is_numeric(spec.dtype) || !spec.shape.is_fully_known()) return false;
   int64_t bytes = size_of(spec.dtype);
   for (const int64_t size : spec.shape) {
-    if (size > 0 && bytes > kMostFoldedBytes / size) return false;
+    if (size > 0 && bytes > kMaxFoldedBytes / size) return false;
     bytes *= size;
   }
-  return bytes <= kMostFoldedBytes;
+  return bytes <= kMaxFoldedBytes;
 }
 
 // Folds one graph; exists for the time of one fold().
@@ -66,7 +66,7 @@ class Folder {
   }
   Node& alter(int id) { return altered_.try_emplace(id, graph_->node(id)).first->second; }
   int& stands_for(int id) { return stands_for_[static_cast<size_t>(id)]; }
-  bool is_fed(Endpoint endpoint) const { return fed_.contains(endpoint); }
+  bool is_fed(NodeOutput node_output) const { return fed_.contains(node_output); }
 
   // Looks for an earlier node that is the same. Returns false for a graph whose nodes do not come
   // in order, which is left as it is.
@@ -85,7 +85,7 @@ class Folder {
     const auto before = [&](int other) { return other < id; };
     return std::all_of(looked_at.controls.begin(), looked_at.controls.end(), before) &&
            std::all_of(looked_at.inputs.begin(), looked_at.inputs.end(),
-                       [&](Endpoint input) { return before(input.node) || is_fed(input); });
+                       [&](NodeOutput input) { return before(input.node) || is_fed(input); });
   }
 
   bool refers_to_replaced(int id) {
@@ -93,12 +93,12 @@ class Folder {
     const auto replaced = [&](int other) { return stands_for(other) != other; };
     return std::any_of(looked_at.controls.begin(), looked_at.controls.end(), replaced) ||
            std::any_of(looked_at.inputs.begin(), looked_at.inputs.end(),
-                       [&](Endpoint input) { return !is_fed(input) && replaced(input.node); });
+                       [&](NodeOutput input) { return !is_fed(input) && replaced(input.node); });
   }
 
   // Lets the node refer to the nodes that are left.
   void redirect(Node& altered) {
-    for (Endpoint& input : altered.inputs) {
+    for (NodeOutput& input : altered.inputs) {
       if (!is_fed(input)) input.node = stands_for(input.node);
     }
     std::vector<int>& controls = altered.controls;
@@ -114,7 +114,7 @@ class Folder {
 
   // Whether the input's value is known now. A constant that waits for another node is not: who uses
   // it waits as well.
-  bool is_constant(Endpoint input) {
+  bool is_constant(NodeOutput input) {
     return !is_fed(input) && node(input.node).op == &kConst && node(input.node).controls.empty();
   }
 
@@ -125,7 +125,7 @@ class Folder {
       return;
     }
     std::vector<Tensor> inputs;
-    for (const Endpoint input : computed.inputs) {
+    for (const NodeOutput input : computed.inputs) {
       if (!is_constant(input)) return;
       inputs.push_back(node(input.node).attrs.get<Tensor>("value"));
     }
@@ -157,7 +157,7 @@ class Folder {
   FoldedGraph build() {
     new_ids_.resize(stands_for_.size(), kNotNeeded);
     std::vector<int> kept = ids_;
-    for (const Endpoint feed : request_.feeds) kept.push_back(feed.node);
+    for (const NodeOutput feed : request_.feeds) kept.push_back(feed.node);
     std::sort(kept.begin(), kept.end());
     kept.erase(std::unique(kept.begin(), kept.end()), kept.end());
     for (const int id : kept) {
@@ -177,22 +177,24 @@ class Folder {
 
   void add(int id) {
     Node kept = node(id);
-    for (Endpoint& input : kept.inputs) input = moved(input);
+    for (NodeOutput& input : kept.inputs) input = moved(input);
     for (int& before : kept.controls) before = new_id(before);
     new_id(id) = made_->add_unindexed(std::move(kept));
   }
 
   int& new_id(int id) { return new_ids_[static_cast<size_t>(id)]; }
-  Endpoint moved(Endpoint endpoint) { return {new_id(endpoint.node), endpoint.output}; }
-  Endpoint moved_result(Endpoint endpoint) {
-    if (is_fed(endpoint)) return moved(endpoint);
-    return moved({stands_for(endpoint.node), endpoint.output});
+  NodeOutput moved(NodeOutput node_output) {
+    return {new_id(node_output.node), node_output.output};
+  }
+  NodeOutput moved_result(NodeOutput node_output) {
+    if (is_fed(node_output)) return moved(node_output);
+    return moved({stands_for(node_output.node), node_output.output});
   }
 
   RunRequest moved_request() {
     RunRequest request;
-    for (const Endpoint feed : request_.feeds) request.feeds.push_back(moved(feed));
-    for (const Endpoint fetch : request_.fetches) request.fetches.push_back(moved_result(fetch));
+    for (const NodeOutput feed : request_.feeds) request.feeds.push_back(moved(feed));
+    for (const NodeOutput fetch : request_.fetches) request.fetches.push_back(moved_result(fetch));
     for (const int target : request_.targets) {
       request.targets.push_back(new_id(stands_for(target)));
     }
@@ -201,7 +203,7 @@ class Folder {
 
   const std::shared_ptr<const GraphImpl> graph_;
   const RunRequest& request_;
-  const std::set<Endpoint> fed_;
+  const std::set<NodeOutput> fed_;
   const std::vector<int> ids_;  // of the nodes that the request needs
   // By number in graph_: nodes that will be different, with numbers of graph_.
   std::unordered_map<int, Node> altered_;

@@ -35,15 +35,16 @@ Tensor FunctionGraph::import(const Tensor& tensor) {
   }
   const Tensor argument = add_argument(tensor.dtype(), tensor.shape());
   captured_.push_back(tensor);
-  capture_arguments_.push_back(endpoint(argument));
+  capture_arguments_.push_back(node_output(argument));
   return argument;
 }
 
-std::vector<int> FunctionGraph::effects_before(const OpDef& op, std::span<const Endpoint> inputs) {
+std::vector<int> FunctionGraph::effects_before(const OpDef& op,
+                                               std::span<const NodeOutput> inputs) {
   if (!op.is_stateful()) return {};
   std::vector<int> before;
   bool bound = false;
-  for (const Endpoint input : inputs) {
+  for (const NodeOutput input : inputs) {
     if (node(input.node).outputs[static_cast<size_t>(input.output)].dtype != kResource) continue;
     bound = true;
     const ResourceUse& use = uses_[input];
@@ -61,7 +62,7 @@ void FunctionGraph::note_effect(int id) {
   if (!added.op->is_stateful()) return;
   const bool has_effect = added.op->traits.has(Trait::HasEffect);
   bool bound = false;
-  for (const Endpoint input : added.inputs) {
+  for (const NodeOutput input : added.inputs) {
     if (node(input.node).outputs[static_cast<size_t>(input.output)].dtype != kResource) continue;
     bound = true;
     ResourceUse& use = uses_[input];
@@ -90,10 +91,10 @@ std::shared_ptr<const GraphFunction> trace(std::string name, std::span<const Spe
   }
   auto function = std::make_shared<GraphFunction>();
   function->name = std::move(name);
-  for (const Tensor& symbol : symbols) function->arguments.push_back(graph->endpoint(symbol));
-  for (const Endpoint argument : graph->capture_arguments())
+  for (const Tensor& symbol : symbols) function->arguments.push_back(graph->node_output(symbol));
+  for (const NodeOutput argument : graph->capture_arguments())
     function->arguments.push_back(argument);
-  for (const Tensor& result : results) function->results.push_back(graph->endpoint(result));
+  for (const Tensor& result : results) function->results.push_back(graph->node_output(result));
   function->effects = graph->effects();
   function->captured = graph->captured();
   graph->finalize();
@@ -121,14 +122,14 @@ class InlineCall {
   std::vector<Tensor> run() {
     for (int id = 0; id < function_.body->size(); ++id) call(id);
     std::vector<Tensor> results;
-    for (const Endpoint result : function_.results) results.push_back(values_.at(result));
+    for (const NodeOutput result : function_.results) results.push_back(values_.at(result));
     return results;
   }
 
  private:
   struct Hash {
-    size_t operator()(const Endpoint& endpoint) const {
-      return std::hash<int64_t>()((int64_t{endpoint.node} << 8) + endpoint.output);
+    size_t operator()(const NodeOutput& node_output) const {
+      return std::hash<int64_t>()((int64_t{node_output.node} << 8) + node_output.output);
     }
   };
 
@@ -136,7 +137,7 @@ class InlineCall {
     const Node& node = function_.body->node(id);
     if (node.op == &kArgument) return;
     std::vector<Tensor> inputs;
-    for (const Endpoint input : node.inputs) inputs.push_back(values_.at(input));
+    for (const NodeOutput input : node.inputs) inputs.push_back(values_.at(input));
     const DeviceScope on(node.device.to_string());
     if (thread_dispatch().recorder != nullptr) tell_inner_reads(node, inputs);
     const std::vector<Tensor> outputs = apply_many(*node.op, inputs, attrs_of(node), node.site);
@@ -170,7 +171,7 @@ class InlineCall {
 
   const GraphFunction& function_;
   const int64_t number_;
-  std::unordered_map<Endpoint, Tensor, Hash> values_;
+  std::unordered_map<NodeOutput, Tensor, Hash> values_;
 };
 
 }  // namespace

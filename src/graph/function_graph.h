@@ -24,12 +24,12 @@ class FunctionGraph : public GraphImpl {
 
   // What was captured, and the argument that stands for it.
   const std::vector<Tensor>& captured() const { return captured_; }
-  const std::vector<Endpoint>& capture_arguments() const { return capture_arguments_; }
+  const std::vector<NodeOutput>& capture_arguments() const { return capture_arguments_; }
   // Nodes that must run although nobody may use what they return.
   const std::vector<int>& effects() const { return effects_; }
 
  protected:
-  std::vector<int> effects_before(const OpDef& op, std::span<const Endpoint> inputs) override;
+  std::vector<int> effects_before(const OpDef& op, std::span<const NodeOutput> inputs) override;
   void note_effect(int node) override;
 
  private:
@@ -39,9 +39,9 @@ class FunctionGraph : public GraphImpl {
   };
 
   std::vector<Tensor> captured_;
-  std::vector<Endpoint> capture_arguments_;
+  std::vector<NodeOutput> capture_arguments_;
   std::vector<int> effects_;
-  std::map<Endpoint, ResourceUse> uses_;
+  std::map<NodeOutput, ResourceUse> uses_;
   int last_unbound_effect_ = -1;
 };
 
@@ -50,8 +50,8 @@ class GraphFunction {
  public:
   std::string name;
   std::shared_ptr<const GraphImpl> body;
-  std::vector<Endpoint> arguments;  // the caller's, then one per captured tensor
-  std::vector<Endpoint> results;
+  std::vector<NodeOutput> arguments;  // the caller's, then one per captured tensor
+  std::vector<NodeOutput> results;
   std::vector<int> effects;
   std::vector<Tensor> captured;
 

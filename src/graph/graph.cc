@@ -52,7 +52,7 @@ NodeInfo info_of(const GraphImpl& graph, int id) {
                 .dtypes = {},
                 .shapes = {},
                 .site = node.site};
-  for (const Endpoint input : node.inputs) info.inputs.push_back(endpoint_name(graph, input));
+  for (const NodeOutput input : node.inputs) info.inputs.push_back(output_name(graph, input));
   for (const int before : node.controls) info.controls.push_back(graph.node(before).name);
   for (const Spec& output : node.outputs) {
     info.dtypes.push_back(output.dtype);

@@ -20,7 +20,7 @@ namespace {
 std::vector<int> scoped_controls(const GraphImpl& graph) {
   std::vector<int> controls;
   for (const Tensor& tensor : open_controls()) {
-    if (graph.owns(tensor)) controls.push_back(graph.endpoint(tensor).node);
+    if (graph.owns(tensor)) controls.push_back(graph.node_output(tensor).node);
   }
   return controls;
 }
@@ -31,7 +31,7 @@ void place(const GraphImpl& graph, Node& node) {
   for (size_t i = 0; i < anchors.size(); ++i) {
     if (!graph.owns(anchors[i].tensor)) continue;
     if (anchors[i].alone) node.colocated_with.clear();
-    node.colocated_with.push_back(graph.node(graph.endpoint(anchors[i].tensor).node).name);
+    node.colocated_with.push_back(graph.node(graph.node_output(anchors[i].tensor).node).name);
   }
   if (node.colocated_with.empty()) node.device = requested_device(node.name, node.op->name);
 }
@@ -39,10 +39,10 @@ void place(const GraphImpl& graph, Node& node) {
 // What is grouped is waited for and not taken, so that values of other tasks stay there. A
 // placeholder is taken: where it is fed, its node does not run.
 void wait_for_inputs(const GraphImpl& graph, Node& node) {
-  const auto is_waited_for = [&](Endpoint input) {
+  const auto is_waited_for = [&](NodeOutput input) {
     return !graph.node(input.node).op->traits.has(Trait::Placeholder);
   };
-  for (const Endpoint input : node.inputs) {
+  for (const NodeOutput input : node.inputs) {
     if (is_waited_for(input)) node.controls.push_back(input.node);
   }
   std::erase_if(node.inputs, is_waited_for);
@@ -98,11 +98,11 @@ std::vector<Tensor> GraphImpl::append_named(std::string_view name, const OpDef& 
         "digit or dot",
         name);
   }
-  std::vector<Endpoint> endpoints = endpoints_of(inputs);
+  std::vector<NodeOutput> node_outputs = endpoints_of(inputs);
   Node node{.name = unique_name(name_prefix() + std::string(name)),
             .op = &op,
             .attrs = std::move(attrs),
-            .inputs = std::move(endpoints),
+            .inputs = std::move(node_outputs),
             .controls = scoped_controls(*this),
             .outputs = outputs,
             .site = build_scopes().made_at.line > 0 ? build_scopes().made_at : site};
@@ -116,14 +116,14 @@ std::vector<Tensor> GraphImpl::append_named(std::string_view name, const OpDef& 
   return symbols_of(id);
 }
 
-std::vector<Endpoint> GraphImpl::endpoints_of(std::span<const Tensor> inputs) {
+std::vector<NodeOutput> GraphImpl::endpoints_of(std::span<const Tensor> inputs) {
   // A function's graph notes what it imports. In others the constants that are added ask the user's
   // device functions, so the mutex is not held.
   std::unique_lock lock(mutex_, std::defer_lock);
   if (!makes_variables()) lock.lock();
-  std::vector<Endpoint> endpoints;
-  for (const Tensor& input : inputs) endpoints.push_back(endpoint(import(input)));
-  return endpoints;
+  std::vector<NodeOutput> node_outputs;
+  for (const Tensor& input : inputs) node_outputs.push_back(node_output(import(input)));
+  return node_outputs;
 }
 
 int GraphImpl::add(Node node) {
@@ -203,9 +203,9 @@ std::string GraphImpl::unique_name(std::string_view name) {
   return candidate;
 }
 
-Tensor GraphImpl::symbol(Endpoint endpoint) const {
+Tensor GraphImpl::symbol(NodeOutput node_output) const {
   const std::lock_guard lock(mutex_);
-  return symbols_of(endpoint.node).at(static_cast<size_t>(endpoint.output));
+  return symbols_of(node_output.node).at(static_cast<size_t>(node_output.output));
 }
 
 bool GraphImpl::owns(const Tensor& tensor) const {
@@ -213,7 +213,7 @@ bool GraphImpl::owns(const Tensor& tensor) const {
          static_cast<const SymbolBody&>(body(tensor)).builder.lock().get() == this;
 }
 
-Endpoint GraphImpl::endpoint(const Tensor& symbol) const {
+NodeOutput GraphImpl::node_output(const Tensor& symbol) const {
   if (!owns(symbol)) {
     raise(Code::InvalidArgument, "[Graph] {} is not a tensor of this graph", symbol.to_string());
   }
@@ -237,7 +237,7 @@ std::vector<OpCall> GraphImpl::calls() const {
   for (int id = 0; id < size(); ++id) {
     const Node& made = node(id);
     OpCall call{.op = made.op, .attrs = made.attrs, .outputs = symbols_of(id)};
-    for (const Endpoint input : made.inputs) call.inputs.push_back(symbol(input));
+    for (const NodeOutput input : made.inputs) call.inputs.push_back(symbol(input));
     calls.push_back(std::move(call));
   }
   return calls;
@@ -276,7 +276,7 @@ bool GraphImpl::follows_first_variable(int id) const {
 int GraphImpl::first_variable() const {
   const std::lock_guard lock(mutex_);
   for (const VariableRecord& record : variables_) {
-    const int id = endpoint(record.handle.handle).node;
+    const int id = node_output(record.handle.handle).node;
     if (!followers_.contains(id)) return id;
   }
   return -1;
@@ -314,9 +314,9 @@ std::shared_ptr<GraphImpl> graph_of(const Tensor& tensor) {
   return graph;
 }
 
-std::string endpoint_name(const GraphImpl& graph, Endpoint endpoint) {
-  const std::string& name = graph.node(endpoint.node).name;
-  return endpoint.output == 0 ? name : fmt::format("{}:{}", name, endpoint.output);
+std::string output_name(const GraphImpl& graph, NodeOutput node_output) {
+  const std::string& name = graph.node(node_output.node).name;
+  return node_output.output == 0 ? name : fmt::format("{}:{}", name, node_output.output);
 }
 
 }  // namespace cohort::internal

@@ -17,19 +17,19 @@
 namespace cohort::internal {
 
 // Output `output` of node `node`.
-struct Endpoint {
+struct NodeOutput {
   int node = -1;
   int output = 0;
 
-  friend bool operator==(const Endpoint&, const Endpoint&) = default;
-  friend auto operator<=>(const Endpoint&, const Endpoint&) = default;
+  friend bool operator==(const NodeOutput&, const NodeOutput&) = default;
+  friend auto operator<=>(const NodeOutput&, const NodeOutput&) = default;
 };
 
 struct Node {
   std::string name;
   const OpDef* op = nullptr;
   Attrs attrs = {};
-  std::vector<Endpoint> inputs = {};
+  std::vector<NodeOutput> inputs = {};
   std::vector<int> controls = {};                // nodes that run before, for their effect
   DeviceName device = {};                        // what was asked for
   std::vector<std::string> colocated_with = {};  // names of nodes that it must be placed with
@@ -67,9 +67,9 @@ class GraphImpl : public GraphBuilder, public std::enable_shared_from_this<Graph
   std::string next_name(std::string_view name) const;
 
   // The symbol of an output; the same object each time.
-  Tensor symbol(Endpoint endpoint) const;
+  Tensor symbol(NodeOutput node_output) const;
   // The output behind a symbol of this graph. Throws InvalidArgument for any other tensor.
-  Endpoint endpoint(const Tensor& symbol) const;
+  NodeOutput node_output(const Tensor& symbol) const;
   bool owns(const Tensor& tensor) const;
 
   // The symbol that stands for `tensor` in this graph: itself, or that of a constant made for it.
@@ -123,7 +123,7 @@ class GraphImpl : public GraphBuilder, public std::enable_shared_from_this<Graph
  protected:
   // Nodes that must run before one with these inputs for reasons of state. Plain graphs leave that
   // to the user.
-  virtual std::vector<int> effects_before(const OpDef&, std::span<const Endpoint>) { return {}; }
+  virtual std::vector<int> effects_before(const OpDef&, std::span<const NodeOutput>) { return {}; }
   virtual void note_effect(int /*node*/) {}
 
  private:
@@ -134,7 +134,7 @@ class GraphImpl : public GraphBuilder, public std::enable_shared_from_this<Graph
   };
 
   // The outputs behind the tensors, imported where they are not this graph's.
-  std::vector<Endpoint> endpoints_of(std::span<const Tensor> inputs);
+  std::vector<NodeOutput> endpoints_of(std::span<const Tensor> inputs);
 
   // All nodes by name, those added unindexed too. The mutex is held.
   std::unordered_map<std::string, TakenName>& names() const;
@@ -165,7 +165,7 @@ struct GraphAccess {
 std::shared_ptr<GraphImpl> graph_of(const Tensor& tensor);
 
 // "name", or "name:1" for another output than the first.
-std::string endpoint_name(const GraphImpl& graph, Endpoint endpoint);
+std::string output_name(const GraphImpl& graph, NodeOutput node_output);
 
 // Whether `name` may name a node: letters, digits and _ . \ / - after a first letter, digit or dot.
 bool is_node_name(std::string_view name);

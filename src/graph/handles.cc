@@ -23,7 +23,7 @@ NamedHandle add_handle(const OpDef& op, std::string_view name, const std::string
 
 Tensor keep_question(const OpDef& op, const Tensor& handle, Site site) {
   const std::shared_ptr<GraphImpl> graph = graph_of(handle);
-  return graph->keep(fmt::format("{} {}", op.name, graph->endpoint(handle).node), [&] {
+  return graph->keep(fmt::format("{} {}", op.name, graph->node_output(handle).node), [&] {
     const SoleColocation together(handle);
     return apply(op, {handle}, {}, site);
   });

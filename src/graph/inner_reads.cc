@@ -31,7 +31,7 @@ std::optional<InnerRead> read_of_input(const Node& node, size_t input) {
 }
 
 std::optional<InnerRead> read_of_argument(const GraphFunction& function, size_t argument) {
-  const Endpoint handle = function.arguments[argument];
+  const NodeOutput handle = function.arguments[argument];
   for (int id = 0; id < function.body->size(); ++id) {
     const Node& node = function.body->node(id);
     for (size_t i = 0; i < node.inputs.size(); ++i) {

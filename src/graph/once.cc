@@ -40,7 +40,7 @@ struct Claim {
 };
 
 // Which updates a task has made, and what they gave where that cannot be had again. Thread-safe.
-class UpdateLedger : public Resource {
+class UpdateLog : public Resource {
  public:
   using Update = std::pair<const Resource*, int64_t>;
   using Given = std::vector<Tensor>;
@@ -109,10 +109,10 @@ class UpdateLedger : public Resource {
 // One for the state of each strategy: the coordinators of two strategies work side by side, and
 // none of them is later than the other. A chief that clears the strategy's container leaves it
 // there.
-std::shared_ptr<UpdateLedger> ledger_of(Kernel& k) {
-  return k.run->resources().find_or_make<UpdateLedger>(
-      "coordinator", "ledger", k.attrs.get<std::string>("container"),
-      [] { return std::make_shared<UpdateLedger>(); });
+std::shared_ptr<UpdateLog> ledger_of(Kernel& k) {
+  return k.run->resources().find_or_make<UpdateLog>("coordinator", "ledger",
+                                                    k.attrs.get<std::string>("container"),
+                                                    [] { return std::make_shared<UpdateLog>(); });
 }
 
 std::vector<Tensor> make_update(Kernel& k) {
@@ -138,7 +138,7 @@ void update_once(Kernel& k) {
   if (k.run == nullptr) {  // called at once, it is not repeated
     given = make_update(k);
   } else {
-    const UpdateLedger::Update update{resource_of(k.inputs[1]).get(), k.attrs.integer("number")};
+    const UpdateLog::Update update{resource_of(k.inputs[1]).get(), k.attrs.integer("number")};
     const bool keep = must_be_kept(k, *update.first);
     auto made =
         ledger_of(k)->make(Claim::from(k.inputs[0]), update, keep, [&] { return make_update(k); });

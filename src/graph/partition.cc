@@ -73,7 +73,7 @@ class Cutter {
         copies_(devices.size(), kNowhere) {
     for (size_t i = 0; i < request.feeds.size(); ++i) fed_[request.feeds[i]] = i;
     for (const int id : needed_) assign_part(id, devices);
-    for (const Endpoint fetch : request.fetches) assign_part(fetch.node, devices);
+    for (const NodeOutput fetch : request.fetches) assign_part(fetch.node, devices);
     if (parts_.size() > 1) {
       sort_by_level();
       for (const int id : needed_) note_tensors(id);
@@ -104,7 +104,7 @@ class Cutter {
   int device_of(int id) const { return device_of_[static_cast<size_t>(id)]; }
   Partition& part(int device) { return parts_[static_cast<size_t>(device)]; }
   Partition& part_of(int id) { return part(device_of(id)); }
-  bool is_fed(Endpoint endpoint) const { return !fed_.empty() && fed_.contains(endpoint); }
+  bool is_fed(NodeOutput node_output) const { return !fed_.empty() && fed_.contains(node_output); }
 
   void assign_part(int id, const std::vector<DeviceName>& devices) {
     const DeviceName& name = devices[static_cast<size_t>(id)];
@@ -130,7 +130,7 @@ class Cutter {
         const int hop = device_of(before) == device_of(id) ? 0 : 1;
         level = std::max(level, levels[static_cast<size_t>(before)] + hop);
       };
-      for (const Endpoint input : graph_.node(id).inputs) {
+      for (const NodeOutput input : graph_.node(id).inputs) {
         if (!is_fed(input)) follow(input.node);
       }
       for (const int before : graph_.node(id).controls) {
@@ -147,7 +147,7 @@ class Cutter {
   // What the node takes from other devices.
   void note_tensors(int id) {
     const int device = device_of(id);
-    for (const Endpoint input : graph_.node(id).inputs) {
+    for (const NodeOutput input : graph_.node(id).inputs) {
       if (!is_fed(input) && device_of(input.node) != device) {
         crossings_[input.node][device].insert(input.output);
       }
@@ -200,7 +200,7 @@ class Cutter {
     for (const auto& [device, outputs] : found->second) {
       for (const int output : outputs) {
         arrivals_[{device, {id, output}}] = next_edge_;
-        const Endpoint value{copies_[static_cast<size_t>(id)], output};
+        const NodeOutput value{copies_[static_cast<size_t>(id)], output};
         send(next_edge_++, part_of(id), shortened(part_of(id), value, spec_of({id, output})));
       }
       if (outputs.empty()) send_token(id, device);
@@ -228,13 +228,14 @@ class Cutter {
 
   // A fetch that is fed comes from the device of its node, which need not run.
   void place_fetch(size_t index) {
-    const Endpoint fetch = request_.fetches[index];
+    const NodeOutput fetch = request_.fetches[index];
     const int device = device_of(fetch.node);
     part(device).fetches[index] = local(fetch, device);
   }
 
-  // The endpoint that stands for `wanted` on `device`: a copy of the node, a Recv, or a fed value.
-  Endpoint local(Endpoint wanted, int device) {
+  // The node_output that stands for `wanted` on `device`: a copy of the node, a Recv, or a fed
+  // value.
+  NodeOutput local(NodeOutput wanted, int device) {
     const auto fed = fed_.empty() ? fed_.end() : fed_.find(wanted);
     if (fed == fed_.end() && device_of(wanted.node) == device) {
       return {copies_[static_cast<size_t>(wanted.node)], wanted.output};
@@ -246,23 +247,23 @@ class Cutter {
     return entry->second;
   }
 
-  Endpoint feed(size_t index, int device) {
-    const Endpoint made =
+  NodeOutput feed(size_t index, int device) {
+    const NodeOutput made =
         add_source(device, "fed", spec_of(request_.feeds[index]), kPlaceholder, {});
     part(device).feeds[index] = made;
     return made;
   }
 
-  Endpoint receive(Endpoint wanted, int device) {
+  NodeOutput receive(NodeOutput wanted, int device) {
     Spec spec = wanted.output == kOrderOnly ? Spec{kBool, Shape{0}} : spec_of(wanted);
     const bool is_short = is_shortened(spec);
     if (is_short) spec.dtype = kBFloat16;
     // For those who wait for it and want to say so.
     const std::string sender = part_of(wanted.node).device.split().first;
-    const Endpoint arrived = add_source(device, "recv", spec, kRecv,
-                                        {{"edge", arrivals_.at({device, wanted})},
-                                         {"sender", sender},
-                                         {"tensor", graph_.node(wanted.node).name}});
+    const NodeOutput arrived = add_source(device, "recv", spec, kRecv,
+                                          {{"edge", arrivals_.at({device, wanted})},
+                                           {"sender", sender},
+                                           {"tensor", graph_.node(wanted.node).name}});
     return is_short ? cast(part(device), arrived, {kFloat32, spec.shape}) : arrived;
   }
 
@@ -270,11 +271,11 @@ class Cutter {
     return request_.bfloat16_edges && spec.dtype == kFloat32;
   }
 
-  Endpoint shortened(Partition& from, Endpoint value, const Spec& spec) const {
+  NodeOutput shortened(Partition& from, NodeOutput value, const Spec& spec) const {
     return is_shortened(spec) ? cast(from, value, {kBFloat16, spec.shape}) : value;
   }
 
-  static Endpoint cast(Partition& where, Endpoint value, const Spec& to) {
+  static NodeOutput cast(Partition& where, NodeOutput value, const Spec& to) {
     return {where.graph->add_unindexed({.name = fmt::format("_cast_{}", where.graph->size()),
                                         .op = &kCast,
                                         .attrs = {{"dtype", to.dtype}},
@@ -284,7 +285,7 @@ class Cutter {
             0};
   }
 
-  static void send(int64_t edge, Partition& from, Endpoint value) {
+  static void send(int64_t edge, Partition& from, NodeOutput value) {
     from.targets.push_back(from.graph->add_unindexed({.name = fmt::format("_send_{}", edge),
                                                       .op = &kSend,
                                                       .attrs = {{"edge", edge}},
@@ -292,8 +293,8 @@ class Cutter {
                                                       .device = from.device}));
   }
 
-  Endpoint add_source(int device, std::string_view kind, const Spec& spec, const OpDef& op,
-                      Attrs attrs) {
+  NodeOutput add_source(int device, std::string_view kind, const Spec& spec, const OpDef& op,
+                        Attrs attrs) {
     Partition& to = part(device);
     attrs.set("dtype", spec.dtype);
     attrs.set("shape", spec.shape);
@@ -305,8 +306,8 @@ class Cutter {
             0};
   }
 
-  const Spec& spec_of(Endpoint endpoint) const {
-    return graph_.node(endpoint.node).outputs[static_cast<size_t>(endpoint.output)];
+  const Spec& spec_of(NodeOutput node_output) const {
+    return graph_.node(node_output.node).outputs[static_cast<size_t>(node_output.output)];
   }
 
   // The nodes that stand, on its device, for what the node waits for.
@@ -331,7 +332,7 @@ class Cutter {
   void copy(int id) {
     const int device = device_of(id);
     Node node = graph_.node(id);
-    for (Endpoint& input : node.inputs) input = local(input, device);
+    for (NodeOutput& input : node.inputs) input = local(input, device);
     node.controls = local_controls(id);
     node.device = part(device).device;
     node.colocated_with.clear();  // it is placed, and they may be elsewhere
@@ -342,7 +343,7 @@ class Cutter {
   const RunRequest& request_;
   std::vector<int> needed_;
   const std::set<int> ignored_;  // by those that would wait for them
-  std::map<Endpoint, size_t> fed_;
+  std::map<NodeOutput, size_t> fed_;
   std::vector<Partition> parts_;  // by device number
   std::map<std::string, int> numbers_;
   int last_ = 0;
@@ -353,9 +354,9 @@ class Cutter {
   std::vector<size_t> positions_;  // by node: its place in the order, where there are several parts
   // By node and other device: what has run, too, when that device is told that the node has.
   std::map<std::pair<int, int>, std::set<int>> told_by_;
-  std::map<std::pair<int, Endpoint>, int64_t> arrivals_;  // edges, by device and what comes there
+  std::map<std::pair<int, NodeOutput>, int64_t> arrivals_;  // edges, by device and what comes there
   // By device: the nodes that stand for what arrives there, or is fed there.
-  std::map<std::pair<int, Endpoint>, Endpoint> received_;
+  std::map<std::pair<int, NodeOutput>, NodeOutput> received_;
   int64_t next_edge_ = 0;
 };
 

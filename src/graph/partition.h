@@ -15,8 +15,8 @@ struct Partition {
   std::shared_ptr<GraphImpl> graph;
   std::vector<int> targets;  // Send nodes, and nodes that were asked for
   // Where the run's feeds and fetches are; by position in the request, only those of this device.
-  std::map<size_t, Endpoint> feeds;
-  std::map<size_t, Endpoint> fetches;
+  std::map<size_t, NodeOutput> feeds;
+  std::map<size_t, NodeOutput> fetches;
 };
 
 // Cuts the nodes that the request needs into one part per device, in device order. One pair of Send

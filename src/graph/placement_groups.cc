@@ -23,8 +23,8 @@ constexpr std::array<TypeEntry, 2> kTypes{{{"GPU", 1, 210}, {"CPU", 2, 60}}};
 constexpr DeviceTypes kEveryType{3};
 constexpr DeviceTypes kHostOnly{2};
 
-const Spec& spec_of(const GraphImpl& graph, Endpoint endpoint) {
-  return graph.node(endpoint.node).outputs[static_cast<size_t>(endpoint.output)];
+const Spec& spec_of(const GraphImpl& graph, NodeOutput node_output) {
+  return graph.node(node_output.node).outputs[static_cast<size_t>(node_output.output)];
 }
 
 bool is_resource(const Spec& spec) { return spec.dtype == kResource; }
@@ -34,7 +34,7 @@ bool is_string(const Spec& spec) { return spec.dtype == kString; }
 bool produces_resource(const GraphImpl& graph, const Node& node) {
   return std::any_of(node.outputs.begin(), node.outputs.end(), is_resource) &&
          std::none_of(node.inputs.begin(), node.inputs.end(),
-                      [&](Endpoint input) { return is_resource(spec_of(graph, input)); });
+                      [&](NodeOutput input) { return is_resource(spec_of(graph, input)); });
 }
 
 template <typename Part>
@@ -69,7 +69,7 @@ int device_priority(std::string_view type) {
 
 DeviceTypes supported_types(const GraphImpl& graph, const Node& node) {
   const bool strings = std::any_of(node.outputs.begin(), node.outputs.end(), is_string) ||
-                       std::any_of(node.inputs.begin(), node.inputs.end(), [&](Endpoint input) {
+                       std::any_of(node.inputs.begin(), node.inputs.end(), [&](NodeOutput input) {
                          return is_string(spec_of(graph, input));
                        });
   return strings ? kHostOnly : kEveryType;
@@ -142,7 +142,7 @@ void PlacementGroups::join(int a, int b, DeviceName request) {
 // Only nodes that are placed already have a request at this time.
 void PlacementGroups::join_resource_edges() {
   for (int id = first_; id < size_; ++id) {
-    for (const Endpoint input : graph_.node(id).inputs) {
+    for (const NodeOutput input : graph_.node(id).inputs) {
       if (!is_resource(spec_of(graph_, input)) || root(id) == root(input.node)) continue;
       const PlacementGroup& a = of(id);
       const PlacementGroup& b = of(input.node);

@@ -214,7 +214,7 @@ void Placer::place_generators() {
   std::vector<int> wanted_on(static_cast<size_t>(size_), kUnknown);
   for (int id = first_; id < size_; ++id) {
     if (on(id) == kNowhere) continue;
-    for (const Endpoint input : graph_.node(id).inputs) {
+    for (const NodeOutput input : graph_.node(id).inputs) {
       int& wanted = wanted_on[static_cast<size_t>(input.node)];
       wanted = wanted == kUnknown || wanted == on(id) ? on(id) : kNowhere;
     }

@@ -6,7 +6,7 @@ namespace cohort::internal {
 
 std::set<int> not_waited_for(const GraphImpl& graph, const RunRequest& request) {
   std::set<int> nodes(request.over.begin(), request.over.end());
-  for (const Endpoint feed : request.feeds) {
+  for (const NodeOutput feed : request.feeds) {
     // Other nodes that are fed may be there for their effect, or for that of what they take.
     if (graph.node(feed.node).op->traits.has(Trait::Placeholder)) nodes.insert(feed.node);
   }
@@ -14,7 +14,7 @@ std::set<int> not_waited_for(const GraphImpl& graph, const RunRequest& request) 
 }
 
 std::vector<int> needed_nodes(const GraphImpl& graph, const RunRequest& request) {
-  const std::set<Endpoint> fed(request.feeds.begin(), request.feeds.end());
+  const std::set<NodeOutput> fed(request.feeds.begin(), request.feeds.end());
   const std::set<int> over(request.over.begin(), request.over.end());
   const std::set<int> ignored = not_waited_for(graph, request);
   std::vector<bool> needed(static_cast<size_t>(graph.size()));
@@ -23,20 +23,20 @@ std::vector<int> needed_nodes(const GraphImpl& graph, const RunRequest& request)
     if (!needed[static_cast<size_t>(id)]) open.push_back(id);
     needed[static_cast<size_t>(id)] = true;
   };
-  const auto need_value = [&](Endpoint of) {
+  const auto need_value = [&](NodeOutput of) {
     if (fed.contains(of)) return;
     if (over.contains(of.node)) {
       raise(Code::InvalidArgument, "[Session] '{}' has been computed before, and is not fed",
-            endpoint_name(graph, of));
+            output_name(graph, of));
     }
     need(of.node);
   };
-  for (const Endpoint fetch : request.fetches) need_value(fetch);
+  for (const NodeOutput fetch : request.fetches) need_value(fetch);
   for (const int target : request.targets) need(target);
   while (!open.empty()) {
     const Node& node = graph.node(open.back());
     open.pop_back();
-    for (const Endpoint input : node.inputs) need_value(input);
+    for (const NodeOutput input : node.inputs) need_value(input);
     for (const int before : node.controls) {
       if (!ignored.contains(before)) need(before);
     }

@@ -9,8 +9,8 @@ namespace cohort::internal {
 
 // What one run gives to a graph and wants of it.
 struct RunRequest {
-  std::vector<Endpoint> feeds = {};
-  std::vector<Endpoint> fetches = {};
+  std::vector<NodeOutput> feeds = {};
+  std::vector<NodeOutput> fetches = {};
   std::vector<int> targets = {};  // nodes to run for their effect
   std::vector<int> over = {};     // nodes that have run before, see PartialRunState: not again
   bool bfloat16_edges = false;    // float32 values go from device to device as bfloat16

@@ -56,7 +56,7 @@ InputText parse_input(std::string_view text, NodesOf kind) {
   return input;
 }
 
-Endpoint find_endpoint(const GraphImpl& graph, std::string_view text, NodesOf kind) {
+NodeOutput find_output(const GraphImpl& graph, std::string_view text, NodesOf kind) {
   const InputText input = parse_input(text, kind);
   const int node = input.control ? -1 : graph.find(input.node);
   if (node < 0 || input.output >= static_cast<int>(graph.node(node).outputs.size())) {
@@ -68,13 +68,13 @@ Endpoint find_endpoint(const GraphImpl& graph, std::string_view text, NodesOf ki
 // Files of sites live as long as the process, as literals do. There is room for those of large
 // programs; nodes made elsewhere than in the first so many files have no site.
 const char* keep_file_name(const std::string& name) {
-  constexpr size_t kMostFiles = 1 << 14;
+  constexpr size_t kMaxFiles = 1 << 14;
   constexpr size_t kLongestFile = 512;
   static std::mutex mutex;
   static auto* const files = new std::set<std::string>();  // never destroyed
   const std::lock_guard lock(mutex);
   if (const auto found = files->find(name); found != files->end()) return found->c_str();
-  if (files->size() >= kMostFiles || name.size() > kLongestFile) return "";
+  if (files->size() >= kMaxFiles || name.size() > kLongestFile) return "";
   return files->insert(name).first->c_str();
 }
 
@@ -227,7 +227,7 @@ class NodeReader {
       if (text.starts_with('^')) {
         node.controls.push_back(graph_->find(std::string_view(text).substr(1)));
       } else {
-        node.inputs.push_back(find_endpoint(*graph_, text, kind_));
+        node.inputs.push_back(find_output(*graph_, text, kind_));
       }
     }
   }
@@ -254,7 +254,7 @@ class NodeReader {
   // What the node says of its outputs may be more or less than its op knows now, but must agree.
   void check_outputs(const Node& node) {
     std::vector<Tensor> inputs;
-    for (const Endpoint input : node.inputs) inputs.push_back(graph_->symbol(input));
+    for (const NodeOutput input : node.inputs) inputs.push_back(graph_->symbol(input));
     for (const Tensor& input : inputs) {
       if (!node.op->dtypes.has(input.dtype())) {
         raise(Code::InvalidArgument, "an input is {}, but must be one of {}",
@@ -292,17 +292,17 @@ class NodeReader {
 }  // namespace
 
 std::string quoted(std::string_view text) {
-  constexpr size_t kMost = 80;
+  constexpr size_t kMax = 80;
   std::string shown = "'";
-  for (const char c : text.substr(0, kMost)) {
+  for (const char c : text.substr(0, kMax)) {
     const bool printable = c >= ' ' && c <= '~';
     shown += printable ? std::string(1, c) : fmt::format("\\x{:02x}", static_cast<uint8_t>(c));
   }
-  return shown + (text.size() > kMost ? "...'" : "'");
+  return shown + (text.size() > kMax ? "...'" : "'");
 }
 
-Endpoint read_endpoint(const GraphImpl& graph, std::string_view text) {
-  return find_endpoint(graph, text, NodesOf::Graph);
+NodeOutput read_endpoint(const GraphImpl& graph, std::string_view text) {
+  return find_output(graph, text, NodesOf::Graph);
 }
 
 std::shared_ptr<GraphImpl> read_nodes(const NodeMessages& nodes, NodesOf kind,

@@ -26,6 +26,6 @@ std::shared_ptr<GraphImpl> read_nodes(
     const FindFunction& find_function);
 
 // The output that "name" or "name:1" names. Throws InvalidArgument.
-Endpoint read_endpoint(const GraphImpl& graph, std::string_view text);
+NodeOutput read_endpoint(const GraphImpl& graph, std::string_view text);
 
 }  // namespace cohort::internal

@@ -9,7 +9,7 @@
 namespace cohort::internal {
 namespace {
 
-constexpr int64_t kMostComparedBytes = 256;
+constexpr int64_t kMaxComparedBytes = 256;
 
 void mix(size_t& seed, size_t value) {
   seed ^= value + 0x9e3779b97f4a7c15 + (seed << 6) + (seed >> 2);
@@ -19,7 +19,7 @@ void mix(size_t& seed, size_t value) {
 std::string_view small_content(const Tensor& tensor) {
   if (!tensor.defined() || tensor.is_symbolic() || !is_numeric(tensor.dtype())) return {};
   const int64_t bytes = tensor.size() * size_of(tensor.dtype());
-  if (bytes == 0 || bytes > kMostComparedBytes) return {};
+  if (bytes == 0 || bytes > kMaxComparedBytes) return {};
   return {static_cast<const char*>(element_data(tensor, tensor.dtype())),
           static_cast<size_t>(bytes)};
 }
@@ -88,7 +88,7 @@ bool same_node(const Node& a, const Node& b) {
 
 size_t hash_node(const Node& node) {
   size_t seed = std::hash<const void*>()(node.op);
-  for (const Endpoint input : node.inputs) {
+  for (const NodeOutput input : node.inputs) {
     mix(seed, static_cast<size_t>(input.node));
     mix(seed, static_cast<size_t>(input.output));
   }

@@ -51,12 +51,12 @@ class Writer {
 
   std::string bytes() const {
     const size_t size = document_.ByteSizeLong();
-    if (static_cast<int64_t>(size) > kMostDocumentBytes) {
+    if (static_cast<int64_t>(size) > kMaxDocumentBytes) {
       raise(
           Code::ResourceExhausted,
           "[Graph] the graph takes {} bytes, most is {}; feed large values instead of making them "
           "constants",
-          size, kMostDocumentBytes);
+          size, kMaxDocumentBytes);
     }
     return document_.SerializeAsString();
   }
@@ -72,8 +72,8 @@ class Writer {
 
   static void write_variable(const GraphImpl& graph, const GraphImpl::VariableRecord& from,
                              message::GraphVariable& out) {
-    out.set_handle(endpoint_name(graph, graph.endpoint(from.handle.handle)));
-    out.set_initializer(endpoint_name(graph, graph.endpoint(from.initializer)));
+    out.set_handle(output_name(graph, graph.node_output(from.handle.handle)));
+    out.set_initializer(output_name(graph, graph.node_output(from.initializer)));
     write_spec({from.handle.dtype, from.handle.shape}, *out.mutable_spec());
     out.set_trainable(from.options.trainable.value_or(true));
     out.set_synchronization(static_cast<uint32_t>(from.options.synchronization));
@@ -87,7 +87,7 @@ class Writer {
     }
     out.set_name(from.name);
     out.set_op(std::string(from.op->name));
-    for (const Endpoint input : from.inputs) out.add_inputs(endpoint_name(graph, input));
+    for (const NodeOutput input : from.inputs) out.add_inputs(output_name(graph, input));
     for (const int before : from.controls) out.add_inputs("^" + graph.node(before).name);
     out.set_device(own_request(graph, id).to_string());
     for (const std::string& name : from.colocated_with) out.add_colocated_with(name);
@@ -137,11 +137,11 @@ class Writer {
     for (int id = 0; id < function.body->size(); ++id) {
       node(*function.body, id, *made.add_nodes(), "'" + function.name + "'");
     }
-    for (const Endpoint argument : function.arguments) {
-      made.add_arguments(endpoint_name(*function.body, argument));
+    for (const NodeOutput argument : function.arguments) {
+      made.add_arguments(output_name(*function.body, argument));
     }
-    for (const Endpoint result : function.results) {
-      made.add_results(endpoint_name(*function.body, result));
+    for (const NodeOutput result : function.results) {
+      made.add_results(output_name(*function.body, result));
     }
     for (const int effect : function.effects) {
       made.add_effects(function.body->node(effect).name);

@@ -86,7 +86,7 @@ class DotWriter {
 
   void write_edges(int id) {
     const Node& node = graph_.node(id);
-    for (const Endpoint input : node.inputs) {
+    for (const NodeOutput input : node.inputs) {
       if (input.output == 0) {
         line("  n{} -> n{};", input.node, id);
       } else {

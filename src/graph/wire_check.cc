@@ -74,9 +74,9 @@ class Walk {
   void delimited(const FieldDescriptor& field) {
     int size = 0;
     if (!in_.ReadVarintSizeAsInt(&size)) raise_damaged();
-    if (++parts_ > kMostDocumentParts) {
+    if (++parts_ > kMaxDocumentParts) {
       raise(Code::InvalidArgument, "[Graph] the serialized graph has more than {} parts",
-            kMostDocumentParts);
+            kMaxDocumentParts);
     }
     if (field.message_type() != nullptr) {
       const auto outside = in_.PushLimit(size);
@@ -100,9 +100,9 @@ class Walk {
 
   void count_structure(int64_t bytes) {
     structure_ += bytes;
-    if (structure_ <= kMostStructureBytes) return;
+    if (structure_ <= kMaxStructureBytes) return;
     raise(Code::InvalidArgument, "[Graph] the serialized graph has more than {} bytes of structure",
-          kMostStructureBytes);
+          kMaxStructureBytes);
   }
 
   CodedInputStream in_;
@@ -113,9 +113,9 @@ class Walk {
 }  // namespace
 
 void check_wire(std::string_view bytes, uint32_t newest_format) {
-  if (static_cast<int64_t>(bytes.size()) > kMostDocumentBytes) {
+  if (static_cast<int64_t>(bytes.size()) > kMaxDocumentBytes) {
     raise(Code::InvalidArgument, "[Graph] a serialized graph of {} bytes is too large; most is {}",
-          bytes.size(), kMostDocumentBytes);
+          bytes.size(), kMaxDocumentBytes);
   }
   const uint32_t format = format_of(bytes);
   if (format > newest_format) {

@@ -6,9 +6,9 @@
 namespace cohort::internal {
 
 // The most that a serialized graph may take. They bound the memory that reading one needs.
-inline constexpr int64_t kMostDocumentBytes = int64_t{1} << 30;
-inline constexpr int64_t kMostStructureBytes = int64_t{1} << 27;  // all but tensors' contents
-inline constexpr int64_t kMostDocumentParts = int64_t{1} << 23;   // texts and messages, all levels
+inline constexpr int64_t kMaxDocumentBytes = int64_t{1} << 30;
+inline constexpr int64_t kMaxStructureBytes = int64_t{1} << 27;  // all but tensors' contents
+inline constexpr int64_t kMaxDocumentParts = int64_t{1} << 23;   // texts and messages, all levels
 
 // Walks over the encoding of a Document without taking memory. Throws InvalidArgument when it is
 // not one (damaged, a field that there is not, larger than the limits), and Unimplemented when it

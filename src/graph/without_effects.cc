@@ -12,21 +12,22 @@ namespace {
 
 using FunctionPtr = std::shared_ptr<const GraphFunction>;
 
-bool is_handle(const GraphImpl& graph, Endpoint endpoint) {
-  return graph.node(endpoint.node).outputs[static_cast<size_t>(endpoint.output)].dtype == kResource;
+bool is_handle(const GraphImpl& graph, NodeOutput node_output) {
+  return graph.node(node_output.node).outputs[static_cast<size_t>(node_output.output)].dtype ==
+         kResource;
 }
 
 // Adds the node's inputs that are `function`'s arguments, where the function changes what they
 // stand for: the first `shared` of the node's inputs, and those from `first` on.
 void add_changed(const Node& node, const GraphFunction& function, size_t first, size_t shared,
-                 std::set<Endpoint>& all) {
+                 std::set<NodeOutput>& all) {
   for (const size_t argument : changed_arguments(function)) {
     all.insert(node.inputs[argument < shared ? argument : first + argument - shared]);
   }
 }
 
-std::set<Endpoint> changed_in(const GraphImpl& body) {
-  std::set<Endpoint> all;
+std::set<NodeOutput> changed_in(const GraphImpl& body) {
+  std::set<NodeOutput> all;
   for (int id = 0; id < body.size(); ++id) all.merge(changed_by(body, body.node(id)));
   return all;
 }
@@ -35,10 +36,10 @@ std::set<Endpoint> changed_in(const GraphImpl& body) {
 std::vector<bool> needed_in(const GraphFunction& function) {
   const GraphImpl& body = *function.body;
   std::vector<bool> needed(static_cast<size_t>(body.size()));
-  for (const Endpoint result : function.results) needed[static_cast<size_t>(result.node)] = true;
+  for (const NodeOutput result : function.results) needed[static_cast<size_t>(result.node)] = true;
   for (int id = body.size(); id-- > 0;) {
     if (!needed[static_cast<size_t>(id)]) continue;
-    for (const Endpoint input : body.node(id).inputs) {
+    for (const NodeOutput input : body.node(id).inputs) {
       needed[static_cast<size_t>(input.node)] = true;
     }
   }
@@ -48,19 +49,19 @@ std::vector<bool> needed_in(const GraphFunction& function) {
 // Calls the marked nodes, in the function that is being traced.
 std::vector<Tensor> call_marked(const GraphFunction& function, const std::vector<bool>& marked,
                                 std::span<const Tensor> given) {
-  std::map<Endpoint, Tensor> values;
+  std::map<NodeOutput, Tensor> values;
   for (size_t i = 0; i < given.size(); ++i) values[function.arguments[i]] = given[i];
   for (int id = 0; id < function.body->size(); ++id) {
     const Node& node = function.body->node(id);
     if (!marked[static_cast<size_t>(id)] || node.op == &kArgument) continue;
     std::vector<Tensor> inputs;
-    for (const Endpoint input : node.inputs) inputs.push_back(values.at(input));
+    for (const NodeOutput input : node.inputs) inputs.push_back(values.at(input));
     const DeviceScope on(node.device.to_string());
     const std::vector<Tensor> outputs = apply_many(*node.op, inputs, node.attrs, node.site);
     for (size_t i = 0; i < outputs.size(); ++i) values[{id, static_cast<int>(i)}] = outputs[i];
   }
   std::vector<Tensor> results;
-  for (const Endpoint result : function.results) results.push_back(values.at(result));
+  for (const NodeOutput result : function.results) results.push_back(values.at(result));
   return results;
 }
 
@@ -75,12 +76,12 @@ void refuse_to_compute_again(std::string_view function) {
 }
 
 std::shared_ptr<const GraphFunction> without_effects(const GraphFunction& function) {
-  const std::set<Endpoint> changed = changed_in(*function.body);
+  const std::set<NodeOutput> changed = changed_in(*function.body);
   if (changed.empty()) return closed(function);
   const std::vector<bool> needed = needed_in(function);
   for (int id = 0; id < function.body->size(); ++id) {
     if (!needed[static_cast<size_t>(id)]) continue;
-    for (const Endpoint input : function.body->node(id).inputs) {
+    for (const NodeOutput input : function.body->node(id).inputs) {
       if (changed.contains(input)) refuse_to_compute_again(function.name);
     }
   }
@@ -89,8 +90,8 @@ std::shared_ptr<const GraphFunction> without_effects(const GraphFunction& functi
   }));
 }
 
-std::set<Endpoint> changed_by(const GraphImpl& graph, const Node& node) {
-  std::set<Endpoint> all;
+std::set<NodeOutput> changed_by(const GraphImpl& graph, const Node& node) {
+  std::set<NodeOutput> all;
   if (node.op == &kCond) {
     const auto& then_branch = node.attrs.get<FunctionPtr>("then_branch");
     add_changed(node, *then_branch, 1, 0, all);
@@ -103,7 +104,7 @@ std::set<Endpoint> changed_by(const GraphImpl& graph, const Node& node) {
     add_changed(node, *node.attrs.get<FunctionPtr>("body"), condition->arguments.size(), num_state,
                 all);
   } else if (node.op->traits.has(Trait::HasEffect)) {
-    for (const Endpoint input : node.inputs) {
+    for (const NodeOutput input : node.inputs) {
       if (is_handle(graph, input)) all.insert(input);
     }
   }
@@ -111,7 +112,7 @@ std::set<Endpoint> changed_by(const GraphImpl& graph, const Node& node) {
 }
 
 std::set<size_t> changed_arguments(const GraphFunction& function) {
-  const std::set<Endpoint> changed = changed_in(*function.body);
+  const std::set<NodeOutput> changed = changed_in(*function.body);
   std::set<size_t> found;
   for (size_t i = 0; i < function.arguments.size(); ++i) {
     if (changed.contains(function.arguments[i])) found.insert(i);

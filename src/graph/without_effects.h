@@ -13,7 +13,7 @@ std::shared_ptr<const GraphFunction> without_effects(const GraphFunction& functi
 
 // The inputs of the node, which is or could be one of the graph, that are handles of what it
 // changes: by itself, or in the functions that it calls.
-std::set<Endpoint> changed_by(const GraphImpl& graph, const Node& node);
+std::set<NodeOutput> changed_by(const GraphImpl& graph, const Node& node);
 // Which arguments are handles of state that the function changes.
 std::set<size_t> changed_arguments(const GraphFunction& function);
 

@@ -17,7 +17,7 @@ namespace cohort::internal {
 namespace {
 
 // MPI counts elements with an int.
-constexpr size_t kMostElements = size_t{1} << 30;
+constexpr size_t kMaxElements = size_t{1} << 30;
 
 // MPI moves data while somebody looks.
 constexpr PollPolicy kPolicy{.awake = std::chrono::milliseconds(2),
@@ -93,8 +93,8 @@ class MpiEngine : public MessageEngine {
     meet(call);
     const size_t bytes = values.bytes.size();
     if (group_.rank() == call.root && bytes > 0) std::memcpy(out, values.bytes.data(), bytes);
-    for (size_t at = 0; at < bytes; at += kMostElements) {
-      const auto count = static_cast<int>(std::min(kMostElements, bytes - at));
+    for (size_t at = 0; at < bytes; at += kMaxElements) {
+      const auto count = static_cast<int>(std::min(kMaxElements, bytes - at));
       run(call, "MPI_Ibcast", [&](MPI_Request* request) {
         return MPI_Ibcast(out + at, count, MPI_BYTE, call.root, comm_, request);
       });
@@ -154,7 +154,7 @@ class MpiEngine : public MessageEngine {
 
   void combine_parts(const Call& call, const Numbers& numbers, std::byte* out) override {
     const size_t each = static_cast<size_t>(numbers.count()) / static_cast<size_t>(group_.size());
-    if (!can_reduce(numbers) || each > kMostElements) {
+    if (!can_reduce(numbers) || each > kMaxElements) {
       return MessageEngine::combine_parts(call, numbers, out);
     }
     meet(call);
@@ -169,8 +169,8 @@ class MpiEngine : public MessageEngine {
   template <typename Body>
   static void for_each_part(const Numbers& numbers, const Body& body) {
     const auto count = static_cast<size_t>(numbers.count());
-    for (size_t at = 0; at < count; at += kMostElements) {
-      body(at * numbers.element(), static_cast<int>(std::min(kMostElements, count - at)));
+    for (size_t at = 0; at < count; at += kMaxElements) {
+      body(at * numbers.element(), static_cast<int>(std::min(kMaxElements, count - at)));
     }
   }
 

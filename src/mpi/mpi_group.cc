@@ -46,7 +46,8 @@ bool are_equal(const std::vector<std::string>& texts) {
   return std::adjacent_find(texts.begin(), texts.end(), std::not_equal_to<>()) == texts.end();
 }
 
-// Endpoints stay until the process ends: groups use them, which may end on the endpoints' threads.
+// NodeOutputs stay until the process ends: groups use them, which may end on the endpoints'
+// threads.
 std::shared_ptr<Party> kept(std::unique_ptr<Party> party) {
   static std::mutex mutex;
   static auto& all = *new std::vector<std::shared_ptr<Party>>();

@@ -21,7 +21,7 @@ class GemmConv2d::Run {
         layout_(conv.layout_),
         images_(conv.images_),
         filters_(conv.filters_),
-        rows_at_once_(std::clamp<int64_t>(kMostElements / (layout_.rows() * layout_.output[1]), 1,
+        rows_at_once_(std::clamp<int64_t>(kMaxElements / (layout_.rows() * layout_.output[1]), 1,
                                           layout_.output[0])),
         matrix_(at::empty({layout_.rows() * rows_at_once_ * layout_.output[1]}, like.options())),
         columns_(matrix_.data_ptr<T>()) {
@@ -72,7 +72,7 @@ class GemmConv2d::Run {
   }
 
  private:
-  static constexpr int64_t kMostElements = (256 << 10) / sizeof(T);
+  static constexpr int64_t kMaxElements = (256 << 10) / sizeof(T);
 
   // Some rows of the output of one image.
   struct Block {
@@ -152,10 +152,10 @@ GemmConv2d::GemmConv2d(const Window2d& window, const at::Tensor& x, const at::Te
 }
 
 bool GemmConv2d::is_possible() const {
-  constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
+  constexpr int64_t kMax = std::numeric_limits<int32_t>::max();
   return at::get_num_threads() == 1 && can_multiply() &&
-         c10::multiply_integers(kernel_sizes()) <= kMost &&
-         layout_.output[0] * layout_.output[1] <= kMost;
+         c10::multiply_integers(kernel_sizes()) <= kMax &&
+         layout_.output[0] * layout_.output[1] <= kMax;
 }
 
 at::DimVector GemmConv2d::input_sizes() const {

@@ -79,9 +79,9 @@ void require_allocatable(std::string_view op, const Shape& shape, DType dtype) {
   if (!shape.is_fully_known()) return;
   // num_elements() throws when even the count does not fit.
   int64_t bytes = 0;
-  constexpr int64_t kMostBytes = int64_t{1} << 46;  // 64 TiB, more than any machine has
+  constexpr int64_t kMaxBytes = int64_t{1} << 46;  // 64 TiB, more than any machine has
   if (__builtin_mul_overflow(shape.num_elements(), std::max<int64_t>(size_of(dtype), 1), &bytes) ||
-      bytes > kMostBytes) {
+      bytes > kMaxBytes) {
     raise(Code::InvalidArgument, "[{}] shape {} of {} is too large for any memory", op,
           shape.to_string(), to_string(dtype));
   }

@@ -15,11 +15,11 @@ namespace internal {
 namespace {
 
 // Keeps a mistaken count from taking memory for outputs that hold nothing.
-constexpr int64_t kMostParts = 1 << 20;
+constexpr int64_t kMaxParts = 1 << 20;
 
 void require_count(std::string_view op, int64_t count) {
-  if (count >= 1 && count <= kMostParts) return;
-  raise(Code::InvalidArgument, "[{}] the number of parts must be 1 to {}, got {}", op, kMostParts,
+  if (count >= 1 && count <= kMaxParts) return;
+  raise(Code::InvalidArgument, "[{}] the number of parts must be 1 to {}, got {}", op, kMaxParts,
         count);
 }
 

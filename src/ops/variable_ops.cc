@@ -91,9 +91,9 @@ void add_elements(at::Tensor& target, const std::byte* delta, int sign) {
 
 // Changes `value`, which nobody else sees. False when that is not for such a loop.
 bool add_plainly(const Tensor& value, const Tensor& delta, int sign) {
-  constexpr int64_t kMost = 32768;
+  constexpr int64_t kMax = 32768;
   const DType dtype = value.dtype();
-  if ((dtype != kFloat32 && dtype != kFloat64) || dtype != delta.dtype() || value.size() > kMost ||
+  if ((dtype != kFloat32 && dtype != kFloat64) || dtype != delta.dtype() || value.size() > kMax ||
       body(value).shape != body(delta).shape) {
     return false;
   }

@@ -6,8 +6,8 @@ namespace cohort::internal {
 
 std::shared_ptr<const Plan> compile_part(const Partition& part, StepOrder order) {
   RunRequest local{.targets = part.targets};
-  for (const auto& [position, endpoint] : part.feeds) local.feeds.push_back(endpoint);
-  for (const auto& [position, endpoint] : part.fetches) local.fetches.push_back(endpoint);
+  for (const auto& [position, node_output] : part.feeds) local.feeds.push_back(node_output);
+  for (const auto& [position, node_output] : part.fetches) local.fetches.push_back(node_output);
   const FoldedGraph folded = fold(part.graph, local);
   return compile(folded.graph, folded.request, order);
 }
@@ -23,8 +23,8 @@ std::shared_ptr<const CompiledRun> compile_parts(const GraphImpl& graph,
     CompiledRun::Part& made = run->parts.emplace_back();
     made.device = part.device;
     made.plan = compile_part(part, order);
-    for (const auto& [position, endpoint] : part.feeds) made.feeds.push_back(position);
-    for (const auto& [position, endpoint] : part.fetches) made.fetches.push_back(position);
+    for (const auto& [position, node_output] : part.feeds) made.feeds.push_back(position);
+    for (const auto& [position, node_output] : part.fetches) made.fetches.push_back(position);
   }
   return run;
 }

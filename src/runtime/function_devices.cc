@@ -10,8 +10,8 @@ namespace cohort::internal {
 namespace {
 
 // By argument: the devices of the captured resources.
-std::map<Endpoint, DeviceName> resource_devices(const GraphFunction& function) {
-  std::map<Endpoint, DeviceName> devices;
+std::map<NodeOutput, DeviceName> resource_devices(const GraphFunction& function) {
+  std::map<NodeOutput, DeviceName> devices;
   const size_t own = function.num_own_arguments();
   for (size_t i = 0; i < function.captured.size(); ++i) {
     const Tensor& captured = function.captured[i];
@@ -35,7 +35,7 @@ bool is_elsewhere(const DeviceName& device) {
 }  // namespace
 
 std::vector<DeviceName> function_devices(const GraphFunction& function, const DeviceName& home) {
-  const std::map<Endpoint, DeviceName> resources = resource_devices(function);
+  const std::map<NodeOutput, DeviceName> resources = resource_devices(function);
   // Nodes beside a variable of another process run at home, as the code would without a trace.
   const bool at_home = reaches_out(function);
   std::map<std::string, DeviceName> found;  // by what was asked for
@@ -48,7 +48,7 @@ std::vector<DeviceName> function_devices(const GraphFunction& function, const De
       entry->second = stays ? home : find_device(node.device.filled_from(home).to_string()).name;
     }
     DeviceName device = entry->second;
-    for (const Endpoint input : node.inputs) {
+    for (const NodeOutput input : node.inputs) {
       if (const auto resource = resources.find(input); resource != resources.end()) {
         device = resource->second;
       }

@@ -7,12 +7,13 @@
 namespace cohort::internal {
 namespace {
 
-std::set<Endpoint> set_of(const std::vector<Endpoint>& endpoints) {
-  return {endpoints.begin(), endpoints.end()};
+std::set<NodeOutput> set_of(const std::vector<NodeOutput>& node_outputs) {
+  return {node_outputs.begin(), node_outputs.end()};
 }
 
-bool is_handle(const GraphImpl& graph, Endpoint endpoint) {
-  return graph.node(endpoint.node).outputs[static_cast<size_t>(endpoint.output)].dtype == kResource;
+bool is_handle(const GraphImpl& graph, NodeOutput node_output) {
+  return graph.node(node_output.node).outputs[static_cast<size_t>(node_output.output)].dtype ==
+         kResource;
 }
 
 bool makes_handles(const Node& node) {
@@ -31,32 +32,32 @@ PartialRunState::PartialRunState(std::shared_ptr<const GraphImpl> graph, RunRequ
       fetches_(set_of(declared_.fetches)) {}
 
 void PartialRunState::check(const RunRequest& asked) const {
-  const auto demand = [&](Endpoint endpoint, const std::set<Endpoint>& among,
-                          const std::set<Endpoint>& before, std::string_view what) {
-    if (!among.contains(endpoint)) {
+  const auto demand = [&](NodeOutput node_output, const std::set<NodeOutput>& among,
+                          const std::set<NodeOutput>& before, std::string_view what) {
+    if (!among.contains(node_output)) {
       raise(Code::InvalidArgument, "[PartialRun] '{}' was not declared as a {} by its setup",
-            endpoint_name(*graph_, endpoint), what);
+            output_name(*graph_, node_output), what);
     }
-    if (before.contains(endpoint)) {
+    if (before.contains(node_output)) {
       raise(Code::InvalidArgument, "[PartialRun] the {} '{}' has been there in an earlier piece",
-            what, endpoint_name(*graph_, endpoint));
+            what, output_name(*graph_, node_output));
     }
   };
-  for (const Endpoint feed : asked.feeds) demand(feed, feeds_, fed_, "feed");
-  for (const Endpoint fetch : asked.fetches) demand(fetch, fetches_, fetched_, "fetch");
+  for (const NodeOutput feed : asked.feeds) demand(feed, feeds_, fed_, "feed");
+  for (const NodeOutput fetch : asked.fetches) demand(fetch, fetches_, fetched_, "fetch");
 }
 
 void PartialRunState::check_computable(const RunRequest& asked, const std::vector<int>& nodes,
-                                       const std::set<Endpoint>& known) const {
-  const auto demand = [&](Endpoint input) {
+                                       const std::set<NodeOutput>& known) const {
+  const auto demand = [&](NodeOutput input) {
     if (!feeds_.contains(input) || known.contains(input)) return;
     raise(Code::InvalidArgument,
           "[PartialRun] a fetch of this piece needs '{}', which has not been fed yet",
-          endpoint_name(*graph_, input));
+          output_name(*graph_, input));
   };
-  for (const Endpoint fetch : asked.fetches) demand(fetch);
+  for (const NodeOutput fetch : asked.fetches) demand(fetch);
   for (const int id : nodes) {
-    for (const Endpoint input : graph_->node(id).inputs) demand(input);
+    for (const NodeOutput input : graph_->node(id).inputs) demand(input);
   }
 }
 
@@ -69,8 +70,8 @@ std::vector<Tensor> PartialRunState::advance(const GraphImpl& graph, const RunRe
   }
   throw_if_error(failure_);
   check(asked);
-  std::set<Endpoint> known = set_of(asked.feeds);
-  for (const auto& [endpoint, value] : values_) known.insert(endpoint);
+  std::set<NodeOutput> known = set_of(asked.feeds);
+  for (const auto& [node_output, value] : values_) known.insert(node_output);
   RunRequest bounded{.feeds = declared_.feeds,
                      .fetches = asked.fetches,
                      .over = std::vector<int>(over_.begin(), over_.end())};
@@ -88,21 +89,21 @@ std::vector<Tensor> PartialRunState::advance(const GraphImpl& graph, const RunRe
   return results;
 }
 
-std::vector<Endpoint> PartialRunState::kept_of(const std::set<int>& nodes,
-                                               const RunRequest& asked) const {
-  const std::set<Endpoint> returned = set_of(asked.fetches);
-  std::set<Endpoint> kept;
-  const auto keep = [&](Endpoint endpoint) {
-    if (nodes.contains(endpoint.node) && !feeds_.contains(endpoint) &&
-        !is_handle(*graph_, endpoint)) {
-      kept.insert(endpoint);
+std::vector<NodeOutput> PartialRunState::kept_of(const std::set<int>& nodes,
+                                                 const RunRequest& asked) const {
+  const std::set<NodeOutput> returned = set_of(asked.fetches);
+  std::set<NodeOutput> kept;
+  const auto keep = [&](NodeOutput node_output) {
+    if (nodes.contains(node_output.node) && !feeds_.contains(node_output) &&
+        !is_handle(*graph_, node_output)) {
+      kept.insert(node_output);
     }
   };
   for (const int id : all_) {
     if (nodes.contains(id) || over_.contains(id)) continue;
-    for (const Endpoint input : graph_->node(id).inputs) keep(input);
+    for (const NodeOutput input : graph_->node(id).inputs) keep(input);
   }
-  for (const Endpoint fetch : fetches_) {
+  for (const NodeOutput fetch : fetches_) {
     if (!returned.contains(fetch)) keep(fetch);
   }
   return {kept.begin(), kept.end()};
@@ -114,10 +115,10 @@ std::vector<Tensor> PartialRunState::run(const RunRequest& asked, const std::vec
   const std::set<int> running(nodes.begin(), nodes.end());
   RunRequest request{.fetches = asked.fetches, .over = {over_.begin(), over_.end()}};
   std::vector<Tensor> given;
-  const std::vector<Endpoint> kept = kept_of(running, asked);
+  const std::vector<NodeOutput> kept = kept_of(running, asked);
   request.fetches.insert(request.fetches.end(), kept.begin(), kept.end());
-  for (const auto& [endpoint, value] : values_) {
-    request.feeds.push_back(endpoint);
+  for (const auto& [node_output, value] : values_) {
+    request.feeds.push_back(node_output);
     given.push_back(value);
   }
   std::vector<Tensor> results = execute(request, given);

@@ -31,22 +31,22 @@ class PartialRunState {
  private:
   void check(const RunRequest& asked) const;
   void check_computable(const RunRequest& asked, const std::vector<int>& nodes,
-                        const std::set<Endpoint>& known) const;
+                        const std::set<NodeOutput>& known) const;
   // What later pieces will take from nodes that run in this one.
-  std::vector<Endpoint> kept_of(const std::set<int>& nodes, const RunRequest& asked) const;
+  std::vector<NodeOutput> kept_of(const std::set<int>& nodes, const RunRequest& asked) const;
   std::vector<Tensor> run(const RunRequest& asked, const std::vector<int>& nodes,
                           const Execute& execute);
 
   const std::shared_ptr<const GraphImpl> graph_;
   const RunRequest declared_;
   const std::vector<int> all_;  // nodes that the declared fetches need
-  const std::set<Endpoint> feeds_;
-  const std::set<Endpoint> fetches_;
+  const std::set<NodeOutput> feeds_;
+  const std::set<NodeOutput> fetches_;
 
   std::mutex mutex_;
-  std::map<Endpoint, Tensor> values_;  // fed or computed; guarded by mutex_, as all below
-  std::set<Endpoint> fed_;
-  std::set<Endpoint> fetched_;
+  std::map<NodeOutput, Tensor> values_;  // fed or computed; guarded by mutex_, as all below
+  std::set<NodeOutput> fed_;
+  std::set<NodeOutput> fetched_;
   std::set<int> over_;
   Status failure_;
 };

@@ -32,15 +32,15 @@ class Compiler {
 
   std::shared_ptr<const Plan> compile() {
     plan_->graph = graph_;
-    for (const Endpoint feed : request_.feeds) plan_->feed_slots.push_back(feed_slot(feed));
+    for (const NodeOutput feed : request_.feeds) plan_->feed_slots.push_back(feed_slot(feed));
     add_steps(ordered());
-    for (const Endpoint fetch : request_.fetches) plan_->fetch_slots.push_back(slot_of(fetch));
+    for (const NodeOutput fetch : request_.fetches) plan_->fetch_slots.push_back(slot_of(fetch));
     mark_last_uses();
     return std::move(plan_);
   }
 
  private:
-  bool is_fed(Endpoint endpoint) const { return !fed_.empty() && fed_.contains(endpoint); }
+  bool is_fed(NodeOutput node_output) const { return !fed_.empty() && fed_.contains(node_output); }
 
   // Node numbers in the order of running: always the ready node that ranks first.
   std::vector<int> ordered() {
@@ -79,7 +79,7 @@ class Compiler {
   void count_predecessors() {
     for (const int id : needed_) {
       const Node& node = graph_->node(id);
-      for (const Endpoint input : node.inputs) {
+      for (const NodeOutput input : node.inputs) {
         if (!is_fed(input)) precede(input.node, id);
       }
       for (const int before : node.controls) precede(before, id);
@@ -109,7 +109,7 @@ class Compiler {
   void hold_back_writers() {
     std::unordered_map<int, std::vector<int>> users;  // of each read
     for (const int id : needed_) {
-      for (const Endpoint input : graph_->node(id).inputs) {
+      for (const NodeOutput input : graph_->node(id).inputs) {
         if (is_variable_read(graph_->node(input.node))) users[input.node].push_back(id);
       }
     }
@@ -131,16 +131,16 @@ class Compiler {
     return {};
   }
 
-  int feed_slot(Endpoint endpoint) {
-    const auto [entry, fresh] = fed_.emplace(endpoint, plan_->num_slots);
+  int feed_slot(NodeOutput node_output) {
+    const auto [entry, fresh] = fed_.emplace(node_output, plan_->num_slots);
     if (fresh) ++plan_->num_slots;
     return entry->second;
   }
 
   // A fed output keeps the fed value; what its step makes goes to a slot that nobody reads.
-  int slot_of(Endpoint endpoint) const {
-    if (is_fed(endpoint)) return fed_.at(endpoint);
-    return first_slots_[static_cast<size_t>(endpoint.node)] + endpoint.output;
+  int slot_of(NodeOutput node_output) const {
+    if (is_fed(node_output)) return fed_.at(node_output);
+    return first_slots_[static_cast<size_t>(node_output.node)] + node_output.output;
   }
 
   void add_steps(std::vector<int> order) {
@@ -162,7 +162,7 @@ class Compiler {
                     .num_inputs = static_cast<int>(node.inputs.size()),
                     .first_output = plan_->num_slots,
                     .num_outputs = count};
-    for (const Endpoint input : node.inputs) {
+    for (const NodeOutput input : node.inputs) {
       plan_->input_slots.push_back(slot_of(input));
       const Spec& spec = graph_->node(input.node).outputs[static_cast<size_t>(input.output)];
       step.check_inputs |= spec.dtype != kResource && !spec.shape.is_fully_known();
@@ -203,7 +203,7 @@ class Compiler {
   std::vector<std::pair<int, int>> edges_;  // (before, after)
   std::vector<int> followers_;              // successors, those of one node side by side
   std::vector<size_t> first_edges_;         // by node: where its own begin in followers_
-  std::map<Endpoint, int> fed_;             // slots of what is fed
+  std::map<NodeOutput, int> fed_;           // slots of what is fed
   std::vector<int> first_slots_;            // by node: the slot of its first output
   std::shared_ptr<Plan> plan_ = std::make_shared<Plan>();
 };

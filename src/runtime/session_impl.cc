@@ -14,14 +14,14 @@
 namespace cohort::internal {
 namespace {
 
-void check_value(const GraphImpl& graph, Endpoint endpoint, const Tensor& tensor,
+void check_value(const GraphImpl& graph, NodeOutput node_output, const Tensor& tensor,
                  const Tensor& value) {
   const bool has_value = value.defined() && !value.is_symbolic();
   if (has_value && value.dtype() == tensor.dtype() &&
       value.shape().is_compatible_with(tensor.shape())) {
     return;
   }
-  const std::string name = endpoint_name(graph, endpoint);
+  const std::string name = output_name(graph, node_output);
   if (!has_value) {
     raise(Code::InvalidArgument, "[Session] '{}' was fed something without a value", name);
   }
@@ -34,9 +34,9 @@ void check_value(const GraphImpl& graph, Endpoint endpoint, const Tensor& tensor
 }
 
 // Runs that feed and fetch the same share a signature, in whatever order they ask.
-void sort_feeds(std::vector<Endpoint>& feeds, std::vector<Tensor>& values) {
+void sort_feeds(std::vector<NodeOutput>& feeds, std::vector<Tensor>& values) {
   if (std::is_sorted(feeds.begin(), feeds.end())) return;
-  std::vector<std::pair<Endpoint, Tensor>> both;
+  std::vector<std::pair<NodeOutput, Tensor>> both;
   for (size_t i = 0; i < feeds.size(); ++i) both.emplace_back(feeds[i], values[i]);
   std::sort(both.begin(), both.end(),
             [](const auto& a, const auto& b) { return a.first < b.first; });
@@ -44,21 +44,21 @@ void sort_feeds(std::vector<Endpoint>& feeds, std::vector<Tensor>& values) {
 }
 
 // Returns them as they were, or nothing when they were in order, each once.
-std::vector<Endpoint> sort_fetches(std::vector<Endpoint>& fetches) {
-  const auto out_of_order = [](const Endpoint& a, const Endpoint& b) { return !(a < b); };
+std::vector<NodeOutput> sort_fetches(std::vector<NodeOutput>& fetches) {
+  const auto out_of_order = [](const NodeOutput& a, const NodeOutput& b) { return !(a < b); };
   if (std::adjacent_find(fetches.begin(), fetches.end(), out_of_order) == fetches.end()) return {};
-  std::vector<Endpoint> asked = fetches;
+  std::vector<NodeOutput> asked = fetches;
   std::sort(fetches.begin(), fetches.end());
   fetches.erase(std::unique(fetches.begin(), fetches.end()), fetches.end());
   return asked;
 }
 
-std::vector<Tensor> as_asked(const std::vector<Endpoint>& asked,
-                             const std::vector<Endpoint>& sorted,
+std::vector<Tensor> as_asked(const std::vector<NodeOutput>& asked,
+                             const std::vector<NodeOutput>& sorted,
                              const std::vector<Tensor>& results) {
   std::vector<Tensor> all;
-  for (const Endpoint& endpoint : asked) {
-    const auto found = std::lower_bound(sorted.begin(), sorted.end(), endpoint);
+  for (const NodeOutput& node_output : asked) {
+    const auto found = std::lower_bound(sorted.begin(), sorted.end(), node_output);
     all.push_back(results[static_cast<size_t>(found - sorted.begin())]);
   }
   return all;
@@ -70,23 +70,24 @@ RunRequest SessionImpl::request_for(const std::vector<Tensor>& fetches,
                                     const std::vector<Tensor>& fed) const {
   RunRequest request;
   for (const Tensor& tensor : fed) {
-    const Endpoint endpoint = graph_->endpoint(tensor);
+    const NodeOutput node_output = graph_->node_output(tensor);
     if (tensor.dtype() == kResource) {
       raise(Code::InvalidArgument, "[Session] '{}' is a handle of state and cannot be fed",
-            endpoint_name(*graph_, endpoint));
+            output_name(*graph_, node_output));
     }
-    if (std::find(request.feeds.begin(), request.feeds.end(), endpoint) != request.feeds.end()) {
-      raise(Code::InvalidArgument, "[Session] '{}' is fed twice", endpoint_name(*graph_, endpoint));
+    if (std::find(request.feeds.begin(), request.feeds.end(), node_output) != request.feeds.end()) {
+      raise(Code::InvalidArgument, "[Session] '{}' is fed twice",
+            output_name(*graph_, node_output));
     }
-    request.feeds.push_back(endpoint);
+    request.feeds.push_back(node_output);
   }
   for (const Tensor& tensor : fetches) {
-    const Endpoint endpoint = graph_->endpoint(tensor);
+    const NodeOutput node_output = graph_->node_output(tensor);
     if (tensor.dtype() == kResource) {
       raise(Code::InvalidArgument, "[Session] '{}' is a handle and cannot be fetched; read it",
-            endpoint_name(*graph_, endpoint));
+            output_name(*graph_, node_output));
     }
-    request.fetches.push_back(endpoint);
+    request.fetches.push_back(node_output);
   }
   return request;
 }
@@ -108,7 +109,7 @@ std::vector<Tensor> SessionImpl::run(const std::vector<Tensor>& fetches, const F
   std::vector<Tensor> values;
   RunRequest request = request_for(fetches, feeds, values);
   sort_feeds(request.feeds, values);
-  const std::vector<Endpoint> asked = sort_fetches(request.fetches);
+  const std::vector<NodeOutput> asked = sort_fetches(request.fetches);
   std::vector<Tensor> results = execute(*prepare(request, options.timeout), values, options,
                                         options.trace ? metadata : nullptr);
   if (asked.empty()) return results;
@@ -148,7 +149,7 @@ std::vector<Tensor> SessionImpl::run_callable(const PreparedCall& entry,
           values.size());
   }
   for (size_t i = 0; i < values.size(); ++i) {
-    check_value(*graph_, graph_->endpoint(entry.feeds[i]), entry.feeds[i], values[i]);
+    check_value(*graph_, graph_->node_output(entry.feeds[i]), entry.feeds[i], values[i]);
   }
   return execute(*entry.run, values, options, nullptr);
 }
@@ -171,8 +172,8 @@ std::vector<Tensor> SessionImpl::partial_run(PartialRunState& run,
                      });
 }
 
-std::vector<Endpoint> signature_of(const RunRequest& request) {
-  std::vector<Endpoint> key = request.feeds;
+std::vector<NodeOutput> signature_of(const RunRequest& request) {
+  std::vector<NodeOutput> key = request.feeds;
   key.push_back({-1, -1});
   key.insert(key.end(), request.fetches.begin(), request.fetches.end());
   for (const int over : request.over) key.push_back({-1, over});

@@ -71,7 +71,7 @@ class SessionImpl {
   RunRequest request_for(const std::vector<Tensor>& fetches, const Feeds& feeds,
                          std::vector<Tensor>& values) const;
 
-  using Signature = std::vector<Endpoint>;
+  using Signature = std::vector<NodeOutput>;
   static constexpr size_t kMaxRecentRuns = 256;
 
   const std::shared_ptr<GraphImpl> graph_;
@@ -80,7 +80,7 @@ class SessionImpl {
 };
 
 // What tells requests apart, for a map of those that were prepared.
-std::vector<Endpoint> signature_of(const RunRequest& request);
+std::vector<NodeOutput> signature_of(const RunRequest& request);
 
 // Throws InvalidArgument, naming it, when a placeholder is needed and not fed.
 void check_placeholders(const GraphImpl& graph, const RunRequest& request);

@@ -159,8 +159,8 @@ std::string ClusterSpec::task_address(std::string_view job, int index) const {
 std::vector<std::optional<std::string>> ClusterSpec::job_tasks(std::string_view job) const {
   const TaskMap& tasks = tasks_of(job);
   if (tasks.empty()) raise(Code::InvalidArgument, "[ClusterSpec] job '{}' has no tasks", job);
-  constexpr int kMostHoles = 1 << 20;
-  if (tasks.rbegin()->first > kMostHoles) {
+  constexpr int kMaxHoles = 1 << 20;
+  if (tasks.rbegin()->first > kMaxHoles) {
     raise(Code::InvalidArgument, "[ClusterSpec] task {} of job '{}' is too far up for a list",
           tasks.rbegin()->first, job);
   }

@@ -13,8 +13,8 @@
 namespace cohort::internal {
 namespace {
 
-constexpr int kMostSlots = 65535;
-constexpr size_t kMostHostfileBytes = size_t{16} << 20;
+constexpr int kMaxSlots = 65535;
+constexpr size_t kMaxHostfileBytes = size_t{16} << 20;
 
 struct HostfileLine {
   std::string_view file;
@@ -39,7 +39,7 @@ std::vector<std::string_view> words_of(std::string_view text) {
 
 int slots_of(std::string_view text, const HostfileLine& line) {
   const std::optional<int> slots = parse_index(text);
-  if (!slots || *slots < 1 || *slots > kMostSlots) {
+  if (!slots || *slots < 1 || *slots > kMaxSlots) {
     raise_line(line, fmt::format("'{}' is not a number of slots", excerpt(text)));
   }
   return *slots;
@@ -92,13 +92,13 @@ std::vector<HostSlots> parse_hostfile(std::string_view text, std::string_view na
 
 std::vector<HostSlots> read_hostfile(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
-  std::string text(kMostHostfileBytes + 1, '\0');
+  std::string text(kMaxHostfileBytes + 1, '\0');
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
   if (!file.is_open() || file.bad() || (file.fail() && !file.eof())) {
     raise(Code::NotFound, "[Hostfile] '{}' cannot be read", path);
   }
   text.resize(static_cast<size_t>(file.gcount()));
-  if (text.size() > kMostHostfileBytes) {
+  if (text.size() > kMaxHostfileBytes) {
     raise(Code::InvalidArgument, "[Hostfile] '{}' is larger than 16 MB: not a hostfile", path);
   }
   return parse_hostfile(text, path);

@@ -8,7 +8,7 @@
 namespace cohort::internal {
 namespace {
 
-constexpr size_t kMostAnswerBytes = size_t{64} << 20;
+constexpr size_t kMaxAnswerBytes = size_t{64} << 20;
 
 struct Url {
   std::string server;  // https://host:port
@@ -83,7 +83,7 @@ void check_answer(const HttpRequest& request, const httplib::Result& answer,
   }
   if (received.cut == Cut::TooLong) {
     raise(Code::ResourceExhausted, "[{}] the answer of {} is longer than {} bytes",
-          request.operation, excerpt(request.url), kMostAnswerBytes);
+          request.operation, excerpt(request.url), kMaxAnswerBytes);
   }
   if (!answer) {
     raise(code_of(answer.error()), "[{}] {} cannot be asked within {} ms: {}", request.operation,
@@ -105,7 +105,7 @@ std::string http_get(const HttpRequest& request) {
   Received received;
   const auto receive = [&](const char* data, size_t size) {
     if (Clock::now() > deadline) received.cut = Cut::TooLate;
-    if (received.body.size() + size > kMostAnswerBytes) received.cut = Cut::TooLong;
+    if (received.body.size() + size > kMaxAnswerBytes) received.cut = Cut::TooLong;
     if (received.cut != Cut::No) return false;
     received.body.append(data, size);
     return true;

@@ -15,7 +15,7 @@ namespace {
 using internal::raise;
 
 constexpr const char* kHttpMetadata = "HttpMetadata";
-constexpr size_t kMostListPages = 1000;
+constexpr size_t kMaxListPages = 1000;
 
 std::string page_url(const HttpMetadataOptions& options, const std::string& token) {
   if (token.empty()) return options.url;
@@ -47,7 +47,7 @@ ClusterSpec HttpMetadataClusterResolver::cluster_spec() const {
     internal::InstancePage page = internal::read_instance_page(answer, options_);
     std::move(page.addresses.begin(), page.addresses.end(), std::back_inserter(addresses));
     token = std::move(page.next);
-    if (!token.empty() && (!tokens.insert(token).second || tokens.size() > kMostListPages)) {
+    if (!token.empty() && (!tokens.insert(token).second || tokens.size() > kMaxListPages)) {
       raise(Code::ResourceExhausted, "[HttpMetadata] the list at {} has no end", options_.url);
     }
   } while (!token.empty());

@@ -10,7 +10,7 @@
 namespace cohort::internal {
 namespace {
 
-constexpr size_t kMostJsonBytes = size_t{64} << 20;
+constexpr size_t kMaxJsonBytes = size_t{64} << 20;
 constexpr int kDeepestJson = 32;
 
 // Watches the parser for what it would accept and nobody means.
@@ -63,9 +63,9 @@ std::string_view reason_of(std::string_view what) {
 
 template <typename Value>
 Value parse(std::string_view text, const JsonSource& source) {
-  if (text.size() > kMostJsonBytes) {
+  if (text.size() > kMaxJsonBytes) {
     raise(Code::InvalidArgument, "[{}] {} has {} bytes; expected at most {}", source.operation,
-          source.name, text.size(), kMostJsonBytes);
+          source.name, text.size(), kMaxJsonBytes);
   }
   try {
     JsonRules rules(source);

@@ -17,7 +17,7 @@ using internal::Json;
 using internal::raise;
 
 constexpr const char* kKubernetes = "Kubernetes";
-constexpr int kMostPodPages = 1000;
+constexpr int kMaxPodPages = 1000;
 
 std::string read_account_file(const std::string& folder, const std::string& name) {
   std::ifstream file(folder + "/" + name, std::ios::binary);
@@ -109,7 +109,7 @@ std::vector<std::string> KubernetesClusterResolver::addresses(
   std::string next;
   int pages = 0;
   do {
-    if (++pages > kMostPodPages) {
+    if (++pages > kMaxPodPages) {
       raise(Code::ResourceExhausted, "[Kubernetes] the list of pods has no end");
     }
     const std::string answer = options_.list_pods ? options_.list_pods(label_selector)

@@ -10,7 +10,7 @@
 namespace cohort::internal {
 namespace {
 
-constexpr size_t kMostNodes = 100'000;
+constexpr size_t kMaxNodes = 100'000;
 
 [[noreturn]] void raise_node_list(std::string_view text, std::string_view why) {
   raise(Code::InvalidArgument,
@@ -62,7 +62,7 @@ void expand_range(std::string_view range, std::string_view text, std::vector<std
   if (high_text.size() > 1 && high_text[0] == '0' && high_text.size() != low_text.size()) {
     raise_node_list(text, fmt::format("the ends of {} have different zeros in front", range));
   }
-  if (high - low >= kMostNodes || all.size() + (high - low) >= kMostNodes) {
+  if (high - low >= kMaxNodes || all.size() + (high - low) >= kMaxNodes) {
     raise_node_list(text, "it means more than 100,000 hosts");
   }
   for (uint64_t i = low; i <= high; ++i) {
@@ -79,7 +79,7 @@ std::vector<std::string> expand_brackets(std::string_view inside, std::string_vi
 // Every name with every ending.
 std::vector<std::string> combined(const std::vector<std::string>& names,
                                   const std::vector<std::string>& endings, std::string_view text) {
-  if (names.size() * endings.size() > kMostNodes) {
+  if (names.size() * endings.size() > kMaxNodes) {
     raise_node_list(text, "it means more than 100,000 hosts");
   }
   std::vector<std::string> all;
@@ -129,7 +129,7 @@ void expand_count(std::string_view part, std::string_view text, std::vector<int>
     times = parse_index(repeat.substr(2, repeat.size() - 3));
   }
   if (!count || !times || *count < 1 || *times < 1) raise_counts(text, part);
-  if (all.size() + static_cast<size_t>(*times) > kMostNodes) raise_counts(text, part);
+  if (all.size() + static_cast<size_t>(*times) > kMaxNodes) raise_counts(text, part);
   all.insert(all.end(), static_cast<size_t>(*times), *count);
 }
 
@@ -139,7 +139,7 @@ std::vector<std::string> parse_node_list(std::string_view text) {
   std::vector<std::string> hosts;
   for (const std::string_view part : split_outside_brackets(text)) {
     for (std::string& host : expand_host(part, text)) hosts.push_back(std::move(host));
-    if (hosts.size() > kMostNodes) raise_node_list(text, "it means more than 100,000 hosts");
+    if (hosts.size() > kMaxNodes) raise_node_list(text, "it means more than 100,000 hosts");
   }
   return hosts;
 }

@@ -55,10 +55,10 @@ int most_tasks_per_host(const HostTasks& tasks) {
     }
     most = std::max(most, count);
   }
-  constexpr int64_t kMostTasks = 1'000'000;
-  if (total < 1 || total > kMostTasks) {
+  constexpr int64_t kMaxTasks = 1'000'000;
+  if (total < 1 || total > kMaxTasks) {
     raise(Code::InvalidArgument, "[Slurm] {} tasks on {} hosts; expected 1 to {}", total,
-          tasks.size(), kMostTasks);
+          tasks.size(), kMaxTasks);
   }
   return most;
 }

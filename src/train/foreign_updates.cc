@@ -13,7 +13,7 @@ struct ForeignUpdates::State {
   Variable iterations = make_update_count();
   IdleVariables idle = {};
 
-  void settle(const UpdateRoute& route, const Variable& neighbour) {
+  void settle(const UpdatePath& route, const Variable& neighbour) {
     const std::lock_guard lock(mutex);
     settle_update_count(iterations, route, neighbour);
   }

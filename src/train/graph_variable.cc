@@ -59,7 +59,7 @@ void follow_first_variable(const Variable& variable) {
   const Tensor& handle = VariableAccess::impl(variable)->handle().handle;
   if (!handle.is_symbolic()) return;
   const std::shared_ptr<GraphImpl> graph = graph_of(handle);
-  graph->follow_first_variable(graph->endpoint(handle).node);
+  graph->follow_first_variable(graph->node_output(handle).node);
 }
 
 GraphVariable::GraphVariable(const VariableRequest& request) : SingleVariable(request.options) {
@@ -81,7 +81,7 @@ GraphVariable::GraphVariable(const GraphImpl::VariableRecord& record)
 
 std::string GraphVariable::device() const {
   const std::shared_ptr<GraphImpl> graph = graph_of(handle_.handle);
-  return device_asked_for(*graph, graph->endpoint(handle_.handle).node).to_string();
+  return device_asked_for(*graph, graph->node_output(handle_.handle).node).to_string();
 }
 
 std::shared_ptr<VariableImpl> GraphVariable::deep_copy() const {
@@ -100,7 +100,7 @@ Tensor GraphVariable::read() const {
 
 Tensor GraphVariable::convert() const {
   const std::shared_ptr<GraphImpl> graph = graph_of(handle_.handle);
-  const std::string key = fmt::format("read {}", graph->endpoint(handle_.handle).node);
+  const std::string key = fmt::format("read {}", graph->node_output(handle_.handle).node);
   const Tensor value = graph->keep(key, [&] {
     const SoleColocation together(handle_.handle);
     return SingleVariable::read();
@@ -248,7 +248,7 @@ Tensor is_variable_initialized(const Variable& variable) {
   if (!impl->handle().handle.is_symbolic()) return Tensor(impl->is_initialized());
   const Tensor& handle = impl->handle().handle;
   const auto graph = internal::graph_of(handle);
-  return graph->keep(fmt::format("is initialized {}", graph->endpoint(handle).node), [&] {
+  return graph->keep(fmt::format("is initialized {}", graph->node_output(handle).node), [&] {
     const internal::SoleColocation together(handle);
     return internal::is_variable_initialized(impl->handle());
   });

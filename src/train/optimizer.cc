@@ -19,7 +19,7 @@
 #include "ops/variable_ops.h"
 #include "train/graph_variable.h"
 #include "train/update_count.h"
-#include "train/update_route.h"
+#include "train/update_path.h"
 
 namespace cohort::optim {
 namespace internal {
@@ -27,7 +27,7 @@ namespace internal {
 using cohort::internal::Attrs;
 using cohort::internal::builds_session_graph;
 using cohort::internal::raise;
-using cohort::internal::UpdateRoute;
+using cohort::internal::UpdatePath;
 using cohort::internal::VariableAccess;
 using cohort::internal::VariableImpl;
 
@@ -60,15 +60,15 @@ struct OptimizerState {
   // different settings their copies would drift apart.
   std::shared_ptr<const std::string> describe_settings();
   // Moves the count of updates to where the variables are.
-  void settle(const UpdateRoute& route, const Variable& neighbour);
-  const std::vector<Variable>& slots_of(const Variable& variable, const UpdateRoute* route);
+  void settle(const UpdatePath& route, const Variable& neighbour);
+  const std::vector<Variable>& slots_of(const Variable& variable, const UpdatePath* route);
   // One update, the way that the variables' strategy takes; the number of updates made.
   Tensor apply(const Gradients& gradients, const std::vector<Variable>& variables);
   // Whether an update needs nothing of the gradients but their sum, element by element.
   bool adds() const;
   // One update of the copies that this context means, with the sum of the terms.
   Tensor step(std::span<const Gradients> terms, const std::vector<Variable>& variables,
-              const UpdateRoute* route);
+              const UpdatePath* route);
   Tensor update(const Variable& variable, const std::vector<Variable>& its_slots,
                 std::span<const Gradient> terms, const Tensor& rate_now, const Tensor& step);
   // What is awaited for the slot, which is no longer awaited then; undefined when nothing is.
@@ -93,7 +93,7 @@ VariableRequest slot_request(const Variable& variable, const SlotSpec& spec, con
 
 // A slot lives where its variable does.
 Variable make_slot(const Variable& variable, const VariableRequest& request,
-                   const UpdateRoute* route) {
+                   const UpdatePath* route) {
   if (route != nullptr) return route->make_beside(variable, request);
   const Tensor& handle = VariableAccess::impl(variable)->handle().handle;
   std::optional<Colocation> together;
@@ -152,13 +152,13 @@ std::shared_ptr<const std::string> OptimizerState::describe_settings() {
   return settings;
 }
 
-void OptimizerState::settle(const UpdateRoute& route, const Variable& neighbour) {
+void OptimizerState::settle(const UpdatePath& route, const Variable& neighbour) {
   const std::lock_guard lock(mutex);
   cohort::internal::settle_update_count(*iterations, route, neighbour);
 }
 
 const std::vector<Variable>& OptimizerState::slots_of(const Variable& variable,
-                                                      const UpdateRoute* route) {
+                                                      const UpdatePath* route) {
   const std::lock_guard lock(mutex);
   const auto found = slots.find(VariableAccess::impl(variable));
   if (found != slots.end()) return found->second;
@@ -194,7 +194,7 @@ Tensor OptimizerState::asked_rate() {
   const Tensor& handle = VariableAccess::impl(taken)->handle().handle;
   const auto graph = cohort::internal::graph_of(handle);
   const std::string key =
-      fmt::format("learning rate {} {}", graph->endpoint(handle).node, rate_setting.version());
+      fmt::format("learning rate {} {}", graph->node_output(handle).node, rate_setting.version());
   return graph->keep(key, [&] { return rate_at(taken); });
 }
 
@@ -215,7 +215,7 @@ bool OptimizerState::adds() const {
 }
 
 Tensor OptimizerState::step(std::span<const Gradients> terms,
-                            const std::vector<Variable>& variables, const UpdateRoute* route) {
+                            const std::vector<Variable>& variables, const UpdatePath* route) {
   const Gradients& gradients = terms.front();
   cohort::internal::require_some_gradient(gradients);
   const Gradients limited = clipped(gradients, clipping);

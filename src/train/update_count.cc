@@ -22,7 +22,7 @@ Variable make_update_count(const std::string& prefix) {
   return Variable(int64_t{0}, update_count_options(prefix));
 }
 
-void settle_update_count(Variable& count, const UpdateRoute& route, const Variable& neighbour) {
+void settle_update_count(Variable& count, const UpdatePath& route, const Variable& neighbour) {
   if (route.owns(count)) return;
   const Graph::Scope untraced(nullptr);
   const Tensor updates = VariableAccess::impl(count)->value_across();

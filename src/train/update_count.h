@@ -5,14 +5,14 @@
 #include <string>
 #include <vector>
 
-#include "train/update_route.h"
+#include "train/update_path.h"
 
 namespace cohort::internal {
 
 // A new variable that counts updates, "iterations" after the prefix.
 Variable make_update_count(const std::string& prefix = "");
 // Moves the count to where the variables are that the updates are of.
-void settle_update_count(Variable& count, const UpdateRoute& route, const Variable& neighbour);
+void settle_update_count(Variable& count, const UpdatePath& route, const Variable& neighbour);
 
 // Throws InvalidArgument unless one of the gradients is defined.
 void require_some_gradient(const Gradients& gradients);

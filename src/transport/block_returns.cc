@@ -52,7 +52,7 @@ void BlockReturns::give_back(const Lease& lease) {
 void BlockReturns::offer_room() {
   std::atomic<uint32_t>& wanted = mapping_->direction(direction_).room_wanted;
   if (wanted.load() == 0 || wanted.exchange(0) == 0) return;
-  if (const auto bells = bells_.lock()) bells->ring(SharedBells::Room);
+  if (const auto bells = bells_.lock()) bells->ring(PeerSignals::Room);
 }
 
 }  // namespace cohort::internal

@@ -5,7 +5,7 @@
 #include <mutex>
 
 #include "transport/message.h"
-#include "transport/shared_bells.h"
+#include "transport/peer_signals.h"
 #include "transport/shared_mapping.h"
 #include "transport/shared_record.h"
 
@@ -16,7 +16,7 @@ namespace cohort::internal {
 class BlockReturns : public std::enable_shared_from_this<BlockReturns> {
  public:
   BlockReturns(std::shared_ptr<SharedMapping> mapping, int direction,
-               const std::shared_ptr<SharedBells>& bells)
+               const std::shared_ptr<PeerSignals>& bells)
       : mapping_(std::move(mapping)), direction_(direction), bells_(bells) {}
 
   // The memory of a record's block; goes back with the last copy. Throws DataLoss when that is not
@@ -34,7 +34,7 @@ class BlockReturns : public std::enable_shared_from_this<BlockReturns> {
 
   const std::shared_ptr<SharedMapping> mapping_;
   const int direction_;
-  const std::weak_ptr<SharedBells> bells_;
+  const std::weak_ptr<PeerSignals> bells_;
   std::atomic<uint64_t> lent_bytes_ = 0;
   std::atomic<uint64_t> lent_blocks_ = 0;
   std::mutex mutex_;

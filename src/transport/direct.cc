@@ -26,7 +26,7 @@ class DirectEnd : public DirectConnection {
   bool deliver_until(const std::function<bool()>& done, Deadline deadline) override;
   void wake() override;
   void close(const Status& why) override;
-  void set_errands(Errands errands) override;
+  void set_errands(PendingWaits errands) override;
 
   const Peer& peer() const override { return peer_; }
   std::string_view kind() const override { return "in-process"; }
@@ -43,7 +43,7 @@ class DirectEnd : public DirectConnection {
   void deliver(Lock& lock, Message message);
   void leave(Lock& lock);
   void end(Status why, bool discard);
-  std::optional<Errand> next_errand();
+  std::optional<PendingWait> next_errand();
   bool run_errand(const std::function<bool()>& done, Deadline deadline);
   void stop_reading();
   void wake_waiting(Lock& lock);
@@ -57,7 +57,7 @@ class DirectEnd : public DirectConnection {
   std::condition_variable changed_;
   // Guarded by mutex_:
   std::shared_ptr<const Events> events_;  // null before start() and once the end was told
-  std::shared_ptr<const Errands> errands_;
+  std::shared_ptr<const PendingWaits> errands_;
   bool started_ = false;
   std::vector<Message> early_;  // came before start()
   size_t inside_ = 0;           // threads in events or errands of this side
@@ -161,18 +161,18 @@ void DirectEnd::wake_waiting(Lock& lock) {
   lock.lock();
 }
 
-void DirectEnd::set_errands(Errands errands) {
+void DirectEnd::set_errands(PendingWaits errands) {
   const std::lock_guard lock(mutex_);
-  if (!end_) errands_ = std::make_shared<const Errands>(std::move(errands));
+  if (!end_) errands_ = std::make_shared<const PendingWaits>(std::move(errands));
 }
 
-std::optional<Errand> DirectEnd::next_errand() {
+std::optional<PendingWait> DirectEnd::next_errand() {
   Lock lock(mutex_);
-  const std::shared_ptr<const Errands> errands = errands_;
+  const std::shared_ptr<const PendingWaits> errands = errands_;
   if (!errands || end_) return std::nullopt;
   ++inside_;
   lock.unlock();
-  std::optional<Errand> errand = (*errands)();
+  std::optional<PendingWait> errand = (*errands)();
   lock.lock();
   leave(lock);
   return errand;
@@ -181,7 +181,7 @@ std::optional<Errand> DirectEnd::next_errand() {
 // False when there is nothing to do.
 bool DirectEnd::run_errand(const std::function<bool()>& done, Deadline deadline) {
   const std::shared_ptr<DirectEnd> other = other_.lock();
-  const std::optional<Errand> errand = other ? other->next_errand() : std::nullopt;
+  const std::optional<PendingWait> errand = other ? other->next_errand() : std::nullopt;
   if (!errand) return false;
   {
     const std::lock_guard lock(mutex_);

@@ -9,7 +9,7 @@
 namespace cohort::internal {
 
 // What somebody waits for: messages on a connection.
-struct Errand {
+struct PendingWait {
   std::shared_ptr<Connection> on = {};
   std::function<bool()> is_open = {};  // whether something is still expected there
 };
@@ -19,11 +19,11 @@ struct Errand {
 // elsewhere, several threads may deliver at the same time.
 class DirectConnection : public Connection {
  public:
-  using Errands = std::function<std::optional<Errand>()>;
+  using PendingWaits = std::function<std::optional<PendingWait>()>;
   // What this side waits for itself before it can answer. A thread of the other side that waits for
   // the answer asks for it and reads that connection meanwhile, so that no second thread is woken
   // to hand it on. Not called after the `ended` event.
-  virtual void set_errands(Errands errands) = 0;
+  virtual void set_errands(PendingWaits errands) = 0;
 };
 
 // Both ends. The first belongs to `first` and says that its peer is `second`; the second the other

@@ -78,12 +78,12 @@ TEST_F(DirectTest, WhoeverWaitsIsWokenByAMessageFromAnotherThread) {
 }
 
 // A connection that b reads before it can answer a.
-struct ErrandTest : DirectTest {
+struct PendingWaitTest : DirectTest {
   std::pair<std::shared_ptr<Connection>, std::shared_ptr<Connection>> third_ =
       connect_in_process({.name = "b"}, {.name = "c"});
   std::atomic<bool> open_ = true;
 
-  ErrandTest() {
+  PendingWaitTest() {
     a_.start(log_.events());
     b_.start({[](const Message&) {}, [](const Status&) {}});
     third_.first->start({[this](Message message) {
@@ -92,9 +92,9 @@ struct ErrandTest : DirectTest {
                          },
                          [](const Status&) {}});
     third_.second->start({[](const Message&) {}, [](const Status&) {}});
-    b_.set_errands([this]() -> std::optional<Errand> {
+    b_.set_errands([this]() -> std::optional<PendingWait> {
       if (!open_) return std::nullopt;
-      return Errand{.on = third_.first, .is_open = [this] { return open_.load(); }};
+      return PendingWait{.on = third_.first, .is_open = [this] { return open_.load(); }};
     });
   }
   bool await_answer() {
@@ -102,7 +102,7 @@ struct ErrandTest : DirectTest {
   }
 };
 
-TEST_F(ErrandTest, WhoWaitsForAnAnswerReadsWhatItDependsOn) {
+TEST_F(PendingWaitTest, WhoWaitsForAnAnswerReadsWhatItDependsOn) {
   // The connection's own thread leaves it to who waits in the foreground.
   std::atomic<bool> waiting = false;
   const auto sender = std::async(std::launch::async, [&] {
@@ -118,13 +118,13 @@ TEST_F(ErrandTest, WhoWaitsForAnAnswerReadsWhatItDependsOn) {
   EXPECT_EQ(log_.take()[0].header, "answer");
 }
 
-TEST_F(ErrandTest, AnAnswerThatComesByAnotherWayEndsIt) {
+TEST_F(PendingWaitTest, AnAnswerThatComesByAnotherWayEndsIt) {
   const auto sender = std::async(std::launch::async, [&] { b_.send({"sooner"}); });
   EXPECT_TRUE(await_answer());
   EXPECT_TRUE(open_);
 }
 
-TEST_F(ErrandTest, ALostConnectionLeavesItToTheOtherSide) {
+TEST_F(PendingWaitTest, ALostConnectionLeavesItToTheOtherSide) {
   third_.second->close(kFinished);
   const auto sender = std::async(std::launch::async, [&] {
     open_ = false;
@@ -133,7 +133,7 @@ TEST_F(ErrandTest, ALostConnectionLeavesItToTheOtherSide) {
   EXPECT_TRUE(await_answer());
 }
 
-TEST_F(ErrandTest, AWaitEndsAtItsDeadline) {
+TEST_F(PendingWaitTest, AWaitEndsAtItsDeadline) {
   EXPECT_FALSE(a_.deliver_until([] { return false; },
                                 std::chrono::steady_clock::now() + std::chrono::milliseconds(10)));
 }

@@ -54,7 +54,7 @@ class SharedConnection : public Connection {
 }  // namespace
 
 std::shared_ptr<Connection> make_shared_connection(std::shared_ptr<SharedMapping> mapping,
-                                                   std::shared_ptr<SharedBells> bells, int outgoing,
+                                                   std::shared_ptr<PeerSignals> bells, int outgoing,
                                                    Peer self, Peer peer) {
   return std::make_shared<SharedConnection>(std::make_shared<SharedSide>(
       std::move(mapping), std::move(bells), outgoing, std::move(self), std::move(peer)));

@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "transport/connection.h"
-#include "transport/shared_bells.h"
+#include "transport/peer_signals.h"
 #include "transport/shared_mapping.h"
 
 namespace cohort::internal {
@@ -14,7 +14,7 @@ namespace cohort::internal {
 // reason. Thread-safe.
 class SharedEnd {
  public:
-  SharedEnd(Peer self, Peer peer, SharedDirection& in, SharedDirection& out, SharedBells& bells)
+  SharedEnd(Peer self, Peer peer, SharedDirection& in, SharedDirection& out, PeerSignals& bells)
       : self_(std::move(self)), peer_(std::move(peer)), in_(in), out_(out), bells_(bells) {}
 
   // This side ends it: leaves `why` for the other one and wakes everybody. Nothing when ended.
@@ -43,7 +43,7 @@ class SharedEnd {
   const Peer peer_;
   SharedDirection& in_;
   SharedDirection& out_;
-  SharedBells& bells_;
+  PeerSignals& bells_;
   std::atomic<bool> known_ = false;
   std::atomic<bool> ours_ = false;
   std::mutex mutex_;

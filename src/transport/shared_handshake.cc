@@ -11,9 +11,9 @@ constexpr std::string_view kMagic = "cohort-memory 01";
 static_assert(kMagic.size() + kNonceBytes == kGreetingBytes);
 constexpr size_t kDescriptors = 3;  // the memory; the foreground's and the senders' bell
 
-std::shared_ptr<SharedBells> bells_of(FileDescriptor foreground, FileDescriptor background,
+std::shared_ptr<PeerSignals> bells_of(FileDescriptor foreground, FileDescriptor background,
                                       FileDescriptor room) {
-  return std::make_shared<SharedBells>(std::array<FileDescriptor, SharedBells::kCount>{
+  return std::make_shared<PeerSignals>(std::array<FileDescriptor, PeerSignals::kCount>{
       std::move(foreground), std::move(background), std::move(room)});
 }
 

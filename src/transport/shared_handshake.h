@@ -4,7 +4,7 @@
 #include <string>
 
 #include "base/file_descriptor.h"
-#include "transport/shared_bells.h"
+#include "transport/peer_signals.h"
 #include "transport/shared_mapping.h"
 
 namespace cohort::internal {
@@ -14,7 +14,7 @@ namespace cohort::internal {
 
 struct SharedParts {
   std::shared_ptr<SharedMapping> mapping = {};
-  std::shared_ptr<SharedBells> bells = {};
+  std::shared_ptr<PeerSignals> bells = {};
 };
 
 // What the connecting side says first: always this long.

@@ -9,8 +9,8 @@
 namespace cohort::internal {
 namespace {
 
-SharedBells::Bell bell_of(Inbox::Reader reader) {
-  return reader == Inbox::Reader::Foreground ? SharedBells::Foreground : SharedBells::Background;
+PeerSignals::Bell bell_of(Inbox::Reader reader) {
+  return reader == Inbox::Reader::Foreground ? PeerSignals::Foreground : PeerSignals::Background;
 }
 
 WritableImage copy_of(std::span<const std::byte> bytes) {
@@ -21,7 +21,7 @@ WritableImage copy_of(std::span<const std::byte> bytes) {
 
 }  // namespace
 
-SharedSide::SharedSide(std::shared_ptr<SharedMapping> memory, std::shared_ptr<SharedBells> sockets,
+SharedSide::SharedSide(std::shared_ptr<SharedMapping> memory, std::shared_ptr<PeerSignals> sockets,
                        int outgoing, Peer self, Peer peer)
     : mapping(std::move(memory)),
       bells(std::move(sockets)),
@@ -125,7 +125,7 @@ void SharedInbox::wait(Reader reader, Deadline deadline) {
   attendance.store(SharedDirection::Asleep);
   if (!has_news_for(reader)) {
     if (side_->outbox.start_leading()) {
-      side_->bells->wait({bell_of(reader), SharedBells::Room}, deadline);
+      side_->bells->wait({bell_of(reader), PeerSignals::Room}, deadline);
       side_->outbox.stop_leading();
     } else {
       side_->bells->wait({bell_of(reader)}, deadline);

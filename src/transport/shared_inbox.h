@@ -13,11 +13,11 @@ namespace cohort::internal {
 // What the threads of one side of a shared-memory connection have in common.
 struct SharedSide {
   // `outgoing`: the direction in which this side sends.
-  SharedSide(std::shared_ptr<SharedMapping> memory, std::shared_ptr<SharedBells> sockets,
+  SharedSide(std::shared_ptr<SharedMapping> memory, std::shared_ptr<PeerSignals> sockets,
              int outgoing, Peer self, Peer peer);
 
   const std::shared_ptr<SharedMapping> mapping;
-  const std::shared_ptr<SharedBells> bells;
+  const std::shared_ptr<PeerSignals> bells;
   SharedDirection& in;
   SharedEnd end;
   SharedOutbox outbox;

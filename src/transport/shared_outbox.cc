@@ -23,7 +23,7 @@ uint64_t smallest_part(uint64_t arena_bytes) {
 
 }  // namespace
 
-SharedOutbox::SharedOutbox(SharedDirection& shared, std::span<std::byte> arena, SharedBells& bells,
+SharedOutbox::SharedOutbox(SharedDirection& shared, std::span<std::byte> arena, PeerSignals& bells,
                            SharedEnd& end)
     : shared_(shared),
       arena_(arena),
@@ -46,7 +46,7 @@ void SharedOutbox::send(Message message, WhenFull when_full) {
   if (when_full == WhenFull::Wait) {
     await(lock, *queued);
   } else if (!led_) {
-    bells_.wake(SharedBells::Background);  // a reader that sleeps already would not lead
+    bells_.wake(PeerSignals::Background);  // a reader that sleeps already would not lead
   }
 }
 
@@ -67,13 +67,13 @@ void SharedOutbox::wait_for_room(std::unique_lock<std::mutex>& lock, const Outgo
   pump();  // room may have come before it was wanted
   if (!outgoing.finished && !end_.may_have_ended()) {
     lock.unlock();
-    bells_.wait({SharedBells::Room}, Deadline::max());
+    bells_.wait({PeerSignals::Room}, Deadline::max());
     lock.lock();
     pump();
   }
   led_ = false;
   changed_.notify_all();
-  if (!queue_.empty()) bells_.wake(SharedBells::Background);  // somebody must lead
+  if (!queue_.empty()) bells_.wake(PeerSignals::Background);  // somebody must lead
 }
 
 bool SharedOutbox::start_leading() {
@@ -197,16 +197,16 @@ void SharedOutbox::take_returned_blocks() {
 
 // One thread wakes: a waiting foreground reader if there is one, else the background reader.
 void SharedOutbox::ring_reader() {
-  const auto ring_if_asleep = [this](std::atomic<uint32_t>& reader, SharedBells::Bell bell) {
+  const auto ring_if_asleep = [this](std::atomic<uint32_t>& reader, PeerSignals::Bell bell) {
     if (reader.load() == SharedDirection::Asleep &&
         reader.exchange(SharedDirection::Awake) == SharedDirection::Asleep) {
       bells_.ring(bell);
     }
   };
   if (shared_.foreground.load() != SharedDirection::Absent) {
-    ring_if_asleep(shared_.foreground, SharedBells::Foreground);
+    ring_if_asleep(shared_.foreground, PeerSignals::Foreground);
   } else {
-    ring_if_asleep(shared_.background, SharedBells::Background);
+    ring_if_asleep(shared_.background, PeerSignals::Background);
   }
 }
 

@@ -17,7 +17,7 @@ namespace cohort::internal {
 // whoever waits for room moves the whole queue on. Thread-safe.
 class SharedOutbox {
  public:
-  SharedOutbox(SharedDirection& shared, std::span<std::byte> arena, SharedBells& bells,
+  SharedOutbox(SharedDirection& shared, std::span<std::byte> arena, PeerSignals& bells,
                SharedEnd& end);
 
   enum class WhenFull { Wait, Queue };
@@ -25,7 +25,7 @@ class SharedOutbox {
   void send(Message message, WhenFull when_full);
 
   // For a reader that goes to sleep: whether something is in the queue and nobody else waits for
-  // room. Then it must wait for SharedBells::Room too, and call stop_leading() afterwards.
+  // room. Then it must wait for PeerSignals::Room too, and call stop_leading() afterwards.
   bool start_leading();
   void stop_leading();
   bool has_queue() const { return has_queue_; }
@@ -55,7 +55,7 @@ class SharedOutbox {
   SharedDirection& shared_;
   const std::span<std::byte> arena_;
   const uint64_t min_part_;
-  SharedBells& bells_;
+  PeerSignals& bells_;
   SharedEnd& end_;
   std::atomic<bool> has_queue_ = false;
 

@@ -21,7 +21,7 @@ WorkerRollCall::WorkerRollCall(WorkerList workers, Options options)
                      .ended = [this](const auto& visit, const Status&) { ended(visit); }});
   const Status status = capture_status([&] { listen(); });
   if (status.ok()) return;
-  tell_everybody(status);
+  broadcast_error(status);
   throw Error(status);
 }
 
@@ -70,7 +70,7 @@ std::vector<Introduction> WorkerRollCall::run() {
       const std::lock_guard lock(mutex_);
       told = told_ && workers_.self != 0;
     }
-    if (!told) tell_everybody(status);
+    if (!told) broadcast_error(status);
     throw Error(status);
   }
   const std::lock_guard lock(mutex_);
@@ -147,7 +147,7 @@ std::vector<int> WorkerRollCall::missing() const {
   return absent;
 }
 
-void WorkerRollCall::tell_everybody(const Status& why) {
+void WorkerRollCall::broadcast_error(const Status& why) {
   const std::string self = workers_.own().name;
   std::map<int, Arrival> arrived;
   {

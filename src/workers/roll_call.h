@@ -74,7 +74,7 @@ class WorkerRollCall {
   // Those that this worker waits for.
   std::vector<int> missing() const;
   // Tells those who have come, and visits the others.
-  void tell_everybody(const Status& why);
+  void broadcast_error(const Status& why);
 
   const WorkerList workers_;
   const Options options_;

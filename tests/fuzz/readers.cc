@@ -38,11 +38,11 @@ std::string file_of(Bytes bytes) {
 
 // How many bytes there are after decompression, as far as that goes.
 size_t readable_bytes(Bytes bytes) {
-  constexpr size_t kMost = 1 << 20;
+  constexpr size_t kMax = 1 << 20;
   size_t count = 0;
   (void)capture_status([&] {
     BufferedBytes input = buffered(bytes);
-    for (size_t part = 1; part > 0 && count < kMost; count += part) {
+    for (size_t part = 1; part > 0 && count < kMax; count += part) {
       part = input.window().size();
       input.consume(part);
     }
@@ -53,11 +53,11 @@ size_t readable_bytes(Bytes bytes) {
 // Calls until `next` gives false, which it must do: an error gets past at least a byte.
 template <typename Next>
 void drain(Bytes bytes, const Next& next) {
-  constexpr int kMostElements = 10'000;
+  constexpr int kMaxElements = 10'000;
   const size_t most_errors = readable_bytes(bytes) + 2;
   size_t errors = 0;
   bool more = true;
-  for (int i = 0; i < kMostElements && more; ++i) {
+  for (int i = 0; i < kMaxElements && more; ++i) {
     const Status status = capture_status([&] { more = next(); });
     errors += status.ok() ? 0 : 1;
     if (errors > most_errors) std::abort();

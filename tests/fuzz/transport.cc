@@ -54,8 +54,8 @@ void fuzz_status_message(std::string_view text) {
 void fuzz_shared_memory(std::string_view text) {
   const auto mapping = std::make_shared<SharedMapping>(size_t{64} << 10);
   auto sockets = [] { return unix_pair().first; };  // the other end is gone
-  const auto bells = std::make_shared<SharedBells>(
-      std::array<FileDescriptor, SharedBells::kCount>{sockets(), sockets(), sockets()});
+  const auto bells = std::make_shared<PeerSignals>(
+      std::array<FileDescriptor, PeerSignals::kCount>{sockets(), sockets(), sockets()});
   SharedDirection& in = mapping->direction(1);
   SharedDirection& out = mapping->direction(0);
   std::array<uint64_t, 8> words{};

@@ -1,4 +1,4 @@
-#include "distribute/replica_meeting.h"
+#include "distribute/replica_rendezvous.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@ namespace cohort::internal {
 namespace {
 
 // Runs `body(replica)` in one thread for each replica.
-void in_threads(ReplicaMeeting& meeting, const std::function<void(size_t)>& body) {
+void in_threads(ReplicaRendezvous& meeting, const std::function<void(size_t)>& body) {
   std::vector<std::thread> threads;
   for (size_t r = 0; r < meeting.size(); ++r) {
     threads.emplace_back([&, r] {
@@ -19,8 +19,8 @@ void in_threads(ReplicaMeeting& meeting, const std::function<void(size_t)>& body
   for (std::thread& thread : threads) thread.join();
 }
 
-TEST(ReplicaMeeting, RunsOnceThenEach) {
-  ReplicaMeeting meeting(3);
+TEST(ReplicaRendezvous, RunsOnceThenEach) {
+  ReplicaRendezvous meeting(3);
   meeting.begin(nullptr);
   std::atomic<int> once{0};
   std::atomic<int> each{0};
@@ -47,8 +47,8 @@ TEST(ReplicaMeeting, RunsOnceThenEach) {
   EXPECT_EQ(each, 600);
 }
 
-TEST(ReplicaMeeting, LetsWhoComesLastWorkForAllBeforeTheyGoOn) {
-  ReplicaMeeting meeting(3);
+TEST(ReplicaRendezvous, LetsWhoComesLastWorkForAllBeforeTheyGoOn) {
+  ReplicaRendezvous meeting(3);
   meeting.begin(nullptr);
   int worked = 0;
   in_threads(meeting, [&](size_t replica) {
@@ -71,8 +71,8 @@ TEST(ReplicaMeeting, LetsWhoComesLastWorkForAllBeforeTheyGoOn) {
   EXPECT_EQ(worked, 200);
 }
 
-TEST(ReplicaMeeting, LetsNobodyPassASecondTimeBeforeAllHaveCome) {
-  ReplicaMeeting meeting(3);
+TEST(ReplicaRendezvous, LetsNobodyPassASecondTimeBeforeAllHaveCome) {
+  ReplicaRendezvous meeting(3);
   meeting.begin(nullptr);
   std::array<std::atomic<int>, 3> done{};
   in_threads(meeting, [&](size_t replica) {
@@ -85,8 +85,8 @@ TEST(ReplicaMeeting, LetsNobodyPassASecondTimeBeforeAllHaveCome) {
   });
 }
 
-TEST(ReplicaMeeting, DoesNotWaitASecondTimeForOneThatHasFailed) {
-  ReplicaMeeting meeting(2);
+TEST(ReplicaRendezvous, DoesNotWaitASecondTimeForOneThatHasFailed) {
+  ReplicaRendezvous meeting(2);
   meeting.begin(nullptr);
   in_threads(meeting, [&](size_t replica) {
     meeting.meet(replica, {"test", 0, nullptr}, nullptr, nullptr);
@@ -98,8 +98,8 @@ TEST(ReplicaMeeting, DoesNotWaitASecondTimeForOneThatHasFailed) {
   });
 }
 
-TEST(ReplicaMeeting, ThrowsInAllWhatOneThrowsInItsShare) {
-  ReplicaMeeting meeting(2);
+TEST(ReplicaRendezvous, ThrowsInAllWhatOneThrowsInItsShare) {
+  ReplicaRendezvous meeting(2);
   meeting.begin(nullptr);
   std::atomic<int> caught{0};
   in_threads(meeting, [&](size_t replica) {
@@ -114,8 +114,8 @@ TEST(ReplicaMeeting, ThrowsInAllWhatOneThrowsInItsShare) {
   EXPECT_EQ(caught, 2);
 }
 
-TEST(ReplicaMeeting, LettersMayBeReadAfterTheMeeting) {
-  ReplicaMeeting meeting(3);
+TEST(ReplicaRendezvous, LettersMayBeReadAfterTheMeeting) {
+  ReplicaRendezvous meeting(3);
   meeting.begin(nullptr);
   in_threads(meeting, [&](size_t replica) {
     for (uint64_t i = 1; i <= 2000; ++i) {
@@ -130,8 +130,8 @@ TEST(ReplicaMeeting, LettersMayBeReadAfterTheMeeting) {
 }
 
 // A replica that is still waking up after a meeting does not wait in it any more.
-TEST(ReplicaMeeting, KnowsWhoStillWaits) {
-  ReplicaMeeting meeting(2);
+TEST(ReplicaRendezvous, KnowsWhoStillWaits) {
+  ReplicaRendezvous meeting(2);
   meeting.begin(nullptr);
   std::atomic<int> made{0};
   in_threads(meeting, [&](size_t replica) {
@@ -147,8 +147,8 @@ TEST(ReplicaMeeting, KnowsWhoStillWaits) {
   });
 }
 
-TEST(ReplicaMeeting, LetsOneRunAtATimeWhereAllAddToOneGraph) {
-  ReplicaMeeting meeting(3);
+TEST(ReplicaRendezvous, LetsOneRunAtATimeWhereAllAddToOneGraph) {
+  ReplicaRendezvous meeting(3);
   const int graph = 0;
   meeting.begin(reinterpret_cast<const GraphBuilder*>(&graph));
   std::atomic<int> inside{0};

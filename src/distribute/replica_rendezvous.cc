@@ -1,13 +1,13 @@
-#include "distribute/replica_meeting.h"
+#include "distribute/replica_rendezvous.h"
 
 #include "base/raise.h"
 
 namespace cohort::internal {
 
-ReplicaMeeting::ReplicaMeeting(size_t replicas)
+ReplicaRendezvous::ReplicaRendezvous(size_t replicas)
     : waiting_(replicas), seats_(replicas), letters_(replicas), owns_(replicas) {}
 
-void ReplicaMeeting::begin(const GraphBuilder* shared_graph) {
+void ReplicaRendezvous::begin(const GraphBuilder* shared_graph) {
   counts_ = 0;
   phase_ = 0;
   turn_ = 0;
@@ -23,18 +23,18 @@ void ReplicaMeeting::begin(const GraphBuilder* shared_graph) {
   }
 }
 
-bool ReplicaMeeting::enter(size_t replica) {
+bool ReplicaRendezvous::enter(size_t replica) {
   await_turn(replica);
   return !in_turns_ || turn_.load() != kBroken;
 }
 
-std::span<void* const> ReplicaMeeting::meet(size_t replica, const Call& call, const Work& once,
-                                            const Work& each) {
+std::span<void* const> ReplicaRendezvous::meet(size_t replica, const Call& call, const Work& once,
+                                               const Work& each) {
   Seat& seat = seats_[replica];
   seat.call = call;
   seat.has_once = static_cast<bool>(once);
   seat.has_each = static_cast<bool>(each);
-  arrive(replica, &ReplicaMeeting::open);
+  arrive(replica, &ReplicaRendezvous::open);
   if (!mismatch_.ok()) throw Error(mismatch_);
   if (once) {
     if (replica == 0) {
@@ -48,9 +48,11 @@ std::span<void* const> ReplicaMeeting::meet(size_t replica, const Call& call, co
   return owns_;
 }
 
-void ReplicaMeeting::meet_again(size_t replica) { arrive(replica, &ReplicaMeeting::open_again); }
+void ReplicaRendezvous::meet_again(size_t replica) {
+  arrive(replica, &ReplicaRendezvous::open_again);
+}
 
-MergePoint::Letter& ReplicaMeeting::letter(size_t replica) {
+MergePoint::Letter& ReplicaRendezvous::letter(size_t replica) {
   Letters& own = letters_[replica];
   own.next = 1 - own.next;
   std::unique_ptr<Letter>& letter = own.pair[own.next];
@@ -58,7 +60,7 @@ MergePoint::Letter& ReplicaMeeting::letter(size_t replica) {
   return *letter;
 }
 
-void ReplicaMeeting::arrive(size_t replica, void (ReplicaMeeting::*prepare)()) {
+void ReplicaRendezvous::arrive(size_t replica, void (ReplicaRendezvous::*prepare)()) {
   if ((phase_.load(std::memory_order_acquire) & kBroken) != 0) throw_broken(replica);
   Seat& seat = seats_[replica];
   seat.awaits.store(seat.phase, std::memory_order_relaxed);
@@ -74,7 +76,7 @@ void ReplicaMeeting::arrive(size_t replica, void (ReplicaMeeting::*prepare)()) {
   }
 }
 
-void ReplicaMeeting::open() {
+void ReplicaRendezvous::open() {
   for (size_t r = 0; r < size(); ++r) owns_[r] = seats_[r].call.own;
   // What all read afterwards is written only when it changes: else it would travel between cores.
   if (thrown_ != nullptr) thrown_ = nullptr;
@@ -86,9 +88,11 @@ void ReplicaMeeting::open() {
   open_again();
 }
 
-void ReplicaMeeting::open_again() { counts_.fetch_sub(static_cast<uint32_t>(size()) * kArrived); }
+void ReplicaRendezvous::open_again() {
+  counts_.fetch_sub(static_cast<uint32_t>(size()) * kArrived);
+}
 
-void ReplicaMeeting::check_calls() {
+void ReplicaRendezvous::check_calls() {
   if (!mismatch_.ok()) mismatch_ = {};
   const Seat& first = seats_.front();
   for (size_t r = 1; r < size(); ++r) {
@@ -108,7 +112,7 @@ void ReplicaMeeting::check_calls() {
   }
 }
 
-void ReplicaMeeting::run_once(const Work& once) {
+void ReplicaRendezvous::run_once(const Work& once) {
   try {
     once(owns_);
   } catch (...) {
@@ -118,7 +122,7 @@ void ReplicaMeeting::run_once(const Work& once) {
   publish(0);
 }
 
-void ReplicaMeeting::run_each(size_t replica, const Work& each) {
+void ReplicaRendezvous::run_each(size_t replica, const Work& each) {
   try {
     each(owns_);
   } catch (...) {
@@ -133,14 +137,14 @@ void ReplicaMeeting::run_each(size_t replica, const Work& each) {
   }
 }
 
-void ReplicaMeeting::publish(size_t replica) {
+void ReplicaRendezvous::publish(size_t replica) {
   ++seats_[replica].phase;
   phase_.fetch_add(1);
   wake_sleepers();
   if (in_turns_) pass_turn(0);
 }
 
-void ReplicaMeeting::await(size_t replica, Timeout timeout) {
+void ReplicaRendezvous::await(size_t replica, Timeout timeout) {
   const uint32_t before = seats_[replica].phase++;
   if (in_turns_ && phase_.load() == before) pass_turn(replica + 1);
   uint32_t now = await_phase(before, timeout);
@@ -153,7 +157,7 @@ void ReplicaMeeting::await(size_t replica, Timeout timeout) {
   await_turn(replica);
 }
 
-uint32_t ReplicaMeeting::await_phase(uint32_t before, Timeout timeout) {
+uint32_t ReplicaRendezvous::await_phase(uint32_t before, Timeout timeout) {
   const uint32_t now = waiting_.spin(phase_, before);
   if (now != before) return now;
   std::unique_lock lock(mutex_);
@@ -168,13 +172,13 @@ uint32_t ReplicaMeeting::await_phase(uint32_t before, Timeout timeout) {
   return phase_.load();
 }
 
-void ReplicaMeeting::wake_sleepers() {
+void ReplicaRendezvous::wake_sleepers() {
   if (sleepers_.load() == 0) return;
   { const std::lock_guard lock(mutex_); }
   published_.notify_all();
 }
 
-void ReplicaMeeting::await_turn(size_t replica) {
+void ReplicaRendezvous::await_turn(size_t replica) {
   if (!in_turns_) return;
   const auto own = static_cast<uint32_t>(replica);
   for (uint32_t turn = turn_.load(); turn != own && turn != kBroken;) {
@@ -182,14 +186,14 @@ void ReplicaMeeting::await_turn(size_t replica) {
   }
 }
 
-void ReplicaMeeting::pass_turn(size_t next) {
+void ReplicaRendezvous::pass_turn(size_t next) {
   uint32_t turn = turn_.load();
   while (turn != kBroken && !turn_.compare_exchange_weak(turn, static_cast<uint32_t>(next))) {
   }
   turn_.notify_all();
 }
 
-bool ReplicaMeeting::await_first(const std::function<bool()>& ready) {
+bool ReplicaRendezvous::await_first(const std::function<bool()>& ready) {
   watchers_.fetch_add(1);
   std::unique_lock lock(mutex_);
   const Seat& first = seats_.front();
@@ -200,7 +204,7 @@ bool ReplicaMeeting::await_first(const std::function<bool()>& ready) {
   return ready();
 }
 
-void ReplicaMeeting::announce() {
+void ReplicaRendezvous::announce() {
   if (watchers_.load() == 0) return;
   { const std::lock_guard lock(mutex_); }
   announced_.notify_all();

@@ -29,7 +29,7 @@ void check_captured(const GraphFunction& function) {
 }  // namespace
 
 // What ship() and the serialized form refuse is found out by trying, in a graph that nobody runs.
-void check_can_travel(const GraphFunction& function, std::span<const Tensor> arguments) {
+void check_serializable(const GraphFunction& function, std::span<const Tensor> arguments) {
   check_captured(function);
   const auto graph = std::make_shared<GraphImpl>();
   const DeviceName home = DeviceName::parse("/job:worker/replica:0/task:0/device:CPU:0");

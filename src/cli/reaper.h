@@ -12,18 +12,18 @@ namespace cohort::cli {
 //
 // It hears of a group from the group's first process, before that becomes the task's program, so
 // that there is no moment in which one is not known.
-class Guard {
+class Reaper {
  public:
-  static constexpr char kProcessName[] = "cohort-guard";
+  static constexpr char kProcessName[] = "cohort-reaper";
   // Forks: make it before any thread. ResourceExhausted when that is not possible.
-  Guard(const std::string& run_folder, const std::string& secrets_folder);
-  // The launcher ends as it should; the guard does its work and ends as well.
-  ~Guard();
-  Guard(const Guard&) = delete;
-  Guard& operator=(const Guard&) = delete;
+  Reaper(const std::string& run_folder, const std::string& secrets_folder);
+  // The launcher ends as it should; the reaper does its work and ends as well.
+  ~Reaper();
+  Reaper(const Reaper&) = delete;
+  Reaper& operator=(const Reaper&) = delete;
 
   // For the new process: writes its id. Async-signal-safe.
-  static void announce(int guard_end);
+  static void announce(int reaper_end);
   int end() const { return end_; }
   // The group is gone, and its number may soon be another's.
   void ended(pid_t group) const;

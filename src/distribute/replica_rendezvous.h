@@ -14,9 +14,9 @@
 namespace cohort::internal {
 
 // Where the threads of one run meet, and where the run's failure is kept.
-class ReplicaMeeting final : public MergePoint {
+class ReplicaRendezvous final : public MergePoint {
  public:
-  explicit ReplicaMeeting(size_t replicas);
+  explicit ReplicaRendezvous(size_t replicas);
 
   size_t size() const override { return seats_.size(); }
   std::span<void* const> meet(size_t replica, const Call& call, const Work& once,
@@ -72,7 +72,7 @@ class ReplicaMeeting final : public MergePoint {
   };
 
   // `prepare` is done by the last to arrive, while the others wait.
-  void arrive(size_t replica, void (ReplicaMeeting::*prepare)());
+  void arrive(size_t replica, void (ReplicaRendezvous::*prepare)());
   void open();
   void open_again();
   void check_calls();        // sets mismatch_

@@ -11,13 +11,13 @@ namespace cohort::internal {
 
 // How two processes wake each other's threads: one Unix socket per kind of sleeper, which also says
 // at once when the other process is gone. Thread-safe.
-class SharedBells {
+class PeerSignals {
  public:
   enum Bell { Foreground, Background, Room };
   static constexpr size_t kCount = 3;
 
   // This side's ends of the sockets, in the order of Bell.
-  explicit SharedBells(std::array<FileDescriptor, kCount> sockets);
+  explicit PeerSignals(std::array<FileDescriptor, kCount> sockets);
 
   // Wakes the other process's sleeper.
   void ring(Bell bell);

@@ -1,4 +1,4 @@
-#include "distribute/replica_crew.h"
+#include "distribute/replica_threads.h"
 
 #include <fmt/format.h>
 
@@ -16,28 +16,28 @@
 namespace cohort::internal {
 
 // Opened in the thread of each replica for the time of its function.
-class ReplicaCrew::Inside {
+class ReplicaThreads::Inside {
  public:
-  Inside(ReplicaCrew& crew, size_t replica)
+  Inside(ReplicaThreads& owner, size_t replica)
       : replica_(replica),
-        mode_({&crew.strategy_, &crew.contexts_[replica], crew.surroundings_.device}) {
+        mode_({&owner.strategy_, &owner.contexts_[replica], owner.surroundings_.device}) {
     if (replica == 0) {
-      device_.emplace(crew.devices_[0]);
-      share_.emplace(crew.sharers_);
+      device_.emplace(owner.devices_[0]);
+      share_.emplace(owner.sharers_);
     } else {
-      adopt(crew.surroundings_);
+      adopt(owner.surroundings_);
     }
-    if (crew.surroundings_.random) {
-      const int id = crew.contexts_[replica].replica_id_in_sync_group();
-      random_.emplace(crew.surroundings_.random->of(id));
-      torch_random_.emplace(crew.surroundings_.random->torch_seed_of(id));
+    if (owner.surroundings_.random) {
+      const int id = owner.contexts_[replica].replica_id_in_sync_group();
+      random_.emplace(owner.surroundings_.random->of(id));
+      torch_random_.emplace(owner.surroundings_.random->torch_seed_of(id));
     }
-    if (crew.devices_.size() == 1) return;
+    if (owner.devices_.size() == 1) return;
     unheard_.emplace();
-    creator_.emplace([&crew, replica](const NextCreator& next, const VariableRequest& request) {
+    creator_.emplace([&owner, replica](const NextCreator& next, const VariableRequest& request) {
       // What a merge function makes, in the thread of replica 0, is not one of the replicas'.
-      const bool merging = get_replica_context() != &crew.contexts_[replica];
-      return merging ? next(request) : crew.variables_.make(replica, next, request);
+      const bool merging = get_replica_context() != &owner.contexts_[replica];
+      return merging ? next(request) : owner.variables_.make(replica, next, request);
     });
   }
 
@@ -78,7 +78,7 @@ class ReplicaCrew::Inside {
   std::optional<VariableCreatorScope> creator_;
 };
 
-ReplicaCrew::ReplicaCrew(Strategy& strategy, WriteOrder& order)
+ReplicaThreads::ReplicaThreads(Strategy& strategy, WriteOrder& order)
     : strategy_(strategy),
       order_(order),
       devices_(strategy.extended().worker_devices()),
@@ -97,13 +97,13 @@ ReplicaCrew::ReplicaCrew(Strategy& strategy, WriteOrder& order)
   }
 }
 
-ReplicaCrew::~ReplicaCrew() {
+ReplicaThreads::~ReplicaThreads() {
   stopping_ = true;
   orders_.fetch_add(1);
   orders_.notify_all();
 }
 
-void ReplicaCrew::wait_for_work(size_t replica) {
+void ReplicaThreads::wait_for_work(size_t replica) {
   const DeviceScope here(devices_[replica]);
   const KernelThreadShare share(sharers_);
   for (uint32_t order = 0;;) {
@@ -114,7 +114,7 @@ void ReplicaCrew::wait_for_work(size_t replica) {
   }
 }
 
-void ReplicaCrew::perform(size_t replica) {
+void ReplicaThreads::perform(size_t replica) {
   try {
     if (meeting_.enter(replica)) {
       const Inside inside(*this, replica);
@@ -127,7 +127,7 @@ void ReplicaCrew::perform(size_t replica) {
   meeting_.leave(replica);
 }
 
-void ReplicaCrew::run(const Body& body) {
+void ReplicaThreads::run(const Body& body) {
   body_ = &body;
   meeting_.begin(thread_dispatch().builder);
   variables_.begin();
@@ -138,7 +138,7 @@ void ReplicaCrew::run(const Body& body) {
   meeting_.rethrow_failure();
 }
 
-void ReplicaCrew::start_others() {
+void ReplicaThreads::start_others() {
   surroundings_.device = &value_device();
   if (strategy_.num_replicas_in_sync() > 1) surroundings_.random.emplace();
   if (threads_.empty()) return;
@@ -156,25 +156,25 @@ void ReplicaCrew::start_others() {
   orders_.notify_all();
 }
 
-void ReplicaCrew::await_others() {
+void ReplicaThreads::await_others() {
   for (uint32_t left = running_.load(); left != 0;) left = waiting_.while_equal(running_, left);
   surroundings_ = {};
 }
 
-ReplicaCrews::Lease::Lease(ReplicaCrews& from, Strategy& strategy) : from_(from) {
+ReplicaThreadPool::Lease::Lease(ReplicaThreadPool& from, Strategy& strategy) : from_(from) {
   {
     const std::lock_guard lock(from_.mutex_);
     if (!from_.free_.empty()) {
-      crew_ = std::move(from_.free_.back());
+      leased_ = std::move(from_.free_.back());
       from_.free_.pop_back();
     }
   }
-  if (crew_ == nullptr) crew_ = std::make_unique<ReplicaCrew>(strategy, *from_.order_);
+  if (leased_ == nullptr) leased_ = std::make_unique<ReplicaThreads>(strategy, *from_.order_);
 }
 
-ReplicaCrews::Lease::~Lease() {
+ReplicaThreadPool::Lease::~Lease() {
   const std::lock_guard lock(from_.mutex_);
-  from_.free_.push_back(std::move(crew_));
+  from_.free_.push_back(std::move(leased_));
 }
 
 }  // namespace cohort::internal

@@ -12,9 +12,9 @@ namespace cohort::internal {
 
 // How an optimizer's update reaches variables that a strategy keeps. It is asked for at each
 // update; where no strategy is about there is none.
-class UpdateRoute {
+class UpdatePath {
  public:
-  virtual ~UpdateRoute() = default;
+  virtual ~UpdatePath() = default;
 
   // Whether the strategy made the variable.
   virtual bool owns(const Variable& variable) const = 0;
@@ -39,7 +39,7 @@ class UpdateRoute {
 
 // The route to these variables from where this thread is; null without a strategy. Throws
 // InvalidArgument when a variable was made in another scope than the one that is current.
-std::unique_ptr<UpdateRoute> find_update_route(const std::vector<Variable>& variables);
+std::unique_ptr<UpdatePath> find_update_route(const std::vector<Variable>& variables);
 
 // Variables with others in the place of those that are made of others, and their gradients.
 struct VariableParts {
@@ -55,15 +55,15 @@ std::vector<Variable> parts_of_variable(const Variable& variable);
 Variable join_variables(const std::vector<Variable>& parts, const std::string& name);
 
 // What those ask: set by the module that has such variables when the first one is made.
-struct VariableJointer {
+struct ShardedVariableHooks {
   std::optional<VariableParts> (*expand)(const Gradients& gradients,
                                          const std::vector<Variable>& variables);
   Variable (*join)(const std::vector<Variable>& parts, const std::string& name);
 };
-void set_variable_jointer(const VariableJointer& jointer);  // which lives for ever
+void set_sharded_variable_hooks(const ShardedVariableHooks& jointer);  // which lives for ever
 
 // What find_update_route asks: set by the module that has strategies when the first one is made.
-using UpdateRouteFinder = std::unique_ptr<UpdateRoute> (*)(const std::vector<Variable>& variables);
-void set_update_route_finder(UpdateRouteFinder finder);
+using UpdatePathFinder = std::unique_ptr<UpdatePath> (*)(const std::vector<Variable>& variables);
+void set_update_route_finder(UpdatePathFinder finder);
 
 }  // namespace cohort::internal

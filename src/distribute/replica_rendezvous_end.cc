@@ -3,11 +3,11 @@
 #include <utility>
 
 #include "base/raise.h"
-#include "distribute/replica_meeting.h"
+#include "distribute/replica_rendezvous.h"
 
 namespace cohort::internal {
 
-void ReplicaMeeting::give_up(size_t replica, uint32_t before) {
+void ReplicaRendezvous::give_up(size_t replica, uint32_t before) {
   uint32_t counts = counts_.load();
   do {
     // The last one has come: the meeting is about to open, or has opened.
@@ -21,7 +21,7 @@ void ReplicaMeeting::give_up(size_t replica, uint32_t before) {
                    call.what, replica, call.timeout.count(), replicas_that(false))});
 }
 
-void ReplicaMeeting::break_off() {
+void ReplicaRendezvous::break_off() {
   phase_.fetch_or(kBroken);
   wake_sleepers();
   turn_ = kBroken;
@@ -29,7 +29,7 @@ void ReplicaMeeting::break_off() {
   announce();
 }
 
-void ReplicaMeeting::break_off_with(const Error& error) {
+void ReplicaRendezvous::break_off_with(const Error& error) {
   {
     const std::lock_guard lock(mutex_);
     if (failure_ == nullptr) {
@@ -40,7 +40,7 @@ void ReplicaMeeting::break_off_with(const Error& error) {
   break_off();
 }
 
-void ReplicaMeeting::break_off_unequal() {
+void ReplicaRendezvous::break_off_unequal() {
   break_off_with(
       {Code::FailedPrecondition,
        fmt::format("[run] replicas {} wait in a call for replicas {}, which have ended: all "
@@ -48,11 +48,11 @@ void ReplicaMeeting::break_off_unequal() {
                    replicas_that(true), replicas_that(false))});
 }
 
-bool ReplicaMeeting::waits(const Seat& seat) const {
+bool ReplicaRendezvous::waits(const Seat& seat) const {
   return seat.awaits.load() == (phase_.load() & ~kBroken);
 }
 
-std::string ReplicaMeeting::replicas_that(bool wait) const {
+std::string ReplicaRendezvous::replicas_that(bool wait) const {
   std::string names;
   for (size_t r = 0; r < size(); ++r) {
     if (waits(seats_[r]) == wait) names += (names.empty() ? "" : ", ") + std::to_string(r);
@@ -60,7 +60,7 @@ std::string ReplicaMeeting::replicas_that(bool wait) const {
   return names;
 }
 
-void ReplicaMeeting::throw_broken(size_t replica) {
+void ReplicaRendezvous::throw_broken(size_t replica) {
   {
     const std::lock_guard lock(mutex_);
     if (common_) std::rethrow_exception(failure_);
@@ -71,7 +71,7 @@ void ReplicaMeeting::throw_broken(size_t replica) {
              .derived = true});
 }
 
-void ReplicaMeeting::fail(size_t, std::exception_ptr exception) {
+void ReplicaRendezvous::fail(size_t, std::exception_ptr exception) {
   {
     const std::lock_guard lock(mutex_);
     if (failure_ == nullptr) failure_ = std::move(exception);
@@ -79,7 +79,7 @@ void ReplicaMeeting::fail(size_t, std::exception_ptr exception) {
   break_off();
 }
 
-void ReplicaMeeting::leave(size_t replica) {
+void ReplicaRendezvous::leave(size_t replica) {
   seats_[replica].awaits = kNothing;
   seats_[replica].left = true;
   const uint32_t counts = counts_.fetch_add(kLeft) + kLeft;
@@ -88,7 +88,7 @@ void ReplicaMeeting::leave(size_t replica) {
   if (arrived(counts) > 0 && arrived(counts) + left(counts) == size()) break_off_unequal();
 }
 
-void ReplicaMeeting::rethrow_failure() {
+void ReplicaRendezvous::rethrow_failure() {
   if (failure_ == nullptr) return;
   const std::exception_ptr failure = std::exchange(failure_, nullptr);
   thrown_ = nullptr;

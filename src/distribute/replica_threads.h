@@ -11,8 +11,8 @@
 #include "base/purpose.h"
 #include "base/thread.h"
 #include "cohort/strategy.h"
-#include "distribute/replica_meeting.h"
 #include "distribute/replica_random.h"
+#include "distribute/replica_rendezvous.h"
 #include "distribute/shared_variables.h"
 #include "distribute/variable_scopes.h"
 #include "distribute/write_order.h"
@@ -23,12 +23,12 @@ namespace cohort::internal {
 
 // The threads that run a strategy's replicas, one run at a time. Replica 0 is the caller's thread;
 // the others are kept, and between runs wait on their devices.
-class ReplicaCrew {
+class ReplicaThreads {
  public:
-  ReplicaCrew(Strategy& strategy, WriteOrder& order);
-  ~ReplicaCrew();
-  ReplicaCrew(const ReplicaCrew&) = delete;
-  ReplicaCrew& operator=(const ReplicaCrew&) = delete;
+  ReplicaThreads(Strategy& strategy, WriteOrder& order);
+  ~ReplicaThreads();
+  ReplicaThreads(const ReplicaThreads&) = delete;
+  ReplicaThreads& operator=(const ReplicaThreads&) = delete;
 
   using Body = std::function<void(ReplicaContext&)>;
   // Returns when all replicas have; throws the first exception.
@@ -61,7 +61,7 @@ class ReplicaCrew {
   const std::vector<std::string> devices_;
   const size_t sharers_;  // of the cores, other workers' replicas among them
   const SpinWait waiting_;
-  ReplicaMeeting meeting_;
+  ReplicaRendezvous meeting_;
   SharedVariables variables_;
   std::deque<ReplicaContext> contexts_;  // kept, so that one used too late is still there to say so
 
@@ -73,21 +73,22 @@ class ReplicaCrew {
   std::vector<Thread> threads_;  // the last member: they use all others
 };
 
-// As many crews as a strategy has runs going on: one, unless runs nest or several threads run.
-class ReplicaCrews {
+// As many ReplicaThreads as a strategy has runs at the same time: one, unless runs nest or several
+// threads run.
+class ReplicaThreadPool {
  public:
-  // A crew that is free; given back at the end.
+  // Threads that are free; given back at the end.
   class Lease {
    public:
-    Lease(ReplicaCrews& from, Strategy& strategy);
+    Lease(ReplicaThreadPool& from, Strategy& strategy);
     ~Lease();
     Lease(const Lease&) = delete;
     Lease& operator=(const Lease&) = delete;
-    ReplicaCrew* operator->() const { return crew_.get(); }
+    ReplicaThreads* operator->() const { return leased_.get(); }
 
    private:
-    ReplicaCrews& from_;
-    std::unique_ptr<ReplicaCrew> crew_;
+    ReplicaThreadPool& from_;
+    std::unique_ptr<ReplicaThreads> leased_;
   };
 
   // Of the writes of all runs.
@@ -96,7 +97,7 @@ class ReplicaCrews {
  private:
   const std::shared_ptr<WriteOrder> order_ = std::make_shared<WriteOrder>();
   std::mutex mutex_;
-  std::vector<std::unique_ptr<ReplicaCrew>> free_;  // guarded by mutex_
+  std::vector<std::unique_ptr<ReplicaThreads>> free_;  // guarded by mutex_
 };
 
 }  // namespace cohort::internal

@@ -1,4 +1,4 @@
-#include "cli/guard.h"
+#include "cli/reaper.h"
 
 #include <fcntl.h>
 #include <sys/prctl.h>
@@ -38,7 +38,7 @@ void read_notices(int from, std::set<pid_t>& groups) {
 // not to wait for this process.
 void detach() {
   setsid();
-  prctl(PR_SET_NAME, Guard::kProcessName);
+  prctl(PR_SET_NAME, Reaper::kProcessName);
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) std::signal(signal, SIG_IGN);
   const int nothing = open("/dev/null", O_RDWR);
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) dup2(nothing, fd);
@@ -58,10 +58,10 @@ void detach() {
 
 }  // namespace
 
-Guard::Guard(const std::string& run_folder, const std::string& secrets_folder) {
+Reaper::Reaper(const std::string& run_folder, const std::string& secrets_folder) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0 || (process_ = fork()) < 0) {
-    internal::raise(Code::ResourceExhausted, "[Run] the guard of the run could not be started: {}",
+    internal::raise(Code::ResourceExhausted, "[Run] the reaper of the run could not be started: {}",
                     std::strerror(errno));
   }
   if (process_ == 0) {
@@ -72,18 +72,18 @@ Guard::Guard(const std::string& run_folder, const std::string& secrets_folder) {
   end_ = ends[1];
 }
 
-Guard::~Guard() {
+Reaper::~Reaper() {
   close(end_);
   while (waitpid(process_, nullptr, 0) < 0 && errno == EINTR) {
   }
 }
 
-void Guard::announce(int guard_end) {
+void Reaper::announce(int reaper_end) {
   const Notice self = getpid();
-  [[maybe_unused]] const ssize_t written = write(guard_end, &self, sizeof self);
+  [[maybe_unused]] const ssize_t written = write(reaper_end, &self, sizeof self);
 }
 
-void Guard::ended(pid_t group) const {
+void Reaper::ended(pid_t group) const {
   const Notice notice = -group;
   [[maybe_unused]] const ssize_t written = write(end_, &notice, sizeof notice);
 }

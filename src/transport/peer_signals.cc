@@ -1,4 +1,4 @@
-#include "transport/shared_bells.h"
+#include "transport/peer_signals.h"
 
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -20,20 +20,20 @@ FileDescriptor make_counter() {
 
 }  // namespace
 
-SharedBells::SharedBells(std::array<FileDescriptor, kCount> sockets)
+PeerSignals::PeerSignals(std::array<FileDescriptor, kCount> sockets)
     : sockets_(std::move(sockets)), own_{make_counter(), make_counter(), FileDescriptor()} {}
 
-void SharedBells::ring(Bell bell) {
+void PeerSignals::ring(Bell bell) {
   // Failing is fine: either rings are waiting to be heard already, or nobody is there.
   (void)::send(sockets_[bell].get(), "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
-void SharedBells::wake(Bell bell) {
+void PeerSignals::wake(Bell bell) {
   const uint64_t one = 1;
   [[maybe_unused]] const ssize_t written = ::write(own_[bell].get(), &one, sizeof(one));
 }
 
-void SharedBells::wait(std::initializer_list<Bell> bells, Deadline deadline) {
+void PeerSignals::wait(std::initializer_list<Bell> bells, Deadline deadline) {
   // A closed socket would not let anybody sleep; where there is nothing else to wait for, nobody is
   // to.
   const bool broken = is_broken();
@@ -51,7 +51,7 @@ void SharedBells::wait(std::initializer_list<Bell> bells, Deadline deadline) {
   }
 }
 
-void SharedBells::drain(int socket) {
+void PeerSignals::drain(int socket) {
   std::array<char, 64> rings;
   const ssize_t got = ::recv(socket, rings.data(), rings.size(), MSG_DONTWAIT);
   if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) {
@@ -59,7 +59,7 @@ void SharedBells::drain(int socket) {
   }
 }
 
-void SharedBells::shut() {
+void PeerSignals::shut() {
   for (const FileDescriptor& socket : sockets_) ::shutdown(socket.get(), SHUT_RDWR);
 }
 
