@@ -16,7 +16,7 @@ CachingVariable::CachingVariable(const Variable& far) : far_(far) {
 Tensor CachingVariable::read() const {
   const std::shared_ptr<ReadCache> cache = read_cache();
   if (cache == nullptr || RowReads::active()) return impl().read();
-  const Tensor near = cache->get(*this, [this] {
+  const Tensor near = cache->get(VariableAccess::impl(far_), [this] {
     const RecordingPause unheard;  // tapes hear of every use below
     const DeviceScope here("CPU:0");
     return identity(impl().read());

@@ -42,6 +42,14 @@ TEST(CachingVariable, ReadsAnewInEveryScopeHoweverManyThereWere) {
   EXPECT_EQ(value_of(late), 1);
 }
 
+TEST(CachingVariable, ThatHasEndedGivesItsValueToNoOther) {
+  const auto caching = cache_variable_reads();
+  for (int i = 0; i < 40; ++i) {
+    const Variable v = cached(static_cast<float>(i));
+    EXPECT_EQ(value_of(v), static_cast<float>(i));
+  }
+}
+
 TEST(CachingVariable, ScopesDoNotNest) {
   const auto caching = cache_variable_reads();
   internal::expect_error([] { const auto inner = cache_variable_reads(); }, "nest");

@@ -18,9 +18,10 @@ std::shared_ptr<ReadCache>& own_cache() {
 
 bool syncs_on_read() { return sync_on_read; }
 
-Tensor ReadCache::get(const VariableImpl& variable, const std::function<Tensor()>& read) {
+Tensor ReadCache::get(const std::shared_ptr<VariableImpl>& variable,
+                      const std::function<Tensor()>& read) {
   const std::lock_guard lock(mutex_);
-  Tensor& value = values_[{&variable, thread_dispatch().builder}];
+  Tensor& value = values_[{variable, thread_dispatch().builder}];
   if (!value.defined()) value = read();
   return value;
 }

@@ -20,11 +20,15 @@ bool syncs_on_read();
 class ReadCache {
  public:
   // What the first call for this variable (and graph being built, or none) gave.
-  Tensor get(const VariableImpl& variable, const std::function<Tensor()>& read);
+  Tensor get(const std::shared_ptr<VariableImpl>& variable, const std::function<Tensor()>& read);
 
  private:
+  // The cache keeps its variables: a new one at the address of one that has ended would get the
+  // value of that one.
+  using Key = std::pair<std::shared_ptr<VariableImpl>, const GraphBuilder*>;
+
   std::mutex mutex_;
-  std::map<std::pair<const VariableImpl*, const GraphBuilder*>, Tensor> values_;  // by mutex_
+  std::map<Key, Tensor> values_;  // guarded by mutex_
 };
 
 // The cache that this thread uses now, if any.
