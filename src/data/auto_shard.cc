@@ -6,9 +6,7 @@
 
 #include "base/log.h"
 #include "data/byte_source.h"
-#include "data/flat_map.h"
 #include "data/iterator.h"
-#include "data/shard.h"
 
 namespace cohort::data::internal {
 
@@ -32,6 +30,12 @@ struct Share {
   int64_t workers;
   int64_t worker;
 };
+
+// One worker's shard, of which each must get an element.
+NodePtr shard_of(const NodePtr& input, const Share& share) {
+  const Dataset whole = DatasetAccess::make(input);
+  return DatasetAccess::node(whole.shard(share.workers, share.worker, {.require_each = true}));
+}
 
 void check_policy(AutoShardPolicy policy) {
   if (policy >= AutoShardPolicy::Off && policy <= AutoShardPolicy::Hint) return;
@@ -145,7 +149,7 @@ NodePtr without_shuffles(const NodePtr& node, std::vector<NodePtr>& shuffles) {
 // The names divided among workers before they are shuffled.
 NodePtr shard_names(const NodePtr& names, const Share& share) {
   std::vector<NodePtr> shuffles;
-  NodePtr divided = shard_of(without_shuffles(names, shuffles), share.workers, share.worker);
+  NodePtr divided = shard_of(without_shuffles(names, shuffles), share);
   for (const NodePtr& shuffle : shuffles) divided = with_inputs(*shuffle, {divided});
   return divided;
 }
@@ -190,15 +194,14 @@ NodePtr shard_elements(const NodePtr& node, const Share& share) {
   if (node->kind() == "Prefetch" || node->kind() == "Options") {
     return with_inputs(*node, {shard_elements(node->inputs[0], share)});
   }
-  return shard_of(node, share.workers, share.worker);
+  return shard_of(node, share);
 }
 
 NodePtr fill_hints(const NodePtr& node, const Share& share) {
-  const NodePtr filled =
-      with_changed_inputs(*node, [&](const NodePtr& input) { return fill_hints(input, share); });
-  if (node->role() == NodeRole::Expand) return with_hints(*filled, share.workers, share.worker);
-  if (!is_shard_hint(*node)) return filled;
-  return shard_of(filled->inputs[0], share.workers, share.worker);
+  const std::shared_ptr<Node> copy = node->clone();
+  for (NodePtr& input : copy->inputs) input = fill_hints(input, share);
+  copy->fill_shard_hint(share.workers, share.worker);
+  return copy;
 }
 
 NodePtr shard_by(const ShardPlan& plan, const NodePtr& node, const Share& share) {

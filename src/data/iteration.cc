@@ -2,7 +2,15 @@
 
 #include <random>
 
+#include "data/state.h"
+
 namespace cohort::data::internal {
+
+void ShuffleEpoch::position(PositionFields& fields) {
+  fields.integer(seed);
+  fields.integer(iterator);
+  fields.integer(epoch);
+}
 
 ShuffleEpoch Iteration::begin_epoch(const Walk& walk, uint64_t seed,
                                     const IteratorCount& iterators) {
@@ -30,8 +38,8 @@ std::optional<std::string> Iteration::cached_pass(const Walk& cache) {
   const std::lock_guard lock(mutex_);
   const auto found = cached_passes_.find({cache.node, cache.branch});
   if (found != cached_passes_.end()) return found->second;
-  const auto told = told_passes_.find(cache.node);
-  return told == told_passes_.end() ? std::nullopt : std::optional(told->second);
+  const auto given = given_passes_.find(cache.node);
+  return given == given_passes_.end() ? std::nullopt : std::optional(given->second);
 }
 
 void Iteration::set_cached_pass(const Walk& cache, const std::string& start) {
@@ -52,6 +60,8 @@ Random::Random(const ShuffleEpoch& epoch) : state_(epoch.seed) {
   state_ = next();
 }
 
+void Random::position(PositionFields& fields) { fields.integer(state_); }
+
 uint64_t Random::next() {
   // SplitMix64.
   uint64_t z = state_ += 0x9e3779b97f4a7c15;
@@ -61,7 +71,7 @@ uint64_t Random::next() {
 }
 
 int64_t Random::below(int64_t count) {
-  // Lemire's multiplication, with rejection of the uneven rest.
+  // Lemire's multiplication, which rejects the uneven remainder.
   const auto range = static_cast<uint64_t>(count);
   auto product = static_cast<unsigned __int128>(next()) * range;
   if (static_cast<uint64_t>(product) < range) {

@@ -84,18 +84,22 @@ std::optional<Element> LocalIterator::next() {
 std::string LocalIterator::save() {
   const std::lock_guard lock(mutex_);
   StateWriter position;
-  position.flag(seen_.has_value());
-  if (seen_) position.element(*seen_);
-  cursor_->save(position);
+  PositionFields fields(position);
+  visit_position(fields);
   return sealed(position);
 }
 
 void LocalIterator::restore(std::string_view position) {
   StateReader state(unsealed(position));
+  PositionFields fields(state);
   const std::lock_guard lock(mutex_);
-  if (state.flag()) seen_ = state.element();
-  cursor_->restore(state);
+  visit_position(fields);
   if (!state.at_end()) raise_bad_state("it has more stages");
+}
+
+void LocalIterator::visit_position(PositionFields& fields) {
+  fields.element(seen_);
+  cursor_->position(fields);
 }
 
 std::optional<ElementSpec> LocalIterator::find_spec() const {

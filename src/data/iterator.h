@@ -68,6 +68,8 @@ class LocalIterator : public IteratorBase {
   std::optional<ElementSpec> find_spec() const override;
 
  private:
+  void visit_position(PositionFields& fields);
+
   std::stop_source stop_;
   const NodePtr node_;
   mutable std::mutex mutex_;

@@ -172,14 +172,14 @@ void WorkerQueue::take_ready() {
 }
 
 // As long as no thread was needed, the consumer has everything for itself.
-bool WorkerQueue::make_here(Element& out) {
+bool WorkerQueue::make_in_consumer(Element& out) {
   // A look at the clock takes a good part of the time of the quickest elements: it is enough to
   // look now and then.
   constexpr double kVeryQuick = 1e3;
   constexpr int kBetween = 8;
   const bool timed =
-      pull_nanoseconds_ > kVeryQuick || made_here_ < 32 || made_here_ % kBetween == 0;
-  ++made_here_;
+      pull_nanoseconds_ > kVeryQuick || made_in_consumer_ < 32 || made_in_consumer_ % kBetween == 0;
+  ++made_in_consumer_;
   const auto start =
       timed ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point();
   Work none;
@@ -191,7 +191,7 @@ bool WorkerQueue::make_here(Element& out) {
 
 bool WorkerQueue::next(Element& out) {
   if (threads_.empty() && resting_ && taken_.empty() && slots_.empty()) {
-    return !ended_ && make_here(out);
+    return !ended_ && make_in_consumer(out);
   }
   if (taken_.empty()) {
     Lock lock(mutex_);
@@ -209,49 +209,32 @@ bool WorkerQueue::next(Element& out) {
   return true;
 }
 
-void WorkerQueue::save(StateWriter& state, const std::function<void()>& save_input) {
+void WorkerQueue::position(PositionFields& fields, const std::function<void()>& visit_input) {
   Lock lock(mutex_);
   paused_ = true;
   ready_.wait(lock, [this] { return active_ == 0; });
-  save_slots(state);
+  visit_slots(fields);
   lock.unlock();
-  const Status failure = capture_status(save_input);
+  const Status failure = capture_status(visit_input);
   lock.lock();
   paused_ = false;
   room_.notify_all();
   throw_if_error(failure);
 }
 
-void WorkerQueue::save_slots(StateWriter& state) {
-  state.flag(ended_);
-  state.integer(capacity_);
-  state.integer(static_cast<int64_t>(taken_.size() + slots_.size()));
-  for (const auto* part : {&taken_, &slots_}) {
-    for (const auto& slot : *part) {
-      state.flag(slot->failure.ok());
-      if (slot->failure.ok()) {
-        state.element(slot->element);
-      } else {
-        state.status(slot->failure);
-      }
-    }
-  }
-}
-
-void WorkerQueue::restore(StateReader& state) {
-  ended_ = state.flag();
-  capacity_ = std::clamp(state.integer(), options_.capacity, max_capacity_);
-  const int64_t count = state.integer(0, INT64_MAX);
-  for (int64_t i = 0; i < count; ++i) {
-    auto slot = std::make_shared<Slot>();
+void WorkerQueue::visit_slots(PositionFields& fields) {
+  fields.flag(ended_);
+  fields.integer(capacity_);
+  capacity_ = std::clamp(capacity_, options_.capacity, max_capacity_);
+  std::vector<std::shared_ptr<Slot>> all(taken_.begin(), taken_.end());
+  all.insert(all.end(), slots_.begin(), slots_.end());
+  fields.list(all, INT64_MAX, [&](std::shared_ptr<Slot>& slot) {
+    if (fields.reading()) slots_.push_back(slot = std::make_shared<Slot>());
+    bool ok = slot->failure.ok();
+    fields.flag(ok);
+    ok ? fields.element(slot->element) : fields.status(slot->failure);
     slot->ready = true;
-    if (state.flag()) {
-      slot->element = state.element();
-    } else {
-      slot->failure = state.status();
-    }
-    slots_.push_back(std::move(slot));
-  }
+  });
 }
 
 }  // namespace cohort::data::internal
