@@ -89,7 +89,6 @@ class ArrayNode : public ReaderNode {
     return std::make_unique<ArrayRows>(kind(), std::move(bytes), header);
   }
   bool has_blocks() const final { return true; }
-  void fields(Fields&) final {}
 
  private:
   // Returns the headers of the named files; nullopt if there are many, or if one cannot be read.

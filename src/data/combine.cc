@@ -86,7 +86,6 @@ class ZipNode : public Stage<ZipNode, ZipCursor> {
   }
   NodeRole role() const override { return NodeRole::Join; }
   void check() const override { check_inputs(*this); }
-  void fields(Fields&) override {}
 };
 
 class ZipCursor : public CombiningCursor<ZipNode> {
@@ -122,7 +121,6 @@ class ConcatenateNode : public Stage<ConcatenateNode, ConcatenateCursor> {
   std::optional<ElementSpec> spec() const override { return common_spec(*this); }
   NodeRole role() const override { return NodeRole::Join; }
   void check() const override { check_inputs(*this); }
-  void fields(Fields&) override {}
 };
 
 class ConcatenateCursor : public CombiningCursor<ConcatenateNode> {

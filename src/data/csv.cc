@@ -108,9 +108,7 @@ class CsvReader : public RecordReader {
   bool next(Element& out) override {
     const Block block = next_block(1);
     if (block.count == 0) return false;
-    std::vector<Tensor> row;
-    for (const Tensor& column : tensors_of(block.rows)) row.push_back(row_of(column, 0));
-    out = ElementAccess::make(structure_of(block.rows), std::move(row));
+    out = batch_row(block.rows, 0);
     return true;
   }
 

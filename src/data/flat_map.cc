@@ -47,13 +47,6 @@ class InterleaveNode : public Stage<InterleaveNode, InterleaveCursor> {
     if (hint_count > 0) made = fill_shard_hints(made, hint_count, hint_index);
     return parallel == 1 ? made : made.prefetch();
   }
-  // The orders of shuffles in the datasets follow from the epoch.
-  ShuffleEpoch begin_epoch(const Context& context) const {
-    return context.iteration->begin_epoch(context.walk(*this), seed->value, iterators_);
-  }
-  void set_epoch(const Context& context, const ShuffleEpoch& epoch) const {
-    context.iteration->set_epoch(context.walk(*this), epoch, iterators_);
-  }
 
   DatasetFunction function = DatasetAccess::empty_dataset_function();
   int64_t hint_count =
@@ -63,9 +56,6 @@ class InterleaveNode : public Stage<InterleaveNode, InterleaveCursor> {
   int64_t block = 1;
   int parallel = 1;
   bool flat = false;
-
- private:
-  IteratorCount iterators_;
 };
 
 class InterleaveCursor : public StageCursor<InterleaveNode> {
@@ -97,7 +87,7 @@ class InterleaveCursor : public StageCursor<InterleaveNode> {
 
   void local_position(PositionFields& fields) override {
     epoch_.position(fields);
-    if (fields.reading()) node_.set_epoch(context_, epoch_);
+    if (fields.reading()) context_.set_epoch(node_, epoch_);
     fields.integer(index_);
     fields.flag(ended_);
     fields.index(at_, static_cast<size_t>(node_.cycle));
@@ -157,7 +147,8 @@ class InterleaveCursor : public StageCursor<InterleaveNode> {
     return {index, std::move(from), node, node->open(inside)};
   }
 
-  ShuffleEpoch epoch_ = node_.begin_epoch(context_);
+  // The orders of shuffles in the datasets follow from the epoch.
+  ShuffleEpoch epoch_ = context_.begin_epoch(node_);
   std::vector<std::optional<Open>> slots_;  // empty where a dataset has ended
   size_t at_ = 0;                           // the slot whose turn it is
   int64_t taken_ = 0;                       // elements of this turn

@@ -2,7 +2,7 @@
 
 #include <random>
 
-#include "data/state.h"
+#include "data/node.h"
 
 namespace cohort::data::internal {
 
@@ -45,6 +45,14 @@ std::optional<std::string> Iteration::cached_pass(const Walk& cache) {
 void Iteration::set_cached_pass(const Walk& cache, const std::string& start) {
   const std::lock_guard lock(mutex_);
   cached_passes_[{cache.node, cache.branch}] = start;
+}
+
+ShuffleEpoch Context::begin_epoch(const Node& node) const {
+  return iteration->begin_epoch(walk(node), node.seed->value, node.iterators);
+}
+
+void Context::set_epoch(const Node& node, const ShuffleEpoch& epoch) const {
+  iteration->set_epoch(walk(node), epoch, node.iterators);
 }
 
 Context Context::for_input(size_t number) const {

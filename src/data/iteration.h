@@ -120,6 +120,9 @@ struct Context {
     return deterministic ? counted || *deterministic : keeps_order();
   }
   Walk walk(const Node& node) const { return {&node, branch}; }
+  // Iteration::begin_epoch() and set_epoch() for a node with a seed.
+  ShuffleEpoch begin_epoch(const Node& node) const;
+  void set_epoch(const Node& node, const ShuffleEpoch& epoch) const;
   // Returns the context for one of several inputs of a stage.
   Context for_input(size_t number) const;
 };

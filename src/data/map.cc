@@ -115,9 +115,7 @@ class MapCursor : public StageCursor<MapNode> {
   bool next_of_block(Element& out) {
     Block one = next_block(1);
     if (one.count == 0) return false;
-    std::vector<Tensor> parts;
-    for (const Tensor& tensor : tensors_of(one.rows)) parts.push_back(row_of(tensor, 0));
-    out = ElementAccess::make(structure_, std::move(parts));
+    out = batch_row(one.rows, 0);
     return true;
   }
 

@@ -54,19 +54,12 @@ class SlicesNode : public Stage<SlicesNode, TableCursor, TableNode> {
   void check() const override { batch_rows("TensorSlices", tensors); }
   void fields(Fields& fields) override { fields.field("tensors", tensors); }
 
-  Element row(int64_t index) const override {
-    std::vector<Tensor> parts;
-    parts.reserve(tensors_of(tensors).size());
-    for (const Tensor& tensor : tensors_of(tensors)) parts.push_back(row_of(tensor, index));
-    return ElementAccess::make(structure_of(tensors), std::move(parts));
-  }
+  Element row(int64_t index) const override { return batch_row(tensors, index); }
   Element rows(std::span<const int64_t> indices) const override {
     if (consecutive(indices)) return slice(indices.front(), indices.back() + 1);
-    std::vector<Tensor> parts;
-    for (const Tensor& tensor : tensors_of(tensors)) parts.push_back(gather_rows(tensor, indices));
-    return ElementAccess::make(structure_of(tensors), std::move(parts));
+    return with_each_tensor(tensors,
+                            [&](const Tensor& tensor) { return gather_rows(tensor, indices); });
   }
-
   Element slice(int64_t begin, int64_t end) const override {
     return batch_slice(tensors, begin, end);
   }

@@ -103,7 +103,7 @@ class Node : public std::enable_shared_from_this<Node> {
   // Throws InvalidArgument for parameters that make no sense.
   virtual void check() const {}
   // Visits each parameter, to read or to write it.
-  virtual void fields(Fields& fields) = 0;
+  virtual void fields(Fields& /*fields*/) {}
   virtual std::shared_ptr<Node> clone() const = 0;
   // The text that to_string() adds to the kind: "(4)".
   virtual std::string details() const { return {}; }
@@ -115,6 +115,7 @@ class Node : public std::enable_shared_from_this<Node> {
   std::vector<std::shared_ptr<const Node>> inputs;
   PassCount passes;
   std::optional<Seed> seed;  // of a stage that draws random numbers
+  IteratorCount iterators;   // that began such a stage
 };
 using NodePtr = std::shared_ptr<const Node>;
 

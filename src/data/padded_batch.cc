@@ -137,25 +137,18 @@ void check_padding(std::string_view stage, const Padding& padding) {
 // Returns the elements as one batch.
 Element pad_elements(std::string_view stage, std::span<const Element> elements,
                      const Padding& padding) {
-  const StructurePtr& structure = structure_of(elements[0]);
-  for (const Element& element : elements) {
-    check_same_structure(stage, *structure, *structure_of(element));
-  }
+  const size_t leaves = structure_of(elements[0])->leaves;
   for (const auto& [count, what] : {std::pair(padding.shapes.size(), "shapes"),
                                     std::pair(padding.values.size(), "padding values")}) {
-    if (count == 0 || count == structure->leaves) continue;
+    if (count == 0 || count == leaves) continue;
     raise(Code::InvalidArgument, "[{}] {} {} were given for elements of {} tensors", stage, count,
-          what, structure->leaves);
+          what, leaves);
   }
-  std::vector<Tensor> padded;
-  std::vector<const Tensor*> column(elements.size());
-  for (size_t leaf = 0; leaf < structure->leaves; ++leaf) {
-    for (size_t i = 0; i < elements.size(); ++i) column[i] = &tensors_of(elements[i])[leaf];
-    padded.push_back(pad_column(stage, column,
-                                padding.shapes.empty() ? Shape::unknown() : padding.shapes[leaf],
-                                padding.values.empty() ? nullptr : &padding.values[leaf]));
-  }
-  return ElementAccess::make(structure, std::move(padded));
+  return combine_columns(stage, elements, [&](std::span<const Tensor* const> column, size_t place) {
+    return pad_column(stage, column,
+                      padding.shapes.empty() ? Shape::unknown() : padding.shapes[place],
+                      padding.values.empty() ? nullptr : &padding.values[place]);
+  });
 }
 
 class PaddedBatchCursor;

@@ -26,7 +26,6 @@ class UnbatchNode : public Stage<UnbatchNode, UnbatchCursor> {
   }
   std::optional<ElementSpec> spec() const override { return unbatched(input().spec()); }
   void check() const override { check_has_rows("Unbatch", input().spec()); }
-  void fields(Fields&) override {}
 };
 
 class UnbatchCursor : public StageCursor<UnbatchNode> {
@@ -35,10 +34,7 @@ class UnbatchCursor : public StageCursor<UnbatchNode> {
 
   bool next(Element& out) override {
     if (!ready()) return false;
-    std::vector<Tensor> parts;
-    for (const Tensor& tensor : tensors_of(batch_)) parts.push_back(row_of(tensor, at_));
-    out = ElementAccess::make(structure_of(batch_), std::move(parts));
-    ++at_;
+    out = batch_row(batch_, at_++);
     return true;
   }
   bool has_blocks() const override { return true; }
@@ -244,9 +240,7 @@ class SplitCursor : public StageCursor<SplitNode> {
       in_stage("SplitBatches", index_++, [&] { check_batch(); });
       at_ = 0;
     }
-    std::vector<Tensor> cut;
-    for (const Tensor& tensor : tensors_of(batch_)) cut.push_back(part_of(tensor));
-    out = ElementAccess::make(structure_of(batch_), std::move(cut));
+    out = with_each_tensor(batch_, [&](const Tensor& tensor) { return part_of(tensor); });
     ++at_;
     return true;
   }

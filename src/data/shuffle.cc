@@ -17,19 +17,8 @@ class ShuffleNode : public Stage<ShuffleNode, ShuffleCursor, PassThroughNode> {
   }
   std::string details() const override { return fmt::format("({})", buffer); }
 
-  ShuffleEpoch begin_epoch(const Context& context) const {
-    if (!reshuffle) return {.seed = seed->value};
-    return context.iteration->begin_epoch(context.walk(*this), seed->value, iterators_);
-  }
-  void set_epoch(const Context& context, const ShuffleEpoch& epoch) const {
-    if (reshuffle) context.iteration->set_epoch(context.walk(*this), epoch, iterators_);
-  }
-
   int64_t buffer = 1;
   bool reshuffle = true;
-
- private:
-  IteratorCount iterators_;
 };
 
 // Holds up to `buffer` elements, or row numbers if the input has a table, and delivers one of them
@@ -69,7 +58,7 @@ class ShuffleCursor : public SelectingCursor<ShuffleNode> {
     bool has_rows = table() != nullptr;
     epoch_.position(fields);
     random_.position(fields);
-    if (fields.reading()) node_.set_epoch(context_, epoch_);
+    if (fields.reading() && node_.reshuffle) context_.set_epoch(node_, epoch_);
     fields.flag(ended_);
     fields.flag(has_rows);
     if (has_rows != (table() != nullptr)) raise_bad_state("the shuffle's input is different");
@@ -80,7 +69,8 @@ class ShuffleCursor : public SelectingCursor<ShuffleNode> {
     });
   }
 
-  ShuffleEpoch epoch_ = node_.begin_epoch(context_);
+  ShuffleEpoch epoch_ =
+      node_.reshuffle ? context_.begin_epoch(node_) : ShuffleEpoch{.seed = node_.seed->value};
   Random random_{epoch_};
   std::vector<int64_t> rows_;
   std::vector<Element> elements_;

@@ -98,20 +98,21 @@ void WorkerQueue::learn_size(const Element& element) {
     constexpr int64_t kStringBytes = 4 << 10;
     bytes += tensor.size() * (tensor.dtype() == kString ? kStringBytes : size_of(tensor.dtype()));
   }
-  constexpr int64_t kMost = 256;
-  max_capacity_ = std::max(options_.max_capacity, std::min(kMost, options_.small_bytes / bytes));
+  constexpr int64_t kMaxElements = 256;
+  max_capacity_ =
+      std::max(options_.max_capacity, std::min(kMaxElements, options_.small_bytes / bytes));
   capacity_ = std::min(capacity_, max_capacity_);
 }
 
 // To hand an element over to another thread takes about a microsecond, and many when one of them
 // sleeps. What takes less to make is made when it is asked for.
 void WorkerQueue::learn_time(std::chrono::steady_clock::time_point start) {
-  constexpr double kMost = 1e6;  // so that one long pull, or a busy machine, is soon forgotten
+  constexpr double kMaxNanoseconds = 1e6;  // so that one slow pull is soon forgotten
   constexpr double kShare = 1.0 / 32;
   constexpr double kQuick = 2e3;
   constexpr double kSlow = 4e3;
   const std::chrono::duration<double, std::nano> took = std::chrono::steady_clock::now() - start;
-  pull_nanoseconds_ += (std::min(took.count(), kMost) - pull_nanoseconds_) * kShare;
+  pull_nanoseconds_ += (std::min(took.count(), kMaxNanoseconds) - pull_nanoseconds_) * kShare;
   resting_ = pull_nanoseconds_ < (resting_ ? kSlow : kQuick);
 }
 
