@@ -12,7 +12,7 @@ namespace cohort::data::internal {
 
 namespace {
 
-// The same stage on other inputs.
+// Returns a copy of the stage with other inputs.
 NodePtr with_inputs(const Node& node, std::vector<NodePtr> inputs) {
   const std::shared_ptr<Node> copy = node.clone();
   copy->inputs = std::move(inputs);
@@ -50,7 +50,7 @@ std::optional<Element> first_element(const Node& node) {
   return look_at_first(DatasetAccess::make(node.inputs[0]));
 }
 
-// Whether the datasets that flat_map or interleave makes read files: the first one tells.
+// Whether the first dataset that flat_map or interleave makes reads files.
 bool expands_to_files(const Node& node) {
   const std::optional<Element> first = first_element(node);
   return first && reads_files(*DatasetAccess::node((*node.dataset_function())(*first)));
@@ -61,7 +61,7 @@ bool maps_strings(const Node& node) {
          node.input().spec() == ElementSpec(TensorSpec{kString, {}});
 }
 
-// Whether the function of a map of strings opens the file that the first one names.
+// Whether the function of a map of strings opens a file when it is called on the first string.
 bool opens_its_string(const Node& node) {
   const std::optional<Element> name = first_element(node);
   if (!name) return false;
@@ -81,13 +81,13 @@ bool reads_files(const Node& node) {
          maps_file_names(node);
 }
 
-// Whether the input of `node` is, by its kind, a stream of file names.
+// Whether the input of `node` is a sequence of file names.
 bool takes_file_names(const Node& node) {
   if (node.role() == NodeRole::Reader) return true;
   return node.role() == NodeRole::Expand && expands_to_files(node);
 }
 
-// Asks the stages of a dataset whether they read files, or knows what they told another process.
+// Finds out whether stages of a dataset read files, or takes the answers from a plan.
 class Answers {
  public:
   Answers() = default;
@@ -106,8 +106,7 @@ class Answers {
   bool answer(const Node& node, const Ask& ask) {
     if (known_ && given_.size() >= known_->size()) {
       raise(Code::InvalidArgument,
-            "[AutoShard] the plan is not for this dataset: it says nothing "
-            "of stage {}",
+            "[AutoShard] the plan is not for this dataset: it does not mention stage {}",
             node.kind());
     }
     bool yes = false;
@@ -124,9 +123,9 @@ class Answers {
   [[noreturn]] static void raise_undecided(const Node& node, const Status& failure) {
     throw Error(Status{
         .code = code_in_stage(failure),
-        .message = fmt::format("[AutoShard] whether stage {} reads files cannot be found out, "
-                               "because its first element fails: {}; set AutoShardPolicy::Data or "
-                               "Off where it does not",
+        .message = fmt::format("[AutoShard] cannot find out whether stage {} reads files, because "
+                               "its first element fails: {}; set AutoShardPolicy::Data or Off if "
+                               "it does not",
                                node.kind(), failure.message),
         .origin = failure.origin,
         .cause = failure.cause});
@@ -146,7 +145,7 @@ NodePtr without_shuffles(const NodePtr& node, std::vector<NodePtr>& shuffles) {
   return bare->inputs[0];
 }
 
-// The names divided among workers before they are shuffled.
+// Divides the names among workers before they are shuffled.
 NodePtr shard_names(const NodePtr& names, const Share& share) {
   std::vector<NodePtr> shuffles;
   NodePtr divided = shard_of(without_shuffles(names, shuffles), share);
@@ -154,7 +153,7 @@ NodePtr shard_names(const NodePtr& names, const Share& share) {
   return divided;
 }
 
-// Files cannot be divided. A type of its own: a function's NotFound is something else.
+// Thrown if files cannot be divided. A separate type, because a user's function may throw NotFound.
 class NoFiles : public Error {
   using Error::Error;
 };
@@ -167,8 +166,8 @@ class NoFiles : public Error {
                   node.kind()));
 }
 
-// The dataset with the names of its files divided. Without a share nothing changes, and only
-// whether it could is found out.
+// Returns the dataset with its file names divided. Without a share it returns the dataset
+// unchanged, and throws NoFiles if files cannot be divided.
 NodePtr shard_files(const NodePtr& node, const std::optional<Share>& share, Answers& answers) {
   const auto names_divided = [&] {
     return share ? with_inputs(*node, {shard_names(node->inputs[0], *share)}) : node;

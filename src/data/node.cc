@@ -61,7 +61,7 @@ void raise_in_stage(std::string_view stage, int64_t index, const Status& failure
 
 void check_running(const Context& context) {
   if (context.stop.stop_requested()) {
-    raise(Code::Cancelled, "[Iterator] it was destroyed while elements were being made");
+    raise(Code::Cancelled, "[Iterator] the iterator was destroyed while elements were being made");
   }
 }
 

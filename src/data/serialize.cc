@@ -132,7 +132,7 @@ class FieldWriter : public Fields {
   void function(std::string_view name, const std::string& registered) {
     if (registered.empty()) {
       raise(Code::FailedPrecondition,
-            "[{}] its function is C++ code of this process and cannot travel; give it a name with "
+            "[{}] its function is C++ code and cannot be serialized; give it a name with "
             "data::register_function() in every process",
             node_.kind());
     }

@@ -65,7 +65,7 @@ class ShuffleCursor : public SelectingCursor<ShuffleNode> {
     if (!has_rows) return fields.elements(elements_, node_.buffer);
     fields.list(rows_, node_.buffer, [&](int64_t& row) {
       fields.integer(row, 0, INT64_MAX);
-      if (row >= table()->count()) raise_bad_state("a row that does not exist");
+      if (row >= table()->count()) raise_bad_state("a row does not exist");
     });
   }
 

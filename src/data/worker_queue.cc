@@ -50,7 +50,7 @@ void WorkerQueue::run() {
   }
 }
 
-// Called with the lock held, as it is again on return.
+// Called with the lock held. It releases the lock while it makes the element.
 void WorkerQueue::make(Lock& lock) {
   const auto slot = std::make_shared<Slot>();
   slots_.push_back(slot);
@@ -89,13 +89,12 @@ void WorkerQueue::make(Lock& lock) {
   ready_.notify_all();
 }
 
-// Many small elements may wait where few large ones may: a thread that wakes up for one element
-// takes longer than to make it.
+// Lets more elements wait if they are small: waking a thread up takes longer than making one small
+// element.
 void WorkerQueue::learn_size(const Element& element) {
   int64_t bytes = 1;
   for (const Tensor& tensor : tensors_of(element)) {
-    // A string counts as much as one of these often is.
-    constexpr int64_t kStringBytes = 4 << 10;
+    constexpr int64_t kStringBytes = 4 << 10;  // an estimate for one string
     bytes += tensor.size() * (tensor.dtype() == kString ? kStringBytes : size_of(tensor.dtype()));
   }
   constexpr int64_t kMaxElements = 256;
@@ -104,8 +103,8 @@ void WorkerQueue::learn_size(const Element& element) {
   capacity_ = std::min(capacity_, max_capacity_);
 }
 
-// To hand an element over to another thread takes about a microsecond, and many when one of them
-// sleeps. What takes less to make is made when it is asked for.
+// Passing an element to another thread takes about a microsecond, or several if that thread sleeps.
+// The consumer itself makes elements that take less time than that.
 void WorkerQueue::learn_time(std::chrono::steady_clock::time_point start) {
   constexpr double kMaxNanoseconds = 1e6;  // so that one slow pull is soon forgotten
   constexpr double kShare = 1.0 / 32;
@@ -123,15 +122,16 @@ std::deque<std::shared_ptr<WorkerQueue::Slot>>::iterator WorkerQueue::ready_slot
   return slots_.empty() || !slots_.front()->ready ? slots_.end() : slots_.begin();
 }
 
-// Until a slot is ready or the end is reached.
+// Waits until a slot is ready or the end is reached.
 void WorkerQueue::wait_for_slot(Lock& lock) {
   const auto done = [this] { return ready_slot() != slots_.end() || (ended_ && slots_.empty()); };
   if (done()) return;
-  // The consumer is quicker than the buffer is deep.
+  // The consumer has to wait, so a larger buffer may help.
   if (!resting_) capacity_ = std::min(max_capacity_, 2 * capacity_);
   while (!done()) {
     if (stop_.stop_requested()) {
-      raise(Code::Cancelled, "[Iterator] it was destroyed while elements were being made");
+      raise(Code::Cancelled,
+            "[Iterator] the iterator was destroyed while elements were being made");
     }
     if (slots_.empty() && has_room()) {
       make(lock);
@@ -142,8 +142,8 @@ void WorkerQueue::wait_for_slot(Lock& lock) {
   }
 }
 
-// Watches for a change for a few microseconds, since to sleep and be woken takes many; false when
-// there was none.
+// Spins for a few microseconds until an element is made, because sleeping and waking up take
+// longer. Returns false if none was made.
 bool WorkerQueue::spin(Lock& lock) {
   constexpr int kTurns = 400;
   const uint64_t before = made_.load(std::memory_order_relaxed);
@@ -165,17 +165,17 @@ void WorkerQueue::take_ready() {
     taken_.push_back(std::move(*found));
     slots_.erase(found);
   }
-  // The first one leaves at once.
+  // next() removes the first of them at once.
   taken_count_ = std::max<int64_t>(0, static_cast<int64_t>(taken_.size()) - 1);
   if (sleeping_ > 0 && may_pull() && 2 * static_cast<int64_t>(slots_.size()) <= capacity_) {
     room_.notify_one();
   }
 }
 
-// As long as no thread was needed, the consumer has everything for itself.
+// Makes an element on the consumer's thread. No lock is needed, because no other thread was
+// started.
 bool WorkerQueue::make_in_consumer(Element& out) {
-  // A look at the clock takes a good part of the time of the quickest elements: it is enough to
-  // look now and then.
+  // Reading the clock is a large part of the cost of the fastest elements, so only some are timed.
   constexpr double kVeryQuick = 1e3;
   constexpr int kBetween = 8;
   const bool timed =
