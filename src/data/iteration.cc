@@ -1,5 +1,6 @@
 #include "data/iteration.h"
 
+#include <algorithm>
 #include <random>
 
 #include "data/node.h"
@@ -98,6 +99,26 @@ Seed seed_or_drawn(const std::optional<uint64_t>& chosen) {
 uint64_t random_seed() {
   std::random_device device;
   return static_cast<uint64_t>(device()) << 32 | device();
+}
+
+int64_t next_pass(const Dataset& dataset) {
+  int64_t number = 0;
+  for (const NodePtr& stage : all_stages(DatasetAccess::node(dataset))) {
+    number = std::max(number, stage->passes.next());
+  }
+  return number;
+}
+
+void set_next_pass(const Dataset& dataset, int64_t number) {
+  for (const NodePtr& stage : all_stages(DatasetAccess::node(dataset))) {
+    stage->passes.set_next(number);
+  }
+}
+
+void raise_next_pass(const Dataset& dataset, int64_t least) {
+  for (const NodePtr& stage : all_stages(DatasetAccess::node(dataset))) {
+    stage->passes.raise_next(least);
+  }
 }
 
 }  // namespace cohort::data::internal

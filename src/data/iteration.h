@@ -63,6 +63,25 @@ class IteratorCount {
   mutable std::atomic<int64_t> count_ = 0;
 };
 
+// Counts the passes that strategies began over datasets with this stage. Other iterators of this
+// process do not count, because other workers do not know of them. A copy of the stage starts again
+// at 0.
+class PassCount {
+ public:
+  PassCount() = default;
+  PassCount(const PassCount&) {}
+  int64_t next() const { return next_.load(std::memory_order_relaxed); }
+  void set_next(int64_t number) const { next_.store(number, std::memory_order_relaxed); }
+  void raise_next(int64_t least) const {
+    int64_t now = next();
+    while (now < least && !next_.compare_exchange_weak(now, least, std::memory_order_relaxed)) {
+    }
+  }
+
+ private:
+  mutable std::atomic<int64_t> next_ = 0;
+};
+
 // By cache: the position of the cache's input at which the cached pass began.
 using CachedPasses = std::map<const Node*, std::string>;
 
@@ -146,5 +165,13 @@ class Random {
 
 // Returns a seed from the operating system.
 uint64_t random_seed();
+
+// Returns the number of the next pass over the dataset. It is higher than the number of any pass
+// over one of the dataset's stages, also of passes over other datasets that share the stage.
+int64_t next_pass(const Dataset& dataset);
+// Sets the number of the next pass for all stages of the dataset.
+void set_next_pass(const Dataset& dataset, int64_t number);
+// Makes the number of the next pass at least `least`.
+void raise_next_pass(const Dataset& dataset, int64_t least);
 
 }  // namespace cohort::data::internal

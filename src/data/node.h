@@ -12,7 +12,6 @@
 #include "cohort/data.h"
 #include "data/element_access.h"
 #include "data/iteration.h"
-#include "data/pass_count.h"
 #include "data/state.h"
 
 namespace cohort::data::internal {
