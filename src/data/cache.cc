@@ -19,7 +19,8 @@ namespace {
 // a position reads the pass from the input again, unless it is the stored pass.
 class CacheCursor : public SourceCursor<CacheNode> {
  public:
-  using SourceCursor::SourceCursor;
+  CacheCursor(const CacheNode& node, const Context& context)
+      : SourceCursor(node, context), context_(context) {}
 
   bool next(Element& out) final {
     check_running(context_);
@@ -62,6 +63,7 @@ class CacheCursor : public SourceCursor<CacheNode> {
     start_ = start;
   }
 
+  const Context context_;
   CursorPtr input_;       // null if the elements are stored
   std::string start_;     // the input's position before the pass; empty before open()
   int64_t at_ = 0;        // elements delivered

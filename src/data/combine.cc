@@ -44,7 +44,8 @@ std::shared_ptr<N> stage_on_all(const std::vector<Dataset>& datasets) {
 template <typename N>
 class CombiningCursor : public SourceCursor<N> {
  public:
-  CombiningCursor(const N& node, const Context& context) : SourceCursor<N>(node, context) {
+  CombiningCursor(const N& node, const Context& context)
+      : SourceCursor<N>(node, context), context_(context) {
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       inputs_.push_back(node.inputs[i]->open(context.for_input(i)));
     }
@@ -55,6 +56,7 @@ class CombiningCursor : public SourceCursor<N> {
   }
 
  protected:
+  const Context context_;
   std::vector<CursorPtr> inputs_;
 };
 

@@ -76,7 +76,8 @@ void check_element(const Element& element, const ElementSpec& expected) {
 
 class GeneratorCursor : public SourceCursor<GeneratorNode> {
  public:
-  GeneratorCursor(const GeneratorNode& node, const Context& context) : SourceCursor(node, context) {
+  GeneratorCursor(const GeneratorNode& node, const Context& context)
+      : SourceCursor(node, context), context_(context) {
     std::optional<BegunWalk> begun = node.looked_at->take();
     walk_ = begun ? *std::move(begun)
                   : BegunWalk{in_stage("Generator", 0, [&] { return node.start(); })};
@@ -123,6 +124,7 @@ class GeneratorCursor : public SourceCursor<GeneratorNode> {
     return made;
   }
 
+  const Context context_;
   BegunWalk walk_;
   size_t at_ = 0;  // in walk_.made
   int64_t count_ = 0;

@@ -34,11 +34,12 @@ class PassThroughNode : public Node {
   NodeRole role() const override { return NodeRole::PassThrough; }
 };
 
-// A cursor of an `N` without inputs.
+// A cursor of an `N` without inputs. It keeps no Context, because stages such as repeat open many
+// cursors, and copying a Context takes longer than the rest.
 template <typename N>
 class SourceCursor : public Cursor {
  public:
-  SourceCursor(const N& node, const Context& context) : node_(node), context_(context) {}
+  SourceCursor(const N& node, const Context& /*context*/) : node_(node) {}
   void position(PositionFields& fields) override {
     fields.stage(node_.kind());
     local_position(fields);
@@ -49,7 +50,6 @@ class SourceCursor : public Cursor {
   virtual void local_position(PositionFields& fields) = 0;
 
   const N& node_;
-  const Context context_;
 };
 
 // A cursor of an `N` with one input.
@@ -57,13 +57,14 @@ template <typename N>
 class StageCursor : public SourceCursor<N> {
  public:
   StageCursor(const N& node, const Context& context)
-      : SourceCursor<N>(node, context), input_(node.input().open(context)) {}
+      : SourceCursor<N>(node, context), context_(context), input_(node.input().open(context)) {}
   void position(PositionFields& fields) final {
     SourceCursor<N>::position(fields);
     input_->position(fields);
   }
 
  protected:
+  const Context context_;
   CursorPtr input_;
 };
 
