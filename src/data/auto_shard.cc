@@ -6,15 +6,13 @@
 
 #include "base/log.h"
 #include "data/byte_source.h"
-#include "data/flat_map.h"
 #include "data/iterator.h"
-#include "data/shard.h"
 
 namespace cohort::data::internal {
 
 namespace {
 
-// The same stage on other inputs.
+// Returns a copy of the stage with other inputs.
 NodePtr with_inputs(const Node& node, std::vector<NodePtr> inputs) {
   const std::shared_ptr<Node> copy = node.clone();
   copy->inputs = std::move(inputs);
@@ -33,6 +31,12 @@ struct Share {
   int64_t worker;
 };
 
+// One worker's shard, of which each must get an element.
+NodePtr shard_of(const NodePtr& input, const Share& share) {
+  const Dataset whole = DatasetAccess::make(input);
+  return DatasetAccess::node(whole.shard(share.workers, share.worker, {.require_each = true}));
+}
+
 void check_policy(AutoShardPolicy policy) {
   if (policy >= AutoShardPolicy::Off && policy <= AutoShardPolicy::Hint) return;
   raise(Code::InvalidArgument, "[AutoShard] {} is not an AutoShardPolicy",
@@ -46,7 +50,7 @@ std::optional<Element> first_element(const Node& node) {
   return look_at_first(DatasetAccess::make(node.inputs[0]));
 }
 
-// Whether the datasets that flat_map or interleave makes read files: the first one tells.
+// Whether the first dataset that flat_map or interleave makes reads files.
 bool expands_to_files(const Node& node) {
   const std::optional<Element> first = first_element(node);
   return first && reads_files(*DatasetAccess::node((*node.dataset_function())(*first)));
@@ -57,7 +61,7 @@ bool maps_strings(const Node& node) {
          node.input().spec() == ElementSpec(TensorSpec{kString, {}});
 }
 
-// Whether the function of a map of strings opens the file that the first one names.
+// Whether the function of a map of strings opens a file when it is called on the first string.
 bool opens_its_string(const Node& node) {
   const std::optional<Element> name = first_element(node);
   if (!name) return false;
@@ -77,13 +81,13 @@ bool reads_files(const Node& node) {
          maps_file_names(node);
 }
 
-// Whether the input of `node` is, by its kind, a stream of file names.
+// Whether the input of `node` is a sequence of file names.
 bool takes_file_names(const Node& node) {
   if (node.role() == NodeRole::Reader) return true;
   return node.role() == NodeRole::Expand && expands_to_files(node);
 }
 
-// Asks the stages of a dataset whether they read files, or knows what they told another process.
+// Finds out whether stages of a dataset read files, or takes the answers from a plan.
 class Answers {
  public:
   Answers() = default;
@@ -102,8 +106,7 @@ class Answers {
   bool answer(const Node& node, const Ask& ask) {
     if (known_ && given_.size() >= known_->size()) {
       raise(Code::InvalidArgument,
-            "[AutoShard] the plan is not for this dataset: it says nothing "
-            "of stage {}",
+            "[AutoShard] the plan is not for this dataset: it does not mention stage {}",
             node.kind());
     }
     bool yes = false;
@@ -120,9 +123,9 @@ class Answers {
   [[noreturn]] static void raise_undecided(const Node& node, const Status& failure) {
     throw Error(Status{
         .code = code_in_stage(failure),
-        .message = fmt::format("[AutoShard] whether stage {} reads files cannot be found out, "
-                               "because its first element fails: {}; set AutoShardPolicy::Data or "
-                               "Off where it does not",
+        .message = fmt::format("[AutoShard] cannot find out whether stage {} reads files, because "
+                               "its first element fails: {}; set AutoShardPolicy::Data or Off if "
+                               "it does not",
                                node.kind(), failure.message),
         .origin = failure.origin,
         .cause = failure.cause});
@@ -142,15 +145,15 @@ NodePtr without_shuffles(const NodePtr& node, std::vector<NodePtr>& shuffles) {
   return bare->inputs[0];
 }
 
-// The names divided among workers before they are shuffled.
+// Divides the names among workers before they are shuffled.
 NodePtr shard_names(const NodePtr& names, const Share& share) {
   std::vector<NodePtr> shuffles;
-  NodePtr divided = shard_of(without_shuffles(names, shuffles), share.workers, share.worker);
+  NodePtr divided = shard_of(without_shuffles(names, shuffles), share);
   for (const NodePtr& shuffle : shuffles) divided = with_inputs(*shuffle, {divided});
   return divided;
 }
 
-// Files cannot be divided. A type of its own: a function's NotFound is something else.
+// Thrown if files cannot be divided. A separate type, because a user's function may throw NotFound.
 class NoFiles : public Error {
   using Error::Error;
 };
@@ -163,8 +166,8 @@ class NoFiles : public Error {
                   node.kind()));
 }
 
-// The dataset with the names of its files divided. Without a share nothing changes, and only
-// whether it could is found out.
+// Returns the dataset with its file names divided. Without a share it returns the dataset
+// unchanged, and throws NoFiles if files cannot be divided.
 NodePtr shard_files(const NodePtr& node, const std::optional<Share>& share, Answers& answers) {
   const auto names_divided = [&] {
     return share ? with_inputs(*node, {shard_names(node->inputs[0], *share)}) : node;
@@ -190,15 +193,14 @@ NodePtr shard_elements(const NodePtr& node, const Share& share) {
   if (node->kind() == "Prefetch" || node->kind() == "Options") {
     return with_inputs(*node, {shard_elements(node->inputs[0], share)});
   }
-  return shard_of(node, share.workers, share.worker);
+  return shard_of(node, share);
 }
 
 NodePtr fill_hints(const NodePtr& node, const Share& share) {
-  const NodePtr filled =
-      with_changed_inputs(*node, [&](const NodePtr& input) { return fill_hints(input, share); });
-  if (node->role() == NodeRole::Expand) return with_hints(*filled, share.workers, share.worker);
-  if (!is_shard_hint(*node)) return filled;
-  return shard_of(filled->inputs[0], share.workers, share.worker);
+  const std::shared_ptr<Node> copy = node->clone();
+  for (NodePtr& input : copy->inputs) input = fill_hints(input, share);
+  copy->fill_shard_hint(share.workers, share.worker);
+  return copy;
 }
 
 NodePtr shard_by(const ShardPlan& plan, const NodePtr& node, const Share& share) {

@@ -37,7 +37,7 @@ TEST(BadFiles, Idx) {
       {"type 255", with(good, 2, '\xff'), "not an element type"},
       {"nine dimensions", with(good, 3, '\x09'), "announces 9 dimensions"},
       {"255 dimensions", with(good, 3, '\xff'), "announces 255 dimensions"},
-      {"eight dimensions", with(good, 3, '\x08'), "ends inside of its header"},
+      {"eight dimensions", with(good, 3, '\x08'), "ends inside its header"},
       {"more rows", with(good, 7, '\x03'), "(3, 3) of uint8 is announced, but 6 bytes follow"},
       {"2^32 rows",
        s("\0\0\x08\x01\xff\xff\xff\xff"
@@ -91,7 +91,7 @@ std::vector<BadFile> npy_cases() {
       {"version 0", with(npy_with(good), 6, '\0'), "version 0", Code::Unimplemented},
       {"version 9", with(npy_with(good), 6, '\x09'), "version 9", Code::Unimplemented},
       {"huge header", s("\x93NUMPY\x02\0\xff\xff\xff\x7f{}", 14), "claims a header"},
-      {"header cut", npy_with(good).substr(0, 30), "ends inside of its header"},
+      {"header cut", npy_with(good).substr(0, 30), "ends inside its header"},
       {"no dictionary", npy_with("descr"), "'{' is missing"},
       {"empty dictionary", npy_with("{}"), "lacks one of"},
       {"unknown key", npy_with("{'dtype': '<f4'}"), "unknown or comes twice"},

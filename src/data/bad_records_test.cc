@@ -30,7 +30,7 @@ TEST(BadFiles, TFRecord) {
       {"length's checksum", with(good, 9, 'X'), "record 0: the checksum of its length"},
       {"second length", with(good, 21, '\1'), "record 1: the checksum of its length"},
       {"second content", with(good, good.size() - 6, 'X'), "record 1: the checksum of its 6"},
-      {"extra byte", good + "x", "record 2: the file ends inside of its length"},
+      {"extra byte", good + "x", "record 2: the file ends inside its length"},
       {"extra bytes", good + std::string(11, '\0'), "record 2: the file ends inside"},
       {"zeros", std::string(40, '\0'), "checksum of its length"},
       {"a line too many", good + "\n", "record 2"},
@@ -100,10 +100,10 @@ TEST(BadFiles, FixedLengthAndCifar) {
         {"label", std::string(1, static_cast<char>(label)) + image, "not one of 10 classes"});
   }
   for (const size_t length : {1, 2, 100, 1000, 1024, 2048, 3000, 3070, 3071, 3072}) {
-    cases.push_back({"cut", good.substr(0, length), "ends inside of record 0"});
+    cases.push_back({"cut", good.substr(0, length), "ends inside record 0"});
   }
   for (const size_t extra : {1, 2, 10, 1000, 3072}) {
-    cases.push_back({"extra", good + std::string(extra, '\1'), "ends inside of record 1"});
+    cases.push_back({"extra", good + std::string(extra, '\1'), "ends inside record 1"});
   }
   expect_errors(cases, 20, [&](const std::string& text) {
     rest_of(cifar10(directory.file("a.bin", text)).iterate());
@@ -111,7 +111,7 @@ TEST(BadFiles, FixedLengthAndCifar) {
   });
   EXPECT_ERROR(Code::DataLoss, "shorter than its header",
                texts(fixed_length_records(directory.file("b", "abc"), 2, {.header = 4})));
-  EXPECT_ERROR(Code::DataLoss, "ends inside of record 1",
+  EXPECT_ERROR(Code::DataLoss, "ends inside record 1",
                texts(fixed_length_records(directory.file("b", "abcde"), 2, {.footer = 2})));
   EXPECT_EQ(
       texts(fixed_length_records(directory.file("b", "HabcdF"), 2, {.header = 1, .footer = 1})),

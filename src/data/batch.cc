@@ -22,7 +22,7 @@ class BatchNode : public NodeOf<BatchNode> {
   int64_t batch_size() const override { return size; }
   void check() const override {
     check_at_least("Batch", "size", size, 1);
-    if (parallel != kAutotune) check_at_least("Batch", "number of threads", parallel, 1);
+    check_threads("Batch", parallel);
   }
   void fields(Fields& fields) override {
     fields.field("size", size);
@@ -36,13 +36,13 @@ class BatchNode : public NodeOf<BatchNode> {
   int parallel = 1;
 };
 
-// Collects the elements of one batch. Keeps what it has when the input throws, so that an element
-// that fails costs itself only.
+// Collects the elements of one batch. The collected elements stay when the input throws, so that
+// only the element that fails is lost.
 class Collector {
  public:
   Collector(const BatchNode& node, const Context& context) : node_(node), context_(context) {}
 
-  // Reads until a batch is complete or the input ends; false when there is nothing to hand on.
+  // Reads until a batch is complete or the input ends. Returns false if there is no batch.
   bool collect(Cursor& input) {
     blocks_ = input.has_blocks();
     while (count_ < node_.size && !ended_) {
@@ -62,8 +62,8 @@ class Collector {
     return count_ == node_.size || (count_ > 0 && !node_.drop_remainder);
   }
 
-  // What to do with the batch that is complete; the collector starts anew.
-  WorkerQueue::Work take() {
+  // Returns a function that makes the collected batch, and starts the next batch.
+  auto take() {
     count_ = 0;
     return [elements = std::exchange(pending_, {}), blocks = blocks_, index = index_++] {
       return in_stage("Batch", index, [&] {
@@ -71,91 +71,68 @@ class Collector {
       });
     };
   }
-  // The same, now.
+  // Makes the collected batch, and starts the next batch.
   Element make() {
+    if (!blocks_ || pending_.size() > 1) return take()();
+    // The rows of the batch are already side by side.
     count_ = 0;
-    if (blocks_ && pending_.size() == 1) {  // the input had all of it side by side
-      ++index_;
-      Element whole = std::move(pending_.front());
-      pending_.clear();
-      return whole;
-    }
-    const std::vector<Element> elements = std::exchange(pending_, {});
-    return in_stage("Batch", index_++, [&] {
-      return blocks_ ? join_batches("Batch", elements) : stack_elements("Batch", elements);
-    });
+    ++index_;
+    Element whole = std::move(pending_.front());
+    pending_.clear();
+    return whole;
   }
 
-  void save(StateWriter& state) const {
-    state.integer(index_);
-    state.integer(count_);
-    state.flag(ended_);
-    state.flag(blocks_);
-    state.integer(static_cast<int64_t>(pending_.size()));
-    for (const Element& element : pending_) state.element(element);
-  }
-  void restore(StateReader& state) {
-    index_ = state.integer();
-    count_ = state.integer(0, node_.size);
-    ended_ = state.flag();
-    blocks_ = state.flag();
-    const int64_t pending = state.integer(0, count_);
-    for (int64_t i = 0; i < pending; ++i) pending_.push_back(state.element());
+  void position(PositionFields& fields) {
+    fields.integer(index_);
+    fields.integer(count_, 0, node_.size);
+    fields.flag(ended_);
+    fields.flag(blocks_);
+    fields.elements(pending_, count_);
   }
 
  private:
   void add(Element element) {
-    constexpr int64_t kMostInAdvance = 1024;
+    constexpr int64_t kMaxReserved = 1024;
     if (pending_.empty()) {
-      pending_.reserve(static_cast<size_t>(std::min(node_.size, kMostInAdvance)));
+      pending_.reserve(static_cast<size_t>(std::min(node_.size, kMaxReserved)));
     }
     pending_.push_back(std::move(element));
   }
 
   const BatchNode& node_;
   const Context context_;
-  std::vector<Element> pending_;  // elements, or blocks of them
+  std::vector<Element> pending_;  // elements, or blocks of elements
   bool blocks_ = false;
   int64_t count_ = 0;  // of elements
   int64_t index_ = 0;  // of the batch
   bool ended_ = false;
 };
 
-class BatchCursor : public StageCursor {
+class BatchCursor : public StageCursor<BatchNode> {
  public:
-  BatchCursor(const BatchNode& node, const Context& context)
-      : StageCursor(node, context), collector_(node, context) {}
+  using StageCursor::StageCursor;
 
   bool next(Element& out) override {
     if (!collector_.collect(*input_)) return false;
     out = collector_.make();
     return true;
   }
-  void save(StateWriter& state) override {
-    state.stage("Batch");
-    collector_.save(state);
-    input_->save(state);
-  }
-  void restore(StateReader& state) override {
-    state.stage("Batch");
-    collector_.restore(state);
-    input_->restore(state);
-  }
 
  private:
-  Collector collector_;
+  void local_position(PositionFields& fields) override { collector_.position(fields); }
+
+  Collector collector_{node_, context_};
 };
 
-class ParallelBatchCursor : public Cursor {
+class ParallelBatchCursor : public ParallelCursor<BatchNode> {
  public:
   ParallelBatchCursor(const BatchNode& node, const Context& context, int threads)
-      : queue_(context.stop, {.threads = threads,
-                              .capacity = 2 * threads,
-                              .max_capacity = 2 * threads,
-                              .ordered = context.keeps_order(),
-                              .name = "batch"}),
-        collector_(node, with_stop(context, queue_.stop())),
-        input_(node.input().open(with_stop(context, queue_.stop()))) {
+      : ParallelCursor(node, context, "ParallelBatch",
+                       {.threads = threads,
+                        .capacity = 2 * threads,
+                        .max_capacity = 2 * threads,
+                        .ordered = context.keeps_order(),
+                        .name = "batch"}) {
     queue_.set_pull([this](Element&, WorkerQueue::Work& work) {
       if (!collector_.collect(*input_)) return false;
       work = collector_.take();
@@ -164,30 +141,10 @@ class ParallelBatchCursor : public Cursor {
   }
   ~ParallelBatchCursor() override { queue_.finish(); }
 
-  bool next(Element& out) override { return queue_.next(out); }
-  void save(StateWriter& state) override {
-    state.stage("ParallelBatch");
-    queue_.save(state, [&] {
-      collector_.save(state);
-      input_->save(state);
-    });
-  }
-  void restore(StateReader& state) override {
-    state.stage("ParallelBatch");
-    queue_.restore(state);
-    collector_.restore(state);
-    input_->restore(state);
-  }
-
  private:
-  static Context with_stop(Context context, std::stop_token stop) {
-    context.stop = std::move(stop);
-    return context;
-  }
+  void local_position(PositionFields& fields) override { collector_.position(fields); }
 
-  WorkerQueue queue_;
-  Collector collector_;
-  CursorPtr input_;
+  Collector collector_{node_, context_};
 };
 
 CursorPtr BatchNode::open(const Context& context) const {

@@ -10,7 +10,6 @@
 
 #include "base/raise.h"
 #include "base/system_error.h"
-#include "data/decompress.h"
 
 namespace cohort::data::internal {
 namespace {
@@ -84,10 +83,8 @@ class MemorySource : public ByteSource {
   std::string name_;
 };
 
-}  // namespace
-
-namespace {
 thread_local int64_t files_opened = 0;
+
 }  // namespace
 
 int64_t files_opened_here() { return files_opened; }
@@ -143,7 +140,7 @@ std::span<const std::byte> BufferedBytes::window(size_t count) {
       begin_ = 0;
     }
     if (buffer_.size() < count) {
-      // Grows with what arrives: a count from a damaged file takes no memory that its bytes do not.
+      // The buffer grows with the bytes that arrive, because `count` may be from a damaged file.
       buffer_.resize(std::min(count, std::max(kBufferBytes, 2 * buffer_.size())));
     }
     const size_t before = end_;
@@ -156,6 +153,15 @@ std::span<const std::byte> BufferedBytes::window(size_t count) {
 void BufferedBytes::consume(size_t count) {
   begin_ += count;
   position_ += static_cast<int64_t>(count);
+}
+
+void BufferedBytes::consume_line() {
+  for (;;) {
+    const std::string_view text = as_text(window());
+    const size_t end = text.find('\n');
+    consume(std::min(text.size(), end == std::string_view::npos ? end : end + 1));
+    if (text.empty() || end != std::string_view::npos) return;
+  }
 }
 
 size_t BufferedBytes::read(std::span<std::byte> out) {

@@ -14,38 +14,38 @@ namespace cohort::data::internal {
 
 using cohort::internal::raise;
 
-// A stream of bytes: a file, memory, or what a decompressor makes of another source. Not
-// thread-safe.
+// A stream of bytes: a file, memory, or the decompressed bytes of another source. Not thread-safe.
 class ByteSource {
  public:
   virtual ~ByteSource() = default;
-  // Fills the front of `out` and returns how much; 0 only at the end. Throws DataLoss naming the
-  // source when the bytes cannot be had.
+  // Fills the front of `out` and returns the number of bytes, 0 only at the end. Throws DataLoss
+  // with the name of the source if the bytes cannot be read.
   virtual size_t read(std::span<std::byte> out) = 0;
-  // Bytes left, where that is known without reading: never for compressed data.
+  // Number of bytes left, -1 if that is unknown. For compressed data it always is.
   virtual int64_t left() const { return -1; }
-  // Moves `count` bytes on, as far as there are that many; false when only reading does it.
+  // Skips `count` bytes. Returns false if the caller has to read them instead.
   virtual bool skip(int64_t /*count*/) { return false; }
-  // What error messages call it: a path.
+  // The name in error messages: a path.
   virtual const std::string& name() const = 0;
 };
 
-// The file's bytes as they are. Throws NotFound, PermissionDenied or FailedPrecondition (a
+// Opens a file, without decompression. Throws NotFound, PermissionDenied or FailedPrecondition (a
 // directory) with the path.
 std::unique_ptr<ByteSource> open_file(const std::string& path);
-// How often this thread has called it: what a function opens shows by the difference.
+// How often this thread has called open_file(): the difference shows whether a function opens
+// files.
 int64_t files_opened_here();
-// Bytes that the caller keeps alive.
+// A source of bytes that the caller keeps alive.
 std::unique_ptr<ByteSource> memory_source(std::span<const std::byte> bytes, std::string name);
-// `inner`, or what it decompresses to when it begins as gzip or zstd data do.
+// Returns `inner`, decompressed if it begins with the magic number of gzip or zstd.
 std::unique_ptr<ByteSource> decompressed(std::unique_ptr<ByteSource> inner);
-// What users mean by reading a file: open_file and decompressed.
+// open_file() and decompressed().
 std::unique_ptr<ByteSource> open_bytes(const std::string& path);
 
-// A buffer in front of a source, for readers that look at small parts. Parts of kDirectBytes and
-// more go straight to where they are wanted; what follows such a part is often the frame of another
-// one, so little is read ahead there. A source that fails throws once; after that it has ended, and
-// what was buffered of the part that is not complete is gone.
+// A buffer for a source, for readers that read small parts. Parts of at least kDirectBytes bypass
+// the buffer. After such a part the buffer reads only little ahead, because another large part
+// often follows. A source that fails throws once; after that it has ended, and the buffered bytes
+// of an incomplete part are lost.
 class BufferedBytes {
  public:
   static constexpr size_t kBufferBytes = 256 << 10;
@@ -53,23 +53,25 @@ class BufferedBytes {
 
   explicit BufferedBytes(std::unique_ptr<ByteSource> source);
 
-  // What is buffered and not yet consumed, after reading more if that was nothing; empty at the
-  // end.
+  // Returns the bytes that are buffered and not yet consumed, and reads more if there are none.
+  // Empty at the end.
   std::span<const std::byte> window();
-  // As window(), but reads on until `count` bytes are there or the source ends. Longer than the
-  // buffer makes the buffer grow.
+  // As window(), but reads until `count` bytes are buffered or the source ends. The buffer grows if
+  // necessary.
   std::span<const std::byte> window(size_t count);
   void consume(size_t count);
-  // Fills `out`; returns less than its size only at the end of the source.
+  // Consumes the rest of a line and its end.
+  void consume_line();
+  // Fills `out`, and returns less than its size only at the end of the source.
   size_t read(std::span<std::byte> out);
   // Bytes consumed so far, counted after decompression.
   int64_t position() const { return position_; }
   // Moves to `position`, which must not lie before position(). False when the source ends earlier.
   bool advance_to(int64_t position);
-  // Bytes between position() and the end where that is known, else -1.
+  // Number of bytes between position() and the end, -1 if that is unknown.
   int64_t left() const;
-  // Whether the source has failed, and making it so.
   bool failed() const { return failed_; }
+  // Makes the source count as failed.
   void fail();
   const std::string& name() const { return source_->name(); }
 
@@ -81,15 +83,15 @@ class BufferedBytes {
 
   std::unique_ptr<ByteSource> source_;
   std::vector<std::byte> buffer_;
-  size_t ahead_ = kFirstAhead;  // most that the next fill() reads; doubles with each
+  size_t ahead_ = kFirstAhead;  // the most that the next fill() reads; each fill() doubles it
   size_t begin_ = 0;
   size_t end_ = 0;
   int64_t position_ = 0;
   bool failed_ = false;
 };
 
-// `count` bytes, whatever a file claims: memory is taken as bytes arrive, not in advance. Returns
-// fewer when the source ends.
+// Reads `count` bytes, fewer if the source ends. It allocates memory as bytes arrive, because
+// `count` may be from a damaged file.
 std::vector<std::byte> read_growing(BufferedBytes& bytes, int64_t count);
 
 inline std::string_view as_text(std::span<const std::byte> bytes) {

@@ -35,8 +35,8 @@ class Stages {
   std::unordered_set<const Node*> divided_;
 };
 
-// A dataset in which each stage that `is_new` says, and all that comes after it, is a copy.
-// `change` may change the copies.
+// Returns a dataset in which the stages for which `is_new` is true, and all stages after them, are
+// copies. `change` may change each copy.
 Dataset copied(const std::vector<NodePtr>& stages, const std::function<bool(const Node&)>& is_new,
                const std::function<void(const Node&, Node&)>& change) {
   std::unordered_map<const Node*, NodePtr> made;
@@ -82,7 +82,7 @@ class FieldTexts : public Fields {
     if (name != "parallel" && name != "threads" && name != "depth") add(name, value);
   }
   void field(std::string_view name, double& value) override { add(name, value); }
-  void field(std::string_view, std::string&) override {}  // a file, a stage's name
+  void field(std::string_view, std::string&) override {}  // names of files and stages
   void field(std::string_view name, Element& value) override {
     constexpr int64_t kFew = 16;  // sizes and weights, not data
     add(name, ElementSpec(value).to_string());

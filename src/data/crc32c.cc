@@ -7,10 +7,10 @@
 namespace cohort::data::internal {
 
 uint32_t extend_crc32c(uint32_t crc, std::string_view bytes) {
-  constexpr size_t kMost = 1 << 30;  // the library takes an int
+  constexpr size_t kMaxBytes = 1 << 30;  // crc32_iscsi() takes an int
   crc = ~crc;
   while (!bytes.empty()) {
-    const std::string_view part = bytes.substr(0, kMost);
+    const std::string_view part = bytes.substr(0, kMaxBytes);
     auto* data = reinterpret_cast<unsigned char*>(const_cast<char*>(part.data()));
     crc = crc32_iscsi(data, static_cast<int>(part.size()), crc);
     bytes.remove_prefix(part.size());

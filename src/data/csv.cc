@@ -1,8 +1,6 @@
 #include <algorithm>
 
-#include "data/csv_records.h"
-#include "data/parse_number.h"
-#include "data/reader.h"
+#include "data/csv_parse.h"
 #include "data/rows.h"
 #include "tensor/memory.h"
 
@@ -12,10 +10,10 @@ namespace {
 
 constexpr int64_t kMaxBlockRows = 1 << 16;
 
-class CsvNode : public ReaderNodeOf<CsvNode> {
+class CsvReader;
+class CsvNode : public ReaderStage<CsvNode, CsvReader> {
  public:
   std::string_view kind() const override { return "Csv"; }
-  std::unique_ptr<RecordReader> read(std::unique_ptr<ByteSource> file) const override;
   bool has_blocks() const override { return true; }
   std::optional<ElementSpec> spec() const override {
     std::vector<TensorSpec> tensors;
@@ -110,9 +108,7 @@ class CsvReader : public RecordReader {
   bool next(Element& out) override {
     const Block block = next_block(1);
     if (block.count == 0) return false;
-    std::vector<Tensor> row;
-    for (const Tensor& column : tensors_of(block.rows)) row.push_back(row_of(column, 0));
-    out = ElementAccess::make(structure_of(block.rows), std::move(row));
+    out = batch_row(block.rows, 0);
     return true;
   }
 
@@ -132,19 +128,14 @@ class CsvReader : public RecordReader {
     return {row, columns.finish(row)};
   }
 
-  void save(StateWriter& state) override {
-    state.status(failure_);
-    state.integer(static_cast<int64_t>(expected_));
-    save_position(state, bytes_, records_.lines());
-  }
-  void restore(StateReader& state) override {
-    failure_ = state.status();
-    expected_ = static_cast<size_t>(state.integer(0, INT64_MAX));
-    records_.set_lines(restore_position(state, bytes_));
+  void position(PositionFields& fields) override {
+    fields.status(failure_);
+    fields.index(expected_, INT64_MAX);
+    records_.position(fields);
   }
 
  private:
-  // The columns of a block that is being read.
+  // The columns of the block that is being read.
   struct Columns {
     Columns(const std::vector<CsvColumn>& described, int64_t rows) : capacity(rows) {
       for (const CsvColumn& column : described) {
@@ -184,7 +175,7 @@ class CsvReader : public RecordReader {
     return node_.csv.select.empty() ? column : static_cast<size_t>(node_.csv.select[column]);
   }
 
-  // A header that does not go with the columns is found before any record.
+  // Checks the header against the columns before any record is read.
   void check_columns() {
     const size_t least = field_of(node_.columns.size() - 1) + 1;
     const bool wrong = node_.csv.select.empty() ? !names_.empty() && names_.size() != least
@@ -238,13 +229,9 @@ class CsvReader : public RecordReader {
   std::vector<NumberParser> parsers_;  // null for strings
   std::vector<std::string> names_;
   std::vector<std::string_view> fields_;
-  size_t expected_ = 0;  // fields of each record; 0 until that is known
-  Status failure_;       // of the record behind the last block
+  size_t expected_ = 0;  // number of fields of each record; 0 if unknown
+  Status failure_;       // of the record after the last block
 };
-
-std::unique_ptr<RecordReader> CsvNode::read(std::unique_ptr<ByteSource> file) const {
-  return std::make_unique<CsvReader>(*this, std::move(file));
-}
 
 }  // namespace
 

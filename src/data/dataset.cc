@@ -7,6 +7,45 @@ namespace cohort::data {
 namespace internal {
 namespace {
 
+class OptionsNode : public NodeOf<OptionsNode, PassThroughNode> {
+ public:
+  std::string_view kind() const override { return "Options"; }
+  CursorPtr open(const Context& context) const override { return input().open(context); }
+  int64_t read_ahead() const override { return input().read_ahead(); }
+  void check() const override {
+    if (set.threads) check_at_least("Options", "number of threads", *set.threads, 1);
+    check_policy(static_cast<int64_t>(set.auto_shard_policy.value_or(AutoShardPolicy::Auto)));
+  }
+  void fields(Fields& fields) override {
+    constexpr int64_t kUnset = -100;  // not a value of either option
+    int64_t policy = set.auto_shard_policy ? static_cast<int64_t>(*set.auto_shard_policy) : kUnset;
+    int64_t threads = set.threads ? *set.threads : kUnset;
+    fields.field("auto_shard_policy", policy);
+    fields.field("deterministic", set.deterministic);
+    fields.field("threads", threads);
+    set.auto_shard_policy.reset();
+    set.threads.reset();
+    if (policy != kUnset) {
+      check_policy(policy);
+      set.auto_shard_policy = static_cast<AutoShardPolicy>(policy);
+    }
+    if (threads != kUnset) set.threads = static_cast<int>(std::min<int64_t>(threads, 1 << 20));
+  }
+  DatasetOptions options() const override {
+    DatasetOptions all = Node::options();
+    add_options(set, all);
+    return all;
+  }
+
+  DatasetOptions set;  // the options that this stage sets
+
+ private:
+  static void check_policy(int64_t policy) {
+    if (policy >= -1 && policy <= 3) return;
+    raise(Code::InvalidArgument, "[Options] {} is not an AutoShardPolicy", policy);
+  }
+};
+
 std::string stages_of(const Node& node) {
   std::string text;
   if (node.inputs.size() == 1) {
@@ -20,6 +59,9 @@ std::string stages_of(const Node& node) {
 }
 
 }  // namespace
+
+std::shared_ptr<Node> make_options() { return std::make_shared<OptionsNode>(); }
+
 }  // namespace internal
 
 Dataset DatasetFunction::operator()(const Element& element) const { return call_(element); }
@@ -31,6 +73,12 @@ std::string Dataset::to_string() const { return internal::stages_of(*node_); }
 
 std::ostream& operator<<(std::ostream& out, const Dataset& dataset) {
   return out << dataset.to_string();
+}
+
+Dataset Dataset::options(const DatasetOptions& options) const {
+  auto node = internal::stage_on<internal::OptionsNode>(node_);
+  node->set = options;
+  return internal::finish(node);
 }
 
 Element Dataset::reduce(Element initial, Function function) const {

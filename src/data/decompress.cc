@@ -1,4 +1,5 @@
-#include "data/decompress.h"
+// Streams that begin with the magic number of gzip or zstd. Concatenated members and frames are one
+// stream, as for the command line tools. Damage is DataLoss with the name of the compressed source.
 
 #include <zlib.h>
 #include <zstd.h>
@@ -7,14 +8,14 @@
 #include <array>
 #include <cstring>
 
-#include "base/raise.h"
+#include "data/byte_source.h"
 
 namespace cohort::data::internal {
 namespace {
 
 constexpr size_t kInputBytes = 128 << 10;
 
-// Hands out again what was read to look at the magic number.
+// A source whose first bytes have been read to find the magic number.
 class PushedBack : public ByteSource {
  public:
   PushedBack(std::vector<std::byte> front, std::unique_ptr<ByteSource> inner)
@@ -58,9 +59,9 @@ class GzipSource : public ByteSource {
   GzipSource& operator=(const GzipSource&) = delete;
 
   size_t read(std::span<std::byte> out) override {
-    constexpr size_t kMost = 1 << 30;
+    constexpr size_t kMaxRead = 1 << 30;
     stream_.next_out = reinterpret_cast<Bytef*>(out.data());
-    stream_.avail_out = static_cast<uInt>(std::min(out.size(), kMost));
+    stream_.avail_out = static_cast<uInt>(std::min(out.size(), kMaxRead));
     const uInt wanted = stream_.avail_out;
     while (stream_.avail_out == wanted && step()) {
     }
@@ -69,7 +70,7 @@ class GzipSource : public ByteSource {
   const std::string& name() const override { return inner_->name(); }
 
  private:
-  // Decompresses what it can; false at the end.
+  // Decompresses the input that is there, or reads more. Returns false at the end.
   bool step() {
     if (stream_.avail_in == 0) {
       const size_t got = inner_->read(input_);
@@ -136,7 +137,7 @@ class ZstdSource : public ByteSource {
   std::array<std::byte, kInputBytes> bytes_;
   ZSTD_inBuffer input_{nullptr, 0, 0};
   bool between_frames_ = false;
-  bool more_to_flush_ = false;  // a full output may have left data inside
+  bool more_to_flush_ = false;  // the output was full, so that zstd may hold more of it
 };
 
 bool begins_with(std::span<const std::byte> bytes, std::string_view magic) {
@@ -144,14 +145,6 @@ bool begins_with(std::span<const std::byte> bytes, std::string_view magic) {
 }
 
 }  // namespace
-
-std::unique_ptr<ByteSource> gunzip(std::unique_ptr<ByteSource> inner) {
-  return std::make_unique<GzipSource>(std::move(inner));
-}
-
-std::unique_ptr<ByteSource> unzstd(std::unique_ptr<ByteSource> inner) {
-  return std::make_unique<ZstdSource>(std::move(inner));
-}
 
 std::unique_ptr<ByteSource> decompressed(std::unique_ptr<ByteSource> inner) {
   std::vector<std::byte> front(4);
@@ -165,8 +158,8 @@ std::unique_ptr<ByteSource> decompressed(std::unique_ptr<ByteSource> inner) {
   const bool gzip = begins_with(front, "\x1f\x8b\x08");
   const bool zstd = begins_with(front, "\x28\xb5\x2f\xfd");
   auto whole = std::make_unique<PushedBack>(std::move(front), std::move(inner));
-  if (gzip) return gunzip(std::move(whole));
-  if (zstd) return unzstd(std::move(whole));
+  if (gzip) return std::make_unique<GzipSource>(std::move(whole));
+  if (zstd) return std::make_unique<ZstdSource>(std::move(whole));
   return whole;
 }
 

@@ -18,7 +18,7 @@ namespace {
 
 constexpr size_t kCachedTuples = 8;
 
-// Tuples of tensors are so common that their structures are kept.
+// Caches the structures of short tuples of tensors, because they are common.
 StructurePtr flat_tuple(size_t count) {
   static const auto cached = [] {
     std::array<StructurePtr, kCachedTuples> made;

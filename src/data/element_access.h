@@ -5,7 +5,7 @@
 
 namespace cohort::data::internal {
 
-// The one way into and out of an Element's private part.
+// Access to the private parts of an Element.
 struct ElementAccess {
   static Element make(StructurePtr structure, std::vector<Tensor> tensors) {
     return Element(std::move(structure), std::move(tensors));
@@ -22,7 +22,16 @@ inline const StructurePtr& structure_of(const Element& element) {
   return ElementAccess::structure(element);
 }
 
-// One element of several, one for each replica.
+// Returns an element of the same structure whose tensors are change(tensor).
+template <typename Change>
+Element with_each_tensor(const Element& element, const Change& change) {
+  std::vector<Tensor> tensors;
+  tensors.reserve(tensors_of(element).size());
+  for (const Tensor& tensor : tensors_of(element)) tensors.push_back(change(tensor));
+  return ElementAccess::make(structure_of(element), std::move(tensors));
+}
+
+// Makes one element of several, each of which is for one replica.
 Element dealt_element(const std::vector<Element>& parts);
 
 // Throws InvalidArgument "[stage] ..." unless both have the same structure.

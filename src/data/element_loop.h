@@ -10,13 +10,13 @@
 
 namespace cohort::data::internal {
 
-// state = body(state, element) for each element that `iterator` has left, as one loop of the graph
-// that is being traced. The element never becomes part of the loop's state, whose shapes must not
+// Adds a loop to the traced graph: state = body(state, element) for each element that `iterator`
+// has left. The element is not part of the loop's state, because shapes of the state must not
 // change.
 template <typename It, typename Body>
 std::vector<Tensor> traced_loop(It& iterator, const std::vector<Tensor>& initial, const Body& body,
                                 Site site) {
-  std::vector<Tensor> state{Tensor(true)};  // whether the walk goes on, before the user's state
+  std::vector<Tensor> state{Tensor(true)};  // whether to continue, then the user's state
   state.insert(state.end(), initial.begin(), initial.end());
   const LoopBody step = [&](std::span<const Tensor> before) {
     const std::span<const Tensor> given = before.subspan(1);
@@ -32,7 +32,7 @@ std::vector<Tensor> traced_loop(It& iterator, const std::vector<Tensor>& initial
   return state;
 }
 
-// The same, now or traced.
+// Runs the loop, or adds it to the graph if this thread is tracing.
 template <typename It, typename Body>
 std::vector<Tensor> loop_over(It& iterator, std::vector<Tensor> state, const Body& body,
                               Site site) {
@@ -46,7 +46,7 @@ std::vector<Tensor> loop_over(It& iterator, std::vector<Tensor> state, const Bod
   return state;
 }
 
-// How many elements `body` was called with.
+// Calls `body` with each element, and returns the number of elements.
 template <typename It, typename Body>
 Tensor count_over(It& iterator, const Body& body, Site site) {
   const auto step = [&](std::span<const Tensor> count, const auto& element) {

@@ -9,7 +9,7 @@ namespace cohort::data {
 namespace internal {
 namespace {
 
-// The values of one feature as a tensor of its own type.
+// The number and the type of one feature's values.
 struct Values {
   int64_t count = 0;
   DType dtype = kFloat32;
@@ -24,7 +24,7 @@ Values values_of(const proto::Feature& feature) {
     case proto::Feature::kBytesList:
       return {feature.bytes_list().value_size(), kString};
     default:
-      return {0, kResource};  // nothing was set
+      return {0, kResource};  // the feature has no values
   }
 }
 
@@ -42,7 +42,8 @@ Tensor to_tensor(const proto::Feature& feature, DType dtype, const Shape& shape)
   return Tensor::from(std::vector<std::string>(list.begin(), list.end()), shape);
 }
 
-// The described shape with an unknown first size filled in; nullopt when the count does not fit.
+// Returns the described shape with its unknown first size filled in; nullopt if `count` does not
+// fit.
 std::optional<Shape> shape_for(const Shape& described, int64_t count) {
   Shape shape = described;
   int64_t product = 1;

@@ -7,7 +7,7 @@
 
 namespace cohort::data::internal {
 
-// The less common types travel as those that every implementation has.
+// Less common types are converted to the types that every implementation has.
 
 void Fields::field(std::string_view name, bool& value) {
   int64_t number = value ? 1 : 0;

@@ -7,14 +7,14 @@
 
 namespace cohort::data::internal {
 
-// A file being written. Until close() nothing is promised; errors name the file.
+// Writes a file. The bytes are only certain to be in the file after close(). Errors name the file.
 class FileWriter {
  public:
   explicit FileWriter(const std::string& path);
   void write(std::string_view bytes);
-  // Hands what was written to the system. Throws FailedPrecondition when it is closed.
+  // Passes the written bytes to the operating system. Throws FailedPrecondition after close().
   void flush();
-  // Throws what went wrong when the last bytes were written. Idempotent.
+  // Throws if the last bytes cannot be written. Idempotent.
   void close();
   bool is_open() const { return file_ != nullptr; }
   const std::string& path() const { return path_; }

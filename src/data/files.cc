@@ -13,8 +13,8 @@ struct Matches {
   ~Matches() { ::globfree(&found); }
 };
 
-// Ends the search: a directory that cannot be listed now may have matches. Directories that are
-// closed to this user have none for it.
+// Returns 1, which ends the search, if a directory cannot be listed for lack of resources: it may
+// have matches. A directory that this user may not read has none.
 int on_error(const char*, int error) {
   return cohort::internal::code_of_errno(error) == Code::ResourceExhausted ? 1 : 0;
 }
@@ -36,6 +36,9 @@ void add_matches(const std::string& pattern, std::vector<std::string>& names) {
 }
 
 }  // namespace
+
+Files::Files(const std::vector<std::string>& paths)
+    : names_(from_tensor_slices(Element(Tensor::from(std::vector<std::string>(paths))))) {}
 
 Dataset files(const std::vector<std::string>& patterns) {
   if (patterns.empty())

@@ -1,14 +1,14 @@
-// Files of records of one length: fixed_length_records and CIFAR's binary files.
+// Files whose records have one length: fixed_length_records and the binary files of CIFAR.
 
+#include "data/reader.h"
 #include "data/rows.h"
-#include "data/string_reader.h"
 #include "tensor/memory.h"
 
 namespace cohort::data {
 namespace internal {
 namespace {
 
-// Takes whole records off a file whose last `footer` bytes belong to none.
+// Reads the records between a header and a footer.
 class FixedRecords {
  public:
   FixedRecords(std::unique_ptr<ByteSource> file, std::string_view stage, int64_t bytes,
@@ -20,14 +20,14 @@ class FixedRecords {
     }
   }
 
-  // The next record, valid until the next call; empty at the end.
+  // Returns the next record, which is valid until the next call. Empty at the end.
   std::string_view next() {
     const std::string_view text = as_text(bytes_.window(static_cast<size_t>(size_ + footer_)));
     if (static_cast<int64_t>(text.size()) < size_ + footer_) {
       const auto rest = static_cast<int64_t>(text.size());
       bytes_.consume(text.size());
       if (rest == footer_ || rest == 0) return {};
-      raise(Code::DataLoss, "[{}] '{}' ends inside of record {}: {} of {} bytes", stage_,
+      raise(Code::DataLoss, "[{}] '{}' ends inside record {}: {} of {} bytes", stage_,
             bytes_.name(), number_, rest, size_ + footer_);
     }
     ++number_;
@@ -35,8 +35,7 @@ class FixedRecords {
     return text.substr(0, static_cast<size_t>(size_));
   }
 
-  void save(StateWriter& state) const { save_position(state, bytes_, number_); }
-  void restore(StateReader& state) { number_ = restore_position(state, bytes_); }
+  void position(PositionFields& fields) { file_position(fields, bytes_, number_); }
   int64_t number() const { return number_; }
   const std::string& name() const { return bytes_.name(); }
 
@@ -48,35 +47,17 @@ class FixedRecords {
   int64_t number_ = 0;
 };
 
-class FixedReader : public StringReader {
- public:
-  explicit FixedReader(FixedRecords records) : records_(std::move(records)) {}
-
- private:
-  bool read(std::string& record) override {
-    record = records_.next();
-    return !record.empty();
-  }
-  void save_file(StateWriter& state) override { records_.save(state); }
-  void restore_file(StateReader& state) override { records_.restore(state); }
-
-  FixedRecords records_;
-};
-
-class FixedNode : public StringReaderNode<FixedNode> {
+class FixedReader;
+class FixedNode : public ReaderStage<FixedNode, FixedReader, StringReaderNode> {
  public:
   std::string_view kind() const override { return "FixedLengthRecords"; }
-  std::unique_ptr<RecordReader> read(std::unique_ptr<ByteSource> file) const override {
-    return std::make_unique<FixedReader>(
-        FixedRecords(std::move(file), kind(), bytes, header, footer));
-  }
   void check() const override {
     check_at_least(kind(), "length of a record", bytes, 1);
     check_at_least(kind(), "length of the header", header, 0);
     check_at_least(kind(), "length of the footer", footer, 0);
-    constexpr int64_t kMost = int64_t{1} << 40;
-    if (bytes > kMost || header > kMost || footer > kMost) {
-      raise(Code::InvalidArgument, "[{}] lengths above {} bytes are not supported", kind(), kMost);
+    constexpr int64_t kMax = int64_t{1} << 40;
+    if (bytes > kMax || header > kMax || footer > kMax) {
+      raise(Code::InvalidArgument, "[{}] lengths above {} bytes are not supported", kind(), kMax);
     }
   }
   void fields(Fields& fields) override {
@@ -90,13 +71,42 @@ class FixedNode : public StringReaderNode<FixedNode> {
   int64_t footer = 0;
 };
 
+class FixedReader : public StringReader {
+ public:
+  FixedReader(const FixedNode& node, std::unique_ptr<ByteSource> file)
+      : records_(std::move(file), node.kind(), node.bytes, node.header, node.footer) {}
+
+ private:
+  bool read(std::string& record) override {
+    record = records_.next();
+    return !record.empty();
+  }
+  void local_position(PositionFields& fields) override { records_.position(fields); }
+
+  FixedRecords records_;
+};
+
 constexpr int64_t kImageBytes = 3 * 32 * 32;
 const Shape kImageShape = {3, 32, 32};
 
+class CifarReader;
+class CifarNode : public ReaderStage<CifarNode, CifarReader> {
+ public:
+  std::string_view kind() const override { return "Cifar"; }
+  std::optional<ElementSpec> spec() const override {
+    std::vector<TensorSpec> parts{{kUInt8, kImageShape}, {kInt64, {}}};
+    if (fine) parts.push_back({kInt64, {}});
+    return ElementSpec(tuple_structure(std::vector(parts.size(), leaf_structure())), parts);
+  }
+  void fields(Fields& fields) override { fields.field("fine", fine); }
+
+  bool fine = false;
+};
+
 class CifarReader : public RecordReader {
  public:
-  CifarReader(std::unique_ptr<ByteSource> file, std::vector<int> classes)
-      : classes_(std::move(classes)),
+  CifarReader(const CifarNode& node, std::unique_ptr<ByteSource> file)
+      : classes_(node.fine ? std::vector{20, 100} : std::vector{10}),
         records_(std::move(file), "Cifar", kImageBytes + static_cast<int64_t>(classes_.size()), 0,
                  0) {}
 
@@ -117,29 +127,11 @@ class CifarReader : public RecordReader {
     out = Element::tuple(std::move(parts));
     return true;
   }
-  void save(StateWriter& state) override { records_.save(state); }
-  void restore(StateReader& state) override { records_.restore(state); }
+  void position(PositionFields& fields) override { records_.position(fields); }
 
  private:
-  std::vector<int> classes_;  // of each label
+  std::vector<int> classes_;  // number of classes of each label
   FixedRecords records_;
-};
-
-class CifarNode : public ReaderNodeOf<CifarNode> {
- public:
-  std::string_view kind() const override { return "Cifar"; }
-  std::unique_ptr<RecordReader> read(std::unique_ptr<ByteSource> file) const override {
-    return std::make_unique<CifarReader>(std::move(file),
-                                         fine ? std::vector{20, 100} : std::vector{10});
-  }
-  std::optional<ElementSpec> spec() const override {
-    std::vector<TensorSpec> parts{{kUInt8, kImageShape}, {kInt64, {}}};
-    if (fine) parts.push_back({kInt64, {}});
-    return ElementSpec(tuple_structure(std::vector(parts.size(), leaf_structure())), parts);
-  }
-  void fields(Fields& fields) override { fields.field("fine", fine); }
-
-  bool fine = false;
 };
 
 }  // namespace

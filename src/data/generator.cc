@@ -7,15 +7,15 @@ namespace cohort::data {
 namespace internal {
 namespace {
 
-// What a generator has begun to make.
+// A walk over the elements of a generator that has begun.
 struct BegunWalk {
   NextFunction next;
-  std::vector<Element> made = {};  // so far; only while elements are looked at
-  bool ended = false;              // `next` has told the end, so it is not called again
+  std::vector<Element> made = {};  // the elements so far, if an iterator only looks at them
+  bool ended = false;              // `next` returned no element, so it is not called again
 };
 
-// The walks that a look at a first element began: the next iterator goes on with them, so that
-// sources which cannot begin anew lose nothing.
+// Walks of iterators that only looked at the first element. Later iterators continue these walks,
+// so that a source that cannot start again loses no element.
 class LookedAt {
  public:
   std::optional<BegunWalk> take() {
@@ -35,10 +35,10 @@ class LookedAt {
   std::deque<BegunWalk> walks_;
 };
 
-class GeneratorNode : public NodeOf<GeneratorNode> {
+class GeneratorCursor;
+class GeneratorNode : public Stage<GeneratorNode, GeneratorCursor> {
  public:
   std::string_view kind() const override { return "Generator"; }
-  CursorPtr open(const Context& context) const override;
   int64_t cardinality() const override { return kUnknownCardinality; }
   std::optional<ElementSpec> spec() const override { return elements; }
   NodeRole role() const override { return NodeRole::Source; }
@@ -49,7 +49,7 @@ class GeneratorNode : public NodeOf<GeneratorNode> {
 
   GeneratorFunction start = DatasetAccess::empty_generator();
   std::optional<ElementSpec> elements;
-  const std::shared_ptr<LookedAt> looked_at = std::make_shared<LookedAt>();  // of copies too
+  const std::shared_ptr<LookedAt> looked_at = std::make_shared<LookedAt>();  // copies share it
 };
 
 bool fits(const Shape& shape, const Shape& expected) {
@@ -74,10 +74,10 @@ void check_element(const Element& element, const ElementSpec& expected) {
         expected.to_string(), found.to_string());
 }
 
-class GeneratorCursor : public Cursor {
+class GeneratorCursor : public SourceCursor<GeneratorNode> {
  public:
-  GeneratorCursor(const GeneratorNode& node, Context context)
-      : node_(node), context_(std::move(context)) {
+  GeneratorCursor(const GeneratorNode& node, const Context& context)
+      : SourceCursor(node, context), context_(context) {
     std::optional<BegunWalk> begun = node.looked_at->take();
     walk_ = begun ? *std::move(begun)
                   : BegunWalk{in_stage("Generator", 0, [&] { return node.start(); })};
@@ -95,16 +95,13 @@ class GeneratorCursor : public Cursor {
     return !ended_;
   }
 
-  // A callable cannot be saved; it is called again as often as it was.
-  void save(StateWriter& state) override {
-    state.stage("Generator");
-    state.integer(count_);
-    state.flag(ended_);
-  }
-  void restore(StateReader& state) override {
-    state.stage("Generator");
-    const int64_t count = state.integer(0, INT64_MAX);
-    ended_ = state.flag();
+ private:
+  // The state of a callable cannot be saved. A new callable is called as often as the saved one
+  // was.
+  void local_position(PositionFields& fields) override {
+    int64_t count = count_;
+    fields.integer(count, 0, INT64_MAX);
+    fields.flag(ended_);
     for (; count_ < count && !ended_; ++count_) {
       check_running(context_);
       std::optional<Element> skipped;
@@ -114,7 +111,6 @@ class GeneratorCursor : public Cursor {
     count_ = count;
   }
 
- private:
   std::optional<Element> make() {
     if (at_ < walk_.made.size()) return walk_.made[at_++];
     if (walk_.ended) return std::nullopt;
@@ -128,17 +124,12 @@ class GeneratorCursor : public Cursor {
     return made;
   }
 
-  const GeneratorNode& node_;
   const Context context_;
   BegunWalk walk_;
   size_t at_ = 0;  // in walk_.made
   int64_t count_ = 0;
   bool ended_ = false;
 };
-
-CursorPtr GeneratorNode::open(const Context& context) const {
-  return std::make_unique<GeneratorCursor>(*this, context);
-}
 
 }  // namespace
 

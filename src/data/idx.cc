@@ -1,14 +1,11 @@
-// The format of the MNIST family: two zero bytes, a type, the number of dimensions, each size as a
-// big-endian 32-bit number, then the elements, big-endian too.
+// idx, the format of MNIST, and the datasets in that format. A file is two zero bytes, an element
+// type, the number of dimensions, each size as a big-endian 32-bit number, and the elements, also
+// big-endian.
 
-#include <algorithm>
 #include <bit>
-#include <cstring>
+#include <filesystem>
 
-#include "base/raise.h"
-#include "cohort/data.h"
-#include "data/array_rows.h"
-#include "data/byte_source.h"
+#include "data/array_file.h"
 
 namespace cohort::data {
 namespace internal {
@@ -43,7 +40,7 @@ uint32_t big_endian(const std::byte* bytes) {
 Shape read_shape(BufferedBytes& bytes, int rank) {
   const auto header = bytes.window(static_cast<size_t>(4 * rank));
   if (header.size() < static_cast<size_t>(4 * rank)) {
-    raise(Code::DataLoss, "[Idx] '{}' ends inside of its header: {} dimensions are announced",
+    raise(Code::DataLoss, "[Idx] '{}' ends inside its header: {} dimensions are announced",
           bytes.name(), rank);
   }
   std::vector<int64_t> sizes;
@@ -83,13 +80,13 @@ Tensor parse_idx(BufferedBytes& bytes) {
 
 namespace {
 
-class IdxNode : public ReaderNodeOf<IdxNode, ArrayNode> {
+class IdxNode : public NodeOf<IdxNode, ArrayNode> {
  public:
   std::string_view kind() const override { return "Idx"; }
   ArrayHeader read_header(BufferedBytes& bytes) const override { return read_idx_header(bytes); }
 };
 
-// The file, or where Debian has one.
+// Opens the file. If it does not exist, the error names a Debian package of such files.
 std::unique_ptr<ByteSource> open_idx(const std::string& path) {
   try {
     return open_bytes(path);
@@ -115,6 +112,52 @@ Tensor read_idx(const std::string& path) {
 
 Dataset idx(const Files& files) {
   return internal::finish(internal::reader_on<internal::IdxNode>(files));
+}
+
+namespace {
+
+std::string find(const std::string& directory, const std::string& name, std::string_view source) {
+  for (const char* ending : {"", ".gz", ".zst"}) {
+    const std::string path = directory + "/" + name + ending;
+    std::error_code ignored;
+    if (std::filesystem::exists(path, ignored)) return path;
+  }
+  internal::raise(Code::NotFound, "[Mnist] '{}/{}' does not exist, plain or with .gz or .zst; {}",
+                  directory, name, source);
+}
+
+Dataset load(const std::string& directory, const std::string& name, std::string_view source) {
+  const std::string images_path = find(directory, name + "-images-idx3-ubyte", source);
+  const std::string labels_path = find(directory, name + "-labels-idx1-ubyte", source);
+  const Tensor images = read_idx(images_path);
+  const Tensor labels = read_idx(labels_path);
+  if (images.dtype() != kUInt8 || images.rank() != 3) {
+    internal::raise(Code::DataLoss, "[Mnist] '{}' holds {} of shape {}, not images", images_path,
+                    to_string(images.dtype()), images.shape().to_string());
+  }
+  if (labels.dtype() != kUInt8 || labels.rank() != 1 || labels.size() != images.shape()[0]) {
+    internal::raise(Code::DataLoss, "[Mnist] '{}' holds {} of shape {}, not labels of {} images",
+                    labels_path, to_string(labels.dtype()), labels.shape().to_string(),
+                    images.shape()[0]);
+  }
+  return from_tensor_slices(images, labels);
+}
+
+TrainAndTest load_both(const std::string& directory, std::string_view source) {
+  return {load(directory, "train", source), load(directory, "t10k", source)};
+}
+
+}  // namespace
+
+TrainAndTest mnist(const std::string& directory) {
+  return load_both(
+      directory,
+      "Debian has no package of MNIST; put its four files there, or use fashion_mnist(), "
+      "whose package is dataset-fashion-mnist");
+}
+
+TrainAndTest fashion_mnist(const std::string& directory) {
+  return load_both(directory, "install it with: apt install dataset-fashion-mnist");
 }
 
 }  // namespace cohort::data

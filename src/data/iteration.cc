@@ -1,8 +1,17 @@
 #include "data/iteration.h"
 
+#include <algorithm>
 #include <random>
 
+#include "data/node.h"
+
 namespace cohort::data::internal {
+
+void ShuffleEpoch::position(PositionFields& fields) {
+  fields.integer(seed);
+  fields.integer(iterator);
+  fields.integer(epoch);
+}
 
 ShuffleEpoch Iteration::begin_epoch(const Walk& walk, uint64_t seed,
                                     const IteratorCount& iterators) {
@@ -30,13 +39,21 @@ std::optional<std::string> Iteration::cached_pass(const Walk& cache) {
   const std::lock_guard lock(mutex_);
   const auto found = cached_passes_.find({cache.node, cache.branch});
   if (found != cached_passes_.end()) return found->second;
-  const auto told = told_passes_.find(cache.node);
-  return told == told_passes_.end() ? std::nullopt : std::optional(told->second);
+  const auto given = given_passes_.find(cache.node);
+  return given == given_passes_.end() ? std::nullopt : std::optional(given->second);
 }
 
 void Iteration::set_cached_pass(const Walk& cache, const std::string& start) {
   const std::lock_guard lock(mutex_);
   cached_passes_[{cache.node, cache.branch}] = start;
+}
+
+ShuffleEpoch Context::begin_epoch(const Node& node) const {
+  return iteration->begin_epoch(walk(node), node.seed->value, node.iterators);
+}
+
+void Context::set_epoch(const Node& node, const ShuffleEpoch& epoch) const {
+  iteration->set_epoch(walk(node), epoch, node.iterators);
 }
 
 Context Context::for_input(size_t number) const {
@@ -52,6 +69,8 @@ Random::Random(const ShuffleEpoch& epoch) : state_(epoch.seed) {
   state_ = next();
 }
 
+void Random::position(PositionFields& fields) { fields.integer(state_); }
+
 uint64_t Random::next() {
   // SplitMix64.
   uint64_t z = state_ += 0x9e3779b97f4a7c15;
@@ -61,7 +80,7 @@ uint64_t Random::next() {
 }
 
 int64_t Random::below(int64_t count) {
-  // Lemire's multiplication, with rejection of the uneven rest.
+  // Lemire's multiplication, which rejects the uneven remainder.
   const auto range = static_cast<uint64_t>(count);
   auto product = static_cast<unsigned __int128>(next()) * range;
   if (static_cast<uint64_t>(product) < range) {
@@ -80,6 +99,26 @@ Seed seed_or_drawn(const std::optional<uint64_t>& chosen) {
 uint64_t random_seed() {
   std::random_device device;
   return static_cast<uint64_t>(device()) << 32 | device();
+}
+
+int64_t next_pass(const Dataset& dataset) {
+  int64_t number = 0;
+  for (const NodePtr& stage : all_stages(DatasetAccess::node(dataset))) {
+    number = std::max(number, stage->passes.next());
+  }
+  return number;
+}
+
+void set_next_pass(const Dataset& dataset, int64_t number) {
+  for (const NodePtr& stage : all_stages(DatasetAccess::node(dataset))) {
+    stage->passes.set_next(number);
+  }
+}
+
+void raise_next_pass(const Dataset& dataset, int64_t least) {
+  for (const NodePtr& stage : all_stages(DatasetAccess::node(dataset))) {
+    stage->passes.raise_next(least);
+  }
 }
 
 }  // namespace cohort::data::internal

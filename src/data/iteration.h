@@ -15,39 +15,43 @@
 namespace cohort::data::internal {
 
 class Node;
+class PositionFields;  // data/state.h
 
-// The numbers that a shuffle takes its order from: one stream per seed, iterator and epoch.
+// The numbers that decide the order of a shuffle: one random stream per seed, iterator and epoch.
 struct ShuffleEpoch {
   uint64_t seed = 0;
   int64_t iterator = 0;  // how many iterators the dataset had before
   int64_t epoch = 0;     // how often this iterator began the stage before
+
+  void position(PositionFields& fields);
 };
 
-// One of an iterator's walks over a stage. A stage that is used twice, say by both inputs of a zip,
-// is walked over twice, maybe by threads that read ahead: nothing that a walk is to give may depend
-// on which of them comes first.
+// One of an iterator's walks over a stage. An iterator walks twice over a stage that is used twice,
+// say by both inputs of a zip, and threads that read ahead may do so at the same time. No element
+// of a walk may depend on which walk comes first.
 struct Walk {
   const Node* node;
-  uint64_t branch;  // says by which inputs of which stages one gets to the node
+  uint64_t branch;  // identifies the path of inputs that leads to the node
 };
 
-// What a stage draws its random numbers from.
+// The seed of a stage's random numbers.
 struct Seed {
   uint64_t value = 0;
-  // The user did not choose it. Where several workers walk over one dataset, all take the chief's.
+  // Whether the seed was drawn because the user chose none. If several workers walk over one
+  // dataset, all workers take the drawn seeds of the chief.
   bool drawn = false;
 };
 
-// The seed that the user chose, or a random one.
+// Returns the seed that the user chose, or a random one.
 Seed seed_or_drawn(const std::optional<uint64_t>& chosen);
 
-// Counts the iterators that begin a stage. Part of the stage; a copy of the stage starts anew.
+// Counts the iterators that begin a stage. A copy of the stage starts again at 0.
 class IteratorCount {
  public:
   IteratorCount() = default;
   IteratorCount(const IteratorCount&) {}
   int64_t take() const { return count_.fetch_add(1, std::memory_order_relaxed); }
-  // Says that an iterator of that number began, maybe in another process.
+  // Records that an iterator of that number began, maybe in another process.
   void include(int64_t number) const {
     int64_t now = count_.load(std::memory_order_relaxed);
     while (now <= number && number < INT64_MAX &&
@@ -59,52 +63,73 @@ class IteratorCount {
   mutable std::atomic<int64_t> count_ = 0;
 };
 
-// Where the passes begin that caches hand on.
+// Counts the passes that strategies began over datasets with this stage. Other iterators of this
+// process do not count, because other workers do not know of them. A copy of the stage starts again
+// at 0.
+class PassCount {
+ public:
+  PassCount() = default;
+  PassCount(const PassCount&) {}
+  int64_t next() const { return next_.load(std::memory_order_relaxed); }
+  void set_next(int64_t number) const { next_.store(number, std::memory_order_relaxed); }
+  void raise_next(int64_t least) const {
+    int64_t now = next();
+    while (now < least && !next_.compare_exchange_weak(now, least, std::memory_order_relaxed)) {
+    }
+  }
+
+ private:
+  mutable std::atomic<int64_t> next_ = 0;
+};
+
+// By cache: the position of the cache's input at which the cached pass began.
 using CachedPasses = std::map<const Node*, std::string>;
 
-// What all cursors of one iterator share, or those of one dataset that a function made on the way.
-// Thread-safe.
+// The state that all cursors of one iterator share. A dataset that flat_map or interleave makes has
+// an Iteration of its own. Thread-safe.
 class Iteration {
  public:
   Iteration() = default;
-  // `number` counts as the iterator's in all stages, so that their orders depend on nothing else:
-  // of a dataset that was made on the way, or of a pass that other processes make too. The walks
-  // over the caches in `cached_passes` hand on the passes that began there, whatever is stored; an
-  // empty start means a pass that begins now.
+  // `number` counts as the iterator's number in all stages, so that the order of their elements
+  // depends on nothing else. This is for datasets that flat_map or interleave makes, and for passes
+  // that other processes make too. Walks over the caches in `cached_passes` deliver the passes that
+  // began there, whatever the caches hold; an empty start means a pass that begins now.
   explicit Iteration(int64_t number, CachedPasses cached_passes = {})
-      : number_(number), told_passes_(std::move(cached_passes)) {}
+      : number_(number), given_passes_(std::move(cached_passes)) {}
 
-  // The epoch that the walk begins now. The epochs of a second walk over the node are far from
-  // those of the first; which is which is settled when the iterator opens them all, on one thread.
+  // Returns the epoch that the walk begins now. Epoch numbers of a second walk over the node are
+  // far from those of the first walk. One thread opens all walks of an iterator, which decides
+  // which walk is the first.
   ShuffleEpoch begin_epoch(const Walk& walk, uint64_t seed, const IteratorCount& iterators);
-  // Makes `epoch` the walk's current one: a restored position. Later iterators of a process that
-  // counts them come after its number.
+  // Makes `epoch`, from a saved position, the current epoch of the walk. Later iterators of this
+  // process get higher numbers.
   void set_epoch(const Walk& walk, const ShuffleEpoch& epoch, const IteratorCount& iterators);
 
-  // Where the pass began that a walk over a cache hands on in all its epochs; empty while it has
-  // none, because those that it made have not come to their end; nullopt when it has not begun.
+  // Returns where the pass began that a walk over a cache delivers in all its epochs. Empty until a
+  // pass is complete; nullopt if the walk has not begun.
   std::optional<std::string> cached_pass(const Walk& cache);
   void set_cached_pass(const Walk& cache, const std::string& start);
 
  private:
   const std::optional<int64_t> number_;
-  const CachedPasses told_passes_;
+  const CachedPasses given_passes_;
   std::mutex mutex_;
   std::map<const Node*, std::map<uint64_t, ShuffleEpoch>> epochs_;         // by branch
   std::map<std::pair<const Node*, uint64_t>, std::string> cached_passes_;  // by node and branch
 };
 
-// What a cursor gets from the iterator that it works for.
+// What a cursor gets from its iterator.
 struct Context {
-  std::stop_token stop;  // requested when the iterator, or the stage around, is being destroyed
+  std::stop_token stop;  // requested when the iterator, or a later stage, is being destroyed
   std::shared_ptr<Iteration> iteration;
-  DatasetOptions options;  // those in force at the end of the whole dataset
+  DatasetOptions options;  // the options in force at the end of the whole dataset
   uint64_t branch = 0;     // of the walk
-  // A later stage counts elements whose other parts are counted elsewhere: all stages before it
-  // hand elements on in order, whatever they were told about that.
+  // Whether a later stage divides the elements among pipelines by their number. All stages before
+  // that stage then keep the order of elements, even if an option allows another order.
   bool counted = false;
 
-  // The iterator only looks at an element: a source that cannot begin anew keeps what it makes.
+  // Whether the iterator only looks at the first element. A source that cannot start again keeps
+  // the elements that it makes meanwhile.
   bool looks = false;
 
   // Whether a parallel stage keeps the order.
@@ -114,11 +139,14 @@ struct Context {
     return deterministic ? counted || *deterministic : keeps_order();
   }
   Walk walk(const Node& node) const { return {&node, branch}; }
-  // That of a stage's input, where it has several.
+  // Iteration::begin_epoch() and set_epoch() for a node with a seed.
+  ShuffleEpoch begin_epoch(const Node& node) const;
+  void set_epoch(const Node& node, const ShuffleEpoch& epoch) const;
+  // Returns the context for one of several inputs of a stage.
   Context for_input(size_t number) const;
 };
 
-// Numbers that look random; the whole state is one number, which makes positions small.
+// A pseudo-random generator whose whole state is one number, which keeps saved positions small.
 class Random {
  public:
   Random() = default;
@@ -126,16 +154,24 @@ class Random {
   explicit Random(const ShuffleEpoch& epoch);
 
   uint64_t next();
-  // In [0, count), each alike.
+  // Returns a uniformly distributed number in [0, count).
   int64_t below(int64_t count);
   double uniform() { return static_cast<double>(next() >> 11) * 0x1p-53; }
-  uint64_t state() const { return state_; }
+  void position(PositionFields& fields);
 
  private:
   uint64_t state_ = 0;
 };
 
-// A seed from the system.
+// Returns a seed from the operating system.
 uint64_t random_seed();
+
+// Returns the number of the next pass over the dataset. It is higher than the number of any pass
+// over one of the dataset's stages, also of passes over other datasets that share the stage.
+int64_t next_pass(const Dataset& dataset);
+// Sets the number of the next pass for all stages of the dataset.
+void set_next_pass(const Dataset& dataset, int64_t number);
+// Makes the number of the next pass at least `least`.
+void raise_next_pass(const Dataset& dataset, int64_t least);
 
 }  // namespace cohort::data::internal

@@ -44,7 +44,7 @@ const IteratorBase::Known& IteratorBase::known() const {
 const ElementLayout& IteratorBase::layout() const {
   if (!known().spec) {
     raise(Code::FailedPrecondition,
-          "[Iterator] what the elements of '{}' are cannot be told, because there are none; its "
+          "[Iterator] the dataset of '{}' is empty, so the types of its elements are unknown; its "
           "next() cannot be part of a traced function",
           name_);
   }
@@ -72,7 +72,7 @@ LocalIterator::~LocalIterator() {
 }
 
 std::optional<Element> LocalIterator::next() {
-  // The stages' functions compute, also when this thread builds a graph or has a tape.
+  // Functions of stages compute values even if this thread builds a graph or has a tape.
   const cohort::internal::PlainDispatch outside;
   const std::lock_guard lock(mutex_);
   if (seen_) return std::exchange(seen_, std::nullopt);
@@ -84,18 +84,22 @@ std::optional<Element> LocalIterator::next() {
 std::string LocalIterator::save() {
   const std::lock_guard lock(mutex_);
   StateWriter position;
-  position.flag(seen_.has_value());
-  if (seen_) position.element(*seen_);
-  cursor_->save(position);
+  PositionFields fields(position);
+  visit_position(fields);
   return sealed(position);
 }
 
 void LocalIterator::restore(std::string_view position) {
   StateReader state(unsealed(position));
+  PositionFields fields(state);
   const std::lock_guard lock(mutex_);
-  if (state.flag()) seen_ = state.element();
-  cursor_->restore(state);
+  visit_position(fields);
   if (!state.at_end()) raise_bad_state("it has more stages");
+}
+
+void LocalIterator::visit_position(PositionFields& fields) {
+  fields.element(seen_);
+  cursor_->position(fields);
 }
 
 std::optional<ElementSpec> LocalIterator::find_spec() const {
@@ -144,7 +148,7 @@ namespace {
 
 constexpr const char* kNoElement = "[Iterator] value() was read, but the dataset has ended";
 
-// The element of a run that finds one: reading it in another run is an error.
+// Returns an element whose tensors throw if a run reads them and has_value is false.
 Element required_element(const StructurePtr& structure, std::vector<Tensor> tensors,
                          const Tensor& has_value) {
   for (Tensor& tensor : tensors) {
@@ -194,7 +198,7 @@ OptionalElement<Element> Iterator::next_as_optional(Site site) {
               return *element;
             }};
   }
-  std::vector<std::vector<Tensor>> parts;  // of each replica, which each take an element
+  std::vector<std::vector<Tensor>> parts;  // one element for each replica
   Tensor has_value(true);
   while (parts.size() < base_->replicas()) {
     parts.push_back(cohort::internal::iterator_next_optional(handle_, base_->layout(), site));

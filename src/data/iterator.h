@@ -8,21 +8,22 @@ namespace cohort::data::internal {
 
 using cohort::internal::ElementLayout;
 
-// Whether what this thread calls is being traced into a function. A plain graph that is being built
-// leaves iterators alone: programs iterate and feed sessions while one is open.
+// Whether this thread traces a function. Building a plain graph does not count: programs iterate
+// and feed sessions meanwhile.
 bool tracing();
 
-// What an Iterator refers to: a walk in this process, or one that a strategy makes up of several.
+// The implementation of an Iterator: a walk in this process, or a strategy's combination of
+// several.
 class IteratorBase : public cohort::internal::ElementSource {
  public:
-  // Without a name it gets one that no other iterator of the process has.
+  // An iterator without a name gets a name that is unique in this process.
   explicit IteratorBase(std::string name = {});
 
   virtual std::optional<Element> next() = 0;
   virtual std::string save() = 0;
 
   const std::optional<ElementSpec>& element_spec() const { return known().spec; }
-  // How many replicas share the elements out in traced code: next() there gives each its own.
+  // How many replicas share the elements. In traced code next() gives each replica its own element.
   virtual size_t replicas() const { return 1; }
   // "Iterator over (float32 (), int64 ())"
   const std::string& kind() const { return known().kind; }
@@ -32,7 +33,7 @@ class IteratorBase : public cohort::internal::ElementSource {
   std::optional<std::vector<Tensor>> next_tensors() override;
 
  protected:
-  // What is known of the elements, nullopt when nothing is; asked for once.
+  // Returns the spec of the elements, nullopt if it is unknown. Called once.
   virtual std::optional<ElementSpec> find_spec() const = 0;
 
  private:
@@ -57,7 +58,8 @@ class LocalIterator : public IteratorBase {
                          bool looks = false);
   ~LocalIterator() override;
 
-  // Before the first next(). Throws InvalidArgument for bytes that are not this dataset's position.
+  // Must be called before the first next(). Throws InvalidArgument if the bytes are not a position
+  // of this dataset.
   void restore(std::string_view position);
 
   std::optional<Element> next() override;
@@ -68,15 +70,18 @@ class LocalIterator : public IteratorBase {
   std::optional<ElementSpec> find_spec() const override;
 
  private:
+  void visit_position(PositionFields& fields);
+
   std::stop_source stop_;
   const NodePtr node_;
   mutable std::mutex mutex_;
-  CursorPtr cursor_;                     // guarded by mutex_
-  mutable std::optional<Element> seen_;  // guarded by mutex_; made to describe it, next() gives it
+  CursorPtr cursor_;  // guarded by mutex_
+  // The first element, if find_spec() needed it; the next call of next() returns it.
+  mutable std::optional<Element> seen_;  // guarded by mutex_
 };
 
-// Starts the walks of a traced function's calls. The iterator that tracing looked at serves the
-// first call, so that nothing it drew is lost.
+// Makes an iterator for each call of a traced function. The first call gets the iterator that
+// tracing used, so that no element is lost.
 class WalkStarter : public cohort::internal::ElementSourceMaker {
  public:
   using Make = std::function<std::shared_ptr<IteratorBase>()>;
@@ -88,19 +93,18 @@ class WalkStarter : public cohort::internal::ElementSourceMaker {
  private:
   const Make make_;
   std::mutex mutex_;
-  std::shared_ptr<IteratorBase> first_;  // guarded by mutex_; null once handed out
+  std::shared_ptr<IteratorBase> first_;  // guarded by mutex_; null after the first call
 };
 
-// A symbol for the iterator of each call of the function that is being traced.
+// Returns a symbol for the iterator that each call of the traced function makes.
 Tensor started_in_each_call(std::shared_ptr<IteratorBase> first, WalkStarter::Make make);
 
-// The first element of a walk of its own; nullopt when there is none. A generator keeps what it
-// makes for the next iterator. Functions of stages have been called once more than elements are
-// delivered: an iterator that delivers the element it looked at is better where there is one.
+// Returns the first element of a new walk; nullopt if the dataset is empty. A generator keeps the
+// element for the next iterator, but functions of stages are called again for it.
 std::optional<Element> look_at_first(const Dataset& dataset);
 
-// Iterates as the iterator of that number over the dataset, the first being 0, in any process: see
-// Iteration. With a position: goes on there.
+// Iterates as if this were iterator `number`, counted from 0, in every process: see Iteration.
+// Starts at `position` unless it is null.
 Iterator iterate_as(const Dataset& dataset, int64_t number, CachedPasses cached_passes = {},
                     const std::string* position = nullptr);
 

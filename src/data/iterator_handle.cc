@@ -15,7 +15,7 @@ const Tensor& dataset_of(const cohort::internal::Attrs& attrs) {
   return attrs.get<Tensor>("dataset");
 }
 
-// An iterator that remembers the description that it was made from.
+// An iterator that keeps the description of its dataset.
 class NamedIterator : public LocalIterator {
  public:
   NamedIterator(std::string name, Tensor description)
@@ -27,7 +27,7 @@ class NamedIterator : public LocalIterator {
   std::string describe_dataset() const override {
     return cohort::internal::strings(description_)[0];
   }
-  // The same node asks again and again with the same tensor.
+  // A node calls this in each run with the same tensor, which the first comparison recognizes.
   bool is_over(const Tensor& description) const {
     using cohort::internal::TensorAccess;
     return TensorAccess::id(description) == TensorAccess::id(description_) ||
@@ -47,7 +47,7 @@ Specs infer_handle(const OpInputs& inputs) {
   return {{kResource, Shape{}}};
 }
 
-// Who uses the iterator is told that the input is at fault, with what happened as the cause.
+// Errors say that the input pipeline failed, and have the original error as their cause.
 std::shared_ptr<NamedIterator> make(const std::string& name, const Tensor& dataset) {
   std::shared_ptr<NamedIterator> made;
   const Status status =
@@ -79,8 +79,7 @@ void compute_handle(Kernel& k) {
 
 namespace cohort::internal {
 
-// The handle of the iterator that the run's device keeps under its name; made over the described
-// dataset when there is none yet.
+// The handle of a named iterator of the run's device. The first use makes the iterator.
 extern constexpr OpDef kIteratorHandle{
     .name = "IteratorHandle",
     .inputs = 0,

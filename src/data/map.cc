@@ -9,7 +9,7 @@ namespace cohort::data {
 namespace internal {
 namespace {
 
-// Whether a function of numbers and rows can run on elements of that kind without tensors.
+// Whether a function of numbers and rows can run on elements of that spec without tensors.
 bool fits(const RowFunction& function, const ElementSpec& spec) {
   const std::vector<TensorSpec> tensors = spec.tensors();
   if (tensors.size() != function.arguments.size()) return false;
@@ -42,9 +42,7 @@ class MapNode : public NodeOf<MapNode> {
     }
     return ElementSpec(result_structure(*rows), std::move(results));
   }
-  void check() const override {
-    if (parallel != kAutotune) check_at_least("Map", "number of threads", parallel, 1);
-  }
+  void check() const override { check_threads("Map", parallel); }
   void fields(Fields& fields) override {
     fields.field("function", function);
     fields.field("parallel", parallel);
@@ -52,7 +50,7 @@ class MapNode : public NodeOf<MapNode> {
     fields.field("name", name);
   }
 
-  // The function on rows when the input's elements are of the right kind, else null.
+  // Returns the function on rows if it fits the input's elements, else null.
   const RowFunction* row_function() const {
     const RowFunction* rows = DatasetAccess::rows(function);
     if (rows == nullptr) return nullptr;
@@ -73,12 +71,10 @@ class MapNode : public NodeOf<MapNode> {
 constexpr int64_t kAheadBlocks = 16;
 constexpr int64_t kAheadBytes = 64 << 10;
 
-class MapCursor : public StageCursor {
+class MapCursor : public StageCursor<MapNode> {
  public:
   MapCursor(const MapNode& node, const Context& context)
-      : StageCursor(node, context),
-        map_(node),
-        rows_(input_->has_blocks() ? node.row_function() : nullptr) {
+      : StageCursor(node, context), rows_(input_->has_blocks() ? node.row_function() : nullptr) {
     if (rows_ == nullptr) return;
     structure_ = MapNode::result_structure(*rows_);
     int64_t bytes = 0;
@@ -93,17 +89,17 @@ class MapCursor : public StageCursor {
     check_running(context_);
     Element before;
     if (!input_->next(before)) return false;
-    out = in_stage(map_.name, index_++, [&] { return map_.function(before); });
+    out = in_stage(node_.name, index_++, [&] { return node_.function(before); });
     return true;
   }
 
   bool has_blocks() const override { return rows_ != nullptr; }
-  // Computes more rows than are asked for, as long as they are small, and hands them out in parts:
-  // what a block costs by itself is then spread over several.
+  // Computes more rows than the caller asks for, if the rows are small, and returns them in parts.
+  // That spreads the fixed cost of a block over several calls.
   Block next_block(int64_t most) override {
     check_running(context_);
     if (ready_.count == 0) {
-      if (!failure_.ok()) raise_in_stage(map_.name, index_++, std::exchange(failure_, {}));
+      if (!failure_.ok()) raise_in_stage(node_.name, index_++, std::exchange(failure_, {}));
       const int64_t wanted =
           most >= ahead_rows_ ? most : std::min(kAheadBlocks * most, ahead_rows_);
       Block before = take_rest(wanted);
@@ -115,42 +111,11 @@ class MapCursor : public StageCursor {
     return take_ready(most);
   }
 
-  void save(StateWriter& state) override {
-    state.stage("Map");
-    state.integer(index_);
-    state.status(failure_);
-    state.integer(ready_.count);
-    if (ready_.count > 0) {
-      state.element(batch_slice(ready_.rows, ready_at_, ready_at_ + ready_.count));
-    }
-    state.integer(rest_.count);
-    if (rest_.count > 0) state.element(rest_.rows);
-    input_->save(state);
-  }
-  void restore(StateReader& state) override {
-    state.stage("Map");
-    index_ = state.integer();
-    failure_ = state.status();
-    for (Block* block : {&ready_, &rest_}) {
-      block->count = state.integer(0, INT64_MAX);
-      if (block->count == 0) continue;
-      block->rows = state.element();
-      if (batch_rows("Restore", block->rows) != block->count) raise_bad_state("rows are missing");
-    }
-    if (ready_.count > 0 && (rows_ == nullptr || !(*structure_of(ready_.rows) == *structure_))) {
-      raise_bad_state("the function makes other elements");
-    }
-    if (rest_.count > 0 && rows_ == nullptr) raise_bad_state("the function takes other elements");
-    input_->restore(state);
-  }
-
  private:
   bool next_of_block(Element& out) {
     Block one = next_block(1);
     if (one.count == 0) return false;
-    std::vector<Tensor> parts;
-    for (const Tensor& tensor : tensors_of(one.rows)) parts.push_back(row_of(tensor, 0));
-    out = ElementAccess::make(structure_, std::move(parts));
+    out = batch_row(one.rows, 0);
     return true;
   }
 
@@ -169,8 +134,8 @@ class MapCursor : public StageCursor {
     return front;
   }
 
-  // What comes before a row that throws is handed on first; the failure and the rows behind it
-  // wait for the next call.
+  // Rows before a row that throws are delivered first. The failure and the rows after it wait for
+  // later calls.
   Block run_rows(const Block& before) {
     std::vector<RowFunction::Column> in;
     for (const Tensor& tensor : tensors_of(before.rows)) {
@@ -191,37 +156,56 @@ class MapCursor : public StageCursor {
     if (done + 1 < before.count) {
       rest_ = {before.count - done - 1, batch_slice(before.rows, done + 1, before.count)};
     }
-    if (done == 0) raise_in_stage(map_.name, index_++, std::exchange(failure_, {}));
+    if (done == 0) raise_in_stage(node_.name, index_++, std::exchange(failure_, {}));
     after.rows = batch_slice(after.rows, 0, done);
     return after;
   }
 
-  const MapNode& map_;
+  void local_position(PositionFields& fields) override {
+    fields.integer(index_);
+    fields.status(failure_);
+    if (ready_.count > 0) {
+      ready_.rows = batch_slice(ready_.rows, ready_at_, ready_at_ + ready_.count);
+      ready_at_ = 0;
+    }
+    visit_block(fields, ready_);
+    visit_block(fields, rest_);
+    if (ready_.count > 0 && (rows_ == nullptr || !(*structure_of(ready_.rows) == *structure_))) {
+      raise_bad_state("the function makes other elements");
+    }
+    if (rest_.count > 0 && rows_ == nullptr) raise_bad_state("the function takes other elements");
+  }
+
+  static void visit_block(PositionFields& fields, Block& block) {
+    fields.integer(block.count, 0, INT64_MAX);
+    if (block.count == 0) return;
+    fields.element(block.rows);
+    if (batch_rows("Restore", block.rows) != block.count) raise_bad_state("rows are missing");
+  }
+
   const RowFunction* rows_;  // null: one element at a time
   StructurePtr structure_;
   int64_t index_ = 0;
-  Block ready_;  // computed; its count is what is not yet handed on
+  Block ready_;  // computed rows; the count is that of rows not yet delivered
   int64_t ready_at_ = 0;
-  Status failure_;  // of the row behind ready_
-  Block rest_;      // the input behind that row
+  Status failure_;  // of the row after ready_
+  Block rest_;      // the input after that row
   int64_t ahead_rows_ = 0;
 };
 
-class ParallelMapCursor : public Cursor {
+class ParallelMapCursor : public ParallelCursor<MapNode> {
  public:
   ParallelMapCursor(const MapNode& node, const Context& context, int threads)
-      : queue_(context.stop, {.threads = threads,
-                              .capacity = 2 * threads,
-                              .max_capacity = 2 * threads,
-                              .ordered = context.keeps_order(node.deterministic),
-                              .name = "map"}) {
-    Context inner = context;
-    inner.stop = queue_.stop();
-    input_ = node.input().open(inner);
-    queue_.set_pull([this, &node](Element&, WorkerQueue::Work& work) {
+      : ParallelCursor(node, context, "ParallelMap",
+                       {.threads = threads,
+                        .capacity = 2 * threads,
+                        .max_capacity = 2 * threads,
+                        .ordered = context.keeps_order(node.deterministic),
+                        .name = "map"}) {
+    queue_.set_pull([this](Element&, WorkerQueue::Work& work) {
       Element before;
       if (!input_->next(before)) return false;
-      work = [&node, index = index_++, before = std::move(before)] {
+      work = [&node = node_, index = index_++, before = std::move(before)] {
         return in_stage(node.name, index, [&] { return node.function(before); });
       };
       return true;
@@ -229,24 +213,9 @@ class ParallelMapCursor : public Cursor {
   }
   ~ParallelMapCursor() override { queue_.finish(); }
 
-  bool next(Element& out) override { return queue_.next(out); }
-  void save(StateWriter& state) override {
-    state.stage("ParallelMap");
-    queue_.save(state, [&] {
-      state.integer(index_);
-      input_->save(state);
-    });
-  }
-  void restore(StateReader& state) override {
-    state.stage("ParallelMap");
-    queue_.restore(state);
-    index_ = state.integer();
-    input_->restore(state);
-  }
-
  private:
-  WorkerQueue queue_;
-  CursorPtr input_;
+  void local_position(PositionFields& fields) override { fields.integer(index_); }
+
   int64_t index_ = 0;
 };
 

@@ -17,14 +17,15 @@ Block Cursor::next_block(int64_t most) {
   return {static_cast<int64_t>(indices.size()), table()->rows(indices)};
 }
 
+void add_options(const DatasetOptions& later, DatasetOptions& all) {
+  if (later.auto_shard_policy) all.auto_shard_policy = later.auto_shard_policy;
+  if (later.deterministic) all.deterministic = later.deterministic;
+  if (later.threads) all.threads = later.threads;
+}
+
 DatasetOptions Node::options() const {
   DatasetOptions all;
-  for (const NodePtr& input : inputs) {
-    const DatasetOptions theirs = input->options();
-    if (theirs.auto_shard_policy) all.auto_shard_policy = theirs.auto_shard_policy;
-    if (theirs.deterministic) all.deterministic = theirs.deterministic;
-    if (theirs.threads) all.threads = theirs.threads;
-  }
+  for (const NodePtr& input : inputs) add_options(input->options(), all);
   return all;
 }
 
@@ -60,7 +61,7 @@ void raise_in_stage(std::string_view stage, int64_t index, const Status& failure
 
 void check_running(const Context& context) {
   if (context.stop.stop_requested()) {
-    raise(Code::Cancelled, "[Iterator] it was destroyed while elements were being made");
+    raise(Code::Cancelled, "[Iterator] the iterator was destroyed while elements were being made");
   }
 }
 

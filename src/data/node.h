@@ -12,21 +12,20 @@
 #include "cohort/data.h"
 #include "data/element_access.h"
 #include "data/iteration.h"
-#include "data/pass_count.h"
 #include "data/state.h"
 
 namespace cohort::data::internal {
 
 using cohort::internal::raise;
 
-// Several elements side by side: each tensor has them as its rows.
+// Several elements side by side: they are the rows of each tensor.
 struct Block {
   int64_t count = 0;  // 0: no more elements
   Element rows;
 };
 
-// Elements that lie in memory as rows of tensors, so that stages can pass on numbers instead of
-// elements and a batch is copied once, from where it lies.
+// Elements that are rows of tensors in memory. Stages can pass on row numbers instead of elements,
+// so that a batch is copied only once.
 class Table {
  public:
   virtual ~Table() = default;
@@ -37,27 +36,27 @@ class Table {
   virtual Element slice(int64_t begin, int64_t end) const = 0;
 };
 
-// A walk over the elements of a node. One thread at a time uses it; stages with threads of their
-// own see to that.
+// Walks over the elements of a node. One thread at a time uses a cursor; a stage with threads of
+// its own ensures that.
 class Cursor {
  public:
   virtual ~Cursor() = default;
 
-  // False at the end, and then again false. After an error, the next call goes on behind the
-  // element that failed.
+  // Returns false at the end, also when called again. After an error, the next call continues after
+  // the element that failed.
   virtual bool next(Element& out) = 0;
-  virtual void save(StateWriter& state) = 0;
-  // Called once, before the first next(), on a cursor of the same node.
-  virtual void restore(StateReader& state) = 0;
+  // Visits the position, inputs included. It is read at most once, before the first next(), by a
+  // cursor of the same node.
+  virtual void position(PositionFields& fields) = 0;
 
-  // Where the elements are rows of a table: the table, and instead of next() the number of the next
-  // row, -1 at the end.
+  // If the elements are rows of a table: the table, and the number of the next row, which a caller
+  // may take instead of calling next(). -1 at the end.
   virtual const Table* table() const { return nullptr; }
   virtual int64_t next_row() { return -1; }
 
-  // Whether next_block() is quicker than next().
+  // Whether next_block() is faster than next().
   virtual bool has_blocks() const { return table() != nullptr; }
-  // From one to `most` elements, none at the end. Only when has_blocks().
+  // Returns from one to `most` elements, none at the end. Only when has_blocks().
   virtual Block next_block(int64_t most);
 };
 using CursorPtr = std::unique_ptr<Cursor>;
@@ -66,13 +65,13 @@ class Fields;  // data/fields.h
 
 // What a strategy that rewrites descriptions may assume of a stage.
 enum class NodeRole : uint8_t {
-  Other,        // nothing: it may do anything
+  Other,        // nothing: the stage may do anything
   PassThrough,  // elements pass whole; batches keep their size (cache, filter, shuffle, take, ...)
-  Transform,  // makes others of its input's elements and of nothing else (map, batch, unbatch, ...)
-  Join,       // zip and concatenate: each input is treated alike
-  Expand,  // flat_map and interleave: makes a dataset of each element, maybe one that reads files
-  Reader,  // opens the files that its input names
-  Source,  // has elements of its own: memory, range, generator
+  Transform,    // makes new elements of its input's elements only (map, batch, unbatch, ...)
+  Join,         // zip and concatenate: each input is treated alike
+  Expand,       // flat_map and interleave: makes a dataset, maybe of files, of each element
+  Reader,       // opens the files that its input names
+  Source,       // has no input: memory, range, generator
 };
 
 // One stage of a description. Immutable once it is part of a Dataset.
@@ -80,50 +79,46 @@ class Node : public std::enable_shared_from_this<Node> {
  public:
   virtual ~Node() = default;
 
-  // "Batch": in errors, saved positions and serialized descriptions.
+  // "Batch": the name in errors, saved positions and serialized descriptions.
   virtual std::string_view kind() const = 0;
   virtual CursorPtr open(const Context& context) const = 0;
   virtual int64_t cardinality() const = 0;
   virtual std::optional<ElementSpec> spec() const { return std::nullopt; }
   virtual NodeRole role() const { return NodeRole::Other; }
-  // Of an Expand stage, what makes the datasets.
+  // The function of an Expand stage that makes the datasets.
   virtual const DatasetFunction* dataset_function() const { return nullptr; }
-  // Of map, what makes elements of elements.
+  // The function of map.
   virtual const Function* element_function() const { return nullptr; }
-  // Size of the batches that this stage itself makes; -1 when it makes none, or not of one size.
+  // Size of the batches that this stage makes; -1 if it makes none, or batches of several sizes.
   virtual int64_t batch_size() const { return -1; }
-  // Whether it leaves elements out that other pipelines deliver, so that all of them need one order
-  // before it.
+  // Whether the stage leaves out elements that other pipelines deliver, so that all pipelines need
+  // the same order before it.
   virtual bool divides() const { return false; }
-  // Elements that a thread of this last stage makes ahead of the consumer.
+  // Makes shard(kShardHint, ...) in this stage, or in the datasets it makes, mean shard(count,
+  // index).
+  virtual void fill_shard_hint(int64_t /*count*/, int64_t /*index*/) {}
+  // Number of elements that a thread makes ahead of the consumer, if this is the last stage.
   virtual int64_t read_ahead() const { return 0; }
   // Throws InvalidArgument for parameters that make no sense.
   virtual void check() const {}
-  // Shows each parameter to `fields`, which reads or writes it.
-  virtual void fields(Fields& fields) = 0;
+  // Visits each parameter, to read or to write it.
+  virtual void fields(Fields& /*fields*/) {}
   virtual std::shared_ptr<Node> clone() const = 0;
-  // What to_string() adds to the kind: "(4)".
+  // The text that to_string() adds to the kind: "(4)".
   virtual std::string details() const { return {}; }
-  // The options in force behind this stage.
+  // The options in force after this stage.
   virtual DatasetOptions options() const;
 
   const Node& input(size_t index = 0) const { return *inputs[index]; }
 
   std::vector<std::shared_ptr<const Node>> inputs;
   PassCount passes;
-  std::optional<Seed> seed;  // of a stage that draws
+  std::optional<Seed> seed;  // of a stage that draws random numbers
+  IteratorCount iterators;   // that began such a stage
 };
 using NodePtr = std::shared_ptr<const Node>;
 
-template <typename Self>
-class NodeOf : public Node {
- public:
-  std::shared_ptr<Node> clone() const override {
-    return std::make_shared<Self>(static_cast<const Self&>(*this));
-  }
-};
-
-// The private parts of the public handles.
+// Access to the private parts of the public handles.
 struct DatasetAccess {
   static Dataset make(NodePtr node) { return Dataset(std::move(node)); }
   static const NodePtr& node(const Dataset& dataset) { return dataset.node_; }
@@ -139,7 +134,7 @@ struct DatasetAccess {
   static const RowFunction* rows(const Function& function) { return function.rows_.get(); }
 };
 
-// A dataset that ends in `node`, whose inputs and parameters are set.
+// Returns a dataset that ends in `node`, whose inputs and parameters are set.
 template <typename N>
 Dataset finish(std::shared_ptr<N> node) {
   node->check();
@@ -153,13 +148,16 @@ std::shared_ptr<N> stage_on(const NodePtr& input) {
   return node;
 }
 
-// The stages of a dataset that ends in `last`, each once, after its inputs.
+// Sets each option of `all` that `later` has a value for.
+void add_options(const DatasetOptions& later, DatasetOptions& all);
+
+// Returns the stages of a dataset that ends in `last`: each stage once, after its inputs.
 std::vector<NodePtr> all_stages(const NodePtr& last);
 
-// The code of a failure in a stage. The end of other data, which a user's function read, is not the
-// end of this.
+// Returns the code of a failure in a stage. OutOfRange becomes InvalidArgument: if a user's
+// function reads past the end of other data, this dataset has not ended.
 Code code_in_stage(const Status& failure);
-// Throws `failure` of element `index` in a stage, with its code and its cause.
+// Throws `failure` of element `index` in a stage, with the code and cause of the failure.
 [[noreturn]] void raise_in_stage(std::string_view stage, int64_t index, const Status& failure);
 // Throws Cancelled once the iterator is being destroyed.
 void check_running(const Context& context);

@@ -3,7 +3,6 @@
 #include <charconv>
 #include <cstring>
 
-#include "data/array_rows.h"
 #include "data/file_writer.h"
 #include "data/rows.h"
 #include "tensor/memory.h"
@@ -14,7 +13,7 @@ namespace {
 
 constexpr size_t kMaxHeaderBytes = 1 << 20;
 
-// Reads the header's Python dictionary: three keys, each once, in any order.
+// Parses the Python dictionary of a header, which has three keys in any order.
 class HeaderParser {
  public:
   HeaderParser(std::string_view text, const std::string& name) : text_(text), name_(name) {}
@@ -127,7 +126,7 @@ class HeaderParser {
   int seen_ = 0;
 };
 
-// Elements in Fortran order to row-major order.
+// Returns elements that are in Fortran order in row-major order.
 std::vector<std::byte> reorder(std::span<const std::byte> from, const Shape& shape, size_t width) {
   std::vector<std::byte> to(from.size());
   std::vector<int64_t> strides;
@@ -174,7 +173,7 @@ ArrayHeader read_npy_header(BufferedBytes& bytes) {
   const size_t whole = 8 + width + length;
   const std::string_view all = as_text(bytes.window(whole));
   if (all.size() < whole) {
-    raise(Code::DataLoss, "[Npy] '{}' ends inside of its header", bytes.name());
+    raise(Code::DataLoss, "[Npy] '{}' ends inside its header", bytes.name());
   }
   const ArrayHeader header = HeaderParser(all.substr(8 + width, length), bytes.name()).parse();
   bytes.consume(whole);
@@ -219,7 +218,7 @@ std::string npy_header(const Tensor& tensor) {
 
 namespace {
 
-class NpyNode : public ReaderNodeOf<NpyNode, ArrayNode> {
+class NpyNode : public NodeOf<NpyNode, ArrayNode> {
  public:
   std::string_view kind() const override { return "Npy"; }
   ArrayHeader read_header(BufferedBytes& bytes) const override { return read_npy_header(bytes); }

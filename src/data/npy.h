@@ -2,18 +2,17 @@
 
 #include <map>
 
-#include "data/byte_source.h"
-#include "data/read_tensor.h"
+#include "data/array_file.h"
 
 namespace cohort::data::internal {
 
-// Reads and checks the header; DataLoss for a damaged one, Unimplemented for element types that no
-// tensor has.
+// Reads the header. Throws DataLoss if it is damaged, Unimplemented if no tensor can have its
+// element type.
 ArrayHeader read_npy_header(BufferedBytes& bytes);
 Tensor parse_npy(BufferedBytes& bytes);
-// The header that write_npy writes.
+// Returns the header that write_npy() writes.
 std::string npy_header(const Tensor& tensor);
-// The arrays of an archive in memory.
+// Reads the arrays of an archive in memory.
 std::map<std::string, Tensor> parse_npz(std::span<const std::byte> archive,
                                         const std::string& name);
 

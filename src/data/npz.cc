@@ -3,7 +3,6 @@
 #include <memory>
 
 #include "data/npy.h"
-#include "data/reader.h"
 
 namespace cohort::data {
 namespace internal {
@@ -11,7 +10,8 @@ namespace {
 
 using Archive = std::unique_ptr<zip_t, void (*)(zip_t*)>;
 
-// A member of an archive as it decompresses. Its claimed size is not believed.
+// The decompressed bytes of a member of an archive. The size that the archive claims is not
+// trusted.
 class MemberSource : public ByteSource {
  public:
   MemberSource(zip_t* archive, zip_uint64_t index, std::string name)
@@ -53,18 +53,24 @@ std::map<std::string, Tensor> read_archive(const Archive& archive, const std::st
   return arrays;
 }
 
-// The library takes a file without a byte for an archive without a member.
+// libzip takes an empty file for an archive without members.
 void check_not_empty(int64_t bytes, const std::string& name) {
   if (bytes == 0) raise(Code::DataLoss, "[Npz] '{}' is not an .npz archive: it is empty", name);
 }
 
-Archive checked(zip_t* archive, const std::string& name, zip_error_t& error) {
-  if (archive == nullptr) {
+// Takes over `source`, which is null if `error` says why it could not be made.
+std::map<std::string, Tensor> read_source(zip_source_t* source, const std::string& name,
+                                          zip_error_t& error) {
+  zip_t* opened = source == nullptr
+                      ? nullptr
+                      : zip_open_from_source(source, ZIP_RDONLY | ZIP_CHECKCONS, &error);
+  if (opened == nullptr) {
+    if (source != nullptr) zip_source_free(source);
     const std::string reason = zip_error_strerror(&error);
     zip_error_fini(&error);
     raise(Code::DataLoss, "[Npz] '{}' is not an .npz archive: {}", name, reason);
   }
-  return Archive(archive, &zip_discard);
+  return read_archive(Archive(opened, &zip_discard), name);
 }
 
 }  // namespace
@@ -74,26 +80,18 @@ std::map<std::string, Tensor> parse_npz(std::span<const std::byte> bytes, const 
   zip_error_t error;
   zip_error_init(&error);
   zip_source_t* source = zip_source_buffer_create(bytes.data(), bytes.size(), 0, &error);
-  zip_t* opened = source == nullptr
-                      ? nullptr
-                      : zip_open_from_source(source, ZIP_RDONLY | ZIP_CHECKCONS, &error);
-  if (opened == nullptr && source != nullptr) zip_source_free(source);
-  return read_archive(checked(opened, name, error), name);
+  return read_source(source, name, error);
 }
 
 }  // namespace internal
 
 std::map<std::string, Tensor> read_npz(const std::string& path) {
-  // A missing file is not a damaged one.
+  // open_file() tells a missing file from a damaged one.
   internal::check_not_empty(internal::open_file(path)->left(), path);
   zip_error_t error;
   zip_error_init(&error);
   zip_source_t* source = zip_source_file_create(path.c_str(), 0, -1, &error);
-  zip_t* opened = source == nullptr
-                      ? nullptr
-                      : zip_open_from_source(source, ZIP_RDONLY | ZIP_CHECKCONS, &error);
-  if (opened == nullptr && source != nullptr) zip_source_free(source);
-  return internal::read_archive(internal::checked(opened, path, error), path);
+  return internal::read_source(source, path, error);
 }
 
 }  // namespace cohort::data

@@ -8,11 +8,10 @@ namespace {
 constexpr int kMaxAutomaticDepth = 16;
 constexpr int64_t kSmallBytes = 1 << 20;
 
-class PrefetchNode : public PassThroughNode<PrefetchNode> {
+class PrefetchNode : public NodeOf<PrefetchNode, PassThroughNode> {
  public:
   std::string_view kind() const override { return "Prefetch"; }
   CursorPtr open(const Context& context) const override;
-  int64_t cardinality() const override { return input().cardinality(); }
   int64_t read_ahead() const override { return depth == kAutotune ? INT64_MAX : depth; }
   void check() const override {
     if (depth != kAutotune) check_at_least("Prefetch", "depth (or kAutotune)", depth, 0);
@@ -22,41 +21,26 @@ class PrefetchNode : public PassThroughNode<PrefetchNode> {
     return depth == kAutotune ? "" : fmt::format("({})", depth);
   }
 
+  WorkerQueue::Options queue_options() const {
+    const bool automatic = depth == kAutotune;
+    return {.threads = 1,
+            .capacity = automatic ? 2 : depth,
+            .max_capacity = automatic ? kMaxAutomaticDepth : depth,
+            .small_bytes = automatic ? kSmallBytes : 0,
+            .ordered = true,
+            .may_pause = automatic,
+            .name = "prefetch"};
+  }
+
   int depth = kAutotune;
 };
 
-class PrefetchCursor : public Cursor {
+class PrefetchCursor : public ParallelCursor<PrefetchNode> {
  public:
   PrefetchCursor(const PrefetchNode& node, const Context& context)
-      : queue_(context.stop,
-               {.threads = 1,
-                .capacity = node.depth == kAutotune ? 2 : node.depth,
-                .max_capacity = node.depth == kAutotune ? kMaxAutomaticDepth : node.depth,
-                .small_bytes = node.depth == kAutotune ? kSmallBytes : 0,
-                .ordered = true,
-                .may_pause = node.depth == kAutotune,
-                .name = "prefetch"}) {
-    Context inner = context;
-    inner.stop = queue_.stop();
-    input_ = node.input().open(inner);
+      : ParallelCursor(node, context, "Prefetch", node.queue_options()) {
     queue_.set_pull([this](Element& out, WorkerQueue::Work&) { return input_->next(out); });
   }
-  ~PrefetchCursor() override { queue_.finish(); }
-
-  bool next(Element& out) override { return queue_.next(out); }
-  void save(StateWriter& state) override {
-    state.stage("Prefetch");
-    queue_.save(state, [&] { input_->save(state); });
-  }
-  void restore(StateReader& state) override {
-    state.stage("Prefetch");
-    queue_.restore(state);
-    input_->restore(state);
-  }
-
- private:
-  WorkerQueue queue_;
-  CursorPtr input_;
 };
 
 CursorPtr PrefetchNode::open(const Context& context) const {

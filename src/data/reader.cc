@@ -1,15 +1,11 @@
 #include "data/reader.h"
 
-#include "data/rows.h"
-
-namespace cohort::data {
-namespace internal {
+namespace cohort::data::internal {
 namespace {
 
-class ReaderCursor : public StageCursor {
+class ReaderCursor : public StageCursor<ReaderNode> {
  public:
-  ReaderCursor(const ReaderNode& node, const Context& context)
-      : StageCursor(node, context), reader_node_(node) {}
+  using StageCursor::StageCursor;
 
   bool next(Element& out) override {
     while (reader_ || open_next()) {
@@ -19,7 +15,7 @@ class ReaderCursor : public StageCursor {
     }
     return false;
   }
-  bool has_blocks() const override { return reader_node_.has_blocks(); }
+  bool has_blocks() const override { return node_.has_blocks(); }
   Block next_block(int64_t most) override {
     while (reader_ || open_next()) {
       check_running(context_);
@@ -30,44 +26,32 @@ class ReaderCursor : public StageCursor {
     return {};
   }
 
-  void save(StateWriter& state) override {
-    state.stage(reader_node_.kind());
-    state.integer(index_);
-    state.flag(reader_ != nullptr);
-    if (reader_) {
-      state.text(path_);
-      reader_->save(state);
-    }
-    input_->save(state);
-  }
-  void restore(StateReader& state) override {
-    state.stage(reader_node_.kind());
-    index_ = state.integer();
-    if (state.flag()) {
-      path_ = state.text();
-      reader_ = reader_node_.read(open_bytes(path_));
-      reader_->restore(state);
-    }
-    input_->restore(state);
-  }
-
  private:
   bool open_next() {
     Element name;
     if (!input_->next(name)) return false;
-    in_stage(reader_node_.kind(), index_++, [&] {
+    in_stage(node_.kind(), index_++, [&] {
       const Tensor tensor = name.tensor();
       if (tensor.dtype() != kString || tensor.size() != 1) {
         raise(Code::InvalidArgument, "the name of a file must be one string, got {} of shape {}",
               to_string(tensor.dtype()), tensor.shape().to_string());
       }
       path_ = tensor.to<std::string>();
-      reader_ = reader_node_.read(open_bytes(path_));
+      reader_ = node_.read(open_bytes(path_));
     });
     return true;
   }
 
-  const ReaderNode& reader_node_;
+  void local_position(PositionFields& fields) override {
+    bool is_open = reader_ != nullptr;
+    fields.integer(index_);
+    fields.flag(is_open);
+    if (!is_open) return;
+    fields.text(path_);
+    if (fields.reading()) reader_ = node_.read(open_bytes(path_));
+    reader_->position(fields);
+  }
+
   std::string path_;
   std::unique_ptr<RecordReader> reader_;
   int64_t index_ = 0;
@@ -79,28 +63,45 @@ CursorPtr ReaderNode::open(const Context& context) const {
   return std::make_unique<ReaderCursor>(*this, context);
 }
 
-void save_position(StateWriter& state, const BufferedBytes& bytes, int64_t record) {
-  state.flag(bytes.failed());
-  state.integer(bytes.position());
-  state.integer(record);
+bool StringReader::next(Element& out) {
+  throw_if_error(std::exchange(failure_, {}));
+  std::vector<std::string> record(1);
+  if (!read(record[0])) return false;
+  out = Element(Tensor::from(std::move(record), Shape{}));
+  return true;
 }
 
-int64_t restore_position(StateReader& state, BufferedBytes& bytes) {
-  const bool failed = state.flag();
-  const int64_t position = state.integer(0, INT64_MAX);
-  if (failed) {
-    bytes.fail();
-    return state.integer(0, INT64_MAX);
-  }
-  if (position < bytes.position() || !bytes.advance_to(position)) {
+Block StringReader::next_block(int64_t most) {
+  throw_if_error(std::exchange(failure_, {}));
+  std::vector<std::string> block;
+  failure_ = capture_status([&] {
+    std::string record;
+    while (static_cast<int64_t>(block.size()) < most && read(record)) {
+      block.push_back(std::move(record));
+      record.clear();
+    }
+  });
+  if (block.empty()) throw_if_error(std::exchange(failure_, {}));
+  if (block.empty()) return {};
+  const auto count = static_cast<int64_t>(block.size());
+  return {count, Element(Tensor::from(std::move(block)))};
+}
+
+void StringReader::position(PositionFields& fields) {
+  fields.status(failure_);
+  local_position(fields);
+}
+
+void file_position(PositionFields& fields, BufferedBytes& bytes, int64_t& records) {
+  bool failed = bytes.failed();
+  int64_t position = bytes.position();
+  fields.flag(failed);
+  fields.integer(position, 0, INT64_MAX);
+  if (fields.reading() && failed) bytes.fail();
+  if (!failed && (position < bytes.position() || !bytes.advance_to(position))) {
     raise_bad_state(fmt::format("'{}' is shorter than it was", bytes.name()));
   }
-  return state.integer(0, INT64_MAX);
+  fields.integer(records, 0, INT64_MAX);
 }
 
-}  // namespace internal
-
-Files::Files(const std::vector<std::string>& paths)
-    : names_(from_tensor_slices(Element(Tensor::from(std::vector<std::string>(paths))))) {}
-
-}  // namespace cohort::data
+}  // namespace cohort::data::internal

@@ -1,24 +1,25 @@
 #pragma once
 
+// Base classes for stages that read files.
+
 #include "data/byte_source.h"
 #include "data/stage.h"
 
 namespace cohort::data::internal {
 
-// Reads the records of one file. An error is thrown once; the next call goes on behind the bad
-// record where that is possible, else at the end of the file.
+// Reads the records of one file. An error is thrown once. The next call continues after the bad
+// record if that is possible, else at the end of the file.
 class RecordReader {
  public:
   virtual ~RecordReader() = default;
   virtual bool next(Element& out) = 0;
-  // As Cursor's.
+  // As those of Cursor.
   virtual bool has_blocks() const { return false; }
   virtual Block next_block(int64_t /*most*/) { return {}; }
-  virtual void save(StateWriter& state) = 0;
-  virtual void restore(StateReader& state) = 0;
+  virtual void position(PositionFields& fields) = 0;
 };
 
-// A stage that opens the files which its input names, one after the other.
+// A stage that opens the files that its input names, one after the other.
 class ReaderNode : public Node {
  public:
   virtual std::unique_ptr<RecordReader> read(std::unique_ptr<ByteSource> file) const = 0;
@@ -31,12 +32,39 @@ class ReaderNode : public Node {
   NodeRole role() const override { return NodeRole::Reader; }
 };
 
-template <typename Self, typename Base = ReaderNode>
-class ReaderNodeOf : public Base {
+// A ReaderNode whose files a `Reader` reads. That class may be defined later in the file.
+template <typename Self, typename Reader, typename Base = ReaderNode>
+class ReaderStage : public NodeOf<Self, Base> {
  public:
-  std::shared_ptr<Node> clone() const override {
-    return std::make_shared<Self>(static_cast<const Self&>(*this));
+  std::unique_ptr<RecordReader> read(std::unique_ptr<ByteSource> file) const override {
+    return std::make_unique<Reader>(static_cast<const Self&>(*this), std::move(file));
   }
+};
+
+// A reader whose records are strings.
+class StringReader : public RecordReader {
+ public:
+  bool next(Element& out) final;
+  bool has_blocks() const final { return true; }
+  // A record that fails ends the block before it. The next call throws the failure.
+  Block next_block(int64_t most) final;
+  void position(PositionFields& fields) final;
+
+ protected:
+  // Returns false at the end of the file.
+  virtual bool read(std::string& record) = 0;
+  // Visits the position in the file.
+  virtual void local_position(PositionFields& fields) = 0;
+
+ private:
+  Status failure_;  // of the record after the last block
+};
+
+// A stage with a StringReader: its elements are scalars.
+class StringReaderNode : public ReaderNode {
+ public:
+  bool has_blocks() const final { return true; }
+  std::optional<ElementSpec> spec() const final { return ElementSpec(TensorSpec{kString, {}}); }
 };
 
 template <typename N>
@@ -44,8 +72,7 @@ std::shared_ptr<N> reader_on(const Files& files) {
   return stage_on<N>(DatasetAccess::node(files.names()));
 }
 
-// A position in a file, for readers whose whole state it is.
-void save_position(StateWriter& state, const BufferedBytes& bytes, int64_t record);
-int64_t restore_position(StateReader& state, BufferedBytes& bytes);
+// Visits a position in a file and the number of records before it.
+void file_position(PositionFields& fields, BufferedBytes& bytes, int64_t& records);
 
 }  // namespace cohort::data::internal

@@ -1,6 +1,6 @@
 #include <cstring>
 
-#include "data/array_rows.h"
+#include "data/array_file.h"
 #include "data/crc32c.h"
 #include "data/npy.h"
 #include "support/compress.h"

@@ -1,4 +1,4 @@
-// Cuts a stream of samples anew, by a list of sizes.
+// Stages that change how samples are batched: unbatch, rebatch and split_batches.
 
 #include <algorithm>
 
@@ -9,16 +9,84 @@ namespace cohort::data {
 namespace internal {
 namespace {
 
-class RebatchNode : public NodeOf<RebatchNode> {
+class UnbatchCursor;
+class UnbatchNode : public Stage<UnbatchNode, UnbatchCursor> {
+ public:
+  std::string_view kind() const override { return "Unbatch"; }
+  NodeRole role() const override { return NodeRole::Transform; }
+  int64_t cardinality() const override {
+    const int64_t batches = input().cardinality();
+    const std::optional<ElementSpec> batch = input().spec();
+    if (batches <= 0 || !batch || batch->tensors().empty()) {
+      return batches > 0 ? kUnknownCardinality : batches;
+    }
+    const Shape shape = batch->tensors()[0].shape;
+    if (shape.rank() < 1 || shape[0] < 0) return kUnknownCardinality;
+    return batches * shape[0];
+  }
+  std::optional<ElementSpec> spec() const override { return unbatched(input().spec()); }
+  void check() const override { check_has_rows("Unbatch", input().spec()); }
+};
+
+class UnbatchCursor : public StageCursor<UnbatchNode> {
+ public:
+  using StageCursor::StageCursor;
+
+  bool next(Element& out) override {
+    if (!ready()) return false;
+    out = batch_row(batch_, at_++);
+    return true;
+  }
+  bool has_blocks() const override { return true; }
+  Block next_block(int64_t most) override {
+    if (!ready()) return {};
+    const int64_t end = std::min(rows_, at_ + most);
+    Block block{end - at_, batch_slice(batch_, at_, end)};
+    at_ = end;
+    return block;
+  }
+
+ private:
+  // Reads the next batch if all rows have been delivered. Returns false at the end.
+  bool ready() {
+    while (at_ == rows_) {
+      check_running(context_);
+      at_ = rows_ = 0;
+      if (!input_->next(batch_)) return false;
+      rows_ = in_stage("Unbatch", index_++, [&] { return batch_rows("Unbatch", batch_); });
+      batch_ = in_row_order(batch_);
+    }
+    return true;
+  }
+
+  void local_position(PositionFields& fields) override {
+    if (at_ < rows_) batch_ = batch_slice(batch_, at_, rows_);
+    rows_ -= std::exchange(at_, 0);
+    fields.integer(rows_, 0, INT64_MAX);
+    if (rows_ > 0) {
+      fields.element(batch_);
+      if (batch_rows("Restore", batch_) != rows_) raise_bad_state("rows are missing");
+    }
+    fields.integer(index_);
+  }
+
+  Element batch_;
+  int64_t at_ = 0;
+  int64_t rows_ = 0;
+  int64_t index_ = 0;
+};
+
+// Cuts the sequence of all samples into batches, by a list of sizes.
+class RebatchCursor;
+class RebatchNode : public Stage<RebatchNode, RebatchCursor> {
  public:
   std::string_view kind() const override { return "Rebatch"; }
   NodeRole role() const override { return NodeRole::Transform; }
-  CursorPtr open(const Context& context) const override;
   int64_t cardinality() const override {
     const int64_t batches = input().cardinality();
     return batches > 0 ? kUnknownCardinality : batches;
   }
-  // The first size is known when all sizes are equal and no remainder can be short.
+  // The first dimension is known if all sizes are equal and no batch can be smaller.
   std::optional<ElementSpec> spec() const override {
     const std::optional<ElementSpec> before = input().spec();
     int64_t size = sizes[0];
@@ -54,45 +122,19 @@ class RebatchNode : public NodeOf<RebatchNode> {
   bool drop_remainder = false;
 };
 
-class RebatchCursor : public StageCursor {
+class RebatchCursor : public StageCursor<RebatchNode> {
  public:
-  RebatchCursor(const RebatchNode& node, const Context& context)
-      : StageCursor(node, context), rebatch_(node) {}
+  using StageCursor::StageCursor;
 
   bool next(Element& out) override {
-    const int64_t size = rebatch_.sizes[static_cast<size_t>(turn_)];
+    const int64_t size = node_.sizes[turn_];
     if (size == 0) return next_empty(out);
     while (have_ < size && read()) {
     }
-    if (have_ == 0 || (have_ < size && rebatch_.drop_remainder)) return false;
-    turn_ = (turn_ + 1) % static_cast<int64_t>(rebatch_.sizes.size());
+    if (have_ == 0 || (have_ < size && node_.drop_remainder)) return false;
+    turn_ = (turn_ + 1) % node_.sizes.size();
     out = take(std::min(size, have_));
     return true;
-  }
-
-  void save(StateWriter& state) override {
-    state.stage("Rebatch");
-    state.integer(turn_);
-    state.integer(index_);
-    state.flag(ended_);
-    state.integer(static_cast<int64_t>(pending_.size()));
-    for (const Element& batch : pending_) state.element(batch);
-    state.flag(seen_.has_value());
-    if (seen_) state.element(*seen_);
-    input_->save(state);
-  }
-  void restore(StateReader& state) override {
-    state.stage("Rebatch");
-    turn_ = state.integer(0, static_cast<int64_t>(rebatch_.sizes.size()) - 1);
-    index_ = state.integer();
-    ended_ = state.flag();
-    const int64_t count = state.integer(0, INT64_MAX);
-    for (int64_t i = 0; i < count; ++i) {
-      pending_.push_back(state.element());
-      have_ += batch_rows("Restore", pending_.back());
-    }
-    if (state.flag()) seen_ = state.element();
-    input_->restore(state);
   }
 
  private:
@@ -111,10 +153,10 @@ class RebatchCursor : public StageCursor {
     return true;
   }
 
-  // Without reading, once it is known what a batch looks like.
+  // Reads only if the structure of the batches is not yet known.
   bool next_empty(Element& out) {
     if (!seen_ && !read()) return false;
-    turn_ = (turn_ + 1) % static_cast<int64_t>(rebatch_.sizes.size());
+    turn_ = (turn_ + 1) % node_.sizes.size();
     out = *seen_;
     return true;
   }
@@ -137,29 +179,124 @@ class RebatchCursor : public StageCursor {
     return in_stage("Rebatch", index_, [&] { return join_batches("Rebatch", parts); });
   }
 
-  const RebatchNode& rebatch_;
+  void local_position(PositionFields& fields) override {
+    fields.index(turn_, node_.sizes.size() - 1);
+    fields.integer(index_);
+    fields.flag(ended_);
+    fields.elements(pending_);
+    fields.element(seen_);
+    if (!fields.reading()) return;
+    for (const Element& batch : pending_) have_ += batch_rows("Restore", batch);
+  }
+
   std::vector<Element> pending_;
   int64_t have_ = 0;             // rows of pending_
-  std::optional<Element> seen_;  // an empty batch
-  int64_t turn_ = 0;
+  std::optional<Element> seen_;  // a batch without rows, once a batch was read
+  size_t turn_ = 0;              // the size that is next
   int64_t index_ = 0;
   bool ended_ = false;
 };
 
-CursorPtr RebatchNode::open(const Context& context) const {
-  return std::make_unique<RebatchCursor>(*this, context);
-}
+// Cuts each batch into a number of parts.
+class SplitCursor;
+class SplitNode : public Stage<SplitNode, SplitCursor> {
+ public:
+  std::string_view kind() const override { return "SplitBatches"; }
+  NodeRole role() const override { return NodeRole::Transform; }
+  int64_t cardinality() const override {
+    const int64_t batches = input().cardinality();
+    return batches < 0 ? batches : batches * parts;
+  }
+  std::optional<ElementSpec> spec() const override {
+    std::optional<ElementSpec> before = input().spec();
+    if (!before) return std::nullopt;
+    std::vector<TensorSpec> tensors = before->tensors();
+    for (TensorSpec& tensor : tensors) {
+      if (tensor.shape.rank() < 1) continue;
+      const int64_t rows = tensor.shape[0];
+      const bool even = rows >= 0 && rows % parts == 0;
+      tensor.shape = tensor.shape.with(0, even ? rows / parts : Shape::kUnknownDim);
+    }
+    return ElementSpec(*before, std::move(tensors));
+  }
+  void check() const override {
+    check_at_least("SplitBatches", "number of parts", parts, 1);
+    check_has_rows("SplitBatches", input().spec());
+  }
+  void fields(Fields& fields) override { fields.field("parts", parts); }
+  std::string details() const override { return fmt::format("({})", parts); }
+
+  int64_t parts = 1;
+};
+
+class SplitCursor : public StageCursor<SplitNode> {
+ public:
+  using StageCursor::StageCursor;
+
+  bool next(Element& out) override {
+    check_running(context_);
+    if (at_ == node_.parts) {
+      if (!input_->next(batch_)) return false;
+      in_stage("SplitBatches", index_++, [&] { check_batch(); });
+      at_ = 0;
+    }
+    out = with_each_tensor(batch_, [&](const Tensor& tensor) { return part_of(tensor); });
+    ++at_;
+    return true;
+  }
+
+ private:
+  void check_batch() const {
+    for (const Tensor& tensor : tensors_of(batch_)) {
+      if (tensor.rank() > 0) continue;
+      raise(Code::InvalidArgument,
+            "needs batches, but a part of the element is a scalar; call batch() before");
+    }
+  }
+
+  // The tensors of an element may have different numbers of rows.
+  Tensor part_of(const Tensor& tensor) const {
+    const int64_t rows = tensor.shape()[0];
+    const int64_t each = rows / node_.parts + (rows % node_.parts != 0 ? 1 : 0);
+    const int64_t begin = std::min(rows, at_ * each);
+    return rows_of(tensor, begin, std::min(rows, begin + each));
+  }
+
+  void local_position(PositionFields& fields) override {
+    fields.integer(index_);
+    fields.integer(at_, 0, node_.parts);
+    if (at_ == node_.parts) return;
+    fields.element(batch_);
+    check_batch();
+  }
+
+  Element batch_;
+  int64_t at_ = node_.parts;  // the part of batch_ that is next
+  int64_t index_ = 0;
+};
 
 }  // namespace
 
+std::shared_ptr<Node> make_unbatch() { return std::make_shared<UnbatchNode>(); }
 std::shared_ptr<Node> make_rebatch() { return std::make_shared<RebatchNode>(); }
+std::shared_ptr<Node> make_split_batches() { return std::make_shared<SplitNode>(); }
 
 }  // namespace internal
+
+Dataset Dataset::unbatch() const {
+  return internal::finish(internal::stage_on<internal::UnbatchNode>(node_));
+}
 
 Dataset Dataset::rebatch(std::vector<int64_t> sizes, const BatchOptions& options) const {
   auto node = internal::stage_on<internal::RebatchNode>(node_);
   node->sizes = std::move(sizes);
   node->drop_remainder = options.drop_remainder;
+  return internal::finish(node);
+}
+
+Dataset Dataset::split_batches(int64_t parts) const {
+  auto node = internal::stage_on<internal::SplitNode>(node_);
+  node->parts = parts;
   return internal::finish(node);
 }
 

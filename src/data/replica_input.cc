@@ -2,12 +2,58 @@
 
 #include <algorithm>
 
-#include "base/raise.h"
-#include "data/batch_size.h"
+#include "data/node.h"
 
 namespace cohort::data::internal {
 
-using cohort::internal::raise;
+namespace {
+
+// Returns the first dimensions of all tensors; nullopt if one is unknown.
+std::optional<std::vector<int64_t>> first_sizes(const ElementSpec& spec) {
+  std::vector<int64_t> sizes;
+  for (const TensorSpec& tensor : spec.tensors()) {
+    if (tensor.shape.rank() < 1 || tensor.shape[0] < 0) return std::nullopt;
+    sizes.push_back(tensor.shape[0]);
+  }
+  if (sizes.empty()) return std::nullopt;
+  return sizes;
+}
+
+int64_t common_size(const std::vector<int64_t>& sizes) {
+  const bool equal = std::ranges::all_of(sizes, [&](int64_t size) { return size == sizes[0]; });
+  return equal ? sizes[0] : kUnknownBatchSize;
+}
+
+// Returns the size that the last batch stage sets.
+int64_t size_by_stages(const Node& node) {
+  if (node.batch_size() >= 0) return node.batch_size();
+  if (node.role() == NodeRole::PassThrough) return size_by_stages(node.input());
+  if (node.role() != NodeRole::Join) return kUnknownBatchSize;
+  std::vector<int64_t> sizes;
+  for (const NodePtr& input : node.inputs) sizes.push_back(size_by_stages(*input));
+  return common_size(sizes);
+}
+
+}  // namespace
+
+int64_t batch_size_of(const Dataset& dataset) {
+  if (const std::optional<ElementSpec> spec = dataset.element_spec()) {
+    if (const auto sizes = first_sizes(*spec)) return common_size(*sizes);
+  }
+  return size_by_stages(*DatasetAccess::node(dataset));
+}
+
+void check_batched(std::string_view operation, const Dataset& dataset) {
+  const std::optional<ElementSpec> spec = dataset.element_spec();
+  if (!spec) return;
+  for (const TensorSpec& tensor : spec->tensors()) {
+    if (tensor.shape.rank() != 0) continue;
+    raise(Code::InvalidArgument,
+          "[{}] the elements are to be divided among replicas, so they must be batches, but they "
+          "are {}; call batch() with the global batch size before",
+          operation, spec->to_string());
+  }
+}
 
 std::vector<int64_t> replica_batch_sizes(int64_t global_batch, const InputShare& share) {
   const int64_t replicas = share.replicas();
@@ -35,7 +81,7 @@ ShardPlan plan_input(const Dataset& dataset, const InputShare& share) {
   }
   const AutoShardPolicy policy =
       dataset.options().auto_shard_policy.value_or(AutoShardPolicy::Auto);
-  // No function is called to find out what does not matter.
+  // plan_shards() may call functions of the user, so it is called only if the plan matters.
   const bool matters =
       share.workers > 1 || (share.replicas_per_worker > 1 && policy == AutoShardPolicy::Auto);
   const ShardPlan plan = matters ? plan_shards(dataset, policy) : ShardPlan{.policy = policy};

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 
-#include "data/batch_size.h"
 #include "data/dummy.h"
 #include "support/datasets.h"
 

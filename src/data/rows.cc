@@ -4,7 +4,6 @@
 
 #include "base/raise.h"
 #include "cohort/internal/tensor_inl.h"
-#include "data/element_access.h"
 #include "tensor/body.h"
 #include "tensor/memory.h"
 
@@ -53,14 +52,11 @@ int64_t row_elements(const Shape& shape) {
 }
 
 Element in_row_order(const Element& batch) {
-  std::vector<Tensor> parts;
-  for (const Tensor& tensor : tensors_of(batch)) {
-    parts.push_back(tensor);
-    if (!is_numeric(tensor.dtype()) || is_small(tensor.dtype(), tensor.size())) continue;
+  return with_each_tensor(batch, [](const Tensor& tensor) {
+    if (!is_numeric(tensor.dtype()) || is_small(tensor.dtype(), tensor.size())) return tensor;
     const Tensor ordered = cohort::internal::view_elements(tensor, 0, tensor.shape());
-    if (!cohort::internal::same_memory(ordered, tensor)) parts.back() = ordered;
-  }
-  return ElementAccess::make(structure_of(batch), std::move(parts));
+    return cohort::internal::same_memory(ordered, tensor) ? tensor : ordered;
+  });
 }
 
 Tensor row_of(const Tensor& tensor, int64_t index) {
@@ -118,26 +114,24 @@ Tensor gather_rows(const Tensor& tensor, std::span<const int64_t> rows) {
   return made.tensor;
 }
 
-Tensor stack_tensors(std::string_view stage, std::span<const Tensor* const> parts) {
-  const Tensor& first = *parts[0];
-  check_numeric_or_string(stage, first);
-  if (first.rank() >= Shape::kMaxRank) {
-    raise(Code::InvalidArgument,
-          "[{}] a batch of elements of shape {} would have too many dimensions", stage,
-          first.shape().to_string());
-  }
-  for (size_t i = 1; i < parts.size(); ++i) check_alike(stage, first, *parts[i], i);
-  const Shape shape = first.shape().with_inserted(0, static_cast<int64_t>(parts.size()));
-  if (first.dtype() == kString) {
+namespace {
+
+// The tensors in one place of many elements.
+using Column = std::span<const Tensor* const>;
+
+// Returns the elements of all tensors, one tensor after the other.
+Tensor concatenated(Column column, const Shape& shape) {
+  const DType dtype = column[0]->dtype();
+  if (dtype == kString) {
     std::vector<std::string> values;
-    for (const Tensor* part : parts) {
+    for (const Tensor* part : column) {
       values.insert(values.end(), strings(*part).begin(), strings(*part).end());
     }
     return Tensor::from(std::move(values), shape);
   }
-  WritableTensor made = allocate_tensor(first.dtype(), shape);
+  WritableTensor made = allocate_tensor(dtype, shape);
   std::byte* out = made.data;
-  for (const Tensor* part : parts) {
+  for (const Tensor* part : column) {
     const auto bytes = raw_bytes(*part);
     if (!bytes.empty()) std::memcpy(out, bytes.data(), bytes.size());
     out += bytes.size();
@@ -145,68 +139,48 @@ Tensor stack_tensors(std::string_view stage, std::span<const Tensor* const> part
   return made.tensor;
 }
 
-Tensor join_tensors(std::string_view stage, std::span<const Tensor> parts) {
-  if (parts.size() == 1) return parts[0];
-  const Tensor& first = parts[0];
+Tensor stack_tensors(std::string_view stage, Column column) {
+  const Tensor& first = *column[0];
   check_numeric_or_string(stage, first);
-  int64_t rows = 0;
-  for (size_t i = 0; i < parts.size(); ++i) {
-    if (parts[i].dtype() != first.dtype() ||
-        !(parts[i].shape().with(0, 0) == first.shape().with(0, 0))) {
-      check_alike(stage, first, parts[i], i);
-    }
-    rows += parts[i].shape()[0];
+  if (first.rank() >= Shape::kMaxRank) {
+    raise(Code::InvalidArgument,
+          "[{}] a batch of elements of shape {} would have too many dimensions", stage,
+          first.shape().to_string());
   }
-  const Shape shape = first.shape().with(0, rows);
-  if (first.dtype() == kString) {
-    std::vector<std::string> values;
-    for (const Tensor& part : parts) {
-      values.insert(values.end(), strings(part).begin(), strings(part).end());
-    }
-    return Tensor::from(std::move(values), shape);
-  }
-  WritableTensor made = allocate_tensor(first.dtype(), shape);
-  std::byte* out = made.data;
-  for (const Tensor& part : parts) {
-    const auto bytes = raw_bytes(part);
-    if (!bytes.empty()) std::memcpy(out, bytes.data(), bytes.size());
-    out += bytes.size();
-  }
-  return made.tensor;
+  for (size_t i = 1; i < column.size(); ++i) check_alike(stage, first, *column[i], i);
+  return concatenated(column, first.shape().with_inserted(0, static_cast<int64_t>(column.size())));
 }
 
+Tensor join_tensors(std::string_view stage, Column column) {
+  const Tensor& first = *column[0];
+  check_numeric_or_string(stage, first);
+  int64_t rows = 0;
+  for (size_t i = 0; i < column.size(); ++i) {
+    const Tensor& part = *column[i];
+    if (part.dtype() != first.dtype() || !(part.shape().with(0, 0) == first.shape().with(0, 0))) {
+      check_alike(stage, first, part, i);
+    }
+    rows += part.shape()[0];
+  }
+  return concatenated(column, first.shape().with(0, rows));
+}
+
+}  // namespace
+
 Element stack_elements(std::string_view stage, std::span<const Element> elements) {
-  const StructurePtr& structure = structure_of(elements[0]);
-  if (holds_sequences(*structure)) {
+  if (holds_sequences(*structure_of(elements[0]))) {
     raise(Code::InvalidArgument,
           "[{}] elements that are datasets cannot be stacked; flat_map() makes elements of them",
           stage);
   }
-  for (const Element& element : elements) {
-    check_same_structure(stage, *structure, *structure_of(element));
-  }
-  std::vector<Tensor> stacked;
-  std::vector<const Tensor*> column(elements.size());
-  for (size_t leaf = 0; leaf < structure->leaves; ++leaf) {
-    for (size_t i = 0; i < elements.size(); ++i) column[i] = &tensors_of(elements[i])[leaf];
-    stacked.push_back(stack_tensors(stage, column));
-  }
-  return ElementAccess::make(structure, std::move(stacked));
+  return combine_columns(stage, elements,
+                         [&](Column column, size_t) { return stack_tensors(stage, column); });
 }
 
 Element join_batches(std::string_view stage, std::span<const Element> batches) {
   if (batches.size() == 1) return batches[0];
-  const StructurePtr& structure = structure_of(batches[0]);
-  for (const Element& batch : batches) {
-    check_same_structure(stage, *structure, *structure_of(batch));
-  }
-  std::vector<Tensor> joined;
-  for (size_t leaf = 0; leaf < structure->leaves; ++leaf) {
-    std::vector<Tensor> column;
-    for (const Element& batch : batches) column.push_back(tensors_of(batch)[leaf]);
-    joined.push_back(join_tensors(stage, column));
-  }
-  return ElementAccess::make(structure, std::move(joined));
+  return combine_columns(stage, batches,
+                         [&](Column column, size_t) { return join_tensors(stage, column); });
 }
 
 namespace {
@@ -241,11 +215,12 @@ int64_t batch_rows(std::string_view stage, const Element& batch) {
   return tensors[0].shape()[0];
 }
 
+Element batch_row(const Element& batch, int64_t index) {
+  return with_each_tensor(batch, [&](const Tensor& tensor) { return row_of(tensor, index); });
+}
+
 Element batch_slice(const Element& batch, int64_t begin, int64_t end) {
-  std::vector<Tensor> parts;
-  parts.reserve(tensors_of(batch).size());
-  for (const Tensor& tensor : tensors_of(batch)) parts.push_back(rows_of(tensor, begin, end));
-  return ElementAccess::make(structure_of(batch), std::move(parts));
+  return with_each_tensor(batch, [&](const Tensor& tensor) { return rows_of(tensor, begin, end); });
 }
 
 }  // namespace cohort::data::internal

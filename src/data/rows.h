@@ -7,40 +7,55 @@
 
 #include "cohort/element.h"
 #include "data/byte_source.h"
-#include "data/structure.h"
+#include "data/element_access.h"
 
 namespace cohort::data::internal {
 
-// The elements of a numeric tensor as row-major bytes.
+// Returns the elements of a numeric tensor as row-major bytes.
 std::span<const std::byte> raw_bytes(const Tensor& tensor);
-// Elements of one row of the first dimension; 1 for a vector.
+// Returns the number of elements in one row of the first dimension; 1 for a vector.
 int64_t row_elements(const Shape& shape);
 
-// The batch with its numbers in row-major memory: who takes many of its rows, one after the other,
-// puts views in order once and not for each row.
+// Returns the batch with its numbers in row-major memory. A stage that takes one row after the
+// other calls it once, so that a view is not put in order again for each row.
 Element in_row_order(const Element& batch);
-// Row `index` of the first dimension, and rows [begin, end); without a copy for numbers, unless
-// a row has only a few bytes.
+// Return row `index` of the first dimension, and rows [begin, end). They copy strings, and rows of
+// a few bytes.
 Tensor row_of(const Tensor& tensor, int64_t index);
 Tensor rows_of(const Tensor& tensor, int64_t begin, int64_t end);
-// The rows of those numbers, copied once.
+// Returns the rows with these numbers in one copy.
 Tensor gather_rows(const Tensor& tensor, std::span<const int64_t> rows);
 
-// Tensors of one shape and dtype, stacked along a new first dimension. Throws InvalidArgument that
-// begins with [stage] and names both shapes or dtypes.
-Tensor stack_tensors(std::string_view stage, std::span<const Tensor* const> parts);
-// Tensors that agree in all but the first dimension, one behind the other.
-Tensor join_tensors(std::string_view stage, std::span<const Tensor> parts);
+// Returns an element whose tensors are combine(column, place). A column is the tensors in one place
+// of all elements. Throws InvalidArgument, "[stage] ...", if the elements differ in structure.
+template <typename Combine>
+Element combine_columns(std::string_view stage, std::span<const Element> elements,
+                        const Combine& combine) {
+  const StructurePtr& structure = structure_of(elements[0]);
+  for (const Element& element : elements) {
+    check_same_structure(stage, *structure, *structure_of(element));
+  }
+  std::vector<Tensor> combined;
+  std::vector<const Tensor*> column(elements.size());
+  for (size_t place = 0; place < structure->leaves; ++place) {
+    for (size_t i = 0; i < elements.size(); ++i) column[i] = &tensors_of(elements[i])[place];
+    combined.push_back(combine(column, place));
+  }
+  return ElementAccess::make(structure, std::move(combined));
+}
 
-// Many elements as one: each tensor stacked with its peers.
+// Returns a batch of the elements: each tensor is stacked along a new first dimension. Throws
+// InvalidArgument, "[stage] ...", if the elements differ in structure, dtype or shape.
 Element stack_elements(std::string_view stage, std::span<const Element> elements);
-// Many batches as one.
+// Returns one batch with the rows of all batches.
 Element join_batches(std::string_view stage, std::span<const Element> batches);
-// The common size of the first dimension of an element's tensors. Throws InvalidArgument for
-// scalars and for sizes that differ.
+// Returns the number of rows that all tensors of a batch have. Throws InvalidArgument if one is a
+// scalar, or if the numbers differ.
 int64_t batch_rows(std::string_view stage, const Element& batch);
-// Throws InvalidArgument when it is known of the elements that one of their tensors is a scalar.
+// Throws InvalidArgument if the spec says that a tensor is a scalar.
 void check_has_rows(std::string_view stage, const std::optional<ElementSpec>& batches);
+// Return one row of a batch as an element, and rows [begin, end) as a batch.
+Element batch_row(const Element& batch, int64_t index);
 Element batch_slice(const Element& batch, int64_t begin, int64_t end);
 
 }  // namespace cohort::data::internal

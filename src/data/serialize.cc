@@ -1,10 +1,10 @@
-// Descriptions as bytes, and back.
+// Descriptions as bytes, and back. Descriptions refer to functions by their registered names.
 
+#include <mutex>
 #include <unordered_map>
 
 #include "cohort/data.pb.h"
 #include "data/fields.h"
-#include "data/functions.h"
 #include "data/rows.h"
 #include "tensor/body.h"
 #include "tensor/memory.h"
@@ -34,6 +34,42 @@ bool has_one_input(std::string_view kind) {
 bool has_no_input(std::string_view kind) {
   return kind == "Generator" || kind == "Range" || kind == "Sequence" || kind == "TensorSlices" ||
          kind == "Tensors";
+}
+
+template <typename F>
+class Registry {
+ public:
+  F add(const std::string& name, F function) {
+    if (name.empty()) raise(Code::InvalidArgument, "[Register] a function needs a name");
+    const std::lock_guard lock(mutex_);
+    function = DatasetAccess::named(std::move(function), name);
+    if (!functions_.emplace(name, function).second) {
+      raise(Code::AlreadyExists, "[Register] there is a function '{}' already", name);
+    }
+    return function;
+  }
+  F find(const std::string& name) {
+    const std::lock_guard lock(mutex_);
+    const auto found = functions_.find(name);
+    if (found == functions_.end()) {
+      raise(
+          Code::NotFound,
+          "[Dataset] this process has no function '{}'; register it, as the process that made the "
+          "dataset did",
+          name);
+    }
+    return found->second;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::string, F> functions_;
+};
+
+template <typename F>
+Registry<F>& registry() {
+  static Registry<F> all;
+  return all;
 }
 
 proto::TensorValue to_proto(const Tensor& tensor) {
@@ -96,7 +132,7 @@ class FieldWriter : public Fields {
   void function(std::string_view name, const std::string& registered) {
     if (registered.empty()) {
       raise(Code::FailedPrecondition,
-            "[{}] its function is C++ code of this process and cannot travel; give it a name with "
+            "[{}] its function is C++ code and cannot be serialized; give it a name with "
             "data::register_function() in every process",
             node_.kind());
     }
@@ -132,13 +168,13 @@ class FieldReader : public Fields {
     value = ElementAccess::make(std::move(structure), std::move(tensors));
   }
   void field(std::string_view name, Function& value) override {
-    value = find_function(find(name, proto::Field::kFunction).function());
+    value = registry<Function>().find(find(name, proto::Field::kFunction).function());
   }
   void field(std::string_view name, DatasetFunction& value) override {
-    value = find_dataset_function(find(name, proto::Field::kFunction).function());
+    value = registry<DatasetFunction>().find(find(name, proto::Field::kFunction).function());
   }
   void field(std::string_view name, GeneratorFunction& value) override {
-    value = find_generator(find(name, proto::Field::kFunction).function());
+    value = registry<GeneratorFunction>().find(find(name, proto::Field::kFunction).function());
   }
 
  private:
@@ -153,7 +189,7 @@ class FieldReader : public Fields {
   const proto::Node& node_;
 };
 
-// Appends `node` behind its inputs, once, and returns its place.
+// Appends `node` after its inputs, unless it is already there, and returns its place.
 uint32_t add_node(const NodePtr& node, std::unordered_map<const Node*, uint32_t>& places,
                   proto::Dataset& out) {
   if (const auto known = places.find(node.get()); known != places.end()) return known->second;
@@ -185,7 +221,7 @@ NodePtr read_node(const proto::Node& described, const std::vector<NodePtr>& befo
     raise(Code::InvalidArgument, "[{}] it cannot have {} inputs", described.kind(), inputs);
   for (const uint32_t place : described.inputs()) {
     if (place >= before.size()) {
-      raise(Code::InvalidArgument, "[{}] its input comes behind it", described.kind());
+      raise(Code::InvalidArgument, "[{}] its input comes after it", described.kind());
     }
     node->inputs.push_back(before[place]);
   }
@@ -197,6 +233,18 @@ NodePtr read_node(const proto::Node& described, const std::vector<NodePtr>& befo
 
 }  // namespace
 }  // namespace internal
+
+Function register_function(const std::string& name, Function function) {
+  return internal::registry<Function>().add(name, std::move(function));
+}
+
+DatasetFunction register_dataset_function(const std::string& name, DatasetFunction function) {
+  return internal::registry<DatasetFunction>().add(name, std::move(function));
+}
+
+GeneratorFunction register_generator(const std::string& name, GeneratorFunction function) {
+  return internal::registry<GeneratorFunction>().add(name, std::move(function));
+}
 
 std::string Dataset::serialize() const {
   proto::Dataset description;

@@ -1,15 +1,13 @@
-#include "data/shard.h"
-
 #include "data/stage.h"
 
 namespace cohort::data {
 namespace internal {
 namespace {
 
-class ShardNode : public PassThroughNode<ShardNode> {
+class ShardCursor;
+class ShardNode : public Stage<ShardNode, ShardCursor, PassThroughNode> {
  public:
   std::string_view kind() const override { return "Shard"; }
-  CursorPtr open(const Context& context) const override;
   int64_t cardinality() const override {
     const int64_t all = input().cardinality();
     if (all < 0) return all;
@@ -30,16 +28,22 @@ class ShardNode : public PassThroughNode<ShardNode> {
   }
   std::string details() const override { return fmt::format("({}, {})", count, index); }
   bool divides() const override { return true; }
+  void fill_shard_hint(int64_t shards, int64_t shard) override {
+    if (count != kShardHint) return;
+    count = shards;
+    index = shard;
+    require_each = true;
+  }
 
   int64_t count = 1;
   int64_t index = 0;
   bool require_each = false;
 };
 
-class ShardCursor : public SelectingCursor {
+class ShardCursor : public SelectingCursor<ShardNode> {
  public:
   ShardCursor(const ShardNode& node, const Context& context)
-      : SelectingCursor(node, counting(context)), shard_(node) {
+      : SelectingCursor(node, counting(context)) {
     if (node.count == kShardHint) {
       raise(Code::FailedPrecondition,
             "[Shard] the number of shards is kShardHint, which only a strategy with "
@@ -57,19 +61,6 @@ class ShardCursor : public SelectingCursor {
     Pull pull{*input_, true};
     return find(pull) ? pull.row : -1;
   }
-  void save(StateWriter& state) override {
-    state.stage("Shard");
-    state.integer(at_);
-    state.flag(first_.has_value());
-    if (first_) save_first(state);
-    input_->save(state);
-  }
-  void restore(StateReader& state) override {
-    state.stage("Shard");
-    at_ = state.integer(0, INT64_MAX);
-    if (state.flag()) restore_first(state);
-    input_->restore(state);
-  }
 
  private:
   static Context counting(Context context) {
@@ -77,24 +68,25 @@ class ShardCursor : public SelectingCursor {
     return context;
   }
 
-  // What the count of the elements came across: an element, or a row of the input's table.
+  // An element, or a row of the input's table.
   struct First {
     Element element;
-    int64_t row;
+    int64_t row = -1;
   };
 
-  void save_first(StateWriter& state) const {
-    state.integer(first_->row);
-    if (first_->row < 0) state.element(first_->element);
-  }
-  void restore_first(StateReader& state) {
+  void local_position(PositionFields& fields) override {
+    bool has_first = first_.has_value();
+    fields.integer(at_, 0, INT64_MAX);
+    fields.flag(has_first);
+    if (!has_first) return;
+    if (fields.reading()) first_.emplace();
     const int64_t rows = table() == nullptr ? 0 : table()->count();
-    const int64_t row = state.integer(-1, rows - 1);
-    first_ = First{row < 0 ? state.element() : Element(), row};
+    fields.integer(first_->row, -1, rows - 1);
+    if (first_->row < 0) fields.element(first_->element);
   }
 
   bool find(Pull& pull) {
-    if (shard_.require_each && at_ < shard_.count) check_each(pull.rows);
+    if (node_.require_each && at_ < node_.count) check_each(pull.rows);
     if (first_) {
       pull.element = std::move(first_->element);
       pull.row = first_->row;
@@ -103,23 +95,24 @@ class ShardCursor : public SelectingCursor {
     }
     for (;;) {
       check_running(context_);
-      const bool ours = at_++ % shard_.count == shard_.index;
+      const bool ours = at_++ % node_.count == node_.index;
       if (!pull()) return false;
       if (ours) return true;
     }
   }
 
-  // Reads one element of each shard, to see that there are as many. An element that fails counts.
+  // Reads one element of each shard, to check that every shard has one. An element that fails
+  // counts.
   void check_each(bool rows) {
     Pull pull{*input_, rows};
-    while (at_ < shard_.count) {
+    while (at_ < node_.count) {
       check_running(context_);
       const int64_t number = at_++;
       if (!pull()) {
-        at_ = shard_.count;
+        at_ = node_.count;
         first_.reset();
         if (number > 0) raise_too_few(number);
-      } else if (number == shard_.index) {
+      } else if (number == node_.index) {
         first_ = First{pull.element, pull.row};
       }
     }
@@ -129,31 +122,16 @@ class ShardCursor : public SelectingCursor {
     raise(Code::InvalidArgument,
           "[Shard] there are only {} elements (files or batches) for {} shards; use "
           "AutoShardPolicy::Data or Off, or make more",
-          found, shard_.count);
+          found, node_.count);
   }
 
-  const ShardNode& shard_;
   int64_t at_ = 0;
-  std::optional<First> first_;  // this shard's, until it is handed on
+  std::optional<First> first_;  // this shard's first element, until it is delivered
 };
-
-CursorPtr ShardNode::open(const Context& context) const {
-  return std::make_unique<ShardCursor>(*this, context);
-}
 
 }  // namespace
 
 std::shared_ptr<Node> make_shard() { return std::make_shared<ShardNode>(); }
-
-bool is_shard_hint(const Node& node) {
-  const auto* shard = dynamic_cast<const ShardNode*>(&node);
-  return shard != nullptr && shard->count == kShardHint;
-}
-
-NodePtr shard_of(const NodePtr& input, int64_t count, int64_t index) {
-  const Dataset whole = DatasetAccess::make(input);
-  return DatasetAccess::node(whole.shard(count, index, {.require_each = true}));
-}
 
 }  // namespace internal
 

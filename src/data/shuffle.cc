@@ -4,12 +4,11 @@ namespace cohort::data {
 namespace internal {
 namespace {
 
-class ShuffleNode : public PassThroughNode<ShuffleNode> {
+class ShuffleCursor;
+class ShuffleNode : public Stage<ShuffleNode, ShuffleCursor, PassThroughNode> {
  public:
   ShuffleNode() { seed.emplace(); }
   std::string_view kind() const override { return "Shuffle"; }
-  CursorPtr open(const Context& context) const override;
-  int64_t cardinality() const override { return input().cardinality(); }
   void check() const override { check_at_least("Shuffle", "buffer", buffer, 1); }
   void fields(Fields& fields) override {
     fields.field("buffer", buffer);
@@ -18,31 +17,15 @@ class ShuffleNode : public PassThroughNode<ShuffleNode> {
   }
   std::string details() const override { return fmt::format("({})", buffer); }
 
-  // The order that begins now.
-  ShuffleEpoch begin(const Context& context) const {
-    if (!reshuffle) return {.seed = seed->value};
-    return context.iteration->begin_epoch(context.walk(*this), seed->value, iterators_);
-  }
-
-  void restore(const Context& context, const ShuffleEpoch& epoch) const {
-    if (reshuffle) context.iteration->set_epoch(context.walk(*this), epoch, iterators_);
-  }
-
   int64_t buffer = 1;
   bool reshuffle = true;
-
- private:
-  IteratorCount iterators_;
 };
 
-// Holds up to `buffer` elements, or row numbers where the input has rows, and hands on any of them.
-class ShuffleCursor : public SelectingCursor {
+// Holds up to `buffer` elements, or row numbers if the input has a table, and delivers one of them
+// at random.
+class ShuffleCursor : public SelectingCursor<ShuffleNode> {
  public:
-  ShuffleCursor(const ShuffleNode& node, const Context& context)
-      : SelectingCursor(node, context),
-        shuffle_(node),
-        epoch_(node.begin(context)),
-        random_(epoch_) {}
+  using SelectingCursor::SelectingCursor;
 
   bool next(Element& out) override {
     if (table() != nullptr) return next_from_table(*this, out);
@@ -54,44 +37,10 @@ class ShuffleCursor : public SelectingCursor {
     return row;
   }
 
-  void save(StateWriter& state) override {
-    state.stage("Shuffle");
-    state.integer(static_cast<int64_t>(epoch_.seed));
-    state.integer(epoch_.iterator);
-    state.integer(epoch_.epoch);
-    state.integer(static_cast<int64_t>(random_.state()));
-    state.flag(ended_);
-    state.flag(table() != nullptr);
-    state.integer(static_cast<int64_t>(rows_.size() + elements_.size()));
-    for (const int64_t row : rows_) state.integer(row);
-    for (const Element& element : elements_) state.element(element);
-    input_->save(state);
-  }
-  void restore(StateReader& state) override {
-    state.stage("Shuffle");
-    epoch_.seed = static_cast<uint64_t>(state.integer());
-    epoch_.iterator = state.integer();
-    epoch_.epoch = state.integer();
-    random_ = Random(static_cast<uint64_t>(state.integer()));
-    shuffle_.restore(context_, epoch_);
-    ended_ = state.flag();
-    if (state.flag() != (table() != nullptr)) raise_bad_state("the shuffle's input is different");
-    const int64_t count = state.integer(0, shuffle_.buffer);
-    for (int64_t i = 0; i < count; ++i) {
-      if (table() != nullptr) {
-        rows_.push_back(state.integer(0, INT64_MAX));
-      } else {
-        elements_.push_back(state.element());
-      }
-    }
-    input_->restore(state);
-    check_rows();
-  }
-
  private:
   template <typename T, typename Pull>
   bool draw(std::vector<T>& held, T& out, const Pull& pull) {
-    while (!ended_ && static_cast<int64_t>(held.size()) < shuffle_.buffer) {
+    while (!ended_ && static_cast<int64_t>(held.size()) < node_.buffer) {
       check_running(context_);
       T next{};
       ended_ = !pull(next);
@@ -105,23 +54,28 @@ class ShuffleCursor : public SelectingCursor {
     return true;
   }
 
-  void check_rows() const {
-    for (const int64_t row : rows_) {
-      if (row >= table()->count()) raise_bad_state("a row that does not exist");
-    }
+  void local_position(PositionFields& fields) override {
+    bool has_rows = table() != nullptr;
+    epoch_.position(fields);
+    random_.position(fields);
+    if (fields.reading() && node_.reshuffle) context_.set_epoch(node_, epoch_);
+    fields.flag(ended_);
+    fields.flag(has_rows);
+    if (has_rows != (table() != nullptr)) raise_bad_state("the shuffle's input is different");
+    if (!has_rows) return fields.elements(elements_, node_.buffer);
+    fields.list(rows_, node_.buffer, [&](int64_t& row) {
+      fields.integer(row, 0, INT64_MAX);
+      if (row >= table()->count()) raise_bad_state("a row does not exist");
+    });
   }
 
-  const ShuffleNode& shuffle_;
-  ShuffleEpoch epoch_;
-  Random random_;
+  ShuffleEpoch epoch_ =
+      node_.reshuffle ? context_.begin_epoch(node_) : ShuffleEpoch{.seed = node_.seed->value};
+  Random random_{epoch_};
   std::vector<int64_t> rows_;
   std::vector<Element> elements_;
   bool ended_ = false;
 };
-
-CursorPtr ShuffleNode::open(const Context& context) const {
-  return std::make_unique<ShuffleCursor>(*this, context);
-}
 
 }  // namespace
 

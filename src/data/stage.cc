@@ -11,13 +11,8 @@ void check_at_least(std::string_view stage, std::string_view what, int64_t value
         value);
 }
 
-bool to_bool(const Element& result) {
-  const Tensor tensor = result.tensor();
-  if (tensor.dtype() != kBool || tensor.size() != 1) {
-    raise(Code::InvalidArgument, "the predicate must return one bool, got {} of shape {}",
-          to_string(tensor.dtype()), tensor.shape().to_string());
-  }
-  return tensor.to<bool>();
+void check_threads(std::string_view stage, int parallel) {
+  if (parallel != kAutotune) check_at_least(stage, "number of threads", parallel, 1);
 }
 
 int64_t number_of_batches(int64_t cardinality, int64_t size, bool drop_remainder) {

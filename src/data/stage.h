@@ -1,33 +1,82 @@
 #pragma once
 
-// What most stages share.
+// Base classes for the two halves of a stage: the node that describes it and the cursor that walks
+// over its elements. take() in select.cc is a short example.
 
 #include "data/fields.h"
 #include "data/node.h"
 
 namespace cohort::data::internal {
 
-// A cursor over one input.
-class StageCursor : public Cursor {
+// A node that can be copied.
+template <typename Self, typename Base = Node>
+class NodeOf : public Base {
  public:
-  StageCursor(const Node& node, const Context& context)
-      : node_(node), context_(context), input_(node.input().open(context)) {}
+  std::shared_ptr<Node> clone() const override {
+    return std::make_shared<Self>(static_cast<const Self&>(*this));
+  }
+};
+
+// A node whose elements a `CursorType` makes. That class may be defined later in the file.
+template <typename Self, typename CursorType, typename Base = Node>
+class Stage : public NodeOf<Self, Base> {
+ public:
+  CursorPtr open(const Context& context) const override {
+    return std::make_unique<CursorType>(static_cast<const Self&>(*this), context);
+  }
+};
+
+// A stage that passes on elements of its input unchanged.
+class PassThroughNode : public Node {
+ public:
+  int64_t cardinality() const override { return input().cardinality(); }
+  std::optional<ElementSpec> spec() const override { return input().spec(); }
+  NodeRole role() const override { return NodeRole::PassThrough; }
+};
+
+// A cursor of an `N` without inputs. It keeps no Context, because stages such as repeat open many
+// cursors, and copying a Context takes longer than the rest.
+template <typename N>
+class SourceCursor : public Cursor {
+ public:
+  SourceCursor(const N& node, const Context& /*context*/) : node_(node) {}
+  void position(PositionFields& fields) override {
+    fields.stage(node_.kind());
+    local_position(fields);
+  }
 
  protected:
-  const Node& node_;
+  // Visits the position of this cursor, without those of its inputs.
+  virtual void local_position(PositionFields& fields) = 0;
+
+  const N& node_;
+};
+
+// A cursor of an `N` with one input.
+template <typename N>
+class StageCursor : public SourceCursor<N> {
+ public:
+  StageCursor(const N& node, const Context& context)
+      : SourceCursor<N>(node, context), context_(context), input_(node.input().open(context)) {}
+  void position(PositionFields& fields) final {
+    SourceCursor<N>::position(fields);
+    input_->position(fields);
+  }
+
+ protected:
   const Context context_;
   CursorPtr input_;
 };
 
-// A cursor whose elements are those of its input, in another order or fewer: it passes on row
-// numbers where the input has them. Derived classes say which input element comes next.
-class SelectingCursor : public StageCursor {
+// A cursor that selects elements of its input. It passes on row numbers if the input has a table.
+template <typename N>
+class SelectingCursor : public StageCursor<N> {
  public:
-  using StageCursor::StageCursor;
-  const Table* table() const override { return input_->table(); }
+  using StageCursor<N>::StageCursor;
+  const Table* table() const override { return this->input_->table(); }
 };
 
-// A cursor over rows of a table, which gets at elements by their number only.
+// Implements next() for a cursor that has a table.
 inline bool next_from_table(Cursor& cursor, Element& out) {
   const int64_t row = cursor.next_row();
   if (row < 0) return false;
@@ -35,7 +84,7 @@ inline bool next_from_table(Cursor& cursor, Element& out) {
   return true;
 }
 
-// The next element or row of `input`, whichever the caller wants.
+// Takes the next element of `input`, or its next row number.
 struct Pull {
   Cursor& input;
   bool rows;
@@ -48,32 +97,24 @@ struct Pull {
   }
 };
 
-// A stage that hands on its input's elements as they are.
-template <typename Self>
-class PassThroughNode : public NodeOf<Self> {
- public:
-  std::optional<ElementSpec> spec() const override { return this->input().spec(); }
-  NodeRole role() const override { return NodeRole::PassThrough; }
-};
-
 // Throws InvalidArgument unless value >= least.
 void check_at_least(std::string_view stage, std::string_view what, int64_t value, int64_t least);
+// The same for a number of threads, which may also be kAutotune.
+void check_threads(std::string_view stage, int parallel);
 
-// What a predicate returned; throws InvalidArgument unless that is one bool.
-bool to_bool(const Element& result);
-
-// How many batches of `size` an input of that cardinality makes.
+// Returns how many batches of `size` an input of that cardinality makes.
 int64_t number_of_batches(int64_t cardinality, int64_t size, bool drop_remainder);
 
-// The spec of a batch of elements of that spec; `size` may be unknown.
+// Returns the spec of a batch of elements of that spec; `size` may be unknown.
 std::optional<ElementSpec> batched(const std::optional<ElementSpec>& spec, int64_t size);
 // The reverse; nullopt when the elements have no first dimension.
 std::optional<ElementSpec> unbatched(const std::optional<ElementSpec>& spec);
-// What both say: equal dtypes and structure, unknown where sizes differ.
+// Returns the spec that elements of both specs satisfy: sizes that differ become unknown. nullopt
+// if dtypes or structures differ.
 std::optional<ElementSpec> common(const std::optional<ElementSpec>& a,
                                   const std::optional<ElementSpec>& b);
 
-// Number of threads that a stage's option asks for.
+// Returns the number of threads that the option of a stage asks for.
 int thread_count(int parallel, const Context& context);
 
 }  // namespace cohort::data::internal

@@ -17,7 +17,7 @@ void raise_bad_state(std::string_view reason) {
 }
 
 void StateWriter::integer(int64_t value) {
-  // Zigzag, then seven bits per byte: most numbers are small.
+  // Zigzag encoding with seven bits per byte, because most numbers are small.
   auto rest = static_cast<uint64_t>(value) << 1 ^ static_cast<uint64_t>(value >> 63);
   while (rest >= 0x80) {
     bytes_ += static_cast<char>(rest | 0x80);
@@ -66,7 +66,7 @@ std::string_view StateReader::take(int64_t count) {
 void StateReader::stage(std::string_view kind) {
   const std::string found = text();
   if (found == kind) return;
-  raise_bad_state(fmt::format("there is a stage '{}' where it has '{}'", kind,
+  raise_bad_state(fmt::format("stage '{}' was expected, but the position has '{}'", kind,
                               found.size() > 40 ? "something else" : found));
 }
 
@@ -82,7 +82,8 @@ int64_t StateReader::integer() {
 
 int64_t StateReader::integer(int64_t least, int64_t most) {
   const int64_t value = integer();
-  if (value < least || value > most) raise_bad_state(fmt::format("the number {}", value));
+  if (value < least || value > most)
+    raise_bad_state(fmt::format("the number {} is out of range", value));
   return value;
 }
 
@@ -95,9 +96,10 @@ Tensor StateReader::tensor() {
   int64_t elements = 1;
   for (int64_t axis = 0; axis < rank; ++axis) {
     shape.push_back(integer(0, int64_t{1} << 48));
-    if (__builtin_mul_overflow(elements, shape[-1], &elements)) raise_bad_state("a huge tensor");
+    if (__builtin_mul_overflow(elements, shape[-1], &elements))
+      raise_bad_state("a tensor is too large");
   }
-  // Each element takes a byte at least.
+  // Each element takes at least one byte.
   if (elements > static_cast<int64_t>(left())) raise_bad_state("a tensor is cut off");
   if (dtype == kString) {
     std::vector<std::string> values;
@@ -133,6 +135,54 @@ Status StateReader::status() {
     at = next;
   }
   raise_bad_state("an error has too many causes");
+}
+
+void PositionFields::stage(std::string_view kind) {
+  if (out_ != nullptr) return out_->stage(kind);
+  in_->stage(kind);
+}
+
+void PositionFields::integer(int64_t& value, int64_t least, int64_t most) {
+  if (out_ != nullptr) return out_->integer(value);
+  value = in_->integer(least, most);
+}
+
+void PositionFields::integer(uint64_t& value) {
+  if (out_ != nullptr) return out_->integer(static_cast<int64_t>(value));
+  value = static_cast<uint64_t>(in_->integer());
+}
+
+void PositionFields::index(size_t& value, size_t most) {
+  if (out_ != nullptr) return out_->integer(static_cast<int64_t>(value));
+  value = static_cast<size_t>(in_->integer(0, static_cast<int64_t>(most)));
+}
+
+void PositionFields::flag(bool& value) {
+  if (out_ != nullptr) return out_->flag(value);
+  value = in_->flag();
+}
+
+void PositionFields::text(std::string& value) {
+  if (out_ != nullptr) return out_->text(value);
+  value = in_->text();
+}
+
+void PositionFields::status(Status& value) {
+  if (out_ != nullptr) return out_->status(value);
+  value = in_->status();
+}
+
+void PositionFields::element(Element& value) {
+  if (out_ != nullptr) return out_->element(value);
+  value = in_->element();
+}
+
+void PositionFields::element(std::optional<Element>& value) {
+  bool present = value.has_value();
+  flag(present);
+  if (!present) return;
+  if (reading()) value.emplace();
+  element(*value);
 }
 
 namespace {

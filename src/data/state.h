@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -26,8 +28,8 @@ class StateWriter {
   std::string bytes_;
 };
 
-// Reads it back. The bytes may come from anywhere: what does not fit throws InvalidArgument, and no
-// count is believed beyond the bytes there are.
+// Reads such a position. The bytes may come from anywhere: a value that does not fit throws
+// InvalidArgument, and no count is trusted beyond the bytes that are left.
 class StateReader {
  public:
   explicit StateReader(std::string_view bytes) : rest_(bytes) {}
@@ -51,11 +53,52 @@ class StateReader {
   std::string_view rest_;
 };
 
+// Visits the fields of a position, to write them or to read them back, so that each cursor lists
+// its fields once.
+class PositionFields {
+ public:
+  explicit PositionFields(StateWriter& out) : out_(&out) {}
+  explicit PositionFields(StateReader& in) : in_(&in) {}
+
+  bool reading() const { return in_ != nullptr; }
+
+  // As those of StateWriter and StateReader.
+  void stage(std::string_view kind);
+  // A number outside [least, most] cannot be read.
+  void integer(int64_t& value, int64_t least = INT64_MIN, int64_t most = INT64_MAX);
+  void integer(uint64_t& value);
+  // A number in [0, most].
+  void index(size_t& value, size_t most);
+  void flag(bool& value);
+  void text(std::string& value);
+  void status(Status& value);
+  void element(Element& value);
+  void element(std::optional<Element>& value);
+
+  // The number of items, then each item, which `visit` shows. When reading, `items` must be empty.
+  template <typename List, typename Visit>
+  void list(List& items, int64_t most, const Visit& visit) {
+    auto count = static_cast<int64_t>(items.size());
+    integer(count, 0, most);
+    for (int64_t i = 0; i < count; ++i) {
+      visit(reading() ? items.emplace_back() : items[static_cast<size_t>(i)]);
+    }
+  }
+  template <typename List>
+  void elements(List& items, int64_t most = INT64_MAX) {
+    list(items, most, [this](Element& item) { element(item); });
+  }
+
+ private:
+  StateWriter* out_ = nullptr;
+  StateReader* in_ = nullptr;
+};
+
 [[noreturn]] void raise_bad_state(std::string_view reason);
 
 // A whole position as it leaves the library: with a mark and a checksum.
 std::string sealed(const StateWriter& position);
-// What was sealed, inside of `bytes`. Throws InvalidArgument when they are something else, or
+// The position inside `bytes`. Throws InvalidArgument when they are not a sealed position, or are
 // damaged.
 std::string_view unsealed(std::string_view bytes);
 

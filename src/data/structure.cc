@@ -33,7 +33,7 @@ StructurePtr make(Structure::Kind kind, std::vector<std::string> names,
   return made;
 }
 
-// Reads the text form from left to right.
+// Parses the text that to_string() makes.
 class Parser {
  public:
   explicit Parser(const std::string& text) : text_(text) {}

@@ -7,11 +7,12 @@
 
 namespace cohort::data::internal {
 
-// How the tensors of an element hang together. An element is this tree and its leaves' tensors from
-// left to right, so stages that treat all tensors alike never look at the tree.
+// How an element nests its tensors. An element is this tree and the tensors of its leaves from left
+// to right, so that stages that treat all tensors alike ignore the tree.
 struct Structure {
-  // Sequence: the tensors are the elements of a dataset in memory. Dealt: each part is an element
-  // of its own, for one replica; only in the process that deals, so it has no text to be read.
+  // Sequence: the tensors are the elements of a dataset in memory. Dealt: each part is the element
+  // of one replica. A Dealt structure never leaves the process, so parse_structure() does not read
+  // it.
   enum class Kind : uint8_t { Leaf, Tuple, Map, Sequence, Dealt };
 
   Kind kind = Kind::Leaf;
@@ -33,7 +34,7 @@ StructurePtr dealt_structure(std::vector<StructurePtr> parts);
 // Whether a part is a sequence.
 bool holds_sequences(const Structure& structure);
 
-// What stands around the parts of a kind, in texts.
+// Returns the opening and the closing bracket of a kind.
 std::string_view brackets(Structure::Kind kind);
 // "Tensor", "(Tensor, Tensor)", "{'image': Tensor}", "[Tensor, Tensor]".
 std::string to_string(const Structure& structure);

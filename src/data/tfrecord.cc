@@ -5,8 +5,10 @@
 #include <bit>
 #include <cstring>
 
+#include "base/log.h"
 #include "data/crc32c.h"
-#include "data/string_reader.h"
+#include "data/file_writer.h"
+#include "data/reader.h"
 
 namespace cohort::data {
 namespace internal {
@@ -16,7 +18,7 @@ static_assert(std::endian::native == std::endian::little, "the format is little-
 
 constexpr size_t kHeadBytes = 12;
 constexpr size_t kTailBytes = 4;
-// Few enough to stay in a cache until the checksum is computed.
+// Small enough to stay in the processor's cache until the checksum is computed.
 constexpr size_t kPieceBytes = 128 << 10;
 
 template <typename T>
@@ -50,8 +52,8 @@ bool TFRecordFile::read_length(int64_t& length) {
   const std::string_view head = as_text(bytes_.window(kHeadBytes)).substr(0, kHeadBytes);
   if (head.empty()) return false;
   ++number_;
-  broken_ = true;  // until the length proves right
-  if (head.size() < kHeadBytes) fail("the file ends inside of its length");
+  broken_ = true;  // until the length is checked
+  if (head.size() < kHeadBytes) fail("the file ends inside its length");
   const auto claimed = load<uint64_t>(head);
   if (options_.check_crc && masked_crc32c(head.substr(0, 8)) != load<uint32_t>(head.substr(8))) {
     fail("the checksum of its length is wrong; is this a TFRecord file?");
@@ -76,8 +78,8 @@ uint32_t TFRecordFile::copy_content(std::string& record, size_t length) {
   return options_.check_crc ? masked_crc32c(record) : 0;
 }
 
-// Piece by piece, so that the checksum reads what has just come near, and no more memory is taken
-// than bytes arrive.
+// Reads in pieces, so that each piece is still in the processor's cache for its checksum, and so
+// that a damaged length does not allocate memory.
 uint32_t TFRecordFile::read_content(std::string& record, size_t length) {
   uint32_t crc = 0;
   record.clear();
@@ -104,7 +106,7 @@ uint32_t TFRecordFile::read_checksum() {
 bool TFRecordFile::next(std::string& record) {
   int64_t length = 0;
   if (broken_ || !read_length(length)) return false;
-  broken_ = true;  // until all of it is there
+  broken_ = true;  // until the whole record is read
   const auto bytes = static_cast<size_t>(length);
   const uint32_t found = bytes < BufferedBytes::kDirectBytes ? copy_content(record, bytes)
                                                              : read_content(record, bytes);
@@ -116,14 +118,9 @@ bool TFRecordFile::next(std::string& record) {
   return true;
 }
 
-void TFRecordFile::save(StateWriter& state) const {
-  state.flag(broken_);
-  save_position(state, bytes_, number_);
-}
-
-void TFRecordFile::restore(StateReader& state) {
-  broken_ = state.flag();
-  number_ = restore_position(state, bytes_);
+void TFRecordFile::position(PositionFields& fields) {
+  fields.flag(broken_);
+  file_position(fields, bytes_, number_);
 }
 
 std::string tfrecord_head(std::string_view record) {
@@ -141,25 +138,10 @@ std::string tfrecord_tail(std::string_view record) {
 
 namespace {
 
-class TFRecordReader : public StringReader {
- public:
-  TFRecordReader(std::unique_ptr<ByteSource> file, const TFRecordOptions& options)
-      : file_(std::move(file), options) {}
-
- private:
-  bool read(std::string& record) override { return file_.next(record); }
-  void save_file(StateWriter& state) override { file_.save(state); }
-  void restore_file(StateReader& state) override { file_.restore(state); }
-
-  TFRecordFile file_;
-};
-
-class TFRecordNode : public StringReaderNode<TFRecordNode> {
+class TFRecordReader;
+class TFRecordNode : public ReaderStage<TFRecordNode, TFRecordReader, StringReaderNode> {
  public:
   std::string_view kind() const override { return "TFRecord"; }
-  std::unique_ptr<RecordReader> read(std::unique_ptr<ByteSource> file) const override {
-    return std::make_unique<TFRecordReader>(std::move(file), options_of_file);
-  }
   void check() const override {
     check_at_least("TFRecord", "length of a record", options_of_file.max_record_bytes, 0);
   }
@@ -169,6 +151,18 @@ class TFRecordNode : public StringReaderNode<TFRecordNode> {
   }
 
   TFRecordOptions options_of_file;
+};
+
+class TFRecordReader : public StringReader {
+ public:
+  TFRecordReader(const TFRecordNode& node, std::unique_ptr<ByteSource> file)
+      : file_(std::move(file), node.options_of_file) {}
+
+ private:
+  bool read(std::string& record) override { return file_.next(record); }
+  void local_position(PositionFields& fields) override { file_.position(fields); }
+
+  TFRecordFile file_;
 };
 
 }  // namespace
@@ -182,5 +176,27 @@ Dataset tfrecord(const Files& files, const TFRecordOptions& options) {
   node->options_of_file = options;
   return internal::finish(node);
 }
+
+struct TFRecordWriter::Impl {
+  internal::FileWriter file;
+};
+
+TFRecordWriter::TFRecordWriter(const std::string& path)
+    : impl_(std::make_unique<Impl>(Impl{internal::FileWriter(path)})) {}
+
+TFRecordWriter::~TFRecordWriter() {
+  const Status failure = capture_status([&] { close(); });
+  if (!failure.ok()) cohort::internal::log_error("{}", failure.to_string());
+}
+
+void TFRecordWriter::write(std::string_view record) {
+  impl_->file.write(internal::tfrecord_head(record));
+  impl_->file.write(record);
+  impl_->file.write(internal::tfrecord_tail(record));
+}
+
+void TFRecordWriter::flush() { impl_->file.flush(); }
+
+void TFRecordWriter::close() { impl_->file.close(); }
 
 }  // namespace cohort::data

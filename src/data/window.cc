@@ -1,3 +1,5 @@
+// window(), and the datasets in memory that its elements are.
+
 #include <algorithm>
 #include <deque>
 
@@ -7,22 +9,22 @@ namespace cohort::data {
 namespace internal {
 namespace {
 
-// A window is in memory as a whole, with what lies between its elements. More than this many
-// elements of 64 bytes and more do not fit into any machine.
+// All elements from the first to the last of a window are in memory. An element takes at least 64
+// bytes, so that a longer span would take more than 64 GB.
 constexpr int64_t kMaxSpan = int64_t{1} << 30;
 
-class WindowNode : public NodeOf<WindowNode> {
+class WindowCursor;
+class WindowNode : public Stage<WindowNode, WindowCursor> {
  public:
   std::string_view kind() const override { return "Window"; }
   NodeRole role() const override { return NodeRole::Transform; }
-  CursorPtr open(const Context& context) const override;
   int64_t cardinality() const override {
     const int64_t all = input().cardinality();
     if (all < 0) return all;
     if (!drop_remainder) return all / shift + (all % shift != 0 ? 1 : 0);
     return all < span() ? 0 : (all - span()) / shift + 1;
   }
-  // From the first element of a window to its last.
+  // Number of input elements from the first to the last element of a window.
   int64_t span() const { return (size - 1) * stride + 1; }
   void check() const override {
     check_at_least("Window", "size", size, 1);
@@ -48,7 +50,7 @@ class WindowNode : public NodeOf<WindowNode> {
   bool drop_remainder = false;
 
  private:
-  // A window that is longer than its input is as long as the input.
+  // A window never holds more elements than the input has.
   void check_fits() const {
     const int64_t all = input().cardinality();
     if (all == kUnknownCardinality) return;
@@ -69,7 +71,7 @@ StructurePtr with_sequences(const Structure& structure, size_t count) {
                                                 : tuple_structure(std::move(parts));
 }
 
-// An element of the same structure, with a dataset in place of each tensor.
+// Returns an element of the same structure, with a dataset in place of each tensor.
 Element make_window_of(const std::vector<Element>& elements) {
   const Structure& structure = *structure_of(elements[0]);
   if (holds_sequences(structure)) {
@@ -87,43 +89,24 @@ Element make_window_of(const std::vector<Element>& elements) {
   return ElementAccess::make(with_sequences(structure, elements.size()), std::move(tensors));
 }
 
-class WindowCursor : public StageCursor {
+class WindowCursor : public StageCursor<WindowNode> {
  public:
-  WindowCursor(const WindowNode& node, const Context& context)
-      : StageCursor(node, context), window_(node) {}
+  using StageCursor::StageCursor;
 
   bool next(Element& out) override {
     drop_passed();
-    const int64_t span = window_.span();
+    const int64_t span = node_.span();
     while (static_cast<int64_t>(held_.size()) < span && !ended_) read();
     const bool full = static_cast<int64_t>(held_.size()) >= span;
-    if (held_.empty() || (!full && window_.drop_remainder)) return false;
+    if (held_.empty() || (!full && node_.drop_remainder)) return false;
     std::vector<Element> chosen;
     const auto end = std::min(static_cast<int64_t>(held_.size()), span);
-    for (int64_t i = 0; i < end; i += window_.stride) {
+    for (int64_t i = 0; i < end; i += node_.stride) {
       chosen.push_back(held_[static_cast<size_t>(i)]);
     }
-    passed_ = window_.shift;
+    passed_ = node_.shift;
     out = in_stage("Window", index_++, [&] { return make_window_of(chosen); });
     return true;
-  }
-  void save(StateWriter& state) override {
-    state.stage("Window");
-    state.integer(index_);
-    state.integer(passed_);
-    state.flag(ended_);
-    state.integer(static_cast<int64_t>(held_.size()));
-    for (const Element& element : held_) state.element(element);
-    input_->save(state);
-  }
-  void restore(StateReader& state) override {
-    state.stage("Window");
-    index_ = state.integer();
-    passed_ = state.integer(0, window_.shift);
-    ended_ = state.flag();
-    const int64_t count = state.integer(0, INT64_MAX);
-    for (int64_t i = 0; i < count; ++i) held_.push_back(state.element());
-    input_->restore(state);
   }
 
  private:
@@ -134,7 +117,7 @@ class WindowCursor : public StageCursor {
     if (!ended_) held_.push_back(std::move(element));
   }
 
-  // Moves from the start of the last window to that of the next, which may lie behind its end.
+  // Moves to the start of the next window, which may lie after the end of the last window.
   void drop_passed() {
     while (passed_ > 0) {
       if (held_.empty() && ended_) passed_ = 0;
@@ -145,20 +128,68 @@ class WindowCursor : public StageCursor {
     }
   }
 
-  const WindowNode& window_;
+  void local_position(PositionFields& fields) override {
+    fields.integer(index_);
+    fields.integer(passed_, 0, node_.shift);
+    fields.flag(ended_);
+    fields.elements(held_);
+  }
+
   std::deque<Element> held_;
-  int64_t passed_ = 0;
+  int64_t passed_ = 0;  // input elements between the start of held_ and the next window
   int64_t index_ = 0;
   bool ended_ = false;
 };
 
-CursorPtr WindowNode::open(const Context& context) const {
-  return std::make_unique<WindowCursor>(*this, context);
-}
+// The dataset that a part of a window is: tensors in memory, of any shapes.
+class SequenceCursor;
+class SequenceNode : public Stage<SequenceNode, SequenceCursor> {
+ public:
+  std::string_view kind() const override { return "Sequence"; }
+  int64_t cardinality() const override { return static_cast<int64_t>(tensors().size()); }
+  std::optional<ElementSpec> spec() const override {
+    std::optional<ElementSpec> all;
+    for (const Tensor& tensor : tensors()) {
+      const ElementSpec one(TensorSpec{tensor.dtype(), tensor.shape()});
+      all = all ? common(all, one) : one;
+      if (!all) break;
+    }
+    return all;
+  }
+  NodeRole role() const override { return NodeRole::Source; }
+  void check() const override {
+    if (elements.is_dataset()) return;
+    raise(Code::InvalidArgument, "[Element] a dataset was asked for, but the element is {}",
+          to_string(*structure_of(elements)));
+  }
+  void fields(Fields& fields) override { fields.field("elements", elements); }
+  const std::vector<Tensor>& tensors() const { return tensors_of(elements); }
+
+  Element elements;
+};
+
+class SequenceCursor : public SourceCursor<SequenceNode> {
+ public:
+  using SourceCursor::SourceCursor;
+
+  bool next(Element& out) override {
+    if (at_ == node_.tensors().size()) return false;
+    out = Element(node_.tensors()[at_++]);
+    return true;
+  }
+
+ private:
+  void local_position(PositionFields& fields) override {
+    fields.index(at_, node_.tensors().size());
+  }
+
+  size_t at_ = 0;
+};
 
 }  // namespace
 
 std::shared_ptr<Node> make_window() { return std::make_shared<WindowNode>(); }
+std::shared_ptr<Node> make_sequence() { return std::make_shared<SequenceNode>(); }
 
 }  // namespace internal
 
@@ -170,5 +201,13 @@ Dataset Dataset::window(int64_t size, const WindowOptions& options) const {
   node->drop_remainder = options.drop_remainder;
   return internal::finish(node);
 }
+
+Dataset Element::dataset() const {
+  auto node = std::make_shared<internal::SequenceNode>();
+  node->elements = *this;
+  return internal::finish(node);
+}
+
+Element::operator Dataset() const { return dataset(); }
 
 }  // namespace cohort::data

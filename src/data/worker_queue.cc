@@ -50,7 +50,7 @@ void WorkerQueue::run() {
   }
 }
 
-// Called with the lock held, as it is again on return.
+// Called with the lock held. It releases the lock while it makes the element.
 void WorkerQueue::make(Lock& lock) {
   const auto slot = std::make_shared<Slot>();
   slots_.push_back(slot);
@@ -89,29 +89,29 @@ void WorkerQueue::make(Lock& lock) {
   ready_.notify_all();
 }
 
-// Many small elements may wait where few large ones may: a thread that wakes up for one element
-// takes longer than to make it.
+// Lets more elements wait if they are small: waking a thread up takes longer than making one small
+// element.
 void WorkerQueue::learn_size(const Element& element) {
   int64_t bytes = 1;
   for (const Tensor& tensor : tensors_of(element)) {
-    // A string counts as much as one of these often is.
-    constexpr int64_t kStringBytes = 4 << 10;
+    constexpr int64_t kStringBytes = 4 << 10;  // an estimate for one string
     bytes += tensor.size() * (tensor.dtype() == kString ? kStringBytes : size_of(tensor.dtype()));
   }
-  constexpr int64_t kMost = 256;
-  max_capacity_ = std::max(options_.max_capacity, std::min(kMost, options_.small_bytes / bytes));
+  constexpr int64_t kMaxElements = 256;
+  max_capacity_ =
+      std::max(options_.max_capacity, std::min(kMaxElements, options_.small_bytes / bytes));
   capacity_ = std::min(capacity_, max_capacity_);
 }
 
-// To hand an element over to another thread takes about a microsecond, and many when one of them
-// sleeps. What takes less to make is made when it is asked for.
+// Passing an element to another thread takes about a microsecond, or several if that thread sleeps.
+// The consumer itself makes elements that take less time than that.
 void WorkerQueue::learn_time(std::chrono::steady_clock::time_point start) {
-  constexpr double kMost = 1e6;  // so that one long pull, or a busy machine, is soon forgotten
+  constexpr double kMaxNanoseconds = 1e6;  // so that one slow pull is soon forgotten
   constexpr double kShare = 1.0 / 32;
   constexpr double kQuick = 2e3;
   constexpr double kSlow = 4e3;
   const std::chrono::duration<double, std::nano> took = std::chrono::steady_clock::now() - start;
-  pull_nanoseconds_ += (std::min(took.count(), kMost) - pull_nanoseconds_) * kShare;
+  pull_nanoseconds_ += (std::min(took.count(), kMaxNanoseconds) - pull_nanoseconds_) * kShare;
   resting_ = pull_nanoseconds_ < (resting_ ? kSlow : kQuick);
 }
 
@@ -122,15 +122,16 @@ std::deque<std::shared_ptr<WorkerQueue::Slot>>::iterator WorkerQueue::ready_slot
   return slots_.empty() || !slots_.front()->ready ? slots_.end() : slots_.begin();
 }
 
-// Until a slot is ready or the end is reached.
+// Waits until a slot is ready or the end is reached.
 void WorkerQueue::wait_for_slot(Lock& lock) {
   const auto done = [this] { return ready_slot() != slots_.end() || (ended_ && slots_.empty()); };
   if (done()) return;
-  // The consumer is quicker than the buffer is deep.
+  // The consumer has to wait, so a larger buffer may help.
   if (!resting_) capacity_ = std::min(max_capacity_, 2 * capacity_);
   while (!done()) {
     if (stop_.stop_requested()) {
-      raise(Code::Cancelled, "[Iterator] it was destroyed while elements were being made");
+      raise(Code::Cancelled,
+            "[Iterator] the iterator was destroyed while elements were being made");
     }
     if (slots_.empty() && has_room()) {
       make(lock);
@@ -141,8 +142,8 @@ void WorkerQueue::wait_for_slot(Lock& lock) {
   }
 }
 
-// Watches for a change for a few microseconds, since to sleep and be woken takes many; false when
-// there was none.
+// Spins for a few microseconds until an element is made, because sleeping and waking up take
+// longer. Returns false if none was made.
 bool WorkerQueue::spin(Lock& lock) {
   constexpr int kTurns = 400;
   const uint64_t before = made_.load(std::memory_order_relaxed);
@@ -164,22 +165,22 @@ void WorkerQueue::take_ready() {
     taken_.push_back(std::move(*found));
     slots_.erase(found);
   }
-  // The first one leaves at once.
+  // next() removes the first of them at once.
   taken_count_ = std::max<int64_t>(0, static_cast<int64_t>(taken_.size()) - 1);
   if (sleeping_ > 0 && may_pull() && 2 * static_cast<int64_t>(slots_.size()) <= capacity_) {
     room_.notify_one();
   }
 }
 
-// As long as no thread was needed, the consumer has everything for itself.
-bool WorkerQueue::make_here(Element& out) {
-  // A look at the clock takes a good part of the time of the quickest elements: it is enough to
-  // look now and then.
+// Makes an element on the consumer's thread. No lock is needed, because no other thread was
+// started.
+bool WorkerQueue::make_in_consumer(Element& out) {
+  // Reading the clock is a large part of the cost of the fastest elements, so only some are timed.
   constexpr double kVeryQuick = 1e3;
   constexpr int kBetween = 8;
   const bool timed =
-      pull_nanoseconds_ > kVeryQuick || made_here_ < 32 || made_here_ % kBetween == 0;
-  ++made_here_;
+      pull_nanoseconds_ > kVeryQuick || made_in_consumer_ < 32 || made_in_consumer_ % kBetween == 0;
+  ++made_in_consumer_;
   const auto start =
       timed ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point();
   Work none;
@@ -191,7 +192,7 @@ bool WorkerQueue::make_here(Element& out) {
 
 bool WorkerQueue::next(Element& out) {
   if (threads_.empty() && resting_ && taken_.empty() && slots_.empty()) {
-    return !ended_ && make_here(out);
+    return !ended_ && make_in_consumer(out);
   }
   if (taken_.empty()) {
     Lock lock(mutex_);
@@ -209,49 +210,32 @@ bool WorkerQueue::next(Element& out) {
   return true;
 }
 
-void WorkerQueue::save(StateWriter& state, const std::function<void()>& save_input) {
+void WorkerQueue::position(PositionFields& fields, const std::function<void()>& visit_input) {
   Lock lock(mutex_);
   paused_ = true;
   ready_.wait(lock, [this] { return active_ == 0; });
-  save_slots(state);
+  visit_slots(fields);
   lock.unlock();
-  const Status failure = capture_status(save_input);
+  const Status failure = capture_status(visit_input);
   lock.lock();
   paused_ = false;
   room_.notify_all();
   throw_if_error(failure);
 }
 
-void WorkerQueue::save_slots(StateWriter& state) {
-  state.flag(ended_);
-  state.integer(capacity_);
-  state.integer(static_cast<int64_t>(taken_.size() + slots_.size()));
-  for (const auto* part : {&taken_, &slots_}) {
-    for (const auto& slot : *part) {
-      state.flag(slot->failure.ok());
-      if (slot->failure.ok()) {
-        state.element(slot->element);
-      } else {
-        state.status(slot->failure);
-      }
-    }
-  }
-}
-
-void WorkerQueue::restore(StateReader& state) {
-  ended_ = state.flag();
-  capacity_ = std::clamp(state.integer(), options_.capacity, max_capacity_);
-  const int64_t count = state.integer(0, INT64_MAX);
-  for (int64_t i = 0; i < count; ++i) {
-    auto slot = std::make_shared<Slot>();
+void WorkerQueue::visit_slots(PositionFields& fields) {
+  fields.flag(ended_);
+  fields.integer(capacity_);
+  capacity_ = std::clamp(capacity_, options_.capacity, max_capacity_);
+  std::vector<std::shared_ptr<Slot>> all(taken_.begin(), taken_.end());
+  all.insert(all.end(), slots_.begin(), slots_.end());
+  fields.list(all, INT64_MAX, [&](std::shared_ptr<Slot>& slot) {
+    if (fields.reading()) slots_.push_back(slot = std::make_shared<Slot>());
+    bool ok = slot->failure.ok();
+    fields.flag(ok);
+    ok ? fields.element(slot->element) : fields.status(slot->failure);
     slot->ready = true;
-    if (state.flag()) {
-      slot->element = state.element();
-    } else {
-      slot->failure = state.status();
-    }
-    slots_.push_back(std::move(slot));
-  }
+  });
 }
 
 }  // namespace cohort::data::internal

@@ -2,7 +2,7 @@
 
 #include "base/raise.h"
 #include "cohort/strategy.h"
-#include "data/batch_size.h"
+#include "data/replica_input.h"
 #include "distribute/default_strategy.h"
 #include "distribute/input_walks.h"
 #include "distribute/remote_workers.h"

@@ -5,8 +5,8 @@
 
 #include "base/raise.h"
 #include "data/dummy.h"
+#include "data/iteration.h"
 #include "data/iterator.h"
-#include "data/pass_count.h"
 #include "distribute/input_agreement.h"
 
 namespace cohort::internal {

@@ -164,7 +164,7 @@ TEST(TracedIterator, ShowsOneElementWhereOnlyRunningTellsWhatTheyAre) {
   EXPECT_EQ(step(it).to<float>(), 3.f);
   EXPECT_EQ(step(it).to<float>(), 6.f);
   Iterator none = numbers().take(0).map([](Tensor x) { return x * 2.f; }).iterate();
-  EXPECT_ERROR(Code::FailedPrecondition, "there are none", step(none));
+  EXPECT_ERROR(Code::FailedPrecondition, "is empty", step(none));
 }
 
 TEST(OptionalElement, TellsWhereTheDataEnds) {

@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "base/raise.h"
 #include "base/worker_texts.h"
-#include "data/pass_count.h"
+#include "data/iteration.h"
 #include "distribute/input_iterator.h"
 #include "trainer/progress_line.h"
 #include "trainer/stopwatch.h"

@@ -13,7 +13,6 @@
 #include "cohort/data.h"
 #include "cohort/summary.h"
 #include "data/npy.h"
-#include "data/read_tensor.h"
 #include "data/state.h"
 #include "data/tfrecord.h"
 

@@ -1,10 +1,74 @@
-#include "data/array_rows.h"
+#include "data/array_file.h"
 
 #include <algorithm>
 
 #include "data/rows.h"
 
 namespace cohort::data::internal {
+namespace {
+
+constexpr int64_t kTrustedBytes = 1 << 20;
+
+// Returns the size in bytes, -1 if it does not fit into 64 bits.
+int64_t bytes_of(DType dtype, const Shape& shape) {
+  int64_t product = size_of(dtype);
+  for (const int64_t size : shape) {
+    if (__builtin_mul_overflow(product, size, &product)) return -1;
+  }
+  return product;
+}
+
+}  // namespace
+
+Tensor TensorBytes::finish(DType dtype, const Shape& shape) && {
+  // A damaged file may hold any byte, but a bool must be 0 or 1.
+  if (dtype == kBool) {
+    for (std::byte& value : bytes_) value = std::byte{value != std::byte{0}};
+  }
+  if (tensor_.defined()) return std::move(tensor_);
+  static constexpr std::byte kNothing{};
+  const void* data = bytes_.empty() ? &kNothing : bytes_.data();
+  return Tensor::from_memory(data, dtype, shape,
+                             [owner = std::move(owned_)]() mutable { owner.reset(); });
+}
+
+void swap_bytes(std::span<std::byte> bytes, size_t width) {
+  for (size_t at = 0; width > 1 && at + width <= bytes.size(); at += width) {
+    std::ranges::reverse(bytes.subspan(at, width));
+  }
+}
+
+TensorBytes read_tensor_bytes(std::string_view format, BufferedBytes& bytes, DType dtype,
+                              const Shape& shape) {
+  const int64_t wanted = bytes_of(dtype, shape);
+  const int64_t left = bytes.left();
+  if (wanted < 0 || (left >= 0 && left < wanted)) {
+    raise(Code::DataLoss, "[{}] '{}': shape {} of {} is announced, but {} bytes follow", format,
+          bytes.name(), shape.to_string(), to_string(dtype),
+          left < 0 ? "fewer" : std::to_string(left));
+  }
+  const auto check_got = [&](size_t got) {
+    if (static_cast<int64_t>(got) == wanted) return;
+    raise(Code::DataLoss, "[{}] '{}': shape {} of {} is announced, but only {} of {} bytes follow",
+          format, bytes.name(), shape.to_string(), to_string(dtype), got, wanted);
+  };
+  // Allocates all memory in advance only if the bytes are there, or if they are few.
+  if (left >= wanted || wanted <= kTrustedBytes) {
+    TensorBytes content(cohort::internal::allocate_tensor(dtype, shape),
+                        static_cast<size_t>(wanted));
+    check_got(bytes.read(content.bytes()));
+    return content;
+  }
+  std::vector<std::byte> content = read_growing(bytes, wanted);
+  check_got(content.size());
+  return TensorBytes(std::move(content));
+}
+
+void check_at_end(std::string_view format, BufferedBytes& bytes, const Shape& shape) {
+  if (bytes.window().empty()) return;
+  raise(Code::DataLoss, "[{}] '{}' goes on after the elements of shape {}", format, bytes.name(),
+        shape.to_string());
+}
 
 ArrayRows::ArrayRows(std::string_view format, BufferedBytes bytes, ArrayHeader header)
     : format_(format), bytes_(std::move(bytes)), header_(std::move(header)) {
@@ -27,7 +91,7 @@ ArrayRows::ArrayRows(std::string_view format, BufferedBytes bytes, ArrayHeader h
 
 namespace {
 
-// The list from which the names are taken, in any order and maybe not all; null when there is none.
+// Returns the list that the names are a selection of; null if there is none.
 const Table* list_of(const Node& names) {
   const Node* node = &names;
   while (node->role() == NodeRole::PassThrough) node = &node->input();
@@ -42,8 +106,8 @@ std::optional<ElementSpec> row_spec(const ArrayHeader& header) {
 }  // namespace
 
 std::optional<std::vector<ArrayHeader>> ArrayNode::headers(const Table& names) const {
-  constexpr int64_t kMostFiles = 64;
-  if (names.count() < 1 || names.count() > kMostFiles) return std::nullopt;
+  constexpr int64_t kMaxFiles = 64;
+  if (names.count() < 1 || names.count() > kMaxFiles) return std::nullopt;
   std::vector<ArrayHeader> all;
   const Status failure = capture_status([&] {
     for (int64_t i = 0; i < names.count(); ++i) {
@@ -87,7 +151,7 @@ bool ArrayRows::next(Element& out) {
 Block ArrayRows::next_block(int64_t most) {
   if (ended_) return {};
   const int64_t count = std::min(most, header_.shape[0] - at_);
-  ended_ = true;  // unless all goes well
+  ended_ = true;  // if reading throws
   if (count <= 0) {
     check_at_end(format_, bytes_, header_.shape);
     return {};
@@ -108,14 +172,9 @@ void ArrayRows::check_left(int64_t count) const {
         format_, bytes_.name(), header_.shape.to_string(), at_, at_ + count);
 }
 
-void ArrayRows::save(StateWriter& state) {
-  state.flag(ended_);
-  save_position(state, bytes_, at_);
-}
-
-void ArrayRows::restore(StateReader& state) {
-  ended_ = state.flag();
-  at_ = restore_position(state, bytes_);
+void ArrayRows::position(PositionFields& fields) {
+  fields.flag(ended_);
+  file_position(fields, bytes_, at_);
   if (at_ > header_.shape[0]) raise_bad_state("the file has fewer rows");
 }
 

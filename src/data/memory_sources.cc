@@ -1,4 +1,5 @@
-// Sources that lie in memory: rows of tensors, one element, numbers of a range.
+// Sources whose elements are in memory or computed: rows of tensors, one element, a range of
+// numbers.
 
 #include <algorithm>
 
@@ -10,34 +11,31 @@ namespace cohort::data {
 namespace internal {
 namespace {
 
-// Walks over all rows of a table.
-class TableCursor : public Cursor {
+// A source whose elements are the rows of a table.
+class TableNode : public Node, public Table {
  public:
-  TableCursor(std::string_view kind, const Table& table, int64_t count)
-      : kind_(kind), table_(table), count_(count) {}
+  int64_t count() const final { return cardinality(); }
+  NodeRole role() const final { return NodeRole::Source; }
+};
+
+class TableCursor : public SourceCursor<TableNode> {
+ public:
+  using SourceCursor::SourceCursor;
 
   bool next(Element& out) override { return next_from_table(*this, out); }
-  const Table* table() const override { return &table_; }
+  const Table* table() const override { return &node_; }
   int64_t next_row() override { return at_ < count_ ? at_++ : -1; }
   Block next_block(int64_t most) override {
     const int64_t begin = at_;
     at_ += std::min(most, count_ - at_);
     if (begin == at_) return {};
-    return {at_ - begin, table_.slice(begin, at_)};
-  }
-  void save(StateWriter& state) override {
-    state.stage(kind_);
-    state.integer(at_);
-  }
-  void restore(StateReader& state) override {
-    state.stage(kind_);
-    at_ = state.integer(0, count_);
+    return {at_ - begin, node_.slice(begin, at_)};
   }
 
  private:
-  std::string_view kind_;
-  const Table& table_;
-  int64_t count_;
+  void local_position(PositionFields& fields) override { fields.integer(at_, 0, count_); }
+
+  const int64_t count_ = node_.count();
   int64_t at_ = 0;
 };
 
@@ -48,32 +46,20 @@ bool consecutive(std::span<const int64_t> indices) {
   return true;
 }
 
-class SlicesNode : public NodeOf<SlicesNode>, public Table {
+class SlicesNode : public Stage<SlicesNode, TableCursor, TableNode> {
  public:
   std::string_view kind() const override { return "TensorSlices"; }
-  CursorPtr open(const Context&) const override {
-    return std::make_unique<TableCursor>(kind(), *this, cardinality());
-  }
   int64_t cardinality() const override { return tensors_of(tensors)[0].shape()[0]; }
   std::optional<ElementSpec> spec() const override { return unbatched(ElementSpec(tensors)); }
-  NodeRole role() const override { return NodeRole::Source; }
   void check() const override { batch_rows("TensorSlices", tensors); }
   void fields(Fields& fields) override { fields.field("tensors", tensors); }
 
-  int64_t count() const override { return cardinality(); }
-  Element row(int64_t index) const override {
-    std::vector<Tensor> parts;
-    parts.reserve(tensors_of(tensors).size());
-    for (const Tensor& tensor : tensors_of(tensors)) parts.push_back(row_of(tensor, index));
-    return ElementAccess::make(structure_of(tensors), std::move(parts));
-  }
+  Element row(int64_t index) const override { return batch_row(tensors, index); }
   Element rows(std::span<const int64_t> indices) const override {
     if (consecutive(indices)) return slice(indices.front(), indices.back() + 1);
-    std::vector<Tensor> parts;
-    for (const Tensor& tensor : tensors_of(tensors)) parts.push_back(gather_rows(tensor, indices));
-    return ElementAccess::make(structure_of(tensors), std::move(parts));
+    return with_each_tensor(tensors,
+                            [&](const Tensor& tensor) { return gather_rows(tensor, indices); });
   }
-
   Element slice(int64_t begin, int64_t end) const override {
     return batch_slice(tensors, begin, end);
   }
@@ -81,18 +67,13 @@ class SlicesNode : public NodeOf<SlicesNode>, public Table {
   Element tensors;
 };
 
-class TensorsNode : public NodeOf<TensorsNode>, public Table {
+class TensorsNode : public Stage<TensorsNode, TableCursor, TableNode> {
  public:
   std::string_view kind() const override { return "Tensors"; }
-  CursorPtr open(const Context&) const override {
-    return std::make_unique<TableCursor>(kind(), *this, 1);
-  }
   int64_t cardinality() const override { return 1; }
   std::optional<ElementSpec> spec() const override { return ElementSpec(element); }
-  NodeRole role() const override { return NodeRole::Source; }
   void fields(Fields& fields) override { fields.field("element", element); }
 
-  int64_t count() const override { return cardinality(); }
   Element row(int64_t) const override { return element; }
   Element rows(std::span<const int64_t> indices) const override {
     return stack_elements("Batch", std::vector<Element>(indices.size(), element));
@@ -104,12 +85,9 @@ class TensorsNode : public NodeOf<TensorsNode>, public Table {
   Element element;
 };
 
-class RangeNode : public NodeOf<RangeNode>, public Table {
+class RangeNode : public Stage<RangeNode, TableCursor, TableNode> {
  public:
   std::string_view kind() const override { return "Range"; }
-  CursorPtr open(const Context&) const override {
-    return std::make_unique<TableCursor>(kind(), *this, cardinality());
-  }
   int64_t cardinality() const override {
     const __int128 span = static_cast<__int128>(stop) - start;
     const __int128 toward = step > 0 ? span : -span;
@@ -119,7 +97,6 @@ class RangeNode : public NodeOf<RangeNode>, public Table {
     return static_cast<int64_t>(std::min<__int128>(count, INT64_MAX));
   }
   std::optional<ElementSpec> spec() const override { return ElementSpec(TensorSpec{kInt64, {}}); }
-  NodeRole role() const override { return NodeRole::Source; }
   void check() const override {
     if (step == 0) raise(Code::InvalidArgument, "[Range] the step must not be 0");
   }
@@ -130,7 +107,6 @@ class RangeNode : public NodeOf<RangeNode>, public Table {
   }
   std::string details() const override { return fmt::format("({}, {}, {})", start, stop, step); }
 
-  int64_t count() const override { return cardinality(); }
   Element row(int64_t index) const override { return Element(value(index)); }
   Element rows(std::span<const int64_t> indices) const override {
     auto made = cohort::internal::allocate_tensor(kInt64, {static_cast<int64_t>(indices.size())});
@@ -150,7 +126,7 @@ class RangeNode : public NodeOf<RangeNode>, public Table {
   int64_t step = 1;
 
  private:
-  // In unsigned arithmetic: the product may leave int64 although the sum does not.
+  // Unsigned arithmetic, because the product may overflow although the sum does not.
   int64_t value(int64_t index) const {
     return static_cast<int64_t>(static_cast<uint64_t>(start) +
                                 static_cast<uint64_t>(index) * static_cast<uint64_t>(step));

@@ -1,0 +1,272 @@
+// Stages that pass on some elements of their input, or all of them several times: take, skip,
+// repeat, filter and take_while.
+
+#include <algorithm>
+
+#include "data/stage.h"
+
+namespace cohort::data {
+namespace internal {
+namespace {
+
+class TakeCursor;
+class TakeNode : public Stage<TakeNode, TakeCursor, PassThroughNode> {
+ public:
+  std::string_view kind() const override { return "Take"; }
+  int64_t cardinality() const override {
+    const int64_t all = input().cardinality();
+    if (all == kInfinite || count == 0) return count;
+    return all < 0 ? all : std::min(all, count);
+  }
+  void check() const override { check_at_least("Take", "count", count, 0); }
+  void fields(Fields& fields) override { fields.field("count", count); }
+  std::string details() const override { return fmt::format("({})", count); }
+
+  int64_t count = 0;
+};
+
+class TakeCursor : public SelectingCursor<TakeNode> {
+ public:
+  using SelectingCursor::SelectingCursor;
+
+  bool next(Element& out) override {
+    return take([&] { return input_->next(out); });
+  }
+  int64_t next_row() override {
+    int64_t row = -1;
+    take([&] { return (row = input_->next_row()) >= 0; });
+    return row;
+  }
+  bool has_blocks() const override { return input_->has_blocks(); }
+  Block next_block(int64_t most) override {
+    if (left_ == 0) return {};
+    Block block = input_->next_block(std::min(most, left_));
+    left_ -= block.count;
+    return block;
+  }
+
+ private:
+  // An element that fails counts as taken.
+  template <typename Next>
+  bool take(const Next& next) {
+    if (left_ == 0) return false;
+    --left_;
+    const bool found = next();
+    if (!found) left_ = 0;
+    return found;
+  }
+  void local_position(PositionFields& fields) override { fields.integer(left_, 0, left_); }
+
+  int64_t left_ = node_.count;
+};
+
+class SkipCursor;
+class SkipNode : public Stage<SkipNode, SkipCursor, PassThroughNode> {
+ public:
+  std::string_view kind() const override { return "Skip"; }
+  int64_t cardinality() const override {
+    const int64_t all = input().cardinality();
+    return all < 0 ? all : std::max<int64_t>(0, all - count);
+  }
+  void check() const override { check_at_least("Skip", "count", count, 0); }
+  void fields(Fields& fields) override { fields.field("count", count); }
+  std::string details() const override { return fmt::format("({})", count); }
+
+  int64_t count = 0;
+};
+
+class SkipCursor : public SelectingCursor<SkipNode> {
+ public:
+  using SelectingCursor::SelectingCursor;
+
+  bool next(Element& out) override {
+    skip();
+    return input_->next(out);
+  }
+  int64_t next_row() override {
+    skip();
+    return input_->next_row();
+  }
+  bool has_blocks() const override { return input_->has_blocks(); }
+  Block next_block(int64_t most) override {
+    skip();
+    return input_->next_block(most);
+  }
+
+ private:
+  void skip() {
+    Pull pull{*input_, input_->table() != nullptr};
+    while (left_ > 0) {
+      check_running(context_);
+      --left_;
+      if (!pull()) left_ = 0;
+    }
+  }
+  void local_position(PositionFields& fields) override { fields.integer(left_, 0, left_); }
+
+  int64_t left_ = node_.count;
+};
+
+class RepeatCursor;
+class RepeatNode : public Stage<RepeatNode, RepeatCursor, PassThroughNode> {
+ public:
+  std::string_view kind() const override { return "Repeat"; }
+  int64_t cardinality() const override {
+    const int64_t all = input().cardinality();
+    if (count == 0 || all == 0) return 0;
+    if (count < 0) return kInfinite;
+    if (all < 0) return all;
+    int64_t product = 0;
+    return __builtin_mul_overflow(all, count, &product) ? INT64_MAX : product;
+  }
+  void check() const override { check_at_least("Repeat", "count (-1: for ever)", count, -1); }
+  void fields(Fields& fields) override { fields.field("count", count); }
+  std::string details() const override { return count < 0 ? "" : fmt::format("({})", count); }
+
+  int64_t count = -1;
+};
+
+class RepeatCursor : public SelectingCursor<RepeatNode> {
+ public:
+  using SelectingCursor::SelectingCursor;
+
+  bool next(Element& out) override {
+    return again([&] { return input_->next(out); });
+  }
+  int64_t next_row() override {
+    int64_t row = -1;
+    again([&] { return (row = input_->next_row()) >= 0; });
+    return row;
+  }
+  bool has_blocks() const override { return input_->has_blocks(); }
+  Block next_block(int64_t most) override {
+    Block block;
+    again([&] { return (block = input_->next_block(most)).count > 0; });
+    return block;
+  }
+
+ private:
+  bool has_epoch() const { return node_.count < 0 || epoch_ < node_.count; }
+
+  template <typename Next>
+  bool again(const Next& next) {
+    while (has_epoch()) {
+      check_running(context_);
+      if (next()) return any_ = true;
+      // The epoch had no elements, so no later epoch will have any.
+      if (!any_ && node_.count < 0) return false;
+      ++epoch_;
+      any_ = false;
+      if (has_epoch()) {
+        input_.reset();
+        input_ = node_.input().open(context_);
+      }
+    }
+    return false;
+  }
+  void local_position(PositionFields& fields) override {
+    fields.integer(epoch_, 0, INT64_MAX);
+    fields.flag(any_);
+  }
+
+  int64_t epoch_ = 0;
+  bool any_ = false;  // whether this epoch had an element
+};
+
+// Returns the bool that a predicate returned. Throws InvalidArgument if it is anything else.
+bool to_bool(const Element& result) {
+  const Tensor tensor = result.tensor();
+  if (tensor.dtype() != kBool || tensor.size() != 1) {
+    raise(Code::InvalidArgument, "the predicate must return one bool, got {} of shape {}",
+          to_string(tensor.dtype()), tensor.shape().to_string());
+  }
+  return tensor.to<bool>();
+}
+
+// Filter and take_while.
+class PredicateCursor;
+class PredicateNode : public Stage<PredicateNode, PredicateCursor, PassThroughNode> {
+ public:
+  std::string_view kind() const override { return ends ? "TakeWhile" : "Filter"; }
+  int64_t cardinality() const override {
+    return input().cardinality() == 0 ? 0 : kUnknownCardinality;
+  }
+  void fields(Fields& fields) override { fields.field("predicate", predicate); }
+  NodeRole role() const override { return ends ? NodeRole::Other : NodeRole::PassThrough; }
+
+  Function predicate = DatasetAccess::empty_function();
+  bool ends = false;  // whether the first element that is left out is the end
+};
+
+class PredicateCursor : public StageCursor<PredicateNode> {
+ public:
+  using StageCursor::StageCursor;
+
+  bool next(Element& out) override {
+    while (!ended_) {
+      check_running(context_);
+      if (!input_->next(out)) break;
+      const bool keep =
+          in_stage(node_.kind(), index_++, [&] { return to_bool(node_.predicate(out)); });
+      if (keep) return true;
+      ended_ = node_.ends;
+    }
+    return false;
+  }
+
+ private:
+  void local_position(PositionFields& fields) override {
+    fields.integer(index_);
+    fields.flag(ended_);
+  }
+
+  int64_t index_ = 0;
+  bool ended_ = false;
+};
+
+}  // namespace
+
+std::shared_ptr<Node> make_take() { return std::make_shared<TakeNode>(); }
+std::shared_ptr<Node> make_skip() { return std::make_shared<SkipNode>(); }
+std::shared_ptr<Node> make_repeat() { return std::make_shared<RepeatNode>(); }
+std::shared_ptr<Node> make_filter() { return std::make_shared<PredicateNode>(); }
+std::shared_ptr<Node> make_take_while() {
+  auto node = std::make_shared<PredicateNode>();
+  node->ends = true;
+  return node;
+}
+
+}  // namespace internal
+
+Dataset Dataset::take(int64_t count) const {
+  auto node = internal::stage_on<internal::TakeNode>(node_);
+  node->count = count;
+  return internal::finish(node);
+}
+
+Dataset Dataset::skip(int64_t count) const {
+  auto node = internal::stage_on<internal::SkipNode>(node_);
+  node->count = count;
+  return internal::finish(node);
+}
+
+Dataset Dataset::repeat(int64_t count) const {
+  auto node = internal::stage_on<internal::RepeatNode>(node_);
+  node->count = count;
+  return internal::finish(node);
+}
+
+Dataset Dataset::filter(Function predicate) const {
+  auto node = internal::stage_on<internal::PredicateNode>(node_);
+  node->predicate = std::move(predicate);
+  return internal::finish(node);
+}
+
+Dataset Dataset::take_while(Function predicate) const {
+  auto node = internal::stage_on<internal::PredicateNode>(node_);
+  node->predicate = std::move(predicate);
+  node->ends = true;
+  return internal::finish(node);
+}
+
+}  // namespace cohort::data
