@@ -1,8 +1,8 @@
 #include "data/iteration.h"
 
 #include <algorithm>
-#include <random>
 
+#include "base/random_number.h"
 #include "data/node.h"
 
 namespace cohort::data::internal {
@@ -96,10 +96,7 @@ Seed seed_or_drawn(const std::optional<uint64_t>& chosen) {
   return chosen ? Seed{.value = *chosen} : Seed{.value = random_seed(), .drawn = true};
 }
 
-uint64_t random_seed() {
-  std::random_device device;
-  return static_cast<uint64_t>(device()) << 32 | device();
-}
+uint64_t random_seed() { return cohort::internal::random_number(); }
 
 int64_t next_pass(const Dataset& dataset) {
   int64_t number = 0;

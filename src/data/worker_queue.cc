@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/waiting.h"
+
 namespace cohort::data::internal {
 
 WorkerQueue::WorkerQueue(const std::stop_token& outer, Options options)
@@ -150,7 +152,7 @@ bool WorkerQueue::spin(Lock& lock) {
   lock.unlock();
   bool changed = false;
   for (int turn = 0; turn < kTurns && !changed; ++turn) {
-    __builtin_ia32_pause();
+    cohort::internal::relax_core();
     changed = made_.load(std::memory_order_relaxed) != before;
   }
   lock.lock();

@@ -80,9 +80,9 @@ extern constexpr OpDef kDropoutMask{
 namespace nn {
 
 Tensor dropout(const Tensor& x, DropoutOptions options, Site site) {
-  constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
+  constexpr int64_t kMaxCount = std::numeric_limits<int64_t>::max();
   const cohort::internal::BuilderOf building(x);  // the key is of the graph that x is of
-  const Tensor key = random::randint({2}, 0, kMax, kInt64, site);
+  const Tensor key = random::randint({2}, 0, kMaxCount, kInt64, site);
   const Tensor mask = cohort::internal::apply(cohort::internal::kDropoutMask, {x, key},
                                               {{"rate", options.rate}}, site);
   return mul(x, mask, site);

@@ -152,10 +152,10 @@ GemmConv2d::GemmConv2d(const Window2d& window, const at::Tensor& x, const at::Te
 }
 
 bool GemmConv2d::is_possible() const {
-  constexpr int64_t kMax = std::numeric_limits<int32_t>::max();
+  constexpr int64_t kMaxInt = std::numeric_limits<int32_t>::max();
   return at::get_num_threads() == 1 && can_multiply() &&
-         c10::multiply_integers(kernel_sizes()) <= kMax &&
-         layout_.output[0] * layout_.output[1] <= kMax;
+         c10::multiply_integers(kernel_sizes()) <= kMaxInt &&
+         layout_.output[0] * layout_.output[1] <= kMaxInt;
 }
 
 at::DimVector GemmConv2d::input_sizes() const {

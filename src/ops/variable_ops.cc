@@ -91,10 +91,10 @@ void add_elements(at::Tensor& target, const std::byte* delta, int sign) {
 
 // Changes `value`, which nobody else sees. False when that is not for such a loop.
 bool add_plainly(const Tensor& value, const Tensor& delta, int sign) {
-  constexpr int64_t kMax = 32768;
+  constexpr int64_t kMaxElements = 32768;
   const DType dtype = value.dtype();
-  if ((dtype != kFloat32 && dtype != kFloat64) || dtype != delta.dtype() || value.size() > kMax ||
-      body(value).shape != body(delta).shape) {
+  if ((dtype != kFloat32 && dtype != kFloat64) || dtype != delta.dtype() ||
+      value.size() > kMaxElements || body(value).shape != body(delta).shape) {
     return false;
   }
   at::Tensor target = aten(value);

@@ -10,11 +10,11 @@ namespace {
 
 void check_sides(std::string_view op, std::string_view what, const Window2d::Sides& values,
                  int64_t least) {
-  constexpr int64_t kMax = std::numeric_limits<int32_t>::max();
+  constexpr int64_t kMaxInt = std::numeric_limits<int32_t>::max();
   for (const int64_t value : values) {
-    if (value >= least && value <= kMax) continue;
+    if (value >= least && value <= kMaxInt) continue;
     raise(Code::InvalidArgument, "[{}] the {} must be at least {} and at most {}, got ({}, {})", op,
-          what, least, kMax, values[0], values[1]);
+          what, least, kMaxInt, values[0], values[1]);
   }
 }
 
