@@ -10,13 +10,13 @@ namespace cohort::internal {
 namespace {
 
 std::chrono::system_clock::duration to_duration(std::string_view operation, double hours) {
-  constexpr double kMax = 1e6;  // more than any clock counts
+  constexpr double kMaxHours = 1e6;  // more than any clock counts
   if (!(hours > 0)) {
     raise(Code::InvalidArgument, "[{}] keep_checkpoint_every_n_hours must be positive, got {}",
           operation, hours);
   }
   return std::chrono::duration_cast<std::chrono::system_clock::duration>(
-      std::chrono::duration<double, std::ratio<3600>>(std::min(hours, kMax)));
+      std::chrono::duration<double, std::ratio<3600>>(std::min(hours, kMaxHours)));
 }
 
 RetentionOptions checked(std::string_view operation, const RetentionOptions& options) {

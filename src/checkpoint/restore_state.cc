@@ -17,10 +17,10 @@ using optim::internal::OptimizerAccess;
 
 // A few of the names, for a message.
 std::string some_of(const std::set<std::string>& names) {
-  constexpr size_t kMax = 10;
+  constexpr size_t kMaxShown = 10;
   std::vector<std::string> first;
   for (const std::string& name : names) {
-    if (first.size() < kMax) first.push_back(name);
+    if (first.size() < kMaxShown) first.push_back(name);
   }
   const size_t rest = names.size() - first.size();
   return quoted_list(first) + (rest > 0 ? fmt::format(" and {} more", rest) : "");

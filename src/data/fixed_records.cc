@@ -55,9 +55,10 @@ class FixedNode : public ReaderStage<FixedNode, FixedReader, StringReaderNode> {
     check_at_least(kind(), "length of a record", bytes, 1);
     check_at_least(kind(), "length of the header", header, 0);
     check_at_least(kind(), "length of the footer", footer, 0);
-    constexpr int64_t kMax = int64_t{1} << 40;
-    if (bytes > kMax || header > kMax || footer > kMax) {
-      raise(Code::InvalidArgument, "[{}] lengths above {} bytes are not supported", kind(), kMax);
+    constexpr int64_t kMaxBytes = int64_t{1} << 40;
+    if (bytes > kMaxBytes || header > kMaxBytes || footer > kMaxBytes) {
+      raise(Code::InvalidArgument, "[{}] lengths above {} bytes are not supported", kind(),
+            kMaxBytes);
     }
   }
   void fields(Fields& fields) override {

@@ -162,8 +162,9 @@ std::vector<Gradient> fill_from_workers(Communicator& workers, ReduceOp op,
 CollectiveOptions collective_options(const CommunicationOptions& options) {
   CollectiveOptions result;
   // What is longer than nanoseconds count is no limit.
-  constexpr double kMax = 9e9;
-  if (options.timeout_seconds && *options.timeout_seconds > 0 && *options.timeout_seconds < kMax) {
+  constexpr double kMaxSeconds = 9e9;
+  if (options.timeout_seconds && *options.timeout_seconds > 0 &&
+      *options.timeout_seconds < kMaxSeconds) {
     result.timeout = std::chrono::duration_cast<std::chrono::nanoseconds>(
         std::chrono::duration<double>(*options.timeout_seconds));
   }

@@ -292,13 +292,13 @@ class NodeReader {
 }  // namespace
 
 std::string quoted(std::string_view text) {
-  constexpr size_t kMax = 80;
+  constexpr size_t kMaxShown = 80;
   std::string shown = "'";
-  for (const char c : text.substr(0, kMax)) {
+  for (const char c : text.substr(0, kMaxShown)) {
     const bool printable = c >= ' ' && c <= '~';
     shown += printable ? std::string(1, c) : fmt::format("\\x{:02x}", static_cast<uint8_t>(c));
   }
-  return shown + (text.size() > kMax ? "...'" : "'");
+  return shown + (text.size() > kMaxShown ? "...'" : "'");
 }
 
 NodeOutput read_endpoint(const GraphImpl& graph, std::string_view text) {

@@ -89,11 +89,11 @@ std::string did_you_mean(std::string_view word, std::span<const std::string> kno
 }
 
 std::string excerpt(std::string_view text) {
-  constexpr size_t kMax = 60;
-  std::string result(text.substr(0, kMax));
+  constexpr size_t kMaxShown = 60;
+  std::string result(text.substr(0, kMaxShown));
   std::replace_if(
       result.begin(), result.end(), [](unsigned char c) { return c < ' ' || c == 0x7f; }, '?');
-  return text.size() > kMax ? result + "..." : result;
+  return text.size() > kMaxShown ? result + "..." : result;
 }
 
 std::optional<std::string> environment_variable(const std::string& name) {

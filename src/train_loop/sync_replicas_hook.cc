@@ -2,7 +2,6 @@
 
 #include <fmt/ranges.h>
 
-
 #include "base/log.h"
 #include "base/raise.h"
 #include "base/waiting.h"
