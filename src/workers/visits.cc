@@ -21,7 +21,32 @@ Visits::Visits(const Credentials& credentials, Events events)
       party_(make_endpoint(
           {.self = {.name = "a worker in " + this_process()}, .credentials = credentials})) {}
 
-Visits::~Visits() { party_->stop(); }
+template <typename Handle>
+void Visits::Handlers::run(const Handle& handle) {
+  {
+    const std::lock_guard lock(mutex);
+    if (over) return;
+    ++running;
+  }
+  const auto end = [this](void*) {
+    const std::lock_guard lock(mutex);
+    --running;
+    changed.notify_all();
+  };
+  const std::unique_ptr<void, decltype(end)> ends(this, end);  // also when `handle` throws
+  handle();
+}
+
+void Visits::Handlers::stop() {
+  std::unique_lock lock(mutex);
+  over = true;
+  changed.wait(lock, [this] { return running == 0; });
+}
+
+Visits::~Visits() {
+  party_->stop();
+  handlers_->stop();
+}
 
 std::shared_ptr<Connection> Visits::visit(const std::string& address, Deadline deadline,
                                           const Message& said) {
@@ -36,16 +61,21 @@ std::shared_ptr<Connection> Visits::visit(const std::string& address, Deadline d
     open_.push_back(made);
   }
   const std::weak_ptr<Connection> weak = made.connection;
-  made.connection->start({.received =
-                              [this](const Message& message) {
-                                if (events_.answered) events_.answered(message);
-                              },
-                          .ended =
-                              [this, weak, ended = made.ended](const Status& why) {
-                                const auto connection = weak.lock();
-                                if (connection && events_.ended) events_.ended(connection, why);
-                                *ended = true;
-                              }});
+  made.connection->start(
+      {.received =
+           [this, handlers = handlers_](const Message& message) {
+             handlers->run([&] {
+               if (events_.answered) events_.answered(message);
+             });
+           },
+       .ended =
+           [this, handlers = handlers_, weak, ended = made.ended](const Status& why) {
+             const auto connection = weak.lock();
+             handlers->run([&] {
+               if (connection && events_.ended) events_.ended(connection, why);
+             });
+             *ended = true;
+           }});
   made.connection->send(said);
   return made.connection;
 }
