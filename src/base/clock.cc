@@ -42,6 +42,7 @@ bool FakeClock::wait_until(std::condition_variable& changed, std::unique_lock<st
   const auto count_waiters = [this](int change) {
     const std::lock_guard counting(mutex_);
     waiters_ += change;
+    if (change > 0) ++waits_;
     waiters_changed_.notify_all();
   };
   count_waiters(+1);
@@ -57,9 +58,14 @@ void FakeClock::advance(Duration by) {
   now_ += by;
 }
 
+void FakeClock::await_waits(int count) const {
+  std::unique_lock lock(mutex_);
+  waiters_changed_.wait(lock, [&] { return waits_ >= count; });
+}
+
 void FakeClock::await_waiters(int count) const {
   std::unique_lock lock(mutex_);
-  waiters_changed_.wait(lock, [&] { return waiters_ == count; });
+  waiters_changed_.wait(lock, [&] { return waiters_ >= count; });
 }
 
 }  // namespace cohort::internal

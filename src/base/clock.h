@@ -39,12 +39,15 @@ class FakeClock : public Clock {
   void advance(Duration by);
   // Returns when that many threads are waiting on this clock.
   void await_waiters(int count) const;
+  // Returns when that many waits have begun, whether or not they have ended.
+  void await_waits(int count) const;
 
  private:
   mutable std::mutex mutex_;
   mutable std::condition_variable waiters_changed_;
   Time now_{};       // guarded by mutex_
   int waiters_ = 0;  // guarded by mutex_
+  int waits_ = 0;    // guarded by mutex_; in all
 };
 
 }  // namespace cohort::internal

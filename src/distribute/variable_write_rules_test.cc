@@ -3,9 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <barrier>
-#include <chrono>
 #include <functional>
 #include <thread>
 
@@ -444,54 +442,6 @@ TEST(VariableWrites, InFunctionsTakeTheTurnsOfTwoStrategiesInOneSequence) {
   const internal::EffectOrders& orders = forth.trace().trace->settings().orders();
   EXPECT_EQ(orders.size(), 2U);
   EXPECT_EQ(back.trace().trace->settings().orders(), orders);
-}
-
-TEST(WriteOrder, RefusesASecondRunWhereWorkersCouldSeeAnotherOrder) {
-  internal::WriteOrder order;
-  const int one = 1, other = 2;
-  order.begin_alone(&one, 2);
-  expect_error([&] { order.begin_alone(&other, 1); }, "two runs of one strategy",
-               Code::FailedPrecondition);
-  order.end_part(&one);
-  order.end_part(&one);
-  order.begin_alone(&other, 1);
-  order.end(&other);
-  order.lock();
-  order.unlock();
-}
-
-TEST(WriteOrder, LogsThatAWriteWaitsForAnotherThread) {
-  internal::FakeClock clock;
-  internal::WriteOrder order(clock);
-  testing::internal::CaptureStderr();
-  order.lock();
-  std::thread other([&] {
-    order.lock();
-    order.unlock();
-  });
-  clock.await_waiters(1);
-  clock.advance(std::chrono::seconds(5));
-  clock.await_waiters(0);
-  order.unlock();
-  other.join();
-  EXPECT_NE(testing::internal::GetCapturedStderr().find("a write has waited 5 s"),
-            std::string::npos);
-}
-
-TEST(WriteOrder, EndsTheWaitForACallThatMayWaitForTheWrite) {
-  internal::FakeClock clock;
-  internal::WriteOrder order(clock);
-  const std::shared_ptr<void> turn = order.enter(true);
-  Status status;
-  std::atomic<bool> ended = false;
-  std::thread other([&] {
-    status = capture_status([&] { order.lock(); });
-    ended = true;
-  });
-  for (; !ended; std::this_thread::yield()) clock.advance(std::chrono::seconds(1));
-  other.join();
-  EXPECT_EQ(status.code, Code::FailedPrecondition);
-  EXPECT_NE(status.message.find("waits for data or runs native code"), std::string::npos);
 }
 
 // The data of a traced step come from a thread that writes a variable of the same strategy.
