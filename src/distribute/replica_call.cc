@@ -12,7 +12,7 @@
 namespace cohort::internal {
 namespace {
 
-constexpr size_t kMaxListed = 4;  // longer lists help nobody
+constexpr size_t kMaxListed = 4;  // a longer list is hard to read
 
 std::string listed(std::span<const Gradient> values) {
   std::string text;

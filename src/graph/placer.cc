@@ -15,7 +15,7 @@ namespace cohort::internal {
 namespace {
 
 constexpr int kNowhere = -1;
-constexpr size_t kMaxListed = 50;  // longer lists help nobody
+constexpr size_t kMaxListed = 50;  // a longer list is hard to read
 
 struct PlacementDevice {
   DeviceName name;

@@ -73,7 +73,7 @@ void SharedOutbox::wait_for_room(std::unique_lock<std::mutex>& lock, const Outgo
   }
   led_ = false;
   changed_.notify_all();
-  if (!queue_.empty()) bells_.wake(PeerSignals::Background);  // somebody must lead
+  if (!queue_.empty()) bells_.wake(PeerSignals::Background);  // one thread must lead
 }
 
 bool SharedOutbox::start_leading() {
