@@ -10,12 +10,10 @@ namespace cohort::internal {
 struct CollectiveAccess {
   static Communicator make(std::shared_ptr<CollectiveGroup> group) {
     Communicator made;
-    // Another thread may hold the group, to tell the others why it is closed, when the last copy
-    // goes, and the process may end before that thread is done.
-    const auto leave = [group](CollectiveGroup*) {
-      if (group->is_over(0)) group->leave();
-    };
-    made.group_ = std::shared_ptr<CollectiveGroup>(group.get(), leave);
+    // Leave with the last copy. The thread of a connection may still hold the group then: the
+    // server would close the connections before that thread could tell the others.
+    made.group_ = std::shared_ptr<CollectiveGroup>(group.get(),
+                                                   [group](CollectiveGroup*) { group->leave(); });
     return made;
   }
   // FailedPrecondition when it is no group.

@@ -151,6 +151,13 @@ TEST_P(Group, WhoLeavesDoesNotDisturbCallsThatItHasDone) {
   }
 }
 
+TEST_P(Group, AMemberLeavesWithItsLastCommunicatorEvenWhileAConnectionHoldsTheGroup) {
+  std::vector<Communicator> group = make(2);
+  const auto held = internal::CollectiveAccess::group(group[0]).shared_from_this();
+  group[0] = {};
+  EXPECT_ERROR(Code::Unavailable, "has left the group, after 0 calls", group[1].barrier());
+}
+
 TEST_P(Group, ACallThatTakesTooLongNamesWhoIsMissing) {
   std::vector<Communicator> group = make(2);
   EXPECT_ERROR(Code::DeadlineExceeded, "rank 1 (task 1) did not come",

@@ -5,6 +5,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdio>
+#include <exception>
 #include <functional>
 #include <vector>
 
@@ -23,12 +25,12 @@ class ChildProcesses {
     }
   }
 
-  // It ends with what `body` returns.
+  // It ends with what `body` returns, or with 99 when that throws.
   void start(const std::function<int()>& body) {
     const pid_t child = fork();
     if (child == 0) {
       prctl(PR_SET_PDEATHSIG, SIGKILL);
-      _exit(body());
+      _exit(run(body));
     }
     children_.push_back(child);
   }
@@ -46,6 +48,16 @@ class ChildProcesses {
   }
 
  private:
+  // An exception that left the child's body would make the child go on with the parent's tests.
+  static int run(const std::function<int()>& body) {
+    try {
+      return body();
+    } catch (const std::exception& error) {
+      std::fprintf(stderr, "process %d: %s\n", static_cast<int>(getpid()), error.what());
+      return 99;
+    }
+  }
+
   std::vector<pid_t> children_;
 };
 
