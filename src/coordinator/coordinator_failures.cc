@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/log.h"
 #include "base/waiting.h"
 #include "coordinator/coordinator_state.h"
@@ -132,7 +134,8 @@ void ClusterCoordinatorState::restore(const std::string& ps) {
   extended_.servers().accept(ps);
   extended_.servers().forget_gathered();
   queue_.restart_group();
-  number_ = new_number();  // what was applied before is undone: let it be applied again
+  // What was applied before is undone: let it be applied again. The clock may have been set back.
+  number_ = std::max(new_number(), number_ + 1);
   const TracingForWorkers quiet;
   options_.restore();
 }

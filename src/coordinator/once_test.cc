@@ -57,8 +57,8 @@ class Gathering : public testing::Test {
                                      {graph_->symbol(applied)});
   }
 
-  float take(int64_t call, int64_t all_done_below = 1) const {
-    const Tensor claim({int64_t{1}, call, all_done_below});
+  float take(int64_t call, int64_t all_done_below = 1, int64_t coordinator = 1) const {
+    const Tensor claim({coordinator, call, all_done_below});
     return session_->run_callable(*take_, {claim, Tensor(int64_t{1})}, {}).at(0).to<float>();
   }
   void push(float gradient) const {
@@ -74,6 +74,14 @@ TEST_F(Gathering, IsTakenOnceByACallThatIsRepeated) {
   EXPECT_EQ(take(1), 2);
   EXPECT_EQ(take(2, 2), 5);
   EXPECT_ERROR(Code::Cancelled, "is over", take(1));
+}
+
+TEST_F(Gathering, IsRefusedToACoordinatorOlderThanTheLast) {
+  push(2);
+  EXPECT_EQ(take(1, 1, 2'000'000'000), 2);
+  push(5);
+  EXPECT_ERROR(Code::FailedPrecondition, "started 1.500 s later", take(2, 1, 500'000'000));
+  EXPECT_EQ(take(2, 1, 2'000'000'000), 5);
 }
 
 TEST_F(Gathering, IsWaitedForByTheRepetitionOfACallThatIsAtIt) {

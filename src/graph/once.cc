@@ -54,7 +54,7 @@ class UpdateLog : public Resource {
     const Time time{claim.call, claim.iterations};
     const std::pair<Update, Time> one{update, time};
     made_now_.wait(lock, [&] { return !making_.contains(one); });
-    if (claim.coordinator < coordinator_) return std::nullopt;
+    if (claim.coordinator < coordinator_) raise_superseded(claim.coordinator);
     if (claim.coordinator > coordinator_) begin(claim.coordinator);
     if (claim.all_done_below > all_done_below_) forget_below(claim.all_done_below);
     if (claim.call < all_done_below_) return std::nullopt;
@@ -84,6 +84,16 @@ class UpdateLog : public Resource {
   using Time = std::pair<int64_t, std::vector<int64_t>>;
   // With what was given, where that is kept.
   using Times = std::map<Time, std::optional<Given>>;
+
+  // Numbers are the times at which coordinators started, in nanoseconds.
+  [[noreturn]] void raise_superseded(int64_t coordinator) const {
+    raise(
+        Code::FailedPrecondition,
+        "[Coordinator] a coordinator that started {:.3f} s later has updated the variables since; "
+        "this one must not change them. Either two chiefs run, and one must stop, or the clock of "
+        "this chief's machine is behind; set the clock and start the chief again",
+        static_cast<double>(coordinator_ - coordinator) * 1e-9);
+  }
 
   // Of all state: some is never asked for again, and what it gave may be large.
   void forget_below(int64_t call) {
