@@ -81,10 +81,10 @@ TEST_F(Supervisors, WaitAsOthers) {
   }
   Supervisor other({.is_chief = false, .recovery_wait = milliseconds(1)});
   EXPECT_ERROR(Code::DeadlineExceeded, "not initialised: v",
-               other.prepare_or_wait_for_session("", {.max_wait = milliseconds(5)}));
+               other.prepare_or_wait_for_session("", {.max_wait = milliseconds(300)}));
   EXPECT_ERROR(Code::DeadlineExceeded, "not initialised: v",
                other.managed_session("", [](Session&) { FAIL() << "there is no session"; },
-                                     {.max_wait = milliseconds(5)}));
+                                     {.max_wait = milliseconds(300)}));
 }
 
 TEST_F(Supervisors, LetOnlyTheChiefServeAndWrite) {
