@@ -37,7 +37,7 @@ class FakeClock : public Clock {
 
   // Waits whose deadline is then reached end.
   void advance(Duration by);
-  // Returns when that many threads are waiting on this clock.
+  // Returns when at least that many threads are waiting on this clock.
   void await_waiters(int count) const;
   // Returns when that many waits have begun, whether or not they have ended.
   void await_waits(int count) const;
@@ -47,7 +47,7 @@ class FakeClock : public Clock {
   mutable std::condition_variable waiters_changed_;
   Time now_{};       // guarded by mutex_
   int waiters_ = 0;  // guarded by mutex_
-  int waits_ = 0;    // guarded by mutex_; in all
+  int waits_ = 0;    // guarded by mutex_; ended ones included
 };
 
 }  // namespace cohort::internal

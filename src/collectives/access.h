@@ -10,8 +10,9 @@ namespace cohort::internal {
 struct CollectiveAccess {
   static Communicator make(std::shared_ptr<CollectiveGroup> group) {
     Communicator made;
-    // Leave with the last copy. The thread of a connection may still hold the group then: the
-    // server would close the connections before that thread could tell the others.
+    // The last copy leaves the group at once. If it only dropped its reference, a connection's
+    // thread might hold the last one, and the server would close the connections before the others
+    // know.
     made.group_ = std::shared_ptr<CollectiveGroup>(group.get(),
                                                    [group](CollectiveGroup*) { group->leave(); });
     return made;

@@ -134,7 +134,8 @@ void ClusterCoordinatorState::restore(const std::string& ps) {
   extended_.servers().accept(ps);
   extended_.servers().forget_gathered();
   queue_.restart_group();
-  // What was applied before is undone: let it be applied again. The clock may have been set back.
+  // The restore undid the updates, so the servers must apply them again. The system clock may have
+  // been set back since the last number.
   number_ = std::max(new_number(), number_ + 1);
   const TracingForWorkers quiet;
   options_.restore();

@@ -68,8 +68,8 @@ class ClusterCoordinatorState {
   // Names a call to parameter servers, see kOnce, or under another number of this coordinator.
   Tensor claim_of(int64_t call) const { return claim_of(call, number_); }
   Tensor claim_of(int64_t call, int64_t coordinator) const;
-  // Larger than those of earlier coordinators, unless the clock of their machine was ahead of this
-  // one's. Then parameter servers refuse the updates with an error.
+  // Returns a number larger than those of earlier coordinators, unless the clocks of their machines
+  // were ahead. In that case the parameter servers refuse this coordinator's updates with an error.
   static int64_t new_number();
 
   static constexpr std::chrono::milliseconds kRetryPause{200};
