@@ -12,7 +12,7 @@
 
 #include "bare_grpc.h"
 #include "ratio.h"
-#include "rpc/endpoint.h"
+#include "rpc/make_endpoint.h"
 
 namespace {
 
@@ -28,14 +28,15 @@ void answer(Connection& back, const Message& message) {
 
 [[noreturn]] void serve(int out) {
   std::shared_ptr<Connection> kept;
-  const auto endpoint = make_endpoint(
-      {.self = {.name = "/job:ps/replica:0/task:0", .address = "127.0.0.1:0"}, .way = Way::Grpc},
-      [&](std::shared_ptr<Connection> connection) {
-        Connection& back = *connection;
-        connection->start({[&back](const Message& message) { answer(back, message); },
-                           [](const cohort::Status&) {}});
-        kept = std::move(connection);
-      });
+  const auto endpoint =
+      make_endpoint({.self = {.name = "/job:ps/replica:0/task:0", .address = "127.0.0.1:0"},
+                     .transport = TransportKind::Grpc},
+                    [&](std::shared_ptr<Connection> connection) {
+                      Connection& back = *connection;
+                      connection->start({[&back](const Message& message) { answer(back, message); },
+                                         [](const cohort::Status&) {}});
+                      kept = std::move(connection);
+                    });
   int port = 0;
   const cohort::bench::BareGrpcServer server("127.0.0.1:0", &port);
   dprintf(out, "%s 127.0.0.1:%d\n", endpoint->self().address.c_str(), port);
@@ -48,7 +49,7 @@ void answer(Connection& back, const Message& message) {
 class Ours {
  public:
   explicit Ours(const std::string& address)
-      : endpoint_(make_endpoint({.self = {.name = "client"}, .way = Way::Grpc})),
+      : endpoint_(make_endpoint({.self = {.name = "client"}, .transport = TransportKind::Grpc})),
         connection_(endpoint_->connect(address, soon())) {
     connection_->start({[this](const Message&) { ++answers_; }, [](const cohort::Status&) {}});
   }
@@ -64,7 +65,7 @@ class Ours {
   static Deadline soon() { return std::chrono::steady_clock::now() + std::chrono::seconds(30); }
 
   int answers_ = 0;
-  std::unique_ptr<Party> endpoint_;
+  std::unique_ptr<Endpoint> endpoint_;
   std::shared_ptr<Connection> connection_;
 };
 

@@ -11,7 +11,7 @@ function(cohort_find_torch target)
   foreach(part TORCH_INCLUDE_DIR TORCH_CPU_LIBRARY C10_LIBRARY)
     if(NOT ${part})
       message(FATAL_ERROR "LibTorch was not found (${part}). On Debian: apt-get install libtorch-dev; "
-                          "elsewhere add its folder to CMAKE_PREFIX_PATH")
+                          "elsewhere add its directory to CMAKE_PREFIX_PATH")
     endif()
   endforeach()
   add_library(${target} INTERFACE IMPORTED GLOBAL)

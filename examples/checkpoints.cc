@@ -11,12 +11,12 @@ namespace {
 
 // Everything that a run consists of.
 struct Training {
-  explicit Training(const std::string& folder)
+  explicit Training(const std::string& directory)
       : checkpoint({{"model", model},
                     {"optimizer", optimizer},
                     {"loss", mean_loss},
                     {"input", Trackable::position(dataset, input)}}),
-        manager(checkpoint, folder, {.max_to_keep = 3}) {
+        manager(checkpoint, directory, {.max_to_keep = 3}) {
     model.kernel().assign(Tensor({{0.f}, {0.f}}));
     const auto latest = manager.restore_latest();
     std::cout << (latest ? "goes on from " + std::filesystem::path(*latest).filename().string()
@@ -55,12 +55,12 @@ struct Training {
 }  // namespace
 
 int main() {
-  const auto folder = std::filesystem::temp_directory_path() / "cohort_checkpoints_example";
-  std::filesystem::remove_all(folder);
-  Training(folder / "whole").steps(60);        // never interrupted
-  Training(folder / "interrupted").steps(34);  // its last checkpoint is that of step 30
-  Training again(folder / "interrupted");
+  const auto directory = std::filesystem::temp_directory_path() / "cohort_checkpoints_example";
+  std::filesystem::remove_all(directory);
+  Training(directory / "whole").steps(60);        // never interrupted
+  Training(directory / "interrupted").steps(34);  // its last checkpoint is that of step 30
+  Training again(directory / "interrupted");
   again.steps(30);
   std::cout << again.manager.checkpoints().size() << " checkpoints are kept\n";
-  std::filesystem::remove_all(folder);
+  std::filesystem::remove_all(directory);
 }

@@ -20,7 +20,7 @@ struct Options {
   int epochs = 3;
   int batch = 192;  // of all workers together
   int sync = 0;     // between graphs: gradients per update; 0 = workers do not wait for each other
-  std::string checkpoints = {};  // between graphs: a folder of the chief's
+  std::string checkpoints = {};  // between graphs: a directory of the chief's
   std::string data = "/usr/share/datasets/fashion-mnist";
 
   ClusterSpec cluster() const {
@@ -79,9 +79,10 @@ inline Options parse_options(const std::vector<std::string>& words) {
 
 // Pictures of 28 x 28 bytes, and which of ten kinds of clothes each of them shows.
 struct Examples {
-  Examples(const std::string& folder, const std::string& name)
-      : images(reshape(data::read_idx(folder + "/" + name + "-images-idx3-ubyte.gz"), {-1, 784})),
-        labels(data::read_idx(folder + "/" + name + "-labels-idx1-ubyte.gz")) {}
+  Examples(const std::string& directory, const std::string& name)
+      : images(
+            reshape(data::read_idx(directory + "/" + name + "-images-idx3-ubyte.gz"), {-1, 784})),
+        labels(data::read_idx(directory + "/" + name + "-labels-idx1-ubyte.gz")) {}
   int64_t size() const { return images.shape()[0]; }
   Tensor images, labels;
 };

@@ -56,9 +56,10 @@ inline Options parse_options(const std::vector<std::string>& words) {
 
 // Pictures of 28 x 28 bytes, and which of the ten each of them shows.
 struct Examples {
-  Examples(const std::string& folder, const std::string& name)
-      : images(reshape(data::read_idx(folder + "/" + name + "-images-idx3-ubyte.gz"), {-1, 784})),
-        labels(data::read_idx(folder + "/" + name + "-labels-idx1-ubyte.gz")) {}
+  Examples(const std::string& directory, const std::string& name)
+      : images(
+            reshape(data::read_idx(directory + "/" + name + "-images-idx3-ubyte.gz"), {-1, 784})),
+        labels(data::read_idx(directory + "/" + name + "-labels-idx1-ubyte.gz")) {}
   data::Dataset batches(int64_t size, int64_t shuffled = 1) const {
     return data::from_tensor_slices(images, labels).shuffle(shuffled).batch(size);
   }

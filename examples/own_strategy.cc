@@ -14,13 +14,11 @@ class LocalSgd : public StrategyExtended {
 
   std::string name() const override { return "LocalSgd"; }
   std::vector<std::string> worker_devices() const override { return devices_; }
-  GuardOptions guards() const override { return {.divergence = GuardAction::Off}; }
+  StrategyTraits traits() const override { return {.guards = {.divergence = GuardAction::Off}}; }
 
   // What an optimizer asks for: each replica gets its own gradients back.
-  std::vector<Gradient> replica_all_reduce(ReplicaContext&, ReduceOp,
-                                           const std::vector<Gradient>& values,
-                                           const CommunicationOptions&) override {
-    return values;
+  std::vector<Gradient> replica_all_reduce(ReplicaContext&, const ReplicaReduction& own) override {
+    return own.values;
   }
 
   // Makes the copies of `variable` equal.
@@ -28,8 +26,8 @@ class LocalSgd : public StrategyExtended {
     std::vector<Gradient> copies;
     for (const Variable& copy : strategy().local_results(variable))
       copies.emplace_back(copy.read_value());
-    const DistributedValue values(DistributedValue::Kind::PerReplica, copies);
-    const DistributedValue mean = reduce_to(ReduceOp::Mean, values, variable, {});
+    const DistributedValue mean =
+        reduce_to(ReduceOp::Mean, {DistributedValue::Kind::PerReplica, copies}, variable);
     update(
         variable, [](Variable copy, Tensor value) { copy.assign(value); }, mean);
   }

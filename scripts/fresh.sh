@@ -108,12 +108,12 @@ unpack_base() {
   [[ -z $path ]] || echo "$path" >"$ROOT/etc/apt/sources.list"
 }
 
-# Adds the user, with the tree of the last commit. The folder has the same name wherever this checkout lies, so that the
+# Adds the user, with the tree of the last commit. The directory has the same name wherever this checkout lies, so that the
 # compiler cache fits. The user has the number of the cache's owner. Where that is root, an unused number becomes the owner;
 # root may use the cache all the same.
 add_user_and_tree() {
   local user home=$ROOT/home/cohort git=(git -c safe.directory='*' -C "$TREE")
-  # All of the cache's folders: one that root makes during this run would be closed to the user, and ccache would fail.
+  # All of the cache's directories: one that root makes during this run would be closed to the user, and ccache would fail.
   mkdir -p "$COMPILER_CACHE"/{{0..9},{a..f}}/{{0..9},{a..f}} "$COMPILER_CACHE/tmp"
   user=$(stat -c %u "$COMPILER_CACHE")
   [[ $user -ne 0 ]] || user=57017

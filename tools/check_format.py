@@ -23,7 +23,7 @@ def source_files(root):
         if found.returncode == 0:
             listed = [root / name.decode() for name in found.stdout.split(b"\0") if name]
     if listed is None:
-        listed = [path for folder in FOLDERS for path in (root / folder).rglob("*")]
+        listed = [path for directory in FOLDERS for path in (root / directory).rglob("*")]
     return sorted(path for path in listed if path.suffix in (".h", ".cc") and path.is_file())
 
 

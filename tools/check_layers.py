@@ -6,7 +6,7 @@ usage: check_layers.py ROOT
 Fails when
   - a module of src/ includes a module that its line does not name;
   - a line names a module that does not stand above it (so there are no cycles);
-  - a folder of src/ has no line, or a line has no folder;
+  - a directory of src/ has no line, or a line has no directory;
   - a public header includes anything but "cohort/..." and the standard library;
   - a header named in an "only" line is included anywhere else;
   - something is allowed that nothing uses: the page must stay true.
@@ -22,7 +22,7 @@ SOURCE = {".h", ".cc", ".inc"}
 
 
 def parse(text):
-    """Returns ({module: modules it may include}, [(third-party folders, places)])."""
+    """Returns ({module: modules it may include}, [(third-party directories, places)])."""
     layers, reserved = {}, []
     for number, line in enumerate(text.splitlines(), 1):
         line = line.split("#")[0].strip()
@@ -30,7 +30,7 @@ def parse(text):
             continue
         head, colon, tail = line.partition(":")
         if not colon:
-            sys.exit(f"layers.txt:{number}: expected 'module: modules' or 'only folders: places'")
+            sys.exit(f"layers.txt:{number}: expected 'module: modules' or 'only directories: places'")
         words = head.split()
         if words[0] == "only":
             reserved.append((set(words[1:]), tail.split()))
@@ -71,14 +71,14 @@ def check_modules(tree, layers):
                 yield f"layers.txt: {module} names {other}, which does not stand above it"
         used = set()
         for name, quote, target in tree.includes(f"src/{module}"):
-            folder = target.split("/")[0]
-            if quote != '"' or folder in ("cohort", module):
+            directory = target.split("/")[0]
+            if quote != '"' or directory in ("cohort", module):
                 continue
-            used.add(folder)
-            if folder not in layers:
+            used.add(directory)
+            if directory not in layers:
                 yield f'{name}: "{target}" is in no module; includes are written from src/'
-            elif folder not in allowed:
-                yield f"{name}: {module} may not include {folder} ({target})"
+            elif directory not in allowed:
+                yield f"{name}: {module} may not include {directory} ({target})"
         for other in sorted(set(allowed) & set(below) - used):
             yield f"layers.txt: {module} may include {other}, but nothing does; take it out"
 
@@ -94,8 +94,8 @@ def check_public(tree, reserved):
 
 def check_reserved(tree, reserved):
     everything = [*tree.includes("include"), *tree.includes("src")]
-    for folders, places in reserved:
-        users = {(name, target) for name, _, target in everything if target.split("/")[0] in folders}
+    for directories, places in reserved:
+        users = {(name, target) for name, _, target in everything if target.split("/")[0] in directories}
         used = set()
         for name, target in sorted(users):
             home = [place for place in places if name == place or name.startswith(place + "/")]
@@ -103,7 +103,7 @@ def check_reserved(tree, reserved):
             if not home:
                 yield f"{name}: only {', '.join(places)} may include <{target}>"
         for place in sorted(set(places) - used):
-            yield f"layers.txt: {place} may include {'/'.join(sorted(folders))}, but does not; take it out"
+            yield f"layers.txt: {place} may include {'/'.join(sorted(directories))}, but does not; take it out"
 
 
 def problems(root):

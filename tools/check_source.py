@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""Checks rules of the source that a search can check: what may stand in few places, or in none.
+"""Checks rules of the source that a search can check: constructs that few files may have, and file
+names, which must differ.
 
 usage: check_source.py ROOT
 """
+import collections
 import dataclasses
 import pathlib
 import re
@@ -25,36 +27,58 @@ RULES = (
          "OutOfRange is the end of data; a bad index is InvalidArgument",
          # Where the data ends: iterators, closed queues, and a program that ends its loop.
          ("include/cohort/monitored_session.h", "src/data/iterator.cc",
-          "src/distribute/distributed_dataset.cc", "src/ops/fifo_queue.cc", "src/ops/iterator_ops.cc")),
+          "src/distribute/input/distributed_dataset.cc", "src/ops/fifo_queue.cc", "src/ops/iterator_ops.cc")),
     Rule(r"__builtin_ia32_pause|_mm_pause|sched_yield|this_thread::(yield|sleep)|\b(u|nano)sleep\(",
-         "only src/base/waiting.h spins, yields or sleeps; wait on a condition, or use what it has",
+         "only src/base/waiting.h spins, yields or sleeps; wait on a condition, or call its functions",
          ("src/base/waiting.h",)),
+    Rule(r"\bthread_local\b",
+         "what work takes along to another thread is a ContextSlot (src/base/thread_context.h)",
+         # What is a thread's own: its name, timeline, held locks, counters and random numbers, and
+         # the scope that set_strategy() opens for the rest of the thread.
+         ("include/cohort/internal/torch_writes.h", "src/base/mutex.h", "src/base/thread.cc",
+          "src/base/thread_context.cc", "src/base/thread_context.h", "src/base/timeline.cc",
+          "src/data/byte_source.cc", "src/distribute/contexts/context.cc",
+          "src/ops/random_generator.cc", "src/ops/torch_random.cc", "src/ops/traced_step.cc")),
     Rule(r"std::random_device", "ask random_number() of src/base/random_number.h",
-         ("src/base/random_number.cc",)),
-    Rule(r"\bop(\.|->)name\s*[=!]=|\bop(\.|->)name\.starts_with",
+         ("src/base/random_number.h",)),
+    Rule(r"\bop(\.|->)name(\(\))?\s*([=!]=|\.(starts|ends)_with|\.find\()|\bop\s*[=!]=\s*\"",
          "ask for a trait of the op (src/ops/op.h), or compare with its constant", ("src/ops/",)),
     Rule(r"extern const OpDef", "src/ops/all_ops.h declares every op", ("src/ops/all_ops.h",)),
 )
 
 
+def source_files(root, top):
+    for path in sorted((root / top).rglob("*")):
+        if path.suffix in (".h", ".cc") and not path.name.endswith("_test.cc"):
+            yield path.relative_to(root).as_posix(), path
+
+
+def broken_rules(root):
+    for name, path in (*source_files(root, "include"), *source_files(root, "src")):
+        text = path.read_text()
+        for rule in RULES:
+            found = None if rule.allows(name) else re.search(rule.pattern, text, re.DOTALL)
+            if found:
+                line = text.count("\n", 0, found.start()) + 1
+                yield f"{name}:{line}: {rule.why}"
+
+
+def duplicate_names(root):
+    by_name = collections.defaultdict(list)
+    for name, path in source_files(root, "src"):
+        by_name[path.name].append(name)
+    for name, files in sorted(by_name.items()):
+        if len(files) > 1:
+            yield f"{' and '.join(files)} have the same name; name each after its subject"
+
+
 def problems(root):
-    for folder in ("include", "src"):
-        for path in sorted((root / folder).rglob("*")):
-            if path.suffix not in (".h", ".cc") or path.name.endswith("_test.cc"):
-                continue
-            name = str(path.relative_to(root))
-            text = path.read_text()
-            for rule in RULES:
-                found = None if rule.allows(name) else re.search(rule.pattern, text, re.DOTALL)
-                if found:
-                    line = text.count("\n", 0, found.start()) + 1
-                    yield f"{name}:{line}: {rule.why}"
+    return [*broken_rules(root), *duplicate_names(root)]
 
 
 def main():
-    found = list(problems(pathlib.Path(sys.argv[1])))
-    for problem in found:
-        print(problem)
+    found = problems(pathlib.Path(sys.argv[1]))
+    print("\n".join(found) or "the source keeps to its rules")
     return 1 if found else 0
 
 

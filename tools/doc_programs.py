@@ -3,7 +3,7 @@
 
 usage: doc_programs.py extract OUT PAGE...   write OUT/<name>.cc and OUT/<name>.out, print the names
        doc_programs.py check ROOT PAGE...    fail unless every C++ block is such a program, and every
-                                             `folder/file` that a page names exists under ROOT
+                                             `directory/file` that a page names exists under ROOT
        doc_programs.py run PROGRAM EXPECTED  run it and compare all that it prints
 
 A program is a ```cpp block under a line  <!-- program: name -->  and is followed by a ``` block with
@@ -131,8 +131,8 @@ def check(root, paths):
 
 
 def run(program, expected):
-    with tempfile.TemporaryDirectory() as folder:  # programs may leave files behind
-        done = subprocess.run([pathlib.Path(program).resolve()], stdout=subprocess.PIPE, text=True, cwd=folder)
+    with tempfile.TemporaryDirectory() as directory:  # programs may leave files behind
+        done = subprocess.run([pathlib.Path(program).resolve()], stdout=subprocess.PIPE, text=True, cwd=directory)
     if done.returncode != 0:
         sys.exit(f"{program} ended with {done.returncode} after printing:\n{done.stdout}")
     expected = pathlib.Path(expected)

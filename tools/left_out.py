@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Prints what the tests of a build folder left out, and why: optional parts that CMake did not find what they
+"""Prints what the tests of a build directory left out, and why: optional parts that CMake did not find what they
 need for, and tests that were skipped in the last run.
 
 usage: left_out.py BUILD

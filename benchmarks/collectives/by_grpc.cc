@@ -26,11 +26,11 @@ void measure(Communicator& group, size_t bytes, const AllReduce& gloo) {
 }  // namespace
 
 int by_grpc(int members) {
-  char folder[] = "/tmp/cohort-bench-XXXXXX";
-  if (mkdtemp(folder) == nullptr) return 1;
-  const auto run = [&](const MemberProcesses::Meeting& meeting) {
-    Communicator group = internal::make_communicator(meeting.rendezvous, {.share_memory = false});
-    const AllReduce gloo = gloo_all_reduce(folder, group.rank(), group.size());
+  char directory[] = "/tmp/cohort-bench-XXXXXX";
+  if (mkdtemp(directory) == nullptr) return 1;
+  const auto run = [&](const MemberProcesses::Membership& membership) {
+    Communicator group = membership.make_communicator(false);
+    const AllReduce gloo = gloo_all_reduce(directory, group.rank(), group.size());
     for (const size_t bytes : {4ul << 10, 64ul << 10, 1ul << 20, 16ul << 20, 100ul << 20}) {
       measure(group, bytes, gloo);
     }
@@ -42,7 +42,7 @@ int by_grpc(int members) {
     MemberProcesses processes(members, run, "grpc");
     for (int rank = 0; rank < members; ++rank) failed += processes.wait_for(rank) != 0;
   }
-  std::filesystem::remove_all(folder);
+  std::filesystem::remove_all(directory);
   return failed;
 }
 

@@ -9,11 +9,11 @@
 namespace cohort::bench {
 
 // The quicker of its two algorithms is chosen for each size: ring from 64 KB, bcube below.
-AllReduce gloo_all_reduce(const std::string& folder, int rank, int size) {
+AllReduce gloo_all_reduce(const std::string& directory, int rank, int size) {
   gloo::transport::tcp::attr attributes;
   attributes.hostname = "127.0.0.1";
   auto device = gloo::transport::tcp::CreateDevice(attributes);
-  gloo::rendezvous::FileStore store(folder);
+  gloo::rendezvous::FileStore store(directory);
   auto context = std::make_shared<gloo::rendezvous::Context>(rank, size);
   context->connectFullMesh(store, device);
   return [context](float* values, size_t count) {

@@ -15,7 +15,7 @@ void measure(Communicator& group, const std::string& what) {
     GroupContest contest(group);
     contest.add("tensor", calls_for(bytes, size_t{1} << 20, 20), [&] { group.all_reduce(tensor); });
     contest.run(kRounds);
-    contest.print(what + " by " + group.way() + ", " + size_name(bytes));
+    contest.print(what + " by " + group.kind() + ", " + size_name(bytes));
   }
   group.barrier();
 }
@@ -23,20 +23,20 @@ void measure(Communicator& group, const std::string& what) {
 void run_threads(int members, bool share_memory) {
   std::vector<internal::Peer> peers;
   for (int rank = 0; rank < members; ++rank) peers.push_back({.name = std::to_string(rank)});
-  const auto meetings = internal::meet_in_process(peers);
+  std::vector<internal::Group> groups = internal::in_process_groups(peers);
   std::vector<std::jthread> threads;
-  for (const auto& meeting : meetings) {
+  for (internal::Group& member : groups) {
+    if (!share_memory) member.hosts.assign(member.hosts.size(), "");
     threads.emplace_back([&] {
-      Communicator group = internal::make_communicator(meeting, {.share_memory = share_memory});
+      Communicator group = internal::make_communicator(member);
       measure(group, std::to_string(members) + " threads");
     });
   }
 }
 
 int run_processes(int members, bool share_memory) {
-  MemberProcesses processes(members, [&](const MemberProcesses::Meeting& meeting) {
-    Communicator group =
-        internal::make_communicator(meeting.rendezvous, {.share_memory = share_memory});
+  MemberProcesses processes(members, [&](const MemberProcesses::Membership& membership) {
+    Communicator group = membership.make_communicator(share_memory);
     measure(group, std::to_string(members) + " processes");
     return 0;
   });
@@ -47,7 +47,7 @@ int run_processes(int members, bool share_memory) {
 
 }  // namespace
 
-// Processes first: whoever forks must have no threads.
+// Processes first: a process that forks must have no threads.
 int many_members() {
   int failed = 0;
   for (const bool share_memory : {true, false}) failed += run_processes(16, share_memory);

@@ -85,23 +85,23 @@ void measure(Communicator& group, size_t bytes, const AllReduce& mpi, const AllR
   contest.compare("tensor", "Gloo", 4);
 }
 
-void measure_all(const std::string& folder, int rank, int members, const AllReduce& mpi) {
-  std::filesystem::create_directories(folder + "/gloo");
-  const AllReduce gloo = gloo_all_reduce(folder + "/gloo", rank, members);
+void measure_all(const std::string& directory, int rank, int members, const AllReduce& mpi) {
+  std::filesystem::create_directories(directory + "/gloo");
+  const AllReduce gloo = gloo_all_reduce(directory + "/gloo", rank, members);
   if (rank == 0 && !mpi) std::printf("MPI: left out, built without it (libopenmpi-dev)\n");
   if (rank == 0 && !gloo) std::printf("Gloo: left out, built without it (libgloo-dev)\n");
-  Communicator group = internal::make_communicator(meet_in_folder(folder, rank, members));
+  Communicator group = internal::make_communicator(group_in_directory(directory, rank, members));
   for (const size_t bytes : {4ul << 10, 64ul << 10, 1ul << 20, 16ul << 20, 100ul << 20}) {
     measure(group, bytes, mpi, gloo);
   }
   group.barrier();
 }
 
-int fork_members(const std::string& folder, int members) {
+int fork_members(const std::string& directory, int members) {
   ChildProcesses children;
   for (int rank = 0; rank < members; ++rank) {
     children.start([&, rank] {
-      measure_all(folder, rank, members, {});
+      measure_all(directory, rank, members, {});
       return 0;
     });
   }
@@ -112,24 +112,24 @@ int fork_members(const std::string& folder, int members) {
 
 }  // namespace
 
-void run_member(const std::string& folder, int members) {
+void run_member(const std::string& directory, int members) {
   const AllReduce mpi = mpi_all_reduce();
-  measure_all(folder, mpi_rank(), members, mpi);
+  measure_all(directory, mpi_rank(), members, mpi);
 }
 
 int on_one_host(const std::string& program, int members) {
-  char folder[] = "/tmp/cohort-bench-XXXXXX";
-  if (mkdtemp(folder) == nullptr) return 1;
+  char directory[] = "/tmp/cohort-bench-XXXXXX";
+  if (mkdtemp(directory) == nullptr) return 1;
   const std::string launcher = mpi_launcher(members);
   int failed = 0;
   if (launcher.empty()) {
-    failed = fork_members(folder, members);
+    failed = fork_members(directory, members);
   } else {
     const std::string command =
-        launcher + " " + program + " --member " + std::to_string(members) + " " + folder;
+        launcher + " " + program + " --member " + std::to_string(members) + " " + directory;
     failed = std::system(command.c_str()) != 0 ? 1 : 0;
   }
-  std::filesystem::remove_all(folder);
+  std::filesystem::remove_all(directory);
   return failed;
 }
 

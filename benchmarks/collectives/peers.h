@@ -18,7 +18,7 @@ std::string mpi_launcher(int members);
 AllReduce mpi_all_reduce();
 int mpi_rank();
 
-// `folder`: an empty one that the members share.
-AllReduce gloo_all_reduce(const std::string& folder, int rank, int size);
+// `directory`: an empty one that the members share.
+AllReduce gloo_all_reduce(const std::string& directory, int rank, int size);
 
 }  // namespace cohort::bench

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs Cohort beside every peer that is installed, on the same work in one run.
 
-usage: compare.py PROGRAMS OUT [PART...]   PROGRAMS: the folder of the benchmark programs
+usage: compare.py PROGRAMS OUT [PART...]   PROGRAMS: the directory of the benchmark programs
        compare.py --read TEXT OUT          what a program printed before, instead of running it
 
 Writes OUT/compare.md (a table), OUT/compare.json and OUT/compare.svg (a picture). A part is one of
@@ -131,7 +131,7 @@ def picture(figures):
 
 
 def results_for(arguments):
-    """The results, and the folder that they go to."""
+    """The results, and the directory that they go to."""
     if len(arguments) == 3 and arguments[0] == "--read":
         return read_results("read", "peer", pathlib.Path(arguments[1]).read_text()), arguments[2]
     if len(arguments) < 2 or not set(arguments[2:]) <= set(PARTS):
@@ -146,11 +146,11 @@ def main(arguments):
     results, out = results_for(arguments)
     if not results.figures:
         sys.exit("\n".join(["nothing was compared: no program was built, or none printed a figure", *results.left_out]))
-    folder = pathlib.Path(out)
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "compare.md").write_text(markdown(results))
-    (folder / "compare.json").write_text(json.dumps(dataclasses.asdict(results), indent=1) + "\n")
-    (folder / "compare.svg").write_text(picture(results.figures))
+    directory = pathlib.Path(out)
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / "compare.md").write_text(markdown(results))
+    (directory / "compare.json").write_text(json.dumps(dataclasses.asdict(results), indent=1) + "\n")
+    (directory / "compare.svg").write_text(picture(results.figures))
     print(markdown(results))
 
 

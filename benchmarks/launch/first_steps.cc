@@ -24,7 +24,7 @@ std::vector<Clock::time_point> first_steps_in(const std::string& output) {
 }
 
 double seconds_to_first_step(int tasks) {
-  const test::LaunchFolder folder;
+  const test::LaunchDirectory directory;
   const Clock::time_point begin = Clock::now();
   const test::Launched run = test::launch({"-n", std::to_string(tasks), own_path(), "task"});
   const std::vector<Clock::time_point> times = first_steps_in(run.output);

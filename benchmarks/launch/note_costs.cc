@@ -27,16 +27,16 @@ double count(const std::string& text, const std::string& part) {
 
 // As in a task, on a page that a launcher could read.
 NoteCosts note_costs() {
-  const TemporaryFolder folder;
+  const TemporaryDirectory directory;
   const ScopedEnvironment files(
-      ScopedEnvironment::Variables{{"COHORT_ACTIVITY_FILE", folder.path() + "/activity"},
-                                   {"COHORT_TRACE_FILE", folder.path() + "/trace"}});
+      ScopedEnvironment::Variables{{"COHORT_ACTIVITY_FILE", directory.path() + "/activity"},
+                                   {"COHORT_TRACE_FILE", directory.path() + "/trace"}});
   constexpr int kNotes = 1'000'000;
   constexpr int kSpans = 200'000;  // a process keeps a million
   internal::note_step();           // makes the page
   return {.input = nanoseconds(kNotes, [] { const internal::InputNote input; }),
           .meeting = nanoseconds(
-              kNotes, [] { internal::note_meeting(internal::WaitNote::Clock::duration(1)); }),
+              kNotes, [] { internal::note_group_wait(internal::WaitNote::Clock::duration(1)); }),
           .step = nanoseconds(kNotes, [] { internal::note_step(); }),
           .span = nanoseconds(kSpans, [] {
             const internal::TimelineSpan span("collective", "all_reduce(Sum) of float32 (101770,)");

@@ -11,7 +11,7 @@ void traced_steps();
 void watched_steps();
 
 // What the tasks of the launches do: they train, and say when their first step was done. Given a
-// folder they go on as a TrainingRun tells them.
-void be_task(const std::string& folder);
+// directory they go on as a TrainingRun tells them.
+void be_task(const std::string& directory);
 
 }  // namespace cohort::bench

@@ -25,11 +25,11 @@ void print_computed(double count, double nanoseconds, double step_seconds, doubl
 }
 
 NotesPerStep counted_notes() {
-  const TemporaryFolder folder;
-  TrainingRun run(tracing_to(folder.path() + "/trace.json"));
+  const TemporaryDirectory directory;
+  TrainingRun run(tracing_to(directory.path() + "/trace.json"));
   run.seconds_of(100);
   run.end();
-  return notes_per_step(folder.path() + "/trace.json");
+  return notes_per_step(directory.path() + "/trace.json");
 }
 
 }  // namespace
@@ -44,8 +44,8 @@ void traced_steps() {
   std::vector<double> with, without;
   int steps = 0;
   for (int pair = 0; pair < kPairs; ++pair) {
-    const TemporaryFolder folder;
-    TrainingRun traced(tracing_to(folder.path() + "/trace.json"));
+    const TemporaryDirectory directory;
+    TrainingRun traced(tracing_to(directory.path() + "/trace.json"));
     TrainingRun plain(kWorkers);
     if (steps == 0) steps = plain.steps_in(kRoundSeconds);
     for (int round = 0; round < kRounds; ++round) {

@@ -44,20 +44,20 @@ class Training {
 
 }  // namespace
 
-void be_task(const std::string& folder) {
+void be_task(const std::string& directory) {
   Training training;
   training.step();
   const auto now = std::chrono::steady_clock::now().time_since_epoch();
   std::printf("first step at %lld\n",
               static_cast<long long>(std::chrono::nanoseconds(now).count()));
   std::fflush(stdout);
-  if (folder.empty()) return;
+  if (directory.empty()) return;
   const Communicator workers = training.workers();
   std::ifstream orders;
   std::ofstream times;
   if (workers.rank() == 0) {
-    orders.open(folder + "/orders");
-    times.open(folder + "/times");
+    orders.open(directory + "/orders");
+    times.open(directory + "/times");
   }
   train_as_told(workers, orders, times, [&] { training.step(); });
 }

@@ -22,17 +22,17 @@ int open_pipe(const std::string& path) {
   return file;
 }
 
-std::vector<std::string> words_of(std::vector<std::string> options, const std::string& folder) {
-  options.insert(options.end(), {own_path(), "task", folder});
+std::vector<std::string> words_of(std::vector<std::string> options, const std::string& directory) {
+  options.insert(options.end(), {own_path(), "task", directory});
   return test::run_words(options);
 }
 
 }  // namespace
 
 TrainingRun::TrainingRun(const std::vector<std::string>& options)
-    : orders_(open_pipe(folder_.path() + "/orders")),
-      times_(open_pipe(folder_.path() + "/times")),
-      launcher_(words_of(options, folder_.path())) {
+    : orders_(open_pipe(directory_.path() + "/orders")),
+      times_(open_pipe(directory_.path() + "/times")),
+      launcher_(words_of(options, directory_.path())) {
   seconds_of(5);
 }
 

@@ -28,8 +28,8 @@ class TrainingRun {
  private:
   std::string answer();
 
-  const test::LaunchFolder run_folder_;
-  const TemporaryFolder folder_;  // of the two pipes
+  const test::LaunchDirectory run_directory_;
+  const TemporaryDirectory directory_;  // of the two pipes
   int orders_;
   const int times_;
   test::Process launcher_;

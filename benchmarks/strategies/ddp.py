@@ -76,8 +76,8 @@ def main():
     if os.environ.get("RANK") == "1":
         train(1, os.environ["STORE"])
         return
-    with tempfile.TemporaryDirectory() as folder:
-        store = os.path.join(folder, "store")
+    with tempfile.TemporaryDirectory() as directory:
+        store = os.path.join(directory, "store")
         other = start_other(store)
         train(0, store)
         other.wait(timeout=30)

@@ -52,12 +52,12 @@ double evaluate(ClusterCoordinator& coordinator, const Model& model, const data:
   return static_cast<double>(sum) / static_cast<double>(all);
 }
 
-void run_chief(const ClusterResolver& resolver, const std::string& folder) {
+void run_chief(const ClusterResolver& resolver, const std::string& directory) {
   ParameterServerStrategy strategy(resolver);
   const auto [train, unseen] = data::fashion_mnist();
   auto model = strategy.create([] { return std::make_unique<Model>(); });
   Checkpoint checkpoint({{"model", model->layers}, {"optimizer", model->optimizer}});
-  CheckpointManager saved(checkpoint, folder, {.max_to_keep = 3});
+  CheckpointManager saved(checkpoint, directory, {.max_to_keep = 3});
   const auto restore = [&] {
     if (saved.latest_checkpoint()) checkpoint.restore(*saved.latest_checkpoint());
   };
@@ -92,14 +92,14 @@ void run_chief(const ClusterResolver& resolver, const std::string& folder) {
 }
 
 // Follows the checkpoints of the others, and takes no part in the training.
-void run_evaluator(const std::string& folder) {
+void run_evaluator(const std::string& directory) {
   const auto [train, unseen] = data::fashion_mnist();
   Model model;
   Checkpoint checkpoint({{"model", model.layers}, {"optimizer", model.optimizer}});
   const int64_t last = int64_t{setting("EPOCHS", 3)} * kStepsPerEpoch;
   std::string seen;
   while (model.optimizer.iterations().read_value().to<int64_t>() < last) {
-    const std::optional<std::string> newest = latest_checkpoint(folder);
+    const std::optional<std::string> newest = latest_checkpoint(directory);
     if (!newest || *newest == seen) {
       std::this_thread::sleep_for(std::chrono::milliseconds(100));
       continue;
@@ -116,7 +116,7 @@ void run_evaluator(const std::string& folder) {
   }
 }
 
-void run(const std::string& folder) {
+void run(const std::string& directory) {
   const TFConfigClusterResolver resolver;
   const std::string type = resolver.task_type().value_or("");
   if (type == "worker" || type == "ps") {
@@ -125,15 +125,15 @@ void run(const std::string& folder) {
     server.join();
     return;
   }
-  type == "evaluator" ? run_evaluator(folder) : run_chief(resolver, folder);
+  type == "evaluator" ? run_evaluator(directory) : run_chief(resolver, directory);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  const std::string folder =
+  const std::string directory =
       argc > 1 ? argv[1] : (std::filesystem::temp_directory_path() / "parameter_server").string();
-  const Status status = capture_status([&] { run(folder); });
+  const Status status = capture_status([&] { run(directory); });
   if (status.ok()) return 0;
   std::fprintf(stderr, "%s\n", status.to_string().c_str());
   return 1;

@@ -20,7 +20,8 @@ class TrainingBackup;
 }
 
 struct BackupOptions {
-  std::string folder = {};  // of the backups; all workers must see it, and no other run may use it
+  std::string directory =
+      {};  // of the backups; all workers must see it, and no other run may use it
   int64_t every_steps = 100;
   int max_to_keep = 2;
   // How long the other workers wait for a lost worker to be started again.
@@ -41,19 +42,19 @@ struct BackupReport {
 // than the steps since that backup; the log says how many.
 //
 //   BackupAndRestore backup(strategy, {{"model", model}, {"optimizer", optimizer}},
-//                           {.folder = "backups", .every_steps = 50});
+//                           {.directory = "backups", .every_steps = 50});
 //   backup.run(strategy.distribute_dataset(batches),
 //              [&](const DistributedElement& batch) { strategy.run(step, batch); });
 //
 // All workers do the same. Variables are made before run(), and seeds are set before the dataset is
-// made. From the first run() until the end of this object, other runs are kept from the folder; the
-// folder of a killed process is free. A backup that cannot be written or read is an error on all
-// workers. Not thread-safe.
+// made. From the first run() until the end of this object, other runs are kept from the directory;
+// the directory of a killed process is free. A backup that cannot be written or read is an error on
+// all workers. Not thread-safe.
 class BackupAndRestore {
  public:
   using Step = std::function<void(const DistributedElement& element)>;
 
-  // InvalidArgument without a folder, or for numbers that make no sense.
+  // InvalidArgument without a directory, or for numbers that make no sense.
   BackupAndRestore(Strategy& strategy, const std::vector<Checkpoint::Item>& objects,
                    const BackupOptions& options);
   ~BackupAndRestore();
@@ -62,7 +63,7 @@ class BackupAndRestore {
 
   // Calls `step` for every element that comes after the last backup. Throws what it throws, other
   // than the loss of a worker; DeadlineExceeded when a lost worker does not come back in time;
-  // FailedPrecondition, naming host, process and run, when another run uses the folder.
+  // FailedPrecondition, naming host, process and run, when another run uses the directory.
   BackupReport run(const DistributedDataset& data, const Step& step);
   const BackupReport& report() const { return report_; }
 

@@ -45,17 +45,17 @@ class Monitor {
 }  // namespace internal
 
 struct ModelCheckpointOptions {
-  std::string folder = {};
+  std::string directory = {};
   std::string monitor = "val_loss";
   MonitorMode mode = MonitorMode::Auto;
-  bool keep_last = true;  // "folder/last" behind each epoch
-  bool keep_best = true;  // "folder/best" whenever the figure has improved
+  bool keep_last = true;  // "directory/last" after each epoch
+  bool keep_best = true;  // "directory/best" whenever the figure has improved
 };
 // Keeps the last and the best state of the training in files. Load one with
-// trainer.checkpoint().read("folder/best").
+// trainer.checkpoint().read("directory/best").
 class ModelCheckpoint : public Callback {
  public:
-  // Throws InvalidArgument without a folder.
+  // Throws InvalidArgument without a directory.
   explicit ModelCheckpoint(const ModelCheckpointOptions& options);
   void on_epoch_end(Trainer& trainer, const Logs& logs) override;
   std::string save() const override;
@@ -70,7 +70,7 @@ struct EarlyStoppingOptions {
   std::string monitor = "val_loss";
   MonitorMode mode = MonitorMode::Auto;
   double min_delta = 0;  // what counts as better
-  int patience = 3;      // so many epochs without improvement end the training
+  int patience = 3;      // epochs without improvement that end the training
   // At the end of fit(), whatever ended it, the model's variables get the values that they had
   // after the best epoch; the optimizer stays as it is. Memory and backups hold these values too.
   bool restore_best_weights = false;
@@ -140,7 +140,7 @@ class ReduceOnPlateau : public Callback {
 
 // A line for each epoch in a CSV file: "epoch,accuracy,loss,...". A file that has such lines is
 // continued; one with other columns is InvalidArgument. An epoch that is run again, since it ended
-// behind the backup that the training goes on from, has its line written again, not twice.
+// after the backup that the training goes on from, has its line written again, not twice.
 class CsvLogger : public Callback {
  public:
   explicit CsvLogger(std::string path);
@@ -153,15 +153,15 @@ class CsvLogger : public Callback {
 };
 
 struct TensorBoardOptions {
-  std::string folder = {};
-  // The loss so far, examples/s and the learning rate; 0: only behind epochs.
+  std::string directory = {};
+  // The loss so far, examples/s and the learning rate; 0: only after epochs.
   int64_t every_steps = 100;
 };
 // Figures for TensorBoard: those of steps under "step/", those of epochs under "epoch/". A resumed
 // training has TensorBoard drop the figures of the steps that it makes again.
 class TensorBoard : public Callback {
  public:
-  // Throws InvalidArgument without a folder.
+  // Throws InvalidArgument without a directory.
   explicit TensorBoard(const TensorBoardOptions& options);
   void on_fit_begin(Trainer& trainer) override;
   void on_epoch_begin(Trainer& trainer) override;

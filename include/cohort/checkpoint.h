@@ -23,7 +23,7 @@
 // Checkpoints: a program's state in files, and back. Two ways to write and read them over one
 // format: Saver for the variables of a graph and a Session, Checkpoint for objects.
 //
-// A checkpoint is named by its prefix, "folder/model-100". Its tensors are in safetensors files
+// A checkpoint is named by its prefix, "directory/model-100". Its tensors are in safetensors files
 // beside it; the file <prefix>.manifest.json says what is where, with checksums, and makes the
 // checkpoint exist: it is written last, under another name, and renamed. Whatever happens while one
 // is written, those before it stay whole, also when the same prefix is written again.
@@ -64,8 +64,8 @@ struct SavedTensor {
 // goes on reading when the checkpoint is deleted.
 class CheckpointReader {
  public:
-  // Throws NotFound when there is no checkpoint of that prefix, DataLoss when its manifest is
-  // damaged, Unimplemented when it is of a newer format.
+  // Throws NotFound when no checkpoint has that prefix, DataLoss when its manifest is damaged, and
+  // Unimplemented when it has a newer format.
   explicit CheckpointReader(std::string_view prefix);
 
   const std::string& prefix() const;
@@ -99,8 +99,8 @@ std::map<std::string, Tensor> load_safetensors(const std::string& path);
 
 // ---- Which checkpoints there are
 
-// What the file "checkpoint" of a folder says: which checkpoints are kept, oldest first, and which
-// of them is current.
+// What the file "checkpoint" of a directory says: which checkpoints are kept, oldest first, and
+// which of them is current.
 struct CheckpointState {
   std::string latest;
   std::vector<std::string> all;
@@ -108,8 +108,8 @@ struct CheckpointState {
 };
 // nullopt when there is none; one that cannot be read counts as none, with a warning. Throws
 // InvalidArgument when it names no latest checkpoint. Relative paths are resolved against the
-// folder.
-std::optional<CheckpointState> get_checkpoint_state(const std::string& folder,
+// directory.
+std::optional<CheckpointState> get_checkpoint_state(const std::string& directory,
                                                     const std::string& state_file = "checkpoint");
 
 enum class CheckpointCheck {
@@ -122,8 +122,8 @@ struct LatestCheckpointOptions {
 };
 // The prefix of the last good checkpoint: the state file's latest, or one listed before it where
 // that is damaged, with a warning that says why. Where the state file says nothing, the newest one
-// in the folder. nullopt when there is none.
-std::optional<std::string> latest_checkpoint(const std::string& folder,
+// in the directory. nullopt when there is none.
+std::optional<std::string> latest_checkpoint(const std::string& directory,
                                              const LatestCheckpointOptions& options = {});
 
 // ---- Graphs: Saver
@@ -174,7 +174,7 @@ struct SaverOptions {
 
 struct SaveOptions {
   std::optional<int64_t> global_step = std::nullopt;  // the prefix becomes "prefix-step"
-  std::string state_file = "checkpoint";              // in the prefix's folder
+  std::string state_file = "checkpoint";              // in the prefix's directory
   bool write_state = true;                            // list it there
 };
 
@@ -203,9 +203,9 @@ class Saver {
       : Saver(std::span<const SavedPart>(parts), variables, options) {}
 
   // Returns the prefix of the new checkpoint, which exists then, unless saving is asynchronous.
-  // Missing folders are made. Throws FailedPrecondition naming a variable that has no value, and
-  // InvalidArgument for a prefix that would be the state file itself. What an earlier asynchronous
-  // save met is thrown here, once, before anything is saved.
+  // Missing directories are made. Throws FailedPrecondition naming a variable that has no value,
+  // and InvalidArgument for a prefix that would be the state file itself. What an earlier
+  // asynchronous save met is thrown here, once, before anything is saved.
   std::string save(Session& session, std::string_view prefix, const SaveOptions& options = {});
 
   // Gives the variables their values from the checkpoint; the session needs no initialisation
@@ -215,8 +215,9 @@ class Saver {
 
   // Prefixes of the checkpoints that this saver knows and may delete, oldest first.
   std::vector<std::string> last_checkpoints() const;
-  // Replaces the list; those that do not exist are left out. restore() does this with the folder's
-  // state file while the list is empty, so that a restarted program goes on deleting old ones.
+  // Replaces the list; those that do not exist are left out. restore() does this with the
+  // directory's state file while the list is empty, so that a restarted program goes on deleting
+  // old ones.
   void recover_last_checkpoints(const std::vector<std::string>& prefixes);
 
   // Waits for asynchronous saves, and throws what went wrong with them. The last copy of a saver
@@ -304,15 +305,15 @@ struct CheckpointOptions {
 // Objects by name, saved and restored together:
 //
 //   Checkpoint checkpoint({{"model", model}, {"optimizer", optimizer}, {"step", step}});
-//   checkpoint.save("folder/ckpt");                                  // folder/ckpt-1
-//   checkpoint.restore(*latest_checkpoint("folder")).assert_consumed();
+//   checkpoint.save("directory/ckpt");                                  // directory/ckpt-1
+//   checkpoint.restore(*latest_checkpoint("directory")).assert_consumed();
 //
 // Tensors are saved by path: "model/0/kernel". A strategy's variables are saved as one value each
 // and restored to any number of replicas, or to ordinary variables. Of several workers the chief
 // alone writes, but all call save() or write() at the same place of the program and with the same
-// name, in whatever folder: values may be made of all workers' together, and what goes wrong on one
-// of them is thrown on all. Use it outside of replicas; save and restore are not for two threads at
-// the same time. A handle: copies are the same checkpoint.
+// name, in whatever directory: values may be made of all workers' together, and what goes wrong on
+// one of them is thrown on all. Use it outside replicas; save and restore are not for two threads
+// at the same time. A handle: copies are the same checkpoint.
 class Checkpoint {
  public:
   using Item = std::pair<std::string, Trackable>;
@@ -326,7 +327,7 @@ class Checkpoint {
   Checkpoint& track(const std::string& name, const Trackable& object);
 
   // Writes "prefix-n", where n counts the saves of this checkpoint, restored ones included, and
-  // makes it the latest of its folder, whose list keeps those before. Returns it once it exists,
+  // makes it the latest of its directory, whose list keeps those before. Returns it once it exists,
   // unless saving is asynchronous. All workers of a strategy call it, and the chief writes it, so
   // the others find the files only where they share the chief's file system.
   std::string save(std::string_view prefix, Site site = Site::here());
@@ -353,16 +354,16 @@ class Checkpoint {
 struct CheckpointManagerOptions {
   int max_to_keep = 5;  // 0: all
   double keep_checkpoint_every_n_hours = 10'000;
-  std::string checkpoint_name = "ckpt";  // prefixes are "folder/ckpt-1"
+  std::string checkpoint_name = "ckpt";  // prefixes are "directory/ckpt-1"
 };
 
-// Keeps the last few checkpoints of one Checkpoint in a folder. A handle; thread-safe.
+// Keeps the last few checkpoints of one Checkpoint in a directory. A handle; thread-safe.
 class CheckpointManager {
  public:
-  CheckpointManager(const Checkpoint& checkpoint, std::string folder,
+  CheckpointManager(const Checkpoint& checkpoint, std::string directory,
                     const CheckpointManagerOptions& options = {});
 
-  // Saves "folder/name-number", the number being the checkpoint's save counter unless given, and
+  // Saves "directory/name-number", the number being the checkpoint's save counter unless given, and
   // deletes what is more than enough. Returns the prefix.
   std::string save(std::optional<int64_t> number = std::nullopt, Site site = Site::here());
   // The last good one, as latest_checkpoint() finds it.
@@ -370,7 +371,7 @@ class CheckpointManager {
   std::vector<std::string> checkpoints() const;  // those kept, oldest first
   // Restores the last good checkpoint, where there is one; returns its prefix.
   std::optional<std::string> restore_latest();
-  const std::string& folder() const;
+  const std::string& directory() const;
 
  private:
   std::shared_ptr<internal::CheckpointManagerImpl> impl_;

@@ -111,7 +111,7 @@ class ClusterSpec {
   // ClusterSpec({'ps': ['h0:2222'], 'worker': {2: 'h2:2222'}}), jobs by name.
   std::string to_string() const;
 
-  // False when there are no jobs; a job without tasks is one.
+  // False without jobs; a job without tasks is a job.
   explicit operator bool() const { return !jobs_.empty(); }
   // The same jobs with the same tasks; the order of the jobs does not matter.
   friend bool operator==(const ClusterSpec& a, const ClusterSpec& b);
@@ -170,8 +170,8 @@ class ClusterDeviceFilters {
 
 void validate_task(const ClusterSpec& cluster, const std::optional<std::string>& task_type,
                    const std::optional<int>& task_id);
-// Whether the task saves and logs for all: a chief, an evaluator, or worker 0 where there is no
-// chief.
+// Whether the task saves and logs for all: a chief, an evaluator, or worker 0 in a cluster without
+// a chief.
 bool is_chief(const ClusterSpec& cluster, const std::optional<std::string>& task_type,
               const std::optional<int>& task_id);
 // How many tasks train together with this one: chiefs and workers, or evaluators for an evaluator.

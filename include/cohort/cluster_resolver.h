@@ -136,7 +136,7 @@ struct UnionResolverOptions {
   std::optional<int> task_id = {};
 };
 
-// Several clusters as one. Lists of one job are put one behind the other; when one of them has
+// Several clusters as one. Lists of one job are put one after the other; when one of them has
 // indices of its own they are united by index, and an index that comes twice is AlreadyExists. What
 // is not given here, and num_accelerators, is the first resolver's.
 class UnionClusterResolver : public ClusterResolver {

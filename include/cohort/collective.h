@@ -95,7 +95,7 @@ class Communicator {
   // The name of a member: "/job:worker/replica:0/task:1". Throws InvalidArgument.
   std::string member(int rank) const;
   // How the members reach each other: "shared-memory", "messages", "two-level", "alone".
-  std::string way() const;
+  std::string kind() const;
 
   // The reduction of all members' values, on every member. Mean divides by size(), and integers
   // become floating.
@@ -108,8 +108,8 @@ class Communicator {
   // and Mean only (InvalidArgument). Numbers of rows may differ, the rest of the shape not.
   IndexedSlices all_reduce(const IndexedSlices& rows, ReduceOp op = ReduceOp::Sum,
                            const CollectiveOptions& options = {});
-  // In place, in every member's pack, which this group made. Of a pack of integers there is no Mean
-  // (InvalidArgument).
+  // Reduces in place, in the packs of all members, which this group made. Throws InvalidArgument
+  // for the Mean of a pack of integers.
   void all_reduce(Pack& pack, ReduceOp op = ReduceOp::Sum, const CollectiveOptions& options = {});
 
   // Memory for tensors of these shapes. A call that all members make.

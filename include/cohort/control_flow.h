@@ -9,7 +9,7 @@
 #include "cohort/site.h"
 #include "cohort/tensor.h"
 
-// Branches and loops on values that are not known while a graph is being built. Outside of graphs
+// Branches and loops on values that are not known while a graph is being built. Outside graphs
 // they are what C++'s own are. All are differentiable.
 
 namespace cohort {

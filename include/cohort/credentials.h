@@ -29,13 +29,13 @@ struct Credentials {
   bool has_certificates() const { return !certificate.empty(); }
 };
 
-// From the files of a folder: certificate.pem, private_key.pem, authority.pem and token. The token
-// may be missing, or all but the token. NotFound when there is neither, InvalidArgument when only
-// some of the certificates' three are there; both name the files.
-Credentials read_credentials(const std::string& folder);
+// From the files of a directory: certificate.pem, private_key.pem, authority.pem and token. The
+// token may be missing, or all but the token. NotFound when there is neither, InvalidArgument when
+// only some of the certificates' three are there; both name the files.
+Credentials read_credentials(const std::string& directory);
 
 // What the variable COHORT_CREDENTIALS says, by which a launcher hands them to the programs that it
-// starts: a folder for read_credentials, or the word "insecure". None when it is not set.
+// starts: a directory for read_credentials, or the word "insecure". None when it is not set.
 Credentials credentials_from_environment();
 
 }  // namespace cohort

@@ -13,7 +13,7 @@
 #include "cohort/device.h"
 #include "cohort/values.h"
 
-// How values that lie on several devices are made into one.
+// How values that lie on several devices become one value.
 
 namespace cohort {
 
@@ -22,7 +22,7 @@ class NcclGroups;  // communicators, by devices
 }
 
 enum class CommunicationImplementation { Auto, Ring, Nccl };
-// "ring" in any letter case. Throws InvalidArgument, listing the names there are.
+// "ring" in any letter case. Throws InvalidArgument, listing the names, for any other name.
 CommunicationImplementation parse_communication_implementation(std::string_view name);
 
 // Hints: results never depend on them.
@@ -36,10 +36,10 @@ struct CommunicationOptions {
   // This with the fields of `other` that are not at their defaults.
   CommunicationOptions merged_with(const CommunicationOptions& other) const;
 };
-// Throws InvalidArgument for what makes no sense.
+// Throws InvalidArgument for values outside their range.
 void check(const CommunicationOptions& options);
 
-// Devices that a result goes to. Only the devices of what it is made from matter.
+// Devices that a result goes to. Of a tensor, a variable or a value only its devices matter.
 class Destinations {
  public:
   Destinations(std::string_view device);  // InvalidArgument when empty
@@ -64,8 +64,8 @@ struct ReduceRequest {
   Destinations destinations;
 };
 
-// An algorithm for reductions between devices. All give the same results, up to the order of
-// floating-point additions, which is fixed for each. Derive to write one's own.
+// An algorithm for reductions between devices. All algorithms give the same results, up to the
+// order of floating-point additions, which is fixed for each algorithm. Derive to write another.
 class CrossDeviceOps {
  public:
   virtual ~CrossDeviceOps() = default;
@@ -88,8 +88,8 @@ class CrossDeviceOps {
 
  protected:
   // Called with dense components of one dtype and equal shapes within each request, op Sum, Min,
-  // Max or Product; what divides, separates and joins is done by the caller. Returns one tensor per
-  // request and destination.
+  // Max or Product; the caller divides means and joins rows. Returns one tensor per request and
+  // destination.
   virtual std::vector<std::vector<Tensor>> reduce_dense(ReduceOp op,
                                                         std::span<const ReduceRequest> requests,
                                                         const CommunicationOptions& options) = 0;
@@ -130,7 +130,7 @@ class HierarchicalCopyAllReduce : public CrossDeviceOps {
 };
 
 // NVIDIA's NCCL, loaded when first used. Where it is missing, or for tensors that are not on GPUs,
-// it says so once and reduces on one device.
+// it logs that once and reduces on one device.
 class NcclAllReduce : public CrossDeviceOps {
  public:
   explicit NcclAllReduce(int num_packs = 1);

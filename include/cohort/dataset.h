@@ -132,7 +132,7 @@ class Iterator {
   explicit Iterator(std::shared_ptr<internal::IteratorBase> base);
 
   // Throws OutOfRange at the end. An error in a stage says which stage and which element; calling
-  // again goes on behind that element.
+  // again goes on after that element.
   //
   // In code that function() traces, the element's tensors are symbols, and each call of the traced
   // function takes the next element. FailedPrecondition when there is no element_spec().
@@ -267,7 +267,7 @@ class Dataset {
   // Number of elements, kInfinite or kUnknownCardinality. For idx and NPY files this and
   // element_spec() stand in their headers, which are read.
   int64_t cardinality() const;
-  // What is known of the elements; nullopt behind a stage whose function only running would tell.
+  // What is known of the elements; nullopt after a stage whose function must run to tell.
   std::optional<ElementSpec> element_spec() const;
   // The options in force at the end.
   DatasetOptions options() const;

@@ -11,7 +11,7 @@
 // What the stages of a dataset can be told beyond their arguments.
 namespace cohort::data {
 
-// What Dataset::cardinality() says when there is no number.
+// What Dataset::cardinality() returns instead of a number.
 inline constexpr int64_t kInfinite = -1;
 inline constexpr int64_t kUnknownCardinality = -2;
 // As many threads, or as deep a buffer, as turn out useful.

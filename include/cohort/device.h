@@ -63,8 +63,8 @@ DeviceName merge_requests(const DeviceName& a, const DeviceName& b, Placement pl
 // upper-cased.
 std::string canonical_device(std::string_view device, std::string_view defaults = "");
 
-// The devices of this process, CPU:0 first. A CPU device is one logical device: those that there
-// are share the cores evenly.
+// The devices of this process, CPU:0 first. Each CPU device is a logical device: all CPU devices
+// share the cores evenly.
 std::vector<std::string> list_devices();
 
 // Makes CPU:0 to CPU:(count - 1) devices of this process, which share its cores; strategies and

@@ -104,7 +104,7 @@ class DistributedIterator {
 
   // Throws OutOfRange at the end, InvalidArgument inside a replica, FailedPrecondition inside
   // another strategy or while a graph is being built. An error of the pipeline says which stage and
-  // which element; calling again goes on behind that element.
+  // which element; calling again goes on after that element.
   //
   // In code that function() traces, the elements' tensors are symbols, and each call of the traced
   // function takes the next step.

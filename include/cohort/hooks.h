@@ -79,8 +79,8 @@ class SessionSaver {
   // Writes them as "prefix-step" and returns what latest() will find.
   virtual std::string save(Session& session, const std::string& prefix, int64_t step) = 0;
   virtual void restore(Session& session, const std::string& path) = 0;
-  // The last good one in the folder.
-  virtual std::optional<std::string> latest(const std::string& folder) = 0;
+  // The last good one in the directory.
+  virtual std::optional<std::string> latest(const std::string& directory) = 0;
   // While the graph may still grow and before the first of the others. Again is harmless.
   virtual void prepare_graph() {}
 };
@@ -167,8 +167,8 @@ struct CheckpointSaverOptions {
   std::shared_ptr<SessionSaver> saver = nullptr;  // nullptr: make_session_saver()
   std::string basename = "model.ckpt";
 };
-// Saves after the creation of the session, then whenever so many steps or seconds have passed since
-// the last time, and at the end unless that step is saved.
+// Saves after the creation of the session, then whenever that many steps or seconds have passed
+// since the last time, and at the end unless that step is saved.
 class CheckpointSaverHook : public SessionRunHook {
  public:
   // InvalidArgument without a checkpoint_dir.

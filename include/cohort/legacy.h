@@ -195,7 +195,7 @@ inline std::vector<std::string> parameter_devices(const Strategy& strategy) {
 }
 
 // While it lives, variables keep one value per tower, which `aggregation` makes into one when read
-// outside of towers.
+// outside towers.
 inline VariableCreatorScope tower_local_var_scope(VariableAggregation aggregation) {
   return VariableCreatorScope([aggregation](const NextCreator& next, VariableRequest request) {
     request.options.synchronization = VariableSynchronization::OnRead;

@@ -6,10 +6,10 @@
 #include "cohort/tensor.h"
 #include "cohort/variable.h"
 
-// Running figures over many batches. Their state is in variables that are summed over the replicas
-// of a strategy when read, so that the result is that of all the data, whether it was given inside
-// of replicas or outside. In a session's graph they are local variables: each worker has its own
-// and initialises them by local_variables_initializer(). None of this is recorded on tapes.
+// Running figures over many batches. A metric keeps its state in variables that are summed over the
+// replicas of a strategy when they are read. So the result is that of all the data, whether it was
+// given inside replicas or outside. In a session's graph these are local variables: each worker has
+// its own and initialises them by local_variables_initializer(). Tapes record none of this.
 
 namespace cohort::metrics {
 

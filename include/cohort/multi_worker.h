@@ -20,8 +20,8 @@ class MultiWorkerExtended;
 
 struct MultiWorkerOptions {
   CommunicationOptions communication = {};  // of every collective that does not say otherwise
-  // Of this worker's replicas, which are as many on every worker: {"CPU:0", "CPU:1"}. All GPUs, or
-  // the CPU, when there is none.
+  // Of this worker's replicas, which are as many on every worker: {"CPU:0", "CPU:1"}. Empty: all
+  // GPUs, or the CPU.
   std::vector<std::string> devices = {};
   Credentials credentials = credentials_from_environment();
   GuardOptions guards = {};  // the same on all workers
@@ -31,7 +31,7 @@ struct MultiWorkerOptions {
   std::optional<bool> overlap = std::nullopt;
   // How long to wait for all workers to connect. After 2 s the log names the missing ones.
   std::chrono::milliseconds start_timeout{60'000};
-  // A worker that is silent for longer is given up. One that has ended is noticed at once.
+  // A worker that is silent for longer counts as lost. A worker that has ended is noticed at once.
   std::chrono::milliseconds silence_limit{10'000};
 };
 
@@ -44,10 +44,10 @@ struct MultiWorkerOptions {
 // call throws Unavailable with its name. With an empty cluster, or one worker, it is a
 // MirroredStrategy.
 //
-// The constructor waits for all workers. It throws InvalidArgument for a cluster, a task or devices
-// that cannot be; FailedPrecondition, on every worker, when the workers do not fit together (other
-// clusters, two with one index, other builds, other numbers of replicas); DeadlineExceeded with the
-// names of those who did not come in time; Unknown when the address is taken.
+// The constructor waits for all workers. It throws InvalidArgument for an impossible cluster, task
+// or list of devices; FailedPrecondition, on every worker, when the workers do not fit together
+// (other clusters, two with one index, other builds, other numbers of replicas); DeadlineExceeded
+// with the names of the workers that did not connect in time; Unknown when the address is taken.
 class MultiWorkerMirroredStrategy : public Strategy {
  public:
   // The cluster that resolver_from_environment() finds: of TF_CONFIG, Slurm, mpirun, torchrun.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <concepts>
 #include <functional>
 #include <span>
 #include <string>
@@ -9,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "cohort/internal/structure.h"
+#include "cohort/internal/nest.h"
 #include "cohort/site.h"
 #include "cohort/tensor.h"
 
@@ -74,23 +75,38 @@ struct TensorCount<std::tuple<T...>> {
 template <typename A, typename B>
 struct TensorCount<std::pair<A, B>> : TensorCount<std::tuple<A, B>> {};
 
-// A function of tensors and structures of them, as one of a list. A vector must be the last
-// parameter: it takes the rest.
+// Moves as many tensors as `into` takes from the front of `rest`. A vector takes all of them.
+template <typename T>
+void take_tensors(T& into, std::span<const Tensor>& rest) {
+  if constexpr (std::same_as<T, Tensor>) {
+    into = rest.front();
+    rest = rest.subspan(1);
+  } else if constexpr (std::same_as<T, std::vector<Tensor>>) {
+    into.assign(rest.begin(), rest.end());
+    rest = {};
+  } else {
+    std::apply([&](auto&... part) { (take_tensors(part, rest), ...); }, into);
+  }
+}
+
+// Makes a function of a list of tensors from a function of tensors and structures of them. A vector
+// must be the last parameter: it takes the rest.
 template <typename Result, typename... Args>
 NativeFunction listed(std::function<Result(Args...)> body) {
   return [body = std::move(body)](std::span<const Tensor> inputs) {
     using Arguments = std::tuple<std::remove_cvref_t<Args>...>;
     check_native_arguments(TensorCount<Arguments>::kLeast, TensorCount<Arguments>::kOpen,
                            inputs.size());
-    size_t next = 0;
-    Arguments arguments = unflatten<Arguments>(inputs, next);
-    Flat results;
+    Arguments arguments;
+    take_tensors(arguments, inputs);
+    std::vector<Tensor> results;
     if constexpr (std::is_void_v<Result>) {
       std::apply(body, std::move(arguments));
     } else {
-      flatten_into(std::apply(body, std::move(arguments)), results);
+      visit_leaves([&](const auto& leaf) { results.push_back(static_cast<Tensor>(leaf)); },
+                   std::apply(body, std::move(arguments)));
     }
-    return std::move(results.tensors);
+    return results;
   };
 }
 
@@ -132,5 +148,5 @@ class NativeRegistration {
 #define COHORT_FUNCTION(name, ...)                                                         \
   static const ::cohort::internal::NativeRegistration cohort_native_function_##name(#name, \
                                                                                     __VA_ARGS__)
-// The same with a NativeGradient behind the callable: (name, callable, gradient).
+// The same with a NativeGradient after the callable: (name, callable, gradient).
 #define COHORT_FUNCTION_WITH_GRADIENT(name, ...) COHORT_FUNCTION(name, __VA_ARGS__)

@@ -31,8 +31,8 @@ concept LayerLike = requires(const std::remove_cvref_t<T>& layer, const Tensor& 
   { layer(x) } -> std::convertible_to<Tensor>;
 };
 
-// Those that say where in the user's source they were called take a Site behind the tensor, or
-// behind options.
+// Those that say where in the user's source they were called take a Site after the tensor, or
+// after options.
 template <typename T>
 concept TakesSite = requires(const T& layer, const Tensor& x, Site site) {
   { layer(x, site) } -> std::convertible_to<Tensor>;

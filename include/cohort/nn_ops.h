@@ -80,7 +80,7 @@ enum class Reduction { Mean, Sum, None };
 
 struct LossOptions {
   Reduction reduction = Reduction::Mean;
-  // When above 0: this batch is a part of one with so many examples (sizes of dimension 0), and
+  // When above 0: this batch is a part of one with that many examples (sizes of dimension 0), and
   // Mean divides as for the whole. The sum over all parts is then the mean over the whole batch:
   // what a step that several replicas share needs.
   int64_t global_batch_size = 0;
@@ -115,13 +115,13 @@ struct AverageLossOptions {
 // What one replica contributes to the mean of a loss over the global batch:
 // sum(per_example_loss * sample_weight) / global_batch_size. The sum over the replicas, which
 // optimizers and ReduceOp::Sum make, is then that mean. The losses have one number per example, or
-// more, along dimension 0; an empty batch gives 0. Throws FailedPrecondition outside of a replica
+// more, along dimension 0; an empty batch gives 0. Throws FailedPrecondition outside a replica
 // when global_batch_size is undefined: a scope does not tell how many samples a replica has.
 Tensor compute_average_loss(const Tensor& per_example_loss, const AverageLossOptions& options = {},
                             Site site = Site::here());
 // What one replica contributes to a loss that all replicas have alike, such as a penalty on
 // variables: the sum of its elements divided by the replicas in sync. Throws FailedPrecondition
-// outside of a replica.
+// outside a replica.
 Tensor scale_regularization_loss(const Tensor& loss, Site site = Site::here());
 // The same for the sum of several: Module::losses(). The sum of none is 0.
 Tensor scale_regularization_loss(const std::vector<Tensor>& losses, Site site = Site::here());
@@ -161,7 +161,7 @@ struct Conv2dOptions {
   Size2d stride = 1;
   Padding2d padding = PaddingMode::Valid;
   Size2d dilation = 1;
-  int64_t groups = 1;  // channels are split into so many independent convolutions
+  int64_t groups = 1;  // channels are split into this many independent convolutions
 };
 Tensor conv2d(const Tensor& x, const Tensor& kernel, const Conv2dOptions& options = {},
               Site site = Site::here());

@@ -176,7 +176,7 @@ Tensor gather(const Tensor& x, const Tensor& indices, int axis = 0, Site site = 
 // order. `values` has the shape of the indices (any), then that of one row.
 Tensor scatter(const Tensor& indices, const Tensor& values, const Shape& shape,
                Site site = Site::here());
-// One new last dimension of size `depth`; an index outside of it gives a row of zeros.
+// One new last dimension of size `depth`; an index outside it gives a row of zeros.
 Tensor one_hot(const Tensor& indices, int64_t depth, DType dtype = kFloat32,
                Site site = Site::here());
 

@@ -19,7 +19,7 @@ using Partitioner = std::function<std::vector<int64_t>(const Shape& shape, DType
 // All throw InvalidArgument for an axis that the shape does not have, and for a shape that is not
 // fully known. No part is empty: there are at most as many as rows, and at least one.
 
-// So many parts, whatever the size.
+// A fixed number of parts, whatever the size.
 class FixedShardsPartitioner {
  public:
   explicit FixedShardsPartitioner(int64_t num_shards) : num_shards_(num_shards) {}

@@ -30,7 +30,7 @@ struct QueueCloseOptions {
 // what is in can still be taken, then dequeuing is OutOfRange.
 //
 // The nodes of one run on one device run one after the other: a dequeue that waits for an enqueue
-// of the same run must come behind it (control_dependencies).
+// of the same run must come after it (control_dependencies).
 class FifoQueue {
  public:
   // Throws InvalidArgument for a capacity of 0 or less than -1, no dtypes, or another number of
@@ -48,7 +48,7 @@ class FifoQueue {
   // The tensors of the oldest element.
   std::vector<Tensor> dequeue(Site site = Site::here());
   // `count` elements as one, with a first dimension of that size. Needs fully known shapes
-  // (InvalidArgument). When the queue is closed before there are so many, it is OutOfRange and all
+  // (InvalidArgument). When the queue is closed before it has that many, it is OutOfRange and all
   // stay in.
   std::vector<Tensor> dequeue_many(int64_t count, Site site = Site::here());
 

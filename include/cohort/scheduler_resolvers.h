@@ -103,8 +103,8 @@ struct HostfileOptions {
 
 // A file of hosts, one per line: "host", "host slots=4" or "host:4"; text after # is a comment. A
 // host has as many tasks as slots, at port_base, port_base + 1, ..., in the order of the file.
-// NotFound when there is no such file, InvalidArgument with the line's number when it cannot be
-// read.
+// Throws NotFound when the file does not exist, and InvalidArgument with the number of the line
+// that cannot be read.
 class HostfileClusterResolver : public RankedClusterResolver {
  public:
   explicit HostfileClusterResolver(const std::string& path, const HostfileOptions& options = {});

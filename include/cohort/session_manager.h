@@ -56,8 +56,8 @@ class SessionManager {
   explicit SessionManager(const SessionManagerOptions& options = {});
 
   // For the chief: restores a checkpoint, or else runs the init op and the init function; then runs
-  // the local init op and the checks. FailedPrecondition quotes the reasons that a check gives, or
-  // says that there is nothing to initialise with.
+  // the local init op and the checks. Throws FailedPrecondition, quoting the reasons that a check
+  // gives, or when it has nothing to initialise with.
   std::unique_ptr<Session> prepare_session(const std::string& target, const InitOptions& init,
                                            const RestoreOptions& restore = {}) const;
 

@@ -20,7 +20,7 @@
 #include "cohort/site.h"
 #include "cohort/values.h"
 
-// Strategies: where the replicas of a training step run and how their values meet.
+// Strategies: where the replicas of a training step run and how their values are combined.
 
 namespace cohort {
 
@@ -30,17 +30,20 @@ class StrategyExtended;
 class ReplicaContext;
 
 namespace internal {
-class MergePoint;         // where the replicas of one run meet
+class ReplicaRendezvous;  // where the replicas of one run meet
 class ReplicaThreadPool;  // the threads of a strategy's replicas
+class RunObserver;
+class ThreadAllReduce;  // reductions between these threads
 struct ReduceLeaf;
 struct ScopeState;
+void observe_runs(const Strategy& strategy, const std::shared_ptr<RunObserver>& observer);
 }  // namespace internal
 
-// --- Contexts. Every thread is in one of two: inside the function given to `run` (a replica
-// context; also the state outside of everything), or inside a strategy's scope or a merge function
-// (cross-replica). A new thread begins outside of everything.
+// --- Contexts. Every thread is in one of two: in a replica context (inside the function given to
+// `run`, or outside every scope), or in a cross-replica context (inside a strategy's scope or a
+// merge function). A new thread begins outside every scope.
 
-// The current strategy; outside of every scope the default one, which behaves as ordinary code.
+// The current strategy; outside every scope the default strategy, which behaves as ordinary code.
 Strategy& get_strategy();
 bool has_strategy();
 bool in_cross_replica_context();
@@ -82,7 +85,7 @@ struct ValueContext {
 class ReplicaContext {
  public:
   ReplicaContext(Strategy& strategy, int replica_id_in_sync_group, size_t local_replica,
-                 internal::MergePoint* meeting);
+                 internal::ReplicaRendezvous* rendezvous);
 
   Strategy& strategy() const { return strategy_; }
   int replica_id_in_sync_group() const { return id_; }
@@ -123,8 +126,8 @@ class ReplicaContext {
 
   std::string to_string() const;
 
-  // For those who write strategies: where the replicas of this run meet; null when there is one.
-  internal::MergePoint* meeting() const { return meeting_; }
+  // For strategies: where the replicas of this run meet; null when there is one replica.
+  internal::ReplicaRendezvous* rendezvous() const { return rendezvous_; }
 
  private:
   void check_current(std::string_view what) const;
@@ -145,7 +148,7 @@ class ReplicaContext {
   Strategy& strategy_;
   int id_;
   size_t local_;
-  internal::MergePoint* meeting_;
+  internal::ReplicaRendezvous* rendezvous_;
 };
 std::ostream& operator<<(std::ostream& out, const ReplicaContext& context);
 
@@ -157,12 +160,6 @@ struct ReduceAxes {
   ReduceAxes(const std::vector<int>& list) : axes(list.begin(), list.end()) {}
   ReduceAxes(std::nullopt_t) {}
   std::vector<int64_t> axes;
-};
-
-// What a replica gets that gathers.
-struct GatheredValue {
-  Tensor all;       // all replicas' values, one after the other
-  Tensor own_rows;  // which rows of that, along the axis, are its own; a vector of int64
 };
 
 // What a strategy is like. The defaults fit a strategy with one copy of each variable per replica,
@@ -177,19 +174,42 @@ struct StrategyTraits {
   // Whether optimizers may add up the replicas' gradients themselves, as they update: all replicas
   // are in this process, and the program did not choose how values are reduced.
   bool shares_gradients = false;
+  // Whether its scope also opens the first of worker_devices() as the current device.
+  bool opens_device = false;
+  // Whether a dataset's elements go to worker_devices(). If not, they stay where they are made.
+  bool moves_input = true;
   // Whether a distributed dataset gives the replicas that get nothing of the last batch an empty
   // part of it.
   bool fills_partial_steps = true;
   // Whether InputReplicationMode::PerReplica is possible.
   bool supports_replica_pipelines = false;
+  // How many replicas, of this and of other processes, share the cores of this machine; 0 = those
+  // of this process.
+  size_t replicas_on_host = 0;
+  // How the tasks of its cluster were found; null without a cluster.
+  const ClusterResolver* cluster_resolver = nullptr;
+  // What watches over optimizers' updates of its variables.
+  GuardOptions guards = {};
+  // What holds for communication between replicas where a call does not say.
+  CommunicationOptions communication = {};
+};
+
+// What one replica gives to be reduced with the values of all others.
+struct ReplicaReduction {
+  ReduceOp op = ReduceOp::Sum;
+  const std::vector<Gradient>& values;
+  // Whether some may be undefined, or rows, in some replicas and not in others: gradients.
+  bool may_lack = false;
+  CommunicationOptions options = {};
 };
 
 // What a strategy is made of: derive to write one's own. Everything that Strategy, variables,
 // optimizers and datasets do goes through these functions. Those with a body here serve a strategy
 // whose replicas are threads of this process, one for each of worker_devices(), and which keeps a
-// copy of each variable on every one of parameter_devices().
+// copy of each variable on every one of parameter_devices(). What only some strategies can do are
+// interfaces of their own, below, from which such a strategy derives as well.
 //
-// Unless said otherwise they are for cross-replica context (or outside of everything) and throw
+// Unless said otherwise they are for cross-replica context (or outside every scope) and throw
 // FailedPrecondition elsewhere.
 class StrategyExtended {
  public:
@@ -203,44 +223,13 @@ class StrategyExtended {
   virtual std::vector<std::string> worker_devices() const = 0;
   virtual std::vector<std::string> parameter_devices() const { return worker_devices(); }
   virtual StrategyTraits traits() const { return {}; }
-  // Replicas of this process, and of the whole group.
-  virtual size_t num_local_replicas() const;
-  virtual int num_replicas_in_sync() const;
-  // Replicas that share the cores of this machine, as far as is known.
-  virtual size_t replicas_on_host() const { return num_local_replicas(); }
-  // The id in the whole group of a local replica.
-  virtual int replica_id(size_t local_replica) const { return static_cast<int>(local_replica); }
-  // How the tasks of its cluster were found; null without a cluster.
-  virtual const ClusterResolver* cluster_resolver() const { return nullptr; }
-  // What watches over optimizers' updates of its variables.
-  virtual GuardOptions guards() const { return {}; }
-  // A device to open together with the scope; "" = none.
-  virtual std::string default_device() const { return ""; }
-  virtual InputContext input_context() const;
-  // Where the local replicas' elements go; "" = they stay where they are made.
-  virtual std::vector<std::string> input_devices() const { return worker_devices(); }
-  // The sum over all workers, which call it together, once per step.
-  virtual InputTotals sum_over_workers(const InputTotals& here) { return here; }
-  // What every worker gives, in the order of the workers, which call it together, all with the same
-  // `what`: what the texts are for. Workers can compare it, so that two exchanges do not mix.
-  // Needed when one has no data from the beginning and only others can tell it what elements look
-  // like; a strategy without it gets an error there, on all workers.
-  virtual std::vector<std::string> gather_from_workers(const std::string& here,
-                                                       const std::string& what);
-  // The sums over all workers, which call it together, all with the same `what`.
-  virtual std::vector<int64_t> sum_numbers(const std::vector<int64_t>& here,
-                                           const std::string& what);
-  // The value that the worker with replica 0 gives, on all workers, which call it together.
-  virtual Tensor from_first_worker(const Tensor& value) { return value; }
 
   // --- What it does
   // Makes a variable; `next` makes an ordinary one.
   virtual Variable create_variable(const NextCreator& next, const VariableRequest& request);
   // Calls `body` once per local replica, in its context and on its device, all at the same time.
   virtual void call_for_each_replica(const std::function<void(ReplicaContext&)>& body);
-  virtual DistributedValue reduce_to(ReduceOp op, const DistributedValue& value,
-                                     const Destinations& destinations,
-                                     const CommunicationOptions& options = {});
+  // One result for each request.
   virtual std::vector<DistributedValue> batch_reduce_to(ReduceOp op,
                                                         std::span<const ReduceRequest> requests,
                                                         const CommunicationOptions& options = {});
@@ -252,22 +241,8 @@ class StrategyExtended {
   using Change = std::function<Tensor(Variable copy, size_t index)>;
   virtual DistributedValue update_copies(const Variable& variable, const Change& change);
   // In a replica: what every replica gets of all replicas' values.
-  virtual std::vector<Gradient> replica_all_reduce(ReplicaContext& context, ReduceOp op,
-                                                   const std::vector<Gradient>& values,
-                                                   const CommunicationOptions& options);
-  // The same for values some of which may be undefined, or rows, in some replicas and not in
-  // others.
-  virtual std::vector<Gradient> replica_all_reduce_gradients(ReplicaContext& context, ReduceOp op,
-                                                             const std::vector<Gradient>& values,
-                                                             const CommunicationOptions& options);
-  virtual GatheredValue replica_all_gather(ReplicaContext& context, const Tensor& value, int axis,
-                                           const CommunicationOptions& options);
-  // In a replica: the sums over all replicas of the gradients of `variables`, which an optimizer
-  // uses at once. They may lie in memory that the next call writes.
-  virtual Gradients replica_sum_gradients(ReplicaContext& context, const Gradients& own,
-                                          const std::vector<Variable>& variables);
-  // The same as another object, for deep_copy(). Throws Unimplemented unless overridden.
-  virtual std::unique_ptr<StrategyExtended> clone() const;
+  virtual std::vector<Gradient> replica_all_reduce(ReplicaContext& context,
+                                                   const ReplicaReduction& own);
 
   // --- Made of the above
   bool should_checkpoint() const { return traits().is_chief; }
@@ -275,6 +250,30 @@ class StrategyExtended {
   bool should_init() const { return true; }
   bool between_graph() const { return traits().between_graph; }
   bool require_static_shapes() const { return false; }
+  const ClusterResolver* cluster_resolver() const { return traits().cluster_resolver; }
+  GuardOptions guards() const { return traits().guards; }
+  // A device to open together with the scope; "" = none.
+  std::string default_device() const;
+  // Where the local replicas' elements go; "" = they stay where they are made.
+  std::vector<std::string> input_devices() const;
+  // Replicas of this process, of the whole group, and those that share the cores of this machine;
+  // known from the time when it is part of a Strategy.
+  size_t num_local_replicas() const { return local_replicas_; }
+  int num_replicas_in_sync() const { return replicas_in_sync_; }
+  size_t replicas_on_host() const;
+  // The id in the whole group of a local replica.
+  int replica_id(size_t local_replica) const {
+    return first_replica_id_ + static_cast<int>(local_replica);
+  }
+  // As CrossWorkerInput has them; for a strategy without it, what one worker has.
+  InputContext input_context() const;
+  InputTotals sum_over_workers(const InputTotals& here);
+  std::vector<std::string> gather_from_workers(const std::string& here, const std::string& what);
+  std::vector<int64_t> sum_numbers(const std::vector<int64_t>& here, const std::string& what);
+  Tensor from_first_worker(const Tensor& value);
+  DistributedValue reduce_to(ReduceOp op, const DistributedValue& value,
+                             const Destinations& destinations,
+                             const CommunicationOptions& options = {});
   // update(v, [](Variable copy, Tensor delta) { copy.assign_sub(delta); }, deltas): arguments that
   // are distributed are taken apart, copy by copy. Also in replica context, where it is a merge.
   template <typename F, typename... Args>
@@ -296,35 +295,92 @@ class StrategyExtended {
 
  protected:
   // The full names of devices of this process, given in any form; all GPUs, or the CPU, when none
-  // is given. CPU devices come into being when they are named. Throws InvalidArgument for what
-  // there is not, or twice.
+  // is given. CPU devices come into being when they are named. Throws InvalidArgument for a device
+  // that does not exist, or that is given twice.
   static std::vector<std::string> resolve_devices(std::string_view strategy,
                                                   const std::vector<std::string>& names);
-  // What reduces, copies and gathers between the devices: by default ReductionToOneDevice.
+  // What reduces, copies and gathers between the devices: by default ReductionToOneDevice. Replicas
+  // of one process are quicker with DirectAllReduce: they reduce without batch_reduce_to(), so a
+  // strategy that overrides batch_reduce_to() and uses it overrides replica_all_reduce() as well.
   virtual CrossDeviceOps& cross_device_ops() const;
 
  private:
   friend class Strategy;
-  // The context of this strategy's replica that the thread is in; null outside of one.
+  friend void internal::observe_runs(const Strategy& strategy,
+                                     const std::shared_ptr<internal::RunObserver>& observer);
+  // Becomes part of the strategy.
+  void attach(Strategy& strategy);
+  // The context of this strategy's replica that the thread is in; null outside replicas.
   ReplicaContext* own_replica() const;
   // Calls `change(k)` for each destination, on its device and in update context k.
   DistributedValue update_places(const Destinations& where,
                                  const std::function<Tensor(size_t)>& change);
   Strategy* strategy_ = nullptr;
-  std::unique_ptr<internal::ReplicaThreadPool>
-      replica_threads_;  // the threads, kept from run to run
+  size_t local_replicas_ = 0;
+  int replicas_in_sync_ = 0;
+  int first_replica_id_ = 0;
+  // The threads, kept from run to run.
+  std::unique_ptr<internal::ReplicaThreadPool> replica_threads_;
+  // The quick form of DirectAllReduce, for replicas that meet; null for other algorithms.
+  std::unique_ptr<internal::ThreadAllReduce> thread_all_reduce_;
+};
+
+// A strategy whose replicas are in several processes: what these workers tell each other, above
+// all to feed all replicas alike. Those that exchange something are called by all workers together,
+// in the same order.
+class CrossWorkerInput {
+ public:
+  virtual ~CrossWorkerInput() = default;
+  // How many workers there are, which one this is, and the replicas of all.
+  virtual InputContext input_context() const = 0;
+  // The sum over all workers, once per step.
+  virtual InputTotals sum_over_workers(const InputTotals& here) { return here; }
+  // What every worker gives, in the order of the workers, all with the same `what`: what the texts
+  // are for. Workers can compare it, so that two exchanges do not mix. Needed when a worker has no
+  // data from the beginning and only others can tell it what elements look like; without it there
+  // is an error, on all workers.
+  virtual std::vector<std::string> gather_from_workers(const std::string& here,
+                                                       const std::string& what);
+  // The sums over all workers, all with the same `what`.
+  virtual std::vector<int64_t> sum_numbers(const std::vector<int64_t>& here,
+                                           const std::string& what);
+  // The value that the worker with replica 0 gives, on all workers.
+  virtual Tensor from_first_worker(const Tensor& value) { return value; }
+};
+
+// A strategy that has a better way for the gradients of an optimizer than replica_all_reduce().
+class GradientReducer {
+ public:
+  virtual ~GradientReducer() = default;
+  // In a replica: the sums over all replicas of the gradients of `variables`, which an optimizer
+  // uses at once. They may lie in memory that the next call writes.
+  virtual Gradients sum_gradients(ReplicaContext& context, const Gradients& own,
+                                  const std::vector<Variable>& variables) = 0;
+  // In a replica: lists of gradients, dense and alike, whose sum in that order is the same. An
+  // optimizer adds them up as it updates, which saves a pass over memory. Empty, in all replicas
+  // alike, where they are better added up first.
+  virtual std::vector<Gradients> gradient_terms(ReplicaContext& context, const Gradients& own,
+                                                const std::vector<Variable>& variables);
+};
+
+// A strategy that Strategy::deep_copy() can copy.
+class CloneableStrategy {
+ public:
+  virtual ~CloneableStrategy() = default;
+  virtual std::unique_ptr<StrategyExtended> clone() const = 0;
 };
 
 // Runs a training step on replicas. All methods that compute are for cross-replica context or
-// outside of everything; inside a replica they throw FailedPrecondition. Must outlive what is
-// made with it.
+// outside every scope; inside a replica they throw FailedPrecondition. A strategy must outlive the
+// variables and datasets that are made with it.
 class Strategy {
  public:
   explicit Strategy(std::unique_ptr<StrategyExtended> extended);
   virtual ~Strategy();
   Strategy(const Strategy&) = delete;
   Strategy& operator=(const Strategy&) = delete;
-  // Another strategy like this one. Throws FailedPrecondition for the default strategy.
+  // Another strategy like this one. Throws FailedPrecondition for the default strategy,
+  // Unimplemented for a strategy that does not derive from CloneableStrategy.
   std::unique_ptr<Strategy> deep_copy() const;
 
   StrategyScope scope() { return StrategyScope(*this); }
@@ -417,7 +473,7 @@ struct MirroredOptions {
 // One replica per device, each with its own copy of every variable; the copies are kept equal.
 class MirroredStrategy : public Strategy {
  public:
-  // All GPUs, or the CPU where there are none.
+  // All GPUs, or the CPU of a machine without GPUs.
   explicit MirroredStrategy(const MirroredOptions& options = {});
   explicit MirroredStrategy(const std::vector<std::string>& devices,
                             const MirroredOptions& options = {});

@@ -35,19 +35,20 @@ struct SummaryWriterOptions {
   std::chrono::milliseconds flush_interval{10'000};
   std::string filename_suffix = {};
   // For a training that goes on: TensorBoard drops the points of this step and later ones that are
-  // in older files of the folder.
+  // in older files of the directory.
   std::optional<int64_t> purge_step = {};
 };
 
-// Writes one event file, "folder/events.out.tfevents.<seconds>.<host>.<process>.<number>". Runs
-// that are to be compared have folders side by side. `tensorboard --logdir folder` shows them.
+// Writes one event file, "directory/events.out.tfevents.<seconds>.<host>.<process>.<number>". Runs
+// that are to be compared have directories side by side. `tensorboard --logdir directory` shows
+// them.
 //
 // Tags are paths: "loss/train" and "loss/test" stand together. Thread-safe.
 class SummaryWriter : public ScalarSink {
  public:
-  // Makes the folder where it is missing. Throws when the file cannot be made: PermissionDenied,
-  // ResourceExhausted for a full disk, FailedPrecondition where a folder is a file.
-  explicit SummaryWriter(const std::string& folder, const SummaryWriterOptions& options = {});
+  // Makes the directory where it is missing. Throws when the file cannot be made: PermissionDenied,
+  // ResourceExhausted for a full disk, FailedPrecondition where a directory is a file.
+  explicit SummaryWriter(const std::string& directory, const SummaryWriterOptions& options = {});
   ~SummaryWriter() override;  // closes; what close() would throw is logged
   SummaryWriter(const SummaryWriter&) = delete;
   SummaryWriter& operator=(const SummaryWriter&) = delete;

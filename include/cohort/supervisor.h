@@ -46,7 +46,7 @@ struct SupervisedSessionOptions {
 // runs the threads that go with it, and stops them in the end. The chief initialises or restores,
 // saves and writes summaries; the others wait for it.
 //
-//   Supervisor supervisor({.is_chief = task == 0, .logdir = folder, .saver = saver});
+//   Supervisor supervisor({.is_chief = task == 0, .logdir = directory, .saver = saver});
 //   supervisor.managed_session(server.target(), [&](Session& session) {
 //     while (!supervisor.should_stop()) session.run(train_op);
 //   });
@@ -100,8 +100,6 @@ class Supervisor {
   SupervisorOptions options_;
   Graph graph_;
   Tensor global_step_;  // undefined when the graph has none
-  std::vector<std::string> summary_tags_;
-  std::vector<Tensor> summary_fetches_;
   SessionManager manager_;
   Coordinator coordinator_;
 };

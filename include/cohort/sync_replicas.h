@@ -69,7 +69,7 @@ class SyncReplicasOptimizer {
                                  const SyncReplicasOptions& options = {});
 
   // What a worker runs for each batch. Once. Variables without a gradient stay as they are; none at
-  // all, no variables, no global step, and variables outside of a graph are InvalidArgument.
+  // all, no variables, no global step, and variables outside a graph are InvalidArgument.
   Tensor apply_gradients(const Gradients& gradients, const std::vector<Variable>& variables,
                          std::optional<Variable> global_step = std::nullopt);
   // The same for the gradients of `loss`, for these variables or all trainable ones.

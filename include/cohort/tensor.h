@@ -13,6 +13,7 @@
 
 #include "cohort/dtype.h"
 #include "cohort/shape.h"
+#include "cohort/site.h"
 
 namespace at {
 class Tensor;
@@ -26,6 +27,21 @@ struct TensorAccess;
 // What braces may hold: elements, and string literals, which are elements of type std::string.
 template <typename T>
 concept ListItem = TensorElement<T> || std::same_as<T, const char*> || std::same_as<T, char*>;
+
+// The position in tensor[position], and the line that asks for it.
+class Subscript {
+ public:
+  template <std::integral T>
+  Subscript(T position, Site site = Site::here())
+      : position_(static_cast<int64_t>(position)), site_(site) {}
+
+  int64_t position() const { return position_; }
+  Site site() const { return site_; }
+
+ private:
+  int64_t position_;
+  Site site_;
+};
 }  // namespace internal
 
 // An n-dimensional array of one dtype, or the promise of one: inside a graph being built a tensor
@@ -105,7 +121,7 @@ class Tensor {
   std::span<const T> data() const&& = delete;
 
   // Part `index` of the first dimension, without a copy; negative counts from the end.
-  Tensor operator[](int64_t index) const;
+  Tensor operator[](internal::Subscript index) const;
 
   // As numpy prints: "Tensor([[1. 2.]\n [3. 4.]], shape=(2, 2), dtype=float32)". A symbolic tensor
   // has a name instead of values, Tensor("", shape=(None, 2), dtype=float32), and one that holds

@@ -109,13 +109,13 @@ struct QueueRunnerOptions {
   // Run when the coordinator stops, and again until the threads have ended: must end what they wait
   // for.
   Tensor cancel_op = {};
-  // Errors with these codes mean that there is no more to put in.
+  // Errors with these codes mean that the op has nothing more to put in.
   std::vector<Code> queue_closed_codes = {Code::OutOfRange};
 };
 
 // Threads that keep a queue filled: one per enqueue op, each running its op over and over until the
-// coordinator stops or the op says that there is no more. When the last one of a session ends for
-// the latter reason, the queue is closed. A handle: copies are the same runner. Thread-safe.
+// coordinator stops or the op has nothing more to put in. When the last thread of a session ends
+// for the latter reason, the queue is closed. A handle: copies are the same runner. Thread-safe.
 class QueueRunner {
  public:
   // Adds the nodes that close the queue to the graph being built. No ops are InvalidArgument.

@@ -29,7 +29,7 @@ struct TorchModuleOptions {
 
 // A torch module, one copy for each replica of the strategy in whose scope it is made; the copies
 // start equal, and torch's generator goes on as after the first alone. `net->forward(x)` uses the
-// own replica's copy, and outside of `run` the first.
+// own replica's copy, and outside `run` the first.
 //
 // Parameters and buffers are also Cohort variables, with which they share their memory: a value
 // read from such a variable changes with it. Parameters stay equal because every replica makes the
@@ -42,14 +42,14 @@ struct TorchModuleOptions {
 // replicas of all workers get the mean of floating buffers that were written, and the first
 // replica's value of the others. For that, the workers meet at the end of each run of a strategy
 // that has a module with buffers, in evaluation, too: all of them must call run(). What forward
-// passes outside of `run` write to a norm's statistics is undone; a change of another buffer there
+// passes outside `run` write to a norm's statistics is undone; a change of another buffer there
 // is FailedPrecondition.
 //
 // The parameters and buffers are those that the constructor of `Net` registers, for good. Where one
 // is replaced, added or removed later (replace_module(), register_module()), the next run, update
-// or use outside of `run` is FailedPrecondition.
+// or use outside `run` is FailedPrecondition.
 //
-// What is set outside of `run` holds for all copies from the next run on: net->eval(),
+// What is set outside `run` holds for all copies from the next run on: net->eval(),
 // net->train(), and parameters that are frozen (requires_grad) after the module was made, by way of
 // `net` or of a reference to its parts.
 template <typename Net>
@@ -116,7 +116,7 @@ class TorchModule {
   void minimize(const at::Tensor& loss, optim::Optimizer& optimizer) const;
 
   // Lets `change(copy)` write parameters and buffers: new initial values, limits on weights, a
-  // moving average of another module, load(). Outside of `run` it gets the first copy, and all
+  // moving average of another module, load(). Outside `run` it gets the first copy, and all
   // copies get the values that it has then; of several workers, those of the first. What it throws
   // on one worker is thrown on all. Inside `run` each replica must make the same change of its own
   // copy, in place; throws FailedPrecondition there where a strategy keeps one set of parameters

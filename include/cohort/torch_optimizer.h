@@ -13,7 +13,7 @@
 
 #include "cohort/checkpoint.h"
 #include "cohort/internal/common_bytes.h"
-#include "cohort/internal/foreign_updates.h"
+#include "cohort/internal/external_updates.h"
 #include "cohort/internal/run_observer.h"
 #include "cohort/torch_module.h"
 
@@ -69,16 +69,16 @@ class TorchOptimizer {
     return Checkpoint({{"iterations", count}, {"torch", torch_state()}});
   }
 
-  // The own replica's; outside of `run` the first, whose options the others get before the next
+  // The own replica's; outside `run` the first, whose options the others get before the next
   // run. Its step() is not for users: it moves one copy alone.
   Optimizer& operator*() const { return own_copy(); }
   Optimizer* operator->() const { return &own_copy(); }
-  // Calls `change(optimizer)` for each copy, as for new options. Outside of `run`.
+  // Calls `change(optimizer)` for each copy, as for new options. Outside `run`.
   template <typename F>
   void configure(const F& change) const {
     for (const auto& copy : state_->copies) change(*copy);
   }
-  // Of all parameter groups, in all copies. Outside of `run`.
+  // Of all parameter groups, in all copies. Outside `run`.
   void set_learning_rate(double rate) const {
     configure([rate](Optimizer& copy) {
       for (auto& group : copy.param_groups()) group.options().set_lr(rate);
@@ -89,7 +89,7 @@ class TorchOptimizer {
   // The variable is another one after the first step.
   struct Count {
     nn::NamedVariables named_variables() const { return {{"", updates.iterations()}}; }
-    const internal::ForeignUpdates& updates;
+    const internal::ExternalUpdates& updates;
   };
   struct State : internal::RunObserver {
     void before_run() override {
@@ -107,7 +107,7 @@ class TorchOptimizer {
     }
 
     std::vector<std::unique_ptr<Optimizer>> copies;
-    // To code outside of `run`, which may keep a reference, as torch's schedulers do.
+    // To code outside `run`, which may keep a reference, as torch's schedulers do.
     std::atomic<bool> handed_out = false;
   };
 
@@ -122,7 +122,7 @@ class TorchOptimizer {
   static void load(Optimizer& copy, const std::string& saved);
 
   std::shared_ptr<State> state_ = std::make_shared<State>();
-  internal::ForeignUpdates updates_;
+  internal::ExternalUpdates updates_;
 };
 
 template <typename Optimizer>

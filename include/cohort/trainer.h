@@ -51,14 +51,14 @@ struct TrainingProgress {
 };
 
 // Something that happens around the steps of fit(), called in the order in which they were given,
-// outside of replicas, on every worker that runs the program. The figures are those of the chief on
+// outside replicas, on every worker that runs the program. The figures are those of the chief on
 // all workers. When a callback of one worker throws, fit() ends on all: with its error there, with
 // Aborted, which names it, on the others. What a callback keeps from step to step survives a
 // restart with FitOptions::backup when save() and restore() turn it into bytes and back.
 class Callback {
  public:
   virtual ~Callback() = default;
-  // Also when it goes on from a backup, behind restore(); an epoch that had begun then does not
+  // Also when it goes on from a backup, after restore(); an epoch that had begun then does not
   // begin again.
   virtual void on_fit_begin(Trainer& /*trainer*/) {}
   virtual void on_epoch_begin(Trainer& /*trainer*/) {}
@@ -102,23 +102,23 @@ struct TrainerOptions {
 
 struct FitOptions {
   int epochs = 1;
-  // So many steps make an epoch, and the next one goes on in the data where it ended; data that
+  // This many steps make an epoch, and the next one goes on in the data where it ended; data that
   // ends begins anew. For data without end. 0: an epoch is once through the data.
   int64_t steps_per_epoch = 0;
   // How many steps pass between two calls of on_step_end(); the end of an epoch calls it, too.
   // Workers exchange stop(), signals and failures of callbacks only then, so that short steps cost
   // less. The steps themselves do not change.
   int64_t steps_per_execution = 1;
-  std::optional<data::Dataset> validation = std::nullopt;  // evaluated behind each epoch
+  std::optional<data::Dataset> validation = std::nullopt;  // evaluated after each epoch
   Callbacks callbacks = {};
-  // A folder, which all workers see, for what is needed to go on after a crash: the state is saved
-  // there behind each epoch and, when not 0, each `backup_steps`; fit() begins with what it finds
-  // there. Where other tasks are left when one is lost, they wait until it is started again, and
-  // all go on from the last backup. The undisturbed run would have given the same: give shuffles a
-  // seed. While fit() runs, other runs are kept from the folder: theirs is FailedPrecondition,
-  // which names the host, the process and the run that has it. SIGTERM and SIGINT, unless the
-  // program handles them, have all workers save after the running step; then those that got the
-  // signal end by it. Empty: none.
+  // A directory, which all workers see, for what is needed to go on after a crash: the state is
+  // saved there after each epoch and, when not 0, each `backup_steps`; fit() begins with what it
+  // finds there. Where other tasks are left when one is lost, they wait until it is started again,
+  // and all go on from the last backup. The undisturbed run would have given the same: give
+  // shuffles a seed. While fit() runs, other runs are kept from the directory: theirs is
+  // FailedPrecondition, which names the host, the process and the run that has it. SIGTERM and
+  // SIGINT, unless the program handles them, have all workers save after the running step; then
+  // those that got the signal end by it. Empty: none.
   std::string backup = {};
   int64_t backup_steps = 0;
   // A line on standard output, on the chief only, that says how far it is, how well it does, how

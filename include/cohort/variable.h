@@ -91,27 +91,27 @@ class Variable {
   Tensor value() const { return read_value(); }
   operator Tensor() const;
   // Part `index` of the value's first dimension.
-  Tensor operator[](int64_t index) const { return static_cast<Tensor>(*this)[index]; }
+  Tensor operator[](internal::Subscript index) const { return static_cast<Tensor>(*this)[index]; }
 
   // Each returns the new value. The value converts to the variable's dtype when that loses nothing
   // but precision (a float to an integer variable is InvalidArgument), and must fit its shape.
-  Tensor assign(const Tensor& value);
-  Tensor assign_add(const Tensor& delta);
-  Tensor assign_sub(const Tensor& delta);
+  Tensor assign(const Tensor& value, Site site = Site::here());
+  Tensor assign_add(const Tensor& delta, Site site = Site::here());
+  Tensor assign_sub(const Tensor& delta, Site site = Site::here());
   // A C++ number is one value for all replicas, however they got it. A variable that sums what
   // replicas write cannot know whether to add such a number once or once per replica: with several
   // replicas the write throws InvalidArgument. A Tensor is added once per replica.
   template <internal::Number T>
-  Tensor assign(T value) {
-    return write_number(internal::Write::Assign, value);
+  Tensor assign(T value, Site site = Site::here()) {
+    return write_number(internal::Write::Assign, value, site);
   }
   template <internal::Number T>
-  Tensor assign_add(T delta) {
-    return write_number(internal::Write::AssignAdd, delta);
+  Tensor assign_add(T delta, Site site = Site::here()) {
+    return write_number(internal::Write::AssignAdd, delta, site);
   }
   template <internal::Number T>
-  Tensor assign_sub(T delta) {
-    return write_number(internal::Write::AssignSub, delta);
+  Tensor assign_sub(T delta, Site site = Site::here()) {
+    return write_number(internal::Write::AssignSub, delta, site);
   }
   // With a value that has a part for each copy, each copy takes its own. Only a strategy's
   // variables do; others take the value that it converts to.
@@ -129,14 +129,14 @@ class Variable {
   }
 
   // Change the rows that `slices` names, in order; a row named twice is changed twice. An index
-  // outside of the variable is InvalidArgument, and then nothing has changed.
-  Tensor scatter_update(const IndexedSlices& slices);
-  Tensor scatter_add(const IndexedSlices& slices);
-  Tensor scatter_sub(const IndexedSlices& slices);
-  Tensor scatter_mul(const IndexedSlices& slices);
-  Tensor scatter_div(const IndexedSlices& slices);
-  Tensor scatter_min(const IndexedSlices& slices);
-  Tensor scatter_max(const IndexedSlices& slices);
+  // outside the variable is InvalidArgument, and then nothing has changed.
+  Tensor scatter_update(const IndexedSlices& slices, Site site = Site::here());
+  Tensor scatter_add(const IndexedSlices& slices, Site site = Site::here());
+  Tensor scatter_sub(const IndexedSlices& slices, Site site = Site::here());
+  Tensor scatter_mul(const IndexedSlices& slices, Site site = Site::here());
+  Tensor scatter_div(const IndexedSlices& slices, Site site = Site::here());
+  Tensor scatter_min(const IndexedSlices& slices, Site site = Site::here());
+  Tensor scatter_max(const IndexedSlices& slices, Site site = Site::here());
 
   // <Variable 'w:0' shape=(2,) dtype=float32, value=[1. 2.]>
   std::string to_string() const;
@@ -145,7 +145,7 @@ class Variable {
  private:
   friend struct internal::VariableAccess;
   explicit Variable(std::shared_ptr<internal::VariableImpl> impl);
-  Tensor write_number(internal::Write how, const Tensor& number);
+  Tensor write_number(internal::Write how, const Tensor& number, Site site);
 
   std::shared_ptr<internal::VariableImpl> impl_;
 };
@@ -162,7 +162,7 @@ struct VariableRequest {
   Initializer initializer;
   VariableOptions options;
 };
-// Makes the variable, or changes the request and lets `next`, the creator outside of it, make it.
+// Makes the variable, or changes the request and lets `next`, the creator outside it, make it.
 using NextCreator = std::function<Variable(const VariableRequest&)>;
 using VariableCreator = std::function<Variable(const NextCreator& next, const VariableRequest&)>;
 

@@ -18,7 +18,7 @@ using Id = const TensorBody*;
 
 Id id(const Tensor& tensor) { return TensorAccess::id(tensor); }
 
-// What is computed with a variable's handle depends on the variable only where functions read it:
+// A call that takes a variable's handle depends on the variable only where functions read it:
 // elsewhere the reads are sources of their own.
 bool has_influence(const OpCall& call, size_t input) {
   return call.inputs[input].dtype() != kResource || call.op->gradient != nullptr;
@@ -101,7 +101,7 @@ void visit(const OpCall& call, GradientSums& sums) {
   }
 }
 
-// Which sources can still get something: how often those to come use them.
+// Counts how often the calls to come use each source: until then its gradient may still change.
 class Uses {
  public:
   Uses(const std::vector<OpCall>& calls, std::span<const Tensor> sources) {
@@ -114,27 +114,27 @@ class Uses {
     }
   }
 
-  // Tells of those sources that this call used last.
+  // Reports the sources that this call used last.
   void visited(const OpCall& call, const GradientSums& sums, const FinalGradient& final) {
     for (const Tensor& input : call.inputs) {
       const auto source = sources_.find(id(input));
       if (source == sources_.end() || --source->second.left > 0) continue;
-      tell(source->second, sums.of(input), final);
+      report(source->second, sums.of(input), final);
     }
   }
-  // Tells of those that nobody used.
+  // Reports the sources that no call used.
   void end(std::span<const Tensor> sources, const GradientSums& sums, const FinalGradient& final) {
-    for (const Tensor& source : sources) tell(sources_[id(source)], sums.of(source), final);
+    for (const Tensor& source : sources) report(sources_[id(source)], sums.of(source), final);
   }
 
  private:
   struct Source {
     size_t left = 0;
     std::vector<size_t> numbers = {};
-    bool told = false;
+    bool is_reported = false;
   };
-  static void tell(Source& source, const Gradient& gradient, const FinalGradient& final) {
-    if (std::exchange(source.told, true)) return;
+  static void report(Source& source, const Gradient& gradient, const FinalGradient& final) {
+    if (std::exchange(source.is_reported, true)) return;
     for (const size_t number : source.numbers) final(number, gradient);
   }
 

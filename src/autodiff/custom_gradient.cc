@@ -65,9 +65,10 @@ bool contains(std::span<const Tensor> tensors, const Tensor& tensor) {
   });
 }
 
-// Every output as a tensor that is nothing else yet: an input, say, would be its own gradient's
-// source. One that is new stays what it is, because the user's function may have kept it for its
-// gradient, where second derivatives must find it.
+// Replaces each output that is an input, an earlier output or already recorded by a tensor of its
+// own: an input, for example, would be the source of its own gradient. An output that is new stays
+// as it is. The user's function may have kept it for the gradient, where second derivatives must
+// find it.
 void make_distinct(std::vector<Tensor>& outputs, std::span<const Tensor> inputs) {
   for (size_t i = 0; i < outputs.size(); ++i) {
     const std::span<const Tensor> before(outputs.data(), i);

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <atomic>
 #include <optional>
 
 #include "autodiff/backward.h"
@@ -45,8 +46,8 @@ std::vector<Tensor> seeds_for(const std::vector<Tensor>& targets, const Gradient
   return seeds;
 }
 
-// Tells a listener of the gradients of groups: where a group is one source, as soon as that is
-// final.
+// Tells a listener of the gradients of groups. The gradient of a group with one source is reported
+// as soon as it is final.
 class GroupReports {
  public:
   GroupReports(const std::vector<std::vector<Tensor>>& groups, internal::GradientListener& listener)
@@ -57,13 +58,13 @@ class GroupReports {
     }
   }
 
-  // The gradient of source number `source` of all groups' one after the other.
+  // The gradient of source number `source`, counted over all groups one after the other.
   void add(size_t source, const Gradient& part) {
     const size_t group = groups_[source];
     if (sizes_[group] == 1) listener_.ready(group, part);
   }
 
-  // Those that are sums of several, or of none, are known at the end.
+  // Gradients of groups with several sources, or with none, are known only at the end.
   void end(const Gradients& results) {
     for (size_t group = 0; group < results.size(); ++group) {
       if (sizes_[group] != 1) listener_.ready(group, results[group]);
@@ -185,4 +186,22 @@ GradientTape::Pause GradientTape::stop_recording() { return Pause(*tape_); }
 GradientTape::Pause::Pause(internal::Tape& tape) : tape_(tape) { tape_.pause(); }
 GradientTape::Pause::~Pause() { tape_.resume(); }
 
+namespace internal {
+namespace {
+
+std::atomic<GradientListenerFinder>& finder_in_use() {
+  static std::atomic<GradientListenerFinder> finder{nullptr};
+  return finder;
+}
+
+}  // namespace
+
+void set_gradient_listener_finder(GradientListenerFinder finder) { finder_in_use() = finder; }
+
+GradientListener* find_gradient_listener(const std::vector<Variable>& sources) {
+  const GradientListenerFinder finder = finder_in_use().load(std::memory_order_relaxed);
+  return finder != nullptr ? finder(sources) : nullptr;
+}
+
+}  // namespace internal
 }  // namespace cohort

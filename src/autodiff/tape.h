@@ -10,7 +10,7 @@
 
 namespace cohort::internal {
 
-// What a GradientTape records: the op calls of one thread that depend on something watched.
+// The record of a GradientTape: the op calls of one thread that depend on a watched tensor.
 class Tape : public Recorder {
  public:
   explicit Tape(const TapeOptions& options);
@@ -23,7 +23,7 @@ class Tape : public Recorder {
   void watch(const Tensor& tensor);
   void watch(const Tensor& handle, const Tensor& value);
 
-  // Whether `tensor` was watched, or computed from what was.
+  // Whether `tensor` was watched, or computed from a watched tensor.
   bool is_watched(const Tensor& tensor) const {
     return watched_.contains(TensorAccess::id(tensor));
   }
@@ -31,8 +31,8 @@ class Tape : public Recorder {
   // functions of a graph took it to read the variable themselves.
   std::vector<Tensor> reads(const Tensor& handle) const;
 
-  // What was recorded. A tape that is not persistent gives it away, stops recording and holds
-  // nothing afterwards; asked again, it throws FailedPrecondition.
+  // The recorded calls. A tape that is not persistent gives them away, stops recording and holds
+  // nothing afterwards; another call then throws FailedPrecondition.
   std::vector<OpCall> take_calls();
 
   void reset();

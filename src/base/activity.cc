@@ -5,19 +5,57 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
+#include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
 #include <memory>
 #include <utility>
 
-#include "base/activity_board.h"
 #include "base/file_descriptor.h"
 
 namespace cohort::internal {
 namespace {
 
-constexpr char kPageVariable[] = "COHORT_ACTIVITY_FILE";
+// How an Activity lies in memory that two processes see. Where the two are of different builds, the
+// tag differs. Times are nanoseconds of the steady clock, which all processes of a machine share.
+struct ActivityBoard {
+  static constexpr uint64_t kTag = 0x436f686f72743032;
+  static constexpr size_t kSlots = 16;
+  static constexpr size_t kTextBytes = 256;
+  using Text = std::array<std::atomic<char>, kTextBytes>;  // ends at a zero, or full
+
+  // One wait. A slot with an odd version is being written. A reader that finds another version
+  // after reading than before has read a mixture.
+  struct Slot {
+    std::atomic<bool> taken;
+    std::atomic<uint32_t> version;
+    std::atomic<int64_t> since;  // 0: none
+    std::atomic<uint8_t> kind;
+    Text what;
+    Text whom;  // names with commas between them
+  };
+
+  // The progress of a training. Versions work as in a slot.
+  struct Progress {
+    std::atomic<uint32_t> version;
+    std::atomic<bool> quiet;
+    Text text;
+  };
+
+  std::atomic<uint64_t> tag;
+  std::atomic<int32_t> process;  // the writer
+  std::atomic<uint64_t> steps;
+  std::atomic<int64_t> input_ns;
+  std::atomic<int64_t> wait_ns;
+  std::atomic<int64_t> input_since;  // 0: none
+  Progress progress;
+  std::array<Slot, kSlots> slots;
+};
+static_assert(std::atomic<int64_t>::is_always_lock_free && std::atomic<bool>::is_always_lock_free);
+
+constexpr char kFileVariable[] = "COHORT_ACTIVITY_FILE";
 constexpr auto kRelaxed = std::memory_order_relaxed;
 
 int64_t nanoseconds(WaitNote::Clock::time_point time) {
@@ -39,37 +77,37 @@ ActivityBoard* map_file(const char* path) {
   return memory == MAP_FAILED ? nullptr : static_cast<ActivityBoard*>(memory);
 }
 
-// A board belongs to the first process that takes it; to the next one when that is gone.
+// A board belongs to the first process that takes it, and to the next process once that one ended.
 bool take_over(ActivityBoard& board) {
   int32_t owner = board.process.load();
   const bool free = owner == 0 || owner == getpid() || (kill(owner, 0) != 0 && errno == ESRCH);
   return free && board.process.compare_exchange_strong(owner, getpid());
 }
 
-struct OwnBoard {
+struct LocalBoard {
   ActivityBoard& board;
   bool shared;
 };
 
-OwnBoard make_board() {
-  if (const char* const path = std::getenv(kPageVariable)) {
+LocalBoard make_board() {
+  if (const char* const path = std::getenv(kFileVariable)) {
     ActivityBoard* const shared = map_file(path);
     if (shared != nullptr && take_over(*shared)) {
       shared->tag = ActivityBoard::kTag;
       return {*shared, true};
     }
   }
-  auto* const own = new ActivityBoard{};  // lives as long as the process
-  own->tag = ActivityBoard::kTag;
-  own->process = getpid();
-  return {*own, false};
+  auto* const made = new ActivityBoard{};  // lives as long as the process
+  made->tag = ActivityBoard::kTag;
+  made->process = getpid();
+  return {*made, false};
 }
 
-const OwnBoard& own_board() {
-  static const OwnBoard made = make_board();
-  return made;
+const LocalBoard& local_board() {
+  static const LocalBoard only = make_board();
+  return only;
 }
-ActivityBoard& board() { return own_board().board; }
+ActivityBoard& board() { return local_board().board; }
 
 void write_text(ActivityBoard::Text& to, std::string_view text) {
   const size_t size = std::min(text.size(), to.size());
@@ -82,7 +120,7 @@ std::string read_text(const ActivityBoard::Text& from) {
   for (const std::atomic<char>& letter : from) {
     const char read = letter.load(kRelaxed);
     if (read == '\0') break;
-    // It goes to somebody's terminal.
+    // The text goes to a terminal, where control characters would act.
     text += static_cast<unsigned char>(read) < ' ' ? ' ' : read;
   }
   return text;
@@ -150,12 +188,13 @@ void change(Part& part, const Fill& fill) {
 
 }  // namespace
 
-Activity own_activity() { return read_board(board()); }
+Activity local_activity() { return read_board(board()); }
 
 std::optional<Activity> read_activity(const std::string& file) {
   const FileDescriptor opened(open(file.c_str(), O_RDONLY | O_CLOEXEC));
   if (!opened) return std::nullopt;
-  // Copies: the file may become shorter at any time. What changed between the two is a mixture.
+  // Reads twice into copies, because the file may become shorter at any time. A slot that changed
+  // between the two reads may be a mixture and is left out.
   const auto copy = std::make_unique<ActivityBoard>(), later = std::make_unique<ActivityBoard>();
   constexpr auto kBytes = static_cast<ssize_t>(sizeof(ActivityBoard));
   const bool whole = pread(opened.get(), copy.get(), kBytes, 0) == kBytes &&
@@ -227,9 +266,9 @@ void note_progress(const ProgressNote& note) {
     write_text(progress.text, note.text);
   });
 }
-bool is_watched() { return own_board().shared; }
+bool is_watched() { return local_board().shared; }
 void note_step() { board().steps.fetch_add(1, kRelaxed); }
-void note_meeting(std::chrono::nanoseconds duration) {
+void note_group_wait(std::chrono::nanoseconds duration) {
   board().wait_ns.fetch_add(duration.count(), kRelaxed);
 }
 

@@ -11,17 +11,21 @@
 
 namespace cohort::internal {
 
-// What this process waits for and what its time goes to, for whoever watches it from outside:
-// `cohort run`, `cohort status`. It lies in memory that is shared through the file that the
-// variable COHORT_ACTIVITY_FILE names, where there is one. Nobody has to be asked, so it can be
-// read of a process that is stopped, too. Any thread may write; no locks.
+// What this process waits for and what its time goes to. `cohort run` and `cohort status` show it.
+// The process writes it to shared memory, through the file that the variable COHORT_ACTIVITY_FILE
+// names. The process takes no part in the reading, so a process that is stopped can be read as
+// well. Any thread may write, without locks.
 
 enum class WaitKind : uint8_t {
-  // For something that the others have not begun to give: it is their turn.
+  // For a value that the other tasks have not begun to send: it is their turn.
   Tensor,
-  // For the others to be done, which may need something of this task.
+  // For the other tasks to finish, which may need something from this task.
   Answer,
 };
+
+// In ActivityWait::whom in place of a task: any task may put the awaited value into the queue or
+// the accumulator.
+inline constexpr char kAnyTask[] = "anybody";
 
 struct ActivityWait {
   WaitKind kind = WaitKind::Tensor;
@@ -32,38 +36,38 @@ struct ActivityWait {
 
 // How far the training of a process is.
 struct ProgressNote {
-  std::string text = {};  // "epoch 2/5 ..."; empty: it does not train
-  bool quiet = false;     // the program wants it left out of its output
+  std::string text = {};  // "epoch 2/5 ..."; empty: the process does not train
+  bool quiet = false;     // the program wants no progress in its output
   friend bool operator==(const ProgressNote&, const ProgressNote&) = default;
 };
 
 struct Activity {
   pid_t process = 0;
-  std::vector<ActivityWait> waits = {};  // those that take long
+  std::vector<ActivityWait> waits = {};  // only waits that take long
   // Since the process began:
   uint64_t steps = 0;
   double input_seconds = 0;  // spent in getting elements of datasets
-  double wait_seconds = 0;   // spent in meetings with other tasks
-  // How long the element that it is getting takes so far; 0 when it is getting none.
+  double wait_seconds = 0;   // spent in waiting for the other tasks of a group
+  // How long the current element of a dataset takes so far; 0 between elements.
   double current_input_seconds = 0;
-  std::optional<ProgressNote> progress = std::nullopt;  // nothing while it is being written
+  std::optional<ProgressNote> progress = std::nullopt;  // empty while the note is being written
 };
 
-// Of this process.
-Activity own_activity();
-// Of another process, which was given that file. Nothing in the file is trusted. Nothing when it
-// has written none.
+// The activity of this process.
+Activity local_activity();
+// The activity of the process that writes the file, or nothing if it has written none. The reader
+// does not trust the file.
 std::optional<Activity> read_activity(const std::string& file);
 
-// A wait shorter than this is nobody's concern: 5 s, or what COHORT_STALL_SECONDS says.
+// A wait shorter than this is not reported: 5 s, or what COHORT_STALL_SECONDS says.
 std::chrono::nanoseconds stall_patience();
 
-// A wait that takes long, for as long as the note lives. What does not fit is cut; when very many
-// threads wait some are not noted.
+// Reports a long wait for as long as the note lives. Long texts are cut. When very many threads
+// wait, some of the waits are not reported.
 class [[nodiscard]] WaitNote {
  public:
   using Clock = std::chrono::steady_clock;
-  WaitNote() = default;  // of nothing
+  WaitNote() = default;  // reports nothing
   WaitNote(WaitKind kind, std::string_view what, const std::vector<std::string>& whom,
            Clock::time_point since);
   ~WaitNote();
@@ -74,27 +78,27 @@ class [[nodiscard]] WaitNote {
   int slot_ = -1;
 };
 
-// This process gets an element of a dataset, for as long as it lives.
+// Reports that this process gets an element of a dataset, for as long as the note lives.
 class [[nodiscard]] InputNote {
  public:
   InputNote();
   ~InputNote();
   InputNote(const InputNote&) = delete;
   InputNote& operator=(const InputNote&) = delete;
-  // So far.
+  // How long the note has lived.
   std::chrono::nanoseconds duration() const { return WaitNote::Clock::now() - began_; }
 
  private:
   const WaitNote::Clock::time_point began_;
 };
 
-// What all InputNotes so far have taken together.
+// The time that all InputNotes have taken together.
 std::chrono::nanoseconds total_input();
 void note_step();
-// What does not fit is cut.
+// Long texts are cut.
 void note_progress(const ProgressNote& note);
-// Whether another process may read what this one notes: it was given the file.
+// Whether another process may read the notes of this one, because COHORT_ACTIVITY_FILE is set.
 bool is_watched();
-void note_meeting(std::chrono::nanoseconds duration);
+void note_group_wait(std::chrono::nanoseconds duration);
 
 }  // namespace cohort::internal

@@ -22,7 +22,7 @@ TEST(Activity, NamesAWaitForAsLongAsItsNoteLives) {
                     steady_clock::now() - milliseconds(1500));
       moved = std::move(note);
     }
-    const Activity activity = own_activity();
+    const Activity activity = local_activity();
     ASSERT_EQ(activity.waits.size(), 1U);
     EXPECT_EQ(activity.process, getpid());
     EXPECT_EQ(activity.waits[0].kind, WaitKind::Answer);
@@ -31,17 +31,17 @@ TEST(Activity, NamesAWaitForAsLongAsItsNoteLives) {
     EXPECT_GE(activity.waits[0].seconds, 1.5);
     EXPECT_LT(activity.waits[0].seconds, 30);
   }
-  EXPECT_TRUE(own_activity().waits.empty());
+  EXPECT_TRUE(local_activity().waits.empty());
 }
 
 TEST(Activity, SaysHowFarATrainingIs) {
-  EXPECT_EQ(own_activity().progress, ProgressNote{}) << "nothing was noted";
+  EXPECT_EQ(local_activity().progress, ProgressNote{}) << "nothing was noted";
   note_progress({.text = "epoch 1/2\nloss 3"});
-  EXPECT_EQ(own_activity().progress, ProgressNote{.text = "epoch 1/2 loss 3"});
+  EXPECT_EQ(local_activity().progress, ProgressNote{.text = "epoch 1/2 loss 3"});
   note_progress({.text = std::string(1000, 'x'), .quiet = true});
-  EXPECT_EQ(own_activity().progress, (ProgressNote{std::string(256, 'x'), true}));
+  EXPECT_EQ(local_activity().progress, (ProgressNote{std::string(256, 'x'), true}));
   note_progress({});
-  EXPECT_EQ(own_activity().progress, ProgressNote{});
+  EXPECT_EQ(local_activity().progress, ProgressNote{});
   EXPECT_FALSE(is_watched()) << "there is no file";
 }
 
@@ -51,11 +51,11 @@ TEST(Activity, CutsWhatDoesNotFitAndDropsWhatIsTooMuch) {
   for (int i = 0; i < 100; ++i) {
     notes.emplace_back(WaitKind::Tensor, text, std::vector<std::string>{}, steady_clock::now());
   }
-  const Activity activity = own_activity();
+  const Activity activity = local_activity();
   EXPECT_EQ(activity.waits.size(), 16U);
   EXPECT_EQ(activity.waits.at(0).what, text.substr(0, 256));
   notes.clear();
-  EXPECT_TRUE(own_activity().waits.empty());
+  EXPECT_TRUE(local_activity().waits.empty());
 }
 
 TEST(Activity, IsNeverReadHalfWritten) {
@@ -67,7 +67,7 @@ TEST(Activity, IsNeverReadHalfWritten) {
     }
   });
   for (int i = 0; i < 20'000; ++i) {
-    for (const ActivityWait& wait : own_activity().waits) {
+    for (const ActivityWait& wait : local_activity().waits) {
       ASSERT_EQ(wait.whom, std::vector<std::string>{wait.what});
     }
   }
@@ -76,15 +76,15 @@ TEST(Activity, IsNeverReadHalfWritten) {
 }
 
 TEST(Activity, CountsInputMeetingsAndSteps) {
-  const Activity before = own_activity();
+  const Activity before = local_activity();
   {
     const InputNote input;
     while (input.duration() < milliseconds(2)) std::this_thread::yield();
-    EXPECT_GE(own_activity().current_input_seconds, 2e-3);
+    EXPECT_GE(local_activity().current_input_seconds, 2e-3);
   }
-  note_meeting(milliseconds(250));
+  note_group_wait(milliseconds(250));
   note_step();
-  const Activity after = own_activity();
+  const Activity after = local_activity();
   EXPECT_GE(after.input_seconds - before.input_seconds, 2e-3);
   EXPECT_NEAR(after.wait_seconds - before.wait_seconds, 0.25, 1e-6);
   EXPECT_EQ(after.steps, before.steps + 1);

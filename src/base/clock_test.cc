@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/thread.h"
+#include "support/fake_clock.h"
 
 namespace cohort::internal {
 namespace {

@@ -7,9 +7,9 @@
 
 namespace cohort::internal {
 
-// Exceptions as values that keep their type, where a Status would not.
+// Exceptions as values. Unlike a Status, such a value keeps the type of the exception.
 
-// What `part` threw; null when it went well.
+// The exception that `part` threw, or null.
 inline std::exception_ptr capture_exception(const std::function<void()>& part) {
   try {
     part();
@@ -23,7 +23,7 @@ inline void rethrow_if_any(const std::exception_ptr& thrown) {
   if (thrown != nullptr) std::rethrow_exception(thrown);
 }
 
-// The same as a Status; OK for null.
+// The exception as a Status; OK for null.
 inline Status status_of(const std::exception_ptr& thrown) {
   return capture_status([&] { rethrow_if_any(thrown); });
 }

@@ -6,7 +6,7 @@
 
 namespace cohort::internal {
 
-// A file descriptor that is closed with its owner. -1: none.
+// Owns a file descriptor and closes it. -1: none.
 class FileDescriptor {
  public:
   FileDescriptor() = default;

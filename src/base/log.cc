@@ -4,6 +4,7 @@
 #include <spdlog/sinks/stdout_sinks.h>
 
 #include <array>
+#include <chrono>
 #include <cstdlib>
 
 #include "base/thread.h"
@@ -24,7 +25,7 @@ constexpr spdlog::level::level_enum to_spdlog(LogLevel level) {
 
 void choose_level(spdlog::logger& logger, std::string_view name);
 
-// Never destroyed, so that whatever ends last may still log.
+// Never destroyed, so that code may log until the end of the process.
 spdlog::logger& logger() {
   static spdlog::logger& only = *[] {
     auto* made = new spdlog::logger("cohort", std::make_shared<spdlog::sinks::stderr_sink_mt>());
@@ -52,9 +53,10 @@ void choose_level(spdlog::logger& logger, std::string_view name) {
   for (size_t i = 0; i < kLevelNames.size(); ++i) {
     if (kLevelNames[i] == name) return logger.set_level(to_spdlog(static_cast<LogLevel>(i)));
   }
-  logger.warn(to_line(fmt::format(
-      "COHORT_LOG is '{}', which is no level; the levels are debug, info, warning, error and off",
-      name)));
+  logger.warn(
+      to_line(fmt::format("COHORT_LOG is '{}', which is not a level; the levels are debug, info, "
+                          "warning, error and off",
+                          name)));
 }
 
 }  // namespace
@@ -75,5 +77,28 @@ void write_log(LogLevel level, fmt::string_view text, fmt::format_args args) noe
 }
 
 void warn(const std::string& message) { log_warning("{}", message); }
+
+bool RareLog::is_due() {
+  using std::chrono::nanoseconds;
+  constexpr nanoseconds kPause = std::chrono::seconds(10);
+  const nanoseconds now = std::chrono::steady_clock::now().time_since_epoch();
+  int64_t next = next_ns_.load();
+  if (now.count() >= next && next_ns_.compare_exchange_strong(next, (now + kPause).count())) {
+    return true;
+  }
+  ++left_out_;
+  return false;
+}
+
+void RareLog::write(fmt::string_view text, fmt::format_args args) noexcept {
+  if (!log_enabled(LogLevel::Warning)) return;
+  const uint64_t left_out = left_out_.exchange(0);
+  if (left_out == 0) return write_log(LogLevel::Warning, text, args);
+  try {
+    log_warning("{} ({} lines like this one were left out)", fmt::vformat(text, args), left_out);
+  } catch (...) {
+    // As in write_log.
+  }
+}
 
 }  // namespace cohort::internal

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cctype>
 
-#include "base/rare_log.h"
 #include "base/thread.h"
 
 namespace cohort::internal {

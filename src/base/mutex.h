@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <mutex>
 #include <string_view>
 
@@ -13,7 +14,7 @@ namespace cohort::internal {
 // Guard data with a Mutex, and wait with std::condition_variable_any. Where one thread at a time
 // does work that sends or waits, such as connecting to a task, let it take a Turn. Connections call
 // check_no_mutex_held() when they send, read or open, which ends a program that breaks the rule.
-// Closing is not checked: a connection closes where its last holder lets it go. The check is part
+// Closing is not checked: a connection closes with its last reference. The check is part
 // of builds for development and tests, and not of Release builds, see src/base/CMakeLists.txt.
 
 inline constinit thread_local int num_mutexes_held = 0;  // by this thread
@@ -33,8 +34,8 @@ class Mutex {
   std::mutex mutex_;
 };
 
-// Lets one thread at a time do something that may send and wait. An event of a connection does not
-// take a Turn: the thread whose Turn it is may wait for that event.
+// Lets one thread at a time do work that may send and wait. An event of a connection does not take
+// a Turn, because the thread that has the Turn may wait for that event.
 class Turn {
  public:
   void lock() { mutex_.lock(); }
@@ -42,6 +43,25 @@ class Turn {
 
  private:
   std::mutex mutex_;
+};
+
+// Does work once, as std::once_flag with std::call_once does. If the work throws, the next call
+// tries again; std::call_once would then hang under ThreadSanitizer, whose pthread_once takes no
+// exceptions.
+class OnceFlag {
+ public:
+  template <typename Work>
+  void call(const Work& work) {
+    if (done_.load(std::memory_order_acquire)) return;
+    const std::lock_guard one_at_a_time(turn_);
+    if (done_.load(std::memory_order_relaxed)) return;
+    work();
+    done_.store(true, std::memory_order_release);
+  }
+
+ private:
+  std::atomic<bool> done_ = false;
+  Turn turn_;
 };
 
 // Aborts, naming the action, when this thread holds a Mutex. `action`: "sends".

@@ -53,7 +53,7 @@ class RecentlyUsed {
   }
 
   size_t size() const { return entries_.size(); }
-  // From the last one used to the oldest.
+  // The entry that was used last comes first.
   auto begin() const { return entries_.begin(); }
   auto end() const { return entries_.end(); }
 

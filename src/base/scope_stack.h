@@ -10,21 +10,21 @@
 
 namespace cohort::internal {
 
-// What the open scopes of one kind hold in one thread, outermost first. Scopes end in the reverse
-// order of their beginning. One that does not is an error: close() throws it and leaves the scope
-// open, leave(), for destructors, logs it and takes the scope out all the same.
+// The values of the open scopes of one kind in one thread, outermost first. Scopes end in the
+// reverse order of their beginning. For a scope that does not, close() throws and leaves the scope
+// open; leave(), for destructors, logs the error and removes the scope.
 template <typename T>
 class ScopeStack {
  public:
   explicit ScopeStack(std::string_view kind) : kind_(kind) {}
 
-  // The ticket is what the scope is known by later; never 0.
+  // Returns the ticket of the scope, which is never 0.
   uint64_t open(T value) {
     entries_.push_back({++last_ticket_, std::move(value)});
     return last_ticket_;
   }
 
-  // Sets the ticket to 0; does nothing when it is already.
+  // Sets the ticket to 0. Does nothing if the ticket is 0.
   void close(uint64_t& ticket) {
     if (ticket == 0) return;
     if (!is_innermost(ticket)) {
@@ -46,13 +46,14 @@ class ScopeStack {
     remove(ticket);
   }
 
+  void clear() { entries_.clear(); }
   bool empty() const { return entries_.empty(); }
   size_t size() const { return entries_.size(); }
   const T& operator[](size_t i) const { return entries_[i].value; }
   T& operator[](size_t i) { return entries_[i].value; }
   const T& innermost() const { return entries_.back().value; }
 
-  // size() when there is none.
+  // The position of the scope, or size() if it is not open.
   size_t find(uint64_t ticket) const {
     size_t i = 0;
     while (i < entries_.size() && entries_[i].ticket != ticket) ++i;

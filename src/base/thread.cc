@@ -15,7 +15,7 @@ namespace {
 
 constexpr size_t kMaxName = 15;
 
-// Not a string: it has no destructor, so whatever runs at a thread's end may still log.
+// Not a string: an array has no destructor, so destructors at the end of a thread may still log.
 thread_local std::array<char, kMaxName + 1> this_name{};
 
 void set_name(std::string_view name) {

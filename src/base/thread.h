@@ -9,29 +9,30 @@
 namespace cohort::internal {
 
 // A thread with a name, which debuggers, `top -H` and the log show; the system keeps 15 characters
-// of it. Destroying or overwriting a Thread asks its body to stop, through the stop token, and
-// waits for it. An exception that leaves the body is logged, and ends this thread only.
+// of the name. Destroying or overwriting a Thread asks its body to stop, through the stop token,
+// and waits for its end. An exception that leaves the body is logged, and ends only this thread.
 class Thread {
  public:
   using Body = std::function<void(const std::stop_token& stop)>;
 
   Thread() = default;
-  // Throws ResourceExhausted when the system has no thread to give.
+  // Throws ResourceExhausted if the system cannot start another thread.
   Thread(std::string name, Body body);
 
   bool joinable() const { return thread_.joinable(); }
   void request_stop() { thread_.request_stop(); }
-  // Waits for the end of the body. Does nothing when there is none.
+  // Waits for the end of the body, if the Thread has one.
   void join();
   bool is_this_thread() const { return thread_.get_id() == std::this_thread::get_id(); }
-  // Lets the body run to its end by itself: for a thread that destroys its own Thread.
+  // Lets the body run to its end alone, for a thread that destroys its own Thread.
   void detach() { thread_.detach(); }
 
  private:
   std::jthread thread_;
 };
 
-// The calling thread's name: "main" for the first one, the system's number where nobody named it.
+// The name of the calling thread: "main" for the first thread, the system's number for a thread
+// without a name.
 std::string_view thread_name();
 
 }  // namespace cohort::internal

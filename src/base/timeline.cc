@@ -32,7 +32,8 @@ std::string json_text(std::string_view text) {
   return escaped;
 }
 
-// Events wait here, since making text of them takes longer than keeping them. Thread-safe.
+// Keeps events for a while, because making text of an event takes longer than keeping it.
+// Thread-safe.
 class Timeline {
  public:
   explicit Timeline(const char* path)
@@ -84,7 +85,7 @@ class Timeline {
           microseconds(event.end - event.begin), event.row);
     }
     events_.clear();
-    // What cannot be written is lost: this is not what the program is for.
+    // A failed write loses events and does not disturb the program.
     [[maybe_unused]] const ssize_t written = write(file_, text_.data(), text_.size());
     text_.clear();
   }
@@ -93,7 +94,7 @@ class Timeline {
   std::mutex mutex_;
   std::map<std::string, int, std::less<>> rows_;  // guarded by mutex_, as all below
   std::vector<Event> events_;
-  std::string text_;  // that is made and not written
+  std::string text_;  // not written yet
   size_t count_ = 0;
   TimelineTime next_write_ = {};
 };

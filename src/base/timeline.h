@@ -10,9 +10,10 @@
 
 namespace cohort::internal {
 
-// What this process did when. `cohort run --trace` has the tasks write it, each to the file that
-// the variable COHORT_TRACE_FILE names: one event of Chrome's trace format in a line, times in
-// microseconds of the steady clock. Where there is no such variable nothing is kept. Any thread.
+// The timeline says what this process did when. For `cohort run --trace` each task writes its
+// timeline to the file that the variable COHORT_TRACE_FILE names: one event of Chrome's trace
+// format per line, with times in microseconds of the steady clock. Without the variable nothing is
+// kept. Any thread may call these functions.
 
 using TimelineTime = std::chrono::steady_clock::time_point;
 
@@ -22,15 +23,15 @@ inline bool timeline_is_on() {
   const int8_t known = timeline_switch.load(std::memory_order_relaxed);
   return known < 0 ? find_timeline_switch() : known > 0;
 }
-// The number of the row with that name, and of the calling thread's.
+// The number of the row with that name, or of the calling thread's row.
 int timeline_row(std::string_view name);
 int timeline_row();
-// Something that lasted from `begin` to `end`. It is kept for a moment and then written; only the
-// first million of a process are.
+// Adds an event that lasted from `begin` to `end`. Events are kept for half a second and then
+// written; a process writes at most a million.
 void add_to_timeline(int row, const char* category, std::string name, TimelineTime begin,
                      TimelineTime end);
 
-// Something that lasts as long as the object lives, in the row of its thread.
+// An event that lasts as long as the object lives, in the row of its thread.
 class [[nodiscard]] TimelineSpan {
  public:
   TimelineSpan(const char* category, std::string_view name) {
@@ -46,24 +47,24 @@ class [[nodiscard]] TimelineSpan {
   void begin(const char* category, std::string_view name);
   void end();
 
-  const char* category_ = nullptr;  // null where nothing is kept
+  const char* category_ = nullptr;  // null: the event is not kept
   std::string name_;
   TimelineTime began_;
 };
 
-// A training step that this thread makes is a "step" with the number of its update. Its parts are
+// A training step of this thread is a "step" with the number of its update. The parts of a step are
 // "forward", "backward" (BackwardSpan) and "optimizer".
 
-// What a thread knows of the step that it makes.
+// The current step of a thread.
 struct ThreadStep {
   bool is_open = false;  // a StepSpan lives
   TimelineTime began = {};
-  TimelineTime forward_began = {};  // none: the forward pass is over
-  int64_t number = -1;              // of the update, once it is made
+  TimelineTime forward_began = {};  // zero: the forward pass is over
+  int64_t number = -1;              // of the update, once the update is made
 };
 
-// A replica's step, unless it becomes part of a graph (`now` is false). Without a StepSpan, a step
-// begins with the tape and ends with the update.
+// The step of a replica, unless the step becomes part of a graph (`now` is false). Without a
+// StepSpan, a step begins with the tape and ends with the update.
 class [[nodiscard]] StepSpan {
  public:
   explicit StepSpan(bool now) {
@@ -109,7 +110,7 @@ class [[nodiscard]] OptimizerSpan {
   TimelineTime began_;
 };
 
-// The end, on this thread, of a traced step that began then.
+// Adds a traced step that ended on this thread.
 void add_traced_step(int64_t number, TimelineTime began, TimelineTime ended);
 
 }  // namespace cohort::internal

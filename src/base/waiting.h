@@ -10,12 +10,13 @@
 #include <utility>
 
 // How threads wait where no condition variable fits. This is the only file of the library that
-// spins, yields or sleeps.
+// spins, yields or sleeps. For a call at a later time see base/timers.h.
 //
-//   spin_until    something that comes within microseconds; the caller sleeps by other means
+//   spin_until    a condition that comes true within microseconds; the caller sleeps by other means
 //   SpinWait      an atomic word that another thread changes and notifies
-//   Poll          something in shared memory or elsewhere that notifies nobody
+//   Poll          a change in shared memory or elsewhere that comes without a notification
 //   Backoff       a peer or a file that may appear in seconds
+//   pause_for     the time between two measurements
 namespace cohort::internal {
 
 // Tells the core that this thread spins.
@@ -28,19 +29,17 @@ inline void relax_core() {
 // Lets other threads that wait for this core run first.
 inline void yield_core() { sched_yield(); }
 
-template <typename Duration>
-void sleep_for(const Duration& time) {
-  std::this_thread::sleep_for(time);
-}
+// A thread that waits for a condition calls poll_until instead, which knows when to stop.
+inline void pause_for(std::chrono::nanoseconds time) { std::this_thread::sleep_for(time); }
 
-// Waking a sleeping thread takes some 30 to 50 microseconds, so a thread that expects something
-// soon looks for it that long before it goes to sleep. Between looks the thread yields the core:
-// where no core is spare, this costs hardly more than going to sleep at once.
+// Waking a sleeping thread takes 30 to 50 microseconds (measured), so a thread that expects a
+// change soon looks for it that long before it goes to sleep. Between looks the thread yields the
+// core: where no core is spare, this costs hardly more than going to sleep at once.
 inline constexpr std::chrono::microseconds kSpinTime{40};
 
-// A thread that computes keeps a core that it got by a yield for milliseconds, even while another
-// core is idle, where a sleeper would have been woken. After two such yields in a short time (one
-// may be a pause of the machine), the threads of this process sleep at once for a while.
+// A computing thread that gets the core by a yield keeps it for milliseconds, even while another
+// core is idle on which a sleeper would have been woken. After two such yields in a short time (a
+// single one may be a pause of the machine), the threads of this process sleep at once for a while.
 class YieldBackoff {
  public:
   using Clock = std::chrono::steady_clock;
@@ -78,15 +77,15 @@ bool spin_until(const Condition& condition) {
   return condition();
 }
 
-// Looks at a word for some microseconds, then sleeps until it changes. Where the waiting threads
-// are more than the cores, the thread yields the core between looks: the thread that it waits for
-// needs the core. Elsewhere it does not: on a busy machine another program would keep the core for
-// milliseconds, while a sleeper gets a core as soon as it is woken.
+// Looks at a word for some microseconds, then sleeps until the word changes. Where the waiting
+// threads outnumber the cores, the thread yields the core between looks, because the awaited thread
+// needs a core. Elsewhere the thread keeps its core: on a busy machine another program would hold
+// it for milliseconds, while a sleeper gets a core as soon as it is woken.
 class SpinWait {
  public:
   explicit SpinWait(size_t threads) : crowded_(threads > std::thread::hardware_concurrency()) {}
 
-  // Returns the value of `word` once it is no longer `old`. The thread that changes it notifies.
+  // Returns the value of `word` once it differs from `old`. The thread that changes it notifies.
   uint32_t while_equal(const std::atomic<uint32_t>& word, uint32_t old) const {
     uint32_t now = spin(word, old);
     while (now == old) {
@@ -96,7 +95,7 @@ class SpinWait {
     return now;
   }
 
-  // The same without the sleep: returns `old` when the word still has that value.
+  // As while_equal, but without the sleep: returns `old` if the word still has that value.
   uint32_t spin(const std::atomic<uint32_t>& word, uint32_t old) const {
     uint32_t now = look(word, old);
     if (now != old) return now;
@@ -109,14 +108,14 @@ class SpinWait {
 
  private:
   using Clock = std::chrono::steady_clock;
-  // Longer than waking up takes: otherwise two threads that wait for each other in turn would
-  // always have to wake each other.
+  // Longer than waking up takes: with less, two threads that wait for each other in turn would have
+  // to wake each other every time.
   static constexpr std::chrono::microseconds kBudget{200};
-  // Other threads have their turns meanwhile, and the awaited one may need several.
+  // Other threads run meanwhile, and the awaited thread may need the core several times.
   static constexpr std::chrono::microseconds kCrowdedBudget{1000};
   static constexpr int kLooksPerClock = 32;
 
-  // Short enough to do without reading the clock, which costs as much as a short wait.
+  // A few looks without reading the clock, which costs as much as a short wait.
   uint32_t look(const std::atomic<uint32_t>& word, uint32_t old) const {
     uint32_t now = word.load(std::memory_order_acquire);
     for (int i = 0; i < kLooksPerClock && now == old; ++i) {
@@ -133,26 +132,31 @@ class SpinWait {
   bool crowded_;
 };
 
-// How often to look for something that notifies nobody: at first the thread only yields between
-// looks, then it sleeps for a fraction of the time that it has waited.
+// How often to look for a change that comes without a notification: at first the thread only yields
+// between looks, then it sleeps for a fraction of the time that it has waited.
 struct PollPolicy {
   std::chrono::microseconds awake{200};
   std::chrono::microseconds min_sleep{20};
   std::chrono::microseconds max_sleep{500};
   int fraction = 32;
+
+  // Looks at fixed intervals.
+  static PollPolicy every(std::chrono::microseconds interval) {
+    return {.awake = {}, .min_sleep = interval, .max_sleep = interval};
+  }
 };
 
 class Poll {
  public:
   explicit Poll(const PollPolicy& policy = {}) : policy_(policy) {}
 
-  // Between two looks. Calls before_sleep() when it sleeps.
+  // Waits between two looks. Calls before_sleep() first if it is going to sleep.
   template <typename BeforeSleep>
   void pause(const BeforeSleep& before_sleep) const {
     const auto waited = std::chrono::steady_clock::now() - began_;
     if (waited < policy_.awake) return yield_core();
     before_sleep();
-    sleep_for(std::clamp<std::chrono::steady_clock::duration>(
+    pause_for(std::clamp<std::chrono::steady_clock::duration>(
         waited / policy_.fraction, policy_.min_sleep, policy_.max_sleep));
   }
 
@@ -161,7 +165,7 @@ class Poll {
   const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
 };
 
-// Returns whether condition() came true before the deadline.
+// Returns whether condition() came true before the deadline; condition() is called at least once.
 template <typename Condition>
 bool poll_until(std::chrono::steady_clock::time_point deadline, const Condition& condition,
                 const PollPolicy& policy = {}) {
@@ -173,16 +177,16 @@ bool poll_until(std::chrono::steady_clock::time_point deadline, const Condition&
   return true;
 }
 
-// Ever longer waits between attempts, from `first` to `longest`, each twice the one before.
+// Waits between attempts, from `first` to `longest`, each wait twice as long as the one before.
 class Backoff {
  public:
   Backoff(std::chrono::milliseconds first, std::chrono::milliseconds longest)
       : next_(std::min(first, longest)), longest_(longest) {}
 
   std::chrono::milliseconds next() const { return next_; }
-  // Sleeps for the next wait, or for `at_most`.
+  // Sleeps for the next wait, but at most for `at_most`.
   void wait(std::chrono::milliseconds at_most = std::chrono::milliseconds::max()) {
-    sleep_for(std::min(next_, at_most));
+    pause_for(std::min(next_, at_most));
     next_ = std::min(2 * next_, longest_);
   }
 

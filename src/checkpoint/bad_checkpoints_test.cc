@@ -6,8 +6,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "checkpoint/contents.h"
-#include "checkpoint/file_names.h"
+#include "checkpoint/checkpoint_contents.h"
+#include "checkpoint/durable_file.h"
 #include "checkpoint/json_fields.h"
 #include "checkpoint/saving.h"
 #include "cohort/checkpoint.h"
@@ -34,7 +34,7 @@ class BadCheckpoints : public ::testing::Test {
                                {Tensor({1, 2}), Tensor({{1.f, 2.f}, {3.f, 4.f}})}, nullptr);
   }
 
-  std::string prefix() const { return folder_.path() + "/model"; }
+  std::string prefix() const { return directory_.path() + "/model"; }
   std::string manifest_file() const { return internal::manifest_path(prefix()); }
   std::string data_file() const { return CheckpointReader(prefix()).files()[0]; }
 
@@ -58,7 +58,7 @@ class BadCheckpoints : public ::testing::Test {
   }
 
  private:
-  TemporaryFolder folder_;
+  TemporaryDirectory directory_;
 };
 
 TEST_F(BadCheckpoints, AreNotChosenWhateverByteOfTheManifestIsWrong) {

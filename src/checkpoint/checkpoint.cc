@@ -2,15 +2,16 @@
 
 #include <algorithm>
 
-#include "base/purpose.h"
+#include "base/collective_purpose.h"
+#include "base/joined_texts.h"
 #include "base/raise.h"
-#include "base/worker_texts.h"
+#include "base/worker_outcomes.h"
 #include "checkpoint/checkpoint_impl.h"
+#include "checkpoint/checkpoint_list.h"
 #include "checkpoint/saving.h"
-#include "checkpoint/state_file.h"
 #include "cohort/strategy.h"
 #include "ops/dispatch.h"
-#include "tensor/borrow.h"
+#include "tensor/memory.h"
 
 namespace cohort {
 namespace internal {
@@ -38,7 +39,7 @@ struct Snapshot {
     items.push_back({.name = name, .dtype = value.dtype()});
     values.push_back(std::move(value));
   }
-  // Copies what a torch program may go on writing to.
+  // Copies a value if a torch program may go on writing to it.
   void detach_from_torch() {
     for (Tensor& value : values) value = constant_of(value);
   }
@@ -67,14 +68,14 @@ Snapshot snapshot_of(const TrackedState& state) {
   return snapshot;
 }
 
-// Of several workers that save together the chief writes. All read the values, because some are
-// made of all workers' together.
+// When several workers save together the chief writes. All workers read the values, because some
+// values combine those of all workers.
 bool writes_here(const StrategyExtended* strategy) {
   return strategy == nullptr || strategy->should_checkpoint();
 }
 
-// What each worker says of that checkpoint, by worker. Workers compare its name without the folder,
-// which may be each worker's own: the chief alone writes.
+// What each worker says of that checkpoint, by worker. Workers compare its name without the
+// directory, which may be each worker's own: the chief alone writes.
 std::vector<std::string> texts_of_all(StrategyExtended* strategy, const std::string& own,
                                       const std::string& prefix, std::string_view what) {
   if (strategy == nullptr) return {own};
@@ -121,11 +122,12 @@ void add_bytes(const TrackedState& state, StrategyExtended* strategy, const std:
   }
 }
 
-// The list with one more at its end, in a folder that nobody else keeps books of.
+// Appends to the list of a directory that no Saver or manager keeps a list of.
 void list_checkpoint(const std::string& prefix) {
-  const std::string folder = folder_of(prefix);
+  const std::string directory = directory_of(prefix);
   CheckpointState state;
-  (void)capture_status([&] { state = get_checkpoint_state(folder).value_or(CheckpointState{}); });
+  (void)capture_status(
+      [&] { state = get_checkpoint_state(directory).value_or(CheckpointState{}); });
   const std::string path = resolved_path(prefix);
   const auto same = std::ranges::find_if(
       state.all, [&](const std::string& other) { return resolved_path(other) == path; });
@@ -136,7 +138,7 @@ void list_checkpoint(const std::string& prefix) {
   state.latest = prefix;
   state.all.push_back(prefix);
   state.saved_at.push_back(std::chrono::system_clock::now());
-  write_state_file(folder, "checkpoint", state);
+  write_state_file(directory, "checkpoint", state);
 }
 
 }  // namespace
@@ -193,8 +195,8 @@ TrackedState CheckpointImpl::collect_all() const {
   return state;
 }
 
-// What fails on one worker alone must not keep it from what all do together: the failure is kept
-// until the workers tell each other how it went.
+// A failure on one worker must not keep it from the calls that all workers make together: it is
+// kept until the workers exchange their outcomes.
 void CheckpointImpl::save(const std::string& prefix, std::optional<int64_t> number, Site site,
                           const std::function<void()>& written) {
   const PlainDispatch plain;

@@ -17,12 +17,13 @@ class CheckpointImpl {
   explicit CheckpointImpl(const CheckpointOptions& options) : queue_(options.asynchronous) {}
 
   void track(const std::string& name, const Trackable& object);
-  // What is tracked, below `path` when that is not empty.
+  // The tracked objects, below `path` unless it is empty.
   void collect(const std::string& path, TrackedState& state) const;
   bool contains(const CheckpointImpl& other) const;
 
-  // Takes the values now and writes them to `prefix`; then `written` is called, on the thread that
-  // wrote. With a number, that is the checkpoint's, and the save counts. `site` asked for it.
+  // Takes the values now and writes them to `prefix`; then calls `written` on the thread that
+  // wrote. A `number` becomes the number of the checkpoint, and the save is counted. `site` is the
+  // line that asked for the save.
   void save(const std::string& prefix, std::optional<int64_t> number, Site site,
             const std::function<void()>& written);
   std::shared_ptr<RestoreState> restore(std::string_view prefix);
@@ -51,7 +52,7 @@ class CheckpointImpl {
   SaveQueue queue_;  // last: it ends first
 };
 
-// Where the number of saves is in a checkpoint.
+// The key of the number of saves in a checkpoint.
 inline constexpr const char* kSaveCounter = "save_counter";
 
 }  // namespace cohort::internal

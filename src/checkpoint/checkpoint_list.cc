@@ -1,10 +1,17 @@
 #include "checkpoint/checkpoint_list.h"
 
 #include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
 
+#include "base/log.h"
 #include "base/raise.h"
-#include "checkpoint/contents.h"
+#include "base/system_error.h"
+#include "checkpoint/checkpoint_contents.h"
 #include "checkpoint/durable_file.h"
+#include "checkpoint/json_fields.h"
+#include "checkpoint/manifest.h"
+#include "cohort/checkpoint.h"
 
 namespace cohort::internal {
 namespace {
@@ -94,3 +101,189 @@ void CheckpointList::recover(const CheckpointState& state) {
 }
 
 }  // namespace cohort::internal
+
+namespace cohort {
+namespace internal {
+namespace {
+
+using Time = std::chrono::system_clock::time_point;
+
+constexpr uint64_t kMaxStateBytes = 16 << 20;
+constexpr std::string_view kLatest = "model_checkpoint_path";
+constexpr std::string_view kAll = "all_model_checkpoint_paths";
+constexpr std::string_view kTimes = "all_model_checkpoint_timestamps_ms";
+
+// The path from the directory where it is inside it, however the two are written; else from the
+// root.
+std::string stored_path(const std::string& directory, const std::string& path) {
+  const std::filesystem::path resolved = resolved_path(path);
+  const std::filesystem::path inside =
+      resolved.lexically_relative(directory_of(resolved_path(in_directory(directory, "file"))));
+  const bool is_inside = !inside.empty() && *inside.begin() != "..";
+  return is_inside ? inside.string() : resolved.string();
+}
+
+std::string text_or_empty(const FileJson& object, std::string_view name) {
+  const auto found = object.find(name);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
+}
+
+std::vector<std::string> paths_of(const FileJson& object, const JsonPlace& place) {
+  std::vector<std::string> paths;
+  const auto found = object.find(kAll);
+  if (found == object.end()) return paths;
+  for (const FileJson& path : *found) {
+    if (!path.is_string()) {
+      raise(Code::DataLoss, "[Checkpoint] {}: \"{}\" must be a list of texts", place.to_string(),
+            kAll);
+    }
+    paths.push_back(path.get<std::string>());
+  }
+  return paths;
+}
+
+// One for each path; 1970 where the file says nothing.
+std::vector<Time> times_of(const FileJson& object, size_t count) {
+  std::vector<Time> times(count);
+  const auto found = object.find(kTimes);
+  if (found == object.end() || !found->is_array()) return times;
+  for (size_t i = 0; i < count && i < found->size(); ++i) {
+    const FileJson& ms = (*found)[i];
+    if (ms.is_number_integer()) times[i] = from_ms(ms.get<int64_t>());
+  }
+  return times;
+}
+
+}  // namespace
+
+void write_state_file(const std::string& directory, const std::string& name,
+                      const CheckpointState& state) {
+  FileJson text = {{kLatest, stored_path(directory, state.latest)},
+                   {kAll, FileJson::array()},
+                   {kTimes, FileJson::array()}};
+  for (const std::string& path : state.all) text[kAll].push_back(stored_path(directory, path));
+  for (const Time time : state.saved_at) text[kTimes].push_back(to_ms(time));
+  remove_abandoned_files(directory, [&](std::string_view left) { return left == name; });
+  NewFile file(in_directory(directory, name));
+  file.write(text.dump(1) + "\n");
+  file.commit();
+}
+
+CheckpointState parse_state(std::string_view text, const std::string& directory,
+                            const std::string& path) {
+  const FileJson value = parse_file_json(text, path);
+  const JsonPlace place{path, {}};
+  check_object(value, place);
+  const std::string latest = text_or_empty(value, kLatest);
+  if (latest.empty()) {
+    raise(Code::InvalidArgument, "[Checkpoint] '{}' names no latest checkpoint (\"{}\")", path,
+          kLatest);
+  }
+  CheckpointState state{.latest = in_directory(directory, latest), .all = {}, .saved_at = {}};
+  std::vector<std::string> all = paths_of(value, place);
+  state.saved_at = times_of(value, all.size());
+  for (const std::string& each : all) state.all.push_back(in_directory(directory, each));
+  if (std::find(state.all.begin(), state.all.end(), state.latest) == state.all.end()) {
+    state.all.push_back(state.latest);
+    state.saved_at.emplace_back();
+  }
+  return state;
+}
+
+}  // namespace internal
+
+std::optional<CheckpointState> get_checkpoint_state(const std::string& directory,
+                                                    const std::string& state_file) {
+  const std::string path = internal::in_directory(directory, state_file);
+  if (!internal::file_exists(path)) return std::nullopt;
+  CheckpointState state;
+  const Status status = capture_status([&] {
+    state = internal::parse_state(internal::ReadFile(path).read_all(internal::kMaxStateBytes),
+                                  directory, path);
+  });
+  if (status.ok()) return state;
+  // With a file that cannot be read now, training would begin anew.
+  const bool is_damaged = status.code == Code::DataLoss || status.code == Code::NotFound;
+  if (!is_damaged) throw Error(status);
+  internal::log_warning("[Checkpoint] '{}' counts as missing: {}", path, status.message);
+  return std::nullopt;
+}
+
+namespace internal {
+namespace {
+
+// A shortage or a lack of rights says nothing about the checkpoint: passing it over would lose it.
+void throw_unless_it_is_bad(const Status& status) {
+  if (status.code == Code::ResourceExhausted || status.code == Code::PermissionDenied) {
+    throw Error(status);
+  }
+}
+
+bool is_good(const std::string& prefix, CheckpointCheck check) {
+  const Status status = capture_status([&] {
+    const CheckpointFiles files(prefix);
+    if (check == CheckpointCheck::Contents) {
+      files.verify();
+    } else {
+      files.verify_sizes();
+    }
+  });
+  throw_unless_it_is_bad(status);
+  if (!status.ok()) {
+    log_warning("[Checkpoint] '{}' is passed over: {}", prefix, status.to_string());
+  }
+  return status.ok();
+}
+
+// All that the directory has, newest first.
+std::vector<std::string> found_in(const std::string& directory) {
+  const std::string ending = manifest_path("");
+  std::vector<std::pair<int64_t, std::string>> found;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(directory, error)) {
+    const std::string name = entry.path().filename().string();
+    if (!name.ends_with(ending)) continue;
+    const std::string prefix = in_directory(directory, name.substr(0, name.size() - ending.size()));
+    throw_unless_it_is_bad(capture_status(
+        [&] { found.emplace_back(CheckpointFiles(prefix).manifest().saved_at_ms, prefix); }));
+  }
+  throw_unless_it_is_bad(
+      {.code = error ? code_of_errno(error.value()) : Code::Ok,
+       .message = fmt::format("[Checkpoint] cannot list '{}': {}", directory, error.message())});
+  std::sort(found.rbegin(), found.rend());
+  std::vector<std::string> prefixes;
+  for (auto& [time, prefix] : found) prefixes.push_back(std::move(prefix));
+  return prefixes;
+}
+
+std::optional<std::string> first_good(const std::vector<std::string>& prefixes,
+                                      CheckpointCheck check) {
+  for (const std::string& prefix : prefixes) {
+    if (is_good(prefix, check)) return prefix;
+  }
+  return std::nullopt;
+}
+
+// The latest one, then those listed, newest first.
+std::vector<std::string> listed(const CheckpointState& state) {
+  std::vector<std::string> prefixes{state.latest};
+  for (auto entry = state.all.rbegin(); entry != state.all.rend(); ++entry) {
+    if (*entry != state.latest) prefixes.push_back(*entry);
+  }
+  return prefixes;
+}
+
+}  // namespace
+}  // namespace internal
+
+std::optional<std::string> latest_checkpoint(const std::string& directory,
+                                             const LatestCheckpointOptions& options) {
+  const auto state = get_checkpoint_state(directory, options.state_file);
+  if (state) {
+    const auto good = internal::first_good(internal::listed(*state), options.check);
+    if (good) return good;
+  }
+  return internal::first_good(internal::found_in(directory), options.check);
+}
+
+}  // namespace cohort

@@ -3,7 +3,9 @@
 #include <chrono>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cohort/checkpoint.h"
@@ -17,7 +19,7 @@ struct RetentionOptions {
   std::function<std::chrono::system_clock::time_point()> now = std::chrono::system_clock::now;
 };
 
-// The checkpoints that somebody saved and may delete again, oldest first. Thread-safe.
+// The checkpoints that a Saver or manager saved and may delete again, oldest first. Thread-safe.
 class CheckpointList {
  public:
   // Throws InvalidArgument for options that are negative. `operation` begins messages.
@@ -27,15 +29,15 @@ class CheckpointList {
     CheckpointState state;             // the list, for the state file
     std::vector<std::string> dropped;  // to be deleted
   };
-  // Appends the checkpoint, or moves it to the end when it is there, and takes out what is more
-  // than enough.
+  // Appends the checkpoint, or moves it to the end when the list has it already. Then removes the
+  // oldest checkpoints beyond the limits.
   Change add(const std::string& prefix);
 
   std::vector<std::string> prefixes() const;
   bool empty() const;
-  // Those that exist replace the list.
+  // Replaces the list by those of these checkpoints that exist.
   void recover(const std::vector<std::string>& prefixes);
-  // The same from a state file, which knows their times.
+  // The same from a state file, which has the times of the checkpoints.
   void recover(const CheckpointState& state);
 
  private:
@@ -52,5 +54,14 @@ class CheckpointList {
   std::vector<Entry> entries_;  // guarded by mutex_
   Time next_kept_;              // guarded by mutex_: one that is newer than this is kept for good
 };
+
+// The file that lists a directory's checkpoints. Paths inside the directory are stored relative to
+// it, so that the directory may move. Reading: see get_checkpoint_state().
+void write_state_file(const std::string& directory, const std::string& name,
+                      const CheckpointState& state);
+// The content of the state file. Throws DataLoss when the text is not a state file, and
+// InvalidArgument when it does not name the latest checkpoint.
+CheckpointState parse_state(std::string_view text, const std::string& directory,
+                            const std::string& path);
 
 }  // namespace cohort::internal

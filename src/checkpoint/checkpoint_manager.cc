@@ -3,7 +3,6 @@
 #include "checkpoint/checkpoint_impl.h"
 #include "checkpoint/checkpoint_list.h"
 #include "checkpoint/saving.h"
-#include "checkpoint/state_file.h"
 #include "cohort/checkpoint.h"
 
 namespace cohort {
@@ -16,25 +15,25 @@ CheckpointManagerOptions checked(const CheckpointManagerOptions& options) {
   const std::string& name = options.checkpoint_name;
   if (!name.empty() && name != "." && name != ".." && file_name_of(name) == name) return options;
   raise(Code::InvalidArgument,
-        "[CheckpointManager] checkpoint_name '{}' must be a name without a folder", name);
+        "[CheckpointManager] checkpoint_name '{}' must be a name without a directory", name);
 }
 
 }  // namespace
 
-// The list of the folder's checkpoints. A save that is being written holds it, and with it nothing
-// that waits for the save.
+// The list of the directory's checkpoints. A save that is being written holds it, and with it
+// nothing that waits for the save.
 class RetentionState {
  public:
-  RetentionState(const std::string& folder, const CheckpointManagerOptions& options)
+  RetentionState(const std::string& directory, const CheckpointManagerOptions& options)
       : list_("CheckpointManager", {.max_to_keep = options.max_to_keep,
                                     .keep_every_n_hours = options.keep_checkpoint_every_n_hours}) {
-    if (const auto state = get_checkpoint_state(folder, kStateFile)) list_.recover(*state);
+    if (const auto state = get_checkpoint_state(directory, kStateFile)) list_.recover(*state);
   }
 
   // Lists the checkpoint, and deletes those that are one too many.
   void add(const std::string& prefix) {
     const CheckpointList::Change change = list_.add(prefix);
-    write_state_file(folder_of(prefix), kStateFile, change.state);
+    write_state_file(directory_of(prefix), kStateFile, change.state);
     for (const std::string& dropped : change.dropped) {
       const Status status = capture_status([&] { remove_checkpoint(dropped); });
       if (status.ok()) continue;
@@ -50,26 +49,28 @@ class RetentionState {
 
 class CheckpointManagerImpl {
  public:
-  CheckpointManagerImpl(const Checkpoint& checkpoint, std::string folder,
+  CheckpointManagerImpl(const Checkpoint& checkpoint, std::string directory,
                         const CheckpointManagerOptions& options)
       : checkpoint_(checkpoint),
-        folder_(std::move(folder)),
+        directory_(std::move(directory)),
         name_(checked(options).checkpoint_name),
-        books_(std::make_shared<RetentionState>(folder_, options)) {
-    if (folder_.empty()) raise(Code::InvalidArgument, "[CheckpointManager] the folder is empty");
+        books_(std::make_shared<RetentionState>(directory_, options)) {
+    if (directory_.empty())
+      raise(Code::InvalidArgument, "[CheckpointManager] the directory is empty");
   }
 
   std::string save(std::optional<int64_t> given, Site site) {
     CheckpointImpl& impl = *checkpoint_.impl_;
     const int64_t number = given.value_or(impl.save_counter() + 1);
-    const std::string prefix = full_prefix("CheckpointManager", in_folder(folder_, name_), number);
+    const std::string prefix =
+        full_prefix("CheckpointManager", in_directory(directory_, name_), number);
     impl.save(prefix, number, site, [books = books_, prefix] { books->add(prefix); });
     return prefix;
   }
 
   std::optional<std::string> latest() const {
     checkpoint_.impl_->queue().wait();
-    return cohort::latest_checkpoint(folder_, {.state_file = kStateFile});
+    return cohort::latest_checkpoint(directory_, {.state_file = kStateFile});
   }
 
   std::optional<std::string> restore_latest() {
@@ -79,20 +80,20 @@ class CheckpointManagerImpl {
   }
 
   std::vector<std::string> checkpoints() const { return books_->prefixes(); }
-  const std::string& folder() const { return folder_; }
+  const std::string& directory() const { return directory_; }
 
  private:
   Checkpoint checkpoint_;
-  const std::string folder_;
+  const std::string directory_;
   const std::string name_;
   const std::shared_ptr<RetentionState> books_;
 };
 
 }  // namespace internal
 
-CheckpointManager::CheckpointManager(const Checkpoint& checkpoint, std::string folder,
+CheckpointManager::CheckpointManager(const Checkpoint& checkpoint, std::string directory,
                                      const CheckpointManagerOptions& options)
-    : impl_(std::make_shared<internal::CheckpointManagerImpl>(checkpoint, std::move(folder),
+    : impl_(std::make_shared<internal::CheckpointManagerImpl>(checkpoint, std::move(directory),
                                                               options)) {}
 
 std::string CheckpointManager::save(std::optional<int64_t> number, Site site) {
@@ -103,6 +104,6 @@ std::optional<std::string> CheckpointManager::latest_checkpoint() const { return
 std::vector<std::string> CheckpointManager::checkpoints() const { return impl_->checkpoints(); }
 
 std::optional<std::string> CheckpointManager::restore_latest() { return impl_->restore_latest(); }
-const std::string& CheckpointManager::folder() const { return impl_->folder(); }
+const std::string& CheckpointManager::directory() const { return impl_->directory(); }
 
 }  // namespace cohort

@@ -16,11 +16,11 @@ using Names = std::vector<std::string>;
 
 class CheckpointTest : public ::testing::Test {
  protected:
-  std::string path(const std::string& name) const { return folder_.path() + "/" + name; }
-  const std::string& folder() const { return folder_.path(); }
+  std::string path(const std::string& name) const { return directory_.path() + "/" + name; }
+  const std::string& directory() const { return directory_.path(); }
 
  private:
-  TemporaryFolder folder_;
+  TemporaryDirectory directory_;
 };
 
 TEST_F(CheckpointTest, SavesObjectsByPath) {
@@ -50,8 +50,8 @@ TEST_F(CheckpointTest, CountsItsSavesAcrossRestarts) {
     checkpoint.write(path("aside"));
     EXPECT_EQ(checkpoint.save_counter(), 2);
   }
-  EXPECT_EQ(latest_checkpoint(folder()), path("ckpt-2"));
-  EXPECT_EQ(get_checkpoint_state(folder())->all, (Names{path("ckpt-1"), path("ckpt-2")}));
+  EXPECT_EQ(latest_checkpoint(directory()), path("ckpt-2"));
+  EXPECT_EQ(get_checkpoint_state(directory())->all, (Names{path("ckpt-1"), path("ckpt-2")}));
   Checkpoint checkpoint({{"v", v}});
   checkpoint.read(path("aside")).assert_consumed();
   EXPECT_EQ(checkpoint.save_counter(), 0);
@@ -215,7 +215,7 @@ TEST_F(CheckpointTest, TakesTheValuesOfTheMomentWhenAsynchronous) {
 TEST_F(CheckpointTest, ManagersKeepTheLastFew) {
   Variable v(0.f);
   {
-    CheckpointManager manager(Checkpoint({{"v", v}}), folder(), {.max_to_keep = 2});
+    CheckpointManager manager(Checkpoint({{"v", v}}), directory(), {.max_to_keep = 2});
     for (int i = 1; i <= 3; ++i) {
       v.assign(static_cast<float>(i));
       EXPECT_EQ(manager.save(), path("ckpt-" + std::to_string(i)));
@@ -224,7 +224,7 @@ TEST_F(CheckpointTest, ManagersKeepTheLastFew) {
     EXPECT_FALSE(checkpoint_exists(path("ckpt-1")));
   }
   v.assign(0.f);
-  CheckpointManager manager(Checkpoint({{"v", v}}), folder(), {.max_to_keep = 2});
+  CheckpointManager manager(Checkpoint({{"v", v}}), directory(), {.max_to_keep = 2});
   EXPECT_EQ(manager.checkpoints(), (Names{path("ckpt-2"), path("ckpt-3")}));
   EXPECT_EQ(manager.restore_latest(), path("ckpt-3"));
   EXPECT_EQ(v.read_value().to<float>(), 3);
@@ -235,7 +235,7 @@ TEST_F(CheckpointTest, ManagersKeepTheLastFew) {
 
 TEST_F(CheckpointTest, ManagersPassOverWhatIsDamaged) {
   Variable v(0.f);
-  CheckpointManager manager(Checkpoint({{"v", v}}), folder());
+  CheckpointManager manager(Checkpoint({{"v", v}}), directory());
   EXPECT_EQ(manager.restore_latest(), std::nullopt);
   v.assign(1.f);
   manager.save();
@@ -248,10 +248,10 @@ TEST_F(CheckpointTest, ManagersPassOverWhatIsDamaged) {
 TEST_F(CheckpointTest, ManagersMayGoWhileTheirSaveIsWritten) {
   const Variable v(zeros({1 << 20}));
   {
-    CheckpointManager manager(Checkpoint({{"v", v}}, {.asynchronous = true}), folder());
+    CheckpointManager manager(Checkpoint({{"v", v}}, {.asynchronous = true}), directory());
     manager.save();
   }
-  EXPECT_EQ(latest_checkpoint(folder()), path("ckpt-1"));
+  EXPECT_EQ(latest_checkpoint(directory()), path("ckpt-1"));
 }
 
 TEST_F(CheckpointTest, WhatWasSavedBeforeTheFirstUpdateSetsSlotsBack) {

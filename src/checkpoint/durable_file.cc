@@ -1,10 +1,12 @@
 #include "checkpoint/durable_file.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cctype>
 #include <cerrno>
 #include <filesystem>
 
@@ -27,23 +29,23 @@ void sync(int file, const std::string& path) {
   if (::fsync(file) != 0) raise_errno("bring to the disk", path);
 }
 
-// Names are on the disk when their folder is.
-void sync_folder(const std::string& folder) {
-  const FileDescriptor opened(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!opened) raise_errno("open the folder", folder);
+// Names are on the disk when their directory is.
+void sync_directory(const std::string& directory) {
+  const FileDescriptor opened(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!opened) raise_errno("open the directory", directory);
   // Some file systems have nothing to bring to the disk, and say so.
   if (::fsync(opened.get()) != 0 && errno != EINVAL && errno != ENOTSUP) {
-    raise_errno("bring to the disk", folder);
+    raise_errno("bring to the disk", directory);
   }
 }
 
-// Makes the folder with those above it; new names are brought to the disk from the top down.
-void make_folders(const std::string& folder) {
-  if (std::filesystem::is_directory(folder)) return;
-  const std::string above = folder_of(folder);
-  if (above != folder) make_folders(above);
-  if (::mkdir(folder.c_str(), 0777) != 0 && errno != EEXIST) raise_errno("make", folder);
-  sync_folder(above);
+// Makes the directory with those above it; new names are brought to the disk from the top down.
+void make_directories(const std::string& directory) {
+  if (std::filesystem::is_directory(directory)) return;
+  const std::string above = directory_of(directory);
+  if (above != directory) make_directories(above);
+  if (::mkdir(directory.c_str(), 0777) != 0 && errno != EEXIST) raise_errno("make", directory);
+  sync_directory(above);
 }
 
 FileDescriptor create(const std::string& path) {
@@ -57,7 +59,7 @@ FileDescriptor create(const std::string& path) {
 
 NewFile::NewFile(std::string path)
     : path_(std::move(path)), temporary_(fmt::format("{}{}{}", path_, kTemporary, random_id())) {
-  make_folders(folder_of(path_));
+  make_directories(directory_of(path_));
   file_ = create(temporary_);
 }
 
@@ -80,7 +82,7 @@ void NewFile::commit() {
   sync(file_.get(), temporary_);
   if (::rename(temporary_.c_str(), path_.c_str()) != 0) raise_errno("rename to", path_);
   committed_ = true;
-  sync_folder(folder_of(path_));
+  sync_directory(directory_of(path_));
 }
 
 ReadFile::ReadFile(std::string path)
@@ -137,15 +139,15 @@ bool is_abandoned(const std::filesystem::directory_entry& entry, const NameFilte
 
 }  // namespace
 
-void remove_abandoned_files(const std::string& folder, const NameFilter& are_ours,
+void remove_abandoned_files(const std::string& directory, const NameFilter& are_ours,
                             std::chrono::minutes min_age) noexcept {
   const Status status = capture_status([&] {
-    if (!std::filesystem::is_directory(folder)) return;
-    for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    if (!std::filesystem::is_directory(directory)) return;
+    for (const auto& entry : std::filesystem::directory_iterator(directory)) {
       if (is_abandoned(entry, are_ours, min_age)) remove_file(entry.path().string());
     }
   });
-  if (!status.ok()) log_info("[Checkpoint] left '{}' as it is: {}", folder, status.to_string());
+  if (!status.ok()) log_info("[Checkpoint] left '{}' as it is: {}", directory, status.to_string());
 }
 
 bool remove_file(const std::string& path) {
@@ -165,9 +167,9 @@ bool file_exists(const std::string& path) {
   return std::filesystem::is_regular_file(path, ignored);
 }
 
-std::string folder_of(std::string_view path) {
-  const std::string folder = std::filesystem::path(path).parent_path().string();
-  return folder.empty() ? "." : folder;
+std::string directory_of(std::string_view path) {
+  const std::string directory = std::filesystem::path(path).parent_path().string();
+  return directory.empty() ? "." : directory;
 }
 
 std::string file_name_of(std::string_view path) {
@@ -175,16 +177,57 @@ std::string file_name_of(std::string_view path) {
 }
 
 std::string resolved_path(std::string_view path) {
-  const std::filesystem::path folder = std::filesystem::absolute(folder_of(path));
+  const std::filesystem::path directory = std::filesystem::absolute(directory_of(path));
   std::error_code failed;
-  const std::filesystem::path resolved = std::filesystem::weakly_canonical(folder, failed);
-  return ((failed ? folder.lexically_normal() : resolved) / file_name_of(path)).string();
+  const std::filesystem::path resolved = std::filesystem::weakly_canonical(directory, failed);
+  return ((failed ? directory.lexically_normal() : resolved) / file_name_of(path)).string();
 }
 
-std::string in_folder(const std::string& folder, const std::string& path) {
-  return folder == "." ? path : (std::filesystem::path(folder) / path).string();
+std::string in_directory(const std::string& directory, const std::string& path) {
+  return directory == "." ? path : (std::filesystem::path(directory) / path).string();
 }
 
 std::string random_id() { return fmt::format("{:016x}", random_number()); }
+
+namespace {
+
+constexpr size_t kIdDigits = 16;  // of random_id()
+
+// ".0123456789abcdef-00000-of-00001.safetensors", where 0 is any digit of its kind.
+bool is_data_ending(std::string_view ending) {
+  static const std::string pattern = data_file_name("", std::string(kIdDigits, 'x'), 0, 0);
+  if (ending.size() != pattern.size()) return false;
+  for (size_t i = 0; i < pattern.size(); ++i) {
+    const auto c = static_cast<unsigned char>(ending[i]);
+    const bool fits = pattern[i] == 'x'   ? std::isxdigit(c) != 0
+                      : pattern[i] == '0' ? std::isdigit(c) != 0
+                                          : ending[i] == pattern[i];
+    if (!fits) return false;
+  }
+  return true;
+}
+
+size_t data_ending_size() { return data_file_name("", std::string(kIdDigits, 'x'), 0, 0).size(); }
+
+}  // namespace
+
+std::string manifest_path(std::string_view prefix) {
+  return std::string(prefix) + ".manifest.json";
+}
+
+std::string data_file_name(std::string_view prefix, const std::string& id, size_t index,
+                           size_t count) {
+  return fmt::format("{}.{}-{:05}-of-{:05}.safetensors", file_name_of(prefix), id, index, count);
+}
+
+bool is_data_file_name(std::string_view name) {
+  const size_t size = data_ending_size();
+  return name.size() > size && is_data_ending(name.substr(name.size() - size));
+}
+
+bool is_checkpoint_file_name(std::string_view name) {
+  return is_data_file_name(name) || name.ends_with(manifest_path("")) ||
+         name.ends_with(kIntentEnding);
+}
 
 }  // namespace cohort::internal

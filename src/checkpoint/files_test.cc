@@ -10,8 +10,8 @@
 #include <cstring>
 #include <fstream>
 
-#include "checkpoint/contents.h"
-#include "checkpoint/file_names.h"
+#include "checkpoint/checkpoint_contents.h"
+#include "checkpoint/durable_file.h"
 #include "checkpoint/saving.h"
 #include "cohort/checkpoint.h"
 #include "support/expect_error.h"
@@ -29,8 +29,8 @@ std::string file_text(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-size_t count_files(const std::string& folder) {
-  const std::filesystem::directory_iterator all(folder);
+size_t count_files(const std::string& directory) {
+  const std::filesystem::directory_iterator all(directory);
   return static_cast<size_t>(std::distance(begin(all), end(all)));
 }
 
@@ -56,18 +56,18 @@ void expect_equal(const Tensor& a, const Tensor& b) {
 }
 
 TEST(Safetensors, KeepsEveryDtypeAndShape) {
-  const TemporaryFolder folder;
-  const std::string path = folder.path() + "/weights.safetensors";
+  const TemporaryDirectory directory;
+  const std::string path = directory.path() + "/weights.safetensors";
   save_safetensors(path, samples());
   const auto loaded = load_safetensors(path);
   ASSERT_EQ(loaded.size(), samples().size());
   for (const auto& [name, tensor] : samples()) expect_equal(loaded.at(name), tensor);
-  EXPECT_EQ(count_files(folder.path()), 1u);
+  EXPECT_EQ(count_files(directory.path()), 1u);
 }
 
 TEST(Safetensors, IsTheFormatThatOthersRead) {
-  const TemporaryFolder folder;
-  const std::string path = folder.path() + "/weights.safetensors";
+  const TemporaryDirectory directory;
+  const std::string path = directory.path() + "/weights.safetensors";
   save_safetensors(path, {{"b", Tensor({uint8_t{7}})}, {"a", Tensor({1.f, 2.f})}});
   const std::string bytes = file_text(path);
   uint64_t length = 0;
@@ -94,27 +94,27 @@ TEST(Safetensors, ReadsAFileThatIsWrittenByHand) {
 }
 
 TEST(Safetensors, RefusesWhatTheFormatHasNot) {
-  const TemporaryFolder folder;
-  const std::string path = folder.path() + "/x.safetensors";
+  const TemporaryDirectory directory;
+  const std::string path = directory.path() + "/x.safetensors";
   EXPECT_ERROR(Code::InvalidArgument, "tensor 's' is string",
                save_safetensors(path, {{"s", Tensor("a")}}));
   EXPECT_ERROR(Code::InvalidArgument, "__metadata__",
                save_safetensors(path, {{"__metadata__", Tensor(1.f)}}));
   EXPECT_ERROR(Code::InvalidArgument, "UTF-8", save_safetensors(path, {{"\xff", Tensor(1.f)}}));
   EXPECT_ERROR(Code::NotFound, "missing.safetensors",
-               load_safetensors(folder.path() + "/missing.safetensors"));
-  EXPECT_EQ(count_files(folder.path()), 0u);
+               load_safetensors(directory.path() + "/missing.safetensors"));
+  EXPECT_EQ(count_files(directory.path()), 0u);
 }
 
 TEST(NewFile, IsThereOnlyWhenCommitted) {
-  const TemporaryFolder folder;
-  const std::string path = folder.path() + "/deep/er/file";
+  const TemporaryDirectory directory;
+  const std::string path = directory.path() + "/deep/er/file";
   {
     internal::NewFile file(path);
     file.write("half");
   }
   EXPECT_FALSE(internal::file_exists(path));
-  EXPECT_EQ(count_files(folder.path() + "/deep/er"), 0u);
+  EXPECT_EQ(count_files(directory.path() + "/deep/er"), 0u);
   internal::NewFile file(path);
   file.write("whole");
   EXPECT_FALSE(internal::file_exists(path));
@@ -125,9 +125,9 @@ TEST(NewFile, IsThereOnlyWhenCommitted) {
 // Unavailable would say that a peer is lost, for which callers wait.
 TEST(NewFile, SaysWhyThereIsNone) {
   const TemporaryFile in_the_way("x");
-  const TemporaryFolder folder;
+  const TemporaryDirectory directory;
   EXPECT_ERROR(Code::InvalidArgument, "File name too long",
-               internal::NewFile(folder.path() + "/" + std::string(300, 'x')));
+               internal::NewFile(directory.path() + "/" + std::string(300, 'x')));
   EXPECT_ERROR(Code::FailedPrecondition, in_the_way.path(),
                internal::NewFile(in_the_way.path() + "/file"));
 }
@@ -151,8 +151,8 @@ class FileSizeLimit {
 };
 
 TEST(NewFile, OnAFullDiskLeavesWhatWasThereBefore) {
-  const TemporaryFolder folder;
-  const std::string path = folder.path() + "/weights.safetensors";
+  const TemporaryDirectory directory;
+  const std::string path = directory.path() + "/weights.safetensors";
   save_safetensors(path, {{"w", Tensor(1.f)}});
   {
     const FileSizeLimit full(1 << 16);
@@ -160,23 +160,23 @@ TEST(NewFile, OnAFullDiskLeavesWhatWasThereBefore) {
     EXPECT_ERROR(Code::ResourceExhausted, path, save_safetensors(path, {{"w", large}}));
   }
   EXPECT_EQ(load_safetensors(path).at("w").to<float>(), 1);
-  EXPECT_EQ(count_files(folder.path()), 1u);
+  EXPECT_EQ(count_files(directory.path()), 1u);
 }
 
 TEST(AbandonedFiles, GoUnlessSomebodyHoldsThemOrTheyAreYoung) {
-  const TemporaryFolder folder;
+  const TemporaryDirectory directory;
   const std::string name = internal::data_file_name("model-1", internal::random_id(), 0, 1);
-  const std::string young = folder.write(name + ".tmp-0123456789abcdef", "x");
-  const std::string old = folder.write(name + ".tmp-1123456789abcdef", "x");
-  const std::string held = folder.write(name + ".tmp-2123456789abcdef", "x");
-  const std::string foreign = folder.write("notes.tmp-3123456789abcdef", "x");
+  const std::string young = directory.write(name + ".tmp-0123456789abcdef", "x");
+  const std::string old = directory.write(name + ".tmp-1123456789abcdef", "x");
+  const std::string held = directory.write(name + ".tmp-2123456789abcdef", "x");
+  const std::string foreign = directory.write("notes.tmp-3123456789abcdef", "x");
   const auto long_ago = std::filesystem::file_time_type::clock::now() - std::chrono::hours(1);
   for (const std::string& path : {old, held, foreign}) {
     std::filesystem::last_write_time(path, long_ago);
   }
   const internal::FileDescriptor holder(::open(held.c_str(), O_RDONLY));
   ASSERT_EQ(::flock(holder.get(), LOCK_EX), 0);
-  internal::remove_abandoned_files(folder.path(), internal::is_checkpoint_file_name);
+  internal::remove_abandoned_files(directory.path(), internal::is_checkpoint_file_name);
   EXPECT_TRUE(internal::file_exists(young));
   EXPECT_FALSE(internal::file_exists(old));
   EXPECT_TRUE(internal::file_exists(held));
@@ -184,11 +184,11 @@ TEST(AbandonedFiles, GoUnlessSomebodyHoldsThemOrTheyAreYoung) {
 }
 
 TEST(AbandonedFiles, OfASafetensorsFileGoWhenItIsSavedAgain) {
-  const TemporaryFolder folder;
-  const std::string left = folder.write("w.safetensors.tmp-0123456789abcdef", "x");
+  const TemporaryDirectory directory;
+  const std::string left = directory.write("w.safetensors.tmp-0123456789abcdef", "x");
   std::filesystem::last_write_time(
       left, std::filesystem::file_time_type::clock::now() - std::chrono::hours(1));
-  save_safetensors(folder.path() + "/w.safetensors", {{"w", Tensor(1.f)}});
+  save_safetensors(directory.path() + "/w.safetensors", {{"w", Tensor(1.f)}});
   EXPECT_FALSE(internal::file_exists(left));
 }
 
@@ -206,12 +206,12 @@ std::string write(const std::string& prefix, const std::map<std::string, Tensor>
 }
 
 TEST(CheckpointReader, GivesWhatWasWritten) {
-  const TemporaryFolder folder;
+  const TemporaryDirectory directory;
   auto tensors = samples();
   tensors.emplace(
       "text",
       Tensor::from(std::vector<std::string>{"a", "", std::string("\0\n", 2), "long"}, {2, 2}));
-  const CheckpointReader reader(write(folder.path() + "/model", tensors, 42));
+  const CheckpointReader reader(write(directory.path() + "/model", tensors, 42));
   EXPECT_EQ(reader.step(), 42);
   const auto age = std::chrono::system_clock::now() - reader.saved_at();
   EXPECT_LT(age, std::chrono::minutes(1));
@@ -225,9 +225,9 @@ TEST(CheckpointReader, GivesWhatWasWritten) {
 }
 
 TEST(CheckpointReader, GivesPartsOfTensors) {
-  const TemporaryFolder folder;
+  const TemporaryDirectory directory;
   const CheckpointReader reader(
-      write(folder.path() + "/model", {{"w", Tensor({{1, 2, 3}, {4, 5, 6}})}}));
+      write(directory.path() + "/model", {{"w", Tensor({{1, 2, 3}, {4, 5, 6}})}}));
   EXPECT_EQ(reader.read_slice("w", {0, 1}, {2, 2}).to_vector<int>(),
             (std::vector<int>{2, 3, 5, 6}));
   EXPECT_ERROR(Code::InvalidArgument, "no part of shape (2, 2) at (1, 1)",
@@ -236,10 +236,10 @@ TEST(CheckpointReader, GivesPartsOfTensors) {
 }
 
 TEST(CheckpointReader, NamesTensorsThatAreCalledAlike) {
-  const TemporaryFolder folder;
-  const CheckpointReader reader(write(folder.path() + "/model", {{"layer_1/kernel", Tensor(1.f)},
-                                                                 {"layer_2/kernel", Tensor(1.f)},
-                                                                 {"momentum", Tensor(1.f)}}));
+  const TemporaryDirectory directory;
+  const CheckpointReader reader(write(directory.path() + "/model", {{"layer_1/kernel", Tensor(1.f)},
+                                                                    {"layer_2/kernel", Tensor(1.f)},
+                                                                    {"momentum", Tensor(1.f)}}));
   EXPECT_ERROR(Code::NotFound, "no tensor 'kernel'; it has 'layer_1/kernel', 'layer_2/kernel'",
                reader.read("kernel"));
   EXPECT_ERROR(Code::NotFound, "did you mean 'momentum'", reader.read("momentun"));
@@ -247,63 +247,63 @@ TEST(CheckpointReader, NamesTensorsThatAreCalledAlike) {
 }
 
 TEST(CheckpointReader, NamesTheCheckpointsThatThereAre) {
-  const TemporaryFolder folder;
-  write(folder.path() + "/model-5", {{"w", Tensor(1.f)}});
-  EXPECT_ERROR(Code::NotFound, "has 'model-5'", CheckpointReader(folder.path() + "/model-6"));
-  EXPECT_FALSE(checkpoint_exists(folder.path() + "/model-6"));
-  EXPECT_TRUE(checkpoint_exists(folder.path() + "/model-5"));
+  const TemporaryDirectory directory;
+  write(directory.path() + "/model-5", {{"w", Tensor(1.f)}});
+  EXPECT_ERROR(Code::NotFound, "has 'model-5'", CheckpointReader(directory.path() + "/model-6"));
+  EXPECT_FALSE(checkpoint_exists(directory.path() + "/model-6"));
+  EXPECT_TRUE(checkpoint_exists(directory.path() + "/model-5"));
 }
 
 TEST(Checkpoints, WrittenAgainReplaceTheOldOneAndLeaveNothing) {
-  const TemporaryFolder folder;
-  const std::string prefix = folder.path() + "/model";
+  const TemporaryDirectory directory;
+  const std::string prefix = directory.path() + "/model";
   write(prefix, {{"w", Tensor(1.f)}});
   const CheckpointReader old(prefix);
   EXPECT_EQ(old.read("w").to<float>(), 1);
   write(prefix, {{"w", Tensor(2.f)}});
   EXPECT_EQ(CheckpointReader(prefix).read("w").to<float>(), 2);
-  EXPECT_EQ(count_files(folder.path()), 2u);
+  EXPECT_EQ(count_files(directory.path()), 2u);
   EXPECT_EQ(old.read("w").to<float>(), 1) << "who has it open goes on reading it";
 }
 
 // A process was killed: in the middle of a file, after it, after the manifest, and in the middle of
 // removing a checkpoint. None of the four has the prefix of the next save.
 TEST(Checkpoints, ClearWhatKilledSavesLeft) {
-  const TemporaryFolder folder;
-  const auto path = [&](const std::string& name) { return folder.path() + "/" + name; };
+  const TemporaryDirectory directory;
+  const auto path = [&](const std::string& name) { return directory.path() + "/" + name; };
   const auto file_of = [&](const char* prefix) {
     return internal::data_file_name(prefix, "0123456789abcdef", 0, 1);
   };
-  folder.write(file_of("a-1") + ".tmp-0123456789abcdef", "half");
-  folder.write(file_of("a-2"), "whole");
+  directory.write(file_of("a-1") + ".tmp-0123456789abcdef", "half");
+  directory.write(file_of("a-2"), "whole");
   write(path("a-3"), {{"w", Tensor(3.f)}});
-  folder.write(file_of("a-3"), "replaced");
+  directory.write(file_of("a-3"), "replaced");
   for (const char* prefix : {"a-1", "a-2", "a-3"}) {
     internal::SaveIntent(path(prefix), "0123456789abcdef", {{.name = file_of(prefix)}});
   }
   write(path("a-4"), {{"w", Tensor(4.f)}});
   std::filesystem::rename(path("a-4.manifest.json"), path("a-4.0123456789abcdef.saving"));
   write(path("b"), {{"w", Tensor(5.f)}});
-  EXPECT_EQ(count_files(folder.path()), 4u);
+  EXPECT_EQ(count_files(directory.path()), 4u);
   CheckpointReader(path("a-3")).verify();
   CheckpointReader(path("b")).verify();
 }
 
 TEST(Checkpoints, LeaveNoFilesWhenTheManifestFails) {
-  const TemporaryFolder folder;
-  std::filesystem::create_directories(folder.path() + "/model.manifest.json/in the way");
+  const TemporaryDirectory directory;
+  std::filesystem::create_directories(directory.path() + "/model.manifest.json/in the way");
   EXPECT_ERROR(Code::FailedPrecondition, "model.manifest.json",
-               write(folder.path() + "/model", {{"w", Tensor(1.f)}}));
-  EXPECT_EQ(count_files(folder.path()), 1u);
+               write(directory.path() + "/model", {{"w", Tensor(1.f)}}));
+  EXPECT_EQ(count_files(directory.path()), 1u);
 }
 
 TEST(Checkpoints, CanBeRemovedAndMoved) {
-  const TemporaryFolder folder;
-  write(folder.path() + "/a/model", {{"w", Tensor(3.f)}});
-  std::filesystem::rename(folder.path() + "/a", folder.path() + "/b");
-  EXPECT_EQ(CheckpointReader(folder.path() + "/b/model").read("w").to<float>(), 3);
-  remove_checkpoint(folder.path() + "/b/model");
-  EXPECT_EQ(count_files(folder.path() + "/b"), 0u);
+  const TemporaryDirectory directory;
+  write(directory.path() + "/a/model", {{"w", Tensor(3.f)}});
+  std::filesystem::rename(directory.path() + "/a", directory.path() + "/b");
+  EXPECT_EQ(CheckpointReader(directory.path() + "/b/model").read("w").to<float>(), 3);
+  remove_checkpoint(directory.path() + "/b/model");
+  EXPECT_EQ(count_files(directory.path() + "/b"), 0u);
 }
 
 TEST(Manifest, KeepsSlicesAndWhoWroteThem) {

@@ -8,8 +8,8 @@
 #include "cohort/tensor.h"
 #include "topology/json_text.h"
 
-// Fields of the JSON texts in checkpoints' files, which nobody vouches for: what is not as it must
-// be is DataLoss naming the file and the tensor.
+// Fields of the JSON texts in the files of checkpoints, which may be damaged. A wrong field throws
+// DataLoss naming the file and the tensor.
 namespace cohort::internal {
 
 using FileJson = nlohmann::json;
@@ -17,7 +17,7 @@ using FileJson = nlohmann::json;
 // Where something was read, for messages.
 struct JsonPlace {
   std::string_view file;
-  std::string_view tensor;  // empty outside of tensors
+  std::string_view tensor;  // empty outside tensors
   std::string to_string() const;
 };
 
@@ -26,7 +26,7 @@ FileJson parse_file_json(std::string_view text, std::string_view file);
 std::string dump_json(const FileJson& value);
 
 void check_object(const FileJson& value, const JsonPlace& place);
-// Members that must be there.
+// Members that must exist.
 const FileJson& field(const FileJson& object, std::string_view name, const JsonPlace& place);
 std::string text_field(const FileJson& object, std::string_view name, const JsonPlace& place);
 uint64_t count_field(const FileJson& object, std::string_view name, const JsonPlace& place);
@@ -39,7 +39,8 @@ std::vector<uint64_t> counts_field(const FileJson& object, std::string_view name
 // "1a2b3c4d"
 std::string checksum_text(uint32_t checksum);
 
-// Bytes of a tensor of that kind, or a number that no file has where they do not fit 64 bits.
+// The bytes of a tensor of that dtype and shape. If they do not fit 64 bits, a number that exceeds
+// the size of any file.
 uint64_t bytes_of(DType dtype, const Shape& shape);
 
 }  // namespace cohort::internal

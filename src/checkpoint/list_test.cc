@@ -7,7 +7,6 @@
 #include "checkpoint/checkpoint_list.h"
 #include "checkpoint/durable_file.h"
 #include "checkpoint/saving.h"
-#include "checkpoint/state_file.h"
 #include "support/expect_error.h"
 #include "support/no_descriptors.h"
 #include "support/temporary_file.h"
@@ -55,9 +54,9 @@ TEST_F(CheckpointLists, MoveANameThatIsThereToTheEnd) {
 // Deleting the older of the two would delete the new checkpoint.
 TEST_F(CheckpointLists, KnowACheckpointThatIsNamedInAnotherWay) {
   CheckpointList kept = list(1);
-  kept.add("folder/a");
-  EXPECT_EQ(kept.add("./folder/a").dropped, Names{});
-  EXPECT_EQ(kept.add(std::filesystem::absolute("folder/a").string()).dropped, Names{});
+  kept.add("directory/a");
+  EXPECT_EQ(kept.add("./directory/a").dropped, Names{});
+  EXPECT_EQ(kept.add(std::filesystem::absolute("directory/a").string()).dropped, Names{});
 }
 
 TEST_F(CheckpointLists, OfUnlimitedLengthListTheLastAndDeleteNothing) {
@@ -85,9 +84,9 @@ TEST_F(CheckpointLists, RefuseNonsense) {
   EXPECT_ERROR(Code::InvalidArgument, "keep_checkpoint_every_n_hours", list(1, 0));
 }
 
-class Folders : public ::testing::Test {
+class Directories : public ::testing::Test {
  protected:
-  std::string path(const std::string& name) const { return folder_.path() + "/" + name; }
+  std::string path(const std::string& name) const { return directory_.path() + "/" + name; }
   std::string save(const std::string& name, float value) {
     const Tensor tensor(value);
     internal::write_checkpoint(path(name), std::nullopt, {{.name = "w", .dtype = kFloat32}},
@@ -100,7 +99,7 @@ class Folders : public ::testing::Test {
       state.all.push_back(path(name));
       state.saved_at.emplace_back();
     }
-    internal::write_state_file(folder_.path(), "checkpoint", state);
+    internal::write_state_file(directory_.path(), "checkpoint", state);
   }
   // Changes a byte of the tensor.
   static void damage(const std::string& prefix) {
@@ -109,24 +108,24 @@ class Folders : public ::testing::Test {
     bytes.seekp(-1, std::ios::end);
     bytes.put('!');
   }
-  const std::string& folder() const { return folder_.path(); }
+  const std::string& directory() const { return directory_.path(); }
 
  private:
-  TemporaryFolder folder_;
+  TemporaryDirectory directory_;
 };
 
-TEST_F(Folders, SayWhichIsTheLatest) {
+TEST_F(Directories, SayWhichIsTheLatest) {
   save("a", 1);
   save("b", 2);
   list({"a", "b"});
-  const auto state = get_checkpoint_state(folder());
+  const auto state = get_checkpoint_state(directory());
   ASSERT_TRUE(state);
   EXPECT_EQ(state->latest, path("b"));
   EXPECT_EQ(state->all, (Names{path("a"), path("b")}));
-  EXPECT_EQ(latest_checkpoint(folder()), path("b"));
+  EXPECT_EQ(latest_checkpoint(directory()), path("b"));
 }
 
-TEST_F(Folders, MayMoveWithTheirList) {
+TEST_F(Directories, MayMoveWithTheirList) {
   save("sub/a", 1);
   internal::write_state_file(path("sub"), "checkpoint",
                              {.latest = path("sub/a"), .all = {path("sub/a")}, .saved_at = {{}}});
@@ -134,8 +133,8 @@ TEST_F(Folders, MayMoveWithTheirList) {
   EXPECT_EQ(latest_checkpoint(path("moved")), path("moved/a"));
 }
 
-// The folder is written in other ways than the prefixes are.
-TEST_F(Folders, MayMoveWithTheirListHoweverTheyWereNamed) {
+// The directory is written in other ways than the prefixes are.
+TEST_F(Directories, MayMoveWithTheirListHoweverTheyWereNamed) {
   save("sub/a", 1);
   save("sub/b", 2);
   save("sub/deep/c", 3);
@@ -150,16 +149,16 @@ TEST_F(Folders, MayMoveWithTheirListHoweverTheyWereNamed) {
   EXPECT_EQ(latest_checkpoint(path("moved")), path("moved/deep/c"));
 }
 
-TEST_F(Folders, WithoutCheckpointsHaveNoLatest) {
-  EXPECT_EQ(latest_checkpoint(folder()), std::nullopt);
+TEST_F(Directories, WithoutCheckpointsHaveNoLatest) {
+  EXPECT_EQ(latest_checkpoint(directory()), std::nullopt);
   EXPECT_EQ(latest_checkpoint(path("nowhere")), std::nullopt);
-  EXPECT_EQ(get_checkpoint_state(folder()), std::nullopt);
+  EXPECT_EQ(get_checkpoint_state(directory()), std::nullopt);
 }
 
-TEST_F(Folders, AreNotEmptyBecauseThisProcessCannotOpenThem) {
+TEST_F(Directories, AreNotEmptyBecauseThisProcessCannotOpenThem) {
   save("a", 1);
   // UBSan needs a descriptor to check the object of a member function.
-  const std::string here = folder();
+  const std::string here = directory();
   const auto expect_shortage = [&] {
     const NoDescriptors none;
     EXPECT_ERROR(Code::ResourceExhausted, here, latest_checkpoint(here));
@@ -171,43 +170,44 @@ TEST_F(Folders, AreNotEmptyBecauseThisProcessCannotOpenThem) {
   EXPECT_ERROR(Code::ResourceExhausted, here, get_checkpoint_state(here));
 }
 
-TEST_F(Folders, PassOverWhatIsDamaged) {
+TEST_F(Directories, PassOverWhatIsDamaged) {
   save("a", 1);
   save("b", 2);
   save("c", 3);
   list({"a", "b", "c"});
   damage(path("c"));
-  EXPECT_EQ(latest_checkpoint(folder()), path("b"));
-  EXPECT_EQ(latest_checkpoint(folder(), {.check = CheckpointCheck::Sizes}), path("c"));
+  EXPECT_EQ(latest_checkpoint(directory()), path("b"));
+  EXPECT_EQ(latest_checkpoint(directory(), {.check = CheckpointCheck::Sizes}), path("c"));
   std::filesystem::remove(CheckpointReader(path("b")).files()[0]);
-  EXPECT_EQ(latest_checkpoint(folder()), path("a"));
+  EXPECT_EQ(latest_checkpoint(directory()), path("a"));
   std::filesystem::resize_file(CheckpointReader(path("a")).files()[0], 20);
-  EXPECT_EQ(latest_checkpoint(folder(), {.check = CheckpointCheck::Sizes}), path("c"));
-  EXPECT_EQ(latest_checkpoint(folder()), std::nullopt);
+  EXPECT_EQ(latest_checkpoint(directory(), {.check = CheckpointCheck::Sizes}), path("c"));
+  EXPECT_EQ(latest_checkpoint(directory()), std::nullopt);
 }
 
-TEST_F(Folders, PassOverWhatIsGone) {
+TEST_F(Directories, PassOverWhatIsGone) {
   save("a", 1);
   save("b", 2);
   list({"a", "b"});
   remove_checkpoint(path("b"));
-  EXPECT_EQ(latest_checkpoint(folder()), path("a"));
+  EXPECT_EQ(latest_checkpoint(directory()), path("a"));
 }
 
-TEST_F(Folders, WithAnUnreadableListGiveTheNewest) {
+TEST_F(Directories, WithAnUnreadableListGiveTheNewest) {
   save("a", 1);
   std::ofstream(path("checkpoint")) << "{ not json";
-  EXPECT_EQ(get_checkpoint_state(folder()), std::nullopt);
-  EXPECT_EQ(latest_checkpoint(folder()), path("a"));
+  EXPECT_EQ(get_checkpoint_state(directory()), std::nullopt);
+  EXPECT_EQ(latest_checkpoint(directory()), path("a"));
 }
 
-TEST_F(Folders, WithAListThatNamesNoLatestAreAnError) {
+TEST_F(Directories, WithAListThatNamesNoLatestAreAnError) {
   std::ofstream(path("checkpoint")) << R"({"all_model_checkpoint_paths": ["a"]})";
-  EXPECT_ERROR(Code::InvalidArgument, "names no latest checkpoint", get_checkpoint_state(folder()));
-  EXPECT_ERROR(Code::InvalidArgument, "names no latest checkpoint", latest_checkpoint(folder()));
+  EXPECT_ERROR(Code::InvalidArgument, "names no latest checkpoint",
+               get_checkpoint_state(directory()));
+  EXPECT_ERROR(Code::InvalidArgument, "names no latest checkpoint", latest_checkpoint(directory()));
 }
 
-TEST_F(Folders, RefillAListWithWhatStillExists) {
+TEST_F(Directories, RefillAListWithWhatStillExists) {
   save("a", 1);
   save("c", 3);
   CheckpointList kept("Saver", {.max_to_keep = 2});

@@ -64,7 +64,7 @@ FileJson to_json(const Manifest& manifest) {
   return value;
 }
 
-// Reads one manifest; exists for the time of one parse_manifest().
+// Reads one manifest, for one call of parse_manifest().
 class ManifestParser {
  public:
   ManifestParser(const FileJson& text, const std::string& file) : text_(text), file_(file) {}
@@ -138,7 +138,7 @@ class ManifestParser {
     const bool plain = !name.empty() && name != "." && name != ".." &&
                        name.find('/') == std::string::npos && name.find('\0') == std::string::npos;
     if (plain) return;
-    raise(Code::DataLoss, "[Checkpoint] '{}' names '{}', which is no file of its folder", file_,
+    raise(Code::DataLoss, "[Checkpoint] '{}' names '{}', which is no file of its directory", file_,
           name);
   }
 

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "checkpoint/extent.h"
+#include "checkpoint/tensor_extent.h"
 #include "cohort/tensor.h"
 
 namespace cohort::internal {
@@ -31,10 +31,10 @@ struct SavedEntry {
 
 // A safetensors file of the checkpoint.
 struct SavedFile {
-  std::string name;  // without folder
+  std::string name;  // without directory
   uint64_t size = 0;
   uint32_t header_crc32c = 0;  // of everything before the tensors' bytes
-  std::string device = {};     // who wrote it; empty = the writer of the manifest
+  std::string device = {};     // that wrote it; empty: the writer of the manifest
 };
 
 // What a checkpoint consists of.
@@ -45,12 +45,13 @@ struct Manifest {
   std::map<std::string, SavedEntry> tensors;
 };
 
-// Times in files; those that no clock counts become the nearest that it does.
+// Times in files. A time that the clock cannot represent becomes the nearest one that it can.
 int64_t to_ms(std::chrono::system_clock::time_point time);
 std::chrono::system_clock::time_point from_ms(int64_t ms);
 
-// The manifest's text, and back: the text begins with a checksum of the rest of it. Reading trusts
-// nothing: DataLoss names the file and the tensor; a newer version is Unimplemented.
+// Writes and reads the manifest's text, which begins with a checksum of the rest. Reading trusts
+// nothing: it throws DataLoss naming the file and the tensor, and Unimplemented for a newer
+// version.
 std::string manifest_text(const Manifest& manifest);
 Manifest parse_manifest(std::string_view text, const std::string& file);
 

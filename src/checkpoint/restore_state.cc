@@ -5,9 +5,9 @@
 #include "base/log.h"
 #include "base/raise.h"
 #include "cohort/ops.h"
+#include "optim/optimizer.h"
+#include "optim/update_path.h"
 #include "topology/text.h"
-#include "train/optimizer.h"
-#include "train/update_path.h"
 
 namespace cohort {
 namespace internal {

@@ -4,22 +4,22 @@
 #include <set>
 #include <string>
 
-#include "checkpoint/contents.h"
-#include "checkpoint/tracked.h"
+#include "checkpoint/checkpoint_contents.h"
+#include "checkpoint/tracked_state.h"
 
 namespace cohort::internal {
 
-// A restore under way: objects may come later than the checkpoint. Thread-safe. What nobody used is
-// a warning at its end.
+// A restore under way: objects may be made after the checkpoint was read. At its end it warns of
+// the values that no object used. Thread-safe.
 struct RestoreState {
  public:
   explicit RestoreState(std::string_view prefix);
   ~RestoreState();
 
-  // Gives the objects in `state` the values that have not been given out yet. Throws NotFound and
+  // Gives the objects in `state` the values that were not given out before. Throws NotFound and
   // InvalidArgument before anything changes.
   void apply(const TrackedState& state);
-  // A tensor that is no object's.
+  // A tensor that belongs to no object.
   std::optional<Tensor> take(const std::string& name);
 
   void assert_existing_objects_matched();
@@ -30,10 +30,11 @@ struct RestoreState {
   // The values for objects, read before any of them changes.
   struct Values;
   Values read_values(const TrackedState& state);
-  // What a slot goes back to whose optimizer was saved before it had that slot.
+  // The value of a slot that did not exist yet when its optimizer was saved.
   std::optional<double> beginning_of(const TrackedState& state, const std::string& path) const;
   Shape bytes_shape(const std::string& path) const;
-  // This worker's, where each of as many workers saved its own; else the chief's.
+  // The bytes of this worker if each of as many workers saved its own, otherwise those of the
+  // chief.
   std::string read_bytes(const std::string& path, const TrackedState& state) const;
   void check_fits(const std::string& name, DType dtype, const Shape& shape) const;
 

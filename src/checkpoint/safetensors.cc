@@ -131,7 +131,7 @@ SafetensorsEntry parse_entry(const FileJson& value, const JsonPlace& place, uint
   return {dtype, shape, header_bytes + offsets[0], size};
 }
 
-// Bytes of one tensor are no others', and all bytes are some tensor's.
+// Tensors must not overlap and must cover the whole data section.
 void check_gapless(std::vector<DataPart> parts, uint64_t begin, uint64_t end,
                    const std::string& file) {
   std::sort(parts.begin(), parts.end(), [](const DataPart& a, const DataPart& b) {

@@ -23,7 +23,7 @@ struct SafetensorsEntry {
 };
 using SafetensorsEntries = std::map<std::string, SafetensorsEntry>;
 
-// What comes before the tensors' bytes, and where each tensor goes.
+// The header, which comes before the tensors' bytes, and the place of each tensor.
 struct SafetensorsLayout {
   std::string header;
   std::vector<std::string> order;  // in which the bytes follow
@@ -41,8 +41,8 @@ SafetensorsLayout lay_out(const std::map<std::string, SafetensorsTensor>& tensor
 // The length of the header (the 8 bytes included) of a file of that size, from its first 8 bytes.
 // Throws DataLoss naming the file.
 uint64_t header_size(std::string_view first_bytes, uint64_t file_size, const std::string& file);
-// Reads a header as header_size() found it. Trusts nothing: DataLoss names the file and the tensor;
-// dtypes that no tensor has are Unimplemented.
+// Reads a header of the length that header_size() found. Trusts nothing: throws DataLoss naming the
+// file and the tensor, and Unimplemented for a dtype that tensors do not have.
 SafetensorsEntries parse_header(std::string_view header, uint64_t file_size,
                                 const std::string& file);
 

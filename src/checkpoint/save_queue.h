@@ -6,14 +6,15 @@
 #include <string>
 
 #include "base/thread.h"
-#include "checkpoint/shard.h"
+#include "checkpoint/shard_file.h"
 #include "cohort/checkpoint.h"
+#include "cohort/error.h"
 
 namespace cohort::internal {
 
-// Runs saves one after the other: at once, or on a thread of its own. At most one is under way, so
-// that values that wait to be written do not pile up. Thread-safe. At its end it waits, and logs
-// what went wrong and nobody has heard of.
+// Runs saves one after the other: at once, or on a thread of its own. At most one save is under
+// way, so that values that wait to be written do not pile up. The destructor waits, and logs an
+// error that no call has thrown. Thread-safe.
 class SaveQueue {
  public:
   explicit SaveQueue(bool asynchronous) : asynchronous_(asynchronous) {}
@@ -21,10 +22,11 @@ class SaveQueue {
   SaveQueue(const SaveQueue&) = delete;
   SaveQueue& operator=(const SaveQueue&) = delete;
 
-  // Waits for the save before this one, and throws what that met, instead of doing this one.
+  // Waits for the save before this one. If that one failed, throws its error and does not run this
+  // one.
   using Save = std::function<void(BytesWritten& progress)>;
   void run(const std::string& prefix, int64_t bytes_total, Save save);
-  // Throws what the save before met.
+  // Throws the error of the save before.
   void wait();
   SaveProgress progress() const;
   bool is_asynchronous() const { return asynchronous_; }
@@ -35,7 +37,7 @@ class SaveQueue {
   void begin(const std::string& prefix, int64_t bytes_total);
 
   const bool asynchronous_;
-  std::mutex turn_;  // held by who starts or awaits a save
+  std::mutex turn_;  // held by the thread that starts or awaits a save
   Thread thread_;    // guarded by turn_
   BytesWritten bytes_written_{0};
   mutable std::mutex mutex_;

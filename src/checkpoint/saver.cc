@@ -4,11 +4,8 @@
 #include "base/log.h"
 #include "base/raise.h"
 #include "checkpoint/checkpoint_list.h"
-#include "checkpoint/restore_in_place.h"
 #include "checkpoint/save_queue.h"
-#include "checkpoint/shard_runs.h"
-#include "checkpoint/state_file.h"
-#include "checkpoint/task_source.h"
+#include "checkpoint/saver_runs.h"
 #include "cohort/graph_variable.h"
 
 namespace cohort {
@@ -18,7 +15,7 @@ namespace {
 void check_state_file(std::string_view prefix, const SaveOptions& options, bool sharded) {
   const std::string& name = options.state_file;
   if (name.empty() || file_name_of(name) != name) {
-    raise(Code::InvalidArgument, "[Saver] the state file '{}' must be a name without a folder",
+    raise(Code::InvalidArgument, "[Saver] the state file '{}' must be a name without a directory",
           name);
   }
   if (!sharded && !options.global_step && file_name_of(prefix) == name) {
@@ -84,8 +81,8 @@ class SaverImpl {
   // Reads the values of the items that are left, and sends them to their variables.
   void restore_from_here(Session& session, const CheckpointFiles& files,
                          const std::vector<bool>& restored) {
-    const std::string folder = folder_of(files.prefix());
-    TaskSource source(session, graph_, {.here = folder, .there = folder});
+    const std::string directory = directory_of(files.prefix());
+    TaskSource source(session, graph_, {.here = directory, .there = directory});
     Feeds feeds;
     std::vector<Tensor> assignments;
     for (size_t i = 0; i < graph_.items.size(); ++i) {
@@ -126,7 +123,7 @@ class SaverImpl {
       progress = total;
       keep_books(prefix, options, [&](const std::string& dropped) {
         remove_saved(dropped,
-                     [&](const auto& files) { return runs->remove(folder_of(dropped), files); });
+                     [&](const auto& files) { return runs->remove(directory_of(dropped), files); });
       });
     });
   }
@@ -136,7 +133,7 @@ class SaverImpl {
   void keep_books(const std::string& prefix, const SaveOptions& options, const Remove& remove) {
     const CheckpointList::Change change = list_.add(prefix);
     if (options.write_state) {
-      write_state_file(folder_of(prefix), options.state_file, change.state);
+      write_state_file(directory_of(prefix), options.state_file, change.state);
     }
     for (const std::string& dropped : change.dropped) {
       const Status status = capture_status([&] { remove(dropped); });
@@ -144,9 +141,9 @@ class SaverImpl {
     }
   }
 
-  // Goes on with the list of the program that saved `prefix`, when its folder's list has it.
+  // Goes on with the list of the program that saved `prefix`, when its directory's list has it.
   void recover_list(const std::string& prefix) {
-    const auto state = get_checkpoint_state(folder_of(prefix));
+    const auto state = get_checkpoint_state(directory_of(prefix));
     if (!state) return;
     const std::string path = resolved_path(prefix);
     const bool listed = std::ranges::any_of(

@@ -21,7 +21,7 @@ struct SaverItem {
 // The nodes that a saver adds to its graph, all of them when it is made: a graph may be finalised
 // before it is first run.
 struct SaverGraph {
-  // What reads and writes the disk of one device.
+  // The nodes that read and write the disk of one device.
   struct Shard {
     std::string device;              // as asked for: "/job:ps/task:0/device:CPU:0"
     std::vector<size_t> items = {};  // whose values it holds; empty when it is only read from
@@ -37,8 +37,8 @@ struct SaverGraph {
     Tensor removed = {};
   };
 
-  // Throws InvalidArgument, beginning with [Saver], when there is none, one that is not a graph's
-  // or not this graph's, or two under one name; and for parts that do not make up a tensor.
+  // Throws InvalidArgument, beginning with [Saver], without a variable, for a variable that is not
+  // of this graph, for two of one name, and for parts that do not make up a tensor.
   SaverGraph(std::vector<SaverItem> items, const SaverOptions& options);
 
   std::vector<SaveItem> items_of(const Shard& shard) const;
@@ -60,7 +60,7 @@ struct SaverGraph {
   void add_load_nodes(Shard& shard);
 };
 
-// What a strategy keeps copies of comes once, whichever copies are given.
+// Lists a variable of which a strategy keeps copies once, whichever copies are given.
 std::vector<SaverItem> items_of(const SaverVariables& variables, std::span<const SavedPart> parts);
 
 }  // namespace cohort::internal

@@ -1,6 +1,6 @@
 #include <fstream>
 
-#include "checkpoint/contents.h"
+#include "checkpoint/checkpoint_contents.h"
 #include "checkpoint/durable_file.h"
 #include "support/saver_fixture.h"
 
@@ -25,7 +25,7 @@ TEST_F(SaverTest, SavesAndRestoresTheGraphsVariables) {
   EXPECT_EQ(session.run(n).to<int64_t>(), 5);
   EXPECT_EQ(session.run(s).to<std::string>(), "text");
   EXPECT_EQ(CheckpointReader(path("model-7")).step(), 7);
-  EXPECT_EQ(latest_checkpoint(folder()), path("model-7"));
+  EXPECT_EQ(latest_checkpoint(directory()), path("model-7"));
 }
 
 TEST_F(SaverTest, RestoresWithoutInitialisationIntoAFinishedGraph) {
@@ -96,7 +96,7 @@ TEST_F(SaverTest, NamesTheVariableWithoutAValue) {
   Saver saver;
   Session session;
   EXPECT_ERROR(Code::FailedPrecondition, "'w'", saver.save(session, path("model")));
-  EXPECT_EQ(latest_checkpoint(folder()), std::nullopt);
+  EXPECT_EQ(latest_checkpoint(directory()), std::nullopt);
 }
 
 TEST_F(SaverTest, RefusesWhatItCannotSave) {
@@ -123,12 +123,13 @@ TEST_F(SaverTest, RefusesPrefixesThatAreTheStateFile) {
                saver.save(session, path("checkpoint")));
   EXPECT_ERROR(Code::InvalidArgument, "is the state file itself",
                saver.save(session, path("mine"), {.state_file = "mine"}));
-  EXPECT_ERROR(Code::InvalidArgument, "without a folder",
+  EXPECT_ERROR(Code::InvalidArgument, "without a directory",
                saver.save(session, path("model"), {.state_file = "a/b"}));
   EXPECT_ERROR(Code::InvalidArgument, "the prefix ''", saver.save(session, ""));
-  EXPECT_ERROR(Code::InvalidArgument, "must be a folder and", saver.save(session, folder() + "/"));
+  EXPECT_ERROR(Code::InvalidArgument, "must be a directory and",
+               saver.save(session, directory() + "/"));
   EXPECT_EQ(saver.save(session, path("checkpoint"), {.global_step = 1}), path("checkpoint-1"));
-  EXPECT_EQ(latest_checkpoint(folder()), path("checkpoint-1"));
+  EXPECT_EQ(latest_checkpoint(directory()), path("checkpoint-1"));
 }
 
 TEST_F(SaverTest, KeepsTheLastFewAndGoesOnAfterARestart) {
@@ -144,7 +145,7 @@ TEST_F(SaverTest, KeepsTheLastFewAndGoesOnAfterARestart) {
     }
     EXPECT_EQ(saver.last_checkpoints(), (Names{path("model-2"), path("model-3")}));
     EXPECT_FALSE(checkpoint_exists(path("model-1")));
-    EXPECT_EQ(count_ending(folder(), ".safetensors"), 2u);
+    EXPECT_EQ(count_ending(directory(), ".safetensors"), 2u);
   }
   Saver another({.max_to_keep = 2});
   another.save(session, path("other"));
@@ -158,7 +159,7 @@ TEST_F(SaverTest, KeepsTheLastFewAndGoesOnAfterARestart) {
   EXPECT_EQ(restarted.last_checkpoints(), (Names{path("model-2"), path("model-3")}));
   restarted.save(session, path("model"), {.global_step = 4});
   EXPECT_FALSE(checkpoint_exists(path("model-2")));
-  EXPECT_EQ(latest_checkpoint(folder()), path("model-4"));
+  EXPECT_EQ(latest_checkpoint(directory()), path("model-4"));
 }
 
 TEST_F(SaverTest, WritesNoListWhenAskedNotTo) {
@@ -169,9 +170,9 @@ TEST_F(SaverTest, WritesNoListWhenAskedNotTo) {
   Session session;
   session.run(global_variables_initializer());
   saver.save(session, path("model"), {.write_state = false});
-  EXPECT_EQ(get_checkpoint_state(folder()), std::nullopt);
+  EXPECT_EQ(get_checkpoint_state(directory()), std::nullopt);
   saver.save(session, path("model"), {.state_file = "mine"});
-  EXPECT_EQ(get_checkpoint_state(folder(), "mine")->latest, path("model"));
+  EXPECT_EQ(get_checkpoint_state(directory(), "mine")->latest, path("model"));
 }
 
 TEST_F(SaverTest, TakesTheValuesOfTheMomentWhenAsynchronous) {
@@ -229,7 +230,7 @@ TEST_F(SaverTest, WaitsForItsSavesAtItsEnd) {
     session.run(global_variables_initializer());
     saver.save(session, path("model"));
   }
-  EXPECT_EQ(latest_checkpoint(folder()), path("model"));
+  EXPECT_EQ(latest_checkpoint(directory()), path("model"));
 }
 
 // A tensor in parts of those sizes along its first dimension.

@@ -1,11 +1,17 @@
 #include "checkpoint/saving.h"
 
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+
 #include <algorithm>
+#include <filesystem>
+#include <set>
 
 #include "base/log.h"
 #include "base/raise.h"
-#include "checkpoint/contents.h"
-#include "checkpoint/file_names.h"
+#include "checkpoint/checkpoint_contents.h"
+#include "checkpoint/durable_file.h"
 #include "cohort/checkpoint.h"
 
 namespace cohort {
@@ -16,8 +22,8 @@ std::string full_prefix(std::string_view operation, std::string_view prefix,
   const std::string name = file_name_of(prefix);
   if (name.empty() || name == "." || name == "..") {
     raise(Code::InvalidArgument,
-          "[{}] the prefix '{}' must be a folder and the beginning of a file name: "
-          "\"folder/model\"",
+          "[{}] the prefix '{}' must be a directory and the beginning of a file name: "
+          "\"directory/model\"",
           operation, prefix);
   }
   return step ? fmt::format("{}-{}", prefix, *step) : std::string(prefix);
@@ -57,7 +63,7 @@ void add_shard(Manifest& manifest, SavedFile file, const WrittenShard& written,
 
 namespace {
 
-// What the checkpoint consists of; nothing when it cannot be read, and then nobody can say.
+// The files of the checkpoint; none when its manifest cannot be read.
 std::vector<SavedFile> files_of(const std::string& prefix) {
   std::vector<SavedFile> files;
   if (!file_exists(manifest_path(prefix))) return files;
@@ -78,7 +84,7 @@ void commit_manifest(const std::string& prefix, const Manifest& manifest) {
 }  // namespace
 
 void save_files(const FilesToSave& save) {
-  settle_abandoned_intents(folder_of(save.prefix), save.remove);
+  settle_abandoned_intents(directory_of(save.prefix), save.remove);
   std::vector<SavedFile> noted = files_of(save.prefix);
   noted.insert(noted.end(), save.files.begin(), save.files.end());
   SaveIntent intent(save.prefix, save.id, std::move(noted));
@@ -93,17 +99,17 @@ void remove_saved(const std::string& prefix, const SaveIntent::Remove& remove) {
     remove_file(manifest_path(prefix));
     return;
   }
-  // A manifest reads as a note does: under such a name it tells the next save of the files, should
-  // this program die before they are gone.
+  // A note has the format of a manifest. Under the name of a note, the manifest tells the next save
+  // of the files if this program dies before it has deleted them.
   const std::string note = fmt::format("{}.{}{}", prefix, random_id(), kIntentEnding);
   if (rename_file(manifest_path(prefix), note) && remove(files)) remove_file(note);
 }
 
-std::vector<SavedFile> remove_local_files(const std::string& folder,
+std::vector<SavedFile> remove_local_files(const std::string& directory,
                                           const std::vector<SavedFile>& files) {
   std::vector<SavedFile> elsewhere;
   for (const SavedFile& file : files) {
-    if (!remove_file(in_folder(folder, file.name))) elsewhere.push_back(file);
+    if (!remove_file(in_directory(directory, file.name))) elsewhere.push_back(file);
   }
   return elsewhere;
 }
@@ -111,8 +117,8 @@ std::vector<SavedFile> remove_local_files(const std::string& folder,
 namespace {
 
 // Whether all are gone. What another task wrote may be on its disk.
-bool remove_here(const std::string& folder, const std::vector<SavedFile>& files) {
-  return std::ranges::all_of(remove_local_files(folder, files),
+bool remove_here(const std::string& directory, const std::vector<SavedFile>& files) {
+  return std::ranges::all_of(remove_local_files(directory, files),
                              [](const SavedFile& file) { return file.device.empty(); });
 }
 
@@ -123,19 +129,20 @@ void write_checkpoint(const std::string& prefix, std::optional<int64_t> step,
                       BytesWritten* progress) {
   KeyedTensors tensors;
   for (size_t i = 0; i < items.size(); ++i) tensors[items[i].key()] = values[i];
-  const std::string folder = folder_of(prefix);
+  const std::string directory = directory_of(prefix);
   const std::string id = random_id();
   const SavedFile file{.name = data_file_name(prefix, id, 0, 1)};
-  remove_abandoned_files(folder, is_checkpoint_file_name);
+  remove_abandoned_files(directory, is_checkpoint_file_name);
   save_files({.prefix = prefix,
               .id = id,
               .files = {file},
-              .remove = [&](const auto& files) { return remove_here(folder, files); },
+              .remove = [&](const auto& files) { return remove_here(directory, files); },
               .write =
                   [&] {
                     Manifest manifest = new_manifest(step);
                     add_shard(manifest, file,
-                              write_shard(in_folder(folder, file.name), tensors, progress), items);
+                              write_shard(in_directory(directory, file.name), tensors, progress),
+                              items);
                     return manifest;
                   }});
 }
@@ -149,8 +156,90 @@ bool checkpoint_exists(std::string_view prefix) {
 void remove_checkpoint(std::string_view prefix) {
   const std::string name(prefix);
   internal::remove_saved(name, [&](const std::vector<internal::SavedFile>& files) {
-    return internal::remove_here(internal::folder_of(name), files);
+    return internal::remove_here(internal::directory_of(name), files);
   });
 }
 
 }  // namespace cohort
+
+namespace cohort::internal {
+namespace {
+
+constexpr uint64_t kMaxBytes = uint64_t{64} << 20;
+
+// "directory/model-7" of "directory/model-7.0123456789abcdef.saving".
+std::string prefix_of(const std::string& path) {
+  const size_t end = path.size() - kIntentEnding.size();
+  return path.substr(0, path.rfind('.', end - 1));
+}
+
+// Those that a checkpoint consists of: it was complete when its program died.
+std::set<std::string> files_in_use(const std::string& prefix) {
+  std::set<std::string> names;
+  if (!file_exists(manifest_path(prefix))) return names;
+  const CheckpointFiles files(prefix);
+  for (const SavedFile& file : files.manifest().files) names.insert(file.name);
+  return names;
+}
+
+bool is_named(const std::vector<SavedFile>& files, std::string_view name) {
+  return std::ranges::any_of(files, [&](const SavedFile& file) { return file.name == name; });
+}
+
+// Removes the files that no checkpoint needs. Returns whether all of them are gone.
+bool clear(const std::string& prefix, std::vector<SavedFile> files,
+           const SaveIntent::Remove& remove) {
+  const std::set<std::string> used = files_in_use(prefix);
+  std::erase_if(files, [&](const SavedFile& file) { return used.contains(file.name); });
+  return files.empty() || remove(files);
+}
+
+void settle_one(const std::string& path, const SaveIntent::Remove& remove) {
+  const FileDescriptor lock(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!lock || ::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) return;  // its program lives
+  const Manifest note = parse_manifest(ReadFile(path).read_all(kMaxBytes), path);
+  remove_abandoned_files(
+      directory_of(path), [&](std::string_view name) { return is_named(note.files, name); },
+      std::chrono::minutes(0));  // the program is gone, however young its files are
+  if (clear(prefix_of(path), note.files, remove)) remove_file(path);
+}
+
+// Runs the function; an error becomes a warning.
+template <typename Work>
+void try_to_clear(const std::string& note, const Work& work) noexcept {
+  const Status status = capture_status(work);
+  if (!status.ok()) log_warning("[Saver] '{}' stays: {}", note, status.to_string());
+}
+
+}  // namespace
+
+SaveIntent::SaveIntent(std::string prefix, const std::string& id, std::vector<SavedFile> files)
+    : prefix_(std::move(prefix)),
+      files_(std::move(files)),
+      path_(fmt::format("{}.{}{}", prefix_, id, kIntentEnding)),
+      note_(path_) {
+  note_.write(manifest_text({.step = std::nullopt, .files = files_, .tensors = {}}));
+  note_.commit();
+}
+
+void SaveIntent::settle(const Remove& remove) noexcept {
+  try_to_clear(path_, [&] {
+    if (clear(prefix_, files_, remove)) remove_file(path_);
+  });
+}
+
+void settle_abandoned_intents(const std::string& directory,
+                              const SaveIntent::Remove& remove) noexcept {
+  try_to_clear(directory, [&] {
+    if (!std::filesystem::is_directory(directory)) return;
+    std::vector<std::string> notes;
+    for (const auto& entry : std::filesystem::directory_iterator(directory)) {
+      if (entry.path().string().ends_with(kIntentEnding)) notes.push_back(entry.path().string());
+    }
+    for (const std::string& note : notes) {
+      try_to_clear(note, [&] { settle_one(note, remove); });
+    }
+  });
+}
+
+}  // namespace cohort::internal

@@ -6,11 +6,11 @@
 #include <string_view>
 #include <vector>
 
+#include "checkpoint/durable_file.h"
 #include "checkpoint/manifest.h"
-#include "checkpoint/save_intent.h"
-#include "checkpoint/shard.h"
+#include "checkpoint/shard_file.h"
 
-// The steps that every way of saving has in common.
+// The steps that all kinds of saves have in common.
 namespace cohort::internal {
 
 // A tensor, or a part of one, that is to be in a checkpoint.
@@ -33,11 +33,41 @@ struct SaveItem {
 std::string full_prefix(std::string_view operation, std::string_view prefix,
                         std::optional<int64_t> step);
 
-// A manifest without files, of this moment.
+// A manifest without files, with the current time.
 Manifest new_manifest(std::optional<int64_t> step);
 // Adds a file that was written, with the items that are in it.
 void add_shard(Manifest& manifest, SavedFile file, const WrittenShard& written,
                const std::vector<SaveItem>& items);
+
+// A note beside a checkpoint that is being written. It lists the files that the save will write,
+// the files that they replace, and the device that wrote each file. If the program dies during the
+// save, the next save finds these files by the note, on whichever machine they are. The note is
+// locked while the program lives.
+class SaveIntent {
+ public:
+  // Deletes files; false when some may still be there.
+  using Remove = std::function<bool(const std::vector<SavedFile>& files)>;
+
+  // Throws what NewFile throws.
+  SaveIntent(std::string prefix, const std::string& id, std::vector<SavedFile> files);
+  SaveIntent(const SaveIntent&) = delete;
+  SaveIntent& operator=(const SaveIntent&) = delete;
+
+  // Ends the save, whether it succeeded or not. Removes the noted files that are not part of the
+  // checkpoint, which may not exist, and then the note. If a file cannot be removed now, the note
+  // stays for the next save.
+  void settle(const Remove& remove) noexcept;
+
+ private:
+  const std::string prefix_;
+  const std::vector<SavedFile> files_;
+  const std::string path_;
+  NewFile note_;  // holds the lock
+};
+
+// Settles the notes in the directory whose programs have ended. Never throws: this is housekeeping.
+void settle_abandoned_intents(const std::string& directory,
+                              const SaveIntent::Remove& remove) noexcept;
 
 // One writing of a checkpoint.
 struct FilesToSave {
@@ -49,14 +79,14 @@ struct FilesToSave {
 };
 // Writes the files, makes the checkpoint exist, and removes the files of the one of the same prefix
 // that it replaces. When something fails, none of the new files stays. What a program that dies
-// meanwhile leaves is removed by the next save to the folder.
+// meanwhile leaves is removed by the next save to the directory.
 void save_files(const FilesToSave& save);
 
 // Deletes the manifest, and then lets its files be removed. Those that cannot be removed now are
-// removed by a later save to the folder.
+// removed by a later save to the directory.
 void remove_saved(const std::string& prefix, const SaveIntent::Remove& remove);
 // Deletes those files that are on this machine. Returns the others.
-std::vector<SavedFile> remove_local_files(const std::string& folder,
+std::vector<SavedFile> remove_local_files(const std::string& directory,
                                           const std::vector<SavedFile>& files);
 
 // Writes a checkpoint with one file to this machine: values[i] is what items[i] describes.

@@ -4,10 +4,9 @@
 #include <mutex>
 
 #include "base/raise.h"
-#include "checkpoint/file_names.h"
+#include "checkpoint/durable_file.h"
 #include "checkpoint/json_fields.h"
-#include "checkpoint/shard.h"
-#include "checkpoint/tensor_bytes.h"
+#include "checkpoint/shard_file.h"
 #include "data/crc32c.h"
 #include "ops/infer.h"
 #include "ops/run_context.h"
@@ -21,7 +20,7 @@ namespace {
 constexpr std::string_view kFiles = "it is about files";
 constexpr DTypeSet kInt64Type{1u << static_cast<int>(kInt64)};
 
-// Tensors between the moment of a snapshot and their way to the disk.
+// Tensors that were taken for a save and are not on the disk yet.
 class HeldTensors : public Resource {
  public:
   void put(std::vector<Tensor> tensors) {
@@ -81,7 +80,7 @@ KeyedTensors keyed(const std::vector<std::string>& keys, const std::vector<Tenso
 void compute_write(Kernel& k) {
   const std::string& path = checked_path("WriteShard", strings(k.inputs[0])[0]);
   const std::vector<Tensor> tensors = held_in(k, "WriteShard")->take();
-  remove_abandoned_files(folder_of(path), is_checkpoint_file_name);
+  remove_abandoned_files(directory_of(path), is_checkpoint_file_name);
   WrittenShard written = write_shard(path, keyed(strings(k.inputs[1]), tensors));
   written.device = value_device().full_name;
   k.outputs[0] = Tensor(shard_report(written));

@@ -2,11 +2,10 @@
 
 #include <fstream>
 
-#include "checkpoint/contents.h"
+#include "checkpoint/checkpoint_contents.h"
 #include "checkpoint/durable_file.h"
-#include "checkpoint/file_names.h"
 #include "checkpoint/manifest.h"
-#include "checkpoint/save_intent.h"
+#include "checkpoint/saving.h"
 #include "support/saver_fixture.h"
 #include "tensor/devices.h"
 
@@ -49,7 +48,7 @@ TEST_F(ShardedSaverTest, WritesOneFileForEachDevice) {
   Session session;
   session.run(global_variables_initializer());
   saver.save(session, path("model"), {.global_step = 3});
-  EXPECT_EQ(count_ending(folder(), ".safetensors"), 3u);
+  EXPECT_EQ(count_ending(directory(), ".safetensors"), 3u);
   const internal::Manifest manifest = internal::parse_manifest(
       internal::ReadFile(path("model-3.manifest.json")).read_all(1 << 20), "m");
   ASSERT_EQ(manifest.files.size(), 3u);
@@ -76,9 +75,9 @@ TEST_F(ShardedSaverTest, DeletesAllFilesOfOldCheckpoints) {
   }
   saver.wait();
   EXPECT_EQ(saver.last_checkpoints(), (Names{path("model-3"), path("model-4")}));
-  EXPECT_EQ(count_ending(folder(), ".safetensors"), 6u);
-  EXPECT_EQ(count_ending(folder(), ".manifest.json"), 2u);
-  EXPECT_EQ(latest_checkpoint(folder()), path("model-4"));
+  EXPECT_EQ(count_ending(directory(), ".safetensors"), 6u);
+  EXPECT_EQ(count_ending(directory(), ".manifest.json"), 2u);
+  EXPECT_EQ(latest_checkpoint(directory()), path("model-4"));
 }
 
 TEST_F(ShardedSaverTest, HoldsTheValuesOfTheMoment) {
@@ -126,7 +125,7 @@ TEST_F(ShardedSaverTest, LeavesNoFilesWhenAShardFails) {
   EXPECT_ERROR(Code::FailedPrecondition, "file",
                model.saver.save(model.session, path("file/model")));
   model.saver.save(model.session, path("model"));
-  EXPECT_EQ(count_ending(folder(), ".safetensors"), 3u);
+  EXPECT_EQ(count_ending(directory(), ".safetensors"), 3u);
 }
 
 TEST_F(ShardedSaverTest, LeavesNoFilesWhenTheManifestFails) {
@@ -134,8 +133,8 @@ TEST_F(ShardedSaverTest, LeavesNoFilesWhenTheManifestFails) {
   std::filesystem::create_directories(path("model.manifest.json/in the way"));
   EXPECT_ERROR(Code::FailedPrecondition, "model.manifest.json",
                model.saver.save(model.session, path("model")));
-  EXPECT_EQ(count_ending(folder(), ".safetensors"), 0u);
-  EXPECT_EQ(count_ending(folder(), ".saving"), 0u);
+  EXPECT_EQ(count_ending(directory(), ".safetensors"), 0u);
+  EXPECT_EQ(count_ending(directory(), ".saving"), 0u);
 }
 
 // A program died after its files were written and before its manifest was, or just after it.
@@ -152,10 +151,10 @@ TEST_F(ShardedSaverTest, DeletesTheFilesOfSavesThatWereNotFinished) {
     internal::SaveIntent(path("model-" + std::to_string(step)), "0123456789abcdef", files);
   }
   const internal::SaveIntent alive(path("model-3"), "0123456789abcdef", {{.name = "model-3"}});
-  EXPECT_EQ(count_ending(folder(), ".saving"), 3u);
+  EXPECT_EQ(count_ending(directory(), ".saving"), 3u);
   model.saver.save(model.session, path("model"), {.global_step = 4});
   EXPECT_FALSE(std::filesystem::exists(path(lost)));
-  EXPECT_EQ(count_ending(folder(), ".saving"), 1u);  // of the one that lives
+  EXPECT_EQ(count_ending(directory(), ".saving"), 1u);  // of the one that lives
   CheckpointReader(path("model-1")).verify();
   CheckpointReader(path("model-4")).verify();
 }
@@ -171,7 +170,7 @@ TEST_F(ShardedSaverTest, AFileThatNobodyHasIsNamed) {
   model.saver.save(model.session, path("model"));
   std::filesystem::remove(CheckpointReader(path("model")).files()[1]);
   EXPECT_ERROR(Code::NotFound, "shard_devices", model.saver.restore(model.session, path("model")));
-  EXPECT_EQ(latest_checkpoint(folder()), std::nullopt);
+  EXPECT_EQ(latest_checkpoint(directory()), std::nullopt);
 }
 
 }  // namespace

@@ -1,15 +1,12 @@
 // Files that only the tasks that wrote them can see. Here the devices of one process stand for
-// tasks, and what cannot be seen is a folder of another name.
-
-#include "checkpoint/task_source.h"
+// tasks, and what cannot be seen is a directory of another name.
 
 #include <gtest/gtest.h>
 
 #include <filesystem>
 #include <fstream>
 
-#include "checkpoint/restore_in_place.h"
-#include "checkpoint/shard_runs.h"
+#include "checkpoint/saver_runs.h"
 #include "cohort/cohort.h"
 #include "support/expect_error.h"
 #include "support/temporary_file.h"
@@ -45,12 +42,12 @@ class TaskSourceTest : public ::testing::Test {
     ShardRuns(*session_, *nodes_).write(prefix(), 1);
   }
 
-  std::string prefix() const { return folder_.path() + "/model"; }
+  std::string prefix() const { return directory_.path() + "/model"; }
   TaskSource far_source() {
-    return {*session_, *nodes_, {.here = "/nowhere", .there = folder_.path()}};
+    return {*session_, *nodes_, {.here = "/nowhere", .there = directory_.path()}};
   }
 
-  TemporaryFolder folder_;
+  TemporaryDirectory directory_;
   Graph graph_;
   std::unique_ptr<SaverGraph> nodes_;
   std::unique_ptr<Session> session_;

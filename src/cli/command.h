@@ -1,16 +1,15 @@
 #pragma once
 
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
 #include <string>
 #include <vector>
 
-namespace CLI {
-class App;
-}
-
 namespace cohort::cli {
 
-// Each adds one subcommand to the command line. When that is what was typed, it runs as part of the
-// parsing and leaves its exit code in `exit_code`; cohort::Error is thrown on.
+// Each function adds one subcommand to the command line. The subcommand runs as part of the parsing
+// and leaves its exit code in `exit_code`; it lets cohort::Error pass.
 void add_completion(CLI::App& app, int& exit_code);
 void add_credentials(CLI::App& app, int& exit_code);
 void add_doctor(CLI::App& app, int& exit_code);
@@ -20,7 +19,21 @@ void add_run(CLI::App& app, int& exit_code);
 void add_serve(CLI::App& app, int& exit_code);
 void add_status(CLI::App& app, int& exit_code);
 
-// "--log-dir": what a command is told by words.
+// The long options of a command, such as "--log-dir".
 std::vector<std::string> long_options_of(const CLI::App& command);
+
+inline constexpr char kCredentialsHelp[] = "A directory with certificates, or the word insecure";
+
+// As CLI::Range, which accepts "nan".
+inline CLI::Validator number_between(double least, double most) {
+  return CLI::Validator(
+      [least, most](const std::string& text) -> std::string {
+        double number = 0;
+        const bool good =
+            CLI::detail::lexical_cast(text, number) && number >= least && number <= most;
+        return good ? "" : fmt::format("'{}' is not a number from {} to {}", text, least, most);
+      },
+      fmt::format("FLOAT in [{} - {}]", least, most));
+}
 
 }  // namespace cohort::cli

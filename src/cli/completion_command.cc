@@ -1,7 +1,5 @@
 #include <fmt/ranges.h>
 
-#include <CLI/CLI.hpp>
-
 #include "cli/command.h"
 
 namespace cohort::cli {
@@ -64,7 +62,7 @@ std::string fish_script(const CLI::App& app) {
 
 std::string script_for(const std::string& shell, const CLI::App& app) {
   if (shell == "fish") return fish_script(app);
-  // zsh runs bash's.
+  // zsh runs the script of bash.
   return (shell == "zsh" ? "autoload -U +X bashcompinit && bashcompinit\n" : "") + bash_script(app);
 }
 
@@ -72,7 +70,7 @@ std::string script_for(const std::string& shell, const CLI::App& app) {
 
 void add_completion(CLI::App& app, int&) {
   CLI::App* const command =
-      app.add_subcommand("completion", "Print what a shell needs to complete this command");
+      app.add_subcommand("completion", "Print a script that completes this command in a shell");
   command->footer(kCompletionExample);
   const auto shell = std::make_shared<std::string>();
   command->add_option("shell", *shell, "bash, zsh or fish")

@@ -1,14 +1,13 @@
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 
 #include "base/raise.h"
 #include "cli/command.h"
-#include "cli/run_plan.h"
-#include "rpc/run_authority.h"
+#include "launch/run_layout.h"
+#include "rpc/certificates.h"
 #include "topology/text.h"
 
 namespace cohort::cli {
@@ -23,7 +22,7 @@ constexpr char kCredentialsExample[] =
     "certificates/authority, which stays here. Called again, the command adds tasks.";
 
 struct TypedCredentials {
-  std::string folder = {};
+  std::string directory = {};
   std::vector<std::string> tasks = {};
   long days = 365;
 };
@@ -44,41 +43,41 @@ TaskId parse_task(const std::string& text) {
   return {.job = job, .index = *index};
 }
 
-// The secret that an earlier call has left; empty the first time.
-std::string secret_in(const std::string& folder) {
-  if (!std::filesystem::exists(folder)) return "";
-  std::ifstream file(folder + "/secret");
+// The secret of an earlier call; empty the first time.
+std::string secret_in(const std::string& directory) {
+  if (!std::filesystem::exists(directory)) return "";
+  std::ifstream file(directory + "/secret");
   std::string secret{std::istreambuf_iterator<char>(file), {}};
   if (!secret.empty()) return secret;
   internal::raise(Code::FailedPrecondition,
                   "[Credentials] '{}' has no file 'secret', so it is not the directory of an "
                   "authority; choose another directory",
-                  folder);
+                  directory);
 }
 
 internal::RunAuthority find_authority(const TypedCredentials& typed, long seconds) {
-  const std::string folder = typed.folder + "/authority";
-  const std::string secret = secret_in(folder);
+  const std::string directory = typed.directory + "/authority";
+  const std::string secret = secret_in(directory);
   if (!secret.empty()) return internal::RunAuthority(secret, seconds);
   internal::RunAuthority authority(internal::new_secret(), seconds);
-  internal::make_private_folder(folder);
-  internal::write_secret_file(folder + "/secret", authority.secret());
+  internal::make_private_directory(directory);
+  internal::write_secret_file(directory + "/secret", authority.secret());
   return authority;
 }
 
 void make_credentials(const TypedCredentials& typed) {
   std::vector<TaskId> tasks;
   for (const std::string& text : typed.tasks) tasks.push_back(parse_task(text));
-  std::error_code problem;  // the next folder tells
-  std::filesystem::create_directories(typed.folder, problem);
+  std::error_code problem;  // the next call reports it
+  std::filesystem::create_directories(typed.directory, problem);
   const long seconds = typed.days * 24 * 3600;
   const internal::RunAuthority authority = find_authority(typed, seconds);
   const auto issue = [&](const std::string& name, const std::string& label) {
-    const std::string folder = typed.folder + "/" + label;
+    const std::string directory = typed.directory + "/" + label;
     internal::write_credentials(
-        folder,
+        directory,
         authority.issue({.name = name, .valid_to_seconds = seconds, .token = authority.token()}));
-    fmt::print("{}\n", folder);
+    fmt::print("{}\n", directory);
   };
   for (const TaskId& task : tasks) {
     issue(full_name_of(task), fmt::format("{}_{}", task.job, task.index));
@@ -90,12 +89,13 @@ void make_credentials(const TypedCredentials& typed) {
 
 void add_credentials(CLI::App& app, int&) {
   CLI::App* const command = app.add_subcommand(
-      "credentials", "Make certificates for tasks that something else than cohort run starts");
+      "credentials", "Make certificates for tasks that cohort run does not start");
   command->footer(kCredentialsExample);
   const auto typed = std::make_shared<TypedCredentials>();
-  command->add_option("directory", typed->folder, "Where they go")->required();
+  command->add_option("directory", typed->directory, "The directory for the certificates")
+      ->required();
   command->add_option("tasks", typed->tasks, "The tasks, such as worker:0")->required();
-  command->add_option("--days", typed->days, "How long they are valid (365)")
+  command->add_option("--days", typed->days, "How many days they are valid (365)")
       ->check(CLI::Range(1, 36'500));
   command->callback([typed] { make_credentials(*typed); });
 }

@@ -10,38 +10,22 @@
 #include <utility>
 
 #include "base/raise.h"
-#include "cli/cluster_text.h"
-#include "cli/known_tasks.h"
+#include "cli/command.h"
 #include "cohort/scheduler_resolvers.h"
+#include "launch/known_tasks.h"
+#include "launch/run_layout.h"
+#include "topology/text.h"
 
 namespace cohort::cli {
 namespace {
 
-constexpr std::array kRoles = {"chief", "worker", "ps", "evaluator"};
-
-// How many letters must be put in, left out or changed.
-size_t distance(const std::string& a, const std::string& b) {
-  std::vector<size_t> row(b.size() + 1);
-  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t corner = std::exchange(row[0], i);
-    for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t changed = corner + (a[i - 1] == b[j - 1] ? 0 : 1);
-      corner = row[j];
-      row[j] = std::min({row[j] + 1, row[j - 1] + 1, changed});
-    }
-  }
-  return row[b.size()];
-}
-
 std::string nearest_role(const std::string& name) {
-  for (const char* role : kRoles) {
-    if (distance(name, role) <= 2) return role;
-  }
-  return name;
+  static const std::array<std::string, 4> roles = {"chief", "worker", "ps", "evaluator"};
+  const std::string* const role = internal::closest_word(name, roles, 2);
+  return role == nullptr ? name : *role;
 }
 
-// TF_CONFIG with roles spelled right, and numbers that are texts as numbers.
+// Spells the roles right and makes numbers of texts.
 nlohmann::json corrected(const nlohmann::json& config) {
   nlohmann::json result = config;
   result["cluster"] = nlohmann::json::object();
@@ -68,14 +52,20 @@ DoctorCluster find_cluster(const DoctorOptions& options) {
   return found;
 }
 
-void tell_about_tf_config(const Status& problem, const Tell& tell) {
-  tell(Finding::Bad, "cluster", problem.message);
+void report_tf_config(const Status& problem, const Report& report) {
+  report(Finding::Bad, "cluster", problem.message);
   const char* const text = std::getenv("TF_CONFIG");
   if (text == nullptr) return;
   if (const auto better = corrected_tf_config(text)) {
-    tell(Finding::Remark, "cluster", "perhaps this was meant: TF_CONFIG='" + *better + "'");
+    report(Finding::Remark, "cluster", "perhaps this was meant: TF_CONFIG='" + *better + "'");
   }
 }
+
+constexpr char kDoctorExample[] =
+    "Examples:\n"
+    "  cohort doctor                        # this machine, and the cluster of TF_CONFIG or Slurm\n"
+    "  cohort doctor --cluster 'ps=h0:2222;worker=h1:2222'\n"
+    "  cohort run -n 4 cohort doctor        # every task dials every other";
 
 }  // namespace
 
@@ -91,29 +81,45 @@ std::optional<std::string> corrected_tf_config(const std::string& text) {
 
 int examine(const DoctorOptions& options) {
   bool bad = false;
-  const Tell tell = [&bad](Finding finding, const std::string& about, const std::string& text) {
+  const Report report = [&bad](Finding finding, const std::string& about, const std::string& text) {
     constexpr const char* kMarks[] = {"ok  ", "note", "BAD "};
     bad = bad || finding == Finding::Bad;
     fmt::print("{} {:<12} {}\n", kMarks[static_cast<size_t>(finding)], about, text);
     std::fflush(stdout);
   };
-  examine_machine(tell);
+  examine_machine(report);
   DoctorCluster cluster;
   const Status found = capture_status([&] { cluster = find_cluster(options); });
   if (!found.ok()) {
-    tell_about_tf_config(found, tell);
+    report_tf_config(found, report);
     return 1;
   }
   if (!cluster.cluster) {
-    tell(Finding::Remark, "cluster", "none is described: give --cluster, or set TF_CONFIG");
+    report(Finding::Remark, "cluster", "no cluster is described: give --cluster, or set TF_CONFIG");
     return bad ? 1 : 0;
   }
-  tell(Finding::Good, "cluster", cluster.cluster.to_string());
+  report(Finding::Good, "cluster", cluster.cluster.to_string());
   const Credentials credentials = credentials_named(options.credentials);
-  examine_names(cluster, tell);
-  examine_credentials(cluster, credentials, tell);
-  examine_connections(cluster, credentials, options.limit, tell);
+  examine_names(cluster, report);
+  examine_credentials(cluster, credentials, report);
+  examine_connections(cluster, credentials, options.limit, report);
   return bad ? 1 : 0;
+}
+
+void add_doctor(CLI::App& app, int& exit_code) {
+  CLI::App* const command = app.add_subcommand("doctor", "Examine this machine and a cluster");
+  command->footer(kDoctorExample);
+  const auto typed = std::make_shared<DoctorOptions>();
+  const auto seconds = std::make_shared<double>(10);
+  command->add_option("--cluster", typed->cluster, "Jobs and addresses, as for cohort serve");
+  command->add_option("--credentials", typed->credentials, kCredentialsHelp);
+  command->add_option("--timeout", *seconds, "Seconds to wait for other tasks (10)")
+      ->check(number_between(0, 3600));
+  command->callback([typed, seconds, &exit_code] {
+    if (!typed->cluster.empty()) (void)parse_cluster(typed->cluster);  // throws if it is wrong
+    typed->limit = std::chrono::milliseconds(static_cast<int64_t>(*seconds * 1000));
+    exit_code = examine(*typed);
+  });
 }
 
 }  // namespace cohort::cli

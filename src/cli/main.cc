@@ -1,11 +1,10 @@
-// The `cohort` command. It computes nothing and does not load LibTorch, so that it starts at once;
-// what needs the library is done by a second program, cohort-compute.
+// The `cohort` command. It does not load LibTorch, so that it starts at once. Commands that need
+// LibTorch run in a second program, cohort-compute.
 
 #include <fcntl.h>
 #include <fmt/ranges.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
@@ -19,15 +18,15 @@ namespace {
 
 constexpr char kExamples[] =
     "Examples:\n"
-    "  cohort run -n 4 ./train              # four processes, certificates and all\n"
+    "  cohort run -n 4 ./train              # four processes, with certificates\n"
     "  cohort run -n 4 --nodes 2 ./train    # on two machines, which then join:\n"
     "  cohort join 10.0.0.1:40123 4f1e...   # (address and token are printed)\n"
     "  cohort serve --job ps --task 0 --cluster 'ps=h0:2222;worker=h1:2222'\n"
-    "  cohort status                        # how the tasks of the run are\n"
+    "  cohort status                        # what the tasks of the run do\n"
     "  cohort doctor                        # what is wrong with this machine and cluster\n"
     "  cohort inspect model                 # what is in a checkpoint or another file\n"
     "  cohort credentials certificates ps:0 worker:0   # for tasks that others start\n"
-    "  cohort completion bash               # so that the shell knows these\n"
+    "  cohort completion bash               # for the shell\n"
     "Each has more: cohort run --help.";
 
 constexpr int kBadInput = 2;
@@ -40,7 +39,7 @@ void check_option(const CLI::App& of, const std::string& word, const std::string
       cohort::internal::did_you_mean(name, cohort::cli::long_options_of(of)), command);
 }
 
-// A first word that is no command. (The parser would say that a command is missing.)
+// Refuses an unknown command. (The parser would say that a command is missing.)
 void check_command(const CLI::App& app, const std::string& word) {
   std::vector<std::string> names;
   for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
@@ -53,8 +52,7 @@ void check_command(const CLI::App& app, const std::string& word) {
                           cohort::internal::did_you_mean(word, names), fmt::join(names, ", "));
 }
 
-// Words that look like options and are none. (The parser lists them, and does not say what was
-// meant.)
+// Refuses unknown options. (The parser lists them without a suggestion.)
 void check_options(const CLI::App& app) {
   for (const std::string& word : app.remaining(true)) {
     if (!word.starts_with("--") || word == "--") continue;
@@ -63,10 +61,10 @@ void check_options(const CLI::App& app) {
   }
 }
 
-// Also where nobody reads it, which is no reason to throw once more.
+// Does not throw if stderr is closed.
 void complain(const std::string& text) { std::fprintf(stderr, "cohort: %s\n", text.c_str()); }
 
-// What was printed may have nowhere to go: a disk is full.
+// The output may be lost, for example because a disk is full.
 int flushed(int exit_code) {
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return exit_code;
   complain(std::string("the output cannot be written: ") + std::strerror(errno));
@@ -100,7 +98,7 @@ int run(int argc, char** argv) {
   return exit_code;
 }
 
-// Files that are opened later are not to become the standard streams.
+// Keeps files that are opened later from becoming the standard streams.
 void open_standard_streams() {
   int fd = 0;
   while (fd >= 0 && fd <= STDERR_FILENO) fd = open("/dev/null", O_RDWR);

@@ -1,19 +1,19 @@
-#include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
 #include <cctype>
-#include <charconv>
 #include <cstring>
+#include <iostream>
 
 #include "base/raise.h"
 #include "cli/command.h"
-#include "cli/number_between.h"
-#include "cli/run.h"
+#include "launch/run.h"
 #include "topology/strategy_choice.h"
 #include "topology/text.h"
 
 namespace cohort::cli {
 namespace {
 
+using internal::HostSlots;
 using internal::raise;
 
 constexpr char kRunExample[] =
@@ -29,6 +29,7 @@ constexpr char kRunExample[] =
     "WORLD_SIZE and their like, and its certificates by COHORT_CREDENTIALS (a Server does by\n"
     "itself). Options of the program come after its name.";
 
+// The options as the user typed them.
 struct TypedRun {
   RunOptions run;
   int processes = 0;
@@ -41,27 +42,28 @@ struct TypedRun {
 
 // "3" is for all jobs, "worker=3" for one.
 void add_restarts(const std::string& text, std::map<std::string, int>& restarts) {
+  const std::array<std::string, 4> jobs = {"chief", "worker", "ps", "evaluator"};
   const size_t equals = text.find('=');
-  const std::string count = equals == std::string::npos ? text : text.substr(equals + 1);
-  int number = -1;
-  const auto [end, problem] = std::from_chars(count.data(), count.data() + count.size(), number);
-  if (problem != std::errc() || end != count.data() + count.size() || number < 0) {
+  const bool for_all = equals == std::string::npos;
+  const std::optional<int> number = internal::parse_index(text.substr(for_all ? 0 : equals + 1));
+  if (!number) {
     raise(Code::InvalidArgument,
           "[Run] --max-restarts takes a number, or job=number such as worker=3, not '{}'", text);
   }
-  for (const char* job : {"chief", "worker", "ps", "evaluator"}) {
-    if (equals == std::string::npos) restarts.try_emplace(job, number);
+  if (for_all) {
+    for (const std::string& job : jobs) restarts.try_emplace(job, *number);
+    return;
   }
-  if (equals == std::string::npos) return;
   const std::string job = text.substr(0, equals);
-  if (job != "chief" && job != "worker" && job != "ps" && job != "evaluator") {
+  if (std::find(jobs.begin(), jobs.end(), job) == jobs.end()) {
     raise(Code::InvalidArgument,
-          "[Run] --max-restarts: '{}' is no job; those are chief, worker, ps and evaluator", job);
+          "[Run] --max-restarts: '{}' is not a job; the jobs are chief, worker, ps and evaluator",
+          job);
   }
-  restarts[job] = number;
+  restarts[job] = *number;
 }
 
-// Names and addresses that ssh takes for a host, and shells for one word.
+// Whether ssh takes the text as a host, and a shell takes it as one word.
 bool is_host_name(const std::string& text) {
   const auto is_allowed = [](char letter) {
     return std::isalnum(static_cast<unsigned char>(letter)) != 0 ||
@@ -74,13 +76,10 @@ bool is_host_name(const std::string& text) {
 HostSlots parse_host(const std::string& text) {
   constexpr int kMaxSlots = 1024;
   const size_t colon = text.rfind(':');
-  HostSlots host{.host = text.substr(0, colon)};
-  const std::string slots = colon == std::string::npos ? "1" : text.substr(colon + 1);
-  const auto [end, problem] =
-      std::from_chars(slots.data(), slots.data() + slots.size(), host.slots);
-  const bool is_number = problem == std::errc() && end == slots.data() + slots.size();
-  const bool good_slots = is_number && host.slots >= 1 && host.slots <= kMaxSlots;
-  if (!is_host_name(host.host) || !good_slots) {
+  const bool counted = colon != std::string::npos;
+  const HostSlots host{text.substr(0, colon),
+                       counted ? internal::parse_index(text.substr(colon + 1)).value_or(0) : 1};
+  if (!is_host_name(host.host) || host.slots < 1 || host.slots > kMaxSlots) {
     raise(Code::InvalidArgument,
           "[Run] --hosts takes host or host:tasks such as a:2, with names, IPv4 addresses and at "
           "most {} tasks each, not '{}'",
@@ -92,7 +91,7 @@ HostSlots parse_host(const std::string& text) {
 void check_command(const std::vector<std::string>& command,
                    const std::vector<std::string>& options) {
   if (command.empty()) {
-    raise(Code::InvalidArgument, "[Run] what is to be run? cohort run -n 2 ./program");
+    raise(Code::InvalidArgument, "[Run] the program is missing: cohort run -n 2 ./program");
   }
   if (command[0].starts_with("-")) {
     const std::string name = command[0].substr(0, command[0].find('='));
@@ -119,8 +118,7 @@ void check_places(const RunOptions& options, bool roles_given) {
   raise(Code::InvalidArgument, "[Run] --strategy {} {}", options.strategy, why);
 }
 
-// Adds the tasks that the strategy needs and that follow from it. InvalidArgument when the tasks do
-// not fit the strategy.
+// Adds the tasks that follow from the strategy. Throws InvalidArgument if the tasks do not fit it.
 void fit_to_strategy(RunOptions& options) {
   using internal::StrategyChoice;
   if (options.strategy.empty()) return;
@@ -173,35 +171,36 @@ void add_machine_options(CLI::App& command, TypedRun& typed) {
       command.add_option("--hosts", typed.hosts, "Machines that ssh reaches, with tasks: a:2,b:2")
           ->delimiter(',')
           ->allow_extra_args(false);
-  command.add_option("--nodes", typed.run.nodes, "Wait for so many machines that join")
+  command.add_option("--nodes", typed.run.machines, "How many machines join the run")
       ->check(CLI::Range(1, 1024))
       ->excludes(hosts);
-  command.add_option("--listen", typed.run.listen, "This machine's address for the others");
-  command.add_option("--ssh", typed.run.ssh, "What is called to start on another machine (ssh)");
+  command.add_option("--listen", typed.run.listen, "The address of this machine for the others");
+  command.add_option("--ssh", typed.run.ssh,
+                     "The program that starts commands on other machines (ssh)");
   command.add_option("--join-timeout", typed.join_seconds, "Seconds to wait for machines (60)")
       ->check(number_between(0, 86400));
 }
 
-// The last one that is given is the first that looks: less than 0 would be taken for a large
-// number.
+// Refuses numbers below 0, which CLI::AsSizeValue takes for large ones. The transform that is added
+// last runs first.
 CLI::Validator not_negative() {
   return CLI::Validator(
       [](const std::string& text) -> std::string {
-        return text.starts_with("-") ? "'" + text + "' is less than nothing" : "";
+        return text.starts_with("-") ? "'" + text + "' is negative" : "";
       },
       "");
 }
 
 void add_options(CLI::App& command, TypedRun& typed) {
   auto* const processes =
-      command.add_option("-n", typed.processes, "Processes that all do the same: worker 0 to n-1");
+      command.add_option("-n", typed.processes, "Number of processes, which are worker 0 to n-1");
   auto* const workers = command.add_option("--workers", typed.run.roles.workers, "Workers");
   processes->check(CLI::Range(1, 1024))->excludes(workers);
   workers->check(CLI::Range(0, 1024));
   command.add_option("--ps", typed.run.roles.ps, "Parameter servers")->check(CLI::Range(0, 1024));
   command.add_flag("--chief", typed.run.roles.chief, "A chief beside the workers");
   command.add_option("--strategy", typed.run.strategy,
-                     "What strategy_from_environment() gives: mirrored, multi_worker, "
+                     "The strategy of strategy_from_environment(): mirrored, multi_worker, "
                      "parameter_server, central_storage or one_device");
   command.add_flag("--evaluator", typed.run.roles.evaluator, "An evaluator beside the cluster");
   command
@@ -209,21 +208,29 @@ void add_options(CLI::App& command, TypedRun& typed) {
                   "How often a task that dies is started again: 3, or by job: worker=3,ps=1")
       ->delimiter(',')
       ->allow_extra_args(false);
-  command.add_option("--grace", typed.grace_seconds, "Seconds to end in, when asked to (5)")
+  command
+      .add_option("--grace", typed.grace_seconds,
+                  "Seconds that a task has to end after SIGTERM (5)")
       ->check(number_between(0, 3600));
   command.add_option("--memory", typed.memory_bytes, "Limit of each task's data, such as 2GB")
       ->transform(CLI::AsSizeValue(false))
       ->transform(not_negative());
   command
       .add_option("--stall-after", typed.run.stall_seconds,
-                  "Seconds that tasks wait for another before it is said who and why (5)")
+                  "Seconds that tasks wait for a task before that is reported (5)")
       ->check(number_between(0.1, 86400));
   command.add_option("--trace", typed.run.trace,
-                     "A file for what the tasks do when, which ui.perfetto.dev opens");
-  command.add_option("--log-dir", typed.run.log_folder, "Where what the tasks write is kept");
+                     "A file for the timelines of the tasks, for ui.perfetto.dev");
+  command.add_option("--log-dir", typed.run.log_directory,
+                     "The directory for the output of the tasks");
   command.add_flag("--insecure", typed.run.insecure,
-                   "No certificates: whoever reaches the ports may do everything");
+                   "No certificates: any program that reaches the ports has full access");
 }
+
+constexpr char kJoinExample[] =
+    "Examples:\n"
+    "  cohort join 10.0.0.1:40123 4f1e...   # as the launcher printed it\n"
+    "  cohort join 10.0.0.1:40123 - < token # keeps it out of the list of processes";
 
 }  // namespace
 
@@ -235,8 +242,27 @@ void add_run(CLI::App& app, int& exit_code) {
   add_machine_options(*command, *typed);
   command->callback([command, typed, &exit_code] {
     const RunOptions options = options_of(*typed, *command);
-    const bool here = options.hosts.empty() && options.nodes == 0;
-    exit_code = here ? run_here(options) : run_on_nodes(options);
+    const bool here = options.hosts.empty() && options.machines == 0;
+    exit_code = here ? run_here(options) : run_on_machines(options);
+  });
+}
+
+void add_join(CLI::App& app, int& exit_code) {
+  CLI::App* const command =
+      app.add_subcommand("join", "Take part in a run that another machine has started");
+  command->footer(kJoinExample);
+  const auto typed = std::make_shared<JoinOptions>();
+  command->add_option("launcher", typed->launcher, "host:port of the launcher")->required();
+  command
+      ->add_option("token", typed->token,
+                   "The token that the launcher printed; - reads it from the input")
+      ->required();
+  command->add_option("--name", typed->name, "The name by which the launcher expects this machine");
+  command->add_option("--address", typed->address,
+                      "The address at which others reach this machine");
+  command->callback([typed, &exit_code] {
+    if (typed->token == "-") std::getline(std::cin, typed->token);
+    exit_code = join_run(*typed);
   });
 }
 

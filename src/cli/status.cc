@@ -7,13 +7,14 @@
 #include <cstdio>
 
 #include "base/waiting.h"
+#include "cli/command.h"
 
 namespace cohort::cli {
 namespace {
 
 constexpr auto kAnswerLimit = std::chrono::seconds(3);
 
-// What is counted up in a task.
+// Counters of a task.
 struct Counts {
   uint64_t steps = 0, sent = 0, received = 0;
 };
@@ -29,17 +30,17 @@ Counts counts_of(const AskedTask& task) {
   return counts;
 }
 
-// 0 where a task was started anew in between.
+// 0 if the task was started again in between.
 double rate(uint64_t before, uint64_t now, double seconds) {
   return now < before ? 0 : static_cast<double>(now - before) / seconds;
 }
 
-// "37 %" of the time.
+// "37 %": the share of the time.
 std::string share(double before, double now, double seconds) {
   return fmt::format("{:.0f} %", std::clamp((now - before) / seconds, 0.0, 1.0) * 100);
 }
 
-// A line below the task's for each.
+// One line for each wait, below the line of the task.
 std::string waits_of(const AskedTask& task) {
   std::string text;
   for (const internal::ActivityWait& wait : task.status.activity.waits) {
@@ -53,7 +54,7 @@ std::string name_of(const AskedTask& task) {
   return task.label.empty() ? task.address : task.label;
 }
 
-// A chief that has the others do the work is nobody's server, nor is a task that trains alone.
+// A chief that only coordinates is not a server, nor is a task that trains alone.
 bool need_not_listen(const AskedTask& task) {
   return task.problem.code == Code::Unavailable &&
          (task.label == "chief:0" || !task.progress.empty());
@@ -80,10 +81,10 @@ std::string line_of(const AskedTask& before, const AskedTask& now, double second
 void ask_all(std::vector<KnownTasks>& runs) {
   for (KnownTasks& run : runs) {
     ask_tasks(run.tasks, run.credentials, kAnswerLimit);
-    const std::map<std::string, std::string> progress = read_progress_file(run.folder);
+    const std::map<std::string, std::string> progress = read_progress_file(run.directory);
     for (AskedTask& task : run.tasks) {
-      const auto told = progress.find(task.label);
-      task.progress = told == progress.end() ? "" : told->second;
+      const auto found = progress.find(task.label);
+      task.progress = found == progress.end() ? "" : found->second;
     }
   }
 }
@@ -93,6 +94,12 @@ bool every_task_answered(const KnownTasks& run) {
     return task.problem.ok() || need_not_listen(task);
   });
 }
+
+constexpr char kStatusExample[] =
+    "Examples:\n"
+    "  cohort status                        # of all runs that go on here\n"
+    "  cohort status --watch                # again every second\n"
+    "  cohort status --credentials certificates h0:2222 h1:2222";
 
 }  // namespace
 
@@ -115,7 +122,7 @@ int show_status(const StatusOptions& options) {
   do {
     const std::vector<KnownTasks> before = runs;
     const auto asked = std::chrono::steady_clock::now();
-    internal::sleep_for(options.interval);
+    internal::pause_for(options.interval);
     ask_all(runs);
     const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - asked;
     if (rewrites) fmt::print("\033[H\033[J");
@@ -126,6 +133,16 @@ int show_status(const StatusOptions& options) {
     std::fflush(stdout);
   } while (options.watch);
   return std::all_of(runs.begin(), runs.end(), every_task_answered) ? 0 : 1;
+}
+
+void add_status(CLI::App& app, int& exit_code) {
+  CLI::App* const command = app.add_subcommand("status", "Show what the tasks of a run do");
+  command->footer(kStatusExample);
+  const auto typed = std::make_shared<StatusOptions>();
+  command->add_option("addresses", typed->addresses, "host:port of each task to ask");
+  command->add_option("--credentials", typed->credentials, kCredentialsHelp);
+  command->add_flag("--watch", typed->watch, "Ask again and again");
+  command->callback([typed, &exit_code] { exit_code = show_status(*typed); });
 }
 
 }  // namespace cohort::cli

@@ -3,24 +3,23 @@
 #include <chrono>
 #include <string>
 
-#include "cli/known_tasks.h"
+#include "launch/known_tasks.h"
 
 namespace cohort::cli {
 
-// A table with a line for each task: whether it answers, its steps; in the time between two askings
-// those per second, its traffic, and the shares of it that went to getting input and to meetings
-// with other tasks. Then, a line each, whom it has waited for for long, and how far its training
-// is.
+// A table with a line for each task: whether it answers, and its steps. Between two questions:
+// steps per second, traffic, and the shares of the time for getting input and for waiting for other
+// tasks. Below each task stand its long waits and its progress.
 std::string status_table(const std::vector<AskedTask>& before, const std::vector<AskedTask>& now,
                          double seconds);
 
 struct StatusOptions {
   std::vector<std::string> addresses = {};
   std::string credentials = {};
-  bool watch = false;  // again and again, until it is interrupted
+  bool watch = false;  // repeats until it is interrupted
   std::chrono::milliseconds interval{1'000};
 };
-// Returns the exit code: 0 when all answered.
+// Returns the exit code: 0 if all tasks answered.
 int show_status(const StatusOptions& options);
 
 }  // namespace cohort::cli

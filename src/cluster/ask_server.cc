@@ -3,8 +3,8 @@
 #include "cluster/ask_server.h"
 
 #include "base/raise.h"
+#include "cluster/cluster_endpoints.h"
 #include "cluster/link.h"
-#include "cluster/party.h"
 #include "cluster/server_status.h"
 #include "cohort/server.h"
 #include "topology/address.h"
@@ -21,9 +21,9 @@ constexpr auto kAnswerLimit = std::chrono::seconds(60);
 
 Answer ask_at(const std::string& address, const Credentials& credentials,
               std::chrono::milliseconds connect_limit, Message request) {
-  const auto party = internal::make_client_party(credentials);
+  const auto endpoint = internal::make_client_endpoint(credentials);
   const auto now = std::chrono::steady_clock::now();
-  const Link::Pointer link = Link::start(party->connect(address, now + connect_limit), "",
+  const Link::Pointer link = Link::start(endpoint->connect(address, now + connect_limit), "",
                                          {.received = [](const Link::Pointer&, const Message&) {},
                                           .ended = [](const Link::Pointer&, const Status&) {}});
   Answer answer;

@@ -9,8 +9,8 @@
 
 namespace cohort::internal {
 
-// Requests to the server at "host:port" that need no session. They throw Unavailable when nobody
-// is there.
+// Requests to the server at "host:port" that need no session. They throw Unavailable when nothing
+// listens there.
 
 // Forgets the state of these containers on that task.
 void clear_containers(std::string_view address, const std::vector<std::string>& containers,

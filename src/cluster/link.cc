@@ -1,7 +1,7 @@
 #include "cluster/link.h"
 
+#include "base/log.h"
 #include "base/raise.h"
-#include "base/rare_log.h"
 
 namespace cohort::internal {
 

@@ -8,7 +8,7 @@
 
 namespace cohort::internal {
 
-// Something that a server, or a run of it, has waited for another task for.
+// What a server, or a run of it, has waited for.
 struct LongWait {
   WaitKind kind = WaitKind::Tensor;
   std::string what = {};
@@ -16,12 +16,9 @@ struct LongWait {
   std::chrono::steady_clock::time_point since = {};
 };
 
-// Whether a run with that limit is there to wait, so that nobody need hear that it does.
+// Whether a run with that limit waits on purpose, so that its waiting is not reported.
 inline bool waits_on_purpose(std::chrono::milliseconds limit) {
   return limit > std::chrono::hours(24);
 }
-
-// The longest of them, as an Activity tells.
-std::vector<WaitNote> notes_of(std::vector<LongWait> waits);
 
 }  // namespace cohort::internal

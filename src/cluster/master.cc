@@ -2,16 +2,15 @@
 
 #include "base/raise.h"
 #include "base/random_number.h"
-#include "cluster/party.h"
 #include "cluster/task_names.h"
-#include "runtime/worker_pool.h"
+#include "runtime/thread_pool.h"
 
 namespace cohort::internal {
 namespace {
 
 constexpr auto kResetLimit = std::chrono::seconds(30);
 
-// What the session asks for, and where it does not say, what its server has.
+// The options that the session asks for; the default of the server where it asks for none.
 SessionOptions merged(SessionOptions asked, const SessionOptions& defaults) {
   asked.log_device_placement |= defaults.log_device_placement;
   asked.allow_soft_placement |= defaults.allow_soft_placement;
@@ -144,10 +143,10 @@ void Master::done(const Link::Pointer& task, PlanDone outcome) {
   if (session) session->done(task, std::move(outcome));
 }
 
-std::optional<PendingWait> Master::errand(const Link::Pointer& client) const {
+std::optional<PendingWait> Master::pending_wait(const Link::Pointer& client) const {
   for (const SessionPointer& session : sessions()) {
     if (!session->is_of(client)) continue;
-    if (std::optional<PendingWait> errand = session->errand()) return errand;
+    if (std::optional<PendingWait> pending_wait = session->pending_wait()) return pending_wait;
   }
   return std::nullopt;
 }
@@ -181,12 +180,12 @@ std::vector<LongWait> Master::waits(std::chrono::steady_clock::time_point before
 }
 
 std::vector<ServerStatus::Session> Master::status() const {
-  std::vector<ServerStatus::Session> told;
+  std::vector<ServerStatus::Session> all;
   for (const SessionPointer& session : sessions()) {
-    told.push_back(
+    all.push_back(
         {.id = session->id(), .client = session->client_name(), .steps = session->num_steps()});
   }
-  return told;
+  return all;
 }
 
 }  // namespace cohort::internal

@@ -15,7 +15,7 @@ class Master {
   Master(std::shared_ptr<Peers> peers, Worker& worker, SessionOptions defaults)
       : peers_(std::move(peers)), worker_(worker), defaults_(std::move(defaults)) {}
 
-  // Requests, which may take their time.
+  // Requests that may take long.
   Answer open(const Link::Pointer& client, OpenSession request);
   Answer extend(const Link::Pointer& client, const ExtendSession& request);
   Answer prepare(const Link::Pointer& client, const PrepareRun& request);
@@ -29,16 +29,17 @@ class Master {
   void release(const Link::Pointer& client, const ReleaseRun& release);
   void done(const Link::Pointer& task, PlanDone outcome);
 
-  // What the client's runs wait for, if another task has to answer.
-  std::optional<PendingWait> errand(const Link::Pointer& client) const;
+  // What the runs of the client wait for, if another task has to answer.
+  std::optional<PendingWait> pending_wait(const Link::Pointer& client) const;
 
-  // The link was one to a task, whose steps fail, or to a client, whose sessions are closed.
+  // The link ended. If it was to a task, the steps of the task fail; if it was to a client, the
+  // sessions of the client are closed.
   void lost(const Link::Pointer& link, const Status& why);
   // Closes the sessions of all clients. Requests that come later fail with `why`.
   void stop(const Status& why);
 
   std::vector<ServerStatus::Session> status() const;
-  // For answers of other tasks, since before that time.
+  // The waits for answers of other tasks since before that time.
   std::vector<LongWait> waits(std::chrono::steady_clock::time_point before) const;
   const std::shared_ptr<Timers>& timers() const { return timers_; }
 

@@ -5,10 +5,9 @@
 
 #include "base/log.h"
 #include "base/raise.h"
-#include "cluster/buffers.h"
-#include "cluster/lost_task.h"
+#include "cluster/protocol.h"
 #include "cluster/task_names.h"
-#include "runtime/worker_pool.h"
+#include "runtime/thread_pool.h"
 
 namespace cohort::internal {
 namespace {
@@ -47,14 +46,14 @@ NodeOutput find_tensor(const GraphImpl& graph, const std::string& name) {
 
 MasterSession::MasterSession(uint64_t id, Link::Pointer client, const OpenSession& request,
                              const std::shared_ptr<Peers>& peers, std::shared_ptr<Timers> timers,
-                             const std::vector<std::string>& own_devices)
+                             const std::vector<std::string>& local_devices)
     : id_(id),
       client_(std::move(client)),
       client_name_(request.client),
       options_(request.options),
       directory_(peers, request.options.cluster),
       timers_(std::move(timers)),
-      placement_(directory_, request.options, own_devices),
+      placement_(directory_, request.options, local_devices),
       graph_(reader_.add(text_of(request.graph))) {}
 
 Gathering MasterSession::gathering(std::chrono::milliseconds limit) const {
@@ -231,7 +230,7 @@ void MasterSession::start(const PlanPointer& plan, RunStep run) {
                           .id = id,
                           .number = plan->draws ? numbered_runs_.fetch_add(1) : 0,
                           .limit = limit,
-                          .own_task = directory_.self(),
+                          .local_task = directory_.self(),
                           .timers = timers_},
       [self = shared_from_this(), id](StepDone result) { self->finish(id, std::move(result)); });
   Status closed;
@@ -295,9 +294,9 @@ void MasterSession::lost(const Link::Pointer& task, const Status& why) {
   for (const StepPointer& step : running()) step->lost(task, why);
 }
 
-std::optional<PendingWait> MasterSession::errand() const {
+std::optional<PendingWait> MasterSession::pending_wait() const {
   for (const StepPointer& step : running()) {
-    if (std::optional<PendingWait> errand = step->errand()) return errand;
+    if (std::optional<PendingWait> pending_wait = step->pending_wait()) return pending_wait;
   }
   return std::nullopt;
 }

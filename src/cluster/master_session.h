@@ -9,17 +9,17 @@
 #include "base/mutex.h"
 #include "cluster/master_step.h"
 #include "cluster/placement.h"
-#include "graph/serialize.h"
+#include "graph/serialize_graph.h"
 
 namespace cohort::internal {
 
-// A session as its server keeps it: the client's graph, where its nodes are, the plans that were
-// registered with tasks, the steps under way. Thread-safe.
+// A session on its server: the client's graph, the placement of its nodes, the plans that were
+// registered with tasks, and the steps under way. Thread-safe.
 class MasterSession : public std::enable_shared_from_this<MasterSession> {
  public:
   MasterSession(uint64_t id, Link::Pointer client, const OpenSession& request,
                 const std::shared_ptr<Peers>& peers, std::shared_ptr<Timers> timers,
-                const std::vector<std::string>& own_devices);
+                const std::vector<std::string>& local_devices);
 
   uint64_t id() const { return id_; }
   const std::string& client_name() const { return client_name_; }
@@ -31,18 +31,18 @@ class MasterSession : public std::enable_shared_from_this<MasterSession> {
   std::vector<std::string> list_devices();
 
   void run(RunStep run);
-  // Forgets the run, here and on the tasks that have a part in it; steps that have begun go on.
+  // Forgets the run, here and on the tasks that take part in it; steps that have begun go on.
   void release(uint64_t run);
   void cancel(const CancelStep& cancel);
   void done(const Link::Pointer& task, PlanDone outcome);
   void lost(const Link::Pointer& task, const Status& why);
   // What a run waits for, if that is another task.
-  std::optional<PendingWait> errand() const;
-  // What its runs have waited for since before that time.
+  std::optional<PendingWait> pending_wait() const;
+  // What the runs of the session have waited for since before that time.
   std::vector<LongWait> waits(std::chrono::steady_clock::time_point before) const;
 
-  // Ends what runs with `why`, which later calls get too, and tells the tasks. Waits, not for ever,
-  // until nothing runs.
+  // Ends all runs with `why`, which later calls throw, too, and tells the tasks. Waits for a
+  // limited time until nothing runs.
   void close(const Status& why);
 
  private:
@@ -52,12 +52,13 @@ class MasterSession : public std::enable_shared_from_this<MasterSession> {
   Gathering gathering(std::chrono::milliseconds limit) const;
   RunRequest request_for(const GraphImpl& graph, const PrepareRun& request) const;
   void register_plan(MasterPlan& plan, const Gathering& gathering);
-  // Tells the tasks that have got their parts of it.
+  // Tells the tasks that have their parts of the plan to drop them.
   void release(const MasterPlan& plan) const;
   void check_incarnation(const std::string& task, const Link::Pointer& link);
   void start(const PlanPointer& plan, RunStep run);
-  // OK unless a task that the session has used, and the plan needs, is lost; whether it is back is
-  // found out by asking.
+  // An error if a task that the session has used, and that the plan needs, is lost; otherwise OK.
+  // Connects to the lost task to see whether it was restarted, and the error says which is the
+  // case.
   Status lost_task_of(const MasterPlan& plan) const;
   void finish(uint64_t step, StepDone result);
   std::vector<StepPointer> running() const;

@@ -2,19 +2,133 @@
 
 #include <fmt/ranges.h>
 
-#include "cluster/lost_task.h"
-#include "runtime/outcome.h"
+#include <algorithm>
+#include <map>
+
+#include "cluster/protocol.h"
+#include "cluster/task_names.h"
+#include "graph/function_graph.h"
+#include "graph/serialize_graph.h"
+#include "ops/all_ops.h"
+#include "runtime/graph_run.h"
 
 namespace cohort::internal {
 namespace {
 
+// Only a RandomKey node asks for the number of its run; other random ops are given their keys.
+bool draws(const GraphImpl& graph) {
+  return any_node(graph, [](const Node& node) { return node.op == &kRandomKey; });
+}
+
+// The index of `position` in `list`; appends it when it is missing.
+uint64_t place_in(std::vector<size_t>& list, size_t position) {
+  const auto found = std::find(list.begin(), list.end(), position);
+  if (found != list.end()) return static_cast<uint64_t>(found - list.begin());
+  list.push_back(position);
+  return list.size() - 1;
+}
+
+class PlanGrouper {
+ public:
+  PlanGrouper(uint64_t id, const RunRequest& request) {
+    plan_.id = id;
+    plan_.num_feeds = request.feeds.size();
+    plan_.num_fetches = request.fetches.size();
+  }
+
+  MasterPlan group(const std::vector<Partition>& parts, const std::string& local_task) {
+    name_tasks(parts, local_task);
+    for (const Partition& part : parts) add(part);
+    for (const auto& [edge, from] : senders_) connect(edge, from, receivers_.at(edge));
+    for (MasterPlan::Task& task : plan_.tasks) {
+      task.message.plan = plan_.id;
+      task.message.num_edges =
+          senders_.empty() ? 0 : static_cast<uint64_t>(senders_.rbegin()->first) + 1;
+      task.message.num_feeds = task.feeds.size();
+      task.message.num_fetches = task.fetches.size();
+      task.message.ordered = parts.size() > 1;
+    }
+    return std::move(plan_);
+  }
+
+ private:
+  void name_tasks(const std::vector<Partition>& parts, const std::string& local_task) {
+    for (const Partition& part : parts) places_.emplace(task_name(part.device), 0);
+    for (auto& [name, place] : places_) {
+      if (name == local_task) continue;
+      place = plan_.tasks.size();
+      plan_.tasks.push_back({.name = name});
+    }
+    if (const auto own = places_.find(local_task); own != places_.end()) {
+      own->second = plan_.tasks.size();
+      plan_.tasks.push_back({.name = local_task});
+    }
+  }
+
+  void add(const Partition& part) {
+    const size_t place = places_.at(task_name(part.device));
+    MasterPlan::Task& task = plan_.tasks[place];
+    PlanPart made{.device = part.device.split().second,
+                  .graph = buffer_of(serialize_graph(*part.graph))};
+    for (const auto& [position, node_output] : part.feeds) {
+      made.feeds.push_back(place_of(place_in(task.feeds, position), node_output));
+    }
+    for (const auto& [position, node_output] : part.fetches) {
+      made.fetches.push_back(place_of(place_in(task.fetches, position), node_output));
+    }
+    for (const int target : part.targets) made.targets.push_back(static_cast<uint64_t>(target));
+    for (int id = 0; id < part.graph->size(); ++id) {
+      const Node& node = part.graph->node(id);
+      if (node.op == &kSend) senders_[node.attrs.integer("edge")] = place;
+      if (node.op == &kRecv) receivers_[node.attrs.integer("edge")] = place;
+    }
+    plan_.draws |= draws(*part.graph);
+    task.message.parts.push_back(std::move(made));
+  }
+
+  static PlanPart::Place place_of(uint64_t position, NodeOutput node_output) {
+    return {position, static_cast<uint64_t>(node_output.node),
+            static_cast<uint64_t>(node_output.output)};
+  }
+
+  void connect(int64_t edge, size_t from, size_t to) {
+    if (from == to) return;
+    RegisterPlan& message = plan_.tasks[from].message;
+    const std::string& name = plan_.tasks[to].name;
+    const auto known = std::find_if(message.peers.begin(), message.peers.end(),
+                                    [&](const auto& peer) { return peer.name == name; });
+    const auto peer = static_cast<uint64_t>(known - message.peers.begin());
+    if (known == message.peers.end()) message.peers.push_back({name, 0});
+    message.sends.push_back({static_cast<uint64_t>(edge), peer});
+    std::vector<std::string>& sources = plan_.tasks[to].message.sources;
+    const std::string& sender = plan_.tasks[from].name;
+    if (std::find(sources.begin(), sources.end(), sender) == sources.end()) {
+      sources.push_back(sender);
+    }
+  }
+
+  MasterPlan plan_;
+  std::map<std::string, size_t> places_;  // of tasks in the plan
+  std::map<int64_t, size_t> senders_;     // by edge: the place of the task
+  std::map<int64_t, size_t> receivers_;
+};
+
+}  // namespace
+
+MasterPlan make_master_plan(uint64_t id, std::vector<Partition> parts, const RunRequest& request,
+                            const std::string& local_task) {
+  return PlanGrouper(id, request).group(parts, local_task);
+}
+
+namespace {
+
 using Clock = std::chrono::steady_clock;
 
-// How long tasks that were told to end a step may take, before it ends without them.
+// How long tasks that were told to end a step may take before the step ends without them.
 constexpr auto kAbortLimit = std::chrono::seconds(2);
 
-// The status as the client is to see it: with the task that it came from.
-Status told_by(const std::string& task, Status status) {
+// The status for the client, which names the task that it came from.
+Status attributed_to(const std::string& task, Status status) {
   if (status.origin.empty()) status.origin = task;
   if (!status.message.starts_with("From ")) {
     status.message = fmt::format("From {}: {}", status.origin, status.message);
@@ -70,7 +184,7 @@ void MasterStep::done(const Link::Pointer& from, PlanDone outcome) {
       outcome.status = {.code = Code::Internal,
                         .message = "[Cluster] the task returned too many or too few fetches"};
     }
-    if (!outcome.status.ok()) outcome.status = told_by(plan_->tasks[i].name, outcome.status);
+    if (!outcome.status.ok()) outcome.status = attributed_to(plan_->tasks[i].name, outcome.status);
     settle(i, std::move(outcome));
     return;
   }
@@ -128,7 +242,7 @@ std::optional<LongWait> MasterStep::wait(Clock::time_point before) {
                  .since = began_};
   const std::lock_guard lock(mutex_);
   found.whom = waited_for();
-  std::erase(found.whom, setting_.own_task);
+  std::erase(found.whom, setting_.local_task);
   if (finished_once_ || found.whom.empty()) return std::nullopt;
   return found;
 }
@@ -144,11 +258,11 @@ void MasterStep::run_out_of_time() {
                                  setting_.limit.count(), fmt::join(names, ", "))});
 }
 
-std::optional<PendingWait> MasterStep::errand() {
+std::optional<PendingWait> MasterStep::pending_wait() {
   const std::lock_guard lock(mutex_);
   for (size_t i = 0; i < outcomes_.size() && !finished_once_; ++i) {
     const MasterPlan::Task& task = plan_->tasks[i];
-    if (!is_waiting(i) || task.name == setting_.own_task || task.link->ended()) continue;
+    if (!is_waiting(i) || task.name == setting_.local_task || task.link->ended()) continue;
     const auto is_open = [self = shared_from_this(), i] {
       const std::lock_guard inner(self->mutex_);
       return !self->finished_once_ && self->is_waiting(i);
@@ -174,7 +288,8 @@ void MasterStep::abort(const Status& why) {
   AbortPlan message{
       .session = setting_.session, .plan = plan_->id, .step = setting_.id, .status = why};
   message.status.derived = true;
-  for (const MasterPlan::Task* task : others) task->link->post(encode(message, setting_.own_task));
+  for (const MasterPlan::Task* task : others)
+    task->link->post(encode(message, setting_.local_task));
 }
 
 void MasterStep::give_up() {
@@ -203,7 +318,7 @@ void MasterStep::finish() {
           fmt::format("; {} did not end the run when told to", fmt::join(silent_, ", "));
     }
     for (const Timers::Key& key : timers_) setting_.timers->forget(key);
-    run_.charge.reset();  // who hears the end may begin the next step at once
+    run_.charge.reset();  // the client that hears of the end may begin the next step at once
   }
   if (!result.status.ok()) result.fetches.clear();
   finished_(std::move(result));

@@ -3,28 +3,53 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "base/mutex.h"
+#include "base/timers.h"
+#include "cluster/link.h"
 #include "cluster/long_waits.h"
-#include "cluster/master_plan.h"
-#include "cluster/timers.h"
-#include "transport/direct.h"
+#include "graph/partition.h"
+#include "transport/direct_connection.h"
 
 namespace cohort::internal {
 
-// One run of a signature, seen by the master: one message to every task, one back from each. After
-// the first failure the others are aborted and waited for, but not for ever. Thread-safe.
+// One signature of a session, seen by the master: which tasks take part, and which task gets which
+// feeds and gives which fetches. It is constant once the tasks have registered their plans.
+struct MasterPlan {
+  struct Task {
+    std::string name;
+    Link::Pointer link = {};
+    std::vector<size_t> feeds = {};  // positions in the request, in the task's order
+    std::vector<size_t> fetches = {};
+    RegisterPlan message = {};  // for the task; empty once it was sent
+  };
+  uint64_t id = 0;
+  size_t num_feeds = 0;
+  size_t num_fetches = 0;
+  bool draws = false;  // random numbers, so that its runs are counted
+  std::vector<Task> tasks = {};
+};
+
+// Groups the parts of a cut graph by task, and lists which task sends which edge to which other
+// task. `local_task` comes last.
+MasterPlan make_master_plan(uint64_t id, std::vector<Partition> parts, const RunRequest& request,
+                            const std::string& local_task);
+
+// One run of a signature, seen by the master: one message to every task, one answer from each.
+// After the first failure the other tasks are aborted, and the master waits a limited time for
+// them. Thread-safe.
 class MasterStep : public std::enable_shared_from_this<MasterStep> {
  public:
-  // Called once, by whoever brings the last outcome.
+  // Called once, by the thread that brings the last outcome.
   using Finished = std::function<void(StepDone)>;
   struct Setting {
     uint64_t session;
     uint64_t id;
     uint64_t number;  // see RunNumber
     std::chrono::milliseconds limit;
-    std::string own_task;
+    std::string local_task;
     std::shared_ptr<Timers> timers;
   };
 
@@ -32,14 +57,15 @@ class MasterStep : public std::enable_shared_from_this<MasterStep> {
              Finished finished);
 
   void start();
-  // What a task answered; one that does not take part is ignored.
+  // The answer of a task; the answer of a task that does not take part is ignored.
   void done(const Link::Pointer& from, PlanDone outcome);
   void lost(const Link::Pointer& task, const Status& why);
-  // Ends it with `why`, which becomes the outcome.
+  // Ends the step with `why`, which becomes the outcome.
   void cancel(const Status& why);
-  // The connection with a task that has not answered; none when only this one has not.
-  std::optional<PendingWait> errand();
-  // What it has waited for since before that time, if that is other tasks.
+  // The connection to a task that has not answered; nullopt when only the task of the master has
+  // not.
+  std::optional<PendingWait> pending_wait();
+  // The other tasks that the step has waited for since before that time.
   std::optional<LongWait> wait(std::chrono::steady_clock::time_point before);
 
  private:
@@ -62,7 +88,7 @@ class MasterStep : public std::enable_shared_from_this<MasterStep> {
   size_t waiting_ = 0;
   Status cancelled_;
   bool aborted_ = false;
-  std::vector<std::string> silent_;  // tasks that did not end when they were told to
+  std::vector<std::string> silent_;  // tasks that did not end when they were aborted
   bool finished_once_ = false;
   StepDone result_;
   std::vector<Timers::Key> timers_;

@@ -14,15 +14,15 @@ namespace cohort::internal {
 // over, requests that are not answered. Connections of one peer count together. Thread-safe.
 class PeerQuotas {
  public:
-  // What a peer may have; COHORT_PEER_BYTES, or else half of the host's memory. Throws
-  // InvalidArgument for what is not a number of bytes.
+  // The limit of a peer: COHORT_PEER_BYTES, or else half of the host's memory. Throws
+  // InvalidArgument for a value that is not a number of bytes.
   static uint64_t limit_from_environment();
 
   PeerQuotas(std::string self, uint64_t limit) : self_(std::move(self)), limit_(limit) {}
 
-  // The bytes count until it is let go of.
+  // The bytes count until the charge is destroyed.
   using Charge = std::shared_ptr<const void>;
-  // For a message of `peer`. Throws ResourceExhausted when that has too much under way already.
+  // For a message of `peer`. Throws ResourceExhausted when the peer has too much under way already.
   Charge charge(const Peer& peer, const Message& message);
 
  private:

@@ -2,11 +2,24 @@
 
 #include <fmt/format.h>
 
+#include "base/log.h"
 #include "base/raise.h"
 #include "cluster/task_names.h"
 
 namespace cohort::internal {
 namespace {
+
+// The watch counts looks, not time, so that a pause of this process is not blamed on a client.
+constexpr int kLooksPerLimit = 8;
+
+Status silent_client(const Peer& client, std::chrono::milliseconds limit) {
+  return {.code = Code::Unavailable,
+          .message = fmt::format(
+              "[Server] {} was silent for {:.1f} s and was given up with its sessions: it was "
+              "frozen, or could not be reached. Open a new session; "
+              "ServerOptions::silence_limit says how long a client may be silent",
+              client.name, std::chrono::duration<double>(limit).count())};
+}
 
 ServerStatus::Peer status_of(Link& link) {
   const Traffic traffic = link.connection()->traffic();
@@ -20,21 +33,41 @@ ServerStatus::Peer status_of(Link& link) {
 
 }  // namespace
 
+void ClientWatch::look_later(const std::weak_ptr<Link>& client, uint64_t received, int silent) {
+  timers_.at(std::chrono::steady_clock::now() + limit_ / kLooksPerLimit, [=, this] {
+    const Link::Pointer alive = client.lock();
+    if (alive && !alive->ended()) look(alive, received, silent);
+  });
+}
+
+void ClientWatch::look(const Link::Pointer& client, uint64_t received, int silent) {
+  const uint64_t now = client->connection()->traffic().messages_received;
+  silent = now == received ? silent + 1 : 0;
+  if (silent > kLooksPerLimit) {
+    const Status why = silent_client(client->peer(), limit_);
+    log_warning("{}", why.message);
+    client->close(why);
+    return;
+  }
+  if (silent > 0) client->post(encode(Ping{now}));
+  look_later(client, now, silent);
+}
+
 Peers::Peers(ClusterSpec cluster, std::string self, const HeartbeatOptions& heartbeat,
-             Link::Events events, PendingWaitOf errand_of)
+             Link::Events events, PendingWaitOf pending_wait_of)
     : cluster_(std::move(cluster)),
       self_(std::move(self)),
       events_(std::move(events)),
-      errand_of_(std::move(errand_of)),
+      pending_wait_of_(std::move(pending_wait_of)),
       heartbeat_(heartbeat),
       clients_(heartbeat.limit) {}
 
-void Peers::start(std::shared_ptr<Party> party, MakeParty make_visitor) {
-  make_visitor_ = std::move(make_visitor);
-  party_ = std::move(party);
-  auto [master, worker] = connect_directly(party_->self(), party_->self());
-  own_worker_ = begin(std::move(worker));
-  own_master_ = begin(std::move(master));
+void Peers::start(std::shared_ptr<Endpoint> endpoint, MakeEndpoint make_outbound) {
+  make_outbound_ = std::move(make_outbound);
+  endpoint_ = std::move(endpoint);
+  auto [master, worker] = connect_directly(endpoint_->self(), endpoint_->self());
+  local_worker_ = begin(std::move(worker));
+  local_master_ = begin(std::move(master));
 }
 
 Link::Pointer Peers::begin(std::shared_ptr<Connection> connection) {
@@ -75,17 +108,18 @@ Link::Pointer Peers::live_link(Entry& entry) const {
 
 void Peers::accept(std::shared_ptr<Connection> connection) {
   const std::string name = connection->peer().name;
-  // One that calls from another cluster may have the name of a task of this one, but no address.
-  // One that joins later is not in this one's cluster; it is reached by the connections that it
-  // makes.
+  // A task that calls from another cluster may have the name of a task of this cluster, but has no
+  // address. A task that joins later is not in this cluster; the connections that it makes reach
+  // it.
   const bool is_task = !connection->peer().address.empty() && name != self_;
   const auto direct = std::dynamic_pointer_cast<DirectConnection>(connection);
   const Link::Pointer link = begin(std::move(connection));
   if (direct) {
-    direct->set_errands([this, weak = std::weak_ptr<Link>(link)]() -> std::optional<PendingWait> {
-      const Link::Pointer alive = weak.lock();
-      return alive ? errand_of_(alive) : std::nullopt;
-    });
+    direct->set_pending_waits(
+        [this, weak = std::weak_ptr<Link>(link)]() -> std::optional<PendingWait> {
+          const Link::Pointer alive = weak.lock();
+          return alive ? pending_wait_of_(alive) : std::nullopt;
+        });
   }
   if (is_task) entry(name);
   if (close_if_stopped(link)) return;
@@ -102,7 +136,7 @@ void Peers::accept(std::shared_ptr<Connection> connection) {
   watch(link);
 }
 
-// Without the lock: the end may be told before close() returns.
+// Without the lock, because the end may be reported before close() returns.
 bool Peers::close_if_stopped(const Link::Pointer& link) {
   {
     const std::lock_guard lock(mutex_);
@@ -112,7 +146,7 @@ bool Peers::close_if_stopped(const Link::Pointer& link) {
   return true;
 }
 
-// One that dies ends its connections; one that is silent has to be found out.
+// A task that dies ends its connections; the heartbeat finds out one that is silent.
 void Peers::watch(const Link::Pointer& link) {
   if (link->connection()->kind() == "in-process") return;
   heartbeat_.watch(link->peer(),
@@ -123,7 +157,7 @@ void Peers::watch_client(const Link::Pointer& link) {
   if (link->connection()->kind() != "in-process") clients_.watch(link);
 }
 
-// Both sides may have opened one.
+// Both sides may have opened a link.
 void Peers::close_links_with(const Peer& peer, const Status& why) {
   for (const Link::Pointer& link : live_links()) {
     if (link->peer().incarnation == peer.incarnation) link->close(why);
@@ -140,21 +174,21 @@ std::vector<Link::Pointer> Peers::live_links() const {
 }
 
 Link::Pointer Peers::get(const std::string& task, Deadline deadline) {
-  if (task == self_) return own_master_;
+  if (task == self_) return local_master_;
   return get_or_make(
       task, [&](Deadline until) { return connect(task, until); }, deadline);
 }
 
 Link::Pointer Peers::get_at(const std::string& address, Deadline deadline) {
   return get_or_make(
-      address, [&](Deadline until) { return visitor().connect(address, until); }, deadline);
+      address, [&](Deadline until) { return outbound().connect(address, until); }, deadline);
 }
 
-Party& Peers::visitor() {
+Endpoint& Peers::outbound() {
   const std::lock_guard lock(mutex_);
   if (stopped_) raise(Code::Cancelled, "[Server] {} was stopped", self_);
-  if (!visitor_) visitor_ = make_visitor_();
-  return *visitor_;
+  if (!outbound_) outbound_ = make_outbound_();
+  return *outbound_;
 }
 
 Link::Pointer Peers::get_or_make(const std::string& key, const Connect& connect,
@@ -166,7 +200,7 @@ Link::Pointer Peers::get_or_make(const std::string& key, const Connect& connect,
   Link::Pointer made = begin(connect(deadline));
   watch(made);
   close_if_stopped(made);
-  Link::Pointer ended;  // let go of after the lock
+  Link::Pointer ended;  // destroyed after the lock
   const std::lock_guard lock(mutex_);
   // The other side may have been quicker; both links stay, and one of them is used.
   if (!known.link || known.link->ended()) ended = std::exchange(known.link, made);
@@ -176,7 +210,7 @@ Link::Pointer Peers::get_or_make(const std::string& key, const Connect& connect,
 std::shared_ptr<Connection> Peers::connect(const std::string& task, Deadline deadline) {
   const std::string address = address_of(cluster_, task);
   std::shared_ptr<Connection> connection;
-  Status status = capture_status([&] { connection = party_->connect(address, deadline); });
+  Status status = capture_status([&] { connection = endpoint_->connect(address, deadline); });
   if (!status.ok()) {
     status.message = fmt::format("task {} at {}: {}", task, address, status.message);
     throw Error(std::move(status));
@@ -189,18 +223,18 @@ std::shared_ptr<Connection> Peers::connect(const std::string& task, Deadline dea
 }
 
 void Peers::stop() {
-  Party* visitor = nullptr;
+  Endpoint* outbound = nullptr;
   {
     const std::lock_guard lock(mutex_);
     stopped_ = true;
-    visitor = visitor_.get();
+    outbound = outbound_.get();
   }
   std::vector<Link::Pointer> links = live_links();
   for (const Link::Pointer& link : links) {
     link->close({.code = Code::Cancelled, .message = "[Server] " + self_ + " was stopped"});
   }
-  if (visitor != nullptr) visitor->stop();
-  if (party_) party_->stop();
+  if (outbound != nullptr) outbound->stop();
+  if (endpoint_) endpoint_->stop();
   std::unique_lock lock(mutex_);
   all_ended_.wait(lock, [&] { return alive_ == 0; });
 }
@@ -208,7 +242,7 @@ void Peers::stop() {
 std::vector<ServerStatus::Peer> Peers::status() const {
   std::vector<ServerStatus::Peer> peers;
   for (const Link::Pointer& link : live_links()) {
-    if (link != own_master_ && link != own_worker_) peers.push_back(status_of(*link));
+    if (link != local_master_ && link != local_worker_) peers.push_back(status_of(*link));
   }
   return peers;
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <functional>
 #include <map>
@@ -8,14 +9,35 @@
 #include <vector>
 
 #include "base/mutex.h"
-#include "cluster/client_watch.h"
+#include "base/timers.h"
+#include "cluster/link.h"
 #include "cohort/cluster.h"
 #include "cohort/server.h"
 #include "rpc/heartbeat.h"
-#include "transport/direct.h"
-#include "transport/party.h"
+#include "transport/direct_connection.h"
+#include "transport/endpoint.h"
 
 namespace cohort::internal {
+
+// Gives up clients that are silent. A client that dies ends its connection; one that is frozen
+// keeps its connection, and with it sessions and their state. Clients listen nowhere, so the watch
+// pings them on their own connection, which a thread of theirs always reads. Thread-safe.
+class ClientWatch {
+ public:
+  // `limit`: how long a client may be silent.
+  explicit ClientWatch(std::chrono::milliseconds limit) : limit_(limit) {}
+
+  // Until the link ends, or is closed here with the reason.
+  void watch(const Link::Pointer& client) { look_later(client, 0, 0); }
+
+ private:
+  // `received`: messages of the client before; `silent`: looks in a row without a new one.
+  void look_later(const std::weak_ptr<Link>& client, uint64_t received, int silent);
+  void look(const Link::Pointer& client, uint64_t received, int silent);
+
+  const std::chrono::milliseconds limit_;
+  Timers timers_;
+};
 
 // A task's links to the others of its cluster, one for each, made when first needed by either side;
 // to tasks of any cluster that a session names by their addresses; and one to itself. Thread-safe.
@@ -26,28 +48,26 @@ class Peers {
 
   // `events`: of every link, also those that clients open.
   Peers(ClusterSpec cluster, std::string self, const HeartbeatOptions& heartbeat,
-        Link::Events events, PendingWaitOf errand_of);
+        Link::Events events, PendingWaitOf pending_wait_of);
 
-  // Before anything else. `make_visitor`: how this task calls those of other clusters.
-  using MakeParty = std::function<std::unique_ptr<Party>()>;
-  void start(std::shared_ptr<Party> party, MakeParty make_visitor);
-  // A connection that somebody opened to this task.
+  // Before anything else. `make_outbound`: how this task calls those of other clusters.
+  using MakeEndpoint = std::function<std::unique_ptr<Endpoint>()>;
+  void start(std::shared_ptr<Endpoint> endpoint, MakeEndpoint make_outbound);
+  // A connection that another task or a client opened to this task.
   void accept(std::shared_ptr<Connection> connection);
 
-  // Tries until the deadline. Throws what Party::connect does, with the task's name; Cancelled
+  // Tries until the deadline. Throws what Endpoint::connect does, with the task's name; Cancelled
   // after stop().
   Link::Pointer get(const std::string& task, Deadline deadline);
   // The same for the task at an address, whichever it is.
   Link::Pointer get_at(const std::string& address, Deadline deadline);
-  // The worker's end of the link of the task to itself.
-  const Link::Pointer& own_worker() const { return own_worker_; }
   // Ends all links, and returns when nothing more comes from them.
   void stop();
 
   const ClusterSpec& cluster() const { return cluster_; }
   const std::string& self() const { return self_; }
   // Where this task listens.
-  const std::string& address() const { return party_->self().address; }
+  const std::string& address() const { return endpoint_->self().address; }
   std::vector<ServerStatus::Peer> status() const;
 
  private:
@@ -62,11 +82,11 @@ class Peers {
   // The link of that entry, made by `connect` where there is none.
   Link::Pointer get_or_make(const std::string& key, const Connect& connect, Deadline deadline);
   std::shared_ptr<Connection> connect(const std::string& task, Deadline deadline);
-  Party& visitor();
+  Endpoint& outbound();
   Link::Pointer begin(std::shared_ptr<Connection> connection);
   void note_end();
   void watch(const Link::Pointer& link);
-  // Of a link that stop() may have missed. Whether it was.
+  // Closes a link that stop() may have missed. Returns whether the task was stopped.
   bool close_if_stopped(const Link::Pointer& link);
   void watch_client(const Link::Pointer& link);
   std::vector<Link::Pointer> live_links() const;
@@ -75,19 +95,19 @@ class Peers {
   const ClusterSpec cluster_;
   const std::string self_;
   const Link::Events events_;
-  const PendingWaitOf errand_of_;
-  std::shared_ptr<Party> party_;
-  MakeParty make_visitor_;
-  Link::Pointer own_master_;
-  Link::Pointer own_worker_;
+  const PendingWaitOf pending_wait_of_;
+  std::shared_ptr<Endpoint> endpoint_;
+  MakeEndpoint make_outbound_;
+  Link::Pointer local_master_;
+  Link::Pointer local_worker_;
 
   mutable Mutex mutex_;
   // By task, or by address; guarded by mutex_, as all below.
   std::map<std::string, std::unique_ptr<Entry>> entries_;
-  std::vector<std::weak_ptr<Link>> links_;  // with others, whoever opened them
-  std::unique_ptr<Party> visitor_;          // made with the first call
+  std::vector<std::weak_ptr<Link>> links_;  // with others, whichever side opened them
+  std::unique_ptr<Endpoint> outbound_;      // made with the first call
   bool stopped_ = false;
-  size_t alive_ = 0;  // links whose end has not been told
+  size_t alive_ = 0;  // links whose end has not been reported
   std::condition_variable_any all_ended_;
 
   // These call back until they are gone, so they go first.

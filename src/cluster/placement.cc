@@ -43,14 +43,14 @@ std::vector<DeviceName> devices_of(const std::string& task, const std::vector<st
 }  // namespace
 
 ClusterPlacement::ClusterPlacement(const TaskDirectory& directory, const SessionOptions& options,
-                                   const std::vector<std::string>& own_devices)
+                                   const std::vector<std::string>& local_devices)
     : directory_(directory), options_(options), filters_(parse_all(options.device_filters)) {
   for (const std::string& task : task_names(directory.cluster())) {
     if (!is_allowed(task)) continue;
     allowed_.push_back(task);
     devices_[task] = {DeviceName::parse(task + "/device:CPU:0")};
   }
-  devices_[directory.self()] = devices_of(directory.self(), own_devices);
+  devices_[directory.self()] = devices_of(directory.self(), local_devices);
   asked_[directory.self()] = true;
 }
 

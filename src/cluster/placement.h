@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "cluster/gather.h"
+#include "cluster/task_directory.h"
 #include "cohort/session.h"
 #include "graph/placer.h"
 
@@ -14,9 +14,9 @@ namespace cohort::internal {
 // for their devices only when a node wants another one there. Not thread-safe.
 class ClusterPlacement {
  public:
-  // `own_devices`: of the session's master.
+  // `local_devices`: of the session's master.
   ClusterPlacement(const TaskDirectory& directory, const SessionOptions& options,
-                   const std::vector<std::string>& own_devices);
+                   const std::vector<std::string>& local_devices);
 
   // Places the nodes that are new since the last time. Returns their placement lines.
   std::vector<std::string> place(const GraphImpl& graph, const Gathering& gathering);

@@ -4,10 +4,12 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cohort/error.h"
 #include "cohort/session.h"
+#include "transport/message.h"
 #include "transport/message_codec.h"
 
 // The messages between the processes of a cluster. A client talks to the server on which it opened
@@ -66,6 +68,16 @@ template <typename T>
 T decode(const Message& message) {
   MessageReader reader = open_message(message, T::kKind);
   return decode_rest<T>(reader);
+}
+
+// Serialized graphs in messages.
+inline Buffer buffer_of(std::string bytes) {
+  const auto owner = std::make_shared<const std::string>(std::move(bytes));
+  return {.bytes = std::as_bytes(std::span(owner->data(), owner->size())), .owner = owner};
+}
+
+inline std::string_view text_of(const Buffer& buffer) {
+  return {reinterpret_cast<const char*>(buffer.bytes.data()), buffer.bytes.size()};
 }
 
 // --- Sessions

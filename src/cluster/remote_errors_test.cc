@@ -37,7 +37,7 @@ TEST(RemoteSession, AServerThatIsNotThereIsToldWhileItIsWaitedFor) {
 }
 
 size_t noted_runs() {
-  const auto waits = internal::own_activity().waits;
+  const auto waits = internal::local_activity().waits;
   return static_cast<size_t>(std::count_if(waits.begin(), waits.end(), [](const auto& wait) {
     return wait.what.starts_with("a run of a session");
   }));

@@ -5,9 +5,9 @@
 #include "base/activity.h"
 #include "base/log.h"
 #include "base/raise.h"
-#include "cluster/buffers.h"
+#include "cluster/cluster_endpoints.h"
 #include "cluster/long_waits.h"
-#include "cluster/party.h"
+#include "cluster/protocol.h"
 
 namespace cohort::internal {
 namespace {
@@ -46,14 +46,14 @@ RemoteSession::RemoteSession(std::shared_ptr<GraphImpl> graph, std::string addre
     : SessionImpl(graph),
       address_(std::move(address)),
       options_(options),
-      party_(make_client_party(options.credentials)),
+      endpoint_(make_client_endpoint(options.credentials)),
       heartbeat_({.credentials = options.credentials, .limit = options.silence_limit}),
       writer_(graph) {}
 
 RemoteSession::~RemoteSession() {
   close();
   if (link_) link_->close({.code = Code::Cancelled, .message = "[Session] the session was closed"});
-  party_->stop();
+  endpoint_->stop();
 }
 
 void RemoteSession::open(std::chrono::milliseconds limit) {
@@ -61,7 +61,7 @@ void RemoteSession::open(std::chrono::milliseconds limit) {
   const Deadline deadline = Clock::now() + limit;
   const Link::Pointer link = connect(deadline);
   const OpenSession request{
-      .options = options_, .client = party_->self().name, .graph = buffer_of(writer_.next())};
+      .options = options_, .client = endpoint_->self().name, .graph = buffer_of(writer_.next())};
   const Answer answer = call(*link, encode(request), deadline);
   if (answer.numbers.size() != 2) raise(Code::Internal, "[Session] the server's answer is short");
   session_ = answer.numbers[0];
@@ -74,7 +74,8 @@ Link::Pointer RemoteSession::connect(Deadline deadline) {
     if (link_ && !link_->ended()) return link_;
   }
   std::shared_ptr<Connection> connection;
-  const Status status = capture_status([&] { connection = party_->connect(address_, deadline); });
+  const Status status =
+      capture_status([&] { connection = endpoint_->connect(address_, deadline); });
   if (!status.ok()) raise_lost(status);
   // Outside the lock, because a connection that has ended already calls `ended` at once.
   const Link::Pointer made =
@@ -99,9 +100,9 @@ Link::Pointer RemoteSession::connect(Deadline deadline) {
 }
 
 void RemoteSession::raise_lost(const Status& status) const {
-  Status told = status;
-  told.message = fmt::format("[Session] the server at grpc://{}: {}", address_, status.message);
-  throw Error(std::move(told));
+  Status lost = status;
+  lost.message = fmt::format("[Session] the server at grpc://{}: {}", address_, status.message);
+  throw Error(std::move(lost));
 }
 
 void RemoteSession::check_open() const {

@@ -5,10 +5,10 @@
 
 #include "base/mutex.h"
 #include "cluster/link.h"
-#include "graph/serialize.h"
+#include "graph/serialize_graph.h"
 #include "rpc/heartbeat.h"
 #include "runtime/session_impl.h"
-#include "transport/party.h"
+#include "transport/endpoint.h"
 
 namespace cohort::internal {
 
@@ -73,7 +73,7 @@ class RemoteSession : public SessionImpl, public std::enable_shared_from_this<Re
 
   const std::string address_;
   const SessionOptions options_;
-  std::unique_ptr<Party> party_;
+  std::unique_ptr<Endpoint> endpoint_;
   Heartbeat heartbeat_;
 
   Turn extending_;      // before mutex_

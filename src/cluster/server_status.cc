@@ -18,7 +18,7 @@ void list_fields(auto& fields, MaybeConst<ServerStatus> auto& status) {
 
 std::string encode_server_status(const ServerStatus& status) {
   Message message;
-  MessageEncoder{message}(status);
+  MessageWriter{message}(status);
   return message.header;
 }
 

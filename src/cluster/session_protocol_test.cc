@@ -5,11 +5,11 @@
 #include <atomic>
 #include <thread>
 
-#include "cluster/buffers.h"
+#include "cluster/cluster_endpoints.h"
 #include "cluster/link.h"
-#include "cluster/party.h"
+#include "cluster/protocol.h"
 #include "cohort/cohort.h"
-#include "graph/serialize.h"
+#include "graph/serialize_graph.h"
 #include "support/expect_error.h"
 #include "support/local_cluster.h"
 
@@ -20,16 +20,16 @@ class SessionProtocol : public testing::Test {
  protected:
   ~SessionProtocol() override {
     for (const Link::Pointer& link : links_) link->close({.code = Code::Cancelled});
-    party_->stop();
+    endpoint_->stop();
   }
 
   static Deadline soon() { return std::chrono::steady_clock::now() + std::chrono::seconds(20); }
 
   Link::Pointer connect() {
-    links_.push_back(Link::start(party_->connect(cluster_.spec().task_address("worker", 0), soon()),
-                                 "",
-                                 {.received = [](const auto&, const Message&) {},
-                                  .ended = [](const auto&, const Status&) {}}));
+    links_.push_back(
+        Link::start(endpoint_->connect(cluster_.spec().task_address("worker", 0), soon()), "",
+                    {.received = [](const auto&, const Message&) {},
+                     .ended = [](const auto&, const Status&) {}}));
     return links_.back();
   }
 
@@ -58,7 +58,7 @@ class SessionProtocol : public testing::Test {
   }
 
   test::LocalCluster cluster_{0, 1};
-  std::unique_ptr<Party> party_ = make_client_party({});
+  std::unique_ptr<Endpoint> endpoint_ = make_client_endpoint({});
   std::vector<Link::Pointer> links_;
 };
 

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "cluster/peers.h"
 
@@ -34,5 +36,19 @@ class TaskDirectory {
   const ClusterSpec cluster_;
   const std::string self_;
 };
+
+// How to work with several tasks at the same time.
+struct Gathering {
+  std::string what;  // "Session", for messages
+  Deadline deadline;
+  std::function<void(const std::string&)> notice;  // gets, every few seconds, what is waited for
+};
+
+// Runs body(i, link to tasks[i]) for all tasks beside one another. A task that cannot be reached is
+// tried again until the deadline. Throws, when all have ended, the failures as one: Unavailable,
+// naming each task and why, when tasks were not there; else with the code of the first.
+void with_tasks(const TaskDirectory& directory, const std::vector<std::string>& tasks,
+                const Gathering& gathering,
+                const std::function<void(size_t, const Link::Pointer&)>& body);
 
 }  // namespace cohort::internal

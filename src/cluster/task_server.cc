@@ -4,17 +4,81 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
+#include <csignal>
+#include <mutex>
+
 #include "base/log.h"
 #include "base/raise.h"
-#include "cluster/party.h"
+#include "cluster/cluster_endpoints.h"
 #include "cluster/server_status.h"
-#include "cluster/stop_signal.h"
 #include "cluster/task_names.h"
-#include "runtime/worker_pool.h"
+#include "runtime/thread_pool.h"
 #include "topology/address.h"
 
-namespace cohort::internal {
+namespace cohort {
+namespace internal {
 namespace {
+
+// Signals are a fact about the process, so there is one of each.
+std::mutex signal_mutex;
+int signal_users = 0;  // guarded by signal_mutex, as the next
+bool is_installed = false;
+std::atomic<int> signal_event = -1;                    // set before the handler is installed
+static_assert(std::atomic<int>::is_always_lock_free);  // for the handler
+
+void note_signal(int) {
+  const uint64_t one = 1;
+  [[maybe_unused]] const ssize_t written = ::write(signal_event, &one, sizeof one);
+}
+
+// While one lives, SIGTERM makes event() readable instead of ending the process at once, unless the
+// program handles that signal itself.
+class StopSignal {
+ public:
+  StopSignal();
+  ~StopSignal();
+  StopSignal(const StopSignal&) = delete;
+  StopSignal& operator=(const StopSignal&) = delete;
+
+  // A file descriptor; it stays readable from the first signal on. -1 when there is none.
+  int event() const { return signal_event; }
+};
+
+StopSignal::StopSignal() {
+  const std::lock_guard lock(signal_mutex);
+  if (signal_event < 0) signal_event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (signal_users++ > 0 || signal_event < 0) return;
+  uint64_t earlier = 0;  // a signal that ended earlier waiting
+  [[maybe_unused]] const ssize_t taken = ::read(signal_event, &earlier, sizeof earlier);
+  struct sigaction before {};
+  sigaction(SIGTERM, nullptr, &before);
+  if ((before.sa_flags & SA_SIGINFO) != 0 || before.sa_handler != SIG_DFL) return;
+  struct sigaction action {};
+  action.sa_handler = note_signal;
+  action.sa_flags = SA_RESTART;
+  is_installed = sigaction(SIGTERM, &action, nullptr) == 0;
+}
+
+StopSignal::~StopSignal() {
+  const std::lock_guard lock(signal_mutex);
+  if (--signal_users > 0 || !is_installed) return;
+  std::signal(SIGTERM, SIG_DFL);
+  is_installed = false;
+}
+
+// The longest waits, as an Activity shows them.
+std::vector<WaitNote> notes_of(std::vector<LongWait> waits) {
+  constexpr size_t kMaxShown = 4;  // as a rule the rest waits for the same
+  std::sort(waits.begin(), waits.end(),
+            [](const LongWait& a, const LongWait& b) { return a.since < b.since; });
+  waits.resize(std::min(waits.size(), kMaxShown));
+  std::vector<WaitNote> notes;
+  for (const LongWait& wait : waits)
+    notes.emplace_back(wait.kind, wait.what, wait.whom, wait.since);
+  return notes;
+}
 
 // The cluster with the address of one task replaced.
 ClusterSpec with_address(const ServerDef& def, const std::string& address) {
@@ -70,18 +134,18 @@ void TaskServer::start() {
           .received = [this](const Link::Pointer& from,
                              const Message& message) { receive(from, message); },
           .ended = [this](const Link::Pointer& link, const Status& why) { link_ended(link, why); }},
-      [this](const Link::Pointer& client) { return master_->errand(client); });
+      [this](const Link::Pointer& client) { return master_->pending_wait(client); });
   quotas_ = std::make_unique<PeerQuotas>(name, PeerQuotas::limit_from_environment());
   worker_ = std::make_unique<Worker>(peers_);
   master_ = std::make_unique<Master>(peers_, *worker_, options_.session);
   // Requests that come before this function ends wait for mutex_, see receive_request.
-  party_ = make_task_party(
+  endpoint_ = make_task_endpoint(
       def_, options_,
       [this](std::shared_ptr<Connection> connection) { peers_->accept(std::move(connection)); },
       [this] { return encode_server_status(status()); });
-  def_.cluster = with_address(def_, party_->self().address);
-  peers_->start(party_, [self = party_->self(), credentials = options_.credentials] {
-    return make_visitor_party(self, credentials);
+  def_.cluster = with_address(def_, endpoint_->self().address);
+  peers_->start(endpoint_, [self = endpoint_->self(), credentials = options_.credentials] {
+    return make_outbound_endpoint(self, credentials);
   });
   state_ = State::Started;
   note_waits();
@@ -281,4 +345,25 @@ ServerStatus TaskServer::status() const {
   return status;
 }
 
-}  // namespace cohort::internal
+}  // namespace internal
+
+Server::Server(const ClusterSpec& cluster, const ServerTask& task, const ServerOptions& options)
+    : impl_(std::make_unique<internal::TaskServer>(make_server_def(cluster, task), options)) {}
+
+Server::Server(const ServerDef& def, const ServerTask& task, const ServerOptions& options)
+    : impl_(std::make_unique<internal::TaskServer>(make_server_def(def, task), options)) {}
+
+Server::~Server() = default;
+
+Server Server::create_local_server(const ServerOptions& options) {
+  return Server(ClusterSpec{{"localhost", {"localhost:0"}}}, {}, options);
+}
+
+void Server::start() { impl_->start(); }
+void Server::join() { impl_->join(); }
+void Server::stop() { impl_->stop(); }
+std::string Server::target() const { return impl_->target(); }
+ServerDef Server::server_def() const { return impl_->server_def(); }
+ServerStatus Server::status() const { return impl_->status(); }
+
+}  // namespace cohort

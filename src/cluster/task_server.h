@@ -4,13 +4,14 @@
 #include <memory>
 
 #include "base/mutex.h"
+#include "base/timers.h"
 #include "cluster/master.h"
 #include "cluster/peer_quotas.h"
 #include "cohort/server.h"
 
 namespace cohort::internal {
 
-// What stands behind a Server: a party that others connect to, a master and a worker.
+// The implementation of a Server: an endpoint that others connect to, a master and a worker.
 class TaskServer {
  public:
   TaskServer(ServerDef def, ServerOptions options);
@@ -33,12 +34,12 @@ class TaskServer {
   // Tensors that came with that message.
   void arrive(const Link::Pointer& from, const Message& message, StepTensors tensors);
   void plan_done(const Link::Pointer& from, const Message& message);
-  // Does what is asked for on a thread of the pool, and answers.
+  // Serves the request on a thread of the pool, and answers.
   void receive_request(const Link::Pointer& from, const Message& message);
   Answer answer_to(const Link::Pointer& from, const Message& message);
   void link_ended(const Link::Pointer& link, const Status& why);
   void request_stop();
-  // Again and again: what takes long becomes part of the process's Activity.
+  // Adds waits that take long to the process's Activity, and comes again after a while.
   void note_waits();
 
   ServerDef def_;  // guarded by mutex_ until started
@@ -47,8 +48,8 @@ class TaskServer {
   std::unique_ptr<PeerQuotas> quotas_;
   std::unique_ptr<Worker> worker_;
   std::unique_ptr<Master> master_;
-  std::shared_ptr<Party> party_;
-  int stop_event_;  // readable once somebody wants the server to stop
+  std::shared_ptr<Endpoint> endpoint_;
+  int stop_event_;  // readable once the server is to stop
 
   mutable Mutex mutex_;
   State state_ = State::New;  // guarded by mutex_, as all below

@@ -1,17 +1,12 @@
 #include "cluster/worker_plan.h"
 
-#include <algorithm>
-#include <array>
 #include <set>
 
 #include "base/raise.h"
-#include "cluster/buffers.h"
-#include "graph/function_graph.h"
-#include "graph/partition.h"
-#include "graph/serialize.h"
+#include "cluster/protocol.h"
+#include "graph/serialize_graph.h"
 #include "ops/all_ops.h"
-#include "ops/element_source.h"
-#include "runtime/compiled_run.h"
+#include "tensor/devices.h"
 
 namespace cohort::internal {
 namespace {
@@ -77,22 +72,11 @@ class PlanMaker {
       part.fetches[place.position] = node_output(*part.graph, place);
     }
     for (int id = 0; id < part.graph->size(); ++id) note_edge(part.graph->node(id));
-    plan_->may_wait |= has_trait(*part.graph, Trait::MayWait);
-    plan_->parts.push_back(compiled(from, part));
-  }
-
-  WorkerPlan::Part compiled(const PlanPart& from, const Partition& part) {
-    WorkerPlan::Part made{
-        .device = &local_device(from.device),
-        .told_device = part.device.to_string(),
-        .table = &plan_->state->of(from.device),
-        .plan = compile_part(part, from_.ordered ? StepOrder::AsMade : StepOrder::EffectsEarly),
-        .feeds = {},
-        .fetches = {},
-        .settled = std::make_shared<SettledValues>(&plan_->state->clears())};
-    for (const auto& [position, unused] : part.feeds) made.feeds.push_back(position);
-    for (const auto& [position, unused] : part.fetches) made.fetches.push_back(position);
-    return made;
+    WorkerPlan::Part& made =
+        plan_->add(part, local_device(from.device),
+                   from_.ordered ? StepOrder::AsMade : StepOrder::EffectsEarly);
+    made.table = &plan_->state->of(from.device);
+    made.settled = std::make_shared<SettledValues>(&plan_->state->clears());
   }
 
   // Kernels run under the process's own device of that type and index.
@@ -111,23 +95,13 @@ class PlanMaker {
   }
 
   void note_edge(const Node& node) {
-    if (node.op != &kRecv && node.op != &kSend) return;
-    const int64_t edge = node.attrs.integer("edge");
-    require(edge >= 0 && static_cast<uint64_t>(edge) < from_.num_edges,
-            "an edge is not one of its");
-    if (node.op == &kSend) {
+    if (node.op == &kRecv) {
+      require(node.outputs[0].dtype != kResource, "a handle cannot leave its device");
+    } else if (node.op == &kSend) {
+      const int64_t edge = node.attrs.integer("edge");
+      require(edge >= 0 && static_cast<uint64_t>(edge) < from_.num_edges, "it sends to nowhere");
       sent_.insert(edge);
-      return;
     }
-    int& place = plan_->arrival_places[static_cast<size_t>(edge)];
-    require(place == WorkerPlan::kNone, "two nodes take the tensor of one edge");
-    require(node.outputs[0].dtype != kResource, "a handle cannot leave its device");
-    place = static_cast<int>(plan_->arrivals.size());
-    plan_->arrivals.push_back({.dtype = node.outputs[0].dtype,
-                               .shape = node.outputs[0].shape,
-                               .tensor = node.attrs.get<std::string>("tensor"),
-                               .sender = node.attrs.get<std::string>("sender"),
-                               .part = static_cast<int>(plan_->parts.size())});
   }
 
   // Every edge that a part sends goes to a peer, or is taken by a part here.
@@ -148,13 +122,6 @@ class PlanMaker {
 };
 
 }  // namespace
-
-bool WorkerPlan::is_quick() const {
-  // A few times what it takes to wake another thread.
-  constexpr int64_t kQuickNs = 300'000;
-  const int64_t cost = cost_ns.load(std::memory_order_relaxed);
-  return !may_wait && cost >= 0 && cost < kQuickNs;
-}
 
 std::shared_ptr<const WorkerPlan> make_worker_plan(const RegisterPlan& from,
                                                    std::shared_ptr<DeviceState> state,

@@ -4,11 +4,11 @@
 
 #include <future>
 
-#include "cluster/master_plan.h"
+#include "cluster/master_step.h"
 #include "cluster/worker.h"
 #include "cohort/cohort.h"
 #include "support/expect_error.h"
-#include "transport/direct.h"
+#include "transport/direct_connection.h"
 
 namespace cohort::internal {
 namespace {

@@ -1,12 +1,12 @@
 #pragma once
 
 #include "cohort/collective.h"
-#include "collectives/group.h"
+#include "collectives/collective_group.h"
 #include "collectives/pack_memory.h"
 
 namespace cohort::internal {
 
-// The one way into and out of a Communicator's and a Pack's private part.
+// Gives access to the private parts of Communicator and Pack.
 struct CollectiveAccess {
   static Communicator make(std::shared_ptr<CollectiveGroup> group) {
     Communicator made;
@@ -17,29 +17,29 @@ struct CollectiveAccess {
                                                    [group](CollectiveGroup*) { group->leave(); });
     return made;
   }
-  // FailedPrecondition when it is no group.
+  // Throws FailedPrecondition if the communicator has no group.
   static CollectiveGroup& group(const Communicator& communicator);
   static Pack make(std::shared_ptr<PackMemory> memory) {
     Pack made;
     made.memory_ = std::move(memory);
     return made;
   }
-  // FailedPrecondition when it is no pack.
+  // Throws FailedPrecondition if the pack is empty.
   static const std::shared_ptr<PackMemory>& memory(const Pack& pack);
 };
 
-// When a call with these options is given up.
+// When a call with these options times out.
 Deadline deadline_of(const CollectiveOptions& options);
 
-// Returns when every member has called it with its pack, whose memory they share: the others may
-// read from then on what each wrote before.
+// Returns when every member has called it with its pack, whose memory the members share. From then
+// on each member may read what the others wrote before.
 void share_pack(const Communicator& group, const Pack& pack, const CollectiveOptions& options);
 
-// The same members as a group of its own, for calls that one of them may begin long before the
-// others: nobody is reported as missing. A call that all of them make at the same time.
+// The same members as another group, for calls that one member may begin long before the others:
+// no member is reported as missing. A call that all members make at the same time.
 Communicator make_background_group(const Communicator& members);
 
-// The group of all that `rendezvous` knows. A call that all of them make at the same time.
-Communicator make_communicator(std::shared_ptr<Rendezvous> rendezvous, GroupSettings settings = {});
+// The collectives of a group. A call that all members make at the same time.
+Communicator make_communicator(Group group, const GroupSettings& settings = {});
 
 }  // namespace cohort::internal

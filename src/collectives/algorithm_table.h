@@ -8,7 +8,7 @@ namespace cohort::internal {
 
 // The ways to all-reduce.
 enum class Algorithm {
-  // In shared memory: everybody adds up everything, or each its slice, which the others then copy.
+  // In shared memory: every member adds up everything, or only its slice, which the others copy.
   Everything,
   Slices,
   // By messages: see algorithms.h.
@@ -21,8 +21,8 @@ std::string_view name_of(Algorithm algorithm);
 // How far apart the members are.
 enum class Distance { SharedMemory, SameHost, Network };
 
-// Which algorithm is used for how many bytes. What is there at first was measured once; a
-// calibration of a group writes a row for each size that it tries.
+// Which algorithm is used for how many bytes. The default tables were measured once; calibrating a
+// group writes a row for each size that it tries.
 struct AlgorithmTable {
   struct Row {
     size_t up_to_bytes;
@@ -34,7 +34,7 @@ struct AlgorithmTable {
 };
 
 AlgorithmTable default_table(Distance distance, int members);
-// All that are possible at that distance.
+// The algorithms that are possible at that distance.
 std::vector<Algorithm> candidates(Distance distance);
 
 }  // namespace cohort::internal

@@ -3,26 +3,26 @@
 #include "collectives/arithmetic.h"
 #include "collectives/exchange.h"
 
-// How members do together what the Communicator promises, over messages. One file each; all of them
-// for any number of members and elements. The order of every reduction is fixed, and each part of a
-// result is computed once, or by everybody in the same way: so all get the same bits.
+// The algorithms of collectives over messages, for any number of members and elements. The order of
+// every reduction is fixed, and each part of a result is computed once, or by every member in the
+// same way, so all members get the same bits.
 
 namespace cohort::internal {
 
-// Best for much data: everybody sends and receives the data twice in all, at the same time, in
-// segments that are on their way through the ring one behind the other.
+// Best for much data: every member sends and receives the data twice in all, at the same time, in
+// segments that travel through the ring one after the other.
 void ring_all_reduce(Exchange& exchange, const Numbers& operand, std::byte* out);
 // Part rank() of the reduction.
 Buffer ring_reduce_scatter(Exchange& exchange, const Numbers& operand);
-// Everybody's `own`, by rank; they may differ in length.
+// The values of all members, by rank; they may differ in length.
 std::vector<Buffer> ring_all_gather(Exchange& exchange, const Buffer& own);
 
-// Best for medium sizes: twice the logarithm of the members as many steps, with half the data of
-// the step before in each, then twice.
+// Best for medium sizes: 2 log2(members) steps. Each step of the first half exchanges half as much
+// data as the step before, each step of the second half twice as much.
 void halving_doubling_all_reduce(Exchange& exchange, const Numbers& operand, std::byte* out);
 
-// Best for small sizes: in each step, as many as the logarithm of the members, everything is
-// exchanged with another member.
+// Best for small sizes: log2(members) steps, each of which exchanges everything with another
+// member.
 void doubling_all_reduce(Exchange& exchange, const Numbers& operand, std::byte* out);
 
 // `values` is the root's. In segments, each passed on as soon as it has come.
@@ -31,7 +31,7 @@ void tree_broadcast(Exchange& exchange, int root, const Buffer& values, std::byt
 // `out` is written on the root only.
 void tree_reduce(Exchange& exchange, int root, const Numbers& operand, std::byte* out);
 
-// Returns when everybody has come.
+// Returns when all members have called it.
 void dissemination_barrier(Exchange& exchange);
 
 }  // namespace cohort::internal

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <memory>
 
-#include "tensor/reduce_elements.h"
+#include "kernels/reduce_elements.h"
 
 namespace cohort::internal {
 

@@ -1,12 +1,15 @@
 #pragma once
 
+#include <algorithm>
+#include <cstdint>
+
 #include "cohort/values.h"
 #include "transport/message.h"
 
 namespace cohort::internal {
 
-// Numbers to be reduced, of one dtype. The reduction is not Mean: that is a sum, divided in the
-// end.
+// Numbers to be reduced, of one dtype. The reduction is never Mean, which is a sum that is divided
+// in the end.
 struct Numbers {
   ReduceOp op = ReduceOp::Sum;
   DType dtype = kFloat32;
@@ -16,16 +19,16 @@ struct Numbers {
   int64_t count() const { return static_cast<int64_t>(values.bytes.size() / element()); }
 };
 
-// Memory that is filled before it is sent, and never changes afterwards.
+// Memory that is filled before it is sent and does not change afterwards.
 struct FreshBuffer {
   explicit FreshBuffer(size_t size);
   Buffer buffer;
   std::byte* data;
 };
 
-// Part of a buffer, which keeps the whole alive.
+// A part of a buffer that keeps the whole alive.
 Buffer part_of(const Buffer& whole, size_t begin, size_t end);
-// A buffer of its own with the same content.
+// A copy of the content in new memory.
 Buffer copy_of(const Buffer& buffer);
 
 // The reduction of two parts of an operand's dtype, in new memory; the order of the two counts.
@@ -41,5 +44,20 @@ struct ByteRange {
   size_t size() const { return end - begin; }
 };
 ByteRange part_bytes(const Numbers& operand, int part, int parts);
+
+// The elements that one of several members reduces.
+struct Slice {
+  int64_t begin;
+  int64_t end;
+};
+
+// Slice `part` of `parts` slices of about the same size. No two members write into one cache line,
+// whatever the size of an element.
+inline Slice slice_of(int64_t count, int part, int parts) {
+  constexpr int64_t kLine = 64;
+  const int64_t each = (count / parts + kLine - 1) / kLine * kLine;
+  return {std::min(count, each * part),
+          part == parts - 1 ? count : std::min(count, each * (part + 1))};
+}
 
 }  // namespace cohort::internal

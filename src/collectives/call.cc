@@ -4,7 +4,7 @@
 
 #include <array>
 
-#include "base/purpose.h"
+#include "base/collective_purpose.h"
 
 namespace cohort::internal {
 namespace {
@@ -43,11 +43,11 @@ uint64_t hash_text(std::string_view text) {
 }
 
 // The same wherever the program was built.
-std::string_view without_folders(std::string_view file) {
+std::string_view without_directories(std::string_view file) {
   return file.substr(file.find_last_of('/') + 1);
 }
 
-// Without what it is for.
+// Without the purpose.
 std::string operation(const Call& call) {
   std::string text(kNames[static_cast<size_t>(call.kind)].as_called);
   if (has_op(call.kind)) {
@@ -87,7 +87,7 @@ void set_purpose(Call& call) {
   call.purpose = purpose->text();
   call.line = purpose->site().line;
   if (call.line == 0) return;
-  call.file = without_folders(purpose->site().file);
+  call.file = without_directories(purpose->site().file);
   if (compares_sites()) call.site = mix(hash_text(call.file), static_cast<uint64_t>(call.line));
 }
 

@@ -10,7 +10,7 @@
 
 namespace cohort::internal {
 
-// What members do together. Messages contain the numbers.
+// The collectives. Messages contain the numbers.
 enum class CallKind : uint8_t {
   Meet = 0,
   AllReduce = 1,
@@ -34,14 +34,14 @@ struct Call {
   int root = 0;
   Shape shape = {};
   std::string detail = {};   // readable text about more that must agree
-  std::string purpose = {};  // for what the strategy makes the call; must agree
+  std::string purpose = {};  // why the strategy makes the call; must agree
   bool on_gpu = false;       // where the values are
   uint64_t pack = 0;         // number of the call that made the pack of the values; 0: no pack
   uint64_t number = 0;       // in the order of the group's calls; the first meeting is 0
   // A hash of the place in the program; must agree, but 0 agrees with every other value.
   uint64_t site = 0;
   // Not compared:
-  std::string file = {};  // of the site, without folders
+  std::string file = {};  // of the site, without directories
   int line = 0;           // 0: not known
   Deadline deadline = Deadline::max();
 
@@ -58,7 +58,7 @@ std::string_view name_of(CallKind kind);
 // "all_reduce(Sum) of float32 (3,) for apply_gradients at train.cc:12".
 std::string to_string(const Call& call);
 
-// "2 tensors of float32: (3,), (2, 4) [5f3a01]": shows the first few, and stands for all.
+// "2 tensors of float32: (3,), (2, 4) [5f3a01]": the first shapes, and a hash of all.
 std::string describe_tensors(DType dtype, std::span<const Shape> shapes);
 
 // Gives a call the purpose and the site of this thread. A group's first meeting has neither, since
@@ -73,5 +73,11 @@ bool agree(const Call& a, const Call& b);
 
 // Combines two numbers into one, the same in every process.
 uint64_t mix(uint64_t a, uint64_t b);
+
+// The end of a wait of that length that begins now; never, if it is longer than clocks count.
+inline Deadline deadline_after(std::chrono::nanoseconds time) {
+  const auto now = std::chrono::steady_clock::now();
+  return time < Deadline::max() - now ? now + time : Deadline::max();
+}
 
 }  // namespace cohort::internal

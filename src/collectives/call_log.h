@@ -11,8 +11,8 @@
 
 namespace cohort::internal {
 
-// Which calls this member has made lately, and which ones others have announced or refused.
-// Thread-safe.
+// The calls that this member has made lately, and those that other members have announced or
+// refused. Thread-safe.
 class CallLog {
  public:
   // Two members that disagree on one call.
@@ -28,7 +28,7 @@ class CallLog {
   // Another member makes `theirs`. Compared now, or when this member gets that far.
   std::optional<Difference> announced(int other, const Call& theirs);
 
-  // Another member was asked for a call that cannot be; it is the next one that it owes the others.
+  // Another member was asked for an invalid call. It owes the others a call with that number.
   struct Refusal {
     int other = 0;
     uint64_t number = 0;
@@ -36,10 +36,11 @@ class CallLog {
     std::chrono::steady_clock::time_point when = std::chrono::steady_clock::now();
   };
   void refused(Refusal refusal);
-  // Somebody's of that call, or one before, who has announced no other in its place for so long.
+  // A refusal of that call or an earlier one, in whose place the member has announced no other call
+  // for that time.
   std::optional<Refusal> refusal(uint64_t number, std::chrono::nanoseconds age) const;
 
-  // That member's last one, in whose place it has announced no other.
+  // That member's last refusal, if it has announced no other call in its place.
   std::optional<Refusal> refusal_of(int other) const;
 
   // How many calls have begun; the last of them.
@@ -63,7 +64,7 @@ class CallLog {
   Seconds since_ = now();
   std::map<std::pair<uint64_t, int>, Call> announced_;  // by number and member; not begun here
   std::map<int, Refusal> refusals_;                     // by member
-  // Whether there are any: a wait asks again and again.
+  // Whether refusals_ has any: a wait asks again and again.
   std::atomic<bool> has_refusals_{false};
 };
 

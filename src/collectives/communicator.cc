@@ -1,11 +1,12 @@
 #include <algorithm>
+#include <numeric>
 
 #include "base/raise.h"
 #include "cohort/collective.h"
 #include "collectives/access.h"
-#include "collectives/deadline_after.h"
-#include "collectives/dense.h"
+#include "collectives/call.h"
 #include "collectives/engine.h"
+#include "collectives/tensor_collectives.h"
 #include "tensor/memory.h"
 
 namespace cohort {
@@ -23,12 +24,13 @@ Deadline deadline_of(const CollectiveOptions& options) {
   return options.timeout ? deadline_after(*options.timeout) : Deadline::max();
 }
 
-Communicator make_communicator(std::shared_ptr<Rendezvous> rendezvous, GroupSettings settings) {
-  if (settings.host.empty()) settings.host = this_host();
-  std::vector<int> members;
-  for (size_t i = 0; i < rendezvous->members().size(); ++i) members.push_back(static_cast<int>(i));
+Communicator make_communicator(Group group, const GroupSettings& settings) {
+  std::vector<int> members(static_cast<size_t>(group.size()));
+  std::iota(members.begin(), members.end(), 0);
+  // Messages begin with the number of their group: those of other generations are not read.
+  const uint64_t id = group.generation;
   return CollectiveAccess::make(
-      CollectiveGroup::open(Links::open(std::move(rendezvous)), 1, std::move(members), settings));
+      CollectiveGroup::open(Links::open(std::move(group)), id, std::move(members), settings));
 }
 
 }  // namespace internal
@@ -43,7 +45,7 @@ void check_rank(const CollectiveGroup& group, int rank, std::string_view what) {
                   what, rank, group.size() - 1);
 }
 
-// The call with the next number, done now. `make` gives it, or throws when it cannot be.
+// Runs the call with the next number now. `make` makes the call, or throws if it is invalid.
 template <typename Make, typename Body>
 auto run_now(CollectiveGroup& group, const Make& make, const CollectiveOptions& options,
              const Body& body) {
@@ -88,8 +90,8 @@ std::string Communicator::member(int rank) const {
   check_rank(group, rank, "the member");
   return group.name_of(rank);
 }
-std::string Communicator::way() const {
-  return std::string(CollectiveAccess::group(*this).engine().way());
+std::string Communicator::kind() const {
+  return std::string(CollectiveAccess::group(*this).engine().kind());
 }
 
 Tensor Communicator::all_reduce(const Tensor& value, ReduceOp op,

@@ -19,9 +19,9 @@ TEST(Communicator, KnowsItsMembers) {
     EXPECT_EQ(group[static_cast<size_t>(rank)].size(), 3);
   }
   EXPECT_EQ(group[0].member(2), "/job:local/replica:0/task:2");
-  EXPECT_EQ(group[0].way(), "shared-memory");
+  EXPECT_EQ(group[0].kind(), "shared-memory");
   EXPECT_ERROR(Code::InvalidArgument, "0 to 2", group[0].member(3));
-  EXPECT_EQ(make_local_group(1)[0].way(), "alone");
+  EXPECT_EQ(make_local_group(1)[0].kind(), "alone");
   EXPECT_ERROR(Code::InvalidArgument, "0 members", make_local_group(0));
   EXPECT_ERROR(Code::FailedPrecondition, "no group", Communicator().rank());
 }

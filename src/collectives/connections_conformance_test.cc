@@ -1,5 +1,5 @@
 #include "support/conformance_values.h"
-#include "support/endpoint_meetings.h"
+#include "support/endpoint_groups.h"
 
 // The algorithms of messages over connections between processes' endpoints, against a serial loop.
 
@@ -11,9 +11,9 @@ using internal::Algorithm;
 // Over connections between endpoints, as tasks have them: one group for all cases of a way and a
 // size. What dtypes and operations do is the same over every transport: here each of them occurs,
 // but not every pair.
-class OverConnections : public testing::TestWithParam<std::tuple<internal::Way, int>> {
+class OverConnections : public testing::TestWithParam<std::tuple<internal::TransportKind, int>> {
  protected:
-  static internal::Way way() { return std::get<0>(GetParam()); }
+  static internal::TransportKind kind() { return std::get<0>(GetParam()); }
   static int size() { return std::get<1>(GetParam()); }
 
   // All members choose it at the same place in the order of their calls.
@@ -30,8 +30,8 @@ class OverConnections : public testing::TestWithParam<std::tuple<internal::Way, 
   // These have one algorithm each.
   static void check_other_calls(Communicator& member);
 
-  EndpointMeetings endpoints_{size(), way()};
-  std::vector<Communicator> group_ = make_group(endpoints_.meetings, {});
+  EndpointGroups endpoints_{size(), kind()};
+  std::vector<Communicator> group_ = make_group(endpoints_.groups, {});
 };
 
 void OverConnections::check_other_calls(Communicator& member) {
@@ -63,13 +63,14 @@ TEST_P(OverConnections, EveryCallGivesTheSerialResult) {
 
 std::string name_of_connections(const testing::TestParamInfo<OverConnections::ParamType>& tested) {
   const auto& [way, size] = tested.param;
-  const std::string name = way == internal::Way::Grpc ? "Grpc" : "SharedMemoryConnections";
+  const std::string name =
+      way == internal::TransportKind::Grpc ? "Grpc" : "SharedMemoryConnections";
   return name + "Of" + std::to_string(size);
 }
 
 INSTANTIATE_TEST_SUITE_P(Members, OverConnections,
-                         testing::Combine(testing::Values(internal::Way::SharedMemory,
-                                                          internal::Way::Grpc),
+                         testing::Combine(testing::Values(internal::TransportKind::SharedMemory,
+                                                          internal::TransportKind::Grpc),
                                           testing::Values(2, 3, 4, 5, 6, 7, 8, 9, 13, 16)),
                          name_of_connections);
 

@@ -13,13 +13,13 @@ namespace cohort::internal {
 
 class CollectiveGroup;
 
-// How a group's members do their calls together: by messages, in shared memory, with MPI. Called by
-// one thread at a time, in the order of the calls, with the same call on every member. Throws when
-// the members differ, when one is lost, and at the call's deadline.
+// Carries out the calls of a group: by messages, in shared memory, with MPI. Called by one thread
+// at a time, in the order of the calls, with the same call on every member. Throws if the members'
+// calls differ, if a member is lost, and at the call's deadline.
 class Engine {
  public:
   virtual ~Engine() = default;
-  virtual std::string_view way() const = 0;
+  virtual std::string_view kind() const = 0;
   // Whether values may be in the memory of GPUs.
   virtual bool takes_gpus() const { return false; }
 
@@ -30,7 +30,8 @@ class Engine {
   // One of size() equal parts of the elements.
   virtual void reduce_scatter(const Call& call, const Buffer& values, std::byte* out) = 0;
   virtual void broadcast(const Call& call, const Buffer& values, std::byte* out) = 0;
-  // `allocate` gets everybody's number of bytes and gives memory for all, one after the other.
+  // `allocate` gets each member's number of bytes and returns memory for all, in the order of
+  // ranks.
   using Allocate = std::function<std::byte*(std::span<const size_t> bytes)>;
   virtual void all_gather(const Call& call, const Buffer& own, const Allocate& allocate) = 0;
   // parts[k] goes to rank k.
@@ -43,7 +44,8 @@ class Engine {
   // In place.
   virtual void all_reduce(const Call& call, PackMemory& pack) = 0;
 
-  // The group ends, on any thread, perhaps during a call: for engines with groups of their own.
+  // The group ends, on any thread, perhaps during a call. For engines that have groups of their
+  // own.
   virtual void group_failed(const Status&) {}
   virtual void group_left() {}
 
@@ -53,5 +55,10 @@ class Engine {
 };
 
 std::unique_ptr<Engine> make_message_engine(CollectiveGroup& group, Distance distance);
+
+// For members on several hosts: reduces inside each host first, then between one member of each
+// host, then hands the results out inside each host. `hosts` has the ranks on each host.
+std::unique_ptr<Engine> make_two_level_engine(CollectiveGroup& group,
+                                              const std::vector<std::vector<int>>& hosts);
 
 }  // namespace cohort::internal

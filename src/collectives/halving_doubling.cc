@@ -1,16 +1,80 @@
+#include <bit>
 #include <cstring>
 
 #include "base/raise.h"
-#include "collectives/fold.h"
+#include "collectives/algorithms.h"
+
+// Algorithms in which members work in pairs.
+
+namespace cohort::internal {
+namespace {
+
+// Algorithms that work in pairs need a power of two of members. Therefore the first members form
+// pairs: the second of a pair gives its values to the first beforehand and gets the result in the
+// end. The active members take part in between, with new numbers.
+class Fold {
+ public:
+  explicit Fold(Exchange& exchange);
+
+  int active() const { return active_; }  // a power of two
+  // This member's number among the active ones; -1 when it is not.
+  int number() const { return number_; }
+  int rank_of(int number) const { return number < extra_ ? 2 * number : number + extra_; }
+
+  // The operand with the partner's values in it; on a member that is not active, the operand
+  // itself.
+  Numbers give(const Numbers& operand);
+  // Passes the result to the partner that is not active.
+  void take(std::byte* out, size_t bytes);
+
+ private:
+  bool is_pair() const { return exchange_.rank() < 2 * extra_; }
+
+  static constexpr uint64_t kGive = uint64_t{1} << 60;
+  static constexpr uint64_t kTake = kGive + 1;
+
+  Exchange& exchange_;
+  int active_ = 1;
+  int extra_ = 0;
+  int number_ = 0;
+};
+
+Fold::Fold(Exchange& exchange) : exchange_(exchange) {
+  active_ = static_cast<int>(std::bit_floor(static_cast<unsigned>(exchange.size())));
+  extra_ = exchange.size() - active_;
+  const int rank = exchange.rank();
+  if (!is_pair()) {
+    number_ = rank - extra_;
+  } else {
+    number_ = rank % 2 == 0 ? rank / 2 : -1;
+  }
+}
+
+Numbers Fold::give(const Numbers& operand) {
+  if (!is_pair()) return operand;
+  const int rank = exchange_.rank();
+  if (number_ < 0) {
+    exchange_.send(rank - 1, kGive, operand.values);
+    return operand;
+  }
+  Numbers both = operand;
+  const Buffer given = exchange_.receive(rank + 1, kGive, operand.values.bytes.size());
+  both.values = combine(operand, operand.values, given);
+  return both;
+}
+
+void Fold::take(std::byte* out, size_t bytes) {
+  if (!is_pair()) return;
+  const int rank = exchange_.rank();
+  if (number_ >= 0) return exchange_.send(rank + 1, kTake, copy_of({{out, bytes}, nullptr}));
+  const Buffer result = exchange_.receive(rank - 1, kTake, bytes);
+  if (bytes > 0) std::memcpy(out, result.bytes.data(), bytes);
+}
 
 // Active member m is to reduce chunk m of as many chunks as there are active members. In each step
 // of the first half two members share a range of chunks: each sends the half that the other one
 // goes on with. In the second half the finished chunks are exchanged with the same partners in the
 // opposite order.
-
-namespace cohort::internal {
-namespace {
-
 class HalvingDoubling {
  public:
   HalvingDoubling(Exchange& exchange, const Fold& fold, const Numbers& operand)
@@ -83,6 +147,33 @@ class HalvingDoubling {
 };
 
 }  // namespace
+
+void doubling_all_reduce(Exchange& exchange, const Numbers& operand, std::byte* out) {
+  Fold fold(exchange);
+  const size_t bytes = operand.values.bytes.size();
+  Buffer sum = fold.give(operand).values;
+  if (fold.number() >= 0) {
+    for (int distance = 1; distance < fold.active(); distance *= 2) {
+      const int partner = fold.number() ^ distance;
+      const auto step = static_cast<uint64_t>(distance);
+      exchange.send(fold.rank_of(partner), step, sum);
+      const Buffer theirs = exchange.receive(fold.rank_of(partner), step, bytes);
+      // Both do the same: the lower one's values come first.
+      sum = fold.number() < partner ? combine(operand, sum, theirs) : combine(operand, theirs, sum);
+    }
+    if (bytes > 0) std::memcpy(out, sum.bytes.data(), bytes);
+  }
+  fold.take(out, bytes);
+}
+
+void dissemination_barrier(Exchange& exchange) {
+  const int size = exchange.size();
+  for (int distance = 1; distance < size; distance *= 2) {
+    const auto step = static_cast<uint64_t>(distance);
+    exchange.send((exchange.rank() + distance) % size, step, Buffer{});
+    exchange.receive_any((exchange.rank() - distance % size + size) % size, step);
+  }
+}
 
 void halving_doubling_all_reduce(Exchange& exchange, const Numbers& operand, std::byte* out) {
   Fold fold(exchange);

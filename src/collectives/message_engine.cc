@@ -13,7 +13,7 @@ void copy(const Buffer& from, std::byte* to) {
   }
 }
 
-// A mean is a sum that everybody divides in the end. `sum_up` writes `bytes` of sums.
+// A mean is a sum that every member divides in the end. `sum_up` writes `bytes` of sums.
 template <typename SumUp>
 void reduce_into(const Call& call, int members, size_t bytes, std::byte* out, const SumUp& sum_up) {
   if (call.op != ReduceOp::Mean) return sum_up(out);

@@ -1,17 +1,17 @@
 #pragma once
 
 #include "collectives/arithmetic.h"
+#include "collectives/collective_group.h"
 #include "collectives/engine.h"
-#include "collectives/group.h"
 
 namespace cohort::internal {
 
-// Everything by messages. What other engines have no better way for they inherit.
+// All calls by messages. Other engines inherit the calls that they do not do better.
 class MessageEngine : public Engine {
  public:
   MessageEngine(CollectiveGroup& group, Distance distance);
 
-  std::string_view way() const override { return group_.size() == 1 ? "alone" : "messages"; }
+  std::string_view kind() const override { return group_.size() == 1 ? "alone" : "messages"; }
   void all_reduce(const Call& call, const Buffer& values, std::byte* out) override;
   void reduce(const Call& call, const Buffer& values, std::byte* out) override;
   void reduce_scatter(const Call& call, const Buffer& values, std::byte* out) override;
@@ -24,7 +24,7 @@ class MessageEngine : public Engine {
   std::vector<Algorithm> algorithms() const override { return candidates(distance_); }
 
  protected:
-  // Reductions by several members; not of Mean, which is a sum that is divided in the end.
+  // Reductions of several members; never Mean, which is a sum that is divided in the end.
   virtual void combine_all(const Call& call, const Numbers& numbers, std::byte* out);
   virtual void combine_on_root(const Call& call, const Numbers& numbers, std::byte* out);
   virtual void combine_parts(const Call& call, const Numbers& numbers, std::byte* out);

@@ -34,7 +34,7 @@ class NcclEngine : public MessageEngine {
     if (NcclComm* comm = comm_.exchange(nullptr)) library_.comm_destroy(comm);
   }
 
-  std::string_view way() const override { return "nccl"; }
+  std::string_view kind() const override { return "nccl"; }
   bool takes_gpus() const override { return true; }
 
   void all_reduce(const Call& call, const Buffer& values, std::byte* out) override {
@@ -70,7 +70,7 @@ class NcclEngine : public MessageEngine {
                    "ncclBroadcast");
   }
 
-  // NCCL's own gathers equal parts only: here everybody broadcasts its part.
+  // NCCL's own all-gather takes equal parts only, so here each member broadcasts its part.
   void all_gather(const Call& call, const Buffer& own, const Allocate& allocate) override {
     if (!is_for_nccl(call)) return MessageEngine::all_gather(call, own, allocate);
     const std::vector<size_t> sizes = gather_sizes(call, own.bytes.size());

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "collectives/group.h"
+#include "collectives/collective_group.h"
 #include "collectives/nccl_library.h"
 
 namespace cohort::internal {

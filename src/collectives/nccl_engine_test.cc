@@ -32,7 +32,7 @@ Tensor vector_of(float value, size_t count = 3) {
 
 TEST(NcclEngine, ReducesWithNccl) {
   std::vector<Communicator> group = make_nccl_group(4);
-  EXPECT_EQ(group[0].way(), "nccl");
+  EXPECT_EQ(group[0].kind(), "nccl");
   const int before = ask_stand_in("stand_in_all_reduces");
   on_each(group, [](Communicator& member) {
     const auto own = static_cast<float>(member.rank() + 1);
@@ -111,11 +111,13 @@ TEST(NcclEngine, WhoIsLostIsNamedAndNothingIsLeft) {
 }
 
 TEST(NcclEngine, AllMembersMustWantIt) {
-  const auto meetings = internal::meet_in_process({{.name = "task 0"}, {.name = "task 1"}});
+  auto members = internal::in_process_groups({{.name = "task 0"}, {.name = "task 1"}});
   const auto statuses = run_members(2, [&](int rank) {
-    internal::GroupSettings settings{.share_memory = false};
+    internal::GroupSettings settings;
     if (rank == 1) settings.engine = internal::nccl_engine(stand_in());
-    internal::make_communicator(meetings[static_cast<size_t>(rank)], settings);
+    internal::Group& member = members[static_cast<size_t>(rank)];
+    member.hosts = {"", ""};
+    internal::make_communicator(member, settings);
   });
   for (const Status& status : statuses) {
     EXPECT_EQ(status.code, Code::FailedPrecondition) << status.to_string();

@@ -7,7 +7,7 @@
 
 namespace cohort::internal {
 
-// What a Pack points to: this member's memory and, where it is shared, that of the others.
+// The memory of a Pack: this member's and, where it is shared, that of the other members.
 class PackMemory {
  public:
   PackMemory(DType dtype, std::vector<Shape> shapes);
@@ -16,7 +16,7 @@ class PackMemory {
   size_t bytes() const { return static_cast<size_t>(count() * size_of(dtype)); }
   int64_t count() const { return offsets_.back(); }
   std::byte* data(size_t index) const { return own + offset(index); }
-  // That of another member, where memory is shared.
+  // The same tensor of another member, where memory is shared.
   std::byte* data_of(int rank, size_t index) const {
     return all[static_cast<size_t>(rank)] + offset(index);
   }
@@ -30,7 +30,7 @@ class PackMemory {
   std::byte* own = nullptr;
   std::vector<std::byte*> all;            // by rank; empty where memory is not shared
   std::vector<const std::byte*> sources;  // the same
-  std::shared_ptr<const void> holder;     // keeps both mapped
+  std::shared_ptr<const void> holder;     // keeps the memory mapped
 
  private:
   int64_t offset(size_t index) const { return offsets_[index] * size_of(dtype); }

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-// How many tensors become few messages.
+// How tensors are grouped into packs, which travel as one message.
 namespace cohort::internal {
 
 // By count: `total` elements in `packs` parts of equal size, the last one taking what division

@@ -17,7 +17,7 @@
 namespace cohort {
 namespace {
 
-using Meeting = MemberProcesses::Meeting;
+using Membership = MemberProcesses::Membership;
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
@@ -41,9 +41,8 @@ void PrintTo(const Ways& ways, std::ostream* out) { *out << ways.name; }
 
 class Processes : public testing::TestWithParam<Ways> {
  protected:
-  static Communicator meet(const Meeting& meeting) {
-    return internal::make_communicator(meeting.rendezvous,
-                                       {.share_memory = GetParam().share_memory});
+  static Communicator join(const Membership& membership) {
+    return membership.make_communicator(GetParam().share_memory);
   }
   static MemberProcesses start(int size, const MemberProcesses::Body& body) {
     return MemberProcesses(size, body, GetParam().transport);
@@ -62,10 +61,10 @@ Tensor ones(int64_t count) {
 }
 
 TEST_P(Processes, ReduceTensorsAndPacks) {
-  MemberProcesses members = start(4, [](const Meeting& meeting) {
-    Communicator self = meet(meeting);
+  MemberProcesses members = start(4, [](const Membership& membership) {
+    Communicator self = join(membership);
     const bool shares = GetParam().share_memory;
-    if ((self.way() == "shared-memory") != shares) return 2;
+    if ((self.kind() == "shared-memory") != shares) return 2;
     const auto own = static_cast<float>(self.rank() + 1);
     const Tensor sum = self.all_reduce(Tensor::from(std::vector<float>(100000, own)));
     if (sum.to_vector<float>() != std::vector<float>(100000, 10.f)) return 3;
@@ -85,8 +84,8 @@ TEST_P(Processes, ReduceTensorsAndPacks) {
 }
 
 TEST_P(Processes, ExchangeMessagesOfAnySize) {
-  MemberProcesses members = start(3, [](const Meeting& meeting) {
-    Communicator self = meet(meeting);
+  MemberProcesses members = start(3, [](const Membership& membership) {
+    Communicator self = join(membership);
     const auto own = static_cast<float>(self.rank());
     for (const int64_t count : {int64_t{0}, int64_t{1}, int64_t{3} << 20}) {
       const auto size = static_cast<size_t>(count);
@@ -117,8 +116,8 @@ int check_loss(Communicator& self, const Status& status, int victim) {
 TEST_P(Processes, AKilledMemberClosesTheGroupEverywhereWithItsName) {
   constexpr int kSize = 4;
   constexpr int kVictim = 2;
-  MemberProcesses members = start(kSize, [this](const Meeting& meeting) {
-    Communicator self = meet(meeting);
+  MemberProcesses members = start(kSize, [this](const Membership& membership) {
+    Communicator self = join(membership);
     const Tensor values = ones(50000);
     self.all_reduce(values);
     ++scratch_.ready;
@@ -161,9 +160,9 @@ bool all_gone(const std::multiset<std::string>& before) {
 
 TEST_P(Processes, LeaveNothingBehind) {
   const std::multiset<std::string> before = resources();
-  MemberProcesses members = start(3, [&](Meeting meeting) {
+  MemberProcesses members = start(3, [&](Membership membership) {
     {
-      Communicator self = meet(meeting);
+      Communicator self = join(membership);
       Pack pack = self.make_pack(kFloat32, {{1000}});
       ++scratch_.ready;
       (void)capture_status([&] {
@@ -173,7 +172,7 @@ TEST_P(Processes, LeaveNothingBehind) {
         }
       });
     }
-    meeting = {};
+    membership = {};
     if (all_gone(before)) return 0;
     for (const std::string& one : resources()) std::fprintf(stderr, "left: %s\n", one.c_str());
     return 2;
@@ -222,8 +221,8 @@ TEST_P(Processes, AMemberMayBeKilledAtAnyMoment) {
     const int victim = static_cast<int>(random() % static_cast<unsigned>(size));
     const auto seed = static_cast<unsigned>(random());
     scratch_.ready = 0;
-    MemberProcesses members = start(size, [&](const Meeting& meeting) {
-      Communicator self = meet(meeting);
+    MemberProcesses members = start(size, [&](const Membership& membership) {
+      Communicator self = join(membership);
       ++scratch_.ready;
       const Status status = capture_status([&] { make_calls(self, seed); });
       scratch_.failed_at_ms[static_cast<size_t>(self.rank())] = now_ms();

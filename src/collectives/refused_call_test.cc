@@ -1,6 +1,6 @@
 #include <fmt/format.h>
 
-#include "base/purpose.h"
+#include "base/collective_purpose.h"
 #include "support/expect_error.h"
 #include "support/members.h"
 
@@ -141,7 +141,7 @@ TEST_P(RefusedCall, FromAnotherLineIsNamedOnEveryMember) {
   }
 }
 
-TEST_P(RefusedCall, IsNotOneOfTheSameFileInAnotherFolder) {
+TEST_P(RefusedCall, IsNotOneOfTheSameFileInAnotherDirectory) {
   std::vector<Communicator> group = make(2);
   on_each(group, [](Communicator& member) {
     const internal::CollectivePurpose purpose(

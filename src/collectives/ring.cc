@@ -3,10 +3,10 @@
 
 #include "collectives/algorithms.h"
 
-// Members form a ring; each receives from the one before it and sends to the one behind it. The
+// Members form a ring; each receives from the one before it and sends to the one after it. The
 // data is cut into one chunk for each member, a chunk into segments, each of which is a message. In
-// the first half of the steps a chunk goes once around and grows by everybody's part; in the second
-// half the finished chunks go around.
+// the first half of the steps a chunk goes once around and grows by each member's part; in the
+// second half the finished chunks go around.
 //
 // Chunk c begins at rank c + 1 and is complete at rank c, so it is added up in the order c + 1,
 // c + 2, ..., c.
@@ -43,14 +43,14 @@ class Ring {
     return segments;
   }
 
-  // Everybody's chunks, from the finished segments of this one's.
+  // The chunks of all members, from the finished segments of this member's chunk.
   void all_gather(const std::vector<Buffer>& own, std::byte* out) {
     const int first = exchange_.size() - 1;  // steps of the first half
     for (size_t i = 0; i < own.size(); ++i) send(first, i, own[i]);
     write(chunk(0), own, out);
     for (int step = first; step < 2 * first; ++step) {
       const int coming = chunk(step - first + 1);
-      std::vector<Buffer> segments = own_segments(coming);  // as long as those that come
+      std::vector<Buffer> segments = own_segments(coming);  // as long as the segments that come
       for (size_t i = 0; i < segments.size(); ++i) {
         segments[i] = receive(step, i, segments[i].bytes.size());
         if (step + 1 < 2 * first) send(step + 1, i, segments[i]);

@@ -1,8 +1,7 @@
 #include "collectives/shared_board.h"
 
-#include "collectives/polling.h"
-
 namespace cohort::internal {
+
 SharedBoard::SharedBoard(CollectiveGroup& group, MemberSlot* slots)
     : group_(group),
       slots_(slots),

@@ -4,12 +4,25 @@
 #include <atomic>
 
 #include "base/waiting.h"
-#include "collectives/group.h"
+#include "collectives/collective_group.h"
 
 namespace cohort::internal {
 
-// What a member writes and the others read. The two parts are written at different times; each has
-// cache lines of its own.
+// Waits until is_there(). Throws if the group is closed, and at the call's deadline.
+template <typename IsThere>
+void poll_in_group(CollectiveGroup& group, const CollectiveGroup::Awaited& awaited,
+                   const IsThere& is_there, const PollPolicy& policy = {}) {
+  const uint64_t call = awaited.call->number;
+  CollectiveGroup::Wait wait = group.begin_wait();
+  const Poll poll(policy);
+  while (!is_there()) {
+    if (group.is_over(call) && !is_there()) group.throw_if_over(call);
+    poll.pause([&] { group.look_at_clock(wait, awaited); });
+  }
+}
+
+// What a member writes and the others read. The two parts are written at different times, so each
+// has its own cache lines.
 struct MemberSlot {
   struct alignas(128) Coming {
     std::atomic<uint64_t> calls;  // begun
@@ -24,9 +37,9 @@ struct MemberSlot {
   } going;
 };
 
-// Where members of one host tell each other how far they are. Counters only grow. A wait is spent
-// looking for some microseconds, then more and more asleep: nobody has to be woken, and a process
-// that dies leaves no lock behind.
+// The progress of members on one host, in shared memory. Counters only grow. A member that waits
+// polls for some microseconds and then sleeps longer and longer: it needs no wake-up, and a process
+// that dies leaves no lock.
 class SharedBoard {
  public:
   // `slots`: one for each member, zeroed, in shared memory.
@@ -35,9 +48,9 @@ class SharedBoard {
   MemberSlot& own() { return slots_[group_.rank()]; }
   MemberSlot& slot(int rank) { return slots_[rank]; }
 
-  // This member comes to a call. Waits for nobody.
+  // This member has come to a call. Does not wait.
   void begin(const Call& call);
-  // Waits until all have come to it. Throws when their calls differ.
+  // Waits until all members have come to the call. Throws if their calls differ.
   void meet(const Call& call);
 
   // Waits until that member's `counter` is at least `value`.
@@ -60,7 +73,7 @@ class SharedBoard {
 
   CollectiveGroup& group_;
   MemberSlot* const slots_;
-  // Where there are more members than cores, whoever is waited for may need this one.
+  // With more members than cores, the awaited member may need the core of this one.
   const int looks_;
 };
 

@@ -2,10 +2,9 @@
 
 #include <algorithm>
 
+#include "collectives/arithmetic.h"
 #include "collectives/exchange.h"
-#include "collectives/segment_exchange.h"
-#include "collectives/slice.h"
-#include "tensor/reduce_elements.h"
+#include "kernels/reduce_elements.h"
 
 namespace cohort::internal {
 
@@ -59,7 +58,7 @@ void SharedEngine::barrier(const Call& call) {
 }
 
 void SharedEngine::allocate(const Call& call, PackMemory& pack) {
-  const size_t each = (pack.bytes() + 4095) / 4096 * 4096;  // pages of its own for each member
+  const size_t each = (pack.bytes() + 4095) / 4096 * 4096;  // each member has whole pages
   Exchange exchange(group_, call);
   const auto segment =
       share_segment(exchange, std::max<size_t>(each, 1) * static_cast<size_t>(group_.size()));
@@ -72,7 +71,7 @@ void SharedEngine::allocate(const Call& call, PackMemory& pack) {
   pack.holder = segment;
 }
 
-// Everybody adds up its slice, from all packs into all packs.
+// Every member adds up its slice, from all packs into all packs.
 void SharedEngine::all_reduce(const Call& call, PackMemory& pack) {
   if (pack.all.empty()) return MessageEngine::all_reduce(call, pack);
   board_.begin(call);

@@ -6,15 +6,15 @@
 
 namespace cohort::internal {
 
-// For members of one host: values are written once into memory that all of them map, and reduced
-// from there. Threads of one process are members like others.
+// For members on one host: values are written once into memory that all members map, and reduced
+// from there. Members may be threads of one process.
 class SharedEngine : public MessageEngine {
  public:
-  // Bytes that `members` of them need.
+  // The bytes that a group of that many members needs.
   static size_t segment_bytes(int members);
   SharedEngine(CollectiveGroup& group, std::shared_ptr<SharedSegment> segment);
 
-  std::string_view way() const override { return "shared-memory"; }
+  std::string_view kind() const override { return "shared-memory"; }
   void all_reduce(const Call& call, const Buffer& values, std::byte* out) override;
   void reduce(const Call& call, const Buffer& values, std::byte* out) override;
   void reduce_scatter(const Call& call, const Buffer& values, std::byte* out) override;

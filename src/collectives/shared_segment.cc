@@ -3,82 +3,164 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
+#include <array>
 #include <cerrno>
-#include <utility>
+#include <cstring>
 
+#include "base/log.h"
 #include "base/raise.h"
+#include "base/random_number.h"
 #include "base/system_error.h"
+#include "collectives/algorithms.h"
+#include "transport/unix_socket.h"
 
 namespace cohort::internal {
+namespace {
 
-void SegmentName::write(MessageWriter& writer) const {
-  writer.number(pid).number(descriptor).number(inode).number(bytes);
+// Without these seals another process could cut the memory, and reading it would end this process.
+constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+
+void check_sealed(const FileDescriptor& memory, size_t bytes) {
+  struct stat about {};
+  const int seals = ::fcntl(memory.get(), F_GET_SEALS);
+  if (::fstat(memory.get(), &about) == 0 && seals >= 0 && (seals & kSeals) == kSeals &&
+      static_cast<size_t>(about.st_size) == bytes) {
+    return;
+  }
+  raise(Code::DataLoss, "[SharedMemory] expected {} sealed bytes, got {} bytes with seals {:x}",
+        bytes, about.st_size, seals);
 }
 
-SegmentName SegmentName::read(MessageReader& reader) {
-  SegmentName name;
-  name.pid = reader.number(INT32_MAX);
-  name.descriptor = reader.number(INT32_MAX);
-  name.inode = reader.number();
-  name.bytes = reader.number(INT64_MAX);
-  return name;
-}
+}  // namespace
 
-SharedSegment::SharedSegment(int descriptor, size_t bytes)
-    : descriptor_(descriptor), bytes_(bytes) {
-  void* mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
+SharedSegment::SharedSegment(FileDescriptor memory, size_t bytes)
+    : memory_(std::move(memory)), bytes_(bytes) {
+  void* mapped = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory_.get(), 0);
   if (mapped == MAP_FAILED) {
-    const std::string why = errno_text(errno);
-    hide();
-    raise(Code::ResourceExhausted, "[SharedMemory] {} bytes can not be mapped: {}", bytes, why);
+    raise(Code::ResourceExhausted, "[SharedMemory] cannot map {} bytes: {}", bytes,
+          errno_text(errno));
   }
   data_ = static_cast<std::byte*>(mapped);
-  madvise(data_, bytes_, MADV_HUGEPAGE);  // where the system has some for this
+  ::madvise(data_, bytes_, MADV_HUGEPAGE);  // where the system has some for this
 }
 
-SharedSegment::~SharedSegment() {
-  hide();
-  munmap(data_, bytes_);
-}
+SharedSegment::~SharedSegment() { ::munmap(data_, bytes_); }
 
 std::shared_ptr<SharedSegment> SharedSegment::create(size_t bytes) {
-  const int descriptor = memfd_create("cohort", MFD_CLOEXEC);
-  if (descriptor < 0) raise(Code::ResourceExhausted, "[SharedMemory] {}", errno_text(errno));
-  // All of it at once: what is missing later would end the process.
-  if (const int error = posix_fallocate(descriptor, 0, static_cast<off_t>(bytes))) {
-    close(descriptor);
-    raise(Code::ResourceExhausted, "[SharedMemory] there are no {} bytes: {}", bytes,
+  FileDescriptor memory(::memfd_create("cohort", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!memory) raise(Code::ResourceExhausted, "[SharedMemory] {}", errno_text(errno));
+  // All memory is taken now: if it were missing later, a write would end the process.
+  if (const int error = ::posix_fallocate(memory.get(), 0, static_cast<off_t>(bytes))) {
+    raise(Code::ResourceExhausted, "[SharedMemory] the system does not have {} bytes: {}", bytes,
           errno_text(error));
   }
-  return std::shared_ptr<SharedSegment>(new SharedSegment(descriptor, bytes));
-}
-
-std::shared_ptr<SharedSegment> SharedSegment::open(const SegmentName& name) {
-  const std::string path = fmt::format("/proc/{}/fd/{}", name.pid, name.descriptor);
-  const int descriptor = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
-  if (descriptor < 0) {
-    const int error = errno;
-    raise(code_of_errno(error), "[SharedMemory] {} can not be opened: {}", path, errno_text(error));
+  if (::fcntl(memory.get(), F_ADD_SEALS, kSeals) != 0) {
+    raise(Code::ResourceExhausted, "[SharedMemory] cannot seal memory: {}", errno_text(errno));
   }
-  struct stat found {};
-  if (fstat(descriptor, &found) != 0 || found.st_ino != name.inode ||
-      static_cast<uint64_t>(found.st_size) != name.bytes) {
-    close(descriptor);
-    raise(Code::FailedPrecondition, "[SharedMemory] {} is not the segment that was meant", path);
+  return std::shared_ptr<SharedSegment>(new SharedSegment(std::move(memory), bytes));
+}
+
+std::shared_ptr<SharedSegment> SharedSegment::map(FileDescriptor memory, size_t bytes) {
+  check_sealed(memory, bytes);
+  return std::shared_ptr<SharedSegment>(new SharedSegment(std::move(memory), bytes));
+}
+
+// How a descriptor travels: each member listens at a Unix socket and sends the socket's name and a
+// nonce to the first member, over their connection. The first member connects to each socket, sends
+// the nonce and the descriptor, and then says so in a message. The member waits for that message
+// alone, which ends with the group, and finds the descriptor in its socket.
+
+namespace {
+
+// Steps beside those of the algorithms.
+constexpr uint64_t kSocketStep = uint64_t{1} << 61;
+constexpr uint64_t kPassedStep = kSocketStep + 1;
+constexpr size_t kNonceBytes = 32;
+
+std::string random_text() {
+  return fmt::format("{:016x}{:016x}", random_number(), random_number());
+}
+
+Buffer to_buffer(const std::string& text) {
+  const FreshBuffer bytes(text.size());
+  std::memcpy(bytes.data, text.data(), text.size());
+  return bytes.buffer;
+}
+
+// `address` is a nonce and the name of a socket.
+void pass_descriptor(const Buffer& address, const SharedSegment& segment) {
+  const std::string_view text(reinterpret_cast<const char*>(address.bytes.data()),
+                              address.bytes.size());
+  if (text.size() <= kNonceBytes) {
+    raise(Code::DataLoss, "[SharedMemory] a socket's address has {} bytes", text.size());
   }
-  return std::shared_ptr<SharedSegment>(new SharedSegment(descriptor, name.bytes));
+  const FileDescriptor socket = connect_unix(std::string(text.substr(kNonceBytes)));
+  if (!is_same_user(socket)) {
+    raise(Code::PermissionDenied, "[SharedMemory] the other process runs as another user");
+  }
+  const std::array passed{segment.descriptor()};
+  send_with_descriptors(socket, text.substr(0, kNonceBytes), passed);
 }
 
-SegmentName SharedSegment::name() const {
-  struct stat own {};
-  fstat(descriptor_, &own);
-  return {static_cast<uint64_t>(getpid()), static_cast<uint64_t>(descriptor_), own.st_ino, bytes_};
+std::shared_ptr<SharedSegment> make_and_pass(Exchange& exchange, size_t bytes) {
+  std::shared_ptr<SharedSegment> segment;
+  Status status = capture_status([&] { segment = SharedSegment::create(bytes); });
+  for (int rank = 1; rank < exchange.size(); ++rank) {
+    const Buffer address = exchange.receive_any(rank, kSocketStep);
+    if (status.ok()) status = capture_status([&] { pass_descriptor(address, *segment); });
+    exchange.send(rank, kPassedStep, Buffer{});
+  }
+  throw_if_error(status);
+  return segment;
 }
 
-void SharedSegment::hide() {
-  if (descriptor_ >= 0) close(std::exchange(descriptor_, -1));
+// The descriptor that came with the nonce. Connections of other processes are dropped.
+FileDescriptor take_descriptor(const FileDescriptor& listener, const std::string& nonce) {
+  while (const FileDescriptor socket = accept_unix(listener)) {
+    if (!is_same_user(socket)) continue;
+    FileDescriptor found;
+    (void)capture_status([&] {
+      auto got = receive_with_descriptors(socket, kNonceBytes, 1, Deadline{});
+      if (got.bytes == nonce && got.descriptors.size() == 1) found = std::move(got.descriptors[0]);
+    });
+    if (found) return found;
+  }
+  raise(Code::Unavailable, "[SharedMemory] the first member has passed no memory");
+}
+
+std::shared_ptr<SharedSegment> receive_and_map(Exchange& exchange, size_t bytes) {
+  const std::string nonce = random_text();
+  const std::string name = "cohort-" + random_text();
+  FileDescriptor listener;
+  const Status status = capture_status([&] { listener = listen_unix(name); });
+  exchange.send(0, kSocketStep, to_buffer(nonce + name));
+  exchange.receive_any(0, kPassedStep);
+  throw_if_error(status);
+  return SharedSegment::map(take_descriptor(listener, nonce), bytes);
+}
+
+bool all_agree(Exchange& exchange, bool own) {
+  const FreshBuffer vote(1);
+  vote.data[0] = std::byte{own};
+  std::byte result{};
+  doubling_all_reduce(exchange, {.op = ReduceOp::Min, .dtype = kUInt8, .values = vote.buffer},
+                      &result);
+  return result == std::byte{1};
+}
+
+}  // namespace
+
+std::shared_ptr<SharedSegment> share_segment(Exchange& exchange, size_t bytes) {
+  std::shared_ptr<SharedSegment> segment;
+  const Status status = capture_status([&] {
+    segment =
+        exchange.rank() == 0 ? make_and_pass(exchange, bytes) : receive_and_map(exchange, bytes);
+  });
+  if (!status.ok()) log_info("[Collective] memory is not shared: {}", status.to_string());
+  const bool agreed = all_agree(exchange, status.ok());
+  if (segment) segment->forget_descriptor();
+  return agreed ? segment : nullptr;
 }
 
 }  // namespace cohort::internal

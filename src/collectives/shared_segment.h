@@ -1,52 +1,41 @@
 #pragma once
 
-#include <sys/types.h>
-
 #include <cstddef>
-#include <cstdint>
 #include <memory>
 
-#include "transport/message_fields.h"
+#include "base/file_descriptor.h"
+#include "collectives/exchange.h"
 
 namespace cohort::internal {
 
-// Where another process of the same user and host finds a segment while its maker lives.
-struct SegmentName {
-  uint64_t pid = 0;
-  uint64_t descriptor = 0;
-  uint64_t inode = 0;
-  uint64_t bytes = 0;
-
-  void write(MessageWriter& writer) const;
-  static SegmentName read(MessageReader& reader);
-};
-
-// Memory that several processes map. It has no name in any file system, so nothing is left behind,
-// however they end. Only processes that may look into the maker's can open it: those of its user.
+// Memory that several processes map. It has no name in any file system, so nothing is left of it
+// when they end. Its size is sealed: no process can cut it while another one reads.
 class SharedSegment {
  public:
-  // Zeroed. Throws ResourceExhausted when there is not so much memory.
+  // Zeroed. Throws ResourceExhausted if the system does not have that much memory.
   static std::shared_ptr<SharedSegment> create(size_t bytes);
-  // Throws the code of code_of_errno() when it can not be opened from here, FailedPrecondition when
-  // another one is there.
-  static std::shared_ptr<SharedSegment> open(const SegmentName& name);
+  // Maps the segment of another process, which passed its descriptor. Throws DataLoss if the
+  // segment is not sealed or has another size.
+  static std::shared_ptr<SharedSegment> map(FileDescriptor memory, size_t bytes);
   ~SharedSegment();
   SharedSegment(const SharedSegment&) = delete;
   SharedSegment& operator=(const SharedSegment&) = delete;
 
   std::byte* data() const { return data_; }
-  size_t size() const { return bytes_; }
-  // Of the maker.
-  SegmentName name() const;
-  // Nobody can open it any more; mapped it stays.
-  void hide();
+  int descriptor() const { return memory_.get(); }
+  // The memory stays mapped, but cannot be passed to another process any more.
+  void forget_descriptor() { memory_ = FileDescriptor(); }
 
  private:
-  SharedSegment(int descriptor, size_t bytes);
+  SharedSegment(FileDescriptor memory, size_t bytes);
 
-  int descriptor_;
+  FileDescriptor memory_;
   size_t bytes_;
   std::byte* data_ = nullptr;
 };
+
+// One zeroed segment for all members: the first member makes it and passes its descriptor to the
+// others. Returns null on every member if one of them cannot map it; the log says why.
+std::shared_ptr<SharedSegment> share_segment(Exchange& exchange, size_t bytes);
 
 }  // namespace cohort::internal

@@ -1,10 +1,11 @@
 #include "collectives/staging.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "collectives/arithmetic.h"
-#include "tensor/reduce_elements.h"
+#include "kernels/reduce_elements.h"
 
 namespace cohort::internal {
 
@@ -24,7 +25,7 @@ void Staging::put(uint64_t round, const std::byte* from, size_t bytes) {
 }
 
 void staged_reduce(Staging& staging, const Call& call, const Buffer& values, std::byte* out) {
-  // The root alone has work to do.
+  // Only the root reduces.
   if (staging.rank() == call.root) return reduce_everything(staging, call, values, out);
   const size_t bytes = values.bytes.size();
   const uint64_t rounds = Staging::chunks_of(bytes);
@@ -55,7 +56,7 @@ void staged_broadcast(Staging& staging, const Call& call, const Buffer& values, 
 
 void staged_all_gather(Staging& staging, const Call& call, const Buffer& own,
                        const std::function<std::byte*(std::span<const size_t>)>& allocate) {
-  // First how much everybody has, then that.
+  // First the sizes of all members, then their values.
   std::vector<size_t> sizes(static_cast<size_t>(staging.size()), own.bytes.size());
   staging.begin(call, 1);
   staging.put(0, reinterpret_cast<const std::byte*>(&sizes[0]), sizeof(size_t));
@@ -86,7 +87,7 @@ void staged_all_gather(Staging& staging, const Call& call, const Buffer& own,
   }
 }
 
-// A chunk has a part for each member, which that one reduces.
+// A chunk has a part for each member, and that member reduces it.
 void staged_reduce_scatter(Staging& staging, const Call& call, const Buffer& values,
                            std::byte* out) {
   const auto size = static_cast<size_t>(staging.size());
@@ -116,6 +117,164 @@ void staged_reduce_scatter(Staging& staging, const Call& call, const Buffer& val
                     0, static_cast<int64_t>(length / element));
     staging.taken(round);
   }
+}
+
+namespace {
+
+// Results of this size have left the caches when the program reads them.
+constexpr size_t kLargeBytes = size_t{8} << 20;
+
+// The chunks of a call.
+class Chunks {
+ public:
+  Chunks(Staging& staging, const Call& call, const Buffer& values)
+      : staging_(staging),
+        values_(values),
+        element_(static_cast<size_t>(size_of(call.dtype))),
+        result_(static_cast<size_t>(size_of(reduced_dtype(call.op, call.dtype)))),
+        rounds_(Staging::chunks_of(values.bytes.size())) {
+    staging_.begin(call, rounds_);
+  }
+
+  uint64_t rounds() const { return rounds_; }
+  size_t element() const { return element_; }
+  size_t result() const { return result_; }
+  // Where a round's chunk begins, and where its results do.
+  const std::byte* values(uint64_t round) const {
+    return values_.bytes.data() + round * Staging::kChunkBytes;
+  }
+  std::byte* results(uint64_t round, std::byte* out) const {
+    return out + round * (Staging::kChunkBytes / element_) * result_;
+  }
+  size_t bytes(uint64_t round) const {
+    const size_t chunk = Staging::kChunkBytes;
+    return std::min(chunk, values_.bytes.size() - round * chunk);
+  }
+  int64_t count(uint64_t round) const { return static_cast<int64_t>(bytes(round) / element_); }
+
+  // Calls put(round) for what is to be there some rounds before it is needed.
+  template <typename Put>
+  void put_ahead(uint64_t round, const Put& put) {
+    for (; put_ < std::min(rounds_, round + kAhead); ++put_) put(put_);
+  }
+
+ private:
+  static constexpr uint64_t kAhead = 2;
+
+  Staging& staging_;
+  const Buffer& values_;
+  const size_t element_;
+  const size_t result_;
+  const uint64_t rounds_;
+  uint64_t put_ = 0;
+};
+
+// Each member reduces a slice of every chunk. It puts in what the others reduce, adds to its own
+// slice what they put in, leaves the result in its slot for them, and takes their results a round
+// later, when they are likely to be there.
+class Slices {
+ public:
+  Slices(Staging& staging, const Call& call, const Buffer& values, std::byte* out)
+      : staging_(staging),
+        call_(call),
+        chunks_(staging, call, values),
+        out_(out),
+        is_mean_(call.op == ReduceOp::Mean),
+        sources_(static_cast<size_t>(staging.size())) {}
+
+  void run() {
+    for (uint64_t round = 0; round < chunks_.rounds(); ++round) {
+      chunks_.put_ahead(round, [this](uint64_t ahead) { put(ahead); });
+      reduce(round);
+      if (round > 0) collect(round - 1);
+    }
+    if (chunks_.rounds() > 0) collect(chunks_.rounds() - 1);
+  }
+
+ private:
+  Slice slice(int rank, uint64_t round) const {
+    return slice_of(chunks_.count(round), rank, staging_.size());
+  }
+
+  void put(uint64_t round) {
+    const Slice mine = slice(staging_.rank(), round);
+    const size_t begin = static_cast<size_t>(mine.begin) * chunks_.element();
+    const size_t end = static_cast<size_t>(mine.end) * chunks_.element();
+    std::byte* const slot = staging_.free_slot(round);
+    const std::byte* const values = chunks_.values(round);
+    std::memcpy(slot, values, begin);
+    std::memcpy(slot + end, values + end, chunks_.bytes(round) - end);
+    staging_.put(round);
+  }
+
+  void reduce(uint64_t round) {
+    for (int rank = 0; rank < staging_.size(); ++rank) {
+      sources_[static_cast<size_t>(rank)] =
+          rank == staging_.rank() ? chunks_.values(round) : staging_.chunk_of(rank, round);
+    }
+    const Slice mine = slice(staging_.rank(), round);
+    const std::array targets{staging_.slot(staging_.rank(), round), chunks_.results(round, out_)};
+    // The member that takes a mean divides it: a mean of integers has another size than their sum.
+    reduce_elements_into(
+        std::span(targets).first(is_mean_ ? 1 : 2),
+        {.op = is_mean_ ? ReduceOp::Sum : call_.op, .dtype = call_.dtype, .sources = sources_},
+        mine.begin, mine.end);
+    staging_.reduced(round);
+  }
+
+  void collect(uint64_t round) {
+    for (int step = is_mean_ ? 0 : 1; step < staging_.size(); ++step) {
+      const int rank = (staging_.rank() + step) % staging_.size();
+      if (step > 0) staging_.await_reduced(rank, round);
+      const Slice theirs = slice(rank, round);
+      const auto begin = static_cast<size_t>(theirs.begin);
+      const std::byte* const from = staging_.slot(rank, round) + begin * chunks_.element();
+      std::byte* const to = chunks_.results(round, out_) + begin * chunks_.result();
+      if (is_mean_) {
+        divide(call_.dtype, from, theirs.end - theirs.begin, staging_.size(), to);
+      } else {
+        std::memcpy(
+            to, from,
+            static_cast<size_t>(theirs.end) * chunks_.element() - begin * chunks_.element());
+      }
+    }
+    staging_.taken(round);
+  }
+
+  Staging& staging_;
+  const Call& call_;
+  Chunks chunks_;
+  std::byte* const out_;
+  const bool is_mean_;
+  std::vector<const std::byte*> sources_;
+};
+
+}  // namespace
+
+void reduce_everything(Staging& staging, const Call& call, const Buffer& values, std::byte* out) {
+  Chunks chunks(staging, call, values);
+  std::vector<const std::byte*> sources(static_cast<size_t>(staging.size()));
+  for (uint64_t round = 0; round < chunks.rounds(); ++round) {
+    chunks.put_ahead(round, [&](uint64_t ahead) {
+      staging.put(ahead, chunks.values(ahead), chunks.bytes(ahead));
+    });
+    for (int rank = 0; rank < staging.size(); ++rank) {
+      // The own values are nearer where they came from.
+      sources[static_cast<size_t>(rank)] =
+          rank == staging.rank() ? chunks.values(round) : staging.chunk_of(rank, round);
+    }
+    reduce_elements({.op = call.op,
+                     .dtype = call.dtype,
+                     .sources = sources,
+                     .target = chunks.results(round, out),
+                     .past_caches = values.bytes.size() >= kLargeBytes},
+                    0, chunks.count(round));
+    staging.taken(round);
+  }
+}
+
+void reduce_slices(Staging& staging, const Call& call, const Buffer& values, std::byte* out) {
+  Slices(staging, call, values, out).run();
 }
 
 }  // namespace cohort::internal

@@ -4,9 +4,9 @@
 
 namespace cohort::internal {
 
-// How values that are not in shared memory get there: in rounds. In each, members put a chunk into
-// a slot of their own, others take from it what they want, and say so; each has some slots, so that
-// a member is putting in the next chunk while others still take the last one.
+// Moves values into shared memory, in rounds. In each round every member puts a chunk into a slot
+// of its own, and the others take from it what they need. Each member has several slots, so it can
+// put the next chunk while others still take the last one.
 class Staging {
  public:
   static constexpr size_t kChunkBytes = size_t{128} << 10;
@@ -17,25 +17,25 @@ class Staging {
   Staging(CollectiveGroup& group, SharedBoard& board, std::byte* memory)
       : group_(group), board_(board), memory_(memory) {}
 
-  // Chunks that so many bytes make.
+  // The number of chunks of that many bytes.
   static uint64_t chunks_of(size_t bytes) { return (bytes + kChunkBytes - 1) / kChunkBytes; }
 
-  // A call of so many rounds, numbered from 0. All members make the same.
+  // A call of that many rounds, numbered from 0, the same on all members.
   void begin(const Call& call, uint64_t rounds) {
     call_ = &call;
     first_ = next_;
     next_ += rounds;
   }
 
-  // Where this member's chunk of a round goes, once nobody needs what was there before.
+  // The slot for this member's chunk of a round, once no member needs its old content.
   std::byte* free_slot(uint64_t round);
-  // The chunk is there.
+  // The chunk is in its slot.
   void put(uint64_t round) {
     board_.own().coming.staged.store(first_ + round + 1, std::memory_order_release);
   }
-  // Both, with a copy of `from`.
+  // Takes a free slot and puts a copy of `from` there.
   void put(uint64_t round, const std::byte* from, size_t bytes);
-  // A member's chunk, once it is there.
+  // A member's chunk, once it is in its slot.
   std::byte* chunk_of(int rank, uint64_t round) {
     board_.await(*call_, rank, board_.slot(rank).coming.staged, first_ + round + 1);
     return slot(rank, round);
@@ -44,7 +44,7 @@ class Staging {
     const uint64_t number = static_cast<uint64_t>(rank) * kSlots + (first_ + round) % kSlots;
     return memory_ + number * kChunkBytes;
   }
-  // This member's part of a round is in its slot; wait until another one's is.
+  // This member's part of a round is reduced; await_reduced waits for that of another member.
   void reduced(uint64_t round) {
     board_.own().going.reduced.store(first_ + round + 1, std::memory_order_release);
   }
@@ -68,7 +68,7 @@ class Staging {
   uint64_t next_ = 0;
 };
 
-// All-reduces of values that are staged; see Algorithm.
+// All-reduces of staged values; see Algorithm.
 void reduce_everything(Staging& staging, const Call& call, const Buffer& values, std::byte* out);
 void reduce_slices(Staging& staging, const Call& call, const Buffer& values, std::byte* out);
 

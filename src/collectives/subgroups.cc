@@ -6,8 +6,8 @@
 
 #include "base/raise.h"
 #include "collectives/access.h"
-#include "collectives/dense.h"
 #include "collectives/engine.h"
+#include "collectives/tensor_collectives.h"
 #include "tensor/memory.h"
 
 namespace cohort {
@@ -90,7 +90,7 @@ std::vector<Communicator> make_local_group(int size) {
   for (int rank = 0; rank < size; ++rank) {
     members.push_back({.name = fmt::format("/job:local/replica:0/task:{}", rank)});
   }
-  const auto all = internal::meet_in_process(members);
+  const auto all = internal::in_process_groups(members);
   std::vector<Communicator> group(all.size());
   std::vector<Status> statuses(all.size());
   {

@@ -3,8 +3,7 @@
 
 #include "collectives/algorithms.h"
 
-// A binomial tree: counted from the root, member m hangs below the one that has m's lowest bit
-// cleared.
+// A binomial tree: counted from the root, the parent of member m is m with its lowest bit cleared.
 
 namespace cohort::internal {
 namespace {
@@ -24,7 +23,7 @@ class Tree {
 
   bool is_root() const { return parent_ < 0; }
   int parent() const { return parent_; }
-  // Near ones first: those have the fewest below them.
+  // Near members first: they have the fewest members below them.
   const std::vector<int>& children() const { return children_; }
 
  private:
@@ -57,7 +56,7 @@ void tree_broadcast(Exchange& exchange, int root, const Buffer& values, std::byt
   for_each_segment(bytes, 1, [&](uint64_t step, size_t begin, size_t end) {
     const Buffer segment = tree.is_root() ? part_of(values, begin, end)
                                           : exchange.receive(tree.parent(), step, end - begin);
-    // The far ones first: they have to pass on most.
+    // Far members first: they have to pass on most.
     for (auto child = tree.children().rbegin(); child != tree.children().rend(); ++child) {
       exchange.send(*child, step, segment);
     }

@@ -1,10 +1,9 @@
-#include "collectives/two_level_engine.h"
-
 #include <algorithm>
 
 #include "collectives/arithmetic.h"
+#include "collectives/engine.h"
 #include "collectives/message_engine.h"
-#include "tensor/reduce_elements.h"
+#include "kernels/reduce_elements.h"
 
 namespace cohort::internal {
 namespace {
@@ -22,13 +21,13 @@ class TwoLevelEngine : public MessageEngine {
   TwoLevelEngine(CollectiveGroup& group, const std::vector<Ranks>& hosts)
       : MessageEngine(group, Distance::Network) {
     const Ranks& own = host_of(group.rank(), hosts);
-    inside_ = open("inside of a host", own);
+    inside_ = open("in one host", own);
     Ranks firsts;
     for (const Ranks& host : hosts) firsts.push_back(host.front());
     if (own.front() == group.rank()) between_ = open("between hosts", firsts);
   }
 
-  std::string_view way() const override { return "two-level"; }
+  std::string_view kind() const override { return "two-level"; }
 
   using MessageEngine::all_reduce;
   void all_reduce(const Call& call, const Buffer& values, std::byte* out) override {
@@ -55,7 +54,7 @@ class TwoLevelEngine : public MessageEngine {
     }
   }
 
-  // Who waits in one of the levels does not see what happens to the group.
+  // A member that waits in one of the levels does not see what happens to the group.
   void group_failed(const Status& why) override {
     inside_->fail(why);
     if (between_) between_->fail(why);

@@ -32,7 +32,7 @@ bool ClosureGroup::finish(const Closure& closure) {
   return finished_ == size_;
 }
 
-// Of updates that take the same gradients, the one with the latest settings is made.
+// Of several updates that take the same gradients, the update with the latest settings stays.
 void ClosureGroup::add(const GroupUpdatePtr& update) {
   const auto same = std::ranges::find_if(updates_, [&](const GroupUpdatePtr& each) {
     return each == update || (!update->gathering.empty() && each->gathering == update->gathering);

@@ -37,7 +37,7 @@ void ClosureQueue::add(const ClosurePtr& closure) {
   if (!waiters_.add(closure)) lines_.append(closure);
   throw_error(lock);
   lock.unlock();
-  // One that not every worker may run must not wake a thread that leaves it.
+  // A thread that may not run the closure would leave it, so all threads are woken for such a one.
   const bool for_any = !closure->worker && closure->remote.empty();
   for_any ? to_do_.notify_one() : to_do_.notify_all();
 }
@@ -76,7 +76,7 @@ void ClosureQueue::end_update() {
   if (update_number_) numbers_.end(*std::exchange(update_number_, std::nullopt));
 }
 
-// The others of the group make another update than it would have been a part of.
+// Without this closure the group makes another update, so that update gets another number.
 void ClosureQueue::leave_group(Closure& closure) {
   if (closure.in_group) end_update();
   group_.leave(closure);
@@ -100,7 +100,8 @@ void ClosureQueue::throw_error(Lock& lock) {
   throw Error(error);
 }
 
-// One that was taken just now may begin to run after it was told to end: so again and again.
+// A closure that was taken just now may begin to run after the cancellation, so this cancels
+// repeatedly.
 void ClosureQueue::cancel_until_idle(Lock& lock) {
   do {
     lock.unlock();
@@ -132,7 +133,7 @@ void ClosureQueue::wake(const RemoteResult& result) {
     if (!error.ok()) {
       drop(closure, error);
     } else if (closure->missing == 0 && !closure->result->is_settled()) {
-      lines_.append(closure);  // unless another argument has failed
+      lines_.append(closure);  // no other argument has failed
     }
   }
   to_do_.notify_all();
@@ -145,7 +146,7 @@ ClosurePtr ClosureQueue::next_for(int worker) {
 }
 
 ClosurePtr ClosureQueue::take(int worker, const std::stop_token& stop) {
-  // With the mutex: who has just seen that there is nothing to do must not miss it.
+  // The mutex makes sure that a thread which has just found nothing to do does not miss the stop.
   const std::stop_callback wake_up(stop, [this] {
     const std::lock_guard lock(mutex_);
     to_do_.notify_all();
@@ -170,7 +171,7 @@ void ClosureQueue::settle(const ClosurePtr& closure) {
 }
 
 Status ClosureQueue::succeed(const ClosurePtr& closure, Results results) {
-  Lock lock(mutex_);  // who sees the result finds it settled
+  Lock lock(mutex_);  // a thread that sees the result must find it settled
   if (group_.finish(*closure)) {
     const Updates updates = group_.updates();
     const int64_t number = begin_update(updates);

@@ -5,90 +5,90 @@
 #include <stop_token>
 
 #include "base/mutex.h"
-#include "coordinator/call_numbers.h"
 #include "coordinator/closure_group.h"
-#include "coordinator/closure_lines.h"
-#include "coordinator/closure_waiters.h"
+#include "coordinator/closures.h"
 
 namespace cohort::internal {
 
-// The functions that wait for a worker, and those that run; what fails is kept here until somebody
-// asks. Thread-safe.
+// The functions that wait for a worker or run, and the first error until a caller asks for it.
+// Thread-safe.
 class ClosureQueue {
  public:
-  // `capacity` <= 0: any number. `cancel_running` ends what runs, soon, with Cancelled.
+  // A `capacity` <= 0 means that the queue is unlimited. `cancel_running` makes the running
+  // functions end soon, with Cancelled.
   ClosureQueue(int64_t capacity, int workers, std::function<void()> cancel_running,
                Grouping grouping = {});
 
-  // --- For those who schedule. All three throw the first error, after everything has ended.
-  // Waits while the queue is full or somebody joins.
+  // --- For threads that schedule. These three throw the first error, after all functions ended.
+  // Waits while the queue is full or a thread joins.
   void add(const ClosurePtr& closure);
-  // Makes the updates of a group that is not complete.
+  // Waits for all functions, then makes the updates of a group that is not complete.
   void join();
   bool done();
 
-  // --- For the workers' threads. Everything taken is settled by one of the three below.
-  // Waits; null when asked to stop.
+  // --- For the workers' threads. They settle every closure that they take with one of the three
+  // functions below.
+  // Waits for a closure; null when asked to stop.
   ClosurePtr take(int worker, const std::stop_token& stop);
-  // Makes the updates of the closure's group when it is the last. Where that fails the status tells
-  // so, and the closure is not settled yet.
+  // Makes the updates of the closure's group if the closure is its last. If an update fails,
+  // returns its error and does not settle the closure.
   [[nodiscard]] Status succeed(const ClosurePtr& closure, Results results);
   void fail(const ClosurePtr& closure, const Status& status);
-  // It did not run to its end, for no fault of its own: another worker is to run it.
+  // The closure did not run to its end, through no fault of its own: another worker will run it.
   void put_back(const ClosurePtr& closure);
 
-  // An error that is no function's. The first counts.
+  // Reports an error that does not belong to a function. The first error counts.
   void report(const Status& status);
-  // Whether what runs is being cancelled.
+  // Whether the running functions are being cancelled.
   bool cancelling() const;
   // All closures with smaller numbers are over.
   int64_t all_done_below() const;
-  // Another worker takes closures, and a group has another function.
+  // Adds a worker that takes closures. A group grows by one function.
   void add_worker();
-  // Nobody takes closures until as many calls of resume().
+  // No worker takes closures until resume() was called as often.
   void pause();
   void resume();
-  // Cancels what runs, and waits for it.
+  // Cancels the running functions and waits for their end.
   void end_running();
-  // The gradients of the group that have come so far are lost.
+  // Forgets the gradients of the group that have come so far: they are lost.
   void restart_group();
 
-  // Cancels everything and waits for what runs: the end.
+  // Ends the queue: cancels all functions and waits for the running ones.
   void stop(const Status& why);
 
  private:
   using Lock = std::unique_lock<Mutex>;
   bool idle() const { return waiting_ == 0 && running_ == 0 && !updating_; }
   void update_rest(Lock& lock);
-  // Of the group's updates, while they are made, also again.
+  // The first number of the group's updates; the same until end_update().
   int64_t begin_update(const Updates& updates);
   void end_update();
   void leave_group(Closure& closure);
-  // Takes what the worker may run out of its line; null when there is nothing.
+  // Takes a closure that the worker may run; null when there is none.
   ClosurePtr next_for(int worker);
-  // Ends everything and throws the error, if there is one.
+  // If there is an error, ends all functions and throws it.
   void throw_error(Lock& lock);
   void cancel_waiting(const Status& why);
   void cancel_until_idle(Lock& lock);
   void settle(const ClosurePtr& closure);
-  // Those that wait for a result that is there now, or never will be.
+  // Handles the closures that wait for this result, which has come or will never come.
   void wake(const RemoteResult& result);
-  // It will not run.
+  // Fails a closure that will not run.
   void drop(const ClosurePtr& closure, const Status& why);
 
   const int64_t capacity_;
   const std::function<void()> cancel_running_;
   const Grouping grouping_;
   mutable Mutex mutex_;
-  std::condition_variable_any changed_;  // for those who schedule
+  std::condition_variable_any changed_;  // for threads that schedule
   std::condition_variable_any to_do_;    // for the workers
   ClosureLines lines_;                   // guarded by mutex_, as all below
   ClosureWaiters waiters_;
   ClosureGroup group_;
   CallNumbers numbers_;
-  bool updating_ = false;  // with the gradients of a group that is not complete
+  bool updating_ = false;  // an update of a group that is not complete is under way
   std::optional<int64_t> update_number_;
-  int64_t waiting_ = 0;  // in lines, or for results
+  int64_t waiting_ = 0;  // closures in lines_ or waiters_
   int64_t running_ = 0;
   int joining_ = 0;
   int paused_ = 0;

@@ -1,16 +1,35 @@
-// What a coordinator does about functions that fail, and about workers and parameter servers that
-// are lost.
+// What a coordinator does when functions fail and when workers or parameter servers are lost.
+
+#include "coordinator/coordinator_failures.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
 
 #include "base/log.h"
 #include "base/waiting.h"
-#include "coordinator/coordinator_state.h"
+#include "coordinator/cluster_coordinator.h"
 
 namespace cohort::internal {
 namespace {
+
+constexpr std::string_view kPs = "/job:ps/replica:0/task:";
+
+int from_environment(const char* name, int otherwise) {
+  const char* text = std::getenv(name);
+  if (text == nullptr) return otherwise;
+  int value = 0;
+  const char* end = text + std::strlen(text);
+  const auto [stop, error] = std::from_chars(text, end, value);
+  if (error == std::errc() && stop == end && value >= 0) return value;
+  log_warning("[Coordinator] {}='{}' is not a number; {} is used", name, text, otherwise);
+  return otherwise;
+}
+
+bool is_lost_peer(Code code) { return code == Code::Unavailable || code == Code::Aborted; }
 
 using Clock = std::chrono::steady_clock;
 using Condition = ParameterServers::Condition;
@@ -19,7 +38,7 @@ bool is_away(Condition condition) {
   return condition == Condition::Gone || condition == Condition::Silent;
 }
 
-// What it had is gone for certain, whether it comes back or not.
+// Whether the variables are lost for certain, also if the server comes back.
 bool has_lost_variables(Condition condition) {
   return condition == Condition::Restarted || condition == Condition::Gone;
 }
@@ -36,6 +55,53 @@ Status lost_server(const std::string& ps, const Status& cause) {
 
 }  // namespace
 
+FailureLimits FailureLimits::of(int workers) {
+  return {.ps_failures = from_environment("TF_COORDINATOR_IGNORE_TRANSIENT_PS_FAILURES", 3),
+          .timeouts = from_environment("TF_COORDINATOR_IGNORE_TRANSIENT_TIMEOUTS", workers / 10)};
+}
+
+std::string parameter_server_in(const Status& status) {
+  const std::string text = status.to_string();
+  const size_t at = text.find(kPs);
+  if (at == std::string::npos) return "";
+  const size_t end = text.find_first_not_of("0123456789", at + kPs.size());
+  return text.substr(at, std::min(end, text.size()) - at);
+}
+
+Status error_when_cancelling(const Status& status) {
+  if (!is_lost_peer(status.code)) return status;
+  return {.code = Code::Cancelled,
+          .message = "[Coordinator] the function was cancelled while it ran",
+          .origin = status.origin,
+          .cause = std::make_shared<const Status>(status)};
+}
+
+int Incidents::note(Time begun, Time now) {
+  if (now - last_ > kHealthy) count_ = 0;
+  last_ = now;
+  if (count_ > 0 && begun <= noted_) return count_;
+  noted_ = now;
+  return ++count_;
+}
+
+FailureKind FailureClassifier::classify(const Status& status, Time begun, Time now) {
+  if (is_lost_peer(status.code)) {
+    return parameter_server_in(status).empty() ? FailureKind::Worker : FailureKind::ParameterServer;
+  }
+  if (status.code == Code::Cancelled) return FailureKind::Transient;
+  if (status.code == Code::DeadlineExceeded) {
+    const std::lock_guard lock(mutex_);
+    const bool forgiven = timeouts_.note(begun, now) < limits_.timeouts;
+    return forgiven ? FailureKind::Transient : FailureKind::Function;
+  }
+  return FailureKind::Function;
+}
+
+bool FailureClassifier::is_lost(const std::string& ps, Time begun, Time now) {
+  const std::lock_guard lock(mutex_);
+  return ps_failures_[ps].note(begun, now) >= limits_.ps_failures;
+}
+
 void ClusterCoordinatorState::update_rest(const Updates& updates, int64_t number) {
   while (true) {
     const auto begun = Clock::now();
@@ -48,7 +114,7 @@ void ClusterCoordinatorState::update_rest(const Updates& updates, int64_t number
     if (condition != Condition::Sound && options_.restore) {
       recover(ps, status);
       if (number_ != before) return;  // a restore has dropped the gradients
-      continue;  // the server is back with them, and the update is still to be made
+      continue;  // the server is back with the gradients, so the update is made again
     }
     if (has_lost_variables(condition) || failures_.is_lost(ps, begun)) {
       throw Error(lost_server(ps, status));
@@ -58,14 +124,14 @@ void ClusterCoordinatorState::update_rest(const Updates& updates, int64_t number
 
 void ClusterCoordinatorState::handle(WorkerChannel& channel, const ClosurePtr& closure,
                                      const Status& status, const Attempt& attempt) {
-  if (queue_.cancelling()) return queue_.fail(closure, told_when_cancelling(status));
-  // What a worker says that is about to go, or nobody could ask, tells nothing of anybody else.
+  if (queue_.cancelling()) return queue_.fail(closure, error_when_cancelling(status));
+  // An error of a worker whose session is gone says nothing about other tasks.
   const FailureKind kind = channel.is_gone(attempt.generation)
                                ? FailureKind::Worker
                                : failures_.classify(status, attempt.begun);
   switch (kind) {
     case FailureKind::Function:
-      // A variable without value may be one that a server had before it was restarted.
+      // A restarted server may have lost the variable that has no value.
       if (status.code == Code::FailedPrecondition &&
           !extended_.servers().find_restarted().empty()) {
         return handle_lost_ps(channel, closure, status, attempt);
@@ -75,7 +141,7 @@ void ClusterCoordinatorState::handle(WorkerChannel& channel, const ClosurePtr& c
       return queue_.put_back(closure);
     case FailureKind::Worker:
       if (std::exchange(closure->direct, closure->remote.empty()) && !closure->remote.empty()) {
-        return queue_.put_back(closure);  // perhaps it was another worker that had an argument
+        return queue_.put_back(closure);  // another worker, which had an argument, may be lost
       }
       if (channel.drop(attempt.generation, true)) {
         log_warning("[Coordinator] worker {} is lost, its functions run elsewhere: {}",
@@ -110,12 +176,13 @@ void ClusterCoordinatorState::handle_lost_ps(WorkerChannel& channel, const Closu
 void ClusterCoordinatorState::recover(const std::string& ps, const Status& why) {
   const std::lock_guard one_at_a_time(recovering_);
   const auto deadline = Clock::now() + options_.ps_recovery_timeout;
-  Condition condition = extended_.servers().examine(ps);
-  while (is_away(condition) && Clock::now() < deadline && !queue_.cancelling()) {
-    sleep_for(kRetryPause);
+  Condition condition = {};
+  const auto is_decided = [&] {
     condition = extended_.servers().examine(ps);
-  }
-  if (condition == Condition::Sound) return;  // somebody else did it, or only the network failed
+    return !is_away(condition) || queue_.cancelling();
+  };
+  (void)poll_until(deadline, is_decided, PollPolicy::every(kRetryPause));
+  if (condition == Condition::Sound) return;  // another thread restored it, or the network failed
   const auto now = Clock::now();
   if (is_away(condition) || restores_.note(now, now) > options_.restore_limit) {
     throw Error(lost_server(ps, why));

@@ -115,7 +115,7 @@ TEST_F(Coordinating, RunsOnAChosenWorker) {
 TEST_F(Coordinating, GivesEachWorkerItsOwnIterator) {
   const auto dataset = coordinator.create_per_worker_dataset(data::range(3));
   const auto next = function([](Iterator it) { return it.next().tensor(); });
-  for (int round = 0; round < 2; ++round) {  // each iterator begins anew
+  for (int round = 0; round < 2; ++round) {  // each iterator begins at the first element
     const auto iterator = dataset.iterator();
     for (int worker = 0; worker < 2; ++worker) {
       for (int64_t i = 0; i < 3; ++i) {

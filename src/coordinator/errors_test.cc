@@ -177,7 +177,8 @@ TEST_F(FailingFunctions, AreToldThatTheirInputCannotBeMade) {
   const RemoteValue result = coordinator.schedule_on(1, next, iterator);
   EXPECT_ERROR(Code::NotFound, "[Input] iterator", coordinator.fetch(result));
   EXPECT_ERROR(Code::NotFound, "the numbers are gone", coordinator.join());
-  EXPECT_EQ(coordinator.fetch(good()).to<float>(), 1);  // who does not use it is not harmed
+  EXPECT_EQ(coordinator.fetch(good()).to<float>(),
+            1);  // functions that do not use it are not harmed
 }
 
 TEST_F(FailingFunctions, EndWithTheCoordinator) {

@@ -1,4 +1,4 @@
-// What tasks keep of functions that are over: nothing.
+// Tasks keep nothing of functions that are over.
 
 #include <gtest/gtest.h>
 #include <malloc.h>
@@ -15,7 +15,7 @@ int64_t allocated() {
 }
 
 constexpr int kFunctions = 8000;
-// What threads have put aside comes and goes. A number for each function is more.
+// The caches of threads grow and shrink by this much. A number for each function would be more.
 constexpr int64_t kNoise = 160'000;
 
 // Chief, parameter server and workers are in this process.

@@ -21,7 +21,7 @@ Attrs attrs_of(const RemoteAccumulator& accumulator) {
   return {{"dtype", accumulator.dtype()}, {"shape", accumulator.shape()}};
 }
 
-// Functions of a group begin when the update before is over, so that no gradient comes too late.
+// The functions of a group begin after the previous update, so no gradient comes too late.
 Tensor add_gradient(const Tensor& handle, const Gradient& gradient) {
   const RemoteAccumulator& accumulator = accumulator_of(handle);
   const Tensor never_late(std::numeric_limits<int64_t>::max());
@@ -35,7 +35,7 @@ Tensor add_gradient(const Tensor& handle, const Gradient& gradient) {
                std::move(attrs), {});
 }
 
-// The mean of all that are there; at least one is.
+// The mean of all gradients that have come, at least one.
 Gradient take_mean(const Tensor& handle) {
   const RemoteAccumulator& accumulator = accumulator_of(handle);
   const Tensor any(int64_t{1});
@@ -48,7 +48,7 @@ Gradient take_mean(const Tensor& handle) {
   return IndexedSlices{rows[0], rows[1], accumulator.shape()};
 }
 
-// One for each variable; null for those without gradient.
+// One for each variable; null for a variable without a gradient.
 using Accumulators = std::vector<std::shared_ptr<RemoteAccumulator>>;
 
 Accumulators accumulators_for(const std::string& update, const Gradients& gradients,
@@ -97,7 +97,7 @@ bool GroupUpdates::Gathered::has_ended() const {
 }
 
 void GroupUpdates::drop_ended() {
-  std::vector<GatheredPtr> ended;  // let go of after the lock
+  std::vector<GatheredPtr> ended;  // destroyed after the lock
   const std::lock_guard lock(mutex_);
   std::erase_if(all_, [&](const auto& entry) {
     if (!entry.second->has_ended()) return false;
@@ -128,7 +128,7 @@ GroupUpdates::GatheredPtr GroupUpdates::find_or_make(const Gradients& gradients,
   if (known && known->settings.are_current()) return known;
   auto made = std::make_shared<Gathered>(make(gradients, variables, update, known.get()));
   for (const Variable& each : named) made->variables.push_back(VariableAccess::impl(each));
-  GatheredPtr outdated;  // let go of after the lock
+  GatheredPtr outdated;  // destroyed after the lock
   const std::lock_guard lock(mutex_);
   outdated = std::exchange(all_[key], made);
   return made;
@@ -147,7 +147,7 @@ GroupUpdates::Gathered GroupUpdates::make(const Gradients& gradients,
                                         : accumulators_for(made.name, gradients, variables);
   made.leases.push_back(servers_->lease_update(made.home, made.name));
   if (outdated != nullptr) {
-    const auto& shared = outdated->update->leases;  // the first is that of the plan
+    const auto& shared = outdated->update->leases;  // the first lease is that of the plan
     made.leases.insert(made.leases.end(), shared.begin() + 1, shared.end());
   } else {
     for (const auto& each : accumulators) {

@@ -14,7 +14,7 @@ class WorkersInput : public testing::Test, public test::CoordinatedCluster {
   WorkersInput() : CoordinatedCluster(1, 2) {}
   ClusterCoordinator coordinator{strategy};
 
-  // The first so many elements of a worker's.
+  // The first elements of a worker's dataset.
   std::vector<int64_t> first(const PerWorkerDataset& dataset, int worker, int count) {
     const PerWorkerIterator iterator = dataset.iterator();
     const auto next = function([](Iterator it) { return it.next().tensor(); });
@@ -53,7 +53,7 @@ TEST_F(WorkersInput, IsShuffledDifferentlyUnlessTheUserChoseASeed) {
   EXPECT_EQ(first(seeded, 0, 40), first(seeded, 1, 40));
 }
 
-// The coordinator would take an element from a source that it shares with the workers.
+// A probe would take an element from a source that the coordinator shares with the workers.
 TEST_F(WorkersInput, OfAGeneratorIsDeclared) {
   static std::atomic<int64_t> made{0};
   const auto numbers = data::register_generator("input_test_numbers", [] {
@@ -116,7 +116,7 @@ TEST_F(WorkersInput, IsTakenInTheOrderOfScheduling) {
   EXPECT_EQ(v.read_value().to<float>(), 123456);
 }
 
-// Nobody listens where the cluster has its chief and its evaluator.
+// No process listens at the addresses of the chief and the evaluator.
 TEST(Tasks, OtherThanServersAndWorkersAreNeverCalled) {
   const std::vector<std::string> at = test::free_addresses(4);
   const ClusterSpec cluster(std::map<std::string, TaskList>{

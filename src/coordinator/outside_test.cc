@@ -1,4 +1,4 @@
-// What a ParameterServerStrategy does outside of scheduled functions: the chief computes, the
+// What a ParameterServerStrategy does outside scheduled functions: the chief computes, the
 // variables stay on their servers.
 
 #include <gtest/gtest.h>

@@ -5,12 +5,11 @@
 #include <atomic>
 
 #include "base/log.h"
-#include "coordinator/cluster_roles.h"
-#include "distribute/context.h"
-#include "distribute/lone_process.h"
-#include "distribute/strategy_devices.h"
-#include "distribute/undistributed.h"
-#include "distribute/variables.h"
+#include "distribute/contexts/context.h"
+#include "distribute/contexts/distributed_values.h"
+#include "distribute/strategies/single_process_warning.h"
+#include "distribute/strategies/strategy_devices.h"
+#include "distribute/variables/variable_copies.h"
 #include "ops/dispatch.h"
 
 namespace cohort::internal {
@@ -18,12 +17,10 @@ namespace {
 
 constexpr const char* kHost = "CPU:0";
 
-bool& tracing_for_workers() {
-  thread_local bool tracing = false;
-  return tracing;
-}
+constinit ContextSlot<bool> tracing_for_workers;
 
-// The same for a program that is started again, so that what it left behind is found and cleared.
+// A program that is started again gets the same name, so that it finds and clears its old
+// variables.
 std::string next_container() {
   static std::atomic<int> made{0};
   return fmt::format("parameter_server_{}", made.fetch_add(1));
@@ -34,7 +31,7 @@ std::vector<std::string> devices_of(const ParameterServerOptions& options) {
   return resolve_devices("ParameterServerStrategy", options.devices);
 }
 
-// Where values go that belong beside a variable. Outside of graphs they stay in this process, and
+// Where values go that belong beside a variable. Outside graphs they stay in this process, and
 // reach the variable's server when they are written.
 Destinations reachable(const Destinations& wanted) {
   if (thread_dispatch().builder != nullptr) return wanted;
@@ -47,9 +44,8 @@ Destinations reachable(const Destinations& wanted) {
 
 }  // namespace
 
-TracingForWorkers::TracingForWorkers() : outer_(std::exchange(tracing_for_workers(), true)) {}
-TracingForWorkers::~TracingForWorkers() { tracing_for_workers() = outer_; }
-bool TracingForWorkers::active() { return tracing_for_workers(); }
+TracingForWorkers::TracingForWorkers() : ContextValue(tracing_for_workers, true) {}
+bool TracingForWorkers::active() { return tracing_for_workers.get(); }
 
 ParameterServerExtended::ParameterServerExtended(const ClusterResolver& resolver,
                                                  const ParameterServerOptions& options)
@@ -77,13 +73,13 @@ std::vector<std::string> ParameterServerExtended::parameter_devices() const {
 }
 
 InputContext ParameterServerExtended::input_context() const {
-  return BuildForWorker::context(num_replicas_in_sync());
+  return BuildForWorker::context(static_cast<int>(devices_.size()));
 }
 
 void ParameterServerExtended::warn_outside(std::string_view what) const {
   if (TracingForWorkers::active()) return;
   log_warning(
-      "[ParameterServerStrategy] {} was called outside of a scheduled function, so it happens in "
+      "[ParameterServerStrategy] {} was called outside a scheduled function, so it happens in "
       "this process and no worker takes part; pass the code to ClusterCoordinator::schedule",
       what);
 }
@@ -94,13 +90,17 @@ void ParameterServerExtended::call_for_each_replica(
   StrategyExtended::call_for_each_replica(body);
 }
 
-DistributedValue ParameterServerExtended::reduce_to(ReduceOp op, const DistributedValue& value,
-                                                    const Destinations& destinations,
-                                                    const CommunicationOptions& options) {
-  require_cross_replica_or_default(strategy(), "reduce_to");
-  warn_outside("reduce()");
-  if (is_common(value)) return value;
-  return cross_device_ops_.reduce(op, value, reachable(destinations), options);
+std::vector<DistributedValue> ParameterServerExtended::batch_reduce_to(
+    ReduceOp op, std::span<const ReduceRequest> requests, const CommunicationOptions& options) {
+  require_cross_replica_or_default(strategy(), "batch_reduce_to");
+  std::vector<DistributedValue> results;
+  for (const auto& [value, destinations] : requests) {
+    warn_outside("reduce()");
+    results.push_back(is_common(value)
+                          ? value
+                          : cross_device_ops_.reduce(op, value, reachable(destinations), options));
+  }
+  return results;
 }
 
 DistributedValue ParameterServerExtended::broadcast_to(const Tensor& value,

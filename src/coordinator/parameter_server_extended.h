@@ -3,34 +3,46 @@
 #include <atomic>
 
 #include "base/mutex.h"
+#include "base/thread_context.h"
+#include "cohort/cluster_resolver.h"
 #include "cohort/parameter_server.h"
 #include "cohort/sharded_variable.h"
 #include "coordinator/group_updates.h"
 #include "coordinator/parameter_servers.h"
-#include "coordinator/remote_variable.h"
-#include "distribute/remote_workers.h"
+#include "coordinator/remote_variables.h"
+#include "distribute/strategies/remote_workers.h"
 
 namespace cohort::internal {
 
 class ClusterCoordinatorState;
 
-// What a ParameterServerStrategy is made of.
-class ParameterServerExtended : public StrategyExtended, public RemoteWorkers {
+// Throws InvalidArgument unless the cluster is one for parameter servers and the resolver's task,
+// if it names one, has a role in the cluster.
+void check_roles(const ClusterResolver& resolver);
+
+// Whether this process leads the others: the chief, or a program that is not a task.
+bool is_chief(const ClusterResolver& resolver);
+
+// The implementation of ParameterServerStrategy.
+class ParameterServerExtended : public StrategyExtended,
+                                public CrossWorkerInput,
+                                public RemoteWorkers {
  public:
   ParameterServerExtended(const ClusterResolver& resolver, const ParameterServerOptions& options);
 
   std::string name() const override { return "ParameterServerStrategy"; }
   std::vector<std::string> worker_devices() const override { return devices_; }
   std::vector<std::string> parameter_devices() const override;
-  const ClusterResolver* cluster_resolver() const override { return &resolver_; }
-  StrategyTraits traits() const override { return {.fills_partial_steps = false}; }
+  StrategyTraits traits() const override {
+    return {.fills_partial_steps = false, .cluster_resolver = &resolver_};
+  }
   InputContext input_context() const override;
 
   Variable create_variable(const NextCreator& next, const VariableRequest& request) override;
   void call_for_each_replica(const std::function<void(ReplicaContext&)>& body) override;
-  DistributedValue reduce_to(ReduceOp op, const DistributedValue& value,
-                             const Destinations& destinations,
-                             const CommunicationOptions& options) override;
+  std::vector<DistributedValue> batch_reduce_to(ReduceOp op,
+                                                std::span<const ReduceRequest> requests,
+                                                const CommunicationOptions& options) override;
   DistributedValue broadcast_to(const Tensor& value, const Destinations& destinations) override;
   DistributedValue gather_to(const DistributedValue& value, const Destinations& destinations,
                              int axis, const CommunicationOptions& options) override;
@@ -39,22 +51,23 @@ class ParameterServerExtended : public StrategyExtended, public RemoteWorkers {
   bool groups_gradients() const override;
   Tensor add_to_group(const Gradients& gradients, const std::vector<Variable>& variables,
                       const Variable& count, const Update& update) override;
+  std::shared_ptr<ClusterCoordinatorState> coordinator_state(
+      const ClusterCoordinatorOptions& options) override;
+  bool has_ended() const override { return is_shut_down; }
 
   const ParameterServerOptions& options() const { return options_; }
   const ClusterSpec& cluster() const { return cluster_; }
   ParameterServers& servers() const { return *servers_; }
   ParameterServerPlan plan() const;
 
-  // The coordinator's state, which all its handles share; null when there is none.
-  std::weak_ptr<ClusterCoordinatorState> coordinator;
   std::atomic<bool> is_shut_down = false;  // a coordinator has ended the servers
 
  private:
   // A variable on one server, as replicas use it.
   Variable place(const VariableRequest& request, const Tensor& value,
                  const std::optional<DeviceName>& asked);
-  // The value that creators which were there before the scope, and saw the request, make; and the
-  // device that they asked for.
+  // The value that the creators outside the strategy's scope make, and the device that they ask
+  // for.
   struct Made {
     Tensor value;
     VariableOptions options;
@@ -63,17 +76,17 @@ class ParameterServerExtended : public StrategyExtended, public RemoteWorkers {
   static Made make_here(const NextCreator& next, const VariableRequest& request);
   Variable create_in_parts(const NextCreator& next, const VariableRequest& request,
                            const PartInitializer& initializer, int64_t parts);
-  // Into how many parts the partitioner cuts the variable; nullopt when it stays whole.
+  // Into how many parts the partitioner cuts the variable; nullopt for one part.
   std::optional<int64_t> parts_of(const std::string& variable, const Spec& spec) const;
   Variable place_parts(const VariableRequest& request, const Tensor& value, int64_t parts,
                        const std::optional<DeviceName>& asked);
-  // Throws ResourceExhausted when it has no room for so many bytes more.
+  // Throws ResourceExhausted when the device has no room for so many more bytes.
   void check_room(const std::string& variable, const DeviceName& device, int64_t bytes) const;
-  // Assigns the first value. An error for want of memory is told with the plan.
+  // Assigns the first value. An error that memory is short contains the plan.
   void begin(RemoteVariable& variable, const Tensor& value) const;
   const DeviceName& next_server();
   void note(const RemoteVariable& variable, const DeviceName& device, const Tensor& value);
-  // Takes variables that are gone out of the plan, with their bytes. The caller holds the mutex.
+  // Removes variables that are gone from the plan. The caller holds the mutex.
   void forget_released() const;
 
   const ClusterResolver& resolver_;
@@ -84,10 +97,14 @@ class ParameterServerExtended : public StrategyExtended, public RemoteWorkers {
   ReductionToOneDevice cross_device_ops_;
   mutable GroupUpdates group_updates_;
 
+  std::mutex coordinator_mutex_;
+  std::weak_ptr<ClusterCoordinatorState> coordinator_;  // guarded by coordinator_mutex_
+
   mutable Mutex mutex_;
-  size_t variables_ = 0;  // counted for the round; guarded by mutex_, as the next
+  size_t variables_ = 0;  // counted for the round robin; guarded by mutex_, as the next
   mutable ParameterServerPlan plan_;
-  // Of the plan's variables, in their order: expired with the variable, and the bytes of a step.
+  // The plan's variables in their order: a lease that expires with the variable, and the bytes that
+  // a step moves.
   struct Planned {
     std::weak_ptr<const void> lease;
     int64_t bytes_per_step;
@@ -96,16 +113,10 @@ class ParameterServerExtended : public StrategyExtended, public RemoteWorkers {
 };
 
 // While it lives, this thread traces code for the workers.
-class [[nodiscard]] TracingForWorkers {
+class [[nodiscard]] TracingForWorkers : ContextValue<bool> {
  public:
   TracingForWorkers();
-  ~TracingForWorkers();
-  TracingForWorkers(const TracingForWorkers&) = delete;
-  TracingForWorkers& operator=(const TracingForWorkers&) = delete;
   static bool active();
-
- private:
-  const bool outer_;
 };
 
 }  // namespace cohort::internal

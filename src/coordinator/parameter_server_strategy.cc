@@ -1,13 +1,74 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <numeric>
 #include <ostream>
 
+#include "base/raise.h"
 #include "cohort/server.h"
-#include "coordinator/cluster_roles.h"
 #include "coordinator/parameter_server_extended.h"
 
 namespace cohort {
+namespace internal {
+namespace {
+
+constexpr std::array<std::string_view, 4> kRoles{"chief", "worker", "ps", "evaluator"};
+
+bool is_role(std::string_view job) { return std::ranges::find(kRoles, job) != kRoles.end(); }
+
+int count(const ClusterSpec& cluster, std::string_view job) {
+  return cluster.has_job(job) ? cluster.num_tasks(job) : 0;
+}
+
+[[noreturn]] void refuse(const ClusterSpec& cluster, const std::string& why) {
+  raise(Code::InvalidArgument, "[ParameterServerStrategy] {}, in {}", why, cluster.to_string());
+}
+
+void check_jobs(const ClusterSpec& cluster) {
+  if (!cluster) {
+    raise(Code::InvalidArgument,
+          "[ParameterServerStrategy] the cluster is empty; give one with a 'ps' and a 'worker' job "
+          "(TF_CONFIG, or SimpleClusterResolver)");
+  }
+  for (const std::string& job : cluster.jobs()) {
+    if (!is_role(job)) {
+      refuse(cluster, "there is a job '" + job + "'; jobs are chief, worker, ps and evaluator");
+    }
+  }
+  if (count(cluster, "chief") > 1) refuse(cluster, "there is more than one chief");
+  if (count(cluster, "evaluator") > 1) refuse(cluster, "there is more than one evaluator");
+  if (count(cluster, "ps") == 0) refuse(cluster, "there is no ps task, which would have variables");
+  if (count(cluster, "worker") == 0) refuse(cluster, "there is no worker, which would run steps");
+}
+
+void check_task(const ClusterSpec& cluster, const std::string& type, std::optional<int> id) {
+  if (!is_role(type)) {
+    refuse(cluster, "this task is a '" + type + "'; a task is chief, worker, ps or evaluator");
+  }
+  if (type == "evaluator") return;
+  if (!cluster.has_job(type)) refuse(cluster, "this task is a " + type + ", and there is none");
+  if (id && !cluster.has_task(type, *id)) {
+    refuse(cluster, "this task is " + type + " " + std::to_string(*id) + ", which is not there");
+  }
+}
+
+}  // namespace
+
+void check_roles(const ClusterResolver& resolver) {
+  const ClusterSpec cluster = resolver.cluster_spec();
+  check_jobs(cluster);
+  const std::optional<std::string> type = resolver.task_type();
+  if (type && !type->empty()) check_task(cluster, *type, resolver.task_id());
+}
+
+bool is_chief(const ClusterResolver& resolver) {
+  const std::string type = resolver.task_type().value_or("");
+  return type.empty() || type == "chief";
+}
+
+}  // namespace internal
+
 namespace {
 
 std::unique_ptr<StrategyExtended> make_extended(const ClusterResolver& resolver,

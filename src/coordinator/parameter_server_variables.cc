@@ -1,4 +1,5 @@
-// How a ParameterServerStrategy makes variables: their values here, then the variables on servers.
+// How a ParameterServerStrategy makes variables: it makes their values in this process, then the
+// variables on servers.
 
 #include <fmt/ranges.h>
 
@@ -7,14 +8,15 @@
 #include "base/raise.h"
 #include "cohort/ops.h"
 #include "coordinator/parameter_server_extended.h"
-#include "distribute/caching_variable.h"
-#include "distribute/context.h"
-#include "distribute/div_sharding.h"
-#include "distribute/sharded_variable.h"
-#include "distribute/strategy_devices.h"
-#include "distribute/variables.h"
-#include "ops/dispatch.h"
-#include "train/variable_creators.h"
+#include "distribute/contexts/context.h"
+#include "distribute/strategies/strategy_devices.h"
+#include "distribute/variables/caching_variable.h"
+#include "distribute/variables/sharded_variable.h"
+#include "distribute/variables/sharding.h"
+#include "distribute/variables/variable_copies.h"
+#include "distribute/variables/variable_creation.h"
+#include "variables/graph_variable.h"
+#include "variables/variable_creators.h"
 
 namespace cohort::internal {
 namespace {
@@ -70,8 +72,7 @@ void ParameterServerExtended::forget_released() const {
 
 Variable ParameterServerExtended::create_variable(const NextCreator& next,
                                                   const VariableRequest& request) {
-  const GraphBuilder* builder = thread_dispatch().builder;
-  if (builder != nullptr && builder->makes_variables()) {
+  if (builds_session_graph()) {
     raise(Code::Unimplemented,
           "[ParameterServerStrategy] variable '{}' was made while a graph is being built; make it "
           "outside, or place the graph's variables with replica_device_setter()",

@@ -6,18 +6,18 @@
 
 #include "base/raise.h"
 #include "cluster/ask_server.h"
-#include "coordinator/graph_nodes.h"
-#include "coordinator/shipping.h"
+#include "coordinator/lower_to_worker.h"
 
 namespace cohort::internal {
 namespace {
 
 // A server that is there answers at once.
 constexpr std::chrono::milliseconds kExamineLimit{1000};
-// To find the server again that is to make one; whether it is lost is for others to find out.
+// How long an update may take to find its server again. The failure handling finds out whether the
+// server is lost.
 constexpr std::chrono::milliseconds kUpdatePatience{5000};
 
-// A session that cannot be used any more, and what it was asked has not happened.
+// Whether the session cannot be used any more and the call has not happened.
 bool is_stale(const Status& status) { return status.code == Code::Aborted; }
 
 }  // namespace
@@ -25,10 +25,10 @@ bool is_stale(const Status& status) { return status.code == Code::Aborted; }
 ParameterServers::ParameterServers(const ClusterSpec& cluster, ParameterServersOptions options)
     : options_(std::move(options)) {
   for (const int index : cluster.task_indices("ps")) {
-    channels_.push_back(std::make_unique<Channel>());
-    channels_.back()->device =
+    connections_.push_back(std::make_unique<ServerConnection>());
+    connections_.back()->device =
         DeviceName::parse(fmt::format("/job:ps/replica:0/task:{}/device:CPU:0", index));
-    channels_.back()->address = cluster.task_address("ps", index);
+    connections_.back()->address = cluster.task_address("ps", index);
   }
 }
 
@@ -36,17 +36,17 @@ void ParameterServers::take_over() {
   const auto deadline = std::chrono::steady_clock::now() + options_.connect_timeout;
   std::string missing;
   Code code = Code::Unavailable;
-  for (const auto& channel : channels_) {
+  for (const auto& connection : connections_) {
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
         deadline - std::chrono::steady_clock::now());
     const Status status = capture_status([&] {
-      clear_containers(channel->address,
+      clear_containers(connection->address,
                        {options_.container, gathering_container(options_.container)},
                        options_.credentials, std::max(left, std::chrono::milliseconds(100)));
-      accept(*channel);
+      accept(*connection);
     });
     if (status.ok()) continue;
-    missing += fmt::format("; {} at {}: {}", channel->device.split().first, channel->address,
+    missing += fmt::format("; {} at {}: {}", connection->device.split().first, connection->address,
                            status.message);
     if (status.code != Code::DeadlineExceeded && status.code != Code::Unavailable) {
       code = status.code;  // waiting for the server would not help
@@ -65,108 +65,99 @@ std::string ParameterServers::unique_name(const std::string& name) {
 }
 
 ParameterServers::Lease ParameterServers::lease(const DeviceName& device, const std::string& name) {
-  return lease_in(&Released::variables, device, name);
+  return lease_in(options_.container, device, name);
 }
 
 ParameterServers::Lease ParameterServers::lease_update(const DeviceName& device,
                                                        const std::string& name) {
-  return lease_in(&Released::gathered, device, name);
+  return lease_in(gathering_container(options_.container), device, name);
 }
 
-ParameterServers::Lease ParameterServers::lease_in(std::vector<std::string> Released::*names,
+ParameterServers::Lease ParameterServers::lease_in(const std::string& container,
                                                    const DeviceName& device,
                                                    const std::string& name) {
-  Channel* const at = find_channel(device);  // lives as long as all of this
+  ServerConnection* const at = find_connection(device);  // lives as long as this object
   if (at == nullptr) return nullptr;
-  const auto release = [servers = weak_from_this(), names, at](const std::string* ended) {
+  const auto release = [servers = weak_from_this(), container, at](const std::string* ended) {
     const std::unique_ptr<const std::string> held(ended);
     const auto alive = servers.lock();
     if (!alive) return;
     const std::lock_guard lock(at->mutex);
-    (at->released.*names).push_back(*held);
+    at->released[container].push_back(*held);
   };
   return std::shared_ptr<const std::string>(new std::string(name), release);
 }
 
-bool ParameterServers::Released::contains(const std::string& name) const {
-  return std::ranges::find(variables, name) != variables.end() ||
-         std::ranges::find(gathered, name) != gathered.end();
-}
-
-void ParameterServers::Released::append(const Released& others) {
-  variables.insert(variables.end(), others.variables.begin(), others.variables.end());
-  gathered.insert(gathered.end(), others.gathered.begin(), others.gathered.end());
-}
-
-bool ParameterServers::Connected::is_worn_out() const {
-  return dead_nodes > kMaxDeadNodes && dead_nodes > graph->size() / 2;
-}
-
-void ParameterServers::forget_released(Channel& channel) {
-  Released names;
+void ParameterServers::forget_released(ServerConnection& connection) {
+  Released released;
   {
-    const std::lock_guard lock(channel.mutex);
-    names = std::exchange(channel.released, {});
+    const std::lock_guard lock(connection.mutex);
+    released = std::exchange(connection.released, {});
   }
-  if (names.empty()) return;
-  Connected& at = *channel.connected;
-  if (!at.variables->forget(names.variables, kExamineLimit) ||
-      !at.gathered->forget(names.gathered, kExamineLimit)) {
-    const std::lock_guard lock(channel.mutex);
-    channel.released.append(names);
-    return;
+  if (released.empty()) return;
+  Connected& at = *connection.connected;
+  std::set<std::string> gone;
+  for (const auto& [container, names] : released) {
+    if (!at.forget(names, container, connection.device, kExamineLimit)) {
+      const std::lock_guard lock(connection.mutex);
+      for (const auto& [each, again] : released) {
+        connection.released[each].insert(connection.released[each].end(), again.begin(),
+                                         again.end());
+      }
+      return;
+    }
+    gone.insert(names.begin(), names.end());
   }
   std::erase_if(at.callables, [&](const auto& entry) {
-    const auto is_released = [&](const std::string& name) { return names.contains(name); };
-    if (std::ranges::none_of(entry.second.uses, is_released)) return false;
+    const auto is_gone = [&](const std::string& name) { return gone.contains(name); };
+    if (std::ranges::none_of(entry.second.uses, is_gone)) return false;
     at.dead_nodes += entry.second.nodes;
     return true;
   });
   const std::lock_guard lock(mutex_);
-  for (const std::string& name : names.variables) names_.erase(name);
+  for (const std::string& name : released[options_.container]) names_.erase(name);
 }
 
 void ParameterServers::forget_released_everywhere() {
-  for (const auto& channel : channels_) {
+  for (const auto& connection : connections_) {
     {
-      const std::lock_guard lock(channel->mutex);
-      if (channel->released.empty()) continue;
+      const std::lock_guard lock(connection->mutex);
+      if (connection->released.empty()) continue;
     }
-    const std::lock_guard one_at_a_time(channel->turn);
-    if (channel->connected) forget_released(*channel);
+    const std::lock_guard one_at_a_time(connection->turn);
+    if (connection->connected) forget_released(*connection);
   }
 }
 
-ParameterServers::Channel* ParameterServers::find_channel(const DeviceName& device) {
-  for (const auto& channel : channels_) {
-    if (channel->device == device) return channel.get();
+ParameterServers::ServerConnection* ParameterServers::find_connection(const DeviceName& device) {
+  for (const auto& connection : connections_) {
+    if (connection->device == device) return connection.get();
   }
   return nullptr;
 }
 
-ParameterServers::Channel& ParameterServers::channel(const DeviceName& device) {
-  if (Channel* const found = find_channel(device)) return *found;
-  raise(Code::InvalidArgument, "[ParameterServerStrategy] {} is no parameter server",
+ParameterServers::ServerConnection& ParameterServers::connection(const DeviceName& device) {
+  if (ServerConnection* const found = find_connection(device)) return *found;
+  raise(Code::InvalidArgument, "[ParameterServerStrategy] {} is not a parameter server",
         device.to_string());
 }
 
-ParameterServers::Channel& ParameterServers::channel(const std::string& task) {
-  for (const auto& channel : channels_) {
-    if (channel->device.split().first == task) return *channel;
+ParameterServers::ServerConnection& ParameterServers::connection(const std::string& task) {
+  for (const auto& connection : connections_) {
+    if (connection->device.split().first == task) return *connection;
   }
-  raise(Code::InvalidArgument, "[ParameterServerStrategy] {} is no parameter server", task);
+  raise(Code::InvalidArgument, "[ParameterServerStrategy] {} is not a parameter server", task);
 }
 
 ParameterServers::Condition ParameterServers::examine(const std::string& task) {
-  const Channel& at = channel(task);
+  const ServerConnection& at = connection(task);
   uint64_t found = 0;
   const Status status = capture_status([&] {
     SessionOptions options;
     options.credentials = options_.credentials;
-    const auto session =
-        std::make_shared<RemoteSession>(std::make_shared<GraphImpl>(), at.address, options);
-    session->open(kExamineLimit);
-    found = session->server_incarnation();
+    const SessionGraph opened(at.address, options);
+    opened.session->open(kExamineLimit);
+    found = opened.session->server_incarnation();
   });
   if (status.code == Code::Unavailable) return Condition::Gone;
   if (!status.ok()) return Condition::Silent;
@@ -174,164 +165,154 @@ ParameterServers::Condition ParameterServers::examine(const std::string& task) {
 }
 
 std::string ParameterServers::find_restarted() {
-  for (const auto& channel : channels_) {
-    const std::string task = channel->device.split().first;
+  for (const auto& connection : connections_) {
+    const std::string task = connection->device.split().first;
     if (examine(task) == Condition::Restarted) return task;
   }
   return "";
 }
 
-void ParameterServers::accept(const std::string& task) { accept(channel(task)); }
+void ParameterServers::accept(const std::string& task) { accept(connection(task)); }
 
-void ParameterServers::accept(Channel& channel) {
-  ConnectedPtr opened = open(channel, options_.connect_timeout);
-  channel.incarnation = opened->session->server_incarnation();
-  replace(channel, std::move(opened));
+void ParameterServers::accept(ServerConnection& connection) {
+  ConnectedPtr opened = open(connection, options_.connect_timeout);
+  connection.incarnation = opened->session->server_incarnation();
+  replace(connection, std::move(opened));
 }
 
-void ParameterServers::make(const GroupUpdate& update, const Tensor& claim) {
+void ParameterServers::make(const GroupUpdate& update, const Tensor& call_id) {
   forget_released_everywhere();
   run(update.home, {.key = update.name,
                     .make = [&] { return update.function; },
                     .values = {},
                     .uses = {update.name},
-                    .claim = claim,
+                    .call_id = call_id,
                     .limit = options_.silence_limit,
                     .patience = std::min(kUpdatePatience, options_.connect_timeout)});
 }
 
 void ParameterServers::forget_gathered() {
-  for (const auto& channel : channels_) {
-    clear_containers(channel->address, {gathering_container(options_.container)},
+  for (const auto& connection : connections_) {
+    clear_containers(connection->address, {gathering_container(options_.container)},
                      options_.credentials, kExamineLimit);
   }
 }
 
 void ParameterServers::close_sessions() {
-  for (const auto& channel : channels_) replace(*channel, nullptr);
+  for (const auto& connection : connections_) replace(*connection, nullptr);
 }
 
-ParameterServers::ConnectedPtr ParameterServers::open(const Channel& channel,
+ParameterServers::ConnectedPtr ParameterServers::open(const ServerConnection& connection,
                                                       std::chrono::milliseconds limit) const {
-  auto made = std::make_unique<Connected>();
-  made->graph = std::make_shared<GraphImpl>();
   SessionOptions options;
   options.credentials = options_.credentials;
   options.silence_limit = options_.silence_limit;
-  made->session = std::make_shared<RemoteSession>(made->graph, channel.address, options);
+  auto made = std::make_unique<Connected>(connection.address, options);
   made->session->open(limit);
-  const std::string gathering = gathering_container(options_.container);
-  made->variables.emplace(made->graph, made->session, options_.container, channel.device);
-  made->gathered.emplace(made->graph, made->session, gathering, channel.device);
   return made;
 }
 
-ParameterServers::ConnectedPtr ParameterServers::open_again(const Channel& channel,
+ParameterServers::ConnectedPtr ParameterServers::open_again(const ServerConnection& connection,
                                                             std::chrono::milliseconds limit) const {
-  if (!channel.was_open || limit <= kExamineLimit) return open(channel, limit);
+  if (!connection.was_open || limit <= kExamineLimit) return open(connection, limit);
   ConnectedPtr opened;
-  const Status status = capture_status([&] { opened = open(channel, kExamineLimit); });
-  if (status.code == Code::DeadlineExceeded) return open(channel, limit - kExamineLimit);
+  const Status status = capture_status([&] { opened = open(connection, kExamineLimit); });
+  if (status.code == Code::DeadlineExceeded) return open(connection, limit - kExamineLimit);
   throw_if_error(status);
   return opened;
 }
 
-void ParameterServers::replace(Channel& channel, ConnectedPtr opened) {
-  ConnectedPtr ended;  // let go of after the turn: its end may take a while
-  const std::lock_guard one_at_a_time(channel.turn);
-  if (opened) channel.was_open = true;
-  ended = std::exchange(channel.connected, std::move(opened));
+void ParameterServers::replace(ServerConnection& connection, ConnectedPtr opened) {
+  ConnectedPtr ended;  // destroyed after the turn, because that may take a while
+  const std::lock_guard one_at_a_time(connection.turn);
+  if (opened) connection.was_open = true;
+  ended = std::exchange(connection.connected, std::move(opened));
 }
 
-std::chrono::milliseconds ParameterServers::patience_for(const Channel& channel,
+std::chrono::milliseconds ParameterServers::patience_for(const ServerConnection& connection,
                                                          const Call& call) const {
   if (call.patience.count() > 0) return call.patience;
-  return channel.was_open ? std::min(options_.silence_limit, options_.connect_timeout)
-                          : options_.connect_timeout;
+  return connection.was_open ? std::min(options_.silence_limit, options_.connect_timeout)
+                             : options_.connect_timeout;
 }
 
-void ParameterServers::connect(Channel& channel, const Call& call) {
-  const std::chrono::milliseconds limit = patience_for(channel, call);
+void ParameterServers::connect(ServerConnection& connection, const Call& call) {
+  const std::chrono::milliseconds limit = patience_for(connection, call);
   std::promise<Status> outcome;
   std::shared_future<Status> others;
   {
-    const std::lock_guard lock(channel.mutex);
-    others = channel.connecting;
-    if (!others.valid()) channel.connecting = outcome.get_future().share();
+    const std::lock_guard lock(connection.mutex);
+    others = connection.connecting;
+    if (!others.valid()) connection.connecting = outcome.get_future().share();
   }
   if (others.valid()) {
     if (others.wait_for(limit) == std::future_status::ready) return throw_if_error(others.get());
     raise(Code::Unavailable,
           "[ParameterServerStrategy] {} at {} was not found within {} ms; check that the task runs",
-          channel.device.split().first, channel.address, limit.count());
+          connection.device.split().first, connection.address, limit.count());
   }
-  const Status status = capture_status([&] { replace(channel, open_again(channel, limit)); });
+  const Status status = capture_status([&] { replace(connection, open_again(connection, limit)); });
   {
-    const std::lock_guard lock(channel.mutex);
-    channel.connecting = {};
+    const std::lock_guard lock(connection.mutex);
+    connection.connecting = {};
   }
   outcome.set_value(status);
   throw_if_error(status);
 }
 
-void ParameterServers::prepare(Channel& channel, const Call& call, Ready& ready) {
+void ParameterServers::prepare(ServerConnection& connection, const Call& call, Ready& ready) {
   while (true) {
     {
-      const std::lock_guard one_at_a_time(channel.turn);
-      if (channel.connected) forget_released(channel);
-      if (channel.connected && !channel.connected->is_worn_out()) {
-        ready.session = channel.connected->session;
-        ready.call = find_or_add(channel, call);
+      const std::lock_guard one_at_a_time(connection.turn);
+      if (connection.connected) forget_released(connection);
+      if (connection.connected && !connection.connected->is_worn_out()) {
+        ready.session = connection.connected->session;
+        ready.call = find_or_add(connection, call);
         return;
       }
     }
-    connect(channel, call);
+    connect(connection, call);
   }
 }
 
-std::shared_ptr<const PreparedCall> ParameterServers::find_or_add(const Channel& channel,
-                                                                  const Call& call) {
-  const auto& known = channel.connected->callables;
-  if (!known.contains(call.key)) add_callable(channel, call);
-  return known.at(call.key).call;
-}
-
-void ParameterServers::add_callable(const Channel& channel, const Call& call) {
-  Connected& at = *channel.connected;
-  GraphImpl& graph = *at.graph;
-  const int before = graph.size();
-  Destination to{.graph = graph, .home = channel.device, .container = options_.container};
-  std::vector<Tensor> feeds, fetches;
-  if (call.claim) {
-    to.claim = add_placeholder(graph, "claim", {kInt64, Shape{3}}, channel.device);
-    feeds.push_back(graph.symbol(*to.claim));
+CallPtr ParameterServers::find_or_add(const ServerConnection& connection, const Call& call) {
+  Connected& at = *connection.connected;
+  const auto known = at.callables.find(call.key);
+  if (known != at.callables.end()) return known->second.call;
+  const int before = at.graph->size();
+  Destination to{.graph = *at.graph, .home = connection.device, .container = options_.container};
+  std::vector<NodeOutput> feeds;
+  if (call.call_id) {
+    to.call_id = add_placeholder(*at.graph, "call_id", {kInt64, Shape{3}}, connection.device);
+    feeds.push_back(*to.call_id);
   }
-  const ShippedFunction shipped = ship(*call.make(), call.values, to);
-  for (const NodeOutput feed : shipped.feeds) feeds.push_back(graph.symbol(feed));
-  for (const NodeOutput fetch : shipped.fetches) fetches.push_back(graph.symbol(fetch));
-  auto made = at.session->make_callable(feeds, fetches, call.patience);
-  at.callables.emplace(call.key,
-                       Connected::Prepared{std::move(made), call.uses, graph.size() - before});
+  const LoweredFunction lowered = lower_to_worker(*call.make(), call.values, to);
+  feeds.insert(feeds.end(), lowered.feeds.begin(), lowered.feeds.end());
+  const CallPtr made = at.prepare(feeds, lowered.fetches, call.patience);
+  at.callables.emplace(call.key, Connected::Prepared{made, call.uses, at.graph->size() - before});
+  return made;
 }
 
-void ParameterServers::prepare_in_time(Channel& channel, const Call& call, Ready& ready) {
-  Status status = capture_status([&] { prepare(channel, call, ready); });
+void ParameterServers::prepare_in_time(ServerConnection& connection, const Call& call,
+                                       Ready& ready) {
+  Status status = capture_status([&] { prepare(connection, call, ready); });
   if (status.code == Code::DeadlineExceeded) status.code = Code::Unavailable;
   throw_if_error(status);
 }
 
-void ParameterServers::drop(Channel& channel, const std::shared_ptr<RemoteSession>& failed) {
-  ConnectedPtr ended;  // let go of after the turn: its end may take a while
-  const std::lock_guard one_at_a_time(channel.turn);
-  if (channel.connected && channel.connected->session == failed) {
-    ended = std::move(channel.connected);
+void ParameterServers::drop(ServerConnection& connection,
+                            const std::shared_ptr<RemoteSession>& failed) {
+  ConnectedPtr ended;  // destroyed after the turn, because that may take a while
+  const std::lock_guard one_at_a_time(connection.turn);
+  if (connection.connected && connection.connected->session == failed) {
+    ended = std::move(connection.connected);
   }
 }
 
 std::vector<Tensor> ParameterServers::run(const DeviceName& device, const Call& call) {
-  Channel& at = channel(device);
+  ServerConnection& at = connection(device);
   std::vector<Tensor> values = call.values;
-  if (call.claim) values.insert(values.begin(), *call.claim);
+  if (call.call_id) values.insert(values.begin(), *call.call_id);
   for (int attempt = 0;; ++attempt) {
     std::vector<Tensor> results;
     Ready ready;
@@ -340,7 +321,7 @@ std::vector<Tensor> ParameterServers::run(const DeviceName& device, const Call& 
       results = ready.session->run_callable(*ready.call, values, {.timeout = call.limit});
     });
     if (status.ok()) {
-      results.pop_back();  // that it is done
+      results.pop_back();  // the output that says that the call is done
       return results;
     }
     if (call.limit.count() > 0 && status.code == Code::DeadlineExceeded) {

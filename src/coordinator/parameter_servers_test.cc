@@ -1,4 +1,4 @@
-// The chief's own way to its parameter servers.
+// The chief's own connections to its parameter servers.
 
 #include "coordinator/parameter_servers.h"
 
@@ -10,7 +10,7 @@
 #include <future>
 
 #include "cohort/cohort.h"
-#include "coordinator/remote_variable.h"
+#include "coordinator/remote_variables.h"
 #include "support/expect_error.h"
 #include "support/local_cluster.h"
 #include "support/process_cluster.h"
@@ -24,7 +24,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-// Heartbeats go on: a server tells its own address, and they do not take the relay.
+// Heartbeats go on: they use the server's own address and do not pass through the relay.
 TEST(ParameterServers, GiveUpAnUpdateWhoseConnectionIsCutAndMakeTheNext) {
   const ScopedEnvironment by_sockets(ScopedEnvironment::Variables{{"COHORT_TRANSPORT", "grpc"}});
   const test::LocalCluster cluster(1, 0);
@@ -47,7 +47,7 @@ TEST(ParameterServers, GiveUpAnUpdateWhoseConnectionIsCutAndMakeTheNext) {
   servers.make(update, Tensor({int64_t{1}, int64_t{2}, int64_t{0}}));
 }
 
-// What stands here for a variable of the first server.
+// A variable on the first server.
 std::shared_ptr<internal::RemoteVariable> make_variable(
     const std::shared_ptr<internal::ParameterServers>& servers) {
   auto made = std::make_shared<internal::RemoteVariable>(
@@ -82,7 +82,7 @@ class SilentListener {
   const int socket_;
 };
 
-// Who waits for a server that is silent waits once, whoever else does, and holds up nobody.
+// Callers that wait for a silent server wait at the same time and do not hold up others.
 TEST(ParameterServers, AreWaitedForByAllCallersTogether) {
   test::LocalCluster cluster(1, 0);
   const auto servers = std::make_shared<internal::ParameterServers>(
@@ -110,7 +110,7 @@ TEST(ParameterServers, AreWaitedForByAllCallersTogether) {
   EXPECT_LT(steady_clock::now() - start, std::chrono::seconds(10));
 }
 
-// A plan that the server has to make first tells it no other way than a plan that is there.
+// The error is the same whether the server has the plan or has to make it first.
 TEST(ParameterServers, ThatAreFrozenAreNamedWithTheVariable) {
   test::ProcessCluster cluster(COHORT_TEST_TASK, 1, 0);
   const auto servers = std::make_shared<internal::ParameterServers>(

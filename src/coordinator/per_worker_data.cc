@@ -2,10 +2,10 @@
 
 #include "base/raise.h"
 #include "data/common_description.h"
-#include "data/dummy.h"
+#include "data/element_spec.h"
 #include "data/node.h"
-#include "distribute/distributed_input.h"
-#include "distribute/remote_workers.h"
+#include "distribute/input/distributed_input.h"
+#include "distribute/strategies/remote_workers.h"
 #include "ops/dispatch.h"
 
 namespace cohort {
@@ -18,7 +18,7 @@ namespace {
         "ClusterCoordinator::schedule and take them in the function");
 }
 
-// An element that a generator makes here may be one that its source does not give the workers.
+// A generator may make other elements in this process than on the workers.
 void check_probe(const data::Dataset& dataset) {
   for (const auto& stage :
        data::internal::all_stages(data::internal::DatasetAccess::node(dataset))) {
@@ -49,7 +49,7 @@ PerWorkerData::Pipeline PerWorkerData::build(int worker, int workers) const {
   });
   const BuildForWorker building(worker, workers);
   Pipeline pipeline = pipeline_in(make_());
-  // Workers shuffle differently unless the user chose the seed, also where they get one dataset.
+  // Workers shuffle differently unless the user chose the seed, also if they get the same dataset.
   pipeline.dataset = data::internal::with_drawn_seeds(
       pipeline.dataset, data::internal::Random(data::internal::random_seed()));
   return pipeline;
@@ -105,7 +105,8 @@ PerWorkerIterator PerWorkerDataset::iterator() const {
 
 data::ElementSpec PerWorkerDataset::element_spec() const {
   if (const auto& spec = data_->element_spec()) return *spec;
-  internal::raise(Code::FailedPrecondition, "[PerWorkerDataset] there is no element to tell");
+  internal::raise(Code::FailedPrecondition,
+                  "[PerWorkerDataset] the dataset is empty, so its element type is unknown");
 }
 
 }  // namespace cohort

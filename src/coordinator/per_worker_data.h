@@ -1,28 +1,27 @@
 #pragma once
 
 #include "base/mutex.h"
-#include "base/once_flag.h"
 #include "cohort/per_worker.h"
 #include "data/iterator.h"
 
 namespace cohort::internal {
 
-// The datasets of all workers, as what is sent to them. Thread-safe.
+// The datasets of all workers, in the form in which they are sent. Thread-safe.
 class PerWorkerData {
  public:
-  // `make` gives one worker's. Throws what create_per_worker_dataset says.
+  // `make` returns the dataset of one worker. Throws what create_per_worker_dataset() promises.
   PerWorkerData(int workers, std::function<PerWorkerSpec()> make);
 
-  // Of the elements; nullopt when there are none.
+  // The spec of the elements; nullopt for an empty dataset.
   const std::optional<data::ElementSpec>& element_spec() const;
-  // How many replicas of a worker share its elements out.
+  // How many replicas of a worker share its elements.
   size_t replicas() const { return replicas_; }
-  // Of a worker that came later too.
+  // The serialized dataset of a worker, also of a worker that was added later.
   std::string description(int worker) const;
 
  private:
-  // One worker's dataset, and how many replicas share it out: one that no strategy has distributed
-  // goes to each of them whole.
+  // One worker's dataset, and how many replicas share its elements. A dataset that no strategy has
+  // distributed goes whole to each replica.
   struct Pipeline {
     data::Dataset dataset;
     size_t replicas;
@@ -39,7 +38,7 @@ class PerWorkerData {
   mutable std::vector<std::string> descriptions_;  // guarded by mutex_
 };
 
-// What stands here for the iterators that the workers have.
+// Stands in this process for the iterators that the workers have.
 class PerWorkerSource : public data::internal::IteratorBase {
  public:
   explicit PerWorkerSource(std::shared_ptr<const PerWorkerData> data) : data_(std::move(data)) {}

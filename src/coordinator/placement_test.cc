@@ -147,21 +147,18 @@ TEST(RunAndReduce, WarnOutsideOfScheduledFunctionsAlone) {
   };
   testing::internal::CaptureStderr();
   EXPECT_EQ(coordinator.fetch(coordinator.schedule(step)).to<float>(), 7);
-  EXPECT_EQ(testing::internal::GetCapturedStderr().find("outside of a scheduled"),
-            std::string::npos);
+  EXPECT_EQ(testing::internal::GetCapturedStderr().find("outside a scheduled"), std::string::npos);
   testing::internal::CaptureStderr();
   EXPECT_EQ(step().to<float>(), 7);
   const std::string warnings = testing::internal::GetCapturedStderr();
-  EXPECT_NE(warnings.find("run() was called outside of a scheduled"), std::string::npos)
-      << warnings;
-  EXPECT_NE(warnings.find("reduce() was called outside of a scheduled"), std::string::npos)
+  EXPECT_NE(warnings.find("run() was called outside a scheduled"), std::string::npos) << warnings;
+  EXPECT_NE(warnings.find("reduce() was called outside a scheduled"), std::string::npos)
       << warnings;
   EXPECT_ERROR(Code::InvalidArgument, "",  // also after one that could not be traced
                coordinator.schedule([](Tensor x) { return matmul(x, x); }, ones({2, 3})));
   testing::internal::CaptureStderr();
   here.strategy.run([] { return Tensor(3.f); });
-  EXPECT_NE(testing::internal::GetCapturedStderr().find("outside of a scheduled"),
-            std::string::npos);
+  EXPECT_NE(testing::internal::GetCapturedStderr().find("outside a scheduled"), std::string::npos);
 }
 
 TEST(Placement, OnAServerThatIsNotThereIsRefused) {

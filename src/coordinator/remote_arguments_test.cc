@@ -1,4 +1,4 @@
-// Results as arguments of later functions, and what each worker has one of.
+// Results as arguments of later functions, and values of each worker's own.
 
 #include <gtest/gtest.h>
 

@@ -1,30 +1,32 @@
 #include "coordinator/remote_result.h"
 
+#include "base/raise.h"
+
 namespace cohort::internal {
 
 RemoteResult::~RemoteResult() {
   if (kept_) kept_->unneeded->add(kept_->call);
 }
 
-void RemoteResult::set(std::vector<Tensor> tensors, std::optional<KeptOn> kept) {
+void RemoteResult::settle(const std::function<void()>& write) {
   {
     const std::lock_guard lock(mutex_);
     if (status_ != RemoteValueStatus::NotReady) return;
-    tensors_ = std::move(tensors);
-    kept_ = std::move(kept);
+    write();
     status_ = RemoteValueStatus::Ready;
   }
   settled_.notify_all();
 }
 
+void RemoteResult::set(std::vector<Tensor> tensors, std::optional<KeptOn> kept) {
+  settle([&] {
+    tensors_ = std::move(tensors);
+    kept_ = std::move(kept);
+  });
+}
+
 void RemoteResult::fail(Status status) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (status_ != RemoteValueStatus::NotReady) return;
-    error_ = std::move(status);
-    status_ = RemoteValueStatus::Ready;
-  }
-  settled_.notify_all();
+  settle([&] { error_ = std::move(status); });
 }
 
 RemoteValueStatus RemoteResult::status() const {
@@ -51,5 +53,58 @@ const std::vector<Tensor>& RemoteResult::wait() const {
 
 RemoteValueStatus status_of(const RemoteResult& result) { return result.status(); }
 const std::vector<Tensor>& tensors_of(const RemoteResult& result) { return result.wait(); }
+
+RemoteArguments::RemoteArguments() : impl_(std::make_unique<Impl>()) {}
+RemoteArguments::~RemoteArguments() = default;
+
+std::vector<Tensor> RemoteArguments::add(std::shared_ptr<const RemoteResult> result) {
+  return impl_->add({std::move(result)}, false);
+}
+
+std::vector<Tensor> RemoteArguments::add_per_worker(Results results) {
+  return impl_->add(std::move(results), true);
+}
+
+std::vector<Tensor> RemoteArguments::Impl::add(Results results, bool per_worker) {
+  const auto graph = std::make_shared<FunctionGraph>();
+  std::vector<Tensor> symbols;
+  for (const Spec& spec : results[0]->specs()) {
+    symbols.push_back(graph->add_argument(spec.dtype, spec.shape));
+  }
+  entries_.push_back({graph, std::move(results), per_worker});
+  return symbols;
+}
+
+std::optional<RemoteArgument> RemoteArguments::Impl::find(const Tensor& tensor) const {
+  if (!tensor.is_symbolic()) return std::nullopt;
+  for (const Entry& entry : entries_) {
+    if (!entry.symbols->owns(tensor)) continue;
+    return RemoteArgument{entry.results,
+                          static_cast<size_t>(entry.symbols->node_output(tensor).node)};
+  }
+  return std::nullopt;
+}
+
+void RemoteArguments::Impl::check(int workers, bool allowed) const {
+  for (const Entry& entry : entries_) {
+    if (!entry.per_worker && !allowed) {
+      raise(Code::InvalidArgument,
+            "[Coordinator] a RemoteValue is no argument of a scheduled function: fetch() it first, "
+            "do both in one function, or ask for ClusterCoordinatorOptions::remote_arguments");
+    }
+    if (entry.per_worker && entry.results.size() != static_cast<size_t>(workers)) {
+      raise(Code::InvalidArgument,
+            "[Coordinator] PerWorkerValues has {} values, and there are {} workers; it needs one "
+            "for each",
+            entry.results.size(), workers);
+    }
+    for (const auto& result : entry.results) throw_if_error(result->error());
+  }
+}
+
+void throw_no_values() {
+  raise(Code::InvalidArgument,
+        "[Coordinator] PerWorkerValues has no values; it needs one for each worker");
+}
 
 }  // namespace cohort::internal

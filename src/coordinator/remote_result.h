@@ -2,16 +2,18 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <functional>
 #include <optional>
 
 #include "base/mutex.h"
 #include "cohort/error.h"
 #include "cohort/remote_value.h"
+#include "graph/function_graph.h"
 #include "ops/op.h"
 
 namespace cohort::internal {
 
-// Results on a worker that nobody needs any more, by the numbers of their calls. Thread-safe.
+// Results on a worker that are not needed any more, by the numbers of their calls. Thread-safe.
 class Unneeded {
  public:
   void add(int64_t call) {
@@ -28,14 +30,15 @@ class Unneeded {
   std::vector<int64_t> calls_;  // guarded by mutex_
 };
 
-// Where a result is besides here: on the worker that made it, while that has its state.
+// A result that the worker which made it keeps, too, as long as the worker has its state.
 struct KeptOn {
   int worker;
   uint64_t state;  // see WorkerChannel
   int64_t call;
-  std::shared_ptr<Unneeded> unneeded;  // told when the result is not needed any more
+  std::shared_ptr<Unneeded> unneeded;  // notes when the result is not needed any more
 };
 
+// The result of a scheduled function, which may not have come yet. Thread-safe.
 class RemoteResult {
  public:
   explicit RemoteResult(Specs specs = {}) : specs_(std::move(specs)) {}
@@ -43,23 +46,25 @@ class RemoteResult {
   RemoteResult(const RemoteResult&) = delete;
   RemoteResult& operator=(const RemoteResult&) = delete;
 
-  // The first of these counts.
+  // The first call of one of these counts.
   void set(std::vector<Tensor> tensors, std::optional<KeptOn> kept = std::nullopt);
   void fail(Status status);
 
   const Specs& specs() const { return specs_; }
   RemoteValueStatus status() const;
   bool is_settled() const { return status() != RemoteValueStatus::NotReady; }
-  // What there is instead of tensors; Ok when there is none, or not yet.
+  // The error of a failed function; Ok when it has not failed, or not yet.
   Status error() const;
-  // Whether there is one or the other, at the latest after that time.
+  // Waits at most that long. Returns whether the function has ended.
   bool is_ready_within(std::chrono::milliseconds time) const;
-  // Waits. Throws the error that there is instead.
+  // Waits for the tensors. Throws the error if the function failed.
   const std::vector<Tensor>& wait() const;
-  // Of one that is ready.
+  // Only for a result that is settled.
   const std::optional<KeptOn>& kept() const { return kept_; }
 
  private:
+  void settle(const std::function<void()>& write);
+
   const Specs specs_;
   mutable Mutex mutex_;
   mutable std::condition_variable_any settled_;
@@ -67,6 +72,35 @@ class RemoteResult {
   std::vector<Tensor> tensors_;                             // constant once Ready, as the next
   std::optional<KeptOn> kept_;
   Status error_;
+};
+
+// A tensor among the results of another function, or of one function for each worker.
+struct RemoteArgument {
+  RemoteArguments::Results results;
+  size_t output;
+
+  const std::shared_ptr<const RemoteResult>& of(int worker) const {
+    return results.size() == 1 ? results[0] : results[static_cast<size_t>(worker)];
+  }
+};
+
+class RemoteArguments::Impl {
+ public:
+  std::vector<Tensor> add(Results results, bool per_worker);
+  // The result that the tensor stands for; nullopt for other tensors.
+  std::optional<RemoteArgument> find(const Tensor& tensor) const;
+
+  // Throws InvalidArgument unless values of each worker's own exist for each of `workers`, or if
+  // other results are used although they are not `allowed`. Throws the error of a failed result.
+  void check(int workers, bool allowed) const;
+
+ private:
+  struct Entry {
+    std::shared_ptr<FunctionGraph> symbols;  // one argument for each tensor
+    Results results;
+    bool per_worker;
+  };
+  std::vector<Entry> entries_;
 };
 
 }  // namespace cohort::internal

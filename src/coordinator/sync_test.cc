@@ -22,7 +22,7 @@ struct SyncCluster : test::CoordinatedCluster {
   RemoteValue<Tensor> push(float gradient) { return coordinator.schedule(step_, Tensor(gradient)); }
   float value() const { return v.read_value().to<float>(); }
   int64_t updates() const { return optimizer.iterations().read_value().to<int64_t>(); }
-  // That what push() schedules belongs to.
+  // The update that the functions of push() belong to.
   std::vector<internal::GroupUpdatePtr> group_updates() {
     const auto scope = strategy.scope();
     const internal::TracingForWorkers tracing;
@@ -52,7 +52,7 @@ TEST(SyncTraining, MakesTheUpdateOfALastSmallerGroupAtJoin) {
   SyncCluster here(1, 2);
   for (const float gradient : {2.f, 4.f}) here.push(gradient);
   const auto last = here.push(6);
-  EXPECT_EQ(here.coordinator.fetch(last).to<float>(), 8.5);  // nobody waits for a fourth
+  EXPECT_EQ(here.coordinator.fetch(last).to<float>(), 8.5);  // no function waits for a fourth
   EXPECT_EQ(here.updates(), 1);
   here.coordinator.join();
   EXPECT_EQ(here.value(), 5.5);
@@ -106,7 +106,7 @@ TEST(SyncTraining, CountsEveryGradientOnceWhenWorkersAreLost) {
   EXPECT_EQ(here.value(), 5);
 }
 
-// The answer to the first request may have been lost on its way.
+// The answer to the first request may have been lost.
 TEST(SyncTraining, MakesAnUpdateOnceThoughAskedTwice) {
   SyncCluster here(2, 2);
   here.coordinator.fetch(here.push(2));  // waits for a second one
@@ -114,8 +114,8 @@ TEST(SyncTraining, MakesAnUpdateOnceThoughAskedTwice) {
   ASSERT_EQ(updates.size(), 1u);
   auto& servers =
       static_cast<internal::ParameterServerExtended&>(here.strategy.extended()).servers();
-  const Tensor claim({std::numeric_limits<int64_t>::max(), int64_t{1}, int64_t{1}});
-  for (int i = 0; i < 3; ++i) servers.make(*updates[0], claim);
+  const Tensor call_id({std::numeric_limits<int64_t>::max(), int64_t{1}, int64_t{1}});
+  for (int i = 0; i < 3; ++i) servers.make(*updates[0], call_id);
   EXPECT_EQ(here.value(), 9);
   EXPECT_EQ(here.updates(), 1);
 }
@@ -134,7 +134,7 @@ TEST(SyncTraining, UsesALearningRateThatWasSetBetweenUpdates) {
   }
 }
 
-// With the rate that was set last, and not one update for each rate.
+// The group makes one update with the rate that was set last.
 TEST(SyncTraining, MakesOneUpdateOfAGroupInWhichTheLearningRateChanges) {
   SyncCluster here(1, 2);
   here.push(2);
@@ -162,7 +162,10 @@ TEST(SyncTraining, LeavesNoPlansOfLearningRatesOfBefore) {
   train(3);
   const uint64_t before = plans();
   train(20);
-  EXPECT_TRUE(test::eventually([&] { return plans() <= before + 2; }, std::chrono::seconds(5)))
+  // The servers forget the plans of a rate before the next update is made, if the worker's thread
+  // has let go of the function by then. So those of the last two rates may be there: three plans
+  // each.
+  EXPECT_TRUE(test::eventually([&] { return plans() <= before + 6; }, std::chrono::seconds(5)))
       << before << " before, now " << plans();
 }
 
@@ -178,7 +181,7 @@ TEST(SyncTraining, LetsGoOfVariablesAndOptimizersThatAreDropped) {
         [&] { optimizer.minimize([&] { return sum(square(dropped)); }, {dropped}); });
     here.coordinator.join();
   }
-  // A worker's thread lets go of a function a moment after it has told the result.
+  // A worker's thread drops a function a moment after it has set the result.
   EXPECT_TRUE(test::eventually(
       [&] { return here.strategy.plan().variables.size() == before.variables.size(); },
       std::chrono::seconds(5)))
@@ -186,7 +189,7 @@ TEST(SyncTraining, LetsGoOfVariablesAndOptimizersThatAreDropped) {
   EXPECT_EQ(here.strategy.plan().bytes_per_ps, before.bytes_per_ps);
 }
 
-// Functions that nobody keeps add to one update where they train the same variables.
+// Functions that the program does not keep add to one update if they train the same variables.
 TEST(SyncTraining, GroupsLambdasWithEachOther) {
   SyncCluster here(1, 2);
   for (const float gradient : {2.f, 4.f}) {
@@ -231,7 +234,7 @@ TEST(SyncTraining, TrainsTablesInParts) {
   coordinator.schedule(step, Tensor({0, 4}));
   coordinator.schedule(step, Tensor({0, 0, 1}));
   coordinator.join();
-  // Each row by the mean over those that have it: 1 and 2; 1; 1.
+  // Each row moves by the mean over the gradients that have it: 1 and 2; 1; 1.
   EXPECT_EQ(table.read_value().to_vector<float>(),
             (std::vector<float>{-0.5f, -0.5f, 0, 0, 1, 1, 1, 1, 0, 0}));
   EXPECT_EQ(optimizer.iterations().read_value().to<int64_t>(), 1);

@@ -212,7 +212,7 @@ TEST(PartitionedVariables, NeedAPartitionerThatCutsRows) {
   }));
 }
 
-// A table with a sparse optimizer, cut into so many parts.
+// A table with a sparse optimizer, cut into `parts` parts.
 struct Table : test::CoordinatedCluster {
   explicit Table(int parts)
       : CoordinatedCluster(2, 1, {.variable_partitioner = FixedShardsPartitioner(parts)}) {}
@@ -234,7 +234,7 @@ struct Table : test::CoordinatedCluster {
   std::vector<float> values() const { return rows.read_value().to_vector<float>(); }
 };
 
-// Functions make them while they are traced, and must not make them again whenever they run.
+// Functions make variables while they are traced, and must not make them again when they run.
 TEST(PartitionedVariables, HaveSlotsThatRememberEarlierSteps) {
   Table table(2);
   table.train({0}, 2);
@@ -244,11 +244,11 @@ TEST(PartitionedVariables, HaveSlotsThatRememberEarlierSteps) {
 }
 
 TEST(PartitionedVariables, AreRestoredIntoAnotherNumberOfPartsWithTheirSlots) {
-  const TemporaryFolder folder;
+  const TemporaryDirectory directory;
   Table three(3);
   three.train({0, 4});
   three.train({4, 2});
-  const std::string saved = three.checkpoint.save(folder.path() + "/three");
+  const std::string saved = three.checkpoint.save(directory.path() + "/three");
   three.train({4, 1});
   for (const int parts : {1, 2, 5}) {
     Table fresh(parts);

@@ -6,27 +6,22 @@
 
 #include "base/raise.h"
 #include "cluster/ask_server.h"
-#include "coordinator/graph_nodes.h"
 #include "coordinator/per_worker_data.h"
 #include "ops/all_ops.h"
 
 namespace cohort::internal {
 namespace {
 
-// A worker that is there answers at once; one that is not is asked again later.
+// A worker that is there answers at once. The coordinator asks others again later.
 constexpr std::chrono::milliseconds kOpenLimit{1000};
-// For a worker to get a function ready, which includes finding the parameter servers.
+// How long a worker may take to prepare a function, which includes finding the parameter servers.
 constexpr std::chrono::milliseconds kPrepareLimit{5000};
 
 }  // namespace
 
-bool WorkerChannel::Shipped::is_dead() const {
+bool WorkerChannel::Lowered::is_dead() const {
   return trace.expired() ||
          std::ranges::any_of(resources, [](const auto& each) { return each.expired(); });
-}
-
-bool WorkerChannel::Connected::is_worn_out() const {
-  return dead_nodes > kMaxDeadNodes && dead_nodes > graph->size() / 2;
 }
 
 bool WorkerChannel::is_open() const {
@@ -45,31 +40,29 @@ bool WorkerChannel::is_gone(uint64_t generation) const {
 }
 
 void WorkerChannel::open() {
-  const std::lock_guard one_at_a_time(shipping_);
+  const std::lock_guard one_at_a_time(lowering_);
   if (is_open()) return;
   if (!cleared_) {
     clear_containers(options_.address, {options_.container}, options_.credentials, kOpenLimit);
     cleared_ = true;
   }
-  auto made = std::make_shared<Connected>();
-  made->graph = std::make_shared<GraphImpl>();
-  made->claim = add_placeholder(*made->graph, "claim", {kInt64, Shape{3}}, options_.home);
-  made->own_claim = add_placeholder(*made->graph, "own_claim", {kInt64, Shape{3}}, options_.home);
-  made->keep =
-      add_placeholder(*made->graph, "keep", {kInt64, Shape{Shape::kUnknownDim}}, options_.home);
   SessionOptions options;
   options.credentials = options_.credentials;
-  made->session = std::make_shared<RemoteSession>(made->graph, options_.address, options);
-  made->releaser.emplace(made->graph, made->session, options_.container, options_.home);
+  auto made = std::make_shared<Connected>(options_.address, options);
+  made->call_id = add_placeholder(*made->graph, "call_id", {kInt64, Shape{3}}, options_.home);
+  made->own_call_id =
+      add_placeholder(*made->graph, "own_call_id", {kInt64, Shape{3}}, options_.home);
+  made->keep =
+      add_placeholder(*made->graph, "keep", {kInt64, Shape{Shape::kUnknownDim}}, options_.home);
   made->session->open(kOpenLimit);
-  std::shared_ptr<Connected> worn_out;  // let go of after the lock: its end may take a while
+  std::shared_ptr<Connected> worn_out;  // destroyed after the lock, because that may take a while
   const std::lock_guard lock(mutex_);
   made->state = state_;  // nothing is dropped while nothing is open
   worn_out = std::exchange(connected_, std::move(made));
 }
 
 bool WorkerChannel::drop(uint64_t generation, bool lost_state) {
-  std::shared_ptr<Connected> ended;  // let go of after the lock: its end may take a while
+  std::shared_ptr<Connected> ended;  // destroyed after the lock, because that may take a while
   const std::lock_guard lock(mutex_);
   if (generation != generation_ || !connected_) return false;
   ended = std::move(connected_);
@@ -122,9 +115,8 @@ void WorkerChannel::begin_variable(Connected& to, const WorkerCell& cell, NodeOu
   const NodeOutput given = add_placeholder(*to.graph, "initial_value", spec, options_.home);
   const int assign = add_node(*to.graph, "Begin", kAssignVariable, {handle, given},
                               {{"dtype", spec.dtype}, {"shape", spec.shape}}, options_.home);
-  const CallPointer begin = to.session->make_callable(
-      {to.graph->symbol(given)},
-      {to.graph->symbol(add_completion(*to.graph, {assign}, options_.home))}, kPrepareLimit);
+  const CallPtr begin =
+      to.prepare({given}, {add_completion(*to.graph, {assign}, options_.home)}, kPrepareLimit);
   to.session->run_callable(*begin, {value}, {.timeout = kPrepareLimit});
 }
 
@@ -138,14 +130,13 @@ Destination WorkerChannel::destination(Connected& to, const Places& places) {
               [&](size_t argument) {
                 return argument < places.size() ? places[argument] : std::nullopt;
               },
-          .claim = to.claim,
-          .own_claim = to.own_claim};
+          .call_id = to.call_id,
+          .own_call_id = to.own_call_id};
 }
 
-WorkerChannel::CallPointer WorkerChannel::ship_in_time(Connected& to, const Closure& closure,
-                                                       const Places& places) {
-  CallPointer call;
-  const Status status = capture_status([&] { call = ship_to(to, closure, places); });
+CallPtr WorkerChannel::lower_in_time(Connected& to, const Closure& closure, const Places& places) {
+  CallPtr call;
+  const Status status = capture_status([&] { call = lower(to, closure, places); });
   if (status.code == Code::DeadlineExceeded) {
     raise(Code::Unavailable, "[Coordinator] worker {} does not get function '{}' ready: {}", task(),
           closure.trace->function().name, status.message);
@@ -154,23 +145,20 @@ WorkerChannel::CallPointer WorkerChannel::ship_in_time(Connected& to, const Clos
   return call;
 }
 
-WorkerChannel::CallPointer WorkerChannel::ship_to(Connected& to, const Closure& closure,
-                                                  const Places& places) {
-  ShippedFunction shipped =
-      ship(closure.trace->function(), closure.arguments, destination(to, places));
-  std::vector<Tensor> feeds{to.graph->symbol(to.claim), to.graph->symbol(to.own_claim)};
+CallPtr WorkerChannel::lower(Connected& to, const Closure& closure, const Places& places) {
+  LoweredFunction lowered =
+      lower_to_worker(closure.trace->function(), closure.arguments, destination(to, places));
+  std::vector<NodeOutput> feeds{to.call_id, to.own_call_id};
   if (options_.keep_results) {
-    const NodeOutput done = shipped.fetches.back();
-    shipped.fetches.pop_back();
+    const NodeOutput done = lowered.fetches.back();
+    lowered.fetches.pop_back();
     const int keep =
-        add_keep(*to.graph, to.keep, shipped.fetches, options_.container, options_.home);
-    shipped.fetches.push_back(add_completion(*to.graph, {done.node, keep}, options_.home));
-    feeds.push_back(to.graph->symbol(to.keep));
+        add_keep(*to.graph, to.keep, lowered.fetches, options_.container, options_.home);
+    lowered.fetches.push_back(add_completion(*to.graph, {done.node, keep}, options_.home));
+    feeds.push_back(to.keep);
   }
-  std::vector<Tensor> fetches;
-  for (const NodeOutput feed : shipped.feeds) feeds.push_back(to.graph->symbol(feed));
-  for (const NodeOutput fetch : shipped.fetches) fetches.push_back(to.graph->symbol(fetch));
-  return to.session->make_callable(feeds, fetches, kPrepareLimit);
+  feeds.insert(feeds.end(), lowered.feeds.begin(), lowered.feeds.end());
+  return to.prepare(feeds, lowered.fetches, kPrepareLimit);
 }
 
 WorkerChannel::Places WorkerChannel::places_of(const Closure& closure) const {
@@ -200,16 +188,16 @@ WorkerChannel::Ready WorkerChannel::prepare(const Closure& closure, const Places
   }
   const std::shared_ptr<Connected> to = connected();
   if (!to) raise(Code::Unavailable, "[Coordinator] worker {} is lost", task());
-  if (const auto known = find_shipped(*to, key)) return {to->session, known, to->state};
-  const std::lock_guard one_at_a_time(shipping_);
-  if (const auto known = find_shipped(*to, key)) return {to->session, known, to->state};
+  if (const auto known = find_lowered(*to, key)) return {to->session, known, to->state};
+  const std::lock_guard one_at_a_time(lowering_);
+  if (const auto known = find_lowered(*to, key)) return {to->session, known, to->state};
   forget_dead(*to);
   release_state(*to);
   const int before = to->graph->size();
-  const CallPointer call = ship_in_time(*to, closure, places);
+  const CallPtr call = lower_in_time(*to, closure, places);
   const std::lock_guard lock(mutex_);
   to->functions.emplace(
-      key, Shipped{closure.trace, std::move(resources), call, to->graph->size() - before});
+      key, Lowered{closure.trace, std::move(resources), call, to->graph->size() - before});
   return {to->session, call, to->state};
 }
 
@@ -218,8 +206,8 @@ std::shared_ptr<WorkerChannel::Connected> WorkerChannel::connected() const {
   return connected_;
 }
 
-// One that is dead was of another function at the same address.
-WorkerChannel::CallPointer WorkerChannel::find_shipped(const Connected& at, const Key& key) const {
+// A dead entry belongs to another function that was at the same address.
+CallPtr WorkerChannel::find_lowered(const Connected& at, const Key& key) const {
   const std::lock_guard lock(mutex_);
   const auto found = at.functions.find(key);
   return found == at.functions.end() || found->second.is_dead() ? nullptr : found->second.call;
@@ -230,7 +218,8 @@ void WorkerChannel::release_state(Connected& to) {
   for (const auto& [name, state] : bound_) {
     if (state.expired()) names.push_back(name);
   }
-  if (names.empty() || !to.releaser->forget(names, kPrepareLimit)) return;
+  if (names.empty()) return;
+  if (!to.forget(names, options_.container, options_.home, kPrepareLimit)) return;
   for (const std::string& name : names) {
     bound_.erase(name);
     to.handles.erase(name);
@@ -238,7 +227,7 @@ void WorkerChannel::release_state(Connected& to) {
 }
 
 void WorkerChannel::forget_dead(Connected& from) {
-  std::vector<CallPointer> ended;  // let go of after the lock: their end sends messages
+  std::vector<CallPtr> ended;  // destroyed after the lock, because that sends messages
   const std::lock_guard lock(mutex_);
   std::erase_if(from.functions, [&](const auto& entry) {
     if (!entry.second.is_dead()) return false;
@@ -273,15 +262,15 @@ Tensor WorkerChannel::keep_numbers(const Closure& closure) {
   return Tensor::from(numbers);
 }
 
-Results WorkerChannel::run(const Closure& closure, const Claims& claims) {
+Results WorkerChannel::run(const Closure& closure, const CallIds& ids) {
   const Places places = places_of(closure);
   const Ready ready = prepare(closure, places);
-  std::vector<Tensor> values{claims.servers, claims.own};
+  std::vector<Tensor> values{ids.servers, ids.own};
   if (options_.keep_results) values.push_back(keep_numbers(closure));
   std::ranges::move(values_of(closure, places), std::back_inserter(values));
   Results results{.tensors = ready.session->run_callable(*ready.call, values,
                                                          {.timeout = options_.function_timeout})};
-  results.tensors.pop_back();  // that it is done
+  results.tensors.pop_back();  // the output that says that the call is done
   if (options_.keep_results) {
     results.kept = KeptOn{options_.worker, ready.state, closure.number, unneeded_};
   }

@@ -1,8 +1,8 @@
 #include <algorithm>
 
+#include "data/parallel_queue.h"
 #include "data/rows.h"
 #include "data/stage.h"
-#include "data/worker_queue.h"
 
 namespace cohort::data {
 namespace internal {
@@ -42,7 +42,7 @@ class Collector {
  public:
   Collector(const BatchNode& node, const Context& context) : node_(node), context_(context) {}
 
-  // Reads until a batch is complete or the input ends. Returns false if there is no batch.
+  // Reads until a batch is complete or the input ends. Returns false without a batch.
   bool collect(Cursor& input) {
     blocks_ = input.has_blocks();
     while (count_ < node_.size && !ended_) {
@@ -133,7 +133,7 @@ class ParallelBatchCursor : public ParallelCursor<BatchNode> {
                         .max_capacity = 2 * threads,
                         .ordered = context.keeps_order(),
                         .name = "batch"}) {
-    queue_.set_pull([this](Element&, WorkerQueue::Work& work) {
+    queue_.set_pull([this](Element&, ParallelQueue::Work& work) {
       if (!collector_.collect(*input_)) return false;
       work = collector_.take();
       return true;

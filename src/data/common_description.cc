@@ -6,7 +6,7 @@
 
 #include "data/cache.h"
 #include "data/crc32c.h"
-#include "data/fields.h"
+#include "data/node_fields.h"
 #include "data/rows.h"
 
 namespace cohort::data::internal {

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <limits>
 
-#include "tensor/visit.h"
+#include "kernels/dtypes.h"
 
 namespace cohort::data::internal {
 

@@ -13,19 +13,19 @@ namespace {
 
 using namespace std::string_literals;
 
-// A folder that goes away with the test.
+// A directory that goes away with the test.
 class IdxTest : public testing::Test {
  protected:
   IdxTest() {
     const std::string name = testing::UnitTest::GetInstance()->current_test_info()->name();
-    folder_ = std::filesystem::temp_directory_path() /
-              ("cohort_idx_" + name + "_" + std::to_string(getpid()));
-    std::filesystem::create_directories(folder_);
+    directory_ = std::filesystem::temp_directory_path() /
+                 ("cohort_idx_" + name + "_" + std::to_string(getpid()));
+    std::filesystem::create_directories(directory_);
   }
-  ~IdxTest() override { std::filesystem::remove_all(folder_); }
+  ~IdxTest() override { std::filesystem::remove_all(directory_); }
 
   std::string write(const std::string& content) {
-    const std::string path = folder_ / "file";
+    const std::string path = directory_ / "file";
     std::ofstream(path, std::ios::binary) << content;
     return path;
   }
@@ -34,7 +34,7 @@ class IdxTest : public testing::Test {
     return capture_status([&] { data::read_idx(path); });
   }
 
-  std::filesystem::path folder_;
+  std::filesystem::path directory_;
 };
 
 // Two rows of three bytes.
@@ -65,7 +65,7 @@ TEST_F(IdxTest, ReadsAFileWithoutElements) {
 }
 
 TEST_F(IdxTest, AMissingFileIsNotFoundAndNamed) {
-  const Status status = read(folder_ / "nothing");
+  const Status status = read(directory_ / "nothing");
   EXPECT_EQ(status.code, Code::NotFound);
   EXPECT_NE(status.message.find("nothing"), std::string::npos) << status;
   EXPECT_NE(status.message.find("apt install dataset-fashion-mnist"), std::string::npos) << status;
@@ -78,14 +78,14 @@ TEST_F(IdxTest, RowsAreReadAsTheyAreAskedFor) {
   EXPECT_EQ(batch.to_vector<uint8_t>(), (std::vector<uint8_t>{'a', 'b', 'c', 'd', 'e', 'f'}));
   data::Iterator it = data::idx(write(gzip(kMatrix))).iterate();
   EXPECT_EQ(it.next().tensor().to_vector<uint8_t>(), (std::vector<uint8_t>{'a', 'b', 'c'}));
-  data::Iterator restored = data::idx((folder_ / "file").string()).iterate(it.save());
+  data::Iterator restored = data::idx((directory_ / "file").string()).iterate(it.save());
   EXPECT_EQ(restored.next().tensor().to_vector<uint8_t>(), (std::vector<uint8_t>{'d', 'e', 'f'}));
   EXPECT_FALSE(restored.next_optional().has_value());
 }
 
 TEST_F(IdxTest, HeadersSayWhatRowsThereAre) {
   const std::string path = write(kMatrix);
-  const std::string other = folder_ / "other";
+  const std::string other = directory_ / "other";
   std::ofstream(other, std::ios::binary) << gzip("\0\0\x08\x02\0\0\0\x01\0\0\0\x05"s + "abcde");
   const data::Dataset rows = data::idx(path);
   ASSERT_TRUE(rows.element_spec().has_value());
@@ -106,7 +106,7 @@ TEST_F(IdxTest, HeadersSayWhatRowsThereAre) {
   std::ofstream(other, std::ios::binary) << "damaged";
   EXPECT_FALSE(both.element_spec().has_value());
   EXPECT_EQ(both.cardinality(), data::kUnknownCardinality);
-  EXPECT_FALSE(data::idx((folder_ / "nothing").string()).element_spec().has_value());
+  EXPECT_FALSE(data::idx((directory_ / "nothing").string()).element_spec().has_value());
 }
 
 TEST_F(IdxTest, RowsOfADamagedFileEndWithOneError) {
@@ -133,7 +133,7 @@ TEST_F(IdxTest, RowsOfADamagedFileEndWithOneError) {
   EXPECT_NE(scalar.message.find("holds a scalar"), std::string::npos) << scalar;
 }
 
-TEST_F(IdxTest, AFolderIsAnError) { EXPECT_EQ(read(folder_).code, Code::FailedPrecondition); }
+TEST_F(IdxTest, ADirectoryIsAnError) { EXPECT_EQ(read(directory_).code, Code::FailedPrecondition); }
 
 struct Damage {
   std::string what;

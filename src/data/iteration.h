@@ -15,7 +15,7 @@
 namespace cohort::data::internal {
 
 class Node;
-class PositionFields;  // data/state.h
+class PositionFields;  // data/iterator_position.h
 
 // The numbers that decide the order of a shuffle: one random stream per seed, iterator and epoch.
 struct ShuffleEpoch {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "base/once_flag.h"
+#include "base/mutex.h"
 #include "data/node.h"
 #include "ops/element_source.h"
 

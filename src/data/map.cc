@@ -1,8 +1,8 @@
 #include <algorithm>
 
+#include "data/parallel_queue.h"
 #include "data/rows.h"
 #include "data/stage.h"
-#include "data/worker_queue.h"
 #include "tensor/memory.h"
 
 namespace cohort::data {
@@ -202,7 +202,7 @@ class ParallelMapCursor : public ParallelCursor<MapNode> {
                         .max_capacity = 2 * threads,
                         .ordered = context.keeps_order(node.deterministic),
                         .name = "map"}) {
-    queue_.set_pull([this](Element&, WorkerQueue::Work& work) {
+    queue_.set_pull([this](Element&, ParallelQueue::Work& work) {
       Element before;
       if (!input_->next(before)) return false;
       work = [&node = node_, index = index_++, before = std::move(before)] {

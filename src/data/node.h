@@ -12,7 +12,7 @@
 #include "cohort/data.h"
 #include "data/element_access.h"
 #include "data/iteration.h"
-#include "data/state.h"
+#include "data/iterator_position.h"
 
 namespace cohort::data::internal {
 
@@ -45,7 +45,7 @@ class Cursor {
   // Returns false at the end, also when called again. After an error, the next call continues after
   // the element that failed.
   virtual bool next(Element& out) = 0;
-  // Visits the position, inputs included. It is read at most once, before the first next(), by a
+  // Goes over the position, inputs included. It is read at most once, before the first next(), by a
   // cursor of the same node.
   virtual void position(PositionFields& fields) = 0;
 
@@ -61,7 +61,7 @@ class Cursor {
 };
 using CursorPtr = std::unique_ptr<Cursor>;
 
-class Fields;  // data/fields.h
+class Fields;  // data/node_fields.h
 
 // What a strategy that rewrites descriptions may assume of a stage.
 enum class NodeRole : uint8_t {
@@ -101,7 +101,7 @@ class Node : public std::enable_shared_from_this<Node> {
   virtual int64_t read_ahead() const { return 0; }
   // Throws InvalidArgument for parameters that make no sense.
   virtual void check() const {}
-  // Visits each parameter, to read or to write it.
+  // Goes over the parameters, to read or to write them.
   virtual void fields(Fields& /*fields*/) {}
   virtual std::shared_ptr<Node> clone() const = 0;
   // The text that to_string() adds to the kind: "(4)".

@@ -1,5 +1,5 @@
+#include "data/parallel_queue.h"
 #include "data/stage.h"
-#include "data/worker_queue.h"
 
 namespace cohort::data {
 namespace internal {
@@ -21,7 +21,7 @@ class PrefetchNode : public NodeOf<PrefetchNode, PassThroughNode> {
     return depth == kAutotune ? "" : fmt::format("({})", depth);
   }
 
-  WorkerQueue::Options queue_options() const {
+  ParallelQueue::Options queue_options() const {
     const bool automatic = depth == kAutotune;
     return {.threads = 1,
             .capacity = automatic ? 2 : depth,
@@ -39,7 +39,7 @@ class PrefetchCursor : public ParallelCursor<PrefetchNode> {
  public:
   PrefetchCursor(const PrefetchNode& node, const Context& context)
       : ParallelCursor(node, context, "Prefetch", node.queue_options()) {
-    queue_.set_pull([this](Element& out, WorkerQueue::Work&) { return input_->next(out); });
+    queue_.set_pull([this](Element& out, ParallelQueue::Work&) { return input_->next(out); });
   }
 };
 

@@ -53,7 +53,7 @@ class StringReader : public RecordReader {
  protected:
   // Returns false at the end of the file.
   virtual bool read(std::string& record) = 0;
-  // Visits the position in the file.
+  // Goes over the position in the file.
   virtual void local_position(PositionFields& fields) = 0;
 
  private:
@@ -72,7 +72,7 @@ std::shared_ptr<N> reader_on(const Files& files) {
   return stage_on<N>(DatasetAccess::node(files.names()));
 }
 
-// Visits a position in a file and the number of records before it.
+// Goes over a position in a file and the number of records before it.
 void file_position(PositionFields& fields, BufferedBytes& bytes, int64_t& records);
 
 }  // namespace cohort::data::internal

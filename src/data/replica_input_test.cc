@@ -5,14 +5,15 @@
 
 #include <algorithm>
 
-#include "data/dummy.h"
+#include "data/element_spec.h"
+#include "data/empty_element.h"
 #include "support/datasets.h"
 
 namespace cohort::data {
 namespace {
 
 using internal::batch_size_of;
-using internal::dummy_element;
+using internal::empty_element;
 using internal::InputShare;
 using internal::replica_batch_sizes;
 using internal::spec_or_probe;
@@ -191,15 +192,15 @@ TEST(ReplicaInput, StaticSizesAreKnownWhereNothingCanBeShort) {
   EXPECT_EQ(even.split_batches(3).element_spec()->to_string(), "int64 (None,)");
 }
 
-TEST(DummyElement, HoldsNoSample) {
+TEST(EmptyElement, HoldsNoSample) {
   const Dataset batches = zip({from_tensor_slices(Tensor({{1.f, 2.f}})), range(1)}).batch(1);
-  const Element dummy = dummy_element(*batches.element_spec());
-  EXPECT_EQ(ElementSpec(dummy).to_string(), "(float32 (0, 2), int64 (0,))");
+  const Element empty = empty_element(*batches.element_spec());
+  EXPECT_EQ(ElementSpec(empty).to_string(), "(float32 (0, 2), int64 (0,))");
   const Dataset full = range(4).batch(2, {.drop_remainder = true});
-  EXPECT_EQ(ElementSpec(dummy_element(*full.element_spec())).to_string(), "int64 (0,)");
-  EXPECT_EQ(ElementSpec(dummy_element(*range(1).element_spec())).to_string(), "int64 ()");
+  EXPECT_EQ(ElementSpec(empty_element(*full.element_spec())).to_string(), "int64 (0,)");
+  EXPECT_EQ(ElementSpec(empty_element(*range(1).element_spec())).to_string(), "int64 ()");
   EXPECT_ERROR(Code::FailedPrecondition, "dimensions",
-               dummy_element(ElementSpec(TensorSpec{kFloat32, Shape::unknown()})));
+               empty_element(ElementSpec(TensorSpec{kFloat32, Shape::unknown()})));
 }
 
 TEST(SpecOrProbe, LooksAtTheFirstElementWhereTheDescriptionDoesNotTell) {

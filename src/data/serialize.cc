@@ -4,10 +4,9 @@
 #include <unordered_map>
 
 #include "cohort/data.pb.h"
-#include "data/fields.h"
+#include "data/node_fields.h"
 #include "data/rows.h"
-#include "tensor/body.h"
-#include "tensor/memory.h"
+#include "tensor/tensor_proto.h"
 
 namespace cohort::data {
 namespace internal {
@@ -72,34 +71,11 @@ Registry<F>& registry() {
   return all;
 }
 
-proto::TensorValue to_proto(const Tensor& tensor) {
-  proto::TensorValue value;
-  value.set_dtype(to_string(tensor.dtype()));
-  for (const int64_t size : tensor.shape()) value.add_shape(size);
-  if (tensor.dtype() == kString) {
-    for (const std::string& text : cohort::internal::strings(tensor)) value.add_strings(text);
-  } else {
-    value.set_content(std::string(as_text(raw_bytes(tensor))));
-  }
-  return value;
-}
-
-Tensor from_proto(const proto::TensorValue& value) {
-  const DType dtype = parse_dtype(value.dtype());
-  const Shape shape(std::vector<int64_t>(value.shape().begin(), value.shape().end()));
-  const int64_t count = shape.num_elements();
-  if (dtype == kString) {
-    return Tensor::from(std::vector<std::string>(value.strings().begin(), value.strings().end()),
-                        shape);
-  }
-  const auto bytes = static_cast<int64_t>(value.content().size());
-  if (!is_numeric(dtype) || bytes % size_of(dtype) != 0 || bytes / size_of(dtype) != count) {
-    raise(Code::InvalidArgument, "[Dataset] {} bytes do not make up shape {} of {}", bytes,
-          shape.to_string(), to_string(dtype));
-  }
-  auto made = cohort::internal::allocate_tensor(dtype, shape);
-  value.content().copy(reinterpret_cast<char*>(made.data), value.content().size());
-  return made.tensor;
+Tensor from_proto(const ::cohort::proto::TensorValue& value) {
+  Tensor tensor;
+  const Status status = capture_status([&] { tensor = cohort::internal::read_tensor(value); });
+  if (!status.ok()) raise(Code::InvalidArgument, "[Dataset] {}", status.message);
+  return tensor;
 }
 
 class FieldWriter : public Fields {
@@ -113,7 +89,9 @@ class FieldWriter : public Fields {
   void field(std::string_view name, Element& value) override {
     proto::ElementValue& element = *add(name).mutable_element();
     element.set_structure(to_string(*structure_of(value)));
-    for (const Tensor& tensor : tensors_of(value)) *element.add_tensors() = to_proto(tensor);
+    for (const Tensor& tensor : tensors_of(value)) {
+      cohort::internal::write_tensor(tensor, *element.add_tensors());
+    }
   }
   void field(std::string_view name, Function& value) override { function(name, value.name()); }
   void field(std::string_view name, DatasetFunction& value) override {
@@ -160,8 +138,7 @@ class FieldReader : public Fields {
     const proto::ElementValue& element = find(name, proto::Field::kElement).element();
     StructurePtr structure = parse_structure(element.structure());
     std::vector<Tensor> tensors;
-    for (const proto::TensorValue& tensor : element.tensors())
-      tensors.push_back(from_proto(tensor));
+    for (const auto& tensor : element.tensors()) tensors.push_back(from_proto(tensor));
     if (structure->leaves != tensors.size()) {
       raise(Code::InvalidArgument, "[{}] '{}' lacks tensors", node_.kind(), name);
     }

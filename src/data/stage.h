@@ -3,8 +3,8 @@
 // Base classes for the two halves of a stage: the node that describes it and the cursor that walks
 // over its elements. take() in select.cc is a short example.
 
-#include "data/fields.h"
 #include "data/node.h"
+#include "data/node_fields.h"
 
 namespace cohort::data::internal {
 
@@ -46,7 +46,7 @@ class SourceCursor : public Cursor {
   }
 
  protected:
-  // Visits the position of this cursor, without those of its inputs.
+  // Goes over the position of this cursor, without those of its inputs.
   virtual void local_position(PositionFields& fields) = 0;
 
   const N& node_;

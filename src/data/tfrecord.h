@@ -6,7 +6,7 @@
 
 #include "cohort/data.h"
 #include "data/byte_source.h"
-#include "data/state.h"
+#include "data/iterator_position.h"
 
 namespace cohort::data::internal {
 

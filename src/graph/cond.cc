@@ -3,8 +3,7 @@
 #include "base/raise.h"
 #include "cohort/control_flow.h"
 #include "cohort/ops.h"
-#include "graph/call_function.h"
-#include "graph/without_effects.h"
+#include "graph/gradients.h"
 #include "ops/infer.h"
 
 namespace cohort {
@@ -21,7 +20,7 @@ size_t num_then_inputs(const Attrs& attrs) {
   return branch(attrs, "then_branch")->arguments.size();
 }
 
-// What both branches return, as far as they agree.
+// The dtypes and shapes of the results, as far as both branches agree.
 Specs merged_results(const GraphFunction& a, const GraphFunction& b) {
   const Specs first = result_specs(a);
   const Specs second = result_specs(b);
@@ -62,8 +61,9 @@ std::vector<Tensor> apply_cond(const Tensor& predicate, const FunctionPtr& then_
                                const FunctionPtr& else_branch, std::span<const Tensor> then_inputs,
                                std::span<const Tensor> else_inputs, Site site);
 
-// A branch that returns the gradients of its own inputs and zeros for the other's, so that both
-// return the same. The other's arguments are further ones, behind its own and the gradients.
+// A branch that returns the gradients of its own inputs, and zeros for those of the other branch,
+// so that both branches return the same. The arguments of the other branch come after its own and
+// the gradients.
 FunctionPtr branch_gradient(const GraphFunction& own, const GraphFunction& other, bool own_first) {
   const FunctionPtr gradient = gradient_of(own);
   Specs arguments = argument_specs(*gradient);
@@ -124,10 +124,10 @@ extern constexpr OpDef kCond{
               to_string(inputs.dtype(0)), inputs.shape(0).to_string());
       }
       const FunctionPtr& then_branch = branch(inputs.attrs, "then_branch");
-      const size_t behind = std::min(inputs.size(), 1 + then_branch->arguments.size());
-      require_arguments(inputs.op, *then_branch, inputs.tensors.subspan(1, behind - 1));
+      const size_t end = std::min(inputs.size(), 1 + then_branch->arguments.size());
+      require_arguments(inputs.op, *then_branch, inputs.tensors.subspan(1, end - 1));
       require_arguments(inputs.op, *branch(inputs.attrs, "else_branch"),
-                        inputs.tensors.subspan(behind));
+                        inputs.tensors.subspan(end));
       return merged_results(*branch(inputs.attrs, "then_branch"),
                             *branch(inputs.attrs, "else_branch"));
     },

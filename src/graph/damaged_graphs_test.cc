@@ -4,9 +4,9 @@
 
 #include <random>
 
-#include "graph/proto_values.h"
-#include "graph/sample_graphs.h"
+#include "graph/wire_format.h"
 #include "support/expect_error.h"
+#include "support/sample_graphs.h"
 
 namespace cohort::testing {
 namespace {

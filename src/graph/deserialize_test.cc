@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <functional>
 
-#include "graph/proto_values.h"
-#include "graph/sample_graphs.h"
+#include "graph/wire_format.h"
 #include "support/expect_error.h"
+#include "support/sample_graphs.h"
 
 namespace cohort::testing {
 namespace {
@@ -188,31 +188,31 @@ TEST(ReadingGraphs, RefusesDtypesThatTheOpDoesNotTake) {
 
 TEST(ReadingGraphs, RefusesTensorsThatAreNotWhatTheySay) {
   const auto refuse = [](std::string_view fragment,
-                         const std::function<void(message::TensorValue&)>& change) {
+                         const std::function<void(proto::TensorValue&)>& change) {
     expect_refused(fragment, [&](message::Document& d) {
       change(*attr(node(d, "c"), "value").mutable_tensor());
     });
   };
   refuse("8 bytes do not make up a float32 tensor of shape (3,)",
-         [](message::TensorValue& t) { t.set_sizes(0, 3); });
-  refuse("bytes do not make up", [](message::TensorValue& t) { t.set_dtype("float64"); });
-  refuse("unknown shape", [](message::TensorValue& t) { t.set_sizes(0, -1); });
-  refuse("-2", [](message::TensorValue& t) { t.set_sizes(0, -2); });
-  refuse("a dimension has size", [](message::TensorValue& t) { t.set_sizes(0, INT64_MAX); });
-  refuse("fit into 64 bits", [](message::TensorValue& t) {
+         [](proto::TensorValue& t) { t.set_sizes(0, 3); });
+  refuse("bytes do not make up", [](proto::TensorValue& t) { t.set_dtype("float64"); });
+  refuse("unknown shape", [](proto::TensorValue& t) { t.set_sizes(0, -1); });
+  refuse("-2", [](proto::TensorValue& t) { t.set_sizes(0, -2); });
+  refuse("a dimension has size", [](proto::TensorValue& t) { t.set_sizes(0, INT64_MAX); });
+  refuse("fit into 64 bits", [](proto::TensorValue& t) {
     for (int i = 0; i < 3; ++i) t.add_sizes(int64_t{1} << 40);
   });
-  refuse("most is 8", [](message::TensorValue& t) {
+  refuse("most is 8", [](proto::TensorValue& t) {
     for (int i = 0; i < 8; ++i) t.add_sizes(1);
   });
-  refuse("'float31' is not a dtype", [](message::TensorValue& t) { t.set_dtype("float31"); });
-  refuse("cannot travel", [](message::TensorValue& t) { t.set_dtype("resource"); });
-  refuse("a string tensor has numbers", [](message::TensorValue& t) { t.set_dtype("string"); });
-  refuse("0 strings do not make up shape (2,)", [](message::TensorValue& t) {
+  refuse("'float31' is not a dtype", [](proto::TensorValue& t) { t.set_dtype("float31"); });
+  refuse("cannot travel", [](proto::TensorValue& t) { t.set_dtype("resource"); });
+  refuse("a string tensor has numbers", [](proto::TensorValue& t) { t.set_dtype("string"); });
+  refuse("0 strings do not make up shape (2,)", [](proto::TensorValue& t) {
     t.set_dtype("string");
     t.clear_content();
   });
-  refuse("holds the byte 2", [](message::TensorValue& t) {
+  refuse("holds the byte 2", [](proto::TensorValue& t) {
     t.set_dtype("bool");
     t.set_content("\x01\x02");
   });

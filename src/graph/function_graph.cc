@@ -6,16 +6,19 @@
 #include <unordered_map>
 
 #include "base/raise.h"
-#include "graph/inner_reads.h"
+#include "cohort/ops.h"
+#include "graph/gradients.h"
 #include "ops/all_ops.h"
 #include "ops/element_source.h"
 #include "ops/random_ops.h"
+#include "ops/run_context.h"
 
 namespace cohort::internal {
 namespace {
 
-// Whether it may meet others, who must see all meetings in one order: what is bound to no resource,
-// and the next step of a distributed dataset, whose end workers agree on.
+// Whether the op may exchange values with other replicas or workers, which must see all exchanges
+// in one order: an op that is bound to no resource, and the next step of a distributed dataset, on
+// whose end workers agree.
 bool may_meet(const OpDef& op, bool bound) { return !bound || takes_element(op); }
 
 }  // namespace
@@ -181,16 +184,71 @@ std::vector<Tensor> call_inline(const GraphFunction& function, std::span<const T
   return InlineCall(function, inputs, number).run();
 }
 
-bool has_trait(const GraphImpl& graph, Trait trait) {
+bool any_node(const GraphImpl& graph, const std::function<bool(const Node&)>& which) {
   for (int id = 0; id < graph.size(); ++id) {
     const Node& node = graph.node(id);
-    if (node.op->traits.has(trait)) return true;
+    if (which(node)) return true;
     for (const Attrs::Entry& entry : node.attrs.entries()) {
       const auto* function = std::get_if<std::shared_ptr<const GraphFunction>>(&entry.second);
-      if (function != nullptr && *function && has_trait(*(*function)->body, trait)) return true;
+      if (function != nullptr && *function && any_node(*(*function)->body, which)) return true;
     }
   }
   return false;
+}
+
+std::vector<Tensor> call_function(const GraphFunction& function, std::span<const Tensor> inputs,
+                                  RunContext* run) {
+  return run != nullptr ? run->call(function, inputs) : call_inline(function, inputs);
+}
+
+std::vector<Tensor> own_results(std::vector<Tensor> results) {
+  if (thread_dispatch().recorder == nullptr) return results;
+  for (Tensor& result : results) {
+    if (result.dtype() != kResource) result = identity(result);
+  }
+  return results;
+}
+
+std::shared_ptr<const GraphFunction> closed(const GraphFunction& function) {
+  auto result = std::make_shared<GraphFunction>();
+  result->name = function.name;
+  result->body = function.body;
+  result->arguments = function.arguments;
+  result->results = function.results;
+  result->effects = function.effects;
+  return result;
+}
+
+namespace {
+
+Specs specs_at(const GraphFunction& function, const std::vector<NodeOutput>& node_outputs) {
+  Specs specs;
+  for (const NodeOutput node_output : node_outputs) {
+    specs.push_back(
+        function.body->node(node_output.node).outputs[static_cast<size_t>(node_output.output)]);
+  }
+  return specs;
+}
+
+}  // namespace
+
+Specs result_specs(const GraphFunction& function) { return specs_at(function, function.results); }
+Specs argument_specs(const GraphFunction& function) {
+  return specs_at(function, function.arguments);
+}
+
+void require_arguments(std::string_view op, const GraphFunction& function,
+                       std::span<const Tensor> inputs) {
+  const Specs arguments = argument_specs(function);
+  if (arguments.size() != inputs.size()) {
+    raise(Code::InvalidArgument, "[{}] function '{}' takes {} tensors, got {}", op, function.name,
+          arguments.size(), inputs.size());
+  }
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (arguments[i].dtype == inputs[i].dtype()) continue;
+    raise(Code::InvalidArgument, "[{}] argument {} of function '{}' is {}, got {}", op, i,
+          function.name, to_string(arguments[i].dtype), to_string(inputs[i].dtype()));
+  }
 }
 
 }  // namespace cohort::internal

@@ -6,15 +6,15 @@
 #include <string>
 #include <vector>
 
-#include "base/once_flag.h"
+#include "base/mutex.h"
 #include "graph/graph_impl.h"
 
 namespace cohort::internal {
 
-// The graph of a function's body while it is traced. What the body uses from outside (resources
-// such as variables, symbols of the graph around it) becomes a further argument; values become
-// constants. Ops with effects are put in the order in which the C++ code called them: reads of one
-// resource between the writes around them, and what has effects beyond resources one after the
+// The graph of a function's body while the body is traced. Resources such as variables, and symbols
+// of the graph around, become further arguments when the body uses them; values become constants.
+// Ops with effects keep the order in which the C++ code called them. A read of a resource runs
+// between the writes before and after it. Ops with effects beyond resources run one after the
 // other.
 class FunctionGraph : public GraphImpl {
  public:
@@ -22,10 +22,10 @@ class FunctionGraph : public GraphImpl {
   Tensor import(const Tensor& tensor) override;
   bool makes_variables() const override { return false; }
 
-  // What was captured, and the argument that stands for it.
+  // The captured tensors, each with the argument that stands for it.
   const std::vector<Tensor>& captured() const { return captured_; }
   const std::vector<NodeOutput>& capture_arguments() const { return capture_arguments_; }
-  // Nodes that must run although nobody may use what they return.
+  // Nodes that must run even if no node uses what they return.
   const std::vector<int>& effects() const { return effects_; }
 
  protected:
@@ -57,14 +57,14 @@ class GraphFunction {
 
   size_t num_own_arguments() const { return arguments.size() - captured.size(); }
 
-  // What the runtime compiled the body into, made once when first asked for.
+  // The compiled form of the body, which the runtime makes at the first request.
   std::shared_ptr<const void> compiled(
       const std::function<std::shared_ptr<const void>()>& compile) const {
     compile_once_.call([&] { compiled_ = compile(); });
     return compiled_;
   }
 
-  // How many calls asked which one they are: see RunNumber.
+  // How many calls have asked for their number: see RunNumber.
   std::atomic<uint64_t>& calls() const { return calls_; }
 
  private:
@@ -73,19 +73,43 @@ class GraphFunction {
   mutable std::shared_ptr<const void> compiled_;
 };
 
-// Runs `body` with one symbol per spec and keeps what it did. The results must be tensors of the
-// body or concrete.
+// Runs `body` with one symbol per spec and returns the trace. The results of `body` must be tensors
+// of the traced graph, or concrete.
 using FunctionBody = std::function<std::vector<Tensor>(std::span<const Tensor>)>;
 std::shared_ptr<const GraphFunction> trace(std::string name, std::span<const Spec> arguments,
                                            const FunctionBody& body);
 
-// Calls the ops of the body one by one, on `inputs` (the caller's arguments; captures are added):
-// at once, into the graph being built, onto the active tape, as any op call. Calls with different
-// numbers draw different random numbers.
+// Calls the ops of the body one by one, on `inputs` (the caller's arguments; captures are added).
+// As with any op call, the ops run at once, or join the graph being built, and the active tape
+// records them. Calls with different numbers draw different random numbers.
 std::vector<Tensor> call_inline(const GraphFunction& function, std::span<const Tensor> inputs,
                                 uint64_t number = 0);
 
-// Whether an op of the graph, or of a function that the graph calls, has the trait.
-bool has_trait(const GraphImpl& graph, Trait trait);
+// Whether `which` holds for a node of the graph, or of a function that the graph calls.
+bool any_node(const GraphImpl& graph, const std::function<bool(const Node&)>& which);
+inline bool has_trait(const GraphImpl& graph, Trait trait) {
+  return any_node(graph, [&](const Node& node) { return node.op->traits.has(trait); });
+}
+
+// Runs a function whose captures are among `inputs`: by the plan of the run that the caller is part
+// of, or op by op outside a run.
+std::vector<Tensor> call_function(const GraphFunction& function, std::span<const Tensor> inputs,
+                                  RunContext* run);
+
+// What an op that calls functions returns. A tape tells tensors apart by identity: it would count
+// the gradient twice for a result that is also an input or the value of a variable.
+std::vector<Tensor> own_results(std::vector<Tensor> results);
+
+// `function` with its captures as ordinary arguments after its own. A node that calls it has the
+// captures among its inputs.
+std::shared_ptr<const GraphFunction> closed(const GraphFunction& function);
+
+// Throws InvalidArgument naming `op` unless there is one input of the right dtype per argument.
+void require_arguments(std::string_view op, const GraphFunction& function,
+                       std::span<const Tensor> inputs);
+
+// Dtype and shape of the arguments, captures included, and of the results.
+Specs argument_specs(const GraphFunction& function);
+Specs result_specs(const GraphFunction& function);
 
 }  // namespace cohort::internal

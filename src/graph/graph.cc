@@ -5,8 +5,9 @@
 #include "autodiff/backward.h"
 #include "base/raise.h"
 #include "base/scope_stack.h"
+#include "base/thread_context.h"
 #include "cohort/ops.h"
-#include "graph/handles.h"
+#include "graph/resource_handles.h"
 
 namespace cohort {
 namespace internal {
@@ -18,9 +19,13 @@ struct OpenGraph {
   GraphBuilder* outer;
 };
 
-ScopeStack<OpenGraph>& open_graphs() {
-  thread_local ScopeStack<OpenGraph> graphs("Graph");
-  return graphs;
+struct OpenGraphs : ScopeStack<OpenGraph> {
+  OpenGraphs() : ScopeStack("Graph") {}
+};
+
+OpenGraphs& open_graphs() {
+  static constinit ContextSlot<OpenGraphs> slot;
+  return slot.get();
 }
 
 uint64_t open_graph(std::shared_ptr<GraphImpl> graph) {
@@ -38,7 +43,7 @@ void end_graph(uint64_t ticket, const End& end) {
   GraphBuilder* const outer = place < count ? graphs[place].outer : nullptr;
   end();
   if (place == count) return;
-  // Whoever was opened inside goes on; what is outside of it now is what was outside of this one.
+  // A scope that was opened inside goes on; the scope around it is now the one around this scope.
   (place + 1 == count ? thread_dispatch().builder : graphs[place].outer) = outer;
 }
 

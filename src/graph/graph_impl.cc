@@ -7,11 +7,12 @@
 #include <utility>
 
 #include "base/raise.h"
-#include "graph/handles.h"
+#include "base/thread_context.h"
+#include "graph/resource_handles.h"
 #include "graph/scopes.h"
 #include "ops/all_ops.h"
-#include "tensor/borrow.h"
 #include "tensor/devices.h"
+#include "tensor/memory.h"
 
 namespace cohort::internal {
 namespace {
@@ -25,7 +26,8 @@ std::vector<int> scoped_controls(const GraphImpl& graph) {
   return controls;
 }
 
-// Where a new node is to go: with what it is colocated with, else where the device scopes say.
+// The place of a new node: with the node that it is colocated with, otherwise where the device
+// scopes say.
 void place(const GraphImpl& graph, Node& node) {
   const auto& anchors = build_scopes().colocations;
   for (size_t i = 0; i < anchors.size(); ++i) {
@@ -36,8 +38,8 @@ void place(const GraphImpl& graph, Node& node) {
   if (node.colocated_with.empty()) node.device = requested_device(node.name, node.op->name);
 }
 
-// What is grouped is waited for and not taken, so that values of other tasks stay there. A
-// placeholder is taken: where it is fed, its node does not run.
+// A group waits for its inputs and does not take their values, so that values of other tasks stay
+// there. It takes a placeholder: where the placeholder is fed, its node does not run.
 void wait_for_inputs(const GraphImpl& graph, Node& node) {
   const auto is_waited_for = [&](NodeOutput input) {
     return !graph.node(input.node).op->traits.has(Trait::Placeholder);
@@ -53,19 +55,8 @@ std::string device_of_symbol(const SymbolBody& symbol) {
   return graph ? device_asked_for(*graph, symbol.node).to_string() : "";
 }
 
-// The graph to which this thread adds what only asks for something, finalized or not.
-const GraphImpl*& asked_graph() {
-  thread_local const GraphImpl* graph = nullptr;
-  return graph;
-}
-
-struct Asking {
-  explicit Asking(const GraphImpl* graph) : before(std::exchange(asked_graph(), graph)) {}
-  ~Asking() { asked_graph() = before; }
-  Asking(const Asking&) = delete;
-  Asking& operator=(const Asking&) = delete;
-  const GraphImpl* const before;
-};
+// The graph to which this thread adds a query, finalized or not; see keep().
+constinit ContextSlot<const GraphImpl*> asked_graph;
 
 void make_unique(std::vector<int>& ids) {
   std::sort(ids.begin(), ids.end());
@@ -128,7 +119,7 @@ std::vector<NodeOutput> GraphImpl::endpoints_of(std::span<const Tensor> inputs) 
 
 int GraphImpl::add(Node node) {
   const std::lock_guard lock(mutex_);
-  if (finalized_ && asked_graph() != this) {
+  if (finalized_ && asked_graph.get() != this) {
     raise(Code::FailedPrecondition, "[Graph] node '{}' cannot be added: the graph is finalized",
           node.name);
   }
@@ -197,7 +188,7 @@ std::string GraphImpl::next_name(std::string_view name) const {
 std::string GraphImpl::unique_name(std::string_view name) {
   const std::lock_guard lock(mutex_);
   std::string candidate = next_name(name);
-  // The next search starts behind this one: many nodes share few names.
+  // The next search starts after this number: many nodes share few names.
   if (candidate != name) ++names_[std::string(name)].next_suffix;
   names_.try_emplace(candidate);
   return candidate;
@@ -292,7 +283,7 @@ Tensor GraphImpl::keep(const std::string& key, const std::function<Tensor()>& ma
     const std::lock_guard lock(mutex_);
     if (const auto known = kept_.find(key); known != kept_.end()) return known->second;
   }
-  const Asking asking(this);
+  const ContextValue asking(asked_graph, this);
   const Tensor made = make();
   const std::lock_guard lock(mutex_);
   return kept_.try_emplace(key, made).first->second;

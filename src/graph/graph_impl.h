@@ -37,16 +37,16 @@ struct Node {
   Site site = {};
 };
 
-// The nodes of a graph, numbered in the order of their making, so that inputs come before their
-// consumers. Thread-safe; a reference to a node stays valid and the node never changes, and looking
-// at nodes takes no lock.
+// The nodes of a graph, numbered in the order in which they were made, so that inputs come before
+// their consumers. A node never changes, a reference to it stays valid, and reading nodes takes no
+// lock. Thread-safe.
 class GraphImpl : public GraphBuilder, public std::enable_shared_from_this<GraphImpl> {
  public:
   std::vector<Tensor> append(const OpDef& op, std::span<const Tensor> inputs, Attrs attrs,
                              const Specs& outputs, Site site) override;
 
-  // The same under a name of the user's choice, made unique. Throws InvalidArgument when it cannot
-  // be a node's.
+  // The same under a name of the user's choice, made unique. Throws InvalidArgument when the name
+  // cannot be that of a node.
   std::vector<Tensor> append_named(std::string_view name, const OpDef& op,
                                    std::span<const Tensor> inputs, Attrs attrs,
                                    const Specs& outputs, Site site);
@@ -54,35 +54,37 @@ class GraphImpl : public GraphBuilder, public std::enable_shared_from_this<Graph
 
   // Adds a node as it is, under its own name. Throws AlreadyExists when the name is taken.
   int add(Node node);
-  // The same for a name that is known to be free: nobody looks nodes of a cut graph up by name.
+  // The same for a name that is known to be free. No code looks up nodes of a cut graph by name.
   int add_unindexed(Node node);
 
   int size() const;
   const Node& node(int id) const;
-  // -1 when there is none.
+  // The number of the node with that name, or -1.
   int find(std::string_view name) const;
-  // `name`, or the first of name_1, name_2, ... that is free; taken from then on.
+  // Reserves and returns `name`, or the first of name_1, name_2, ... that is free.
   std::string unique_name(std::string_view name);
-  // What unique_name would give.
+  // The name that unique_name would return, without reserving it.
   std::string next_name(std::string_view name) const;
 
   // The symbol of an output; the same object each time.
   Tensor symbol(NodeOutput node_output) const;
-  // The output behind a symbol of this graph. Throws InvalidArgument for any other tensor.
+  // The output that a symbol of this graph stands for. Throws InvalidArgument for any other tensor.
   NodeOutput node_output(const Tensor& symbol) const;
   bool owns(const Tensor& tensor) const;
 
-  // The symbol that stands for `tensor` in this graph: itself, or that of a constant made for it.
+  // The symbol that stands for `tensor` in this graph: `tensor` itself, or the symbol of a constant
+  // made for it.
   virtual Tensor import(const Tensor& tensor);
 
-  // The nodes as op calls, in order: what a backward walk takes.
+  // The nodes as op calls, in order, for a backward walk.
   std::vector<OpCall> calls() const;
 
-  // What `make` adds, which only asks for something: added at the first call with this key and
-  // given again at later ones, so that asking does not make the graph grow. A finalized graph takes
-  // it, too. Where control dependencies are open, and inside a function, each call adds its own.
-  // `make` may be code of the user's and runs without a lock: of several threads that ask for the
-  // first time together each adds its own, and all get one of them.
+  // The symbol of a query, which `make` adds; a query has no effects. The first call with a key
+  // adds the query and later calls return the same symbol, so that asking does not make the graph
+  // grow. A finalized graph takes a query, too. Where control dependencies are open, and inside a
+  // function, each call adds its own query. `make` may be code of the user and runs without a lock:
+  // when several threads ask for the first time together, each adds a query, and all get the symbol
+  // of one of these.
   Tensor keep(const std::string& key, const std::function<Tensor()>& make);
   // Whether the open guards say what nodes of this graph wait for.
   bool has_open_controls() const;
@@ -91,27 +93,28 @@ class GraphImpl : public GraphBuilder, public std::enable_shared_from_this<Graph
 
   // Variables made in this graph, in order, and the nodes that give them their first values.
   struct VariableRecord {
-    std::shared_ptr<VariableImpl> variable;  // null in a graph that was read, until somebody asks
+    std::shared_ptr<VariableImpl> variable;  // null until asked for, in a graph that was read
     Tensor initializer;
     VariableHandle handle;
     VariableOptions options;
   };
   void add_variable(VariableRecord record);
-  // Makes the variables that are not there yet by `make`.
+  // Returns all variables; `make` makes each one that does not exist yet.
   using MakeVariable = std::function<std::shared_ptr<VariableImpl>(const VariableRecord&)>;
   std::vector<VariableRecord> variables(const MakeVariable& make);
   std::vector<VariableRecord> variables() const;
 
-  // From here on node `id`, a variable that all workers share, goes to the task that the first
-  // variable asks for, which may be made later. A node that asks for a job, or is colocated, does
-  // not: it has its place.
+  // Places node `id`, a variable that all workers share, on the task that the first variable asks
+  // for; the first variable may be made later. A node that asks for a job, or is colocated, keeps
+  // its own place.
   void follow_first_variable(int id);
   bool follows_first_variable(int id) const;
-  // The handle of the first variable that follows no other; -1 before there is one.
+  // The node of the handle of the first variable that does not follow another; -1 before that
+  // variable is made.
   int first_variable() const;
 
-  // What a module above keeps with the graph: one object per type, made when first asked for. It is
-  // not part of the serialized form.
+  // An object that a higher module keeps with the graph: one per type, made at the first request.
+  // It is not part of the serialized form.
   template <typename T>
   T& companion() {
     const std::lock_guard lock(mutex_);
@@ -121,8 +124,8 @@ class GraphImpl : public GraphBuilder, public std::enable_shared_from_this<Graph
   }
 
  protected:
-  // Nodes that must run before one with these inputs for reasons of state. Plain graphs leave that
-  // to the user.
+  // Nodes that must run before a node with these inputs, for reasons of state. Plain graphs leave
+  // that to the user.
   virtual std::vector<int> effects_before(const OpDef&, std::span<const NodeOutput>) { return {}; }
   virtual void note_effect(int /*node*/) {}
 
@@ -133,14 +136,14 @@ class GraphImpl : public GraphBuilder, public std::enable_shared_from_this<Graph
     int next_suffix = 1;  // where the search for a free one like it goes on
   };
 
-  // The outputs behind the tensors, imported where they are not this graph's.
+  // The outputs that the tensors stand for; tensors of other origin are imported.
   std::vector<NodeOutput> endpoints_of(std::span<const Tensor> inputs);
 
-  // All nodes by name, those added unindexed too. The mutex is held.
+  // All nodes by name, also the unindexed ones. The caller holds the mutex.
   std::unordered_map<std::string, TakenName>& names() const;
 
-  // The node's outputs as symbols, made when first asked for; most nodes of a graph that was cut or
-  // folded never are. The mutex is held.
+  // The symbols of the node's outputs, made at the first request: most nodes of a cut or folded
+  // graph never need them. The caller holds the mutex.
   const std::vector<Tensor>& symbols_of(int id) const;
 
   GrowingList<Node> nodes_;                           // added to with the mutex held

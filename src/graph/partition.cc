@@ -9,11 +9,11 @@
 #include "base/raise.h"
 #include "ops/all_ops.h"
 #include "ops/infer.h"
-#include "ops/run_context.h"
 
 namespace cohort::internal {
 
-// Hand a tensor to the Recv of the same edge number, on another device of the same run.
+// Gives a tensor to the Recv of the same edge number, on another device of the same run. The
+// executor moves the tensor between the parts of the run; the ops have no kernels.
 extern constexpr OpDef kSend{
     .name = "Send",
     .inputs = 1,
@@ -21,9 +21,7 @@ extern constexpr OpDef kSend{
     .attrs = {{"edge", AttrKind::Int}},
     .infer = [](const OpInputs&) -> Specs { return {}; },
     .compute =
-        [](Kernel& k) {
-          require_run(k.run, "Send").edges().send(k.attrs.integer("edge"), k.inputs[0]);
-        },
+        [](Kernel&) { raise(Code::FailedPrecondition, "[Send] needs a graph that was cut"); },
     .gradient = nullptr,
     .no_gradient_because = "gradients are taken before a graph is cut",
     .traits = Trait::HasEffect,
@@ -42,11 +40,7 @@ extern constexpr OpDef kRecv{
       return {{inputs.attrs.get<DType>("dtype"), inputs.attrs.get<Shape>("shape")}};
     },
     .compute =
-        [](Kernel& k) {
-          k.outputs[0] = require_run(k.run, "Recv")
-                             .edges()
-                             .receive(k.attrs.integer("edge"), k.run->cancellation());
-        },
+        [](Kernel&) { raise(Code::FailedPrecondition, "[Recv] needs a graph that was cut"); },
     .gradient = nullptr,
     .no_gradient_because = "gradients are taken before a graph is cut",
     .traits = Trait::Source,
@@ -54,14 +48,14 @@ extern constexpr OpDef kRecv{
 
 namespace {
 
-// Cuts one graph; exists for the time of one partition(). Devices go by number, in the order in
-// which they are met. Names of added nodes begin with '_', as no user's do.
+// Cuts one graph, for one call of partition(). Devices go by number, in the order in which they are
+// met. Names of added nodes begin with '_', which names of users' nodes do not.
 //
-// Every part has its nodes in one order of the whole graph, in which nodes come behind their
+// Every part has its nodes in one order of the whole graph, in which nodes come after their
 // inputs: parts that take their steps in order never wait for each other in a circle. That order
 // goes by level, which is how often a value has crossed devices before: so a part has sent
-// everything that depends on nobody before it waits for the first time, and parts exchange tensors
-// as seldom as they can. A Send stands right behind what it sends.
+// everything that depends on no other part before it waits for the first time, and parts exchange
+// tensors as seldom as they can. A Send comes right after what it sends.
 class Cutter {
  public:
   Cutter(const GraphImpl& graph, const std::vector<DeviceName>& devices, const RunRequest& request)
@@ -144,7 +138,7 @@ class Cutter {
     for (size_t i = 0; i < needed_.size(); ++i) positions_[static_cast<size_t>(needed_[i])] = i;
   }
 
-  // What the node takes from other devices.
+  // Notes the tensors that the node takes from other devices.
   void note_tensors(int id) {
     const int device = device_of(id);
     for (const NodeOutput input : graph_.node(id).inputs) {
@@ -154,12 +148,13 @@ class Cutter {
     }
   }
 
-  // What it waits for there. One word of a device says that all that the node waits for has run.
+  // Notes the nodes on other devices that the node waits for. One message of a device says that all
+  // of them have run there.
   void note_order(int id) {
     const int device = device_of(id);
     for (const auto& [last, others] : orders(id)) {
       crossings_[last][device];
-      if (!others.empty()) told_by_[{last, device}].insert(others.begin(), others.end());
+      if (!others.empty()) covered_by_[{last, device}].insert(others.begin(), others.end());
     }
   }
 
@@ -193,7 +188,7 @@ class Cutter {
     return outputs != found->second.end() && !outputs->second.empty();
   }
 
-  // Sends what the node computed to those who take it.
+  // Sends what the node computed to the devices that take it.
   void send_away(int id) {
     const auto found = crossings_.find(id);
     if (found == crossings_.end()) return;
@@ -212,7 +207,7 @@ class Cutter {
     Partition& from = part_of(id);
     const int64_t edge = next_edge_++;
     std::vector<int> after{copies_[static_cast<size_t>(id)]};
-    for (const int other : told_by_[{id, device}]) {
+    for (const int other : covered_by_[{id, device}]) {
       after.push_back(copies_[static_cast<size_t>(other)]);
     }
     const int token =
@@ -258,7 +253,7 @@ class Cutter {
     Spec spec = wanted.output == kOrderOnly ? Spec{kBool, Shape{0}} : spec_of(wanted);
     const bool is_short = is_shortened(spec);
     if (is_short) spec.dtype = kBFloat16;
-    // For those who wait for it and want to say so.
+    // For reports of what a part waits for.
     const std::string sender = part_of(wanted.node).device.split().first;
     const NodeOutput arrived = add_source(device, "recv", spec, kRecv,
                                           {{"edge", arrivals_.at({device, wanted})},
@@ -352,8 +347,8 @@ class Cutter {
   // By node: the other devices that wait for it, and the outputs that they take.
   std::unordered_map<int, std::map<int, std::set<int>>> crossings_;
   std::vector<size_t> positions_;  // by node: its place in the order, where there are several parts
-  // By node and other device: what has run, too, when that device is told that the node has.
-  std::map<std::pair<int, int>, std::set<int>> told_by_;
+  // By node and other device: what else has run when that device hears that the node has.
+  std::map<std::pair<int, int>, std::set<int>> covered_by_;
   std::map<std::pair<int, NodeOutput>, int64_t> arrivals_;  // edges, by device and what comes there
   // By device: the nodes that stand for what arrives there, or is fed there.
   std::map<std::pair<int, NodeOutput>, NodeOutput> received_;

@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "graph/prune.h"
+#include "graph/run_request.h"
 
 namespace cohort::internal {
 
@@ -22,7 +22,7 @@ struct Partition {
 // Cuts the nodes that the request needs into one part per device, in device order. One pair of Send
 // and Recv serves all consumers of an output on a device; an edge that only orders carries an empty
 // tensor. A feed goes to every device that uses it. With bfloat16_edges, float32 values become
-// bfloat16 before their Send, rounded, and float32 again behind their Recv.
+// bfloat16 before their Send, rounded, and float32 again after their Recv.
 std::vector<Partition> partition(const GraphImpl& graph, const std::vector<DeviceName>& devices,
                                  const RunRequest& request);
 

@@ -9,7 +9,7 @@
 
 #include "base/log.h"
 #include "base/raise.h"
-#include "graph/handles.h"
+#include "graph/resource_handles.h"
 
 namespace cohort::internal {
 namespace {

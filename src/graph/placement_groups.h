@@ -23,18 +23,18 @@ int device_priority(std::string_view type);
 // Tensors of strings live in host memory only.
 DeviceTypes supported_types(const GraphImpl& graph, const Node& node);
 
-// Nodes that go to one place, and what they ask for together.
+// Nodes that go to one place, and the merged requests of these nodes.
 struct PlacementGroup {
   DeviceName request = {};
   DeviceTypes types = {};  // that can run every member
   int size = 1;
   int assigned = -1;  // a member that has its device already, which is then the group's
-  // Members asked for different ones, and soft placement dropped them: whoever asks later is not
-  // heard either, so that the order of the nodes does not matter.
+  // Members asked for different types or indices, and soft placement dropped the requests. Later
+  // requests are dropped, too, so that the order of the nodes does not matter.
   bool any_type = false;
   bool any_index = false;
 
-  // Adds what a member asks for, or what another group does.
+  // Adds the request of a member, or of another group.
   void hear(const DeviceName& more, Placement placement);
 };
 
@@ -45,10 +45,10 @@ std::string_view clashing_part(const DeviceName& a, const DeviceName& b, Placeme
 // Finds out which nodes must be placed together: consumers of a resource with its producer, and
 // nodes with those that they are colocated with.
 //
-// What the producer of a resource asks for is stronger than what its consumers do: a consumer that
-// asks for another place follows the resource. Any other clash throws InvalidArgument naming two
-// nodes and the part of the name; but with soft placement device types and indices never clash, and
-// a colocation that cannot be had is left out with a warning.
+// A request of the producer of a resource is stronger than a request of its consumers: a consumer
+// that asks for another place follows the resource. Any other clash throws InvalidArgument naming
+// two nodes and the part of the name. With soft placement, device types and indices never clash,
+// and a colocation that is not possible is left out with a warning.
 class PlacementGroups {
  public:
   // Nodes before `first` are in `placed`; `graph` and `placed` are used as long as this lives.

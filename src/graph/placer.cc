@@ -8,8 +8,8 @@
 
 #include "base/log.h"
 #include "base/raise.h"
-#include "graph/handles.h"
 #include "graph/placement_groups.h"
+#include "graph/resource_handles.h"
 
 namespace cohort::internal {
 namespace {
@@ -57,7 +57,7 @@ bool is_generator(const Node& node) {
   return node.inputs.empty() && node.outputs.size() == 1 && node.outputs[0].dtype != kResource;
 }
 
-// Places the nodes of one graph; exists for the time of one place_nodes().
+// Places the nodes of one graph, for one call of place_nodes().
 class Placer {
  public:
   Placer(const GraphImpl& graph, int first, const std::vector<DeviceName>& placed,
@@ -86,7 +86,7 @@ class Placer {
   }
 
  private:
-  // The devices that a group may have: those that match and have the kernels.
+  // The devices that a group may have: those that match its request and have the kernels.
   struct Choice {
     DeviceName pattern = {};
     int best = kNowhere;
@@ -188,7 +188,8 @@ bool Placer::allows(int id, int device) {
   return choice_for(id).pattern.matches(name) && groups_.of(id).types.has(name.type.value_or(""));
 }
 
-// Everything but generators, and what follows one by its shape: where those go depends on the rest.
+// Places all nodes but generators and nodes that follow one by its shape: their place depends on
+// the other nodes.
 void Placer::place_where_asked() {
   for (int id = first_; id < size_; ++id) {
     const Node& node = graph_.node(id);
@@ -208,7 +209,7 @@ void Placer::place_where_asked() {
   }
 }
 
-// A generator goes where all its consumers are, so that its value need not travel.
+// A generator goes where all its consumers are, so that its value stays on one device.
 void Placer::place_generators() {
   constexpr int kUnknown = -2;
   std::vector<int> wanted_on(static_cast<size_t>(size_), kUnknown);

@@ -9,10 +9,10 @@
 namespace cohort::internal {
 
 struct PlacementOptions {
-  std::vector<DeviceName> devices;  // full names of those there are
-  DeviceName home;                  // where a node goes that nobody asked to be elsewhere
+  std::vector<DeviceName> devices;  // full names
+  DeviceName home;                  // where a node goes that asks for no place
   bool allow_soft_placement = false;
-  // Said when a device of another job was asked for and there is none: how to get one.
+  // Added to the error when a node asks for a device of a job that does not exist: how to get one.
   std::string hint;
 };
 
@@ -22,8 +22,8 @@ struct PlacementOptions {
 // Nodes that must be together (colocation, handles of one resource) are placed together; what is
 // asked for them is merged. Among the devices that match, a node goes to its home task's, then to
 // the first in name order. A node without inputs follows its only consumers; shape, size and rank
-// follow their input. Throws InvalidArgument naming the node, what it asked for and the devices
-// there are.
+// follow their input. Throws InvalidArgument naming the node, what it asked for and the
+// available devices.
 std::vector<DeviceName> place_nodes(const GraphImpl& graph, int first,
                                     const std::vector<DeviceName>& placed,
                                     const PlacementOptions& options);

@@ -65,8 +65,8 @@ NodeOutput find_output(const GraphImpl& graph, std::string_view text, NodesOf ki
   return {node, input.output};
 }
 
-// Files of sites live as long as the process, as literals do. There is room for those of large
-// programs; nodes made elsewhere than in the first so many files have no site.
+// The file names of sites live as long as the process, as literals do. Their number is limited,
+// with room for large programs; nodes made in further files have no site.
 const char* keep_file_name(const std::string& name) {
   constexpr size_t kMaxFiles = 1 << 14;
   constexpr size_t kLongestFile = 512;
@@ -89,7 +89,7 @@ AttrValue read_value(const message::Attr& in, const FindFunction& find_function)
     case message::Attr::kText:
       return in.text();
     case message::Attr::kDtype:
-      return read_dtype(in.dtype());
+      return parse_dtype(in.dtype());
     case message::Attr::kShape:
       return read_shape(in.shape());
     case message::Attr::kIntegers:
@@ -106,7 +106,7 @@ AttrValue read_value(const message::Attr& in, const FindFunction& find_function)
   raise(Code::InvalidArgument, "attribute {} has no value", quoted(in.name()));
 }
 
-// Reads the nodes of one graph; exists for the time of one read_nodes().
+// Reads the nodes of one graph, for one call of read_nodes().
 class NodeReader {
  public:
   NodeReader(const NodeMessages& nodes, NodesOf kind, const FindFunction& find_function)
@@ -121,7 +121,7 @@ class NodeReader {
   }
 
  private:
-  // Whatever is wrong is the fault of what was read.
+  // Every error here is an error of the bytes that were read.
   template <typename Body>
   void at_node(int i, Body&& body) {
     const Status status = capture_status(std::forward<Body>(body));
@@ -165,7 +165,7 @@ class NodeReader {
     }
   }
 
-  // Every node behind its inputs; as they come where that is so already.
+  // Every node after its inputs; in the given order where that holds already.
   std::vector<int> order() {
     std::vector<std::vector<int>> after(before_.size());
     std::vector<size_t> missing(before_.size());
@@ -251,7 +251,8 @@ class NodeReader {
     for (const std::string& name : in.colocated_with()) node.colocated_with.push_back(name);
   }
 
-  // What the node says of its outputs may be more or less than its op knows now, but must agree.
+  // The outputs that the node declares may say more or less than its op infers now, but must agree
+  // with it.
   void check_outputs(const Node& node) {
     std::vector<Tensor> inputs;
     for (const NodeOutput input : node.inputs) inputs.push_back(graph_->symbol(input));

@@ -6,14 +6,14 @@
 #include <string_view>
 
 #include "graph/graph_impl.h"
-#include "graph/proto_values.h"
+#include "graph/wire_format.h"
 
 namespace cohort::internal {
 
-// Text from outside as a message may show it: short and printable.
+// Untrusted text, made short and printable for a message.
 std::string quoted(std::string_view text);
 
-// The function of that name. Throws InvalidArgument when there is none.
+// The function of that name. Throws InvalidArgument when it does not exist.
 using FindFunction = std::function<std::shared_ptr<const GraphFunction>(const std::string& name)>;
 
 // Only functions have Argument nodes; only parts of a graph that was cut have names with '_' first.

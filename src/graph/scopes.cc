@@ -1,6 +1,7 @@
 #include "graph/scopes.h"
 
 #include "base/raise.h"
+#include "base/thread_context.h"
 #include "cohort/container.h"
 #include "cohort/graph.h"
 #include "cohort/ops.h"
@@ -10,8 +11,8 @@ namespace cohort {
 namespace internal {
 
 BuildScopes& build_scopes() {
-  thread_local BuildScopes scopes;
-  return scopes;
+  static constinit ContextSlot<BuildScopes> slot;
+  return slot.get();
 }
 
 std::vector<Tensor> open_controls() {

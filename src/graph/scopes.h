@@ -11,40 +11,47 @@
 
 namespace cohort::internal {
 
-// What a node must be placed with.
+// The nodes that a new node must be placed with.
 struct ColocationAnchor {
   Tensor tensor;
-  bool alone = false;  // anchors outside of this one do not count
+  bool alone = false;  // outer anchors do not count
 };
 
-// What a node must run after.
+// The nodes that a new node must run after.
 struct ControlEntry {
   std::vector<Tensor> before;
-  bool alone = false;  // entries outside this one do not count
+  bool alone = false;  // outer entries do not count
 };
 
-// What the open guards of a thread say about the nodes that it adds.
+// The settings that the open guards of a thread give to the nodes that it adds.
 struct BuildScopes {
   ScopeStack<std::string> name_prefixes{"NameScope"};  // "" or "scope/"
   ScopeStack<ControlEntry> controls{"ControlDependencies"};
   ScopeStack<ColocationAnchor> colocations{"Colocation"};
   ScopeStack<std::string> containers{"Container"};
   Site made_at = {};  // see SiteScope
+
+  void clear() {
+    name_prefixes.clear();
+    controls.clear();
+    colocations.clear();
+    containers.clear();
+    made_at = {};
+  }
 };
 BuildScopes& build_scopes();
-// What the open guards say that new nodes run after.
+// The nodes that new nodes run after, by the open guards.
 std::vector<Tensor> open_controls();
 
 // The prefix that the innermost name scope gives: "" or "layer/inner/".
 std::string name_prefix();
 
-// What stands for the default container of a task, whatever its job.
+// The name of the default container of a task, whatever its job.
 inline constexpr char kDefaultContainer[] = "localhost";
 // The container of state that is added now.
 std::string current_container();
 
-// While it lives, nodes that this thread adds go where `tensor` goes, whatever guards outside of it
-// say.
+// While it lives, nodes that this thread adds go where `tensor` goes, whatever outer guards say.
 class [[nodiscard]] SoleColocation {
  public:
   explicit SoleColocation(const Tensor& tensor)
@@ -57,8 +64,8 @@ class [[nodiscard]] SoleColocation {
   uint64_t ticket_;
 };
 
-// While it lives, nodes that this thread adds wait for nothing, whatever guards outside it say.
-// What gives state its first value runs before everything that the guards name.
+// While it lives, nodes that this thread adds wait for nothing, whatever outer guards say. The
+// nodes that initialise state run before everything that the guards name.
 class [[nodiscard]] NoControlDependencies {
  public:
   NoControlDependencies() : ticket_(build_scopes().controls.open({{}, true})) {}
@@ -70,8 +77,8 @@ class [[nodiscard]] NoControlDependencies {
   uint64_t ticket_;
 };
 
-// While it lives, nodes that this thread adds were made at `site`, whatever lines of the library
-// add them: that is the line of the user's that called it. The outermost counts.
+// While it lives, nodes that this thread adds count as made at `site`, the line of the user's code
+// that called the library. The outermost scope counts.
 class [[nodiscard]] SiteScope {
  public:
   explicit SiteScope(Site site) : before_(build_scopes().made_at) {
@@ -85,7 +92,7 @@ class [[nodiscard]] SiteScope {
   const Site before_;
 };
 
-// While it lives, this thread is in code of the user's, whose lines count again.
+// While it lives, this thread runs code of the user, whose lines count again.
 class [[nodiscard]] UsersCode {
  public:
   UsersCode() : before_(std::exchange(build_scopes().made_at, Site{})) {}

@@ -161,15 +161,15 @@ TEST(Graphs, KnowTheLineOfAnExpression) {
   const auto building = graph.as_default();
   const Tensor x = placeholder(kFloat32);
   const int line = __LINE__ + 1;
-  const Tensor all[] = {x + 1.f, 2.f * x, -x, x < 3.f};
+  const Tensor all[] = {x + 1.f, 2.f * x, -x, x < 3.f, x[0]};
   const std::vector<NodeInfo> nodes = graph.nodes();
-  for (const std::string op : {"Add", "Mul", "Neg", "Less"}) {
+  for (const std::string op : {"Add", "Mul", "Neg", "Less", "Index"}) {
     const auto made = std::ranges::find(nodes, op, &NodeInfo::op);
     ASSERT_NE(made, nodes.end()) << op;
     EXPECT_EQ(std::string(made->site.file), __FILE__) << op;
     EXPECT_EQ(made->site.line, line) << op;
   }
-  EXPECT_EQ(std::size(all), 4u);
+  EXPECT_EQ(std::size(all), 5u);
 }
 
 TEST(TensorName, IsThatOfItsNodeAndOutput) {

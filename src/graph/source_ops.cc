@@ -6,7 +6,7 @@
 #include "graph/graph_impl.h"
 #include "ops/all_ops.h"
 #include "ops/infer.h"
-#include "tensor/borrow.h"
+#include "tensor/memory.h"
 
 namespace cohort {
 namespace internal {
@@ -67,7 +67,7 @@ extern constexpr OpDef kConst{
     .no_gradient_because = kNoInputs,
 };
 
-// What a function is called with; whoever runs the body sets it.
+// An argument of a function; the caller of the body sets it.
 extern constexpr OpDef kArgument{
     .name = "Argument",
     .inputs = 0,

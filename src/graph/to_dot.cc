@@ -5,7 +5,7 @@
 #include <map>
 
 #include "cohort/graph.h"
-#include "graph/handles.h"
+#include "graph/resource_handles.h"
 
 namespace cohort {
 namespace internal {
@@ -24,7 +24,7 @@ std::string quoted(std::string_view text) {
   return result + '"';
 }
 
-// Name scopes inside of one another, and the nodes that are directly in each.
+// Nested name scopes, and the nodes that are directly in each.
 struct ScopeTree {
   std::map<std::string, ScopeTree> inner = {};
   std::vector<int> nodes = {};

@@ -3,8 +3,7 @@
 #include "base/raise.h"
 #include "cohort/control_flow.h"
 #include "cohort/ops.h"
-#include "graph/call_function.h"
-#include "graph/without_effects.h"
+#include "graph/gradients.h"
 #include "ops/infer.h"
 #include "ops/run_context.h"
 
@@ -101,7 +100,7 @@ void run_backwards(Kernel& k) {
   }
 }
 
-// What WhileGrad gives: the gradients of the state and of what the body captured.
+// The outputs of WhileGrad: the gradients of the state and of the captures of the body.
 Specs specs_of_gradients(const LoopInputs& loop) {
   Specs specs;
   const Specs slopes = gradient_specs(loop.body);
@@ -172,8 +171,8 @@ void check_gradient_inputs(const OpInputs& inputs) {
   }
 }
 
-// The gradient of a loop makes its iterations again. Throws unless the condition gives the same
-// then: it must not look at what the body changes.
+// The gradient of a loop repeats its iterations. Throws unless the condition then gives the same
+// results: it must not depend on state that the body changes.
 void check_condition_again(const LoopInputs& loop) {
   std::set<const TensorBody*> changed;
   for (const size_t argument : changed_arguments(loop.body)) {
@@ -238,8 +237,8 @@ extern constexpr OpDef kWhile{
       Gradients gradients(call.inputs.size());
       size_t next = 0;
       for (const size_t i : floating(gradient_specs(loop.body))) {
-        const size_t behind = i < loop.num_state ? 0 : loop.condition_captures.size();
-        gradients[i + behind] = found[next++];
+        const size_t skipped = i < loop.num_state ? 0 : loop.condition_captures.size();
+        gradients[i + skipped] = found[next++];
       }
       return gradients;
     },

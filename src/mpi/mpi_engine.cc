@@ -10,7 +10,7 @@
 #include "base/raise.h"
 #include "collectives/arithmetic.h"
 #include "collectives/message_engine.h"
-#include "collectives/polling.h"
+#include "collectives/shared_board.h"
 #include "mpi/mpi_world.h"
 
 namespace cohort::internal {
@@ -19,10 +19,10 @@ namespace {
 // MPI counts elements with an int.
 constexpr size_t kMaxElements = size_t{1} << 30;
 
-// MPI moves data while somebody looks.
+// MPI moves data only while a thread polls.
 constexpr PollPolicy kPolicy{.awake = std::chrono::milliseconds(2),
                              .max_sleep = std::chrono::microseconds(50)};
-// What everybody has begun ends in less.
+// A call that all members have begun ends earlier.
 constexpr std::chrono::milliseconds kLastLooks{500};
 
 std::optional<MPI_Datatype> mpi_dtype(DType dtype) {
@@ -70,24 +70,24 @@ class MpiEngine : public MessageEngine {
  public:
   explicit MpiEngine(CollectiveGroup& group)
       : MessageEngine(group, Distance::Network), world_(MpiWorld::of_process()) {
-    MPI_Group everybody = MPI_GROUP_NULL;
+    MPI_Group world = MPI_GROUP_NULL;
     MPI_Group members = MPI_GROUP_NULL;
     const std::vector<int>& numbers = group.members();
-    world_.call("MPI_Comm_group", [&] { return MPI_Comm_group(MPI_COMM_WORLD, &everybody); });
+    world_.call("MPI_Comm_group", [&] { return MPI_Comm_group(MPI_COMM_WORLD, &world); });
     world_.call("MPI_Group_incl",
-                [&] { return MPI_Group_incl(everybody, group.size(), numbers.data(), &members); });
+                [&] { return MPI_Group_incl(world, group.size(), numbers.data(), &members); });
     // Groups of other members may be made at the same time; the tag keeps them apart.
     const int tag = static_cast<int>(group.id() % 30000);
     world_.call("MPI_Comm_create_group",
                 [&] { return MPI_Comm_create_group(MPI_COMM_WORLD, members, tag, &comm_); });
     MPI_Group_free(&members);
-    MPI_Group_free(&everybody);
+    MPI_Group_free(&world);
   }
   ~MpiEngine() override {
     if (world_.is_usable()) MPI_Comm_free(&comm_);
   }
 
-  std::string_view way() const override { return "mpi"; }
+  std::string_view kind() const override { return "mpi"; }
 
   void broadcast(const Call& call, const Buffer& values, std::byte* out) override {
     meet(call);

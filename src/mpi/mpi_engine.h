@@ -1,6 +1,6 @@
 #pragma once
 
-#include "collectives/group.h"
+#include "collectives/collective_group.h"
 
 namespace cohort::internal {
 

@@ -31,13 +31,13 @@ Tensor filled(size_t count, T value) {
 }
 
 TEST(Mpi, TalksByMpiWhereMemoryIsNotShared) {
-  EXPECT_EQ(everybody().way(), everybody().size() == 1 ? "alone" : "mpi");
+  EXPECT_EQ(everybody().kind(), everybody().size() == 1 ? "alone" : "mpi");
   EXPECT_EQ(everybody().member(0), "/job:mpi/replica:0/task:0");
 }
 
 TEST(Mpi, SharesMemoryOnOneHost) {
   Communicator group = make_mpi_group();
-  EXPECT_EQ(group.way(), everybody().size() == 1 ? "alone" : "shared-memory");
+  EXPECT_EQ(group.kind(), everybody().size() == 1 ? "alone" : "shared-memory");
   EXPECT_EQ(group.all_reduce(filled(3, 1.f)).at<float>({2}), static_cast<float>(group.size()));
 }
 

@@ -44,7 +44,7 @@ void MpiWorld::check_usable() const {
   raise(
       Code::Unavailable,
       "[Mpi] MPI can not be used any more: it has ended, or an earlier collective failed and left "
-      "it in a state that nobody knows; start the job again");
+      "it in an unknown state; start the job again");
 }
 
 void MpiWorld::check(int result, std::string_view name) {

@@ -2,8 +2,7 @@
 // handle in a graph does not know them.
 
 #include "base/raise.h"
-#include "ops/accumulator.h"
-#include "ops/checks.h"
+#include "ops/conditional_accumulator.h"
 #include "ops/kernel.h"
 
 namespace cohort::internal {
@@ -43,9 +42,6 @@ Shape rows_shape(const OpInputs& inputs) {
   require_rank_at_least(inputs.op, dense, 1, "the accumulator's shape");
   return dense.with(0, Shape::kUnknownDim);
 }
-
-Specs nothing() { return {{kBool, Shape{0}}}; }
-void set_nothing(Kernel& k) { set(k, at::empty({0}, at::kBool)); }
 
 // What stands behind the handle, which must be for what the op's attributes say.
 template <typename T>
@@ -116,7 +112,6 @@ extern constexpr OpDef kAccumulatorHandle{
           check_kind(*found, k.attrs);
           k.outputs[0] = make_resource(found);
         },
-    .gradient = nullptr,
     .no_gradient_because = "a handle has no value",
     .traits = Trait::HasEffect,
 };
@@ -139,7 +134,6 @@ extern constexpr OpDef kAccumulatorApply{
           accumulator_of<DenseAccumulator>(k).apply(k.inputs[1], k.inputs[2].to<int64_t>());
           set_nothing(k);
         },
-    .gradient = nullptr,
     .no_gradient_because = kState,
     .traits = Trait::HasEffect,
 };
@@ -159,7 +153,6 @@ extern constexpr OpDef kAccumulatorTake{
           k.outputs[0] = accumulator_of<DenseAccumulator>(k).take(k.inputs[1].to<int64_t>(),
                                                                   cancellation_of(k.run));
         },
-    .gradient = nullptr,
     .no_gradient_because = kState,
     .traits = Trait::HasEffect | Trait::MayWait,
 };
@@ -185,7 +178,6 @@ extern constexpr OpDef kSparseAccumulatorApply{
                                                      k.inputs[3].to<int64_t>());
           set_nothing(k);
         },
-    .gradient = nullptr,
     .no_gradient_because = kState,
     .traits = Trait::HasEffect,
 };
@@ -208,7 +200,6 @@ extern constexpr OpDef kSparseAccumulatorTake{
           k.outputs[0] = std::move(rows.values);
           k.outputs[1] = std::move(rows.indices);
         },
-    .gradient = nullptr,
     .no_gradient_because = kState,
     .traits = Trait::HasEffect | Trait::MayWait,
 };
@@ -227,7 +218,6 @@ extern constexpr OpDef kAccumulatorSetStep{
           accumulator_of<Accumulator>(k).set_global_step(k.inputs[1].to<int64_t>());
           set_nothing(k);
         },
-    .gradient = nullptr,
     .no_gradient_because = kState,
     .traits = Trait::HasEffect,
 };
@@ -246,7 +236,6 @@ extern constexpr OpDef kAccumulatorLimit{
           accumulator_of<Accumulator>(k).set_limit(k.inputs[1].to<int64_t>());
           set_nothing(k);
         },
-    .gradient = nullptr,
     .no_gradient_because = kState,
     .traits = Trait::HasEffect,
 };
@@ -264,7 +253,6 @@ extern constexpr OpDef kAccumulatorCancelTakes{
           accumulator_of<Accumulator>(k).cancel_pending_takes();
           set_nothing(k);
         },
-    .gradient = nullptr,
     .no_gradient_because = kState,
     .traits = Trait::HasEffect,
 };
@@ -281,7 +269,6 @@ extern constexpr OpDef kAccumulatorCount{
         [](Kernel& k) {
           set(k, at::scalar_tensor(accumulator_of<Accumulator>(k).num_accumulated(), at::kLong));
         },
-    .gradient = nullptr,
     .no_gradient_because = kState,
     .traits = Trait::ReadsState,
 };

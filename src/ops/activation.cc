@@ -3,14 +3,12 @@
 #include <cmath>
 
 #include "cohort/nn_ops.h"
-#include "ops/in_place.h"
-#include "ops/nn_common.h"
+#include "ops/elementwise.h"
+#include "ops/kernel.h"
 
 namespace cohort {
 namespace internal {
 namespace {
-
-using Grads = std::span<const Tensor>;
 
 // A gradient op: (gradient of the output, what the forward op saw or gave).
 Specs infer_grad(const OpInputs& inputs) {
@@ -63,16 +61,11 @@ extern constexpr OpDef kReluGrad{
     .traits = Trait::OneDType,
 };
 
-extern constexpr OpDef kRelu{
-    .name = "Relu",
-    .inputs = 1,
-    .dtypes = kFloatTypes,
-    .infer = infer_same,
-    .compute = [](Kernel& k) { compute_unary(k, at::relu, at::relu_); },
-    .gradient = [](const OpCall& call, Grads g) -> Gradients {
+extern constexpr OpDef kRelu = unary_op(
+    "Relu", kFloatTypes, [](Kernel& k) { compute_unary(k, at::relu, at::relu_); },
+    [](const OpCall& call, Grads g) -> Gradients {
       return {apply(kReluGrad, {g[0], call.outputs[0]})};
-    },
-};
+    });
 
 extern constexpr OpDef kRelu6Grad{
     .name = "Relu6Grad",
@@ -91,21 +84,16 @@ extern constexpr OpDef kRelu6Grad{
     .traits = Trait::OneDType,
 };
 
-extern constexpr OpDef kRelu6{
-    .name = "Relu6",
-    .inputs = 1,
-    .dtypes = kFloatTypes,
-    .infer = infer_same,
-    .compute =
-        [](Kernel& k) {
-          compute_activation(
-              k, [](const auto& x) { return at::clamp(x, 0, 6); },
-              [](auto& x) { at::clamp_(x, 0, 6); });
-        },
-    .gradient = [](const OpCall& call, Grads g) -> Gradients {
-      return {apply(kRelu6Grad, {g[0], call.inputs[0]})};
+extern constexpr OpDef kRelu6 = unary_op(
+    "Relu6", kFloatTypes,
+    [](Kernel& k) {
+      compute_activation(
+          k, [](const auto& x) { return at::clamp(x, 0, 6); },
+          [](auto& x) { at::clamp_(x, 0, 6); });
     },
-};
+    [](const OpCall& call, Grads g) -> Gradients {
+      return {apply(kRelu6Grad, {g[0], call.inputs[0]})};
+    });
 
 extern constexpr OpDef kLeakyReluGrad{
     .name = "LeakyReluGrad",
@@ -214,20 +202,15 @@ extern constexpr OpDef kGeluGrad{
     .traits = Trait::OneDType,
 };
 
-extern constexpr OpDef kGelu{
-    .name = "Gelu",
-    .inputs = 1,
-    .dtypes = kFloatTypes,
-    .infer = infer_same,
-    .compute =
-        [](Kernel& k) {
-          compute_activation(
-              k, [](const auto& x) { return at::gelu(x); }, [](auto& x) { at::gelu_(x); });
-        },
-    .gradient = [](const OpCall& call, Grads g) -> Gradients {
-      return {apply(kGeluGrad, {g[0], call.inputs[0]})};
+extern constexpr OpDef kGelu = unary_op(
+    "Gelu", kFloatTypes,
+    [](Kernel& k) {
+      compute_activation(
+          k, [](const auto& x) { return at::gelu(x); }, [](auto& x) { at::gelu_(x); });
     },
-};
+    [](const OpCall& call, Grads g) -> Gradients {
+      return {apply(kGeluGrad, {g[0], call.inputs[0]})};
+    });
 
 extern constexpr OpDef kSoftplus{
     .name = "Softplus",

@@ -3,11 +3,11 @@
 #include <typeinfo>
 
 #include "base/raise.h"
+#include "base/thread_context.h"
 #include "ops/dispatch.h"
 #include "ops/execute.h"
+#include "ops/kernel.h"
 #include "ops/numerics.h"
-#include "ops/remote_resource.h"
-#include "ops/scoped_kernel.h"
 #include "ops/variable_cell.h"
 #include "tensor/body.h"
 
@@ -104,8 +104,8 @@ KernelScope::KernelScope() {
 KernelScope::~KernelScope() { reinterpret_cast<ScopedKernel*>(storage_)->~ScopedKernel(); }
 
 ThreadDispatch& thread_dispatch() {
-  thread_local ThreadDispatch dispatch;
-  return dispatch;
+  static constinit ContextSlot<ThreadDispatch> slot;
+  return slot.get();
 }
 
 void record_call(const OpCall& call) {
@@ -123,20 +123,6 @@ void remove_recorder(const Recorder& recorder) {
   for (RecordingPause* pause = thread_dispatch().pause; pause; pause = pause->outer_) {
     unlink(&pause->paused_);
   }
-}
-
-const Shape& OpInputs::shape(size_t i) const { return body(tensors[i]).shape; }
-DType OpInputs::dtype(size_t i) const { return body(tensors[i]).dtype; }
-
-std::string DTypeSet::to_string() const {
-  std::string text;
-  for (int i = 0; i <= static_cast<int>(DType::Resource); ++i) {
-    const auto dtype = static_cast<DType>(i);
-    if (!has(dtype)) continue;
-    if (!text.empty()) text += ", ";
-    text += cohort::to_string(dtype);
-  }
-  return text;
 }
 
 Tensor apply(const OpDef& op, std::span<const Tensor> inputs, Attrs attrs, Site site) {

@@ -2,14 +2,12 @@
 
 #include "base/raise.h"
 #include "cohort/nn_ops.h"
-#include "ops/in_place.h"
-#include "ops/nn_common.h"
+#include "ops/elementwise.h"
+#include "ops/kernel.h"
 
 namespace cohort {
 namespace internal {
 namespace {
-
-using Grads = std::span<const Tensor>;
 
 Specs infer_bias_add(const OpInputs& inputs) {
   require_same_dtype(inputs);

@@ -1,17 +1,27 @@
-// Comparisons of two tensors, element by element.
+// Comparisons of two tensors, element by element, and the choice between two tensors.
 
 #include <functional>
 
+#include "base/raise.h"
 #include "cohort/ops.h"
+#include "ops/elementwise.h"
 #include "ops/kernel.h"
+#include "ops/like.h"
 #include "ops/promotion.h"
-#include "ops/small.h"
 
 namespace cohort {
 namespace internal {
 namespace {
 
-constexpr std::string_view kTruth = "its result is a truth value";
+constexpr OpDef comparison(std::string_view name, DTypeSet dtypes, Compute compute) {
+  return {.name = name,
+          .inputs = 2,
+          .dtypes = dtypes,
+          .infer = infer_broadcast_to_bool,
+          .compute = compute,
+          .no_gradient_because = "its result is a truth value",
+          .traits = Trait::OneDType};
+}
 
 // Strings are compared here: the kernel library has none.
 void compare_strings(Kernel& k, bool equal) {
@@ -36,63 +46,23 @@ void compare_strings(Kernel& k, bool equal) {
 
 }  // namespace
 
-extern constexpr OpDef kEqual{
-    .name = "Equal",
-    .inputs = 2,
-    .dtypes = kAnyType,
-    .infer = infer_broadcast_to_bool,
-    .compute =
-        [](Kernel& k) {
-          if (k.inputs[0].dtype() == kString) return compare_strings(k, true);
-          if (!compute_small_binary(k, std::equal_to())) set(k, at::eq(in(k, 0), in(k, 1)));
-        },
-    .gradient = nullptr,
-    .no_gradient_because = kTruth,
-    .traits = Trait::OneDType,
-};
+extern constexpr OpDef kEqual = comparison("Equal", kAnyType, [](Kernel& k) {
+  if (k.inputs[0].dtype() == kString) return compare_strings(k, true);
+  if (!compute_small_binary(k, std::equal_to())) set(k, at::eq(in(k, 0), in(k, 1)));
+});
 
-extern constexpr OpDef kNotEqual{
-    .name = "NotEqual",
-    .inputs = 2,
-    .dtypes = kAnyType,
-    .infer = infer_broadcast_to_bool,
-    .compute =
-        [](Kernel& k) {
-          if (k.inputs[0].dtype() == kString) return compare_strings(k, false);
-          if (!compute_small_binary(k, std::not_equal_to())) set(k, at::ne(in(k, 0), in(k, 1)));
-        },
-    .gradient = nullptr,
-    .no_gradient_because = kTruth,
-    .traits = Trait::OneDType,
-};
+extern constexpr OpDef kNotEqual = comparison("NotEqual", kAnyType, [](Kernel& k) {
+  if (k.inputs[0].dtype() == kString) return compare_strings(k, false);
+  if (!compute_small_binary(k, std::not_equal_to())) set(k, at::ne(in(k, 0), in(k, 1)));
+});
 
-extern constexpr OpDef kLess{
-    .name = "Less",
-    .inputs = 2,
-    .dtypes = kNumericTypes,
-    .infer = infer_broadcast_to_bool,
-    .compute =
-        [](Kernel& k) {
-          if (!compute_small_binary(k, std::less())) set(k, at::lt(in(k, 0), in(k, 1)));
-        },
-    .gradient = nullptr,
-    .no_gradient_because = kTruth,
-    .traits = Trait::OneDType,
-};
+extern constexpr OpDef kLess = comparison("Less", kNumericTypes, [](Kernel& k) {
+  if (!compute_small_binary(k, std::less())) set(k, at::lt(in(k, 0), in(k, 1)));
+});
 
-extern constexpr OpDef kLessEqual{
-    .name = "LessEqual",
-    .inputs = 2,
-    .dtypes = kNumericTypes,
-    .infer = infer_broadcast_to_bool,
-    .compute =
-        [](Kernel& k) {
-          if (!compute_small_binary(k, std::less_equal())) set(k, at::le(in(k, 0), in(k, 1)));
-        },
-    .gradient = nullptr,
-    .no_gradient_because = kTruth,
-    .traits = Trait::OneDType,
-};
+extern constexpr OpDef kLessEqual = comparison("LessEqual", kNumericTypes, [](Kernel& k) {
+  if (!compute_small_binary(k, std::less_equal())) set(k, at::le(in(k, 0), in(k, 1)));
+});
 
 namespace {
 
@@ -102,6 +72,29 @@ Tensor compare(const OpDef& op, const Tensor& a, const Tensor& b, Site site) {
 }
 
 }  // namespace
+
+extern constexpr OpDef kWhere{
+    .name = "Where",
+    .inputs = 3,
+    .dtypes = kNumericTypes,
+    .infer = [](const OpInputs& inputs) -> Specs {
+      if (inputs.dtype(0) != kBool) {
+        raise(Code::InvalidArgument, "[Where] the condition must be bool, got {}",
+              to_string(inputs.dtype(0)));
+      }
+      const Shape values = broadcast_shapes(inputs.op, inputs.shape(1), inputs.shape(2));
+      return {{inputs.dtype(1), broadcast_shapes(inputs.op, inputs.shape(0), values)}};
+    },
+    .compute = [](Kernel& k) { set(k, at::where(in(k, 0), in(k, 1), in(k, 2))); },
+    .gradient = [](const OpCall& call, Grads g) -> Gradients {
+      const Tensor none = zeros_like(g[0]);
+      const Tensor& condition = call.inputs[0];
+      return {{},
+              sum_like(where(condition, g[0], none), call.inputs[1]),
+              sum_like(where(condition, none, g[0]), call.inputs[2])};
+    },
+};
+
 }  // namespace internal
 
 using internal::compare;
@@ -120,5 +113,10 @@ Tensor less_equal(const Tensor& a, const Tensor& b, Site site) {
 }
 Tensor greater(const Tensor& a, const Tensor& b, Site site) { return less(b, a, site); }
 Tensor greater_equal(const Tensor& a, const Tensor& b, Site site) { return less_equal(b, a, site); }
+
+Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b, Site site) {
+  const internal::Pair pair = internal::promoted("Where", a, b);
+  return internal::apply(internal::kWhere, {condition, pair.a, pair.b}, {}, site);
+}
 
 }  // namespace cohort

@@ -17,8 +17,6 @@ constexpr AttrList kConvolutionAttrs{{"stride", AttrKind::Pair},
                                      {"same", AttrKind::Bool},
                                      {"groups", AttrKind::Int}};
 
-using Grads = std::span<const Tensor>;
-
 // The window that a kernel of these height and width makes.
 Window2d window_of(const Attrs& attrs, int64_t height, int64_t width) {
   return {{height, width},

@@ -38,7 +38,10 @@ class RecordingPause;
 struct ThreadDispatch {
   Recorder* recorder = nullptr;     // innermost
   GraphBuilder* builder = nullptr;  // innermost graph being built; null = run at once
-  RecordingPause* pause = nullptr;  // innermost; each has set the recorders outside of it aside
+  RecordingPause* pause = nullptr;  // innermost; each has set the outer recorders aside
+
+  // A tape records what its own thread does; a graph takes nodes of all threads.
+  ThreadDispatch captured() const { return {.builder = builder}; }
 };
 ThreadDispatch& thread_dispatch();
 
@@ -48,7 +51,7 @@ void record_call(const OpCall& call);
 // Takes `recorder` out of this thread's list, wherever it is: set aside by a pause, perhaps.
 void remove_recorder(const Recorder& recorder);
 
-// While it lives, this thread's recorders hear nothing. Those that begin inside of it do.
+// While it lives, this thread's recorders record nothing, except those that begin meanwhile.
 class RecordingPause {
  public:
   RecordingPause() : paused_(thread_dispatch().recorder), outer_(thread_dispatch().pause) {
@@ -69,8 +72,8 @@ class RecordingPause {
   RecordingPause* outer_;
 };
 
-// While it lives, this thread's op calls run at once and nobody hears of them: what code expects
-// that runs inside of a kernel.
+// While it lives, this thread's op calls run at once and are not recorded, as code that a kernel
+// calls expects.
 class PlainDispatch {
  public:
   PlainDispatch() : builder_(thread_dispatch().builder) { thread_dispatch().builder = nullptr; }
@@ -81,6 +84,24 @@ class PlainDispatch {
  private:
   const RecordingPause unheard_;
   GraphBuilder* const builder_;
+};
+
+// While it lives, this thread's op calls go to the graph of `tensor`, when that is a symbol and no
+// graph is being built anyway.
+class BuilderOf {
+ public:
+  explicit BuilderOf(const Tensor& tensor) : outer_(thread_dispatch().builder) {
+    if (outer_ != nullptr || !tensor.defined() || !tensor.is_symbolic()) return;
+    builder_ = static_cast<const SymbolBody&>(body(tensor)).builder.lock();
+    thread_dispatch().builder = builder_.get();
+  }
+  ~BuilderOf() { thread_dispatch().builder = outer_; }
+  BuilderOf(const BuilderOf&) = delete;
+  BuilderOf& operator=(const BuilderOf&) = delete;
+
+ private:
+  GraphBuilder* const outer_;
+  std::shared_ptr<GraphBuilder> builder_;
 };
 
 }  // namespace cohort::internal

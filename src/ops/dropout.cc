@@ -5,8 +5,8 @@
 #include "base/raise.h"
 #include "cohort/nn_ops.h"
 #include "cohort/random.h"
-#include "ops/builder_of.h"
-#include "ops/nn_common.h"
+#include "ops/dispatch.h"
+#include "ops/kernel.h"
 
 namespace cohort {
 namespace internal {

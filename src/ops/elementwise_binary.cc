@@ -2,16 +2,13 @@
 
 #include "base/raise.h"
 #include "cohort/ops.h"
-#include "ops/in_place.h"
+#include "ops/elementwise.h"
 #include "ops/like.h"
 #include "ops/promotion.h"
-#include "ops/small.h"
 
 namespace cohort {
 namespace internal {
 namespace {
-
-using Grads = std::span<const Tensor>;
 
 // One gradient per input, each summed over what was broadcast.
 Gradients of_both(const OpCall& call, const Tensor& a_gradient, const Tensor& b_gradient) {
@@ -68,122 +65,71 @@ constexpr auto kLarger = []<typename T>(T a, T b) { return a != a || a > b ? a :
 
 }  // namespace
 
-extern constexpr OpDef kAdd{
-    .name = "Add",
-    .inputs = 2,
-    .dtypes = kNumericTypes,
-    .infer = infer_broadcast,
-    .compute = [](Kernel& k) { compute_binary(k, kPlus, sum_of, sum_into); },
-    .gradient = [](const OpCall& call, Grads g) { return of_both(call, g[0], g[0]); },
-    .traits = Trait::OneDType,
-};
+extern constexpr OpDef kAdd = binary_op(
+    "Add", kNumericTypes, [](Kernel& k) { compute_binary(k, kPlus, sum_of, sum_into); },
+    [](const OpCall& call, Grads g) { return of_both(call, g[0], g[0]); });
 
-extern constexpr OpDef kSub{
-    .name = "Sub",
-    .inputs = 2,
-    .dtypes = kNumberTypes,
-    .infer = infer_broadcast,
-    .compute = [](Kernel& k) { compute_binary(k, kMinus, difference_of, difference_into); },
-    .gradient = [](const OpCall& call, Grads g) { return of_both(call, g[0], -g[0]); },
-    .traits = Trait::OneDType,
-};
+extern constexpr OpDef kSub = binary_op(
+    "Sub", kNumberTypes,
+    [](Kernel& k) { compute_binary(k, kMinus, difference_of, difference_into); },
+    [](const OpCall& call, Grads g) { return of_both(call, g[0], -g[0]); });
 
-extern constexpr OpDef kMul{
-    .name = "Mul",
-    .inputs = 2,
-    .dtypes = kNumericTypes,
-    .infer = infer_broadcast,
-    .compute = [](Kernel& k) { compute_binary(k, kTimes, at::mul, at::mul_out); },
-    .gradient = [](const OpCall& call,
-                   Grads g) { return of_both(call, g[0] * call.inputs[1], g[0] * call.inputs[0]); },
-    .traits = Trait::OneDType,
-};
+extern constexpr OpDef kMul = binary_op(
+    "Mul", kNumericTypes, [](Kernel& k) { compute_binary(k, kTimes, at::mul, at::mul_out); },
+    [](const OpCall& call, Grads g) {
+      return of_both(call, g[0] * call.inputs[1], g[0] * call.inputs[0]);
+    });
 
-extern constexpr OpDef kDiv{
-    .name = "Div",
-    .inputs = 2,
-    .dtypes = kFloatTypes,
-    .infer = infer_broadcast,
-    .compute = [](Kernel& k) { compute_binary(k, kRatio, at::div, at::div_out); },
-    .gradient =
-        [](const OpCall& call, Grads g) {
-          const Tensor a_gradient = g[0] / call.inputs[1];
-          return of_both(call, a_gradient, -a_gradient * call.outputs[0]);
-        },
-    .traits = Trait::OneDType,
-};
+extern constexpr OpDef kDiv = binary_op(
+    "Div", kFloatTypes, [](Kernel& k) { compute_binary(k, kRatio, at::div, at::div_out); },
+    [](const OpCall& call, Grads g) {
+      const Tensor a_gradient = g[0] / call.inputs[1];
+      return of_both(call, a_gradient, -a_gradient * call.outputs[0]);
+    });
 
-extern constexpr OpDef kFloorDiv{
-    .name = "FloorDiv",
-    .inputs = 2,
-    .dtypes = kNumberTypes,
-    .infer = infer_broadcast,
-    .compute =
-        [](Kernel& k) {
-          check_divisor(k, "FloorDiv");
-          compute_binary(k, at::floor_divide, at::floor_divide_out);
-        },
-    .gradient = no_influence,
-    .traits = Trait::OneDType,
-};
+extern constexpr OpDef kFloorDiv = binary_op(
+    "FloorDiv", kNumberTypes,
+    [](Kernel& k) {
+      check_divisor(k, "FloorDiv");
+      compute_binary(k, at::floor_divide, at::floor_divide_out);
+    },
+    no_influence);
 
-extern constexpr OpDef kMod{
-    .name = "Mod",
-    .inputs = 2,
-    .dtypes = kNumberTypes,
-    .infer = infer_broadcast,
-    .compute =
-        [](Kernel& k) {
-          check_divisor(k, "Mod");
-          compute_binary(k, at::remainder, at::remainder_out);
-        },
-    .gradient =
-        [](const OpCall& call, Grads g) {
-          return of_both(call, g[0], -g[0] * floor(call.inputs[0] / call.inputs[1]));
-        },
-    .traits = Trait::OneDType,
-};
+extern constexpr OpDef kMod = binary_op(
+    "Mod", kNumberTypes,
+    [](Kernel& k) {
+      check_divisor(k, "Mod");
+      compute_binary(k, at::remainder, at::remainder_out);
+    },
+    [](const OpCall& call, Grads g) {
+      return of_both(call, g[0], -g[0] * floor(call.inputs[0] / call.inputs[1]));
+    });
 
-extern constexpr OpDef kPow{
-    .name = "Pow",
-    .inputs = 2,
-    .dtypes = kNumberTypes,
-    .infer = infer_broadcast,
-    .compute = [](Kernel& k) { compute_binary(k, at::pow, at::pow_out); },
-    .gradient =
-        [](const OpCall& call, Grads g) {
-          const Tensor& base = call.inputs[0];
-          const Tensor& exponent = call.inputs[1];
-          // 0^0 has slope 0 in the base; the slope in the exponent at base <= 0 is taken as 0.
-          const Tensor base_slope =
-              where(exponent == 0, zeros_like(base), exponent * pow(base, exponent - 1));
-          const Tensor safe_log = log(where(base > 0, base, ones_like(base)));
-          return of_both(call, g[0] * base_slope, g[0] * call.outputs[0] * safe_log);
-        },
-    .traits = Trait::OneDType,
-};
+extern constexpr OpDef kPow = binary_op(
+    "Pow", kNumberTypes, [](Kernel& k) { compute_binary(k, at::pow, at::pow_out); },
+    [](const OpCall& call, Grads g) {
+      const Tensor& base = call.inputs[0];
+      const Tensor& exponent = call.inputs[1];
+      // 0^0 has slope 0 in the base; the slope in the exponent at base <= 0 is taken as 0.
+      const Tensor base_slope =
+          where(exponent == 0, zeros_like(base), exponent * pow(base, exponent - 1));
+      const Tensor safe_log = log(where(base > 0, base, ones_like(base)));
+      return of_both(call, g[0] * base_slope, g[0] * call.outputs[0] * safe_log);
+    });
 
-extern constexpr OpDef kMinimum{
-    .name = "Minimum",
-    .inputs = 2,
-    .dtypes = kNumberTypes,
-    .infer = infer_broadcast,
-    .compute = [](Kernel& k) { compute_binary(k, kSmaller, at::minimum, at::minimum_out); },
-    .gradient = [](const OpCall& call,
-                   Grads g) { return of_extreme(call, g[0], call.inputs[0] <= call.inputs[1]); },
-    .traits = Trait::OneDType,
-};
+extern constexpr OpDef kMinimum = binary_op(
+    "Minimum", kNumberTypes,
+    [](Kernel& k) { compute_binary(k, kSmaller, at::minimum, at::minimum_out); },
+    [](const OpCall& call, Grads g) {
+      return of_extreme(call, g[0], call.inputs[0] <= call.inputs[1]);
+    });
 
-extern constexpr OpDef kMaximum{
-    .name = "Maximum",
-    .inputs = 2,
-    .dtypes = kNumberTypes,
-    .infer = infer_broadcast,
-    .compute = [](Kernel& k) { compute_binary(k, kLarger, at::maximum, at::maximum_out); },
-    .gradient = [](const OpCall& call,
-                   Grads g) { return of_extreme(call, g[0], call.inputs[0] >= call.inputs[1]); },
-    .traits = Trait::OneDType,
-};
+extern constexpr OpDef kMaximum = binary_op(
+    "Maximum", kNumberTypes,
+    [](Kernel& k) { compute_binary(k, kLarger, at::maximum, at::maximum_out); },
+    [](const OpCall& call, Grads g) {
+      return of_extreme(call, g[0], call.inputs[0] >= call.inputs[1]);
+    });
 
 namespace {
 

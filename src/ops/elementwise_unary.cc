@@ -3,14 +3,11 @@
 #include <cmath>
 
 #include "cohort/ops.h"
-#include "ops/in_place.h"
-#include "ops/small.h"
+#include "ops/elementwise.h"
 
 namespace cohort {
 namespace internal {
 namespace {
-
-using Grads = std::span<const Tensor>;
 
 Specs infer_bool(const OpInputs& inputs) { return {{kBool, inputs.shape(0)}}; }
 
@@ -24,210 +21,101 @@ void compute_unary(Kernel& kernel, const Small& small, Unary make, UnaryInPlace 
 
 }  // namespace
 
-extern constexpr OpDef kNeg{
-    .name = "Neg",
-    .inputs = 1,
-    .dtypes = kNumberTypes,
-    .infer = infer_same,
-    .compute =
-        [](Kernel& k) {
-          const auto small = []<typename T>(T x) { return static_cast<T>(-wrapping(x)); };
-          compute_unary(k, small, at::neg, at::neg_);
-        },
-    .gradient = [](const OpCall&, Grads g) -> Gradients { return {-g[0]}; },
-};
-
-extern constexpr OpDef kAbs{
-    .name = "Abs",
-    .inputs = 1,
-    .dtypes = kNumberTypes,
-    .infer = infer_same,
-    .compute =
-        [](Kernel& k) {
-          const auto small = []<typename T>(T x) {
-            return std::signbit(static_cast<double>(x)) ? static_cast<T>(-wrapping(x)) : x;
-          };
-          compute_unary(k, small, at::abs, at::abs_);
-        },
-    .gradient = [](const OpCall& call, Grads g) -> Gradients {
-      return {g[0] * sign(call.inputs[0])};
+extern constexpr OpDef kNeg = unary_op(
+    "Neg", kNumberTypes,
+    [](Kernel& k) {
+      const auto small = []<typename T>(T x) { return static_cast<T>(-wrapping(x)); };
+      compute_unary(k, small, at::neg, at::neg_);
     },
-};
+    [](const OpCall&, Grads g) -> Gradients { return {-g[0]}; });
 
-extern constexpr OpDef kSign{
-    .name = "Sign",
-    .inputs = 1,
-    .dtypes = kNumberTypes,
-    .infer = infer_same,
-    .compute =
-        [](Kernel& k) {
-          compute_unary(k, at::sgn, [](at::Tensor& x) -> at::Tensor& { return x.sgn_(); });
-        },
-    .gradient = no_influence,
-};
-
-extern constexpr OpDef kSquare{
-    .name = "Square",
-    .inputs = 1,
-    .dtypes = kNumberTypes,
-    .infer = infer_same,
-    .compute =
-        [](Kernel& k) {
-          const auto small = []<typename T>(T x) {
-            return static_cast<T>(wrapping(x) * wrapping(x));
-          };
-          compute_unary(
-              k, small, [](const at::Tensor& x) { return at::mul(x, x); },
-              [](at::Tensor& x) -> at::Tensor& { return x.mul_(x); });
-        },
-    .gradient = [](const OpCall& call, Grads g) -> Gradients {
-      return {g[0] * call.inputs[0] * 2};
+extern constexpr OpDef kAbs = unary_op(
+    "Abs", kNumberTypes,
+    [](Kernel& k) {
+      const auto small = []<typename T>(T x) {
+        return std::signbit(static_cast<double>(x)) ? static_cast<T>(-wrapping(x)) : x;
+      };
+      compute_unary(k, small, at::abs, at::abs_);
     },
-};
+    [](const OpCall& call, Grads g) -> Gradients { return {g[0] * sign(call.inputs[0])}; });
 
-extern constexpr OpDef kExp{
-    .name = "Exp",
-    .inputs = 1,
-    .dtypes = kFloatTypes,
-    .infer = infer_same,
-    .compute = [](Kernel& k) { compute_unary(k, at::exp, at::exp_); },
-    .gradient = [](const OpCall& call, Grads g) -> Gradients { return {g[0] * call.outputs[0]}; },
-};
-
-extern constexpr OpDef kLog{
-    .name = "Log",
-    .inputs = 1,
-    .dtypes = kFloatTypes,
-    .infer = infer_same,
-    .compute = [](Kernel& k) { compute_unary(k, at::log, at::log_); },
-    .gradient = [](const OpCall& call, Grads g) -> Gradients { return {g[0] / call.inputs[0]}; },
-};
-
-extern constexpr OpDef kLog1p{
-    .name = "Log1p",
-    .inputs = 1,
-    .dtypes = kFloatTypes,
-    .infer = infer_same,
-    .compute = [](Kernel& k) { compute_unary(k, at::log1p, at::log1p_); },
-    .gradient = [](const OpCall& call, Grads g) -> Gradients {
-      return {g[0] / (call.inputs[0] + 1)};
+extern constexpr OpDef kSign = unary_op(
+    "Sign", kNumberTypes,
+    [](Kernel& k) {
+      compute_unary(k, at::sgn, [](at::Tensor& x) -> at::Tensor& { return x.sgn_(); });
     },
-};
+    no_influence);
 
-extern constexpr OpDef kSqrt{
-    .name = "Sqrt",
-    .inputs = 1,
-    .dtypes = kFloatTypes,
-    .infer = infer_same,
-    .compute = [](Kernel& k) { compute_unary(k, at::sqrt, at::sqrt_); },
-    .gradient = [](const OpCall& call, Grads g) -> Gradients {
-      return {g[0] * 0.5 / call.outputs[0]};
+extern constexpr OpDef kSquare = unary_op(
+    "Square", kNumberTypes,
+    [](Kernel& k) {
+      const auto small = []<typename T>(T x) { return static_cast<T>(wrapping(x) * wrapping(x)); };
+      compute_unary(
+          k, small, [](const at::Tensor& x) { return at::mul(x, x); },
+          [](at::Tensor& x) -> at::Tensor& { return x.mul_(x); });
     },
-};
+    [](const OpCall& call, Grads g) -> Gradients { return {g[0] * call.inputs[0] * 2}; });
 
-extern constexpr OpDef kRsqrt{
-    .name = "Rsqrt",
-    .inputs = 1,
-    .dtypes = kFloatTypes,
-    .infer = infer_same,
-    .compute = [](Kernel& k) { compute_unary(k, at::rsqrt, at::rsqrt_); },
-    .gradient = [](const OpCall& call, Grads g) -> Gradients {
+extern constexpr OpDef kExp = unary_op(
+    "Exp", kFloatTypes, [](Kernel& k) { compute_unary(k, at::exp, at::exp_); },
+    [](const OpCall& call, Grads g) -> Gradients { return {g[0] * call.outputs[0]}; });
+
+extern constexpr OpDef kLog = unary_op(
+    "Log", kFloatTypes, [](Kernel& k) { compute_unary(k, at::log, at::log_); },
+    [](const OpCall& call, Grads g) -> Gradients { return {g[0] / call.inputs[0]}; });
+
+extern constexpr OpDef kLog1p = unary_op(
+    "Log1p", kFloatTypes, [](Kernel& k) { compute_unary(k, at::log1p, at::log1p_); },
+    [](const OpCall& call, Grads g) -> Gradients { return {g[0] / (call.inputs[0] + 1)}; });
+
+extern constexpr OpDef kSqrt = unary_op(
+    "Sqrt", kFloatTypes, [](Kernel& k) { compute_unary(k, at::sqrt, at::sqrt_); },
+    [](const OpCall& call, Grads g) -> Gradients { return {g[0] * 0.5 / call.outputs[0]}; });
+
+extern constexpr OpDef kRsqrt = unary_op(
+    "Rsqrt", kFloatTypes, [](Kernel& k) { compute_unary(k, at::rsqrt, at::rsqrt_); },
+    [](const OpCall& call, Grads g) -> Gradients {
       return {g[0] * -0.5 * call.outputs[0] / call.inputs[0]};
-    },
-};
+    });
 
-extern constexpr OpDef kReciprocal{
-    .name = "Reciprocal",
-    .inputs = 1,
-    .dtypes = kFloatTypes,
-    .infer = infer_same,
-    .compute = [](Kernel& k) { compute_unary(k, at::reciprocal, at::reciprocal_); },
-    .gradient = [](const OpCall& call, Grads g) -> Gradients {
-      return {-g[0] * square(call.outputs[0])};
-    },
-};
+extern constexpr OpDef kReciprocal = unary_op(
+    "Reciprocal", kFloatTypes, [](Kernel& k) { compute_unary(k, at::reciprocal, at::reciprocal_); },
+    [](const OpCall& call, Grads g) -> Gradients { return {-g[0] * square(call.outputs[0])}; });
 
-extern constexpr OpDef kSin{
-    .name = "Sin",
-    .inputs = 1,
-    .dtypes = kFloatTypes,
-    .infer = infer_same,
-    .compute = [](Kernel& k) { compute_unary(k, at::sin, at::sin_); },
-    .gradient = [](const OpCall& call, Grads g) -> Gradients {
-      return {g[0] * cos(call.inputs[0])};
-    },
-};
+extern constexpr OpDef kSin = unary_op(
+    "Sin", kFloatTypes, [](Kernel& k) { compute_unary(k, at::sin, at::sin_); },
+    [](const OpCall& call, Grads g) -> Gradients { return {g[0] * cos(call.inputs[0])}; });
 
-extern constexpr OpDef kCos{
-    .name = "Cos",
-    .inputs = 1,
-    .dtypes = kFloatTypes,
-    .infer = infer_same,
-    .compute = [](Kernel& k) { compute_unary(k, at::cos, at::cos_); },
-    .gradient = [](const OpCall& call, Grads g) -> Gradients {
-      return {-g[0] * sin(call.inputs[0])};
-    },
-};
+extern constexpr OpDef kCos = unary_op(
+    "Cos", kFloatTypes, [](Kernel& k) { compute_unary(k, at::cos, at::cos_); },
+    [](const OpCall& call, Grads g) -> Gradients { return {-g[0] * sin(call.inputs[0])}; });
 
-extern constexpr OpDef kTanh{
-    .name = "Tanh",
-    .inputs = 1,
-    .dtypes = kFloatTypes,
-    .infer = infer_same,
-    .compute = [](Kernel& k) { compute_unary(k, at::tanh, at::tanh_); },
-    .gradient = [](const OpCall& call, Grads g) -> Gradients {
+extern constexpr OpDef kTanh = unary_op(
+    "Tanh", kFloatTypes, [](Kernel& k) { compute_unary(k, at::tanh, at::tanh_); },
+    [](const OpCall& call, Grads g) -> Gradients {
       return {g[0] * (1 - square(call.outputs[0]))};
-    },
-};
+    });
 
-extern constexpr OpDef kSigmoid{
-    .name = "Sigmoid",
-    .inputs = 1,
-    .dtypes = kFloatTypes,
-    .infer = infer_same,
-    .compute = [](Kernel& k) { compute_unary(k, at::sigmoid, at::sigmoid_); },
-    .gradient = [](const OpCall& call, Grads g) -> Gradients {
+extern constexpr OpDef kSigmoid = unary_op(
+    "Sigmoid", kFloatTypes, [](Kernel& k) { compute_unary(k, at::sigmoid, at::sigmoid_); },
+    [](const OpCall& call, Grads g) -> Gradients {
       return {g[0] * call.outputs[0] * (1 - call.outputs[0])};
-    },
-};
+    });
 
-extern constexpr OpDef kErf{
-    .name = "Erf",
-    .inputs = 1,
-    .dtypes = kFloatTypes,
-    .infer = infer_same,
-    .compute = [](Kernel& k) { compute_unary(k, at::erf, at::erf_); },
-    .gradient = [](const OpCall& call, Grads g) -> Gradients {
+extern constexpr OpDef kErf = unary_op(
+    "Erf", kFloatTypes, [](Kernel& k) { compute_unary(k, at::erf, at::erf_); },
+    [](const OpCall& call, Grads g) -> Gradients {
       return {g[0] * exp(-square(call.inputs[0])) * M_2_SQRTPI};
-    },
-};
+    });
 
-extern constexpr OpDef kFloor{
-    .name = "Floor",
-    .inputs = 1,
-    .dtypes = kFloatTypes,
-    .infer = infer_same,
-    .compute = [](Kernel& k) { compute_unary(k, at::floor, at::floor_); },
-    .gradient = no_influence,
-};
+extern constexpr OpDef kFloor = unary_op(
+    "Floor", kFloatTypes, [](Kernel& k) { compute_unary(k, at::floor, at::floor_); }, no_influence);
 
-extern constexpr OpDef kCeil{
-    .name = "Ceil",
-    .inputs = 1,
-    .dtypes = kFloatTypes,
-    .infer = infer_same,
-    .compute = [](Kernel& k) { compute_unary(k, at::ceil, at::ceil_); },
-    .gradient = no_influence,
-};
+extern constexpr OpDef kCeil = unary_op(
+    "Ceil", kFloatTypes, [](Kernel& k) { compute_unary(k, at::ceil, at::ceil_); }, no_influence);
 
-extern constexpr OpDef kRound{
-    .name = "Round",
-    .inputs = 1,
-    .dtypes = kFloatTypes,
-    .infer = infer_same,
-    .compute = [](Kernel& k) { compute_unary(k, at::round, at::round_); },
-    .gradient = no_influence,
-};
+extern constexpr OpDef kRound = unary_op(
+    "Round", kFloatTypes, [](Kernel& k) { compute_unary(k, at::round, at::round_); }, no_influence);
 
 extern constexpr OpDef kIsNan{
     .name = "IsNan",
@@ -235,7 +123,6 @@ extern constexpr OpDef kIsNan{
     .dtypes = kFloatTypes,
     .infer = infer_bool,
     .compute = [](Kernel& k) { set(k, at::isnan(in(k))); },
-    .gradient = nullptr,
     .no_gradient_because = kTruth,
 };
 
@@ -245,7 +132,6 @@ extern constexpr OpDef kIsFinite{
     .dtypes = kFloatTypes,
     .infer = infer_bool,
     .compute = [](Kernel& k) { set(k, at::isfinite(in(k))); },
-    .gradient = nullptr,
     .no_gradient_because = kTruth,
 };
 

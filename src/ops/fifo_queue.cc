@@ -30,7 +30,7 @@ void QueueState::enqueue(std::vector<Element> elements, Cancellation& cancellati
     return next == elements.size();
   });
   if (finished) return;
-  // Whoever takes from a closed queue may have waited for this one.
+  // A thread that takes from a closed queue may have waited for this one.
   dequeuers_.wake_first();
   cancellation.check();
 }

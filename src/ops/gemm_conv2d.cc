@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "base/raise.h"
-#include "ops/matrix_product.h"
+#include "kernels/matrix_product.h"
 
 namespace cohort::internal {
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "ops/image_columns.h"
+#include "kernels/image_columns.h"
 #include "ops/window2d.h"
 
 namespace cohort::internal {

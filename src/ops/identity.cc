@@ -7,13 +7,11 @@
 #include "ops/kernel.h"
 #include "ops/numerics.h"
 #include "ops/require.h"
-#include "tensor/borrow.h"
+#include "tensor/memory.h"
 
 namespace cohort {
 namespace internal {
 namespace {
-
-using Grads = std::span<const Tensor>;
 
 // The same memory as a tensor of its own: a tape tells tensors apart by identity. Strings have no
 // gradient, so there the tensor itself will do.
@@ -54,11 +52,8 @@ extern constexpr OpDef kGroup{
     .name = "Group",
     .inputs = {0, kAnyNumber},
     .dtypes = kAnyType | kResourceType,
-    .infer = [](const OpInputs&) -> Specs {
-      return {{kBool, Shape{0}}};
-    },
-    .compute = [](Kernel& k) { set(k, at::empty({0}, at::kBool)); },
-    .gradient = nullptr,
+    .infer = [](const OpInputs&) { return nothing(); },
+    .compute = set_nothing,
     .no_gradient_because = "its result has no elements",
 };
 

@@ -2,7 +2,7 @@
 
 #include "cohort/gradient.h"
 #include "cohort/ops.h"
-#include "ops/expect_error.h"
+#include "support/expect_error.h"
 
 namespace cohort::internal {
 namespace {

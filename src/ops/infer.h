@@ -5,7 +5,7 @@
 #include "ops/op.h"
 
 // What the ops' infer functions (and a few gradients) have in common. `op` is the op's name, for
-// the message.
+// the message. The checks throw InvalidArgument.
 namespace cohort::internal {
 
 // numpy's broadcasting; an unknown size against 1 or another unknown one stays unknown.
@@ -20,8 +20,37 @@ void require_rank(std::string_view op, const Shape& shape, int rank, std::string
 void require_rank_at_least(std::string_view op, const Shape& shape, int rank,
                            std::string_view what);
 void require_same_dtype(const OpInputs& inputs);
-// Throws InvalidArgument when `shape` has more bytes than a tensor may: before memory is taken.
+// `shape` has no more bytes than a tensor may: checked before memory is taken.
 void require_allocatable(std::string_view op, const Shape& shape, DType dtype);
+
+// Every size is known, and a tensor of that shape has no more bytes than a tensor may.
+void require_creatable(std::string_view op, const Shape& shape, DType dtype);
+// The shapes may be equal; unknown sizes may be anything.
+void require_compatible(std::string_view op, const Shape& found, const Shape& expected,
+                        std::string_view what);
+// Input `i` has an integer dtype.
+void require_integers(const OpInputs& inputs, size_t i, std::string_view what);
+// A tensor of `rank` dimensions exists.
+void require_possible_rank(std::string_view op, int rank);
+// `dtype` holds `value`: integers hold whole numbers in their range, bool holds 0 and 1.
+void require_representable(std::string_view op, double value, DType dtype);
+// `size` is not negative.
+void require_size(std::string_view op, int64_t size, std::string_view what);
+
+// Number of elements of a fully known shape.
+int64_t checked_count(std::string_view op, const Shape& shape);
+// a + b and a * b of sizes.
+int64_t checked_add(std::string_view op, int64_t a, int64_t b);
+int64_t checked_multiply(std::string_view op, int64_t a, int64_t b);
+
+// What the shapes of inputs i and j say together; throws InvalidArgument when they differ.
+Shape require_same_shape(const OpInputs& inputs, size_t i, size_t j);
+// Input i, described by `what`, must be a vector with one element per channel.
+void require_channel_vector(const OpInputs& inputs, size_t i, int64_t channels,
+                            std::string_view what);
+// A kernel that loops over memory itself must see the sizes that `infer` was promised, also when a
+// graph knew them only in part. Throws InvalidArgument unless `expected` == `found`.
+void require_count(std::string_view op, int64_t expected, int64_t found);
 
 // Common infer functions.
 Specs infer_same(const OpInputs& inputs);               // output like input 0

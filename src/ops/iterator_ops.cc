@@ -119,7 +119,6 @@ extern constexpr OpDef kIteratorNext{
     .attrs = {{"structure", AttrKind::Text}, {"components", AttrKind::Ints}},
     .infer = infer_next,
     .compute = compute_next,
-    .gradient = nullptr,
     .no_gradient_because = "a dataset's elements have no gradient",
     .traits = Trait::HasEffect | Trait::MayWait | Trait::HostOnly,
 };
@@ -135,7 +134,6 @@ extern constexpr OpDef kIteratorNextOptional{
       return specs;
     },
     .compute = compute_next_optional,
-    .gradient = nullptr,
     .no_gradient_because = "a dataset's elements have no gradient",
     .traits = Trait::HasEffect | Trait::MayWait | Trait::HostOnly,
 };
@@ -149,7 +147,6 @@ extern constexpr OpDef kStartIterator{
       return {{kResource, Shape{}}};
     },
     .compute = compute_start,
-    .gradient = nullptr,
     .no_gradient_because = "a handle has no value",
     .traits = Trait::HasEffect | Trait::HostOnly,
 };

@@ -7,7 +7,6 @@
 #include "cohort/ops.h"
 #include "ops/kernel.h"
 #include "ops/like.h"
-#include "ops/widen.h"
 
 namespace cohort {
 namespace internal {
@@ -144,7 +143,7 @@ extern constexpr OpDef kMatMul{
           const at::Tensor b = seen(widened(in(k, 1)), k.attrs.flag("transpose_b"));
           set(k, narrowed(product_of(a, b), in(k, 0)));
         },
-    .gradient = [](const OpCall& call, std::span<const Tensor> g) -> Gradients {
+    .gradient = [](const OpCall& call, Grads g) -> Gradients {
       return {call.wants(0) ? Gradient(a_gradient(call, g[0])) : Gradient(),
               call.wants(1) ? Gradient(b_gradient(call, g[0])) : Gradient()};
     },

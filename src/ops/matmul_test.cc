@@ -5,8 +5,8 @@
 
 #include "cohort/gradient.h"
 #include "cohort/ops.h"
-#include "ops/expect_error.h"
 #include "ops/op.h"
+#include "support/expect_error.h"
 #include "tensor/aten.h"
 
 namespace cohort::internal {

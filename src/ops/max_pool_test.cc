@@ -1,4 +1,4 @@
-#include "ops/max_pool.h"
+#include "kernels/max_pool.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
@@ -39,10 +39,10 @@ Pooled pool(const PoolPlan& plan, const at::Tensor& x) {
 }
 
 // Windows by size, stride, padding and plane.
-struct Case {
+struct PoolCase {
   PoolPlan::Sides size, stride, padding, plane;
 };
-constexpr Case kCases[] = {
+constexpr PoolCase kCases[] = {
     {{2, 2}, {2, 2}, {0, 0}, {28, 28}}, {{2, 2}, {2, 2}, {0, 0}, {5, 7}},
     {{3, 3}, {1, 1}, {1, 1}, {6, 40}},  {{3, 2}, {3, 4}, {1, 1}, {9, 23}},
     {{5, 4}, {1, 2}, {2, 2}, {3, 3}},   {{1, 1}, {1, 1}, {0, 0}, {4, 9}},
@@ -55,7 +55,7 @@ class MaxPoolOf : public ::testing::TestWithParam<at::ScalarType> {};
 
 TEST_P(MaxPoolOf, ChoosesWhatTheKernelLibraryDoes) {
   at::manual_seed(1);
-  for (const Case& each : kCases) {
+  for (const PoolCase& each : kCases) {
     const at::Tensor x = planes({2, 3, each.plane[0], each.plane[1]}, GetParam());
     const auto [values, indices] =
         at::max_pool2d_with_indices(x, each.size, each.stride, each.padding);

@@ -6,7 +6,6 @@
 #include "base/raise.h"
 #include "ops/dispatch.h"
 #include "ops/kernel.h"
-#include "ops/scoped_kernel.h"
 #include "ops/spec_list.h"
 
 namespace cohort {
@@ -201,7 +200,6 @@ extern constexpr OpDef kNativeFunctionGrad{
               {"num_outputs", AttrKind::Int}},
     .infer = infer_gradient,
     .compute = run_gradient,
-    .gradient = nullptr,
     .no_gradient_because = "the gradient of a native function is native code itself",
     .traits = Trait::HasEffect | Trait::HostOnly,
 };

@@ -3,6 +3,7 @@
 #include <ATen/Functions.h>
 
 #include "base/raise.h"
+#include "base/thread_context.h"
 #include "cohort/ops.h"
 #include "tensor/aten.h"
 
@@ -10,10 +11,7 @@ namespace cohort {
 namespace internal {
 namespace {
 
-int& guard_depth() {
-  thread_local int depth = 0;
-  return depth;
-}
+constinit ContextSlot<int> numerics_guards;  // how many are open
 
 std::string described(const NonFinite& found, const Tensor& x) {
   return fmt::format("{} NaN and {} infinite among {} values of shape {}", found.nans,
@@ -42,7 +40,7 @@ NonFinite count_non_finite(const Tensor& x) {
           .infinities = at::isinf(value).sum().item<int64_t>()};
 }
 
-bool numerics_guarded() { return guard_depth() > 0; }
+bool numerics_guarded() { return numerics_guards.get() > 0; }
 
 void check_outputs(const OpDef& op, std::span<const Tensor> inputs,
                    std::span<const Tensor> outputs) {
@@ -54,7 +52,7 @@ void check_outputs(const OpDef& op, std::span<const Tensor> inputs,
 
 }  // namespace internal
 
-NumericsGuard::NumericsGuard() { ++internal::guard_depth(); }
-NumericsGuard::~NumericsGuard() { --internal::guard_depth(); }
+NumericsGuard::NumericsGuard() { ++internal::numerics_guards.get(); }
+NumericsGuard::~NumericsGuard() { --internal::numerics_guards.get(); }
 
 }  // namespace cohort

@@ -2,7 +2,6 @@
 
 #include "base/raise.h"
 #include "cohort/ops.h"
-#include "ops/checks.h"
 #include "ops/kernel.h"
 
 namespace cohort {
@@ -43,7 +42,6 @@ extern constexpr OpDef kOneHot{
           }
           set(k, std::move(result));
         },
-    .gradient = nullptr,
     .no_gradient_because = "its input is a number of a place",
 };
 

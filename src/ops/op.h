@@ -1,16 +1,103 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <initializer_list>
 #include <limits>
+#include <memory>
 #include <span>
+#include <string>
 #include <string_view>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include "cohort/gradient.h"
 #include "cohort/site.h"
-#include "ops/attrs.h"
+#include "cohort/tensor.h"
 
 namespace cohort::internal {
+
+class GraphFunction;  // a traced body that an op runs (cond, while_loop, a call); graph/ has it
+
+using AttrValue =
+    std::variant<bool, int64_t, double, std::string, DType, Shape, std::vector<int64_t>,
+                 std::vector<std::string>, Tensor, std::shared_ptr<const GraphFunction>>;
+
+// The constants of one op call, by name: what a serialized node carries besides its inputs. Names
+// are literals. Few per op, so a list beats a map.
+class Attrs {
+ public:
+  using Entry = std::pair<std::string_view, AttrValue>;
+
+  Attrs() = default;
+  Attrs(std::initializer_list<Entry> entries) : entries_(entries) {}
+
+  // Throws Internal when the op has no such attribute: every op sets all of its own.
+  template <typename T>
+  const T& get(std::string_view name) const {
+    return std::get<T>(find(name));
+  }
+  bool flag(std::string_view name) const { return get<bool>(name); }
+  int64_t integer(std::string_view name) const { return get<int64_t>(name); }
+  double number(std::string_view name) const { return get<double>(name); }
+  const std::vector<int64_t>& integers(std::string_view name) const {
+    return get<std::vector<int64_t>>(name);
+  }
+
+  bool has(std::string_view name) const;
+  void set(std::string_view name, AttrValue value) {
+    entries_.emplace_back(name, std::move(value));
+  }
+  const std::vector<Entry>& entries() const { return entries_; }
+
+ private:
+  const AttrValue& find(std::string_view name) const;
+
+  std::vector<Entry> entries_;
+};
+
+// What an attribute must hold.
+enum class AttrKind { Bool, Int, Float, Text, DType, Shape, Pair, Axes, Ints, Tensor, Function };
+
+// Whether the value is of the kind; lists also have a length that the kind allows.
+bool matches(AttrKind kind, const AttrValue& value);
+std::string_view to_string(AttrKind kind);
+
+struct AttrDef {
+  std::string_view name;  // a literal, as Attrs wants its names
+  AttrKind kind;
+};
+
+// The attributes of an op: each call has all of them and no others.
+class AttrList {
+ public:
+  constexpr AttrList() = default;
+  constexpr AttrList(std::initializer_list<AttrDef> attrs) {
+    for (const AttrDef& attr : attrs) attrs_[size_++] = attr;
+  }
+  constexpr AttrList operator+(const AttrList& more) const {
+    AttrList all = *this;
+    for (const AttrDef& attr : more) all.attrs_[all.size_++] = attr;
+    return all;
+  }
+
+  constexpr size_t size() const { return size_; }
+  constexpr const AttrDef* begin() const { return attrs_.data(); }
+  constexpr const AttrDef* end() const { return begin() + size_; }
+  // Null when the op has no attribute of that name.
+  const AttrDef* find(std::string_view name) const;
+
+ private:
+  // No op has more. A longer list does not compile.
+  static constexpr size_t kMaxAttrs = 10;
+
+  std::array<AttrDef, kMaxAttrs> attrs_ = {};
+  size_t size_ = 0;
+};
+
+// What an output must be, of ops that cannot infer it.
+inline constexpr AttrList kDeclaredAttrs{{"dtype", AttrKind::DType}, {"shape", AttrKind::Shape}};
 
 // Dtype and shape of one output, known before anything is computed.
 struct Spec {
@@ -42,6 +129,7 @@ struct Kernel {
 };
 
 struct OpCall;
+using Grads = std::span<const Tensor>;  // one per output
 
 // A set of dtypes, as the bits 1 << dtype.
 struct DTypeSet {
@@ -76,8 +164,8 @@ inline constexpr int kAnyNumber = std::numeric_limits<int>::max();
 enum class Trait : uint16_t {
   OneDType = 1 << 0,     // all inputs have the same dtype
   ReadsState = 1 << 1,   // gives what state is now, and changes none
-  HasEffect = 1 << 2,    // changes state, or does something that is seen outside of the graph
-  Source = 1 << 3,       // gives a value that comes from outside of the graph
+  HasEffect = 1 << 2,    // changes state, or does something that is seen outside the graph
+  Source = 1 << 3,       // gives a value that comes from outside the graph
   Placeholder = 1 << 4,  // is there to be fed
   Random = 1 << 5,       // gives other values for another key
   MayWait = 1 << 6,      // waits for what another run does, or runs code of the user's
@@ -117,7 +205,7 @@ struct OpDef {
   void (*compute)(Kernel&);
   // One gradient per input, given one per output, in terms of public ops; undefined where an input
   // has none. Null when the op has no gradient at all.
-  Gradients (*gradient)(const OpCall&, std::span<const Tensor> output_gradients);
+  Gradients (*gradient)(const OpCall&, Grads output_gradients) = nullptr;
   // Why `gradient` is null, for the error that a user sees.
   std::string_view no_gradient_because = {};
   Traits traits = {};
@@ -134,7 +222,7 @@ struct OpCall {
   Attrs attrs = {};
   std::vector<Tensor> inputs = {};
   std::vector<Tensor> outputs = {};
-  // Bit i: somebody wants the gradient of input i. A gradient that is expensive to compute may be
+  // Bit i: the gradient of input i is wanted. A gradient that is expensive to compute may be
   // left undefined otherwise.
   uint32_t wanted = ~0u;
 

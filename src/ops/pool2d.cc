@@ -8,8 +8,8 @@
 
 #include "base/raise.h"
 #include "cohort/nn_ops.h"
+#include "kernels/max_pool.h"
 #include "ops/all_ops.h"
-#include "ops/max_pool.h"
 #include "ops/window2d.h"
 
 namespace cohort {
@@ -20,8 +20,6 @@ constexpr AttrList kWindowAttrs{{"window", AttrKind::Pair},
                                 {"stride", AttrKind::Pair},
                                 {"padding", AttrKind::Pair},
                                 {"same", AttrKind::Bool}};
-
-using Grads = std::span<const Tensor>;
 
 Window2d window_of(const Attrs& attrs) {
   return {sides(attrs, "window"),
@@ -75,8 +73,8 @@ bool are_inside(const int64_t* indices, int64_t count, int64_t plane) {
   return inside;
 }
 
-// Adds each element of `g` to the one of its plane that its index names. Plane by plane, which
-// stays in the nearest cache from its zeros on.
+// Adds each element of `g` to the element of its plane that its index names. It goes plane by
+// plane, so that a plane is still in the nearest cache after it was filled with zeros.
 template <typename T>
 void scatter_planes(const at::Tensor& g, const at::Tensor& indices, const at::Tensor& out) {
   const int64_t plane = out.size(2) * out.size(3);

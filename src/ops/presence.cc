@@ -1,4 +1,4 @@
-// The op that notices when somebody is gone: his run ends, and nobody ended it in order.
+// The op that notices when a member is gone: its run ends before the member has left in order.
 
 #include "base/raise.h"
 #include "cohort/error.h"
@@ -11,11 +11,11 @@ namespace cohort::internal {
 namespace {
 
 // The inputs.
-constexpr size_t kPlace = 0;    // a queue: one waits there for each who is present
-constexpr size_t kAbsent = 1;   // a variable, int64: 1 for each who is not
+constexpr size_t kPlace = 0;    // a queue: a run waits there for each member that is present
+constexpr size_t kAbsent = 1;   // a variable, int64: 1 for each absent member
 constexpr size_t kChanges = 2;  // a queue that tells of changes of the variable
-constexpr size_t kArrived = 3;  // a queue that is told as soon as this counts as present
-constexpr size_t kRow = 4;      // which of them this is
+constexpr size_t kArrived = 3;  // a queue that gets the number of a member that has become present
+constexpr size_t kRow = 4;      // the member's number
 
 // All queues hold single numbers.
 QueueState& queue_at(const Kernel& k, size_t input) {
@@ -36,7 +36,7 @@ void mark_absent(VariableCell& absent, int64_t row) {
   });
 }
 
-// One who came back before his end was noticed is present all the same.
+// A member that came back before its end was noticed is present.
 void leave(VariableCell& absent, int64_t row, const QueueState& place, QueueState& changes) {
   if (place.pending_dequeues() > 0) return;
   mark_absent(absent, row);
@@ -55,7 +55,7 @@ void hold(Kernel& k) {
     (void)capture_status([&] { leave(absent, row, place, changes); });
     throw;
   }
-  set(k, at::empty({0}, at::kBool));
+  set_nothing(k);
 }
 
 }  // namespace
@@ -75,12 +75,11 @@ extern constexpr OpDef kHoldPresence{
         raise(Code::InvalidArgument, "[{}] the number must be one int64, got {} of shape {}",
               inputs.op, to_string(inputs.dtype(kRow)), inputs.shape(kRow).to_string());
       }
-      return {{kBool, Shape{0}}};
+      return nothing();
     },
     .compute = hold,
-    .gradient = nullptr,
     .no_gradient_because = "it waits",
-    .traits = Trait::HasEffect | Trait::HostOnly,
+    .traits = Trait::HasEffect | Trait::MayWait | Trait::HostOnly,
 };
 
 }  // namespace cohort::internal

@@ -4,14 +4,12 @@
 #include <algorithm>
 
 #include "cohort/ops.h"
+#include "ops/kernel.h"
 #include "ops/reduction.h"
-#include "ops/widen.h"
 
 namespace cohort {
 namespace internal {
 namespace {
-
-using Grads = std::span<const Tensor>;
 
 // A view of tensors of one shape as a matrix whose rows are reduced, and the way back.
 class RowLayout {
@@ -142,7 +140,6 @@ extern constexpr OpDef kProdOthersGrad{
           return specs;
         },
     .compute = compute_prod_others_grad,
-    .gradient = nullptr,
     .no_gradient_because = "third derivatives of a product are not provided",
 };
 

@@ -3,7 +3,7 @@
 #include <string_view>
 
 #include "cohort/tensor.h"
-#include "tensor/division_dtype.h"  // IWYU pragma: export
+#include "kernels/dtypes.h"  // IWYU pragma: export
 
 namespace cohort::internal {
 

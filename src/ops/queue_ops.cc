@@ -2,7 +2,6 @@
 // does not know it.
 
 #include "base/raise.h"
-#include "ops/checks.h"
 #include "ops/fifo_queue.h"
 #include "ops/kernel.h"
 #include "ops/movable.h"
@@ -52,9 +51,6 @@ void require_components(const OpInputs& inputs, const Specs& wanted) {
   }
   for (size_t i = 0; i < wanted.size(); ++i) require_component(inputs, i, wanted[i]);
 }
-
-Specs nothing() { return {{kBool, Shape{0}}}; }
-void set_nothing(Kernel& k) { set(k, at::empty({0}, at::kBool)); }
 
 // The queue behind the handle, which must hold what the op's attributes say.
 QueueState& queue_of(const Kernel& k) {
@@ -148,7 +144,6 @@ extern constexpr OpDef kQueueHandle{
           }
           k.outputs[0] = make_resource(queue);
         },
-    .gradient = nullptr,
     .no_gradient_because = "a handle has no value",
     .traits = Trait::HasEffect | Trait::HostOnly,
 };
@@ -168,7 +163,6 @@ extern constexpr OpDef kQueueEnqueue{
           queue_of(k).enqueue({std::move(element)}, cancellation_of(k.run));
           set_nothing(k);
         },
-    .gradient = nullptr,
     .no_gradient_because = kNoGradient,
     .traits = Trait::HasEffect | Trait::MayWait | Trait::HostOnly,
 };
@@ -192,7 +186,6 @@ extern constexpr OpDef kQueueEnqueueMany{
           queue_of(k).enqueue(split_rows(k), cancellation_of(k.run));
           set_nothing(k);
         },
-    .gradient = nullptr,
     .no_gradient_because = kNoGradient,
     .traits = Trait::HasEffect | Trait::MayWait | Trait::HostOnly,
 };
@@ -209,7 +202,6 @@ extern constexpr OpDef kQueueDequeue{
               std::move(queue_of(k).dequeue(1, cancellation_of(k.run))[0]);
           std::move(element.begin(), element.end(), k.outputs.begin());
         },
-    .gradient = nullptr,
     .no_gradient_because = kNoGradient,
     .traits = Trait::HasEffect | Trait::MayWait | Trait::HostOnly,
 };
@@ -238,7 +230,6 @@ extern constexpr OpDef kQueueDequeueMany{
             k.outputs[i] = stack_component(elements, i);
           }
         },
-    .gradient = nullptr,
     .no_gradient_because = kNoGradient,
     .traits = Trait::HasEffect | Trait::MayWait | Trait::HostOnly,
 };
@@ -252,7 +243,6 @@ extern constexpr OpDef kQueueSize{
       return {{kInt64, Shape{}}};
     },
     .compute = [](Kernel& k) { set(k, at::scalar_tensor(queue_of(k).size(), at::kLong)); },
-    .gradient = nullptr,
     .no_gradient_because = kNoGradient,
     .traits = Trait::ReadsState | Trait::HostOnly,
 };
@@ -271,7 +261,6 @@ extern constexpr OpDef kQueueClose{
           queue_of(k).close(k.attrs.flag("cancel_pending_enqueues"));
           set_nothing(k);
         },
-    .gradient = nullptr,
     .no_gradient_because = kNoGradient,
     .traits = Trait::HasEffect | Trait::HostOnly,
 };

@@ -3,8 +3,8 @@
 #include "base/random_number.h"
 #include "cohort/ops.h"
 #include "cohort/random.h"
-#include "ops/builder_of.h"
-#include "ops/philox.h"
+#include "kernels/philox.h"
+#include "ops/dispatch.h"
 #include "ops/random_ops.h"
 #include "tensor/body.h"
 

@@ -6,10 +6,10 @@
 #include <set>
 #include <thread>
 
-#include "ops/expect_error.h"
-#include "ops/normal_quantile.h"
+#include "kernels/normal_quantile.h"
+#include "kernels/philox.h"
 #include "ops/op.h"
-#include "ops/philox.h"
+#include "support/expect_error.h"
 
 namespace cohort::internal {
 namespace {

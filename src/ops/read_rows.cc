@@ -4,10 +4,8 @@
 
 #include "base/raise.h"
 #include "cohort/ops.h"
-#include "ops/checks.h"
-#include "ops/declared_dtype.h"
 #include "ops/kernel.h"
-#include "ops/rows.h"
+#include "ops/table_rows.h"
 #include "ops/variable_ops.h"
 
 namespace cohort::internal {
@@ -59,7 +57,6 @@ extern constexpr OpDef kReadRows{
           const at::Tensor& whole = aten(table);
           set(k, take_rows(whole, 0, checked_rows("ReadRows", in(k, 1), whole.size(0))));
         },
-    .gradient = nullptr,
     .no_gradient_because = "a variable's gradient is collected where it is read",
     .traits = Trait::ReadsState,
 };
@@ -76,7 +73,6 @@ extern constexpr OpDef kRowsInRange{
       return {{kInt64, some}, {kInt64, some}};
     },
     .compute = compute_rows_in_range,
-    .gradient = nullptr,
     .no_gradient_because = "ids have no gradient",
 };
 

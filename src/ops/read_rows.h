@@ -16,7 +16,7 @@ RowsInRange rows_in_range(const Tensor& ids, int64_t begin, int64_t end);
 // Ids that no part has go to the first and the last, where using them is an error.
 RowsInRange rows_of_part(const Tensor& ids, std::span<const int64_t> begins, size_t part);
 
-// Some rows of a variable, a vector of integers. Not heard by tapes.
+// The rows of a variable that `rows`, a vector of integers, names. Tapes do not record it.
 Tensor read_rows(const VariableHandle& variable, const Tensor& rows);
 
 }  // namespace cohort::internal

@@ -48,7 +48,7 @@ extern constexpr OpDef kSpread{
               {"mean", AttrKind::Bool}},
     .infer = infer_spread,
     .compute = compute_spread,
-    .gradient = [](const OpCall& call, std::span<const Tensor> g) -> Gradients {
+    .gradient = [](const OpCall& call, Grads g) -> Gradients {
       const Axes axes = axes_of(call.attrs);
       const KeepDims keep = keep_of(call.attrs);
       return {call.attrs.flag("mean") ? mean(g[0], axes, keep) : sum(g[0], axes, keep), {}};

@@ -6,14 +6,13 @@
 #include "base/raise.h"
 #include "cohort/ops.h"
 #include "ops/all_ops.h"
-#include "ops/meeting_kernel.h"
+#include "ops/collective_attrs.h"
 #include "ops/promotion.h"
-#include "ops/replica_port.h"
+#include "ops/replica_collectives.h"
 
 namespace cohort::internal {
 namespace {
 
-using Grads = std::span<const Tensor>;
 using Finder = ReplicaPort* (*)();
 
 std::atomic<Finder>& port_finder() {
@@ -25,7 +24,7 @@ int64_t num_replicas(const ReplicaPort* port) { return port != nullptr ? port->n
 
 // The attributes that both ops have: for how many replicas the call is made, and how they meet.
 void set_common(Attrs& attrs, const CommunicationOptions& options) {
-  set_meeting(attrs, "replicas", num_replicas(replica_port()), options);
+  set_collective_attrs(attrs, "replicas", num_replicas(replica_port()), options);
 }
 
 // Whether a call reaches the other replicas here and now, instead of through a node of a graph that
@@ -170,7 +169,7 @@ extern constexpr OpDef kReplicaAllReduce{
     .name = "ReplicaAllReduce",
     .inputs = {1, kAnyNumber},
     .dtypes = kNumberTypes,
-    .attrs = AttrList{{"op", AttrKind::Int}, {"replicas", AttrKind::Int}} + kMeetingAttrs,
+    .attrs = AttrList{{"op", AttrKind::Int}, {"replicas", AttrKind::Int}} + kCollectiveAttrs,
     .infer = [](const OpInputs& inputs) -> Specs {
       check_reduce_op(inputs);
       const bool divides = reduce_op_of(inputs.attrs) == ReduceOp::Mean;
@@ -190,7 +189,7 @@ extern constexpr OpDef kReplicaAllGather{
     .name = "ReplicaAllGather",
     .inputs = 1,
     .dtypes = kNumericTypes,
-    .attrs = AttrList{{"axis", AttrKind::Int}, {"replicas", AttrKind::Int}} + kMeetingAttrs,
+    .attrs = AttrList{{"axis", AttrKind::Int}, {"replicas", AttrKind::Int}} + kCollectiveAttrs,
     .infer = [](const OpInputs& inputs) -> Specs {
       const Shape& shape = inputs.shape(0);
       if (!shape.has_rank()) return {{inputs.dtype(0), shape}, {kInt64, Shape{-1}}};

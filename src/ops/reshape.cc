@@ -1,10 +1,10 @@
-// The same elements under another shape: reshape, expand_dims, squeeze.
+// Shapes: reshape, expand_dims, squeeze, transpose, and the shape of a tensor as a tensor.
 
 #include <algorithm>
+#include <numeric>
 
 #include "base/raise.h"
 #include "cohort/ops.h"
-#include "ops/checks.h"
 #include "ops/kernel.h"
 #include "ops/like.h"
 #include "ops/movable.h"
@@ -13,7 +13,7 @@ namespace cohort {
 namespace internal {
 namespace {
 
-Gradients restore_shape(const OpCall& call, std::span<const Tensor> g) {
+Gradients restore_shape(const OpCall& call, Grads g) {
   return {reshape_like(g[0], call.inputs[0])};
 }
 
@@ -121,6 +121,115 @@ extern constexpr OpDef kSqueeze{
     .gradient = restore_shape,
 };
 
+namespace {
+
+// Which input dimension each output dimension is. An empty attribute reverses them.
+std::vector<int64_t> permutation_of(const Attrs& attrs, int rank) {
+  const std::vector<int64_t>& given = attrs.integers("permutation");
+  if (given.empty()) {
+    std::vector<int64_t> reversed(static_cast<size_t>(rank));
+    std::iota(reversed.rbegin(), reversed.rend(), 0);
+    return reversed;
+  }
+  if (static_cast<int>(given.size()) != rank) {
+    raise(Code::InvalidArgument,
+          "[Transpose] the permutation names {} dimensions, but the tensor has {}", given.size(),
+          rank);
+  }
+  return normalize_axes("Transpose", given, rank);
+}
+
+// The permutation that undoes the call's.
+std::vector<int64_t> inverse_permutation(const Attrs& attrs) {
+  const std::vector<int64_t>& given = attrs.integers("permutation");
+  const auto rank = static_cast<int>(given.size());
+  std::vector<int64_t> inverse(given.size());
+  for (int i = 0; i < rank; ++i) {
+    const int64_t axis = given[static_cast<size_t>(i)];
+    inverse[static_cast<size_t>(axis < 0 ? axis + rank : axis)] = i;
+  }
+  return inverse;
+}
+
+}  // namespace
+
+extern constexpr OpDef kTranspose{
+    .name = "Transpose",
+    .inputs = 1,
+    .dtypes = kAnyType,
+    .attrs = {{"permutation", AttrKind::Axes}},
+    .infer = [](const OpInputs& inputs) -> Specs {
+      const Shape& shape = inputs.shape(0);
+      const std::vector<int64_t>& given = inputs.attrs.integers("permutation");
+      if (!shape.has_rank() && given.empty()) return {{inputs.dtype(0), shape}};
+      const int rank = shape.has_rank() ? shape.rank() : static_cast<int>(given.size());
+      Shape result;
+      for (const int64_t axis : permutation_of(inputs.attrs, rank)) {
+        result.push_back(shape.has_rank() ? shape.begin()[axis] : Shape::kUnknownDim);
+      }
+      return {{inputs.dtype(0), result}};
+    },
+    .compute =
+        [](Kernel& k) {
+          const Tensor& x = k.inputs[0];
+          const at::Tensor value = movable(x);
+          const auto rank = static_cast<int>(value.dim());
+          k.outputs[0] = from_moved(x, value.permute(permutation_of(k.attrs, rank)));
+        },
+    .gradient = [](const OpCall& call, Grads g) -> Gradients {
+      return {transpose(g[0], inverse_permutation(call.attrs))};
+    },
+};
+
+namespace {
+
+Specs infer_count(const OpInputs&) { return {{kInt64, {}}}; }
+Gradients constant(const OpCall&, std::span<const Tensor>) { return {{}}; }
+
+}  // namespace
+
+extern constexpr OpDef kShape{
+    .name = "Shape",
+    .inputs = 1,
+    .dtypes = kAnyType,
+    .infer = [](const OpInputs& inputs) -> Specs {
+      return {{kInt64, {int64_t{inputs.shape(0).rank()}}}};  // -1, unknown, without a rank
+    },
+    .compute =
+        [](Kernel& k) {
+          const Shape& shape = body(k.inputs[0]).shape;
+          at::Tensor result = at::empty({shape.rank()}, at::kLong);
+          std::copy(shape.begin(), shape.end(), result.data_ptr<int64_t>());
+          set(k, std::move(result));
+        },
+    .gradient = constant,
+    .traits = Trait::ShapeOnly,
+};
+
+extern constexpr OpDef kSize{
+    .name = "Size",
+    .inputs = 1,
+    .dtypes = kAnyType,
+    .infer = infer_count,
+    .compute =
+        [](Kernel& k) {
+          set(k, at::scalar_tensor(body(k.inputs[0]).shape.num_elements(), at::kLong));
+        },
+    .gradient = constant,
+    .traits = Trait::ShapeOnly,
+};
+
+extern constexpr OpDef kRank{
+    .name = "Rank",
+    .inputs = 1,
+    .dtypes = kAnyType,
+    .infer = infer_count,
+    .compute =
+        [](Kernel& k) { set(k, at::scalar_tensor(body(k.inputs[0]).shape.rank(), at::kLong)); },
+    .gradient = constant,
+    .traits = Trait::ShapeOnly,
+};
+
 }  // namespace internal
 
 Tensor reshape(const Tensor& x, const Shape& shape, Site site) {
@@ -134,5 +243,15 @@ Tensor expand_dims(const Tensor& x, int axis, Site site) {
 Tensor squeeze(const Tensor& x, const Axes& axes, Site site) {
   return internal::apply(internal::kSqueeze, {x}, {{"axes", axes.axes}, {"all", axes.all}}, site);
 }
+
+Tensor transpose(const Tensor& x, const std::vector<int64_t>& permutation, Site site) {
+  return internal::apply(internal::kTranspose, {x}, {{"permutation", permutation}}, site);
+}
+
+Tensor shape(const Tensor& x, Site site) {
+  return internal::apply(internal::kShape, {x}, {}, site);
+}
+Tensor size(const Tensor& x, Site site) { return internal::apply(internal::kSize, {x}, {}, site); }
+Tensor rank(const Tensor& x, Site site) { return internal::apply(internal::kRank, {x}, {}, site); }
 
 }  // namespace cohort

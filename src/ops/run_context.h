@@ -62,7 +62,7 @@ class ResourceTable {
   std::map<Key, std::shared_ptr<Resource>> entries_;
 };
 
-// Tells those who wait inside a run that it is over. Thread-safe.
+// Wakes the threads that wait inside a run when the run is over. Thread-safe.
 class Cancellation {
   struct Waker;
 
@@ -108,16 +108,6 @@ class Cancellation {
   int next_id_ = 0;                               // guarded by mutex_
 };
 
-// Tensors on their way between the parts of one run, by edge number.
-class EdgeTable {
- public:
-  virtual ~EdgeTable() = default;
-  // Never blocks. Each edge is sent once and received once in a run.
-  virtual void send(int64_t edge, const Tensor& value) = 0;
-  // Blocks until the value is there; throws what cancels the run.
-  virtual Tensor receive(int64_t edge, Cancellation& cancellation) = 0;
-};
-
 // The number of a run among those of its session, or of its function, that ask for one. It is given
 // when first asked for, so that runs that do not care leave the others' numbers alone. Thread-safe.
 class RunNumber {
@@ -140,7 +130,6 @@ class RunContext {
   virtual ~RunContext() = default;
   virtual ResourceTable& resources() = 0;
   virtual Cancellation& cancellation() = 0;
-  virtual EdgeTable& edges() = 0;
   // Counts from 0: see RunNumber.
   virtual uint64_t run_number() = 0;
   // Runs a function's body as part of this run.

@@ -1,67 +1,13 @@
 // Changing some rows of a variable.
 
 #include "base/raise.h"
-#include "ops/checks.h"
-#include "ops/declared_dtype.h"
+#include "kernels/indexed_rows.h"
 #include "ops/kernel.h"
-#include "ops/row_update.h"
+#include "ops/table_rows.h"
 #include "ops/variable_ops.h"
-#include "tensor/visit.h"
 
 namespace cohort::internal {
 namespace {
-
-// The smallest integer has no negative: its quotient by -1 wraps around to itself.
-template <typename T>
-T quotient(T a, T b) {
-  if constexpr (std::is_signed_v<T> && std::is_integral_v<T>) {
-    if (b == T{-1}) return static_cast<T>(uint64_t{0} - static_cast<uint64_t>(a));
-  }
-  return static_cast<T>(a / b);
-}
-
-// Integers wrap around.
-template <typename T>
-T combine(ScatterOp op, T old_value, T new_value) {
-  using Wide = std::conditional_t<std::is_integral_v<T>, uint64_t, T>;
-  const auto a = static_cast<Wide>(old_value);
-  const auto b = static_cast<Wide>(new_value);
-  switch (op) {
-    case ScatterOp::Update:
-      return new_value;
-    case ScatterOp::Add:
-      return static_cast<T>(a + b);
-    case ScatterOp::Sub:
-      return static_cast<T>(a - b);
-    case ScatterOp::Mul:
-      return static_cast<T>(a * b);
-    case ScatterOp::Div:
-      return quotient(old_value, new_value);
-    case ScatterOp::Min:
-      return new_value < old_value ? new_value : old_value;
-    case ScatterOp::Max:
-      return old_value < new_value ? new_value : old_value;
-  }
-  return old_value;
-}
-
-// Row by row, in the order given, so that a row named twice is changed twice.
-template <typename T>
-void scatter_rows(const RowUpdate& update, T* table, const T* values, ScatterOp op) {
-  for (int64_t i = 0; i < update.count; ++i) {
-    T* row = table + update.rows[i] * update.width;
-    const T* change = values + i * update.width;
-    for (int64_t j = 0; j < update.width; ++j) {
-      if constexpr (std::is_same_v<T, bool>) {
-        row[j] = combine<int>(op, row[j], change[j]) != 0;
-      } else if constexpr (std::is_arithmetic_v<T>) {
-        row[j] = combine(op, row[j], change[j]);
-      } else {
-        row[j] = T(combine<float>(op, row[j], change[j]));
-      }
-    }
-  }
-}
 
 void check_division(ScatterOp op, const at::Tensor& values) {
   if (op != ScatterOp::Div || values.is_floating_point() || values.numel() == 0) return;
@@ -95,13 +41,10 @@ extern constexpr OpDef kScatterVariable{
           k.outputs[0] = cell.update([&](const Tensor& table) {
             check_declared(cell, table, k.attrs.get<DType>("dtype"));
             const RowUpdate update(cell.name(), aten(table), in(k, 1), values);
-            visit_numeric(table.dtype(), [&]<typename T>(T) {
-              scatter_rows(update, static_cast<T*>(aten(table).data_ptr()),
-                           static_cast<const T*>(values.data_ptr()), op);
-            });
+            scatter_rows(table.dtype(), op, update.width, update.rows, update.count,
+                         values.data_ptr(), aten(table).data_ptr());
           });
         },
-    .gradient = nullptr,
     .no_gradient_because = "it changes state",
     .traits = Trait::HasEffect,
 };

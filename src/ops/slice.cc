@@ -1,4 +1,4 @@
-// Every step-th element between two bounds, per dimension, as in Python.
+// Parts of a tensor: slice, operator[], and pad, which makes a tensor a part of a larger one.
 
 #include <algorithm>
 #include <limits>
@@ -6,7 +6,6 @@
 #include "base/raise.h"
 #include "cohort/ops.h"
 #include "ops/all_ops.h"
-#include "ops/checks.h"
 #include "ops/kernel.h"
 #include "ops/movable.h"
 
@@ -103,7 +102,7 @@ extern constexpr OpDef kSlice{
           if (!reversed.empty()) part = part.flip(reversed);
           k.outputs[0] = from_moved(x, std::move(part));
         },
-    .gradient = [](const OpCall& call, std::span<const Tensor> g) -> Gradients {
+    .gradient = [](const OpCall& call, Grads g) -> Gradients {
       return {apply(kSliceGrad, {g[0], call.inputs[0]}, call.attrs)};
     },
 };
@@ -127,10 +126,141 @@ extern constexpr OpDef kSliceGrad{
           part.copy_(reversed.empty() ? in(k, 0) : in(k, 0).flip(reversed));
           set(k, std::move(whole));
         },
-    .gradient = [](const OpCall& call, std::span<const Tensor> g) -> Gradients {
+    .gradient = [](const OpCall& call, Grads g) -> Gradients {
       return {apply(kSlice, {g[0]}, call.attrs), {}};
     },
     .traits = Trait::OneDType,
+};
+
+namespace {
+
+// The attribute as 0 <= index < size.
+int64_t index_of(const Attrs& attrs, int64_t size) {
+  const int64_t given = attrs.integer("index");
+  const int64_t index = given < 0 ? given + size : given;
+  if (index >= 0 && index < size) return index;
+  raise(Code::InvalidArgument, "[Index] index {} is outside of a dimension of size {}", given,
+        size);
+}
+
+Shape part_shape(const OpInputs& inputs, const Shape& shape) {
+  require_rank_at_least(inputs.op, shape, 1, "the tensor");
+  if (!shape.has_rank()) return shape;
+  if (shape[0] >= 0) index_of(inputs.attrs, shape[0]);
+  return shape.without(0);
+}
+
+}  // namespace
+
+extern constexpr OpDef kIndex{
+    .name = "Index",
+    .inputs = 1,
+    .dtypes = kAnyType,
+    .attrs = {{"index", AttrKind::Int}},
+    .infer = [](const OpInputs& inputs) -> Specs {
+      return {{inputs.dtype(0), part_shape(inputs, inputs.shape(0))}};
+    },
+    .compute =
+        [](Kernel& k) {
+          const Tensor& x = k.inputs[0];
+          const at::Tensor value = movable(x);
+          k.outputs[0] = from_moved(x, value.select(0, index_of(k.attrs, value.size(0))));
+        },
+    .gradient = [](const OpCall& call, Grads g) -> Gradients {
+      return {apply(kIndexGrad, {g[0], call.inputs[0]}, call.attrs)};
+    },
+};
+
+// Zeros like input 1, with input 0 as part `index`.
+extern constexpr OpDef kIndexGrad{
+    .name = "IndexGrad",
+    .inputs = 2,
+    .dtypes = kFloatTypes,
+    .attrs = {{"index", AttrKind::Int}},
+    .infer = [](const OpInputs& inputs) -> Specs {
+      require_compatible(inputs.op, inputs.shape(0), part_shape(inputs, inputs.shape(1)),
+                         "the gradient");
+      return {{inputs.dtype(0), inputs.shape(1)}};
+    },
+    .compute =
+        [](Kernel& k) {
+          at::Tensor whole = at::zeros(in(k, 1).sizes(), in(k, 0).options());
+          whole.select(0, index_of(k.attrs, whole.size(0))).copy_(in(k, 0));
+          set(k, std::move(whole));
+        },
+    .gradient = [](const OpCall& call, Grads g) -> Gradients {
+      return {g[0][call.attrs.integer("index")], {}};
+    },
+    .traits = Trait::OneDType,
+};
+
+namespace {
+
+Shape padded(std::string_view op, const Shape& shape, const Attrs& attrs) {
+  const std::vector<int64_t>& before = attrs.integers("before");
+  const std::vector<int64_t>& after = attrs.integers("after");
+  if (before.size() != after.size()) {
+    raise(Code::InvalidArgument, "[{}] {} paddings before, but {} after", op, before.size(),
+          after.size());
+  }
+  if (shape.has_rank() && static_cast<int>(before.size()) != shape.rank()) {
+    raise(Code::InvalidArgument, "[{}] {} paddings for a tensor of shape {}", op, before.size(),
+          shape.to_string());
+  }
+  require_possible_rank(op, static_cast<int>(before.size()));
+  Shape result;
+  for (size_t i = 0; i < before.size(); ++i) {
+    require_size(op, before[i], "a padding");
+    require_size(op, after[i], "a padding");
+    const int64_t added = checked_add(op, before[i], after[i]);
+    const int64_t size = shape.has_rank() ? shape[static_cast<int>(i)] : Shape::kUnknownDim;
+    result.push_back(size < 0 ? size : checked_add(op, size, added));
+  }
+  return result;
+}
+
+// What undoes the padding.
+std::vector<Range> inner_ranges(const Attrs& attrs) {
+  const std::vector<int64_t>& before = attrs.integers("before");
+  const std::vector<int64_t>& after = attrs.integers("after");
+  std::vector<Range> ranges;
+  for (size_t i = 0; i < before.size(); ++i) {
+    Range range{.begin = before[i]};
+    if (after[i] > 0) range.end = -after[i];
+    ranges.push_back(range);
+  }
+  return ranges;
+}
+
+}  // namespace
+
+extern constexpr OpDef kPad{
+    .name = "Pad",
+    .inputs = 1,
+    .dtypes = kNumericTypes,
+    .attrs = {{"before", AttrKind::Axes}, {"after", AttrKind::Axes}, {"value", AttrKind::Float}},
+    .infer = [](const OpInputs& inputs) -> Specs {
+      const Shape shape = padded(inputs.op, inputs.shape(0), inputs.attrs);
+      if (shape.is_fully_known()) require_creatable(inputs.op, shape, inputs.dtype(0));
+      require_representable(inputs.op, inputs.attrs.number("value"), inputs.dtype(0));
+      return {{inputs.dtype(0), shape}};
+    },
+    .compute =
+        [](Kernel& k) {
+          const at::Tensor& x = in(k);
+          const Shape shape = padded("Pad", body(k.inputs[0]).shape, k.attrs);
+          at::Tensor whole = at::full(sizes(shape), k.attrs.number("value"), x.options());
+          at::Tensor inner = whole;
+          for (int64_t axis = 0; axis < x.dim(); ++axis) {
+            const int64_t before = k.attrs.integers("before")[static_cast<size_t>(axis)];
+            inner = inner.narrow(axis, before, x.size(axis));
+          }
+          inner.copy_(x);
+          set(k, std::move(whole));
+        },
+    .gradient = [](const OpCall& call, Grads g) -> Gradients {
+      return {slice(g[0], inner_ranges(call.attrs))};
+    },
 };
 
 }  // namespace internal
@@ -148,6 +278,22 @@ Tensor slice(const Tensor& x, const std::vector<Range>& ranges, Site site) {
   return internal::apply(
       internal::kSlice, {x},
       {{"begin", std::move(begins)}, {"end", std::move(ends)}, {"step", std::move(steps)}}, site);
+}
+
+Tensor Tensor::operator[](internal::Subscript index) const {
+  return internal::apply(internal::kIndex, {*this}, {{"index", index.position()}}, index.site());
+}
+
+Tensor pad(const Tensor& x, const std::vector<Padding>& paddings, double value, Site site) {
+  std::vector<int64_t> before;
+  std::vector<int64_t> after;
+  for (const Padding& padding : paddings) {
+    before.push_back(padding.before);
+    after.push_back(padding.after);
+  }
+  return internal::apply(
+      internal::kPad, {x},
+      {{"before", std::move(before)}, {"after", std::move(after)}, {"value", value}}, site);
 }
 
 }  // namespace cohort

@@ -1,11 +1,9 @@
 #include "cohort/nn_ops.h"
-#include "ops/nn_common.h"
+#include "ops/kernel.h"
 
 namespace cohort {
 namespace internal {
 namespace {
-
-using Grads = std::span<const Tensor>;
 
 Specs infer_softmax(const OpInputs& inputs) {
   require_rank_at_least(inputs.op, inputs.shape(0), 1, "the input");

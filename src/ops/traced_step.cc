@@ -45,7 +45,6 @@ extern constexpr OpDef kTimelinePart{
           add_part(k, now);
           k.outputs[0] = Tensor(int64_t{now.time_since_epoch().count()});
         },
-    .gradient = nullptr,
     .no_gradient_because = "it gives the time",
     .traits = Trait::HasEffect,
 };

@@ -4,14 +4,16 @@
 
 #include "base/raise.h"
 #include "base/waiting.h"
-#include "ops/in_place.h"
-#include "ops/scoped_kernel.h"
+#include "cohort/internal/held_value.h"
+#include "ops/elementwise.h"
+#include "ops/kernel.h"
+#include "ops/run_context.h"
 
 namespace cohort::internal {
 namespace {
 
-// Who reads a large value has often let it go before it could be copied: waits for that, at most as
-// long as copying would take.
+// Waits until no reader holds the value, at most as long as a copy would take. Readers of a large
+// value often release it within that time, and then the copy is not needed.
 void await_readers(const Tensor& value) {
   constexpr int64_t kSmall = int64_t{1} << 20;
   constexpr int64_t kBytesPerMicrosecond = 2000;
@@ -79,5 +81,46 @@ Tensor write_to(VariableImpl& variable, Write how, const Tensor& value) {
   }
   raise(Code::Internal, "[Variable] there is no such write");
 }
+
+namespace {
+
+std::shared_ptr<VariableCell> find_cell(const Variable& copy) {
+  const Tensor& handle = VariableAccess::impl(copy)->handle().handle;
+  if (handle.is_symbolic()) return nullptr;
+  return std::dynamic_pointer_cast<VariableCell>(resource_of(handle));
+}
+
+}  // namespace
+
+Tensor held_value(const Variable& copy) {
+  const auto cell = find_cell(copy);
+  return cell != nullptr && cell->is_initialized() ? cell->read() : Tensor();
+}
+
+void set_held_value(const Variable& copy, const Tensor& value) { find_cell(copy)->assign(value); }
+
+// A variable of a graph: the handle of the state that the run's device keeps under its name.
+extern constexpr OpDef kVariableHandle{
+    .name = "VariableHandle",
+    .inputs = 0,
+    .dtypes = kResourceType,
+    .attrs = {{"container", AttrKind::Text}, {"shared_name", AttrKind::Text}},
+    .infer = [](const OpInputs&) -> Specs {
+      return {{kResource, Shape{}}};
+    },
+    .compute =
+        [](Kernel& k) {
+          const auto& container = k.attrs.get<std::string>("container");
+          const auto& name = k.attrs.get<std::string>("shared_name");
+          k.outputs[0] =
+              make_resource(require_run(k.run, "VariableHandle")
+                                .resources()
+                                .find_or_make<VariableCell>(container, "variable", name, [&] {
+                                  return std::make_shared<VariableCell>(name);
+                                }));
+        },
+    .no_gradient_because = "a handle has no value",
+    .traits = Trait::HasEffect,
+};
 
 }  // namespace cohort::internal

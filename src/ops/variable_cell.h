@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "cohort/variable.h"
+#include "kernels/indexed_rows.h"
 #include "tensor/body.h"
 
 namespace cohort {
@@ -14,9 +15,9 @@ namespace cohort::internal {
 
 // One copy of a variable on one device: the resource that variable ops refer to.
 //
-// Readers share the value with the cell; a writer changes it in place when nobody else holds it and
-// writes a new one otherwise. Both decisions are made under the mutex, so a value that was handed
-// out never changes.
+// Readers share the value with the cell; a writer changes it in place when only the cell holds it
+// and writes a new one otherwise. Both decisions are made under the mutex, so a value that was
+// handed out never changes.
 class VariableCell : public Resource {
  public:
   // Without a value the variable is uninitialised: reading or updating it throws
@@ -28,7 +29,7 @@ class VariableCell : public Resource {
   Tensor read() const;
   // Replaces the value, which has the variable's dtype and fits its shape.
   Tensor assign(Tensor value);
-  // Lets `change` alter the value. It gets contiguous memory that nobody else sees, holding the
+  // Lets `change` alter the value. It gets contiguous memory of its own, holding the
   // value, and must not fail once it has begun to write.
   Tensor update(const std::function<void(const Tensor& exclusive)>& change);
 
@@ -49,10 +50,7 @@ struct VariableHandle {
   Shape shape;  // what assigned values must fit
 };
 
-// How a change of rows combines the old row with the new one.
-enum class ScatterOp { Update, Add, Sub, Mul, Div, Min, Max };
-
-// What stands behind a Variable: one cell, or the several that a strategy keeps in step.
+// The implementation of a Variable: one cell, or the several that a strategy keeps in step.
 class VariableImpl {
  public:
   virtual ~VariableImpl() = default;
@@ -85,7 +83,7 @@ class VariableImpl {
   virtual std::shared_ptr<VariableImpl> deep_copy() const = 0;
   virtual std::string to_string() const = 0;
 
-  // Set by a strategy before anybody else sees the variable: whose it is, and of which variable
+  // Set by a strategy before the variable is used: whose it is, and of which variable
   // this is a copy.
   Strategy* strategy = nullptr;
   std::weak_ptr<VariableImpl> whole = {};

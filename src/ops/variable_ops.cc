@@ -4,10 +4,9 @@
 
 #include "base/raise.h"
 #include "cohort/ops.h"
-#include "ops/declared_dtype.h"
 #include "ops/dispatch.h"
+#include "ops/execute.h"
 #include "ops/kernel.h"
-#include "ops/remote_resource.h"
 #include "tensor/memory.h"
 
 namespace cohort::internal {
@@ -89,7 +88,7 @@ void add_elements(at::Tensor& target, const std::byte* delta, int sign) {
   }
 }
 
-// Changes `value`, which nobody else sees. False when that is not for such a loop.
+// Changes `value`, which is not shared. False when such a loop does not fit it.
 bool add_plainly(const Tensor& value, const Tensor& delta, int sign) {
   constexpr int64_t kMaxElements = 32768;
   const DType dtype = value.dtype();
@@ -145,7 +144,6 @@ extern constexpr OpDef kReadVariable{
           k.outputs[0] = cell.read();
           check_declared(cell, k.outputs[0], k.attrs.get<DType>("dtype"));
         },
-    .gradient = nullptr,
     .no_gradient_because = "a variable's gradient is collected where it is read",
     .traits = Trait::ReadsState,
 };
@@ -162,7 +160,6 @@ extern constexpr OpDef kVariableIsInitialized{
         [](Kernel& k) {
           set(k, at::scalar_tensor(cell_of(k.inputs[0]).is_initialized(), at::kBool));
         },
-    .gradient = nullptr,
     .no_gradient_because = "it asks for no value",
     .traits = Trait::ReadsState,
 };
@@ -182,7 +179,6 @@ extern constexpr OpDef kAssignVariable{
           const bool numbers = is_numeric(value.dtype());
           k.outputs[0] = cell_of(k.inputs[0]).assign(numbers ? from_aten(in(k, 1)) : value);
         },
-    .gradient = nullptr,
     .no_gradient_because = kState,
     .traits = Trait::HasEffect,
 };
@@ -194,7 +190,6 @@ extern constexpr OpDef kAssignAddVariable{
     .attrs = kDeclaredAttrs,
     .infer = infer_delta,
     .compute = [](Kernel& k) { add_to_variable(k, "AssignAdd", 1); },
-    .gradient = nullptr,
     .no_gradient_because = kState,
     .traits = Trait::HasEffect,
 };
@@ -206,7 +201,6 @@ extern constexpr OpDef kAssignSubVariable{
     .attrs = kDeclaredAttrs,
     .infer = infer_delta,
     .compute = [](Kernel& k) { add_to_variable(k, "AssignSub", -1); },
-    .gradient = nullptr,
     .no_gradient_because = kState,
     .traits = Trait::HasEffect,
 };

@@ -29,4 +29,8 @@ Tensor scatter_variable(const VariableHandle& variable, ScatterOp op, const Inde
 // The cell behind a handle. Throws InvalidArgument when it is another kind of resource.
 VariableCell& cell_of(const Tensor& handle);
 
+// State may be shared with a graph that declares it differently. Another shape is taken as it is;
+// throws InvalidArgument, naming the variable, for another dtype than the op's graph declares.
+void check_declared(const VariableCell& cell, const Tensor& stored, DType declared);
+
 }  // namespace cohort::internal

@@ -5,7 +5,6 @@
 #include <mutex>
 
 #include "base/activity.h"
-#include "base/anybody.h"
 #include "ops/run_context.h"
 
 namespace cohort::internal {
@@ -62,7 +61,7 @@ class WaitingLine::Place {
     const auto since = WaitNote::Clock::now();
     const auto over = [&] { return is_over(step, finished); };
     if (look_again_.wait_for(lock_, stall_patience(), over)) return finished;
-    const WaitNote note(WaitKind::Tensor, what(), {kAnybody}, since);
+    const WaitNote note(WaitKind::Tensor, what(), {kAnyTask}, since);
     look_again_.wait(lock_, over);
     return finished;
   }

@@ -3,7 +3,7 @@
 #include <array>
 
 #include "cohort/nn_ops.h"
-#include "ops/nn_common.h"
+#include "ops/kernel.h"
 
 namespace cohort::internal {
 

@@ -6,8 +6,8 @@
 #include "base/raise.h"
 #include "base/random_number.h"
 #include "ops/all_ops.h"
-#include "ops/meeting_kernel.h"
-#include "ops/worker_port.h"
+#include "ops/collective_attrs.h"
+#include "ops/worker_collectives_interface.h"
 
 namespace cohort::internal {
 namespace {
@@ -91,7 +91,7 @@ void compute_worker_broadcast(Kernel& k) {
 
 std::vector<Tensor> call_workers(const OpDef& op, int64_t port, std::span<const Tensor> values,
                                  Attrs attrs, const CommunicationOptions& options) {
-  set_meeting(attrs, "port", port, options);
+  set_collective_attrs(attrs, "port", port, options);
   return apply_many(op, values, std::move(attrs), {});
 }
 
@@ -107,7 +107,7 @@ extern constexpr OpDef kWorkerAllReduce{
     .name = "WorkerAllReduce",
     .inputs = {1, kAnyNumber},
     .dtypes = kNumberTypes,
-    .attrs = AttrList{{"op", AttrKind::Int}, {"port", AttrKind::Int}} + kMeetingAttrs,
+    .attrs = AttrList{{"op", AttrKind::Int}, {"port", AttrKind::Int}} + kCollectiveAttrs,
     .infer = [](const OpInputs& inputs) -> Specs {
       check_reduce_op(inputs);
       if (reduce_op_of(inputs.attrs) == ReduceOp::Mean) {
@@ -118,7 +118,6 @@ extern constexpr OpDef kWorkerAllReduce{
       return as_the_inputs(inputs);
     },
     .compute = compute_worker_all_reduce,
-    .gradient = nullptr,
     .no_gradient_because = kNoWorkerGradient,
     .traits = Trait::HasEffect,
 };
@@ -127,14 +126,13 @@ extern constexpr OpDef kWorkerAllGather{
     .name = "WorkerAllGather",
     .inputs = 1,
     .dtypes = kNumericTypes,
-    .attrs = AttrList{{"axis", AttrKind::Int}, {"port", AttrKind::Int}} + kMeetingAttrs,
+    .attrs = AttrList{{"axis", AttrKind::Int}, {"port", AttrKind::Int}} + kCollectiveAttrs,
     .infer = [](const OpInputs& inputs) -> Specs {
       const Shape& shape = inputs.shape(0);
       if (!shape.has_rank()) return {{inputs.dtype(0), shape}};
       return {{inputs.dtype(0), shape.with(checked_gather_axis(inputs), Shape::kUnknownDim)}};
     },
     .compute = compute_worker_all_gather,
-    .gradient = nullptr,
     .no_gradient_because = kNoWorkerGradient,
     .traits = Trait::HasEffect,
 };
@@ -143,10 +141,9 @@ extern constexpr OpDef kWorkerBroadcast{
     .name = "WorkerBroadcast",
     .inputs = 1,
     .dtypes = kNumericTypes,
-    .attrs = AttrList{{"port", AttrKind::Int}} + kMeetingAttrs,
+    .attrs = AttrList{{"port", AttrKind::Int}} + kCollectiveAttrs,
     .infer = as_the_inputs,
     .compute = compute_worker_broadcast,
-    .gradient = nullptr,
     .no_gradient_because = kNoWorkerGradient,
     .traits = Trait::HasEffect,
 };

@@ -24,16 +24,15 @@ void Admission::check_token(const grpc::ServerContext& call) const {
   if (shown && equal_secrets(*shown, token_)) return;
   raise(Code::Unauthenticated,
         "[Connect] {} demands the token of its run, and the caller shows {}; start both with the "
-        "same "
-        "credentials",
+        "same credentials",
         self_.peer.name, shown ? "another" : "none");
 }
 
-Greeting Admission::admit(const grpc::ServerContext& call) const {
+Handshake Admission::admit(const grpc::ServerContext& call) const {
   check_token(call);
-  const auto bytes = metadata(call, kGreetingKey);
-  if (!bytes) raise(Code::InvalidArgument, "[Connect] the caller did not greet");
-  Greeting from = decode_greeting(*bytes);
+  const auto bytes = metadata(call, kHandshakeKey);
+  if (!bytes) raise(Code::InvalidArgument, "[Connect] the caller sent no handshake");
+  Handshake from = decode_handshake(*bytes);
   if (tls_) {
     const auto names = peer_certificate_names(*call.auth_context());
     if (!may_be_called(from.peer.name, names)) {
@@ -42,7 +41,7 @@ Greeting Admission::admit(const grpc::ServerContext& call) const {
             from.peer.name, fmt::join(names, ", "));
     }
   }
-  check_greeting(from, self_);
+  check_handshake(from, self_);
   return from;
 }
 

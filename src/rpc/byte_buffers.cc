@@ -3,10 +3,11 @@
 namespace cohort::internal {
 namespace {
 
-// Below this, copying costs less than a slice: its references, and its place in system calls.
+// Below this size copying costs less than a slice with its references and its place in system
+// calls.
 constexpr size_t kCopiedBytes = 8192;
 
-// `owner` keeps the bytes alive. gRPC reads them only.
+// `owner` keeps the bytes alive. gRPC only reads the bytes.
 template <typename Owner>
 grpc::Slice slice_of(const void* bytes, size_t size, Owner owner) {
   auto* const kept = new Owner(std::move(owner));

@@ -11,12 +11,12 @@
 
 namespace cohort::internal {
 
-// Small pieces are copied and joined, others stay where they are and are kept alive until gRPC has
-// sent them.
+// Small pieces are copied and joined; large pieces stay where they are and are kept alive until
+// gRPC has sent them.
 grpc::ByteBuffer to_byte_buffer(std::span<const Buffer> pieces);
 grpc::ByteBuffer to_byte_buffer(std::string_view bytes);
 
-// The bytes of a received buffer, where they are.
+// The bytes of a received buffer, without a copy.
 class ReceivedBytes {
  public:
   // Takes `buffer` and leaves it empty.

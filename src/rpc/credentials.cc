@@ -1,15 +1,21 @@
 #include "cohort/credentials.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <optional>
 
+#include "base/file_descriptor.h"
 #include "base/log.h"
 #include "base/raise.h"
+#include "base/system_error.h"
+#include "rpc/certificates.h"
 
 namespace cohort {
 namespace {
@@ -19,7 +25,7 @@ using internal::raise;
 
 constexpr auto kMaxFileBytes = uintmax_t{1} << 20;
 
-// Nothing when there is no such file.
+// Nothing when the file does not exist.
 std::optional<std::string> text_of(const fs::path& path) {
   std::error_code problem;
   const uintmax_t size = fs::file_size(path, problem);
@@ -49,8 +55,8 @@ void warn_if_others_may_read(const fs::path& path) {
 
 }  // namespace
 
-Credentials read_credentials(const std::string& folder) {
-  const fs::path at(folder);
+Credentials read_credentials(const std::string& directory) {
+  const fs::path at(directory);
   const auto certificate = text_of(at / "certificate.pem");
   const auto private_key = text_of(at / "private_key.pem");
   const auto authority = text_of(at / "authority.pem");
@@ -58,15 +64,15 @@ Credentials read_credentials(const std::string& folder) {
   const int parts = certificate.has_value() + private_key.has_value() + authority.has_value();
   if (parts == 0 && !token) {
     raise(Code::NotFound,
-          "[Credentials] the folder '{}' has neither certificate.pem, private_key.pem and "
+          "[Credentials] the directory '{}' has neither certificate.pem, private_key.pem and "
           "authority.pem nor a token",
-          folder);
+          directory);
   }
   if (parts != 0 && parts != 3) {
     raise(Code::InvalidArgument,
-          "[Credentials] in the folder '{}' one needs the others: certificate.pem is {}, "
+          "[Credentials] in the directory '{}' each file needs the others: certificate.pem is {}, "
           "private_key.pem is {}, authority.pem is {}",
-          folder, certificate ? "there" : "missing", private_key ? "there" : "missing",
+          directory, certificate ? "there" : "missing", private_key ? "there" : "missing",
           authority ? "there" : "missing");
   }
   warn_if_others_may_read(at / "private_key.pem");
@@ -84,4 +90,30 @@ Credentials credentials_from_environment() {
   return read_credentials(value);
 }
 
+namespace internal {
+
+void make_private_directory(const std::string& directory) {
+  if (mkdir(directory.c_str(), S_IRWXU) == 0 || errno == EEXIST) return;
+  raise(Code::PermissionDenied, "[Credentials] the directory '{}' cannot be made: {}", directory,
+        errno_text(errno));
+}
+
+void write_secret_file(const std::string& path, const std::string& text) {
+  const FileDescriptor file(
+      open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, S_IRUSR | S_IWUSR));
+  if (!file || write(file.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size())) {
+    raise(Code::PermissionDenied, "[Credentials] '{}' cannot be written: {}", path,
+          errno_text(errno));
+  }
+}
+
+void write_credentials(const std::string& directory, const Credentials& credentials) {
+  make_private_directory(directory);
+  write_secret_file(directory + "/certificate.pem", credentials.certificate);
+  write_secret_file(directory + "/private_key.pem", credentials.private_key);
+  write_secret_file(directory + "/authority.pem", credentials.authority);
+  if (!credentials.token.empty()) write_secret_file(directory + "/token", credentials.token);
+}
+
+}  // namespace internal
 }  // namespace cohort

@@ -8,13 +8,13 @@
 namespace cohort {
 namespace {
 
-TEST(Credentials, AreReadFromAFolder) {
-  const TemporaryFolder folder;
-  folder.write("certificate.pem", "C");
-  folder.write("private_key.pem", "K");
-  folder.write("authority.pem", "A");
-  folder.write("token", "secret\n");
-  const Credentials credentials = read_credentials(folder.path());
+TEST(Credentials, AreReadFromADirectory) {
+  const TemporaryDirectory directory;
+  directory.write("certificate.pem", "C");
+  directory.write("private_key.pem", "K");
+  directory.write("authority.pem", "A");
+  directory.write("token", "secret\n");
+  const Credentials credentials = read_credentials(directory.path());
   EXPECT_EQ(credentials.certificate, "C");
   EXPECT_EQ(credentials.private_key, "K");
   EXPECT_EQ(credentials.authority, "A");
@@ -24,34 +24,35 @@ TEST(Credentials, AreReadFromAFolder) {
 }
 
 TEST(Credentials, MayBeATokenAlone) {
-  const TemporaryFolder folder;
-  folder.write("token", "secret");
-  EXPECT_EQ(read_credentials(folder.path()).token, "secret");
-  EXPECT_FALSE(read_credentials(folder.path()).has_certificates());
+  const TemporaryDirectory directory;
+  directory.write("token", "secret");
+  EXPECT_EQ(read_credentials(directory.path()).token, "secret");
+  EXPECT_FALSE(read_credentials(directory.path()).has_certificates());
 }
 
 TEST(Credentials, NameTheFilesThatAreMissing) {
-  const TemporaryFolder folder;
-  EXPECT_ERROR(Code::NotFound, "neither certificate.pem", read_credentials(folder.path()));
-  EXPECT_ERROR(Code::NotFound, "'/no/such/folder'", read_credentials("/no/such/folder"));
-  folder.write("certificate.pem", "C");
-  folder.write("authority.pem", "A");
+  const TemporaryDirectory directory;
+  EXPECT_ERROR(Code::NotFound, "neither certificate.pem", read_credentials(directory.path()));
+  EXPECT_ERROR(Code::NotFound, "'/no/such/directory'", read_credentials("/no/such/directory"));
+  directory.write("certificate.pem", "C");
+  directory.write("authority.pem", "A");
   EXPECT_ERROR(Code::InvalidArgument, "private_key.pem is missing",
-               read_credentials(folder.path()));
+               read_credentials(directory.path()));
 }
 
 TEST(Credentials, AFileThatIsTooLargeIsNotRead) {
-  const TemporaryFolder folder;
-  folder.write("token", std::string(2 << 20, 'x'));
-  EXPECT_ERROR(Code::InvalidArgument, "more than any certificate", read_credentials(folder.path()));
+  const TemporaryDirectory directory;
+  directory.write("token", std::string(2 << 20, 'x'));
+  EXPECT_ERROR(Code::InvalidArgument, "more than any certificate",
+               read_credentials(directory.path()));
 }
 
 TEST(Credentials, ComeFromTheEnvironment) {
-  const TemporaryFolder folder;
-  folder.write("token", "secret");
+  const TemporaryDirectory directory;
+  directory.write("token", "secret");
   {
     const ScopedEnvironment variable(
-        ScopedEnvironment::Variables{{"COHORT_CREDENTIALS", folder.path()}});
+        ScopedEnvironment::Variables{{"COHORT_CREDENTIALS", directory.path()}});
     EXPECT_EQ(credentials_from_environment().token, "secret");
   }
   {

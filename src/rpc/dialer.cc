@@ -16,8 +16,8 @@ using std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kFirstPause{10};
 constexpr std::chrono::milliseconds kLongestPause{1000};
-constexpr int kAccidentsInARow = 3;  // are none
-// Who waits is told soon what for, and then now and again.
+constexpr int kMaxAccidents = 3;  // in a row; more have a cause that lasts
+// When the log says which address is awaited.
 constexpr std::chrono::milliseconds kFirstNotice{2500};
 constexpr std::chrono::milliseconds kNoticeEvery{5000};
 
@@ -63,13 +63,14 @@ void Dialer::check_answer(const Answered& answered) const {
             fmt::join(names, ", "));
     }
   }
-  check_greeting(answered.from, self_);
+  check_handshake(answered.from, self_);
 }
 
 std::optional<Dialer::Answered> Dialer::try_once(const std::string& address, Deadline deadline,
+                                                 const std::string& handshake,
                                                  CallFailure& failure) {
   const auto call = std::make_shared<ClientCall>(make_channel(address, credentials_));
-  call->context().AddMetadata(kGreetingKey, encode(self_));
+  call->context().AddMetadata(kHandshakeKey, handshake);
   if (!credentials_.token.empty()) call->context().AddMetadata(kTokenKey, credentials_.token);
   const bool started = run(
       *call, [&](void* tag) { call->start(pump_->queue(), kConnectMethod, tag); }, deadline);
@@ -77,10 +78,10 @@ std::optional<Dialer::Answered> Dialer::try_once(const std::string& address, Dea
                                        *call, [&](void* tag) { call->read_answer(tag); }, deadline);
   if (answered) {
     const auto& metadata = call->context().GetServerInitialMetadata();
-    if (const auto greeting = metadata.find(kGreetingKey); greeting != metadata.end()) {
+    if (const auto answer = metadata.find(kHandshakeKey); answer != metadata.end()) {
       Answered result{call, {}};
       const Status problem = capture_status([&] {
-        result.from = decode_greeting({greeting->second.data(), greeting->second.size()});
+        result.from = decode_handshake({answer->second.data(), answer->second.size()});
         check_answer(result);
       });
       if (problem.ok()) return result;
@@ -102,19 +103,23 @@ void Dialer::pause(Deadline until) {
   pump_->poll_until([this] { return stopping_.load(); }, until);
 }
 
-Dialer::Answered Dialer::dial(const std::string& address, Deadline deadline) {
+Dialer::Answered Dialer::dial(const std::string& address, Deadline deadline, uint64_t generation) {
+  Handshake self = self_;
+  self.peer.generation = generation;
+  const std::string handshake = encode(self);
   const auto began = steady_clock::now();
   CallFailure failure;
-  std::optional<Status> last_reason;  // that is more than silence
+  std::optional<Status> last_reason;  // other than silence
   int accidents = 0;
   auto next_pause = kFirstPause;
   auto next_notice = began + kFirstNotice;
   for (int tries = 1;; ++tries) {
     check_stopped();
-    if (auto answered = try_once(address, deadline, failure)) return std::move(*answered);
+    if (auto answered = try_once(address, deadline, handshake, failure))
+      return std::move(*answered);
     check_stopped();
     accidents = failure.kind == CallFailure::Kind::Dubious ? accidents + 1 : 0;
-    if (failure.kind == CallFailure::Kind::Lasting || accidents == kAccidentsInARow) {
+    if (failure.kind == CallFailure::Kind::Lasting || accidents == kMaxAccidents) {
       throw Error(failure.status);
     }
     if (failure.status.code != Code::DeadlineExceeded) last_reason = failure.status;

@@ -4,34 +4,34 @@
 #include <optional>
 
 #include "cohort/credentials.h"
-#include "rpc/greeting.h"
+#include "rpc/completion_queue_thread.h"
 #include "rpc/grpc_errors.h"
-#include "rpc/pump.h"
+#include "rpc/handshake.h"
 #include "rpc/stream_call.h"
 
 namespace cohort::internal {
 
-// Calls who listens at an address, until somebody does.
+// Calls an address until a task answers there.
 class Dialer {
  public:
-  Dialer(std::shared_ptr<Pump> pump, Greeting self, Credentials credentials)
+  Dialer(std::shared_ptr<Pump> pump, Handshake self, Credentials credentials)
       : pump_(std::move(pump)), self_(std::move(self)), credentials_(std::move(credentials)) {}
 
-  // A call whose greeting was answered, and fits.
+  // A call whose handshake was answered, and fits this endpoint's.
   struct Answered {
     std::shared_ptr<ClientCall> call = {};
-    Greeting from = {};
+    Handshake from = {};
   };
-  // Tries again with growing pauses, until the deadline, what may pass. Throws as
-  // Party::connect does, and Cancelled after stop().
-  Answered dial(const std::string& address, Deadline deadline);
+  // Tries again with growing pauses until the deadline, if the failure may pass. Throws as
+  // Endpoint::connect does, and Cancelled after stop(). `generation`: see Peer.
+  Answered dial(const std::string& address, Deadline deadline, uint64_t generation = 0);
 
-  // Says that the call carries the messages from here on.
+  // Tells the answering side that the call carries the messages from here on.
   void stay(const Answered& answered, Deadline deadline);
-  // Ends the call: the messages go another way.
+  // Ends the call: shared memory carries the messages.
   void leave(const Answered& answered);
 
-  // Ends what goes on.
+  // Ends the calls that are under way.
   void stop();
 
  private:
@@ -39,14 +39,14 @@ class Dialer {
   // the call is cancelled, which ends it.
   bool run(ClientCall& call, const std::function<void(void* tag)>& begin, Deadline deadline);
   std::optional<Answered> try_once(const std::string& address, Deadline deadline,
-                                   CallFailure& failure);
+                                   const std::string& handshake, CallFailure& failure);
   void check_answer(const Answered& answered) const;
   grpc::Status finish(ClientCall& call);
   void pause(Deadline until);
   void check_stopped() const;
 
   const std::shared_ptr<Pump> pump_;
-  const Greeting self_;
+  const Handshake self_;
   const Credentials credentials_;
   std::atomic<bool> stopping_ = false;
 };

@@ -1,8 +1,309 @@
 #include "rpc/grpc_connection.h"
 
-#include "transport/ending.h"
+#include "base/mutex.h"
+#include "base/raise.h"
+#include "rpc/byte_buffers.h"
+#include "rpc/grpc_errors.h"
+#include "rpc/grpc_settings.h"
 
 namespace cohort::internal {
+namespace {
+
+// What may wait on either side before the sender does.
+constexpr size_t kMaxWaitingBytes = size_t{32} << 20;
+constexpr size_t kMaxWaitingMessages = 1024;
+// How long the other side may make no progress while the connection ends.
+constexpr std::chrono::seconds kClosingTime{2};
+
+}  // namespace
+
+GrpcStream::GrpcStream(std::shared_ptr<Pump> pump, std::shared_ptr<StreamCall> call, Peer self,
+                       Peer peer)
+    : pump_(std::move(pump)),
+      self_(std::move(self)),
+      peer_(std::move(peer)),
+      call_(std::move(call)) {
+  pump_->attach();
+}
+
+GrpcStream::~GrpcStream() = default;
+
+void GrpcStream::open() {
+  Lock lock(mutex_);
+  read_next(lock);
+}
+
+void GrpcStream::set_listener(std::function<void()> listener) {
+  Lock lock(mutex_);
+  listener_ =
+      listener ? std::make_shared<const std::function<void()>>(std::move(listener)) : nullptr;
+}
+
+void GrpcStream::announce() {
+  Lock lock(mutex_);
+  const auto listener = listener_;
+  if (!news_ || !listener) return;
+  lock.unlock();
+  if (!pump_->post([listener](bool) { (*listener)(); })) (*listener)();
+}
+
+// After the end everything is read and forgotten, because only reading notices the end of the call.
+bool GrpcStream::wants_more() const {
+  if (end_to_reader_) return true;
+  return incoming_.size() < kMaxWaitingMessages && incoming_bytes_ < kMaxWaitingBytes;
+}
+
+void GrpcStream::read_next(Lock&) {
+  if (reading_ || read_all_ || finishing_ || !wants_more()) return;
+  reading_ = true;
+  call_->read(&read_buffer_,
+              Pump::tag([self = shared_from_this()](bool ok) { self->on_read(ok); }));
+}
+
+void GrpcStream::on_read(bool ok) {
+  grpc::ByteBuffer chunk;
+  {
+    Lock lock(mutex_);
+    reading_ = false;
+    ++progress_;
+    read_all_ = read_all_ || !ok;
+    if (ok) {
+      chunk.Swap(&read_buffer_);
+      read_next(lock);  // the other side goes on sending while this chunk is taken apart
+    } else {
+      sent_all_ = true;
+      // finish() says more on the caller's side.
+      if (call_->finishes_alone())
+        end(lock, lost_connection(peer_, {}), lost_connection(peer_, {}));
+      finish_if_due(lock);
+      release_if_over(lock);
+    }
+  }
+  if (ok) on_chunk(chunk);
+}
+
+void GrpcStream::on_chunk(grpc::ByteBuffer& chunk) {
+  const ReceivedBytes bytes(chunk);
+  MessageAssembler::Arrived arrived;
+  const Status problem = capture_status([&] { arrived = assembler_.add(bytes.pieces()); });
+  if (problem.ok()) {
+    on_arrived(std::move(arrived));
+  } else {
+    on_malformed(problem);
+  }
+}
+
+void GrpcStream::on_arrived(MessageAssembler::Arrived arrived) {
+  Lock lock(mutex_);
+  if (arrived.message && !end_to_reader_) {
+    incoming_bytes_ += size_of(*arrived.message);
+    incoming_.push_back(std::move(*arrived.message));
+    news_ = true;
+    notify_listener(lock);
+  }
+  if (arrived.closed) {
+    const Status why = closed_by_peer(*arrived.closed, peer_);
+    end(lock, why, why);
+    sent_all_ = true;
+    finish_if_due(lock);
+    if (call_ && !closing_limit_) limit_closing_time(lock);
+  }
+}
+
+void GrpcStream::on_malformed(const Status& problem) {
+  Lock lock(mutex_);
+  end(lock, problem, problem);
+  send_end(lock, problem);
+}
+
+std::optional<Message> GrpcStream::take() {
+  Lock lock(mutex_);
+  if (incoming_.empty()) return std::nullopt;
+  Message message = std::move(incoming_.front());
+  incoming_.pop_front();
+  const size_t bytes = size_of(message);
+  incoming_bytes_ -= bytes;
+  traffic_.received(bytes);
+  news_ = !incoming_.empty() || end_to_reader_;
+  if (call_) read_next(lock);
+  return message;
+}
+
+std::optional<Status> GrpcStream::ended() {
+  const std::lock_guard lock(mutex_);
+  return incoming_.empty() ? end_to_reader_ : std::nullopt;
+}
+
+void GrpcStream::wait(Reader, Deadline deadline) {
+  pump_->poll_until([this] { return news_.load() || woken_.load(); }, deadline);
+  woken_ = false;
+}
+
+void GrpcStream::wake(Reader) {
+  woken_ = true;
+  pump_->wake();
+}
+
+void GrpcStream::attend(bool in_foreground) {
+  Lock lock(mutex_);
+  attended_ = in_foreground;
+  if (in_foreground || !news_ || !listener_) return;
+  pump_->post([listener = listener_](bool) { (*listener)(); });
+}
+
+void GrpcStream::notify_listener(Lock& lock) {
+  const auto listener = listener_;
+  const bool attended = attended_;
+  if (!attended && !listener) return;
+  lock.unlock();
+  if (!pump_->is_polling_here()) {
+    if (attended) {
+      pump_->wake();
+    } else {
+      pump_->post([listener](bool) { (*listener)(); });
+    }
+  } else if (!attended) {
+    (*listener)();
+  }
+  lock.lock();
+}
+
+bool GrpcStream::has_room(size_t bytes) const {
+  return outgoing_bytes_ == 0 ||
+         (outgoing_bytes_ + bytes <= kMaxWaitingBytes && outgoing_.size() < kMaxWaitingMessages);
+}
+
+void GrpcStream::send(Message message, WhenFull when_full) {
+  check_no_mutex_held("sends");
+  const size_t bytes = size_of(message);
+  MessageCutter cutter(std::move(message));
+  Lock lock(mutex_);
+  const auto may_go = [&] { return end_to_sender_ || has_room(bytes); };
+  if (when_full == WhenFull::Wait && !may_go()) {
+    pump_->keep_polled();
+    room_.wait(lock, may_go);
+  }
+  if (end_to_sender_) throw_if_error(*end_to_sender_);
+  outgoing_.push_back({std::move(cutter), bytes});
+  outgoing_bytes_ += bytes;
+  traffic_.sent(bytes);
+  write_next(lock);
+  if (!outgoing_.empty()) pump_->keep_polled();
+}
+
+// Releases the lock while gRPC writes to the socket; `writing_` keeps other threads away.
+void GrpcStream::write_next(Lock& lock) {
+  if (writing_ || sent_all_) return;
+  std::vector<Buffer> chunk;
+  size_t bytes = 0;  // of a message that ends with this chunk
+  if (!outgoing_.empty()) {
+    chunk = outgoing_.front().cutter.next();
+    if (outgoing_.front().cutter.at_end()) {
+      bytes = outgoing_.front().bytes;
+      outgoing_.pop_front();
+    }
+  } else if (last_chunk_) {
+    chunk.push_back(*std::exchange(last_chunk_, {}));
+    sent_all_ = true;
+  } else {
+    return;
+  }
+  writing_ = true;
+  const std::shared_ptr<StreamCall> call = call_;  // the call may be over before write() returns
+  lock.unlock();
+  call->write(to_byte_buffer(chunk), Pump::tag([self = shared_from_this(), bytes](bool ok) {
+                self->on_written(ok, bytes);
+              }));
+  lock.lock();
+}
+
+void GrpcStream::on_written(bool ok, size_t bytes) {
+  Lock lock(mutex_);
+  writing_ = false;
+  ++progress_;
+  sent_all_ = sent_all_ || !ok;
+  outgoing_bytes_ -= bytes;
+  if (sent_all_) {
+    outgoing_.clear();
+    outgoing_bytes_ = 0;
+  }
+  room_.notify_all();
+  write_next(lock);
+  finish_if_due(lock);
+  release_if_over(lock);
+}
+
+void GrpcStream::end(Lock& lock, const Status& to_reader, const Status& to_sender) {
+  if (end_to_reader_) return;
+  end_to_reader_ = to_reader;
+  end_to_sender_ = to_sender;
+  news_ = true;
+  room_.notify_all();
+  if (call_) read_next(lock);
+  notify_listener(lock);
+}
+
+void GrpcStream::send_end(Lock& lock, const Status& why) {
+  if (sent_all_ || !call_) return;
+  last_chunk_ = close_chunk(why, self_.name);
+  limit_closing_time(lock);
+  write_next(lock);
+  pump_->keep_polled();
+}
+
+void GrpcStream::limit_closing_time(Lock&) {
+  pump_->attach();
+  progress_at_limit_ = progress_;
+  closing_limit_ = std::make_shared<grpc::Alarm>();
+  closing_limit_->Set(pump_->queue(), to_grpc_time(std::chrono::steady_clock::now() + kClosingTime),
+                      Pump::tag([self = shared_from_this(), alarm = closing_limit_](bool elapsed) {
+                        if (elapsed) self->on_closing_limit();
+                        self->pump_->detach();
+                      }));
+}
+
+void GrpcStream::on_closing_limit() {
+  Lock lock(mutex_);
+  if (!call_) return;
+  if (progress_ == progress_at_limit_) {
+    call_->cancel();
+  } else {
+    limit_closing_time(lock);
+  }
+}
+
+void GrpcStream::close(const Status& why) {
+  Lock lock(mutex_);
+  if (end_to_reader_) return;
+  incoming_.clear();
+  incoming_bytes_ = 0;
+  const Status here = closed_here(why, peer_);
+  end(lock, here, here);
+  send_end(lock, why);
+}
+
+void GrpcStream::finish_if_due(Lock&) {
+  const bool due = read_all_ || (sent_all_ && call_ && call_->finishes_alone());
+  if (!due || finishing_ || writing_) return;
+  finishing_ = true;
+  call_->finish(Pump::tag([self = shared_from_this()](bool) { self->on_finished(); }));
+}
+
+void GrpcStream::on_finished() {
+  Lock lock(mutex_);
+  finished_ = true;
+  const Status why = lost_connection(peer_, call_->outcome());
+  end(lock, why, why);
+  release_if_over(lock);
+}
+
+void GrpcStream::release_if_over(Lock& lock) {
+  if (!finished_ || reading_ || writing_ || !call_) return;
+  const std::shared_ptr<StreamCall> call = std::move(call_);
+  if (closing_limit_) closing_limit_->Cancel();
+  lock.unlock();
+  pump_->detach();
+}
 
 GrpcConnection::GrpcConnection(std::shared_ptr<GrpcStream> stream)
     : stream_(std::move(stream)), delivery_(stream_) {
@@ -20,14 +321,9 @@ void GrpcConnection::start(Events events) {
 }
 
 void GrpcConnection::send(Message message) {
-  // Nobody else reads while this thread waits: it must not.
-  const bool must_not_wait = delivery_.is_delivering_here() || stream_->pump().is_polling_here();
-  stream_->send(std::move(message),
-                must_not_wait ? GrpcStream::WhenFull::Grow : GrpcStream::WhenFull::Wait);
-}
-
-bool GrpcConnection::deliver_until(const std::function<bool()>& done, Deadline deadline) {
-  return delivery_.deliver_until(done, deadline);
+  // The thread that polls must not wait: no other thread reads meanwhile.
+  const bool polls = stream_->pump().is_polling_here();
+  stream_->send(std::move(message), polls ? WhenFull::Grow : delivery_.when_full());
 }
 
 }  // namespace cohort::internal

@@ -1,10 +1,10 @@
 #include <future>
 #include <thread>
 
-#include "rpc/endpoint.h"
-#include "rpc/run_authority.h"
+#include "rpc/certificates.h"
+#include "rpc/make_endpoint.h"
+#include "support/connection_conformance.h"
 #include "support/message_log.h"
-#include "transport/connection_conformance.h"
 
 namespace cohort::internal {
 namespace {
@@ -14,15 +14,16 @@ struct Pair {
   explicit Pair(const Credentials& of_a = {}, const Credentials& of_b = {})
       : b(make_endpoint({.self = {.name = "b", .address = "localhost:0"},
                          .credentials = of_b,
-                         .way = Way::Grpc},
+                         .transport = TransportKind::Grpc},
                         [this](std::shared_ptr<Connection> connection) {
                           accepted.set_value(std::move(connection));
                         })),
-        a(make_endpoint({.self = {.name = "a"}, .credentials = of_a, .way = Way::Grpc})) {}
+        a(make_endpoint(
+            {.self = {.name = "a"}, .credentials = of_a, .transport = TransportKind::Grpc})) {}
 
   std::promise<std::shared_ptr<Connection>> accepted;
-  std::unique_ptr<Party> b;
-  std::unique_ptr<Party> a;
+  std::unique_ptr<Endpoint> b;
+  std::unique_ptr<Endpoint> a;
 };
 
 ConnectedPair connect(const std::shared_ptr<Pair>& pair) {

@@ -10,12 +10,12 @@
 #include "base/file_descriptor.h"
 #include "base/log.h"
 #include "base/raise.h"
-#include "transport/status_message.h"
+#include "transport/message_codec.h"
 
 namespace cohort::internal {
 namespace {
 
-// The numbers are the same on purpose.
+// Both use the numbers of the gRPC protocol.
 #define COHORT_SAME_CODE(ours, theirs) \
   static_assert(static_cast<int>(Code::ours) == static_cast<int>(grpc::StatusCode::theirs))
 COHORT_SAME_CODE(Ok, OK);
@@ -39,7 +39,7 @@ COHORT_SAME_CODE(Unauthenticated, UNAUTHENTICATED);
 
 std::string capped(const std::string& text) { return text.substr(0, kMaxStatusText); }
 
-// What gRPC's text contains, and what it means. The first that fits.
+// A part of gRPC's text and its meaning. The first that fits counts.
 struct Symptom {
   std::string_view sign;
   std::string_view meaning;  // "nobody listens at {address}", ...
@@ -90,23 +90,28 @@ const Symptom* symptom_in(const std::string& text) {
   return found == std::end(kSymptoms) ? nullptr : found;
 }
 
-// Accepted, then dropped without a word: what servers do that want TLS and hear none, and TLS
-// servers that do not like a certificate.
+// For a connection that was accepted and then dropped: a TLS server does so when the caller does
+// not speak TLS, or when it refuses the certificate.
 std::string dropped_text(const std::string& address, bool with_certificates) {
   return with_certificates
              ? fmt::format(
-                   "who listens at {} ended the connection during the greeting: it speaks no "
+                   "who listens at {} ended the connection during the handshake: it speaks no "
                    "TLS, or refused this side's certificate",
                    address)
              : fmt::format(
-                   "who listens at {} ended the connection during the greeting: it is no "
+                   "who listens at {} ended the connection during the handshake: it is no "
                    "Cohort server, or demands certificates and this side has none",
                    address);
 }
 
+Status from_grpc(const grpc::Status& status) {
+  const int code = std::clamp<int>(status.error_code(), 0, static_cast<int>(Code::Unauthenticated));
+  return {static_cast<Code>(code), capped(status.error_message())};
+}
+
 CallFailure unavailable(const grpc::Status& outcome, const std::string& address,
                         bool with_certificates) {
-  // gRPC does not always say what it lacked.
+  // gRPC does not always say that it lacked a descriptor.
   const std::string text = has_free_descriptors(1) ? outcome.error_message() : kTooManyFiles;
   if (const Symptom* const symptom = symptom_in(text)) {
     const std::string meaning = fmt::format(fmt::runtime(symptom->meaning), address);
@@ -129,13 +134,8 @@ grpc::Status to_grpc(const Status& status) {
   return {static_cast<grpc::StatusCode>(status.code), capped(status.message)};
 }
 
-Status from_grpc(const grpc::Status& status) {
-  const int code = std::clamp<int>(status.error_code(), 0, static_cast<int>(Code::Unauthenticated));
-  return {static_cast<Code>(code), capped(status.error_message())};
-}
-
 void require_descriptors_for_grpc() {
-  constexpr size_t kOfGrpc = 8;  // it opens 4 at its first connection
+  constexpr size_t kOfGrpc = 8;  // gRPC opens 4 at its first connection
   if (has_free_descriptors(kOfGrpc)) return;
   raise(Code::ResourceExhausted,
         "[Connect] this process has fewer than {} free file descriptors, which connections need; "

@@ -9,25 +9,31 @@
 #include <grpcpp/security/tls_certificate_verifier.h>
 #include <grpcpp/security/tls_credentials_options.h>
 
+#include <algorithm>
+#include <cctype>
 #include <mutex>
+#include <optional>
 
 #include "base/log.h"
-#include "rpc/chunks.h"
-#include "rpc/unfinished_channels.h"
+#include "base/mutex.h"
+#include "base/raise.h"
+#include "base/thread.h"
+#include "rpc/message_chunks.h"
+#include "topology/address.h"
 
 namespace cohort::internal {
 namespace {
 
 namespace tls = grpc::experimental;
 
-constexpr int kKeepAliveMs = 10'000;         // between questions whether the other side is there
-constexpr int kKeepAliveAnswerMs = 20'000;   // for its answer
-constexpr int kHandshakeMs = 10'000;         // from connecting to the first HTTP/2 frame
-constexpr int kIdleMs = 60'000;              // of a connection without calls
-constexpr int kMaxStreamsPerConnection = 8;  // one is used
+constexpr int kKeepAliveMs = 10'000;        // between two questions whether the other side is alive
+constexpr int kKeepAliveAnswerMs = 20'000;  // for the answer
+constexpr int kHandshakeMs = 10'000;        // from connecting to the first HTTP/2 frame
+constexpr int kIdleMs = 60'000;             // of a connection without calls
+constexpr int kMaxStreamsPerConnection = 8;  // of which one is used
 constexpr int kMaxMetadataBytes = 16 << 10;
 constexpr size_t kServerMemoryBytes = size_t{1} << 30;     // that gRPC may take for all peers
-constexpr size_t kChannelMemoryBytes = size_t{256} << 20;  // for one
+constexpr size_t kChannelMemoryBytes = size_t{256} << 20;  // for one channel
 
 std::shared_ptr<tls::CertificateProviderInterface> provider(const Credentials& credentials) {
   return std::make_shared<tls::StaticDataCertificateProvider>(
@@ -40,7 +46,7 @@ template <typename Options>
 void configure_tls(Options& options) {
   options.watch_root_certs();
   options.watch_identity_key_cert_pairs();
-  // Certificates belong to tasks, not to hosts: the greeting compares names.
+  // Certificates belong to tasks, not to hosts: the handshake compares names.
   options.set_certificate_verifier(std::make_shared<tls::NoOpCertificateVerifier>());
   options.set_check_call_host(false);
 }
@@ -54,9 +60,110 @@ std::shared_ptr<grpc::ChannelCredentials> channel_credentials(const Credentials&
   return tls::TlsCredentials(options);
 }
 
+using std::chrono::steady_clock;
+
+// How often the end of the process is noticed while a channel is kept.
+constexpr std::chrono::milliseconds kMoment{50};
+// gRPC gives up a connection attempt after 20 s.
+constexpr std::chrono::seconds kMaxKept{30};
+
+bool is_connecting(grpc::Channel& channel) {
+  return channel.GetState(/*try_to_connect=*/false) == GRPC_CHANNEL_CONNECTING;
+}
+
+// Channels that their users drop while they connect. gRPC 1.51 loses the connection of a channel
+// that is destroyed in that state: the socket stays open until the server closes it. So a channel
+// is kept until it has connected or failed. Thread-safe.
+class UnfinishedChannels {
+ public:
+  ~UnfinishedChannels();
+
+  // The same channel. When its last user has dropped it, it is destroyed as soon as that loses
+  // nothing.
+  static std::shared_ptr<grpc::Channel> guard(std::shared_ptr<grpc::Channel> channel);
+
+ private:
+  struct Kept {
+    std::shared_ptr<grpc::Channel> channel;
+    Deadline until;
+  };
+
+  void keep(std::shared_ptr<grpc::Channel> channel);
+  // The queue delivers the channel when its state changes, or after a moment. The lock is held.
+  void await_change(std::unique_ptr<Kept> kept);
+  void run();
+
+  grpc::CompletionQueue queue_;
+  Mutex mutex_;
+  bool stopping_ = false;         // guarded by mutex_, as the next
+  std::optional<Thread> thread_;  // started for the first channel
+};
+
+std::shared_ptr<grpc::Channel> UnfinishedChannels::guard(std::shared_ptr<grpc::Channel> channel) {
+  // Each channel holds a reference, for channels that static destructors drop.
+  static const auto all = std::make_shared<UnfinishedChannels>();
+  grpc::Channel* const same = channel.get();
+  return {same, [all = all, held = std::move(channel)](grpc::Channel*) mutable {
+            if (is_connecting(*held)) all->keep(std::move(held));
+          }};
+}
+
+UnfinishedChannels::~UnfinishedChannels() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+    queue_.Shutdown();
+  }
+  thread_.reset();
+  run();  // a queue must be emptied before its end, also where no thread was started
+}
+
+void UnfinishedChannels::keep(std::shared_ptr<grpc::Channel> channel) {
+  const std::lock_guard lock(mutex_);
+  if (!thread_) thread_.emplace("channels", [this](const std::stop_token&) { run(); });
+  await_change(std::make_unique<Kept>(Kept{std::move(channel), steady_clock::now() + kMaxKept}));
+}
+
+void UnfinishedChannels::await_change(std::unique_ptr<Kept> kept) {
+  grpc::Channel& channel = *kept->channel;
+  channel.NotifyOnStateChange(GRPC_CHANNEL_CONNECTING, to_grpc_time(steady_clock::now() + kMoment),
+                              &queue_, kept.release());
+}
+
+void UnfinishedChannels::run() {
+  void* tag = nullptr;
+  bool changed = false;
+  while (queue_.Next(&tag, &changed)) {
+    std::unique_ptr<Kept> kept;  // destroyed after the lock
+    const std::lock_guard lock(mutex_);
+    kept.reset(static_cast<Kept*>(tag));
+    const bool over = changed || steady_clock::now() >= kept->until;
+    if (!over && !stopping_) await_change(std::move(kept));
+  }
+}
+
 void log_as_information(gpr_log_func_args* args) { log_info("[gRPC] {}", args->message); }
 
 }  // namespace
+
+void check_target(const std::string& address, const Credentials& credentials) {
+  const HostPort target = parse_address(address);
+  const bool is_host = std::all_of(target.host.begin(), target.host.end(), [](unsigned char c) {
+    return std::isalnum(c) != 0 || std::string_view(".-_:%").find(c) != std::string_view::npos;
+  });
+  if (!is_host || target.port == 0) {
+    raise(Code::InvalidArgument, "[Connect] '{}' is no host and port that can be connected to",
+          address);
+  }
+  if (credentials.has_certificates() || credentials.token.empty() || credentials.insecure) return;
+  if (!is_loopback(target.host)) {
+    raise(
+        Code::FailedPrecondition,
+        "[Connect] without certificates the token would go to {} for everybody to read; give both "
+        "sides certificates, or set Credentials::insecure",
+        address);
+  }
+}
 
 std::shared_ptr<grpc::ServerCredentials> server_credentials(const Credentials& credentials) {
   if (!credentials.has_certificates()) return grpc::InsecureServerCredentials();

@@ -10,17 +10,15 @@
 #include "base/mutex.h"
 #include "base/thread.h"
 #include "rpc/grpc_settings.h"
-#include "rpc/grpc_time.h"
 #include "rpc/status_call.h"
-#include "rpc/target.h"
 
 namespace cohort::internal {
 namespace {
 
 using std::chrono::steady_clock;
 
-// A connection that breaks once may have been an accident.
-constexpr int kFailuresThatCount = 2;
+// A connection may break once by accident.
+constexpr int kFailuresToGiveUp = 2;
 
 }  // namespace
 
@@ -55,14 +53,14 @@ class Heartbeat::Impl {
   void on_failure(Watched& watched, const Status& why);
   void give_up(Watched& watched, const Status& why);
   void drain();
-  // Nobody is blamed for the silence of this process itself, which was frozen or suspended.
+  // Peers are not blamed for a time in which this process itself was frozen or suspended.
   void forgive_own_pause();
-  // The next thing to do, and when: nothing for a peer that is being asked.
-  Deadline ask_who_is_due(Lock& lock);
+  // Asks the peers that are due. Returns when the next peer is due.
+  Deadline ask_due_peers(Lock& lock);
 
   const HeartbeatOptions options_;
   grpc::CompletionQueue queue_;
-  std::set<Handle> asked_;  // whose answer is awaited; belongs to the thread, as the next
+  std::set<Handle> asked_;  // peers that have not answered yet; belongs to the thread, as the next
   Deadline last_look_ = steady_clock::now();
 
   Mutex mutex_;
@@ -98,7 +96,7 @@ void Heartbeat::Impl::ask(const Handle& watched) {
   if (!watched->channel)
     watched->channel = make_channel(watched->peer.address, options_.credentials);
   watched->next_question = now + options_.interval;
-  // The tag keeps what it points to.
+  // The tag keeps the peer alive.
   watched->call = std::make_unique<StatusRequestCall>(
       StatusRequestCall::Target{.channel = watched->channel,
                                 .address = watched->peer.address,
@@ -115,7 +113,7 @@ void Heartbeat::Impl::forgive_own_pause() {
   for (const auto& [address, watched] : watched_) watched->last_answer = now;
 }
 
-Deadline Heartbeat::Impl::ask_who_is_due(Lock&) {
+Deadline Heartbeat::Impl::ask_due_peers(Lock&) {
   Deadline next = Deadline::max();
   for (const auto& [address, watched] : watched_) {
     if (watched->call) continue;
@@ -132,8 +130,8 @@ void Heartbeat::Impl::run(const std::stop_token& stop) {
   quiet_grpc();
   Lock lock(mutex_);
   while (!stop.stop_requested()) {
-    const Deadline next = ask_who_is_due(lock);
-    if (asked_.empty()) {  // then nothing is to be waited for at the queue, only here
+    const Deadline next = ask_due_peers(lock);
+    if (asked_.empty()) {  // nothing will end at the queue
       const size_t known = watched_.size();
       changed_.wait_until(lock, stop, std::min(next, steady_clock::now() + std::chrono::hours(1)),
                           [&] { return watched_.size() != known; });
@@ -145,7 +143,7 @@ void Heartbeat::Impl::run(const std::stop_token& stop) {
     lock.unlock();
     void* tag = nullptr;
     bool ok = false;
-    // New peers, and the end, are noticed after an interval at the latest.
+    // New peers and the end of the heartbeat are noticed within an interval.
     const Deadline until = std::min(next, steady_clock::now() + options_.interval / 4);
     const auto event = queue_.AsyncNext(&tag, &ok, to_grpc_time(until));
     forgive_own_pause();
@@ -179,7 +177,7 @@ void Heartbeat::Impl::on_answer(Watched& watched) {
 }
 
 void Heartbeat::Impl::on_failure(Watched& watched, const Status& why) {
-  watched.channel = nullptr;                  // the next question makes its own connection
+  watched.channel = nullptr;                  // the next question makes a new connection
   if (why.code == Code::ResourceExhausted) {  // this process could not ask
     watched.last_answer = steady_clock::now();
     return;
@@ -194,7 +192,7 @@ void Heartbeat::Impl::on_failure(Watched& watched, const Status& why) {
                          watched.peer.name, watched.peer.address, silence.count())});
   } else if (why.code != Code::Unavailable && why.code != Code::DeadlineExceeded) {
     give_up(watched, why);
-  } else if (watched.failures >= kFailuresThatCount) {
+  } else if (watched.failures >= kFailuresToGiveUp) {
     Status status{Code::Unavailable, fmt::format("[Heartbeat] {} at {} is gone", watched.peer.name,
                                                  watched.peer.address)};
     status.cause = std::make_shared<const Status>(why);

@@ -9,7 +9,7 @@
 #include <array>
 #include <future>
 
-#include "rpc/endpoint.h"
+#include "rpc/make_endpoint.h"
 #include "support/expect_error.h"
 #include "support/message_log.h"
 
@@ -169,7 +169,8 @@ TEST(Heartbeat, WatchesManyAndReportsTheRightOne) {
 
 TEST(Heartbeat, AConnectionToAKilledProcessEndsAtOnce) {
   PeerProcess process;
-  const auto endpoint = make_endpoint({.self = {.name = "client"}, .way = Way::Grpc});
+  const auto endpoint =
+      make_endpoint({.self = {.name = "client"}, .transport = TransportKind::Grpc});
   const auto connection = endpoint->connect(process.peer().address, MessageLog::soon());
   MessageLog log;
   connection->start(log.events());

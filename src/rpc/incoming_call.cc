@@ -3,7 +3,7 @@
 #include "base/log.h"
 #include "rpc/byte_buffers.h"
 #include "rpc/grpc_connection.h"
-#include "rpc/grpc_time.h"
+#include "rpc/grpc_settings.h"
 #include "rpc/wire_names.h"
 
 namespace cohort::internal {
@@ -24,12 +24,12 @@ IncomingCall::IncomingCall(std::shared_ptr<Pump> pump, std::shared_ptr<ServerCal
 
 IncomingCall::~IncomingCall() { pump_->detach(); }
 
-void IncomingCall::answer(const std::string& greeting, Party::Accept accept) {
+void IncomingCall::answer(const std::string& handshake, Endpoint::Accept accept) {
   accept_ = std::move(accept);
-  call_->context().AddInitialMetadata(kGreetingKey, greeting);
-  // What is read may come before the answer is known to be sent: the call goes on after both.
+  call_->context().AddInitialMetadata(kHandshakeKey, handshake);
+  // The first chunk may arrive before the answer is known to be sent; the call needs both.
   call_->stream().SendInitialMetadata(Pump::tag([self = shared_from_this()](bool ok) {
-    self->greeted_ = true;
+    self->answered_ = true;
     if (self->heard_) self->become_connection();
     if (!ok) self->call_->cancel();
   }));
@@ -45,7 +45,7 @@ void IncomingCall::on_first_chunk(bool ok) {
   time_limit_.Cancel();
   if (!ok || ReceivedBytes(first_chunk_).to_string() != kReady) return finish();
   heard_ = true;
-  if (greeted_) become_connection();
+  if (answered_) become_connection();
 }
 
 void IncomingCall::become_connection() {

@@ -1,19 +1,19 @@
 #pragma once
 
-#include "rpc/pump.h"
+#include "rpc/completion_queue_thread.h"
 #include "rpc/stream_call.h"
-#include "transport/party.h"
+#include "transport/endpoint.h"
 
 namespace cohort::internal {
 
-// A call that was let in, until its caller says how it goes on: by this call, which becomes a
-// connection, or by another way that the answer has offered, and then this call ends.
+// An accepted call until its caller decides: either the call becomes a connection, or the caller
+// takes up the answer's offer of shared memory, and the call ends.
 class IncomingCall : public std::enable_shared_from_this<IncomingCall> {
  public:
   IncomingCall(std::shared_ptr<Pump> pump, std::shared_ptr<ServerCall> call, Peer self, Peer peer);
   ~IncomingCall();
 
-  void answer(const std::string& greeting, Party::Accept accept);
+  void answer(const std::string& handshake, Endpoint::Accept accept);
 
  private:
   void on_first_chunk(bool ok);
@@ -24,11 +24,11 @@ class IncomingCall : public std::enable_shared_from_this<IncomingCall> {
   const std::shared_ptr<ServerCall> call_;
   const Peer self_;
   const Peer peer_;
-  Party::Accept accept_;
+  Endpoint::Accept accept_;
   grpc::ByteBuffer first_chunk_;
   grpc::Alarm time_limit_;
-  // Both belong to the thread that waits at the pump.
-  bool greeted_ = false;
+  // Both belong to the thread that polls the pump.
+  bool answered_ = false;
   bool heard_ = false;
 };
 

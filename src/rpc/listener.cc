@@ -5,10 +5,9 @@
 #include "base/raise.h"
 #include "rpc/grpc_errors.h"
 #include "rpc/grpc_settings.h"
-#include "rpc/grpc_time.h"
 #include "rpc/incoming_call.h"
 #include "rpc/port_owner.h"
-#include "rpc/status_answer.h"
+#include "rpc/status_call.h"
 #include "rpc/wire_names.h"
 #include "topology/address.h"
 
@@ -60,9 +59,9 @@ void Listener::start(std::shared_ptr<const Admission> admission, Handlers handle
 void Listener::stop() {
   if (stopping_.exchange(true)) return;
   pump_->keep_polled();
-  // What is still going on then is cancelled.
-  constexpr std::chrono::seconds kTimeToSayGoodbye{1};
-  server_->Shutdown(to_grpc_time(std::chrono::steady_clock::now() + kTimeToSayGoodbye));
+  // Calls that are not finished by then are cancelled.
+  constexpr std::chrono::seconds kTimeToFinish{1};
+  server_->Shutdown(to_grpc_time(std::chrono::steady_clock::now() + kTimeToFinish));
 }
 
 void Listener::request_call() {
@@ -85,7 +84,7 @@ void Listener::on_call(const std::shared_ptr<ServerCall>& call) {
   const Status problem = capture_status([&] {
     const std::string& method = call->context().method();
     if (method == kConnectMethod) {
-      greet(call);
+      answer_handshake(call);
     } else if (method == kStatusMethod) {
       answer_status(call);
     } else {
@@ -100,9 +99,9 @@ void Listener::refuse(const std::shared_ptr<ServerCall>& call, const Status& why
   call->refuse(to_grpc(why), Pump::tag([call, pump = pump_](bool) { pump->detach(); }));
 }
 
-void Listener::greet(const std::shared_ptr<ServerCall>& call) {
-  const Greeting from = admission_->admit(call->context());
-  Greeting answer = admission_->self();
+void Listener::answer_handshake(const std::shared_ptr<ServerCall>& call) {
+  const Handshake from = admission_->admit(call->context());
+  Handshake answer = admission_->self();
   if (handlers_->fill_answer) handlers_->fill_answer(from, answer);
   const auto incoming = std::make_shared<IncomingCall>(pump_, call, answer.peer, from.peer);
   incoming->answer(encode(answer), handlers_->accept);
@@ -111,9 +110,11 @@ void Listener::greet(const std::shared_ptr<ServerCall>& call) {
 void Listener::answer_status(const std::shared_ptr<ServerCall>& call) {
   admission_->check_token(call->context());
   const std::chrono::duration<double> up = std::chrono::steady_clock::now() - started_;
-  send_status(
-      pump_, call,
-      {.greeting = admission_->self(), .seconds_up = up.count(), .details = options_.details});
+  send_status(pump_, call,
+              {.self = admission_->self().peer,
+               .protocol = admission_->self().protocol,
+               .seconds_up = up.count(),
+               .details = options_.details});
 }
 
 }  // namespace cohort::internal

@@ -3,13 +3,13 @@
 #include <grpcpp/server.h>
 
 #include "rpc/admission.h"
-#include "rpc/pump.h"
+#include "rpc/completion_queue_thread.h"
 #include "rpc/stream_call.h"
-#include "transport/party.h"
+#include "transport/endpoint.h"
 
 namespace cohort::internal {
 
-// A gRPC server on one port: lets callers in and makes connections of their calls.
+// A gRPC server on one port: admits callers and makes connections of their calls.
 class Listener {
  public:
   struct Options {
@@ -18,27 +18,27 @@ class Listener {
     Credentials credentials = {};
     std::function<std::string()> details = {};  // for status requests
   };
-  // Listens, and accepts nothing yet. Throws Unknown when it can not.
+  // Listens, and accepts nothing yet. Throws Unknown when the port cannot be used.
   explicit Listener(Options options);
   ~Listener();
 
   int port() const { return port_; }
   const std::shared_ptr<Pump>& pump() const { return pump_; }
 
-  // `accept` gets what is let in. `fill_answer` completes the answer to a greeting.
+  // `accept` gets the accepted connections. `fill_answer` completes the answer to a handshake.
   struct Handlers {
-    Party::Accept accept = {};
-    std::function<void(const Greeting& from, Greeting& answer)> fill_answer = {};
+    Endpoint::Accept accept = {};
+    std::function<void(const Handshake& from, Handshake& answer)> fill_answer = {};
   };
   void start(std::shared_ptr<const Admission> admission, Handlers handlers);
 
-  // The port is free when it returns. The pump goes on.
+  // The port is free when stop() returns. The pump goes on.
   void stop();
 
  private:
   void request_call();
   void on_call(const std::shared_ptr<ServerCall>& call);
-  void greet(const std::shared_ptr<ServerCall>& call);
+  void answer_handshake(const std::shared_ptr<ServerCall>& call);
   void answer_status(const std::shared_ptr<ServerCall>& call);
   void refuse(const std::shared_ptr<ServerCall>& call, const Status& why);
 

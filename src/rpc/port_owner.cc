@@ -3,9 +3,8 @@
 #include <fmt/format.h>
 #include <netdb.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
-#include <cstring>
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -14,6 +13,7 @@
 #include <sstream>
 
 #include "base/file_descriptor.h"
+#include "base/system_error.h"
 
 namespace cohort::internal {
 namespace {
@@ -48,7 +48,7 @@ bool holds_one_of(const fs::path& process, const std::set<std::string>& sockets)
   return false;
 }
 
-// Nothing when it is another user's.
+// Nothing when the process is another user's.
 std::optional<std::string> owner_of(int port) {
   const std::set<std::string> sockets = sockets_at(port);
   if (sockets.empty()) return std::nullopt;
@@ -69,7 +69,7 @@ struct FreeAddresses {
   void operator()(addrinfo* list) const { freeaddrinfo(list); }
 };
 
-// What the system says to somebody who would listen there.
+// Tries to listen there and returns what the system says.
 std::string system_reason(const std::string& host, int port) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
@@ -81,7 +81,7 @@ std::string system_reason(const std::string& host, int port) {
   if (bind(socket.get(), list->ai_addr, list->ai_addrlen) == 0) {
     return "another listener was there a moment ago";
   }
-  return std::strerror(errno);
+  return errno_text(errno);
 }
 
 }  // namespace

@@ -1,11 +1,13 @@
 // Who is not let in, and that nothing of what they ask for happens.
 
+#include <fmt/format.h>
+
 #include <atomic>
 
+#include "rpc/certificates.h"
 #include "rpc/dialer.h"
-#include "rpc/endpoint.h"
 #include "rpc/listener.h"
-#include "rpc/run_authority.h"
+#include "rpc/make_endpoint.h"
 #include "rpc/task_status.h"
 #include "support/expect_error.h"
 #include "support/message_log.h"
@@ -20,9 +22,9 @@ constexpr char kToken[] = "0123456789abcdef0123456789abcdef";
 // A caller that does not check its own credentials first, as an honest one does.
 class Caller {
  public:
-  Caller(Greeting greeting, const Credentials& credentials)
+  Caller(Handshake handshake, const Credentials& credentials)
       : pump_(std::make_shared<Pump>(std::make_unique<grpc::CompletionQueue>())),
-        dialer_(pump_, std::move(greeting), credentials) {}
+        dialer_(pump_, std::move(handshake), credentials) {}
 
   Status outcome(const std::string& address) {
     return error_of([&] {
@@ -44,7 +46,7 @@ class Refusal : public testing::Test {
       : server_(make_endpoint({.self = {.name = kPs, .address = "127.0.0.1:0"},
                                .cluster = 1,
                                .credentials = issue({.name = kPs}),
-                               .way = Way::Grpc},
+                               .transport = TransportKind::Grpc},
                               [this](const auto&) { ++accepted_; })) {}
   ~Refusal() override {
     server_->stop();
@@ -55,11 +57,11 @@ class Refusal : public testing::Test {
     request.token = kToken;
     return authority_.issue(request);
   }
-  static Greeting greeting(const std::string& name) {
-    return {.peer = {.name = name}, .cluster = 1};
+  static Handshake handshake(const std::string& name) {
+    return {.peer = {.name = name, .cluster = 1}};
   }
-  Status outcome(const Greeting& greeting, const Credentials& credentials) const {
-    return Caller(greeting, credentials).outcome(server_->self().address);
+  Status outcome(const Handshake& handshake, const Credentials& credentials) const {
+    return Caller(handshake, credentials).outcome(server_->self().address);
   }
   void expect_refusal(Code code, const std::string& fragment, const Status& status) const {
     EXPECT_EQ(status.code, code) << status;
@@ -72,60 +74,60 @@ class Refusal : public testing::Test {
 
   const RunAuthority authority_;
   std::atomic<int> accepted_ = 0;
-  std::unique_ptr<Party> server_;
+  std::unique_ptr<Endpoint> server_;
 };
 
 TEST_F(Refusal, TheRightCredentialsAreLetIn) {
-  const Status status = outcome(greeting(kWorker), issue({.name = kWorker}));
+  const Status status = outcome(handshake(kWorker), issue({.name = kWorker}));
   EXPECT_TRUE(status.ok()) << status;
-  EXPECT_TRUE(outcome(greeting("client"), issue({.name = "client"})).ok());
+  EXPECT_TRUE(outcome(handshake("client"), issue({.name = "client"})).ok());
 }
 
 TEST_F(Refusal, NoCertificate) {
   Credentials none;
   none.token = kToken;
   expect_refusal(Code::Unauthenticated, "demands certificates and this side has none",
-                 outcome(greeting(kWorker), none));
+                 outcome(handshake(kWorker), none));
 }
 
 TEST_F(Refusal, ACertificateOfAnotherAuthority) {
   Credentials theirs = RunAuthority().issue({.name = kWorker, .token = kToken});
   theirs.authority = issue({.name = kWorker}).authority;  // it believes the server
   expect_refusal(Code::Unauthenticated, "refused this side's certificate",
-                 outcome(greeting(kWorker), theirs));
+                 outcome(handshake(kWorker), theirs));
 }
 
 TEST_F(Refusal, AServerOfAnotherAuthority) {
   expect_refusal(
       Code::Unauthenticated, "was not signed by this side's authority",
-      outcome(greeting(kWorker), RunAuthority().issue({.name = kWorker, .token = kToken})));
+      outcome(handshake(kWorker), RunAuthority().issue({.name = kWorker, .token = kToken})));
 }
 
 TEST_F(Refusal, AnExpiredCertificate) {
   expect_refusal(Code::Unauthenticated, "refused this side's certificate",
-                 outcome(greeting(kWorker), issue({.name = kWorker, .valid_to_seconds = -60})));
+                 outcome(handshake(kWorker), issue({.name = kWorker, .valid_to_seconds = -60})));
 }
 
 TEST_F(Refusal, ACertificateThatIsNotYetValid) {
   expect_refusal(Code::Unauthenticated, "refused this side's certificate",
-                 outcome(greeting(kWorker), issue({.name = kWorker, .valid_from_seconds = 600})));
+                 outcome(handshake(kWorker), issue({.name = kWorker, .valid_from_seconds = 600})));
 }
 
 TEST_F(Refusal, ATaskWithAnotherTasksCertificate) {
   expect_refusal(Code::PermissionDenied, "says that it is /job:worker/replica:0/task:0",
-                 outcome(greeting(kWorker), issue({.name = kPs})));
+                 outcome(handshake(kWorker), issue({.name = kPs})));
 }
 
 TEST_F(Refusal, AClientThatSaysItIsATask) {
   expect_refusal(Code::PermissionDenied, "its certificate is for [cohort:client]",
-                 outcome(greeting(kWorker), issue({.name = "client"})));
+                 outcome(handshake(kWorker), issue({.name = "client"})));
 }
 
 TEST_F(Refusal, NoToken) {
   Credentials without = issue({.name = kWorker});
   without.token.clear();
   expect_refusal(Code::Unauthenticated, "the caller shows none",
-                 outcome(greeting(kWorker), without));
+                 outcome(handshake(kWorker), without));
   EXPECT_ERROR(Code::Unauthenticated, "token",
                ask_status(server_->self().address, without, MessageLog::soon()));
 }
@@ -134,56 +136,58 @@ TEST_F(Refusal, AnotherToken) {
   Credentials wrong = issue({.name = kWorker});
   wrong.token.back() = 'x';
   expect_refusal(Code::Unauthenticated, "the caller shows another",
-                 outcome(greeting(kWorker), wrong));
+                 outcome(handshake(kWorker), wrong));
 }
 
 TEST_F(Refusal, TheBeginningOfTheToken) {
   Credentials wrong = issue({.name = kWorker});
   wrong.token.pop_back();
   expect_refusal(Code::Unauthenticated, "the caller shows another",
-                 outcome(greeting(kWorker), wrong));
+                 outcome(handshake(kWorker), wrong));
 }
 
 TEST_F(Refusal, AnotherCluster) {
-  Greeting other = greeting(kWorker);
-  other.cluster = 2;
+  Handshake other = handshake(kWorker);
+  other.peer.cluster = 2;
   expect_refusal(Code::FailedPrecondition, "belongs to cluster",
                  outcome(other, issue({.name = kWorker})));
 }
 
 TEST_F(Refusal, AnotherVersionOfTheProtocol) {
-  Greeting other = greeting(kWorker);
+  Handshake other = handshake(kWorker);
   other.protocol = kProtocolVersion + 1;
-  expect_refusal(Code::FailedPrecondition, "speaks version 2 of the protocol",
+  expect_refusal(Code::FailedPrecondition,
+                 fmt::format("speaks version {} of the protocol", other.protocol),
                  outcome(other, issue({.name = kWorker})));
 }
 
 TEST_F(Refusal, ANameThatWouldSpoilALog) {
   expect_refusal(
       Code::InvalidArgument, "no printable text",
-      Status{outcome(greeting("x\nERROR forged"), issue({.name = "client"})).code,
-             "[Connect] " + outcome(greeting("x\ny"), issue({.name = "client"})).message});
+      Status{outcome(handshake("x\nERROR forged"), issue({.name = "client"})).code,
+             "[Connect] " + outcome(handshake("x\ny"), issue({.name = "client"})).message});
 }
 
 // A server that poses as a worker with the certificate of a ps.
 TEST_F(Refusal, AServerWithAnotherTasksCertificate) {
   Listener listener({.host = "127.0.0.1", .credentials = issue({.name = kPs})});
-  const auto admission = std::make_shared<const Admission>(greeting(kWorker), issue({.name = kPs}));
+  const auto admission =
+      std::make_shared<const Admission>(handshake(kWorker), issue({.name = kPs}));
   listener.start(admission, {.accept = [this](const auto&) { ++accepted_; }});
   const std::string address = "127.0.0.1:" + std::to_string(listener.port());
   expect_refusal(Code::PermissionDenied, "who answers says that it is /job:worker/replica:0/task:0",
-                 Caller(greeting(kPs), issue({.name = kPs})).outcome(address));
+                 Caller(handshake(kPs), issue({.name = kPs})).outcome(address));
   listener.stop();
   listener.pump()->stop();
 }
 
 TEST_F(Refusal, AServerWithoutTls) {
-  const auto plain =
-      make_endpoint({.self = {.name = kPs, .address = "127.0.0.1:0"}, .way = Way::Grpc},
-                    [this](const auto&) { ++accepted_; });
+  const auto plain = make_endpoint(
+      {.self = {.name = kPs, .address = "127.0.0.1:0"}, .transport = TransportKind::Grpc},
+      [this](const auto&) { ++accepted_; });
   expect_refusal(
       Code::Unauthenticated, "does not speak TLS",
-      Caller(greeting(kWorker), issue({.name = kWorker})).outcome(plain->self().address));
+      Caller(handshake(kWorker), issue({.name = kWorker})).outcome(plain->self().address));
 }
 
 TEST(Credentials, ThatCanNotWorkAreRefusedAtTheStart) {

@@ -1,13 +1,14 @@
 #include "rpc/status_call.h"
 
+#include <chrono>
+
+#include "base/activity.h"
 #include "base/raise.h"
 #include "cohort/rpc.pb.h"
 #include "rpc/byte_buffers.h"
 #include "rpc/certificates.h"
 #include "rpc/grpc_errors.h"
 #include "rpc/grpc_settings.h"
-#include "rpc/grpc_time.h"
-#include "rpc/target.h"
 #include "rpc/wire_names.h"
 
 namespace cohort::internal {
@@ -20,13 +21,74 @@ Activity read_activity(const proto::TaskActivity& from) {
                     .input_seconds = from.input_seconds(),
                     .wait_seconds = from.wait_seconds(),
                     .current_input_seconds = from.current_input_seconds()};
-  for (const proto::TaskActivity::Wait& told : from.waits()) {
-    activity.waits.push_back({.kind = told.for_answer() ? WaitKind::Answer : WaitKind::Tensor,
-                              .what = told.what(),
-                              .whom = {told.whom().begin(), told.whom().end()},
-                              .seconds = told.seconds()});
+  for (const proto::TaskActivity::Wait& wait : from.waits()) {
+    activity.waits.push_back({.kind = wait.for_answer() ? WaitKind::Answer : WaitKind::Tensor,
+                              .what = wait.what(),
+                              .whom = {wait.whom().begin(), wait.whom().end()},
+                              .seconds = wait.seconds()});
   }
   return activity;
+}
+
+void write_activity(const Activity& activity, proto::TaskActivity& to) {
+  to.set_process(activity.process);
+  to.set_steps(activity.steps);
+  to.set_input_seconds(activity.input_seconds);
+  to.set_wait_seconds(activity.wait_seconds);
+  to.set_current_input_seconds(activity.current_input_seconds);
+  for (const ActivityWait& wait : activity.waits) {
+    proto::TaskActivity::Wait& out = *to.add_waits();
+    out.set_for_answer(wait.kind == WaitKind::Answer);
+    out.set_what(wait.what);
+    for (const std::string& name : wait.whom) out.add_whom(name);
+    out.set_seconds(wait.seconds);
+  }
+}
+
+std::string encoded_status(const StatusSource& source, bool with_details) {
+  proto::StatusReply reply;
+  reply.set_protocol(source.protocol);
+  reply.set_version(COHORT_VERSION);
+  reply.set_name(source.self.name);
+  reply.set_incarnation(source.self.incarnation);
+  reply.set_cluster(source.self.cluster);
+  reply.set_address(source.self.address);
+  reply.set_seconds_up(source.seconds_up);
+  const std::chrono::duration<double> since_1970 =
+      std::chrono::system_clock::now().time_since_epoch();
+  reply.set_clock(since_1970.count());
+  if (with_details && source.details) reply.set_details(source.details());
+  if (with_details) write_activity(local_activity(), *reply.mutable_activity());
+  return reply.SerializeAsString();
+}
+
+// A status request of another process. Lives until its call is over.
+struct Request {
+  Request(std::shared_ptr<Pump> at, std::shared_ptr<ServerCall> from, StatusSource status_source)
+      : pump(std::move(at)), call(std::move(from)), source(std::move(status_source)) {
+    pump->attach();
+  }
+  ~Request() { pump->detach(); }
+
+  const std::shared_ptr<Pump> pump;
+  const std::shared_ptr<ServerCall> call;
+  const StatusSource source;
+  grpc::ByteBuffer bytes;
+};
+
+void reply(const std::shared_ptr<Request>& request) {
+  void* const done = Pump::tag([request](bool) {});
+  std::string bytes;
+  const Status problem = capture_status([&] {
+    proto::StatusRequest in;
+    const bool is_request = in.ParseFromString(ReceivedBytes(request->bytes).to_string());
+    bytes = encoded_status(request->source, is_request && in.details());
+  });
+  if (problem.ok()) {
+    request->call->stream().WriteAndFinish(to_byte_buffer(bytes), {}, grpc::Status::OK, done);
+  } else {
+    request->call->refuse(to_grpc(problem), done);
+  }
 }
 
 }  // namespace
@@ -93,6 +155,18 @@ TaskStatus ask_status(const std::string& address, const Credentials& credentials
   while (queue.Next(&tag, &ok)) {
   }
   return call.answer();
+}
+
+void send_status(const std::shared_ptr<Pump>& pump, const std::shared_ptr<ServerCall>& call,
+                 StatusSource source) {
+  const auto request = std::make_shared<Request>(pump, call, std::move(source));
+  call->read(&request->bytes, Pump::tag([request](bool ok) {
+    if (ok) {
+      reply(request);
+    } else {
+      request->call->finish(Pump::tag([request](bool) {}));
+    }
+  }));
 }
 
 }  // namespace cohort::internal

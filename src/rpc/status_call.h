@@ -1,14 +1,15 @@
 #pragma once
 
-#include <grpcpp/channel.h>
-#include <grpcpp/client_context.h>
-#include <grpcpp/generic/generic_stub.h>
+#include <memory>
+#include <string>
 
+#include "rpc/completion_queue_thread.h"
+#include "rpc/stream_call.h"
 #include "rpc/task_status.h"
 
 namespace cohort::internal {
 
-// One status request that is under way.
+// A status request that this process has sent.
 class StatusRequestCall {
  public:
   enum class Details { Without, With };
@@ -18,11 +19,11 @@ class StatusRequestCall {
     const Credentials& credentials;  // outlives the construction
     Details details = Details::Without;
   };
-  // Ends with `tag` at the queue, at the deadline at the latest.
+  // Ends with `tag` at the queue, by the deadline.
   StatusRequestCall(const Target& target, grpc::CompletionQueue* queue, Deadline deadline,
                     void* tag);
 
-  // After its end. Throws why there is no answer.
+  // Called after the end. Throws why no answer came.
   TaskStatus answer();
   void cancel() { context_.TryCancel(); }
 
@@ -35,5 +36,16 @@ class StatusRequestCall {
   std::unique_ptr<grpc::GenericStub> stub_;
   std::unique_ptr<grpc::ClientAsyncResponseReader<grpc::ByteBuffer>> call_;
 };
+
+// What a task says about itself.
+struct StatusSource {
+  Peer self = {};
+  uint32_t protocol = 0;
+  double seconds_up = 0;
+  std::function<std::string()> details = {};  // more text, if any
+};
+// Answers a status request.
+void send_status(const std::shared_ptr<Pump>& pump, const std::shared_ptr<ServerCall>& call,
+                 StatusSource source);
 
 }  // namespace cohort::internal

@@ -5,8 +5,8 @@
 #include <atomic>
 #include <random>
 
-#include "rpc/endpoint.h"
-#include "rpc/run_authority.h"
+#include "rpc/certificates.h"
+#include "rpc/make_endpoint.h"
 #include "rpc/wire_names.h"
 #include "support/expect_error.h"
 #include "support/message_log.h"
@@ -46,7 +46,7 @@ class Strangers : public testing::TestWithParam<bool> {
   EndpointOptions options(const std::string& name, const std::string& address) const {
     return {.self = {.name = name, .address = address},
             .credentials = GetParam() ? authority_.issue({.name = name}) : Credentials{},
-            .way = Way::Grpc};
+            .transport = TransportKind::Grpc};
   }
 
   // The connection that was there goes on, and new ones are let in.
@@ -63,9 +63,9 @@ class Strangers : public testing::TestWithParam<bool> {
   std::mutex mutex_;
   std::vector<std::shared_ptr<Connection>> connections_;
   MessageLog log_;
-  std::unique_ptr<Party> server_;
+  std::unique_ptr<Endpoint> server_;
   const int port_;
-  std::unique_ptr<Party> client_;
+  std::unique_ptr<Endpoint> client_;
   std::shared_ptr<Connection> friend_;
 };
 

@@ -9,20 +9,20 @@
 
 namespace cohort::internal {
 
-// One call of gRPC that carries chunks both ways, from the caller's or the called side. Operations
-// end with their tag at the queue that the call was made with; one of each kind at a time.
+// One call of gRPC that carries chunks both ways, on the side of the caller or of the server.
+// Operations end with their tag at the queue of the call; one operation of each kind at a time.
 class StreamCall {
  public:
   virtual ~StreamCall() = default;
   virtual void read(grpc::ByteBuffer* chunk, void* tag) = 0;
   virtual void write(const grpc::ByteBuffer& chunk, void* tag) = 0;
-  // No read or write may follow. The caller's side ends when the other side has finished, too.
+  // No read or write may follow. The caller's side ends when the server has finished, too.
   virtual void finish(void* tag) = 0;
-  // Whether the other side is told why the connection ends by finish(), which then need not wait.
+  // Whether finish() itself ends the call, without waiting for the other side.
   virtual bool finishes_alone() const = 0;
-  // Ends everything that is under way.
+  // Ends the running operations.
   virtual void cancel() = 0;
-  // How the call ended; after finish().
+  // How the call ended; known after finish().
   virtual grpc::Status outcome() const { return {}; }
 };
 

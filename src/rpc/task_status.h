@@ -9,22 +9,22 @@
 
 namespace cohort::internal {
 
-// What a task answers when it is asked how it is.
+// What a task answers to a status request.
 struct TaskStatus {
   Peer peer = {};
   uint32_t protocol = 0;
   std::string version = {};  // of the library
   uint64_t cluster = 0;      // fingerprint
   double seconds_up = 0;
-  double clock = 0;  // its own, in seconds since 1970
+  double clock = 0;  // of the task, in seconds since 1970
   std::string details = {};
-  Activity activity = {};  // of its process
+  Activity activity = {};  // of the task's process
 };
 
-// What a task sent. DataLoss, naming the address, for bytes that are none.
+// The status that a task sent. Throws DataLoss, which names the address, for other bytes.
 TaskStatus decode_status(std::string_view bytes, const std::string& address);
 
-// Asks who listens at "host:port", once. Throws as Party::connect does, without trying again.
+// Asks the task at "host:port", once. Throws as Endpoint::connect does, without trying again.
 TaskStatus ask_status(const std::string& address, const Credentials& credentials,
                       Deadline deadline);
 

@@ -3,20 +3,21 @@
 #include <fmt/format.h>
 
 #include "base/raise.h"
+#include "base/timeline.h"
+#include "graph/fold_constants.h"
 #include "ops/dispatch.h"
 #include "ops/execute.h"
 
 namespace cohort::internal {
 namespace {
 
-// The error of a kernel, told as the node's.
-[[noreturn]] void raise_for(const Node& node, const Status& status) {
-  Status told = status;
+// Throws the error of a kernel as the node's.
+[[noreturn]] void raise_for(const Node& node, Status status) {
   std::string where = fmt::format("node '{}'", node.name);
   if (!node.device.to_string().empty()) where += " on " + node.device.to_string();
   if (node.site.line > 0) where += fmt::format(", made at {}:{}", node.site.file, node.site.line);
-  told.message += " (" + where + ")";
-  throw Error(std::move(told));
+  status.message += " (" + where + ")";
+  throw Error(std::move(status));
 }
 
 int64_t bytes_of(std::span<const Tensor> tensors) {
@@ -31,6 +32,15 @@ int64_t bytes_of(std::span<const Tensor> tensors) {
 
 }  // namespace
 
+void add_to_timeline(const std::vector<StepTime>& steps, std::string_view device) {
+  constexpr auto kShortest = std::chrono::microseconds(20);
+  const int row = timeline_row(device);
+  for (const StepTime& step : steps) {
+    if (step.end - step.start < kShortest) continue;
+    add_to_timeline(row, "node", step.node->name, step.start, step.end);
+  }
+}
+
 PlanRun::PlanRun(const Plan& plan, std::span<const Tensor> feeds, RunContext& context,
                  Setting setting)
     : plan_(plan),
@@ -42,8 +52,13 @@ PlanRun::PlanRun(const Plan& plan, std::span<const Tensor> feeds, RunContext& co
   }
 }
 
+Edges& PlanRun::edges() const {
+  if (setting_.edges != nullptr) return *setting_.edges;
+  raise(Code::FailedPrecondition, "[Graph] a run with one part has no edges");
+}
+
 void PlanRun::settle() {
-  // Who wants to see all steps sees these too.
+  // A caller that wants the times of all steps gets those of the settled ones, too.
   SettledValues* const kept = setting_.times == nullptr ? setting_.settled : nullptr;
   const auto first = slots_.begin() + plan_.first_settled_slot;
   const SettledValues::Kept before = kept == nullptr ? SettledValues::Kept{} : kept->get();
@@ -56,7 +71,7 @@ void PlanRun::settle() {
   next_ = plan_.num_settled;
 }
 
-// Moves or copies them out of their slots.
+// Moves or copies the inputs out of their slots.
 void PlanRun::take_inputs(const Plan::Step& step) {
   inputs_.clear();
   const int* sources = plan_.input_slots.data() + step.first_input;
@@ -79,7 +94,7 @@ void PlanRun::compute(const Plan::Step& step, std::span<Tensor> outputs) {
 void PlanRun::send(const Plan::Step& step) {
   Tensor& slot =
       slots_[static_cast<size_t>(plan_.input_slots[static_cast<size_t>(step.first_input)])];
-  context_.edges().send(step.leaves_by, slot);
+  edges().send(step.leaves_by, slot);
   if ((step.last_uses & 1) != 0) slot = Tensor();
 }
 
@@ -92,7 +107,7 @@ void PlanRun::run_step(const Plan::Step& step) {
     if (step.leaves_by >= 0) {
       send(step);
     } else if (step.arrives_by >= 0) {
-      outputs[0] = context_.edges().receive(step.arrives_by, context_.cancellation());
+      outputs[0] = edges().take(step.arrives_by);
     } else {
       compute(step, outputs);
     }
@@ -109,17 +124,14 @@ void PlanRun::run_step(const Plan::Step& step) {
 }
 
 bool PlanRun::advance() {
-  // Kernels that call ops mean to run them, also when this thread builds a graph or has a tape.
+  // A kernel that calls an op runs it, even if this thread builds a graph or has a tape.
   const PlainDispatch outside;
   const KernelScope scope;
   if (next_ < plan_.num_settled) settle();
   for (; next_ < plan_.steps.size(); ++next_) {
     const Plan::Step& step = plan_.steps[next_];
     context_.cancellation().check();
-    if (step.arrives_by >= 0 && setting_.arrivals != nullptr &&
-        !setting_.arrivals->await(step.arrives_by)) {
-      return false;
-    }
+    if (step.arrives_by >= 0 && !edges().await(step.arrives_by)) return false;
     run_step(step);
   }
   return true;
@@ -136,6 +148,33 @@ std::vector<Tensor> run_plan(const Plan& plan, std::span<const Tensor> feeds, Ru
   PlanRun run(plan, feeds, context, setting);
   run.advance();
   return run.fetches();
+}
+
+const Plan& plan_of(const GraphFunction& function) {
+  const auto compiled = function.compiled([&] {
+    const FoldedGraph folded = fold(
+        function.body,
+        {.feeds = function.arguments, .fetches = function.results, .targets = function.effects});
+    return compile(folded.graph, folded.request, StepOrder::EffectsEarly);
+  });
+  return *static_cast<const Plan*>(compiled.get());
+}
+
+std::vector<Tensor> FunctionCaller::call(const GraphFunction& function,
+                                         std::span<const Tensor> inputs) {
+  return run_plan(plan_of(function), inputs, *this);
+}
+
+ResourceTable& CallContext::resources() {
+  if (resources_ != nullptr) return *resources_;
+  raise(Code::FailedPrecondition, "[Function] named state needs a session");
+}
+
+std::vector<Tensor> with_captures(const GraphFunction& function,
+                                  std::span<const Tensor> arguments) {
+  std::vector<Tensor> all(arguments.begin(), arguments.end());
+  all.insert(all.end(), function.captured.begin(), function.captured.end());
+  return all;
 }
 
 }  // namespace cohort::internal

@@ -2,11 +2,12 @@
 
 #include <chrono>
 #include <span>
+#include <string_view>
 #include <vector>
 
+#include "graph/function_graph.h"
 #include "ops/run_context.h"
-#include "runtime/plan.h"
-#include "runtime/settled.h"
+#include "runtime/compiled_run.h"
 
 namespace cohort::internal {
 
@@ -18,37 +19,49 @@ struct StepTime {
   int64_t output_bytes;
 };
 
-// Says which tensors from other parts are there, so that nobody blocks a thread to wait for one.
-class Arrivals {
+// Adds the steps that took 20 microseconds or longer to the process's timeline, in the row of that
+// device. Keeping a shorter step would cost a part of its time.
+void add_to_timeline(const std::vector<StepTime>& steps, std::string_view device);
+
+// The tensors that one part of a run exchanges with other parts. Each edge is sent once and taken
+// once in a run.
+class Edges {
  public:
-  virtual ~Arrivals() = default;
-  // Whether the edge's value is there. If not, the run is to be advanced again when it is, or when
-  // the run is cancelled; that may happen on another thread before this call returns.
+  virtual ~Edges() = default;
+  // Never blocks.
+  virtual void send(int64_t edge, const Tensor& value) = 0;
+  // Whether the edge's tensor has arrived, or never will because the run is cancelled. If not, the
+  // part is advanced again when that changes, on any thread, perhaps before this call returns.
   virtual bool await(int64_t edge) = 0;
+  // Called after await() has returned true. Throws what cancels the run.
+  virtual Tensor take(int64_t edge) = 0;
 };
 
-// One run of a plan, which can stop where a tensor is missing and go on later. It takes its steps
-// one after the other, on the calling thread and its device. A value lives until its last use and
-// is handed to that use alone, so that kernels may write their result over it.
+// One run of a plan, which can stop where a tensor is missing and go on later. This is the loop
+// that runs the steps of sessions, functions and cluster workers. The steps run one after the
+// other, on the calling thread and its device. A value lives until its last use and is handed to
+// that use alone, so that kernels may write their result over it.
 class PlanRun {
  public:
   struct Setting {
     std::vector<StepTime>* times = nullptr;  // filled when given
-    // Without, a step that takes a tensor from another part blocks until it is there.
-    Arrivals* arrivals = nullptr;
-    // Of this plan on the context's device. Without, the settled steps run each time.
+    Edges* edges = nullptr;                  // null: the plan must not exchange tensors
+    // The settled values of this plan on the context's device. Without them the settled steps run
+    // each time.
     SettledValues* settled = nullptr;
   };
   PlanRun(const Plan& plan, std::span<const Tensor> feeds, RunContext& context, Setting setting);
 
-  // True at the end. False when a tensor is missing: touch nothing then, another thread may be in
-  // here already. Throws what a kernel throws, with the node, its device and where in the program
-  // it was made; checks the context's cancellation between steps.
+  // Returns true at the end. Returns false when a tensor is missing; then the caller must not touch
+  // the run, because another thread may be advancing it already. Throws what a kernel throws, with
+  // the node, its device and where in the program it was made. Checks the cancellation of the
+  // context between steps.
   bool advance();
-  // After the end.
+  // The fetches, after the end of the run.
   std::vector<Tensor> fetches() const;
 
  private:
+  Edges& edges() const;
   void settle();
   void take_inputs(const Plan::Step& step);
   void compute(const Plan::Step& step, std::span<Tensor> outputs);
@@ -63,8 +76,38 @@ class PlanRun {
   size_t next_ = 0;
 };
 
-// Runs a plan from beginning to end and returns the fetches.
+// Runs a plan that exchanges no tensors from beginning to end and returns the fetches.
 std::vector<Tensor> run_plan(const Plan& plan, std::span<const Tensor> feeds, RunContext& context,
                              PlanRun::Setting setting = {});
+
+// The plan of a function's body, made at the first call and kept with the function.
+const Plan& plan_of(const GraphFunction& function);
+
+// The part of a RunContext that runs functions: in the caller's thread and context.
+class FunctionCaller : public RunContext {
+ public:
+  std::vector<Tensor> call(const GraphFunction& function, std::span<const Tensor> inputs) override;
+};
+
+// The context of a run that has one part: a session on one device, or the call of a function.
+class CallContext : public FunctionCaller {
+ public:
+  // `resources`: null where named state has no place. `numbered`: the runs of the session, or the
+  // calls of the function; see RunNumber.
+  CallContext(ResourceTable* resources, Cancellation& cancellation, std::atomic<uint64_t>& numbered)
+      : resources_(resources), cancellation_(cancellation), number_(numbered) {}
+
+  ResourceTable& resources() override;
+  Cancellation& cancellation() override { return cancellation_; }
+  uint64_t run_number() override { return number_.get(); }
+
+ private:
+  ResourceTable* const resources_;
+  Cancellation& cancellation_;
+  RunNumber number_;
+};
+
+// The caller's arguments, then the captures of the function.
+std::vector<Tensor> with_captures(const GraphFunction& function, std::span<const Tensor> arguments);
 
 }  // namespace cohort::internal

@@ -1,9 +1,8 @@
-#include "graph/fold.h"
-
 #include <gtest/gtest.h>
 
 #include "cohort/cohort.h"
-#include "runtime/call_plan.h"
+#include "graph/fold_constants.h"
+#include "runtime/executor.h"
 #include "support/expect_error.h"
 
 namespace cohort::internal {

@@ -4,11 +4,10 @@
 #include <mutex>
 
 #include "base/raise.h"
-#include "graph/serialize.h"
-#include "graph/trace_context.h"
+#include "graph/serialize_graph.h"
+#include "graph/tracing.h"
 #include "ops/variable_cell.h"
-#include "runtime/call_plan.h"
-#include "runtime/run_parts.h"
+#include "runtime/graph_run.h"
 #include "runtime/traces.h"
 
 namespace cohort::internal {
@@ -23,14 +22,6 @@ bool is_recorded(const GraphFunction& function, std::span<const Tensor> argument
   return false;
 }
 
-std::vector<Tensor> run_by_devices(const CompiledRun& parts, const std::vector<Tensor>& inputs,
-                                   std::atomic<uint64_t>& numbered_calls) {
-  std::map<std::string, ResourceTable> resources;  // named state ends with the call
-  for (const CompiledRun::Part& part : parts.parts) resources[part.device.to_string()];
-  Cancellation cancellation;
-  return run_parts(parts, inputs, {resources, cancellation, numbered_calls, {}, nullptr});
-}
-
 std::vector<Tensor> run_trace(const Trace& trace, const std::vector<Tensor>& arguments) {
   const GraphFunction& function = trace.function();
   const bool is_building = thread_dispatch().builder != nullptr;
@@ -43,17 +34,20 @@ std::vector<Tensor> run_trace(const Trace& trace, const std::vector<Tensor>& arg
   if (is_building || is_recorded(function, arguments)) {
     return call_inline(function, arguments, function.calls()++);
   }
-  // What a replica runs stays on its thread: other threads do not meet the other replicas.
+  // A replica runs everything on its own thread: another thread cannot meet the other replicas.
   const CompiledRun* parts = trace_context().in_replica ? nullptr : trace.parts();
-  if (parts != nullptr)
-    return run_by_devices(*parts, with_captures(function, arguments), function.calls());
+  if (parts != nullptr) {
+    return run_parts(
+        *parts, with_captures(function, arguments),
+        {.cancellation = std::make_shared<Cancellation>(), .numbered_runs = function.calls()});
+  }
   Cancellation cancellation;
   CallContext context(nullptr, cancellation, function.calls());
-  return context.call_with_captures(function, arguments);
+  return context.call(function, with_captures(function, arguments));
 }
 
-// Tells the variables apart that functions were called with. An address alone does not: a variable
-// may be made where one was that has ended, and the traces of that one must not serve it.
+// Tells apart the variables that functions were called with. An address is not enough: a variable
+// may be made where an ended one was, and must not get the traces of that one.
 class VariableNumbers {
  public:
   uint64_t of(const std::shared_ptr<VariableImpl>& variable) {
@@ -81,7 +75,7 @@ FunctionCore::FunctionCore(std::string name)
     : traces_(std::make_shared<TracedFunction>(std::move(name))) {}
 
 TracedResults FunctionCore::call(const Flat& arguments, const TracedBody& body) const {
-  // Replicas that build one graph meet in it, which a trace of one replica could not say.
+  // Replicas that build one graph meet in that graph. A trace of one replica cannot express this.
   if (thread_dispatch().builder != nullptr && trace_context().in_replica) {
     return body(arguments.tensors);
   }

@@ -1,19 +1,57 @@
-#include "runtime/local_session.h"
+#include <atomic>
+#include <condition_variable>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
 
 #include "base/raise.h"
 #include "graph/placer.h"
-#include "runtime/run_parts.h"
+#include "runtime/graph_run.h"
+#include "runtime/session_impl.h"
 
 namespace cohort::internal {
 namespace {
+
+// A session whose devices are this process's. No other session sees its state.
+class LocalSession : public SessionImpl {
+ public:
+  LocalSession(std::shared_ptr<GraphImpl> graph, const SessionOptions& options);
+
+  std::vector<std::string> list_devices() const override;
+  void close() override;
+
+ private:
+  struct RunHandle;
+
+  void check_open() const override;
+  std::shared_ptr<const PreparedRun> make_run(const RunRequest& request,
+                                              std::chrono::milliseconds limit) override;
+  std::vector<Tensor> execute(const PreparedRun& run, const std::vector<Tensor>& values,
+                              const RunOptions& options, RunMetadata* metadata) override;
+
+  void check_open_locked() const;  // mutex_ is held
+  std::shared_ptr<const CompiledRun> compile_run(const RunRequest& request);
+  void place_new_nodes();
+
+  const SessionOptions options_;
+  const std::vector<DeviceName> devices_;
+  std::map<std::string, ResourceTable> resources_;  // by device; fixed after construction
+
+  mutable std::mutex mutex_;
+  std::vector<DeviceName> placed_;  // guarded by mutex_, as all below
+  std::map<int, std::shared_ptr<Cancellation>> running_;
+  int next_run_ = 0;
+  bool closed_ = false;
+  std::condition_variable idle_;
+  std::atomic<uint64_t> numbered_runs_{0};
+};
 
 std::vector<DeviceName> local_devices() {
   std::vector<DeviceName> names;
   for (const std::string& name : cohort::list_devices()) names.push_back(DeviceName::parse(name));
   return names;
 }
-
-}  // namespace
 
 // A run that is under way: known to close(), and counted.
 struct LocalSession::RunHandle {
@@ -82,7 +120,9 @@ std::shared_ptr<const CompiledRun> LocalSession::compile_run(const RunRequest& r
   place_new_nodes();
   RunRequest cut = request;
   cut.bfloat16_edges = options_.enable_bfloat16_sendrecv;
-  return compile_parts(graph(), placed_, cut);
+  std::shared_ptr<CompiledRun> run = compile_parts(graph(), placed_, cut);
+  for (CompiledRun::Part& part : run->parts) part.table = &resources_.at(part.device->full_name);
+  return run;
 }
 
 std::vector<Tensor> LocalSession::execute(const PreparedRun& run, const std::vector<Tensor>& values,
@@ -90,8 +130,7 @@ std::vector<Tensor> LocalSession::execute(const PreparedRun& run, const std::vec
   RunHandle handle(*this);
   const auto limit = options.timeout.count() > 0 ? options.timeout : options_.timeout;
   return run_parts(static_cast<const CompiledRun&>(run), values,
-                   {.resources = resources_,
-                    .cancellation = *handle.cancellation,
+                   {.cancellation = handle.cancellation,
                     .numbered_runs = numbered_runs_,
                     .limit = limit,
                     .metadata = metadata});
@@ -113,6 +152,13 @@ void LocalSession::close() {
   }
   lock.lock();
   idle_.wait(lock, [&] { return running_.empty(); });
+}
+
+}  // namespace
+
+std::shared_ptr<SessionImpl> open_local_session(std::shared_ptr<GraphImpl> graph,
+                                                const SessionOptions& options) {
+  return std::make_shared<LocalSession>(std::move(graph), options);
 }
 
 }  // namespace cohort::internal

@@ -8,23 +8,24 @@
 #include <vector>
 
 #include "cohort/error.h"
-#include "graph/prune.h"
+#include "graph/run_request.h"
 
 namespace cohort::internal {
 
-// A run in pieces: which of its nodes have run, and the values that later pieces take from those.
-// Handles of state are no values; the nodes that make them run whenever they are needed. One piece
-// at a time; thread-safe.
+// A run in pieces: which of its nodes have run, and the values that later pieces take from these
+// nodes. Handles of state are not values; the nodes that make them run whenever they are needed.
+// One piece runs at a time. Thread-safe.
 class PartialRunState {
  public:
-  // Runs a request with these values of its feeds; returns those of its fetches.
+  // Runs a request with these values of its feeds; returns the values of its fetches.
   using Execute =
       std::function<std::vector<Tensor>(const RunRequest&, const std::vector<Tensor>& values)>;
 
   PartialRunState(std::shared_ptr<const GraphImpl> graph, RunRequest declared);
 
-  // One piece. InvalidArgument, which changes nothing, for what was not declared, comes twice, or
-  // cannot be computed yet. What `execute` throws ends the run: later pieces get it too.
+  // Runs one piece. Throws InvalidArgument, and changes nothing, for a feed or fetch that was not
+  // declared, comes twice, or cannot be computed yet. An error of `execute` ends the run: later
+  // pieces throw it, too.
   std::vector<Tensor> advance(const GraphImpl& graph, const RunRequest& asked,
                               const std::vector<Tensor>& values, const Execute& execute);
 
@@ -32,7 +33,7 @@ class PartialRunState {
   void check(const RunRequest& asked) const;
   void check_computable(const RunRequest& asked, const std::vector<int>& nodes,
                         const std::set<NodeOutput>& known) const;
-  // What later pieces will take from nodes that run in this one.
+  // The outputs of nodes of this piece that later pieces will take.
   std::vector<NodeOutput> kept_of(const std::set<int>& nodes, const RunRequest& asked) const;
   std::vector<Tensor> run(const RunRequest& asked, const std::vector<int>& nodes,
                           const Execute& execute);

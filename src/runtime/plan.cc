@@ -14,12 +14,12 @@ namespace {
 
 bool is_variable_read(const Node& node) { return node.op == &kReadVariable; }
 bool is_constant(const Node& node) { return node.op == &kConst; }
-// One that waits for others says by its value that they have run.
+// A node that waits for other nodes says by its value that they have run.
 bool is_settled(const Node& node) {
   return node.controls.empty() && (is_constant(node) || node.op == &kVariableHandle);
 }
 
-// Makes a plan; exists for the time of one compile().
+// Makes one plan, for one call of compile().
 class Compiler {
  public:
   Compiler(std::shared_ptr<const GraphImpl> graph, const RunRequest& request, StepOrder order)
@@ -104,8 +104,8 @@ class Compiler {
       followers_[next[static_cast<size_t>(before)]++] = after;
   }
 
-  // A variable that is written while somebody still holds the value read from it must be copied. So
-  // a writer that comes after a read also comes after those who use what was read.
+  // A variable that is written while a step still holds the value read from it must be copied. So a
+  // writer that comes after a read also comes after the users of what was read.
   void hold_back_writers() {
     std::unordered_map<int, std::vector<int>> users;  // of each read
     for (const int id : needed_) {
@@ -137,7 +137,7 @@ class Compiler {
     return entry->second;
   }
 
-  // A fed output keeps the fed value; what its step makes goes to a slot that nobody reads.
+  // A fed output keeps the fed value; what its step makes goes to a slot that no step reads.
   int slot_of(NodeOutput node_output) const {
     if (is_fed(node_output)) return fed_.at(node_output);
     return first_slots_[static_cast<size_t>(node_output.node)] + node_output.output;

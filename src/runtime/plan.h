@@ -4,12 +4,12 @@
 #include <string>
 #include <vector>
 
-#include "graph/prune.h"
+#include "graph/run_request.h"
 
 namespace cohort::internal {
 
-// A part of a graph, pruned, ordered and flattened for running: steps over numbered slots, no names
-// and no maps. Immutable, so any number of threads may run one at the same time.
+// A part of a graph, pruned, ordered and flattened for running: steps over numbered slots, without
+// names and maps. It is immutable, so that any number of threads may run it at the same time.
 struct Plan {
   struct Step {
     const OpDef* op;
@@ -27,8 +27,8 @@ struct Plan {
   };
 
   std::shared_ptr<const GraphImpl> graph;  // keeps nodes alive
-  // The first ones are settled: they give the same in every run on one device (constants, handles
-  // of variables), and fill the slots right behind those of the feeds.
+  // The first `num_settled` steps are settled: they give the same values in every run on one device
+  // (constants, handles of variables). Their outputs fill the slots right after those of the feeds.
   std::vector<Step> steps;
   size_t num_settled = 0;
   int first_settled_slot = 0;
@@ -36,17 +36,18 @@ struct Plan {
   std::vector<int> input_slots;
   std::vector<int> feed_slots;
   std::vector<int> fetch_slots;
-  std::vector<int> unused_outputs;  // slots that nobody reads, dropped after the step
+  std::vector<int> unused_outputs;  // slots that no step reads, dropped after the step
   int num_slots = 0;
 };
 
-// EffectsEarly: nodes that change state run as early as they may, once the readers of the old state
-// are done, so that gradients are free as soon as they are used. AsMade: in the order of the nodes'
-// making, which parts of one cut graph share, so that none waits for one that waits for it.
+// EffectsEarly: nodes that change state run as early as possible, after the readers of the old
+// state, so that gradients are freed as soon as they are used. AsMade: nodes run in the order in
+// which they were made. All parts of a cut graph share that order, so that no two parts wait for
+// each other.
 enum class StepOrder { EffectsEarly, AsMade };
 
-// Keeps what the fetches and targets need, stopping at feeds, and puts it in an order in which
-// every input comes first.
+// Keeps the nodes that the fetches and targets need, back to the feeds, and puts them in an order
+// in which every input comes before its readers.
 std::shared_ptr<const Plan> compile(std::shared_ptr<const GraphImpl> graph,
                                     const RunRequest& request, StepOrder order);
 

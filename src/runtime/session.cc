@@ -6,8 +6,8 @@
 #include <optional>
 
 #include "base/raise.h"
-#include "graph/named_fetches.h"
-#include "runtime/local_session.h"
+#include "graph/run_request.h"
+#include "runtime/session_impl.h"
 
 namespace cohort {
 namespace {
@@ -42,7 +42,7 @@ std::string json_text(std::string_view text) {
 std::shared_ptr<internal::SessionImpl> open(const Graph& graph, std::string_view target,
                                             const SessionOptions& options) {
   const std::shared_ptr<internal::GraphImpl>& nodes = internal::GraphAccess::impl(graph);
-  if (target.empty()) return std::make_shared<internal::LocalSession>(nodes, options);
+  if (target.empty()) return internal::open_local_session(nodes, options);
   if (const auto address = address_of(target)) {
     return internal::open_remote_session(nodes, std::string(*address), options);
   }

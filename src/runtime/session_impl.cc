@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "base/raise.h"
-#include "ops/all_ops.h"
 #include "runtime/partial_run.h"
 
 namespace cohort::internal {
@@ -43,7 +42,7 @@ void sort_feeds(std::vector<NodeOutput>& feeds, std::vector<Tensor>& values) {
   for (size_t i = 0; i < both.size(); ++i) std::tie(feeds[i], values[i]) = std::move(both[i]);
 }
 
-// Returns them as they were, or nothing when they were in order, each once.
+// Returns the fetches as they were asked for, or nothing when they were in order, each once.
 std::vector<NodeOutput> sort_fetches(std::vector<NodeOutput>& fetches) {
   const auto out_of_order = [](const NodeOutput& a, const NodeOutput& b) { return !(a < b); };
   if (std::adjacent_find(fetches.begin(), fetches.end(), out_of_order) == fetches.end()) return {};
@@ -125,7 +124,7 @@ std::shared_ptr<const PreparedRun> SessionImpl::prepare(const RunRequest& reques
     if (const auto* found = recent_.find(signature)) return *found;
   }
   std::shared_ptr<const PreparedRun> made = make_run(request, limit);
-  // Their ends may send messages.
+  // These are destroyed after the lock is released, because their destructors may send messages.
   std::optional<std::shared_ptr<const PreparedRun>> replaced, oldest;
   const std::lock_guard lock(mutex_);
   replaced = recent_.put(signature, made);
@@ -183,7 +182,9 @@ std::vector<NodeOutput> signature_of(const RunRequest& request) {
 void check_placeholders(const GraphImpl& graph, const RunRequest& request) {
   for (const int id : needed_nodes(graph, request)) {
     const Node& node = graph.node(id);
-    if (node.op != &kPlaceholder) continue;
+    const Traits traits = node.op->traits;
+    // A placeholder that is not a source has a default.
+    if (!traits.has(Trait::Placeholder) || !traits.has(Trait::Source)) continue;
     raise(Code::InvalidArgument,
           "[Session] placeholder '{}' ({}, shape {}) is needed but was not fed", node.name,
           to_string(node.outputs[0].dtype), node.outputs[0].shape.to_string());

@@ -8,11 +8,11 @@
 #include "base/recently_used.h"
 #include "cohort/session.h"
 #include "graph/graph_impl.h"
-#include "graph/prune.h"
+#include "graph/run_request.h"
 
 namespace cohort::internal {
 
-// A signature that is ready to run; what it holds depends on where it runs.
+// A signature that is ready to run; its content depends on where it runs.
 class PreparedRun {
  public:
   virtual ~PreparedRun() = default;
@@ -26,8 +26,8 @@ struct PreparedCall {
 
 class PartialRunState;
 
-// What stands behind a Session: the rules that do not depend on where a graph runs, and four
-// questions that do. Thread-safe.
+// The implementation of a Session: the rules that do not depend on where a graph runs, and four
+// functions that do. Thread-safe.
 class SessionImpl {
  public:
   explicit SessionImpl(std::shared_ptr<GraphImpl> graph) : graph_(std::move(graph)) {}
@@ -35,7 +35,8 @@ class SessionImpl {
 
   std::vector<Tensor> run(const std::vector<Tensor>& fetches, const Feeds& feeds,
                           const RunOptions& options, RunMetadata* metadata);
-  // Within the limit, which 0 leaves to the session. What was prepared for it is released with it.
+  // Prepares a run of these feeds and fetches within `limit`; 0 means the limit of the session. The
+  // call holds what was prepared, and releases it when it is destroyed.
   std::shared_ptr<const PreparedCall> make_callable(const std::vector<Tensor>& feeds,
                                                     const std::vector<Tensor>& fetches,
                                                     std::chrono::milliseconds limit = {});
@@ -53,21 +54,21 @@ class SessionImpl {
  protected:
   const GraphImpl& graph() const { return *graph_; }
 
-  // Throws FailedPrecondition once it is closed.
+  // Throws FailedPrecondition if the session is closed.
   virtual void check_open() const = 0;
-  // Within the limit, which 0 leaves to the session.
+  // Prepares the run within `limit`; 0 means the limit of the session.
   virtual std::shared_ptr<const PreparedRun> make_run(const RunRequest& request,
                                                       std::chrono::milliseconds limit) = 0;
-  // `values`: of the request's feeds, in their order, already checked.
+  // `values` are the values of the request's feeds, in the same order and already checked.
   virtual std::vector<Tensor> execute(const PreparedRun& run, const std::vector<Tensor>& values,
                                       const RunOptions& options, RunMetadata* metadata) = 0;
 
  private:
-  // Found among those used last, or made.
+  // Finds the run among those used last, or makes it.
   std::shared_ptr<const PreparedRun> prepare(const RunRequest& request,
                                              std::chrono::milliseconds limit);
   RunRequest request_for(const std::vector<Tensor>& fetches, const std::vector<Tensor>& fed) const;
-  // The same for values, which are checked and come behind one another.
+  // The same for values, which are checked and appended to `values`.
   RunRequest request_for(const std::vector<Tensor>& fetches, const Feeds& feeds,
                          std::vector<Tensor>& values) const;
 
@@ -79,17 +80,21 @@ class SessionImpl {
   RecentlyUsed<Signature, std::shared_ptr<const PreparedRun>> recent_;  // guarded by mutex_
 };
 
-// What tells requests apart, for a map of those that were prepared.
+// The key of a request in a map of prepared runs.
 std::vector<NodeOutput> signature_of(const RunRequest& request);
 
-// Throws InvalidArgument, naming it, when a placeholder is needed and not fed.
+// Throws InvalidArgument, naming the placeholder, when a placeholder is needed and not fed.
 void check_placeholders(const GraphImpl& graph, const RunRequest& request);
 
-// Writes a line about placement to stderr: for people, and for tools that look for it, so bare.
+// Writes a line about placement to stderr, without a prefix, for people and for tools that parse
+// it.
 void print_placement(const std::string& line);
 // "name: (Op): /job:.../device:CPU:0"
 std::string placement_line(const Node& node, const DeviceName& device);
 
+// A session on the devices of this process.
+std::shared_ptr<SessionImpl> open_local_session(std::shared_ptr<GraphImpl> graph,
+                                                const SessionOptions& options);
 // A session on the server at "host:port". Defined by the module that knows servers, src/cluster.
 std::shared_ptr<SessionImpl> open_remote_session(std::shared_ptr<GraphImpl> graph,
                                                  const std::string& address,

@@ -2,9 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <thread>
 
+#include "base/thread.h"
 #include "cohort/cohort.h"
+#include "cohort/queue.h"
 #include "ops/op.h"
 #include "ops/variable_cell.h"
 #include "support/expect_error.h"
@@ -187,6 +190,48 @@ TEST(SessionRules, EveryCauseIsTold) {
   Session session;
   // Which part fails first is chance; a later one may have been cancelled before it failed.
   EXPECT_ERROR(Code::InvalidArgument, "Reshape", session.run({a, b}, {{x, Tensor({1.f, 2.f})}}));
+}
+
+// CPU:1 stops until CPU:0 has an element of the queue.
+TEST(SessionRules, APartThatWaitsForAnotherDeviceGoesOnOrEndsWithTheRun) {
+  internal::ensure_cpu_devices(2);
+  Graph graph;
+  auto building = graph.as_default();
+  Tensor put, got;
+  {
+    auto on = device("CPU:0");
+    FifoQueue queue({.capacity = 1, .dtypes = {kFloat32}});
+    put = queue.enqueue({Tensor(1.f)});
+    got = queue.dequeue()[0];
+  }
+  auto on = device("CPU:1");
+  const Tensor y = got * 2.f;
+  Session session;
+  const RunOptions limited{.timeout = std::chrono::milliseconds(30)};
+  EXPECT_ERROR(Code::DeadlineExceeded, "longer than 30 ms", session.run(y, {}, limited));
+  Tensor result;
+  {
+    const internal::Thread waits("waits", [&](const std::stop_token&) { result = session.run(y); });
+    session.run(put);
+  }
+  EXPECT_EQ(result.to<float>(), 2.f);
+}
+
+// The first run uses a thread per device, later ones are known to be quick.
+TEST(SessionRules, RunsOnSeveralDevicesGiveTheSameEachTime) {
+  internal::ensure_cpu_devices(3);
+  Graph graph;
+  auto building = graph.as_default();
+  const Tensor x = placeholder(kFloat32, {});
+  Tensor y = x;
+  for (const char* place : {"CPU:1", "CPU:0", "CPU:2", "CPU:1", "CPU:0"}) {
+    auto on = device(place);
+    y = y * 2.f + 1.f;
+  }
+  Session session;
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_EQ(session.run(y, {{x, Tensor(static_cast<float>(i))}}).to<float>(), 32.f * i + 31.f);
+  }
 }
 
 TEST(SharedState, AnotherShapeOrDtypeIsRefusedWhileAValueIsStored) {

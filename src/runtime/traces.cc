@@ -3,15 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <utility>
 
 #include "base/log.h"
 #include "cohort/error.h"
-#include "graph/trace_context.h"
-#include "graph/untraceable.h"
+#include "graph/tracing.h"
 #include "ops/dispatch.h"
-#include "runtime/function_devices.h"
+#include "ops/execute.h"
 
 namespace cohort::internal {
 namespace {
@@ -25,7 +25,7 @@ std::string describe(std::span<const Spec> specs) {
   return "(" + text + ")";
 }
 
-// What tells one trace from another.
+// The key of a trace.
 std::string key_of(std::span<const Spec> specs) { return describe(specs); }
 
 bool fits(std::span<const Spec> trace, std::span<const Spec> given) {
@@ -47,6 +47,56 @@ std::vector<Spec> with_unknown_batch(std::span<const Spec> specs) {
     }
   }
   return relaxed;
+}
+
+// By argument: the devices of the captured resources.
+std::map<NodeOutput, DeviceName> resource_devices(const GraphFunction& function) {
+  std::map<NodeOutput, DeviceName> devices;
+  const size_t own = function.num_own_arguments();
+  for (size_t i = 0; i < function.captured.size(); ++i) {
+    const Tensor& captured = function.captured[i];
+    if (captured.dtype() != kResource || captured.is_symbolic()) continue;
+    devices[function.arguments[own + i]] = DeviceName::parse(captured.device());
+  }
+  return devices;
+}
+
+// Whether the function uses state of another process.
+bool reaches_out(const GraphFunction& function) {
+  return std::ranges::any_of(function.captured, [](const Tensor& captured) {
+    return !captured.is_symbolic() && remote_resource_of({&captured, 1}) != nullptr;
+  });
+}
+
+bool is_elsewhere(const DeviceName& device) {
+  return device.job.value_or("localhost") != "localhost";
+}
+
+// Where each node of a function's body runs when it is called on the device `home`: where the code
+// asked for, else at home; a node that uses a captured variable runs where the variable is. Throws
+// InvalidArgument for a device that this process does not have.
+std::vector<DeviceName> function_devices(const GraphFunction& function, const DeviceName& home) {
+  const std::map<NodeOutput, DeviceName> resources = resource_devices(function);
+  // Nodes beside a variable of another process run at home, as the code would without a trace.
+  const bool at_home = reaches_out(function);
+  std::map<std::string, DeviceName> found;  // by what was asked for
+  std::vector<DeviceName> devices;
+  for (int id = 0; id < function.body->size(); ++id) {
+    const Node& node = function.body->node(id);
+    const auto [entry, fresh] = found.try_emplace(node.device.to_string());
+    if (fresh) {
+      const bool stays = at_home && is_elsewhere(node.device);
+      entry->second = stays ? home : find_device(node.device.filled_from(home).to_string()).name;
+    }
+    DeviceName device = entry->second;
+    for (const NodeOutput input : node.inputs) {
+      if (const auto resource = resources.find(input); resource != resources.end()) {
+        device = resource->second;
+      }
+    }
+    devices.push_back(std::move(device));
+  }
+  return devices;
 }
 
 }  // namespace
@@ -112,7 +162,7 @@ std::shared_ptr<const Trace> Traces::find_relaxed(const std::string& key,
 }
 
 void Traces::drop_outdated() {
-  std::vector<std::shared_ptr<const Trace>> dropped;  // let go of after the lock
+  std::vector<std::shared_ptr<const Trace>> dropped;  // destroyed after the lock
   const std::lock_guard lock(mutex_);
   dropped = traces_.drop_if([](const auto& trace) { return !trace->settings().are_current(); });
   std::erase_if(relaxed_, [](const std::weak_ptr<const Trace>& relaxed) {
@@ -238,9 +288,10 @@ void TracedFunction::warn_of_values(const Kind& kind) {
       name_, similar);
 }
 
-// Of what was not used for the longest time, as much as there is too much of.
+// Drops the traces beyond the limit that were not used for the longest time.
 void TracedFunction::drop_oldest() {
-  std::vector<std::shared_ptr<const void>> dropped;  // let go of after the lock: it has user's data
+  std::vector<std::shared_ptr<const void>>
+      dropped;  // destroyed after the lock: it has the user's data
   const std::lock_guard lock(mutex_);
   size_t all = 0;
   for (const auto& entry : kinds_) all += std::max<size_t>(1, entry.value->num_entries());

@@ -3,17 +3,17 @@
 #include <mutex>
 #include <tuple>
 
-#include "base/once_flag.h"
+#include "base/mutex.h"
 #include "base/recently_used.h"
 #include "cohort/function.h"
 #include "graph/function_graph.h"
-#include "graph/traced_settings.h"
+#include "graph/tracing.h"
 #include "runtime/compiled_run.h"
 #include "tensor/devices.h"
 
 namespace cohort::internal {
 
-// What one run of a function's C++ code on symbols gave.
+// The result of one run of a function's C++ code on symbols.
 class Trace {
  public:
   Trace(const std::string& name, std::vector<Spec> arguments, const Device& home,
@@ -22,11 +22,12 @@ class Trace {
   const std::vector<Spec>& arguments() const { return arguments_; }
   const GraphFunction& function() const { return *function_; }
   const std::shared_ptr<const void>& structure() const { return structure_; }
-  // The body by devices; null when it runs on the caller's alone. Made when first asked for.
+  // The body cut by devices, made at the first request; null when it runs on the caller's device
+  // alone.
   const CompiledRun* parts() const;
-  // Of objects that the code used.
+  // The settings of objects that the code used.
   const UsedSettings& settings() const { return settings_; }
-  // Whether a call may wait for what another thread does.
+  // Whether a call may wait for another thread.
   bool may_wait() const { return may_wait_; }
 
  private:
@@ -41,7 +42,7 @@ class Trace {
 };
 
 // The traces of a function for one kind of call: one C++ signature, in one place and on one device.
-// Thread-safe; who needs a trace that is being made waits for it.
+// Thread-safe; a thread that needs a trace that is being made waits for it.
 class Traces {
  public:
   explicit Traces(std::string name) : name_(std::move(name)) {}
@@ -49,24 +50,24 @@ class Traces {
   // Null for a function that can only run as C++.
   std::shared_ptr<const Trace> find_or_make(std::span<const Tensor> arguments, const Device& home,
                                             const TracedBody& body);
-  // How many it keeps, and for how many kinds of arguments.
+  // How many traces it keeps, and for how many kinds of arguments.
   size_t size() const;
   size_t num_entries() const;
-  // Forgets the one that was not used for the longest time, and returns it.
+  // Forgets the trace that was not used for the longest time, and returns it.
   std::shared_ptr<const Trace> drop_oldest();
 
  private:
   static constexpr size_t kTracesBeforeRelaxing = 3;
   static constexpr size_t kShapesBeforeWarning = 64;
 
-  // Null when there is none with the settings of now.
+  // Null when no trace has the current settings.
   std::shared_ptr<const Trace> find(const std::string& key);
-  // A trace for any first size that goes with these, as the one for `key` from here on.
+  // Finds a trace for any first size that fits these arguments, and makes it the trace for `key`.
   std::shared_ptr<const Trace> find_relaxed(const std::string& key, const std::vector<Spec>& specs);
   // Traces that have an old setting inside are never called again.
   void drop_outdated();
   void keep(const std::string& key, const std::shared_ptr<const Trace>& made);
-  // The callers of these have the turn.
+  // The callers of the next functions hold making_.
   std::shared_ptr<const Trace> find_or_add(const std::vector<Spec>& specs, const Device& home,
                                            const TracedBody& body);
   std::shared_ptr<const Trace> make(const std::vector<Spec>& specs, const Device& home,
@@ -80,14 +81,14 @@ class Traces {
   std::mutex making_;    // held by the thread that traces; before mutex_
   bool warned_ = false;  // guarded by making_
   mutable std::mutex mutex_;
-  // By what was asked for; several keys may have one trace. Guarded by mutex_, as all below.
+  // By the key that was asked for; several keys may share a trace. Guarded by mutex_, as all below.
   RecentlyUsed<std::string, std::shared_ptr<const Trace>> traces_;
   std::vector<std::weak_ptr<const Trace>> relaxed_;
   bool untraceable_ = false;
 };
 
-// The traces of one function that were used last, at most kMaxTraces. What workers and servers have
-// got of the others goes with them. Thread-safe.
+// The traces of one function that were used last, at most kMaxTraces. When a trace is dropped, the
+// copies on workers and servers are dropped, too. Thread-safe.
 class TracedFunction {
  public:
   explicit TracedFunction(std::string name) : name_(std::move(name)) {}

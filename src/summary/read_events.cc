@@ -12,8 +12,8 @@ namespace {
 // What TensorBoard's own writers add to the tag of a text.
 constexpr std::string_view kTextSuffix = "/text_summary";
 
-// A number that an integer holds; 0 for what is none.
-double within(double number, double most) { return number > 0 ? std::min(number, most) : 0; }
+// Limits a number to the range of an integer. NaN and negative numbers become 0.
+double within(double number, double limit) { return number > 0 ? std::min(number, limit) : 0; }
 
 SummaryHistogram read_histogram(const events::Histogram& from) {
   return {.min = from.min(),
@@ -29,7 +29,7 @@ SummaryImage read_image(const events::Summary::Image& from) {
           .png = from.encoded_image_string()};
 }
 
-// False for a kind that is not known here.
+// Returns false for an unknown kind of value.
 bool read_value(const events::Summary::Value& from, SummaryEvent& to) {
   to.tag = from.tag();
   switch (from.value_case()) {
@@ -86,7 +86,7 @@ void read_events(const std::string& path, const std::function<void(const Summary
   while (file.next(record)) {
     events::Event event;
     if (!event.ParseFromString(record)) {
-      internal::raise(Code::DataLoss, "[Events] '{}' has a record that is no event", path);
+      internal::raise(Code::DataLoss, "[Events] '{}' has a record that is not an event", path);
     }
     read_event(event, take);
   }

@@ -1,17 +1,106 @@
+#include <fmt/format.h>
 #include <google/protobuf/stubs/common.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
 #include <cmath>
+#include <filesystem>
+#include <mutex>
 
 #include "base/log.h"
 #include "base/raise.h"
+#include "base/system_error.h"
 #include "cohort/ops.h"
+#include "cohort/readers.h"
 #include "cohort/summary.h"
-#include "summary/event_file.h"
-#include "summary/histogram.h"
-#include "summary/image.h"
+#include "summary/event_values.h"
 
 namespace cohort {
+namespace internal {
+namespace {
+
+constexpr int kStart = 1;  // SessionLog.SessionStatus.START
+
+double seconds_since_1970() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+std::string host_name() {
+  std::array<char, 256> name = {};
+  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "localhost";
+}
+
+// A name that no other writer has: TensorBoard reads the files of one directory together.
+std::string new_path(const std::string& directory, const SummaryWriterOptions& options) {
+  static std::atomic<int> next = 0;
+  std::error_code failed;
+  std::filesystem::create_directories(directory, failed);
+  if (failed) {
+    raise(code_of_errno(failed.value()), "[SummaryWriter] cannot make the directory '{}': {}",
+          directory, failed.message());
+  }
+  return fmt::format("{}/events.out.tfevents.{:.0f}.{}.{}.{}{}", directory, seconds_since_1970(),
+                     host_name(), getpid(), next++, options.filename_suffix);
+}
+
+}  // namespace
+
+// The file that a SummaryWriter writes. Thread-safe.
+class EventFile {
+ public:
+  EventFile(const std::string& directory, const SummaryWriterOptions& options)
+      : flush_interval_(options.flush_interval),
+        path_(new_path(directory, options)),
+        records_(path_) {
+    events::Event first;
+    first.set_file_version("brain.Event:2");
+    add(std::move(first));
+    if (options.purge_step) {
+      events::Event start;
+      start.set_step(*options.purge_step);
+      start.mutable_session_log()->set_status(kStart);
+      add(std::move(start));
+    }
+    flush();
+  }
+
+  // Sets the event's time and writes the event.
+  void add(events::Event event) {
+    event.set_wall_time(seconds_since_1970());
+    const std::string bytes = event.SerializeAsString();
+    const std::lock_guard lock(mutex_);
+    records_.write(bytes);
+    if (Clock::now() - last_flush_ >= flush_interval_) flush_locked();
+  }
+  void flush() {
+    const std::lock_guard lock(mutex_);
+    flush_locked();
+  }
+  void close() {
+    const std::lock_guard lock(mutex_);
+    records_.close();
+  }
+  const std::string& path() const { return path_; }
+
+ private:
+  void flush_locked() {
+    records_.flush();
+    last_flush_ = Clock::now();
+  }
+
+  using Clock = std::chrono::steady_clock;
+  const std::chrono::milliseconds flush_interval_;
+  const std::string path_;
+  std::mutex mutex_;
+  data::TFRecordWriter records_;  // guarded by mutex_, as the next
+  Clock::time_point last_flush_ = Clock::now();
+};
+
+}  // namespace internal
+
 namespace {
 
 using internal::raise;
@@ -26,8 +115,8 @@ class ValueEvent {
  public:
   ValueEvent(std::string_view what, const std::string& tag, int64_t step) {
     if (tag.empty()) raise(Code::InvalidArgument, "[{}] the tag is empty; name what it is", what);
-    if (!is_utf8(tag)) {  // readers would refuse the event, and all behind it
-      raise(Code::InvalidArgument, "[{}] the tag is not UTF-8; write it in letters of that", what);
+    if (!is_utf8(tag)) {  // readers would refuse this event and all events after it
+      raise(Code::InvalidArgument, "[{}] the tag is not UTF-8; encode it so", what);
     }
     event_.set_step(step);
     value_ = event_.mutable_summary()->add_value();
@@ -59,8 +148,8 @@ std::vector<double> finite_elements(const std::string& tag, const Tensor& values
 
 }  // namespace
 
-SummaryWriter::SummaryWriter(const std::string& folder, const SummaryWriterOptions& options)
-    : file_(std::make_unique<internal::EventFile>(folder, options)) {}
+SummaryWriter::SummaryWriter(const std::string& directory, const SummaryWriterOptions& options)
+    : file_(std::make_unique<internal::EventFile>(directory, options)) {}
 
 SummaryWriter::~SummaryWriter() {
   const Status failure = capture_status([&] { close(); });

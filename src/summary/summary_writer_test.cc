@@ -29,20 +29,20 @@ const events::Summary::Value& value_of(const events::Event& event) {
 
 class SummaryWriterTest : public testing::Test {
  protected:
-  // The only event behind the first.
+  // The only event after the first.
   events::Event added(const std::function<void(SummaryWriter&)>& add) {
-    SummaryWriter writer(folder_.path() + "/run");
+    SummaryWriter writer(directory_.path() + "/run");
     add(writer);
     writer.close();
     const std::vector<events::Event> events = raw_events(writer.path());
     EXPECT_EQ(events.size(), 2u);
     return events.back();
   }
-  TemporaryFolder folder_;
+  TemporaryDirectory directory_;
 };
 
 TEST_F(SummaryWriterTest, BeginsAsTensorBoardExpects) {
-  SummaryWriter writer(folder_.path() + "/a/b");
+  SummaryWriter writer(directory_.path() + "/a/b");
   const std::vector<events::Event> events = raw_events(writer.path());
   ASSERT_EQ(events.size(), 1u);
   EXPECT_EQ(events[0].file_version(), "brain.Event:2");
@@ -51,14 +51,14 @@ TEST_F(SummaryWriterTest, BeginsAsTensorBoardExpects) {
   EXPECT_TRUE(name.starts_with("events.out.tfevents.")) << name;
 }
 
-TEST_F(SummaryWriterTest, TwoWritersOfOneFolderHaveTwoFiles) {
-  SummaryWriter first(folder_.path()), second(folder_.path(), {.filename_suffix = ".eval"});
+TEST_F(SummaryWriterTest, TwoWritersOfOneDirectoryHaveTwoFiles) {
+  SummaryWriter first(directory_.path()), second(directory_.path(), {.filename_suffix = ".eval"});
   EXPECT_NE(first.path(), second.path());
   EXPECT_TRUE(second.path().ends_with(".eval"));
 }
 
 TEST_F(SummaryWriterTest, TellsTensorBoardWhichPointsOfOlderFilesToDrop) {
-  SummaryWriter writer(folder_.path(), {.purge_step = 7});
+  SummaryWriter writer(directory_.path(), {.purge_step = 7});
   const std::vector<events::Event> events = raw_events(writer.path());
   ASSERT_EQ(events.size(), 2u);
   EXPECT_EQ(events[1].step(), 7);
@@ -145,20 +145,20 @@ TEST_F(SummaryWriterTest, GraphsHaveNodesInputsAndDevices) {
 }
 
 TEST_F(SummaryWriterTest, WhatIsFlushedCanBeRead) {
-  SummaryWriter writer(folder_.path());
+  SummaryWriter writer(directory_.path());
   writer.add_scalar("loss", 1, 1);
   writer.flush();
   EXPECT_EQ(raw_events(writer.path()).size(), 2u);
 }
 
 TEST_F(SummaryWriterTest, FlushesByItselfAfterTheInterval) {
-  SummaryWriter writer(folder_.path(), {.flush_interval = std::chrono::milliseconds(0)});
+  SummaryWriter writer(directory_.path(), {.flush_interval = std::chrono::milliseconds(0)});
   writer.add_scalar("loss", 1, 1);
   EXPECT_EQ(raw_events(writer.path()).size(), 2u);
 }
 
 TEST_F(SummaryWriterTest, EventFilesAreRead) {
-  SummaryWriter writer(folder_.path());
+  SummaryWriter writer(directory_.path());
   writer.add_scalar("loss", 0.5, 7);
   writer.add_histogram("w", Tensor({1.f, 3.f}), 8);
   writer.add_image("digit", zeros({3, 4, 5}, kFloat32), 8);
@@ -175,7 +175,7 @@ TEST_F(SummaryWriterTest, EventFilesAreRead) {
 }
 
 TEST_F(SummaryWriterTest, ADamagedEventFileIsAnErrorThatSaysWhere) {
-  SummaryWriter writer(folder_.path());
+  SummaryWriter writer(directory_.path());
   writer.add_scalar("loss", 0.5, 7);
   writer.close();
   std::filesystem::resize_file(writer.path(), std::filesystem::file_size(writer.path()) - 1);
@@ -184,7 +184,7 @@ TEST_F(SummaryWriterTest, ADamagedEventFileIsAnErrorThatSaysWhere) {
 }
 
 TEST_F(SummaryWriterTest, RefusesWhatCannotBeShown) {
-  SummaryWriter writer(folder_.path());
+  SummaryWriter writer(directory_.path());
   EXPECT_ERROR(Code::InvalidArgument, "tag", writer.add_scalar("", 1, 1));
   EXPECT_ERROR(Code::InvalidArgument, "not UTF-8", writer.add_text("\xff", "text", 1));
   EXPECT_ERROR(Code::InvalidArgument, "strings", writer.add_histogram("s", Tensor("text"), 1));

@@ -5,7 +5,6 @@
 #include <array>
 
 #include "base/raise.h"
-#include "tensor/small.h"
 
 namespace cohort::internal {
 namespace {

@@ -2,22 +2,48 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <array>
+#include <atomic>
 #include <mutex>
 
 #include "tensor/body.h"
+#include "tensor/memory.h"
 
 namespace cohort::internal {
 
 struct NumericBody : TensorBody {
-  at::Tensor value;  // undefined in a SmallBody (tensor/small.h)
-  // A row-major copy of a value that is a strided view or not aligned, made when somebody wants to
-  // see the bytes.
+  at::Tensor value;  // undefined in a LateBody
+  // A row-major copy of a value that is a strided view or not aligned, made when a caller asks for
+  // the bytes.
   mutable std::once_flag dense_once;
   mutable at::Tensor dense;
 };
 
+// Elements in plain memory. `value` stays undefined. aten() makes a tensor of the kernel library at
+// the first request, because making one costs more than everything else.
+struct LateBody : NumericBody {
+  const std::byte* bytes = nullptr;
+  std::shared_ptr<const void> owner;  // of the bytes; null when they lie in the body
+  mutable std::atomic<bool> is_made = false;
+  mutable std::once_flag made_once;
+  mutable at::Tensor made;
+};
+
+// The body that make_small() makes. Once the kernel library has a tensor of the value, that tensor
+// is the value.
+struct SmallBody : LateBody {
+  alignas(16) std::array<std::byte, kSmallBytes> own;
+};
+
+// The elements of a LateBody; null for other bodies, and once the value of a SmallBody has moved to
+// the kernel library.
+const std::byte* plain_bytes(const NumericBody& body);
+
+// What aten() returns for a LateBody.
+const at::Tensor& made_value(const NumericBody& body);
+
 at::ScalarType to_aten(DType dtype);
-// Throws InvalidArgument for the torch types that no tensor of ours has (complex, quantised).
+// Throws InvalidArgument for torch types without a counterpart (complex, quantised).
 DType from_aten(at::ScalarType type);
 
 // The kernel library's tensor inside. Throws FailedPrecondition on symbols and InvalidArgument on

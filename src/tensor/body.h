@@ -11,7 +11,7 @@ namespace cohort::internal {
 
 class GraphBuilder;  // ops/dispatch.h
 
-// What a Tensor points to. Immutable once made. The four kinds derive from it: NumericBody
+// The object that a Tensor points to. It is immutable. Four kinds derive from it: NumericBody
 // (tensor/aten.h), and StringBody, ResourceBody and SymbolBody below.
 struct TensorBody {
   enum class Kind : uint8_t { Numeric, Strings, Resource, Symbol };
@@ -39,17 +39,18 @@ struct ResourceBody : TensorBody {
 
 // An output of a graph's node.
 struct SymbolBody : TensorBody {
-  std::weak_ptr<GraphBuilder> builder;  // the graph; gone when nobody holds it any more
+  std::weak_ptr<GraphBuilder> builder;  // the graph; null after its end
   std::string name;                     // "layer/Split:1"
   int node = 0;                         // number of the node in its graph
   int output = 0;                       // which of its outputs
-  // What the node asks for, itself or by what it is colocated with; the empty text for nothing.
+  // The device that the node, or the node that it is colocated with, asks for; empty without a
+  // request.
   std::string (*find_device)(const SymbolBody&) = nullptr;
 
   std::string device_asked_for() const { return find_device != nullptr ? find_device(*this) : ""; }
 };
 
-// The one way into and out of a Tensor's private part.
+// The only access to a Tensor's private part.
 struct TensorAccess {
   static Tensor make(std::shared_ptr<const TensorBody> body) { return Tensor(std::move(body)); }
   static const std::shared_ptr<const TensorBody>& shared(const Tensor& tensor) {

@@ -8,7 +8,7 @@
 
 #include "base/raise.h"
 #include "base/scope_stack.h"
-#include "tensor/device_guard.h"
+#include "base/thread_context.h"
 #include "tensor/kernel_library.h"
 
 namespace cohort {
@@ -56,11 +56,13 @@ struct ScopeEntry {
   const Device* resolved = nullptr;
 };
 
-using Scopes = ScopeStack<ScopeEntry>;
+struct Scopes : ScopeStack<ScopeEntry> {
+  Scopes() : ScopeStack("Device") {}
+};
 
 Scopes& thread_scopes() {
-  thread_local Scopes scopes{"Device"};
-  return scopes;
+  static constinit ContextSlot<Scopes> slot;
+  return slot.get();
 }
 
 ScopeEntry entry_of(const Device& device) { return {.name = device.name, .resolved = &device}; }
@@ -72,7 +74,7 @@ ScopeEntry entry_named(std::string_view name) {
   return {.name = DeviceName::parse_any_form(name)};
 }
 
-// Scopes that stay open inside one that closes early mean something else afterwards.
+// When a scope closes early, the scopes that stay open inside it get another meaning.
 void forget_inside(size_t place) {
   Scopes& scopes = thread_scopes();
   for (size_t i = place; i < scopes.size(); ++i) scopes[i].resolved = nullptr;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -13,11 +14,12 @@ struct Device {
   std::string full_name;
 };
 
-// The device that this thread's operations run on: CPU:0 outside of every scope. Throws
-// InvalidArgument, listing the devices there are, when the open scopes ask for another one.
+// The device that this thread's operations run on: CPU:0 outside all scopes. Throws
+// InvalidArgument, listing the devices of this process, when the open scopes ask for another
+// device.
 const Device& current_device();
-// The device that a value made by this thread belongs to: the same, but CPU:0 when the scopes ask
-// for a device that this process does not have, where only a graph can go.
+// The device of a value that this thread makes: the same, but CPU:0 when the scopes ask for a
+// device that this process does not have. Only a graph can use such a device.
 const Device& value_device();
 
 // The device of that name, in any form. Throws InvalidArgument when this process has no such
@@ -30,11 +32,24 @@ bool has_device(std::string_view full_name);
 // Number of device scopes that are open in this thread.
 size_t device_scope_depth();
 
-// Makes CPU:0 to CPU:(count-1) exist; never takes one away.
+// Makes CPU:0 to CPU:(count-1) exist; never removes a device.
 void ensure_cpu_devices(int count);
 
-// What the open device scopes of this thread ask for, for a node of a graph: the walk that
-// DeviceScope describes. Throws InvalidArgument when a function returns no device name.
+// The device that the open device scopes of this thread ask for, for a node of a graph, by the walk
+// that DeviceScope describes. Throws InvalidArgument when a function does not return a device name.
 DeviceName requested_device(const std::string& node_name, std::string_view op);
+
+// While it lives, operations of this thread run on that device. For runs of graphs it replaces a
+// DeviceScope, which would look the name up.
+class [[nodiscard]] DeviceGuard {
+ public:
+  explicit DeviceGuard(const Device& device);
+  ~DeviceGuard();
+  DeviceGuard(const DeviceGuard&) = delete;
+  DeviceGuard& operator=(const DeviceGuard&) = delete;
+
+ private:
+  const uint64_t ticket_;
+};
 
 }  // namespace cohort::internal

@@ -8,7 +8,6 @@
 
 #include "cohort/tensor.h"
 #include "support/expect_error.h"
-#include "tensor/device_guard.h"
 
 namespace cohort {
 namespace {

@@ -9,9 +9,8 @@
 #include <utility>
 
 #include "base/raise.h"
+#include "kernels/dtypes.h"
 #include "tensor/aten.h"
-#include "tensor/small.h"
-#include "tensor/visit.h"
 
 namespace cohort {
 namespace internal {
@@ -19,7 +18,7 @@ namespace {
 
 bool is_dense(const at::Tensor& value) { return value.is_contiguous() && value.is_cpu(); }
 
-// Where the elements lie in row-major order as they are; null where they do not.
+// The address of the elements if they lie in row-major order; otherwise null.
 const std::byte* bytes_in_place(const Tensor& tensor) {
   const TensorBody& held = body(tensor);
   if (held.kind == TensorBody::Kind::Numeric) {
@@ -45,9 +44,9 @@ at::Tensor strided_element(const at::Tensor& value, int64_t offset) {
   return value.as_strided({}, {}, place).cpu();
 }
 
-// A row-major, aligned copy of the value that lives as long as it, brought up to date: torch may
-// have written to the value since it was made. Who reads at the same time sees no write unless the
-// value has changed.
+// A row-major, aligned copy of the value that lives as long as the value. It is brought up to date
+// here, because torch may have written to the value since the copy was made. A thread that reads at
+// the same time sees no write unless the value has changed.
 const std::byte* kept_copy(const Tensor& tensor) {
   static std::mutex updating;  // one for all: such values are rare
   const auto& held = static_cast<const NumericBody&>(body(tensor));

@@ -1,24 +1,48 @@
 #include "tensor/kernel_library.h"
 
 #include <ATen/Parallel.h>
+#include <c10/core/CPUAllocator.h>
 #include <dlfcn.h>
 #include <malloc.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <thread>
 
 #include "base/log.h"
-#include "tensor/small_blocks.h"
 
 namespace cohort::internal {
 namespace {
+
+// The kernel library allocates aligned memory for all tensors, for which glibc cuts larger blocks
+// into pieces. If another thread frees the pieces, glibc does not join them again, and a process
+// that hands small tensors to other threads grows for ever. So small blocks come from plain malloc:
+// no vector instruction loads so few bytes that their alignment matters.
+class SmallBlocks : public at::Allocator {
+ public:
+  explicit SmallBlocks(at::Allocator& others) : others_(others) {}
+
+  at::DataPtr allocate(size_t bytes) const override {
+    constexpr size_t kSmallBlock = 64;
+    void* const block = bytes > 0 && bytes <= kSmallBlock ? std::malloc(bytes) : nullptr;
+    if (block == nullptr) return others_.allocate(bytes);
+    c10::profiledCPUMemoryReporter().New(block, bytes);
+    return {block, block, others_.raw_deleter(), at::Device(at::DeviceType::CPU)};
+  }
+  // free() takes both kinds of blocks.
+  at::DeleterFnPtr raw_deleter() const override { return others_.raw_deleter(); }
+
+ private:
+  at::Allocator& others_;
+};
 
 bool keep_freed_memory() {
   constexpr int kNever = 1 << 30;  // bytes; larger blocks are still mapped one by one
   mallopt(M_MMAP_THRESHOLD, kNever);
   mallopt(M_TRIM_THRESHOLD, kNever);
   mallopt(M_TOP_PAD, 64 << 20);
-  take_small_blocks_from_malloc();
+  static auto* const blocks = new SmallBlocks(*c10::GetDefaultCPUAllocator());  // never destroyed
+  c10::SetCPUAllocator(blocks);
   return true;
 }
 

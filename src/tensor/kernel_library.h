@@ -9,8 +9,8 @@ namespace cohort::internal {
 // more than most kernels; a matrix product takes one thread.
 void set_up_kernel_library();
 
-// While it lives, kernels that this thread starts use at most its share of the cores, `sharers`
-// threads computing at the same time: more threads than cores would slow all of them down.
+// While it lives, kernels that this thread starts use at most its share of the cores when `sharers`
+// threads compute at the same time: more threads than cores would slow all of them down.
 class [[nodiscard]] KernelThreadShare {
  public:
   explicit KernelThreadShare(size_t sharers);

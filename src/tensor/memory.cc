@@ -2,6 +2,7 @@
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/from_blob.h>
 #include <c10/core/TensorImpl.h>
 
 #include <cstring>
@@ -10,7 +11,6 @@
 #include "tensor/aten.h"
 
 namespace cohort::internal {
-
 // Defined in elements.cc: the first element in row-major order.
 const void* element_data(const Tensor& tensor, DType dtype);
 
@@ -60,8 +60,8 @@ bool is_held_here_only(const Tensor& tensor, size_t sharers) {
       value.storage().use_count() != sharers) {
     return false;
   }
-  // Counting alone does not order what others read before they let go; giving up references of our
-  // own does.
+  // Reading the count does not order this thread after the reads of other threads that have
+  // released the value. Releasing references of our own does.
   [[maybe_unused]] const Tensor ordered = tensor;
   [[maybe_unused]] const c10::Storage ordered_memory = value.storage();
   return true;
@@ -80,6 +80,114 @@ Tensor view_elements(const Tensor& parent, int64_t offset, const Shape& shape) {
   part.unsafeGetTensorImpl()->set_storage_offset(whole.storage_offset() + offset);
   part.unsafeGetTensorImpl()->set_sizes_contiguous(sizes);
   return from_aten(std::move(part));
+}
+
+namespace {
+
+void describe(LateBody& body, DType dtype, const Shape& shape) {
+  body.kind = TensorBody::Kind::Numeric;
+  body.dtype = dtype;
+  body.shape = shape;
+  body.device = &value_device();
+}
+
+at::Tensor copy_of(const LateBody& late, at::IntArrayRef sizes) {
+  at::Tensor value = at::detail::empty_cpu(sizes, to_aten(late.dtype));
+  if (value.numel() > 0) std::memcpy(value.data_ptr(), late.bytes, value.nbytes());
+  return value;
+}
+
+at::Tensor view_of(const LateBody& late, at::IntArrayRef sizes) {
+  return at::from_blob(
+      const_cast<std::byte*>(late.bytes), sizes,
+      [owner = late.owner](void*) mutable { owner.reset(); },
+      at::TensorOptions(to_aten(late.dtype)));
+}
+
+}  // namespace
+
+WritableTensor make_small(DType dtype, const Shape& shape, bool weak) {
+  auto made = std::make_shared<SmallBody>();
+  describe(*made, dtype, shape);
+  made->weak = weak;
+  made->bytes = made->own.data();
+  std::byte* data = made->own.data();
+  return {TensorAccess::make(std::move(made)), data};
+}
+
+Tensor borrow_memory(const std::byte* data, DType dtype, const Shape& shape,
+                     std::shared_ptr<const void> owner) {
+  auto made = std::make_shared<LateBody>();
+  describe(*made, dtype, shape);
+  made->bytes = data;
+  made->owner = std::move(owner);
+  return TensorAccess::make(std::move(made));
+}
+
+Tensor share_memory(const Tensor& tensor) {
+  const TensorBody& held = body(tensor);
+  if (held.kind == TensorBody::Kind::Numeric &&
+      !static_cast<const NumericBody&>(held).value.defined()) {
+    const auto& late = static_cast<const LateBody&>(held);
+    if (late.owner) return borrow_memory(late.bytes, late.dtype, late.shape, late.owner);
+  }
+  return from_aten(aten(tensor));
+}
+
+Tensor constant_of(const Tensor& tensor) {
+  const TensorBody& held = body(tensor);
+  if (held.kind != TensorBody::Kind::Numeric) return tensor;
+  if (plain_bytes(static_cast<const NumericBody&>(held)) != nullptr) return tensor;
+  const at::Tensor& value = aten(tensor);
+  if (value.use_count() == 1 && value.storage().use_count() == 1) return tensor;
+  auto made = std::make_shared<NumericBody>();
+  static_cast<TensorBody&>(*made) = held;
+  made->value = value.detach().clone();
+  return TensorAccess::make(std::move(made));
+}
+
+const std::byte* plain_bytes(const NumericBody& body) {
+  if (body.value.defined()) return nullptr;
+  const auto& late = static_cast<const LateBody&>(body);
+  const bool moved = !late.owner && late.is_made.load(std::memory_order_acquire);
+  return moved ? nullptr : late.bytes;
+}
+
+const at::Tensor& made_value(const NumericBody& body) {
+  const auto& late = static_cast<const LateBody&>(body);
+  std::call_once(late.made_once, [&] {
+    const at::IntArrayRef sizes(late.shape.begin(), late.shape.end());
+    late.made = late.owner ? view_of(late, sizes) : copy_of(late, sizes);
+    late.is_made.store(true, std::memory_order_release);
+  });
+  return late.made;
+}
+
+namespace {
+
+std::shared_ptr<TensorBody> copy_of(const Tensor& tensor) {
+  if (tensor.dtype() == kString) {
+    auto made = std::make_shared<StringBody>();
+    made->values = strings(tensor);
+    return made;
+  }
+  auto made = std::make_shared<NumericBody>();
+  made->value = aten(tensor);
+  return made;
+}
+
+}  // namespace
+
+Tensor on_device(const Tensor& tensor, const Device& device) {
+  const TensorBody& held = body(tensor);
+  if (held.device == &device || held.kind == TensorBody::Kind::Resource) return tensor;
+  const std::shared_ptr<TensorBody> made = copy_of(tensor);
+  made->kind = held.kind;
+  made->dtype = held.dtype;
+  made->weak = held.weak;
+  made->shape = held.shape;
+  made->device = &device;
+  return TensorAccess::make(made);
 }
 
 }  // namespace cohort::internal

@@ -1,19 +1,22 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 
 #include "cohort/tensor.h"
+#include "tensor/devices.h"
 
 namespace cohort::internal {
 
-// A tensor whose elements somebody is about to write. Once the tensor is handed on, nobody writes.
+// A tensor whose elements the caller is about to write. After the caller has handed the tensor on,
+// it must not write any more.
 struct WritableTensor {
   Tensor tensor;
   std::byte* data = nullptr;
 };
 
-// Fresh memory with arbitrary content. Numeric dtypes only (InvalidArgument). Throws
-// ResourceExhausted when there is not enough.
+// Fresh memory with arbitrary content, for numeric dtypes only (InvalidArgument). Throws
+// ResourceExhausted when memory is short.
 WritableTensor allocate_tensor(DType dtype, const Shape& shape);
 
 // Zeros, or empty strings.
@@ -23,12 +26,12 @@ Tensor allocate_zeros(DType dtype, const Shape& shape);
 WritableTensor allocate_like(const Tensor& tensor);
 
 // Values of a few bytes lie beside their dtype and shape: the kernel library takes longer to make a
-// tensor than a loop takes to fill one.
+// tensor than a loop takes to fill it.
 inline constexpr int64_t kSmallBytes = 32;
 inline bool is_small(DType dtype, int64_t elements) {
   return is_numeric(dtype) && elements <= kSmallBytes && elements * size_of(dtype) <= kSmallBytes;
 }
-// Room for such a value. `weak`: it takes the dtype of the tensor that it meets.
+// Room for a value of a few bytes. `weak`: the value takes the dtype of the tensor that it meets.
 WritableTensor make_small(DType dtype, const Shape& shape, bool weak = false);
 
 // A numeric tensor's elements in row-major order. They live as long as the tensor.
@@ -37,12 +40,28 @@ const std::byte* element_bytes(const Tensor& tensor);
 // Whether both are values (not symbols) that lie in the same memory from the same element on.
 bool same_memory(const Tensor& a, const Tensor& b);
 
-// Whether `tensor` is the only handle of its value, and its memory has exactly `sharers` values,
-// this one among them: then nobody else can read it any more.
+// Whether `tensor` is the only handle of its value, and exactly `sharers` values, with this one,
+// share its memory. Then no other code can read the value any more.
 bool is_held_here_only(const Tensor& tensor, size_t sharers);
 
 // Part of a numeric tensor's memory as a tensor of its own, which keeps the memory alive: `shape`
-// elements from element `offset` on, in row-major order. They must lie inside of `parent`.
+// elements from element `offset` on, in row-major order. They must lie inside `parent`.
 Tensor view_elements(const Tensor& parent, int64_t offset, const Shape& shape);
+
+// Memory that `owner`, which is not null, keeps alive and unchanged. It holds the elements in
+// row-major order, aligned to their size. Cheap: the kernel library learns of it when it is used.
+Tensor borrow_memory(const std::byte* data, DType dtype, const Shape& shape,
+                     std::shared_ptr<const void> owner);
+
+// Another numeric tensor of the same memory, which belongs to the current device.
+Tensor share_memory(const Tensor& tensor);
+
+// The tensor as a constant to keep. It is a copy if other code shares its memory, because a torch
+// program may write to shared memory.
+Tensor constant_of(const Tensor& tensor);
+
+// The same elements as a value of `device`. Logical CPU devices share memory, so nothing is copied
+// but strings. Resources stay where they are; symbols throw FailedPrecondition.
+Tensor on_device(const Tensor& tensor, const Device& device);
 
 }  // namespace cohort::internal

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include "base/raise.h"
+#include "kernels/dtypes.h"
 #include "tensor/aten.h"
-#include "tensor/visit.h"
 
 namespace cohort {
 namespace internal {
@@ -115,7 +115,7 @@ class Layout {
   }
 
   // Adds a word and a blank; on a new line when this one is full. Each open bracket will be closed
-  // behind the row and takes a column.
+  // after the row and takes a column.
   void add_word(std::string_view word, int axis) {
     const int64_t limit = int64_t{line_width_} - axis - 1;
     if (static_cast<int64_t>(column_ + word.size()) > limit && column_ > indent(axis)) {

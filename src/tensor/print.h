@@ -26,9 +26,8 @@ std::vector<std::string> format_integers(std::span<const int64_t> values);
 template <typename T>
 std::string format_float(T value);
 
-// In single quotes. Bytes other than printable ASCII are escaped as in a C++ literal: \n, \t, \r,
-// \\,
-// \', and \x with two digits for all others.
+// The text in single quotes. Bytes other than printable ASCII are escaped as in a C++ literal: a
+// backslash, then n, t, r, a backslash, a quote, or x with two digits for all others.
 std::string quote(std::string_view text);
 
 }  // namespace cohort::internal

@@ -1,12 +1,10 @@
-#include "tensor/small.h"
-
 #include <cohort/torch.h>
 #include <gtest/gtest.h>
 
 #include <thread>
 
-#include "tensor/borrow.h"
-#include "tensor/on_device.h"
+#include "tensor/aten.h"
+#include "tensor/memory.h"
 
 namespace cohort::internal {
 namespace {

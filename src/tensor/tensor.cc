@@ -8,7 +8,6 @@
 
 #include "base/raise.h"
 #include "tensor/aten.h"
-#include "tensor/small.h"
 
 namespace cohort {
 namespace internal {

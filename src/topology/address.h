@@ -14,19 +14,19 @@ struct HostPort {
   friend bool operator==(const HostPort&, const HostPort&) = default;
 };
 
-// "host:port", cut at the last colon. InvalidArgument when either is missing or the port is not one
-// (0 to 65535).
+// Splits "host:port" at the last colon. Throws InvalidArgument if the host is missing or the port
+// is not a number from 0 to 65535.
 HostPort parse_address(std::string_view address);
-// The other way round, with brackets around an IPv6 address.
+// "host:port", with brackets around an IPv6 address.
 std::string address_text(std::string_view host, int port);
 
-// The port `base` + `offset`. InvalidArgument when there is none; `operation` is for the message.
+// The port `base` + `offset`. Throws InvalidArgument, in the name of `operation`, if that is not a
+// port.
 int port_at(int base, int offset, std::string_view operation);
 
-// Whether the host is this machine and nobody else reaches it by that name: "localhost", 127.x,
-// ::1.
+// Whether the name means the machine that uses it: "localhost", 127.x, ::1.
 bool is_loopback(std::string_view host);
-// Whether some task listens where another machine could reach it.
+// Whether another machine could reach some task of the cluster.
 bool spans_hosts(const ClusterSpec& cluster);
 
 // A session's target.
@@ -34,8 +34,8 @@ struct Target {
   std::string protocol;  // "grpc"
   HostPort address;
 };
-// "grpc://host:port"; a bare "host:port" means the same. Nothing for the in-process target "".
-// NotFound for a text that is no target, InvalidArgument for a bad port in one.
+// Parses "grpc://host:port"; a bare "host:port" means the same, and the in-process target "" gives
+// nothing. Throws NotFound for a text that is not a target, InvalidArgument for a bad port.
 std::optional<Target> parse_target(std::string_view target);
 
 }  // namespace cohort::internal

@@ -24,9 +24,9 @@ Resolver make() {
 
 struct Launcher {
   const char* name;
-  const char* rank;  // variables
+  const char* rank;  // names of variables
   const char* size;
-  std::vector<const char*> others;  // each shows that the launcher was there
+  std::vector<const char*> others;  // each shows that the launcher started this process
   Resolver (*make)();
 };
 
@@ -51,7 +51,7 @@ const std::vector<Launcher>& launchers() {
   return all;
 }
 
-// In a batch script Slurm sets the rank too, but only a job step has other ranks.
+// A batch script has a rank in Slurm as well, but only a job step has other ranks.
 const Launcher& slurm_launcher() {
   static const Launcher launcher = {"srun",
                                     "SLURM_PROCID",
@@ -101,7 +101,7 @@ std::optional<Claim> claim_of_slurm() {
   return claim_of(slurm_launcher());
 }
 
-// A launcher that started one process tells nothing where another started several.
+// A launcher that started a single process does not count where another launcher started several.
 std::optional<Claim> claim_of_launchers() {
   std::optional<Claim> chosen;
   for (const Launcher& launcher : launchers()) {
@@ -118,8 +118,8 @@ std::optional<Claim> claim_of_launchers() {
   return chosen;
 }
 
-// srun starts other launchers' processes, which inherit the place of what it started. Where all
-// agree on the place Slurm's variables are the better ones: they name the hosts.
+// srun may have started the other launcher, whose processes inherit the variables of srun. Where
+// both agree on the place, Slurm's variables are better, because they name the hosts.
 std::optional<Claim> claim_on_this_process() {
   const std::optional<Claim> launched = claim_of_launchers();
   const std::optional<Claim> step = claim_of_slurm();
@@ -152,7 +152,7 @@ int count_processes(const ClusterResolver& resolver) {
 struct Description {
   std::string source;
   int processes;
-  Resolver (*make)();  // who the processes are
+  Resolver (*make)();  // makes the resolver that names the processes
 };
 
 Description described_by_environment() {

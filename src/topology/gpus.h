@@ -6,13 +6,13 @@
 
 namespace cohort::internal {
 
-// What CUDA_VISIBLE_DEVICES names, up to a -1, which ends it; nothing when it is not set.
+// The GPUs that CUDA_VISIBLE_DEVICES names, up to a -1; nothing if the variable is not set.
 std::optional<std::vector<std::string>> named_gpus();
 
-// How many GPUs the machine's driver knows.
+// How many GPUs the driver of this machine knows.
 int installed_gpu_count();
 
-// How many of those this process may use. Asks the system, not the kernel library.
+// How many of the installed GPUs this process may use. Asks the system, not the kernel library.
 int visible_gpu_count();
 
 }  // namespace cohort::internal

@@ -1,9 +1,10 @@
+#include "topology/hostfile.h"
+
 #include <gtest/gtest.h>
 
 #include "cohort/scheduler_resolvers.h"
 #include "support/expect_error.h"
 #include "support/temporary_file.h"
-#include "topology/hostfile_text.h"
 
 namespace cohort {
 namespace {

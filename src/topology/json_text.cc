@@ -13,7 +13,7 @@ namespace {
 constexpr size_t kMaxJsonBytes = size_t{64} << 20;
 constexpr int kDeepestJson = 32;
 
-// Watches the parser for what it would accept and nobody means.
+// Refuses texts that the parser would accept although their author meant something else.
 class JsonRules {
  public:
   explicit JsonRules(const JsonSource& source) : source_(source) {}
@@ -43,7 +43,7 @@ class JsonRules {
   std::vector<std::set<std::string>> keys_;
 };
 
-// What people write who did not mean JSON.
+// Names the mistake in texts that look like JSON.
 std::string_view json_hint(std::string_view text, size_t at) {
   if (trimmed(text).empty()) return "; it is empty";
   const std::string_view before = trimmed(text.substr(0, at));

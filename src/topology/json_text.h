@@ -7,7 +7,7 @@
 
 namespace cohort::internal {
 
-// Keeps the order of an object's keys: the jobs of a cluster have one.
+// Keeps the order of the keys in an object, because the jobs of a cluster have an order.
 using Json = nlohmann::ordered_json;
 
 // Where a text comes from, for messages: "[TFConfig] TF_CONFIG ...".
@@ -16,17 +16,17 @@ struct JsonSource {
   std::string_view name;
 };
 
-// Parses text that nobody vouches for. InvalidArgument with line and column when it is not JSON,
+// Parses untrusted text. Throws InvalidArgument with line and column if the text is not JSON,
 // repeats a key, nests deeper than 32 levels or is longer than 64 MB.
 Json parse_json(std::string_view text, const JsonSource& source);
-// The same, with the keys in order of name, for objects of very many.
+// As parse_json, but sorts the keys, which is faster for objects with very many keys.
 nlohmann::json parse_sorted_json(std::string_view text, const JsonSource& source);
 
-// "a text", "a number", "null": what a value is, for messages.
+// The kind of a value, for messages: "a text", "a number", "null".
 std::string_view kind_of(const Json& value);
 std::string_view kind_of(const nlohmann::json& value);
 
-// The member `key` of `object` when it is there; InvalidArgument when it is not a text.
+// The member `key` of `object`, if the object has it. Throws InvalidArgument unless it is a text.
 std::optional<std::string> text_member(const Json& object, const std::string& key,
                                        const JsonSource& source);
 

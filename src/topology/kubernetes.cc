@@ -19,13 +19,13 @@ using internal::raise;
 constexpr const char* kKubernetes = "Kubernetes";
 constexpr int kMaxPodPages = 1000;
 
-std::string read_account_file(const std::string& folder, const std::string& name) {
-  std::ifstream file(folder + "/" + name, std::ios::binary);
+std::string read_account_file(const std::string& directory, const std::string& name) {
+  std::ifstream file(directory + "/" + name, std::ios::binary);
   std::string text{std::istreambuf_iterator<char>(file), {}};
   if (!file.is_open() || text.empty()) {
     raise(Code::FailedPrecondition,
           "[Kubernetes] '{}/{}' cannot be read; does this run in a pod with a service account?",
-          folder, name);
+          directory, name);
   }
   return std::string(internal::trimmed(text));
 }
@@ -39,7 +39,8 @@ std::string api_server(const KubernetesOptions& options) {
 
 std::string ask_api(const KubernetesOptions& options, const std::string& selector,
                     const std::string& next) {
-  const std::string server = api_server(options);  // first: outside of a pod this says so best
+  const std::string server =
+      api_server(options);  // first, because its error fits best outside a pod
   const std::string& account = options.service_account;
   std::string url =
       fmt::format("{}/api/v1/namespaces/{}/pods?labelSelector={}", server,
@@ -54,7 +55,7 @@ std::string ask_api(const KubernetesOptions& options, const std::string& selecto
        .timeout = options.timeout});
 }
 
-// The text at `path` of an answer, "" when it is not there.
+// The text at `path` of an answer, or "".
 std::string text_at(const Json& json, const char* path) {
   const Json::json_pointer pointer(path);
   return json.contains(pointer) && json.at(pointer).is_string()
@@ -83,7 +84,7 @@ Pod read_pod(const Json& item, PodAddress which) {
   return pod;
 }
 
-// Adds the pods of one answer and returns the mark of the next, "" after the last.
+// Adds the pods of one answer. Returns the token of the next answer, or "" after the last.
 std::string add_pods(const std::string& answer, PodAddress which, std::vector<Pod>& pods) {
   const Json json = internal::parse_json(answer, {kKubernetes, "the list of pods"});
   const auto items = json.is_object() ? json.find("items") : json.end();

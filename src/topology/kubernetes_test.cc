@@ -47,7 +47,7 @@ class FakeKubernetes {
   KubernetesOptions options() const {
     return {.api_server = "https://" + address_, .service_account = account_.path()};
   }
-  const TemporaryFolder& account() const { return account_; }
+  const TemporaryDirectory& account() const { return account_; }
   const std::string& address() const { return address_; }
   int requests() const { return requests_; }
 
@@ -66,7 +66,7 @@ class FakeKubernetes {
   }
 
   TestCertificate certificate_;
-  TemporaryFolder account_;
+  TemporaryDirectory account_;
   std::map<std::string, std::vector<std::string>> pages_;
   std::atomic<int> requests_ = 0;
   TestServer server_;

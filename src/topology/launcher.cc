@@ -4,7 +4,8 @@
 #include <cstdint>
 
 #include "base/raise.h"
-#include "topology/hostfile_text.h"
+#include "cohort/scheduler_resolvers.h"
+#include "topology/hostfile.h"
 
 namespace cohort::internal {
 namespace {
@@ -20,7 +21,7 @@ void check_process(const LaunchedProcess& process) {
         process.launcher, process.rank, process.world_size, local.rank, local.size);
 }
 
-// The hosts with as many slots as processes are on them: filled in order until all have a place.
+// The hosts with as many slots as they have processes. Processes fill the hosts in order.
 std::vector<HostSlots> filled(std::vector<HostSlots> hosts, const LaunchedProcess& process) {
   int left = process.world_size;
   std::vector<HostSlots> used;
@@ -111,6 +112,47 @@ int job_port_base(std::optional<int> given, const std::optional<std::string>& jo
 }  // namespace cohort::internal
 
 namespace cohort {
+namespace {
+
+// The jobs that were asked for, or else all tasks as workers. Checks the number of tasks.
+std::map<std::string, int> checked_jobs(std::map<std::string, int> jobs, size_t tasks,
+                                        const char* operation) {
+  if (jobs.empty()) jobs["worker"] = static_cast<int>(tasks);
+  int64_t wanted = 0;
+  for (const auto& [name, count] : jobs) {
+    if (count < 0) {
+      internal::raise(Code::InvalidArgument, "[{}] job '{}' cannot have {} tasks", operation, name,
+                      count);
+    }
+    wanted += count;
+  }
+  if (wanted != static_cast<int64_t>(tasks)) {
+    internal::raise(Code::FailedPrecondition,
+                    "[{}] the jobs need {} tasks, but {} were started; make the two agree",
+                    operation, wanted, tasks);
+  }
+  return jobs;
+}
+
+}  // namespace
+
+void RankedClusterResolver::deal(Ranks ranks) {
+  const size_t tasks = ranks.addresses.size();
+  if (ranks.rank && static_cast<size_t>(*ranks.rank) >= tasks) {
+    internal::raise(Code::FailedPrecondition, "[{}] this is process {}, but there are only {}",
+                    ranks.operation, *ranks.rank, tasks);
+  }
+  int next = 0;
+  for (const auto& [job, count] : checked_jobs(std::move(ranks.jobs), tasks, ranks.operation)) {
+    const auto first = ranks.addresses.begin() + next;
+    jobs_.push_back({job, TaskList(first, first + count)});
+    if (ranks.rank && *ranks.rank >= next && *ranks.rank < next + count) {
+      own_type_ = job;
+      own_id_ = *ranks.rank - next;
+    }
+    next += count;
+  }
+}
 
 void RankedClusterResolver::deal(const internal::LaunchedProcess& process,
                                  const LauncherOptions& options) {
@@ -118,5 +160,13 @@ void RankedClusterResolver::deal(const internal::LaunchedProcess& process,
   deal({internal::launched_addresses(process, options), options.jobs, process.rank,
         process.launcher});
 }
+
+ClusterSpec RankedClusterResolver::cluster_spec() const { return jobs_; }
+
+std::optional<std::string> RankedClusterResolver::task_type() const {
+  return task_type_ ? task_type_ : own_type_;
+}
+
+std::optional<int> RankedClusterResolver::task_id() const { return task_id_ ? task_id_ : own_id_; }
 
 }  // namespace cohort

@@ -16,7 +16,7 @@ int tasks_in(const ClusterSpec& cluster, const std::string& job) {
   return cluster.has_job(job) ? cluster.num_tasks(job) : 0;
 }
 
-// "master" is what a chief was called once.
+// "master" is an old name of the chief.
 bool is_chief_role(const std::string& type) { return type == "chief" || type == "master"; }
 
 int chief_count(const ClusterSpec& cluster) {
@@ -62,7 +62,7 @@ void check_trains(const std::string& type) {
   raise(Code::InvalidArgument, "[Cluster] a ps holds variables and has no place among the workers");
 }
 
-// How many tasks of the job come before `id`; its index, where none is missing.
+// How many tasks of the job come before `id`: its index, if no index is missing.
 int place_in_job(const ClusterSpec& cluster, const std::string& job, int id) {
   const std::vector<int> indices = cluster.task_indices(job);
   return static_cast<int>(std::lower_bound(indices.begin(), indices.end(), id) - indices.begin());

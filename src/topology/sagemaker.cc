@@ -14,7 +14,7 @@ namespace {
 
 struct SageMakerHosts {
   std::vector<std::string> all;  // sorted
-  std::optional<int> own;        // place of the current host, when it is one of them
+  std::optional<int> own;        // place of the current host, if the list has it
 };
 
 std::string sagemaker_variable(const std::string& name) {

@@ -15,10 +15,11 @@ inline constexpr char kStrategyVariable[] = "COHORT_STRATEGY";
 // with `source`, which says where the name is from: "[Run] --strategy".
 StrategyChoice parse_strategy(std::string_view name, std::string_view source);
 
-// What kStrategyVariable names. Without it: ParameterServer in a cluster with ps tasks, MultiWorker
-// for one of several tasks that train, else Mirrored over several devices and OneDevice on one.
-// `devices` counts those of this process. An evaluator is on its own. Throws as parse_strategy, and
-// InvalidArgument for parameter servers without a chief, whose workers would wait forever.
+// The strategy that kStrategyVariable names. Without the variable: ParameterServer in a cluster
+// with ps tasks, MultiWorker for one of several tasks that train, else Mirrored over several
+// devices and OneDevice on one. `devices` counts the devices of this process. An evaluator trains
+// alone. Throws as parse_strategy, and InvalidArgument for parameter servers without a chief,
+// because their workers would wait forever.
 StrategyChoice choose_strategy(const ClusterResolver& resolver, size_t devices);
 
 }  // namespace cohort::internal

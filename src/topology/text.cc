@@ -72,20 +72,21 @@ std::string quoted_list(std::span<const std::string> words) {
   return text;
 }
 
+const std::string* closest_word(std::string_view word, std::span<const std::string> known,
+                                size_t max_edits) {
+  constexpr size_t kMaxWord = 40;  // bounds the time of the comparison
+  for (const std::string& candidate : known) {
+    const bool close =
+        word.size() <= kMaxWord && edit_distance(lower(word), lower(candidate)) <= max_edits;
+    if (close) return &candidate;
+  }
+  return nullptr;
+}
+
 std::string did_you_mean(std::string_view word, std::span<const std::string> known) {
-  constexpr size_t kLongestWord = 40;
-  if (word.size() > kLongestWord) return "";  // also bounds the time it takes
-  for (const std::string& candidate : known) {
-    if (candidate == word) return "";
-  }
-  if (word.size() < 3) return "";
-  const size_t most = word.size() > 4 ? 2 : 1;
-  for (const std::string& candidate : known) {
-    if (edit_distance(lower(word), lower(candidate)) <= most) {
-      return fmt::format("; did you mean '{}'?", candidate);
-    }
-  }
-  return "";
+  if (word.size() < 3 || std::find(known.begin(), known.end(), word) != known.end()) return "";
+  const std::string* const meant = closest_word(word, known, word.size() > 4 ? 2 : 1);
+  return meant == nullptr ? "" : fmt::format("; did you mean '{}'?", *meant);
 }
 
 std::string excerpt(std::string_view text) {

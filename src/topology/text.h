@@ -8,7 +8,7 @@
 
 namespace cohort::internal {
 
-// The number that `text` is, digits only, when it fits an int.
+// The number that the digits of `text` mean, if it is one and fits an int.
 std::optional<int> parse_index(std::string_view text);
 
 // `text` without white space at its ends.
@@ -18,15 +18,19 @@ std::vector<std::string_view> split(std::string_view text, char separator);
 // "'a', 'b'"; "none" for an empty list.
 std::string quoted_list(std::span<const std::string> words);
 
-// "; did you mean 'worker'?" for the one of `known` that `word` looks like, else "". Nothing for a
-// word that is known.
+// The first of the known words that differs from `word` in at most `max_edits` letters; null if
+// none does. Capitals count as small letters.
+const std::string* closest_word(std::string_view word, std::span<const std::string> known,
+                                size_t max_edits);
+// "; did you mean 'worker'?" for the known word that `word` looks like, else "". Nothing for a word
+// that is known.
 std::string did_you_mean(std::string_view word, std::span<const std::string> known);
 
-// `text` for a message: at most 60 bytes, without control characters, "..." where it was cut.
+// `text` for a message: at most 60 bytes, without control characters. "..." marks a cut.
 std::string excerpt(std::string_view text);
 
-// A variable of the environment, and the number it holds. Missing is nothing, or FailedPrecondition
-// where `operation` cannot do without; not a number is InvalidArgument.
+// A variable of the environment. The functions that require one throw FailedPrecondition, in the
+// name of `operation`, if it is not set, and InvalidArgument if it is not a number.
 std::optional<std::string> environment_variable(const std::string& name);
 std::string require_variable(const std::string& name, std::string_view operation);
 int require_number(const std::string& name, std::string_view operation);

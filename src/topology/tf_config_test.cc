@@ -1,3 +1,5 @@
+#include "topology/tf_config.h"
+
 #include <gtest/gtest.h>
 
 #include <map>
@@ -5,7 +7,6 @@
 #include "cohort/cluster_resolver.h"
 #include "support/expect_error.h"
 #include "support/scoped_environment.h"
-#include "topology/tf_config_text.h"
 
 namespace cohort {
 namespace {

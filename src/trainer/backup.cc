@@ -15,7 +15,7 @@ Trackable kept_in(std::string& text) {
                           [&text](const std::string& saved) { text = saved; });
 }
 
-// MessagePack, which keeps doubles as they are, infinite ones and NaN included.
+// MessagePack keeps doubles exactly, infinite ones and NaN included.
 std::string to_bytes(const TrainingProgress& progress, const Backup::Place& place,
                      const History& history) {
   const Json json = {{"epoch", progress.epoch},
@@ -29,10 +29,11 @@ std::string to_bytes(const TrainingProgress& progress, const Backup::Place& plac
   return {bytes.begin(), bytes.end()};
 }
 
-Json from_bytes(const std::string& bytes, const std::string& folder) {
+Json from_bytes(const std::string& bytes, const std::string& directory) {
   Json json = Json::from_msgpack(bytes, true, false);
   if (json.is_object() && json.contains("history")) return json;
-  raise(Code::DataLoss, "[Trainer] '{}' has no backup of a Trainer; choose another folder", folder);
+  raise(Code::DataLoss, "[Trainer] '{}' has no backup of a Trainer; choose another directory",
+        directory);
 }
 
 }  // namespace
@@ -49,7 +50,7 @@ Backup::Backup(TrainerImpl& trainer, const FitOptions& options)
   for (size_t i = 0; i < trainer.options.metrics.size(); ++i) {
     objects.emplace_back("metric_" + std::to_string(i), trainer.options.metrics[i].metric());
   }
-  backup_.emplace(trainer.strategy, objects, BackupOptions{.folder = options.backup});
+  backup_.emplace(trainer.strategy, objects, BackupOptions{.directory = options.backup});
   trainer.runner->set_restore([this] { backup_->restore_objects(); });
 }
 

@@ -4,13 +4,13 @@
 #include <optional>
 #include <string>
 
-#include "distribute/training_backup.h"
+#include "distribute/strategies/training_backup.h"
 #include "trainer/trainer_impl.h"
 
 namespace cohort::internal {
 
-// What fit() keeps to go on after a crash: a TrainingBackup of the model, the optimizer, the
-// metrics, the callbacks and the figures so far. Without a folder it does nothing.
+// Lets fit() go on after a crash: a TrainingBackup of the model, the optimizer, the metrics, the
+// callbacks and the figures so far. Does nothing without a directory.
 class Backup {
  public:
   Backup(TrainerImpl& trainer, const FitOptions& options);
@@ -18,32 +18,32 @@ class Backup {
   Backup(const Backup&) = delete;
   Backup& operator=(const Backup&) = delete;
 
-  // Where an epoch is. No position: the next one is to begin, at the beginning of the data.
+  // Where an epoch is. Without a position the next epoch begins at the beginning of the data.
   struct Place {
     TrainerImpl::Totals totals = {};
     std::string position = {};
     int64_t walks = 0;   // the number of the next pass over the data
-    bool ended = false;  // the epoch; the next one goes on from the position
+    bool ended = false;  // the epoch has ended, and the next one goes on from the position
   };
-  // What the last backup says, where there is one, and this process is as it was then, but for the
-  // callbacks.
+  // Restores all but the callbacks from the last backup and returns its place. nullopt without a
+  // backup.
   std::optional<Place> restore(History& history);
   void restore_callbacks() const;
-  // The first one, where there was none.
+  // Makes the first backup, where restore() found none.
   void begin(const Place& place, const History& history);
   // Whether a backup is due after that many steps.
   bool is_due(int64_t steps) const;
   using FindPlace = std::function<Place()>;
   void save(const FindPlace& find, const History& history);
 
-  // Whether the training can go on from the last backup after this error; it waits until all tasks
-  // are there again, and says so in the log.
+  // Whether the training can go on from the last backup after this error.
   bool can_recover(const Status& why) const;
-  // Throws, at the next restore(), what was met too often.
+  // Waits until all tasks are there again and says so in the log. The next restore() throws an
+  // error that was met too often.
   void await_tasks(const Status& why);
 
  private:
-  // Makes `progress_` and what callbacks keep; gives where this worker is.
+  // Fills `progress_` and `callbacks_`. Returns where this worker is.
   TrainingPlace collect(const Place& place, const History& history);
 
   TrainerImpl& trainer_;

@@ -11,7 +11,7 @@
 namespace cohort {
 namespace {
 
-// A trainer that learns nothing, for callbacks that are told figures by hand.
+// A trainer that learns nothing, for callbacks that get their figures from the test.
 struct Rig {
   nn::Dense model{1, 1};
   optim::Sgd optimizer{{.learning_rate = 1}};
@@ -193,8 +193,8 @@ TEST(ReduceOnPlateau, LowersTheRateAndKeepsItOverARestart) {
 }
 
 TEST(CsvLogger, WritesALineForEachEpochAndGoesOn) {
-  const TemporaryFolder folder;
-  const std::string path = folder.path() + "/log.csv";
+  const TemporaryDirectory directory;
+  const std::string path = directory.path() + "/log.csv";
   Rig rig;
   rig.fit(2, {std::make_shared<CsvLogger>(path)});
   const std::string text = text_of(path);
@@ -202,22 +202,22 @@ TEST(CsvLogger, WritesALineForEachEpochAndGoesOn) {
   rig.fit(1, {std::make_shared<CsvLogger>(path)});
   EXPECT_EQ(std::ranges::count(text_of(path), '\n'), 4);
   EXPECT_ERROR(Code::PermissionDenied, "/no/such",
-               rig.fit(1, {std::make_shared<CsvLogger>("/no/such/folder/log.csv")}));
+               rig.fit(1, {std::make_shared<CsvLogger>("/no/such/directory/log.csv")}));
 }
 
 TEST(CsvLogger, RefusesAFileWithOtherColumns) {
-  const TemporaryFolder folder;
-  const std::string path = folder.path() + "/log.csv";
+  const TemporaryDirectory directory;
+  const std::string path = directory.path() + "/log.csv";
   std::ofstream(path) << "epoch,accuracy\n1,0.5\n";
   Rig rig;
   EXPECT_ERROR(Code::InvalidArgument, "'epoch,accuracy', and this training has 'epoch,loss'",
                rig.fit(1, {std::make_shared<CsvLogger>(path)}));
 }
 
-// The second line was written behind the backup, and the third one is torn.
+// The second line was written after the backup, and the third line is torn.
 TEST(CsvLogger, WritesTheLineOfARepeatedEpochOnce) {
-  const TemporaryFolder folder;
-  const std::string path = folder.path() + "/log.csv";
+  const TemporaryDirectory directory;
+  const std::string path = directory.path() + "/log.csv";
   Rig rig;
   for (const char* before :
        {"epoch,loss\n1,0.5\n2,0.25\n", "epoch,loss\n1,0.5\n2,0.25\n3", "epoch,loss\n1,0.5\n2,"}) {
@@ -244,30 +244,30 @@ TEST(LearningRateScheduler, TakesTheRateThatAnotherFitBeginsWith) {
 }
 
 TEST(ModelCheckpoint, KeepsTheBestAndTheLast) {
-  const TemporaryFolder folder;
+  const TemporaryDirectory directory;
   Rig rig;
-  ModelCheckpoint keeper({.folder = folder.path(), .monitor = "loss"});
+  ModelCheckpoint keeper({.directory = directory.path(), .monitor = "loss"});
   const auto set_bias = [&](float value) { rig.model.bias()->assign(Tensor({value})); };
   const double losses[] = {3, 1, 2};
   for (int i = 0; i < 3; ++i) {
     set_bias(static_cast<float>(i));
     keeper.on_epoch_end(rig.trainer, {{"loss", losses[i]}});
   }
-  rig.trainer.checkpoint().read(folder.path() + "/best").expect_partial();
+  rig.trainer.checkpoint().read(directory.path() + "/best").expect_partial();
   EXPECT_EQ(rig.model.bias()->read_value()[0].to<float>(), 1);
-  rig.trainer.checkpoint().read(folder.path() + "/last").expect_partial();
+  rig.trainer.checkpoint().read(directory.path() + "/last").expect_partial();
   EXPECT_EQ(rig.model.bias()->read_value()[0].to<float>(), 2);
-  EXPECT_ERROR(Code::InvalidArgument, "folder", ModelCheckpoint({}));
+  EXPECT_ERROR(Code::InvalidArgument, "directory", ModelCheckpoint({}));
 }
 
 TEST(TensorBoardCallback, WritesFiguresOfStepsAndEpochs) {
-  const TemporaryFolder folder;
+  const TemporaryDirectory directory;
   Rig rig;
   rig.fit(2, {std::make_shared<TensorBoard>(
-                 TensorBoardOptions{.folder = folder.path(), .every_steps = 2})});
+                 TensorBoardOptions{.directory = directory.path(), .every_steps = 2})});
   size_t records = 0;
   std::string all;
-  for (const data::Element& record : data::tfrecord(data::files({folder.path() + "/events*"}))) {
+  for (const data::Element& record : data::tfrecord(data::files({directory.path() + "/events*"}))) {
     all += record.tensor().to<std::string>();
     ++records;
   }
@@ -283,13 +283,15 @@ TEST(TensorBoardCallback, DropsTheFiguresOfStepsThatAResumedTrainingMakesAgain) 
   // An event of step 1 with a SessionLog whose status is 1.
   const std::string purge("\x10\x01\x3a\x02\x08\x01", 6);
   for (const bool resumed : {false, true}) {
-    const TemporaryFolder folder;
-    const auto board = std::make_shared<TensorBoard>(TensorBoardOptions{.folder = folder.path()});
+    const TemporaryDirectory directory;
+    const auto board =
+        std::make_shared<TensorBoard>(TensorBoardOptions{.directory = directory.path()});
     if (resumed) board->restore(board->save());
     Rig rig;
     rig.fit(1, {board});
     std::string all;
-    for (const data::Element& record : data::tfrecord(data::files({folder.path() + "/events*"}))) {
+    for (const data::Element& record :
+         data::tfrecord(data::files({directory.path() + "/events*"}))) {
       all += record.tensor().to<std::string>();
     }
     EXPECT_EQ(all.find(purge) != std::string::npos, resumed);

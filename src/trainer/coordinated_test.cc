@@ -16,7 +16,7 @@ data::Dataset line() {
   return data::from_tensor_slices(x, 2.f * x + 1.f);
 }
 
-// A dataset of C++ code, which could not travel.
+// A dataset of C++ code, which cannot be serialized.
 data::Dataset batches() {
   return line().map([](Tensor x, Tensor y) { return std::tuple(x, y); }).batch(4);
 }
@@ -149,7 +149,7 @@ auto lose_server(test::CoordinatedCluster& here, bool& lost,
 }
 
 TEST(CoordinatedTrainer, GoesBackToTheBackupWhenAParameterServerIsLost) {
-  const TemporaryFolder folder;
+  const TemporaryDirectory directory;
   test::CoordinatedCluster here(2, 2);
   const auto scope = here.strategy.scope();
   Rig rig;
@@ -157,23 +157,23 @@ TEST(CoordinatedTrainer, GoesBackToTheBackupWhenAParameterServerIsLost) {
   const auto lose_one = std::make_shared<LambdaCallback>(LambdaCallbacks{
       .on_step_end = lose_server(here, lost, [](const auto& at) { return at.step == 8; })});
   const History history =
-      rig.fit(4, {.callbacks = {lose_one}, .backup = folder.path(), .backup_steps = 3});
+      rig.fit(4, {.callbacks = {lose_one}, .backup = directory.path(), .backup_steps = 3});
   EXPECT_TRUE(lost);
   EXPECT_EQ(history.epochs.size(), 4u);
   EXPECT_EQ(rig.updates(), 24) << "none is lost, none is made twice";
   EXPECT_EQ(rig.trainer.progress().step, 24);
 }
 
-// Between the last step and a backup nobody but the backup meets the variables.
+// Between the last step and a backup only the backup uses the variables.
 TEST(CoordinatedTrainer, MakesNoBackupOfVariablesThatAreLost) {
-  const TemporaryFolder folder;
+  const TemporaryDirectory directory;
   test::CoordinatedCluster here(1, 1);
   const auto scope = here.strategy.scope();
   Rig rig;
   bool lost = false;
   const auto lose_one = std::make_shared<LambdaCallback>(LambdaCallbacks{
       .on_epoch_end = lose_server(here, lost, [](const auto& at) { return at.epoch == 2; })});
-  const History history = rig.fit(3, {.callbacks = {lose_one}, .backup = folder.path()});
+  const History history = rig.fit(3, {.callbacks = {lose_one}, .backup = directory.path()});
   EXPECT_TRUE(lost);
   EXPECT_EQ(history.epochs.size(), 3u);
   EXPECT_EQ(rig.updates(), 18);

@@ -10,13 +10,13 @@
 namespace cohort::internal {
 namespace {
 
-// Signals are a fact about the process, so there is one of each.
+// Signals belong to the process, so this state does, too.
 constexpr std::array kSignals{SIGTERM, SIGINT};
 std::mutex mutex;
 int users = 0;                                     // guarded by mutex
 std::array<bool, kSignals.size()> installed = {};  // guarded by mutex
 std::atomic<int> signal_received = 0;
-std::atomic<int> under_way = 0;                        // how many calls of fit() make steps
+std::atomic<int> fits_under_way = 0;                   // how many calls of fit() make steps
 static_assert(std::atomic<int>::is_always_lock_free);  // for the handler
 
 void end_by(int signal) {
@@ -24,12 +24,12 @@ void end_by(int signal) {
   std::raise(signal);
 }
 
-// First the note, then the question whether somebody will read it: who stops to make steps does the
-// opposite, so that one of them sees the other.
+// The handler first notes the signal and then looks whether steps are made. ~Steps and ~EndSignals
+// do the opposite, so that one of the two sees the other.
 void note_signal(int signal) {
   int none = 0;
   const bool first = signal_received.compare_exchange_strong(none, signal);
-  if (!first || under_way == 0) end_by(signal);
+  if (!first || fits_under_way == 0) end_by(signal);
 }
 
 bool is_default(int signal) {
@@ -60,15 +60,15 @@ EndSignals::~EndSignals() {
   }
 }
 
-EndSignals::Steps::Steps() { ++under_way; }
-EndSignals::Steps::~Steps() { --under_way; }
+EndSignals::Steps::Steps() { ++fits_under_way; }
+EndSignals::Steps::~Steps() { --fits_under_way; }
 
 int EndSignals::received() { return signal_received; }
 
 void EndSignals::end() {
   std::fflush(nullptr);
   end_by(received());
-  _exit(128 + received());  // where the signal is blocked
+  _exit(128 + received());  // reached where the signal is blocked
 }
 
 }  // namespace cohort::internal

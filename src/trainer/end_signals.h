@@ -4,18 +4,19 @@
 
 namespace cohort::internal {
 
-// While one lives, SIGTERM and SIGINT that come while steps are made do not end the process: fit()
-// makes a backup at the end of the step first. A second signal, and a signal while no steps are
-// made, end the process at once. Signals that the program handles or ignores are left alone.
+// While an EndSignals lives, a SIGTERM or SIGINT that comes during steps does not end the process
+// at once: fit() makes a backup at the end of the step first. A second signal ends the process at
+// once, and so does a signal outside steps. Signals that the program handles or ignores are left
+// alone.
 class EndSignals {
  public:
   EndSignals();
-  // A signal that fit() had no use for ends the process now.
+  // Ends the process now if a signal came that fit() did not act on.
   ~EndSignals();
   EndSignals(const EndSignals&) = delete;
   EndSignals& operator=(const EndSignals&) = delete;
 
-  // While one lives, this process makes steps.
+  // While a Steps lives, this process makes steps.
   class [[nodiscard]] Steps {
    public:
     Steps();

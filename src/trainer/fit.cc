@@ -1,18 +1,18 @@
-#include "trainer/fit.h"
-
 #include <fmt/ranges.h>
 
 #include <cstring>
 #include <nlohmann/json.hpp>
 
 #include "base/activity.h"
+#include "base/joined_texts.h"
 #include "base/log.h"
 #include "base/raise.h"
-#include "base/worker_texts.h"
+#include "base/worker_outcomes.h"
 #include "data/iteration.h"
-#include "distribute/input_iterator.h"
+#include "distribute/input/input_iterator.h"
+#include "trainer/backup.h"
+#include "trainer/end_signals.h"
 #include "trainer/progress_line.h"
-#include "trainer/stopwatch.h"
 
 namespace cohort::internal {
 namespace {
@@ -30,7 +30,66 @@ const Callbacks& checked(const Callbacks& callbacks) {
   return callbacks;
 }
 
-}  // namespace
+// One call of Trainer::fit. Workers that train together decide together whether they go on: each
+// worker's callbacks only say what they want.
+class Fit {
+ public:
+  Fit(Trainer& trainer, TrainerImpl& impl, const data::Dataset& dataset, const FitOptions& options);
+
+  // Trains to the end. Goes back to the last backup when another task is lost.
+  History run();
+
+ private:
+  template <typename F>
+  void call(const F& f) {
+    together([&] {
+      for (const std::shared_ptr<Callback>& callback : callbacks_) f(*callback);
+    });
+  }
+  // Runs `part` on each worker and shares the outcome. All workers stop when a callback of one
+  // worker stopped the training. All make a backup when a signal asked one worker to end. A failure
+  // of one worker ends the training on all; the other workers throw Aborted.
+  void together(const std::function<void()>& part);
+  [[noreturn]] void throw_failures(const std::exception_ptr& own);
+  // Throws InvalidArgument on all workers unless they have the same settings. Returns the first
+  // pass over the data.
+  int64_t agree_on_start();
+  std::string settings() const;
+
+  // Goes to the last backup, or to the beginning.
+  void resume();
+  void train();
+  // Makes a backup of the running epoch.
+  void save_place();
+  // Called after a backup. Ends the process if a signal asked for it.
+  void end_if_asked() const;
+  void begin_epoch();
+  void begin_walk();
+  void run_epoch();
+  std::optional<DistributedElement> next_batch();
+  void finish_step(const Tensor& loss, int64_t examples);
+  // Called after FitOptions::steps_per_execution steps and at the end of an epoch.
+  void end_execution();
+  // The chief's figures of the epoch, on all workers.
+  Logs epoch_logs();
+  void end_epoch();
+  // Throws Aborted when variables went back to the last backup without this loop.
+  void check_restored() const;
+
+  Trainer& trainer_;
+  TrainerImpl& impl_;
+  const FitOptions& options_;
+  const data::Dataset dataset_;
+  const DistributedDataset batches_;
+  Backup backup_;
+  Callbacks callbacks_;
+  History history_;
+  Backup::Place place_;  // where the running epoch is
+  std::optional<DistributedIterator> input_;
+  bool stopping_ = false;  // on all workers
+  bool leaving_ = false;   // a worker was asked to end
+  std::optional<EndSignals> end_signals_;
+};
 
 Fit::Fit(Trainer& trainer, TrainerImpl& impl, const data::Dataset& dataset,
          const FitOptions& options)
@@ -99,8 +158,8 @@ void Fit::throw_failures(const std::exception_ptr& own) {
         fmt::join(failures, "; "));
 }
 
-// The folder tells one fit() of a program from the next. A backup keeps the callbacks' states by
-// number; without one, callbacks are each worker's own.
+// The directory of the backup tells one fit() of a program from the next. A backup keeps the
+// callbacks' states by number; without a backup, workers may have different callbacks.
 std::string Fit::settings() const {
   const std::string backup =
       options_.backup.empty()
@@ -239,7 +298,7 @@ void Fit::finish_step(const Tensor& loss, int64_t examples) {
 
 void Fit::end_execution() {
   const TrainerImpl::Totals& totals = place_.totals;
-  // Metrics are read behind the epoch: where workers share them, a read is a step of its own.
+  // Metrics are read after the epoch: where workers share them, a read is a step of its own.
   const Logs so_far = {{"loss", totals.loss / static_cast<double>(totals.examples)}};
   call([&](Callback& callback) { callback.on_step_end(trainer_, so_far); });
 }
@@ -275,7 +334,7 @@ Logs Fit::epoch_logs() {
       logs["val_" + name] = value;
     }
   }
-  // Callbacks decide by these figures, and a metric of the program may be each worker's own.
+  // Callbacks decide by these figures, and workers may see different values of a program's metric.
   const std::vector<uint8_t> own = nlohmann::json::to_msgpack(logs);
   const std::string chiefs = impl_.strategy.extended().gather_from_workers(
       {own.begin(), own.end()}, "Trainer: the figures of an epoch")[0];
@@ -287,6 +346,13 @@ void Fit::check_restored() const {
   raise(Code::Aborted,
         "[Trainer] a parameter server was started again without its variables; all of them are "
         "those of the last backup");
+}
+
+}  // namespace
+
+History fit(Trainer& trainer, TrainerImpl& impl, const data::Dataset& dataset,
+            const FitOptions& options) {
+  return Fit(trainer, impl, dataset, options).run();
 }
 
 }  // namespace cohort::internal

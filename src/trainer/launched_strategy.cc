@@ -7,8 +7,8 @@
 #include "cohort/coordinator.h"
 #include "cohort/multi_worker.h"
 #include "cohort/scheduler_resolvers.h"
-#include "coordinator/parameter_server_extended.h"
-#include "distribute/strategy_devices.h"
+#include "distribute/strategies/remote_workers.h"
+#include "distribute/strategies/strategy_devices.h"
 #include "topology/strategy_choice.h"
 
 namespace cohort {
@@ -16,7 +16,7 @@ namespace {
 
 using Resolver = std::shared_ptr<const ClusterResolver>;
 
-// A base class, so that the resolver is there before the strategy and outlives it.
+// A base class makes sure that the resolver exists before the strategy and outlives it.
 struct KeptResolver {
   Resolver resolver;
 };
@@ -26,10 +26,10 @@ class ChiefStrategy : KeptResolver, public ParameterServerStrategy {
   explicit ChiefStrategy(Resolver given)
       : KeptResolver{std::move(given)}, ParameterServerStrategy(*resolver) {}
 
-  // A chief that failed may be started again: its servers stay.
+  // The servers of a chief that failed stay, because the chief may be started again.
   ~ChiefStrategy() override {
     if (std::uncaught_exceptions() > exceptions_before_) return;
-    if (dynamic_cast<internal::ParameterServerExtended&>(extended()).is_shut_down) return;
+    if (dynamic_cast<internal::RemoteWorkers&>(extended()).has_ended()) return;
     const Status status = capture_status([this] { ClusterCoordinator(*this).shutdown_cluster(); });
     if (!status.ok()) {
       internal::log_warning("[strategy_from_environment] shutting down the cluster: {}",

@@ -51,8 +51,8 @@ TEST(StrategyFromEnvironment, SaysWhatIsWrongWithTheEnvironment) {
   EXPECT_ERROR(Code::InvalidArgument, "TF_CONFIG", strategy_of("", "{"));
 }
 
-// A chief that failed may be started again: its servers stay. They end with the next one, which
-// does not fail.
+// A chief that failed may be started again, so its servers stay. They end with the next chief,
+// which does not fail.
 TEST(StrategyFromEnvironment, EndsTheServersUnlessTheChiefFails) {
   const std::vector<std::string> at = test::free_addresses(3);
   const ClusterSpec cluster({{"chief", {at[0]}}, {"worker", {at[1]}}, {"ps", {at[2]}}});

@@ -104,21 +104,21 @@ TEST(Passes, AResumedTrainingContinuesItsSequence) {
           if (trainer.progress().step == step) throw Crash();
         }});
   };
-  const auto program = [&](const std::string& folder, int64_t crash) {
+  const auto program = [&](const std::string& directory, int64_t crash) {
     const data::Dataset dataset = shuffled({.seed = 5});
     Rig rig;
     std::vector<Order> orders;
     for (int i = 0; i < 3; ++i) {
       FitOptions options{.epochs = 2, .callbacks = {crash_at(i == 1 ? crash : -1)}};
-      if (!folder.empty()) options.backup = folder + "/" + std::to_string(i);
+      if (!directory.empty()) options.backup = directory + "/" + std::to_string(i);
       orders.push_back(rig.fit(dataset, options));
     }
     return orders;
   };
   const std::vector<Order> expected = program("", -1);
-  const TemporaryFolder folder;
-  EXPECT_THROW(program(folder.path(), kSamples + 3), Crash);
-  const std::vector<Order> found = program(folder.path(), -1);
+  const TemporaryDirectory directory;
+  EXPECT_THROW(program(directory.path(), kSamples + 3), Crash);
+  const std::vector<Order> found = program(directory.path(), -1);
   EXPECT_EQ(found[0], Order());  // it was finished
   EXPECT_EQ(found[1], Order(expected[1].begin() + kSamples, expected[1].end()));
   EXPECT_EQ(found[2], expected[2]);

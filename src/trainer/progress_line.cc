@@ -118,11 +118,11 @@ void ProgressLine::on_epoch_end(Trainer& trainer, const Logs& logs) {
 void ProgressLine::print_over(const std::string& line) {
   const std::string over = over_line(line, length_, terminal_columns());
   std::printf("%s", over.c_str());
-  std::fflush(stdout);  // where nobody reads it, the training goes on
+  std::fflush(stdout);  // an error is ignored: the training goes on when no process reads the line
   length_ = over.size() - 1;
 }
 
-// It may take several rows of a terminal.
+// The line may take several rows of a terminal.
 void ProgressLine::print_line(const std::string& line) {
   std::printf("%s\n", terminal_ ? over_line(line, length_, 0).c_str() : line.c_str());
   std::fflush(stdout);

@@ -7,7 +7,7 @@
 
 namespace cohort::internal {
 
-// How long this process has run the epoch and fit(), and what was done of them before.
+// How long this process has run the epoch and fit(), and how much of both was done before.
 struct Pace {
   double seconds = 0;
   int64_t examples_before = 0;
@@ -19,13 +19,14 @@ struct Pace {
 // time left is that of all epochs.
 std::string progress_text(const TrainingProgress& progress, const Logs& logs, const Pace& pace);
 
-// What takes the place of a line of that length on a terminal of so many columns (0: not known):
-// never more than one row, which the next one could not write over.
+// The text that replaces a line of `length` on a terminal of `columns` (0: not known). It takes at
+// most one row, because the next text could not overwrite more.
 std::string over_line(const std::string& text, size_t length, size_t columns);
 
-// Shows that line on standard output, the last one of each epoch included: rewritten in place on a
-// terminal, elsewhere a new one every few seconds. Where a launcher watches this process the line
-// is noted for it instead, and standard output gets the last one of each epoch.
+// Shows the progress on standard output: on a terminal it rewrites the line in place, elsewhere it
+// prints a new line every few seconds. The last line of an epoch always appears. Where a launcher
+// watches this process, the launcher gets the lines and standard output only the last line of each
+// epoch.
 class ProgressLine : public Callback {
  public:
   // `shown` is false where the line is for `cohort status` only.
@@ -49,7 +50,7 @@ class ProgressLine : public Callback {
   const bool watched_;
   Clock::time_point fit_began_;
   Clock::time_point began_;
-  Clock::time_point last_;  // time that it was shown
+  Clock::time_point last_;  // when the line was last shown
   Pace pace_;
   size_t length_ = 0;  // of the line that is on the terminal
 };

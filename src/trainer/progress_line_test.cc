@@ -34,7 +34,7 @@ TEST(ProgressLine, CountsLongTimesInMinutesAndHours) {
   EXPECT_TRUE(text(90).ends_with("  1.5 h left")) << text(90);
 }
 
-// What was done before the process was started again took none of its time.
+// Steps from before the restart took none of the new process's time.
 TEST(ProgressLine, CountsWhatThisProcessHasDone) {
   const TrainingProgress progress = {.epoch = 1,
                                      .epochs = 1,

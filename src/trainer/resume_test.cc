@@ -22,7 +22,7 @@ data::Dataset shuffled_line() {
   return data::from_tensor_slices(x, 2.f * x + 1.f).shuffle(21, {.seed = 5}).batch(4);
 }
 
-// What throws at a step looks like a crash to what comes after it.
+// An exception at a step looks like a crash to the next fit().
 struct Crash {};
 
 std::shared_ptr<Callback> crash_at(int64_t step) {
@@ -59,10 +59,10 @@ struct Rig {
 class ResumedTraining : public testing::TestWithParam<int64_t> {};
 
 TEST_P(ResumedTraining, GivesTheSameBits) {
-  const TemporaryFolder folder;
+  const TemporaryDirectory directory;
   Rig undisturbed;
   const std::vector<double> expected = undisturbed.losses({});
-  const FitOptions with_backup = {.backup = folder.path(), .backup_steps = 4};
+  const FitOptions with_backup = {.backup = directory.path(), .backup_steps = 4};
   EXPECT_THROW(Rig().losses(with_backup, GetParam()), Crash);
   Rig resumed;
   random::set_seed(99);  // the backup has the numbers that count
@@ -70,17 +70,18 @@ TEST_P(ResumedTraining, GivesTheSameBits) {
   EXPECT_EQ(resumed.weights(), undisturbed.weights());
 }
 
-// Before the first backup, within an epoch, behind its end, at its last step, in the last one.
+// Before the first backup, within an epoch, after its end, at its last step, in the last epoch.
 INSTANTIATE_TEST_SUITE_P(Everywhere, ResumedTraining, testing::Values(1, 9, 13, 18, 23));
 
 // Epochs that end within the data: 4 of 6 steps.
 class ResumedWithinData : public testing::TestWithParam<int64_t> {};
 
 TEST_P(ResumedWithinData, GivesTheSameBits) {
-  const TemporaryFolder folder;
+  const TemporaryDirectory directory;
   Rig undisturbed;
   const std::vector<double> expected = undisturbed.losses({.steps_per_epoch = 4});
-  const FitOptions with_backup = {.steps_per_epoch = 4, .backup = folder.path(), .backup_steps = 3};
+  const FitOptions with_backup = {
+      .steps_per_epoch = 4, .backup = directory.path(), .backup_steps = 3};
   EXPECT_THROW(Rig().losses(with_backup, GetParam()), Crash);
   Rig resumed;
   EXPECT_EQ(resumed.losses(with_backup), expected);
@@ -88,14 +89,14 @@ TEST_P(ResumedWithinData, GivesTheSameBits) {
   EXPECT_EQ(resumed.trainer.progress().step, 4 * kEpochs);
 }
 
-// In the first walk, at an epoch's end, in the second walk, behind an epoch's end.
+// In the first walk, at an epoch's end, in the second walk, after an epoch's end.
 INSTANTIATE_TEST_SUITE_P(Everywhere, ResumedWithinData, testing::Values(2, 4, 7, 8, 9, 13));
 
 TEST(Resuming, GoesOnBehindTheLastBackup) {
-  const TemporaryFolder folder;
+  const TemporaryDirectory directory;
   const FitOptions options = {.epochs = kEpochs,
                               .callbacks = {crash_at(9)},
-                              .backup = folder.path(),
+                              .backup = directory.path(),
                               .backup_steps = 2,
                               .progress = false};
   EXPECT_THROW(Rig().trainer.fit(shuffled_line(), options), Crash);
@@ -112,24 +113,25 @@ TEST(Resuming, GoesOnBehindTheLastBackup) {
 }
 
 TEST(Resuming, TrainsNoFurtherWhenItWasFinished) {
-  const TemporaryFolder folder;
+  const TemporaryDirectory directory;
   Rig first;
-  const std::vector<double> losses = first.losses({.backup = folder.path()});
+  const std::vector<double> losses = first.losses({.backup = directory.path()});
   Rig again;
-  EXPECT_EQ(again.losses({.backup = folder.path()}), losses);
+  EXPECT_EQ(again.losses({.backup = directory.path()}), losses);
   EXPECT_EQ(again.weights(), first.weights());
   EXPECT_EQ(again.trainer.progress().step, kEpochs * kStepsPerEpoch);
 }
 
 TEST(Resuming, TrainsNoFurtherWhenItWasStoppedEarly) {
-  const TemporaryFolder folder;
+  const TemporaryDirectory directory;
   for (int i = 0; i < 3; ++i) {
     Rig rig;
     const auto stopping = std::make_shared<EarlyStopping>(
         EarlyStoppingOptions{.monitor = "loss", .min_delta = 1e9, .patience = 1});
-    const History history = rig.trainer.fit(
-        shuffled_line(),
-        {.epochs = kEpochs, .callbacks = {stopping}, .backup = folder.path(), .progress = false});
+    const History history = rig.trainer.fit(shuffled_line(), {.epochs = kEpochs,
+                                                              .callbacks = {stopping},
+                                                              .backup = directory.path(),
+                                                              .progress = false});
     EXPECT_EQ(history.epochs.size(), 2u) << i;
     EXPECT_EQ(rig.trainer.progress().step, 2 * kStepsPerEpoch) << i;
   }
@@ -137,7 +139,7 @@ TEST(Resuming, TrainsNoFurtherWhenItWasStoppedEarly) {
 
 // The weights of the best epoch are part of the backup.
 TEST(Resuming, RestoresTheBestWeightsOfAFinishedTraining) {
-  const TemporaryFolder folder;
+  const TemporaryDirectory directory;
   std::vector<std::string> weights;
   for (int i = 0; i < 2; ++i) {
     Rig rig;
@@ -150,7 +152,7 @@ TEST(Resuming, RestoresTheBestWeightsOfAFinishedTraining) {
         EarlyStoppingOptions{.monitor = "loss", .patience = 1, .restore_best_weights = true});
     rig.trainer.fit(shuffled_line(), {.epochs = kEpochs,
                                       .callbacks = {spoil, stopping},
-                                      .backup = folder.path(),
+                                      .backup = directory.path(),
                                       .progress = false});
     EXPECT_EQ(rig.trainer.progress().step, 2 * kStepsPerEpoch) << i;
     weights.push_back(rig.weights());
@@ -161,10 +163,11 @@ TEST(Resuming, RestoresTheBestWeightsOfAFinishedTraining) {
 }
 
 TEST(Resuming, RefusesTheBackupOfSomethingElse) {
-  const TemporaryFolder folder;
+  const TemporaryDirectory directory;
   Rig rig;
-  Checkpoint({{"model", rig.model}}).save(folder.path() + "/backup");
-  EXPECT_ERROR(Code::InvalidArgument, "another folder", rig.losses({.backup = folder.path()}));
+  Checkpoint({{"model", rig.model}}).save(directory.path() + "/backup");
+  EXPECT_ERROR(Code::InvalidArgument, "another directory",
+               rig.losses({.backup = directory.path()}));
 }
 
 // Two workers, of which one throws its training away and comes back as another process would: with
@@ -187,8 +190,8 @@ TEST(Resuming, OtherWorkersWaitForALostOne) {
   test::on_workers(2, [&](MultiWorkerMirroredStrategy& strategy) {
     expected[static_cast<size_t>(strategy.worker_id())] = train(strategy, {}, -1);
   });
-  const TemporaryFolder folder;
-  const FitOptions options = {.backup = folder.path(), .backup_steps = 4};
+  const TemporaryDirectory directory;
+  const FitOptions options = {.backup = directory.path(), .backup_steps = 4};
   const ClusterSpec cluster = test::free_workers(2);
   const auto statuses = test::run_threads(2, [&](int id) {
     if (id == 1) {

@@ -1,12 +1,20 @@
 #include "trainer/step_runner.h"
 
-#include "distribute/remote_workers.h"
+#include <atomic>
+#include <mutex>
+
+#include "base/raise.h"
+#include "cohort/cluster_resolver.h"
+#include "cohort/coordinator.h"
+#include "coordinator/remote_result.h"
+#include "distribute/input/distributed_input.h"
+#include "distribute/strategies/remote_workers.h"
 #include "trainer/trainer_impl.h"
 
 namespace cohort::internal {
 namespace {
 
-// The strategy's replicas, at once.
+// The replicas of this process make the steps.
 class LocalRunner : public StepRunner {
  public:
   explicit LocalRunner(TrainerImpl& trainer) : trainer_(trainer) {}
@@ -32,12 +40,151 @@ class LocalRunner : public StepRunner {
   TrainerImpl& trainer_;
 };
 
+// Enough that no worker waits for this process, which makes batches and calls callbacks.
+constexpr size_t kStepsAheadPerWorker = 4;
+// How often a wait looks whether the coordinator has met an error that no step has.
+constexpr std::chrono::milliseconds kLookForErrors{200};
+
+// The same dataset, iterated in this process although the strategy's workers are elsewhere.
+DistributedDataset walked_here(const DistributedDataset& dataset) {
+  DistributedInput input = *dataset.input();
+  input.rebuild = nullptr;
+  return DistributedDataset(std::make_shared<const DistributedInput>(std::move(input)));
+}
+
+void check_is_chief(const Strategy& strategy) {
+  const std::string job = strategy.extended().cluster_resolver()->task_type().value_or("");
+  if (job != "ps" && job != "worker") return;
+  raise(Code::FailedPrecondition,
+        "[Trainer] under a ParameterServerStrategy the chief trains, and this task is a {}, which "
+        "serves: call serve_task(resolver) before the strategy is made, or start it with `cohort "
+        "serve`",
+        job);
+}
+
+// Restores variables for a coordinator, which may live longer than the runner. Thread-safe.
+class Restoring {
+ public:
+  void set(std::function<void()> restore) {
+    const std::lock_guard lock(mutex_);
+    restore_ = std::move(restore);
+  }
+  // Called by the coordinator, on one of its threads.
+  void restore() {
+    const std::lock_guard lock(mutex_);
+    if (!restore_) {
+      raise(Code::FailedPrecondition,
+            "[Trainer] variables are lost with their parameter server; FitOptions::backup names a "
+            "directory from which they come back");
+    }
+    restore_();
+    happened = true;
+  }
+
+  std::atomic<bool> happened = false;
+
+ private:
+  std::mutex mutex_;
+  std::function<void()> restore_;  // guarded by mutex_
+};
+
+// A coordinator has workers make the steps. Each step carries its batch, so that every example
+// counts once whichever workers are lost, and datasets of C++ code and positions stay in this
+// process.
+class CoordinatedRunner : public StepRunner {
+ public:
+  explicit CoordinatedRunner(TrainerImpl& trainer)
+      : trainer_(trainer),
+        coordinator_(trainer.strategy,
+                     {.restore = [restoring = restoring_] { restoring->restore(); }}),
+        train_(function(TracedStep([&](const DistributedElement& batch, int64_t examples) {
+                          return trainer_.train_step(batch, examples, nullptr);
+                        }),
+                        {.name = "train_step"})),
+        evaluate_(function(TracedStep([&](const DistributedElement& batch, int64_t examples) {
+                             return trainer_.evaluate_step(batch, examples);
+                           }),
+                           {.name = "evaluate_step"})),
+        predict_(function(TracedStep([&](const DistributedElement& batch, int64_t) {
+                            return trainer_.outputs(batch);
+                          }),
+                          {.name = "predict"})) {}
+
+  size_t steps_ahead() const override {
+    return kStepsAheadPerWorker * static_cast<size_t>(coordinator_.num_workers());
+  }
+  DistributedDataset distribute(const data::Dataset& dataset) override {
+    return walked_here(trainer_.strategy.distribute_dataset(dataset));
+  }
+
+  Outcome train(const DistributedElement& batch, int64_t examples, StepTimes& times) override {
+    return [wait = begin(train_, batch, examples), &times] {
+      Stopwatch clock;
+      const Tensor loss = wait();
+      times.compute += clock.lap();
+      return loss;
+    };
+  }
+  Outcome evaluate(const DistributedElement& batch, int64_t examples) override {
+    return begin(evaluate_, batch, examples);
+  }
+  Outcome predict(const DistributedElement& batch) override { return begin(predict_, batch, 0); }
+
+  void end_steps() override {
+    // An error of these steps has been thrown already or does not matter any more.
+    (void)capture_status([&] { coordinator_.join(); });
+  }
+  void set_restore(std::function<void()> restore) override { restoring_->set(std::move(restore)); }
+  bool has_restored() const override { return restoring_->happened; }
+  bool is_loss(const Status& error) const override {
+    return has_restored() || error.code == Code::Unavailable;
+  }
+  void await_tasks() override {
+    end_steps();
+    // A function that needs all servers makes the coordinator wait for a lost server, and restore
+    // the variables of a restarted one.
+    coordinator_.schedule([&] {
+      std::vector<Tensor> values;
+      for (const Variable& variable : trainer_.model.variables()) {
+        values.push_back(variable.read_value());
+      }
+      return values;
+    });
+    coordinator_.join();
+    restoring_->happened = false;
+  }
+
+ private:
+  // The number of examples is part of the trace.
+  using TracedStep = std::function<Tensor(const DistributedElement&, int64_t)>;
+
+  Outcome begin(const Function<TracedStep>& step, const DistributedElement& batch,
+                int64_t examples) {
+    return [this, result = coordinator_.schedule(step, batch, examples)] {
+      while (!result.result()->is_ready_within(kLookForErrors)) coordinator_.done();
+      const Status status = result.result()->error();
+      if (!status.ok()) coordinator_.join();  // throws the first error
+      throw_if_error(status);
+      return result.fetch();
+    };
+  }
+
+  TrainerImpl& trainer_;
+  const std::shared_ptr<Restoring> restoring_ = std::make_shared<Restoring>();
+  ClusterCoordinator coordinator_;
+  const Function<TracedStep> train_;
+  const Function<TracedStep> evaluate_;
+  const Function<TracedStep> predict_;
+};
+
 }  // namespace
 
 std::unique_ptr<StepRunner> make_step_runner(TrainerImpl& trainer) {
-  const bool elsewhere = dynamic_cast<RemoteWorkers*>(&trainer.strategy.extended()) != nullptr;
-  if (elsewhere) return make_coordinated_runner(trainer);
-  return std::make_unique<LocalRunner>(trainer);
+  if (dynamic_cast<RemoteWorkers*>(&trainer.strategy.extended()) == nullptr) {
+    return std::make_unique<LocalRunner>(trainer);
+  }
+  check_is_chief(trainer.strategy);
+  return std::make_unique<CoordinatedRunner>(trainer);
 }
 
 }  // namespace cohort::internal

@@ -8,7 +8,7 @@
 
 namespace cohort::internal {
 
-// What a Trainer is made of.
+// The state and the steps of a Trainer.
 class TrainerImpl {
  public:
   TrainerImpl(const TrainedModel& model, LossFunction loss, optim::Optimizer& optimizer,
@@ -22,20 +22,20 @@ class TrainerImpl {
     void add(const Tensor& mean_loss, int64_t count);
   };
 
-  // What all replicas do with one batch, as it is or traced; see StepRunner. `times` may be null.
+  // What all replicas do with one batch, eagerly or traced; see StepRunner. `times` may be null.
   Tensor train_step(const DistributedElement& batch, int64_t examples, StepTimes* times);
   Tensor evaluate_step(const DistributedElement& batch, int64_t examples);
   Tensor outputs(const DistributedElement& batch);
 
-  // A step for every batch of the dataset, and `finish` with what each gave, in order.
+  // Makes a step for every batch of the dataset, and calls `finish` with the results in order.
   using Begin = std::function<StepRunner::Outcome(const DistributedElement&, int64_t examples)>;
   void walk(const data::Dataset& dataset, const Begin& begin, const StepsUnderWay::Finish& finish);
 
-  // Throws on all workers unless all have the same model: one of them may have restored another
-  // checkpoint, and their parts of a result would not belong together.
+  // Throws on all workers unless all have the same model. One worker may have restored another
+  // checkpoint, and then the parts of a result would not belong together.
   void compare_models();
 
-  // "loss" and the metrics.
+  // The figures "loss" and the metrics.
   Logs logs(const Totals& totals) const;
   void reset_metrics() const;
 
@@ -52,6 +52,10 @@ class TrainerImpl {
   TrainingProgress progress;
   std::atomic<bool> stop_requested = false;  // on this worker; Fit asks the others
 };
+
+// Trainer::fit with options that are checked.
+History fit(Trainer& trainer, TrainerImpl& impl, const data::Dataset& dataset,
+            const FitOptions& options);
 
 // Examples of all replicas in this step.
 int64_t global_examples(const Strategy& strategy, const DistributedElement& batch);

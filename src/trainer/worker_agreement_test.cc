@@ -18,7 +18,7 @@ namespace {
 constexpr int kWorkers = 2;
 constexpr int64_t kStepsPerEpoch = 6;
 
-// A worker that waits for what never comes ends with DeadlineExceeded.
+// A worker that waits in vain ends with DeadlineExceeded.
 const MultiWorkerOptions kBounded{.communication = {.timeout_seconds = 60}};
 
 data::Dataset batches() {
@@ -34,7 +34,7 @@ struct Outcome {
   bool operator==(const Outcome&) const = default;
 };
 
-// Epochs of so many steps are of data without end.
+// Epochs with a number of steps use endless data.
 Outcome fit(MultiWorkerMirroredStrategy& strategy, FitOptions options) {
   const auto scope = strategy.scope();
   nn::Dense model(1, 1, {.kernel_initializer = nn::zeros()});
@@ -75,11 +75,11 @@ void expect_same_stop(int worker, int64_t step, int64_t steps_per_epoch) {
 // Restores another checkpoint on each worker, then calls `use`.
 std::vector<Status> use_different_models(
     const std::function<void(Trainer&, const data::Dataset&)>& use) {
-  const TemporaryFolder folder;
+  const TemporaryDirectory directory;
   for (int worker = 0; worker < kWorkers; ++worker) {
     nn::Dense model(1, 1);
     model.kernel().assign(Tensor({{static_cast<float>(worker)}}));
-    Checkpoint({{"model", model}}).write(folder.path() + "/" + std::to_string(worker));
+    Checkpoint({{"model", model}}).write(directory.path() + "/" + std::to_string(worker));
   }
   return test::run_workers(
       kWorkers,
@@ -88,7 +88,7 @@ std::vector<Status> use_different_models(
         nn::Dense model(1, 1);
         optim::Sgd optimizer({.learning_rate = 0.1});
         Checkpoint({{"model", model}})
-            .read(folder.path() + "/" + std::to_string(strategy.worker_id()));
+            .read(directory.path() + "/" + std::to_string(strategy.worker_id()));
         Trainer trainer(model, nn::mean_squared_error, optimizer);
         use(trainer, batches());
       },
@@ -134,7 +134,7 @@ TEST(WorkersOfATrainer, StopAfterTheSameEpochWhenOneStopsThere) {
   EXPECT_EQ(found[0].epochs, 1u);
 }
 
-// A metric whose sums are each worker's own gives each another figure.
+// A metric whose sums are each worker's own has another value on each worker.
 TEST(WorkersOfATrainer, DecideByTheSameFigures) {
   std::vector<std::vector<Logs>> histories(kWorkers);
   test::on_workers(
@@ -234,11 +234,11 @@ TEST(WorkersOfATrainer, AreRefusedWhenTheyWouldTrainDifferently) {
 
 // As after a restart during the second of two calls of fit().
 TEST(WorkersOfATrainer, AreRefusedWhenTheirBackupsAreOfDifferentCalls) {
-  const TemporaryFolder folder;
+  const TemporaryDirectory directory;
   const auto statuses = test::run_workers(
       kWorkers,
       [&](MultiWorkerMirroredStrategy& strategy) {
-        fit(strategy, {.backup = folder.path() + (strategy.is_chief() ? "/second" : "/first")});
+        fit(strategy, {.backup = directory.path() + (strategy.is_chief() ? "/second" : "/first")});
       },
       kBounded);
   for (const Status& status : statuses) {
@@ -251,7 +251,7 @@ TEST(WorkersOfATrainer, AreRefusedWhenTheirBackupsAreOfDifferentCalls) {
 // What looks like the loss of a task is an error that one worker meets again and again. The chief,
 // whose errors are all different, would go on.
 TEST(WorkersOfATrainer, GiveUpTogether) {
-  const TemporaryFolder folder;
+  const TemporaryDirectory directory;
   int chiefs_errors = 0;
   const auto statuses = test::run_workers(
       kWorkers,
@@ -263,7 +263,7 @@ TEST(WorkersOfATrainer, GiveUpTogether) {
                                                  ? "error " + std::to_string(++chiefs_errors)
                                                  : "the meter does not answer");
             }});
-        fit(strategy, {.callbacks = {fail}, .backup = folder.path()});
+        fit(strategy, {.callbacks = {fail}, .backup = directory.path()});
       },
       kBounded);
   for (const Status& status : statuses) {
@@ -275,9 +275,9 @@ TEST(WorkersOfATrainer, GiveUpTogether) {
 }
 
 TEST(WorkersOfATrainer, HearThatTheChiefCannotWrite) {
-  const TemporaryFolder folder;
-  const std::string in_the_way = folder.path() + "/file";
-  std::ofstream(in_the_way) << "no folder";
+  const TemporaryDirectory directory;
+  const std::string in_the_way = directory.path() + "/file";
+  std::ofstream(in_the_way) << "no directory";
   for (const bool backup : {false, true}) {
     const auto statuses = test::run_workers(
         kWorkers,
@@ -286,7 +286,7 @@ TEST(WorkersOfATrainer, HearThatTheChiefCannotWrite) {
             fit(strategy, {.backup = in_the_way + "/below"});
           } else {
             fit(strategy, {.callbacks = {std::make_shared<ModelCheckpoint>(ModelCheckpointOptions{
-                               .folder = in_the_way + "/below", .monitor = "loss"})}});
+                               .directory = in_the_way + "/below", .monitor = "loss"})}});
           }
         },
         kBounded);

@@ -14,12 +14,18 @@ namespace cohort::internal {
 
 using Deadline = std::chrono::steady_clock::time_point;
 
-// Who is at an end of a connection.
+// What an end of a connection says about itself, in the handshake that opens the connection.
 struct Peer {
   std::string name = {};     // a task, "/job:worker/replica:0/task:1", or "client 4711 on host"
   uint64_t incarnation = 0;  // random, new with every start of the task
   std::string address = {};  // where it listens; empty for a client
   uint64_t cluster = 0;      // fingerprint of the cluster that it belongs to; 0: none
+  std::string host = {};     // host_identity() of its process
+  std::string build = {};    // the version of its library
+  // Of the group that the connection belongs to; 0: the connection belongs to none.
+  uint64_t generation = 0;
+  // What workers that form a group tell each other, see membership/member.h.
+  std::string settings = {};
 };
 
 // What has gone over a connection, payloads and headers.
@@ -30,45 +36,48 @@ struct Traffic {
   uint64_t bytes_received = 0;
 };
 
-// Messages both ways between two parties, in order and without loss until the connection ends. How
-// they travel depends on the distance; everything above is the same for all ways. Thread-safe.
+// Messages both ways between two endpoints, in order and without loss until the connection ends.
+// How messages travel depends on the distance between the two; callers see no difference.
+// Thread-safe.
 //
 // A thread that holds a Mutex does not send, close or read, see base/mutex.h.
 //
-// Once ended it stays so: every call fails with what ended it. A peer that dies ends it at once;
-// one that is silent is found out by whoever sends heartbeats.
+// A connection that has ended stays so: every call fails with the status that ended it. The death
+// of the peer's process ends the connection at once; heartbeats find out a silent peer.
 class Connection {
  public:
   struct Events {
-    // One call at a time, in the order of sending, on the thread that read the message. While it
-    // runs, nothing else is delivered: hand long work to another thread. It may send.
+    // Called for one message at a time, in the order of sending, on the thread that read the
+    // message. Nothing else is delivered during the call: hand long work to another thread. The
+    // call may send.
     std::function<void(Message)> received;
-    // Once, after the last message: why the connection ended. Cancelled when this side closed it.
+    // Called once, after the last message: why the connection ended. Cancelled when this side
+    // closed it.
     std::function<void(const Status&)> ended;
   };
 
   // Ends the connection as close() does. No event is delivered afterwards.
   virtual ~Connection() = default;
 
-  // Begins to deliver; called once. What arrived before waits until then.
+  // Begins to deliver, with the messages that have arrived already. Called once.
   virtual void start(Events events) = 0;
 
   // Messages of one thread arrive in their order. Waits while the other side takes nothing and too
-  // much is on its way already. The payloads must not change from here on. Throws what ended the
+  // much is on its way already. The payloads must not change afterwards. Throws what ended the
   // connection.
   virtual void send(Message message) = 0;
-  // The same without waiting: what finds no room is kept until there is some. For threads that
-  // others wait for.
+  // The same without waiting: a message that finds no room is kept. For threads that other threads
+  // wait for.
   virtual void post(Message message) = 0;
 
-  // Delivers on this thread until `done` says true, which is asked after every message, or the time
-  // is up; then returns done(). Who waits for an answer calls this, so that the answer wakes one
-  // thread and not two. Other threads may call it at the same time; one of them delivers.
+  // Delivers on this thread until done(), which is called after every message, or the deadline;
+  // returns done(). A thread that waits for an answer calls this, so that the answer wakes one
+  // thread and not two. Several threads may call this at the same time; one of them delivers.
   virtual bool deliver_until(const std::function<bool()>& done, Deadline deadline) = 0;
-  // Makes those who are in deliver_until ask `done` again: something else made it true.
+  // Makes the threads inside deliver_until call done() again: something else made it true.
   virtual void wake() = 0;
 
-  // The other side gets what was sent before, then `why`. Waits for no one. Harmless when ended.
+  // The other side gets what was sent before, then `why`. Does not wait. Harmless when ended.
   virtual void close(const Status& why) = 0;
 
   virtual const Peer& peer() const = 0;

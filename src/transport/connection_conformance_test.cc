@@ -1,6 +1,6 @@
 // What connections carry, in which order, and how much at once.
 
-#include "transport/connection_conformance.h"
+#include "support/connection_conformance.h"
 
 #include <atomic>
 #include <future>

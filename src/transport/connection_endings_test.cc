@@ -4,9 +4,9 @@
 #include <future>
 #include <thread>
 
+#include "support/connection_conformance.h"
 #include "support/expect_error.h"
 #include "support/message_log.h"
-#include "transport/connection_conformance.h"
 
 namespace cohort::internal {
 namespace {

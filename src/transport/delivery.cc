@@ -22,7 +22,7 @@ struct Delivery::State {
   bool started = false;
   bool stopped = false;        // the Delivery is gone
   std::optional<Status> over;  // the last event has been delivered
-  std::thread::id turn;        // who reads and delivers; nobody: none
+  std::thread::id turn;        // of the thread that reads and delivers, if any
   int foreground = 0;          // threads in deliver_until
   uint64_t delivered = 0;
 
@@ -47,7 +47,7 @@ void call(std::string_view event, Body&& body) {
 
 }  // namespace
 
-// Called by who has the turn. Returns false when there was nothing.
+// Called by the thread that has the turn. Returns false when the inbox had nothing.
 bool Delivery::State::deliver_next() {
   if (auto message = inbox->take()) {
     call("received", [&] { events.received(std::move(*message)); });
@@ -57,7 +57,7 @@ bool Delivery::State::deliver_next() {
   auto why = inbox->ended();
   if (!why) return false;
   call("ended", [&] { events.ended(*why); });
-  events = {};  // lets go of what they hold: often the owner of the connection
+  events = {};  // the events often hold the owner of the connection
   const std::lock_guard lock(mutex);
   over = std::move(why);
   return true;
@@ -84,7 +84,7 @@ void Delivery::State::read_in_foreground(const std::function<bool()>& done, Dead
     const std::lock_guard lock(mutex);
     return is_finished();
   };
-  // Asked first: another thread may have delivered what this one waits for before its turn came.
+  // done() first: another thread may have delivered the message before this thread got the turn.
   while (!done() && !finished()) {
     if (deliver_next()) continue;
     if (std::chrono::steady_clock::now() >= deadline) return;
@@ -148,7 +148,8 @@ Delivery::~Delivery() {
 
 void Delivery::start(Connection::Events events) {
   const std::shared_ptr<State> state = state_;
-  // With the mutex, which the thread takes first: an event may end this Delivery, and its Thread.
+  // With the mutex, which the thread takes first: an event may destroy this Delivery and its
+  // Thread.
   const std::lock_guard lock(state->mutex);
   if (state->started) raise(Code::FailedPrecondition, "[Connection] start was called twice");
   if (!thread_name_.empty()) {
@@ -171,7 +172,7 @@ std::function<void()> Delivery::deliver_pending() const {
 void Delivery::wake() {
   const std::lock_guard lock(state_->mutex);
   if (state_->foreground == 0) return;
-  ++state_->delivered;  // for those who wait for their turn
+  ++state_->delivered;  // for threads that wait for their turn
   state_->changed.notify_all();
   state_->inbox->wake(Inbox::Reader::Foreground);
 }
@@ -185,7 +186,7 @@ bool Delivery::deliver_until(const std::function<bool()>& done, Deadline deadlin
   check_no_mutex_held("reads");
   if (is_delivering_here()) {
     raise(Code::FailedPrecondition,
-          "[Connection] deliver_until was called inside of an event of the same connection, and "
+          "[Connection] deliver_until was called inside an event of the same connection, and "
           "would wait for itself; wait on another thread");
   }
   if (done()) return true;

@@ -3,8 +3,8 @@
 #include <future>
 
 #include "support/expect_error.h"
+#include "support/in_process_endpoint.h"
 #include "support/message_log.h"
-#include "transport/in_process.h"
 
 namespace cohort::internal {
 namespace {
@@ -47,15 +47,15 @@ TEST(Faults, SilenceIsInBothDirections) {
   MessageLog at_client;
   std::shared_ptr<Connection> accepted;
   std::promise<void> ready;
-  auto task = make_in_process_party(network, {.name = "task", .address = "x:1"},
-                                    with_faults(
-                                        [&](auto connection) {
-                                          accepted = std::move(connection);
-                                          accepted->start(at_task.events());
-                                          ready.set_value();
-                                        },
-                                        faults));
-  const auto client = make_in_process_party(network, {.name = "client"});
+  auto task = make_in_process_endpoint(network, {.name = "task", .address = "x:1"},
+                                       with_faults(
+                                           [&](auto connection) {
+                                             accepted = std::move(connection);
+                                             accepted->start(at_task.events());
+                                             ready.set_value();
+                                           },
+                                           faults));
+  const auto client = make_in_process_endpoint(network, {.name = "client"});
   const auto connection = client->connect("x:1", MessageLog::soon());
   connection->start(at_client.events());
   ready.get_future().get();
@@ -71,12 +71,12 @@ TEST(Faults, SilenceIsInBothDirections) {
   task->stop();
 }
 
-TEST(Faults, PartiesHaveThemToo) {
+TEST(Faults, EndpointsHaveThemToo) {
   InProcessNetwork network;
   const auto task =
-      make_in_process_party(network, {.name = "task", .address = "x:1"}, [](const auto&) {});
-  FaultyParty client(make_in_process_party(network, {.name = "client"}),
-                     std::make_shared<Faults>(1, FaultChances{.cut = 1}));
+      make_in_process_endpoint(network, {.name = "task", .address = "x:1"}, [](const auto&) {});
+  FaultyEndpoint client(make_in_process_endpoint(network, {.name = "client"}),
+                        std::make_shared<Faults>(1, FaultChances{.cut = 1}));
   EXPECT_EQ(client.self().name, "client");
   const auto connection = client.connect("x:1", MessageLog::soon());
   EXPECT_EQ(connection->peer().name, "task");

@@ -9,9 +9,7 @@
 
 #include "support/expect_error.h"
 #include "support/message_log.h"
-#include "transport/shared_handshake.h"
 #include "transport/shared_memory.h"
-#include "transport/shared_record.h"
 #include "transport/unix_socket.h"
 
 namespace cohort::internal {
@@ -22,14 +20,14 @@ constexpr size_t kArena = size_t{1} << 20;
 class HostilePeer : public testing::Test {
  protected:
   HostilePeer() {
-    SharedMemoryListener listener({kArena});
+    SharedMemoryListener listener(kArena);
     std::promise<std::shared_ptr<Connection>> arrived;
     const std::string nonce =
         listener.expect({.name = "victim"}, {.name = "hostile"}, MessageLog::soon(),
                         [&](auto connection) { arrived.set_value(std::move(connection)); });
     FileDescriptor socket = connect_unix(listener.name());
-    send_with_descriptors(socket, greeting_with(nonce), {});
-    peer_ = take_memory(std::move(socket), MessageLog::soon());
+    send_with_descriptors(socket, memory_request(nonce), {});
+    peer_ = receive_memory(std::move(socket), MessageLog::soon());
     victim_ = arrived.get_future().get();
   }
   ~HostilePeer() override { victim_.reset(); }
@@ -50,7 +48,7 @@ class HostilePeer : public testing::Test {
     victim_->start(log_.events());
     return log_.await_end();
   }
-  void expect_nonsense(std::string_view what) {
+  void expect_malformed(std::string_view what) {
     const Status why = outcome();
     EXPECT_EQ(why.code, Code::DataLoss) << why;
     EXPECT_NE(why.message.find(what), std::string::npos) << why;
@@ -65,63 +63,63 @@ class HostilePeer : public testing::Test {
 
 TEST_F(HostilePeer, APositionFarAway) {
   to_victim().tail.store(uint64_t{1} << 60);
-  expect_nonsense("a position in the ring");
+  expect_malformed("a position in the ring");
 }
 TEST_F(HostilePeer, APositionInsideOfALength) {
   to_victim().tail.store(3);
-  expect_nonsense("a position in the ring");
+  expect_malformed("a position in the ring");
 }
 TEST_F(HostilePeer, ARecordThatIsTooLong) {
   write(UINT64_MAX, "", 0);
-  expect_nonsense("a record's length");
+  expect_malformed("a record's length");
 }
 TEST_F(HostilePeer, ARecordThatIsLongerThanWhatIsThere) {
   write(100, "", 0);
-  expect_nonsense("a record's length");
+  expect_malformed("a record's length");
 }
 TEST_F(HostilePeer, HalfARecord) {
   write(5, "12345", 5);
-  expect_nonsense("half a record");
+  expect_malformed("half a record");
 }
 TEST_F(HostilePeer, ARecordOfNoKind) {
   write({.kind = 99});
-  expect_nonsense("no kind");
+  expect_malformed("no kind");
 }
 TEST_F(HostilePeer, ABlockOutsideOfTheArena) {
   write({.kind = SharedRecord::Whole, .offset = kArena, .size = 1});
-  expect_nonsense("a block at");
+  expect_malformed("a block at");
 }
 TEST_F(HostilePeer, ABlockThatWrapsAround) {
   write({.kind = SharedRecord::Whole, .offset = 64, .size = UINT64_MAX - 63});
-  expect_nonsense("a block at");
+  expect_malformed("a block at");
 }
 TEST_F(HostilePeer, ABlockThatIsNotAligned) {
   write({.kind = SharedRecord::Whole, .offset = 1, .size = 64});
-  expect_nonsense("a block at");
+  expect_malformed("a block at");
 }
 TEST_F(HostilePeer, AMessageWithoutABeginning) {
   write({.kind = SharedRecord::Whole, .size = 4096, .meta_size = 15});
-  expect_nonsense("without a beginning");
+  expect_malformed("without a beginning");
 }
 TEST_F(HostilePeer, AMessageInsideOfItsDescription) {
   write({.kind = SharedRecord::Whole, .size = 4096, .meta_size = 5000});
-  expect_nonsense("inside of its description");
+  expect_malformed("inside its description");
 }
 TEST_F(HostilePeer, MorePayloadsThanTheirDescription) {
   const uint64_t counts[] = {UINT64_MAX / 8, 0};
   std::memcpy(peer_.mapping->arena(1).data(), counts, sizeof(counts));
   write({.kind = SharedRecord::Whole, .size = 4096, .meta_size = 64});
-  expect_nonsense("not as long as it says");
+  expect_malformed("not as long as it says");
 }
 TEST_F(HostilePeer, APayloadThatIsLongerThanItsMessage) {
   const uint64_t meta[] = {1, 0, UINT64_MAX - 10};
   std::memcpy(peer_.mapping->arena(1).data(), meta, sizeof(meta));
   write({.kind = SharedRecord::Whole, .size = 4096, .meta_size = sizeof(meta)});
-  expect_nonsense("longer than its message");
+  expect_malformed("longer than its message");
 }
 TEST_F(HostilePeer, APartOfNoMessage) {
   write({.kind = SharedRecord::Part, .size = 64});
-  expect_nonsense("a part of no message");
+  expect_malformed("a part of no message");
 }
 TEST_F(HostilePeer, AMessageThatNoMemoryHolds) {
   write({.kind = SharedRecord::Announce, .size = UINT64_MAX / 2, .meta_size = 16});
@@ -140,9 +138,9 @@ TEST_F(HostilePeer, MoreTakenThanWasSent) {
   from_victim().head.store(8);
   EXPECT_ERROR(Code::DataLoss, "taken more than was sent", victim_->send({"x"}));
 }
-TEST_F(HostilePeer, AFarewellThatIsNone) {
-  std::memset(to_victim().farewell, 0xff, sizeof(to_victim().farewell));
-  to_victim().farewell_size.store(UINT32_MAX);
+TEST_F(HostilePeer, ACloseStatusThatIsNone) {
+  std::memset(to_victim().close_status, 0xff, sizeof(to_victim().close_status));
+  to_victim().close_status_size.store(UINT32_MAX);
   to_victim().closed.store(1);
   EXPECT_EQ(outcome().code, Code::DataLoss);
 }

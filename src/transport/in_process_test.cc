@@ -2,9 +2,10 @@
 
 #include <future>
 
+#include "support/connection_conformance.h"
 #include "support/expect_error.h"
+#include "support/in_process_endpoint.h"
 #include "support/message_log.h"
-#include "transport/connection_conformance.h"
 
 namespace cohort::internal {
 namespace {
@@ -38,7 +39,7 @@ TEST(InProcessConnection, SharesPayloads) {
 // A task that keeps its connections and answers every message with itself.
 struct EchoTask {
   EchoTask(InProcessNetwork& network, std::string address)
-      : endpoint(make_in_process_party(
+      : endpoint(make_in_process_endpoint(
             network, {.name = "/job:echo/task:0", .incarnation = 7, .address = std::move(address)},
             [this](std::shared_ptr<Connection> connection) {
               Connection& back = *connection;
@@ -49,14 +50,14 @@ struct EchoTask {
             })) {}
   std::mutex mutex;
   std::vector<std::shared_ptr<Connection>> connections;
-  std::unique_ptr<Party> endpoint;
+  std::unique_ptr<Endpoint> endpoint;
 };
 
 TEST(InProcessEndpoint, ConnectsByAddress) {
   MessageLog log;
   InProcessNetwork network;
   EchoTask task(network, "host:1");
-  const auto client = make_in_process_party(network, {.name = "client"});
+  const auto client = make_in_process_endpoint(network, {.name = "client"});
   const auto connection = client->connect("host:1", MessageLog::soon());
   EXPECT_EQ(connection->peer().name, "/job:echo/task:0");
   EXPECT_EQ(connection->peer().incarnation, 7u);
@@ -71,7 +72,7 @@ TEST(InProcessEndpoint, ConnectsByAddress) {
 
 TEST(InProcessEndpoint, WaitsForWhoListensLater) {
   InProcessNetwork network;
-  const auto client = make_in_process_party(network, {.name = "client"});
+  const auto client = make_in_process_endpoint(network, {.name = "client"});
   auto connecting =
       std::async(std::launch::async, [&] { return client->connect("host:1", MessageLog::soon()); });
   const EchoTask task(network, "host:1");
@@ -80,7 +81,7 @@ TEST(InProcessEndpoint, WaitsForWhoListensLater) {
 
 TEST(InProcessEndpoint, SaysWhoIsMissing) {
   InProcessNetwork network;
-  const auto client = make_in_process_party(network, {.name = "client"});
+  const auto client = make_in_process_endpoint(network, {.name = "client"});
   EXPECT_ERROR(Code::Unavailable, "host:1",
                client->connect("host:1", std::chrono::steady_clock::now()));
   EXPECT_EQ(network.try_connect("host:1", {.name = "client"}), nullptr);
@@ -97,9 +98,9 @@ TEST(InProcessEndpoint, AnAddressHasOneListener) {
 TEST(InProcessEndpoint, DroppingAConnectionRefusesIt) {
   MessageLog log;
   InProcessNetwork network;
-  const auto task = make_in_process_party(network, {.name = "task", .address = "host:1"},
-                                          [](const std::shared_ptr<Connection>&) {});
-  const auto client = make_in_process_party(network, {.name = "client"});
+  const auto task = make_in_process_endpoint(network, {.name = "task", .address = "host:1"},
+                                             [](const std::shared_ptr<Connection>&) {});
+  const auto client = make_in_process_endpoint(network, {.name = "client"});
   const auto connection = client->connect("host:1", MessageLog::soon());
   connection->start(log.events());
   EXPECT_EQ(log.await_end().code, Code::Unavailable);
@@ -108,7 +109,7 @@ TEST(InProcessEndpoint, DroppingAConnectionRefusesIt) {
 TEST(InProcessEndpoint, StoppedOnceItConnectsNoMore) {
   InProcessNetwork network;
   EchoTask task(network, "host:1");
-  const auto client = make_in_process_party(network, {.name = "client"});
+  const auto client = make_in_process_endpoint(network, {.name = "client"});
   client->stop();
   const auto connection = client->connect("host:1", MessageLog::soon());
   EXPECT_ERROR(Code::Cancelled, "closed the connection", connection->send({"x"}));

@@ -8,15 +8,15 @@
 
 namespace cohort::internal {
 
-// Bytes that somebody keeps alive. Copies share them; the last one lets go of the memory.
+// Bytes and the owner that keeps them alive. Copies share the bytes; the last copy frees them.
 struct Buffer {
   std::span<const std::byte> bytes = {};
   std::shared_ptr<const void> owner = {};
 };
 
-// What goes over a connection in one piece: a short header, and beside it payloads of any size,
-// which are not copied where the way allows it. Payloads arrive as they were sent: as many, as
-// long; aligned to 64 bytes unless they are the sender's own memory.
+// What goes over a connection in one piece: a short header, and payloads of any size, which are not
+// copied where the transport allows it. As many payloads arrive as were sent, with the same sizes;
+// they are aligned to 64 bytes unless they are the sender's own memory.
 struct Message {
   std::string header = {};
   std::vector<Buffer> payloads = {};

@@ -3,16 +3,18 @@
 #include <algorithm>
 #include <chrono>
 #include <concepts>
+#include <cstdint>
 #include <limits>
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <vector>
 
-#include "transport/message_fields.h"
-#include "transport/status_message.h"
-#include "transport/tensor_message.h"
+#include "cohort/error.h"
+#include "cohort/tensor.h"
+#include "transport/message.h"
 
 namespace cohort::internal {
 
@@ -36,7 +38,7 @@ namespace cohort::internal {
 template <typename T, typename Of>
 concept MaybeConst = std::same_as<std::remove_const_t<T>, Of>;
 
-// A number or an enumeration of which the decoder accepts no more than `limit`.
+// A number or an enumeration of which the reader accepts no more than `limit`.
 template <typename T>
 struct AtMost {
   T& value;
@@ -47,7 +49,7 @@ AtMost<T> at_most(T& value, std::type_identity_t<std::remove_const_t<T>> limit) 
   return {value, limit};
 }
 
-// A number of 32 bits that may be negative. The decoder refuses negative numbers elsewhere.
+// A number of 32 bits that may be negative. The reader refuses negative numbers elsewhere.
 template <MaybeConst<int> T>
 struct EitherSign {
   T& value;
@@ -66,24 +68,35 @@ concept HasFreeList = requires(T& value, Codec& codec) {
   list_fields(codec, value);
 };
 
-// Appends fields to a message, which must outlive the encoder.
-class MessageEncoder {
+// The text of a status is cut at this length, so that a large text does no harm.
+inline constexpr size_t kMaxStatusText = 4096;
+// A longer chain of causes loses its middle: the root cause always arrives.
+inline constexpr int kMaxStatusCauses = 16;
+
+// Appends fields to a message, for a MessageReader to take in the same order. The message must
+// outlive the writer.
+class MessageWriter {
  public:
   // A status without an origin gets the name `sender`.
-  explicit MessageEncoder(Message& message, std::string_view sender = {})
-      : writer_(message), sender_(sender) {}
+  explicit MessageWriter(Message& message, std::string_view sender = {})
+      : message_(message), sender_(sender) {}
 
   template <typename... Fields>
   void operator()(const Fields&... fields) {
     (put(fields), ...);
   }
-  // What the decoder of a list of fields requires.
+  // What the reader of a list of fields requires.
   void check(bool /*holds*/, std::string_view /*problem*/) {}
+
+  // Numbers take 1 to 10 bytes, small numbers 1.
+  MessageWriter& number(uint64_t value);
+  MessageWriter& text(std::string_view value);
+  MessageWriter& payload(Buffer value);
 
  private:
   template <typename T>
   requires std::integral<T> || std::is_enum_v<T>
-  void put(T value) { writer_.number(static_cast<uint64_t>(value)); }
+  void put(T value) { number(static_cast<uint64_t>(value)); }
   template <typename T>
   void put(AtMost<const T> field) {
     put(field.value);
@@ -92,10 +105,14 @@ class MessageEncoder {
   void put(double seconds) { put(static_cast<uint64_t>(seconds * 1000)); }
   void put(std::chrono::milliseconds value) { put(std::max<int64_t>(value.count(), 0)); }
   void put(std::chrono::nanoseconds value) { put(value.count()); }
-  void put(const std::string& value) { writer_.text(value); }
-  void put(const Buffer& value) { writer_.payload(value); }
-  void put(const Tensor& value) { write_tensor(value, writer_); }
-  void put(const Status& value) { write_status(value, sender_, writer_); }
+  void put(const std::string& value) { text(value); }
+  void put(const Buffer& value) { payload(value); }
+  // Dtype and shape go into the header and the elements into a payload, which shares the tensor's
+  // memory; elements of a few bytes go into the header. Views are made dense first. An undefined
+  // tensor arrives undefined. Throws InvalidArgument for a resource and FailedPrecondition for a
+  // symbol, because neither has a value to send.
+  void put(const Tensor& value);
+  void put(const Status& value);
   // Unknown sizes are -1.
   void put(const Shape& value) {
     put(value.rank());
@@ -116,67 +133,88 @@ class MessageEncoder {
     put(values.size());
     for (const auto& [key, value] : values) (*this)(key, value);
   }
-  template <HasOwnList<MessageEncoder> T>
+  template <HasOwnList<MessageWriter> T>
   void put(const T& value) {
     T::list_fields(*this, value);
   }
-  template <HasFreeList<MessageEncoder> T>
+  template <HasFreeList<MessageWriter> T>
   void put(const T& value) {
     list_fields(*this, value);
   }
 
-  MessageWriter writer_;
+  Message& message_;
   const std::string_view sender_;
 };
 
-// Takes the fields in the same order. It trusts nothing: each number has a limit, and every error
-// is raised by the reader, which names the message.
-class MessageDecoder {
+// Takes the fields of a message that comes from outside. It trusts nothing: what is missing, too
+// long or too large throws DataLoss, whose text says `what` the message should be. The message must
+// outlive the reader.
+class MessageReader {
  public:
-  explicit MessageDecoder(MessageReader& reader) : reader_(reader) {}
+  MessageReader(const Message& message, std::string_view what)
+      : message_(message), rest_(message.header), what_(what) {}
 
   template <typename... Fields>
   void operator()(Fields&&... fields) {
     (take(fields), ...);
   }
-  void check(bool holds, std::string_view problem) {
-    if (!holds) reader_.fail(problem);
+  void check(bool holds, std::string_view problem) const {
+    if (!holds) fail(problem);
   }
+
+  // At most `limit`.
+  uint64_t number(uint64_t limit = UINT64_MAX);
+  // How many things follow, each of which takes at least a byte of the header. So a false count
+  // cannot make the reader allocate more than a message is long.
+  size_t count() { return checked_count(number()); }
+  // The same for a number that was read before.
+  size_t checked_count(uint64_t count) const;
+  // Part of the message.
+  std::string_view text();
+  const Buffer& payload();
+
+  bool at_end() const { return rest_.empty() && payload_ == message_.payloads.size(); }
+  void expect_end() const;
+
+  // Throws DataLoss: "[Message] <what>: <problem>; ...".
+  [[noreturn]] void fail(std::string_view problem) const;
 
  private:
   // About 35 years: no time limit is longer on purpose, and the sum with a clock does not overflow.
   static constexpr uint64_t kLongestLimitMs = uint64_t{1} << 40;
 
   template <typename T>
-  T number(T limit) {
-    return static_cast<T>(reader_.number(static_cast<uint64_t>(limit)));
+  T number_up_to(T limit) {
+    return static_cast<T>(number(static_cast<uint64_t>(limit)));
   }
 
   template <std::integral T>
   void take(T& value) {
-    value = number(std::numeric_limits<T>::max());
+    value = number_up_to(std::numeric_limits<T>::max());
   }
   template <typename T>
   void take(AtMost<T> field) {
-    field.value = number(field.limit);
+    field.value = number_up_to(field.limit);
   }
   void take(EitherSign<int> field) {
     field.value = static_cast<int>(number(std::numeric_limits<uint32_t>::max()));
   }
-  void take(double& seconds) { seconds = static_cast<double>(reader_.number()) / 1000; }
+  void take(double& seconds) { seconds = static_cast<double>(number()) / 1000; }
   void take(std::chrono::milliseconds& value) {
     value = std::chrono::milliseconds(number(kLongestLimitMs));
   }
   void take(std::chrono::nanoseconds& value) {
     value = std::chrono::nanoseconds(number(std::numeric_limits<int64_t>::max()));
   }
-  void take(std::string& value) { value = reader_.text(); }
-  void take(Buffer& value) { value = reader_.payload(); }
-  void take(Tensor& value) { value = read_tensor(reader_); }
-  void take(Status& value) { value = read_status(reader_); }
+  void take(std::string& value) { value = text(); }
+  void take(Buffer& value) { value = payload(); }
+  // The tensor shares the payload's memory and keeps it alive; strings, bools and elements in the
+  // header are copied.
+  void take(Tensor& value);
+  void take(Status& value);
   void take(Shape& value) {
-    for (int left = number(Shape::kMaxRank); left > 0; --left) {
-      value.push_back(number(std::numeric_limits<int64_t>::max()) - 1);
+    for (int left = number_up_to(Shape::kMaxRank); left > 0; --left) {
+      value.push_back(number_up_to(std::numeric_limits<int64_t>::max()) - 1);
     }
   }
   template <typename T>
@@ -188,34 +226,37 @@ class MessageDecoder {
   // One value after the other, so that a false count does not allocate much.
   template <typename T>
   void take(std::vector<T>& values) {
-    for (size_t left = reader_.count(); left > 0; --left) take(values.emplace_back());
+    for (size_t left = count(); left > 0; --left) take(values.emplace_back());
   }
   template <typename K, typename V>
   void take(std::map<K, V>& values) {
-    for (size_t left = reader_.count(); left > 0; --left) {
+    for (size_t left = count(); left > 0; --left) {
       K key{};
       take(key);
       take(values[std::move(key)]);
     }
   }
-  template <HasOwnList<MessageDecoder> T>
+  template <HasOwnList<MessageReader> T>
   void take(T& value) {
     T::list_fields(*this, value);
   }
-  template <HasFreeList<MessageDecoder> T>
+  template <HasFreeList<MessageReader> T>
   void take(T& value) {
     list_fields(*this, value);
   }
 
-  MessageReader& reader_;
+  const Message& message_;
+  std::string_view rest_;  // of the header
+  std::string_view what_;
+  size_t payload_ = 0;  // the number of the next payload
 };
 
-// The message of a type that has a kind, its first field. `sender`: see MessageEncoder.
+// The message of a type that has a kind, its first field. `sender`: see MessageWriter.
 template <typename T>
 requires requires { T::kKind; }
 Message encode(const T& message, std::string_view sender = {}) {
   Message encoded;
-  MessageEncoder(encoded, sender)(T::kKind, message);
+  MessageWriter(encoded, sender)(T::kKind, message);
   return encoded;
 }
 
@@ -223,7 +264,7 @@ Message encode(const T& message, std::string_view sender = {}) {
 template <typename T>
 T decode_next(MessageReader& reader) {
   T decoded{};
-  MessageDecoder{reader}(decoded);
+  reader(decoded);
   return decoded;
 }
 

@@ -74,13 +74,13 @@ TEST(MessageCodec, EveryFieldArrivesAsItWasSent) {
 
 TEST(MessageCodec, WhatIsAbsentTakesOneByte) {
   Message message;
-  MessageEncoder{message}(std::optional<uint64_t>());
+  MessageWriter{message}(std::optional<uint64_t>());
   EXPECT_EQ(message.header, std::string(1, '\0'));
 }
 
 TEST(MessageCodec, ANegativeTimeLimitIsSentAsZero) {
   Message message;
-  MessageEncoder{message}(std::chrono::milliseconds(-5));
+  MessageWriter{message}(std::chrono::milliseconds(-5));
   EXPECT_EQ(message.header, std::string(1, '\0'));
 }
 
@@ -119,6 +119,108 @@ TEST(MessageCodec, ACountBeyondTheBytesThatFollowIsRefused) {
                (decode_numbers<std::map<uint64_t, uint64_t>>({1000, 1})));
   EXPECT_ERROR(Code::DataLoss, "1 bytes and 0 payloads are left over",
                decode_numbers<std::vector<uint64_t>>({1, 1, 1}));
+}
+
+TEST(MessageFields, ComeBackInOrder) {
+  Message message;
+  const std::vector<uint64_t> numbers{0, 1, 127, 128, 16384, UINT32_MAX, UINT64_MAX};
+  MessageWriter writer(message);
+  for (const uint64_t number : numbers) writer.number(number);
+  writer.text("").text(std::string_view("a\0b", 3)).payload({});
+  MessageReader reader(message, "a test");
+  for (const uint64_t number : numbers) EXPECT_EQ(reader.number(), number);
+  EXPECT_EQ(reader.text(), "");
+  EXPECT_EQ(reader.text(), std::string_view("a\0b", 3));
+  EXPECT_FALSE(reader.at_end());
+  reader.payload();
+  reader.expect_end();
+}
+
+TEST(MessageFields, SmallNumbersTakeOneByte) {
+  Message message;
+  MessageWriter(message).number(0).number(127);
+  EXPECT_EQ(message.header.size(), 2u);
+}
+
+MessageReader reader_of(const Message& message) { return {message, "a test"}; }
+
+TEST(MessageFields, EveryLengthIsChecked) {
+  const Message empty;
+  EXPECT_ERROR(Code::DataLoss, "a test: it ends where a number", reader_of(empty).number());
+  EXPECT_ERROR(Code::DataLoss, "has 0 payloads", reader_of(empty).payload());
+  const Message cut{"\x85"};
+  EXPECT_ERROR(Code::DataLoss, "it ends where a number", reader_of(cut).number());
+  const Message endless{std::string(11, '\xff')};
+  EXPECT_ERROR(Code::DataLoss, "64 bits", reader_of(endless).number());
+  const Message too_large{"\x05x"};
+  EXPECT_ERROR(Code::DataLoss, "5 is more than the 4", reader_of(too_large).number(4));
+  EXPECT_ERROR(Code::DataLoss, "5 parts are announced and 1 bytes", reader_of(too_large).text());
+  EXPECT_ERROR(Code::DataLoss, "2 bytes and 0 payloads are left",
+               reader_of(too_large).expect_end());
+}
+
+Status sent(const Status& status, std::string_view self = "/job:ps/task:0") {
+  Message message;
+  MessageWriter(message, self)(status);
+  MessageReader reader(message, "a status");
+  return decode_rest<Status>(reader);
+}
+
+Status chain(int causes) {
+  Status status{Code::Internal, "root"};
+  for (int i = 1; i <= causes; ++i) {
+    status = {Code::Aborted, std::to_string(i), {}, false, std::make_shared<const Status>(status)};
+  }
+  return status;
+}
+
+TEST(StatusMessage, ComesBackWhole) {
+  const Status root{Code::DataLoss, "a\0b", "/job:worker/task:1"};
+  const Status status{
+      Code::Aborted, "[Run] step 3", {}, true, std::make_shared<const Status>(root)};
+  const Status back = sent(status);
+  EXPECT_EQ(back.code, Code::Aborted);
+  EXPECT_EQ(back.message, "[Run] step 3");
+  EXPECT_TRUE(back.derived);
+  EXPECT_EQ(back.root().code, Code::DataLoss);
+  EXPECT_EQ(back.root().origin, "/job:worker/task:1");
+  EXPECT_FALSE(back.root().derived);
+  EXPECT_TRUE(sent({}).ok());
+}
+
+TEST(StatusMessage, AnEmptyOriginIsTheSender) {
+  EXPECT_EQ(sent({Code::Internal, "x"}, "/job:ps/task:2").origin, "/job:ps/task:2");
+}
+
+TEST(StatusMessage, LongTextsAreCutBetweenCharacters) {
+  std::string text;
+  while (text.size() < 10000) text += "\u00e4";
+  const std::string back = sent({Code::Internal, text}).message;
+  EXPECT_LE(back.size(), kMaxStatusText);
+  EXPECT_GT(back.size(), kMaxStatusText - 3);
+  ASSERT_TRUE(back.ends_with("... (cut)"));
+  EXPECT_EQ((back.size() - std::string("... (cut)").size()) % 2, 0u);
+}
+
+TEST(StatusMessage, LongChainsKeepTheirRoot) {
+  const Status back = sent(chain(1000));
+  EXPECT_EQ(back.message, "1000");
+  EXPECT_EQ(back.root().message, "root");
+  int length = 0;
+  for (const Status* link = &back; link != nullptr; link = link->cause.get()) ++length;
+  EXPECT_EQ(length, kMaxStatusCauses);
+}
+
+TEST(StatusMessage, EverythingIsChecked) {
+  const auto read = [](std::string header) {
+    const Message message{std::move(header)};
+    MessageReader reader(message, "a status");
+    return decode_next<Status>(reader);
+  };
+  EXPECT_ERROR(Code::DataLoss, "a status is missing", read({'\0', 1}));
+  EXPECT_ERROR(Code::DataLoss, "17 is more than the 16", read("\x11"));
+  EXPECT_ERROR(Code::DataLoss, "17 is more than the 16", read("\x01\x11"));
+  EXPECT_ERROR(Code::DataLoss, "ends where", read("\x01\x10"));
 }
 
 }  // namespace

@@ -4,16 +4,15 @@
 
 #include <algorithm>
 #include <cstring>
-#include <new>
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
 
+#include "base/aligned_memory.h"
 #include "base/raise.h"
-#include "transport/copy.h"
-#include "transport/nonsense.h"
 
 namespace cohort::internal {
 namespace {
-
-constexpr size_t kAlignment = 64;
 
 // At the start of the meta. The sizes of the payloads follow, 8 bytes each, then the header.
 struct Counts {
@@ -21,14 +20,12 @@ struct Counts {
   uint64_t header_bytes = 0;
 };
 
-size_t aligned(size_t offset) { return (offset + kAlignment - 1) / kAlignment * kAlignment; }
-
 std::byte* append(std::byte* to, const void* from, size_t size) {
   if (size > 0) std::memcpy(to, from, size);
   return to + size;
 }
 
-// Systems promise more than they have; who asks for that is up to no good.
+// A system promises more memory than it has. A message of that size is an attack or a defect.
 size_t memory_of_host() {
   return static_cast<size_t>(::sysconf(_SC_PHYS_PAGES)) *
          static_cast<size_t>(::sysconf(_SC_PAGESIZE));
@@ -36,15 +33,34 @@ size_t memory_of_host() {
 
 Counts counts_of(std::span<const std::byte> meta) {
   Counts counts;
-  if (meta.size() < sizeof(counts)) raise_nonsense("a message without a beginning");
+  if (meta.size() < sizeof(counts)) raise_malformed("a message without a beginning");
   std::memcpy(&counts, meta.data(), sizeof(counts));
   const size_t rest = meta.size() - sizeof(counts);
   if (counts.payloads > rest / sizeof(uint64_t) ||
       rest - counts.payloads * sizeof(uint64_t) != counts.header_bytes) {
-    raise_nonsense("a message's description is not as long as it says");
+    raise_malformed("a message's description is not as long as it says");
   }
   return counts;
 }
+
+#if defined(__SSE2__)
+// From this size on writing past the caches is faster, even for a reader that follows at once.
+constexpr size_t kPastCaches = size_t{4} << 20;
+constexpr size_t kLine = 64;
+constexpr size_t kLanes = kLine / sizeof(__m128i);
+
+// `to` is at a multiple of a cache line.
+void stream_lines(std::byte* to, const std::byte* from, size_t lines) {
+  for (size_t line = 0; line < lines; ++line, to += kLine, from += kLine) {
+    const auto* source = reinterpret_cast<const __m128i*>(from);
+    __m128i values[kLanes];
+    for (size_t i = 0; i < kLanes; ++i) values[i] = _mm_loadu_si128(source + i);
+    for (size_t i = 0; i < kLanes; ++i)
+      _mm_stream_si128(reinterpret_cast<__m128i*>(to) + i, values[i]);
+  }
+  _mm_sfence();
+}
+#endif
 
 }  // namespace
 
@@ -56,7 +72,7 @@ MessageImage::MessageImage(Message message) : payloads_(std::move(message.payloa
   for (const Buffer& payload : payloads_) {
     const uint64_t bytes = payload.bytes.size();
     next = append(next, &bytes, sizeof(bytes));
-    if (bytes > 0) size_ = aligned(size_) + bytes;
+    if (bytes > 0) size_ = aligned_size(size_) + bytes;
   }
   append(next, message.header.data(), message.header.size());
 }
@@ -74,7 +90,7 @@ void MessageImage::copy_out(size_t from, std::span<std::byte> to) const {
   copy_part(meta_);
   for (const Buffer& payload : payloads_) {
     if (at >= end) return;
-    if (!payload.bytes.empty()) at = aligned(at);
+    if (!payload.bytes.empty()) at = aligned_size(at);
     copy_part(payload.bytes);
   }
 }
@@ -90,9 +106,9 @@ Message open_image(std::span<const std::byte> meta, const Buffer& image) {
     uint64_t size = 0;
     std::memcpy(&size, sizes + i * sizeof(size), sizeof(size));
     if (size == 0) continue;
-    const size_t start = aligned(end);
+    const size_t start = aligned_size(end);
     if (start > image.bytes.size() || size > image.bytes.size() - start) {
-      raise_nonsense("a payload that is longer than its message");
+      raise_malformed("a payload that is longer than its message");
     }
     message.payloads[i] = {image.bytes.subspan(start, size), image.owner};
     end = start + size;
@@ -100,18 +116,29 @@ Message open_image(std::span<const std::byte> meta, const Buffer& image) {
   return message;
 }
 
-WritableImage allocate_image(size_t size) {
-  std::byte* data = nullptr;
-  if (size <= memory_of_host()) {
-    data = static_cast<std::byte*>(
-        ::operator new(std::max<size_t>(size, 1), std::align_val_t(kAlignment), std::nothrow));
-  }
-  if (data == nullptr) {
+std::shared_ptr<std::byte> allocate_payload(size_t size) {
+  constexpr size_t kSmall = size_t{1} << 20;  // every host has that much
+  std::shared_ptr<std::byte> memory;
+  if (size <= kSmall || size <= memory_of_host()) memory = allocate_aligned(size);
+  if (memory == nullptr) {
     raise(Code::ResourceExhausted, "[Connection] no memory for a message of {} bytes", size);
   }
-  std::shared_ptr<std::byte> owner(
-      data, [](std::byte* memory) { ::operator delete(memory, std::align_val_t(kAlignment)); });
-  return {data, {{data, size}, std::move(owner)}};
+  return memory;
+}
+
+void copy_bytes(std::byte* to, const std::byte* from, size_t size) {
+#if defined(__SSE2__)
+  if (size >= kPastCaches) {
+    const size_t before = -reinterpret_cast<uintptr_t>(to) % kLine;
+    std::memcpy(to, from, before);
+    const size_t lines = (size - before) / kLine;
+    stream_lines(to + before, from + before, lines);
+    const size_t done = before + lines * kLine;
+    std::memcpy(to + done, from + done, size - done);
+    return;
+  }
+#endif
+  if (size > 0) std::memcpy(to, from, size);
 }
 
 }  // namespace cohort::internal

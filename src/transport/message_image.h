@@ -1,15 +1,25 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
+#include <string_view>
 #include <vector>
 
+#include "base/aligned_memory.h"
+#include "base/raise.h"
 #include "transport/message.h"
 
 namespace cohort::internal {
 
-// A message as one run of bytes, for ways that carry bytes: first what describes it (its "meta":
-// the payloads' sizes and the header), then the payloads, each at a multiple of 64 bytes.
+// Of payloads in memory, and of images.
+inline constexpr size_t kPayloadAlignment = kMemoryAlignment;
+constexpr size_t aligned_size(size_t size) {
+  return (size + kPayloadAlignment - 1) / kPayloadAlignment * kPayloadAlignment;
+}
+
+// A message as one run of bytes, for transports that carry bytes: first its description (the
+// "meta": the payloads' sizes and the header), then the payloads, each at a multiple of 64 bytes.
 class MessageImage {
  public:
   // Keeps the payloads.
@@ -27,16 +37,20 @@ class MessageImage {
   size_t size_ = 0;
 };
 
-// The message whose image begins at image.bytes; the payloads share its owner. `meta` is a copy of
-// its description that nobody can change any more. Throws DataLoss when a part of it would lie
-// outside of the image.
+// The message whose image is `image`; the payloads share its owner. `meta` is a copy of the
+// description that the other process cannot change. Throws DataLoss when a payload would lie
+// outside the image.
 Message open_image(std::span<const std::byte> meta, const Buffer& image);
 
-// Fresh memory for an image, aligned to 64 bytes. Throws ResourceExhausted.
-struct WritableImage {
-  std::byte* data = nullptr;
-  Buffer image = {};
-};
-WritableImage allocate_image(size_t size);
+// Fresh memory, aligned to 64 bytes. Throws ResourceExhausted.
+std::shared_ptr<std::byte> allocate_payload(size_t size);
+
+// memcpy for memory that another core reads next: a copy larger than the caches bypasses them.
+void copy_bytes(std::byte* to, const std::byte* from, size_t size);
+
+// For bytes that no process of ours would write or send.
+[[noreturn]] inline void raise_malformed(std::string_view what) {
+  raise(Code::DataLoss, "[Connection] the other side sent malformed data: {}", what);
+}
 
 }  // namespace cohort::internal

@@ -21,39 +21,39 @@ FileDescriptor make_counter() {
 }  // namespace
 
 PeerSignals::PeerSignals(std::array<FileDescriptor, kCount> sockets)
-    : sockets_(std::move(sockets)), own_{make_counter(), make_counter(), FileDescriptor()} {}
+    : sockets_(std::move(sockets)), local_{make_counter(), make_counter(), FileDescriptor()} {}
 
-void PeerSignals::ring(Bell bell) {
-  // Failing is fine: either rings are waiting to be heard already, or nobody is there.
-  (void)::send(sockets_[bell].get(), "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+void PeerSignals::notify(Sleeper sleeper) {
+  // Failing is fine: either the socket is full of wake-ups, or the other process is gone.
+  (void)::send(sockets_[sleeper].get(), "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
-void PeerSignals::wake(Bell bell) {
+void PeerSignals::wake(Sleeper sleeper) {
   const uint64_t one = 1;
-  [[maybe_unused]] const ssize_t written = ::write(own_[bell].get(), &one, sizeof(one));
+  [[maybe_unused]] const ssize_t written = ::write(local_[sleeper].get(), &one, sizeof(one));
 }
 
-void PeerSignals::wait(std::initializer_list<Bell> bells, Deadline deadline) {
-  // A closed socket would not let anybody sleep; where there is nothing else to wait for, nobody is
-  // to.
+void PeerSignals::wait(std::initializer_list<Sleeper> sleepers, Deadline deadline) {
+  // A closed socket is always readable, so a sleeper with a local counter waits for that alone. The
+  // sender has no other thing to wait for, and is not to sleep.
   const bool broken = is_broken();
   std::array<int, 2 * kCount> waited;
   waited.fill(-1);
-  for (const Bell bell : bells) {
-    if (!broken || !own_[bell]) waited[bell] = sockets_[bell].get();
-    waited[kCount + bell] = own_[bell].get();
+  for (const Sleeper sleeper : sleepers) {
+    if (!broken || !local_[sleeper]) waited[sleeper] = sockets_[sleeper].get();
+    waited[kCount + sleeper] = local_[sleeper].get();
   }
   const std::vector<bool> readable = wait_readable(waited, deadline);
   for (size_t i = 0; i < kCount; ++i) {
     if (readable[i]) drain(waited[i]);
-    uint64_t rings = 0;
-    if (readable[kCount + i]) (void)!::read(waited[kCount + i], &rings, sizeof(rings));
+    uint64_t count = 0;
+    if (readable[kCount + i]) (void)!::read(waited[kCount + i], &count, sizeof(count));
   }
 }
 
 void PeerSignals::drain(int socket) {
-  std::array<char, 64> rings;
-  const ssize_t got = ::recv(socket, rings.data(), rings.size(), MSG_DONTWAIT);
+  std::array<char, 64> bytes;
+  const ssize_t got = ::recv(socket, bytes.data(), bytes.size(), MSG_DONTWAIT);
   if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) {
     broken_.store(true, std::memory_order_release);
   }

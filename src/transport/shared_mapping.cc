@@ -6,9 +6,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 
-#include "base/raise.h"
 #include "base/system_error.h"
+#include "transport/message_image.h"
 
 namespace cohort::internal {
 namespace {
@@ -17,7 +18,8 @@ constexpr size_t kPage = 4096;
 constexpr size_t kDirectionBytes = (sizeof(SharedDirection) + kPage - 1) / kPage * kPage;
 constexpr size_t kMinArena = size_t{64} << 10;
 constexpr size_t kMaxArena = size_t{1} << 40;
-// Without them another process could cut the file, and reading the mapping would end this one.
+// Without these seals another process could cut the file, and reading the mapping would end this
+// process.
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
 static_assert(std::atomic<uint64_t>::is_always_lock_free);
@@ -36,6 +38,14 @@ size_t checked_size(const FileDescriptor& memory) {
           "[SharedMemory] the memory offered has {} bytes, which is no size of ours", size);
   }
   return size;
+}
+
+constexpr size_t kRingBytes = SharedDirection::kRingBytes;
+using Length = uint64_t;  // stands before every body
+
+// What a record takes. Positions stay multiples of a Length, so that a length never wraps around.
+size_t padded(size_t body_bytes) {
+  return (sizeof(Length) + body_bytes + sizeof(Length) - 1) / sizeof(Length) * sizeof(Length);
 }
 
 }  // namespace
@@ -76,6 +86,50 @@ SharedDirection& SharedMapping::direction(int index) const {
 std::span<std::byte> SharedMapping::arena(int index) const {
   const size_t size = bytes_.size() / 2 - kDirectionBytes;
   return bytes_.subspan(2 * kDirectionBytes + index * size, size);
+}
+
+bool RingWriter::has_room(size_t body_bytes) const {
+  const uint64_t used = tail_ - shared_.head.load();
+  if (used > kRingBytes) raise_malformed("it has taken more than was sent");
+  return kRingBytes - used >= padded(body_bytes);
+}
+
+void RingWriter::write(std::span<const std::byte> body) {
+  const Length length = body.size();
+  std::memcpy(shared_.ring + tail_ % kRingBytes, &length, sizeof(length));
+  const size_t at = (tail_ + sizeof(length)) % kRingBytes;
+  const size_t before_end = std::min(body.size(), kRingBytes - at);
+  std::copy_n(body.begin(), before_end, shared_.ring + at);
+  std::copy(body.begin() + before_end, body.end(), shared_.ring);
+  tail_ += padded(body.size());
+  shared_.tail.store(tail_);
+}
+
+bool RingReader::has_record() const {
+  return shared_.tail.load() != head_.load(std::memory_order_relaxed);
+}
+
+void RingReader::copy_out(uint64_t from, std::span<std::byte> to) const {
+  const size_t at = from % kRingBytes;
+  const size_t before_end = std::min(to.size(), kRingBytes - at);
+  std::copy_n(shared_.ring + at, before_end, to.begin());
+  std::copy_n(shared_.ring, to.size() - before_end, to.begin() + before_end);
+}
+
+bool RingReader::read(std::vector<std::byte>& body) {
+  const uint64_t head = head_.load(std::memory_order_relaxed);
+  const uint64_t available = shared_.tail.load(std::memory_order_acquire) - head;
+  if (available == 0) return false;
+  if (available > kRingBytes || available < sizeof(Length))
+    raise_malformed("a position in the ring");
+  Length length = 0;
+  copy_out(head, std::as_writable_bytes(std::span(&length, 1)));
+  if (length > kMaxRecordBody || padded(length) > available) raise_malformed("a record's length");
+  body.resize(length);
+  copy_out(head + sizeof(Length), body);
+  head_.store(head + padded(length), std::memory_order_relaxed);
+  shared_.head.store(head + padded(length));
+  return true;
 }
 
 }  // namespace cohort::internal

@@ -3,60 +3,79 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <span>
+#include <vector>
 
 #include "base/file_descriptor.h"
-#include "transport/status_message.h"
+#include "transport/message_codec.h"
 
 namespace cohort::internal {
 
 // What lies in the shared memory for one direction: a ring of records that describe messages, and
-// beside it an arena of blocks for what is too large for the ring. The other process can write
-// anything here at any time: every value is read once, and checked, before it is used.
+// beside the ring an arena of blocks for messages that are too large for it. The other process can
+// write anything here at any time: every value is read once, and checked, before it is used.
 //
-// Who goes to sleep says so and then looks once more; who changes something does that and then
-// looks whether somebody sleeps. So that one of them sees the other, both use the atomics in
-// sequentially consistent order.
+// A thread that goes to sleep says so and then looks once more; a thread that changes something
+// looks afterwards whether the other thread sleeps. So that one of the two sees the other, both use
+// the atomics in sequentially consistent order.
 struct SharedDirection {
   static constexpr size_t kRingBytes = size_t{256} << 10;
   static constexpr size_t kMaxBlocks = 4096;
-  static constexpr size_t kMaxFarewell = kMaxStatusCauses * (kMaxStatusText + 300);
+  static constexpr size_t kMaxCloseStatus = kMaxStatusCauses * (kMaxStatusText + 300);
   // Of `foreground` and `background`.
   enum Attendance : uint32_t { Absent, Awake, Asleep };
 
   // Written by the sender:
-  alignas(64) std::atomic<uint64_t> tail;    // bytes ever put into the ring
-  alignas(64) std::atomic<uint32_t> closed;  // 1: nothing more comes, and the farewell is there
+  alignas(64) std::atomic<uint64_t> tail;         // bytes ever put into the ring
+  alignas(64) std::atomic<uint32_t> closed;       // 1: the close status is there, no records follow
   alignas(64) std::atomic<uint32_t> room_wanted;  // 1: the sender sleeps; the receiver sets it back
   // Written by the receiver:
-  alignas(64) std::atomic<uint64_t> head;        // bytes ever taken out of the ring
-  alignas(64) std::atomic<uint64_t> returned;    // blocks ever given back
-  alignas(64) std::atomic<uint32_t> foreground;  // Attendance of the two readers; who rings the
-  alignas(64) std::atomic<uint32_t> background;  // bell of a sleeping one sets it to Awake
+  alignas(64) std::atomic<uint64_t> head;      // bytes ever taken out of the ring
+  alignas(64) std::atomic<uint64_t> returned;  // blocks ever given back
+  // Attendance of the two readers; the sender that wakes a reader sets it to Awake.
+  alignas(64) std::atomic<uint32_t> foreground;
+  alignas(64) std::atomic<uint32_t> background;
 
-  alignas(64) std::atomic<uint32_t> farewell_size;
-  std::byte farewell[kMaxFarewell];  // a Status: why it was closed
-  alignas(
-      64) std::atomic<uint32_t> returns[kMaxBlocks];  // block number i given back is at i % size
+  alignas(64) std::atomic<uint32_t> close_status_size;
+  std::byte close_status[kMaxCloseStatus];                // why the sender closed the connection
+  alignas(64) std::atomic<uint32_t> returns[kMaxBlocks];  // return i is at i % size: a block number
   alignas(64) std::byte ring[kRingBytes];
 };
+
+// What lies in the ring: how the image of a message (message_image.h) travels.
+struct SharedRecord {
+  enum Kind : uint32_t {
+    Inline = 1,    // the image follows in the ring
+    Whole = 2,     // a block holds the image
+    Announce = 3,  // the image follows in Parts
+    Part = 4,      // a block holds the next bytes of the announced image
+  };
+  uint32_t kind = 0;
+  uint32_t block = 0;      // Whole, Part: the number of the block
+  uint64_t offset = 0;     // Whole, Part: its place in the arena
+  uint64_t size = 0;       // bytes of the image, or of the part
+  uint64_t meta_size = 0;  // of the image
+};
+// Up to this size two short copies are cheaper than a block.
+inline constexpr uint64_t kMaxInlineImage = 4096;
+// Of a record and what follows it in the ring.
+inline constexpr size_t kMaxRecordBody = 8192;
 
 // Shared memory with the two directions and their arenas. Thread-safe.
 class SharedMapping {
  public:
-  // Fresh memory. Its size can not be changed by anybody. Throws ResourceExhausted.
+  // Fresh memory, whose size no process can change. Throws ResourceExhausted.
   explicit SharedMapping(size_t arena_bytes);
-  // Somebody else's. Throws DataLoss when its size could change, or is not one of ours.
+  // Memory of another process. Throws DataLoss when its size could change or is not one of ours.
   explicit SharedMapping(FileDescriptor memory);
   SharedMapping(const SharedMapping&) = delete;
   SharedMapping& operator=(const SharedMapping&) = delete;
   ~SharedMapping();
 
   int descriptor() const { return memory_.get(); }
-  // The memory stays; nobody else can get it any more.
+  // The memory stays; no other process can get it any more.
   void forget_descriptor() { memory_ = FileDescriptor(); }
-  // 0: from who made the memory; 1: to it.
+  // 0: from the process that made the memory; 1: to that process.
   SharedDirection& direction(int index) const;
   std::span<std::byte> arena(int index) const;
 
@@ -65,6 +84,37 @@ class SharedMapping {
 
   FileDescriptor memory_;
   std::span<std::byte> bytes_;
+};
+
+// The two ends of the ring of a SharedDirection. Each process trusts only its own position. Both
+// throw DataLoss when the other side's position is impossible.
+class RingWriter {
+ public:
+  explicit RingWriter(SharedDirection& shared) : shared_(shared) {}
+
+  bool has_room(size_t body_bytes) const;
+  // Requires has_room(body.size()).
+  void write(std::span<const std::byte> body);
+
+ private:
+  SharedDirection& shared_;
+  uint64_t tail_ = 0;
+};
+
+// One thread at a time reads; any thread may call has_record().
+class RingReader {
+ public:
+  explicit RingReader(SharedDirection& shared) : shared_(shared) {}
+
+  bool has_record() const;
+  // Copies the next record into `body`; false when the ring is empty.
+  bool read(std::vector<std::byte>& body);
+
+ private:
+  void copy_out(uint64_t from, std::span<std::byte> to) const;
+
+  SharedDirection& shared_;
+  std::atomic<uint64_t> head_ = 0;
 };
 
 }  // namespace cohort::internal

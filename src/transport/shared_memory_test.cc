@@ -2,10 +2,9 @@
 
 #include <future>
 
+#include "support/connection_conformance.h"
 #include "support/expect_error.h"
 #include "support/message_log.h"
-#include "transport/connection_conformance.h"
-#include "transport/shared_handshake.h"
 #include "transport/unix_socket.h"
 
 namespace cohort::internal {
@@ -13,7 +12,7 @@ namespace {
 
 // Both ends in this process, each with its own mapping of the memory.
 ConnectedPair connected(size_t arena_bytes) {
-  auto listener = std::make_shared<SharedMemoryListener>(SharedMemoryOptions{arena_bytes});
+  auto listener = std::make_shared<SharedMemoryListener>(arena_bytes);
   std::promise<std::shared_ptr<Connection>> arrived;
   const std::string nonce =
       listener->expect({.name = "a"}, {.name = "b"}, MessageLog::soon(),
@@ -116,11 +115,6 @@ TEST(SharedMemory, GarbageAndSilenceHoldUpNobody) {
   EXPECT_NE(connect_shared_memory(listener->name(), nonce, {}, {}, MessageLog::soon()), nullptr);
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(1));
   arrived.get_future().get();
-}
-
-TEST(SharedMemory, TheDomainIsTheSameWithinAProcess) {
-  EXPECT_EQ(shared_memory_domain(), shared_memory_domain());
-  EXPECT_NE(shared_memory_domain().find("uid"), std::string::npos);
 }
 
 }  // namespace

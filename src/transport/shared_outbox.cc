@@ -3,19 +3,19 @@
 #include <algorithm>
 #include <cstring>
 
-#include "transport/nonsense.h"
+#include "transport/connection_state.h"
 
 namespace cohort::internal {
 namespace {
 
 constexpr uint32_t kBlocks = SharedDirection::kMaxBlocks;
-// So that the receiver copies one while the sender writes the next.
+// So that the receiver copies one part while the sender writes the next.
 constexpr uint64_t kMaxPart = uint64_t{8} << 20;
 // Copying this much takes about as long as waking a sleeping thread.
 constexpr uint64_t kWorthWaking = uint64_t{128} << 10;
 
-// The receiver keeps at most half of the blocks and half of the arena (SharedInbox). However these
-// lie, there is a gap of this size once everything else has come back: so sending always goes on.
+// The receiver keeps at most half of the blocks and half of the arena (SharedInbox). Wherever these
+// lie, a gap of this size exists once all other blocks were given back: so sending always goes on.
 uint64_t smallest_part(uint64_t arena_bytes) {
   const uint64_t gap = arena_bytes / 2 / (kBlocks / 2 + 1);
   return std::max(gap / BlockArena::kGranule, uint64_t{1}) * BlockArena::kGranule;
@@ -23,12 +23,72 @@ uint64_t smallest_part(uint64_t arena_bytes) {
 
 }  // namespace
 
-SharedOutbox::SharedOutbox(SharedDirection& shared, std::span<std::byte> arena, PeerSignals& bells,
-                           SharedEnd& end)
+// Returns whether this call was the first.
+bool SharedEnd::set(Status why, bool ours) {
+  const std::lock_guard lock(mutex_);
+  if (why_) return false;
+  why_ = std::move(why);
+  ours_.store(ours, std::memory_order_release);
+  known_.store(true, std::memory_order_release);
+  return true;
+}
+
+void SharedEnd::close(const Status& why) {
+  if (this->why() || !set(closed_here(why, peer_), true)) return;
+  write_close_status(closed_by_peer(why, self_));
+  signals_.shut();
+}
+
+void SharedEnd::fail(const Status& why) {
+  if (!set(why, true)) return;
+  write_close_status(why);
+  signals_.shut();
+}
+
+std::optional<Status> SharedEnd::why() {
+  if (!known_.load(std::memory_order_acquire)) {
+    // In this order: a side that closes writes its status before it shuts the sockets.
+    const bool broken = signals_.is_broken();
+    if (in_.closed.load(std::memory_order_acquire) != 0) {
+      set(read_close_status(), false);
+    } else if (broken) {
+      set({Code::Unavailable, fmt::format("[SharedMemory] the process of {} is gone", peer_.name)},
+          false);
+    } else {
+      return std::nullopt;
+    }
+  }
+  const std::lock_guard lock(mutex_);
+  return why_;
+}
+
+void SharedEnd::write_close_status(const Status& why) {
+  Message message;
+  MessageWriter(message, self_.name)(why);
+  const size_t size = std::min(message.header.size(), SharedDirection::kMaxCloseStatus);
+  std::memcpy(out_.close_status, message.header.data(), size);
+  out_.close_status_size.store(static_cast<uint32_t>(size), std::memory_order_relaxed);
+  out_.closed.store(1, std::memory_order_release);
+}
+
+Status SharedEnd::read_close_status() const {
+  const size_t size = std::min<size_t>(in_.close_status_size.load(std::memory_order_relaxed),
+                                       SharedDirection::kMaxCloseStatus);
+  const Message copy{std::string(reinterpret_cast<const char*>(in_.close_status), size)};
+  Status why;
+  const Status outcome = capture_status([&] {
+    MessageReader reader(copy, "the reason for closing a connection");
+    why = decode_next<Status>(reader);
+  });
+  return closed_by_peer(outcome.ok() ? why : outcome, peer_);
+}
+
+SharedOutbox::SharedOutbox(SharedDirection& shared, std::span<std::byte> arena,
+                           PeerSignals& signals, SharedEnd& end)
     : shared_(shared),
       arena_(arena),
       min_part_(smallest_part(arena.size())),
-      bells_(bells),
+      signals_(signals),
       end_(end),
       ring_(shared),
       blocks_(arena.size(), kBlocks) {}
@@ -46,7 +106,7 @@ void SharedOutbox::send(Message message, WhenFull when_full) {
   if (when_full == WhenFull::Wait) {
     await(lock, *queued);
   } else if (!led_) {
-    bells_.wake(PeerSignals::Background);  // a reader that sleeps already would not lead
+    signals_.wake(PeerSignals::Background);  // a sleeping reader would not lead
   }
 }
 
@@ -64,31 +124,31 @@ void SharedOutbox::await(std::unique_lock<std::mutex>& lock, const Outgoing& out
 void SharedOutbox::wait_for_room(std::unique_lock<std::mutex>& lock, const Outgoing& outgoing) {
   led_ = true;
   shared_.room_wanted.store(1);
-  pump();  // room may have come before it was wanted
+  send_queue();  // the receiver may have made room before room_wanted was set
   if (!outgoing.finished && !end_.may_have_ended()) {
     lock.unlock();
-    bells_.wait({PeerSignals::Room}, Deadline::max());
+    signals_.wait({PeerSignals::Room}, Deadline::max());
     lock.lock();
-    pump();
+    send_queue();
   }
   led_ = false;
   changed_.notify_all();
-  if (!queue_.empty()) bells_.wake(PeerSignals::Background);  // one thread must lead
+  if (!queue_.empty()) signals_.wake(PeerSignals::Background);  // one thread must lead
 }
 
 bool SharedOutbox::start_leading() {
-  if (!has_queue_) return false;  // without the mutex, which a sender holds while it copies
+  if (!has_queue_) return false;  // without the mutex, which a sender holds while copying
   const std::lock_guard lock(mutex_);
   if (queue_.empty() || led_ || end_.may_have_ended()) return false;
   shared_.room_wanted.store(1);
-  pump();
+  send_queue();
   led_ = !queue_.empty();
   return led_;
 }
 
 void SharedOutbox::stop_leading() {
   const std::lock_guard lock(mutex_);
-  pump();
+  send_queue();
   led_ = false;
   changed_.notify_all();
 }
@@ -100,7 +160,7 @@ void SharedOutbox::end() {
   changed_.notify_all();
 }
 
-void SharedOutbox::pump() {
+void SharedOutbox::send_queue() {
   while (!queue_.empty() && advance_or_fail(*queue_.front())) {
     queue_.front()->finished = true;
     queue_.pop_front();
@@ -116,7 +176,7 @@ bool SharedOutbox::advance_or_fail(Outgoing& outgoing) {
   return finished;
 }
 
-// Writes as much as there is room for; true when that is all.
+// Writes as much as finds room; true when the whole message is written.
 bool SharedOutbox::advance(Outgoing& outgoing) {
   if (outgoing.image.size() <= kMaxInlineImage) return write_inline(outgoing);
   take_returned_blocks();
@@ -133,13 +193,13 @@ bool SharedOutbox::write_inline(const Outgoing& outgoing) {
   std::memcpy(record_.data(), &record, sizeof(record));
   outgoing.image.copy_out(0, std::span(record_).subspan(sizeof(record)));
   ring_.write(record_);
-  ring_reader();
+  notify_reader();
   return true;
 }
 
 void SharedOutbox::write_record(const SharedRecord& record) {
   ring_.write(std::as_bytes(std::span(&record, 1)));
-  ring_reader();
+  notify_reader();
 }
 
 bool SharedOutbox::write_whole(const Outgoing& outgoing) {
@@ -147,7 +207,7 @@ bool SharedOutbox::write_whole(const Outgoing& outgoing) {
   const size_t size = outgoing.image.size();
   const auto block = blocks_.allocate(size);
   if (!block) return false;
-  if (size >= kWorthWaking) ring_reader();  // it wakes up meanwhile
+  if (size >= kWorthWaking) notify_reader();  // the reader wakes up meanwhile
   outgoing.image.copy_out(0, arena_.subspan(block->offset, size));
   write_record({.kind = SharedRecord::Whole,
                 .block = block->number,
@@ -184,29 +244,28 @@ bool SharedOutbox::write_parts(Outgoing& outgoing) {
 
 void SharedOutbox::take_returned_blocks() {
   const uint64_t now = shared_.returned.load();
-  if (now - returned_ > kBlocks) {
-    raise_nonsense("it gave back more blocks than there are");
-  }
+  if (now - returned_ > kBlocks) raise_malformed("it gave back more blocks than there are");
   for (; returned_ != now; ++returned_) {
     const uint32_t number = shared_.returns[returned_ % kBlocks].load(std::memory_order_relaxed);
     if (!blocks_.give_back(number)) {
-      raise_nonsense(fmt::format("it gave back block {}, which it had not", number));
+      raise_malformed(fmt::format("it gave back block {}, which it had not", number));
     }
   }
 }
 
-// One thread wakes: a waiting foreground reader if there is one, else the background reader.
-void SharedOutbox::ring_reader() {
-  const auto ring_if_asleep = [this](std::atomic<uint32_t>& reader, PeerSignals::Bell bell) {
+// Wakes one thread: the foreground reader if it attends, else the background reader.
+void SharedOutbox::notify_reader() {
+  const auto notify_if_asleep = [this](std::atomic<uint32_t>& reader,
+                                       PeerSignals::Sleeper sleeper) {
     if (reader.load() == SharedDirection::Asleep &&
         reader.exchange(SharedDirection::Awake) == SharedDirection::Asleep) {
-      bells_.ring(bell);
+      signals_.notify(sleeper);
     }
   };
   if (shared_.foreground.load() != SharedDirection::Absent) {
-    ring_if_asleep(shared_.foreground, PeerSignals::Foreground);
+    notify_if_asleep(shared_.foreground, PeerSignals::Foreground);
   } else {
-    ring_if_asleep(shared_.background, PeerSignals::Background);
+    notify_if_asleep(shared_.background, PeerSignals::Background);
   }
 }
 

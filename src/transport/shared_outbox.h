@@ -1,42 +1,85 @@
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <optional>
 
-#include "transport/block_arena.h"
+#include "transport/delivery.h"
 #include "transport/message_image.h"
-#include "transport/shared_end.h"
-#include "transport/shared_record.h"
-#include "transport/shared_ring.h"
+#include "transport/peer_signals.h"
+#include "transport/shared_blocks.h"
+#include "transport/shared_mapping.h"
 
 namespace cohort::internal {
 
-// The sending half of a shared-memory connection. What finds no room waits in a queue, in order;
-// whoever waits for room moves the whole queue on. Thread-safe.
+// Whether and why a shared-memory connection has ended. An ended connection stays so, with the same
+// reason. Thread-safe.
+class SharedEnd {
+ public:
+  SharedEnd(Peer self, Peer peer, SharedDirection& in, SharedDirection& out, PeerSignals& signals)
+      : self_(std::move(self)), peer_(std::move(peer)), in_(in), out_(out), signals_(signals) {}
+
+  // Ends the connection: leaves `why` for the other side and wakes all sleepers. Does nothing when
+  // ended.
+  void close(const Status& why);
+  // The same because the other side broke the protocol.
+  void fail(const Status& why);
+
+  // Nothing while the connection has not ended.
+  std::optional<Status> why();
+  // Whether this side ended the connection: then what arrived is not read any more.
+  bool is_ours() const { return ours_.load(std::memory_order_acquire); }
+  // Quick: whether why() may have a status.
+  bool may_have_ended() const {
+    return known_.load(std::memory_order_acquire) || signals_.is_broken() ||
+           in_.closed.load(std::memory_order_acquire) != 0;
+  }
+
+  const Peer& peer() const { return peer_; }
+
+ private:
+  bool set(Status why, bool ours);
+  void write_close_status(const Status& why);
+  Status read_close_status() const;
+
+  const Peer self_;
+  const Peer peer_;
+  SharedDirection& in_;
+  SharedDirection& out_;
+  PeerSignals& signals_;
+  std::atomic<bool> known_ = false;
+  std::atomic<bool> ours_ = false;
+  std::mutex mutex_;
+  std::optional<Status> why_;  // guarded by mutex_
+};
+
+// The sending half of a shared-memory connection. A message that finds no room waits in a queue; a
+// thread that waits for room moves the whole queue on. Thread-safe.
 class SharedOutbox {
  public:
-  SharedOutbox(SharedDirection& shared, std::span<std::byte> arena, PeerSignals& bells,
+  SharedOutbox(SharedDirection& shared, std::span<std::byte> arena, PeerSignals& signals,
                SharedEnd& end);
 
-  enum class WhenFull { Wait, Queue };
-  // Throws what ended the connection. Queue: returns at once, and a reader sends the rest later.
+  // Throws what ended the connection. Grow: returns at once, and a reader sends the rest later.
   void send(Message message, WhenFull when_full);
 
-  // For a reader that goes to sleep: whether something is in the queue and nobody else waits for
-  // room. Then it must wait for PeerSignals::Room too, and call stop_leading() afterwards.
+  // For a reader that goes to sleep: whether messages are in the queue and no other thread waits
+  // for room. Then the reader must wait as PeerSignals::Room too, and call stop_leading()
+  // afterwards.
   bool start_leading();
   void stop_leading();
   bool has_queue() const { return has_queue_; }
-  // Wakes who waits in send().
+  // Wakes the threads inside send().
   void end();
 
  private:
   struct Outgoing {
     explicit Outgoing(Message message) : image(std::move(message)) {}
     MessageImage image;
-    size_t written = 0;  // in parts, once announced
+    size_t written = 0;  // bytes, in parts
     bool announced = false;
     bool finished = false;
   };
@@ -46,16 +89,16 @@ class SharedOutbox {
   bool write_whole(const Outgoing& outgoing);
   bool write_parts(Outgoing& outgoing);
   void write_record(const SharedRecord& record);
-  void pump();
+  void send_queue();
   void take_returned_blocks();
-  void ring_reader();
+  void notify_reader();
   void await(std::unique_lock<std::mutex>& lock, const Outgoing& outgoing);
   void wait_for_room(std::unique_lock<std::mutex>& lock, const Outgoing& outgoing);
 
   SharedDirection& shared_;
   const std::span<std::byte> arena_;
   const uint64_t min_part_;
-  PeerSignals& bells_;
+  PeerSignals& signals_;
   SharedEnd& end_;
   std::atomic<bool> has_queue_ = false;
 
@@ -64,10 +107,10 @@ class SharedOutbox {
   // Guarded by mutex_:
   RingWriter ring_;
   BlockArena blocks_;
-  uint64_t returned_ = 0;  // blocks that came back
+  uint64_t returned_ = 0;  // blocks that the receiver gave back
   std::vector<std::byte> record_;
   std::deque<std::shared_ptr<Outgoing>> queue_;
-  bool led_ = false;  // somebody waits for room
+  bool led_ = false;  // a thread waits for room
 };
 
 }  // namespace cohort::internal

@@ -5,10 +5,8 @@
 
 #include "support/expect_error.h"
 #include "support/message_log.h"
-#include "transport/block_arena.h"
-#include "transport/copy.h"
 #include "transport/message_image.h"
-#include "transport/shared_ring.h"
+#include "transport/shared_blocks.h"
 
 namespace cohort::internal {
 namespace {
@@ -112,11 +110,12 @@ TEST(SharedRing, HasNoRoomWhenFull) {
 TEST(MessageImage, CanBeCutAnywhere) {
   const Message message = test_message("header", {0, 1, 100, 64, 3, 0});
   const MessageImage image(message);
-  const WritableImage whole = allocate_image(image.size());
+  const std::shared_ptr<std::byte> memory = allocate_payload(image.size());
   for (size_t at = 0; at < image.size(); at += 7) {
-    image.copy_out(at, {whole.data + at, std::min<size_t>(7, image.size() - at)});
+    image.copy_out(at, {memory.get() + at, std::min<size_t>(7, image.size() - at)});
   }
-  const Message back = open_image(whole.image.bytes.first(image.meta_size()), whole.image);
+  const Buffer whole{{memory.get(), image.size()}, memory};
+  const Message back = open_image(whole.bytes.first(image.meta_size()), whole);
   expect_message(back, "header", {0, 1, 100, 64, 3, 0});
 }
 

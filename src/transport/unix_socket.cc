@@ -22,7 +22,7 @@ FileDescriptor make_socket() {
   return made;
 }
 
-// Unavailable where the process at the other end is gone or takes nothing, else this one's trouble.
+// Unavailable where the process at the other end is gone or takes nothing, else a local failure.
 Code peer_code(int error) {
   switch (error) {
     case ECONNREFUSED:

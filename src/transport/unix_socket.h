@@ -10,18 +10,18 @@
 
 namespace cohort::internal {
 
-// Stream sockets inside of one host, with names that are no files ("abstract"): they vanish with
-// who made them. None of them blocks, and no child process inherits them.
+// Stream sockets inside one host. Their names are not files ("abstract") and vanish with the
+// process that made them. The sockets do not block, and no child process inherits them.
 
 // Throws ResourceExhausted, AlreadyExists for a name that is taken.
 FileDescriptor listen_unix(const std::string& name);
-// Throws Unavailable when the other process is not there, ResourceExhausted.
+// Throws Unavailable when no process listens at that name, ResourceExhausted.
 FileDescriptor connect_unix(const std::string& name);
-// Nothing when nobody is waiting.
+// An empty descriptor when no process is waiting.
 FileDescriptor accept_unix(const FileDescriptor& listener);
 std::pair<FileDescriptor, FileDescriptor> unix_pair();
 
-// Whether the process at the other end runs as this one's user.
+// Whether the process at the other end runs as the user of this process.
 bool is_same_user(const FileDescriptor& socket);
 
 // Sends the bytes and with them the descriptors. Throws Unavailable when the other process is gone.
@@ -32,12 +32,12 @@ struct WithDescriptors {
   std::string bytes;
   std::vector<FileDescriptor> descriptors;
 };
-// One read of at most that much; no bytes: the other side has closed. Throws DeadlineExceeded.
+// Reads once, at most that much; no bytes: the other side has closed. Throws DeadlineExceeded.
 WithDescriptors receive_with_descriptors(const FileDescriptor& socket, size_t max_bytes,
                                          size_t max_descriptors, Deadline deadline);
 
-// Waits until one of them can be read or is closed, or the deadline. Negative ones are skipped.
-// Returns for each whether it is so.
+// Waits until a descriptor can be read or is closed, or the deadline. Negative descriptors are
+// skipped. Returns for each descriptor whether it is ready.
 std::vector<bool> wait_readable(std::span<const int> descriptors, Deadline deadline);
 
 }  // namespace cohort::internal

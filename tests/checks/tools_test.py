@@ -58,7 +58,7 @@ class Source(Scratch):
 
     def test_waits_of_the_waiting_module_and_of_tests_pass(self):
         self.write("src/base/waiting.h", "inline void yield_core() { sched_yield(); }\n")
-        self.write("src/a/b.cc", "internal::sleep_for(time);\n")
+        self.write("src/a/b.cc", "internal::pause_for(time);\n")
         self.write("src/a/b_test.cc", "sched_yield();\n")
         self.assertEqual(self.check()[0], 0, self.check()[1])
 
@@ -70,9 +70,110 @@ class Source(Scratch):
         self.write("src/graph/a.cc", "extern const OpDef kCond;\n")
         self.assert_fails("src/graph/a.cc:1: src/ops/all_ops.h declares every op")
 
+    def test_an_op_that_is_compared_in_ops_passes(self):
+        self.write("src/ops/a.cc", 'if (op.name == "Cond") return;\n')
+        self.assertEqual(self.check()[0], 0, self.check()[1])
+
+    def test_two_files_of_one_name_fail(self):
+        self.write("src/a/rows.cc", "")
+        self.write("src/b/rows.cc", "")
+        self.assert_fails("src/a/rows.cc and src/b/rows.cc have the same name")
+
+    def test_tests_and_headers_may_have_the_name_of_a_file(self):
+        self.write("src/a/rows.cc", "")
+        self.write("src/a/rows.h", "")
+        self.write("src/a/rows_test.cc", "")
+        self.write("src/b/rows_test.cc", "")
+        self.assertEqual(self.check()[0], 0, self.check()[1])
+
     def test_a_random_device_fails(self):
         self.write("src/a/b.cc", "std::random_device device;\n")
         self.assert_fails("src/a/b.cc:1: ask random_number()")
+
+
+class Words(Scratch):
+    """A tree without private words, and what happens when one comes back."""
+
+    def setUp(self):
+        super().setUp()
+        self.page("folder: src/old")
+        self.write("src/old/a.cc", "std::string folder;\n")
+        self.write("src/new/b.cc", "std::string directory;  // of the run\n")
+
+    def page(self, not_yet):
+        self.write("tools/words.txt", "words:\nfolder: directory\nRollCall: Bootstrap\nkMost*: kMax*\n"
+                   "phrases:\nnobody: no task\n(is|are) no [a-z]+: does not\nnot yet:\n" + not_yet + "\n")
+
+    def check(self):
+        return self.run_tool(ROOT / "tools/check_words.py", self.root)
+
+    def assert_fails(self, text):
+        code, output = self.check()
+        self.assertEqual(code, 1, output)
+        self.assertIn(text, output)
+
+    def test_a_tree_that_keeps_to_the_page_passes(self):
+        self.assertEqual(self.check()[0], 0, self.check()[1])
+
+    def test_a_private_word_fails_wherever_it_stands_in_an_identifier(self):
+        for code in ("int folder_;", "void make_folder();", "class RunFolder;", "// two folders"):
+            self.write("src/new/b.cc", f"int a;\n{code}\n")
+            self.assert_fails("src/new/b.cc:2: 'folder' is not our word; write directory")
+        self.write("src/new/b.cc", "WorkerRollCall call;\n")
+        self.assert_fails("src/new/b.cc:1: 'RollCall' is not our word")
+        self.write("src/new/b.cc", "constexpr int kMostTasks = 3;\n")
+        self.assert_fails("src/new/b.cc:1: 'kMost*' is not our word")
+
+    def test_other_words_pass(self):
+        self.write("src/new/b.cc", "int scaffolder, kMostly;\n")
+        self.assertEqual(self.check()[0], 0, self.check()[1])
+
+    def test_an_odd_phrase_in_a_comment_fails_and_in_a_text_does_not(self):
+        self.write("src/new/b.cc", 'say("nobody");\nint a;  // which Nobody reads\n')
+        self.assert_fails("src/new/b.cc:2: say it without 'Nobody'")
+        self.write("src/new/b.cc", 'say("nobody");  // says "nobody"\n')
+        self.assertEqual(self.check()[0], 0, self.check()[1])
+
+    def test_an_odd_phrase_in_a_document_fails_also_over_a_line_end(self):
+        self.write("docs/a.md", "```\nnobody\n```\nAn endpoint is\nno server.\n")
+        self.assert_fails("docs/a.md:4: say it without 'is no server'")
+
+    def test_a_permission_that_is_not_needed_fails(self):
+        self.page("folder: src/old src/new")
+        self.assert_fails("folder is gone from src/new")
+
+
+class Documents(Scratch):
+    """Documents that name what exists, and what happens when they do not."""
+
+    def setUp(self):
+        super().setUp()
+        self.write("src/a/ring.cc", "void Group::leave() {}\nvoid send_all();\n")
+        self.write("docs/other.md", "")
+        self.names("`src/a/ring.cc`, `ring.{cc,cc}`, `src/*/ring.cc`, `Group::leave`, `send_all()`, [more](other.md)")
+
+    def names(self, text, name="docs/architecture.md"):
+        self.write(name, f"{text}\n")
+
+    def check(self):
+        return self.run_tool(ROOT / "tools/check_docs.py", self.root)
+
+    def test_documents_that_name_what_exists_pass(self):
+        self.assertEqual(self.check()[0], 0, self.check()[1])
+
+    def test_what_does_not_exist_is_named(self):
+        for name in ("src/a/tree.cc", "tree.cc", "Group::enter", "receive_all()", "receive_all", "src/b/*.cc"):
+            self.names(f"first\n`{name}`")
+            code, output = self.check()
+            self.assertEqual(code, 1, output)
+            self.assertIn(f"docs/architecture.md:2: '{name}' does not exist", output)
+        self.names("[more](nothing.md)")
+        self.assertIn("'nothing.md' does not exist", self.check()[1])
+
+    def test_names_of_others_and_programs_pass(self):
+        self.names("`std::chrono`, `tf.function`, `--option`\n```\nreceive_all();\n```")
+        self.names("`NAME_OF_A_VARIABLE`", "docs/other.md")
+        self.assertEqual(self.check()[0], 0, self.check()[1])
 
 
 class Layers(Scratch):

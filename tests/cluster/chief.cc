@@ -23,14 +23,14 @@ void say(const std::string& text) {
   std::fflush(stdout);
 }
 
-bool train(const ClusterSpec& cluster, const std::string& folder, int64_t count) {
+bool train(const ClusterSpec& cluster, const std::string& directory, int64_t count) {
   const SimpleClusterResolver resolver(cluster);
   ParameterServerStrategy strategy(resolver);
   Variable left = strategy.create([&] { return Variable(zeros({count}), {.name = "left"}); });
   Variable right = strategy.create([&] { return Variable(zeros({count}), {.name = "right"}); });
   Variable next(int64_t{0}, {.name = "next"});
-  CheckpointManager manager(Checkpoint({{"left", left}, {"right", right}, {"next", next}}), folder,
-                            {.max_to_keep = 2});
+  CheckpointManager manager(Checkpoint({{"left", left}, {"right", right}, {"next", next}}),
+                            directory, {.max_to_keep = 2});
   manager.restore_latest();
   ClusterCoordinator coordinator(strategy);
   const auto add = function([&](Tensor which) {

@@ -94,7 +94,7 @@ TEST_F(CoordinatorFaults, EvaluationCountsEverySampleOnceThoughAWorkerIsKilled) 
 
 TEST_F(CoordinatorFaults, KilledServersAreRestoredAndRepeatNothing) {
   const int times = std::max(1, kills() * 2 / 5);
-  TemporaryFolder folder;
+  TemporaryDirectory directory;
   Checkpoint checkpoint({{"left", left_}, {"right", right_}});
   std::string saved;
   ClusterCoordinator coordinator(
@@ -112,7 +112,7 @@ TEST_F(CoordinatorFaults, KilledServersAreRestoredAndRepeatNothing) {
     coordinator.join();
   };
   for (int round = 0; round < times; ++round) {
-    saved = checkpoint.save(folder.path() + "/saved");
+    saved = checkpoint.save(directory.path() + "/saved");
     const int64_t from = round * kRound;
     const int64_t at = from + any(kRound / 2);  // functions after it notice
     for (int64_t i = from; i < from + kRound; ++i) {
@@ -165,9 +165,9 @@ TEST_F(CoordinatorFaults, TheLastUpdateIsMadeWhenAServerThatWasFrozenIsBack) {
 
 TEST_F(CoordinatorFaults, AKilledChiefGoesOnWhereItSaved) {
   const int times = std::max(1, kills() / 5);
-  TemporaryFolder folder;
+  TemporaryDirectory directory;
   const std::vector<std::string> words{COHORT_TEST_CHIEF, cluster_.joined("ps"),
-                                       cluster_.joined("worker"), folder.path(),
+                                       cluster_.joined("worker"), directory.path(),
                                        std::to_string(200 * (times + 1))};
   for (int i = 0; i < times; ++i) {
     test::Process chief(words);
@@ -184,12 +184,13 @@ TEST_F(CoordinatorFaults, AKilledChiefGoesOnWhereItSaved) {
 // What a process of this host has in memory, in megabytes, and how many files are open.
 struct Footprint {
   explicit Footprint(pid_t process) {
-    const std::string folder = "/proc/" + std::to_string(process);
-    std::ifstream status(folder + "/status");
+    const std::string directory = "/proc/" + std::to_string(process);
+    std::ifstream status(directory + "/status");
     for (std::string line; std::getline(status, line);) {
       if (line.starts_with("VmRSS:")) megabytes = std::stoll(line.substr(6)) / 1024;
     }
-    for ([[maybe_unused]] const auto& file : std::filesystem::directory_iterator(folder + "/fd")) {
+    for ([[maybe_unused]] const auto& file :
+         std::filesystem::directory_iterator(directory + "/fd")) {
       ++files;
     }
   }

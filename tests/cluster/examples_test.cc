@@ -111,10 +111,10 @@ TEST_F(BetweenGraph, ReachesTheAccuracyOfOneProcess) {
 }
 
 TEST_F(BetweenGraph, ReachesItInStepToo) {
-  const TemporaryFolder folder;
-  EXPECT_GT(train({"--sync", "3", "--checkpoints", folder.path()}),
+  const TemporaryDirectory directory;
+  EXPECT_GT(train({"--sync", "3", "--checkpoints", directory.path()}),
             single_process_accuracy(192, 0.3) - kSpread);
-  EXPECT_TRUE(latest_checkpoint(folder.path()));
+  EXPECT_TRUE(latest_checkpoint(directory.path()));
 }
 
 TEST_F(Examples, MultiWorkerReachesTheAccuracyOfOneProcess) {

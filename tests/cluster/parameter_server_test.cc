@@ -32,7 +32,7 @@ class ParameterServerExample : public testing::Test {
                                "}, \"task\": {\"type\": \"" + job +
                                "\", \"index\": " + std::to_string(index) + "}}";
     return std::make_unique<test::Process>(std::vector<std::string>{
-        "/usr/bin/env", config, "EPOCHS=2", "STEPS=1000", program_, folder_.path() + "/saved"});
+        "/usr/bin/env", config, "EPOCHS=2", "STEPS=1000", program_, directory_.path() + "/saved"});
   }
   static void wait_for(const test::Process& process, const std::string& text) {
     EXPECT_TRUE(test::eventually([&] { return process.output().find(text) != std::string::npos; },
@@ -45,7 +45,7 @@ class ParameterServerExample : public testing::Test {
   }
 
   const std::string program_;
-  const TemporaryFolder folder_;
+  const TemporaryDirectory directory_;
   const std::vector<std::string> addresses_ = test::free_addresses(5);
   std::map<std::string, std::unique_ptr<test::Process>> servers_;
 };

@@ -75,13 +75,13 @@ void train_for_ever(MultiWorkerMirroredStrategy& strategy) {
   }
 }
 
-void train_with_backups(MultiWorkerMirroredStrategy& strategy, const std::string& folder,
+void train_with_backups(MultiWorkerMirroredStrategy& strategy, const std::string& directory,
                         int64_t steps) {
   const auto scope = strategy.scope();
   const auto data = strategy.distribute_dataset(batches(steps));
   Training training(strategy);
   BackupAndRestore backup(strategy, {{"model", training.model}, {"optimizer", training.optimizer}},
-                          {.folder = folder, .every_steps = 5});
+                          {.directory = directory, .every_steps = 5});
   int64_t made = 0;
   const BackupReport report = backup.run(data, [&](const DistributedElement& batch) {
     training.step(batch);

@@ -97,9 +97,10 @@ TEST(Workers, AFunctionAroundRunTrainsAsTheStepsDoWithout) {
 
 class Backups : public testing::Test {
  protected:
-  std::unique_ptr<ProcessWorkers> start(const std::string& folder) const {
+  std::unique_ptr<ProcessWorkers> start(const std::string& directory) const {
     return std::make_unique<ProcessWorkers>(
-        2, std::vector<std::string>{COHORT_TEST_WORKER, "backup", folder, std::to_string(steps_)});
+        2,
+        std::vector<std::string>{COHORT_TEST_WORKER, "backup", directory, std::to_string(steps_)});
   }
 
   void expect_end(ProcessWorkers& workers, const std::string& result) {
@@ -111,8 +112,8 @@ class Backups : public testing::Test {
   }
 
   std::string undisturbed() {
-    const TemporaryFolder folder;
-    const auto workers = start(folder.path());
+    const TemporaryDirectory directory;
+    const auto workers = start(directory.path());
     EXPECT_EQ((*workers)[0].wait(seconds(60)), 0) << (*workers)[0].output();
     EXPECT_EQ((*workers)[1].wait(seconds(60)), 0) << (*workers)[1].output();
     return result_of((*workers)[0].output());
@@ -124,8 +125,8 @@ class Backups : public testing::Test {
 TEST_F(Backups, ARestartedWorkerRejoinsAndTheResultIsThatOfTheUndisturbedRun) {
   const std::string result = undisturbed();
   for (const int killed : {1, 0}) {
-    const TemporaryFolder folder;
-    const auto workers = start(folder.path());
+    const TemporaryDirectory directory;
+    const auto workers = start(directory.path());
     ASSERT_TRUE(workers->await_output(killed, "made 20")) << (*workers)[killed].output();
     (*workers)[killed].send(SIGKILL);
     (*workers)[killed].wait();
@@ -144,8 +145,8 @@ TEST_F(Backups, RandomKillsDoNotChangeTheResult) {
   steps_ = 60 + 40 * kills;
   const std::string result = undisturbed();
   std::mt19937 random(17);
-  const TemporaryFolder folder;
-  const auto workers = start(folder.path());
+  const TemporaryDirectory directory;
+  const auto workers = start(directory.path());
   for (int kill = 0; kill < kills; ++kill) {
     const int killed = static_cast<int>(random() % 2);
     // It has begun to train, wherever it is by now.
@@ -162,24 +163,24 @@ TEST_F(Backups, RandomKillsDoNotChangeTheResult) {
 
 TEST_F(Backups, AProgramThatIsStartedAgainGoesOn) {
   const std::string result = undisturbed();
-  const TemporaryFolder folder;
+  const TemporaryDirectory directory;
   {
-    const auto workers = start(folder.path());
+    const auto workers = start(directory.path());
     ASSERT_TRUE(workers->await_output(0, "made 30")) << (*workers)[0].output();
     for (int id = 0; id < 2; ++id) (*workers)[id].send(SIGKILL);
     for (int id = 0; id < 2; ++id) (*workers)[id].wait();
   }
-  const auto workers = start(folder.path());
+  const auto workers = start(directory.path());
   expect_end(*workers, result);
 }
 
 TEST_F(Backups, ASecondRunIsRefusedUntilTheFirstHasEndedHoweverItEnds) {
   const std::string result = undisturbed();
-  const TemporaryFolder folder;
-  const auto first = start(folder.path());
+  const TemporaryDirectory directory;
+  const auto first = start(directory.path());
   ASSERT_TRUE(first->await_output(0, "made 10")) << (*first)[0].output();
   (*first)[1].freeze();  // it does not end before the second run has begun
-  const auto second = start(folder.path());
+  const auto second = start(directory.path());
   for (int id = 0; id < 2; ++id) {
     EXPECT_EQ((*second)[id].wait(seconds(30)), 1) << (*second)[id].output();
     const std::string said = (*second)[id].output();
@@ -188,10 +189,10 @@ TEST_F(Backups, ASecondRunIsRefusedUntilTheFirstHasEndedHoweverItEnds) {
               std::string::npos)
         << said;
   }
-  // Its successor finds the folder free although it was killed.
+  // Its successor finds the directory free although it was killed.
   for (int id = 0; id < 2; ++id) (*first)[id].send(SIGKILL);
   for (int id = 0; id < 2; ++id) (*first)[id].wait();
-  const auto third = start(folder.path());
+  const auto third = start(directory.path());
   expect_end(*third, result);
 }
 

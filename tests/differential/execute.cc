@@ -21,12 +21,12 @@ Tensor write(Variable& variable, internal::Write how, const T& value) {
 }
 
 Tensor scatter(Variable& variable, int op, const IndexedSlices& rows) {
-  using Scatter = Tensor (Variable::*)(const IndexedSlices&);
+  using Scatter = Tensor (Variable::*)(const IndexedSlices&, Site);
   constexpr Scatter kScatters[] = {&Variable::scatter_add,    &Variable::scatter_sub,
                                    &Variable::scatter_mul,    &Variable::scatter_div,
                                    &Variable::scatter_update, &Variable::scatter_min,
                                    &Variable::scatter_max};
-  return (variable.*kScatters[op])(rows);
+  return (variable.*kScatters[op])(rows, Site::here());
 }
 
 // What a program has while it runs.

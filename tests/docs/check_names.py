@@ -20,8 +20,8 @@ def missing(lines, page, headers):
 
 
 def main():
-    names, page, folder = map(pathlib.Path, sys.argv[1:])
-    headers = "\n".join(path.read_text() for path in sorted(folder.rglob("*.h")))
+    names, page, directory = map(pathlib.Path, sys.argv[1:])
+    headers = "\n".join(path.read_text() for path in sorted(directory.rglob("*.h")))
     found = list(missing(names.read_text().splitlines(), page.read_text(), headers))
     print("\n".join(found))
     return 1 if found else 0

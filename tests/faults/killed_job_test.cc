@@ -30,7 +30,7 @@ class KilledJob : public testing::Test {
   void start(const std::string& role) {
     if (role == "client") {
       client_ = std::make_unique<test::Process>(
-          std::vector<std::string>{FAULTS_TRAINER, "train", cluster_.target(), folder_.path()});
+          std::vector<std::string>{FAULTS_TRAINER, "train", cluster_.target(), directory_.path()});
     } else {
       cluster_.start(job_of(role), index_of(role));
     }
@@ -70,7 +70,7 @@ class KilledJob : public testing::Test {
   // Everything in the last checkpoint is of one step, not before what was reported.
   void check_checkpoint() {
     reported_ = std::max(reported_, saved());
-    const auto latest = latest_checkpoint(folder_.path());
+    const auto latest = latest_checkpoint(directory_.path());
     EXPECT_TRUE(latest || reported_ < 0);
     if (latest) {
       const CheckpointReader reader(*latest);
@@ -85,7 +85,7 @@ class KilledJob : public testing::Test {
 
   const unsigned seed_ = 20'250'117;
   std::mt19937 random_{seed_};
-  TemporaryFolder folder_;
+  TemporaryDirectory directory_;
   test::ProcessCluster cluster_{COHORT_TEST_TASK, 2, 2};
   std::unique_ptr<test::Process> client_;
   double reported_ = -1;

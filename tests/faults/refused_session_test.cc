@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "cohort/cohort.h"
-#include "rpc/run_authority.h"
+#include "rpc/certificates.h"
 #include "support/expect_error.h"
 #include "support/free_ports.h"
 #include "support/scoped_environment.h"

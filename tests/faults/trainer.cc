@@ -27,7 +27,7 @@ void tell(const char* what, double number) {
   std::fflush(stdout);
 }
 
-void train(const std::string& target, const std::string& folder) {
+void train(const std::string& target, const std::string& directory) {
   Graph graph;
   const auto building = graph.as_default();
   const Tensor one = placeholder(kFloat64, {});
@@ -43,7 +43,7 @@ void train(const std::string& target, const std::string& folder) {
   }
   MonitoredTrainingSession session(
       {.master = target,
-       .checkpoint_dir = folder,
+       .checkpoint_dir = directory,
        .scaffold = {.saver = make_session_saver({.max_to_keep = 3, .sharded = true})},
        .save_checkpoint = {.steps = 1},
        .log_step_count_steps = std::nullopt,

@@ -10,12 +10,11 @@
 #include <string_view>
 #include <utility>
 
+#include "checkpoint/checkpoint_list.h"
 #include "checkpoint/json_fields.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/safetensors.h"
-#include "checkpoint/shard.h"
-#include "checkpoint/state_file.h"
-#include "checkpoint/tensor_bytes.h"
+#include "checkpoint/shard_file.h"
 #include "chosen_target.h"
 #include "cohort/error.h"
 #include "data/crc32c.h"
@@ -56,7 +55,7 @@ void fuzz_safetensors(std::string_view bytes) {
   }
 }
 
-void fuzz_state_file(std::string_view bytes) { (void)parse_state(bytes, "folder", "input"); }
+void fuzz_state_file(std::string_view bytes) { (void)parse_state(bytes, "directory", "input"); }
 void fuzz_shard_report(std::string_view bytes) { (void)parse_shard_report(bytes, "input"); }
 void fuzz_saved_strings(std::string_view bytes) {
   for (const int64_t count : {0, 1, 3}) {

@@ -11,7 +11,7 @@
 #include "cluster/server_status.h"
 #include "cluster/worker_plan.h"
 #include "cohort/error.h"
-#include "transport/direct.h"
+#include "transport/direct_connection.h"
 
 namespace {
 

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "cohort/error.h"
-#include "graph/serialize.h"
+#include "graph/serialize_graph.h"
 
 namespace {
 

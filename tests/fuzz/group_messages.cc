@@ -2,6 +2,7 @@
 // COHORT_FUZZ_TARGET chooses. What is refused must be refused by DataLoss, or by FailedPrecondition
 // where it may come from another build.
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -12,9 +13,7 @@
 #include "chosen_target.h"
 #include "cohort/error.h"
 #include "collectives/call.h"
-#include "collectives/shared_segment.h"
-#include "transport/status_message.h"
-#include "workers/introduction.h"
+#include "membership/bootstrap.h"
 
 namespace cohort::internal {
 namespace {
@@ -26,40 +25,21 @@ void fuzz_collective_call(std::string_view bytes) {
   (void)to_string(decode_next<Call>(reader));
 }
 
-// Memory that nobody made is not opened.
-void fuzz_segment_name(std::string_view bytes) {
-  const Message message{std::string(bytes)};
-  MessageReader reader(message, "the name of a segment");
-  SegmentName name = SegmentName::read(reader);
-  name.pid = UINT32_MAX;
-  if (capture_status([&] { (void)SharedSegment::open(name); }).ok()) std::abort();
-}
-
-void fuzz_introduction(std::string_view bytes) {
-  const Message message{std::string(bytes)};
-  MessageReader reader(message, "an introduction");
-  switch (read_kind(reader)) {
-    case IntroductionKind::Hello: {
-      const Introduction theirs = read_introduction(reader);
-      return throw_if_error(compare(theirs, {}));
-    }
-    case IntroductionKind::Welcome:
-      (void)read_welcome(reader);
-      return;
-    case IntroductionKind::Problem:
-      (void)read_status(reader);
-      return;
-    case IntroductionKind::Busy:
-    case IntroductionKind::Waiting:
-      (void)reader.text();
-      return;
+// The first byte says what follows: the settings in a worker's handshake (0) or a message.
+void fuzz_bootstrap(std::string_view bytes) {
+  const std::string rest(bytes.substr(std::min<size_t>(1, bytes.size())));
+  if (bytes.starts_with('\0')) {
+    const Member self{.peer = {.name = "self", .build = "1"}};
+    const Peer peer{.name = "other", .build = "1", .settings = rest};
+    return throw_if_error(compare(self, member_of(peer, self)));
   }
+  const Message message{rest};
+  MessageReader reader(message, "a message between workers");
+  (void)decode_rest<BootstrapMessage>(reader);
 }
 
 constexpr std::pair<std::string_view, void (*)(std::string_view)> kTargets[] = {
-    {"collective_call", fuzz_collective_call},
-    {"introduction", fuzz_introduction},
-    {"segment_name", fuzz_segment_name}};
+    {"bootstrap", fuzz_bootstrap}, {"collective_call", fuzz_collective_call}};
 
 }  // namespace
 }  // namespace cohort::internal

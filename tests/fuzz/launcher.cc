@@ -13,10 +13,10 @@
 #include <utility>
 
 #include "chosen_target.h"
-#include "cli/cluster_text.h"
-#include "cli/crash_record.h"
-#include "cli/node_messages.h"
 #include "cohort/error.h"
+#include "launch/machine_messages.h"
+#include "launch/run_layout.h"
+#include "launch/task_ending.h"
 
 namespace cohort::cli {
 namespace {
@@ -34,47 +34,47 @@ void fuzz_crash_record(std::string_view text) {
 void fuzz_launcher_message(std::string_view bytes) {
   const internal::Message message{std::string(bytes)};
   switch (kind_of(message)) {
-    case NodeMessage::Offer:
-      (void)decode<NodeOffer>(message);
+    case MachineMessage::Offer:
+      (void)decode<MachineOffer>(message);
       return;
-    case NodeMessage::Hold:
-      (void)decode<NodeHold>(message);
+    case MachineMessage::Hold:
+      (void)decode<MachineHold>(message);
       return;
-    case NodeMessage::Held:
-      (void)decode<NodeHeld>(message);
+    case MachineMessage::Held:
+      (void)decode<MachineHeld>(message);
       return;
-    case NodeMessage::Start:
-      (void)decode<NodeStart>(message);
+    case MachineMessage::Start:
+      (void)decode<MachineStart>(message);
       return;
-    case NodeMessage::Signal:
-      (void)decode<NodeSignal>(message);
+    case MachineMessage::Signal:
+      (void)decode<MachineSignal>(message);
       return;
-    case NodeMessage::Line:
-      (void)decode<NodeLine>(message);
+    case MachineMessage::Line:
+      (void)decode<MachineLine>(message);
       return;
-    case NodeMessage::Ended:
-      (void)decode<NodeEnding>(message);
+    case MachineMessage::Ended:
+      (void)decode<MachineEnding>(message);
       return;
-    case NodeMessage::Waits:
-      (void)decode<NodeWaits>(message);
+    case MachineMessage::Waits:
+      (void)decode<MachineWaits>(message);
       return;
-    case NodeMessage::Where:
-      (void)decode<NodeWhere>(message);
+    case MachineMessage::Where:
+      (void)decode<MachineWhere>(message);
       return;
-    case NodeMessage::Place:
-      (void)decode<NodePlace>(message);
+    case MachineMessage::Place:
+      (void)decode<MachinePlace>(message);
       return;
-    case NodeMessage::Timeline:
-      (void)decode<NodeTimeline>(message);
+    case MachineMessage::Timeline:
+      (void)decode<MachineTimeline>(message);
       return;
-    case NodeMessage::Clock:
-      (void)decode<NodeClock>(message);
+    case MachineMessage::Clock:
+      (void)decode<MachineClock>(message);
       return;
-    case NodeMessage::Goodbye:
-      (void)decode<NodeGoodbye>(message);
+    case MachineMessage::Goodbye:
+      (void)decode<MachineGoodbye>(message);
       return;
-    case NodeMessage::Progress:
-      (void)decode<NodeProgress>(message);
+    case MachineMessage::Progress:
+      (void)decode<MachineProgress>(message);
       return;
   }
 }

@@ -12,8 +12,8 @@
 #include "chosen_target.h"
 #include "cohort/data.h"
 #include "cohort/summary.h"
+#include "data/iterator_position.h"
 #include "data/npy.h"
-#include "data/state.h"
 #include "data/tfrecord.h"
 
 namespace cohort::data {

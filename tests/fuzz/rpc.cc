@@ -12,18 +12,19 @@
 #include "chosen_target.h"
 #include "cohort/error.h"
 #include "rpc/certificates.h"
-#include "rpc/chunks.h"
-#include "rpc/greeting.h"
+#include "rpc/handshake.h"
+#include "rpc/message_chunks.h"
 #include "rpc/task_status.h"
 
 namespace cohort::internal {
 namespace {
 
-void fuzz_greeting(std::string_view bytes) {
-  const Greeting greeting = decode_greeting(bytes);
-  const Greeting again = decode_greeting(encode(greeting));
-  if (again.peer.name != greeting.peer.name || again.cluster != greeting.cluster) std::abort();
-  check_greeting(greeting, {.cluster = 1});
+void fuzz_handshake(std::string_view bytes) {
+  const Handshake handshake = decode_handshake(bytes);
+  const Handshake again = decode_handshake(encode(handshake));
+  if (again.peer.name != handshake.peer.name || again.peer.settings != handshake.peer.settings)
+    std::abort();
+  check_handshake(handshake, {.peer = {.cluster = 1}});
 }
 
 // Each chunk is a length byte, and that many times 16 bytes.
@@ -54,7 +55,7 @@ void fuzz_status_reply(std::string_view bytes) { (void)decode_status(bytes, "inp
 constexpr std::pair<std::string_view, void (*)(std::string_view)> kTargets[] = {
     {"certificate", fuzz_certificate},
     {"chunks", fuzz_chunks},
-    {"greeting", fuzz_greeting},
+    {"handshake", fuzz_handshake},
     {"status_reply", fuzz_status_reply},
 };
 

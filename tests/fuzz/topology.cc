@@ -12,10 +12,10 @@
 #include "cohort/error.h"
 #include "cohort/scheduler_resolvers.h"
 #include "topology/address.h"
-#include "topology/hostfile_text.h"
-#include "topology/instance_list.h"
-#include "topology/node_list.h"
-#include "topology/tf_config_text.h"
+#include "topology/hostfile.h"
+#include "topology/http_metadata.h"
+#include "topology/slurm.h"
+#include "topology/tf_config.h"
 
 namespace cohort::internal {
 namespace {

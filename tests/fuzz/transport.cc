@@ -10,8 +10,7 @@
 
 #include "chosen_target.h"
 #include "transport/message_codec.h"
-#include "transport/shared_inbox.h"
-#include "transport/status_message.h"
+#include "transport/shared_connection.h"
 #include "transport/unix_socket.h"
 
 namespace cohort::internal {
@@ -37,16 +36,15 @@ void fuzz_tensor_message(std::string_view text) {
   MessageReader reader(message, "tensors");
   const auto tensors = decode_next<std::vector<Tensor>>(reader);
   Message again;
-  MessageEncoder{again}(tensors);
+  MessageWriter{again}(tensors);
 }
 
 void fuzz_status_message(std::string_view text) {
   const Message message{std::string(text)};
   MessageReader reader(message, "a status");
-  const Status status = read_status(reader);
+  const auto status = decode_next<Status>(reader);
   Message again;
-  MessageWriter writer(again);
-  write_status(status, "self", writer);
+  MessageWriter(again, "self")(status);
 }
 
 // The bytes are what the other process writes: eight words for the control words, then the ring;
@@ -54,7 +52,7 @@ void fuzz_status_message(std::string_view text) {
 void fuzz_shared_memory(std::string_view text) {
   const auto mapping = std::make_shared<SharedMapping>(size_t{64} << 10);
   auto sockets = [] { return unix_pair().first; };  // the other end is gone
-  const auto bells = std::make_shared<PeerSignals>(
+  const auto signals = std::make_shared<PeerSignals>(
       std::array<FileDescriptor, PeerSignals::kCount>{sockets(), sockets(), sockets()});
   SharedDirection& in = mapping->direction(1);
   SharedDirection& out = mapping->direction(0);
@@ -62,11 +60,11 @@ void fuzz_shared_memory(std::string_view text) {
   std::memcpy(words.data(), text.data(), std::min(text.size(), sizeof(words)));
   text.remove_prefix(std::min(text.size(), sizeof(words)));
   std::memcpy(in.ring, text.data(), std::min(text.size(), sizeof(in.ring)));
-  std::memcpy(in.farewell, text.data(), std::min(text.size(), sizeof(in.farewell)));
+  std::memcpy(in.close_status, text.data(), std::min(text.size(), sizeof(in.close_status)));
   std::memcpy(mapping->arena(1).data(), text.data(),
               std::min(text.size(), mapping->arena(1).size()));
   in.tail.store(words[0]);
-  in.farewell_size.store(static_cast<uint32_t>(words[1]));
+  in.close_status_size.store(static_cast<uint32_t>(words[1]));
   in.closed.store(static_cast<uint32_t>(words[2]));
   out.head.store(words[3]);
   out.returned.store(words[4]);
@@ -75,15 +73,14 @@ void fuzz_shared_memory(std::string_view text) {
   out.background.store(static_cast<uint32_t>(words[7]));
 
   const auto side =
-      std::make_shared<SharedSide>(mapping, bells, 0, Peer{.name = "a"}, Peer{.name = "b"});
+      std::make_shared<SharedSide>(mapping, signals, 0, Peer{.name = "a"}, Peer{.name = "b"});
   SharedInbox inbox(side);
   for (int i = 0; i < 100 && inbox.take(); ++i) {
   }
   (void)inbox.ended();
   const std::string large(10000, 'x');
   (void)capture_status([&] {  // throws what the other side said, which may be anything
-    side->outbox.send({"x", {{std::as_bytes(std::span(large)), {}}}},
-                      SharedOutbox::WhenFull::Queue);
+    side->outbox.send({"x", {{std::as_bytes(std::span(large)), {}}}}, WhenFull::Grow);
   });
 }
 

@@ -23,7 +23,7 @@ void PrintTo(const BadLine& line, std::ostream* out) {
 class BadInput : public testing::TestWithParam<BadLine> {};
 
 TEST_P(BadInput, IsTold) {
-  const LaunchFolder folder;
+  const LaunchDirectory directory;
   unsetenv("TF_CONFIG");
   std::vector<std::string> words = GetParam().words;
   words.insert(words.begin(), COHORT_COMMAND);
@@ -45,12 +45,12 @@ INSTANTIATE_TEST_SUITE_P(General, BadInput,
 INSTANTIATE_TEST_SUITE_P(
     Run, BadInput,
     testing::Values(
-        BadLine{{"run"}, 2, "what is to be run?"}, BadLine{{"run", kProgram}, 2, "give -n"},
+        BadLine{{"run"}, 2, "the program is missing"}, BadLine{{"run", kProgram}, 2, "give -n"},
         BadLine{{"run", "-n", "0", kProgram}, 2, "-n"},
         BadLine{{"run", "-n", "two", kProgram}, 2, "two"},
         BadLine{{"run", "-n", "2", "--workers", "2", kProgram}, 2, "--workers"},
         BadLine{{"run", "--workres", "2", kProgram}, 2, "no option '--workres'"},
-        BadLine{{"run", "--ps", "2", kProgram}, 2, "nobody who trains"},
+        BadLine{{"run", "--ps", "2", kProgram}, 2, "no task trains"},
         BadLine{{"run", "-n", "1", "--grace", "-1", kProgram}, 2, "--grace"},
         BadLine{{"run", "--strategy", "miror", kProgram}, 2, "--strategy names no strategy"},
         BadLine{{"run", "--strategy", "multi_wroker", "-n", "2", kProgram},
@@ -77,7 +77,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadLine{{"run", "-n", "3", "--hosts", "127.0.0.1:2", kProgram}, 2, "3 tasks and 2 places"},
         BadLine{{"run", "-n", "1", "--memory", "2XB", kProgram}, 2, "--memory"},
         BadLine{{"run", "-n", "1", "--max-restarts", "many", kProgram}, 2, "worker=3"},
-        BadLine{{"run", "-n", "1", "--max-restarts", "wroker=1", kProgram}, 2, "no job"},
+        BadLine{{"run", "-n", "1", "--max-restarts", "wroker=1", kProgram}, 2, "is not a job"},
         BadLine{{"run", "-n", "1", "--stall-after", "soon", kProgram}, 2, "--stall-after"},
         BadLine{{"run", "--hosts", "a:0", kProgram}, 2, "host:tasks"},
         BadLine{{"run", "--hosts", "a:x", kProgram}, 2, "host:tasks"},
@@ -106,7 +106,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadLine{{"serve", "--job", "ps", "--cluster", "ps"}, 2, "job=host:port"},
         BadLine{{"serve", "--job", "ps", "--cluster", "ps=h0"}, 2, "h0"},
         BadLine{{"serve", "--job", "ps", "--cluster", "ps=h0:99999"}, 2, "99999"},
-        BadLine{{"serve", "--job", "ps", "--cluster", "{\"ps\": 3}"}, 2, "no JSON of jobs"},
+        BadLine{{"serve", "--job", "ps", "--cluster", "{\"ps\": 3}"}, 2, "not JSON of jobs"},
         BadLine{{"serve", "--job", "wroker", "--cluster", "worker=127.0.0.1:0"},
                 2,
                 "did you mean 'worker'?"},
@@ -120,7 +120,7 @@ INSTANTIATE_TEST_SUITE_P(
 INSTANTIATE_TEST_SUITE_P(
     Others, BadInput,
     testing::Values(BadLine{{"status", "no-port"}, 2, "no-port"},
-                    BadLine{{"status"}, 1, "whom to ask?"},
+                    BadLine{{"status"}, 1, "no tasks to ask"},
                     BadLine{{"status", "127.0.0.1:1"}, 1, "127.0.0.1:1"},
                     BadLine{{"status", "--credentials", "/none", "127.0.0.1:1"}, 1, "/none"},
                     BadLine{{"doctor", "--cluster", "x"}, 2, "job=host:port"},
@@ -142,9 +142,9 @@ TEST(Output, ThatCannotBeWrittenIsAnError) {
   }
 }
 
-TEST(Folder, ThatIsGoneIsTold) {
-  const LaunchFolder folder;
-  const std::string gone = folder.path() + "/gone";
+TEST(Directory, ThatIsGoneIsReported) {
+  const LaunchDirectory directory;
+  const std::string gone = directory.path() + "/gone";
   Process process({"/bin/sh", "-c",
                    "mkdir " + gone + " && cd " + gone + " && rmdir " + gone +
                        " && exec " COHORT_COMMAND " run -n 1 " DYING_TASK " exit 0"});
@@ -152,8 +152,8 @@ TEST(Folder, ThatIsGoneIsTold) {
   EXPECT_TRUE(contains(process.output(), "cd to another one")) << process.output();
 }
 
-// A port that somebody has, and who that is.
-TEST(TakenPort, IsToldWithItsOwner) {
+// The error names the process that has the port.
+TEST(TakenPort, IsReportedWithItsOwner) {
   const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
   sockaddr_in address{};
   address.sin_family = AF_INET;

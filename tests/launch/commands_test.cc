@@ -57,8 +57,8 @@ TEST(Completion, KnowsCommandsAndOptions) {
 
 // bash itself completes "cohort st" and "cohort run --max".
 TEST(Completion, WorksInBash) {
-  const LaunchFolder folder;
-  const std::string script = folder.path() + "/completion";
+  const LaunchDirectory directory;
+  const std::string script = directory.path() + "/completion";
   std::ofstream(script) << command({"completion", "bash"}).output;
   const auto completed = [&](const std::string& words, int at) {
     Process bash({"/bin/bash", "-c",
@@ -72,7 +72,7 @@ TEST(Completion, WorksInBash) {
 }
 
 TEST(Serve, ServesATaskUntilItIsStoppedAndAnswersStatus) {
-  const LaunchFolder folder;
+  const LaunchDirectory directory;
   Process server(
       {COHORT_COMMAND, "serve", "--job", "ps", "--task", "0", "--cluster", "ps=127.0.0.1:0"});
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
@@ -92,8 +92,8 @@ TEST(Serve, ServesATaskUntilItIsStoppedAndAnswersStatus) {
 }
 
 TEST(Status, FindsTheRunThatGoesOn) {
-  const LaunchFolder folder;
-  EXPECT_TRUE(contains(command({"status"}).output, "whom to ask?"));
+  const LaunchDirectory directory;
+  EXPECT_TRUE(contains(command({"status"}).output, "no tasks to ask"));
   Process run(run_words({"--workers", "1", "--ps", "1", TRAIN_TASK}));
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
   // The worker waits for a second one that never comes.
@@ -106,7 +106,7 @@ TEST(Status, FindsTheRunThatGoesOn) {
 }
 
 TEST(Status, FindsEveryRunThatGoesOn) {
-  const LaunchFolder folder;
+  const LaunchDirectory directory;
   const auto run = [] { return Process(run_words({"--workers", "1", "--ps", "1", TRAIN_TASK})); };
   const Process first = run(), second = run();
   const auto named = [](const Process& launcher) {
@@ -120,7 +120,7 @@ TEST(Status, FindsEveryRunThatGoesOn) {
 }
 
 TEST(Doctor, DialsEveryPairOfTasks) {
-  const LaunchFolder folder;
+  const LaunchDirectory directory;
   const Launched run = launch({"-n", "3", COHORT_COMMAND, "doctor", "--timeout", "40"});
   EXPECT_EQ(run.code, 0) << run.output;
   for (int from = 0; from < 3; ++from) {
@@ -162,60 +162,61 @@ TEST(Doctor, PrintsTheTfConfigThatWasMeant) {
 }
 
 TEST(Inspect, SaysWhatIsInAFile) {
-  const LaunchFolder folder;
-  Process writer({TRAIN_TASK, folder.path()});
+  const LaunchDirectory directory;
+  Process writer({TRAIN_TASK, directory.path()});
   ASSERT_EQ(writer.wait(), 0) << writer.output();
-  const Launched checkpoint = command({"inspect", "--verify", folder.path() + "/ckpt-1"});
+  const Launched checkpoint = command({"inspect", "--verify", directory.path() + "/ckpt-1"});
   EXPECT_TRUE(contains(checkpoint.output, "float32  (2, 3)")) << checkpoint.output;
   EXPECT_TRUE(contains(checkpoint.output, "all checksums are right")) << checkpoint.output;
-  EXPECT_EQ(command({"inspect", folder.path()}).output.find("checkpoint "), 0U);
-  const Launched graph = command({"inspect", folder.path() + "/graph"});
+  EXPECT_EQ(command({"inspect", directory.path()}).output.find("checkpoint "), 0U);
+  const Launched graph = command({"inspect", directory.path() + "/graph"});
   EXPECT_TRUE(contains(graph.output, "Placeholder")) << graph.output;
-  EXPECT_TRUE(contains(command({"inspect", "--dot", folder.path() + "/graph"}).output, "digraph"));
-  const Launched records = command({"inspect", folder.path() + "/records"});
+  EXPECT_TRUE(
+      contains(command({"inspect", "--dot", directory.path() + "/graph"}).output, "digraph"));
+  const Launched records = command({"inspect", directory.path() + "/records"});
   EXPECT_TRUE(contains(records.output, "2 records")) << records.output;
-  const Launched events = command({"inspect", "--kind", "events", folder.path() + "/events"});
+  const Launched events = command({"inspect", "--kind", "events", directory.path() + "/events"});
   EXPECT_TRUE(contains(events.output, "1 values of 1 tags")) << events.output;
   EXPECT_TRUE(contains(events.output, "loss")) << events.output;
-  const Launched missing = command({"inspect", folder.path() + "/nothing"});
+  const Launched missing = command({"inspect", directory.path() + "/nothing"});
   EXPECT_EQ(missing.code, 1);
 }
 
 TEST(Inspect, RecognisesGzippedRecordsAndSaysWhatItDoesNotKnow) {
-  const LaunchFolder folder;
-  Process writer({TRAIN_TASK, folder.path()});
+  const LaunchDirectory directory;
+  Process writer({TRAIN_TASK, directory.path()});
   ASSERT_EQ(writer.wait(), 0) << writer.output();
-  ASSERT_EQ(Process({"/bin/gzip", folder.path() + "/records"}).wait(), 0);
-  const Launched records = command({"inspect", folder.path() + "/records.gz"});
+  ASSERT_EQ(Process({"/bin/gzip", directory.path() + "/records"}).wait(), 0);
+  const Launched records = command({"inspect", directory.path() + "/records.gz"});
   EXPECT_EQ(records.code, 0) << records.output;
   EXPECT_TRUE(contains(records.output, "2 records")) << records.output;
-  std::ofstream(folder.path() + "/text") << "It was a dark and stormy night.\n";
-  const Launched text = command({"inspect", folder.path() + "/text"});
+  std::ofstream(directory.path() + "/text") << "It was a dark and stormy night.\n";
+  const Launched text = command({"inspect", directory.path() + "/text"});
   EXPECT_EQ(text.code, 1);
   EXPECT_TRUE(contains(text.output, "/text' has an unknown format")) << text.output;
-  std::ofstream(folder.path() + "/empty").close();
-  EXPECT_TRUE(contains(command({"inspect", folder.path() + "/empty"}).output, "unknown format"));
+  std::ofstream(directory.path() + "/empty").close();
+  EXPECT_TRUE(contains(command({"inspect", directory.path() + "/empty"}).output, "unknown format"));
 }
 
 // Of a training that was killed, the end is missing; what comes before is of interest.
 TEST(Inspect, ShowsWhatComesBeforeTheDamage) {
-  const LaunchFolder folder;
-  Process writer({TRAIN_TASK, folder.path()});
+  const LaunchDirectory directory;
+  Process writer({TRAIN_TASK, directory.path()});
   ASSERT_EQ(writer.wait(), 0) << writer.output();
-  std::filesystem::resize_file(folder.path() + "/records",
-                               std::filesystem::file_size(folder.path() + "/records") - 3);
-  const Launched records = command({"inspect", folder.path() + "/records"});
+  std::filesystem::resize_file(directory.path() + "/records",
+                               std::filesystem::file_size(directory.path() + "/records") - 3);
+  const Launched records = command({"inspect", directory.path() + "/records"});
   EXPECT_EQ(records.code, 1);
   EXPECT_TRUE(contains(records.output, "1 records")) << records.output;
   EXPECT_TRUE(contains(records.output, "record 1")) << records.output;
-  for (const auto& entry : std::filesystem::directory_iterator(folder.path())) {
+  for (const auto& entry : std::filesystem::directory_iterator(directory.path())) {
     if (entry.path().extension() == ".safetensors") std::filesystem::remove(entry.path());
   }
-  const Launched checkpoint = command({"inspect", folder.path() + "/ckpt-1"});
+  const Launched checkpoint = command({"inspect", directory.path() + "/ckpt-1"});
   EXPECT_TRUE(contains(checkpoint.output, "is not on this machine")) << checkpoint.output;
-  const std::string board = folder.path() + "/board";
+  const std::string board = directory.path() + "/board";
   std::filesystem::create_directory(board);
-  std::filesystem::rename(folder.path() + "/events", board + "/events.out.tfevents.1.h");
+  std::filesystem::rename(directory.path() + "/events", board + "/events.out.tfevents.1.h");
   EXPECT_EQ(command({"inspect", board}).code, 0);
   std::ofstream(board + "/events.out.tfevents.1.h", std::ios::app) << "torn";
   const Launched events = command({"inspect", board});

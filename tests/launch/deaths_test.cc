@@ -16,14 +16,14 @@ struct Death {
   std::vector<std::string> arguments;  // of the program
   int code;                            // of the launcher
   std::string explanation;
-  std::string frame;  // empty: there is no back-trace
+  std::string frame;  // empty: the report has no stack
 };
 
 void PrintTo(const Death& death, std::ostream* out) { *out << death.way; }
 
 class Deaths : public testing::TestWithParam<Death> {
  protected:
-  LaunchFolder folder_;
+  LaunchDirectory directory_;
   ScopedEnvironment variables_{Variables{{"COHORT_DIES", "worker:1"}}};
 };
 
@@ -51,7 +51,7 @@ INSTANTIATE_TEST_SUITE_P(
         Death{"throw",
               {},
               134,
-              "exception std::runtime_error that nobody caught: the learning rate is a fish",
+              "uncaught exception std::runtime_error: the learning rate is a fish",
               "throw_something"},
         Death{"abort", {}, 134, "abort() was called (signal 6)", "main"},
         Death{"segv", {}, 139, "a null pointer was used, address 0x0", "write_to_null"},
@@ -65,14 +65,10 @@ INSTANTIATE_TEST_SUITE_P(
         Death{"memory", {}, 134, "out of memory (limit 300 MB, peak 2", "take_all_memory"},
         Death{"stack", {}, 139, "stack overflow (limit ", "recurse"},
         Death{"thread", {}, 139, "stack overflow (limit ", "recurse"},
-        Death{"text",
-              {},
-              134,
-              "exception char const* that nobody caught: a text and no exception",
-              "main"},
+        Death{"text", {}, 134, "uncaught exception char const*: a text and no exception", "main"},
         Death{"terminate", {}, 134, "std::terminate() was called without an exception", "main"},
-        Death{"term", {}, 143, "terminated (signal 15) by somebody else", ""},
-        Death{"kill", {}, 137, "killed (signal 9) by somebody else, not for want of memory", ""},
+        Death{"term", {}, 143, "terminated (signal 15) by another process", ""},
+        Death{"kill", {}, 137, "killed (signal 9) by another process, not for lack of memory", ""},
         Death{"deadlock",
               {},
               134,
@@ -87,28 +83,29 @@ class LimitedGroup {
   LimitedGroup() {
     const std::string root = "/sys/fs/cgroup/memory";
     if (!std::filesystem::exists(root + "/memory.limit_in_bytes")) return;
-    const std::string folder = root + "/cohort_test_" + std::to_string(getpid());
-    if (mkdir(folder.c_str(), 0700) != 0) return;
-    folder_ = folder;
-    std::ofstream(folder + "/memory.limit_in_bytes") << (150 << 20);
-    std::ofstream(folder + "/memory.swappiness") << 0;
+    const std::string directory = root + "/cohort_test_" + std::to_string(getpid());
+    if (mkdir(directory.c_str(), 0700) != 0) return;
+    directory_ = directory;
+    std::ofstream(directory + "/memory.limit_in_bytes") << (150 << 20);
+    std::ofstream(directory + "/memory.swappiness") << 0;
   }
   ~LimitedGroup() {
-    if (!folder_.empty()) rmdir(folder_.c_str());
+    if (!directory_.empty()) rmdir(directory_.c_str());
   }
-  const std::string& folder() const { return folder_; }
+  const std::string& directory() const { return directory_; }
 
  private:
-  std::string folder_;
+  std::string directory_;
 };
 
 TEST(Death, ByTheKernelForWantOfMemoryIsToldApart) {
   const LimitedGroup group;
-  if (group.folder().empty()) GTEST_SKIP() << "this user may not make groups with a memory limit";
-  const LaunchFolder folder;
+  if (group.directory().empty())
+    GTEST_SKIP() << "this user may not make groups with a memory limit";
+  const LaunchDirectory directory;
   const ScopedEnvironment variables(Variables{{"COHORT_DIES", "worker:1"}});
   Process process({"/bin/sh", "-c",
-                   "echo $$ > " + group.folder() +
+                   "echo $$ > " + group.directory() +
                        "/cgroup.procs && exec " COHORT_COMMAND " run -n 2 --grace 1 " DYING_TASK
                        " memory"});
   EXPECT_EQ(process.wait(), 137) << process.output();
@@ -119,14 +116,14 @@ TEST(Death, ByTheKernelForWantOfMemoryIsToldApart) {
 
 // What a program wrote is not to move the cursor of who reads the report.
 TEST(Death, IsReportedInPlainText) {
-  const LaunchFolder folder;
+  const LaunchDirectory directory;
   const Launched run = launch({"-n", "1", DYING_TASK, "colours"});
   EXPECT_EQ(run.code, 3);
   EXPECT_NE(run.output.find("    | 100 % \n"), std::string::npos) << run.output;
 }
 
 TEST(Death, HasItsExitCodeWhereNobodyReadsTheReport) {
-  const LaunchFolder folder;
+  const LaunchDirectory directory;
   for (const char* where : {"2>/dev/full", "2>&-", "2>&- >&-", "--trace /dev/full"}) {
     const bool is_option = std::string(where).starts_with("--");
     Process process({"/bin/sh", "-c",
@@ -137,7 +134,7 @@ TEST(Death, HasItsExitCodeWhereNobodyReadsTheReport) {
 }
 
 TEST(Death, OfAProgramThatDoesNotExistNamesIt) {
-  const LaunchFolder folder;
+  const LaunchDirectory directory;
   const Launched run = launch({"-n", "2", "./no_such_program"});
   EXPECT_EQ(run.code, 127);
   EXPECT_NE(run.output.find("worker:0 was not started: [Run] './no_such_program' cannot be "
@@ -147,8 +144,8 @@ TEST(Death, OfAProgramThatDoesNotExistNamesIt) {
 }
 
 TEST(Death, IsFollowedByAsManyRestartsAsAreAllowed) {
-  const LaunchFolder folder;
-  const std::string deaths = folder.path() + "/deaths";
+  const LaunchDirectory directory;
+  const std::string deaths = directory.path() + "/deaths";
   const Launched good =
       launch({"-n", "1", "--max-restarts", "worker=2", DYING_TASK, "some", deaths, "2"});
   EXPECT_EQ(good.code, 0) << good.output;

@@ -17,9 +17,9 @@ class WaitingRun {
   explicit WaitingRun(const std::string& way = "wait")
       : launcher_(run_words({"-n", "2", "--grace", "1", DYING_TASK, way, file()})) {}
 
-  std::string file() const { return folder_.path() + "/groups"; }
+  std::string file() const { return directory_.path() + "/groups"; }
   Process& launcher() { return launcher_; }
-  const LaunchFolder& folder() const { return folder_; }
+  const LaunchDirectory& directory() const { return directory_; }
   // The process groups of its tasks, once both have started.
   std::vector<pid_t> groups() {
     EXPECT_TRUE(eventually([&] { return read_groups().size() == 2; })) << launcher_.output();
@@ -34,7 +34,7 @@ class WaitingRun {
     return found;
   }
 
-  LaunchFolder folder_;
+  LaunchDirectory directory_;
   Process launcher_;
 };
 
@@ -54,11 +54,11 @@ TEST(Launcher, ThatIsKilledLeavesNoOrphansAndNoSecrets) {
   for (int i = 0; i < times("COHORT_KILLS", 10); ++i) {
     WaitingRun run;
     const std::vector<pid_t> groups = run.groups();
-    EXPECT_FALSE(run.folder().files("private_key.pem").empty());
+    EXPECT_FALSE(run.directory().files("private_key.pem").empty());
     run.launcher().send(SIGKILL);
     EXPECT_EQ(run.launcher().wait(), -SIGKILL);
     EXPECT_TRUE(eventually([&] { return all_gone(groups); }, std::chrono::seconds(5)));
-    EXPECT_TRUE(eventually([&] { return run.folder().files("private_key.pem").empty(); },
+    EXPECT_TRUE(eventually([&] { return run.directory().files("private_key.pem").empty(); },
                            std::chrono::seconds(5)));
   }
 }
@@ -69,7 +69,7 @@ TEST(Launcher, StopsEverybodyWhenItIsInterrupted) {
   run.launcher().send(SIGINT);
   EXPECT_EQ(run.launcher().wait(), 128 + SIGINT) << run.launcher().output();
   EXPECT_TRUE(all_gone(groups));
-  EXPECT_TRUE(run.folder().files("private_key.pem").empty());
+  EXPECT_TRUE(run.directory().files("private_key.pem").empty());
 }
 
 TEST(Launcher, KillsWhoDoesNotEndWhenAsked) {
@@ -86,10 +86,10 @@ std::vector<std::string> shell_run(const std::string& before, const std::string&
 }
 
 TEST(Launcher, StopsATaskThatWritesWithoutEnd) {
-  const LaunchFolder folder;
+  const LaunchDirectory directory;
   Process launcher(shell_run("", "-n 2 " DYING_TASK " endless > /dev/null"));
   EXPECT_TRUE(eventually([&] {
-    const std::vector<std::string> logs = folder.files("worker-0.log");
+    const std::vector<std::string> logs = directory.files("worker-0.log");
     return !logs.empty() && std::filesystem::file_size(logs[0]) > (1 << 20);
   }));
   launcher.send(SIGINT);
@@ -97,8 +97,8 @@ TEST(Launcher, StopsATaskThatWritesWithoutEnd) {
 }
 
 TEST(Launcher, DoesNotWaitForAReaderWhenItIsAskedToEnd) {
-  const LaunchFolder folder;
-  const std::string pipe = folder.path() + "/pipe";
+  const LaunchDirectory directory;
+  const std::string pipe = directory.path() + "/pipe";
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
   const int reader = open(pipe.c_str(), O_RDWR | O_CLOEXEC);  // which does not read
   Process launcher(shell_run("", "-n 1 " DYING_TASK " endless > " + pipe));
@@ -112,16 +112,16 @@ TEST(Launcher, DoesNotWaitForAReaderWhenItIsAskedToEnd) {
 }
 
 TEST(Launcher, IgnoresWhatItWasStartedToIgnore) {
-  const LaunchFolder folder;
+  const LaunchDirectory directory;
   Process launcher(
-      shell_run("trap '' HUP;", "-n 1 " DYING_TASK " wait " + folder.path() + "/groups"));
-  EXPECT_TRUE(eventually([&] { return !text_of(folder.path() + "/groups").empty(); }));
+      shell_run("trap '' HUP;", "-n 1 " DYING_TASK " wait " + directory.path() + "/groups"));
+  EXPECT_TRUE(eventually([&] { return !text_of(directory.path() + "/groups").empty(); }));
   launcher.send(SIGHUP);
   launcher.send(SIGTERM);
   EXPECT_EQ(launcher.wait(), 128 + SIGTERM) << launcher.output();
 }
 
-// Also where nobody has waited for it.
+// Even if no process has waited for it.
 bool has_ended(pid_t process) {
   const std::string about = text_of("/proc/" + std::to_string(process) + "/stat");
   const size_t state = about.rfind(')') + 2;
@@ -129,8 +129,8 @@ bool has_ended(pid_t process) {
 }
 
 TEST(Launcher, LeavesNoDaemonThatATaskStarted) {
-  const LaunchFolder folder;
-  const std::string file = folder.path() + "/daemon";
+  const LaunchDirectory directory;
+  const std::string file = directory.path() + "/daemon";
   EXPECT_EQ(launch({"-n", "1", DYING_TASK, "daemon", file}).code, 0);
   EXPECT_TRUE(has_ended(std::stoi(text_of(file))));
   std::filesystem::remove(file);
@@ -142,7 +142,7 @@ TEST(Launcher, LeavesNoDaemonThatATaskStarted) {
 
 TEST(Launchers, AtTheSameTimeDoNotMeetAtAPort) {
   const int launches = times("COHORT_LAUNCHES", 20);
-  const LaunchFolder folder;
+  const LaunchDirectory directory;
   for (int done = 0; done < launches; done += 10) {
     std::vector<std::unique_ptr<Process>> group;
     for (int i = 0; i < 10; ++i) {

@@ -13,23 +13,23 @@
 
 namespace cohort::test {
 
-// A folder for the runs of one test, removed with all that is in it.
-class LaunchFolder {
+// A directory for the runs of one test, removed with all that is in it.
+class LaunchDirectory {
  public:
-  LaunchFolder() {
+  LaunchDirectory() {
     char name[] = "/tmp/cohort_launch_XXXXXX";
     path_ = mkdtemp(name);
     variables_.emplace(ScopedEnvironment::Variables{{"TMPDIR", path_}});
   }
-  ~LaunchFolder() {
+  ~LaunchDirectory() {
     std::error_code failed;  // where a launcher that ends deletes files at the same time
     for (int tries = 0; tries < 100; ++tries) {
       std::filesystem::remove_all(path_, failed);
       if (!failed) return;
     }
   }
-  LaunchFolder(const LaunchFolder&) = delete;
-  LaunchFolder& operator=(const LaunchFolder&) = delete;
+  LaunchDirectory(const LaunchDirectory&) = delete;
+  LaunchDirectory& operator=(const LaunchDirectory&) = delete;
 
   const std::string& path() const { return path_; }
   // All files below it with that name.

@@ -38,7 +38,7 @@ class TwoMachines {
     return {};
   }
 
-  LaunchFolder folder_;
+  LaunchDirectory directory_;
   Process launcher_;
   std::vector<std::unique_ptr<Process>> machines_;
 };
@@ -55,7 +55,7 @@ TEST(Nodes, RunTheTasksBetweenThem) {
 }
 
 TEST(Nodes, TellHowFarATrainingIs) {
-  const LaunchFolder files;
+  const LaunchDirectory files;
   const std::string end = files.path() + "/end";
   TwoMachines run({STRATEGY_TASK, end});
   EXPECT_TRUE(eventually([&] {
@@ -66,7 +66,7 @@ TEST(Nodes, TellHowFarATrainingIs) {
 }
 
 TEST(Nodes, SendTheirTimelinesInTheLaunchersTime) {
-  const LaunchFolder files;
+  const LaunchDirectory files;
   const std::string file = files.path() + "/run.json";
   const ScopedEnvironment steps(ScopedEnvironment::Variables{{"COHORT_STEPS", "30"}});
   TwoMachines run({"--trace", file, STALLING_TASK, "none"});
@@ -81,7 +81,7 @@ TEST(Nodes, SayWhoIsWaitedForAndWhereThatOneIs) {
   const ScopedEnvironment variables(ScopedEnvironment::Variables{{"COHORT_STALLS", "worker:2"}});
   TwoMachines run({"--stall-after", "1", STALLING_TASK, "loop"});
   EXPECT_TRUE(eventually([&] {
-    return contains(run.launcher().output(), "everybody waits for worker:2") &&
+    return contains(run.launcher().output(), "all other tasks wait for worker:2") &&
            contains(run.launcher().output(), "compute_for_ever");
   })) << run.launcher().output();
   run.launcher().send(SIGTERM);
@@ -99,7 +99,7 @@ TEST(Nodes, TellHowATaskThereDied) {
 }
 
 TEST(Nodes, ThatAreLostEndTheRun) {
-  const LaunchFolder files;
+  const LaunchDirectory files;
   TwoMachines run({DYING_TASK, "wait", files.path() + "/groups"});
   EXPECT_TRUE(eventually([&] {
     const std::string text = text_of(files.path() + "/groups");
@@ -114,7 +114,7 @@ TEST(Nodes, ThatAreLostEndTheRun) {
 }
 
 TEST(Nodes, KillTheirTasksWhenTheLauncherIsLost) {
-  const LaunchFolder files;
+  const LaunchDirectory files;
   TwoMachines run({DYING_TASK, "wait", files.path() + "/groups"});
   EXPECT_TRUE(eventually([&] {
     const std::string text = text_of(files.path() + "/groups");
@@ -131,7 +131,7 @@ TEST(Nodes, KillTheirTasksWhenTheLauncherIsLost) {
 }
 
 TEST(Nodes, SayThatTheyWereInterruptedThemselves) {
-  const LaunchFolder files;
+  const LaunchDirectory files;
   TwoMachines run({DYING_TASK, "wait", files.path() + "/groups"});
   EXPECT_TRUE(eventually([&] {
     const std::string text = text_of(files.path() + "/groups");
@@ -145,7 +145,7 @@ TEST(Nodes, SayThatTheyWereInterruptedThemselves) {
 }
 
 TEST(Nodes, ThatDoNotComeAreWaitedForInBoundedTime) {
-  const LaunchFolder folder;
+  const LaunchDirectory directory;
   const Launched run = launch({"-n", "2", "--nodes", "2", "--listen", "127.0.0.1", "--join-timeout",
                                "1", DYING_TASK, "print", "RANK"});
   EXPECT_EQ(run.code, 1) << run.output;
@@ -155,7 +155,7 @@ TEST(Nodes, ThatDoNotComeAreWaitedForInBoundedTime) {
 // Programs that stand for ssh: they get options, the host, and what to run there.
 class Ssh {
  public:
-  explicit Ssh(const std::string& script) : path_(folder_.path() + "/ssh") {
+  explicit Ssh(const std::string& script) : path_(directory_.path() + "/ssh") {
     std::ofstream(path_) << "#!/bin/sh\n" << script << "\n";
     chmod(path_.c_str(), 0700);
   }
@@ -166,13 +166,13 @@ class Ssh {
   }
 
  private:
-  LaunchFolder folder_;
+  LaunchDirectory directory_;
   std::string path_;
 };
 
 TEST(Hosts, AreStartedBySsh) {
-  const std::string folder = std::filesystem::path(COHORT_COMMAND).parent_path().string();
-  const Ssh ssh("shift 5; PATH=" + folder + ":$PATH exec \"$@\"");
+  const std::string directory = std::filesystem::path(COHORT_COMMAND).parent_path().string();
+  const Ssh ssh("shift 5; PATH=" + directory + ":$PATH exec \"$@\"");
   const Launched run = ssh.run({DYING_TASK, "print", "WORLD_SIZE"});
   EXPECT_EQ(run.code, 0) << run.output;
   EXPECT_TRUE(contains(run.output, "[worker:2] variable 3")) << run.output;

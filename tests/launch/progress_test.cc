@@ -13,7 +13,7 @@ namespace {
 // Files that one test uses, and the words of a training that goes on until end() was called.
 class EndlessTraining {
  public:
-  const LaunchFolder& folder() const { return folder_; }
+  const LaunchDirectory& directory() const { return directory_; }
   std::vector<std::string> words(std::vector<std::string> tasks, bool quiet = false) const {
     tasks.emplace_back(STRATEGY_TASK);
     if (quiet) tasks.emplace_back("quiet");
@@ -23,8 +23,8 @@ class EndlessTraining {
   void end() const { std::ofstream(file_) << 1; }
 
  private:
-  const LaunchFolder folder_;
-  const std::string file_ = folder_.path() + "/end";
+  const LaunchDirectory directory_;
+  const std::string file_ = directory_.path() + "/end";
 };
 
 bool matches(const std::string& text, const std::string& pattern) {
@@ -69,7 +69,7 @@ TEST(Progress, IsALineEveryFewSecondsElsewhere) {
   EXPECT_FALSE(contains(run.output(), "\033")) << run.output();
   training.end();
   EXPECT_EQ(run.wait(), 0) << run.output();
-  const std::vector<std::string> logs = training.folder().files("worker-0.log");
+  const std::vector<std::string> logs = training.directory().files("worker-0.log");
   ASSERT_EQ(logs.size(), 1U);
   EXPECT_TRUE(matches(text_of(logs[0]), "epoch 1/2 .* left")) << "it is kept";
 }
@@ -102,7 +102,7 @@ TEST_P(StatusOfTraining, ShowsEpochLossAndTimeLeft) {
   training.end();
   EXPECT_EQ(run.wait(), 0) << run.output();
   EXPECT_FALSE(contains(run.output(), "epoch")) << run.output();
-  EXPECT_TRUE(training.folder().files("progress.json").empty());
+  EXPECT_TRUE(training.directory().files("progress.json").empty());
 }
 
 INSTANTIATE_TEST_SUITE_P(

@@ -9,7 +9,7 @@ namespace cohort::test {
 namespace {
 
 TEST(Run, GivesEveryTaskItsPlace) {
-  const LaunchFolder folder;
+  const LaunchDirectory directory;
   const Launched ranks = launch({"-n", "2", DYING_TASK, "print", "RANK"});
   EXPECT_EQ(ranks.code, 0) << ranks.output;
   EXPECT_TRUE(contains(ranks.output, "[worker:0] variable 0\n")) << ranks.output;
@@ -21,26 +21,26 @@ TEST(Run, GivesEveryTaskItsPlace) {
 }
 
 TEST(Run, KeepsWhatATaskWritesInAFile) {
-  const LaunchFolder folder;
+  const LaunchDirectory directory;
   const Launched run = launch({"-n", "1", DYING_TASK, "print", "LOCAL_RANK"});
   EXPECT_EQ(run.code, 0) << run.output;
   EXPECT_TRUE(contains(run.output, "[worker:0] to the other stream\n")) << run.output;
-  const std::vector<std::string> files = folder.files("worker-0.log");
+  const std::vector<std::string> files = directory.files("worker-0.log");
   ASSERT_EQ(files.size(), 1U);
   const std::string text = text_of(files[0]);
   EXPECT_TRUE(contains(text, "variable 0\n")) << text;
   EXPECT_TRUE(contains(text, "to the other stream\n")) << text;
   const Launched chosen =
-      launch({"-n", "1", "--log-dir", folder.path() + "/mine", DYING_TASK, "print", "RANK"});
-  EXPECT_TRUE(contains(text_of(folder.path() + "/mine/worker-0.log"), "variable 0\n"));
+      launch({"-n", "1", "--log-dir", directory.path() + "/mine", DYING_TASK, "print", "RANK"});
+  EXPECT_TRUE(contains(text_of(directory.path() + "/mine/worker-0.log"), "variable 0\n"));
 }
 
-TEST(Run, RemovesFoldersOfRunsThatEndedLongAgo) {
+TEST(Run, RemovesDirectoriesOfRunsThatEndedLongAgo) {
   namespace fs = std::filesystem;
-  const LaunchFolder folder;
+  const LaunchDirectory directory;
   ASSERT_EQ(launch({"-n", "1", DYING_TASK, "print", "RANK"}).code, 0);
   ASSERT_EQ(launch({"-n", "1", DYING_TASK, "print", "RANK"}).code, 0);
-  const std::vector<std::string> logs = folder.files("worker-0.log");
+  const std::vector<std::string> logs = directory.files("worker-0.log");
   ASSERT_EQ(logs.size(), 2U);
   const fs::path old = fs::path(logs[0]).parent_path().parent_path();
   const fs::path running = old.parent_path() / ("20200101-000000-" + std::to_string(getpid()));
@@ -55,7 +55,7 @@ TEST(Run, RemovesFoldersOfRunsThatEndedLongAgo) {
 }
 
 TEST(Run, MakesCertificatesUnlessItIsToldNotTo) {
-  const LaunchFolder folder;
+  const LaunchDirectory directory;
   const std::string variable = "COHORT_CREDENTIALS";
   const Launched secure = launch({"-n", "1", DYING_TASK, "print", variable});
   EXPECT_TRUE(contains(secure.output, "/secrets/worker-0\n")) << secure.output;
@@ -64,7 +64,7 @@ TEST(Run, MakesCertificatesUnlessItIsToldNotTo) {
 }
 
 TEST(Run, TrainsOnAParameterServerWithMutualTls) {
-  const LaunchFolder folder;
+  const LaunchDirectory directory;
   const Launched run = launch({"--workers", "2", "--ps", "1", TRAIN_TASK});
   EXPECT_EQ(run.code, 0) << run.output;
   EXPECT_TRUE(contains(run.output, "[worker:0] with certificates, total 30\n")) << run.output;
@@ -73,11 +73,11 @@ TEST(Run, TrainsOnAParameterServerWithMutualTls) {
 
 TEST(Run, SaysWhatIsWrongWithItsOptions) {
   EXPECT_EQ(launch({"-n", "2"}).code, 2);
-  EXPECT_TRUE(contains(launch({"-n", "2"}).output, "what is to be run?"));
+  EXPECT_TRUE(contains(launch({"-n", "2"}).output, "the program is missing"));
   EXPECT_TRUE(contains(launch({"--worker", "2", "x"}).output, "there is no option '--worker'"));
-  EXPECT_TRUE(contains(launch({"--ps", "2", DYING_TASK}).output, "there is nobody who trains"));
+  EXPECT_TRUE(contains(launch({"--ps", "2", DYING_TASK}).output, "no task trains"));
   EXPECT_TRUE(contains(launch({"-n", "1", "--max-restarts", "wroker=2", DYING_TASK}).output,
-                       "'wroker' is no job"));
+                       "'wroker' is not a job"));
 }
 
 TEST(Command, StartsInAMoment) {

@@ -33,7 +33,7 @@ class SshDaemon {
         << daemon_.output();
   }
   // For --ssh.
-  std::string client() const { return folder_.path() + "/client"; }
+  std::string client() const { return directory_.path() + "/client"; }
 
  private:
   std::vector<std::string> command() {
@@ -59,9 +59,9 @@ class SshDaemon {
     const std::string make = "ssh-keygen -q -t ed25519 -N '' -f " + path(name);
     EXPECT_EQ(std::system(make.c_str()), 0);
   }
-  std::string path(const std::string& name) const { return folder_.path() + "/" + name; }
+  std::string path(const std::string& name) const { return directory_.path() + "/" + name; }
 
-  LaunchFolder folder_;
+  LaunchDirectory directory_;
   std::string port_;
   Process daemon_;
 };
@@ -99,7 +99,7 @@ TEST_F(RealSsh, BringsBackHowATaskDied) {
 }
 
 TEST_F(RealSsh, LeavesNothingBehindWhenTheLauncherIsKilled) {
-  const LaunchFolder files;
+  const LaunchDirectory files;
   const auto groups = [&] { return text_of(files.path() + "/groups"); };
   Process launcher(run_words({"--hosts", "127.0.0.1:1,localhost:1", "--ssh", daemon_->client(),
                               DYING_TASK, "wait", files.path() + "/groups"}));

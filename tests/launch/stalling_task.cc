@@ -8,7 +8,7 @@
 //   ps      a parameter server is stopped while workers use it
 //   tokens  it puts nothing more into a queue that the others take from, on a parameter server
 //
-// With COHORT_STALLS unset nobody does, and the tasks end after so many steps as COHORT_STEPS says.
+// Without COHORT_STALLS no task stalls, and the tasks end after COHORT_STEPS steps.
 
 #include <cohort/cohort.h>
 

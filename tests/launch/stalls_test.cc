@@ -1,4 +1,4 @@
-// Everybody waits for one task: the launcher says for which, in what, and where that one is.
+// All tasks wait for one task: the launcher says for which, in which call, and where that task is.
 
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@ struct Way {
 };
 
 Way with_workers(const std::string& name, const std::string& guilty, const std::string& doing) {
-  return {name, {"-n", "3"}, guilty, {"everybody waits for " + guilty, guilty + doing}};
+  return {name, {"-n", "3"}, guilty, {"all other tasks wait for " + guilty, guilty + doing}};
 }
 Way loop(const std::string& guilty) {
   Way way = with_workers("loop", guilty, " computes");
@@ -50,7 +50,7 @@ Way tokens() {
   return {"tokens",
           {"--workers", "2", "--ps", "1"},
           "worker:1",
-          {"everybody waits for worker:1, for",
+          {"all other tasks wait for worker:1, for",
            "ps:0: in [Queue] dequeue from 'tokens', which is empty", "worker:1 computes",
            "compute_for_ever"}};
 }
@@ -89,7 +89,7 @@ class StalledRun {
   }
 
   const Way way_;
-  const LaunchFolder folder_;
+  const LaunchDirectory directory_;
   Process launcher_;
 };
 
@@ -129,9 +129,9 @@ TEST(Status, SaysWhoWaitsForWhom) {
   EXPECT_TRUE(contains(output, "input    wait")) << output;
 }
 
-// What takes long without anybody waiting for it is nobody's fault.
+// A step that takes long while no task waits is not a stall.
 TEST(Stall, IsNotSeenWhereThereIsNone) {
-  const LaunchFolder folder;
+  const LaunchDirectory directory;
   unsetenv("COHORT_STALLS");
   const ScopedEnvironment steps(ScopedEnvironment::Variables{{"COHORT_STEPS", "2000"}});
   const Launched run = launch({"-n", "2", "--stall-after", "1", STALLING_TASK, "loop"});

@@ -76,12 +76,12 @@ void train_torch() {
   }
 }
 
-void train_with_trainer(const std::string& folder) {
+void train_with_trainer(const std::string& directory) {
   MirroredStrategy strategy({"CPU:0", "CPU:1"});
   const auto scope = strategy.scope();
   Training training;
   Trainer trainer(training.model, nn::mean_squared_error, training.optimizer);
-  trainer.fit(batches(), {.backup = folder, .progress = false});
+  trainer.fit(batches(), {.backup = directory, .progress = false});
 }
 
 }  // namespace

@@ -21,7 +21,7 @@ void PrintTo(const StrategyStart& start, std::ostream* out) { *out << start.name
 class LaunchedStrategy : public testing::TestWithParam<StrategyStart> {};
 
 TEST_P(LaunchedStrategy, TrainsTheProgram) {
-  const LaunchFolder folder;
+  const LaunchDirectory directory;
   std::vector<std::string> words = GetParam().words;
   words.emplace_back(STRATEGY_TASK);
   const Launched run = launch(words);
@@ -67,7 +67,7 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& each) { return each.param.name; });
 
 TEST(StrategyFromEnvironment, NamesWhatItDoesNotKnow) {
-  const LaunchFolder folder;
+  const LaunchDirectory directory;
   const ScopedEnvironment named(ScopedEnvironment::Variables{{"COHORT_STRATEGY", "mirored"}});
   const Launched run = launch({"-n", "1", STRATEGY_TASK});
   EXPECT_EQ(run.code, 1) << run.output;
@@ -79,14 +79,14 @@ TEST(StrategyFromEnvironment, NamesWhatItDoesNotKnow) {
 
 // Servers without a chief would wait forever.
 TEST(StrategyFromEnvironment, RefusesServersWithoutAChief) {
-  const LaunchFolder folder;
+  const LaunchDirectory directory;
   const Launched run = launch({"--workers", "1", "--ps", "1", STRATEGY_TASK});
   EXPECT_EQ(run.code, 1) << run.output;
   EXPECT_TRUE(contains(run.output, "needs a chief")) << run.output;
 }
 
 TEST(StrategyFromEnvironment, LeavesAClusterAloneThatTheProgramHasShutDown) {
-  const LaunchFolder folder;
+  const LaunchDirectory directory;
   const Launched run = launch({"--strategy", "parameter_server", "--workers", "1", "--ps", "1",
                                STRATEGY_TASK, "shut_down"});
   EXPECT_EQ(run.code, 0) << run.output;

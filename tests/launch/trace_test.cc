@@ -66,8 +66,8 @@ class Trace {
   std::map<std::pair<int, std::string>, std::vector<Span>> spans_;
 };
 
-// Nobody leaves a collective before all have come: with clocks that are aligned all are in each of
-// them at the same time.
+// No task leaves a collective before all have entered it: with aligned clocks, all tasks are in
+// each collective at the same time.
 void expect_same_collectives(const Trace& trace, int tasks) {
   const std::vector<Span> first = trace.spans(0, "collective");
   EXPECT_GT(first.size(), 20U);
@@ -82,8 +82,8 @@ void expect_same_collectives(const Trace& trace, int tasks) {
 }
 
 TEST(Trace, HasTheStepsInputAndCollectivesOfAllTasks) {
-  const LaunchFolder folder;
-  const std::string file = folder.path() + "/run.json";
+  const LaunchDirectory directory;
+  const std::string file = directory.path() + "/run.json";
   const ScopedEnvironment steps(ScopedEnvironment::Variables{{"COHORT_STEPS", "30"}});
   const Launched run = launch({"-n", "2", "--trace", file, STALLING_TASK, "none"});
   ASSERT_EQ(run.code, 0) << run.output;
@@ -100,8 +100,8 @@ TEST(Trace, HasTheStepsInputAndCollectivesOfAllTasks) {
 }
 
 TEST(Trace, HasTheStepsOfServersThatSessionsUse) {
-  const LaunchFolder folder;
-  const std::string file = folder.path() + "/run.json";
+  const LaunchDirectory directory;
+  const std::string file = directory.path() + "/run.json";
   const Launched run = launch({"--workers", "2", "--ps", "1", "--trace", file, TRAIN_TASK});
   ASSERT_EQ(run.code, 0) << run.output;
   const Trace trace(file);
@@ -113,10 +113,10 @@ TEST(Trace, HasTheStepsOfServersThatSessionsUse) {
 
 // The file of one task that makes five steps of that kind.
 Trace trace_of_steps(const std::string& kind) {
-  const LaunchFolder folder;
-  const std::string file = folder.path() + "/run.json";
+  const LaunchDirectory directory;
+  const std::string file = directory.path() + "/run.json";
   const Launched run =
-      launch({"-n", "1", "--trace", file, STEPS_TASK, kind, folder.path() + "/backup"});
+      launch({"-n", "1", "--trace", file, STEPS_TASK, kind, directory.path() + "/backup"});
   EXPECT_EQ(run.code, 0) << run.output;
   return Trace(file);
 }
@@ -156,17 +156,18 @@ INSTANTIATE_TEST_SUITE_P(Kinds, TraceOfSteps,
                          [](const auto& kind) { return std::string(kind.param); });
 
 TEST(Trace, ThatCannotBeWrittenIsAnErrorBeforeAnythingRuns) {
-  const LaunchFolder folder;
+  const LaunchDirectory directory;
   const Launched run =
-      launch({"-n", "1", "--trace", "/no/such/folder/run.json", DYING_TASK, "print", "RANK"});
+      launch({"-n", "1", "--trace", "/no/such/directory/run.json", DYING_TASK, "print", "RANK"});
   EXPECT_EQ(run.code, 1) << run.output;
-  EXPECT_TRUE(contains(run.output, "'/no/such/folder/run.json' cannot be written")) << run.output;
+  EXPECT_TRUE(contains(run.output, "'/no/such/directory/run.json' cannot be written"))
+      << run.output;
   EXPECT_FALSE(contains(run.output, "variable 0")) << run.output;
 }
 
 TEST(Trace, OfATaskThatDiedHasWhatItDidBefore) {
-  const LaunchFolder folder;
-  const std::string file = folder.path() + "/run.json";
+  const LaunchDirectory directory;
+  const std::string file = directory.path() + "/run.json";
   const Launched run = launch({"-n", "2", "--trace", file, DYING_TASK, "segv"});
   EXPECT_NE(run.code, 0);
   EXPECT_EQ(Trace(file).processes().size(), 2U);

@@ -1,7 +1,7 @@
 // A task of a cluster with parameter servers. Worker 0 makes a variable on ps 0, both workers add
 // to it, and each prints the total when both have.
 //
-// With a folder: writes a file of each kind that can be inspected.
+// With a directory: writes a file of each kind that can be inspected.
 
 #include <cohort/cohort.h>
 
@@ -45,20 +45,20 @@ void train(const std::string& target, int index) {
               credentials_from_environment().has_certificates() ? "with" : "without");
 }
 
-void write_files(const std::string& folder) {
+void write_files(const std::string& directory) {
   Variable weights(zeros({2, 3}), {.name = "weights"});
-  Checkpoint({{"weights", weights}}).save(folder + "/ckpt");
+  Checkpoint({{"weights", weights}}).save(directory + "/ckpt");
   Graph graph;
   {
     auto building = graph.as_default();
     (void)(placeholder(kFloat32, {2}, "x") + 1.f);
   }
-  std::ofstream(folder + "/graph", std::ios::binary) << graph.serialize();
-  SummaryWriter summaries(folder);
+  std::ofstream(directory + "/graph", std::ios::binary) << graph.serialize();
+  SummaryWriter summaries(directory);
   summaries.add_scalar("loss", 0.5, 1);
   summaries.close();
-  std::filesystem::rename(summaries.path(), folder + "/events");
-  data::TFRecordWriter records(folder + "/records");
+  std::filesystem::rename(summaries.path(), directory + "/events");
+  data::TFRecordWriter records(directory + "/records");
   records.write("one");
   records.write("three");
 }

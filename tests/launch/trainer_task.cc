@@ -2,7 +2,7 @@
 // servers, as it was started: trainer_task FOLDER [JOB:INDEX@STEP | EPOCHS].
 //
 // The chief ends a task with SIGKILL behind that step, once in all lives of it. Numbers of
-// processes, backups and that it has happened are in the folder.
+// processes, backups and that it has happened are in the directory.
 
 #include <cohort/cohort.h>
 #include <signal.h>
@@ -18,14 +18,14 @@ using namespace cohort;
 namespace {
 
 struct Plan {
-  std::string folder;
+  std::string directory;
   std::string victim;  // "worker:1"
   int64_t step = -1;
   int epochs = 6;
 };
 
 Plan plan_from(int argc, char** argv) {
-  Plan plan{.folder = argv[1], .victim = {}};
+  Plan plan{.directory = argv[1], .victim = {}};
   if (argc < 3) return plan;
   const std::string text = argv[2];
   const size_t at = text.find('@');
@@ -39,7 +39,7 @@ Plan plan_from(int argc, char** argv) {
 }
 
 std::string process_file(const Plan& plan, const std::string& task) {
-  return plan.folder + "/process_of_" + task;
+  return plan.directory + "/process_of_" + task;
 }
 
 void note_process(const Plan& plan) {
@@ -48,7 +48,7 @@ void note_process(const Plan& plan) {
 }
 
 void kill_victim(const Plan& plan, Trainer& trainer) {
-  const std::string happened = plan.folder + "/happened";
+  const std::string happened = plan.directory + "/happened";
   if (trainer.progress().step != plan.step || !trainer.is_chief()) return;
   if (std::filesystem::exists(happened)) return;
   std::ofstream(happened) << 1;
@@ -79,7 +79,7 @@ void train(const Plan& plan) {
                           }});
   const History history = trainer.fit(batches, {.epochs = plan.epochs,
                                                 .callbacks = {around},
-                                                .backup = plan.folder + "/backup",
+                                                .backup = plan.directory + "/backup",
                                                 .backup_steps = 4,
                                                 .progress = false});
   const bool learnt = trainer.evaluate(batches).at("loss") < history.epochs.front().at("loss");

@@ -16,10 +16,10 @@ std::string said(const std::string& output, const std::string& word) {
   return output.substr(from, output.find('\n', from) - from);
 }
 
-Launched train(const LaunchFolder& folder, const std::vector<std::string>& tasks,
+Launched train(const LaunchDirectory& directory, const std::vector<std::string>& tasks,
                const std::string& kill = {}) {
   std::vector<std::string> words = tasks;
-  words.insert(words.end(), {"--max-restarts", "2", TRAINER_TASK, folder.path()});
+  words.insert(words.end(), {"--max-restarts", "2", TRAINER_TASK, directory.path()});
   if (!kill.empty()) words.push_back(kill);
   return launch(words);
 }
@@ -27,12 +27,12 @@ Launched train(const LaunchFolder& folder, const std::vector<std::string>& tasks
 class KilledWorkers : public testing::TestWithParam<const char*> {};
 
 TEST_P(KilledWorkers, EndWithTheUndisturbedResult) {
-  const LaunchFolder calm, folder;
+  const LaunchDirectory calm, directory;
   const Launched undisturbed = train(calm, {"-n", "2"});
   ASSERT_EQ(undisturbed.code, 0) << undisturbed.output;
-  const Launched run = train(folder, {"-n", "2"}, GetParam());
+  const Launched run = train(directory, {"-n", "2"}, GetParam());
   EXPECT_EQ(run.code, 0) << run.output;
-  EXPECT_TRUE(std::filesystem::exists(folder.path() + "/happened")) << run.output;
+  EXPECT_TRUE(std::filesystem::exists(directory.path() + "/happened")) << run.output;
   EXPECT_EQ(said(run.output, "result"), said(undisturbed.output, "result")) << run.output;
 }
 
@@ -43,10 +43,10 @@ INSTANTIATE_TEST_SUITE_P(Everywhere, KilledWorkers,
 class KilledServers : public testing::TestWithParam<const char*> {};
 
 TEST_P(KilledServers, LoseNoStepAndRepeatNone) {
-  const LaunchFolder folder;
-  const Launched run = train(folder, {"--workers", "2", "--ps", "2", "--chief"}, GetParam());
+  const LaunchDirectory directory;
+  const Launched run = train(directory, {"--workers", "2", "--ps", "2", "--chief"}, GetParam());
   EXPECT_EQ(run.code, 0) << run.output;
-  EXPECT_TRUE(std::filesystem::exists(folder.path() + "/happened")) << run.output;
+  EXPECT_TRUE(std::filesystem::exists(directory.path() + "/happened")) << run.output;
   EXPECT_TRUE(said(run.output, "updates").ends_with("updates 36")) << run.output;
   EXPECT_TRUE(said(run.output, "loss").ends_with("loss smaller")) << run.output;
 }
@@ -70,10 +70,10 @@ class TrainingAskedToEnd : public testing::TestWithParam<std::tuple<Tasks, int>>
   std::vector<std::string> words(const std::string& epochs) const {
     const Tasks& tasks = std::get<0>(GetParam());
     std::vector<std::string> all = tasks.words;
-    all.insert(all.end(), {TRAINER_TASK, folder.path(), epochs});
+    all.insert(all.end(), {TRAINER_TASK, directory.path(), epochs});
     return tasks.words.empty() ? all : run_words(all);
   }
-  const LaunchFolder folder;
+  const LaunchDirectory directory;
 };
 
 TEST_P(TrainingAskedToEnd, IsSavedAndGoesOnFromThere) {

@@ -39,7 +39,7 @@ std::string to_string(Kind kind) {
 
 // In the child: saves counters that count the saves, going on from the last good checkpoint, and
 // reports each save that is done.
-[[noreturn]] void save_for_ever(Kind kind, const std::string& folder, int report) {
+[[noreturn]] void save_for_ever(Kind kind, const std::string& directory, int report) {
   const bool sharded = kind == Kind::Sharded;
   internal::ensure_cpu_devices(2);
   Graph graph;
@@ -55,13 +55,13 @@ std::string to_string(Kind kind) {
   Saver saver({.max_to_keep = 2, .sharded = sharded, .asynchronous = kind == Kind::Asynchronous});
   Session session;
   session.run(global_variables_initializer());
-  if (const auto latest = latest_checkpoint(folder)) saver.restore(session, *latest);
+  if (const auto latest = latest_checkpoint(directory)) saver.restore(session, *latest);
   while (true) {
     session.run(count);
     const int64_t step = session.run(variables[0]).at<int64_t>({0});
     SaveOptions options;
     if (kind != Kind::SamePrefix) options.global_step = step;
-    saver.save(session, folder + "/model", options);
+    saver.save(session, directory + "/model", options);
     if (kind == Kind::Asynchronous) saver.wait();
     if (::write(report, &step, sizeof step) != sizeof step) std::_Exit(1);
   }
@@ -69,14 +69,14 @@ std::string to_string(Kind kind) {
 
 class SavingProcess {
  public:
-  SavingProcess(Kind kind, const std::string& folder) {
+  SavingProcess(Kind kind, const std::string& directory) {
     int ends[2];
     if (::pipe(ends) != 0) throw std::runtime_error("no pipe");
     read_end_ = ends[0];
     child_ = ::fork();
     if (child_ == 0) {
       ::close(ends[0]);
-      save_for_ever(kind, folder, ends[1]);
+      save_for_ever(kind, directory, ends[1]);
     }
     ::close(ends[1]);
   }
@@ -120,10 +120,10 @@ int64_t save_of(const CheckpointReader& reader) {
 }
 
 // Files with tensors, whole or not, that no checkpoint consists of.
-std::set<std::string> abandoned_data(const std::string& folder) {
+std::set<std::string> abandoned_data(const std::string& directory) {
   constexpr std::string_view kManifest = ".manifest.json";
   std::set<std::string> data, needed;
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+  for (const auto& entry : std::filesystem::directory_iterator(directory)) {
     const std::string path = entry.path().string();
     if (path.find(".safetensors") != std::string::npos) data.insert(path);
     if (!path.ends_with(kManifest)) continue;
@@ -137,23 +137,23 @@ std::set<std::string> abandoned_data(const std::string& folder) {
 class KilledSaver : public ::testing::TestWithParam<Kind> {};
 
 TEST_P(KilledSaver, LeavesAGoodCheckpointWheneverItIsKilled) {
-  const TemporaryFolder folder;
+  const TemporaryDirectory directory;
   const unsigned seed = 20'240'611;
   std::mt19937 random(seed);
   std::uniform_int_distribution<int> microseconds(0, 20'000);
   int64_t reported = 0;
   for (int i = 0; i < kills(); ++i) {
     SCOPED_TRACE("kill " + std::to_string(i) + ", seed " + std::to_string(seed));
-    SavingProcess process(GetParam(), folder.path());
+    SavingProcess process(GetParam(), directory.path());
     // Every other one is killed while it starts, restores or first saves.
     if (i % 2 == 0) process.await_first_save();
     process.kill_after(std::chrono::microseconds(microseconds(random)));
     reported = std::max(reported, process.last_reported());
-    const auto latest = latest_checkpoint(folder.path());
+    const auto latest = latest_checkpoint(directory.path());
     ASSERT_TRUE(latest);
     EXPECT_GE(save_of(CheckpointReader(*latest)), reported);
     // A save clears what the killed one before it left, so that nothing adds up: one has two files.
-    const std::set<std::string> abandoned = abandoned_data(folder.path());
+    const std::set<std::string> abandoned = abandoned_data(directory.path());
     EXPECT_LE(abandoned.size(), 2u) << ::testing::PrintToString(abandoned);
   }
 }

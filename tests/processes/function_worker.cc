@@ -8,8 +8,6 @@
 
 #include "cohort/cohort.h"
 #include "cohort/data.h"
-#include "ops/variable_cell.h"
-#include "runtime/loaded_function.h"
 
 namespace {
 
@@ -21,15 +19,10 @@ std::string contents(const char* path) {
 }
 
 void work(const char* function_file, const char* dataset_file) {
-  internal::ResourceTable resources;
-  internal::Cancellation cancellation;
-  resources.find_or_make<internal::VariableCell>("localhost", "variable", "v", [] {
-    return std::make_shared<internal::VariableCell>("v", Tensor(0.f));
-  });
-  const internal::LoadedFunction function(contents(function_file), {.resources = resources});
+  const SerializedFunction function(contents(function_file), {{"v", Variable(0.f)}});
   const Tensor iterator = data::Dataset::deserialize(contents(dataset_file)).iterate().handle();
   for (int i = 0; i < 4; ++i) {
-    std::cout << function.call({&iterator, 1}, cancellation).at(0) << '\n';
+    std::cout << function({iterator}).at(0) << '\n';
   }
 }
 

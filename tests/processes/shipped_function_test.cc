@@ -17,17 +17,17 @@ class ShippedFunction : public ::testing::Test {
  protected:
   ShippedFunction() {
     std::string pattern = ::testing::TempDir() + "/cohort_shipped_XXXXXX";
-    folder_ = mkdtemp(pattern.data());
+    directory_ = mkdtemp(pattern.data());
   }
-  ~ShippedFunction() override { std::filesystem::remove_all(folder_); }
+  ~ShippedFunction() override { std::filesystem::remove_all(directory_); }
 
   // What the worker prints when it gets these bytes.
   std::string worker_prints(const std::string& function, const std::string& dataset) {
     write("function", function);
     write("dataset", dataset);
     const std::string command = std::string(FUNCTION_WORKER) + " '" +
-                                (folder_ / "function").string() + "' '" +
-                                (folder_ / "dataset").string() + "'";
+                                (directory_ / "function").string() + "' '" +
+                                (directory_ / "dataset").string() + "'";
     FILE* pipe = popen(command.c_str(), "r");
     std::string printed;
     std::array<char, 256> part;
@@ -51,10 +51,10 @@ class ShippedFunction : public ::testing::Test {
 
  private:
   void write(const char* name, const std::string& bytes) {
-    std::ofstream(folder_ / name, std::ios::binary) << bytes;
+    std::ofstream(directory_ / name, std::ios::binary) << bytes;
   }
 
-  std::filesystem::path folder_;
+  std::filesystem::path directory_;
 };
 
 void expect_prints(const std::string& printed, std::string_view fragment) {

@@ -1,4 +1,4 @@
-"""Records what torch and TensorFlow (Keras) make of the same gradients, for src/train/formula_test.cc.
+"""Records what torch and TensorFlow (Keras) make of the same gradients, for src/optim/formula_test.cc.
 
 usage: record_optimizers.py > optimizers.h
 

@@ -34,15 +34,15 @@ def free_ports(count):
         return [one.getsockname()[1] for one in sockets]
 
 
-def configuration(folder):
+def configuration(directory):
     host, user = socket.gethostname().split(".")[0], getpass.getuser()
     controller, *nodes = free_ports(1 + len(NODES))
     lines = [
         "ClusterName=cohort", f"SlurmctldHost={host}(127.0.0.1)", f"SlurmctldPort={controller}",
         f"SlurmUser={user}", f"SlurmdUser={user}",
-        "AuthType=auth/munge", f"AuthInfo=socket={folder}/munge.socket",
-        f"SlurmctldPidFile={folder}/slurmctld.pid", f"SlurmdPidFile={folder}/slurmd-%n.pid",
-        f"StateSaveLocation={folder}/state", f"SlurmdSpoolDir={folder}/spool-%n",
+        "AuthType=auth/munge", f"AuthInfo=socket={directory}/munge.socket",
+        f"SlurmctldPidFile={directory}/slurmctld.pid", f"SlurmdPidFile={directory}/slurmd-%n.pid",
+        f"StateSaveLocation={directory}/state", f"SlurmdSpoolDir={directory}/spool-%n",
         "ProctrackType=proctrack/pgid", "TaskPlugin=task/none", "SwitchType=switch/none",
         "MpiDefault=none", "SelectType=select/cons_tres", "SelectTypeParameters=CR_Core",
         # Nodes with more processors than this host has.
@@ -57,18 +57,18 @@ def configuration(folder):
 class Slurm:
     """The daemons, from entering to leaving."""
 
-    def __init__(self, folder):
-        self.folder = folder
+    def __init__(self, directory):
+        self.directory = directory
         self.daemons = []
-        self.environment = {**os.environ, "SLURM_CONF": f"{folder}/slurm.conf"}
+        self.environment = {**os.environ, "SLURM_CONF": f"{directory}/slurm.conf"}
 
     def __enter__(self):
-        (self.folder / "state").mkdir()
-        (self.folder / "slurm.conf").write_text(configuration(self.folder))
-        key = self.folder / "munge.key"
+        (self.directory / "state").mkdir()
+        (self.directory / "slurm.conf").write_text(configuration(self.directory))
+        key = self.directory / "munge.key"
         key.write_bytes(os.urandom(128))
         key.chmod(0o400)
-        munge = {name: f"--{name}={self.folder}/munge.{name.split('-')[0]}"
+        munge = {name: f"--{name}={self.directory}/munge.{name.split('-')[0]}"
                  for name in ("socket", "key-file", "pid-file", "log-file", "seed-file")}
         self.start("munged", "--foreground", "--force", "--num-threads=1", *munge.values())
         self.start("slurmctld", "-D", "-c")
@@ -87,7 +87,7 @@ class Slurm:
                 daemon.wait()
 
     def start(self, name, *arguments):
-        with open(self.folder / "daemons.log", "a") as log:
+        with open(self.directory / "daemons.log", "a") as log:
             self.daemons.append(subprocess.Popen([shutil.which(name), *arguments], stdout=log,
                                                  stderr=log, env=self.environment))
 
@@ -101,14 +101,14 @@ class Slurm:
             if self.run("sinfo", "-h", "-t", "idle", "-o", "%D").stdout.strip() == str(len(NODES)):
                 return
             time.sleep(0.1)
-        sys.exit("Slurm's nodes did not come up:\n" + (self.folder / "daemons.log").read_text())
+        sys.exit("Slurm's nodes did not come up:\n" + (self.directory / "daemons.log").read_text())
 
 
 def main():
     program, = sys.argv[1:]
     os.environ["PATH"] += ":/usr/sbin"
-    with tempfile.TemporaryDirectory(prefix="cohort_slurm_") as folder:
-        with Slurm(pathlib.Path(folder)) as slurm:
+    with tempfile.TemporaryDirectory(prefix="cohort_slurm_") as directory:
+        with Slurm(pathlib.Path(directory)) as slurm:
             slurm.wait_for_nodes()
             done = slurm.run("srun", f"--nodes={len(NODES)}", f"--ntasks={len(EXPECTED)}", program)
     found = sorted(done.stdout.splitlines())

@@ -88,10 +88,10 @@ TEST(SteadyCalls, OfDistributedInputAddNothing) {
 
 TEST(SteadyCalls, OfCheckpointsAddNothing) {
   Replicas here;
-  const TemporaryFolder folder;
+  const TemporaryDirectory directory;
   Checkpoint checkpoint({{"w", here.w}, {"adam", here.adam}});
   drive("save and restore", calls(50), process_holdings, [&](int) {
-    const std::string saved = checkpoint.save(folder.path() + "/one");
+    const std::string saved = checkpoint.save(directory.path() + "/one");
     checkpoint.restore(saved).assert_consumed();
   });
 }

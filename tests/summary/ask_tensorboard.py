@@ -9,9 +9,9 @@ import tempfile
 
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-with tempfile.TemporaryDirectory() as folder:
-    subprocess.run([sys.argv[1], folder], check=True)
-    seen = EventAccumulator(folder)
+with tempfile.TemporaryDirectory() as directory:
+    subprocess.run([sys.argv[1], directory], check=True)
+    seen = EventAccumulator(directory)
     seen.Reload()
     assert [(e.step, round(e.value, 6)) for e in seen.Scalars("loss")] == [(0, 1.0), (1, 0.5), (2, 0.333333)]
     assert seen.Histograms("weights")[0].histogram_value.num == 4

@@ -87,8 +87,8 @@ def value_of(event):
 
 
 def main():
-    with tempfile.TemporaryDirectory() as folder:
-        path = subprocess.run([sys.argv[1], folder], check=True, capture_output=True, text=True).stdout.strip()
+    with tempfile.TemporaryDirectory() as directory:
+        path = subprocess.run([sys.argv[1], directory], check=True, capture_output=True, text=True).stdout.strip()
         events = [fields(record) for record in records(pathlib.Path(path).read_bytes())]
     assert events[0][3] == [b"brain.Event:2"]
     for step in range(3):

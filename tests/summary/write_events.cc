@@ -1,4 +1,4 @@
-// Writes one event of each kind into the folder given.
+// Writes one event of each kind into the directory given.
 
 #include <cohort/cohort.h>
 

@@ -5,9 +5,9 @@
 #include <functional>
 #include <span>
 
+#include "kernels/dtypes.h"
 #include "support/members.h"
 #include "tensor/memory.h"
-#include "tensor/visit.h"
 
 // What members reduce in conformance tests, and what a serial loop makes of it.
 

@@ -12,6 +12,18 @@ Status error_of(Body&& body) {
   return capture_status(std::forward<Body>(body));
 }
 
+namespace internal {
+
+// Fails the test unless `call` throws an Error with that code and `fragment` in its message.
+template <typename Call>
+void expect_error(Call&& call, std::string_view fragment, Code code = Code::InvalidArgument) {
+  const Status status = error_of(std::forward<Call>(call));
+  EXPECT_EQ(status.code, code) << status;
+  EXPECT_NE(status.message.find(fragment), std::string::npos)
+      << "expected \"" << fragment << "\" in: " << status;
+}
+
+}  // namespace internal
 }  // namespace cohort
 
 // Expects that `statement` throws an Error of that code whose message contains `fragment`.

@@ -6,7 +6,7 @@
 #include <random>
 #include <thread>
 
-#include "transport/party.h"
+#include "transport/endpoint.h"
 
 // Connections on which things go wrong, for tests of what is built on them.
 namespace cohort::internal {
@@ -98,26 +98,28 @@ class FaultyConnection : public Connection {
 };
 
 // For the connections that others open.
-inline Party::Accept with_faults(Party::Accept accept, std::shared_ptr<Faults> faults) {
+inline Endpoint::Accept with_faults(Endpoint::Accept accept, std::shared_ptr<Faults> faults) {
   return [accept = std::move(accept), faults = std::move(faults)](auto connection) {
     accept(std::make_shared<FaultyConnection>(std::move(connection), faults));
   };
 }
 
-// For the connections that a party opens.
-class FaultyParty : public Party {
+// For the connections that an endpoint opens.
+class FaultyEndpoint : public Endpoint {
  public:
-  FaultyParty(std::unique_ptr<Party> inner, std::shared_ptr<Faults> faults)
+  FaultyEndpoint(std::unique_ptr<Endpoint> inner, std::shared_ptr<Faults> faults)
       : inner_(std::move(inner)), faults_(std::move(faults)) {}
 
-  std::shared_ptr<Connection> connect(const std::string& address, Deadline deadline) override {
-    return std::make_shared<FaultyConnection>(inner_->connect(address, deadline), faults_);
+  std::shared_ptr<Connection> connect(const std::string& address, Deadline deadline,
+                                      uint64_t generation = 0) override {
+    return std::make_shared<FaultyConnection>(inner_->connect(address, deadline, generation),
+                                              faults_);
   }
   const Peer& self() const override { return inner_->self(); }
   void stop() override { inner_->stop(); }
 
  private:
-  const std::unique_ptr<Party> inner_;
+  const std::unique_ptr<Endpoint> inner_;
   const std::shared_ptr<Faults> faults_;
 };
 

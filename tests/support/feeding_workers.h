@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "base/raise.h"
-#include "distribute/input_iterator.h"
+#include "distribute/input/input_iterator.h"
 #include "support/distributed_steps.h"
 #include "tensor/devices.h"
 
@@ -66,7 +66,7 @@ class Meeting {
 };
 
 // A strategy that only feeds: one of several workers with devices of this process.
-class FeedingExtended : public StrategyExtended {
+class FeedingExtended : public StrategyExtended, public CrossWorkerInput {
  public:
   FeedingExtended(InputContext context, int devices, Meeting& meeting)
       : context_(context), devices_(devices), meeting_(meeting) {
@@ -79,7 +79,6 @@ class FeedingExtended : public StrategyExtended {
     for (int i = 0; i < devices_; ++i) all.push_back(canonical_device(fmt::format("CPU:{}", i)));
     return all;
   }
-  int num_replicas_in_sync() const override { return context_.num_replicas_in_sync(); }
   InputContext input_context() const override { return context_; }
   InputTotals sum_over_workers(const InputTotals& here) override { return meeting_.add(here); }
   std::vector<std::string> gather_from_workers(const std::string& here,
@@ -92,9 +91,11 @@ class FeedingExtended : public StrategyExtended {
   Variable create_variable(const NextCreator& next, const VariableRequest& request) override {
     return next(request);
   }
-  DistributedValue reduce_to(ReduceOp, const DistributedValue& value, const Destinations&,
-                             const CommunicationOptions&) override {
-    return value;
+  std::vector<DistributedValue> batch_reduce_to(ReduceOp, std::span<const ReduceRequest> requests,
+                                                const CommunicationOptions&) override {
+    std::vector<DistributedValue> values;
+    for (const ReduceRequest& request : requests) values.push_back(request.value);
+    return values;
   }
   DistributedValue broadcast_to(const Tensor& value, const Destinations&) override { return value; }
   DistributedValue gather_to(const DistributedValue& value, const Destinations&, int,

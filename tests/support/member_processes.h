@@ -7,10 +7,11 @@
 #include <cstdlib>
 #include <optional>
 
+#include "base/host_identity.h"
 #include "collectives/access.h"
-#include "collectives/party_rendezvous.h"
-#include "rpc/endpoint.h"
+#include "rpc/make_endpoint.h"
 #include "support/child_processes.h"
+#include "support/connected_group.h"
 #include "support/socket_connection.h"
 
 namespace cohort {
@@ -18,13 +19,19 @@ namespace cohort {
 // The members of a group as processes of this host.
 class MemberProcesses {
  public:
-  // What a member needs to make a group.
-  struct Meeting {
-    std::shared_ptr<internal::Rendezvous> rendezvous;
-    std::shared_ptr<internal::Party> party = nullptr;  // must outlive the group
+  // What a member needs to make a communicator.
+  struct Membership {
+    internal::Group group = {};
+    std::shared_ptr<internal::Endpoint> endpoint = nullptr;  // must outlive the communicator
+
+    Communicator make_communicator(bool share_memory) const {
+      internal::Group members = group;
+      if (!share_memory) members.hosts.assign(members.hosts.size(), "");
+      return internal::make_communicator(std::move(members));
+    }
   };
-  // What a member runs; it ends with what that returns.
-  using Body = std::function<int(Meeting)>;
+  // What a member runs; the result is its exit code.
+  using Body = std::function<int(Membership)>;
 
   // Connected by sockets that are there from the beginning; or, with a name for COHORT_TRANSPORT,
   // by endpoints that listen and find each other as tasks do.
@@ -66,13 +73,13 @@ class MemberProcesses {
           const int end = ends[static_cast<size_t>(rank)][other];
           if (end >= 0) connections[other] = std::make_shared<SocketConnection>(end, peers[other]);
         }
-        return body({internal::make_mesh(rank, peers, std::move(connections))});
+        return body({connected_group(rank, peers, std::move(connections))});
       });
     }
     close_but(ends, -1);
   }
 
-  // Other members' ends stay open in nobody else, so that they end with their process.
+  // Closes the ends of other members, so that their connections end with their process.
   static void close_but(const Ends& ends, int rank) {
     for (int other = 0; other < static_cast<int>(ends.size()); ++other) {
       if (other == rank) continue;
@@ -90,28 +97,31 @@ class MemberProcesses {
     for (int rank = 0; rank < size; ++rank) {
       children_.start([&, rank] {
         setenv("COHORT_TRANSPORT", transport.c_str(), 1);
-        return body(meet(ports, rank, size));
+        return body(join(ports, rank, size));
       });
     }
     munmap(memory, sizeof(Ports));  // here; the members have it
   }
 
-  static Meeting meet(Ports& ports, int rank, int size) {
-    const internal::MemberDoor door;
-    const std::shared_ptr<internal::Party> party =
+  static Membership join(Ports& ports, int rank, int size) {
+    const internal::PendingConnections pending;
+    const std::shared_ptr<internal::Endpoint> endpoint =
         internal::make_endpoint({.self = {.name = name_of(rank),
                                           .incarnation = static_cast<uint64_t>(getpid()),
                                           .address = "127.0.0.1:0"}},
-                                door.accept());
-    const std::string& own = party->self().address;
+                                pending.accept());
+    const std::string& own = endpoint->self().address;
     ports[static_cast<size_t>(rank)] = std::atoi(own.substr(own.rfind(':') + 1).c_str());
-    std::vector<internal::Peer> members;
+    internal::Group group{.rank = rank};
     for (int other = 0; other < size; ++other) {
       std::atomic<int>& port = ports[static_cast<size_t>(other)];
       while (port == 0) sched_yield();
-      members.push_back({.name = name_of(other), .address = "127.0.0.1:" + std::to_string(port)});
+      group.peers.push_back(
+          {.name = name_of(other), .address = "127.0.0.1:" + std::to_string(port)});
+      group.hosts.push_back(internal::host_identity());
     }
-    return {door.open(party, rank, std::move(members)), party};
+    pending.open(endpoint, group);
+    return {group, endpoint};
   }
 
   ChildProcesses children_;

@@ -11,7 +11,7 @@
 
 namespace cohort {
 
-// How a test's group talks.
+// What a test's group is like.
 struct GroupPlan {
   std::string name = {};
   bool share_memory = false;
@@ -39,21 +39,27 @@ inline std::vector<Status> run_members(int size, const std::function<void(int ra
   return statuses;
 }
 
-// The members of a new group, by rank, who meet as they are told.
-inline std::vector<Communicator> make_group(
-    const std::vector<std::shared_ptr<internal::Rendezvous>>& meetings, const GroupPlan& plan) {
-  std::vector<Communicator> group(meetings.size());
-  const auto statuses = run_members(static_cast<int>(meetings.size()), [&](int rank) {
-    internal::GroupSettings settings{.share_memory = plan.share_memory,
-                                     .report_after = plan.report_after,
-                                     .refusal_time = plan.refusal_time,
-                                     .engine = plan.engine};
-    if (plan.members_per_host > 0) {
-      settings.host = "host " + std::to_string(rank / plan.members_per_host);
-      settings.share_memory = true;
-    }
+// Which members share memory, by rank.
+inline std::vector<std::string> hosts_of(const GroupPlan& plan, size_t size) {
+  std::vector<std::string> hosts(size, plan.share_memory ? "host" : "");
+  for (size_t rank = 0; plan.members_per_host > 0 && rank < size; ++rank) {
+    hosts[rank] = "host " + std::to_string(rank / static_cast<size_t>(plan.members_per_host));
+  }
+  return hosts;
+}
+
+// The communicators of the members, by rank.
+inline std::vector<Communicator> make_group(std::vector<internal::Group> members,
+                                            const GroupPlan& plan) {
+  std::vector<Communicator> group(members.size());
+  const auto statuses = run_members(static_cast<int>(members.size()), [&](int rank) {
+    const internal::GroupSettings settings{.report_after = plan.report_after,
+                                           .refusal_time = plan.refusal_time,
+                                           .engine = plan.engine};
+    internal::Group& member = members[static_cast<size_t>(rank)];
+    member.hosts = hosts_of(plan, members.size());
     auto& made = group[static_cast<size_t>(rank)];
-    made = internal::make_communicator(meetings[static_cast<size_t>(rank)], settings);
+    made = internal::make_communicator(std::move(member), settings);
     if (plan.algorithm) {
       internal::CollectiveAccess::group(made).engine().table = {{{SIZE_MAX, *plan.algorithm}}};
     }
@@ -62,11 +68,11 @@ inline std::vector<Communicator> make_group(
   return group;
 }
 
-// The same inside of this process.
+// The same inside this process.
 inline std::vector<Communicator> make_group(int size, const GroupPlan& plan = {}) {
   std::vector<internal::Peer> peers;
   for (int rank = 0; rank < size; ++rank) peers.push_back({.name = "task " + std::to_string(rank)});
-  return make_group(internal::meet_in_process(peers), plan);
+  return make_group(internal::in_process_groups(peers), plan);
 }
 
 // Runs `body` with each of the members at the same time; none may throw.

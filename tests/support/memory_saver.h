@@ -38,7 +38,7 @@ class MemorySaver : public SessionSaver {
     session.run(assigns_, feeds);
   }
 
-  std::optional<std::string> latest(const std::string& /*folder*/) override {
+  std::optional<std::string> latest(const std::string& /*directory*/) override {
     const std::lock_guard lock(mutex_);
     if (paths_.empty()) return std::nullopt;
     return paths_.back();

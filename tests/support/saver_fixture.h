@@ -18,10 +18,10 @@ namespace cohort {
 using Names = std::vector<std::string>;
 using Floats = std::vector<float>;
 
-// How many files of the folder have names that end so.
-inline size_t count_ending(const std::string& folder, const std::string& ending) {
+// How many files of the directory have names that end so.
+inline size_t count_ending(const std::string& directory, const std::string& ending) {
   size_t count = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+  for (const auto& entry : std::filesystem::directory_iterator(directory)) {
     count += entry.path().string().ends_with(ending) ? 1 : 0;
   }
   return count;
@@ -29,11 +29,11 @@ inline size_t count_ending(const std::string& folder, const std::string& ending)
 
 class SaverTest : public ::testing::Test {
  protected:
-  std::string path(const std::string& name) const { return folder_.path() + "/" + name; }
-  const std::string& folder() const { return folder_.path(); }
+  std::string path(const std::string& name) const { return directory_.path() + "/" + name; }
+  const std::string& directory() const { return directory_.path(); }
 
  private:
-  TemporaryFolder folder_;
+  TemporaryDirectory directory_;
 };
 
 }  // namespace cohort

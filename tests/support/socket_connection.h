@@ -8,10 +8,9 @@
 #include <mutex>
 #include <thread>
 
+#include "base/aligned_memory.h"
 #include "base/raise.h"
-#include "transport/delivery.h"
-#include "transport/message_queue.h"
-#include "transport/traffic_counter.h"
+#include "transport/in_process.h"
 
 namespace cohort {
 
@@ -94,12 +93,11 @@ class SocketConnection : public internal::Connection {
       return false;
     }
     for (const uint64_t length : lengths) {
-      const std::shared_ptr<void> memory(std::aligned_alloc(64, (length + 64) / 64 * 64),
-                                         std::free);
+      const std::shared_ptr<std::byte> memory = internal::allocate_aligned(length);
       if (!read(memory.get(), length)) return false;
-      message.payloads.push_back({{static_cast<std::byte*>(memory.get()), length}, memory});
+      message.payloads.push_back({{memory.get(), length}, memory});
     }
-    queue_->push(std::move(message), internal::MessageQueue::WhenFull::Grow);
+    queue_->push(std::move(message), internal::WhenFull::Grow);
     return true;
   }
 

@@ -5,19 +5,18 @@
 #include <chrono>
 #include <thread>
 
-#include "collectives/rendezvous.h"
+#include "support/connected_group.h"
 #include "support/socket_connection.h"
 
 namespace cohort {
 
-// Connects processes that know a folder and their ranks: each listens there, and asks the lower
+// Connects processes that know a directory and their ranks: each listens there, and asks the lower
 // ones. For tests and benchmarks.
-inline std::shared_ptr<internal::Rendezvous> meet_in_folder(const std::string& folder, int rank,
-                                                            int size) {
+inline internal::Group group_in_directory(const std::string& directory, int rank, int size) {
   const auto address_of = [&](int member) {
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
-    const std::string path = folder + "/" + std::to_string(member);
+    const std::string path = directory + "/" + std::to_string(member);
     std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
     return address;
   };
@@ -25,7 +24,7 @@ inline std::shared_ptr<internal::Rendezvous> meet_in_folder(const std::string& f
   const sockaddr_un own = address_of(rank);
   if (bind(listener, reinterpret_cast<const sockaddr*>(&own), sizeof(own)) != 0 ||
       listen(listener, size) != 0) {
-    internal::raise(Code::Unavailable, "[Socket] can not listen in {}", folder);
+    internal::raise(Code::Unavailable, "[Socket] can not listen in {}", directory);
   }
   std::vector<internal::Peer> peers;
   for (int member = 0; member < size; ++member) {
@@ -52,7 +51,7 @@ inline std::shared_ptr<internal::Rendezvous> meet_in_folder(const std::string& f
     take(who, came);
   }
   close(listener);
-  return internal::make_mesh(rank, peers, std::move(connections));
+  return connected_group(rank, peers, std::move(connections));
 }
 
 }  // namespace cohort

@@ -10,18 +10,18 @@
 
 namespace cohort {
 
-// A new empty folder, removed with what is in it at the end.
-class TemporaryFolder {
+// A new empty directory, removed with what is in it at the end.
+class TemporaryDirectory {
  public:
-  TemporaryFolder() : path_(std::filesystem::temp_directory_path() / "cohort_test_XXXXXX") {
-    if (mkdtemp(path_.data()) == nullptr) throw std::runtime_error("no temporary folder");
+  TemporaryDirectory() : path_(std::filesystem::temp_directory_path() / "cohort_test_XXXXXX") {
+    if (mkdtemp(path_.data()) == nullptr) throw std::runtime_error("no temporary directory");
   }
-  ~TemporaryFolder() {
+  ~TemporaryDirectory() {
     std::error_code ignored;
     std::filesystem::remove_all(path_, ignored);
   }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  TemporaryDirectory(const TemporaryDirectory&) = delete;
+  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
 
   const std::string& path() const { return path_; }
   // Writes a file into it and returns its path.
@@ -37,11 +37,11 @@ class TemporaryFolder {
 // A file with that text.
 class TemporaryFile {
  public:
-  explicit TemporaryFile(const std::string& text) : path_(folder_.write("file", text)) {}
+  explicit TemporaryFile(const std::string& text) : path_(directory_.write("file", text)) {}
   const std::string& path() const { return path_; }
 
  private:
-  TemporaryFolder folder_;
+  TemporaryDirectory directory_;
   std::string path_;
 };
 

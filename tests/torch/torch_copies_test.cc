@@ -120,7 +120,7 @@ TEST(TorchCopies, ALossMayDependOnOtherModules) {
 // Replaces parts of the first copy, and expects that each next use of the module names `what`.
 void expect_named(Strategy& strategy, const std::string& what,
                   const std::function<void(Net&)>& change) {
-  const TemporaryFolder folder;
+  const TemporaryDirectory directory;
   const auto scope = strategy.scope();
   const TorchModule<Net> net;
   Theirs theirs(net, kOne);
@@ -130,7 +130,7 @@ void expect_named(Strategy& strategy, const std::string& what,
     theirs.minimize((net->forward(own_batch()) * net->scale).sum(), net);
   }));
   EXPECT_ERROR(Code::FailedPrecondition, what,
-               Checkpoint({{"net", net}}).save(folder.path() + "/model"));
+               Checkpoint({{"net", net}}).save(directory.path() + "/model"));
 }
 
 TEST(TorchCopies, PartsThatWereReplacedAreNamed) {

@@ -186,13 +186,13 @@ TEST(TorchHabits, GradientsThatAreOnlyLookedAtAreNotNamed) {
 }
 
 TEST(TorchHabits, WritesBeforeACheckpointAreNamed) {
-  const TemporaryFolder folder;
+  const TemporaryDirectory directory;
   const auto scope = two().scope();
   const TorchModule<Scales> net;
   Checkpoint checkpoint({{"net", net}});
   net->a.data().fill_(3);
   EXPECT_ERROR(Code::FailedPrecondition, "was written past its variable",
-               checkpoint.save(folder.path() + "/model"));
+               checkpoint.save(directory.path() + "/model"));
 }
 
 TEST(TorchHabits, WritesOfFrozenParametersAreNamed) {

@@ -70,10 +70,10 @@ TEST(TorchModule, HasEqualFrozenParameters) {
 }
 
 TEST(TorchModule, KeepsFrozenParametersInCheckpoints) {
-  const TemporaryFolder folder;
+  const TemporaryDirectory directory;
   const auto scope = two().scope();
   const TorchModule<Features> saved;
-  const std::string prefix = Checkpoint({{"net", saved}}).save(folder.path() + "/model");
+  const std::string prefix = Checkpoint({{"net", saved}}).save(directory.path() + "/model");
   const TorchModule<Features> restored;
   Checkpoint({{"net", restored}}).restore(prefix).assert_existing_objects_matched();
   for (size_t i = 0; i < 2; ++i) {

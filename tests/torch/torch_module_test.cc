@@ -157,13 +157,13 @@ TEST(TorchModule, HasTheValuesThatItsVariablesWereGiven) {
 }
 
 TEST(TorchModule, IsRestoredFromACheckpoint) {
-  const TemporaryFolder folder;
+  const TemporaryDirectory directory;
   MirroredStrategy strategy({"CPU:0", "CPU:1"});
   const auto scope = strategy.scope();
   const auto x = torch::randn({4, 2});
   const TorchModule<Normed> saved;
   strategy.run([&] { saved->forward(x); });
-  const std::string prefix = Checkpoint({{"net", saved}}).save(folder.path() + "/model");
+  const std::string prefix = Checkpoint({{"net", saved}}).save(directory.path() + "/model");
   const TorchModule<Normed> restored;
   Checkpoint({{"net", restored}}).restore(prefix).assert_existing_objects_matched();
   saved->eval();

@@ -148,8 +148,8 @@ TEST(TorchOptimizer, IsGuardedAgainstDivergence) {
 const torch::optim::SGDOptions kMomentum = torch::optim::SGDOptions(0.25).momentum(0.5);
 
 TEST(TorchOptimizer, IsKeptByACheckpoint) {
-  const TemporaryFolder folder;
-  const std::string prefix = folder.path() + "/ckpt";
+  const TemporaryDirectory directory;
+  const std::string prefix = directory.path() + "/ckpt";
   MirroredStrategy strategy({"CPU:0", "CPU:1"});
   const auto scope = strategy.scope();
   const TorchModule<Scales> net;
@@ -185,21 +185,21 @@ TEST(TorchOptimizer, IsKeptByACheckpoint) {
 
 // The workers step alike.
 TEST(TorchOptimizer, IsKeptOnceForAllWorkers) {
-  const TemporaryFolder folder;
+  const TemporaryDirectory directory;
   test::on_workers(2, [&](MultiWorkerMirroredStrategy& strategy) {
     const auto scope = strategy.scope();
     const TorchModule<Scales> net;
     TorchOptimizer<torch::optim::SGD> optimizer(net, kMomentum);
     Checkpoint checkpoint({{"net", net}, {"optimizer", optimizer}});
     step(strategy, net, optimizer);
-    checkpoint.write(folder.path() + "/ckpt");
+    checkpoint.write(directory.path() + "/ckpt");
     step(strategy, net, optimizer);
     const Doubles expected = values(net.variables()[0]);
-    checkpoint.read(folder.path() + "/ckpt").assert_consumed();
+    checkpoint.read(directory.path() + "/ckpt").assert_consumed();
     step(strategy, net, optimizer);
     EXPECT_EQ(values(net.variables()[0]), expected);
   });
-  EXPECT_EQ(CheckpointReader(folder.path() + "/ckpt").read("optimizer/torch").shape(), Shape{});
+  EXPECT_EQ(CheckpointReader(directory.path() + "/ckpt").read("optimizer/torch").shape(), Shape{});
 }
 
 // Two workers, of which one is started again. The guard compares copies after the first update that
@@ -208,7 +208,7 @@ class RestartedTorchWorker : public testing::TestWithParam<bool> {};
 
 TEST_P(RestartedTorchWorker, TrainsOnWithTheOthers) {
   const bool tracked = GetParam();
-  const auto train = [&](MultiWorkerMirroredStrategy& strategy, const std::string& folder,
+  const auto train = [&](MultiWorkerMirroredStrategy& strategy, const std::string& directory,
                          int64_t crash) {
     const internal::TorchRandomScope process(1);  // the generator that a process has
     const auto scope = strategy.scope();
@@ -216,7 +216,7 @@ TEST_P(RestartedTorchWorker, TrainsOnWithTheOthers) {
     TorchOptimizer<torch::optim::SGD> optimizer(net, tracked ? kMomentum : kQuarter);
     std::vector<Checkpoint::Item> objects{{"net", net}};
     if (tracked) objects.emplace_back("optimizer", optimizer);
-    BackupAndRestore backup(strategy, objects, {.folder = folder, .every_steps = 2});
+    BackupAndRestore backup(strategy, objects, {.directory = directory, .every_steps = 2});
     int64_t made = 0;
     backup.run(strategy.distribute_dataset(data::range(24).batch(2)),
                [&](const DistributedElement& batch) {
@@ -235,16 +235,16 @@ TEST_P(RestartedTorchWorker, TrainsOnWithTheOthers) {
   };
   const MultiWorkerOptions options{.guards = {.divergence_interval = 3}};
   const auto run = [&](int64_t crash) {
-    const TemporaryFolder folder;
+    const TemporaryDirectory directory;
     const ClusterSpec cluster = test::free_workers(2);
     std::vector<Doubles> results(2);
     const auto statuses = test::run_threads(2, [&](int id) {
       if (id == 1 && crash > 0) {
         MultiWorkerMirroredStrategy strategy(test::worker_of(cluster, id), options);
-        EXPECT_ERROR(Code::Internal, "power cut", train(strategy, folder.path(), crash));
+        EXPECT_ERROR(Code::Internal, "power cut", train(strategy, directory.path(), crash));
       }
       MultiWorkerMirroredStrategy strategy(test::worker_of(cluster, id), options);
-      results[static_cast<size_t>(id)] = train(strategy, folder.path(), -1);
+      results[static_cast<size_t>(id)] = train(strategy, directory.path(), -1);
     });
     for (const Status& status : statuses) EXPECT_TRUE(status.ok()) << status.to_string();
     return results;

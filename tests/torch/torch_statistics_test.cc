@@ -93,14 +93,14 @@ TEST(TorchStatistics, AreOneForEvaluationOnAllWorkers) {
 }
 
 TEST(TorchStatistics, AreThoseThatACheckpointKeeps) {
-  const TemporaryFolder folder;
+  const TemporaryDirectory directory;
   MirroredStrategy strategy({"CPU:0", "CPU:1", "CPU:2"});
   const auto scope = strategy.scope();
   const TorchModule<Normed> net;
   train(strategy, net, 0, 3);
   const Floats saved = all_values(net);
   const Floats evaluated = outputs(net);
-  const std::string prefix = Checkpoint({{"net", net}}).save(folder.path() + "/model");
+  const std::string prefix = Checkpoint({{"net", net}}).save(directory.path() + "/model");
   train(strategy, net, 3, 6);
   const Floats uninterrupted = all_values(net);
   const TorchModule<Normed> resumed;
@@ -136,11 +136,11 @@ struct Large : torch::nn::Module {
 
 // The thread that saves writes the large variable first; the module changes meanwhile.
 TEST(TorchModule, IsSavedAsItWasWhenAnAsynchronousSaveBegan) {
-  const TemporaryFolder folder;
+  const TemporaryDirectory directory;
   const Variable before(Tensor(torch::ones({1 << 22})));
   const TorchModule<Large> net;
   Checkpoint checkpoint({{"before", before}, {"net", net}}, {.asynchronous = true});
-  const std::string prefix = checkpoint.save(folder.path() + "/model");
+  const std::string prefix = checkpoint.save(directory.path() + "/model");
   net->a.data().fill_(1);
   checkpoint.wait();
   EXPECT_EQ(sum(CheckpointReader(prefix).read("net/a")).to<float>(), 0);

@@ -12,6 +12,7 @@
 
 #include "cohort/element.h"
 #include "cohort/error.h"
+#include "cohort/internal/nest.h"
 
 namespace cohort {
 template <typename F>
@@ -58,11 +59,11 @@ A dataset_in(const Part& part) {
 }
 
 template <typename T>
-inline constexpr bool kIsTuple = false;
-template <typename... T>
-inline constexpr bool kIsTuple<std::tuple<T...>> = true;
-template <typename A, typename B>
-inline constexpr bool kIsTuple<std::pair<A, B>> = true;
+inline constexpr bool kIsArray = false;
+template <typename T, size_t N>
+inline constexpr bool kIsArray<std::array<T, N>> = true;
+template <typename T>
+inline constexpr bool kIsTuple = cohort::internal::kIsTuple<T> && !kIsArray<T>;
 template <typename T>
 inline constexpr bool kIsMap = false;
 template <typename T>
@@ -125,10 +126,6 @@ Map map_of(const Element& element) {
 template <typename R>
 Element to_element(R&& value);
 
-template <typename T>
-inline constexpr bool kIsArray = false;
-template <typename T, size_t N>
-inline constexpr bool kIsArray<std::array<T, N>> = true;
 template <typename T>
 inline constexpr bool kIsTensor =
     std::convertible_to<T, Tensor> && !std::same_as<T, Element> && !TensorElement<T>;

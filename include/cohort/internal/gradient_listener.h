@@ -17,7 +17,7 @@ class GradientListener {
   virtual void ready(size_t index, const Gradient& gradient) = 0;
 };
 
-// The one for gradients of these variables on this thread; null when nobody wants to know.
+// The one for gradients of these variables on this thread; null when none is registered.
 using GradientListenerFinder = GradientListener* (*)(const std::vector<Variable>& sources);
 // Set by the module that has strategies when the first one is made that listens.
 void set_gradient_listener_finder(GradientListenerFinder finder);

@@ -1,11 +1,11 @@
 #pragma once
 
-// Taking structures of tensors apart and putting them together again: what traced functions do with
-// their arguments and results. Not for inclusion by users.
+// Takes structures of tensors apart and puts them together again, for the arguments and results of
+// traced functions. Not for inclusion by users.
 //
-// LeafTensors<T> says how a leaf is made of tensors: collect() appends them, replace() makes a leaf
-// like one with others instead, and describe() appends what else tells leaves apart. Leaves without
-// it are kept as they are.
+// LeafTensors<T> says how a leaf is made of tensors: collect() appends the tensors, replace() makes
+// a leaf like another with other tensors, and describe() appends what else tells leaves apart. A
+// leaf without LeafTensors is kept as it is.
 
 #include <concepts>
 #include <map>
@@ -22,7 +22,7 @@
 
 namespace cohort::internal {
 
-// What operations know by a handle, and what tells more than the handle: an iterator.
+// What operations know by a handle but has more to it than the handle: an iterator.
 template <typename T>
 concept KnownByHandle = requires(const T& value, const Tensor& handle) {
   { value.handle() } -> std::convertible_to<Tensor>;
@@ -33,7 +33,7 @@ concept KnownByHandle = requires(const T& value, const Tensor& handle) {
 // The tensors of a structure, in order, and what else there is.
 struct Flat {
   std::vector<Tensor> tensors = {};
-  std::string kinds = {};  // of handles, and what is no tensor: traced as it is
+  std::string kinds = {};  // of handles, and the values that are not tensors
   size_t types = 0;        // tells structures of other C++ types apart
 };
 
@@ -182,83 +182,6 @@ void describe_structure(const T& value, std::string& text) {
         }
       },
       value);
-}
-
-template <typename T>
-concept TensorConvertible = std::convertible_to<const T&, Tensor>;
-
-// flatten_into(value, flat): appends the tensors in `value`, in order.
-template <TensorConvertible T>
-void flatten_into(const T& value, Flat& flat) {
-  flat.tensors.push_back(static_cast<Tensor>(value));
-}
-template <KnownByHandle T>
-void flatten_into(const T& value, Flat& flat) {
-  flat.tensors.push_back(value.handle());
-  flat.kinds += value.kind() + "; ";
-}
-template <typename T>
-requires(!TensorConvertible<std::vector<T>>) void flatten_into(const std::vector<T>& values,
-                                                               Flat& flat);
-template <typename T>
-void flatten_into(const std::map<std::string, T>& values, Flat& flat);
-template <typename... T>
-void flatten_into(const std::tuple<T...>& values, Flat& flat);
-template <typename A, typename B>
-void flatten_into(const std::pair<A, B>& values, Flat& flat);
-
-template <typename T>
-requires(!TensorConvertible<std::vector<T>>) void flatten_into(const std::vector<T>& values,
-                                                               Flat& flat) {
-  for (const T& value : values) flatten_into(value, flat);
-}
-template <typename T>
-void flatten_into(const std::map<std::string, T>& values, Flat& flat) {
-  for (const auto& [name, value] : values) flatten_into(value, flat);
-}
-template <typename... T>
-void flatten_into(const std::tuple<T...>& values, Flat& flat) {
-  std::apply([&](const T&... value) { (flatten_into(value, flat), ...); }, values);
-}
-template <typename A, typename B>
-void flatten_into(const std::pair<A, B>& values, Flat& flat) {
-  flatten_into(values.first, flat);
-  flatten_into(values.second, flat);
-}
-
-// unflatten<T>(flat, next): a T whose number of tensors its type tells, or, for one vector at the
-// end, all the rest.
-template <typename T>
-struct Unflatten;
-template <>
-struct Unflatten<Tensor> {
-  static Tensor from(std::span<const Tensor> flat, size_t& next) { return flat[next++]; }
-};
-template <>
-struct Unflatten<std::vector<Tensor>> {
-  static std::vector<Tensor> from(std::span<const Tensor> flat, size_t& next) {
-    std::vector<Tensor> rest(flat.begin() + static_cast<std::ptrdiff_t>(next), flat.end());
-    next = flat.size();
-    return rest;
-  }
-};
-template <typename... T>
-struct Unflatten<std::tuple<T...>> {
-  static std::tuple<T...> from(std::span<const Tensor> flat, size_t& next) {
-    return std::tuple<T...>{Unflatten<T>::from(flat, next)...};
-  }
-};
-template <typename A, typename B>
-struct Unflatten<std::pair<A, B>> {
-  static std::pair<A, B> from(std::span<const Tensor> flat, size_t& next) {
-    A first = Unflatten<A>::from(flat, next);
-    return {std::move(first), Unflatten<B>::from(flat, next)};
-  }
-};
-
-template <typename T>
-T unflatten(std::span<const Tensor> flat, size_t& next) {
-  return Unflatten<T>::from(flat, next);
 }
 
 }  // namespace cohort::internal

@@ -25,7 +25,7 @@ void read_element(const Tensor& tensor, int64_t offset, DType dtype, void* out);
 void read_elements(const Tensor& tensor, DType dtype, void* out);
 // Row-major offset of `index`; throws InvalidArgument.
 int64_t offset_of(const Tensor& tensor, std::span<const int64_t> index);
-// Number of elements; throws FailedPrecondition when there are no values.
+// Number of elements; throws FailedPrecondition for a tensor without values.
 int64_t count_values(const Tensor& tensor);
 // Throws InvalidArgument unless there is exactly one element.
 void check_one_element(const Tensor& tensor);

@@ -17,7 +17,7 @@
 
 namespace cohort::internal {
 
-// Which parts of a module train, and which of its parameters learn. What code outside of `run` sets
+// Which parts of a module train, and which of its parameters learn. What code outside `run` sets
 // in the first copy, by way of the module or of a reference that it kept, holds for all copies from
 // the next run on. What a replica sets inside `run` is its copy's. Not thread-safe.
 class TorchModes {
@@ -149,7 +149,7 @@ inline size_t copies_for_this_scope() {
               "in the strategy's scope, before the run");
 }
 
-// The number of the own replica's copy, outside of `run` of the first. Throws FailedPrecondition
+// The number of the own replica's copy, outside `run` of the first. Throws FailedPrecondition
 // where there is none.
 inline size_t own_torch_copy(size_t copies) {
   const size_t own = current_component().value_or(0);

@@ -32,7 +32,7 @@ class TorchState final : public RunObserver {
     for (SharedTensors* kind : kinds()) kind->follow(copy);
   }
 
-  // Before code outside of `run` uses the module: throws FailedPrecondition when something wrote
+  // Before code outside `run` uses the module: throws FailedPrecondition when something wrote
   // parameters past their variables, or replaced parts of the module.
   void settle() {
     if (runs_ > 0) return;

@@ -17,14 +17,14 @@
 namespace cohort::internal {
 
 // Inside `run` each replica writes its own buffers. Afterwards all have the mean of what they
-// wrote, and the first replica's value of what is not floating, so that code outside of `run` finds
+// wrote, and the first replica's value of what is not floating, so that code outside `run` finds
 // the same on every worker and needs no other worker for it. A running mean of means is the mean of
 // running means: training goes on as if each replica had kept its own.
 class TorchStatistics {
  public:
   explicit TorchStatistics(SharedTensors& buffers) : buffers_(buffers) {}
 
-  // Before a run, and before code outside of `run` uses the module. What such code writes to the
+  // Before a run, and before code outside `run` uses the module. What such code writes to the
   // first copy would be that worker's alone. A norm's statistics, which a forward pass in training
   // mode writes, get their earlier values again; another buffer is FailedPrecondition.
   void settle(size_t copies) {

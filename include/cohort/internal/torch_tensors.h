@@ -121,7 +121,7 @@ class SharedTensors {
   // How often the variable's tensor in the first copy was given a value.
   uint64_t times_given(size_t variable) const { return known_[0][variable].times_given; }
   // Makes what the first copy has now the value of the variables, for all copies; of several
-  // workers, what the first worker has. Outside of `run`.
+  // workers, what the first worker has. Outside `run`.
   void spread_first_copy(StrategyExtended& extended) {
     note_writes(0);
     for (size_t i = 0; i < variables_.size(); ++i) {

@@ -7,7 +7,7 @@
 
 namespace cohort::internal {
 
-// What the workers of a strategy do together while the program is outside of `run`. All workers
+// What the workers of a strategy do together while the program is outside `run`. All workers
 // call these functions, in the same order. A worker that was started again does its part alone
 // until it has the others' values.
 

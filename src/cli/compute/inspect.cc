@@ -1,18 +1,61 @@
+#include "cli/compute/inspect.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
 
 #include "base/raise.h"
-#include "cli/compute/compute.h"
-#include "cli/compute/inspect_kinds.h"
+#include "cohort/graph.h"
 
 namespace cohort::cli {
 namespace {
 
+std::string bytes_of(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) internal::raise(Code::NotFound, "[Inspect] there is no file '{}'", path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// Most frequent first.
+std::vector<std::pair<std::string, int>> sorted(const std::map<std::string, int>& counts) {
+  std::vector<std::pair<std::string, int>> all(counts.begin(), counts.end());
+  std::stable_sort(all.begin(), all.end(),
+                   [](const auto& a, const auto& b) { return a.second > b.second; });
+  return all;
+}
+
+bool is_graph(const std::string& path) {
+  const std::string bytes = bytes_of(path);
+  return !bytes.empty() && capture_status([&] { (void)Graph::deserialize(bytes); }).ok();
+}
+
+void inspect_graph(const std::string& path, const InspectOptions& options) {
+  const Graph graph = Graph::deserialize(bytes_of(path));
+  if (options.dot) return fmt::print("{}", graph.to_dot());
+  std::map<std::string, int> ops, devices;
+  for (const NodeInfo& node : graph.nodes()) {
+    ++ops[node.op];
+    ++devices[node.device.empty() ? "anywhere" : node.device];
+  }
+  fmt::print("graph {}\n{} nodes\n", path, graph.size());
+  for (const auto& [device, count] : sorted(devices)) fmt::print("  {} on {}\n", count, device);
+  const auto by_count = sorted(ops);
+  for (size_t i = 0; i < shown(by_count.size(), options); ++i) {
+    fmt::print("  {:<30} {}\n", by_count[i].first, by_count[i].second);
+  }
+  print_rest(by_count.size(), options);
+}
+
 namespace fs = std::filesystem;
 
-// Of checkpoints, unless it only has files of events.
-std::string kind_of_folder(const std::string& path) {
+// A directory is one of checkpoints, unless it has only event files.
+std::string kind_of_directory(const std::string& path) {
   bool events = false;
-  std::error_code unreadable;  // which the reader of checkpoints tells
+  std::error_code unreadable;  // the reader of checkpoints reports it
   for (const auto& entry : fs::directory_iterator(path, unreadable)) {
     const std::string name = entry.path().filename().string();
     if (name.ends_with(".manifest.json")) return "checkpoint";
@@ -21,11 +64,11 @@ std::string kind_of_folder(const std::string& path) {
   return events ? "events" : "checkpoint";
 }
 
-// What the name says, or the first bytes do.
+// Decides by the name, or else by the first bytes.
 std::string kind_of(const std::string& path) {
   const std::string name = fs::path(path).filename().string();
-  if (fs::is_directory(path)) return kind_of_folder(path);
-  if (!fs::exists(path)) return "checkpoint";  // the prefix of one is no file
+  if (fs::is_directory(path)) return kind_of_directory(path);
+  if (!fs::exists(path)) return "checkpoint";  // the prefix of a checkpoint is not a file
   if (is_event_file(name)) return "events";
   if (name.ends_with(".safetensors")) return "safetensors";
   if (name.ends_with(".manifest.json")) return "checkpoint";
@@ -46,10 +89,11 @@ void inspect_as(const std::string& what, const std::string& path, const InspectO
                     "damaged file is",
                     path);
   }
-  internal::raise(Code::InvalidArgument,
-                  "[Inspect] '{}' is no kind; those are checkpoint, events, tfrecord, safetensors "
-                  "and graph",
-                  what);
+  internal::raise(
+      Code::InvalidArgument,
+      "[Inspect] '{}' is not a kind; the kinds are checkpoint, events, tfrecord, safetensors "
+      "and graph",
+      what);
 }
 
 }  // namespace

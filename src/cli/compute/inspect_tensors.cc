@@ -7,7 +7,7 @@
 #include <filesystem>
 
 #include "base/raise.h"
-#include "cli/compute/inspect_kinds.h"
+#include "cli/compute/inspect.h"
 #include "cohort/checkpoint.h"
 
 namespace cohort::cli {
@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::string_view kManifest = ".manifest.json";
 
-// A checkpoint is asked for by its prefix, its manifest or its folder.
+// The path may be the prefix, the manifest or the directory of a checkpoint.
 std::string prefix_of(const std::string& path) {
   if (path.ends_with(kManifest)) return path.substr(0, path.size() - kManifest.size());
   if (!std::filesystem::is_directory(path)) return path;

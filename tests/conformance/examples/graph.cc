@@ -4,7 +4,7 @@
 
 #include "cohort/gradient.h"
 #include "cohort/native_function.h"
-#include "graph/call_function.h"
+#include "graph/function_graph.h"
 #include "ops/variable_cell.h"
 
 namespace cohort::testing {

@@ -1,7 +1,7 @@
 // Examples of the ops of queues and accumulators, on state that is made for each call.
 
 #include "conformance/examples/graph.h"
-#include "ops/accumulator.h"
+#include "ops/conditional_accumulator.h"
 #include "ops/fifo_queue.h"
 #include "ops/spec_list.h"
 #include "ops/variable_cell.h"

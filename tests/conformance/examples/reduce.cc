@@ -11,7 +11,7 @@ using In = std::span<const Tensor>;
 using TorchIn = const std::vector<at::Tensor>&;
 using TorchOut = std::vector<at::Tensor>;
 
-const Tensor& matrix() {
+const Tensor& values_2x3() {
   static const Tensor x({{0.3, -1.2, 2.5}, {1.7, 0.9, -0.4}});
   return x;
 }
@@ -30,7 +30,7 @@ OpExample matmul_example() {
   const Tensor ints({{1, 2}, {3, 4}});
   return {
       .op = "MatMul",
-      .inputs = {matrix(), right},
+      .inputs = {values_2x3(), right},
       .call = [](In x) -> Tensors { return {matmul(x[0], x[1])}; },
       .torch = [](TorchIn x) -> TorchOut { return {at::matmul(x[0], x[1])}; },
       .more_inputs = {{cube(), cube()},
@@ -39,19 +39,19 @@ OpExample matmul_example() {
                       {ints, ints},
                       {empty({0, 3}), right},
                       {empty({2, 0}), empty({0, 4})}},
-      .bad_calls = {{[] { matmul(matrix(), matrix()); }, "inner sizes differ"},
+      .bad_calls = {{[] { matmul(values_2x3(), values_2x3()); }, "inner sizes differ"},
                     {[] {
-                       matmul(matrix(), Tensor({1.0, 2.0, 3.0}));
+                       matmul(values_2x3(), Tensor({1.0, 2.0, 3.0}));
                      },
                      "at least 2 dimensions"},
-                    {[] { matmul(matrix(), cast(matrix(), kFloat32)); }, "one dtype"}},
+                    {[] { matmul(values_2x3(), cast(values_2x3(), kFloat32)); }, "one dtype"}},
   };
 }
 
 OpExample transposed_matmul_example() {
   return {
       .op = "MatMul",
-      .inputs = {matrix(), Tensor({{1.5, 0.7}, {0.2, 2.0}, {-1.0, 0.8}})},
+      .inputs = {values_2x3(), Tensor({{1.5, 0.7}, {0.2, 2.0}, {-1.0, 0.8}})},
       .call = [](In x) -> Tensors {
         return {matmul(x[0], x[1], {.transpose_a = true, .transpose_b = true})};
       },
@@ -63,13 +63,13 @@ OpExample transposed_matmul_example() {
 OpExample sum_example() {
   return {
       .op = "Sum",
-      .inputs = {matrix()},
+      .inputs = {values_2x3()},
       .call = [](In x) -> Tensors { return {sum(x[0], 0)}; },
       .torch = [](TorchIn x) -> TorchOut { return {at::sum(x[0], 0)}; },
       .more_inputs = {{cube()}, {empty({0, 3})}, {empty({3, 0})}, {Tensor({1.0})}},
-      .bad_calls = {{[] { sum(matrix(), 2); }, "axis 2 does not exist"},
+      .bad_calls = {{[] { sum(values_2x3(), 2); }, "axis 2 does not exist"},
                     {[] {
-                       sum(matrix(), {0, 0});
+                       sum(values_2x3(), {0, 0});
                      },
                      "named twice"},
                     {[] { sum(Tensor({"a"})); }, "is string"}},
@@ -86,8 +86,8 @@ OpExample mean_example() {
       .torch = [](TorchIn x) -> TorchOut {
         return {x[0].mean(at::IntArrayRef{0, -1}, true)};
       },
-      .more_inputs = {{matrix()}},
-      .bad_calls = {{[] { mean(matrix(), -3); }, "axis -3 does not exist"},
+      .more_inputs = {{values_2x3()}},
+      .bad_calls = {{[] { mean(values_2x3(), -3); }, "axis -3 does not exist"},
                     {[] { mean(Tensor({"a"})); }, "is string"}},
   };
 }
@@ -95,24 +95,24 @@ OpExample mean_example() {
 OpExample prod_example() {
   return {
       .op = "Prod",
-      .inputs = {matrix()},
+      .inputs = {values_2x3()},
       .call = [](In x) -> Tensors { return {prod(x[0], -1)}; },
       .torch = [](TorchIn x) -> TorchOut { return {at::prod(x[0], -1)}; },
       .more_inputs = {{cube()}, {Tensor({{0.0, 2.0}, {3.0, 0.0}})}, {empty({2, 0})}},
-      .bad_calls = {{[] { prod(matrix(), 5); }, "axis 5 does not exist"}},
+      .bad_calls = {{[] { prod(values_2x3(), 5); }, "axis 5 does not exist"}},
   };
 }
 
 OpExample prod_others_example() {
   return {
       .op = "ProdOthers",
-      .inputs = {matrix()},
+      .inputs = {values_2x3()},
       .call = [](In x) -> Tensors {
         return {internal::apply(internal::find_op("ProdOthers"), {x[0]}, over({1}))};
       },
       .torch = [](TorchIn x) -> TorchOut { return {at::prod(x[0], -1, true) / x[0]}; },
       .bad_calls = {{[] {
-                       internal::apply(internal::find_op("ProdOthers"), {matrix()}, over({2}));
+                       internal::apply(internal::find_op("ProdOthers"), {values_2x3()}, over({2}));
                      },
                      "axis 2 does not exist"}},
   };
@@ -121,7 +121,7 @@ OpExample prod_others_example() {
 OpExample prod_others_grad_example() {
   return {
       .op = "ProdOthersGrad",
-      .inputs = {matrix(), Tensor({{1.0, 0.5, -2.0}, {0.3, 0.7, 1.1}})},
+      .inputs = {values_2x3(), Tensor({{1.0, 0.5, -2.0}, {0.3, 0.7, 1.1}})},
       .call = [](In x) -> Tensors {
         return {internal::apply(internal::find_op("ProdOthersGrad"), {x[0], x[1]}, over({1}))};
       },
@@ -136,7 +136,7 @@ OpExample prod_others_grad_example() {
 OpExample spread_example() {
   return {
       .op = "Spread",
-      .inputs = {Tensor({1.5, -0.5, 2.0}), matrix()},
+      .inputs = {Tensor({1.5, -0.5, 2.0}), values_2x3()},
       .call = [](In x) -> Tensors {
         internal::Attrs attrs = over({0});
         attrs.set("mean", true);
@@ -145,31 +145,32 @@ OpExample spread_example() {
       .torch = [](TorchIn x) -> TorchOut {
         return {x[0].unsqueeze(0).expand(x[1].sizes()) / x[1].size(0)};
       },
-      .bad_calls = {{[] {
-                       internal::Attrs attrs = over({0});
-                       attrs.set("mean", false);
-                       internal::apply(internal::find_op("Spread"), {matrix(), matrix()}, attrs);
-                     },
-                     "must have shape (3,)"}},
+      .bad_calls =
+          {{[] {
+              internal::Attrs attrs = over({0});
+              attrs.set("mean", false);
+              internal::apply(internal::find_op("Spread"), {values_2x3(), values_2x3()}, attrs);
+            },
+            "must have shape (3,)"}},
   };
 }
 
 OpExample max_example() {
   return {
       .op = "Max",
-      .inputs = {matrix()},
+      .inputs = {values_2x3()},
       .call = [](In x) -> Tensors { return {max(x[0], 1, KeepDims::Yes)}; },
       .torch = [](TorchIn x) -> TorchOut { return {at::amax(x[0], 1, true)}; },
       .more_inputs = {{cube()}, {empty({0, 3})}},
       .bad_calls = {{[] { max(empty({0})); }, "has no elements to choose from"},
-                    {[] { max(matrix(), 2); }, "axis 2 does not exist"}},
+                    {[] { max(values_2x3(), 2); }, "axis 2 does not exist"}},
   };
 }
 
 OpExample min_example() {
   return {
       .op = "Min",
-      .inputs = {matrix()},
+      .inputs = {values_2x3()},
       .call = [](In x) -> Tensors { return {min(x[0])}; },
       .torch = [](TorchIn x) -> TorchOut { return {at::amin(x[0])}; },
       .more_inputs = {{cube()}, {Tensor(2.5)}},
@@ -183,7 +184,7 @@ OpExample min_example() {
 OpExample logsumexp_example() {
   return {
       .op = "LogSumExp",
-      .inputs = {matrix()},
+      .inputs = {values_2x3()},
       .call = [](In x) -> Tensors { return {logsumexp(x[0], -1)}; },
       .torch = [](TorchIn x) -> TorchOut { return {at::logsumexp(x[0], -1)}; },
       .more_inputs = {{cube()}, {empty({2, 0})}},
@@ -191,7 +192,7 @@ OpExample logsumexp_example() {
                        logsumexp(Tensor({1, 2}));
                      },
                      "is int32"},
-                    {[] { logsumexp(matrix(), 2); }, "axis 2 does not exist"}},
+                    {[] { logsumexp(values_2x3(), 2); }, "axis 2 does not exist"}},
   };
 }
 
@@ -202,7 +203,7 @@ OpExample any_example() {
       .call = [](In x) -> Tensors { return {any(x[0], 1)}; },
       .torch = [](TorchIn x) -> TorchOut { return {at::any(x[0], 1)}; },
       .more_inputs = {{cast(empty({2, 0}), kBool)}},
-      .bad_calls = {{[] { any(matrix()); }, "must be one of bool"}},
+      .bad_calls = {{[] { any(values_2x3()); }, "must be one of bool"}},
   };
 }
 
@@ -213,14 +214,14 @@ OpExample all_example() {
       .call = [](In x) -> Tensors { return {all(x[0], 0)}; },
       .torch = [](TorchIn x) -> TorchOut { return {at::all(x[0], 0)}; },
       .more_inputs = {{cast(empty({0, 2}), kBool)}},
-      .bad_calls = {{[] { all(matrix()); }, "must be one of bool"}},
+      .bad_calls = {{[] { all(values_2x3()); }, "must be one of bool"}},
   };
 }
 
 OpExample argmax_example() {
   return {
       .op = "ArgMax",
-      .inputs = {matrix()},
+      .inputs = {values_2x3()},
       .call = [](In x) -> Tensors { return {argmax(x[0], -1)}; },
       .torch = [](TorchIn x) -> TorchOut { return {at::argmax(x[0], -1)}; },
       .more_inputs = {{cube()}, {empty({0, 3})}},
@@ -232,17 +233,17 @@ OpExample argmax_example() {
 OpExample argmin_example() {
   return {
       .op = "ArgMin",
-      .inputs = {matrix()},
+      .inputs = {values_2x3()},
       .call = [](In x) -> Tensors { return {argmin(x[0])}; },
       .torch = [](TorchIn x) -> TorchOut { return {at::argmin(x[0], 0)}; },
-      .bad_calls = {{[] { argmin(matrix(), 2); }, "axis 2 does not exist"}},
+      .bad_calls = {{[] { argmin(values_2x3(), 2); }, "axis 2 does not exist"}},
   };
 }
 
 OpExample cumsum_example() {
   return {
       .op = "CumSum",
-      .inputs = {matrix()},
+      .inputs = {values_2x3()},
       .call = [](In x) -> Tensors { return {cumsum(x[0], 1)}; },
       .torch = [](TorchIn x) -> TorchOut { return {at::cumsum(x[0], 1)}; },
       .more_inputs = {{cube()}, {empty({2, 0})}},
@@ -254,16 +255,16 @@ std::vector<OpExample> passing_examples() {
   const TorchFunction same = [](TorchIn x) -> TorchOut { return {x[0].clone()}; };
   return {
       {.op = "Identity",
-       .inputs = {matrix()},
+       .inputs = {values_2x3()},
        .call = [](In x) -> Tensors { return {identity(x[0])}; },
        .torch = same,
        .more_inputs = {{Tensor(1.0)}, {empty({0})}}},
       {.op = "StopGradient",
-       .inputs = {matrix()},
+       .inputs = {values_2x3()},
        .call = [](In x) -> Tensors { return {stop_gradient(x[0])}; },
        .shapes_only = true},
       {.op = "Group",
-       .inputs = {matrix(), cube()},
+       .inputs = {values_2x3(), cube()},
        .call = [](In x) -> Tensors {
          return {group({x.begin(), x.end()})};
        },
@@ -273,21 +274,21 @@ std::vector<OpExample> passing_examples() {
        .call = [](In x) -> Tensors { return {print(x[0], "printed by a test:")}; },
        .shapes_only = true},
       {.op = "TimelinePart",
-       .inputs = {Tensor(int64_t{0}), matrix()},
+       .inputs = {Tensor(int64_t{0}), values_2x3()},
        .call = [](In x) -> Tensors {
          return {internal::apply(internal::find_op("TimelinePart"), {x[0], x[1]},
                                  {{"part", std::string("forward")}})};
        },
        .shapes_only = true},
       {.op = "CheckNumerics",
-       .inputs = {matrix()},
+       .inputs = {values_2x3()},
        .call = [](In x) -> Tensors { return {check_numerics(x[0], "x")}; },
        .torch = same,
        .more_inputs = {{Tensor(1.0)}, {empty({0})}},
        .bad_calls = {{[] { check_numerics(log(Tensor({-1.0})), "the loss"); },
                       "the loss: 1 NaN and 0 infinite"}}},
       {.op = "Require",
-       .inputs = {matrix()},
+       .inputs = {values_2x3()},
        .call = [](In x) -> Tensors { return {internal::require_true(x[0], Tensor(true), "")}; },
        .torch = same,
        .more_inputs = {{Tensor(1.0)}, {empty({0})}},

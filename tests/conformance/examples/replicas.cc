@@ -2,8 +2,8 @@
 // gives; with several they are tested beside the strategies.
 
 #include "conformance/examples/graph.h"
-#include "ops/replica_port.h"
-#include "ops/worker_port.h"
+#include "ops/replica_collectives.h"
+#include "ops/worker_collectives_interface.h"
 
 namespace cohort::testing {
 namespace {

@@ -1,5 +1,5 @@
 #include "conformance/examples/shape.h"
-#include "ops/along_axis.h"
+#include "ops/sorting.h"
 
 namespace cohort::testing {
 namespace {

@@ -3,8 +3,8 @@
 
 #include <filesystem>
 
-#include "checkpoint/file_names.h"
-#include "checkpoint/shard.h"
+#include "checkpoint/durable_file.h"
+#include "checkpoint/shard_file.h"
 #include "conformance/examples/graph.h"
 #include "ops/spec_list.h"
 #include "support/temporary_file.h"
@@ -12,14 +12,14 @@
 namespace cohort::testing {
 namespace {
 
-std::string file_in(const TemporaryFolder& folder) {
-  return folder.path() + "/" + internal::data_file_name("model", internal::random_id(), 0, 1);
+std::string file_in(const TemporaryDirectory& directory) {
+  return directory.path() + "/" + internal::data_file_name("model", internal::random_id(), 0, 1);
 }
 
 // The first four bytes of a tensor in a file.
 Tensors read_a_file() {
-  const TemporaryFolder folder;
-  const std::string path = file_in(folder);
+  const TemporaryDirectory directory;
+  const std::string path = file_in(directory);
   const internal::WrittenShard written = internal::write_shard(path, {{"w", Tensor({1.f, 2.f})}});
   const std::vector<int64_t> request{static_cast<int64_t>(written.size),
                                      static_cast<int64_t>(written.header_crc32c),
@@ -29,8 +29,8 @@ Tensors read_a_file() {
 
 // A vector of numbers and a text.
 Tensors load_a_file() {
-  const TemporaryFolder folder;
-  const std::string path = file_in(folder);
+  const TemporaryDirectory directory;
+  const std::string path = file_in(directory);
   const internal::WrittenShard written =
       internal::write_shard(path, {{"w", Tensor({1.f, 2.f})}, {"s", Tensor("text")}});
   std::vector<int64_t> request{static_cast<int64_t>(written.size),
@@ -47,8 +47,8 @@ Tensors load_a_file() {
 }
 
 Tensors remove_a_file() {
-  const TemporaryFolder folder;
-  const std::string path = file_in(folder);
+  const TemporaryDirectory directory;
+  const std::string path = file_in(directory);
   internal::write_shard(path, {{"w", Tensor({1.f, 2.f})}});
   return apply_op("RemoveShards", {Tensor({path, path})}, {});
 }

@@ -1,6 +1,6 @@
 #include "cohort/variable.h"
 #include "conformance/op_example.h"
-#include "ops/merge_rows.h"
+#include "ops/indexed_slices.h"
 #include "ops/op.h"
 #include "ops/variable_cell.h"
 

@@ -1,0 +1,240 @@
+#include "checkpoint/saver_runs.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/log.h"
+#include "base/raise.h"
+#include "checkpoint/durable_file.h"
+#include "checkpoint/saving.h"
+#include "tensor/memory.h"
+#include "topology/text.h"
+
+namespace cohort::internal {
+namespace {
+
+Callable writing(Session& session, const SaverGraph& graph) {
+  std::vector<Tensor> paths;
+  std::vector<Tensor> reports;
+  for (const SaverGraph::Shard& shard : graph.writers()) {
+    paths.push_back(shard.path);
+    reports.push_back(shard.report);
+  }
+  return session.make_callable(paths, reports);
+}
+
+// The task that is asked for the file later: the one that the graph names, otherwise the one that
+// answered.
+std::string writer_of(const SaverGraph::Shard& shard, const WrittenShard& written) {
+  const bool named = DeviceName::parse(shard.device).job.has_value();
+  return named ? canonical_device(shard.device) : written.device;
+}
+
+}  // namespace
+
+ShardRuns::ShardRuns(Session& session, const SaverGraph& graph)
+    : graph_(graph), write_(writing(session, graph)) {
+  for (const SaverGraph::Shard& shard : graph.writers()) {
+    removers_.push_back({DeviceName::parse(canonical_device(shard.device)),
+                         session.make_callable({shard.removed_paths}, {shard.removed})});
+  }
+}
+
+std::vector<SavedFile> ShardRuns::new_files(const std::string& prefix,
+                                            const std::string& id) const {
+  const std::span<const SaverGraph::Shard> writers = graph_.writers();
+  std::vector<SavedFile> files;
+  for (size_t i = 0; i < writers.size(); ++i) {
+    files.push_back({.name = data_file_name(prefix, id, i, writers.size()),
+                     .device = canonical_device(writers[i].device)});
+  }
+  return files;
+}
+
+void ShardRuns::write(const std::string& prefix, std::optional<int64_t> step) const {
+  const std::string directory = directory_of(prefix);
+  const std::string id = random_id();
+  const std::vector<SavedFile> files = new_files(prefix, id);
+  save_files({.prefix = prefix,
+              .id = id,
+              .files = files,
+              .remove = [&](const auto& unused) { return remove(directory, unused); },
+              .write = [&] { return write_files(directory, files, step); }});
+}
+
+Manifest ShardRuns::write_files(const std::string& directory, std::vector<SavedFile> files,
+                                std::optional<int64_t> step) const {
+  const std::span<const SaverGraph::Shard> writers = graph_.writers();
+  std::vector<Tensor> paths;
+  for (const SavedFile& file : files) paths.emplace_back(in_directory(directory, file.name));
+  const std::vector<Tensor> reports = write_(paths);
+  Manifest manifest = new_manifest(step);
+  for (size_t i = 0; i < writers.size(); ++i) {
+    const WrittenShard written = parse_shard_report(reports[i].to<std::string>(), files[i].device);
+    files[i].device = writer_of(writers[i], written);
+    add_shard(manifest, files[i], written, graph_.items_of(writers[i]));
+  }
+  return manifest;
+}
+
+namespace {
+
+// Whether `remove` succeeds; what prevents it is a warning.
+template <typename Remove>
+bool try_to_remove(const std::string& what, const Remove& remove) {
+  const Status status = capture_status(remove);
+  if (!status.ok()) log_warning("[Saver] {} stays: {}", what, status.to_string());
+  return status.ok();
+}
+
+}  // namespace
+
+bool ShardRuns::remove(const std::string& directory, const std::vector<SavedFile>& files) const {
+  std::vector<SavedFile> elsewhere;
+  bool all = try_to_remove(directory, [&] { elsewhere = remove_local_files(directory, files); });
+  for (const SavedFile& file : elsewhere) {
+    const std::string path = in_directory(directory, file.name);
+    const auto writer = DeviceName::try_parse(file.device);
+    for (const Remover& remover : removers_) {
+      if (!writer || !remover.device.same_task(*writer)) continue;
+      all &= try_to_remove(fmt::format("'{}' of {}", path, file.device),
+                           [&] { remover.run({Tensor({path})}); });
+    }
+  }
+  return all;
+}
+
+TaskSource::TaskSource(Session& session, const SaverGraph& graph, const Directories& directories)
+    : session_(session),
+      graph_(graph),
+      directory_there_(directories.there),
+      local_(directories.here) {}
+
+bool TaskSource::is_here(const SavedFile& file) const {
+  return file_exists(in_directory(local_.directory(), file.name));
+}
+
+Tensor TaskSource::ask(const SaverGraph::Shard& shard, const SavedFile& file, uint64_t begin,
+                       uint64_t size) {
+  const std::vector<int64_t> request{static_cast<int64_t>(file.size),
+                                     static_cast<int64_t>(file.header_crc32c),
+                                     static_cast<int64_t>(begin), static_cast<int64_t>(size)};
+  return session_.run(shard.read_bytes,
+                      {{shard.path, Tensor(in_directory(directory_there_, file.name))},
+                       {shard.read_request, Tensor::from(request)}});
+}
+
+namespace {
+
+// The one on the task that wrote the file comes first.
+std::vector<const SaverGraph::Shard*> by_distance(const SaverGraph& graph,
+                                                  const std::string& device) {
+  const std::optional<DeviceName> writer = DeviceName::try_parse(device);
+  std::vector<const SaverGraph::Shard*> order;
+  for (const SaverGraph::Shard& shard : graph.shards) order.push_back(&shard);
+  std::stable_partition(order.begin(), order.end(), [&](const SaverGraph::Shard* shard) {
+    const DeviceName asked = DeviceName::parse(canonical_device(shard->device));
+    return writer && asked.same_task(*writer);
+  });
+  return order;
+}
+
+}  // namespace
+
+const SaverGraph::Shard& TaskSource::holder_of(const SavedFile& file) {
+  const std::lock_guard lock(mutex_);
+  const SaverGraph::Shard*& holder = holders_[file.name];
+  if (holder != nullptr) return *holder;
+  std::vector<std::string> asked{"this process"};
+  for (const SaverGraph::Shard* shard : by_distance(graph_, file.device)) {
+    const Status status = capture_status([&] { ask(*shard, file, 0, 0); });
+    if (status.ok()) return *(holder = shard);
+    if (status.code != Code::NotFound) throw Error(status);
+    asked.push_back(shard->device);
+  }
+  raise(Code::NotFound,
+        "[Saver] nobody has '{}', which {} wrote; asked {}. Copy it to one of them, or name the "
+        "task that has it in SaverOptions::shard_devices",
+        in_directory(directory_there_, file.name), file.device, quoted_list(asked));
+}
+
+void TaskSource::check(const SavedFile& file, const SavedSlice& slice) {
+  if (is_here(file)) {
+    local_.check(file, slice);
+  } else {
+    holder_of(file);
+  }
+}
+
+void TaskSource::read(const SavedFile& file, const SavedSlice& slice, std::span<std::byte> into) {
+  if (is_here(file)) {
+    local_.read(file, slice, into);
+    return;
+  }
+  const Tensor bytes = ask(holder_of(file), file, slice.begin, slice.size);
+  if (bytes.size() != static_cast<int64_t>(into.size())) {
+    raise(Code::Internal, "[Saver] asked for {} bytes of '{}', got {}", into.size(), file.name,
+          bytes.size());
+  }
+  if (!into.empty()) std::memcpy(into.data(), element_bytes(bytes), into.size());
+}
+
+namespace {
+
+// The slice that is exactly the item; null when it was cut differently.
+const SavedSlice* slice_for(const SaveItem& item, const CheckpointFiles& files) {
+  const SavedEntry& entry = files.entry(item.name);
+  const Extent wanted = item.part ? item.part->extent : whole_of(entry.shape);
+  const auto found = std::find_if(entry.slices.begin(), entry.slices.end(),
+                                  [&](const SavedSlice& slice) { return slice.extent == wanted; });
+  return found != entry.slices.end() ? &*found : nullptr;
+}
+
+// The items' slices, when all are in one file; else nothing.
+std::vector<const SavedSlice*> slices_in_one_file(const std::vector<SaveItem>& items,
+                                                  const CheckpointFiles& files) {
+  std::vector<const SavedSlice*> slices;
+  for (const SaveItem& item : items) {
+    const SavedSlice* slice = slice_for(item, files);
+    if (slice == nullptr || (!slices.empty() && slice->file != slices[0]->file)) return {};
+    slices.push_back(slice);
+  }
+  return slices;
+}
+
+bool wrote(const SaverGraph::Shard& shard, const SavedFile& file) {
+  const auto writer = DeviceName::try_parse(file.device);
+  return writer && DeviceName::parse(canonical_device(shard.device)).same_task(*writer);
+}
+
+std::vector<int64_t> load_request(const SavedFile& file,
+                                  const std::vector<const SavedSlice*>& slices) {
+  std::vector<int64_t> request{static_cast<int64_t>(file.size),
+                               static_cast<int64_t>(file.header_crc32c)};
+  for (const SavedSlice* slice : slices) {
+    request.push_back(static_cast<int64_t>(slice->begin));
+    request.push_back(static_cast<int64_t>(slice->size));
+    request.push_back(static_cast<int64_t>(slice->crc32c));
+  }
+  return request;
+}
+
+}  // namespace
+
+bool restore_in_place(Session& session, const SaverGraph& graph, const SaverGraph::Shard& shard,
+                      const CheckpointFiles& files) {
+  const std::vector<const SavedSlice*> slices = slices_in_one_file(graph.items_of(shard), files);
+  if (slices.empty() || !shard.restore.defined()) return false;
+  const SavedFile& file = files.manifest().files[slices[0]->file];
+  if (!wrote(shard, file)) return false;
+  const Status status = capture_status([&] {
+    session.run(shard.restore, {{shard.path, Tensor(files.path_of(file))},
+                                {shard.load_request, Tensor::from(load_request(file, slices))}});
+  });
+  if (status.ok()) return true;
+  if (status.code != Code::NotFound && status.code != Code::DataLoss) throw Error(status);
+  log_info("[Saver] {} does not restore from its own file: {}", shard.device, status.to_string());
+  return false;
+}
+
+}  // namespace cohort::internal

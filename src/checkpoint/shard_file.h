@@ -1,0 +1,91 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "checkpoint/durable_file.h"
+#include "checkpoint/manifest.h"
+#include "checkpoint/safetensors.h"
+#include "cohort/tensor.h"
+
+// One safetensors file of a checkpoint: writing it, and reading from it.
+namespace cohort::internal {
+
+using KeyedTensors = std::map<std::string, Tensor>;
+
+// Where the bytes of one tensor are in the file.
+struct WrittenTensor {
+  Shape shape;
+  uint64_t begin = 0;
+  uint64_t size = 0;
+  uint32_t crc32c = 0;
+};
+struct WrittenShard {
+  uint64_t size = 0;
+  uint32_t header_crc32c = 0;
+  std::map<std::string, WrittenTensor> tensors;  // by key
+  std::string device = {};                       // that wrote it, in a report
+};
+
+// The bytes written so far, for a progress report.
+using BytesWritten = std::atomic<int64_t>;
+
+// Writes the file. It exists and is on the disk when this returns.
+WrittenShard write_shard(const std::string& path, const KeyedTensors& tensors,
+                         BytesWritten* progress = nullptr);
+// The bytes that write_shard reports to `progress` in all.
+int64_t total_bytes(const KeyedTensors& tensors);
+
+// The report of a task that wrote a shard to the task that writes the manifest. Reading trusts
+// nothing.
+std::string shard_report(const WrittenShard& shard);
+WrittenShard parse_shard_report(std::string_view text, const std::string& device);
+
+// The header of a safetensors file, for parse_header().
+std::string read_header(const ReadFile& file);
+
+// Opens a file that the manifest describes. Throws DataLoss when its size or header differ.
+ReadFile open_shard(const std::string& path, uint64_t size, uint32_t header_crc32c);
+
+// Such a file, and what it says itself.
+class ShardFile {
+ public:
+  ShardFile(const std::string& path, uint64_t size, uint32_t header_crc32c);
+
+  // The bytes of a slice. Their checksum has not been compared yet.
+  void read(uint64_t begin, std::span<std::byte> into) const { file_.read(begin, into); }
+  const std::string& path() const { return file_.path(); }
+  // What the file itself says.
+  const SafetensorsEntries& entries() const { return entries_; }
+
+ private:
+  ReadFile file_;
+  SafetensorsEntries entries_;
+};
+
+}  // namespace cohort::internal
+
+// Tensors as bytes of a file, little-endian.
+namespace cohort::internal {
+
+// The bytes of a tensor: its elements, or for strings their lengths, 8 bytes each, then the strings
+// themselves. Keeps the tensor alive.
+class TensorBytes {
+ public:
+  explicit TensorBytes(Tensor tensor);
+  const Tensor& tensor() const { return tensor_; }
+  std::string_view view() const;
+
+ private:
+  Tensor tensor_;
+  std::string encoded_;  // of strings
+};
+
+// Reads strings back. Throws DataLoss beginning with `what` when the bytes are not strings.
+Tensor decode_strings(std::string_view bytes, const Shape& shape, std::string_view what);
+
+}  // namespace cohort::internal

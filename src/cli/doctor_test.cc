@@ -1,0 +1,16 @@
+#include "cli/doctor.h"
+
+#include <gtest/gtest.h>
+
+namespace cohort::cli {
+namespace {
+
+TEST(Doctor, GuessesWhatATfConfigWasMeantToBe) {
+  EXPECT_EQ(corrected_tf_config(R"({"cluster":{"workers":"h:1"}})"),
+            R"({"cluster":{"worker":["h:1"]}})");
+  EXPECT_FALSE(corrected_tf_config(R"({"cluster":{"worker":["h:1"]}})"));
+  EXPECT_FALSE(corrected_tf_config("{"));
+}
+
+}  // namespace
+}  // namespace cohort::cli

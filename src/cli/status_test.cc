@@ -1,0 +1,33 @@
+#include "cli/status.h"
+
+#include <gtest/gtest.h>
+
+namespace cohort::cli {
+namespace {
+
+TEST(StatusTable, DoesNotBlameAChiefThatOnlyCoordinates) {
+  std::vector<AskedTask> tasks(2);
+  tasks[0].label = "chief:0";
+  tasks[1].label = "worker:0";
+  for (AskedTask& task : tasks) {
+    task.problem.code = Code::Unavailable;
+    task.problem.message = "no answer";
+  }
+  const std::string table = status_table(tasks, tasks, 1);
+  EXPECT_NE(table.find("chief:0        does not listen; a chief"), std::string::npos) << table;
+  EXPECT_NE(table.find("worker:0       no answer"), std::string::npos) << table;
+}
+
+TEST(StatusTable, ShowsHowFarATrainingIsAlsoOfATaskThatDoesNotListen) {
+  std::vector<AskedTask> tasks(1);
+  tasks[0].label = "worker:0";
+  tasks[0].problem = {.code = Code::Unavailable, .message = "no answer"};
+  tasks[0].progress = "epoch 2/5 step 7  loss 0.5  3 min left";
+  EXPECT_TRUE(status_table(tasks, tasks, 1)
+                  .ends_with("worker:0       does not listen; a task that trains alone need not\n"
+                             "  epoch 2/5 step 7  loss 0.5  3 min left\n"))
+      << status_table(tasks, tasks, 1);
+}
+
+}  // namespace
+}  // namespace cohort::cli

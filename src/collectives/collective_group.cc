@@ -1,0 +1,290 @@
+#include "collectives/collective_group.h"
+
+#include <algorithm>
+
+#include "base/log.h"
+#include "base/raise.h"
+#include "base/timeline.h"
+#include "base/waiting.h"
+#include "collectives/engine.h"
+
+namespace cohort::internal {
+namespace {
+
+using std::chrono::steady_clock;
+
+// How often a wait looks whether the group is closed, if no message wakes it.
+constexpr std::chrono::milliseconds kLookUp{50};
+// How long it may take to read what a member sent before its connection ended.
+constexpr std::chrono::seconds kLastWords{1};
+
+int position(const std::vector<int>& members, int self) {
+  return static_cast<int>(std::find(members.begin(), members.end(), self) - members.begin());
+}
+
+}  // namespace
+
+CollectiveGroup::CollectiveGroup(std::shared_ptr<Links> links, uint64_t id,
+                                 std::vector<int> members, const GroupSettings& settings,
+                                 std::weak_ptr<CollectiveGroup> outer)
+    : links_(std::move(links)),
+      id_(id),
+      members_(std::move(members)),
+      rank_(position(members_, links_->self())),
+      settings_(settings),
+      outer_(std::move(outer)) {}
+
+CollectiveGroup::~CollectiveGroup() { leave(); }
+
+std::shared_ptr<CollectiveGroup> CollectiveGroup::open(std::shared_ptr<Links> links, uint64_t id,
+                                                       std::vector<int> members,
+                                                       const GroupSettings& settings,
+                                                       std::weak_ptr<CollectiveGroup> outer) {
+  std::shared_ptr<CollectiveGroup> group(
+      new CollectiveGroup(std::move(links), id, std::move(members), settings, std::move(outer)));
+  group->links_->attach(id, group);
+  group->meet();
+  return group;
+}
+
+const std::string& CollectiveGroup::name_of(int rank) const {
+  return links_->group().peers[static_cast<size_t>(members_[static_cast<size_t>(rank)])].name;
+}
+
+const std::string& CollectiveGroup::host_of(int rank) const {
+  return links_->group().hosts[static_cast<size_t>(members_[static_cast<size_t>(rank)])];
+}
+
+std::string CollectiveGroup::describe(int rank) const {
+  if (const auto outer = outer_.lock()) {
+    return outer->describe(outer->rank_of(members_[static_cast<size_t>(rank)]));
+  }
+  return fmt::format("rank {} ({})", rank, name_of(rank));
+}
+
+int CollectiveGroup::rank_of(int member) const { return position(members_, member); }
+
+// Calls
+
+void CollectiveGroup::run(Call& call, const std::function<void()>& body) {
+  if (call.purpose.empty()) set_purpose(call);
+  await_turn(call);
+  const TimelineSpan span("collective", timeline_is_on() ? to_string(call) : "");
+  const Status status = capture_status([&] { run_checked(call, body); });
+  const bool is_cause = !status.ok() && !is_over(call.number);
+  if (is_cause) {
+    fail({.code = status.code,
+          .message = fmt::format("[Collective] {} failed in call {}, {}", describe(rank_),
+                                 call.number, to_string(call)),
+          .origin = name_of(rank_),
+          .cause = std::make_shared<Status>(status)});
+  }
+  log_.end();
+  order_.done(call.number);
+  if (status.ok()) return;
+  // Others may wait for this member in a group of the engine's own.
+  if (Engine* engine = met_engine_.load()) engine->group_failed(status);
+  if (!is_cause) throw_if_over(call.number);
+  throw_if_error(status);
+}
+
+// The call before this one may still wait for other members. It ends when the group is closed.
+void CollectiveGroup::await_turn(const Call& call) {
+  if (order_.wait_for_turn(call.number, call.deadline)) return;
+  fail({.code = Code::DeadlineExceeded,
+        .message = fmt::format("[{}] call {}, {}: {} has not come to it in time, because {}; the "
+                               "group is closed",
+                               internal::name_of(call.kind), call.number, to_string(call),
+                               describe(rank_), log_.activity()),
+        .origin = name_of(rank_)});
+  order_.wait_for_turn(call.number);
+}
+
+void CollectiveGroup::run_checked(Call& call, const std::function<void()>& body) {
+  check(log_.begin(call));
+  throw_if_over(call.number);
+  if (call.number == refused_) {
+    for (int rank = 0; rank < size(); ++rank) {
+      if (rank != rank_) announce(call, rank);
+    }
+  }
+  body();
+}
+
+void CollectiveGroup::start(std::function<void(uint64_t)> work) {
+  const std::lock_guard lock(starting_);
+  thread_.push([number = next_number(), work = std::move(work)] { work(number); });
+}
+
+void CollectiveGroup::refuse(const std::string& why) {
+  refused_ = order_.peek();
+  tell_refusal({.other = rank_, .number = refused_, .why = why});
+}
+
+uint64_t CollectiveGroup::count_subgroup(const std::vector<int>& ranks) {
+  const std::lock_guard lock(mutex_);
+  return subgroups_[ranks]++;
+}
+
+bool CollectiveGroup::check(const std::optional<CallLog::Difference>& difference) {
+  if (!difference) return true;
+  const auto& [mine, other, theirs] = *difference;
+  const bool by_site_alone = fingerprint(mine) == fingerprint(theirs);
+  fail({.code = Code::FailedPrecondition,
+        .message = fmt::format(
+            "[Collective] call {} differs: {} makes {}, {} makes {}; every member must make the "
+            "same calls in the same order{}",
+            mine.number, describe(rank_), to_string(mine), describe(other), to_string(theirs),
+            by_site_alone ? "; make the call at one place in the program, or set "
+                            "COHORT_CHECK_LOCKSTEP=0 for all tasks"
+                          : ""),
+        .origin = name_of(rank_)});
+  return false;
+}
+
+// Messages
+
+void CollectiveGroup::send(const Call& call, int to, uint64_t step, std::vector<Buffer> payloads) {
+  Message sent = message(Kind::Step, step, call);
+  sent.payloads = std::move(payloads);
+  const Status status =
+      capture_status([&] { links_->send(members_[static_cast<size_t>(to)], std::move(sent)); });
+  if (status.ok()) return;
+  hear_out(members_[static_cast<size_t>(to)], call.number);
+  lost(members_[static_cast<size_t>(to)], status);
+  throw_if_over(call.number);
+  throw_if_error(status);
+}
+
+void CollectiveGroup::hear_out(int member, uint64_t call) {
+  if (!links_->is_connected(member)) return;
+  (void)capture_status([&] {
+    links_->deliver_until(
+        member, [&] { return is_over(call); }, steady_clock::now() + kLastWords);
+  });
+}
+
+Message CollectiveGroup::receive(const Call& call, int from, uint64_t step) {
+  const MailKey key{.from = from, .call = call.number, .step = step};
+  if (auto mail = mailbox_.take(key)) return std::move(*mail);
+  return await_mail(key, {.call = &call, .from = from, .deadline = call.deadline});
+}
+
+void CollectiveGroup::announce(const Call& call, int rank) {
+  Message sent = message(Kind::Announce, call);
+  // A member that is gone is noticed when this member waits for it.
+  (void)capture_status([&] { links_->send(members_[static_cast<size_t>(rank)], std::move(sent)); });
+}
+
+void CollectiveGroup::differ(const Call& call, int rank) {
+  announce(call, rank);
+  (void)poll_until(steady_clock::now() + std::chrono::seconds(2),
+                   [&] { return is_over(call.number); });
+  throw_if_over(call.number);
+  raise(Code::FailedPrecondition, "[{}] call {} differs: {} makes {}, {} makes another one",
+        internal::name_of(call.kind), call.number, describe(rank_), to_string(call),
+        describe(rank));
+}
+
+void CollectiveGroup::throw_if_refused(const Call& call) {
+  const auto refusal = log_.refusal(call.number, settings_.refusal_time);
+  if (!refusal || refusal->number == refused_) return;
+  fail(status_of(*refusal));
+  throw_if_over(call.number);
+}
+
+Status CollectiveGroup::status_of(const CallLog::Refusal& refusal) const {
+  const Call last = log_.last();
+  const std::string mine = last.number == refusal.number
+                               ? fmt::format("{} makes {}, ", describe(rank_), to_string(last))
+                               : "";
+  return {
+      .code = Code::FailedPrecondition,
+      .message = fmt::format(
+          "[Collective] call {} differs: {}{} was asked for one that cannot be: {}; every member "
+          "must make the same calls in the same order",
+          refusal.number, mine, describe(refusal.other), refusal.why),
+      .origin = name_of(rank_)};
+}
+
+void CollectiveGroup::send_tagged(int to, uint32_t tag, const Tensor& value) {
+  Message sent = message(Kind::Tagged, tag, value);
+  throw_if_over(0);
+  if (to == rank_) return received(members_[static_cast<size_t>(to)], std::move(sent));
+  links_->send(members_[static_cast<size_t>(to)], std::move(sent));
+}
+
+Tensor CollectiveGroup::receive_tagged(int from, uint32_t tag, Deadline deadline) {
+  const MailKey key{.kind = MailKey::Kind::Tagged, .from = from, .call = tag};
+  const Message mail = await_mail(key, {.tag = tag, .from = from, .deadline = deadline});
+  MessageReader reader(mail, "a tensor with a tag");
+  for (int field = 0; field < 3; ++field) reader.number();  // group, kind, tag
+  return decode_next<Tensor>(reader);
+}
+
+Message CollectiveGroup::await_mail(const MailKey& key, const Awaited& awaited) {
+  const int member = members_[static_cast<size_t>(key.from)];
+  const uint64_t call = awaited.call != nullptr ? awaited.call->number : 0;
+  Wait wait = begin_wait();
+  for (;;) {
+    if (auto mail = mailbox_.take(key)) return std::move(*mail);
+    throw_if_over(call);
+    if (key.kind == MailKey::Kind::Tagged) throw_if_left(key.from);
+    const auto look_again = look_at_clock(wait, awaited);
+    const auto done = [&] { return mailbox_.has(key) || is_over(call); };
+    const Deadline slice = std::min(look_again, steady_clock::now() + kLookUp);
+    const Status ended = capture_status([&] { links_->deliver_until(member, done, slice); });
+    if (ended.ok() || done()) continue;
+    lost(member, ended);
+    throw_if_over(call);
+    throw_if_left(key.from);
+  }
+}
+
+void CollectiveGroup::received(int from, Message message) {
+  const int rank = rank_of(from);
+  if (rank == size()) return;
+  const Status status = capture_status([&] { dispatch(rank, std::move(message)); });
+  if (!status.ok()) fail(status);
+}
+
+void CollectiveGroup::dispatch(int from, Message message) {
+  MessageReader reader(message, "a collective");
+  reader.number();  // the group
+  switch (static_cast<Kind>(reader.number(static_cast<uint64_t>(Kind::Refused)))) {
+    case Kind::Step: {
+      const uint64_t step = reader.number();
+      const auto theirs = decode_next<Call>(reader);
+      // Values of another call are not combined with those of this one.
+      if (!check(log_.announced(from, theirs))) return;
+      return mailbox_.put({.from = from, .call = theirs.number, .step = step}, std::move(message));
+    }
+    case Kind::Announce:
+      check(log_.announced(from, decode_next<Call>(reader)));
+      return;
+    case Kind::Tagged: {
+      const uint64_t tag = reader.number(UINT32_MAX);
+      return mailbox_.put({.kind = MailKey::Kind::Tagged, .from = from, .call = tag},
+                          std::move(message));
+    }
+    case Kind::Failed:
+      return fail(decode_next<Status>(reader));
+    case Kind::Left: {
+      int who = 0;
+      uint64_t calls = 0;
+      reader(at_most(who, size() - 1), calls);
+      return member_left(who, calls);
+    }
+    case Kind::Question:
+      return answer_question(from, reader);
+    case Kind::Answer:
+      return pass_answer_on(reader);
+    case Kind::Refused: {
+      CallLog::Refusal refusal;
+      reader(at_most(refusal.other, size() - 1), refusal.number, refusal.why);
+      return log_.refused(std::move(refusal));
+    }
+  }
+}
+
+}  // namespace cohort::internal

@@ -1,0 +1,293 @@
+#include "collectives/collective_group.h"
+
+#include <fmt/format.h>
+
+#include <set>
+
+#include "support/expect_error.h"
+#include "support/members.h"
+
+// What happens when members do not do the same, or do not do anything any more.
+
+namespace cohort {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+class Group : public testing::TestWithParam<bool> {
+ protected:
+  static std::vector<Communicator> make(int size, milliseconds report_after = milliseconds(5000)) {
+    return make_group(size, {.share_memory = GetParam(), .report_after = report_after});
+  }
+};
+
+// Everybody gets one error that names both calls and ranks, now or with the next call.
+void expect_difference(std::vector<Communicator> group,
+                       const std::function<void(Communicator&)>& body, const std::string& one,
+                       const std::string& other) {
+  const auto begin = steady_clock::now();
+  const std::vector<Status> statuses = run_members(static_cast<int>(group.size()), [&](int rank) {
+    body(group[static_cast<size_t>(rank)]);
+    group[static_cast<size_t>(rank)].barrier();
+  });
+  EXPECT_LT(steady_clock::now() - begin, std::chrono::seconds(5));
+  for (const Status& status : statuses) {
+    EXPECT_EQ(status.code, Code::FailedPrecondition) << status.to_string();
+    EXPECT_NE(status.message.find(one), std::string::npos) << status.message;
+    EXPECT_NE(status.message.find(other), std::string::npos) << status.message;
+    EXPECT_NE(status.message.find("rank 1 (task 1)"), std::string::npos) << status.message;
+  }
+}
+
+TEST_P(Group, DifferentShapesAreAnErrorEverywhere) {
+  expect_difference(
+      make(4), [](Communicator& member) { member.all_reduce(ones_of(member.rank() == 1 ? 4 : 3)); },
+      "all_reduce(Sum) of float32 (4,)", "all_reduce(Sum) of float32 (3,)");
+}
+
+TEST_P(Group, DifferentDTypesAreAnErrorEverywhere) {
+  expect_difference(
+      make(3),
+      [](Communicator& member) {
+        if (member.rank() == 1) {
+          member.all_reduce(Tensor({1, 2, 3}));
+        } else {
+          member.all_reduce(ones_of(3));
+        }
+      },
+      "int32 (3,)", "float32 (3,)");
+}
+
+TEST_P(Group, DifferentReductionsAreAnErrorEverywhere) {
+  expect_difference(
+      make(2),
+      [](Communicator& member) {
+        member.all_reduce(ones_of(3), member.rank() == 1 ? ReduceOp::Max : ReduceOp::Sum);
+      },
+      "all_reduce(Max)", "all_reduce(Sum)");
+}
+
+TEST_P(Group, DifferentOperationsAreAnErrorEverywhere) {
+  expect_difference(
+      make(5),
+      [](Communicator& member) {
+        if (member.rank() == 1) {
+          member.all_to_all(std::vector<Tensor>(5, ones_of(1)));
+        } else {
+          member.all_reduce(ones_of(3));
+        }
+      },
+      "all_to_all", "all_reduce(Sum) of float32 (3,)");
+}
+
+TEST_P(Group, DifferentRootsAreAnErrorEverywhere) {
+  expect_difference(
+      make(2), [](Communicator& member) { member.broadcast(ones_of(3), 1 - member.rank()); },
+      "broadcast(from rank 0)", "broadcast(from rank 1)");
+}
+
+TEST_P(Group, ListsOfOtherShapesAreAnErrorEverywhere) {
+  expect_difference(
+      make(3),
+      [](Communicator& member) {
+        const Tensor two = member.rank() == 1 ? Tensor({{1.f, 2.f}}) : Tensor({1.f, 2.f});
+        member.all_reduce(std::vector<Tensor>{ones_of(3), two});
+      },
+      "2 tensors of float32: (3,), (2,)", "2 tensors of float32: (3,), (1, 2)");
+}
+
+TEST_P(Group, PacksOfOtherShapesAreAnErrorEverywhere) {
+  expect_difference(
+      make(3),
+      [](Communicator& member) {
+        member.make_pack(kFloat32, {member.rank() == 1 ? Shape{2, 3} : Shape{3, 2}, {4}});
+      },
+      "make_pack of 2 tensors of float32: (2, 3), (4,)", "float32: (3, 2), (4,)");
+}
+
+TEST_P(Group, DifferentPacksAreAnErrorEverywhere) {
+  std::vector<Communicator> group = make(3);
+  std::vector<std::vector<Pack>> packs(3);
+  on_each(group, [&](Communicator& member) {
+    for (int i = 0; i < 2; ++i) {
+      packs[static_cast<size_t>(member.rank())].push_back(member.make_pack(kFloat32, {{4}}));
+    }
+  });
+  expect_difference(
+      group,
+      [&](Communicator& member) {
+        member.all_reduce(packs[static_cast<size_t>(member.rank())][member.rank() == 1 ? 1 : 0]);
+      },
+      "the pack of call 1", "the pack of call 2");
+}
+
+TEST_P(Group, OneCallMoreIsAnErrorWhenTheOthersLeave) {
+  std::vector<Communicator> group = make(3);
+  const std::vector<Status> statuses = run_members(3, [&](int rank) {
+    Communicator& member = group[static_cast<size_t>(rank)];
+    member.all_reduce(ones_of(3));
+    if (rank == 1) member.all_reduce(ones_of(3));
+    member.close();
+  });
+  EXPECT_TRUE(statuses[0].ok());
+  EXPECT_TRUE(statuses[2].ok());
+  EXPECT_EQ(statuses[1].code, Code::Unavailable);
+  EXPECT_NE(statuses[1].message.find("has left the group, after 1 calls"), std::string::npos)
+      << statuses[1].message;
+}
+
+TEST_P(Group, WhoLeavesDoesNotDisturbCallsThatItHasDone) {
+  for (int time = 0; time < 20; ++time) {
+    std::vector<Communicator> group = make(4);
+    const std::vector<Status> statuses = run_members(4, [&](int rank) {
+      Communicator member = std::move(group[static_cast<size_t>(rank)]);
+      for (int i = 0; i < 3; ++i) {
+        EXPECT_EQ(member.all_reduce(ones_of(100)).at<float>({99}), 4);
+        member.broadcast(ones_of(100), i);
+      }
+    });
+    for (const Status& status : statuses) EXPECT_TRUE(status.ok()) << status.to_string();
+  }
+}
+
+TEST_P(Group, AMemberLeavesWithItsLastCommunicatorEvenWhileAConnectionHoldsTheGroup) {
+  std::vector<Communicator> group = make(2);
+  const auto held = internal::CollectiveAccess::group(group[0]).shared_from_this();
+  group[0] = {};
+  EXPECT_ERROR(Code::Unavailable, "has left the group, after 0 calls", group[1].barrier());
+}
+
+TEST_P(Group, ACallThatTakesTooLongNamesWhoIsMissing) {
+  std::vector<Communicator> group = make(2);
+  EXPECT_ERROR(Code::DeadlineExceeded, "rank 1 (task 1) did not come",
+               group[0].all_reduce(ones_of(3), ReduceOp::Sum, {.timeout = milliseconds(100)}));
+  // What rank 0 sent before it gave up may be enough for this call; it is not for the next one.
+  (void)capture_status([&] { group[1].all_reduce(ones_of(3)); });
+  EXPECT_ERROR(Code::DeadlineExceeded, "the group is closed", group[1].all_reduce(ones_of(3)));
+}
+
+TEST_P(Group, AFailureOfOneMemberIsTheCauseEverywhere) {
+  std::vector<Communicator> group = make(3);
+  internal::CollectiveAccess::group(group[1]).fail(
+      {.code = Code::Aborted, .message = "out of memory", .origin = "task 1"});
+  for (Communicator& member : group) {
+    const Status status = error_of([&] {
+      for (;;) member.all_reduce(ones_of(3), ReduceOp::Sum, {.timeout = std::chrono::seconds(5)});
+    });
+    EXPECT_EQ(status.code, Code::Aborted);
+    EXPECT_EQ(status.message, "out of memory");
+    EXPECT_EQ(status.origin, "task 1");
+  }
+}
+
+TEST_P(Group, ALongWaitSaysWhoIsMissingAndWhatItDoes) {
+  std::vector<Communicator> group = make(2, milliseconds(50));
+  on_each(group, [](Communicator& member) { member.broadcast(ones_of(7), 0); });
+  testing::internal::CaptureStderr();
+  std::future<Tensor> waiting = group[0].start_all_reduce(ones_of(3));
+  EXPECT_EQ(waiting.wait_for(milliseconds(500)), std::future_status::timeout);
+  const std::string log = testing::internal::GetCapturedStderr();
+  EXPECT_NE(log.find("call 2, all_reduce(Sum) of float32 (3,): rank 0 (task 0) waits for rank 1 "
+                     "(task 1)"),
+            std::string::npos)
+      << log;
+  EXPECT_NE(log.find("; it finished call 1, broadcast(from rank 0) of float32 (7,)"),
+            std::string::npos)
+      << log;
+  group[1].all_reduce(ones_of(3));
+  waiting.get();
+}
+
+// Most members wait for one that itself waits.
+void expect_named(const std::vector<Status>& statuses, const std::set<int>& missing) {
+  for (size_t rank = 0; rank < statuses.size(); ++rank) {
+    if (missing.contains(static_cast<int>(rank))) continue;
+    const Status& status = statuses[rank];
+    EXPECT_EQ(status.code, Code::DeadlineExceeded) << status.to_string();
+    for (size_t other = 0; other < statuses.size(); ++other) {
+      const std::string text = fmt::format("rank {} (task {}) did not come", other, other);
+      EXPECT_EQ(status.message.find(text) != std::string::npos,
+                missing.contains(static_cast<int>(other)))
+          << status.message;
+    }
+    EXPECT_NE(status.message.find("it finished call"), std::string::npos) << status.message;
+  }
+}
+
+std::vector<Status> reduce_without(std::vector<Communicator>& group, const std::set<int>& missing) {
+  return run_members(static_cast<int>(group.size()), [&](int rank) {
+    if (missing.contains(rank)) return;
+    group[static_cast<size_t>(rank)].all_reduce(ones_of(3), ReduceOp::Sum,
+                                                {.timeout = milliseconds(400)});
+  });
+}
+
+TEST_P(Group, ATimeoutNamesWhoIsMissingAndNotWhoWaits) {
+  for (const std::set<int>& missing : {std::set<int>{2}, std::set<int>{1, 5}}) {
+    std::vector<Communicator> group = make(7);
+    on_each(group, [](Communicator& member) { member.barrier(); });
+    expect_named(reduce_without(group, missing), missing);
+  }
+}
+
+TEST(TwoLevelGroup, ATimeoutNamesWhoIsMissingOnAnotherHost) {
+  std::vector<Communicator> group = make_group(6, {.members_per_host = 2});
+  on_each(group, [](Communicator& member) { member.barrier(); });
+  expect_named(reduce_without(group, {3}), {3});
+}
+
+TEST_P(Group, WhoIsInTheCallIsNotReported) {
+  std::vector<Communicator> group = make(5, milliseconds(100));
+  on_each(group, [](Communicator& member) { member.barrier(); });
+  testing::internal::CaptureStderr();
+  std::vector<std::future<Tensor>> waiting;
+  for (const size_t rank : {0, 1, 2, 4})
+    waiting.push_back(group[rank].start_all_reduce(ones_of(3)));
+  EXPECT_EQ(waiting[0].wait_for(milliseconds(700)), std::future_status::timeout);
+  group[3].all_reduce(ones_of(3));
+  for (std::future<Tensor>& one : waiting) one.get();
+  const std::string log = testing::internal::GetCapturedStderr();
+  EXPECT_NE(log.find("rank 0 (task 0) waits for rank 3 (task 3)"), std::string::npos) << log;
+  for (const int rank : {0, 1, 2, 4}) {
+    EXPECT_EQ(log.find(fmt::format("waits for rank {}", rank)), std::string::npos) << log;
+  }
+}
+
+TEST_P(Group, ClosedGroupsRefuseCalls) {
+  std::vector<Communicator> group = make(2);
+  group[0].close();
+  EXPECT_ERROR(Code::FailedPrecondition, "has left", group[0].barrier());
+  EXPECT_ERROR(Code::Unavailable, "rank 0 (task 0) has left", group[1].barrier());
+  EXPECT_ERROR(Code::Unavailable, "rank 0 (task 0) has left", group[1].receive(0));
+  group[0].close();
+}
+
+INSTANTIATE_TEST_SUITE_P(Ways, Group, testing::Bool(), [](const auto& tested) {
+  return tested.param ? "SharedMemory" : "Messages";
+});
+
+TEST(GroupMeeting, NamesWhoDoesNotCome) {
+  const auto members = internal::in_process_groups({{.name = "task 0"}, {.name = "task 1"}});
+  const auto meet = [&] {
+    internal::make_communicator(members[1], {.meeting_time = milliseconds(50)});
+  };
+  EXPECT_ERROR(Code::Unavailable, "rank 0 (task 0) did not come", meet());
+}
+
+TEST(TwoLevelGroup, ClosesOnAllLevels) {
+  std::vector<Communicator> group = make_group(4, {.members_per_host = 2});
+  EXPECT_EQ(group[0].kind(), "two-level");
+  const std::vector<Status> statuses = run_members(4, [&](int rank) {
+    Communicator& member = group[static_cast<size_t>(rank)];
+    if (rank == 3) return member.close();
+    for (;;) member.all_reduce(ones_of(3));
+  });
+  for (const int rank : {0, 1, 2}) {
+    EXPECT_EQ(statuses[static_cast<size_t>(rank)].code, Code::Unavailable)
+        << statuses[static_cast<size_t>(rank)].to_string();
+  }
+}
+
+}  // namespace
+}  // namespace cohort

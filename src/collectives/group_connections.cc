@@ -1,0 +1,140 @@
+#include "collectives/group_connections.h"
+
+#include "base/log.h"
+#include "base/raise.h"
+#include "transport/message_codec.h"
+
+namespace cohort::internal {
+namespace {
+
+// How long it may take to open a connection for a message.
+constexpr std::chrono::seconds kConnectTime{30};
+
+}  // namespace
+
+Links::Links(Group group) : group_(std::move(group)), links_(group_.peers.size()) {}
+
+Links::~Links() = default;
+
+std::shared_ptr<Links> Links::open(Group group) {
+  std::shared_ptr<Links> links(new Links(std::move(group)));
+  links->group_.connections->listen(
+      [weak = std::weak_ptr<Links>(links)](int rank, std::shared_ptr<Connection> connection) {
+        if (const auto self = weak.lock()) self->adopt(rank, false, connection);
+      });
+  return links;
+}
+
+void Links::adopt(int member, bool opened_here, const std::shared_ptr<Connection>& connection) {
+  {
+    const std::lock_guard lock(mutex_);
+    Link& link = links_[static_cast<size_t>(member)];
+    ((self() < member) == opened_here ? link.by_lower : link.by_higher) = connection;
+    adopted_.notify_all();
+  }
+  const std::weak_ptr<Links> weak = weak_from_this();
+  connection->start({.received =
+                         [weak, member](Message message) {
+                           if (const auto links = weak.lock()) {
+                             links->received(member, std::move(message));
+                           }
+                         },
+                     .ended =
+                         [weak, member](const Status& why) {
+                           if (const auto links = weak.lock()) links->lost(member, why);
+                         }});
+}
+
+void Links::attach(uint64_t group, std::weak_ptr<Receiver> receiver) {
+  std::vector<Mail> early;
+  std::map<int, Status> lost;
+  const auto held = receiver.lock();
+  // Until nothing is left, others go on to put mail aside: so nothing overtakes.
+  for (;;) {
+    {
+      const std::lock_guard lock(mutex_);
+      const auto found = early_.find(group);
+      if (found == early_.end()) {
+        receivers_[group] = receiver;
+        lost = lost_;
+        break;
+      }
+      early = std::move(found->second);
+      early_.erase(found);
+    }
+    for (Mail& mail : early) held->received(mail.from, std::move(mail.message));
+  }
+  for (const auto& [member, why] : lost) held->lost(member, why);
+}
+
+void Links::detach(uint64_t group) {
+  const std::lock_guard lock(mutex_);
+  receivers_.erase(group);
+  closed_.insert(group);
+}
+
+void Links::received(int from, Message message) {
+  const uint64_t group = MessageReader(message, "a collective").number();
+  std::shared_ptr<Receiver> receiver;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = receivers_.find(group);
+    if (found == receivers_.end()) {
+      if (closed_.contains(group)) return;
+      early_[group].push_back({from, std::move(message)});
+      return;
+    }
+    receiver = found->second.lock();
+  }
+  if (receiver) receiver->received(from, std::move(message));
+}
+
+void Links::lost(int member, const Status& why) {
+  std::vector<std::shared_ptr<Receiver>> all;
+  {
+    const std::lock_guard lock(mutex_);
+    lost_.emplace(member, why);
+    for (const auto& [group, receiver] : receivers_) {
+      if (auto held = receiver.lock()) all.push_back(std::move(held));
+    }
+    adopted_.notify_all();
+  }
+  for (const auto& receiver : all) receiver->lost(member, why);
+}
+
+std::shared_ptr<Connection> Links::existing(int member) const {
+  const std::lock_guard lock(mutex_);
+  return links_[static_cast<size_t>(member)].best();
+}
+
+bool Links::is_connected(int member) const { return existing(member) != nullptr; }
+
+std::shared_ptr<Connection> Links::connection(int member) {
+  if (auto found = existing(member)) return found;
+  auto made = group_.connections->connect(member, std::chrono::steady_clock::now() + kConnectTime);
+  adopt(member, true, made);
+  return existing(member);
+}
+
+void Links::expect(int member, Deadline deadline) {
+  if (existing(member)) return;
+  if (self() < member) return adopt(member, true, group_.connections->connect(member, deadline));
+  std::unique_lock lock(mutex_);
+  const Link& link = links_[static_cast<size_t>(member)];
+  adopted_.wait_until(lock, deadline,
+                      [&] { return link.best() != nullptr || lost_.contains(member); });
+  if (link.best() != nullptr) return;
+  if (const auto lost = lost_.find(member); lost != lost_.end()) throw Error(lost->second);
+  const Peer& peer = group_.peers[static_cast<size_t>(member)];
+  raise(Code::Unavailable,
+        "[Collective] rank {} ({}{}{}) did not come to the first meeting in time", member,
+        peer.name, peer.address.empty() ? "" : " at ", peer.address);
+}
+
+void Links::send(int to, Message message) { connection(to)->send(std::move(message)); }
+
+bool Links::deliver_until(int from, const std::function<bool()>& done, Deadline deadline) {
+  return connection(from)->deliver_until(done, deadline);
+}
+
+}  // namespace cohort::internal

@@ -1,0 +1,126 @@
+#pragma once
+
+#include <compare>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "base/mutex.h"
+#include "membership/member_connections.h"
+#include "transport/message.h"
+
+namespace cohort::internal {
+
+// One task's connections with the members of a Group. It opens a connection when it is first needed
+// and hands each message to the collective group that the message is for. A subgroup shares the
+// links of its parent. Thread-safe. Must be held by a shared_ptr.
+class Links : public std::enable_shared_from_this<Links> {
+ public:
+  // A group, as its links see it. Members are numbered by their rank in the Group.
+  class Receiver {
+   public:
+    virtual ~Receiver() = default;
+    // A message begins with the group's number. Called by one thread at a time for each member.
+    virtual void received(int from, Message message) = 0;
+    virtual void lost(int member, const Status& why) = 0;
+  };
+
+  static std::shared_ptr<Links> open(Group group);
+  ~Links();
+
+  int self() const { return group_.rank; }
+  const Group& group() const { return group_; }
+
+  // From here on `receiver` gets the messages for that group, beginning with those that came
+  // before.
+  void attach(uint64_t group, std::weak_ptr<Receiver> receiver);
+  // Messages for that group are dropped from here on.
+  void detach(uint64_t group);
+
+  // Opens a connection or, if the member's number is lower, waits until the member has opened one.
+  // Throws Unavailable with its name at the deadline.
+  void expect(int member, Deadline deadline);
+  bool is_connected(int member) const;
+  // Opens a connection if none is open.
+  void send(int to, Message message);
+  // All groups learn that the member is gone, as when its connection ends.
+  void lost(int member, const Status& why);
+  // As Connection's.
+  bool deliver_until(int from, const std::function<bool()>& done, Deadline deadline);
+
+ private:
+  // Two members may open a connection at the same time; then that of the lower member is used.
+  struct Link {
+    std::shared_ptr<Connection> by_lower;
+    std::shared_ptr<Connection> by_higher;
+    std::shared_ptr<Connection> best() const { return by_lower ? by_lower : by_higher; }
+  };
+  struct Mail {
+    int from;
+    Message message;
+  };
+
+  explicit Links(Group group);
+  void adopt(int member, bool opened_here, const std::shared_ptr<Connection>& connection);
+  std::shared_ptr<Connection> existing(int member) const;
+  std::shared_ptr<Connection> connection(int member);
+  void received(int from, Message message);
+
+  const Group group_;
+  mutable Mutex mutex_;
+  mutable std::condition_variable_any adopted_;
+  // Guarded by mutex_:
+  std::vector<Link> links_;
+  std::map<uint64_t, std::weak_ptr<Receiver>> receivers_;
+  std::map<uint64_t, std::vector<Mail>> early_;  // for groups that are not attached yet
+  std::set<uint64_t> closed_;                    // groups that have ended here
+  std::map<int, Status> lost_;
+};
+
+// What a message is for. Messages with one key are taken in the order in which they came.
+struct MailKey {
+  enum class Kind : uint8_t { Step, Tagged };
+
+  Kind kind = Kind::Step;
+  int from = 0;
+  uint64_t call = 0;  // its number; of Tagged the tag
+  uint64_t step = 0;  // of the algorithm
+
+  auto operator<=>(const MailKey&) const = default;
+};
+
+// Messages that no call has taken yet. Thread-safe.
+class Mailbox {
+ public:
+  void put(const MailKey& key, Message message) {
+    const std::lock_guard lock(mutex_);
+    mail_[key].push_back(std::move(message));
+  }
+
+  bool has(const MailKey& key) const {
+    const std::lock_guard lock(mutex_);
+    return mail_.contains(key);
+  }
+
+  std::optional<Message> take(const MailKey& key) {
+    const std::lock_guard lock(mutex_);
+    const auto found = mail_.find(key);
+    if (found == mail_.end()) return std::nullopt;
+    std::optional<Message> message(std::move(found->second.front()));
+    found->second.pop_front();
+    if (found->second.empty()) mail_.erase(found);
+    return message;
+  }
+
+ private:
+  mutable Mutex mutex_;
+  std::map<MailKey, std::deque<Message>> mail_;  // guarded by mutex_; no empty queues
+};
+
+}  // namespace cohort::internal

@@ -1,0 +1,340 @@
+#include "coordinator/cluster_coordinator.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <cstdlib>
+
+#include "base/log.h"
+#include "base/raise.h"
+#include "cluster/ask_server.h"
+#include "coordinator/lower_to_worker.h"
+#include "coordinator/per_worker_data.h"
+#include "distribute/input/distributed_input.h"
+
+namespace cohort {
+namespace internal {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::milliseconds kShutdownLimit{5000};
+
+FailureLimits limits_of(const ClusterCoordinatorOptions& options, int workers) {
+  FailureLimits limits = FailureLimits::of(workers);
+  if (options.ps_failures_until_error) limits.ps_failures = *options.ps_failures_until_error;
+  if (options.timeouts_until_error) limits.timeouts = *options.timeouts_until_error;
+  return limits;
+}
+
+double seconds_from_environment(const char* name) {
+  const char* text = std::getenv(name);
+  return text == nullptr ? 0 : std::max(0., std::strtod(text, nullptr));
+}
+
+// How long a worker waits before it takes its first function, so that not all begin at once.
+std::chrono::milliseconds start_delay(int worker) {
+  const double most = seconds_from_environment("TF_COORDINATOR_SCHEDULE_START_DELAY_MAX");
+  double seconds = worker * seconds_from_environment("TF_COORDINATOR_SCHEDULE_START_DELAY");
+  if (most > 0) seconds = std::min(seconds, most);
+  return std::chrono::milliseconds(static_cast<int64_t>(1000 * std::min(seconds, 3600.)));
+}
+
+// Ends early at `stop`.
+void pause_for(std::chrono::milliseconds time, const std::stop_token& stop) {
+  std::mutex mutex;
+  std::condition_variable_any woken;
+  std::unique_lock lock(mutex);
+  woken.wait_for(lock, stop, time, [] { return false; });
+}
+
+}  // namespace
+
+ClusterCoordinatorState::ClusterCoordinatorState(Strategy& strategy,
+                                                 ParameterServerExtended& extended,
+                                                 ClusterCoordinatorOptions options)
+    : strategy_(strategy),
+      extended_(extended),
+      options_(std::move(options)),
+      first_number_(new_number()),
+      number_(first_number_),
+      failures_(limits_of(options_, extended.cluster().num_tasks("worker"))),
+      queue_(options_.queue_capacity, extended.cluster().num_tasks("worker"),
+             [this] {
+               for (const auto& channel : channels()) channel->cancel();
+             },
+             {.size = extended.options().sync ? extended.cluster().num_tasks("worker") : 0,
+              .update = [this](const Updates& all, int64_t number) { update(all, number); },
+              .update_rest = [this](const Updates& all,
+                                    int64_t number) { update_rest(all, number); }}) {
+  const ClusterSpec& cluster = extended_.cluster();
+  for (const int task : cluster.task_indices("worker")) {
+    add_channel(task, cluster.task_address("worker", task));
+  }
+  for (const auto& channel : channels()) start_threads(channel);
+}
+
+int64_t ClusterCoordinatorState::new_number() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+ClusterCoordinatorState::Channels ClusterCoordinatorState::channels() const {
+  const std::lock_guard lock(channels_mutex_);
+  return channels_;
+}
+
+void ClusterCoordinatorState::add_channel(int task, const std::string& address) {
+  const std::lock_guard lock(channels_mutex_);
+  workers_[task] = address;
+  channels_.push_back(std::make_shared<WorkerChannel>(WorkerChannelOptions{
+      .worker = static_cast<int>(channels_.size()),
+      .home = DeviceName::parse(fmt::format("/job:worker/replica:0/task:{}/device:CPU:0", task)),
+      .address = address,
+      .container = extended_.servers().container(),
+      .credentials = extended_.options().credentials,
+      .function_timeout = options_.function_timeout,
+      .keep_results = options_.remote_arguments,
+      .find_kept = [this](const KeptOn& kept) { return find_kept(kept); }}));
+}
+
+void ClusterCoordinatorState::start_threads(const std::shared_ptr<WorkerChannel>& channel) {
+  const std::lock_guard lock(mutex_);
+  for (int i = 0; i < std::max(1, options_.functions_per_worker); ++i) {
+    threads_.emplace_back(fmt::format("worker{}", channel->worker()),
+                          [this, channel](const std::stop_token& stop) { serve(*channel, stop); });
+  }
+}
+
+int ClusterCoordinatorState::add_worker(const std::string& address) {
+  int task = 0;
+  {
+    const std::lock_guard lock(channels_mutex_);
+    task = workers_.rbegin()->first + 1;
+  }
+  queue_.add_worker();
+  add_channel(task, address);
+  start_threads(channels().back());
+  return channels().back()->worker();
+}
+
+std::optional<DeviceName> ClusterCoordinatorState::find_kept(const KeptOn& kept) const {
+  return channels()[static_cast<size_t>(kept.worker)]->home_in(kept.state);
+}
+
+ClusterCoordinatorState::~ClusterCoordinatorState() {
+  stop({.code = Code::Cancelled, .message = "[Coordinator] it has ended"});
+}
+
+void ClusterCoordinatorState::stop(const Status& why) {
+  queue_.stop(why);
+  std::vector<Thread> ending;
+  {
+    const std::lock_guard lock(mutex_);
+    ending = std::move(threads_);
+    threads_.clear();
+  }
+  for (Thread& thread : ending) thread.request_stop();
+  for (Thread& thread : ending) thread.join();
+}
+
+ClosurePtr ClusterCoordinatorState::traced(const std::function<TracedCall()>& trace,
+                                           const RemoteArguments::Impl& remote) {
+  const StrategyScope inside(strategy_);
+  const TracingForWorkers tracing;
+  TracedCall call = trace();
+  remote.check(num_workers(), options_.remote_arguments);
+  const std::lock_guard lock(mutex_);
+  const GraphFunction& function = call.trace->function();
+  if (!checked_.contains(call.trace)) {
+    std::erase_if(checked_, [](const auto& known) { return known.expired(); });
+    check_serializable(function, call.arguments);
+    checked_.insert(call.trace);
+  }
+  Specs results;
+  for (const NodeOutput result : function.results) {
+    results.push_back(function.body->node(result.node).outputs[static_cast<size_t>(result.output)]);
+  }
+  return std::make_shared<Closure>(Closure{.trace = call.trace,
+                                           .arguments = std::move(call.arguments),
+                                           .remote = {},
+                                           .result = std::make_shared<RemoteResult>(results),
+                                           .worker = std::nullopt,
+                                           .updates = GroupUpdates::of(function)});
+}
+
+std::shared_ptr<RemoteResult> ClusterCoordinatorState::schedule(
+    std::optional<int> worker, const std::function<TracedCall()>& trace,
+    const RemoteArguments::Impl& remote, std::shared_ptr<const void>& structure) {
+  if (worker && (*worker < 0 || *worker >= num_workers())) {
+    raise(Code::InvalidArgument, "[Coordinator] there is no worker {}; there are {}", *worker,
+          num_workers());
+  }
+  const ClosurePtr closure = traced(trace, remote);
+  for (const Tensor& argument : closure->arguments) {
+    if (argument.is_symbolic()) closure->remote.resize(closure->arguments.size());
+  }
+  for (size_t i = 0; i < closure->remote.size(); ++i) {
+    closure->remote[i] = remote.find(closure->arguments[i]);
+  }
+  closure->worker = worker;
+  structure = closure->trace->structure();
+  const std::shared_ptr<RemoteResult> result = closure->result;
+  queue_.add(closure);
+  return result;
+}
+
+void ClusterCoordinatorState::shut_down() {
+  stop({.code = Code::Cancelled, .message = "[Coordinator] the cluster was shut down"});
+  if (extended_.is_shut_down.exchange(true)) return;
+  // Sessions end before their servers, because a session logs warnings about a lost server.
+  for (const auto& channel : channels()) channel->drop(channel->generation(), false);
+  extended_.servers().close_sessions();
+  const ClusterSpec& cluster = extended_.cluster();
+  std::vector<std::string> addresses;
+  for (const auto& channel : channels()) addresses.push_back(channel->address());
+  for (const int task : cluster.task_indices("ps")) {
+    addresses.push_back(cluster.task_address("ps", task));
+  }
+  for (const std::string& address : addresses) {
+    const Status status = capture_status(
+        [&] { shut_down_server(address, extended_.options().credentials, kShutdownLimit); });
+    if (!status.ok()) {
+      log_warning("[Coordinator] shutting down the server at {}: {}", address, status.message);
+    }
+  }
+}
+
+void ClusterCoordinatorState::serve(WorkerChannel& channel, const std::stop_token& stop) {
+  pause_for(start_delay(channel.worker()), stop);
+  while (!stop.stop_requested()) {
+    if (!connect(channel, stop)) continue;
+    const ClosurePtr closure = queue_.take(channel.worker(), stop);
+    if (closure) run(channel, closure);
+  }
+}
+
+bool ClusterCoordinatorState::connect(WorkerChannel& channel, const std::stop_token& stop) {
+  if (channel.is_open()) return true;
+  const Status status = capture_status([&] { channel.open(); });
+  Clock::time_point since;
+  {
+    const std::lock_guard lock(mutex_);
+    if (status.ok()) {
+      lost_since_.erase(channel.worker());
+      return true;
+    }
+    since = lost_since_.try_emplace(channel.worker(), Clock::now()).first->second;
+  }
+  if (Clock::now() - since > options_.worker_recovery_timeout) {
+    queue_.report(
+        {.code = Code::Unavailable,
+         .message = fmt::format("[Coordinator] worker {} at {} is away for more than {} "
+                                "s: {}",
+                                channel.task(), channel.address(),
+                                options_.worker_recovery_timeout.count() / 1000, status.message)});
+  }
+  log_debug("[Coordinator] worker {} does not answer: {}", channel.task(), status.message);
+  pause_for(kRetryPause, stop);
+  return false;
+}
+
+void ClusterCoordinatorState::run(WorkerChannel& channel, const ClosurePtr& closure) {
+  const Attempt attempt{.generation = channel.generation(), .begun = Clock::now()};
+  Results results;
+  const int64_t call = closure->number;
+  Status status = capture_status([&] {
+    results = channel.run(*closure,
+                          {.servers = call_id(call, number_), .own = call_id(call, first_number_)});
+  });
+  if (status.ok()) status = queue_.succeed(closure, std::move(results));
+  if (!status.ok()) handle(channel, closure, status, attempt);
+}
+
+void ClusterCoordinatorState::update(const Updates& updates, int64_t number) {
+  for (const GroupUpdatePtr& update : updates) {
+    const Tensor id = call_id(number++, number_);
+    Status status = capture_status([&] { extended_.servers().make(*update, id); });
+    if (status.ok()) continue;
+    if (parameter_server_in(status).empty()) {
+      status.message = fmt::format("From {}: {}", update->home.split().first, status.message);
+    }
+    throw Error(status);
+  }
+}
+
+namespace {
+
+std::shared_ptr<ClusterCoordinatorState> state_of(Strategy& strategy,
+                                                  const ClusterCoordinatorOptions& options) {
+  auto* workers = dynamic_cast<RemoteWorkers*>(&strategy.extended());
+  if (workers != nullptr) return workers->coordinator_state(options);
+  raise(Code::InvalidArgument,
+        "[ClusterCoordinator] needs a ParameterServerStrategy, got a {}; other strategies run "
+        "their steps themselves",
+        strategy.extended().name());
+}
+
+}  // namespace
+
+std::shared_ptr<ClusterCoordinatorState> ParameterServerExtended::coordinator_state(
+    const ClusterCoordinatorOptions& options) {
+  const std::lock_guard lock(coordinator_mutex_);
+  std::shared_ptr<ClusterCoordinatorState> state = coordinator_.lock();
+  if (state) return state;
+  state = std::make_shared<ClusterCoordinatorState>(strategy(), *this, options);
+  coordinator_ = state;
+  return state;
+}
+}  // namespace internal
+
+ClusterCoordinator::ClusterCoordinator(Strategy& strategy, const ClusterCoordinatorOptions& options)
+    : state_(internal::state_of(strategy, options)) {}
+
+std::shared_ptr<internal::RemoteResult> ClusterCoordinator::enqueue(
+    std::optional<int> worker, const std::function<internal::TracedCall()>& trace,
+    const internal::RemoteArguments& remote, std::shared_ptr<const void>& structure) {
+  return state_->schedule(worker, trace, remote.impl(), structure);
+}
+
+RemoteValue<std::vector<Tensor>> ClusterCoordinator::schedule_native(
+    std::string_view name, const std::vector<Tensor>& inputs,
+    const std::vector<TensorSpec>& outputs) {
+  return schedule(
+      function([&](const std::vector<Tensor>& given) { return call_native(name, given, outputs); },
+               {.name = std::string(name)}),
+      inputs);
+}
+
+void ClusterCoordinator::join() { state_->join(); }
+bool ClusterCoordinator::done() { return state_->done(); }
+int ClusterCoordinator::num_workers() const { return state_->num_workers(); }
+void ClusterCoordinator::shutdown_cluster() { state_->shut_down(); }
+int ClusterCoordinator::add_worker(const std::string& address) {
+  return state_->add_worker(address);
+}
+
+std::vector<Tensor> ClusterCoordinator::read_all(const PerWorkerVariable& variable) {
+  return fetch(run_on_each_worker([&] { return variable.variable().read_value(); }));
+}
+
+PerWorkerDataset ClusterCoordinator::make_per_worker(
+    const std::function<internal::PerWorkerSpec()>& make) {
+  return PerWorkerDataset(
+      std::make_shared<const internal::PerWorkerData>(state_->num_workers(), make));
+}
+
+PerWorkerDataset ClusterCoordinator::create_per_worker_dataset(const data::Dataset& dataset) {
+  return make_per_worker([dataset] { return internal::PerWorkerSpec(dataset); });
+}
+
+PerWorkerDataset ClusterCoordinator::create_per_worker_dataset(const DistributedDataset& dataset) {
+  return make_per_worker([dataset] {
+    const auto& input = dataset.input();
+    return internal::PerWorkerSpec(input->rebuild ? DistributedDataset(input->rebuild()) : dataset);
+  });
+}
+
+}  // namespace cohort

@@ -1,0 +1,115 @@
+#include "coordinator/session_graph.h"
+
+#include "base/log.h"
+#include "ops/all_ops.h"
+
+namespace cohort::internal {
+
+CallPtr SessionGraph::prepare(const std::vector<NodeOutput>& feeds,
+                              const std::vector<NodeOutput>& fetches,
+                              std::chrono::milliseconds limit) const {
+  const auto symbols = [&](const std::vector<NodeOutput>& outputs) {
+    std::vector<Tensor> all;
+    for (const NodeOutput output : outputs) all.push_back(graph->symbol(output));
+    return all;
+  };
+  return session->make_callable(symbols(feeds), symbols(fetches), limit);
+}
+
+bool SessionGraph::forget(const std::vector<std::string>& names, const std::string& container,
+                          const DeviceName& device, std::chrono::milliseconds limit) {
+  if (names.empty()) return true;
+  const Status status = capture_status([&] {
+    CallPtr& call = forget_calls[container];
+    if (!call) {
+      const NodeOutput given =
+          add_placeholder(*graph, "names", {kString, Shape{Shape::kUnknownDim}}, device);
+      const int node = add_node(*graph, "ForgetState", kForgetState, {given},
+                                {{"container", container}}, device);
+      call = prepare({given}, {add_completion(*graph, {node}, device)}, limit);
+    }
+    session->run_callable(*call, {Tensor::from(names)}, {.timeout = limit});
+  });
+  if (!status.ok()) {
+    log_debug("[Coordinator] {} has not released {} variables or iterators: {}",
+              device.split().first, names.size(), status.message);
+  }
+  return status.ok();
+}
+
+bool SessionGraph::is_worn_out() const {
+  constexpr int kMaxDeadNodes = 500;
+  return dead_nodes > kMaxDeadNodes && dead_nodes > graph->size() / 2;
+}
+
+int add_node(GraphImpl& graph, std::string_view name, const OpDef& op,
+             const std::vector<NodeOutput>& inputs, Attrs attrs, const DeviceName& device,
+             std::vector<int> controls) {
+  std::vector<Tensor> symbols;
+  for (const NodeOutput input : inputs) symbols.push_back(graph.symbol(input));
+  Specs outputs = op.infer({op.name, symbols, attrs});
+  return graph.add({.name = graph.unique_name(name),
+                    .op = &op,
+                    .attrs = std::move(attrs),
+                    .inputs = inputs,
+                    .controls = std::move(controls),
+                    .device = device,
+                    .outputs = std::move(outputs)});
+}
+
+NodeOutput add_variable_handle(GraphImpl& graph, const std::string& container,
+                               const std::string& name, const DeviceName& device) {
+  return {add_node(graph, "VariableHandle", kVariableHandle, {},
+                   {{"container", container}, {"shared_name", name}}, device)};
+}
+
+NodeOutput add_accumulator_handle(GraphImpl& graph, const std::string& container,
+                                  const RemoteAccumulator& accumulator) {
+  return {add_node(graph, "AccumulatorHandle", kAccumulatorHandle, {},
+                   {{"dtype", accumulator.dtype()},
+                    {"shape", accumulator.shape()},
+                    {"mean", true},
+                    {"sparse", accumulator.sparse()},
+                    {"container", gathering_container(container)},
+                    {"shared_name", accumulator.name()}},
+                   accumulator.device())};
+}
+
+NodeOutput add_iterator_handle(GraphImpl& graph, const IteratorState& state,
+                               const DeviceName& device) {
+  return {add_node(graph, "IteratorHandle", kIteratorHandle, {},
+                   {{"dataset", make_strings({state.dataset}, {})},
+                    {"container", state.container},
+                    {"shared_name", state.name}},
+                   device)};
+}
+
+NodeOutput add_kept_result(GraphImpl& graph, NodeOutput call, const KeptState& state,
+                           const DeviceName& device) {
+  return {add_node(graph, "KeptResult", kKeptResult, {call},
+                   {{"container", state.container},
+                    {"output", static_cast<int64_t>(state.output)},
+                    {"dtype", state.spec.dtype},
+                    {"shape", state.spec.shape}},
+                   device)};
+}
+
+int add_keep(GraphImpl& graph, NodeOutput numbers, const std::vector<NodeOutput>& results,
+             const std::string& container, const DeviceName& device) {
+  std::vector<NodeOutput> inputs{numbers};
+  inputs.insert(inputs.end(), results.begin(), results.end());
+  return add_node(graph, "KeepResults", kKeepResults, inputs, {{"container", container}}, device);
+}
+
+NodeOutput add_placeholder(GraphImpl& graph, std::string_view name, const Spec& spec,
+                           const DeviceName& device) {
+  return {add_node(graph, name, kPlaceholder, {}, {{"dtype", spec.dtype}, {"shape", spec.shape}},
+                   device)};
+}
+
+NodeOutput add_completion(GraphImpl& graph, const std::vector<int>& nodes,
+                          const DeviceName& device) {
+  return {add_node(graph, "Done", kGroup, {}, {}, device, nodes)};
+}
+
+}  // namespace cohort::internal

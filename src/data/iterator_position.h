@@ -1,0 +1,105 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "cohort/data.h"
+
+namespace cohort::data::internal {
+
+// Writes the position of an iterator, stage by stage.
+class StateWriter {
+ public:
+  // Begins the part of one stage.
+  void stage(std::string_view kind) { text(kind); }
+  void integer(int64_t value);
+  void flag(bool value) { integer(value ? 1 : 0); }
+  void text(std::string_view value);
+  void tensor(const Tensor& tensor);
+  void element(const Element& element);
+  void status(const Status& status);
+
+  const std::string& bytes() const { return bytes_; }
+
+ private:
+  std::string bytes_;
+};
+
+// Reads such a position. The bytes may come from anywhere: a value that does not fit throws
+// InvalidArgument, and no count is trusted beyond the bytes that are left.
+class StateReader {
+ public:
+  explicit StateReader(std::string_view bytes) : rest_(bytes) {}
+
+  // Throws unless the part that begins here was written by a stage of that kind.
+  void stage(std::string_view kind);
+  int64_t integer();
+  // Throws unless the number is in [least, most].
+  int64_t integer(int64_t least, int64_t most);
+  bool flag() { return integer(0, 1) == 1; }
+  std::string text();
+  Tensor tensor();
+  Element element();
+  Status status();
+  bool at_end() const { return rest_.empty(); }
+  size_t left() const { return rest_.size(); }
+
+ private:
+  std::string_view take(int64_t count);
+
+  std::string_view rest_;
+};
+
+// Goes over the fields of a position, to write them or read them back, so that each cursor lists
+// its fields once.
+class PositionFields {
+ public:
+  explicit PositionFields(StateWriter& out) : out_(&out) {}
+  explicit PositionFields(StateReader& in) : in_(&in) {}
+
+  bool reading() const { return in_ != nullptr; }
+
+  // As those of StateWriter and StateReader.
+  void stage(std::string_view kind);
+  // A number outside [least, most] cannot be read.
+  void integer(int64_t& value, int64_t least = INT64_MIN, int64_t most = INT64_MAX);
+  void integer(uint64_t& value);
+  // A number in [0, most].
+  void index(size_t& value, size_t most);
+  void flag(bool& value);
+  void text(std::string& value);
+  void status(Status& value);
+  void element(Element& value);
+  void element(std::optional<Element>& value);
+
+  // The number of items, then each item, which `visit` shows. When reading, `items` must be empty.
+  template <typename List, typename Visit>
+  void list(List& items, int64_t most, const Visit& visit) {
+    auto count = static_cast<int64_t>(items.size());
+    integer(count, 0, most);
+    for (int64_t i = 0; i < count; ++i) {
+      visit(reading() ? items.emplace_back() : items[static_cast<size_t>(i)]);
+    }
+  }
+  template <typename List>
+  void elements(List& items, int64_t most = INT64_MAX) {
+    list(items, most, [this](Element& item) { element(item); });
+  }
+
+ private:
+  StateWriter* out_ = nullptr;
+  StateReader* in_ = nullptr;
+};
+
+[[noreturn]] void raise_bad_state(std::string_view reason);
+
+// A whole position as it leaves the library: with a mark and a checksum.
+std::string sealed(const StateWriter& position);
+// The position inside `bytes`. Throws InvalidArgument when they are not a sealed position, or are
+// damaged.
+std::string_view unsealed(std::string_view bytes);
+
+}  // namespace cohort::data::internal

@@ -1,0 +1,251 @@
+#include "distribute/contexts/replica_threads.h"
+
+#include <fmt/format.h>
+
+#include "base/timeline.h"
+#include "cohort/device.h"
+#include "cohort/graph.h"
+#include "distribute/contexts/context.h"
+#include "ops/dispatch.h"
+#include "tensor/kernel_library.h"
+#include "variables/variable_creators.h"
+
+namespace cohort::internal {
+
+random::Generator ReplicaRandom::of(int replica_id) const {
+  random::Generator origin = origin_;
+  for (int i = 0; i < replica_id; ++i) origin.split();
+  return origin.split();
+}
+
+// SplitMix64: neighbouring ids give seeds without anything in common.
+uint64_t ReplicaRandom::torch_seed_of(int replica_id) const {
+  uint64_t x = torch_ + (static_cast<uint64_t>(replica_id) + 1) * 0x9e3779b97f4a7c15;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
+  return x ^ (x >> 31);
+}
+
+// While it lives, this thread draws from `generator`.
+class [[nodiscard]] GeneratorScope {
+ public:
+  explicit GeneratorScope(const random::Generator& generator)
+      : outer_(random::default_generator()) {
+    random::default_generator() = generator;
+  }
+  ~GeneratorScope() { random::default_generator() = outer_; }
+  GeneratorScope(const GeneratorScope&) = delete;
+  GeneratorScope& operator=(const GeneratorScope&) = delete;
+
+ private:
+  random::Generator outer_;
+};
+
+// The scopes around a replica's function, inside those around run().
+class ReplicaThreads::ReplicaScopes {
+ public:
+  ReplicaScopes(ReplicaThreads& owner, size_t replica)
+      : mode_({&owner.strategy_, &owner.contexts_[replica], owner.caller_device_}),
+        device_(owner.devices_[replica]) {
+    if (replica == 0) {
+      share_.emplace(owner.sharers_);
+    } else {
+      name_.emplace(fmt::format("replica_{}", replica));
+    }
+    if (owner.random_) {
+      const int id = owner.contexts_[replica].replica_id_in_sync_group();
+      random_.emplace(owner.random_->of(id));
+      torch_random_.emplace(owner.random_->torch_seed_of(id));
+    }
+    if (owner.devices_.size() == 1) return;
+    unheard_.emplace();
+    creator_.emplace([&owner, replica](const NextCreator& next, const VariableRequest& request) {
+      // What a merge function makes, in the thread of replica 0, is not one of the replicas'.
+      const bool merging = get_replica_context() != &owner.contexts_[replica];
+      return merging ? next(request) : owner.variables_.make(replica, next, request);
+    });
+  }
+
+ private:
+  const ModeScope mode_;
+  const DeviceScope device_;
+  std::optional<KernelThreadShare> share_;  // the other replicas' threads always have theirs
+  std::optional<NameScope> name_;
+  std::optional<GeneratorScope> random_;
+  std::optional<TorchRandomScope> torch_random_;
+  std::optional<RecordingPause> unheard_;  // by tapes around run(), which see no other replica
+  std::optional<VariableCreatorScope> creator_;
+};
+
+ReplicaThreads::ReplicaThreads(Strategy& strategy, WriteOrder& order)
+    : strategy_(strategy),
+      order_(order),
+      devices_(strategy.extended().worker_devices()),
+      sharers_(strategy.extended().replicas_on_host()),
+      waiting_(devices_.size()),
+      rendezvous_(devices_.size()),
+      variables_(rendezvous_, devices_.size()) {
+  const StrategyExtended& extended = strategy.extended();
+  const bool alone = extended.num_replicas_in_sync() == 1;
+  for (size_t r = 0; r < devices_.size(); ++r) {
+    contexts_.emplace_back(strategy, extended.replica_id(r), r, alone ? nullptr : &rendezvous_);
+  }
+  for (size_t r = 1; r < devices_.size(); ++r) {
+    threads_.emplace_back(fmt::format("replica_{}", r),
+                          [this, r](const std::stop_token&) { wait_for_work(r); });
+  }
+}
+
+ReplicaThreads::~ReplicaThreads() {
+  stopping_ = true;
+  orders_.fetch_add(1);
+  orders_.notify_all();
+}
+
+void ReplicaThreads::wait_for_work(size_t replica) {
+  const KernelThreadShare share(sharers_);
+  ThreadContext context;
+  for (uint32_t order = 0;;) {
+    order = waiting_.while_equal(orders_, order);
+    if (stopping_) return;
+    perform(replica, &context);
+    context.clear();
+    if (running_.fetch_sub(1) == 1) running_.notify_all();
+  }
+}
+
+void ReplicaThreads::perform(size_t replica, ThreadContext* context) {
+  try {
+    if (rendezvous_.enter(replica)) {
+      std::optional<ThreadContext::Scope> around;
+      if (context != nullptr) {
+        *context = caller_context_;
+        around.emplace(*context);
+      }
+      const ReplicaScopes inside(*this, replica);
+      const StepSpan span(thread_dispatch().builder == nullptr);
+      (*body_)(contexts_[replica]);
+    }
+  } catch (...) {
+    rendezvous_.fail(std::current_exception());
+  }
+  rendezvous_.leave(replica);
+}
+
+void ReplicaThreads::run(const Body& body) {
+  body_ = &body;
+  rendezvous_.begin(thread_dispatch().builder);
+  variables_.begin();
+  start_others();
+  perform(0, nullptr);
+  await_others();
+  order_.end(&rendezvous_);  // the turns of replicas that failed
+  rendezvous_.rethrow_failure();
+}
+
+void ReplicaThreads::start_others() {
+  caller_device_ = &value_device();
+  if (strategy_.num_replicas_in_sync() > 1) random_.emplace();
+  if (threads_.empty()) return;
+  caller_context_.capture();
+  running_ = static_cast<uint32_t>(threads_.size());
+  orders_.fetch_add(1);
+  orders_.notify_all();
+}
+
+void ReplicaThreads::await_others() {
+  for (uint32_t left = running_.load(); left != 0;) left = waiting_.while_equal(running_, left);
+  caller_context_.clear();
+  random_.reset();
+}
+
+class ReplicaThreadPool::Lease {
+ public:
+  Lease(ReplicaThreadPool& from, Strategy& strategy) : from_(from) {
+    {
+      const std::lock_guard lock(from_.mutex_);
+      if (!from_.free_.empty()) {
+        leased_ = std::move(from_.free_.back());
+        from_.free_.pop_back();
+      }
+    }
+    if (leased_ == nullptr) leased_ = std::make_unique<ReplicaThreads>(strategy, *from_.order_);
+  }
+  ~Lease() {
+    const std::lock_guard lock(from_.mutex_);
+    from_.free_.push_back(std::move(leased_));
+  }
+  Lease(const Lease&) = delete;
+  Lease& operator=(const Lease&) = delete;
+  ReplicaThreads* operator->() const { return leased_.get(); }
+
+ private:
+  ReplicaThreadPool& from_;
+  std::unique_ptr<ReplicaThreads> leased_;
+};
+
+namespace {
+
+// The calls of the observers around one run.
+class ObservedRun {
+ public:
+  explicit ObservedRun(const std::vector<std::shared_ptr<RunObserver>>& observers) {
+    try {
+      for (const auto& observer : observers) {
+        observer->before_run();
+        begun_.push_back(observer);
+      }
+    } catch (...) {
+      fail();
+      throw;
+    }
+  }
+  ~ObservedRun() { fail(); }
+  ObservedRun(const ObservedRun&) = delete;
+  ObservedRun& operator=(const ObservedRun&) = delete;
+
+  void end() {
+    // An observer is not called again when one after it throws.
+    while (!begun_.empty()) {
+      const auto observer = std::move(begun_.front());
+      begun_.erase(begun_.begin());
+      observer->after_run(/*failed=*/false);
+    }
+  }
+
+ private:
+  void fail() {
+    for (const auto& observer : begun_) observer->after_run(/*failed=*/true);
+  }
+
+  std::vector<std::shared_ptr<RunObserver>> begun_;  // in the order of their calls
+};
+
+}  // namespace
+
+void ReplicaThreadPool::run(Strategy& strategy, const ReplicaThreads::Body& body) {
+  ObservedRun observed(observers());
+  Lease(*this, strategy)->run(body);
+  observed.end();
+}
+
+void ReplicaThreadPool::add(const std::shared_ptr<RunObserver>& observer) {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(observers_, [](const auto& known) { return known.expired(); });
+  observers_.push_back(observer);
+}
+
+std::vector<std::shared_ptr<RunObserver>> ReplicaThreadPool::observers() {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::shared_ptr<RunObserver>> living;
+  for (const std::weak_ptr<RunObserver>& observer : observers_) {
+    if (auto held = observer.lock()) living.push_back(std::move(held));
+  }
+  return living;
+}
+
+void observe_runs(const Strategy& strategy, const std::shared_ptr<RunObserver>& observer) {
+  strategy.extended().replica_threads_->add(observer);
+}
+
+}  // namespace cohort::internal

@@ -1,0 +1,246 @@
+#include "cohort/cross_device_ops.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "base/log.h"
+#include "base/raise.h"
+#include "cohort/device.h"
+#include "cohort/ops.h"
+#include "collectives/nccl_library.h"
+#include "distribute/contexts/distributed_values.h"
+#include "distribute/reduce/reduce_tensors.h"
+#include "tensor/memory.h"
+
+namespace cohort {
+namespace {
+
+using internal::raise;
+using Kind = DistributedValue::Kind;
+
+DistributedValue mirrored(const std::vector<Tensor>& copies) {
+  return {Kind::Mirrored, {copies.begin(), copies.end()}};
+}
+
+std::vector<Tensor> components_on(const std::string& device, const DistributedValue& value) {
+  std::vector<Tensor> moved;
+  for (const Gradient& component : value.components()) {
+    moved.push_back(internal::on_device(component.dense(), device));
+  }
+  return moved;
+}
+
+// Whether the request has nothing to add up and is where it should be.
+bool is_copy(const ReduceRequest& request) {
+  return request.value.size() == 1 && request.value.devices() == request.destinations.devices();
+}
+
+DistributedValue reduce_sparse(ReduceOp op, const ReduceRequest& request) {
+  std::vector<Gradient> copies;
+  for (const std::string& device : request.destinations.devices()) {
+    const DeviceScope on(device);
+    copies.emplace_back(internal::join_slices(op, request.value.components()));
+  }
+  return {Kind::Mirrored, std::move(copies)};
+}
+
+// The sum, min, max or product divided, where a mean is asked for.
+std::vector<Tensor> divided(const std::vector<Tensor>& totals, const ReduceRequest& request) {
+  std::vector<Tensor> means;
+  for (size_t i = 0; i < totals.size(); ++i) {
+    const std::string& device = request.destinations.devices()[i];
+    if (i > 0 && internal::same_memory(totals[i], totals[0])) {
+      means.push_back(internal::on_device(means[0], device));
+      continue;
+    }
+    const DeviceScope on(device);
+    means.push_back(div(totals[i], static_cast<int64_t>(request.value.size())));
+  }
+  return means;
+}
+
+// Requests that are dense and of one dtype, and where each stands in the batch.
+struct DenseGroup {
+  std::vector<ReduceRequest> requests;
+  std::vector<size_t> positions;
+};
+
+// A batch that is being reduced. Requests that need no algorithm are done at once, the others are
+// grouped by dtype.
+class Batch {
+ public:
+  Batch(ReduceOp op, std::span<const ReduceRequest> requests) : op_(op), results_(requests.size()) {
+    for (size_t i = 0; i < requests.size(); ++i) take(requests[i], i);
+  }
+
+  const std::map<DType, DenseGroup>& groups() const { return groups_; }
+
+  // `reduced` are the totals of the group's requests.
+  void finish(const DenseGroup& group, const std::vector<std::vector<Tensor>>& reduced) {
+    for (size_t k = 0; k < reduced.size(); ++k) {
+      results_[group.positions[k]] =
+          mirrored(op_ == ReduceOp::Mean ? divided(reduced[k], group.requests[k]) : reduced[k]);
+    }
+  }
+
+  std::vector<DistributedValue> results() {
+    std::vector<DistributedValue> ordered;
+    for (std::optional<DistributedValue>& result : results_) ordered.push_back(*std::move(result));
+    return ordered;
+  }
+
+ private:
+  void take(const ReduceRequest& request, size_t position) {
+    const bool adds = op_ == ReduceOp::Sum || op_ == ReduceOp::Mean;
+    internal::check_reducible("reduce", request.value.components());
+    if (is_copy(request)) {
+      results_[position] = DistributedValue(Kind::Mirrored, request.value.components());
+    } else if (adds && internal::any_sparse(request.value.components())) {
+      results_[position] = reduce_sparse(op_, request);
+    } else {
+      std::vector<Gradient> dense;
+      for (const Gradient& part : request.value.components()) dense.emplace_back(part.dense());
+      DenseGroup& group = groups_[dense[0].dense().dtype()];
+      group.requests.push_back({{Kind::PerReplica, std::move(dense)}, request.destinations});
+      group.positions.push_back(position);
+    }
+  }
+
+  const ReduceOp op_;
+  std::vector<std::optional<DistributedValue>> results_;
+  std::map<DType, DenseGroup> groups_;
+};
+
+// Checks the result, because an algorithm of the user may return anything.
+void check_results(const CrossDeviceOps& ops, std::span<const ReduceRequest> requests,
+                   const std::vector<std::vector<Tensor>>& results) {
+  bool fits = results.size() == requests.size();
+  for (size_t i = 0; fits && i < requests.size(); ++i) {
+    fits = results[i].size() == requests[i].destinations.devices().size();
+  }
+  if (fits) return;
+  raise(Code::Internal,
+        "[{}] reduce_dense must return one tensor for each of {} requests and each destination",
+        ops.to_string(), requests.size());
+}
+
+void check_op(ReduceOp op) {
+  const auto number = static_cast<int>(op);
+  if (number >= 0 && number <= static_cast<int>(ReduceOp::Product)) return;
+  raise(Code::InvalidArgument, "[reduce] there is no reduction number {}", number);
+}
+
+}  // namespace
+
+DistributedValue CrossDeviceOps::reduce(ReduceOp op, const DistributedValue& value,
+                                        const Destinations& destinations,
+                                        const CommunicationOptions& options) {
+  const ReduceRequest request{value, destinations};
+  return batch_reduce(op, {&request, 1}, options)[0];
+}
+
+std::vector<DistributedValue> CrossDeviceOps::batch_reduce(ReduceOp op,
+                                                           std::span<const ReduceRequest> requests,
+                                                           const CommunicationOptions& options) {
+  check_op(op);
+  check(options);
+  Batch batch(op, requests);
+  for (const auto& [dtype, group] : batch.groups()) {
+    const auto reduced =
+        reduce_dense(op == ReduceOp::Mean ? ReduceOp::Sum : op, group.requests, options);
+    check_results(*this, group.requests, reduced);
+    batch.finish(group, reduced);
+  }
+  return batch.results();
+}
+
+DistributedValue CrossDeviceOps::broadcast(const Tensor& value, const Destinations& destinations) {
+  return mirrored(internal::on_devices(value, destinations.devices()));
+}
+
+DistributedValue CrossDeviceOps::gather(const DistributedValue& value,
+                                        const Destinations& destinations, int axis,
+                                        const CommunicationOptions& options) {
+  check(options);
+  internal::check_gatherable("gather", value.components(), axis);
+  const std::string& first = destinations.devices()[0];
+  const DeviceScope on(first);
+  const std::vector<Tensor> parts = components_on(first, value);
+  const Tensor joined = parts.size() == 1 ? parts[0] : concat(parts, axis);
+  return mirrored(internal::on_devices(joined, destinations.devices()));
+}
+
+ReductionToOneDevice::ReductionToOneDevice(std::string reduce_to_device, Accumulate accumulate)
+    : device_(reduce_to_device.empty() ? "" : canonical_device(reduce_to_device)),
+      accumulate_(std::move(accumulate)) {}
+
+std::string ReductionToOneDevice::to_string() const {
+  return fmt::format("ReductionToOneDevice({})", device_.empty() ? "first destination" : device_);
+}
+
+std::vector<std::vector<Tensor>> ReductionToOneDevice::reduce_dense(
+    ReduceOp op, std::span<const ReduceRequest> requests, const CommunicationOptions&) {
+  std::vector<std::vector<Tensor>> results;
+  for (const ReduceRequest& request : requests) {
+    const std::vector<std::string>& destinations = request.destinations.devices();
+    const std::string& device = device_.empty() ? destinations[0] : device_;
+    const DeviceScope on(device);
+    const std::vector<Tensor> moved = components_on(device, request.value);
+    const bool custom = accumulate_ && op == ReduceOp::Sum;
+    const Tensor total = custom ? accumulate_(moved) : internal::reduce_tensors(op, moved);
+    results.push_back(internal::on_devices(total, destinations));
+  }
+  return results;
+}
+
+std::string DirectAllReduce::to_string() const { return "DirectAllReduce()"; }
+
+std::vector<std::vector<Tensor>> DirectAllReduce::reduce_dense(
+    ReduceOp op, std::span<const ReduceRequest> requests, const CommunicationOptions&) {
+  std::vector<std::vector<Tensor>> results;
+  for (const ReduceRequest& request : requests) {
+    const std::vector<std::string>& devices = request.destinations.devices();
+    const DeviceScope on(devices[0]);
+    const std::vector<Tensor> moved = components_on(devices[0], request.value);
+    const Tensor total = internal::reduce_tensors(op, moved, moved.size());
+    results.push_back(internal::on_devices(total, devices));
+  }
+  return results;
+}
+
+namespace {
+
+struct Choice {
+  std::shared_ptr<CrossDeviceOps> ops;
+  std::string_view reason;
+};
+
+Choice choose(std::span<const std::string> devices) {
+  const auto is_cpu = [](const std::string& device) {
+    return DeviceName::parse_any_form(device).type.value_or("CPU") == "CPU";
+  };
+  const auto cpus = std::count_if(devices.begin(), devices.end(), is_cpu);
+  if (cpus == std::ssize(devices)) {
+    return {std::make_shared<DirectAllReduce>(), "all devices are CPUs of this process"};
+  }
+  if (cpus > 0) {
+    return {std::make_shared<ReductionToOneDevice>(), "the devices are CPUs and accelerators"};
+  }
+  if (internal::nccl_library() == nullptr) {
+    return {std::make_shared<ReductionToOneDevice>(), "the devices are GPUs, but there is no NCCL"};
+  }
+  return {std::make_shared<NcclAllReduce>(), "all devices are GPUs"};
+}
+
+}  // namespace
+
+std::shared_ptr<CrossDeviceOps> default_cross_device_ops(std::span<const std::string> devices) {
+  Choice choice = choose(devices);
+  internal::log_info("[CrossDeviceOps] using {} between {} devices, because {}",
+                     choice.ops->to_string(), devices.size(), choice.reason);
+  return std::move(choice.ops);
+}
+
+}  // namespace cohort

@@ -1,0 +1,334 @@
+// How the gradients of an optimizer's update, of all replicas, reach the copies of the variables.
+//
+// Which path they take, by the first row that fits:
+//
+// | where                          | path                              | why
+// |--------------------------------|-----------------------------------|---------------------------
+// | 1 one replica in all           | its own gradients                 | nothing is to be added
+// |--------------------------------|-----------------------------------|---------------------------
+// | 2 a replica traces a function  | nodes ReplicaAllReduce and        | values come later; a
+// |   by itself                    | ReplicaAllGather, which take row  | difference is found when
+// |                                | 7 or 8 when they run              | the nodes run
+// |--------------------------------|-----------------------------------|---------------------------
+// | 3 all replicas build one graph | CrossDeviceOps as nodes, and then | as row 2
+// |                                | WorkerAllReduce between workers   |
+// |--------------------------------|-----------------------------------|---------------------------
+// | 4 two workers of one replica   | terms: each update reads the      | saves a pass over memory:
+// |   on one host, dense floats,   | packs of both workers where they  | bench_multi_worker,
+// |   without overlap (*)          | lie (WorkerGradients::terms)      | "beside one process"
+// |--------------------------------|-----------------------------------|---------------------------
+// | 5 several workers otherwise    | packs, reduced where they lie or  | overlaps with the backward
+// |                                | by messages; rows are gathered    | pass: bench_multi_worker
+// |                                | (WorkerGradients::sum)            |
+// |--------------------------------|-----------------------------------|---------------------------
+// | 6 two replicas of this         | terms: each update reads the      | as row 4: bench_strategies
+// |   process, DirectAllReduce,    | gradients of both replicas        | training, "2 replicas
+// |   dense floats (*)             | (ThreadTerms)                     | over 1"
+// |--------------------------------|-----------------------------------|---------------------------
+// | 7 replicas of this process,    | each adds up a slice for all, and | bench_strategies
+// |   DirectAllReduce, dense       | small values for itself           | all-reduce, 4 KB to 100 MB
+// |   numbers                      | (ThreadAllReduce)                 |
+// |--------------------------------|-----------------------------------|---------------------------
+// | 8 rows, missing gradients,     | CrossDeviceOps::batch_reduce,     | any form; the program
+// |   other algorithms             | once for all replicas             | chose the algorithm
+//
+// (*) and the update needs nothing but their sum: no clipping, no guard of finite gradients.
+//
+// What happens with the sums: where each replica has a copy of the variables it updates that copy.
+// Otherwise (central storage, parameter servers) one replica updates for all. In a function that a
+// synchronous parameter server strategy schedules, the sums are added to accumulators instead, and
+// the update is a function of its own (RemoteWorkers::add_to_group).
+//
+// All rows add in the order of the replicas and workers, so that they give the same bits, and
+// compare the calls before values are combined.
+
+#include "distribute/reduce/gradient_update.h"
+
+#include <algorithm>
+
+#include "base/raise.h"
+#include "cohort/graph.h"
+#include "distribute/contexts/context.h"
+#include "distribute/contexts/replica_call.h"
+#include "distribute/reduce/aggregate.h"
+#include "distribute/reduce/reduce_tensors.h"
+#include "distribute/reduce/replica_reductions.h"
+#include "distribute/strategies/joint_workers.h"
+#include "distribute/strategies/remote_workers.h"
+#include "distribute/variables/distributed_variable.h"
+#include "distribute/variables/update_guards.h"
+#include "distribute/variables/variable_copies.h"
+#include "distribute/variables/variable_creation.h"
+#include "distribute/variables/variable_kinds.h"
+#include "ops/dispatch.h"
+#include "optim/update_path.h"
+#include "variables/variable_creators.h"
+
+namespace cohort::internal {
+namespace {
+
+// ---- Terms of replicas that are threads of this process
+
+// Whether both gradients are missing, or are dense numbers that can be added element by element.
+bool can_be_added(const Gradient& one, const Gradient& other) {
+  if (!one.defined() || !other.defined()) return one.defined() == other.defined();
+  if (one.is_sparse() || other.is_sparse()) return false;
+  const Tensor a = one.dense();
+  const Tensor b = other.dense();
+  return a.dtype() == b.dtype() && can_be_term(a.dtype()) && a.shape() == b.shape();
+}
+
+// The gradients of all replicas of this process, in the order of the replicas. Where the gradients
+// do not fit, all() is empty in all replicas. All replicas must construct it. Throws
+// FailedPrecondition when the replicas do not update the same variables. Until end() the other
+// replicas may read the gradients of this one.
+class ThreadTerms {
+ public:
+  ThreadTerms(ReplicaContext& replica, const Gradients& gradients,
+              const std::vector<Variable>& variables)
+      : replica_(replica) {
+    ReplicaRendezvous* const meeting = replica.rendezvous();
+    if (meeting == nullptr || meeting->size() > kMaxTerms) return;
+    Own own{gradients, variables};
+    const auto take = [this](std::span<void* const> brought) {
+      for (size_t r = 1; r < brought.size(); ++r) {
+        check_same_variables(own_of(brought[0]).variables, own_of(brought[r]).variables, r);
+      }
+      if (!all_fit(brought)) return;
+      for (void* each : brought) all_.push_back(own_of(each).gradients);
+    };
+    meeting->meet(replica.local_replica(), {"apply_gradients", 0, &own}, nullptr, std::ref(take));
+  }
+
+  const std::vector<Gradients>& all() const { return all_; }
+
+  // Waits until all replicas have read the terms: after this their owners write to that memory
+  // again.
+  void end() {
+    replica_.rendezvous()->meet(replica_.local_replica(), {"apply_gradients", 1, nullptr}, nullptr,
+                                nullptr);
+  }
+
+ private:
+  // What a replica brings.
+  struct Own {
+    const Gradients& gradients;
+    const std::vector<Variable>& variables;
+  };
+  static const Own& own_of(void* brought) { return *static_cast<const Own*>(brought); }
+
+  static bool all_fit(std::span<void* const> brought) {
+    const Gradients& first = own_of(brought[0]).gradients;
+    return std::all_of(brought.begin(), brought.end(), [&](void* each) {
+      const Gradients& other = own_of(each).gradients;
+      return std::equal(first.begin(), first.end(), other.begin(), other.end(), can_be_added);
+    });
+  }
+
+  ReplicaContext& replica_;
+  std::vector<Gradients> all_;
+};
+
+// ---- Updates
+
+Strategy* maker_of(const Variable& variable) { return VariableAccess::impl(variable)->strategy; }
+
+// Whether each replica has a copy of the variable to itself.
+bool has_own_copies(const Variable& variable) {
+  return std::dynamic_pointer_cast<MirroredVariable>(VariableAccess::impl(variable)) != nullptr;
+}
+
+// An optimizer's update of variables of one strategy.
+class StrategyUpdate : public UpdatePath {
+ public:
+  explicit StrategyUpdate(Strategy& strategy) : strategy_(strategy) {}
+
+  bool owns(const Variable& variable) const override { return maker_of(variable) == &strategy_; }
+
+  Variable make_beside(const Variable& neighbour, const VariableRequest& request) const override {
+    const ModeScope across({&strategy_, nullptr});
+    std::vector<std::string> devices;
+    for (const Variable& copy : copies_of(neighbour)) devices.push_back(copy.device());
+    const CreationDevices there(devices);
+    const KnownInitialValues on_all_workers;
+    return create_in(strategy_, make_ordinary_variable, request);
+  }
+
+  Tensor apply(const Gradients& own, const std::vector<Variable>& variables,
+               const Step& step) const override {
+    const EnterOrAssert inside(strategy_, "apply_gradients");
+    ReplicaContext* replica = get_replica_context();
+    if (replica == nullptr) {
+      const auto* workers = dynamic_cast<RemoteWorkers*>(&strategy_.extended());
+      if (workers != nullptr) workers->warn_outside("apply_gradients()");
+      return now_or_later(own, variables, step);
+    }
+    if (!std::all_of(variables.begin(), variables.end(), has_own_copies)) {
+      return with_sums(*replica, own, variables, step, nullptr);
+    }
+    ReplicaTurn turn(*replica, distributed(variables[0])->writing_all());
+    if (step.adds && may_add_up(*replica)) {
+      if (const Tensor count = with_terms(*replica, own, variables, step, turn); count.defined()) {
+        return count;
+      }
+    }
+    return with_sums(*replica, own, variables, step, &turn);
+  }
+
+ private:
+  // Whether the step may be given the gradients of all replicas to add up.
+  bool may_add_up(const ReplicaContext& replica) const;
+  // Rows 4 and 6 of the table; an undefined result where the gradients do not fit.
+  Tensor with_terms(ReplicaContext& replica, const Gradients& own,
+                    const std::vector<Variable>& variables, const Step& step,
+                    ReplicaTurn& turn) const;
+  Gradients sums_of(ReplicaContext& replica, const Gradients& own,
+                    const std::vector<Variable>& variables) const;
+  // `turn` is null where the replicas do not have copies of their own.
+  Tensor with_sums(ReplicaContext& replica, const Gradients& own,
+                   const std::vector<Variable>& variables, const Step& step,
+                   ReplicaTurn* turn) const;
+  // Each replica updates its own copy, all replicas at the same time.
+  Tensor own_copy(ReplicaContext& replica, std::span<const Gradients> terms,
+                  const std::vector<Variable>& variables, const Step& step) const;
+  // Updates all copies. The update comes later where it waits for the gradients of several workers.
+  Tensor now_or_later(const Gradients& gradients, const std::vector<Variable>& variables,
+                      const Step& step) const;
+  // Updates one copy after the other.
+  Tensor across(const Gradients& gradients, const std::vector<Variable>& variables,
+                const Step& step) const;
+  Tensor one_copy(size_t index, std::span<const Gradients> terms, const Step& step) const;
+
+  Strategy& strategy_;
+};
+
+bool StrategyUpdate::may_add_up(const ReplicaContext& replica) const {
+  return thread_dispatch().builder == nullptr && replica.num_replicas_in_sync() > 1 &&
+         strategy_.extended().guards().non_finite == GuardAction::Off;
+}
+
+Tensor StrategyUpdate::with_terms(ReplicaContext& replica, const Gradients& own,
+                                  const std::vector<Variable>& variables, const Step& step,
+                                  ReplicaTurn& turn) const {
+  if (auto* const reducer = dynamic_cast<GradientReducer*>(&strategy_.extended())) {
+    const std::vector<Gradients> terms = reducer->gradient_terms(replica, own, variables);
+    if (!terms.empty()) {
+      turn.all_met();
+      return own_copy(replica, terms, variables, step);
+    }
+  }
+  if (!strategy_.extended().traits().shares_gradients) return {};
+  ThreadTerms terms(replica, own, variables);
+  if (terms.all().empty()) return {};
+  turn.all_met();
+  Tensor count = own_copy(replica, terms.all(), variables, step);
+  terms.end();
+  return count;
+}
+
+Gradients StrategyUpdate::sums_of(ReplicaContext& replica, const Gradients& own,
+                                  const std::vector<Variable>& variables) const {
+  if (replica.num_replicas_in_sync() == 1) return own;
+  auto* const reducer = dynamic_cast<GradientReducer*>(&strategy_.extended());
+  return reducer != nullptr ? reducer->sum_gradients(replica, own, variables)
+                            : sum_by_all_reduce(replica, own, variables);
+}
+
+Tensor StrategyUpdate::with_sums(ReplicaContext& replica, const Gradients& own,
+                                 const std::vector<Variable>& variables, const Step& step,
+                                 ReplicaTurn* turn) const {
+  const Gradients sums = sums_of(replica, own, variables);
+  const bool now = thread_dispatch().builder == nullptr;
+  if (now && !passes_finite_guard(replica, {own, sums, variables, step.taken})) return {};
+  if (turn != nullptr) {
+    turn->all_met();
+    return own_copy(replica, {&sums, 1}, variables, step);
+  }
+  return once_for_all(replica, [&] { return now_or_later(sums, variables, step); });
+}
+
+Tensor StrategyUpdate::now_or_later(const Gradients& gradients,
+                                    const std::vector<Variable>& variables,
+                                    const Step& step) const {
+  auto* workers = dynamic_cast<RemoteWorkers*>(&strategy_.extended());
+  if (workers == nullptr || !workers->groups_gradients()) return across(gradients, variables, step);
+  return workers->add_to_group(gradients, variables, step.taken, [&](const Gradients& of_group) {
+    return across(of_group, variables, step);
+  });
+}
+
+Tensor StrategyUpdate::own_copy(ReplicaContext& replica, std::span<const Gradients> terms,
+                                const std::vector<Variable>& variables, const Step& step) const {
+  const Tensor count = one_copy(replica.local_replica(), terms, step);
+  if (thread_dispatch().builder != nullptr) return count;
+  const GuardOptions guards = strategy_.extended().guards();
+  JointWorkers* const workers = joint_workers(strategy_.extended());
+  const int64_t updates = workers == nullptr
+                              ? count.to<int64_t>()
+                              : workers->count_update(step.taken, replica.local_replica());
+  if (divergence_guard_is_due(guards, updates)) {
+    guard_against_divergence(replica, guards, variables, count.to<int64_t>());
+  }
+  return count;
+}
+
+Tensor StrategyUpdate::across(const Gradients& gradients, const std::vector<Variable>& variables,
+                              const Step& step) const {
+  std::vector<Tensor> results;
+  const std::vector<Variable> copies = copies_of(variables[0]);
+  const WritersTurn turn = turn_to_write(variables[0]);
+  for (size_t i = 0; i < copies.size(); ++i) {
+    const CopyDeviceScope there(copies[i].device());
+    results.push_back(one_copy(i, {&gradients, 1}, step));
+  }
+  return results[0].is_symbolic() ? group(results) : results[0];
+}
+
+Tensor StrategyUpdate::one_copy(size_t index, std::span<const Gradients> terms,
+                                const Step& step) const {
+  const ModeScope across({&strategy_, nullptr});
+  const UpdateScope updating(index);
+  return step.take(terms);
+}
+
+void check_maker(const Strategy& strategy, const Variable& variable) {
+  if (maker_of(variable) == &strategy) return;
+  raise(
+      Code::InvalidArgument,
+      "[Optimizer] variable '{}' was made outside of the scope of {}, but what the optimizer keeps "
+      "for it would be made inside; make both in one scope",
+      variable.name(), strategy.extended().name());
+}
+
+// The path of the current strategy, otherwise of the strategy that made the variables.
+std::unique_ptr<UpdatePath> find_path(const std::vector<Variable>& variables) {
+  if (variables.empty()) return nullptr;
+  Strategy* strategy = has_strategy() ? &get_strategy() : maker_of(variables[0]);
+  for (size_t i = 1; strategy == nullptr && i < variables.size(); ++i) {
+    strategy = maker_of(variables[i]);
+  }
+  if (strategy == nullptr) return nullptr;
+  for (const Variable& variable : variables) check_maker(*strategy, variable);
+  require_own_replica(*strategy, "apply_gradients");
+  return std::make_unique<StrategyUpdate>(*strategy);
+}
+
+}  // namespace
+
+void connect_optimizers() { set_update_path_finder(find_path); }
+
+Gradients sum_by_all_reduce(ReplicaContext& context, const Gradients& own,
+                            const std::vector<Variable>& variables) {
+  const UpdatedVariables updated(variables);
+  // A traced step has one form, so the replicas compare which gradients they have.
+  std::optional<CollectivePurpose> purpose;
+  if (thread_dispatch().builder != nullptr) purpose.emplace(describe_presence(own, variables));
+  if (is_tracing_alone(context)) {
+    return trace_all_reduce(ReduceOp::Sum, own, context.num_replicas_in_sync(), {});
+  }
+  const RecordingPause unheard;
+  return context.strategy().extended().replica_all_reduce(context,
+                                                          {.values = own, .may_lack = true});
+}
+
+}  // namespace cohort::internal

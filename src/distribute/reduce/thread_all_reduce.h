@@ -1,0 +1,77 @@
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "cohort/tensor.h"
+#include "distribute/contexts/replica_call.h"
+#include "distribute/contexts/replica_rendezvous.h"
+#include "ops/op.h"
+
+namespace cohort::internal {
+
+// Tensors that all replicas share: each replica has handles of the same memory on its own device.
+struct SharedResults {
+  uint64_t signature;
+  Specs specs;
+  std::vector<std::byte*> data;              // by tensor
+  std::vector<std::vector<Tensor>> handles;  // by replica, then by tensor
+};
+
+// Memory for results. It is used again once nothing holds the tensors that were handed out: the
+// first touch of fresh memory takes longer than a reduction. Thread-safe.
+class ResultPool {
+ public:
+  explicit ResultPool(std::vector<std::string> devices) : devices_(std::move(devices)) {}
+
+  // Results with arbitrary content, which the caller may write until it hands the handles out.
+  // `specs` says which dtypes and shapes `signature` stands for; it is called when the pool has
+  // no free results of that signature.
+  std::shared_ptr<SharedResults> take(uint64_t signature, const std::function<Specs()>& specs);
+
+ private:
+  static constexpr size_t kMaxKept = 8;
+
+  std::shared_ptr<SharedResults> make(uint64_t signature, Specs specs) const;
+
+  const std::vector<std::string> devices_;
+  std::mutex mutex_;
+  std::vector<std::shared_ptr<SharedResults>> kept_;  // guarded by mutex_; used last comes last
+};
+
+// The quickest all-reduce between replicas that are threads of this process, which gives the bits
+// of DirectAllReduce. How, by the bytes of all values together:
+//
+// | at most 1 KB            | each replica copies its values into its inline value, reads those of
+// |                         | the others after one meeting, and adds up everything for itself
+// | at most 16 KB, where    | the last replica to arrive adds up everything for all while the
+// | replicas share cores    | others wait: a second meeting would take longer
+// | more                    | each adds up a slice of all values into memory that all replicas
+// |                         | share, then they meet again
+//
+// The additions are always in the order of the replicas.
+class ThreadAllReduce {
+ public:
+  explicit ThreadAllReduce(const std::vector<std::string>& devices);
+
+  // Every replica calls this at the same time. Unless all values are dense numbers that agree,
+  // replica 0 calls `otherwise`, which sets the results of all replicas or throws.
+  using Otherwise = std::function<void(const ReplicaCalls& calls)>;
+  std::vector<Gradient> run(ReplicaRendezvous& meeting, size_t replica, const ReplicaCall& call,
+                            const Otherwise& otherwise);
+
+ private:
+  // The most bytes that one replica adds up for all. It is 0 where each replica has a core to
+  // itself, because the cache of that core keeps what the replica wrote the last time.
+  static constexpr int64_t kMaxAtOnceCrowded = 16 << 10;
+
+  const int64_t most_at_once_;
+  ResultPool shared_;
+  std::deque<ResultPool> private_;  // by replica
+};
+
+}  // namespace cohort::internal

@@ -1,0 +1,296 @@
+#include "distribute/reduce/worker_gradients.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/collective_purpose.h"
+#include "base/log.h"
+#include "cohort/ops.h"
+#include "collectives/access.h"
+#include "distribute/reduce/gradient_update.h"
+#include "distribute/reduce/reduce_tensors.h"
+#include "distribute/reduce/worker_collectives.h"
+
+namespace cohort::internal {
+namespace {
+
+// While a pack of this size is reduced, the next pack is written.
+constexpr int64_t kBytesPerPack = 8 << 20;
+
+// The rows of a gradient of any form.
+IndexedSlices as_rows(const Gradient& gradient, const Variable& variable) {
+  if (gradient.defined() && gradient.is_sparse()) return gradient.slices();
+  const Gradient empty = zero_gradient(variable.dtype(), variable.shape(), true);
+  if (!gradient.defined()) return empty.slices();
+  const std::vector<Gradient> parts{gradient, empty};
+  return join_slices(ReduceOp::Sum, parts);
+}
+
+// Whether the gradient of the variable has the property in some replica.
+template <typename Property>
+bool any_replica(const ReplicaGradients& own, size_t variable, const Property& property) {
+  return std::any_of(own.begin(), own.end(),
+                     [&](const Gradients& each) { return property(each[variable]); });
+}
+
+bool is_defined(const Gradient& gradient) { return gradient.defined(); }
+bool has_rows(const Gradient& gradient) { return gradient.defined() && gradient.is_sparse(); }
+
+// The times that each worker has written after its counts, for look_for_slow_worker.
+std::vector<float> times_of_workers(const GradientLayout& layout, int workers, size_t variables) {
+  const auto count = static_cast<size_t>(workers);
+  std::vector<float> all(2 * count);
+  for (size_t rank = 0; rank < count; ++rank) {
+    const auto its = layout.counts_of(static_cast<int>(rank)).subspan(variables + 1);
+    all[rank] = its[rank];
+    all[rank + count] = its[rank + count];
+  }
+  return all;
+}
+
+// A variable for which no worker has a gradient gets an undefined gradient rather than zeros.
+void drop_where_no_worker_has_one(const GradientLayout& layout,
+                                  std::vector<Gradients>& of_workers) {
+  for (size_t i = 0; i < of_workers[0].size(); ++i) {
+    float have = 0;
+    for (size_t rank = 0; rank < of_workers.size(); ++rank) {
+      have += layout.counts_of(static_cast<int>(rank))[i];
+    }
+    if (have != 0) continue;
+    for (Gradients& each : of_workers) each[i] = {};
+  }
+}
+
+}  // namespace
+
+WorkerGradients::WorkerGradients(Communicator workers, Options options,
+                                 std::shared_ptr<const MeetingClock> meetings)
+    : workers_(workers),
+      options_(std::move(options)),
+      how_(collective_options(options_.communication)),
+      meetings_(std::move(meetings)),
+      groups_{workers, options_.overlap ? make_background_group(workers) : workers},
+      rounds_(groups_.early, options_.replicas, options_.add) {
+  for (size_t replica = 0; replica < options_.replicas; ++replica) {
+    listeners_.emplace_back(*this, replica);
+  }
+}
+
+// Closing the group ends the reductions of packs that the other workers do not reduce any more.
+WorkerGradients::~WorkerGradients() {
+  if (options_.overlap) groups_.early.close();
+  (void)capture_status([&] { rounds_.await({}); });
+}
+
+std::vector<Gradient> WorkerGradients::sum(const ReplicaGradients& own,
+                                           const std::vector<Variable>& variables) {
+  const std::lock_guard lock(mutex_);
+  const auto began = MeetingClock::Clock::now();
+  const OwnTimes times = own_times();
+  end_terms();
+  rounds_.start_rest();
+  GradientLayout& layout = layout_for(own, variables);
+  const bool is_expected = &layout == rounds_.expected();
+  const bool as_announced = rounds_.gave(layout, own);
+  Reductions running;
+  if (!is_expected) running = start_first_packs(layout, own);
+  // When this call returns, all workers are known to be at this update. Only then may this worker
+  // wait for the earlier packs, whose group never reports a worker as missing.
+  reduce_last_pack(layout, own, as_announced, times);
+  const std::span<const float> counts = layout.packs.back().data<float>(layout.counts.index);
+  const bool all_as_announced = counts[variables.size()] == 0;
+  rounds_.await(how_);
+  if (is_expected && !all_as_announced) running = start_first_packs(layout, own);
+  for (std::future<void>& each : running) each.get();
+  look_for_slow_worker(counts.subspan(variables.size() + 1));
+  layout.is_announced = all_as_announced;
+  rounds_.begin_round(expect_after(layout));
+  end_call(began);
+  std::vector<Gradient> sums(variables.size());
+  for (size_t i = 0; i < variables.size(); ++i) {
+    if (counts[i] == 0) continue;
+    sums[i] = layout.has_rows[i]
+                  ? sum_rows(own, variables[i], i)
+                  : Gradient(layout.packs[layout.places[i].pack].view(layout.places[i].index));
+  }
+  return sums;
+}
+
+// Records that `layout` was updated. Returns the layout that came after it the last time.
+GradientLayout* WorkerGradients::expect_after(GradientLayout& layout) {
+  if (GradientLayout* const before = numbered_layout(last_applied_)) {
+    before->is_successor_likely = before->successor == layout.id;
+    before->successor = layout.id;
+  }
+  last_applied_ = layout.id;
+  if (!options_.overlap || !layout.is_successor_likely) return nullptr;
+  GradientLayout* const next = numbered_layout(layout.successor);
+  return next != nullptr && next->is_announced && next->packs.size() > 1 ? next : nullptr;
+}
+
+std::vector<Gradients> WorkerGradients::terms(const Gradients& own,
+                                              const std::vector<Variable>& variables) {
+  if (options_.overlap || options_.replicas > 1 || workers_.size() > kMaxTerms) return {};
+  const std::lock_guard lock(mutex_);
+  const auto began = MeetingClock::Clock::now();
+  const OwnTimes times = own_times();
+  GradientLayout& known = layout_for({own}, variables);
+  if (!known.is_within_reach()) return {};
+  GradientLayout& layout = next_twin(known, variables);
+  for (size_t number = 0; number < layout.packs.size(); ++number) write(layout, number, {own});
+  write_counts(layout, {own}, false, times);
+  share_pack(workers_, layout.packs.back(), how_);
+  gave_terms_ = true;
+  look_for_slow_worker(times_of_workers(layout, workers_.size(), variables.size()));
+  end_call(began);
+  std::vector<Gradients> all;
+  for (int rank = 0; rank < workers_.size(); ++rank) all.push_back(layout.of_worker(rank));
+  drop_where_no_worker_has_one(layout, all);
+  return all;
+}
+
+GradientLayout& WorkerGradients::next_twin(GradientLayout& layout,
+                                           const std::vector<Variable>& variables) {
+  if (layout.twin == nullptr) {
+    layout.twin = make_layout({Gradients(variables.size())}, variables);
+  }
+  layout.is_twins_turn = !layout.is_twins_turn;
+  return layout.is_twins_turn ? *layout.twin : layout;
+}
+
+void WorkerGradients::end_terms() {
+  if (gave_terms_) workers_.barrier(how_);
+  gave_terms_ = false;
+}
+
+Gradient WorkerGradients::sum_rows(const ReplicaGradients& own, const Variable& variable,
+                                   size_t index) {
+  const Gradient here = totals_of(own, {index}, options_.add)[0];
+  return workers_.all_reduce(as_rows(here, variable), ReduceOp::Sum, how_);
+}
+
+WorkerGradients::OwnTimes WorkerGradients::own_times() const {
+  using Seconds = std::chrono::duration<float>;
+  const auto since = MeetingClock::Clock::now() - last_end_;
+  const auto met = meetings_->total() - met_before_;
+  return {.busy = Seconds(since - met).count(),
+          .input = Seconds(total_input() - input_before_).count()};
+}
+
+void WorkerGradients::end_call(MeetingClock::Clock::time_point began) {
+  last_end_ = MeetingClock::Clock::now();
+  met_before_ = meetings_->total();
+  input_before_ = total_input();
+  note_group_wait(last_end_ - began);
+  note_step();
+}
+
+void WorkerGradients::look_for_slow_worker(std::span<const float> times) {
+  const auto middle = times.begin() + workers_.size();
+  const auto found = watch_.add({.total = {times.begin(), middle}, .input = {middle, times.end()}});
+  if (!found || workers_.rank() != 0) return;
+  log_warning(
+      "[MultiWorkerMirroredStrategy] the others wait for {}: its steps take {:.1f} ms ({:.1f} ms "
+      "input, {:.1f} ms compute), theirs {:.1f} ms",
+      workers_.member(static_cast<int>(found->worker)), found->seconds * 1e3,
+      found->input_seconds * 1e3, (found->seconds - found->input_seconds) * 1e3,
+      found->others_seconds * 1e3);
+}
+
+// ---- Packs
+
+GradientLayout* WorkerGradients::numbered_layout(uint64_t number) {
+  for (const auto& known : layouts_) {
+    if (known->id == number) return known.get();
+  }
+  return nullptr;
+}
+
+GradientLayout& WorkerGradients::layout_for(const ReplicaGradients& own,
+                                            const std::vector<Variable>& variables) {
+  const VariableList wanted(variables);
+  for (const auto& known : layouts_) {
+    if (known->variables == wanted) return *known;
+  }
+  forget_gone();
+  GradientLayout& made = *layouts_.emplace_back(make_layout(own, variables));
+  made.id = made.successor = ++layouts_made_;
+  return made;
+}
+
+// A variable may end on one worker before it ends on another. All workers forget the same layouts.
+void WorkerGradients::forget_gone() {
+  if (layouts_.empty()) return;
+  std::vector<int32_t> own;
+  for (const auto& known : layouts_) {
+    const bool is_wanted = known.get() == rounds_.expected() || !known->variables.is_gone();
+    own.push_back(is_wanted ? 1 : 0);
+  }
+  const CollectivePurpose purpose("which gradients are no longer wanted");
+  const auto wanted =
+      workers_.all_reduce(Tensor::from(own), ReduceOp::Max, how_).to_vector<int32_t>();
+  for (size_t i = layouts_.size(); i > 0; --i) {
+    if (wanted[i - 1] == 0) layouts_.erase(layouts_.begin() + static_cast<ptrdiff_t>(i - 1));
+  }
+}
+
+std::unique_ptr<GradientLayout> WorkerGradients::make_layout(
+    const ReplicaGradients& own, const std::vector<Variable>& variables) {
+  GradientLayout::Proposal proposal{.has_rows = {}, .order = rounds_.order_of(variables)};
+  for (size_t i = 0; i < variables.size(); ++i) {
+    proposal.has_rows.push_back(any_replica(own, i, has_rows));
+  }
+  const int64_t asked = options_.communication.bytes_per_pack;
+  return std::make_unique<GradientLayout>(groups_, variables, proposal,
+                                          asked > 0 ? asked : kBytesPerPack, how_);
+}
+
+void WorkerGradients::write(GradientLayout& layout, size_t pack, const ReplicaGradients& own) {
+  const std::vector<size_t> members = layout.members(pack);
+  const std::vector<Gradient> totals = totals_of(own, members, options_.add);
+  for (size_t k = 0; k < members.size(); ++k) layout.write(members[k], totals[k]);
+}
+
+WorkerGradients::Reductions WorkerGradients::start_first_packs(GradientLayout& layout,
+                                                               const ReplicaGradients& own) {
+  Reductions running;
+  for (size_t number = 0; number < layout.counts.pack; ++number) {
+    write(layout, number, own);
+    running.push_back(groups_.early.start_all_reduce(layout.packs[number], ReduceOp::Sum, how_));
+  }
+  return running;
+}
+
+void WorkerGradients::reduce_last_pack(GradientLayout& layout, const ReplicaGradients& own,
+                                       bool as_announced, OwnTimes times) {
+  write(layout, layout.counts.pack, own);
+  write_counts(layout, own, as_announced, times);
+  workers_.all_reduce(layout.packs.back(), ReduceOp::Sum, how_);
+}
+
+void WorkerGradients::write_counts(GradientLayout& layout, const ReplicaGradients& own,
+                                   bool as_announced, OwnTimes times) {
+  const std::span<float> counts = layout.packs.back().data<float>(layout.counts.index);
+  const size_t variables = layout.variables.size();
+  for (size_t i = 0; i < variables; ++i) counts[i] = any_replica(own, i, is_defined) ? 1 : 0;
+  counts[variables] = as_announced ? 0 : 1;
+  const std::span<float> told = counts.subspan(variables + 1);
+  const auto rank = static_cast<size_t>(workers_.rank());
+  std::fill(told.begin(), told.end(), 0.f);
+  told[rank] = times.busy;
+  told[rank + static_cast<size_t>(workers_.size())] = times.input;
+}
+
+// ---- Tapes
+
+void WorkerGradients::Listener::begin(const std::vector<Variable>& sources) {
+  const std::lock_guard lock(all_.mutex_);
+  all_.rounds_.begin(replica_, sources);
+}
+
+void WorkerGradients::Listener::ready(size_t index, const Gradient& gradient) {
+  const std::lock_guard lock(all_.mutex_);
+  all_.rounds_.ready(replica_, index, gradient);
+}
+
+}  // namespace cohort::internal

@@ -1,0 +1,122 @@
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "cohort/internal/gradient_listener.h"
+#include "distribute/reduce/gradient_packs.h"
+#include "distribute/reduce/straggler_detection.h"
+
+namespace cohort::internal {
+
+// The sums over the workers of the gradients of variables. Dense gradients are written into packs,
+// memory that the workers of one machine share, and are reduced there; the rows of sparse gradients
+// are gathered. For each list of variables the workers agree once which gradients are rows. After
+// that, a worker without a gradient, or with a gradient in the other form, does not disagree. Lists
+// are told apart by their variables, which all workers make alike: either all workers know a list
+// or none does. Thread-safe.
+//
+// With `overlap` it listens to the tapes of the worker's replicas. Packs are reduced while the
+// backward pass goes on, as soon as their gradients are final in all replicas, once all workers
+// have seen that an update of the same variables applied the gradients that the tapes had computed.
+// The last pack is reduced when the gradients are applied. It also counts the workers that apply
+// other gradients; if there are any, all workers reduce the packs again. GradientRounds says which
+// packs are started early.
+class WorkerGradients {
+ public:
+  struct Options {
+    bool overlap = false;
+    CommunicationOptions communication = {};
+    size_t replicas = 1;     // of this worker
+    GradientAdder add = {};  // where there are several
+  };
+  // `meetings` counts how long this worker is in other calls that the workers make together. All
+  // workers construct it together.
+  WorkerGradients(Communicator workers, Options options,
+                  std::shared_ptr<const MeetingClock> meetings);
+  ~WorkerGradients();
+
+  // One sum for each variable, undefined where no worker has a gradient. Dense sums lie in the
+  // packs and are valid until the next call. All workers call it, once for all their replicas.
+  std::vector<Gradient> sum(const ReplicaGradients& own, const std::vector<Variable>& variables);
+  // The gradients of each worker, in the order of the workers, where each worker wrote them: see
+  // GradientReducer::gradient_terms. Only for at most kMaxTerms workers of one replica each that
+  // share memory, without overlap, and for dense gradients: otherwise empty. Valid until the next
+  // call. All workers call it.
+  std::vector<Gradients> terms(const Gradients& own, const std::vector<Variable>& variables);
+  bool overlaps() const { return options_.overlap; }
+  // Listens to the tapes of a replica.
+  GradientListener& listener(size_t replica) { return listeners_[replica]; }
+
+  // How many packs were reduced before their gradients were applied.
+  int64_t early_packs() const { return rounds_.early_packs(); }
+  // The number of lists of variables that have packs.
+  size_t num_layouts() const { return layouts_.size(); }
+
+ private:
+  class Listener final : public GradientListener {
+   public:
+    Listener(WorkerGradients& all, size_t replica) : all_(all), replica_(replica) {}
+    void begin(const std::vector<Variable>& sources) override;
+    void ready(size_t index, const Gradient& gradient) override;
+
+   private:
+    WorkerGradients& all_;
+    const size_t replica_;
+  };
+
+  // Seconds since the last call, without the time in calls that the workers make together.
+  struct OwnTimes {
+    float busy = 0;
+    float input = 0;  // a part of busy
+  };
+
+  GradientLayout& layout_for(const ReplicaGradients& own, const std::vector<Variable>& variables);
+  GradientLayout* numbered_layout(uint64_t number);
+  void forget_gone();
+  // The layout whose packs are reduced before the next update; null if no packs are.
+  GradientLayout* expect_after(GradientLayout& layout);
+  // This layout or its twin: the one that no other worker reads from.
+  GradientLayout& next_twin(GradientLayout& layout, const std::vector<Variable>& variables);
+  std::unique_ptr<GradientLayout> make_layout(const ReplicaGradients& own,
+                                              const std::vector<Variable>& variables);
+  void end_terms();
+  void write(GradientLayout& layout, size_t pack, const ReplicaGradients& own);
+  // Writes the counts of this worker into the last pack. `as_announced`: whether the gradients are
+  // those that the tapes computed.
+  void write_counts(GradientLayout& layout, const ReplicaGradients& own, bool as_announced,
+                    OwnTimes times);
+  // Writes the packs before the last one, and starts to reduce them.
+  using Reductions = std::vector<std::future<void>>;
+  Reductions start_first_packs(GradientLayout& layout, const ReplicaGradients& own);
+  void reduce_last_pack(GradientLayout& layout, const ReplicaGradients& own, bool as_announced,
+                        OwnTimes times);
+  Gradient sum_rows(const ReplicaGradients& own, const Variable& variable, size_t index);
+  OwnTimes own_times() const;
+  void end_call(MeetingClock::Clock::time_point began);
+  // `times`: how long each worker was busy, then how much of that time was input.
+  void look_for_slow_worker(std::span<const float> times);
+
+  Communicator workers_;
+  const Options options_;
+  const CollectiveOptions how_;
+  const std::shared_ptr<const MeetingClock> meetings_;
+  std::vector<Listener> listeners_;
+  std::mutex mutex_;
+  // Guarded by mutex_:
+  GradientLayout::Groups groups_;
+  std::vector<std::unique_ptr<GradientLayout>> layouts_;  // the same on all workers
+  uint64_t layouts_made_ = 0;
+  uint64_t last_applied_ = 0;  // the layout of the last update; 0: none
+  GradientRounds rounds_;
+  bool gave_terms_ = false;  // whether other workers may still read the last terms
+  SlowWorkerWatch watch_;
+  // When the last call ended, and how long this worker had spent by then in calls that workers
+  // make together and in input.
+  MeetingClock::Clock::time_point last_end_ = MeetingClock::Clock::now();
+  MeetingClock::Clock::duration met_before_ = meetings_->total();
+  std::chrono::nanoseconds input_before_ = total_input();
+};
+
+}  // namespace cohort::internal

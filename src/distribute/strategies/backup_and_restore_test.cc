@@ -1,0 +1,68 @@
+// Training that stops in the middle and goes on. With several processes: tests/cluster.
+
+#include <gtest/gtest.h>
+
+#include "cohort/cohort.h"
+#include "support/expect_error.h"
+#include "support/temporary_file.h"
+
+namespace cohort {
+namespace {
+
+TEST(Backups, RefuseWhatMakesNoSense) {
+  OneDeviceStrategy strategy("CPU:0");
+  const auto make = [&](const BackupOptions& options) {
+    const BackupAndRestore backup(strategy, {}, options);
+  };
+  EXPECT_ERROR(Code::InvalidArgument, "directory", make({}));
+  EXPECT_ERROR(Code::InvalidArgument, "every_steps", make({.directory = "x", .every_steps = 0}));
+}
+
+TEST(Backups, KeepTheTypeOfTheProgramsExceptions) {
+  struct OwnException {};
+  const TemporaryDirectory directory;
+  OneDeviceStrategy strategy("CPU:0");
+  Variable v(1.f);
+  BackupAndRestore backup(strategy, {{"v", v}}, {.directory = directory.path()});
+  EXPECT_THROW(backup.run(strategy.distribute_dataset(data::range(2).batch(1)),
+                          [](const DistributedElement&) { throw OwnException(); }),
+               OwnException);
+}
+
+// A program that stops in the middle and is started again, in one process.
+TEST(Backups, GoOnWhereTheLastOneIs) {
+  const TemporaryDirectory directory;
+  std::vector<int64_t> seen;
+  const auto run_until = [&](int64_t stop) {
+    MirroredStrategy strategy({"CPU:0", "CPU:1"});
+    const auto scope = strategy.scope();
+    Variable total(int64_t{0}, {.aggregation = VariableAggregation::Sum});
+    optim::Adam optimizer;
+    Variable w(1.f);
+    BackupAndRestore backup(strategy, {{"total", total}, {"w", w}, {"optimizer", optimizer}},
+                            {.directory = directory.path(), .every_steps = 3});
+    const auto data = strategy.distribute_dataset(data::range(20).batch(2));
+    backup.run(data, [&](const DistributedElement& element) {
+      seen.push_back(element[0].tensor().to_vector<int64_t>()[0]);
+      strategy.run(
+          [&](const Tensor& x) {
+            total.assign_add(sum(x));
+            optimizer.apply_gradients({Tensor(1.f)}, {w});
+          },
+          element);
+      if (seen.back() == stop) throw Error(Code::Internal, "the machine is switched off");
+    });
+    EXPECT_EQ(backup.report().steps, 10);
+    EXPECT_EQ(total.read_value().to<int64_t>(), 190);
+    EXPECT_EQ(optimizer.iterations().read_value().to<int64_t>(), 10);
+    return w.read_value().to<float>();
+  };
+  EXPECT_ERROR(Code::Internal, "switched off", run_until(2));  // before the first backup
+  EXPECT_ERROR(Code::Internal, "switched off", run_until(8));
+  const float result = run_until(-1);
+  EXPECT_EQ(seen, (std::vector<int64_t>{0, 2, 0, 2, 4, 6, 8, 6, 8, 10, 12, 14, 16, 18}));
+  EXPECT_LT(result, 1);
+}
+
+}  // namespace
+}  // namespace cohort

@@ -1,0 +1,337 @@
+#include "distribute/strategies/training_backup.h"
+
+#include <fcntl.h>
+#include <fmt/ranges.h>
+#include <limits.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+
+#include "base/joined_texts.h"
+#include "base/log.h"
+#include "base/raise.h"
+#include "base/timeline.h"
+#include "base/worker_outcomes.h"
+#include "cohort/backup.h"
+#include "cohort/internal/torch_random.h"
+#include "cohort/random.h"
+#include "distribute/strategies/joint_workers.h"
+
+namespace cohort::internal {
+namespace {
+
+std::string text_of(const Tensor& numbers) {
+  return fmt::format("{}", fmt::join(numbers.to_vector<int64_t>(), " "));
+}
+
+Tensor numbers_of(const std::string& text) {
+  std::istringstream words(text);
+  std::vector<int64_t> numbers;
+  for (int64_t number = 0; words >> number;) numbers.push_back(number);
+  return Tensor::from(std::move(numbers));
+}
+
+const BackupOptions& checked(const BackupOptions& options) {
+  if (options.directory.empty())
+    raise(Code::InvalidArgument, "[BackupAndRestore] needs a directory");
+  if (options.every_steps < 1 || options.max_to_keep < 1) {
+    raise(Code::InvalidArgument,
+          "[BackupAndRestore] every_steps is {} and max_to_keep {}; both are at least 1",
+          options.every_steps, options.max_to_keep);
+  }
+  return options;
+}
+
+}  // namespace
+
+TrainingBackup::TrainingBackup(Strategy& strategy, const std::vector<Checkpoint::Item>& objects,
+                               const BackupOptions& options)
+    : strategy_(strategy),
+      options_(checked(options)),
+      checkpoint_(objects),
+      manager_(checkpoint_, options_.directory,
+               {.max_to_keep = options_.max_to_keep, .checkpoint_name = "backup"}) {
+  checkpoint_.track("backup_and_restore", Trackable::bytes([this] { return join_texts(saved_); },
+                                                           [this](const std::string& all) {
+                                                             saved_ = split_texts(all);
+                                                           }));
+}
+
+std::vector<std::string> TrainingBackup::texts_of_all(const std::string& own,
+                                                      const std::string& what) const {
+  return strategy_.extended().gather_from_workers(own, "backup: " + what);
+}
+
+void TrainingBackup::share(const std::string& what, const std::function<void()>& part) const {
+  const std::exception_ptr thrown = capture_exception(part);
+  throw_first_failure("Backup", thrown, texts_of_all(outcome_text(thrown), what));
+}
+
+void TrainingBackup::begin(const FindPlace& find) {
+  save(find);
+  if (joint_workers(strategy_.extended()) != nullptr) restore();
+}
+
+void TrainingBackup::save(const FindPlace& find) {
+  const TimelineSpan span("backup", "backup");
+  TrainingPlace place;
+  share("whether the place was found", [&] { place = find(); });
+  const std::string random =
+      join_texts({text_of(random::default_generator().state()), torch_random_state()});
+  std::vector<std::string> all{std::to_string(place.steps)};
+  for (std::string& text : texts_of_all(random, "random numbers")) all.push_back(std::move(text));
+  for (std::string& text : texts_of_all(place.position, "positions"))
+    all.push_back(std::move(text));
+  saved_ = std::move(all);
+  const auto scope = strategy_.scope();  // also objects without variables are saved by the chief
+  manager_.save(place.steps);
+  if (auto* workers = joint_workers(strategy_.extended())) workers->end_newcomer();
+}
+
+std::string TrainingBackup::find_latest() {
+  std::string latest;
+  share("whether the directory was read", [&] {
+    if (gives_up()) throw Error(last_loss_);
+    if (!strategy_.extended().should_checkpoint()) return;
+    if (!lock_) lock_.emplace(options_.directory);
+    latest = manager_.latest_checkpoint().value_or("");
+  });
+  return texts_of_all(latest, "the latest one")[0];
+}
+
+std::optional<TrainingPlace> TrainingBackup::restore() {
+  const std::string latest = find_latest();
+  if (latest.empty()) return std::nullopt;
+  TrainingPlace place;
+  share("whether it was restored", [&] {
+    const auto scope = strategy_.scope();
+    checkpoint_.restore(latest);
+    place = take_own(latest);
+  });
+  if (auto* workers = joint_workers(strategy_.extended())) workers->end_newcomer();
+  return place;
+}
+
+TrainingPlace TrainingBackup::take_own(const std::string& prefix) const {
+  auto* const workers = joint_workers(strategy_.extended());
+  const auto own = static_cast<size_t>(workers == nullptr ? 0 : workers->worker_id());
+  const size_t count = saved_.empty() ? 0 : (saved_.size() - 1) / 2;
+  if (own >= count) {
+    raise(Code::InvalidArgument,
+          "[BackupAndRestore] '{}' is of {} workers, and this is worker {}; use as many workers as "
+          "before, or another directory",
+          prefix, count, own);
+  }
+  const std::vector<std::string> random = split_texts(saved_[1 + own]);
+  random::default_generator().restore(numbers_of(random.at(0)));
+  restore_torch_random(random.at(1));
+  return {.steps = std::stoll(saved_[0]), .position = saved_[1 + count + own]};
+}
+
+void TrainingBackup::restore_objects() {
+  if (manager_.restore_latest()) return;
+  raise(Code::NotFound, "[BackupAndRestore] there is no good backup in '{}'", options_.directory);
+}
+
+bool TrainingBackup::is_lost_worker(const Status& why) const {
+  return joint_workers(strategy_.extended()) != nullptr && is_loss(why.code);
+}
+
+void TrainingBackup::note_loss(const Status& why, int64_t steps) {
+  const bool same = why.message == last_loss_.message && steps == last_loss_steps_;
+  same_losses_ = same ? same_losses_ + 1 : 1;
+  last_loss_ = why;
+  last_loss_steps_ = steps;
+}
+
+void TrainingBackup::await_workers() {
+  joint_workers(strategy_.extended())->rejoin(options_.rejoin_timeout);
+}
+
+namespace {
+
+constexpr size_t kMaxCommand = 200;
+
+std::string host_name() {
+  std::array<char, HOST_NAME_MAX + 1> name{};
+  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "an unknown host";
+}
+
+std::string command_line() {
+  std::ifstream file("/proc/self/cmdline", std::ios::binary);
+  std::string words(std::istreambuf_iterator<char>(file), {});
+  std::replace(words.begin(), words.end(), '\0', ' ');
+  std::replace(words.begin(), words.end(), '\n', ' ');
+  return words.substr(0, std::min(kMaxCommand, words.find_last_not_of(' ') + 1));
+}
+
+std::string time_now() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  gmtime_r(&now, &parts);
+  std::array<char, 32> text{};
+  std::strftime(text.data(), text.size(), "%Y-%m-%d %H:%M:%S UTC", &parts);
+  return text.data();
+}
+
+std::string this_process() { return fmt::format("process {} on host {},", getpid(), host_name()); }
+
+// The host, and on the next line what people want to know of the run.
+std::string own_note() {
+  const char* const job = std::getenv("SLURM_JOB_ID");
+  return fmt::format("{}\n{} run '{}'{}, since {}\n", host_name(), this_process(), command_line(),
+                     job == nullptr ? "" : fmt::format(" of Slurm job {}", job), time_now());
+}
+
+std::string read_note(int file) {
+  std::array<char, 1024> bytes{};
+  const ssize_t size = ::pread(file, bytes.data(), bytes.size(), 0);
+  return size > 0 ? std::string(bytes.data(), static_cast<size_t>(size)) : "";
+}
+
+std::string host_in(const std::string& note) { return note.substr(0, note.find('\n')); }
+
+std::string owner_in(const std::string& note) {
+  const size_t begin = note.find('\n');
+  const size_t end = begin == std::string::npos ? begin : note.find('\n', begin + 1);
+  if (end == std::string::npos) return "a process that has just begun";
+  return note.substr(begin + 1, end - begin - 1);
+}
+
+[[noreturn]] void raise_in_use(const std::string& directory, const std::string& owner) {
+  if (owner.starts_with(this_process())) {
+    raise(Code::FailedPrecondition,
+          "[Backup] the directory '{}' is in use by another backup of this same process, {}; end "
+          "that "
+          "one first, or choose another directory",
+          directory, owner);
+  }
+  raise(Code::FailedPrecondition,
+        "[Backup] the directory '{}' is in use by {}; wait until that run has ended, or choose "
+        "another directory",
+        directory, owner);
+}
+
+FileDescriptor open_lock(const std::string& directory, const std::string& path) {
+  std::error_code problem;
+  std::filesystem::create_directories(directory, problem);  // open() says what is wrong
+  FileDescriptor file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
+  if (file) return file;
+  raise(errno == EACCES || errno == EROFS ? Code::PermissionDenied : Code::FailedPrecondition,
+        "[Backup] cannot open '{}': {}", path, std::strerror(errno));
+}
+
+void write_note(int file, const std::string& note, const std::string& path) {
+  const bool written = ::ftruncate(file, 0) == 0 && ::pwrite(file, note.data(), note.size(), 0) ==
+                                                        static_cast<ssize_t>(note.size());
+  if (!written) log_warning("[Backup] cannot write '{}': {}", path, std::strerror(errno));
+}
+
+}  // namespace
+
+BackupLock::BackupLock(const std::string& directory)
+    : path_(directory + "/lock"), file_(open_lock(directory, path_)) {
+  const bool locked = ::flock(file_.get(), LOCK_EX | LOCK_NB) == 0;
+  const int problem = locked ? 0 : errno;
+  const std::string note = read_note(file_.get());
+  if (problem == EWOULDBLOCK) raise_in_use(directory, owner_in(note));
+  if (!locked) {
+    log_warning("[Backup] '{}' cannot be locked ({}): no other run may use the directory", path_,
+                std::strerror(problem));
+  }
+  if (!note.empty() && host_in(note) != host_name()) {
+    log_warning(
+        "[Backup] the directory '{}' was last used by {}, which did not end properly; if that "
+        "process "
+        "still runs, stop it: this file system may not share locks between hosts",
+        directory, owner_in(note));
+  }
+  write_note(file_.get(), own_note(), path_);
+}
+
+BackupLock::~BackupLock() { write_note(file_.get(), "", path_); }
+
+}  // namespace cohort::internal
+
+namespace cohort {
+
+BackupAndRestore::BackupAndRestore(Strategy& strategy, const std::vector<Checkpoint::Item>& objects,
+                                   const BackupOptions& options)
+    : every_steps_(options.every_steps),
+      backup_(std::make_unique<internal::TrainingBackup>(strategy, objects, options)) {}
+
+BackupAndRestore::~BackupAndRestore() = default;
+
+BackupReport BackupAndRestore::run(const DistributedDataset& data, const Step& step) {
+  std::optional<Status> lost;
+  while (true) {
+    try {
+      if (lost) {
+        recover(data, *lost);
+      } else {
+        resume(data);
+      }
+      train(data, step);
+      return report_;
+    } catch (const Error& error) {
+      if (!backup_->is_lost_worker(error.status())) throw;
+      lost = error.status();
+      backup_->note_loss(*lost, report_.steps);
+    }
+  }
+}
+
+void BackupAndRestore::train(const DistributedDataset& data, const Step& step) {
+  std::optional<DistributedIterator> iterator;
+  backup_->share("whether the data begins", [&] {
+    iterator.emplace(position_.empty() ? data.iterator() : data.iterator(position_));
+  });
+  while (const auto element = iterator->next_optional()) {
+    step(*element);
+    ++report_.steps;
+    if (report_.steps % every_steps_ == 0) back_up(*iterator);
+  }
+  if (report_.steps % every_steps_ != 0) back_up(*iterator);
+}
+
+void BackupAndRestore::back_up(DistributedIterator& iterator) {
+  backup_->save([&] { return internal::TrainingPlace{report_.steps, iterator.save()}; });
+}
+
+void BackupAndRestore::resume(const DistributedDataset& data) {
+  if (const auto place = backup_->restore()) {
+    report_.steps = place->steps;
+    position_ = place->position;
+  } else {
+    backup_->begin([&] {
+      position_ = data.iterator().save();
+      return internal::TrainingPlace{0, position_};
+    });
+  }
+}
+
+void BackupAndRestore::recover(const DistributedDataset& data, const Status& why) {
+  const int64_t reached = report_.steps;
+  internal::log_warning(
+      "[BackupAndRestore] after step {}: {}; waits until all workers are there again", reached,
+      why.to_string());
+  backup_->await_workers();
+  resume(data);
+  ++report_.recoveries;
+  report_.lost_steps += reached - report_.steps;
+  internal::log_warning(
+      "[BackupAndRestore] goes on from the backup of step {}: {} steps are lost and made again",
+      report_.steps, reached - report_.steps);
+}
+
+}  // namespace cohort

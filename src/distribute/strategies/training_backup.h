@@ -1,0 +1,97 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/file_descriptor.h"
+#include "cohort/backup.h"
+
+namespace cohort::internal {
+
+// Keeps other runs away from a directory of backups while this object lives. The operating system
+// frees the directory when the process ends, however it ends, so that a restarted run is not
+// refused.
+//
+// Runs on other hosts are noticed where the file system shares flock() between hosts, as NFS and
+// the usual cluster file systems do. Where it does not, a run that finds the note of another host's
+// run warns, because that run may have been killed or may still be there.
+class BackupLock {
+ public:
+  // Makes the directory where needed. Throws FailedPrecondition, naming host, process and run, when
+  // another run has it.
+  explicit BackupLock(const std::string& directory);
+  ~BackupLock();
+  BackupLock(const BackupLock&) = delete;
+  BackupLock& operator=(const BackupLock&) = delete;
+
+ private:
+  const std::string path_;
+  const FileDescriptor file_;
+};
+
+// The state of a training: how many steps are made, and the position of this worker in the data.
+struct TrainingPlace {
+  int64_t steps = 0;
+  std::string position = {};
+};
+
+// Saves a training in files and restores it: the program's objects and, for each worker, its random
+// numbers (Cohort's and torch's) and its position in the data. All workers make all calls together,
+// in the same order, and an error on one worker is thrown on all. From the first restore() on, the
+// chief keeps other runs away from the directory. Not thread-safe.
+class TrainingBackup {
+ public:
+  TrainingBackup(Strategy& strategy, const std::vector<Checkpoint::Item>& objects,
+                 const BackupOptions& options);
+
+  // Says where this worker is, after it has made what the objects keep.
+  using FindPlace = std::function<TrainingPlace()>;
+  // Saves the first backup. Several workers restore it at once, so that all have the same objects.
+  void begin(const FindPlace& find);
+  // Saves a backup. Returns when the chief has written it.
+  void save(const FindPlace& find);
+  // Sets objects and random numbers to what they were in the last backup. Returns nullopt without a
+  // backup. Throws InvalidArgument when the backup is of fewer workers, and FailedPrecondition when
+  // another run uses the directory.
+  std::optional<TrainingPlace> restore();
+  // Restores the program's objects only, on this process only, from the last backup if it has them.
+  void restore_objects();
+
+  // Runs `part` on each worker and throws on all workers if it failed on one. `what` names the
+  // part.
+  void share(const std::string& what, const std::function<void()>& part) const;
+
+  // Whether the error is the loss of another worker, which may be started again.
+  bool is_lost_worker(const Status& why) const;
+  // Records an error that looks like the loss of a worker, after so many steps. The same error at
+  // the same step again and again is not a loss: when it came too often here, the next restore()
+  // throws it on all workers.
+  void note_loss(const Status& why, int64_t steps);
+  bool gives_up() const { return same_losses_ > kMaxSameLosses; }
+  // Waits until all workers are there again. Throws DeadlineExceeded when they do not come in time.
+  void await_workers();
+
+ private:
+  static constexpr int kMaxSameLosses = 2;
+
+  // The texts of all workers, by worker. `what` says what the texts are for.
+  std::vector<std::string> texts_of_all(const std::string& own, const std::string& what) const;
+  // The prefix of the last backup that the chief finds.
+  std::string find_latest();
+  TrainingPlace take_own(const std::string& prefix) const;
+
+  Strategy& strategy_;
+  const BackupOptions options_;
+  // The number of steps; then, for each worker, its random numbers; then their positions.
+  std::vector<std::string> saved_;
+  Checkpoint checkpoint_;
+  CheckpointManager manager_;
+  std::optional<BackupLock> lock_;  // of the chief
+  Status last_loss_;
+  int64_t last_loss_steps_ = 0;
+  int same_losses_ = 0;  // how often that error was met at that step, one after the other
+};
+
+}  // namespace cohort::internal

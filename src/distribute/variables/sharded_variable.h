@@ -1,0 +1,62 @@
+#pragma once
+
+#include <vector>
+
+#include "cohort/ops.h"
+#include "ops/variable_cell.h"
+
+namespace cohort::internal {
+
+// A variable made of others, each of which has some of its rows.
+class ShardedVariableImpl : public VariableImpl {
+ public:
+  // Throws InvalidArgument as ShardedVariable says.
+  ShardedVariableImpl(std::vector<Variable> shards, const std::string& name);
+
+  const std::vector<Variable>& shards() const { return shards_; }
+  // The first row of a shard; for the number of shards, the number of rows.
+  int64_t begin(size_t shard) const { return begins_[shard]; }
+
+  const std::string& name() const override { return handle_.name; }
+  const VariableOptions& options() const override { return options_; }
+  bool trainable() const override { return *options_.trainable; }
+  const VariableHandle& handle() const override { return handle_; }
+  std::string device() const override;
+  bool is_initialized() const override;
+  Tensor read() const override;
+  Tensor assign(const Tensor& value) override { return write(Write::Assign, value, "Assign"); }
+  Tensor assign_add(const Tensor& delta) override {
+    return write(Write::AssignAdd, delta, "AssignAdd");
+  }
+  Tensor assign_sub(const Tensor& delta) override {
+    return write(Write::AssignSub, delta, "AssignSub");
+  }
+  Tensor scatter(ScatterOp op, const IndexedSlices& slices) override;
+  std::shared_ptr<VariableImpl> deep_copy() const override;
+  std::string to_string() const override;
+
+  Tensor sparse_read(const Tensor& rows) const;
+  // Reads only the shards that have rows of the slice.
+  Tensor slice(const std::vector<Range>& ranges) const;
+  // Negative numbers count from the end. Throws InvalidArgument.
+  Tensor row(int64_t number) const;
+  // The part of a gradient that is a shard's.
+  Gradient part_of(const Gradient& gradient, size_t shard) const;
+
+ private:
+  Tensor write(Write how, const Tensor& value, std::string_view what);
+  void require_div_sizes(std::string_view what) const;
+
+  const std::vector<Variable> shards_;
+  std::vector<int64_t> begins_;
+  VariableOptions options_;
+  VariableHandle handle_;
+};
+
+// The variable as a user holds it, of which its shards know. It belongs to their strategy.
+Variable make_sharded(std::vector<Variable> shards, const std::string& name);
+
+// The implementation of a sharded variable; null for others.
+std::shared_ptr<ShardedVariableImpl> sharded(const Variable& variable);
+
+}  // namespace cohort::internal

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cohort/guards.h"
+#include "cohort/strategy.h"
+
+namespace cohort::internal {
+
+class DistributedVariable;
+
+// An update that is about to be made.
+struct PlannedUpdate {
+  const Gradients& own;   // of this replica
+  const Gradients& sums;  // over all replicas
+  const std::vector<Variable>& variables;
+  const Variable& steps_before;
+};
+// Whether the update is to be made. If a sum is not finite, does what the strategy's guards say;
+// the message names the step, the variables, and the replicas with their workers. All replicas must
+// call this.
+bool passes_finite_guard(ReplicaContext& replica, const PlannedUpdate& update);
+
+// Whether the copies are to be compared after that many updates.
+bool divergence_guard_is_due(const GuardOptions& options, int64_t updates);
+// Compares the copies of the variables after update `step`. All replicas must call this after they
+// have changed their own copies.
+void guard_against_divergence(ReplicaContext& replica, const GuardOptions& options,
+                              const std::vector<Variable>& variables, int64_t step);
+
+// For a write of all copies of a variable outside of replicas. All workers must call this. It
+// compares their values by hashes, and throws FailedPrecondition if they differ. Returns the values
+// to write. In a graph these compare themselves when the graph runs, and throw InvalidArgument
+// then; strings in a graph are not compared.
+std::vector<Tensor> guard_write_across(const DistributedVariable& variable, std::string_view what,
+                                       std::vector<Tensor> values);
+
+}  // namespace cohort::internal

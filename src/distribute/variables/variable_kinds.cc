@@ -1,0 +1,287 @@
+#include "distribute/variables/variable_kinds.h"
+
+#include <fmt/format.h>
+
+#include "base/collective_purpose.h"
+#include "base/log.h"
+#include "base/raise.h"
+#include "cohort/device.h"
+#include "cohort/ops.h"
+#include "distribute/contexts/context.h"
+#include "distribute/reduce/aggregate.h"
+#include "distribute/variables/caching_variable.h"
+#include "distribute/variables/update_guards.h"
+#include "distribute/variables/variable_copies.h"
+#include "ops/dispatch.h"
+
+namespace cohort::internal {
+
+size_t MirroredVariable::copy_across() const {
+  const Device& here = value_device();
+  for (size_t i = 1; i < copies().size(); ++i) {
+    if (body(copy(i).handle().handle).device == &here) return i;
+  }
+  return 0;
+}
+
+bool MirroredVariable::may_differ() const {
+  return differs_.load(std::memory_order_relaxed) ||
+         is_traced_to_differ_.load(std::memory_order_relaxed);
+}
+
+void MirroredVariable::note_own_write() {
+  const bool is_traced = thread_dispatch().builder != nullptr;
+  (is_traced ? is_traced_to_differ_ : differs_).store(true, std::memory_order_relaxed);
+}
+
+DistributedValue MirroredVariable::parts() const {
+  std::vector<Gradient> values;
+  for (const Variable& each : copies()) values.emplace_back(each.read_value());
+  return {DistributedValue::Kind::Mirrored, std::move(values)};
+}
+
+Tensor MirroredVariable::write_across(Write how, std::vector<Tensor> values) {
+  const std::lock_guard lock(writing_all());  // before the workers meet, so that all see one order
+  return write_all(how, compared_with_workers(how, std::move(values)));
+}
+
+void MirroredVariable::restore(const Tensor& value) {
+  const std::lock_guard lock(writing_all());
+  write_all(Write::Assign, std::vector<Tensor>(copies().size(), value));
+}
+
+Tensor MirroredVariable::write_all(Write how, const std::vector<Tensor>& values) {
+  std::vector<Tensor> written;
+  for (size_t i = 0; i < values.size(); ++i) written.push_back(write_copy(i, how, values[i]));
+  const bool is_traced = thread_dispatch().builder != nullptr;
+  if (how == Write::Assign && !is_traced) differs_.store(false, std::memory_order_relaxed);
+  return written[copy_across()];
+}
+
+template <typename Aggregate, typename Change>
+Tensor MirroredVariable::change_together(ReplicaContext& replica, const Aggregate& aggregate,
+                                         const Change& change) {
+  ReplicaTurn turn(replica, writing_all());
+  const auto one = aggregate();
+  turn.all_met();
+  Tensor written = change(one);
+  await_other_copies(replica);
+  return written;
+}
+
+Tensor MirroredVariable::write_in_replica(ReplicaContext& replica, Write how,
+                                          const WrittenValue& given) {
+  const auto change = [&](const Tensor& value) {
+    return write_to(copy(replica.local_replica()), how, value);
+  };
+  if (options().aggregation != VariableAggregation::None) {
+    return change_together(
+        replica, [&] { return aggregate(replica, *this, how, given); }, change);
+  }
+  note_lone_write(replica, name_of(how));
+  return change(given.value);
+}
+
+Tensor MirroredVariable::scatter_across(ScatterOp op, const IndexedSlices& slices) {
+  require_scatter(*this, op);
+  const std::lock_guard lock(writing_all());
+  const std::vector<Tensor> same =
+      guard_write_across(*this, name_of(op), {slices.values, slices.indices});
+  std::vector<Tensor> written;
+  for (size_t i = 0; i < copies().size(); ++i) {
+    const DeviceScope there(copy(i).device());
+    written.push_back(copy(i).scatter(op, {same[0], same[1], slices.dense_shape}));
+  }
+  return written[copy_across()];
+}
+
+Tensor MirroredVariable::scatter_in_replica(ReplicaContext& replica, ScatterOp op,
+                                            const IndexedSlices& slices) {
+  require_scatter(*this, op);
+  const auto change = [&](const IndexedSlices& rows) {
+    return copy(replica.local_replica()).scatter(op, rows);
+  };
+  if (options().aggregation != VariableAggregation::None) {
+    return change_together(
+        replica, [&] { return aggregate(replica, *this, op, slices); }, change);
+  }
+  note_lone_write(replica, name_of(op));
+  return change(slices);
+}
+
+void MirroredVariable::note_lone_write(const ReplicaContext& replica, std::string_view what) {
+  const GuardAction action = owner().extended().guards().lone_writes;
+  if (action == GuardAction::Stop || (action != GuardAction::Off && !warned_.exchange(true))) {
+    const std::string text = fmt::format(
+        "[MirroredVariable] {} of variable '{}' in replica {}: with aggregation None it writes "
+        "this replica's copy alone; make the variable with Sum, Mean or OnlyFirstReplica",
+        what, name(), replica.replica_id_in_sync_group());
+    if (action == GuardAction::Stop) raise(Code::FailedPrecondition, "{}", text);
+    log_warning("{}", text);
+  }
+  note_own_write();
+}
+
+Tensor write_parts(const Variable& target, Write write, const Variable& value) {
+  const auto source = std::dynamic_pointer_cast<MirroredVariable>(VariableAccess::impl(value));
+  if (source != nullptr && !source->use("read").copy) {
+    return write_parts(target, write, source->parts());
+  }
+  return write_to(*VariableAccess::impl(target), write, value);
+}
+
+namespace {
+
+std::string read_purpose(const DistributedVariable& variable) {
+  return fmt::format("a read of variable {}", variable.label());
+}
+
+}  // namespace
+
+Tensor SyncOnReadVariable::read() const {
+  const VariableUse where = use("read");
+  if (where.replica != nullptr && syncs_on_read()) {
+    raise(Code::Unimplemented,
+          "[SyncOnReadVariable] '{}': read_value() is not defined inside "
+          "variable_sync_on_read_context(); use the variable where a tensor is wanted",
+          name());
+  }
+  return where.copy ? copy(*where.copy).read() : read_across();
+}
+
+Tensor SyncOnReadVariable::convert() const {
+  const VariableUse where = use("read");
+  if (where.replica == nullptr || !syncs_on_read()) return read();
+  require_aggregation("read");
+  const CollectivePurpose purpose(read_purpose(*this));
+  return aggregate_values(*where.replica, *this, copy(*where.copy).read());
+}
+
+void SyncOnReadVariable::accumulate(const Tensor& delta) {
+  if (use("accumulate").copy || !sums()) {
+    assign_add(delta);
+    return;
+  }
+  const Tensor same = guard_write_across(*this, "accumulate", {delta})[0];
+  const bool is_first = owner().extended().replica_id(0) == 0;
+  // The zeros depend on the compared value, so that each worker's graph keeps the comparison.
+  write_copy(0, Write::AssignAdd, is_first ? same : where(Tensor(true), zeros_like(same), same));
+}
+
+void SyncOnReadVariable::restore(const Tensor& value) {
+  require_aggregation("restore");
+  const std::lock_guard lock(writing_all());
+  write_copies(Write::Assign, std::vector<Tensor>(copies().size(), value));
+}
+
+Tensor SyncOnReadVariable::read_across() const {
+  require_aggregation("read");
+  const CollectivePurpose purpose(read_purpose(*this));
+  const ModeScope across({&owner(), nullptr});
+  if (options().aggregation == VariableAggregation::OnlyFirstReplica) {
+    return owner().extended().from_first_worker(copy(0).read());
+  }
+  std::vector<Gradient> values;
+  for (const Variable& each : copies()) values.emplace_back(each.read_value());
+  const DistributedValue all(DistributedValue::Kind::PerReplica, std::move(values));
+  return owner()
+      .extended()
+      .reduce_to(reduce_op_of(options().aggregation), all, value_device().full_name)
+      .value()
+      .dense();
+}
+
+size_t SyncOnReadVariable::copy_across() const {
+  raise(Code::InvalidArgument,
+        "[SyncOnReadVariable] '{}' has a copy to differentiate or update only inside of a replica; "
+        "outside it is the {} copies together",
+        name(), copies().size());
+}
+
+void SyncOnReadVariable::require_aggregation(std::string_view what) const {
+  if (options().aggregation != VariableAggregation::None) return;
+  raise(Code::InvalidArgument,
+        "[SyncOnReadVariable] {} of '{}' outside of replicas: it has aggregation None, so nothing "
+        "says how its {} copies become one; make it with Sum, Mean or OnlyFirstReplica",
+        what, name(), copies().size());
+}
+
+Tensor SyncOnReadVariable::share_of(const Tensor& value, size_t index) const {
+  const int64_t replicas = owner().num_replicas_in_sync();
+  if (is_floating(first_copy().dtype)) {
+    return cast(value, first_copy().dtype) / static_cast<double>(replicas);
+  }
+  // The first replicas take what does not divide, so that the copies add up to the value.
+  const Tensor count = cast(Tensor(replicas), value.dtype());
+  const Tensor each = floor_div(value, count);
+  const Tensor rest = value - each * count;
+  const Tensor id = cast(Tensor(int64_t{owner().extended().replica_id(index)}), value.dtype());
+  return each + cast(id < rest, value.dtype());
+}
+
+Tensor SyncOnReadVariable::write_across(Write how, std::vector<Tensor> values) {
+  require_aggregation(name_of(how));
+  if (sums() && how != Write::Assign) {
+    raise(
+        Code::InvalidArgument,
+        "[SyncOnReadVariable] {} on '{}' outside of replicas: its copies are summed when read, and "
+        "nothing says which copy to change; do it in a replica, or assign() the new sum",
+        name_of(how), name());
+  }
+  {
+    const std::lock_guard lock(writing_all());
+    write_copies(how, compared_with_workers(how, std::move(values)));
+  }
+  return read_across();
+}
+
+void SyncOnReadVariable::write_copies(Write how, const std::vector<Tensor>& values) {
+  for (size_t i = 0; i < values.size(); ++i) {
+    write_copy(i, how, sums() ? share_of(values[i], i) : values[i]);
+  }
+}
+
+Tensor SyncOnReadVariable::write_in_replica(ReplicaContext& replica, Write how,
+                                            const WrittenValue& given) {
+  return write_to(copy(replica.local_replica()), how, given.value);
+}
+
+Tensor SyncOnReadVariable::scatter(ScatterOp, const IndexedSlices&) {
+  use("scatter");
+  raise(Code::Unimplemented,
+        "[SyncOnReadVariable] '{}' has no scatter operations; assign the whole value, or make it "
+        "with synchronization OnWrite",
+        name());
+}
+
+void AggregatingVariable::require_aggregation(std::string_view what) const {
+  if (options().aggregation != VariableAggregation::None) return;
+  raise(Code::InvalidArgument,
+        "[AggregatingVariable] {} on '{}' in a replica: {} keeps one copy for {} replicas, and "
+        "aggregation None does not say how what they write becomes one; make the variable with "
+        "Sum, Mean or OnlyFirstReplica",
+        what, name(), owner().extended().name(), owner().num_replicas_in_sync());
+}
+
+Tensor AggregatingVariable::write_in_replica(ReplicaContext& replica, Write how,
+                                             const WrittenValue& given) {
+  require_aggregation(name_of(how));
+  const Tensor one = aggregate(replica, *this, how, given);
+  return once_for_all(replica, [&] { return write_copy(0, how, one); });
+}
+
+Tensor AggregatingVariable::scatter_across(ScatterOp op, const IndexedSlices& slices) {
+  require_scatter(*this, op);
+  const CopyDeviceScope there(copy(0).device());
+  return copy(0).scatter(op, slices);
+}
+
+Tensor AggregatingVariable::scatter_in_replica(ReplicaContext& replica, ScatterOp op,
+                                               const IndexedSlices& slices) {
+  require_aggregation("scatter");
+  require_scatter(*this, op);
+  const IndexedSlices joined = aggregate(replica, *this, op, slices);
+  return once_for_all(replica, [&] { return scatter_across(op, joined); });
+}
+
+}  // namespace cohort::internal

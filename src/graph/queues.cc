@@ -1,0 +1,136 @@
+#include "base/raise.h"
+#include "cohort/accumulator.h"
+#include "cohort/queue.h"
+#include "graph/resource_handles.h"
+#include "ops/all_ops.h"
+#include "ops/spec_list.h"
+
+namespace cohort {
+
+namespace internal {
+namespace {
+
+std::vector<int64_t> packed_components(const FifoQueueOptions& options) {
+  if (!options.shapes.empty() && options.shapes.size() != options.dtypes.size()) {
+    raise(Code::InvalidArgument, "[Queue] '{}' has {} dtypes but {} shapes", options.name,
+          options.dtypes.size(), options.shapes.size());
+  }
+  Specs specs;
+  for (size_t i = 0; i < options.dtypes.size(); ++i) {
+    specs.push_back(
+        {options.dtypes[i], options.shapes.empty() ? Shape::unknown() : options.shapes[i]});
+  }
+  return pack_specs(specs);
+}
+
+std::vector<Tensor> with_handle(const Tensor& handle, const std::vector<Tensor>& tensors) {
+  std::vector<Tensor> inputs{handle};
+  inputs.insert(inputs.end(), tensors.begin(), tensors.end());
+  return inputs;
+}
+
+}  // namespace
+}  // namespace internal
+
+using internal::apply;
+using internal::apply_many;
+using internal::Attrs;
+
+FifoQueue::FifoQueue(const FifoQueueOptions& options, Site site)
+    : components_(internal::packed_components(options)) {
+  internal::NamedHandle made =
+      internal::add_handle(internal::kQueueHandle, options.name, options.shared_name,
+                           {{"capacity", options.capacity}, {"components", components_}}, site);
+  name_ = std::move(made.state);
+  handle_ = std::move(made.handle);
+}
+
+Tensor FifoQueue::enqueue(const std::vector<Tensor>& element, Site site) {
+  return apply(internal::kQueueEnqueue, internal::with_handle(handle_, element),
+               {{"queue", name_}, {"components", components_}}, site);
+}
+
+Tensor FifoQueue::enqueue_many(const std::vector<Tensor>& rows, Site site) {
+  return apply(internal::kQueueEnqueueMany, internal::with_handle(handle_, rows),
+               {{"queue", name_}, {"components", components_}}, site);
+}
+
+std::vector<Tensor> FifoQueue::dequeue(Site site) {
+  return apply_many(internal::kQueueDequeue, {&handle_, 1},
+                    {{"queue", name_}, {"components", components_}}, site);
+}
+
+std::vector<Tensor> FifoQueue::dequeue_many(int64_t count, Site site) {
+  return apply_many(internal::kQueueDequeueMany, {&handle_, 1},
+                    {{"queue", name_}, {"components", components_}, {"count", count}}, site);
+}
+
+Tensor FifoQueue::size(Site site) {
+  return internal::keep_question(internal::kQueueSize, handle_, site);
+}
+
+Tensor FifoQueue::close(const QueueCloseOptions& options, Site site) {
+  return apply(internal::kQueueClose, {handle_},
+               {{"cancel_pending_enqueues", options.cancel_pending_enqueues}}, site);
+}
+
+namespace internal {
+
+AccumulatorHandle::AccumulatorHandle(const AccumulatorOptions& options, bool sparse, Site site)
+    : dtype_(options.dtype), shape_(options.shape) {
+  NamedHandle made = add_handle(kAccumulatorHandle, options.name, options.shared_name,
+                                {{"dtype", dtype_},
+                                 {"shape", shape_},
+                                 {"mean", options.reduction == AccumulatorReduction::Mean},
+                                 {"sparse", sparse}},
+                                site);
+  name_ = std::move(made.state);
+  handle_ = std::move(made.handle);
+}
+
+Tensor AccumulatorHandle::set_global_step(const Tensor& step, Site site) {
+  return apply(kAccumulatorSetStep, {handle_, step}, {}, site);
+}
+
+Tensor AccumulatorHandle::limit_required(const Tensor& most, Site site) {
+  return apply(kAccumulatorLimit, {handle_, most}, {}, site);
+}
+
+Tensor AccumulatorHandle::cancel_pending_takes(Site site) {
+  return apply(kAccumulatorCancelTakes, {handle_}, {}, site);
+}
+
+Tensor AccumulatorHandle::num_accumulated(Site site) {
+  return keep_question(kAccumulatorCount, handle_, site);
+}
+
+}  // namespace internal
+
+using internal::apply;
+
+Tensor ConditionalAccumulator::apply_gradient(const Tensor& gradient, const Tensor& local_step,
+                                              Site site) {
+  return apply(internal::kAccumulatorApply, {handle_, gradient, local_step},
+               {{"accumulator", name_}, {"dtype", dtype_}, {"shape", shape_}}, site);
+}
+
+Tensor ConditionalAccumulator::take_gradient(const Tensor& num_required, Site site) {
+  return apply(internal::kAccumulatorTake, {handle_, num_required},
+               {{"dtype", dtype_}, {"shape", shape_}}, site);
+}
+
+Tensor SparseConditionalAccumulator::apply_gradient(const IndexedSlices& gradient,
+                                                    const Tensor& local_step, Site site) {
+  return apply(internal::kSparseAccumulatorApply,
+               {handle_, gradient.values, gradient.indices, local_step},
+               {{"accumulator", name_}, {"dtype", dtype_}, {"shape", shape_}}, site);
+}
+
+IndexedSlices SparseConditionalAccumulator::take_gradient(const Tensor& num_required, Site site) {
+  const Tensor inputs[] = {handle_, num_required};
+  const std::vector<Tensor> taken = internal::apply_many(
+      internal::kSparseAccumulatorTake, inputs, {{"dtype", dtype_}, {"shape", shape_}}, site);
+  return {taken[0], taken[1], shape_};
+}
+
+}  // namespace cohort

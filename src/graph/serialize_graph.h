@@ -1,0 +1,80 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "graph/function_graph.h"
+#include "ops/element_source.h"
+
+// Graphs and functions as bytes (proto/cohort/graph.proto), for other processes and for files.
+//
+// The same graph gives the same bytes, and reading bytes that were written here and writing them
+// again gives those bytes. Writing throws FailedPrecondition, naming the node, for state that
+// belongs to this process: state that a constant or a graph's function holds, and ops without a
+// signature. Variables of one label that functions capture get different names, see write_capture.
+//
+// Reading trusts nothing: see Graph::deserialize. The outputs that a node declares must agree with
+// what its op infers.
+namespace cohort::internal {
+
+// The newest format that is written and read.
+inline constexpr uint32_t kGraphFormat = 1;
+// How deep functions may be nested.
+inline constexpr int kDeepestNesting = 32;
+
+// Something that a function uses and that is not serialized with it.
+enum class CaptureKind { Variable, Tensor, Iterator };
+struct CaptureInfo {
+  std::string function;  // the one that uses it
+  CaptureKind kind;
+  std::string name;             // the state's, or the tensor's in the graph that it is from: "x:1"
+  Spec spec = {kResource, {}};  // of the value; for a variable, of what it holds
+  ElementLayout elements = {};  // of an iterator
+  std::string dataset = {};     // that the iterator walks over, described
+};
+// Supplies the capture in this process: the handle of a variable or an iterator, or a tensor of
+// that dtype and shape.
+using BindCapture = std::function<Tensor(const CaptureInfo&)>;
+
+std::string serialize_graph(const GraphImpl& graph);
+std::shared_ptr<GraphImpl> deserialize_graph(std::string_view bytes);
+// The same for a graph that was cut, which reserves other names: those that cutting adds.
+std::shared_ptr<GraphImpl> deserialize_part(std::string_view bytes);
+
+// Writes a graph that grows as a series of documents: each has the nodes that were added since the
+// one before.
+class GraphWriter {
+ public:
+  explicit GraphWriter(std::shared_ptr<const GraphImpl> graph);
+  ~GraphWriter();
+  // Whether the graph has nodes that no document has.
+  bool has_more() const;
+  // Throws what serialize_graph throws. Then the next call writes the same nodes.
+  std::string next();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+// Puts the documents of a GraphWriter together again.
+class GraphReader {
+ public:
+  GraphReader();
+  ~GraphReader();
+  // The graph so far with the nodes that the document adds; nodes keep their numbers. Throws what
+  // deserialize_graph throws, and then adds nothing.
+  std::shared_ptr<GraphImpl> add(std::string_view bytes);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+std::string serialize_function(const GraphFunction& function);
+std::shared_ptr<const GraphFunction> deserialize_function(std::string_view bytes,
+                                                          const BindCapture& bind);
+
+}  // namespace cohort::internal

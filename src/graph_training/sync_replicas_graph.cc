@@ -1,0 +1,207 @@
+#include "graph_training/sync_replicas_graph.h"
+
+#include "base/raise.h"
+#include "cohort/graph.h"
+#include "cohort/ops.h"
+#include "ops/all_ops.h"
+#include "ops/dispatch.h"
+
+namespace cohort::internal {
+namespace {
+
+FifoQueue make_token_queue(const std::string& name, const Variable& global_step) {
+  const Colocation together(handle_of(global_step));
+  return FifoQueue({.dtypes = {kInt64}, .shapes = {{}}, .name = name, .shared_name = name});
+}
+
+Variable make_local_step(const std::string& name, const Variable& global_step) {
+  return local_variable([&] { return global_step.read_value(); },
+                        {.name = name, .dtype = kInt64, .shape = Shape{}});
+}
+
+// The worker's number is the given one, or the task of the device that its own nodes ask for.
+int worker_number(const SyncReplicasOptions& options, const Variable& local_step, int64_t total) {
+  if (options.worker_index) return *options.worker_index;
+  const DeviceName device = DeviceName::parse(local_step.device());
+  const bool usable = device.task && *device.task < total;
+  return usable ? *device.task : SyncMembership::kAnonymous;
+}
+
+using AnyAccumulator = std::variant<ConditionalAccumulator, SparseConditionalAccumulator>;
+
+AnyAccumulator make_accumulator(const std::string& name, const Variable& variable, bool sparse) {
+  const AccumulatorOptions options{
+      .dtype = variable.dtype(), .shape = variable.shape(), .name = name, .shared_name = name};
+  if (sparse) return SparseConditionalAccumulator(options);
+  return ConditionalAccumulator(options);
+}
+
+}  // namespace
+
+GradientAccumulator::GradientAccumulator(const std::string& name, const Variable& variable,
+                                         const Gradient& gradient)
+    : anchor_(handle_of(variable)), accumulator_([&] {
+        const Colocation together(anchor_);
+        return make_accumulator(name, variable, gradient.is_sparse());
+      }()) {}
+
+AccumulatorHandle& GradientAccumulator::handle() {
+  return std::visit([](auto& kind) -> AccumulatorHandle& { return kind; }, accumulator_);
+}
+
+Tensor GradientAccumulator::apply(const Gradient& gradient, const Tensor& local_step) {
+  const Colocation together(anchor_);
+  if (auto* rows = std::get_if<SparseConditionalAccumulator>(&accumulator_)) {
+    return rows->apply_gradient(gradient.slices(), local_step);
+  }
+  return std::get<ConditionalAccumulator>(accumulator_)
+      .apply_gradient(gradient.dense(), local_step);
+}
+
+Gradient GradientAccumulator::take(int64_t count) {
+  const Colocation together(anchor_);
+  if (auto* rows = std::get_if<SparseConditionalAccumulator>(&accumulator_)) {
+    return rows->take_gradient(count);
+  }
+  return std::get<ConditionalAccumulator>(accumulator_).take_gradient(count);
+}
+
+Tensor GradientAccumulator::set_global_step(const Tensor& step) {
+  const Colocation together(anchor_);
+  return handle().set_global_step(step);
+}
+
+Tensor GradientAccumulator::limit_required(const Tensor& most) {
+  const Colocation together(anchor_);
+  return handle().limit_required(most);
+}
+
+Tensor GradientAccumulator::cancel_pending_takes() {
+  const Colocation together(anchor_);
+  return handle().cancel_pending_takes();
+}
+
+Tensor ReplicaCounts::required(const Tensor& live) const {
+  const Tensor reachable = live + std::max<int64_t>(0, to_aggregate - total);
+  return clip(reachable, int64_t{1}, to_aggregate);
+}
+
+Tensor ReplicaCounts::tokens(const Tensor& live) const { return maximum(live, required(live)); }
+
+SyncReplicas::SyncReplicas(optim::Optimizer& optimizer, const SyncReplicasOptions& options,
+                           const Gradients& gradients, const std::vector<Variable>& variables,
+                           const Variable& global_step)
+    : counts_{options.replicas_to_aggregate,
+              options.total_num_replicas.value_or(options.replicas_to_aggregate)},
+      global_step_(global_step),
+      membership_(options.name, static_cast<int>(counts_.total), global_step),
+      local_step_(make_local_step(options.name + "/local_step", global_step)),
+      worker_(worker_number(options, local_step_, counts_.total)),
+      tokens_(make_token_queue(options.name + "/tokens", global_step)) {
+  if (worker_ != SyncMembership::kAnonymous) presence_ = membership_.presence_of(worker_);
+  accumulate(options.name, gradients, variables);
+  train_op_ = build_train_op(gradients);
+  const Tensor update = build_update(optimizer, options, variables);
+  chief_runner_.emplace(
+      std::vector<Tensor>{update, build_limits()},
+      QueueRunnerOptions{.name = options.name + "/chief", .cancel_op = build_cancel()});
+  chief_init_ = build_chief_init();
+  local_step_init_ = local_step_.assign(global_step_.read_value());
+  ready_ = report_uninitialized_variables(global_variables());
+  step_now_ = global_step_.read_value();
+  num_live_ = membership_.count_live();
+}
+
+void SyncReplicas::accumulate(const std::string& name, const Gradients& gradients,
+                              const std::vector<Variable>& variables) {
+  for (size_t i = 0; i < variables.size(); ++i) {
+    accumulators_.emplace_back();
+    if (!gradients[i].defined()) continue;
+    accumulators_.back().emplace(name + "/" + variables[i].name() + "/gradients", variables[i],
+                                 gradients[i]);
+  }
+}
+
+// Adds the gradients, then takes a token, which says which step the variables are at.
+Tensor SyncReplicas::build_train_op(const Gradients& gradients) {
+  const Tensor step = local_step_.read_value();
+  std::vector<Tensor> applied;
+  for (size_t i = 0; i < accumulators_.size(); ++i) {
+    if (accumulators_[i]) applied.push_back(accumulators_[i]->apply(gradients[i], step));
+  }
+  const ControlDependencies after(applied);
+  return local_step_.assign(take_token());
+}
+
+Tensor SyncReplicas::take_token() {
+  const Colocation together(handle_of(global_step_));
+  return tokens_.dequeue()[0];
+}
+
+Tensor SyncReplicas::required_now() const {
+  const Colocation together(handle_of(global_step_));
+  return counts_.required(membership_.count_live());
+}
+
+Tensor SyncReplicas::tokens_now() const {
+  const Colocation together(handle_of(global_step_));
+  return counts_.tokens(membership_.count_live());
+}
+
+Tensor SyncReplicas::give_tokens(const Tensor& count) {
+  const Colocation together(handle_of(global_step_));
+  const Tensor step = reshape(global_step_.read_value(), {1});
+  return tokens_.enqueue_many({apply(kRepeat, {step, reshape(count, {1})}, {})});
+}
+
+Tensor SyncReplicas::build_update(optim::Optimizer& optimizer, const SyncReplicasOptions& options,
+                                  const std::vector<Variable>& variables) {
+  Gradients taken;
+  for (auto& accumulator : accumulators_) {
+    taken.push_back(accumulator ? accumulator->take(counts_.to_aggregate) : Gradient());
+  }
+  const Tensor updated = optimizer.apply_gradients(taken, variables);
+  // The step counts up when all variables are updated, and tokens are given out after that.
+  const ControlDependencies after_update({updated});
+  const Tensor counted = global_step_.assign_add(int64_t{1});
+  const ControlDependencies after_count({counted});
+  const Tensor given = give_tokens(tokens_now());
+  if (!options.after_update) return given;
+  const ControlDependencies after_tokens({given});
+  return group({options.after_update()});
+}
+
+// Waits until workers come or go. A pending update then needs no more gradients than the present
+// workers can give.
+Tensor SyncReplicas::build_limits() {
+  const ControlDependencies after({membership_.wait_op()});
+  const Tensor most = required_now();
+  std::vector<Tensor> limits;
+  for (auto& accumulator : accumulators_) {
+    if (accumulator) limits.push_back(accumulator->limit_required(most));
+  }
+  return group(limits);
+}
+
+Tensor SyncReplicas::build_cancel() {
+  std::vector<Tensor> all{membership_.poke_op()};
+  for (auto& accumulator : accumulators_) {
+    if (accumulator) all.push_back(accumulator->cancel_pending_takes());
+  }
+  return group(all);
+}
+
+Tensor SyncReplicas::build_chief_init() {
+  const Tensor step = global_step_.read_value();
+  const ControlDependencies after({membership_.init_op()});
+  const Tensor most = required_now();
+  std::vector<Tensor> all{local_step_.assign(step)};
+  for (auto& accumulator : accumulators_) {
+    if (!accumulator) continue;
+    all.push_back(accumulator->set_global_step(step));
+    all.push_back(accumulator->limit_required(most));
+  }
+  return group(all);
+}
+
+}  // namespace cohort::internal

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "cohort/credentials.h"
+#include "cohort/error.h"
+#include "cohort/server.h"
+#include "launch/run_layout.h"
+#include "rpc/task_status.h"
+
+namespace cohort::cli {
+
+// A task to ask, and its answer.
+struct AskedTask {
+  std::string label = {};  // "worker:0"; empty if only the address is known
+  std::string address = {};
+  Status problem = {};  // why it did not answer
+  internal::TaskStatus status = {};
+  ServerStatus server = {};     // if it is a server
+  std::string progress = {};    // of its training, if its launcher knows it
+  double clock_difference = 0;  // seconds that its clock is ahead
+};
+
+// Asks all tasks at the same time, each once, within the limit.
+void ask_tasks(std::vector<AskedTask>& tasks, const Credentials& credentials,
+               std::chrono::milliseconds limit);
+
+// Writes the tasks of a run, and how to ask them, to the directory of the run.
+void write_run_file(const std::string& run_directory, const RunLayout& layout,
+                    const std::string& credentials_directory);
+
+// The progress of the trainings of a run, by the labels of the tasks. The launcher writes it for
+// `cohort status`. Without a file, reading returns nothing.
+void write_progress_file(const std::string& run_directory,
+                         const std::map<std::string, std::string>& progress);
+std::map<std::string, std::string> read_progress_file(const std::string& run_directory);
+
+// The credentials in a directory; none for "insecure"; those of the environment for "".
+Credentials credentials_named(const std::string& directory);
+
+// Tasks that can be asked, with the credentials for that.
+struct KnownTasks {
+  std::vector<AskedTask> tasks = {};
+  Credentials credentials = {};
+  std::string where = {};      // for users: where the tasks were found
+  std::string directory = {};  // the directory of the run; empty for tasks without a run
+};
+// The tasks at the addresses; without addresses, those of the cluster that the environment
+// describes; without a cluster, those of each current run of this user, the newest first. Throws
+// NotFound if there are none.
+std::vector<KnownTasks> find_tasks(const std::vector<std::string>& addresses,
+                                   const std::string& credentials);
+std::vector<AskedTask> tasks_of(const ClusterSpec& cluster);
+
+}  // namespace cohort::cli

@@ -1,0 +1,223 @@
+#include "launch/run_controller.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <csignal>
+#include <map>
+
+namespace cohort::cli {
+namespace {
+
+// A task that dies because another did is often noticed at the same moment.
+constexpr auto kSettling = std::chrono::milliseconds(300);
+// A task that finishes within this time after a restart of the chief was told so by the dead chief.
+constexpr auto kFarewell = std::chrono::seconds(2);
+
+constexpr size_t kLines = 10;   // of output
+constexpr size_t kFrames = 12;  // of the stack
+
+std::string last_lines(const Ending& ending) {
+  if (ending.last_lines.empty()) return "  it wrote nothing\n";
+  const size_t count = std::min(kLines, ending.last_lines.size());
+  std::string text = fmt::format("  its last {}:\n", count == 1 ? "line" : "lines");
+  for (size_t i = ending.last_lines.size() - count; i < ending.last_lines.size(); ++i) {
+    text += "    | " + shortened(printable(ending.last_lines[i]), kReportWidth) + "\n";
+  }
+  return text;
+}
+
+std::string fate_of(const RunController::Outcome& outcome) {
+  if (!outcome.ending) return "still running";
+  if (!outcome.ending->not_started.empty()) return "was not started either";
+  if (!outcome.ending->lost_machine.empty()) return "lost with its machine";
+  if (outcome.ending->good()) return outcome.asked_to_stop ? "stopped" : "finished";
+  if (outcome.asked_to_stop) return "stopped";
+  return shortened(explain(*outcome.ending), kReportWidth);
+}
+
+// Tasks with the same fate share a line.
+std::string others(const RunController& run, size_t guilty) {
+  std::map<std::string, std::vector<std::string>> by_fate;
+  for (size_t i = 0; i < run.tasks().size(); ++i) {
+    if (i != guilty) by_fate[fate_of(run.outcomes()[i])].push_back(label_of(run.tasks()[i].id));
+  }
+  std::string text;
+  for (const auto& [fate, labels] : by_fate) {
+    text += fmt::format("  {}: {}\n",
+                        shortened(fmt::format("{}", fmt::join(labels, ", ")), kReportWidth), fate);
+  }
+  return text;
+}
+
+}  // namespace
+
+RunController::RunController(std::vector<RunTask> tasks, Options options,
+                             std::function<void(const std::string&)> say, Clock& clock)
+    : tasks_(std::move(tasks)),
+      options_(std::move(options)),
+      say_(std::move(say)),
+      clock_(clock),
+      outcomes_(tasks_.size()),
+      asked_(tasks_.size()) {}
+
+void RunController::start() {
+  for (const RunTask& task : tasks_) task.host->start(task.start);
+}
+
+bool RunController::restart(size_t task, const Ending& ending) {
+  const auto allowed = options_.max_restarts.find(tasks_[task].id.job);
+  const int limit = allowed == options_.max_restarts.end() ? 0 : allowed->second;
+  int& restarts = outcomes_[task].restarts;
+  if (stopping_ || restarts >= limit || !ending.has_status()) return false;
+  ++restarts;
+  say_(fmt::format("{} died: {}. Restart {} of {}", label_of(tasks_[task].id), explain(ending),
+                   restarts, limit));
+  tasks_[task].host->start(tasks_[task].start);
+  if (tasks_[task].id.job != "chief") return true;
+  chief_restarted_until_ = clock_.now() + kFarewell;
+  start_finished_tasks();
+  return true;
+}
+
+void RunController::start_finished_tasks() {
+  for (size_t i = 0; i < tasks_.size(); ++i) {
+    if (running(i) || !outcomes_[i].ending->good()) continue;
+    say_(fmt::format("{} was done and is started again for the chief", label_of(tasks_[i].id)));
+    outcomes_[i].ending.reset();
+    tasks_[i].host->start(tasks_[i].start);
+  }
+}
+
+void RunController::ended(size_t task, const Ending& ending) {
+  if (!ending.good() && restart(task, ending)) return;
+  Outcome& outcome = outcomes_[task];
+  outcome.ending = ending;
+  outcome.asked_to_stop = stopping_;
+  outcome.when = clock_.now();
+  if (stopping_) return ask_next();
+  if (!ending.good()) {
+    failed_ = true;
+    stop_at_ = std::min(stop_at_, clock_.now() + kSettling);
+  } else if (clock_.now() < chief_restarted_until_ && !chief_is_done()) {
+    start_finished_tasks();
+  } else if (all_trained()) {
+    stop_at_ = clock_.now();
+  } else if (chief_is_done()) {
+    stop_at_ = std::min(stop_at_, clock_.now() + options_.grace);
+  }
+}
+
+bool RunController::all_trained() const {
+  for (size_t i = 0; i < tasks_.size(); ++i) {
+    if (trains(tasks_[i].id) && running(i)) return false;
+  }
+  return true;
+}
+
+bool RunController::chief_is_done() const {
+  for (size_t i = 0; i < tasks_.size(); ++i) {
+    if (tasks_[i].id.job == "chief" && !running(i)) return true;
+  }
+  return false;
+}
+
+void RunController::signal_all(int signal) {
+  for (size_t i = 0; i < tasks_.size(); ++i) {
+    if (running(i)) tasks_[i].host->signal(i, signal);
+  }
+}
+
+void RunController::ask_to_end() {
+  stopping_ = true;
+  stop_at_ = Clock::Time::max();
+  kill_at_ = clock_.now() + options_.grace;
+  ask_next();
+}
+
+bool RunController::leads(size_t task) const {
+  const auto is_chief = [](const RunTask& each) { return each.id.job == "chief"; };
+  const bool has_chief = std::any_of(tasks_.begin(), tasks_.end(), is_chief);
+  return has_chief ? is_chief(tasks_[task]) : trains(tasks_[task].id);
+}
+
+void RunController::ask_next() {
+  bool leaders_run = false;
+  for (size_t i = 0; i < tasks_.size(); ++i) leaders_run |= running(i) && leads(i);
+  for (size_t i = 0; i < tasks_.size(); ++i) {
+    if (!running(i) || asked_[i] || (leaders_run && !leads(i))) continue;
+    asked_[i] = true;
+    tasks_[i].host->signal(i, SIGTERM);
+  }
+}
+
+void RunController::stop(int signal) {
+  if (stop_signal_ == 0) stop_signal_ = signal;
+  if (!stopping_) {
+    ask_to_end();
+  } else {
+    signal_all(SIGKILL);
+  }
+}
+
+void RunController::tick() {
+  const auto now = clock_.now();
+  if (!stopping_ && now >= stop_at_) ask_to_end();
+  if (stopping_ && now >= kill_at_) {
+    kill_at_ = Clock::Time::max();
+    signal_all(SIGKILL);
+  }
+}
+
+bool RunController::over() const {
+  for (size_t i = 0; i < tasks_.size(); ++i) {
+    if (running(i)) return false;
+  }
+  return true;
+}
+
+std::optional<size_t> RunController::guilty() const {
+  if (!failed_) return std::nullopt;
+  std::optional<size_t> found;
+  const auto weight = [&](size_t task) {
+    const Outcome& outcome = outcomes_[task];
+    return outcome.ending && !outcome.asked_to_stop ? weight_as_cause(*outcome.ending) : 0;
+  };
+  for (size_t i = 0; i < tasks_.size(); ++i) {
+    if (weight(i) == 0) continue;
+    if (!found || weight(i) > weight(*found) ||
+        (weight(i) == weight(*found) && outcomes_[i].when < outcomes_[*found].when)) {
+      found = i;
+    }
+  }
+  return found;
+}
+
+int RunController::exit_code() const {
+  if (const auto task = guilty()) return exit_code_of(*outcomes_[*task].ending);
+  return stop_signal_ == 0 ? 0 : 128 + stop_signal_;
+}
+
+std::string failure_report(const RunController& run, size_t guilty,
+                           const std::vector<std::string>& log_files) {
+  const Ending& ending = *run.outcomes()[guilty].ending;
+  const int restarts = run.outcomes()[guilty].restarts;
+  const bool lost = !ending.lost_machine.empty();
+  const std::string fate =
+      ending.not_started.empty()
+          ? fmt::format("{} after {:.1f} s", lost ? "was lost" : "died", ending.seconds)
+          : "was not started";
+  std::string text =
+      fmt::format("cohort: {} {}: {}\n", label_of(run.tasks()[guilty].id), fate, explain(ending));
+  if (restarts > 0) text += fmt::format("  it had been restarted {} times\n", restarts);
+  if (ending.not_started.empty()) {
+    const std::vector<std::string>& frames = ending.crash.frames;
+    text += last_lines(ending);
+    if (!frames.empty()) text += "  where it was:\n" + frame_lines(frames, kFrames);
+  }
+  text += others(run, guilty);
+  text += fmt::format("  all it wrote: {}\n", log_files.at(guilty));
+  return text;
+}
+
+}  // namespace cohort::cli

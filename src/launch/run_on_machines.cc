@@ -1,0 +1,212 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <csignal>
+
+#include "base/raise.h"
+#include "launch/known_tasks.h"
+#include "launch/local_network.h"
+#include "launch/local_tasks.h"
+#include "launch/remote_machine.h"
+#include "launch/run.h"
+#include "launch/run_core.h"
+#include "rpc/make_endpoint.h"
+
+namespace cohort::cli {
+namespace {
+
+using internal::HostSlots;
+using Clock = std::chrono::steady_clock;
+constexpr auto kWaitTick = std::chrono::milliseconds(200);
+constexpr auto kReminder = std::chrono::seconds(3);
+
+// A run whose tasks are on machines that join it.
+class MachinesRun {
+ public:
+  explicit MachinesRun(const RunOptions& options);
+  int run();
+
+ private:
+  size_t num_machines() const {
+    return options_.hosts.empty() ? options_.machines : options_.hosts.size();
+  }
+  std::vector<int> slots() const;
+  void accept(std::shared_ptr<internal::Connection> connection);
+  void start_ssh();
+  void say_how_to_join() const;
+  // Polls until done(), at most for join_limit. Says how many machines are there, and throws if
+  // some stay away.
+  void wait_for(const std::function<bool()>& done, const std::string& what);
+  std::vector<RemoteMachine*> joined() const;  // in the order of --hosts, or of joining
+  // Also fills in the machine of each task.
+  RunLayout make_layout(std::vector<TaskHost*>& machines_of_tasks);
+
+  const RunOptions& options_;
+  RunResources run_;
+  PostedCalls calls_;
+  RunCore core_;
+  std::vector<std::unique_ptr<RemoteMachine>> machines_;
+  std::string ssh_problem_;  // why an ssh ended too early
+  LocalTasks ssh_;           // one for each host
+  std::unique_ptr<internal::Endpoint> endpoint_;
+};
+
+std::string listening_host(const RunOptions& options) {
+  if (!options.listen.empty()) return options.listen;
+  if (options.hosts.empty()) return local_address();
+  const std::string& first = options.hosts[0].host;  // host, or user@host
+  return local_address_towards(first.substr(first.rfind('@') + 1));
+}
+
+MachinesRun::MachinesRun(const RunOptions& options)
+    : options_(options),
+      core_(options, run_.poller, run_.directory),
+      ssh_(run_.poller, run_.reaper, {.directory = run_.directory},
+           {.line = [](size_t, Stream, std::string_view line) { say(std::string(line)); },
+            .ended =
+                [this](size_t host, const Ending& ending) {
+                  if (ending.good() || !ssh_problem_.empty()) return;
+                  ssh_problem_ = fmt::format("{} {}: {}", options_.ssh,
+                                             options_.hosts.at(host).host, explain(ending));
+                }}) {
+  run_.poller.watch(calls_.file(), [this] { calls_.deliver(); });
+  const std::string host = listening_host(options);
+  endpoint_ = internal::make_endpoint(
+      {.self = {.name = "launcher", .incarnation = 1, .address = host + ":0"},
+       .credentials = run_.authority.issue({.name = "launcher", .token = run_.authority.token()}),
+       .spans_hosts = true},
+      [this](std::shared_ptr<internal::Connection> connection) {
+        calls_.post([this, connection = std::move(connection)] { accept(connection); });
+      });
+}
+
+void MachinesRun::accept(std::shared_ptr<internal::Connection> connection) {
+  machines_.push_back(
+      std::make_unique<RemoteMachine>(std::move(connection), calls_, core_.events()));
+}
+
+void MachinesRun::say_how_to_join() const {
+  say(fmt::format("waiting for {} machines. On each of them:\n  cohort join {} {}", num_machines(),
+                  endpoint_->self().address, run_.authority.secret()));
+}
+
+// The token goes through the standard input, because other users see command lines.
+void MachinesRun::start_ssh() {
+  for (size_t i = 0; i < options_.hosts.size(); ++i) {
+    const std::string& host = options_.hosts[i].host;
+    ssh_.start({.task = i,
+                .label = "ssh-" + std::to_string(i),
+                .command = {options_.ssh, "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", host,
+                            "cohort", "join", "--name", host, endpoint_->self().address, "-"},
+                .input = run_.authority.secret() + "\n"});
+  }
+}
+
+void MachinesRun::wait_for(const std::function<bool()>& done, const std::string& what) {
+  const auto begin = Clock::now();
+  auto reminder = begin + kReminder;
+  while (!done()) {
+    run_.poller.wait(kWaitTick);
+    while (const int signal = run_.signals.next()) {
+      if (signal != SIGCHLD) internal::raise(Code::Cancelled, "[Run] interrupted while {}", what);
+      ssh_.reap();
+    }
+    std::erase_if(machines_, [](const auto& machine) { return !machine->lost().ok(); });
+    if (!ssh_problem_.empty()) internal::raise(Code::Unavailable, "[Run] {}", ssh_problem_);
+    if (Clock::now() > begin + options_.join_limit) {
+      internal::raise(Code::DeadlineExceeded, "[Run] {}: {} of {} machines came within {} s", what,
+                      joined().size(), num_machines(), options_.join_limit.count() / 1000);
+    }
+    if (Clock::now() < reminder) continue;
+    reminder += kReminder;
+    say(fmt::format("{}: {} of {} machines are here", what, joined().size(), num_machines()));
+  }
+}
+
+std::vector<RemoteMachine*> MachinesRun::joined() const {
+  std::vector<RemoteMachine*> found;
+  for (const auto& machine : machines_) {
+    if (!machine->offer().address.empty()) found.push_back(machine.get());
+  }
+  if (options_.hosts.empty()) return found;
+  const auto place = [&](const RemoteMachine* machine) {
+    return std::find_if(options_.hosts.begin(), options_.hosts.end(),
+                        [&](const HostSlots& host) { return host.host == machine->offer().name; });
+  };
+  std::erase_if(
+      found, [&](const RemoteMachine* machine) { return place(machine) == options_.hosts.end(); });
+  std::stable_sort(found.begin(), found.end(), [&](const RemoteMachine* a, const RemoteMachine* b) {
+    return place(a) < place(b);
+  });
+  return found;
+}
+
+// How many tasks each machine gets: the slots of --hosts, or equal shares.
+std::vector<int> MachinesRun::slots() const {
+  std::vector<int> counts;
+  for (const HostSlots& host : options_.hosts) counts.push_back(host.slots);
+  if (!counts.empty()) return counts;
+  const int tasks = static_cast<int>(tasks_of(options_.roles).size());
+  for (int i = 0; i < options_.machines; ++i) {
+    counts.push_back(tasks / options_.machines + (i < tasks % options_.machines ? 1 : 0));
+  }
+  return counts;
+}
+
+RunLayout MachinesRun::make_layout(std::vector<TaskHost*>& machines_of_tasks) {
+  std::vector<RemoteMachine*> machines = joined();
+  machines.resize(num_machines());  // another machine may have come meanwhile
+  const std::vector<int> counts = slots();
+  // One more on the first machine, for MASTER_PORT.
+  for (size_t i = 0; i < machines.size(); ++i)
+    machines[i]->hold_ports(counts[i] + (i == 0 ? 1 : 0));
+  wait_for(
+      [&] {
+        return std::all_of(machines.begin(), machines.end(),
+                           [](const RemoteMachine* machine) { return !machine->ports().empty(); });
+      },
+      "choosing ports");
+  RunLayout layout{.master_host = machines[0]->offer().address,
+                   .master_port = machines[0]->ports().back()};
+  const std::vector<TaskId> tasks = tasks_of(options_.roles);
+  size_t next = 0;
+  for (size_t i = 0; i < machines.size(); ++i) {
+    for (int slot = 0; slot < counts[i] && next < tasks.size(); ++slot) {
+      layout.places.push_back({tasks[next++], machines[i]->offer().address,
+                               machines[i]->ports().at(static_cast<size_t>(slot))});
+      machines_of_tasks.push_back(machines[i]);
+    }
+  }
+  if (next < tasks.size()) {
+    internal::raise(Code::InvalidArgument, "[Run] there are {} tasks and {} places on the machines",
+                    tasks.size(), next);
+  }
+  return layout;
+}
+
+int MachinesRun::run() {
+  if (options_.hosts.empty()) {
+    say_how_to_join();
+  } else {
+    start_ssh();
+  }
+  wait_for([this] { return joined().size() >= num_machines(); }, "waiting for machines");
+  RunCore::Work work;
+  work.layout = make_layout(work.machines);
+  write_run_file(run_.directory, work.layout,
+                 options_.insecure ? "insecure" : run_.secrets.for_client());
+  work.environment = [this](const TaskId&) {
+    return options_.insecure ? Environment{{"COHORT_CREDENTIALS", "insecure"}} : Environment{};
+  };
+  work.each_second = [] {};
+  work.child_ended = [this] { ssh_.reap(); };
+  const int code = core_.run(work, run_.signals);
+  for (const auto& machine : machines_) machine->say_goodbye();
+  return code;
+}
+
+}  // namespace
+
+int run_on_machines(const RunOptions& options) { return MachinesRun(options).run(); }
+
+}  // namespace cohort::cli

@@ -1,0 +1,103 @@
+#include "membership/member.h"
+
+#include <fmt/format.h>
+
+#include <limits>
+
+#include "base/raise.h"
+
+namespace cohort::internal {
+namespace {
+
+// Changes with what workers say to each other until their group is formed.
+constexpr uint64_t kProtocol = 2;
+constexpr size_t kMaxText = 900;
+
+Status differ(const Member& one, const Member& other, const std::string& how) {
+  return {.code = Code::FailedPrecondition,
+          .message = fmt::format("[MultiWorkerMirroredStrategy] {} ({}) and {} ({}) cannot train "
+                                 "together: {}",
+                                 one.peer.name, one.process, other.peer.name, other.process, how)};
+}
+
+Status differ_in_build(const Member& one, const Member& other) {
+  return differ(one, other,
+                fmt::format("they are of different builds of the library, {} and {}; run the same "
+                            "release on all",
+                            one.peer.build, other.peer.build));
+}
+
+uint64_t fnv_hash(const std::string& text) {
+  uint64_t hash = 0xcbf29ce484222325u;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+  return hash;
+}
+
+}  // namespace
+
+std::string shortened(const std::string& text) {
+  if (text.size() <= kMaxText) return text;
+  return fmt::format("{}... ({} characters, hash {:016x})", text.substr(0, kMaxText), text.size(),
+                     fnv_hash(text));
+}
+
+std::string encode_settings(const Member& member) {
+  Message message;
+  MessageWriter writer(message);
+  writer(kProtocol);
+  Member::list_settings(writer, member);
+  return message.header;
+}
+
+Member member_of(const Peer& peer, const Member& self) {
+  Member member{.peer = peer};
+  member.peer.settings.clear();
+  const Message message{peer.settings};
+  MessageReader reader(message, "the settings of a worker");
+  if (reader.number() != kProtocol) {
+    member.process = peer.address;
+    throw Error(differ_in_build(self, member));
+  }
+  Member::list_settings(reader, member);
+  reader.expect_end();
+  if (member.generation == std::numeric_limits<uint64_t>::max()) {
+    raise(Code::DataLoss, "[MultiWorkerMirroredStrategy] {} comes from an impossible generation",
+          peer.name);
+  }
+  return member;
+}
+
+Status compare(const Member& one, const Member& other) {
+  if (one.id > other.id) return compare(other, one);  // the same words, whichever compares
+  if (one.peer.build != other.peer.build) return differ_in_build(one, other);
+  if (one.workers != other.workers || one.cluster != other.cluster) {
+    return differ(one, other,
+                  fmt::format("one knows {} workers, {}, the other {} workers, {}; start all with "
+                              "the same cluster",
+                              one.workers, one.cluster, other.workers, other.cluster));
+  }
+  if (one.id == other.id && one.peer.incarnation != other.peer.incarnation) {
+    return differ(one, other,
+                  fmt::format("both are worker {}; give each process an index of its own", one.id));
+  }
+  if (one.replicas != other.replicas) {
+    return differ(one, other,
+                  fmt::format("one has {} replicas, the other {}; give all workers the same number "
+                              "of devices",
+                              one.replicas, other.replicas));
+  }
+  if (one.engine != other.engine) {
+    return differ(one, other,
+                  fmt::format("one wants the engine '{}' for collectives, the other '{}'; choose "
+                              "one for all",
+                              one.engine, other.engine));
+  }
+  if (one.settings != other.settings) {
+    return differ(one, other,
+                  fmt::format("one was made with {}, the other with {}; give all the same options",
+                              one.settings, other.settings));
+  }
+  return {};
+}
+
+}  // namespace cohort::internal

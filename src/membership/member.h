@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "cohort/error.h"
+#include "transport/connection.h"
+#include "transport/message_codec.h"
+
+namespace cohort::internal {
+
+// What a worker says about itself in the handshake of its connections. Members of one group agree
+// on everything that compare() compares.
+struct Member {
+  Peer peer = {};  // without `settings`, which are the fields below
+  uint64_t id = 0;
+  uint64_t workers = 0;        // how many it expects
+  uint64_t replicas = 0;       // how many it has
+  std::string cluster = {};    // as text
+  std::string settings = {};   // other options that all workers must have alike
+  std::string engine = {};     // of its collectives; empty: messages
+  bool shares_memory = false;  // with members on its host
+  std::string process = {};    // "process 4711 on node3"
+  uint64_t generation = 0;     // the last group that it was in; 0: none
+
+  bool resumes() const { return generation > 0; }  // it knows where training is
+  static void list_settings(auto& fields, auto& m) {
+    fields(m.id, m.workers, m.replicas, m.cluster, m.settings, m.engine, m.shares_memory, m.process,
+           m.generation);
+  }
+  static void list_fields(auto& fields, auto& m) {
+    fields(m.peer.name, m.peer.incarnation, m.peer.address, m.peer.host, m.peer.build);
+    list_settings(fields, m);
+  }
+};
+
+// A text of limited length that is equal for equal texts only: a long text is cut and gets a hash.
+// Handshakes are short, but a cluster may have thousands of workers.
+std::string shortened(const std::string& text);
+
+// The member's fields as Peer::settings has them.
+std::string encode_settings(const Member& member);
+// The member that a handshake describes. Throws FailedPrecondition if the settings come from
+// another build of the library, and names both tasks and builds; DataLoss if they are damaged.
+Member member_of(const Peer& peer, const Member& self);
+
+// OK if both can be in one group, else FailedPrecondition that names both and the difference.
+Status compare(const Member& one, const Member& other);
+
+}  // namespace cohort::internal

@@ -1,0 +1,167 @@
+#include "membership/membership.h"
+
+#include <gtest/gtest.h>
+
+#include <future>
+
+#include "rpc/make_endpoint.h"
+#include "support/free_ports.h"
+
+// Workers that no release of ours would be: the tests invent their handshakes.
+
+namespace cohort::internal {
+namespace {
+
+using std::chrono::seconds;
+using std::chrono::steady_clock;
+
+WorkerList two_workers(int self) {
+  static const TaskList addresses = test::free_addresses(2);
+  return {.workers = {{"/job:worker/replica:0/task:0", addresses[0]},
+                      {"/job:worker/replica:0/task:1", addresses[1]}},
+          .self = self,
+          .is_chief = self == 0,
+          .spans_hosts = false,
+          .cluster = "two workers"};
+}
+
+// What the leader throws when that process connects to it, and what the process is told.
+struct Outcome {
+  Status leader = {};
+  Status visitor = {};
+};
+
+// The connections of a process, which waits on them for a problem. The leader may find the process,
+// or the process the leader.
+class Listener {
+ public:
+  void start(const std::shared_ptr<Connection>& connection) {
+    {
+      const std::lock_guard lock(mutex_);
+      open_.push_back(connection);
+    }
+    connection->start({.received = [this](const Message& message) { received(message); },
+                       .ended = [](const Status&) {}});
+  }
+  Status problem() {
+    auto answer = told_.get_future();
+    return answer.wait_for(seconds(2)) == std::future_status::ready ? answer.get() : Status{};
+  }
+
+ private:
+  void received(const Message& message) {
+    MessageReader reader(message, "an answer");
+    const auto answer = decode_rest<BootstrapMessage>(reader);
+    if (answer.kind != BootstrapMessage::Kind::Problem) return;
+    if (!is_told_.exchange(true)) told_.set_value(answer.status);
+  }
+
+  std::mutex mutex_;
+  std::vector<std::shared_ptr<Connection>> open_;  // guarded by mutex_
+  std::promise<Status> told_;
+  std::atomic<bool> is_told_ = false;
+};
+
+Outcome connect_to_leader(Peer self) {
+  const WorkerList workers = two_workers(0);
+  auto leading = std::async(std::launch::async, [&] {
+    return capture_status([&] { Membership(workers, {.timeout = seconds(20)}); });
+  });
+  self.name = workers.workers[1].name;
+  self.address = workers.workers[1].address;
+  Listener listener;
+  const auto endpoint =
+      make_endpoint({.self = self}, [&](const auto& connection) { listener.start(connection); });
+  (void)capture_status([&] {
+    listener.start(endpoint->connect(workers.workers[0].address, steady_clock::now() + seconds(2)));
+  });
+  Outcome outcome{.leader = leading.get(), .visitor = listener.problem()};
+  endpoint->stop();
+  return outcome;
+}
+
+void expect_named(const Outcome& outcome, const std::vector<std::string>& parts) {
+  for (const Status& status : {outcome.leader, outcome.visitor}) {
+    EXPECT_EQ(status.code, Code::FailedPrecondition) << status.to_string();
+    for (const std::string& part : parts) {
+      EXPECT_NE(status.message.find(part), std::string::npos) << part << " in " << status.message;
+    }
+  }
+}
+
+TEST(Membership, NamesAWorkerOfAnotherBuildOnBoth) {
+  const Member other{
+      .id = 1, .workers = 2, .replicas = 1, .process = "process 1 on another machine"};
+  const auto began = steady_clock::now();
+  const Outcome outcome =
+      connect_to_leader({.incarnation = 7, .build = "0.0.0", .settings = encode_settings(other)});
+  EXPECT_LT(steady_clock::now() - began, seconds(8));
+  expect_named(outcome, {"different builds of the library", "0.0.0", COHORT_VERSION, "task:0",
+                         "task:1", "process 1 on another machine"});
+}
+
+TEST(Membership, NamesAWorkerWhoseHandshakeHasAnotherProtocol) {
+  expect_named(
+      connect_to_leader({.incarnation = 7, .build = "0.0.0", .settings = "\x4dwhatever follows"}),
+      {"different builds of the library", "0.0.0", COHORT_VERSION, "task:0", "task:1"});
+}
+
+// Workers as threads, of which one gives up and is started again before the other one comes.
+TEST(Membership, AWorkerMayBeStartedAgainBeforeTheGroupIsFormed) {
+  const auto join = [](int id, seconds timeout) {
+    return std::async(std::launch::async, [id, timeout] {
+      return std::make_unique<Membership>(two_workers(id), Membership::Options{.timeout = timeout});
+    });
+  };
+  EXPECT_THROW(join(1, seconds(1)).get(), Error);
+  auto second = join(1, seconds(20));
+  auto first = join(0, seconds(20));
+  const auto leader = first.get();
+  const auto follower = second.get();
+  const Group& one = leader->group();
+  const Group& other = follower->group();
+  EXPECT_EQ(one.generation, 1u);
+  EXPECT_EQ(other.generation, 1u);
+  EXPECT_EQ(one.rank, 0);
+  EXPECT_EQ(other.rank, 1);
+  ASSERT_EQ(one.size(), 2);
+  for (size_t rank = 0; rank < 2; ++rank) {
+    EXPECT_EQ(one.peers[rank].incarnation, other.peers[rank].incarnation);
+  }
+  EXPECT_EQ(one.hosts[0], one.hosts[1]);
+  EXPECT_EQ(leader->workers_on_host(), 2u);
+}
+
+// A connection of another generation is closed with the reason.
+TEST(Membership, AConnectionOfAnotherGenerationIsRefused) {
+  const PendingConnections pending;
+  const std::shared_ptr<Endpoint> listening =
+      make_endpoint({.self = {.name = "a", .address = "127.0.0.1:0"}}, pending.accept());
+  const std::shared_ptr<Endpoint> other = make_endpoint({.self = {.name = "b"}});
+  Group group{.generation = 5, .peers = {{.name = "a"}, {.name = "b"}}, .hosts = {"", ""}};
+  pending.open(listening, group);
+  std::promise<int> accepted;
+  group.connections->listen([&](int rank, const auto&) { accepted.set_value(rank); });
+  const auto deadline = steady_clock::now() + seconds(10);
+  const auto connect = [&](uint64_t generation) {
+    return other->connect(listening->self().address, deadline, generation);
+  };
+  std::promise<Status> refused;
+  const auto wrong = connect(4);
+  wrong->start({.received = [](const Message&) {},
+                .ended = [&](const Status& why) { refused.set_value(why); }});
+  const auto ended = [&] {
+    auto why = refused.get_future();
+    wrong->deliver_until([&] { return why.wait_for(seconds(0)) == std::future_status::ready; },
+                         deadline);
+    return why.get();
+  };
+  EXPECT_NE(ended().message.find("connects for generation 4, this is 5"), std::string::npos);
+  const auto right = connect(5);
+  EXPECT_EQ(accepted.get_future().get(), 1);
+  other->stop();
+  listening->stop();
+}
+
+}  // namespace
+}  // namespace cohort::internal

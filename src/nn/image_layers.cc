@@ -1,0 +1,212 @@
+// Layers on images, and normalisation.
+
+#include <algorithm>
+
+#include "base/raise.h"
+#include "nn/layer.h"
+
+namespace cohort::nn {
+
+using cohort::internal::made_at;
+using cohort::internal::make_statistic;
+using cohort::internal::make_variable;
+using cohort::internal::raise;
+using cohort::internal::require_positive;
+using cohort::internal::require_size;
+using cohort::internal::size_to_infer;
+
+namespace {
+
+Shape kernel_shape(int64_t inputs, int64_t outputs, Size2d size,
+                   const Conv2dLayerOptions& options) {
+  require_positive("Conv2d", "the number of input channels", inputs);
+  require_positive("Conv2d", "the number of output channels", outputs);
+  require_positive("Conv2d", "the kernel's height", size.height);
+  require_positive("Conv2d", "the kernel's width", size.width);
+  require_positive("Conv2d", "groups", options.groups);
+  require_positive("Conv2d", "the stride", std::min(options.stride.height, options.stride.width));
+  require_positive("Conv2d", "the dilation",
+                   std::min(options.dilation.height, options.dilation.width));
+  if (inputs % options.groups != 0 || outputs % options.groups != 0) {
+    raise(Code::InvalidArgument, "[Conv2d] {} groups do not divide {} input and {} output channels",
+          options.groups, inputs, outputs);
+  }
+  return {outputs, inputs / options.groups, size.height, size.width};
+}
+
+Shape channels_shape(int64_t channels) {
+  require_positive("BatchNorm", "the number of channels", channels);
+  return {channels};
+}
+
+// The share of the batch's statistics in the new moving averages.
+double share_of_batch(const BatchNormOptions& options) {
+  const bool tensorflow = options.formula == Formula::TensorFlow;
+  const double momentum = options.momentum.value_or(tensorflow ? 0.99 : 0.1);
+  if (!(momentum >= 0 && momentum <= 1)) {
+    raise(Code::InvalidArgument, "[BatchNorm] momentum must be between 0 and 1, got {}", momentum);
+  }
+  return tensorflow ? 1 - momentum : momentum;
+}
+
+double epsilon_of(Formula formula, std::optional<double> given) {
+  return given.value_or(formula == Formula::TensorFlow ? 1e-3 : 1e-5);
+}
+
+// The biased variance of the batch, from the unbiased one.
+Tensor biased(const Tensor& variance, const Tensor& x) {
+  const Tensor count = cast(size(x), variance.dtype()) / cast(size(variance), variance.dtype());
+  return variance * ((count - 1) / maximum(count, ones_like(count)));
+}
+
+const Shape& checked_sizes(const Shape& sizes) {
+  if (sizes.rank() < 1) {
+    raise(Code::InvalidArgument, "[LayerNorm] needs the sizes of at least one dimension, got {}",
+          sizes.to_string());
+  }
+  for (const int64_t size : sizes) require_positive("LayerNorm", "each size", size);
+  return sizes;
+}
+
+// In a graph, a batch may turn out to be empty only when the graph runs.
+bool may_be_empty(const Tensor& x) {
+  return !x.shape().is_fully_known() || x.shape().num_elements() == 0;
+}
+
+// Moves `average` towards `value`, a statistic of x, by `share` of the way. An empty batch does not
+// move it.
+void move_average(Variable average, const Tensor& value, double share, const Tensor& x) {
+  Tensor change = (value - average.read_value()) * share;
+  if (may_be_empty(x)) change = change * cast(minimum(size(x), int64_t{1}), change.dtype());
+  average.assign_add(change);
+}
+
+}  // namespace
+
+Conv2d::Conv2d(int64_t output_channels, Size2d kernel_size, const Conv2dLayerOptions& options)
+    : output_channels_(output_channels),
+      kernel_size_(kernel_size),
+      options_(options),
+      weights_(std::make_shared<cohort::internal::MadeOnce<Weights>>()) {
+  kernel_shape(std::max(options.groups, int64_t{1}), output_channels, kernel_size, options);
+}
+
+Conv2d::Conv2d(int64_t input_channels, int64_t output_channels, Size2d kernel_size,
+               const Conv2dLayerOptions& options)
+    : Conv2d(output_channels, kernel_size, options) {
+  make_weights(input_channels);
+}
+
+const Conv2d::Weights& Conv2d::weights() const {
+  return cohort::internal::made_weights(*weights_, "Conv2d", "input channels");
+}
+
+const Conv2d::Weights& Conv2d::make_weights(int64_t input_channels,
+                                            const void* first_call_of) const {
+  const Shape shape = kernel_shape(input_channels, output_channels_, kernel_size_, options_);
+  Weights made = cohort::internal::make_kernel_and_bias<Weights>("conv2d", options_, shape,
+                                                                 output_channels_, first_call_of);
+  Conv2d self = *this;  // a handle to the same layer that is not const
+  return weights_->keep(std::move(made), [&](const Weights& kept) {
+    self.register_variable("kernel", kept.kernel);
+    self.register_variable("bias", kept.bias);
+    self.add_regularizer(kept.kernel, options_.kernel_regularizer);
+    if (kept.bias) self.add_regularizer(*kept.bias, options_.bias_regularizer);
+  });
+}
+
+Tensor Conv2d::operator()(const Tensor& x, Site site) const {
+  const Tensor y = made_at(site, [&] { return before_activation(x); });
+  return options_.activation ? options_.activation(y, site) : y;
+}
+
+Tensor Conv2d::before_activation(const Tensor& x) const {
+  const Weights* made = weights_->get();
+  const auto channels = [&] { return made->kernel.shape()[1] * options_.groups; };
+  if (x.shape().has_rank() && x.shape().rank() != 4) {
+    raise(Code::InvalidArgument,
+          "[Conv2d] expected an input of shape (batch, {}, height, width), got shape {}",
+          made != nullptr ? std::to_string(channels()) : "channels", x.shape().to_string());
+  }
+  if (made == nullptr)
+    made = &make_weights(size_to_infer("Conv2d", x, 1, "input channels"), weights_.get());
+  require_size("Conv2d", x, 1, channels(), "channels");
+  const Conv2dOptions options{.stride = options_.stride,
+                              .padding = options_.padding,
+                              .dilation = options_.dilation,
+                              .groups = options_.groups};
+  return made->bias ? conv2d(x, made->kernel, *made->bias, options)
+                    : conv2d(x, made->kernel, options);
+}
+
+BatchNorm::BatchNorm(const BatchNormOptions& options)
+    : formula_(options.formula),
+      epsilon_(epsilon_of(options.formula, options.epsilon)),
+      share_(share_of_batch(options)),
+      dtype_(options.dtype),
+      weights_(std::make_shared<cohort::internal::MadeOnce<Weights>>()) {}
+
+BatchNorm::BatchNorm(int64_t channels, const BatchNormOptions& options) : BatchNorm(options) {
+  make_weights(channels);
+}
+
+const BatchNorm::Weights& BatchNorm::weights() const {
+  return cohort::internal::made_weights(*weights_, "BatchNorm", "channels");
+}
+
+const BatchNorm::Weights& BatchNorm::make_weights(int64_t channels,
+                                                  const void* first_call_of) const {
+  const Shape shape = channels_shape(channels);
+  // Braces make the variables from left to right.
+  Weights made{make_variable("batch_norm/scale", ones(), shape, dtype_, first_call_of),
+               make_variable("batch_norm/offset", zeros(), shape, dtype_, first_call_of),
+               make_statistic("batch_norm/moving_mean", zeros(), shape, dtype_, first_call_of),
+               make_statistic("batch_norm/moving_variance", ones(), shape, dtype_, first_call_of)};
+  BatchNorm self = *this;  // a handle to the same layer that is not const
+  return weights_->keep(std::move(made), [&](const Weights& kept) {
+    self.register_variable("scale", kept.scale);
+    self.register_variable("offset", kept.offset);
+    self.register_variable("moving_mean", kept.moving_mean);
+    self.register_variable("moving_variance", kept.moving_variance);
+  });
+}
+
+Tensor BatchNorm::operator()(const Tensor& x, Site site) const {
+  const cohort::internal::SiteScope made_there(site);
+  const Weights* made = weights_->get();
+  if (made == nullptr)
+    made = &make_weights(size_to_infer("BatchNorm", x, 1, "channels"), weights_.get());
+  require_size("BatchNorm", x, 1, made->scale.shape()[0], "channels");
+  if (!is_training()) {
+    return batch_norm(x, made->scale, made->offset, made->moving_mean, made->moving_variance,
+                      {.epsilon = epsilon_});
+  }
+  const BatchNormResult result = batch_norm(x, made->scale, made->offset, {.epsilon = epsilon_});
+  move_averages(*made, x, result);
+  return result.y;
+}
+
+void BatchNorm::move_averages(const Weights& weights, const Tensor& x,
+                              const BatchNormResult& batch) const {
+  move_average(weights.moving_mean, batch.mean, share_, x);
+  const bool is_biased = formula_ == Formula::TensorFlow;
+  move_average(weights.moving_variance, is_biased ? biased(batch.variance, x) : batch.variance,
+               share_, x);
+}
+
+LayerNorm::LayerNorm(const Shape& sizes, const LayerNormOptions& options)
+    : epsilon_(epsilon_of(options.formula, options.epsilon)),
+      scale_(register_variable(
+          "scale", make_variable("layer_norm/scale", ones(), checked_sizes(sizes), options.dtype))),
+      offset_(register_variable(
+          "offset", make_variable("layer_norm/offset", zeros(), sizes, options.dtype))) {}
+
+Tensor LayerNorm::operator()(const Tensor& x, Site site) const {
+  const Shape sizes = scale_.shape();
+  for (int i = 1; i <= sizes.rank(); ++i) {
+    require_size("LayerNorm", x, -i, sizes[-i], "elements");
+  }
+  return layer_norm(x, scale_, offset_, {.epsilon = epsilon_}, site);
+}
+
+}  // namespace cohort::nn

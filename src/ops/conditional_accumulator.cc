@@ -1,0 +1,193 @@
+#include "ops/conditional_accumulator.h"
+
+#include <ATen/Functions.h>
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "base/log.h"
+#include "base/raise.h"
+#include "ops/kernel.h"
+#include "ops/table_rows.h"
+#include "tensor/aten.h"
+
+namespace cohort::internal {
+
+int64_t Accumulator::num_accumulated() const {
+  const std::lock_guard lock(mutex_);
+  return count_;
+}
+
+size_t Accumulator::pending_takes() const {
+  const std::lock_guard lock(mutex_);
+  return takers_.size();
+}
+
+void Accumulator::set_global_step(int64_t step) {
+  const std::lock_guard lock(mutex_);
+  if (step < step_) {
+    log_warning("[Accumulator] '{}' goes back from step {} to {}", name_, step_, step);
+  }
+  step_ = step;
+}
+
+void Accumulator::set_limit(int64_t most) {
+  const std::lock_guard lock(mutex_);
+  limit_ = most;
+  takers_.wake_first();
+}
+
+void Accumulator::cancel_pending_takes() {
+  const std::lock_guard lock(mutex_);
+  ++cancels_;
+  takers_.wake_first();
+}
+
+void Accumulator::raise_cancelled() const {
+  raise(Code::Cancelled, "[Accumulator] the takes that waited for gradients of '{}' were cancelled",
+        name_);
+}
+
+std::string Accumulator::waits_for(int64_t required) const {
+  return fmt::format("[Accumulator] take from '{}', which has {} of {} gradients", name_, count_,
+                     required);
+}
+
+void Accumulator::check_required(int64_t required) const {
+  if (required > 0) return;
+  raise(Code::InvalidArgument, "[Accumulator] at least 1 gradient must be taken of '{}', not {}",
+        name_, required);
+}
+
+void Accumulator::fix_shape(const Shape& shape) {
+  if (!shape.is_compatible_with(shape_)) {
+    raise(Code::InvalidArgument, "[Accumulator] gradients of '{}' have shape {}, got {}", name_,
+          shape_.to_string(), shape.to_string());
+  }
+  shape_ = shape_.merged_with(shape);
+}
+
+void DenseAccumulator::apply(const Tensor& gradient, int64_t local_step) {
+  const ScopedKernel kernel;
+  accumulate(local_step, [&] {
+    fix_shape(gradient.shape());
+    if (num_held() == 0) {
+      sum_ = aten(gradient);
+      owned_ = false;
+    } else if (owned_) {
+      sum_.add_(aten(gradient));
+    } else {
+      sum_ = sum_.add(aten(gradient));
+      owned_ = true;
+    }
+  });
+}
+
+Tensor DenseAccumulator::take(int64_t required, Cancellation& cancellation) {
+  const ScopedKernel kernel;
+  at::Tensor sum;
+  bool owned = false;
+  int64_t count = 1;
+  take_when(required, cancellation, [&](int64_t held) {
+    sum = std::move(sum_);
+    owned = owned_;
+    count = held;
+  });
+  if (!kind().mean || count == 1) return from_aten(std::move(sum));
+  return from_aten(owned ? sum.div_(count) : sum.div(count));
+}
+
+namespace {
+
+// Throws InvalidArgument for an index that no row can have.
+void check_indices(const std::string& name, const at::Tensor& indices, const Shape& dense) {
+  const int64_t* index = indices.data_ptr<int64_t>();
+  const int64_t rows = dense[0];
+  for (int64_t i = 0; i < indices.numel(); ++i) {
+    if (index[i] >= 0 && (rows < 0 || index[i] < rows)) continue;
+    raise(Code::InvalidArgument, "[Accumulator] index {} is not a row of '{}', whose shape is {}",
+          index[i], name, dense.to_string());
+  }
+}
+
+}  // namespace
+
+// The slot of each index; a new index gets a new slot. Every row is counted once.
+at::Tensor SparseAccumulator::slots_for(const at::Tensor& indices) {
+  at::Tensor slots = at::empty_like(indices);
+  const int64_t* index = indices.data_ptr<int64_t>();
+  int64_t* slot = slots.data_ptr<int64_t>();
+  for (int64_t i = 0; i < indices.numel(); ++i) {
+    const auto [entry, fresh] =
+        held_.slots.try_emplace(index[i], static_cast<int64_t>(held_.rows.size()));
+    if (fresh) held_.rows.push_back({.index = index[i]});
+    slot[i] = entry->second;
+    Row& row = held_.rows[static_cast<size_t>(slot[i])];
+    if (row.last != num_held()) ++row.gradients;
+    row.last = num_held();
+  }
+  return slots;
+}
+
+void SparseAccumulator::make_room(const at::Tensor& values) {
+  const auto needed = static_cast<int64_t>(held_.rows.size());
+  const int64_t has = held_.sums.defined() ? held_.sums.size(0) : 0;
+  if (needed <= has && held_.sums.defined()) return;
+  std::vector<int64_t> sizes = values.sizes().vec();
+  sizes[0] = std::max(needed, 2 * has);
+  const at::Tensor larger = at::zeros(sizes, values.options());
+  if (has > 0) larger.narrow(0, 0, has).copy_(held_.sums);
+  held_.sums = larger;
+}
+
+void SparseAccumulator::apply(const Tensor& values, const Tensor& indices, int64_t local_step) {
+  const ScopedKernel kernel;
+  const at::Tensor rows = aten(indices).to(at::kLong).contiguous();
+  const at::Tensor given = aten(values).contiguous();
+  if (given.dim() < 1 || rows.dim() != 1 || given.size(0) != rows.size(0)) {
+    raise(Code::InvalidArgument,
+          "[Accumulator] rows for '{}' have values of shape {} and indices of shape {}", name(),
+          values.shape().to_string(), indices.shape().to_string());
+  }
+  accumulate(local_step, [&] {
+    const bool sized = shape().has_rank() && shape().rank() > 0;
+    const Shape dense = values.shape().with(0, sized ? shape()[0] : Shape::kUnknownDim);
+    check_indices(name(), rows, dense);
+    fix_shape(dense);
+    const at::Tensor slots = slots_for(rows);
+    make_room(given);
+    add_to_rows(held_.sums, 0, slots, given);
+  });
+}
+
+SparseAccumulator::Rows SparseAccumulator::result(Held held, bool mean) {
+  const auto count = static_cast<int64_t>(held.rows.size());
+  at::Tensor order = at::empty({count}, at::kLong);
+  int64_t* slot = order.data_ptr<int64_t>();
+  std::iota(slot, slot + count, 0);
+  const auto row = [&](int64_t at) -> const Row& { return held.rows[static_cast<size_t>(at)]; };
+  std::sort(slot, slot + count, [&](int64_t a, int64_t b) { return row(a).index < row(b).index; });
+  at::Tensor values = take_rows(held.sums, 0, order);
+  at::Tensor indices = at::empty({count}, at::kLong);
+  at::Tensor gradients = at::empty({count}, at::kLong);
+  for (int64_t i = 0; i < count; ++i) {
+    indices.data_ptr<int64_t>()[i] = row(slot[i]).index;
+    gradients.data_ptr<int64_t>()[i] = row(slot[i]).gradients;
+  }
+  if (mean) {
+    std::vector<int64_t> sizes(static_cast<size_t>(values.dim()), 1);
+    sizes[0] = count;
+    values.div_(gradients.view(sizes));
+  }
+  return {from_aten(std::move(values)), from_aten(std::move(indices))};
+}
+
+SparseAccumulator::Rows SparseAccumulator::take(int64_t required, Cancellation& cancellation) {
+  const ScopedKernel kernel;
+  Held held;
+  take_when(required, cancellation, [&](int64_t) { held = std::exchange(held_, {}); });
+  return result(std::move(held), kind().mean);
+}
+
+}  // namespace cohort::internal

@@ -1,0 +1,275 @@
+// The optimizers' update ops. Their inputs are: the variable's handle, one handle per slot, the
+// gradient, for a sparse gradient the row indices, for a dense one any number of terms that are
+// added to it, the learning rate and the step number (1 for the first update). The constants are
+// attributes; "all_rows" says that a sparse gradient is zero in the rows that it does not name.
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <vector>
+
+#include "base/raise.h"
+#include "base/timeline.h"
+#include "kernels/optimizer_rules.h"
+#include "ops/kernel.h"
+#include "ops/table_rows.h"
+#include "ops/variable_ops.h"
+
+namespace cohort::internal {
+namespace {
+
+// Runs one update: once for a dense gradient of one or two terms, block by block for one of more,
+// once per row (rows named twice added up) for a sparse gradient unless "all_rows" is set. 16-bit
+// variables are updated in float. All cells are locked meanwhile.
+class OptimizerUpdate {
+ public:
+  OptimizerUpdate(Kernel& k, const OptimizerRule& rule)
+      : k_(k),
+        rule_(rule),
+        slots_(std::visit([](const auto& of) { return size_t{of.kSlots}; }, rule)),
+        step_{in(k, k.inputs.size() - 2).item<double>(), in(k, k.inputs.size() - 1).item<double>()},
+        values_(slots_ + 1) {}
+
+  void run() {
+    // Outside a graph the whole update is one span.
+    std::optional<TimelineSpan> span;
+    if (k_.run != nullptr) span.emplace("optimizer", "optimizer");
+    check_distinct();
+    lock_and_update(0);
+    k_.outputs[0] = cell(0).read();
+  }
+
+ private:
+  using Values = std::vector<at::Tensor>;  // the variable's and the slots'
+
+  VariableCell& cell(size_t i) const { return cell_of(k_.inputs[i]); }
+  const at::Tensor& gradient() const { return in(k_, slots_ + 1); }
+
+  // Each cell is locked once.
+  void check_distinct() const {
+    for (size_t i = 0; i <= slots_; ++i) {
+      for (size_t other = 0; other < i; ++other) {
+        if (&cell(i) != &cell(other)) continue;
+        raise(Code::InvalidArgument, "[Optimizer] inputs {} and {} are both variable '{}'", other,
+              i, cell(i).name());
+      }
+    }
+  }
+
+  // Holds the cells' memory one inside the other: the variable first, then its slots.
+  void lock_and_update(size_t i) {
+    cell(i).update([&](const Tensor& value) {
+      values_[i] = aten(value);
+      i == slots_ ? update() : lock_and_update(i + 1);
+      values_[i] = at::Tensor();
+    });
+  }
+
+  void update() {
+    check_slots();
+    k_.attrs.flag("sparse") ? update_rows() : update_all();
+  }
+
+  // The rules go over all arrays side by side. In a graph sizes may be known only now.
+  void check_slots() const {
+    for (size_t i = 1; i <= slots_; ++i) {
+      if (values_[i].sizes() == values_[0].sizes() && values_[i].scalar_type() == dtype()) continue;
+      raise(Code::InvalidArgument, "[Optimizer] slot {} of variable '{}' does not have its shape",
+            i, cell(0).name());
+    }
+  }
+
+  at::ScalarType dtype() const { return values_[0].scalar_type(); }
+  int64_t count() const { return values_[0].numel(); }
+
+  void update_all() {
+    if (gradient().sizes() != values_[0].sizes()) {
+      raise(Code::InvalidArgument,
+            "[Optimizer] variable '{}' has {} elements, got a gradient of another shape with {}",
+            cell(0).name(), count(), gradient().numel());
+    }
+    if (k_.inputs.size() > slots_ + 4) return update_with_sum();
+    apply_to(gradient().to(dtype()).contiguous(), 0, 0, count());
+  }
+
+  void update_with_sum() {
+    const std::vector<at::Tensor> terms = flat_terms();
+    terms[0].scalar_type() == at::kFloat ? add_and_apply<float>(terms)
+                                         : add_and_apply<double>(terms);
+  }
+
+  // Two terms are added as they are read. Of more terms the sum is made block by block, so that it
+  // never leaves the first cache.
+  template <typename T>
+  void add_and_apply(const std::vector<at::Tensor>& terms) {
+    constexpr int64_t kBlock = 2048;
+    std::vector<const T*> arrays;
+    for (const at::Tensor& term : terms) arrays.push_back(term.data_ptr<T>());
+    if (terms.size() == 2 && terms[0].scalar_type() == dtype()) {
+      return call(values_, 0, GradientArrays<T>{arrays[0], arrays[1]}, count());
+    }
+    const at::Tensor sum = at::empty({kBlock}, terms[0].options());
+    for (int64_t offset = 0; offset < count(); offset += kBlock) {
+      const int64_t size = std::min(kBlock, count() - offset);
+      add_arrays(arrays, size, sum.data_ptr<T>());
+      apply_to(sum.scalar_type() == dtype() ? sum : sum.to(dtype()), offset, 0, size);
+      for (const T*& array : arrays) array += size;
+    }
+  }
+
+  // All terms of the gradient as vectors.
+  std::vector<at::Tensor> flat_terms() const {
+    const at::Tensor& first = gradient();
+    std::vector<at::Tensor> terms;
+    for (size_t i = slots_ + 1; i + 2 < k_.inputs.size(); ++i) {
+      const at::Tensor& term = in(k_, i);
+      if (term.sizes() != first.sizes() || term.scalar_type() != first.scalar_type() ||
+          (first.scalar_type() != at::kFloat && first.scalar_type() != at::kDouble)) {
+        raise(Code::InvalidArgument,
+              "[Optimizer] the {} terms of the gradient of variable '{}' must be float32 or "
+              "float64, all alike",
+              k_.inputs.size() - slots_ - 3, cell(0).name());
+      }
+      terms.push_back(term.contiguous().view({-1}));
+    }
+    return terms;
+  }
+
+  void update_rows() {
+    const UniqueRows unique(in(k_, slots_ + 2), gradient().to(dtype()));
+    const RowUpdate rows(cell(0).name(), values_[0], unique.indices, unique.values);
+    if (k_.attrs.flag("all_rows")) return apply_to(unique.among_zeros(values_[0]), 0, 0, count());
+    for (int64_t i = 0; i < rows.count; ++i) {
+      apply_to(unique.values, rows.rows[i] * rows.width, i * rows.width, rows.width);
+    }
+  }
+
+  // `size` elements from `offset` of the variable and its slots, with the gradient's from `from`.
+  void apply_to(const at::Tensor& gradient, int64_t offset, int64_t from, int64_t size) const {
+    if (dtype() == at::kFloat) {
+      call(values_, offset, GradientArrays<float>{gradient.data_ptr<float>() + from}, size);
+    } else if (dtype() == at::kDouble) {
+      call(values_, offset, GradientArrays<double>{gradient.data_ptr<double>() + from}, size);
+    } else {
+      through_float(gradient, offset, from, size);
+    }
+  }
+
+  void through_float(const at::Tensor& gradient, int64_t offset, int64_t from, int64_t size) const {
+    Values parts, wide;
+    for (const at::Tensor& value : values_) {
+      parts.push_back(value.view({-1}).narrow(0, offset, size));
+      wide.push_back(parts.back().to(at::kFloat));
+    }
+    const at::Tensor slope = gradient.view({-1}).narrow(0, from, size).to(at::kFloat);
+    call(wide, 0, GradientArrays<float>{slope.data_ptr<float>()}, size);
+    for (size_t i = 0; i <= slots_; ++i) parts[i].copy_(wide[i]);
+  }
+
+  template <typename T>
+  void call(const Values& values, int64_t offset, GradientArrays<T> gradient, int64_t size) const {
+    constexpr size_t kMaxValues = 4;
+    std::array<T*, kMaxValues> arrays = {};
+    for (size_t i = 0; i <= slots_; ++i) arrays.at(i) = values[i].data_ptr<T>() + offset;
+    update_elements(rule_, step_, arrays.data(), gradient, size);
+  }
+
+  Kernel& k_;
+  const OptimizerRule rule_;
+  const size_t slots_;
+  const UpdateStep step_;
+  Values values_;
+};
+
+void run_update(Kernel& k, const OptimizerRule& rule) { OptimizerUpdate(k, rule).run(); }
+
+template <typename Rule>
+constexpr OpDef update_op(std::string_view name, const AttrList& constants,
+                          void (*compute)(Kernel&)) {
+  return {.name = name,
+          .inputs = {Rule::kSlots + 4, Rule::kSlots + 5},
+          .dtypes = kNumericTypes | kResourceType,
+          .attrs = constants + AttrList{{"sparse", AttrKind::Bool}, {"all_rows", AttrKind::Bool}} +
+                   kDeclaredAttrs,
+          .infer = [](const OpInputs& inputs) -> Specs {
+            return {{inputs.attrs.get<DType>("dtype"), inputs.attrs.get<Shape>("shape")}};
+          },
+          .compute = compute,
+          .no_gradient_because = "it changes state",
+          .traits = Trait::HasEffect};
+}
+
+}  // namespace
+
+extern constexpr OpDef kApplySgd = update_op<SgdRule>(
+    "ApplySgd", {{"weight_decay", AttrKind::Float}},
+    [](Kernel& k) { run_update(k, SgdRule{.weight_decay = k.attrs.number("weight_decay")}); });
+
+extern constexpr OpDef kApplyMomentum = update_op<MomentumRule>(
+    "ApplyMomentum",
+    {{"weight_decay", AttrKind::Float},
+     {"momentum", AttrKind::Float},
+     {"nesterov", AttrKind::Bool},
+     {"tensorflow", AttrKind::Bool}},
+    [](Kernel& k) {
+      run_update(k, MomentumRule{.weight_decay = k.attrs.number("weight_decay"),
+                                 .momentum = k.attrs.number("momentum"),
+                                 .nesterov = k.attrs.flag("nesterov"),
+                                 .tensorflow = k.attrs.flag("tensorflow")});
+    });
+
+extern constexpr OpDef kApplyAdagrad = update_op<AdagradRule>(
+    "ApplyAdagrad",
+    {{"epsilon", AttrKind::Float},
+     {"weight_decay", AttrKind::Float},
+     {"tensorflow", AttrKind::Bool}},
+    [](Kernel& k) {
+      run_update(k, AdagradRule{.epsilon = k.attrs.number("epsilon"),
+                                .weight_decay = k.attrs.number("weight_decay"),
+                                .tensorflow = k.attrs.flag("tensorflow")});
+    });
+
+extern constexpr OpDef kApplyAdam =
+    update_op<AdamRule>("ApplyAdam",
+                        {{"beta1", AttrKind::Float},
+                         {"beta2", AttrKind::Float},
+                         {"epsilon", AttrKind::Float},
+                         {"weight_decay", AttrKind::Float},
+                         {"decoupled", AttrKind::Bool},
+                         {"tensorflow", AttrKind::Bool}},
+                        [](Kernel& k) {
+                          run_update(k, AdamRule{.beta1 = k.attrs.number("beta1"),
+                                                 .beta2 = k.attrs.number("beta2"),
+                                                 .epsilon = k.attrs.number("epsilon"),
+                                                 .weight_decay = k.attrs.number("weight_decay"),
+                                                 .decoupled = k.attrs.flag("decoupled"),
+                                                 .tensorflow = k.attrs.flag("tensorflow")});
+                        });
+
+extern constexpr OpDef kApplyRmsProp = update_op<RmsPropRule>(
+    "ApplyRmsProp",
+    {{"rho", AttrKind::Float},
+     {"epsilon", AttrKind::Float},
+     {"momentum", AttrKind::Float},
+     {"weight_decay", AttrKind::Float},
+     {"centered", AttrKind::Bool},
+     {"tensorflow", AttrKind::Bool}},
+    [](Kernel& k) {
+      run_update(k, RmsPropRule{.rho = k.attrs.number("rho"),
+                                .epsilon = k.attrs.number("epsilon"),
+                                .momentum = k.attrs.number("momentum"),
+                                .weight_decay = k.attrs.number("weight_decay"),
+                                .centered = k.attrs.flag("centered"),
+                                .tensorflow = k.attrs.flag("tensorflow")});
+    });
+
+extern constexpr OpDef kApplyFtrl = update_op<FtrlRule>(
+    "ApplyFtrl",
+    {{"learning_rate_power", AttrKind::Float}, {"l1", AttrKind::Float}, {"l2", AttrKind::Float}},
+    [](Kernel& k) {
+      run_update(k, FtrlRule{.learning_rate_power = k.attrs.number("learning_rate_power"),
+                             .l1 = k.attrs.number("l1"),
+                             .l2 = k.attrs.number("l2")});
+    });
+
+}  // namespace cohort::internal

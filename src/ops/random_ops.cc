@@ -1,0 +1,293 @@
+// The random ops. Input 0 is the key; "shape" and "dtype" are attributes.
+
+#include "ops/random_ops.h"
+
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "base/raise.h"
+#include "kernels/dtypes.h"
+#include "kernels/philox.h"
+#include "kernels/random_values.h"
+#include "ops/kernel.h"
+#include "ops/run_context.h"
+
+namespace cohort::internal {
+namespace {
+
+constexpr std::string_view kDrawn = "its result is drawn at random";
+constexpr DTypeSet kKeyType{1 << static_cast<int>(DType::Int64)};
+
+RandomKey key_of(const Kernel& k) {
+  const at::Tensor key = in(k, 0).contiguous();
+  const int64_t* values = key.data_ptr<int64_t>();
+  return {static_cast<uint64_t>(values[0]), static_cast<uint64_t>(values[1])};
+}
+
+void check_key(const OpInputs& inputs) {
+  if (inputs.dtype(0) == kInt64 && inputs.shape(0).is_compatible_with(Shape{2})) return;
+  raise(Code::InvalidArgument, "[{}] the key must be int64 of shape (2,), got {} of shape {}",
+        inputs.op, to_string(inputs.dtype(0)), inputs.shape(0).to_string());
+}
+
+// The key, the shape and that it fits into memory.
+Specs infer_draw(const OpInputs& inputs) {
+  check_key(inputs);
+  const auto& shape = inputs.attrs.get<Shape>("shape");
+  const auto dtype = inputs.attrs.get<DType>("dtype");
+  if (!shape.is_fully_known()) {
+    raise(Code::InvalidArgument, "[{}] every size must be 0 or more, got shape {}", inputs.op,
+          shape.to_string());
+  }
+  require_allocatable(inputs.op, shape, dtype);
+  return {{dtype, shape}};
+}
+
+Specs infer_floating_draw(const OpInputs& inputs) {
+  const Specs specs = infer_draw(inputs);
+  if (!is_floating(specs[0].dtype)) {
+    raise(Code::InvalidArgument, "[{}] draws {}, not {}; RandomInt draws integers", inputs.op,
+          kFloatTypes.to_string(), to_string(specs[0].dtype));
+  }
+  return specs;
+}
+
+// `value` as a number of the dtype.
+double rounded(double value, DType dtype) {
+  return visit_numeric(dtype, [&]<typename T>(T) {
+    if constexpr (std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>) {
+      return double{T(static_cast<float>(value))};
+    } else {
+      return static_cast<double>(static_cast<T>(value));
+    }
+  });
+}
+
+// The largest number of a floating dtype that is less than `value`, itself one and not infinite.
+double just_below(double value, DType dtype) {
+  return visit_numeric(dtype, [&]<typename T>(T) {
+    if constexpr (std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>) {
+      T number(static_cast<float>(value));
+      if (value == 0) {
+        number.bits = 0x8001;  // the smallest negative one
+      } else {
+        number.bits = static_cast<uint16_t>(number.bits + (value > 0 ? -1 : 1));
+      }
+      return double{number};
+    } else if constexpr (std::is_floating_point_v<T>) {
+      return double{std::nextafter(static_cast<T>(value), -std::numeric_limits<T>::infinity())};
+    } else {
+      return value - 1;
+    }
+  });
+}
+
+Specs infer_uniform(const OpInputs& inputs) {
+  const Specs specs = infer_floating_draw(inputs);
+  const double low = rounded(inputs.attrs.number("low"), specs[0].dtype);
+  const double high = rounded(inputs.attrs.number("high"), specs[0].dtype);
+  if (!(low < high) || !std::isfinite(rounded(high - low, specs[0].dtype))) {
+    raise(Code::InvalidArgument, "[{}] needs low < high, both finite in {}, got low {} and high {}",
+          inputs.op, to_string(specs[0].dtype), inputs.attrs.number("low"),
+          inputs.attrs.number("high"));
+  }
+  return specs;
+}
+
+Specs infer_normal(const OpInputs& inputs) {
+  const double mean = inputs.attrs.number("mean");
+  const double stddev = inputs.attrs.number("stddev");
+  if (!std::isfinite(mean) || !std::isfinite(stddev) || stddev < 0) {
+    raise(Code::InvalidArgument,
+          "[{}] needs a finite mean and a finite stddev of 0 or more, got mean {} and stddev {}",
+          inputs.op, mean, stddev);
+  }
+  return infer_floating_draw(inputs);
+}
+
+Specs infer_int(const OpInputs& inputs) {
+  const Specs specs = infer_draw(inputs);
+  const DType dtype = specs[0].dtype;
+  const int64_t low = inputs.attrs.integer("low");
+  const int64_t high = inputs.attrs.integer("high");
+  if (!is_integer(dtype)) {
+    raise(Code::InvalidArgument, "[{}] draws {}, not {}; RandomUniform draws floats", inputs.op,
+          kIntegerTypes.to_string(), to_string(dtype));
+  }
+  if (low >= high) {
+    raise(Code::InvalidArgument, "[{}] needs low < high, got low {} and high {}", inputs.op, low,
+          high);
+  }
+  visit_numeric(dtype, [&]<typename T>(T) {
+    if constexpr (std::is_integral_v<T>) {
+      if (low >= std::numeric_limits<T>::min() && high - 1 <= std::numeric_limits<T>::max()) return;
+    }
+    raise(Code::InvalidArgument, "[{}] {} does not hold every integer from {} to {}", inputs.op,
+          to_string(dtype), low, high - 1);
+  });
+  return specs;
+}
+
+// A new tensor of T; threads fill parts of it.
+template <typename T, typename Values>
+at::Tensor draw(const Kernel& k, const Values& values) {
+  constexpr int64_t kPerTask = 32;  // stretches
+  constexpr int64_t kStretch = random_stretch<T>();
+  const RandomKey key = key_of(k);
+  const at::Tensor out = at::empty(sizes(k.attrs.get<Shape>("shape")), to_aten(dtype_of<T>));
+  const int64_t count = out.numel();
+  at::parallel_for(0, (count + kStretch - 1) / kStretch, kPerTask, [&](int64_t begin, int64_t end) {
+    fill_random(key, values, begin * kStretch, std::min(end * kStretch, count), out.data_ptr<T>());
+  });
+  return out;
+}
+
+template <typename T>
+at::Tensor draw_uniform(const Kernel& k, double low, double high, double last) {
+  return draw<T>(k, UniformValues<T>{.low = static_cast<T>(low),
+                                     .width = static_cast<T>(high - low),
+                                     .last = static_cast<T>(last)});
+}
+
+void compute_uniform(Kernel& k) {
+  const auto dtype = k.attrs.get<DType>("dtype");
+  const double low = rounded(k.attrs.number("low"), dtype);
+  const double high = rounded(k.attrs.number("high"), dtype);
+  const double last = just_below(high, dtype);
+  if (dtype == kFloat64) return set(k, draw_uniform<double>(k, low, high, last));
+  at::Tensor out = draw_uniform<float>(k, low, high, last);
+  if (dtype != kFloat32) {
+    // Rounding again; 16-bit floats have no clamp kernel of their own.
+    out = out.to(to_aten(dtype)).to(at::kFloat).clamp_max_(last).to(to_aten(dtype));
+  }
+  set(k, std::move(out));
+}
+
+void compute_normal(Kernel& k, double cut, double most) {
+  const auto dtype = k.attrs.get<DType>("dtype");
+  const NormalValues values{
+      .mean = k.attrs.number("mean"), .stddev = k.attrs.number("stddev"), .cut = cut, .most = most};
+  const at::Tensor out = dtype == kFloat64 ? draw<double>(k, values) : draw<float>(k, values);
+  set(k, out.to(to_aten(dtype)));
+}
+
+void compute_int(Kernel& k) {
+  const auto low = static_cast<uint64_t>(k.attrs.integer("low"));
+  const uint64_t bound = static_cast<uint64_t>(k.attrs.integer("high")) - low;
+  const at::Tensor out = draw<int64_t>(k, IntegerValues{low, bound});
+  set(k, out.to(to_aten(k.attrs.get<DType>("dtype"))));
+}
+
+void compute_permutation(Kernel& k) {
+  const at::Tensor out = at::arange(k.inputs[1].shape()[0], at::kLong);
+  shuffle_values(key_of(k), out.numel(), out.data_ptr<int64_t>());
+  set(k, out);
+}
+
+uint64_t redrawn(uint64_t seed, uint64_t number, PhiloxSequence sequence) {
+  return number == 0 ? seed : philox_half(philox(seed, number, sequence), 0);
+}
+
+}  // namespace
+
+extern constexpr OpDef kRandomUniform{
+    .name = "RandomUniform",
+    .inputs = 1,
+    .dtypes = kKeyType,
+    .attrs = {{"shape", AttrKind::Shape},
+              {"dtype", AttrKind::DType},
+              {"low", AttrKind::Float},
+              {"high", AttrKind::Float}},
+    .infer = infer_uniform,
+    .compute = compute_uniform,
+    .no_gradient_because = kDrawn,
+    .traits = Trait::Random,
+};
+
+extern constexpr OpDef kRandomNormal{
+    .name = "RandomNormal",
+    .inputs = 1,
+    .dtypes = kKeyType,
+    .attrs = {{"shape", AttrKind::Shape},
+              {"dtype", AttrKind::DType},
+              {"mean", AttrKind::Float},
+              {"stddev", AttrKind::Float}},
+    .infer = infer_normal,
+    .compute = [](Kernel& k) { compute_normal(k, 0, std::numeric_limits<double>::infinity()); },
+    .no_gradient_because = kDrawn,
+    .traits = Trait::Random,
+};
+
+extern constexpr OpDef kRandomTruncatedNormal{
+    .name = "RandomTruncatedNormal",
+    .inputs = 1,
+    .dtypes = kKeyType,
+    .attrs = {{"shape", AttrKind::Shape},
+              {"dtype", AttrKind::DType},
+              {"mean", AttrKind::Float},
+              {"stddev", AttrKind::Float}},
+    .infer = infer_normal,
+    // 0.0227...: how likely a normal value is to be less than -2
+    .compute = [](Kernel& k) { compute_normal(k, 0.022750131948179207, 2); },
+    .no_gradient_because = kDrawn,
+    .traits = Trait::Random,
+};
+
+extern constexpr OpDef kRandomInt{
+    .name = "RandomInt",
+    .inputs = 1,
+    .dtypes = kKeyType,
+    .attrs = {{"shape", AttrKind::Shape},
+              {"dtype", AttrKind::DType},
+              {"low", AttrKind::Int},
+              {"high", AttrKind::Int}},
+    .infer = infer_int,
+    .compute = compute_int,
+    .no_gradient_because = kDrawn,
+    .traits = Trait::Random,
+};
+
+// Input 1 is a tensor whose first size says how many numbers are permuted.
+extern constexpr OpDef kRandomPermutation{
+    .name = "RandomPermutation",
+    .inputs = 2,
+    .dtypes = kAnyType,
+    .infer = [](const OpInputs& inputs) -> Specs {
+      check_key(inputs);
+      const Shape& x = inputs.shape(1);
+      require_rank_at_least(inputs.op, x, 1, "what is shuffled");
+      return {{kInt64, Shape{x.has_rank() ? x[0] : Shape::kUnknownDim}}};
+    },
+    .compute = compute_permutation,
+    .no_gradient_because = kDrawn,
+    .traits = Trait::Random,
+};
+
+// The key of a draw in a graph. The first run that draws takes "seed" and "counter" as they were
+// when the graph was built; later runs mix their number into the seed. "call" tells copies of one
+// function's body in one graph apart.
+extern constexpr OpDef kRandomKey{
+    .name = "RandomKey",
+    .inputs = 0,
+    .dtypes = kAnyType,
+    .attrs = {{"seed", AttrKind::Int}, {"counter", AttrKind::Int}, {"call", AttrKind::Int}},
+    .infer = [](const OpInputs&) -> Specs {
+      return {{kInt64, Shape{2}}};
+    },
+    .compute =
+        [](Kernel& k) {
+          const auto call = static_cast<uint64_t>(k.attrs.integer("call"));
+          const uint64_t run = k.run != nullptr ? k.run->run_number() : 0;
+          uint64_t seed = static_cast<uint64_t>(k.attrs.integer("seed"));
+          seed = redrawn(seed, call, PhiloxSequence::Call);
+          seed = redrawn(seed, run, PhiloxSequence::Run);
+          k.outputs[0] = Tensor({static_cast<int64_t>(seed), k.attrs.integer("counter")});
+        },
+    .no_gradient_because = kDrawn,
+    .traits = Trait::Random | Trait::HostOnly,
+};
+
+}  // namespace cohort::internal

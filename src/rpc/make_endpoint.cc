@@ -1,0 +1,234 @@
+#include "rpc/make_endpoint.h"
+
+#include <atomic>
+#include <cstdlib>
+
+#include "base/host_identity.h"
+#include "base/log.h"
+#include "base/mutex.h"
+#include "base/raise.h"
+#include "rpc/certificates.h"
+#include "rpc/dialer.h"
+#include "rpc/grpc_connection.h"
+#include "rpc/grpc_errors.h"
+#include "rpc/grpc_settings.h"
+#include "rpc/listener.h"
+#include "rpc/memory_offer.h"
+#include "topology/address.h"
+#include "transport/connection_state.h"
+#include "transport/in_process.h"
+
+namespace cohort::internal {
+namespace {
+
+constexpr char kLoopback[] = "127.0.0.1";
+
+std::string host_to_listen_at(const EndpointOptions& options) {
+  const std::string host = parse_address(options.self.address).host;
+  // The loopback interface has many addresses; peers dial the address in the cluster spec.
+  return options.spans_hosts || host.starts_with("127.") ? host : kLoopback;
+}
+
+void check_exposure(const EndpointOptions& options, const std::string& host) {
+  if (is_loopback(host) || options.credentials.has_certificates()) return;
+  if (!options.credentials.insecure) {
+    raise(Code::FailedPrecondition,
+          "[Server] {} would listen at {} without certificates, where strangers can reach it; give "
+          "it credentials, or set Credentials::insecure (COHORT_CREDENTIALS=insecure) on a network "
+          "where nobody else is",
+          options.self.name, host);
+  }
+  log_warning(
+      "[Server] {} listens at {} without certificates (insecure): whoever reaches it can read and "
+      "change what it does",
+      options.self.name, host);
+}
+
+// The parts of an endpoint, in the order of their construction.
+class GrpcEndpoint : public Endpoint {
+ public:
+  GrpcEndpoint(EndpointOptions options, Accept accept);
+  ~GrpcEndpoint() override { GrpcEndpoint::stop(); }
+
+  std::shared_ptr<Connection> connect(const std::string& address, Deadline deadline,
+                                      uint64_t generation) override;
+  const Peer& self() const override { return options_.self; }
+  void stop() override;
+
+ private:
+  void listen();
+  void start();
+  void take(std::shared_ptr<Connection> connection);
+  bool may_go(TransportKind transport) const {
+    return options_.transport == TransportKind::Nearest || options_.transport == transport;
+  }
+  Handshake handshake() const;
+  std::shared_ptr<Connection> connect_in_process(const std::string& address, Deadline deadline,
+                                                 const Peer& self);
+  void check_fits(Connection& connection);
+  std::shared_ptr<Connection> connect_by_memory(const Dialer::Answered& answered, Deadline deadline,
+                                                const Peer& self);
+  std::shared_ptr<Connection> connect_by_grpc(const Dialer::Answered& answered, Deadline deadline);
+
+  EndpointOptions options_;
+  const Accept accept_;
+  std::unique_ptr<Listener> listener_;
+  std::shared_ptr<Pump> pump_;
+  std::unique_ptr<Dialer> dialer_;
+  OpenConnections connections_;
+  std::unique_ptr<MemoryOffer> memory_;
+  std::unique_ptr<InProcessNetwork::Listener> in_process_;
+  std::atomic<bool> stopped_ = false;
+};
+
+GrpcEndpoint::GrpcEndpoint(EndpointOptions options, Accept accept)
+    : options_(std::move(options)), accept_(std::move(accept)) {
+  options_.self.cluster = options_.cluster;
+  options_.self.host = host_identity();
+  if (options_.self.build.empty()) options_.self.build = COHORT_VERSION;
+  check_credentials(options_.credentials, options_.self.name);
+  if (options_.self.address.empty()) {
+    pump_ = std::make_shared<Pump>(std::make_unique<grpc::CompletionQueue>());
+  } else {
+    listen();
+  }
+  dialer_ = std::make_unique<Dialer>(pump_, handshake(), options_.credentials);
+  if (listener_) start();
+}
+
+Handshake GrpcEndpoint::handshake() const {
+  return {.peer = options_.self, .shares_memory = may_go(TransportKind::SharedMemory)};
+}
+
+void GrpcEndpoint::listen() {
+  const HostPort wanted = parse_address(options_.self.address);
+  const std::string host = host_to_listen_at(options_);
+  check_exposure(options_, host);
+  listener_ = std::make_unique<Listener>(Listener::Options{.host = host,
+                                                           .port = wanted.port,
+                                                           .credentials = options_.credentials,
+                                                           .details = options_.details});
+  options_.self.address = address_text(wanted.host, listener_->port());
+  pump_ = listener_->pump();
+}
+
+void GrpcEndpoint::start() {
+  const auto accept = [this](std::shared_ptr<Connection> connection) {
+    take(std::move(connection));
+  };
+  if (may_go(TransportKind::SharedMemory))
+    memory_ = std::make_unique<MemoryOffer>(options_.self, accept);
+  listener_->start(
+      std::make_shared<const Admission>(handshake(), options_.credentials),
+      {.accept = accept, .fill_answer = [this](const Handshake& from, Handshake& answer) {
+         if (memory_) memory_->add_to(answer, from);
+       }});
+  if (may_go(TransportKind::InProcess))
+    in_process_ = network_of_process().listen(options_.self, accept);
+}
+
+void GrpcEndpoint::take(std::shared_ptr<Connection> connection) {
+  connections_.add(connection);
+  accept_(std::move(connection));
+}
+
+std::shared_ptr<Connection> GrpcEndpoint::connect_in_process(const std::string& address,
+                                                             Deadline deadline, const Peer& self) {
+  // A task has threads that read; a client has only threads that wait.
+  const auto hand_off = options_.self.address.empty() ? InProcessNetwork::HandOff::Directly
+                                                      : InProcessNetwork::HandOff::Queued;
+  std::shared_ptr<Connection> connection;
+  if (options_.transport == TransportKind::InProcess) {
+    connection = network_of_process().connect(address, self, deadline, hand_off);
+  } else if (may_go(TransportKind::InProcess)) {
+    connection = network_of_process().try_connect(address, self, hand_off);
+  }
+  if (connection) check_fits(*connection);
+  return connection;
+}
+
+// A connection inside this process has no handshake of its own.
+void GrpcEndpoint::check_fits(Connection& connection) {
+  const Peer& peer = connection.peer();
+  const Status problem = capture_status([&] { check_handshake({.peer = peer}, handshake()); });
+  if (problem.ok()) return;
+  connection.close(problem);
+  throw Error(problem);
+}
+
+// Null when shared memory is not possible. Throws then if no other transport is allowed.
+std::shared_ptr<Connection> GrpcEndpoint::connect_by_memory(const Dialer::Answered& answered,
+                                                            Deadline deadline, const Peer& self) {
+  if (!may_go(TransportKind::SharedMemory)) return nullptr;
+  std::shared_ptr<Connection> connection;
+  const Status problem =
+      capture_status([&] { connection = take_up_offer(answered.from, self, deadline); });
+  if (connection || options_.transport == TransportKind::SharedMemory) dialer_->leave(answered);
+  if (connection) return connection;
+  const std::string& name = answered.from.peer.name;
+  if (!problem.ok()) log_info("[Connect] no shared memory with {}: {}", name, problem.to_string());
+  if (options_.transport == TransportKind::SharedMemory) {
+    throw Error({.code = Code::FailedPrecondition,
+                 .message = fmt::format("[Connect] shared memory with {} at {} is not possible: {}",
+                                        name, answered.from.peer.address,
+                                        problem.ok() ? "it is on another host, or does not offer it"
+                                                     : problem.message)});
+  }
+  return nullptr;
+}
+
+std::shared_ptr<Connection> GrpcEndpoint::connect_by_grpc(const Dialer::Answered& answered,
+                                                          Deadline deadline) {
+  dialer_->stay(answered, deadline);
+  const auto stream =
+      std::make_shared<GrpcStream>(pump_, answered.call, options_.self, answered.from.peer);
+  stream->open();
+  return std::make_shared<GrpcConnection>(stream);
+}
+
+std::shared_ptr<Connection> GrpcEndpoint::connect(const std::string& address, Deadline deadline,
+                                                  uint64_t generation) {
+  check_no_mutex_held("connects");
+  check_target(address, options_.credentials);
+  Peer self = options_.self;
+  self.generation = generation;
+  const PumpHold hold(*pump_);
+  std::shared_ptr<Connection> connection = connect_in_process(address, deadline, self);
+  if (!connection) {
+    const Dialer::Answered answered = dialer_->dial(address, deadline, generation);
+    connection = connect_by_memory(answered, deadline, self);
+    if (!connection) connection = connect_by_grpc(answered, deadline);
+  }
+  connections_.add(connection);
+  return connection;
+}
+
+void GrpcEndpoint::stop() {
+  if (stopped_.exchange(true)) return;
+  in_process_.reset();
+  dialer_->stop();
+  connections_.close_all(server_stopped());
+  if (listener_) listener_->stop();
+  memory_.reset();
+  pump_->stop();
+}
+
+}  // namespace
+
+TransportKind transport_from_environment() {
+  const char* const value = std::getenv("COHORT_TRANSPORT");
+  const std::string_view name = value == nullptr ? "" : value;
+  if (name.empty()) return TransportKind::Nearest;
+  if (name == "in-process") return TransportKind::InProcess;
+  if (name == "shared-memory") return TransportKind::SharedMemory;
+  if (name == "grpc") return TransportKind::Grpc;
+  raise(Code::InvalidArgument,
+        "[Connect] COHORT_TRANSPORT is '{}'; it can be in-process, shared-memory or grpc", name);
+}
+
+std::unique_ptr<Endpoint> make_endpoint(EndpointOptions options, Endpoint::Accept accept) {
+  require_descriptors_for_grpc();
+  return std::make_unique<GrpcEndpoint>(std::move(options), std::move(accept));
+}
+
+}  // namespace cohort::internal

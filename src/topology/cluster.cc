@@ -1,0 +1,281 @@
+#include "cohort/cluster.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <ostream>
+
+#include "base/raise.h"
+#include "cohort/device.h"
+#include "topology/text.h"
+
+namespace cohort {
+namespace {
+
+using internal::raise;
+
+void add_task(TaskMap& tasks, int index, const std::string& address, std::string_view job) {
+  if (tasks.emplace(index, address).second) return;
+  raise(Code::InvalidArgument, "[ClusterSpec] task {} of {} is given twice, as '{}' and as '{}'",
+        index, job, tasks.at(index), address);
+}
+
+int index_of(std::string_view text) {
+  if (const std::optional<int> index = internal::parse_index(text)) return *index;
+  raise(Code::InvalidArgument, "[ClusterSpec] '{}' is not a task index; expected 0, 1, 2, ...",
+        internal::excerpt(text));
+}
+
+bool is_dense(const TaskMap& tasks) {
+  return !tasks.empty() && tasks.begin()->first == 0 &&
+         tasks.rbegin()->first == static_cast<int>(tasks.size()) - 1;
+}
+
+TaskList addresses_of(const TaskMap& tasks) {
+  TaskList addresses;
+  for (const auto& [index, address] : tasks) addresses.push_back(address);
+  return addresses;
+}
+
+std::string text_of(const TaskMap& tasks) {
+  const bool dense = is_dense(tasks);
+  std::string text;
+  for (const auto& [index, address] : tasks) {
+    if (!text.empty()) text += ", ";
+    text += dense ? fmt::format("'{}'", address) : fmt::format("{}: '{}'", index, address);
+  }
+  return dense ? fmt::format("[{}]", text) : fmt::format("{{{}}}", text);
+}
+
+std::string only_job(const ClusterSpec& cluster) {
+  const std::vector<std::string> jobs = cluster.jobs();
+  if (jobs.size() == 1) return jobs[0];
+  raise(Code::InvalidArgument,
+        "[Server] job_name is needed unless the cluster has exactly one job; its jobs are {}",
+        internal::quoted_list(jobs));
+}
+
+int only_task(const ClusterSpec& cluster, const std::string& job) {
+  const std::vector<int> indices = cluster.task_indices(job);
+  if (indices.size() == 1) return indices[0];
+  raise(Code::InvalidArgument,
+        "[Server] task_index is needed unless the job has exactly one task; job '{}' has {}", job,
+        indices.size());
+}
+
+void check_job(const ClusterSpec& cluster, const std::string& job) {
+  if (!cluster.has_job(job)) {
+    raise(Code::Internal, "[Server] job '{}' is not in the cluster; its jobs are {}{}", job,
+          internal::quoted_list(cluster.jobs()), internal::did_you_mean(job, cluster.jobs()));
+  }
+  // The devices of the task have the job in their names.
+  const std::optional<DeviceName> name = DeviceName::try_parse("/job:" + job);
+  if (name && name->job) return;
+  raise(Code::InvalidArgument,
+        "[Server] the job '{}' cannot be part of a device name; expected a letter, then letters, "
+        "digits and _",
+        internal::excerpt(job));
+}
+
+}  // namespace
+
+internal::IndexedAddress::IndexedAddress(const BracedText& at, BracedText where)
+    : index(index_of(at.text)), address(std::move(where.text)) {}
+
+JobTasks::JobTasks(std::initializer_list<internal::BracedText> addresses) {
+  for (const auto& address : addresses) {
+    by_index_.emplace(static_cast<int>(by_index_.size()), address.text);
+  }
+}
+
+JobTasks::JobTasks(std::initializer_list<internal::IndexedAddress> sparse_tasks) {
+  for (const auto& task : sparse_tasks) add_task(by_index_, task.index, task.address, "a job");
+}
+
+JobTasks::JobTasks(const TaskList& addresses) {
+  for (const std::string& address : addresses) {
+    by_index_.emplace(static_cast<int>(by_index_.size()), address);
+  }
+}
+
+JobTasks::JobTasks(const std::map<std::string, std::string>& tasks) {
+  for (const auto& [index, address] : tasks) add_task(by_index_, index_of(index), address, "a job");
+}
+
+JobTasks::JobTasks(const std::variant<TaskList, TaskMap>& tasks)
+    : JobTasks(std::holds_alternative<TaskMap>(tasks) ? JobTasks(std::get<TaskMap>(tasks))
+                                                      : JobTasks(std::get<TaskList>(tasks))) {}
+
+ClusterSpec::ClusterSpec(std::initializer_list<ClusterJob> jobs) {
+  for (const ClusterJob& job : jobs) add(job.name, job.tasks.by_index());
+}
+ClusterSpec::ClusterSpec(const std::vector<ClusterJob>& jobs) {
+  for (const ClusterJob& job : jobs) add(job.name, job.tasks.by_index());
+}
+ClusterSpec::ClusterSpec(const std::map<std::string, JobTasks>& jobs) {
+  for (const auto& [name, tasks] : jobs) add(name, tasks.by_index());
+}
+ClusterSpec::ClusterSpec(const std::map<std::string, TaskList>& jobs) {
+  for (const auto& [name, tasks] : jobs) add(name, JobTasks(tasks).by_index());
+}
+ClusterSpec::ClusterSpec(const std::map<std::string, TaskMap>& jobs) {
+  for (const auto& [name, tasks] : jobs) add(name, tasks);
+}
+ClusterSpec::ClusterSpec(const ClusterDict& jobs) {
+  for (const auto& [name, tasks] : jobs) add(name, JobTasks(tasks).by_index());
+}
+
+ClusterSpec::ClusterSpec(const ClusterDef& def) {
+  for (const ClusterDef::Job& job : def.jobs) {
+    TaskMap tasks;
+    const std::string name = fmt::format("job '{}'", job.name);
+    for (const ClusterDef::Task& task : job.tasks) {
+      add_task(tasks, task.index, task.address, name);
+    }
+    add(job.name, std::move(tasks));
+  }
+}
+
+void ClusterSpec::add(std::string name, TaskMap tasks) {
+  if (has_job(name)) {
+    raise(Code::InvalidArgument, "[ClusterSpec] job '{}' is given twice; name each job once", name);
+  }
+  if (!tasks.empty() && tasks.begin()->first < 0) {
+    raise(Code::InvalidArgument,
+          "[ClusterSpec] job '{}' has a task with index {}; expected 0, 1, 2, ...", name,
+          tasks.begin()->first);
+  }
+  jobs_.emplace_back(std::move(name), std::move(tasks));
+}
+
+std::vector<std::string> ClusterSpec::jobs() const {
+  std::vector<std::string> names;
+  for (const auto& [name, tasks] : jobs_) names.push_back(name);
+  return names;
+}
+
+bool ClusterSpec::has_job(std::string_view job) const {
+  return std::any_of(jobs_.begin(), jobs_.end(), [&](const auto& one) { return one.first == job; });
+}
+
+bool ClusterSpec::has_task(std::string_view job, int index) const {
+  return has_job(job) && tasks_of(job).count(index) > 0;
+}
+
+const TaskMap& ClusterSpec::tasks_of(std::string_view job) const {
+  for (const auto& [name, tasks] : jobs_) {
+    if (name == job) return tasks;
+  }
+  raise(Code::InvalidArgument, "[ClusterSpec] there is no job '{}'; the jobs are {}{}", job,
+        internal::quoted_list(jobs()), internal::did_you_mean(job, jobs()));
+}
+
+int ClusterSpec::num_tasks(std::string_view job) const {
+  return static_cast<int>(tasks_of(job).size());
+}
+
+std::vector<int> ClusterSpec::task_indices(std::string_view job) const {
+  std::vector<int> indices;
+  for (const auto& [index, address] : tasks_of(job)) indices.push_back(index);
+  return indices;
+}
+
+std::string ClusterSpec::task_address(std::string_view job, int index) const {
+  const TaskMap& tasks = tasks_of(job);
+  if (const auto task = tasks.find(index); task != tasks.end()) return task->second;
+  raise(Code::InvalidArgument, "[ClusterSpec] job '{}' has no task {}; its tasks are {}", job,
+        index, text_of(tasks));
+}
+
+std::vector<std::optional<std::string>> ClusterSpec::job_tasks(std::string_view job) const {
+  const TaskMap& tasks = tasks_of(job);
+  if (tasks.empty()) raise(Code::InvalidArgument, "[ClusterSpec] job '{}' has no tasks", job);
+  constexpr int kMaxHoles = 1 << 20;
+  if (tasks.rbegin()->first > kMaxHoles) {
+    raise(Code::InvalidArgument, "[ClusterSpec] task {} of job '{}' is too far up for a list",
+          tasks.rbegin()->first, job);
+  }
+  std::vector<std::optional<std::string>> list(static_cast<size_t>(tasks.rbegin()->first) + 1);
+  for (const auto& [index, address] : tasks) list[static_cast<size_t>(index)] = address;
+  return list;
+}
+
+ClusterDict ClusterSpec::as_dict() const {
+  ClusterDict dict;
+  for (const auto& [name, tasks] : jobs_) {
+    if (is_dense(tasks)) {
+      dict[name] = addresses_of(tasks);
+    } else {
+      dict[name] = tasks;
+    }
+  }
+  return dict;
+}
+
+ClusterDef ClusterSpec::as_cluster_def() const {
+  ClusterDef def;
+  for (const auto& [name, tasks] : jobs_) {
+    ClusterDef::Job& job = def.jobs.emplace_back();
+    job.name = name;
+    for (const auto& [index, address] : tasks) job.tasks.push_back({index, address});
+  }
+  std::sort(def.jobs.begin(), def.jobs.end(),
+            [](const auto& a, const auto& b) { return a.name < b.name; });
+  return def;
+}
+
+std::string ClusterSpec::to_string() const {
+  std::vector<std::string> names = jobs();
+  std::sort(names.begin(), names.end());
+  std::string text;
+  for (const std::string& name : names) {
+    fmt::format_to(std::back_inserter(text), "{}'{}': {}", text.empty() ? "" : ", ", name,
+                   text_of(tasks_of(name)));
+  }
+  return fmt::format("ClusterSpec({{{}}})", text);
+}
+
+bool operator==(const ClusterSpec& a, const ClusterSpec& b) {
+  return a.as_cluster_def() == b.as_cluster_def();
+}
+
+std::ostream& operator<<(std::ostream& out, const ClusterSpec& spec) {
+  return out << spec.to_string();
+}
+
+ServerDef make_server_def(const ClusterSpec& cluster, const ServerTask& task) {
+  ServerDef def;
+  def.cluster = cluster;
+  def.job_name = task.job_name ? *task.job_name : only_job(cluster);
+  check_job(cluster, def.job_name);
+  def.task_index = task.task_index ? *task.task_index : only_task(cluster, def.job_name);
+  def.protocol = task.protocol.value_or(def.protocol);
+  (void)def.address();  // throws for an index that the job does not have
+  return def;
+}
+
+ServerDef make_server_def(const ServerDef& def, const ServerTask& task) {
+  return make_server_def(def.cluster, {.job_name = task.job_name.value_or(def.job_name),
+                                       .task_index = task.task_index.value_or(def.task_index),
+                                       .protocol = task.protocol.value_or(def.protocol)});
+}
+
+void ClusterDeviceFilters::set_device_filters(std::string_view job, int index,
+                                              std::vector<std::string> patterns) {
+  for (const std::string& pattern : patterns) (void)DeviceName::parse(pattern);
+  patterns_[{std::string(job), index}] = std::move(patterns);
+}
+
+bool ClusterDeviceFilters::sees(std::string_view job, int index, std::string_view device) const {
+  const auto found = patterns_.find({std::string(job), index});
+  if (found == patterns_.end()) return true;
+  const DeviceName name = DeviceName::parse(device);
+  if (name.job == job && name.task == index) return true;
+  for (const std::string& pattern : found->second) {
+    if (DeviceName::parse(pattern).matches(name)) return true;
+  }
+  return found->second.empty();
+}
+
+}  // namespace cohort

@@ -1,0 +1,46 @@
+#pragma once
+
+#include "ops/variable_cell.h"
+
+namespace cohort::internal {
+
+// A variable with one copy. Reads and changes go to its handle, wherever the copy is.
+class SingleVariable : public VariableImpl {
+ public:
+  const std::string& name() const override { return handle_.name; }
+  const VariableOptions& options() const override { return options_; }
+  bool trainable() const override { return trainable_; }
+  const VariableHandle& handle() const override { return handle_; }
+  Tensor read() const override;
+  Tensor assign(const Tensor& value) override;
+  Tensor assign_add(const Tensor& delta) override;
+  Tensor assign_sub(const Tensor& delta) override;
+  Tensor scatter(ScatterOp op, const IndexedSlices& slices) override;
+
+ protected:
+  // The constructor of the subclass sets handle_.
+  explicit SingleVariable(const VariableOptions& options);
+  // The handle for a read or a change. Throws where the variable cannot be used.
+  virtual const VariableHandle& usable_handle() const { return handle_; }
+
+  const VariableOptions options_;
+  const bool trainable_;
+  VariableHandle handle_;
+};
+
+// A variable without a strategy: one copy, on the device where it was made.
+class LocalVariable : public SingleVariable {
+ public:
+  explicit LocalVariable(const VariableRequest& request);
+
+  std::string device() const override;
+  bool is_initialized() const override;
+  std::shared_ptr<VariableImpl> deep_copy() const override;
+  std::string to_string() const override;
+};
+
+// The value of the request's initializer, cast to the requested dtype and checked against the
+// requested shape. No tape records how the value is made.
+Tensor initial_value(const VariableRequest& request);
+
+}  // namespace cohort::internal

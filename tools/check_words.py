@@ -1,0 +1,111 @@
+#!/usr/bin/env python3
+"""Checks that the source and the documents use none of the words and phrases of tools/words.txt.
+
+usage: check_words.py ROOT
+
+Fails where one occurs, and where tools/words.txt still allows one that is gone.
+"""
+import pathlib
+import re
+import sys
+
+COMMENT = re.compile(r"(?<!:)//(.*)")
+CODE_OR_QUOTE = re.compile(r'```.*?```|`[^`\n]*`|"[^"\n]*"', re.DOTALL)
+
+
+def parse(text):
+    """Returns ({word: what to write}, {phrase: what to write}, {word or "phrases": places})."""
+    sections = {"words:": {}, "phrases:": {}, "not yet:": {}}
+    current = None
+    for line in text.splitlines():
+        line = line.split("#")[0].rstrip()
+        if line in sections:
+            current = sections[line]
+        elif line:
+            head, _, tail = line.partition(": ")
+            current[head] = tail
+    words, phrases, allowed = sections.values()
+    return words, phrases, {word: places.split() for word, places in allowed.items()}
+
+
+def pattern_of(word):
+    if word.endswith("*"):
+        return re.compile(r"\b" + re.escape(word[:-1]) + r"(?=[A-Z])")
+    if word[0].isupper():
+        return re.compile(rf"{word}(?![a-z])")
+    return re.compile(rf"(?<![A-Za-z]){word}s?(?![a-z])|(?<=[a-z]){word.capitalize()}(?![a-z])")
+
+
+def source_files(root):
+    for top in ("include", "src"):
+        for path in sorted((root / top).rglob("*")):
+            if path.suffix in (".h", ".cc", ".inc") and not path.name.endswith("_test.cc"):
+                yield path
+
+
+def documents(root):
+    yield from sorted((root / "docs").glob("*.md"))
+    yield from (path for name in ("README.md", "CONTRIBUTING.md") if (path := root / name).exists())
+
+
+def comments(path):
+    """The text of a file with everything but comments blanked out, so that lines keep their numbers."""
+    lines = []
+    for line in path.read_text(encoding="utf-8").splitlines():
+        found = COMMENT.search(line)
+        lines.append(CODE_OR_QUOTE.sub("", found.group(1)) if found else "")
+    return "\n".join(lines)
+
+
+def prose(path):
+    blank = lambda found: "\n" * found.group().count("\n")
+    return CODE_OR_QUOTE.sub(blank, path.read_text(encoding="utf-8"))
+
+
+def occurrences(root, words, phrases):
+    """Yields (word or "phrases", file, line, what to write)."""
+    def lines_with(pattern, text):
+        for found in pattern.finditer(text):
+            yield text.count("\n", 0, found.start()) + 1, found.group()
+
+    patterns = {word: pattern_of(word) for word in words}
+    phrase = re.compile(r"\b(" + "|".join(phrases).replace(" ", r"\s+") + r")\b", re.IGNORECASE)
+    for path in source_files(root):
+        name, text = path.relative_to(root).as_posix(), path.read_text(encoding="utf-8")
+        for word, pattern in patterns.items():
+            for line, _ in lines_with(pattern, text):
+                yield word, name, line, f"'{word}' is not our word; write {words[word]}"
+        for line, found in lines_with(phrase, comments(path)):
+            yield "phrases", name, line, f"say it without '{' '.join(found.split())}' (tools/words.txt)"
+    for path in documents(root):
+        for line, found in lines_with(phrase, prose(path)):
+            name = path.relative_to(root).as_posix()
+            yield "phrases", name, line, f"say it without '{' '.join(found.split())}' (tools/words.txt)"
+
+
+def problems(root):
+    words, phrases, allowed = parse((root / "tools/words.txt").read_text(encoding="utf-8"))
+    used = set()
+    for word, name, line, what in occurrences(root, words, phrases):
+        place = next((place for place in allowed.get(word, ())
+                      if name == place or name.startswith(place + "/")), None)
+        if place is None:
+            yield f"{name}:{line}: {what}"
+        else:
+            used.add((word, place))
+    for word, places in allowed.items():
+        for place in places:
+            if (word, place) not in used:
+                yield f"words.txt: {word} is gone from {place}; take it out of 'not yet'"
+
+
+def main():
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    found = list(problems(pathlib.Path(sys.argv[1])))
+    print("\n".join(found) or "every file keeps to tools/words.txt")
+    sys.exit(bool(found))
+
+
+if __name__ == "__main__":
+    main()
