@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "membership/member.h"
-#include "membership/worker_list.h"
 
 namespace cohort::internal {
 

@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include "membership/worker_list.h"
 #include "support/expect_error.h"
 
 namespace cohort::internal {

@@ -14,7 +14,6 @@
 #include "distribute/reduce/worker_gradients.h"
 #include "distribute/strategies/joint_workers.h"
 #include "distribute/strategies/mirrored_strategy.h"
-#include "membership/worker_list.h"
 
 namespace cohort::internal {
 
