@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "topology/text.h"
+
 namespace cohort::internal {
 namespace {
 
@@ -18,6 +20,15 @@ bool may_pass(Code code) {
 bool is_worker(const Peer& peer) { return !peer.settings.empty(); }
 
 bool is_same(const Peer& one, const Peer& other) { return one.incarnation == other.incarnation; }
+
+// Texts of other processes, for messages and the log.
+std::string printable(const std::string& text) { return excerpt(text, kMaxStatusText); }
+Status printable(Status status) {
+  status.message = printable(status.message);
+  status.origin = printable(status.origin);
+  if (status.cause) status.cause = std::make_shared<const Status>(printable(*status.cause));
+  return status;
+}
 
 }  // namespace
 
@@ -44,7 +55,7 @@ Bootstrap::Actions Bootstrap::connect_failed(Time now, int id, const Status& why
   at.is_dialing = false;
   at.next_dial = now + kRetry;
   if (stage_ != Stage::Gathering) return take_actions();
-  at.reason = why.message;
+  at.reason = printable(why.message);
   if (!may_pass(why.code) && !at.process) note_problem(why, false);
   return take_actions();
 }
@@ -54,17 +65,17 @@ Bootstrap::Actions Bootstrap::received(Time now, ConnectionId connection,
   now_ = now;
   switch (message.kind) {
     case Kind::Problem:
-      note_problem(message.status, true);
+      note_problem(printable(message.status), true);
       break;
     case Kind::Formed:
       take_formed(connection, std::move(message));
       break;
     case Kind::Busy:
-      take_busy(connection, message.text);
+      take_busy(connection, printable(message.text));
       break;
     case Kind::Waiting:
       for (Worker& at : workers_) {
-        if (at.dialed == connection) at.reason = message.text;
+        if (at.dialed == connection) at.reason = printable(message.text);
       }
       break;
     case Kind::Probe:
@@ -133,12 +144,12 @@ void Bootstrap::dial_succeeded(int id, ConnectionId connection, const Peer& peer
   at.dialed = connection;
   at.reason = "it is there";
   // The accepting side compares, because a worker that is in a group already has another answer.
-  // Only a worker of another build may not know how to compare.
-  if (peer.build == options_.self.peer.build) return;
+  // Only a worker of another build may not know how to compare, or how to say so.
   Member other{.peer = peer, .process = peer.address};
-  (void)capture_status([&] { other = member_of(peer, options_.self); });  // if it tells more
+  Status found = capture_status([&] { other = member_of(peer, options_.self); });
   other.id = static_cast<uint64_t>(id);
-  note_problem(compare(options_.self, other), false);
+  if (peer.build != options_.self.peer.build) found = compare(options_.self, other);
+  if (found.code == Code::FailedPrecondition) note_problem(found, false);
 }
 
 void Bootstrap::accepted(ConnectionId connection, const Peer& peer) {
@@ -225,6 +236,9 @@ void Bootstrap::take_formed(ConnectionId connection, BootstrapMessage message) {
       !is_same(message.members[id].peer, options_.self.peer) ||
       message.number <= options_.self.generation) {
     return;
+  }
+  for (size_t i = 0; i < workers_.size(); ++i) {
+    if (message.members[i].peer.name != name_of(static_cast<int>(i))) return;
   }
   generation_ = message.number;
   members_ = std::move(message.members);

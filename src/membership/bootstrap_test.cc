@@ -223,6 +223,56 @@ TEST(Bootstrap, AWorkerTakesTheWordsOfAnotherWorkersProblem) {
   EXPECT_EQ(worker.failure().message, "the words");
 }
 
+// Texts of other processes go into messages and logs.
+TEST(Bootstrap, WhatOthersSayIsMadePrintable) {
+  const std::string forged = "x\nERROR \x1b[31m";
+  Bootstrap waiting = machine(member(1, 11));
+  waiting.time_passed(Time(0));
+  waiting.connected(Time(1), 5, peer(member(0, 10)), 0);
+  waiting.received(Time(2), 5, {.kind = Kind::Waiting, .text = forged});
+  EXPECT_NE(waiting.describe_missing().find("(x?ERROR ?[31m)"), std::string::npos);
+  const Status cause{.code = Code::Unknown, .message = forged, .origin = forged};
+  waiting.received(Time(3), 5,
+                   {.kind = Kind::Problem,
+                    .status = {.code = Code::Unknown,
+                               .message = forged,
+                               .cause = std::make_shared<const Status>(cause)}});
+  EXPECT_EQ(waiting.failure().to_string(),
+            "UNKNOWN: x?ERROR ?[31m; caused by UNKNOWN: x?ERROR ?[31m (from x?ERROR ?[31m)");
+
+  Bootstrap late = machine(member(1, 12));
+  late.time_passed(Bootstrap::kBusyTime + Time(1));
+  late.connected(Bootstrap::kBusyTime + Time(1), 5, peer(member(0, 10)), 0);
+  late.received(Bootstrap::kBusyTime + Time(1), 5, {.kind = Kind::Busy, .text = forged});
+  EXPECT_NE(late.failure().message.find("has begun: x?ERROR ?[31m"), std::string::npos);
+}
+
+TEST(Bootstrap, AListWithOtherNamesThanTheClusterIsIgnored) {
+  Bootstrap worker = machine(member(1, 11));
+  worker.time_passed(Time(0));
+  worker.connected(Time(1), 5, peer(member(0, 10)), 0);
+  BootstrapMessage formed{
+      .kind = Kind::Formed, .number = 1, .members = {member(0, 10), member(1, 11)}};
+  formed.members[0].peer.name = "x\nERROR";
+  worker.received(Time(2), 5, formed);
+  EXPECT_FALSE(worker.is_formed());
+}
+
+// Messages of another protocol may not be understood, so the worker that connects compares too.
+TEST(Bootstrap, AnotherProtocolIsAProblemOnBothSides) {
+  for (const uint64_t self : {uint64_t{0}, uint64_t{1}}) {
+    Bootstrap dials = machine(member(self, 10));
+    Peer other = peer(member(1 - self, 11));
+    other.settings[0] = 77;
+    dials.time_passed(Time(0));
+    dials.connected(Time(1), 5, other, static_cast<int>(1 - self));
+    EXPECT_EQ(dials.failure().code, Code::FailedPrecondition);
+    EXPECT_NE(dials.failure().message.find("1 and 1, whose workers join by protocols 2 and 77"),
+              std::string::npos)
+        << dials.failure().message;
+  }
+}
+
 TEST(Bootstrap, ProgramsThatAreNotWorkersAreSentAway) {
   Bootstrap leader = machine(member(0, 10));
   const Actions actions = leader.connected(Time(1), 5, {.name = "client"});

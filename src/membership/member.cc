@@ -8,6 +8,7 @@
 
 #include "base/raise.h"
 #include "topology/address.h"
+#include "topology/text.h"
 
 namespace cohort::internal {
 namespace {
@@ -61,20 +62,22 @@ namespace {
 
 // Changes with what workers say to each other until their group is formed.
 constexpr uint64_t kProtocol = 2;
-constexpr size_t kMaxText = 900;
+constexpr size_t kMaxWholeText = 900;  // with a note of its length it is below Member::kMaxText
 
+// The texts of the other process come from outside.
 Status differ(const Member& one, const Member& other, const std::string& how) {
-  return {.code = Code::FailedPrecondition,
-          .message = fmt::format("[MultiWorkerMirroredStrategy] {} ({}) and {} ({}) cannot train "
-                                 "together: {}",
-                                 one.peer.name, one.process, other.peer.name, other.process, how)};
+  const std::string text =
+      fmt::format("[MultiWorkerMirroredStrategy] {} ({}) and {} ({}) cannot train together: {}",
+                  one.peer.name, one.process, other.peer.name, other.process, how);
+  return {.code = Code::FailedPrecondition, .message = excerpt(text, kMaxStatusText)};
 }
 
-Status differ_in_build(const Member& one, const Member& other) {
+// `detail` says what differs between builds of one version.
+Status differ_in_build(const Member& one, const Member& other, const std::string& detail = "") {
   return differ(one, other,
-                fmt::format("they are of different builds of the library, {} and {}; run the same "
-                            "release on all",
-                            one.peer.build, other.peer.build));
+                fmt::format("they are of different builds of the library, {} and {}{}; run the "
+                            "same release on all",
+                            one.peer.build, other.peer.build, detail));
 }
 
 uint64_t fnv_hash(const std::string& text) {
@@ -86,9 +89,9 @@ uint64_t fnv_hash(const std::string& text) {
 }  // namespace
 
 std::string shortened(const std::string& text) {
-  if (text.size() <= kMaxText) return text;
-  return fmt::format("{}... ({} characters, hash {:016x})", text.substr(0, kMaxText), text.size(),
-                     fnv_hash(text));
+  if (text.size() <= kMaxWholeText) return text;
+  return fmt::format("{}... ({} characters, hash {:016x})", text.substr(0, kMaxWholeText),
+                     text.size(), fnv_hash(text));
 }
 
 std::string encode_settings(const Member& member) {
@@ -104,9 +107,12 @@ Member member_of(const Peer& peer, const Member& self) {
   member.peer.settings.clear();
   const Message message{peer.settings};
   MessageReader reader(message, "the settings of a worker");
-  if (reader.number() != kProtocol) {
+  const uint64_t protocol = reader.number();
+  if (protocol != kProtocol) {
     member.process = peer.address;
-    throw Error(differ_in_build(self, member));
+    throw Error(differ_in_build(
+        self, member,
+        fmt::format(", whose workers join by protocols {} and {}", kProtocol, protocol)));
   }
   Member::list_settings(reader, member);
   reader.expect_end();

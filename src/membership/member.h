@@ -46,9 +46,14 @@ struct Member {
   uint64_t generation = 0;     // the last group that it was in; 0: none
 
   bool resumes() const { return generation > 0; }  // it knows where training is
+  // Longer texts are refused; see shortened().
+  static constexpr size_t kMaxText = 1000;
   static void list_settings(auto& fields, auto& m) {
     fields(m.id, m.workers, m.replicas, m.cluster, m.settings, m.engine, m.shares_memory, m.process,
            m.generation);
+    for (const std::string* text : {&m.cluster, &m.settings, &m.engine, &m.process}) {
+      fields.check(text->size() <= kMaxText, "a text of a worker is too long");
+    }
   }
   static void list_fields(auto& fields, auto& m) {
     fields(m.peer.name, m.peer.incarnation, m.peer.address, m.peer.host, m.peer.build);
@@ -63,7 +68,8 @@ std::string shortened(const std::string& text);
 // The member's fields as Peer::settings has them.
 std::string encode_settings(const Member& member);
 // The member that a handshake describes. Throws FailedPrecondition if the settings come from
-// another build of the library, and names both tasks and builds; DataLoss if they are damaged.
+// another build of the library, and names both tasks, builds and protocols; DataLoss if they are
+// damaged.
 Member member_of(const Peer& peer, const Member& self);
 
 // OK if both can be in one group, else FailedPrecondition that names both and the difference.

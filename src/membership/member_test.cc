@@ -51,6 +51,43 @@ TEST(Member, OfAnotherProtocolIsRefusedWithBothBuilds) {
                member_of(other, worker(0)));
 }
 
+TEST(Member, OfAnotherProtocolAndTheSameVersionIsToldTheProtocols) {
+  Peer other = peer_of(worker(1));
+  other.settings[0] = 77;
+  EXPECT_ERROR(
+      Code::FailedPrecondition,
+      "different builds of the library, 1.2.3 and 1.2.3, whose workers join by protocols 2 "
+      "and 77; run the same release on all",
+      member_of(other, worker(0)));
+}
+
+TEST(Member, WithATextThatIsTooLongIsRefused) {
+  for (const auto text : {&Member::cluster, &Member::settings, &Member::engine, &Member::process}) {
+    Member other = worker(1);
+    other.*text = std::string(Member::kMaxText, 'x');
+    EXPECT_EQ((member_of(peer_of(other), worker(0)).*text).size(), Member::kMaxText);
+    other.*text += 'x';
+    EXPECT_ERROR(Code::DataLoss, "a text of a worker is too long",
+                 member_of(peer_of(other), worker(0)));
+  }
+}
+
+// A text from outside could forge lines of a log, or control a terminal.
+TEST(Member, WithTextsThatAreNotPrintableIsDescribedWithoutThem) {
+  const std::string forged = "x\nERROR \x1b[31m";
+  for (const auto text : {&Member::cluster, &Member::settings, &Member::engine, &Member::process}) {
+    Member other = worker(1);
+    other.*text = forged;
+    other.replicas = 7;  // also if the text is not what differs
+    const Status found = compare(worker(0), member_of(peer_of(other), worker(0)));
+    EXPECT_EQ(found.code, Code::FailedPrecondition);
+    for (const char c : found.message) EXPECT_GE(c, ' ') << found.message;
+  }
+  Member other = worker(1);
+  other.engine = forged;
+  EXPECT_NE(compare(worker(0), other).message.find("the other 'x?ERROR ?[31m'"), std::string::npos);
+}
+
 TEST(Member, WithSettingsThatAreCutOffIsRefused) {
   const Peer whole = peer_of(worker(0));
   for (size_t size = 0; size < whole.settings.size(); ++size) {

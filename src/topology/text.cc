@@ -89,12 +89,11 @@ std::string did_you_mean(std::string_view word, std::span<const std::string> kno
   return meant == nullptr ? "" : fmt::format("; did you mean '{}'?", *meant);
 }
 
-std::string excerpt(std::string_view text) {
-  constexpr size_t kMaxShown = 60;
-  std::string result(text.substr(0, kMaxShown));
+std::string excerpt(std::string_view text, size_t max_bytes) {
+  std::string result(text.substr(0, max_bytes));
   std::replace_if(
       result.begin(), result.end(), [](unsigned char c) { return c < ' ' || c == 0x7f; }, '?');
-  return text.size() > kMaxShown ? result + "..." : result;
+  return text.size() > max_bytes ? result + "..." : result;
 }
 
 std::optional<std::string> environment_variable(const std::string& name) {

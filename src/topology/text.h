@@ -26,8 +26,8 @@ const std::string* closest_word(std::string_view word, std::span<const std::stri
 // that is known.
 std::string did_you_mean(std::string_view word, std::span<const std::string> known);
 
-// `text` for a message: at most 60 bytes, without control characters. "..." marks a cut.
-std::string excerpt(std::string_view text);
+// `text` for a message: at most `max_bytes`, without control characters. "..." marks a cut.
+std::string excerpt(std::string_view text, size_t max_bytes = 60);
 
 // A variable of the environment. The functions that require one throw FailedPrecondition, in the
 // name of `operation`, if it is not set, and InvalidArgument if it is not a number.
