@@ -1,6 +1,6 @@
 #include "membership/member_connections.h"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <map>
 
@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/mutex.h"
 #include "base/raise.h"
+#include "topology/text.h"
 #include "transport/in_process.h"
 
 namespace cohort::internal {
@@ -81,11 +82,6 @@ class InProcessConnections : public MemberConnections {
   const std::shared_ptr<LocalMembers> members_;
 };
 
-// Whether `found` is a later or an earlier process of the wanted name, where that is known.
-bool is_another(const Peer& found, const Peer& wanted) {
-  return wanted.incarnation != 0 && found.incarnation != wanted.incarnation;
-}
-
 }  // namespace
 
 std::vector<Group> in_process_groups(const std::vector<Peer>& peers) {
@@ -101,20 +97,43 @@ std::vector<Group> in_process_groups(const std::vector<Peer>& peers) {
   return groups;
 }
 
-struct PendingConnections::State {
-  void open(const Group& group) {
-    for (int rank = 0; rank < group.size(); ++rank) {
-      const std::string& name = group.peers[static_cast<size_t>(rank)].name;
+// The connections of a group whose members have endpoints.
+struct PendingConnections::State : MemberConnections {
+  void open(std::weak_ptr<Endpoint> own_endpoint, const Group& of) {
+    for (int rank = 0; rank < of.size(); ++rank) {
+      const std::string& name = of.peers[static_cast<size_t>(rank)].name;
       const auto [other, is_new] = ranks.emplace(name, rank);
       if (is_new) continue;
       raise(Code::InvalidArgument, "[Collective] ranks {} and {} have one name, {}", other->second,
             rank, name);
     }
-    generation = group.generation;
-    peers = group.peers;
+    endpoint = std::move(own_endpoint);
+    group = of;
   }
 
-  void hand_over(const MemberConnections::Accept& accept, std::shared_ptr<Connection> connection) {
+  // Not a shared pointer to this state, because the state holds the function.
+  void listen(Accept accept) override {
+    early.listen([this, accept = std::move(accept)](auto connection) {
+      hand_over(accept, std::move(connection));
+    });
+  }
+
+  std::shared_ptr<Connection> connect(int rank, Deadline deadline) override {
+    const Peer& wanted = group.peers[static_cast<size_t>(rank)];
+    const auto held = endpoint.lock();
+    if (!held) raise(Code::Cancelled, "[Collective] the endpoint of {} has ended", own_name());
+    auto connection = held->connect(wanted.address, deadline, group.generation);
+    const Peer& found = connection->peer();
+    if (found.name != wanted.name) {
+      raise(Code::FailedPrecondition,
+            "[Collective] {} expected {} at {}, found {}; give each task an address of its own",
+            own_name(), wanted.name, wanted.address, found.name);
+    }
+    if (is_another(found, wanted)) throw Error(started_again(Code::Unavailable, found, wanted));
+    return connection;
+  }
+
+  void hand_over(const Accept& accept, std::shared_ptr<Connection> connection) {
     const Status problem = check(connection->peer());
     if (problem.ok()) {
       const int rank = ranks.at(connection->peer().name);
@@ -124,70 +143,49 @@ struct PendingConnections::State {
     connection->close(problem);
   }
 
-  Status check(const Peer& peer) const {
-    const auto found = ranks.find(peer.name);
-    if (found == ranks.end()) {
+  Status check(const Peer& found) const {
+    const auto known = ranks.find(found.name);
+    if (known == ranks.end()) {
+      std::vector<std::string> names;
+      for (const Peer& peer : group.peers) names.push_back(peer.name);
       return {.code = Code::FailedPrecondition,
-              .message = fmt::format("[Collective] {} is not a member of the group", peer.name)};
+              .message = fmt::format(
+                  "[Collective] {} connects to {} and is not a member of its group, {}; start all "
+                  "tasks with the same cluster",
+                  found.name, own_name(), excerpt(fmt::format("{}", fmt::join(names, ", ")), 500))};
     }
-    if (is_another(peer, peers[static_cast<size_t>(found->second)])) {
-      return {.code = Code::Aborted,
-              .message = fmt::format("[Collective] {} has been started again since the group began",
-                                     peer.name)};
-    }
-    if (peer.generation == generation) return {};
+    const Peer& wanted = group.peers[static_cast<size_t>(known->second)];
+    if (is_another(found, wanted)) return started_again(Code::Aborted, found, wanted);
+    if (found.generation == group.generation) return {};
     return {.code = Code::Aborted,
-            .message = fmt::format("[Collective] {} connects for generation {}, this is {}",
-                                   peer.name, peer.generation, generation)};
+            .message = fmt::format(
+                "[Collective] {} connects for generation {} of the group, {} is in generation {}; "
+                "the one of the earlier generation must join again, or be started again",
+                found.name, found.generation, own_name(), group.generation)};
   }
+
+  // Whether `found` is a later or an earlier process of the wanted name, where that is known.
+  static bool is_another(const Peer& found, const Peer& wanted) {
+    return wanted.incarnation != 0 && found.incarnation != wanted.incarnation;
+  }
+
+  Status started_again(Code code, const Peer& found, const Peer& wanted) const {
+    return {.code = code,
+            .message = fmt::format(
+                "[Collective] {} at {} has been started again since the group of {} began, with "
+                "incarnation {:016x} instead of {:016x}; all members must form a new group",
+                wanted.name, wanted.address, own_name(), found.incarnation, wanted.incarnation)};
+  }
+
+  const std::string& own_name() const { return group.peers[static_cast<size_t>(group.rank)].name; }
 
   EarlyConnections<std::shared_ptr<Connection>> early;
   RareLog rare_log;
   // Constant once `early` has a listener:
-  uint64_t generation = 0;
-  std::vector<Peer> peers;
+  std::weak_ptr<Endpoint> endpoint;
+  Group group;  // without connections, which are this
   std::map<std::string, int> ranks;
 };
-
-namespace {
-
-class EndpointConnections : public MemberConnections {
- public:
-  using Listen = std::function<void(Accept)>;
-
-  EndpointConnections(std::weak_ptr<Endpoint> endpoint, const Group& group, Listen listen)
-      : endpoint_(std::move(endpoint)),
-        generation_(group.generation),
-        peers_(group.peers),
-        listen_(std::move(listen)) {}
-
-  void listen(Accept accept) override { listen_(std::move(accept)); }
-
-  std::shared_ptr<Connection> connect(int rank, Deadline deadline) override {
-    const Peer& wanted = peers_[static_cast<size_t>(rank)];
-    const auto endpoint = endpoint_.lock();
-    if (!endpoint) raise(Code::Cancelled, "[Collective] this task's endpoint has ended");
-    auto connection = endpoint->connect(wanted.address, deadline, generation_);
-    const Peer& found = connection->peer();
-    if (found.name != wanted.name) {
-      raise(Code::FailedPrecondition, "[Collective] expected {} at {}, found {}", wanted.name,
-            wanted.address, found.name);
-    }
-    if (is_another(found, wanted)) {
-      raise(Code::Unavailable, "[Collective] {} at {} has been started again since the group began",
-            wanted.name, wanted.address);
-    }
-    return connection;
-  }
-
- private:
-  const std::weak_ptr<Endpoint> endpoint_;
-  const uint64_t generation_;
-  const std::vector<Peer> peers_;
-  const Listen listen_;
-};
-
-}  // namespace
 
 PendingConnections::PendingConnections() : state_(std::make_shared<State>()) {}
 
@@ -198,14 +196,8 @@ Endpoint::Accept PendingConnections::accept() const {
 }
 
 void PendingConnections::open(std::weak_ptr<Endpoint> endpoint, Group& group) const {
-  state_->open(group);
-  group.connections = std::make_shared<EndpointConnections>(
-      std::move(endpoint), group, [state = state_](MemberConnections::Accept accept) {
-        // Not a shared pointer: the state holds this function.
-        state->early.listen([held = state.get(), accept = std::move(accept)](auto connection) {
-          held->hand_over(accept, std::move(connection));
-        });
-      });
+  state_->open(std::move(endpoint), group);
+  group.connections = state_;
 }
 
 }  // namespace cohort::internal

@@ -5,6 +5,7 @@
 #include <future>
 
 #include "rpc/make_endpoint.h"
+#include "support/expect_error.h"
 #include "support/free_ports.h"
 
 // Workers that no release of ours would be: the tests invent their handshakes.
@@ -100,6 +101,14 @@ TEST(Membership, NamesAWorkerOfAnotherBuildOnBoth) {
                          "task:1", "process 1 on another machine"});
 }
 
+// A build of the same version, before its protocol or ours was changed.
+TEST(Membership, NamesTheProtocolsOfBuildsOfOneVersion) {
+  expect_named(
+      connect_to_leader(
+          {.incarnation = 7, .build = COHORT_VERSION, .settings = "\x4dwhatever follows"}),
+      {"different builds of the library", "join by protocols 2 and 77", "task:0", "task:1"});
+}
+
 TEST(Membership, NamesAWorkerWhoseHandshakeHasAnotherProtocol) {
   expect_named(
       connect_to_leader({.incarnation = 7, .build = "0.0.0", .settings = "\x4dwhatever follows"}),
@@ -132,6 +141,67 @@ TEST(Membership, AWorkerMayBeStartedAgainBeforeTheGroupIsFormed) {
   EXPECT_EQ(leader->workers_on_host(), 2u);
 }
 
+// What two members throw that meet under other conditions than their group was formed with. Each
+// error names both.
+TEST(Membership, AConnectionToAnotherTaskOrProcessNamesBoth) {
+  const PendingConnections at_a;
+  const PendingConnections at_b;
+  const std::shared_ptr<Endpoint> a = make_endpoint(
+      {.self = {.name = "a", .incarnation = 1, .address = "127.0.0.1:0"}}, at_a.accept());
+  const std::shared_ptr<Endpoint> b = make_endpoint(
+      {.self = {.name = "b", .incarnation = 2, .address = "127.0.0.1:0"}}, at_b.accept());
+  const auto connect = [&](const Peer& wanted) {
+    const PendingConnections pending;
+    Group group{.peers = {a->self(), wanted}, .hosts = {"", ""}};
+    pending.open(a, group);
+    (void)group.connections->connect(1, steady_clock::now() + seconds(10));
+  };
+  const std::string& address = b->self().address;
+  EXPECT_ERROR(Code::FailedPrecondition,
+               "a expected c at " + address + ", found b; give each task an address of its own",
+               connect({.name = "c", .address = address}));
+  EXPECT_ERROR(
+      Code::Unavailable,
+      "b at " + address +
+          " has been started again since the group of a began, with incarnation "
+          "0000000000000002 instead of 0000000000000063; all members must form a new group",
+      connect({.name = "b", .incarnation = 99, .address = address}));
+  a->stop();
+  b->stop();
+}
+
+// The reason with which `b` closes the connection that `a` opens, if these are its members.
+std::string refusal_by(const std::vector<Peer>& members) {
+  const PendingConnections pending;
+  const std::shared_ptr<Endpoint> b =
+      make_endpoint({.self = {.name = "b", .address = "127.0.0.1:0"}}, pending.accept());
+  const std::shared_ptr<Endpoint> a = make_endpoint({.self = {.name = "a", .incarnation = 1}});
+  Group group{.peers = members, .hosts = std::vector<std::string>(members.size())};
+  pending.open(b, group);
+  group.connections->listen([](int, const auto&) { ADD_FAILURE() << "the connection was taken"; });
+  const auto deadline = steady_clock::now() + seconds(10);
+  const auto opened = a->connect(b->self().address, deadline, 1);
+  std::promise<Status> refused;
+  auto why = refused.get_future();
+  opened->start({.received = [](const Message&) {},
+                 .ended = [&](const Status& status) { refused.set_value(status); }});
+  opened->deliver_until([&] { return why.wait_for(seconds(0)) == std::future_status::ready; },
+                        deadline);
+  a->stop();
+  b->stop();
+  return why.get().message;
+}
+
+TEST(Membership, AConnectionThatIsRefusedLearnsTheNamesOfBoth) {
+  EXPECT_EQ(refusal_by({{.name = "b"}, {.name = "c"}}),
+            "[Collective] a connects to b and is not a member of its group, b, c; start all tasks "
+            "with the same cluster");
+  EXPECT_EQ(refusal_by({{.name = "b"}, {.name = "a", .incarnation = 99, .address = "h:1"}}),
+            "[Collective] a at h:1 has been started again since the group of b began, with "
+            "incarnation 0000000000000001 instead of 0000000000000063; all members must form a new "
+            "group");
+}
+
 // A connection of another generation is closed with the reason.
 TEST(Membership, AConnectionOfAnotherGenerationIsRefused) {
   const PendingConnections pending;
@@ -156,7 +226,10 @@ TEST(Membership, AConnectionOfAnotherGenerationIsRefused) {
                          deadline);
     return why.get();
   };
-  EXPECT_NE(ended().message.find("connects for generation 4, this is 5"), std::string::npos);
+  EXPECT_NE(ended().message.find(
+                "b connects for generation 4 of the group, a is in generation 5; the one of the "
+                "earlier generation must join again"),
+            std::string::npos);
   const auto right = connect(5);
   EXPECT_EQ(accepted.get_future().get(), 1);
   other->stop();

@@ -31,8 +31,9 @@ void Admission::check_token(const grpc::ServerContext& call) const {
 Handshake Admission::admit(const grpc::ServerContext& call) const {
   check_token(call);
   const auto bytes = metadata(call, kHandshakeKey);
-  if (!bytes) raise(Code::InvalidArgument, "[Connect] the caller sent no handshake");
-  Handshake from = decode_handshake(*bytes);
+  if (!bytes)
+    raise(Code::InvalidArgument, "[Connect] the caller sent {} no handshake", self_.peer.name);
+  Handshake from = decode_handshake(*bytes, self_.peer.name);
   if (tls_) {
     const auto names = peer_certificate_names(*call.auth_context());
     if (!may_be_called(from.peer.name, names)) {

@@ -81,7 +81,9 @@ std::optional<Dialer::Answered> Dialer::try_once(const std::string& address, Dea
     if (const auto answer = metadata.find(kHandshakeKey); answer != metadata.end()) {
       Answered result{call, {}};
       const Status problem = capture_status([&] {
-        result.from = decode_handshake({answer->second.data(), answer->second.size()});
+        result.from =
+            decode_handshake({answer->second.data(), answer->second.size()},
+                             fmt::format("{} (which calls {})", self_.peer.name, address));
         check_answer(result);
       });
       if (problem.ok()) return result;

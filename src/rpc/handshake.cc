@@ -4,21 +4,13 @@
 
 #include "base/raise.h"
 #include "cohort/rpc.pb.h"
+#include "topology/text.h"
 
 namespace cohort::internal {
 namespace {
 
 constexpr size_t kMaxHandshakeBytes = 4096;
 constexpr size_t kMaxTextBytes = 512;
-
-std::string checked_text(const std::string& text, std::string_view what) {
-  const auto is_printable = [](char c) { return c >= ' ' && c <= '~'; };
-  if (text.size() > kMaxTextBytes || !std::all_of(text.begin(), text.end(), is_printable)) {
-    raise(Code::InvalidArgument, "[Handshake] the {} is no printable text of at most {} characters",
-          what, kMaxTextBytes);
-  }
-  return text;
-}
 
 }  // namespace
 
@@ -40,12 +32,26 @@ std::string encode(const Handshake& handshake) {
   return out.SerializeAsString();
 }
 
-Handshake decode_handshake(std::string_view bytes) {
+Handshake decode_handshake(std::string_view bytes, std::string_view self) {
   proto::Handshake in;
   if (bytes.size() > kMaxHandshakeBytes ||
       !in.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
-    raise(Code::InvalidArgument, "[Handshake] {} bytes are not a handshake", bytes.size());
+    raise(
+        Code::InvalidArgument,
+        "[Handshake] {} expects a handshake of at most {} bytes, and the {} bytes that it got are "
+        "not a handshake; the other side is another program, or of another release of the library",
+        self, kMaxHandshakeBytes, bytes.size());
   }
+  const auto checked_text = [&](const std::string& text, std::string_view what) {
+    const auto is_printable = [](char c) { return c >= ' ' && c <= '~'; };
+    if (text.size() > kMaxTextBytes || !std::all_of(text.begin(), text.end(), is_printable)) {
+      raise(Code::InvalidArgument,
+            "[Handshake] '{}' connects with {}, and the {} is no printable text of at most {} "
+            "characters, but '{}' of {}; run the same release of the library on both",
+            excerpt(in.name()), self, what, kMaxTextBytes, excerpt(text), text.size());
+    }
+    return text;
+  };
   return {.protocol = in.protocol(),
           .peer = {.name = checked_text(in.name(), "name"),
                    .incarnation = in.incarnation(),

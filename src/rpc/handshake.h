@@ -22,9 +22,9 @@ struct Handshake {
 };
 
 std::string encode(const Handshake& handshake);
-// Throws InvalidArgument if the bytes are not a handshake, or if a text in it is too long or has
-// characters that would spoil a log.
-Handshake decode_handshake(std::string_view bytes);
+// Throws InvalidArgument, which names both sides (`self` is this one), if the bytes are not a
+// handshake, or if a text in it is too long or has characters that would spoil a log.
+Handshake decode_handshake(std::string_view bytes, std::string_view self);
 
 // Throws FailedPrecondition if the two cannot connect: another protocol, another cluster.
 void check_handshake(const Handshake& from, const Handshake& self);

@@ -21,7 +21,7 @@ Handshake sample_handshake() {
 
 TEST(Handshake, ComesOutAsItWentIn) {
   const Handshake sent = sample_handshake();
-  const Handshake got = decode_handshake(encode(sent));
+  const Handshake got = decode_handshake(encode(sent), "self");
   EXPECT_EQ(got.protocol, kProtocolVersion);
   EXPECT_EQ(got.peer.name, sent.peer.name);
   EXPECT_EQ(got.peer.incarnation, sent.peer.incarnation);
@@ -37,17 +37,30 @@ TEST(Handshake, ComesOutAsItWentIn) {
 }
 
 TEST(Handshake, NonsenseIsRefused) {
-  EXPECT_ERROR(Code::InvalidArgument, "not a handshake", decode_handshake("\xff\xff\xff"));
+  EXPECT_ERROR(Code::InvalidArgument, "not a handshake", decode_handshake("\xff\xff\xff", "self"));
   EXPECT_ERROR(Code::InvalidArgument, "not a handshake",
-               decode_handshake(std::string(10'000, 'x')));
+               decode_handshake(std::string(10'000, 'x'), "task 7"));
   Handshake handshake = sample_handshake();
   handshake.peer.name = std::string(600, 'x');
   EXPECT_ERROR(Code::InvalidArgument, "the name is no printable",
-               decode_handshake(encode(handshake)));
+               decode_handshake(encode(handshake), "task 7"));
   handshake = sample_handshake();
   handshake.peer.address = "host\x1b[31m";
   EXPECT_ERROR(Code::InvalidArgument, "the address is no printable",
-               decode_handshake(encode(handshake)));
+               decode_handshake(encode(handshake), "task 7"));
+}
+
+TEST(Handshake, NonsenseIsRefusedInTheNamesOfBothSides) {
+  EXPECT_ERROR(Code::InvalidArgument,
+               "task 7 expects a handshake of at most 4096 bytes, and the 10000 bytes",
+               decode_handshake(std::string(10'000, 'x'), "task 7"));
+  Handshake handshake = sample_handshake();
+  handshake.peer.address = "host\x1b[31m";
+  EXPECT_ERROR(
+      Code::InvalidArgument,
+      "'/job:worker/replica:0/task:1' connects with task 7, and the address is no printable "
+      "text of at most 512 characters, but 'host?[31m' of 9; run the same release",
+      decode_handshake(encode(handshake), "task 7"));
 }
 
 TEST(Handshake, FitsToTheSameClusterAndProtocolOnly) {

@@ -20,8 +20,8 @@ namespace cohort::internal {
 namespace {
 
 void fuzz_handshake(std::string_view bytes) {
-  const Handshake handshake = decode_handshake(bytes);
-  const Handshake again = decode_handshake(encode(handshake));
+  const Handshake handshake = decode_handshake(bytes, "self");
+  const Handshake again = decode_handshake(encode(handshake), "self");
   if (again.peer.name != handshake.peer.name || again.peer.settings != handshake.peer.settings)
     std::abort();
   check_handshake(handshake, {.peer = {.cluster = 1}});
