@@ -50,8 +50,13 @@ SharedSegment::~SharedSegment() { ::munmap(data_, bytes_); }
 std::shared_ptr<SharedSegment> SharedSegment::create(size_t bytes) {
   FileDescriptor memory(::memfd_create("cohort", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!memory) raise(Code::ResourceExhausted, "[SharedMemory] {}", errno_text(errno));
-  // All memory is taken now: if it were missing later, a write would end the process.
-  if (const int error = ::posix_fallocate(memory.get(), 0, static_cast<off_t>(bytes))) {
+  // All memory is taken now: if it were missing later, a write would end the process. A signal
+  // interrupts the call, whatever its handler says.
+  int error = 0;
+  do {
+    error = ::posix_fallocate(memory.get(), 0, static_cast<off_t>(bytes));
+  } while (error == EINTR);
+  if (error != 0) {
     raise(Code::ResourceExhausted, "[SharedMemory] the system does not have {} bytes: {}", bytes,
           errno_text(error));
   }

@@ -5,7 +5,25 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <cerrno>
+
 #include "support/expect_error.h"
+
+namespace {
+
+std::atomic<int> interruptions{0};  // that the next calls of posix_fallocate report
+
+}  // namespace
+
+// In the place of the system's, which reports a signal only if one comes at the right moment.
+extern "C" int posix_fallocate(int file, off_t offset, off_t size) {
+  if (interruptions > 0) {
+    --interruptions;
+    return EINTR;
+  }
+  return ::fallocate(file, 0, offset, size) == 0 ? 0 : errno;
+}
 
 namespace cohort::internal {
 namespace {
@@ -20,6 +38,13 @@ TEST(SharedSegment, IsOneMemoryForAllThatMapIt) {
   made->data()[17] = std::byte{42};
   EXPECT_NE(made->data(), mapped->data());
   EXPECT_EQ(mapped->data()[17], std::byte{42});
+}
+
+TEST(SharedSegment, IsMadeAlthoughSignalsInterrupt) {
+  interruptions = 3;
+  const auto made = SharedSegment::create(4096);
+  EXPECT_EQ(interruptions, 0);
+  made->data()[4095] = std::byte{1};
 }
 
 TEST(SharedSegment, CannotBeCutOrGrown) {
