@@ -40,6 +40,9 @@ void share_pack(const Communicator& group, const Pack& pack, const CollectiveOpt
 Communicator make_background_group(const Communicator& members);
 
 // The collectives of a group. A call that all members make at the same time.
-Communicator make_communicator(Group group, const GroupSettings& settings = {});
+Communicator make_communicator(std::shared_ptr<Links> links, const GroupSettings& settings = {});
+inline Communicator make_communicator(Group group, const GroupSettings& settings = {}) {
+  return make_communicator(Links::open(std::move(group)), settings);
+}
 
 }  // namespace cohort::internal

@@ -79,7 +79,10 @@ void CollectiveGroup::meet() {
   const std::vector<std::vector<int>> hosts = by_host(*this);
   run(call, [&] {
     for (const int rank : partners(rank_, size())) {
-      links_->expect(members_[static_cast<size_t>(rank)], call.deadline);
+      const int member = members_[static_cast<size_t>(rank)];
+      const Status status = capture_status([&] { links_->expect(member, call.deadline); });
+      if (!status.ok() && links_->has_lost(member)) lost(member, status);
+      throw_if_error(status);
     }
     engine_ = choose_engine(*this, call, hosts);
   });

@@ -24,13 +24,13 @@ Deadline deadline_of(const CollectiveOptions& options) {
   return options.timeout ? deadline_after(*options.timeout) : Deadline::max();
 }
 
-Communicator make_communicator(Group group, const GroupSettings& settings) {
-  std::vector<int> members(static_cast<size_t>(group.size()));
+Communicator make_communicator(std::shared_ptr<Links> links, const GroupSettings& settings) {
+  std::vector<int> members(static_cast<size_t>(links->group().size()));
   std::iota(members.begin(), members.end(), 0);
   // Messages begin with the number of their group: those of other generations are not read.
-  const uint64_t id = group.generation;
+  const uint64_t id = links->group().generation;
   return CollectiveAccess::make(
-      CollectiveGroup::open(Links::open(std::move(group)), id, std::move(members), settings));
+      CollectiveGroup::open(std::move(links), id, std::move(members), settings));
 }
 
 }  // namespace internal

@@ -44,9 +44,11 @@ class Links : public std::enable_shared_from_this<Links> {
   void detach(uint64_t group);
 
   // Opens a connection or, if the member's number is lower, waits until the member has opened one.
-  // Throws Unavailable with its name at the deadline.
+  // Throws Unavailable with its name at the deadline, and why the member was lost if that happens
+  // before.
   void expect(int member, Deadline deadline);
   bool is_connected(int member) const;
+  bool has_lost(int member) const;
   // Opens a connection if none is open.
   void send(int to, Message message);
   // All groups learn that the member is gone, as when its connection ends.
@@ -70,6 +72,9 @@ class Links : public std::enable_shared_from_this<Links> {
   void adopt(int member, bool opened_here, const std::shared_ptr<Connection>& connection);
   std::shared_ptr<Connection> existing(int member) const;
   std::shared_ptr<Connection> connection(int member);
+  std::shared_ptr<Connection> connect_until(int member, Deadline deadline);
+  void throw_if_lost(int member) const;
+  std::string describe(int member) const;  // its rank, name and address
   void received(int from, Message message);
 
   const Group group_;

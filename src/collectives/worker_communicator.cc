@@ -5,12 +5,12 @@
 namespace cohort::internal {
 
 WorkerCommunicator::WorkerCommunicator(const WorkerList& workers, const Options& options)
-    : membership_(workers, options.start),
-      communicator_(
-          make_communicator(membership_.group(), {.meeting_time = options.start.timeout})) {
-  membership_.watch(options.silence_limit, [group = communicator_](int rank, const Status& why) {
-    CollectiveAccess::group(group).links()->lost(rank, why);
-  });
+    : membership_(workers, options.start) {
+  const std::shared_ptr<Links> links = Links::open(membership_.group());
+  // Before the first meeting: a worker that is lost there would cost the others the time limit.
+  membership_.watch(options.silence_limit,
+                    [links](int rank, const Status& why) { links->lost(rank, why); });
+  communicator_ = make_communicator(links, {.meeting_time = options.start.timeout});
 }
 
 WorkerCommunicator::~WorkerCommunicator() {
