@@ -32,7 +32,8 @@ class JointWorkers {
 
   // After a worker was lost: leaves the group and waits until all workers, with the successor of
   // the lost worker, have formed a new group. Every worker that is left calls it. Variables keep
-  // their values. Throws what the constructor of the strategy throws.
+  // their values. Throws what the constructor of the strategy throws. After that this worker is in
+  // no group: what workers do together throws Unavailable until another rejoin() succeeds.
   virtual void rejoin(std::chrono::milliseconds timeout) = 0;
   // Says that this process, which has joined workers that had trained before, now has their values.
   // Before this call it makes variables without the other workers.

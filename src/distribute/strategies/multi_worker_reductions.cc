@@ -89,7 +89,7 @@ std::vector<DistributedValue> MultiWorkerExtended::batch_reduce_to(
       results.push_back(reduce_together(op, {&request, 1}, options)[0]);
       continue;
     }
-    results.push_back(*or_refuse(CollectiveAccess::group(group_->communicator()), [&] {
+    results.push_back(*or_refuse(CollectiveAccess::group(group().communicator()), [&] {
       return reduce_undistributed(op, request.value, request.destinations, cross_device_ops(),
                                   num_replicas_in_sync());
     }));
@@ -114,7 +114,7 @@ std::vector<DistributedValue> MultiWorkerExtended::reduce_together(
     here.push_back({contributions(request.value), request.destinations.devices()[0]});
   }
   const std::vector<DistributedValue> local =
-      or_refuse(CollectiveAccess::group(group_->communicator()),
+      or_refuse(CollectiveAccess::group(group().communicator()),
                 [&] { return cross_device_ops().batch_reduce(inside, here, how); });
   std::vector<Gradient> totals;
   for (const DistributedValue& each : local) totals.push_back(each[0]);
@@ -134,7 +134,7 @@ DistributedValue MultiWorkerExtended::gather_to(const DistributedValue& value,
   if (is_alone()) return MirroredExtended::gather_to(value, destinations, axis, options);
   require_cross_replica_or_default(strategy(), "gather_to");
   const CommunicationOptions how = completed(options);
-  const DistributedValue local = or_refuse(CollectiveAccess::group(group_->communicator()), [&] {
+  const DistributedValue local = or_refuse(CollectiveAccess::group(group().communicator()), [&] {
     return cross_device_ops().gather(contributions(value), destinations.devices()[0], axis, how);
   });
   const Tensor all = together_.gather(local[0].dense(), axis, how);
@@ -231,7 +231,7 @@ InputTotals MultiWorkerExtended::sum_over_workers(const InputTotals& here) {
   const MeetingClock::Scope meeting(*meetings_);
   const Tensor own = Tensor::from(std::vector{here.replicas_with_data, here.samples,
                                               here.failed_workers, here.undescribed_workers});
-  const Tensor all = group_->communicator().all_reduce(own, ReduceOp::Sum,
+  const Tensor all = group().communicator().all_reduce(own, ReduceOp::Sum,
                                                        collective_options(options_.communication));
   const std::vector<int64_t> sums = all.to_vector<int64_t>();
   return {.replicas_with_data = sums[0],
@@ -245,7 +245,8 @@ std::vector<int64_t> MultiWorkerExtended::sum_numbers(const std::vector<int64_t>
   if (is_alone()) return here;
   const MeetingClock::Scope meeting(*meetings_);
   const CollectivePurpose purpose(what);
-  return group_->communicator()
+  return group()
+      .communicator()
       .all_reduce(Tensor::from(here), ReduceOp::Sum, collective_options(options_.communication))
       .to_vector<int64_t>();
 }
@@ -255,7 +256,7 @@ std::vector<std::string> MultiWorkerExtended::gather_from_workers(const std::str
   if (is_alone()) return {here};
   const MeetingClock::Scope meeting(*meetings_);
   const CollectivePurpose purpose(what);
-  Communicator workers = group_->communicator();
+  Communicator workers = group().communicator();
   return texts_of_workers(workers, here, collective_options(options_.communication));
 }
 

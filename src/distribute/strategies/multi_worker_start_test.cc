@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <future>
+#include <optional>
 
 #include "cohort/cohort.h"
+#include "distribute/strategies/joint_workers.h"
 #include "rpc/certificates.h"
 #include "support/expect_error.h"
 #include "support/local_workers.h"
@@ -218,6 +220,37 @@ TEST(MultiWorkerStart, WhoComesTooLateIsToldThatTheGroupHasBegun) {
   EXPECT_TRUE(statuses[0].ok()) << statuses[0].to_string();
   EXPECT_TRUE(statuses[1].ok()) << statuses[1].to_string();
   EXPECT_EQ(statuses[2].code, Code::AlreadyExists) << statuses[2].to_string();
+}
+
+TEST(MultiWorkerStart, AWorkerThatCouldNotRejoinSaysSoUntilItHas) {
+  const ClusterSpec cluster = free_workers(2);
+  std::promise<void> asked;
+  const auto statuses = run_threads(2, [&](int id) {
+    std::optional<MultiWorkerMirroredStrategy> strategy;
+    strategy.emplace(worker_of(cluster, id), kPatient);
+    if (id == 1) {
+      strategy.reset();
+      asked.get_future().wait_for(std::chrono::seconds(20));
+      strategy.emplace(worker_of(cluster, id), kPatient);
+      EXPECT_EQ(strategy->reduce(ReduceOp::Sum, Tensor(1.f)).to<float>(), 2);
+      return;
+    }
+    internal::JointWorkers& workers = *internal::joint_workers(strategy->extended());
+    EXPECT_ERROR(Code::DeadlineExceeded, "task:1", workers.rejoin(milliseconds(300)));
+    const char* const text = "task:0 is in no group: it has left generation 1";
+    EXPECT_ERROR(Code::Unavailable, text, strategy->run([] { return Tensor(1.f); }));
+    EXPECT_ERROR(Code::Unavailable, text, strategy->reduce(ReduceOp::Sum, Tensor(1.f)));
+    EXPECT_ERROR(Code::Unavailable, text, strategy->gather(Tensor({1.f}), 0));
+    EXPECT_ERROR(Code::Unavailable, text, strategy->extended().gather_from_workers("own", "what"));
+    {
+      const auto scope = strategy->scope();
+      EXPECT_ERROR(Code::Unavailable, text, Variable(1.f));
+    }
+    asked.set_value();
+    workers.rejoin(milliseconds(20'000));
+    EXPECT_EQ(strategy->reduce(ReduceOp::Sum, Tensor(1.f)).to<float>(), 2);
+  });
+  expect_all(statuses, Code::Ok, {});
 }
 
 }  // namespace

@@ -108,6 +108,14 @@ void MultiWorkerExtended::join(std::chrono::milliseconds timeout, uint64_t gener
   if (is_current_group_ != nullptr) *is_current_group_ = false;
   is_current_group_ = std::make_shared<std::atomic<bool>>(true);
   variables_made_ = 0;
+  not_joined_ = capture_status([&] { form_group(timeout, generation); });
+  if (not_joined_.ok()) return;
+  gradients_.reset();
+  group_.reset();
+  throw Error(not_joined_);
+}
+
+void MultiWorkerExtended::form_group(std::chrono::milliseconds timeout, uint64_t generation) {
   group_ = std::make_unique<WorkerCommunicator>(
       workers_, WorkerCommunicator::Options{.start = {.credentials = options_.credentials,
                                                       .timeout = timeout,
@@ -139,6 +147,19 @@ bool MultiWorkerExtended::should_overlap() const {
   return votes.to<bool>();
 }
 
+WorkerCommunicator& MultiWorkerExtended::group() const {
+  if (group_ != nullptr) return *group_;
+  throw Error(
+      {.code = Code::Unavailable,
+       .message = fmt::format(
+           "[MultiWorkerMirroredStrategy] {} is in no group: it has left generation {}, and "
+           "the workers have not formed the next one; let BackupAndRestore run again, or "
+           "start the program again",
+           workers_.own().name, generation_),
+       .origin = workers_.own().name,
+       .cause = std::make_shared<const Status>(not_joined_)});
+}
+
 Communicator MultiWorkerExtended::communicator() const {
   return group_ != nullptr ? group_->communicator() : Communicator();
 }
@@ -167,6 +188,7 @@ InputContext MultiWorkerExtended::input_context() const {
 // ---- Runs
 
 void MultiWorkerExtended::call_for_each_replica(const std::function<void(ReplicaContext&)>& body) {
+  if (!is_alone()) (void)group();  // nothing is computed without the others
   const RunCount run(runs_);
   try {
     MirroredExtended::call_for_each_replica(body);
@@ -198,14 +220,14 @@ bool concerns_all_workers(Code code) {
 
 void MultiWorkerExtended::tell_workers(const Status& failure) const {
   if (!concerns_all_workers(failure.code)) return;
-  CollectiveGroup& group = CollectiveAccess::group(group_->communicator());
-  if (runs_ == 1) return group.refuse(failure.message);
+  CollectiveGroup& workers = CollectiveAccess::group(group().communicator());
+  if (runs_ == 1) return workers.refuse(failure.message);
   // The other workers could take calls of another run for calls of this one.
-  group.fail({.code = Code::FailedPrecondition,
-              .message = fmt::format("[run] {} failed in one of {} runs at the same time: {}",
-                                     workers_.own().name, runs_.load(), failure.message),
-              .origin = workers_.own().name,
-              .cause = std::make_shared<Status>(failure)});
+  workers.fail({.code = Code::FailedPrecondition,
+                .message = fmt::format("[run] {} failed in one of {} runs at the same time: {}",
+                                       workers_.own().name, runs_.load(), failure.message),
+                .origin = workers_.own().name,
+                .cause = std::make_shared<Status>(failure)});
 }
 
 // ---- Gradients
@@ -220,6 +242,7 @@ std::vector<Gradients> MultiWorkerExtended::gradient_terms(ReplicaContext&, cons
 Gradients MultiWorkerExtended::sum_gradients(ReplicaContext& context, const Gradients& own,
                                              const std::vector<Variable>& variables) {
   if (is_alone() || is_tracing_alone(context)) return sum_by_all_reduce(context, own, variables);
+  (void)group();
   const RecordingPause unheard;
   const UpdatedVariables updated(variables);
   const bool as_nodes = thread_dispatch().builder != nullptr;
@@ -283,7 +306,7 @@ Variable MultiWorkerExtended::create_variable(const NextCreator& next,
     if (value.is_symbolic()) return value;
     const PlainDispatch now;  // even while a function is traced
     const CollectivePurpose purpose("a variable's first value");
-    check_same_on_workers(group_->communicator(), "Variable",
+    check_same_on_workers(group().communicator(), "Variable",
                           describe_new_variable(options, value));
     const Tensor first = from_first_worker(value);
     *number = variables_made_++;

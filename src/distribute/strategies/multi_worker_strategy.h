@@ -14,6 +14,7 @@
 #include "distribute/reduce/worker_gradients.h"
 #include "distribute/strategies/joint_workers.h"
 #include "distribute/strategies/mirrored_strategy.h"
+#include "membership/member.h"
 
 namespace cohort::internal {
 
@@ -68,9 +69,13 @@ class MultiWorkerExtended : public MirroredExtended,
 
  private:
   bool is_alone() const { return num_workers() == 1; }
+  // The group of several workers. Throws Unavailable with the reason if this worker has left its
+  // group and the next one was not formed.
+  WorkerCommunicator& group() const;
   size_t replicas_on_this_host() const;
   // `generation` is that of the group that this worker was in before; 0 without one.
   void join(std::chrono::milliseconds timeout, uint64_t generation);
+  void form_group(std::chrono::milliseconds timeout, uint64_t generation);
   bool should_overlap() const;
   // Tells the other workers that a run failed here, because they may wait in its calls.
   void tell_workers(const Status& failure) const;
@@ -96,8 +101,10 @@ class MultiWorkerExtended : public MirroredExtended,
   std::atomic<int> runs_{0};  // of this worker, that have not ended
   const std::shared_ptr<MeetingClock> meetings_ = std::make_shared<MeetingClock>();
   WorkerCollectives together_{meetings_};
-  std::unique_ptr<WorkerCommunicator> group_;  // null for one worker, as the next
+  // Null for one worker, and after a join that failed; so is the next.
+  std::unique_ptr<WorkerCommunicator> group_;
   std::unique_ptr<WorkerGradients> gradients_;
+  Status not_joined_;  // why group_ is null
   // Variables that this group of workers has made together, and whether it is still the group.
   std::atomic<int64_t> variables_made_ = 0;
   std::shared_ptr<std::atomic<bool>> is_current_group_ = nullptr;
