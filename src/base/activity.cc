@@ -62,8 +62,8 @@ int64_t nanoseconds(WaitNote::Clock::time_point time) {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();
 }
 double seconds(int64_t nanoseconds) { return static_cast<double>(nanoseconds) * 1e-9; }
-double seconds_since(int64_t time) {
-  return time == 0 ? 0 : std::max(0.0, seconds(nanoseconds(WaitNote::Clock::now()) - time));
+double seconds_between(int64_t time, WaitNote::Clock::time_point now) {
+  return time == 0 ? 0 : std::max(0.0, seconds(nanoseconds(now) - time));
 }
 
 ActivityBoard* map_file(const char* path) {
@@ -142,14 +142,15 @@ std::vector<std::string> separated(const std::string& text) {
   return names;
 }
 
-std::optional<ActivityWait> read_slot(const ActivityBoard::Slot& slot) {
+std::optional<ActivityWait> read_slot(const ActivityBoard::Slot& slot,
+                                      WaitNote::Clock::time_point now) {
   const uint32_t before = slot.version.load(std::memory_order_acquire);
   const int64_t since = slot.since.load(kRelaxed);
   const ActivityWait wait{
       .kind = slot.kind.load(kRelaxed) == 0 ? WaitKind::Tensor : WaitKind::Answer,
       .what = read_text(slot.what),
       .whom = separated(read_text(slot.whom)),
-      .seconds = seconds_since(since)};
+      .seconds = seconds_between(since, now)};
   std::atomic_thread_fence(std::memory_order_acquire);
   const bool whole = before % 2 == 0 && slot.version.load(kRelaxed) == before;
   return since != 0 && whole ? std::optional(wait) : std::nullopt;
@@ -163,16 +164,16 @@ std::optional<ProgressNote> read_progress(const ActivityBoard::Progress& progres
   return whole ? std::optional(note) : std::nullopt;
 }
 
-Activity read_board(const ActivityBoard& board) {
+Activity read_board(const ActivityBoard& board, WaitNote::Clock::time_point now) {
   Activity activity{.process = board.process.load(kRelaxed),
                     .waits = {},
                     .steps = board.steps.load(kRelaxed),
                     .input_seconds = seconds(board.input_ns.load(kRelaxed)),
                     .wait_seconds = seconds(board.wait_ns.load(kRelaxed)),
-                    .current_input_seconds = seconds_since(board.input_since.load(kRelaxed)),
+                    .current_input_seconds = seconds_between(board.input_since.load(kRelaxed), now),
                     .progress = read_progress(board.progress)};
   for (const ActivityBoard::Slot& slot : board.slots) {
-    if (auto wait = read_slot(slot)) activity.waits.push_back(*std::move(wait));
+    if (auto wait = read_slot(slot, now)) activity.waits.push_back(*std::move(wait));
   }
   return activity;
 }
@@ -188,7 +189,7 @@ void change(Part& part, const Fill& fill) {
 
 }  // namespace
 
-Activity local_activity() { return read_board(board()); }
+Activity local_activity(WaitNote::Clock::time_point now) { return read_board(board(), now); }
 
 std::optional<Activity> read_activity(const std::string& file) {
   const FileDescriptor opened(open(file.c_str(), O_RDONLY | O_CLOEXEC));
@@ -203,7 +204,7 @@ std::optional<Activity> read_activity(const std::string& file) {
   for (size_t i = 0; i < ActivityBoard::kSlots; ++i) {
     if (copy->slots[i].version != later->slots[i].version) copy->slots[i].since = 0;
   }
-  Activity activity = read_board(*copy);
+  Activity activity = read_board(*copy, WaitNote::Clock::now());
   if (copy->progress.version != later->progress.version) activity.progress.reset();
   return activity;
 }

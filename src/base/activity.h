@@ -53,8 +53,9 @@ struct Activity {
   std::optional<ProgressNote> progress = std::nullopt;  // empty while the note is being written
 };
 
-// The activity of this process.
-Activity local_activity();
+// The activity of this process, as it is at that time.
+Activity local_activity(
+    std::chrono::steady_clock::time_point now = std::chrono::steady_clock::now());
 // The activity of the process that writes the file, or nothing if it has written none. The reader
 // does not trust the file.
 std::optional<Activity> read_activity(const std::string& file);

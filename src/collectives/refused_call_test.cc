@@ -10,7 +10,6 @@ namespace cohort {
 namespace {
 
 using std::chrono::milliseconds;
-using std::chrono::steady_clock;
 
 class RefusedCall : public testing::TestWithParam<GroupPlan> {
  protected:
@@ -23,11 +22,10 @@ class RefusedCall : public testing::TestWithParam<GroupPlan> {
 
 TEST_P(RefusedCall, IsNamedOnEveryMember) {
   std::vector<Communicator> group = make(5);
-  const auto began = steady_clock::now();
+  // No call has a limit, so only the refusal ends the others' calls.
   const std::vector<Status> statuses = run_members(5, [&](int rank) {
     group[static_cast<size_t>(rank)].reduce_scatter(ones_of(rank == 1 ? 4 : 5));
   });
-  EXPECT_LT(steady_clock::now() - began, std::chrono::seconds(5));
   for (size_t rank = 0; rank < statuses.size(); ++rank) {
     const Status& status = statuses[rank];
     if (rank == 1) {

@@ -33,14 +33,6 @@ double seconds_from_environment(const char* name) {
   return text == nullptr ? 0 : std::max(0., std::strtod(text, nullptr));
 }
 
-// How long a worker waits before it takes its first function, so that not all begin at once.
-std::chrono::milliseconds start_delay(int worker) {
-  const double most = seconds_from_environment("TF_COORDINATOR_SCHEDULE_START_DELAY_MAX");
-  double seconds = worker * seconds_from_environment("TF_COORDINATOR_SCHEDULE_START_DELAY");
-  if (most > 0) seconds = std::min(seconds, most);
-  return std::chrono::milliseconds(static_cast<int64_t>(1000 * std::min(seconds, 3600.)));
-}
-
 // Ends early at `stop`.
 void pause_for(std::chrono::milliseconds time, const std::stop_token& stop) {
   std::mutex mutex;
@@ -50,6 +42,13 @@ void pause_for(std::chrono::milliseconds time, const std::stop_token& stop) {
 }
 
 }  // namespace
+
+std::chrono::milliseconds start_delay(int worker) {
+  const double most = seconds_from_environment("TF_COORDINATOR_SCHEDULE_START_DELAY_MAX");
+  double seconds = worker * seconds_from_environment("TF_COORDINATOR_SCHEDULE_START_DELAY");
+  if (most > 0) seconds = std::min(seconds, most);
+  return std::chrono::milliseconds(static_cast<int64_t>(1000 * std::min(seconds, 3600.)));
+}
 
 ClusterCoordinatorState::ClusterCoordinatorState(Strategy& strategy,
                                                  ParameterServerExtended& extended,

@@ -13,6 +13,9 @@
 
 namespace cohort::internal {
 
+// How long a worker waits before it takes its first function, so that not all begin at once.
+std::chrono::milliseconds start_delay(int worker);
+
 // The state that all handles of a strategy's coordinator share: the queue, a channel for each
 // worker, and the threads that take from the queue and run on the channels. Thread-safe.
 class ClusterCoordinatorState {

@@ -8,6 +8,8 @@
 #include <unistd.h>
 
 #include <future>
+#include <mutex>
+#include <optional>
 
 #include "cohort/cohort.h"
 #include "coordinator/remote_variables.h"
@@ -22,7 +24,6 @@ namespace cohort {
 namespace {
 
 using std::chrono::milliseconds;
-using std::chrono::steady_clock;
 
 // Heartbeats go on: they use the server's own address and do not pass through the relay.
 TEST(ParameterServers, GiveUpAnUpdateWhoseConnectionIsCutAndMakeTheNext) {
@@ -40,10 +41,8 @@ TEST(ParameterServers, GiveUpAnUpdateWhoseConnectionIsCutAndMakeTheNext) {
           "update", {}, [](std::span<const Tensor>) { return std::vector<Tensor>{ones({2})}; })};
   servers.make(update, Tensor({int64_t{1}, int64_t{1}, int64_t{0}}));
   relay.cut();
-  const auto start = steady_clock::now();
   EXPECT_ERROR(Code::Unavailable, "took longer than 1500 ms",
                servers.make(update, Tensor({int64_t{1}, int64_t{2}, int64_t{0}})));
-  EXPECT_LT(steady_clock::now() - start, std::chrono::seconds(20));
   servers.make(update, Tensor({int64_t{1}, int64_t{2}, int64_t{0}}));
 }
 
@@ -82,7 +81,8 @@ class SilentListener {
   const int socket_;
 };
 
-// Callers that wait for a silent server wait at the same time and do not hold up others.
+// Callers that wait for a silent server wait at the same time and do not hold up others. When the
+// first gives up, nobody listens any more: who began to wait only then would be refused.
 TEST(ParameterServers, AreWaitedForByAllCallersTogether) {
   test::LocalCluster cluster(1, 0);
   const auto servers = std::make_shared<internal::ParameterServers>(
@@ -93,21 +93,29 @@ TEST(ParameterServers, AreWaitedForByAllCallersTogether) {
   const int port = internal::parse_address(cluster.spec().task_address("ps", 0)).port;
   cluster.stop("ps", 0);
   EXPECT_ERROR(Code::Unavailable, kLost, variable->read());
-  const SilentListener silent(port);
-  const auto start = steady_clock::now();
+  std::optional<SilentListener> silent(port);
+  std::once_flag first;
   std::vector<std::future<Status>> calls;
   for (int i = 0; i < 4; ++i) {
-    calls.push_back(
-        std::async(std::launch::async, [&] { return error_of([&] { (void)variable->read(); }); }));
+    calls.push_back(std::async(std::launch::async, [&] {
+      const Status status = error_of([&] { (void)variable->read(); });
+      std::call_once(first, [&] { silent.reset(); });
+      return status;
+    }));
   }
   servers->close_sessions();
-  EXPECT_LT(steady_clock::now() - start, milliseconds(2000));
+  for (auto& call : calls) {
+    EXPECT_EQ(call.wait_for(milliseconds(0)), std::future_status::timeout) << "it was waited for";
+  }
   for (auto& call : calls) {
     const Status status = call.get();
     EXPECT_EQ(status.code, Code::Unavailable) << status.to_string();
     EXPECT_NE(status.message.find(kLost), std::string::npos) << status.message;
+    const std::string why = status.root().message;
+    EXPECT_TRUE(why.find("did not answer in time") != std::string::npos ||
+                why.find("was not found within 3000 ms") != std::string::npos)
+        << status;
   }
-  EXPECT_LT(steady_clock::now() - start, std::chrono::seconds(10));
 }
 
 // The error is the same whether the server has the plan or has to make it first.

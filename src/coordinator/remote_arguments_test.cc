@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "cohort/coordinator.h"
+#include "coordinator/cluster_coordinator.h"
 #include "support/coordinated_cluster.h"
 #include "support/scoped_environment.h"
 
@@ -157,16 +158,34 @@ TEST(LateWorkers, TakePart) {
   EXPECT_GE(w.read_value().to<float>(), 1);
 }
 
+Tensor fetch_from(ClusterCoordinator& coordinator, int worker) {
+  return coordinator.fetch(coordinator.schedule_on(worker, [] { return Tensor(1.f); }));
+}
+
 TEST(StaggeredStart, LetsLaterWorkersWait) {
-  const ScopedEnvironment delays({{"TF_COORDINATOR_SCHEDULE_START_DELAY", "30"},
-                                  {"TF_COORDINATOR_SCHEDULE_START_DELAY_MAX", "0.4"}});
+  const ScopedEnvironment delays(
+      ScopedEnvironment::Variables{{"TF_COORDINATOR_SCHEDULE_START_DELAY", "3600"}});
   test::CoordinatedCluster here(1, 2);
   ClusterCoordinator coordinator(here.strategy);
-  const auto start = std::chrono::steady_clock::now();
-  coordinator.fetch(coordinator.schedule_on(1, [] { return Tensor(1.f); }));
-  const auto waited = std::chrono::steady_clock::now() - start;
-  EXPECT_GE(waited, std::chrono::milliseconds(300));
-  EXPECT_LT(waited, std::chrono::seconds(20));
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(fetch_from(coordinator, 0).to<float>(), 1);
+  EXPECT_FALSE(here.cluster.server("worker", 0).status().sessions.empty());
+  EXPECT_TRUE(here.cluster.server("worker", 1).status().sessions.empty());
+}
+
+TEST(StaggeredStart, EndsWithTheDelay) {
+  const ScopedEnvironment delays({{"TF_COORDINATOR_SCHEDULE_START_DELAY", "3600"},
+                                  {"TF_COORDINATOR_SCHEDULE_START_DELAY_MAX", "0.05"}});
+  test::CoordinatedCluster here(1, 2);
+  ClusterCoordinator coordinator(here.strategy);
+  EXPECT_EQ(fetch_from(coordinator, 1).to<float>(), 1);
+}
+
+TEST(StaggeredStart, GrowsWithTheWorkersUpToALimit) {
+  const ScopedEnvironment delays({{"TF_COORDINATOR_SCHEDULE_START_DELAY", "0.3"},
+                                  {"TF_COORDINATOR_SCHEDULE_START_DELAY_MAX", "0.4"}});
+  EXPECT_EQ(internal::start_delay(0), std::chrono::milliseconds(0));
+  EXPECT_EQ(internal::start_delay(1), std::chrono::milliseconds(300));
+  EXPECT_EQ(internal::start_delay(2), std::chrono::milliseconds(400));
 }
 
 }  // namespace

@@ -180,7 +180,8 @@ TEST(BetweenGraph, SynchronousWorkersGoOnWithoutALostOne) {
 
 // The worker does not say that it is gone: the ps notices.
 TEST(BetweenGraph, SynchronousWorkersGoOnWithoutOneThatDies) {
-  test::LocalCluster cluster(1, 2);
+  // The ps notices the end of the connection: no test lasts until it would notice the silence.
+  test::LocalCluster cluster(1, 2, {.silence_limit = std::chrono::hours(1)});
   std::atomic<bool> trains = false;
   std::thread dying([&] {
     Client client(cluster, 1, 2);
@@ -197,9 +198,7 @@ TEST(BetweenGraph, SynchronousWorkersGoOnWithoutOneThatDies) {
   MonitoredTrainingSession session(chief.options());
   while (!trains) session.run(chief.train);
   cluster.stop("worker", 1);
-  const auto start = std::chrono::steady_clock::now();
   for (int i = 0; i < 5; ++i) session.run(chief.train);
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
   dying.join();
   session.close();
 }

@@ -66,7 +66,8 @@ class Listener {
 Outcome connect_to_leader(Peer self) {
   const WorkerList workers = two_workers(0);
   auto leading = std::async(std::launch::async, [&] {
-    return capture_status([&] { Membership(workers, {.timeout = seconds(20)}); });
+    // Longer than a test may take, so only the other process can end the wait.
+    return capture_status([&] { Membership(workers, {.timeout = std::chrono::hours(1)}); });
   });
   self.name = workers.workers[1].name;
   self.address = workers.workers[1].address;
@@ -93,10 +94,8 @@ void expect_named(const Outcome& outcome, const std::vector<std::string>& parts)
 TEST(Membership, NamesAWorkerOfAnotherBuildOnBoth) {
   const Member other{
       .id = 1, .workers = 2, .replicas = 1, .process = "process 1 on another machine"};
-  const auto began = steady_clock::now();
   const Outcome outcome =
       connect_to_leader({.incarnation = 7, .build = "0.0.0", .settings = encode_settings(other)});
-  EXPECT_LT(steady_clock::now() - began, seconds(8));
   expect_named(outcome, {"different builds of the library", "0.0.0", COHORT_VERSION, "task:0",
                          "task:1", "process 1 on another machine"});
 }

@@ -18,8 +18,6 @@ extern char** environ;
 namespace cohort::internal {
 namespace {
 
-using std::chrono::steady_clock;
-
 // A task in a process of its own, which ends with this object.
 class PeerProcess {
  public:
@@ -108,13 +106,13 @@ TEST(Heartbeat, AFrozenPeerIsNoticedAtTheLimit) {
   heartbeat.watch(process.peer(), verdict.callback());
   EXPECT_TRUE(verdict.within(std::chrono::milliseconds(300)).ok());
   process.signal(SIGSTOP);
-  const auto start = steady_clock::now();
-  const Status why = verdict.within(std::chrono::seconds(10));
-  const auto took = steady_clock::now() - start;
+  const Status why = verdict.within(std::chrono::seconds(4));
   EXPECT_EQ(why.code, Code::Unavailable) << why;
   EXPECT_NE(why.message.find("it is frozen"), std::string::npos) << why;
-  EXPECT_GT(took, std::chrono::seconds(1));
-  EXPECT_LT(took, std::chrono::seconds(4));
+  const std::string said = "has not answered for ";
+  const size_t at = why.message.find(said);
+  ASSERT_NE(at, std::string::npos) << why;
+  EXPECT_GE(std::stod(why.message.substr(at + said.size())), 1.5) << why;
 }
 
 TEST(Heartbeat, AShortFreezeIsForgiven) {
@@ -174,13 +172,12 @@ TEST(Heartbeat, AConnectionToAKilledProcessEndsAtOnce) {
   const auto connection = endpoint->connect(process.peer().address, MessageLog::soon());
   MessageLog log;
   connection->start(log.events());
-  const auto start = steady_clock::now();
   process.end();
   const Status why = log.await_end();
-  EXPECT_LT(steady_clock::now() - start, std::chrono::seconds(1));
   EXPECT_EQ(why.code, Code::Unavailable) << why;
+  // A silent peer is noticed much later, and for another reason.
   EXPECT_NE(why.message.find("the connection to /job:ps/replica:0/task:0 at " +
-                             process.peer().address + " was lost"),
+                             process.peer().address + " was lost: its process has ended"),
             std::string::npos)
       << why;
 }

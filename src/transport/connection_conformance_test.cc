@@ -12,8 +12,6 @@
 namespace cohort::internal {
 namespace {
 
-using std::chrono::steady_clock;
-
 constexpr size_t kMegabyte = size_t{1} << 20;
 
 TEST_P(ConnectionConformance, KnowsItsKindAndItsPeer) {
@@ -109,14 +107,12 @@ TEST_P(ConnectionConformance, WhoWaitsAsksAgainWhenWoken) {
     true_now = true;
     pair_.a->wake();
   });
-  const auto start = steady_clock::now();
   EXPECT_TRUE(pair_.a->deliver_until(
       [&] {
         asked = true;
         return true_now.load();
       },
-      MessageLog::soon()));
-  EXPECT_LT(steady_clock::now() - start, std::chrono::seconds(5));
+      MessageLog::never()));
 }
 
 TEST_P(ConnectionConformance, ManyThreadsSendEachInItsOrder) {

@@ -13,7 +13,6 @@
 namespace cohort {
 namespace {
 
-using Clock = std::chrono::steady_clock;
 using std::chrono::seconds;
 
 struct OnPs {
@@ -53,12 +52,15 @@ class Processes : public testing::Test {
         std::async(std::launch::async, [&] { return error_of([&] { session.run(graph_.got); }); });
     while (server_status(cluster_.target("ps")).running_steps == 0) {
     }
-    const auto start = Clock::now();
     cluster_.task(job, 0).send(SIGKILL);
     const Status outcome = run.get();
-    EXPECT_LT(Clock::now() - start, seconds(2));
     EXPECT_EQ(outcome.code, Code::Unavailable) << outcome.to_string();
     EXPECT_NE(outcome.message.find(expected), std::string::npos) << outcome.message;
+    // The end of a connection ended the step. The step neither waited until a silent task was
+    // given up, nor for a task that did not end its part.
+    for (const char* late : {"has not answered for", "did not answer", "did not end the run"}) {
+      EXPECT_EQ(outcome.to_string().find(late), std::string::npos) << outcome;
+    }
   }
 };
 
@@ -144,9 +146,9 @@ TEST_F(Processes, AFrozenPsIsGivenUpAndDoesNotComeBackIntoTheStep) {
   Session session(graph_.graph, cluster_.target());
   session.run(graph_.initialize);
   cluster_.task("ps", 0).freeze();
-  const auto start = Clock::now();
-  EXPECT_ERROR(Code::Unavailable, "/job:ps/replica:0/task:0", session.run(graph_.y, feeds_));
-  EXPECT_LT(Clock::now() - start, seconds(8));
+  // At the limit of the run the error would be that the task does not answer.
+  EXPECT_ERROR(Code::Unavailable, "task /job:ps/replica:0/task:0 is lost",
+               session.run(graph_.y, feeds_, {.timeout = seconds(8)}));
   cluster_.task("ps", 0).send(SIGCONT);
   EXPECT_ERROR(Code::Aborted, "/job:ps/replica:0/task:0", session.run(graph_.y, feeds_));
   Session again(graph_.graph, cluster_.target());

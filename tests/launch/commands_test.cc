@@ -75,10 +75,7 @@ TEST(Serve, ServesATaskUntilItIsStoppedAndAnswersStatus) {
   const LaunchDirectory directory;
   Process server(
       {COHORT_COMMAND, "serve", "--job", "ps", "--task", "0", "--cluster", "ps=127.0.0.1:0"});
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
-  while (!contains(server.output(), "\n") && std::chrono::steady_clock::now() < deadline) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
+  ASSERT_TRUE(eventually([&] { return contains(server.output(), "\n"); })) << server.output();
   const std::string output = server.output();
   ASSERT_TRUE(output.starts_with("serving /job:ps/task:0 at grpc://127.0.0.1:")) << output;
   std::string address = output.substr(output.find("grpc://") + 7);
@@ -95,12 +92,12 @@ TEST(Status, FindsTheRunThatGoesOn) {
   const LaunchDirectory directory;
   EXPECT_TRUE(contains(command({"status"}).output, "no tasks to ask"));
   Process run(run_words({"--workers", "1", "--ps", "1", TRAIN_TASK}));
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
   // The worker waits for a second one that never comes.
   std::string output;
-  while (!contains(output, "127.0.0.1") && std::chrono::steady_clock::now() < deadline) {
+  EXPECT_TRUE(eventually([&] {
     output = command({"status"}).output;
-  }
+    return contains(output, "127.0.0.1");
+  })) << output;
   EXPECT_TRUE(contains(output, "tasks of the run of process")) << output;
   EXPECT_TRUE(contains(output, "ps:0")) << output;
 }

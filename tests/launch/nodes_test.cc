@@ -180,12 +180,10 @@ TEST(Hosts, AreStartedBySsh) {
 
 TEST(Hosts, ThatSshDoesNotReachAreNamed) {
   const Ssh ssh("echo no route to host >&2; exit 255");
-  const auto begin = std::chrono::steady_clock::now();
   const Launched run = ssh.run({DYING_TASK, "print", "WORLD_SIZE"});
   EXPECT_EQ(run.code, 1) << run.output;
   EXPECT_TRUE(contains(run.output, "no route to host")) << run.output;
   EXPECT_TRUE(contains(run.output, "127.0.0.1: exited with code 255")) << run.output;
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(15));
 }
 
 }  // namespace

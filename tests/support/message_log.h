@@ -16,6 +16,8 @@ namespace cohort::internal {
 class MessageLog {
  public:
   static Deadline soon() { return std::chrono::steady_clock::now() + std::chrono::seconds(20); }
+  // For a wait that must be woken: otherwise it lasts until the test's time limit.
+  static Deadline never() { return std::chrono::steady_clock::now() + std::chrono::hours(1); }
 
   Connection::Events events() {
     return {[this](Message message) { add(std::move(message)); },

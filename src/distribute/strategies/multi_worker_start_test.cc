@@ -16,7 +16,6 @@ namespace cohort {
 namespace {
 
 using std::chrono::milliseconds;
-using std::chrono::steady_clock;
 using test::free_addresses;
 using test::free_workers;
 using test::run_threads;
@@ -26,20 +25,18 @@ ClusterSpec workers_at(const TaskList& addresses) {
   return ClusterSpec(std::map<std::string, TaskList>{{"worker", addresses}});
 }
 
-const MultiWorkerOptions kPatient{.start_timeout = milliseconds(20'000)};
+// Longer than a test may take, so only other workers or an error can end the wait.
+const MultiWorkerOptions kPatient{.start_timeout = std::chrono::hours(1)};
 const MultiWorkerOptions kShort{.start_timeout = milliseconds(1'500)};
 
-// What the workers throw that are started with these clusters; within seconds.
+// What the workers throw that are started with these clusters.
 std::vector<Status> start(const std::vector<ClusterSpec>& clusters,
                           const std::vector<MultiWorkerOptions>& options) {
-  const auto began = steady_clock::now();
-  auto statuses = run_threads(static_cast<int>(clusters.size()), [&](int id) {
+  return run_threads(static_cast<int>(clusters.size()), [&](int id) {
     const auto i = static_cast<size_t>(id);
     const MultiWorkerMirroredStrategy strategy(worker_of(clusters[i], id),
                                                options[std::min(i, options.size() - 1)]);
   });
-  EXPECT_LT(steady_clock::now() - began, std::chrono::seconds(15));  // of kPatient's 20
-  return statuses;
 }
 
 void expect_all(const std::vector<Status>& statuses, Code code,
@@ -128,11 +125,9 @@ TEST(MultiWorkerStart, EverybodyHearsOfTheLeadersPortThatIsTaken) {
 
 TEST(MultiWorkerStart, EverybodyHearsOfTwoWorkersWithOneIndex) {
   const ClusterSpec cluster = free_workers(3);
-  const auto began = steady_clock::now();
   const auto statuses = run_threads(3, [&](int id) {
     const MultiWorkerMirroredStrategy strategy(worker_of(cluster, std::min(id, 1)), kPatient);
   });
-  EXPECT_LT(steady_clock::now() - began, std::chrono::seconds(15));  // of kPatient's 20
   for (const Status& status : statuses) {
     EXPECT_FALSE(status.ok());
     EXPECT_NE(status.to_string().find("worker 1"), std::string::npos) << status.to_string();
