@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "base/raise.h"
-#include "kernels/matrix_product.h"
+#include "kernels/image_columns.h"
 
 namespace cohort::internal {
 
