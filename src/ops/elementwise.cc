@@ -2,9 +2,35 @@
 
 #include <ATen/ExpandUtils.h>
 
-#include "ops/numerics.h"
+#include "base/raise.h"
+#include "cohort/ops.h"
+#include "ops/dispatch.h"
 
 namespace cohort::internal {
+namespace {
+
+DType common_dtype(std::string_view op, const TensorBody& a, const TensorBody& b) {
+  if (a.weak == b.weak) {
+    if (is_numeric(a.dtype) != is_numeric(b.dtype)) {
+      raise(Code::InvalidArgument, "[{}] {} and {} have no common dtype", op, to_string(a.dtype),
+            to_string(b.dtype));
+    }
+    return promote(a.dtype, b.dtype);
+  }
+  const TensorBody& number = a.weak ? a : b;
+  const TensorBody& tensor = a.weak ? b : a;
+  if (is_floating(tensor.dtype)) return tensor.dtype;
+  if (is_floating(number.dtype)) return kFloat32;
+  if (is_integer(tensor.dtype)) return tensor.dtype;
+  return promote(tensor.dtype, number.dtype);  // a bool tensor
+}
+
+Tensor converted(const Tensor& x, DType dtype) {
+  return body(x).dtype == dtype ? x : cast(x, dtype);
+}
+
+}  // namespace
+
 bool is_exclusive(const Tensor& value) {
   const at::Tensor& held = aten(value);
   // A small value is made anew sooner than it is written over; other plain memory is not ours.
@@ -31,16 +57,6 @@ void set_overwritten(Kernel& kernel, size_t i) {
   kernel.outputs[0] = fits ? kernel.inputs[i] : from_aten(held.value);
 }
 
-void compute_unary(Kernel& kernel, Unary make, UnaryInPlace write) {
-  const at::Tensor& x = in(kernel);
-  if (is_narrow(x)) {
-    set(kernel, narrowed(make(widened(x)), x));
-    return;
-  }
-  compute_over(
-      kernel, 0, [&] { return make(x); }, write);
-}
-
 void compute_binary(Kernel& kernel, Binary make, BinaryInto write) {
   const at::Tensor& a = in(kernel, 0);
   const at::Tensor& b = in(kernel, 1);
@@ -52,6 +68,20 @@ void compute_binary(Kernel& kernel, Binary make, BinaryInto write) {
   compute_over(
       kernel, over_b ? 1 : 0, [&] { return make(a, b); },
       [&](at::Tensor& memory) { write(memory, a, b); });
+}
+
+Pair promoted(std::string_view op, const Tensor& a, const Tensor& b) {
+  if (!a.defined() || !b.defined()) return {a, b};  // apply() names the one that is missing
+  const TensorBody& left = body(a);
+  const TensorBody& right = body(b);
+  if (left.dtype == right.dtype) return {a, b};
+  const DType dtype = common_dtype(op, left, right);
+  return {converted(a, dtype), converted(b, dtype)};
+}
+
+Tensor apply_promoted(const OpDef& op, const Tensor& a, const Tensor& b, Site site) {
+  Pair pair = promoted(op.name, a, b);
+  return apply(op, {std::move(pair.a), std::move(pair.b)}, {}, site);
 }
 
 const std::byte* few_elements(const Tensor& input) {

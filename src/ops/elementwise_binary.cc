@@ -3,8 +3,6 @@
 #include "base/raise.h"
 #include "cohort/ops.h"
 #include "ops/elementwise.h"
-#include "ops/like.h"
-#include "ops/promotion.h"
 
 namespace cohort {
 namespace internal {
@@ -131,14 +129,6 @@ extern constexpr OpDef kMaximum = binary_op(
       return of_extreme(call, g[0], call.inputs[0] >= call.inputs[1]);
     });
 
-namespace {
-
-Tensor apply_promoted(const OpDef& op, const Tensor& a, const Tensor& b, Site site) {
-  Pair pair = promoted(op.name, a, b);
-  return apply(op, {std::move(pair.a), std::move(pair.b)}, {}, site);
-}
-
-}  // namespace
 }  // namespace internal
 
 using internal::apply_promoted;

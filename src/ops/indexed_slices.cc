@@ -1,7 +1,5 @@
 // Gradients as values: tensors, and rows of tensors.
 
-#include "ops/indexed_slices.h"
-
 #include <ostream>
 
 #include "base/raise.h"
@@ -9,9 +7,11 @@
 #include "cohort/ops.h"
 #include "ops/kernel.h"
 #include "ops/table_rows.h"
+#include "ops/variable_ops.h"
 
 namespace cohort {
 namespace internal {
+
 // Inputs: indices, values. Outputs: the same, each index once.
 extern constexpr OpDef kMergeRows{
     .name = "MergeRows",

@@ -7,8 +7,8 @@
 #include "cohort/ops.h"
 #include "ops/all_ops.h"
 #include "ops/collective_attrs.h"
-#include "ops/promotion.h"
-#include "ops/replica_collectives.h"
+#include "ops/collective_ports.h"
+#include "ops/elementwise.h"
 
 namespace cohort::internal {
 namespace {

@@ -7,14 +7,10 @@
 #include "base/random_number.h"
 #include "ops/all_ops.h"
 #include "ops/collective_attrs.h"
-#include "ops/worker_collectives_interface.h"
+#include "ops/collective_ports.h"
 
 namespace cohort::internal {
 namespace {
-
-constexpr std::string_view kNoWorkerGradient =
-    "workers reduce outside of replicas, where nobody knows what the loss of all is; reduce inside "
-    "of run() with ReplicaContext::all_reduce or all_gather";
 
 // The ports of this process.
 class PortTable {
@@ -70,23 +66,18 @@ void meet_workers(Kernel& k, std::string_view op, const Body& body) {
   for (size_t i = 0; i < k.inputs.size(); ++i) set(k, in(k, i).alias(), i);
 }
 
-void compute_worker_all_reduce(Kernel& k) {
-  meet_workers(k, "WorkerAllReduce", [&](WorkerPort& port, const CommunicationOptions& options) {
-    return port.all_reduce(reduce_op_of(k.attrs), k.inputs, options);
-  });
-}
-
-void compute_worker_all_gather(Kernel& k) {
-  const auto axis = static_cast<int>(k.attrs.integer("axis"));
-  meet_workers(k, "WorkerAllGather", [&](WorkerPort& port, const CommunicationOptions& options) {
-    return std::vector<Tensor>{port.all_gather(k.inputs[0], axis, options)};
-  });
-}
-
-void compute_worker_broadcast(Kernel& k) {
-  meet_workers(k, "WorkerBroadcast", [&](WorkerPort& port, const CommunicationOptions& options) {
-    return std::vector<Tensor>{port.broadcast(k.inputs[0], options)};
-  });
+constexpr OpDef worker_op(std::string_view name, InputCount inputs, DTypeSet dtypes,
+                          const AttrList& attrs, Infer infer, Compute compute) {
+  return {.name = name,
+          .inputs = inputs,
+          .dtypes = dtypes,
+          .attrs = attrs + AttrList{{"port", AttrKind::Int}} + kCollectiveAttrs,
+          .infer = infer,
+          .compute = compute,
+          .no_gradient_because =
+              "workers reduce outside of replicas, where nobody knows what the loss of all is; "
+              "reduce inside of run() with ReplicaContext::all_reduce or all_gather",
+          .traits = Trait::HasEffect};
 }
 
 std::vector<Tensor> call_workers(const OpDef& op, int64_t port, std::span<const Tensor> values,
@@ -103,12 +94,9 @@ Specs as_the_inputs(const OpInputs& inputs) {
 
 }  // namespace
 
-extern constexpr OpDef kWorkerAllReduce{
-    .name = "WorkerAllReduce",
-    .inputs = {1, kAnyNumber},
-    .dtypes = kNumberTypes,
-    .attrs = AttrList{{"op", AttrKind::Int}, {"port", AttrKind::Int}} + kCollectiveAttrs,
-    .infer = [](const OpInputs& inputs) -> Specs {
+extern constexpr OpDef kWorkerAllReduce = worker_op(
+    "WorkerAllReduce", {1, kAnyNumber}, kNumberTypes, {{"op", AttrKind::Int}},
+    [](const OpInputs& inputs) -> Specs {
       check_reduce_op(inputs);
       if (reduce_op_of(inputs.attrs) == ReduceOp::Mean) {
         raise(Code::InvalidArgument,
@@ -117,36 +105,32 @@ extern constexpr OpDef kWorkerAllReduce{
       }
       return as_the_inputs(inputs);
     },
-    .compute = compute_worker_all_reduce,
-    .no_gradient_because = kNoWorkerGradient,
-    .traits = Trait::HasEffect,
-};
+    [](Kernel& k) {
+      meet_workers(k, "WorkerAllReduce", [&](WorkerPort& port, const auto& options) {
+        return port.all_reduce(reduce_op_of(k.attrs), k.inputs, options);
+      });
+    });
 
-extern constexpr OpDef kWorkerAllGather{
-    .name = "WorkerAllGather",
-    .inputs = 1,
-    .dtypes = kNumericTypes,
-    .attrs = AttrList{{"axis", AttrKind::Int}, {"port", AttrKind::Int}} + kCollectiveAttrs,
-    .infer = [](const OpInputs& inputs) -> Specs {
+extern constexpr OpDef kWorkerAllGather = worker_op(
+    "WorkerAllGather", 1, kNumericTypes, {{"axis", AttrKind::Int}},
+    [](const OpInputs& inputs) -> Specs {
       const Shape& shape = inputs.shape(0);
       if (!shape.has_rank()) return {{inputs.dtype(0), shape}};
       return {{inputs.dtype(0), shape.with(checked_gather_axis(inputs), Shape::kUnknownDim)}};
     },
-    .compute = compute_worker_all_gather,
-    .no_gradient_because = kNoWorkerGradient,
-    .traits = Trait::HasEffect,
-};
+    [](Kernel& k) {
+      const auto axis = static_cast<int>(k.attrs.integer("axis"));
+      meet_workers(k, "WorkerAllGather", [&](WorkerPort& port, const auto& options) {
+        return std::vector<Tensor>{port.all_gather(k.inputs[0], axis, options)};
+      });
+    });
 
-extern constexpr OpDef kWorkerBroadcast{
-    .name = "WorkerBroadcast",
-    .inputs = 1,
-    .dtypes = kNumericTypes,
-    .attrs = AttrList{{"port", AttrKind::Int}} + kCollectiveAttrs,
-    .infer = as_the_inputs,
-    .compute = compute_worker_broadcast,
-    .no_gradient_because = kNoWorkerGradient,
-    .traits = Trait::HasEffect,
-};
+extern constexpr OpDef kWorkerBroadcast =
+    worker_op("WorkerBroadcast", 1, kNumericTypes, {}, as_the_inputs, [](Kernel& k) {
+      meet_workers(k, "WorkerBroadcast", [&](WorkerPort& port, const auto& options) {
+        return std::vector<Tensor>{port.broadcast(k.inputs[0], options)};
+      });
+    });
 
 WorkerPortEntry::WorkerPortEntry(WorkerPort& port) : number_(port_table().add(port)) {}
 WorkerPortEntry::~WorkerPortEntry() { port_table().remove(number_); }

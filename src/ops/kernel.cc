@@ -1,5 +1,3 @@
-#include "ops/movable.h"
-
 #include "ops/kernel.h"
 
 namespace cohort::internal {
