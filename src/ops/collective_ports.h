@@ -30,8 +30,7 @@ class ReplicaPort {
   virtual bool is_shared(const GraphBuilder* graph) const = 0;
 };
 
-// The port of the replica that this thread runs; null outside replicas.
-ReplicaPort* replica_port();
+// The finder gives the port of the replica that its thread runs; null outside replicas.
 void set_replica_port_finder(ReplicaPort* (*finder)());
 
 // Every replica gets `op` over all replicas' values. Differentiable: the gradient of Sum and Mean

@@ -25,8 +25,6 @@ inline void set(Kernel& kernel, at::Tensor value, size_t i = 0) {
 inline Specs nothing() { return {{kBool, Shape{0}}}; }
 inline void set_nothing(Kernel& kernel) { set(kernel, at::empty({0}, at::kBool)); }
 
-inline at::IntArrayRef sizes(const Shape& shape) { return {shape.begin(), shape.end()}; }
-
 // The kernel library lacks many kernels for the 16-bit floats on a CPU; such ops compute in
 // float32.
 inline bool is_narrow(const at::Tensor& x) {

@@ -60,12 +60,11 @@ void check_call(const OpDef& op, size_t inputs, const Attrs& attrs) {
           many ? " or more" : fmt::format(" to {}", op.inputs.most), inputs);
   }
   for (const AttrDef& wanted : op.attrs) {
-    const auto entry = std::find_if(attrs.entries().begin(), attrs.entries().end(),
-                                    [&](const auto& e) { return e.first == wanted.name; });
-    if (entry == attrs.entries().end()) {
+    const AttrValue* const value = attrs.find(wanted.name);
+    if (value == nullptr) {
       raise(Code::InvalidArgument, "[{}] lacks the attribute '{}'", op.name, wanted.name);
     }
-    if (!matches(wanted.kind, entry->second)) {
+    if (!matches(wanted.kind, *value)) {
       raise(Code::InvalidArgument, "[{}] attribute '{}' must be {}", op.name, wanted.name,
             to_string(wanted.kind));
     }
@@ -109,15 +108,13 @@ constexpr KindFacts kKinds[] = {
 
 }  // namespace
 
-bool Attrs::has(std::string_view name) const {
-  return std::any_of(entries_.begin(), entries_.end(),
-                     [&](const Entry& entry) { return entry.first == name; });
+const AttrValue* Attrs::find(std::string_view name) const {
+  const auto found = std::ranges::find(entries_, name, &Entry::first);
+  return found == entries_.end() ? nullptr : &found->second;
 }
 
-const AttrValue& Attrs::find(std::string_view name) const {
-  for (const Entry& entry : entries_) {
-    if (entry.first == name) return entry.second;
-  }
+const AttrValue& Attrs::at(std::string_view name) const {
+  if (const AttrValue* const found = find(name)) return *found;
   raise(Code::Internal, "[Attrs] no attribute '{}'", name);
 }
 
@@ -128,8 +125,7 @@ bool matches(AttrKind kind, const AttrValue& value) {
 }
 
 const AttrDef* AttrList::find(std::string_view name) const {
-  const auto found =
-      std::find_if(begin(), end(), [&](const AttrDef& attr) { return attr.name == name; });
+  const auto found = std::find_if(begin(), end(), [&](auto& attr) { return attr.name == name; });
   return found == end() ? nullptr : found;
 }
 

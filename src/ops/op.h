@@ -36,7 +36,7 @@ class Attrs {
   // Throws Internal when the op has no such attribute: every op sets all of its own.
   template <typename T>
   const T& get(std::string_view name) const {
-    return std::get<T>(find(name));
+    return std::get<T>(at(name));
   }
   bool flag(std::string_view name) const { return get<bool>(name); }
   int64_t integer(std::string_view name) const { return get<int64_t>(name); }
@@ -45,14 +45,16 @@ class Attrs {
     return get<std::vector<int64_t>>(name);
   }
 
-  bool has(std::string_view name) const;
+  // Null when the call has no such attribute.
+  const AttrValue* find(std::string_view name) const;
+  bool has(std::string_view name) const { return find(name) != nullptr; }
   void set(std::string_view name, AttrValue value) {
     entries_.emplace_back(name, std::move(value));
   }
   const std::vector<Entry>& entries() const { return entries_; }
 
  private:
-  const AttrValue& find(std::string_view name) const;
+  const AttrValue& at(std::string_view name) const;
 
   std::vector<Entry> entries_;
 };

@@ -115,8 +115,7 @@ Tensor from_aten(at::Tensor value) {
   auto made = std::make_shared<NumericBody>();
   made->kind = TensorBody::Kind::Numeric;
   made->dtype = from_aten(value.scalar_type());
-  const at::IntArrayRef sizes = value.sizes();
-  made->shape = Shape(std::span<const int64_t>(sizes.data(), sizes.size()));
+  made->shape = shape_of(value.sizes());
   made->device = &value_device();
   made->value = std::move(value);
   return TensorAccess::make(std::move(made));
@@ -148,7 +147,7 @@ Tensor from_torch(const at::Tensor& tensor) {
 namespace {
 at::Tensor allocate(DType dtype, const Shape& shape) {
   try {
-    return at::detail::empty_cpu(at::IntArrayRef(shape.begin(), shape.end()), to_aten(dtype));
+    return at::detail::empty_cpu(sizes(shape), to_aten(dtype));
   } catch (const c10::Error&) {
     raise(Code::ResourceExhausted, "[Tensor] there is no memory for a {} tensor of shape {}",
           to_string(dtype), shape.to_string());
@@ -217,9 +216,9 @@ Tensor Tensor::from_memory(const void* data, DType dtype, const Shape& shape,
   auto deleter = [release = std::move(release)](void*) {
     if (release) release();
   };
-  return internal::from_aten(
-      at::from_blob(const_cast<void*>(data), at::IntArrayRef(shape.begin(), shape.end()),
-                    std::move(deleter), at::TensorOptions(internal::to_aten(dtype))));
+  return internal::from_aten(at::from_blob(const_cast<void*>(data), internal::sizes(shape),
+                                           std::move(deleter),
+                                           at::TensorOptions(internal::to_aten(dtype))));
 }
 
 bool Tensor::is_symbolic() const {
