@@ -211,17 +211,6 @@ Tensor apply_read(const VariableHandle& variable, bool trainable) {
   return apply(kReadVariable, {variable.handle}, std::move(attrs));
 }
 
-}  // namespace
-
-Tensor note_read(const VariableHandle& variable, const Tensor& value, bool trainable) {
-  for (Recorder* recorder = thread_dispatch().recorder; recorder; recorder = recorder->outer) {
-    recorder->variable_read(variable.handle, value, trainable);
-  }
-  return value;
-}
-
-namespace {
-
 // Most handles are those of cells. A read takes some 75 ns, so the resource is looked up once.
 Tensor read_now(const VariableHandle& variable, bool trainable) {
   const Resource& resource = *resource_of(variable.handle);
@@ -232,7 +221,29 @@ Tensor read_now(const VariableHandle& variable, bool trainable) {
   return here ? cell_of(variable.handle).read() : apply_read(variable, trainable);
 }
 
+void check_shape(const VariableHandle& variable, const Tensor& value, std::string_view operation) {
+  if (value.shape().is_compatible_with(variable.shape)) return;
+  raise(Code::InvalidArgument, "[{}] variable '{}' has shape {}, got a value of shape {}",
+        operation, variable.name, variable.shape.to_string(), value.shape().to_string());
+}
+
+Tensor fit_delta(const VariableHandle& variable, const Tensor& delta, std::string_view operation) {
+  require_arithmetic(variable, operation);
+  const Tensor fitted = fit_to_variable(variable, delta, operation);
+  if (variable.shape.is_fully_known() && delta.shape().has_rank()) {
+    check_broadcasts(operation, delta.shape(), variable.shape);
+  }
+  return fitted;
+}
+
 }  // namespace
+
+Tensor note_read(const VariableHandle& variable, const Tensor& value, bool trainable) {
+  for (Recorder* recorder = thread_dispatch().recorder; recorder; recorder = recorder->outer) {
+    recorder->variable_read(variable.handle, value, trainable);
+  }
+  return value;
+}
 
 Tensor read_variable(const VariableHandle& variable, bool trainable) {
   const bool now = thread_dispatch().builder == nullptr && !variable.handle.is_symbolic();
@@ -258,25 +269,6 @@ Tensor fit_to_variable(const VariableHandle& variable, const Tensor& value,
   }
   return from == to ? value : cast(value, to);
 }
-
-namespace {
-
-void check_shape(const VariableHandle& variable, const Tensor& value, std::string_view operation) {
-  if (value.shape().is_compatible_with(variable.shape)) return;
-  raise(Code::InvalidArgument, "[{}] variable '{}' has shape {}, got a value of shape {}",
-        operation, variable.name, variable.shape.to_string(), value.shape().to_string());
-}
-
-Tensor fit_delta(const VariableHandle& variable, const Tensor& delta, std::string_view operation) {
-  require_arithmetic(variable, operation);
-  const Tensor fitted = fit_to_variable(variable, delta, operation);
-  if (variable.shape.is_fully_known() && delta.shape().has_rank()) {
-    check_broadcasts(operation, delta.shape(), variable.shape);
-  }
-  return fitted;
-}
-
-}  // namespace
 
 Tensor is_variable_initialized(const VariableHandle& variable) {
   return apply(kVariableIsInitialized, {variable.handle}, {});

@@ -103,6 +103,17 @@ at::Tensor view_of(const LateBody& late) {
       at::TensorOptions(to_aten(late.dtype)));
 }
 
+std::shared_ptr<TensorBody> copy_of(const Tensor& tensor) {
+  if (tensor.dtype() == kString) {
+    auto made = std::make_shared<StringBody>();
+    made->values = strings(tensor);
+    return made;
+  }
+  auto made = std::make_shared<NumericBody>();
+  made->value = aten(tensor);
+  return made;
+}
+
 }  // namespace
 
 WritableTensor make_small(DType dtype, const Shape& shape, bool weak) {
@@ -160,21 +171,6 @@ const at::Tensor& made_value(const NumericBody& body) {
   });
   return late.made;
 }
-
-namespace {
-
-std::shared_ptr<TensorBody> copy_of(const Tensor& tensor) {
-  if (tensor.dtype() == kString) {
-    auto made = std::make_shared<StringBody>();
-    made->values = strings(tensor);
-    return made;
-  }
-  auto made = std::make_shared<NumericBody>();
-  made->value = aten(tensor);
-  return made;
-}
-
-}  // namespace
 
 Tensor on_device(const Tensor& tensor, const Device& device) {
   const TensorBody& held = body(tensor);

@@ -83,6 +83,20 @@ constexpr std::array<std::pair<DType, at::ScalarType>, 10> kTypes = {{
     {kBool, at::kBool},
 }};
 
+// Torch may put off negating a value, or storing one that is zero everywhere.
+bool has_lazy_values(const at::Tensor& tensor) {
+  return tensor.is_neg() || tensor._is_zerotensor();
+}
+
+at::Tensor allocate(DType dtype, const Shape& shape) {
+  try {
+    return at::detail::empty_cpu(sizes(shape), to_aten(dtype));
+  } catch (const c10::Error&) {
+    raise(Code::ResourceExhausted, "[Tensor] there is no memory for a {} tensor of shape {}",
+          to_string(dtype), shape.to_string());
+  }
+}
+
 }  // namespace
 
 at::ScalarType to_aten(DType dtype) {
@@ -123,13 +137,6 @@ Tensor from_aten(at::Tensor value) {
 
 at::Tensor to_torch(const Tensor& tensor) { return aten(tensor); }
 
-namespace {
-// Torch may put off negating a value, or storing one that is zero everywhere.
-bool has_lazy_values(const at::Tensor& tensor) {
-  return tensor.is_neg() || tensor._is_zerotensor();
-}
-}  // namespace
-
 Tensor from_torch(const at::Tensor& tensor) {
   if (!tensor.defined()) return {};
   if (tensor.is_nested() || tensor.layout() != at::kStrided || !tensor.is_cpu()) {
@@ -143,17 +150,6 @@ Tensor from_torch(const at::Tensor& tensor) {
   from_aten(tensor.scalar_type());  // throws for a type that has no counterpart
   return from_aten(has_lazy_values(tensor) ? tensor.clone() : tensor);
 }
-
-namespace {
-at::Tensor allocate(DType dtype, const Shape& shape) {
-  try {
-    return at::detail::empty_cpu(sizes(shape), to_aten(dtype));
-  } catch (const c10::Error&) {
-    raise(Code::ResourceExhausted, "[Tensor] there is no memory for a {} tensor of shape {}",
-          to_string(dtype), shape.to_string());
-  }
-}
-}  // namespace
 
 Tensor make_scalar(DType dtype, const void* value) {
   WritableTensor scalar = make_small(dtype, Shape{}, true);
