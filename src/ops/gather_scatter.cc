@@ -41,6 +41,31 @@ IndexedSlices row_gradient(const Tensor& table, const Tensor& indices, const Ten
           .dense_shape = shape};
 }
 
+// What the values must be: the shape of the indices, then that of one row.
+Shape values_shape(std::string_view op, const Shape& indices, const Shape& target) {
+  if (!indices.has_rank()) return indices;
+  require_possible_rank(op, indices.rank() + target.rank() - 1);
+  Shape result = indices;
+  for (int i = 1; i < target.rank(); ++i) result.push_back(target[i]);
+  return result;
+}
+
+// The number of each row, as often as `counts` says. Throws InvalidArgument for a negative count.
+at::Tensor repeated_numbers(const at::Tensor& counts) {
+  const at::Tensor wanted = counts.to(at::kLong).contiguous();
+  const int64_t* count = wanted.data_ptr<int64_t>();
+  int64_t total = 0;
+  for (int64_t i = 0; i < wanted.numel(); ++i) {
+    require_size("Repeat", count[i], "a number of repetitions");
+    total = checked_add("Repeat", total, count[i]);
+  }
+  require_allocatable("Repeat", Shape{total}, kInt64);
+  at::Tensor numbers = at::empty({total}, at::kLong);
+  int64_t* next = numbers.data_ptr<int64_t>();
+  for (int64_t i = 0; i < wanted.numel(); ++i) next = std::fill_n(next, count[i], i);
+  return numbers;
+}
+
 bool has_rows(const Shape& shape) {
   return shape.is_fully_known() && std::find(shape.begin(), shape.end(), 0) == shape.end();
 }
@@ -104,19 +129,6 @@ extern constexpr OpDef kGatherGrad{
     },
 };
 
-namespace {
-
-// What the values must be: the shape of the indices, then that of one row.
-Shape values_shape(std::string_view op, const Shape& indices, const Shape& target) {
-  if (!indices.has_rank()) return indices;
-  require_possible_rank(op, indices.rank() + target.rank() - 1);
-  Shape result = indices;
-  for (int i = 1; i < target.rank(); ++i) result.push_back(target[i]);
-  return result;
-}
-
-}  // namespace
-
 extern constexpr OpDef kScatter{
     .name = "Scatter",
     .inputs = 2,
@@ -141,26 +153,6 @@ extern constexpr OpDef kScatter{
       return {{}, gather(g[0], call.inputs[0])};
     },
 };
-
-namespace {
-
-// The number of each row, as often as `counts` says. Throws InvalidArgument for a negative count.
-at::Tensor repeated_numbers(const at::Tensor& counts) {
-  const at::Tensor wanted = counts.to(at::kLong).contiguous();
-  const int64_t* count = wanted.data_ptr<int64_t>();
-  int64_t total = 0;
-  for (int64_t i = 0; i < wanted.numel(); ++i) {
-    require_size("Repeat", count[i], "a number of repetitions");
-    total = checked_add("Repeat", total, count[i]);
-  }
-  require_allocatable("Repeat", Shape{total}, kInt64);
-  at::Tensor numbers = at::empty({total}, at::kLong);
-  int64_t* next = numbers.data_ptr<int64_t>();
-  for (int64_t i = 0; i < wanted.numel(); ++i) next = std::fill_n(next, count[i], i);
-  return numbers;
-}
-
-}  // namespace
 
 // Row i of input 0 as often as element i of input 1 says: none, one or several times. How many rows
 // there are is known only when it runs.

@@ -219,6 +219,15 @@ at::Tensor logits_gradient(const at::Tensor& g, const at::Tensor& log_probs,
 
 Tensor per_row(const Tensor& x) { return expand_dims(x, -1); }
 
+Tensor dense_cross_entropy(const Tensor& logits, const Tensor& labels, Site site) {
+  if (!logits.shape().is_compatible_with(labels.shape())) {
+    raise(Code::InvalidArgument,
+          "[{}] probabilities must have the logits' shape {}, got {}; class ids must be integers",
+          kName, logits.shape().to_string(), labels.shape().to_string());
+  }
+  return neg(sum(cast(labels, logits.dtype()) * nn::log_softmax(logits, {}, site), -1), site);
+}
+
 }  // namespace
 
 extern constexpr OpDef kSoftmaxCrossEntropyGrad{
@@ -270,19 +279,6 @@ extern constexpr OpDef kSoftmaxCrossEntropy{
           {}};
     },
 };
-
-namespace {
-
-Tensor dense_cross_entropy(const Tensor& logits, const Tensor& labels, Site site) {
-  if (!logits.shape().is_compatible_with(labels.shape())) {
-    raise(Code::InvalidArgument,
-          "[{}] probabilities must have the logits' shape {}, got {}; class ids must be integers",
-          kName, logits.shape().to_string(), labels.shape().to_string());
-  }
-  return neg(sum(cast(labels, logits.dtype()) * nn::log_softmax(logits, {}, site), -1), site);
-}
-
-}  // namespace
 
 }  // namespace internal
 
@@ -354,7 +350,7 @@ Tensor softmax_cross_entropy(const Tensor& logits, const Tensor& labels, LossOpt
                               : cohort::internal::apply_many(
                                     cohort::internal::kSoftmaxCrossEntropy,
                                     std::initializer_list<Tensor>{logits, labels}, {}, site)[0];
-  return cohort::internal::reduce_loss("SoftmaxCrossEntropy", losses, options, site);
+  return reduce_loss("SoftmaxCrossEntropy", losses, options, site);
 }
 
 }  // namespace nn
