@@ -38,7 +38,7 @@ RULES = (
          ("include/cohort/internal/torch_writes.h", "src/base/mutex.h", "src/base/thread.cc",
           "src/base/thread_context.cc", "src/base/thread_context.h", "src/base/timeline.cc",
           "src/data/byte_source.cc", "src/distribute/contexts/context.cc",
-          "src/ops/random_generator.cc", "src/ops/torch_random.cc", "src/ops/traced_step.cc")),
+          "src/ops/random_ops.cc", "src/ops/torch_random.cc", "src/ops/traced_step.cc")),
     Rule(r"std::random_device", "ask random_number() of src/base/random_number.h",
          ("src/base/random_number.h",)),
     Rule(r"\bop(\.|->)name(\(\))?\s*([=!]=|\.(starts|ends)_with|\.find\()|\bop\s*[=!]=\s*\"",

@@ -9,8 +9,8 @@
 #include "checkpoint/shard_file.h"
 #include "data/crc32c.h"
 #include "ops/infer.h"
+#include "ops/op.h"
 #include "ops/run_context.h"
-#include "ops/spec_list.h"
 #include "tensor/body.h"
 #include "tensor/memory.h"
 

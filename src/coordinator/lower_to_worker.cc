@@ -12,7 +12,7 @@
 #include "coordinator/session_graph.h"
 #include "graph/serialize_graph.h"
 #include "ops/all_ops.h"
-#include "ops/read_rows.h"
+#include "ops/variable_ops.h"
 
 namespace cohort::internal {
 namespace {

@@ -2,7 +2,7 @@
 
 #include "cohort/device.h"
 #include "cohort/error.h"
-#include "ops/execute.h"
+#include "ops/dispatch.h"
 #include "variables/single_variable.h"
 
 // Variables of this process whose values are on parameter servers or on workers.

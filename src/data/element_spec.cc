@@ -1,7 +1,7 @@
 #include "data/element_spec.h"
 
 #include "data/iterator.h"
-#include "ops/spec_list.h"
+#include "ops/op.h"
 
 namespace cohort::data::internal {
 

@@ -6,7 +6,7 @@
 #include "data/element_loop.h"
 #include "data/element_spec.h"
 #include "ops/dispatch.h"
-#include "ops/require.h"
+#include "ops/infer.h"
 #include "ops/run_context.h"
 
 namespace cohort::data {

@@ -3,7 +3,7 @@
 #include <limits>
 
 #include "data/element_spec.h"
-#include "ops/spec_list.h"
+#include "ops/op.h"
 
 namespace cohort::data::internal {
 

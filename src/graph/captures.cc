@@ -9,7 +9,7 @@
 #include "base/raise.h"
 #include "graph/read_nodes.h"
 #include "ops/element_source.h"
-#include "ops/spec_list.h"
+#include "ops/op.h"
 #include "ops/variable_cell.h"
 
 namespace cohort::internal {

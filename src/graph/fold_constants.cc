@@ -10,7 +10,7 @@
 #include "cohort/device.h"
 #include "cohort/error.h"
 #include "ops/all_ops.h"
-#include "ops/execute.h"
+#include "ops/dispatch.h"
 #include "tensor/body.h"
 
 namespace cohort::internal {

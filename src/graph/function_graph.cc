@@ -10,7 +10,6 @@
 #include "graph/gradients.h"
 #include "ops/all_ops.h"
 #include "ops/element_source.h"
-#include "ops/random_ops.h"
 #include "ops/run_context.h"
 
 namespace cohort::internal {

@@ -3,7 +3,7 @@
 #include "cohort/queue.h"
 #include "graph/resource_handles.h"
 #include "ops/all_ops.h"
-#include "ops/spec_list.h"
+#include "ops/op.h"
 
 namespace cohort {
 

@@ -12,10 +12,6 @@ namespace cohort {
 namespace internal {
 namespace {
 
-Specs infer_declared(const OpInputs& inputs) {
-  return {{inputs.attrs.get<DType>("dtype"), inputs.attrs.get<Shape>("shape")}};
-}
-
 constexpr std::string_view kNoInputs = "it has no inputs";
 
 // Adds a node under a name of the user's choice.

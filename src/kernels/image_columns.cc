@@ -3,6 +3,8 @@
 
 #include "kernels/image_columns.h"
 
+#include <dlfcn.h>
+
 #include "base/instruction_set.h"
 
 namespace cohort::internal {
@@ -97,15 +99,6 @@ void add_with_avx2(const LinePairs<T>& lines) {
 #endif
 
 template <typename T>
-void copy_best(const LinePairs<T>& lines) {
-  constexpr int64_t kSize = Piece<T, 16>::kSize;
-#if defined(__x86_64__)
-  if (lines.length >= 2 * kSize && has_avx2()) return copy_with_avx2(lines);
-#endif
-  lines.length >= kSize ? copy_in_pieces<16>(lines) : copy_one_by_one(lines);
-}
-
-template <typename T>
 void add_best(const LinePairs<T>& lines) {
 #if defined(__x86_64__)
   if (has_avx2()) return add_with_avx2(lines);
@@ -141,15 +134,27 @@ struct RowLines {
   int64_t step;
 };
 
+}  // namespace
+
 template <typename T>
-void write(const ColumnLayout& layout, OutputRows rows, const T* image, T* matrix) {
+void copy_lines(const LinePairs<T>& lines) {
+  constexpr int64_t kSize = Piece<T, 16>::kSize;
+#if defined(__x86_64__)
+  if (lines.length >= 2 * kSize && has_avx2()) return copy_with_avx2(lines);
+#endif
+  lines.length >= kSize ? copy_in_pieces<16>(lines) : copy_one_by_one(lines);
+}
+
+template <typename T>
+void write_columns(const ColumnLayout& layout, OutputRows rows, const T* image, T* matrix) {
   const RowLines lines(layout, rows);
   const int64_t stride = layout.stride[1];
   for_each_row(layout, [&](int64_t row, int64_t offset) {
     const T* from = image + offset + rows.begin * lines.step;
     T* to = matrix + row * lines.count * lines.length;
     if (stride == 1) {
-      return copy_best(LinePairs<T>{from, lines.step, to, lines.length, lines.count, lines.length});
+      return copy_lines(
+          LinePairs<T>{from, lines.step, to, lines.length, lines.count, lines.length});
     }
     for (int64_t i = 0; i < lines.count; ++i, from += lines.step, to += lines.length) {
       for (int64_t j = 0; j < lines.length; ++j) to[j] = from[j * stride];
@@ -158,7 +163,7 @@ void write(const ColumnLayout& layout, OutputRows rows, const T* image, T* matri
 }
 
 template <typename T>
-void add(const ColumnLayout& layout, OutputRows rows, const T* matrix, T* image) {
+void add_columns(const ColumnLayout& layout, OutputRows rows, const T* matrix, T* image) {
   const RowLines lines(layout, rows);
   const int64_t stride = layout.stride[1];
   for_each_row(layout, [&](int64_t row, int64_t offset) {
@@ -173,24 +178,56 @@ void add(const ColumnLayout& layout, OutputRows rows, const T* matrix, T* image)
   });
 }
 
+template void copy_lines(const LinePairs<float>&);
+template void copy_lines(const LinePairs<double>&);
+template void write_columns(const ColumnLayout&, OutputRows, const float*, float*);
+template void write_columns(const ColumnLayout&, OutputRows, const double*, double*);
+template void add_columns(const ColumnLayout&, OutputRows, const float*, float*);
+template void add_columns(const ColumnLayout&, OutputRows, const double*, double*);
+
+namespace {
+
+// What every BLAS calls its products; matrices lie column by column.
+template <typename T>
+using Gemm = void (*)(const char* trans_a, const char* trans_b, const int* m, const int* n,
+                      const int* k, const T* alpha, const T* a, const int* lda, const T* b,
+                      const int* ldb, const T* beta, T* c, const int* ldc);
+
+// Found at run time: the kernel library may bring any BLAS, or hide the one it has.
+struct Blas {
+  Gemm<float> of_floats = reinterpret_cast<Gemm<float>>(dlsym(RTLD_DEFAULT, "sgemm_"));
+  Gemm<double> of_doubles = reinterpret_cast<Gemm<double>>(dlsym(RTLD_DEFAULT, "dgemm_"));
+};
+
+const Blas& blas() {
+  static const Blas found;
+  return found;
+}
+
+// Row by row, out = a b; column by column the same memory says: transposed out = transposed b times
+// transposed a.
+template <typename T>
+void call(Gemm<T> gemm, const MatrixProduct<T>& product) {
+  const auto mark = [](bool transposed) { return transposed ? 'T' : 'N'; };
+  const char first = mark(product.b.transposed);
+  const char second = mark(product.a.transposed);
+  const auto m = static_cast<int>(product.columns);
+  const auto n = static_cast<int>(product.rows);
+  const auto k = static_cast<int>(product.inner);
+  const auto first_stride = static_cast<int>(product.b.stride);
+  const auto second_stride = static_cast<int>(product.a.stride);
+  const auto out_stride = static_cast<int>(product.out_stride);
+  const T one = 1;
+  const T kept = product.adds ? 1 : 0;
+  gemm(&first, &second, &m, &n, &k, &one, product.b.data, &first_stride, product.a.data,
+       &second_stride, &kept, product.out, &out_stride);
+}
+
 }  // namespace
 
-void copy_lines(const LinePairs<float>& lines) { copy_best(lines); }
-void copy_lines(const LinePairs<double>& lines) { copy_best(lines); }
+bool can_multiply() { return blas().of_floats != nullptr && blas().of_doubles != nullptr; }
 
-void write_columns(const ColumnLayout& layout, OutputRows rows, const float* image, float* matrix) {
-  write(layout, rows, image, matrix);
-}
-void write_columns(const ColumnLayout& layout, OutputRows rows, const double* image,
-                   double* matrix) {
-  write(layout, rows, image, matrix);
-}
-
-void add_columns(const ColumnLayout& layout, OutputRows rows, const float* matrix, float* image) {
-  add(layout, rows, matrix, image);
-}
-void add_columns(const ColumnLayout& layout, OutputRows rows, const double* matrix, double* image) {
-  add(layout, rows, matrix, image);
-}
+void multiply(const MatrixProduct<float>& product) { call(blas().of_floats, product); }
+void multiply(const MatrixProduct<double>& product) { call(blas().of_doubles, product); }
 
 }  // namespace cohort::internal

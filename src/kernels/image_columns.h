@@ -38,16 +38,45 @@ struct LinePairs {
   int64_t count;
   int64_t length;
 };
-void copy_lines(const LinePairs<float>& lines);
-void copy_lines(const LinePairs<double>& lines);
+
+// Of float and double, as all below.
+template <typename T>
+void copy_lines(const LinePairs<T>& lines);
 
 // Fills the matrix.
-void write_columns(const ColumnLayout& layout, OutputRows rows, const float* image, float* matrix);
-void write_columns(const ColumnLayout& layout, OutputRows rows, const double* image,
-                   double* matrix);
+template <typename T>
+void write_columns(const ColumnLayout& layout, OutputRows rows, const T* image, T* matrix);
 
 // The other way: adds every element of the matrix to the image's element that it would come from.
-void add_columns(const ColumnLayout& layout, OutputRows rows, const float* matrix, float* image);
-void add_columns(const ColumnLayout& layout, OutputRows rows, const double* matrix, double* image);
+template <typename T>
+void add_columns(const ColumnLayout& layout, OutputRows rows, const T* matrix, T* image);
+
+// A product of two matrices that lie anywhere in memory, for kernels that make many small ones: the
+// kernel library would want a tensor around each. out (rows x columns) = a (rows x inner) times
+// b (inner x columns), row by row; rows begin `stride` elements apart. A transposed operand lies in
+// memory as its columns would.
+template <typename T>
+struct MatrixProduct {
+  struct Operand {
+    const T* data;
+    int64_t stride;
+    bool transposed = false;
+  };
+
+  int64_t rows;
+  int64_t columns;
+  int64_t inner;
+  Operand a;
+  Operand b;
+  T* out;
+  int64_t out_stride;
+  bool adds = false;  // to what is in `out`, instead of replacing it
+};
+
+// Computed on this thread by the BLAS that the kernel library uses. Every size and stride must be
+// less than 2^31, and can_multiply() true: it is not where that BLAS cannot be found.
+bool can_multiply();
+void multiply(const MatrixProduct<float>& product);
+void multiply(const MatrixProduct<double>& product);
 
 }  // namespace cohort::internal

@@ -8,6 +8,7 @@
 #endif
 
 #include <algorithm>
+#include <concepts>
 #include <limits>
 #include <vector>
 
@@ -190,17 +191,6 @@ void pool_with_best(const Job<T, Offset>& job) {
   pool_planes(job);
 }
 
-// Offsets as wide as the values go through the same vectors.
-template <typename T>
-void pool(const PoolPlan& plan, int64_t planes, const T* x, T* values, int64_t* indices) {
-  const int64_t most = plan.size[0] * plan.row_length;
-  if (sizeof(T) == 4 && most <= std::numeric_limits<int32_t>::max()) {
-    pool_with_best(Job<T, int32_t>{plan, planes, x, values, indices});
-  } else {
-    pool_with_best(Job<T, int64_t>{plan, planes, x, values, indices});
-  }
-}
-
 #if defined(__x86_64__)
 
 // Windows of 2 x 2 that lie side by side, the most common ones, with instructions that pick their
@@ -313,17 +303,23 @@ void max_pool_pairs(const PoolPlan& plan, int64_t planes, const float* x, float*
 
 }  // namespace
 
-void max_pool(const PoolPlan& plan, int64_t planes, const float* x, float* values,
-              int64_t* indices) {
+template <typename T>
+void max_pool(const PoolPlan& plan, int64_t planes, const T* x, T* values, int64_t* indices) {
 #if defined(__x86_64__)
-  if (can_pool_pairs(plan)) return max_pool_pairs(plan, planes, x, values, indices);
+  if constexpr (std::same_as<T, float>) {
+    if (can_pool_pairs(plan)) return max_pool_pairs(plan, planes, x, values, indices);
+  }
 #endif
-  pool(plan, planes, x, values, indices);
+  // Offsets as wide as the values go through the same vectors.
+  const int64_t most = plan.size[0] * plan.row_length;
+  if (sizeof(T) == 4 && most <= std::numeric_limits<int32_t>::max()) {
+    pool_with_best(Job<T, int32_t>{plan, planes, x, values, indices});
+  } else {
+    pool_with_best(Job<T, int64_t>{plan, planes, x, values, indices});
+  }
 }
 
-void max_pool(const PoolPlan& plan, int64_t planes, const double* x, double* values,
-              int64_t* indices) {
-  pool(plan, planes, x, values, indices);
-}
+template void max_pool(const PoolPlan&, int64_t, const float*, float*, int64_t*);
+template void max_pool(const PoolPlan&, int64_t, const double*, double*, int64_t*);
 
 }  // namespace cohort::internal

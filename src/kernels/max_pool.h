@@ -19,10 +19,8 @@ struct PoolPlan {
 
 // For each window its largest element, NaN being larger than all others, and where in its plane
 // that is: of equals the first, of NaNs the last. Padding is never chosen. Every window covers an
-// element.
-void max_pool(const PoolPlan& plan, int64_t planes, const float* x, float* values,
-              int64_t* indices);
-void max_pool(const PoolPlan& plan, int64_t planes, const double* x, double* values,
-              int64_t* indices);
+// element. Of float and double.
+template <typename T>
+void max_pool(const PoolPlan& plan, int64_t planes, const T* x, T* values, int64_t* indices);
 
 }  // namespace cohort::internal

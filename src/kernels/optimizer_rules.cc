@@ -177,9 +177,11 @@ void update(const FtrlRule& rule, const UpdateStep& step, T* const* values, Grad
   }
 }
 
+}  // namespace
+
 template <typename T>
-void update_any(const OptimizerRule& any, const UpdateStep& step, T* const* values,
-                GradientArrays<T> gradient, int64_t count) {
+void update_elements(const OptimizerRule& any, const UpdateStep& step, T* const* values,
+                     GradientArrays<T> gradient, int64_t count) {
   std::visit(
       [&](const auto& rule) {
         if (gradient.second == nullptr) {
@@ -192,7 +194,7 @@ void update_any(const OptimizerRule& any, const UpdateStep& step, T* const* valu
 }
 
 template <typename T>
-void add_any(std::span<const T* const> arrays, int64_t count, T* sum) {
+void add_arrays(std::span<const T* const> arrays, int64_t count, T* sum) {
   const T* const first = arrays[0];
   const T* const second = arrays[1];
 #pragma GCC ivdep
@@ -204,22 +206,11 @@ void add_any(std::span<const T* const> arrays, int64_t count, T* sum) {
   }
 }
 
-}  // namespace
-
-void update_elements(const OptimizerRule& rule, const UpdateStep& step, float* const* values,
-                     GradientArrays<float> gradient, int64_t count) {
-  update_any(rule, step, values, gradient, count);
-}
-void update_elements(const OptimizerRule& rule, const UpdateStep& step, double* const* values,
-                     GradientArrays<double> gradient, int64_t count) {
-  update_any(rule, step, values, gradient, count);
-}
-
-void add_arrays(std::span<const float* const> arrays, int64_t count, float* sum) {
-  add_any(arrays, count, sum);
-}
-void add_arrays(std::span<const double* const> arrays, int64_t count, double* sum) {
-  add_any(arrays, count, sum);
-}
+template void update_elements(const OptimizerRule&, const UpdateStep&, float* const*,
+                              GradientArrays<float>, int64_t);
+template void update_elements(const OptimizerRule&, const UpdateStep&, double* const*,
+                              GradientArrays<double>, int64_t);
+template void add_arrays(std::span<const float* const>, int64_t, float*);
+template void add_arrays(std::span<const double* const>, int64_t, double*);
 
 }  // namespace cohort::internal

@@ -68,14 +68,15 @@ struct GradientArrays {
   const T* second = nullptr;
 };
 
-// Updates `count` elements. `values` are the parameter and its slots. No two arrays overlap.
-void update_elements(const OptimizerRule& rule, const UpdateStep& step, float* const* values,
-                     GradientArrays<float> gradient, int64_t count);
-void update_elements(const OptimizerRule& rule, const UpdateStep& step, double* const* values,
-                     GradientArrays<double> gradient, int64_t count);
+// Updates `count` elements of float or double. `values` are the parameter and its slots. No two
+// arrays overlap.
+template <typename T>
+void update_elements(const OptimizerRule& rule, const UpdateStep& step, T* const* values,
+                     GradientArrays<T> gradient, int64_t count);
 
-// Adds up `arrays`, of which there are at least two, element by element in their order.
-void add_arrays(std::span<const float* const> arrays, int64_t count, float* sum);
-void add_arrays(std::span<const double* const> arrays, int64_t count, double* sum);
+// Adds up `arrays` of float or double, of which there are at least two, element by element in their
+// order.
+template <typename T>
+void add_arrays(std::span<const T* const> arrays, int64_t count, T* sum);
 
 }  // namespace cohort::internal

@@ -4,14 +4,14 @@
 
 #include "base/raise.h"
 #include "base/thread_context.h"
+#include "cohort/ops.h"
 #include "ops/dispatch.h"
-#include "ops/execute.h"
 #include "ops/kernel.h"
-#include "ops/numerics.h"
 #include "ops/variable_cell.h"
 #include "tensor/body.h"
 
-namespace cohort::internal {
+namespace cohort {
+namespace internal {
 namespace {
 
 // The graph that the call belongs to: the one being built here, else a symbolic input's.
@@ -72,7 +72,38 @@ void compute(const OpDef& op, std::span<const Tensor> inputs, const Attrs& attrs
   execute(op, inputs, attrs, outputs, nullptr);
 }
 
+constinit ContextSlot<int> numerics_guards;  // how many are open
+
+// Throws InvalidArgument naming `op` when an output has a NaN or an infinity, and the input that
+// already had one, if so.
+void check_outputs(const OpDef& op, std::span<const Tensor> inputs,
+                   std::span<const Tensor> outputs) {
+  for (const Tensor& output : outputs) {
+    const std::string made = describe_non_finite(output);
+    if (made.empty()) continue;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const std::string found = describe_non_finite(inputs[i]);
+      if (found.empty()) continue;
+      raise(Code::InvalidArgument,
+            "[{}] input {} already had {}, from before the check began; the output has {}", op.name,
+            i, found, made);
+    }
+    raise(Code::InvalidArgument, "[{}] made {} from finite inputs", op.name, made);
+  }
+}
+
 }  // namespace
+
+std::string describe_non_finite(const Tensor& x) {
+  if (!x.defined() || !is_floating(x.dtype())) return {};
+  const at::Tensor& value = aten(x);
+  if (at::isfinite(value).all().item<bool>()) return {};
+  return fmt::format("{} NaN and {} infinite among {} values of shape {}",
+                     at::isnan(value).sum().item<int64_t>(), at::isinf(value).sum().item<int64_t>(),
+                     x.size(), x.shape().to_string());
+}
+
+bool numerics_guarded() { return numerics_guards.get() > 0; }
 
 const RemoteResource* remote_resource_of(std::span<const Tensor> inputs) {
   if (inputs.empty() || body(inputs[0]).dtype != kResource) return nullptr;
@@ -154,4 +185,9 @@ std::vector<Tensor> apply_many(const OpDef& op, std::span<const Tensor> inputs, 
   return outputs;
 }
 
-}  // namespace cohort::internal
+}  // namespace internal
+
+NumericsGuard::NumericsGuard() { ++internal::numerics_guards.get(); }
+NumericsGuard::~NumericsGuard() { --internal::numerics_guards.get(); }
+
+}  // namespace cohort

@@ -6,13 +6,22 @@
 #include "cohort/ops.h"
 #include "ops/all_ops.h"
 #include "ops/kernel.h"
-#include "ops/like.h"
 
 namespace cohort {
 namespace internal {
 namespace {
 
-Specs infer_like(const OpInputs& inputs) { return {{inputs.dtype(0), inputs.shape(1)}}; }
+// (x, a tensor that has the shape of the result)
+constexpr OpDef like_op(std::string_view name, Compute compute, GradientOf gradient) {
+  return {.name = name,
+          .inputs = 2,
+          .dtypes = kNumericTypes,
+          .infer = [](const OpInputs& inputs) -> Specs {
+            return {{inputs.dtype(0), inputs.shape(1)}};
+          },
+          .compute = compute,
+          .gradient = gradient};
+}
 
 bool same_known_shape(const Tensor& x, const Tensor& like) {
   const Shape& shape = body(x).shape;
@@ -21,38 +30,23 @@ bool same_known_shape(const Tensor& x, const Tensor& like) {
 
 }  // namespace
 
-extern constexpr OpDef kSumLike{
-    .name = "SumLike",
-    .inputs = 2,
-    .dtypes = kNumericTypes,
-    .infer = infer_like,
-    .compute = [](Kernel& k) { set(k, at::sum_to(in(k, 0), in(k, 1).sizes())); },
-    .gradient = [](const OpCall& call, Grads g) -> Gradients {
+extern constexpr OpDef kSumLike = like_op(
+    "SumLike", [](Kernel& k) { set(k, at::sum_to(in(k, 0), in(k, 1).sizes())); },
+    [](const OpCall& call, Grads g) -> Gradients {
       return {broadcast_like(g[0], call.inputs[0]), {}};
-    },
-};
+    });
 
-extern constexpr OpDef kBroadcastLike{
-    .name = "BroadcastLike",
-    .inputs = 2,
-    .dtypes = kNumericTypes,
-    .infer = infer_like,
-    .compute = [](Kernel& k) { set(k, in(k, 0).expand(in(k, 1).sizes())); },
-    .gradient = [](const OpCall& call, Grads g) -> Gradients {
+extern constexpr OpDef kBroadcastLike = like_op(
+    "BroadcastLike", [](Kernel& k) { set(k, in(k, 0).expand(in(k, 1).sizes())); },
+    [](const OpCall& call, Grads g) -> Gradients {
       return {sum_like(g[0], call.inputs[0]), {}};
-    },
-};
+    });
 
-extern constexpr OpDef kReshapeLike{
-    .name = "ReshapeLike",
-    .inputs = 2,
-    .dtypes = kNumericTypes,
-    .infer = infer_like,
-    .compute = [](Kernel& k) { set(k, in(k, 0).reshape(in(k, 1).sizes())); },
-    .gradient = [](const OpCall& call, Grads g) -> Gradients {
+extern constexpr OpDef kReshapeLike = like_op(
+    "ReshapeLike", [](Kernel& k) { set(k, in(k, 0).reshape(in(k, 1).sizes())); },
+    [](const OpCall& call, Grads g) -> Gradients {
       return {reshape_like(g[0], call.inputs[0]), {}};
-    },
-};
+    });
 
 Tensor sum_like(const Tensor& x, const Tensor& like) {
   return same_known_shape(x, like) ? x : apply(kSumLike, {x, like});
@@ -133,9 +127,7 @@ extern constexpr OpDef kTile{
       return {{inputs.dtype(0), shape}};
     },
     .compute = [](Kernel& k) { set(k, in(k).repeat(k.attrs.integers("multiples"))); },
-    .gradient = [](const OpCall& call, Grads g) -> Gradients {
-      return {apply(kTileGrad, {g[0], call.inputs[0]}, call.attrs)};
-    },
+    .gradient = by_input<kTileGrad>,
 };
 
 // The sum of the repetitions in input 0, in the shape of input 1.

@@ -1,13 +1,11 @@
-// Comparisons of two tensors, element by element, and the choice between two tensors.
+// Comparisons of two tensors, element by element, the choice between two tensors, logic on bool
+// tensors, and bits of integer tensors.
 
 #include <functional>
 
 #include "base/raise.h"
 #include "cohort/ops.h"
 #include "ops/elementwise.h"
-#include "ops/kernel.h"
-#include "ops/like.h"
-#include "ops/promotion.h"
 
 namespace cohort {
 namespace internal {
@@ -64,15 +62,6 @@ extern constexpr OpDef kLessEqual = comparison("LessEqual", kNumericTypes, [](Ke
   if (!compute_small_binary(k, std::less_equal())) set(k, at::le(in(k, 0), in(k, 1)));
 });
 
-namespace {
-
-Tensor compare(const OpDef& op, const Tensor& a, const Tensor& b, Site site) {
-  Pair pair = promoted(op.name, a, b);
-  return apply(op, {std::move(pair.a), std::move(pair.b)}, {}, site);
-}
-
-}  // namespace
-
 extern constexpr OpDef kWhere{
     .name = "Where",
     .inputs = 3,
@@ -95,28 +84,99 @@ extern constexpr OpDef kWhere{
     },
 };
 
+namespace {
+
+constexpr OpDef logic(std::string_view name, int inputs, void (*compute)(Kernel&)) {
+  return {.name = name,
+          .inputs = inputs,
+          .dtypes = kBoolType,
+          .infer = inputs == 1 ? infer_same : infer_broadcast,
+          .compute = compute,
+          .no_gradient_because = "its result is a truth value",
+          .traits = inputs == 1 ? Traits() : Trait::OneDType};
+}
+
+constexpr OpDef bits(std::string_view name, int inputs, void (*compute)(Kernel&)) {
+  OpDef op = logic(name, inputs, compute);
+  op.dtypes = kIntegerTypes;
+  op.no_gradient_because = "its result moves in steps";
+  return op;
+}
+
+bool are_bools(const Tensor& a, const Tensor& b) {
+  return a.dtype() == kBool && b.dtype() == kBool;
+}
+
+}  // namespace
+
+extern constexpr OpDef kLogicalAnd =
+    logic("LogicalAnd", 2, [](Kernel& k) { set(k, at::logical_and(in(k, 0), in(k, 1))); });
+extern constexpr OpDef kLogicalOr =
+    logic("LogicalOr", 2, [](Kernel& k) { set(k, at::logical_or(in(k, 0), in(k, 1))); });
+extern constexpr OpDef kLogicalXor =
+    logic("LogicalXor", 2, [](Kernel& k) { set(k, at::logical_xor(in(k, 0), in(k, 1))); });
+extern constexpr OpDef kLogicalNot =
+    logic("LogicalNot", 1, [](Kernel& k) { set(k, at::logical_not(in(k))); });
+
+extern constexpr OpDef kBitwiseAnd =
+    bits("BitwiseAnd", 2, [](Kernel& k) { set(k, at::bitwise_and(in(k, 0), in(k, 1))); });
+extern constexpr OpDef kBitwiseOr =
+    bits("BitwiseOr", 2, [](Kernel& k) { set(k, at::bitwise_or(in(k, 0), in(k, 1))); });
+extern constexpr OpDef kBitwiseXor =
+    bits("BitwiseXor", 2, [](Kernel& k) { set(k, at::bitwise_xor(in(k, 0), in(k, 1))); });
+extern constexpr OpDef kBitwiseNot =
+    bits("BitwiseNot", 1, [](Kernel& k) { set(k, at::bitwise_not(in(k))); });
+
 }  // namespace internal
 
-using internal::compare;
+using internal::apply;
+using internal::apply_promoted;
+using internal::are_bools;
 
 Tensor equal(const Tensor& a, const Tensor& b, Site site) {
-  return compare(internal::kEqual, a, b, site);
+  return apply_promoted(internal::kEqual, a, b, site);
 }
 Tensor not_equal(const Tensor& a, const Tensor& b, Site site) {
-  return compare(internal::kNotEqual, a, b, site);
+  return apply_promoted(internal::kNotEqual, a, b, site);
 }
 Tensor less(const Tensor& a, const Tensor& b, Site site) {
-  return compare(internal::kLess, a, b, site);
+  return apply_promoted(internal::kLess, a, b, site);
 }
 Tensor less_equal(const Tensor& a, const Tensor& b, Site site) {
-  return compare(internal::kLessEqual, a, b, site);
+  return apply_promoted(internal::kLessEqual, a, b, site);
 }
 Tensor greater(const Tensor& a, const Tensor& b, Site site) { return less(b, a, site); }
 Tensor greater_equal(const Tensor& a, const Tensor& b, Site site) { return less_equal(b, a, site); }
 
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b, Site site) {
   const internal::Pair pair = internal::promoted("Where", a, b);
-  return internal::apply(internal::kWhere, {condition, pair.a, pair.b}, {}, site);
+  return apply(internal::kWhere, {condition, pair.a, pair.b}, {}, site);
+}
+
+Tensor logical_and(const Tensor& a, const Tensor& b, Site site) {
+  return apply(internal::kLogicalAnd, {a, b}, {}, site);
+}
+Tensor logical_or(const Tensor& a, const Tensor& b, Site site) {
+  return apply(internal::kLogicalOr, {a, b}, {}, site);
+}
+Tensor logical_xor(const Tensor& a, const Tensor& b, Site site) {
+  return apply(internal::kLogicalXor, {a, b}, {}, site);
+}
+Tensor logical_not(const Tensor& x, Site site) {
+  return apply(internal::kLogicalNot, {x}, {}, site);
+}
+
+Tensor bitwise_and(const Tensor& a, const Tensor& b, Site site) {
+  return apply(are_bools(a, b) ? internal::kLogicalAnd : internal::kBitwiseAnd, {a, b}, {}, site);
+}
+Tensor bitwise_or(const Tensor& a, const Tensor& b, Site site) {
+  return apply(are_bools(a, b) ? internal::kLogicalOr : internal::kBitwiseOr, {a, b}, {}, site);
+}
+Tensor bitwise_xor(const Tensor& a, const Tensor& b, Site site) {
+  return apply(are_bools(a, b) ? internal::kLogicalXor : internal::kBitwiseXor, {a, b}, {}, site);
+}
+Tensor bitwise_not(const Tensor& x, Site site) {
+  return apply(are_bools(x, x) ? internal::kLogicalNot : internal::kBitwiseNot, {x}, {}, site);
 }
 
 }  // namespace cohort

@@ -7,9 +7,8 @@
 #include "base/raise.h"
 #include "cohort/ops.h"
 #include "ops/all_ops.h"
+#include "ops/elementwise.h"
 #include "ops/kernel.h"
-#include "ops/movable.h"
-#include "ops/promotion.h"
 
 namespace cohort {
 namespace internal {

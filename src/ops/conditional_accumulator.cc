@@ -190,4 +190,220 @@ SparseAccumulator::Rows SparseAccumulator::take(int64_t required, Cancellation& 
   return result(std::move(held), kind().mean);
 }
 
+// The ops. Dtype and shape of the gradients travel as attributes: a handle in a graph does not know
+// them.
+namespace {
+
+const std::string& accumulator_name(const Attrs& attrs) {
+  return attrs.get<std::string>("accumulator");
+}
+
+void require_integer(const OpInputs& inputs, size_t i, std::string_view what) {
+  require_integers(inputs, i, what);
+  require_compatible(inputs.op, inputs.shape(i), Shape{}, what);
+}
+
+// The infer function of an op on the handle and one number.
+Specs require_number(const OpInputs& inputs, std::string_view what) {
+  require_handle(inputs, "an accumulator's");
+  require_integer(inputs, 1, what);
+  return nothing();
+}
+
+// Input 1 has the accumulator's dtype and fits `shape`.
+void require_gradient(const OpInputs& inputs, const Shape& shape) {
+  const auto dtype = inputs.attrs.get<DType>("dtype");
+  if (inputs.dtype(1) == dtype && inputs.shape(1).is_compatible_with(shape)) return;
+  raise(Code::InvalidArgument, "[{}] accumulator '{}' takes {} {}, got {} {}", inputs.op,
+        accumulator_name(inputs.attrs), to_string(dtype), shape.to_string(),
+        to_string(inputs.dtype(1)), inputs.shape(1).to_string());
+}
+
+// The shape of some rows of a tensor of that shape.
+Shape rows_shape(const OpInputs& inputs) {
+  const auto& dense = inputs.attrs.get<Shape>("shape");
+  if (!dense.has_rank()) return dense;
+  require_rank_at_least(inputs.op, dense, 1, "the accumulator's shape");
+  return dense.with(0, Shape::kUnknownDim);
+}
+
+// What stands behind the handle, which must be for what the op's attributes say.
+template <typename T>
+T& accumulator_of(const Kernel& k) {
+  auto* found = dynamic_cast<T*>(resource_of(k.inputs[0]).get());
+  if (found == nullptr) {
+    raise(Code::InvalidArgument, "[Accumulator] the handle is not that of such an accumulator");
+  }
+  if (k.attrs.has("dtype") && k.attrs.get<DType>("dtype") != found->kind().dtype) {
+    raise(Code::InvalidArgument, "[Accumulator] '{}' takes {}, but the op was made for {}",
+          found->name(), to_string(found->kind().dtype), to_string(k.attrs.get<DType>("dtype")));
+  }
+  return *found;
+}
+
+template <typename T>
+std::shared_ptr<Accumulator> find_accumulator(const Kernel& k, const std::string& kind) {
+  return find_shared<T>(k, "AccumulatorHandle", kind, [&](const std::string& name) {
+    const Accumulator::Kind wanted{.dtype = k.attrs.get<DType>("dtype"),
+                                   .shape = k.attrs.get<Shape>("shape"),
+                                   .mean = k.attrs.flag("mean")};
+    return std::make_shared<T>(name, wanted);
+  });
+}
+
+void check_kind(const Accumulator& found, const Attrs& attrs) {
+  const Accumulator::Kind& kind = found.kind();
+  const auto& shape = attrs.get<Shape>("shape");
+  if (kind.dtype == attrs.get<DType>("dtype") && kind.mean == attrs.flag("mean") &&
+      kind.shape.is_compatible_with(shape)) {
+    return;
+  }
+  raise(Code::InvalidArgument, "[Accumulator] '{}' exists for the {} of {} {}, not the {} of {} {}",
+        found.name(), kind.mean ? "mean" : "sum", to_string(kind.dtype), kind.shape.to_string(),
+        attrs.flag("mean") ? "mean" : "sum", to_string(attrs.get<DType>("dtype")),
+        shape.to_string());
+}
+
+constexpr AttrList kGradientAttrs = AttrList{{"accumulator", AttrKind::Text}} + kDeclaredAttrs;
+
+constexpr OpDef accumulator_op(std::string_view name, int inputs, const AttrList& attrs,
+                               Infer infer, Compute compute, Traits traits = Trait::HasEffect) {
+  return {.name = name,
+          .inputs = inputs,
+          .dtypes = inputs == 1 ? kResourceType : kNumberTypes | kResourceType,
+          .attrs = attrs,
+          .infer = infer,
+          .compute = compute,
+          .no_gradient_because = "it changes state",
+          .traits = traits};
+}
+
+}  // namespace
+
+extern constexpr OpDef kAccumulatorHandle{
+    .name = "AccumulatorHandle",
+    .inputs = 0,
+    .dtypes = kResourceType,
+    .attrs = {{"dtype", AttrKind::DType},
+              {"shape", AttrKind::Shape},
+              {"mean", AttrKind::Bool},
+              {"sparse", AttrKind::Bool},
+              {"container", AttrKind::Text},
+              {"shared_name", AttrKind::Text}},
+    .infer = [](const OpInputs& inputs) -> Specs {
+      const auto dtype = inputs.attrs.get<DType>("dtype");
+      if (!is_floating(dtype)) {
+        raise(Code::InvalidArgument, "[Accumulator] '{}' must take one of {}, not {}",
+              inputs.attrs.get<std::string>("shared_name"), kFloatTypes.to_string(),
+              to_string(dtype));
+      }
+      if (inputs.attrs.flag("sparse")) rows_shape(inputs);
+      return {{kResource, Shape{}}};
+    },
+    .compute =
+        [](Kernel& k) {
+          const std::shared_ptr<Accumulator> found =
+              k.attrs.flag("sparse") ? find_accumulator<SparseAccumulator>(k, "sparse_accumulator")
+                                     : find_accumulator<DenseAccumulator>(k, "accumulator");
+          check_kind(*found, k.attrs);
+          k.outputs[0] = make_resource(found);
+        },
+    .no_gradient_because = "a handle has no value",
+    .traits = Trait::HasEffect,
+};
+
+extern constexpr OpDef kAccumulatorApply = accumulator_op(
+    "AccumulatorApply", 3, kGradientAttrs,
+    [](const OpInputs& inputs) -> Specs {
+      require_handle(inputs, "an accumulator's");
+      require_gradient(inputs, inputs.attrs.get<Shape>("shape"));
+      require_integer(inputs, 2, "the local step");
+      return nothing();
+    },
+    [](Kernel& k) {
+      accumulator_of<DenseAccumulator>(k).apply(k.inputs[1], k.inputs[2].to<int64_t>());
+      set_nothing(k);
+    });
+
+extern constexpr OpDef kAccumulatorTake = accumulator_op(
+    "AccumulatorTake", 2, kDeclaredAttrs,
+    [](const OpInputs& inputs) -> Specs {
+      require_number(inputs, "the number of gradients");
+      return infer_declared(inputs);
+    },
+    [](Kernel& k) {
+      k.outputs[0] = accumulator_of<DenseAccumulator>(k).take(k.inputs[1].to<int64_t>(),
+                                                              cancellation_of(k.run));
+    },
+    Trait::HasEffect | Trait::MayWait);
+
+extern constexpr OpDef kSparseAccumulatorApply = accumulator_op(
+    "SparseAccumulatorApply", 4, kGradientAttrs,
+    [](const OpInputs& inputs) -> Specs {
+      require_handle(inputs, "an accumulator's");
+      require_gradient(inputs, rows_shape(inputs));
+      require_integers(inputs, 2, "the indices");
+      require_rank(inputs.op, inputs.shape(2), 1, "the indices");
+      require_integer(inputs, 3, "the local step");
+      return nothing();
+    },
+    [](Kernel& k) {
+      accumulator_of<SparseAccumulator>(k).apply(k.inputs[1], k.inputs[2],
+                                                 k.inputs[3].to<int64_t>());
+      set_nothing(k);
+    });
+
+extern constexpr OpDef kSparseAccumulatorTake = accumulator_op(
+    "SparseAccumulatorTake", 2, kDeclaredAttrs,
+    [](const OpInputs& inputs) -> Specs {
+      require_number(inputs, "the number of gradients");
+      return {{inputs.attrs.get<DType>("dtype"), rows_shape(inputs)},
+              {kInt64, Shape{Shape::kUnknownDim}}};
+    },
+    [](Kernel& k) {
+      SparseAccumulator::Rows rows = accumulator_of<SparseAccumulator>(k).take(
+          k.inputs[1].to<int64_t>(), cancellation_of(k.run));
+      k.outputs[0] = std::move(rows.values);
+      k.outputs[1] = std::move(rows.indices);
+    },
+    Trait::HasEffect | Trait::MayWait);
+
+extern constexpr OpDef kAccumulatorSetStep = accumulator_op(
+    "AccumulatorSetStep", 2, {},
+    [](const OpInputs& inputs) { return require_number(inputs, "the step"); },
+    [](Kernel& k) {
+      accumulator_of<Accumulator>(k).set_global_step(k.inputs[1].to<int64_t>());
+      set_nothing(k);
+    });
+
+extern constexpr OpDef kAccumulatorLimit = accumulator_op(
+    "AccumulatorLimit", 2, {},
+    [](const OpInputs& inputs) { return require_number(inputs, "the limit"); },
+    [](Kernel& k) {
+      accumulator_of<Accumulator>(k).set_limit(k.inputs[1].to<int64_t>());
+      set_nothing(k);
+    });
+
+extern constexpr OpDef kAccumulatorCancelTakes = accumulator_op(
+    "AccumulatorCancelTakes", 1, {},
+    [](const OpInputs& inputs) -> Specs {
+      require_handle(inputs, "an accumulator's");
+      return nothing();
+    },
+    [](Kernel& k) {
+      accumulator_of<Accumulator>(k).cancel_pending_takes();
+      set_nothing(k);
+    });
+
+extern constexpr OpDef kAccumulatorCount = accumulator_op(
+    "AccumulatorCount", 1, {},
+    [](const OpInputs& inputs) -> Specs {
+      require_handle(inputs, "an accumulator's");
+      return {{kInt64, Shape{}}};
+    },
+    [](Kernel& k) {
+      set(k, at::scalar_tensor(accumulator_of<Accumulator>(k).num_accumulated(), at::kLong));
+    },
+    Trait::ReadsState);
+
 }  // namespace cohort::internal

@@ -5,9 +5,7 @@
 
 #include "base/raise.h"
 #include "cohort/ops.h"
-#include "kernels/dtypes.h"
-#include "ops/kernel.h"
-#include "ops/like.h"
+#include "ops/elementwise.h"
 
 namespace cohort {
 namespace internal {
@@ -23,34 +21,26 @@ Specs infer_filled(const OpInputs& inputs) {
   return {{dtype, shape}};
 }
 
-// The result does not depend on the input's values.
-Gradients constant(const OpCall&, std::span<const Tensor>) { return {{}}; }
+constexpr OpDef filled_op(std::string_view name, Compute compute) {
+  return {.name = name,
+          .inputs = 0,
+          .dtypes = kNumericTypes,
+          .attrs = kDeclaredAttrs,
+          .infer = infer_filled,
+          .compute = compute,
+          .no_gradient_because = kConstant};
+}
 
 at::TensorOptions options_of(const Kernel& k) { return to_aten(k.attrs.get<DType>("dtype")); }
 
 }  // namespace
 
-extern constexpr OpDef kZeros{
-    .name = "Zeros",
-    .inputs = 0,
-    .dtypes = kNumericTypes,
-    .attrs = {{"shape", AttrKind::Shape}, {"dtype", AttrKind::DType}},
-    .infer = infer_filled,
-    .compute =
-        [](Kernel& k) { set(k, at::zeros(sizes(k.attrs.get<Shape>("shape")), options_of(k))); },
-    .no_gradient_because = kConstant,
-};
+extern constexpr OpDef kZeros = filled_op("Zeros", [](Kernel& k) {
+  set(k, at::zeros(sizes(k.attrs.get<Shape>("shape")), options_of(k)));
+});
 
-extern constexpr OpDef kOnes{
-    .name = "Ones",
-    .inputs = 0,
-    .dtypes = kNumericTypes,
-    .attrs = kDeclaredAttrs,
-    .infer = infer_filled,
-    .compute =
-        [](Kernel& k) { set(k, at::ones(sizes(k.attrs.get<Shape>("shape")), options_of(k))); },
-    .no_gradient_because = kConstant,
-};
+extern constexpr OpDef kOnes = filled_op(
+    "Ones", [](Kernel& k) { set(k, at::ones(sizes(k.attrs.get<Shape>("shape")), options_of(k))); });
 
 extern constexpr OpDef kFill{
     .name = "Fill",
@@ -73,23 +63,13 @@ extern constexpr OpDef kFill{
     },
 };
 
-extern constexpr OpDef kZerosLike{
-    .name = "ZerosLike",
-    .inputs = 1,
-    .dtypes = kNumericTypes,
-    .infer = infer_same,
-    .compute = [](Kernel& k) { set(k, at::zeros(in(k).sizes(), in(k).options())); },
-    .gradient = constant,
-};
+extern constexpr OpDef kZerosLike = unary_op(
+    "ZerosLike", kNumericTypes,
+    [](Kernel& k) { set(k, at::zeros(in(k).sizes(), in(k).options())); }, no_slope);
 
-extern constexpr OpDef kOnesLike{
-    .name = "OnesLike",
-    .inputs = 1,
-    .dtypes = kNumericTypes,
-    .infer = infer_same,
-    .compute = [](Kernel& k) { set(k, at::ones(in(k).sizes(), in(k).options())); },
-    .gradient = constant,
-};
+extern constexpr OpDef kOnesLike = unary_op(
+    "OnesLike", kNumericTypes, [](Kernel& k) { set(k, at::ones(in(k).sizes(), in(k).options())); },
+    no_slope);
 
 extern constexpr OpDef kFillLike{
     .name = "FillLike",
@@ -104,7 +84,7 @@ extern constexpr OpDef kFillLike{
         [](Kernel& k) {
           set(k, at::full(in(k).sizes(), k.attrs.number("value"), in(k).options()));
         },
-    .gradient = constant,
+    .gradient = no_slope,
 };
 
 extern constexpr OpDef kEye{

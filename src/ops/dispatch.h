@@ -1,6 +1,9 @@
 #pragma once
 
+#include <memory>
 #include <span>
+#include <string>
+#include <vector>
 
 #include "ops/op.h"
 #include "tensor/body.h"
@@ -103,5 +106,45 @@ class BuilderOf {
   GraphBuilder* const outer_;
   std::shared_ptr<GraphBuilder> builder_;
 };
+
+// While it lives, kernels may be executed on this thread. Making one costs a little, so a run of
+// many ops makes one for all of them.
+class KernelScope {
+ public:
+  KernelScope();
+  ~KernelScope();
+  KernelScope(const KernelScope&) = delete;
+  KernelScope& operator=(const KernelScope&) = delete;
+
+ private:
+  alignas(
+      8) unsigned char storage_[32];  // the kernel library's guard, whose header stays out of here
+};
+
+// State that another process keeps. Ops on it that this process executes run in that process.
+class RemoteResource {
+ public:
+  virtual ~RemoteResource() = default;
+  // Runs `op`, whose first input is the handle of this resource. Other handles among the inputs
+  // belong to resources of the same process.
+  virtual std::vector<Tensor> run(const OpDef& op, std::span<const Tensor> inputs,
+                                  const Attrs& attrs) const = 0;
+};
+
+// The remote resource that `inputs`, those of an op, begin with; null when there is none.
+const RemoteResource* remote_resource_of(std::span<const Tensor> inputs);
+
+// Runs the op's kernel on concrete inputs that passed `infer`. Failures of the kernel library
+// become Errors that name the op. With a `run` the inputs are given away: a kernel may write over
+// those that only the run holds.
+void execute(const OpDef& op, std::span<const Tensor> inputs, const Attrs& attrs,
+             std::span<Tensor> outputs, RunContext* run);
+
+// "2 NaN and 0 infinite among 6 values of shape (2, 3)"; empty when there is neither, as in a
+// tensor that is not floating.
+std::string describe_non_finite(const Tensor& x);
+
+// Whether a NumericsGuard lives on this thread.
+bool numerics_guarded();
 
 }  // namespace cohort::internal

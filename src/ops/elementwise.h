@@ -3,6 +3,7 @@
 #include <concepts>
 #include <type_traits>
 
+#include "kernels/dtypes.h"  // IWYU pragma: export
 #include "ops/kernel.h"
 
 // How element-wise ops compute.
@@ -34,10 +35,20 @@ void compute_over(Kernel& kernel, size_t i, const Make& make, const Write& write
   set_overwritten(kernel, i);
 }
 
-// A function of one tensor, element by element. 16-bit floats are computed in float32.
+// A function of one tensor, element by element: make(x) computes it, write(x) does so in place.
+// 16-bit floats are computed in float32.
+template <typename Make, typename Write>
+void compute_unary(Kernel& kernel, const Make& make, const Write& write) {
+  const at::Tensor& x = in(kernel);
+  if (is_narrow(x)) return set_narrowed(kernel, make(widened(x)));
+  compute_over(
+      kernel, 0, [&] { return make(x); }, write);
+}
 using Unary = at::Tensor (*)(const at::Tensor&);
 using UnaryInPlace = at::Tensor& (*)(at::Tensor&);
-void compute_unary(Kernel& kernel, Unary make, UnaryInPlace write);
+inline void compute_unary(Kernel& kernel, Unary make, UnaryInPlace write) {
+  compute_unary<Unary, UnaryInPlace>(kernel, make, write);
+}
 
 // One of two tensors of one dtype, element by element; it may write over either, where that has the
 // shape of the result.
@@ -45,15 +56,24 @@ using Binary = at::Tensor (*)(const at::Tensor&, const at::Tensor&);
 using BinaryInto = at::Tensor& (*)(at::Tensor& out, const at::Tensor&, const at::Tensor&);
 void compute_binary(Kernel& kernel, Binary make, BinaryInto write);
 
+// Both in the dtype in which they meet. A C++ number adopts the other's dtype; one that is floating
+// makes an integer tensor float32.
+struct Pair {
+  Tensor a;
+  Tensor b;
+};
+Pair promoted(std::string_view op, const Tensor& a, const Tensor& b);
+// Calls an op of two tensors on both in the dtype in which they meet.
+Tensor apply_promoted(const OpDef& op, const Tensor& a, const Tensor& b, Site site);
+
 // Ops of one tensor, and of two tensors of one dtype that broadcast, element by element. The result
 // has the dtype of the inputs.
-using Compute = void (*)(Kernel&);
-using GradientOf = Gradients (*)(const OpCall&, Grads);
 constexpr OpDef unary_op(std::string_view name, DTypeSet dtypes, Compute compute,
-                         GradientOf gradient) {
+                         GradientOf gradient, const AttrList& attrs = {}) {
   return {.name = name,
           .inputs = 1,
           .dtypes = dtypes,
+          .attrs = attrs,
           .infer = infer_same,
           .compute = compute,
           .gradient = gradient};

@@ -9,9 +9,17 @@ namespace cohort {
 namespace internal {
 namespace {
 
-Specs infer_bool(const OpInputs& inputs) { return {{kBool, inputs.shape(0)}}; }
-
-constexpr std::string_view kTruth = "its result is a truth value";
+// Tells of each element whether something is true.
+constexpr OpDef test_op(std::string_view name, Compute compute) {
+  return {.name = name,
+          .inputs = 1,
+          .dtypes = kFloatTypes,
+          .infer = [](const OpInputs& inputs) -> Specs {
+            return {{kBool, inputs.shape(0)}};
+          },
+          .compute = compute,
+          .no_gradient_because = "its result is a truth value"};
+}
 
 // By `small` for a few elements, else by the kernel library.
 template <typename Small>
@@ -117,27 +125,57 @@ extern constexpr OpDef kCeil = unary_op(
 extern constexpr OpDef kRound = unary_op(
     "Round", kFloatTypes, [](Kernel& k) { compute_unary(k, at::round, at::round_); }, no_influence);
 
-extern constexpr OpDef kIsNan{
-    .name = "IsNan",
-    .inputs = 1,
-    .dtypes = kFloatTypes,
-    .infer = infer_bool,
-    .compute = [](Kernel& k) { set(k, at::isnan(in(k))); },
-    .no_gradient_because = kTruth,
-};
+extern constexpr OpDef kIsNan = test_op("IsNan", [](Kernel& k) { set(k, at::isnan(in(k))); });
 
-extern constexpr OpDef kIsFinite{
-    .name = "IsFinite",
+extern constexpr OpDef kIsFinite =
+    test_op("IsFinite", [](Kernel& k) { set(k, at::isfinite(in(k))); });
+
+namespace {
+
+// A few numbers, by a loop. What becomes of a float that no integer holds is up to the library.
+bool cast_small(Kernel& k, DType dtype) {
+  const bool narrows = is_floating(body(k.inputs[0]).dtype) && !is_floating(dtype);
+  if (narrows || !kSmallTypes.has(dtype)) return false;
+  const bool fits = is_small(dtype, body(k.inputs[0]).shape.num_elements());
+  bool done = false;
+  visit_small(dtype, [&]<typename To>(To) {
+    done = fits && compute_small_unary(k, [](auto x) { return static_cast<To>(x); });
+  });
+  return done;
+}
+
+}  // namespace
+
+extern constexpr OpDef kCast{
+    .name = "Cast",
     .inputs = 1,
-    .dtypes = kFloatTypes,
-    .infer = infer_bool,
-    .compute = [](Kernel& k) { set(k, at::isfinite(in(k))); },
-    .no_gradient_because = kTruth,
+    .dtypes = kNumericTypes,
+    .attrs = {{"dtype", AttrKind::DType}},
+    .infer = [](const OpInputs& inputs) -> Specs {
+      const auto dtype = inputs.attrs.get<DType>("dtype");
+      to_aten(dtype);  // throws unless numeric
+      return {{dtype, inputs.shape(0)}};
+    },
+    .compute =
+        [](Kernel& k) {
+          const auto dtype = k.attrs.get<DType>("dtype");
+          if (!cast_small(k, dtype)) set(k, in(k).to(to_aten(dtype)));
+        },
+    .gradient = [](const OpCall& call, Grads g) -> Gradients {
+      const DType dtype = call.inputs[0].dtype();
+      if (!is_floating(dtype)) return {{}};
+      return {cast(g[0], dtype)};
+    },
 };
 
 }  // namespace internal
 
 using internal::apply;
+
+Tensor cast(const Tensor& x, DType dtype, Site site) {
+  if (x.defined() && x.dtype() == dtype && !internal::body(x).weak) return x;
+  return internal::apply(internal::kCast, {x}, {{"dtype", dtype}}, site);
+}
 
 Tensor neg(const Tensor& x, Site site) { return apply(internal::kNeg, {x}, {}, site); }
 Tensor abs(const Tensor& x, Site site) { return apply(internal::kAbs, {x}, {}, site); }

@@ -1,13 +1,13 @@
-// Rows of tensors, chosen by number: gather, scatter, repeat and embedding_lookup.
+// Rows of tensors, chosen by number: gather, scatter, repeat, one_hot and embedding_lookup.
 
 #include <algorithm>
+#include <cstring>
 
 #include "base/raise.h"
 #include "cohort/nn_ops.h"
 #include "cohort/ops.h"
 #include "ops/all_ops.h"
 #include "ops/kernel.h"
-#include "ops/movable.h"
 #include "ops/table_rows.h"
 
 namespace cohort {
@@ -39,6 +39,31 @@ IndexedSlices row_gradient(const Tensor& table, const Tensor& indices, const Ten
   return {.values = reshape(g, shape.with(0, counted ? indices.size() : -1)),
           .indices = reshape(cast(indices, kInt64), {-1}),
           .dense_shape = shape};
+}
+
+// What the values must be: the shape of the indices, then that of one row.
+Shape values_shape(std::string_view op, const Shape& indices, const Shape& target) {
+  if (!indices.has_rank()) return indices;
+  require_possible_rank(op, indices.rank() + target.rank() - 1);
+  Shape result = indices;
+  for (int i = 1; i < target.rank(); ++i) result.push_back(target[i]);
+  return result;
+}
+
+// The number of each row, as often as `counts` says. Throws InvalidArgument for a negative count.
+at::Tensor repeated_numbers(const at::Tensor& counts) {
+  const at::Tensor wanted = counts.to(at::kLong).contiguous();
+  const int64_t* count = wanted.data_ptr<int64_t>();
+  int64_t total = 0;
+  for (int64_t i = 0; i < wanted.numel(); ++i) {
+    require_size("Repeat", count[i], "a number of repetitions");
+    total = checked_add("Repeat", total, count[i]);
+  }
+  require_allocatable("Repeat", Shape{total}, kInt64);
+  at::Tensor numbers = at::empty({total}, at::kLong);
+  int64_t* next = numbers.data_ptr<int64_t>();
+  for (int64_t i = 0; i < wanted.numel(); ++i) next = std::fill_n(next, count[i], i);
+  return numbers;
 }
 
 bool has_rows(const Shape& shape) {
@@ -104,19 +129,6 @@ extern constexpr OpDef kGatherGrad{
     },
 };
 
-namespace {
-
-// What the values must be: the shape of the indices, then that of one row.
-Shape values_shape(std::string_view op, const Shape& indices, const Shape& target) {
-  if (!indices.has_rank()) return indices;
-  require_possible_rank(op, indices.rank() + target.rank() - 1);
-  Shape result = indices;
-  for (int i = 1; i < target.rank(); ++i) result.push_back(target[i]);
-  return result;
-}
-
-}  // namespace
-
 extern constexpr OpDef kScatter{
     .name = "Scatter",
     .inputs = 2,
@@ -141,26 +153,6 @@ extern constexpr OpDef kScatter{
       return {{}, gather(g[0], call.inputs[0])};
     },
 };
-
-namespace {
-
-// The number of each row, as often as `counts` says. Throws InvalidArgument for a negative count.
-at::Tensor repeated_numbers(const at::Tensor& counts) {
-  const at::Tensor wanted = counts.to(at::kLong).contiguous();
-  const int64_t* count = wanted.data_ptr<int64_t>();
-  int64_t total = 0;
-  for (int64_t i = 0; i < wanted.numel(); ++i) {
-    require_size("Repeat", count[i], "a number of repetitions");
-    total = checked_add("Repeat", total, count[i]);
-  }
-  require_allocatable("Repeat", Shape{total}, kInt64);
-  at::Tensor numbers = at::empty({total}, at::kLong);
-  int64_t* next = numbers.data_ptr<int64_t>();
-  for (int64_t i = 0; i < wanted.numel(); ++i) next = std::fill_n(next, count[i], i);
-  return numbers;
-}
-
-}  // namespace
 
 // Row i of input 0 as often as element i of input 1 says: none, one or several times. How many rows
 // there are is known only when it runs.
@@ -195,6 +187,44 @@ extern constexpr OpDef kRepeat{
     },
 };
 
+extern constexpr OpDef kOneHot{
+    .name = "OneHot",
+    .inputs = 1,
+    .dtypes = kIntegerTypes,
+    .attrs = {{"depth", AttrKind::Int}, {"dtype", AttrKind::DType}},
+    .infer = [](const OpInputs& inputs) -> Specs {
+      const int64_t depth = inputs.attrs.integer("depth");
+      const auto dtype = inputs.attrs.get<DType>("dtype");
+      require_size(inputs.op, depth, "the depth");
+      to_aten(dtype);  // throws unless numeric
+      Shape shape = inputs.shape(0);
+      if (!shape.has_rank()) return {{dtype, shape}};
+      require_possible_rank(inputs.op, shape.rank() + 1);
+      shape.push_back(depth);
+      if (shape.is_fully_known()) require_creatable(inputs.op, shape, dtype);
+      return {{dtype, shape}};
+    },
+    .compute =
+        [](Kernel& k) {
+          const at::Tensor indices = in(k).to(at::kLong).contiguous();
+          const int64_t depth = k.attrs.integer("depth");
+          const at::ScalarType type = to_aten(k.attrs.get<DType>("dtype"));
+          at::DimVector shape(indices.sizes().begin(), indices.sizes().end());
+          shape.push_back(depth);
+          at::Tensor result = at::zeros(shape, type);
+          const at::Tensor one = at::ones({}, type);
+          const auto width = static_cast<size_t>(one.element_size());
+          auto* row = static_cast<char*>(result.data_ptr());
+          const int64_t* index = indices.data_ptr<int64_t>();
+          for (int64_t i = 0; i < indices.numel(); ++i, row += static_cast<size_t>(depth) * width) {
+            if (index[i] < 0 || index[i] >= depth) continue;
+            std::memcpy(row + static_cast<size_t>(index[i]) * width, one.data_ptr(), width);
+          }
+          set(k, std::move(result));
+        },
+    .no_gradient_because = "its input is a number of a place",
+};
+
 }  // namespace internal
 
 Tensor gather(const Tensor& x, const Tensor& indices, int axis, Site site) {
@@ -203,6 +233,10 @@ Tensor gather(const Tensor& x, const Tensor& indices, int axis, Site site) {
 
 Tensor scatter(const Tensor& indices, const Tensor& values, const Shape& shape, Site site) {
   return internal::apply(internal::kScatter, {indices, values}, {{"shape", shape}}, site);
+}
+
+Tensor one_hot(const Tensor& indices, int64_t depth, DType dtype, Site site) {
+  return internal::apply(internal::kOneHot, {indices}, {{"depth", depth}, {"dtype", dtype}}, site);
 }
 
 namespace nn {

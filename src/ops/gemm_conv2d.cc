@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "base/raise.h"
-#include "kernels/matrix_product.h"
+#include "kernels/image_columns.h"
 
 namespace cohort::internal {
 
@@ -173,11 +173,8 @@ namespace {
 // In a graph sizes may be known only now.
 at::Tensor checked(const at::Tensor& given, at::IntArrayRef sizes) {
   if (given.sizes() == sizes) return given.contiguous();
-  const auto shape = [](at::IntArrayRef of) {
-    return Shape(std::span(of.data(), of.size())).to_string();
-  };
-  raise(Code::InvalidArgument, "[Conv2d] expected a tensor of shape {}, got {}", shape(sizes),
-        shape(given.sizes()));
+  raise(Code::InvalidArgument, "[Conv2d] expected a tensor of shape {}, got {}",
+        shape_of(sizes).to_string(), shape_of(given.sizes()).to_string());
 }
 
 }  // namespace

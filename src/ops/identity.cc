@@ -4,9 +4,8 @@
 
 #include "base/raise.h"
 #include "cohort/ops.h"
-#include "ops/kernel.h"
-#include "ops/numerics.h"
-#include "ops/require.h"
+#include "ops/dispatch.h"
+#include "ops/elementwise.h"
 #include "tensor/memory.h"
 
 namespace cohort {
@@ -30,23 +29,9 @@ void write_line(const std::string& label, const Tensor& x) {
 
 }  // namespace
 
-extern constexpr OpDef kIdentity{
-    .name = "Identity",
-    .inputs = 1,
-    .dtypes = kAnyType,
-    .infer = infer_same,
-    .compute = pass_on,
-    .gradient = pass_back,
-};
+extern constexpr OpDef kIdentity = unary_op("Identity", kAnyType, pass_on, pass_back);
 
-extern constexpr OpDef kStopGradient{
-    .name = "StopGradient",
-    .inputs = 1,
-    .dtypes = kAnyType,
-    .infer = infer_same,
-    .compute = pass_on,
-    .gradient = no_influence,
-};
+extern constexpr OpDef kStopGradient = unary_op("StopGradient", kAnyType, pass_on, no_influence);
 
 extern constexpr OpDef kGroup{
     .name = "Group",
@@ -72,24 +57,16 @@ extern constexpr OpDef kPrint{
     .traits = Trait::HasEffect | Trait::HostOnly,
 };
 
-extern constexpr OpDef kCheckNumerics{
-    .name = "CheckNumerics",
-    .inputs = 1,
-    .dtypes = kFloatTypes,
-    .attrs = {{"label", AttrKind::Text}},
-    .infer = infer_same,
-    .compute =
-        [](Kernel& k) {
-          if (const NonFinite found = count_non_finite(k.inputs[0]); found.any()) {
-            raise(Code::InvalidArgument,
-                  "[CheckNumerics] {}: {} NaN and {} infinite among {} values of shape {}",
-                  k.attrs.get<std::string>("label"), found.nans, found.infinities,
-                  k.inputs[0].size(), k.inputs[0].shape().to_string());
-          }
-          pass_on(k);
-        },
-    .gradient = pass_back,
-};
+extern constexpr OpDef kCheckNumerics =
+    unary_op("CheckNumerics", kFloatTypes,
+             [](Kernel& k) {
+               if (const std::string found = describe_non_finite(k.inputs[0]); !found.empty()) {
+                 raise(Code::InvalidArgument, "[CheckNumerics] {}: {}",
+                       k.attrs.get<std::string>("label"), found);
+               }
+               pass_on(k);
+             },
+             pass_back, {{"label", AttrKind::Text}});
 
 extern constexpr OpDef kRequire{
     .name = "Require",

@@ -100,9 +100,20 @@ Specs infer_broadcast_to_bool(const OpInputs& inputs) {
   return {{kBool, broadcast_shapes(inputs.op, inputs.shape(0), inputs.shape(1))}};
 }
 
+Specs infer_alike(const OpInputs& inputs) {
+  require_same_dtype(inputs);
+  return {{inputs.dtype(0), require_same_shape(inputs, 0, 1)}};
+}
+
+Specs infer_declared(const OpInputs& inputs) {
+  return {{inputs.attrs.get<DType>("dtype"), inputs.attrs.get<Shape>("shape")}};
+}
+
 Gradients no_influence(const OpCall& call, std::span<const Tensor>) {
   return Gradients(call.inputs.size());
 }
+
+Gradients no_slope(const OpCall&, Grads) { return {{}}; }
 
 namespace {
 
@@ -136,6 +147,12 @@ void require_compatible(std::string_view op, const Shape& found, const Shape& ex
   if (found.is_compatible_with(expected)) return;
   raise(Code::InvalidArgument, "[{}] {} must have shape {}, got {}", op, what, expected.to_string(),
         found.to_string());
+}
+
+void require_handle(const OpInputs& inputs, std::string_view whose) {
+  if (inputs.dtype(0) == kResource) return;
+  raise(Code::InvalidArgument, "[{}] input 0 must be {} handle, got {}", inputs.op, whose,
+        to_string(inputs.dtype(0)));
 }
 
 void require_integers(const OpInputs& inputs, size_t i, std::string_view what) {

@@ -28,6 +28,8 @@ void require_creatable(std::string_view op, const Shape& shape, DType dtype);
 // The shapes may be equal; unknown sizes may be anything.
 void require_compatible(std::string_view op, const Shape& found, const Shape& expected,
                         std::string_view what);
+// Input 0 is a handle; `whose` says of what: "a queue's".
+void require_handle(const OpInputs& inputs, std::string_view whose);
 // Input `i` has an integer dtype.
 void require_integers(const OpInputs& inputs, size_t i, std::string_view what);
 // A tensor of `rank` dimensions exists.
@@ -52,12 +54,47 @@ void require_channel_vector(const OpInputs& inputs, size_t i, int64_t channels,
 // graph knew them only in part. Throws InvalidArgument unless `expected` == `found`.
 void require_count(std::string_view op, int64_t expected, int64_t found);
 
+// What an OpDef is made of.
+using Infer = Specs (*)(const OpInputs&);
+using Compute = void (*)(Kernel&);
+using GradientOf = Gradients (*)(const OpCall&, Grads);
+
 // Common infer functions.
 Specs infer_same(const OpInputs& inputs);               // output like input 0
 Specs infer_broadcast(const OpInputs& inputs);          // broadcast of inputs 0 and 1, same dtype
 Specs infer_broadcast_to_bool(const OpInputs& inputs);  // the same with bool out
+Specs infer_alike(const OpInputs& inputs);              // inputs 0 and 1, and the output, are alike
+// What the attributes kDeclaredAttrs say.
+Specs infer_declared(const OpInputs& inputs);
 
 // The gradient of a step function: no input has an influence, wherever there is a slope at all.
 Gradients no_influence(const OpCall& call, std::span<const Tensor> output_gradients);
+
+// The gradient of an op whose result does not depend on the values of its one input.
+Gradients no_slope(const OpCall& call, Grads g);
+// The gradient that the op kGrad computes from the gradient of the output and the input, or the
+// output, of an op with the same attributes.
+template <const OpDef& kGrad>
+Gradients by_input(const OpCall& call, Grads g) {
+  return {apply(kGrad, {g[0], call.inputs[0]}, call.attrs)};
+}
+template <const OpDef& kGrad>
+Gradients by_output(const OpCall& call, Grads g) {
+  return {apply(kGrad, {g[0], call.outputs[0]}, call.attrs)};
+}
+
+// Gradients often need "what I have, in the shape of that": ops that take the shape from a tensor,
+// so that they also work in graphs where it is not known yet.
+
+// `x` summed over the dimensions along which `like` was broadcast to get x's shape.
+Tensor sum_like(const Tensor& x, const Tensor& like);
+// `x`, as broadcast to the shape of `like`.
+Tensor broadcast_like(const Tensor& x, const Tensor& like);
+// `x` with the elements in the shape of `like`.
+Tensor reshape_like(const Tensor& x, const Tensor& like);
+
+// `x`; throws InvalidArgument with `text` unless `holds`, a boolean scalar, is true. In a graph
+// that is found out when it runs.
+Tensor require_true(const Tensor& x, const Tensor& holds, const std::string& text);
 
 }  // namespace cohort::internal

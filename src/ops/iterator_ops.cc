@@ -5,7 +5,7 @@
 
 #include "base/raise.h"
 #include "ops/element_source.h"
-#include "ops/spec_list.h"
+#include "ops/infer.h"
 #include "tensor/memory.h"
 
 namespace cohort::internal {
@@ -49,12 +49,6 @@ void check_element(const ElementSource& source, std::span<const Tensor> element,
           i, source.name(), to_string(found.dtype), found.shape.to_string(),
           to_string(wanted[i].dtype), wanted[i].shape.to_string());
   }
-}
-
-void require_handle(const OpInputs& inputs, std::string_view whose) {
-  if (inputs.dtype(0) == kResource) return;
-  raise(Code::InvalidArgument, "[{}] input 0 must be {} handle, got {}", inputs.op, whose,
-        to_string(inputs.dtype(0)));
 }
 
 Specs declared_components(const Attrs& attrs) {
@@ -102,6 +96,17 @@ void compute_next_optional(Kernel& k) {
   }
 }
 
+constexpr OpDef next_op(std::string_view name, Infer infer, Compute compute) {
+  return {.name = name,
+          .inputs = 1,
+          .dtypes = kResourceType,
+          .attrs = {{"structure", AttrKind::Text}, {"components", AttrKind::Ints}},
+          .infer = infer,
+          .compute = compute,
+          .no_gradient_because = "a dataset's elements have no gradient",
+          .traits = Trait::HasEffect | Trait::MayWait | Trait::HostOnly};
+}
+
 void compute_start(Kernel& k) {
   auto* maker = dynamic_cast<ElementSourceMaker*>(resource_of(k.inputs[0]).get());
   if (maker == nullptr) {
@@ -112,31 +117,16 @@ void compute_start(Kernel& k) {
 
 }  // namespace
 
-extern constexpr OpDef kIteratorNext{
-    .name = "IteratorNext",
-    .inputs = 1,
-    .dtypes = kResourceType,
-    .attrs = {{"structure", AttrKind::Text}, {"components", AttrKind::Ints}},
-    .infer = infer_next,
-    .compute = compute_next,
-    .no_gradient_because = "a dataset's elements have no gradient",
-    .traits = Trait::HasEffect | Trait::MayWait | Trait::HostOnly,
-};
+extern constexpr OpDef kIteratorNext = next_op("IteratorNext", infer_next, compute_next);
 
-extern constexpr OpDef kIteratorNextOptional{
-    .name = "IteratorNextOptional",
-    .inputs = 1,
-    .dtypes = kResourceType,
-    .attrs = {{"structure", AttrKind::Text}, {"components", AttrKind::Ints}},
-    .infer = [](const OpInputs& inputs) -> Specs {
+extern constexpr OpDef kIteratorNextOptional = next_op(
+    "IteratorNextOptional",
+    [](const OpInputs& inputs) -> Specs {
       Specs specs = infer_next(inputs);
       specs.insert(specs.begin(), {kBool, Shape{}});
       return specs;
     },
-    .compute = compute_next_optional,
-    .no_gradient_because = "a dataset's elements have no gradient",
-    .traits = Trait::HasEffect | Trait::MayWait | Trait::HostOnly,
-};
+    compute_next_optional);
 
 extern constexpr OpDef kStartIterator{
     .name = "StartIterator",

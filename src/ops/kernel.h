@@ -6,6 +6,10 @@
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
+#include <span>
+#include <string>
+#include <vector>
+
 #include "ops/infer.h"
 #include "ops/op.h"
 #include "tensor/aten.h"
@@ -20,8 +24,6 @@ inline void set(Kernel& kernel, at::Tensor value, size_t i = 0) {
 // The result of an op that is called for its effect: a tensor without elements.
 inline Specs nothing() { return {{kBool, Shape{0}}}; }
 inline void set_nothing(Kernel& kernel) { set(kernel, at::empty({0}, at::kBool)); }
-
-inline at::IntArrayRef sizes(const Shape& shape) { return {shape.begin(), shape.end()}; }
 
 // The kernel library lacks many kernels for the 16-bit floats on a CPU; such ops compute in
 // float32.
@@ -41,6 +43,23 @@ inline at::Tensor narrowed(at::Tensor result, const at::Tensor& x) {
 inline void set_narrowed(Kernel& kernel, at::Tensor value, size_t i = 0) {
   set(kernel, narrowed(std::move(value), in(kernel, 0)), i);
 }
+
+// Ops that only move elements about work on strings as on numbers: what the kernel library does to
+// the positions of the strings, from_moved does to the strings.
+
+// The value, or for strings the row-major position of each.
+at::Tensor movable(const Tensor& x);
+// `moved`, which was made from movable(x) by moving elements, as a tensor of x's dtype.
+Tensor from_moved(const Tensor& x, at::Tensor moved);
+
+// The same for several tensors of one dtype that are joined.
+struct Movables {
+  std::vector<at::Tensor> parts;
+  std::vector<std::string> texts;  // of all parts together
+  bool are_strings = false;
+};
+Movables movables(std::span<const Tensor> tensors);
+Tensor from_moved(const Movables& joined, at::Tensor moved);
 
 // Calls to the kernel library inside its life skip torch's autograd, which our tape replaces. The
 // results are ordinary torch tensors that torch's autograd can use later.

@@ -23,12 +23,6 @@ double loss_scale(const Attrs& attrs, const at::Tensor& losses) {
   return 1.0 / (static_cast<double>(batch) * static_cast<double>(example));
 }
 
-// (predictions, targets): the same shape, nothing broadcasts.
-Specs infer_same_shapes(const OpInputs& inputs) {
-  require_same_dtype(inputs);
-  return {{inputs.dtype(0), require_same_shape(inputs, 0, 1)}};
-}
-
 }  // namespace
 
 // ReduceLoss and ReduceLossGrad are linear, and each is the other's gradient.
@@ -70,16 +64,14 @@ extern constexpr OpDef kReduceLoss{
           const double scale = loss_scale(k.attrs, in(k));
           set_narrowed(k, at::sum(widened(in(k))).mul_(at::Scalar(scale)));
         },
-    .gradient = [](const OpCall& call, Grads g) -> Gradients {
-      return {apply(kReduceLossGrad, {g[0], call.inputs[0]}, call.attrs)};
-    },
+    .gradient = by_input<kReduceLossGrad>,
 };
 
 extern constexpr OpDef kSquaredError{
     .name = "SquaredError",
     .inputs = 2,
     .dtypes = kFloatTypes,
-    .infer = infer_same_shapes,
+    .infer = infer_alike,  // nothing broadcasts
     .compute =
         [](Kernel& k) {
           at::Tensor difference = at::sub(widened(in(k, 0)), widened(in(k, 1)));
@@ -96,7 +88,7 @@ extern constexpr OpDef kSigmoidCrossEntropy{
     .name = "SigmoidCrossEntropy",
     .inputs = 2,  // (logits, labels)
     .dtypes = kFloatTypes,
-    .infer = infer_same_shapes,
+    .infer = infer_alike,  // nothing broadcasts
     .compute =
         [](Kernel& k) {
           set_narrowed(k, at::binary_cross_entropy_with_logits(widened(in(k, 0)), widened(in(k, 1)),
@@ -227,6 +219,15 @@ at::Tensor logits_gradient(const at::Tensor& g, const at::Tensor& log_probs,
 
 Tensor per_row(const Tensor& x) { return expand_dims(x, -1); }
 
+Tensor dense_cross_entropy(const Tensor& logits, const Tensor& labels, Site site) {
+  if (!logits.shape().is_compatible_with(labels.shape())) {
+    raise(Code::InvalidArgument,
+          "[{}] probabilities must have the logits' shape {}, got {}; class ids must be integers",
+          kName, logits.shape().to_string(), labels.shape().to_string());
+  }
+  return neg(sum(cast(labels, logits.dtype()) * nn::log_softmax(logits, {}, site), -1), site);
+}
+
 }  // namespace
 
 extern constexpr OpDef kSoftmaxCrossEntropyGrad{
@@ -278,19 +279,6 @@ extern constexpr OpDef kSoftmaxCrossEntropy{
           {}};
     },
 };
-
-namespace {
-
-Tensor dense_cross_entropy(const Tensor& logits, const Tensor& labels, Site site) {
-  if (!logits.shape().is_compatible_with(labels.shape())) {
-    raise(Code::InvalidArgument,
-          "[{}] probabilities must have the logits' shape {}, got {}; class ids must be integers",
-          kName, logits.shape().to_string(), labels.shape().to_string());
-  }
-  return neg(sum(cast(labels, logits.dtype()) * nn::log_softmax(logits, {}, site), -1), site);
-}
-
-}  // namespace
 
 }  // namespace internal
 
@@ -362,7 +350,7 @@ Tensor softmax_cross_entropy(const Tensor& logits, const Tensor& labels, LossOpt
                               : cohort::internal::apply_many(
                                     cohort::internal::kSoftmaxCrossEntropy,
                                     std::initializer_list<Tensor>{logits, labels}, {}, site)[0];
-  return cohort::internal::reduce_loss("SoftmaxCrossEntropy", losses, options, site);
+  return reduce_loss("SoftmaxCrossEntropy", losses, options, site);
 }
 
 }  // namespace nn

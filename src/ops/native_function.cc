@@ -6,7 +6,6 @@
 #include "base/raise.h"
 #include "ops/dispatch.h"
 #include "ops/kernel.h"
-#include "ops/spec_list.h"
 
 namespace cohort {
 namespace internal {
@@ -114,7 +113,7 @@ void run_native(Kernel& k) {
     check_result(name, "output", i, results[i], declared[i]);
     k.outputs[i] = apart_from(results[i], k.inputs);
   }
-  if (declared.empty()) set(k, at::empty({0}, at::kBool));
+  if (declared.empty()) set_nothing(k);
 }
 
 // Inputs of a gradient's call: the function's inputs, its outputs, and the gradients of the
@@ -242,9 +241,8 @@ extern constexpr OpDef kNativeFunction{
     .dtypes = kAnyType,
     .attrs = {{"name", AttrKind::Text}, {"outputs", AttrKind::Ints}},
     .infer = [](const OpInputs& inputs) -> Specs {
-      Specs declared = declared_outputs(inputs.attrs);
-      if (declared.empty()) declared.push_back({kBool, Shape{0}});
-      return declared;
+      const Specs declared = declared_outputs(inputs.attrs);
+      return declared.empty() ? nothing() : declared;
     },
     .compute = run_native,
     .gradient = native_gradient,

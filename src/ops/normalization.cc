@@ -5,7 +5,6 @@
 #include "cohort/nn_ops.h"
 #include "cohort/ops.h"
 #include "ops/kernel.h"
-#include "ops/like.h"
 
 namespace cohort {
 namespace internal {
@@ -59,25 +58,36 @@ void check_epsilon(const OpInputs& inputs) {
   raise(Code::InvalidArgument, "[{}] epsilon must not be negative, got {}", inputs.op, epsilon);
 }
 
-Specs infer_training(const OpInputs& inputs) {
+// Inputs after x are vectors of one element per channel. Returns the number of channels.
+int64_t require_channel_vectors(const OpInputs& inputs) {
+  constexpr std::string_view kVectors[] = {"the scale", "the offset", "the mean", "the variance"};
   require_same_dtype(inputs);
   check_epsilon(inputs);
   const int64_t channels = channels_of(inputs);
-  require_channel_vector(inputs, 1, channels, "the scale");
-  require_channel_vector(inputs, 2, channels, "the offset");
-  const Spec statistic{inputs.dtype(0), Shape{channels}};
+  for (size_t i = 1; i < inputs.size(); ++i) {
+    require_channel_vector(inputs, i, channels, kVectors[i - 1]);
+  }
+  return channels;
+}
+
+Specs infer_training(const OpInputs& inputs) {
+  const Spec statistic{inputs.dtype(0), Shape{require_channel_vectors(inputs)}};
   return {infer_same(inputs)[0], statistic, statistic, statistic};
 }
 
-Specs infer_inference(const OpInputs& inputs) {
-  require_same_dtype(inputs);
-  check_epsilon(inputs);
-  const int64_t channels = channels_of(inputs);
-  require_channel_vector(inputs, 1, channels, "the scale");
-  require_channel_vector(inputs, 2, channels, "the offset");
-  require_channel_vector(inputs, 3, channels, "the mean");
-  require_channel_vector(inputs, 4, channels, "the variance");
-  return infer_same(inputs);
+// The gradients of (x, scale, offset) that the gradient op `op` gives.
+Gradients normalize_gradients(const OpDef& op, const OpCall& call, const Tensor& g,
+                              const Tensor& mean, const Tensor& r, const Attrs& attrs) {
+  const Tensor inputs[] = {g, call.inputs[0], call.inputs[1], mean, r};
+  const std::vector<Tensor> gradients = apply_many(op, inputs, attrs, {});
+  return {gradients.begin(), gradients.end()};
+}
+
+// Three outputs that were computed from widened inputs.
+void set_three(Kernel& k, const std::tuple<at::Tensor, at::Tensor, at::Tensor>& values) {
+  set_narrowed(k, std::get<0>(values), 0);
+  set_narrowed(k, std::get<1>(values), 1);
+  set_narrowed(k, std::get<2>(values), 2);
 }
 
 int known_rank(const Tensor& x) {
@@ -126,12 +136,9 @@ void compute_batch_norm_grad(Kernel& k) {
     for (size_t i = 1; i < 3; ++i) set_narrowed(k, at::zeros_like(scale), i);
     return;
   }
-  auto [dx, dscale, doffset] = at::native_batch_norm_backward(
-      widened(in(k, 0)), x, scale, {}, {}, widened(in(k, 3)), widened(in(k, 4)), true,
-      k.attrs.number("epsilon"), {true, true, true});
-  set_narrowed(k, std::move(dx), 0);
-  set_narrowed(k, std::move(dscale), 1);
-  set_narrowed(k, std::move(doffset), 2);
+  set_three(k, at::native_batch_norm_backward(widened(in(k, 0)), x, scale, {}, {},
+                                              widened(in(k, 3)), widened(in(k, 4)), true,
+                                              k.attrs.number("epsilon"), {true, true, true}));
 }
 
 }  // namespace
@@ -173,10 +180,8 @@ extern constexpr OpDef kBatchNorm{
     .infer = infer_training,
     .compute = compute_training,
     .gradient = [](const OpCall& call, Grads g) -> Gradients {
-      const Tensor inputs[] = {g[0], call.inputs[0], call.inputs[1], call.outputs[1],
-                               call.outputs[3]};
-      const std::vector<Tensor> gradients = apply_many(kBatchNormGrad, inputs, call.attrs, {});
-      return {gradients[0], gradients[1], gradients[2]};
+      return normalize_gradients(kBatchNormGrad, call, g[0], call.outputs[1], call.outputs[3],
+                                 call.attrs);
     },
 };
 
@@ -185,7 +190,10 @@ extern constexpr OpDef kBatchNormInference{
     .inputs = 5,  // (x, scale, offset, mean, variance)
     .dtypes = kFloatTypes,
     .attrs = {{"epsilon", AttrKind::Float}},
-    .infer = infer_inference,
+    .infer = [](const OpInputs& inputs) -> Specs {
+      require_channel_vectors(inputs);
+      return infer_same(inputs);
+    },
     .compute =
         [](Kernel& k) {
           if (in(k, 0).numel() == 0) return set(k, in(k, 0));
@@ -247,12 +255,9 @@ std::vector<int64_t> last_axes(const Tensor& scale) {
 
 void compute_layer_norm_grad(Kernel& k) {
   const at::Tensor scale = widened(in(k, 2));
-  auto [dx, dscale, doffset] = at::native_layer_norm_backward(
-      widened(in(k, 0)), widened(in(k, 1)), scale.sizes(), widened(in(k, 3)), widened(in(k, 4)),
-      scale, scale, {true, true, true});
-  set_narrowed(k, std::move(dx), 0);
-  set_narrowed(k, std::move(dscale), 1);
-  set_narrowed(k, std::move(doffset), 2);
+  set_three(k, at::native_layer_norm_backward(widened(in(k, 0)), widened(in(k, 1)), scale.sizes(),
+                                              widened(in(k, 3)), widened(in(k, 4)), scale, scale,
+                                              {true, true, true}));
 }
 
 }  // namespace
@@ -266,10 +271,7 @@ extern constexpr OpDef kLayerNormGrad{
       const Spec x{inputs.dtype(0), require_same_shape(inputs, 0, 1)};
       const Shape statistic = statistics_shape(inputs.op, x.shape, inputs.shape(2));
       require_same_shape(inputs, 3, 4);
-      if (!statistic.is_compatible_with(inputs.shape(3))) {
-        raise(Code::InvalidArgument, "[{}] statistics must have shape {}, got {}", inputs.op,
-              statistic.to_string(), inputs.shape(3).to_string());
-      }
+      require_compatible(inputs.op, inputs.shape(3), statistic, "statistics");
       const Spec vector{inputs.dtype(0), inputs.shape(2)};
       return {x, vector, vector};
     },
@@ -296,17 +298,11 @@ extern constexpr OpDef kLayerNorm{
     .compute =
         [](Kernel& k) {
           const at::Tensor scale = widened(in(k, 1));
-          auto [y, mean, r] = at::native_layer_norm(widened(in(k, 0)), scale.sizes(), scale,
-                                                    widened(in(k, 2)), k.attrs.number("epsilon"));
-          set_narrowed(k, std::move(y), 0);
-          set_narrowed(k, std::move(mean), 1);
-          set_narrowed(k, std::move(r), 2);
+          set_three(k, at::native_layer_norm(widened(in(k, 0)), scale.sizes(), scale,
+                                             widened(in(k, 2)), k.attrs.number("epsilon")));
         },
     .gradient = [](const OpCall& call, Grads g) -> Gradients {
-      const Tensor inputs[] = {g[0], call.inputs[0], call.inputs[1], call.outputs[1],
-                               call.outputs[2]};
-      const std::vector<Tensor> gradients = apply_many(kLayerNormGrad, inputs, {}, {});
-      return {gradients[0], gradients[1], gradients[2]};
+      return normalize_gradients(kLayerNormGrad, call, g[0], call.outputs[1], call.outputs[2], {});
     },
 };
 

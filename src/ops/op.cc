@@ -60,12 +60,11 @@ void check_call(const OpDef& op, size_t inputs, const Attrs& attrs) {
           many ? " or more" : fmt::format(" to {}", op.inputs.most), inputs);
   }
   for (const AttrDef& wanted : op.attrs) {
-    const auto entry = std::find_if(attrs.entries().begin(), attrs.entries().end(),
-                                    [&](const auto& e) { return e.first == wanted.name; });
-    if (entry == attrs.entries().end()) {
+    const AttrValue* const value = attrs.find(wanted.name);
+    if (value == nullptr) {
       raise(Code::InvalidArgument, "[{}] lacks the attribute '{}'", op.name, wanted.name);
     }
-    if (!matches(wanted.kind, entry->second)) {
+    if (!matches(wanted.kind, *value)) {
       raise(Code::InvalidArgument, "[{}] attribute '{}' must be {}", op.name, wanted.name,
             to_string(wanted.kind));
     }
@@ -78,87 +77,106 @@ void check_call(const OpDef& op, size_t inputs, const Attrs& attrs) {
 
 namespace {
 
-constexpr size_t kMaxListLength = 1 << 20;
-
-bool has_length(const AttrValue& value, size_t least, size_t most) {
+template <typename T>
+bool is_value(const AttrValue& value) {
+  return std::holds_alternative<T>(value);
+}
+template <size_t kLeast, size_t kMost>
+bool is_list(const AttrValue& value) {
   const auto* list = std::get_if<std::vector<int64_t>>(&value);
-  return list != nullptr && list->size() >= least && list->size() <= most;
+  return list != nullptr && list->size() >= kLeast && list->size() <= kMost;
+}
+
+// What an attribute of each kind holds, in the order of AttrKind.
+struct KindFacts {
+  std::string_view text;
+  bool (*matches)(const AttrValue&);
+};
+constexpr KindFacts kKinds[] = {
+    {"a bool", is_value<bool>},
+    {"an integer", is_value<int64_t>},
+    {"a number", is_value<double>},
+    {"a text", is_value<std::string>},
+    {"a dtype", is_value<DType>},
+    {"a shape", is_value<Shape>},
+    {"two integers", is_list<2, 2>},
+    {"at most 8 integers", is_list<0, Shape::kMaxRank>},
+    {"a list of integers", is_list<0, 1 << 20>},
+    {"a tensor", is_value<Tensor>},
+    {"a function", is_value<std::shared_ptr<const GraphFunction>>},
+};
+
+}  // namespace
+
+const AttrValue* Attrs::find(std::string_view name) const {
+  const auto found = std::ranges::find(entries_, name, &Entry::first);
+  return found == entries_.end() ? nullptr : &found->second;
+}
+
+const AttrValue& Attrs::at(std::string_view name) const {
+  if (const AttrValue* const found = find(name)) return *found;
+  raise(Code::Internal, "[Attrs] no attribute '{}'", name);
+}
+
+std::string_view to_string(AttrKind kind) { return kKinds[static_cast<size_t>(kind)].text; }
+
+bool matches(AttrKind kind, const AttrValue& value) {
+  return kKinds[static_cast<size_t>(kind)].matches(value);
+}
+
+const AttrDef* AttrList::find(std::string_view name) const {
+  const auto found = std::find_if(begin(), end(), [&](auto& attr) { return attr.name == name; });
+  return found == end() ? nullptr : found;
+}
+
+std::vector<int64_t> pack_specs(std::span<const Spec> specs) {
+  std::vector<int64_t> packed;
+  for (const Spec& spec : specs) {
+    packed.push_back(static_cast<int64_t>(spec.dtype));
+    packed.push_back(spec.shape.rank());
+    packed.insert(packed.end(), spec.shape.begin(), spec.shape.end());
+  }
+  return packed;
+}
+
+namespace {
+
+[[noreturn]] void raise_malformed(std::string_view op) {
+  raise(Code::InvalidArgument, "[{}] the list of dtypes and shapes is malformed", op);
 }
 
 }  // namespace
 
-bool Attrs::has(std::string_view name) const {
-  return std::any_of(entries_.begin(), entries_.end(),
-                     [&](const Entry& entry) { return entry.first == name; });
-}
-
-const AttrValue& Attrs::find(std::string_view name) const {
-  for (const Entry& entry : entries_) {
-    if (entry.first == name) return entry.second;
+Specs unpack_specs(std::string_view op, std::span<const int64_t> packed) {
+  constexpr int64_t kLargest = int64_t{1} << 46;  // what infers shapes may add and double sizes
+  Specs specs;
+  while (!packed.empty()) {
+    if (packed.size() < 2) raise_malformed(op);
+    const int64_t dtype = packed[0];
+    const int64_t rank = packed[1];
+    packed = packed.subspan(2);
+    const bool sized =
+        rank >= 0 && rank <= Shape::kMaxRank && packed.size() >= static_cast<size_t>(rank);
+    if (dtype < 0 || dtype > static_cast<int64_t>(DType::String) || (rank != -1 && !sized)) {
+      raise_malformed(op);
+    }
+    const std::span<const int64_t> sizes = packed.first(rank < 0 ? 0 : static_cast<size_t>(rank));
+    for (const int64_t size : sizes) {
+      if (size < Shape::kUnknownDim || size > kLargest) raise_malformed(op);
+    }
+    specs.push_back({static_cast<DType>(dtype), rank < 0 ? Shape::unknown() : Shape(sizes)});
+    packed = packed.subspan(sizes.size());
   }
-  raise(Code::Internal, "[Attrs] no attribute '{}'", name);
+  return specs;
 }
 
-std::string_view to_string(AttrKind kind) {
-  switch (kind) {
-    case AttrKind::Bool:
-      return "a bool";
-    case AttrKind::Int:
-      return "an integer";
-    case AttrKind::Float:
-      return "a number";
-    case AttrKind::Text:
-      return "a text";
-    case AttrKind::DType:
-      return "a dtype";
-    case AttrKind::Shape:
-      return "a shape";
-    case AttrKind::Pair:
-      return "two integers";
-    case AttrKind::Axes:
-      return "at most 8 integers";
-    case AttrKind::Ints:
-      return "a list of integers";
-    case AttrKind::Tensor:
-      return "a tensor";
-    case AttrKind::Function:
-      return "a function";
+std::string to_string(std::span<const Spec> specs) {
+  std::string text;
+  for (const Spec& spec : specs) {
+    if (!text.empty()) text += ", ";
+    text += fmt::format("{} {}", cohort::to_string(spec.dtype), spec.shape.to_string());
   }
-  return "";
-}
-
-bool matches(AttrKind kind, const AttrValue& value) {
-  switch (kind) {
-    case AttrKind::Bool:
-      return std::holds_alternative<bool>(value);
-    case AttrKind::Int:
-      return std::holds_alternative<int64_t>(value);
-    case AttrKind::Float:
-      return std::holds_alternative<double>(value);
-    case AttrKind::Text:
-      return std::holds_alternative<std::string>(value);
-    case AttrKind::DType:
-      return std::holds_alternative<DType>(value);
-    case AttrKind::Shape:
-      return std::holds_alternative<Shape>(value);
-    case AttrKind::Pair:
-      return has_length(value, 2, 2);
-    case AttrKind::Axes:
-      return has_length(value, 0, Shape::kMaxRank);
-    case AttrKind::Ints:
-      return has_length(value, 0, kMaxListLength);
-    case AttrKind::Tensor:
-      return std::holds_alternative<Tensor>(value);
-    case AttrKind::Function:
-      return std::holds_alternative<std::shared_ptr<const GraphFunction>>(value);
-  }
-  return false;
-}
-
-const AttrDef* AttrList::find(std::string_view name) const {
-  const auto found =
-      std::find_if(begin(), end(), [&](const AttrDef& attr) { return attr.name == name; });
-  return found == end() ? nullptr : found;
+  return "(" + text + ")";
 }
 
 }  // namespace cohort::internal

@@ -36,7 +36,7 @@ class Attrs {
   // Throws Internal when the op has no such attribute: every op sets all of its own.
   template <typename T>
   const T& get(std::string_view name) const {
-    return std::get<T>(find(name));
+    return std::get<T>(at(name));
   }
   bool flag(std::string_view name) const { return get<bool>(name); }
   int64_t integer(std::string_view name) const { return get<int64_t>(name); }
@@ -45,14 +45,16 @@ class Attrs {
     return get<std::vector<int64_t>>(name);
   }
 
-  bool has(std::string_view name) const;
+  // Null when the call has no such attribute.
+  const AttrValue* find(std::string_view name) const;
+  bool has(std::string_view name) const { return find(name) != nullptr; }
   void set(std::string_view name, AttrValue value) {
     entries_.emplace_back(name, std::move(value));
   }
   const std::vector<Entry>& entries() const { return entries_; }
 
  private:
-  const AttrValue& find(std::string_view name) const;
+  const AttrValue& at(std::string_view name) const;
 
   std::vector<Entry> entries_;
 };
@@ -105,6 +107,14 @@ struct Spec {
   Shape shape;
 };
 using Specs = std::vector<Spec>;
+// "(float32 (2, 3), int64 ())"
+std::string to_string(std::span<const Spec> specs);
+
+// Dtypes and shapes as one list of integers, which is what an attribute can hold: for each tensor
+// the number of its dtype, its rank (-1: unknown) and its sizes.
+std::vector<int64_t> pack_specs(std::span<const Spec> specs);
+// Throws InvalidArgument naming `op` for a list that pack_specs does not make.
+Specs unpack_specs(std::string_view op, std::span<const int64_t> packed);
 
 // What an op may be asked about its inputs without their values; a concrete input has those too.
 struct OpInputs {

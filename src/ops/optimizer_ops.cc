@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <variant>
 #include <vector>
 
 #include "base/raise.h"
@@ -111,7 +112,7 @@ class OptimizerUpdate {
     const at::Tensor sum = at::empty({kBlock}, terms[0].options());
     for (int64_t offset = 0; offset < count(); offset += kBlock) {
       const int64_t size = std::min(kBlock, count() - offset);
-      add_arrays(arrays, size, sum.data_ptr<T>());
+      add_arrays<T>(arrays, size, sum.data_ptr<T>());
       apply_to(sum.scalar_type() == dtype() ? sum : sum.to(dtype()), offset, 0, size);
       for (const T*& array : arrays) array += size;
     }
@@ -181,95 +182,78 @@ class OptimizerUpdate {
   Values values_;
 };
 
-void run_update(Kernel& k, const OptimizerRule& rule) { OptimizerUpdate(k, rule).run(); }
+// A constant of a rule, and the attribute that holds it.
+template <typename Rule>
+struct Constant {
+  std::string_view name;
+  std::variant<double Rule::*, bool Rule::*> field;
+};
+
+template <typename Rule, size_t kCount>
+constexpr AttrList attrs_for(const Constant<Rule> (&constants)[kCount]) {
+  AttrList attrs;
+  for (const Constant<Rule>& constant : constants) {
+    const bool is_number = constant.field.index() == 0;
+    attrs = attrs + AttrList{{constant.name, is_number ? AttrKind::Float : AttrKind::Bool}};
+  }
+  return attrs;
+}
 
 template <typename Rule>
-constexpr OpDef update_op(std::string_view name, const AttrList& constants,
-                          void (*compute)(Kernel&)) {
+void set_constant(Rule& rule, const Constant<Rule>& constant, const Attrs& attrs) {
+  if (const auto* number = std::get_if<double Rule::*>(&constant.field)) {
+    rule.*(*number) = attrs.number(constant.name);
+  } else {
+    rule.*std::get<bool Rule::*>(constant.field) = attrs.flag(constant.name);
+  }
+}
+
+template <typename Rule, const auto& kConstants>
+constexpr OpDef update_op(std::string_view name) {
   return {.name = name,
           .inputs = {Rule::kSlots + 4, Rule::kSlots + 5},
           .dtypes = kNumericTypes | kResourceType,
-          .attrs = constants + AttrList{{"sparse", AttrKind::Bool}, {"all_rows", AttrKind::Bool}} +
+          .attrs = attrs_for(kConstants) +
+                   AttrList{{"sparse", AttrKind::Bool}, {"all_rows", AttrKind::Bool}} +
                    kDeclaredAttrs,
-          .infer = [](const OpInputs& inputs) -> Specs {
-            return {{inputs.attrs.get<DType>("dtype"), inputs.attrs.get<Shape>("shape")}};
-          },
-          .compute = compute,
+          .infer = infer_declared,
+          .compute =
+              [](Kernel& k) {
+                Rule rule{};
+                for (const auto& constant : kConstants) set_constant(rule, constant, k.attrs);
+                OptimizerUpdate(k, rule).run();
+              },
           .no_gradient_because = "it changes state",
           .traits = Trait::HasEffect};
 }
 
+constexpr Constant<SgdRule> kSgd[] = {{"weight_decay", &SgdRule::weight_decay}};
+constexpr Constant<MomentumRule> kMomentum[] = {{"weight_decay", &MomentumRule::weight_decay},
+                                                {"momentum", &MomentumRule::momentum},
+                                                {"nesterov", &MomentumRule::nesterov},
+                                                {"tensorflow", &MomentumRule::tensorflow}};
+constexpr Constant<AdagradRule> kAdagrad[] = {{"epsilon", &AdagradRule::epsilon},
+                                              {"weight_decay", &AdagradRule::weight_decay},
+                                              {"tensorflow", &AdagradRule::tensorflow}};
+constexpr Constant<AdamRule> kAdam[] = {
+    {"beta1", &AdamRule::beta1},         {"beta2", &AdamRule::beta2},
+    {"epsilon", &AdamRule::epsilon},     {"weight_decay", &AdamRule::weight_decay},
+    {"decoupled", &AdamRule::decoupled}, {"tensorflow", &AdamRule::tensorflow}};
+constexpr Constant<RmsPropRule> kRmsProp[] = {
+    {"rho", &RmsPropRule::rho},           {"epsilon", &RmsPropRule::epsilon},
+    {"momentum", &RmsPropRule::momentum}, {"weight_decay", &RmsPropRule::weight_decay},
+    {"centered", &RmsPropRule::centered}, {"tensorflow", &RmsPropRule::tensorflow}};
+constexpr Constant<FtrlRule> kFtrl[] = {{"learning_rate_power", &FtrlRule::learning_rate_power},
+                                        {"l1", &FtrlRule::l1},
+                                        {"l2", &FtrlRule::l2}};
+
 }  // namespace
 
-extern constexpr OpDef kApplySgd = update_op<SgdRule>(
-    "ApplySgd", {{"weight_decay", AttrKind::Float}},
-    [](Kernel& k) { run_update(k, SgdRule{.weight_decay = k.attrs.number("weight_decay")}); });
-
-extern constexpr OpDef kApplyMomentum = update_op<MomentumRule>(
-    "ApplyMomentum",
-    {{"weight_decay", AttrKind::Float},
-     {"momentum", AttrKind::Float},
-     {"nesterov", AttrKind::Bool},
-     {"tensorflow", AttrKind::Bool}},
-    [](Kernel& k) {
-      run_update(k, MomentumRule{.weight_decay = k.attrs.number("weight_decay"),
-                                 .momentum = k.attrs.number("momentum"),
-                                 .nesterov = k.attrs.flag("nesterov"),
-                                 .tensorflow = k.attrs.flag("tensorflow")});
-    });
-
-extern constexpr OpDef kApplyAdagrad = update_op<AdagradRule>(
-    "ApplyAdagrad",
-    {{"epsilon", AttrKind::Float},
-     {"weight_decay", AttrKind::Float},
-     {"tensorflow", AttrKind::Bool}},
-    [](Kernel& k) {
-      run_update(k, AdagradRule{.epsilon = k.attrs.number("epsilon"),
-                                .weight_decay = k.attrs.number("weight_decay"),
-                                .tensorflow = k.attrs.flag("tensorflow")});
-    });
-
-extern constexpr OpDef kApplyAdam =
-    update_op<AdamRule>("ApplyAdam",
-                        {{"beta1", AttrKind::Float},
-                         {"beta2", AttrKind::Float},
-                         {"epsilon", AttrKind::Float},
-                         {"weight_decay", AttrKind::Float},
-                         {"decoupled", AttrKind::Bool},
-                         {"tensorflow", AttrKind::Bool}},
-                        [](Kernel& k) {
-                          run_update(k, AdamRule{.beta1 = k.attrs.number("beta1"),
-                                                 .beta2 = k.attrs.number("beta2"),
-                                                 .epsilon = k.attrs.number("epsilon"),
-                                                 .weight_decay = k.attrs.number("weight_decay"),
-                                                 .decoupled = k.attrs.flag("decoupled"),
-                                                 .tensorflow = k.attrs.flag("tensorflow")});
-                        });
-
-extern constexpr OpDef kApplyRmsProp = update_op<RmsPropRule>(
-    "ApplyRmsProp",
-    {{"rho", AttrKind::Float},
-     {"epsilon", AttrKind::Float},
-     {"momentum", AttrKind::Float},
-     {"weight_decay", AttrKind::Float},
-     {"centered", AttrKind::Bool},
-     {"tensorflow", AttrKind::Bool}},
-    [](Kernel& k) {
-      run_update(k, RmsPropRule{.rho = k.attrs.number("rho"),
-                                .epsilon = k.attrs.number("epsilon"),
-                                .momentum = k.attrs.number("momentum"),
-                                .weight_decay = k.attrs.number("weight_decay"),
-                                .centered = k.attrs.flag("centered"),
-                                .tensorflow = k.attrs.flag("tensorflow")});
-    });
-
-extern constexpr OpDef kApplyFtrl = update_op<FtrlRule>(
-    "ApplyFtrl",
-    {{"learning_rate_power", AttrKind::Float}, {"l1", AttrKind::Float}, {"l2", AttrKind::Float}},
-    [](Kernel& k) {
-      run_update(k, FtrlRule{.learning_rate_power = k.attrs.number("learning_rate_power"),
-                             .l1 = k.attrs.number("l1"),
-                             .l2 = k.attrs.number("l2")});
-    });
+extern constexpr OpDef kApplySgd = update_op<SgdRule, kSgd>("ApplySgd");
+extern constexpr OpDef kApplyMomentum = update_op<MomentumRule, kMomentum>("ApplyMomentum");
+extern constexpr OpDef kApplyAdagrad = update_op<AdagradRule, kAdagrad>("ApplyAdagrad");
+extern constexpr OpDef kApplyAdam = update_op<AdamRule, kAdam>("ApplyAdam");
+extern constexpr OpDef kApplyRmsProp = update_op<RmsPropRule, kRmsProp>("ApplyRmsProp");
+extern constexpr OpDef kApplyFtrl = update_op<FtrlRule, kFtrl>("ApplyFtrl");
 
 }  // namespace cohort::internal

@@ -249,9 +249,7 @@ extern constexpr OpDef kAvgPool2d{
     .attrs = kWindowAttrs,
     .infer = infer_pool,
     .compute = [](Kernel& k) { set_narrowed(k, avg_pool(window_of(k.attrs), widened(in(k)))); },
-    .gradient = [](const OpCall& call, Grads g) -> Gradients {
-      return {apply(kAvgPool2dGrad, {g[0], call.inputs[0]}, call.attrs)};
-    },
+    .gradient = by_input<kAvgPool2dGrad>,
 };
 
 namespace {

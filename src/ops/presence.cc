@@ -4,7 +4,6 @@
 #include "cohort/error.h"
 #include "ops/fifo_queue.h"
 #include "ops/kernel.h"
-#include "ops/spec_list.h"
 #include "ops/variable_ops.h"
 
 namespace cohort::internal {

@@ -86,38 +86,35 @@ void slopes_of_others(const T* x, const T* h, T* out, int64_t count) {
   }
 }
 
+// Sets output 0 by calling body(input, out, count) for each row: input(i) is where the row begins
+// in input i, and `out` where it begins in the result.
 template <typename Body>
-void for_float_or_double(const at::Tensor& x, Body body) {
-  x.scalar_type() == at::kDouble ? body(double{}) : body(float{});
+void compute_rows(Kernel& k, std::string_view op, const Body& body) {
+  const RowLayout layout(in(k), reduced_axes(op, k.attrs, static_cast<int>(in(k).dim())));
+  std::vector<at::Tensor> inputs;
+  for (size_t i = 0; i < k.inputs.size(); ++i) inputs.push_back(layout.matrix(in(k, i)));
+  const at::Tensor out = at::empty_like(inputs[0]);
+  const auto each_row = [&]<typename T>(T) {
+    for (int64_t row = 0; row < layout.rows(); ++row) {
+      const int64_t at = row * layout.columns();
+      const auto from = [&](size_t i) -> const T* { return inputs[i].data_ptr<T>() + at; };
+      body(from, out.data_ptr<T>() + at, layout.columns());
+    }
+  };
+  out.scalar_type() == at::kDouble ? each_row(double{}) : each_row(float{});
+  set(k, layout.restored(out, in(k)));
 }
 
 void compute_prod_others(Kernel& k) {
-  const RowLayout layout(in(k), reduced_axes("ProdOthers", k.attrs, static_cast<int>(in(k).dim())));
-  const at::Tensor x = layout.matrix(in(k));
-  const at::Tensor out = at::empty_like(x);
-  for_float_or_double(x, [&]<typename T>(T) {
-    for (int64_t row = 0; row < layout.rows(); ++row) {
-      const int64_t at = row * layout.columns();
-      products_of_others(x.data_ptr<T>() + at, out.data_ptr<T>() + at, layout.columns());
-    }
+  compute_rows(k, "ProdOthers", [](const auto& input, auto* out, int64_t count) {
+    products_of_others(input(0), out, count);
   });
-  set(k, layout.restored(out, in(k)));
 }
 
 void compute_prod_others_grad(Kernel& k) {
-  const RowLayout layout(in(k),
-                         reduced_axes("ProdOthersGrad", k.attrs, static_cast<int>(in(k).dim())));
-  const at::Tensor x = layout.matrix(in(k, 0));
-  const at::Tensor h = layout.matrix(in(k, 1));
-  const at::Tensor out = at::empty_like(x);
-  for_float_or_double(x, [&]<typename T>(T) {
-    for (int64_t row = 0; row < layout.rows(); ++row) {
-      const int64_t at = row * layout.columns();
-      slopes_of_others(x.data_ptr<T>() + at, h.data_ptr<T>() + at, out.data_ptr<T>() + at,
-                       layout.columns());
-    }
+  compute_rows(k, "ProdOthersGrad", [](const auto& input, auto* out, int64_t count) {
+    slopes_of_others(input(0), input(1), out, count);
   });
-  set(k, layout.restored(out, in(k)));
 }
 
 Specs infer_over_axes(const OpInputs& inputs) {
@@ -143,38 +140,26 @@ extern constexpr OpDef kProdOthersGrad{
     .no_gradient_because = "third derivatives of a product are not provided",
 };
 
-extern constexpr OpDef kProdOthers{
-    .name = "ProdOthers",
-    .inputs = 1,
-    .dtypes = kFloatTypes,
-    .attrs = kReductionAttrs,
-    .infer = infer_over_axes,
-    .compute = compute_prod_others,
-    .gradient = [](const OpCall& call, Grads g) -> Gradients {
-      return {apply(kProdOthersGrad, {call.inputs[0], g[0]}, call.attrs)};
-    },
-};
+extern constexpr OpDef kProdOthers =
+    reduction_op("ProdOthers", kFloatTypes, infer_over_axes, compute_prod_others,
+                 [](const OpCall& call, Grads g) -> Gradients {
+                   return {apply(kProdOthersGrad, {call.inputs[0], g[0]}, call.attrs)};
+                 });
 
-extern constexpr OpDef kProd{
-    .name = "Prod",
-    .inputs = 1,
-    .dtypes = kNumericTypes,
-    .attrs = kReductionAttrs,
-    .infer = infer_arithmetic_reduction,
-    .compute =
-        [](Kernel& k) {
-          const at::Tensor& x = in(k);
-          at::Tensor result = x.scalar_type() == at::kBool ? x.to(at::kLong) : widened(x);
-          const at::ScalarType type = result.scalar_type();
-          for (const int64_t axis : reduced_axes("Prod", k.attrs, static_cast<int>(x.dim()))) {
-            result = at::prod(result, axis, k.attrs.flag("keep"), type);
-          }
-          set(k, narrowed(std::move(result), x));
-        },
-    .gradient = [](const OpCall& call, Grads g) -> Gradients {
-      return {spread(g[0], call) * apply(kProdOthers, {call.inputs[0]}, call.attrs)};
+extern constexpr OpDef kProd = reduction_op(
+    "Prod", kNumericTypes, infer_arithmetic_reduction,
+    [](Kernel& k) {
+      const at::Tensor& x = in(k);
+      at::Tensor result = x.scalar_type() == at::kBool ? x.to(at::kLong) : widened(x);
+      const at::ScalarType type = result.scalar_type();
+      for (const int64_t axis : reduced_axes("Prod", k.attrs, static_cast<int>(x.dim()))) {
+        result = at::prod(result, axis, k.attrs.flag("keep"), type);
+      }
+      set(k, narrowed(std::move(result), x));
     },
-};
+    [](const OpCall& call, Grads g) -> Gradients {
+      return {spread(g[0], call) * apply(kProdOthers, {call.inputs[0]}, call.attrs)};
+    });
 
 }  // namespace internal
 

@@ -1,6 +1,5 @@
-// The random ops. Input 0 is the key; "shape" and "dtype" are attributes.
-
-#include "ops/random_ops.h"
+// The random ops and the generators that call them. An op is a function of a key tensor, (seed,
+// counter) as int64 of shape (2,), which is its input 0; shape and parameters are attributes.
 
 #include <ATen/Parallel.h>
 
@@ -9,9 +8,13 @@
 #include <limits>
 
 #include "base/raise.h"
+#include "base/random_number.h"
+#include "cohort/ops.h"
+#include "cohort/random.h"
 #include "kernels/dtypes.h"
-#include "kernels/philox.h"
 #include "kernels/random_values.h"
+#include "ops/all_ops.h"
+#include "ops/dispatch.h"
 #include "ops/kernel.h"
 #include "ops/run_context.h"
 
@@ -19,7 +22,6 @@ namespace cohort::internal {
 namespace {
 
 constexpr std::string_view kDrawn = "its result is drawn at random";
-constexpr DTypeSet kKeyType{1 << static_cast<int>(DType::Int64)};
 
 RandomKey key_of(const Kernel& k) {
   const at::Tensor key = in(k, 0).contiguous();
@@ -58,7 +60,7 @@ Specs infer_floating_draw(const OpInputs& inputs) {
 // `value` as a number of the dtype.
 double rounded(double value, DType dtype) {
   return visit_numeric(dtype, [&]<typename T>(T) {
-    if constexpr (std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>) {
+    if constexpr (kIs16BitFloat<T>) {
       return double{T(static_cast<float>(value))};
     } else {
       return static_cast<double>(static_cast<T>(value));
@@ -69,7 +71,7 @@ double rounded(double value, DType dtype) {
 // The largest number of a floating dtype that is less than `value`, itself one and not infinite.
 double just_below(double value, DType dtype) {
   return visit_numeric(dtype, [&]<typename T>(T) {
-    if constexpr (std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>) {
+    if constexpr (kIs16BitFloat<T>) {
       T number(static_cast<float>(value));
       if (value == 0) {
         number.bits = 0x8001;  // the smallest negative one
@@ -187,68 +189,41 @@ void compute_permutation(Kernel& k) {
   set(k, out);
 }
 
+constexpr AttrList kNormalAttrs{{"mean", AttrKind::Float}, {"stddev", AttrKind::Float}};
+
+constexpr OpDef draw_op(std::string_view name, const AttrList& parameters, Infer infer,
+                        Compute compute) {
+  return {.name = name,
+          .inputs = 1,
+          .dtypes = {1 << static_cast<int>(DType::Int64)},  // of the key
+          .attrs = AttrList{{"shape", AttrKind::Shape}, {"dtype", AttrKind::DType}} + parameters,
+          .infer = infer,
+          .compute = compute,
+          .no_gradient_because = kDrawn,
+          .traits = Trait::Random};
+}
+
 uint64_t redrawn(uint64_t seed, uint64_t number, PhiloxSequence sequence) {
   return number == 0 ? seed : philox_half(philox(seed, number, sequence), 0);
 }
 
 }  // namespace
 
-extern constexpr OpDef kRandomUniform{
-    .name = "RandomUniform",
-    .inputs = 1,
-    .dtypes = kKeyType,
-    .attrs = {{"shape", AttrKind::Shape},
-              {"dtype", AttrKind::DType},
-              {"low", AttrKind::Float},
-              {"high", AttrKind::Float}},
-    .infer = infer_uniform,
-    .compute = compute_uniform,
-    .no_gradient_because = kDrawn,
-    .traits = Trait::Random,
-};
+extern constexpr OpDef kRandomUniform =
+    draw_op("RandomUniform", {{"low", AttrKind::Float}, {"high", AttrKind::Float}}, infer_uniform,
+            compute_uniform);
 
-extern constexpr OpDef kRandomNormal{
-    .name = "RandomNormal",
-    .inputs = 1,
-    .dtypes = kKeyType,
-    .attrs = {{"shape", AttrKind::Shape},
-              {"dtype", AttrKind::DType},
-              {"mean", AttrKind::Float},
-              {"stddev", AttrKind::Float}},
-    .infer = infer_normal,
-    .compute = [](Kernel& k) { compute_normal(k, 0, std::numeric_limits<double>::infinity()); },
-    .no_gradient_because = kDrawn,
-    .traits = Trait::Random,
-};
+extern constexpr OpDef kRandomNormal =
+    draw_op("RandomNormal", kNormalAttrs, infer_normal,
+            [](Kernel& k) { compute_normal(k, 0, std::numeric_limits<double>::infinity()); });
 
-extern constexpr OpDef kRandomTruncatedNormal{
-    .name = "RandomTruncatedNormal",
-    .inputs = 1,
-    .dtypes = kKeyType,
-    .attrs = {{"shape", AttrKind::Shape},
-              {"dtype", AttrKind::DType},
-              {"mean", AttrKind::Float},
-              {"stddev", AttrKind::Float}},
-    .infer = infer_normal,
-    // 0.0227...: how likely a normal value is to be less than -2
-    .compute = [](Kernel& k) { compute_normal(k, 0.022750131948179207, 2); },
-    .no_gradient_because = kDrawn,
-    .traits = Trait::Random,
-};
+// 0.0227...: how likely a normal value is to be less than -2
+extern constexpr OpDef kRandomTruncatedNormal =
+    draw_op("RandomTruncatedNormal", kNormalAttrs, infer_normal,
+            [](Kernel& k) { compute_normal(k, 0.022750131948179207, 2); });
 
-extern constexpr OpDef kRandomInt{
-    .name = "RandomInt",
-    .inputs = 1,
-    .dtypes = kKeyType,
-    .attrs = {{"shape", AttrKind::Shape},
-              {"dtype", AttrKind::DType},
-              {"low", AttrKind::Int},
-              {"high", AttrKind::Int}},
-    .infer = infer_int,
-    .compute = compute_int,
-    .no_gradient_because = kDrawn,
-    .traits = Trait::Random,
-};
+extern constexpr OpDef kRandomInt =
+    draw_op("RandomInt", {{"low", AttrKind::Int}, {"high", AttrKind::Int}}, infer_int, compute_int);
 
 // Input 1 is a tensor whose first size says how many numbers are permuted.
 extern constexpr OpDef kRandomPermutation{
@@ -291,3 +266,119 @@ extern constexpr OpDef kRandomKey{
 };
 
 }  // namespace cohort::internal
+
+namespace cohort::random {
+namespace {
+
+using internal::apply;
+using internal::Attrs;
+using internal::OpDef;
+
+// What a draw takes as its key: the numbers of now, or in a graph a node that changes them from run
+// to run.
+Tensor key_now(const Tensor& state, Site site) {
+  if (internal::thread_dispatch().builder == nullptr) return state;
+  return apply(
+      internal::kRandomKey, {},
+      {{"seed", state.at<int64_t>({0})}, {"counter", state.at<int64_t>({1})}, {"call", int64_t{0}}},
+      site);
+}
+
+// 128-bit blocks that a draw of `count` values uses.
+constexpr uint64_t random_blocks(int64_t count, DType dtype) {
+  const bool wide = dtype >= kFloat64;  // float64 and integers take 64 bits each, the others 32
+  const auto values = static_cast<uint64_t>(count);
+  return wide ? (values + 1) / 2 : (values + 3) / 4;
+}
+
+// Draws with the generator of that state, whose counter moves on.
+Tensor draw(const OpDef& op, const Tensor& state, uint64_t& counter, const Attrs& attrs,
+            Site site) {
+  const Tensor values = apply(op, {key_now(state, site)}, attrs, site);
+  counter += random_blocks(values.size(), values.dtype());
+  return values;
+}
+
+Attrs attrs_of(const Shape& shape, const NormalOptions& options) {
+  return {{"shape", shape},
+          {"dtype", options.dtype},
+          {"mean", options.mean},
+          {"stddev", options.stddev}};
+}
+
+}  // namespace
+
+Tensor Generator::uniform(const Shape& shape, const UniformOptions& options, Site site) {
+  return draw(
+      internal::kRandomUniform, state(), counter_,
+      {{"shape", shape}, {"dtype", options.dtype}, {"low", options.low}, {"high", options.high}},
+      site);
+}
+
+Tensor Generator::normal(const Shape& shape, const NormalOptions& options, Site site) {
+  return draw(internal::kRandomNormal, state(), counter_, attrs_of(shape, options), site);
+}
+
+Tensor Generator::truncated_normal(const Shape& shape, const NormalOptions& options, Site site) {
+  return draw(internal::kRandomTruncatedNormal, state(), counter_, attrs_of(shape, options), site);
+}
+
+Tensor Generator::randint(const Shape& shape, int64_t low, int64_t high, DType dtype, Site site) {
+  return draw(internal::kRandomInt, state(), counter_,
+              {{"shape", shape}, {"dtype", dtype}, {"low", low}, {"high", high}}, site);
+}
+
+Tensor Generator::shuffle(const Tensor& x, Site site) {
+  const internal::BuilderOf building(x);
+  const Tensor order = apply(internal::kRandomPermutation, {key_now(state(), site), x}, {}, site);
+  const int64_t count = order.shape()[0];
+  // More than any dimension needs, where it is not known yet.
+  constexpr uint64_t kReserved = uint64_t{1} << 40;
+  counter_ += count < 0 ? kReserved : random_blocks(count, kInt64);
+  return gather(x, order, 0, site);
+}
+
+Generator Generator::split() {
+  using internal::PhiloxSequence;
+  const internal::PhiloxBlock block = internal::philox(seed_, counter_, PhiloxSequence::Split);
+  ++counter_;
+  return Generator(internal::philox_half(block, 0));
+}
+
+Tensor Generator::state() const {
+  return Tensor({static_cast<int64_t>(seed_), static_cast<int64_t>(counter_)});
+}
+
+void Generator::restore(const Tensor& state) {
+  if (!state.defined() || state.dtype() != kInt64 || !(state.shape() == Shape{2})) {
+    internal::raise(Code::InvalidArgument,
+                    "[Generator] a state is int64 of shape (2,), got {} of shape {}",
+                    state.defined() ? to_string(state.dtype()) : "nothing",
+                    state.defined() ? state.shape().to_string() : "()");
+  }
+  seed_ = static_cast<uint64_t>(state.at<int64_t>({0}));
+  counter_ = static_cast<uint64_t>(state.at<int64_t>({1}));
+}
+
+Generator& default_generator() {
+  thread_local Generator generator(internal::random_number());
+  return generator;
+}
+
+void set_seed(uint64_t seed) { default_generator() = Generator(seed); }
+
+Tensor uniform(const Shape& shape, const UniformOptions& options, Site site) {
+  return default_generator().uniform(shape, options, site);
+}
+Tensor normal(const Shape& shape, const NormalOptions& options, Site site) {
+  return default_generator().normal(shape, options, site);
+}
+Tensor truncated_normal(const Shape& shape, const NormalOptions& options, Site site) {
+  return default_generator().truncated_normal(shape, options, site);
+}
+Tensor randint(const Shape& shape, int64_t low, int64_t high, DType dtype, Site site) {
+  return default_generator().randint(shape, low, high, dtype, site);
+}
+Tensor shuffle(const Tensor& x, Site site) { return default_generator().shuffle(x, site); }
+
+}  // namespace cohort::random

@@ -6,8 +6,7 @@
 #include <set>
 #include <thread>
 
-#include "kernels/normal_quantile.h"
-#include "kernels/philox.h"
+#include "kernels/random_values.h"
 #include "ops/op.h"
 #include "support/expect_error.h"
 

@@ -6,8 +6,6 @@
 #include "base/raise.h"
 #include "cohort/ops.h"
 #include "ops/kernel.h"
-#include "ops/like.h"
-#include "ops/movable.h"
 
 namespace cohort {
 namespace internal {
@@ -183,8 +181,17 @@ extern constexpr OpDef kTranspose{
 
 namespace {
 
-Specs infer_count(const OpInputs&) { return {{kInt64, {}}}; }
-Gradients constant(const OpCall&, std::span<const Tensor>) { return {{}}; }
+constexpr OpDef count_op(std::string_view name, Compute compute) {
+  return {.name = name,
+          .inputs = 1,
+          .dtypes = kAnyType,
+          .infer = [](const OpInputs&) -> Specs {
+            return {{kInt64, {}}};
+          },
+          .compute = compute,
+          .gradient = no_slope,
+          .traits = Trait::ShapeOnly};
+}
 
 }  // namespace
 
@@ -202,33 +209,17 @@ extern constexpr OpDef kShape{
           std::copy(shape.begin(), shape.end(), result.data_ptr<int64_t>());
           set(k, std::move(result));
         },
-    .gradient = constant,
+    .gradient = no_slope,
     .traits = Trait::ShapeOnly,
 };
 
-extern constexpr OpDef kSize{
-    .name = "Size",
-    .inputs = 1,
-    .dtypes = kAnyType,
-    .infer = infer_count,
-    .compute =
-        [](Kernel& k) {
-          set(k, at::scalar_tensor(body(k.inputs[0]).shape.num_elements(), at::kLong));
-        },
-    .gradient = constant,
-    .traits = Trait::ShapeOnly,
-};
+extern constexpr OpDef kSize = count_op("Size", [](Kernel& k) {
+  set(k, at::scalar_tensor(body(k.inputs[0]).shape.num_elements(), at::kLong));
+});
 
-extern constexpr OpDef kRank{
-    .name = "Rank",
-    .inputs = 1,
-    .dtypes = kAnyType,
-    .infer = infer_count,
-    .compute =
-        [](Kernel& k) { set(k, at::scalar_tensor(body(k.inputs[0]).shape.rank(), at::kLong)); },
-    .gradient = constant,
-    .traits = Trait::ShapeOnly,
-};
+extern constexpr OpDef kRank = count_op("Rank", [](Kernel& k) {
+  set(k, at::scalar_tensor(body(k.inputs[0]).shape.rank(), at::kLong));
+});
 
 }  // namespace internal
 

@@ -13,11 +13,10 @@
 
 #include "base/mutex.h"
 #include "base/raise.h"
+#include "ops/op.h"
 #include "tensor/body.h"
 
 namespace cohort::internal {
-
-class GraphFunction;
 
 // A device's state, by container, kind and name. It outlives the graphs that use it: two graphs
 // that name the same thing share it. Thread-safe.
@@ -139,6 +138,16 @@ class RunContext {
 
 // The context of a kernel that cannot do without. Throws FailedPrecondition when it runs at once.
 RunContext& require_run(RunContext* run, std::string_view op);
+
+// The state that the run's device keeps for the attributes "container" and "shared_name" of the
+// kernel of `op`; make(name) makes it for the first kernel that asks.
+template <typename T, typename Make>
+std::shared_ptr<T> find_shared(const Kernel& k, std::string_view op, const std::string& kind,
+                               const Make& make) {
+  const auto& name = k.attrs.get<std::string>("shared_name");
+  return require_run(k.run, op).resources().find_or_make<T>(k.attrs.get<std::string>("container"),
+                                                            kind, name, [&] { return make(name); });
+}
 
 // What ends the waiting of a kernel: its run's, or nothing when it runs at once.
 Cancellation& cancellation_of(RunContext* run);

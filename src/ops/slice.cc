@@ -7,7 +7,6 @@
 #include "cohort/ops.h"
 #include "ops/all_ops.h"
 #include "ops/kernel.h"
-#include "ops/movable.h"
 
 namespace cohort {
 namespace internal {
@@ -102,9 +101,7 @@ extern constexpr OpDef kSlice{
           if (!reversed.empty()) part = part.flip(reversed);
           k.outputs[0] = from_moved(x, std::move(part));
         },
-    .gradient = [](const OpCall& call, Grads g) -> Gradients {
-      return {apply(kSliceGrad, {g[0], call.inputs[0]}, call.attrs)};
-    },
+    .gradient = by_input<kSliceGrad>,
 };
 
 // Zeros like input 1, with input 0 where the ranges pick.
@@ -166,9 +163,7 @@ extern constexpr OpDef kIndex{
           const at::Tensor value = movable(x);
           k.outputs[0] = from_moved(x, value.select(0, index_of(k.attrs, value.size(0))));
         },
-    .gradient = [](const OpCall& call, Grads g) -> Gradients {
-      return {apply(kIndexGrad, {g[0], call.inputs[0]}, call.attrs)};
-    },
+    .gradient = by_input<kIndexGrad>,
 };
 
 // Zeros like input 1, with input 0 as part `index`.

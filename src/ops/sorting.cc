@@ -1,9 +1,5 @@
 // Orderings of elements: sort, top_k, unique, and elements chosen by number along an axis.
 
-#include "ops/sorting.h"
-
-#include <ATen/Functions.h>
-
 #include <algorithm>
 #include <cmath>
 #include <type_traits>
@@ -14,8 +10,7 @@
 #include "cohort/ops.h"
 #include "kernels/dtypes.h"
 #include "ops/kernel.h"
-#include "ops/movable.h"
-#include "tensor/aten.h"
+#include "ops/table_rows.h"
 
 namespace cohort {
 namespace internal {
@@ -170,8 +165,7 @@ extern constexpr OpDef kSort{
           set(k, ordered.indices.movedim(-1, axis), 1);
         },
     .gradient = [](const OpCall& call, Grads g) -> Gradients {
-      const auto axis = static_cast<int>(call.attrs.integer("axis"));
-      return {add_along(g[0], call.outputs[1], call.inputs[0], axis)};
+      return {add_along(g[0], call.outputs[1], call.inputs[0], axis_of(call))};
     },
 };
 
@@ -264,12 +258,6 @@ Groups groups_of(const Tensor& x) {
   return group_equal(std::span<const int64_t>(keys.data_ptr<int64_t>(), count));
 }
 
-at::Tensor to_tensor(const std::vector<int64_t>& numbers) {
-  at::Tensor result = at::empty({static_cast<int64_t>(numbers.size())}, at::kLong);
-  std::copy(numbers.begin(), numbers.end(), result.data_ptr<int64_t>());
-  return result;
-}
-
 }  // namespace
 
 extern constexpr OpDef kUnique{
@@ -285,9 +273,9 @@ extern constexpr OpDef kUnique{
           const Tensor& x = k.inputs[0];
           const Groups groups = groups_of(x);
           const at::Tensor flat = movable(x).reshape({-1});
-          k.outputs[0] = from_moved(x, flat.index_select(0, to_tensor(groups.firsts)));
-          set(k, to_tensor(groups.inverse).view(sizes(body(x).shape)), 1);
-          set(k, to_tensor(groups.counts), 2);
+          k.outputs[0] = from_moved(x, flat.index_select(0, at::tensor(groups.firsts, at::kLong)));
+          set(k, at::tensor(groups.inverse, at::kLong).view(sizes(body(x).shape)), 1);
+          set(k, at::tensor(groups.counts, at::kLong), 2);
         },
     .no_gradient_because = "which elements are equal changes by jumps",
 };

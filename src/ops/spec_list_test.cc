@@ -1,7 +1,6 @@
-#include "ops/spec_list.h"
-
 #include <gtest/gtest.h>
 
+#include "ops/op.h"
 #include "support/expect_error.h"
 
 namespace cohort::internal {

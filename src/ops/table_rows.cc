@@ -33,10 +33,6 @@ at::DimVector with_size(at::IntArrayRef sizes, int64_t axis, int64_t size) {
         size);
 }
 
-std::string text_of(at::IntArrayRef sizes) {
-  return Shape(std::span(sizes.data(), sizes.size())).to_string();
-}
-
 bool rows_fit(const at::Tensor& table, const at::Tensor& indices, const at::Tensor& values) {
   return table.dim() >= 1 && indices.dim() == 1 && values.dim() == table.dim() &&
          values.size(0) == indices.size(0) && values.sizes().slice(1) == table.sizes().slice(1);
@@ -90,7 +86,8 @@ RowUpdate::RowUpdate(const std::string& variable, const at::Tensor& table,
     raise(Code::InvalidArgument,
           "[Scatter] rows for variable '{}' of shape {} need a vector of indices and one row of "
           "values each, got indices of shape {} and values of shape {}",
-          variable, text_of(table.sizes()), text_of(indices.sizes()), text_of(values.sizes()));
+          variable, shape_of(table.sizes()).to_string(), shape_of(indices.sizes()).to_string(),
+          shape_of(values.sizes()).to_string());
   }
   width = table.size(0) == 0 ? 0 : table.numel() / table.size(0);
   for (int64_t i = 0; i < count; ++i) {

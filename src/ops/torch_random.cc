@@ -125,10 +125,6 @@ void register_kernels() {
   }
 }
 
-}  // namespace
-
-namespace {
-
 // Of this thread.
 at::Generator current_generator() {
   return innermost != nullptr ? innermost->get()

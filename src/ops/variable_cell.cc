@@ -110,14 +110,9 @@ extern constexpr OpDef kVariableHandle{
     },
     .compute =
         [](Kernel& k) {
-          const auto& container = k.attrs.get<std::string>("container");
-          const auto& name = k.attrs.get<std::string>("shared_name");
-          k.outputs[0] =
-              make_resource(require_run(k.run, "VariableHandle")
-                                .resources()
-                                .find_or_make<VariableCell>(container, "variable", name, [&] {
-                                  return std::make_shared<VariableCell>(name);
-                                }));
+          k.outputs[0] = make_resource(find_shared<VariableCell>(
+              k, "VariableHandle", "variable",
+              [](const std::string& name) { return std::make_shared<VariableCell>(name); }));
         },
     .no_gradient_because = "a handle has no value",
     .traits = Trait::HasEffect,

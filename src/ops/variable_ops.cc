@@ -5,23 +5,16 @@
 #include "base/raise.h"
 #include "cohort/ops.h"
 #include "ops/dispatch.h"
-#include "ops/execute.h"
 #include "ops/kernel.h"
 #include "tensor/memory.h"
 
 namespace cohort::internal {
 namespace {
 
-void require_variable(const OpInputs& inputs) {
-  if (inputs.dtype(0) == kResource) return;
-  raise(Code::InvalidArgument, "[{}] input 0 must be a variable's handle, got {}", inputs.op,
-        to_string(inputs.dtype(0)));
-}
-
 // The variable's dtype and shape travel as attributes: a handle in a graph does not know them.
 Specs infer_variable(const OpInputs& inputs) {
-  require_variable(inputs);
-  return {{inputs.attrs.get<DType>("dtype"), inputs.attrs.get<Shape>("shape")}};
+  require_handle(inputs, "a variable's");
+  return infer_declared(inputs);
 }
 
 // A variable and a value of its dtype.
@@ -55,9 +48,6 @@ void check_stored(const VariableCell& cell, const Tensor& value, const Shape& de
         cell.name(), to_string(stored.dtype()), stored.shape().to_string(),
         to_string(value.dtype()), value.shape().to_string());
 }
-
-constexpr DTypeSet kHandleAndValue = kAnyType | kResourceType;
-constexpr std::string_view kState = "it changes state";
 
 // A delta may be smaller than the value when it broadcasts to its shape.
 void check_broadcasts(std::string_view operation, const Shape& delta, const Shape& value) {
@@ -120,6 +110,18 @@ void add_to_variable(Kernel& k, std::string_view operation, int sign) {
   });
 }
 
+// (handle, value)
+constexpr OpDef change_op(std::string_view name, Infer infer, Compute compute) {
+  return {.name = name,
+          .inputs = 2,
+          .dtypes = kAnyType | kResourceType,
+          .attrs = kDeclaredAttrs,
+          .infer = infer,
+          .compute = compute,
+          .no_gradient_because = "it changes state",
+          .traits = Trait::HasEffect};
+}
+
 Attrs attrs_of(const VariableHandle& variable) {
   return {{"dtype", variable.dtype}, {"shape", variable.shape}};
 }
@@ -134,9 +136,7 @@ extern constexpr OpDef kReadVariable{
     .name = "ReadVariable",
     .inputs = 1,
     .dtypes = kResourceType,
-    .attrs = {{"dtype", AttrKind::DType},
-              {"shape", AttrKind::Shape},
-              {"trainable", AttrKind::Bool}},
+    .attrs = kDeclaredAttrs + AttrList{{"trainable", AttrKind::Bool}},
     .infer = infer_variable,
     .compute =
         [](Kernel& k) {
@@ -153,7 +153,7 @@ extern constexpr OpDef kVariableIsInitialized{
     .inputs = 1,
     .dtypes = kResourceType,
     .infer = [](const OpInputs& inputs) -> Specs {
-      require_variable(inputs);
+      require_handle(inputs, "a variable's");
       return {{kBool, Shape{}}};
     },
     .compute =
@@ -164,46 +164,20 @@ extern constexpr OpDef kVariableIsInitialized{
     .traits = Trait::ReadsState,
 };
 
-extern constexpr OpDef kAssignVariable{
-    .name = "AssignVariable",
-    .inputs = 2,
-    .dtypes = kHandleAndValue,
-    .attrs = kDeclaredAttrs,
-    .infer = infer_assign,
-    .compute =
-        [](Kernel& k) {
-          // The same memory as a tensor of its own: a tape tells by identity what was read from
-          // which variable.
-          const Tensor& value = k.inputs[1];
-          check_stored(cell_of(k.inputs[0]), value, k.attrs.get<Shape>("shape"));
-          const bool numbers = is_numeric(value.dtype());
-          k.outputs[0] = cell_of(k.inputs[0]).assign(numbers ? from_aten(in(k, 1)) : value);
-        },
-    .no_gradient_because = kState,
-    .traits = Trait::HasEffect,
-};
+extern constexpr OpDef kAssignVariable = change_op("AssignVariable", infer_assign, [](Kernel& k) {
+  // The same memory as a tensor of its own: a tape tells by identity what was read from which
+  // variable.
+  const Tensor& value = k.inputs[1];
+  check_stored(cell_of(k.inputs[0]), value, k.attrs.get<Shape>("shape"));
+  const bool numbers = is_numeric(value.dtype());
+  k.outputs[0] = cell_of(k.inputs[0]).assign(numbers ? from_aten(in(k, 1)) : value);
+});
 
-extern constexpr OpDef kAssignAddVariable{
-    .name = "AssignAddVariable",
-    .inputs = 2,
-    .dtypes = kHandleAndValue,
-    .attrs = kDeclaredAttrs,
-    .infer = infer_delta,
-    .compute = [](Kernel& k) { add_to_variable(k, "AssignAdd", 1); },
-    .no_gradient_because = kState,
-    .traits = Trait::HasEffect,
-};
+extern constexpr OpDef kAssignAddVariable = change_op(
+    "AssignAddVariable", infer_delta, [](Kernel& k) { add_to_variable(k, "AssignAdd", 1); });
 
-extern constexpr OpDef kAssignSubVariable{
-    .name = "AssignSubVariable",
-    .inputs = 2,
-    .dtypes = kHandleAndValue,
-    .attrs = kDeclaredAttrs,
-    .infer = infer_delta,
-    .compute = [](Kernel& k) { add_to_variable(k, "AssignSub", -1); },
-    .no_gradient_because = kState,
-    .traits = Trait::HasEffect,
-};
+extern constexpr OpDef kAssignSubVariable = change_op(
+    "AssignSubVariable", infer_delta, [](Kernel& k) { add_to_variable(k, "AssignSub", -1); });
 
 void check_declared(const VariableCell& cell, const Tensor& stored, DType declared) {
   if (stored.dtype() == declared) return;
@@ -237,17 +211,6 @@ Tensor apply_read(const VariableHandle& variable, bool trainable) {
   return apply(kReadVariable, {variable.handle}, std::move(attrs));
 }
 
-}  // namespace
-
-Tensor note_read(const VariableHandle& variable, const Tensor& value, bool trainable) {
-  for (Recorder* recorder = thread_dispatch().recorder; recorder; recorder = recorder->outer) {
-    recorder->variable_read(variable.handle, value, trainable);
-  }
-  return value;
-}
-
-namespace {
-
 // Most handles are those of cells. A read takes some 75 ns, so the resource is looked up once.
 Tensor read_now(const VariableHandle& variable, bool trainable) {
   const Resource& resource = *resource_of(variable.handle);
@@ -258,7 +221,29 @@ Tensor read_now(const VariableHandle& variable, bool trainable) {
   return here ? cell_of(variable.handle).read() : apply_read(variable, trainable);
 }
 
+void check_shape(const VariableHandle& variable, const Tensor& value, std::string_view operation) {
+  if (value.shape().is_compatible_with(variable.shape)) return;
+  raise(Code::InvalidArgument, "[{}] variable '{}' has shape {}, got a value of shape {}",
+        operation, variable.name, variable.shape.to_string(), value.shape().to_string());
+}
+
+Tensor fit_delta(const VariableHandle& variable, const Tensor& delta, std::string_view operation) {
+  require_arithmetic(variable, operation);
+  const Tensor fitted = fit_to_variable(variable, delta, operation);
+  if (variable.shape.is_fully_known() && delta.shape().has_rank()) {
+    check_broadcasts(operation, delta.shape(), variable.shape);
+  }
+  return fitted;
+}
+
 }  // namespace
+
+Tensor note_read(const VariableHandle& variable, const Tensor& value, bool trainable) {
+  for (Recorder* recorder = thread_dispatch().recorder; recorder; recorder = recorder->outer) {
+    recorder->variable_read(variable.handle, value, trainable);
+  }
+  return value;
+}
 
 Tensor read_variable(const VariableHandle& variable, bool trainable) {
   const bool now = thread_dispatch().builder == nullptr && !variable.handle.is_symbolic();
@@ -284,25 +269,6 @@ Tensor fit_to_variable(const VariableHandle& variable, const Tensor& value,
   }
   return from == to ? value : cast(value, to);
 }
-
-namespace {
-
-void check_shape(const VariableHandle& variable, const Tensor& value, std::string_view operation) {
-  if (value.shape().is_compatible_with(variable.shape)) return;
-  raise(Code::InvalidArgument, "[{}] variable '{}' has shape {}, got a value of shape {}",
-        operation, variable.name, variable.shape.to_string(), value.shape().to_string());
-}
-
-Tensor fit_delta(const VariableHandle& variable, const Tensor& delta, std::string_view operation) {
-  require_arithmetic(variable, operation);
-  const Tensor fitted = fit_to_variable(variable, delta, operation);
-  if (variable.shape.is_fully_known() && delta.shape().has_rank()) {
-    check_broadcasts(operation, delta.shape(), variable.shape);
-  }
-  return fitted;
-}
-
-}  // namespace
 
 Tensor is_variable_initialized(const VariableHandle& variable) {
   return apply(kVariableIsInitialized, {variable.handle}, {});

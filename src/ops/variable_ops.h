@@ -1,5 +1,7 @@
 #pragma once
 
+#include <span>
+
 #include "cohort/gradient.h"
 #include "ops/variable_cell.h"
 
@@ -25,6 +27,21 @@ Tensor assign_variable(const VariableHandle& variable, const Tensor& value);
 Tensor assign_add_variable(const VariableHandle& variable, const Tensor& delta);
 Tensor assign_sub_variable(const VariableHandle& variable, const Tensor& delta);
 Tensor scatter_variable(const VariableHandle& variable, ScatterOp op, const IndexedSlices& slices);
+
+// Which of some ids are in a part of a table.
+struct RowsInRange {
+  Tensor rows;       // counted from the part's first; int64
+  Tensor positions;  // where they were among the ids; int64
+};
+// Those in part `part` of several, whose first rows are `begins`, then the number of all rows. Ids
+// that no part has go to the first and the last, where using them is an error.
+RowsInRange rows_of_part(const Tensor& ids, std::span<const int64_t> begins, size_t part);
+
+// The rows of a variable that `rows`, a vector of integers, names. Tapes do not record it.
+Tensor read_rows(const VariableHandle& variable, const Tensor& rows);
+
+// The same rows with those named twice added up, in the order of first appearance.
+IndexedSlices merge_rows(const IndexedSlices& slices);
 
 // The cell behind a handle. Throws InvalidArgument when it is another kind of resource.
 VariableCell& cell_of(const Tensor& handle);

@@ -1,5 +1,5 @@
 #include "cohort/ops.h"
-#include "ops/indexed_slices.h"
+#include "ops/variable_ops.h"
 #include "optim/optimizer.h"
 
 namespace cohort::optim {

@@ -6,7 +6,6 @@
 #include "base/timeline.h"
 #include "graph/fold_constants.h"
 #include "ops/dispatch.h"
-#include "ops/execute.h"
 
 namespace cohort::internal {
 namespace {

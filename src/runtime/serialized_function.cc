@@ -8,7 +8,6 @@
 #include "graph/serialize_graph.h"
 #include "ops/all_ops.h"
 #include "ops/dispatch.h"
-#include "ops/execute.h"
 #include "ops/variable_ops.h"
 #include "runtime/executor.h"
 

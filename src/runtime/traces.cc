@@ -11,7 +11,6 @@
 #include "cohort/error.h"
 #include "graph/tracing.h"
 #include "ops/dispatch.h"
-#include "ops/execute.h"
 
 namespace cohort::internal {
 namespace {

@@ -53,6 +53,11 @@ const at::Tensor& aten(const Tensor& tensor);
 // Shares `value`'s memory; the tensor belongs to the current device.
 Tensor from_aten(at::Tensor value);
 
+inline at::IntArrayRef sizes(const Shape& shape) { return {shape.begin(), shape.end()}; }
+inline Shape shape_of(at::IntArrayRef sizes) {
+  return Shape(std::span(sizes.data(), sizes.size()));
+}
+
 // What cohort/torch.h converts with.
 at::Tensor to_torch(const Tensor& tensor);
 Tensor from_torch(const at::Tensor& tensor);

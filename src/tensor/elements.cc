@@ -76,9 +76,9 @@ bool fits(From value) {
 
 template <typename To, typename From>
 To convert(From value) {
-  if constexpr (std::same_as<From, float16> || std::same_as<From, bfloat16>) {
+  if constexpr (kIs16BitFloat<From>) {
     return convert<To>(static_cast<float>(value));
-  } else if constexpr (std::same_as<To, float16> || std::same_as<To, bfloat16>) {
+  } else if constexpr (kIs16BitFloat<To>) {
     return To(static_cast<float>(value));
   } else {
     if (!fits<To>(value)) {

@@ -22,7 +22,7 @@ WritableTensor allocate_tensor(DType dtype, const Shape& shape) {
           shape.to_string(), to_string(dtype));
   }
   try {
-    at::Tensor value = at::detail::empty_cpu(at::IntArrayRef(shape.begin(), shape.end()), type);
+    at::Tensor value = at::detail::empty_cpu(sizes(shape), type);
     auto* data = static_cast<std::byte*>(value.data_ptr());
     return {from_aten(std::move(value)), data};
   } catch (const c10::Error&) {
@@ -69,7 +69,6 @@ bool is_held_here_only(const Tensor& tensor, size_t sharers) {
 
 Tensor view_elements(const Tensor& parent, int64_t offset, const Shape& shape) {
   const at::Tensor& whole = aten(parent);
-  const at::IntArrayRef sizes(shape.begin(), shape.end());
   if (!whole.is_contiguous() || !whole.device().is_cpu()) {
     const auto* data = static_cast<const std::byte*>(element_data(parent, parent.dtype()));
     return Tensor::from_memory(data + offset * size_of(parent.dtype()), parent.dtype(), shape,
@@ -78,7 +77,7 @@ Tensor view_elements(const Tensor& parent, int64_t offset, const Shape& shape) {
   at::Tensor part = at::detail::make_tensor<c10::TensorImpl>(
       c10::Storage(whole.storage()), c10::DispatchKeySet(c10::DispatchKey::CPU), whole.dtype());
   part.unsafeGetTensorImpl()->set_storage_offset(whole.storage_offset() + offset);
-  part.unsafeGetTensorImpl()->set_sizes_contiguous(sizes);
+  part.unsafeGetTensorImpl()->set_sizes_contiguous(sizes(shape));
   return from_aten(std::move(part));
 }
 
@@ -91,17 +90,28 @@ void describe(LateBody& body, DType dtype, const Shape& shape) {
   body.device = &value_device();
 }
 
-at::Tensor copy_of(const LateBody& late, at::IntArrayRef sizes) {
-  at::Tensor value = at::detail::empty_cpu(sizes, to_aten(late.dtype));
+at::Tensor copy_of(const LateBody& late) {
+  at::Tensor value = at::detail::empty_cpu(sizes(late.shape), to_aten(late.dtype));
   if (value.numel() > 0) std::memcpy(value.data_ptr(), late.bytes, value.nbytes());
   return value;
 }
 
-at::Tensor view_of(const LateBody& late, at::IntArrayRef sizes) {
+at::Tensor view_of(const LateBody& late) {
   return at::from_blob(
-      const_cast<std::byte*>(late.bytes), sizes,
+      const_cast<std::byte*>(late.bytes), sizes(late.shape),
       [owner = late.owner](void*) mutable { owner.reset(); },
       at::TensorOptions(to_aten(late.dtype)));
+}
+
+std::shared_ptr<TensorBody> copy_of(const Tensor& tensor) {
+  if (tensor.dtype() == kString) {
+    auto made = std::make_shared<StringBody>();
+    made->values = strings(tensor);
+    return made;
+  }
+  auto made = std::make_shared<NumericBody>();
+  made->value = aten(tensor);
+  return made;
 }
 
 }  // namespace
@@ -156,27 +166,11 @@ const std::byte* plain_bytes(const NumericBody& body) {
 const at::Tensor& made_value(const NumericBody& body) {
   const auto& late = static_cast<const LateBody&>(body);
   std::call_once(late.made_once, [&] {
-    const at::IntArrayRef sizes(late.shape.begin(), late.shape.end());
-    late.made = late.owner ? view_of(late, sizes) : copy_of(late, sizes);
+    late.made = late.owner ? view_of(late) : copy_of(late);
     late.is_made.store(true, std::memory_order_release);
   });
   return late.made;
 }
-
-namespace {
-
-std::shared_ptr<TensorBody> copy_of(const Tensor& tensor) {
-  if (tensor.dtype() == kString) {
-    auto made = std::make_shared<StringBody>();
-    made->values = strings(tensor);
-    return made;
-  }
-  auto made = std::make_shared<NumericBody>();
-  made->value = aten(tensor);
-  return made;
-}
-
-}  // namespace
 
 Tensor on_device(const Tensor& tensor, const Device& device) {
   const TensorBody& held = body(tensor);

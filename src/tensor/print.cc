@@ -218,17 +218,14 @@ std::string quote(std::string_view text) {
 }
 
 std::string format_like_python(const Tensor& tensor) {
-  if (tensor.rank() != 0 || !is_floating(tensor.dtype())) return format_values(tensor);
-  switch (tensor.dtype()) {
-    case DType::Float16:
-      return format_float(tensor.to<float16>());
-    case DType::BFloat16:
-      return format_float(tensor.to<bfloat16>());
-    case DType::Float32:
-      return format_float(tensor.to<float>());
-    default:
-      return format_float(tensor.to<double>());
-  }
+  if (tensor.rank() != 0 || !is_numeric(tensor.dtype())) return format_values(tensor);
+  return visit_numeric(tensor.dtype(), [&]<typename T>(T) {
+    if constexpr (std::integral<T>) {
+      return format_values(tensor);
+    } else {
+      return format_float(tensor.to<T>());
+    }
+  });
 }
 
 }  // namespace internal

@@ -6,13 +6,11 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "kernels/dtypes.h"
 #include "tensor/print.h"
 
 namespace cohort::internal {
 namespace {
-
-template <typename T>
-constexpr bool is_half = std::same_as<T, float16> || std::same_as<T, bfloat16>;
 
 // What arithmetic on T is done in.
 template <typename T>
@@ -69,7 +67,7 @@ Decimal rounded(double value, chars_format format, int digits) {
 template <typename T>
 Decimal shortest(T value, chars_format format) {
   Buffer buffer;
-  if constexpr (is_half<T>) {
+  if constexpr (kIs16BitFloat<T>) {
     // The number next to it decides ties upwards: numbers lie more densely below a power of two.
     const float exact = widen(value);
     const float above = std::nextafter(exact, std::copysign(INFINITY, exact));

@@ -2,7 +2,9 @@
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/ops/from_blob.h>
+#include <fmt/ostream.h>
 
+#include <array>
 #include <cstring>
 #include <ostream>
 
@@ -67,15 +69,87 @@ const std::shared_ptr<Resource>& resource_of(const Tensor& tensor) {
 }
 
 namespace {
+
+constexpr std::array<std::pair<DType, at::ScalarType>, 10> kTypes = {{
+    {kFloat16, at::kHalf},
+    {kBFloat16, at::kBFloat16},
+    {kFloat32, at::kFloat},
+    {kFloat64, at::kDouble},
+    {kInt8, at::kChar},
+    {kInt16, at::kShort},
+    {kInt32, at::kInt},
+    {kInt64, at::kLong},
+    {kUInt8, at::kByte},
+    {kBool, at::kBool},
+}};
+
+// Torch may put off negating a value, or storing one that is zero everywhere.
+bool has_lazy_values(const at::Tensor& tensor) {
+  return tensor.is_neg() || tensor._is_zerotensor();
+}
+
 at::Tensor allocate(DType dtype, const Shape& shape) {
   try {
-    return at::detail::empty_cpu(at::IntArrayRef(shape.begin(), shape.end()), to_aten(dtype));
+    return at::detail::empty_cpu(sizes(shape), to_aten(dtype));
   } catch (const c10::Error&) {
     raise(Code::ResourceExhausted, "[Tensor] there is no memory for a {} tensor of shape {}",
           to_string(dtype), shape.to_string());
   }
 }
+
 }  // namespace
+
+at::ScalarType to_aten(DType dtype) {
+  if (!is_numeric(dtype)) {
+    raise(Code::InvalidArgument, "[Tensor] {} values are not numbers", to_string(dtype));
+  }
+  return kTypes[static_cast<size_t>(dtype)].second;
+}
+
+DType from_aten(at::ScalarType type) {
+  for (const auto& [ours, theirs] : kTypes) {
+    if (theirs == type) return ours;
+  }
+  raise(Code::InvalidArgument,
+        "[Tensor] torch's type {} has no counterpart; convert it with .to(torch::kFloat32) first",
+        c10::toString(type));
+}
+
+const at::Tensor& aten(const Tensor& tensor) {
+  const TensorBody& held = body(tensor);
+  if (held.kind == TensorBody::Kind::Symbol) raise_symbolic(tensor, "the value");
+  if (held.kind != TensorBody::Kind::Numeric) {
+    raise(Code::InvalidArgument, "[Tensor] needs numbers, got a {} tensor", to_string(held.dtype));
+  }
+  const auto& numeric = static_cast<const NumericBody&>(held);
+  return numeric.value.defined() ? numeric.value : made_value(numeric);
+}
+
+Tensor from_aten(at::Tensor value) {
+  auto made = std::make_shared<NumericBody>();
+  made->kind = TensorBody::Kind::Numeric;
+  made->dtype = from_aten(value.scalar_type());
+  made->shape = shape_of(value.sizes());
+  made->device = &value_device();
+  made->value = std::move(value);
+  return TensorAccess::make(std::move(made));
+}
+
+at::Tensor to_torch(const Tensor& tensor) { return aten(tensor); }
+
+Tensor from_torch(const at::Tensor& tensor) {
+  if (!tensor.defined()) return {};
+  if (tensor.is_nested() || tensor.layout() != at::kStrided || !tensor.is_cpu()) {
+    raise(
+        Code::InvalidArgument,
+        "[Tensor] expected a dense torch tensor on the CPU, got {}layout {} on {}; to_dense() and "
+        ".cpu() convert",
+        tensor.is_nested() ? "a nested one, " : "", fmt::streamed(tensor.layout()),
+        tensor.device().str());
+  }
+  from_aten(tensor.scalar_type());  // throws for a type that has no counterpart
+  return from_aten(has_lazy_values(tensor) ? tensor.clone() : tensor);
+}
 
 Tensor make_scalar(DType dtype, const void* value) {
   WritableTensor scalar = make_small(dtype, Shape{}, true);
@@ -138,9 +212,9 @@ Tensor Tensor::from_memory(const void* data, DType dtype, const Shape& shape,
   auto deleter = [release = std::move(release)](void*) {
     if (release) release();
   };
-  return internal::from_aten(
-      at::from_blob(const_cast<void*>(data), at::IntArrayRef(shape.begin(), shape.end()),
-                    std::move(deleter), at::TensorOptions(internal::to_aten(dtype))));
+  return internal::from_aten(at::from_blob(const_cast<void*>(data), internal::sizes(shape),
+                                           std::move(deleter),
+                                           at::TensorOptions(internal::to_aten(dtype))));
 }
 
 bool Tensor::is_symbolic() const {

@@ -7,7 +7,7 @@
 #include "base/raise.h"
 #include "data/element_loop.h"
 #include "distribute/input/input_iterator.h"
-#include "ops/require.h"
+#include "ops/infer.h"
 
 namespace cohort {
 

@@ -11,7 +11,7 @@
 #include "distribute/reduce/reduce_tensors.h"
 #include "distribute/reduce/replica_reductions.h"
 #include "ops/dispatch.h"
-#include "ops/require.h"
+#include "ops/infer.h"
 #include "ops/variable_ops.h"
 
 namespace cohort::internal {

@@ -8,8 +8,8 @@
 #include "distribute/contexts/distributed_values.h"
 #include "distribute/contexts/replica_rendezvous.h"
 #include "distribute/reduce/reduce_tensors.h"
+#include "ops/collective_ports.h"
 #include "ops/dispatch.h"
-#include "ops/replica_collectives.h"
 
 namespace cohort {
 namespace internal {

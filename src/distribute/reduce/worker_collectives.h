@@ -6,7 +6,7 @@
 #include "cohort/collective.h"
 #include "cohort/cross_device_ops.h"
 #include "distribute/reduce/straggler_detection.h"
-#include "ops/worker_collectives_interface.h"
+#include "ops/collective_ports.h"
 
 namespace cohort::internal {
 

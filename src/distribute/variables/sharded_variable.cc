@@ -9,7 +9,6 @@
 #include "cohort/sharded_variable.h"
 #include "distribute/variables/sharding.h"
 #include "ops/dispatch.h"
-#include "ops/read_rows.h"
 #include "ops/variable_ops.h"
 #include "optim/update_path.h"
 #include "variables/row_reads.h"

@@ -15,7 +15,7 @@
 #include "distribute/strategies/joint_workers.h"
 #include "distribute/variables/distributed_variable.h"
 #include "ops/dispatch.h"
-#include "ops/require.h"
+#include "ops/infer.h"
 
 namespace cohort::internal {
 namespace {

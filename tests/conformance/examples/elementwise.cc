@@ -1,5 +1,5 @@
 #include "conformance/op_example.h"
-#include "ops/like.h"
+#include "ops/infer.h"
 
 namespace cohort::testing {
 namespace {

@@ -3,7 +3,7 @@
 #include "conformance/examples/graph.h"
 #include "ops/conditional_accumulator.h"
 #include "ops/fifo_queue.h"
-#include "ops/spec_list.h"
+#include "ops/op.h"
 #include "ops/variable_cell.h"
 
 namespace cohort::testing {

@@ -1,8 +1,8 @@
 // Examples of matmul, the reductions and the ops that pass their input on.
 
 #include "conformance/op_example.h"
+#include "ops/infer.h"
 #include "ops/op.h"
-#include "ops/require.h"
 
 namespace cohort::testing {
 namespace {

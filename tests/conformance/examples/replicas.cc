@@ -2,8 +2,7 @@
 // gives; with several they are tested beside the strategies.
 
 #include "conformance/examples/graph.h"
-#include "ops/replica_collectives.h"
-#include "ops/worker_collectives_interface.h"
+#include "ops/collective_ports.h"
 
 namespace cohort::testing {
 namespace {

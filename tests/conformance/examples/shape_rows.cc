@@ -1,5 +1,5 @@
 #include "conformance/examples/shape.h"
-#include "ops/sorting.h"
+#include "ops/table_rows.h"
 
 namespace cohort::testing {
 namespace {

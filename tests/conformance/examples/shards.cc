@@ -6,7 +6,7 @@
 #include "checkpoint/durable_file.h"
 #include "checkpoint/shard_file.h"
 #include "conformance/examples/graph.h"
-#include "ops/spec_list.h"
+#include "ops/op.h"
 #include "support/temporary_file.h"
 
 namespace cohort::testing {

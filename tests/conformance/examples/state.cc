@@ -1,8 +1,8 @@
 #include "cohort/variable.h"
 #include "conformance/op_example.h"
-#include "ops/indexed_slices.h"
 #include "ops/op.h"
 #include "ops/variable_cell.h"
+#include "ops/variable_ops.h"
 
 // Ops that change variables: what they compute is tested with Variable and the optimizers; here
 // their inference is.

@@ -1,5 +1,3 @@
-#include "ops/movable.h"
-
 #include "ops/kernel.h"
 
 namespace cohort::internal {
@@ -16,9 +14,7 @@ Tensor pick(const std::vector<std::string>& texts, const at::Tensor& positions) 
   std::vector<std::string> picked;
   picked.reserve(static_cast<size_t>(dense.numel()));
   for (int64_t i = 0; i < dense.numel(); ++i) picked.push_back(texts[static_cast<size_t>(at[i])]);
-  const at::IntArrayRef shape = dense.sizes();
-  return make_strings(std::move(picked),
-                      Shape(std::span<const int64_t>(shape.data(), shape.size())));
+  return make_strings(std::move(picked), shape_of(dense.sizes()));
 }
 
 bool is_text(const Tensor& x) { return body(x).dtype == kString; }

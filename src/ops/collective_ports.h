@@ -1,14 +1,16 @@
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <vector>
 
 #include "cohort/cross_device_ops.h"
 #include "ops/dispatch.h"
 
+namespace cohort::internal {
+
 // Reductions and gathers between the replicas of a run, as ops: what a replica calls at once, under
 // a tape, or in a function that it traces.
-namespace cohort::internal {
 
 // How an op that runs in a replica reaches the other replicas. The strategies implement it and set
 // the finder.
@@ -28,8 +30,7 @@ class ReplicaPort {
   virtual bool is_shared(const GraphBuilder* graph) const = 0;
 };
 
-// The port of the replica that this thread runs; null outside replicas.
-ReplicaPort* replica_port();
+// The finder gives the port of the replica that its thread runs; null outside replicas.
 void set_replica_port_finder(ReplicaPort* (*finder)());
 
 // Every replica gets `op` over all replicas' values. Differentiable: the gradient of Sum and Mean
@@ -45,5 +46,48 @@ void record_all_reduce(ReduceOp op, const CommunicationOptions& options,
 // this replica's part of the sum over the replicas.
 Tensor replica_all_gather(const Tensor& value, int axis, const CommunicationOptions& options,
                           Site site = {});
+
+// What workers compute together as nodes of a graph: a function around a strategy's run() has one
+// for each meeting of the workers, after each has combined what its own replicas gave.
+
+// How a node reaches the other workers. All workers call the same in the same order, for the
+// purpose that the node was made for.
+class WorkerPort {
+ public:
+  virtual ~WorkerPort() = default;
+  // One result per value, of the same dtype and shape: Sum, Min, Max or Product over the workers.
+  virtual std::vector<Tensor> all_reduce(ReduceOp op, std::span<const Tensor> values,
+                                         const CommunicationOptions& options) = 0;
+  // All workers' values along `axis`.
+  virtual Tensor all_gather(const Tensor& value, int axis, const CommunicationOptions& options) = 0;
+  // The first worker's value.
+  virtual Tensor broadcast(const Tensor& value, const CommunicationOptions& options) = 0;
+};
+
+// Lets nodes find the port for as long as it lives, by a number that means nothing in other
+// processes. No graph may run over its end.
+class WorkerPortEntry {
+ public:
+  explicit WorkerPortEntry(WorkerPort& port);
+  ~WorkerPortEntry();
+  WorkerPortEntry(const WorkerPortEntry&) = delete;
+  WorkerPortEntry& operator=(const WorkerPortEntry&) = delete;
+
+  int64_t number() const { return number_; }
+
+ private:
+  const int64_t number_;
+};
+
+// The number of no port: one worker, which gets what it gives.
+inline constexpr int64_t kNoWorkerPort = 0;
+
+// At once, or as nodes where a graph is built. Without gradients: what replicas call in a graph is
+// recorded as their own reduction, which has one.
+std::vector<Tensor> worker_all_reduce(int64_t port, ReduceOp op, std::span<const Tensor> values,
+                                      const CommunicationOptions& options);
+Tensor worker_all_gather(int64_t port, const Tensor& value, int axis,
+                         const CommunicationOptions& options);
+Tensor worker_broadcast(int64_t port, const Tensor& value, const CommunicationOptions& options);
 
 }  // namespace cohort::internal
