@@ -8,7 +8,7 @@
 #include "checkpoint/shard_file.h"
 #include "cohort/checkpoint.h"
 #include "cohort/device.h"
-#include "data/crc32c.h"
+#include "data/byte_source.h"
 #include "tensor/memory.h"
 #include "topology/text.h"
 

@@ -7,7 +7,7 @@
 #include "checkpoint/durable_file.h"
 #include "checkpoint/json_fields.h"
 #include "checkpoint/shard_file.h"
-#include "data/crc32c.h"
+#include "data/byte_source.h"
 #include "ops/infer.h"
 #include "ops/run_context.h"
 #include "ops/spec_list.h"

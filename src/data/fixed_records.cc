@@ -47,35 +47,34 @@ class FixedRecords {
   int64_t number_ = 0;
 };
 
-class FixedReader;
-class FixedNode : public ReaderStage<FixedNode, FixedReader, StringReaderNode> {
+class FixedNode : public ReaderStage<FixedNode, class FixedReader, StringReaderNode> {
  public:
   std::string_view kind() const override { return "FixedLengthRecords"; }
   void check() const override {
     check_at_least(kind(), "length of a record", bytes, 1);
-    check_at_least(kind(), "length of the header", header, 0);
-    check_at_least(kind(), "length of the footer", footer, 0);
+    check_at_least(kind(), "length of the header", chosen.header, 0);
+    check_at_least(kind(), "length of the footer", chosen.footer, 0);
     constexpr int64_t kMaxBytes = int64_t{1} << 40;
-    if (bytes > kMaxBytes || header > kMaxBytes || footer > kMaxBytes) {
+    if (bytes > kMaxBytes || chosen.header > kMaxBytes || chosen.footer > kMaxBytes) {
       raise(Code::InvalidArgument, "[{}] lengths above {} bytes are not supported", kind(),
             kMaxBytes);
     }
   }
   void fields(Fields& fields) override {
     fields.field("bytes", bytes);
-    fields.field("header", header);
-    fields.field("footer", footer);
+    fields.field("header", chosen.header);
+    fields.field("footer", chosen.footer);
   }
 
   int64_t bytes = 1;
-  int64_t header = 0;
-  int64_t footer = 0;
+  FixedLengthOptions chosen;
 };
 
 class FixedReader : public StringReader {
  public:
   FixedReader(const FixedNode& node, std::unique_ptr<ByteSource> file)
-      : records_(std::move(file), node.kind(), node.bytes, node.header, node.footer) {}
+      : records_(std::move(file), node.kind(), node.bytes, node.chosen.header, node.chosen.footer) {
+  }
 
  private:
   bool read(std::string& record) override {
@@ -90,8 +89,7 @@ class FixedReader : public StringReader {
 constexpr int64_t kImageBytes = 3 * 32 * 32;
 const Shape kImageShape = {3, 32, 32};
 
-class CifarReader;
-class CifarNode : public ReaderStage<CifarNode, CifarReader> {
+class CifarNode : public ReaderStage<CifarNode, class CifarReader> {
  public:
   std::string_view kind() const override { return "Cifar"; }
   std::optional<ElementSpec> spec() const override {
@@ -143,21 +141,19 @@ std::shared_ptr<Node> make_cifar() { return std::make_shared<CifarNode>(); }
 }  // namespace internal
 
 Dataset fixed_length_records(const Files& files, int64_t bytes, const FixedLengthOptions& options) {
-  auto node = internal::reader_on<internal::FixedNode>(files);
-  node->bytes = bytes;
-  node->header = options.header;
-  node->footer = options.footer;
-  return internal::finish(node);
+  return internal::add_stage<internal::FixedNode>(internal::names_of(files), [&](auto& node) {
+    node.bytes = bytes;
+    node.chosen = options;
+  });
 }
 
 Dataset cifar10(const Files& files) {
-  return internal::finish(internal::reader_on<internal::CifarNode>(files));
+  return internal::add_stage<internal::CifarNode>(internal::names_of(files));
 }
 
 Dataset cifar100(const Files& files) {
-  auto node = internal::reader_on<internal::CifarNode>(files);
-  node->fine = true;
-  return internal::finish(node);
+  return internal::add_stage<internal::CifarNode>(internal::names_of(files),
+                                                  [&](auto& node) { node.fine = true; });
 }
 
 }  // namespace cohort::data

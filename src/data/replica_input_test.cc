@@ -5,8 +5,8 @@
 
 #include <algorithm>
 
-#include "data/element_spec.h"
-#include "data/empty_element.h"
+#include "data/element_access.h"
+#include "data/iterator.h"
 #include "support/datasets.h"
 
 namespace cohort::data {

@@ -4,8 +4,7 @@ namespace cohort::data {
 namespace internal {
 namespace {
 
-class TextReader;
-class TextNode : public ReaderStage<TextNode, TextReader, StringReaderNode> {
+class TextNode : public ReaderStage<TextNode, class TextReader, StringReaderNode> {
  public:
   std::string_view kind() const override { return "TextLines"; }
   void check() const override {
@@ -79,9 +78,8 @@ std::shared_ptr<Node> make_text_lines() { return std::make_shared<TextNode>(); }
 }  // namespace internal
 
 Dataset text_lines(const Files& files, const TextOptions& options) {
-  auto node = internal::reader_on<internal::TextNode>(files);
-  node->options_of_file = options;
-  return internal::finish(node);
+  return internal::add_stage<internal::TextNode>(
+      internal::names_of(files), [&](auto& node) { node.options_of_file = options; });
 }
 
 }  // namespace cohort::data

@@ -17,7 +17,7 @@
 #include "checkpoint/shard_file.h"
 #include "chosen_target.h"
 #include "cohort/error.h"
-#include "data/crc32c.h"
+#include "data/byte_source.h"
 
 namespace cohort::internal {
 namespace {

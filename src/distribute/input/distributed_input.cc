@@ -4,7 +4,7 @@
 
 #include "base/raise.h"
 #include "cohort/strategy.h"
-#include "data/element_spec.h"
+#include "data/element_access.h"
 #include "data/replica_input.h"
 #include "distribute/input/input_walks.h"
 #include "distribute/strategies/default_strategy.h"
