@@ -13,7 +13,6 @@
 #include "checkpoint/checkpoint_list.h"
 #include "checkpoint/json_fields.h"
 #include "checkpoint/manifest.h"
-#include "checkpoint/safetensors.h"
 #include "checkpoint/shard_file.h"
 #include "chosen_target.h"
 #include "cohort/error.h"
