@@ -17,7 +17,7 @@ class CsvNode : public ReaderStage<CsvNode, class CsvReader> {
   std::optional<ElementSpec> spec() const override {
     std::vector<TensorSpec> tensors;
     for (const CsvColumn& column : columns) tensors.push_back({column.dtype, {}});
-    return ElementSpec(tuple_structure(std::vector(columns.size(), leaf_structure())), tensors);
+    return ElementSpec::tuple(std::move(tensors));
   }
   void check() const override;
   void fields(Fields& fields) override;

@@ -20,9 +20,7 @@ class InterleaveNode : public Stage<InterleaveNode, class InterleaveCursor> {
     hint_count = count;
     hint_index = index;
   }
-  int64_t cardinality() const override {
-    return input().cardinality() == 0 ? 0 : kUnknownCardinality;
-  }
+  int64_t cardinality() const override { return unknown_unless_empty(input()); }
   void check() const override {
     check_at_least(kind(), "cycle", chosen.cycle, 1);
     check_at_least(kind(), "block", chosen.block, 1);

@@ -244,9 +244,6 @@ Dataset npy(const Files& files) {
   return internal::add_stage<internal::NpyNode>(internal::names_of(files));
 }
 
-}  // namespace cohort::data
-
-namespace cohort::data {
 namespace internal {
 namespace {
 

@@ -216,9 +216,7 @@ class PaddedBatchCursor : public StageCursor<PaddedBatchNode> {
 class BucketNode : public Stage<BucketNode, class BucketCursor> {
  public:
   std::string_view kind() const override { return "BucketByLength"; }
-  int64_t cardinality() const override {
-    return input().cardinality() == 0 ? 0 : kUnknownCardinality;
-  }
+  int64_t cardinality() const override { return unknown_unless_empty(input()); }
   void check() const override {
     if (boundaries.empty() || !std::ranges::is_sorted(boundaries, std::less_equal<>()) ||
         boundaries[0] < 1) {

@@ -25,9 +25,7 @@ class ReaderNode : public Node {
   virtual bool has_blocks() const { return false; }
 
   CursorPtr open(const Context& context) const final;
-  int64_t cardinality() const override {
-    return input().cardinality() == 0 ? 0 : kUnknownCardinality;
-  }
+  int64_t cardinality() const override { return unknown_unless_empty(input()); }
   NodeRole role() const override { return NodeRole::Reader; }
 };
 

@@ -1,10 +1,9 @@
-#include "data/replica_input.h"
-
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
 #include <algorithm>
 
+#include "data/auto_shard.h"
 #include "data/element_access.h"
 #include "data/iterator.h"
 #include "support/datasets.h"

@@ -165,9 +165,7 @@ bool to_bool(const Element& result) {
 class PredicateNode : public Stage<PredicateNode, class PredicateCursor, PassThroughNode> {
  public:
   std::string_view kind() const override { return ends ? "TakeWhile" : "Filter"; }
-  int64_t cardinality() const override {
-    return input().cardinality() == 0 ? 0 : kUnknownCardinality;
-  }
+  int64_t cardinality() const override { return unknown_unless_empty(input()); }
   void fields(Fields& fields) override { fields.field("predicate", predicate); }
   NodeRole role() const override { return ends ? NodeRole::Other : NodeRole::PassThrough; }
 

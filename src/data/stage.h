@@ -110,6 +110,10 @@ void check_at_least(std::string_view stage, std::string_view what, int64_t value
 // The same for a number of threads, which may also be kAutotune.
 void check_threads(std::string_view stage, int parallel);
 
+// Returns the cardinality of a stage of which only this much is known: without input, it is empty.
+inline int64_t unknown_unless_empty(const Node& input) {
+  return input.cardinality() == 0 ? 0 : kUnknownCardinality;
+}
 // Returns how many batches of `size` an input of that cardinality makes.
 int64_t number_of_batches(int64_t cardinality, int64_t size, bool drop_remainder);
 
