@@ -11,7 +11,7 @@
 #include "checkpoint/json_fields.h"
 #include "checkpoint/saving.h"
 #include "cohort/checkpoint.h"
-#include "data/crc32c.h"
+#include "data/byte_source.h"
 #include "support/expect_error.h"
 #include "support/temporary_file.h"
 

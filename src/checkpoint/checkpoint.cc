@@ -6,30 +6,64 @@
 #include "base/joined_texts.h"
 #include "base/raise.h"
 #include "base/worker_outcomes.h"
-#include "checkpoint/checkpoint_impl.h"
 #include "checkpoint/checkpoint_list.h"
 #include "checkpoint/saving.h"
+#include "checkpoint/tracked_state.h"
+#include "cohort/internal/common_bytes.h"
 #include "cohort/strategy.h"
 #include "ops/dispatch.h"
 #include "tensor/memory.h"
 
 namespace cohort {
 namespace internal {
+
+// Objects by name. See Checkpoint.
+class CheckpointImpl {
+ public:
+  explicit CheckpointImpl(const CheckpointOptions& options) : queue_(options.asynchronous) {}
+
+  void track(const std::string& name, const Trackable& object);
+  // The tracked objects, below `path` unless it is empty.
+  void collect(const std::string& path, TrackedState& state) const;
+  // Whether the other is this one, or is tracked inside it.
+  bool contains(const CheckpointImpl& other) const;
+
+  // Takes the values now and writes them to `prefix`; then calls `written` on the thread that
+  // wrote. A `number` becomes the number of the checkpoint, and the save is counted. `site` is the
+  // line that asked for the save.
+  void save(const std::string& prefix, std::optional<int64_t> number, Site site,
+            const std::function<void()>& written);
+  std::shared_ptr<RestoreState> restore(std::string_view prefix);
+  static Trackable trackable(std::shared_ptr<const Tracked> tracked) {
+    return Trackable(std::move(tracked));
+  }
+  RestoreStatus status_of(std::shared_ptr<RestoreState> state) const {
+    return RestoreStatus(std::move(state));
+  }
+  int64_t save_counter() const;
+  void set_save_counter(int64_t count);
+  SaveQueue& queue() { return queue_; }
+
+ private:
+  struct Item {
+    std::string name;
+    std::shared_ptr<const Tracked> tracked;
+  };
+  std::vector<Item> items() const;
+  TrackedState collect_all() const;
+
+  mutable std::mutex mutex_;
+  std::vector<Item> items_;                  // guarded by mutex_, as all below
+  std::shared_ptr<RestoreState> restoring_;  // for objects that are yet to be tracked
+  int64_t save_counter_ = 0;
+  SaveQueue queue_;  // last: it ends first
+};
+
 namespace {
 
 constexpr int kDeepest = 64;
-
-struct TrackedCheckpoint : Tracked {
-  explicit TrackedCheckpoint(std::shared_ptr<const CheckpointImpl> inner)
-      : checkpoint(std::move(inner)) {}
-  void collect(const std::string& path, TrackedState& state) const override {
-    checkpoint->collect(path, state);
-  }
-  bool contains(const CheckpointImpl& other) const override {
-    return checkpoint.get() == &other || checkpoint->contains(other);
-  }
-  const std::shared_ptr<const CheckpointImpl> checkpoint;
-};
+constexpr const char* kSaveCounter = "save_counter";  // the key of the number of saves
+constexpr const char* kStateFile = "checkpoint";
 
 // Tensors to be saved, in the form that saving wants.
 struct Snapshot {
@@ -42,11 +76,6 @@ struct Snapshot {
   // Copies a value if a torch program may go on writing to it.
   void detach_from_torch() {
     for (Tensor& value : values) value = constant_of(value);
-  }
-  int64_t bytes() const {
-    KeyedTensors tensors;
-    for (size_t i = 0; i < items.size(); ++i) tensors[items[i].name] = values[i];
-    return total_bytes(tensors);
   }
 };
 
@@ -138,7 +167,7 @@ void list_checkpoint(const std::string& prefix) {
   state.latest = prefix;
   state.all.push_back(prefix);
   state.saved_at.push_back(std::chrono::system_clock::now());
-  write_state_file(directory, "checkpoint", state);
+  write_state_file(directory, kStateFile, state);
 }
 
 }  // namespace
@@ -150,7 +179,8 @@ void CheckpointImpl::track(const std::string& name, const Trackable& object) {
           "not '{}'",
           name, kSaveCounter);
   }
-  if (object.tracked_->contains(*this)) {
+  const CheckpointImpl* const inner = object.tracked_->checkpoint.get();
+  if (inner != nullptr && inner->contains(*this)) {
     raise(Code::InvalidArgument, "[Checkpoint] '{}' would put the checkpoint inside of itself",
           name);
   }
@@ -179,8 +209,10 @@ void CheckpointImpl::collect(const std::string& path, TrackedState& state) const
 }
 
 bool CheckpointImpl::contains(const CheckpointImpl& other) const {
-  return std::ranges::any_of(items(),
-                             [&](const Item& item) { return item.tracked->contains(other); });
+  return this == &other || std::ranges::any_of(items(), [&](const Item& item) {
+           const CheckpointImpl* const inner = item.tracked->checkpoint.get();
+           return inner != nullptr && inner->contains(other);
+         });
 }
 
 std::vector<CheckpointImpl::Item> CheckpointImpl::items() const {
@@ -208,7 +240,7 @@ void CheckpointImpl::save(const std::string& prefix, std::optional<int64_t> numb
   Snapshot snapshot = snapshot_of(state);
   add_bytes(state, strategy, prefix, before, snapshot);
   snapshot.add(kSaveCounter, Tensor::from(std::vector<int64_t>{counter}, Shape{}));
-  const int64_t bytes = snapshot.bytes();
+  const int64_t bytes = total_bytes(snapshot.values);
   const std::exception_ptr thrown = capture_exception([&] {
     if (!writes_here(strategy)) return;
     if (queue_.is_asynchronous()) snapshot.detach_from_torch();
@@ -248,7 +280,16 @@ void CheckpointImpl::set_save_counter(int64_t count) {
 using internal::CheckpointImpl;
 
 Trackable::Trackable(const Checkpoint& part)
-    : tracked_(std::make_shared<internal::TrackedCheckpoint>(part.impl_)) {}
+    : Trackable(std::make_shared<internal::Tracked>(internal::Tracked{
+          [inner = part.impl_](const std::string& path, internal::TrackedState& state) {
+            inner->collect(path, state);
+          },
+          part.impl_})) {}
+
+Trackable internal::common_bytes(Trackable::SaveBytes save, Trackable::RestoreBytes restore) {
+  return CheckpointImpl::trackable(
+      tracked_bytes({std::move(save), std::move(restore), /*is_common=*/true}));
+}
 
 Checkpoint::Checkpoint(std::initializer_list<Item> items, const CheckpointOptions& options)
     : Checkpoint(std::vector<Item>(items), options) {}
@@ -293,5 +334,81 @@ RestoreStatus Checkpoint::read(std::string_view prefix) {
 int64_t Checkpoint::save_counter() const { return impl_->save_counter(); }
 void Checkpoint::wait() { impl_->queue().wait(); }
 SaveProgress Checkpoint::progress() const { return impl_->queue().progress(); }
+
+namespace internal {
+namespace {
+
+std::string checked_name(const std::string& name) {
+  if (!name.empty() && name != "." && name != ".." && file_name_of(name) == name) return name;
+  raise(Code::InvalidArgument,
+        "[CheckpointManager] checkpoint_name '{}' must be a name without a directory", name);
+}
+
+// The checkpoints that the directory's state file lists.
+std::shared_ptr<CheckpointList> recovered_list(const std::string& directory,
+                                               const CheckpointManagerOptions& options) {
+  auto list = std::make_shared<CheckpointList>(
+      "CheckpointManager",
+      RetentionOptions{.max_to_keep = options.max_to_keep,
+                       .keep_every_n_hours = options.keep_checkpoint_every_n_hours});
+  if (const auto state = get_checkpoint_state(directory, kStateFile)) list->recover(*state);
+  return list;
+}
+
+}  // namespace
+
+class CheckpointManagerImpl {
+ public:
+  CheckpointManagerImpl(const Checkpoint& tracked, std::string path,
+                        const CheckpointManagerOptions& options)
+      : checkpoint(tracked),
+        saves(*checkpoint.impl_),
+        directory(std::move(path)),
+        name(checked_name(options.checkpoint_name)),
+        list(recovered_list(directory, options)) {
+    if (directory.empty()) {
+      raise(Code::InvalidArgument, "[CheckpointManager] the directory is empty");
+    }
+  }
+
+  Checkpoint checkpoint;
+  CheckpointImpl& saves;
+  const std::string directory;
+  const std::string name;
+  // A save that is being written holds the list, and with it nothing that waits for the save.
+  const std::shared_ptr<CheckpointList> list;
+};
+
+}  // namespace internal
+
+CheckpointManager::CheckpointManager(const Checkpoint& checkpoint, std::string directory,
+                                     const CheckpointManagerOptions& options)
+    : impl_(std::make_shared<internal::CheckpointManagerImpl>(checkpoint, std::move(directory),
+                                                              options)) {}
+
+std::string CheckpointManager::save(std::optional<int64_t> number, Site site) {
+  const int64_t chosen = number.value_or(impl_->saves.save_counter() + 1);
+  const std::string prefix = internal::full_prefix(
+      "CheckpointManager", internal::in_directory(impl_->directory, impl_->name), chosen);
+  impl_->saves.save(prefix, chosen, site, [list = impl_->list, prefix] {
+    list->keep(prefix, internal::kStateFile, remove_checkpoint);
+  });
+  return prefix;
+}
+
+std::optional<std::string> CheckpointManager::latest_checkpoint() const {
+  impl_->saves.queue().wait();
+  return cohort::latest_checkpoint(impl_->directory, {.state_file = internal::kStateFile});
+}
+
+std::vector<std::string> CheckpointManager::checkpoints() const { return impl_->list->prefixes(); }
+
+std::optional<std::string> CheckpointManager::restore_latest() {
+  std::optional<std::string> prefix = latest_checkpoint();
+  if (prefix) impl_->checkpoint.restore(*prefix);
+  return prefix;
+}
+
+const std::string& CheckpointManager::directory() const { return impl_->directory; }
 
 }  // namespace cohort

@@ -5,10 +5,9 @@
 
 #include "base/raise.h"
 #include "checkpoint/durable_file.h"
-#include "checkpoint/shard_file.h"
 #include "cohort/checkpoint.h"
 #include "cohort/device.h"
-#include "data/crc32c.h"
+#include "data/byte_source.h"
 #include "tensor/memory.h"
 #include "topology/text.h"
 
@@ -21,13 +20,8 @@ constexpr uint64_t kMaxManifestBytes = 64 << 20;
 
 std::string missing_checkpoint(std::string_view prefix) {
   const std::string directory = directory_of(prefix);
-  const std::string ending = manifest_path("");
-  std::vector<std::string> there;
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(directory, error)) {
-    const std::string name = entry.path().filename().string();
-    if (name.ends_with(ending)) there.push_back(name.substr(0, name.size() - ending.size()));
-  }
+  std::error_code ignored;
+  std::vector<std::string> there = checkpoints_in(directory, ignored);
   std::sort(there.begin(), there.end());
   constexpr size_t kMaxListed = 10;
   if (there.size() > kMaxListed) there.resize(kMaxListed);
@@ -82,6 +76,16 @@ void check_label(const SavedSlice& slice, const ShardFile& file) {
 
 }  // namespace
 
+std::vector<std::string> checkpoints_in(const std::string& directory, std::error_code& failed) {
+  const std::string ending = manifest_path("");
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(directory, failed)) {
+    const std::string name = entry.path().filename().string();
+    if (name.ends_with(ending)) names.push_back(name.substr(0, name.size() - ending.size()));
+  }
+  return names;
+}
+
 std::shared_ptr<const ShardFile> LocalSource::opened(const SavedFile& file) {
   const std::lock_guard lock(mutex_);
   std::shared_ptr<const ShardFile>& entry = files_[file.name];
@@ -124,63 +128,6 @@ Tensor CheckpointFiles::read(std::string_view name, const Extent& part) const {
   return read(name, part, *local_);
 }
 
-namespace {
-
-// Reads one tensor, or part of it, for one call of read().
-class TensorAssembly {
- public:
-  TensorAssembly(const CheckpointFiles& files, std::string_view name, SliceSource& source)
-      : files_(files), name_(name), entry_(files.entry(name)), source_(source) {}
-
-  Tensor strings() {
-    check(entry_.slices[0]);
-    std::string bytes(entry_.slices[0].size, '\0');
-    fetch(entry_.slices[0], std::as_writable_bytes(std::span(bytes)));
-    return decode_strings(bytes, entry_.shape,
-                          fmt::format("[Checkpoint] tensor '{}' in '{}'", name_, files_.prefix()));
-  }
-
-  Tensor numbers(const Extent& part) {
-    for (const SavedSlice& slice : entry_.slices) {
-      if (slice.extent == part || overlap(slice.extent, part)) check(slice);
-    }
-    const WritableTensor made = allocate_tensor(entry_.dtype, part.shape);
-    for (const SavedSlice& slice : entry_.slices) {
-      if (slice.extent == part) {
-        fetch(slice, {made.data, slice.size});
-      } else if (overlap(slice.extent, part)) {
-        fetch_part(slice, {part, made.data});
-      }
-    }
-    return made.tensor;
-  }
-
- private:
-  const SavedFile& file_of(const SavedSlice& slice) const {
-    return files_.manifest().files[slice.file];
-  }
-  void check(const SavedSlice& slice) { source_.check(file_of(slice), slice); }
-
-  void fetch(const SavedSlice& slice, std::span<std::byte> into) {
-    source_.read(file_of(slice), slice, into);
-    check_checksum(into, slice, name_, files_.path_of(file_of(slice)));
-  }
-
-  // The checksum is the whole slice's, so all of it is read.
-  void fetch_part(const SavedSlice& slice, const Box<std::byte>& to) {
-    std::vector<std::byte> bytes(slice.size);
-    fetch(slice, bytes);
-    copy_overlap({slice.extent, bytes.data()}, to, static_cast<size_t>(size_of(entry_.dtype)));
-  }
-
-  const CheckpointFiles& files_;
-  const std::string_view name_;
-  const SavedEntry& entry_;
-  SliceSource& source_;
-};
-
-}  // namespace
-
 Tensor CheckpointFiles::read(std::string_view name, const Extent& part, SliceSource& source) const {
   const SavedEntry& saved = entry(name);
   if (!lies_in(part, saved.shape)) {
@@ -189,10 +136,39 @@ Tensor CheckpointFiles::read(std::string_view name, const Extent& part, SliceSou
           name, prefix_, saved.shape.to_string(), part.shape.to_string(),
           fmt::join(part.offset, ", "));
   }
-  TensorAssembly assembly(*this, name, source);
-  if (saved.dtype != kString) return assembly.numbers(part);
-  if (part.shape == saved.shape) return assembly.strings();
-  raise(Code::Unimplemented, "[Checkpoint] tensor '{}' holds strings, which have no parts", name);
+  if (saved.dtype == kString && part.shape != saved.shape) {
+    raise(Code::Unimplemented, "[Checkpoint] tensor '{}' holds strings, which have no parts", name);
+  }
+  std::vector<const SavedSlice*> slices;
+  for (const SavedSlice& slice : saved.slices) {
+    const bool needed =
+        saved.dtype == kString || slice.extent == part || overlap(slice.extent, part);
+    if (needed) slices.push_back(&slice);
+  }
+  for (const SavedSlice* slice : slices) source.check(manifest_.files[slice->file], *slice);
+  const auto fetch = [&](const SavedSlice& slice, std::span<std::byte> into) {
+    const SavedFile& file = manifest_.files[slice.file];
+    source.read(file, slice, into);
+    check_checksum(into, slice, name, path_of(file));
+  };
+  if (saved.dtype == kString) {
+    std::string bytes(slices[0]->size, '\0');
+    fetch(*slices[0], std::as_writable_bytes(std::span(bytes)));
+    return decode_strings(bytes, saved.shape,
+                          fmt::format("[Checkpoint] tensor '{}' in '{}'", name, prefix_));
+  }
+  const WritableTensor made = allocate_tensor(saved.dtype, part.shape);
+  for (const SavedSlice* slice : slices) {
+    if (slice->extent == part) {
+      fetch(*slice, {made.data, slice->size});
+      continue;
+    }
+    std::vector<std::byte> bytes(slice->size);  // all, because the checksum is the whole slice's
+    fetch(*slice, bytes);
+    copy_overlap({slice->extent, bytes.data()}, {part, made.data},
+                 static_cast<size_t>(size_of(saved.dtype)));
+  }
+  return made.tensor;
 }
 
 namespace {
@@ -205,17 +181,13 @@ bool may_be_elsewhere(const SavedFile& file) {
 
 }  // namespace
 
-template <typename Check>
-void CheckpointFiles::for_each_local_file(const Check& check) const {
-  for (size_t i = 0; i < manifest_.files.size(); ++i) {
-    const SavedFile& file = manifest_.files[i];
-    if (file_exists(path_of(file)) || !may_be_elsewhere(file)) check(i, file);
-  }
+bool CheckpointFiles::is_here(const SavedFile& file) const {
+  return file_exists(path_of(file)) || !may_be_elsewhere(file);
 }
 
 void CheckpointFiles::verify() const {
-  std::vector<bool> here(manifest_.files.size());
-  for_each_local_file([&](size_t index, const SavedFile&) { here[index] = true; });
+  std::vector<bool> here;
+  for (const SavedFile& file : manifest_.files) here.push_back(is_here(file));
   LocalSource fresh(local_->directory());
   for (const auto& [name, saved] : manifest_.tensors) {
     for (const SavedSlice& slice : saved.slices) {
@@ -230,9 +202,9 @@ void CheckpointFiles::verify() const {
 }
 
 void CheckpointFiles::verify_sizes() const {
-  for_each_local_file([&](size_t, const SavedFile& file) {
-    (void)ShardFile(path_of(file), file.size, file.header_crc32c);
-  });
+  for (const SavedFile& file : manifest_.files) {
+    if (is_here(file)) (void)ShardFile(path_of(file), file.size, file.header_crc32c);
+  }
 }
 
 }  // namespace cohort::internal

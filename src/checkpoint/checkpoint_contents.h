@@ -4,6 +4,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "checkpoint/manifest.h"
@@ -38,6 +39,9 @@ class LocalSource : public SliceSource {
   std::map<std::string, std::shared_ptr<const ShardFile>> files_;  // guarded by mutex_
 };
 
+// The names of a directory's checkpoints, in any order. Sets `failed` if it cannot be listed.
+std::vector<std::string> checkpoints_in(const std::string& directory, std::error_code& failed);
+
 // A checkpoint: what its manifest says, and its tensors.
 class CheckpointFiles {
  public:
@@ -63,8 +67,8 @@ class CheckpointFiles {
   void verify_sizes() const;
 
  private:
-  template <typename Check>
-  void for_each_local_file(const Check& check) const;
+  // Whether the file is on this machine, or should be.
+  bool is_here(const SavedFile& file) const;
 
   const std::string prefix_;
   const Manifest manifest_;

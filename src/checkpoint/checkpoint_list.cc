@@ -11,9 +11,9 @@
 #include "checkpoint/durable_file.h"
 #include "checkpoint/json_fields.h"
 #include "checkpoint/manifest.h"
-#include "cohort/checkpoint.h"
 
-namespace cohort::internal {
+namespace cohort {
+namespace internal {
 namespace {
 
 std::chrono::system_clock::duration to_duration(std::string_view operation, double hours) {
@@ -35,7 +35,8 @@ RetentionOptions checked(std::string_view operation, const RetentionOptions& opt
 }  // namespace
 
 CheckpointList::CheckpointList(std::string_view operation, const RetentionOptions& options)
-    : options_(checked(operation, options)),
+    : operation_(operation),
+      options_(checked(operation, options)),
       keep_each_(to_duration(operation, options.keep_every_n_hours)),
       next_kept_(options_.now() + keep_each_) {}
 
@@ -50,6 +51,16 @@ CheckpointList::Change CheckpointList::add(const std::string& prefix) {
     change.state.saved_at.push_back(entry.saved_at);
   }
   return change;
+}
+
+void CheckpointList::keep(const std::string& prefix, const std::string& state_file,
+                          const std::function<void(const std::string& dropped)>& remove) {
+  const Change change = add(prefix);
+  if (!state_file.empty()) write_state_file(directory_of(prefix), state_file, change.state);
+  for (const std::string& dropped : change.dropped) {
+    const Status status = capture_status([&] { remove(dropped); });
+    if (!status.ok()) log_warning("[{}] '{}' stays: {}", operation_, dropped, status.to_string());
+  }
 }
 
 std::vector<std::string> CheckpointList::drop_oldest() {
@@ -100,17 +111,13 @@ void CheckpointList::recover(const CheckpointState& state) {
   entries_ = std::move(found);
 }
 
-}  // namespace cohort::internal
-
-namespace cohort {
-namespace internal {
 namespace {
 
 using Time = std::chrono::system_clock::time_point;
 
 constexpr uint64_t kMaxStateBytes = 16 << 20;
 constexpr std::string_view kLatest = "model_checkpoint_path";
-constexpr std::string_view kAll = "all_model_checkpoint_paths";
+constexpr std::string_view kAllPaths = "all_model_checkpoint_paths";
 constexpr std::string_view kTimes = "all_model_checkpoint_timestamps_ms";
 
 // The path from the directory where it is inside it, however the two are written; else from the
@@ -130,12 +137,12 @@ std::string text_or_empty(const FileJson& object, std::string_view name) {
 
 std::vector<std::string> paths_of(const FileJson& object, const JsonPlace& place) {
   std::vector<std::string> paths;
-  const auto found = object.find(kAll);
+  const auto found = object.find(kAllPaths);
   if (found == object.end()) return paths;
   for (const FileJson& path : *found) {
     if (!path.is_string()) {
       raise(Code::DataLoss, "[Checkpoint] {}: \"{}\" must be a list of texts", place.to_string(),
-            kAll);
+            kAllPaths);
     }
     paths.push_back(path.get<std::string>());
   }
@@ -159,9 +166,9 @@ std::vector<Time> times_of(const FileJson& object, size_t count) {
 void write_state_file(const std::string& directory, const std::string& name,
                       const CheckpointState& state) {
   FileJson text = {{kLatest, stored_path(directory, state.latest)},
-                   {kAll, FileJson::array()},
+                   {kAllPaths, FileJson::array()},
                    {kTimes, FileJson::array()}};
-  for (const std::string& path : state.all) text[kAll].push_back(stored_path(directory, path));
+  for (const std::string& path : state.all) text[kAllPaths].push_back(stored_path(directory, path));
   for (const Time time : state.saved_at) text[kTimes].push_back(to_ms(time));
   remove_abandoned_files(directory, [&](std::string_view left) { return left == name; });
   NewFile file(in_directory(directory, name));
@@ -237,13 +244,10 @@ bool is_good(const std::string& prefix, CheckpointCheck check) {
 
 // All that the directory has, newest first.
 std::vector<std::string> found_in(const std::string& directory) {
-  const std::string ending = manifest_path("");
   std::vector<std::pair<int64_t, std::string>> found;
   std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(directory, error)) {
-    const std::string name = entry.path().filename().string();
-    if (!name.ends_with(ending)) continue;
-    const std::string prefix = in_directory(directory, name.substr(0, name.size() - ending.size()));
+  for (const std::string& name : checkpoints_in(directory, error)) {
+    const std::string prefix = in_directory(directory, name);
     throw_unless_it_is_bad(capture_status(
         [&] { found.emplace_back(CheckpointFiles(prefix).manifest().saved_at_ms, prefix); }));
   }

@@ -32,6 +32,11 @@ class CheckpointList {
   // Appends the checkpoint, or moves it to the end when the list has it already. Then removes the
   // oldest checkpoints beyond the limits.
   Change add(const std::string& prefix);
+  // Adds a checkpoint, which exists. Replaces the state file of that name in its directory, unless
+  // the name is empty, and lets `remove` delete the checkpoints beyond the limits. A checkpoint
+  // that cannot be deleted is a warning.
+  void keep(const std::string& prefix, const std::string& state_file,
+            const std::function<void(const std::string& dropped)>& remove);
 
   std::vector<std::string> prefixes() const;
   bool empty() const;
@@ -48,6 +53,7 @@ class CheckpointList {
   };
   std::vector<std::string> drop_oldest();  // mutex_ is held
 
+  const std::string operation_;
   const RetentionOptions options_;
   const std::chrono::system_clock::duration keep_each_;
   mutable std::mutex mutex_;

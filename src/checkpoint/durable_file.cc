@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cctype>
 #include <cerrno>
 #include <filesystem>
@@ -23,10 +24,6 @@ constexpr std::string_view kTemporary = ".tmp-";
 [[noreturn]] void raise_errno(std::string_view doing, const std::string& path) {
   const int error = errno;
   raise(code_of_errno(error), "[Checkpoint] cannot {} '{}': {}", doing, path, errno_text(error));
-}
-
-void sync(int file, const std::string& path) {
-  if (::fsync(file) != 0) raise_errno("bring to the disk", path);
 }
 
 // Names are on the disk when their directory is.
@@ -79,7 +76,7 @@ void NewFile::write(std::string_view bytes) {
 }
 
 void NewFile::commit() {
-  sync(file_.get(), temporary_);
+  if (::fsync(file_.get()) != 0) raise_errno("bring to the disk", temporary_);
   if (::rename(temporary_.c_str(), path_.c_str()) != 0) raise_errno("rename to", path_);
   committed_ = true;
   sync_directory(directory_of(path_));
@@ -189,28 +186,6 @@ std::string in_directory(const std::string& directory, const std::string& path) 
 
 std::string random_id() { return fmt::format("{:016x}", random_number()); }
 
-namespace {
-
-constexpr size_t kIdDigits = 16;  // of random_id()
-
-// ".0123456789abcdef-00000-of-00001.safetensors", where 0 is any digit of its kind.
-bool is_data_ending(std::string_view ending) {
-  static const std::string pattern = data_file_name("", std::string(kIdDigits, 'x'), 0, 0);
-  if (ending.size() != pattern.size()) return false;
-  for (size_t i = 0; i < pattern.size(); ++i) {
-    const auto c = static_cast<unsigned char>(ending[i]);
-    const bool fits = pattern[i] == 'x'   ? std::isxdigit(c) != 0
-                      : pattern[i] == '0' ? std::isdigit(c) != 0
-                                          : ending[i] == pattern[i];
-    if (!fits) return false;
-  }
-  return true;
-}
-
-size_t data_ending_size() { return data_file_name("", std::string(kIdDigits, 'x'), 0, 0).size(); }
-
-}  // namespace
-
 std::string manifest_path(std::string_view prefix) {
   return std::string(prefix) + ".manifest.json";
 }
@@ -221,8 +196,14 @@ std::string data_file_name(std::string_view prefix, const std::string& id, size_
 }
 
 bool is_data_file_name(std::string_view name) {
-  const size_t size = data_ending_size();
-  return name.size() > size && is_data_ending(name.substr(name.size() - size));
+  // ".xxxxxxxxxxxxxxxx-00000-of-00000.safetensors", where x is any digit of random_id().
+  static const std::string pattern = data_file_name("", std::string(16, 'x'), 0, 0);
+  if (name.size() <= pattern.size()) return false;
+  const std::string_view ending = name.substr(name.size() - pattern.size());
+  return std::ranges::equal(ending, pattern, [](unsigned char c, char expected) {
+    if (expected == 'x') return std::isxdigit(c) != 0;
+    return expected == '0' ? std::isdigit(c) != 0 : c == static_cast<unsigned char>(expected);
+  });
 }
 
 bool is_checkpoint_file_name(std::string_view name) {

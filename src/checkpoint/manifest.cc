@@ -7,7 +7,7 @@
 
 #include "base/raise.h"
 #include "checkpoint/json_fields.h"
-#include "data/crc32c.h"
+#include "data/byte_source.h"
 
 namespace cohort::internal {
 namespace {

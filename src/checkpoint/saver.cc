@@ -1,10 +1,8 @@
 #include <algorithm>
 #include <mutex>
 
-#include "base/log.h"
 #include "base/raise.h"
 #include "checkpoint/checkpoint_list.h"
-#include "checkpoint/save_queue.h"
 #include "checkpoint/saver_runs.h"
 #include "cohort/graph_variable.h"
 
@@ -23,6 +21,11 @@ void check_state_file(std::string_view prefix, const SaveOptions& options, bool 
           "[Saver] the prefix '{}' is the state file itself; use another name, or a global_step",
           prefix);
   }
+}
+
+// The file that lists checkpoints; empty: this save has none.
+std::string state_file(const SaveOptions& options) {
+  return options.write_state ? options.state_file : "";
 }
 
 // The saved tensor is what the variable can hold.
@@ -82,7 +85,7 @@ class SaverImpl {
   void restore_from_here(Session& session, const CheckpointFiles& files,
                          const std::vector<bool>& restored) {
     const std::string directory = directory_of(files.prefix());
-    TaskSource source(session, graph_, {.here = directory, .there = directory});
+    TaskSource source(session, graph_, directory, directory);
     Feeds feeds;
     std::vector<Tensor> assignments;
     for (size_t i = 0; i < graph_.items.size(); ++i) {
@@ -100,14 +103,10 @@ class SaverImpl {
   void save_here(Session& session, const std::string& prefix, const SaveOptions& options) {
     const std::vector<Tensor> values = session.run(graph_.values);
     std::vector<SaveItem> items;
-    KeyedTensors tensors;
-    for (size_t i = 0; i < values.size(); ++i) {
-      items.push_back(graph_.items[i].saved);
-      tensors[items[i].key()] = values[i];
-    }
-    queue_.run(prefix, total_bytes(tensors), [=, this](BytesWritten& progress) {
+    for (const SaverItem& item : graph_.items) items.push_back(item.saved);
+    queue_.run(prefix, total_bytes(values), [=, this](BytesWritten& progress) {
       write_checkpoint(prefix, options.global_step, items, values, &progress);
-      keep_books(prefix, options, [](const std::string& dropped) { remove_checkpoint(dropped); });
+      list_.keep(prefix, state_file(options), remove_checkpoint);
     });
   }
 
@@ -121,24 +120,11 @@ class SaverImpl {
     queue_.run(prefix, total, [=, this](BytesWritten& progress) {
       runs->write(prefix, options.global_step);
       progress = total;
-      keep_books(prefix, options, [&](const std::string& dropped) {
+      list_.keep(prefix, state_file(options), [&](const std::string& dropped) {
         remove_saved(dropped,
                      [&](const auto& files) { return runs->remove(directory_of(dropped), files); });
       });
     });
-  }
-
-  // Lists the new checkpoint, which exists, and deletes those that are one too many.
-  template <typename Remove>
-  void keep_books(const std::string& prefix, const SaveOptions& options, const Remove& remove) {
-    const CheckpointList::Change change = list_.add(prefix);
-    if (options.write_state) {
-      write_state_file(directory_of(prefix), options.state_file, change.state);
-    }
-    for (const std::string& dropped : change.dropped) {
-      const Status status = capture_status([&] { remove(dropped); });
-      if (!status.ok()) log_warning("[Saver] '{}' stays: {}", dropped, status.to_string());
-    }
   }
 
   // Goes on with the list of the program that saved `prefix`, when its directory's list has it.

@@ -4,10 +4,11 @@
 #include <set>
 
 #include "base/raise.h"
-#include "checkpoint/shard_ops.h"
 #include "cohort/ops.h"
 #include "cohort/sharded_variable.h"
 #include "graph/scopes.h"
+#include "ops/all_ops.h"
+#include "ops/spec_list.h"
 
 namespace cohort {
 namespace internal {
@@ -119,21 +120,13 @@ SaverGraph::SaverGraph(std::vector<SaverItem> given, const SaverOptions& options
   const DeviceScope anywhere(nullptr);
   const NameScope outside("");
   const NameScope inside("save");
-  add_values();
-  add_restore();
-  add_shards(options.shard_devices);
-}
-
-void SaverGraph::add_values() {
   for (const SaverItem& item : items) values.push_back(item.variable->value_across());
-}
-
-void SaverGraph::add_restore() {
   for (const SaverItem& item : items) {
     const VariableHandle& copy = item.variable->first_copy();
     restored.push_back(placeholder(copy.dtype, copy.shape, "restored"));
     restores.push_back(restore_node(*item.variable, restored.back()));
   }
+  add_shards(options.shard_devices);
 }
 
 void SaverGraph::add_shards(const std::vector<std::string>& devices_to_read) {
@@ -165,9 +158,9 @@ void SaverGraph::add_shards(const std::vector<std::string>& devices_to_read) {
 void SaverGraph::add_shard_nodes(Shard& shard, const std::string& slot) {
   shard.path = placeholder(kString, Shape{}, "path");
   shard.read_request = placeholder(kInt64, Shape{4}, "read_request");
-  shard.read_bytes = read_shard_node(shard.path, shard.read_request);
+  shard.read_bytes = apply(kReadShard, {shard.path, shard.read_request});
   shard.removed_paths = placeholder(kString, Shape{-1}, "removed_paths");
-  shard.removed = remove_shards_node(shard.removed_paths);
+  shard.removed = apply(kRemoveShards, {shard.removed_paths});
   if (shard.items.empty()) return;
   add_load_nodes(shard);
   std::vector<Tensor> its_values;
@@ -176,9 +169,9 @@ void SaverGraph::add_shard_nodes(Shard& shard, const std::string& slot) {
     its_values.push_back(values[index]);
     keys.push_back(items[index].saved.key());
   }
-  shard.hold = hold_tensors_node(slot, its_values);
+  shard.hold = apply(kHoldTensors, its_values, {{"slot", slot}}, {});
   const Colocation together(shard.hold);
-  shard.report = write_shard_node(slot, shard.path, Tensor::from(std::move(keys)));
+  shard.report = apply(kWriteShard, {shard.path, Tensor::from(std::move(keys))}, {{"slot", slot}});
 }
 
 void SaverGraph::add_load_nodes(Shard& shard) {
@@ -189,7 +182,8 @@ void SaverGraph::add_load_nodes(Shard& shard) {
     specs.push_back({copy.dtype, copy.shape});
   }
   shard.load_request = placeholder(kInt64, Shape{-1}, "load_request");
-  shard.loaded = load_shard_nodes(shard.path, shard.load_request, specs);
+  shard.loaded = apply_many(kLoadShard, std::vector{shard.path, shard.load_request},
+                            {{"components", pack_specs(specs)}}, {});
 }
 
 std::vector<SaveItem> SaverGraph::items_of(const Shard& shard) const {

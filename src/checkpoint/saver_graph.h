@@ -53,8 +53,6 @@ struct SaverGraph {
   size_t num_writers = 0;
 
  private:
-  void add_values();
-  void add_restore();
   void add_shards(const std::vector<std::string>& devices_to_read);
   void add_shard_nodes(Shard& shard, const std::string& slot);
   void add_load_nodes(Shard& shard);

@@ -30,13 +30,18 @@ std::string writer_of(const SaverGraph::Shard& shard, const WrittenShard& writte
   return named ? canonical_device(shard.device) : written.device;
 }
 
+// Whether the shard is on the task that wrote the file.
+bool wrote(const SaverGraph::Shard& shard, const SavedFile& file) {
+  const auto writer = DeviceName::try_parse(file.device);
+  return writer && DeviceName::parse(canonical_device(shard.device)).same_task(*writer);
+}
+
 }  // namespace
 
 ShardRuns::ShardRuns(Session& session, const SaverGraph& graph)
     : graph_(graph), write_(writing(session, graph)) {
   for (const SaverGraph::Shard& shard : graph.writers()) {
-    removers_.push_back({DeviceName::parse(canonical_device(shard.device)),
-                         session.make_callable({shard.removed_paths}, {shard.removed})});
+    removers_.push_back(session.make_callable({shard.removed_paths}, {shard.removed}));
   }
 }
 
@@ -94,21 +99,18 @@ bool ShardRuns::remove(const std::string& directory, const std::vector<SavedFile
   bool all = try_to_remove(directory, [&] { elsewhere = remove_local_files(directory, files); });
   for (const SavedFile& file : elsewhere) {
     const std::string path = in_directory(directory, file.name);
-    const auto writer = DeviceName::try_parse(file.device);
-    for (const Remover& remover : removers_) {
-      if (!writer || !remover.device.same_task(*writer)) continue;
+    for (size_t i = 0; i < removers_.size(); ++i) {
+      if (!wrote(graph_.shards[i], file)) continue;
       all &= try_to_remove(fmt::format("'{}' of {}", path, file.device),
-                           [&] { remover.run({Tensor({path})}); });
+                           [&] { removers_[i]({Tensor({path})}); });
     }
   }
   return all;
 }
 
-TaskSource::TaskSource(Session& session, const SaverGraph& graph, const Directories& directories)
-    : session_(session),
-      graph_(graph),
-      directory_there_(directories.there),
-      local_(directories.here) {}
+TaskSource::TaskSource(Session& session, const SaverGraph& graph, const std::string& here,
+                       const std::string& there)
+    : session_(session), graph_(graph), directory_there_(there), local_(here) {}
 
 bool TaskSource::is_here(const SavedFile& file) const {
   return file_exists(in_directory(local_.directory(), file.name));
@@ -124,29 +126,15 @@ Tensor TaskSource::ask(const SaverGraph::Shard& shard, const SavedFile& file, ui
                        {shard.read_request, Tensor::from(request)}});
 }
 
-namespace {
-
-// The one on the task that wrote the file comes first.
-std::vector<const SaverGraph::Shard*> by_distance(const SaverGraph& graph,
-                                                  const std::string& device) {
-  const std::optional<DeviceName> writer = DeviceName::try_parse(device);
-  std::vector<const SaverGraph::Shard*> order;
-  for (const SaverGraph::Shard& shard : graph.shards) order.push_back(&shard);
-  std::stable_partition(order.begin(), order.end(), [&](const SaverGraph::Shard* shard) {
-    const DeviceName asked = DeviceName::parse(canonical_device(shard->device));
-    return writer && asked.same_task(*writer);
-  });
-  return order;
-}
-
-}  // namespace
-
 const SaverGraph::Shard& TaskSource::holder_of(const SavedFile& file) {
   const std::lock_guard lock(mutex_);
   const SaverGraph::Shard*& holder = holders_[file.name];
   if (holder != nullptr) return *holder;
+  std::vector<const SaverGraph::Shard*> order;
+  for (const SaverGraph::Shard& shard : graph_.shards) order.push_back(&shard);
+  std::ranges::stable_partition(order, [&](const auto* shard) { return wrote(*shard, file); });
   std::vector<std::string> asked{"this process"};
-  for (const SaverGraph::Shard* shard : by_distance(graph_, file.device)) {
+  for (const SaverGraph::Shard* shard : order) {
     const Status status = capture_status([&] { ask(*shard, file, 0, 0); });
     if (status.ok()) return *(holder = shard);
     if (status.code != Code::NotFound) throw Error(status);
@@ -200,11 +188,6 @@ std::vector<const SavedSlice*> slices_in_one_file(const std::vector<SaveItem>& i
     slices.push_back(slice);
   }
   return slices;
-}
-
-bool wrote(const SaverGraph::Shard& shard, const SavedFile& file) {
-  const auto writer = DeviceName::try_parse(file.device);
-  return writer && DeviceName::parse(canonical_device(shard.device)).same_task(*writer);
 }
 
 std::vector<int64_t> load_request(const SavedFile& file,

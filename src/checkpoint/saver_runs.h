@@ -26,14 +26,9 @@ class ShardRuns {
   Manifest write_files(const std::string& directory, std::vector<SavedFile> files,
                        std::optional<int64_t> step) const;
 
-  struct Remover {
-    DeviceName device;
-    Callable run;
-  };
-
   const SaverGraph& graph_;
   Callable write_;
-  std::vector<Remover> removers_;
+  std::vector<Callable> removers_;  // one for each writer
 };
 
 // Slices from files of this machine, or, where a file is not here, from the tasks that have it, by
@@ -41,12 +36,9 @@ class ShardRuns {
 // file, the task that wrote it and the tasks that were asked.
 class TaskSource : public SliceSource {
  public:
-  // The name of the directory on this machine, and its name on the tasks.
-  struct Directories {
-    std::string here;
-    std::string there;
-  };
-  TaskSource(Session& session, const SaverGraph& graph, const Directories& directories);
+  // The directory's name on this machine, and its name on the tasks.
+  TaskSource(Session& session, const SaverGraph& graph, const std::string& here,
+             const std::string& there);
   void check(const SavedFile& file, const SavedSlice& slice) override;
   void read(const SavedFile& file, const SavedSlice& slice, std::span<std::byte> into) override;
 

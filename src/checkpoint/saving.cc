@@ -11,8 +11,6 @@
 #include "base/log.h"
 #include "base/raise.h"
 #include "checkpoint/checkpoint_contents.h"
-#include "checkpoint/durable_file.h"
-#include "cohort/checkpoint.h"
 
 namespace cohort {
 namespace internal {
@@ -48,16 +46,13 @@ void add_shard(Manifest& manifest, SavedFile file, const WrittenShard& written,
       raise(Code::Internal, "[Checkpoint] {} did not write tensor '{}'",
             manifest.files[index].device, item.name);
     }
-    const Shape& shape = found->second.shape;
+    SavedSlice slice = found->second;
     SavedEntry& entry = manifest.tensors[item.name];
     entry.dtype = item.dtype;
-    entry.shape = item.part ? item.part->full_shape : shape;
-    entry.slices.push_back({.file = index,
-                            .key = item.key(),
-                            .extent = item.part ? item.part->extent : whole_of(shape),
-                            .begin = found->second.begin,
-                            .size = found->second.size,
-                            .crc32c = found->second.crc32c});
+    entry.shape = item.part ? item.part->full_shape : slice.extent.shape;
+    slice.file = index;
+    if (item.part) slice.extent = item.part->extent;
+    entry.slices.push_back(std::move(slice));
   }
 }
 
@@ -147,22 +142,6 @@ void write_checkpoint(const std::string& prefix, std::optional<int64_t> step,
                   }});
 }
 
-}  // namespace internal
-
-bool checkpoint_exists(std::string_view prefix) {
-  return internal::file_exists(internal::manifest_path(prefix));
-}
-
-void remove_checkpoint(std::string_view prefix) {
-  const std::string name(prefix);
-  internal::remove_saved(name, [&](const std::vector<internal::SavedFile>& files) {
-    return internal::remove_here(internal::directory_of(name), files);
-  });
-}
-
-}  // namespace cohort
-
-namespace cohort::internal {
 namespace {
 
 constexpr uint64_t kMaxBytes = uint64_t{64} << 20;
@@ -242,4 +221,66 @@ void settle_abandoned_intents(const std::string& directory,
   });
 }
 
-}  // namespace cohort::internal
+SaveQueue::~SaveQueue() {
+  const Status status = capture_status([&] { wait(); });
+  if (!status.ok()) log_error("[Checkpoint] a save failed: {}", status.to_string());
+}
+
+void SaveQueue::finish(std::unique_lock<std::mutex>&) {
+  thread_.join();
+  const std::lock_guard lock(mutex_);
+  throw_if_error(std::exchange(status_, {}));
+}
+
+void SaveQueue::wait() {
+  std::unique_lock turn(turn_);
+  finish(turn);
+}
+
+void SaveQueue::begin(const std::string& prefix, int64_t bytes_total) {
+  bytes_written_ = 0;
+  const std::lock_guard lock(mutex_);
+  progress_ = {.writing = true, .prefix = prefix, .bytes_written = 0, .bytes_total = bytes_total};
+}
+
+void SaveQueue::perform(const Save& save) {
+  Status status = capture_status([&] { save(bytes_written_); });
+  const std::lock_guard lock(mutex_);
+  progress_.writing = false;
+  status_ = std::move(status);
+}
+
+void SaveQueue::run(const std::string& prefix, int64_t bytes_total, Save save) {
+  std::unique_lock turn(turn_);
+  finish(turn);
+  begin(prefix, bytes_total);
+  if (!asynchronous_) {
+    perform(save);
+    finish(turn);
+    return;
+  }
+  thread_ = Thread("cohort-save",
+                   [this, save = std::move(save)](const std::stop_token&) { perform(save); });
+}
+
+SaveProgress SaveQueue::progress() const {
+  const std::lock_guard lock(mutex_);
+  SaveProgress now = progress_;
+  now.bytes_written = bytes_written_;
+  return now;
+}
+
+}  // namespace internal
+
+bool checkpoint_exists(std::string_view prefix) {
+  return internal::file_exists(internal::manifest_path(prefix));
+}
+
+void remove_checkpoint(std::string_view prefix) {
+  const std::string name(prefix);
+  internal::remove_saved(name, [&](const std::vector<internal::SavedFile>& files) {
+    return internal::remove_here(internal::directory_of(name), files);
+  });
+}
+
+}  // namespace cohort

@@ -4,11 +4,12 @@
 #include <bit>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <tuple>
 #include <vector>
 
 #include "base/raise.h"
 #include "checkpoint/json_fields.h"
-#include "data/crc32c.h"
+#include "data/byte_source.h"
 #include "tensor/body.h"
 #include "tensor/memory.h"
 
@@ -18,13 +19,97 @@ namespace {
 using data::internal::crc32c;
 using data::internal::extend_crc32c;
 
-constexpr size_t kChunk = 4 << 20;  // what is in the cache when its checksum is done
+static_assert(std::endian::native == std::endian::little, "files are little-endian");
 
-SafetensorsTensor described(const TensorBytes& bytes) {
+constexpr size_t kLengthBytes = sizeof(uint64_t);  // of a header, and of a string
+constexpr size_t kChunk = 4 << 20;                 // what is in the cache when its checksum is done
+constexpr std::string_view kMetadata = "__metadata__";
+constexpr size_t kAlignment = 8;
+
+struct Named {
+  DType dtype;
+  std::string_view name;
+};
+constexpr Named kTypes[] = {
+    {kFloat16, "F16"}, {kBFloat16, "BF16"}, {kFloat32, "F32"}, {kFloat64, "F64"}, {kInt8, "I8"},
+    {kInt16, "I16"},   {kInt32, "I32"},     {kInt64, "I64"},   {kUInt8, "U8"},    {kBool, "BOOL"}};
+
+std::string_view name_of(DType dtype) {
+  for (const Named& type : kTypes) {
+    if (type.dtype == dtype) return type.name;
+  }
+  raise(Code::InvalidArgument, "[Safetensors] the format has no {} tensors", to_string(dtype));
+}
+
+DType type_named(const std::string& name, const JsonPlace& place) {
+  for (const Named& type : kTypes) {
+    if (type.name == name) return type.dtype;
+  }
+  raise(Code::Unimplemented, "[Checkpoint] {}: tensors of type '{}' cannot be read",
+        place.to_string(), name);
+}
+
+// Wide elements first, so that every tensor begins at a multiple of its element's size.
+std::vector<std::string> order_of(const SafetensorsEntries& tensors) {
+  std::vector<std::string> order;
+  for (const auto& [name, tensor] : tensors) order.push_back(name);
+  std::stable_sort(order.begin(), order.end(), [&](const auto& a, const auto& b) {
+    return size_of(tensors.at(a).dtype) > size_of(tensors.at(b).dtype);
+  });
+  return order;
+}
+
+std::string with_length(std::string text) {
+  while (text.size() % kAlignment != 0) text += ' ';
+  if (text.size() > kMaxHeaderBytes) {
+    raise(Code::InvalidArgument,
+          "[Safetensors] the names and shapes take {} bytes, but one file has at most {}",
+          text.size(), kMaxHeaderBytes);
+  }
+  const uint64_t length = text.size();
+  std::string bytes(kLengthBytes, '\0');
+  std::memcpy(bytes.data(), &length, kLengthBytes);
+  return bytes + text;
+}
+
+// The header, which comes before the tensors' bytes, and the place of each tensor.
+struct SafetensorsLayout {
+  std::string header;
+  std::vector<std::string> order;  // in which the bytes follow
+  SafetensorsEntries entries;
+  uint64_t file_size = 0;
+};
+
+// Gives each tensor its place. Throws InvalidArgument for names that the format does not allow, or
+// too many of them.
+SafetensorsLayout lay_out(SafetensorsEntries tensors) {
+  SafetensorsLayout layout;
+  layout.order = order_of(tensors);
+  FileJson text = {{kMetadata, {{"format", "cohort"}}}};
+  uint64_t offset = 0;
+  for (const std::string& name : layout.order) {
+    if (name == kMetadata) {
+      raise(Code::InvalidArgument, "[Safetensors] a tensor cannot be called '{}'", name);
+    }
+    SafetensorsEntry& tensor = tensors.at(name);
+    tensor.begin = offset;
+    offset += tensor.size;
+    text[name] = {{"dtype", name_of(tensor.dtype)},
+                  {"shape", tensor.shape.to_vector()},
+                  {"data_offsets", {tensor.begin, offset}}};
+  }
+  layout.header = with_length(dump_json(text));
+  for (auto& [name, tensor] : tensors) tensor.begin += layout.header.size();
+  layout.entries = std::move(tensors);
+  layout.file_size = layout.header.size() + offset;
+  return layout;
+}
+
+SafetensorsEntry described(const TensorBytes& bytes) {
   const auto size = static_cast<uint64_t>(bytes.view().size());
   const Tensor& tensor = bytes.tensor();
-  if (tensor.dtype() != kString) return {tensor.dtype(), tensor.shape(), size};
-  return {kUInt8, Shape{static_cast<int64_t>(size)}, size};
+  if (tensor.dtype() != kString) return {tensor.dtype(), tensor.shape(), 0, size};
+  return {kUInt8, Shape{static_cast<int64_t>(size)}, 0, size};
 }
 
 uint32_t write_bytes(NewFile& file, std::string_view bytes, BytesWritten* progress) {
@@ -44,11 +129,11 @@ uint32_t write_bytes(NewFile& file, std::string_view bytes, BytesWritten* progre
 WrittenShard write_shard(const std::string& path, const KeyedTensors& tensors,
                          BytesWritten* progress) {
   std::map<std::string, TensorBytes> bytes;
-  std::map<std::string, SafetensorsTensor> descriptions;
+  SafetensorsEntries entries;
   for (const auto& [key, tensor] : tensors) {
-    descriptions.emplace(key, described(bytes.emplace(key, tensor).first->second));
+    entries.emplace(key, described(bytes.emplace(key, tensor).first->second));
   }
-  const SafetensorsLayout layout = lay_out(descriptions);
+  const SafetensorsLayout layout = lay_out(std::move(entries));
   NewFile file(path);
   file.write(layout.header);
   WrittenShard written{
@@ -56,16 +141,19 @@ WrittenShard write_shard(const std::string& path, const KeyedTensors& tensors,
   for (const std::string& key : layout.order) {
     const SafetensorsEntry& entry = layout.entries.at(key);
     const TensorBytes& each = bytes.at(key);
-    written.tensors[key] = {each.tensor().shape(), entry.begin, entry.size,
-                            write_bytes(file, each.view(), progress)};
+    written.tensors[key] = {.key = key,
+                            .extent = whole_of(each.tensor().shape()),
+                            .begin = entry.begin,
+                            .size = entry.size,
+                            .crc32c = write_bytes(file, each.view(), progress)};
   }
   file.commit();
   return written;
 }
 
-int64_t total_bytes(const KeyedTensors& tensors) {
+int64_t total_bytes(std::span<const Tensor> tensors) {
   int64_t bytes = 0;
-  for (const auto& [key, tensor] : tensors) {
+  for (const Tensor& tensor : tensors) {
     bytes += static_cast<int64_t>(TensorBytes(tensor).view().size());
   }
   return bytes;
@@ -74,7 +162,7 @@ int64_t total_bytes(const KeyedTensors& tensors) {
 std::string shard_report(const WrittenShard& shard) {
   FileJson tensors = FileJson::object();
   for (const auto& [key, tensor] : shard.tensors) {
-    tensors[key] = {{"shape", tensor.shape.to_vector()},
+    tensors[key] = {{"shape", tensor.extent.shape.to_vector()},
                     {"begin", tensor.begin},
                     {"size", tensor.size},
                     {"crc32c", checksum_text(tensor.crc32c)}};
@@ -99,16 +187,33 @@ WrittenShard parse_shard_report(std::string_view text, const std::string& device
   for (const auto& [key, value] : tensors.items()) {
     const JsonPlace tensor{from, key};
     check_object(value, tensor);
-    shard.tensors[key] = {shape_field(value, "shape", tensor), count_field(value, "begin", tensor),
-                          count_field(value, "size", tensor),
-                          checksum_field(value, "crc32c", tensor)};
+    shard.tensors[key] = {.key = key,
+                          .extent = whole_of(shape_field(value, "shape", tensor)),
+                          .begin = count_field(value, "begin", tensor),
+                          .size = count_field(value, "size", tensor),
+                          .crc32c = checksum_field(value, "crc32c", tensor)};
   }
   return shard;
 }
 
+uint64_t header_size(std::string_view first_bytes, uint64_t file_size, const std::string& file) {
+  uint64_t length = 0;
+  if (first_bytes.size() < kLengthBytes) {
+    raise(Code::DataLoss, "[Checkpoint] '{}' has {} bytes, too few for a safetensors file", file,
+          file_size);
+  }
+  std::memcpy(&length, first_bytes.data(), kLengthBytes);
+  if (length > kMaxHeaderBytes || length > file_size - kLengthBytes) {
+    raise(Code::DataLoss,
+          "[Checkpoint] '{}' of {} bytes is said to begin with a header of {}: it is cut off, or "
+          "no safetensors file",
+          file, file_size, length);
+  }
+  return kLengthBytes + length;
+}
+
 std::string read_header(const ReadFile& file) {
-  constexpr uint64_t kFirstBytes = 8;
-  std::string first(std::min(kFirstBytes, file.size()), '\0');
+  std::string first(std::min<uint64_t>(kLengthBytes, file.size()), '\0');
   file.read(0, std::as_writable_bytes(std::span(first)));
   std::string header(header_size(first, file.size(), file.path()), '\0');
   file.read(0, std::as_writable_bytes(std::span(header)));
@@ -117,17 +222,64 @@ std::string read_header(const ReadFile& file) {
 
 namespace {
 
-void check_size(const ReadFile& file, uint64_t size) {
-  if (file.size() == size) return;
-  raise(Code::DataLoss, "[Checkpoint] '{}' has {} bytes, but the manifest says {}{}", file.path(),
-        file.size(), size, file.size() < size ? ": it is cut off" : "");
+SafetensorsEntry parse_entry(const FileJson& value, const JsonPlace& place, uint64_t header_bytes,
+                             uint64_t file_size) {
+  check_object(value, place);
+  const DType dtype = type_named(text_field(value, "dtype", place), place);
+  const Shape shape = shape_field(value, "shape", place);
+  const std::vector<uint64_t> offsets = counts_field(value, "data_offsets", 2, place);
+  if (offsets.size() != 2 || offsets[0] > offsets[1] || offsets[1] > file_size - header_bytes) {
+    raise(Code::DataLoss, "[Checkpoint] {}: data_offsets do not lie in the file",
+          place.to_string());
+  }
+  const uint64_t size = offsets[1] - offsets[0];
+  if (bytes_of(dtype, shape) != size) {
+    raise(Code::DataLoss, "[Checkpoint] {}: {} of shape {} do not take {} bytes", place.to_string(),
+          to_string(dtype), shape.to_string(), size);
+  }
+  return {dtype, shape, header_bytes + offsets[0], size};
+}
+
+// Tensors must not overlap and must cover the whole data section.
+void check_gapless(const SafetensorsEntries& entries, uint64_t begin, uint64_t end,
+                   const std::string& file) {
+  std::vector<std::tuple<uint64_t, uint64_t, std::string_view>> parts;  // begin, size and name
+  for (const auto& [name, entry] : entries) parts.emplace_back(entry.begin, entry.size, name);
+  std::sort(parts.begin(), parts.end());
+  for (const auto& [at, size, name] : parts) {
+    if (at != begin) {
+      raise(Code::DataLoss, "[Checkpoint] '{}': the bytes of tensor '{}' {}", file, name,
+            at < begin ? "are another one's too" : "come after a gap");
+    }
+    begin += size;
+  }
+  if (begin != end) {
+    raise(Code::DataLoss, "[Checkpoint] '{}' has {} bytes after its last tensor", file,
+          end - begin);
+  }
 }
 
 }  // namespace
 
+SafetensorsEntries parse_header(std::string_view header, uint64_t file_size,
+                                const std::string& file) {
+  const FileJson text = parse_file_json(header.substr(kLengthBytes), file);
+  check_object(text, {file, {}});
+  SafetensorsEntries entries;
+  for (const auto& [name, value] : text.items()) {
+    if (name == kMetadata) continue;
+    entries.emplace(name, parse_entry(value, {file, name}, header.size(), file_size));
+  }
+  check_gapless(entries, header.size(), file_size, file);
+  return entries;
+}
+
 ReadFile open_shard(const std::string& path, uint64_t size, uint32_t header_crc32c) {
   ReadFile file(path);
-  check_size(file, size);
+  if (file.size() != size) {
+    raise(Code::DataLoss, "[Checkpoint] '{}' has {} bytes, but the manifest says {}{}", path,
+          file.size(), size, file.size() < size ? ": it is cut off" : "");
+  }
   if (crc32c(read_header(file)) == header_crc32c) return file;
   raise(
       Code::DataLoss,
@@ -141,10 +293,6 @@ ShardFile::ShardFile(const std::string& path, uint64_t size, uint32_t header_crc
       entries_(parse_header(read_header(file_), file_.size(), path)) {}
 
 namespace {
-
-static_assert(std::endian::native == std::endian::little, "files are little-endian");
-
-constexpr size_t kLengthBytes = sizeof(uint64_t);
 
 std::string encode(const std::vector<std::string>& values) {
   std::string bytes(values.size() * kLengthBytes, '\0');

@@ -9,26 +9,32 @@
 
 #include "checkpoint/durable_file.h"
 #include "checkpoint/manifest.h"
-#include "checkpoint/safetensors.h"
 #include "cohort/tensor.h"
 
 // One safetensors file of a checkpoint: writing it, and reading from it.
+//
+// The safetensors format: 8 bytes with the length of a JSON text, that text, then the tensors'
+// bytes without gaps. The text says for each tensor its dtype, its shape and where its bytes are.
 namespace cohort::internal {
+
+inline constexpr uint64_t kMaxHeaderBytes = 64 << 20;  // other readers take 100 MB
+
+// One tensor of a file. Strings are bytes there.
+struct SafetensorsEntry {
+  DType dtype;
+  Shape shape;
+  uint64_t begin;  // from the beginning of the file
+  uint64_t size;
+};
+using SafetensorsEntries = std::map<std::string, SafetensorsEntry>;
 
 using KeyedTensors = std::map<std::string, Tensor>;
 
-// Where the bytes of one tensor are in the file.
-struct WrittenTensor {
-  Shape shape;
-  uint64_t begin = 0;
-  uint64_t size = 0;
-  uint32_t crc32c = 0;
-};
 struct WrittenShard {
   uint64_t size = 0;
   uint32_t header_crc32c = 0;
-  std::map<std::string, WrittenTensor> tensors;  // by key
-  std::string device = {};                       // that wrote it, in a report
+  std::map<std::string, SavedSlice> tensors;  // by key, each whole
+  std::string device = {};                    // that wrote it, in a report
 };
 
 // The bytes written so far, for a progress report.
@@ -38,15 +44,22 @@ using BytesWritten = std::atomic<int64_t>;
 WrittenShard write_shard(const std::string& path, const KeyedTensors& tensors,
                          BytesWritten* progress = nullptr);
 // The bytes that write_shard reports to `progress` in all.
-int64_t total_bytes(const KeyedTensors& tensors);
+int64_t total_bytes(std::span<const Tensor> tensors);
 
 // The report of a task that wrote a shard to the task that writes the manifest. Reading trusts
 // nothing.
 std::string shard_report(const WrittenShard& shard);
 WrittenShard parse_shard_report(std::string_view text, const std::string& device);
 
+// The length of the header (the 8 bytes included) of a file of that size, from its first 8 bytes.
+// Throws DataLoss naming the file.
+uint64_t header_size(std::string_view first_bytes, uint64_t file_size, const std::string& file);
 // The header of a safetensors file, for parse_header().
 std::string read_header(const ReadFile& file);
+// Reads a header of the length that header_size() found. Trusts nothing: throws DataLoss naming the
+// file and the tensor, and Unimplemented for a dtype that tensors do not have.
+SafetensorsEntries parse_header(std::string_view header, uint64_t file_size,
+                                const std::string& file);
 
 // Opens a file that the manifest describes. Throws DataLoss when its size or header differ.
 ReadFile open_shard(const std::string& path, uint64_t size, uint32_t header_crc32c);
@@ -67,13 +80,8 @@ class ShardFile {
   SafetensorsEntries entries_;
 };
 
-}  // namespace cohort::internal
-
-// Tensors as bytes of a file, little-endian.
-namespace cohort::internal {
-
-// The bytes of a tensor: its elements, or for strings their lengths, 8 bytes each, then the strings
-// themselves. Keeps the tensor alive.
+// The bytes of a tensor, little-endian: its elements, or for strings their lengths, 8 bytes each,
+// then the strings themselves. Keeps the tensor alive.
 class TensorBytes {
  public:
   explicit TensorBytes(Tensor tensor);

@@ -1,4 +1,4 @@
-#include "checkpoint/shard_ops.h"
+// Saving and restoring as nodes of a graph, so that each task reads and writes its own disk.
 
 #include <cstring>
 #include <mutex>
@@ -7,7 +7,7 @@
 #include "checkpoint/durable_file.h"
 #include "checkpoint/json_fields.h"
 #include "checkpoint/shard_file.h"
-#include "data/crc32c.h"
+#include "data/byte_source.h"
 #include "ops/infer.h"
 #include "ops/op.h"
 #include "ops/run_context.h"
@@ -86,55 +86,46 @@ void compute_write(Kernel& k) {
   k.outputs[0] = Tensor(shard_report(written));
 }
 
-struct ReadRequest {
-  explicit ReadRequest(std::span<const int64_t> numbers)
-      : file_size(static_cast<uint64_t>(numbers[0])),
-        header_crc32c(static_cast<uint32_t>(numbers[1])),
-        begin(static_cast<uint64_t>(numbers[2])),
-        size(static_cast<uint64_t>(numbers[3])) {}
-  uint64_t file_size;
-  uint32_t header_crc32c;
-  uint64_t begin;
-  uint64_t size;
-};
+// Opens the file that a request begins with: its size, and the checksum of its header.
+ReadFile open_requested(const std::string& path, std::span<const int64_t> request) {
+  return open_shard(path, static_cast<uint64_t>(request[0]), static_cast<uint32_t>(request[1]));
+}
+
+// The request of ReadShard: the file's size, its header's checksum, and where which bytes are.
 constexpr int64_t kRequestNumbers = 4;
 
 void compute_read(Kernel& k) {
   const std::string& path = checked_path("ReadShard", strings(k.inputs[0])[0]);
-  const ReadRequest request(k.inputs[1].data<int64_t>());
-  const ReadFile file = open_shard(path, request.file_size, request.header_crc32c);
-  if (request.size > request.file_size || request.begin > request.file_size - request.size) {
+  const std::span<const int64_t> request = k.inputs[1].data<int64_t>();
+  const ReadFile file = open_requested(path, request);
+  const auto begin = static_cast<uint64_t>(request[2]);
+  const auto size = static_cast<uint64_t>(request[3]);
+  if (size > file.size() || begin > file.size() - size) {
     raise(Code::InvalidArgument, "[ReadShard] {} bytes from byte {} on do not lie in '{}' of {}",
-          request.size, request.begin, path, request.file_size);
+          size, begin, path, file.size());
   }
-  const WritableTensor made = allocate_tensor(kUInt8, Shape{static_cast<int64_t>(request.size)});
-  file.read(request.begin, {made.data, request.size});
+  const WritableTensor made = allocate_tensor(kUInt8, Shape{request[3]});
+  file.read(begin, {made.data, size});
   k.outputs[0] = made.tensor;
 }
 
-// One tensor of those that LoadShard reads.
-struct LoadRequest {
-  static constexpr size_t kNumbers = 3;
-  static constexpr size_t kFirst = 2;  // after the file's size and its header's checksum
-  LoadRequest(std::span<const int64_t> numbers, size_t index)
-      : begin(static_cast<uint64_t>(numbers[kFirst + kNumbers * index])),
-        size(static_cast<uint64_t>(numbers[kFirst + kNumbers * index + 1])),
-        crc32c(static_cast<uint32_t>(numbers[kFirst + kNumbers * index + 2])) {}
-  uint64_t begin;
-  uint64_t size;
-  uint32_t crc32c;
-};
+// The request of LoadShard has after the file three numbers for each tensor.
+constexpr size_t kFileNumbers = 2;
+constexpr size_t kTensorNumbers = 3;
 
-std::string read_checked(const ReadFile& file, const LoadRequest& request) {
-  if (request.size > file.size()) {
+// Reads the bytes of one tensor, given where they begin, how many they are and their checksum.
+std::string read_checked(const ReadFile& file, std::span<const int64_t> place) {
+  const auto begin = static_cast<uint64_t>(place[0]);
+  const auto size = static_cast<uint64_t>(place[1]);
+  if (size > file.size()) {
     raise(Code::InvalidArgument, "[LoadShard] '{}' has {} bytes, not {}", file.path(), file.size(),
-          request.size);
+          size);
   }
-  std::string bytes(request.size, '\0');
-  file.read(request.begin, std::as_writable_bytes(std::span(bytes)));
-  if (data::internal::crc32c(bytes) == request.crc32c) return bytes;
-  raise(Code::DataLoss, "[LoadShard] {} bytes from byte {} on of '{}' are damaged", request.size,
-        request.begin, file.path());
+  std::string bytes(size, '\0');
+  file.read(begin, std::as_writable_bytes(std::span(bytes)));
+  if (data::internal::crc32c(bytes) == static_cast<uint32_t>(place[2])) return bytes;
+  raise(Code::DataLoss, "[LoadShard] {} bytes from byte {} on of '{}' are damaged", size, begin,
+        file.path());
 }
 
 Tensor tensor_of(const std::string& bytes, const Spec& spec, const std::string& path) {
@@ -152,14 +143,14 @@ void compute_load(Kernel& k) {
   const std::string& path = checked_path("LoadShard", strings(k.inputs[0])[0]);
   const Specs specs = unpack_specs("LoadShard", k.attrs.integers("components"));
   const std::span<const int64_t> numbers = k.inputs[1].data<int64_t>();
-  if (numbers.size() != LoadRequest::kFirst + LoadRequest::kNumbers * specs.size()) {
+  if (numbers.size() != kFileNumbers + kTensorNumbers * specs.size()) {
     raise(Code::InvalidArgument, "[LoadShard] {} numbers do not describe {} tensors",
           numbers.size(), specs.size());
   }
-  const ReadFile file =
-      open_shard(path, static_cast<uint64_t>(numbers[0]), static_cast<uint32_t>(numbers[1]));
+  const ReadFile file = open_requested(path, numbers);
   for (size_t i = 0; i < specs.size(); ++i) {
-    k.outputs[i] = tensor_of(read_checked(file, LoadRequest(numbers, i)), specs[i], path);
+    const auto place = numbers.subspan(kFileNumbers + kTensorNumbers * i, kTensorNumbers);
+    k.outputs[i] = tensor_of(read_checked(file, place), specs[i], path);
   }
 }
 
@@ -185,6 +176,8 @@ void compute_remove(Kernel& k) {
 
 }  // namespace
 
+// Keeps its inputs on its device, under `slot`, until WriteShard takes them; a later run replaces
+// them. Returns the number of their bytes, an int64.
 extern constexpr OpDef kHoldTensors{
     .name = "HoldTensors",
     .inputs = {0, kAnyNumber},
@@ -199,6 +192,8 @@ extern constexpr OpDef kHoldTensors{
     .traits = Trait::HasEffect | Trait::HostOnly,
 };
 
+// Writes the tensors that are held under `slot` to a file. Inputs: its path, and a key for each
+// tensor. Returns a shard_report(). Must be placed with the node that holds the tensors.
 extern constexpr OpDef kWriteShard{
     .name = "WriteShard",
     .inputs = 2,
@@ -215,6 +210,8 @@ extern constexpr OpDef kWriteShard{
     .traits = Trait::HasEffect | Trait::HostOnly,
 };
 
+// Returns bytes of a file as uint8. Inputs: its path, and an int64 request: the file's size, the
+// checksum of its header, where the bytes begin, and how many there are.
 extern constexpr OpDef kReadShard{
     .name = "ReadShard",
     .inputs = 2,
@@ -230,6 +227,10 @@ extern constexpr OpDef kReadShard{
     .traits = Trait::HasEffect | Trait::HostOnly,
 };
 
+// Returns tensors of a file, as `components` says, whose shapes are fully known. Inputs: the file's
+// path, and an int64 request: the file's size, the checksum of its header, and for each tensor
+// where its bytes begin, how many they are and their checksum. Throws DataLoss where a checksum
+// differs.
 extern constexpr OpDef kLoadShard{
     .name = "LoadShard",
     .inputs = 2,
@@ -242,6 +243,7 @@ extern constexpr OpDef kLoadShard{
     .traits = Trait::HasEffect | Trait::HostOnly,
 };
 
+// Deletes the files that exist; returns how many did, an int64.
 extern constexpr OpDef kRemoveShards{
     .name = "RemoveShards",
     .inputs = 1,
@@ -255,25 +257,5 @@ extern constexpr OpDef kRemoveShards{
     .no_gradient_because = kFiles,
     .traits = Trait::HasEffect | Trait::HostOnly,
 };
-
-Tensor hold_tensors_node(const std::string& slot, const std::vector<Tensor>& tensors) {
-  return apply(kHoldTensors, tensors, {{"slot", slot}}, {});
-}
-
-Tensor write_shard_node(const std::string& slot, const Tensor& path, const Tensor& keys) {
-  return apply(kWriteShard, {path, keys}, {{"slot", slot}});
-}
-
-Tensor read_shard_node(const Tensor& path, const Tensor& request) {
-  return apply(kReadShard, {path, request});
-}
-
-std::vector<Tensor> load_shard_nodes(const Tensor& path, const Tensor& request,
-                                     const Specs& specs) {
-  const Tensor inputs[] = {path, request};
-  return apply_many(kLoadShard, inputs, {{"components", pack_specs(specs)}}, {});
-}
-
-Tensor remove_shards_node(const Tensor& paths) { return apply(kRemoveShards, {paths}); }
 
 }  // namespace cohort::internal

@@ -43,9 +43,7 @@ class TaskSourceTest : public ::testing::Test {
   }
 
   std::string prefix() const { return directory_.path() + "/model"; }
-  TaskSource far_source() {
-    return {*session_, *nodes_, {.here = "/nowhere", .there = directory_.path()}};
-  }
+  TaskSource far_source() { return {*session_, *nodes_, "/nowhere", directory_.path()}; }
 
   TemporaryDirectory directory_;
   Graph graph_;

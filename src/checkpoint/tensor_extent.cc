@@ -56,70 +56,50 @@ bool tile(std::span<const Extent> extents, const Shape& shape) {
 
 namespace {
 
-// Copies dimension by dimension, the first one being the slowest; what lies in one piece in both
-// boxes goes at once.
-class OverlapCopy {
- public:
-  OverlapCopy(const Box<const std::byte>& from, const Box<std::byte>& to, size_t bytes_each)
-      : from_(from), to_(to), rank_(from.extent.shape.rank()) {
-    from_stride_.resize(static_cast<size_t>(rank_) + 1, bytes_each);
-    to_stride_ = from_stride_;
-    in_one_piece_.resize(static_cast<size_t>(rank_) + 1, true);
-    for (int i = rank_ - 1; i >= 0; --i) {
-      const auto at = static_cast<size_t>(i);
-      from_stride_[at] = from_stride_[at + 1] * static_cast<size_t>(from.extent.shape[i]);
-      to_stride_[at] = to_stride_[at + 1] * static_cast<size_t>(to.extent.shape[i]);
-      in_one_piece_[at] = in_one_piece_[at + 1] && begin(i) == from.extent.offset[at] &&
-                          begin(i) == to.extent.offset[at] && count(i) == from.extent.shape[i] &&
-                          count(i) == to.extent.shape[i];
-    }
-  }
-
-  void go() const { copy(0, from_.data, to_.data); }
-
- private:
-  int64_t begin(int i) const {
+// Whether the extents agree in all dimensions after `axis`, so that an overlap lies in one piece.
+bool is_same_after(int axis, const Extent& a, const Extent& b) {
+  for (int i = axis + 1; i < a.shape.rank(); ++i) {
     const auto at = static_cast<size_t>(i);
-    return std::max(from_.extent.offset[at], to_.extent.offset[at]);
+    if (a.offset[at] != b.offset[at] || a.shape[i] != b.shape[i]) return false;
   }
-  int64_t count(int i) const {
-    const auto at = static_cast<size_t>(i);
-    return std::min(from_.extent.offset[at] + from_.extent.shape[i],
-                    to_.extent.offset[at] + to_.extent.shape[i]) -
-           begin(i);
-  }
+  return true;
+}
 
-  void copy(int i, const std::byte* from, std::byte* to) const {
-    if (i == rank_) {
-      std::memcpy(to, from, from_stride_.back());
-      return;
-    }
-    const auto at = static_cast<size_t>(i);
-    from += static_cast<size_t>(begin(i) - from_.extent.offset[at]) * from_stride_[at + 1];
-    to += static_cast<size_t>(begin(i) - to_.extent.offset[at]) * to_stride_[at + 1];
-    if (in_one_piece_[at + 1]) {
-      std::memcpy(to, from, static_cast<size_t>(count(i)) * from_stride_[at + 1]);
-      return;
-    }
-    for (int64_t k = 0; k < count(i); ++k) {
-      copy(i + 1, from + static_cast<size_t>(k) * from_stride_[at + 1],
-           to + static_cast<size_t>(k) * to_stride_[at + 1]);
-    }
+// Copies dimensions `axis` and after it, of which both boxes have something. `from_bytes` and
+// `to_bytes` are what these dimensions span in each box.
+void copy_from_axis(const Box<const std::byte>& from, const Box<std::byte>& to, int axis,
+                    size_t from_bytes, size_t to_bytes) {
+  const auto at = static_cast<size_t>(axis);
+  const int64_t from_begin = from.extent.offset[at];
+  const int64_t to_begin = to.extent.offset[at];
+  const int64_t begin = std::max(from_begin, to_begin);
+  const int64_t end =
+      std::min(from_begin + from.extent.shape[axis], to_begin + to.extent.shape[axis]);
+  from_bytes /= static_cast<size_t>(from.extent.shape[axis]);
+  to_bytes /= static_cast<size_t>(to.extent.shape[axis]);
+  const std::byte* source = from.data + static_cast<size_t>(begin - from_begin) * from_bytes;
+  std::byte* target = to.data + static_cast<size_t>(begin - to_begin) * to_bytes;
+  if (is_same_after(axis, from.extent, to.extent)) {
+    std::memcpy(target, source, static_cast<size_t>(end - begin) * from_bytes);
+    return;
   }
-
-  const Box<const std::byte>& from_;
-  const Box<std::byte>& to_;
-  const int rank_;
-  std::vector<size_t> from_stride_;  // bytes of what dimensions i and after it span
-  std::vector<size_t> to_stride_;
-  std::vector<bool> in_one_piece_;  // dimensions i and after it are whole in both
-};
+  for (int64_t i = begin; i < end; ++i, source += from_bytes, target += to_bytes) {
+    copy_from_axis({from.extent, source}, {to.extent, target}, axis + 1, from_bytes, to_bytes);
+  }
+}
 
 }  // namespace
 
 void copy_overlap(const Box<const std::byte>& from, const Box<std::byte>& to, size_t bytes_each) {
-  const bool empty = from.extent.shape.num_elements() == 0 || to.extent.shape.num_elements() == 0;
-  if (!empty && overlap(from.extent, to.extent)) OverlapCopy(from, to, bytes_each).go();
+  const int64_t from_elements = from.extent.shape.num_elements();
+  const int64_t to_elements = to.extent.shape.num_elements();
+  if (from_elements == 0 || to_elements == 0 || !overlap(from.extent, to.extent)) return;
+  if (from.extent.shape.rank() == 0) {
+    std::memcpy(to.data, from.data, bytes_each);
+    return;
+  }
+  copy_from_axis(from, to, 0, static_cast<size_t>(from_elements) * bytes_each,
+                 static_cast<size_t>(to_elements) * bytes_each);
 }
 
 }  // namespace cohort::internal

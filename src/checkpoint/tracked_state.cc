@@ -1,12 +1,13 @@
 #include "checkpoint/tracked_state.h"
 
+#include "base/log.h"
 #include "base/raise.h"
-#include "checkpoint/checkpoint_impl.h"
-#include "cohort/internal/common_bytes.h"
 #include "cohort/metrics.h"
+#include "cohort/ops.h"
 #include "cohort/optim.h"
 #include "optim/optimizer.h"
 #include "optim/update_path.h"
+#include "topology/text.h"
 
 namespace cohort {
 namespace internal {
@@ -18,34 +19,6 @@ constexpr std::string_view kSlots = "/slots/";
 constexpr const char* kIterations = "/iterations";
 
 std::string last_part_of(const std::string& name) { return name.substr(name.rfind('/') + 1); }
-
-struct TrackedVariables : Tracked {
-  explicit TrackedVariables(std::function<nn::NamedVariables()> list)
-      : variables(std::move(list)) {}
-  void collect(const std::string& path, TrackedState& state) const override {
-    for (const auto& [name, variable] : variables()) {
-      state.add(name.empty() ? path : path + "/" + name, variable);
-    }
-  }
-  const std::function<nn::NamedVariables()> variables;
-};
-
-struct TrackedBytes : Tracked {
-  explicit TrackedBytes(TrackedState::Bytes both) : bytes(std::move(both)) {}
-  void collect(const std::string& path, TrackedState& state) const override {
-    state.add(path, bytes);
-  }
-  const TrackedState::Bytes bytes;
-};
-
-struct TrackedOptimizer : Tracked {
-  explicit TrackedOptimizer(optim::Optimizer& which) : optimizer(which) {}
-  void collect(const std::string& path, TrackedState& state) const override {
-    state.add(path + kIterations, optimizer.iterations());
-    state.optimizers.emplace(path, &optimizer);
-  }
-  optim::Optimizer& optimizer;
-};
 
 // The tracked variable that another is a part of.
 using Wholes = std::map<const VariableImpl*, const Variable*>;
@@ -97,6 +70,13 @@ nn::NamedVariables sums_of(const metrics::Metric& metric) {
 }
 
 }  // namespace
+
+std::shared_ptr<const Tracked> tracked_bytes(TrackedState::Bytes bytes) {
+  return std::make_shared<Tracked>(
+      Tracked{[bytes = std::move(bytes)](const std::string& path, TrackedState& state) {
+        state.add(path, bytes);
+      }});
+}
 
 void TrackedState::check_new(const std::string& path) const {
   if (!variables.contains(path) && !bytes.contains(path)) return;
@@ -161,17 +141,162 @@ StrategyExtended* TrackedState::strategy() const {
   return found;
 }
 
+namespace {
+
+// A few of the names, for a message.
+std::string some_of(const std::set<std::string>& names) {
+  constexpr size_t kMaxShown = 10;
+  std::vector<std::string> first;
+  for (const std::string& name : names) {
+    if (first.size() < kMaxShown) first.push_back(name);
+  }
+  const size_t rest = names.size() - first.size();
+  return quoted_list(first) + (rest > 0 ? fmt::format(" and {} more", rest) : "");
+}
+
+// Each part of a variable that is made of parts gets its rows.
+void await_slot(optim::Optimizer& optimizer, const TrackedState::AwaitedSlot& slot,
+                const Tensor& value) {
+  const std::vector<Variable> parts = parts_of_variable(slot.variable);
+  if (parts.empty()) return OptimizerAccess::await(optimizer, slot.variable, slot.slot, value);
+  int64_t begin = 0;
+  for (const Variable& part : parts) {
+    const int64_t end = begin + part.shape()[0];
+    OptimizerAccess::await(optimizer, part, slot.slot,
+                           identity(slice(value, {{.begin = begin, .end = end}})));
+    begin = end;
+  }
+}
+
+}  // namespace
+
+struct RestoreState::Values {
+  std::vector<std::pair<Variable, Tensor>> variables;
+  std::vector<std::pair<Trackable::RestoreBytes, std::string>> bytes;
+  struct Slot {
+    optim::Optimizer* optimizer;
+    TrackedState::AwaitedSlot slot;
+    Tensor value;
+  };
+  std::vector<Slot> slots;
+  std::vector<std::string> used;
+};
+
+RestoreState::RestoreState(std::string_view prefix) : files(prefix) {
+  for (const auto& [name, entry] : files.manifest().tensors) unused.insert(name);
+}
+
+RestoreState::~RestoreState() {
+  if (quiet || unused.empty()) return;
+  log_warning(
+      "[Checkpoint] restoring '{}' used nothing of {}; expect_partial() says that this is meant",
+      files.prefix(), some_of(unused));
+}
+
+void RestoreState::check_fits(const std::string& name, DType dtype, const Shape& shape) const {
+  const SavedEntry& entry = files.entry(name);
+  if (entry.dtype == dtype && entry.shape.is_compatible_with(shape)) return;
+  raise(Code::InvalidArgument, "[Checkpoint] '{}' has '{}' as {} {}, but the object wants {} {}",
+        files.prefix(), name, to_string(entry.dtype), entry.shape.to_string(), to_string(dtype),
+        shape.to_string());
+}
+
+// One text, or one of each worker.
+Shape RestoreState::bytes_shape(const std::string& path) const {
+  const auto& saved = files.manifest().tensors;
+  const auto found = saved.find(path);
+  const bool several =
+      found != saved.end() && found->second.shape.rank() == 1 && found->second.shape[0] > 1;
+  return several ? found->second.shape : Shape{};
+}
+
+std::string RestoreState::read_bytes(const std::string& path, const TrackedState& state) const {
+  const std::vector<std::string> of_workers = files.read(path).to_vector<std::string>();
+  if (of_workers.size() == 1) return of_workers[0];
+  const StrategyExtended* const strategy = state.strategy();
+  const InputContext worker = strategy == nullptr ? InputContext() : strategy->input_context();
+  const bool as_many = static_cast<size_t>(worker.num_input_pipelines()) == of_workers.size();
+  return of_workers.at(as_many ? static_cast<size_t>(worker.input_pipeline_id()) : 0);
+}
+
+RestoreState::Values RestoreState::read_values(const TrackedState& state) {
+  Values values;
+  const auto wanted = [&](const std::string& path, DType dtype, const Shape& shape) {
+    if (!files.manifest().tensors.contains(path)) missing.insert(path);
+    if (!unused.contains(path)) return false;
+    check_fits(path, dtype, shape);
+    values.used.push_back(path);
+    return true;
+  };
+  for (const auto& [path, bytes] : state.bytes) {
+    if (wanted(path, kString, bytes_shape(path))) {
+      values.bytes.emplace_back(bytes.restore, read_bytes(path, state));
+    }
+  }
+  for (const auto& [path, variable] : state.variables) {
+    if (const auto beginning = beginning_of(state, path)) {
+      const Tensor value = cast(Tensor(*beginning), variable.dtype());
+      values.variables.emplace_back(variable, fill(variable.shape(), value));
+    } else if (wanted(path, variable.dtype(), variable.shape())) {
+      values.variables.emplace_back(variable, files.read(path));
+    }
+  }
+  for (const auto& [path, optimizer] : state.optimizers) {
+    for (const std::string& name : unused) {
+      const auto slot = state.awaited_slot(path, name);
+      if (slot && wanted(name, slot->variable.dtype(), slot->variable.shape())) {
+        values.slots.push_back({optimizer, *slot, files.read(name)});
+      }
+    }
+  }
+  return values;
+}
+
+std::optional<double> RestoreState::beginning_of(const TrackedState& state,
+                                                 const std::string& path) const {
+  const auto slot = state.slot_beginnings.find(path);
+  const auto& saved = files.manifest().tensors;
+  if (slot == state.slot_beginnings.end() || saved.contains(path) ||
+      !unused.contains(slot->second.iterations)) {
+    return std::nullopt;
+  }
+  return slot->second.value;
+}
+
+void RestoreState::apply(const TrackedState& state) {
+  const std::lock_guard lock(mutex);
+  const Values values = read_values(state);
+  // Programs' own code first: it is the part that may fail.
+  for (const auto& [restore, saved] : values.bytes) restore(saved);
+  for (const auto& [variable, value] : values.variables) {
+    VariableAccess::impl(variable)->restore(value);
+  }
+  for (const auto& [optimizer, slot, value] : values.slots) {
+    await_slot(*optimizer, slot, value);
+  }
+  for (const std::string& name : values.used) unused.erase(name);
+}
+
+std::optional<Tensor> RestoreState::take(const std::string& name) {
+  const std::lock_guard lock(mutex);
+  if (unused.erase(name) == 0) return std::nullopt;
+  return files.read(name);
+}
+
 }  // namespace internal
 
-using internal::TrackedBytes;
-using internal::TrackedOptimizer;
-using internal::TrackedVariables;
+using internal::Tracked;
+using internal::TrackedState;
 
-Trackable::Trackable(std::shared_ptr<const internal::Tracked> tracked)
-    : tracked_(std::move(tracked)) {}
+Trackable::Trackable(std::shared_ptr<const Tracked> tracked) : tracked_(std::move(tracked)) {}
 
 Trackable::Trackable(std::function<nn::NamedVariables()> variables, std::nullptr_t)
-    : tracked_(std::make_shared<TrackedVariables>(std::move(variables))) {}
+    : Trackable(std::make_shared<Tracked>(
+          Tracked{[variables = std::move(variables)](const std::string& path, TrackedState& state) {
+            for (const auto& [name, variable] : variables()) {
+              state.add(name.empty() ? path : path + "/" + name, variable);
+            }
+          }})) {}
 
 Trackable::Trackable(const Variable& variable)
     : Trackable(
@@ -181,7 +306,11 @@ Trackable::Trackable(const Variable& variable)
           nullptr) {}
 
 Trackable::Trackable(optim::Optimizer& optimizer)
-    : tracked_(std::make_shared<TrackedOptimizer>(optimizer)) {}
+    : Trackable(std::make_shared<Tracked>(
+          Tracked{[&optimizer](const std::string& path, TrackedState& state) {
+            state.add(path + internal::kIterations, optimizer.iterations());
+            state.optimizers.emplace(path, &optimizer);
+          }})) {}
 
 Trackable::Trackable(const metrics::Metric& metric)
     : Trackable([&metric] { return internal::sums_of(metric); }, nullptr) {}
@@ -190,13 +319,33 @@ Trackable Trackable::bytes(SaveBytes save, RestoreBytes restore) {
   if (!save || !restore) {
     internal::raise(Code::InvalidArgument, "[Checkpoint] bytes need a way there and a way back");
   }
-  return Trackable(std::make_shared<TrackedBytes>(
-      internal::TrackedState::Bytes{std::move(save), std::move(restore)}));
+  return Trackable(internal::tracked_bytes({std::move(save), std::move(restore)}));
 }
 
-Trackable internal::common_bytes(Trackable::SaveBytes save, Trackable::RestoreBytes restore) {
-  return CheckpointImpl::trackable(std::make_shared<TrackedBytes>(
-      TrackedState::Bytes{std::move(save), std::move(restore), /*is_common=*/true}));
+RestoreStatus::RestoreStatus(std::shared_ptr<internal::RestoreState> state)
+    : state_(std::move(state)) {}
+
+const RestoreStatus& RestoreStatus::assert_existing_objects_matched() const {
+  const std::lock_guard lock(state_->mutex);
+  state_->quiet = true;
+  if (state_->missing.empty()) return *this;
+  internal::raise(Code::FailedPrecondition, "[Checkpoint] '{}' has no values for {}",
+                  state_->files.prefix(), internal::some_of(state_->missing));
+}
+
+const RestoreStatus& RestoreStatus::assert_consumed() const {
+  assert_existing_objects_matched();
+  const std::lock_guard lock(state_->mutex);
+  if (state_->unused.empty()) return *this;
+  internal::raise(Code::FailedPrecondition,
+                  "[Checkpoint] '{}' has values that no object took: {}; track what they are for",
+                  state_->files.prefix(), internal::some_of(state_->unused));
+}
+
+const RestoreStatus& RestoreStatus::expect_partial() const {
+  const std::lock_guard lock(state_->mutex);
+  state_->quiet = true;
+  return *this;
 }
 
 }  // namespace cohort

@@ -1,9 +1,14 @@
 #pragma once
 
+#include <functional>
 #include <map>
+#include <memory>
+#include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "checkpoint/checkpoint_contents.h"
 #include "cohort/checkpoint.h"
 #include "cohort/strategy.h"
 #include "ops/variable_cell.h"
@@ -52,9 +57,42 @@ struct TrackedState {
 
 // The implementation of a Trackable.
 struct Tracked {
-  virtual ~Tracked() = default;
-  virtual void collect(const std::string& path, TrackedState& state) const = 0;
-  virtual bool contains(const CheckpointImpl& /*checkpoint*/) const { return false; }
+  // Adds the content of the object, whose path is given.
+  std::function<void(const std::string& path, TrackedState& state)> collect;
+  std::shared_ptr<const CheckpointImpl> checkpoint = nullptr;  // the object, if it is one
+};
+
+std::shared_ptr<const Tracked> tracked_bytes(TrackedState::Bytes bytes);
+
+// A restore under way: objects may be made after the checkpoint was read. At its end it warns of
+// the values that no object used. Thread-safe.
+struct RestoreState {
+  explicit RestoreState(std::string_view prefix);
+  ~RestoreState();
+
+  // Gives the objects in `state` the values that were not given out before. Throws NotFound and
+  // InvalidArgument before anything changes.
+  void apply(const TrackedState& state);
+  // A tensor that belongs to no object.
+  std::optional<Tensor> take(const std::string& name);
+
+  const CheckpointFiles files;
+  std::mutex mutex;
+  std::set<std::string> unused;   // guarded by mutex, as all below
+  std::set<std::string> missing;  // paths of objects that the checkpoint does not have
+  bool quiet = false;
+
+ private:
+  // The values for objects, read before any of them changes.
+  struct Values;
+  Values read_values(const TrackedState& state);
+  // The value of a slot that did not exist yet when its optimizer was saved.
+  std::optional<double> beginning_of(const TrackedState& state, const std::string& path) const;
+  Shape bytes_shape(const std::string& path) const;
+  // The bytes of this worker if each of as many workers saved its own, otherwise those of the
+  // chief.
+  std::string read_bytes(const std::string& path, const TrackedState& state) const;
+  void check_fits(const std::string& name, DType dtype, const Shape& shape) const;
 };
 
 }  // namespace cohort::internal

@@ -160,7 +160,7 @@ TEST_F(ClusterSaver, ReadsFilesThatOnlyTheTasksSee) {
   session.run(model.initialize);
   model.saver->save(session, path("model"));
   const internal::CheckpointFiles files(path("model"));
-  internal::TaskSource source(session, nodes, {.here = "/nowhere", .there = directory_.path()});
+  internal::TaskSource source(session, nodes, "/nowhere", directory_.path());
   EXPECT_EQ(files.read("v1", internal::whole_of({2}), source).to_vector<float>(), (Floats{1, 1.5}));
   session.run(model.zeroed);
   for (const internal::SaverGraph::Shard& shard : nodes.writers()) {

@@ -2,7 +2,7 @@
 
 #include "base/raise.h"
 #include "data/common_description.h"
-#include "data/element_spec.h"
+#include "data/iterator.h"
 #include "data/node.h"
 #include "distribute/input/distributed_input.h"
 #include "distribute/strategies/remote_workers.h"

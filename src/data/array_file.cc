@@ -32,14 +32,19 @@ Tensor TensorBytes::finish(DType dtype, const Shape& shape) && {
                              [owner = std::move(owned_)]() mutable { owner.reset(); });
 }
 
+namespace {
+
+// Reverses the bytes of each element of that width.
 void swap_bytes(std::span<std::byte> bytes, size_t width) {
   for (size_t at = 0; width > 1 && at + width <= bytes.size(); at += width) {
     std::ranges::reverse(bytes.subspan(at, width));
   }
 }
 
-TensorBytes read_tensor_bytes(std::string_view format, BufferedBytes& bytes, DType dtype,
-                              const Shape& shape) {
+// Reads elements of an array, of which the rows may be a part.
+TensorBytes read_elements(std::string_view format, BufferedBytes& bytes, const ArrayHeader& header,
+                          const Shape& shape) {
+  const DType dtype = header.dtype;
   const int64_t wanted = bytes_of(dtype, shape);
   const int64_t left = bytes.left();
   if (wanted < 0 || (left >= 0 && left < wanted)) {
@@ -52,22 +57,35 @@ TensorBytes read_tensor_bytes(std::string_view format, BufferedBytes& bytes, DTy
     raise(Code::DataLoss, "[{}] '{}': shape {} of {} is announced, but only {} of {} bytes follow",
           format, bytes.name(), shape.to_string(), to_string(dtype), got, wanted);
   };
+  const auto swapped = [&](TensorBytes content) {
+    if (header.swapped) swap_bytes(content.bytes(), static_cast<size_t>(size_of(dtype)));
+    return content;
+  };
   // Allocates all memory in advance only if the bytes are there, or if they are few.
   if (left >= wanted || wanted <= kTrustedBytes) {
     TensorBytes content(cohort::internal::allocate_tensor(dtype, shape),
                         static_cast<size_t>(wanted));
     check_got(bytes.read(content.bytes()));
-    return content;
+    return swapped(std::move(content));
   }
   std::vector<std::byte> content = read_growing(bytes, wanted);
   check_got(content.size());
-  return TensorBytes(std::move(content));
+  return swapped(TensorBytes(std::move(content)));
 }
 
+// Throws DataLoss unless the source ends here.
 void check_at_end(std::string_view format, BufferedBytes& bytes, const Shape& shape) {
   if (bytes.window().empty()) return;
   raise(Code::DataLoss, "[{}] '{}' goes on after the elements of shape {}", format, bytes.name(),
         shape.to_string());
+}
+
+}  // namespace
+
+TensorBytes read_whole(std::string_view format, BufferedBytes& bytes, const ArrayHeader& header) {
+  TensorBytes content = read_elements(format, bytes, header, header.shape);
+  check_at_end(format, bytes, header.shape);
+  return content;
 }
 
 ArrayRows::ArrayRows(std::string_view format, BufferedBytes bytes, ArrayHeader header)
@@ -141,13 +159,6 @@ int64_t ArrayNode::cardinality() const {
   return rows;
 }
 
-bool ArrayRows::next(Element& out) {
-  const Block block = next_block(1);
-  if (block.count == 0) return false;
-  out = Element(row_of(block.rows.tensor(), 0));
-  return true;
-}
-
 Block ArrayRows::next_block(int64_t most) {
   if (ended_) return {};
   const int64_t count = std::min(most, header_.shape[0] - at_);
@@ -158,8 +169,7 @@ Block ArrayRows::next_block(int64_t most) {
   }
   check_left(count);
   const Shape shape = row_.with_inserted(0, count);
-  TensorBytes content = read_tensor_bytes(format_, bytes_, header_.dtype, shape);
-  if (header_.swapped) swap_bytes(content.bytes(), static_cast<size_t>(size_of(header_.dtype)));
+  TensorBytes content = read_elements(format_, bytes_, header_, shape);
   at_ += count;
   ended_ = false;
   return {count, Element(std::move(content).finish(header_.dtype, shape))};

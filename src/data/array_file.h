@@ -2,6 +2,7 @@
 
 // Files that hold one array: idx and npy.
 
+#include <map>
 #include <memory>
 #include <string_view>
 #include <vector>
@@ -37,19 +38,23 @@ class TensorBytes {
   std::span<std::byte> bytes_;
 };
 
-// Reverses the bytes of each element of that width.
-void swap_bytes(std::span<std::byte> bytes, size_t width);
-
-// Reads the elements of a tensor. Throws DataLoss, "[format] ...", if the shape does not fit into
-// 64 bits or into the rest of the file.
-TensorBytes read_tensor_bytes(std::string_view format, BufferedBytes& bytes, DType dtype,
-                              const Shape& shape);
-// Throws DataLoss unless the source ends here.
-void check_at_end(std::string_view format, BufferedBytes& bytes, const Shape& shape);
+// Reads the elements of an array whose header was read. Throws DataLoss, "[format] ...", if the
+// shape does not fit into 64 bits or into the rest of the file, or unless the source ends after it.
+TensorBytes read_whole(std::string_view format, BufferedBytes& bytes, const ArrayHeader& header);
 
 // Read a file in the format of MNIST. Throw DataLoss if it is damaged.
 ArrayHeader read_idx_header(BufferedBytes& bytes);
 Tensor parse_idx(BufferedBytes& bytes);
+
+// Read a file of NumPy. Throw DataLoss if it is damaged, Unimplemented if no tensor can have its
+// element type.
+ArrayHeader read_npy_header(BufferedBytes& bytes);
+Tensor parse_npy(BufferedBytes& bytes);
+// Returns the header that write_npy() writes.
+std::string npy_header(const Tensor& tensor);
+// Reads the arrays of an archive in memory.
+std::map<std::string, Tensor> parse_npz(std::span<const std::byte> archive,
+                                        const std::string& name);
 
 // Reads the rows of an array in a file. A block of rows is read directly into a tensor.
 class ArrayRows : public RecordReader {
@@ -57,8 +62,6 @@ class ArrayRows : public RecordReader {
   // `bytes` are those after the header. Messages of errors begin with [format].
   ArrayRows(std::string_view format, BufferedBytes bytes, ArrayHeader header);
 
-  bool next(Element& out) override;
-  bool has_blocks() const override { return true; }
   Block next_block(int64_t most) override;
   void position(PositionFields& fields) override;
 

@@ -1,6 +1,5 @@
 #include "data/auto_shard.h"
 
-#include "data/replica_input.h"
 #include "support/datasets.h"
 
 namespace cohort::data {

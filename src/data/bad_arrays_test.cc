@@ -4,10 +4,11 @@
 
 #include <cstring>
 
-#include "data/npy.h"
+#include "data/array_file.h"
 #include "support/bad_files.h"
 #include "support/compress.h"
 #include "support/datasets.h"
+#include "support/memory_source.h"
 
 namespace cohort::data {
 namespace {

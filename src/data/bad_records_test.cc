@@ -1,6 +1,6 @@
 // Files of records that are cut off or damaged.
 
-#include "data/crc32c.h"
+#include "data/byte_source.h"
 #include "support/bad_files.h"
 #include "support/datasets.h"
 

@@ -14,26 +14,25 @@ class BatchNode : public NodeOf<BatchNode> {
   NodeRole role() const override { return NodeRole::Transform; }
   CursorPtr open(const Context& context) const override;
   int64_t cardinality() const override {
-    return number_of_batches(input().cardinality(), size, drop_remainder);
+    return number_of_batches(input().cardinality(), size, chosen.drop_remainder);
   }
   std::optional<ElementSpec> spec() const override {
-    return batched(input().spec(), drop_remainder ? size : Shape::kUnknownDim);
+    return batched(input().spec(), chosen.drop_remainder ? size : Shape::kUnknownDim);
   }
   int64_t batch_size() const override { return size; }
   void check() const override {
     check_at_least("Batch", "size", size, 1);
-    check_threads("Batch", parallel);
+    check_threads("Batch", chosen.parallel);
   }
   void fields(Fields& fields) override {
     fields.field("size", size);
-    fields.field("drop_remainder", drop_remainder);
-    fields.field("parallel", parallel);
+    fields.field("drop_remainder", chosen.drop_remainder);
+    fields.field("parallel", chosen.parallel);
   }
   std::string details() const override { return fmt::format("({})", size); }
 
   int64_t size = 1;
-  bool drop_remainder = false;
-  int parallel = 1;
+  BatchOptions chosen;
 };
 
 // Collects the elements of one batch. The collected elements stay when the input throws, so that
@@ -59,7 +58,7 @@ class Collector {
         count_ += ended_ ? 0 : 1;
       }
     }
-    return count_ == node_.size || (count_ > 0 && !node_.drop_remainder);
+    return count_ == node_.size || (count_ > 0 && !node_.chosen.drop_remainder);
   }
 
   // Returns a function that makes the collected batch, and starts the next batch.
@@ -148,7 +147,7 @@ class ParallelBatchCursor : public ParallelCursor<BatchNode> {
 };
 
 CursorPtr BatchNode::open(const Context& context) const {
-  const int threads = thread_count(parallel, context);
+  const int threads = thread_count(chosen.parallel, context);
   if (threads == 1) return std::make_unique<BatchCursor>(*this, context);
   return std::make_unique<ParallelBatchCursor>(*this, context, threads);
 }
@@ -160,11 +159,10 @@ std::shared_ptr<Node> make_batch() { return std::make_shared<BatchNode>(); }
 }  // namespace internal
 
 Dataset Dataset::batch(int64_t size, const BatchOptions& options) const {
-  auto node = internal::stage_on<internal::BatchNode>(node_);
-  node->size = size;
-  node->drop_remainder = options.drop_remainder;
-  node->parallel = options.parallel;
-  return internal::finish(node);
+  return internal::add_stage<internal::BatchNode>({node_}, [&](auto& node) {
+    node.size = size;
+    node.chosen = options;
+  });
 }
 
 }  // namespace cohort::data

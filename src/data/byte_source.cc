@@ -1,6 +1,7 @@
 #include "data/byte_source.h"
 
 #include <fcntl.h>
+#include <isa-l/crc.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -8,39 +9,38 @@
 #include <cerrno>
 #include <cstring>
 
-#include "base/raise.h"
+#include "base/file_descriptor.h"
 #include "base/system_error.h"
 
 namespace cohort::data::internal {
+
+using cohort::internal::code_of_errno;
+using cohort::internal::errno_text;
+
 namespace {
 
 [[noreturn]] void raise_open_failure(const std::string& path, int error) {
-  using cohort::internal::code_of_errno;
   raise(error == ENOTDIR ? Code::NotFound : code_of_errno(error), "[Open] cannot read '{}': {}",
-        path, cohort::internal::errno_text(error));
+        path, errno_text(error));
 }
 
 class FileSource : public ByteSource {
  public:
-  explicit FileSource(const std::string& path) : name_(path) {
-    fd_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    if (fd_ < 0) raise_open_failure(path, errno);
+  explicit FileSource(const std::string& path)
+      : name_(path), file_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
+    if (!file_) raise_open_failure(path, errno);
     struct stat info {};
-    if (::fstat(fd_, &info) == 0 && S_ISDIR(info.st_mode)) {
-      ::close(fd_);
+    if (::fstat(file_.get(), &info) == 0 && S_ISDIR(info.st_mode)) {
       raise(Code::FailedPrecondition, "[Open] '{}' is a directory, not a file", path);
     }
     if (S_ISREG(info.st_mode)) size_ = info.st_size;
-    ::posix_fadvise(fd_, 0, 0, POSIX_FADV_SEQUENTIAL);
+    ::posix_fadvise(file_.get(), 0, 0, POSIX_FADV_SEQUENTIAL);
   }
-  ~FileSource() override { ::close(fd_); }
-  FileSource(const FileSource&) = delete;
-  FileSource& operator=(const FileSource&) = delete;
 
   size_t read(std::span<std::byte> out) override {
     ssize_t got = 0;
     do {
-      got = ::read(fd_, out.data(), out.size());
+      got = ::read(file_.get(), out.data(), out.size());
     } while (got < 0 && errno == EINTR);
     if (got < 0) raise(Code::DataLoss, "[Read] '{}': {}", name_, std::strerror(errno));
     at_ += got;
@@ -50,7 +50,7 @@ class FileSource : public ByteSource {
   int64_t left() const override { return size_ < 0 ? -1 : std::max<int64_t>(0, size_ - at_); }
 
   bool skip(int64_t count) override {
-    if (size_ < 0 || count > left() || ::lseek(fd_, count, SEEK_CUR) < 0) return false;
+    if (size_ < 0 || count > left() || ::lseek(file_.get(), count, SEEK_CUR) < 0) return false;
     at_ += count;
     return true;
   }
@@ -59,28 +59,9 @@ class FileSource : public ByteSource {
 
  private:
   std::string name_;
-  int fd_ = -1;
+  cohort::internal::FileDescriptor file_;
   int64_t size_ = -1;  // unknown for pipes
   int64_t at_ = 0;
-};
-
-class MemorySource : public ByteSource {
- public:
-  MemorySource(std::span<const std::byte> bytes, std::string name)
-      : bytes_(bytes), name_(std::move(name)) {}
-
-  size_t read(std::span<std::byte> out) override {
-    const size_t count = std::min(out.size(), bytes_.size());
-    if (count > 0) std::memcpy(out.data(), bytes_.data(), count);
-    bytes_ = bytes_.subspan(count);
-    return count;
-  }
-  int64_t left() const override { return static_cast<int64_t>(bytes_.size()); }
-  const std::string& name() const override { return name_; }
-
- private:
-  std::span<const std::byte> bytes_;
-  std::string name_;
 };
 
 thread_local int64_t files_opened = 0;
@@ -92,10 +73,6 @@ int64_t files_opened_here() { return files_opened; }
 std::unique_ptr<ByteSource> open_file(const std::string& path) {
   ++files_opened;
   return std::make_unique<FileSource>(path);
-}
-
-std::unique_ptr<ByteSource> memory_source(std::span<const std::byte> bytes, std::string name) {
-  return std::make_unique<MemorySource>(bytes, std::move(name));
 }
 
 std::unique_ptr<ByteSource> open_bytes(const std::string& path) {
@@ -225,5 +202,52 @@ std::vector<std::byte> read_growing(BufferedBytes& bytes, int64_t count) {
   all.resize(static_cast<size_t>(have));
   return all;
 }
+
+FileWriter::FileWriter(const std::string& path)
+    : path_(path), file_(std::fopen(path.c_str(), "wbe")) {
+  if (file_) return;
+  const int error = errno;
+  raise(code_of_errno(error), "[Write] cannot make '{}': {}", path, errno_text(error));
+}
+
+std::FILE* FileWriter::open_file() const {
+  if (!file_) raise(Code::FailedPrecondition, "[Write] '{}' is closed", path_);
+  return file_.get();
+}
+
+void FileWriter::write(std::string_view bytes) {
+  std::FILE* file = open_file();
+  if (bytes.empty()) return;  // whose pointer may be null
+  if (std::fwrite(bytes.data(), 1, bytes.size(), file) != bytes.size()) fail();
+}
+
+void FileWriter::flush() {
+  if (std::fflush(open_file()) != 0) fail();
+}
+
+void FileWriter::close() {
+  if (file_ && std::fclose(file_.release()) != 0) fail();
+}
+
+void FileWriter::fail() const {
+  const int error = errno;
+  raise(code_of_errno(error), "[Write] '{}': {}", path_, errno_text(error));
+}
+
+uint32_t extend_crc32c(uint32_t crc, std::string_view bytes) {
+  constexpr size_t kMaxBytes = 1 << 30;  // crc32_iscsi() takes an int
+  crc = ~crc;
+  while (!bytes.empty()) {
+    const std::string_view part = bytes.substr(0, kMaxBytes);
+    auto* data = reinterpret_cast<unsigned char*>(const_cast<char*>(part.data()));
+    crc = crc32_iscsi(data, static_cast<int>(part.size()), crc);
+    bytes.remove_prefix(part.size());
+  }
+  return ~crc;
+}
+
+uint32_t crc32c(std::string_view bytes) { return extend_crc32c(0, bytes); }
+
+uint32_t mask_crc32c(uint32_t crc) { return (crc >> 15 | crc << 17) + 0xa282ead8; }
 
 }  // namespace cohort::data::internal

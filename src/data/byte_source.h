@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <memory>
 #include <span>
 #include <string>
@@ -14,7 +15,7 @@ namespace cohort::data::internal {
 
 using cohort::internal::raise;
 
-// A stream of bytes: a file, memory, or the decompressed bytes of another source. Not thread-safe.
+// A stream of bytes: a file, or the decompressed bytes of another source. Not thread-safe.
 class ByteSource {
  public:
   virtual ~ByteSource() = default;
@@ -35,8 +36,6 @@ std::unique_ptr<ByteSource> open_file(const std::string& path);
 // How often this thread has called open_file(): the difference shows whether a function opens
 // files.
 int64_t files_opened_here();
-// A source of bytes that the caller keeps alive.
-std::unique_ptr<ByteSource> memory_source(std::span<const std::byte> bytes, std::string name);
 // Returns `inner`, decompressed if it begins with the magic number of gzip or zstd.
 std::unique_ptr<ByteSource> decompressed(std::unique_ptr<ByteSource> inner);
 // open_file() and decompressed().
@@ -97,5 +96,36 @@ std::vector<std::byte> read_growing(BufferedBytes& bytes, int64_t count);
 inline std::string_view as_text(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
+
+// Writes a file. The bytes are only certain to be in the file after close(). Errors name the file.
+class FileWriter {
+ public:
+  explicit FileWriter(const std::string& path);
+  void write(std::string_view bytes);
+  // Passes the written bytes to the operating system. Throws FailedPrecondition after close().
+  void flush();
+  // Throws if the last bytes cannot be written. Idempotent.
+  void close();
+
+ private:
+  struct Close {
+    void operator()(std::FILE* file) const { std::fclose(file); }
+  };
+  std::FILE* open_file() const;
+  [[noreturn]] void fail() const;
+
+  std::string path_;
+  std::unique_ptr<std::FILE, Close> file_;
+};
+
+// Returns the CRC-32C checksum, which iSCSI and TFRecord files use.
+uint32_t crc32c(std::string_view bytes);
+// Returns the checksum of the bytes with checksum `crc` followed by `bytes`. No bytes have checksum
+// 0.
+uint32_t extend_crc32c(uint32_t crc, std::string_view bytes);
+// Returns the checksum as TFRecord files store it: rotated and shifted, because the checksum of
+// data that contains checksums is weak.
+uint32_t mask_crc32c(uint32_t crc);
+inline uint32_t masked_crc32c(std::string_view bytes) { return mask_crc32c(crc32c(bytes)); }
 
 }  // namespace cohort::data::internal

@@ -1,16 +1,50 @@
-#include "data/cache.h"
-
 #include <unistd.h>
 
 #include <atomic>
 #include <filesystem>
+#include <mutex>
 
-#include "data/file_writer.h"
+#include "data/stage.h"
 #include "data/tfrecord.h"
 
 namespace cohort::data {
 namespace internal {
 namespace {
+
+// The elements of a complete pass in memory.
+struct StoredPass {
+  std::vector<Element> elements;
+  std::string start;  // the input's position before the pass
+};
+
+// The first pass in which no element fails stores the elements in memory or in a file. Later passes
+// read the stored elements.
+class CacheNode : public NodeOf<CacheNode, PassThroughNode> {
+ public:
+  CacheNode() = default;
+  // A copy may get another input, so it starts empty.
+  CacheNode(const CacheNode& other) : NodeOf(other), file(other.file) {}
+
+  std::string_view kind() const override { return "Cache"; }
+  CursorPtr open(const Context& context) const override;
+  void fields(Fields& fields) override { fields.field("file", file); }
+  std::string stored_start() const override;
+
+  std::shared_ptr<const StoredPass> stored() const {
+    const std::lock_guard lock(mutex_);
+    return stored_;
+  }
+  void publish(std::shared_ptr<const StoredPass> complete) const {
+    const std::lock_guard lock(mutex_);
+    if (!stored_) stored_ = std::move(complete);
+  }
+
+  std::string file;  // empty: the cache is in memory
+
+ private:
+  mutable std::mutex mutex_;
+  mutable std::shared_ptr<const StoredPass> stored_;
+};
 
 // The base class of the cursors for both kinds of cache.
 //
@@ -238,8 +272,6 @@ class FileCacheCursor : public CacheCursor {
   bool started_ = false;
 };
 
-}  // namespace
-
 CursorPtr CacheNode::open(const Context& context) const {
   if (!file.empty()) return std::make_unique<FileCacheCursor>(*this, context);
   return std::make_unique<MemoryCacheCursor>(*this, context);
@@ -255,19 +287,17 @@ std::string CacheNode::stored_start() const {
   return pass ? pass->start : std::string();
 }
 
+}  // namespace
+
 std::shared_ptr<Node> make_cache() { return std::make_shared<CacheNode>(); }
 
 }  // namespace internal
 
-Dataset Dataset::cache() const {
-  return internal::finish(internal::stage_on<internal::CacheNode>(node_));
-}
+Dataset Dataset::cache() const { return internal::add_stage<internal::CacheNode>({node_}); }
 
 Dataset Dataset::cache(const std::string& file) const {
   if (file.empty()) internal::raise(Code::InvalidArgument, "[Cache] the name of the file is empty");
-  auto node = internal::stage_on<internal::CacheNode>(node_);
-  node->file = file;
-  return internal::finish(node);
+  return internal::add_stage<internal::CacheNode>({node_}, [&](auto& node) { node.file = file; });
 }
 
 }  // namespace cohort::data

@@ -33,11 +33,10 @@ std::optional<ElementSpec> common_spec(const Node& node) {
   return all;
 }
 
-template <typename N>
-std::shared_ptr<N> stage_on_all(const std::vector<Dataset>& datasets) {
-  auto node = std::make_shared<N>();
-  for (const Dataset& dataset : datasets) node->inputs.push_back(DatasetAccess::node(dataset));
-  return node;
+std::vector<NodePtr> nodes_of(const std::vector<Dataset>& datasets) {
+  std::vector<NodePtr> nodes;
+  for (const Dataset& dataset : datasets) nodes.push_back(DatasetAccess::node(dataset));
+  return nodes;
 }
 
 // A cursor of an `N` with several inputs.
@@ -60,8 +59,7 @@ class CombiningCursor : public SourceCursor<N> {
   std::vector<CursorPtr> inputs_;
 };
 
-class ZipCursor;
-class ZipNode : public Stage<ZipNode, ZipCursor> {
+class ZipNode : public Stage<ZipNode, class ZipCursor> {
  public:
   std::string_view kind() const override { return "Zip"; }
   int64_t cardinality() const override {
@@ -115,8 +113,7 @@ class ZipCursor : public CombiningCursor<ZipNode> {
   bool ended_ = false;
 };
 
-class ConcatenateCursor;
-class ConcatenateNode : public Stage<ConcatenateNode, ConcatenateCursor> {
+class ConcatenateNode : public Stage<ConcatenateNode, class ConcatenateCursor> {
  public:
   std::string_view kind() const override { return "Concatenate"; }
   int64_t cardinality() const override { return sum_of_cardinalities(*this); }
@@ -143,8 +140,7 @@ class ConcatenateCursor : public CombiningCursor<ConcatenateNode> {
   size_t at_ = 0;
 };
 
-class SampleCursor;
-class SampleNode : public Stage<SampleNode, SampleCursor> {
+class SampleNode : public Stage<SampleNode, class SampleCursor> {
  public:
   SampleNode() { seed.emplace(); }
   std::string_view kind() const override { return "SampleFrom"; }
@@ -226,11 +222,11 @@ std::shared_ptr<Node> make_sample_from() { return std::make_shared<SampleNode>()
 }  // namespace internal
 
 Dataset zip(std::vector<Dataset> datasets) {
-  return internal::finish(internal::stage_on_all<internal::ZipNode>(datasets));
+  return internal::add_stage<internal::ZipNode>(internal::nodes_of(datasets));
 }
 
 Dataset concatenate(std::vector<Dataset> datasets) {
-  return internal::finish(internal::stage_on_all<internal::ConcatenateNode>(datasets));
+  return internal::add_stage<internal::ConcatenateNode>(internal::nodes_of(datasets));
 }
 
 Dataset Dataset::concatenate(const Dataset& other) const {
@@ -238,12 +234,12 @@ Dataset Dataset::concatenate(const Dataset& other) const {
 }
 
 Dataset sample_from(std::vector<Dataset> datasets, const SampleOptions& options) {
-  auto node = internal::stage_on_all<internal::SampleNode>(datasets);
-  node->weights =
-      options.weights.empty() ? std::vector<double>(datasets.size(), 1.0) : options.weights;
-  node->seed = internal::seed_or_drawn(options.seed);
-  node->stop_on_empty = options.stop_on_empty_dataset;
-  return internal::finish(node);
+  return internal::add_stage<internal::SampleNode>(internal::nodes_of(datasets), [&](auto& node) {
+    node.weights =
+        options.weights.empty() ? std::vector<double>(datasets.size(), 1.0) : options.weights;
+    node.seed = internal::seed_or_drawn(options.seed);
+    node.stop_on_empty = options.stop_on_empty_dataset;
+  });
 }
 
 }  // namespace cohort::data

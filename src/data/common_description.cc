@@ -4,9 +4,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "data/cache.h"
-#include "data/crc32c.h"
-#include "data/node_fields.h"
+#include "data/node.h"
 #include "data/rows.h"
 
 namespace cohort::data::internal {
@@ -53,24 +51,19 @@ Dataset copied(const std::vector<NodePtr>& stages, const std::function<bool(cons
   return DatasetAccess::make(made.at(stages.back().get()));
 }
 
-struct FoundCache {
-  const CacheNode* node;
-  std::string stages;
-};
-
-std::vector<FoundCache> find_common_caches(const Dataset& pipeline) {
+// The caches before a division and after a stage with a seed, and the stages before each.
+std::vector<std::pair<const Node*, std::string>> find_common_caches(const Dataset& pipeline) {
   const Stages stages(pipeline);
-  std::vector<FoundCache> found;
+  std::vector<std::pair<const Node*, std::string>> found;
   for (const NodePtr& node : stages.all()) {
-    const auto* cache = dynamic_cast<const CacheNode*>(node.get());
-    if (cache == nullptr || !stages.is_divided(*cache)) continue;
+    if (node->kind() != "Cache" || !stages.is_divided(*node)) continue;
     bool seeded = false;
     std::string before;
     for (const NodePtr& stage : all_stages(node)) {
       seeded = seeded || stage->seed.has_value();
       before += fmt::format("{} ", stage->kind());
     }
-    if (seeded) found.push_back({cache, std::move(before)});
+    if (seeded) found.emplace_back(node.get(), std::move(before));
   }
   return found;
 }
@@ -136,18 +129,18 @@ Dataset with_drawn_seeds(const Dataset& dataset, Random seeds) {
 
 std::vector<CommonCache> common_caches(const Dataset& pipeline) {
   std::vector<CommonCache> caches;
-  for (const FoundCache& cache : find_common_caches(pipeline)) {
-    caches.push_back({cache.stages, cache.node->stored_start()});
+  for (const auto& [cache, stages] : find_common_caches(pipeline)) {
+    caches.push_back({stages, cache->stored_start()});
   }
   return caches;
 }
 
 CachedPasses cached_passes(const Dataset& pipeline, const std::vector<CommonCache>& caches) {
-  const std::vector<FoundCache> own = find_common_caches(pipeline);
+  const auto own = find_common_caches(pipeline);
   CachedPasses passes;
   if (own.size() != caches.size()) return passes;
   for (size_t i = 0; i < own.size(); ++i) {
-    if (own[i].stages == caches[i].stages) passes[own[i].node] = caches[i].start;
+    if (own[i].second == caches[i].stages) passes[own[i].first] = caches[i].start;
   }
   return passes;
 }

@@ -29,7 +29,7 @@ Dataset with_drawn_seeds(const Dataset& dataset, Random seeds);
 // pass.
 struct CommonCache {
   std::string stages;  // before the cache; equal if caches of two pipelines correspond
-  std::string start;   // see CacheNode::stored_start()
+  std::string start;   // see Node::stored_start()
 };
 
 // In the order of the stages.

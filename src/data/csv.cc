@@ -10,15 +10,14 @@ namespace {
 
 constexpr int64_t kMaxBlockRows = 1 << 16;
 
-class CsvReader;
-class CsvNode : public ReaderStage<CsvNode, CsvReader> {
+class CsvNode : public ReaderStage<CsvNode, class CsvReader> {
  public:
   std::string_view kind() const override { return "Csv"; }
   bool has_blocks() const override { return true; }
   std::optional<ElementSpec> spec() const override {
     std::vector<TensorSpec> tensors;
     for (const CsvColumn& column : columns) tensors.push_back({column.dtype, {}});
-    return ElementSpec(tuple_structure(std::vector(columns.size(), leaf_structure())), tensors);
+    return ElementSpec::tuple(std::move(tensors));
   }
   void check() const override;
   void fields(Fields& fields) override;
@@ -105,14 +104,6 @@ class CsvReader : public RecordReader {
     check_columns();
   }
 
-  bool next(Element& out) override {
-    const Block block = next_block(1);
-    if (block.count == 0) return false;
-    out = batch_row(block.rows, 0);
-    return true;
-  }
-
-  bool has_blocks() const override { return true; }
   Block next_block(int64_t most) override {
     throw_if_error(std::exchange(failure_, {}));
     Columns columns(node_.columns, std::min(most, kMaxBlockRows));
@@ -240,10 +231,10 @@ std::shared_ptr<Node> make_csv() { return std::make_shared<CsvNode>(); }
 }  // namespace internal
 
 Dataset csv(const Files& files, std::vector<CsvColumn> columns, const CsvOptions& options) {
-  auto node = internal::reader_on<internal::CsvNode>(files);
-  node->columns = std::move(columns);
-  node->csv = options;
-  return internal::finish(node);
+  return internal::add_stage<internal::CsvNode>(internal::names_of(files), [&](auto& node) {
+    node.columns = std::move(columns);
+    node.csv = options;
+  });
 }
 
 }  // namespace cohort::data

@@ -76,9 +76,8 @@ std::ostream& operator<<(std::ostream& out, const Dataset& dataset) {
 }
 
 Dataset Dataset::options(const DatasetOptions& options) const {
-  auto node = internal::stage_on<internal::OptionsNode>(node_);
-  node->set = options;
-  return internal::finish(node);
+  return internal::add_stage<internal::OptionsNode>({node_},
+                                                    [&](auto& node) { node.set = options; });
 }
 
 Element Dataset::reduce(Element initial, Function function) const {

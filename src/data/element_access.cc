@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "base/raise.h"
+#include "ops/spec_list.h"
+#include "tensor/memory.h"
 
 namespace cohort::data::internal {
 
@@ -168,5 +170,45 @@ std::string to_string(const Structure& structure) {
 }
 
 StructurePtr parse_structure(const std::string& text) { return Parser(text).whole(); }
+
+ElementSpec with_unknown_rows(const ElementSpec& spec) {
+  std::vector<TensorSpec> tensors = spec.tensors();
+  for (TensorSpec& tensor : tensors) {
+    if (tensor.shape.rank() > 0) tensor.shape = tensor.shape.with(0, Shape::kUnknownDim);
+  }
+  return ElementSpec(spec, std::move(tensors));
+}
+
+std::vector<int64_t> packed_tensors(const ElementSpec& spec) {
+  cohort::internal::Specs specs;
+  for (const TensorSpec& tensor : spec.tensors()) specs.push_back({tensor.dtype, tensor.shape});
+  return cohort::internal::pack_specs(specs);
+}
+
+namespace {
+
+Shape empty_shape(const Shape& shape) {
+  if (!shape.has_rank()) {
+    raise(Code::FailedPrecondition,
+          "[DistributeDataset] a replica without data needs an empty element, but the number of "
+          "dimensions of the elements is not known");
+  }
+  Shape empty = shape;
+  if (shape.is_fully_known()) return shape.rank() == 0 ? shape : shape.with(0, 0);
+  for (int axis = 0; axis < shape.rank(); ++axis) {
+    if (shape[axis] < 0) empty = empty.with(axis, 0);
+  }
+  return empty;
+}
+
+}  // namespace
+
+Element empty_element(const ElementSpec& spec) {
+  std::vector<Tensor> tensors;
+  for (const TensorSpec& tensor : spec.tensors()) {
+    tensors.push_back(cohort::internal::allocate_zeros(tensor.dtype, empty_shape(tensor.shape)));
+  }
+  return ElementAccess::make(spec.structure(), std::move(tensors));
+}
 
 }  // namespace cohort::data::internal

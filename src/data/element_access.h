@@ -76,4 +76,15 @@ Element dealt_element(const std::vector<Element>& parts);
 void check_same_structure(std::string_view stage, const Structure& expected,
                           const Structure& found);
 
+// Returns `spec` with an unknown first dimension of each tensor.
+ElementSpec with_unknown_rows(const ElementSpec& spec);
+
+// Returns the dtypes and shapes as numbers: see ops/spec_list.h.
+std::vector<int64_t> packed_tensors(const ElementSpec& spec);
+
+// Returns an element without samples, for a replica without data: zeros and empty strings. Unknown
+// dimensions become 0; if all dimensions are known, the first one does. Throws FailedPrecondition
+// if the rank of a tensor is unknown.
+Element empty_element(const ElementSpec& spec);
+
 }  // namespace cohort::data::internal

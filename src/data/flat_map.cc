@@ -9,8 +9,7 @@ namespace cohort::data {
 namespace internal {
 namespace {
 
-class InterleaveCursor;
-class InterleaveNode : public Stage<InterleaveNode, InterleaveCursor> {
+class InterleaveNode : public Stage<InterleaveNode, class InterleaveCursor> {
  public:
   InterleaveNode() { seed.emplace(); }
   std::string_view kind() const override { return flat ? "FlatMap" : "Interleave"; }
@@ -21,13 +20,11 @@ class InterleaveNode : public Stage<InterleaveNode, InterleaveCursor> {
     hint_count = count;
     hint_index = index;
   }
-  int64_t cardinality() const override {
-    return input().cardinality() == 0 ? 0 : kUnknownCardinality;
-  }
+  int64_t cardinality() const override { return unknown_unless_empty(input()); }
   void check() const override {
-    check_at_least(kind(), "cycle", cycle, 1);
-    check_at_least(kind(), "block", block, 1);
-    check_threads(kind(), parallel);
+    check_at_least(kind(), "cycle", chosen.cycle, 1);
+    check_at_least(kind(), "block", chosen.block, 1);
+    check_threads(kind(), chosen.parallel);
   }
   void fields(Fields& fields) override {
     fields.field("function", function);
@@ -35,9 +32,9 @@ class InterleaveNode : public Stage<InterleaveNode, InterleaveCursor> {
     fields.field("hint_count", hint_count);
     fields.field("hint_index", hint_index);
     if (flat) return;
-    fields.field("cycle", cycle);
-    fields.field("block", block);
-    fields.field("parallel", parallel);
+    fields.field("cycle", chosen.cycle);
+    fields.field("block", chosen.block);
+    fields.field("parallel", chosen.parallel);
   }
 
   // Returns the dataset of an element. Seeds that its stages drew are replaced by numbers of
@@ -45,16 +42,14 @@ class InterleaveNode : public Stage<InterleaveNode, InterleaveCursor> {
   Dataset make(const Element& from, const Random& seeds) const {
     Dataset made = with_drawn_seeds(function(from), seeds);
     if (hint_count > 0) made = fill_shard_hints(made, hint_count, hint_index);
-    return parallel == 1 ? made : made.prefetch();
+    return chosen.parallel == 1 ? made : made.prefetch();
   }
 
-  DatasetFunction function = DatasetAccess::empty_dataset_function();
-  int64_t hint_count =
-      0;  // of shard(kShardHint, ...) in the datasets; 0: the hint is not filled in
+  DatasetFunction function = DatasetAccess::empty<DatasetFunction>();
+  // Of shard(kShardHint, ...) in the datasets; 0: the hint is not filled in.
+  int64_t hint_count = 0;
   int64_t hint_index = 0;
-  int64_t cycle = 1;
-  int64_t block = 1;
-  int parallel = 1;
+  InterleaveOptions chosen{.cycle = 1};
   bool flat = false;
 };
 
@@ -71,7 +66,7 @@ class InterleaveCursor : public StageCursor<InterleaveNode> {
       bool found = true;
       const Status failure = capture_status([&] { found = slots_[at_]->cursor->next(out); });
       if (!found) slots_[at_].reset();
-      if (!found || taken_ == node_.block) end_turn();
+      if (!found || taken_ == node_.chosen.block) end_turn();
       throw_if_error(failure);
       if (found) return true;
     }
@@ -90,9 +85,9 @@ class InterleaveCursor : public StageCursor<InterleaveNode> {
     if (fields.reading()) context_.set_epoch(node_, epoch_);
     fields.integer(index_);
     fields.flag(ended_);
-    fields.index(at_, static_cast<size_t>(node_.cycle));
-    fields.integer(taken_, 0, node_.block);
-    fields.list(slots_, node_.cycle, [&](std::optional<Open>& slot) {
+    fields.index(at_, static_cast<size_t>(node_.chosen.cycle));
+    fields.integer(taken_, 0, node_.chosen.block);
+    fields.list(slots_, node_.chosen.cycle, [&](std::optional<Open>& slot) {
       bool is_open = slot.has_value();
       fields.flag(is_open);
       if (!is_open) return;
@@ -115,7 +110,7 @@ class InterleaveCursor : public StageCursor<InterleaveNode> {
   bool open_here() {
     for (size_t empty = 0; empty <= slots_.size();) {
       if (at_ >= slots_.size()) {
-        const bool room = static_cast<int64_t>(slots_.size()) < node_.cycle;
+        const bool room = static_cast<int64_t>(slots_.size()) < node_.chosen.cycle;
         if (room && !ended_) slots_.emplace_back();
         if (!room || ended_) at_ = 0;
         if (slots_.empty()) return false;
@@ -168,21 +163,19 @@ std::shared_ptr<Node> make_flat_map() {
 }  // namespace internal
 
 Dataset Dataset::flat_map(DatasetFunction function) const {
-  auto node = internal::stage_on<internal::InterleaveNode>(node_);
-  node->function = std::move(function);
-  node->seed = internal::seed_or_drawn({});
-  node->flat = true;
-  return internal::finish(node);
+  return internal::add_stage<internal::InterleaveNode>({node_}, [&](auto& node) {
+    node.function = std::move(function);
+    node.seed = internal::seed_or_drawn({});
+    node.flat = true;
+  });
 }
 
 Dataset Dataset::interleave(DatasetFunction function, const InterleaveOptions& options) const {
-  auto node = internal::stage_on<internal::InterleaveNode>(node_);
-  node->function = std::move(function);
-  node->seed = internal::seed_or_drawn({});
-  node->cycle = options.cycle;
-  node->block = options.block;
-  node->parallel = options.parallel;
-  return internal::finish(node);
+  return internal::add_stage<internal::InterleaveNode>({node_}, [&](auto& node) {
+    node.function = std::move(function);
+    node.seed = internal::seed_or_drawn({});
+    node.chosen = options;
+  });
 }
 
 }  // namespace cohort::data

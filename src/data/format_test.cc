@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "data/byte_source.h"
 #include "data/common_description.h"
-#include "data/crc32c.h"
 #include "support/datasets.h"
 
 namespace cohort::data {

@@ -12,23 +12,13 @@ namespace internal {
 namespace {
 
 DType idx_dtype(uint8_t type, const std::string& name) {
-  switch (type) {
-    case 0x08:
-      return kUInt8;
-    case 0x09:
-      return kInt8;
-    case 0x0B:
-      return kInt16;
-    case 0x0C:
-      return kInt32;
-    case 0x0D:
-      return kFloat32;
-    case 0x0E:
-      return kFloat64;
-    default:
-      raise(Code::DataLoss, "[Idx] '{}': {:#04x} is not an element type of this format", name,
-            type);
+  static constexpr std::pair<uint8_t, DType> kTypes[] = {{0x08, kUInt8},   {0x09, kInt8},
+                                                         {0x0B, kInt16},   {0x0C, kInt32},
+                                                         {0x0D, kFloat32}, {0x0E, kFloat64}};
+  for (const auto& [code, dtype] : kTypes) {
+    if (code == type) return dtype;
   }
+  raise(Code::DataLoss, "[Idx] '{}': {:#04x} is not an element type of this format", name, type);
 }
 
 uint32_t big_endian(const std::byte* bytes) {
@@ -72,10 +62,7 @@ ArrayHeader read_idx_header(BufferedBytes& bytes) {
 
 Tensor parse_idx(BufferedBytes& bytes) {
   const ArrayHeader header = read_idx_header(bytes);
-  TensorBytes content = read_tensor_bytes("Idx", bytes, header.dtype, header.shape);
-  check_at_end("Idx", bytes, header.shape);
-  if (header.swapped) swap_bytes(content.bytes(), static_cast<size_t>(size_of(header.dtype)));
-  return std::move(content).finish(header.dtype, header.shape);
+  return read_whole("Idx", bytes, header).finish(header.dtype, header.shape);
 }
 
 namespace {
@@ -111,7 +98,7 @@ Tensor read_idx(const std::string& path) {
 }
 
 Dataset idx(const Files& files) {
-  return internal::finish(internal::reader_on<internal::IdxNode>(files));
+  return internal::add_stage<internal::IdxNode>(internal::names_of(files));
 }
 
 namespace {

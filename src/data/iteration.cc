@@ -13,8 +13,7 @@ void ShuffleEpoch::position(PositionFields& fields) {
   fields.integer(epoch);
 }
 
-ShuffleEpoch Iteration::begin_epoch(const Walk& walk, uint64_t seed,
-                                    const IteratorCount& iterators) {
+ShuffleEpoch Iteration::begin_epoch(const Walk& walk) {
   const std::lock_guard lock(mutex_);
   std::map<uint64_t, ShuffleEpoch>& walks = epochs_[walk.node];
   const auto found = walks.find(walk.branch);
@@ -22,15 +21,15 @@ ShuffleEpoch Iteration::begin_epoch(const Walk& walk, uint64_t seed,
     ++found->second.epoch;
     return found->second;
   }
-  const auto new_iterator = [&] { return number_ ? *number_ : iterators.take(); };
+  const auto new_iterator = [&] { return number_ ? *number_ : walk.node->iterators.take(); };
   const int64_t iterator = walks.empty() ? new_iterator() : walks.begin()->second.iterator;
   const int64_t first = static_cast<int64_t>(walks.size()) << 32;
-  return walks[walk.branch] = {.seed = seed, .iterator = iterator, .epoch = first};
+  return walks[walk.branch] = {
+             .seed = walk.node->seed->value, .iterator = iterator, .epoch = first};
 }
 
-void Iteration::set_epoch(const Walk& walk, const ShuffleEpoch& epoch,
-                          const IteratorCount& iterators) {
-  if (!number_) iterators.include(epoch.iterator);
+void Iteration::set_epoch(const Walk& walk, const ShuffleEpoch& epoch) {
+  if (!number_ && epoch.iterator < INT64_MAX) walk.node->iterators.raise_next(epoch.iterator + 1);
   const std::lock_guard lock(mutex_);
   epochs_[walk.node][walk.branch] = epoch;
 }
@@ -46,14 +45,6 @@ std::optional<std::string> Iteration::cached_pass(const Walk& cache) {
 void Iteration::set_cached_pass(const Walk& cache, const std::string& start) {
   const std::lock_guard lock(mutex_);
   cached_passes_[{cache.node, cache.branch}] = start;
-}
-
-ShuffleEpoch Context::begin_epoch(const Node& node) const {
-  return iteration->begin_epoch(walk(node), node.seed->value, node.iterators);
-}
-
-void Context::set_epoch(const Node& node, const ShuffleEpoch& epoch) const {
-  iteration->set_epoch(walk(node), epoch, node.iterators);
 }
 
 Context Context::for_input(size_t number) const {

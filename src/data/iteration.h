@@ -45,33 +45,15 @@ struct Seed {
 // Returns the seed that the user chose, or a random one.
 Seed seed_or_drawn(const std::optional<uint64_t>& chosen);
 
-// Counts the iterators that begin a stage. A copy of the stage starts again at 0.
-class IteratorCount {
+// Counts what began in a stage. A copy of the stage starts again at 0.
+class StageCount {
  public:
-  IteratorCount() = default;
-  IteratorCount(const IteratorCount&) {}
-  int64_t take() const { return count_.fetch_add(1, std::memory_order_relaxed); }
-  // Records that an iterator of that number began, maybe in another process.
-  void include(int64_t number) const {
-    int64_t now = count_.load(std::memory_order_relaxed);
-    while (now <= number && number < INT64_MAX &&
-           !count_.compare_exchange_weak(now, number + 1, std::memory_order_relaxed)) {
-    }
-  }
-
- private:
-  mutable std::atomic<int64_t> count_ = 0;
-};
-
-// Counts the passes that strategies began over datasets with this stage. Other iterators of this
-// process do not count, because other workers do not know of them. A copy of the stage starts again
-// at 0.
-class PassCount {
- public:
-  PassCount() = default;
-  PassCount(const PassCount&) {}
+  StageCount() = default;
+  StageCount(const StageCount&) {}
+  int64_t take() const { return next_.fetch_add(1, std::memory_order_relaxed); }
   int64_t next() const { return next_.load(std::memory_order_relaxed); }
   void set_next(int64_t number) const { next_.store(number, std::memory_order_relaxed); }
+  // Makes the next number at least `least`.
   void raise_next(int64_t least) const {
     int64_t now = next();
     while (now < least && !next_.compare_exchange_weak(now, least, std::memory_order_relaxed)) {
@@ -100,10 +82,10 @@ class Iteration {
   // Returns the epoch that the walk begins now. Epoch numbers of a second walk over the node are
   // far from those of the first walk. One thread opens all walks of an iterator, which decides
   // which walk is the first.
-  ShuffleEpoch begin_epoch(const Walk& walk, uint64_t seed, const IteratorCount& iterators);
+  ShuffleEpoch begin_epoch(const Walk& walk);
   // Makes `epoch`, from a saved position, the current epoch of the walk. Later iterators of this
   // process get higher numbers.
-  void set_epoch(const Walk& walk, const ShuffleEpoch& epoch, const IteratorCount& iterators);
+  void set_epoch(const Walk& walk, const ShuffleEpoch& epoch);
 
   // Returns where the pass began that a walk over a cache delivers in all its epochs. Empty until a
   // pass is complete; nullopt if the walk has not begun.
@@ -139,9 +121,11 @@ struct Context {
     return deterministic ? counted || *deterministic : keeps_order();
   }
   Walk walk(const Node& node) const { return {&node, branch}; }
-  // Iteration::begin_epoch() and set_epoch() for a node with a seed.
-  ShuffleEpoch begin_epoch(const Node& node) const;
-  void set_epoch(const Node& node, const ShuffleEpoch& epoch) const;
+  // The same of Iteration, for a node with a seed.
+  ShuffleEpoch begin_epoch(const Node& node) const { return iteration->begin_epoch(walk(node)); }
+  void set_epoch(const Node& node, const ShuffleEpoch& epoch) const {
+    iteration->set_epoch(walk(node), epoch);
+  }
   // Returns the context for one of several inputs of a stage.
   Context for_input(size_t number) const;
 };

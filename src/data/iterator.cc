@@ -4,7 +4,6 @@
 
 #include "cohort/data.h"
 #include "data/element_loop.h"
-#include "data/element_spec.h"
 #include "ops/dispatch.h"
 #include "ops/infer.h"
 #include "ops/run_context.h"
@@ -121,6 +120,13 @@ std::string LocalIterator::describe_dataset() const {
 std::optional<Element> look_at_first(const Dataset& dataset) {
   return LocalIterator(DatasetAccess::node(dataset), {}, std::make_shared<Iteration>(0), true)
       .next();
+}
+
+std::optional<ElementSpec> spec_or_probe(const Dataset& dataset) {
+  if (std::optional<ElementSpec> spec = dataset.element_spec()) return spec;
+  const std::optional<Element> first = look_at_first(dataset);
+  if (!first) return std::nullopt;
+  return with_unknown_rows(ElementSpec(*first));
 }
 
 Iterator iterate_as(const Dataset& dataset, int64_t number, CachedPasses cached_passes,

@@ -103,6 +103,11 @@ Tensor started_in_each_call(std::shared_ptr<IteratorBase> first, WalkStarter::Ma
 // element for the next iterator, but functions of stages are called again for it.
 std::optional<Element> look_at_first(const Dataset& dataset);
 
+// Returns the spec of a dataset's elements from its description, or else from its first element
+// (see look_at_first()). A spec from an element has unknown first dimensions. nullopt if the
+// dataset is empty.
+std::optional<ElementSpec> spec_or_probe(const Dataset& dataset);
+
 // Iterates as if this were iterator `number`, counted from 0, in every process: see Iteration.
 // Starts at `position` unless it is null.
 Iterator iterate_as(const Dataset& dataset, int64_t number, CachedPasses cached_passes = {},

@@ -1,7 +1,7 @@
 #include "data/iterator_position.h"
 
 #include "base/raise.h"
-#include "data/crc32c.h"
+#include "data/byte_source.h"
 #include "data/element_access.h"
 #include "data/rows.h"
 #include "tensor/body.h"
@@ -135,46 +135,6 @@ Status StateReader::status() {
     at = next;
   }
   raise_bad_state("an error has too many causes");
-}
-
-void PositionFields::stage(std::string_view kind) {
-  if (out_ != nullptr) return out_->stage(kind);
-  in_->stage(kind);
-}
-
-void PositionFields::integer(int64_t& value, int64_t least, int64_t most) {
-  if (out_ != nullptr) return out_->integer(value);
-  value = in_->integer(least, most);
-}
-
-void PositionFields::integer(uint64_t& value) {
-  if (out_ != nullptr) return out_->integer(static_cast<int64_t>(value));
-  value = static_cast<uint64_t>(in_->integer());
-}
-
-void PositionFields::index(size_t& value, size_t most) {
-  if (out_ != nullptr) return out_->integer(static_cast<int64_t>(value));
-  value = static_cast<size_t>(in_->integer(0, static_cast<int64_t>(most)));
-}
-
-void PositionFields::flag(bool& value) {
-  if (out_ != nullptr) return out_->flag(value);
-  value = in_->flag();
-}
-
-void PositionFields::text(std::string& value) {
-  if (out_ != nullptr) return out_->text(value);
-  value = in_->text();
-}
-
-void PositionFields::status(Status& value) {
-  if (out_ != nullptr) return out_->status(value);
-  value = in_->status();
-}
-
-void PositionFields::element(Element& value) {
-  if (out_ != nullptr) return out_->element(value);
-  value = in_->element();
 }
 
 void PositionFields::element(std::optional<Element>& value) {

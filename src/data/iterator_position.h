@@ -63,17 +63,20 @@ class PositionFields {
   bool reading() const { return in_ != nullptr; }
 
   // As those of StateWriter and StateReader.
-  void stage(std::string_view kind);
-  // A number outside [least, most] cannot be read.
-  void integer(int64_t& value, int64_t least = INT64_MIN, int64_t most = INT64_MAX);
-  void integer(uint64_t& value);
-  // A number in [0, most].
-  void index(size_t& value, size_t most);
-  void flag(bool& value);
-  void text(std::string& value);
-  void status(Status& value);
-  void element(Element& value);
+  void stage(std::string_view kind) { reading() ? in_->stage(kind) : out_->stage(kind); }
+  void flag(bool& value) { visit(value, &StateReader::flag, &StateWriter::flag); }
+  void text(std::string& value) { visit(value, &StateReader::text, &StateWriter::text); }
+  void status(Status& value) { visit(value, &StateReader::status, &StateWriter::status); }
+  void element(Element& value) { visit(value, &StateReader::element, &StateWriter::element); }
   void element(std::optional<Element>& value);
+  // A number outside [least, most] cannot be read.
+  template <typename T>  // int64_t or uint64_t
+  void integer(T& value, int64_t least = INT64_MIN, int64_t most = INT64_MAX) {
+    if (!reading()) return out_->integer(static_cast<int64_t>(value));
+    value = static_cast<T>(in_->integer(least, most));
+  }
+  // A number in [0, most].
+  void index(size_t& value, size_t most) { integer(value, 0, static_cast<int64_t>(most)); }
 
   // The number of items, then each item, which `visit` shows. When reading, `items` must be empty.
   template <typename List, typename Visit>
@@ -90,6 +93,12 @@ class PositionFields {
   }
 
  private:
+  template <typename T, typename Read, typename Write>
+  void visit(T& value, Read read, Write write) {
+    if (!reading()) return (out_->*write)(value);
+    value = (in_->*read)();
+  }
+
   StateWriter* out_ = nullptr;
   StateReader* in_ = nullptr;
 };

@@ -1,3 +1,6 @@
+// Stages that make one element of each element of their input: map, and scan and enumerate, which
+// carry state from element to element.
+
 #include <algorithm>
 
 #include "data/parallel_queue.h"
@@ -42,12 +45,12 @@ class MapNode : public NodeOf<MapNode> {
     }
     return ElementSpec(result_structure(*rows), std::move(results));
   }
-  void check() const override { check_threads("Map", parallel); }
+  void check() const override { check_threads("Map", chosen.parallel); }
   void fields(Fields& fields) override {
     fields.field("function", function);
-    fields.field("parallel", parallel);
-    fields.field("deterministic", deterministic);
-    fields.field("name", name);
+    fields.field("parallel", chosen.parallel);
+    fields.field("deterministic", chosen.deterministic);
+    fields.field("name", chosen.name);
   }
 
   // Returns the function on rows if it fits the input's elements, else null.
@@ -62,10 +65,8 @@ class MapNode : public NodeOf<MapNode> {
     return tuple_structure(std::vector(rows.results.size(), leaf_structure()));
   }
 
-  Function function = DatasetAccess::empty_function();
-  int parallel = 1;
-  std::optional<bool> deterministic;
-  std::string name = "Map";
+  Function function = DatasetAccess::empty<Function>();
+  MapOptions chosen;
 };
 
 constexpr int64_t kAheadBlocks = 16;
@@ -89,7 +90,7 @@ class MapCursor : public StageCursor<MapNode> {
     check_running(context_);
     Element before;
     if (!input_->next(before)) return false;
-    out = in_stage(node_.name, index_++, [&] { return node_.function(before); });
+    out = in_stage(node_.chosen.name, index_++, [&] { return node_.function(before); });
     return true;
   }
 
@@ -99,7 +100,7 @@ class MapCursor : public StageCursor<MapNode> {
   Block next_block(int64_t most) override {
     check_running(context_);
     if (ready_.count == 0) {
-      if (!failure_.ok()) raise_in_stage(node_.name, index_++, std::exchange(failure_, {}));
+      if (!failure_.ok()) raise_in_stage(node_.chosen.name, index_++, std::exchange(failure_, {}));
       const int64_t wanted =
           most >= ahead_rows_ ? most : std::min(kAheadBlocks * most, ahead_rows_);
       Block before = take_rest(wanted);
@@ -156,7 +157,7 @@ class MapCursor : public StageCursor<MapNode> {
     if (done + 1 < before.count) {
       rest_ = {before.count - done - 1, batch_slice(before.rows, done + 1, before.count)};
     }
-    if (done == 0) raise_in_stage(node_.name, index_++, std::exchange(failure_, {}));
+    if (done == 0) raise_in_stage(node_.chosen.name, index_++, std::exchange(failure_, {}));
     after.rows = batch_slice(after.rows, 0, done);
     return after;
   }
@@ -200,13 +201,13 @@ class ParallelMapCursor : public ParallelCursor<MapNode> {
                        {.threads = threads,
                         .capacity = 2 * threads,
                         .max_capacity = 2 * threads,
-                        .ordered = context.keeps_order(node.deterministic),
+                        .ordered = context.keeps_order(node.chosen.deterministic),
                         .name = "map"}) {
     queue_.set_pull([this](Element&, ParallelQueue::Work& work) {
       Element before;
       if (!input_->next(before)) return false;
       work = [&node = node_, index = index_++, before = std::move(before)] {
-        return in_stage(node.name, index, [&] { return node.function(before); });
+        return in_stage(node.chosen.name, index, [&] { return node.function(before); });
       };
       return true;
     });
@@ -220,24 +221,117 @@ class ParallelMapCursor : public ParallelCursor<MapNode> {
 };
 
 CursorPtr MapNode::open(const Context& context) const {
-  const int threads = thread_count(parallel, context);
+  const int threads = thread_count(chosen.parallel, context);
   if (threads == 1) return std::make_unique<MapCursor>(*this, context);
   return std::make_unique<ParallelMapCursor>(*this, context, threads);
 }
 
+class ScanNode : public Stage<ScanNode, class ScanCursor> {
+ public:
+  std::string_view kind() const override { return "Scan"; }
+  int64_t cardinality() const override { return input().cardinality(); }
+  void fields(Fields& fields) override {
+    fields.field("initial", initial);
+    fields.field("function", function);
+  }
+
+  Element initial;
+  Function function = DatasetAccess::empty<Function>();
+};
+
+class ScanCursor : public StageCursor<ScanNode> {
+ public:
+  using StageCursor::StageCursor;
+
+  bool next(Element& out) override {
+    Element element;
+    if (!input_->next(element)) return false;
+    const Element both = in_stage("Scan", index_++, [&] {
+      Element result = node_.function(Element::tuple(std::vector<Element>{state_, element}));
+      if (!result.is_tuple() || result.size() != 2) {
+        raise(Code::InvalidArgument, "the function must return (new state, output), got {}",
+              to_string(*structure_of(result)));
+      }
+      return result;
+    });
+    state_ = both[0];
+    out = both[1];
+    return true;
+  }
+
+ private:
+  void local_position(PositionFields& fields) override {
+    fields.integer(index_);
+    fields.element(state_);
+  }
+
+  Element state_ = node_.initial;
+  int64_t index_ = 0;
+};
+
+class EnumerateNode : public Stage<EnumerateNode, class EnumerateCursor> {
+ public:
+  std::string_view kind() const override { return "Enumerate"; }
+  int64_t cardinality() const override { return input().cardinality(); }
+  std::optional<ElementSpec> spec() const override {
+    const std::optional<ElementSpec> part = input().spec();
+    if (!part) return std::nullopt;
+    std::vector<TensorSpec> tensors = part->tensors();
+    tensors.insert(tensors.begin(), TensorSpec{kInt64, {}});
+    return ElementSpec(tuple_structure({leaf_structure(), part->structure()}), std::move(tensors));
+  }
+  void fields(Fields& fields) override { fields.field("start", start); }
+
+  int64_t start = 0;
+};
+
+class EnumerateCursor : public StageCursor<EnumerateNode> {
+ public:
+  using StageCursor::StageCursor;
+
+  bool next(Element& out) override {
+    Element element;
+    const int64_t number = number_++;
+    const Status failure = capture_status([&] {
+      if (!input_->next(element)) --number_;
+    });
+    throw_if_error(failure);
+    if (number_ == number) return false;
+    out = Element::tuple(std::vector<Element>{Element(number), std::move(element)});
+    return true;
+  }
+
+ private:
+  void local_position(PositionFields& fields) override { fields.integer(number_); }
+
+  int64_t number_ = node_.start;
+};
+
 }  // namespace
 
 std::shared_ptr<Node> make_map() { return std::make_shared<MapNode>(); }
+std::shared_ptr<Node> make_scan() { return std::make_shared<ScanNode>(); }
+std::shared_ptr<Node> make_enumerate() { return std::make_shared<EnumerateNode>(); }
 
 }  // namespace internal
 
 Dataset Dataset::map(Function function, const MapOptions& options) const {
-  auto node = internal::stage_on<internal::MapNode>(node_);
-  node->function = std::move(function);
-  node->parallel = options.parallel;
-  node->deterministic = options.deterministic;
-  node->name = options.name;
-  return internal::finish(node);
+  return internal::add_stage<internal::MapNode>({node_}, [&](auto& node) {
+    node.function = std::move(function);
+    node.chosen = options;
+  });
+}
+
+Dataset Dataset::scan(Element initial_state, Function function) const {
+  return internal::add_stage<internal::ScanNode>({node_}, [&](auto& node) {
+    node.initial = std::move(initial_state);
+    node.function = std::move(function);
+  });
+}
+
+Dataset Dataset::enumerate(int64_t start) const {
+  return internal::add_stage<internal::EnumerateNode>({node_},
+                                                      [&](auto& node) { node.start = start; });
 }
 
 }  // namespace cohort::data

@@ -61,7 +61,34 @@ class Cursor {
 };
 using CursorPtr = std::unique_ptr<Cursor>;
 
-class Fields;  // data/node_fields.h
+// Goes over the parameters of a node. A description is written by one implementation and read by
+// another, so that each node lists its parameters once.
+class Fields {
+ public:
+  virtual ~Fields() = default;
+  virtual void field(std::string_view name, int64_t& value) = 0;
+  virtual void field(std::string_view name, double& value) = 0;
+  virtual void field(std::string_view name, std::string& value) = 0;
+  virtual void field(std::string_view name, Element& value) = 0;
+  virtual void field(std::string_view name, Function& value) = 0;
+  virtual void field(std::string_view name, DatasetFunction& value) = 0;
+  virtual void field(std::string_view name, GeneratorFunction& value) = 0;
+
+  void field(std::string_view name, bool& value);
+  void field(std::string_view name, int& value);
+  void field(std::string_view name, uint64_t& value);
+  void field(std::string_view name, Seed& value);
+  void field(std::string_view name, std::optional<bool>& value);
+  void field(std::string_view name, std::optional<ElementSpec>& value);
+  template <typename T>  // int64_t or double
+  void field(std::string_view name, std::vector<T>& value) {
+    Element list(Tensor::from(value));
+    field(name, list);
+    value = list.tensor().template to_vector<T>();
+  }
+  void field(std::string_view name, std::vector<Tensor>& value);
+  void field(std::string_view name, std::vector<Shape>& value);
+};
 
 // What a strategy that rewrites descriptions may assume of a stage.
 enum class NodeRole : uint8_t {
@@ -97,6 +124,8 @@ class Node : public std::enable_shared_from_this<Node> {
   // Makes shard(kShardHint, ...) in this stage, or in the datasets it makes, mean shard(count,
   // index).
   virtual void fill_shard_hint(int64_t /*count*/, int64_t /*index*/) {}
+  // Of a cache: where the stored pass began; empty if no pass is stored.
+  virtual std::string stored_start() const { return {}; }
   // Number of elements that a thread makes ahead of the consumer, if this is the last stage.
   virtual int64_t read_ahead() const { return 0; }
   // Throws InvalidArgument for parameters that make no sense.
@@ -112,9 +141,11 @@ class Node : public std::enable_shared_from_this<Node> {
   const Node& input(size_t index = 0) const { return *inputs[index]; }
 
   std::vector<std::shared_ptr<const Node>> inputs;
-  PassCount passes;
+  // The passes that strategies began over datasets with this stage. Other iterators of this process
+  // do not count, because other workers do not know of them.
+  StageCount passes;
   std::optional<Seed> seed;  // of a stage that draws random numbers
-  IteratorCount iterators;   // that began such a stage
+  StageCount iterators;      // that began such a stage
 };
 using NodePtr = std::shared_ptr<const Node>;
 
@@ -123,9 +154,10 @@ struct DatasetAccess {
   static Dataset make(NodePtr node) { return Dataset(std::move(node)); }
   static const NodePtr& node(const Dataset& dataset) { return dataset.node_; }
 
-  static Function empty_function() { return {}; }
-  static DatasetFunction empty_dataset_function() { return {}; }
-  static GeneratorFunction empty_generator() { return {}; }
+  template <typename F>
+  static F empty() {
+    return {};
+  }
   template <typename F>
   static F named(F function, std::string name) {
     function.name_ = std::move(name);
@@ -134,18 +166,15 @@ struct DatasetAccess {
   static const RowFunction* rows(const Function& function) { return function.rows_.get(); }
 };
 
-// Returns a dataset that ends in `node`, whose inputs and parameters are set.
-template <typename N>
-Dataset finish(std::shared_ptr<N> node) {
+// Returns a dataset that ends in a new `N` with these inputs. set(node) sets its parameters.
+template <typename N, typename Set = void (*)(N&)>
+Dataset add_stage(
+    std::vector<NodePtr> inputs, const Set& set = [](N&) {}) {
+  auto node = std::make_shared<N>();
+  node->inputs = std::move(inputs);
+  set(*node);
   node->check();
   return DatasetAccess::make(std::move(node));
-}
-
-template <typename N>
-std::shared_ptr<N> stage_on(const NodePtr& input) {
-  auto node = std::make_shared<N>();
-  node->inputs = {input};
-  return node;
 }
 
 // Sets each option of `all` that `later` has a value for.

@@ -1,12 +1,10 @@
-#include "data/npy.h"
-
 #include <zip.h>
 
 #include <charconv>
 #include <cstring>
 #include <memory>
 
-#include "data/file_writer.h"
+#include "data/array_file.h"
 #include "data/rows.h"
 #include "tensor/memory.h"
 
@@ -15,6 +13,9 @@ namespace internal {
 namespace {
 
 constexpr size_t kMaxHeaderBytes = 1 << 20;
+constexpr std::pair<std::string_view, DType> kCodes[] = {
+    {"f2", kFloat16}, {"f4", kFloat32}, {"f8", kFloat64}, {"i1", kInt8}, {"i2", kInt16},
+    {"i4", kInt32},   {"i8", kInt64},   {"u1", kUInt8},   {"b1", kBool}};
 
 // Parses the Python dictionary of a header, which has three keys in any order.
 class HeaderParser {
@@ -95,9 +96,6 @@ class HeaderParser {
     if (size_of(header_.dtype) == 1) header_.swapped = false;
   }
   DType dtype_of_code(std::string_view code) const {
-    static constexpr std::pair<std::string_view, DType> kCodes[] = {
-        {"f2", kFloat16}, {"f4", kFloat32}, {"f8", kFloat64}, {"i1", kInt8}, {"i2", kInt16},
-        {"i4", kInt32},   {"i8", kInt64},   {"u1", kUInt8},   {"b1", kBool}};
     for (const auto& [name, dtype] : kCodes) {
       if (name == code) return dtype;
     }
@@ -185,30 +183,26 @@ ArrayHeader read_npy_header(BufferedBytes& bytes) {
 
 Tensor parse_npy(BufferedBytes& bytes) {
   const ArrayHeader header = read_npy_header(bytes);
-  TensorBytes content = read_tensor_bytes("Npy", bytes, header.dtype, header.shape);
-  check_at_end("Npy", bytes, header.shape);
-  const auto width = static_cast<size_t>(size_of(header.dtype));
-  if (header.swapped) swap_bytes(content.bytes(), width);
+  TensorBytes content = read_whole("Npy", bytes, header);
   if (header.fortran_order && header.shape.rank() > 1) {
+    const auto width = static_cast<size_t>(size_of(header.dtype));
     content = TensorBytes(reorder(content.bytes(), header.shape, width));
   }
   return std::move(content).finish(header.dtype, header.shape);
 }
 
 std::string npy_header(const Tensor& tensor) {
-  static constexpr std::pair<DType, std::string_view> kCodes[] = {
-      {kFloat16, "<f2"}, {kFloat32, "<f4"}, {kFloat64, "<f8"}, {kInt8, "|i1"}, {kInt16, "<i2"},
-      {kInt32, "<i4"},   {kInt64, "<i8"},   {kUInt8, "|u1"},   {kBool, "|b1"}};
   std::string_view code;
-  for (const auto& [dtype, name] : kCodes) {
+  for (const auto& [name, dtype] : kCodes) {
     if (dtype == tensor.dtype()) code = name;
   }
   if (code.empty()) {
     raise(Code::InvalidArgument, "[Npy] {} tensors have no counterpart in NumPy's format",
           to_string(tensor.dtype()));
   }
-  std::string text = fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': {}, }}", code,
-                                 tensor.shape().to_string());
+  std::string text =
+      fmt::format("{{'descr': '{}{}', 'fortran_order': False, 'shape': {}, }}",
+                  size_of(tensor.dtype()) == 1 ? '|' : '<', code, tensor.shape().to_string());
   constexpr size_t kAlignment = 64;
   constexpr size_t kStart = 10;
   text.append(kAlignment - (kStart + text.size() + 1) % kAlignment, ' ');
@@ -247,12 +241,9 @@ void write_npy(const std::string& path, const Tensor& tensor) {
 }
 
 Dataset npy(const Files& files) {
-  return internal::finish(internal::reader_on<internal::NpyNode>(files));
+  return internal::add_stage<internal::NpyNode>(internal::names_of(files));
 }
 
-}  // namespace cohort::data
-
-namespace cohort::data {
 namespace internal {
 namespace {
 

@@ -14,14 +14,6 @@ namespace {
 
 using cohort::internal::strings;
 
-// How elements of different shapes become one batch.
-struct Padding {
-  // One shape per tensor, or empty: each dimension is padded to its largest size in the batch.
-  std::vector<Shape> shapes = {};
-  // One scalar per tensor, or empty: zeros and empty strings.
-  std::vector<Tensor> values = {};
-};
-
 // Returns the shape that all tensors of `column` are padded to.
 Shape padded_shape(std::string_view stage, std::span<const Tensor* const> column,
                    const Shape& wanted) {
@@ -126,8 +118,8 @@ Tensor pad_column(std::string_view stage, std::span<const Tensor* const> column,
 }
 
 // Throws InvalidArgument for values that are not scalars.
-void check_padding(std::string_view stage, const Padding& padding) {
-  for (const Tensor& value : padding.values) {
+void check_padding(std::string_view stage, std::span<const Tensor> values) {
+  for (const Tensor& value : values) {
     if (value.size() == 1 && (is_numeric(value.dtype()) || value.dtype() == kString)) continue;
     raise(Code::InvalidArgument, "[{}] a padding value must be one number or string, got shape {}",
           stage, value.shape().to_string());
@@ -136,28 +128,27 @@ void check_padding(std::string_view stage, const Padding& padding) {
 
 // Returns the elements as one batch.
 Element pad_elements(std::string_view stage, std::span<const Element> elements,
-                     const Padding& padding) {
+                     const PaddedBatchOptions& options) {
   const size_t leaves = structure_of(elements[0])->leaves;
-  for (const auto& [count, what] : {std::pair(padding.shapes.size(), "shapes"),
-                                    std::pair(padding.values.size(), "padding values")}) {
+  for (const auto& [count, what] : {std::pair(options.shapes.size(), "shapes"),
+                                    std::pair(options.padding.size(), "padding values")}) {
     if (count == 0 || count == leaves) continue;
     raise(Code::InvalidArgument, "[{}] {} {} were given for elements of {} tensors", stage, count,
           what, leaves);
   }
   return combine_columns(stage, elements, [&](std::span<const Tensor* const> column, size_t place) {
     return pad_column(stage, column,
-                      padding.shapes.empty() ? Shape::unknown() : padding.shapes[place],
-                      padding.values.empty() ? nullptr : &padding.values[place]);
+                      options.shapes.empty() ? Shape::unknown() : options.shapes[place],
+                      options.padding.empty() ? nullptr : &options.padding[place]);
   });
 }
 
-class PaddedBatchCursor;
-class PaddedBatchNode : public Stage<PaddedBatchNode, PaddedBatchCursor> {
+class PaddedBatchNode : public Stage<PaddedBatchNode, class PaddedBatchCursor> {
  public:
   std::string_view kind() const override { return "PaddedBatch"; }
   NodeRole role() const override { return NodeRole::Transform; }
   int64_t cardinality() const override {
-    return number_of_batches(input().cardinality(), size, drop_remainder);
+    return number_of_batches(input().cardinality(), size, chosen.drop_remainder);
   }
   std::optional<ElementSpec> spec() const override {
     const std::optional<ElementSpec> before = input().spec();
@@ -165,31 +156,30 @@ class PaddedBatchNode : public Stage<PaddedBatchNode, PaddedBatchCursor> {
     std::vector<TensorSpec> tensors = before->tensors();
     for (size_t i = 0; i < tensors.size(); ++i) {
       const int rank = tensors[i].shape.rank();
-      if (!padding.shapes.empty() && i < padding.shapes.size()) {
-        tensors[i].shape = padding.shapes[i];
+      if (!chosen.shapes.empty() && i < chosen.shapes.size()) {
+        tensors[i].shape = chosen.shapes[i];
       } else if (rank >= 0) {
         tensors[i].shape = Shape(std::vector<int64_t>(static_cast<size_t>(rank), -1));
       }
     }
     return batched(ElementSpec(*before, std::move(tensors)),
-                   drop_remainder ? size : Shape::kUnknownDim);
+                   chosen.drop_remainder ? size : Shape::kUnknownDim);
   }
   int64_t batch_size() const override { return size; }
   void check() const override {
     check_at_least("PaddedBatch", "size", size, 1);
-    check_padding("PaddedBatch", padding);
+    check_padding("PaddedBatch", chosen.padding);
   }
   void fields(Fields& fields) override {
     fields.field("size", size);
-    fields.field("shapes", padding.shapes);
-    fields.field("padding", padding.values);
-    fields.field("drop_remainder", drop_remainder);
+    fields.field("shapes", chosen.shapes);
+    fields.field("padding", chosen.padding);
+    fields.field("drop_remainder", chosen.drop_remainder);
   }
   std::string details() const override { return fmt::format("({})", size); }
 
   int64_t size = 1;
-  Padding padding;
-  bool drop_remainder = false;
+  PaddedBatchOptions chosen;
 };
 
 class PaddedBatchCursor : public StageCursor<PaddedBatchNode> {
@@ -204,10 +194,10 @@ class PaddedBatchCursor : public StageCursor<PaddedBatchNode> {
       if (!ended_) pending_.push_back(std::move(element));
     }
     const bool full = static_cast<int64_t>(pending_.size()) == node_.size;
-    if (pending_.empty() || (!full && node_.drop_remainder)) return false;
+    if (pending_.empty() || (!full && node_.chosen.drop_remainder)) return false;
     const std::vector<Element> elements = std::exchange(pending_, {});
     out = in_stage("PaddedBatch", index_++,
-                   [&] { return pad_elements("PaddedBatch", elements, node_.padding); });
+                   [&] { return pad_elements("PaddedBatch", elements, node_.chosen); });
     return true;
   }
 
@@ -223,13 +213,10 @@ class PaddedBatchCursor : public StageCursor<PaddedBatchNode> {
   bool ended_ = false;
 };
 
-class BucketCursor;
-class BucketNode : public Stage<BucketNode, BucketCursor> {
+class BucketNode : public Stage<BucketNode, class BucketCursor> {
  public:
   std::string_view kind() const override { return "BucketByLength"; }
-  int64_t cardinality() const override {
-    return input().cardinality() == 0 ? 0 : kUnknownCardinality;
-  }
+  int64_t cardinality() const override { return unknown_unless_empty(input()); }
   void check() const override {
     if (boundaries.empty() || !std::ranges::is_sorted(boundaries, std::less_equal<>()) ||
         boundaries[0] < 1) {
@@ -243,23 +230,21 @@ class BucketNode : public Stage<BucketNode, BucketCursor> {
             boundaries.size(), boundaries.size() + 1, sizes.size());
     }
     for (const int64_t size : sizes) check_at_least("BucketByLength", "batch size", size, 1);
-    check_padding("BucketByLength", {.values = padding});
+    check_padding("BucketByLength", chosen.padding);
   }
   void fields(Fields& fields) override {
     fields.field("length", length);
     fields.field("boundaries", boundaries);
     fields.field("sizes", sizes);
-    fields.field("padding", padding);
-    fields.field("drop_remainder", drop_remainder);
-    fields.field("pad_to_boundary", pad_to_boundary);
+    fields.field("padding", chosen.padding);
+    fields.field("drop_remainder", chosen.drop_remainder);
+    fields.field("pad_to_boundary", chosen.pad_to_boundary);
   }
 
-  Function length = DatasetAccess::empty_function();
+  Function length = DatasetAccess::empty<Function>();
   std::vector<int64_t> boundaries;
   std::vector<int64_t> sizes;
-  std::vector<Tensor> padding;
-  bool drop_remainder = false;
-  bool pad_to_boundary = false;
+  BucketOptions chosen;
 };
 
 class BucketCursor : public StageCursor<BucketNode> {
@@ -280,7 +265,7 @@ class BucketCursor : public StageCursor<BucketNode> {
       return true;
     }
     for (size_t place = 0; place < buckets_.size(); ++place) {
-      if (buckets_[place].empty() || node_.drop_remainder) continue;
+      if (buckets_[place].empty() || node_.chosen.drop_remainder) continue;
       out = make(place);
       return true;
     }
@@ -296,8 +281,8 @@ class BucketCursor : public StageCursor<BucketNode> {
 
   Element make(size_t place) {
     const std::vector<Element> elements = std::exchange(buckets_[place], {});
-    Padding padding{.values = node_.padding};
-    if (node_.pad_to_boundary) padding.shapes = boundary_shapes(elements[0], place);
+    PaddedBatchOptions padding{.padding = node_.chosen.padding};
+    if (node_.chosen.pad_to_boundary) padding.shapes = boundary_shapes(elements[0], place);
     return in_stage("BucketByLength", batches_++,
                     [&] { return pad_elements("BucketByLength", elements, padding); });
   }
@@ -340,23 +325,20 @@ std::shared_ptr<Node> make_bucket_by_length() { return std::make_shared<BucketNo
 }  // namespace internal
 
 Dataset Dataset::padded_batch(int64_t size, const PaddedBatchOptions& options) const {
-  auto node = internal::stage_on<internal::PaddedBatchNode>(node_);
-  node->size = size;
-  node->padding = {options.shapes, options.padding};
-  node->drop_remainder = options.drop_remainder;
-  return internal::finish(node);
+  return internal::add_stage<internal::PaddedBatchNode>({node_}, [&](auto& node) {
+    node.size = size;
+    node.chosen = options;
+  });
 }
 
 Dataset Dataset::bucket_by_length(Function length, std::vector<int64_t> boundaries,
                                   std::vector<int64_t> sizes, const BucketOptions& options) const {
-  auto node = internal::stage_on<internal::BucketNode>(node_);
-  node->length = std::move(length);
-  node->boundaries = std::move(boundaries);
-  node->sizes = std::move(sizes);
-  node->padding = options.padding;
-  node->drop_remainder = options.drop_remainder;
-  node->pad_to_boundary = options.pad_to_boundary;
-  return internal::finish(node);
+  return internal::add_stage<internal::BucketNode>({node_}, [&](auto& node) {
+    node.length = std::move(length);
+    node.boundaries = std::move(boundaries);
+    node.sizes = std::move(sizes);
+    node.chosen = options;
+  });
 }
 
 }  // namespace cohort::data

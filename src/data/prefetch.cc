@@ -55,9 +55,8 @@ std::shared_ptr<Node> make_prefetch() { return std::make_shared<PrefetchNode>();
 }  // namespace internal
 
 Dataset Dataset::prefetch(int depth) const {
-  auto node = internal::stage_on<internal::PrefetchNode>(node_);
-  node->depth = depth;
-  return internal::finish(node);
+  return internal::add_stage<internal::PrefetchNode>({node_},
+                                                     [&](auto& node) { node.depth = depth; });
 }
 
 }  // namespace cohort::data

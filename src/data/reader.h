@@ -12,9 +12,8 @@ namespace cohort::data::internal {
 class RecordReader {
  public:
   virtual ~RecordReader() = default;
-  virtual bool next(Element& out) = 0;
-  // As those of Cursor.
-  virtual bool has_blocks() const { return false; }
+  // As those of Cursor. A reader implements the second one if its node has blocks; else the first.
+  virtual bool next(Element& out);
   virtual Block next_block(int64_t /*most*/) { return {}; }
   virtual void position(PositionFields& fields) = 0;
 };
@@ -26,9 +25,7 @@ class ReaderNode : public Node {
   virtual bool has_blocks() const { return false; }
 
   CursorPtr open(const Context& context) const final;
-  int64_t cardinality() const override {
-    return input().cardinality() == 0 ? 0 : kUnknownCardinality;
-  }
+  int64_t cardinality() const override { return unknown_unless_empty(input()); }
   NodeRole role() const override { return NodeRole::Reader; }
 };
 
@@ -45,7 +42,6 @@ class ReaderStage : public NodeOf<Self, Base> {
 class StringReader : public RecordReader {
  public:
   bool next(Element& out) final;
-  bool has_blocks() const final { return true; }
   // A record that fails ends the block before it. The next call throws the failure.
   Block next_block(int64_t most) final;
   void position(PositionFields& fields) final;
@@ -67,9 +63,9 @@ class StringReaderNode : public ReaderNode {
   std::optional<ElementSpec> spec() const final { return ElementSpec(TensorSpec{kString, {}}); }
 };
 
-template <typename N>
-std::shared_ptr<N> reader_on(const Files& files) {
-  return stage_on<N>(DatasetAccess::node(files.names()));
+// The input of a stage that reads these files.
+inline std::vector<NodePtr> names_of(const Files& files) {
+  return {DatasetAccess::node(files.names())};
 }
 
 // Goes over a position in a file and the number of records before it.

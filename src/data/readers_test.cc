@@ -1,8 +1,7 @@
 #include <cstring>
 
 #include "data/array_file.h"
-#include "data/crc32c.h"
-#include "data/npy.h"
+#include "data/byte_source.h"
 #include "support/compress.h"
 #include "support/datasets.h"
 #include "support/no_descriptors.h"

@@ -9,8 +9,7 @@ namespace cohort::data {
 namespace internal {
 namespace {
 
-class UnbatchCursor;
-class UnbatchNode : public Stage<UnbatchNode, UnbatchCursor> {
+class UnbatchNode : public Stage<UnbatchNode, class UnbatchCursor> {
  public:
   std::string_view kind() const override { return "Unbatch"; }
   NodeRole role() const override { return NodeRole::Transform; }
@@ -77,8 +76,7 @@ class UnbatchCursor : public StageCursor<UnbatchNode> {
 };
 
 // Cuts the sequence of all samples into batches, by a list of sizes.
-class RebatchCursor;
-class RebatchNode : public Stage<RebatchNode, RebatchCursor> {
+class RebatchNode : public Stage<RebatchNode, class RebatchCursor> {
  public:
   std::string_view kind() const override { return "Rebatch"; }
   NodeRole role() const override { return NodeRole::Transform; }
@@ -198,8 +196,7 @@ class RebatchCursor : public StageCursor<RebatchNode> {
 };
 
 // Cuts each batch into a number of parts.
-class SplitCursor;
-class SplitNode : public Stage<SplitNode, SplitCursor> {
+class SplitNode : public Stage<SplitNode, class SplitCursor> {
  public:
   std::string_view kind() const override { return "SplitBatches"; }
   NodeRole role() const override { return NodeRole::Transform; }
@@ -283,21 +280,17 @@ std::shared_ptr<Node> make_split_batches() { return std::make_shared<SplitNode>(
 
 }  // namespace internal
 
-Dataset Dataset::unbatch() const {
-  return internal::finish(internal::stage_on<internal::UnbatchNode>(node_));
-}
+Dataset Dataset::unbatch() const { return internal::add_stage<internal::UnbatchNode>({node_}); }
 
 Dataset Dataset::rebatch(std::vector<int64_t> sizes, const BatchOptions& options) const {
-  auto node = internal::stage_on<internal::RebatchNode>(node_);
-  node->sizes = std::move(sizes);
-  node->drop_remainder = options.drop_remainder;
-  return internal::finish(node);
+  return internal::add_stage<internal::RebatchNode>({node_}, [&](auto& node) {
+    node.sizes = std::move(sizes);
+    node.drop_remainder = options.drop_remainder;
+  });
 }
 
 Dataset Dataset::split_batches(int64_t parts) const {
-  auto node = internal::stage_on<internal::SplitNode>(node_);
-  node->parts = parts;
-  return internal::finish(node);
+  return internal::add_stage<internal::SplitNode>({node_}, [&](auto& node) { node.parts = parts; });
 }
 
 }  // namespace cohort::data

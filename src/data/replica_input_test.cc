@@ -1,12 +1,11 @@
-#include "data/replica_input.h"
-
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
 #include <algorithm>
 
-#include "data/element_spec.h"
-#include "data/empty_element.h"
+#include "data/auto_shard.h"
+#include "data/element_access.h"
+#include "data/iterator.h"
 #include "support/datasets.h"
 
 namespace cohort::data {

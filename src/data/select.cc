@@ -1,5 +1,5 @@
-// Stages that pass on some elements of their input, or all of them several times: take, skip,
-// repeat, filter and take_while.
+// Stages that pass on some elements of their input, all of them several times, or in another order:
+// take, skip, repeat, filter, take_while and shuffle.
 
 #include <algorithm>
 
@@ -9,8 +9,7 @@ namespace cohort::data {
 namespace internal {
 namespace {
 
-class TakeCursor;
-class TakeNode : public Stage<TakeNode, TakeCursor, PassThroughNode> {
+class TakeNode : public Stage<TakeNode, class TakeCursor, PassThroughNode> {
  public:
   std::string_view kind() const override { return "Take"; }
   int64_t cardinality() const override {
@@ -25,17 +24,17 @@ class TakeNode : public Stage<TakeNode, TakeCursor, PassThroughNode> {
   int64_t count = 0;
 };
 
-class TakeCursor : public SelectingCursor<TakeNode> {
+class TakeCursor : public SelectingCursor<TakeCursor, TakeNode> {
  public:
   using SelectingCursor::SelectingCursor;
 
-  bool next(Element& out) override {
-    return take([&] { return input_->next(out); });
-  }
-  int64_t next_row() override {
-    int64_t row = -1;
-    take([&] { return (row = input_->next_row()) >= 0; });
-    return row;
+  // An element that fails counts as taken.
+  bool select(Pull& pull) {
+    if (left_ == 0) return false;
+    --left_;
+    const bool found = pull();
+    if (!found) left_ = 0;
+    return found;
   }
   bool has_blocks() const override { return input_->has_blocks(); }
   Block next_block(int64_t most) override {
@@ -46,22 +45,12 @@ class TakeCursor : public SelectingCursor<TakeNode> {
   }
 
  private:
-  // An element that fails counts as taken.
-  template <typename Next>
-  bool take(const Next& next) {
-    if (left_ == 0) return false;
-    --left_;
-    const bool found = next();
-    if (!found) left_ = 0;
-    return found;
-  }
   void local_position(PositionFields& fields) override { fields.integer(left_, 0, left_); }
 
   int64_t left_ = node_.count;
 };
 
-class SkipCursor;
-class SkipNode : public Stage<SkipNode, SkipCursor, PassThroughNode> {
+class SkipNode : public Stage<SkipNode, class SkipCursor, PassThroughNode> {
  public:
   std::string_view kind() const override { return "Skip"; }
   int64_t cardinality() const override {
@@ -75,17 +64,13 @@ class SkipNode : public Stage<SkipNode, SkipCursor, PassThroughNode> {
   int64_t count = 0;
 };
 
-class SkipCursor : public SelectingCursor<SkipNode> {
+class SkipCursor : public SelectingCursor<SkipCursor, SkipNode> {
  public:
   using SelectingCursor::SelectingCursor;
 
-  bool next(Element& out) override {
+  bool select(Pull& pull) {
     skip();
-    return input_->next(out);
-  }
-  int64_t next_row() override {
-    skip();
-    return input_->next_row();
+    return pull();
   }
   bool has_blocks() const override { return input_->has_blocks(); }
   Block next_block(int64_t most) override {
@@ -95,7 +80,8 @@ class SkipCursor : public SelectingCursor<SkipNode> {
 
  private:
   void skip() {
-    Pull pull{*input_, input_->table() != nullptr};
+    Element skipped;
+    Pull pull{input_, input_->table() == nullptr ? &skipped : nullptr};
     while (left_ > 0) {
       check_running(context_);
       --left_;
@@ -107,8 +93,7 @@ class SkipCursor : public SelectingCursor<SkipNode> {
   int64_t left_ = node_.count;
 };
 
-class RepeatCursor;
-class RepeatNode : public Stage<RepeatNode, RepeatCursor, PassThroughNode> {
+class RepeatNode : public Stage<RepeatNode, class RepeatCursor, PassThroughNode> {
  public:
   std::string_view kind() const override { return "Repeat"; }
   int64_t cardinality() const override {
@@ -126,18 +111,11 @@ class RepeatNode : public Stage<RepeatNode, RepeatCursor, PassThroughNode> {
   int64_t count = -1;
 };
 
-class RepeatCursor : public SelectingCursor<RepeatNode> {
+class RepeatCursor : public SelectingCursor<RepeatCursor, RepeatNode> {
  public:
   using SelectingCursor::SelectingCursor;
 
-  bool next(Element& out) override {
-    return again([&] { return input_->next(out); });
-  }
-  int64_t next_row() override {
-    int64_t row = -1;
-    again([&] { return (row = input_->next_row()) >= 0; });
-    return row;
-  }
+  bool select(Pull& pull) { return again(pull); }
   bool has_blocks() const override { return input_->has_blocks(); }
   Block next_block(int64_t most) override {
     Block block;
@@ -149,7 +127,7 @@ class RepeatCursor : public SelectingCursor<RepeatNode> {
   bool has_epoch() const { return node_.count < 0 || epoch_ < node_.count; }
 
   template <typename Next>
-  bool again(const Next& next) {
+  bool again(Next&& next) {
     while (has_epoch()) {
       check_running(context_);
       if (next()) return any_ = true;
@@ -184,17 +162,14 @@ bool to_bool(const Element& result) {
 }
 
 // Filter and take_while.
-class PredicateCursor;
-class PredicateNode : public Stage<PredicateNode, PredicateCursor, PassThroughNode> {
+class PredicateNode : public Stage<PredicateNode, class PredicateCursor, PassThroughNode> {
  public:
   std::string_view kind() const override { return ends ? "TakeWhile" : "Filter"; }
-  int64_t cardinality() const override {
-    return input().cardinality() == 0 ? 0 : kUnknownCardinality;
-  }
+  int64_t cardinality() const override { return unknown_unless_empty(input()); }
   void fields(Fields& fields) override { fields.field("predicate", predicate); }
   NodeRole role() const override { return ends ? NodeRole::Other : NodeRole::PassThrough; }
 
-  Function predicate = DatasetAccess::empty_function();
+  Function predicate = DatasetAccess::empty<Function>();
   bool ends = false;  // whether the first element that is left out is the end
 };
 
@@ -224,6 +199,79 @@ class PredicateCursor : public StageCursor<PredicateNode> {
   bool ended_ = false;
 };
 
+class ShuffleNode : public Stage<ShuffleNode, class ShuffleCursor, PassThroughNode> {
+ public:
+  ShuffleNode() { seed.emplace(); }
+  std::string_view kind() const override { return "Shuffle"; }
+  void check() const override { check_at_least("Shuffle", "buffer", buffer, 1); }
+  void fields(Fields& fields) override {
+    fields.field("buffer", buffer);
+    fields.field("seed", *seed);
+    fields.field("reshuffle", reshuffle);
+  }
+  std::string details() const override { return fmt::format("({})", buffer); }
+
+  int64_t buffer = 1;
+  bool reshuffle = true;
+};
+
+// Holds up to `buffer` elements, or row numbers if the input has a table, and delivers one of them
+// at random.
+class ShuffleCursor : public StageCursor<ShuffleNode> {
+ public:
+  using StageCursor::StageCursor;
+
+  const Table* table() const override { return input_->table(); }
+  bool next(Element& out) override {
+    if (table() != nullptr) return next_from_table(*this, out);
+    return draw(elements_, out, [&](Element& held) { return input_->next(held); });
+  }
+  int64_t next_row() override {
+    int64_t row = -1;
+    draw(rows_, row, [&](int64_t& held) { return (held = input_->next_row()) >= 0; });
+    return row;
+  }
+
+ private:
+  template <typename T, typename Pull>
+  bool draw(std::vector<T>& held, T& out, const Pull& pull) {
+    while (!ended_ && static_cast<int64_t>(held.size()) < node_.buffer) {
+      check_running(context_);
+      T next{};
+      ended_ = !pull(next);
+      if (!ended_) held.push_back(std::move(next));
+    }
+    if (held.empty()) return false;
+    T& drawn = held[static_cast<size_t>(random_.below(static_cast<int64_t>(held.size())))];
+    out = std::move(drawn);
+    if (&drawn != &held.back()) drawn = std::move(held.back());
+    held.pop_back();
+    return true;
+  }
+
+  void local_position(PositionFields& fields) override {
+    bool has_rows = table() != nullptr;
+    epoch_.position(fields);
+    random_.position(fields);
+    if (fields.reading() && node_.reshuffle) context_.set_epoch(node_, epoch_);
+    fields.flag(ended_);
+    fields.flag(has_rows);
+    if (has_rows != (table() != nullptr)) raise_bad_state("the shuffle's input is different");
+    if (!has_rows) return fields.elements(elements_, node_.buffer);
+    fields.list(rows_, node_.buffer, [&](int64_t& row) {
+      fields.integer(row, 0, INT64_MAX);
+      if (row >= table()->count()) raise_bad_state("a row does not exist");
+    });
+  }
+
+  ShuffleEpoch epoch_ =
+      node_.reshuffle ? context_.begin_epoch(node_) : ShuffleEpoch{.seed = node_.seed->value};
+  Random random_{epoch_};
+  std::vector<int64_t> rows_;
+  std::vector<Element> elements_;
+  bool ended_ = false;
+};
+
 }  // namespace
 
 std::shared_ptr<Node> make_take() { return std::make_shared<TakeNode>(); }
@@ -235,38 +283,41 @@ std::shared_ptr<Node> make_take_while() {
   node->ends = true;
   return node;
 }
+std::shared_ptr<Node> make_shuffle() { return std::make_shared<ShuffleNode>(); }
 
 }  // namespace internal
 
 Dataset Dataset::take(int64_t count) const {
-  auto node = internal::stage_on<internal::TakeNode>(node_);
-  node->count = count;
-  return internal::finish(node);
+  return internal::add_stage<internal::TakeNode>({node_}, [&](auto& node) { node.count = count; });
 }
 
 Dataset Dataset::skip(int64_t count) const {
-  auto node = internal::stage_on<internal::SkipNode>(node_);
-  node->count = count;
-  return internal::finish(node);
+  return internal::add_stage<internal::SkipNode>({node_}, [&](auto& node) { node.count = count; });
 }
 
 Dataset Dataset::repeat(int64_t count) const {
-  auto node = internal::stage_on<internal::RepeatNode>(node_);
-  node->count = count;
-  return internal::finish(node);
+  return internal::add_stage<internal::RepeatNode>({node_},
+                                                   [&](auto& node) { node.count = count; });
 }
 
 Dataset Dataset::filter(Function predicate) const {
-  auto node = internal::stage_on<internal::PredicateNode>(node_);
-  node->predicate = std::move(predicate);
-  return internal::finish(node);
+  return internal::add_stage<internal::PredicateNode>(
+      {node_}, [&](auto& node) { node.predicate = std::move(predicate); });
 }
 
 Dataset Dataset::take_while(Function predicate) const {
-  auto node = internal::stage_on<internal::PredicateNode>(node_);
-  node->predicate = std::move(predicate);
-  node->ends = true;
-  return internal::finish(node);
+  return internal::add_stage<internal::PredicateNode>({node_}, [&](auto& node) {
+    node.predicate = std::move(predicate);
+    node.ends = true;
+  });
+}
+
+Dataset Dataset::shuffle(int64_t buffer, const ShuffleOptions& options) const {
+  return internal::add_stage<internal::ShuffleNode>({node_}, [&](auto& node) {
+    node.buffer = buffer;
+    node.seed = internal::seed_or_drawn(options.seed);
+    node.reshuffle = options.reshuffle_each_iteration;
+  });
 }
 
 }  // namespace cohort::data

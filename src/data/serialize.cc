@@ -4,7 +4,7 @@
 #include <unordered_map>
 
 #include "cohort/data.pb.h"
-#include "data/node_fields.h"
+#include "data/node.h"
 #include "data/rows.h"
 #include "tensor/tensor_proto.h"
 
@@ -27,12 +27,9 @@ constexpr std::pair<std::string_view, Make> kKinds[] = {
 #undef COHORT_NODE
 };
 
-bool has_one_input(std::string_view kind) {
-  return kind != "Zip" && kind != "Concatenate" && kind != "SampleFrom";
-}
-bool has_no_input(std::string_view kind) {
-  return kind == "Generator" || kind == "Range" || kind == "Sequence" || kind == "TensorSlices" ||
-         kind == "Tensors";
+bool can_have_inputs(const Node& node, size_t count) {
+  if (node.role() == NodeRole::Source) return count == 0;
+  return node.role() == NodeRole::Join || node.kind() == "SampleFrom" ? count > 0 : count == 1;
 }
 
 template <typename F>
@@ -191,11 +188,9 @@ std::shared_ptr<Node> make_node(const std::string& kind) {
 NodePtr read_node(const proto::Node& described, const std::vector<NodePtr>& before) {
   std::shared_ptr<Node> node = make_node(described.kind());
   const size_t inputs = static_cast<size_t>(described.inputs_size());
-  const bool right = has_no_input(described.kind())    ? inputs == 0
-                     : has_one_input(described.kind()) ? inputs == 1
-                                                       : inputs > 0;
-  if (!right)
+  if (!can_have_inputs(*node, inputs)) {
     raise(Code::InvalidArgument, "[{}] it cannot have {} inputs", described.kind(), inputs);
+  }
   for (const uint32_t place : described.inputs()) {
     if (place >= before.size()) {
       raise(Code::InvalidArgument, "[{}] its input comes after it", described.kind());

@@ -4,8 +4,7 @@ namespace cohort::data {
 namespace internal {
 namespace {
 
-class ShardCursor;
-class ShardNode : public Stage<ShardNode, ShardCursor, PassThroughNode> {
+class ShardNode : public Stage<ShardNode, class ShardCursor, PassThroughNode> {
  public:
   std::string_view kind() const override { return "Shard"; }
   int64_t cardinality() const override {
@@ -40,7 +39,7 @@ class ShardNode : public Stage<ShardNode, ShardCursor, PassThroughNode> {
   bool require_each = false;
 };
 
-class ShardCursor : public SelectingCursor<ShardNode> {
+class ShardCursor : public SelectingCursor<ShardCursor, ShardNode> {
  public:
   ShardCursor(const ShardNode& node, const Context& context)
       : SelectingCursor(node, counting(context)) {
@@ -51,15 +50,20 @@ class ShardCursor : public SelectingCursor<ShardNode> {
     }
   }
 
-  bool next(Element& out) override {
-    Pull pull{*input_, false};
-    if (!find(pull)) return false;
-    out = std::move(pull.element);
-    return true;
-  }
-  int64_t next_row() override {
-    Pull pull{*input_, true};
-    return find(pull) ? pull.row : -1;
+  bool select(Pull& pull) {
+    if (node_.require_each && at_ < node_.count) check_each(pull.element == nullptr);
+    if (first_) {
+      if (pull.element != nullptr) *pull.element = std::move(first_->element);
+      pull.row = first_->row;
+      first_.reset();
+      return true;
+    }
+    for (;;) {
+      check_running(context_);
+      const bool ours = at_++ % node_.count == node_.index;
+      if (!pull()) return false;
+      if (ours) return true;
+    }
   }
 
  private:
@@ -85,26 +89,11 @@ class ShardCursor : public SelectingCursor<ShardNode> {
     if (first_->row < 0) fields.element(first_->element);
   }
 
-  bool find(Pull& pull) {
-    if (node_.require_each && at_ < node_.count) check_each(pull.rows);
-    if (first_) {
-      pull.element = std::move(first_->element);
-      pull.row = first_->row;
-      first_.reset();
-      return true;
-    }
-    for (;;) {
-      check_running(context_);
-      const bool ours = at_++ % node_.count == node_.index;
-      if (!pull()) return false;
-      if (ours) return true;
-    }
-  }
-
   // Reads one element of each shard, to check that every shard has one. An element that fails
   // counts.
   void check_each(bool rows) {
-    Pull pull{*input_, rows};
+    Element element;
+    Pull pull{input_, rows ? nullptr : &element};
     while (at_ < node_.count) {
       check_running(context_);
       const int64_t number = at_++;
@@ -113,7 +102,7 @@ class ShardCursor : public SelectingCursor<ShardNode> {
         first_.reset();
         if (number > 0) raise_too_few(number);
       } else if (number == node_.index) {
-        first_ = First{pull.element, pull.row};
+        first_ = First{element, pull.row};
       }
     }
   }
@@ -136,11 +125,11 @@ std::shared_ptr<Node> make_shard() { return std::make_shared<ShardNode>(); }
 }  // namespace internal
 
 Dataset Dataset::shard(int64_t count, int64_t index, const ShardOptions& options) const {
-  auto node = internal::stage_on<internal::ShardNode>(node_);
-  node->count = count;
-  node->index = index;
-  node->require_each = options.require_each;
-  return internal::finish(node);
+  return internal::add_stage<internal::ShardNode>({node_}, [&](auto& node) {
+    node.count = count;
+    node.index = index;
+    node.require_each = options.require_each;
+  });
 }
 
 }  // namespace cohort::data

@@ -4,7 +4,6 @@
 // over its elements. take() in select.cc is a short example.
 
 #include "data/node.h"
-#include "data/node_fields.h"
 
 namespace cohort::data::internal {
 
@@ -68,14 +67,6 @@ class StageCursor : public SourceCursor<N> {
   CursorPtr input_;
 };
 
-// A cursor that selects elements of its input. It passes on row numbers if the input has a table.
-template <typename N>
-class SelectingCursor : public StageCursor<N> {
- public:
-  using StageCursor<N>::StageCursor;
-  const Table* table() const override { return this->input_->table(); }
-};
-
 // Implements next() for a cursor that has a table.
 inline bool next_from_table(Cursor& cursor, Element& out) {
   const int64_t row = cursor.next_row();
@@ -84,16 +75,33 @@ inline bool next_from_table(Cursor& cursor, Element& out) {
   return true;
 }
 
-// Takes the next element of `input`, or its next row number.
+// Takes the next element of `input` to `element`, or its next row number if `element` is null.
 struct Pull {
-  Cursor& input;
-  bool rows;
-  Element element = {};
+  CursorPtr& input;
+  Element* element;
   int64_t row = -1;
 
   bool operator()() {
-    if (rows) return (row = input.next_row()) >= 0;
-    return input.next(element);
+    if (element == nullptr) return (row = input->next_row()) >= 0;
+    return input->next(*element);
+  }
+};
+
+// A cursor that selects elements of its input, or row numbers if the input has a table. `Self` has
+// a function bool select(Pull& pull), which pulls until it has found the next one, and returns
+// false at the end.
+template <typename Self, typename N>
+class SelectingCursor : public StageCursor<N> {
+ public:
+  using StageCursor<N>::StageCursor;
+  bool next(Element& out) final {
+    Pull pull{this->input_, &out};
+    return static_cast<Self*>(this)->select(pull);
+  }
+  const Table* table() const final { return this->input_->table(); }
+  int64_t next_row() final {
+    Pull pull{this->input_, nullptr};
+    return static_cast<Self*>(this)->select(pull) ? pull.row : -1;
   }
 };
 
@@ -102,6 +110,10 @@ void check_at_least(std::string_view stage, std::string_view what, int64_t value
 // The same for a number of threads, which may also be kAutotune.
 void check_threads(std::string_view stage, int parallel);
 
+// Returns the cardinality of a stage of which only this much is known: without input, it is empty.
+inline int64_t unknown_unless_empty(const Node& input) {
+  return input.cardinality() == 0 ? 0 : kUnknownCardinality;
+}
 // Returns how many batches of `size` an input of that cardinality makes.
 int64_t number_of_batches(int64_t cardinality, int64_t size, bool drop_remainder);
 

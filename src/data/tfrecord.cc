@@ -6,8 +6,6 @@
 #include <cstring>
 
 #include "base/log.h"
-#include "data/crc32c.h"
-#include "data/file_writer.h"
 #include "data/reader.h"
 
 namespace cohort::data {
@@ -138,8 +136,7 @@ std::string tfrecord_tail(std::string_view record) {
 
 namespace {
 
-class TFRecordReader;
-class TFRecordNode : public ReaderStage<TFRecordNode, TFRecordReader, StringReaderNode> {
+class TFRecordNode : public ReaderStage<TFRecordNode, class TFRecordReader, StringReaderNode> {
  public:
   std::string_view kind() const override { return "TFRecord"; }
   void check() const override {
@@ -172,9 +169,8 @@ std::shared_ptr<Node> make_tfrecord() { return std::make_shared<TFRecordNode>();
 }  // namespace internal
 
 Dataset tfrecord(const Files& files, const TFRecordOptions& options) {
-  auto node = internal::reader_on<internal::TFRecordNode>(files);
-  node->options_of_file = options;
-  return internal::finish(node);
+  return internal::add_stage<internal::TFRecordNode>(
+      internal::names_of(files), [&](auto& node) { node.options_of_file = options; });
 }
 
 struct TFRecordWriter::Impl {

@@ -13,41 +13,39 @@ namespace {
 // bytes, so that a longer span would take more than 64 GB.
 constexpr int64_t kMaxSpan = int64_t{1} << 30;
 
-class WindowCursor;
-class WindowNode : public Stage<WindowNode, WindowCursor> {
+class WindowNode : public Stage<WindowNode, class WindowCursor> {
  public:
   std::string_view kind() const override { return "Window"; }
   NodeRole role() const override { return NodeRole::Transform; }
   int64_t cardinality() const override {
     const int64_t all = input().cardinality();
     if (all < 0) return all;
-    if (!drop_remainder) return all / shift + (all % shift != 0 ? 1 : 0);
-    return all < span() ? 0 : (all - span()) / shift + 1;
+    if (!chosen.drop_remainder) return number_of_batches(all, chosen.shift, false);
+    return all < span() ? 0 : (all - span()) / chosen.shift + 1;
   }
   // Number of input elements from the first to the last element of a window.
-  int64_t span() const { return (size - 1) * stride + 1; }
+  int64_t span() const { return (size - 1) * chosen.stride + 1; }
   void check() const override {
     check_at_least("Window", "size", size, 1);
-    check_at_least("Window", "shift", shift, 1);
-    check_at_least("Window", "stride", stride, 1);
+    check_at_least("Window", "shift", chosen.shift, 1);
+    check_at_least("Window", "stride", chosen.stride, 1);
     int64_t unused = 0;
-    if (__builtin_mul_overflow(size, stride, &unused)) {
-      raise(Code::InvalidArgument, "[Window] size {} with stride {} is too long", size, stride);
+    if (__builtin_mul_overflow(size, chosen.stride, &unused)) {
+      raise(Code::InvalidArgument, "[Window] size {} with stride {} is too long", size,
+            chosen.stride);
     }
     check_fits();
   }
   void fields(Fields& fields) override {
     fields.field("size", size);
-    fields.field("shift", shift);
-    fields.field("stride", stride);
-    fields.field("drop_remainder", drop_remainder);
+    fields.field("shift", chosen.shift);
+    fields.field("stride", chosen.stride);
+    fields.field("drop_remainder", chosen.drop_remainder);
   }
   std::string details() const override { return fmt::format("({})", size); }
 
   int64_t size = 1;
-  int64_t shift = 1;
-  int64_t stride = 1;
-  bool drop_remainder = false;
+  WindowOptions chosen{.shift = 1};
 
  private:
   // A window never holds more elements than the input has.
@@ -59,7 +57,7 @@ class WindowNode : public Stage<WindowNode, WindowCursor> {
     raise(Code::InvalidArgument,
           "[Window] size {} with stride {} keeps {} elements in memory, at most {} are possible; "
           "use a smaller stride, or take every {}th element before the window",
-          size, stride, longest, kMaxSpan, stride);
+          size, chosen.stride, longest, kMaxSpan, chosen.stride);
   }
 };
 
@@ -98,13 +96,13 @@ class WindowCursor : public StageCursor<WindowNode> {
     const int64_t span = node_.span();
     while (static_cast<int64_t>(held_.size()) < span && !ended_) read();
     const bool full = static_cast<int64_t>(held_.size()) >= span;
-    if (held_.empty() || (!full && node_.drop_remainder)) return false;
+    if (held_.empty() || (!full && node_.chosen.drop_remainder)) return false;
     std::vector<Element> chosen;
     const auto end = std::min(static_cast<int64_t>(held_.size()), span);
-    for (int64_t i = 0; i < end; i += node_.stride) {
+    for (int64_t i = 0; i < end; i += node_.chosen.stride) {
       chosen.push_back(held_[static_cast<size_t>(i)]);
     }
-    passed_ = node_.shift;
+    passed_ = node_.chosen.shift;
     out = in_stage("Window", index_++, [&] { return make_window_of(chosen); });
     return true;
   }
@@ -130,7 +128,7 @@ class WindowCursor : public StageCursor<WindowNode> {
 
   void local_position(PositionFields& fields) override {
     fields.integer(index_);
-    fields.integer(passed_, 0, node_.shift);
+    fields.integer(passed_, 0, node_.chosen.shift);
     fields.flag(ended_);
     fields.elements(held_);
   }
@@ -142,8 +140,7 @@ class WindowCursor : public StageCursor<WindowNode> {
 };
 
 // The dataset that a part of a window is: tensors in memory, of any shapes.
-class SequenceCursor;
-class SequenceNode : public Stage<SequenceNode, SequenceCursor> {
+class SequenceNode : public Stage<SequenceNode, class SequenceCursor> {
  public:
   std::string_view kind() const override { return "Sequence"; }
   int64_t cardinality() const override { return static_cast<int64_t>(tensors().size()); }
@@ -194,18 +191,16 @@ std::shared_ptr<Node> make_sequence() { return std::make_shared<SequenceNode>();
 }  // namespace internal
 
 Dataset Dataset::window(int64_t size, const WindowOptions& options) const {
-  auto node = internal::stage_on<internal::WindowNode>(node_);
-  node->size = size;
-  node->shift = options.shift == 0 ? size : options.shift;
-  node->stride = options.stride;
-  node->drop_remainder = options.drop_remainder;
-  return internal::finish(node);
+  return internal::add_stage<internal::WindowNode>({node_}, [&](auto& node) {
+    node.size = size;
+    node.chosen = options;
+    if (options.shift == 0) node.chosen.shift = size;
+  });
 }
 
 Dataset Element::dataset() const {
-  auto node = std::make_shared<internal::SequenceNode>();
-  node->elements = *this;
-  return internal::finish(node);
+  return internal::add_stage<internal::SequenceNode>({},
+                                                     [&](auto& node) { node.elements = *this; });
 }
 
 Element::operator Dataset() const { return dataset(); }

@@ -13,11 +13,10 @@
 #include "checkpoint/checkpoint_list.h"
 #include "checkpoint/json_fields.h"
 #include "checkpoint/manifest.h"
-#include "checkpoint/safetensors.h"
 #include "checkpoint/shard_file.h"
 #include "chosen_target.h"
 #include "cohort/error.h"
-#include "data/crc32c.h"
+#include "data/byte_source.h"
 
 namespace cohort::internal {
 namespace {

@@ -12,9 +12,10 @@
 #include "chosen_target.h"
 #include "cohort/data.h"
 #include "cohort/summary.h"
+#include "data/array_file.h"
 #include "data/iterator_position.h"
-#include "data/npy.h"
 #include "data/tfrecord.h"
+#include "support/memory_source.h"
 
 namespace cohort::data {
 namespace {

@@ -4,8 +4,8 @@
 
 #include "base/raise.h"
 #include "cohort/strategy.h"
-#include "data/element_spec.h"
-#include "data/replica_input.h"
+#include "data/auto_shard.h"
+#include "data/element_access.h"
 #include "distribute/input/input_walks.h"
 #include "distribute/strategies/default_strategy.h"
 #include "distribute/strategies/remote_workers.h"

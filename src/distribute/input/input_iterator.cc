@@ -10,8 +10,6 @@
 #include "base/worker_outcomes.h"
 #include "cohort/strategy.h"
 #include "data/element_access.h"
-#include "data/element_spec.h"
-#include "data/empty_element.h"
 #include "data/iterator_position.h"
 #include "distribute/contexts/context.h"
 #include "ops/dispatch.h"

@@ -6,7 +6,7 @@
 #include "base/raise.h"
 #include "base/worker_outcomes.h"
 #include "cohort/strategy.h"
-#include "data/element_spec.h"
+#include "data/element_access.h"
 #include "data/iteration.h"
 #include "data/iterator.h"
 #include "data/iterator_position.h"

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "data/auto_shard.h"
 #include "data/common_description.h"
 #include "data/node.h"
-#include "data/replica_input.h"
 #include "distribute/input/distributed_input.h"
 
 namespace cohort::internal {

@@ -36,7 +36,7 @@ Tensors load_a_file() {
   std::vector<int64_t> request{static_cast<int64_t>(written.size),
                                static_cast<int64_t>(written.header_crc32c)};
   for (const char* key : {"w", "s"}) {
-    const internal::WrittenTensor& tensor = written.tensors.at(key);
+    const internal::SavedSlice& tensor = written.tensors.at(key);
     request.push_back(static_cast<int64_t>(tensor.begin));
     request.push_back(static_cast<int64_t>(tensor.size));
     request.push_back(static_cast<int64_t>(tensor.crc32c));

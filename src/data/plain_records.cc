@@ -1,4 +1,4 @@
-// Files whose records have one length: fixed_length_records and the binary files of CIFAR.
+// Files of plain records: lines of text, records of one length, and the binary files of CIFAR.
 
 #include "data/reader.h"
 #include "data/rows.h"
@@ -47,35 +47,34 @@ class FixedRecords {
   int64_t number_ = 0;
 };
 
-class FixedReader;
-class FixedNode : public ReaderStage<FixedNode, FixedReader, StringReaderNode> {
+class FixedNode : public ReaderStage<FixedNode, class FixedReader, StringReaderNode> {
  public:
   std::string_view kind() const override { return "FixedLengthRecords"; }
   void check() const override {
     check_at_least(kind(), "length of a record", bytes, 1);
-    check_at_least(kind(), "length of the header", header, 0);
-    check_at_least(kind(), "length of the footer", footer, 0);
+    check_at_least(kind(), "length of the header", chosen.header, 0);
+    check_at_least(kind(), "length of the footer", chosen.footer, 0);
     constexpr int64_t kMaxBytes = int64_t{1} << 40;
-    if (bytes > kMaxBytes || header > kMaxBytes || footer > kMaxBytes) {
+    if (bytes > kMaxBytes || chosen.header > kMaxBytes || chosen.footer > kMaxBytes) {
       raise(Code::InvalidArgument, "[{}] lengths above {} bytes are not supported", kind(),
             kMaxBytes);
     }
   }
   void fields(Fields& fields) override {
     fields.field("bytes", bytes);
-    fields.field("header", header);
-    fields.field("footer", footer);
+    fields.field("header", chosen.header);
+    fields.field("footer", chosen.footer);
   }
 
   int64_t bytes = 1;
-  int64_t header = 0;
-  int64_t footer = 0;
+  FixedLengthOptions chosen;
 };
 
 class FixedReader : public StringReader {
  public:
   FixedReader(const FixedNode& node, std::unique_ptr<ByteSource> file)
-      : records_(std::move(file), node.kind(), node.bytes, node.header, node.footer) {}
+      : records_(std::move(file), node.kind(), node.bytes, node.chosen.header, node.chosen.footer) {
+  }
 
  private:
   bool read(std::string& record) override {
@@ -90,14 +89,13 @@ class FixedReader : public StringReader {
 constexpr int64_t kImageBytes = 3 * 32 * 32;
 const Shape kImageShape = {3, 32, 32};
 
-class CifarReader;
-class CifarNode : public ReaderStage<CifarNode, CifarReader> {
+class CifarNode : public ReaderStage<CifarNode, class CifarReader> {
  public:
   std::string_view kind() const override { return "Cifar"; }
   std::optional<ElementSpec> spec() const override {
     std::vector<TensorSpec> parts{{kUInt8, kImageShape}, {kInt64, {}}};
     if (fine) parts.push_back({kInt64, {}});
-    return ElementSpec(tuple_structure(std::vector(parts.size(), leaf_structure())), parts);
+    return ElementSpec::tuple(std::move(parts));
   }
   void fields(Fields& fields) override { fields.field("fine", fine); }
 
@@ -135,29 +133,100 @@ class CifarReader : public RecordReader {
   FixedRecords records_;
 };
 
+class TextNode : public ReaderStage<TextNode, class TextReader, StringReaderNode> {
+ public:
+  std::string_view kind() const override { return "TextLines"; }
+  void check() const override {
+    check_at_least("TextLines", "number of lines to skip", options_of_file.skip_lines, 0);
+    check_at_least("TextLines", "length of a line", options_of_file.max_line_bytes, 1);
+  }
+  void fields(Fields& fields) override {
+    fields.field("skip_lines", options_of_file.skip_lines);
+    fields.field("max_line_bytes", options_of_file.max_line_bytes);
+  }
+
+  TextOptions options_of_file;
+};
+
+// Lines end with "\n", "\r\n" or the end of the file.
+class TextReader : public StringReader {
+ public:
+  TextReader(const TextNode& node, std::unique_ptr<ByteSource> file)
+      : bytes_(std::move(file)),
+        max_bytes_(static_cast<size_t>(node.options_of_file.max_line_bytes)) {
+    std::string_view skipped;
+    for (int64_t i = 0; i < node.options_of_file.skip_lines && next_line(skipped); ++i) {
+    }
+  }
+
+ private:
+  bool read(std::string& record) override {
+    std::string_view line;
+    if (!next_line(line)) return false;
+    record = line;
+    return true;
+  }
+  void local_position(PositionFields& fields) override { file_position(fields, bytes_, number_); }
+
+  // The line is valid until the next call.
+  bool next_line(std::string_view& line) {
+    std::string_view text = as_text(bytes_.window());
+    if (text.empty()) return false;
+    ++number_;
+    size_t searched = 0;
+    size_t end = 0;
+    for (;;) {
+      end = text.find('\n', searched);
+      if (end != std::string_view::npos || text.size() > max_bytes_) break;
+      searched = text.size();
+      text = as_text(bytes_.window(searched + 1));
+      if (text.size() == searched) break;
+    }
+    const bool ended = end != std::string_view::npos;
+    const size_t length = ended ? end : text.size();
+    if (length > max_bytes_) {
+      bytes_.consume_line();
+      raise(Code::DataLoss, "[TextLines] '{}' line {}: longer than {} bytes", bytes_.name(),
+            number_, max_bytes_);
+    }
+    line = text.substr(0, length);
+    if (ended && line.ends_with('\r')) line.remove_suffix(1);
+    bytes_.consume(length + (ended ? 1 : 0));
+    return true;
+  }
+
+  BufferedBytes bytes_;
+  const size_t max_bytes_;
+  int64_t number_ = 0;  // of the last line, from 1
+};
+
 }  // namespace
 
 std::shared_ptr<Node> make_fixed_length_records() { return std::make_shared<FixedNode>(); }
 std::shared_ptr<Node> make_cifar() { return std::make_shared<CifarNode>(); }
+std::shared_ptr<Node> make_text_lines() { return std::make_shared<TextNode>(); }
 
 }  // namespace internal
 
 Dataset fixed_length_records(const Files& files, int64_t bytes, const FixedLengthOptions& options) {
-  auto node = internal::reader_on<internal::FixedNode>(files);
-  node->bytes = bytes;
-  node->header = options.header;
-  node->footer = options.footer;
-  return internal::finish(node);
+  return internal::add_stage<internal::FixedNode>(internal::names_of(files), [&](auto& node) {
+    node.bytes = bytes;
+    node.chosen = options;
+  });
 }
 
 Dataset cifar10(const Files& files) {
-  return internal::finish(internal::reader_on<internal::CifarNode>(files));
+  return internal::add_stage<internal::CifarNode>(internal::names_of(files));
 }
 
 Dataset cifar100(const Files& files) {
-  auto node = internal::reader_on<internal::CifarNode>(files);
-  node->fine = true;
-  return internal::finish(node);
+  return internal::add_stage<internal::CifarNode>(internal::names_of(files),
+                                                  [&](auto& node) { node.fine = true; });
+}
+
+Dataset text_lines(const Files& files, const TextOptions& options) {
+  return internal::add_stage<internal::TextNode>(
+      internal::names_of(files), [&](auto& node) { node.options_of_file = options; });
 }
 
 }  // namespace cohort::data

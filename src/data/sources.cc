@@ -1,7 +1,9 @@
-// Sources whose elements are in memory or computed: rows of tensors, one element, a range of
-// numbers.
+// Sources whose elements are in memory, computed, or made by a function: rows of tensors, one
+// element, a range of numbers, a generator.
 
 #include <algorithm>
+#include <deque>
+#include <mutex>
 
 #include "data/rows.h"
 #include "data/stage.h"
@@ -133,36 +135,162 @@ class RangeNode : public Stage<RangeNode, TableCursor, TableNode> {
   }
 };
 
+// A walk over the elements of a generator that has begun.
+struct BegunWalk {
+  NextFunction next;
+  std::vector<Element> made = {};  // the elements so far, if an iterator only looks at them
+  bool ended = false;              // `next` returned no element, so it is not called again
+};
+
+// Walks of iterators that only looked at the first element. Later iterators continue these walks,
+// so that a source that cannot start again loses no element.
+class LookedAt {
+ public:
+  std::optional<BegunWalk> take() {
+    const std::lock_guard lock(mutex_);
+    if (walks_.empty()) return std::nullopt;
+    BegunWalk first = std::move(walks_.front());
+    walks_.pop_front();
+    return first;
+  }
+  void keep(BegunWalk walk) {
+    const std::lock_guard lock(mutex_);
+    walks_.push_back(std::move(walk));
+  }
+
+ private:
+  std::mutex mutex_;
+  std::deque<BegunWalk> walks_;
+};
+
+class GeneratorNode : public Stage<GeneratorNode, class GeneratorCursor> {
+ public:
+  std::string_view kind() const override { return "Generator"; }
+  int64_t cardinality() const override { return kUnknownCardinality; }
+  std::optional<ElementSpec> spec() const override { return elements; }
+  NodeRole role() const override { return NodeRole::Source; }
+  void fields(Fields& fields) override {
+    fields.field("function", start);
+    fields.field("elements", elements);
+  }
+
+  GeneratorFunction start = DatasetAccess::empty<GeneratorFunction>();
+  std::optional<ElementSpec> elements;
+  const std::shared_ptr<LookedAt> looked_at = std::make_shared<LookedAt>();  // copies share it
+};
+
+void check_element(const Element& element, const ElementSpec& expected) {
+  const ElementSpec found(element);
+  const std::vector<TensorSpec> wanted = expected.tensors();
+  bool right = *found.structure() == *expected.structure();
+  for (size_t i = 0; right && i < wanted.size(); ++i) {
+    const TensorSpec tensor = found.tensors()[i];
+    right = tensor.dtype == wanted[i].dtype && tensor.shape.is_compatible_with(wanted[i].shape);
+  }
+  if (right) return;
+  raise(Code::InvalidArgument, "the generator was declared to make {}, but made {}",
+        expected.to_string(), found.to_string());
+}
+
+class GeneratorCursor : public SourceCursor<GeneratorNode> {
+ public:
+  GeneratorCursor(const GeneratorNode& node, const Context& context)
+      : SourceCursor(node, context), context_(context) {
+    std::optional<BegunWalk> begun = node.looked_at->take();
+    walk_ = begun ? *std::move(begun)
+                  : BegunWalk{in_stage("Generator", 0, [&] { return node.start(); })};
+  }
+  ~GeneratorCursor() override {
+    if (context_.looks) node_.looked_at->keep(std::move(walk_));
+  }
+
+  bool next(Element& out) override {
+    if (ended_) return false;
+    check_running(context_);
+    std::optional<Element> made = in_stage("Generator", count_++, [&] { return make(); });
+    ended_ = !made;
+    if (made) out = *std::move(made);
+    return !ended_;
+  }
+
+ private:
+  // The state of a callable cannot be saved. A new callable is called as often as the saved one
+  // was.
+  void local_position(PositionFields& fields) override {
+    int64_t count = count_;
+    fields.integer(count, 0, INT64_MAX);
+    fields.flag(ended_);
+    for (; count_ < count && !ended_; ++count_) {
+      check_running(context_);
+      std::optional<Element> skipped;
+      const Status failure = capture_status([&] { skipped = make(); });
+      if (failure.ok() && !skipped) raise_bad_state("the generator makes fewer elements");
+    }
+    count_ = count;
+  }
+
+  std::optional<Element> make() {
+    if (at_ < walk_.made.size()) return walk_.made[at_++];
+    if (walk_.ended) return std::nullopt;
+    std::optional<Element> made = walk_.next();
+    walk_.ended = !made;
+    if (made && node_.elements) check_element(*made, *node_.elements);
+    if (made && context_.looks) {
+      walk_.made.push_back(*made);
+      ++at_;
+    }
+    return made;
+  }
+
+  const Context context_;
+  BegunWalk walk_;
+  size_t at_ = 0;  // in walk_.made
+  int64_t count_ = 0;
+  bool ended_ = false;
+};
+
 }  // namespace
 
 std::shared_ptr<Node> make_tensor_slices() { return std::make_shared<SlicesNode>(); }
 std::shared_ptr<Node> make_tensors() { return std::make_shared<TensorsNode>(); }
 std::shared_ptr<Node> make_range() { return std::make_shared<RangeNode>(); }
+std::shared_ptr<Node> make_generator() { return std::make_shared<GeneratorNode>(); }
 
 }  // namespace internal
 
 Dataset from_tensor_slices(Element element) {
   auto node = std::make_shared<internal::SlicesNode>();
   node->tensors = std::move(element);
-  Dataset made = internal::finish(node);  // checks them
+  node->check();
   node->tensors = internal::in_row_order(node->tensors);
-  return made;
+  return internal::DatasetAccess::make(node);
 }
 
 Dataset from_tensors(Element element) {
-  auto node = std::make_shared<internal::TensorsNode>();
-  node->element = std::move(element);
-  return internal::finish(node);
+  return internal::add_stage<internal::TensorsNode>(
+      {}, [&](auto& node) { node.element = std::move(element); });
 }
 
 Dataset range(int64_t stop) { return range(0, stop); }
 
 Dataset range(int64_t start, int64_t stop, int64_t step) {
-  auto node = std::make_shared<internal::RangeNode>();
-  node->start = start;
-  node->stop = stop;
-  node->step = step;
-  return internal::finish(node);
+  return internal::add_stage<internal::RangeNode>({}, [&](auto& node) {
+    node.start = start;
+    node.stop = stop;
+    node.step = step;
+  });
+}
+
+Dataset generator(GeneratorFunction function) {
+  return internal::add_stage<internal::GeneratorNode>(
+      {}, [&](auto& node) { node.start = std::move(function); });
+}
+
+Dataset generator(GeneratorFunction function, ElementSpec elements) {
+  return internal::add_stage<internal::GeneratorNode>({}, [&](auto& node) {
+    node.start = std::move(function);
+    node.elements = std::move(elements);
+  });
 }
 
 }  // namespace cohort::data
