@@ -10,7 +10,19 @@
 #include "tensor/kernel_library.h"
 #include "variables/variable_creators.h"
 
-namespace cohort::internal {
+namespace cohort {
+
+void Strategy::run_replicas(const std::function<void(ReplicaContext&)>& body) {
+  const StrategyScope inside(*this);
+  extended_->call_for_each_replica(body);
+}
+
+void StrategyExtended::call_for_each_replica(const std::function<void(ReplicaContext&)>& body) {
+  internal::require_cross_replica_or_default(strategy(), "call_for_each_replica");
+  replica_threads_->run(strategy(), body);
+}
+
+namespace internal {
 
 random::Generator ReplicaRandom::of(int replica_id) const {
   random::Generator origin = origin_;
@@ -248,4 +260,5 @@ void observe_runs(const Strategy& strategy, const std::shared_ptr<RunObserver>& 
   strategy.extended().replica_threads_->add(observer);
 }
 
-}  // namespace cohort::internal
+}  // namespace internal
+}  // namespace cohort

@@ -77,11 +77,6 @@ std::unique_ptr<Strategy> Strategy::deep_copy() const {
       extended_->name());
 }
 
-void Strategy::run_replicas(const std::function<void(ReplicaContext&)>& body) {
-  const StrategyScope inside(*this);
-  extended_->call_for_each_replica(body);
-}
-
 void Strategy::check_cross_replica(std::string_view what) const {
   internal::require_cross_replica_or_default(*this, what);
 }
@@ -208,11 +203,6 @@ std::vector<Gradients> GradientReducer::gradient_terms(ReplicaContext&, const Gr
 }
 
 // ---- What it does
-
-void StrategyExtended::call_for_each_replica(const std::function<void(ReplicaContext&)>& body) {
-  internal::require_cross_replica_or_default(strategy(), "call_for_each_replica");
-  replica_threads_->run(strategy(), body);
-}
 
 CrossDeviceOps& StrategyExtended::cross_device_ops() const {
   static ReductionToOneDevice on_first_destination;
