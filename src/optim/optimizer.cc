@@ -66,11 +66,21 @@ struct OptimizerState {
   Tensor apply(const Gradients& gradients, const std::vector<Variable>& variables);
   // Whether an update needs nothing of the gradients but their sum, element by element.
   bool adds() const;
-  // One update of the copies that this context means, with the sum of the terms.
+  // What one update changes: that copy of each variable and slot, and of the count. Without a path
+  // each variable is its only copy.
+  struct Target {
+    const UpdatePath* path = nullptr;
+    size_t copy = 0;
+
+    const Variable& of(const Variable& variable) const {
+      return path != nullptr ? path->copy_of(variable, copy) : variable;
+    }
+  };
+  // One update of the target, with the sum of the terms.
   Tensor step(std::span<const Gradients> terms, const std::vector<Variable>& variables,
-              const UpdatePath* path);
-  Tensor update(const Variable& variable, const std::vector<Variable>& its_slots,
-                std::span<const Gradient> terms, const Tensor& rate_now, const Tensor& step);
+              const Target& target);
+  Tensor update(const Variable& variable, const Target& target, std::span<const Gradient> terms,
+                const Tensor& rate_now, const Tensor& step);
   // Takes the awaited value of the slot; undefined when there is none.
   Tensor take_awaited(const Variable& variable, const std::string& slot);
   // The rate after that many updates.
@@ -201,10 +211,10 @@ Tensor OptimizerState::asked_rate() {
 Tensor OptimizerState::apply(const Gradients& gradients, const std::vector<Variable>& variables) {
   if (!variables.empty()) enter_graph(variables[0]);
   const auto path = cohort::internal::find_update_path(variables);
-  if (path == nullptr) return step({&gradients, 1}, variables, nullptr);
+  if (path == nullptr) return step({&gradients, 1}, variables, {});
   settle(*path, variables[0]);
-  const auto take = [&](std::span<const Gradients> terms) {
-    return step(terms, variables, path.get());
+  const auto take = [&](std::span<const Gradients> terms, size_t copy) {
+    return step(terms, variables, {path.get(), copy});
   };
   const Tensor done = path->apply(gradients, variables, {take, adds(), count()});
   return done.defined() ? done : count().read_value();
@@ -215,14 +225,15 @@ bool OptimizerState::adds() const {
 }
 
 Tensor OptimizerState::step(std::span<const Gradients> terms,
-                            const std::vector<Variable>& variables, const UpdatePath* path) {
+                            const std::vector<Variable>& variables, const Target& target) {
   const Gradients& gradients = terms.front();
   cohort::internal::require_some_gradient(gradients);
   const Gradients limited = clipped(gradients, clipping);
-  const Tensor now = rate_at(count());
+  const Variable counted = count();
+  const Tensor now = rate_at(counted);
   // The rate depends on the updates before this one.
   const ControlDependencies after_rate({now});
-  const Tensor taken = count().assign_add(int64_t{1});
+  const Tensor taken = Variable(target.of(counted)).assign_add(int64_t{1});
   std::vector<Tensor> updates{taken};
   for (size_t i = 0; i < variables.size(); ++i) {
     if (!limited[i].defined()) {
@@ -231,7 +242,7 @@ Tensor OptimizerState::step(std::span<const Gradients> terms,
     }
     std::vector<Gradient> all{limited[i]};
     for (const Gradients& more : terms.subspan(1)) all.push_back(more[i]);
-    updates.push_back(update(variables[i], slots_of(variables[i], path), all, now, taken));
+    updates.push_back(update(variables[i], target, all, now, taken));
   }
   if (!taken.is_symbolic()) return taken;
   const Tensor done = group(updates);
@@ -239,14 +250,14 @@ Tensor OptimizerState::step(std::span<const Gradients> terms,
   return done;
 }
 
-Tensor OptimizerState::update(const Variable& variable, const std::vector<Variable>& its_slots,
+Tensor OptimizerState::update(const Variable& variable, const Target& target,
                               std::span<const Gradient> terms, const Tensor& rate_now,
                               const Tensor& step) {
   const Gradient& gradient = terms.front();
-  const auto& target = VariableAccess::impl(variable)->handle();
-  std::vector<Tensor> inputs{target.handle};
-  for (const Variable& slot : its_slots) {
-    inputs.push_back(VariableAccess::impl(slot)->handle().handle);
+  const auto& handle = VariableAccess::impl(target.of(variable))->handle();
+  std::vector<Tensor> inputs{handle.handle};
+  for (const Variable& slot : slots_of(variable, target.path)) {
+    inputs.push_back(VariableAccess::impl(target.of(slot))->handle().handle);
   }
   if (gradient.is_sparse()) {
     inputs.push_back(gradient.slices().values);
@@ -258,8 +269,8 @@ Tensor OptimizerState::update(const Variable& variable, const std::vector<Variab
   inputs.push_back(step);
   Attrs attrs = rule.constants;
   attrs.set("sparse", gradient.is_sparse());
-  attrs.set("dtype", target.dtype);
-  attrs.set("shape", target.shape);
+  attrs.set("dtype", handle.dtype);
+  attrs.set("shape", handle.shape);
   return cohort::internal::apply(*rule.op, inputs, std::move(attrs), {});
 }
 

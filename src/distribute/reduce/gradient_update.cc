@@ -154,6 +154,12 @@ class StrategyUpdate : public UpdatePath {
     return create_in(strategy_, make_ordinary_variable, request);
   }
 
+  const Variable& copy_of(const Variable& variable, size_t index) const override {
+    const auto* whole = dynamic_cast<DistributedVariable*>(VariableAccess::impl(variable).get());
+    if (whole == nullptr) return variable;
+    return whole->copies()[std::min(index, whole->copies().size() - 1)];
+  }
+
   Tensor apply(const Gradients& own, const std::vector<Variable>& variables,
                const Step& step) const override {
     const EnterOrAssert inside(strategy_, "apply_gradients");
@@ -287,8 +293,8 @@ Tensor StrategyUpdate::across(const Gradients& gradients, const std::vector<Vari
 Tensor StrategyUpdate::one_copy(size_t index, std::span<const Gradients> terms,
                                 const Step& step) const {
   const ModeScope across({&strategy_, nullptr});
-  const UpdateScope updating(index);
-  return step.take(terms);
+  const UpdateScope updating(index);  // for the program's own code, such as a schedule
+  return step.take(terms, index);
 }
 
 void check_maker(const Strategy& strategy, const Variable& variable) {
