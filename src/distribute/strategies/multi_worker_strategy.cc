@@ -223,6 +223,10 @@ Gradients MultiWorkerExtended::sum_gradients(ReplicaContext& context, const Grad
   const RecordingPause unheard;
   const UpdatedVariables updated(variables);
   const bool as_nodes = thread_dispatch().builder != nullptr;
+  if (num_local_replicas() == 1 && !as_nodes) {  // nobody to meet
+    const ModeScope cross({&strategy(), nullptr});
+    return gradients_->sum({own}, variables);
+  }
   std::optional<CollectivePurpose> purpose;
   if (as_nodes) purpose.emplace(describe_presence(own, variables));
   ReplicaCall call{.what = "apply_gradients", .values = own, .options = options_.communication};
