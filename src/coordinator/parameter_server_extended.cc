@@ -9,7 +9,7 @@
 #include "distribute/contexts/distributed_values.h"
 #include "distribute/strategies/single_process_warning.h"
 #include "distribute/strategies/strategy_devices.h"
-#include "distribute/variables/variable_copies.h"
+#include "distribute/variables/distributed_variable.h"
 #include "ops/dispatch.h"
 
 namespace cohort::internal {

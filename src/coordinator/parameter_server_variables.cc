@@ -13,7 +13,7 @@
 #include "distribute/variables/caching_variable.h"
 #include "distribute/variables/sharded_variable.h"
 #include "distribute/variables/sharding.h"
-#include "distribute/variables/variable_copies.h"
+#include "distribute/variables/distributed_variable.h"
 #include "distribute/variables/variable_creation.h"
 #include "variables/graph_variable.h"
 #include "variables/variable_creators.h"

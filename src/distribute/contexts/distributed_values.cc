@@ -11,7 +11,6 @@
 #include "distribute/contexts/context.h"
 #include "distribute/reduce/reduce_tensors.h"
 #include "distribute/variables/distributed_variable.h"
-#include "distribute/variables/variable_copies.h"
 #include "distribute/variables/variable_kinds.h"
 #include "ops/variable_cell.h"
 #include "tensor/body.h"

@@ -7,7 +7,7 @@
 #include "data/element_spec.h"
 #include "data/replica_input.h"
 #include "distribute/input/input_walks.h"
-#include "distribute/strategies/default_strategy.h"
+#include "distribute/contexts/context.h"
 #include "distribute/strategies/remote_workers.h"
 
 namespace cohort {

@@ -57,7 +57,6 @@
 #include "distribute/strategies/remote_workers.h"
 #include "distribute/variables/distributed_variable.h"
 #include "distribute/variables/update_guards.h"
-#include "distribute/variables/variable_copies.h"
 #include "distribute/variables/variable_creation.h"
 #include "distribute/variables/variable_kinds.h"
 #include "ops/dispatch.h"

@@ -5,7 +5,7 @@
 #include "distribute/contexts/context.h"
 #include "distribute/strategies/single_process_warning.h"
 #include "distribute/strategies/strategy_devices.h"
-#include "distribute/variables/variable_copies.h"
+#include "distribute/variables/distributed_variable.h"
 #include "distribute/variables/variable_creation.h"
 
 namespace cohort {

@@ -44,13 +44,20 @@ class RemoteWorkers {
 // While it lives, this thread builds the input of one of several workers.
 class [[nodiscard]] BuildForWorker : ContextValue<const BuildForWorker*> {
  public:
-  BuildForWorker(int worker, int workers);
+  BuildForWorker(int worker, int workers)
+      : ContextValue(innermost_, this), worker_(worker), workers_(workers) {}
 
   // The pipeline that is being built, of a worker with that many replicas. Outside such a scope it
   // is the pipeline of the only worker.
-  static InputContext context(int replicas);
+  static InputContext context(int replicas) {
+    const BuildForWorker* building = innermost_.get();
+    return building == nullptr ? InputContext(1, 0, replicas)
+                               : InputContext(building->workers_, building->worker_, replicas);
+  }
 
  private:
+  static inline constinit ContextSlot<const BuildForWorker*> innermost_;
+
   const int worker_;
   const int workers_;
 };

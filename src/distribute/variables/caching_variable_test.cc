@@ -4,7 +4,7 @@
 
 #include "cohort/ops.h"
 #include "cohort/sharded_variable.h"
-#include "distribute/variables/variable_test_strategies.h"
+#include "support/variable_test_strategies.h"
 #include "support/expect_error.h"
 
 namespace cohort {

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "distribute/variables/variable_test_strategies.h"
+#include "support/variable_test_strategies.h"
 #include "support/expect_error.h"
 
 namespace cohort {

@@ -6,7 +6,7 @@
 
 #include "cohort/checkpoint.h"
 #include "cohort/cohort.h"
-#include "distribute/variables/variable_test_strategies.h"
+#include "support/variable_test_strategies.h"
 #include "support/expect_error.h"
 #include "support/temporary_file.h"
 

@@ -11,7 +11,7 @@
 #include "distribute/reduce/aggregate.h"
 #include "distribute/variables/caching_variable.h"
 #include "distribute/variables/update_guards.h"
-#include "distribute/variables/variable_copies.h"
+#include "distribute/variables/distributed_variable.h"
 #include "ops/dispatch.h"
 
 namespace cohort::internal {

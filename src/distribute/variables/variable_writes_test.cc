@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "cohort/function.h"
-#include "distribute/variables/variable_test_strategies.h"
+#include "support/variable_test_strategies.h"
 #include "support/expect_error.h"
 
 namespace cohort {
