@@ -1,5 +1,3 @@
-#include "trainer/step_runner.h"
-
 #include <atomic>
 #include <mutex>
 
@@ -8,7 +6,7 @@
 #include "cohort/coordinator.h"
 #include "coordinator/remote_result.h"
 #include "distribute/input/distributed_input.h"
-#include "distribute/strategies/remote_workers.h"
+#include "distribute/strategies/worker_strategies.h"
 #include "trainer/trainer_impl.h"
 
 namespace cohort::internal {

@@ -6,9 +6,9 @@
 #include "cohort/strategy.h"
 #include "data/element_spec.h"
 #include "data/replica_input.h"
-#include "distribute/input/input_walks.h"
 #include "distribute/contexts/context.h"
-#include "distribute/strategies/remote_workers.h"
+#include "distribute/input/input_walks.h"
+#include "distribute/strategies/worker_strategies.h"
 
 namespace cohort {
 namespace internal {

@@ -12,7 +12,7 @@
 #include "cohort/ops.h"
 #include "distribute/contexts/distributed_values.h"
 #include "distribute/reduce/reduce_tensors.h"
-#include "distribute/strategies/joint_workers.h"
+#include "distribute/strategies/worker_strategies.h"
 #include "ops/dispatch.h"
 
 namespace cohort::internal {

@@ -12,8 +12,8 @@
 #include "distribute/contexts/replica_call.h"
 #include "distribute/reduce/worker_collectives.h"
 #include "distribute/reduce/worker_gradients.h"
-#include "distribute/strategies/joint_workers.h"
 #include "distribute/strategies/mirrored_strategy.h"
+#include "distribute/strategies/worker_strategies.h"
 #include "membership/worker_list.h"
 
 namespace cohort::internal {

@@ -16,7 +16,7 @@
 #include "distribute/reduce/gradient_update.h"
 #include "distribute/reduce/replica_reductions.h"
 #include "distribute/reduce/thread_all_reduce.h"
-#include "distribute/strategies/strategy_devices.h"
+#include "distribute/strategies/strategy_setup.h"
 #include "distribute/variables/distributed_variable.h"
 #include "distribute/variables/variable_creation.h"
 #include "ops/variable_cell.h"

@@ -25,7 +25,7 @@
 #include "cohort/backup.h"
 #include "cohort/internal/torch_random.h"
 #include "cohort/random.h"
-#include "distribute/strategies/joint_workers.h"
+#include "distribute/strategies/worker_strategies.h"
 
 namespace cohort::internal {
 namespace {

@@ -5,16 +5,19 @@
 #include "base/collective_purpose.h"
 #include "base/log.h"
 #include "base/raise.h"
+#include "base/thread_context.h"
 #include "cohort/device.h"
 #include "cohort/ops.h"
 #include "distribute/contexts/context.h"
 #include "distribute/reduce/aggregate.h"
-#include "distribute/variables/caching_variable.h"
-#include "distribute/variables/update_guards.h"
 #include "distribute/variables/distributed_variable.h"
+#include "distribute/variables/update_guards.h"
 #include "ops/dispatch.h"
+#include "ops/variable_ops.h"
+#include "variables/row_reads.h"
 
-namespace cohort::internal {
+namespace cohort {
+namespace internal {
 
 size_t MirroredVariable::copy_across() const {
   const Device& here = value_device();
@@ -284,4 +287,57 @@ Tensor AggregatingVariable::scatter_in_replica(ReplicaContext& replica, ScatterO
   return once_for_all(replica, [&] { return scatter_across(op, joined); });
 }
 
-}  // namespace cohort::internal
+namespace {
+
+constinit ContextSlot<bool> sync_on_read;
+constinit ContextSlot<std::shared_ptr<ReadCache>> open_cache;
+
+}  // namespace
+
+bool syncs_on_read() { return sync_on_read.get(); }
+
+Tensor ReadCache::get(const std::shared_ptr<VariableImpl>& variable,
+                      const std::function<Tensor()>& read) {
+  const std::lock_guard lock(mutex_);
+  Tensor& value = values_[{variable, thread_dispatch().builder}];
+  if (!value.defined()) value = read();
+  return value;
+}
+
+std::shared_ptr<ReadCache> read_cache() { return open_cache.get(); }
+
+CachingVariable::CachingVariable(const Variable& far) : far_(far) {
+  strategy = VariableAccess::impl(far)->strategy;
+}
+
+Tensor CachingVariable::read() const {
+  const std::shared_ptr<ReadCache> cache = read_cache();
+  if (cache == nullptr || RowReads::active()) return impl().read();
+  const Tensor near = cache->get(VariableAccess::impl(far_), [this] {
+    const RecordingPause unheard;  // tapes hear of every use below
+    const DeviceScope here("CPU:0");
+    return identity(impl().read());
+  });
+  return note_read(handle(), near, trainable());
+}
+
+std::shared_ptr<VariableImpl> CachingVariable::deep_copy() const {
+  return std::make_shared<CachingVariable>(far_.deep_copy());
+}
+
+}  // namespace internal
+
+VariableSyncOnReadScope::VariableSyncOnReadScope()
+    : outer_(std::exchange(internal::sync_on_read.get(), true)) {}
+VariableSyncOnReadScope::~VariableSyncOnReadScope() { internal::sync_on_read.get() = outer_; }
+
+CacheVariableReadsScope::CacheVariableReadsScope() {
+  if (internal::open_cache.get() != nullptr) {
+    internal::raise(Code::InvalidArgument,
+                    "[cache_variable_reads] reads are cached already; these scopes do not nest");
+  }
+  internal::open_cache.get() = std::make_shared<internal::ReadCache>();
+}
+CacheVariableReadsScope::~CacheVariableReadsScope() { internal::open_cache.get() = nullptr; }
+
+}  // namespace cohort
