@@ -17,14 +17,8 @@ SingleVariable::SingleVariable(const VariableOptions& options)
           options.trainable.value_or(options.synchronization != VariableSynchronization::OnRead)) {}
 
 Tensor SingleVariable::read() const { return read_variable(usable_handle(), trainable_); }
-Tensor SingleVariable::assign(const Tensor& value) {
-  return assign_variable(usable_handle(), value);
-}
-Tensor SingleVariable::assign_add(const Tensor& delta) {
-  return assign_add_variable(usable_handle(), delta);
-}
-Tensor SingleVariable::assign_sub(const Tensor& delta) {
-  return assign_sub_variable(usable_handle(), delta);
+Tensor SingleVariable::write(Write how, const Tensor& value) {
+  return write_variable(usable_handle(), how, value);
 }
 Tensor SingleVariable::scatter(ScatterOp op, const IndexedSlices& slices) {
   return scatter_variable(usable_handle(), op, slices);

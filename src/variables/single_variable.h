@@ -12,9 +12,7 @@ class SingleVariable : public VariableImpl {
   bool trainable() const override { return trainable_; }
   const VariableHandle& handle() const override { return handle_; }
   Tensor read() const override;
-  Tensor assign(const Tensor& value) override;
-  Tensor assign_add(const Tensor& delta) override;
-  Tensor assign_sub(const Tensor& delta) override;
+  Tensor write(Write how, const Tensor& value) override;
   Tensor scatter(ScatterOp op, const IndexedSlices& slices) override;
 
  protected:

@@ -97,15 +97,15 @@ Tensor Variable::read_value() const { return VariableAccess::impl(*this)->read()
 Variable::operator Tensor() const { return VariableAccess::impl(*this)->convert(); }
 Tensor Variable::assign(const Tensor& value, Site site) {
   const internal::SiteScope there(site);
-  return VariableAccess::impl(*this)->assign(value);
+  return VariableAccess::impl(*this)->write(internal::Write::Assign, value);
 }
 Tensor Variable::assign_add(const Tensor& delta, Site site) {
   const internal::SiteScope there(site);
-  return VariableAccess::impl(*this)->assign_add(delta);
+  return VariableAccess::impl(*this)->write(internal::Write::AssignAdd, delta);
 }
 Tensor Variable::assign_sub(const Tensor& delta, Site site) {
   const internal::SiteScope there(site);
-  return VariableAccess::impl(*this)->assign_sub(delta);
+  return VariableAccess::impl(*this)->write(internal::Write::AssignSub, delta);
 }
 Tensor Variable::write_number(internal::Write how, const Tensor& number, Site site) {
   const internal::SiteScope there(site);

@@ -115,7 +115,7 @@ Tensor DistributedVariable::write_value(Write how, const WrittenValue& given) {
   if (use.replica != nullptr) return write_in_replica(*use.replica, how, given);
   if (!use.copy) return write_everywhere(how, given.value);
   note_own_write();
-  return write_to(copy(*use.copy), how, given.value);
+  return copy(*use.copy).write(how, given.value);
 }
 
 Tensor DistributedVariable::write(Write how, const DistributedValue& value) {
@@ -182,7 +182,7 @@ std::vector<Tensor> DistributedVariable::compared_with_workers(Write how,
 
 Tensor DistributedVariable::write_copy(size_t index, Write how, const Tensor& value) const {
   const CopyDeviceScope there(copy(index).device());
-  return write_to(copy(index), how, value);
+  return copy(index).write(how, value);
 }
 
 void DistributedVariable::refuse_parts(std::string_view reason) const {
@@ -291,7 +291,7 @@ WritersTurn turn_to_write(const Variable& variable) {
 
 Tensor write_parts(const Variable& target, Write write, const DistributedValue& value) {
   if (const auto copies = distributed(target)) return copies->write(write, value);
-  return write_to(*VariableAccess::impl(target), write, value.value().dense());
+  return VariableAccess::impl(target)->write(write, value.value().dense());
 }
 
 }  // namespace cohort::internal

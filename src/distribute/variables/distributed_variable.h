@@ -57,9 +57,7 @@ class DistributedVariable : public VariableImpl,
   std::string device() const override;
   bool is_initialized() const override;
   Tensor read() const override;
-  Tensor assign(const Tensor& value) override { return write(Write::Assign, value); }
-  Tensor assign_add(const Tensor& delta) override { return write(Write::AssignAdd, delta); }
-  Tensor assign_sub(const Tensor& delta) override { return write(Write::AssignSub, delta); }
+  Tensor write(Write how, const Tensor& value) override { return write_value(how, {value}); }
   Tensor write_number(Write how, const Tensor& number) override {
     return write_value(how, {number, true});
   }
@@ -70,8 +68,7 @@ class DistributedVariable : public VariableImpl,
   // "MirroredVariable:{\n  0: …,\n  1: …\n}"
   std::string to_string() const override;
 
-  // Writes one value, or one that may have a part for each copy.
-  Tensor write(Write how, const Tensor& value) { return write_value(how, {value}); }
+  // Writes a value that may have a part for each copy.
   Tensor write(Write how, const DistributedValue& value);
 
   // Held while all copies are written, so that after two writes all copies have the value of the

@@ -24,13 +24,7 @@ class ShardedVariableImpl : public VariableImpl {
   std::string device() const override;
   bool is_initialized() const override;
   Tensor read() const override;
-  Tensor assign(const Tensor& value) override { return write(Write::Assign, value, "Assign"); }
-  Tensor assign_add(const Tensor& delta) override {
-    return write(Write::AssignAdd, delta, "AssignAdd");
-  }
-  Tensor assign_sub(const Tensor& delta) override {
-    return write(Write::AssignSub, delta, "AssignSub");
-  }
+  Tensor write(Write how, const Tensor& value) override;
   Tensor scatter(ScatterOp op, const IndexedSlices& slices) override;
   std::shared_ptr<VariableImpl> deep_copy() const override;
   std::string to_string() const override;
@@ -44,7 +38,6 @@ class ShardedVariableImpl : public VariableImpl {
   Gradient part_of(const Gradient& gradient, size_t shard) const;
 
  private:
-  Tensor write(Write how, const Tensor& value, std::string_view what);
   void require_div_sizes(std::string_view what) const;
 
   const std::vector<Variable> shards_;

@@ -75,7 +75,7 @@ Tensor MirroredVariable::change_together(ReplicaContext& replica, const Aggregat
 Tensor MirroredVariable::write_in_replica(ReplicaContext& replica, Write how,
                                           const WrittenValue& given) {
   const auto change = [&](const Tensor& value) {
-    return write_to(copy(replica.local_replica()), how, value);
+    return copy(replica.local_replica()).write(how, value);
   };
   if (options().aggregation != VariableAggregation::None) {
     return change_together(
@@ -130,7 +130,7 @@ Tensor write_parts(const Variable& target, Write write, const Variable& value) {
   if (source != nullptr && !source->use("read").copy) {
     return write_parts(target, write, source->parts());
   }
-  return write_to(*VariableAccess::impl(target), write, value);
+  return VariableAccess::impl(target)->write(write, value);
 }
 
 namespace {
@@ -162,7 +162,7 @@ Tensor SyncOnReadVariable::convert() const {
 
 void SyncOnReadVariable::accumulate(const Tensor& delta) {
   if (use("accumulate").copy || !sums()) {
-    assign_add(delta);
+    write(Write::AssignAdd, delta);
     return;
   }
   const Tensor same = guard_write_across(*this, "accumulate", {delta})[0];
@@ -246,7 +246,7 @@ void SyncOnReadVariable::write_copies(Write how, const std::vector<Tensor>& valu
 
 Tensor SyncOnReadVariable::write_in_replica(ReplicaContext& replica, Write how,
                                             const WrittenValue& given) {
-  return write_to(copy(replica.local_replica()), how, given.value);
+  return copy(replica.local_replica()).write(how, given.value);
 }
 
 Tensor SyncOnReadVariable::scatter(ScatterOp, const IndexedSlices&) {

@@ -159,9 +159,7 @@ class CachingVariable : public VariableImpl {
   std::string device() const override { return impl().device(); }
   bool is_initialized() const override { return impl().is_initialized(); }
   Tensor read() const override;
-  Tensor assign(const Tensor& value) override { return impl().assign(value); }
-  Tensor assign_add(const Tensor& delta) override { return impl().assign_add(delta); }
-  Tensor assign_sub(const Tensor& delta) override { return impl().assign_sub(delta); }
+  Tensor write(Write how, const Tensor& value) override { return impl().write(how, value); }
   Tensor write_number(Write how, const Tensor& number) override {
     return impl().write_number(how, number);
   }
