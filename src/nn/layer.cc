@@ -31,19 +31,17 @@ void require_positive(std::string_view layer, std::string_view what, int64_t siz
 
 Variable make_variable(std::string name, const nn::Initializer& initializer, const Shape& shape,
                        DType dtype, const void* first_call_of) {
-  VariableOptions options;
-  options.name = std::move(name);
-  return make(initializer, shape, dtype, std::move(options), first_call_of);
+  return make(initializer, shape, dtype, {.name = std::move(name)}, first_call_of);
 }
 
 Variable make_statistic(std::string name, const nn::Initializer& initializer, const Shape& shape,
                         DType dtype, const void* first_call_of) {
-  VariableOptions options;
-  options.name = std::move(name);
-  options.trainable = false;
-  options.synchronization = VariableSynchronization::OnRead;
-  options.aggregation = VariableAggregation::Mean;
-  return make(initializer, shape, dtype, std::move(options), first_call_of);
+  return make(initializer, shape, dtype,
+              {.name = std::move(name),
+               .trainable = false,
+               .synchronization = VariableSynchronization::OnRead,
+               .aggregation = VariableAggregation::Mean},
+              first_call_of);
 }
 
 void require_size(std::string_view layer, const Tensor& x, int axis, int64_t size,

@@ -4,6 +4,7 @@
 
 #include <cctype>
 
+#include "base/exceptions.h"
 #include "base/raise.h"
 #include "base/timeline.h"
 #include "cohort/device.h"
@@ -262,74 +263,47 @@ Variable SharedVariables::find(size_t replica, const std::string& name,
   return *found;
 }
 
-class ReplicaThreadPool::Lease {
- public:
-  Lease(ReplicaThreadPool& from, Strategy& strategy) : from_(from) {
-    {
-      const std::lock_guard lock(from_.mutex_);
-      if (!from_.free_.empty()) {
-        leased_ = std::move(from_.free_.back());
-        from_.free_.pop_back();
-      }
-    }
-    if (leased_ == nullptr) leased_ = std::make_unique<ReplicaThreads>(strategy, *from_.order_);
-  }
-  ~Lease() {
-    const std::lock_guard lock(from_.mutex_);
-    from_.free_.push_back(std::move(leased_));
-  }
-  Lease(const Lease&) = delete;
-  Lease& operator=(const Lease&) = delete;
-  ReplicaThreads* operator->() const { return leased_.get(); }
-
- private:
-  ReplicaThreadPool& from_;
-  std::unique_ptr<ReplicaThreads> leased_;
-};
-
-namespace {
-
-// The calls of the observers around one run.
-class ObservedRun {
- public:
-  explicit ObservedRun(const std::vector<std::shared_ptr<RunObserver>>& observers) {
-    try {
-      for (const auto& observer : observers) {
-        observer->before_run();
-        begun_.push_back(observer);
-      }
-    } catch (...) {
-      fail();
-      throw;
+std::unique_ptr<ReplicaThreads> ReplicaThreadPool::take(Strategy& strategy) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!free_.empty()) {
+      auto taken = std::move(free_.back());
+      free_.pop_back();
+      return taken;
     }
   }
-  ~ObservedRun() { fail(); }
-  ObservedRun(const ObservedRun&) = delete;
-  ObservedRun& operator=(const ObservedRun&) = delete;
+  return std::make_unique<ReplicaThreads>(strategy, *order_);
+}
 
-  void end() {
-    // An observer is not called again when one after it throws.
-    while (!begun_.empty()) {
-      const auto observer = std::move(begun_.front());
-      begun_.erase(begun_.begin());
-      observer->after_run(/*failed=*/false);
-    }
+void ReplicaThreadPool::run_observed(Strategy& strategy, const ReplicaThreads::Body& body,
+                                     Observers& begun) {
+  for (const auto& observer : observers()) {
+    observer->before_run();
+    begun.push_back(observer);
   }
-
- private:
-  void fail() {
-    for (const auto& observer : begun_) observer->after_run(/*failed=*/true);
+  std::unique_ptr<ReplicaThreads> threads = take(strategy);
+  const std::exception_ptr failure = capture_exception([&] { threads->run(body); });
+  {
+    const std::lock_guard lock(mutex_);
+    free_.push_back(std::move(threads));
   }
-
-  std::vector<std::shared_ptr<RunObserver>> begun_;  // in the order of their calls
-};
-
-}  // namespace
+  rethrow_if_any(failure);
+  // An observer is not called again when one after it throws.
+  while (!begun.empty()) {
+    const auto observer = std::move(begun.front());
+    begun.erase(begun.begin());
+    observer->after_run(/*failed=*/false);
+  }
+}
 
 void ReplicaThreadPool::run(Strategy& strategy, const ReplicaThreads::Body& body) {
-  ObservedRun observed(observers());
-  Lease(*this, strategy)->run(body);
-  observed.end();
+  Observers begun;
+  try {
+    run_observed(strategy, body, begun);
+  } catch (...) {
+    for (const auto& observer : begun) observer->after_run(/*failed=*/true);
+    throw;
+  }
 }
 
 void ReplicaThreadPool::add(const std::shared_ptr<RunObserver>& observer) {
@@ -338,9 +312,9 @@ void ReplicaThreadPool::add(const std::shared_ptr<RunObserver>& observer) {
   observers_.push_back(observer);
 }
 
-std::vector<std::shared_ptr<RunObserver>> ReplicaThreadPool::observers() {
+ReplicaThreadPool::Observers ReplicaThreadPool::observers() {
   const std::lock_guard lock(mutex_);
-  std::vector<std::shared_ptr<RunObserver>> living;
+  Observers living;
   for (const std::weak_ptr<RunObserver>& observer : observers_) {
     if (auto held = observer.lock()) living.push_back(std::move(held));
   }

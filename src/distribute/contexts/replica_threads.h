@@ -116,9 +116,13 @@ class ReplicaThreadPool {
   const std::shared_ptr<WriteOrder>& order() const { return order_; }
 
  private:
-  class Lease;  // of threads that are free
+  using Observers = std::vector<std::shared_ptr<RunObserver>>;
 
-  std::vector<std::shared_ptr<RunObserver>> observers();
+  // Threads that are free.
+  std::unique_ptr<ReplicaThreads> take(Strategy& strategy);
+  // Adds to `begun` the observers that were told of the beginning but not of the end.
+  void run_observed(Strategy& strategy, const ReplicaThreads::Body& body, Observers& begun);
+  Observers observers();
 
   const std::shared_ptr<WriteOrder> order_ = std::make_shared<WriteOrder>();
   std::mutex mutex_;  // guards the next two
