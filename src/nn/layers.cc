@@ -1,22 +1,122 @@
 // The layers with variables, Dropout and Flatten.
 
 #include <algorithm>
+#include <string_view>
 
 #include "base/raise.h"
-#include "nn/layer.h"
-#include "variables/row_reads.h"
+#include "cohort/nn_layers.h"
+#include "graph/scopes.h"
+#include "variables/single_variable.h"
+#include "variables/variable_creators.h"
 
 namespace cohort::nn {
 
-using cohort::internal::made_at;
-using cohort::internal::make_statistic;
-using cohort::internal::make_variable;
+using cohort::internal::FirstCallInitializer;
+using cohort::internal::MadeOnce;
 using cohort::internal::raise;
-using cohort::internal::require_positive;
-using cohort::internal::require_size;
-using cohort::internal::size_to_infer;
 
 namespace {
+
+// ---- What the layers have in common. `layer` is a layer's name, for messages.
+
+Variable make_with(const Initializer& initializer, const Shape& shape, DType dtype,
+                   VariableOptions options, const void* first_call_of) {
+  if (!is_floating(dtype)) {
+    raise(Code::InvalidArgument, "[{}] a layer's dtype must be floating, got {}", options.name,
+          to_string(dtype));
+  }
+  if (!initializer) {
+    raise(Code::InvalidArgument, "[{}] the initializer is empty", options.name);
+  }
+  options.shape = shape;
+  options.dtype = dtype;
+  const cohort::Initializer value = [=] { return initializer(shape, dtype); };
+  if (first_call_of == nullptr) return Variable(value, options);
+  return Variable(cohort::Initializer(FirstCallInitializer{value, first_call_of}), options);
+}
+
+// Throws InvalidArgument unless `size`, described by `what`, is at least 1.
+void require_positive(std::string_view layer, std::string_view what, int64_t size) {
+  if (size >= 1) return;
+  raise(Code::InvalidArgument, "[{}] {} must be at least 1, got {}", layer, what, size);
+}
+
+// A variable that is initialised when it is made. `first_call_of` is the layer whose first call
+// makes the variable; null when the layer's constructor makes it.
+Variable make_variable(std::string name, const Initializer& initializer, const Shape& shape,
+                       DType dtype, const void* first_call_of = nullptr) {
+  return make_with(initializer, shape, dtype, {.name = std::move(name)}, first_call_of);
+}
+
+// A statistic of what a layer sees: not trained, and averaged over replicas when it is read.
+Variable make_statistic(std::string name, const Initializer& initializer, const Shape& shape,
+                        DType dtype, const void* first_call_of = nullptr) {
+  return make_with(initializer, shape, dtype,
+                   {.name = std::move(name),
+                    .trainable = false,
+                    .synchronization = VariableSynchronization::OnRead,
+                    .aggregation = VariableAggregation::Mean},
+                   first_call_of);
+}
+
+// Throws InvalidArgument unless dimension `axis` of x, where known, has `size`.
+void require_size(std::string_view layer, const Tensor& x, int axis, int64_t size,
+                  std::string_view what) {
+  const Shape shape = x.shape();
+  if (!shape.has_rank()) return;
+  const bool exists = axis < 0 ? shape.rank() >= -axis : shape.rank() > axis;
+  if (exists && (shape[axis] == size || shape[axis] < 0)) return;
+  raise(Code::InvalidArgument, "[{}] expected an input with {} {} (dimension {}), got shape {}",
+        layer, size, what, axis, shape.to_string());
+}
+
+// The size of dimension `axis` of x, for a layer whose first call tells its size. Throws
+// InvalidArgument where x does not have that dimension or, while a function is traced, does not
+// know its size.
+int64_t size_to_infer(std::string_view layer, const Tensor& x, int axis, std::string_view what) {
+  const Shape shape = x.shape();
+  const bool exists = shape.has_rank() && (axis < 0 ? shape.rank() >= -axis : shape.rank() > axis);
+  if (exists && shape[axis] >= 0) return shape[axis];
+  raise(Code::InvalidArgument,
+        "[{}] the first call tells the number of {} (dimension {}), but its input has shape {}; "
+        "give the number when the layer is made",
+        layer, what, axis, shape.to_string());
+}
+
+// Returns make(). The nodes that it adds to a graph have this site.
+template <typename Make>
+Tensor made_at(Site site, const Make& make) {
+  const cohort::internal::SiteScope there(site);
+  return make();
+}
+
+// The kernel and, where the options ask for it, the bias of a layer.
+template <typename Weights, typename Options>
+Weights make_kernel_and_bias(const std::string& layer, const Options& options,
+                             const Shape& kernel_shape, int64_t outputs,
+                             const void* first_call_of) {
+  Weights made{make_variable(layer + "/kernel", options.kernel_initializer, kernel_shape,
+                             options.dtype, first_call_of),
+               std::nullopt};
+  if (options.use_bias) {
+    made.bias = make_variable(layer + "/bias", options.bias_initializer, {outputs}, options.dtype,
+                              first_call_of);
+  }
+  return made;
+}
+
+// The variables of a layer. Throws FailedPrecondition while the number of `what` is unknown.
+template <typename Weights>
+const Weights& made_weights(const MadeOnce<Weights>& weights, std::string_view layer,
+                            std::string_view what) {
+  if (const Weights* made = weights.get()) return *made;
+  raise(Code::FailedPrecondition,
+        "[{}] was made without the number of {} and has no variables before its first call; call "
+        "the model on one batch first, or give the number",
+        layer, what);
+}
+
+// ---- Layers
 
 Shape table_shape(int64_t count, int64_t width) {
   require_positive("Embedding", "the number of ids", count);
@@ -91,9 +191,7 @@ void move_average(Variable average, const Tensor& value, double share, const Ten
 }  // namespace
 
 Dense::Dense(int64_t outputs, const DenseOptions& options)
-    : outputs_(outputs),
-      options_(options),
-      weights_(std::make_shared<cohort::internal::MadeOnce<Weights>>()) {
+    : outputs_(outputs), options_(options), weights_(std::make_shared<MadeOnce<Weights>>()) {
   require_positive("Dense", "the number of outputs", outputs);
 }
 
@@ -102,14 +200,12 @@ Dense::Dense(int64_t inputs, int64_t outputs, const DenseOptions& options)
   make_weights(inputs);
 }
 
-const Dense::Weights& Dense::weights() const {
-  return cohort::internal::made_weights(*weights_, "Dense", "inputs");
-}
+const Dense::Weights& Dense::weights() const { return made_weights(*weights_, "Dense", "inputs"); }
 
 const Dense::Weights& Dense::make_weights(int64_t inputs, const void* first_call_of) const {
   require_positive("Dense", "the number of inputs", inputs);
-  Weights made = cohort::internal::make_kernel_and_bias<Weights>(
-      "dense", options_, {inputs, outputs_}, outputs_, first_call_of);
+  Weights made =
+      make_kernel_and_bias<Weights>("dense", options_, {inputs, outputs_}, outputs_, first_call_of);
   Dense self = *this;  // a handle to the same layer that is not const
   return weights_->keep(std::move(made), [&](const Weights& kept) {
     self.register_variable("kernel", kept.kernel);
@@ -180,7 +276,7 @@ Conv2d::Conv2d(int64_t output_channels, Size2d kernel_size, const Conv2dLayerOpt
     : output_channels_(output_channels),
       kernel_size_(kernel_size),
       options_(options),
-      weights_(std::make_shared<cohort::internal::MadeOnce<Weights>>()) {
+      weights_(std::make_shared<MadeOnce<Weights>>()) {
   kernel_shape(std::max(options.groups, int64_t{1}), output_channels, kernel_size, options);
 }
 
@@ -191,14 +287,14 @@ Conv2d::Conv2d(int64_t input_channels, int64_t output_channels, Size2d kernel_si
 }
 
 const Conv2d::Weights& Conv2d::weights() const {
-  return cohort::internal::made_weights(*weights_, "Conv2d", "input channels");
+  return made_weights(*weights_, "Conv2d", "input channels");
 }
 
 const Conv2d::Weights& Conv2d::make_weights(int64_t input_channels,
                                             const void* first_call_of) const {
   const Shape shape = kernel_shape(input_channels, output_channels_, kernel_size_, options_);
-  Weights made = cohort::internal::make_kernel_and_bias<Weights>("conv2d", options_, shape,
-                                                                 output_channels_, first_call_of);
+  Weights made =
+      make_kernel_and_bias<Weights>("conv2d", options_, shape, output_channels_, first_call_of);
   Conv2d self = *this;  // a handle to the same layer that is not const
   return weights_->keep(std::move(made), [&](const Weights& kept) {
     self.register_variable("kernel", kept.kernel);
@@ -237,14 +333,14 @@ BatchNorm::BatchNorm(const BatchNormOptions& options)
       epsilon_(epsilon_of(options.formula, options.epsilon)),
       share_(share_of_batch(options)),
       dtype_(options.dtype),
-      weights_(std::make_shared<cohort::internal::MadeOnce<Weights>>()) {}
+      weights_(std::make_shared<MadeOnce<Weights>>()) {}
 
 BatchNorm::BatchNorm(int64_t channels, const BatchNormOptions& options) : BatchNorm(options) {
   make_weights(channels);
 }
 
 const BatchNorm::Weights& BatchNorm::weights() const {
-  return cohort::internal::made_weights(*weights_, "BatchNorm", "channels");
+  return made_weights(*weights_, "BatchNorm", "channels");
 }
 
 const BatchNorm::Weights& BatchNorm::make_weights(int64_t channels,

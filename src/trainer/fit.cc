@@ -11,7 +11,6 @@
 #include "data/iteration.h"
 #include "distribute/input/input_iterator.h"
 #include "trainer/backup.h"
-#include "trainer/end_signals.h"
 #include "trainer/progress_line.h"
 
 namespace cohort::internal {

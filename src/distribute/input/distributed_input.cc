@@ -7,7 +7,6 @@
 #include "data/element_spec.h"
 #include "data/replica_input.h"
 #include "distribute/contexts/context.h"
-#include "distribute/input/input_walks.h"
 #include "distribute/strategies/worker_strategies.h"
 
 namespace cohort {

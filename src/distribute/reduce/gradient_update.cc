@@ -49,7 +49,6 @@
 #include "base/raise.h"
 #include "cohort/graph.h"
 #include "distribute/contexts/context.h"
-#include "distribute/contexts/replica_call.h"
 #include "distribute/reduce/aggregate.h"
 #include "distribute/reduce/reduce_tensors.h"
 #include "distribute/reduce/replica_reductions.h"

@@ -22,7 +22,6 @@
 
 #include "cohort/device.h"
 #include "cohort/strategy.h"
-#include "distribute/contexts/replica_call.h"
 #include "distribute/contexts/replica_rendezvous.h"
 #include "distribute/reduce/replica_reductions.h"
 #include "kernels/reduce_elements.h"

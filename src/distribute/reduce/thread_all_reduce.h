@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "cohort/tensor.h"
-#include "distribute/contexts/replica_call.h"
 #include "distribute/contexts/replica_rendezvous.h"
+#include "distribute/reduce/replica_reductions.h"
 #include "ops/op.h"
 
 namespace cohort::internal {

@@ -13,7 +13,7 @@
 #include "ops/read_rows.h"
 #include "ops/variable_ops.h"
 #include "optim/update_path.h"
-#include "variables/row_reads.h"
+#include "variables/single_variable.h"
 
 namespace cohort {
 namespace internal {

@@ -14,7 +14,7 @@
 #include "distribute/variables/update_guards.h"
 #include "ops/dispatch.h"
 #include "ops/variable_ops.h"
-#include "variables/row_reads.h"
+#include "variables/single_variable.h"
 
 namespace cohort {
 namespace internal {
