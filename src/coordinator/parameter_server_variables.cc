@@ -195,7 +195,7 @@ void ParameterServerExtended::check_room(const std::string& variable, const Devi
 }
 
 void ParameterServerExtended::begin(RemoteVariable& variable, const Tensor& value) const {
-  const Status status = capture_status([&] { variable.assign(value); });
+  const Status status = capture_status([&] { variable.write(Write::Assign, value); });
   if (status.ok()) return;
   if (status.code != Code::ResourceExhausted) throw Error(status);
   raise(Code::ResourceExhausted,
