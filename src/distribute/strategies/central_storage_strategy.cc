@@ -1,7 +1,6 @@
 #include <fmt/ranges.h>
 
 #include "base/log.h"
-#include "base/raise.h"
 #include "distribute/contexts/context.h"
 #include "distribute/strategies/strategy_setup.h"
 #include "distribute/variables/distributed_variable.h"
