@@ -12,7 +12,6 @@
 #include "distribute/strategies/strategy_setup.h"
 #include "distribute/variables/distributed_variable.h"
 #include "distribute/variables/sharded_variable.h"
-#include "distribute/variables/sharding.h"
 #include "distribute/variables/variable_creation.h"
 #include "distribute/variables/variable_kinds.h"
 #include "variables/graph_variable.h"

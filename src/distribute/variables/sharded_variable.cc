@@ -8,7 +8,6 @@
 
 #include "base/raise.h"
 #include "cohort/sharded_variable.h"
-#include "distribute/variables/sharding.h"
 #include "ops/dispatch.h"
 #include "ops/read_rows.h"
 #include "ops/variable_ops.h"
@@ -116,6 +115,15 @@ Variable join(const std::vector<Variable>& parts, const std::string& name) {
 constexpr ShardedVariableHooks kHooks{expand, join};
 
 }  // namespace
+
+DivSharding::DivSharding(int64_t rows, int64_t parts) {
+  if (rows < 0 || parts < 1) {
+    raise(Code::InvalidArgument, "[DivSharding] {} rows cannot be cut into {} parts", rows, parts);
+  }
+  parts_ = std::max<int64_t>(1, std::min(parts, rows));
+  base_ = rows / parts_;
+  longer_ = rows % parts_;
+}
 
 ShardedVariableImpl::ShardedVariableImpl(std::vector<Variable> shards, const std::string& name)
     : shards_(std::move(shards)) {
