@@ -61,11 +61,16 @@ Tensor MirroredVariable::write_all(Write how, const std::vector<Tensor>& values)
   return written[copy_across()];
 }
 
-template <typename Aggregate, typename Change>
-Tensor MirroredVariable::change_together(ReplicaContext& replica, const Aggregate& aggregate,
-                                         const Change& change) {
+template <typename Given, typename Aggregate, typename Change>
+Tensor MirroredVariable::change_in_replica(ReplicaContext& replica, std::string_view what,
+                                           const Given& given, const Aggregate& aggregate,
+                                           const Change& change) {
+  if (options().aggregation == VariableAggregation::None) {
+    note_lone_write(replica, what);
+    return change(given);
+  }
   ReplicaTurn turn(replica, writing_all());
-  const auto one = aggregate();
+  const Given one = aggregate();
   turn.all_met();
   Tensor written = change(one);
   await_other_copies(replica);
@@ -74,15 +79,9 @@ Tensor MirroredVariable::change_together(ReplicaContext& replica, const Aggregat
 
 Tensor MirroredVariable::write_in_replica(ReplicaContext& replica, Write how,
                                           const WrittenValue& given) {
-  const auto change = [&](const Tensor& value) {
-    return copy(replica.local_replica()).write(how, value);
-  };
-  if (options().aggregation != VariableAggregation::None) {
-    return change_together(
-        replica, [&] { return aggregate(replica, *this, how, given); }, change);
-  }
-  note_lone_write(replica, name_of(how));
-  return change(given.value);
+  return change_in_replica(
+      replica, name_of(how), given.value, [&] { return aggregate(replica, *this, how, given); },
+      [&](const Tensor& value) { return copy(replica.local_replica()).write(how, value); });
 }
 
 Tensor MirroredVariable::scatter_across(ScatterOp op, const IndexedSlices& slices) {
@@ -101,15 +100,9 @@ Tensor MirroredVariable::scatter_across(ScatterOp op, const IndexedSlices& slice
 Tensor MirroredVariable::scatter_in_replica(ReplicaContext& replica, ScatterOp op,
                                             const IndexedSlices& slices) {
   require_scatter(*this, op);
-  const auto change = [&](const IndexedSlices& rows) {
-    return copy(replica.local_replica()).scatter(op, rows);
-  };
-  if (options().aggregation != VariableAggregation::None) {
-    return change_together(
-        replica, [&] { return aggregate(replica, *this, op, slices); }, change);
-  }
-  note_lone_write(replica, name_of(op));
-  return change(slices);
+  return change_in_replica(
+      replica, name_of(op), slices, [&] { return aggregate(replica, *this, op, slices); },
+      [&](const IndexedSlices& rows) { return copy(replica.local_replica()).scatter(op, rows); });
 }
 
 void MirroredVariable::note_lone_write(const ReplicaContext& replica, std::string_view what) {

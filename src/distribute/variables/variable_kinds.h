@@ -55,9 +55,10 @@ class MirroredVariable : public DistributedVariableOf<MirroredVariable> {
   // The caller must have the turn to write.
   Tensor write_all(Write how, const std::vector<Tensor>& values);
   // In each replica: combines the values of all replicas by aggregate(), then changes the copy of
-  // this replica.
-  template <typename Aggregate, typename Change>
-  Tensor change_together(ReplicaContext& replica, const Aggregate& aggregate, const Change& change);
+  // this replica. Without an aggregation it changes the copy by `given` alone.
+  template <typename Given, typename Aggregate, typename Change>
+  Tensor change_in_replica(ReplicaContext& replica, std::string_view what, const Given& given,
+                           const Aggregate& aggregate, const Change& change);
   // A replica calls this before it writes its copy alone.
   void note_lone_write(const ReplicaContext& replica, std::string_view what);
 
