@@ -205,19 +205,14 @@ class StrategyUpdate : public UpdatePath {
     return count;
   }
 
-  Gradients sums_of(ReplicaContext& replica, const Gradients& own,
-                    const std::vector<Variable>& variables) const {
-    if (replica.num_replicas_in_sync() == 1) return own;
-    auto* const reducer = dynamic_cast<GradientReducer*>(&strategy_.extended());
-    return reducer != nullptr ? reducer->sum_gradients(replica, own, variables)
-                              : sum_by_all_reduce(replica, own, variables);
-  }
-
   // `turn` is null where the replicas do not have copies of their own.
   Tensor with_sums(ReplicaContext& replica, const Gradients& own,
                    const std::vector<Variable>& variables, const Step& step,
                    ReplicaTurn* turn) const {
-    const Gradients sums = sums_of(replica, own, variables);
+    auto* const reducer = dynamic_cast<GradientReducer*>(&strategy_.extended());
+    const Gradients sums = replica.num_replicas_in_sync() == 1 ? own
+                           : reducer != nullptr ? reducer->sum_gradients(replica, own, variables)
+                                                : sum_by_all_reduce(replica, own, variables);
     const bool now = thread_dispatch().builder == nullptr;
     if (now && !passes_finite_guard(replica, {own, sums, variables, step.taken})) return {};
     if (turn != nullptr) {

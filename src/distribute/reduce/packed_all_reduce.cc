@@ -42,10 +42,6 @@ struct PackedAllReduce {
   AllReduceTensors all_reduce;
   // Whether `all_reduce` can work on these devices.
   std::function<bool(const std::vector<std::string>& devices)> takes;
-
-  // As CrossDeviceOps::reduce_dense.
-  std::vector<std::vector<Tensor>> run(ReduceOp op, std::span<const ReduceRequest> requests,
-                                       const CommunicationOptions& options) const;
 };
 
 // Reduces the requests that an algorithm does not take.
@@ -116,14 +112,15 @@ std::vector<DeviceTensors> all_reduce_packed(const PackedAllReduce& algorithm,
   return tensors;
 }
 
-std::vector<std::vector<Tensor>> PackedAllReduce::run(ReduceOp op,
-                                                      std::span<const ReduceRequest> requests,
-                                                      const CommunicationOptions& options) const {
+// As CrossDeviceOps::reduce_dense.
+std::vector<std::vector<Tensor>> reduce_packed(const PackedAllReduce& algorithm, ReduceOp op,
+                                               std::span<const ReduceRequest> requests,
+                                               const CommunicationOptions& options) {
   std::vector<std::vector<Tensor>> results(requests.size());
   std::map<std::vector<std::string>, std::vector<size_t>> by_devices;
   for (size_t i = 0; i < requests.size(); ++i) {
     const std::vector<std::string>& devices = requests[i].destinations.devices();
-    if (requests[i].value.devices() == devices && takes(devices)) {
+    if (requests[i].value.devices() == devices && algorithm.takes(devices)) {
       by_devices[devices].push_back(i);
     } else {
       results[i] = OneDevice().reduce_dense(op, requests.subspan(i, 1), options)[0];
@@ -132,7 +129,7 @@ std::vector<std::vector<Tensor>> PackedAllReduce::run(ReduceOp op,
   for (const auto& [devices, positions] : by_devices) {
     std::vector<DeviceTensors> tensors;
     for (const size_t i : positions) tensors.push_back(components_of(requests[i]));
-    tensors = all_reduce_packed(*this, std::move(tensors), devices);
+    tensors = all_reduce_packed(algorithm, std::move(tensors), devices);
     for (size_t k = 0; k < positions.size(); ++k) results[positions[k]] = std::move(tensors[k]);
   }
   return results;
@@ -325,7 +322,7 @@ std::vector<std::vector<Tensor>> HierarchicalCopyAllReduce::reduce_dense(
     return results;
   };
   const auto takes = [](const std::vector<std::string>&) { return true; };
-  return internal::PackedAllReduce{num_packs_, all_reduce, takes}.run(op, requests, options);
+  return internal::reduce_packed({num_packs_, all_reduce, takes}, op, requests, options);
 }
 
 NcclAllReduce::NcclAllReduce(int num_packs)
@@ -352,7 +349,7 @@ std::vector<std::vector<Tensor>> NcclAllReduce::reduce_dense(
                               const std::vector<std::string>& devices) {
     return groups_->all_reduce(*internal::nccl_library(), op, tensors, devices);
   };
-  return internal::PackedAllReduce{num_packs_, all_reduce, takes}.run(op, requests, options);
+  return internal::reduce_packed({num_packs_, all_reduce, takes}, op, requests, options);
 }
 
 }  // namespace cohort
